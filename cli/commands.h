@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The subcommands of `weft`. Each gets its own argv (argv[0] is "weft NAME") and returns the exit
+ * status: 0 good, 1 found a fault, 2 usage. */
+#ifndef WEFT_CLI_COMMANDS_H
+#define WEFT_CLI_COMMANDS_H
+
+enum { EXIT_GOOD = 0, EXIT_FAULT = 1, EXIT_USAGE = 2 };
+
+int cmd_env(int argc, char **argv);
+int cmd_version(int argc, char **argv);
+
+#endif

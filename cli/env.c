@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft env`: every configuration variable with value, origin and meaning; a fault when the
+ * environment holds an unknown name or a bad value. */
+#include "commands.h"
+
+#include "base/config.h"
+
+#include <argp.h>
+#include <jansson.h>
+#include <stdio.h>
+
+#include <weft.h>
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    if (key == 'j') {
+        *(int *)state->input = 1;
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+static void print_json(void)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < CONFIG_COUNT; i++)
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", config_vars[i].name, "value",
+                            config_string((enum config_id)i), "origin",
+                            config_origin((enum config_id)i), "default", config_vars[i].preset,
+                            "text", config_vars[i].text));
+    json_dumpf(list, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(list);
+}
+
+static void print_table(void)
+{
+    for (int i = 0; i < CONFIG_COUNT; i++) {
+        const struct config_var *var = &config_vars[i];
+        const char *value = config_string((enum config_id)i);
+        printf("%-18s = %-10s (%s)\n    %s", var->name, *value ? value : "\"\"",
+               config_origin((enum config_id)i), var->text);
+        if (var->choices)
+            printf(" [%s]", var->choices);
+        putchar('\n');
+    }
+}
+
+int cmd_env(int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"json", 'j', NULL, 0, "print a JSON array", 0},
+        {0},
+    };
+    static const struct argp argp = {
+        .options = options,
+        .parser = parse,
+        .doc = "List Weft's configuration variables: value, origin and meaning. Exit status 1 "
+               "when the environment holds an unknown WEFT_ name or a bad value."};
+    int json = 0;
+    argp_parse(&argp, argc, argv, 0, NULL, &json);
+    if (json)
+        print_json();
+    else
+        print_table();
+    if (config_check()) {
+        fprintf(stderr, "weft env: %s\n", weft_last_error());
+        return EXIT_FAULT;
+    }
+    return EXIT_GOOD;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft`: finds the subcommand and hands over. */
+#include "commands.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *text;
+} commands[] = {
+    {"env", cmd_env, "list the configuration variables with value and origin"},
+    {"version", cmd_version, "print the version"},
+};
+
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
+static void usage(FILE *to)
+{
+    fprintf(to, "usage: weft COMMAND [option ...]\n\n");
+    for (int i = 0; i < COMMANDS; i++)
+        fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].text);
+    fprintf(to, "\n`weft COMMAND --help` tells more.\n");
+}
+
+int main(int argc, char **argv)
+{
+    argp_err_exit_status = EXIT_USAGE;
+    if (argc < 2) {
+        usage(stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+        usage(stdout);
+        return EXIT_GOOD;
+    }
+    if (strcmp(argv[1], "--version") == 0)
+        argv[1] = "version";
+    for (int i = 0; i < COMMANDS; i++) {
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            static char name[64];
+            snprintf(name, sizeof name, "weft %s", commands[i].name);
+            argv[1] = name;
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    fprintf(stderr, "weft: there is no command \"%s\"\n\n", argv[1]);
+    usage(stderr);
+    return EXIT_USAGE;
+}

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+# Warnings, sanitizers and the flags that every target of the project shares.
+add_compile_definitions(_GNU_SOURCE)
+add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wstrict-prototypes -Wmissing-prototypes
+                    -Wvla -Wpointer-arith)
+if(WEFT_WERROR)
+  add_compile_options(-Werror)
+endif()
+# -O3 for the copy and reduction loops; frame pointers so that a hung job can be read.
+set(CMAKE_C_FLAGS_RELEASE "-O3 -g -fno-omit-frame-pointer")
+if(WEFT_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined)
+  add_link_options(-fsanitize=address,undefined)
+elseif(WEFT_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread)
+  add_link_options(-fsanitize=thread)
+elseif(NOT WEFT_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "WEFT_SANITIZE is \"${WEFT_SANITIZE}\"; use \"address\" or \"thread\"")
+endif()

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one table of configuration variables (environment, prefix WEFT_). A value is read once, at
+ * the first look-up; config_check() refuses unknown names and bad values before a job starts. */
+#ifndef WEFT_BASE_CONFIG_H
+#define WEFT_BASE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weft.h>
+
+enum config_type {
+    CONFIG_STRING,   /* taken as it is */
+    CONFIG_INT,      /* whole number */
+    CONFIG_SIZE,     /* bytes; suffix K, M, G, T (powers of 1024) */
+    CONFIG_DURATION, /* seconds, or with suffix ms, s, m, h; 0 = no limit */
+    CONFIG_BOOL,     /* 1, 0, yes, no, on, off, true, false */
+    CONFIG_CHOICE,   /* one of the words a|b|c; the value is its index */
+};
+
+/* X(id, type, default, choices or NULL, one sentence). The name is "WEFT_" #id. */
+#define CONFIG_VARS(X)                                                                             \
+    X(LOG, CONFIG_CHOICE, "warn", "error|warn|info|debug",                                         \
+      "What is logged to stderr: each level includes those before it.")                            \
+    X(HEAP_SIZE, CONFIG_SIZE, "4G", NULL,                                                          \
+      "Size of each PE's symmetric host heap; a reservation, a page costs memory when touched.")   \
+    X(WAIT_LIMIT, CONFIG_DURATION, "60s", NULL,                                                    \
+      "How long any wait may last without progress before it fails; 0 = for ever.")                \
+    X(PATH, CONFIG_STRING, "", NULL,                                                               \
+      "Paths that may be used, in this order, e.g. \"p2p,staged\"; \"^p2p\" excludes one.")        \
+    X(CHECK, CONFIG_BOOL, "0", NULL,                                                               \
+      "Check that collective calls agree between PEs, and say how they differ.")                   \
+    X(SPIN, CONFIG_INT, "-1", NULL,                                                                \
+      "Polls before a waiting PE yields its CPU; -1 chooses by PEs per CPU.")                      \
+    X(BOOT, CONFIG_CHOICE, "auto", "auto|weft|pmix|tcp|single",                                    \
+      "How the PEs find each other: the launcher's socket, PMIx, RANK and MASTER_ADDR, or alone.") \
+    X(BOOT_SOCKET, CONFIG_STRING, "", NULL,                                                        \
+      "Set by `weft run`: number of the inherited socket to the launcher.")                        \
+    X(SECRET, CONFIG_STRING, "", NULL,                                                             \
+      "Secret shared by the PEs of a job; authenticates TCP connections at start.")                \
+    X(TEXT_PE, CONFIG_BOOL, "0", NULL, "`weft run` prefixes each output line with its PE.")
+
+enum config_id {
+#define ID(id, type, preset, choices, text) CONFIG_##id,
+    CONFIG_VARS(ID)
+#undef ID
+        CONFIG_COUNT
+};
+
+struct config_var {
+    const char *name; /* with the prefix */
+    enum config_type type;
+    const char *preset;
+    const char *choices;
+    const char *text;
+};
+
+extern const struct config_var config_vars[CONFIG_COUNT];
+
+const char *config_string(enum config_id id);
+int64_t config_int(enum config_id id);
+uint64_t config_size(enum config_id id);
+uint64_t config_duration_ns(enum config_id id);
+bool config_bool(enum config_id id);
+int config_choice(enum config_id id);
+
+/* "environment" or "default". */
+const char *config_origin(enum config_id id);
+
+/* Checks every WEFT_ variable of the environment: an unknown name fails with the nearest known
+ * one, a bad value with the value and what is accepted. WEFT_ERR_CONFIG. */
+weft_status config_check(void);
+
+/* Forgets what was read, so that a test or a re-init sees a changed environment. */
+void config_reset(void);
+
+/* Parses `text` as bytes ("64", "4K", "1.5G") or as nanoseconds ("60s", "250ms"). False when it
+ * is not such a text, or too large. */
+bool config_parse_size(const char *text, uint64_t *bytes);
+bool config_parse_duration(const char *text, uint64_t *ns);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Log lines. A line is written with one write(2) so that lines of several PEs do not mix. */
+#include "base/log.h"
+
+#include "base/clock.h"
+#include "base/config.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static _Atomic int own_pe = -1;
+static _Atomic uint64_t start_ns;
+
+void log_set_pe(int pe)
+{
+    atomic_store_explicit(&own_pe, pe, memory_order_relaxed);
+}
+
+int log_enabled(enum log_level level)
+{
+    return (int)level <= config_choice(CONFIG_LOG);
+}
+
+void log_line(enum log_level level, const char *format, ...)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    if (!log_enabled(level))
+        return;
+
+    uint64_t now = clock_now_ns(), none = 0;
+    atomic_compare_exchange_strong(&start_ns, &none, now);
+    double seconds = (double)(now - atomic_load(&start_ns)) * 1e-9;
+    int pe = atomic_load_explicit(&own_pe, memory_order_relaxed);
+
+    char line[1400];
+    int n = pe < 0 ? snprintf(line, sizeof line, "weft %.6f %s: ", seconds, names[level])
+                   : snprintf(line, sizeof line, "weft[%d] %.6f %s: ", pe, seconds, names[level]);
+    va_list args;
+    va_start(args, format);
+    n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
+    va_end(args);
+    if (n > (int)sizeof line - 2)
+        n = (int)sizeof line - 2;
+    line[n++] = '\n';
+    ssize_t written = write(STDERR_FILENO, line, (size_t)n);
+    (void)written;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Status names and the last-error sentence of each thread. */
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MESSAGE_BYTES = 1024 };
+
+static _Thread_local char message[MESSAGE_BYTES];
+
+weft_status base_fail(weft_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return status;
+}
+
+weft_status base_fail_context(weft_status status, const char *format, ...)
+{
+    char earlier[MESSAGE_BYTES];
+    memcpy(earlier, message, sizeof earlier);
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    if (n >= 0 && (size_t)n < sizeof message)
+        snprintf(message + n, sizeof message - (size_t)n, ": %s", earlier);
+    return status;
+}
+
+WEFT_EXPORT const char *weft_last_error(void)
+{
+    return message;
+}
+
+WEFT_EXPORT const char *weft_status_name(weft_status status)
+{
+    switch (status) {
+#define NAME(id, value, text)                                                                      \
+    case id:                                                                                       \
+        return #id;
+        WEFT_STATUS_LIST(NAME)
+#undef NAME
+    }
+    return "unknown status";
+}
+
+WEFT_EXPORT const char *weft_status_text(weft_status status)
+{
+    switch (status) {
+#define TEXT(id, value, text)                                                                      \
+    case id:                                                                                       \
+        return text;
+        WEFT_STATUS_LIST(TEXT)
+#undef TEXT
+    }
+    return "a status that this version of Weft does not know";
+}
+
+WEFT_EXPORT const char *weft_version(void)
+{
+    return WEFT_VERSION_STRING;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Failing with a sentence: every function that can fail returns a weft_status, and the place that
+ * first detects the fault says in words what was observed. Knows nothing of PEs. */
+#ifndef WEFT_BASE_STATUS_H
+#define WEFT_BASE_STATUS_H
+
+#include <weft.h>
+
+#define WEFT_EXPORT __attribute__((visibility("default")))
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* Sets the calling thread's last-error sentence and returns `status`, so that
+ * `return base_fail(WEFT_ERR_SYSTEM, "mmap of %zu bytes: %s", n, strerror(errno));` is one line. */
+weft_status base_fail(weft_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3), cold));
+
+/* Puts words in front of the sentence that is already there ("heap: mmap of ..."). */
+weft_status base_fail_context(weft_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3), cold));
+
+#endif

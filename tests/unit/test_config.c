@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The configuration table: values, suffixes, refusal of unknown names and bad values. */
+#include "base/config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static int reset(void **state)
+{
+    for (int i = 0; i < CONFIG_COUNT; i++)
+        unsetenv(config_vars[i].name);
+    config_reset();
+    return 0;
+}
+
+static void sizes_take_suffixes(void **state)
+{
+    uint64_t bytes;
+    assert_true(config_parse_size("64", &bytes));
+    assert_int_equal(bytes, 64);
+    assert_true(config_parse_size("4K", &bytes));
+    assert_int_equal(bytes, 4096);
+    assert_true(config_parse_size("1.5GiB", &bytes));
+    assert_int_equal(bytes, 1610612736);
+    assert_false(config_parse_size("", &bytes));
+    assert_false(config_parse_size("-1", &bytes));
+    assert_false(config_parse_size("4Q", &bytes));
+    assert_false(config_parse_size("4Kx", &bytes));
+    assert_false(config_parse_size("99999999999T", &bytes));
+}
+
+static void durations_take_suffixes(void **state)
+{
+    uint64_t ns;
+    assert_true(config_parse_duration("250ms", &ns));
+    assert_int_equal(ns, 250000000);
+    assert_true(config_parse_duration("2", &ns));
+    assert_int_equal(ns, 2000000000);
+    assert_true(config_parse_duration("5m", &ns));
+    assert_int_equal(ns, 300000000000);
+    assert_false(config_parse_duration("5 m", &ns));
+}
+
+static void environment_wins_over_default(void **state)
+{
+    assert_int_equal(config_size(CONFIG_HEAP_SIZE), 4ull << 30);
+    assert_string_equal(config_origin(CONFIG_HEAP_SIZE), "default");
+    setenv("WEFT_HEAP_SIZE", "8M", 1);
+    config_reset();
+    assert_int_equal(config_size(CONFIG_HEAP_SIZE), 8 << 20);
+    assert_string_equal(config_origin(CONFIG_HEAP_SIZE), "environment");
+    assert_int_equal(config_check(), WEFT_OK);
+}
+
+static void unknown_name_is_refused_with_nearest(void **state)
+{
+    setenv("WEFT_HEAPSIZE", "8M", 1);
+    assert_int_equal(config_check(), WEFT_ERR_CONFIG);
+    assert_non_null(strstr(weft_last_error(), "WEFT_HEAPSIZE"));
+    assert_non_null(strstr(weft_last_error(), "WEFT_HEAP_SIZE"));
+    unsetenv("WEFT_HEAPSIZE");
+}
+
+static void bad_value_is_refused_with_value(void **state)
+{
+    setenv("WEFT_WAIT_LIMIT", "soon", 1);
+    assert_int_equal(config_check(), WEFT_ERR_CONFIG);
+    assert_non_null(strstr(weft_last_error(), "soon"));
+    setenv("WEFT_WAIT_LIMIT", "1s", 1);
+    setenv("WEFT_LOG", "loud", 1);
+    assert_int_equal(config_check(), WEFT_ERR_CONFIG);
+    assert_non_null(strstr(weft_last_error(), "error|warn|info|debug"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(sizes_take_suffixes, reset),
+        cmocka_unit_test_setup(durations_take_suffixes, reset),
+        cmocka_unit_test_setup(environment_wins_over_default, reset),
+        cmocka_unit_test_setup(unknown_name_is_refused_with_nearest, reset),
+        cmocka_unit_test_setup(bad_value_is_refused_with_value, reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
