@@ -43,10 +43,10 @@ struct boot {
     const struct boot_ops *ops;
     int pe;
     int npes;
-    int local_pe;       /* rank among the PEs that share this kernel, in PE order */
+    int local_pe; /* rank among the PEs that share this kernel, in PE order */
     int local_npes;
-    int *local_pes;     /* their PE numbers, ascending; local_pes[local_pe] == pe */
-    int *node_of;       /* node number of every PE; nodes are numbered by first appearance */
+    int *local_pes; /* their PE numbers, ascending; local_pes[local_pe] == pe */
+    int *node_of;   /* node number of every PE; nodes are numbered by first appearance */
     int nodes;
     /* PEs that are threads of one process share mappings instead of descriptors: non-NULL slot in
      * which the first local PE leaves pointers for the others between two barriers. */

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Choosing how this process finds the others, and what every way has in common. Knows nothing of
+ * what is exchanged. */
+#include "boot/boot.h"
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "boot/ways.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* Two PEs are on one node when they can pass each other descriptors and name each other's
+ * processes: one kernel, one network namespace (abstract sockets), one pid namespace. */
+struct node_identity {
+    char kernel[48]; /* boot id; the host name where /proc does not tell */
+    uint64_t network_namespace;
+    uint64_t pid_namespace;
+};
+
+void boot_set(struct boot *boot, const struct boot_ops *ops, int pe, int npes)
+{
+    boot->ops = ops;
+    boot->pe = pe;
+    boot->npes = npes;
+}
+
+void boot_unset(struct boot *boot)
+{
+    free(boot->local_pes);
+    free(boot->node_of);
+    boot->local_pes = NULL;
+    boot->node_of = NULL;
+}
+
+static weft_status make_tables(struct boot *boot)
+{
+    boot->local_pes = calloc((size_t)boot->npes, sizeof *boot->local_pes);
+    boot->node_of = calloc((size_t)boot->npes, sizeof *boot->node_of);
+    if (boot->local_pes && boot->node_of)
+        return WEFT_OK;
+    boot_unset(boot);
+    return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the node tables of %d PEs", boot->npes);
+}
+
+weft_status boot_one_node(struct boot *boot)
+{
+    weft_status status = make_tables(boot);
+    if (status)
+        return status;
+    for (int pe = 0; pe < boot->npes; pe++)
+        boot->local_pes[pe] = pe;
+    boot->local_pe = boot->pe;
+    boot->local_npes = boot->npes;
+    boot->nodes = 1;
+    return WEFT_OK;
+}
+
+static uint64_t namespace_number(const char *path)
+{
+    struct stat file;
+    return stat(path, &file) == 0 ? (uint64_t)file.st_ino : 0;
+}
+
+static void own_identity(struct node_identity *identity)
+{
+    memset(identity, 0, sizeof *identity);
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = -1;
+    if (fd >= 0) {
+        n = read(fd, identity->kernel, sizeof identity->kernel - 1);
+        close(fd);
+    }
+    struct utsname name;
+    if (n <= 0 && uname(&name) == 0)
+        snprintf(identity->kernel, sizeof identity->kernel, "%.47s", name.nodename);
+    identity->network_namespace = namespace_number("/proc/self/ns/net");
+    identity->pid_namespace = namespace_number("/proc/self/ns/pid");
+}
+
+/* Node of `pe`: that of the first PE with the same identity. */
+static int number_node(const struct node_identity *all, struct boot *boot, int pe)
+{
+    for (int earlier = 0; earlier < pe; earlier++)
+        if (memcmp(&all[earlier], &all[pe], sizeof *all) == 0)
+            return boot->node_of[earlier];
+    return boot->nodes++;
+}
+
+weft_status boot_find_nodes(struct boot *boot)
+{
+    struct node_identity mine, *all = calloc((size_t)boot->npes, sizeof *all);
+    if (!all)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for %d node identities", boot->npes);
+    own_identity(&mine);
+    weft_status status = boot->ops->allgather(boot, &mine, all, sizeof mine);
+    if (!status)
+        status = make_tables(boot);
+    if (status) {
+        free(all);
+        return status;
+    }
+
+    boot->nodes = 0;
+    for (int pe = 0; pe < boot->npes; pe++)
+        boot->node_of[pe] = number_node(all, boot, pe);
+    boot->local_npes = 0;
+    for (int pe = 0; pe < boot->npes; pe++) {
+        if (boot->node_of[pe] != boot->node_of[boot->pe])
+            continue;
+        if (pe == boot->pe)
+            boot->local_pe = boot->local_npes;
+        boot->local_pes[boot->local_npes++] = pe;
+    }
+    free(all);
+    return WEFT_OK;
+}
+
+struct boot_limit boot_limit_start(void)
+{
+    uint64_t limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
+    return (struct boot_limit){.left_ns = limit_ns, .endless = limit_ns == 0};
+}
+
+bool boot_limit_poll(struct boot_limit *limit, int fd, short events)
+{
+    const uint64_t slice_ns = 1000000000;
+    for (;;) {
+        uint64_t wait_ns = slice_ns;
+        if (!limit->endless && limit->left_ns < wait_ns)
+            wait_ns = limit->left_ns;
+        struct pollfd watched = {.fd = fd, .events = events};
+        uint64_t before = clock_now_ns();
+        int n = poll(&watched, 1, (int)((wait_ns + 999999) / 1000000));
+        if (n > 0)
+            return true;
+        uint64_t passed = clock_now_ns() - before;
+        if (passed > wait_ns)
+            passed = wait_ns;
+        if (limit->endless)
+            continue;
+        limit->left_ns -= passed;
+        if (limit->left_ns == 0)
+            return false;
+    }
+}
+
+/* A launcher that is not spoken to must not turn into as many jobs of one PE without a word. */
+static void warn_about_unused_launcher(void)
+{
+    static const struct {
+        const char *variable;
+        const char *remedy;
+    } launchers[] = {
+        {"SLURM_NTASKS", "start with srun --mpi=pmix"},
+        {"OMPI_COMM_WORLD_SIZE", "this mpirun offers no PMIx"},
+        {"PMI_SIZE", "this launcher speaks PMI-1, not PMIx; use weft run or mpirun of Open MPI"},
+        {"WORLD_SIZE", "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT must all be set"},
+    };
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
+        const char *size = getenv(launchers[i].variable);
+        if (size && atoi(size) > 1) {
+            log_warn("%s is %s, but this process found no way to the others and is a job of one "
+                     "PE: %s",
+                     launchers[i].variable, size, launchers[i].remedy);
+            return;
+        }
+    }
+}
+
+enum way { WAY_AUTO, WAY_WEFT, WAY_PMIX, WAY_TCP, WAY_SINGLE };
+
+static enum way choose_way(void)
+{
+    return WAY_SINGLE;
+}
+
+weft_status boot_open(struct boot **boot, weft_group *group, int group_pe)
+{
+    *boot = NULL;
+    if (group)
+        return boot_open_group(boot, group, group_pe);
+
+    enum way way = (enum way)config_choice(CONFIG_BOOT);
+    bool chosen_by_user = way != WAY_AUTO;
+    if (!chosen_by_user)
+        way = choose_way();
+    weft_status status = WEFT_OK;
+    switch (way) {
+    case WAY_AUTO:
+    case WAY_WEFT:
+    case WAY_PMIX:
+    case WAY_TCP:
+        return base_fail(WEFT_ERR_UNSUPPORTED, "WEFT_BOOT=%s is not part of this build",
+                         config_string(CONFIG_BOOT));
+    case WAY_SINGLE:
+        if (!chosen_by_user)
+            warn_about_unused_launcher();
+        status = boot_open_single(boot);
+        break;
+    }
+    if (!status && (*boot)->npes > 1)
+        log_set_pe((*boot)->pe);
+    return status;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of this room: one opener per way of starting, and the few things that all of
+ * them need. Not for other rooms; those include boot.h. */
+#ifndef WEFT_BOOT_WAYS_H
+#define WEFT_BOOT_WAYS_H
+
+#include "boot/boot.h"
+
+#include <stdatomic.h>
+
+weft_status boot_open_single(struct boot **boot);
+weft_status boot_open_group(struct boot **boot, weft_group *group, int pe);
+
+/* Sets what all ways have in common; the node tables are filled by one of the two below. */
+void boot_set(struct boot *boot, const struct boot_ops *ops, int pe, int npes);
+
+/* All PEs share this kernel and can pass each other descriptors: no exchange is needed. */
+weft_status boot_one_node(struct boot *boot);
+
+/* Frees what boot_set(), boot_one_node() and boot_find_nodes() made; not the structure. */
+void boot_unset(struct boot *boot);
+
+/* WEFT_WAIT_LIMIT as a count-down. Time in which the process was stopped (Ctrl-Z, a debugger)
+ * does not count, because each wait is cut into slices and no slice counts for more than its
+ * length. */
+struct boot_limit {
+    uint64_t left_ns;
+    bool endless;
+};
+
+struct boot_limit boot_limit_start(void);
+
+/* Waits until fd is ready for `events` (poll); false when the limit passed first. */
+bool boot_limit_poll(struct boot_limit *limit, int fd, short events);
+
+#endif
