@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The primitives of device code: all that differs between the targets `cuda` and `simt`.
+ *
+ * Device code written with these names, in the common subset of C11 and CUDA C, compiles with gcc
+ * and clang (C11, C++17) for `simt`, where grids run on CPU threads, and with nvcc for `cuda`. This
+ * file is the contract; target_cuda.h (sm_70 and newer) and target_simt.h are its two bodies. It
+ * knows nothing of PEs, heaps or operations.
+ *
+ * Kernels are defined and launched with <weft/launch.h>.
+ */
+#ifndef WEFT_DEVICE_SIMT_H
+#define WEFT_DEVICE_SIMT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Which target this compilation is for: exactly one is 1. */
+#ifdef __CUDACC__
+#define WEFT_TARGET_CUDA 1
+#define WEFT_TARGET_SIMT 0
+#else
+#define WEFT_TARGET_CUDA 0
+#define WEFT_TARGET_SIMT 1
+#endif
+
+/* ------------------------------------------------------------------------------- qualifiers
+ *
+ * WEFT_DEVICE            a device function: static, inline. `WEFT_DEVICE int f(int x) { ... }`
+ * WEFT_DEVICE_NOINLINE   the same, kept out of line (cold paths)
+ * WEFT_GLOBAL            a static variable in device memory, at file scope: `WEFT_GLOBAL int n;`
+ * WEFT_CONST             a static variable in constant memory, at file scope, written by the host
+ * WEFT_RESTRICT          restrict
+ *
+ * WEFT_SHARED(type, name, dims);
+ *     An array in the block's shared memory, inside a device function:
+ *         WEFT_SHARED(float, tile, [32][33]);      tile[y][x] = 1;
+ *         WEFT_SHARED(int, count, [1]);            count[0] = 0;
+ *     One array per block and declaration, uninitialised, 16-byte aligned. Always an array; on simt
+ *     the name is a pointer to its first element, so sizeof(name) must not be used.
+ * WEFT_SHARED_DYNAMIC(type, name);
+ *     The shared memory asked for at launch, 16-byte aligned: `type *name`.
+ */
+
+/* ------------------------------------------------------------------------------- constants */
+
+#define WEFT_WARP_LANES 32
+#define WEFT_FULL_MASK  0xffffffffu
+
+/* Order of an access. Constants: a load takes RELAXED, ACQUIRE or VOLATILE; a store RELAXED, RELEASE
+ * or VOLATILE; an atomic RELAXED, ACQUIRE, RELEASE or ACQ_REL; a fence ACQ_REL or SEQ_CST.
+ * VOLATILE is a relaxed access of system scope. Meaning: PTX ISA, "Memory Consistency Model". */
+#define WEFT_ORDER_RELAXED  0
+#define WEFT_ORDER_ACQUIRE  1
+#define WEFT_ORDER_RELEASE  2
+#define WEFT_ORDER_ACQ_REL  3
+#define WEFT_ORDER_SEQ_CST  4
+#define WEFT_ORDER_VOLATILE 5
+
+/* Who an access or a fence is ordered for: the block, the GPU, the system (other GPUs, CPU, NIC).
+ * On simt every scope is the system. */
+#define WEFT_SCOPE_CTA 0
+#define WEFT_SCOPE_GPU 1
+#define WEFT_SCOPE_SYS 2
+
+/* 16 bytes that move as one vector. */
+struct weft_dev_vec16 {
+    uint64_t lo, hi;
+#ifdef __CUDACC__
+} __align__(16);
+#else
+} __attribute__((aligned(16)));
+#endif
+
+#if WEFT_TARGET_CUDA
+#include <weft/device/target_cuda.h>
+#else
+#include <weft/device/target_simt.h>
+#endif
+
+/* ------------------------------------------------------------------- functions of both targets
+ *
+ * Everything below is a device function. Pointers are generic addresses unless said.
+ *
+ * Where am I
+ *   unsigned weft_dev_thread_x(), _y(), _z()        index in the block (threadIdx)
+ *   unsigned weft_dev_block_x(), _y(), _z()         index in the grid (blockIdx)
+ *   unsigned weft_dev_block_dim_x(), _y(), _z()     threads of a block (blockDim)
+ *   unsigned weft_dev_grid_dim_x(), _y(), _z()      blocks of the grid (gridDim)
+ *   unsigned weft_dev_lane()                        0 ... 31
+ *   unsigned weft_dev_warp()                        index of the warp in its block
+ *   unsigned weft_dev_thread_rank()                 x + dim_x * (y + dim_y * z), in the block
+ *   unsigned weft_dev_block_threads()               threads of a block
+ *   unsigned weft_dev_block_rank()                  the same for the block in the grid
+ *   unsigned weft_dev_grid_blocks()                 blocks of the grid
+ *   size_t   weft_dev_grid_rank()                   block_rank * block_threads + thread_rank
+ *   size_t   weft_dev_grid_threads()                threads of the grid
+ *
+ * Warp. `mask` names the lanes that take part: every lane in it calls the same function with the same
+ * mask, and the caller is in it (CUDA C Programming Guide, "Warp Vote Functions").
+ *   uint32_t weft_dev_active_mask()                 lanes that are here together; the caller is
+ *                                                   among them, nothing else is promised
+ *   uint32_t weft_dev_ballot(mask, pred)            bit i: lane i of mask has pred != 0
+ *   int      weft_dev_any(mask, pred), weft_dev_all(mask, pred)                      1 or 0
+ *   uint32_t weft_dev_match_any_u32(mask, value), _u64     lanes of mask that have my value
+ *   uint32_t weft_dev_match_all_u32(mask, value), _u64     mask if all have one value, else 0
+ *   uint32_t weft_dev_shuffle_u32(mask, value, lane), _u64        value of `lane` (modulo 32)
+ *   uint32_t weft_dev_shuffle_up_u32(mask, value, delta), _u64    of my lane - delta, mine if none
+ *   uint32_t weft_dev_shuffle_down_u32(mask, value, delta), _u64  of my lane + delta, mine if none
+ *   uint32_t weft_dev_shuffle_xor_u32(mask, value, bits), _u64    of my lane ^ bits
+ *   void     weft_dev_sync_warp(mask)               meets, and orders memory among the lanes
+ *
+ * Block. Every thread of the block calls the same function.
+ *   void weft_dev_sync_block()                      meets, and orders memory in the block
+ *   int  weft_dev_sync_block_count(pred)            also: how many have pred != 0
+ *   int  weft_dev_sync_block_and(pred), weft_dev_sync_block_or(pred)     1 or 0
+ *
+ * Memory, naturally aligned; order and scope are constants.
+ *   uintN_t weft_dev_load_uN(const uintN_t *p, order, scope)            N = 8, 16, 32, 64
+ *   void    weft_dev_store_uN(uintN_t *p, uintN_t value, order, scope)  N = 8, 16, 32, 64
+ *   struct weft_dev_vec16 weft_dev_load_vec16(const void *p)            plain, 16-byte aligned
+ *   void weft_dev_store_vec16(void *p, struct weft_dev_vec16 value)
+ *   struct weft_dev_vec16 weft_dev_load_vec16_once(const void *p)       plain; the lines will not be
+ *   void weft_dev_store_vec16_once(void *p, struct weft_dev_vec16 v)    used again (evict first)
+ *   struct weft_dev_vec16 weft_dev_load_vec16_relaxed(const void *p)    relaxed, system scope, in
+ *   void weft_dev_store_vec16_relaxed(void *p, struct weft_dev_vec16 v) units of
+ *   int  weft_dev_vec16_unit()      16 when a relaxed vec16 access is never torn, 8 when each half is
+ *                                   not
+ *
+ * Atomics return the value before.
+ *   T weft_dev_atomic_add_{u32,u64,f32,f64}(T *p, T value, order, scope)
+ *   T weft_dev_atomic_exch_{u32,u64}(T *p, T value, order, scope)
+ *   T weft_dev_atomic_cas_{u32,u64}(T *p, T expected, T desired, order, scope)
+ *   T weft_dev_atomic_{and,or,xor}_{u32,u64}(T *p, T value, order, scope)
+ *   T weft_dev_atomic_{min,max}_{u32,u64,i32,i64}(T *p, T value, order, scope)
+ *   void weft_dev_fence(order, scope)
+ *
+ * Time
+ *   uint64_t weft_dev_clock_ns()       ns of a clock that all SMs (simt: all threads) share. On a GPU
+ *                                      its step may be as long as 1 us
+ *   uint64_t weft_dev_clock_cycles()   cycles of this SM (simt: the same as clock_ns)
+ *   void     weft_dev_nanosleep(uint32_t ns)        gives way to others for about ns, at most 1 ms
+ *
+ * Bits and bit patterns
+ *   unsigned weft_dev_popcount_u32(x), _u64         bits set
+ *   unsigned weft_dev_find_first_u32(x), _u64       1 + index of the lowest bit set, 0 if none
+ *   unsigned weft_dev_leading_zeros_u32(x), _u64    32 (64) if x is 0
+ *   uint32_t weft_dev_bits_f32(float), float weft_dev_f32_bits(uint32_t)
+ *   uint64_t weft_dev_bits_f64(double), double weft_dev_f64_bits(uint64_t)
+ *
+ * Waiting for a value that another thread writes: poll with weft_dev_load_* (not with a plain or a C
+ * volatile load). On simt these, the atomics, the clock and nanosleep are the points at which a
+ * spinning lane lets others run.
+ */
+
+WEFT_DEVICE unsigned weft_dev_thread_rank(void)
+{
+    return weft_dev_thread_x() +
+           weft_dev_block_dim_x() *
+               (weft_dev_thread_y() + weft_dev_block_dim_y() * weft_dev_thread_z());
+}
+
+WEFT_DEVICE unsigned weft_dev_block_threads(void)
+{
+    return weft_dev_block_dim_x() * weft_dev_block_dim_y() * weft_dev_block_dim_z();
+}
+
+WEFT_DEVICE unsigned weft_dev_block_rank(void)
+{
+    return weft_dev_block_x() +
+           weft_dev_grid_dim_x() *
+               (weft_dev_block_y() + weft_dev_grid_dim_y() * weft_dev_block_z());
+}
+
+WEFT_DEVICE unsigned weft_dev_grid_blocks(void)
+{
+    return weft_dev_grid_dim_x() * weft_dev_grid_dim_y() * weft_dev_grid_dim_z();
+}
+
+WEFT_DEVICE size_t weft_dev_grid_rank(void)
+{
+    return (size_t)weft_dev_block_rank() * weft_dev_block_threads() + weft_dev_thread_rank();
+}
+
+WEFT_DEVICE size_t weft_dev_grid_threads(void)
+{
+    return (size_t)weft_dev_grid_blocks() * weft_dev_block_threads();
+}
+
+/* Index of the warp in its block: threads are numbered by thread_rank, 32 to a warp. */
+WEFT_DEVICE unsigned weft_dev_warp(void)
+{
+    return weft_dev_thread_rank() / WEFT_WARP_LANES;
+}
+
+#endif

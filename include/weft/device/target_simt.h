@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Body of <weft/device/simt.h> for gcc and clang: GNU atomics, and calls to the executor in libweft
+ * (standin/simt) where lanes meet. Included by simt.h only; C11 and C++17.
+ *
+ * Outside a kernel a caller counts as a grid of one thread, so that device functions can be tested
+ * as plain functions. */
+#ifndef WEFT_DEVICE_TARGET_SIMT_H
+#define WEFT_DEVICE_TARGET_SIMT_H
+
+#include <string.h>
+
+#define WEFT_DEVICE          static inline __attribute__((always_inline, unused))
+#define WEFT_DEVICE_NOINLINE static __attribute__((noinline, unused))
+#define WEFT_GLOBAL          static __attribute__((unused))
+#define WEFT_CONST           static __attribute__((unused))
+#define WEFT_RESTRICT        __restrict__
+
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer)
+#define WEFT_SIMT_TSAN 1
+#endif
+#endif
+#ifdef __SANITIZE_THREAD__
+#define WEFT_SIMT_TSAN 1
+#endif
+#ifndef WEFT_SIMT_TSAN
+#define WEFT_SIMT_TSAN 0
+#endif
+
+/* -------------------------------------------------- what the executor offers to device code */
+
+/* The part of a lane that device code may see. Layout is part of the library's ABI. */
+struct weft_simt_lane {
+    unsigned thread[3], block[3], block_dim[3], grid_dim[3];
+    unsigned lane;               /* in the warp */
+    int budget;                  /* polls left before the lane gives way */
+    int wrote;                   /* has stored or changed something since it last gave way */
+    const volatile void *polled; /* address of the last poll */
+};
+
+enum weft_simt_warp_op {
+    WEFT_SIMT_SYNC_WARP,
+    WEFT_SIMT_BALLOT,
+    WEFT_SIMT_ANY,
+    WEFT_SIMT_ALL,
+    WEFT_SIMT_MATCH_ANY,
+    WEFT_SIMT_MATCH_ALL,
+    WEFT_SIMT_SHUFFLE,
+    WEFT_SIMT_SHUFFLE_UP,
+    WEFT_SIMT_SHUFFLE_DOWN,
+    WEFT_SIMT_SHUFFLE_XOR
+};
+
+enum weft_simt_block_op {
+    WEFT_SIMT_SYNC_BLOCK,
+    WEFT_SIMT_SYNC_BLOCK_COUNT,
+    WEFT_SIMT_SYNC_BLOCK_AND,
+    WEFT_SIMT_SYNC_BLOCK_OR
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* The calling lane; the same for the whole activation of a function, hence const. */
+struct weft_simt_lane *weft_simt_self(void) __attribute__((const));
+uint64_t weft_simt_warp(enum weft_simt_warp_op op, uint32_t mask, uint64_t value, unsigned arg);
+int weft_simt_block(enum weft_simt_block_op op, int pred);
+uint32_t weft_simt_active_mask(void);
+void *weft_simt_shared(const void *site, const char *name, size_t bytes);
+void *weft_simt_shared_dynamic(void);
+uint64_t weft_simt_clock_ns(void);
+void weft_simt_nanosleep(uint32_t ns);
+void weft_simt_yield(void);
+int weft_simt_vec16_unit(void);
+/* ThreadSanitizer knows no fences and must not see the lane's own fields. */
+void weft_simt_tsan_poll(const volatile void *p, int wrote);
+void weft_simt_tsan_loaded(const volatile void *p);
+int weft_simt_tsan_fenced(void);
+void weft_simt_tsan_fence(void);
+#ifdef __cplusplus
+}
+#endif
+
+/* Called before each access that a lane might spin on. Polling one address gives way soon. */
+WEFT_DEVICE void weft_simt_poll(const volatile void *p, int wrote)
+{
+#if WEFT_SIMT_TSAN
+    weft_simt_tsan_poll(p, wrote);
+#else
+    struct weft_simt_lane *self = weft_simt_self();
+    self->budget -= self->polled == p ? 16 : 1;
+    self->polled = p;
+    self->wrote |= wrote;
+    if (__builtin_expect(self->budget <= 0, 0))
+        weft_simt_yield();
+#endif
+}
+
+/* A static array of one byte is the key by which the lanes of a block find the same memory. */
+#define WEFT_SHARED(type, name, dims)                                                              \
+    typedef type weft_shared_type_##name dims;                                                     \
+    static char weft_shared_site_##name;                                                           \
+    __typeof__((*(weft_shared_type_##name *)0)[0]) *const name =                                   \
+        (__typeof__((*(weft_shared_type_##name *)0)[0]) *)weft_simt_shared(                        \
+            &weft_shared_site_##name, #name, sizeof(weft_shared_type_##name))
+#define WEFT_SHARED_DYNAMIC(type, name) type *const name = (type *)weft_simt_shared_dynamic()
+
+/* ------------------------------------------------------------------------------ where am I */
+
+#define WEFT_SIMT_INDEX(name, field)                                                               \
+    WEFT_DEVICE unsigned name##_x(void)                                                            \
+    {                                                                                              \
+        return weft_simt_self()->field[0];                                                         \
+    }                                                                                              \
+    WEFT_DEVICE unsigned name##_y(void)                                                            \
+    {                                                                                              \
+        return weft_simt_self()->field[1];                                                         \
+    }                                                                                              \
+    WEFT_DEVICE unsigned name##_z(void)                                                            \
+    {                                                                                              \
+        return weft_simt_self()->field[2];                                                         \
+    }
+WEFT_SIMT_INDEX(weft_dev_thread, thread)
+WEFT_SIMT_INDEX(weft_dev_block, block)
+WEFT_SIMT_INDEX(weft_dev_block_dim, block_dim)
+WEFT_SIMT_INDEX(weft_dev_grid_dim, grid_dim)
+#undef WEFT_SIMT_INDEX
+
+WEFT_DEVICE unsigned weft_dev_lane(void)
+{
+    return weft_simt_self()->lane;
+}
+
+/* ------------------------------------------------------------------------------------ warp */
+
+WEFT_DEVICE uint32_t weft_dev_active_mask(void)
+{
+    return weft_simt_active_mask();
+}
+
+WEFT_DEVICE uint32_t weft_dev_ballot(uint32_t mask, int pred)
+{
+    return (uint32_t)weft_simt_warp(WEFT_SIMT_BALLOT, mask, pred != 0, 0);
+}
+
+WEFT_DEVICE int weft_dev_any(uint32_t mask, int pred)
+{
+    return (int)weft_simt_warp(WEFT_SIMT_ANY, mask, pred != 0, 0);
+}
+
+WEFT_DEVICE int weft_dev_all(uint32_t mask, int pred)
+{
+    return (int)weft_simt_warp(WEFT_SIMT_ALL, mask, pred != 0, 0);
+}
+
+#define WEFT_SIMT_WARP(suffix, type)                                                               \
+    WEFT_DEVICE uint32_t weft_dev_match_any_##suffix(uint32_t mask, type value)                    \
+    {                                                                                              \
+        return (uint32_t)weft_simt_warp(WEFT_SIMT_MATCH_ANY, mask, value, 0);                      \
+    }                                                                                              \
+    WEFT_DEVICE uint32_t weft_dev_match_all_##suffix(uint32_t mask, type value)                    \
+    {                                                                                              \
+        return (uint32_t)weft_simt_warp(WEFT_SIMT_MATCH_ALL, mask, value, 0);                      \
+    }                                                                                              \
+    WEFT_DEVICE type weft_dev_shuffle_##suffix(uint32_t mask, type value, unsigned lane)           \
+    {                                                                                              \
+        return (type)weft_simt_warp(WEFT_SIMT_SHUFFLE, mask, value, lane);                         \
+    }                                                                                              \
+    WEFT_DEVICE type weft_dev_shuffle_up_##suffix(uint32_t mask, type value, unsigned delta)       \
+    {                                                                                              \
+        return (type)weft_simt_warp(WEFT_SIMT_SHUFFLE_UP, mask, value, delta);                     \
+    }                                                                                              \
+    WEFT_DEVICE type weft_dev_shuffle_down_##suffix(uint32_t mask, type value, unsigned delta)     \
+    {                                                                                              \
+        return (type)weft_simt_warp(WEFT_SIMT_SHUFFLE_DOWN, mask, value, delta);                   \
+    }                                                                                              \
+    WEFT_DEVICE type weft_dev_shuffle_xor_##suffix(uint32_t mask, type value, unsigned bits)       \
+    {                                                                                              \
+        return (type)weft_simt_warp(WEFT_SIMT_SHUFFLE_XOR, mask, value, bits);                     \
+    }
+WEFT_SIMT_WARP(u32, uint32_t)
+WEFT_SIMT_WARP(u64, uint64_t)
+#undef WEFT_SIMT_WARP
+
+WEFT_DEVICE void weft_dev_sync_warp(uint32_t mask)
+{
+    weft_simt_warp(WEFT_SIMT_SYNC_WARP, mask, 0, 0);
+}
+
+/* ----------------------------------------------------------------------------------- block */
+
+WEFT_DEVICE void weft_dev_sync_block(void)
+{
+    weft_simt_block(WEFT_SIMT_SYNC_BLOCK, 0);
+}
+
+WEFT_DEVICE int weft_dev_sync_block_count(int pred)
+{
+    return weft_simt_block(WEFT_SIMT_SYNC_BLOCK_COUNT, pred);
+}
+
+WEFT_DEVICE int weft_dev_sync_block_and(int pred)
+{
+    return weft_simt_block(WEFT_SIMT_SYNC_BLOCK_AND, pred);
+}
+
+WEFT_DEVICE int weft_dev_sync_block_or(int pred)
+{
+    return weft_simt_block(WEFT_SIMT_SYNC_BLOCK_OR, pred);
+}
+
+/* -------------------------------------------------------------------------- loads and stores
+ *
+ * Under ThreadSanitizer a fence is told to it at the accesses around: a relaxed store or atomic
+ * after a fence releases, and a fence acquires from the addresses loaded before it.
+ */
+
+#if WEFT_SIMT_TSAN
+#define WEFT_SIMT_LOADED(p)   weft_simt_tsan_loaded(p)
+#define WEFT_SIMT_RELEASES(o) ((o) == WEFT_ORDER_RELEASE || weft_simt_tsan_fenced())
+#else
+#define WEFT_SIMT_LOADED(p)   ((void)0)
+#define WEFT_SIMT_RELEASES(o) ((o) == WEFT_ORDER_RELEASE)
+#endif
+
+#define WEFT_SIMT_MEMORY(N)                                                                        \
+    WEFT_DEVICE uint##N##_t weft_dev_load_u##N(const volatile uint##N##_t *p, int order,           \
+                                               int scope)                                          \
+    {                                                                                              \
+        (void)scope;                                                                               \
+        weft_simt_poll(p, 0);                                                                      \
+        if (order == WEFT_ORDER_ACQUIRE)                                                           \
+            return __atomic_load_n(p, __ATOMIC_ACQUIRE);                                           \
+        uint##N##_t value = __atomic_load_n(p, __ATOMIC_RELAXED);                                  \
+        WEFT_SIMT_LOADED(p);                                                                       \
+        return value;                                                                              \
+    }                                                                                              \
+    WEFT_DEVICE void weft_dev_store_u##N(volatile uint##N##_t *p, uint##N##_t value, int order,    \
+                                         int scope)                                                \
+    {                                                                                              \
+        (void)scope;                                                                               \
+        weft_simt_poll(p, 1);                                                                      \
+        if (WEFT_SIMT_RELEASES(order))                                                             \
+            __atomic_store_n(p, value, __ATOMIC_RELEASE);                                          \
+        else                                                                                       \
+            __atomic_store_n(p, value, __ATOMIC_RELAXED);                                          \
+    }
+WEFT_SIMT_MEMORY(8)
+WEFT_SIMT_MEMORY(16)
+WEFT_SIMT_MEMORY(32)
+WEFT_SIMT_MEMORY(64)
+#undef WEFT_SIMT_MEMORY
+
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16(const void *p)
+{
+    return *(const struct weft_dev_vec16 *)p;
+}
+
+WEFT_DEVICE void weft_dev_store_vec16(void *p, struct weft_dev_vec16 v)
+{
+    *(struct weft_dev_vec16 *)p = v;
+}
+
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16_once(const void *p)
+{
+    return weft_dev_load_vec16(p);
+}
+
+WEFT_DEVICE void weft_dev_store_vec16_once(void *p, struct weft_dev_vec16 v)
+{
+    weft_dev_store_vec16(p, v);
+}
+
+/* x86-64 with AVX and Arm with LSE2 make an aligned 16-byte access whole (Intel SDM 3A, 9.1.1; AMD
+ * APM 2, 7.3.2; Arm ARM, B2.2.1): weft_dev_vec16_unit() says whether this CPU does. */
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16_relaxed(const void *p)
+{
+    struct weft_dev_vec16 v;
+    weft_simt_poll(p, 0);
+#if defined(__x86_64__) && !WEFT_SIMT_TSAN
+    typedef long long weft_simt_vector __attribute__((vector_size(16)));
+    weft_simt_vector raw;
+    __asm__ volatile("movdqa %1, %0" : "=x"(raw) : "m"(*(const weft_simt_vector *)p) : "memory");
+    v.lo = (uint64_t)raw[0];
+    v.hi = (uint64_t)raw[1];
+#elif defined(__aarch64__) && !WEFT_SIMT_TSAN
+    __asm__ volatile("ldp %0, %1, [%2]" : "=r"(v.lo), "=r"(v.hi) : "r"(p) : "memory");
+#else
+    v.lo = __atomic_load_n((const uint64_t *)p, __ATOMIC_RELAXED);
+    v.hi = __atomic_load_n((const uint64_t *)p + 1, __ATOMIC_RELAXED);
+    WEFT_SIMT_LOADED(p);
+    WEFT_SIMT_LOADED((const uint64_t *)p + 1);
+#endif
+    return v;
+}
+
+WEFT_DEVICE void weft_dev_store_vec16_relaxed(void *p, struct weft_dev_vec16 v)
+{
+    weft_simt_poll(p, 1);
+#if defined(__x86_64__) && !WEFT_SIMT_TSAN
+    typedef long long weft_simt_vector __attribute__((vector_size(16)));
+    weft_simt_vector raw = {(long long)v.lo, (long long)v.hi};
+    __asm__ volatile("movdqa %1, %0" : "=m"(*(weft_simt_vector *)p) : "x"(raw) : "memory");
+#elif defined(__aarch64__) && !WEFT_SIMT_TSAN
+    __asm__ volatile("stp %0, %1, [%2]" : : "r"(v.lo), "r"(v.hi), "r"(p) : "memory");
+#else
+    int how = WEFT_SIMT_RELEASES(WEFT_ORDER_RELAXED) ? __ATOMIC_RELEASE : __ATOMIC_RELAXED;
+    __atomic_store_n((uint64_t *)p, v.lo, how);
+    __atomic_store_n((uint64_t *)p + 1, v.hi, how);
+#endif
+}
+
+WEFT_DEVICE int weft_dev_vec16_unit(void)
+{
+    return WEFT_SIMT_TSAN ? 8 : weft_simt_vec16_unit();
+}
+
+/* --------------------------------------------------------------------------------- atomics */
+
+/* The C order of an atomic. A fence before a relaxed one counts under ThreadSanitizer, see above. */
+WEFT_DEVICE int weft_simt_order(int order)
+{
+#if WEFT_SIMT_TSAN
+    if (weft_simt_tsan_fenced())
+        order = order == WEFT_ORDER_RELAXED   ? WEFT_ORDER_RELEASE
+                : order == WEFT_ORDER_ACQUIRE ? WEFT_ORDER_ACQ_REL
+                                              : order;
+#endif
+    return order == WEFT_ORDER_RELAXED   ? __ATOMIC_RELAXED
+           : order == WEFT_ORDER_ACQUIRE ? __ATOMIC_ACQUIRE
+           : order == WEFT_ORDER_RELEASE ? __ATOMIC_RELEASE
+                                         : __ATOMIC_ACQ_REL;
+}
+
+#define WEFT_SIMT_CAS(suffix, type)                                                                \
+    WEFT_DEVICE type weft_dev_atomic_cas_##suffix(volatile type *p, type expected, type value,     \
+                                                  int order, int scope)                            \
+    {                                                                                              \
+        int failed = order == WEFT_ORDER_RELAXED || order == WEFT_ORDER_RELEASE                    \
+                         ? __ATOMIC_RELAXED                                                        \
+                         : __ATOMIC_ACQUIRE;                                                       \
+        (void)scope;                                                                               \
+        weft_simt_poll(p, 0);                                                                      \
+        if (__atomic_compare_exchange_n(p, &expected, value, 0, weft_simt_order(order), failed))   \
+            weft_simt_self()->wrote = 1;                                                           \
+        WEFT_SIMT_LOADED(p);                                                                       \
+        return expected;                                                                           \
+    }
+WEFT_SIMT_CAS(u32, uint32_t)
+WEFT_SIMT_CAS(u64, uint64_t)
+#undef WEFT_SIMT_CAS
+
+/* Name, C type, GNU builtin. */
+#define WEFT_SIMT_FETCH(name, type, builtin)                                                       \
+    WEFT_DEVICE type weft_dev_atomic_##name(volatile type *p, type value, int order, int scope)    \
+    {                                                                                              \
+        (void)scope;                                                                               \
+        weft_simt_poll(p, 1);                                                                      \
+        type old = builtin(p, value, weft_simt_order(order));                                      \
+        WEFT_SIMT_LOADED(p);                                                                       \
+        return old;                                                                                \
+    }
+WEFT_SIMT_FETCH(add_u32, uint32_t, __atomic_fetch_add)
+WEFT_SIMT_FETCH(add_u64, uint64_t, __atomic_fetch_add)
+WEFT_SIMT_FETCH(exch_u32, uint32_t, __atomic_exchange_n)
+WEFT_SIMT_FETCH(exch_u64, uint64_t, __atomic_exchange_n)
+WEFT_SIMT_FETCH(and_u32, uint32_t, __atomic_fetch_and)
+WEFT_SIMT_FETCH(and_u64, uint64_t, __atomic_fetch_and)
+WEFT_SIMT_FETCH(or_u32, uint32_t, __atomic_fetch_or)
+WEFT_SIMT_FETCH(or_u64, uint64_t, __atomic_fetch_or)
+WEFT_SIMT_FETCH(xor_u32, uint32_t, __atomic_fetch_xor)
+WEFT_SIMT_FETCH(xor_u64, uint64_t, __atomic_fetch_xor)
+#undef WEFT_SIMT_FETCH
+
+/* What C has no builtin for: an exchange loop on the word that holds the value. `wanted` is the new
+ * value in terms of `old` and `value`. */
+#define WEFT_SIMT_LOOP(name, type, word, wanted)                                                   \
+    WEFT_DEVICE type weft_dev_atomic_##name(volatile type *p, type value, int order, int scope)    \
+    {                                                                                              \
+        volatile word *at = (volatile word *)p;                                                    \
+        word seen, next;                                                                           \
+        type old, result;                                                                          \
+        (void)scope;                                                                               \
+        weft_simt_poll(p, 1);                                                                      \
+        seen = __atomic_load_n(at, __ATOMIC_RELAXED);                                              \
+        do {                                                                                       \
+            memcpy(&old, &seen, sizeof old);                                                       \
+            result = (wanted);                                                                     \
+            memcpy(&next, &result, sizeof next);                                                   \
+        } while (!__atomic_compare_exchange_n(at, &seen, next, 1, weft_simt_order(order),          \
+                                              __ATOMIC_RELAXED));                                  \
+        WEFT_SIMT_LOADED(p);                                                                       \
+        return old;                                                                                \
+    }
+WEFT_SIMT_LOOP(add_f32, float, uint32_t, old + value)
+WEFT_SIMT_LOOP(add_f64, double, uint64_t, old + value)
+WEFT_SIMT_LOOP(min_u32, uint32_t, uint32_t, old < value ? old : value)
+WEFT_SIMT_LOOP(min_u64, uint64_t, uint64_t, old < value ? old : value)
+WEFT_SIMT_LOOP(min_i32, int32_t, uint32_t, old < value ? old : value)
+WEFT_SIMT_LOOP(min_i64, int64_t, uint64_t, old < value ? old : value)
+WEFT_SIMT_LOOP(max_u32, uint32_t, uint32_t, old > value ? old : value)
+WEFT_SIMT_LOOP(max_u64, uint64_t, uint64_t, old > value ? old : value)
+WEFT_SIMT_LOOP(max_i32, int32_t, uint32_t, old > value ? old : value)
+WEFT_SIMT_LOOP(max_i64, int64_t, uint64_t, old > value ? old : value)
+#undef WEFT_SIMT_LOOP
+
+WEFT_DEVICE void weft_dev_fence(int order, int scope)
+{
+    (void)scope;
+#if WEFT_SIMT_TSAN
+    (void)order;
+    weft_simt_tsan_fence();
+#else
+    if (order == WEFT_ORDER_SEQ_CST)
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    else
+        __atomic_thread_fence(__ATOMIC_ACQ_REL);
+#endif
+}
+
+/* ------------------------------------------------------------------------------------ time */
+
+WEFT_DEVICE uint64_t weft_dev_clock_ns(void)
+{
+    return weft_simt_clock_ns();
+}
+
+WEFT_DEVICE uint64_t weft_dev_clock_cycles(void)
+{
+    return weft_simt_clock_ns();
+}
+
+WEFT_DEVICE void weft_dev_nanosleep(uint32_t ns)
+{
+    weft_simt_nanosleep(ns);
+}
+
+/* ---------------------------------------------------------------------- bits, bit patterns */
+
+WEFT_DEVICE unsigned weft_dev_popcount_u32(uint32_t x)
+{
+    return (unsigned)__builtin_popcount(x);
+}
+
+WEFT_DEVICE unsigned weft_dev_popcount_u64(uint64_t x)
+{
+    return (unsigned)__builtin_popcountll(x);
+}
+
+WEFT_DEVICE unsigned weft_dev_find_first_u32(uint32_t x)
+{
+    return (unsigned)__builtin_ffs((int)x);
+}
+
+WEFT_DEVICE unsigned weft_dev_find_first_u64(uint64_t x)
+{
+    return (unsigned)__builtin_ffsll((long long)x);
+}
+
+WEFT_DEVICE unsigned weft_dev_leading_zeros_u32(uint32_t x)
+{
+    return x ? (unsigned)__builtin_clz(x) : 32;
+}
+
+WEFT_DEVICE unsigned weft_dev_leading_zeros_u64(uint64_t x)
+{
+    return x ? (unsigned)__builtin_clzll(x) : 64;
+}
+
+#define WEFT_SIMT_BITS(to, To, from, From)                                                         \
+    WEFT_DEVICE To weft_dev_##to##_##from(From x)                                                  \
+    {                                                                                              \
+        To result;                                                                                 \
+        memcpy(&result, &x, sizeof result);                                                        \
+        return result;                                                                             \
+    }
+WEFT_SIMT_BITS(bits, uint32_t, f32, float)
+WEFT_SIMT_BITS(f32, float, bits, uint32_t)
+WEFT_SIMT_BITS(bits, uint64_t, f64, double)
+WEFT_SIMT_BITS(f64, double, bits, uint64_t)
+#undef WEFT_SIMT_BITS
+
+#endif
