@@ -108,19 +108,18 @@ static weft_status read_plain(struct cursor *cursor, unsigned brightest, struct 
 
 static weft_status read_raw(struct cursor *cursor, unsigned brightest, struct image *image)
 {
-    size_t width = brightest > 255 ? 2 : 1;
-    const uint8_t *from = cursor->bytes + cursor->at;
     size_t n = image_samples(image);
     for (size_t i = 0; i < n; i++) {
-        unsigned sample = width == 2 ? from[2 * i] * 256u + from[2 * i + 1] : from[i];
-        if (sample > brightest) {
-            cursor->at += i * width;
+        unsigned sample = cursor->bytes[cursor->at];
+        if (brightest > 255)
+            sample = sample * 256 + cursor->bytes[cursor->at + 1];
+        if (sample > brightest)
             return complain(cursor,
-                            "sample %zu is %u, above the largest that the header allows, "
-                            "%u; was the file converted as text?",
+                            "sample %zu is %u, above the largest that the header allows, %u; "
+                            "was the file converted as text?",
                             i, sample, brightest);
-        }
         image->samples[i] = to_byte(sample, brightest);
+        cursor->at += brightest > 255 ? 2 : 1;
     }
     return WEFT_OK;
 }
@@ -142,10 +141,15 @@ static weft_status check_room(struct cursor *cursor, bool plain, unsigned bright
     return WEFT_OK;
 }
 
+static bool is_known_form(uint8_t digit)
+{
+    return digit == '2' || digit == '3' || digit == '5' || digit == '6';
+}
+
 static weft_status read_header(struct cursor *cursor, bool *plain, unsigned *brightest,
                                struct image *image)
 {
-    if (cursor->size < 2 || cursor->bytes[0] != 'P' || !memchr("2356", cursor->bytes[1], 4))
+    if (cursor->size < 2 || cursor->bytes[0] != 'P' || !is_known_form(cursor->bytes[1]))
         return complain(cursor, "not a PGM or PPM picture (these begin with P2, P3, P5 or P6); "
                                 "convert it first, for example `convert picture.jpg picture.ppm`");
     *plain = cursor->bytes[1] < '5';
@@ -216,7 +220,8 @@ static weft_status slurp(const char *path, FILE *file, uint8_t **bytes, size_t *
             break;
         *bytes = larger;
     }
-    return base_fail(WEFT_ERR_NO_MEMORY, "%s: no memory for %zu bytes", path, room);
+    base_fail(WEFT_ERR_NO_MEMORY, "%s: no memory for %zu bytes", path, room);
+    return WEFT_ERR_NO_MEMORY;
 }
 
 weft_status image_read(const char *path, struct image *image)
@@ -249,14 +254,12 @@ weft_status image_write_png(const char *path, const struct image *image)
     if (!file)
         return base_fail(WEFT_ERR_SYSTEM, "%s: opening for writing: %s", path, strerror(errno));
     bool written = png_image_write_to_stdio(&png, file, 0, image->samples, 0, NULL);
-    if (written && fclose(file) == 0)
+    bool closed = fclose(file) == 0;
+    if (written && closed)
         return WEFT_OK;
     weft_status status = base_fail(WEFT_ERR_SYSTEM, "%s: writing: %s", path,
                                    written ? strerror(errno) : png.message);
-    if (!written)
-        fclose(file);
     unlink(path);
-    png_image_free(&png);
     return status;
 }
 

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by ./dev: the verbs that check the source. Each check passes, fails, or is named as
+# skipped with the reason; a failure does not keep the others from running, and all end in one list.
+
+passed=()
+failed=()
+skipped=()
+
+# check WORDS COMMAND...: a step whose outcome stands in the summary.
+check() {
+    if step "$@"; then
+        passed+=("$1")
+    else
+        failed+=("$1")
+    fi
+}
+
+skip() {
+    say "skipped: $*"
+    skipped+=("$*")
+}
+
+summary() {
+    local line
+    for line in ${skipped[@]+"${skipped[@]}"}; do
+        say "  skipped: $line"
+    done
+    for line in ${failed[@]+"${failed[@]}"}; do
+        say "  FAILED: $line"
+    done
+    say "${#passed[@]} checks passed, ${#failed[@]} failed, ${#skipped[@]} skipped," \
+        "in $((SECONDS / 60)) min $((SECONDS % 60)) s; the log is $log"
+    [ ${#failed[@]} -eq 0 ]
+}
+
+# tests FOLDER WORDS COMMAND...: COMMAND is ctest with what selects the tests, perhaps under another.
+tests() {
+    local folder=$1 words=$2 name
+    shift 2
+    check "$words" "$@" --test-dir "$folder" --output-on-failure --no-tests=error \
+        --output-log "$folder/tests.log"
+    sed -nE 's/^[0-9]+% tests passed.* out of ([0-9]+)$/    \1 tests/p' "$folder/tests.log"
+    # Tests that skipped themselves (exit status 77).
+    while read -r name; do
+        skipped+=("$words: $name")
+    done < <(sed -nE 's/.*[0-9]+ - ([^ ]+) \((Skipped|Disabled)\)$/\1/p' "$folder/tests.log")
+}
+
+# Tests that see no gain from instruments, or kill PEs on purpose, are left out.
+run_asan() {
+    build asan weft_command tests_unit tests_job
+    tests build-asan "tests under AddressSanitizer" ctest "${@:--Lunit|job}"
+}
+
+run_tsan() {
+    build tsan weft_command tests_unit tests_threads
+    # ThreadSanitizer cannot map its shadow where the kernel spreads addresses too widely.
+    local fixed=(setarch "$(uname -m)" -R)
+    "${fixed[@]}" true 2>/dev/null || fixed=()
+    tests build-tsan "tests under ThreadSanitizer" ${fixed[@]+"${fixed[@]}"} ctest \
+        "${@:--Lunit|threads}"
+}
+
+run_fuzz() {
+    local seconds=$1 target name seeds found
+    build clang tests_fuzz
+    for target in build-clang/bin/fuzz_*; do
+        name=${target##*/fuzz_}
+        seeds=tests/fuzz/corpus/$name
+        found=build-clang/tests/fuzz/found/$name
+        mkdir -p "$found"
+        check "fuzzing $name" "$target" -max_total_time="$seconds" -max_len=4096 \
+            -rss_limit_mb=1024 -artifact_prefix="build-clang/crash-$name-" "$found" \
+            $([ ! -d "$seeds" ] || echo "$seeds")
+    done
+}
+
+# sources NAME...: the files of that name in the folders that hold our own code.
+rooms=(include src standin cli examples bench tests tools)
+
+sources() {
+    local room
+    for room in "${rooms[@]}"; do
+        [ ! -d "$room" ] || find "$room" -name "$@" -type f
+    done | sort
+}
+
+check_format() {
+    local tool
+    if tool=$(find_tool clang-format 14); then
+        sources '*.[ch]' -o -name '*.cu' >build/sources
+        check "format" xargs -a build/sources "$tool" --dry-run -Werror
+    else
+        skip "format: clang-format 14 is not here (package clang-format-14)"
+    fi
+}
+
+verb_test() {
+    need_packages build test docs fuzz format
+    build default all
+    tests build "tests" ctest -LE fuzz
+    run_asan
+    run_tsan
+    run_fuzz 5
+    check_format
+    summary
+}
+
+verb_asan() {
+    need_packages build test
+    run_asan ${1:+-R "$1"}
+    summary
+}
+
+verb_tsan() {
+    need_packages build test
+    run_tsan ${1:+-R "$1"}
+    summary
+}
+
+verb_fuzz() {
+    need_packages build test fuzz
+    run_fuzz "${1:-60}"
+    summary
+}
+
+verb_soak() {
+    need_packages build test
+    build default all
+    local end=$((SECONDS + ${1:-10} * 60)) round=0
+    while [ $SECONDS -lt $end ]; do
+        round=$((round + 1))
+        step "round $round" ctest --test-dir build --output-on-failure -L 'job|litmus|fault' ||
+            fail "a test failed in round $round; the log is $log"
+    done
+    say "$round rounds, no failure"
+}
+
+verb_format() {
+    need_packages format
+    sources '*.[ch]' -o -name '*.cu' | xargs "$(find_tool clang-format 14)" -i
+    say "formatted; see git diff"
+}
+
+verb_lint() {
+    need_packages build test format lint
+    build default all
+    check_format
+    # Only what this machine's configuration compiles: the others have no command to check with.
+    sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/compile_commands.json |
+        grep -E '\.c$' | grep -v /tests/ | sort -u >build/sources
+    check "clang-tidy" xargs -a build/sources -P "$cores" -n 8 \
+        "$(find_tool clang-tidy 14)" -p build --quiet --warnings-as-errors='*'
+    check "cppcheck" cppcheck --quiet --error-exitcode=1 --inline-suppr -j "$cores" \
+        --enable=warning,performance,portability -Iinclude -Isrc -Icli src cli examples
+    summary
+}

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by ./dev: which packages of Debian 12 and Ubuntu 24.04 a verb needs, and how to get them.
+
+# PACKAGE PROBE for each; a package whose probe succeeds is not asked for, wherever it came from.
+packages_build='
+gcc             command -v cc
+libc6-dev       have_header stdio.h
+cmake           command -v cmake
+ninja-build     command -v ninja
+pkg-config      command -v pkg-config
+libjansson-dev  pkg-config --exists jansson
+libhwloc-dev    pkg-config --exists hwloc
+libpng-dev      pkg-config --exists libpng
+'
+packages_test='
+g++             command -v c++
+libcmocka-dev   pkg-config --exists cmocka
+'
+packages_docs='
+scdoc           command -v scdoc
+'
+# The formatter is settled at one version, because each formats a little differently.
+packages_format='
+clang-format-14 find_tool clang-format 14
+'
+packages_lint='
+clang-tidy-14   find_tool clang-tidy 14
+cppcheck        command -v cppcheck
+'
+packages_fuzz='
+clang           command -v clang
+libclang-rt-dev have_fuzzer
+'
+
+have_header() {
+    echo "#include <$1>" | cc -E -
+}
+
+have_fuzzer() {
+    echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' |
+        clang -fsanitize=fuzzer -x c -o /dev/null -
+}
+
+# find_tool NAME VERSION: prints the command, NAME-VERSION or a NAME that says it has the version.
+find_tool() {
+    command -v "$1-$2" && return
+    "$1" --version 2>/dev/null | grep -q "version $2\." && command -v "$1"
+}
+
+# missing_packages GROUP...: those whose probe fails.
+missing_packages() {
+    local group table package probe
+    for group; do
+        table=packages_$group
+        while read -r package probe; do
+            [ -z "$package" ] || eval "$probe" >/dev/null 2>&1 </dev/null || printf '%s ' "$package"
+        done <<<"${!table}"
+    done
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
+apt_install() {
+    local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends)
+    # On a fresh system there are no package lists yet; with lists, no time is spent on new ones.
+    as_root "${install[@]}" "$@" || { as_root apt-get update && as_root "${install[@]}" "$@"; }
+}
+
+# need_packages GROUP...: installs what is missing, or says who can.
+need_packages() {
+    local missing
+    missing=$(missing_packages "$@")
+    missing=${missing% }
+    [ -n "$missing" ] || return 0
+    command -v apt-get >/dev/null ||
+        fail "missing here: $missing (names of Debian packages). This system has no apt-get;" \
+            "install them its own way, then run this again"
+    [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
+        fail "missing packages: $missing. Installing needs root, and there is no sudo;" \
+            "let an administrator run: apt-get install $missing"
+    if [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; then
+        say "sudo asks for your password to install: $missing"
+        sudo true || fail "without sudo an administrator must run: apt-get install $missing"
+    fi
+    # shellcheck disable=SC2086  # one word a package
+    step "installing $missing" apt_install $missing ||
+        fail "apt-get could not install them; is there a network, and are the names known to" \
+            "this system's release (Debian 12 and Ubuntu 24.04 have them)?"
+    missing=$(missing_packages "$@")
+    [ -z "$missing" ] || fail "installed, but still not found: $missing"
+}
