@@ -12,6 +12,7 @@ static const struct command {
     const char *text;
 } commands[] = {
     {"env", cmd_env, "list the configuration variables with value and origin"},
+    {"run", cmd_run, "start a job of several PEs on this machine"},
     {"version", cmd_version, "print the version"},
 };
 

@@ -35,8 +35,10 @@ enum config_type {
       "Polls before a waiting PE yields its CPU; -1 chooses by PEs per CPU.")                      \
     X(BOOT, CONFIG_CHOICE, "auto", "auto|weft|pmix|tcp|single",                                    \
       "How the PEs find each other: the launcher's socket, PMIx, RANK and MASTER_ADDR, or alone.") \
-    X(BOOT_SOCKET, CONFIG_STRING, "", NULL,                                                        \
+    X(BOOT_SOCKET, CONFIG_INT, "-1", NULL,                                                         \
       "Set by `weft run`: number of the inherited socket to the launcher.")                        \
+    X(PE, CONFIG_INT, "-1", NULL, "Set by `weft run`: number of this PE, for scripts too.")        \
+    X(PES, CONFIG_INT, "0", NULL, "Set by `weft run`: number of PEs in the job.")                  \
     X(SECRET, CONFIG_STRING, "", NULL,                                                             \
       "Secret shared by the PEs of a job; authenticates TCP connections at start.")                \
     X(TEXT_PE, CONFIG_BOOL, "0", NULL, "`weft run` prefixes each output line with its PE.")

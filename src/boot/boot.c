@@ -181,6 +181,8 @@ enum way { WAY_AUTO, WAY_WEFT, WAY_PMIX, WAY_TCP, WAY_SINGLE };
 
 static enum way choose_way(void)
 {
+    if (boot_launcher_known())
+        return WAY_WEFT;
     return WAY_SINGLE;
 }
 
@@ -196,8 +198,10 @@ weft_status boot_open(struct boot **boot, weft_group *group, int group_pe)
         way = choose_way();
     weft_status status = WEFT_OK;
     switch (way) {
-    case WAY_AUTO:
     case WAY_WEFT:
+        status = boot_open_launcher(boot);
+        break;
+    case WAY_AUTO:
     case WAY_PMIX:
     case WAY_TCP:
         return base_fail(WEFT_ERR_UNSUPPORTED, "WEFT_BOOT=%s is not part of this build",

@@ -9,7 +9,11 @@
 #include <stdatomic.h>
 
 weft_status boot_open_single(struct boot **boot);
+weft_status boot_open_launcher(struct boot **boot);
 weft_status boot_open_group(struct boot **boot, weft_group *group, int pe);
+
+/* Whether this process was started by `weft run`. */
+bool boot_launcher_known(void);
 
 /* Sets what all ways have in common; the node tables are filled by one of the two below. */
 void boot_set(struct boot *boot, const struct boot_ops *ops, int pe, int npes);

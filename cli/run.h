@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft run` in four files: run.c (options, the loop, how a job ends), run_start.c (processes,
+ * CPUs, the guard), run_server.c (the exchange between PEs), run_output.c (lines with the PE in
+ * front). */
+#ifndef WEFT_CLI_RUN_H
+#define WEFT_CLI_RUN_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <weft.h>
+
+enum run_bind { RUN_BIND_SHARE, RUN_BIND_CORE, RUN_BIND_NONE };
+
+struct run_options {
+    int npes;
+    bool prefix;
+    const char *output_dir;
+    uint64_t timeout_ns; /* 0: none */
+    uint64_t grace_ns;   /* between SIGTERM and SIGKILL */
+    enum run_bind bind;
+    char **command; /* NULL-terminated */
+};
+
+/* One packet, queued to one or many PEs. */
+struct run_packet {
+    int references;
+    int fd; /* travels with it, or -1; closed with the last reference */
+    size_t bytes;
+    char data[];
+};
+
+struct run_queued {
+    struct run_queued *next;
+    struct run_packet *packet;
+};
+
+/* One stream of one PE whose lines get a prefix. */
+struct run_source {
+    int fd; /* reading end, or -1 */
+    char *line;
+    size_t used;
+    size_t size;
+};
+
+struct run_pe {
+    pid_t pid;
+    bool exited; /* seen, but not reaped: the pid stays reserved until the group is gone */
+    int wait_status;
+
+    int socket; /* or -1 when the other end is closed */
+    int jobs;   /* how often it has joined; weft_init() may be called again after weft_finalize() */
+    bool joined;
+    pid_t program;     /* who joined: not always `pid`, which may be a shell */
+    int program_pidfd; /* when it is not; -1 else */
+    bool gathering;    /* has sent its part of the present exchange */
+    bool wants_out;    /* waits for room in the socket */
+    bool told_the_end;
+    int queued;
+    struct run_queued *first;
+    struct run_queued *last;
+
+    struct run_source streams[2]; /* stdout, stderr */
+};
+
+/* Where prefixed lines go. */
+struct run_sink {
+    int fd;
+    char *data;
+    size_t used;
+    size_t size;
+    bool is_file;
+    bool broken; /* its reader is gone */
+    bool waits;  /* for room */
+};
+
+enum run_phase { RUN_WORKING, RUN_TOLD, RUN_TERMINATED, RUN_KILLED };
+
+struct run {
+    struct run_options options;
+    struct run_pe *pes;
+    int started;
+    int alive;
+
+    int epoll;
+    int signals; /* signalfd */
+    bool pipe_was_ignored;
+    sigset_t old_mask; /* what the PEs get */
+
+    /* the present exchange */
+    struct run_packet *answer;
+    size_t part_bytes;
+    int parts;
+    bool retry_soon; /* too many descriptors are in flight: try again */
+
+    /* the end */
+    enum run_phase phase;
+    uint64_t phase_ends_ns;
+    uint64_t started_ns;
+    int result;       /* exit status, -1 while there is none */
+    int culprit;      /* PE whose exit status becomes the result, or -1 */
+    int asked_to_end; /* signal by which the user ended the job, 0 when not */
+    weft_status end_status;
+    char end_sentence[512];
+
+    struct run_sink sinks[2];
+    bool relay_stdin;
+    bool stdin_watched;
+    uint64_t stdin_again_ns; /* when to try again, 0 = not */
+    size_t stdin_used;
+    char stdin_data[4096];
+    int stdin_pipe; /* writing end of PE 0's standard input when the terminal is relayed */
+
+    pid_t guard;
+    int guard_pipe;
+    pid_t *guard_groups; /* shared with the guard: process groups to kill when we are gone */
+};
+
+/* What an event of the loop is about; the number in the lower half is a PE, stream or sink. */
+enum run_event {
+    RUN_EVENT_SIGNAL,
+    RUN_EVENT_SOCKET,
+    RUN_EVENT_PROGRAM,
+    RUN_EVENT_SOURCE, /* number: 2 * pe + stream */
+    RUN_EVENT_SINK,
+    RUN_EVENT_STDIN,
+};
+
+/* run.c */
+int run_watch(struct run *run, int fd, uint32_t events, enum run_event event, int number);
+void run_rewatch(struct run *run, int fd, uint32_t events, enum run_event event, int number);
+void run_unwatch(struct run *run, int fd);
+
+/* The job ends because of PE `pe` (or -1): the others are told `sentence`, then SIGTERM, SIGKILL.
+ * result: the exit status of weft run, or -1 when that PE's own exit status decides. */
+void run_end(struct run *run, int pe, weft_status status, int result, const char *sentence);
+void run_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+const char *run_pe_name(const struct run *run, int pe); /* "PE 3 (pid 1234)" */
+
+/* run_start.c */
+int run_find_program(const char *name, char **path); /* 0, 126 or 127, said why */
+bool run_start_guard(struct run *run);
+void run_stop_guard(struct run *run);
+bool run_start_pes(struct run *run, const char *path);
+
+/* run_server.c */
+void run_serve(struct run *run, int pe);        /* something has arrived at its socket */
+void run_flush_socket(struct run *run, int pe); /* there may be room again */
+void run_program_ended(struct run *run, int pe);
+void run_tell_end(struct run *run, int pe);
+void run_close_socket(struct run *run, int pe);
+/* One packet of `bytes` bytes from this PE, with a descriptor or -1 (taken over), sent by `sender`.
+ */
+void run_receive(struct run *run, int pe, const void *packet, size_t bytes, int fd, pid_t sender);
+
+/* run_output.c */
+void run_open_sinks(struct run *run);
+void run_read_source(struct run *run, int pe, int stream);
+void run_flush_sink(struct run *run, int sink);
+void run_drain_output(struct run *run); /* what is still there when all PEs have ended */
+
+#endif

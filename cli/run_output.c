@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft run --prefix`: whole lines with "[pe] " in front, never mixed. A line without an end is
+ * held back until its end, its PE's end, or MOST_LINE bytes. When nobody reads our output, nobody
+ * reads the PEs' output either, and they wait; the launcher itself never does. */
+#include "run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    READ_BYTES = 65536,
+    MOST_LINE = 1 << 20,
+    PIECE = 4096, /* PIPE_BUF: a pipe that poll calls writable takes so much at once */
+};
+
+static bool reserve(char **data, size_t *size, size_t needed)
+{
+    if (needed <= *size)
+        return true;
+    size_t larger = *size ? *size : 4096;
+    while (larger < needed)
+        larger *= 2;
+    char *moved = realloc(*data, larger);
+    if (!moved)
+        return false;
+    *data = moved;
+    *size = larger;
+    return true;
+}
+
+static void append(struct run_sink *sink, const char *data, size_t bytes)
+{
+    if (sink->broken || !reserve(&sink->data, &sink->size, sink->used + bytes))
+        return;
+    memcpy(sink->data + sink->used, data, bytes);
+    sink->used += bytes;
+}
+
+static void emit_line(struct run *run, int pe, int stream, const char *line, size_t bytes)
+{
+    char prefix[16];
+    int n = snprintf(prefix, sizeof prefix, "[%d] ", pe);
+    append(&run->sinks[stream], prefix, (size_t)n);
+    append(&run->sinks[stream], line, bytes);
+    append(&run->sinks[stream], "\n", 1);
+}
+
+/* Takes the complete lines out of the source's buffer. */
+static void emit_lines(struct run *run, int pe, int stream, size_t fresh)
+{
+    struct run_source *source = &run->pes[pe].streams[stream];
+    size_t begin = 0, look = source->used - fresh;
+    char *end;
+    while ((end = memchr(source->line + look, '\n', source->used - look))) {
+        size_t at = (size_t)(end - source->line);
+        emit_line(run, pe, stream, source->line + begin, at - begin);
+        begin = look = at + 1;
+    }
+    source->used -= begin;
+    memmove(source->line, source->line + begin, source->used);
+    if (source->used >= MOST_LINE) {
+        emit_line(run, pe, stream, source->line, source->used);
+        source->used = 0;
+    }
+}
+
+static void end_source(struct run *run, int pe, int stream)
+{
+    struct run_source *source = &run->pes[pe].streams[stream];
+    if (source->used)
+        emit_line(run, pe, stream, source->line, source->used);
+    source->used = 0;
+    free(source->line);
+    source->line = NULL;
+    source->size = 0;
+    if (source->fd >= 0) {
+        run_unwatch(run, source->fd);
+        close(source->fd);
+        source->fd = -1;
+    }
+}
+
+/* Stops or resumes reading every PE's stream of this sink. */
+static void watch_sources(struct run *run, int stream, bool watch)
+{
+    for (int pe = 0; pe < run->started; pe++) {
+        int fd = run->pes[pe].streams[stream].fd;
+        if (fd >= 0 && watch)
+            run_watch(run, fd, EPOLLIN, RUN_EVENT_SOURCE, 2 * pe + stream);
+        else if (fd >= 0)
+            run_unwatch(run, fd);
+    }
+}
+
+static void break_sink(struct run *run, int stream)
+{
+    struct run_sink *sink = &run->sinks[stream];
+    sink->broken = true;
+    sink->used = 0;
+    for (int pe = 0; pe < run->started; pe++)
+        end_source(run, pe, stream); /* so that the PEs see a closed pipe, as we do */
+}
+
+static bool has_room(const struct run_sink *sink)
+{
+    struct pollfd watched = {.fd = sink->fd, .events = POLLOUT};
+    return poll(&watched, 1, 0) == 1; /* always true of a file */
+}
+
+static void wait_for_room(struct run *run, int stream, bool wait)
+{
+    struct run_sink *sink = &run->sinks[stream];
+    if (sink->waits == wait)
+        return;
+    if (wait && run_watch(run, sink->fd, EPOLLOUT, RUN_EVENT_SINK, stream) < 0)
+        return; /* cannot be watched, so it always has room: the next read writes on */
+    if (!wait)
+        run_unwatch(run, sink->fd);
+    sink->waits = wait;
+    watch_sources(run, stream, !wait);
+}
+
+void run_flush_sink(struct run *run, int stream)
+{
+    struct run_sink *sink = &run->sinks[stream];
+    size_t done = 0;
+    bool failed = false;
+    while (done < sink->used && has_room(sink)) {
+        size_t piece = sink->used - done;
+        if (!sink->is_file && piece > PIECE)
+            piece = PIECE;
+        ssize_t n = write(sink->fd, sink->data + done, piece);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            break;
+        if (n < 0) {
+            failed = true;
+            break;
+        }
+        done += (size_t)n;
+    }
+    if (failed) {
+        wait_for_room(run, stream, false);
+        break_sink(run, stream);
+        return;
+    }
+    sink->used -= done;
+    memmove(sink->data, sink->data + done, sink->used);
+    wait_for_room(run, stream, sink->used > 0);
+}
+
+void run_read_source(struct run *run, int pe, int stream)
+{
+    struct run_source *source = &run->pes[pe].streams[stream];
+    if (source->fd < 0)
+        return;
+    if (!reserve(&source->line, &source->size, source->used + READ_BYTES)) {
+        end_source(run, pe, stream);
+        return;
+    }
+    ssize_t n = read(source->fd, source->line + source->used, READ_BYTES);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        end_source(run, pe, stream);
+    } else {
+        source->used += (size_t)n;
+        emit_lines(run, pe, stream, (size_t)n);
+    }
+    run_flush_sink(run, stream);
+}
+
+void run_open_sinks(struct run *run)
+{
+    for (int stream = 0; stream < 2; stream++) {
+        struct stat file;
+        run->sinks[stream] = (struct run_sink){.fd = STDOUT_FILENO + stream};
+        run->sinks[stream].is_file =
+            fstat(STDOUT_FILENO + stream, &file) == 0 && S_ISREG(file.st_mode);
+    }
+}
+
+/* All PEs have ended: what they have written is in the pipes. A process that they left behind, and
+ * that keeps a pipe open, is not waited for. */
+void run_drain_output(struct run *run)
+{
+    for (int stream = 0; stream < 2; stream++) {
+        struct run_sink *sink = &run->sinks[stream];
+        for (int pe = 0; pe < run->started; pe++) {
+            struct run_source *source = &run->pes[pe].streams[stream];
+            struct pollfd watched = {.fd = source->fd, .events = POLLIN};
+            while (source->fd >= 0 && poll(&watched, 1, 0) == 1) {
+                run_read_source(run, pe, stream);
+                struct pollfd room = {.fd = sink->fd, .events = POLLOUT};
+                while (sink->used && !sink->broken && poll(&room, 1, -1) == 1)
+                    run_flush_sink(run, stream);
+            }
+            end_source(run, pe, stream);
+        }
+        struct pollfd room = {.fd = sink->fd, .events = POLLOUT};
+        while (sink->used && !sink->broken && poll(&room, 1, -1) == 1)
+            run_flush_sink(run, stream);
+        free(sink->data);
+        sink->data = NULL;
+    }
+}
