@@ -41,6 +41,16 @@ enum config_type {
     X(PES, CONFIG_INT, "0", NULL, "Set by `weft run`: number of PEs in the job.")                  \
     X(SECRET, CONFIG_STRING, "", NULL,                                                             \
       "Secret shared by the PEs of a job; authenticates TCP connections at start.")                \
+    X(TARGET, CONFIG_CHOICE, "auto", "auto|cuda|simt",                                             \
+      "Where kernels run: on a GPU if there is one, on a GPU, or on CPU threads.")                 \
+    X(SIMT_THREADS, CONFIG_INT, "0", NULL,                                                         \
+      "Worker threads of the SIMT executor; 0 = one for each CPU.")                                \
+    X(SIMT_STACK, CONFIG_SIZE, "64K", NULL,                                                        \
+      "Stack of each lane of the SIMT executor, at least 16K; sanitizers take four times as much.") \
+    X(SIMT_LANES, CONFIG_INT, "16384", NULL,                                                       \
+      "Lanes of the SIMT executor that are resident together; further blocks wait their turn.")    \
+    X(SIMT_EXITED, CONFIG_CHOICE, "report", "report|allow",                                        \
+      "Whether a sync that names an exited lane is a fault of the kernel.")                        \
     X(TEXT_PE, CONFIG_BOOL, "0", NULL, "`weft run` prefixes each output line with its PE.")
 
 enum config_id {

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launches, streams and events on the target in use: the program's own CUDA runtime, through the
+ * table that its CUDA half registered, or the SIMT executor. Links neither runtime nor driver. */
+#include "base/config.h"
+#include "base/status.h"
+
+#include <weft/launch.h>
+#include <weft/simt_executor.h>
+
+#include <pthread.h>
+
+enum { TARGET_AUTO, TARGET_CUDA, TARGET_SIMT }; /* the words of WEFT_TARGET */
+
+static const struct weft_cuda_runtime *cuda; /* set by constructors, before main() */
+static pthread_once_t decided = PTHREAD_ONCE_INIT;
+static weft_target target;
+static int n_devices; /* that CUDA can use; asked once, and not at all for simt */
+
+WEFT_EXPORT void weft_cuda_register(const struct weft_cuda_runtime *runtime)
+{
+    const struct weft_cuda_runtime *none = NULL;
+    if (runtime->size >= sizeof *runtime)
+        __atomic_compare_exchange_n(&cuda, &none, runtime, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+static void decide(void)
+{
+    int wanted = config_choice(CONFIG_TARGET);
+    if (wanted != TARGET_SIMT && cuda)
+        n_devices = cuda->devices();
+    if (wanted == TARGET_CUDA || (wanted == TARGET_AUTO && n_devices > 0))
+        target = WEFT_CUDA;
+}
+
+WEFT_EXPORT weft_target weft_target_get(void)
+{
+    pthread_once(&decided, decide);
+    return target;
+}
+
+WEFT_EXPORT const char *weft_target_name(weft_target which)
+{
+    return which == WEFT_CUDA ? "cuda" : "simt";
+}
+
+/* Whether calls go to CUDA: 1, 0, or a negative status when they should but cannot. */
+static int on_cuda(const char *what)
+{
+    if (weft_target_get() == WEFT_SIMT)
+        return 0;
+    if (!cuda)
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "%s: WEFT_TARGET is cuda, but the program has no CUDA code (it was built "
+                         "without nvcc); WEFT_TARGET=simt runs it on CPU threads",
+                         what);
+    if (n_devices <= 0)
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "%s: WEFT_TARGET is cuda, but cudaGetDeviceCount finds no usable GPU; "
+                         "WEFT_TARGET=simt runs it on CPU threads",
+                         what);
+    return 1;
+}
+
+static weft_status from_cuda(const char *what, int error)
+{
+    if (!error)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_KERNEL, "%s: CUDA error %d: %s", what, error,
+                     cuda->error_text(error));
+}
+
+/* One call, on CUDA or on the executor. */
+#define ON_TARGET(what, cuda_call, simt_call)                                                      \
+    do {                                                                                           \
+        int where = on_cuda(what);                                                                 \
+        if (where < 0)                                                                             \
+            return (weft_status)where;                                                             \
+        return where ? from_cuda(what, cuda->cuda_call) : simt_call;                               \
+    } while (0)
+
+static weft_status launch_cuda(const struct weft_kernel *kernel, unsigned flags, weft_dim3 grid,
+                               weft_dim3 block, size_t shared_bytes, weft_stream stream, void *args)
+{
+    enum { MOST_PARAMS = 16 };
+    void *params[MOST_PARAMS];
+    if (!kernel->cuda)
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "launch of %s: it was not compiled for cuda; build its file with "
+                         "weft_kernel_sources(), or set WEFT_TARGET=simt",
+                         kernel->name);
+    if (kernel->n_params > MOST_PARAMS)
+        return base_fail(WEFT_ERR_ARGUMENT, "launch of %s: more than %d parameters", kernel->name,
+                         MOST_PARAMS);
+    for (unsigned i = 0; i < kernel->n_params; i++)
+        params[i] = (char *)args + kernel->offsets[i];
+    const unsigned g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
+    int error = kernel->cuda->runtime->launch(kernel->cuda->function, g, b, shared_bytes, flags,
+                                              stream, params);
+    if (!error)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_KERNEL, "launch of %s: CUDA error %d: %s", kernel->name, error,
+                     cuda->error_text(error));
+}
+
+WEFT_EXPORT weft_status weft_launch(const struct weft_kernel *kernel, unsigned flags,
+                                    weft_dim3 grid, weft_dim3 block, size_t shared_bytes,
+                                    weft_stream stream, void *args)
+{
+    int where = on_cuda(kernel->name);
+    if (where < 0)
+        return (weft_status)where;
+    if (where)
+        return launch_cuda(kernel, flags, grid, block, shared_bytes, stream, args);
+    weft_simt_launch_attr attr = {
+        .size = sizeof attr,
+        .name = kernel->name,
+        .kernel = kernel->simt,
+        .args = args,
+        .args_bytes = kernel->args_bytes,
+        .grid = {grid.x, grid.y, grid.z},
+        .block = {block.x, block.y, block.z},
+        .shared_bytes = shared_bytes,
+        .flags = flags & WEFT_LAUNCH_FLAG_COOPERATIVE ? WEFT_SIMT_COOPERATIVE : 0,
+    };
+    return weft_simt_launch(&attr, stream);
+}
+
+WEFT_EXPORT weft_status weft_stream_create(weft_stream *stream)
+{
+    ON_TARGET("weft_stream_create", stream_create(stream),
+              weft_simt_stream_create((weft_simt_stream **)stream));
+}
+
+WEFT_EXPORT weft_status weft_stream_destroy(weft_stream stream)
+{
+    ON_TARGET("weft_stream_destroy", stream_destroy(stream), weft_simt_stream_destroy(stream));
+}
+
+WEFT_EXPORT weft_status weft_stream_synchronize(weft_stream stream)
+{
+    ON_TARGET("weft_stream_synchronize", stream_synchronize(stream),
+              weft_simt_stream_synchronize(stream));
+}
+
+WEFT_EXPORT weft_status weft_stream_query(weft_stream stream, int *idle)
+{
+    ON_TARGET("weft_stream_query", stream_query(stream, idle),
+              weft_simt_stream_query(stream, idle));
+}
+
+WEFT_EXPORT weft_status weft_stream_host_call(weft_stream stream, void (*fn)(void *arg), void *arg)
+{
+    ON_TARGET("weft_stream_host_call", stream_host_call(stream, fn, arg),
+              weft_simt_host_call(stream, fn, arg));
+}
+
+WEFT_EXPORT weft_status weft_event_create(weft_event *event)
+{
+    ON_TARGET("weft_event_create", event_create(event),
+              weft_simt_event_create((weft_simt_event **)event));
+}
+
+WEFT_EXPORT weft_status weft_event_destroy(weft_event event)
+{
+    ON_TARGET("weft_event_destroy", event_destroy(event), weft_simt_event_destroy(event));
+}
+
+WEFT_EXPORT weft_status weft_event_record(weft_event event, weft_stream stream)
+{
+    ON_TARGET("weft_event_record", event_record(event, stream),
+              weft_simt_event_record(event, stream));
+}
+
+WEFT_EXPORT weft_status weft_event_wait(weft_stream stream, weft_event event)
+{
+    ON_TARGET("weft_event_wait", event_wait(stream, event), weft_simt_event_wait(stream, event));
+}
+
+WEFT_EXPORT weft_status weft_event_synchronize(weft_event event)
+{
+    ON_TARGET("weft_event_synchronize", event_synchronize(event),
+              weft_simt_event_synchronize(event));
+}
+
+WEFT_EXPORT weft_status weft_event_elapsed(weft_event start, weft_event end, uint64_t *ns)
+{
+    ON_TARGET("weft_event_elapsed", event_elapsed(start, end, ns),
+              weft_simt_event_elapsed(start, end, ns));
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The primitives of device code at which no lanes meet: who am I, polling, clock, shared memory, and
+ * what ThreadSanitizer is told of fences. */
+#include "simt.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+/* What a caller outside kernels is. */
+static _Thread_local struct weft_simt_lane outside = {
+    .block_dim = {1, 1, 1},
+    .grid_dim = {1, 1, 1},
+    .budget = BUDGET,
+};
+
+WEFT_EXPORT struct weft_simt_lane *weft_simt_self(void)
+{
+    return simt_current ? &simt_current->self : &outside;
+}
+
+/* ------------------------------------------------------------------------------------ time */
+
+enum { CLOCK_COST = 8, LONGEST_SLEEP_NS = 1000000 };
+
+WEFT_EXPORT uint64_t weft_simt_clock_ns(void)
+{
+    struct weft_simt_lane *self = weft_simt_self();
+    self->budget -= CLOCK_COST;
+    if (self->budget <= 0)
+        weft_simt_yield();
+    return clock_now_ns();
+}
+
+WEFT_EXPORT void weft_simt_nanosleep(uint32_t ns)
+{
+    struct lane *lane = simt_current;
+    if (lane && ns) {
+        lane->wake_ns = clock_now_ns() + (ns < LONGEST_SLEEP_NS ? ns : LONGEST_SLEEP_NS);
+        lane->warp->sleeping |= lane_bit(lane);
+    }
+    weft_simt_yield();
+}
+
+/* -------------------------------------------------------------------------- shared memory */
+
+void *room_alloc(size_t bytes)
+{
+#if CONTEXT_TSAN
+    void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return room == MAP_FAILED ? NULL : room;
+#else
+    void *room;
+    return posix_memalign(&room, 64, bytes) ? NULL : room;
+#endif
+}
+
+void room_free(void *room, size_t bytes)
+{
+#if CONTEXT_TSAN
+    if (room)
+        munmap(room, bytes);
+#else
+    (void)bytes;
+    free(room);
+#endif
+}
+
+WEFT_EXPORT void *weft_simt_shared(const void *site, const char *name, size_t bytes)
+{
+    struct lane *lane = simt_current;
+    if (!lane) {
+        log_error("simt: shared memory %s is used outside a kernel", name);
+        return NULL;
+    }
+    struct block *block = lane->warp->block;
+    for (unsigned i = 0; i < block->n_sites; i++)
+        if (block->sites[i].key == site)
+            return block->sites[i].memory;
+
+    if (block->n_sites == SITES)
+        block_fail(lane, "more than %d declarations of shared memory (%s)", SITES, name);
+    if (block->static_bytes + bytes > SITE_STATIC_BYTES)
+        block_fail(lane, "shared memory %s of %zu bytes: more than 48 KiB are declared", name,
+                   bytes);
+    void *memory = room_alloc(bytes);
+    if (!memory)
+        block_fail(lane, "no memory for %zu bytes of shared memory %s", bytes, name);
+    memset(memory, SHARED_FILL, bytes);
+    block->sites[block->n_sites++] = (struct site){site, memory, bytes};
+    block->static_bytes += bytes;
+    return memory;
+}
+
+WEFT_EXPORT void *weft_simt_shared_dynamic(void)
+{
+    return simt_current ? simt_current->warp->block->dynamic : NULL;
+}
+
+/* ------------------------------------------------------------------------- what the CPU does */
+
+WEFT_EXPORT int weft_simt_vec16_unit(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx") ? 16 : 8;
+#elif defined(__aarch64__)
+    enum { USCAT = 1 << 25 }; /* HWCAP: aligned 16-byte accesses are whole (LSE2) */
+    return getauxval(AT_HWCAP) & USCAT ? 16 : 8;
+#else
+    return 8;
+#endif
+}
+
+/* ------------------------------------------------------------------------- ThreadSanitizer
+ *
+ * It follows releases and acquires of single atomics, not fences. So a fence is remembered by the
+ * lane: relaxed stores after it release, and what relaxed loads before it saw is acquired at it. */
+
+WEFT_EXPORT void weft_simt_tsan_poll(const volatile void *p, int wrote)
+{
+    struct weft_simt_lane *self = weft_simt_self();
+    self->budget -= self->polled == p ? 16 : 1;
+    self->polled = p;
+    self->wrote |= wrote;
+    if (self->budget <= 0)
+        weft_simt_yield();
+}
+
+WEFT_EXPORT void weft_simt_tsan_loaded(const volatile void *p)
+{
+    struct lane *lane = simt_current;
+    if (lane)
+        lane->loaded[lane->loads++ % (sizeof lane->loaded / sizeof lane->loaded[0])] = p;
+}
+
+WEFT_EXPORT int weft_simt_tsan_fenced(void)
+{
+    return !simt_current || simt_current->fenced;
+}
+
+WEFT_EXPORT void weft_simt_tsan_fence(void)
+{
+    struct lane *lane = simt_current;
+    if (!lane)
+        return;
+    lane->fenced = true;
+    for (size_t i = 0; i < sizeof lane->loaded / sizeof lane->loaded[0]; i++) {
+        if (lane->loaded[i])
+            tsan_acquire(lane->loaded[i]);
+        lane->loaded[i] = NULL;
+    }
+}
