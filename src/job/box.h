@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The black box: what a PE is doing, readable by the other PEs of the node and by `weft attach`
+ * while the PE hangs or after it died. It lies at the start of the PE's slot of the system segment,
+ * a memfd named "weft-system". Readers must treat everything in it as possibly torn or hostile. */
+#ifndef WEFT_JOB_BOX_H
+#define WEFT_JOB_BOX_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* X(id, name): what a PE can be in the middle of, and what its history lists. */
+#define BOX_OPERATIONS(X)                                                                          \
+    X(NONE, "nothing")                                                                             \
+    X(WAIT, "wait_until")                                                                          \
+    X(SIGNAL_WAIT, "signal_wait")                                                                  \
+    X(BARRIER, "barrier")                                                                          \
+    X(SYNC, "sync")                                                                                \
+    X(BROADCAST, "broadcast")                                                                      \
+    X(ALLTOALL, "alltoall")                                                                        \
+    X(ALLTOALLS, "alltoalls")                                                                      \
+    X(FCOLLECT, "fcollect")                                                                        \
+    X(COLLECT, "collect")                                                                          \
+    X(REDUCE, "reduce")                                                                            \
+    X(ALLOC, "alloc")                                                                              \
+    X(FREE, "free")                                                                                \
+    X(REALLOC, "realloc")                                                                          \
+    X(TEAM_SPLIT, "team_split")                                                                    \
+    X(TEAM_DESTROY, "team_destroy")                                                                \
+    X(FENCE, "fence")                                                                              \
+    X(QUIET, "quiet")                                                                              \
+    X(PUT, "put")                                                                                  \
+    X(GET, "get")                                                                                  \
+    X(ATOMIC, "atomic")                                                                            \
+    X(PROVE, "prove")                                                                              \
+    X(INIT, "init")                                                                                \
+    X(FINALIZE, "finalize")                                                                        \
+    X(LOCK, "lock")
+
+enum box_operation {
+#define BOX_ENUM(id, name) BOX_OP_##id,
+    BOX_OPERATIONS(BOX_ENUM)
+#undef BOX_ENUM
+        BOX_OP_COUNT
+};
+
+enum box_state { BOX_EMPTY, BOX_RUNNING, BOX_FINALIZED, BOX_ABORTED };
+
+enum {
+    BOX_MAGIC = 0x57656674, /* "Weft" */
+    BOX_VERSION = 1,
+    BOX_WAITS = 16,   /* threads of a PE that can be seen waiting at a time */
+    BOX_HISTORY = 64, /* last operations */
+    BOX_CONTEXTS = 32, /* counter lines; contexts beyond share them */
+    BOX_PATHS = 8,
+    BOX_BYTES = 64 * 1024,
+};
+
+/* One operation in progress. Written only when a wait has become slow. */
+struct box_wait {
+    _Atomic uint32_t operation; /* enum box_operation; BOX_OP_NONE = the slot is free */
+    int32_t peer;               /* PE of the job waited for, -1 = any or unknown */
+    int32_t team;               /* slot of the team's synchronisation area, -1 = none */
+    uint32_t compare;           /* weft_cmp */
+    uint64_t offset;            /* of the variable in its segment */
+    uint32_t segment;           /* enum segment_id */
+    uint32_t reserved;
+    _Atomic uint64_t expected;
+    _Atomic uint64_t seen;
+    uint64_t since_ns; /* CLOCK_MONOTONIC */
+    uint64_t reserved2;
+};
+
+struct box_past {
+    uint32_t operation;
+    int32_t peer; /* or the root, or -1 */
+    uint64_t offset;
+    uint64_t bytes;
+    uint64_t number; /* how many operations the PE had recorded before this one */
+};
+
+/* Per context and path. Plain sums of one writer each (contexts beyond BOX_CONTEXTS share). */
+struct box_counters {
+    _Atomic uint64_t operations;
+    _Atomic uint64_t bytes;
+    _Atomic uint64_t last; /* pe << 48 | offset of the last operation */
+    uint64_t reserved;
+};
+
+struct box {
+    uint32_t magic, version;
+    int32_t pe, npes, node, local_npes;
+    int32_t pid;
+    _Atomic uint32_t state; /* enum box_state */
+    int32_t exit_code;
+    int32_t gpu; /* ordinal, -1 = none in use */
+    uint64_t start_ns;
+    uint64_t heap_bytes;
+    uint64_t wait_limit_ns;
+    char program[64];
+    char failure[256]; /* sentence of the first fault that ended this PE's work */
+    _Atomic uint64_t collectives; /* calls on the world team; tells who lags behind */
+    struct box_wait waits[BOX_WAITS];
+    _Atomic uint64_t past_count;
+    struct box_past past[BOX_HISTORY];
+    char paths[BOX_PATHS][16]; /* names of the counter columns */
+    _Alignas(64) struct box_counters counters[BOX_CONTEXTS][BOX_PATHS];
+};
+
+_Static_assert(sizeof(struct box) <= BOX_BYTES, "the box fits its place in the system segment");
+
+/* "wait_until", or "unknown" for a number that is none. */
+const char *box_operation_name(uint32_t operation);
+
+void box_record(struct box *box, enum box_operation operation, int peer, uint64_t offset,
+                uint64_t bytes);
+
+#endif

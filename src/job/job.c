@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Joining and leaving a job. weft_init() meets the other PEs, makes the segments, chooses a path to
+ * every PE; weft_finalize() undoes all of it. A finalized job's handles stay, emptied, so that they
+ * can be refused in words. */
+#include "job/job.h"
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "memory/global_data.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SPIN_SPARE_CPUS = 20000, SPIN_OVERSUBSCRIBED = 40 };
+
+/* What the PEs tell each other first. */
+struct hello {
+    char version[16];
+    uint64_t heap_bytes, data_bytes;
+    uint64_t cpus[16]; /* those this PE may run on */
+    int32_t pid;
+    int32_t reserved;
+};
+
+static void fill_hello(struct weft_job *job, const weft_init_attr *attr, struct hello *hello)
+{
+    *hello = (struct hello){.pid = (int32_t)getpid()};
+    snprintf(hello->version, sizeof hello->version, "%s", weft_version());
+    hello->heap_bytes = attr->heap_bytes ? attr->heap_bytes : config_size(CONFIG_HEAP_SIZE);
+    hello->data_bytes =
+        attr->flags & WEFT_INIT_GLOBAL_DATA && !job->threads_are_pes ? global_data_size() : 0;
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        memcpy(hello->cpus, &set, sizeof hello->cpus);
+}
+
+/* All PEs of a node have as many CPUs as the union of their masks: each may be bound to its own. */
+static int node_cpus(const struct weft_job *job, const struct hello *all)
+{
+    int cpus = 0;
+    for (int word = 0; word < 16; word++) {
+        uint64_t any = 0;
+        for (int i = 0; i < job->boot->local_npes; i++)
+            any |= all[job->boot->local_pes[i]].cpus[word];
+        cpus += __builtin_popcountll(any);
+    }
+    return cpus ? cpus : 1;
+}
+
+static weft_status compare_hellos(const struct weft_job *job, const struct hello *all)
+{
+    for (int pe = 1; pe < job->npes; pe++) {
+        if (strncmp(all[pe].version, all[0].version, sizeof all[0].version) != 0)
+            return base_fail(WEFT_ERR_VERSION, "PE 0 runs Weft %.15s and PE %d Weft %.15s",
+                             all[0].version, pe, all[pe].version);
+        if (all[pe].heap_bytes != all[0].heap_bytes)
+            return base_fail(WEFT_ERR_MISMATCH,
+                             "the heap has %llu bytes at PE 0 and %llu at PE %d; WEFT_HEAP_SIZE "
+                             "must be alike everywhere",
+                             (unsigned long long)all[0].heap_bytes,
+                             (unsigned long long)all[pe].heap_bytes, pe);
+        if (all[pe].data_bytes != all[0].data_bytes)
+            return base_fail(WEFT_ERR_MISMATCH,
+                             "the program's global data have %llu bytes at PE 0 and %llu at PE %d: "
+                             "the PEs run different programs",
+                             (unsigned long long)all[0].data_bytes,
+                             (unsigned long long)all[pe].data_bytes, pe);
+    }
+    return WEFT_OK;
+}
+
+static weft_status make_segments(struct weft_job *job, const struct hello *mine)
+{
+    size_t system_bytes = team_area_offset(TEAM_SLOTS, job->npes);
+    weft_status status =
+        segment_create(&job->segments[SEG_SYSTEM], job->boot, "weft-system", system_bytes);
+    if (!status)
+        status = segment_create(&job->segments[SEG_HEAP], job->boot, "weft-heap",
+                                mine->heap_bytes);
+    if (!status && mine->data_bytes)
+        status = global_data_share(&job->segments[SEG_DATA], job->boot);
+    if (status)
+        return status;
+    job->heap = heap_create(mine->heap_bytes);
+    job->map = calloc((size_t)job->npes, sizeof *job->map);
+    if (!job->heap || !job->map)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the tables of %d PEs",
+                         job->npes);
+    for (int slot = 0; slot < job->boot->local_npes; slot++)
+        for (int s = 0; s < SEG_COUNT; s++)
+            if (job->segments[s].slots)
+                job->map[job->boot->local_pes[slot]][s] = segment_slot(&job->segments[s], slot);
+    return WEFT_OK;
+}
+
+static void program_name(char *name, size_t bytes)
+{
+    ssize_t n = readlink("/proc/self/exe", name, bytes - 1);
+    name[n > 0 ? n : 0] = '\0';
+    const char *slash = strrchr(name, '/');
+    if (slash)
+        memmove(name, slash + 1, strlen(slash));
+}
+
+static void start_box(struct weft_job *job, const struct hello *mine)
+{
+    struct box *box = (struct box *)job->segments[SEG_SYSTEM].base;
+    box->version = BOX_VERSION;
+    box->pe = job->pe;
+    box->npes = job->npes;
+    box->node = job->boot->node_of[job->pe];
+    box->local_npes = job->boot->local_npes;
+    box->pid = mine->pid;
+    box->gpu = -1;
+    box->start_ns = clock_now_ns();
+    box->heap_bytes = mine->heap_bytes;
+    box->wait_limit_ns = job->wait_limit_ns;
+    char path[256];
+    program_name(path, sizeof path);
+    snprintf(box->program, sizeof box->program, "%.63s", path);
+    for (int i = 0; i < PATH_COUNT; i++)
+        snprintf(box->paths[i], sizeof box->paths[i], "%s", path_name((enum path_id)i));
+    memset((char *)box + BOX_BYTES, 0xff, TEAM_SLOTS / 8); /* every team slot is free */
+    atomic_store(&box->state, BOX_RUNNING);
+    atomic_thread_fence(memory_order_release);
+    box->magic = BOX_MAGIC;
+    job->box = box;
+}
+
+/* After the barrier every local box must be what its place says: a wrong mapping shows here. */
+static weft_status check_boxes(struct weft_job *job)
+{
+    for (int slot = 0; slot < job->boot->local_npes; slot++) {
+        const struct box *box = (struct box *)segment_slot(&job->segments[SEG_SYSTEM], slot);
+        if (box->magic != BOX_MAGIC || box->pe != job->boot->local_pes[slot])
+            return base_fail(WEFT_ERR_PATH,
+                             "the shared memory of PE %d does not show what that PE wrote (magic "
+                             "%#x, PE %d)",
+                             job->boot->local_pes[slot], box->magic, box->pe);
+    }
+    return WEFT_OK;
+}
+
+static weft_status choose_paths(struct weft_job *job)
+{
+    job->choices = calloc((size_t)job->npes, sizeof *job->choices);
+    job->proofs = calloc((size_t)job->npes, sizeof *job->proofs);
+    if (!job->choices || !job->proofs)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d paths", job->npes);
+    for (int pe = 0; pe < job->npes; pe++) {
+        struct path_facts facts = {
+            .same_pe = pe == job->pe,
+            .same_node = job->boot->node_of[pe] == job->boot->node_of[job->pe],
+            .shared_memory = job->map[pe][SEG_SYSTEM] != NULL,
+        };
+        weft_status status = path_choose(&facts, &job->order, &job->choices[pe]);
+        if (status)
+            return base_fail_context(status, "from PE %d to PE %d", job->pe, pe);
+    }
+    return WEFT_OK;
+}
+
+static weft_status make_world(struct weft_job *job)
+{
+    int *everyone = malloc((size_t)job->npes * sizeof *everyone);
+    if (!everyone)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d PEs", job->npes);
+    for (int pe = 0; pe < job->npes; pe++)
+        everyone[pe] = pe;
+    struct boot *boot = job->boot;
+    weft_status status = team_new(job, everyone, job->npes, 0, &job->world);
+    free(everyone);
+    if (!status)
+        status = team_new(job, boot->local_pes, boot->local_npes, 1, &job->node);
+    if (!status)
+        status = ctx_new(job, job->world, 0, &job->default_ctx);
+    if (!status)
+        status = ctx_new(job, job->world, 0, &job->system_ctx);
+    if (status)
+        return status;
+    job->system_ctx->seg[SEG_SYSTEM].base = (uintptr_t)job->segments[SEG_SYSTEM].base;
+    job->system_ctx->seg[SEG_SYSTEM].size = job->segments[SEG_SYSTEM].size;
+    unsigned char *free_slots = (unsigned char *)job->box + BOX_BYTES;
+    free_slots[0] &= (unsigned char)~3u; /* world and node */
+    return WEFT_OK;
+}
+
+static void set_spin(struct weft_job *job, const struct hello *all)
+{
+    int64_t configured = config_int(CONFIG_SPIN);
+    if (configured >= 0)
+        job->spin = configured > UINT32_MAX ? UINT32_MAX : (uint32_t)configured;
+    else
+        job->spin =
+            job->boot->local_npes <= node_cpus(job, all) ? SPIN_SPARE_CPUS : SPIN_OVERSUBSCRIBED;
+}
+
+static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
+{
+    struct hello mine;
+    struct hello *all = calloc((size_t)job->npes, sizeof *all);
+    if (!all)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d PEs", job->npes);
+    fill_hello(job, attr, &mine);
+    weft_status status = job->boot->ops->allgather(job->boot, &mine, all, sizeof mine);
+    if (!status)
+        status = compare_hellos(job, all);
+    if (!status)
+        set_spin(job, all);
+    free(all);
+    if (!status)
+        status = make_segments(job, &mine);
+    if (status)
+        return status;
+    start_box(job, &mine);
+    status = life_start(job);
+    if (!status)
+        status = choose_paths(job);
+    if (!status)
+        status = make_world(job);
+    if (!status)
+        status = job->boot->ops->barrier(job->boot);
+    return status ? status : check_boxes(job);
+}
+
+static void drop_segments(struct weft_job *job)
+{
+    /* PEs as threads: nobody may unmap while another still leaves its last barrier. */
+    if (job->threads_are_pes)
+        job->boot->ops->barrier(job->boot);
+    global_data_unshare(&job->segments[SEG_DATA]);
+    segment_destroy(&job->segments[SEG_HEAP]);
+    segment_destroy(&job->segments[SEG_SYSTEM]);
+}
+
+static void empty_handles(struct weft_job *job)
+{
+    for (struct weft_ctx *ctx = job->contexts; ctx; ctx = ctx->next) {
+        memset(ctx->seg, 0, sizeof ctx->seg);
+        ctx->npes = 0;
+        for (int i = 0; i < PATH_COUNT; i++)
+            if (ctx->states[i])
+                path_weak_ops.state_destroy(ctx->states[i]);
+        memset(ctx->states, 0, sizeof ctx->states);
+        ctx->buffered = false;
+        free(ctx->peers);
+        ctx->peers = NULL;
+    }
+    for (struct weft_team *team = job->teams; team; team = team->next) {
+        free(team->pes);
+        free(team->lane_at);
+        team->pes = NULL;
+        team->lane_at = NULL;
+    }
+}
+
+static void tear_down(struct weft_job *job, bool clean)
+{
+    atomic_store(&job->state, JOB_FINALIZED);
+    if (job->box)
+        atomic_store(&job->box->state, clean ? BOX_FINALIZED : BOX_ABORTED);
+    empty_handles(job);
+    job->box = NULL;
+    drop_segments(job);
+    heap_destroy(job->heap);
+    job->heap = NULL;
+    free(job->map);
+    free(job->choices);
+    free(job->proofs);
+    job->map = NULL;
+    job->choices = NULL;
+    job->proofs = NULL;
+    if (job->boot)
+        job->boot->ops->close(job->boot, clean);
+    job->boot = NULL;
+}
+
+/* Handles of finalized jobs live on so that their use can be refused; this keeps them reachable. */
+static struct tombstone {
+    struct weft_job *job;
+    struct tombstone *next;
+} *tombstones;
+static pthread_mutex_t tombstones_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void bury(struct weft_job *job)
+{
+    struct tombstone *tombstone = malloc(sizeof *tombstone);
+    if (!tombstone)
+        return;
+    pthread_mutex_lock(&tombstones_lock);
+    *tombstone = (struct tombstone){job, tombstones};
+    tombstones = tombstone;
+    pthread_mutex_unlock(&tombstones_lock);
+}
+
+static void free_job(struct weft_job *job)
+{
+    while (job->contexts) {
+        struct weft_ctx *ctx = job->contexts;
+        job->contexts = ctx->next;
+        free(ctx);
+    }
+    while (job->teams) {
+        struct weft_team *team = job->teams;
+        job->teams = team->next;
+        free(team);
+    }
+    pthread_mutex_destroy(&job->lock);
+    free(job);
+}
+
+static weft_status check_attr(const weft_init_attr *attr)
+{
+    if (attr->size < sizeof(size_t) + sizeof(weft_thread) || attr->size > 4096)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "weft_init: attr.size is %zu; set it to sizeof(weft_init_attr)",
+                         attr->size);
+    if ((unsigned)attr->thread > WEFT_THREAD_MULTIPLE)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_init: attr.thread is %d, not a weft_thread",
+                         (int)attr->thread);
+    if (attr->flags & ~WEFT_INIT_GLOBAL_DATA)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_init: attr.flags %#x has unknown bits",
+                         attr->flags);
+    return WEFT_OK;
+}
+
+WEFT_EXPORT weft_status weft_init(weft_job **result, const weft_init_attr *given)
+{
+    if (!result)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_init: job is null");
+    *result = NULL;
+    weft_init_attr attr = {.size = sizeof attr};
+    if (given) {
+        weft_status status = check_attr(given);
+        if (status)
+            return status;
+        memcpy(&attr, given, given->size < sizeof attr ? given->size : sizeof attr);
+    }
+    weft_status status = config_check();
+    if (status)
+        return status;
+    struct weft_job *job = calloc(1, sizeof *job);
+    if (!job)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a job");
+    pthread_mutex_init(&job->lock, NULL);
+    for (int s = 0; s < SEG_COUNT; s++)
+        job->segments[s].fd = -1;
+    job->thread = attr.thread < WEFT_THREAD_SERIALIZED ? WEFT_THREAD_SERIALIZED : attr.thread;
+    job->threads_are_pes = attr.group != NULL;
+    job->checking = config_bool(CONFIG_CHECK);
+    job->wait_limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
+    status = path_order_parse(config_string(CONFIG_PATH), &job->order);
+    if (!status)
+        status = boot_open(&job->boot, attr.group, attr.group_pe);
+    if (status) {
+        free_job(job);
+        return status;
+    }
+    job->pe = job->boot->pe;
+    job->npes = job->boot->npes;
+    if (!job->threads_are_pes)
+        log_set_pe(job->pe);
+    status = meet(job, &attr);
+    if (status) {
+        char sentence[512];
+        snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+        tear_down(job, false);
+        free_job(job);
+        return base_fail(status, "%s", sentence);
+    }
+    log_debug("joined a job of %d PEs through %s", job->npes, job->boot->ops->name);
+    *result = job;
+    return WEFT_OK;
+}
+
+WEFT_EXPORT weft_status weft_finalize(weft_job *job)
+{
+    if (!job)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_finalize: job is null");
+    if (atomic_load(&job->state) != JOB_RUNNING)
+        return job_finalized("weft_finalize");
+    weft_status status = weft_barrier(job->world);
+    char sentence[512] = "";
+    if (status)
+        snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+    tear_down(job, status == WEFT_OK);
+    bury(job);
+    return status ? base_fail(status, "%s", sentence) : WEFT_OK;
+}
+
+WEFT_EXPORT void weft_abort(weft_job *job, int code)
+{
+    if (job && atomic_load(&job->state) == JOB_RUNNING) {
+        char sentence[128];
+        snprintf(sentence, sizeof sentence, "PE %d called weft_abort with code %d", job->pe, code);
+        job->box->exit_code = code;
+        snprintf(job->box->failure, sizeof job->box->failure, "%s", sentence);
+        atomic_store(&job->box->state, BOX_ABORTED);
+        job->boot->ops->abort(job->boot, code, sentence);
+    }
+    fflush(NULL);
+    _exit(code);
+}
+
+WEFT_EXPORT int weft_my_pe(const weft_job *job)
+{
+    return job && atomic_load_explicit(&job->state, memory_order_relaxed) == JOB_RUNNING ? job->pe
+                                                                                          : -1;
+}
+
+WEFT_EXPORT int weft_n_pes(const weft_job *job)
+{
+    return job && atomic_load_explicit(&job->state, memory_order_relaxed) == JOB_RUNNING
+               ? job->npes
+               : -1;
+}
+
+WEFT_EXPORT weft_thread weft_query_thread(const weft_job *job)
+{
+    return job ? job->thread : WEFT_THREAD_SINGLE;
+}
+
+weft_status job_finalized(const char *function)
+{
+    return base_fail(WEFT_ERR_FINALIZED, "%s: the job has been finalized", function);
+}
+
+weft_status job_fail(struct weft_job *job, weft_status status, const char *sentence)
+{
+    char copy[sizeof job->failure];
+    snprintf(copy, sizeof copy, "%s", sentence); /* may be the last error itself */
+    pthread_mutex_lock(&job->lock);
+    if (!atomic_load(&job->failed)) {
+        snprintf(job->failure, sizeof job->failure, "%s", copy);
+        snprintf(job->box->failure, sizeof job->box->failure, "%.255s", copy);
+        atomic_store_explicit(&job->failed, (int)status, memory_order_release);
+        log_info("%s", copy);
+    }
+    pthread_mutex_unlock(&job->lock);
+    return job_check_failed(job);
+}
+
+weft_status job_check_failed(struct weft_job *job)
+{
+    int failed = atomic_load_explicit(&job->failed, memory_order_acquire);
+    return failed ? base_fail((weft_status)failed, "%s", job->failure) : WEFT_OK;
+}
+
+void job_progress(struct weft_job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    for (struct weft_ctx *ctx = job->contexts; ctx; ctx = ctx->next)
+        for (int i = 0; ctx->buffered && i < PATH_COUNT; i++)
+            if (ctx->states[i])
+                path_weak_ops.progress(ctx->states[i]);
+    pthread_mutex_unlock(&job->lock);
+}

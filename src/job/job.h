@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The running job: what a PE knows of itself and its peers, contexts, teams. The structures behind
+ * the opaque handles of weft.h; src/ops works on them. */
+#ifndef WEFT_JOB_JOB_H
+#define WEFT_JOB_JOB_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "boot/boot.h"
+#include "job/box.h"
+#include "memory/heap.h"
+#include "memory/segment.h"
+#include "path/path.h"
+
+/* -------------------------------------------------------------------------------- contexts */
+
+struct weft_ctx {
+    /* What the fast paths read; seg[].size and npes are 0 after finalize, so that every check on
+     * them fails and the slow path finds out why. */
+    struct {
+        uintptr_t base;
+        size_t size;
+    } seg[SEG_COUNT]; /* SEG_SYSTEM is left empty: not the program's */
+    struct peer *peers;
+    uint32_t npes;
+    unsigned options;
+    struct weft_job *job;
+    struct weft_team *team; /* whose numbering it has */
+    struct path_state *states[PATH_COUNT];
+    bool buffered; /* some path has a state: fence and quiet must ask it */
+    int slot;      /* column of counters in the black box */
+    struct weft_ctx *next;
+};
+
+/* ----------------------------------------------------------------------------------- teams */
+
+enum { TEAM_SLOTS = 1024, LANE_PACKET_BYTES = 56, TEAM_PHASES = 4 };
+
+/* What one member of a team sends another: lane[i] of a PE's area is written by member i alone.
+ * flag: the sender has reached this phase of the team's sequence of collectives. packet: a small
+ * payload and its number in one cache line, two of them, used in turn (see ops/coll.h for why two
+ * are enough). */
+struct lane {
+    _Alignas(64) _Atomic uint64_t flag;
+    struct {
+        _Alignas(64) _Atomic uint64_t number;
+        unsigned char payload[LANE_PACKET_BYTES];
+    } packet[2];
+};
+
+struct weft_team {
+    struct weft_job *job;
+    int n;
+    int me;             /* -1: not a member (never handed out) */
+    int *pes;           /* numbers in the job */
+    int slot;           /* synchronisation area, the same at every member */
+    bool direct;        /* every member's memory can be loaded and stored */
+    bool split_off;     /* may be destroyed */
+    uint64_t sequence;  /* phases used so far */
+    uint64_t packets;   /* packet exchanges so far */
+    struct lane *lanes; /* own area: lanes[i] is written by member i */
+    struct lane **lane_at; /* own lane in member i's area; NULL where it cannot be stored to */
+    struct weft_team *next;
+};
+
+/* ------------------------------------------------------------------------------------- job */
+
+enum job_state { JOB_RUNNING, JOB_FINALIZED };
+
+struct weft_job {
+    _Atomic int state;
+    struct boot *boot;
+    int pe, npes;
+    weft_thread thread;
+    struct segment segments[SEG_COUNT];
+    char *(*map)[SEG_COUNT]; /* [npes] where each PE's segments are mapped here */
+    struct path_order order;
+    struct path_choice *choices; /* [npes] */
+    int *proofs;                 /* [npes] 1 proven, 0 not tried, -1 failed */
+    struct box *box;
+    struct heap *heap;
+    pthread_mutex_t lock; /* books, lists of contexts and teams */
+    struct weft_ctx *contexts;
+    struct weft_team *teams;
+    struct weft_ctx *default_ctx;
+    struct weft_ctx *system_ctx; /* the library's own: also reaches SEG_SYSTEM */
+    struct weft_team *world, *node;
+    bool checking;
+    bool threads_are_pes;
+    uint32_t spin;          /* polls before a waiting PE yields */
+    uint64_t wait_limit_ns; /* 0 = none */
+    _Atomic int failed;     /* a weft_status: every further wait returns it */
+    char failure[512];      /* its sentence; written once under lock before `failed` */
+    _Atomic uint64_t next_check_ns; /* when a waiting thread should look for dead peers again */
+};
+
+/* Offset of a team's area in the system segment. */
+static inline size_t team_area_offset(int slot, int npes)
+{
+    return BOX_BYTES + TEAM_SLOTS / 8 + (size_t)slot * (size_t)npes * sizeof(struct lane);
+}
+
+weft_status ctx_new(struct weft_job *job, struct weft_team *team, unsigned options,
+                    struct weft_ctx **ctx);
+void ctx_free(struct weft_ctx *ctx);
+
+/* Fills peers[0 ... team->n) as seen from `ctx`. */
+void ctx_fill_peers(struct weft_ctx *ctx, const struct weft_team *team, struct peer *peers);
+
+weft_status team_new(struct weft_job *job, const int *pes, int n, int slot,
+                     struct weft_team **team);
+void team_free(struct weft_team *team);
+
+/* Lets every path that holds something back move on. */
+void job_progress(struct weft_job *job);
+
+/* Ends further waits with this status and sentence (the first one counts); returns the status that
+ * counts. */
+weft_status job_fail(struct weft_job *job, weft_status status, const char *sentence);
+
+/* WEFT_OK, or the failure of the job with its sentence as last error. */
+weft_status job_check_failed(struct weft_job *job);
+
+/* Status of a call on a handle of a finalized job. */
+weft_status job_finalized(const char *function);
+
+/* -------------------------------------------------------------------------- life and death */
+
+/* Takes the lock that the kernel drops when this process ends. */
+weft_status life_start(struct weft_job *job);
+
+/* Looks whether a PE of the job has died or the job was aborted; WEFT_OK or the failure. */
+weft_status life_check(struct weft_job *job);
+
+#endif

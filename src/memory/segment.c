@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory/segment.h"
+
+#include "base/status.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { SLOT_ALIGN = 2 << 20 }; /* so that each PE's part can have huge pages of its own */
+
+static weft_status make_memfd(const char *name, size_t bytes, int *fd)
+{
+    *fd = memfd_create(name, MFD_CLOEXEC);
+    if (*fd < 0)
+        return base_fail(WEFT_ERR_SYSTEM, "memfd_create(\"%s\"): %s", name, strerror(errno));
+    if (ftruncate(*fd, (off_t)bytes)) {
+        weft_status status =
+            base_fail(WEFT_ERR_SYSTEM, "ftruncate of memfd \"%s\" to %zu bytes: %s%s", name, bytes,
+                      strerror(errno), errno == EFBIG ? " (a smaller WEFT_HEAP_SIZE helps)" : "");
+        close(*fd);
+        return status;
+    }
+    return WEFT_OK;
+}
+
+static weft_status map_slots(struct segment *segment, const char *name, size_t bytes)
+{
+    void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                        segment->fd, 0);
+    if (mapped == MAP_FAILED)
+        return base_fail(WEFT_ERR_NO_MEMORY,
+                         "mmap of %zu bytes of \"%s\" (%d slots of %zu): %s; a smaller "
+                         "WEFT_HEAP_SIZE needs less address space",
+                         bytes, name, segment->slot_count, segment->stride, strerror(errno));
+    segment->slots = mapped;
+    /* Huge pages where the kernel gives them; a refusal only costs speed. */
+    madvise(mapped, bytes, MADV_HUGEPAGE);
+    return WEFT_OK;
+}
+
+/* PEs as threads: the first one maps, and the others use its mapping. */
+static weft_status share_mapping(struct segment *segment, struct boot *boot)
+{
+    if (boot->local_pe == 0)
+        *boot->shared_slot = segment->slots;
+    weft_status status = boot->ops->barrier(boot);
+    if (status)
+        return status;
+    if (boot->local_pe != 0) {
+        segment->slots = *boot->shared_slot;
+        segment->shared_mapping = 1;
+    }
+    return boot->ops->barrier(boot);
+}
+
+static weft_status create_shared(struct segment *segment, struct boot *boot, const char *name,
+                                 size_t bytes)
+{
+    int made = -1;
+    weft_status status = WEFT_OK;
+    if (boot->local_pe == 0)
+        status = make_memfd(name, bytes, &made);
+    if (status)
+        return status;
+    if (boot->shared_slot) {
+        segment->fd = made;
+        status = boot->local_pe == 0 ? map_slots(segment, name, bytes) : WEFT_OK;
+        return status ? status : share_mapping(segment, boot);
+    }
+    if (boot->local_npes == 1) {
+        segment->fd = made;
+    } else {
+        status = boot->ops->share_fd(boot, boot->local_pes[0], made, &segment->fd);
+        /* Exactly one descriptor per process: closing any other would drop the life lock. */
+        if (made >= 0 && made != segment->fd)
+            close(made);
+    }
+    return status ? status : map_slots(segment, name, bytes);
+}
+
+weft_status segment_create(struct segment *segment, struct boot *boot, const char *name,
+                           size_t size)
+{
+    *segment = (struct segment){.fd = -1, .slot_count = boot->local_npes};
+    if (size == 0)
+        return WEFT_OK;
+    size_t stride = (size + SLOT_ALIGN - 1) & ~(size_t)(SLOT_ALIGN - 1);
+    if (stride < size || stride > SIZE_MAX / 4 / (size_t)boot->local_npes)
+        return base_fail(WEFT_ERR_NO_MEMORY, "%zu bytes for each of %d PEs are too many", size,
+                         boot->local_npes);
+    segment->stride = stride;
+    segment->size = size;
+    weft_status status = create_shared(segment, boot, name, stride * (size_t)boot->local_npes);
+    if (status) {
+        segment_destroy(segment);
+        return status;
+    }
+    segment->base = segment_slot(segment, boot->local_pe);
+    return WEFT_OK;
+}
+
+void segment_destroy(struct segment *segment)
+{
+    if (segment->slots && !segment->shared_mapping)
+        munmap(segment->slots, segment->stride * (size_t)segment->slot_count);
+    if (segment->fd >= 0)
+        close(segment->fd);
+    *segment = (struct segment){.fd = -1};
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What exactly is wrong with an argument. Off the fast path. */
+#include "ops/access.h"
+
+static const char *const segment_names[SEG_COUNT] = {
+    [SEG_HEAP] = "heap", [SEG_DATA] = "global data", [SEG_SYSTEM] = "system"};
+
+static weft_status check_ctx(const char *function, const struct weft_ctx *ctx)
+{
+    if (!ctx)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: ctx is null", function);
+    if (atomic_load(&ctx->job->state) != JOB_RUNNING)
+        return job_finalized(function);
+    return WEFT_OK;
+}
+
+bool access_find(const struct weft_ctx *ctx, const void *address, size_t bytes,
+                 enum segment_id *segment, size_t *offset)
+{
+    for (int s = 0; s < SEG_COUNT; s++) {
+        size_t off = (uintptr_t)address - ctx->seg[s].base;
+        if (off < ctx->seg[s].size && bytes <= ctx->seg[s].size - off) {
+            *segment = (enum segment_id)s;
+            *offset = off;
+            return true;
+        }
+    }
+    return false;
+}
+
+static weft_status find_failed(const char *function, const struct weft_ctx *ctx,
+                               const void *address, size_t bytes)
+{
+    if (!address)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: the symmetric address is null", function);
+    for (int s = 0; s < SEG_COUNT; s++) {
+        size_t off = (uintptr_t)address - ctx->seg[s].base;
+        if (off < ctx->seg[s].size)
+            return base_fail(WEFT_ERR_RANGE,
+                             "%s: %zu bytes at %p run past the end of the %s segment: it has %zu "
+                             "bytes, %zu of them from there on",
+                             function, bytes, address, segment_names[s], ctx->seg[s].size,
+                             ctx->seg[s].size - off);
+    }
+    return base_fail(WEFT_ERR_ADDRESS,
+                     "%s: %p is not a symmetric address: the heap of PE %d is %p ... %p; memory "
+                     "for remote use comes from weft_alloc()",
+                     function, address, ctx->job->pe, (void *)ctx->seg[SEG_HEAP].base,
+                     (void *)(ctx->seg[SEG_HEAP].base + ctx->seg[SEG_HEAP].size));
+}
+
+weft_status access_find_own(const char *function, const struct weft_ctx *ctx, const void *address,
+                            size_t bytes, enum segment_id *segment, size_t *offset)
+{
+    weft_status status = check_ctx(function, ctx);
+    if (status)
+        return status;
+    if (access_find(ctx, address, bytes, segment, offset))
+        return WEFT_OK;
+    return find_failed(function, ctx, address, bytes);
+}
+
+weft_status access_resolve(const char *function, struct weft_ctx *ctx, const void *symmetric,
+                           size_t bytes, int pe, struct remote *remote)
+{
+    weft_status status = check_ctx(function, ctx);
+    if (status)
+        return status;
+    if ((unsigned)pe >= ctx->npes)
+        return base_fail(WEFT_ERR_PE, "%s: PE %d does not exist; the PEs here are 0 ... %u",
+                         function, pe, ctx->npes - 1);
+    remote->peer = &ctx->peers[pe];
+    if (!access_find(ctx, symmetric, bytes, &remote->segment, &remote->offset))
+        return find_failed(function, ctx, symmetric, bytes);
+    return job_check_failed(ctx->job);
+}
+
+weft_status access_resolve_aligned(const char *function, struct weft_ctx *ctx,
+                                   const void *symmetric, size_t width, int pe,
+                                   struct remote *remote)
+{
+    weft_status status = access_resolve(function, ctx, symmetric, width, pe, remote);
+    if (status)
+        return status;
+    if ((uintptr_t)symmetric % width)
+        return base_fail(WEFT_ERR_ALIGNMENT, "%s: %p is not a multiple of %zu", function, symmetric,
+                         width);
+    return WEFT_OK;
+}

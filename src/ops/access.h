@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a symmetric address and a PE number to memory: the few instructions in front of every
+ * operation. All checks of the fast path are here, in release builds too; whatever is not plainly
+ * right goes to access_resolve(), which finds out what it is and says so. */
+#ifndef WEFT_OPS_ACCESS_H
+#define WEFT_OPS_ACCESS_H
+
+#include "job/job.h"
+
+#include <string.h>
+
+/* The address at which the peer's memory can be loaded and stored, or NULL: not such a path, or an
+ * argument is wrong. *offset is within the segment. */
+static inline char *access_direct(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
+                                  int pe, struct peer **peer, size_t *offset)
+{
+    *peer = NULL;
+    *offset = 0;
+    if (unlikely(!ctx || (unsigned)pe >= ctx->npes))
+        return NULL;
+    *peer = &ctx->peers[pe];
+    size_t off = (uintptr_t)symmetric - ctx->seg[SEG_HEAP].base;
+    if (likely(off < ctx->seg[SEG_HEAP].size && bytes <= ctx->seg[SEG_HEAP].size - off)) {
+        *offset = off;
+        char *base = (*peer)->base[SEG_HEAP];
+        return base ? base + off : NULL;
+    }
+    off = (uintptr_t)symmetric - ctx->seg[SEG_DATA].base;
+    if (off < ctx->seg[SEG_DATA].size && bytes <= ctx->seg[SEG_DATA].size - off) {
+        *offset = off;
+        char *base = (*peer)->base[SEG_DATA];
+        return base ? base + off : NULL;
+    }
+    return NULL;
+}
+
+/* One writer per context as a rule; threads that share a context may lose a count, never more. */
+static inline void access_count(struct peer *peer, size_t bytes, size_t offset)
+{
+    struct box_counters *counters = peer->counters;
+    atomic_store_explicit(&counters->operations,
+                          atomic_load_explicit(&counters->operations, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    atomic_store_explicit(&counters->bytes,
+                          atomic_load_explicit(&counters->bytes, memory_order_relaxed) + bytes,
+                          memory_order_relaxed);
+    atomic_store_explicit(&counters->last, (uint64_t)(uint32_t)peer->pe << 48 | offset,
+                          memory_order_relaxed);
+}
+
+/* The full check, with words. WEFT_OK: *remote says where, and its path's operations may be called.
+ * function: the public name, for the sentence. */
+weft_status access_resolve(const char *function, struct weft_ctx *ctx, const void *symmetric,
+                           size_t bytes, int pe, struct remote *remote);
+
+/* As above, and `symmetric` must be a multiple of `width`. */
+weft_status access_resolve_aligned(const char *function, struct weft_ctx *ctx,
+                                   const void *symmetric, size_t width, int pe,
+                                   struct remote *remote);
+
+/* Whether [address, address + bytes) lies in an own segment that the program may use. */
+bool access_find(const struct weft_ctx *ctx, const void *address, size_t bytes,
+                 enum segment_id *segment, size_t *offset);
+
+/* The same with words. */
+weft_status access_find_own(const char *function, const struct weft_ctx *ctx, const void *address,
+                            size_t bytes, enum segment_id *segment, size_t *offset);
+
+/* Small sizes without the call; the two halves may overlap. */
+static inline void access_copy(void *to, const void *from, size_t bytes)
+{
+    if (bytes == 8) {
+        memcpy(to, from, 8);
+        return;
+    }
+    if (bytes > 16 || bytes < 4) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    if (bytes > 8) {
+        uint64_t head, tail;
+        memcpy(&head, from, 8);
+        memcpy(&tail, (const char *)from + bytes - 8, 8);
+        memcpy(to, &head, 8);
+        memcpy((char *)to + bytes - 8, &tail, 8);
+        return;
+    }
+    uint32_t head, tail;
+    memcpy(&head, from, 4);
+    memcpy(&tail, (const char *)from + bytes - 4, 4);
+    memcpy(to, &head, 4);
+    memcpy((char *)to + bytes - 4, &tail, 4);
+}
+
+#endif

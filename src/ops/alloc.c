@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collective allocation: every PE makes the same calls on its own books, so the offsets agree; the
+ * PEs compare their arguments each time, because a mismatch would silently break that for ever. */
+#include "ops/coll.h"
+
+#include <stdlib.h>
+
+enum { DEFAULT_ALIGN = 64 };
+
+struct request {
+    uint64_t operation, bytes, align, offset;
+};
+
+/* All PEs have arrived with the same request, and what they put before is complete. */
+static weft_status agree(const char *function, struct weft_job *job, struct request mine)
+{
+    struct request *all = malloc((size_t)job->npes * sizeof *all);
+    if (!all)
+        return base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory", function);
+    weft_status status = coll_exchange(job->world, (enum box_operation)mine.operation, &mine, all,
+                                       sizeof mine);
+    for (int pe = 0; pe < job->npes && !status; pe++) {
+        if (memcmp(&all[pe], &mine, sizeof mine) == 0)
+            continue;
+        status = base_fail(
+            WEFT_ERR_MISMATCH,
+            "%s: PE %d calls %s with %llu bytes, align %llu, offset %llu; PE %d calls %s with %llu "
+            "bytes, align %llu, offset %llu",
+            function, job->pe, box_operation_name((uint32_t)mine.operation),
+            (unsigned long long)mine.bytes, (unsigned long long)mine.align,
+            (unsigned long long)mine.offset, pe,
+            box_operation_name((uint32_t)all[pe].operation), (unsigned long long)all[pe].bytes,
+            (unsigned long long)all[pe].align, (unsigned long long)all[pe].offset);
+    }
+    free(all);
+    return status;
+}
+
+static weft_status check_job(const char *function, struct weft_job *job, const void *result)
+{
+    if (!job || !result)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", function,
+                         job ? "the result" : "job");
+    if (atomic_load(&job->state) != JOB_RUNNING)
+        return job_finalized(function);
+    return job_check_failed(job);
+}
+
+WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, size_t align,
+                                   unsigned hints, void **address)
+{
+    static const char name[] = "weft_alloc";
+    weft_status status = check_job(name, job, address);
+    if (status)
+        return status;
+    *address = NULL;
+    if (kind != WEFT_HOST)
+        return base_fail(kind == WEFT_GPU ? WEFT_ERR_UNSUPPORTED : WEFT_ERR_ARGUMENT,
+                         "%s: memory kind %d; this version of Weft has the host heap alone", name,
+                         (int)kind);
+    if (align & (align - 1))
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: align %zu is not a power of two", name, align);
+    box_record(job->box, BOX_OP_ALLOC, -1, align, bytes);
+    status = agree(name, job, (struct request){BOX_OP_ALLOC, bytes, align, 0});
+    if (status || bytes == 0)
+        return status;
+    size_t offset;
+    pthread_mutex_lock(&job->lock);
+    status = heap_alloc(job->heap, bytes, align ? align : DEFAULT_ALIGN, &offset);
+    pthread_mutex_unlock(&job->lock);
+    if (status)
+        return base_fail_context(status, "%s: host heap of %zu bytes (WEFT_HEAP_SIZE)", name,
+                                 job->segments[SEG_HEAP].size);
+    *address = job->segments[SEG_HEAP].base + offset;
+    if (hints & WEFT_ALLOC_ZERO)
+        memset(*address, 0, bytes);
+    return coll_sync(job->world, BOX_OP_ALLOC);
+}
+
+/* Offset of an allocated block of the heap, checked. */
+static weft_status block_offset(const char *function, struct weft_job *job, const void *address,
+                                size_t *offset, size_t *bytes)
+{
+    *offset = (uintptr_t)address - (uintptr_t)job->segments[SEG_HEAP].base;
+    pthread_mutex_lock(&job->lock);
+    *bytes = *offset < job->segments[SEG_HEAP].size ? heap_block_size(job->heap, *offset) : 0;
+    pthread_mutex_unlock(&job->lock);
+    if (*bytes)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_FREE,
+                     "%s: %p is not the start of an allocated block (freed twice, or not from "
+                     "weft_alloc())",
+                     function, address);
+}
+
+WEFT_EXPORT weft_status weft_free(weft_job *job, void *address)
+{
+    static const char name[] = "weft_free";
+    weft_status status = check_job(name, job, job);
+    if (status || !address)
+        return status;
+    size_t offset, bytes;
+    status = block_offset(name, job, address, &offset, &bytes);
+    if (status)
+        return status;
+    box_record(job->box, BOX_OP_FREE, -1, offset, bytes);
+    status = weft_quiet(job->default_ctx);
+    if (!status)
+        status = agree(name, job, (struct request){BOX_OP_FREE, bytes, 0, offset});
+    if (status)
+        return status;
+    pthread_mutex_lock(&job->lock);
+    status = heap_free(job->heap, offset);
+    pthread_mutex_unlock(&job->lock);
+    return status;
+}
+
+WEFT_EXPORT weft_status weft_realloc(weft_job *job, void *address, size_t bytes, void **resized)
+{
+    static const char name[] = "weft_realloc";
+    weft_status status = check_job(name, job, resized);
+    if (status)
+        return status;
+    *resized = NULL;
+    if (!address)
+        return weft_alloc(job, WEFT_HOST, bytes, 0, 0, resized);
+    if (bytes == 0)
+        return weft_free(job, address);
+    size_t offset, old_bytes;
+    status = block_offset(name, job, address, &offset, &old_bytes);
+    if (!status)
+        status = agree(name, job, (struct request){BOX_OP_REALLOC, bytes, 0, offset});
+    if (status)
+        return status;
+    if (bytes <= old_bytes && bytes > old_bytes / 2) {
+        *resized = address;
+        return WEFT_OK;
+    }
+    status = weft_alloc(job, WEFT_HOST, bytes, 0, 0, resized);
+    if (status)
+        return status;
+    memcpy(*resized, address, bytes < old_bytes ? bytes : old_bytes);
+    status = weft_free(job, address);
+    return status ? status : coll_sync(job->world, BOX_OP_REALLOC);
+}
+
+WEFT_EXPORT void *weft_ptr(const weft_job *job, const void *symmetric, int pe)
+{
+    if (!job || atomic_load(&job->state) != JOB_RUNNING || pe < 0 || pe >= job->npes)
+        return NULL;
+    enum segment_id segment;
+    size_t offset;
+    if (!access_find(job->default_ctx, symmetric, 1, &segment, &offset))
+        return NULL;
+    char *base = job->default_ctx->peers[pe].base[segment];
+    return base ? base + offset : NULL;
+}
+
+WEFT_EXPORT int weft_accessible(const weft_job *job, const void *address, int pe)
+{
+    if (!job || atomic_load(&job->state) != JOB_RUNNING || pe < 0 || pe >= job->npes)
+        return 0;
+    enum segment_id segment;
+    size_t offset;
+    return access_find(job->default_ctx, address, 1, &segment, &offset);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Phases, packets, barrier and sync. See coll.h for how they work. */
+#include "ops/coll.h"
+
+#include <stdlib.h>
+
+enum { SYNC_RADIX = 64 };
+
+/* -------------------------------------------------------------------- lanes without load/store */
+
+/* A write into the lane that this PE has at `member`. The library's own context orders it after
+ * everything that was put before. */
+static weft_status lane_put(struct weft_team *team, int member, size_t offset_in_lane,
+                            const void *src, size_t bytes)
+{
+    struct weft_ctx *ctx = team->job->system_ctx;
+    weft_status status = weft_fence(ctx);
+    if (status)
+        return status;
+    struct lane *lane = &team->lanes[team->me];
+    return weft_put(ctx, (char *)lane + offset_in_lane, src, bytes, team->pes[member]);
+}
+
+weft_status coll_notify_slow(struct weft_team *team, int member, uint64_t phase)
+{
+    return lane_put(team, member, offsetof(struct lane, flag), &phase, sizeof phase);
+}
+
+weft_status coll_put_slow(struct weft_team *team, int member, struct place to, const void *src,
+                          size_t bytes)
+{
+    char *address = team->job->segments[to.segment].base + to.offset;
+    return weft_put(team->job->system_ctx, address, src, bytes, team->pes[member]);
+}
+
+weft_status coll_await_slow(struct weft_team *team, int member, uint64_t phase,
+                            enum box_operation operation)
+{
+    struct waiter waiter = WAITER(team->job, operation, team->pes[member]);
+    waiter.team = team->slot;
+    waiter.expected = phase;
+    waiter.offset = (size_t)((char *)&team->lanes[member].flag -
+                             team->job->segments[SEG_SYSTEM].base);
+    weft_status status = WEFT_OK;
+    while (!status) {
+        uint64_t seen = atomic_load_explicit(&team->lanes[member].flag, memory_order_acquire);
+        if (seen >= phase)
+            break;
+        status = waiter_step(&waiter, seen);
+    }
+    waiter_end(&waiter);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------ packets */
+
+static inline weft_status packet_send(struct weft_team *team, int member, uint64_t number,
+                                      const void *payload, size_t bytes)
+{
+    struct lane *lane = team->lane_at[member];
+    int which = (int)(number & 1);
+    if (likely(lane != NULL)) {
+        access_copy(lane->packet[which].payload, payload, bytes);
+        /* Release: pairs with the acquire load in packet_await(). */
+        atomic_store_explicit(&lane->packet[which].number, number, memory_order_release);
+        return WEFT_OK;
+    }
+    size_t at = which ? offsetof(struct lane, packet[1]) : offsetof(struct lane, packet[0]);
+    weft_status status = lane_put(team, member, at + sizeof number, payload, bytes);
+    return status ? status : lane_put(team, member, at, &number, sizeof number);
+}
+
+static inline weft_status packet_await(struct weft_team *team, int member, uint64_t number,
+                                       enum box_operation operation, void *payload, size_t bytes)
+{
+    struct lane *lane = &team->lanes[member];
+    int which = (int)(number & 1);
+    struct waiter waiter = WAITER(team->job, operation, team->pes[member]);
+    waiter.team = team->slot;
+    waiter.expected = number;
+    weft_status status = WEFT_OK;
+    while (!status) {
+        uint64_t seen =
+            atomic_load_explicit(&lane->packet[which].number, memory_order_acquire);
+        if (seen >= number)
+            break;
+        status = waiter_step(&waiter, seen);
+    }
+    waiter_end(&waiter);
+    if (!status)
+        access_copy(payload, lane->packet[which].payload, bytes);
+    return status;
+}
+
+static weft_status exchange(struct weft_team *team, enum box_operation operation, const char *mine,
+                            size_t mine_step, char *all, size_t bytes)
+{
+    uint64_t number = ++team->packets;
+    int n = team->n, me = team->me;
+    weft_status status = WEFT_OK;
+    for (int k = 1; k < n && !status; k++) {
+        int to = me + k < n ? me + k : me + k - n;
+        status = packet_send(team, to, number, mine + (size_t)to * mine_step, bytes);
+    }
+    memmove(all + (size_t)me * bytes, mine + (size_t)me * mine_step, bytes);
+    for (int k = 1; k < n && !status; k++) {
+        int from = me - k >= 0 ? me - k : me - k + n;
+        status = packet_await(team, from, number, operation, all + (size_t)from * bytes, bytes);
+    }
+    return status;
+}
+
+weft_status coll_exchange(struct weft_team *team, enum box_operation operation, const void *mine,
+                          void *all, size_t bytes)
+{
+    return exchange(team, operation, mine, 0, all, bytes);
+}
+
+weft_status coll_exchange_each(struct weft_team *team, enum box_operation operation,
+                               const void *mine, void *all, size_t bytes)
+{
+    return exchange(team, operation, mine, bytes, all, bytes);
+}
+
+/* --------------------------------------------------------------------------------------- sync */
+
+/* Dissemination with a large radix: up to 64 PEs it is one round in which everyone tells everyone.
+ * Offsets of different rounds differ (digits of base 64), so one flag value serves all rounds. */
+static weft_status sync_phase(struct weft_team *team, enum box_operation operation, uint64_t phase)
+{
+    int n = team->n, me = team->me;
+    weft_status status = WEFT_OK;
+    for (long step = 1; step < n && !status; step *= SYNC_RADIX) {
+        for (long j = 1; j < SYNC_RADIX && j * step < n && !status; j++)
+            status = coll_notify(team, (int)((me + j * step) % n), phase);
+        for (long j = 1; j < SYNC_RADIX && j * step < n && !status; j++)
+            status = coll_await(team, (int)((me - j * step + n) % n), phase, operation);
+    }
+    return status;
+}
+
+weft_status coll_sync(struct weft_team *team, enum box_operation operation)
+{
+    uint64_t phase = team->sequence + 1;
+    team->sequence += TEAM_PHASES;
+    return sync_phase(team, operation, phase);
+}
+
+/* ------------------------------------------------------------------------------ begin, checks */
+
+static weft_status differ(const char *function, struct weft_team *team, int member,
+                          const uint64_t *mine, const uint64_t *theirs)
+{
+    if (mine[0] != theirs[0])
+        return base_fail(WEFT_ERR_MISMATCH, "%s: PE %d calls %s while PE %d calls %s", function,
+                         team->job->pe, box_operation_name((uint32_t)mine[0]), team->pes[member],
+                         box_operation_name((uint32_t)theirs[0]));
+    if (mine[1] != theirs[1])
+        return base_fail(WEFT_ERR_MISMATCH, "%s: %llu bytes at PE %d, %llu at PE %d", function,
+                         (unsigned long long)mine[1], team->job->pe,
+                         (unsigned long long)theirs[1], team->pes[member]);
+    if (mine[2] != theirs[2])
+        return base_fail(WEFT_ERR_MISMATCH, "%s: root %lld at PE %d, %lld at PE %d", function,
+                         (long long)mine[2], team->job->pe, (long long)theirs[2],
+                         team->pes[member]);
+    return base_fail(WEFT_ERR_MISMATCH,
+                     "%s: type, operation or address differ between PE %d (%#llx) and PE %d "
+                     "(%#llx)",
+                     function, team->job->pe, (unsigned long long)mine[3], team->pes[member],
+                     (unsigned long long)theirs[3]);
+}
+
+/* Checking mode: everyone tells everyone what it is about to do. */
+static weft_status compare_calls(const char *function, struct weft_team *team,
+                                 enum box_operation operation, int root, uint64_t bytes,
+                                 uint64_t detail)
+{
+    uint64_t mine[4] = {operation, bytes, (uint64_t)(int64_t)root, detail};
+    uint64_t *all = malloc((size_t)team->n * sizeof mine);
+    if (!all)
+        return base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory to check the call", function);
+    weft_status status = coll_exchange(team, operation, mine, all, sizeof mine);
+    for (int i = 0; i < team->n && !status; i++)
+        if (memcmp(&all[i * 4], mine, sizeof mine) != 0)
+            status = differ(function, team, i, mine, &all[i * 4]);
+    free(all);
+    return status;
+}
+
+weft_status coll_begin(const char *function, struct weft_team *team, enum box_operation operation,
+                       int root, uint64_t bytes, uint64_t detail, uint64_t *phase)
+{
+    *phase = 0;
+    if (unlikely(!team))
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: team is null", function);
+    struct weft_job *job = team->job;
+    if (unlikely(atomic_load_explicit(&job->state, memory_order_relaxed) != JOB_RUNNING))
+        return job_finalized(function);
+    if (unlikely(atomic_load_explicit(&job->failed, memory_order_relaxed)))
+        return job_check_failed(job);
+    box_record(job->box, operation, root, (uint64_t)team->slot, bytes);
+    if (team == job->world)
+        atomic_store_explicit(
+            &job->box->collectives,
+            atomic_load_explicit(&job->box->collectives, memory_order_relaxed) + 1,
+            memory_order_relaxed);
+    if (unlikely(job->checking)) {
+        weft_status status = compare_calls(function, team, operation, root, bytes, detail);
+        if (status)
+            return status;
+    }
+    *phase = team->sequence + 1;
+    team->sequence += TEAM_PHASES;
+    return WEFT_OK;
+}
+
+weft_status coll_place(const char *function, const char *argument, struct weft_team *team,
+                       const void *address, size_t bytes, struct place *place)
+{
+    weft_status status = access_find_own(function, team->job->default_ctx, address, bytes,
+                                         &place->segment, &place->offset);
+    return status ? base_fail_context(status, "argument %s", argument) : WEFT_OK;
+}
+
+/* ----------------------------------------------------------------------------- public barriers */
+
+static weft_status quiet_all(struct weft_job *job)
+{
+    /* One fence serves every context over load/store paths; the others are asked one by one. */
+    atomic_thread_fence(memory_order_seq_cst);
+    weft_status status = WEFT_OK;
+    if (unlikely(job->default_ctx->buffered)) {
+        pthread_mutex_lock(&job->lock);
+        for (struct weft_ctx *ctx = job->contexts; ctx && !status; ctx = ctx->next)
+            status = weft_quiet(ctx);
+        pthread_mutex_unlock(&job->lock);
+    }
+    return status;
+}
+
+WEFT_EXPORT weft_status weft_barrier(weft_team *team)
+{
+    uint64_t phase;
+    weft_status status = coll_begin("weft_barrier", team, BOX_OP_BARRIER, -1, 0, 0, &phase);
+    if (!status)
+        status = quiet_all(team->job);
+    return status ? status : sync_phase(team, BOX_OP_BARRIER, phase);
+}
+
+WEFT_EXPORT weft_status weft_sync(weft_team *team)
+{
+    uint64_t phase;
+    weft_status status = coll_begin("weft_sync", team, BOX_OP_SYNC, -1, 0, 0, &phase);
+    return status ? status : sync_phase(team, BOX_OP_SYNC, phase);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What collectives are made of: phases and packets.
+ *
+ * Phases. Each collective of a team owns TEAM_PHASES numbers of the team's sequence, the same at
+ * every member. "Member i has reached phase p" is a store of p into flag of the lane that i has at
+ * the other; flags only grow, so a late reader that finds a higher number is right to go on.
+ *
+ * Packets. A payload of up to LANE_PACKET_BYTES and its number travel in one cache line. A lane has
+ * two packets, used in turn. Two are enough for exchanges in which every member sends to every
+ * other: a member that sends exchange k + 2 has finished k + 1, so it has k + 1 from everyone, so
+ * everyone had finished reading k. One-sided collectives (broadcast) therefore use phases only. */
+#ifndef WEFT_OPS_COLL_H
+#define WEFT_OPS_COLL_H
+
+#include "job/waiter.h"
+#include "ops/access.h"
+
+/* A symmetric range, found once and used for every member. */
+struct place {
+    enum segment_id segment;
+    size_t offset;
+};
+
+/* Checks team and job, notes the call in the black box, and in checking mode compares the call's
+ * arguments between the members. *phase: this call's first phase number; phase + 1 ... may be used
+ * too, up to TEAM_PHASES of them. */
+weft_status coll_begin(const char *function, struct weft_team *team, enum box_operation operation,
+                       int root, uint64_t bytes, uint64_t detail, uint64_t *phase);
+
+/* WEFT_OK or, naming function and argument, what is wrong with a symmetric range. */
+weft_status coll_place(const char *function, const char *argument, struct weft_team *team,
+                       const void *address, size_t bytes, struct place *place);
+
+weft_status coll_notify_slow(struct weft_team *team, int member, uint64_t phase);
+weft_status coll_await_slow(struct weft_team *team, int member, uint64_t phase,
+                            enum box_operation operation);
+weft_status coll_put_slow(struct weft_team *team, int member, struct place to, const void *src,
+                          size_t bytes);
+
+/* Tells a member that this PE has reached `phase`; what this PE stored or put before through
+ * coll_put() is visible to it then. */
+static inline weft_status coll_notify(struct weft_team *team, int member, uint64_t phase)
+{
+    struct lane *lane = team->lane_at[member];
+    if (unlikely(!lane))
+        return coll_notify_slow(team, member, phase);
+    /* Release: pairs with the acquire load in coll_await(). */
+    atomic_store_explicit(&lane->flag, phase, memory_order_release);
+    return WEFT_OK;
+}
+
+static inline weft_status coll_await(struct weft_team *team, int member, uint64_t phase,
+                                     enum box_operation operation)
+{
+    if (likely(atomic_load_explicit(&team->lanes[member].flag, memory_order_acquire) >= phase))
+        return WEFT_OK;
+    return coll_await_slow(team, member, phase, operation);
+}
+
+/* Address of a place at a member, or NULL when it cannot be loaded and stored. */
+static inline char *coll_address(struct weft_team *team, int member, struct place place)
+{
+    if (unlikely(!team->lane_at[member]))
+        return NULL;
+    return team->job->map[team->pes[member]][place.segment] + place.offset;
+}
+
+static inline weft_status coll_put(struct weft_team *team, int member, struct place to,
+                                   const void *src, size_t bytes)
+{
+    char *address = coll_address(team, member, to);
+    if (unlikely(!address))
+        return coll_put_slow(team, member, to, src, bytes);
+    memcpy(address, src, bytes);
+    return WEFT_OK;
+}
+
+/* All members have arrived; nothing is completed. Used inside other collectives too. */
+weft_status coll_sync(struct weft_team *team, enum box_operation operation);
+
+/* Every member tells every other the same `bytes` (at most LANE_PACKET_BYTES); all[i * bytes] gets
+ * member i's. */
+weft_status coll_exchange(struct weft_team *team, enum box_operation operation, const void *mine,
+                          void *all, size_t bytes);
+
+/* The same with a different payload for each member: mine + i * bytes goes to member i. */
+weft_status coll_exchange_each(struct weft_team *team, enum box_operation operation,
+                               const void *mine, void *all, size_t bytes);
+
+#endif

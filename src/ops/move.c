@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives that move data: broadcast, alltoall, alltoalls, fcollect, collect. Data is pushed
+ * straight into the destinations, which the standard demands to be ready; small blocks of the
+ * symmetric ones travel as packets, in the cache line that also tells of their arrival. */
+#include "ops/coll.h"
+
+#include <stdlib.h>
+
+enum {
+    PULL_FROM_BYTES = 32 * 1024, /* from here on receivers of a broadcast copy in parallel */
+    PACKET_STACK_PES = 64,
+};
+
+/* ---------------------------------------------------------------------------------- broadcast */
+
+static weft_status push_to_all(struct weft_team *team, struct place to, const void *src,
+                               size_t bytes, uint64_t phase)
+{
+    weft_status status = WEFT_OK;
+    for (int k = 1; k < team->n && !status; k++) {
+        int i = team->me + k < team->n ? team->me + k : team->me + k - team->n;
+        status = coll_put(team, i, to, src, bytes);
+        if (!status)
+            status = coll_notify(team, i, phase);
+    }
+    return status;
+}
+
+static weft_status notify_all(struct weft_team *team, uint64_t phase)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < team->n && !status; i++)
+        if (i != team->me)
+            status = coll_notify(team, i, phase);
+    return status;
+}
+
+static weft_status await_all(struct weft_team *team, uint64_t phase, enum box_operation operation)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < team->n && !status; i++)
+        if (i != team->me)
+            status = coll_await(team, i, phase, operation);
+    return status;
+}
+
+/* Large: the receivers copy from the root's source, all at the same time. With one receiver the
+ * root pushes the first half meanwhile. Phases: source ready, first half pushed, source read. */
+static weft_status broadcast_pull(struct weft_team *team, void *dst, struct place to,
+                                  struct place from, size_t bytes, int root, uint64_t phase)
+{
+    size_t pushed = team->n == 2 ? bytes / 2 & ~(size_t)63 : 0;
+    weft_status status;
+    if (team->me == root) {
+        status = notify_all(team, phase);
+        if (!status && pushed)
+            status = push_to_all(team, to, team->job->segments[from.segment].base + from.offset,
+                                 pushed, phase + 1);
+        return status ? status : await_all(team, phase + 2, BOX_OP_BROADCAST);
+    }
+    status = coll_await(team, root, phase, BOX_OP_BROADCAST);
+    if (status)
+        return status;
+    const char *source = coll_address(team, root, from);
+    memcpy((char *)dst + pushed, source + pushed, bytes - pushed);
+    if (pushed)
+        status = coll_await(team, root, phase + 1, BOX_OP_BROADCAST);
+    return status ? status : coll_notify(team, root, phase + 2);
+}
+
+WEFT_EXPORT weft_status weft_broadcast(weft_team *team, void *dst, const void *src, size_t bytes,
+                                       int root)
+{
+    static const char name[] = "weft_broadcast";
+    uint64_t phase;
+    weft_status status = coll_begin(name, team, BOX_OP_BROADCAST, root, bytes, 0, &phase);
+    if (status || bytes == 0)
+        return status;
+    if ((unsigned)root >= (unsigned)team->n)
+        return base_fail(WEFT_ERR_PE, "%s: root %d; the team's PEs are 0 ... %d", name, root,
+                         team->n - 1);
+    struct place to, from;
+    status = coll_place(name, "dst", team, dst, bytes, &to);
+    if (!status && !src)
+        status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
+    if (status)
+        return status;
+    /* The choice must come out alike at every member: it looks at nothing but common things. */
+    if (bytes >= PULL_FROM_BYTES && team->direct && team->n > 1) {
+        status = coll_place(name, "src", team, src, bytes, &from);
+        if (!status)
+            status = broadcast_pull(team, dst, to, from, bytes, root, phase);
+    } else if (team->me == root) {
+        status = push_to_all(team, to, src, bytes, phase);
+    } else {
+        status = coll_await(team, root, phase, BOX_OP_BROADCAST);
+    }
+    if (!status && team->me == root && dst != src)
+        memmove(dst, src, bytes);
+    return status;
+}
+
+/* --------------------------------------------------------------------- fcollect and alltoall */
+
+/* Every member puts one block to every member: block i of src goes to member i (alltoall), or the
+ * same block to all (fcollect: src_step 0), to the place of the sender's rank. */
+static weft_status push_blocks(struct weft_team *team, enum box_operation operation,
+                               struct place to, const char *src, size_t src_step, size_t bytes,
+                               uint64_t phase)
+{
+    int n = team->n, me = team->me;
+    weft_status status = WEFT_OK;
+    to.offset += (size_t)me * bytes;
+    for (int k = 1; k < n && !status; k++) {
+        int i = me + k < n ? me + k : me + k - n;
+        status = coll_put(team, i, to, src + (size_t)i * src_step, bytes);
+        if (!status)
+            status = coll_notify(team, i, phase);
+    }
+    char *own = team->job->segments[to.segment].base + to.offset;
+    if (own != src + (size_t)me * src_step)
+        memmove(own, src + (size_t)me * src_step, bytes);
+    return status ? status : await_all(team, phase, operation);
+}
+
+static weft_status all_blocks(const char *name, struct weft_team *team,
+                              enum box_operation operation, void *dst, const void *src,
+                              size_t bytes, bool each)
+{
+    uint64_t phase;
+    weft_status status = coll_begin(name, team, operation, -1, bytes, 0, &phase);
+    if (status || bytes == 0)
+        return status;
+    size_t total;
+    if (__builtin_mul_overflow(bytes, (size_t)team->n, &total))
+        return base_fail(WEFT_ERR_RANGE, "%s: %zu bytes for each of %d PEs are too many", name,
+                         bytes, team->n);
+    struct place to;
+    status = coll_place(name, "dst", team, dst, total, &to);
+    if (!status && !src)
+        status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
+    if (status)
+        return status;
+    if (bytes <= LANE_PACKET_BYTES && team->n <= PACKET_STACK_PES)
+        return each ? coll_exchange_each(team, operation, src, dst, bytes)
+                    : coll_exchange(team, operation, src, dst, bytes);
+    return push_blocks(team, operation, to, src, each ? bytes : 0, bytes, phase);
+}
+
+WEFT_EXPORT weft_status weft_alltoall(weft_team *team, void *dst, const void *src, size_t bytes)
+{
+    return all_blocks("weft_alltoall", team, BOX_OP_ALLTOALL, dst, src, bytes, true);
+}
+
+WEFT_EXPORT weft_status weft_fcollect(weft_team *team, void *dst, const void *src, size_t bytes)
+{
+    return all_blocks("weft_fcollect", team, BOX_OP_FCOLLECT, dst, src, bytes, false);
+}
+
+/* ------------------------------------------------------------------------------------ collect */
+
+WEFT_EXPORT weft_status weft_collect(weft_team *team, void *dst, const void *src, size_t bytes)
+{
+    static const char name[] = "weft_collect";
+    uint64_t phase;
+    weft_status status = coll_begin(name, team, BOX_OP_COLLECT, -1, 0, 0, &phase);
+    if (status)
+        return status;
+    uint64_t mine = bytes, *sizes = malloc((size_t)team->n * sizeof *sizes);
+    if (!sizes)
+        return base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory for %d sizes", name, team->n);
+    status = coll_exchange(team, BOX_OP_COLLECT, &mine, sizes, sizeof mine);
+    size_t before = 0, total = 0;
+    for (int i = 0; i < team->n && !status; i++) {
+        if (i < team->me)
+            before += sizes[i];
+        if (__builtin_add_overflow(total, sizes[i], &total))
+            status = base_fail(WEFT_ERR_RANGE, "%s: the sizes add up to too much", name);
+    }
+    free(sizes);
+    struct place to;
+    if (!status && total)
+        status = coll_place(name, "dst", team, dst, total, &to);
+    if (status || total == 0)
+        return status;
+    if (bytes && !src)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
+    to.offset += before;
+    if (bytes) {
+        status = push_to_all(team, to, src, bytes, phase);
+        memmove((char *)dst + before, src, bytes);
+    } else {
+        status = notify_all(team, phase);
+    }
+    return status ? status : await_all(team, phase, BOX_OP_COLLECT);
+}
+
+/* ---------------------------------------------------------------------------------- alltoalls */
+
+WEFT_EXPORT weft_status weft_alltoalls(weft_team *team, void *dst, const void *src,
+                                       ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element,
+                                       size_t n)
+{
+    static const char name[] = "weft_alltoalls";
+    uint64_t phase;
+    weft_status status =
+        coll_begin(name, team, BOX_OP_ALLTOALLS, -1, element * n,
+                   (uint64_t)dst_stride << 32 ^ (uint64_t)src_stride, &phase);
+    if (status || n == 0)
+        return status;
+    if (dst_stride < 1 || src_stride < 1 || element == 0)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "%s: strides %td and %td, element of %zu bytes; at least 1 is needed",
+                         name, dst_stride, src_stride, element);
+    /* Block i of either side begins n elements, each `stride` apart, after block i - 1. */
+    size_t dst_block, src_block, total;
+    if (__builtin_mul_overflow((size_t)dst_stride * element, n, &dst_block) ||
+        __builtin_mul_overflow((size_t)src_stride * element, n, &src_block) ||
+        __builtin_mul_overflow(dst_block, (size_t)team->n, &total))
+        return base_fail(WEFT_ERR_RANGE, "%s: strides and sizes are too large", name);
+    struct place to;
+    status = coll_place(name, "dst", team, dst, total - ((size_t)dst_stride - 1) * element, &to);
+    if (!status && !src)
+        status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
+    char *target = (char *)dst + (size_t)team->me * dst_block;
+    for (int k = 0; k < team->n && !status; k++) {
+        int i = (team->me + k) % team->n;
+        status = weft_iput(team->job->system_ctx, target, (const char *)src + (size_t)i * src_block,
+                           dst_stride, src_stride, element, n, team->pes[i]);
+        if (!status && i != team->me)
+            status = coll_notify(team, i, phase);
+    }
+    return status ? status : await_all(team, phase, BOX_OP_ALLTOALLS);
+}

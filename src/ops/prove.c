@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Proving paths: both ends of a pair exchange patterns, flags and atomics over the path as the
+ * program would, and compare what arrived. What fails is remembered with its evidence. */
+#include "ops/coll.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PROOF_ROUNDS = 8, PROOF_BYTES = 4096 };
+
+/* Symmetric. Written by the partner of the round. */
+struct proof {
+    uint64_t flag;
+    uint64_t counter;
+    unsigned char data[PROOF_BYTES];
+};
+
+static unsigned char pattern(int from, int round, int i)
+{
+    return (unsigned char)((unsigned)from * 131u + (unsigned)round * 17u + (unsigned)i * 7u + 1u);
+}
+
+static weft_status compare(const struct proof *proof, int partner, int round)
+{
+    for (int i = 0; i < PROOF_BYTES; i++)
+        if (proof->data[i] != pattern(partner, round, i))
+            return base_fail(WEFT_ERR_PATH,
+                             "round %d: byte %d from PE %d is %#x where %#x was sent, although its "
+                             "flag has arrived",
+                             round, i, partner, proof->data[i], pattern(partner, round, i));
+    return WEFT_OK;
+}
+
+static weft_status one_round(struct weft_job *job, struct proof *proof, struct proof *mine,
+                             int partner, int round, uint64_t serial)
+{
+    weft_ctx *ctx = job->default_ctx;
+    for (int i = 0; i < PROOF_BYTES; i++)
+        mine->data[i] = pattern(job->pe, round, i);
+    weft_status status = weft_put(ctx, proof->data, mine->data, PROOF_BYTES, partner);
+    if (!status)
+        status = weft_fence(ctx);
+    if (!status)
+        status = weft_p64(ctx, &proof->flag, serial, partner);
+    if (!status)
+        status = weft_wait_until(ctx, WEFT_UINT64, &proof->flag, WEFT_GE, serial);
+    if (!status)
+        status = compare(proof, partner, round);
+    /* The partner must have read before the next round writes: a handshake by atomics. */
+    uint64_t before;
+    if (!status)
+        status = weft_atomic_fetch_add64(ctx, &proof->counter, 1, &before, partner);
+    if (!status)
+        status = weft_wait_until(ctx, WEFT_UINT64, &proof->counter, WEFT_GE, (uint64_t)round + 1);
+    if (!status && before > (uint64_t)round)
+        status = base_fail(WEFT_ERR_PATH, "round %d: the counter at PE %d was %llu before the add",
+                           round, partner, (unsigned long long)before);
+    return status;
+}
+
+static weft_status prove_pair(struct weft_job *job, struct proof *proof, struct proof *mine,
+                              int partner, uint64_t serial)
+{
+    weft_status status = WEFT_OK;
+    for (int round = 0; round < PROOF_ROUNDS && !status; round++)
+        status = one_round(job, proof, mine, partner, round, serial + (uint64_t)round);
+    job->proofs[partner] = status ? -1 : 1;
+    if (status)
+        snprintf(job->choices[partner].reason, sizeof job->choices[partner].reason,
+                 "proof failed: %.200s", weft_last_error());
+    return status;
+}
+
+/* Partner of `pe` in round r of a round-robin tournament of n (even) players: every pair meets once
+ * in n - 1 rounds (circle method). */
+static int tournament_partner(int pe, int round, int n)
+{
+    int ring = n - 1;
+    if (pe == ring)
+        return round * (n / 2) % ring; /* the player i with 2 i = round (mod ring) */
+    int partner = ((round - pe) % ring + ring) % ring;
+    return partner == pe ? ring : partner;
+}
+
+WEFT_EXPORT weft_status weft_prove(weft_job *job)
+{
+    if (!job)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_prove: job is null");
+    struct proof *proof = NULL, *mine = malloc(sizeof *mine);
+    if (!mine)
+        return base_fail(WEFT_ERR_NO_MEMORY, "weft_prove: no private memory");
+    weft_status status =
+        weft_alloc(job, WEFT_HOST, sizeof *proof, 0, WEFT_ALLOC_ZERO, (void **)&proof);
+    weft_status worst = status;
+    int players = status ? 0 : job->npes + job->npes % 2;
+    for (int round = 0; round < players - 1 && !status; round++) {
+        int partner = tournament_partner(job->pe, round, players);
+        if (partner < job->npes) {
+            weft_status pair = prove_pair(job, proof, mine, partner,
+                                          1 + (uint64_t)round * PROOF_ROUNDS);
+            worst = pair ? pair : worst;
+        }
+        status = weft_barrier(job->world);
+        proof->counter = 0;
+        if (!status)
+            status = weft_barrier(job->world);
+    }
+    if (!status && !worst)
+        job->proofs[job->pe] = 1;
+    free(mine);
+    if (proof && !status)
+        status = weft_free(job, proof);
+    return worst ? worst : status;
+}
+
+WEFT_EXPORT weft_status weft_path_query(weft_job *job, int pe, weft_path_info *info)
+{
+    if (!job || !info)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_path_query: %s is null", job ? "info" : "job");
+    if (atomic_load(&job->state) != JOB_RUNNING)
+        return job_finalized("weft_path_query");
+    if (pe < 0 || pe >= job->npes)
+        return base_fail(WEFT_ERR_PE, "weft_path_query: PE %d; the PEs are 0 ... %d", pe,
+                         job->npes - 1);
+    if (info->size != sizeof *info)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "weft_path_query: info.size is %zu; set it to sizeof(weft_path_info)",
+                         info->size);
+    const struct path_choice *choice = &job->choices[pe];
+    *info = (weft_path_info){.size = sizeof *info,
+                             .name = path_name(choice->path),
+                             .load_store = job->default_ctx->peers[pe].base[SEG_HEAP] != NULL,
+                             .proven = job->proofs[pe]};
+    snprintf(info->reason, sizeof info->reason, "%s", choice->reason);
+    for (int slot = 0; slot < BOX_CONTEXTS; slot++) {
+        struct box_counters *counters = &job->box->counters[slot][choice->path];
+        info->operations += atomic_load_explicit(&counters->operations, memory_order_relaxed);
+        info->bytes += atomic_load_explicit(&counters->bytes, memory_order_relaxed);
+    }
+    return WEFT_OK;
+}
