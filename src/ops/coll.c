@@ -18,7 +18,9 @@ static weft_status lane_put(struct weft_team *team, int member, size_t offset_in
     if (status)
         return status;
     struct lane *lane = &team->lanes[team->me];
-    return weft_put(ctx, (char *)lane + offset_in_lane, src, bytes, team->pes[member]);
+    status = weft_put(ctx, (char *)lane + offset_in_lane, src, bytes, team->pes[member]);
+    /* This PE may not call Weft again for long: the path must not keep the flag to itself. */
+    return status ? status : weft_fence(ctx);
 }
 
 weft_status coll_notify_slow(struct weft_team *team, int member, uint64_t phase)
