@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of generation facts. See facts.h. */
+#include "machine/facts.h"
+
+#include <string.h>
+
+const struct fact_link fact_links[] = {
+    {"nvlink", 1, 20000, 910, 700, "line: P100 white paper (20 GB/s a direction and link); part "
+                                   "reached: estimate"},
+    {"nvlink", 2, 25781, 938, 700, "line: as NVML reports it on V100; 24.2 GB/s a link reached in "
+                                   "vendor's p2pBandwidthLatencyTest runs on DGX-1V"},
+    {"nvlink", 3, 25000, 915, 650, "line: A100 white paper; 275 of 300 GB/s reached by copy engines "
+                                   "(NVIDIA/nccl-tests#100, #149)"},
+    {"nvlink", 4, 26562, 828, 630, "line: as NVML reports it on H200; 395.6 GB/s over 18 links and "
+                                   "1.26 us round trip of a flag, measured"},
+    {"nvlink", 5, 50000, 860, 630, "line: Blackwell white paper; part reached: estimate"},
+    {"xgmi", 3, 50000, 750, 900, "MI200: 50 GB/s a direction and link; part reached: estimate"},
+    {"xgmi", 4, 64000, 750, 900, "MI300X data sheet: 64 GB/s a direction and link, 48 GB/s reached "
+                                 "(AMD ROCm documentation)"},
+    {"pcie", 1, 250, 800, 1300, "PCI Express Base Specification; 8b/10b; part reached: estimate"},
+    {"pcie", 2, 500, 800, 1200, "PCI Express Base Specification; 8b/10b; part reached: estimate"},
+    {"pcie", 3, 985, 830, 1100, "PCI Express Base Specification; 128b/130b; 13 of 15.75 GB/s"},
+    {"pcie", 4, 1969, 835, 1000, "PCI Express Base Specification; 26.3 of 31.5 GB/s "
+                                 "(NVIDIA/nvbandwidth#50)"},
+    {"pcie", 5, 3938, 879, 900, "PCI Express Base Specification; 55.4 of 63 GB/s, measured on H200"},
+    {"pcie", 6, 7563, 879, 900, "PCI Express Base Specification, 242 of 256 bytes a flit; part "
+                                "reached: as generation 5"},
+    {"pcie", 7, 15125, 879, 900, "PCI Express 7.0, twice generation 6; part reached: estimate"},
+};
+const int fact_n_links = sizeof fact_links / sizeof fact_links[0];
+
+const struct fact_socket fact_sockets[] = {
+    {"GenuineIntel", 6, 45, 45, "qpi", 32000, "2 QPI links of 8 GT/s"},
+    {"GenuineIntel", 6, 62, 63, "qpi", 38400, "2 QPI links of 9.6 GT/s"},
+    {"GenuineIntel", 6, 79, 79, "qpi", 38400, "2 QPI links of 9.6 GT/s"},
+    {"GenuineIntel", 6, 85, 85, "upi", 62400, "3 UPI links of 10.4 GT/s"},
+    {"GenuineIntel", 6, 106, 106, "upi", 67200, "3 UPI links of 11.2 GT/s"},
+    {"GenuineIntel", 6, 143, 143, "upi", 144000, "3 UPI links of 16 GT/s, 24 lanes"},
+    {"GenuineIntel", 6, 207, 207, "upi", 180000, "3 UPI links of 20 GT/s, 24 lanes"},
+    {"AuthenticAMD", 23, 1, 1, "xgmi", 75000, "4 links of 9.4 GT/s, 16 lanes"},
+    {"AuthenticAMD", 23, 49, 49, "xgmi", 108000, "3 links of 18 GT/s, 16 lanes"},
+    {"AuthenticAMD", 25, 0, 15, "xgmi", 108000, "3 links of 18 GT/s, 16 lanes"},
+    {"AuthenticAMD", 25, 16, 31, "xgmi", 192000, "3 links of 32 GT/s, 16 lanes"},
+    {"AuthenticAMD", 26, 0, 31, "xgmi", 192000, "3 links of 32 GT/s, 16 lanes"},
+};
+const int fact_n_sockets = sizeof fact_sockets / sizeof fact_sockets[0];
+
+#define GIB(n) ((int64_t)(n) << 30)
+
+const struct fact_gpu fact_gpus[] = {
+    {"p100", "Tesla P100-SXM2-16GB", "nvidia", 6, 0, GIB(16), GIB(16), "nvlink", 1, 4, 3, 0x15f9,
+     "P100 white paper"},
+    {"v100", "Tesla V100-SXM2-32GB", "nvidia", 7, 0, GIB(32), GIB(32), "nvlink", 2, 6, 3, 0x1db5,
+     "V100 white paper"},
+    {"a100", "NVIDIA A100-SXM4-80GB", "nvidia", 8, 0, GIB(80), GIB(128), "nvlink", 3, 12, 4, 0x20b2,
+     "A100 white paper"},
+    {"h100", "NVIDIA H100 80GB HBM3", "nvidia", 9, 0, GIB(80), GIB(128), "nvlink", 4, 18, 5, 0x2330,
+     "H100 white paper"},
+    {"h200", "NVIDIA H200", "nvidia", 9, 0, 150754820096, GIB(256), "nvlink", 4, 18, 5, 0x2335,
+     "H200 data sheet; memory as NVML reports it"},
+    {"b200", "NVIDIA B200", "nvidia", 10, 0, GIB(180), GIB(256), "nvlink", 5, 18, 5, 0x2901,
+     "Blackwell data sheet"},
+    {"geforce", "NVIDIA GeForce RTX 4090", "nvidia", 8, 9, GIB(24), GIB(32), NULL, 0, 0, 4, 0x2684,
+     "GeForce data sheet"},
+    {"mi300x", "AMD Instinct MI300X", "amd", 9, 4, GIB(192), GIB(256), "xgmi", 4, 7, 5, 0x74a1,
+     "MI300X data sheet"},
+};
+const int fact_n_gpus = sizeof fact_gpus / sizeof fact_gpus[0];
+
+const struct fact_link *fact_find_link(const char *kind, int64_t generation)
+{
+    for (int i = 0; i < fact_n_links; i++)
+        if (strcmp(fact_links[i].kind, kind) == 0 && fact_links[i].generation == generation)
+            return &fact_links[i];
+    return NULL;
+}
+
+void fact_fill_socket_link(struct machine *machine)
+{
+    struct machine_system *s = &machine->system;
+    if (s->socket_link.value)
+        return;
+    if (machine->n_packages == 1) {
+        text_set(machine, &s->socket_link, "none");
+        return;
+    }
+    for (int i = 0; i < fact_n_sockets; i++) {
+        const struct fact_socket *f = &fact_sockets[i];
+        if (!text_is(s->cpu_vendor, f->vendor) || !number_is(s->cpu_family, f->family) ||
+            number_or(s->cpu_model_number, -1) < f->model_low ||
+            number_or(s->cpu_model_number, -1) > f->model_high)
+            continue;
+        text_set(machine, &s->socket_link, f->kind);
+        number_set(&s->socket_link_mbps, f->mbps);
+        return;
+    }
+    const char *why = "this CPU model is not in the table of facts";
+    text_unknown(machine, &s->socket_link, "%s", why);
+    number_unknown(machine, &s->socket_link_mbps, "%s", why);
+}

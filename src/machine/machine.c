@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The model's memory, its facts and looking things up. Knows neither where facts come from nor
+ * what follows from them. */
+#include "machine/machine.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+struct machine_block {
+    struct machine_block *next;
+    size_t used, size;
+    _Alignas(16) char data[];
+};
+
+static void out_of_memory(void)
+{
+    fputs("weft: out of memory\n", stderr);
+    abort();
+}
+
+struct machine *machine_new(const char *origin)
+{
+    struct machine *machine = calloc(1, sizeof *machine);
+    if (!machine)
+        out_of_memory();
+    machine->origin = machine_printf(machine, "%s", origin);
+    return machine;
+}
+
+void machine_free(struct machine *machine)
+{
+    if (!machine)
+        return;
+    for (struct machine_block *block = machine->blocks, *next; block; block = next) {
+        next = block->next;
+        free(block);
+    }
+    free(machine);
+}
+
+void *machine_alloc(struct machine *machine, size_t bytes)
+{
+    struct machine_block *block = machine->blocks;
+    bytes = (bytes + 15) & ~(size_t)15;
+    if (!block || block->size - block->used < bytes) {
+        size_t size = bytes > 32768 ? bytes : 32768;
+        block = malloc(sizeof *block + size);
+        if (!block)
+            out_of_memory();
+        block->next = machine->blocks;
+        block->used = 0;
+        block->size = size;
+        machine->blocks = block;
+    }
+    void *memory = block->data + block->used;
+    block->used += bytes;
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+static const char *print(struct machine *machine, const char *format, va_list arguments)
+{
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (length < 0)
+        return "";
+    char *text = machine_alloc(machine, (size_t)length + 1);
+    vsnprintf(text, (size_t)length + 1, format, arguments);
+    return text;
+}
+
+const char *machine_printf(struct machine *machine, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const char *text = print(machine, format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+/* Lists grow by doubling; the old copy stays in the block until the machine is freed. */
+static void *append(struct machine *machine, void *items, size_t *count, size_t item_bytes,
+                    void **moved)
+{
+    size_t n = *count;
+    bool full = n == 0 || (n >= 4 && (n & (n - 1)) == 0);
+    if (full) {
+        char *larger = machine_alloc(machine, (n ? 2 * n : 4) * item_bytes);
+        if (n)
+            memcpy(larger, items, n * item_bytes);
+        items = larger;
+    }
+    *moved = items;
+    *count = n + 1;
+    return (char *)items + n * item_bytes;
+}
+
+#define ADD(member, singular, ...)                                                                 \
+    struct machine_##singular *machine_add_##singular(struct machine *machine)                     \
+    {                                                                                              \
+        void *moved;                                                                               \
+        void *item = append(machine, machine->member, &machine->n_##member,                        \
+                            sizeof *machine->member, &moved);                                      \
+        machine->member = moved;                                                                   \
+        return item;                                                                               \
+    }
+MACHINE_LISTS(ADD)
+#undef ADD
+
+void *record_append(struct machine *machine, const struct machine_record *record)
+{
+    void *moved;
+    void **items = (void **)((char *)machine + record->offset);
+    size_t *count = (size_t *)((char *)machine + record->count_offset);
+    void *item = append(machine, *items, count, record->item_bytes, &moved);
+    *items = moved;
+    return item;
+}
+
+size_t record_count(const struct machine *machine, const struct machine_record *record)
+{
+    return record->single ? 1 : *(const size_t *)((const char *)machine + record->count_offset);
+}
+
+void *record_item(const struct machine *machine, const struct machine_record *record, size_t i)
+{
+    char *base = (char *)machine + record->offset;
+    return record->single ? (void *)base : *(char **)base + i * record->item_bytes;
+}
+
+void number_set(struct machine_number *number, int64_t value)
+{
+    *number = (struct machine_number){.value = value, .known = true};
+}
+
+void number_unknown(struct machine *machine, struct machine_number *number, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    *number = (struct machine_number){.why = print(machine, format, arguments)};
+    va_end(arguments);
+}
+
+void text_set(struct machine *machine, struct machine_text *text, const char *value)
+{
+    *text = (struct machine_text){.value = machine_printf(machine, "%s", value)};
+}
+
+void text_unknown(struct machine *machine, struct machine_text *text, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    *text = (struct machine_text){.why = print(machine, format, arguments)};
+    va_end(arguments);
+}
+
+int64_t number_or(struct machine_number number, int64_t otherwise)
+{
+    return number.known ? number.value : otherwise;
+}
+
+const char *text_or(struct machine_text text, const char *otherwise)
+{
+    return text.value ? text.value : otherwise;
+}
+
+bool number_is(struct machine_number number, int64_t value)
+{
+    return number.known && number.value == value;
+}
+
+bool text_is(struct machine_text text, const char *value)
+{
+    return text.value && strcmp(text.value, value) == 0;
+}
+
+const char *why_unknown(const char *why)
+{
+    return why ? why : "not recorded";
+}
+
+struct machine_pci *machine_find_pci(const struct machine *machine, const char *bdf)
+{
+    for (size_t i = 0; bdf && i < machine->n_pci; i++)
+        if (text_is(machine->pci[i].bdf, bdf))
+            return &machine->pci[i];
+    return NULL;
+}
+
+struct machine_gpu *machine_find_gpu(const struct machine *machine, int64_t index)
+{
+    for (size_t i = 0; i < machine->n_gpus; i++)
+        if (number_is(machine->gpus[i].index, index))
+            return &machine->gpus[i];
+    return NULL;
+}
+
+struct machine_nic *machine_find_nic(const struct machine *machine, const char *name)
+{
+    for (size_t i = 0; name && i < machine->n_nics; i++)
+        if (text_is(machine->nics[i].name, name))
+            return &machine->nics[i];
+    return NULL;
+}
+
+struct machine_disk *machine_find_disk(const struct machine *machine, const char *name)
+{
+    for (size_t i = 0; name && i < machine->n_disks; i++)
+        if (text_is(machine->disks[i].name, name))
+            return &machine->disks[i];
+    return NULL;
+}
+
+struct machine_p2p *machine_find_p2p(const struct machine *machine, int64_t a, int64_t b)
+{
+    for (size_t i = 0; i < machine->n_p2p; i++)
+        if (number_is(machine->p2p[i].a, a) && number_is(machine->p2p[i].b, b))
+            return &machine->p2p[i];
+    return NULL;
+}
+
+struct machine_numa *machine_find_numa(const struct machine *machine, int64_t index)
+{
+    for (size_t i = 0; i < machine->n_numa; i++)
+        if (number_is(machine->numa[i].index, index))
+            return &machine->numa[i];
+    return NULL;
+}
+
+struct machine_measured *machine_find_measured(const struct machine *machine, const char *a,
+                                               const char *b)
+{
+    for (size_t i = 0; i < machine->n_measured; i++)
+        if (text_is(machine->measured[i].a, a) && text_is(machine->measured[i].b, b))
+            return &machine->measured[i];
+    return NULL;
+}
+
+struct machine_rung *machine_find_rung(const struct machine *machine, int64_t gpu, const char *nic,
+                                       const char *rung)
+{
+    for (size_t i = 0; i < machine->n_ladder; i++) {
+        struct machine_rung *r = &machine->ladder[i];
+        if (number_is(r->gpu, gpu) && text_is(r->nic, nic) && text_is(r->rung, rung))
+            return r;
+    }
+    return NULL;
+}
+
+struct machine_port *machine_find_port(const struct machine *machine, const char *nic)
+{
+    struct machine_port *found = NULL;
+    for (size_t i = 0; i < machine->n_ports; i++)
+        if (text_is(machine->ports[i].nic, nic) &&
+            (!found || (!text_is(found->state, "active") &&
+                        text_is(machine->ports[i].state, "active"))))
+            found = &machine->ports[i];
+    return found;
+}
+
+/* The mount whose path is the longest leading part of `path`. */
+struct machine_mount *machine_find_mount(const struct machine *machine, const char *path)
+{
+    struct machine_mount *best = NULL;
+    size_t best_length = 0;
+    for (size_t i = 0; i < machine->n_mounts; i++) {
+        const char *at = machine->mounts[i].path.value;
+        if (!at)
+            continue;
+        size_t length = strcmp(at, "/") == 0 ? 0 : strlen(at);
+        if (strncmp(path, at, length) == 0 && (path[length] == '/' || path[length] == '\0') &&
+            (!best || length >= best_length)) {
+            best = &machine->mounts[i];
+            best_length = length;
+        }
+    }
+    return best;
+}
+
+bool machine_is_flat(const struct machine *machine)
+{
+    if (!machine->system.hypervisor.value || text_is(machine->system.hypervisor, "none"))
+        return false;
+    size_t seen = 0;
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        const struct machine_pci *pci = machine_find_pci(machine, machine->gpus[i].bdf.value);
+        if (!pci)
+            continue;
+        seen++;
+        const struct machine_pci *above = machine_find_pci(machine, pci->parent.value);
+        if (above && !text_is(above->kind, "root-port"))
+            return false;
+    }
+    return seen > 0;
+}
+
+static weft_status check_tree(const struct machine *machine)
+{
+    for (size_t i = 0; i < machine->n_pci; i++) {
+        const struct machine_pci *at = &machine->pci[i];
+        for (size_t steps = 0; at && text_or(at->parent, "")[0]; steps++) {
+            const struct machine_pci *above = machine_find_pci(machine, at->parent.value);
+            if (!above)
+                return base_fail(WEFT_ERR_ARGUMENT, "pci[%s]: there is no parent %s",
+                                 text_or(at->bdf, "?"), at->parent.value);
+            if (steps > machine->n_pci)
+                return base_fail(WEFT_ERR_ARGUMENT, "pci[%s] is its own ancestor",
+                                 text_or(machine->pci[i].bdf, "?"));
+            at = above;
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status check_gpu(const struct machine *machine, struct machine_number gpu,
+                             const char *list, size_t i)
+{
+    if (gpu.known && !machine_find_gpu(machine, gpu.value))
+        return base_fail(WEFT_ERR_ARGUMENT, "%s[%zu]: there is no gpu %lld", list, i,
+                         (long long)gpu.value);
+    return WEFT_OK;
+}
+
+weft_status machine_check(const struct machine *machine)
+{
+    weft_status status = check_tree(machine);
+    for (size_t i = 0; !status && i < machine->n_gpus; i++)
+        if (!machine->gpus[i].index.known)
+            status = base_fail(WEFT_ERR_ARGUMENT, "gpus[%zu]: index is missing", i);
+        else if (machine_find_gpu(machine, machine->gpus[i].index.value) != &machine->gpus[i])
+            status = base_fail(WEFT_ERR_ARGUMENT, "gpus[%zu]: index %lld appears twice", i,
+                               (long long)machine->gpus[i].index.value);
+    for (size_t i = 0; !status && i < machine->n_links; i++) {
+        status = check_gpu(machine, machine->links[i].gpu, "links", i);
+        if (!status)
+            status = check_gpu(machine, machine->links[i].peer_gpu, "links", i);
+    }
+    for (size_t i = 0; !status && i < machine->n_p2p; i++) {
+        status = check_gpu(machine, machine->p2p[i].a, "p2p", i);
+        if (!status)
+            status = check_gpu(machine, machine->p2p[i].b, "p2p", i);
+    }
+    for (size_t i = 0; !status && i < machine->n_ports; i++)
+        if (machine->ports[i].nic.value && !machine_find_nic(machine, machine->ports[i].nic.value))
+            status = base_fail(WEFT_ERR_ARGUMENT, "ports[%zu]: there is no nic %s", i,
+                               machine->ports[i].nic.value);
+    return status;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One model of a machine, whether it was read live, from a file, or made from a description.
+ * A fact is known, or unknown with the reason why: nothing is assumed. Knows nothing of PEs, jobs
+ * or paths; everything above it works the same on any origin. */
+#ifndef WEFT_MACHINE_MACHINE_H
+#define WEFT_MACHINE_MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weft.h>
+
+#include "machine/schema.def"
+
+/* All-zero bytes are an unknown fact; `why` may then be NULL ("not recorded"). */
+struct machine_number {
+    int64_t value;
+    bool known;
+    const char *why;
+};
+
+/* `value` is NULL when unknown. */
+struct machine_text {
+    const char *value;
+    const char *why;
+};
+
+#define NUMBER_MEMBER(name, low, high, about) struct machine_number name;
+#define FLAG_MEMBER(name, about)              struct machine_number name;
+#define WORD_MEMBER(name, words, about)       struct machine_text name;
+#define TEXT_MEMBER(name, mask, about)        struct machine_text name;
+#define STRUCT(member, singular, FIELDS, ...)                                                      \
+    struct machine_##singular {                                                                    \
+        FIELDS(NUMBER_MEMBER, FLAG_MEMBER, WORD_MEMBER, TEXT_MEMBER)                               \
+    };
+MACHINE_LISTS(STRUCT)
+MACHINE_SINGLES(STRUCT)
+#undef STRUCT
+#undef NUMBER_MEMBER
+#undef FLAG_MEMBER
+#undef WORD_MEMBER
+#undef TEXT_MEMBER
+
+struct machine_block;
+
+struct machine {
+    const char *origin; /* "live", "file NAME", "description \"...\"" */
+    const char *note;   /* free words of a machine file: what it is and from which publication */
+#define SINGLE(member, singular, ...) struct machine_##singular member;
+    MACHINE_SINGLES(SINGLE)
+#undef SINGLE
+#define LIST(member, singular, ...)                                                                \
+    struct machine_##singular *member;                                                             \
+    size_t n_##member;
+    MACHINE_LISTS(LIST)
+#undef LIST
+    struct machine_block *blocks; /* owns every string and list */
+};
+
+enum { MACHINE_FILE_VERSION = 1 };
+
+struct machine *machine_new(const char *origin);
+void machine_free(struct machine *machine);
+
+/* Memory that lives as long as the machine. Never NULL: the process ends when memory is out. */
+void *machine_alloc(struct machine *machine, size_t bytes);
+const char *machine_printf(struct machine *machine, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Appends a zeroed (all unknown) item to a list and returns it; earlier pointers into the list
+ * become invalid. machine_add_gpu(m), machine_add_pci(m) ... */
+#define DECLARE_ADD(member, singular, ...)                                                         \
+    struct machine_##singular *machine_add_##singular(struct machine *machine);
+MACHINE_LISTS(DECLARE_ADD)
+#undef DECLARE_ADD
+
+void number_set(struct machine_number *number, int64_t value);
+void number_unknown(struct machine *machine, struct machine_number *number, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void text_set(struct machine *machine, struct machine_text *text, const char *value);
+void text_unknown(struct machine *machine, struct machine_text *text, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Value, or `otherwise` when unknown. */
+int64_t number_or(struct machine_number number, int64_t otherwise);
+const char *text_or(struct machine_text text, const char *otherwise);
+bool number_is(struct machine_number number, int64_t value); /* known and equal */
+bool text_is(struct machine_text text, const char *value);   /* known and equal */
+const char *why_unknown(const char *why);                    /* "not recorded" for NULL */
+
+/* Looking up; NULL when there is none. */
+struct machine_pci *machine_find_pci(const struct machine *machine, const char *bdf);
+struct machine_gpu *machine_find_gpu(const struct machine *machine, int64_t index);
+struct machine_nic *machine_find_nic(const struct machine *machine, const char *name);
+struct machine_disk *machine_find_disk(const struct machine *machine, const char *name);
+struct machine_p2p *machine_find_p2p(const struct machine *machine, int64_t a, int64_t b);
+struct machine_numa *machine_find_numa(const struct machine *machine, int64_t index);
+struct machine_measured *machine_find_measured(const struct machine *machine, const char *a,
+                                               const char *b);
+struct machine_rung *machine_find_rung(const struct machine *machine, int64_t gpu, const char *nic,
+                                       const char *rung);
+struct machine_port *machine_find_port(const struct machine *machine, const char *nic);
+struct machine_mount *machine_find_mount(const struct machine *machine, const char *path);
+
+/* The GPUs sit directly on a root complex of a virtual machine, so that the tree tells nothing of
+ * the real one. */
+bool machine_is_flat(const struct machine *machine);
+
+/* Checks that what refers to something refers to something that is there (parents, GPU numbers,
+ * NICs), and that the PCI tree is a tree. WEFT_ERR_ARGUMENT with the place. */
+weft_status machine_check(const struct machine *machine);
+
+/* --- reading and writing --------------------------------------------------------------------- */
+
+struct machine_source {
+    const char *root; /* directory that holds sys, proc, dev, etc; "" is this machine */
+    bool gpus;        /* ask the GPU driver (NVML) */
+};
+
+/* Reads what is here. Never fails for something that is absent or forbidden: that is a fact. */
+struct machine *machine_read_live(const struct machine_source *source);
+
+/* WEFT_ERR_ARGUMENT, with the line: not JSON, cut off, newer version, unknown or absurd field. */
+weft_status machine_read_file(const char *path, struct machine **machine);
+weft_status machine_parse(const char *text, size_t length, const char *name,
+                          struct machine **machine);
+
+/* JSON text of the machine, to be freed. With `anonymous`, serial numbers, names and addresses are
+ * replaced by stable stand-ins (equal ones stay equal). */
+char *machine_format(const struct machine *machine, bool anonymous);
+
+/* "2 socket, 4 gpu each, nvlink hybrid-cube-mesh, 1 nic per 2 gpu": docs/machine.md lists the
+ * words. WEFT_ERR_ARGUMENT with the word that is not understood. */
+weft_status machine_synthetic(const char *description, struct machine **machine);
+
+/* What --machine takes: the name of a file that exists, else a description. */
+weft_status machine_load(const char *file_or_description, struct machine **machine);
+
+/* --- the schema as data ---------------------------------------------------------------------- */
+
+enum machine_mask { MASK_NONE, MASK_SERIAL, MASK_ADDRESS };
+enum machine_field_type { FIELD_NUMBER, FIELD_FLAG, FIELD_WORD, FIELD_TEXT };
+
+struct machine_field {
+    const char *name;
+    enum machine_field_type type;
+    size_t offset;
+    int64_t low, high;
+    const char *words; /* "a|b|c" */
+    enum machine_mask mask;
+    const char *about;
+};
+
+struct machine_record {
+    const char *name; /* key in the file */
+    const char *key;  /* field that names an item, "" when none */
+    bool single;
+    size_t item_bytes;
+    size_t offset;       /* of the struct, or of the pointer to the items */
+    size_t count_offset; /* of the number of items */
+    const struct machine_field *(*fields)(size_t *n);
+};
+
+extern const struct machine_record machine_records[];
+extern const size_t machine_n_records;
+
+/* Items of a record in a machine. */
+size_t record_count(const struct machine *machine, const struct machine_record *record);
+void *record_item(const struct machine *machine, const struct machine_record *record, size_t i);
+void *record_append(struct machine *machine, const struct machine_record *record);
+const char *record_nearest_field(const struct machine_record *record, const char *word);
+bool word_is_one_of(const char *word, const char *words);
+
+/* Sets one fact by its name, e.g. "gpus[3].ecc" or "pci[0000:40:01.1].acs_control", from text
+ * ("unknown" makes it unknown). With `check` the range is enforced. WEFT_ERR_ARGUMENT. */
+weft_status machine_set(struct machine *machine, const char *place, const char *value, bool check);
+
+/* A copy that shares nothing. */
+struct machine *machine_copy(const struct machine *machine);
+
+/* The candidate nearest in spelling to `word`, or NULL when none is near. */
+const char *machine_nearest(const char *word, const char *const *candidates, size_t n);
+
+#endif

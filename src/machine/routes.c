@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Distance, link bundles and the speed of PCIe ways. See routes.h. */
+#include "machine/routes.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/status.h"
+#include "machine/facts.h"
+#include "machine/pci_config.h"
+
+static const struct machine_pci *parent_of(const struct machine *machine,
+                                           const struct machine_pci *pci)
+{
+    return *text_or(pci->parent, "") ? machine_find_pci(machine, pci->parent.value) : NULL;
+}
+
+/* --- endpoints --------------------------------------------------------------------------------- */
+
+static weft_status unknown_endpoint(const struct machine *machine, const char *name)
+{
+    const char *names[512];
+    char gpus[64][16];
+    size_t n = 0;
+    for (size_t i = 0; i < machine->n_gpus && i < 64; i++) {
+        snprintf(gpus[i], sizeof gpus[i], "gpu%" PRId64, number_or(machine->gpus[i].index, -1));
+        names[n++] = gpus[i];
+    }
+    for (size_t i = 0; i < machine->n_nics && n < 400; i++)
+        names[n++] = machine->nics[i].name.value;
+    for (size_t i = 0; i < machine->n_disks && n < 500; i++)
+        names[n++] = machine->disks[i].name.value;
+    names[n++] = "host";
+    const char *near = machine_nearest(name, names, n);
+    char known[300] = "";
+    for (size_t i = 0; i < n && strlen(known) < 240; i++)
+        if (names[i])
+            snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "",
+                     names[i]);
+    return base_fail(WEFT_ERR_ARGUMENT, "there is no \"%s\" on this machine%s%s; it has %s", name,
+                     near ? "; nearest: " : "", near ? near : "", known);
+}
+
+/* "gpu12" -> 12; -1 when the word is not `prefix` and a number. */
+static int64_t numbered(const char *name, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    char *end;
+    if (strncasecmp(name, prefix, length) != 0 || !isdigit((unsigned char)name[length]))
+        return -1;
+    long number = strtol(name + length, &end, 10);
+    return *end || number > 1 << 20 ? -1 : number;
+}
+
+static void name_endpoint(struct endpoint *end, enum endpoint_kind kind, const char *name,
+                          int64_t index, const struct machine_pci *pci)
+{
+    *end = (struct endpoint){.kind = kind, .index = index, .pci = pci};
+    snprintf(end->name, sizeof end->name, "%s", name);
+}
+
+static bool find_gpu(const struct machine *machine, const char *name, struct endpoint *end)
+{
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        const struct machine_gpu *g = &machine->gpus[i];
+        if (numbered(name, "gpu") != number_or(g->index, -2) &&
+            !(g->bdf.value && strcasecmp(g->bdf.value, name) == 0))
+            continue;
+        char text[ENDPOINT_NAME];
+        snprintf(text, sizeof text, "gpu%" PRId64, g->index.value);
+        name_endpoint(end, ENDPOINT_GPU, text, g->index.value,
+                      machine_find_pci(machine, g->bdf.value));
+        return true;
+    }
+    return false;
+}
+
+static bool find_nic(const struct machine *machine, const char *name, struct endpoint *end)
+{
+    for (size_t i = 0; i < machine->n_nics; i++) {
+        const struct machine_nic *n = &machine->nics[i];
+        if (!n->name.value || (strcmp(n->name.value, name) != 0 &&
+                               numbered(name, "nic") != (int64_t)i &&
+                               !(n->bdf.value && strcasecmp(n->bdf.value, name) == 0)))
+            continue;
+        name_endpoint(end, ENDPOINT_NIC, n->name.value, (int64_t)i,
+                      machine_find_pci(machine, n->bdf.value));
+        return true;
+    }
+    return false;
+}
+
+weft_status endpoint_find(const struct machine *machine, const char *name, struct endpoint *end)
+{
+    int64_t numa = numbered(name, "numa");
+    if (strcasecmp(name, "host") == 0 || strcasecmp(name, "cpu") == 0) {
+        name_endpoint(end, ENDPOINT_HOST, "host", -1, NULL);
+        return WEFT_OK;
+    }
+    if (numa >= 0 && machine_find_numa(machine, numa)) {
+        char text[ENDPOINT_NAME];
+        snprintf(text, sizeof text, "numa%" PRId64, numa);
+        name_endpoint(end, ENDPOINT_HOST, text, numa, NULL);
+        return WEFT_OK;
+    }
+    if (find_gpu(machine, name, end) || find_nic(machine, name, end))
+        return WEFT_OK;
+    if (strncmp(name, "/dev/", 5) == 0)
+        name += 5;
+    const struct machine_disk *disk = machine_find_disk(machine, name);
+    if (!disk)
+        return unknown_endpoint(machine, name);
+    name_endpoint(end, ENDPOINT_DISK, disk->name.value, disk - machine->disks,
+                  machine_find_pci(machine, disk->bdf.value));
+    return WEFT_OK;
+}
+
+/* --- distance ---------------------------------------------------------------------------------- */
+
+const char *level_name(enum level level)
+{
+    static const char *const names[] = {"X", "PIX", "PXB", "PHB", "NODE", "SYS", "?"};
+    return names[level];
+}
+
+const struct machine_pci *routes_common_bridge(const struct machine *machine,
+                                               const struct machine_pci *a,
+                                               const struct machine_pci *b)
+{
+    for (const struct machine_pci *x = parent_of(machine, a); x; x = parent_of(machine, x))
+        for (const struct machine_pci *y = parent_of(machine, b); y; y = parent_of(machine, y))
+            if (x == y)
+                return x;
+    return NULL;
+}
+
+/* PCIe switches between a device and a bridge above it, the one that `stop` belongs to included
+ * when `stop` is its upstream port. */
+static int switches_up_to(const struct machine *machine, const struct machine_pci *from,
+                          const struct machine_pci *stop)
+{
+    int n = 0;
+    for (const struct machine_pci *at = parent_of(machine, from); at && at != stop;
+         at = parent_of(machine, at))
+        n += text_is(at->kind, "upstream") || text_is(at->kind, "bridge");
+    return n;
+}
+
+int64_t routes_numa(const struct machine *machine, const struct machine_pci *pci)
+{
+    for (const struct machine_pci *at = pci; at; at = parent_of(machine, at))
+        if (number_or(at->numa, -1) >= 0)
+            return at->numa.value;
+    return machine->n_numa == 1 ? number_or(machine->numa[0].index, -1) : -1;
+}
+
+int64_t routes_package(const struct machine *machine, int64_t numa)
+{
+    const struct machine_numa *node = machine_find_numa(machine, numa);
+    if (node && node->package.known)
+        return node->package.value;
+    return machine->n_packages == 1 ? number_or(machine->packages[0].index, -1) : -1;
+}
+
+enum level routes_level(const struct machine *machine, const struct machine_pci *a,
+                        const struct machine_pci *b)
+{
+    if (!a || !b)
+        return LEVEL_UNKNOWN;
+    if (a == b)
+        return LEVEL_SELF;
+    const struct machine_pci *common = routes_common_bridge(machine, a, b);
+    if (common) {
+        int n = switches_up_to(machine, a, common) + switches_up_to(machine, b, common) +
+                !text_is(common->kind, "root-port");
+        return n <= 1 ? LEVEL_PIX : LEVEL_PXB;
+    }
+    if (!a->root.value || !b->root.value)
+        return LEVEL_UNKNOWN;
+    if (strcmp(a->root.value, b->root.value) == 0)
+        return LEVEL_PHB;
+    int64_t numa_a = routes_numa(machine, a), numa_b = routes_numa(machine, b);
+    if (numa_a < 0 || numa_b < 0)
+        return LEVEL_UNKNOWN;
+    return numa_a == numa_b ? LEVEL_NODE : LEVEL_SYS;
+}
+
+/* --- links ------------------------------------------------------------------------------------- */
+
+static bool link_between(const struct machine_link *link, int64_t a, int64_t b)
+{
+    return number_is(link->gpu, a) && number_is(link->peer_gpu, b) && number_is(link->active, 1);
+}
+
+static bool link_to_switch(const struct machine_link *link, int64_t gpu)
+{
+    return number_is(link->gpu, gpu) && text_is(link->peer, "switch") && number_is(link->active, 1);
+}
+
+static int64_t link_line(const struct machine_link *link)
+{
+    const struct fact_link *fact = link->kind.value && link->gen.known
+                                       ? fact_find_link(link->kind.value, link->gen.value) : NULL;
+    return number_or(link->mbps, fact ? fact->line_mbps : 0);
+}
+
+/* Sum over the active links of one side. */
+static struct link_bundle bundle_of(const struct machine *machine, int64_t a, int64_t b,
+                                    bool through_switch)
+{
+    struct link_bundle bundle = {.through_switch = through_switch};
+    for (size_t i = 0; i < machine->n_links; i++) {
+        const struct machine_link *link = &machine->links[i];
+        if (through_switch ? !link_to_switch(link, a) : !link_between(link, a, b))
+            continue;
+        const struct fact_link *fact = link->kind.value && link->gen.known
+                                           ? fact_find_link(link->kind.value, link->gen.value)
+                                           : NULL;
+        bundle.links++;
+        bundle.kind = text_or(link->kind, "nvlink");
+        bundle.generation = number_or(link->gen, 0);
+        bundle.line_mbps += link_line(link);
+        bundle.mbps += fact ? link_line(link) * fact->permille / 1000 : 0;
+        bundle.latency_ns = fact ? fact->latency_ns : 0;
+    }
+    return bundle;
+}
+
+struct link_bundle routes_links(const struct machine *machine, int64_t a, int64_t b)
+{
+    struct link_bundle direct = bundle_of(machine, a, b, false);
+    struct link_bundle back = bundle_of(machine, b, a, false);
+    if (direct.links || back.links) /* a side that was not recorded is told by the other */
+        return direct.links >= back.links ? direct : back;
+    struct link_bundle from = bundle_of(machine, a, b, true), to = bundle_of(machine, b, a, true);
+    if (!from.links || !to.links)
+        return (struct link_bundle){0};
+    return from.mbps <= to.mbps ? from : to;
+}
+
+/* --- PCIe -------------------------------------------------------------------------------------- */
+
+static const struct machine_gpu *gpu_at(const struct machine *machine,
+                                        const struct machine_pci *pci)
+{
+    for (size_t i = 0; i < machine->n_gpus; i++)
+        if (pci->bdf.value && text_is(machine->gpus[i].bdf, pci->bdf.value))
+            return &machine->gpus[i];
+    return NULL;
+}
+
+static int64_t smaller(int64_t a, int64_t b) /* 0 stands for unknown */
+{
+    return !a ? b : !b ? a : a < b ? a : b;
+}
+
+/* One link, between a device (or upstream port) and the port above it. A GPU lowers its generation
+ * when idle, so the generation possible at both ends counts; lanes do not come back by themselves,
+ * so the width it runs with counts. */
+static int64_t link_mbps(const struct machine *machine, const struct machine_pci *pci, char *text,
+                         size_t size)
+{
+    const struct machine_gpu *gpu = gpu_at(machine, pci);
+    const struct machine_pci *above = parent_of(machine, pci);
+    int64_t gen = gpu ? number_or(gpu->pcie_gen_max, 0) : 0;
+    int64_t width = gpu ? number_or(gpu->pcie_width, 0) : 0;
+    if (!gen)
+        gen = smaller(number_or(pci->gen_max, 0), above ? number_or(above->gen_max, 0) : 0);
+    if (!gpu && pci->gen.known)
+        gen = smaller(gen, pci->gen.value);
+    if (!width)
+        width = smaller(number_or(pci->width, 0), number_or(pci->width_max, 0));
+    const struct fact_link *fact = fact_find_link("pcie", gen);
+    if (!fact || !width)
+        return 0;
+    snprintf(text, size, "PCIe %" PRId64 " x%" PRId64 " of %s", gen, width,
+             text_or(pci->bdf, "?"));
+    return fact->line_mbps * width * fact->permille / 1000;
+}
+
+int64_t routes_pcie_mbps_to(const struct machine *machine, const struct machine_pci *pci,
+                            const struct machine_pci *stop, char *limit, size_t size)
+{
+    int64_t least = 0;
+    if (size)
+        limit[0] = '\0';
+    for (const struct machine_pci *at = pci; at && at != stop; at = parent_of(machine, at)) {
+        /* a downstream port and the device below it are the two ends of one link */
+        if (text_is(at->kind, "downstream") || text_is(at->kind, "root-port"))
+            continue;
+        char text[96];
+        int64_t mbps = link_mbps(machine, at, text, sizeof text);
+        if (mbps && (!least || mbps < least)) {
+            least = mbps;
+            snprintf(limit, size, "%s", text);
+        }
+    }
+    return least;
+}
+
+int64_t routes_pcie_mbps(const struct machine *machine, const struct machine_pci *pci, char *limit,
+                         size_t size)
+{
+    return routes_pcie_mbps_to(machine, pci, NULL, limit, size);
+}
+
+int routes_acs_bridges(const struct machine *machine, const struct machine_pci *a,
+                       const struct machine_pci *stop, const struct machine_pci **found, int most)
+{
+    int n = 0;
+    for (const struct machine_pci *at = parent_of(machine, a); at && at != stop;
+         at = parent_of(machine, at))
+        if (at->acs_control.known && (at->acs_control.value & (ACS_RR | ACS_CR)) && n < most)
+            found[n++] = at;
+    return n;
+}

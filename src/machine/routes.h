@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The graph of a machine: how near two things are, over which ways data can go between them, and
+ * what each way is expected to give. Pure functions of the model. Knows nothing of why a way is
+ * off (explain.h) nor of what was measured. */
+#ifndef WEFT_MACHINE_ROUTES_H
+#define WEFT_MACHINE_ROUTES_H
+
+#include "machine/machine.h"
+
+enum { ENDPOINT_NAME = 64 };
+
+enum endpoint_kind { ENDPOINT_GPU, ENDPOINT_NIC, ENDPOINT_HOST, ENDPOINT_DISK };
+
+struct endpoint {
+    enum endpoint_kind kind;
+    char name[ENDPOINT_NAME]; /* "gpu0", "mlx5_0", "host", "numa1", "nvme0n1" */
+    int64_t index;            /* of the GPU; of the NUMA node, -1 for "host" */
+    const struct machine_pci *pci; /* NULL for host, or when its place is unknown */
+};
+
+/* "gpu0", "GPU0", "0000:3b:00.0", "mlx5_0", "nic0", "host", "cpu", "numa1", "nvme0n1".
+ * WEFT_ERR_ARGUMENT names the near ones. */
+weft_status endpoint_find(const struct machine *machine, const char *name, struct endpoint *end);
+
+/* Names as nvidia-smi prints them. */
+enum level { LEVEL_SELF, LEVEL_PIX, LEVEL_PXB, LEVEL_PHB, LEVEL_NODE, LEVEL_SYS, LEVEL_UNKNOWN };
+
+const char *level_name(enum level level);
+enum level routes_level(const struct machine *machine, const struct machine_pci *a,
+                        const struct machine_pci *b);
+/* NUMA node of a device; -1 when it is not known and cannot be concluded. */
+int64_t routes_numa(const struct machine *machine, const struct machine_pci *pci);
+int64_t routes_package(const struct machine *machine, int64_t numa);
+
+/* Active links between two GPUs: direct ones, or both sides' links into switches. */
+struct link_bundle {
+    int links;         /* bonded */
+    bool through_switch;
+    const char *kind;  /* "nvlink", "xgmi", NULL when links is 0 */
+    int64_t generation;
+    int64_t line_mbps; /* all bonded links together */
+    int64_t mbps;      /* expected of a large copy */
+    int64_t latency_ns;
+};
+struct link_bundle routes_links(const struct machine *machine, int64_t a, int64_t b);
+
+enum route_kind {
+    ROUTE_LINK,   /* NVLink or xGMI, direct or through switches */
+    ROUTE_PEER,   /* PCIe peer-to-peer: GPU-GPU, GPU-NIC, GPU-disk */
+    ROUTE_RELAY,  /* over links through a GPU between */
+    ROUTE_HOST,   /* a device and host memory */
+    ROUTE_STAGED, /* through pinned host memory */
+};
+
+enum answer { ANSWER_NO, ANSWER_YES, ANSWER_UNKNOWN };
+
+struct route {
+    enum route_kind kind;
+    enum answer usable; /* as far as the driver and the model say */
+    int64_t mbps;       /* expected, one direction; 0 when it cannot be told */
+    int64_t latency_ns; /* 0 when it cannot be told */
+    int via;            /* GPU of a relay, else -1 */
+    int hops;           /* links or PCIe switches on the way */
+    char text[64];      /* "18x NVLink 4 through NVSwitch", "PCIe peer-to-peer (PIX)" */
+    char limit[96];     /* what bounds the speed */
+};
+
+enum { ROUTES_MOST = 72 };
+
+struct routes {
+    /* best first: usable ones, of these a direct link before the rest, then by speed */
+    struct route list[ROUTES_MOST];
+    int n;
+};
+
+/* None for two endpoints of which neither is a GPU nor the host. */
+void routes_between(const struct machine *machine, const struct endpoint *a,
+                    const struct endpoint *b, struct routes *routes);
+
+/* The best usable one, NULL when there is none. */
+const struct route *routes_best(const struct routes *routes);
+
+/* Usable routes that share no link, so that a transfer can be striped over them; indices into
+ * routes->list, best first. Returns how many. */
+int routes_disjoint(const struct routes *routes, int *indices, int64_t *total_mbps);
+
+/* Expected speed of a device's PCIe link up to the root complex; 0 when unknown. `limit` says
+ * which link bounds it. */
+int64_t routes_pcie_mbps(const struct machine *machine, const struct machine_pci *pci, char *limit,
+                         size_t size);
+/* The same up to, not including, the bridge `stop`. */
+int64_t routes_pcie_mbps_to(const struct machine *machine, const struct machine_pci *pci,
+                            const struct machine_pci *stop, char *limit, size_t size);
+const struct machine_pci *routes_common_bridge(const struct machine *machine,
+                                               const struct machine_pci *a,
+                                               const struct machine_pci *b);
+/* Bridges of the way from a up to (not including) `stop` whose ACS redirects peer traffic. */
+int routes_acs_bridges(const struct machine *machine, const struct machine_pci *a,
+                       const struct machine_pci *stop, const struct machine_pci **found, int most);
+
+#endif

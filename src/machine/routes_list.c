@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every way between two endpoints with what it is expected to give. See routes.h. */
+#include "machine/routes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "machine/facts.h"
+
+static struct route *add(struct routes *routes, enum route_kind kind)
+{
+    if (routes->n == ROUTES_MOST)
+        return NULL;
+    struct route *route = &routes->list[routes->n++];
+    *route = (struct route){.kind = kind, .usable = ANSWER_UNKNOWN, .via = -1};
+    return route;
+}
+
+static const char *link_title(const char *kind)
+{
+    return strcmp(kind, "xgmi") == 0 ? "xGMI" : "NVLink";
+}
+
+static enum answer word_answer(struct machine_text word)
+{
+    return !word.value || strcmp(word.value, "unknown") == 0 ? ANSWER_UNKNOWN
+           : strcmp(word.value, "ok") == 0                   ? ANSWER_YES
+                                                             : ANSWER_NO;
+}
+
+static bool proof_failed(const struct machine *machine, const char *a, const char *b)
+{
+    const struct machine_measured *m = machine_find_measured(machine, a, b);
+    return m && text_is(m->proof, "failed");
+}
+
+/* --- GPU to GPU -------------------------------------------------------------------------------- */
+
+static void add_links(const struct machine *machine, const struct endpoint *a,
+                      const struct endpoint *b, struct routes *routes)
+{
+    struct link_bundle bundle = routes_links(machine, a->index, b->index);
+    struct route *route = bundle.links ? add(routes, ROUTE_LINK) : NULL;
+    if (!route)
+        return;
+    const struct machine_p2p *p2p = machine_find_p2p(machine, a->index, b->index);
+    route->usable = p2p ? word_answer(p2p->write) : ANSWER_UNKNOWN;
+    if (proof_failed(machine, a->name, b->name))
+        route->usable = ANSWER_NO;
+    route->mbps = bundle.mbps;
+    route->latency_ns = bundle.latency_ns;
+    route->hops = bundle.through_switch ? 2 : 1;
+    snprintf(route->text, sizeof route->text, "%dx %s %" PRId64 "%s", bundle.links,
+             link_title(bundle.kind), bundle.generation,
+             bundle.through_switch ? " through NVSwitch" : "");
+    snprintf(route->limit, sizeof route->limit, "%d links of %" PRId64 ".%" PRId64 " GB/s",
+             bundle.links, bundle.line_mbps / bundle.links / 1000,
+             bundle.line_mbps / bundle.links % 1000 / 100);
+}
+
+static bool crosses_packages(const struct machine *machine, const struct machine_pci *a,
+                             const struct machine_pci *b)
+{
+    int64_t x = routes_package(machine, routes_numa(machine, a));
+    int64_t y = routes_package(machine, routes_numa(machine, b));
+    return x >= 0 && y >= 0 && x != y;
+}
+
+/* Speed of peer-to-peer between two places in the PCI tree. */
+static int64_t peer_mbps(const struct machine *machine, const struct machine_pci *a,
+                         const struct machine_pci *b, char *limit, size_t size)
+{
+    const struct machine_pci *common = routes_common_bridge(machine, a, b);
+    char other[96];
+    int64_t x = routes_pcie_mbps_to(machine, a, common, limit, size);
+    int64_t y = routes_pcie_mbps_to(machine, b, common, other, sizeof other);
+    if (!x || !y)
+        return 0;
+    if (y < x)
+        snprintf(limit, size, "%s", other);
+    int64_t mbps = x < y ? x : y;
+    if (!common && crosses_packages(machine, a, b)) {
+        mbps = mbps * FACT_SOCKET_PERMILLE / 1000;
+        snprintf(limit, size, "CPU interconnect between packages");
+        if (machine->system.socket_link_mbps.known &&
+            machine->system.socket_link_mbps.value < mbps)
+            mbps = machine->system.socket_link_mbps.value;
+    }
+    return mbps;
+}
+
+static int64_t peer_latency(const struct machine *machine, enum level level)
+{
+    const struct fact_link *fact = fact_find_link("pcie", 4);
+    int switches = level == LEVEL_PIX ? 1 : level == LEVEL_PXB ? 3 : 2;
+    return fact->latency_ns + switches * FACT_SWITCH_LATENCY_NS +
+           (level == LEVEL_SYS ? FACT_SOCKET_LATENCY_NS : 0);
+}
+
+/* Where the driver was not asked: under one root complex it works, and an older CPU interconnect
+ * does not carry it between two. */
+static enum answer peer_answer(const struct machine *machine, const struct endpoint *a,
+                               const struct endpoint *b, enum level level)
+{
+    const struct machine_p2p *p2p = machine_find_p2p(machine, a->index, b->index);
+    enum answer answer = ANSWER_UNKNOWN;
+    if (proof_failed(machine, a->name, b->name))
+        return ANSWER_NO;
+    if (p2p)
+        answer = word_answer(p2p->pci) == ANSWER_UNKNOWN ? word_answer(p2p->write)
+                                                         : word_answer(p2p->pci);
+    if (answer == ANSWER_UNKNOWN && level == LEVEL_SYS &&
+        (text_is(machine->system.socket_link, "qpi") || text_is(machine->system.socket_link, "upi")))
+        answer = ANSWER_NO;
+    return answer;
+}
+
+static void add_peer(const struct machine *machine, const struct endpoint *a,
+                     const struct endpoint *b, struct routes *routes)
+{
+    if (!a->pci || !b->pci)
+        return;
+    enum level level = routes_level(machine, a->pci, b->pci);
+    struct route *route = add(routes, ROUTE_PEER);
+    if (!route)
+        return;
+    route->usable = peer_answer(machine, a, b, level);
+    route->mbps = peer_mbps(machine, a->pci, b->pci, route->limit, sizeof route->limit);
+    route->latency_ns = level == LEVEL_UNKNOWN ? 0 : peer_latency(machine, level);
+    route->hops = level == LEVEL_PIX ? 1 : 2;
+    snprintf(route->text, sizeof route->text, "PCIe peer-to-peer (%s)", level_name(level));
+}
+
+static void add_relays(const struct machine *machine, const struct endpoint *a,
+                       const struct endpoint *b, struct routes *routes)
+{
+    if (routes_links(machine, a->index, b->index).through_switch)
+        return; /* a relay would use the same links */
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        int64_t via = number_or(machine->gpus[i].index, -1);
+        if (via < 0 || via == a->index || via == b->index)
+            continue;
+        struct link_bundle in = routes_links(machine, a->index, via);
+        struct link_bundle out = routes_links(machine, via, b->index);
+        if (!in.links || !out.links || in.through_switch || out.through_switch)
+            continue;
+        struct route *route = add(routes, ROUTE_RELAY);
+        if (!route)
+            return;
+        const struct link_bundle *least = in.mbps <= out.mbps ? &in : &out;
+        route->usable = ANSWER_YES;
+        route->via = (int)via;
+        route->mbps = least->mbps;
+        route->latency_ns = in.latency_ns + out.latency_ns + FACT_RELAY_LATENCY_NS;
+        route->hops = 2;
+        snprintf(route->text, sizeof route->text, "%s relay through gpu%" PRId64,
+                 link_title(in.kind), via);
+        snprintf(route->limit, sizeof route->limit, "%dx %s between gpu%" PRId64 " and gpu%" PRId64,
+                 least->links, link_title(least->kind), least == &in ? a->index : via,
+                 least == &in ? via : b->index);
+    }
+}
+
+static void add_staged(const struct machine *machine, const struct endpoint *a,
+                       const struct endpoint *b, int permille, struct routes *routes)
+{
+    struct route *route = add(routes, ROUTE_STAGED);
+    if (!route)
+        return;
+    char other[96];
+    int64_t x = a->pci ? routes_pcie_mbps(machine, a->pci, route->limit, sizeof route->limit) : 0;
+    int64_t y = b->pci ? routes_pcie_mbps(machine, b->pci, other, sizeof other) : 0;
+    route->usable = ANSWER_YES;
+    if (x && y && y < x)
+        snprintf(route->limit, sizeof route->limit, "%s", other);
+    route->mbps = x && y ? (x < y ? x : y) * permille / 1000 : 0;
+    route->latency_ns = FACT_STAGED_LATENCY_NS;
+    route->hops = 2;
+    snprintf(route->text, sizeof route->text, "staged through pinned host memory");
+}
+
+/* --- other pairs ------------------------------------------------------------------------------- */
+
+static void add_host(const struct machine *machine, const struct endpoint *device,
+                     const struct endpoint *host, struct routes *routes)
+{
+    struct route *route = add(routes, ROUTE_HOST);
+    if (!route)
+        return;
+    route->usable = ANSWER_YES;
+    route->hops = 1;
+    route->latency_ns = FACT_HOST_LATENCY_NS;
+    if (device->pci)
+        route->mbps = routes_pcie_mbps(machine, device->pci, route->limit, sizeof route->limit);
+    int64_t here = device->pci ? routes_numa(machine, device->pci) : -1;
+    bool far = host->index >= 0 && here >= 0 &&
+               routes_package(machine, here) != routes_package(machine, host->index);
+    if (far) {
+        route->latency_ns += FACT_SOCKET_LATENCY_NS;
+        if (machine->system.socket_link_mbps.known &&
+            machine->system.socket_link_mbps.value < route->mbps) {
+            route->mbps = machine->system.socket_link_mbps.value;
+            snprintf(route->limit, sizeof route->limit, "CPU interconnect between packages");
+        }
+    }
+    snprintf(route->text, sizeof route->text, "PCIe to host memory%s",
+             far ? " of the other package" : "");
+}
+
+static int64_t port_mbps(const struct machine *machine, const struct endpoint *nic)
+{
+    const struct machine_port *port = machine_find_port(machine, nic->name);
+    return port && port->mbit.known ? port->mbit.value / 8 * FACT_NIC_PERMILLE / 1000 : 0;
+}
+
+/* The far end bounds a route: a NIC's port, a disk's own link. */
+static void bound_by_port(const struct machine *machine, const struct endpoint *nic, int permille,
+                          struct route *route)
+{
+    int64_t port = port_mbps(machine, nic) * permille / 1000;
+    if (port && (!route->mbps || port < route->mbps)) {
+        route->mbps = port;
+        snprintf(route->limit, sizeof route->limit, "port of %.40s", nic->name);
+    }
+}
+
+/* What the recorded or measured ladder says of writing to the GPU from the NIC. */
+static enum answer ladder_answer(const struct machine *machine, const struct endpoint *gpu,
+                                 const struct endpoint *nic)
+{
+    const struct machine_rung *dmabuf = machine_find_rung(machine, gpu->index, nic->name, "dmabuf");
+    const struct machine_rung *peer = machine_find_rung(machine, gpu->index, nic->name, "peermem");
+    const struct machine_rung *moved = machine_find_rung(machine, gpu->index, nic->name,
+                                                         "transfer");
+    if (moved && text_is(moved->result, "failed"))
+        return ANSWER_NO;
+    if ((dmabuf && text_is(dmabuf->result, "ok")) || (peer && text_is(peer->result, "ok")))
+        return ANSWER_YES;
+    if (dmabuf && peer && text_is(dmabuf->result, "failed") && text_is(peer->result, "failed"))
+        return ANSWER_NO;
+    return ANSWER_UNKNOWN;
+}
+
+static void add_gpu_nic(const struct machine *machine, const struct endpoint *gpu,
+                        const struct endpoint *nic, struct routes *routes)
+{
+    struct route *route = add(routes, ROUTE_PEER);
+    enum level level = routes_level(machine, gpu->pci, nic->pci);
+    route->usable = ladder_answer(machine, gpu, nic);
+    if (gpu->pci && nic->pci)
+        route->mbps = peer_mbps(machine, gpu->pci, nic->pci, route->limit, sizeof route->limit);
+    bound_by_port(machine, nic, 1000, route);
+    route->latency_ns = level == LEVEL_UNKNOWN
+                            ? 0 : FACT_NIC_LATENCY_NS + (level == LEVEL_SYS ? FACT_SOCKET_LATENCY_NS
+                                                                             : 0);
+    snprintf(route->text, sizeof route->text, "GPUDirect RDMA (%s)", level_name(level));
+    add_staged(machine, gpu, nic, 1000, routes);
+    struct route *staged = &routes->list[routes->n - 1];
+    bound_by_port(machine, nic, FACT_NIC_STAGED_PERMILLE, staged);
+}
+
+static void add_gpu_disk(const struct machine *machine, const struct endpoint *gpu,
+                         const struct endpoint *disk, struct routes *routes)
+{
+    struct route *route = add(routes, ROUTE_PEER);
+    route->usable = ANSWER_UNKNOWN;
+    if (gpu->pci && disk->pci)
+        route->mbps = peer_mbps(machine, gpu->pci, disk->pci, route->limit, sizeof route->limit) *
+                      FACT_DISK_PERMILLE / 1000;
+    snprintf(route->text, sizeof route->text, "GPUDirect Storage (%s)",
+             level_name(routes_level(machine, gpu->pci, disk->pci)));
+    add_staged(machine, gpu, disk, FACT_DISK_PERMILLE, routes);
+}
+
+/* A direct link is taken even where a relay over more links copies faster: only over it can a
+ * kernel load and store, and nothing has to run on a third GPU. */
+static int by_use_and_speed(const void *a, const void *b)
+{
+    const struct route *x = a, *y = b;
+    int use_x = x->usable != ANSWER_NO, use_y = y->usable != ANSWER_NO;
+    int link_x = x->kind == ROUTE_LINK, link_y = y->kind == ROUTE_LINK;
+    if (use_x != use_y)
+        return use_y - use_x;
+    if (link_x != link_y)
+        return link_y - link_x;
+    if (x->mbps != y->mbps)
+        return x->mbps < y->mbps ? 1 : -1;
+    return x->kind != y->kind ? (int)x->kind - (int)y->kind : x->via - y->via;
+}
+
+void routes_between(const struct machine *machine, const struct endpoint *a,
+                    const struct endpoint *b, struct routes *routes)
+{
+    const struct endpoint *gpu = a->kind == ENDPOINT_GPU ? a : b;
+    const struct endpoint *other = gpu == a ? b : a;
+    routes->n = 0;
+    if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_GPU) {
+        if (a->index == b->index)
+            return;
+        add_links(machine, a, b, routes);
+        add_peer(machine, a, b, routes);
+        add_relays(machine, a, b, routes);
+        add_staged(machine, a, b, FACT_STAGED_PERMILLE, routes);
+    } else if (a->kind == ENDPOINT_HOST || b->kind == ENDPOINT_HOST) {
+        const struct endpoint *host = a->kind == ENDPOINT_HOST ? a : b;
+        add_host(machine, host == a ? b : a, host, routes);
+        const struct endpoint *nic = host == a ? b : a;
+        if (nic->kind == ENDPOINT_NIC)
+            bound_by_port(machine, nic, 1000, &routes->list[0]);
+    } else if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_NIC) {
+        add_gpu_nic(machine, gpu, other, routes);
+    } else if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_DISK) {
+        add_gpu_disk(machine, gpu, other, routes);
+    }
+    qsort(routes->list, (size_t)routes->n, sizeof routes->list[0], by_use_and_speed);
+}
+
+const struct route *routes_best(const struct routes *routes)
+{
+    return routes->n && routes->list[0].usable != ANSWER_NO ? &routes->list[0] : NULL;
+}
+
+/* Links, PCIe and each relay use wires of their own; PCIe peer-to-peer and staging share the GPU's
+ * PCIe link, so only the better of the two counts. */
+int routes_disjoint(const struct routes *routes, int *indices, int64_t *total_mbps)
+{
+    int n = 0;
+    bool pcie_used = false;
+    *total_mbps = 0;
+    for (int i = 0; i < routes->n; i++) {
+        const struct route *route = &routes->list[i];
+        bool pcie = route->kind == ROUTE_PEER || route->kind == ROUTE_STAGED;
+        if (route->usable == ANSWER_NO || !route->mbps || (pcie && pcie_used))
+            continue;
+        pcie_used |= pcie;
+        indices[n++] = i;
+        *total_mbps += route->mbps;
+    }
+    return n;
+}
