@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The live readers over a directory that imitates /sys and /proc: a socket with a PCIe switch that
+ * has ACS on, an NVMe disk, a RoCE port, and what is unreadable. On the machine itself they are held
+ * against hwloc's own reading. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <hwloc.h>
+
+#include "machine/machine.h"
+#include "machine/routes.h"
+
+static char root[64];
+
+static void make_parents(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+}
+
+static void put(const char *name, const void *bytes, size_t n)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    make_parents(path);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fwrite(bytes, 1, n, file);
+    fclose(file);
+}
+
+static void put_text(const char *name, const char *text)
+{
+    put(name, text, strlen(text));
+}
+
+static void put_link(const char *name, const char *target)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    make_parents(path);
+    assert_int_equal(symlink(target, path), 0);
+}
+
+/* `kind`: port type of the PCI Express capability; -1: none. */
+static void put_pci(const char *bdf, const char *path, const char *class, int kind, int acs)
+{
+    char name[300];
+    uint8_t config[4096] = {0x86, 0x80};
+    config[0x06] = 0x10;
+    config[0x34] = 0x40;
+    config[0x40] = 0x10;
+    config[0x42] = (uint8_t)(kind << 4);
+    config[0x4c] = 4;
+    config[0x4d] = 1; /* x16: 16 << 4 */
+    config[0x52] = 4;
+    config[0x53] = 1;
+    config[0x100] = 0x0d;
+    config[0x102] = 1;
+    config[0x106] = (uint8_t)acs;
+    snprintf(name, sizeof name, "sys/devices/%s/config", path);
+    put(name, config, kind < 0 ? 64 : sizeof config);
+    snprintf(name, sizeof name, "sys/devices/%s/class", path);
+    put_text(name, class);
+    snprintf(name, sizeof name, "sys/devices/%s/vendor", path);
+    put_text(name, "0x8086\n");
+    snprintf(name, sizeof name, "sys/devices/%s/device", path);
+    put_text(name, "0x1234\n");
+    snprintf(name, sizeof name, "sys/devices/%s/numa_node", path);
+    put_text(name, "0\n");
+    snprintf(name, sizeof name, "sys/devices/%s/resource", path);
+    put_text(name, "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+                   "0x0000380000000000 0x00003fffffffffff 0x000000000014220c\n");
+    char target[300];
+    snprintf(name, sizeof name, "sys/bus/pci/devices/%s", bdf);
+    snprintf(target, sizeof target, "../../../devices/%s", path);
+    put_link(name, target);
+}
+
+static int make_tree(void **state)
+{
+    snprintf(root, sizeof root, "/tmp/weft-live-XXXXXX");
+    if (!mkdtemp(root))
+        return -1;
+    const char *base = "pci0000:40/0000:40:01.0/0000:41:00.0";
+    char path[200];
+    put_pci("0000:40:01.0", "pci0000:40/0000:40:01.0", "0x060400\n", 4, 0);
+    put_pci("0000:41:00.0", base, "0x060400\n", 5, 0);
+    snprintf(path, sizeof path, "%s/0000:42:00.0", base);
+    put_pci("0000:42:00.0", path, "0x060400\n", 6, 0x1d);
+    snprintf(path, sizeof path, "%s/0000:42:00.0/0000:43:00.0", base);
+    put_pci("0000:43:00.0", path, "0x030200\n", 0, 0);
+    snprintf(path, sizeof path, "%s/0000:42:01.0", base);
+    put_pci("0000:42:01.0", path, "0x060400\n", 6, 0);
+    snprintf(path, sizeof path, "%s/0000:42:01.0/0000:44:00.0", base);
+    put_pci("0000:44:00.0", path, "0x020000\n", 0, 0);
+    put_pci("0000:00:1f.0", "pci0000:00/0000:00:1f.0", "0x060100\n", 9, 0); /* of no interest */
+    put_pci("0000:00:02.0", "pci0000:00/0000:00:02.0", "0x010802\n", -1, 0);
+
+    snprintf(path, sizeof path, "../../devices/%s/0000:42:01.0/0000:44:00.0/infiniband/mlx5_7", base);
+    put_link("sys/class/infiniband/mlx5_7", path);
+    snprintf(path, sizeof path, "sys/devices/%s/0000:42:01.0/0000:44:00.0/infiniband/mlx5_7/", base);
+    static const char *const files[][2] = {
+        {"fw_ver", "28.39.1002\n"}, {"node_guid", "0000:0000:0000:0007\n"},
+        {"hca_type", "MT4129\n"}, {"node_type", "1: CA\n"},
+        {"ports/1/link_layer", "Ethernet\n"}, {"ports/1/state", "4: ACTIVE\n"},
+        {"ports/1/phys_state", "5: LinkUp\n"}, {"ports/1/rate", "400 Gb/sec (4X NDR)\n"},
+        {"ports/1/lid", "0x0\n"}, {"ports/1/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0007\n"},
+        {"ports/1/gids/1", "0000:0000:0000:0000:0000:ffff:0a00:0007\n"},
+        {"ports/1/gids/2", "0000:0000:0000:0000:0000:0000:0000:0000\n"},
+        {"ports/1/gid_attrs/types/0", "IB/RoCE v1\n"}, {"ports/1/gid_attrs/types/1", "RoCE v2\n"},
+        {"ports/1/counters/symbol_error", "3\n"},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char name[400];
+        snprintf(name, sizeof name, "%s%s", path, files[i][0]);
+        put_text(name, files[i][1]);
+    }
+    snprintf(path, sizeof path, "../../../0000:44:00.0");
+    char device[400];
+    snprintf(device, sizeof device,
+             "sys/devices/%s/0000:42:01.0/0000:44:00.0/infiniband/mlx5_7/device", base);
+    put_link(device, "../../../0000:44:00.0");
+    put_text("proc/driver/nvidia/version",
+             "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\n");
+    put_text("proc/driver/nvidia/params",
+             "EnableStreamMemOPs: 0\nRegistryDwords: \"PeerMappingOverride=1;\"\n");
+    put_text("proc/self/status", "Name:\tx\nCapEff:\t0000000000004000\nNoNewPrivs:\t1\nSeccomp:\t2\n");
+    put_text("proc/self/mounts", "/dev/nvme0n1p1 /data\\040disk xfs rw 0 0\nproc /proc proc rw 0 0\n");
+    put_text("proc/cmdline", "quiet intel_iommu=on iommu=pt\n");
+    put_text("sys/kernel/iommu_groups/0/type", "identity\n");
+    return 0;
+}
+
+static int remove_tree(void **state)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    return system(command);
+}
+
+static void test_tree(void **state)
+{
+    struct machine *m = machine_read_live(&(struct machine_source){.root = root});
+    assert_int_equal(m->n_pci, 7);
+    const struct machine_pci *gpu = machine_find_pci(m, "0000:43:00.0");
+    const struct machine_pci *nic = machine_find_pci(m, "0000:44:00.0");
+    const struct machine_pci *port = machine_find_pci(m, "0000:42:00.0");
+    assert_string_equal(gpu->parent.value, "0000:42:00.0");
+    assert_string_equal(gpu->root.value, "0000:40");
+    assert_string_equal(port->kind.value, "downstream");
+    assert_true(number_is(port->acs_control, 0x1d));
+    assert_true(number_is(gpu->gen, 4) && number_is(gpu->width, 16));
+    assert_true(number_is(gpu->bar_bytes, INT64_C(0x80000000000)));
+    assert_int_equal(routes_level(m, gpu, nic), LEVEL_PIX);
+    const struct machine_pci *disk = machine_find_pci(m, "0000:00:02.0");
+    assert_false(disk->gen.known);
+    assert_non_null(strstr(disk->acs.why, "root"));
+    machine_free(m);
+}
+
+static void test_nic(void **state)
+{
+    struct machine *m = machine_read_live(&(struct machine_source){.root = root});
+    assert_int_equal(m->n_nics, 1);
+    assert_string_equal(m->nics[0].bdf.value, "0000:44:00.0");
+    assert_int_equal(m->n_ports, 1);
+    assert_string_equal(m->ports[0].layer.value, "roce");
+    assert_string_equal(m->ports[0].state.value, "active");
+    assert_string_equal(m->ports[0].roce.value, "v2");
+    assert_true(number_is(m->ports[0].mbit, 400000));
+    assert_true(number_is(m->ports[0].gids, 2));
+    assert_string_equal(m->ports[0].gid.value, "0000:0000:0000:0000:0000:ffff:0a00:0007");
+    assert_true(number_is(m->ports[0].symbol_errors, 3));
+    assert_false(m->ports[0].link_downed.known);
+    machine_free(m);
+}
+
+static void test_drivers_and_limits(void **state)
+{
+    struct machine *m = machine_read_live(&(struct machine_source){.root = root, .gpus = true});
+    assert_string_equal(m->drivers.nvidia_module.value, "580.159.04");
+    assert_string_equal(m->drivers.nvidia_flavor.value, "open");
+    assert_true(number_is(m->drivers.peer_mapping_override, 1));
+    assert_true(number_is(m->drivers.stream_memops, 0));
+    assert_true(number_is(m->limits.seccomp, 2));
+    assert_true(number_is(m->limits.no_new_privileges, 1));
+    assert_true(number_is(m->limits.cap_ipc_lock, 1));
+    assert_true(number_is(m->limits.cap_sys_admin, 0));
+    assert_string_equal(m->system.iommu_mode.value, "passthrough");
+    assert_string_equal(m->system.iommu_options.value, "intel_iommu=on iommu=pt");
+    assert_int_equal(m->n_mounts, 1);
+    assert_string_equal(m->mounts[0].path.value, "/data disk");
+    machine_free(m);
+}
+
+/* An empty directory: nothing is invented. */
+static void test_nothing(void **state)
+{
+    char empty[] = "/tmp/weft-empty-XXXXXX";
+    assert_non_null(mkdtemp(empty));
+    struct machine *m = machine_read_live(&(struct machine_source){.root = empty, .gpus = true});
+    assert_int_equal(m->n_pci + m->n_gpus + m->n_nics + m->n_disks, 0);
+    assert_false(m->drivers.nvidia_module.value != NULL);
+    assert_null(m->system.iommu_mode.value);
+    assert_false(m->limits.shm_bytes.known);
+    machine_free(m);
+    rmdir(empty);
+}
+
+static void test_against_hwloc(void **state)
+{
+    hwloc_topology_t topology;
+    struct machine *m = machine_read_live(&(struct machine_source){.root = ""});
+    assert_int_equal(hwloc_topology_init(&topology), 0);
+    hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL);
+    assert_int_equal(hwloc_topology_load(topology), 0);
+    assert_int_equal(m->n_packages, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE));
+    assert_int_equal(m->n_numa, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE));
+    /* every PCI device that we keep, hwloc has too, with the same class and numbers */
+    for (size_t i = 0; i < m->n_pci; i++) {
+        unsigned domain, bus, device, function;
+        sscanf(m->pci[i].bdf.value, "%x:%x:%x.%x", &domain, &bus, &device, &function);
+        hwloc_obj_t o = hwloc_get_pcidev_by_busid(topology, domain, bus, device, function);
+        if (!o)
+            continue; /* bridges are another type of object there */
+        assert_int_equal(o->attr->pcidev.vendor_id, m->pci[i].vendor.value);
+        assert_int_equal(o->attr->pcidev.device_id, m->pci[i].device.value);
+        assert_int_equal(o->attr->pcidev.class_id, m->pci[i].class.value >> 8);
+    }
+    hwloc_topology_destroy(topology);
+    machine_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tree),    cmocka_unit_test(test_nic),
+        cmocka_unit_test(test_drivers_and_limits), cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_against_hwloc),
+    };
+    return cmocka_run_group_tests(tests, make_tree, remove_tree);
+}
