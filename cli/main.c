@@ -13,6 +13,7 @@ static const struct command {
 } commands[] = {
     {"env", cmd_env, "list the configuration variables with value and origin"},
     {"run", cmd_run, "start a job of several PEs on this machine"},
+    {"topo", cmd_topo, "show GPUs, NICs, disks and the speed of every pair; record a machine"},
     {"version", cmd_version, "print the version"},
 };
 

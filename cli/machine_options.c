@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared parts of topo, explain and doctor. See machine_options.h. */
+#include "machine_options.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "machine/probe.h"
+#include "machine/whatif.h"
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct machine_options *options = state->input;
+    switch (key) {
+    case 'm':
+        options->file = argument;
+        return 0;
+    case 'w':
+        options->what_if = argument;
+        return 0;
+    case 'j':
+        options->json = 1;
+        return 0;
+    case 'M':
+        options->measure = 1;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options_list[] = {
+    {"machine", 'm', "FILE", 0,
+     "a recorded machine, or a description such as \"2 socket, 4 gpu each, nvlink switch\", in "
+     "place of this one", 0},
+    {"what-if", 'w', "CHANGES", 0, "apply changes first, e.g. 'drop acs 0000:40:01.1'", 0},
+    {"measure", 'M', NULL, 0, "measure pairs on this machine", 0},
+    {"json", 'j', NULL, 0, "print JSON", 0},
+    {0},
+};
+
+const struct argp machine_options_argp = {.options = options_list, .parser = parse};
+
+struct machine *machine_options_read(const struct machine_options *options)
+{
+    struct machine *machine = NULL;
+    if (options->file) {
+        if (machine_load(options->file, &machine)) {
+            fprintf(stderr, "weft: %s\n", weft_last_error());
+            return NULL;
+        }
+    } else {
+        machine = machine_read_live(&(struct machine_source){.root = "", .gpus = true});
+    }
+    if (options->what_if && whatif_apply(machine, options->what_if)) {
+        fprintf(stderr, "weft: --what-if: %s\n", weft_last_error());
+        machine_free(machine);
+        return NULL;
+    }
+    return machine;
+}
+
+static void progress(const char *pair)
+{
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\rmeasuring %s      ", pair);
+}
+
+void machine_options_measure(const struct machine_options *options, struct machine *machine,
+                             int quick)
+{
+    const struct machine_probe *probe = machine_probe_registered();
+    if (options->file) {
+        fprintf(stderr, "weft: --measure: %s is not this machine; the recorded figures are shown\n",
+                options->file);
+        return;
+    }
+    if (!probe) {
+        fprintf(stderr, "weft: --measure: not measured, this build of weft has no probe\n");
+        return;
+    }
+    if (machine_measure(machine, probe, quick, progress))
+        fprintf(stderr, "\nweft: --measure: %s\n", weft_last_error());
+    else if (isatty(STDERR_FILENO))
+        fputc('\n', stderr);
+}
+
+static const char *show(int64_t milli, char *buffer, size_t size)
+{
+    if (milli <= 0)
+        snprintf(buffer, size, "?");
+    else if (milli >= 99950)
+        snprintf(buffer, size, "%" PRId64, (milli + 500) / 1000);
+    else if (milli >= 9995)
+        snprintf(buffer, size, "%.1f", (double)milli / 1000);
+    else
+        snprintf(buffer, size, "%.2f", (double)milli / 1000);
+    return buffer;
+}
+
+const char *show_gbps(int64_t mbps, char *buffer, size_t size)
+{
+    return show(mbps, buffer, size);
+}
+
+const char *show_us(int64_t ns, char *buffer, size_t size)
+{
+    return show(ns, buffer, size);
+}
+
+/* Reals are printed with few digits, so that the text is the same everywhere. */
+static json_t *json_milli(int64_t milli, int64_t step)
+{
+    return milli > 0 ? json_real((double)((milli + step / 2) / step * step) / 1000) : json_null();
+}
+
+json_t *json_gbps(int64_t mbps)
+{
+    return json_milli(mbps, 100);
+}
+
+json_t *json_us(int64_t ns)
+{
+    return json_milli(ns, 10);
+}
+
+static json_t *unknown(const char *why)
+{
+    return json_pack("{s:s}", "unknown", why_unknown(why));
+}
+
+json_t *json_fact_number(struct machine_number number)
+{
+    return number.known ? json_integer(number.value) : unknown(number.why);
+}
+
+json_t *json_fact_flag(struct machine_number number)
+{
+    return number.known ? json_boolean(number.value) : unknown(number.why);
+}
+
+json_t *json_fact_text(struct machine_text text)
+{
+    return text.value ? json_string(text.value) : unknown(text.why);
+}
+
+void json_print(json_t *root)
+{
+    json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    putchar('\n');
+    json_decref(root);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What topo, explain and doctor share: where the machine comes from, and measuring it. */
+#ifndef WEFT_CLI_MACHINE_OPTIONS_H
+#define WEFT_CLI_MACHINE_OPTIONS_H
+
+#include <argp.h>
+#include <jansson.h>
+
+#include "machine/machine.h"
+#include "machine/routes.h"
+
+struct machine_options {
+    const char *file;    /* --machine: file or description; NULL: the live machine */
+    const char *what_if; /* --what-if */
+    int json;
+    int measure;
+};
+
+/* Options common to the three commands; give it as an argp child. The input of the child is the
+ * struct machine_options. */
+extern const struct argp machine_options_argp;
+
+/* Reads the machine and applies the what-if. NULL after printing why to stderr. */
+struct machine *machine_options_read(const struct machine_options *options);
+
+/* Measures with the registered probe, or says that none is there. `quick`: prove only. */
+void machine_options_measure(const struct machine_options *options, struct machine *machine,
+                             int quick);
+
+/* A number with three significant digits: "395", "48.4", "9.60"; "?" when 0. */
+const char *show_gbps(int64_t mbps, char *buffer, size_t size);
+const char *show_us(int64_t ns, char *buffer, size_t size);
+
+/* GB/s as a JSON number with one decimal; null when 0. */
+json_t *json_gbps(int64_t mbps);
+json_t *json_us(int64_t ns);
+
+/* A fact: its value, or {"unknown": why}. */
+json_t *json_fact_number(struct machine_number number);
+json_t *json_fact_flag(struct machine_number number);
+json_t *json_fact_text(struct machine_text text);
+
+void json_print(json_t *root);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The outputs of `weft topo`; each takes a machine and prints one form of it. */
+#ifndef WEFT_CLI_TOPO_H
+#define WEFT_CLI_TOPO_H
+
+#include <stdio.h>
+
+#include "machine/machine.h"
+#include "machine/routes.h"
+
+/* The devices that are rows and columns: GPUs, NICs, disks, in this order. */
+enum { TOPO_MOST = 160 };
+
+struct topo {
+    const struct machine *machine;
+    struct endpoint ends[TOPO_MOST];
+    int n, gpus;
+};
+
+void topo_collect(const struct machine *machine, struct topo *topo);
+
+/* "X", "NV18", "XG1", "PIX" ...: what stands in the matrix. */
+void topo_label(const struct topo *topo, int a, int b, char *label, size_t size);
+
+void topo_text(const struct topo *topo, FILE *to);
+void topo_tree(const struct machine *machine, FILE *to);
+void topo_links(const struct machine *machine, FILE *to);
+void topo_routes(const struct topo *topo, FILE *to);
+void topo_json(const struct topo *topo);
+void topo_nccl(const struct machine *machine, FILE *to);
+void topo_dot(const struct machine *machine, FILE *to);
+/* Draws with Graphviz' dot. Exit status. */
+int topo_svg(const struct machine *machine, const char *path);
+/* Prints growth of link error counters every `seconds` until interrupted, or `times` times. */
+int topo_watch(double seconds, int times);
+/* Pairs whose way or speed differs between two machines. Returns how many. */
+int topo_changes(const struct machine *before, const struct machine *after, int json);
+
+#endif
