@@ -180,7 +180,7 @@ weft_status image_parse(const char *name, const void *bytes, size_t size, struct
 {
     struct cursor cursor = {.name = name, .bytes = bytes, .size = size, .line = 1};
     bool plain = false;
-    unsigned brightest = 0;
+    unsigned brightest = 1;
     *image = (struct image){0};
     weft_status status = read_header(&cursor, &plain, &brightest, image);
     if (!status)
