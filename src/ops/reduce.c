@@ -3,14 +3,13 @@
  * member i combines chunk i of all sources, tile by tile in its first-level cache, and stores the
  * result into all destinations. Either way each element is combined once, in the order of the team,
  * so all members get the same bits. */
+#include "ops/reduce.h"
+
 #include "ops/coll.h"
 
 #include <stdlib.h>
 
 enum { TILE_BYTES = 16 * 1024, SMALL_STACK_BYTES = 64 * LANE_PACKET_BYTES };
-
-/* acc[i] = acc[i] op in[i]; both aligned for the type. */
-typedef void combine_function(void *restrict acc, const void *restrict in, size_t n);
 
 #define COMBINE(name, ctype, expression)                                                           \
     static void name(void *restrict acc_, const void *restrict in_, size_t n)                      \
@@ -62,7 +61,7 @@ ARITHMETIC(WEFT_COMPLEX_DOUBLE, double _Complex)
     [T] = {[WEFT_MIN] = min_##T, [WEFT_MAX] = max_##T, [WEFT_SUM] = sum_##T, [WEFT_PROD] = prod_##T}
 #define ROW_COMPLEX(T) [T] = {[WEFT_SUM] = sum_##T, [WEFT_PROD] = prod_##T}
 
-static combine_function *const combine_of[WEFT_TYPE_COUNT][WEFT_OP_COUNT] = {
+static reduce_function *const combine_of[WEFT_TYPE_COUNT][WEFT_OP_COUNT] = {
     ROW_INTEGER(WEFT_INT8),         ROW_INTEGER(WEFT_INT16),         ROW_INTEGER(WEFT_INT32),
     ROW_INTEGER(WEFT_INT64),        ROW_INTEGER(WEFT_UINT8),         ROW_INTEGER(WEFT_UINT16),
     ROW_INTEGER(WEFT_UINT32),       ROW_INTEGER(WEFT_UINT64),        ROW_REAL(WEFT_FLOAT),
@@ -75,9 +74,17 @@ static const size_t bytes_of[WEFT_TYPE_COUNT] = {
 #undef BYTES
 };
 
+reduce_function *reduce_function_of(weft_type type, weft_op op, size_t *element)
+{
+    if ((unsigned)type >= WEFT_TYPE_COUNT || (unsigned)op >= WEFT_OP_COUNT)
+        return NULL;
+    *element = bytes_of[type];
+    return combine_of[type][op];
+}
+
 struct reduction {
     struct weft_team *team;
-    combine_function *combine;
+    reduce_function *combine;
     size_t element;
     struct place from, to;
 };
