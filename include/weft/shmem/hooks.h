@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* OpenSHMEM: how one description of a routine becomes a definition. Every routine is described once,
+ * in the parts beside this file, by WEFT_SHMEM_INLINE (with its body) or WEFT_SHMEM_EXTERN (its body
+ * is in libweft). A program gets inline functions and prototypes; the library, pshmem.h and the
+ * reference page define the hooks differently before they include the parts. */
+#ifndef WEFT_SHMEM_HOOKS_H
+#define WEFT_SHMEM_HOOKS_H
+
+#include <weft/shmem/types.h>
+
+/* A gnu_inline function is inlined where the compiler optimises and else is the library's symbol:
+ * its address is the same everywhere, and an unused one costs nothing. With SHMEM_NO_INLINE every
+ * call goes to the symbol, which a profiling library can replace. */
+#ifndef WEFT_SHMEM_INLINE
+#ifdef SHMEM_NO_INLINE
+#define WEFT_SHMEM_INLINE(ret, name, params, ...) ret name params;
+#else
+#define WEFT_SHMEM_INLINE(ret, name, params, ...)                                                  \
+    extern __inline__ __attribute__((__gnu_inline__)) ret name params                              \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+#endif
+#endif
+
+#ifndef WEFT_SHMEM_EXTERN
+#define WEFT_SHMEM_EXTERN(ret, name, params) ret name params;
+#endif
+
+/* Small functions of the inline ones; no symbol exists for them. */
+#define WEFT_SHMEM_HELPER                                                                          \
+    extern __inline__ __attribute__((__gnu_inline__, __always_inline__, __artificial__))
+
+/* Starts a group of routines: section of OpenSHMEM 1.5 and the group's name, for the tables. */
+#ifndef WEFT_SHMEM_GROUP
+#define WEFT_SHMEM_GROUP(section, name)
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The implicit job. Filled by shmem_init(); before it and after shmem_finalize() `ctx` is null. */
+struct weft_shmem {
+    weft_ctx *ctx; /* the default context */
+    weft_job *job;
+    int my_pe;
+    int n_pes;
+};
+extern struct weft_shmem weft_shmem;
+
+/* Ends the program with one sentence: the routine and what was observed. */
+void weft_shmem_fail(const char *routine, weft_status status)
+    __attribute__((__cold__, __noreturn__));
+
+/* In a routine that has no way to report a fault. */
+#define WEFT_SHMEM_CHECK(call)                                                                     \
+    do {                                                                                           \
+        weft_status weft_status_ = (call);                                                         \
+        if (__builtin_expect(weft_status_ != WEFT_OK, 0))                                          \
+            weft_shmem_fail(__func__, weft_status_);                                               \
+    } while (0)
+
+WEFT_SHMEM_HELPER weft_ctx *
+weft_shmem_ctx(shmem_ctx_t ctx)
+{
+    return ctx == SHMEM_CTX_DEFAULT ? weft_shmem.ctx : ctx;
+}
+
+/* Values of any type of 8 to 128 bits as one access of that width (128: as a copy). */
+#define WEFT_SHMEM_VALUE_ACCESS(bits)                                                              \
+    WEFT_SHMEM_HELPER weft_status                   \
+    weft_shmem_p##bits(weft_ctx *ctx, void *dest, const void *value, int pe)                       \
+    {                                                                                              \
+        uint##bits##_t word;                                                                       \
+        __builtin_memcpy(&word, value, sizeof word);                                               \
+        return weft_p##bits(ctx, dest, word, pe);                                                  \
+    }                                                                                              \
+    WEFT_SHMEM_HELPER weft_status                   \
+    weft_shmem_g##bits(weft_ctx *ctx, const void *source, void *value, int pe)                     \
+    {                                                                                              \
+        uint##bits##_t word = 0;                                                                   \
+        weft_status status = weft_g##bits(ctx, source, &word, pe);                                 \
+        __builtin_memcpy(value, &word, sizeof word);                                               \
+        return status;                                                                             \
+    }
+WEFT_SHMEM_VALUE_ACCESS(8)
+WEFT_SHMEM_VALUE_ACCESS(16)
+WEFT_SHMEM_VALUE_ACCESS(32)
+WEFT_SHMEM_VALUE_ACCESS(64)
+
+WEFT_SHMEM_HELPER weft_status
+weft_shmem_p128(weft_ctx *ctx, void *dest, const void *value, int pe)
+{
+    return weft_put(ctx, dest, value, 16, pe);
+}
+
+WEFT_SHMEM_HELPER weft_status
+weft_shmem_g128(weft_ctx *ctx, const void *source, void *value, int pe)
+{
+    return weft_get(ctx, value, source, 16, pe);
+}
+
+/* The bit pattern of a value, for the atomics that act on it. */
+#define WEFT_SHMEM_BITS(bits)                                                                      \
+    WEFT_SHMEM_HELPER uint##bits##_t                \
+    weft_shmem_bits##bits(const void *value)                                                       \
+    {                                                                                              \
+        uint##bits##_t word;                                                                       \
+        __builtin_memcpy(&word, value, sizeof word);                                               \
+        return word;                                                                               \
+    }
+WEFT_SHMEM_BITS(32)
+WEFT_SHMEM_BITS(64)
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

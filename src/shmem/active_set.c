@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* OpenSHMEM 1.5, section 9.9: collective routines over an active set. Nothing is set up before such a
+ * call, and any set of PEs may be named, so all synchronisation is in the caller's pSync array, by
+ * puts, atomics and waits of the host API. The set of all PEs is the world team and uses its faster
+ * collectives.
+ *
+ * Each word of pSync is a semaphore: a PE adds 1 to the word at another PE, which waits for what it
+ * needs and subtracts that. So the array is all zero again after the call, and a PE that is already
+ * in the next call loses nothing. Words:
+ *   0          data that has arrived in this call
+ *   1 ... 31   rounds of the barrier that ends a call
+ *   33 ... 63  rounds of the barrier before a reduction; in collect, prefix sums of the sizes
+ */
+#include "shmem/routine.h"
+
+#include "ops/reduce.h"
+
+#include <stdlib.h>
+
+enum {
+    ARRIVED = 0,
+    EXIT_ROUNDS = 1,
+    ENTRY_ROUNDS = 33, /* 31 rounds reach 2^31 PEs */
+    WORDS = 64,
+    TILE_BYTES = 16 * 1024
+};
+_Static_assert(WORDS <= SHMEM_SYNC_SIZE, "pSync has room for all words");
+
+struct set {
+    const char *routine;
+    int start, stride, size;
+    int me; /* ordinal in the set */
+    uint64_t *sync;
+};
+
+#define CHECK(call)                                                                                \
+    do {                                                                                           \
+        weft_status status_ = (call);                                                              \
+        if (unlikely(status_))                                                                     \
+            weft_shmem_fail(set->routine, status_);                                                \
+    } while (0)
+
+static struct set find_set(const char *routine, int start, int log_stride, int size, long *sync)
+{
+    if (!weft_shmem.job)
+        weft_shmem_fail(routine, WEFT_ERR_FINALIZED);
+    long stride = log_stride >= 0 && log_stride < 31 ? 1L << log_stride : 0;
+    long from_start = (long)weft_shmem.my_pe - start;
+    if (!stride || size < 1 || start < 0 || start + (size - 1) * stride >= weft_shmem.n_pes) {
+        base_fail(WEFT_ERR_ARGUMENT,
+                  "PE_start %d, logPE_stride %d, PE_size %d do not lie in a job of %d PEs", start,
+                  log_stride, size, weft_shmem.n_pes);
+        weft_shmem_fail(routine, WEFT_ERR_ARGUMENT);
+    }
+    if (from_start < 0 || from_start % stride || from_start / stride >= size) {
+        base_fail(WEFT_ERR_NOT_MEMBER,
+                  "PE %d is not in the active set PE_start %d, logPE_stride %d, PE_size %d",
+                  weft_shmem.my_pe, start, log_stride, size);
+        weft_shmem_fail(routine, WEFT_ERR_NOT_MEMBER);
+    }
+    return (struct set){.routine = routine,
+                        .start = start,
+                        .stride = (int)stride,
+                        .size = size,
+                        .me = (int)(from_start / stride),
+                        .sync = (uint64_t *)sync};
+}
+
+/* The world team when the set is all PEs, else NULL. */
+static weft_team *whole_job(const struct set *set)
+{
+    return set->size == weft_shmem.n_pes ? weft_team_world(weft_shmem.job) : NULL;
+}
+
+static int pe_of(const struct set *set, int ordinal)
+{
+    return set->start + ordinal * set->stride;
+}
+
+/* ------------------------------------------------------------------------------- semaphores */
+
+static void post(const struct set *set, int word, int ordinal)
+{
+    CHECK(weft_signal(weft_shmem.ctx, set->sync + word, 1, WEFT_SIGNAL_ADD, pe_of(set, ordinal)));
+}
+
+static void take(const struct set *set, int word, uint64_t count)
+{
+    CHECK(weft_signal_wait(weft_shmem.ctx, set->sync + word, WEFT_GE, count, NULL));
+    /* A fetching one, because it has taken place when it returns. */
+    uint64_t before;
+    CHECK(weft_atomic_fetch_add64(weft_shmem.ctx, set->sync + word, (uint64_t)0 - count, &before,
+                                  weft_shmem.my_pe));
+}
+
+/* Dissemination barrier (Hensgen, Finkel, Manber, "Two Algorithms for Barrier Synchronization",
+ * IJPP 17(1), 1988). In round r each word has one PE that adds and one that takes. The fence orders
+ * what this PE put before it to each PE; a set's member hears of it, directly or through others,
+ * only after quiet() where that matters. */
+static void sync_rounds(const struct set *set, int first_word)
+{
+    CHECK(weft_fence(weft_shmem.ctx));
+    for (int round = 0, distance = 1; distance < set->size; round++, distance *= 2) {
+        post(set, first_word + round, (int)(((long)set->me + distance) % set->size));
+        take(set, first_word + round, 1);
+        if (distance > set->size / 2)
+            break;
+    }
+    /* Nothing that others wait for stays behind with a PE that now computes. */
+    CHECK(weft_fence(weft_shmem.ctx));
+}
+
+/* Everything that the members put is at its place, and all have come this far. */
+static void complete(const struct set *set)
+{
+    CHECK(weft_quiet(weft_shmem.ctx));
+    sync_rounds(set, EXIT_ROUNDS);
+}
+
+SHMEM_ROUTINE(void, shmem_sync, (WEFT_SHMEM_ACTIVE_SET, long *pSync))
+{
+    struct set own = find_set("shmem_sync", PE_start, logPE_stride, PE_size, pSync), *set = &own;
+    weft_team *world = whole_job(set);
+    if (world)
+        CHECK(weft_sync(world));
+    else
+        sync_rounds(set, EXIT_ROUNDS);
+}
+
+SHMEM_ROUTINE(void, shmem_barrier, (WEFT_SHMEM_ACTIVE_SET, long *pSync))
+{
+    struct set own = find_set("shmem_barrier", PE_start, logPE_stride, PE_size, pSync), *set = &own;
+    weft_team *world = whole_job(set);
+    if (world)
+        CHECK(weft_barrier(world));
+    else
+        complete(set);
+}
+
+/* -------------------------------------------------------------------------------- broadcast */
+
+/* Binomial tree over ordinals counted from the root. The root's own destination stays as it is. */
+static void broadcast(const struct set *set, void *dest, const void *source, size_t bytes, int root)
+{
+    if (root < 0 || root >= set->size) {
+        base_fail(WEFT_ERR_PE, "PE_root %d is not in 0 ... %d", root, set->size - 1);
+        weft_shmem_fail(set->routine, WEFT_ERR_PE);
+    }
+    weft_team *world = whole_job(set);
+    if (world) {
+        CHECK(weft_broadcast(world, set->me == root ? NULL : dest, source, bytes, root));
+        return;
+    }
+    int rank = (set->me - root + set->size) % set->size;
+    const void *from = rank == 0 ? source : dest;
+    long reach = 1;
+    if (rank != 0)
+        take(set, ARRIVED, 1);
+    while (reach <= rank)
+        reach *= 2;
+    for (; rank + reach < set->size; reach *= 2) {
+        int to = (int)((rank + reach + root) % set->size);
+        CHECK(weft_put_signal(weft_shmem.ctx, dest, from, bytes, set->sync + ARRIVED, 1,
+                              WEFT_SIGNAL_ADD, pe_of(set, to)));
+    }
+    sync_rounds(set, EXIT_ROUNDS);
+}
+
+/* --------------------------------------------------------------------------- collect, alltoall */
+
+static void put_block(const struct set *set, void *dest, const void *source, size_t bytes,
+                      int ordinal)
+{
+    CHECK(weft_put_signal(weft_shmem.ctx, dest, source, bytes, set->sync + ARRIVED, 1,
+                          WEFT_SIGNAL_ADD, pe_of(set, ordinal)));
+}
+
+static void put_to_all(const struct set *set, char *dest, const void *source, size_t bytes)
+{
+    for (int k = 0; k < set->size; k++)
+        put_block(set, dest, source, bytes, (set->me + k) % set->size);
+    take(set, ARRIVED, (uint64_t)set->size);
+    sync_rounds(set, EXIT_ROUNDS);
+}
+
+static void fcollect(const struct set *set, void *dest, const void *source, size_t bytes)
+{
+    weft_team *world = whole_job(set);
+    if (world)
+        CHECK(weft_fcollect(world, dest, source, bytes));
+    else
+        put_to_all(set, (char *)dest + (size_t)set->me * bytes, source, bytes);
+}
+
+/* Sum of the bytes of all members before this one: in round r a member hears from the one 2^r before
+ * it what the 2^r members up to there have. The word carries the sum + 1; 0 is "not yet". */
+static uint64_t bytes_before(const struct set *set, uint64_t bytes)
+{
+    uint64_t before = 0;
+    for (int round = 0, distance = 1; distance < set->size; round++, distance *= 2) {
+        uint64_t *word = set->sync + ENTRY_ROUNDS + round, heard;
+        if (set->me + distance < set->size)
+            CHECK(weft_signal(weft_shmem.ctx, word, before + bytes + 1, WEFT_SIGNAL_SET,
+                              pe_of(set, set->me + distance)));
+        if (set->me >= distance) {
+            CHECK(weft_signal_wait(weft_shmem.ctx, word, WEFT_NE, 0, NULL));
+            CHECK(weft_atomic_swap64(weft_shmem.ctx, word, 0, &heard, weft_shmem.my_pe));
+            before += heard - 1;
+        }
+        if (distance > set->size / 2)
+            break;
+    }
+    return before;
+}
+
+static void collect(const struct set *set, void *dest, const void *source, size_t bytes)
+{
+    weft_team *world = whole_job(set);
+    if (world)
+        CHECK(weft_collect(world, dest, source, bytes));
+    else
+        put_to_all(set, (char *)dest + bytes_before(set, bytes), source, bytes);
+}
+
+static void alltoall(const struct set *set, void *dest, const void *source, size_t bytes)
+{
+    weft_team *world = whole_job(set);
+    if (world) {
+        CHECK(weft_alltoall(world, dest, source, bytes));
+        return;
+    }
+    for (int k = 0; k < set->size; k++) {
+        int to = (set->me + k) % set->size;
+        put_block(set, (char *)dest + (size_t)set->me * bytes,
+                  (const char *)source + (size_t)to * bytes, bytes, to);
+    }
+    take(set, ARRIVED, (uint64_t)set->size);
+    sync_rounds(set, EXIT_ROUNDS);
+}
+
+static void alltoalls(const struct set *set, void *dest, const void *source, ptrdiff_t dst,
+                      ptrdiff_t sst, size_t element, size_t nelems)
+{
+    weft_team *world = whole_job(set);
+    if (world) {
+        CHECK(weft_alltoalls(world, dest, source, dst, sst, element, nelems));
+        return;
+    }
+    size_t dest_block = (size_t)dst * element * nelems, source_block = (size_t)sst * element * nelems;
+    for (int k = 0; k < set->size; k++) {
+        int to = (set->me + k) % set->size;
+        CHECK(weft_iput(weft_shmem.ctx, (char *)dest + (size_t)set->me * dest_block,
+                        (const char *)source + (size_t)to * source_block, dst, sst, element, nelems,
+                        pe_of(set, to)));
+    }
+    complete(set);
+}
+
+#define SIZED(bits)                                                                                \
+    SHMEM_ROUTINE(void, shmem_broadcast##bits,                                                     \
+                  (void *dest, const void *source, size_t nelems, int PE_root,                     \
+                   WEFT_SHMEM_ACTIVE_SET, long *pSync))                                            \
+    {                                                                                              \
+        struct set set =                                                                           \
+            find_set("shmem_broadcast" #bits, PE_start, logPE_stride, PE_size, pSync);             \
+        broadcast(&set, dest, source, nelems * (bits / 8), PE_root);                               \
+    }                                                                                              \
+    SHMEM_ROUTINE(void, shmem_collect##bits,                                                       \
+                  (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET,           \
+                   long *pSync))                                                                   \
+    {                                                                                              \
+        struct set set =                                                                           \
+            find_set("shmem_collect" #bits, PE_start, logPE_stride, PE_size, pSync);               \
+        collect(&set, dest, source, nelems * (bits / 8));                                          \
+    }                                                                                              \
+    SHMEM_ROUTINE(void, shmem_fcollect##bits,                                                      \
+                  (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET,           \
+                   long *pSync))                                                                   \
+    {                                                                                              \
+        struct set set =                                                                           \
+            find_set("shmem_fcollect" #bits, PE_start, logPE_stride, PE_size, pSync);              \
+        fcollect(&set, dest, source, nelems * (bits / 8));                                         \
+    }                                                                                              \
+    SHMEM_ROUTINE(void, shmem_alltoall##bits,                                                      \
+                  (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET,           \
+                   long *pSync))                                                                   \
+    {                                                                                              \
+        struct set set =                                                                           \
+            find_set("shmem_alltoall" #bits, PE_start, logPE_stride, PE_size, pSync);              \
+        alltoall(&set, dest, source, nelems * (bits / 8));                                         \
+    }                                                                                              \
+    SHMEM_ROUTINE(void, shmem_alltoalls##bits,                                                     \
+                  (void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems,    \
+                   WEFT_SHMEM_ACTIVE_SET, long *pSync))                                            \
+    {                                                                                              \
+        struct set set =                                                                           \
+            find_set("shmem_alltoalls" #bits, PE_start, logPE_stride, PE_size, pSync);             \
+        alltoalls(&set, dest, source, dst, sst, bits / 8, nelems);                                 \
+    }
+SIZED(32)
+SIZED(64)
+
+/* ------------------------------------------------------------------------------- reductions */
+
+struct reduction {
+    char *dest;
+    const char *source;
+    size_t element;
+    reduce_function *combine;
+};
+
+/* Combines [at, at + bytes) of all sources, in the order of the set, and puts it everywhere. */
+static void reduce_tile(const struct set *set, const struct reduction *reduction, size_t at,
+                        size_t bytes)
+{
+    _Alignas(64) char acc[TILE_BYTES], next[TILE_BYTES];
+    CHECK(weft_get(weft_shmem.ctx, acc, reduction->source + at, bytes, pe_of(set, 0)));
+    for (int i = 1; i < set->size; i++) {
+        CHECK(weft_get(weft_shmem.ctx, next, reduction->source + at, bytes, pe_of(set, i)));
+        reduction->combine(acc, next, bytes / reduction->element);
+    }
+    for (int k = 0; k < set->size; k++)
+        CHECK(weft_put(weft_shmem.ctx, reduction->dest + at, acc, bytes,
+                       pe_of(set, (set->me + k) % set->size)));
+}
+
+/* Each member owns a part of the vector: it alone reads that part of all sources and then writes it
+ * to all destinations, so source and destination may be the same array, all members get the same
+ * bits, and pWrk is not needed. */
+static void reduce(const struct set *set, void *dest, const void *source, int count, weft_type type,
+                   weft_op op)
+{
+    weft_team *world = whole_job(set);
+    size_t n = count > 0 ? (size_t)count : 0;
+    if (world) {
+        CHECK(weft_reduce(world, dest, source, n, type, op));
+        return;
+    }
+    struct reduction reduction = {.dest = dest, .source = source};
+    reduction.combine = reduce_function_of(type, op, &reduction.element);
+    size_t share = (n + (size_t)set->size - 1) / (size_t)set->size;
+    size_t first = share * (size_t)set->me < n ? share * (size_t)set->me : n;
+    size_t last = n - first < share ? n : first + share;
+    sync_rounds(set, ENTRY_ROUNDS);
+    for (size_t at = first * reduction.element; at < last * reduction.element; at += TILE_BYTES) {
+        size_t left = last * reduction.element - at;
+        reduce_tile(set, &reduction, at, left < TILE_BYTES ? left : TILE_BYTES);
+    }
+    complete(set);
+}
+
+#define REDUCE_and  WEFT_AND
+#define REDUCE_or   WEFT_OR
+#define REDUCE_xor  WEFT_XOR
+#define REDUCE_max  WEFT_MAX
+#define REDUCE_min  WEFT_MIN
+#define REDUCE_sum  WEFT_SUM
+#define REDUCE_prod WEFT_PROD
+
+#define TO_ALL(op, NAME, TYPE, code)                                                               \
+    SHMEM_ROUTINE(void, shmem_##NAME##_##op##_to_all,                                              \
+                  (TYPE * dest, const TYPE *source, int nreduce, WEFT_SHMEM_ACTIVE_SET,            \
+                   TYPE *pWrk, long *pSync))                                                       \
+    {                                                                                              \
+        struct set set = find_set("shmem_" #NAME "_" #op "_to_all", PE_start, logPE_stride,        \
+                                  PE_size, pSync);                                                 \
+        reduce(&set, dest, source, nreduce, code, REDUCE_##op);                                    \
+    }
+WEFT_SHMEM_TO_ALL_BITWISE_TYPES(TO_ALL, and)
+WEFT_SHMEM_TO_ALL_BITWISE_TYPES(TO_ALL, or)
+WEFT_SHMEM_TO_ALL_BITWISE_TYPES(TO_ALL, xor)
+WEFT_SHMEM_TO_ALL_ORDERED_TYPES(TO_ALL, max)
+WEFT_SHMEM_TO_ALL_ORDERED_TYPES(TO_ALL, min)
+WEFT_SHMEM_TO_ALL_ARITHMETIC_TYPES(TO_ALL, sum)
+WEFT_SHMEM_TO_ALL_ARITHMETIC_TYPES(TO_ALL, prod)

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* OpenSHMEM 1.5, section 9.5: communication contexts. A handle is the host API's context, or the
+ * small number of the default one. */
+#include "shmem/routine.h"
+
+static int create(const char *routine, weft_team *team, long options, shmem_ctx_t *ctx)
+{
+    unsigned flags = 0;
+    if (options & SHMEM_CTX_SERIALIZED)
+        flags |= WEFT_CTX_SERIALIZED;
+    if (options & SHMEM_CTX_PRIVATE)
+        flags |= WEFT_CTX_PRIVATE;
+    if (options & SHMEM_CTX_NOSTORE)
+        flags |= WEFT_CTX_NOSTORE;
+    weft_ctx *made = NULL;
+    weft_status status = team ? weft_ctx_create(team, flags, &made) : WEFT_ERR_ARGUMENT;
+    *ctx = status ? SHMEM_CTX_INVALID : made;
+    /* Not an error (9.5.1): the program may try again. */
+    if (status)
+        log_info("%s: no context was made: %s", routine,
+                 team ? weft_last_error() : "the team is invalid");
+    return status;
+}
+
+SHMEM_ROUTINE(int, shmem_ctx_create, (long options, shmem_ctx_t *ctx))
+{
+    return create("shmem_ctx_create", shmem_team_of(SHMEM_TEAM_WORLD), options, ctx);
+}
+
+SHMEM_ROUTINE(int, shmem_team_create_ctx, (shmem_team_t team, long options, shmem_ctx_t *ctx))
+{
+    return create("shmem_team_create_ctx", shmem_team_of(team), options, ctx);
+}
+
+SHMEM_ROUTINE(void, shmem_ctx_destroy, (shmem_ctx_t ctx))
+{
+    if (ctx == SHMEM_CTX_INVALID)
+        return;
+    if (ctx == SHMEM_CTX_DEFAULT) {
+        base_fail(WEFT_ERR_ARGUMENT, "SHMEM_CTX_DEFAULT cannot be destroyed");
+        weft_shmem_fail(__func__, WEFT_ERR_ARGUMENT);
+    }
+    weft_status status = weft_ctx_destroy(ctx);
+    if (status)
+        weft_shmem_fail(__func__, status);
+}
+
+SHMEM_ROUTINE(int, shmem_ctx_get_team, (shmem_ctx_t ctx, shmem_team_t *team))
+{
+    if (ctx == SHMEM_CTX_INVALID) {
+        *team = SHMEM_TEAM_INVALID;
+        return WEFT_ERR_ARGUMENT;
+    }
+    *team = ctx == SHMEM_CTX_DEFAULT ? SHMEM_TEAM_WORLD : shmem_handle_of(weft_ctx_team(ctx));
+    return 0;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* OpenSHMEM 1.5, section 9.3: the symmetric heap. A call that does nothing (size 0, null pointer)
+ * performs no barrier. */
+#include "shmem/routine.h"
+
+static void *allocate(const char *routine, size_t size, size_t align, unsigned hints)
+{
+    void *address = NULL;
+    if (size == 0)
+        return NULL;
+    if (!weft_shmem.job)
+        weft_shmem_fail(routine, WEFT_ERR_FINALIZED);
+    weft_status status = weft_alloc(weft_shmem.job, WEFT_HOST, size, align, hints, &address);
+    if (status == WEFT_ERR_NO_MEMORY || status == WEFT_ERR_ARGUMENT)
+        log_warn("%s: %s", routine, weft_last_error());
+    else if (status)
+        weft_shmem_fail(routine, status);
+    return status ? NULL : address;
+}
+
+static void release(const char *routine, void *ptr)
+{
+    if (!ptr)
+        return;
+    weft_status status = weft_free(weft_shmem.job, ptr);
+    if (status)
+        weft_shmem_fail(routine, status);
+}
+
+static void *resize(const char *routine, void *ptr, size_t size)
+{
+    if (!ptr)
+        return allocate(routine, size, 0, 0);
+    if (size == 0) {
+        release(routine, ptr);
+        return NULL;
+    }
+    void *resized = NULL;
+    weft_status status = weft_realloc(weft_shmem.job, ptr, size, &resized);
+    if (status == WEFT_ERR_NO_MEMORY) {
+        log_warn("%s: %s", routine, weft_last_error());
+        return NULL;
+    }
+    if (status)
+        weft_shmem_fail(routine, status);
+    return resized;
+}
+
+static void *align_to(const char *routine, size_t alignment, size_t size)
+{
+    if (alignment < sizeof(void *) || (alignment & (alignment - 1))) {
+        log_warn("%s: alignment %zu is not a power of two of at least %zu", routine, alignment,
+                 sizeof(void *));
+        return NULL;
+    }
+    return allocate(routine, size, alignment, 0);
+}
+
+SHMEM_ROUTINE(void *, shmem_malloc, (size_t size))
+{
+    return allocate("shmem_malloc", size, 0, 0);
+}
+
+SHMEM_ROUTINE(void, shmem_free, (void *ptr))
+{
+    release("shmem_free", ptr);
+}
+
+SHMEM_ROUTINE(void *, shmem_realloc, (void *ptr, size_t size))
+{
+    return resize("shmem_realloc", ptr, size);
+}
+
+SHMEM_ROUTINE(void *, shmem_align, (size_t alignment, size_t size))
+{
+    return align_to("shmem_align", alignment, size);
+}
+
+SHMEM_ROUTINE(void *, shmem_malloc_with_hints, (size_t size, long hints))
+{
+    unsigned flags = 0;
+    if (hints & SHMEM_MALLOC_ATOMICS_REMOTE)
+        flags |= WEFT_ALLOC_ATOMICS;
+    if (hints & SHMEM_MALLOC_SIGNAL_REMOTE)
+        flags |= WEFT_ALLOC_SIGNALS;
+    return allocate("shmem_malloc_with_hints", size, 0, flags);
+}
+
+SHMEM_ROUTINE(void *, shmem_calloc, (size_t count, size_t size))
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        log_warn("shmem_calloc: %zu elements of %zu bytes are more than memory can hold", count,
+                 size);
+        return NULL;
+    }
+    return allocate("shmem_calloc", bytes, 0, WEFT_ALLOC_ZERO);
+}
+
+SHMEM_ROUTINE(void *, shmalloc, (size_t size))
+{
+    return allocate("shmalloc", size, 0, 0);
+}
+
+SHMEM_ROUTINE(void, shfree, (void *ptr))
+{
+    release("shfree", ptr);
+}
+
+SHMEM_ROUTINE(void *, shrealloc, (void *ptr, size_t size))
+{
+    return resize("shrealloc", ptr, size);
+}
+
+SHMEM_ROUTINE(void *, shmemalign, (size_t alignment, size_t size))
+{
+    return align_to("shmemalign", alignment, size);
+}

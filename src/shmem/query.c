@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* OpenSHMEM 1.5: what can be asked of the library and of addresses (9.1), and the profiling control
+ * (10), which is left to tools. */
+#include "shmem/routine.h"
+
+#include <string.h>
+
+SHMEM_ROUTINE(int, shmem_pe_accessible, (int pe))
+{
+    return pe >= 0 && pe < weft_shmem.n_pes;
+}
+
+SHMEM_ROUTINE(int, shmem_addr_accessible, (const void *addr, int pe))
+{
+    return weft_shmem.job && weft_accessible(weft_shmem.job, addr, pe);
+}
+
+SHMEM_ROUTINE(void *, shmem_ptr, (const void *dest, int pe))
+{
+    return weft_shmem.job ? weft_ptr(weft_shmem.job, dest, pe) : NULL;
+}
+
+SHMEM_ROUTINE(void *, shmemx_team_ptr, (shmem_team_t team, const void *dest, int pe))
+{
+    weft_team *members = shmem_team_of(team);
+    if (!members)
+        return NULL;
+    int world = weft_team_translate(members, pe, weft_team_world(weft_shmem.job));
+    return world < 0 ? NULL : weft_ptr(weft_shmem.job, dest, world);
+}
+
+SHMEM_ROUTINE(void, shmem_info_get_version, (int *major, int *minor))
+{
+    *major = SHMEM_MAJOR_VERSION;
+    *minor = SHMEM_MINOR_VERSION;
+}
+
+SHMEM_ROUTINE(void, shmem_info_get_name, (char *name))
+{
+    _Static_assert(sizeof SHMEM_VENDOR_STRING <= SHMEM_MAX_NAME_LEN, "the name fits");
+    strcpy(name, SHMEM_VENDOR_STRING);
+}
+
+SHMEM_ROUTINE(void, shmem_pcontrol, (int level, ...))
+{
+}
+
+SHMEM_ROUTINE(weft_job *, shmemx_job, (void))
+{
+    return weft_shmem.job;
+}
+
+SHMEM_ROUTINE(weft_team *, shmemx_team, (shmem_team_t team))
+{
+    return shmem_team_of(team);
+}
+
+SHMEM_ROUTINE(weft_ctx *, shmemx_ctx, (shmem_ctx_t ctx))
+{
+    return weft_shmem_ctx(ctx);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* OpenSHMEM 1.5, sections 9.1 and 9.2: joining and leaving the job, and how a fault ends it. Holds
+ * the one implicit job. */
+#include "shmem/routine.h"
+
+#include "base/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int thread_level;
+static pid_t own_pid; /* a child that was forked is not a PE */
+
+static struct weft_shmem closed = {.my_pe = -1, .n_pes = -1};
+WEFT_EXPORT struct weft_shmem weft_shmem = {.my_pe = -1, .n_pes = -1};
+
+WEFT_EXPORT void weft_shmem_fail(const char *routine, weft_status status)
+{
+    /* The library's own symbols carry the prefix of the profiling interface. */
+    if (strncmp(routine, "pshmem", 6) == 0)
+        routine++;
+    if (!weft_shmem.job) {
+        log_error("%s was called before shmem_init or after shmem_finalize", routine);
+        exit(EXIT_FAILURE);
+    }
+    const char *sentence = weft_last_error();
+    log_error("%s: %s", routine, *sentence ? sentence : weft_status_text(status));
+    fflush(NULL);
+    weft_abort(weft_shmem.job, EXIT_FAILURE);
+}
+
+int shmem_result(const char *routine, weft_status status)
+{
+    if (likely(status == WEFT_OK))
+        return 0;
+    if (status <= WEFT_ERR_PEER_DEAD || !weft_shmem.job)
+        weft_shmem_fail(routine, status);
+    log_error("%s: %s", routine[0] == 'p' ? routine + 1 : routine, weft_last_error());
+    return status;
+}
+
+static void leave(void)
+{
+    weft_job *job = weft_shmem.job;
+    shmem_teams_close();
+    weft_status status = weft_finalize(job);
+    if (status)
+        weft_shmem_fail("shmem_finalize", status);
+    weft_shmem = closed;
+}
+
+/* A program that returns from main without shmem_finalize() is finalized here, as start_pes() has
+ * promised since 1.0. One that fails is not: the launcher ends the other PEs, who may never call. */
+static void at_exit(int code, void *unused)
+{
+    if (weft_shmem.job && code == 0 && getpid() == own_pid)
+        leave();
+}
+
+static weft_status join(int thread)
+{
+    static int registered;
+    weft_init_attr attr = {.size = sizeof attr,
+                           .thread = (weft_thread)thread,
+                           .flags = WEFT_INIT_GLOBAL_DATA};
+    weft_status status = shmem_environment_read(&attr.heap_bytes);
+    if (status)
+        return status;
+    weft_job *job;
+    status = weft_init(&job, &attr);
+    if (status)
+        return status;
+    weft_shmem = (struct weft_shmem){.ctx = weft_default_ctx(job),
+                                     .job = job,
+                                     .my_pe = weft_my_pe(job),
+                                     .n_pes = weft_n_pes(job)};
+    thread_level = thread;
+    own_pid = getpid();
+    shmem_teams_open();
+    if (!registered)
+        registered = on_exit(at_exit, NULL) == 0;
+    shmem_environment_print();
+    return WEFT_OK;
+}
+
+static void join_or_end(const char *routine, int thread)
+{
+    if (weft_shmem.job) {
+        log_warn("%s: the library is initialized already; the call has no effect", routine);
+        return;
+    }
+    if (join(thread)) {
+        log_error("%s: %s", routine, weft_last_error());
+        exit(EXIT_FAILURE);
+    }
+}
+
+SHMEM_ROUTINE(void, shmem_init, (void))
+{
+    join_or_end("shmem_init", SHMEM_THREAD_SINGLE);
+}
+
+SHMEM_ROUTINE(int, shmem_init_thread, (int requested, int *provided))
+{
+    if (requested < SHMEM_THREAD_SINGLE || requested > SHMEM_THREAD_MULTIPLE) {
+        log_error("shmem_init_thread: %d is not a thread level (0 single ... 3 multiple)",
+                  requested);
+        return WEFT_ERR_ARGUMENT;
+    }
+    join_or_end("shmem_init_thread", requested);
+    if (provided)
+        *provided = requested;
+    return 0;
+}
+
+/* May be called again without effect (1.5, 9.1.11). */
+SHMEM_ROUTINE(void, start_pes, (int npes))
+{
+    if (!weft_shmem.job)
+        join_or_end("start_pes", SHMEM_THREAD_SINGLE);
+}
+
+SHMEM_ROUTINE(void, shmem_query_thread, (int *provided))
+{
+    *provided = thread_level;
+}
+
+SHMEM_ROUTINE(void, shmem_finalize, (void))
+{
+    if (!weft_shmem.job)
+        weft_shmem_fail("shmem_finalize", WEFT_ERR_FINALIZED);
+    leave();
+}
+
+WEFT_SHMEM_NORETURN void pshmem_global_exit(int status);
+WEFT_SHMEM_NORETURN void shmem_global_exit(int status)
+    __attribute__((weak, alias("pshmem_global_exit"), visibility("default")));
+WEFT_EXPORT void pshmem_global_exit(int status)
+{
+    fflush(NULL);
+    if (!weft_shmem.job)
+        exit(status);
+    weft_abort(weft_shmem.job, status);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Set-up, query and accessibility.
+ * Covers: shmem_init shmem_my_pe shmem_n_pes shmem_finalize shmem_pe_accessible
+ * shmem_addr_accessible shmem_ptr shmem_info_get_version shmem_info_get_name shmem_query_thread
+ * shmem_pcontrol shmemx_job shmemx_team_ptr */
+#include "check.h"
+
+#include <shmemx.h>
+
+static int in_bss[4];
+static int in_data = 3;
+
+int main(void)
+{
+    int on_stack = 0, major = 0, minor = 0, level = -1;
+    char name[SHMEM_MAX_NAME_LEN];
+    shmem_init();
+    int me = shmem_my_pe(), n = shmem_n_pes();
+    CHECK(me >= 0 && me < n);
+
+    shmem_query_thread(&level);
+    CHECK(level == SHMEM_THREAD_SINGLE);
+    shmem_info_get_version(&major, &minor);
+    CHECK(major == 1 && minor == 5);
+    CHECK(major == SHMEM_MAJOR_VERSION && minor == SHMEM_MINOR_VERSION);
+    shmem_info_get_name(name);
+    CHECK(strcmp(name, SHMEM_VENDOR_STRING) == 0);
+    shmem_pcontrol(0);
+    shmem_pcontrol(2, "more", 7);
+
+    int *in_heap = symmetric(sizeof *in_heap);
+    for (int pe = 0; pe < n; pe++) {
+        CHECK(shmem_pe_accessible(pe));
+        CHECK(shmem_addr_accessible(in_heap, pe));
+        CHECK(shmem_addr_accessible(&in_bss[3], pe));
+        CHECK(shmem_addr_accessible(&in_data, pe));
+        CHECK(!shmem_addr_accessible(&on_stack, pe));
+        int *there = shmem_ptr(in_heap, pe);
+        if (there)
+            __atomic_fetch_add(there, pe + 1, __ATOMIC_RELAXED);
+        CHECK(shmemx_team_ptr(SHMEM_TEAM_WORLD, in_heap, pe) == there);
+    }
+    CHECK(!shmem_pe_accessible(n) && !shmem_pe_accessible(-1));
+    CHECK(!shmem_addr_accessible(in_heap, n) && !shmem_addr_accessible(in_heap, -1));
+    CHECK(shmem_ptr(&on_stack, me) == NULL && shmem_ptr(in_heap, n) == NULL);
+    CHECK(shmemx_team_ptr(SHMEM_TEAM_INVALID, in_heap, 0) == NULL);
+    CHECK(shmem_ptr(in_heap, me) != NULL);
+    *in_heap += 0;
+    CHECK(shmemx_job() != NULL && shmemx_team(SHMEM_TEAM_WORLD) != NULL);
+    CHECK(shmemx_ctx(SHMEM_CTX_DEFAULT) == weft_default_ctx(shmemx_job()));
+    shmem_barrier_all();
+    if (shmem_ptr(in_heap, (me + 1) % n))
+        CHECK(*in_heap == n * (me + 1));
+
+    in_data = me + 10;
+    shmem_barrier_all();
+    int *next = shmem_ptr(&in_data, (me + 1) % n);
+    if (next)
+        CHECK(*next == (me + 1) % n + 10);
+    shmem_barrier_all();
+    shmem_finalize();
+    if (in_data != me + 10 || shmem_my_pe() != -1)
+        return 1;
+    in_data = 1; /* the variables are the program's again */
+    return 0;
+}
