@@ -39,6 +39,8 @@ enum config_type {
       "Set by `weft run`: number of the inherited socket to the launcher.")                        \
     X(PE, CONFIG_INT, "-1", NULL, "Set by `weft run`: number of this PE, for scripts too.")        \
     X(PES, CONFIG_INT, "0", NULL, "Set by `weft run`: number of PEs in the job.")                  \
+    X(BOOT_PORT, CONFIG_INT, "0", NULL,                                                            \
+      "Port at which PE 0 meets the others under RANK and MASTER_ADDR; 0 = after MASTER_PORT.")    \
     X(SECRET, CONFIG_STRING, "", NULL,                                                             \
       "Secret shared by the PEs of a job; authenticates TCP connections at start.")                \
     X(TARGET, CONFIG_CHOICE, "auto", "auto|cuda|simt",                                             \

@@ -183,6 +183,8 @@ static enum way choose_way(void)
 {
     if (boot_launcher_known())
         return WAY_WEFT;
+    if (boot_tcp_known())
+        return WAY_TCP;
     return WAY_SINGLE;
 }
 
@@ -201,9 +203,11 @@ weft_status boot_open(struct boot **boot, weft_group *group, int group_pe)
     case WAY_WEFT:
         status = boot_open_launcher(boot);
         break;
+    case WAY_TCP:
+        status = boot_open_tcp(boot);
+        break;
     case WAY_AUTO:
     case WAY_PMIX:
-    case WAY_TCP:
         return base_fail(WEFT_ERR_UNSUPPORTED, "WEFT_BOOT=%s is not part of this build",
                          config_string(CONFIG_BOOT));
     case WAY_SINGLE:

@@ -10,10 +10,22 @@
 
 weft_status boot_open_single(struct boot **boot);
 weft_status boot_open_launcher(struct boot **boot);
+weft_status boot_open_tcp(struct boot **boot);
 weft_status boot_open_group(struct boot **boot, weft_group *group, int pe);
 
 /* Whether this process was started by `weft run`. */
 bool boot_launcher_known(void);
+
+/* Whether RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are all set. */
+bool boot_tcp_known(void);
+
+/* Connects the PEs of this node over abstract AF_UNIX sockets, so that they can pass descriptors.
+ * Needs a working allgather and the node tables; collective over the job. */
+struct star;
+weft_status boot_local_star(struct boot *boot, struct star *star);
+
+/* The boot operations of a PE whose descriptors travel over such a star: `from` is a PE. */
+weft_status boot_local_share(struct boot *boot, struct star *star, int from, int fd, int *taken);
 
 /* Sets what all ways have in common; the node tables are filled by one of the two below. */
 void boot_set(struct boot *boot, const struct boot_ops *ops, int pe, int npes);

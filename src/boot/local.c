@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The PEs of one node, connected over abstract AF_UNIX sockets: their descriptors travel here when
+ * the launcher cannot pass them on. The first PE of the node listens; the kernel tells the user of
+ * whoever connects, and a random number from the job's own exchange keeps other jobs out. */
+#include "boot/boot.h"
+
+#include "base/status.h"
+#include "boot/meet.h"
+#include "boot/star.h"
+#include "boot/ways.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* What each node's first PE tells the others of the node. */
+struct card {
+    uint8_t name_bytes;
+    char name[15]; /* of the abstract socket, chosen by the kernel */
+    uint8_t nonce[31];
+};
+
+static weft_status listen_locally(struct card *card, int *listening)
+{
+    struct sockaddr_un own = {.sun_family = AF_UNIX};
+    socklen_t bytes = sizeof own.sun_family; /* no name: the kernel chooses a free one */
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool good = fd >= 0 && bind(fd, (struct sockaddr *)&own, bytes) == 0 && listen(fd, 4096) == 0;
+    bytes = sizeof own;
+    good = good && getsockname(fd, (struct sockaddr *)&own, &bytes) == 0;
+    size_t name_bytes = good ? bytes - offsetof(struct sockaddr_un, sun_path) : 0;
+    if (!good || name_bytes > sizeof card->name ||
+        getrandom(card->nonce, sizeof card->nonce, 0) != sizeof card->nonce) {
+        weft_status status = base_fail(
+            WEFT_ERR_SYSTEM, "a local socket for passing descriptors: %s%s", strerror(errno),
+            errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+        if (fd >= 0)
+            close(fd);
+        return status;
+    }
+    card->name_bytes = (uint8_t)name_bytes;
+    memcpy(card->name, own.sun_path, name_bytes);
+    *listening = fd;
+    return WEFT_OK;
+}
+
+static weft_status job_still_runs(void *argument)
+{
+    struct boot *boot = argument;
+    return boot->ops->check(boot);
+}
+
+static struct meeting local_meeting(struct boot *boot, const struct card *card)
+{
+    struct meeting meeting = {.what = "local start",
+                              .n = boot->local_npes,
+                              .me = boot->local_pe,
+                              .still_wanted = job_still_runs,
+                              .argument = boot};
+    for (size_t i = 0; i < sizeof card->nonce; i++)
+        snprintf(meeting.job + 2 * i, 3, "%02x", card->nonce[i]);
+    return meeting;
+}
+
+static weft_status connect_locally(struct boot *boot, const struct card *card, struct wire *wire)
+{
+    struct meeting meeting = local_meeting(boot, card);
+    struct meeting_address at = {0};
+    struct sockaddr_un *name = (struct sockaddr_un *)&at.address;
+    if (card->name_bytes > sizeof card->name)
+        return base_fail(WEFT_ERR_BOOT, "the first PE of this node has a bad socket name");
+    name->sun_family = AF_UNIX;
+    memcpy(name->sun_path, card->name, card->name_bytes);
+    at.bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + card->name_bytes);
+    return meet_connect(&meeting, &at, 1, wire);
+}
+
+/* Everybody's card, of which only those of nodes' first PEs are filled. */
+static weft_status exchange_cards(struct boot *boot, const struct card *mine, struct card *leaders)
+{
+    struct card *all = calloc((size_t)boot->npes, sizeof *all);
+    if (!all)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for %d PEs", boot->npes);
+    weft_status status = boot->ops->allgather(boot, mine, all, sizeof *mine);
+    *leaders = all[boot->local_pes[0]];
+    free(all);
+    return status;
+}
+
+weft_status boot_local_star(struct boot *boot, struct star *star)
+{
+    bool leader = boot->local_pe == 0;
+    int listening = -1;
+    struct card mine = {0}, card;
+    weft_status status = WEFT_OK;
+    if (leader && boot->local_npes > 1)
+        status = listen_locally(&mine, &listening);
+    if (!status)
+        status = exchange_cards(boot, &mine, &card);
+    struct wire *wires = calloc(leader ? (size_t)boot->local_npes : 1, sizeof *wires);
+    if (!status && !wires)
+        status = base_fail(WEFT_ERR_NO_MEMORY, "no memory for %d PEs", boot->local_npes);
+    if (!status && leader) {
+        struct meeting meeting = local_meeting(boot, &card);
+        status = meet_accept(&meeting, listening, wires);
+    } else if (!status) {
+        status = connect_locally(boot, &card, &wires[0]);
+    }
+    if (listening >= 0)
+        close(listening);
+    if (status) {
+        free(wires);
+        return status;
+    }
+    return star_init(star, boot->local_npes, boot->local_pe, boot->local_pes, wires);
+}
+
+weft_status boot_local_share(struct boot *boot, struct star *star, int from, int fd, int *taken)
+{
+    for (int member = 0; member < boot->local_npes; member++)
+        if (boot->local_pes[member] == from)
+            return star_share_fd(star, member, fd, taken);
+    *taken = -1;
+    return base_fail(WEFT_ERR_PE, "PE %d is not on the node of PE %d and cannot share a descriptor",
+                     from, boot->pe);
+}

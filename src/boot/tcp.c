@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PEs that know each other by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them.
+ * PE 0 listens. With WEFT_SECRET they meet over TCP and prove that they know it; without, only on
+ * one machine, over an abstract AF_UNIX socket, where the kernel tells whose process the other is.
+ * MASTER_PORT itself is left to torchrun, whose own store listens there: PE 0 takes WEFT_BOOT_PORT
+ * or the first free one of the ports after MASTER_PORT, and the others look for it there. */
+#include "base/config.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "boot/meet.h"
+#include "boot/star.h"
+#include "boot/ways.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { PORTS_AFTER_MASTER = 8, MOST_ADDRESSES = 64, MOST_WORLD = 65536 };
+
+struct tcp_boot {
+    struct boot boot;
+    struct star world;
+    struct star node;   /* the PEs of this node, for descriptors */
+    bool world_is_node; /* then `world` passes descriptors, too */
+    unsigned looks;     /* check() looks at one of the two in turn */
+};
+
+/* What the environment says. */
+struct rendezvous {
+    int rank;
+    int size;
+    const char *host;
+    int master_port;
+    int first_port;
+    int ports;
+    const char *secret; /* NULL: none */
+    struct meeting_address addresses[MOST_ADDRESSES];
+    int count;
+};
+
+static struct tcp_boot *self(struct boot *boot)
+{
+    return (struct tcp_boot *)boot;
+}
+
+/* --------------------------------------------------------------------------------- operations */
+
+static weft_status tcp_allgather(struct boot *boot, const void *mine, void *all, size_t bytes)
+{
+    return star_allgather(&self(boot)->world, mine, all, bytes);
+}
+
+static weft_status tcp_barrier(struct boot *boot)
+{
+    return star_allgather(&self(boot)->world, NULL, NULL, 0);
+}
+
+static weft_status tcp_share_fd(struct boot *boot, int from, int fd, int *taken)
+{
+    struct tcp_boot *tcp = self(boot);
+    return boot_local_share(boot, tcp->world_is_node ? &tcp->world : &tcp->node, from, fd, taken);
+}
+
+static void tcp_abort(struct boot *boot, int code, const char *sentence)
+{
+    char text[400];
+    snprintf(text, sizeof text, "PE %d aborted the job with code %d: %s", boot->pe, code, sentence);
+    star_end(&self(boot)->world, WEFT_ERR_JOB, text);
+    if (!self(boot)->world_is_node)
+        star_end(&self(boot)->node, WEFT_ERR_JOB, text);
+}
+
+static weft_status tcp_check(struct boot *boot)
+{
+    struct tcp_boot *tcp = self(boot);
+    bool node = __atomic_fetch_add(&tcp->looks, 1, __ATOMIC_RELAXED) % 2;
+    return star_check(node && !tcp->world_is_node ? &tcp->node : &tcp->world);
+}
+
+static void tcp_close(struct boot *boot, bool clean)
+{
+    struct tcp_boot *tcp = self(boot);
+    if (!tcp->world_is_node)
+        star_close(&tcp->node, clean);
+    star_close(&tcp->world, clean);
+    boot_unset(boot);
+    free(tcp);
+}
+
+static const struct boot_ops tcp_ops = {
+    .name = "tcp",
+    .allgather = tcp_allgather,
+    .barrier = tcp_barrier,
+    .share_fd = tcp_share_fd,
+    .abort = tcp_abort,
+    .check = tcp_check,
+    .close = tcp_close,
+};
+
+/* ------------------------------------------------------------------------------ the environment */
+
+static weft_status read_number(const char *name, int low, int high, int *number)
+{
+    const char *text = getenv(name);
+    char *end;
+    if (!text || !*text)
+        return base_fail(WEFT_ERR_BOOT,
+                         "%s is not set; WEFT_BOOT=tcp needs RANK, WORLD_SIZE, MASTER_ADDR and "
+                         "MASTER_PORT",
+                         name);
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno || *end || value < low || value > high)
+        return base_fail(WEFT_ERR_BOOT, "%s is \"%s\", which is not a number from %d to %d", name,
+                         text, low, high);
+    *number = (int)value;
+    return WEFT_OK;
+}
+
+bool boot_tcp_known(void)
+{
+    return getenv("RANK") && getenv("WORLD_SIZE") && getenv("MASTER_ADDR") && getenv("MASTER_PORT");
+}
+
+static weft_status read_environment(struct rendezvous *where)
+{
+    weft_status status = read_number("WORLD_SIZE", 1, MOST_WORLD, &where->size);
+    if (!status)
+        status = read_number("RANK", 0, where->size - 1, &where->rank);
+    if (!status)
+        status = read_number("MASTER_PORT", 1, 65535, &where->master_port);
+    if (status)
+        return status;
+    where->host = getenv("MASTER_ADDR");
+    if (!where->host || !*where->host)
+        return base_fail(WEFT_ERR_BOOT, "MASTER_ADDR is not set: the host name or address of PE 0");
+    int64_t port = config_int(CONFIG_BOOT_PORT);
+    if (port < 0 || port > 65535)
+        return base_fail(WEFT_ERR_CONFIG, "WEFT_BOOT_PORT is %lld, which is not a port",
+                         (long long)port);
+    where->first_port = port ? (int)port : where->master_port + 1;
+    where->ports = port ? 1 : PORTS_AFTER_MASTER;
+    if (where->first_port + where->ports - 1 > 65535)
+        where->ports = 65535 - where->first_port + 1;
+    if (where->ports < 1)
+        return base_fail(WEFT_ERR_BOOT,
+                         "MASTER_PORT is %d and there is no port after it: set "
+                         "WEFT_BOOT_PORT",
+                         where->master_port);
+    const char *secret = config_string(CONFIG_SECRET);
+    where->secret = *secret ? secret : NULL;
+    return WEFT_OK;
+}
+
+static void set_port(struct sockaddr_storage *address, int port)
+{
+    if (address->ss_family == AF_INET)
+        ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
+    else
+        ((struct sockaddr_in6 *)address)->sin6_port = htons((uint16_t)port);
+}
+
+/* Every address of the host at every port that comes into question, port by port. */
+static weft_status resolve(struct rendezvous *where)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found;
+    int error = getaddrinfo(where->host, NULL, &hints, &found);
+    if (error)
+        return base_fail(WEFT_ERR_BOOT, "MASTER_ADDR is \"%s\": %s", where->host,
+                         error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
+    for (int port = 0; port < where->ports; port++) {
+        for (struct addrinfo *one = found; one && where->count < MOST_ADDRESSES;
+             one = one->ai_next) {
+            if (one->ai_family != AF_INET && one->ai_family != AF_INET6)
+                continue;
+            struct meeting_address *at = &where->addresses[where->count++];
+            memcpy(&at->address, one->ai_addr, one->ai_addrlen);
+            at->bytes = one->ai_addrlen;
+            set_port(&at->address, where->first_port + port);
+        }
+    }
+    freeaddrinfo(found);
+    if (where->count == 0)
+        return base_fail(WEFT_ERR_BOOT, "MASTER_ADDR \"%s\" has no address", where->host);
+    return WEFT_OK;
+}
+
+static bool is_loopback(const struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+/* torchrun says how many of the PEs are here. */
+static bool is_one_machine(const struct rendezvous *where)
+{
+    const char *local = getenv("LOCAL_WORLD_SIZE");
+    if (local && atoi(local) == where->size)
+        return true;
+    for (int i = 0; i < where->count; i++)
+        if (!is_loopback(&where->addresses[i].address))
+            return false;
+    return true;
+}
+
+/* Without a secret: over AF_UNIX instead, at a name made of what the PEs have in common. */
+static void use_local_name(struct rendezvous *where)
+{
+    struct meeting_address *at = &where->addresses[0];
+    struct sockaddr_un *name = (struct sockaddr_un *)&at->address;
+    memset(at, 0, sizeof *at);
+    name->sun_family = AF_UNIX;
+    int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "weft/%u/%d",
+                     (unsigned)geteuid(), where->master_port);
+    at->bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    where->count = 1;
+}
+
+static weft_status choose_place(struct rendezvous *where)
+{
+    weft_status status = resolve(where);
+    if (status || where->secret)
+        return status;
+    if (!is_one_machine(where))
+        return base_fail(
+            WEFT_ERR_BOOT,
+            "MASTER_ADDR is \"%s\", so this job may span machines, and anybody who can reach "
+            "PE 0 could join: set WEFT_SECRET to the same text for every PE (for example of "
+            "`openssl rand -hex 16`)",
+            where->host);
+    use_local_name(where);
+    return WEFT_OK;
+}
+
+/* ------------------------------------------------------------------------------------ listening */
+
+static int listen_at(const struct meeting_address *at)
+{
+    int on = 1, fd = socket(at->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    /* A second job of the same processes begins before the kernel has forgotten the first. */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, (const struct sockaddr *)&at->address, at->bytes) == 0 && listen(fd, 4096) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* Where MASTER_ADDR is not an address of this machine's own (behind a translating router). */
+static int listen_anywhere(const struct meeting_address *at)
+{
+    struct meeting_address any = *at;
+    if (at->address.ss_family == AF_INET)
+        ((struct sockaddr_in *)&any.address)->sin_addr.s_addr = htonl(INADDR_ANY);
+    else
+        ((struct sockaddr_in6 *)&any.address)->sin6_addr = in6addr_any;
+    return listen_at(&any);
+}
+
+static weft_status listen_failure(const struct rendezvous *where, int error)
+{
+    if (where->secret)
+        return base_fail(
+            WEFT_ERR_BOOT,
+            "PE 0 cannot listen at \"%s\", ports %d to %d: %s; set WEFT_BOOT_PORT to a "
+            "free port",
+            where->host, where->first_port, where->first_port + where->ports - 1, strerror(error));
+    return base_fail(WEFT_ERR_BOOT,
+                     "PE 0 cannot listen at the abstract socket @weft/%u/%d: %s; is another job "
+                     "with the same MASTER_PORT running?",
+                     (unsigned)geteuid(), where->master_port, strerror(error));
+}
+
+static weft_status listen_for_others(const struct rendezvous *where, int *listening)
+{
+    int error = 0;
+    for (int i = 0; i < where->count; i++) {
+        int fd = listen_at(&where->addresses[i]);
+        if (fd < 0 && errno == EADDRNOTAVAIL)
+            fd = listen_anywhere(&where->addresses[i]);
+        if (fd >= 0) {
+            *listening = fd;
+            return WEFT_OK;
+        }
+        if (!error || errno != EADDRINUSE)
+            error = errno;
+    }
+    return listen_failure(where, error);
+}
+
+/* -------------------------------------------------------------------------------------- opening */
+
+static struct meeting make_meeting(const struct rendezvous *where)
+{
+    struct meeting meeting = {.what = where->secret ? "TCP start" : "local start",
+                              .n = where->size,
+                              .me = where->rank,
+                              .key = where->secret,
+                              .key_bytes = where->secret ? strlen(where->secret) : 0};
+    const char *run = getenv("TORCHELASTIC_RUN_ID"), *again = getenv("TORCHELASTIC_RESTART_COUNT");
+    snprintf(meeting.job, sizeof meeting.job, "%d/%s/%.40s", where->master_port,
+             again ? again : "0", run ? run : "");
+    return meeting;
+}
+
+static weft_status meet(const struct rendezvous *where, struct star *world)
+{
+    struct meeting meeting = make_meeting(where);
+    struct wire *wires = calloc(where->rank == 0 ? (size_t)where->size : 1, sizeof *wires);
+    int listening = -1;
+    weft_status status = WEFT_OK;
+    if (!wires)
+        status = base_fail(WEFT_ERR_NO_MEMORY, "no memory for %d PEs", where->size);
+    else if (where->rank > 0)
+        status = meet_connect(&meeting, where->addresses, where->count, &wires[0]);
+    else
+        status = listen_for_others(where, &listening);
+    if (!status && where->rank == 0)
+        status = meet_accept(&meeting, listening, wires);
+    if (listening >= 0)
+        close(listening);
+    if (status) {
+        free(wires);
+        return status;
+    }
+    return star_init(world, where->size, where->rank, NULL, wires);
+}
+
+static weft_status connect_node(struct tcp_boot *tcp, bool over_unix)
+{
+    weft_status status = boot_find_nodes(&tcp->boot);
+    if (status)
+        return status;
+    tcp->world_is_node = over_unix && tcp->boot.nodes == 1;
+    return tcp->world_is_node ? WEFT_OK : boot_local_star(&tcp->boot, &tcp->node);
+}
+
+static weft_status open_rendezvous(struct boot **boot, struct rendezvous *where)
+{
+    struct tcp_boot *made = calloc(1, sizeof *made);
+    if (!made)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the connections at start");
+    made->node.epoll = -1;
+    made->world_is_node = true;
+    weft_status status = meet(where, &made->world);
+    if (status) {
+        free(made);
+        return status;
+    }
+    boot_set(&made->boot, &tcp_ops, where->rank, where->size);
+    status = connect_node(made, !where->secret);
+    if (status) {
+        char sentence[400]; /* close() tells the others, and may fail in turn */
+        snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+        star_end(&made->world, status, sentence);
+        made->world_is_node = true; /* there is no second star to close */
+        tcp_close(&made->boot, false);
+        return base_fail(status, "%s", sentence);
+    }
+    *boot = &made->boot;
+    return WEFT_OK;
+}
+
+weft_status boot_open_tcp(struct boot **boot)
+{
+    struct rendezvous *where = calloc(1, sizeof *where);
+    if (!where)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the connections at start");
+    weft_status status = read_environment(where);
+    if (!status) {
+        log_set_pe(where->rank);
+        if (where->size == 1)
+            status = boot_open_single(boot);
+        else if (!(status = choose_place(where)))
+            status = open_rendezvous(boot, where);
+    }
+    free(where);
+    return status;
+}
