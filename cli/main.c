@@ -11,6 +11,7 @@ static const struct command {
     int (*run)(int argc, char **argv);
     const char *text;
 } commands[] = {
+    {"attach", cmd_attach, "show what the PEs of a running or hanging job are doing"},
     {"env", cmd_env, "list the configuration variables with value and origin"},
     {"run", cmd_run, "start a job of several PEs on this machine"},
     {"topo", cmd_topo, "show GPUs, NICs, disks and the speed of every pair; record a machine"},
