@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The 64-bit atomics from the host: `from` acts on one variable of `to`, back to back, then one
+ * quiet. The checks let all PEs act on that variable at the same time. */
+#include "bench/bench.h"
+
+#include "base/clock.h"
+
+enum { CHECK_ROUNDS = 200 };
+
+/* X(name, one call with ctx, var, i and pe in scope; it may store in `fetched`). */
+#define ATOMIC_CALLS(X)                                                                            \
+    X(fetch_add, weft_atomic_fetch_add64(ctx, var, 1, &fetched, pe))                               \
+    X(add, weft_atomic_add64(ctx, var, 1, pe))                                                     \
+    X(swap, weft_atomic_swap64(ctx, var, i, &fetched, pe))                                         \
+    X(cswap, weft_atomic_cswap64(ctx, var, i, i + 1, &fetched, pe))                                \
+    X(set, weft_atomic_set64(ctx, var, i, pe))                                                     \
+    X(fetch, weft_atomic_fetch64(ctx, var, &fetched, pe))                                          \
+    X(fetch_and, weft_atomic_fetch_and64(ctx, var, ~i, &fetched, pe))                              \
+    X(fetch_or, weft_atomic_fetch_or64(ctx, var, i, &fetched, pe))                                 \
+    X(fetch_xor, weft_atomic_fetch_xor64(ctx, var, i, &fetched, pe))                               \
+    X(and, weft_atomic_and64(ctx, var, ~i, pe))                                                    \
+    X(or, weft_atomic_or64(ctx, var, i, pe))                                                       \
+    X(xor, weft_atomic_xor64(ctx, var, i, pe))
+
+#define ATOMIC_RUN(name, call)                                                                     \
+    weft_status host_atomic_##name##_run(struct bench *bench, struct bench_case *c,                \
+                                         uint64_t iterations, double *ns)                          \
+    {                                                                                              \
+        if (bench->me != bench->from)                                                              \
+            return WEFT_OK;                                                                        \
+        weft_ctx *ctx = bench->ctx;                                                                \
+        uint64_t *var = c->dst, fetched = 0;                                                       \
+        int pe = bench->to;                                                                        \
+        weft_status status = weft_atomic_set64(ctx, var, 0, pe);                                   \
+        if (!status)                                                                               \
+            status = weft_quiet(ctx);                                                              \
+        uint64_t start = clock_now_ns();                                                           \
+        for (uint64_t i = 0; !status && i < iterations; i++)                                       \
+            status = call;                                                                         \
+        (void)fetched;                                                                             \
+        if (!status)                                                                               \
+            status = weft_quiet(ctx);                                                              \
+        *ns += (double)(clock_now_ns() - start);                                                   \
+        return status;                                                                             \
+    }
+ATOMIC_CALLS(ATOMIC_RUN)
+#undef ATOMIC_RUN
+
+/* Each PE's operations on the variable of `to`, all PEs at once. The result must not depend on
+ * who came first; `traces` collects what was fetched, in a form that does not either. */
+struct contest {
+    weft_ctx *ctx;
+    uint64_t *var;
+    int pe; /* whose variable */
+    int me, n;
+    uint64_t traces; /* combined by xor */
+};
+
+typedef weft_status (*contest_step)(struct contest *contest, uint64_t round);
+typedef uint64_t (*contest_result)(int n);
+
+/* Sets the variable to `start`, lets every PE take its steps, and gives *final (at every PE) and
+ * the xor of all PEs' traces. */
+static weft_status hold_contest(struct bench *bench, struct bench_case *c, uint64_t start,
+                                contest_step step, uint64_t *final, uint64_t *traces)
+{
+    struct contest contest = {bench->ctx, c->dst, bench->to, bench->me, bench->n, 0};
+    uint64_t *trace = c->src;
+    *contest.var = start;
+    weft_status status = weft_barrier(bench->world);
+    for (uint64_t i = 0; !status && i < CHECK_ROUNDS; i++)
+        status = step(&contest, i);
+    trace[0] = contest.traces;
+    if (!status)
+        status = weft_barrier(bench->world);
+    if (!status)
+        status = weft_g64(bench->ctx, contest.var, final, bench->to);
+    if (!status)
+        status = weft_reduce(bench->world, &trace[1], &trace[0], 1, WEFT_UINT64, WEFT_XOR);
+    *traces = trace[1];
+    return status;
+}
+
+static weft_status step_add(struct contest *t, uint64_t round)
+{
+    return weft_atomic_add64(t->ctx, t->var, round + 1, t->pe);
+}
+
+static weft_status step_fetch_add(struct contest *t, uint64_t round)
+{
+    uint64_t fetched;
+    weft_status status = weft_atomic_fetch_add64(t->ctx, t->var, 1, &fetched, t->pe);
+    t->traces ^= fetched;
+    return status;
+}
+
+static weft_status step_cswap(struct contest *t, uint64_t round)
+{
+    uint64_t seen = 0, expected;
+    do {
+        expected = seen;
+        weft_status status =
+            weft_atomic_cswap64(t->ctx, t->var, expected, expected + 1, &seen, t->pe);
+        if (status)
+            return status;
+    } while (seen != expected);
+    t->traces ^= seen;
+    return WEFT_OK;
+}
+
+/* Every token that goes in by a swap comes out of another or is the last one. */
+static uint64_t token(int pe, uint64_t round)
+{
+    return bench_word(50 + (uint64_t)pe, round);
+}
+
+static weft_status step_swap(struct contest *t, uint64_t round)
+{
+    uint64_t fetched;
+    weft_status status = weft_atomic_swap64(t->ctx, t->var, token(t->me, round), &fetched, t->pe);
+    t->traces ^= fetched ^ token(t->me, round);
+    return status;
+}
+
+static weft_status step_xor(struct contest *t, uint64_t round)
+{
+    return weft_atomic_xor64(t->ctx, t->var, token(t->me, round), t->pe);
+}
+
+static weft_status step_fetch_xor(struct contest *t, uint64_t round)
+{
+    uint64_t ignored;
+    return weft_atomic_fetch_xor64(t->ctx, t->var, token(t->me, round), &ignored, t->pe);
+}
+
+static uint64_t own_bit(const struct contest *t)
+{
+    return (uint64_t)1 << (t->me % 64);
+}
+
+static weft_status step_or(struct contest *t, uint64_t round)
+{
+    return weft_atomic_or64(t->ctx, t->var, own_bit(t), t->pe);
+}
+
+static weft_status step_fetch_or(struct contest *t, uint64_t round)
+{
+    uint64_t ignored;
+    return weft_atomic_fetch_or64(t->ctx, t->var, own_bit(t), &ignored, t->pe);
+}
+
+static weft_status step_and(struct contest *t, uint64_t round)
+{
+    return weft_atomic_and64(t->ctx, t->var, ~own_bit(t), t->pe);
+}
+
+static weft_status step_fetch_and(struct contest *t, uint64_t round)
+{
+    uint64_t ignored;
+    return weft_atomic_fetch_and64(t->ctx, t->var, ~own_bit(t), &ignored, t->pe);
+}
+
+static weft_status step_set(struct contest *t, uint64_t round)
+{
+    return weft_atomic_set64(t->ctx, t->var, 77, t->pe);
+}
+
+static weft_status step_fetch(struct contest *t, uint64_t round)
+{
+    uint64_t fetched;
+    weft_status status = weft_atomic_fetch64(t->ctx, t->var, &fetched, t->pe);
+    t->traces |= fetched ^ 42;
+    return status;
+}
+
+static uint64_t all_tokens(int n)
+{
+    uint64_t all = 0;
+    for (int pe = 0; pe < n; pe++)
+        for (uint64_t i = 0; i < CHECK_ROUNDS; i++)
+            all ^= token(pe, i);
+    return all;
+}
+
+static uint64_t all_bits(int n)
+{
+    return n >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1;
+}
+
+static uint64_t count_of(int n)
+{
+    return (uint64_t)n * CHECK_ROUNDS;
+}
+
+static uint64_t sum_of(int n)
+{
+    return (uint64_t)n * CHECK_ROUNDS * (CHECK_ROUNDS + 1) / 2;
+}
+
+static uint64_t no_bits(int n)
+{
+    return ~all_bits(n);
+}
+
+static uint64_t constant_77(int n)
+{
+    return 77;
+}
+
+static uint64_t constant_42(int n)
+{
+    return 42;
+}
+
+/* xor of 0 ... count-1: what fetch-and-increment must have handed out, each value once. */
+static uint64_t all_counts(int n)
+{
+    uint64_t all = 0;
+    for (uint64_t i = 0; i < count_of(n); i++)
+        all ^= i;
+    return all;
+}
+
+static uint64_t nothing(int n)
+{
+    return 0;
+}
+
+/* X(name, start, step, final value, xor of the traces). For swap the final value stands in the
+ * traces instead. */
+#define ATOMIC_CHECKS(X)                                                                           \
+    X(fetch_add, 0, step_fetch_add, count_of, all_counts)                                          \
+    X(add, 0, step_add, sum_of, nothing)                                                           \
+    X(cswap, 0, step_cswap, count_of, all_counts)                                                  \
+    X(set, 0, step_set, constant_77, nothing)                                                      \
+    X(fetch, 42, step_fetch, constant_42, nothing)                                                 \
+    X(fetch_and, ~(uint64_t)0, step_fetch_and, no_bits, nothing)                                   \
+    X(fetch_or, 0, step_fetch_or, all_bits, nothing)                                               \
+    X(fetch_xor, 0, step_fetch_xor, all_tokens, nothing)                                           \
+    X(and, ~(uint64_t)0, step_and, no_bits, nothing)                                               \
+    X(or, 0, step_or, all_bits, nothing)                                                           \
+    X(xor, 0, step_xor, all_tokens, nothing)
+
+static weft_status check_contest(struct bench *bench, struct bench_case *c, uint64_t start,
+                                 contest_step step, contest_result final, contest_result traces,
+                                 bool *right)
+{
+    uint64_t seen_final = 0, seen_traces = 0;
+    weft_status status = hold_contest(bench, c, start, step, &seen_final, &seen_traces);
+    *right = seen_final == final(bench->n) && seen_traces == traces(bench->n);
+    return status;
+}
+
+#define ATOMIC_CHECK(name, start, step, final, traces)                                             \
+    weft_status host_atomic_##name##_check(struct bench *bench, struct bench_case *c, bool *right) \
+    {                                                                                              \
+        return check_contest(bench, c, start, step, final, traces, right);                         \
+    }
+ATOMIC_CHECKS(ATOMIC_CHECK)
+#undef ATOMIC_CHECK
+
+weft_status host_atomic_swap_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    uint64_t final = 0, traces = 0;
+    weft_status status = hold_contest(bench, c, 0, step_swap, &final, &traces);
+    *right = (final ^ traces) == 0;
+    return status;
+}

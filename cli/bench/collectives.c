@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The collectives that move data, from the host, over all PEs. Timed as the OSU benchmarks do: the
+ * time inside the call, all PEs released together before each; the reported time is the mean over
+ * the PEs. One clock reading is part of it. */
+#include "bench/bench.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+typedef weft_status (*collective)(struct bench *bench, struct bench_case *c);
+
+static weft_status timed(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                         collective call, double *ns)
+{
+    uint64_t inside = 0;
+    for (uint64_t i = 0; i < iterations; i++) {
+        weft_status status = weft_barrier(bench->world);
+        uint64_t start = clock_now_ns();
+        if (!status)
+            status = call(bench, c);
+        inside += clock_now_ns() - start;
+        if (status)
+            return status;
+    }
+    *ns += (double)inside;
+    return WEFT_OK;
+}
+
+static char *block(void *buffer, size_t bytes, int index)
+{
+    return (char *)buffer + bytes * (size_t)index;
+}
+
+/* Known contents in the own source, something else in the destination. */
+static weft_status prepare(struct bench *bench, struct bench_case *c, size_t blocks_in_dst)
+{
+    bench_fill(c->src, c->bytes, 100 + (uint64_t)bench->me);
+    memset(c->dst, 0x5a, c->bytes * blocks_in_dst);
+    return weft_barrier(bench->world);
+}
+
+static weft_status call_broadcast(struct bench *bench, struct bench_case *c)
+{
+    return weft_broadcast(bench->world, c->dst, c->src, c->bytes, 0);
+}
+
+weft_status host_broadcast_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                               double *ns)
+{
+    return timed(bench, c, iterations, call_broadcast, ns);
+}
+
+/* Every PE is the root once. */
+weft_status host_broadcast_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    weft_status status = WEFT_OK;
+    for (int root = 0; !status && root < bench->n; root++) {
+        status = prepare(bench, c, 1);
+        if (!status)
+            status = weft_broadcast(bench->world, c->dst, c->src, c->bytes, root);
+        *right = *right && bench_holds(c->dst, c->bytes, 100 + (uint64_t)root);
+    }
+    return status;
+}
+
+static weft_status call_fcollect(struct bench *bench, struct bench_case *c)
+{
+    return weft_fcollect(bench->world, c->dst, c->src, c->bytes);
+}
+
+weft_status host_fcollect_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                              double *ns)
+{
+    return timed(bench, c, iterations, call_fcollect, ns);
+}
+
+weft_status host_fcollect_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    weft_status status = prepare(bench, c, (size_t)bench->n);
+    if (!status)
+        status = call_fcollect(bench, c);
+    for (int pe = 0; pe < bench->n; pe++)
+        *right = *right && bench_holds(block(c->dst, c->bytes, pe), c->bytes, 100 + (uint64_t)pe);
+    return status;
+}
+
+static weft_status call_collect(struct bench *bench, struct bench_case *c)
+{
+    return weft_collect(bench->world, c->dst, c->src, c->bytes);
+}
+
+weft_status host_collect_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                             double *ns)
+{
+    return timed(bench, c, iterations, call_collect, ns);
+}
+
+/* Contributions of different sizes, as collect allows and fcollect does not. */
+weft_status host_collect_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    weft_status status = prepare(bench, c, (size_t)bench->n);
+    size_t own = c->bytes - c->bytes * (size_t)(bench->me % 3) / 4;
+    if (!status)
+        status = weft_collect(bench->world, c->dst, c->src, own);
+    const char *at = c->dst;
+    for (int pe = 0; pe < bench->n; pe++) {
+        size_t bytes = c->bytes - c->bytes * (size_t)(pe % 3) / 4;
+        *right = *right && bench_holds(at, bytes, 100 + (uint64_t)pe);
+        at += bytes;
+    }
+    return status;
+}
+
+static weft_status call_alltoall(struct bench *bench, struct bench_case *c)
+{
+    return weft_alltoall(bench->world, c->dst, c->src, c->bytes);
+}
+
+weft_status host_alltoall_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                              double *ns)
+{
+    return timed(bench, c, iterations, call_alltoall, ns);
+}
+
+static uint64_t pair_seed(struct bench *bench, int from, int to)
+{
+    return 100 + (uint64_t)from * (uint64_t)bench->n + (uint64_t)to;
+}
+
+weft_status host_alltoall_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    for (int pe = 0; pe < bench->n; pe++)
+        bench_fill(block(c->src, c->bytes, pe), c->bytes, pair_seed(bench, bench->me, pe));
+    memset(c->dst, 0x5a, c->bytes * (size_t)bench->n);
+    weft_status status = weft_barrier(bench->world);
+    if (!status)
+        status = call_alltoall(bench, c);
+    for (int pe = 0; pe < bench->n; pe++)
+        *right = *right && bench_holds(block(c->dst, c->bytes, pe), c->bytes,
+                                       pair_seed(bench, pe, bench->me));
+    return status;
+}
+
+/* A sum of int64, or of bytes when the size is not a multiple of eight. */
+static weft_type sum_type(const struct bench_case *c)
+{
+    return c->bytes % 8 ? WEFT_UINT8 : WEFT_INT64;
+}
+
+static size_t sum_width(const struct bench_case *c)
+{
+    return c->bytes % 8 ? 1 : 8;
+}
+
+static weft_status call_reduce(struct bench *bench, struct bench_case *c)
+{
+    return weft_reduce(bench->world, c->dst, c->src, c->bytes / sum_width(c), sum_type(c),
+                       WEFT_SUM);
+}
+
+weft_status host_reduce_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                            double *ns)
+{
+    return timed(bench, c, iterations, call_reduce, ns);
+}
+
+/* Sums of integers wrap, so the expected sum may be formed from whole words modulo the width. */
+static uint64_t expected_sum(struct bench *bench, size_t index)
+{
+    uint64_t sum = 0;
+    for (int pe = 0; pe < bench->n; pe++)
+        sum += bench_word(100 + (uint64_t)pe, index);
+    return sum;
+}
+
+weft_status host_reduce_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    size_t width = sum_width(c), n = c->bytes / width;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t word = bench_word(100 + (uint64_t)bench->me, i);
+        memcpy((char *)c->src + i * width, &word, width); /* the low bytes: little-endian hosts */
+    }
+    memset(c->dst, 0x5a, c->bytes);
+    weft_status status = weft_barrier(bench->world);
+    if (!status)
+        status = call_reduce(bench, c);
+    for (size_t i = 0; !status && *right && i < n; i++) {
+        uint64_t word = expected_sum(bench, i);
+        *right = memcmp((char *)c->dst + i * width, &word, width) == 0;
+    }
+    return status;
+}

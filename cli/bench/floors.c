@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the bare machine does, taken in the same run by plain loads and stores through weft_ptr():
+ * memcpy, a store, a load, an atomic addition, a cache line's round trip. The figures of the
+ * library stand beside these. Knows no benchmark. */
+#include "bench/bench.h"
+
+#include "base/clock.h"
+
+#include <sched.h>
+#include <string.h>
+
+enum { RATE_COUNT = 1 << 16, RATE_ROUNDS = 7, TRIP_ROUNDS = 1000, TRIP_REPEATS = 5 };
+/* A poll that comes too early takes the line from its writer, so that a pause between polls can be
+ * faster or slower: the least over several lengths is the floor. */
+enum { TRIP_PAUSES = 3 };
+enum { TRIP_LIMIT_NS = 300 * 1000 * 1000, COPY_ROUND_NS = 500 * 1000, COPY_ROUNDS = 7 };
+static const uint64_t TRIP_STOP = UINT64_MAX;
+
+typedef double (*rate)(void *memory);
+
+/* Time of one access in ns: the least of several rounds. */
+static double store_rate(void *memory)
+{
+    volatile uint64_t *words = memory;
+    uint64_t start = clock_now_ns();
+    for (uint64_t i = 0; i < RATE_COUNT; i++)
+        words[i % 512] = i;
+    return (double)(clock_now_ns() - start) / RATE_COUNT;
+}
+
+static double load_rate(void *memory)
+{
+    volatile uint64_t *words = memory;
+    uint64_t start = clock_now_ns();
+    for (uint64_t i = 0; i < RATE_COUNT; i++)
+        (void)words[i % 512];
+    return (double)(clock_now_ns() - start) / RATE_COUNT;
+}
+
+static double atomic_rate(void *memory)
+{
+    uint64_t *word = memory;
+    uint64_t start = clock_now_ns();
+    for (uint64_t i = 0; i < RATE_COUNT; i++)
+        __atomic_fetch_add(word, 1, __ATOMIC_RELAXED); /* pairs with nothing: only its cost */
+    return (double)(clock_now_ns() - start) / RATE_COUNT;
+}
+
+static double clock_rate(void *memory)
+{
+    uint64_t start = clock_now_ns();
+    for (uint64_t i = 0; i < RATE_COUNT / 16; i++)
+        clock_now_ns();
+    return (double)(clock_now_ns() - start) / (RATE_COUNT / 16);
+}
+
+static double least(rate measure, void *memory)
+{
+    double best = measure(memory);
+    for (int i = 1; i < RATE_ROUNDS; i++) {
+        double ns = measure(memory);
+        best = ns < best ? ns : best;
+    }
+    return best;
+}
+
+static void pause_poll(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Waits for *word to become `value`; gives the CPU away when PEs share it. False at the stop mark
+ * or when nothing came in time: the round trip is then not measured. */
+static bool await(const uint64_t *word, uint64_t value, int pauses)
+{
+    uint64_t start = 0;
+    for (unsigned polls = 1;; polls++) {
+        for (int i = 0; i < pauses; i++)
+            pause_poll();
+        /* Pairs with the release store of the other side in play(). */
+        uint64_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+        if (seen == value)
+            return true;
+        if (seen == TRIP_STOP)
+            return false;
+        if (polls % 1024)
+            continue;
+        sched_yield();
+        if (!start)
+            start = clock_now_ns();
+        if (clock_now_ns() - start > TRIP_LIMIT_NS)
+            return false;
+    }
+}
+
+struct trip {
+    uint64_t *out, *in;         /* where this PE writes and what it polls */
+    uint64_t out_step, in_step; /* the number in round r is 2r + step */
+    bool first;
+    int pauses; /* between polls */
+};
+
+static bool play(const struct trip *trip, uint64_t rounds)
+{
+    for (uint64_t r = 0; r < rounds; r++) {
+        if (!trip->first && !await(trip->in, 2 * r + trip->in_step, trip->pauses))
+            return false;
+        __atomic_store_n(trip->out, 2 * r + trip->out_step, __ATOMIC_RELEASE);
+        if (trip->first && !await(trip->in, 2 * r + trip->in_step, trip->pauses))
+            return false;
+    }
+    return true;
+}
+
+/* Half a round trip between `from` and `to` in *ns at `from`. Lines: one shared line of `to`, or
+ * a line of each PE that the other writes. */
+static weft_status round_trip(struct bench *bench, bool two_lines, double *ns)
+{
+    *ns = -1;
+    uint64_t *own = bench->lines;
+    uint64_t *theirs = NULL;
+    bool plays = bench->from != bench->to;
+    if (bench->me == bench->from)
+        theirs = weft_ptr(bench->job, own, bench->to);
+    else if (bench->me == bench->to)
+        theirs = weft_ptr(bench->job, own, bench->from);
+    struct trip trip = {.first = bench->me == bench->from,
+                        .out_step = bench->me == bench->from ? 1 : 2,
+                        .in_step = bench->me == bench->from ? 2 : 1};
+    trip.out = two_lines || trip.first ? theirs : own;
+    trip.in = two_lines || !trip.first ? own : theirs;
+
+    double best = -1;
+    bool good = plays && theirs;
+    for (int i = 0; i < TRIP_REPEATS * TRIP_PAUSES; i++) {
+        trip.pauses = i % TRIP_PAUSES;
+        own[0] = 0;
+        weft_status status = weft_barrier(bench->world);
+        if (status)
+            return status;
+        uint64_t start = clock_now_ns();
+        if (good && !play(&trip, TRIP_ROUNDS)) {
+            good = false;
+            __atomic_store_n(trip.out, TRIP_STOP, __ATOMIC_RELEASE);
+        }
+        double half = (double)(clock_now_ns() - start) / TRIP_ROUNDS / 2;
+        best = best < 0 || half < best ? half : best;
+        /* Nobody resets a line that the other still polls. */
+        status = weft_barrier(bench->world);
+        if (status)
+            return status;
+    }
+    own[0] = 0;
+    if (good && trip.first)
+        *ns = best;
+    return weft_barrier(bench->world);
+}
+
+weft_status bench_floors_measure(struct bench *bench)
+{
+    struct bench_floors *floors = &bench->floors;
+    weft_status status = round_trip(bench, false, &floors->one_line_ns);
+    if (!status)
+        status = round_trip(bench, true, &floors->two_lines_ns);
+    if (status || bench->me != bench->from)
+        return status;
+    static uint64_t memory[512];
+    floors->store_ns = least(store_rate, memory);
+    floors->load_ns = least(load_rate, memory);
+    floors->atomic_ns = least(atomic_rate, memory);
+    floors->clock_ns = least(clock_rate, memory);
+    return WEFT_OK;
+}
+
+static double copy_rate(void *dst, const void *src, size_t bytes, uint64_t count)
+{
+    /* Called through a pointer that the compiler cannot see through: it stays a copy. */
+    static void *(*volatile copy)(void *, const void *, size_t) = memcpy;
+    uint64_t start = clock_now_ns();
+    for (uint64_t i = 0; i < count; i++)
+        copy(dst, src, bytes);
+    return (double)(clock_now_ns() - start) / (double)count;
+}
+
+/* Between the case's own buffers where `to`'s can be stored to, else within this PE. The other PEs
+ * wait in the caller's next agreement. */
+double bench_memcpy_ns(struct bench *bench, struct bench_case *c)
+{
+    if (bench->me != bench->from || !c->bytes)
+        return -1;
+    void *dst = weft_ptr(bench->job, c->dst, bench->to);
+    if (!dst)
+        dst = c->dst;
+    uint64_t count = 1;
+    while (copy_rate(dst, c->src, c->bytes, count) * (double)count < COPY_ROUND_NS)
+        count *= 4;
+    double ns[COPY_ROUNDS];
+    for (int i = 0; i < COPY_ROUNDS; i++) {
+        double taken = copy_rate(dst, c->src, c->bytes, count);
+        int at = i;
+        for (; at > 0 && ns[at - 1] > taken; at--)
+            ns[at] = ns[at - 1];
+        ns[at] = taken;
+    }
+    return ns[COPY_ROUNDS / 2];
+}

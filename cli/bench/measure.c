@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One point: check, warm up, find a number of iterations, repeat, take the median. All PEs come to
+ * the same numbers, because every decision is made on a value that was reduced over them. */
+#include "bench/bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Adaptive runs: a repetition lasts about this long, a point at most about REPETITIONS times it. */
+static const double REPETITION_NS = 15e6, WARM_UP_NS = 3e6, POINT_NS = 400e6;
+static const uint64_t ITERATIONS_MAX = 10 * 1000 * 1000;
+
+weft_status bench_combine(struct bench *bench, weft_op op, double *value)
+{
+    bench->control[0] = *value;
+    weft_status status =
+        weft_reduce(bench->world, &bench->control[1], &bench->control[0], 1, WEFT_DOUBLE, op);
+    *value = bench->control[1];
+    return status;
+}
+
+weft_status bench_case_open(struct bench *bench, const struct bench_entry *entry, size_t bytes,
+                            struct bench_case *c)
+{
+    static const weft_kind kinds[MEMORY_COUNT] = {
+        [MEMORY_HOST] = WEFT_HOST, [MEMORY_GPU] = WEFT_GPU};
+    weft_kind kind = kinds[bench->options->memory];
+    size_t least = 4096, n = (size_t)bench->n; /* room for the checks of the unsized ones */
+    size_t src = bytes * (entry->src_per_pe ? n : 1), dst = bytes * (entry->dst_per_pe ? n : 1);
+    *c = (struct bench_case){.entry = entry, .bytes = bytes};
+    weft_status status = weft_alloc(bench->job, kind, src > least ? src : least, 4096, 0, &c->src);
+    if (status)
+        return status;
+    status = weft_alloc(bench->job, kind, dst > least ? dst : least, 4096, 0, &c->dst);
+    if (status) {
+        /* The refusal is the same at every PE, so giving back the first block is collective. */
+        weft_free(bench->job, c->src);
+        return status;
+    }
+    memset(bench->lines, 0, BENCH_LINES * BENCH_LINE_WORDS * sizeof *bench->lines);
+    return weft_barrier(bench->world);
+}
+
+weft_status bench_case_close(struct bench *bench, struct bench_case *c)
+{
+    weft_status status = weft_free(bench->job, c->dst);
+    return status ? status : weft_free(bench->job, c->src);
+}
+
+/* Runs `iterations` and gives the ns that all of them took, alike at every PE. */
+static weft_status run_once(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                            double *ns)
+{
+    *ns = 0;
+    weft_status status = weft_sync(bench->world);
+    if (!status)
+        status = c->entry->run(bench, c, iterations, ns);
+    if (!status)
+        status = bench_combine(bench, c->entry->shape == SHAPE_PAIR ? WEFT_MAX : WEFT_SUM, ns);
+    if (c->entry->shape == SHAPE_ALL)
+        *ns /= bench->n;
+    return status;
+}
+
+/* Grows the count until a run is long enough to extrapolate from; this is the warm-up too. */
+static weft_status find_iterations(struct bench *bench, struct bench_case *c, uint64_t *iterations,
+                                   int *repetitions)
+{
+    double ns = 0;
+    uint64_t count = 1;
+    weft_status status = run_once(bench, c, count, &ns); /* page faults and first contacts */
+    for (;;) {
+        if (!status)
+            status = run_once(bench, c, count, &ns);
+        if (status || ns >= WARM_UP_NS || count >= ITERATIONS_MAX)
+            break;
+        double factor = ns > 0 ? WARM_UP_NS / ns * 1.2 : 16;
+        count = (uint64_t)((double)count * (factor > 16 ? 16 : factor) + 1);
+    }
+    double each = ns / (double)count;
+    double wanted = each > 0 ? REPETITION_NS / each : (double)ITERATIONS_MAX;
+    *iterations = wanted < 1                        ? 1
+                  : wanted > (double)ITERATIONS_MAX ? ITERATIONS_MAX
+                                                    : (uint64_t)wanted;
+    double affordable = POINT_NS / (each * (double)*iterations);
+    if (affordable < *repetitions)
+        *repetitions = affordable < 3 ? 3 : (int)affordable;
+    return status;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double floor_of(struct bench *bench, const struct bench_case *c, double memcpy_us)
+{
+    const struct bench_floors *floors = &bench->floors;
+    double lines = floors->two_lines_ns / 1e3;
+    double received = memcpy_us * (c->entry->dst_per_pe ? bench->n : 1);
+    switch (c->entry->floor) {
+    case FLOOR_NONE:
+        return -1;
+    case FLOOR_MEMCPY:
+        return memcpy_us;
+    case FLOOR_STORE:
+        return floors->store_ns / 1e3;
+    case FLOOR_LOAD:
+        return floors->load_ns / 1e3;
+    case FLOOR_ATOMIC:
+        return floors->atomic_ns / 1e3;
+    case FLOOR_LINES:
+        return lines;
+    case FLOOR_HEARD:
+        return lines > received ? lines : received;
+    }
+    return -1;
+}
+
+static weft_status check(struct bench *bench, struct bench_case *c, int *verified)
+{
+    *verified = -1;
+    if (!bench->options->verify)
+        return WEFT_OK;
+    bool right = true;
+    weft_status status = c->entry->check(bench, c, &right);
+    double least = right;
+    if (!status)
+        status = bench_combine(bench, WEFT_MIN, &least);
+    *verified = least != 0;
+    return status;
+}
+
+/* The figures that follow from the median time; bytes are those that one PE sends or receives. */
+static void rate(struct bench_point *point, const struct bench *bench)
+{
+    const struct bench_entry *entry = point->entry;
+    double moved = entry->family == NULL || entry->sized ? (double)point->bytes : 0;
+    if (entry->dst_per_pe)
+        moved *= bench->n;
+    point->gbps = point->us > 0 ? moved / point->us / 1e3 : 0;
+    point->mops = point->us > 0 ? 1 / point->us : 0;
+}
+
+weft_status bench_measure(struct bench *bench, struct bench_case *c, struct bench_point *point)
+{
+    const struct bench_options *options = bench->options;
+    *point = (struct bench_point){.entry = c->entry,
+                                  .memory = options->memory,
+                                  .path = bench->path,
+                                  .pes = bench->n,
+                                  .from = bench->from,
+                                  .to = bench->to,
+                                  .bytes = c->bytes,
+                                  .iterations = options->iterations,
+                                  .repetitions = options->repetitions,
+                                  .floors = bench->floors};
+    weft_status status = check(bench, c, &point->verified);
+    double warm_up = 0;
+    if (!status && options->iterations)
+        status = run_once(bench, c, options->iterations, &warm_up);
+    else if (!status)
+        status = find_iterations(bench, c, &point->iterations, &point->repetitions);
+    double us[BENCH_REPETITIONS_MAX];
+    for (int i = 0; !status && i < point->repetitions; i++) {
+        double ns = 0;
+        status = run_once(bench, c, point->iterations, &ns);
+        us[i] = ns / (double)point->iterations / 1e3;
+    }
+    if (status)
+        return status;
+    qsort(us, (size_t)point->repetitions, sizeof us[0], by_value);
+    point->us = us[point->repetitions / 2];
+    point->us_min = us[0];
+    point->us_max = us[point->repetitions - 1];
+    /* After the timing, so that the floor sees buffers as warm as the operation did. */
+    point->memcpy_us = bench_memcpy_ns(bench, c) / 1e3;
+    point->floor_us = floor_of(bench, c, point->memcpy_us);
+    rate(point, bench);
+    return weft_sync(bench->world);
+}

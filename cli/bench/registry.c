@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of benchmarks: one row per (bench, scope, target). A scope or target that a build can
+ * offer is a row here; nothing else decides what `weft bench` knows. */
+#include "bench/bench.h"
+
+#include <string.h>
+
+const char *const bench_memory_names[MEMORY_COUNT] = {
+#define NAME(id, text) text,
+    BENCH_MEMORY_LIST(NAME)};
+const char *const bench_scope_names[SCOPE_COUNT] = {BENCH_SCOPE_LIST(NAME)};
+const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
+#undef NAME
+};
+
+#define ON_HOST           .scope = SCOPE_HOST, .target = TARGET_HOST, .memories = 1u << MEMORY_HOST
+#define FUNCTIONS(prefix) .run = prefix##_run, .check = prefix##_check
+
+const struct bench_entry bench_entries[] = {
+    {.name = "put",
+     .text = "put back to back, then one quiet",
+     ON_HOST,
+     .shape = SHAPE_PAIR,
+     .floor = FLOOR_MEMCPY,
+     .sized = true,
+     FUNCTIONS(host_put)},
+    {.name = "get",
+     .text = "get back to back",
+     ON_HOST,
+     .shape = SHAPE_PAIR,
+     .floor = FLOOR_MEMCPY,
+     .sized = true,
+     FUNCTIONS(host_get)},
+    {.name = "p",
+     .text = "single 8-byte values written back to back, then one quiet",
+     ON_HOST,
+     .shape = SHAPE_PAIR,
+     .bytes = 8,
+     .floor = FLOOR_STORE,
+     FUNCTIONS(host_p)},
+    {.name = "g",
+     .text = "single 8-byte values read back to back",
+     ON_HOST,
+     .shape = SHAPE_PAIR,
+     .bytes = 8,
+     .floor = FLOOR_LOAD,
+     FUNCTIONS(host_g)},
+#define ATOMIC_ROW(op, least)                                                                      \
+    {.name = "atomic_" #op,                                                                        \
+     .family = "atomic",                                                                           \
+     .text = "64-bit atomics back to back on one "                                                 \
+             "variable, then one quiet",                                                           \
+     ON_HOST,                                                                                      \
+     .shape = SHAPE_PAIR,                                                                          \
+     .bytes = 8,                                                                                   \
+     .floor = least,                                                                               \
+     FUNCTIONS(host_atomic_##op)},
+    BENCH_ATOMIC_LIST(ATOMIC_ROW)
+#undef ATOMIC_ROW
+        {.name = "latency",
+         .family = "latency",
+         .text = "ping-pong of put and wait_until, half a "
+                 "round trip",
+         ON_HOST,
+         .shape = SHAPE_PAIR,
+         .bytes = 8,
+         .floor = FLOOR_LINES,
+         FUNCTIONS(host_latency)},
+    {.name = "latency_signal",
+     .family = "latency",
+     .text = "ping-pong of put_signal and "
+             "signal_wait, half a round trip",
+     ON_HOST,
+     .shape = SHAPE_PAIR,
+     .floor = FLOOR_HEARD,
+     .sized = true,
+     FUNCTIONS(host_latency_signal)},
+    {.name = "barrier",
+     .text = "barrier over all PEs, back to back",
+     ON_HOST,
+     .shape = SHAPE_ALL,
+     .floor = FLOOR_LINES,
+     FUNCTIONS(host_barrier)},
+    {.name = "sync",
+     .text = "sync over all PEs, back to back",
+     ON_HOST,
+     .shape = SHAPE_ALL,
+     .floor = FLOOR_LINES,
+     FUNCTIONS(host_sync)},
+    {.name = "alltoall",
+     .text = "alltoall; bytes per pair",
+     ON_HOST,
+     .shape = SHAPE_ALL,
+     .src_per_pe = true,
+     .dst_per_pe = true,
+     .floor = FLOOR_HEARD,
+     .sized = true,
+     FUNCTIONS(host_alltoall)},
+    {.name = "broadcast",
+     .text = "broadcast from PE 0",
+     ON_HOST,
+     .shape = SHAPE_ALL,
+     .floor = FLOOR_HEARD,
+     .sized = true,
+     FUNCTIONS(host_broadcast)},
+    {.name = "fcollect",
+     .text = "fcollect; bytes from each PE",
+     ON_HOST,
+     .shape = SHAPE_ALL,
+     .dst_per_pe = true,
+     .floor = FLOOR_HEARD,
+     .sized = true,
+     FUNCTIONS(host_fcollect)},
+    {.name = "collect",
+     .text = "collect; bytes from each PE",
+     ON_HOST,
+     .shape = SHAPE_ALL,
+     .dst_per_pe = true,
+     .floor = FLOOR_HEARD,
+     .sized = true,
+     FUNCTIONS(host_collect)},
+    {.name = "reduce",
+     .text = "sum of 64-bit integers over all PEs",
+     ON_HOST,
+     .shape = SHAPE_ALL,
+     .floor = FLOOR_HEARD,
+     .sized = true,
+     FUNCTIONS(host_reduce)},
+};
+
+const int bench_entry_count = sizeof bench_entries / sizeof bench_entries[0];
+
+static bool same(const char *text, const char *name, size_t length)
+{
+    return text && strlen(text) == length && memcmp(text, name, length) == 0;
+}
+
+static bool stands_for(const char *name, size_t length, const struct bench_entry *entry)
+{
+    return same("all", name, length) || same(entry->name, name, length) ||
+           same(entry->family, name, length);
+}
+
+bool bench_name_known(const char *name, size_t length)
+{
+    for (int i = 0; i < bench_entry_count; i++)
+        if (stands_for(name, length, &bench_entries[i]))
+            return true;
+    return false;
+}
+
+bool bench_selected(const struct bench_options *options, const struct bench_entry *entry)
+{
+    if (entry->scope != options->scope || entry->target != options->target ||
+        !(entry->memories & 1u << options->memory))
+        return false;
+    for (const char *name = options->names; *name;) {
+        size_t length = strcspn(name, ",");
+        if (stands_for(name, length, entry))
+            return true;
+        name += length + (name[length] == ',');
+    }
+    return false;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A benchmark's part in the job: joining it, a CPU of its own for each PE where there are enough,
+ * the pair that is measured and its path. */
+#include "bench/bench.h"
+
+#include "base/status.h"
+
+#include <sched.h>
+
+/* PE k of the node gets the k-th CPU of those this process may use, unless they are too few (then
+ * the kernel spreads them better) or the launcher has bound it already. */
+static void bind_to_cpu(int local_pe, int local_pes)
+{
+    cpu_set_t allowed, own;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) || CPU_COUNT(&allowed) < local_pes)
+        return;
+    for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &allowed) || seen++ != local_pe)
+            continue;
+        CPU_ZERO(&own);
+        CPU_SET(cpu, &own);
+        sched_setaffinity(0, sizeof own, &own); /* a refusal costs steadiness, not correctness */
+        return;
+    }
+}
+
+static weft_status choose_pair(struct bench *bench)
+{
+    const struct bench_options *options = bench->options;
+    bench->from = options->from < 0 ? 0 : options->from;
+    bench->to = options->to < 0 ? (bench->n > 1 ? 1 : 0) : options->to;
+    if (bench->from >= bench->n || bench->to >= bench->n)
+        return base_fail(WEFT_ERR_PE, "--pair %d,%d: the job has the PEs 0 ... %d", bench->from,
+                         bench->to, bench->n - 1);
+    return WEFT_OK;
+}
+
+/* The name of the path from `from` to `to`; at the other PEs that of their own to `to`, unused. */
+static weft_status find_path(struct bench *bench)
+{
+    weft_path_info info = {.size = sizeof info};
+    weft_status status = weft_path_query(bench->job, bench->to, &info);
+    bench->path = info.name ? info.name : "";
+    return status;
+}
+
+weft_status bench_open(struct bench *bench, const struct bench_options *options)
+{
+    *bench = (struct bench){.options = options};
+    weft_status status = weft_init(&bench->job, NULL);
+    if (status)
+        return status;
+    bench->ctx = weft_default_ctx(bench->job);
+    bench->world = weft_team_world(bench->job);
+    bench->me = weft_my_pe(bench->job);
+    bench->n = weft_n_pes(bench->job);
+    if (options->pes && options->pes != bench->n)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "--pes %d, but the job that started this has %d PEs; leave --pes out",
+                         options->pes, bench->n);
+    weft_team *node = weft_team_node(bench->job);
+    if (options->bind)
+        bind_to_cpu(weft_team_my_pe(node), weft_team_n_pes(node));
+    status = choose_pair(bench);
+    if (!status)
+        status = find_path(bench);
+    void *control = NULL, *lines = NULL;
+    if (!status)
+        status = weft_alloc(bench->job, WEFT_HOST, 2 * sizeof(double), 0, 0, &control);
+    if (!status)
+        status =
+            weft_alloc(bench->job, WEFT_HOST, BENCH_LINES * BENCH_LINE_WORDS * sizeof(uint64_t),
+                       4096, WEFT_ALLOC_ZERO | WEFT_ALLOC_SIGNALS, &lines);
+    bench->control = control;
+    bench->lines = lines;
+    return status ? status : bench_floors_measure(bench);
+}
+
+weft_status bench_close(struct bench *bench)
+{
+    weft_status status = weft_free(bench->job, bench->lines);
+    if (!status)
+        status = weft_free(bench->job, bench->control);
+    if (!status)
+        status = weft_finalize(bench->job);
+    return status;
+}
