@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One benchmark for every OpenSHMEM library: the same loops, compiled with each library's own
+ * shmem.h. Prints a line "metric bytes microseconds" per figure; run.sh runs it in turn with
+ * several libraries and takes medians.
+ *
+ * PE 0 acts on PE 1; other PEs wait in shmem_barrier_all. Puts go back to back over the same two
+ * buffers with one quiet at the end. Collectives: mean over the PEs of the time inside the call,
+ * a barrier before each. Contents are checked once before each timing. Exit status 1: something
+ * arrived wrong. */
+#include <shmem.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* OpenSHMEM 1.5 has teams; before, collectives take a set of PEs and work arrays. */
+#if SHMEM_MAJOR_VERSION > 1 || SHMEM_MINOR_VERSION >= 5
+#define HAVE_TEAMS 1
+#endif
+
+enum { LARGEST = 64 << 20, COLLECTIVE_LARGEST = 1 << 20 };
+static const double WANTED_NS = 60e6;
+static const long MOST_ITERATIONS = 1000 * 1000;
+
+static int me, n_pes, wrong;
+static char *src, *dst;  /* symmetric, LARGEST each */
+static long *word;       /* symmetric, a few lines */
+static double *times;    /* symmetric: [0] own, [1] received */
+
+#ifndef HAVE_TEAMS
+static long *sync_words; /* symmetric: work arrays, used in turn so that one can be cleared */
+static long *sum_work;
+enum { SYNC_SETS = 2 };
+#define SYNC_WORDS (SHMEM_COLLECT_SYNC_SIZE + SHMEM_ALLTOALL_SYNC_SIZE + SHMEM_BCAST_SYNC_SIZE +   \
+                    SHMEM_REDUCE_SYNC_SIZE)
+static long *next_sync(void)
+{
+    static int turn;
+    turn = (turn + 1) % SYNC_SETS;
+    return sync_words + turn * SYNC_WORDS;
+}
+#endif
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+}
+
+/* --------------------------------------------------------------------- the operations */
+
+typedef struct metric metric;
+struct metric {
+    const char *name;
+    int collective; /* every PE calls it, and a barrier stands before each call */
+    double (*run)(const metric *m, size_t bytes, long iterations); /* ns at this PE */
+};
+
+static double run_put(const metric *m, size_t bytes, long iterations)
+{
+    double start = now_ns();
+    for (long i = 0; i < iterations; i++)
+        shmem_putmem(dst, src, bytes, 1);
+    shmem_quiet();
+    return now_ns() - start;
+}
+
+static double run_put_quiet(const metric *m, size_t bytes, long iterations)
+{
+    double start = now_ns();
+    for (long i = 0; i < iterations; i++) {
+        shmem_putmem(dst, src, bytes, 1);
+        shmem_quiet();
+    }
+    return now_ns() - start;
+}
+
+static double run_get(const metric *m, size_t bytes, long iterations)
+{
+    double start = now_ns();
+    for (long i = 0; i < iterations; i++)
+        shmem_getmem(dst, src, bytes, 1);
+    return now_ns() - start;
+}
+
+static double run_p(const metric *m, size_t bytes, long iterations)
+{
+    double start = now_ns();
+    for (long i = 0; i < iterations; i++)
+        shmem_long_p((long *)dst, i, 1);
+    shmem_quiet();
+    return now_ns() - start;
+}
+
+static double run_g(const metric *m, size_t bytes, long iterations)
+{
+    long sum = 0;
+    double start = now_ns();
+    for (long i = 0; i < iterations; i++)
+        sum += shmem_long_g((long *)src, 1);
+    double ns = now_ns() - start;
+    word[8] = sum;
+    return ns;
+}
+
+static double run_fetch_add(const metric *m, size_t bytes, long iterations)
+{
+    double start = now_ns();
+    for (long i = 0; i < iterations; i++)
+        shmem_long_atomic_fetch_add(word, 1, 1);
+    return now_ns() - start;
+}
+
+static double run_add(const metric *m, size_t bytes, long iterations)
+{
+    double start = now_ns();
+    for (long i = 0; i < iterations; i++)
+        shmem_long_atomic_add(word, 1, 1);
+    shmem_quiet();
+    return now_ns() - start;
+}
+
+/* Both PEs; the numbers go on from run to run. */
+static double run_ping_pong(const metric *m, size_t bytes, long iterations)
+{
+    static long round;
+    long *flag = word + 16;
+    double start = now_ns();
+    for (long i = 0; i < iterations && me < 2; i++) {
+        round++;
+        if (me == 1)
+            shmem_long_wait_until(flag, SHMEM_CMP_EQ, round);
+        shmem_putmem(flag, &round, sizeof round, !me);
+        if (me == 0)
+            shmem_long_wait_until(flag, SHMEM_CMP_EQ, round);
+    }
+    return (now_ns() - start) / 2;
+}
+
+static double run_barrier(const metric *m, size_t bytes, long iterations)
+{
+    double start = now_ns();
+    for (long i = 0; i < iterations; i++)
+        shmem_barrier_all();
+    return now_ns() - start;
+}
+
+static double run_sync(const metric *m, size_t bytes, long iterations)
+{
+    double start = now_ns();
+    for (long i = 0; i < iterations; i++)
+        shmem_sync_all();
+    return now_ns() - start;
+}
+
+static void broadcast(size_t bytes)
+{
+#ifdef HAVE_TEAMS
+    shmem_broadcastmem(SHMEM_TEAM_WORLD, dst, src, bytes, 0);
+#else
+    shmem_broadcast64(dst, src, bytes / 8, 0, 0, 0, n_pes, next_sync());
+#endif
+}
+
+static void fcollect(size_t bytes)
+{
+#ifdef HAVE_TEAMS
+    shmem_fcollectmem(SHMEM_TEAM_WORLD, dst, src, bytes);
+#else
+    shmem_fcollect64(dst, src, bytes / 8, 0, 0, n_pes, next_sync());
+#endif
+}
+
+static void alltoall(size_t bytes)
+{
+#ifdef HAVE_TEAMS
+    shmem_alltoallmem(SHMEM_TEAM_WORLD, dst, src, bytes);
+#else
+    shmem_alltoall64(dst, src, bytes / 8, 0, 0, n_pes, next_sync());
+#endif
+}
+
+static void sum(size_t bytes)
+{
+#ifdef HAVE_TEAMS
+    shmem_long_sum_reduce(SHMEM_TEAM_WORLD, (long *)dst, (long *)src, bytes / 8);
+#else
+    shmem_long_sum_to_all((long *)dst, (long *)src, (int)(bytes / 8), 0, 0, n_pes, sum_work,
+                          next_sync());
+#endif
+}
+
+static void call_collective(const char *name, size_t bytes)
+{
+    switch (name[0]) {
+    case 'b':
+        broadcast(bytes);
+        break;
+    case 'f':
+        fcollect(bytes);
+        break;
+    case 'a':
+        alltoall(bytes);
+        break;
+    case 's':
+        sum(bytes);
+        break;
+    }
+}
+
+static double run_collective(const metric *m, size_t bytes, long iterations)
+{
+    double inside = 0;
+    for (long i = 0; i < iterations; i++) {
+        shmem_barrier_all();
+        double start = now_ns();
+        call_collective(m->name, bytes);
+        inside += now_ns() - start;
+    }
+    return inside;
+}
+
+/* --------------------------------------------------------------------------- checking */
+
+/* Block `block` of PE `pe`: a word at its beginning and one at its end tell where it is from. */
+static long mark(int pe, size_t block)
+{
+    return 1000 * (pe + 1) + (long)block;
+}
+
+static void set_marks(void *buffer, size_t bytes, size_t blocks, int from)
+{
+    for (size_t b = 0; b < blocks; b++) {
+        long *words = (long *)((char *)buffer + b * bytes);
+        words[bytes / 8 - 1] = words[0] = mark(from, b);
+    }
+}
+
+static int holds(const void *buffer, size_t bytes, size_t block, long expected)
+{
+    const long *words = (const long *)((const char *)buffer + block * bytes);
+    return words[0] == expected && words[bytes / 8 - 1] == expected;
+}
+
+static int check_collective(const char *name, size_t bytes)
+{
+    int right = 1;
+    set_marks(src, bytes, (size_t)n_pes, me);
+    memset(dst, 0, bytes * (size_t)n_pes);
+    shmem_barrier_all();
+    call_collective(name, bytes);
+    for (int pe = 0; pe < n_pes; pe++) {
+        if (name[0] == 'f')
+            right &= holds(dst, bytes, (size_t)pe, mark(pe, 0));
+        if (name[0] == 'a')
+            right &= holds(dst, bytes, (size_t)pe, mark(pe, (size_t)me));
+    }
+    if (name[0] == 'b' && me != 0)
+        right = holds(dst, bytes, 0, mark(0, 0));
+    if (name[0] == 's')
+        right = holds(dst, bytes, 0, 1000L * n_pes * (n_pes + 1) / 2);
+    return right;
+}
+
+static int check_put_get(const char *name, size_t bytes)
+{
+    int right = 1;
+    set_marks(src, bytes, 1, me);
+    memset(dst, 0, bytes);
+    shmem_barrier_all();
+    if (me == 0 && name[0] == 'p')
+        shmem_putmem(dst, src, bytes, 1);
+    if (me == 0 && name[0] == 'g') {
+        shmem_getmem(dst, src, bytes, 1);
+        right = holds(dst, bytes, 0, mark(1, 0));
+    }
+    shmem_barrier_all();
+    if (me == 1 && name[0] == 'p')
+        right = holds(dst, bytes, 0, mark(0, 0));
+    return right;
+}
+
+static int check_add(void)
+{
+    word[0] = 0;
+    shmem_barrier_all();
+    for (int i = 0; i < 100; i++)
+        shmem_long_atomic_add(word, 1, 1);
+    shmem_barrier_all();
+    return me != 1 || word[0] == 100L * n_pes;
+}
+
+static void check(const metric *m, size_t bytes)
+{
+    int right = 1;
+    if (m->run == run_collective)
+        right = check_collective(m->name, bytes);
+    else if (strncmp(m->name, "put", 3) == 0 || strcmp(m->name, "get") == 0)
+        right = check_put_get(m->name, bytes);
+    else if (m->run == run_add || m->run == run_fetch_add)
+        right = check_add();
+    if (!right) {
+        printf("WRONG %s %zu at PE %d\n", m->name, bytes, me);
+        wrong = 1;
+    }
+    shmem_barrier_all();
+}
+
+/* ----------------------------------------------------------------------------- timing */
+
+/* Mean over the PEs for collectives, else the time of PE 0; known at every PE. */
+static double agreed(const metric *m, double own)
+{
+    double total = 0;
+    times[0] = own;
+    shmem_barrier_all();
+    for (int pe = 0; pe < (m->collective ? n_pes : 1); pe++) {
+        double one;
+        shmem_getmem(&one, &times[0], sizeof one, pe);
+        total += one;
+    }
+    shmem_barrier_all();
+    return m->collective ? total / n_pes : total;
+}
+
+static double timed(const metric *m, size_t bytes, long iterations)
+{
+    double own = 0;
+    shmem_barrier_all();
+    if (m->collective || me == 0)
+        own = m->run(m, bytes, iterations);
+    return agreed(m, own);
+}
+
+static void measure(const metric *m, size_t bytes)
+{
+    long iterations = 1;
+    double ns;
+    check(m, bytes);
+    timed(m, bytes, 1);
+    while ((ns = timed(m, bytes, iterations)) < WANTED_NS / 20 && iterations < MOST_ITERATIONS)
+        iterations *= 4;
+    iterations = (long)(WANTED_NS / (ns / (double)iterations + 0.01)) + 1;
+    if (iterations > MOST_ITERATIONS)
+        iterations = MOST_ITERATIONS;
+    ns = timed(m, bytes, iterations);
+    if (me == 0)
+        printf("%s %zu %.6f\n", m->name, bytes, ns / (double)iterations / 1e3);
+}
+
+static void measure_sizes(const metric *m, size_t largest)
+{
+    static const size_t sizes[] = {8, 1 << 10, 64 << 10, 1 << 20, 64 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && sizes[i] <= largest; i++)
+        measure(m, sizes[i]);
+}
+
+static void measure_all(void)
+{
+    static const metric one_sided[] = {{"put", 0, run_put}, {"get", 0, run_get}};
+    static const metric singles[] = {
+        {"put_quiet", 0, run_put_quiet}, {"p", 0, run_p},           {"g", 0, run_g},
+        {"fetch_add", 0, run_fetch_add}, {"add", 0, run_add},
+    };
+    static const metric ping_pong = {"ping_pong", 1, run_ping_pong};
+    static const metric all[] = {{"barrier", 1, run_barrier}, {"sync", 1, run_sync}};
+    static const metric collectives[] = {{"broadcast", 1, run_collective},
+                                         {"fcollect", 1, run_collective},
+                                         {"alltoall", 1, run_collective},
+                                         {"sum", 1, run_collective}};
+    for (size_t i = 0; n_pes > 1 && i < sizeof one_sided / sizeof one_sided[0]; i++)
+        measure_sizes(&one_sided[i], LARGEST);
+    for (size_t i = 0; n_pes > 1 && i < sizeof singles / sizeof singles[0]; i++)
+        measure(&singles[i], 8);
+    if (n_pes == 2)
+        measure(&ping_pong, 8);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        measure(&all[i], 0);
+    for (size_t i = 0; i < sizeof collectives / sizeof collectives[0]; i++)
+        measure_sizes(&collectives[i], COLLECTIVE_LARGEST);
+}
+
+int main(void)
+{
+    shmem_init();
+    me = shmem_my_pe();
+    n_pes = shmem_n_pes();
+    size_t room = (size_t)COLLECTIVE_LARGEST * (size_t)n_pes;
+    room = room > LARGEST ? room : LARGEST;
+    src = shmem_malloc(room);
+    dst = shmem_malloc(room);
+    word = shmem_malloc(4096);
+    times = shmem_malloc(256);
+    if (!src || !dst || !word || !times) {
+        fprintf(stderr, "shmem_malloc failed: is SHMEM_SYMMETRIC_SIZE at least 512M?\n");
+        return 1;
+    }
+    memset(src, 1, room);
+    memset(dst, 1, room);
+    memset(word, 0, 4096);
+#ifndef HAVE_TEAMS
+    sync_words = shmem_malloc(SYNC_SETS * SYNC_WORDS * sizeof(long));
+    sum_work = shmem_malloc((COLLECTIVE_LARGEST / 8 / 2 + 1 + SHMEM_REDUCE_MIN_WRKDATA_SIZE) *
+                            sizeof(long));
+    for (long i = 0; i < (long)SYNC_SETS * SYNC_WORDS; i++)
+        sync_words[i] = SHMEM_SYNC_VALUE;
+#endif
+    shmem_barrier_all();
+    measure_all();
+    fflush(stdout);
+    shmem_barrier_all();
+    shmem_finalize();
+    return wrong;
+}
