@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path `weak`: the worst that the contract permits. Puts, signals and atomics that fetch nothing
- * are held back in copies and delivered late and in random order; only fence, quiet, a full queue
- * and a PE that waits let them out. A program that is right over this path does not rely on the
+ * are held back in copies and delivered late and in random order; non-blocking ones look at their
+ * source, and fill their destination, as late as they may. Only fence, quiet, a full queue and a PE
+ * that waits let them out. A program that is right over this path does not rely on the
  * strong order of one machine's memory; one that forgot a fence fails here on any laptop. For
  * tests; chosen only by WEFT_PATH=weak. Delivery itself goes through shared memory. */
 #include "path/path.h"
@@ -22,7 +23,9 @@ struct held {
     uint64_t value;
     weft_signal_op op;
     size_t bytes;
-    unsigned char *data;
+    unsigned char *data; /* a copy, or with nbi the program's own source */
+    bool nbi;
+    void *get_into; /* a get when not NULL */
 };
 
 struct path_state {
@@ -34,14 +37,17 @@ struct path_state {
 
 static void deliver(struct held *held)
 {
-    if (held->width)
+    if (held->get_into)
+        path_mapped_ops.get(held->to, held->get_into, held->bytes, false);
+    else if (held->width)
         path_mapped_ops.amo(held->to, held->amo, held->width, held->value, 0, NULL, false);
     else if (held->signal.peer && held->data)
         path_mapped_ops.put_signal(held->to, held->data, held->bytes, held->signal, held->value,
                                    held->op, false);
     else if (held->data)
         path_mapped_ops.put(held->to, held->data, held->bytes, false);
-    free(held->data);
+    if (!held->nbi)
+        free(held->data);
 }
 
 /* Everything goes out, in random order: nothing among what is held has been ordered. */
@@ -58,7 +64,9 @@ static void deliver_all(struct path_state *state)
 
 static weft_status hold(struct path_state *state, struct held held, const void *src)
 {
-    if (src) {
+    if (src && held.nbi) {
+        held.data = (unsigned char *)src;
+    } else if (src) {
         held.data = malloc(held.bytes);
         if (!held.data)
             return base_fail(WEFT_ERR_NO_MEMORY, "path weak: no memory to hold %zu bytes",
@@ -75,7 +83,7 @@ static weft_status hold(struct path_state *state, struct held held, const void *
 
 static weft_status weak_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
-    return hold(to.peer->state, (struct held){.to = to, .bytes = bytes}, src);
+    return hold(to.peer->state, (struct held){.to = to, .bytes = bytes, .nbi = nbi}, src);
 }
 
 static weft_status weak_put_signal(struct remote to, const void *src, size_t bytes,
@@ -84,12 +92,16 @@ static weft_status weak_put_signal(struct remote to, const void *src, size_t byt
 {
     return hold(to.peer->state,
                 (struct held){
-                    .to = to, .bytes = bytes, .signal = signal, .value = value, .op = op},
+                    .to = to, .bytes = bytes, .signal = signal, .value = value, .op = op,
+                    .nbi = nbi},
                 src);
 }
 
 static weft_status weak_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
+    if (nbi)
+        return hold(from.peer->state,
+                    (struct held){.to = from, .bytes = bytes, .nbi = true, .get_into = dst}, NULL);
     return path_mapped_ops.get(from, dst, bytes, nbi);
 }
 
@@ -131,7 +143,8 @@ static void weak_destroy(struct path_state *state)
 {
     /* What was never completed by a quiet is lost, as it may be. */
     for (int i = 0; i < state->count; i++)
-        free(state->held[i].data);
+        if (!state->held[i].nbi)
+            free(state->held[i].data);
     pthread_mutex_destroy(&state->lock);
     free(state);
 }

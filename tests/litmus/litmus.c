@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Litmus tests of the order guarantees in weft.h. `litmus NAME` looks for an outcome that the
+ * guarantee forbids and exits 0 when it never comes. `litmus NAME removed` runs the same without
+ * the call that gives the guarantee, and exits 0 only when the forbidden outcome does come: so the
+ * test can tell. Two PEs. Over `p2p` the hardware is what it is (x86 shows store buffering alone);
+ * over `weak` every permitted reordering comes soon. */
+#include "../job/job.h"
+
+#include <stdbool.h>
+#include <unistd.h>
+
+enum { ROUNDS = 4000, WORDS = 16 };
+
+static weft_job *job;
+static weft_ctx *ctx;
+static int me;
+static bool removed;
+
+static struct area {
+    uint64_t data[WORDS];
+    _Alignas(64) uint64_t flag;
+    _Alignas(64) uint64_t x;
+    _Alignas(64) uint64_t y;
+    _Alignas(64) uint64_t turn;
+} *area;
+
+static void meet(void)
+{
+    OK(weft_quiet(ctx));
+    OK(weft_sync(weft_team_world(job)));
+}
+
+/* PE 1 waits for the flag of the round, then counts words that are not of the round. */
+static int observe(uint64_t round)
+{
+    int stale = 0;
+    OK(weft_wait_until(ctx, WEFT_UINT64, &area->flag, WEFT_GE, round));
+    for (int i = 0; i < WORDS; i++)
+        stale += __atomic_load_n(&area->data[i], __ATOMIC_RELAXED) != round;
+    return stale;
+}
+
+static void words_of(uint64_t round, uint64_t *words)
+{
+    for (int i = 0; i < WORDS; i++)
+        words[i] = round;
+}
+
+/* put; fence; p  =>  who sees the p sees the put. */
+static int fence_orders_puts(uint64_t round)
+{
+    if (me == 1)
+        return observe(round);
+    uint64_t words[WORDS];
+    words_of(round, words);
+    OK(weft_put(ctx, area->data, words, sizeof words, 1));
+    if (!removed)
+        OK(weft_fence(ctx));
+    OK(weft_p64(ctx, &area->flag, round, 1));
+    return 0;
+}
+
+/* atomics; fence; atomic  =>  the same. */
+static int fence_orders_atomics(uint64_t round)
+{
+    if (me == 1)
+        return observe(round);
+    for (int i = 0; i < WORDS; i++)
+        OK(weft_atomic_add64(ctx, &area->data[i], 1, 1));
+    if (!removed)
+        OK(weft_fence(ctx));
+    OK(weft_atomic_add64(ctx, &area->flag, 1, 1));
+    return 0;
+}
+
+/* put_signal  =>  who sees the signal sees the data. Removed: put and signal as two calls. */
+static int signal_follows_data(uint64_t round)
+{
+    if (me == 1)
+        return observe(round);
+    uint64_t words[WORDS];
+    words_of(round, words);
+    if (removed) {
+        OK(weft_put(ctx, area->data, words, sizeof words, 1));
+        OK(weft_signal(ctx, &area->flag, round, WEFT_SIGNAL_SET, 1));
+    } else {
+        OK(weft_put_signal(ctx, area->data, words, sizeof words, &area->flag, round,
+                           WEFT_SIGNAL_SET, 1));
+    }
+    return 0;
+}
+
+/* put returns  =>  the source may be changed. Removed: the non-blocking form without quiet. */
+static int source_is_free_after_put(uint64_t round)
+{
+    static uint64_t words[WORDS];
+    if (me == 1)
+        return observe(round);
+    words_of(round, words);
+    if (removed)
+        OK(weft_put_nbi(ctx, area->data, words, sizeof words, 1));
+    else
+        OK(weft_put(ctx, area->data, words, sizeof words, 1));
+    words_of(0, words);
+    OK(weft_fence(ctx));
+    OK(weft_p64(ctx, &area->flag, round, 1));
+    return 0;
+}
+
+/* put_nbi; quiet  =>  the data is there and the source is free. */
+static int quiet_completes_nbi(uint64_t round)
+{
+    static uint64_t words[WORDS];
+    if (me == 1)
+        return observe(round);
+    words_of(round, words);
+    OK(weft_put_nbi(ctx, area->data, words, sizeof words, 1));
+    if (!removed)
+        OK(weft_quiet(ctx));
+    words_of(0, words);
+    OK(weft_fence(ctx));
+    OK(weft_p64(ctx, &area->flag, round, 1));
+    return 0;
+}
+
+/* get_nbi; quiet  =>  the data has arrived. */
+static int quiet_completes_get(uint64_t round)
+{
+    uint64_t words[WORDS] = {0};
+    int stale = 0;
+    if (me == 1)
+        words_of(round, area->data);
+    meet();
+    if (me == 0) {
+        OK(weft_get_nbi(ctx, words, area->data, sizeof words, 1));
+        if (!removed)
+            OK(weft_quiet(ctx));
+        for (int i = 0; i < WORDS; i++)
+            stale += words[i] != round;
+        OK(weft_quiet(ctx)); /* words[] dies here */
+    }
+    return stale;
+}
+
+/* p x; quiet; g y  against  p y; quiet; g x  =>  not both miss the other's store. */
+static int store_buffering(uint64_t round)
+{
+    static uint64_t missed;
+    uint64_t *mine = me == 0 ? &area->x : &area->y, *other = me == 0 ? &area->y : &area->x, seen;
+    missed = 0;
+    OK(weft_sync(weft_team_world(job)));
+    OK(weft_p64(ctx, mine, round, 1 - me));
+    if (!removed)
+        OK(weft_quiet(ctx));
+    seen = __atomic_load_n(other, __ATOMIC_RELAXED);
+    missed = seen != round;
+    meet();
+    area->turn = missed;
+    OK(weft_sync(weft_team_world(job)));
+    uint64_t theirs;
+    OK(weft_g64(ctx, &area->turn, &theirs, 1 - me));
+    return missed && theirs;
+}
+
+/* put; barrier  =>  the data is at the peer. Removed: sync, which completes nothing. */
+static int barrier_completes(uint64_t round)
+{
+    uint64_t words[WORDS];
+    words_of(round, words);
+    OK(weft_put(ctx, area->data, words, sizeof words, 1 - me));
+    if (removed)
+        OK(weft_sync(weft_team_world(job)));
+    else
+        OK(weft_barrier(weft_team_world(job)));
+    int stale = 0;
+    for (int i = 0; i < WORDS; i++)
+        stale += __atomic_load_n(&area->data[i], __ATOMIC_RELAXED) != round;
+    return stale;
+}
+
+/* own store; sync  =>  a peer's get sees it. Removed: no sync. */
+static int sync_shows_own_stores(uint64_t round)
+{
+    uint64_t words[WORDS];
+    words_of(round, area->data);
+    if (!removed)
+        OK(weft_sync(weft_team_world(job)));
+    OK(weft_get(ctx, words, area->data, sizeof words, 1 - me));
+    int stale = 0;
+    for (int i = 0; i < WORDS; i++)
+        stale += words[i] != round;
+    return stale;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(uint64_t round);
+} tests[] = {
+    {"fence_orders_puts", fence_orders_puts},
+    {"fence_orders_atomics", fence_orders_atomics},
+    {"signal_follows_data", signal_follows_data},
+    {"source_is_free_after_put", source_is_free_after_put},
+    {"quiet_completes_nbi", quiet_completes_nbi},
+    {"quiet_completes_get", quiet_completes_get},
+    {"store_buffering", store_buffering},
+    {"barrier_completes", barrier_completes},
+    {"sync_shows_own_stores", sync_shows_own_stores},
+};
+
+int main(int argc, char **argv)
+{
+    int which = -1;
+    for (int i = 0; argc > 1 && i < (int)(sizeof tests / sizeof tests[0]); i++)
+        if (strcmp(argv[1], tests[i].name) == 0)
+            which = i;
+    removed = argc > 2 && strcmp(argv[2], "removed") == 0;
+    if (which < 0) {
+        fprintf(stderr, "litmus: no test \"%s\"\n", argc > 1 ? argv[1] : "");
+        return 2;
+    }
+    if (removed && sysconf(_SC_NPROCESSORS_ONLN) < 2)
+        return 77; /* one CPU reorders nothing between its own processes */
+    OK(weft_init(&job, NULL));
+    ctx = weft_default_ctx(job);
+    me = weft_my_pe(job);
+    CHECK(weft_n_pes(job) == 2);
+    area = alloc(job, sizeof *area);
+    int64_t *forbidden = alloc(job, 2 * sizeof *forbidden);
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        forbidden[0] += tests[which].run(round) > 0;
+        meet();
+    }
+    OK(weft_reduce(weft_team_world(job), forbidden + 1, forbidden, 1, WEFT_INT64, WEFT_SUM));
+    int64_t seen = forbidden[1];
+    if (me == 0)
+        printf("%s%s: the forbidden outcome came in %lld of %d rounds\n", argv[1],
+               removed ? " (removed)" : "", (long long)seen, ROUNDS);
+    OK(weft_finalize(job));
+    return removed ? seen == 0 : seen != 0;
+}
