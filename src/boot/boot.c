@@ -177,12 +177,30 @@ static void warn_about_unused_launcher(void)
     }
 }
 
+#ifndef WEFT_HAVE_PMIX
+bool boot_pmix_known(void)
+{
+    return getenv("PMIX_NAMESPACE") && getenv("PMIX_RANK");
+}
+
+weft_status boot_open_pmix(struct boot **boot)
+{
+    return base_fail(WEFT_ERR_UNSUPPORTED,
+                     "this process was started by a launcher that speaks PMIx, and this Weft was "
+                     "built without it (install libpmix-dev and build again); `weft run` and "
+                     "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT work without");
+}
+#endif
+
+/* In the order of WEFT_BOOT's choices. */
 enum way { WAY_AUTO, WAY_WEFT, WAY_PMIX, WAY_TCP, WAY_SINGLE };
 
 static enum way choose_way(void)
 {
     if (boot_launcher_known())
         return WAY_WEFT;
+    if (boot_pmix_known())
+        return WAY_PMIX;
     if (boot_tcp_known())
         return WAY_TCP;
     return WAY_SINGLE;
@@ -206,10 +224,10 @@ weft_status boot_open(struct boot **boot, weft_group *group, int group_pe)
     case WAY_TCP:
         status = boot_open_tcp(boot);
         break;
-    case WAY_AUTO:
     case WAY_PMIX:
-        return base_fail(WEFT_ERR_UNSUPPORTED, "WEFT_BOOT=%s is not part of this build",
-                         config_string(CONFIG_BOOT));
+        status = boot_open_pmix(boot);
+        break;
+    case WAY_AUTO: /* choose_way() has decided */
     case WAY_SINGLE:
         if (!chosen_by_user)
             warn_about_unused_launcher();

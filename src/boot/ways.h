@@ -11,6 +11,7 @@
 weft_status boot_open_single(struct boot **boot);
 weft_status boot_open_launcher(struct boot **boot);
 weft_status boot_open_tcp(struct boot **boot);
+weft_status boot_open_pmix(struct boot **boot);
 weft_status boot_open_group(struct boot **boot, weft_group *group, int pe);
 
 /* Whether this process was started by `weft run`. */
@@ -18,6 +19,9 @@ bool boot_launcher_known(void);
 
 /* Whether RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are all set. */
 bool boot_tcp_known(void);
+
+/* Whether the launcher speaks PMIx. */
+bool boot_pmix_known(void);
 
 /* Connects the PEs of this node over abstract AF_UNIX sockets, so that they can pass descriptors.
  * Needs a working allgather and the node tables; collective over the job. */

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client side of PMIx as a table of functions of a library that is loaded when the launcher
+ * speaks PMIx. Only where its headers were found at build time. Knows nothing of jobs. */
+#ifndef WEFT_DRIVER_PMIX_H
+#define WEFT_DRIVER_PMIX_H
+
+#include <pmix.h>
+
+#include <weft.h>
+
+#define PMIX_FUNCTIONS(X)                                                                          \
+    X(Init)                                                                                        \
+    X(Finalize)                                                                                    \
+    X(Abort)                                                                                       \
+    X(Put)                                                                                         \
+    X(Commit)                                                                                      \
+    X(Fence_nb)                                                                                    \
+    X(Get)                                                                                         \
+    X(Error_string)
+
+/* pmix->Get is PMIx_Get and so on. */
+struct pmix_driver {
+    void *library;
+#define ENTRY(name) __typeof__(&PMIx_##name) name;
+    PMIX_FUNCTIONS(ENTRY)
+#undef ENTRY
+};
+
+/* Loads it at the first call; stays loaded, because the library's own thread may still run.
+ * WEFT_ERR_UNSUPPORTED says what was tried. */
+weft_status pmix_load(const struct pmix_driver **pmix);
+
+#endif
