@@ -126,7 +126,7 @@ static void write_branch(struct nccl *n, const struct machine_pci *pci, int dept
     bool is_switch = text_is(pci->kind, "upstream") || text_is(pci->kind, "bridge");
     if (is_switch)
         open_pci(n, pci, depth);
-    else
+    else if (!n->flat || !pci->p2p_clique.known) /* else it stands below its clique's switch */
         write_device(n, pci, depth);
     for (size_t i = 0; i < n->machine->n_pci; i++)
         if (text_is(n->machine->pci[i].parent, pci->bdf.value))
@@ -195,8 +195,7 @@ static void write_cpu(struct nccl *n, int64_t numa)
         const struct machine_pci *pci = &m->pci[i];
         if (*text_or(pci->parent, "") || routes_numa(m, pci) != numa)
             continue;
-        if (!n->flat || !pci->p2p_clique.known)
-            write_branch(n, pci, 2);
+        write_branch(n, pci, 2);
     }
     if (n->flat)
         write_cliques(n, numa, 2);

@@ -103,7 +103,7 @@ static void dot_links(const struct machine *m, FILE *to)
 
 void topo_dot(const struct machine *machine, FILE *to)
 {
-    fputs("graph weft {\n  rankdir=TB; node [fontname=sans, fontsize=10];"
+    fputs("graph weft {\n  rankdir=TB; splines=line; node [fontname=sans, fontsize=10];"
           " edge [fontname=sans, fontsize=9];\n", to);
     dot_tree(machine, to);
     dot_links(machine, to);

@@ -33,6 +33,19 @@ static bool same(const struct side *x, const struct side *y)
            x->mbps == y->mbps && x->latency_ns == y->latency_ns;
 }
 
+/* What happens to b a is told with a b, unless it differs. */
+static bool told(const struct topo *x, const struct topo *y, int a, int b)
+{
+    struct side was, is, was_back, is_back;
+    if (a < b)
+        return false;
+    look(x, a, b, &was);
+    look(y, a, b, &is);
+    look(x, b, a, &was_back);
+    look(y, b, a, &is_back);
+    return same(&was, &was_back) && same(&is, &is_back);
+}
+
 static json_t *side_json(const struct side *s)
 {
     return json_pack("{s:s, s:s, s:o, s:o}", "distance", s->label, "path", s->path,
@@ -58,7 +71,8 @@ int topo_changes(const struct machine *before, const struct machine *after, int 
             struct side was, is;
             look(&x, a, b, &was);
             look(&y, a, b, &is);
-            if (a == b || same(&was, &is))
+            bool a_way = *was.path || *is.path;
+            if (a == b || !a_way || same(&was, &is) || told(&x, &y, a, b))
                 continue;
             changed++;
             if (json) {

@@ -183,6 +183,7 @@ struct maker {
     int group; /* PCIe root complexes made so far */
     int bus;   /* next free bus of this one */
     int slot;  /* next downstream port */
+    int flat;  /* devices made so far in a flat tree: 28 on each root bus */
     int numa;
 };
 
@@ -198,8 +199,8 @@ static struct machine_pci *add_pci(struct maker *k, const char *address, const c
     struct machine_pci *pci = machine_add_pci(k->machine);
     text_set(k->machine, &pci->bdf, address);
     text_set(k->machine, &pci->parent, parent);
-    text_set(k->machine, &pci->root,
-             machine_printf(k->machine, "%04x:%02x", k->group / 15, 0x10 * (k->group % 15 + 1)));
+    text_set(k->machine, &pci->root, machine_printf(k->machine, "%.7s",
+                                                    bdf(k, k->plan->flat ? k->bus : 0, 0)));
     text_set(k->machine, &pci->kind, kind);
     number_set(&pci->class, class);
     number_set(&pci->numa, k->numa);
@@ -220,8 +221,12 @@ static struct machine_pci *add_pci(struct maker *k, const char *address, const c
 static struct machine_pci *add_device(struct maker *k, int64_t class)
 {
     int generation = k->plan->model->pcie_generation;
-    if (k->plan->flat)
-        return add_pci(k, bdf(k, 0, k->slot++ + 4), "", "integrated", class, generation);
+    if (k->plan->flat) {
+        k->group = 15 * (k->flat / 28);
+        k->bus = -0x10; /* bus 0 of the domain */
+        const char *address = bdf(k, k->bus, 4 + k->flat++ % 28);
+        return add_pci(k, address, "", "integrated", class, generation);
+    }
     const char *port = bdf(k, 2, k->slot++);
     add_pci(k, port, bdf(k, 1, 0), "downstream", 0x060400, generation);
     return add_pci(k, bdf(k, k->bus++, 0), port, "endpoint", class, generation);
