@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the published architecture of each machine says, asserted on the recorded and written ones:
+ * link counts, bandwidth of each pair, the root-complex rule, relays. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "machine/routes.h"
+#include "machine/whatif.h"
+
+static struct machine *load(const char *name)
+{
+    char path[512];
+    struct machine *machine;
+    snprintf(path, sizeof path, MACHINES "/%s.json", name);
+    if (machine_load(path, &machine))
+        fail_msg("%s", weft_last_error());
+    return machine;
+}
+
+static struct routes between(const struct machine *m, const char *a, const char *b)
+{
+    struct endpoint x, y;
+    struct routes routes;
+    assert_int_equal(endpoint_find(m, a, &x), WEFT_OK);
+    assert_int_equal(endpoint_find(m, b, &y), WEFT_OK);
+    routes_between(m, &x, &y, &routes);
+    return routes;
+}
+
+static void assert_near(int64_t mbps, int64_t expected)
+{
+    if (mbps < expected * 95 / 100 || mbps > expected * 105 / 100)
+        fail_msg("%lld MB/s is not near %lld", (long long)mbps, (long long)expected);
+}
+
+/* V100 white paper, hybrid cube mesh: six links of every GPU, at most two to one peer; three of the
+ * seven peers have none, one for each corner of the cube that is not adjacent. */
+static void test_cube_mesh(void **state)
+{
+    struct machine *m = load("dgx-1v");
+    for (int a = 0; a < 8; a++) {
+        int links = 0, without = 0;
+        for (int b = 0; b < 8; b++) {
+            struct link_bundle bundle = routes_links(m, a, b);
+            assert_in_range(bundle.links, 0, 2);
+            assert_int_equal(bundle.links, routes_links(m, b, a).links);
+            links += bundle.links;
+            without += a != b && !bundle.links;
+            assert_near(bundle.mbps, 24200 * bundle.links);
+        }
+        assert_int_equal(links, 6);
+        assert_int_equal(without, 3);
+    }
+    struct routes far = between(m, "gpu0", "gpu7");
+    const struct route *best = routes_best(&far);
+    assert_int_equal(best->kind, ROUTE_RELAY);
+    assert_int_equal(best->via, 4); /* two links on both legs */
+    assert_near(best->mbps, 48400);
+    struct routes near = between(m, "gpu0", "gpu1");
+    assert_int_equal(routes_best(&near)->kind, ROUTE_LINK);
+    machine_free(m);
+}
+
+static void test_switches(void **state)
+{
+    static const struct {
+        const char *name;
+        int gpus, links;
+        int64_t mbps;
+    } machines[] = {{"dgx-2", 16, 6, 145000}, {"dgx-a100", 8, 12, 275000}, {"h200-8-vm", 8, 18, 395600}};
+    for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
+        struct machine *m = load(machines[i].name);
+        assert_int_equal(m->n_gpus, machines[i].gpus);
+        for (int a = 0; a < machines[i].gpus; a++)
+            for (int b = 0; b < machines[i].gpus; b++) {
+                struct link_bundle bundle = routes_links(m, a, b);
+                if (a == b)
+                    continue;
+                assert_true(bundle.through_switch);
+                assert_int_equal(bundle.links, machines[i].links);
+                assert_near(bundle.mbps, machines[i].mbps);
+            }
+        machine_free(m);
+    }
+}
+
+static void test_root_complex_rule(void **state)
+{
+    struct machine *m = load("p100-8");
+    for (int a = 0; a < 8; a++)
+        for (int b = 0; b < 8; b++) {
+            char x[8], y[8];
+            snprintf(x, sizeof x, "gpu%d", a);
+            snprintf(y, sizeof y, "gpu%d", b);
+            struct routes routes = between(m, x, y);
+            if (a != b)
+                assert_int_equal(routes_best(&routes)->kind,
+                                 a / 4 == b / 4 ? ROUTE_PEER : ROUTE_STAGED);
+        }
+    /* the rule holds where the driver was not asked, too */
+    m->n_p2p = 0;
+    struct routes across = between(m, "gpu0", "gpu4"), under = between(m, "gpu0", "gpu3");
+    assert_int_equal(routes_best(&across)->kind, ROUTE_STAGED);
+    assert_int_equal(routes_best(&under)->kind, ROUTE_PEER);
+    machine_free(m);
+}
+
+static void test_levels(void **state)
+{
+    static const struct {
+        const char *machine, *a, *b, *level;
+    } cases[] = {
+        {"dgx-1v", "gpu0", "mlx5_0", "PIX"},       {"dgx-1v", "gpu0", "mlx5_1", "PHB"},
+        {"dgx-1v", "gpu0", "mlx5_2", "SYS"},       {"dgx-2", "gpu0", "mlx5_0", "PIX"},
+        {"dgx-2", "gpu0", "mlx5_1", "PXB"},        {"dgx-2", "gpu0", "mlx5_2", "NODE"},
+        {"dgx-a100", "gpu0", "mlx5_0", "PXB"},     {"dgx-a100", "gpu0", "mlx5_2", "SYS"},
+        {"geforce-2-acs", "gpu0", "gpu1", "PIX"},  {"geforce-2-acs", "gpu0", "nvme0n1", "NODE"},
+        {"vm-p2p-clique", "gpu0", "gpu3", "PHB"},  {"mi300x-8", "gpu3", "bnxt_re3", "PIX"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct machine *m = load(cases[i].machine);
+        struct endpoint a, b;
+        assert_int_equal(endpoint_find(m, cases[i].a, &a), WEFT_OK);
+        assert_int_equal(endpoint_find(m, cases[i].b, &b), WEFT_OK);
+        assert_string_equal(level_name(routes_level(m, a.pci, b.pci)), cases[i].level);
+        machine_free(m);
+    }
+}
+
+static void test_infinity_fabric(void **state)
+{
+    struct machine *m = load("mi300x-8");
+    struct link_bundle bundle = routes_links(m, 0, 7);
+    assert_int_equal(bundle.links, 1);
+    assert_string_equal(bundle.kind, "xgmi");
+    assert_near(bundle.mbps, 48000);
+    /* six relays and the PCIe way beside the direct link */
+    struct routes routes = between(m, "gpu0", "gpu7");
+    int indices[ROUTES_MOST];
+    int64_t total;
+    assert_int_equal(routes_disjoint(&routes, indices, &total), 8);
+    machine_free(m);
+}
+
+static void test_near_names(void **state)
+{
+    struct machine *m = load("dgx-a100");
+    struct endpoint end;
+    assert_int_equal(endpoint_find(m, "mlx5_4", &end), WEFT_ERR_ARGUMENT);
+    assert_non_null(strstr(weft_last_error(), "nearest: mlx5_"));
+    assert_int_equal(endpoint_find(m, "gpu8", &end), WEFT_ERR_ARGUMENT);
+    assert_int_equal(endpoint_find(m, "0000:47:00.0", &end), WEFT_OK);
+    assert_string_equal(end.name, "gpu2");
+    assert_int_equal(endpoint_find(m, "nic2", &end), WEFT_OK);
+    assert_string_equal(end.name, "mlx5_2");
+    machine_free(m);
+}
+
+static void test_lose_links(void **state)
+{
+    struct machine *m = load("h200-8-vm");
+    assert_int_equal(whatif_apply(m, "lose nvlink 2:switch; lose nvlink 2:switch"), WEFT_OK);
+    assert_int_equal(routes_links(m, 2, 5).links, 16);
+    assert_int_equal(routes_links(m, 5, 2).links, 16);
+    assert_int_equal(routes_links(m, 5, 6).links, 18);
+    assert_int_equal(whatif_apply(m, "lose nvlink 2:switch all"), WEFT_OK);
+    struct routes routes = between(m, "gpu2", "gpu5");
+    assert_int_equal(routes_best(&routes)->kind, ROUTE_PEER);
+    assert_int_equal(whatif_apply(m, "lose nvlink 2:switch"), WEFT_ERR_ARGUMENT);
+    assert_non_null(strstr(weft_last_error(), "change 1"));
+    machine_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cube_mesh),        cmocka_unit_test(test_switches),
+        cmocka_unit_test(test_root_complex_rule), cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_infinity_fabric),  cmocka_unit_test(test_near_names),
+        cmocka_unit_test(test_lose_links),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
