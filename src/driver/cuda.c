@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loading the CUDA driver, sentences for its errors, and injected faults. See cuda.h. */
+#include "driver/cuda.h"
+
+#include "base/status.h"
+#include "driver/driver.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NAMES(...) {__VA_ARGS__}
+
+static const struct driver_symbol symbols[] = {
+#define SYMBOL(field, names, optional, parameters, arguments)                                      \
+    {NAMES names, offsetof(struct cuda, field), optional},
+    CUDA_FUNCTIONS(SYMBOL)
+#undef SYMBOL
+    {{"cuGetErrorName"}, offsetof(struct cuda, GetErrorName), false},
+    {{"cuGetErrorString"}, offsetof(struct cuda, GetErrorString), false},
+};
+
+static const char *const files[] = {"libcuda.so.1", "libcuda.so", NULL};
+
+static const struct driver_library library = {
+    .what = "the CUDA driver",
+    .remedy = "install the NVIDIA driver (its user-space part has libcuda.so.1)",
+    .names = files,
+    .symbols = symbols,
+    .symbol_count = sizeof symbols / sizeof symbols[0],
+};
+
+const char *cuda_error_text(const struct cuda *cuda, CUresult result, char *text, size_t bytes)
+{
+    const char *name = NULL, *meaning = NULL;
+    if (!cuda->GetErrorName || cuda->GetErrorName(result, &name) || !name)
+        name = "unknown CUresult";
+    if (!cuda->GetErrorString || cuda->GetErrorString(result, &meaning) || !meaning)
+        meaning = "no text";
+    snprintf(text, bytes, "%s (%d, %s)", name, result, meaning);
+    return text;
+}
+
+static weft_status status_of(CUresult result)
+{
+    switch (result) {
+    case CUDA_ERROR_OUT_OF_MEMORY:
+        return WEFT_ERR_NO_MEMORY;
+    case CUDA_ERROR_NO_DEVICE:
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
+        return WEFT_ERR_UNSUPPORTED;
+    default:
+        return WEFT_ERR_SYSTEM;
+    }
+}
+
+weft_status cuda_fail(const struct cuda *cuda, CUresult result, const char *format, ...)
+{
+    char what[512], error[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return base_fail(status_of(result), "%s: %s", what,
+                     cuda_error_text(cuda, result, error, sizeof error));
+}
+
+static weft_status init_failed(const struct cuda *cuda, CUresult result)
+{
+    char error[256];
+    cuda_error_text(cuda, result, error, sizeof error);
+    if (result == CUDA_ERROR_NO_DEVICE)
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "cuInit: %s: the driver sees no GPU; CUDA_VISIBLE_DEVICES may hide it, or "
+                         "this container was given none", error);
+    if (result == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "cuInit: %s: libcuda.so.1 and the kernel module are of different versions; "
+                         "reboot or load the module that belongs to it", error);
+    return base_fail(WEFT_ERR_UNSUPPORTED, "cuInit: %s; `weft doctor` looks further", error);
+}
+
+static void fault_install(struct cuda *cuda);
+
+weft_status cuda_open(struct cuda *cuda)
+{
+    void *handle;
+    weft_status status = driver_load(&library, cuda, sizeof *cuda, &handle);
+    if (status)
+        return status;
+    cuda->handle = handle;
+    fault_install(cuda);
+    CUresult result = cuda->DriverGetVersion(&cuda->driver_version);
+    if (result) {
+        status = cuda_fail(cuda, result, "cuDriverGetVersion");
+    } else if (cuda->driver_version < CUDA_OLDEST_VERSION) {
+        status = base_fail(WEFT_ERR_UNSUPPORTED,
+                           "the CUDA driver is too old: it speaks CUDA %d.%d, Weft needs %d.%d "
+                           "(driver 460 or newer)", cuda->driver_version / 1000,
+                           cuda->driver_version % 1000 / 10, CUDA_OLDEST_VERSION / 1000,
+                           CUDA_OLDEST_VERSION % 1000 / 10);
+    } else if ((result = cuda->Init(0)) != CUDA_SUCCESS) {
+        status = init_failed(cuda, result);
+    }
+    if (status)
+        cuda_close(cuda);
+    return status;
+}
+
+void cuda_close(struct cuda *cuda)
+{
+    driver_unload(cuda->handle);
+    memset(cuda, 0, sizeof *cuda);
+}
+
+CUcontext cuda_current_if_loaded(void)
+{
+    CUcontext context = NULL;
+    void *handle = dlopen(files[0], RTLD_NOW | RTLD_NOLOAD);
+    if (!handle)
+        return NULL;
+    CUresult (*get_current)(CUcontext *);
+    void *address = dlsym(handle, "cuCtxGetCurrent");
+    memcpy(&get_current, &address, sizeof get_current);
+    /* Fails with NOT_INITIALIZED when the library is there but nobody has used it. */
+    if (get_current && get_current(&context) != CUDA_SUCCESS)
+        context = NULL;
+    dlclose(handle);
+    return context;
+}
+
+/* -------------------------------------------------------------------------- tests of faults */
+
+/* The one plan of a process. It is global because a function of the table has no argument through
+ * which a wrapper could find it. */
+static struct {
+    struct cuda original; /* the driver's own functions */
+    const char *field;    /* NULL: no plan */
+    unsigned uses, k;
+    CUresult result;
+} fault;
+
+static bool fault_strikes(void)
+{
+    unsigned use = __atomic_add_fetch(&fault.uses, 1, __ATOMIC_RELAXED);
+    return use == fault.k;
+}
+
+#define WRAPPER(field, names, optional, parameters, arguments)                                     \
+    static CUresult faulty_##field parameters                                                      \
+    {                                                                                              \
+        return fault_strikes() ? fault.result : fault.original.field arguments;                    \
+    }
+CUDA_FUNCTIONS(WRAPPER)
+#undef WRAPPER
+
+const char *const cuda_function_names[] = {
+#define NAME(field, names, optional, parameters, arguments) #field,
+    CUDA_FUNCTIONS(NAME)
+#undef NAME
+    NULL,
+};
+
+bool cuda_fault_plan(const char *field, unsigned k, CUresult result)
+{
+    fault.field = NULL;
+    fault.k = k;
+    fault.result = result;
+    __atomic_store_n(&fault.uses, 0, __ATOMIC_RELAXED);
+    for (const char *const *name = cuda_function_names; field && *name; name++)
+        if (strcmp(*name, field) == 0)
+            fault.field = *name;
+    return fault.field != NULL;
+}
+
+unsigned cuda_fault_uses(void)
+{
+    return __atomic_load_n(&fault.uses, __ATOMIC_RELAXED);
+}
+
+/* PEs that are threads open several tables of the same library: their originals are equal. */
+static void fault_install(struct cuda *cuda)
+{
+    if (!fault.field)
+        return;
+    fault.original = *cuda;
+#define INSTALL(name, names, optional, parameters, arguments)                                      \
+    if (strcmp(fault.field, #name) == 0 && cuda->name)                                             \
+        cuda->name = faulty_##name;
+    CUDA_FUNCTIONS(INSTALL)
+#undef INSTALL
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CUDA driver as a table of functions, loaded at the first need. The declarations are our own
+ * and hold only what is used, so that no CUDA header is needed to build; names and values are those
+ * of the driver API (not to be included together with <cuda.h>). tests/unit/test_cuda_abi.c compares
+ * them with <cuda.h> where that is found. Knows nothing of PEs and segments. */
+#ifndef WEFT_DRIVER_CUDA_H
+#define WEFT_DRIVER_CUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weft.h>
+
+typedef int CUresult;
+typedef int CUdevice;
+typedef unsigned long long CUdeviceptr;
+typedef unsigned long long CUmemGenericAllocationHandle;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+
+typedef struct CUuuid_st {
+    char bytes[16];
+} CUuuid;
+
+typedef struct CUmemLocation_st {
+    int type;
+    int id;
+} CUmemLocation;
+
+typedef struct CUmemAllocationProp_st {
+    int type;
+    int requestedHandleTypes;
+    CUmemLocation location;
+    void *win32HandleMetaData;
+    struct {
+        unsigned char compressionType;
+        unsigned char gpuDirectRDMACapable;
+        unsigned short usage;
+        unsigned char reserved[4];
+    } allocFlags;
+} CUmemAllocationProp;
+
+typedef struct CUmemAccessDesc_st {
+    CUmemLocation location;
+    int flags;
+} CUmemAccessDesc;
+
+/* X(name, value): every constant of the driver API that is used. */
+#define CUDA_CONSTANTS(X)                                                                          \
+    X(CUDA_SUCCESS, 0)                                                                             \
+    X(CUDA_ERROR_INVALID_VALUE, 1)                                                                 \
+    X(CUDA_ERROR_OUT_OF_MEMORY, 2)                                                                 \
+    X(CUDA_ERROR_NOT_INITIALIZED, 3)                                                               \
+    X(CUDA_ERROR_DEINITIALIZED, 4)                                                                 \
+    X(CUDA_ERROR_DEVICE_UNAVAILABLE, 46)                                                           \
+    X(CUDA_ERROR_NO_DEVICE, 100)                                                                   \
+    X(CUDA_ERROR_INVALID_DEVICE, 101)                                                              \
+    X(CUDA_ERROR_INVALID_CONTEXT, 201)                                                             \
+    X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209)                                                           \
+    X(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, 217)                                                     \
+    X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)                                                     \
+    X(CUDA_ERROR_OPERATING_SYSTEM, 304)                                                            \
+    X(CUDA_ERROR_NOT_FOUND, 500)                                                                   \
+    X(CUDA_ERROR_NOT_READY, 600)                                                                   \
+    X(CUDA_ERROR_ILLEGAL_ADDRESS, 700)                                                             \
+    X(CUDA_ERROR_LAUNCH_FAILED, 719)                                                               \
+    X(CUDA_ERROR_NOT_SUPPORTED, 801)                                                               \
+    X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, 803)                                                      \
+    X(CUDA_ERROR_UNKNOWN, 999)                                                                     \
+    X(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)                                                \
+    X(CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, 20)                                                        \
+    X(CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 40)                                                  \
+    X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                                            \
+    X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                                            \
+    X(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 102)                                \
+    X(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 103)                        \
+    X(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 110)                            \
+    X(CU_COMPUTEMODE_PROHIBITED, 2)                                                                \
+    X(CU_COMPUTEMODE_EXCLUSIVE_PROCESS, 3)                                                         \
+    X(CU_MEM_ALLOCATION_TYPE_PINNED, 1)                                                            \
+    X(CU_MEM_LOCATION_TYPE_DEVICE, 1)                                                              \
+    X(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1)                                                 \
+    X(CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 3)                                                       \
+    X(CU_MEM_ALLOC_GRANULARITY_MINIMUM, 0)                                                         \
+    X(CU_MEM_ALLOC_GRANULARITY_RECOMMENDED, 1)                                                     \
+    X(CU_MEMORYTYPE_HOST, 1)                                                                       \
+    X(CU_MEMORYTYPE_DEVICE, 2)                                                                     \
+    X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                                         \
+    X(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 9)                                                      \
+    X(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 11)                                                   \
+    X(CU_POINTER_ATTRIBUTE_RANGE_SIZE, 12)                                                         \
+    X(CU_STREAM_NON_BLOCKING, 1)                                                                   \
+    X(CU_STREAM_CAPTURE_STATUS_NONE, 0)                                                            \
+    X(CU_STREAM_CAPTURE_STATUS_ACTIVE, 1)                                                          \
+    X(CU_STREAM_WRITE_VALUE_DEFAULT, 0)                                                            \
+    X(CU_EVENT_DISABLE_TIMING, 2)                                                                  \
+    X(CU_MEMHOSTALLOC_PORTABLE, 1)                                                                 \
+    X(CU_MEMHOSTALLOC_DEVICEMAP, 2)                                                                \
+    X(CU_MEMHOSTREGISTER_PORTABLE, 1)                                                              \
+    X(CU_MEMHOSTREGISTER_DEVICEMAP, 2)
+
+enum cuda_constant {
+#define CUDA_CONSTANT(name, value) name = value,
+    CUDA_CONSTANTS(CUDA_CONSTANT)
+#undef CUDA_CONSTANT
+};
+
+/* X(field, exported names in the order in which they are tried, optional, parameters, arguments) */
+#define CUDA_FUNCTIONS(X)                                                                          \
+    X(Init, ("cuInit"), 0, (unsigned flags), (flags))                                              \
+    X(DriverGetVersion, ("cuDriverGetVersion"), 0, (int *version), (version))                      \
+    X(DeviceGetCount, ("cuDeviceGetCount"), 0, (int *count), (count))                              \
+    X(DeviceGet, ("cuDeviceGet"), 0, (CUdevice * device, int ordinal), (device, ordinal))          \
+    X(DeviceGetName, ("cuDeviceGetName"), 0, (char *name, int bytes, CUdevice device),             \
+      (name, bytes, device))                                                                       \
+    X(DeviceGetUuid, ("cuDeviceGetUuid_v2", "cuDeviceGetUuid"), 0,                                 \
+      (CUuuid * uuid, CUdevice device), (uuid, device))                                            \
+    X(DeviceGetAttribute, ("cuDeviceGetAttribute"), 0,                                             \
+      (int *value, int attribute, CUdevice device), (value, attribute, device))                    \
+    X(DeviceTotalMem, ("cuDeviceTotalMem_v2"), 0, (size_t * bytes, CUdevice device),               \
+      (bytes, device))                                                                             \
+    X(DeviceGetPCIBusId, ("cuDeviceGetPCIBusId"), 0, (char *text, int bytes, CUdevice device),     \
+      (text, bytes, device))                                                                       \
+    X(DeviceCanAccessPeer, ("cuDeviceCanAccessPeer"), 0,                                           \
+      (int *can, CUdevice device, CUdevice peer), (can, device, peer))                             \
+    X(DevicePrimaryCtxRetain, ("cuDevicePrimaryCtxRetain"), 0,                                     \
+      (CUcontext * context, CUdevice device), (context, device))                                   \
+    X(DevicePrimaryCtxRelease, ("cuDevicePrimaryCtxRelease_v2"), 0, (CUdevice device), (device))   \
+    X(CtxGetCurrent, ("cuCtxGetCurrent"), 0, (CUcontext * context), (context))                     \
+    X(CtxPushCurrent, ("cuCtxPushCurrent_v2"), 0, (CUcontext context), (context))                  \
+    X(CtxPopCurrent, ("cuCtxPopCurrent_v2"), 0, (CUcontext * context), (context))                  \
+    X(CtxGetDevice, ("cuCtxGetDevice"), 0, (CUdevice * device), (device))                          \
+    X(MemGetInfo, ("cuMemGetInfo_v2"), 0, (size_t * free_bytes, size_t * total_bytes),             \
+      (free_bytes, total_bytes))                                                                   \
+    X(MemGetAllocationGranularity, ("cuMemGetAllocationGranularity"), 0,                           \
+      (size_t * bytes, const CUmemAllocationProp *properties, int option),                         \
+      (bytes, properties, option))                                                                 \
+    X(MemAddressReserve, ("cuMemAddressReserve"), 0,                                               \
+      (CUdeviceptr * address, size_t bytes, size_t alignment, CUdeviceptr wish,                    \
+       unsigned long long flags),                                                                  \
+      (address, bytes, alignment, wish, flags))                                                    \
+    X(MemAddressFree, ("cuMemAddressFree"), 0, (CUdeviceptr address, size_t bytes),                \
+      (address, bytes))                                                                            \
+    X(MemCreate, ("cuMemCreate"), 0,                                                               \
+      (CUmemGenericAllocationHandle * handle, size_t bytes,                                        \
+       const CUmemAllocationProp *properties, unsigned long long flags),                           \
+      (handle, bytes, properties, flags))                                                          \
+    X(MemRelease, ("cuMemRelease"), 0, (CUmemGenericAllocationHandle handle), (handle))            \
+    X(MemMap, ("cuMemMap"), 0,                                                                     \
+      (CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,      \
+       unsigned long long flags),                                                                  \
+      (address, bytes, offset, handle, flags))                                                     \
+    X(MemUnmap, ("cuMemUnmap"), 0, (CUdeviceptr address, size_t bytes), (address, bytes))          \
+    X(MemSetAccess, ("cuMemSetAccess"), 0,                                                         \
+      (CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count),            \
+      (address, bytes, access, count))                                                             \
+    X(MemExportToShareableHandle, ("cuMemExportToShareableHandle"), 0,                             \
+      (void *shareable, CUmemGenericAllocationHandle handle, int type, unsigned long long flags),  \
+      (shareable, handle, type, flags))                                                            \
+    X(MemImportFromShareableHandle, ("cuMemImportFromShareableHandle"), 0,                         \
+      (CUmemGenericAllocationHandle * handle, void *shareable, int type),                          \
+      (handle, shareable, type))                                                                   \
+    X(MemHostAlloc, ("cuMemHostAlloc"), 0, (void **address, size_t bytes, unsigned flags),         \
+      (address, bytes, flags))                                                                     \
+    X(MemFreeHost, ("cuMemFreeHost"), 0, (void *address), (address))                               \
+    X(MemHostGetDevicePointer, ("cuMemHostGetDevicePointer_v2"), 0,                                \
+      (CUdeviceptr * device, void *address, unsigned flags), (device, address, flags))             \
+    X(MemHostRegister, ("cuMemHostRegister_v2"), 0,                                                \
+      (void *address, size_t bytes, unsigned flags), (address, bytes, flags))                      \
+    X(MemHostUnregister, ("cuMemHostUnregister"), 0, (void *address), (address))                   \
+    X(MemAlloc, ("cuMemAlloc_v2"), 0, (CUdeviceptr * address, size_t bytes), (address, bytes))     \
+    X(MemFree, ("cuMemFree_v2"), 0, (CUdeviceptr address), (address))                              \
+    X(MemcpyAsync, ("cuMemcpyAsync"), 0,                                                           \
+      (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream),                           \
+      (to, from, bytes, stream))                                                                   \
+    X(MemsetD8Async, ("cuMemsetD8Async"), 0,                                                       \
+      (CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream),                   \
+      (address, value, bytes, stream))                                                             \
+    X(PointerGetAttribute, ("cuPointerGetAttribute"), 0,                                           \
+      (void *value, int attribute, CUdeviceptr address), (value, attribute, address))              \
+    X(StreamCreate, ("cuStreamCreate"), 0, (CUstream * stream, unsigned flags), (stream, flags))   \
+    X(StreamDestroy, ("cuStreamDestroy_v2"), 0, (CUstream stream), (stream))                       \
+    X(StreamSynchronize, ("cuStreamSynchronize"), 0, (CUstream stream), (stream))                  \
+    X(StreamQuery, ("cuStreamQuery"), 0, (CUstream stream), (stream))                              \
+    X(StreamWaitEvent, ("cuStreamWaitEvent"), 0,                                                   \
+      (CUstream stream, CUevent event, unsigned flags), (stream, event, flags))                    \
+    X(StreamIsCapturing, ("cuStreamIsCapturing"), 0, (CUstream stream, int *status),               \
+      (stream, status))                                                                            \
+    X(StreamWriteValue64, ("cuStreamWriteValue64_v2", "cuStreamWriteValue64"), 1,                  \
+      (CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags),                      \
+      (stream, address, value, flags))                                                             \
+    X(EventCreate, ("cuEventCreate"), 0, (CUevent * event, unsigned flags), (event, flags))        \
+    X(EventDestroy, ("cuEventDestroy_v2"), 0, (CUevent event), (event))                            \
+    X(EventRecord, ("cuEventRecord"), 0, (CUevent event, CUstream stream), (event, stream))        \
+    X(EventQuery, ("cuEventQuery"), 0, (CUevent event), (event))                                   \
+    X(ModuleLoadData, ("cuModuleLoadData"), 0, (CUmodule * module, const void *image),             \
+      (module, image))                                                                             \
+    X(ModuleUnload, ("cuModuleUnload"), 0, (CUmodule module), (module))                            \
+    X(ModuleGetFunction, ("cuModuleGetFunction"), 0,                                               \
+      (CUfunction * function, CUmodule module, const char *name), (function, module, name))        \
+    X(ModuleGetGlobal, ("cuModuleGetGlobal_v2"), 0,                                                \
+      (CUdeviceptr * address, size_t * bytes, CUmodule module, const char *name),                  \
+      (address, bytes, module, name))                                                              \
+    X(LaunchKernel, ("cuLaunchKernel"), 0,                                                         \
+      (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,   \
+       unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream,                 \
+       void **parameters, void **extra),                                                           \
+      (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,          \
+       parameters, extra))
+
+struct cuda {
+#define CUDA_FIELD(field, names, optional, parameters, arguments) CUresult (*field) parameters;
+    CUDA_FUNCTIONS(CUDA_FIELD)
+#undef CUDA_FIELD
+    /* Not faulted: they only make sentences. */
+    CUresult (*GetErrorName)(CUresult result, const char **name);
+    CUresult (*GetErrorString)(CUresult result, const char **text);
+    void *handle;
+    int driver_version; /* 13000 = CUDA 13.0 */
+};
+
+/* The oldest driver that has all that is used: CUDA 11.2 (driver 460). */
+enum { CUDA_OLDEST_VERSION = 11020 };
+
+/* Loads the driver and initialises it. WEFT_ERR_UNSUPPORTED with its own sentence for: no driver,
+ * driver too old, no device, driver and kernel module of different versions. */
+weft_status cuda_open(struct cuda *cuda);
+void cuda_close(struct cuda *cuda);
+
+/* The context that is current in this thread if the program itself uses CUDA already, else NULL.
+ * Loads nothing: a program that does not use CUDA has no driver in its process. */
+CUcontext cuda_current_if_loaded(void);
+
+/* "CUDA_ERROR_OUT_OF_MEMORY (out of memory)". */
+const char *cuda_error_text(const struct cuda *cuda, CUresult result, char *text, size_t bytes);
+
+/* Sets the last-error sentence "<what>: CUDA_ERROR_... (...)" and returns the fitting status. */
+weft_status cuda_fail(const struct cuda *cuda, CUresult result, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
+
+/* -------------------------------------------------------------------------- tests of faults */
+
+/* Makes the k-th use (1 = the next) of the function `field` ("MemCreate") return `result` instead
+ * of being called, in every table that is opened from now on; k = 0 only counts. One plan at a time;
+ * called again, it counts anew. NULL: no faults in tables opened from now on. False when there is no
+ * such function. */
+bool cuda_fault_plan(const char *field, unsigned k, CUresult result);
+
+/* Uses of the planned function since the plan was made. */
+unsigned cuda_fault_uses(void);
+
+/* Names of the functions that can be planned, NULL at the end. */
+extern const char *const cuda_function_names[];
+
+#endif
