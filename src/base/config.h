@@ -53,6 +53,14 @@ enum config_type {
       "Lanes of the SIMT executor that are resident together; further blocks wait their turn.")    \
     X(SIMT_EXITED, CONFIG_CHOICE, "report", "report|allow",                                        \
       "Whether a sync that names an exited lane is a fault of the kernel.")                        \
+    X(GPU, CONFIG_STRING, "", NULL,                                                                \
+      "GPUs to use, one per local PE in turn: numbers, GPU-... or MIG-... names, PCI addresses.")  \
+    X(GPU_HEAP_SIZE, CONFIG_SIZE, "0", NULL,                                                       \
+      "Addresses reserved for each PE's GPU heap; memory comes on demand. 0 = as the GPU has.")    \
+    X(GPU_STRIPE, CONFIG_SIZE, "0", NULL,                                                          \
+      "Host-initiated copies from this size are dealt out over several streams; 0 = never.")       \
+    X(PROVE, CONFIG_CHOICE, "cached", "always|cached|off",                                         \
+      "Whether pairs of GPUs prove peer access at first use, or trust an earlier proof.")          \
     X(TEXT_PE, CONFIG_BOOL, "0", NULL, "`weft run` prefixes each output line with its PE.")
 
 enum config_id {

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See agree.h. The common case, all well, moves four bytes per PE. */
+#include "boot/agree.h"
+
+#include "base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SENTENCE_BYTES = 480 };
+
+struct account {
+    char sentence[SENTENCE_BYTES];
+};
+
+static weft_status gather_sentences(struct boot *boot, int failed, weft_status outcome)
+{
+    struct account mine, *all = calloc((size_t)boot->npes, sizeof *all);
+    snprintf(mine.sentence, sizeof mine.sentence, "%s", weft_last_error());
+    if (!all)
+        return base_fail(WEFT_ERR_NO_MEMORY, "PE %d failed, and there is no memory for its words",
+                         failed);
+    weft_status status = boot->ops->allgather(boot, &mine, all, sizeof mine);
+    if (!status) {
+        all[failed].sentence[SENTENCE_BYTES - 1] = '\0';
+        status = failed == boot->pe
+                     ? base_fail(outcome, "%s", all[failed].sentence)
+                     : base_fail(outcome, "PE %d: %s", failed, all[failed].sentence);
+    }
+    free(all);
+    return status;
+}
+
+weft_status boot_agree(struct boot *boot, weft_status status)
+{
+    if (boot->npes == 1)
+        return status;
+    int32_t mine = (int32_t)status;
+    int32_t *all = calloc((size_t)boot->npes, sizeof *all);
+    if (!all)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the words of %d PEs",
+                         boot->npes);
+    weft_status gathered = boot->ops->allgather(boot, &mine, all, sizeof mine);
+    int failed = -1;
+    for (int pe = boot->npes - 1; !gathered && pe >= 0; pe--)
+        if (all[pe])
+            failed = pe;
+    weft_status outcome = failed >= 0 ? (weft_status)all[failed] : WEFT_OK;
+    free(all);
+    if (gathered || failed < 0)
+        return gathered;
+    return gather_sentences(boot, failed, outcome);
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See gpu_heap.h. */
+#include "memory/gpu_heap.h"
+
+#include "base/log.h"
+#include "base/status.h"
+#include "boot/agree.h"
+#include "memory/gpu_holders.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WINDOW_ALIGN = 1 << 30, LARGEST_STEP = 1 << 30 };
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+static CUmemAllocationProp properties_of(const struct gpu_device *device)
+{
+    CUmemAllocationProp properties = {
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        .location = {CU_MEM_LOCATION_TYPE_DEVICE, device->device},
+    };
+    properties.allocFlags.gpuDirectRDMACapable = device->rdma;
+    return properties;
+}
+
+/* ----------------------------------------------------------------------- own part of a chunk */
+
+static weft_status out_of_memory(const struct gpu_heap *heap, size_t bytes)
+{
+    char gpu[160], holders[384];
+    size_t free_bytes, total_bytes;
+    gpu_device_memory(heap->device, &free_bytes, &total_bytes);
+    gpu_holders(heap->device, holders, sizeof holders);
+    return base_fail(WEFT_ERR_NO_MEMORY,
+                     "cuMemCreate: %s has no %zu MiB more for the GPU heap: %zu of %zu MiB are free, "
+                     "this heap holds %zu MiB; %s",
+                     gpu_device_text(heap->device, gpu, sizeof gpu), bytes >> 20, free_bytes >> 20,
+                     total_bytes >> 20, heap->backed >> 20, holders);
+}
+
+static weft_status allow_access(const struct gpu_heap *heap, CUdeviceptr address, size_t bytes,
+                                CUresult *result)
+{
+    CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, heap->device->device},
+                              CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    *result = heap->device->cuda->MemSetAccess(address, bytes, &access, 1);
+    return *result ? cuda_fail(heap->device->cuda, *result,
+                               "cuMemSetAccess of %zu MiB for GPU %d", bytes >> 20,
+                               heap->device->ordinal)
+                   : WEFT_OK;
+}
+
+/* Maps a handle into a window and allows this PE's GPU to use it; undoes the first if the second
+ * fails. */
+static weft_status map_handle(const struct gpu_heap *heap, int slot, const struct gpu_chunk *chunk,
+                              CUmemGenericAllocationHandle handle)
+{
+    const struct cuda *cuda = heap->device->cuda;
+    CUdeviceptr address = heap->windows[slot].base + chunk->offset;
+    CUresult result = cuda->MemMap(address, chunk->bytes, 0, handle, 0);
+    if (result)
+        return cuda_fail(cuda, result, "cuMemMap of %zu MiB of PE %d", chunk->bytes >> 20,
+                         heap->boot->local_pes[slot]);
+    weft_status status = allow_access(heap, address, chunk->bytes, &result);
+    if (status)
+        cuda->MemUnmap(address, chunk->bytes);
+    return status;
+}
+
+static void unmap_part(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
+{
+    const struct cuda *cuda = heap->device->cuda;
+    if (!chunk->handles[slot])
+        return;
+    cuda->MemUnmap(heap->windows[slot].base + chunk->offset, chunk->bytes);
+    cuda->MemRelease(chunk->handles[slot]);
+    chunk->handles[slot] = 0;
+}
+
+static weft_status make_own_part(struct gpu_heap *heap, struct gpu_chunk *chunk, int *fd)
+{
+    const struct cuda *cuda = heap->device->cuda;
+    int me = heap->boot->local_pe;
+    CUmemAllocationProp properties = properties_of(heap->device);
+    CUmemGenericAllocationHandle handle;
+    CUresult result = cuda->MemCreate(&handle, chunk->bytes, &properties, 0);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        return out_of_memory(heap, chunk->bytes);
+    if (result)
+        return cuda_fail(cuda, result, "cuMemCreate of %zu MiB on GPU %d", chunk->bytes >> 20,
+                         heap->device->ordinal);
+    weft_status status = map_handle(heap, me, chunk, handle);
+    if (status) {
+        cuda->MemRelease(handle);
+        return status;
+    }
+    chunk->handles[me] = handle;
+    if (heap->boot->local_npes == 1)
+        return WEFT_OK;
+    result = cuda->MemExportToShareableHandle(fd, handle,
+                                              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    if (!result) {
+        fcntl(*fd, F_SETFD, FD_CLOEXEC);
+        return WEFT_OK;
+    }
+    *fd = -1;
+    unmap_part(heap, me, chunk);
+    return cuda_fail(cuda, result, "cuMemExportToShareableHandle of %zu MiB of GPU %d",
+                     chunk->bytes >> 20, heap->device->ordinal);
+}
+
+/* ------------------------------------------------------------------------------ peers' parts */
+
+void gpu_heap_drop(struct gpu_heap *heap, int slot, const char *evidence)
+{
+    struct gpu_window *window = &heap->windows[slot];
+    char copy[sizeof window->evidence];
+    snprintf(copy, sizeof copy, "%s", evidence);
+    memcpy(window->evidence, copy, sizeof copy);
+    window->mapped = false;
+    for (int i = 0; i < heap->chunk_count; i++)
+        unmap_part(heap, slot, &heap->chunks[i]);
+}
+
+static weft_status import_part(struct gpu_heap *heap, int slot, struct gpu_chunk *chunk, int fd)
+{
+    const struct cuda *cuda = heap->device->cuda;
+    CUmemGenericAllocationHandle handle;
+    CUresult result = cuda->MemImportFromShareableHandle(
+        &handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    if (result)
+        return cuda_fail(cuda, result, "cuMemImportFromShareableHandle of %zu MiB of PE %d",
+                         chunk->bytes >> 20, heap->boot->local_pes[slot]);
+    weft_status status = map_handle(heap, slot, chunk, handle);
+    if (status)
+        cuda->MemRelease(handle);
+    else
+        chunk->handles[slot] = handle;
+    return status;
+}
+
+/* Every PE's descriptor goes round once; a peer that cannot be mapped is dropped, and all go on. */
+static weft_status share_parts(struct gpu_heap *heap, struct gpu_chunk *chunk, int own_fd)
+{
+    struct boot *boot = heap->boot;
+    for (int slot = 0; slot < boot->local_npes; slot++) {
+        int taken = -1;
+        weft_status status = boot->ops->share_fd(boot, boot->local_pes[slot], own_fd, &taken);
+        if (status)
+            return status;
+        if (slot != boot->local_pe && heap->windows[slot].mapped &&
+            import_part(heap, slot, chunk, taken)) {
+            log_info("GPU memory of PE %d cannot be mapped: %s", boot->local_pes[slot],
+                     weft_last_error());
+            gpu_heap_drop(heap, slot, weft_last_error());
+        }
+        if (taken >= 0 && taken != own_fd)
+            close(taken);
+    }
+    return WEFT_OK;
+}
+
+static weft_status add_chunk(struct gpu_heap *heap, size_t bytes)
+{
+    struct boot *boot = heap->boot;
+    struct gpu_chunk chunk = {.offset = heap->backed, .bytes = bytes};
+    int fd = -1;
+    struct gpu_chunk *chunks =
+        realloc(heap->chunks, (size_t)(heap->chunk_count + 1) * sizeof *chunks);
+    if (chunks)
+        heap->chunks = chunks;
+    chunk.handles = calloc((size_t)boot->local_npes, sizeof *chunk.handles);
+    weft_status status = chunks && chunk.handles
+                             ? make_own_part(heap, &chunk, &fd)
+                             : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a chunk");
+    /* Nobody shares before everybody has memory to share. */
+    status = boot_agree(boot, status);
+    if (!status) {
+        heap->chunks[heap->chunk_count++] = chunk;
+        heap->backed += bytes;
+        if (boot->local_npes > 1)
+            status = share_parts(heap, &heap->chunks[heap->chunk_count - 1], fd);
+    } else if (chunk.handles) {
+        unmap_part(heap, boot->local_pe, &chunk);
+        free(chunk.handles);
+    }
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+weft_status gpu_heap_grow(struct gpu_heap *heap, size_t end)
+{
+    if (end <= heap->backed)
+        return WEFT_OK;
+    if (end > heap->size)
+        return base_fail(WEFT_ERR_NO_MEMORY,
+                         "the GPU heap has a window of %zu MiB per PE and %zu MiB are asked for; a "
+                         "larger WEFT_GPU_HEAP_SIZE makes it larger", heap->size >> 20, end >> 20);
+    /* Growing by as much as there is, within bounds, keeps the chunks few. */
+    size_t step = heap->backed < LARGEST_STEP ? heap->backed : LARGEST_STEP;
+    size_t need = round_up(end - heap->backed, heap->granularity);
+    size_t bytes = round_up(need > step ? need : step, heap->granularity);
+    if (bytes > heap->size - heap->backed)
+        bytes = heap->size - heap->backed;
+    weft_status status = gpu_enter(heap->device);
+    if (status)
+        return status;
+    status = add_chunk(heap, bytes);
+    if (status == WEFT_ERR_NO_MEMORY && bytes > need)
+        status = add_chunk(heap, need);
+    gpu_leave(heap->device);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------ set-up */
+
+static weft_status exchange_identities(struct gpu_heap *heap, size_t *bytes)
+{
+    const struct gpu_device *device = heap->device;
+    struct boot *boot = heap->boot;
+    CUmemAllocationProp properties = properties_of(device);
+    size_t granularity = 0;
+    CUresult result = device->cuda->MemGetAllocationGranularity(
+        &granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    weft_status status =
+        result ? cuda_fail(device->cuda, result, "cuMemGetAllocationGranularity of GPU %d",
+                           device->ordinal)
+               : WEFT_OK;
+    status = boot_agree(boot, status);
+    struct gpu_identity mine = {.uuid = device->uuid, .ordinal = device->ordinal,
+                                .copy_engines = device->copy_engines,
+                                .granularity = granularity, .total_bytes = device->total_bytes,
+                                .major = device->major, .minor = device->minor};
+    memcpy(mine.bus_id, device->bus_id, sizeof mine.bus_id);
+    struct gpu_identity *all = status ? NULL : calloc((size_t)boot->npes, sizeof *all);
+    if (!status && !all)
+        status = base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d GPUs", boot->npes);
+    if (!status)
+        status = boot->ops->allgather(boot, &mine, all, sizeof mine);
+    uint64_t largest = 0;
+    for (int pe = 0; !status && pe < boot->npes; pe++) {
+        if (all[pe].granularity > heap->granularity)
+            heap->granularity = all[pe].granularity;
+        if (all[pe].total_bytes > largest)
+            largest = all[pe].total_bytes;
+    }
+    for (int slot = 0; !status && slot < boot->local_npes; slot++)
+        heap->windows[slot].gpu = all[boot->local_pes[slot]];
+    if (*bytes == 0)
+        *bytes = largest;
+    free(all);
+    return status;
+}
+
+static weft_status reserve(struct gpu_heap *heap, size_t bytes)
+{
+    const struct cuda *cuda = heap->device->cuda;
+    struct boot *boot = heap->boot;
+    /* Windows are multiples of 1 GiB so that the largest pages can be used. */
+    heap->size = round_up(bytes, WINDOW_ALIGN > heap->granularity ? WINDOW_ALIGN
+                                                                  : heap->granularity);
+    heap->reserved_bytes = heap->size * (size_t)boot->local_npes;
+    CUresult result = cuda->MemAddressReserve(&heap->reservation, heap->reserved_bytes,
+                                              WINDOW_ALIGN, 0, 0);
+    if (result) {
+        heap->reservation = 0;
+        return cuda_fail(cuda, result,
+                         "cuMemAddressReserve of %d windows of %zu MiB (a smaller "
+                         "WEFT_GPU_HEAP_SIZE needs fewer addresses)", boot->local_npes,
+                         heap->size >> 20);
+    }
+    for (int slot = 0; slot < boot->local_npes; slot++)
+        heap->windows[slot].base = heap->reservation + (size_t)slot * heap->size;
+    return WEFT_OK;
+}
+
+/* The driver's word on a peer's GPU. When that GPU is not visible here (CUDA_VISIBLE_DEVICES), only
+ * the attempt to map can tell. */
+static void ask_peer(struct gpu_heap *heap, struct gpu_window *window)
+{
+    const struct gpu_device *own = heap->device;
+    const struct cuda *cuda = own->cuda;
+    window->mapped = true;
+    if (memcmp(&window->gpu.uuid, &own->uuid, sizeof own->uuid) == 0) {
+        snprintf(window->evidence, sizeof window->evidence, "the same GPU");
+        return;
+    }
+    for (int i = 0; i < own->visible; i++) {
+        CUdevice device;
+        CUuuid uuid;
+        int can = 0;
+        if (cuda->DeviceGet(&device, i) || cuda->DeviceGetUuid(&uuid, device) ||
+            memcmp(&uuid, &window->gpu.uuid, sizeof uuid) != 0)
+            continue;
+        CUresult result = cuda->DeviceCanAccessPeer(&can, own->device, device);
+        char error[160] = "";
+        if (result)
+            cuda_error_text(cuda, result, error, sizeof error);
+        window->mapped = !result && can;
+        snprintf(window->evidence, sizeof window->evidence,
+                 "cuDeviceCanAccessPeer(%s, %s): %s%s", own->bus_id, window->gpu.bus_id,
+                 result ? error : can ? "yes" : "no",
+                 can ? "" : "; `weft explain` says why and what helps");
+        return;
+    }
+    snprintf(window->evidence, sizeof window->evidence,
+             "%s is not visible to this PE (CUDA_VISIBLE_DEVICES), so its memory is mapped without "
+             "asking", window->gpu.bus_id);
+}
+
+/* A pair is used when both sides can: a PE that can write but not be answered is of no use. */
+static weft_status agree_on_pairs(struct gpu_heap *heap)
+{
+    struct boot *boot = heap->boot;
+    size_t n = (size_t)boot->npes;
+    unsigned char *mine = calloc(n + n * n, 1), *all = mine + n;
+    if (!mine)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d pairs", boot->npes);
+    for (int slot = 0; slot < boot->local_npes; slot++)
+        mine[boot->local_pes[slot]] = heap->windows[slot].mapped;
+    weft_status status = boot->ops->allgather(boot, mine, all, n);
+    for (int slot = 0; !status && slot < boot->local_npes; slot++) {
+        int pe = boot->local_pes[slot];
+        if (heap->windows[slot].mapped && !all[(size_t)pe * n + (size_t)boot->pe])
+            gpu_heap_drop(heap, slot, "the other side cannot access this PE's GPU memory");
+    }
+    free(mine);
+    return status;
+}
+
+static weft_status set_up(struct gpu_heap *heap, size_t bytes)
+{
+    weft_status status = exchange_identities(heap, &bytes);
+    if (status)
+        return status;
+    status = boot_agree(heap->boot, reserve(heap, bytes));
+    if (status)
+        return status;
+    for (int slot = 0; slot < heap->boot->local_npes; slot++)
+        ask_peer(heap, &heap->windows[slot]);
+    status = add_chunk(heap, round_up(GPU_FIRST_CHUNK, heap->granularity));
+    return status ? status : agree_on_pairs(heap);
+}
+
+weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *device,
+                            struct boot *boot, size_t bytes)
+{
+    *heap = (struct gpu_heap){.device = device, .boot = boot};
+    heap->windows = calloc((size_t)boot->local_npes, sizeof *heap->windows);
+    weft_status status = heap->windows ? gpu_enter(device)
+                                       : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    bool entered = !status;
+    status = boot_agree(boot, status);
+    if (!status)
+        status = set_up(heap, bytes);
+    if (entered)
+        gpu_leave(device);
+    if (status)
+        gpu_heap_destroy(heap);
+    return status;
+}
+
+void gpu_heap_destroy(struct gpu_heap *heap)
+{
+    bool entered = heap->device && gpu_enter(heap->device) == WEFT_OK;
+    for (int i = 0; i < heap->chunk_count; i++) {
+        for (int slot = 0; entered && slot < heap->boot->local_npes; slot++)
+            unmap_part(heap, slot, &heap->chunks[i]);
+        free(heap->chunks[i].handles);
+    }
+    if (entered && heap->reservation)
+        heap->device->cuda->MemAddressFree(heap->reservation, heap->reserved_bytes);
+    if (entered)
+        gpu_leave(heap->device);
+    free(heap->chunks);
+    free(heap->windows);
+    *heap = (struct gpu_heap){0};
+}

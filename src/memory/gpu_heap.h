@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The symmetric heap in GPU memory. Every local PE's part has a window of addresses, side by side in
+ * one reservation; physical chunks are put behind the windows as the heap grows, each made by its PE
+ * and given to the others of the node as a file descriptor. Nothing has a name in the system, so
+ * nothing is left when a PE dies. What is allocated where is not known here (memory/heap.h keeps
+ * those books). Knows nothing of paths and operations. */
+#ifndef WEFT_MEMORY_GPU_HEAP_H
+#define WEFT_MEMORY_GPU_HEAP_H
+
+#include "boot/boot.h"
+#include "memory/gpu_device.h"
+
+enum { GPU_FIRST_CHUNK = 64 << 20 };
+
+/* What a PE tells the others of its GPU. */
+struct gpu_identity {
+    CUuuid uuid;
+    char bus_id[20];
+    int32_t ordinal;
+    int32_t copy_engines;
+    uint64_t granularity; /* of chunks */
+    uint64_t total_bytes;
+    int32_t major, minor;
+};
+
+/* One local PE's part as seen from this PE. */
+struct gpu_window {
+    CUdeviceptr base;
+    struct gpu_identity gpu;
+    bool mapped;        /* its chunks are mapped here and may be accessed */
+    char evidence[256]; /* what said so, or what refused */
+};
+
+struct gpu_chunk {
+    size_t offset, bytes; /* in every window */
+    CUmemGenericAllocationHandle *handles; /* [local_npes], 0 = not held */
+};
+
+struct gpu_heap {
+    const struct gpu_device *device;
+    struct boot *boot;
+    size_t size;   /* bytes of each window */
+    size_t backed; /* bytes at its start that have memory behind them */
+    size_t granularity;
+    CUdeviceptr reservation;
+    size_t reserved_bytes;
+    struct gpu_window *windows; /* [local_npes], in the order of local PEs */
+    struct gpu_chunk *chunks;
+    int chunk_count;
+};
+
+/* Reserves the windows, finds out which peers' memory can be accessed, and makes the first chunk.
+ * `bytes` per PE, 0 = the memory of the largest GPU of the job. Collective over the job.
+ * On failure, which is the same at every PE, nothing is left. */
+weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *device,
+                            struct boot *boot, size_t bytes);
+
+/* Puts memory behind [0, end) of every window. Collective over the job, with the same `end`. Fails
+ * at every PE or at none; WEFT_ERR_NO_MEMORY says how much is free and who holds the rest. A peer
+ * whose new memory cannot be mapped here is dropped (windows[].mapped, evidence). */
+weft_status gpu_heap_grow(struct gpu_heap *heap, size_t end);
+
+/* Unmaps and frees. Not collective; the caller sees to it that no peer still uses this memory. */
+void gpu_heap_destroy(struct gpu_heap *heap);
+
+/* Gives up a peer's part: its chunks are unmapped here, and `evidence` is why. */
+void gpu_heap_drop(struct gpu_heap *heap, int slot, const char *evidence);
+
+/* This PE's own part. */
+static inline struct gpu_window *gpu_heap_own(const struct gpu_heap *heap)
+{
+    return &heap->windows[heap->boot->local_pe];
+}
+
+#endif
