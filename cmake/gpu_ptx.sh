@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The committed PTX text of src/path/gpu_kernels.cu. A build without nvcc embeds it, and the driver
+# compiles it on the machine with the GPU.
+#   cmake/gpu_ptx.sh          writes src/path/gpu_kernels.ptx anew (needs nvcc)
+#   cmake/gpu_ptx.sh --check  exit 1 when it is not made from the present source
+# PTX ISA 6.4 and sm_70 are named because nothing newer is used: old drivers accept it then.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source=src/path/gpu_kernels.cu
+result=src/path/gpu_kernels.ptx
+nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+fingerprint() { cat $source src/path/gpu_kernels.h | sha256sum | cut -c1-16; }
+
+generate() {
+    local folder
+    folder=$(mktemp -d)
+    "$nvcc" -x cu -std=c++17 -ptx -arch="${WEFT_PTX_ARCH:-compute_75}" -Iinclude -Isrc/path \
+        "$source" -o "$folder/k.ptx"
+    echo "// SPDX-License-Identifier: Apache-2.0"
+    echo "// Made by cmake/gpu_ptx.sh from gpu_kernels.cu; fingerprint of the source:" \
+         "$(fingerprint)"
+    sed -e '/^\/\//d' -e 's/^\.version .*/.version 6.4/' -e 's/^\.target .*/.target sm_70/' \
+        "$folder/k.ptx"
+    rm -r "$folder"
+}
+
+if [ "${1:-}" != --check ]; then
+    generate > "$result.new"
+    mv "$result.new" "$result"
+    exit
+fi
+if grep -q "fingerprint of the source: $(fingerprint)" "$result"; then
+    exit 0
+fi
+echo "src/path/gpu_kernels.ptx is not made from the present gpu_kernels.cu; run cmake/gpu_ptx.sh" >&2
+exit 1

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing the GPU side; which memory an address is. See gpu.h. */
+#include "path/gpu.h"
+
+#include "base/config.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "boot/agree.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static weft_status make_streams(struct gpu *gpu)
+{
+    const struct cuda *cuda = &gpu->cuda;
+    for (int i = 0; i < GPU_LANES; i++) {
+        CUresult result = cuda->StreamCreate(&gpu->lanes[i].stream, CU_STREAM_NON_BLOCKING);
+        if (result)
+            return cuda_fail(cuda, result, "cuStreamCreate on GPU %d", gpu->device.ordinal);
+        gpu->lanes[i].word = gpu->pinned->lane_words[i];
+        gpu->lanes[i].word_device = gpu->pinned_device + offsetof(struct gpu_pinned, lane_words) +
+                                    sizeof gpu->pinned->lane_words[0] * (size_t)i;
+        gpu->lane_count++;
+    }
+    CUresult result = cuda->StreamCreate(&gpu->wait_stream, CU_STREAM_NON_BLOCKING);
+    return result ? cuda_fail(cuda, result, "cuStreamCreate on GPU %d", gpu->device.ordinal)
+                  : WEFT_OK;
+}
+
+static weft_status make_pinned(struct gpu *gpu)
+{
+    void *pinned;
+    CUresult result = gpu->cuda.MemHostAlloc(&pinned, sizeof *gpu->pinned,
+                                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    if (result)
+        return cuda_fail(&gpu->cuda, result, "cuMemHostAlloc of %zu bytes", sizeof *gpu->pinned);
+    gpu->pinned = pinned;
+    memset(pinned, 0, sizeof *gpu->pinned);
+    result = gpu->cuda.MemHostGetDevicePointer(&gpu->pinned_device, pinned, 0);
+    return result ? cuda_fail(&gpu->cuda, result, "cuMemHostGetDevicePointer") : WEFT_OK;
+}
+
+static weft_status start_machinery(struct gpu *gpu)
+{
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    status = gpu_module_load(&gpu->module, &gpu->device);
+    if (!status)
+        status = make_pinned(gpu);
+    if (!status)
+        status = make_streams(gpu);
+    gpu_leave(&gpu->device);
+    return status;
+}
+
+/* The library's own part of every window: an area per local peer for the proof, one per team for
+ * barriers; zeros, before any peer may touch it. */
+static weft_status make_system_area(struct gpu *gpu, int team_slots)
+{
+    size_t members = (size_t)gpu->boot->npes;
+    gpu->team_bytes = (sizeof(struct gpu_team_area) + members * sizeof(uint64_t) + 63) & ~63ul;
+    size_t teams = (gpu->team_bytes * (size_t)team_slots + 4095) & ~4095ul;
+    gpu->system_bytes = teams + members * sizeof(struct prove_area);
+    gpu->books = heap_create(gpu->heap.size);
+    if (!gpu->books)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU heap's books");
+    return heap_alloc(gpu->books, gpu->system_bytes, 4096, &gpu->system_offset);
+}
+
+static weft_status clear_system_area(struct gpu *gpu)
+{
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    CUstream stream = gpu->lanes[0].stream;
+    CUresult result =
+        gpu->cuda.MemsetD8Async(gpu_heap_own(&gpu->heap)->base + gpu->system_offset, 0,
+                                gpu->system_bytes, stream);
+    if (!result)
+        result = gpu->cuda.StreamSynchronize(stream);
+    gpu_leave(&gpu->device);
+    return result ? cuda_fail(&gpu->cuda, result, "clearing the GPU heap's system area")
+                  : WEFT_OK;
+}
+
+static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots)
+{
+    struct boot *boot = gpu->boot;
+    weft_status status = cuda_open(&gpu->cuda);
+    if (!status)
+        status = gpu_device_open(&gpu->device, &gpu->cuda, current, config_string(CONFIG_GPU),
+                                 boot->local_pe);
+    status = boot_agree(boot, status);
+    if (!status)
+        status = gpu_heap_create(&gpu->heap, &gpu->device, boot,
+                                 config_size(CONFIG_GPU_HEAP_SIZE));
+    if (status)
+        return status;
+    status = start_machinery(gpu);
+    if (!status)
+        status = make_system_area(gpu, team_slots);
+    status = boot_agree(boot, status);
+    if (!status)
+        status = gpu_heap_grow(&gpu->heap, gpu->system_offset + gpu->system_bytes);
+    if (!status)
+        status = boot_agree(boot, clear_system_area(gpu));
+    return status ? status : gpu_prove(gpu);
+}
+
+weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, int team_slots)
+{
+    *result = NULL;
+    struct gpu *gpu = calloc(1, sizeof *gpu);
+    weft_status status =
+        gpu ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU side");
+    if (!gpu)
+        return boot_agree(boot, status);
+    gpu->boot = boot;
+    gpu->wait_limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
+    gpu->stripe_bytes = config_size(CONFIG_GPU_STRIPE);
+    pthread_mutex_init(&gpu->wait_lock, NULL);
+    pthread_mutex_init(&gpu->registrations_lock, NULL);
+    for (int i = 0; i < GPU_LANES; i++)
+        pthread_mutex_init(&gpu->lanes[i].lock, NULL);
+    status = open_all(gpu, current, team_slots);
+    if (status) {
+        char sentence[512];
+        snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+        gpu_close(gpu);
+        return base_fail(status, "%s", sentence);
+    }
+    char text[160];
+    log_info("uses %s: %s; kernels from the %s", gpu_device_text(&gpu->device, text, sizeof text),
+             gpu->device.why, gpu->module.image);
+    *result = gpu;
+    return WEFT_OK;
+}
+
+static void drop_registrations(struct gpu *gpu)
+{
+    while (gpu->registrations) {
+        struct gpu_registration *first = gpu->registrations;
+        gpu->registrations = first->next;
+        if (first->pinned_here)
+            gpu->cuda.MemHostUnregister((void *)first->base);
+        free(first);
+    }
+}
+
+static void stop_machinery(struct gpu *gpu)
+{
+    if (gpu_enter(&gpu->device))
+        return;
+    for (int i = 0; i < gpu->lane_count; i++) {
+        gpu->cuda.StreamSynchronize(gpu->lanes[i].stream);
+        gpu->cuda.StreamDestroy(gpu->lanes[i].stream);
+    }
+    if (gpu->wait_stream)
+        gpu->cuda.StreamDestroy(gpu->wait_stream);
+    drop_registrations(gpu);
+    gpu_module_unload(&gpu->module);
+    if (gpu->pinned)
+        gpu->cuda.MemFreeHost(gpu->pinned);
+    gpu_leave(&gpu->device);
+}
+
+void gpu_close(struct gpu *gpu)
+{
+    if (!gpu)
+        return;
+    if (gpu->device.context)
+        stop_machinery(gpu);
+    if (gpu->heap.device)
+        gpu_heap_destroy(&gpu->heap);
+    heap_destroy(gpu->books);
+    if (gpu->device.context)
+        gpu_device_close(&gpu->device);
+    if (gpu->cuda.handle)
+        cuda_close(&gpu->cuda);
+    pthread_mutex_destroy(&gpu->wait_lock);
+    pthread_mutex_destroy(&gpu->registrations_lock);
+    for (int i = 0; i < GPU_LANES; i++)
+        pthread_mutex_destroy(&gpu->lanes[i].lock);
+    free(gpu);
+}
+
+/* ----------------------------------------------------------------------------------- addresses */
+
+static bool registered(struct gpu *gpu, uintptr_t address, enum gpu_place *place)
+{
+    bool found = false;
+    pthread_mutex_lock(&gpu->registrations_lock);
+    for (struct gpu_registration *r = gpu->registrations; r && !found; r = r->next) {
+        if (address - r->base < r->bytes) {
+            *place = r->device ? GPU_PLACE_DEVICE : GPU_PLACE_PINNED;
+            found = true;
+        }
+    }
+    pthread_mutex_unlock(&gpu->registrations_lock);
+    return found;
+}
+
+enum gpu_place gpu_place_of(struct gpu *gpu, const void *pointer)
+{
+    uintptr_t address = (uintptr_t)pointer;
+    if (address - gpu->heap.reservation < gpu->heap.reserved_bytes)
+        return GPU_PLACE_DEVICE;
+    enum gpu_place place;
+    if (gpu->registrations && registered(gpu, address, &place))
+        return place;
+    unsigned type = 0;
+    /* The driver refuses an address that it does not know. */
+    if (gpu->cuda.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address))
+        return GPU_PLACE_PLAIN;
+    return type == CU_MEMORYTYPE_DEVICE ? GPU_PLACE_DEVICE : GPU_PLACE_PINNED;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The GPU side of a job: driver, device, heap, kernels, internal streams; and what is done with them
+ * on behalf of the host: copies between any two memories, single accesses, signals, bounded waits.
+ * Works on addresses; which PE and offset they mean is known above. */
+#ifndef WEFT_PATH_GPU_H
+#define WEFT_PATH_GPU_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "boot/boot.h"
+#include "memory/gpu_heap.h"
+#include "memory/heap.h"
+#include "path/gpu_module.h"
+
+enum {
+    GPU_LANES = 4,
+    GPU_SIGNAL_THREADS = 256, /* of the block that copies a little and signals */
+    GPU_BLOCK_COPY_LIMIT = 16 << 10, /* bytes that one block copies sooner than the copy engine */
+};
+
+/* A stream of the library's own. Operations of one context go through one lane, in order; large
+ * copies are dealt out over several. */
+struct gpu_lane {
+    CUstream stream;
+    uint64_t *word;          /* pinned: what a single access fetched */
+    CUdeviceptr word_device;
+    pthread_mutex_t lock;    /* one fetching access at a time */
+    _Atomic uint64_t given, settled; /* operations put on it; those known to be at rest */
+};
+
+/* The program's own memory, registered by weft_register(). */
+struct gpu_registration {
+    uintptr_t base;
+    size_t bytes;
+    bool device;
+    bool pinned_here; /* by us, to be undone */
+    struct gpu_registration *next;
+};
+
+struct gpu {
+    struct cuda cuda;
+    struct boot *boot;
+    struct gpu_device device;
+    struct gpu_heap heap;
+    struct gpu_module module;
+    struct heap *books;      /* of the GPU heap */
+    struct gpu_lane lanes[GPU_LANES];
+    int lane_count;
+    CUstream wait_stream;    /* a waiting kernel must not hold up a lane */
+    pthread_mutex_t wait_lock;
+    struct gpu_pinned *pinned; /* one page that kernels write to */
+    CUdeviceptr pinned_device;
+    size_t system_offset, system_bytes; /* in each window: not the program's */
+    size_t team_bytes;       /* of one team's struct gpu_team_area */
+    pthread_mutex_t registrations_lock;
+    struct gpu_registration *registrations;
+    uint64_t wait_limit_ns;
+    size_t stripe_bytes;     /* copies from this size are dealt out over the lanes; 0 = never */
+};
+
+/* Host memory that kernels read and write. */
+struct gpu_pinned {
+    struct gpu_record record; /* of waits on streams */
+    uint64_t lane_words[GPU_LANES][8];
+    uint64_t wait_seen, wait_met;
+};
+
+/* Opens the GPU side of every PE. Collective over the job. `current`: see gpu_device_open().
+ * team_slots: how many teams need a place for barriers on streams. Fails at every PE with the same
+ * status, and then leaves nothing. */
+weft_status gpu_open(struct gpu **gpu, struct boot *boot, CUcontext current, int team_slots);
+
+/* Not collective: the caller sees to it that no peer uses this PE's memory any more. */
+void gpu_close(struct gpu *gpu);
+
+/* ----------------------------------------------------------------------------------- addresses */
+
+enum gpu_place {
+    GPU_PLACE_PLAIN,  /* host memory that CUDA does not know */
+    GPU_PLACE_PINNED, /* host memory that the GPU can access */
+    GPU_PLACE_DEVICE, /* memory of a GPU */
+};
+
+/* What kind of memory `address` is. Quick for the windows of the heap and for registered memory;
+ * else the driver is asked. */
+enum gpu_place gpu_place_of(struct gpu *gpu, const void *address);
+
+/* Where local PE `slot`'s offset is mapped here, 0 when it cannot be accessed. */
+static inline CUdeviceptr gpu_address(const struct gpu *gpu, int slot, size_t offset)
+{
+    const struct gpu_window *window = &gpu->heap.windows[slot];
+    return window->mapped ? window->base + offset : 0;
+}
+
+/* Where kernels find a team's area of local PE `slot`. */
+static inline CUdeviceptr gpu_team_address(const struct gpu *gpu, int slot, int team_slot)
+{
+    return gpu_address(gpu, slot, gpu->system_offset + (size_t)team_slot * gpu->team_bytes);
+}
+
+/* ----------------------------------------------------------------- operations by the host
+ * Every function makes the device's context current itself. `lane`: any number; equal numbers keep
+ * their order. */
+
+enum gpu_manner {
+    GPU_IN_ORDER, /* behind what the lane did before and in front of what it will do */
+    GPU_ANY_ORDER,
+    GPU_DONE, /* returns when both sides are at rest */
+};
+
+/* Copies between any two memories. A plain host `src` may be reused when it returns. */
+weft_status gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src, size_t bytes,
+                     enum gpu_manner manner);
+
+/* n elements; steps in bytes, device memory on both sides as seen from this GPU, or pinned. */
+weft_status gpu_copy_strided(struct gpu *gpu, unsigned lane, void *dst, const void *src,
+                             ptrdiff_t dst_step, ptrdiff_t src_step, size_t element, size_t n);
+
+/* One access to device memory: op is a weft_amo, GPU_ACCESS_STORE or GPU_ACCESS_LOAD. With
+ * `fetched` it waits and gives the value from before. */
+weft_status gpu_access(struct gpu *gpu, unsigned lane, CUdeviceptr at, int op, size_t width,
+                       uint64_t value, uint64_t expected, uint64_t *fetched);
+
+/* Behind what the lane did before: sets or adds to a signal in device memory. */
+weft_status gpu_signal(struct gpu *gpu, unsigned lane, CUdeviceptr signal, uint64_t value,
+                       weft_signal_op op);
+
+/* Waits at most slice_ns for device memory to compare true; *met says whether it did. width 2, 4 or
+ * 8. */
+weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool is_signed,
+                           weft_cmp cmp, int64_t value, uint64_t slice_ns, uint64_t *seen,
+                           bool *met);
+
+/* Every lane is at rest, and what it did is visible to all PEs. */
+weft_status gpu_quiet(struct gpu *gpu);
+
+/* ---------------------------------------------------------------------------- proof of pairs */
+
+/* Proves, at once, every pair of this node that WEFT_PROVE wants proven; a pair that fails is
+ * dropped at both sides with its evidence. Collective over the job. */
+weft_status gpu_prove(struct gpu *gpu);
+
+#endif

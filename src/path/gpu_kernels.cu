@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The library's own kernels: single accesses and atomics on behalf of the host, small copies with a
+ * signal, strided copies, bounded waits, the barrier on a stream, and the proof of a pair. Written
+ * in the common subset, so that the stand-in of the CUDA driver can run the same text. Every wait is
+ * bounded by the global timer, and by a count of polls in case that timer stands still. */
+#include <weft/device/simt.h>
+
+#include "gpu_kernels.h"
+
+#if WEFT_TARGET_CUDA
+#define KERNEL extern "C" __global__ void
+#else
+#define KERNEL void
+#endif
+
+#define ORDERED WEFT_ORDER_ACQ_REL
+#define RELAXED WEFT_ORDER_RELAXED
+#define ACQUIRE WEFT_ORDER_ACQUIRE
+#define RELEASE WEFT_ORDER_RELEASE
+#define SYSTEM  WEFT_SCOPE_SYS
+
+/* A poll of the own GPU's memory takes several hundred ns; so this count never ends a wait before
+ * the timer does. */
+#define LEAST_POLL_NS 64
+
+/* --------------------------------------------------------------------------- bounded waiting */
+
+struct limit {
+    uint64_t start, limit_ns, polls;
+};
+
+WEFT_DEVICE struct limit limit_start(uint64_t limit_ns)
+{
+    struct limit limit = {weft_dev_clock_ns(), limit_ns, 0};
+    return limit;
+}
+
+/* limit_ns 0: for ever. */
+WEFT_DEVICE int limit_passed(struct limit *limit)
+{
+    limit->polls++;
+    if (!limit->limit_ns || limit->polls % 64)
+        return 0;
+    return weft_dev_clock_ns() - limit->start > limit->limit_ns ||
+           limit->polls > limit->limit_ns / LEAST_POLL_NS + 1024;
+}
+
+WEFT_DEVICE int compare(int64_t seen, int cmp, int64_t value)
+{
+    switch (cmp) { /* weft_cmp */
+    case 0:
+        return seen == value;
+    case 1:
+        return seen != value;
+    case 2:
+        return seen > value;
+    case 3:
+        return seen <= value;
+    case 4:
+        return seen < value;
+    default:
+        return seen >= value;
+    }
+}
+
+WEFT_DEVICE void leave_record(struct gpu_record *record, uint64_t what, const void *address,
+                              uint64_t expected, uint64_t seen, int cmp, uint64_t peer,
+                              const struct limit *limit)
+{
+    record->address = (uint64_t)(uintptr_t)address;
+    record->expected = expected;
+    record->seen = seen;
+    record->compare = (uint64_t)cmp;
+    record->peer = peer;
+    record->waited_ns = weft_dev_clock_ns() - limit->start;
+    /* Pairs with the host's acquire load: who sees `what` sees the rest. */
+    weft_dev_store_u64(&record->what, what, RELEASE, SYSTEM);
+}
+
+/* ------------------------------------------------------------------- single accesses, atomics */
+
+WEFT_DEVICE uint64_t access_32(uint32_t *at, int op, uint32_t value, uint32_t expected)
+{
+    switch (op) { /* weft_amo */
+    case 0:
+    case 6:
+        return weft_dev_atomic_exch_u32(at, value, ORDERED, SYSTEM);
+    case 1:
+    case 8:
+        return weft_dev_atomic_add_u32(at, value, ORDERED, SYSTEM);
+    case 2:
+    case 9:
+        return weft_dev_atomic_and_u32(at, value, ORDERED, SYSTEM);
+    case 3:
+    case 10:
+        return weft_dev_atomic_or_u32(at, value, ORDERED, SYSTEM);
+    case 4:
+    case 11:
+        return weft_dev_atomic_xor_u32(at, value, ORDERED, SYSTEM);
+    case 7:
+        return weft_dev_atomic_cas_u32(at, expected, value, ORDERED, SYSTEM);
+    case GPU_ACCESS_STORE:
+        weft_dev_store_u32(at, value, RELAXED, SYSTEM);
+        return 0;
+    default:
+        return weft_dev_load_u32(at, ACQUIRE, SYSTEM);
+    }
+}
+
+WEFT_DEVICE uint64_t access_64(uint64_t *at, int op, uint64_t value, uint64_t expected)
+{
+    switch (op) {
+    case 0:
+    case 6:
+        return weft_dev_atomic_exch_u64(at, value, ORDERED, SYSTEM);
+    case 1:
+    case 8:
+        return weft_dev_atomic_add_u64(at, value, ORDERED, SYSTEM);
+    case 2:
+    case 9:
+        return weft_dev_atomic_and_u64(at, value, ORDERED, SYSTEM);
+    case 3:
+    case 10:
+        return weft_dev_atomic_or_u64(at, value, ORDERED, SYSTEM);
+    case 4:
+    case 11:
+        return weft_dev_atomic_xor_u64(at, value, ORDERED, SYSTEM);
+    case 7:
+        return weft_dev_atomic_cas_u64(at, expected, value, ORDERED, SYSTEM);
+    case GPU_ACCESS_STORE:
+        weft_dev_store_u64(at, value, RELAXED, SYSTEM);
+        return 0;
+    default:
+        return weft_dev_load_u64(at, ACQUIRE, SYSTEM);
+    }
+}
+
+/* 1 and 2 bytes are only stored and loaded. */
+WEFT_DEVICE uint64_t access_narrow(void *at, int op, unsigned width, uint64_t value)
+{
+    if (op == GPU_ACCESS_STORE) {
+        if (width == 1)
+            weft_dev_store_u8((uint8_t *)at, (uint8_t)value, RELAXED, SYSTEM);
+        else
+            weft_dev_store_u16((uint16_t *)at, (uint16_t)value, RELAXED, SYSTEM);
+        return 0;
+    }
+    return width == 1 ? weft_dev_load_u8((const uint8_t *)at, ACQUIRE, SYSTEM)
+                      : weft_dev_load_u16((const uint16_t *)at, ACQUIRE, SYSTEM);
+}
+
+/* One thread. result: in pinned host memory, or null. */
+KERNEL weft_kernel_access(void *at, int op, unsigned width, uint64_t value, uint64_t expected,
+                          uint64_t *result)
+{
+    uint64_t before;
+    if (width == 8)
+        before = access_64((uint64_t *)at, op, value, expected);
+    else if (width == 4)
+        before = access_32((uint32_t *)at, op, (uint32_t)value, (uint32_t)expected);
+    else
+        before = access_narrow(at, op, width, value);
+    if (result)
+        *result = before;
+}
+
+/* ------------------------------------------------------------------------------------ copies */
+
+WEFT_DEVICE void copy_bytes(char *dst, const char *src, uint64_t bytes, uint64_t rank,
+                            uint64_t threads)
+{
+    uint64_t bits = (uint64_t)(uintptr_t)dst | (uint64_t)(uintptr_t)src;
+    uint64_t done = 0;
+    if (bits % 16 == 0) {
+        for (uint64_t i = rank; i < bytes / 16; i += threads)
+            weft_dev_store_vec16(dst + 16 * i, weft_dev_load_vec16(src + 16 * i));
+        done = bytes & ~(uint64_t)15;
+    } else if (bits % 4 == 0) {
+        for (uint64_t i = rank; i < bytes / 4; i += threads)
+            ((uint32_t *)dst)[i] = ((const uint32_t *)src)[i];
+        done = bytes & ~(uint64_t)3;
+    }
+    for (uint64_t i = done + rank; i < bytes; i += threads)
+        dst[i] = src[i];
+}
+
+WEFT_DEVICE void give_signal(uint64_t *signal, uint64_t value, int op)
+{
+    /* Cumulative: the block's stores, which its barrier ordered before this thread, and all that the
+     * stream did before, are visible to whoever sees the signal. */
+    weft_dev_fence(ORDERED, SYSTEM);
+    if (op == 0) /* WEFT_SIGNAL_SET */
+        weft_dev_store_u64(signal, value, RELEASE, SYSTEM);
+    else
+        weft_dev_atomic_add_u64(signal, value, RELEASE, SYSTEM);
+}
+
+/* One block. op GPU_NO_SIGNAL: copy only; bytes 0: signal only. */
+KERNEL weft_kernel_copy(void *dst, const void *src, uint64_t bytes, uint64_t *signal,
+                        uint64_t value, int op)
+{
+    copy_bytes((char *)dst, (const char *)src, bytes, weft_dev_thread_x(),
+               weft_dev_block_dim_x());
+    if (op == GPU_NO_SIGNAL)
+        return;
+    weft_dev_sync_block();
+    if (weft_dev_thread_x() == 0)
+        give_signal(signal, value, op);
+}
+
+/* Any grid. Strides and offsets in bytes. */
+KERNEL weft_kernel_strided(char *dst, const char *src, int64_t dst_step, int64_t src_step,
+                           uint64_t element, uint64_t n)
+{
+    uint64_t threads = weft_dev_grid_threads();
+    for (uint64_t i = weft_dev_grid_rank(); i < n; i += threads) {
+        char *to = dst + (int64_t)i * dst_step;
+        const char *from = src + (int64_t)i * src_step;
+        uint64_t bits = (uint64_t)(uintptr_t)to | (uint64_t)(uintptr_t)from | element;
+        if (bits % 8 == 0)
+            for (uint64_t b = 0; b < element; b += 8)
+                *(uint64_t *)(to + b) = *(const uint64_t *)(from + b);
+        else if (bits % 4 == 0)
+            for (uint64_t b = 0; b < element; b += 4)
+                *(uint32_t *)(to + b) = *(const uint32_t *)(from + b);
+        else
+            for (uint64_t b = 0; b < element; b++)
+                to[b] = from[b];
+    }
+}
+
+/* ------------------------------------------------------------------------------------- waits */
+
+WEFT_DEVICE int64_t load_as(const void *at, int width, int is_signed)
+{
+    switch (width) {
+    case 2: {
+        uint16_t v = weft_dev_load_u16((const uint16_t *)at, ACQUIRE, SYSTEM);
+        return is_signed ? (int64_t)(int16_t)v : (int64_t)v;
+    }
+    case 4: {
+        uint32_t v = weft_dev_load_u32((const uint32_t *)at, ACQUIRE, SYSTEM);
+        return is_signed ? (int64_t)(int32_t)v : (int64_t)v;
+    }
+    default:
+        return (int64_t)weft_dev_load_u64((const uint64_t *)at, ACQUIRE, SYSTEM);
+    }
+}
+
+/* Unsigned 64-bit values keep their order when both sides have the top bit flipped. */
+WEFT_DEVICE int64_t ordered_bits(int64_t value, int width, int is_signed)
+{
+    return width == 8 && !is_signed ? (int64_t)((uint64_t)value ^ 0x8000000000000000ull) : value;
+}
+
+/* One thread waits until *at compares true. seen, met (1 or 0), record: in pinned host memory, or
+ * null. Without a record an expiry is no fault. */
+KERNEL weft_kernel_wait(const void *at, int width, int is_signed, int cmp, int64_t value,
+                        uint64_t limit_ns, struct gpu_record *record, uint64_t *seen,
+                        uint64_t *met)
+{
+    struct limit limit = limit_start(limit_ns);
+    int64_t wanted = ordered_bits(value, width, is_signed);
+    int64_t now;
+    int good;
+    for (;;) {
+        now = load_as(at, width, is_signed);
+        good = compare(ordered_bits(now, width, is_signed), cmp, wanted);
+        if (good || limit_passed(&limit))
+            break;
+    }
+    if (seen)
+        *seen = (uint64_t)now;
+    if (met)
+        *met = (uint64_t)good;
+    if (!good && record)
+        leave_record(record, GPU_RECORD_WAIT, at, (uint64_t)value, (uint64_t)now, cmp, 0, &limit);
+}
+
+/* One block; areas[i] is where member i's area of the team is mapped here. Everything that the
+ * stream did before is visible to every member's stream behind its barrier. */
+KERNEL weft_kernel_barrier(struct gpu_team_area *const *areas, int members, int me,
+                           uint64_t limit_ns, struct gpu_record *record)
+{
+    struct gpu_team_area *own = areas[me];
+    struct limit limit = limit_start(limit_ns);
+    uint64_t sequence = own->sequence + 1;
+    weft_dev_sync_block();
+    if (weft_dev_thread_x() == 0)
+        own->sequence = sequence;
+    /* Release is cumulative over what the stream did before this kernel. */
+    for (int i = (int)weft_dev_thread_x(); i < members; i += (int)weft_dev_block_dim_x())
+        weft_dev_store_u64(&areas[i]->arrived[me], sequence, RELEASE, SYSTEM);
+    for (int i = (int)weft_dev_thread_x(); i < members; i += (int)weft_dev_block_dim_x()) {
+        uint64_t seen;
+        while ((seen = weft_dev_load_u64(&own->arrived[i], ACQUIRE, SYSTEM)) < sequence) {
+            if (limit_passed(&limit)) {
+                leave_record(record, GPU_RECORD_BARRIER, &own->arrived[i], sequence, seen, 5,
+                             (uint64_t)i, &limit);
+                break;
+            }
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------- proof */
+
+/* Different in every word, round and PE, and never zero. */
+WEFT_DEVICE uint64_t pattern(uint64_t pe, uint64_t round, uint64_t index)
+{
+    uint64_t x = (pe + 1) * 0x9e3779b97f4a7c15ull ^ round << 40 ^ index;
+    x = (x ^ x >> 29) * 0xbf58476d1ce4e5b9ull;
+    return (x ^ x >> 32) | 1;
+}
+
+struct proof {
+    struct prove_area *own, *peer;
+    uint64_t me, other, round;
+    struct limit limit;
+    struct prove_report *report;
+    uint32_t *finders; /* shared by the block: threads that had something to report */
+};
+
+/* All threads call it with the same arguments but `found`, of which one that is set is kept. Returns
+ * nonzero in all when one thread found a fault. */
+WEFT_DEVICE int fault_found(struct proof *proof, int found, uint64_t stage, uint64_t index,
+                            uint64_t expected, uint64_t seen)
+{
+    if (!weft_dev_sync_block_or(found))
+        return 0;
+    if (found) { /* whose finding it is does not matter, but it is one thread's */
+        if (weft_dev_atomic_add_u32(proof->finders, 1, RELAXED, WEFT_SCOPE_CTA) == 0) {
+            proof->report->stage = stage;
+            proof->report->round = proof->round;
+            proof->report->index = index;
+            proof->report->expected = expected;
+            proof->report->seen = seen;
+        }
+    }
+    weft_dev_sync_block();
+    return 1;
+}
+
+/* Thread 0 waits until *word >= value; the answer is for all threads. */
+WEFT_DEVICE int arrived(struct proof *proof, const uint64_t *word, uint64_t value, uint64_t stage)
+{
+    uint64_t seen = value;
+    int late = 0;
+    if (weft_dev_thread_x() == 0)
+        while ((seen = weft_dev_load_u64(word, ACQUIRE, SYSTEM)) < value && !late)
+            late = limit_passed(&proof->limit);
+    return !fault_found(proof, late, stage, 0, value, seen);
+}
+
+WEFT_DEVICE void tell(uint64_t *word, uint64_t value)
+{
+    weft_dev_sync_block();
+    if (weft_dev_thread_x() == 0) {
+        weft_dev_fence(ORDERED, SYSTEM);
+        weft_dev_store_u64(word, value, RELEASE, SYSTEM);
+    }
+}
+
+WEFT_DEVICE int same_pattern(struct proof *proof, const uint64_t *data, uint64_t pe,
+                             uint64_t words, uint64_t stage)
+{
+    int found = 0;
+    uint64_t index = 0, expected = 0, seen = 0;
+    for (uint64_t i = weft_dev_thread_x(); i < words; i += weft_dev_block_dim_x()) {
+        uint64_t word = weft_dev_load_u64(&data[i], RELAXED, SYSTEM);
+        uint64_t wanted = pattern(pe, proof->round, i);
+        if (word != wanted && !found) {
+            found = 1;
+            index = i;
+            expected = wanted;
+            seen = word;
+        }
+    }
+    return !fault_found(proof, found, stage, index, expected, seen);
+}
+
+/* Stores there, flag, and what came from there; loads from there. */
+WEFT_DEVICE int prove_round(struct proof *proof)
+{
+    for (uint64_t i = weft_dev_thread_x(); i < PROVE_WORDS; i += weft_dev_block_dim_x())
+        proof->peer->data[i] = pattern(proof->me, proof->round, i);
+    tell(&proof->peer->flag, proof->round);
+    if (!arrived(proof, &proof->own->flag, proof->round, PROVE_NO_FLAG) ||
+        !same_pattern(proof, proof->own->data, proof->other, PROVE_WORDS, PROVE_STALE) ||
+        !same_pattern(proof, proof->peer->data, proof->me, PROVE_WORDS / 4, PROVE_READ_BACK))
+        return 0;
+    tell(&proof->peer->ack, proof->round);
+    return arrived(proof, &proof->own->ack, proof->round, PROVE_NO_ACK);
+}
+
+WEFT_DEVICE int take_lock(struct proof *proof, uint64_t *lock)
+{
+    while (weft_dev_atomic_cas_u64(lock, 0, proof->me + 1, ACQUIRE, SYSTEM) != 0)
+        if (limit_passed(&proof->limit))
+            return 0;
+    return 1;
+}
+
+/* Both sides add to one counter, and take turns by compare-and-swap. */
+WEFT_DEVICE int prove_atomics(struct proof *proof)
+{
+    struct prove_area *home = proof->me < proof->other ? proof->own : proof->peer;
+    for (uint64_t i = weft_dev_thread_x(); i < PROVE_ADDS; i += weft_dev_block_dim_x())
+        weft_dev_atomic_add_u64(&home->counter, i + 1, RELAXED, SYSTEM);
+    int denied = 0;
+    for (int i = 0; weft_dev_thread_x() == 0 && i < PROVE_SWAPS && !denied; i++) {
+        denied = !take_lock(proof, &home->lock);
+        if (denied)
+            break;
+        uint64_t now = weft_dev_load_u64(&home->guarded, RELAXED, SYSTEM);
+        weft_dev_store_u64(&home->guarded, now + 1, RELAXED, SYSTEM);
+        weft_dev_store_u64(&home->lock, 0, RELEASE, SYSTEM);
+    }
+    if (fault_found(proof, denied, PROVE_NO_LOCK, 0, 0, proof->other + 1))
+        return 0;
+    proof->round++;
+    tell(&proof->peer->flag, proof->round);
+    if (!arrived(proof, &proof->own->flag, proof->round, PROVE_NO_FLAG))
+        return 0;
+    uint64_t sum = 2 * ((uint64_t)PROVE_ADDS * (PROVE_ADDS + 1) / 2);
+    uint64_t counter = weft_dev_load_u64(&home->counter, ACQUIRE, SYSTEM);
+    uint64_t guarded = weft_dev_load_u64(&home->guarded, ACQUIRE, SYSTEM);
+    int first = weft_dev_thread_x() == 0;
+    if (fault_found(proof, first && counter != sum, PROVE_COUNT, 0, sum, counter) ||
+        fault_found(proof, first && guarded != 2 * PROVE_SWAPS, PROVE_GUARD, 0, 2 * PROVE_SWAPS,
+                    guarded))
+        return 0;
+    tell(&proof->peer->ack, proof->round);
+    return arrived(proof, &proof->own->ack, proof->round, PROVE_NO_ACK);
+}
+
+/* Block b proves pairs[b]; the peer's kernel runs at the same time. */
+KERNEL weft_kernel_prove(const struct prove_pair *pairs, uint64_t limit_ns,
+                         struct prove_report *reports)
+{
+    const struct prove_pair *pair = &pairs[weft_dev_block_x()];
+    WEFT_SHARED(uint32_t, finders, [1]);
+    struct proof proof;
+    if (weft_dev_thread_x() == 0)
+        finders[0] = 0;
+    weft_dev_sync_block();
+    proof.finders = finders;
+    proof.own = pair->own;
+    proof.peer = pair->peer;
+    proof.me = pair->me;
+    proof.other = pair->other;
+    proof.limit = limit_start(limit_ns);
+    proof.report = &reports[weft_dev_block_x()];
+    int good = 1;
+    for (proof.round = 1; good && proof.round <= pair->rounds; proof.round++)
+        good = prove_round(&proof);
+    if (good) {
+        proof.round = pair->rounds;
+        good = prove_atomics(&proof);
+    }
+    if (weft_dev_thread_x() != 0)
+        return;
+    proof.report->elapsed_ns = weft_dev_clock_ns() - proof.limit.start;
+    if (good)
+        weft_dev_store_u64(&proof.report->stage, PROVE_GOOD, RELEASE, SYSTEM);
+}

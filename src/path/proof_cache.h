@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Proofs of pairs of GPUs that succeeded since the machine was started, in a file of the user. Only
+ * a file that is the user's own, and that nobody else may write, is believed. */
+#ifndef WEFT_PATH_PROOF_CACHE_H
+#define WEFT_PATH_PROOF_CACHE_H
+
+#include <stdbool.h>
+
+#include "driver/cuda.h"
+
+/* The order of the two does not matter. */
+bool proof_cache_knows(const CUuuid *a, const CUuuid *b, int driver_version);
+
+/* Best effort: a cache that cannot be written costs the next job a proof. */
+void proof_cache_add(const CUuuid *a, const CUuuid *b, int driver_version);
+
+/* The file: $XDG_RUNTIME_DIR/weft/gpu-proofs, else ~/.cache/weft/gpu-proofs. False: neither. */
+bool proof_cache_file(char *path, unsigned long bytes);
+
+#endif

@@ -1,0 +1,726 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A stand-in of libcuda.so.1 for tests on machines without a GPU. GPU memory is a memfd, an exported
+ * handle is its descriptor, streams do everything at once, and the library's own kernels run as
+ * blocks of one thread. It keeps count of all that lives, so that a test can see what was left.
+ *
+ * Environment: FAKE_CUDA_DEVICES (2), FAKE_CUDA_MEMORY in MiB (8192), FAKE_CUDA_VERSION (13000),
+ * FAKE_CUDA_MODE (compute mode, 0), FAKE_CUDA_PEER (1: peers can be accessed), FAKE_CUDA_VMM (1),
+ * FAKE_CUDA_INIT (result of cuInit), FAKE_CUDA_LIE (1: stores to a peer's memory stay here). */
+#include "primitives.h"
+
+#include "path/gpu_kernels.cu"
+
+#include "driver/cuda.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { MOST = 4096, DEVICES = 16, GRANULARITY = 2 << 20 };
+
+struct object {
+    enum { FREE, HANDLE, RESERVATION, MAPPING, HOST, REGISTERED, DEVICE, STREAM, EVENT, MODULE,
+           CONTEXT } kind;
+    uintptr_t base;
+    size_t bytes;
+    int fd, device;
+    int uses;     /* handle: mappings and itself */
+    int imported; /* handle: of another process */
+};
+
+static struct object objects[MOST];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static size_t used_bytes[DEVICES];
+static _Thread_local CUcontext stack[16];
+static _Thread_local int depth;
+static int initialized;
+
+static int setting(const char *name, int preset)
+{
+    const char *text = getenv(name);
+    return text ? atoi(text) : preset;
+}
+
+static struct object *new_object(int kind)
+{
+    struct object *found = NULL;
+    pthread_mutex_lock(&lock);
+    for (int i = 1; i < MOST && !found; i++)
+        if (objects[i].kind == FREE)
+            found = &objects[i];
+    if (found)
+        *found = (struct object){.kind = kind, .fd = -1};
+    pthread_mutex_unlock(&lock);
+    if (!found)
+        abort();
+    return found;
+}
+
+static struct object *object(unsigned long long number, int kind)
+{
+    return number > 0 && number < MOST && (int)objects[number].kind == kind ? &objects[number]
+                                                                             : NULL;
+}
+
+static unsigned long long number_of(const struct object *o)
+{
+    return (unsigned long long)(o - objects);
+}
+
+static struct object *find(int kind, uintptr_t address)
+{
+    for (int i = 1; i < MOST; i++)
+        if ((int)objects[i].kind == kind && address - objects[i].base < objects[i].bytes)
+            return &objects[i];
+    return NULL;
+}
+
+/* For tests: how much is alive that somebody should have given back. */
+EXPORT int fake_cuda_live(void);
+EXPORT int fake_cuda_live(void)
+{
+    int live = 0;
+    for (int i = 1; i < MOST; i++)
+        live += objects[i].kind != FREE;
+    return live;
+}
+
+EXPORT void fake_cuda_list(void);
+EXPORT void fake_cuda_list(void)
+{
+    static const char *const names[] = {"free", "handle", "reservation", "mapping", "host",
+                                        "registered", "device", "stream", "event", "module",
+                                        "context"};
+    for (int i = 1; i < MOST; i++)
+        if (objects[i].kind != FREE)
+            fprintf(stderr, "alive: %s %#zx %zu\n", names[objects[i].kind], objects[i].base,
+                    objects[i].bytes);
+}
+
+/* Forgets everything, also what a failed release has left. */
+EXPORT void fake_cuda_reset(void);
+EXPORT void fake_cuda_reset(void)
+{
+    for (int i = 1; i < MOST; i++)
+        if (objects[i].kind == HANDLE)
+            close(objects[i].fd);
+    memset(objects, 0, sizeof objects);
+    memset(used_bytes, 0, sizeof used_bytes);
+    depth = 0;
+}
+
+/* ------------------------------------------------------------------------------ driver, devices */
+
+EXPORT CUresult cuInit(unsigned flags)
+{
+    initialized = 1;
+    return setting("FAKE_CUDA_DEVICES", 2) ? setting("FAKE_CUDA_INIT", 0) : CUDA_ERROR_NO_DEVICE;
+}
+
+EXPORT CUresult cuDriverGetVersion(int *version)
+{
+    *version = setting("FAKE_CUDA_VERSION", 13000);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGetErrorName(CUresult result, const char **name)
+{
+    static const struct {
+        const char *name;
+        int value;
+    } names[] = {
+#define NAME(name, value) {#name, value},
+        CUDA_CONSTANTS(NAME)
+#undef NAME
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i].value == result && strncmp(names[i].name, "CUDA_", 5) == 0) {
+            *name = names[i].name;
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+EXPORT CUresult cuGetErrorString(CUresult result, const char **text)
+{
+    *text = result == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : "from the stand-in";
+    return CUDA_SUCCESS;
+}
+
+/* CUDA_VISIBLE_DEVICES of plain numbers. */
+static int visible(int *list)
+{
+    int all = setting("FAKE_CUDA_DEVICES", 2), count = 0;
+    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+    for (int i = 0; !text && i < all; i++)
+        list[count++] = i;
+    while (text && *text && count < DEVICES) {
+        char *end;
+        long device = strtol(text, &end, 10);
+        if (end == text || device < 0 || device >= all)
+            break;
+        list[count++] = (int)device;
+        text = *end == ',' ? end + 1 : end;
+    }
+    return count;
+}
+
+EXPORT CUresult cuDeviceGetCount(int *count)
+{
+    int list[DEVICES];
+    *count = visible(list);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+    int list[DEVICES];
+    *device = ordinal;
+    return ordinal >= 0 && ordinal < visible(list) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+static int physical(CUdevice device)
+{
+    int list[DEVICES];
+    return device >= 0 && device < visible(list) ? list[device] : 0;
+}
+
+EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device)
+{
+    snprintf(name, (size_t)bytes, "Stand-in GPU");
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
+{
+    memset(uuid, 0, sizeof *uuid);
+    memcpy(uuid->bytes, "\xfa\x4e\x00\x01", 4);
+    uuid->bytes[15] = (char)physical(device);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
+{
+    switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE:
+        *value = setting("FAKE_CUDA_MODE", 0);
+        break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+        *value = setting("FAKE_CUDA_MAJOR", 9);
+        break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+        *value = 0;
+        break;
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+        *value = setting("FAKE_CUDA_VMM", 1);
+        break;
+    default:
+        *value = 1;
+    }
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+    *bytes = (size_t)setting("FAKE_CUDA_MEMORY", 8192) << 20;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device)
+{
+    snprintf(text, (size_t)bytes, "0000:%02X:00.0", 0x10 + physical(device));
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+    *can = setting("FAKE_CUDA_PEER", 1);
+    return CUDA_SUCCESS;
+}
+
+/* ------------------------------------------------------------------------------------ contexts */
+
+EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+    struct object *o = new_object(CONTEXT);
+    o->device = device;
+    *context = (CUcontext)o;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+    for (int i = 1; i < MOST; i++) {
+        if (objects[i].kind == CONTEXT && objects[i].device == device) {
+            objects[i].kind = FREE;
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_INVALID_CONTEXT;
+}
+
+EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
+{
+    *context = depth ? stack[depth - 1] : NULL;
+    return initialized ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context)
+{
+    if (depth == 16)
+        return CUDA_ERROR_UNKNOWN;
+    stack[depth++] = context;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *context)
+{
+    if (!depth)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    *context = stack[--depth];
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxGetDevice(CUdevice *device)
+{
+    if (!depth)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    *device = ((struct object *)stack[depth - 1])->device;
+    return CUDA_SUCCESS;
+}
+
+/* -------------------------------------------------------------------------------------- memory */
+
+EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
+{
+    CUdevice device;
+    CUresult result = cuCtxGetDevice(&device);
+    if (result)
+        return result;
+    cuDeviceTotalMem_v2(total_bytes, device);
+    *free_bytes = *total_bytes - used_bytes[physical(device)];
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *properties,
+                                              int option)
+{
+    *bytes = GRANULARITY;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemAddressReserve(CUdeviceptr *address, size_t bytes, size_t alignment,
+                                    CUdeviceptr wish, unsigned long long flags)
+{
+    size_t room = bytes + alignment;
+    char *base = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    uintptr_t start = ((uintptr_t)base + alignment - 1) / alignment * alignment;
+    munmap(base, start - (uintptr_t)base);
+    munmap((char *)start + bytes, room - bytes - (start - (uintptr_t)base));
+    struct object *o = new_object(RESERVATION);
+    o->base = start;
+    o->bytes = bytes;
+    *address = start;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
+{
+    struct object *o = find(RESERVATION, address);
+    if (!o || o->base != address || o->bytes != bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (int i = 1; i < MOST; i++) /* something is still mapped in it */
+        if (objects[i].kind == MAPPING && objects[i].base - address < bytes)
+            return CUDA_ERROR_INVALID_VALUE;
+    munmap((void *)(uintptr_t)address, bytes);
+    o->kind = FREE;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
+                            const CUmemAllocationProp *properties, unsigned long long flags)
+{
+    int device = physical(properties->location.id);
+    size_t total;
+    cuDeviceTotalMem_v2(&total, properties->location.id);
+    if (bytes % GRANULARITY || !bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (used_bytes[device] + bytes > total)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    int fd = memfd_create("fake-gpu-memory", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes))
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    struct object *o = new_object(HANDLE);
+    o->fd = fd;
+    o->bytes = bytes;
+    o->device = device;
+    o->uses = 1;
+    used_bytes[device] += bytes;
+    *handle = number_of(o);
+    return CUDA_SUCCESS;
+}
+
+static void unuse(struct object *o)
+{
+    if (--o->uses)
+        return;
+    if (!o->imported)
+        used_bytes[o->device] -= o->bytes;
+    close(o->fd);
+    o->kind = FREE;
+}
+
+EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    struct object *o = object(handle, HANDLE);
+    if (!o)
+        return CUDA_ERROR_INVALID_VALUE;
+    unuse(o);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
+                         CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+    struct object *o = object(handle, HANDLE), *r = find(RESERVATION, address);
+    if (!o || !r || bytes > o->bytes || address + bytes > r->base + r->bytes ||
+        find(MAPPING, address))
+        return CUDA_ERROR_INVALID_VALUE;
+    int lie = o->imported && setting("FAKE_CUDA_LIE", 0);
+    if (mmap((void *)(uintptr_t)address, bytes, PROT_NONE,
+             (lie ? MAP_PRIVATE : MAP_SHARED) | MAP_FIXED, o->fd, (off_t)offset) == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct object *m = new_object(MAPPING);
+    m->base = address;
+    m->bytes = bytes;
+    m->device = (int)number_of(o);
+    o->uses++;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
+{
+    struct object *m = find(MAPPING, address);
+    if (!m || m->base != address || m->bytes != bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    mmap((void *)(uintptr_t)address, bytes, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    unuse(&objects[m->device]);
+    m->kind = FREE;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access,
+                               size_t count)
+{
+    struct object *m = find(MAPPING, address);
+    if (!m || count != 1 || access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+        return CUDA_ERROR_INVALID_VALUE;
+    return mprotect((void *)(uintptr_t)address, bytes, PROT_READ | PROT_WRITE)
+               ? CUDA_ERROR_INVALID_VALUE
+               : CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
+                                             int type, unsigned long long flags)
+{
+    struct object *o = object(handle, HANDLE);
+    if (!o || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_INVALID_VALUE;
+    *(int *)shareable = dup(o->fd);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
+                                               void *shareable, int type)
+{
+    int fd = dup((int)(intptr_t)shareable);
+    off_t bytes = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+    if (bytes <= 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct object *o = new_object(HANDLE);
+    o->fd = fd;
+    o->bytes = (size_t)bytes;
+    o->uses = 1;
+    o->imported = 1;
+    *handle = number_of(o);
+    return CUDA_SUCCESS;
+}
+
+static CUresult allocate(int kind, uintptr_t *address, size_t bytes)
+{
+    size_t room = (bytes + 4095) & ~4095ul;
+    void *base = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!bytes || base == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct object *o = new_object(kind);
+    o->base = (uintptr_t)base;
+    o->bytes = room;
+    *address = o->base;
+    return CUDA_SUCCESS;
+}
+
+static CUresult release(int kind, uintptr_t address)
+{
+    struct object *o = find(kind, address);
+    if (!o || o->base != address)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (kind != REGISTERED)
+        munmap((void *)o->base, o->bytes);
+    o->kind = FREE;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned flags)
+{
+    return allocate(HOST, (uintptr_t *)address, bytes);
+}
+
+EXPORT CUresult cuMemFreeHost(void *address)
+{
+    return release(HOST, (uintptr_t)address);
+}
+
+EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *address, unsigned flags)
+{
+    *device = (uintptr_t)address;
+    return find(HOST, (uintptr_t)address) || find(REGISTERED, (uintptr_t)address)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+EXPORT CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags)
+{
+    struct object *o = new_object(REGISTERED);
+    o->base = (uintptr_t)address;
+    o->bytes = bytes;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemHostUnregister(void *address)
+{
+    return release(REGISTERED, (uintptr_t)address);
+}
+
+EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
+{
+    uintptr_t base = 0;
+    CUresult result = allocate(DEVICE, &base, bytes);
+    *address = base;
+    return result;
+}
+
+EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
+{
+    return release(DEVICE, address);
+}
+
+EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t bytes,
+                                CUstream stream)
+{
+    memset((void *)(uintptr_t)address, value, bytes);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address)
+{
+    struct object *o = find(DEVICE, address);
+    int type = 0;
+    if (o || (o = find(MAPPING, address)))
+        type = CU_MEMORYTYPE_DEVICE;
+    else if ((o = find(HOST, address)) || (o = find(REGISTERED, address)))
+        type = CU_MEMORYTYPE_HOST;
+    if (!type)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+        *(unsigned *)value = (unsigned)type;
+    else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+        *(int *)value = 0;
+    else if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
+        *(CUdeviceptr *)value = o->base;
+    else if (attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE)
+        *(size_t *)value = o->bytes;
+    else
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
+/* ------------------------------------------------------------------------------ streams, events */
+
+static CUresult make(int kind, void **result)
+{
+    *result = new_object(kind);
+    return CUDA_SUCCESS;
+}
+
+static CUresult unmake(int kind, void *it)
+{
+    struct object *o = it;
+    if (!o || (int)o->kind != kind)
+        return CUDA_ERROR_INVALID_VALUE;
+    o->kind = FREE;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+{
+    return make(STREAM, (void **)stream);
+}
+
+EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
+{
+    return unmake(STREAM, stream);
+}
+
+EXPORT CUresult cuStreamSynchronize(CUstream stream)
+{
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamQuery(CUstream stream)
+{
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamIsCapturing(CUstream stream, int *status)
+{
+    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, uint64_t value,
+                                        unsigned flags)
+{
+    __atomic_store_n((uint64_t *)(uintptr_t)address, value, __ATOMIC_SEQ_CST);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags)
+{
+    return make(EVENT, (void **)event);
+}
+
+EXPORT CUresult cuEventDestroy_v2(CUevent event)
+{
+    return unmake(EVENT, event);
+}
+
+EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuEventQuery(CUevent event)
+{
+    return CUDA_SUCCESS;
+}
+
+/* ------------------------------------------------------------------------------------- kernels */
+
+enum {
+#define ENUM(name) FAKE_##name,
+    GPU_KERNELS(ENUM)
+#undef ENUM
+        FAKE_KERNELS
+};
+
+static const char *const kernel_names[] = {
+#define NAME(name) #name,
+    GPU_KERNELS(NAME)
+#undef NAME
+};
+
+EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
+{
+    return make(MODULE, (void **)module);
+}
+
+EXPORT CUresult cuModuleUnload(CUmodule module)
+{
+    return unmake(MODULE, module);
+}
+
+EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+    for (int i = 0; i < FAKE_KERNELS; i++) {
+        if (strcmp(name, kernel_names[i]) == 0) {
+            *function = (CUfunction)&kernel_names[i];
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module,
+                                     const char *name)
+{
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+#define A(i, type) (*(type *)a[i])
+
+static void run_block(int kernel, void **a)
+{
+    switch (kernel) {
+    case FAKE_weft_kernel_access:
+        weft_kernel_access(A(0, void *), A(1, int), A(2, unsigned), A(3, uint64_t), A(4, uint64_t),
+                           A(5, uint64_t *));
+        return;
+    case FAKE_weft_kernel_copy:
+        weft_kernel_copy(A(0, void *), A(1, const void *), A(2, uint64_t), A(3, uint64_t *),
+                         A(4, uint64_t), A(5, int));
+        return;
+    case FAKE_weft_kernel_strided:
+        weft_kernel_strided(A(0, char *), A(1, const char *), A(2, int64_t), A(3, int64_t),
+                            A(4, uint64_t), A(5, uint64_t));
+        return;
+    case FAKE_weft_kernel_wait:
+        weft_kernel_wait(A(0, const void *), A(1, int), A(2, int), A(3, int), A(4, int64_t),
+                         A(5, uint64_t), A(6, struct gpu_record *), A(7, uint64_t *),
+                         A(8, uint64_t *));
+        return;
+    case FAKE_weft_kernel_barrier:
+        weft_kernel_barrier(A(0, struct gpu_team_area *const *), A(1, int), A(2, int),
+                            A(3, uint64_t), A(4, struct gpu_record *));
+        return;
+    case FAKE_weft_kernel_prove:
+        weft_kernel_prove(A(0, const struct prove_pair *), A(1, uint64_t),
+                          A(2, struct prove_report *));
+        return;
+    }
+}
+
+EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
+                               unsigned grid_z, unsigned block_x, unsigned block_y,
+                               unsigned block_z, unsigned shared_bytes, CUstream stream,
+                               void **parameters, void **extra)
+{
+    int kernel = (int)((const char *const *)function - kernel_names);
+    if (kernel < 0 || kernel >= FAKE_KERNELS || !block_x || !grid_x)
+        return CUDA_ERROR_INVALID_VALUE;
+    fake_blocks = grid_x;
+    for (fake_block = 0; fake_block < grid_x; fake_block++)
+        run_block(kernel, parameters);
+    return CUDA_SUCCESS;
+}

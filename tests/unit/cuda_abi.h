@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is compared between our declarations of the CUDA driver and NVIDIA's. Included by two files,
+ * one behind each of the two headers, which cannot stand in one file. */
+#include <stddef.h>
+
+#define ABI_SIZES(X)                                                                               \
+    X(sizeof(CUresult))                                                                            \
+    X(sizeof(CUdevice))                                                                            \
+    X(sizeof(CUdeviceptr))                                                                         \
+    X(sizeof(CUmemGenericAllocationHandle))                                                        \
+    X(sizeof(CUcontext))                                                                           \
+    X(sizeof(CUuuid))                                                                              \
+    X(sizeof(CUmemLocation))                                                                       \
+    X(sizeof(CUmemAllocationProp))                                                                 \
+    X(offsetof(CUmemAllocationProp, location))                                                     \
+    X(offsetof(CUmemAllocationProp, win32HandleMetaData))                                          \
+    X(offsetof(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable))                              \
+    X(sizeof(CUmemAccessDesc))                                                                     \
+    X(offsetof(CUmemAccessDesc, flags))

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The values of NVIDIA's <cuda.h>. The names of the constants come from our table, which is given as
+ * text by the build, since both headers define them. */
+#include <cuda.h>
+
+#include "cuda_abi.h"
+
+extern const size_t theirs_sizes[];
+extern const long long theirs_constants[];
+
+const size_t theirs_sizes[] = {
+#define X(expression) expression,
+    ABI_SIZES(X)
+};
+
+const long long theirs_constants[] = {
+#include "cuda_abi_constants.inc"
+};

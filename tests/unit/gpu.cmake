@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# The GPU side, over a stand-in of the CUDA driver.
+weft_unit_test(gpu SOURCES test_gpu.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
+add_dependencies(test_gpu fakecuda)
+weft_unit_test(gpu_peers SOURCES test_gpu_peers.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
+add_dependencies(test_gpu_peers fakecuda)
+
+# The committed PTX text is made from the present kernels.
+add_test(NAME unit.gpu_ptx COMMAND ${PROJECT_SOURCE_DIR}/cmake/gpu_ptx.sh --check)
+set_tests_properties(unit.gpu_ptx PROPERTIES LABELS unit TIMEOUT 60)
+
+# Our declarations beside NVIDIA's, where those are found.
+find_path(CUDA_H cuda.h HINTS ENV CUDA_HOME PATHS /usr/local/cuda/include PATH_SUFFIXES include)
+if(CUDA_H)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/src/driver/cuda.h rows REGEX "^    X\\(CU[A-Z0-9_]+, [0-9]+\\)")
+  string(REGEX REPLACE "    X\\((CU[A-Z0-9_]+), [0-9]+\\)[^;]*" "\\1" names "${rows}")
+  list(JOIN names ",\n" names)
+  file(CONFIGURE OUTPUT cuda_abi_constants.inc CONTENT "@names@,\n" @ONLY)
+  weft_unit_test(cuda_abi SOURCES test_cuda_abi.c cuda_abi_theirs.c)
+  target_include_directories(test_cuda_abi PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
+  set_property(SOURCE cuda_abi_theirs.c APPEND PROPERTY INCLUDE_DIRECTORIES ${CUDA_H})
+endif()

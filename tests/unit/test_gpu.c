@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The GPU side over the stand-in of the CUDA driver: what it makes, what it says when something is
+ * wrong, and that every call of the driver may fail at any use without anything being left. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/config.h"
+#include "path/gpu.h"
+#include "path/proof_cache.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void *fake;
+static int (*live)(void);
+static void (*list)(void), (*reset)(void);
+
+static int set_up(void **state)
+{
+    (void)state;
+    static char cache[] = "/tmp/weft-test-XXXXXX";
+    if (!strstr(cache, "XXXXXX") || !mkdtemp(cache))
+        return -1;
+    setenv("XDG_RUNTIME_DIR", cache, 1);
+    setenv("WEFT_WAIT_LIMIT", "2s", 1);
+    setenv("WEFT_LOG", "error", 1);
+    setenv("WEFT_BOOT", "single", 1);
+    setenv("WEFT_GPU_HEAP_SIZE", "256M", 1);
+    fake = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!fake)
+        return -1;
+    *(void **)&live = dlsym(fake, "fake_cuda_live");
+    *(void **)&list = dlsym(fake, "fake_cuda_list");
+    *(void **)&reset = dlsym(fake, "fake_cuda_reset");
+    return live && reset ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char path[600];
+    if (proof_cache_file(path, sizeof path))
+        unlink(path);
+    snprintf(path, sizeof path, "%s/weft", getenv("XDG_RUNTIME_DIR"));
+    rmdir(path);
+    rmdir(getenv("XDG_RUNTIME_DIR"));
+    return 0;
+}
+
+static void assert_nothing_left(const char *what, unsigned k)
+{
+    if (live() != 0) {
+        list();
+        fail_msg("%s, use %u: %d objects are left", what, k, live());
+    }
+}
+
+/* Everything the host may ask of its GPU, with values asserted while all goes well. */
+static weft_status use_gpu(struct gpu *gpu, bool check)
+{
+    weft_status status = gpu_heap_grow(&gpu->heap, 96 << 20);
+    size_t offset = 0;
+    if (!status)
+        status = heap_alloc(gpu->books, 1 << 20, 64, &offset);
+    CUdeviceptr at = gpu_heap_own(&gpu->heap)->base + offset;
+    uint64_t data[64], back[64] = {0}, fetched = 0;
+    for (int i = 0; i < 64; i++)
+        data[i] = (uint64_t)i * 3 + 1;
+    if (!status)
+        status = gpu_copy(gpu, 0, (void *)(uintptr_t)at, data, sizeof data, GPU_IN_ORDER);
+    if (!status)
+        status = gpu_copy(gpu, 0, back, (void *)(uintptr_t)at, sizeof back, GPU_DONE);
+    if (!status && check)
+        assert_memory_equal(data, back, sizeof data);
+    if (!status)
+        status = gpu_access(gpu, 0, at, WEFT_AMO_FETCH_ADD, 8, 5, 0, &fetched);
+    if (!status && check)
+        assert_int_equal(fetched, 1);
+    if (!status)
+        status = gpu_access(gpu, 1, at + 8, WEFT_AMO_CSWAP, 4, 9, 4, &fetched);
+    if (!status && check)
+        assert_int_equal(fetched, 4);
+    if (!status)
+        status = gpu_access(gpu, 1, at + 16, GPU_ACCESS_STORE, 2, 0x1234, 0, NULL);
+    if (!status)
+        status = gpu_signal(gpu, 0, at + 24, 77, WEFT_SIGNAL_SET);
+    if (!status)
+        status = gpu_signal(gpu, 0, at + 24, 3, WEFT_SIGNAL_ADD);
+    if (!status)
+        status = gpu_copy_strided(gpu, 0, (void *)(uintptr_t)(at + 4096),
+                                  (void *)(uintptr_t)at, 16, 8, 8, 4);
+    if (!status)
+        status = gpu_quiet(gpu);
+    uint64_t seen = 0;
+    bool met = false;
+    if (!status)
+        status = gpu_wait_slice(gpu, at + 24, 8, false, WEFT_EQ, 80, 1000000, &seen, &met);
+    if (!status && check) {
+        assert_true(met);
+        assert_int_equal(seen, 80);
+        assert_int_equal(*(uint64_t *)(uintptr_t)at, 6);
+        assert_int_equal(*(uint32_t *)(uintptr_t)(at + 8), 9);
+        assert_int_equal(*(uint64_t *)(uintptr_t)(at + 4096), 6);
+        assert_int_equal(*(uint64_t *)(uintptr_t)(at + 4096 + 48), 80);
+        assert_int_equal(gpu_place_of(gpu, (void *)(uintptr_t)at), GPU_PLACE_DEVICE);
+        assert_int_equal(gpu_place_of(gpu, data), GPU_PLACE_PLAIN);
+    }
+    if (!status) {
+        weft_status waited =
+            gpu_wait_slice(gpu, at + 24, 8, false, WEFT_EQ, 81, 1000000, &seen, &met);
+        if (check)
+            assert_false(met);
+        status = waited;
+    }
+    return status;
+}
+
+static weft_status run_single(bool check)
+{
+    struct boot *boot;
+    config_reset();
+    weft_status status = boot_open(&boot, NULL, 0);
+    assert_int_equal(status, WEFT_OK);
+    struct gpu *gpu;
+    status = gpu_open(&gpu, boot, NULL, 16);
+    if (!status) {
+        status = use_gpu(gpu, check);
+        gpu_close(gpu);
+    } else {
+        assert_null(gpu);
+    }
+    char sentence[512];
+    snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+    boot->ops->close(boot, true);
+    if (status)
+        assert_true(strlen(sentence) > 10);
+    return status;
+}
+
+static void opens_and_works(void **state)
+{
+    (void)state;
+    assert_int_equal(run_single(true), WEFT_OK);
+    assert_nothing_left("a good run", 0);
+}
+
+static bool is_release(const char *name, weft_status status)
+{
+    static const char *const words[] = {"Release", "Unmap",  "Free",   "Destroy",
+                                        "Unload",  "PopCurrent", "Unregister"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strstr(name, words[i]))
+            return true;
+    /* Without the context nothing can be released; that shows when all else went well. */
+    return status == WEFT_OK && strcmp(name, "CtxPushCurrent") == 0;
+}
+
+static void every_call_may_fail(void **state)
+{
+    (void)state;
+    for (const char *const *name = cuda_function_names; *name; name++) {
+        for (unsigned k = 1; k < 100; k++) {
+            cuda_fault_plan(*name, k, CUDA_ERROR_UNKNOWN);
+            weft_status status = run_single(false);
+            unsigned uses = cuda_fault_uses();
+            cuda_fault_plan(NULL, 0, 0);
+            /* What a failing release cannot give back is not the library's fault. */
+            if (!is_release(*name, status))
+                assert_nothing_left(*name, k);
+            reset();
+            if (uses < k)
+                break;
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opens_and_works),
+        cmocka_unit_test(every_call_may_fail),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
