@@ -227,18 +227,16 @@ static weft_status slurp(const char *path, FILE *file, uint8_t **bytes, size_t *
 weft_status image_read(const char *path, struct image *image)
 {
     *image = (struct image){0};
-    bool standard_input = strcmp(path, "-") == 0;
-    FILE *file = standard_input ? stdin : fopen(path, "rb");
+    FILE *file = fopen(path, "rb");
     if (!file)
         return base_fail(WEFT_ERR_SYSTEM, "%s: opening: %s", path, strerror(errno));
     uint8_t *bytes;
     size_t size;
     weft_status status = slurp(path, file, &bytes, &size);
     if (!status)
-        status = image_parse(standard_input ? "standard input" : path, bytes, size, image);
+        status = image_parse(path, bytes, size, image);
     free(bytes);
-    if (!standard_input)
-        fclose(file);
+    fclose(file);
     return status;
 }
 
@@ -261,17 +259,6 @@ weft_status image_write_png(const char *path, const struct image *image)
                                    written ? strerror(errno) : png.message);
     unlink(path);
     return status;
-}
-
-weft_status image_copy(const struct image *from, struct image *to)
-{
-    *to = *from;
-    to->samples = malloc(image_samples(from));
-    if (!to->samples)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for a copy of a picture of %zu samples",
-                         image_samples(from));
-    memcpy(to->samples, from->samples, image_samples(from));
-    return WEFT_OK;
 }
 
 void image_free(struct image *image)

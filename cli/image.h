@@ -29,14 +29,11 @@ static inline size_t image_samples(const struct image *image)
  * byte, line and remedy) or WEFT_ERR_NO_MEMORY, and image->samples is NULL. */
 weft_status image_parse(const char *name, const void *bytes, size_t size, struct image *image);
 
-/* The same for a file ("-" is standard input). Also WEFT_ERR_SYSTEM when it cannot be read. */
+/* The same for a file. Also WEFT_ERR_SYSTEM when it cannot be read. */
 weft_status image_read(const char *path, struct image *image);
 
 /* Writes an 8-bit PNG, replacing the file. WEFT_ERR_SYSTEM; what was half written is removed. */
 weft_status image_write_png(const char *path, const struct image *image);
-
-/* A copy with memory of its own. */
-weft_status image_copy(const struct image *from, struct image *to);
 
 void image_free(struct image *image);
 

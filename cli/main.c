@@ -13,6 +13,7 @@ static const struct command {
 } commands[] = {
     {"attach", cmd_attach, "show what the PEs of a running or hanging job are doing"},
     {"bench", cmd_bench, "measure the operations between PEs beside what the bare machine does"},
+    {"demo", cmd_demo, "show on this machine what Weft does"},
     {"env", cmd_env, "list the configuration variables with value and origin"},
     {"run", cmd_run, "start a job of several PEs on this machine"},
     {"topo", cmd_topo, "show GPUs, NICs, disks and the speed of every pair; record a machine"},
