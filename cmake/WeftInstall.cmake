@@ -10,6 +10,7 @@ configure_package_config_file(cmake/weft-config.cmake.in weft-config.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
 write_basic_package_version_file(weft-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/weft-config.cmake ${CMAKE_BINARY_DIR}/weft-config-version.cmake
+              cmake/WeftKernels.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
 
 # Relative to the file itself, so that the tree may be installed or moved anywhere.

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+# Programs whose kernels are one source for two targets (<weft/launch.h>).
+#
+#   weft_add_program(NAME SOURCES FILE... [HOST_SOURCES FILE...])
+#       An executable; SOURCES are compiled for both targets, HOST_SOURCES by the C compiler alone.
+#   weft_kernel_sources(TARGET FILE...)
+#       Adds files that are compiled for both targets to an executable or library of C.
+#
+# Every file is compiled by the C compiler (simt and the host's code) and, where nvcc is found, also
+# by `nvcc -x cu` (cuda). Variables:
+#   WEFT_NVCC              the compiler; empty or OFF: simt only
+#   WEFT_CUDA_GENCODE      nvcc's options for what GPUs to compile for
+#   WEFT_NVCC_FLAGS        further options for nvcc
+
+set(WEFT_CUDA_GENCODE "-gencode=arch=compute_90,code=sm_90;-gencode=arch=compute_75,code=compute_75"
+    CACHE STRING "nvcc options: the GPUs that kernels are compiled for")
+set(WEFT_NVCC_FLAGS "" CACHE STRING "further nvcc options for kernels")
+find_program(WEFT_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda /opt/cuda
+             PATH_SUFFIXES bin DOC "CUDA compiler; without it kernels are built for simt only")
+if(WEFT_NVCC)
+  cmake_path(GET WEFT_NVCC PARENT_PATH WEFT_CUDA_BIN)
+  find_library(WEFT_CUDART cudart_static HINTS ${WEFT_CUDA_BIN}/.. PATH_SUFFIXES lib64 lib
+               targets/x86_64-linux/lib targets/sbsa-linux/lib NO_CACHE)
+endif()
+
+# The CUDA half of one file, as an object of `target`.
+function(_weft_cuda_object target file)
+  cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE
+             OUTPUT_VARIABLE source)
+  string(MAKE_C_IDENTIFIER "${file}" name)
+  set(object ${CMAKE_CURRENT_BINARY_DIR}/${target}.cuda/${name}.o)
+  file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${target}.cuda)
+  set(includes $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
+  set(definitions $<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>)
+  # The C linker links the object: nothing in it may need the C++ runtime.
+  add_custom_command(OUTPUT ${object} DEPENDS ${source} DEPFILE ${object}.d VERBATIM
+    COMMAND_EXPAND_LISTS COMMENT "Building CUDA half of ${file}"
+    COMMAND ${WEFT_NVCC} -x cu -c ${source} -o ${object} -MD -MF ${object}.d -MT ${object}
+            -std=c++17 -O3 -lineinfo ${WEFT_CUDA_GENCODE} ${WEFT_NVCC_FLAGS}
+            -Xcompiler=-fPIC,-fno-exceptions,-fno-threadsafe-statics
+            "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>"
+            "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>")
+  target_sources(${target} PRIVATE ${object})
+  set_source_files_properties(${object} PROPERTIES GENERATED TRUE EXTERNAL_OBJECT TRUE)
+endfunction()
+
+function(weft_kernel_sources target)
+  target_sources(${target} PRIVATE ${ARGN})
+  if(NOT WEFT_NVCC OR NOT WEFT_CUDART)
+    return()
+  endif()
+  foreach(file ${ARGN})
+    _weft_cuda_object(${target} ${file})
+  endforeach()
+  # The program brings its own CUDA runtime; libweft links none.
+  target_link_libraries(${target} PRIVATE ${WEFT_CUDART} ${CMAKE_DL_LIBS} pthread rt)
+endfunction()
+
+function(weft_add_program name)
+  cmake_parse_arguments(P "" "" "SOURCES;HOST_SOURCES" ${ARGN})
+  add_executable(${name} ${P_HOST_SOURCES})
+  if(TARGET weft::weft)
+    target_link_libraries(${name} PRIVATE weft::weft)
+  else()
+    target_link_libraries(${name} PRIVATE weft)
+  endif()
+  weft_kernel_sources(${name} ${P_SOURCES})
+endfunction()
