@@ -16,10 +16,17 @@ _Thread_local struct lane *simt_current __attribute__((tls_model("initial-exec")
 
 /* ----------------------------------------------------------------------------------- faults */
 
+static bool exited_is_fault = true;
+
 bool block_exited_is_fault(void)
 {
+    return exited_is_fault;
+}
+
+void block_configure(void)
+{
     enum { REPORT };
-    return config_choice(CONFIG_SIMT_EXITED) == REPORT;
+    exited_is_fault = config_choice(CONFIG_SIMT_EXITED) == REPORT;
 }
 
 static void grid_vfail(struct grid *grid, const char *where, const char *format, va_list args)
@@ -30,6 +37,7 @@ static void grid_vfail(struct grid *grid, const char *where, const char *format,
     vsnprintf(what, sizeof what, format, args);
     snprintf(grid->report, sizeof grid->report, "kernel %s%s: %s", grid->attr.name, where, what);
     log_error("simt: %s", grid->report);
+    tsan_release(&grid->end_tag);
     /* Pairs with the acquire in block_slice() and in stream_grid_done(). */
     __atomic_store_n(&grid->failed, 1, __ATOMIC_RELEASE);
 }
@@ -450,6 +458,10 @@ struct block *block_create(struct grid *grid, uint64_t number)
         memset(block->dynamic, SHARED_FILL, grid->attr.shared_bytes);
     }
 #if CONTEXT_TSAN
+    /* Mapped here and not by the lane that is first to need it: a mapping counts as a write. */
+    block->arena = room_alloc(SITE_STATIC_BYTES);
+    if (block->arena)
+        memset(block->arena, SHARED_FILL, SITE_STATIC_BYTES);
     /* A fiber begins after what its creator did: created by another lane it would hide races. */
     for (unsigned i = 0; i < lanes && !block->abandoned; i++)
         block->abandoned = !lane_start(&block->lane[i]);
@@ -462,8 +474,12 @@ void block_destroy(struct block *block)
     for (unsigned w = 0; w < block->warps; w++)
         for (uint32_t set = block->warp[w].started; set; set &= set - 1)
             lane_drop_stack(&block->warp[w].lanes[__builtin_ctz(set)]);
+#if CONTEXT_TSAN
+    room_free(block->arena, SITE_STATIC_BYTES);
+#else
     for (unsigned i = 0; i < block->n_sites; i++)
         room_free(block->sites[i].memory, block->sites[i].bytes);
+#endif
     room_free(block->dynamic, block->grid->attr.shared_bytes);
     room_free(block, block->room_bytes);
 }

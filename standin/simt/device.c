@@ -73,6 +73,20 @@ void room_free(void *room, size_t bytes)
 #endif
 }
 
+/* Memory for one declaration: from malloc, so that AddressSanitizer watches its ends. */
+static void *site_alloc(struct block *block, size_t bytes)
+{
+#if CONTEXT_TSAN
+    return block->arena ? block->arena + block->static_bytes : NULL;
+#else
+    (void)block;
+    void *memory = room_alloc(bytes);
+    if (memory)
+        memset(memory, SHARED_FILL, bytes);
+    return memory;
+#endif
+}
+
 WEFT_EXPORT void *weft_simt_shared(const void *site, const char *name, size_t bytes)
 {
     struct lane *lane = simt_current;
@@ -85,17 +99,17 @@ WEFT_EXPORT void *weft_simt_shared(const void *site, const char *name, size_t by
         if (block->sites[i].key == site)
             return block->sites[i].memory;
 
+    size_t aligned = (bytes + 15) & ~(size_t)15;
     if (block->n_sites == SITES)
         block_fail(lane, "more than %d declarations of shared memory (%s)", SITES, name);
-    if (block->static_bytes + bytes > SITE_STATIC_BYTES)
+    if (block->static_bytes + aligned > SITE_STATIC_BYTES)
         block_fail(lane, "shared memory %s of %zu bytes: more than 48 KiB are declared", name,
                    bytes);
-    void *memory = room_alloc(bytes);
+    void *memory = site_alloc(block, bytes);
     if (!memory)
         block_fail(lane, "no memory for %zu bytes of shared memory %s", bytes, name);
-    memset(memory, SHARED_FILL, bytes);
     block->sites[block->n_sites++] = (struct site){site, memory, bytes};
-    block->static_bytes += bytes;
+    block->static_bytes += aligned;
     return memory;
 }
 

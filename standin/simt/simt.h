@@ -97,6 +97,7 @@ struct block {
     char barrier_tag;
     /* Shared memory. */
     void *dynamic;
+    char *arena; /* ThreadSanitizer: where the declared arrays lie */
     struct site sites[SITES];
     unsigned n_sites;
     size_t static_bytes;
@@ -148,6 +149,9 @@ void grid_fail(struct grid *grid, const char *format, ...) __attribute__((format
 
 /* Whether a sync that names an exited lane is a fault (WEFT_SIMT_EXITED). */
 bool block_exited_is_fault(void);
+
+/* Reads the configuration; before any worker runs. */
+void block_configure(void);
 
 /* -------------------------------------------------------------------------------- warp.c */
 

@@ -47,6 +47,12 @@ static weft_simt_stream *default_stream;
 
 /* --------------------------------------------------------------------- running, lock held */
 
+static void free_grid(struct grid *grid)
+{
+    if (grid)
+        room_free(grid, sizeof *grid + grid->attr.args_bytes);
+}
+
 static void pop(weft_simt_stream *stream)
 {
     struct stream_op *op = stream->first;
@@ -56,7 +62,7 @@ static void pop(weft_simt_stream *stream)
     stream->busy = false;
     if (op->event)
         op->event->users--;
-    free(op->grid);
+    free_grid(op->grid);
     free(op);
     pool_notify();
 }
@@ -353,12 +359,14 @@ static struct stream_op *new_grid(const weft_simt_launch_attr *attr, uint64_t bl
                                   unsigned lanes)
 {
     struct stream_op *op = calloc(1, sizeof *op);
-    struct grid *grid = calloc(1, sizeof *grid + attr->args_bytes);
+    size_t room = sizeof(struct grid) + attr->args_bytes;
+    struct grid *grid = room_alloc(room);
     if (!op || !grid) {
         free(op);
-        free(grid);
+        room_free(grid, room);
         return NULL;
     }
+    memset(grid, 0, sizeof *grid);
     op->kind = OP_GRID;
     op->grid = grid;
     grid->op = op;
@@ -389,7 +397,7 @@ WEFT_EXPORT weft_status weft_simt_launch(const weft_simt_launch_attr *attr,
         status = submit(op, stream);
     pool_unlock();
     if (status) {
-        free(op->grid);
+        free_grid(op->grid);
         free(op);
     }
     return status;

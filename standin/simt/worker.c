@@ -251,6 +251,7 @@ weft_status pool_start(void)
         return WEFT_OK;
     unsigned n = wanted_threads();
     pool.lane_limit = pool_lane_limit();
+    block_configure();
     pool.workers = calloc(n, sizeof *pool.workers);
     if (!pool.workers)
         return base_fail(WEFT_ERR_NO_MEMORY, "simt: no memory for %u worker threads", n);

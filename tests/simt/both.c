@@ -71,6 +71,8 @@ int main(void)
         }
     }
     printf("%s: %d blocks are right\n", weft_target_name(target), N / THREADS);
+    if (target == WEFT_SIMT)
+        free(memory);
     return 0;
 }
 #endif

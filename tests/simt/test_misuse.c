@@ -190,7 +190,7 @@ static void a_fault_ends_only_what_depends_on_it(void **state)
     weft_event event;
     assert_ok(weft_stream_create(&stream));
     assert_ok(weft_event_create(&event));
-    assert_ok(WEFT_LAUNCH(mask_without_caller, 1000, 32, 0, NULL));
+    assert_ok(WEFT_LAUNCH(mask_without_caller, 100, 32, 0, NULL));
     assert_ok(WEFT_LAUNCH(count, 1, 32, 0, NULL, &skipped));
     assert_ok(weft_event_record(event, NULL));
     assert_ok(weft_stream_host_call(NULL, note, &called));
