@@ -50,15 +50,28 @@ static void deliver(struct held *held)
         free(held->data);
 }
 
-/* Everything goes out, in random order: nothing among what is held has been ordered. */
+static uint32_t random_below(struct path_state *state, uint32_t bound)
+{
+    state->random = state->random * 1664525u + 1013904223u;
+    return (state->random >> 8) % bound;
+}
+
+static void deliver_one(struct path_state *state)
+{
+    uint32_t i = random_below(state, (uint32_t)state->count);
+    struct held held = state->held[i];
+    state->held[i] = state->held[--state->count];
+    deliver(&held);
+}
+
+/* Everything goes out, in random order and now and then with a pause, so that a peer can see any
+ * part of it without the rest: nothing among what is held has been ordered. */
 static void deliver_all(struct path_state *state)
 {
     while (state->count) {
-        state->random = state->random * 1664525u + 1013904223u;
-        int i = (int)((state->random >> 8) % (uint32_t)state->count);
-        struct held held = state->held[i];
-        state->held[i] = state->held[--state->count];
-        deliver(&held);
+        deliver_one(state);
+        for (uint32_t pause = random_below(state, 4) ? 0 : 200; pause; pause--)
+            __asm__ volatile("" ::: "memory");
     }
 }
 
@@ -114,16 +127,20 @@ static weft_status weak_amo(struct remote at, weft_amo amo, size_t width, uint64
     return path_mapped_ops.amo(at, amo, width, value, expected, fetched, nbi);
 }
 
+/* A waiting PE lets out one at a time. */
 static void weak_progress(struct path_state *state)
 {
     pthread_mutex_lock(&state->lock);
-    deliver_all(state);
+    if (state->count)
+        deliver_one(state);
     pthread_mutex_unlock(&state->lock);
 }
 
 static weft_status weak_flush(struct path_state *state)
 {
-    weak_progress(state);
+    pthread_mutex_lock(&state->lock);
+    deliver_all(state);
+    pthread_mutex_unlock(&state->lock);
     return WEFT_OK;
 }
 

@@ -2,8 +2,9 @@
 /* Litmus tests of the order guarantees in weft.h. `litmus NAME` looks for an outcome that the
  * guarantee forbids and exits 0 when it never comes. `litmus NAME removed` runs the same without
  * the call that gives the guarantee, and exits 0 only when the forbidden outcome does come: so the
- * test can tell. Two PEs. Over `p2p` the hardware is what it is (x86 shows store buffering alone);
- * over `weak` every permitted reordering comes soon. */
+ * test can tell. Two PEs. Over `p2p` the hardware is what it is (x86 shows store buffering alone, and
+ * a busy machine not even that: then the test is skipped); over `weak` every permitted reordering
+ * comes soon. */
 #include "../job/job.h"
 
 #include <stdbool.h>
@@ -236,5 +237,13 @@ int main(int argc, char **argv)
         printf("%s%s: the forbidden outcome came in %lld of %d rounds\n", argv[1],
                removed ? " (removed)" : "", (long long)seen, ROUNDS);
     OK(weft_finalize(job));
-    return removed ? seen == 0 : seen != 0;
+    if (!removed)
+        return seen != 0;
+    const char *path = getenv("WEFT_PATH");
+    if (seen == 0 && path && strcmp(path, "p2p") == 0) {
+        if (me == 0)
+            printf("this machine did not show the reordering\n");
+        return 77;
+    }
+    return seen == 0;
 }
