@@ -199,8 +199,8 @@ void weft_group_destroy(weft_group *group);
 #define WEFT_ALLOC_ZERO    4u /* the block is filled with zeros */
 
 /* Allocates `bytes` (0 gives *address = NULL) at the same offset at every PE, aligned to `align`
- * (0 = 64; else a power of two). Collective over the job, with the same arguments everywhere; ends
- * with a barrier, so the block may be used remotely at once.
+ * (0 = 64; else a power of two up to 2 MiB). Collective over the job, with the same arguments
+ * everywhere; ends with a barrier, so the block may be used remotely at once.
  * Errors: WEFT_ERR_NO_MEMORY (says what is free), _MISMATCH (names both sizes), _ARGUMENT. */
 weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, size_t align, unsigned hints,
                        void **address);

@@ -24,13 +24,23 @@
 
 #define UNCHECKED __attribute__((no_sanitize("address", "thread", "undefined"), noinline))
 
+enum { MOST_PARTS = 4 };
+
 struct range {
     char *base;
     size_t size;
 };
 
-/* What is shared now; size 0 when nothing is. */
-static struct range shared;
+/* The writable parts of the program, by address, and what they span. Between two of them, where the
+ * linker left a gap for an alignment, nothing is mapped and nothing will be. */
+struct data {
+    struct range span;
+    struct range part[MOST_PARTS];
+    int parts;
+};
+
+/* What is shared now; no parts when nothing is. */
+static struct data shared;
 
 /* -------------------------------------------------------------------- finding the program's data */
 
@@ -63,34 +73,39 @@ static struct range without_relro(const struct dl_phdr_info *info, struct range 
     return range;
 }
 
-/* The main program comes first. Of several writable segments, as some linkers make them, the
- * largest is the one with the data. */
+/* The main program comes first. */
 static int find_in_program(struct dl_phdr_info *info, size_t size, void *result)
 {
-    struct range *best = result;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
+    struct data *data = result;
+    for (int i = 0; i < info->dlpi_phnum && data->parts < MOST_PARTS; i++) {
         const ElfW(Phdr) *header = &info->dlpi_phdr[i];
         if (header->p_type != PT_LOAD || !(header->p_flags & PF_W))
             continue;
         uintptr_t start = page_down(info->dlpi_addr + header->p_vaddr);
         uintptr_t end = page_up(info->dlpi_addr + header->p_vaddr + header->p_memsz);
         struct range range = without_relro(info, (struct range){(char *)start, end - start});
-        if (range.size > best->size)
-            *best = range;
+        if (range.size)
+            data->part[data->parts++] = range;
     }
     return 1;
 }
 
-static struct range find_data(void)
+static struct data find_data(void)
 {
-    struct range range = {0};
-    dl_iterate_phdr(find_in_program, &range);
-    return range;
+    struct data data = {.parts = 0};
+    dl_iterate_phdr(find_in_program, &data);
+    if (data.parts) {
+        /* Program headers are in the order of addresses. */
+        struct range *last = &data.part[data.parts - 1];
+        data.span.base = data.part[0].base;
+        data.span.size = (size_t)(last->base + last->size - data.span.base);
+    }
+    return data;
 }
 
 size_t global_data_size(void)
 {
-    return find_data().size;
+    return find_data().span.size;
 }
 
 /* -------------------------------------------------------------------------------- stopping writes */
@@ -123,20 +138,28 @@ static bool other_threads_run(void)
     return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink > 3;
 }
 
-static weft_status freeze_threads(struct range range)
+static UNCHECKED long protect(const struct data *data, int protection)
+{
+    long result = 0;
+    for (int i = 0; i < data->parts && result == 0; i++)
+        result = syscall(SYS_mprotect, data->part[i].base, data->part[i].size, protection);
+    return result;
+}
+
+static weft_status freeze_threads(const struct data *data)
 {
     struct freeze *freeze = mmap(NULL, sizeof *freeze, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (freeze == MAP_FAILED)
         return base_fail(WEFT_ERR_NO_MEMORY, "mmap of a page: %s", strerror(errno));
-    *freeze = (struct freeze){.base = range.base, .size = range.size};
+    *freeze = (struct freeze){.base = data->span.base, .size = data->span.size};
     atomic_store(&freeze->active, 1);
     freeze_now = freeze;
     struct sigaction action = {.sa_sigaction = wait_for_thaw, .sa_flags = SA_SIGINFO | SA_NODEFER};
     sigfillset(&action.sa_mask);
     sigdelset(&action.sa_mask, SIGSEGV);
     if (sigaction(SIGSEGV, &action, &freeze->before) == 0 &&
-        syscall(SYS_mprotect, range.base, range.size, PROT_READ) == 0)
+        protect(data, PROT_READ) == 0)
         return WEFT_OK;
     return base_fail(WEFT_ERR_SYSTEM,
                      "other threads run already and could not be stopped from writing to global "
@@ -174,25 +197,35 @@ static UNCHECKED void copy_pages(char *to, const char *from, size_t size)
     }
 }
 
-/* New pages for the range: a part of a file, or memory at `moved` that is moved there. */
+/* New pages: a part of a file that is mapped at `copy_at` too (as the span is), or private memory at
+ * room[i] for part i. All are zero. */
 struct pages {
-    char *copy_at; /* where they are mapped already, zero */
-    int fd;        /* -1: `moved` */
+    int fd; /* -1: private */
     size_t offset;
+    char *copy_at;
+    char *room[MOST_PARTS];
 };
 
 /* In here nothing but syscall() is called. */
-static UNCHECKED long exchange(struct range range, struct pages pages)
+static UNCHECKED long exchange(const struct data *data, const struct pages *pages)
 {
-    copy_pages(pages.copy_at, range.base, range.size);
-    if (pages.fd >= 0)
-        return syscall(SYS_mmap, range.base, range.size, PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_FIXED, pages.fd, pages.offset);
-    return syscall(SYS_mremap, pages.copy_at, range.size, range.size,
-                   MREMAP_MAYMOVE | MREMAP_FIXED, range.base);
+    long result = 0;
+    for (int i = 0; i < data->parts && result >= 0; i++) {
+        const struct range *part = &data->part[i];
+        size_t at = (size_t)(part->base - data->span.base);
+        copy_pages(pages->fd < 0 ? pages->room[i] : pages->copy_at + at, part->base, part->size);
+        if (pages->fd < 0)
+            result = syscall(SYS_mremap, pages->room[i], part->size, part->size,
+                             MREMAP_MAYMOVE | MREMAP_FIXED, part->base);
+        else
+            result = syscall(SYS_mmap, part->base, part->size, PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_FIXED, pages->fd, pages->offset + at);
+    }
+    return result;
 }
 
-static weft_status exchange_safely(struct range range, struct pages pages)
+/* `data` and `pages` are on the stack, out of the way. */
+static weft_status exchange_safely(const struct data *data, const struct pages *pages)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -200,25 +233,40 @@ static weft_status exchange_safely(struct range range, struct pages pages)
     pthread_sigmask(SIG_BLOCK, &all, &before);
     syscall(SYS_getpid); /* binds syscall() */
     freeze_now = NULL;
-    weft_status status = other_threads_run() ? freeze_threads(range) : WEFT_OK;
-    long result = status ? 0 : exchange(range, pages);
+    weft_status status = other_threads_run() ? freeze_threads(data) : WEFT_OK;
+    long result = status ? 0 : exchange(data, pages);
     int error = errno;
-    if (freeze_now && result < 0)
-        syscall(SYS_mprotect, range.base, range.size, PROT_READ | PROT_WRITE);
+    if (freeze_now && (status || result < 0))
+        protect(data, PROT_READ | PROT_WRITE);
     thaw();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (result >= 0)
         return status;
-    return base_fail(WEFT_ERR_SYSTEM, "mapping %zu bytes of global data at %p anew: %s", range.size,
-                     (void *)range.base, strerror(error));
+    return base_fail(WEFT_ERR_SYSTEM, "mapping %zu bytes of global data at %p anew: %s",
+                     data->span.size, (void *)data->span.base, strerror(error));
 }
 
-/* Private pages with the contents of the range, somewhere else; NULL when there is no memory. */
-static char *private_room(struct range range)
+static void drop_rooms(const struct data *data, struct pages *pages)
 {
-    void *room = mmap(NULL, range.size, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return room == MAP_FAILED ? NULL : room;
+    for (int i = 0; i < data->parts; i++)
+        if (pages->room[i])
+            munmap(pages->room[i], data->part[i].size);
+}
+
+/* Private zero pages for each part; false when there is no memory. */
+static bool make_rooms(const struct data *data, struct pages *pages)
+{
+    *pages = (struct pages){.fd = -1};
+    for (int i = 0; i < data->parts; i++) {
+        void *room = mmap(NULL, data->part[i].size, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (room == MAP_FAILED) {
+            drop_rooms(data, pages);
+            return false;
+        }
+        pages->room[i] = room;
+    }
+    return true;
 }
 
 /* ------------------------------------------------------------------------------------------ fork */
@@ -226,20 +274,21 @@ static char *private_room(struct range range)
 /* A child would share the parent's variables. It gets private ones, as they were at fork(): the
  * copy is made before, because the parent goes on at once. */
 static pthread_mutex_t fork_lock = PTHREAD_MUTEX_INITIALIZER;
-static char *fork_copy;
+static struct pages fork_copy;
+static bool fork_copied;
 
 static void before_fork(void)
 {
     pthread_mutex_lock(&fork_lock);
-    fork_copy = shared.size ? private_room(shared) : NULL;
-    if (fork_copy)
-        copy_pages(fork_copy, shared.base, shared.size);
+    fork_copied = shared.parts && make_rooms(&shared, &fork_copy);
+    for (int i = 0; i < shared.parts && fork_copied; i++)
+        copy_pages(fork_copy.room[i], shared.part[i].base, shared.part[i].size);
 }
 
 static void in_parent(void)
 {
-    if (fork_copy)
-        munmap(fork_copy, shared.size);
+    if (fork_copied)
+        drop_rooms(&shared, &fork_copy);
     pthread_mutex_unlock(&fork_lock);
 }
 
@@ -247,15 +296,18 @@ static void in_child(void)
 {
     static const char sentence[] =
         "weft: fork: no memory for private copies of the global variables; the child ends\n";
-    char *copy = fork_copy;
-    if (shared.size &&
-        (!copy || syscall(SYS_mremap, copy, shared.size, shared.size,
-                          MREMAP_MAYMOVE | MREMAP_FIXED, shared.base) < 0)) {
+    struct pages copy = fork_copy;
+    struct data data = shared;
+    bool good = fork_copied || !data.parts;
+    for (int i = 0; i < data.parts && good; i++)
+        good = syscall(SYS_mremap, copy.room[i], data.part[i].size, data.part[i].size,
+                       MREMAP_MAYMOVE | MREMAP_FIXED, data.part[i].base) >= 0;
+    if (!good) {
         if (write(STDERR_FILENO, sentence, sizeof sentence - 1) < 0)
             _exit(2);
         _exit(1);
     }
-    shared.size = 0;
+    shared.parts = 0;
     pthread_mutex_unlock(&fork_lock);
 }
 
@@ -264,34 +316,32 @@ static void in_child(void)
 weft_status global_data_share(struct segment *segment, struct boot *boot)
 {
     static bool watching_fork;
-    struct range range = find_data();
-    weft_status status = segment_create(segment, boot, "weft-data", range.size);
-    if (status || range.size == 0)
+    struct data data = find_data();
+    weft_status status = segment_create(segment, boot, "weft-data", data.span.size);
+    if (status || !data.parts)
         return status;
     if (!watching_fork && pthread_atfork(before_fork, in_parent, in_child) == 0)
         watching_fork = true;
-    shared = range;
+    shared = data;
     struct pages pages = {.copy_at = segment->base,
                           .fd = segment->fd,
                           .offset = (size_t)(segment->base - segment->slots)};
-    status = exchange_safely(range, pages);
+    status = exchange_safely(&data, &pages);
     if (status) {
-        shared.size = 0;
+        shared.parts = 0;
         segment_destroy(segment);
         return status;
     }
-    segment->base = range.base;
+    segment->base = data.span.base;
     return WEFT_OK;
 }
 
 void global_data_unshare(struct segment *segment)
 {
-    struct range range = shared;
-    if (range.size) {
-        struct pages pages = {.copy_at = private_room(range), .fd = -1};
-        /* Without memory for a copy the pages stay where they are; the memfd lives on under them. */
-        if (pages.copy_at && exchange_safely(range, pages) == WEFT_OK)
-            shared.size = 0;
-    }
+    struct data data = shared;
+    struct pages pages;
+    /* Without memory for a copy the pages stay where they are; the memfd lives on under them. */
+    if (data.parts && make_rooms(&data, &pages) && exchange_safely(&data, &pages) == WEFT_OK)
+        shared.parts = 0;
     segment_destroy(segment);
 }

@@ -8,8 +8,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SLOT_ALIGN = 2 << 20 }; /* so that each PE's part can have huge pages of its own */
-
 static weft_status make_memfd(const char *name, size_t bytes, int *fd)
 {
     *fd = memfd_create(name, MFD_CLOEXEC);
@@ -25,10 +23,27 @@ static weft_status make_memfd(const char *name, size_t bytes, int *fd)
     return WEFT_OK;
 }
 
+/* A free range of addresses that starts at a multiple of SEGMENT_ALIGN; NULL when there is none. */
+static char *reserve_aligned(size_t bytes)
+{
+    char *range = mmap(NULL, bytes + SEGMENT_ALIGN, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range == MAP_FAILED)
+        return NULL;
+    size_t lead = -(uintptr_t)range & (SEGMENT_ALIGN - 1);
+    if (lead)
+        munmap(range, lead);
+    munmap(range + lead + bytes, SEGMENT_ALIGN - lead);
+    return range + lead;
+}
+
 static weft_status map_slots(struct segment *segment, const char *name, size_t bytes)
 {
-    void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                        segment->fd, 0);
+    char *range = reserve_aligned(bytes);
+    void *mapped = MAP_FAILED;
+    if (range)
+        mapped = mmap(range, bytes, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_NORESERVE | MAP_FIXED, segment->fd, 0);
     if (mapped == MAP_FAILED)
         return base_fail(WEFT_ERR_NO_MEMORY,
                          "mmap of %zu bytes of \"%s\" (%d slots of %zu): %s; a smaller "
@@ -86,7 +101,7 @@ weft_status segment_create(struct segment *segment, struct boot *boot, const cha
     *segment = (struct segment){.fd = -1, .slot_count = boot->local_npes};
     if (size == 0)
         return WEFT_OK;
-    size_t stride = (size + SLOT_ALIGN - 1) & ~(size_t)(SLOT_ALIGN - 1);
+    size_t stride = (size + SEGMENT_ALIGN - 1) & ~(size_t)(SEGMENT_ALIGN - 1);
     if (stride < size || stride > SIZE_MAX / 4 / (size_t)boot->local_npes)
         return base_fail(WEFT_ERR_NO_MEMORY, "%zu bytes for each of %d PEs are too many", size,
                          boot->local_npes);

@@ -10,6 +10,10 @@
 
 #include "boot/boot.h"
 
+/* Where each PE's part starts, in memory and in the memfd: so that it can have huge pages of its own,
+ * and so that an offset with this alignment is an address with it at every PE. */
+enum { SEGMENT_ALIGN = 2 << 20 };
+
 enum segment_id {
     SEG_HEAP,   /* the host heap */
     SEG_DATA,   /* the program's .data and .bss, when it asked for that */

@@ -60,6 +60,9 @@ WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, 
                          (int)kind);
     if (align & (align - 1))
         return base_fail(WEFT_ERR_ARGUMENT, "%s: align %zu is not a power of two", name, align);
+    if (align > SEGMENT_ALIGN)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: align %zu is more than %d, the most that is alike "
+                         "at every PE", name, align, SEGMENT_ALIGN);
     box_record(job->box, BOX_OP_ALLOC, -1, align, bytes);
     status = agree(name, job, (struct request){BOX_OP_ALLOC, bytes, align, 0});
     if (status || bytes == 0)
