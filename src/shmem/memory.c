@@ -3,13 +3,22 @@
  * performs no barrier. */
 #include "shmem/routine.h"
 
+/* The barrier of these routines completes what was issued on the default context (9.3.1). */
+static void complete(const char *routine)
+{
+    if (!weft_shmem.job)
+        weft_shmem_fail(routine, WEFT_ERR_FINALIZED);
+    weft_status status = weft_quiet(weft_shmem.ctx);
+    if (status)
+        weft_shmem_fail(routine, status);
+}
+
 static void *allocate(const char *routine, size_t size, size_t align, unsigned hints)
 {
     void *address = NULL;
     if (size == 0)
         return NULL;
-    if (!weft_shmem.job)
-        weft_shmem_fail(routine, WEFT_ERR_FINALIZED);
+    complete(routine);
     weft_status status = weft_alloc(weft_shmem.job, WEFT_HOST, size, align, hints, &address);
     if (status == WEFT_ERR_NO_MEMORY || status == WEFT_ERR_ARGUMENT)
         log_warn("%s: %s", routine, weft_last_error());
@@ -22,6 +31,7 @@ static void release(const char *routine, void *ptr)
 {
     if (!ptr)
         return;
+    complete(routine);
     weft_status status = weft_free(weft_shmem.job, ptr);
     if (status)
         weft_shmem_fail(routine, status);
@@ -36,6 +46,7 @@ static void *resize(const char *routine, void *ptr, size_t size)
         return NULL;
     }
     void *resized = NULL;
+    complete(routine);
     weft_status status = weft_realloc(weft_shmem.job, ptr, size, &resized);
     if (status == WEFT_ERR_NO_MEMORY) {
         log_warn("%s: %s", routine, weft_last_error());
