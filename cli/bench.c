@@ -1,179 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench`: reads the options, starts a job of itself where it is not part of one, and walks
- * over the selected benchmarks and sizes. How a figure is taken is not known here (cli/bench/). */
+/* `weft bench`: starts a job of itself where it is not part of one, and walks over the selected
+ * benchmarks and sizes. How a figure is taken is not known here (cli/bench/). */
 #include "bench/bench.h"
 #include "commands.h"
 
 #include "base/config.h"
-#include "base/status.h"
 
-#include <argp.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum {
-    KEY_SIZES = 256,
-    KEY_MEMORY,
-    KEY_SCOPE,
-    KEY_TARGET,
-    KEY_HTML,
-    KEY_VERIFY,
-    KEY_NO_VERIFY,
-    KEY_NO_BIND,
-    KEY_PAIR,
-    KEY_LIST,
-    KEY_PROGRESS,
-    KEY_REPETITIONS,
-};
-
-static const struct argp_option option_list[] = {
-    {"pes", 'n', "N", 0, "PEs of the job that is started (2)", 0},
-    {"sizes", KEY_SIZES, "LIST", 0, "sizes in bytes, e.g. 8,4K,1M (8,64,1K,8K,64K,1M,4M)", 0},
-    {"iters", 'i', "N", 0, "operations in each repetition (as many as take 15 ms)", 0},
-    {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions, of which the median counts (9)", 0},
-    {"pair", KEY_PAIR, "A,B", 0, "put, get, p, g, atomics, latency: PE A acts on PE B (0,1)", 0},
-    {"memory", KEY_MEMORY, "KIND", 0, "where the buffers lie: host, gpu (host)", 0},
-    {"scope", KEY_SCOPE, "SCOPE", 0, "who calls: host, thread, warp, block, stream (host)", 0},
-    {"target", KEY_TARGET, "TARGET", 0, "what the caller runs on: host, cuda, simt (host)", 0},
-    {"verify", KEY_VERIFY, NULL, 0, "check contents before each timing (the default)", 0},
-    {"no-verify", KEY_NO_VERIFY, NULL, 0, "do not check contents", 0},
-    {"no-bind", KEY_NO_BIND, NULL, 0, "do not give each PE a CPU of its own", 0},
-    {"json", 'j', NULL, 0, "print one JSON object a line and point", 0},
-    {"html", KEY_HTML, "FILE", 0, "also write a page with plots", 0},
-    {"list", KEY_LIST, NULL, 0, "list the benchmarks of this build", 0},
-    {"progress", KEY_PROGRESS, "0|1", OPTION_HIDDEN, "show progress on stderr", 0},
-    {0},
-};
-
-static int parse_choice(struct argp_state *state, const char *option, const char *text,
-                        const char *const *names, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (strcmp(text, names[i]) == 0)
-            return i;
-    argp_error(state, "--%s %s: known are %s, ...; see --help", option, text, names[0]);
-    return 0;
-}
-
-static long parse_number(struct argp_state *state, const char *option, const char *text, long least,
-                         long most)
-{
-    char *end;
-    long number = strtol(text, &end, 10);
-    if (end == text || *end || number < least || number > most)
-        argp_error(state, "--%s %s: a whole number from %ld to %ld is wanted", option, text, least,
-                   most);
-    return number;
-}
-
-static void parse_sizes(struct argp_state *state, struct bench_options *options, const char *list)
-{
-    options->n_sizes = 0;
-    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        char item[32];
-        uint64_t bytes;
-        snprintf(item, sizeof item, "%.*s", (int)strcspn(at, ","), at);
-        if (!config_parse_size(item, &bytes) || bytes == 0)
-            argp_error(state, "--sizes: \"%s\" is not a size such as 8, 4K or 1M", item);
-        else if (options->n_sizes == BENCH_SIZES_MAX)
-            argp_error(state, "--sizes: at most %d sizes", BENCH_SIZES_MAX);
-        else
-            options->sizes[options->n_sizes++] = (size_t)bytes;
-    }
-}
-
-static void parse_pair(struct argp_state *state, struct bench_options *options, const char *text)
-{
-    char rest;
-    if (sscanf(text, "%d,%d%c", &options->from, &options->to, &rest) != 2 || options->from < 0 ||
-        options->to < 0)
-        argp_error(state, "--pair %s: two PE numbers are wanted, e.g. 0,1", text);
-}
-
-static void parse_names(struct argp_state *state, struct bench_options *options, char *names)
-{
-    if (options->names)
-        argp_error(state, "one argument is wanted; several benchmarks are written put,get");
-    for (const char *name = names; *name;) {
-        size_t length = strcspn(name, ",");
-        if (!bench_name_known(name, length))
-            argp_error(state, "there is no benchmark \"%.*s\"; see --list", (int)length, name);
-        name += length + (name[length] == ',');
-    }
-    options->names = names;
-}
-
-static void list_benchmarks(void)
-{
-    for (int i = 0; i < bench_entry_count; i++)
-        printf("%-17s %-7s %-5s %s\n", bench_entries[i].name,
-               bench_scope_names[bench_entries[i].scope],
-               bench_target_names[bench_entries[i].target], bench_entries[i].text);
-    exit(EXIT_GOOD);
-}
-
-static error_t parse(int key, char *argument, struct argp_state *state)
-{
-    struct bench_options *options = state->input;
-    switch (key) {
-    case 'n':
-        options->pes = (int)parse_number(state, "pes", argument, 1, 100000);
-        return 0;
-    case 'i':
-        options->iterations =
-            (uint64_t)parse_number(state, "iters", argument, 1, 1000 * 1000 * 1000);
-        return 0;
-    case 'j':
-        options->json = true;
-        return 0;
-    case KEY_SIZES:
-        parse_sizes(state, options, argument);
-        return 0;
-    case KEY_REPETITIONS:
-        options->repetitions =
-            (int)parse_number(state, "repetitions", argument, 1, BENCH_REPETITIONS_MAX);
-        return 0;
-    case KEY_PAIR:
-        parse_pair(state, options, argument);
-        return 0;
-    case KEY_MEMORY:
-        options->memory = (enum bench_memory)parse_choice(state, "memory", argument,
-                                                          bench_memory_names, MEMORY_COUNT);
-        return 0;
-    case KEY_SCOPE:
-        options->scope = (enum bench_scope)parse_choice(state, "scope", argument, bench_scope_names,
-                                                        SCOPE_COUNT);
-        return 0;
-    case KEY_TARGET:
-        options->target = (enum bench_target)parse_choice(state, "target", argument,
-                                                          bench_target_names, TARGET_COUNT);
-        return 0;
-    case KEY_VERIFY:
-    case KEY_NO_VERIFY:
-        options->verify = key == KEY_VERIFY;
-        return 0;
-    case KEY_NO_BIND:
-        options->bind = false;
-        return 0;
-    case KEY_HTML:
-        options->html = argument;
-        return 0;
-    case KEY_LIST:
-        list_benchmarks();
-        return 0;
-    case KEY_PROGRESS:
-        options->progress = strcmp(argument, "1") == 0;
-        return 0;
-    case ARGP_KEY_ARG:
-        parse_names(state, options, argument);
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which benchmark? `all`, or one of --list");
-        return 0;
-    }
-    return ARGP_ERR_UNKNOWN;
-}
 
 /* Whether a launcher has started this process as a PE, or the user has said how to start. */
 static bool in_job(void)
@@ -217,7 +53,7 @@ static int start_job(const struct bench_options *options, int argc, char **argv)
 struct results {
     struct bench_point *points;
     int count, room;
-    bool wrong;
+    bool wrong, left_out;
 };
 
 static struct bench_point *next_point(struct results *results)
@@ -251,6 +87,8 @@ static weft_status run_point(struct bench *bench, const struct bench_entry *entr
     struct bench_case c;
     weft_status status = bench_case_open(bench, entry, bytes, &c);
     if (status == WEFT_ERR_NO_MEMORY) { /* the same at every PE: this point alone is left out */
+        results->left_out = true;
+        clear_progress(bench);
         if (bench->me == bench->from)
             fprintf(stderr, "weft bench: %s at %zu bytes is left out: %s\n", entry->name, bytes,
                     weft_last_error());
@@ -308,60 +146,92 @@ static weft_status run_all(struct bench *bench, struct results *results)
 }
 
 /* The other PEs would wait for one that fails: the job ends with it. */
-static int give_up(struct bench *bench)
+static int give_up(struct bench *bench, const char *what)
 {
     clear_progress(bench);
-    fprintf(stderr, "weft bench: PE %d: %s\n", bench->job ? bench->me : -1, weft_last_error());
+    fprintf(stderr, "weft bench: PE %d: %s\n", bench->job ? bench->me : -1, what);
     if (bench->job)
         weft_abort(bench->job, EXIT_FAULT);
     return EXIT_FAULT;
+}
+
+static int html_failed(struct bench *bench)
+{
+    char what[512];
+    snprintf(what, sizeof what, "fopen(\"%.400s\") for --html: %s", bench->options->html,
+             strerror(errno));
+    return give_up(bench, what);
+}
+
+/* What can only be checked once the job is known; the same at every PE, said by one. */
+static bool fits_job(const struct bench *bench)
+{
+    const struct bench_options *options = bench->options;
+    bool fits = true;
+    if (options->pes && options->pes != bench->n) {
+        fits = false;
+        if (bench->me == 0)
+            fprintf(stderr,
+                    "weft bench: --pes %d, but this job has been started with %d PEs; leave "
+                    "--pes out\n",
+                    options->pes, bench->n);
+    }
+    if (bench->from >= bench->n || bench->to >= bench->n) {
+        fits = false;
+        if (bench->me == 0)
+            fprintf(stderr, "weft bench: --pair %d,%d, but the job has the PEs 0 to %d\n",
+                    bench->from, bench->to, bench->n - 1);
+    }
+    return fits;
+}
+
+static weft_status measure_and_report(struct bench *bench, FILE *html, struct results *results)
+{
+    bool reports = bench->me == bench->from;
+    weft_status status = bench_prepare(bench);
+    if (!status && reports && !bench->options->json)
+        bench_table_head(stdout, bench);
+    if (!status)
+        status = run_all(bench, results);
+    if (status || !reports)
+        return status;
+    if (results->wrong)
+        fprintf(stderr, "weft bench: data arrived wrong; the rows say which\n");
+    if (html)
+        bench_html(html, bench, results->points, results->count);
+    return WEFT_OK;
 }
 
 static int run_bench(struct bench_options *options)
 {
     struct bench bench;
     struct results results = {0};
+    FILE *html = NULL;
     if (options->progress < 0)
         options->progress = isatty(STDERR_FILENO);
-    weft_status status = bench_open(&bench, options);
-    if (!status && bench.me == bench.from && !options->json)
-        bench_table_head(stdout, &bench);
-    if (!status)
-        status = run_all(&bench, &results);
-    if (!status && options->html && bench.me == bench.from &&
-        !bench_html(options->html, &bench, results.points, results.count))
-        status = WEFT_ERR_SYSTEM;
-    if (status)
-        return give_up(&bench);
-    if (results.wrong && bench.me == bench.from)
-        fprintf(stderr, "weft bench: data arrived wrong; the rows say which\n");
+    if (bench_open(&bench, options))
+        return give_up(&bench, weft_last_error());
+    if (!fits_job(&bench)) {
+        weft_finalize(bench.job);
+        return EXIT_USAGE;
+    }
+    /* Opened first: a file that cannot be written is known before the work, not after it. */
+    if (options->html && bench.me == bench.from && !(html = fopen(options->html, "w")))
+        return html_failed(&bench);
+    if (measure_and_report(&bench, html, &results))
+        return give_up(&bench, weft_last_error());
+    if (html && (ferror(html) | fclose(html)))
+        return give_up(&bench, "the file of --html could not be written in full");
     if (bench_close(&bench))
-        return give_up(&bench);
+        return give_up(&bench, weft_last_error());
     free(results.points);
-    return results.wrong ? EXIT_FAULT : EXIT_GOOD;
+    return results.wrong || results.left_out ? EXIT_FAULT : EXIT_GOOD;
 }
 
 int cmd_bench(int argc, char **argv)
 {
-    static const struct argp argp = {
-        .options = option_list,
-        .parser = parse,
-        .args_doc = "NAME[,NAME...]",
-        .doc = "Measure the operations between the PEs of a job, beside what the bare machine does "
-               "in the same run. NAME is a benchmark of --list, a family (atomic, latency) or "
-               "`all`. Starts the job itself, or uses the one that `weft run`, mpirun or torchrun "
-               "started. Exit status 1 when data arrived wrong or the job failed."};
-    struct bench_options options = {
-        .from = -1,
-        .to = -1,
-        .sizes = {8, 64, 1 << 10, 8 << 10, 64 << 10, 1 << 20, 4 << 20},
-        .n_sizes = 7,
-        .repetitions = 9,
-        .verify = true,
-        .bind = true,
-        .progress = -1,
-    };
-    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    struct bench_options options;
+    bench_parse(argc, argv, &options);
     if (!count_points(&options)) {
         fprintf(stderr,
                 "weft bench: this build has no \"%s\" with memory %s, scope %s, target %s; "

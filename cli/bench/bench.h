@@ -137,14 +137,18 @@ struct bench_point {
     struct bench_floors floors;
 };
 
+/* options.c */
+void bench_parse(int argc, char **argv, struct bench_options *options);
+
 /* registry.c */
 extern const struct bench_entry bench_entries[];
 extern const int bench_entry_count;
 bool bench_selected(const struct bench_options *options, const struct bench_entry *entry);
 bool bench_name_known(const char *name, size_t length);
 
-/* session.c: joins the job; ends it. */
+/* session.c: joins the job; finds the path, gets memory, takes the floors; ends the job. */
 weft_status bench_open(struct bench *bench, const struct bench_options *options);
+weft_status bench_prepare(struct bench *bench);
 weft_status bench_close(struct bench *bench);
 
 /* measure.c */
@@ -185,10 +189,11 @@ BENCH_FUNCTIONS(host_reduce)
 /* The atomics, X(name, floor): 64-bit, entries "atomic_<name>". */
 #define BENCH_ATOMIC_LIST(X)                                                                       \
     X(fetch_add, FLOOR_ATOMIC)                                                                     \
-    X(add, FLOOR_ATOMIC) X(swap, FLOOR_ATOMIC) X(cswap, FLOOR_ATOMIC) X(set, FLOOR_ATOMIC)         \
-        X(fetch, FLOOR_LOAD) X(fetch_and, FLOOR_ATOMIC) X(fetch_or, FLOOR_ATOMIC)                  \
-            X(fetch_xor, FLOOR_ATOMIC) X(and, FLOOR_ATOMIC) X(or, FLOOR_ATOMIC)                    \
-                X(xor, FLOOR_ATOMIC)
+    X(add, FLOOR_ATOMIC)                                                                           \
+    X(swap, FLOOR_ATOMIC)                                                                          \
+    X(cswap, FLOOR_ATOMIC) X(set, FLOOR_ATOMIC) X(fetch, FLOOR_LOAD) X(fetch_and, FLOOR_ATOMIC)    \
+        X(fetch_or, FLOOR_ATOMIC) X(fetch_xor, FLOOR_ATOMIC) X(and, FLOOR_ATOMIC)                  \
+            X(or, FLOOR_ATOMIC) X(xor, FLOOR_ATOMIC)
 #define BENCH_ATOMIC_DECLARE(name, floor) BENCH_FUNCTIONS(host_atomic_##name)
 BENCH_ATOMIC_LIST(BENCH_ATOMIC_DECLARE)
 #undef BENCH_ATOMIC_DECLARE
@@ -206,7 +211,6 @@ double bench_memcpy_gbps(const struct bench_point *point); /* 0: unknown */
 void bench_table_head(FILE *to, const struct bench *bench);
 void bench_table_row(FILE *to, const struct bench_point *point, const struct bench_point *previous);
 void bench_json_row(FILE *to, const struct bench_point *point);
-bool bench_html(const char *file, const struct bench *bench, const struct bench_point *points,
-                int count);
+void bench_html(FILE *to, const struct bench *bench, const struct bench_point *points, int count);
 
 #endif

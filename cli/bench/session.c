@@ -3,8 +3,6 @@
  * the pair that is measured and its path. */
 #include "bench/bench.h"
 
-#include "base/status.h"
-
 #include <sched.h>
 
 /* PE k of the node gets the k-th CPU of those this process may use, unless they are too few (then
@@ -22,17 +20,6 @@ static void bind_to_cpu(int local_pe, int local_pes)
         sched_setaffinity(0, sizeof own, &own); /* a refusal costs steadiness, not correctness */
         return;
     }
-}
-
-static weft_status choose_pair(struct bench *bench)
-{
-    const struct bench_options *options = bench->options;
-    bench->from = options->from < 0 ? 0 : options->from;
-    bench->to = options->to < 0 ? (bench->n > 1 ? 1 : 0) : options->to;
-    if (bench->from >= bench->n || bench->to >= bench->n)
-        return base_fail(WEFT_ERR_PE, "--pair %d,%d: the job has the PEs 0 ... %d", bench->from,
-                         bench->to, bench->n - 1);
-    return WEFT_OK;
 }
 
 /* The name of the path from `from` to `to`; at the other PEs that of their own to `to`, unused. */
@@ -54,16 +41,18 @@ weft_status bench_open(struct bench *bench, const struct bench_options *options)
     bench->world = weft_team_world(bench->job);
     bench->me = weft_my_pe(bench->job);
     bench->n = weft_n_pes(bench->job);
-    if (options->pes && options->pes != bench->n)
-        return base_fail(WEFT_ERR_ARGUMENT,
-                         "--pes %d, but the job that started this has %d PEs; leave --pes out",
-                         options->pes, bench->n);
+    bench->from = options->from;
+    bench->to = options->to < 0 ? (bench->n > 1 ? 1 : 0) : options->to;
+    return WEFT_OK;
+}
+
+weft_status bench_prepare(struct bench *bench)
+{
+    const struct bench_options *options = bench->options;
     weft_team *node = weft_team_node(bench->job);
     if (options->bind)
         bind_to_cpu(weft_team_my_pe(node), weft_team_n_pes(node));
-    status = choose_pair(bench);
-    if (!status)
-        status = find_path(bench);
+    weft_status status = find_path(bench);
     void *control = NULL, *lines = NULL;
     if (!status)
         status = weft_alloc(bench->job, WEFT_HOST, 2 * sizeof(double), 0, 0, &control);

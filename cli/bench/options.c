@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of `weft bench`. A bad one ends the command with status 2 before any PE is started.
+ */
+#include "bench/bench.h"
+#include "commands.h"
+
+#include "base/config.h"
+
+#include <argp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    KEY_SIZES = 256,
+    KEY_MEMORY,
+    KEY_SCOPE,
+    KEY_TARGET,
+    KEY_HTML,
+    KEY_VERIFY,
+    KEY_NO_VERIFY,
+    KEY_NO_BIND,
+    KEY_PAIR,
+    KEY_LIST,
+    KEY_PROGRESS,
+    KEY_REPETITIONS,
+};
+
+static const struct argp_option option_list[] = {
+    {"pes", 'n', "N", 0, "PEs of the job that is started (2)", 0},
+    {"sizes", KEY_SIZES, "LIST", 0, "sizes in bytes, e.g. 8,4K,1M (8,64,1K,8K,64K,1M,4M)", 0},
+    {"iters", 'i', "N", 0, "operations in each repetition (as many as take 15 ms)", 0},
+    {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions, of which the median counts (9)", 0},
+    {"pair", KEY_PAIR, "A,B", 0, "put, get, p, g, atomics, latency: PE A acts on PE B (0,1)", 0},
+    {"memory", KEY_MEMORY, "KIND", 0, "where the buffers lie: host, gpu (host)", 0},
+    {"scope", KEY_SCOPE, "SCOPE", 0, "who calls: host, thread, warp, block, stream (host)", 0},
+    {"target", KEY_TARGET, "TARGET", 0, "what the caller runs on: host, cuda, simt (host)", 0},
+    {"verify", KEY_VERIFY, NULL, 0, "check contents before each timing (the default)", 0},
+    {"no-verify", KEY_NO_VERIFY, NULL, 0, "do not check contents", 0},
+    {"no-bind", KEY_NO_BIND, NULL, 0, "do not give each PE a CPU of its own", 0},
+    {"json", 'j', NULL, 0, "print one JSON object a line and point", 0},
+    {"html", KEY_HTML, "FILE", 0, "also write a page with plots", 0},
+    {"list", KEY_LIST, NULL, 0, "list the benchmarks of this build", 0},
+    {"progress", KEY_PROGRESS, "0|1", OPTION_HIDDEN, "show progress on stderr", 0},
+    {0},
+};
+
+static int parse_choice(struct argp_state *state, const char *option, const char *text,
+                        const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(text, names[i]) == 0)
+            return i;
+    argp_error(state, "--%s %s: known are %s, ...; see --help", option, text, names[0]);
+    return 0;
+}
+
+static long parse_number(struct argp_state *state, const char *option, const char *text, long least,
+                         long most)
+{
+    char *end;
+    long number = strtol(text, &end, 10);
+    if (end == text || *end || number < least || number > most)
+        argp_error(state, "--%s %s: a whole number from %ld to %ld is wanted", option, text, least,
+                   most);
+    return number;
+}
+
+static void parse_sizes(struct argp_state *state, struct bench_options *options, const char *list)
+{
+    options->n_sizes = 0;
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        char item[32];
+        uint64_t bytes;
+        snprintf(item, sizeof item, "%.*s", (int)strcspn(at, ","), at);
+        if (!config_parse_size(item, &bytes) || bytes == 0)
+            argp_error(state, "--sizes: \"%s\" is not a size such as 8, 4K or 1M", item);
+        else if (options->n_sizes == BENCH_SIZES_MAX)
+            argp_error(state, "--sizes: at most %d sizes", BENCH_SIZES_MAX);
+        else
+            options->sizes[options->n_sizes++] = (size_t)bytes;
+    }
+}
+
+static void parse_pair(struct argp_state *state, struct bench_options *options, const char *text)
+{
+    char rest;
+    if (sscanf(text, "%d,%d%c", &options->from, &options->to, &rest) != 2 || options->from < 0 ||
+        options->to < 0)
+        argp_error(state, "--pair %s: two PE numbers are wanted, e.g. 0,1", text);
+}
+
+static void parse_names(struct argp_state *state, struct bench_options *options, char *names)
+{
+    if (options->names)
+        argp_error(state, "one argument is wanted; several benchmarks are written put,get");
+    for (const char *name = names; *name;) {
+        size_t length = strcspn(name, ",");
+        if (!bench_name_known(name, length))
+            argp_error(state, "there is no benchmark \"%.*s\"; see --list", (int)length, name);
+        name += length + (name[length] == ',');
+    }
+    options->names = names;
+}
+
+static void list_benchmarks(void)
+{
+    for (int i = 0; i < bench_entry_count; i++)
+        printf("%-17s %-7s %-5s %s\n", bench_entries[i].name,
+               bench_scope_names[bench_entries[i].scope],
+               bench_target_names[bench_entries[i].target], bench_entries[i].text);
+    exit(EXIT_GOOD);
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct bench_options *options = state->input;
+    switch (key) {
+    case 'n':
+        options->pes = (int)parse_number(state, "pes", argument, 1, 100000);
+        return 0;
+    case 'i':
+        options->iterations =
+            (uint64_t)parse_number(state, "iters", argument, 1, 1000 * 1000 * 1000);
+        return 0;
+    case 'j':
+        options->json = true;
+        return 0;
+    case KEY_SIZES:
+        parse_sizes(state, options, argument);
+        return 0;
+    case KEY_REPETITIONS:
+        options->repetitions =
+            (int)parse_number(state, "repetitions", argument, 1, BENCH_REPETITIONS_MAX);
+        return 0;
+    case KEY_PAIR:
+        parse_pair(state, options, argument);
+        return 0;
+    case KEY_MEMORY:
+        options->memory = (enum bench_memory)parse_choice(state, "memory", argument,
+                                                          bench_memory_names, MEMORY_COUNT);
+        return 0;
+    case KEY_SCOPE:
+        options->scope = (enum bench_scope)parse_choice(state, "scope", argument, bench_scope_names,
+                                                        SCOPE_COUNT);
+        return 0;
+    case KEY_TARGET:
+        options->target = (enum bench_target)parse_choice(state, "target", argument,
+                                                          bench_target_names, TARGET_COUNT);
+        return 0;
+    case KEY_VERIFY:
+    case KEY_NO_VERIFY:
+        options->verify = key == KEY_VERIFY;
+        return 0;
+    case KEY_NO_BIND:
+        options->bind = false;
+        return 0;
+    case KEY_HTML:
+        options->html = argument;
+        return 0;
+    case KEY_LIST:
+        list_benchmarks();
+        return 0;
+    case KEY_PROGRESS:
+        options->progress = strcmp(argument, "1") == 0;
+        return 0;
+    case ARGP_KEY_ARG:
+        parse_names(state, options, argument);
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "which benchmark? `all`, or one of --list");
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+void bench_parse(int argc, char **argv, struct bench_options *options)
+{
+    static const struct argp argp = {
+        .options = option_list,
+        .parser = parse,
+        .args_doc = "NAME[,NAME...]",
+        .doc = "Measure the operations between the PEs of a job, beside what the bare machine does "
+               "in the same run. NAME is a benchmark of --list, a family (atomic, latency) or "
+               "`all`. Starts the job itself, or uses the one that `weft run`, mpirun or torchrun "
+               "started. Exit status 1 when data arrived wrong or the job failed."};
+    *options = (struct bench_options){
+        .to = -1, /* 1, or 0 in a job of one */
+        .sizes = {8, 64, 1 << 10, 8 << 10, 64 << 10, 1 << 20, 4 << 20},
+        .n_sizes = 7,
+        .repetitions = 9,
+        .verify = true,
+        .bind = true,
+        .progress = -1,
+    };
+    argp_parse(&argp, argc, argv, 0, NULL, options);
+}
