@@ -195,6 +195,8 @@ static weft_status measure_and_report(struct bench *bench, FILE *html, struct re
         status = run_all(bench, results);
     if (status || !reports)
         return status;
+    if (!bench->options->json)
+        bench_table_foot(stdout, results->points, results->count);
     if (results->wrong)
         fprintf(stderr, "weft bench: data arrived wrong; the rows say which\n");
     if (html)

@@ -191,9 +191,9 @@ BENCH_FUNCTIONS(host_reduce)
     X(fetch_add, FLOOR_ATOMIC)                                                                     \
     X(add, FLOOR_ATOMIC)                                                                           \
     X(swap, FLOOR_ATOMIC)                                                                          \
-    X(cswap, FLOOR_ATOMIC) X(set, FLOOR_ATOMIC) X(fetch, FLOOR_LOAD) X(fetch_and, FLOOR_ATOMIC)    \
-        X(fetch_or, FLOOR_ATOMIC) X(fetch_xor, FLOOR_ATOMIC) X(and, FLOOR_ATOMIC)                  \
-            X(or, FLOOR_ATOMIC) X(xor, FLOOR_ATOMIC)
+    X(cswap, FLOOR_ATOMIC)                                                                         \
+    X(set, FLOOR_ATOMIC) X(fetch, FLOOR_LOAD) X(fetch_and, FLOOR_ATOMIC) X(fetch_or, FLOOR_ATOMIC) \
+        X(fetch_xor, FLOOR_ATOMIC) X(and, FLOOR_ATOMIC) X(or, FLOOR_ATOMIC) X(xor, FLOOR_ATOMIC)
 #define BENCH_ATOMIC_DECLARE(name, floor) BENCH_FUNCTIONS(host_atomic_##name)
 BENCH_ATOMIC_LIST(BENCH_ATOMIC_DECLARE)
 #undef BENCH_ATOMIC_DECLARE
@@ -210,6 +210,8 @@ const char *bench_floor_name(enum bench_floor floor);
 double bench_memcpy_gbps(const struct bench_point *point); /* 0: unknown */
 void bench_table_head(FILE *to, const struct bench *bench);
 void bench_table_row(FILE *to, const struct bench_point *point, const struct bench_point *previous);
+/* Says so when the repetitions were too far apart. */
+void bench_table_foot(FILE *to, const struct bench_point *points, int count);
 void bench_json_row(FILE *to, const struct bench_point *point);
 void bench_html(FILE *to, const struct bench *bench, const struct bench_point *points, int count);
 

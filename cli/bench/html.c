@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { WIDTH = 460, HEIGHT = 290, LEFT = 62, RIGHT = 12, TOP = 30, BOTTOM = 40 };
+enum { WIDTH = 460, HEIGHT = 290, LEFT = 62, RIGHT = 26, TOP = 30, BOTTOM = 40 };
 
 /* What a plot shows of a point; NAN where there is nothing. */
 typedef double (*figure)(const struct bench_point *point);
@@ -133,7 +133,7 @@ static void draw_axes(const struct plot *plot, const char *title)
                 "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
                 LEFT, WIDTH - RIGHT, y, y, LEFT - 6, y + 4, pow(10, e));
     }
-    int every = (plot->count + 5) / 6; /* at most six labels */
+    int every = (plot->count + 7) / 8; /* at most eight labels */
     for (int i = 0; i < plot->count; i += every) {
         size_t bytes = plot->points[i].bytes;
         fprintf(plot->to, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
@@ -169,28 +169,33 @@ static void draw_plot(FILE *to, const struct bench_point *points, int count, con
     fprintf(to, "</svg>\n");
 }
 
-/* The unsized benchmarks: a bar each from 0, the floor as a mark, all to one scale. */
-static void draw_bars(FILE *to, const struct bench_point *points, int count)
+/* Unsized benchmarks are drawn in two groups: waiting for another PE costs ten times a store. */
+static bool in_group(const struct bench_point *point, bool waits)
+{
+    return !point->entry->sized && (point->entry->floor == FLOOR_LINES) == waits;
+}
+
+/* The unsized benchmarks of a group: a bar each from 0, the floor as a mark, all to one scale. */
+static void draw_bars(FILE *to, const struct bench_point *points, int count, bool waits,
+                      const char *title)
 {
     enum { BAR_WIDTH = 940, NAME = 150, ROW = 22 };
     double longest = 0;
     int rows = 0;
     for (int i = 0; i < count; i++) {
-        if (points[i].entry->sized)
+        if (!in_group(&points[i], waits))
             continue;
         rows++;
         longest = fmax(longest, fmax(points[i].us, points[i].floor_us));
     }
     if (!rows || longest <= 0)
         return;
-    fprintf(to,
-            "<h2>single operations</h2>\n<svg class=\"wide\" viewBox=\"0 0 %d %d\" "
-            "role=\"img\">\n",
+    fprintf(to, "<h2>%s</h2>\n<svg class=\"wide\" viewBox=\"0 0 %d %d\" role=\"img\">\n", title,
             BAR_WIDTH, rows * ROW + 6);
     double scale = (BAR_WIDTH - NAME - 90) / longest;
     for (int i = 0, row = 0; i < count; i++) {
         const struct bench_point *point = &points[i];
-        if (point->entry->sized)
+        if (!in_group(point, waits))
             continue;
         double y = row++ * ROW + 4, end = NAME + point->us * scale;
         fprintf(to,
@@ -279,7 +284,8 @@ void bench_html(FILE *to, const struct bench *bench, const struct bench_point *p
         draw_plot(to, &points[i], n, "GB/s, over bytes", "GB/s", rate_of, rate_min, rate_max,
                   rate_floor);
     }
-    draw_bars(to, points, count);
+    draw_bars(to, points, count, false, "single operations");
+    draw_bars(to, points, count, true, "waiting for another PE");
     write_table(to, points, count);
     fprintf(to, "</body></html>\n");
 }

@@ -114,3 +114,15 @@ void bench_table_row(FILE *to, const struct bench_point *point, const struct ben
     fprintf(to, " %7s  %s\n", bench_number_text(ratio).text, found[point->verified + 1]);
     fflush(to);
 }
+
+void bench_table_foot(FILE *to, const struct bench_point *points, int count)
+{
+    int unsteady = 0;
+    for (int i = 0; i < count; i++)
+        unsteady += points[i].us_max > 2 * points[i].us_min;
+    if (count >= 3 && unsteady > count / 3)
+        fprintf(to,
+                "\nIn %d of %d rows the slowest repetition took more than twice the fastest: this "
+                "machine was busy, or its CPUs were shared. Do not trust these figures.\n",
+                unsteady, count);
+}
