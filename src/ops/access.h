@@ -5,6 +5,7 @@
 #ifndef WEFT_OPS_ACCESS_H
 #define WEFT_OPS_ACCESS_H
 
+#include "base/sanitizer.h"
 #include "job/job.h"
 
 #include <string.h>

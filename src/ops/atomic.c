@@ -3,7 +3,7 @@
  * node; the fetching ones are acquire-release so that locks built on them need no more. */
 #include "ops/access.h"
 
-#define RELAXED __ATOMIC_RELAXED
+#define RELAXED UPDATE_AFTER_FENCE
 #define ACQ_REL __ATOMIC_ACQ_REL
 
 static __attribute__((noinline, cold)) weft_status amo_slow(const char *function, weft_ctx *ctx,
@@ -53,7 +53,7 @@ static __attribute__((noinline, cold)) weft_status amo_slow(const char *function
     }
 
 #define ATOMICS(width, type)                                                                       \
-    MODIFY(set, SET, width, type, __atomic_store_n(at, value, RELAXED))                            \
+    MODIFY(set, SET, width, type, __atomic_store_n(at, value, STORE_AFTER_FENCE))                \
     MODIFY(add, ADD, width, type, __atomic_fetch_add(at, value, RELAXED))                          \
     MODIFY(and, AND, width, type, __atomic_fetch_and(at, value, RELAXED))                          \
     MODIFY(or, OR, width, type, __atomic_fetch_or(at, value, RELAXED))                             \

@@ -124,7 +124,7 @@ g_slow(const char *function, weft_ctx *ctx, const void *src, void *value, size_t
         if (unlikely(!to || (uintptr_t)dst % (bits / 8)))                                          \
             return p_slow("weft_p" #bits, ctx, dst, &value, bits / 8, pe);                         \
         access_count(peer, bits / 8, offset);                                                      \
-        __atomic_store_n((uint##bits##_t *)to, value, __ATOMIC_RELAXED);                           \
+        __atomic_store_n((uint##bits##_t *)to, value, STORE_AFTER_FENCE);                         \
         return WEFT_OK;                                                                            \
     }                                                                                              \
     WEFT_EXPORT weft_status weft_g##bits(weft_ctx *ctx, const void *src, uint##bits##_t *value,    \

@@ -80,9 +80,9 @@ WEFT_EXPORT weft_status weft_signal(weft_ctx *ctx, uint64_t *signal, uint64_t va
     if (likely(at && (unsigned)op <= 1 && (uintptr_t)signal % sizeof *signal == 0)) {
         access_count(peer, sizeof *signal, offset);
         if (op == WEFT_SIGNAL_SET)
-            __atomic_store_n((uint64_t *)at, value, __ATOMIC_RELAXED);
+            __atomic_store_n((uint64_t *)at, value, STORE_AFTER_FENCE);
         else
-            __atomic_fetch_add((uint64_t *)at, value, __ATOMIC_RELAXED);
+            __atomic_fetch_add((uint64_t *)at, value, UPDATE_AFTER_FENCE);
         return WEFT_OK;
     }
     weft_status status = check_op("weft_signal", op);

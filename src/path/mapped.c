@@ -10,15 +10,45 @@ static char *address(struct remote remote)
     return remote.peer->map[remote.segment] + remote.offset;
 }
 
+/* A value that fits one access is written by one: p and flags rely on that. */
 static weft_status mapped_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
-    memcpy(address(to), src, bytes);
+    char *at = address(to);
+    if (bytes > 8 || bytes & (bytes - 1) || (uintptr_t)at & (bytes - 1)) {
+        memcpy(at, src, bytes);
+        return WEFT_OK;
+    }
+    uint64_t value = 0;
+    memcpy(&value, src, bytes);
+    switch (bytes) {
+    case 1:
+        __atomic_store_n((uint8_t *)at, (uint8_t)value, __ATOMIC_RELEASE);
+        break;
+    case 2:
+        __atomic_store_n((uint16_t *)at, (uint16_t)value, __ATOMIC_RELEASE);
+        break;
+    case 4:
+        __atomic_store_n((uint32_t *)at, (uint32_t)value, __ATOMIC_RELEASE);
+        break;
+    case 8:
+        __atomic_store_n((uint64_t *)at, value, __ATOMIC_RELEASE);
+        break;
+    }
     return WEFT_OK;
 }
 
 static weft_status mapped_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
-    memcpy(dst, address(from), bytes);
+    const char *at = address(from);
+    if (bytes == 8 && (uintptr_t)at % 8 == 0) {
+        uint64_t value = __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
+        memcpy(dst, &value, sizeof value);
+    } else if (bytes == 4 && (uintptr_t)at % 4 == 0) {
+        uint32_t value = __atomic_load_n((const uint32_t *)at, __ATOMIC_ACQUIRE);
+        memcpy(dst, &value, sizeof value);
+    } else {
+        memcpy(dst, at, bytes);
+    }
     return WEFT_OK;
 }
 

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PEs as threads of one process, each with helper threads on contexts of their own: what a
+ * ThreadSanitizer build can watch in whole. Started alone, it makes its own job. */
+#include "job.h"
+
+#include <pthread.h>
+
+enum { PES = 3, HELPERS = 2, ROUNDS = 200, WORDS = 64 };
+
+static weft_group *group;
+
+struct helper {
+    weft_job *job;
+    uint64_t *counters, *mail, *signal;
+    int number, me;
+};
+
+/* Each helper thread works on its own words, over its own context. */
+static void *help(void *argument)
+{
+    struct helper *helper = argument;
+    weft_ctx *ctx;
+    OK(weft_ctx_create(weft_team_world(helper->job), WEFT_CTX_PRIVATE, &ctx));
+    int to = (helper->me + 1) % PES;
+    uint64_t *mail = helper->mail + helper->number * WORDS, words[WORDS];
+    uint64_t *signal = helper->signal + helper->number * 2, *taken = signal + 1;
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        for (int i = 0; i < WORDS; i++)
+            words[i] = round * 100 + (uint64_t)i;
+        OK(weft_put_signal(ctx, mail, words, sizeof words, signal, round, WEFT_SIGNAL_SET, to));
+        OK(weft_atomic_add64(ctx, helper->counters, 1, 0));
+        OK(weft_signal_wait(ctx, signal, WEFT_GE, round, NULL));
+        for (int i = 0; i < WORDS; i++)
+            CHECK(mail[i] == round * 100 + (uint64_t)i);
+        int from = (helper->me + PES - 1) % PES;
+        OK(weft_fence(ctx));
+        OK(weft_signal(ctx, taken, round, WEFT_SIGNAL_SET, from));
+        OK(weft_signal_wait(ctx, taken, WEFT_GE, round, NULL));
+    }
+    OK(weft_quiet(ctx));
+    OK(weft_ctx_destroy(ctx));
+    return NULL;
+}
+
+static void collectives(weft_job *job, int me)
+{
+    weft_team *world = weft_team_world(job);
+    long *src = alloc(job, 8 * 5000), *dst = alloc(job, 8 * 5000 * PES);
+    for (int round = 0; round < 20; round++) {
+        for (int count = 1; count <= 5000; count = count * 9 + 1) {
+            for (int i = 0; i < count; i++)
+                src[i] = me + i + round;
+            OK(weft_reduce(world, dst, src, (size_t)count, WEFT_INT64, WEFT_SUM));
+            for (int i = 0; i < count; i++)
+                CHECK(dst[i] == PES * (PES - 1) / 2 + (long)PES * (i + round));
+            OK(weft_sync(world)); /* dst may be written again */
+            OK(weft_fcollect(world, dst, src, (size_t)count * 8));
+            for (int pe = 0; pe < PES; pe++)
+                CHECK(dst[pe * count] == pe + round);
+            OK(weft_sync(world));
+            OK(weft_broadcast(world, dst, src, (size_t)count * 8, round % PES));
+            CHECK(dst[0] == round % PES + round);
+            OK(weft_barrier(world));
+        }
+    }
+    OK(weft_free(job, dst));
+    OK(weft_free(job, src));
+}
+
+static void *run_pe(void *argument)
+{
+    int me = (int)(intptr_t)argument;
+    weft_init_attr attr = {.size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE, .group = group,
+                           .group_pe = me, .heap_bytes = 4 << 20};
+    weft_job *job;
+    OK(weft_init(&job, &attr));
+    CHECK(weft_my_pe(job) == me && weft_n_pes(job) == PES);
+    CHECK(weft_query_thread(job) == WEFT_THREAD_MULTIPLE);
+    uint64_t *counters = alloc(job, 8), *mail = alloc(job, HELPERS * WORDS * 8),
+             *signal = alloc(job, HELPERS * 2 * 8);
+    struct helper helpers[HELPERS];
+    pthread_t threads[HELPERS];
+    for (int i = 0; i < HELPERS; i++) {
+        helpers[i] = (struct helper){job, counters, mail, signal, i, me};
+        CHECK(pthread_create(&threads[i], NULL, help, &helpers[i]) == 0);
+    }
+    for (int i = 0; i < HELPERS; i++)
+        pthread_join(threads[i], NULL);
+    OK(weft_barrier(weft_team_world(job)));
+    uint64_t total;
+    OK(weft_atomic_fetch64(weft_default_ctx(job), counters, &total, 0));
+    CHECK(total == PES * HELPERS * ROUNDS);
+    collectives(job, me);
+    OK(weft_prove(job));
+    OK(weft_finalize(job));
+    return NULL;
+}
+
+int main(void)
+{
+    pthread_t threads[PES];
+    OK(weft_group_create(PES, &group));
+    for (int i = 0; i < PES; i++)
+        CHECK(pthread_create(&threads[i], NULL, run_pe, (void *)(intptr_t)i) == 0);
+    for (int i = 0; i < PES; i++)
+        pthread_join(threads[i], NULL);
+    weft_group_destroy(group);
+    return 0;
+}
