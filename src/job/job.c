@@ -2,7 +2,7 @@
 /* Joining and leaving a job. weft_init() meets the other PEs, makes the segments, chooses a path to
  * every PE; weft_finalize() undoes all of it. A finalized job's handles stay, emptied, so that they
  * can be refused in words. */
-#include "job/job.h"
+#include "job/device_state.h"
 
 #include "base/clock.h"
 #include "base/config.h"
@@ -24,12 +24,12 @@ struct hello {
     uint64_t heap_bytes, data_bytes;
     uint64_t cpus[16]; /* those this PE may run on */
     int32_t pid;
-    int32_t reserved;
+    int32_t device; /* device_wanted() */
 };
 
 static void fill_hello(struct weft_job *job, const weft_init_attr *attr, struct hello *hello)
 {
-    *hello = (struct hello){.pid = (int32_t)getpid()};
+    *hello = (struct hello){.pid = (int32_t)getpid(), .device = device_wanted()};
     snprintf(hello->version, sizeof hello->version, "%s", weft_version());
     hello->heap_bytes = attr->heap_bytes ? attr->heap_bytes : config_size(CONFIG_HEAP_SIZE);
     hello->data_bytes =
@@ -76,7 +76,7 @@ static weft_status compare_hellos(const struct weft_job *job, const struct hello
 
 static weft_status make_segments(struct weft_job *job, const struct hello *mine)
 {
-    size_t system_bytes = team_area_offset(TEAM_SLOTS, job->npes);
+    size_t system_bytes = device_areas_offset(job->npes) + team_areas_bytes(job->npes);
     weft_status status =
         segment_create(&job->segments[SEG_SYSTEM], job->boot, "weft-system", system_bytes);
     if (!status)
@@ -212,6 +212,9 @@ static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
         status = compare_hellos(job, all);
     if (!status)
         set_spin(job, all);
+    int device = 0;
+    for (int pe = 0; pe < job->npes; pe++)
+        device |= all[pe].device;
     free(all);
     if (!status)
         status = make_segments(job, &mine);
@@ -225,7 +228,9 @@ static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
         status = make_world(job);
     if (!status)
         status = job->boot->ops->barrier(job->boot);
-    return status ? status : check_boxes(job);
+    if (!status)
+        status = check_boxes(job);
+    return status ? status : device_init(job, device);
 }
 
 static void drop_segments(struct weft_job *job)
@@ -261,6 +266,7 @@ static void empty_handles(struct weft_job *job)
 
 static void tear_down(struct weft_job *job, bool clean)
 {
+    device_stop(job);
     atomic_store(&job->state, JOB_FINALIZED);
     if (job->box)
         atomic_store(&job->box->state, clean ? BOX_FINALIZED : BOX_ABORTED);
@@ -448,7 +454,9 @@ weft_status job_fail(struct weft_job *job, weft_status status, const char *sente
 weft_status job_check_failed(struct weft_job *job)
 {
     int failed = atomic_load_explicit(&job->failed, memory_order_acquire);
-    return failed ? base_fail((weft_status)failed, "%s", job->failure) : WEFT_OK;
+    if (failed)
+        return base_fail((weft_status)failed, "%s", job->failure);
+    return unlikely(job->device != NULL) ? device_check(job) : WEFT_OK;
 }
 
 void job_progress(struct weft_job *job)

@@ -96,6 +96,7 @@ struct weft_job {
     uint64_t wait_limit_ns; /* 0 = none */
     _Atomic int failed;     /* a weft_status: every further wait returns it */
     char failure[512];      /* its sentence; written once under lock before `failed` */
+    struct device_state *device;   /* what device code was told; NULL: it was not started */
     _Atomic uint64_t next_check_ns; /* when a waiting thread should look for dead peers again */
 };
 
@@ -103,6 +104,12 @@ struct weft_job {
 static inline size_t team_area_offset(int slot, int npes)
 {
     return BOX_BYTES + TEAM_SLOTS / 8 + (size_t)slot * (size_t)npes * sizeof(struct lane);
+}
+
+/* Offset of the areas by which device code on simt synchronises, behind those of the host. */
+static inline size_t device_areas_offset(int npes)
+{
+    return (team_area_offset(TEAM_SLOTS, npes) + 127) & ~(size_t)127;
 }
 
 weft_status ctx_new(struct weft_job *job, struct weft_team *team, unsigned options,

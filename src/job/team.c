@@ -3,7 +3,7 @@
  * of them. Each PE keeps a bitmap of its free slots in the system segment; a split reads the
  * bitmaps of the whole parent, so every member (and every non-member, which needs no slot but takes
  * part in the collective) comes to the same lowest free slot. */
-#include "job/job.h"
+#include "job/device_state.h"
 
 #include "ops/coll.h"
 
@@ -52,7 +52,7 @@ weft_status team_new(struct weft_job *job, const int *pes, int n, int slot,
     job->teams = team;
     pthread_mutex_unlock(&job->lock);
     *result = team;
-    return WEFT_OK;
+    return device_team_made(job, team);
 }
 
 static void unlink_team(struct weft_team *team)
@@ -257,6 +257,7 @@ WEFT_EXPORT weft_status weft_team_destroy(weft_team *team)
         return status;
     /* Everything addressed to this PE in the team has arrived: the area can be cleaned and reused. */
     memset(team->lanes, 0, (size_t)team->n * sizeof *team->lanes);
+    device_team_gone(team->job, team);
     free_slots(team->job)[team->slot / 64] |= 1ull << (team->slot % 64);
     unlink_team(team);
     team_free(team);

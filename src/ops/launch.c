@@ -3,6 +3,7 @@
  * table that its CUDA half registered, or the SIMT executor. Links neither runtime nor driver. */
 #include "base/config.h"
 #include "base/status.h"
+#include "job/device_state.h"
 
 #include <weft/launch.h>
 #include <weft/simt_executor.h>
@@ -109,6 +110,12 @@ WEFT_EXPORT weft_status weft_launch(const struct weft_kernel *kernel, unsigned f
     int where = on_cuda(kernel->name);
     if (where < 0)
         return (weft_status)where;
+    /* Device code of a library loaded meanwhile gets the state here at the latest. */
+    if (unlikely(atomic_load_explicit(&device_units_pending, memory_order_relaxed))) {
+        weft_status status = device_units_upload();
+        if (status)
+            return status;
+    }
     if (where)
         return launch_cuda(kernel, flags, grid, block, shared_bytes, stream, args);
     weft_simt_launch_attr attr = {

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What device code knows of its job: `struct weft_dev`, of which every translation unit that includes
+ * <weft_device.h> holds a copy, written by the library (src/job/device_state.c fills it for both
+ * targets). Plain data and addresses as the device sees them; no operations.
+ *
+ * The same text for gcc, clang and nvcc; layout is the same on both sides. A library fills no more
+ * than the `bytes` that a unit was compiled with, and refuses another `version`. */
+#ifndef WEFT_DEVICE_STATE_H
+#define WEFT_DEVICE_STATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { WEFT_DEV_VERSION = 1 };
+
+/* Segments, in the order in which operations look for an address. */
+enum weft_dev_segment_id {
+    WEFT_DEV_HEAP,  /* the heap of the target's own kind: GPU heap on cuda, host heap on simt */
+    WEFT_DEV_OTHER, /* the other heap, where device code can reach it */
+    WEFT_DEV_DATA,  /* the program's global data (simt only) */
+    WEFT_DEV_SEGMENTS
+};
+
+/* One segment. PEs whose parts are mapped at equal distances, as the parts of one node's PEs are,
+ * are reached by arithmetic alone; `parts` is for the others. */
+struct weft_dev_segment {
+    uint64_t base;   /* own part: symmetric addresses of this segment start here */
+    uint64_t size;   /* bytes; 0 = there is no such segment */
+    uint64_t window; /* where the part of PE `first` is mapped */
+    uint64_t stride; /* bytes from one PE's part to the next */
+    int32_t first;   /* PEs first ... first + count - 1 are all reached by load and store at */
+    uint32_t count;  /* window + (pe - first) * stride; 0 = look into `parts` */
+    const uint64_t *parts; /* [n_pes] where each PE's part is; 0 = not by load and store */
+};
+
+/* One PE as a peer. Atomics over a link are decided for each of them. */
+struct weft_dev_peer {
+    uint32_t path;    /* for messages: number of the path as the host has it */
+    uint32_t atomics; /* 1: atomics by the device's own instructions reach it */
+};
+
+/* A team, found by the number that weft_team_device() gives. In device-accessible memory. */
+struct weft_dev_team {
+    int32_t n;         /* members; 0 = no such team */
+    int32_t me;        /* own number in it */
+    int32_t start, stride; /* member i is PE start + i * stride ... */
+    const int32_t *pes;    /* ... unless this is not NULL: [n] */
+    uint32_t direct;   /* 1: every member is reached by load and store, atomics included */
+    uint32_t reserved[3];
+};
+
+/* Synchronisation area of one team at one PE, zeroed when the team is made. `arrived[i]` and
+ * `phase[i]` are written by member i alone (simt.h's atomics; see collective.h for the protocol).
+ * Areas of all teams stand one after the other: area of team t at t * weft_dev_area_bytes(n_pes). */
+struct weft_dev_area {
+    uint64_t syncs;  /* own count of syncs and barriers that were completed */
+    uint64_t phases; /* own count of data collectives that were completed */
+    uint64_t reserved[14];
+    uint64_t flags[]; /* arrived[n_pes], then phase[n_pes] */
+};
+
+static inline size_t weft_dev_area_bytes(int n_pes)
+{
+    size_t bytes = 16 * sizeof(uint64_t) + 2 * (size_t)n_pes * sizeof(uint64_t);
+    return (bytes + 127) & ~(size_t)127;
+}
+
+/* ------------------------------------------------------------------------- the black box */
+
+/* X(id, name): device operations, as records name them. */
+#define WEFT_DEV_OPERATIONS(X)                                                                     \
+    X(NONE, "nothing")                                                                             \
+    X(P, "p")                                                                                      \
+    X(G, "g")                                                                                      \
+    X(PUT, "put")                                                                                  \
+    X(GET, "get")                                                                                  \
+    X(IPUT, "iput")                                                                                \
+    X(IGET, "iget")                                                                                \
+    X(PUT_SIGNAL, "put_signal")                                                                    \
+    X(SIGNAL, "signal")                                                                            \
+    X(SIGNAL_WAIT, "signal_wait")                                                                  \
+    X(ATOMIC, "atomic")                                                                            \
+    X(WAIT, "wait_until")                                                                          \
+    X(WAIT_ALL, "wait_until_all")                                                                  \
+    X(WAIT_ANY, "wait_until_any")                                                                  \
+    X(WAIT_SOME, "wait_until_some")                                                                \
+    X(PUT_PACKET, "put_packet")                                                                    \
+    X(TAKE_PACKET, "take_packet")                                                                  \
+    X(SYNC, "sync")                                                                                \
+    X(BARRIER, "barrier")                                                                          \
+    X(BROADCAST, "broadcast")                                                                      \
+    X(FCOLLECT, "fcollect")                                                                        \
+    X(ALLTOALL, "alltoall")                                                                        \
+    X(REDUCE, "reduce")                                                                            \
+    X(REDUCESCATTER, "reducescatter")
+
+enum weft_dev_operation {
+#define WEFT_DEV_OPERATION_ENUM(id, name) WEFT_DEV_OP_##id,
+    WEFT_DEV_OPERATIONS(WEFT_DEV_OPERATION_ENUM)
+#undef WEFT_DEV_OPERATION_ENUM
+        WEFT_DEV_OP_COUNT
+};
+
+enum weft_dev_record_state {
+    WEFT_DEV_RECORD_FREE,
+    WEFT_DEV_RECORD_WAITING, /* has waited for a while and still does */
+    WEFT_DEV_RECORD_EXPIRED, /* the wait limit passed */
+    WEFT_DEV_RECORD_REFUSED, /* the operation could not be done: address, PE or path */
+};
+
+/* One operation that waits, or that went wrong. Written by one thread of the device, everything
+ * before `state`; read by the host and by other processes, as possibly torn. */
+struct weft_dev_record {
+    uint32_t state;     /* enum weft_dev_record_state */
+    uint32_t operation; /* enum weft_dev_operation */
+    uint64_t ticket;    /* number of the record, from 0 */
+    int32_t status;     /* weft_status; 0 while waiting */
+    int32_t peer;       /* PE of the job, -1 = any or unknown */
+    int32_t team;       /* -1 = none */
+    uint32_t compare;   /* weft_cmp */
+    uint64_t address;   /* of the variable or the operand, as the device sees it */
+    uint64_t expected, seen;
+    uint64_t waited_ns;
+    uint32_t block, thread; /* ranks */
+};
+
+enum { WEFT_DEV_RECORDS = 32 };
+
+/* In memory that both the device and the host (and `weft attach`) can read and write. */
+struct weft_dev_box {
+    uint32_t version;
+    int32_t failed;     /* weft_status of the first operation that went wrong, 0 = none */
+    uint64_t tickets;   /* records begun; on cuda the count itself is in device memory */
+    uint64_t reserved[6];
+    struct weft_dev_record records[WEFT_DEV_RECORDS]; /* record t at t % WEFT_DEV_RECORDS */
+};
+
+/* ------------------------------------------------------------------------------- the state */
+
+struct weft_dev {
+    uint32_t version; /* WEFT_DEV_VERSION; 0 = no job is running */
+    uint32_t bytes;
+    int32_t me, n_pes;
+    struct weft_dev_segment segment[WEFT_DEV_SEGMENTS];
+    struct weft_dev_segment areas;      /* of teams: weft_dev_area_bytes(n_pes) for each */
+    const struct weft_dev_peer *peers;  /* [n_pes] */
+    const struct weft_dev_team *teams;  /* [n_teams] */
+    uint32_t n_teams;
+    uint32_t all_atomics;  /* 1: peers[].atomics is 1 for every PE that is reached by load/store */
+    uint64_t wait_limit_ns; /* 0 = none */
+    struct weft_dev_box *box;
+    uint64_t *tickets; /* for box->records; on cuda in device memory, on simt box->tickets */
+    void *ring;        /* of the proxy; NULL = there is none */
+    void *queues;      /* of gda; NULL = there are none */
+    uint64_t reserved[8];
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What device code has reported, in words. The box may be written while it is read. */
+#include "job/device_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *operation_name(uint32_t operation)
+{
+    static const char *const names[] = {
+#define NAME(id, name) name,
+        WEFT_DEV_OPERATIONS(NAME)
+#undef NAME
+    };
+    return operation < WEFT_DEV_OP_COUNT ? names[operation] : "an unknown operation";
+}
+
+static void text_wait(const struct weft_dev_record *record, const char *who, char *text,
+                      size_t bytes)
+{
+    static const char *const signs[] = {"==", "!=", ">", "<=", "<", ">="};
+    char whom[32] = "";
+    if (record->peer >= 0)
+        snprintf(whom, sizeof whom, " for PE %d", record->peer);
+    snprintf(text, bytes,
+             "%s %s %.1f s%s: expected %s %llu, seen %llu at address %#llx%s", who,
+             record->state == WEFT_DEV_RECORD_WAITING ? "has been waiting" : "waited",
+             (double)record->waited_ns * 1e-9, whom,
+             signs[record->compare < WEFT_CMP_COUNT ? record->compare : WEFT_GE],
+             (unsigned long long)record->expected, (unsigned long long)record->seen,
+             (unsigned long long)record->address,
+             record->state == WEFT_DEV_RECORD_WAITING ? "" : " (limit WEFT_WAIT_LIMIT)");
+}
+
+static void text_refused(const struct weft_dev_record *record, const char *who, char *text,
+                         size_t bytes)
+{
+    unsigned long long address = record->address;
+    switch (record->status) {
+    case WEFT_ERR_ADDRESS:
+        snprintf(text, bytes, "%s: address %#llx is in no symmetric segment", who, address);
+        break;
+    case WEFT_ERR_RANGE:
+        snprintf(text, bytes, "%s: %llu bytes from address %#llx run past the end of the segment",
+                 who, (unsigned long long)record->expected, address);
+        break;
+    case WEFT_ERR_PE:
+        snprintf(text, bytes, "%s: there is no PE %d", who, record->peer);
+        break;
+    case WEFT_ERR_NO_PATH:
+        snprintf(text, bytes, "%s: device code does not reach PE %d by load and store", who,
+                 record->peer);
+        break;
+    case WEFT_ERR_NOT_MEMBER:
+        snprintf(text, bytes, "%s: there is no team %d of which this PE is a member", who,
+                 record->team);
+        break;
+    default:
+        snprintf(text, bytes, "%s: %s, at address %#llx", who,
+                 weft_status_text((weft_status)record->status), address);
+    }
+}
+
+void device_record_text(const struct weft_dev_record *shared, int pe, char *text, size_t bytes)
+{
+    struct weft_dev_record record = *shared;
+    char who[128], team[32] = "";
+    if (record.team >= 0)
+        snprintf(team, sizeof team, " of team %d", record.team);
+    snprintf(who, sizeof who, "PE %d, kernel block %u thread %u: %s%s", pe, record.block,
+             record.thread, operation_name(record.operation), team);
+    if (record.state == WEFT_DEV_RECORD_REFUSED)
+        text_refused(&record, who, text, bytes);
+    else
+        text_wait(&record, who, text, bytes);
+}
+
+/* The earliest record of a fault that is still there. */
+static const struct weft_dev_record *first_fault(const struct weft_dev_box *box)
+{
+    const struct weft_dev_record *first = NULL;
+    for (int i = 0; i < WEFT_DEV_RECORDS; i++) {
+        const struct weft_dev_record *record = &box->records[i];
+        uint32_t state = __atomic_load_n(&record->state, __ATOMIC_ACQUIRE);
+        if (state != WEFT_DEV_RECORD_EXPIRED && state != WEFT_DEV_RECORD_REFUSED)
+            continue;
+        if (!first || record->ticket < first->ticket)
+            first = record;
+    }
+    return first;
+}
+
+weft_status device_check(struct weft_job *job)
+{
+    if (!job->device)
+        return WEFT_OK;
+    const struct weft_dev_box *box = device_box(job->box);
+    int failed = __atomic_load_n(&box->failed, __ATOMIC_ACQUIRE);
+    if (!failed)
+        return WEFT_OK;
+    char sentence[384] = "device code failed";
+    const struct weft_dev_record *record = first_fault(box);
+    if (record)
+        device_record_text(record, job->pe, sentence, sizeof sentence);
+    return job_fail(job, (weft_status)failed, sentence);
+}
+
+WEFT_EXPORT weft_status weft_device_check(weft_job *job)
+{
+    if (!job)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_device_check: job is null");
+    if (atomic_load(&job->state) != JOB_RUNNING)
+        return job_finalized("weft_device_check");
+    return job_check_failed(job);
+}

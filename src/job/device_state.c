@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Filling `struct weft_dev` from a job, and handing it to the translation units that hold copies.
+ * What the two targets see differently comes through struct device_view. See device_state.h. */
+#include "job/device_state.h"
+
+#include "base/log.h"
+
+#include <weft/launch.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct device_state {
+    struct weft_dev dev;
+    struct device_view *view;
+    struct weft_dev_team teams[TEAM_SLOTS]; /* what the table of the device holds */
+};
+
+/* The units of this process, and the job whose state they have: one at a time. */
+static pthread_mutex_t units_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct weft_device_unit *units;
+static struct weft_job *running;
+_Atomic int device_units_pending;
+
+/* ----------------------------------------------------------------------------------- units */
+
+static const struct weft_dev no_state; /* version 0: device code refuses to work */
+
+static weft_status upload(struct weft_device_unit *unit)
+{
+    struct weft_job *job = running;
+    const struct weft_dev *state = job ? &job->device->dev : &no_state;
+    int ordinal = job ? job->device->view->ordinal : -1;
+    unit->pending = 0;
+    int error = unit->upload(state, ordinal);
+    if (!error)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_KERNEL, "writing the device state: CUDA error %d: %s", error,
+                     unit->error_text(error));
+}
+
+/* Under units_lock. Only units of the target that runs: the others' stay empty. */
+static weft_status upload_all(bool pending_only)
+{
+    weft_status status = WEFT_OK;
+    atomic_store(&device_units_pending, 0);
+    for (struct weft_device_unit *unit = units; unit && !status; unit = unit->next)
+        if (running && unit->cuda == running->device->view->cuda &&
+            (unit->pending || !pending_only))
+            status = upload(unit);
+    return status;
+}
+
+weft_status device_units_upload(void)
+{
+    pthread_mutex_lock(&units_lock);
+    weft_status status = upload_all(true);
+    pthread_mutex_unlock(&units_lock);
+    return status;
+}
+
+WEFT_EXPORT void weft_device_register(struct weft_device_unit *unit)
+{
+    if (unit->size < offsetof(struct weft_device_unit, pending) + sizeof unit->pending)
+        return;
+    if (unit->version != WEFT_DEV_VERSION || unit->bytes > sizeof(struct weft_dev)) {
+        log_error("device code was compiled against another weft_device.h (state version %u of %u "
+                  "bytes; this library has version %d of %zu): it will refuse to work",
+                  unit->version, unit->bytes, WEFT_DEV_VERSION, sizeof(struct weft_dev));
+        return;
+    }
+    pthread_mutex_lock(&units_lock);
+    unit->next = units;
+    units = unit;
+    unit->pending = 1;
+    if (running && unit->cuda == running->device->view->cuda) {
+        if (unit->cuda)
+            atomic_store(&device_units_pending, 1);
+        else
+            upload(unit);
+    }
+    pthread_mutex_unlock(&units_lock);
+}
+
+WEFT_EXPORT void weft_device_unregister(struct weft_device_unit *unit)
+{
+    pthread_mutex_lock(&units_lock);
+    for (struct weft_device_unit **at = &units; *at; at = &(*at)->next) {
+        if (*at == unit) {
+            *at = unit->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&units_lock);
+}
+
+/* --------------------------------------------------------------------------------- segments */
+
+/* The run of PEs around this one whose parts stand at equal distances. */
+static void find_window(struct weft_dev_segment *segment, const uint64_t *parts, int me, int npes)
+{
+    segment->base = segment->window = parts[me];
+    segment->first = me;
+    segment->count = 1;
+    int next = me + 1 < npes && parts[me + 1] ? me + 1 : me - 1;
+    if (next < 0 || !parts[next])
+        return;
+    segment->stride = (parts[next] - parts[me]) * (uint64_t)(int64_t)(next - me);
+    int first = me, last = me;
+    while (first > 0 && parts[first - 1] && parts[first] - parts[first - 1] == segment->stride)
+        first--;
+    while (last + 1 < npes && parts[last + 1] && parts[last + 1] - parts[last] == segment->stride)
+        last++;
+    segment->first = first;
+    segment->count = (uint32_t)(last - first + 1);
+    segment->window = parts[first];
+}
+
+/* `segment` < WEFT_DEV_SEGMENTS, or that value for the team areas. */
+static weft_status fill_segment(struct weft_job *job, struct device_view *view, int segment,
+                                struct weft_dev_segment *filled)
+{
+    bool areas = segment == WEFT_DEV_SEGMENTS;
+    filled->size = areas ? team_areas_bytes(job->npes)
+                         : view->segment_bytes(view, (enum weft_dev_segment_id)segment);
+    if (!filled->size)
+        return WEFT_OK;
+    size_t bytes = (size_t)job->npes * sizeof(uint64_t);
+    uint64_t *parts = malloc(bytes);
+    if (!parts)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the table of %d PEs",
+                         job->npes);
+    for (int pe = 0; pe < job->npes; pe++)
+        parts[pe] = areas ? view->areas(view, pe)
+                          : view->part(view, (enum weft_dev_segment_id)segment, pe);
+    find_window(filled, parts, job->pe, job->npes);
+    void *table;
+    weft_status status = view->table_make(view, bytes, &table);
+    if (!status)
+        status = view->table_write(view, table, 0, parts, bytes);
+    filled->parts = table;
+    free(parts);
+    return status;
+}
+
+static weft_status fill_peers(struct weft_job *job, struct device_view *view, struct weft_dev *dev)
+{
+    size_t bytes = (size_t)job->npes * sizeof(struct weft_dev_peer);
+    struct weft_dev_peer *peers = calloc(1, bytes);
+    if (!peers)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the table of %d PEs",
+                         job->npes);
+    dev->all_atomics = 1;
+    for (int pe = 0; pe < job->npes; pe++) {
+        peers[pe].path = job->choices[pe].path;
+        peers[pe].atomics = view->atomics(view, pe);
+        if (view->areas(view, pe) && !peers[pe].atomics)
+            dev->all_atomics = 0;
+    }
+    void *table;
+    weft_status status = view->table_make(view, bytes, &table);
+    if (!status)
+        status = view->table_write(view, table, 0, peers, bytes);
+    dev->peers = table;
+    free(peers);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------ teams */
+
+static bool team_is_direct(struct device_view *view, const struct weft_team *team)
+{
+    for (int i = 0; i < team->n; i++)
+        if (!view->areas(view, team->pes[i]) || !view->atomics(view, team->pes[i]))
+            return false;
+    return true;
+}
+
+static bool team_is_strided(const struct weft_team *team, int *stride)
+{
+    *stride = team->n > 1 ? team->pes[1] - team->pes[0] : 0;
+    for (int i = 0; i < team->n; i++)
+        if (team->pes[i] != team->pes[0] + i * *stride)
+            return false;
+    return true;
+}
+
+weft_status device_team_made(struct weft_job *job, const struct weft_team *team)
+{
+    struct device_state *state = job->device;
+    if (!state)
+        return WEFT_OK;
+    struct weft_dev_team *entry = &state->teams[team->slot];
+    int stride;
+    *entry = (struct weft_dev_team){.n = team->n, .me = team->me, .start = team->pes[0]};
+    entry->direct = team_is_direct(state->view, team);
+    if (team_is_strided(team, &stride)) {
+        entry->stride = stride;
+    } else {
+        /* Kept until finalize: such a team is rare, and its table small. */
+        void *pes;
+        size_t bytes = (size_t)team->n * sizeof(int32_t);
+        weft_status status = state->view->table_make(state->view, bytes, &pes);
+        if (!status)
+            status = state->view->table_write(state->view, pes, 0, team->pes, bytes);
+        if (status)
+            return status;
+        entry->pes = pes;
+    }
+    return state->view->table_write(state->view, (void *)state->dev.teams,
+                                    (size_t)team->slot * sizeof *entry, entry, sizeof *entry);
+}
+
+/* Every member has arrived and none is in a collective of this team any more: its own area becomes
+ * what a new team finds. */
+void device_team_gone(struct weft_job *job, const struct weft_team *team)
+{
+    struct device_state *state = job->device;
+    if (!state)
+        return;
+    size_t bytes = weft_dev_area_bytes(job->npes);
+    void *zeros = calloc(1, bytes);
+    memset(&state->teams[team->slot], 0, sizeof state->teams[0]);
+    weft_status status = zeros ? WEFT_OK : WEFT_ERR_NO_MEMORY;
+    if (!status)
+        status = state->view->table_write(state->view, (void *)state->dev.teams,
+                                          (size_t)team->slot * sizeof state->teams[0],
+                                          &state->teams[team->slot], sizeof state->teams[0]);
+    if (!status)
+        status = state->view->table_write(
+            state->view, (void *)(uintptr_t)(state->dev.areas.base + (size_t)team->slot * bytes), 0,
+            zeros, bytes);
+    if (status)
+        log_warn("the device's part of a team could not be cleared: %s", weft_last_error());
+    free(zeros);
+}
+
+WEFT_EXPORT int weft_team_device(const weft_team *team)
+{
+    if (!team || weft_team_my_pe(team) < 0 || !team->job->device)
+        return -1;
+    return team->slot;
+}
+
+/* ---------------------------------------------------------------------------- start and stop */
+
+static weft_status fill(struct weft_job *job, struct device_state *state)
+{
+    struct device_view *view = state->view;
+    struct weft_dev *dev = &state->dev;
+    *dev = (struct weft_dev){
+        .version = WEFT_DEV_VERSION,
+        .bytes = sizeof *dev,
+        .me = job->pe,
+        .n_pes = job->npes,
+        .n_teams = TEAM_SLOTS,
+        .wait_limit_ns = job->wait_limit_ns,
+        .box = view->box,
+        .tickets = view->tickets ? view->tickets : &view->box->tickets,
+    };
+    weft_status status = fill_peers(job, view, dev);
+    for (int s = 0; s < WEFT_DEV_SEGMENTS && !status; s++)
+        status = fill_segment(job, view, s, &dev->segment[s]);
+    if (!status)
+        status = fill_segment(job, view, WEFT_DEV_SEGMENTS, &dev->areas);
+    void *teams;
+    if (!status)
+        status = view->table_make(view, sizeof state->teams, &teams);
+    if (status)
+        return status;
+    dev->teams = teams;
+    status = view->table_write(view, teams, 0, state->teams, sizeof state->teams);
+    for (struct weft_team *team = job->teams; team && !status; team = team->next)
+        status = device_team_made(job, team);
+    return status;
+}
+
+static weft_status start(struct weft_job *job)
+{
+    struct device_state *state = calloc(1, sizeof *state);
+    if (!state)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the device state");
+    device_box(job->box)->version = WEFT_DEV_VERSION;
+    weft_status status = weft_target_get() == WEFT_CUDA ? device_view_cuda(job, &state->view)
+                                                         : device_view_simt(job, &state->view);
+    if (status) {
+        free(state);
+        return status;
+    }
+    job->device = state;
+    status = fill(job, state);
+    if (status) {
+        state->view->close(state->view);
+        job->device = NULL;
+        free(state);
+    }
+    return status;
+}
+
+WEFT_EXPORT weft_status weft_device_start(weft_job *job)
+{
+    if (!job)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_device_start: job is null");
+    if (atomic_load(&job->state) != JOB_RUNNING)
+        return job_finalized("weft_device_start");
+    if (job->threads_are_pes && job->npes > 1)
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "weft_device_start: the PEs of this job are threads of one process, and "
+                         "device code has one state for a process; start the PEs as processes "
+                         "(`weft run -n %d`)",
+                         job->npes);
+    weft_status status = job->device ? WEFT_OK : start(job);
+    if (status)
+        return status;
+    pthread_mutex_lock(&units_lock);
+    if (running && running != job) {
+        status = base_fail(WEFT_ERR_UNSUPPORTED,
+                           "weft_device_start: another job of this process has the device code; "
+                           "finalize it first");
+    } else {
+        bool again = running == job;
+        running = job;
+        status = upload_all(again);
+    }
+    pthread_mutex_unlock(&units_lock);
+    return status;
+}
+
+int device_wanted(void)
+{
+    pthread_mutex_lock(&units_lock);
+    bool any = units != NULL;
+    pthread_mutex_unlock(&units_lock);
+    return !any ? 0 : weft_target_get() == WEFT_CUDA ? 2 : 1;
+}
+
+weft_status device_init(struct weft_job *job, int wanted)
+{
+    if (!wanted || (job->threads_are_pes && job->npes > 1))
+        return WEFT_OK;
+    return weft_device_start(job);
+}
+
+void device_stop(struct weft_job *job)
+{
+    struct device_state *state = job->device;
+    if (!state)
+        return;
+    pthread_mutex_lock(&units_lock);
+    if (running == job) {
+        running = NULL;
+        for (struct weft_device_unit *unit = units; unit; unit = unit->next) {
+            if (unit->cuda == state->view->cuda && unit->upload(&no_state, state->view->ordinal))
+                log_debug("the device state of a unit could not be emptied");
+            unit->pending = 1;
+        }
+    }
+    pthread_mutex_unlock(&units_lock);
+    state->view->close(state->view);
+    job->device = NULL;
+    free(state);
+}
+
+WEFT_EXPORT weft_kind weft_device_kind(const weft_job *job)
+{
+    (void)job;
+    return weft_target_get() == WEFT_CUDA ? WEFT_GPU : WEFT_HOST;
+}
+
+WEFT_EXPORT weft_status weft_module_init(weft_job *job, void *module)
+{
+    static const char symbol[] = "weft_dev_state";
+    if (!job || !module)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_module_init: %s is null",
+                         job ? "the module" : "job");
+    if (atomic_load(&job->state) != JOB_RUNNING)
+        return job_finalized("weft_module_init");
+    if (!job->device || !job->device->view->module_symbol)
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "weft_module_init: the job runs no device code on cuda; call "
+                         "weft_device_start() first, with WEFT_TARGET=cuda or auto");
+    struct device_view *view = job->device->view;
+    uint64_t address;
+    size_t bytes;
+    weft_status status = view->module_symbol(view, module, symbol, &address, &bytes);
+    if (status)
+        return status;
+    if (bytes > sizeof(struct weft_dev))
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "weft_module_init: the module's %s has %zu bytes, this library's %zu: it "
+                         "was compiled against another weft_device.h",
+                         symbol, bytes, sizeof(struct weft_dev));
+    return view->symbol_write(view, address, &job->device->dev, bytes);
+}
