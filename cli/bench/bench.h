@@ -36,7 +36,7 @@ extern const char *const bench_target_names[TARGET_COUNT];
 enum { BENCH_SIZES_MAX = 64, BENCH_REPETITIONS_MAX = 101 };
 
 struct bench_options {
-    char *names; /* comma-separated names or families; "all" */
+    const char *names; /* comma-separated names or families; "all" */
     enum bench_memory memory;
     enum bench_scope scope;
     enum bench_target target;

@@ -167,7 +167,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         parse_names(state, options, argument);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which benchmark? `all`, or one of --list");
+        options->names = "all";
         return 0;
     }
     return ARGP_ERR_UNKNOWN;
@@ -178,10 +178,11 @@ void bench_parse(int argc, char **argv, struct bench_options *options)
     static const struct argp argp = {
         .options = option_list,
         .parser = parse,
-        .args_doc = "NAME[,NAME...]",
+        .args_doc = "[NAME[,NAME...]]",
         .doc = "Measure the operations between the PEs of a job, beside what the bare machine does "
                "in the same run. NAME is a benchmark of --list, a family (atomic, latency) or "
-               "`all`. Starts the job itself, or uses the one that `weft run`, mpirun or torchrun "
+               "`all`, the default. Starts the job itself, or uses the one that `weft run`, mpirun "
+               "or torchrun "
                "started. Exit status 1 when data arrived wrong or the job failed."};
     *options = (struct bench_options){
         .to = -1, /* 1, or 0 in a job of one */
