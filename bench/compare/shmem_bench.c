@@ -24,16 +24,17 @@ static const double WANTED_NS = 60e6;
 static const long MOST_ITERATIONS = 1000 * 1000;
 
 static int me, n_pes, wrong;
-static char *src, *dst;  /* symmetric, LARGEST each */
-static long *word;       /* symmetric, a few lines */
-static double *times;    /* symmetric: [0] own, [1] received */
+static char *src, *dst; /* symmetric, LARGEST each */
+static long *word;      /* symmetric, a few lines */
+static double *times;   /* symmetric: [0] own, [1] received */
 
 #ifndef HAVE_TEAMS
 static long *sync_words; /* symmetric: work arrays, used in turn so that one can be cleared */
 static long *sum_work;
 enum { SYNC_SETS = 2 };
-#define SYNC_WORDS (SHMEM_COLLECT_SYNC_SIZE + SHMEM_ALLTOALL_SYNC_SIZE + SHMEM_BCAST_SYNC_SIZE +   \
-                    SHMEM_REDUCE_SYNC_SIZE)
+#define SYNC_WORDS                                                                                 \
+    (SHMEM_COLLECT_SYNC_SIZE + SHMEM_ALLTOALL_SYNC_SIZE + SHMEM_BCAST_SYNC_SIZE +                  \
+     SHMEM_REDUCE_SYNC_SIZE)
 static long *next_sync(void)
 {
     static int turn;
@@ -361,7 +362,7 @@ static void measure_all(void)
 {
     static const metric one_sided[] = {{"put", 0, run_put}, {"get", 0, run_get}};
     static const metric singles[] = {
-        {"put_quiet", 0, run_put_quiet}, {"p", 0, run_p},           {"g", 0, run_g},
+        {"put_quiet", 0, run_put_quiet}, {"p", 0, run_p},     {"g", 0, run_g},
         {"fetch_add", 0, run_fetch_add}, {"add", 0, run_add},
     };
     static const metric ping_pong = {"ping_pong", 1, run_ping_pong};

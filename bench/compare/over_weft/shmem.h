@@ -11,8 +11,8 @@
 
 #define SHMEM_MAJOR_VERSION 1
 #define SHMEM_MINOR_VERSION 5
-#define SHMEM_TEAM_WORLD over_team
-#define SHMEM_CMP_EQ WEFT_EQ
+#define SHMEM_TEAM_WORLD    over_team
+#define SHMEM_CMP_EQ        WEFT_EQ
 
 static weft_job *over_job;
 static weft_ctx *over_ctx;
