@@ -215,7 +215,7 @@ static int be_a_pe(const struct options *options)
     demo.output = options->output;
     demo.bench_options = (struct bench_options){
         .from = -1, .to = -1, .repetitions = 5, .verify = true, .bind = true};
-    if (bench_open(&demo.bench, &demo.bench_options))
+    if (bench_open(&demo.bench, &demo.bench_options) || bench_prepare(&demo.bench))
         return give_up(&demo);
     bool tells = demo.bench.me == 0 && !options->json;
 
