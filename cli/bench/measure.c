@@ -113,6 +113,8 @@ static double floor_of(struct bench *bench, const struct bench_case *c, double m
     case FLOOR_LINES:
         return lines;
     case FLOOR_HEARD:
+        if (bench->n > 1 && lines < 0)
+            return -1;
         return lines > received ? lines : received;
     }
     return -1;
