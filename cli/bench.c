@@ -149,10 +149,18 @@ static weft_status run_all(struct bench *bench, struct results *results)
 static int give_up(struct bench *bench, const char *what)
 {
     clear_progress(bench);
-    fprintf(stderr, "weft bench: PE %d: %s\n", bench->job ? bench->me : -1, what);
-    if (bench->job)
-        weft_abort(bench->job, EXIT_FAULT);
-    return EXIT_FAULT;
+    if (!bench->job) {
+        fprintf(stderr, "weft bench: %s\n", what);
+        return EXIT_FAULT;
+    }
+    fprintf(stderr, "weft bench: PE %d: %s\n", bench->me, what);
+    weft_abort(bench->job, EXIT_FAULT);
+}
+
+static bool close_whole(FILE *file)
+{
+    bool whole = !ferror(file);
+    return fclose(file) == 0 && whole;
 }
 
 static int html_failed(struct bench *bench)
@@ -222,7 +230,7 @@ static int run_bench(struct bench_options *options)
         return html_failed(&bench);
     if (measure_and_report(&bench, html, &results))
         return give_up(&bench, weft_last_error());
-    if (html && (ferror(html) | fclose(html)))
+    if (html && !close_whole(html))
         return give_up(&bench, "the file of --html could not be written in full");
     if (bench_close(&bench))
         return give_up(&bench, weft_last_error());
