@@ -104,7 +104,10 @@ static bool lane_start(struct lane *lane)
                   strerror(errno));
         return false;
     }
-    context_init(&lane->context, stack, stack_bytes(), lane_entry);
+    /* Stacks lie a multiple of a page apart: tops at different offsets, or the lanes of a warp would
+     * all compete for one set of the cache. */
+    size_t colour = lane->self.lane % 16 * 256;
+    context_init(&lane->context, stack, stack_bytes() - colour, lane_entry);
     lane->warp->started |= lane_bit(lane);
     return true;
 }
@@ -168,8 +171,13 @@ WEFT_EXPORT void weft_simt_yield(void)
     self->budget = BUDGET;
     if (!lane)
         return;
-    if (self->wrote)
+    /* One that only reads, and the same range again, waits for something. */
+    if (self->wrote || self->low != lane->low || self->high != lane->high)
         lane->warp->block->progress = true;
+    lane->low = self->low;
+    lane->high = self->high;
+    self->low = UINTPTR_MAX;
+    self->high = 0;
     self->wrote = 0;
     block_give_way(lane);
 }

@@ -143,6 +143,8 @@ WEFT_EXPORT void weft_simt_tsan_poll(const volatile void *p, int wrote)
     self->budget -= self->polled == p ? 16 : 1;
     self->polled = p;
     self->wrote |= wrote;
+    self->low = (uintptr_t)p < self->low ? (uintptr_t)p : self->low;
+    self->high = (uintptr_t)p > self->high ? (uintptr_t)p : self->high;
     if (self->budget <= 0)
         weft_simt_yield();
 }

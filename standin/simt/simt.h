@@ -38,7 +38,8 @@ struct lane {
     struct weft_simt_lane self; /* first: device code holds pointers to it */
     struct context context;
     struct warp *warp;
-    uint64_t wake_ns; /* while in warp->sleeping */
+    uint64_t wake_ns;    /* while in warp->sleeping */
+    uintptr_t low, high; /* addresses polled before it last gave way */
     /* The warp operation that the lane waits in, and its result. */
     enum weft_simt_warp_op op;
     uint32_t mask;

@@ -15,11 +15,15 @@ WEFT_KERNEL(shared_overrun, (unsigned, index))
     sink = tile[0];
 }
 
+WEFT_DEVICE_NOINLINE void store(volatile uint32_t *p, unsigned index)
+{
+    p[index] = 1;
+}
+
 WEFT_KERNEL(stack_overrun, (unsigned, index))
 {
     volatile uint32_t local[8] = {0};
-    volatile uint32_t *p = local; /* not an array to UBSan */
-    p[index + weft_dev_lane()] = 1;
+    store(local, index + weft_dev_lane());
     sink = local[0];
 }
 

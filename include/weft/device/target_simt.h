@@ -36,6 +36,7 @@ struct weft_simt_lane {
     int budget;                  /* polls left before the lane gives way */
     int wrote;                   /* has stored or changed something since it last gave way */
     const volatile void *polled; /* address of the last poll */
+    uintptr_t low, high;         /* addresses polled since it last gave way */
 };
 
 enum weft_simt_warp_op {
@@ -91,6 +92,8 @@ WEFT_DEVICE void weft_simt_poll(const volatile void *p, int wrote)
     self->budget -= self->polled == p ? 16 : 1;
     self->polled = p;
     self->wrote |= wrote;
+    self->low = (uintptr_t)p < self->low ? (uintptr_t)p : self->low;
+    self->high = (uintptr_t)p > self->high ? (uintptr_t)p : self->high;
     if (__builtin_expect(self->budget <= 0, 0))
         weft_simt_yield();
 #endif
