@@ -54,6 +54,11 @@ typedef struct weft_simt_launch_attr {
  * _NO_MEMORY, _SYSTEM (threads). */
 weft_status weft_simt_launch(const weft_simt_launch_attr *attr, weft_simt_stream *stream);
 
+/* A pointer that kernels launched by the calling thread from now on find in weft_simt_self()->state,
+ * as do device functions that the thread itself calls: what stands for constant memory when several
+ * PEs are threads of one process. NULL at first. */
+void weft_simt_set_state(void *state);
+
 /* Destroying a stream waits for it. */
 weft_status weft_simt_stream_create(weft_simt_stream **stream);
 weft_status weft_simt_stream_destroy(weft_simt_stream *stream);

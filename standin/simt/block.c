@@ -424,6 +424,7 @@ static void lanes_init(struct block *block)
             .grid_dim = {attr->grid[0], attr->grid[1], attr->grid[2]},
             .lane = i % LANES,
             .budget = BUDGET,
+            .state = block->grid->state,
         };
     }
     for (unsigned w = 0; w < block->warps; w++) {

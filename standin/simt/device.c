@@ -26,6 +26,11 @@ WEFT_EXPORT struct weft_simt_lane *weft_simt_self(void)
     return simt_current ? &simt_current->self : &outside;
 }
 
+WEFT_EXPORT void weft_simt_set_state(void *state)
+{
+    outside.state = state;
+}
+
 /* ------------------------------------------------------------------------------------ time */
 
 enum { CLOCK_COST = 8, LONGEST_SLEEP_NS = 1000000 };

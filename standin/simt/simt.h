@@ -111,6 +111,7 @@ struct grid {
     struct grid *next; /* of the running ones */
     weft_simt_launch_attr attr;
     struct stream_op *op;
+    void *state; /* of the thread that launched */
     uint64_t blocks;
     unsigned block_lanes;
     /* Under pool lock. */

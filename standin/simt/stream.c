@@ -371,6 +371,7 @@ static struct stream_op *new_grid(const weft_simt_launch_attr *attr, uint64_t bl
     op->grid = grid;
     grid->op = op;
     grid->attr = *attr;
+    grid->state = weft_simt_self()->state;
     grid->blocks = blocks;
     grid->block_lanes = lanes;
     if (attr->args_bytes)

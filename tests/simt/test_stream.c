@@ -164,6 +164,37 @@ static void threads_may_share_a_stream(void **state)
     assert_int_equal(sum, 3 * 30 * 2 * 32);
 }
 
+WEFT_KERNEL(read_state, (void **, out))
+{
+    out[weft_dev_thread_rank()] = weft_simt_self()->state;
+}
+
+static void *launch_with_own_state(void *arg)
+{
+    void **out = arg;
+    weft_simt_set_state(arg);
+    return WEFT_LAUNCH(read_state, 1, 2, 0, NULL, out) ? arg : NULL;
+}
+
+static void kernels_find_the_state_of_their_launcher(void **state)
+{
+    void *out[3][2];
+    pthread_t threads[2];
+    int mine;
+    weft_simt_set_state(&mine);
+    assert_ptr_equal(weft_simt_self()->state, &mine);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, launch_with_own_state, out[i]), 0);
+    assert_ok(WEFT_LAUNCH(read_state, 1, 2, 0, NULL, out[2]));
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_ok(weft_simt_synchronize());
+    for (int i = 0; i < 3; i++)
+        for (int lane = 0; lane < 2; lane++)
+            assert_ptr_equal(out[i][lane], i == 2 ? (void *)&mine : (void *)out[i]);
+    weft_simt_set_state(NULL);
+}
+
 static void shutdown_ends_the_threads_and_launch_starts_them(void **state)
 {
     uint64_t sum = 0;
@@ -186,6 +217,7 @@ int main(void)
         cmocka_unit_test(events_order_streams),
         cmocka_unit_test(host_calls_run_in_order_and_side_by_side),
         cmocka_unit_test(threads_may_share_a_stream),
+        cmocka_unit_test(kernels_find_the_state_of_their_launcher),
         cmocka_unit_test(shutdown_ends_the_threads_and_launch_starts_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

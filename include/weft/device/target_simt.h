@@ -37,6 +37,7 @@ struct weft_simt_lane {
     int wrote;                   /* has stored or changed something since it last gave way */
     const volatile void *polled; /* address of the last poll */
     uintptr_t low, high;         /* addresses polled since it last gave way */
+    void *state;                 /* weft_simt_set_state() of the thread that launched */
 };
 
 enum weft_simt_warp_op {
