@@ -33,6 +33,22 @@ summary() {
     [ ${#failed[@]} -eq 0 ]
 }
 
+# check_build PRESET TARGET...: false, and a failed check, when it cannot be built.
+check_build() {
+    build "$@" && return
+    failed+=("building with preset $1")
+    return 1
+}
+
+# What a test needs that is not installed by ./dev: named, so that nobody takes its absence for a pass.
+note_absent() {
+    command -v mpirun >/dev/null ||
+        skip "starting under PMIx: no mpirun here (packages openmpi-bin and libpmix-dev)"
+    command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] ||
+        skip "compiling kernels for a GPU: no nvcc here (CUDA toolkit)"
+    [ -e /dev/nvidiactl ] || skip "tests on a GPU: none here; kernels ran on the stand-in"
+}
+
 # tests FOLDER WORDS COMMAND...: COMMAND is ctest with what selects the tests, perhaps under another.
 tests() {
     local folder=$1 words=$2 name
@@ -48,12 +64,12 @@ tests() {
 
 # Tests that see no gain from instruments, or kill PEs on purpose, are left out.
 run_asan() {
-    build asan weft_command tests_unit tests_job
+    check_build asan weft_command tests_unit tests_job || return 0
     tests build-asan "tests under AddressSanitizer" ctest "${@:--Lunit|job}"
 }
 
 run_tsan() {
-    build tsan weft_command tests_unit tests_threads
+    check_build tsan weft_command tests_unit tests_threads || return 0
     # ThreadSanitizer cannot map its shadow where the kernel spreads addresses too widely.
     local fixed=(setarch "$(uname -m)" -R)
     "${fixed[@]}" true 2>/dev/null || fixed=()
@@ -63,7 +79,7 @@ run_tsan() {
 
 run_fuzz() {
     local seconds=$1 target name seeds found
-    build clang tests_fuzz
+    check_build clang tests_fuzz || return 0
     for target in build-clang/bin/fuzz_*; do
         name=${target##*/fuzz_}
         seeds=tests/fuzz/corpus/$name
@@ -97,8 +113,9 @@ check_format() {
 
 verb_test() {
     need_packages build test docs fuzz format
-    build default all
+    build default all || exit 1
     tests build "tests" ctest -LE fuzz
+    note_absent
     run_asan
     run_tsan
     run_fuzz 5
@@ -126,7 +143,7 @@ verb_fuzz() {
 
 verb_soak() {
     need_packages build test
-    build default all
+    build default all || exit 1
     local end=$((SECONDS + ${1:-10} * 60)) round=0
     while [ $SECONDS -lt $end ]; do
         round=$((round + 1))
@@ -144,7 +161,7 @@ verb_format() {
 
 verb_lint() {
     need_packages build test format lint
-    build default all
+    build default all || exit 1
     check_format
     # Only what this machine's configuration compiles: the others have no command to check with.
     sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/compile_commands.json |

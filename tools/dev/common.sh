@@ -15,6 +15,16 @@ fail() {
     exit 1
 }
 
+# The part of an output that tells of a failure: of ctest, the failed tests; else the end.
+important() {
+    awk '
+        { line[NR] = $0 }
+        /Test +#[0-9]+: / { shown = /\*\*\*/ && !/\*\*\*(Skipped|Not Run .Disabled)/ ? 25 : 0; found += shown > 0 }
+        /^ +Start +[0-9]+: / { shown = 0 }
+        shown-- > 0 { print "  " $0 }
+        END { if (!found) for (i = NR > 40 ? NR - 39 : 1; i <= NR; i++) print "  " line[i] }'
+}
+
 # step WORDS COMMAND...: a line with the words and the time it took. The command's output goes to
 # the log; when it fails, the end of it is shown.
 step() {
@@ -30,17 +40,18 @@ step() {
     fi
     [ ! -t 1 ] || printf '\r\033[K'
     printf '%s: FAILED after %d s\n' "$words" $((SECONDS - began))
-    printf -- '---- the end of its output; all of it is in %s\n' "$log"
-    tail -c "+$((from + 1))" "$log" | tail -n 40
+    printf -- '---- what it said; all of it is in %s\n' "$log"
+    tail -c "+$((from + 1))" "$log" | important
     printf -- '----\n'
     return 1
 }
 
-# Warnings are errors with the compilers that the project is checked with; another compiler's new
-# warning shall not stop somebody who only wants to see Weft run.
+# Warnings are errors with the compilers and the kinds of build that the project is checked with;
+# another's shall not stop somebody who only wants to see Weft run. (The instruments of a sanitizer
+# make gcc see uninitialised variables where there are none.)
 werror() {
-    case $("$1" -dumpversion 2>/dev/null) in
-    12 | 12.* | 14.0.*) echo ON ;;
+    case $1:$("$2" -dumpversion 2>/dev/null) in
+    default:12* | clang:14.0.*) echo ON ;;
     *) echo OFF ;;
     esac
 }
@@ -51,8 +62,8 @@ build() {
     shift
     [ "$preset" = default ] || folder=build-$preset
     [ "$preset" != clang ] || compiler=clang
-    step "configuring $folder" cmake --preset "$preset" -DWEFT_WERROR="$(werror "$compiler")" ||
-        exit 1
-    step "building $folder ($cores at a time)" \
-        nice cmake --build "$folder" -j "$cores" --target "$@" || exit 1
+    step "configuring $folder" cmake --preset "$preset" \
+        -DWEFT_WERROR="$(werror "$preset" "$compiler")" &&
+        step "building $folder ($cores at a time)" \
+            nice cmake --build "$folder" -j "$cores" --target "$@"
 }

@@ -11,6 +11,7 @@ pkg-config      command -v pkg-config
 libjansson-dev  pkg-config --exists jansson
 libhwloc-dev    pkg-config --exists hwloc
 libpng-dev      pkg-config --exists libpng
+libpmix-dev     pkg-config --exists pmix
 '
 packages_test='
 g++             command -v c++
