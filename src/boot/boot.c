@@ -44,6 +44,7 @@ void boot_unset(struct boot *boot)
 
 static weft_status make_tables(struct boot *boot)
 {
+    boot_unset(boot); /* nodes may be found again */
     boot->local_pes = calloc((size_t)boot->npes, sizeof *boot->local_pes);
     boot->node_of = calloc((size_t)boot->npes, sizeof *boot->node_of);
     if (boot->local_pes && boot->node_of)

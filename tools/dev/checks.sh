@@ -62,24 +62,31 @@ tests() {
     done < <(sed -nE 's/.*[0-9]+ - ([^ ]+) \((Skipped|Disabled)\)$/\1/p' "$folder/tests.log")
 }
 
-# Tests that see no gain from instruments, or kill PEs on purpose, are left out.
+# run_asan [ctest selection]: without one, the tests that neither kill PEs on purpose nor look at
+# things in which instruments find nothing.
 run_asan() {
-    check_build asan weft_command tests_unit tests_job || return 0
-    tests build-asan "tests under AddressSanitizer" ctest "${@:--Lunit|job}"
+    [ $# -gt 0 ] || set -- -L 'unit|job|simt|shmem'
+    check_build asan all || return 0
+    # What libraries of the system leave behind is not ours; to know theirs, stacks must be whole.
+    local options="suppressions=$PWD/tools/dev/leaks.txt:print_suppressions=0"
+    tests build-asan "tests under AddressSanitizer" \
+        env LSAN_OPTIONS="$options" ASAN_OPTIONS=fast_unwind_on_malloc=0 ctest "$@"
 }
 
+# run_tsan [ctest selection]: it sees races within one process only, so without a selection only the
+# tests whose PEs or lanes are threads.
 run_tsan() {
-    check_build tsan weft_command tests_unit tests_threads || return 0
+    [ $# -gt 0 ] || set -- -L 'unit|simt'
+    check_build tsan all || return 0
     # ThreadSanitizer cannot map its shadow where the kernel spreads addresses too widely.
     local fixed=(setarch "$(uname -m)" -R)
     "${fixed[@]}" true 2>/dev/null || fixed=()
-    tests build-tsan "tests under ThreadSanitizer" ${fixed[@]+"${fixed[@]}"} ctest \
-        "${@:--Lunit|threads}"
+    tests build-tsan "tests under ThreadSanitizer" ${fixed[@]+"${fixed[@]}"} ctest "$@"
 }
 
 run_fuzz() {
     local seconds=$1 target name seeds found
-    check_build clang tests_fuzz || return 0
+    check_build clang all || return 0
     for target in build-clang/bin/fuzz_*; do
         name=${target##*/fuzz_}
         seeds=tests/fuzz/corpus/$name
