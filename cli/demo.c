@@ -210,11 +210,11 @@ static int give_up(const struct demo *demo)
 static int be_a_pe(const struct options *options)
 {
     static struct demo demo;
-    int cpus = usable_cpus(); /* before bench_open() gives this PE one of them */
+    int cpus = usable_cpus(); /* before bench_prepare() gives this PE one of them */
     demo.image_file = options->image;
     demo.output = options->output;
-    demo.bench_options = (struct bench_options){
-        .from = -1, .to = -1, .repetitions = 5, .verify = true, .bind = true};
+    demo.bench_options =
+        (struct bench_options){.from = 0, .to = 1, .repetitions = 5, .verify = true, .bind = true};
     if (bench_open(&demo.bench, &demo.bench_options) || bench_prepare(&demo.bench))
         return give_up(&demo);
     bool tells = demo.bench.me == 0 && !options->json;
