@@ -29,8 +29,9 @@ enum {
     EXIT_BY_SIGNAL = 128,
 };
 
-/* PEs that have heard that the job ends get this long to say why and end by themselves. */
-static const uint64_t told_ns = 2 * SECOND_NS;
+/* PEs that have heard that the job ends get this long to say why and end by themselves; those that
+ * have not joined the job, and may never do so, a part of it. */
+static const uint64_t told_ns = 2 * SECOND_NS, deaf_ns = SECOND_NS / 4;
 
 void run_say(const char *format, ...)
 {
@@ -104,19 +105,16 @@ static void terminate(struct run *run, int pe)
 static void begin_end(struct run *run, int pe, weft_status status, int result, const char *sentence)
 {
     run->phase = RUN_TOLD;
-    run->phase_ends_ns = clock_now_ns() + told_ns;
+    run->phase_ends_ns = clock_now_ns() + deaf_ns;
     run->end_status = status;
     snprintf(run->end_sentence, sizeof run->end_sentence, "%s", sentence);
     if (run->result < 0)
         run->result = result;
     if (run->result < 0)
         run->culprit = pe;
-    for (int other = 0; other < run->started; other++) {
+    for (int other = 0; other < run->started; other++)
         if (run->pes[other].joined)
             run_tell_end(run, other);
-        else
-            terminate(run, other); /* nobody listens there */
-    }
 }
 
 void run_end(struct run *run, int pe, weft_status status, int result, const char *sentence)
@@ -130,6 +128,14 @@ void run_end(struct run *run, int pe, weft_status status, int result, const char
 static void next_phase(struct run *run)
 {
     if (run->phase == RUN_TOLD) {
+        for (int pe = 0; pe < run->started; pe++)
+            if (!run->pes[pe].joined && !run->pes[pe].told_the_end)
+                terminate(run, pe);
+        run->phase = RUN_DEAF_GONE;
+        run->phase_ends_ns += told_ns - deaf_ns;
+        return;
+    }
+    if (run->phase == RUN_DEAF_GONE) {
         for (int pe = 0; pe < run->started; pe++)
             terminate(run, pe);
         run->phase = RUN_TERMINATED;
@@ -196,7 +202,7 @@ static void judge_exit(struct run *run, int number)
     struct run_pe *pe = &run->pes[number];
     char text[256];
     if (run->phase != RUN_WORKING) {
-        if (run->culprit == number && run->result < 0 && run->phase == RUN_TOLD)
+        if (run->culprit == number && run->result < 0 && run->phase < RUN_TERMINATED)
             run->result = exit_status_of(pe->wait_status) ? exit_status_of(pe->wait_status) : 1;
         return;
     }

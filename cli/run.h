@@ -56,6 +56,7 @@ struct run_pe {
     bool joined;
     pid_t program;     /* who joined: not always `pid`, which may be a shell */
     int program_pidfd; /* when it is not; -1 else */
+    bool program_gone; /* it had ended before it could be watched */
     bool gathering;    /* has sent its part of the present exchange */
     bool wants_out;    /* waits for room in the socket */
     bool told_the_end;
@@ -77,7 +78,13 @@ struct run_sink {
     bool waits;  /* for room */
 };
 
-enum run_phase { RUN_WORKING, RUN_TOLD, RUN_TERMINATED, RUN_KILLED };
+enum run_phase {
+    RUN_WORKING,
+    RUN_TOLD,      /* everybody who listens has been told why the job ends */
+    RUN_DEAF_GONE, /* who does not listen has been sent SIGTERM */
+    RUN_TERMINATED,
+    RUN_KILLED,
+};
 
 struct run {
     struct run_options options;

@@ -197,6 +197,8 @@ static void watch_program(struct run *run, int number)
         pe->program_pidfd = (int)syscall(SYS_pidfd_open, pe->program, 0);
     if (pe->program_pidfd >= 0)
         run_watch(run, pe->program_pidfd, EPOLLIN, RUN_EVENT_PROGRAM, number);
+    else /* it has ended so soon that its parent has already reaped it */
+        pe->program_gone = pe->program > 0 && pe->program != pe->pid && errno == ESRCH;
 #endif
 }
 
@@ -231,6 +233,7 @@ static void receive_hello(struct run *run, int number, pid_t sender)
     pe->joined = true;
     pe->jobs++;
     pe->program = sender;
+    pe->program_gone = false;
     watch_program(run, number);
     if (run->phase != RUN_WORKING) {
         run_tell_end(run, number);
@@ -436,7 +439,7 @@ static void read_control(struct msghdr *message, pid_t *sender, int *fd)
     }
 }
 
-void run_serve(struct run *run, int number)
+static void read_packets(struct run *run, int number)
 {
     static char packet[sizeof(struct launch_header) + LAUNCH_MOST_PAYLOAD];
     union {
@@ -451,8 +454,10 @@ void run_serve(struct run *run, int number)
                                  .msg_control = &control,
                                  .msg_controllen = sizeof control.bytes};
         ssize_t n = recvmsg(pe->socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        if (n < 0 && errno == EAGAIN)
             return;
+        if (n < 0 && (errno == EINTR || errno == ECONNRESET))
+            continue; /* reset: it left something unread; what it said before is still there */
         if (n <= 0) { /* every process of this PE has closed it */
             run_close_socket(run, number);
             return;
@@ -462,4 +467,12 @@ void run_serve(struct run *run, int number)
         read_control(&message, &sender, &fd);
         run_receive(run, number, packet, (size_t)n > sizeof packet ? 0 : (size_t)n, fd, sender);
     }
+}
+
+void run_serve(struct run *run, int number)
+{
+    struct run_pe *pe = &run->pes[number];
+    read_packets(run, number);
+    if (pe->joined && pe->program_gone && !pe->exited)
+        run_program_ended(run, number);
 }

@@ -348,7 +348,8 @@ static bool open_streams(struct run *run, struct child *child)
         }
     }
     if (child->in < 0 && (pe > 0 || run->relay_stdin)) {
-        run_say("standard input of PE %d: %s", pe, strerror(errno));
+        run_say("standard input of PE %d: %s%s", pe, strerror(errno),
+                errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
         return false;
     }
     if (run->options.output_dir) {

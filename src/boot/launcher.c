@@ -163,6 +163,8 @@ static weft_status read_packet(struct launcher_boot *launcher, bool *got, int *f
     *got = false;
     *fd = -1;
     ssize_t n = recvmsg(launcher->socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0 && errno == ECONNRESET) /* it left something unread; its last words are still there */
+        n = recvmsg(launcher->socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return WEFT_OK;
     if (n == 0 || (n < 0 && errno == ECONNRESET))
@@ -245,20 +247,13 @@ static weft_status explain_timeout(struct launcher_boot *launcher)
                                        "WEFT_WAIT_LIMIT");
 }
 
-/* Waits for a packet of this type. */
-static weft_status expect(struct launcher_boot *launcher, struct boot_limit *limit,
-                          enum launch_type type, int *fd)
+static weft_status check_type(struct launcher_boot *launcher, enum launch_type type, int fd)
 {
-    weft_status status = next_packet(launcher, limit, fd);
-    if (status == WEFT_ERR_TIMEOUT)
-        return explain_timeout(launcher);
-    if (status)
-        return status;
     const struct launch_header *header = (const struct launch_header *)launcher->packet;
     if (header->type == type)
         return WEFT_OK;
-    if (*fd >= 0)
-        close(*fd);
+    if (fd >= 0)
+        close(fd);
     return base_fail(WEFT_ERR_MISMATCH,
                      "the PEs do not make the same calls: this one waits for %s, but another %s",
                      type == LAUNCH_FD ? "a descriptor" : "an exchange",
@@ -273,7 +268,11 @@ static weft_status gather_slice(struct launcher_boot *launcher, const char *mine
     weft_status status = send_packet(launcher, &limit, LAUNCH_GATHER, 0, mine, bytes, -1);
     int fd = -1;
     if (!status)
-        status = expect(launcher, &limit, LAUNCH_ALL, &fd);
+        status = next_packet(launcher, &limit, &fd);
+    if (status == WEFT_ERR_TIMEOUT)
+        return explain_timeout(launcher);
+    if (!status)
+        status = check_type(launcher, LAUNCH_ALL, fd);
     if (status)
         return status;
     const struct launch_header *header = (const struct launch_header *)launcher->packet;
@@ -315,7 +314,7 @@ static weft_status launcher_allgather(struct boot *boot, const void *mine, void 
 
 static weft_status launcher_barrier(struct boot *boot)
 {
-    char nothing;
+    char nothing = 0;
     return launcher_allgather(boot, &nothing, &nothing, 0);
 }
 
@@ -337,7 +336,11 @@ static weft_status take_fd(struct launcher_boot *launcher, int from, int *taken)
 {
     struct boot_limit limit = boot_limit_start();
     int fd = -1;
-    weft_status status = expect(launcher, &limit, LAUNCH_FD, &fd);
+    weft_status status = next_packet(launcher, &limit, &fd);
+    if (status == WEFT_ERR_TIMEOUT)
+        return base_fail(status, "PE %d did not share a descriptor within WEFT_WAIT_LIMIT", from);
+    if (!status)
+        status = check_type(launcher, LAUNCH_FD, fd);
     if (status)
         return status;
     const struct launch_header *header = (const struct launch_header *)launcher->packet;

@@ -280,6 +280,8 @@ weft_status wire_read(struct wire *wire)
                                  .msg_control = &control,
                                  .msg_controllen = sizeof control.bytes};
         ssize_t n = recvmsg(wire->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        if (n < 0 && errno == ECONNRESET) /* what came before the reset may still be there */
+            n = recvmsg(wire->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return WEFT_OK;
         if (n <= 0)

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A PE that comes to grief at a chosen stage, and others that notice.
+ * boot_victim STAGE VICTIM: survivors print "survivor PE: STATUS: sentence" and exit with 3. */
+#include "base/config.h"
+#include "boot/boot.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static const char *stage;
+static int victim;
+static struct boot *boot;
+
+static bool at(const char *name)
+{
+    return strcmp(stage, name) == 0;
+}
+
+static bool victim_at(const char *name)
+{
+    return at(name) && boot->pe == victim;
+}
+
+static void die(void)
+{
+    kill(getpid(), SIGKILL);
+    for (;;)
+        pause();
+}
+
+static void must(weft_status status)
+{
+    if (!status)
+        return;
+    char line[700];
+    int n = snprintf(line, sizeof line, "survivor %d: %s: %s\n", boot ? boot->pe : -1,
+                     weft_status_name(status), weft_last_error());
+    ssize_t written = write(STDERR_FILENO, line, (size_t)n);
+    (void)written;
+    if (boot)
+        boot->ops->close(boot, false);
+    exit(3);
+}
+
+static void gather_some(void)
+{
+    int all[256];
+    for (int i = 0; i < 10; i++)
+        must(boot->ops->allgather(boot, &i, all, sizeof i));
+}
+
+static void share_all(void)
+{
+    for (int i = 0; i < boot->local_npes; i++) {
+        int from = boot->local_pes[i], own = -1, taken;
+        if (from == boot->pe)
+            own = memfd_create("victim", MFD_CLOEXEC);
+        if (victim_at("share") && from == boot->pe)
+            die();
+        must(boot->ops->share_fd(boot, from, own, &taken));
+        if (own >= 0)
+            close(own);
+        close(taken);
+    }
+}
+
+/* No descriptor is left to receive one. */
+static void use_up_descriptors(void)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 40;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    while (dup(0) >= 0)
+        ;
+}
+
+static void poll_until_told(void)
+{
+    for (;;) {
+        must(boot->ops->check(boot));
+        usleep(1000);
+    }
+}
+
+static void come_to_grief(void)
+{
+    if (victim_at("open") || victim_at("check"))
+        die();
+    if (at("check"))
+        poll_until_told();
+    gather_some();
+    if (victim_at("gather"))
+        die();
+    if (victim_at("exit0"))
+        _exit(0);
+    if (victim_at("exit5"))
+        _exit(5);
+    if (victim_at("unclean")) {
+        boot->ops->close(boot, false);
+        exit(5);
+    }
+    if (victim_at("abort")) {
+        boot->ops->abort(boot, 7, "no more wool");
+        _exit(7);
+    }
+    if (victim_at("late"))
+        pause();
+    if (at("hang")) /* also deaf to SIGTERM */
+        for (signal(SIGTERM, SIG_IGN);;)
+            pause();
+    if (victim_at("descriptors"))
+        use_up_descriptors();
+    if (victim_at("mismatch"))
+        must(boot->ops->allgather(boot, "x", (char[256]){0}, 1));
+    if (at("nobody"))
+        printf("PE %d of %d\n", boot->pe, boot->npes);
+    share_all();
+    gather_some();
+    if (victim_at("finalize"))
+        die();
+    must(boot->ops->barrier(boot));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3)
+        return 2;
+    stage = argv[1];
+    victim = atoi(argv[2]);
+    const char *pe = getenv("WEFT_PE") ? getenv("WEFT_PE") : getenv("RANK");
+    bool is_victim = pe && atoi(pe) == victim;
+    if (at("start") && is_victim)
+        die();
+    if (at("early") && is_victim)
+        return 0;
+    if (at("closed") && is_victim) /* somebody between the launcher and us closed it */
+        close(atoi(getenv("WEFT_BOOT_SOCKET")));
+    must(boot_open(&boot, NULL, 0));
+    come_to_grief();
+    boot->ops->close(boot, true);
+    if (at("after") && is_victim)
+        die();
+    return 0;
+}

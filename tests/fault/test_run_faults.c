@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ways in which a job under `weft run` ends: what is reported, what the others hear, what it
+ * returns, and that nothing is left. argv: the command weft, the program boot_victim. */
+#include "fault/faults.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pty.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char *weft, *victim_program;
+static struct outcome outcome;
+
+static void run_victim(char *pes, char *stage, char *victim)
+{
+    faults_run((char *[]){weft, "run", "-n", pes, victim_program, stage, victim, NULL}, &outcome);
+}
+
+static int before(void **state)
+{
+    faults_remember();
+    return 0;
+}
+
+static int after(void **state)
+{
+    faults_expect_nothing_left();
+    return 0;
+}
+
+/* How many lines say that a survivor heard of the death of PE 1. */
+static int told(const char *beginning)
+{
+    int count = 0;
+    for (const char *at = outcome.output; (at = strstr(at, "survivor ")); at++) {
+        const char *colon = strchr(at, ':');
+        count += colon && strncmp(colon + 2, beginning, strlen(beginning)) == 0;
+    }
+    return count;
+}
+
+static void clean_end(void **state)
+{
+    run_victim("4", "nobody", "0");
+    faults_expect(&outcome, 0, "PE 3 of 4");
+    assert_null(strstr(outcome.output, "weft run:"));
+}
+
+static void killed_at(char *stage)
+{
+    run_victim("4", stage, "1");
+    faults_expect(&outcome, 137, "weft run: PE 1 (pid ");
+    faults_expect(&outcome, 137, "was killed by signal 9 (Killed); ending the job");
+    if (told("WEFT_ERR_PEER_DEAD: PE 1 (pid ") != 3)
+        fail_msg("%s: not three survivors were told:\n%s", stage, outcome.output);
+}
+
+static void killed_after_joining(void **state)
+{
+    char *stages[] = {"open", "gather", "share", "finalize", "check"};
+    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
+        killed_at(stages[i]);
+        faults_expect_nothing_left();
+    }
+}
+
+/* Those that have not joined yet are not told but ended, so the number of survivors varies. */
+static void killed_before_joining(void **state)
+{
+    run_victim("4", "start", "1");
+    faults_expect(&outcome, 137, "was killed by signal 9 (Killed); ending the job");
+}
+
+static void killed_after_the_end(void **state)
+{
+    run_victim("3", "after", "1");
+    faults_expect(&outcome, 137, "was killed by signal 9");
+    assert_null(strstr(outcome.output, "ending the job"));
+    assert_int_equal(told(""), 0);
+}
+
+static void exit_without_finalize(void **state)
+{
+    run_victim("3", "exit0", "1");
+    faults_expect(&outcome, 1, "ended with status 0, but without weft_finalize, while other PEs");
+    assert_int_equal(told("WEFT_ERR_PEER_DEAD: PE 1 (pid "), 2);
+    run_victim("3", "exit5", "1");
+    faults_expect(&outcome, 5, "exited with status 5 before weft_finalize; ending the job");
+    assert_int_equal(told("WEFT_ERR_PEER_DEAD: PE 1 (pid "), 2);
+}
+
+static void never_joins(void **state)
+{
+    run_victim("3", "early", "1");
+    faults_expect(&outcome, 1, "before it joined the job that others wait in");
+    run_victim("3", "closed", "1");
+    faults_expect(&outcome, 3, "is no socket of weft run");
+}
+
+static void leaves_without_finalize(void **state)
+{
+    run_victim("3", "unclean", "1");
+    faults_expect(&outcome, 5, "left the job before weft_finalize; ending the job");
+    assert_int_equal(told("WEFT_ERR_PEER_DEAD: PE 1 (pid "), 2);
+}
+
+static void aborts(void **state)
+{
+    run_victim("3", "abort", "1");
+    faults_expect(&outcome, 7, "aborted the job with code 7: no more wool; ending the job");
+    assert_int_equal(told("WEFT_ERR_JOB: PE 1 (pid "), 2);
+}
+
+static void different_calls(void **state)
+{
+    run_victim("3", "mismatch", "1");
+    assert_int_not_equal(outcome.status, 0);
+    assert_true(faults_contain(&outcome, "WEFT_ERR_MISMATCH"));
+}
+
+static void late_pe_is_named(void **state)
+{
+    setenv("WEFT_WAIT_LIMIT", "400ms", 1);
+    run_victim("3", "late", "1");
+    unsetenv("WEFT_WAIT_LIMIT");
+    faults_expect(&outcome, 3,
+                  "WEFT_ERR_TIMEOUT: PE 1 did not share a descriptor within WEFT_WAIT_LIMIT");
+}
+
+static void descriptors_used_up_in_pe(void **state)
+{
+    run_victim("3", "descriptors", "1");
+    faults_expect(&outcome, 3, "raise the limit of open files (ulimit -n)");
+}
+
+static void descriptors_used_up_in_launcher(void **state)
+{
+    struct rlimit old, few;
+    getrlimit(RLIMIT_NOFILE, &old);
+    few = (struct rlimit){24, 24};
+    pid_t pid = fork(); /* the hard limit cannot be raised again */
+    if (pid == 0) {
+        setrlimit(RLIMIT_NOFILE, &few);
+        faults_run((char *[]){weft, "run", "-n", "64", "/bin/sleep", "30", NULL}, &outcome);
+        _exit(outcome.status == 1 && faults_contain(&outcome, "raise the limit of open files") ? 0
+                                                                                               : 1);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+/* ---------------------------------------------------------------------- ended from the outside */
+
+static pid_t start_hanging(void)
+{
+    /* each PE has a child of its own */
+    pid_t pid = faults_start((char *[]){weft, "run", "-n", "3", "--grace", "300ms", "/bin/sh", "-c",
+                                        "sleep 100 & echo up $WEFT_PE; sleep 100; true", NULL});
+    faults_await(pid, "up 0");
+    faults_await(pid, "up 1");
+    faults_await(pid, "up 2");
+    return pid;
+}
+
+static void launcher_killed(void **state)
+{
+    pid_t pid = start_hanging();
+    kill(pid, SIGKILL);
+    faults_wait(pid, &outcome);
+    assert_int_equal(outcome.status, 137);
+}
+
+static void launcher_killed_with_weft_pes(void **state)
+{
+    pid_t pid = faults_start((char *[]){weft, "run", "-n", "3", "/bin/sh", "-c",
+                                        "echo up $WEFT_PE; $0 hang 0; true", victim_program, NULL});
+    faults_await(pid, "up 2");
+    kill(pid, SIGKILL);
+    faults_wait(pid, &outcome);
+    assert_int_equal(outcome.status, 137);
+}
+
+static void signals_end_the_job(void **state)
+{
+    const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        pid_t pid = start_hanging();
+        kill(pid, signals[i]);
+        if (signals[i] == SIGINT || signals[i] == SIGQUIT) { /* sh's child ignores them */
+            usleep(100000);
+            kill(pid, SIGTERM);
+        }
+        faults_wait(pid, &outcome);
+        assert_true(outcome.status == 128 + signals[i] || outcome.status == 128 + SIGTERM);
+        faults_expect_nothing_left();
+    }
+}
+
+static void other_signals_are_passed_on(void **state)
+{
+    pid_t pid = faults_start((char *[]){
+        weft, "run", "-n", "2", "/bin/sh", "-c",
+        "trap 'echo got $WEFT_PE; exit 0' USR1; echo up $WEFT_PE; while :; do sleep 0.05; done",
+        NULL});
+    faults_await(pid, "up 0");
+    faults_await(pid, "up 1");
+    kill(pid, SIGUSR1);
+    faults_wait(pid, &outcome);
+    assert_true(faults_contain(&outcome, "got 0") || faults_contain(&outcome, "got 1"));
+}
+
+static void time_limit(void **state)
+{
+    faults_run((char *[]){weft, "run", "-n", "2", "--timeout", "200ms", "--grace", "200ms",
+                          victim_program, "hang", "0", NULL},
+               &outcome);
+    faults_expect(&outcome, 124, "the job ran longer than its --timeout allows; ending the job");
+    faults_expect(&outcome, 124, "did not end after SIGTERM; killed");
+}
+
+static void grandchildren_end_with_the_job(void **state)
+{
+    faults_run((char *[]){weft, "run", "-n", "2", "/bin/sh", "-c", "sleep 100 & exit 0", NULL},
+               &outcome);
+    assert_int_equal(outcome.status, 0);
+    faults_expect_nothing_left();
+    faults_run((char *[]){weft, "run", "-n", "2", "--grace", "200ms", "/bin/sh", "-c",
+                          "(trap '' TERM; sleep 100; sleep 100) & exit 0", NULL},
+               &outcome);
+    assert_int_equal(outcome.status, 0);
+}
+
+static void program_below_a_shell_is_killed(void **state)
+{
+    faults_run((char *[]){weft, "run", "-n", "3", "/bin/sh", "-c",
+                          "$0 check 1; s=$?; sleep 1; exit $s", victim_program, NULL},
+               &outcome);
+    faults_expect(&outcome, 137, "the program of PE 1 (pid ");
+    assert_int_equal(told("WEFT_ERR_PEER_DEAD: the program of PE 1"), 2);
+}
+
+/* --------------------------------------------------------------------------------------- usage */
+
+static void wrong_usage(void **state)
+{
+    faults_run((char *[]){weft, "run", "true", NULL}, &outcome);
+    faults_expect(&outcome, 2, "how many PEs?");
+    faults_run((char *[]){weft, "run", "-n", "2", NULL}, &outcome);
+    faults_expect(&outcome, 2, "which program?");
+    char *numbers[] = {"0", "-1", "5000", "2x", ""};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        faults_run((char *[]){weft, "run", "-n", numbers[i], "true", NULL}, &outcome);
+        faults_expect(&outcome, 2, "the number of PEs is 1 to 4096");
+    }
+    faults_run((char *[]){weft, "run", "-n", "1", "--bind=socket", "true", NULL}, &outcome);
+    faults_expect(&outcome, 2, "share, core or none is meant");
+    faults_run((char *[]){weft, "run", "-n", "1", "--timeout", "soon", "true", NULL}, &outcome);
+    faults_expect(&outcome, 2, "a time is meant");
+    faults_run((char *[]){weft, "run", "-n", "1", "no-such-program", NULL}, &outcome);
+    faults_expect(&outcome, 127, "no-such-program: there is no such program on PATH");
+    faults_run((char *[]){weft, "run", "-n", "1", "/etc/passwd", NULL}, &outcome);
+    faults_expect(&outcome, 126, "/etc/passwd: not an executable file");
+    setenv("WEFT_WAITLIMIT", "1", 1);
+    faults_run((char *[]){weft, "run", "-n", "1", "true", NULL}, &outcome);
+    unsetenv("WEFT_WAITLIMIT");
+    faults_expect(&outcome, 2, "the nearest is WEFT_WAIT_LIMIT");
+}
+
+static void launcher_variables_are_checked(void **state)
+{
+    setenv("WEFT_BOOT_SOCKET", "0", 1);
+    setenv("WEFT_PE", "0", 1);
+    setenv("WEFT_PES", "2", 1);
+    faults_run((char *[]){victim_program, "nobody", "0", NULL}, &outcome);
+    faults_expect(&outcome, 3, "WEFT_BOOT_SOCKET is 0, which is no socket of weft run");
+    unsetenv("WEFT_BOOT_SOCKET");
+    unsetenv("WEFT_PE");
+    unsetenv("WEFT_PES");
+    setenv("WEFT_BOOT", "weft", 1);
+    faults_run((char *[]){victim_program, "nobody", "0", NULL}, &outcome);
+    faults_expect(&outcome, 3, "this process was not started by weft run");
+    unsetenv("WEFT_BOOT");
+}
+
+/* -------------------------------------------------------------------------------------- output */
+
+static void status_of_first_failure(void **state)
+{
+    faults_run((char *[]){weft, "run", "-n", "3", "/bin/sh", "-c",
+                          "[ $WEFT_PE -ne 1 ] && sleep 5; exit 9", NULL},
+               &outcome);
+    faults_expect(&outcome, 9, "exited with status 9; ending the job");
+}
+
+static void prefixed_lines(void **state)
+{
+    faults_run((char *[]){weft, "run", "-n", "3", "--prefix", "/bin/sh", "-c",
+                          "i=0; while [ $i -lt 200 ]; do echo line $i of $WEFT_PE; i=$((i+1)); "
+                          "done; printf 'no end %s' $WEFT_PE",
+                          NULL},
+               &outcome);
+    assert_int_equal(outcome.status, 0);
+    int lines = 0;
+    char *rest = outcome.output;
+    for (char *line; (line = strsep(&rest, "\n")) && rest; lines++) {
+        int pe, number, of;
+        bool good = sscanf(line, "[%d] line %d of %d", &pe, &number, &of) == 3 ||
+                    sscanf(line, "[%d] no end %d", &pe, &of) == 2;
+        if (!good || pe != of)
+            fail_msg("a mixed line: \"%s\"", line);
+    }
+    assert_int_equal(lines, 3 * 201);
+}
+
+static void prefixed_bytes_are_kept(void **state)
+{
+    faults_run((char *[]){"/bin/sh", "-c",
+                          "\"$0\" run -n 1 --prefix sh -c 'printf \"a\\0b\\n\"; "
+                          "head -c 3000000 /dev/zero | tr \"\\0\" x' | tee /dev/null | "
+                          "cksum; printf \"[0] a\\0b\\n\" > /dev/null; "
+                          "(printf \"[0] a\\0b\\n\"; for n in 1 2; do printf \"[0] \"; "
+                          "head -c 1048576 /dev/zero | tr \"\\0\" x; echo; done; printf \"[0] \"; "
+                          "head -c 902848 /dev/zero | tr \"\\0\" x; echo) | wc -c",
+                          weft, NULL},
+               &outcome);
+    /* 3,000,000 bytes are cut at 1 MiB or a little later, where a read ended */
+    long sum, bytes, reference;
+    assert_int_equal(sscanf(outcome.output, "%ld %ld %ld", &sum, &bytes, &reference), 3);
+    assert_true(bytes >= reference - 5 && bytes <= reference);
+}
+
+static void output_in_files(void **state)
+{
+    char folder[] = "/tmp/faults-XXXXXX", path[64], text[64] = "";
+    assert_non_null(mkdtemp(folder));
+    faults_run((char *[]){weft, "run", "-n", "2", "--output-dir", folder, "/bin/sh", "-c",
+                          "echo out $WEFT_PE; echo err $WEFT_PE >&2", NULL},
+               &outcome);
+    assert_int_equal(outcome.status, 0);
+    assert_string_equal(outcome.output, "");
+    for (int pe = 0; pe < 2; pe++) {
+        for (int stream = 0; stream < 2; stream++) {
+            char expected[16];
+            snprintf(path, sizeof path, "%s/pe.%d.%s", folder, pe, stream ? "err" : "out");
+            snprintf(expected, sizeof expected, "%s %d\n", stream ? "err" : "out", pe);
+            int fd = open(path, O_RDONLY);
+            ssize_t n = read(fd, text, sizeof text - 1);
+            text[n > 0 ? n : 0] = '\0';
+            close(fd);
+            unlink(path);
+            assert_string_equal(text, expected);
+        }
+    }
+    rmdir(folder);
+    faults_run((char *[]){weft, "run", "-n", "1", "--output-dir", "/proc/nowhere", "true", NULL},
+               &outcome);
+    faults_expect(&outcome, 1, "--output-dir /proc/nowhere: ");
+}
+
+static void reader_of_output_goes_away(void **state)
+{
+    faults_run(
+        (char *[]){"/bin/sh", "-c", "\"$0\" run -n 2 --prefix yes | head -1; echo end", weft, NULL},
+        &outcome);
+    assert_true(faults_contain(&outcome, "y\nend\n") || faults_contain(&outcome, "y\n"));
+    assert_int_equal(outcome.status, 0);
+}
+
+static void standard_input_goes_to_first_pe(void **state)
+{
+    faults_run((char *[]){"/bin/sh", "-c", "echo wool | \"$0\" run -n 3 --prefix cat", weft, NULL},
+               &outcome);
+    assert_string_equal(outcome.output, "[0] wool\n");
+}
+
+/* ------------------------------------------------------------------------------------ terminal */
+
+static pid_t start_on_terminal(int *terminal, char *const argv[])
+{
+    pid_t pid = forkpty(terminal, NULL, NULL, NULL);
+    if (pid == 0) {
+        execv(argv[0], argv);
+        _exit(127);
+    }
+    return pid;
+}
+
+static void read_terminal_until(int terminal, const char *text, int times)
+{
+    static char seen[4096];
+    size_t used = 0;
+    for (;;) {
+        int count = 0;
+        seen[used] = '\0';
+        for (const char *at = seen; (at = strstr(at, text)); at++)
+            count++;
+        if (count >= times)
+            return;
+        ssize_t n = read(terminal, seen + used, sizeof seen - 1 - used);
+        if (n <= 0)
+            fail_msg("the terminal closed before \"%s\" came %d times: %s", text, times, seen);
+        used += (size_t)n;
+    }
+}
+
+static void terminal_input_is_relayed(void **state)
+{
+    int terminal, status;
+    pid_t pid = start_on_terminal(&terminal, (char *[]){weft, "run", "-n", "2", "cat", NULL});
+    assert_int_equal(write(terminal, "warp\n", 5), 5);
+    read_terminal_until(terminal, "warp", 2); /* the echo, and cat's */
+    assert_int_equal(write(terminal, "\004", 1), 1);
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    close(terminal);
+}
+
+static void keyboard_stops_and_ends_the_job(void **state)
+{
+    int terminal, status;
+    pid_t pid = start_on_terminal(
+        &terminal, (char *[]){weft, "run", "-n", "2", "sh", "-c", "echo up; sleep 100", NULL});
+    read_terminal_until(terminal, "up", 2);
+    assert_int_equal(write(terminal, "\032", 1), 1); /* Ctrl-Z */
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    assert_true(WIFSTOPPED(status));
+    kill(pid, SIGCONT);
+    usleep(50000);
+    assert_int_equal(write(terminal, "\003", 1), 1); /* Ctrl-C */
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, (128 + SIGINT) << 8);
+    close(terminal);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3)
+        return 2;
+    weft = argv[1];
+    victim_program = argv[2];
+#define TEST(name) cmocka_unit_test_setup_teardown(name, before, after)
+    const struct CMUnitTest tests[] = {
+        TEST(clean_end),
+        TEST(killed_after_joining),
+        TEST(killed_before_joining),
+        TEST(killed_after_the_end),
+        TEST(exit_without_finalize),
+        TEST(never_joins),
+        TEST(leaves_without_finalize),
+        TEST(aborts),
+        TEST(different_calls),
+        TEST(late_pe_is_named),
+        TEST(descriptors_used_up_in_pe),
+        TEST(descriptors_used_up_in_launcher),
+        TEST(launcher_killed),
+        TEST(launcher_killed_with_weft_pes),
+        TEST(signals_end_the_job),
+        TEST(other_signals_are_passed_on),
+        TEST(time_limit),
+        TEST(grandchildren_end_with_the_job),
+        TEST(program_below_a_shell_is_killed),
+        TEST(wrong_usage),
+        TEST(launcher_variables_are_checked),
+        TEST(status_of_first_failure),
+        TEST(prefixed_lines),
+        TEST(prefixed_bytes_are_kept),
+        TEST(output_in_files),
+        TEST(reader_of_output_goes_away),
+        TEST(standard_input_goes_to_first_pe),
+        TEST(terminal_input_is_relayed),
+        TEST(keyboard_stops_and_ends_the_job),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
