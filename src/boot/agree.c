@@ -23,9 +23,8 @@ static weft_status gather_sentences(struct boot *boot, int failed, weft_status o
     weft_status status = boot->ops->allgather(boot, &mine, all, sizeof mine);
     if (!status) {
         all[failed].sentence[SENTENCE_BYTES - 1] = '\0';
-        status = failed == boot->pe
-                     ? base_fail(outcome, "%s", all[failed].sentence)
-                     : base_fail(outcome, "PE %d: %s", failed, all[failed].sentence);
+        status = failed == boot->pe ? base_fail(outcome, "%s", all[failed].sentence)
+                                    : base_fail(outcome, "PE %d: %s", failed, all[failed].sentence);
     }
     free(all);
     return status;

@@ -30,10 +30,11 @@
 
 enum {
     MEET_VERSION = 1,
-    MOST_GUESTS = 512,     /* connections that have not proved themselves yet */
-    GUEST_SECONDS = 5,     /* that they get for it */
-    LOGGED_STRANGERS = 20, /* one by one; the rest as a number */
-    MOST_REFUSALS = 12,    /* a crowd of strangers may have pushed us out, but not so often */
+    MOST_GUESTS = 512,    /* connections that have not proved themselves yet */
+    GUEST_SECONDS = 5,    /* that they get for it */
+    LOGGED_STRANGERS = 4, /* for each reason; all others only as a number */
+    MOST_REASONS = 16,
+    MOST_REFUSALS = 12, /* a crowd of strangers may have pushed us out, but not so often */
 };
 
 /* -------------------------------------------------------------------------------------- proofs */
@@ -164,19 +165,45 @@ struct hub {
     struct pollfd *watched; /* [0] the listening socket, then the guests */
     int count;
     int strangers;
+    int logged;
+    struct {
+        const char *why;
+        int times;
+    } reasons[MOST_REASONS];
     bool deaf; /* descriptors are used up: no more guests until one is gone */
 };
 
+/* A crowd must not fill the log, nor hide in it somebody who came for another reason. */
+static bool is_worth_a_line(struct hub *hub, const char *why)
+{
+    for (int i = 0; i < MOST_REASONS; i++) {
+        if (!hub->reasons[i].why)
+            hub->reasons[i].why = why;
+        if (hub->reasons[i].why == why)
+            return hub->reasons[i].times++ < LOGGED_STRANGERS;
+    }
+    return false;
+}
+
+static void log_stranger(struct hub *hub, int fd, const char *why)
+{
+    char peer[96];
+    hub->strangers++;
+    if (!is_worth_a_line(hub, why))
+        return;
+    hub->logged++;
+    describe_peer(fd, peer, sizeof peer);
+    log_warn("%s: dropped a stranger, %s: %s", hub->meeting->what, peer, why);
+}
+
+/* why: NULL when the guest has become a member, and its socket lives on. */
 static void drop_guest(struct hub *hub, int i, const char *why)
 {
     struct guest *guest = &hub->guests[i];
-    if (why && hub->strangers++ < LOGGED_STRANGERS) {
-        char peer[96];
-        describe_peer(guest->fd, peer, sizeof peer);
-        log_warn("%s: dropped a stranger, %s: %s", hub->meeting->what, peer, why);
-    }
-    if (why)
+    if (why) {
+        log_stranger(hub, guest->fd, why);
         close(guest->fd);
+    }
     *guest = hub->guests[--hub->count];
     hub->deaf = false;
 }
@@ -356,7 +383,7 @@ weft_status meet_accept(const struct meeting *meeting, int listening, struct wir
         close(hub.guests[hub.count - 1].fd);
         hub.count--;
     }
-    if (hub.strangers > LOGGED_STRANGERS)
+    if (hub.strangers > hub.logged)
         log_warn("%s: dropped %d strangers in all", meeting->what, hub.strangers);
     free(hub.guests);
     free(hub.watched);

@@ -172,6 +172,19 @@ static weft_status expect(struct star *star, int i, struct boot_limit *limit, ui
                      pe_of(star, star->me), pe_of(star, member_at(star, i)));
 }
 
+/* When a member has closed its end, what it sent before says why. */
+static weft_status send_frame(struct star *star, int i, struct boot_limit *limit, uint32_t type,
+                              int number, const void *payload, size_t bytes, int fd)
+{
+    weft_status status = wire_send(&star->wires[i], limit, type, number, payload, bytes, fd);
+    int pe = pe_of(star, member_at(star, i));
+    if (status == WEFT_ERR_PEER_DEAD) {
+        weft_status news = star->wires[i].fd >= 0 ? read_wire(star, i) : WEFT_OK;
+        return news ? news : base_fail(status, "PE %d has already finalized", pe);
+    }
+    return status ? base_fail_context(status, "PE %d", pe) : WEFT_OK;
+}
+
 /* ---------------------------------------------------------------------------------- exchanges */
 
 static weft_status hub_gather(struct star *star, const char *mine, size_t bytes, char *answer)
@@ -194,10 +207,10 @@ static weft_status hub_gather(struct star *star, const char *mine, size_t bytes,
             return status;
     }
     for (int member = 1; member < star->n; member++) {
-        weft_status status = wire_send(&star->wires[member], &limit, FRAME_ALL, 0, answer,
-                                       bytes * (size_t)star->n, -1);
+        weft_status status =
+            send_frame(star, member, &limit, FRAME_ALL, 0, answer, bytes * (size_t)star->n, -1);
         if (status)
-            return base_fail_context(status, "PE %d", pe_of(star, member));
+            return status;
     }
     return WEFT_OK;
 }
@@ -206,12 +219,7 @@ static weft_status member_gather(struct star *star, const char *mine, size_t byt
 {
     struct boot_limit limit = boot_limit_start();
     struct wire_frame *all;
-    weft_status status = wire_send(&star->wires[0], &limit, FRAME_PART, 0, mine, bytes, -1);
-    if (status == WEFT_ERR_PEER_DEAD) { /* its last words say why */
-        bool any;
-        weft_status news = read_wires(star, &any);
-        return news ? news : status;
-    }
+    weft_status status = send_frame(star, 0, &limit, FRAME_PART, 0, mine, bytes, -1);
     if (!status)
         status = expect(star, 0, &limit, FRAME_ALL, &all);
     if (status)
@@ -288,9 +296,9 @@ static weft_status hub_share(struct star *star, int from, int fd, struct boot_li
     for (int member = 1; member < star->n; member++) {
         if (member == from)
             continue;
-        weft_status status = wire_send(&star->wires[member], limit, FRAME_FD, from, NULL, 0, fd);
+        weft_status status = send_frame(star, member, limit, FRAME_FD, from, NULL, 0, fd);
         if (status)
-            return base_fail_context(status, "PE %d", pe_of(star, member));
+            return status;
     }
     return WEFT_OK;
 }
@@ -305,7 +313,7 @@ static weft_status share(struct star *star, int from, int fd, int *taken)
             status =
                 base_fail(WEFT_ERR_SYSTEM, "duplicating descriptor %d: %s", fd, strerror(errno));
         else if (star->me != 0)
-            status = wire_send(&star->wires[0], &limit, FRAME_FD, from, NULL, 0, fd);
+            status = send_frame(star, 0, &limit, FRAME_FD, from, NULL, 0, fd);
     } else {
         status = receive_fd(star, star->me == 0 ? from : 0, from, &limit, taken);
     }

@@ -51,20 +51,36 @@ static struct tcp_boot *self(struct boot *boot)
 
 /* --------------------------------------------------------------------------------- operations */
 
+/* A PE may hear of the end in one of the two stars while the others wait in the other one. */
+static weft_status spread(struct tcp_boot *tcp, struct star *other, weft_status status)
+{
+    if (!status || tcp->world_is_node)
+        return status;
+    char sentence[480];
+    snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+    weft_status earlier = star_check(other); /* a connection that is closed there is the effect */
+    if (earlier)
+        return earlier;
+    star_end(other, status, sentence);
+    return base_fail(status, "%s", sentence);
+}
+
 static weft_status tcp_allgather(struct boot *boot, const void *mine, void *all, size_t bytes)
 {
-    return star_allgather(&self(boot)->world, mine, all, bytes);
+    struct tcp_boot *tcp = self(boot);
+    return spread(tcp, &tcp->node, star_allgather(&tcp->world, mine, all, bytes));
 }
 
 static weft_status tcp_barrier(struct boot *boot)
 {
-    return star_allgather(&self(boot)->world, NULL, NULL, 0);
+    return tcp_allgather(boot, NULL, NULL, 0);
 }
 
 static weft_status tcp_share_fd(struct boot *boot, int from, int fd, int *taken)
 {
     struct tcp_boot *tcp = self(boot);
-    return boot_local_share(boot, tcp->world_is_node ? &tcp->world : &tcp->node, from, fd, taken);
+    struct star *star = tcp->world_is_node ? &tcp->world : &tcp->node;
+    return spread(tcp, &tcp->world, boot_local_share(boot, star, from, fd, taken));
 }
 
 static void tcp_abort(struct boot *boot, int code, const char *sentence)
@@ -79,8 +95,9 @@ static void tcp_abort(struct boot *boot, int code, const char *sentence)
 static weft_status tcp_check(struct boot *boot)
 {
     struct tcp_boot *tcp = self(boot);
-    bool node = __atomic_fetch_add(&tcp->looks, 1, __ATOMIC_RELAXED) % 2;
-    return star_check(node && !tcp->world_is_node ? &tcp->node : &tcp->world);
+    bool node = __atomic_fetch_add(&tcp->looks, 1, __ATOMIC_RELAXED) % 2 && !tcp->world_is_node;
+    return node ? spread(tcp, &tcp->world, star_check(&tcp->node))
+                : spread(tcp, &tcp->node, star_check(&tcp->world));
 }
 
 static void tcp_close(struct boot *boot, bool clean)
@@ -341,8 +358,11 @@ static weft_status connect_node(struct tcp_boot *tcp, bool over_unix)
     weft_status status = boot_find_nodes(&tcp->boot);
     if (status)
         return status;
-    tcp->world_is_node = over_unix && tcp->boot.nodes == 1;
-    return tcp->world_is_node ? WEFT_OK : boot_local_star(&tcp->boot, &tcp->node);
+    if (over_unix && tcp->boot.nodes == 1)
+        return WEFT_OK; /* what passes frames there passes descriptors, too */
+    status = boot_local_star(&tcp->boot, &tcp->node);
+    tcp->world_is_node = status != WEFT_OK; /* only then is there a second star to close */
+    return status;
 }
 
 static weft_status open_rendezvous(struct boot **boot, struct rendezvous *where)
@@ -363,7 +383,6 @@ static weft_status open_rendezvous(struct boot **boot, struct rendezvous *where)
         char sentence[400]; /* close() tells the others, and may fail in turn */
         snprintf(sentence, sizeof sentence, "%s", weft_last_error());
         star_end(&made->world, status, sentence);
-        made->world_is_node = true; /* there is no second star to close */
         tcp_close(&made->boot, false);
         return base_fail(status, "%s", sentence);
     }

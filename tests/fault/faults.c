@@ -131,10 +131,16 @@ void faults_expect(const struct outcome *outcome, int status, const char *text)
                  outcome->status, outcome->output);
 }
 
+/* Below the ports that the kernel gives to clients. */
+static int first_port(void)
+{
+    return 12000 + (int)(getpid() * 37 % 18000);
+}
+
 int faults_port(void)
 {
     static int next;
-    return 33000 + (int)(getpid() * 7 % 20000) + next++ * 16;
+    return first_port() + next++ * 16;
 }
 
 /* ------------------------------------------------------------------------------- left behind */
@@ -205,8 +211,7 @@ static int find_sockets(char *name, size_t size)
     while (sockets && fgets(line, sizeof line, sockets)) {
         char *found = strstr(line, ours);
         int port = found ? atoi(found + strlen(ours)) : 0;
-        int first = 33000 + (int)(getpid() * 7 % 20000);
-        if (port < first || port > first + 16 * 200) /* another run's */
+        if (port < first_port() || port > first_port() + 16 * 100) /* another run's */
             continue;
         count++;
         snprintf(name, size, "socket %.200s", found);
