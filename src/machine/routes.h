@@ -77,6 +77,9 @@ struct routes {
 void routes_between(const struct machine *machine, const struct endpoint *a,
                     const struct endpoint *b, struct routes *routes);
 
+/* Orders them again after a change of `usable`. */
+void routes_sort(struct routes *routes);
+
 /* The best usable one, NULL when there is none. */
 const struct route *routes_best(const struct routes *routes);
 

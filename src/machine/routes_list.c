@@ -314,6 +314,11 @@ void routes_between(const struct machine *machine, const struct endpoint *a,
     } else if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_DISK) {
         add_gpu_disk(machine, gpu, other, routes);
     }
+    routes_sort(routes);
+}
+
+void routes_sort(struct routes *routes)
+{
     qsort(routes->list, (size_t)routes->n, sizeof routes->list[0], by_use_and_speed);
 }
 

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every single observation that `explain` and `doctor` make: pure functions of the model that add
+ * findings. A check that cannot see what it needs says so (WEIGHT_UNKNOWN) or says nothing; it never
+ * assumes. */
+#ifndef WEFT_MACHINE_CHECKS_H
+#define WEFT_MACHINE_CHECKS_H
+
+#include "machine/reasons.h"
+#include "machine/routes.h"
+
+/* A pair of GPUs; `routes` are theirs. */
+void check_links(const struct machine *machine, const struct endpoint *a, const struct endpoint *b,
+                 const struct routes *routes, struct findings *findings);
+void check_peer(const struct machine *machine, const struct endpoint *a, const struct endpoint *b,
+                const struct routes *routes, struct findings *findings);
+void check_measured(const struct machine *machine, const struct endpoint *a,
+                    const struct endpoint *b, const struct routes *routes,
+                    struct findings *findings);
+/* Says so when the direct way of a pair is not proven; returns whether it did. */
+bool check_proven(const struct machine *machine, const struct endpoint *a, const struct endpoint *b,
+                  const struct routes *routes, struct findings *findings);
+
+/* What lies on the PCIe way between two devices: ACS, IOMMU, what could not be read. */
+void check_pcie_way(const struct machine *machine, const struct endpoint *a,
+                    const struct endpoint *b, enum weight weight, struct findings *findings);
+/* Width, generation and NUMA of one device and the bridges above it. */
+void check_pcie(const struct machine *machine, const struct endpoint *device,
+                struct findings *findings);
+
+void check_gpu(const struct machine *machine, const struct machine_gpu *gpu,
+               struct findings *findings);
+void check_gpu_links(const struct machine *machine, const struct machine_gpu *gpu,
+                     struct findings *findings);
+void check_fabric(const struct machine *machine, const struct machine_gpu *gpu,
+                  struct findings *findings);
+void check_mapping(const struct machine *machine, const struct machine_gpu *gpu,
+                   struct findings *findings);
+
+void check_nic(const struct machine *machine, const struct endpoint *nic,
+               struct findings *findings);
+void check_gdr(const struct machine *machine, const struct endpoint *gpu, const struct endpoint *nic,
+               struct findings *findings);
+void check_gda(const struct machine *machine, const struct endpoint *gpu, const struct endpoint *nic,
+               struct findings *findings);
+void check_nearest_nics(const struct machine *machine, struct findings *findings);
+
+/* `mount` may be NULL: the path is on none that is known. */
+void check_file(const struct machine *machine, const struct endpoint *gpu, const char *path,
+                const struct machine_mount *mount, struct findings *findings);
+
+void check_drivers(const struct machine *machine, struct findings *findings);
+void check_limits(const struct machine *machine, struct findings *findings);
+
+/* Nearest active NIC of a GPU; NULL when there is none. */
+const struct machine_nic *check_nearest_nic(const struct machine *machine,
+                                            const struct endpoint *gpu, enum level *level);
+
+#endif

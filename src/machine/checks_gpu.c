@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks of GPUs, their links and the pairs they form. See checks.h. */
+#include "machine/checks.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "machine/facts.h"
+#include "machine/pci_config.h"
+
+enum {
+    /* NVML clock event reasons that someone should look at: hardware slowdown, software and
+     * hardware thermal, power brake */
+    CLOCKS_HELD = 0x8 | 0x20 | 0x40 | 0x80,
+    REPLAYS_MANY = 100,
+};
+
+static bool is_nvidia(const struct machine_gpu *gpu)
+{
+    return text_is(gpu->vendor, "nvidia");
+}
+
+static const char *index_text(const struct machine_gpu *gpu)
+{
+    static _Thread_local char text[24];
+    snprintf(text, sizeof text, "%" PRId64, number_or(gpu->index, -1));
+    return text;
+}
+
+/* --- one GPU ----------------------------------------------------------------------------------- */
+
+void check_gpu(const struct machine *machine, const struct machine_gpu *gpu,
+               struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    if (number_or(gpu->ecc_uncorrected, 0) > 0)
+        finding_add(findings, REASON_GPU_ECC, WEIGHT_SLOW, index,
+                    "gpu%s: %" PRId64 " uncorrected ECC errors", index, gpu->ecc_uncorrected.value);
+    if (text_is(gpu->compute_mode, "prohibited"))
+        finding_add(findings, REASON_GPU_PROHIBITED, WEIGHT_OFF, index,
+                    "gpu%s: compute mode prohibited", index);
+    if (gpu->clock_reasons.known && (gpu->clock_reasons.value & CLOCKS_HELD))
+        finding_add(findings, REASON_GPU_CLOCKS, WEIGHT_SLOW, index,
+                    "gpu%s: clock reasons 0x%" PRIx64 ", SM clock %" PRId64 " of %" PRId64 " MHz",
+                    index, gpu->clock_reasons.value, number_or(gpu->sm_mhz, 0),
+                    number_or(gpu->sm_mhz_max, 0));
+    if (is_nvidia(gpu) && number_is(gpu->persistence, 0))
+        finding_add(findings, REASON_GPU_PERSISTENCE, WEIGHT_NOTE, index,
+                    "gpu%s: persistence mode is off", index);
+    if (number_or(gpu->pcie_replays, 0) > REPLAYS_MANY)
+        finding_add(findings, REASON_PCIE_REPLAYS, WEIGHT_SLOW, index,
+                    "gpu%s: %" PRId64 " PCIe replays", index, gpu->pcie_replays.value);
+    /* where the tree tells the width, check_pcie() compares it */
+    const struct machine_pci *pci = machine_find_pci(machine, gpu->bdf.value);
+    bool in_tree = pci && pci->width.known && *text_or(pci->parent, "");
+    if (!in_tree && gpu->pcie_width.known && gpu->pcie_width_max.known &&
+        gpu->pcie_width.value < gpu->pcie_width_max.value)
+        finding_add(findings, REASON_PCIE_WIDTH, WEIGHT_SLOW, text_or(gpu->bdf, index),
+                    "gpu%s runs with %" PRId64 " of %" PRId64 " PCIe lanes", index,
+                    gpu->pcie_width.value, gpu->pcie_width_max.value);
+}
+
+void check_mapping(const struct machine *machine, const struct machine_gpu *gpu,
+                   struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    if (gpu->bar1_bytes.known && gpu->memory_bytes.known &&
+        gpu->bar1_bytes.value < gpu->memory_bytes.value)
+        finding_add(findings, REASON_BAR1_SMALL, WEIGHT_SLOW, index,
+                    "gpu%s: BAR1 %" PRId64 " MiB, memory %" PRId64 " MiB", index,
+                    gpu->bar1_bytes.value >> 20, gpu->memory_bytes.value >> 20);
+    if (is_nvidia(gpu) && number_is(machine->limits.nvidiactl_node, 0))
+        finding_add(findings, REASON_MAP_NODE, WEIGHT_OFF, index,
+                    "/dev/nvidiactl cannot be opened");
+    if (number_is(machine->drivers.gdrdrv, 1) && number_is(machine->limits.gdrdrv_node, 0))
+        finding_add(findings, REASON_MAP_GDRDRV, WEIGHT_NOTE, index,
+                    "gdrdrv is loaded, /dev/gdrdrv cannot be opened");
+}
+
+static int64_t line_speed(const struct machine_link *link)
+{
+    const struct fact_link *fact = link->gen.known
+                                       ? fact_find_link(text_or(link->kind, ""), link->gen.value)
+                                       : NULL;
+    return fact ? fact->line_mbps : 0;
+}
+
+struct link_count {
+    int all, up;
+    char down[64]; /* "3, 7" */
+};
+
+static struct link_count count_links(const struct machine *machine, int64_t gpu)
+{
+    struct link_count count = {0};
+    for (size_t i = 0; i < machine->n_links; i++) {
+        const struct machine_link *link = &machine->links[i];
+        if (!number_is(link->gpu, gpu) || !link->active.known)
+            continue;
+        count.all++;
+        count.up += link->active.value != 0;
+        size_t n = strlen(count.down);
+        if (!link->active.value && n < sizeof count.down - 8)
+            snprintf(count.down + n, sizeof count.down - n, "%s%" PRId64, n ? ", " : "",
+                     number_or(link->link, -1));
+    }
+    return count;
+}
+
+static void check_link_state(const struct machine *machine, const struct machine_gpu *gpu,
+                             struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    struct link_count count = count_links(machine, gpu->index.value);
+    if (count.all && !count.up)
+        finding_add(findings, REASON_NVLINK_BRIDGE, WEIGHT_OFF, index,
+                    "gpu%s: none of its %d links is up", index, count.all);
+    else if (count.up < count.all)
+        finding_add(findings, REASON_NVLINK_DOWN, WEIGHT_SLOW, index,
+                    "gpu%s: %d of %d links up; down: %s", index, count.up, count.all, count.down);
+}
+
+void check_gpu_links(const struct machine *machine, const struct machine_gpu *gpu,
+                     struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    check_link_state(machine, gpu, findings);
+    for (size_t i = 0; i < machine->n_links; i++) {
+        const struct machine_link *link = &machine->links[i];
+        if (!number_is(link->gpu, gpu->index.value) || !number_is(link->active, 1))
+            continue;
+        int64_t line = line_speed(link);
+        if (number_or(link->crc_errors, 0) > 0 || number_or(link->replays, 0) > 0 ||
+            number_or(link->recoveries, 0) > 0 || number_or(link->ecc_errors, 0) > 0)
+            finding_add(findings, REASON_NVLINK_ERRORS, WEIGHT_NOTE, index,
+                        "gpu%s link %" PRId64 ": crc %" PRId64 ", replay %" PRId64
+                        ", recovery %" PRId64 ", ecc %" PRId64, index, number_or(link->link, -1),
+                        number_or(link->crc_errors, 0), number_or(link->replays, 0),
+                        number_or(link->recoveries, 0), number_or(link->ecc_errors, 0));
+        if (line && link->mbps.known && link->mbps.value < line * 95 / 100)
+            finding_add(findings, REASON_NVLINK_SPEED, WEIGHT_SLOW, index,
+                        "gpu%s link %" PRId64 ": %" PRId64 " of %" PRId64 " MB/s", index,
+                        number_or(link->link, -1), link->mbps.value, line);
+    }
+}
+
+void check_fabric(const struct machine *machine, const struct machine_gpu *gpu,
+                  struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    bool part = gpu->fabric_state.value && !text_is(gpu->fabric_state, "not-supported");
+    if (part && (!text_is(gpu->fabric_state, "completed") || number_or(gpu->fabric_status, 0) != 0))
+        finding_add(findings, REASON_FABRIC_STATE, WEIGHT_OFF, index,
+                    "gpu%s: fabric state %s, status %" PRId64, index, gpu->fabric_state.value,
+                    number_or(gpu->fabric_status, 0));
+    if (number_is(gpu->fabric_degraded, 1))
+        finding_add(findings, REASON_FABRIC_DEGRADED, WEIGHT_SLOW, index,
+                    "gpu%s: fabric health reports degraded bandwidth", index);
+}
+
+/* --- pairs ------------------------------------------------------------------------------------- */
+
+static int64_t gain_over(const struct routes *routes, enum route_kind kind)
+{
+    const struct route *best = routes_best(routes);
+    for (int i = 0; i < routes->n; i++)
+        if (routes->list[i].kind == kind && best && routes->list[i].mbps > best->mbps)
+            return routes->list[i].mbps - best->mbps;
+    return 0;
+}
+
+static void check_clique(const struct machine_gpu *x, const struct machine_gpu *y,
+                         struct findings *findings)
+{
+    bool clusters = x->fabric_cluster.value && y->fabric_cluster.value &&
+                    strcmp(x->fabric_cluster.value, y->fabric_cluster.value) != 0;
+    bool cliques = x->fabric_clique.known && y->fabric_clique.known &&
+                   x->fabric_clique.value != y->fabric_clique.value;
+    if (clusters || cliques)
+        finding_add(findings, REASON_FABRIC_CLIQUE, WEIGHT_OFF, NULL,
+                    "fabric clique %" PRId64 " and %" PRId64 "%s",
+                    number_or(x->fabric_clique, -1), number_or(y->fabric_clique, -1),
+                    clusters ? ", different clusters" : "");
+}
+
+void check_links(const struct machine *machine, const struct endpoint *a, const struct endpoint *b,
+                 const struct routes *routes, struct findings *findings)
+{
+    const struct machine_gpu *x = machine_find_gpu(machine, a->index);
+    const struct machine_gpu *y = machine_find_gpu(machine, b->index);
+    struct link_count from = count_links(machine, a->index), to = count_links(machine, b->index);
+    findings->path = "NVLink";
+    findings->gain_mbps = gain_over(routes, ROUTE_LINK);
+    if (from.up && to.up && !routes_links(machine, a->index, b->index).links) {
+        const struct route *best = routes_best(routes);
+        finding_add(findings, REASON_NVLINK_NONE, WEIGHT_NOTE, NULL,
+                    "%s has %d links up, %s %d, none leads to the other%s%s", a->name, from.up,
+                    b->name, to.up, best && best->kind == ROUTE_RELAY ? "; taken: " : "",
+                    best && best->kind == ROUTE_RELAY ? best->text : "");
+    }
+    check_clique(x, y, findings);
+    check_fabric(machine, x, findings);
+    check_fabric(machine, y, findings);
+    check_gpu_links(machine, x, findings);
+    check_gpu_links(machine, y, findings);
+}
+
+/* What the driver's word means, given what else is seen. */
+static void check_driver_word(const struct machine *machine, const struct endpoint *a,
+                              const struct endpoint *b, const char *word,
+                              struct findings *findings)
+{
+    const struct machine_gpu *x = machine_find_gpu(machine, a->index);
+    bool geforce = x && x->name.value && strstr(x->name.value, "GeForce");
+    enum level level = routes_level(machine, a->pci, b->pci);
+    enum reason reason = REASON_P2P_GPU;
+    if (strcmp(word, "disabled-by-regkey") == 0)
+        reason = REASON_P2P_REGKEY;
+    else if (geforce)
+        reason = REASON_P2P_GEFORCE;
+    else if (strcmp(word, "topology-not-supported") == 0 && level == LEVEL_SYS)
+        reason = REASON_P2P_SOCKET;
+    else if (machine_is_flat(machine) && strcmp(word, "gpu-not-supported") != 0)
+        return; /* told by the clique check */
+    else if (strcmp(word, "chipset-not-supported") == 0 ||
+             strcmp(word, "topology-not-supported") == 0)
+        reason = REASON_P2P_CHIPSET;
+    finding_add(findings, reason, WEIGHT_OFF, NULL, "the driver says %s for %s %s (distance %s)%s%s",
+                word, a->name, b->name, level_name(level), geforce ? ", " : "",
+                geforce ? x->name.value : "");
+}
+
+static void check_flat(const struct machine *machine, const struct endpoint *a,
+                       const struct endpoint *b, enum answer peer, struct findings *findings)
+{
+    if (!machine_is_flat(machine) || !a->pci || !b->pci)
+        return;
+    struct machine_number x = a->pci->p2p_clique, y = b->pci->p2p_clique;
+    if (x.known && y.known && x.value != y.value)
+        finding_add(findings, REASON_P2P_VM_CLIQUE, WEIGHT_OFF, NULL,
+                    "%s is in clique %" PRId64 ", %s in clique %" PRId64, a->name, x.value, b->name,
+                    y.value);
+    else if (!x.known && !y.known && peer != ANSWER_YES)
+        finding_add(findings, REASON_P2P_VM_FLAT, WEIGHT_OFF, NULL,
+                    "hypervisor %s, %s and %s stand at the root complex without a P2P capability "
+                    "(%s)", text_or(machine->system.hypervisor, "?"), a->name, b->name,
+                    why_unknown(x.why));
+}
+
+static void check_modes(const struct machine *machine, const struct machine_gpu *gpu,
+                        struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    if (number_is(gpu->mig, 1))
+        finding_add(findings, REASON_P2P_MIG, WEIGHT_OFF, index, "gpu%s: MIG mode is on", index);
+    if (text_is(gpu->virtualization, "vgpu"))
+        finding_add(findings, REASON_P2P_VGPU, WEIGHT_OFF, index, "gpu%s is a vGPU", index);
+    if (gpu->compute_mode.value && !text_is(gpu->compute_mode, "default"))
+        finding_add(findings, REASON_P2P_COMPUTE_MODE, WEIGHT_SLOW, index,
+                    "gpu%s: compute mode %s", index, gpu->compute_mode.value);
+}
+
+/* The driver was not asked, but the place in the tree says it. */
+static void check_socket(const struct machine *machine, const struct endpoint *a,
+                         const struct endpoint *b, struct findings *findings)
+{
+    const char *link = text_or(machine->system.socket_link, "");
+    if (routes_level(machine, a->pci, b->pci) == LEVEL_SYS &&
+        (strcmp(link, "qpi") == 0 || strcmp(link, "upi") == 0))
+        finding_add(findings, REASON_P2P_SOCKET, WEIGHT_OFF, NULL,
+                    "%s is near NUMA node %" PRId64 ", %s near %" PRId64 ", between them %s",
+                    a->name, routes_numa(machine, a->pci), b->name, routes_numa(machine, b->pci),
+                    link);
+}
+
+void check_peer(const struct machine *machine, const struct endpoint *a, const struct endpoint *b,
+                const struct routes *routes, struct findings *findings)
+{
+    const struct machine_p2p *p = machine_find_p2p(machine, a->index, b->index);
+    const struct route *best = routes_best(routes);
+    bool linked = routes_links(machine, a->index, b->index).links > 0;
+    const char *word = p ? text_or(p->write, "unknown") : "unknown";
+    findings->path = linked ? "NVLink" : "PCIe peer-to-peer";
+    findings->gain_mbps = gain_over(routes, linked ? ROUTE_LINK : ROUTE_PEER);
+    bool told = strcmp(word, "unknown") != 0;
+    if (told && strcmp(word, "ok") != 0)
+        check_driver_word(machine, a, b, word, findings);
+    if (!told && !linked)
+        check_socket(machine, a, b, findings);
+    if (!told)
+        finding_add(findings, REASON_P2P_UNTOLD, WEIGHT_UNKNOWN, NULL,
+                    "no peer status of %s %s: %s", a->name, b->name,
+                    p ? why_unknown(p->write.why) : "not recorded");
+    if (!linked) {
+        check_flat(machine, a, b, strcmp(word, "ok") == 0 ? ANSWER_YES : ANSWER_UNKNOWN, findings);
+        check_pcie_way(machine, a, b,
+                       best && best->kind == ROUTE_PEER ? WEIGHT_SLOW : WEIGHT_OFF, findings);
+    }
+    check_modes(machine, machine_find_gpu(machine, a->index), findings);
+    check_modes(machine, machine_find_gpu(machine, b->index), findings);
+    if (number_is(machine->drivers.conf_compute, 1))
+        finding_add(findings, REASON_P2P_CC, WEIGHT_OFF, NULL,
+                    "nvmlSystemGetConfComputeState: feature on");
+    if (best && (best->kind == ROUTE_LINK || best->kind == ROUTE_PEER) && p && p->atomics.value &&
+        !text_is(p->atomics, "ok"))
+        finding_add(findings, REASON_P2P_NO_ATOMICS, WEIGHT_NOTE, NULL,
+                    "the driver says %s for atomics of %s %s", p->atomics.value, a->name, b->name);
+}
+
+static void check_speed(const struct machine_measured *m, const struct machine_measured *back,
+                        const struct route *best, const struct endpoint *a,
+                        const struct endpoint *b, struct findings *findings)
+{
+    int64_t out = number_or(m->write_mbps, 0), in = back ? number_or(back->write_mbps, 0) : 0;
+    char pair[140];
+    snprintf(pair, sizeof pair, "%s %s", a->name, b->name);
+    if (out && best->mbps && out < best->mbps * 80 / 100) {
+        findings->gain_mbps = best->mbps - out;
+        finding_add(findings, REASON_P2P_SLOW, WEIGHT_SLOW, pair,
+                    "%s: %" PRId64 " of %" PRId64 " MB/s over %s", pair, out, best->mbps,
+                    best->text);
+    }
+    if (out && in && out < in * 80 / 100) {
+        findings->gain_mbps = in - out;
+        finding_add(findings, REASON_P2P_ONE_WAY, WEIGHT_SLOW, a->name,
+                    "%s to %s %" PRId64 " MB/s, back %" PRId64, a->name, b->name, out, in);
+    }
+    if (number_or(m->errors_grown, 0) > 0)
+        finding_add(findings, REASON_NVLINK_ERRORS, WEIGHT_SLOW, a->name,
+                    "%" PRId64 " link errors while %s wrote to %s", m->errors_grown.value, a->name,
+                    b->name);
+}
+
+void check_measured(const struct machine *machine, const struct endpoint *a,
+                    const struct endpoint *b, const struct routes *routes,
+                    struct findings *findings)
+{
+    const struct machine_measured *m = machine_find_measured(machine, a->name, b->name);
+    const struct route *best = routes_best(routes);
+    char pair[140];
+    snprintf(pair, sizeof pair, "%s %s", a->name, b->name);
+    findings->path = "peer access";
+    findings->gain_mbps = 0;
+    if (m && text_is(m->proof, "failed")) {
+        findings->gain_mbps = gain_over(routes, ROUTE_LINK) + gain_over(routes, ROUTE_PEER);
+        finding_add(findings, REASON_P2P_PROOF, WEIGHT_OFF, pair, "%s: %s", pair,
+                    text_or(m->evidence, "the proof failed"));
+    }
+    if (m && best)
+        check_speed(m, machine_find_measured(machine, b->name, a->name), best, a, b, findings);
+}
+
+bool check_proven(const struct machine *machine, const struct endpoint *a, const struct endpoint *b,
+                  const struct routes *routes, struct findings *findings)
+{
+    const struct machine_measured *m = machine_find_measured(machine, a->name, b->name);
+    const struct route *best = routes_best(routes);
+    char pair[140];
+    if (!best || (best->kind != ROUTE_LINK && best->kind != ROUTE_PEER) ||
+        (m && m->proof.value && !text_is(m->proof, "not-run")))
+        return false;
+    snprintf(pair, sizeof pair, "%s %s", a->name, b->name);
+    findings->path = best->text;
+    finding_add(findings, REASON_P2P_UNPROVEN, WEIGHT_UNKNOWN, pair, "%s: %s", pair,
+                m && m->proof.why ? m->proof.why : "no proof is recorded");
+    return true;
+}
+
+/* --- PCIe -------------------------------------------------------------------------------------- */
+
+static void describe_acs(int64_t control, char *text, size_t size)
+{
+    snprintf(text, size, "ACSCtl %s%s%s%s0x%02" PRIx64, control & ACS_RR ? "ReqRedir+ " : "",
+             control & ACS_CR ? "CmpltRedir+ " : "", control & ACS_EC ? "EgressCtrl+ " : "",
+             control & ACS_UF ? "UpstreamFwd+ " : "", control);
+}
+
+static void check_acs(const struct machine *machine, const struct machine_pci *device,
+                      const struct machine_pci *stop, enum weight weight,
+                      struct findings *findings)
+{
+    const struct machine_pci *bridges[32];
+    int n = routes_acs_bridges(machine, device, stop, bridges, 32);
+    for (int i = 0; i < n; i++) {
+        char bits[80];
+        describe_acs(bridges[i]->acs_control.value, bits, sizeof bits);
+        finding_add(findings, REASON_P2P_ACS, weight, text_or(bridges[i]->bdf, "?"), "%s %s has %s",
+                    text_or(bridges[i]->kind, "bridge"), text_or(bridges[i]->bdf, "?"), bits);
+    }
+    for (const struct machine_pci *at = machine_find_pci(machine, device->parent.value);
+         at && at != stop; at = machine_find_pci(machine, at->parent.value))
+        if (!at->acs_control.known && !number_is(at->acs, 0) &&
+            (text_is(at->kind, "downstream") || text_is(at->kind, "root-port")))
+            finding_add(findings, REASON_PCIE_READ, WEIGHT_UNKNOWN, NULL, "ACS of %s: %s",
+                        text_or(at->bdf, "?"), why_unknown(at->acs_control.why));
+}
+
+void check_pcie_way(const struct machine *machine, const struct endpoint *a,
+                    const struct endpoint *b, enum weight weight, struct findings *findings)
+{
+    if (!a->pci || !b->pci)
+        return;
+    const struct machine_pci *common = routes_common_bridge(machine, a->pci, b->pci);
+    check_acs(machine, a->pci, common, weight, findings);
+    check_acs(machine, b->pci, common, weight, findings);
+    if (text_is(machine->system.iommu_mode, "translated"))
+        finding_add(findings, REASON_P2P_IOMMU, weight, NULL,
+                    "IOMMU groups are of type DMA; kernel options \"%s\"",
+                    text_or(machine->system.iommu_options, ""));
+}
+
+static void check_port_link(const struct machine_pci *pci, const struct machine_pci *above,
+                            bool may_idle, struct findings *findings)
+{
+    int64_t width = number_or(pci->width_max, 0), gen = number_or(pci->gen_max, 0);
+    if (number_or(above->width_max, width) < width)
+        width = above->width_max.value;
+    if (number_or(above->gen_max, gen) < gen)
+        gen = above->gen_max.value;
+    if (pci->width.known && width && pci->width.value < width)
+        finding_add(findings, REASON_PCIE_WIDTH, WEIGHT_SLOW, pci->bdf.value,
+                    "%s runs with %" PRId64 " of %" PRId64 " lanes", pci->bdf.value,
+                    pci->width.value, width);
+    if (!may_idle && pci->gen.known && gen && pci->gen.value < gen)
+        finding_add(findings, REASON_PCIE_GEN, WEIGHT_SLOW, pci->bdf.value,
+                    "%s runs at generation %" PRId64 " of %" PRId64, pci->bdf.value, pci->gen.value,
+                    gen);
+}
+
+void check_pcie(const struct machine *machine, const struct endpoint *device,
+                struct findings *findings)
+{
+    bool gpu = device->kind == ENDPOINT_GPU;
+    if (!device->pci)
+        return;
+    if (machine->n_numa > 1 && routes_numa(machine, device->pci) < 0)
+        finding_add(findings, REASON_NUMA_UNKNOWN, WEIGHT_SLOW, device->name,
+                    "%s (%s): numa_node is -1 on %zu nodes", device->name,
+                    text_or(device->pci->bdf, "?"), machine->n_numa);
+    for (const struct machine_pci *at = device->pci; at && at->bdf.value;
+         at = machine_find_pci(machine, at->parent.value)) {
+        const struct machine_pci *above = machine_find_pci(machine, at->parent.value);
+        bool top = text_is(at->kind, "downstream") || text_is(at->kind, "root-port");
+        /* ports of a virtual machine tell made-up speeds */
+        if (above && !top && !machine_is_flat(machine))
+            check_port_link(at, above, gpu, findings);
+    }
+}

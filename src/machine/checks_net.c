@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks of NICs, of RDMA into GPU memory, and of files. See checks.h. */
+#include "machine/checks.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ROCE_MTU_LEAST = 4200 };
+
+static bool has_active_port(const struct machine *machine, const struct machine_nic *nic)
+{
+    const struct machine_port *port = machine_find_port(machine, text_or(nic->name, ""));
+    return port && text_is(port->state, "active");
+}
+
+const struct machine_nic *check_nearest_nic(const struct machine *machine,
+                                            const struct endpoint *gpu, enum level *level)
+{
+    const struct machine_nic *best = NULL;
+    *level = LEVEL_UNKNOWN;
+    for (size_t i = 0; i < machine->n_nics; i++) {
+        const struct machine_nic *nic = &machine->nics[i];
+        enum level here = routes_level(machine, gpu->pci, machine_find_pci(machine, nic->bdf.value));
+        if (has_active_port(machine, nic) && (!best || here < *level)) {
+            best = nic;
+            *level = here;
+        }
+    }
+    return best;
+}
+
+/* --- the port ---------------------------------------------------------------------------------- */
+
+static void check_port(const struct machine *machine, const struct machine_port *port,
+                       struct findings *findings)
+{
+    const char *nic = text_or(port->nic, "?");
+    const char *netdev = *text_or(port->netdev, "") ? port->netdev.value : nic;
+    if (port->state.value && !text_is(port->state, "active"))
+        finding_add(findings, REASON_NIC_DOWN, WEIGHT_OFF, nic, "%s port %" PRId64 ": %s, %s", nic,
+                    number_or(port->port, 0), port->state.value, text_or(port->physical, "?"));
+    if (number_or(port->symbol_errors, 0) > 0 || number_or(port->link_downed, 0) > 1)
+        finding_add(findings, REASON_NIC_ERRORS, WEIGHT_SLOW, nic,
+                    "%s port %" PRId64 ": %" PRId64 " symbol errors, link down %" PRId64 " times",
+                    nic, number_or(port->port, 0), number_or(port->symbol_errors, 0),
+                    number_or(port->link_downed, 0));
+    if (!text_is(port->layer, "roce"))
+        return;
+    if (port->roce.value && !text_is(port->roce, "v2"))
+        finding_add(findings, REASON_ROCE_GID, WEIGHT_OFF, netdev,
+                    "%s port %" PRId64 ": newest GID type %s of %" PRId64, nic,
+                    number_or(port->port, 0), port->roce.value, number_or(port->gids, 0));
+    if (port->mtu.known && port->mtu.value < ROCE_MTU_LEAST)
+        finding_add(findings, REASON_ROCE_MTU, WEIGHT_SLOW, netdev, "%s: MTU %" PRId64, netdev,
+                    port->mtu.value);
+}
+
+static void check_access(const struct machine *machine, struct findings *findings)
+{
+    if (text_is(machine->drivers.libibverbs, ""))
+        finding_add(findings, REASON_NIC_NO_VERBS, WEIGHT_OFF, NULL,
+                    "%zu RDMA devices, libibverbs.so.1 not found", machine->n_nics);
+    if (number_is(machine->limits.uverbs_nodes, 0))
+        finding_add(findings, REASON_NIC_NO_NODE, WEIGHT_OFF, NULL,
+                    "%zu RDMA devices, none of /dev/infiniband/uverbs* can be opened",
+                    machine->n_nics);
+}
+
+void check_nic(const struct machine *machine, const struct endpoint *nic, struct findings *findings)
+{
+    for (size_t i = 0; i < machine->n_ports; i++)
+        if (text_is(machine->ports[i].nic, nic->name))
+            check_port(machine, &machine->ports[i], findings);
+    for (size_t i = 0; i < machine->n_interfaces; i++) {
+        const struct machine_netif *n = &machine->interfaces[i];
+        if (text_is(n->kind, "ipoib") && text_is(n->nic, nic->name))
+            finding_add(findings, REASON_IPOIB, WEIGHT_NOTE, text_or(n->name, "?"),
+                        "%s over %s is IPoIB, mode %s, MTU %" PRId64, text_or(n->name, "?"),
+                        nic->name, text_or(n->ipoib_mode, "?"), number_or(n->mtu, 0));
+    }
+    check_access(machine, findings);
+    check_pcie(machine, nic, findings);
+}
+
+/* --- GPUDirect RDMA ---------------------------------------------------------------------------- */
+
+static const struct machine_rung *rung(const struct machine *machine, const struct endpoint *gpu,
+                                       const struct endpoint *nic, const char *name,
+                                       const char *result)
+{
+    const struct machine_rung *r = machine_find_rung(machine, gpu->index, nic->name, name);
+    return r && text_is(r->result, result) ? r : NULL;
+}
+
+static void rung_finding(struct findings *findings, enum reason reason, enum weight weight,
+                         const struct machine_rung *r)
+{
+    finding_add(findings, reason, weight, text_or(r->nic, "?"), "gpu%" PRId64 " %s, %s: %s (errno %"
+                PRId64 ")", number_or(r->gpu, -1), text_or(r->nic, "?"), text_or(r->rung, "?"),
+                text_or(r->detail, "failed"), number_or(r->err, 0));
+}
+
+/* Two ways of registration: one that fails while the other works is only good to know. */
+static void check_registration(const struct machine *machine, const struct endpoint *gpu,
+                               const struct endpoint *nic, struct findings *findings)
+{
+    bool works = rung(machine, gpu, nic, "dmabuf", "ok") || rung(machine, gpu, nic, "peermem", "ok");
+    enum weight weight = works ? WEIGHT_NOTE : WEIGHT_OFF;
+    const struct machine_rung *failed;
+    bool closed = text_is(machine->drivers.nvidia_flavor, "closed");
+    if ((failed = rung(machine, gpu, nic, "export", "failed")))
+        rung_finding(findings, closed && !works ? REASON_GDR_CLOSED : REASON_GDR_NO_DMABUF, weight,
+                     failed);
+    if ((failed = rung(machine, gpu, nic, "dmabuf", "failed")))
+        rung_finding(findings, REASON_GDR_DMABUF_REG, weight, failed);
+    if ((failed = rung(machine, gpu, nic, "peermem", "failed")))
+        rung_finding(findings, number_is(machine->drivers.nvidia_peermem, 1)
+                                   ? REASON_GDR_PEERMEM_REG : REASON_GDR_NO_PEERMEM,
+                     weight, failed);
+}
+
+/* Nothing was tried: what is already known to be in the way. */
+static void check_untried(const struct machine *machine, const struct endpoint *gpu,
+                          const struct endpoint *nic, const struct machine_gpu *g,
+                          struct findings *findings)
+{
+    char pair[140];
+    snprintf(pair, sizeof pair, "%s %s", gpu->name, nic->name);
+    finding_add(findings, REASON_GDR_UNTRIED, WEIGHT_UNKNOWN, pair, "%s: no registration was tried",
+                pair);
+    if (!text_is(g->vendor, "nvidia"))
+        return;
+    bool closed = text_is(machine->drivers.nvidia_flavor, "closed");
+    bool no_peermem = number_is(machine->drivers.nvidia_peermem, 0);
+    if (number_is(g->dmabuf, 0))
+        finding_add(findings, REASON_GDR_NO_DMABUF, no_peermem ? WEIGHT_OFF : WEIGHT_NOTE, NULL,
+                    "%s: CUDA attribute 124 (dma-buf) is 0", gpu->name);
+    if (closed && no_peermem)
+        finding_add(findings, REASON_GDR_CLOSED, WEIGHT_OFF, NULL,
+                    "closed kernel module %s, nvidia_peermem is not loaded",
+                    text_or(machine->drivers.nvidia_module, "?"));
+    else if (no_peermem)
+        finding_add(findings, REASON_GDR_NO_PEERMEM, WEIGHT_NOTE, NULL,
+                    "nvidia_peermem is not loaded; dma-buf may do without it");
+}
+
+static void check_far(const struct machine *machine, const struct endpoint *gpu,
+                      const struct endpoint *nic, struct findings *findings)
+{
+    enum level nearest, here = routes_level(machine, gpu->pci, nic->pci);
+    const struct machine_nic *near = check_nearest_nic(machine, gpu, &nearest);
+    if (near && here != LEVEL_UNKNOWN && nearest < here)
+        finding_add(findings, REASON_GDR_FAR, WEIGHT_SLOW, near->name.value,
+                    "%s is at distance %s, %s at %s", nic->name, level_name(here),
+                    near->name.value, level_name(nearest));
+}
+
+void check_gdr(const struct machine *machine, const struct endpoint *gpu, const struct endpoint *nic,
+               struct findings *findings)
+{
+    const struct machine_gpu *g = machine_find_gpu(machine, gpu->index);
+    const struct machine_rung *r;
+    struct routes routes;
+    findings->path = "GPUDirect RDMA";
+    routes_between(machine, gpu, nic, &routes);
+    const struct route *best = routes_best(&routes);
+    int64_t direct = 0;
+    for (int i = 0; i < routes.n; i++)
+        if (routes.list[i].kind == ROUTE_PEER)
+            direct = routes.list[i].mbps;
+    findings->gain_mbps = best && direct > best->mbps ? direct - best->mbps : 0;
+    if (number_is(g->rdma, 0))
+        finding_add(findings, REASON_GDR_GPU, WEIGHT_OFF, NULL, "%s (%s): CUDA attribute 116 is 0",
+                    gpu->name, text_or(g->name, "?"));
+    check_registration(machine, gpu, nic, findings);
+    if (!machine_find_rung(machine, gpu->index, nic->name, "export"))
+        check_untried(machine, gpu, nic, g, findings);
+    if ((r = rung(machine, gpu, nic, "transfer", "failed")))
+        rung_finding(findings, REASON_GDR_DATA, WEIGHT_OFF, r);
+    r = rung(machine, gpu, nic, "speed", "ok");
+    if (r && direct && number_or(r->mbps, direct) < direct * 80 / 100)
+        finding_add(findings, REASON_GDR_SLOW, WEIGHT_SLOW, NULL,
+                    "%s %s: %" PRId64 " of %" PRId64 " MB/s", gpu->name, nic->name, r->mbps.value,
+                    direct);
+    check_far(machine, gpu, nic, findings);
+    check_pcie_way(machine, gpu, nic, WEIGHT_SLOW, findings);
+    check_nic(machine, nic, findings);
+    check_mapping(machine, g, findings);
+}
+
+/* --- GPU-initiated ----------------------------------------------------------------------------- */
+
+void check_gda(const struct machine *machine, const struct endpoint *gpu, const struct endpoint *nic,
+               struct findings *findings)
+{
+    const struct machine_nic *n = machine_find_nic(machine, nic->name);
+    const struct machine_rung *doorbell = rung(machine, gpu, nic, "doorbell", "failed");
+    findings->path = "GPU-initiated RDMA";
+    findings->gain_mbps = 0;
+    if (n->driver.value && strncmp(n->driver.value, "mlx5", 4) != 0) {
+        finding_add(findings, REASON_GDA_NIC, WEIGHT_NOTE, nic->name, "%s is driven by %s",
+                    nic->name, *n->driver.value ? n->driver.value : "no driver");
+        return;
+    }
+    if (text_is(machine->drivers.libmlx5, ""))
+        finding_add(findings, REASON_GDA_LIB, WEIGHT_OFF, NULL, "libmlx5.so.1 not found");
+    if (number_is(machine->drivers.peer_mapping_override, 0))
+        finding_add(findings, REASON_GDA_PEER_MAPPING, WEIGHT_SLOW, NULL,
+                    "NVreg_RegistryDwords is \"%s\"",
+                    text_or(machine->drivers.registry_dwords, ""));
+    if (doorbell)
+        rung_finding(findings, REASON_GDA_UAR, WEIGHT_SLOW, doorbell);
+}
+
+void check_nearest_nics(const struct machine *machine, struct findings *findings)
+{
+    enum level level;
+    for (size_t n = 0; n < machine->n_nics; n++) {
+        int gpus = 0;
+        char names[128] = "";
+        for (size_t i = 0; i < machine->n_gpus; i++) {
+            struct endpoint gpu = {.kind = ENDPOINT_GPU,
+                                   .pci = machine_find_pci(machine, machine->gpus[i].bdf.value)};
+            if (check_nearest_nic(machine, &gpu, &level) != &machine->nics[n])
+                continue;
+            gpus++;
+            size_t used = strlen(names);
+            snprintf(names + used, sizeof names - used, "%sgpu%" PRId64, used ? ", " : "",
+                     number_or(machine->gpus[i].index, -1));
+        }
+        if (gpus > 1)
+            finding_add(findings, REASON_NIC_SHARED, WEIGHT_NOTE, machine->nics[n].name.value,
+                        "%s is the nearest of %s", text_or(machine->nics[n].name, "?"), names);
+    }
+}
+
+/* --- files ------------------------------------------------------------------------------------- */
+
+static bool has_option(const char *options, const char *option)
+{
+    size_t length = strlen(option);
+    for (const char *at = options; at && *at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, option, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void check_mount(const struct machine_mount *mount, struct findings *findings)
+{
+    const char *type = text_or(mount->type, "unknown"), *options = text_or(mount->options, "");
+    const char *path = text_or(mount->path, "?");
+    bool nfs = strncmp(type, "nfs", 3) == 0;
+    if (!word_is_one_of(type, "ext4|xfs|lustre|nfs|nfs4|wekafs|gpfs|beegfs"))
+        finding_add(findings, REASON_FILE_SYSTEM, WEIGHT_OFF, path, "%s is of type %s", path, type);
+    bool bad = (strcmp(type, "ext4") == 0 && has_option(options, "data=journal")) ||
+               has_option(options, "compress") || (nfs && !has_option(options, "proto=rdma"));
+    if (bad)
+        finding_add(findings, REASON_FILE_OPTIONS, WEIGHT_OFF, path, "%s is mounted %s with %s",
+                    path, type, options);
+}
+
+static void check_disk(const struct machine *machine, const struct endpoint *gpu,
+                       const struct machine_mount *mount, struct findings *findings)
+{
+    const char *name = text_or(mount->disk, "");
+    const struct machine_disk *disk = machine_find_disk(machine, name);
+    const char *type = text_or(mount->type, "");
+    bool remote = word_is_one_of(type, "lustre|nfs|nfs4|wekafs|gpfs|beegfs");
+    if (remote)
+        return;
+    if (!disk || !disk->kind.value || !word_is_one_of(disk->kind.value, "nvme|nvme-of|raid")) {
+        finding_add(findings, REASON_FILE_DEVICE, WEIGHT_OFF, name, "%s lies on %s (%s)",
+                    text_or(mount->path, "?"), *name ? name : "no block device",
+                    disk ? text_or(disk->kind, "kind not known") : "not a disk of this machine");
+        return;
+    }
+    const struct machine_pci *pci = machine_find_pci(machine, disk->bdf.value);
+    enum level level = routes_level(machine, gpu->pci, pci);
+    if (pci && gpu->pci && level >= LEVEL_PHB && level != LEVEL_UNKNOWN)
+        finding_add(findings, REASON_FILE_FAR, WEIGHT_SLOW, name, "%s and %s are at distance %s",
+                    gpu->name, name, level_name(level));
+}
+
+void check_file(const struct machine *machine, const struct endpoint *gpu, const char *path,
+                const struct machine_mount *mount, struct findings *findings)
+{
+    const struct machine_gpu *g = machine_find_gpu(machine, gpu->index);
+    findings->path = "GPUDirect Storage";
+    if (!mount) {
+        finding_add(findings, REASON_FILE_MOUNT, WEIGHT_UNKNOWN, NULL,
+                    "no mount of this machine covers %s", path);
+        return;
+    }
+    check_mount(mount, findings);
+    check_disk(machine, gpu, mount, findings);
+    if (!text_is(g->vendor, "nvidia"))
+        return;
+    if (number_is(machine->drivers.nvidia_fs, 0))
+        finding_add(findings, REASON_FILE_NO_FS_MODULE,
+                    number_is(machine->drivers.nvme_p2pdma, 1) ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
+                    "module nvidia_fs is not loaded");
+    if (number_is(machine->drivers.nvme_p2pdma, 0) && number_is(machine->drivers.nvidia_fs, 0))
+        finding_add(findings, REASON_FILE_P2PDMA, WEIGHT_OFF, NULL,
+                    "CONFIG_PCI_P2PDMA is not set in this kernel (%s)",
+                    text_or(machine->system.kernel, "?"));
+    if (text_is(machine->drivers.libcufile, ""))
+        finding_add(findings, REASON_FILE_NO_CUFILE, WEIGHT_OFF, NULL, "libcufile.so.0 not found");
+    if (text_is(machine->system.iommu_mode, "translated"))
+        finding_add(findings, REASON_P2P_IOMMU, WEIGHT_SLOW, NULL,
+                    "IOMMU groups are of type DMA; kernel options \"%s\"",
+                    text_or(machine->system.iommu_options, ""));
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the checks over everything that the machine has. See doctor.h. */
+#include "machine/doctor.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "machine/checks.h"
+
+/* How a healthy machine is built, and features nobody has asked for, are no faults of it: worth a
+ * note to whoever looks at the whole machine, though they decide a single pair. */
+static bool is_nature(enum reason reason)
+{
+    switch (reason) {
+    case REASON_P2P_SOCKET:
+    case REASON_P2P_GEFORCE:
+    case REASON_P2P_CHIPSET:
+    case REASON_P2P_GPU:
+    case REASON_P2P_VM_CLIQUE:
+    case REASON_P2P_NO_ATOMICS:
+    case REASON_NVLINK_NONE:
+    case REASON_BAR1_SMALL:
+    case REASON_GDR_FAR:
+    case REASON_GDR_GPU:
+    case REASON_GDA_NIC:
+    case REASON_GDA_LIB:
+    case REASON_GDA_PEER_MAPPING:
+    case REASON_FILE_NO_FS_MODULE:
+    case REASON_FILE_NO_CUFILE:
+    case REASON_FILE_SYSTEM:
+    case REASON_FILE_OPTIONS:
+    case REASON_FILE_DEVICE:
+    case REASON_FILE_P2PDMA:
+    case REASON_FILE_FAR:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void gpu_end(const struct machine *machine, size_t i, struct endpoint *end)
+{
+    const struct machine_gpu *gpu = &machine->gpus[i];
+    *end = (struct endpoint){.kind = ENDPOINT_GPU,
+                             .index = number_or(gpu->index, -1),
+                             .pci = machine_find_pci(machine, gpu->bdf.value)};
+    snprintf(end->name, sizeof end->name, "gpu%" PRId64, end->index);
+}
+
+static void nic_end(const struct machine *machine, const struct machine_nic *nic,
+                    struct endpoint *end)
+{
+    *end = (struct endpoint){.kind = ENDPOINT_NIC,
+                             .index = nic - machine->nics,
+                             .pci = machine_find_pci(machine, nic->bdf.value)};
+    snprintf(end->name, sizeof end->name, "%s", text_or(nic->name, "?"));
+}
+
+static int examine_drivers(const struct machine *machine, struct findings *findings)
+{
+    check_drivers(machine, findings);
+    return 1;
+}
+
+static int examine_limits(const struct machine *machine, struct findings *findings)
+{
+    check_limits(machine, findings);
+    return 1;
+}
+
+static int examine_gpus(const struct machine *machine, struct findings *findings)
+{
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        struct endpoint end;
+        gpu_end(machine, i, &end);
+        findings->place = end.name;
+        check_gpu(machine, &machine->gpus[i], findings);
+        check_mapping(machine, &machine->gpus[i], findings);
+    }
+    return (int)machine->n_gpus;
+}
+
+static int examine_links(const struct machine *machine, struct findings *findings)
+{
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        struct endpoint end;
+        gpu_end(machine, i, &end);
+        findings->place = end.name;
+        check_fabric(machine, &machine->gpus[i], findings);
+        check_gpu_links(machine, &machine->gpus[i], findings);
+    }
+    return (int)machine->n_links;
+}
+
+static int examine_pcie(const struct machine *machine, struct findings *findings)
+{
+    int n = 0;
+    for (size_t i = 0; i < machine->n_gpus; i++, n++) {
+        struct endpoint end;
+        gpu_end(machine, i, &end);
+        findings->place = end.name;
+        check_pcie(machine, &end, findings);
+    }
+    for (size_t i = 0; i < machine->n_disks; i++, n++) {
+        struct endpoint end = {.kind = ENDPOINT_DISK,
+                               .pci = machine_find_pci(machine, machine->disks[i].bdf.value)};
+        snprintf(end.name, sizeof end.name, "%s", text_or(machine->disks[i].name, "?"));
+        findings->place = end.name;
+        check_pcie(machine, &end, findings);
+    }
+    return n;
+}
+
+/* One finding for all pairs that nobody has proven, not one for each. */
+static void add_unproven(int unproven, int n, struct findings *findings)
+{
+    findings->place = "";
+    findings->path = "";
+    if (unproven)
+        finding_add(findings, REASON_P2P_UNPROVEN, WEIGHT_UNKNOWN, "gpu0 gpu1",
+                    "%d of %d pairs: no proof is recorded", unproven, n);
+}
+
+static int examine_pairs(const struct machine *machine, struct findings *findings)
+{
+    int n = 0, unproven = 0;
+    for (size_t i = 0; i < machine->n_gpus; i++)
+        for (size_t j = 0; j < machine->n_gpus; j++) {
+            static struct routes routes;
+            struct endpoint a, b;
+            char place[140];
+            if (i == j)
+                continue;
+            gpu_end(machine, i, &a);
+            gpu_end(machine, j, &b);
+            snprintf(place, sizeof place, "%s %s", a.name, b.name);
+            findings->place = place;
+            routes_between(machine, &a, &b, &routes);
+            check_peer(machine, &a, &b, &routes, findings);
+            check_measured(machine, &a, &b, &routes, findings);
+            struct findings one = {.n = 0};
+            unproven += check_proven(machine, &a, &b, &routes, &one);
+            findings_free(&one);
+            findings->place = NULL;
+            n++;
+        }
+    add_unproven(unproven, n, findings);
+    return n;
+}
+
+static int examine_rdma(const struct machine *machine, struct findings *findings)
+{
+    for (size_t i = 0; i < machine->n_nics; i++) {
+        struct endpoint nic;
+        nic_end(machine, &machine->nics[i], &nic);
+        findings->place = nic.name;
+        check_nic(machine, &nic, findings);
+    }
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        struct endpoint gpu, nic;
+        enum level level;
+        gpu_end(machine, i, &gpu);
+        const struct machine_nic *near = check_nearest_nic(machine, &gpu, &level);
+        if (!near)
+            continue;
+        nic_end(machine, near, &nic);
+        findings->place = gpu.name;
+        check_gdr(machine, &gpu, &nic, findings);
+    }
+    findings->place = "";
+    check_nearest_nics(machine, findings);
+    if (machine->n_nics == 0)
+        finding_add(findings, REASON_NIC_NONE, WEIGHT_NOTE, NULL,
+                    "no RDMA device in /sys/class/infiniband");
+    return (int)machine->n_nics;
+}
+
+static int examine_gda(const struct machine *machine, struct findings *findings)
+{
+    int n = 0;
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        struct endpoint gpu, nic;
+        enum level level;
+        gpu_end(machine, i, &gpu);
+        const struct machine_nic *near = check_nearest_nic(machine, &gpu, &level);
+        if (!near)
+            continue;
+        nic_end(machine, near, &nic);
+        findings->place = gpu.name;
+        check_gda(machine, &gpu, &nic, findings);
+        n++;
+    }
+    return n;
+}
+
+/* Each mount with the GPU nearest to its disk. */
+static int examine_storage(const struct machine *machine, struct findings *findings)
+{
+    int n = 0;
+    for (size_t i = 0; machine->n_gpus && i < machine->n_mounts; i++) {
+        const struct machine_mount *mount = &machine->mounts[i];
+        const struct machine_disk *disk = machine_find_disk(machine, text_or(mount->disk, ""));
+        const struct machine_pci *pci = disk ? machine_find_pci(machine, disk->bdf.value) : NULL;
+        struct endpoint gpu, best;
+        enum level least = LEVEL_UNKNOWN;
+        if (mount->type.value && word_is_one_of(mount->type.value, "tmpfs|overlay"))
+            continue;
+        gpu_end(machine, 0, &best);
+        for (size_t g = 0; g < machine->n_gpus; g++) {
+            gpu_end(machine, g, &gpu);
+            enum level here = routes_level(machine, gpu.pci, pci);
+            if (here < least) {
+                least = here;
+                best = gpu;
+            }
+        }
+        findings->place = text_or(mount->path, "?");
+        check_file(machine, &best, text_or(mount->path, "?"), mount, findings);
+        n++;
+    }
+    return n;
+}
+
+static void finish(struct diagnosis *d, struct doctor_check *check)
+{
+    check->n = d->findings.n - check->first;
+    for (int i = check->first; i < d->findings.n; i++) {
+        struct finding *f = &d->findings.list[i];
+        if (f->weight <= WEIGHT_SLOW && is_nature(f->reason))
+            f->weight = WEIGHT_NOTE;
+        check->faults += f->weight <= WEIGHT_SLOW;
+        check->unknown += f->weight == WEIGHT_UNKNOWN;
+    }
+    d->faults += check->faults;
+    d->unknown += check->unknown;
+}
+
+void doctor_examine(const struct machine *machine, struct diagnosis *diagnosis)
+{
+    static const struct {
+        const char *name, *title;
+        int (*examine)(const struct machine *machine, struct findings *findings);
+    } checks[DOCTOR_CHECKS] = {
+        {"drivers", "drivers and libraries", examine_drivers},
+        {"limits", "what this process may do", examine_limits},
+        {"gpus", "GPUs", examine_gpus},
+        {"links", "NVLink and xGMI links", examine_links},
+        {"pcie", "PCIe links", examine_pcie},
+        {"pairs", "peer access between GPUs", examine_pairs},
+        {"rdma", "NICs and GPUDirect RDMA", examine_rdma},
+        {"gda", "GPU-initiated RDMA", examine_gda},
+        {"storage", "GPUDirect Storage", examine_storage},
+    };
+    memset(diagnosis, 0, sizeof *diagnosis);
+    for (int i = 0; i < DOCTOR_CHECKS; i++) {
+        struct doctor_check *check = &diagnosis->checks[i];
+        *check = (struct doctor_check){.name = checks[i].name, .title = checks[i].title,
+                                       .first = diagnosis->findings.n};
+        diagnosis->findings.place = NULL;
+        diagnosis->findings.path = NULL;
+        check->looked_at = checks[i].examine(machine, &diagnosis->findings);
+        finish(diagnosis, check);
+    }
+    diagnosis->findings.place = NULL;
+    diagnosis->findings.path = NULL;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reason table, its printed forms, and the list of findings. See reasons.h. */
+#include "machine/reasons.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define USER     "user"
+#define ROOT     "root"
+#define REBOOT   "root, and a reboot"
+#define PROVIDER "provider"
+#define PROCESS  "for the process"
+#define BOOT     "until reboot"
+#define FOREVER  "for good"
+#define NOTHING  "nothing to apply"
+
+const struct reason_text reason_table[REASON_COUNT] = {
+#define ROW(id, code, cause, evidence, remedy, who, lasts)                                         \
+    {code, cause, evidence, remedy, who, lasts},
+    REASONS(ROW)
+#undef ROW
+};
+
+const char *const weight_names[] = {"off", "slow", "unknown", "note"};
+
+const struct reason_text *reason_find(const char *code)
+{
+    for (int i = 0; i < REASON_COUNT; i++)
+        if (strcmp(reason_table[i].code, code) == 0)
+            return &reason_table[i];
+    return NULL;
+}
+
+static void fill(char *to, size_t size, const char *remedy, const char *device)
+{
+    size_t n = 0;
+    while (*remedy && n + 1 < size) {
+        if (strncmp(remedy, "{dev}", 5) == 0) {
+            n += (size_t)snprintf(to + n, size - n, "%s", device);
+            n = n < size ? n : size - 1;
+            remedy += 5;
+        } else {
+            to[n++] = *remedy++;
+        }
+    }
+    to[n] = '\0';
+}
+
+void finding_add(struct findings *findings, enum reason reason, enum weight weight,
+                 const char *device, const char *evidence_format, ...)
+{
+    if (findings->n == findings->room) {
+        int room = findings->room ? 2 * findings->room : 16;
+        struct finding *larger = realloc(findings->list, (size_t)room * sizeof *larger);
+        if (!larger)
+            abort();
+        findings->list = larger;
+        findings->room = room;
+    }
+    struct finding *f = &findings->list[findings->n];
+    memset(f, 0, sizeof *f);
+    f->reason = reason;
+    f->weight = weight;
+    va_list arguments;
+    va_start(arguments, evidence_format);
+    vsnprintf(f->evidence, sizeof f->evidence, evidence_format, arguments);
+    va_end(arguments);
+    snprintf(f->place, sizeof f->place, "%s", findings->place ? findings->place : "");
+    snprintf(f->path, sizeof f->path, "%s", findings->path ? findings->path : "");
+    f->gain_mbps = weight == WEIGHT_OFF || weight == WEIGHT_SLOW ? findings->gain_mbps : 0;
+    fill(f->remedy, sizeof f->remedy, reason_table[reason].remedy, device ? device : "");
+    for (int i = 0; i < findings->n; i++)
+        if (findings->list[i].reason == reason &&
+            strcmp(findings->list[i].evidence, f->evidence) == 0)
+            return;
+    findings->n++;
+}
+
+void findings_free(struct findings *findings)
+{
+    free(findings->list);
+    memset(findings, 0, sizeof *findings);
+}
+
+static void print_markdown(FILE *to)
+{
+    fputs("# Reason codes\n\n"
+          "Made from `src/machine/reasons.def` by `weft explain --codes=md`; do not edit.\n\n"
+          "`weft explain` and `weft doctor` name each cause by a code that keeps its meaning. "
+          "`{dev}` stands for the device that the finding names.\n\n"
+          "| code | cause | what is looked for | remedy | who | lasts |\n"
+          "| --- | --- | --- | --- | --- | --- |\n", to);
+    for (int i = 0; i < REASON_COUNT; i++) {
+        const struct reason_text *r = &reason_table[i];
+        fprintf(to, "| `%s` | %s | %s | %s | %s | %s |\n", r->code, r->cause, r->evidence,
+                r->remedy, r->who, r->lasts);
+    }
+}
+
+/* scdoc gives meaning to underscores and asterisks: those of the table are escaped. */
+static void print_escaped(FILE *to, const char *text)
+{
+    for (; *text; text++) {
+        if (strchr("_*\\#`", *text))
+            fputc('\\', to);
+        fputc(*text, to);
+    }
+}
+
+static void print_man(FILE *to)
+{
+    fputs("weft-reasons(7)\n\n# NAME\n\nweft-reasons - reason codes of weft explain and weft "
+          "doctor\n\n# CODES\n\nMade from src/machine/reasons.def by weft explain --codes=man.\n\n",
+          to);
+    for (int i = 0; i < REASON_COUNT; i++) {
+        const struct reason_text *r = &reason_table[i];
+        const char *const parts[][2] = {{"Looked for: ", r->evidence}, {"Remedy: ", r->remedy},
+                                        {"Who: ", r->who}, {"Lasts: ", r->lasts}};
+        fprintf(to, "*%s*\n\t", r->code);
+        print_escaped(to, r->cause);
+        fputs(".\n", to);
+        for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
+            fprintf(to, "\n\t%s", parts[k][0]);
+            print_escaped(to, parts[k][1]);
+            fputs(".\n", to);
+        }
+        fputc('\n', to);
+    }
+    fputs("# SEE ALSO\n\nweft-explain(1), weft-doctor(1)\n", to);
+}
+
+void reasons_print(FILE *to, const char *format)
+{
+    if (strcmp(format, "md") == 0) {
+        print_markdown(to);
+        return;
+    }
+    if (strcmp(format, "man") == 0) {
+        print_man(to);
+        return;
+    }
+    for (int i = 0; i < REASON_COUNT; i++)
+        fprintf(to, "%-18s %s\n", reason_table[i].code, reason_table[i].cause);
+}
