@@ -145,6 +145,15 @@ json_t *json_fact_text(struct machine_text text)
     return text.value ? json_string(text.value) : unknown(text.why);
 }
 
+json_t *json_finding(const struct finding *f)
+{
+    const struct reason_text *r = &reason_table[f->reason];
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "code", r->code, "weight",
+                     weight_names[f->weight], "place", f->place, "path", f->path, "cause", r->cause,
+                     "evidence", f->evidence, "remedy", f->remedy, "who", r->who, "lasts", r->lasts,
+                     "gain_gbps", json_gbps(f->gain_mbps));
+}
+
 void json_print(json_t *root)
 {
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "machine/machine.h"
+#include "machine/reasons.h"
 #include "machine/routes.h"
 
 struct machine_options {
@@ -40,6 +41,7 @@ json_t *json_fact_number(struct machine_number number);
 json_t *json_fact_flag(struct machine_number number);
 json_t *json_fact_text(struct machine_text text);
 
+json_t *json_finding(const struct finding *finding);
 void json_print(json_t *root);
 
 #endif

@@ -16,6 +16,8 @@ static const struct command {
     {"demo", cmd_demo, "show on this machine what Weft does"},
     {"env", cmd_env, "list the configuration variables with value and origin"},
     {"run", cmd_run, "start a job of several PEs on this machine"},
+    {"explain", cmd_explain, "why the way between two ends is what it is, and what a better needs"},
+    {"doctor", cmd_doctor, "check the machine: drivers, limits, links, peer access, RDMA, storage"},
     {"topo", cmd_topo, "show GPUs, NICs, disks and the speed of every pair; record a machine"},
     {"version", cmd_version, "print the version"},
 };

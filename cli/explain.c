@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft explain A B`: the way that is taken, and why no better one. Prints verdicts; makes none. */
+#include <argp.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "explain_job.h"
+#include "machine/explain.h"
+#include "machine/probe.h"
+#include "machine_options.h"
+
+struct arguments {
+    struct machine_options options;
+    const char *codes;
+    const char *ends[2];
+    int n;
+    int job;
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *a = state->input;
+    switch (key) {
+    case 'c':
+        a->codes = argument ? argument : "text";
+        if (strcmp(a->codes, "text") != 0 && strcmp(a->codes, "md") != 0 &&
+            strcmp(a->codes, "man") != 0)
+            argp_error(state, "--codes takes text, md or man, not \"%s\"", a->codes);
+        return 0;
+    case 'p':
+        a->job = atoi(argument);
+        if (a->job <= 0)
+            argp_error(state, "--job takes a process id, not \"%s\"", argument);
+        return 0;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->options;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (a->n == 2)
+            argp_error(state, "unexpected \"%s\"", argument);
+        else
+            a->ends[a->n++] = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (!a->codes && !a->job && a->n < 2 && !(a->n == 1 && reason_find(a->ends[0])))
+            argp_error(state, "name two ends, e.g. weft explain gpu0 gpu1, or a reason code");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"codes", 'c', "FORMAT", OPTION_ARG_OPTIONAL, "list the reason codes (text, md, man)", 0},
+    {"job", 'p', "PID", 0, "the pairs of GPUs that a running job uses", 0},
+    {0},
+};
+
+/* --- text -------------------------------------------------------------------------------------- */
+
+static void print_head(const struct verdict *v)
+{
+    char gbps[16], us[16];
+    printf("%s -> %s\n", v->a.name, v->b.name);
+    if (!v->chosen) {
+        puts("  way       none");
+        return;
+    }
+    printf("  way       %s%s\n", v->chosen->text,
+           v->chosen->usable == ANSWER_UNKNOWN ? " (the driver was not asked)" : "");
+    printf("  expected  %s GB/s, %s us%s%s\n", show_gbps(v->chosen->mbps, gbps, sizeof gbps),
+           show_us(v->chosen->latency_ns, us, sizeof us), *v->chosen->limit ? "; bound by " : "",
+           v->chosen->limit);
+}
+
+static void print_measured(const struct verdict *v)
+{
+    const struct machine_measured *m = v->measured;
+    char out[16], in[16], us[16];
+    if (!m) {
+        puts("  measured  not measured");
+        return;
+    }
+    printf("  measured  write %s GB/s, read %s GB/s, %s us; proof: %s%s%s\n",
+           show_gbps(number_or(m->write_mbps, 0), out, sizeof out),
+           show_gbps(number_or(m->read_mbps, 0), in, sizeof in),
+           show_us(number_or(m->latency_ns, 0), us, sizeof us), text_or(m->proof, "not run"),
+           *text_or(m->evidence, "") ? ", " : "", text_or(m->evidence, ""));
+}
+
+static void print_ladder(const struct verdict *v)
+{
+    for (int i = 0; i < v->n_ladder; i++) {
+        const struct machine_rung *r = v->ladder[i];
+        printf("  %-9s %-8s %-10s %s", i ? "" : "ladder", text_or(r->rung, "?"),
+               text_or(r->result, "?"), text_or(r->detail, ""));
+        if (number_or(r->err, 0))
+            printf(" (errno %" PRId64 ")", r->err.value);
+        if (number_or(r->mbps, 0))
+            printf(", %" PRId64 ".%" PRId64 " GB/s", r->mbps.value / 1000,
+                   r->mbps.value % 1000 / 100);
+        putchar('\n');
+    }
+}
+
+static void print_finding(const struct finding *f)
+{
+    const struct reason_text *r = &reason_table[f->reason];
+    char gain[16];
+    printf("  %s%s%s%s  %s\n", r->code, *f->path ? " (" : "", f->path, *f->path ? ")" : "",
+           r->cause);
+    printf("    seen    %s\n", f->evidence);
+    printf("    %s  %s\n", f->weight == WEIGHT_UNKNOWN ? "to see" : "remedy", f->remedy);
+    if (f->weight != WEIGHT_UNKNOWN)
+        printf("    who     %s; lasts %s\n", r->who, r->lasts);
+    if (f->gain_mbps)
+        printf("    brings  %s GB/s\n", show_gbps(f->gain_mbps, gain, sizeof gain));
+}
+
+static void print_findings(const struct verdict *v, enum weight weight, const char *title)
+{
+    bool any = false;
+    for (int i = 0; i < v->findings.n; i++) {
+        if (v->findings.list[i].weight != weight)
+            continue;
+        if (!any)
+            printf("\n%s\n", title);
+        any = true;
+        print_finding(&v->findings.list[i]);
+    }
+}
+
+static void print_other_routes(const struct verdict *v)
+{
+    static const char *const answers[] = {"off", "on", "not told"};
+    char gbps[16];
+    if (v->routes.n < 2)
+        return;
+    puts("\nevery way");
+    for (int i = 0; i < v->routes.n; i++)
+        printf("  %-36s %5s GB/s  %s\n", v->routes.list[i].text,
+               show_gbps(v->routes.list[i].mbps, gbps, sizeof gbps),
+               answers[v->routes.list[i].usable]);
+    int indices[ROUTES_MOST];
+    int64_t total;
+    int n = routes_disjoint(&v->routes, indices, &total);
+    if (n > 1)
+        printf("  striped over %d ways that share no link: %s GB/s\n", n,
+               show_gbps(total, gbps, sizeof gbps));
+}
+
+static void print_text(const struct verdict *v)
+{
+    print_head(v);
+    print_measured(v);
+    if (v->mount)
+        printf("  mount     %s, %s on %s\n", text_or(v->mount->path, "?"),
+               text_or(v->mount->type, "?"), text_or(v->mount->source, "?"));
+    print_ladder(v);
+    print_findings(v, WEIGHT_OFF, "off");
+    print_findings(v, WEIGHT_SLOW, "slower than it could be");
+    print_findings(v, WEIGHT_UNKNOWN, "not observed");
+    print_findings(v, WEIGHT_NOTE, "good to know");
+    print_other_routes(v);
+}
+
+/* --- JSON -------------------------------------------------------------------------------------- */
+
+static json_t *chosen_json(const struct verdict *v)
+{
+    static const char *const answers[] = {"off", "on", "unknown"};
+    if (!v->chosen)
+        return json_null();
+    return json_pack("{s:s, s:o, s:o, s:s, s:s}", "path", v->chosen->text, "expected_gbps",
+                     json_gbps(v->chosen->mbps), "expected_us", json_us(v->chosen->latency_ns),
+                     "limit", v->chosen->limit, "usable", answers[v->chosen->usable]);
+}
+
+static json_t *measured_json(const struct machine_measured *m)
+{
+    if (!m)
+        return json_pack("{s:s}", "unknown", "not measured");
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "write_gbps", json_gbps(number_or(m->write_mbps, 0)),
+                     "read_gbps", json_gbps(number_or(m->read_mbps, 0)), "us",
+                     json_us(number_or(m->latency_ns, 0)), "proof", json_fact_text(m->proof),
+                     "evidence", json_fact_text(m->evidence));
+}
+
+static json_t *ladder_json(const struct verdict *v)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < v->n_ladder; i++) {
+        const struct machine_rung *r = v->ladder[i];
+        json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o}", "rung", json_fact_text(r->rung),
+                                              "result", json_fact_text(r->result), "errno",
+                                              json_fact_number(r->err), "detail",
+                                              json_fact_text(r->detail)));
+    }
+    return list;
+}
+
+static json_t *verdict_json(const struct verdict *v)
+{
+    json_t *findings = json_array(), *routes = json_array();
+    for (int i = 0; i < v->findings.n; i++)
+        json_array_append_new(findings, json_finding(&v->findings.list[i]));
+    for (int i = 0; i < v->routes.n; i++)
+        json_array_append_new(routes, json_pack("{s:s, s:o, s:b}", "path", v->routes.list[i].text,
+                                                "expected_gbps", json_gbps(v->routes.list[i].mbps),
+                                                "off", v->routes.list[i].usable == ANSWER_NO));
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "a", v->a.name, "b", v->b.name,
+                     "chosen", chosen_json(v), "measured", measured_json(v->measured), "ladder",
+                     ladder_json(v), "findings", findings, "routes", routes);
+}
+
+/* --- running ----------------------------------------------------------------------------------- */
+
+static void measure(const struct arguments *a, struct machine *machine, const char *x,
+                    const char *y)
+{
+    const struct machine_probe *probe = machine_probe_registered();
+    struct endpoint from, to;
+    if (!a->options.measure)
+        return;
+    if (a->options.file || !probe)
+        machine_options_measure(&a->options, machine, 0); /* says why not */
+    else if (endpoint_find(machine, x, &from) == WEFT_OK &&
+             endpoint_find(machine, y, &to) == WEFT_OK &&
+             (machine_measure_pair(machine, probe, from.name, to.name, false) ||
+              machine_measure_pair(machine, probe, to.name, from.name, false)))
+        fprintf(stderr, "weft explain: --measure: %s\n", weft_last_error());
+}
+
+/* Exit status of one pair; with a list, appends to it instead of printing. */
+static int explain_one(const struct arguments *a, struct machine *machine, const char *x,
+                       const char *y, json_t *list)
+{
+    static struct verdict v;
+    int status = EXIT_USAGE;
+    measure(a, machine, x, y);
+    if (explain_pair(machine, x, y, &v)) {
+        fprintf(stderr, "weft explain: %s\n", weft_last_error());
+    } else {
+        status = verdict_has_fault(&v) ? EXIT_FAULT : EXIT_GOOD;
+        if (list)
+            json_array_append_new(list, verdict_json(&v));
+        else if (a->options.json)
+            json_print(verdict_json(&v));
+        else
+            print_text(&v);
+    }
+    verdict_free(&v);
+    return status;
+}
+
+static int explain_job(const struct arguments *a, struct machine *machine)
+{
+    struct job_gpus job;
+    int worst = EXIT_GOOD;
+    if (job_find_gpus(a->job, &job)) {
+        fprintf(stderr, "weft explain: %s\n", weft_last_error());
+        return EXIT_FAULT;
+    }
+    json_t *list = a->options.json ? json_array() : NULL;
+    for (int i = 0; i < job.n; i++)
+        for (int k = 0; k < job.n; k++) {
+            char x[16], y[16];
+            if (i == k)
+                continue;
+            snprintf(x, sizeof x, "gpu%d", job.gpus[i]);
+            snprintf(y, sizeof y, "gpu%d", job.gpus[k]);
+            int status = explain_one(a, machine, x, y, list);
+            worst = status > worst ? status : worst;
+            if (!list)
+                putchar('\n');
+        }
+    if (!list && job.n < 2)
+        printf("the job of process %d uses %d GPU%s: no pair to explain\n", a->job, job.n,
+               job.n == 1 ? "" : "s");
+    if (list)
+        json_print(list);
+    return worst;
+}
+
+static int explain_code(const char *code)
+{
+    const struct reason_text *r = reason_find(code);
+    printf("%s\n  cause     %s\n  evidence  %s\n  remedy    %s\n  who       %s\n  lasts     %s\n",
+           r->code, r->cause, r->evidence, r->remedy, r->who, r->lasts);
+    return EXIT_GOOD;
+}
+
+int cmd_explain(int argc, char **argv)
+{
+    static const struct argp_child children[] = {{&machine_options_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {
+        .options = options,
+        .parser = parse,
+        .children = children,
+        .args_doc = "A B\nCODE",
+        .doc = "Explain the way between two ends: GPUs (gpu0), NICs (mlx5_0), host, NUMA nodes "
+               "(numa1), disks or the whole path of a file. Says what is taken, what is better and "
+               "off, the evidence, the remedy and who can apply it. Exit status 1 when something "
+               "is off or slow."};
+    struct arguments a = {.n = 0};
+    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    if (a.codes) {
+        reasons_print(stdout, a.codes);
+        return EXIT_GOOD;
+    }
+    if (a.n == 1 && !a.job)
+        return explain_code(a.ends[0]);
+    struct machine *machine = machine_options_read(&a.options);
+    if (!machine)
+        return EXIT_USAGE;
+    int status = a.job ? explain_job(&a, machine)
+                       : explain_one(&a, machine, a.ends[0], a.ends[1], NULL);
+    machine_free(machine);
+    return status;
+}
