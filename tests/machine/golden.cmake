@@ -5,7 +5,10 @@
 string(REPLACE " | " "\\; " COMMAND "${COMMAND}")
 execute_process(COMMAND ${COMMAND} OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE status
                 WORKING_DIRECTORY ${DIRECTORY})
-set(text "${output}${errors}exit status ${status}\n")
+set(text "${output}${errors}")
+if(NOT PLAIN)
+  string(APPEND text "exit status ${status}\n")
+endif()
 if(DEFINED ENV{WEFT_GOLDEN_UPDATE})
   file(WRITE ${GOLDEN} "${text}")
   return()
