@@ -24,8 +24,8 @@
  * program. Which one runs is decided when the program runs: WEFT_TARGET=auto takes cuda when the
  * program has CUDA code and a GPU is usable, else simt.
  *
- * libweft links no CUDA runtime: the program's own does the launches, through the table that its CUDA
- * half registers (<weft/device/launch_cuda.h>).
+ * libweft links no CUDA runtime: the program's own does the launches, through the table that its
+ * CUDA half registers (<weft/device/launch_cuda.h>).
  */
 #ifndef WEFT_LAUNCH_H
 #define WEFT_LAUNCH_H
@@ -65,10 +65,10 @@ static inline weft_dim3 weft_dim(unsigned x, unsigned y, unsigned z)
 weft_target weft_target_get(void);
 const char *weft_target_name(weft_target target); /* "simt" or "cuda" */
 
-/* Streams, host calls and events, of the target in use. Errors: WEFT_ERR_KERNEL with the sentence of
- * the runtime, among them, at synchronize, the fault of a kernel; _NO_MEMORY, _SYSTEM.
- * A host call is made in stream order by a thread of the runtime and must not launch or wait for
- * kernels. elapsed: ns between the last completed records; both events have been recorded. */
+/* Streams, host calls and events, of the target in use. Errors: WEFT_ERR_KERNEL with the sentence
+ * of the runtime, among them, at synchronize, the fault of a kernel; _NO_MEMORY, _SYSTEM. A host
+ * call is made in stream order by a thread of the runtime and must not launch or wait for kernels.
+ * elapsed: ns between the last completed records; both events have been recorded. */
 weft_status weft_stream_create(weft_stream *stream);
 weft_status weft_stream_destroy(weft_stream stream);
 weft_status weft_stream_synchronize(weft_stream stream);
@@ -135,8 +135,8 @@ weft_status weft_launch(const struct weft_kernel *kernel, unsigned flags, weft_d
  * weft_status WEFT_LAUNCH(name, grid, block, shared_bytes, stream, arguments...);
  *     Queues kernel `name` on `stream` and returns. grid and block are numbers or weft_dim3. The
  *     arguments are converted to the kernel's parameters as in a function call.
- *     Errors: WEFT_ERR_ARGUMENT (dimensions), _UNSUPPORTED (WEFT_TARGET=cuda without a GPU or without
- *     CUDA code), _KERNEL (the runtime's refusal, in words), _NO_MEMORY, _SYSTEM.
+ *     Errors: WEFT_ERR_ARGUMENT (dimensions), _UNSUPPORTED (WEFT_TARGET=cuda without a GPU or
+ * without CUDA code), _KERNEL (the runtime's refusal, in words), _NO_MEMORY, _SYSTEM.
  * WEFT_LAUNCH_COOPERATIVE(...)
  *     The same; refused unless all blocks can be resident together.
  * WEFT_KERNEL_DECLARE(name, (type, name)...);
@@ -161,7 +161,7 @@ static inline weft_dim3 weft_dim_number(size_t x)
 {
     return weft_dim((unsigned)x, 1, 1);
 }
-#define weft_dim_of(d) _Generic((d), weft_dim3: weft_dim_same, default: weft_dim_number)(d)
+#define weft_dim_of(d) _Generic((d), weft_dim3 : weft_dim_same, default : weft_dim_number)(d)
 #endif
 
 #define WEFT_LAUNCH(name, grid, block, ...)                                                        \
@@ -173,13 +173,12 @@ static inline weft_dim3 weft_dim_number(size_t x)
 /* ---------------------------------------------------------------------------- definition
  *
  * WEFT_KERNEL(name, (type, parameter)...) { body }
- *     Up to 16 parameters; a type with brackets or of a function pointer needs a typedef. The name is
- *     unique in the program. Defines, for simt, `weft_kernel_NAME` and the typed `weft_launch_NAME`;
+ *     Up to 16 parameters; a type with brackets or of a function pointer needs a typedef. The name
+ * is unique in the program. Defines, for simt, `weft_kernel_NAME` and the typed `weft_launch_NAME`;
  *     for cuda, `weft_kernel_cuda_NAME`, which the former finds as a weak symbol.
  */
 
-#define WEFT_KERNEL(...)                                                                           \
-    WEFT_PP_CAT(WEFT_KERNEL_, WEFT_PP_KIND(__VA_ARGS__))(__VA_ARGS__)
+#define WEFT_KERNEL(...) WEFT_PP_CAT(WEFT_KERNEL_, WEFT_PP_KIND(__VA_ARGS__))(__VA_ARGS__)
 #define WEFT_KERNEL_DECLARE(...)                                                                   \
     WEFT_PP_CAT(WEFT_KERNEL_DECLARE_, WEFT_PP_KIND(__VA_ARGS__))(__VA_ARGS__)
 
@@ -233,8 +232,7 @@ static inline weft_dim3 weft_dim_number(size_t x)
     struct weft_args_##name {                                                                      \
         WEFT_PP_MAP(WEFT_PP_FIELD, WEFT_PP_NOTHING, __VA_ARGS__)                                   \
     };                                                                                             \
-    static void weft_simt_kernel_##name(                                                           \
-        WEFT_PP_MAP(WEFT_PP_DECLARE, WEFT_PP_COMMA, __VA_ARGS__));                                 \
+    static void weft_simt_kernel_##name(WEFT_PP_MAP(WEFT_PP_DECLARE, WEFT_PP_COMMA, __VA_ARGS__)); \
     static void weft_simt_thunk_##name(const void *weft_raw)                                       \
     {                                                                                              \
         const struct weft_args_##name *weft_args = (const struct weft_args_##name *)weft_raw;      \
@@ -253,8 +251,7 @@ static inline weft_dim3 weft_dim_number(size_t x)
         return weft_launch(&weft_kernel_##name, weft_flags, weft_grid, weft_block, weft_shared,    \
                            weft_on, &weft_args);                                                   \
     }                                                                                              \
-    static void weft_simt_kernel_##name(                                                           \
-        WEFT_PP_MAP(WEFT_PP_DECLARE, WEFT_PP_COMMA, __VA_ARGS__))
+    static void weft_simt_kernel_##name(WEFT_PP_MAP(WEFT_PP_DECLARE, WEFT_PP_COMMA, __VA_ARGS__))
 
 #endif
 

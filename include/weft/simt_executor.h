@@ -31,32 +31,32 @@ extern "C" {
 typedef struct weft_simt_stream weft_simt_stream;
 typedef struct weft_simt_event weft_simt_event;
 
-#define WEFT_SIMT_COOPERATIVE 1u /* refuse the launch unless all blocks can be resident together */
+#define WEFT_SIMT_COOPERATIVE 1u /* refuse a grid whose blocks cannot all be resident */
 
 #define WEFT_SIMT_MAX_THREADS 1024u         /* of a block */
 #define WEFT_SIMT_MAX_SHARED  (227u * 1024) /* bytes of a block: dynamic and declared together */
 
 typedef struct weft_simt_launch_attr {
-    size_t size;                   /* sizeof(weft_simt_launch_attr): lets the structure grow */
-    const char *name;              /* of the kernel, for messages; must outlive the launch */
+    size_t size;                      /* sizeof(weft_simt_launch_attr): lets the structure grow */
+    const char *name;                 /* of the kernel, for messages; must outlive the launch */
     void (*kernel)(const void *args); /* run by every lane */
-    const void *args;              /* copied by the launch */
+    const void *args;                 /* copied by the launch */
     size_t args_bytes;
     unsigned grid[3], block[3];
     size_t shared_bytes; /* dynamic shared memory */
     unsigned flags;      /* WEFT_SIMT_* */
 } weft_simt_launch_attr;
 
-/* Queues a grid on `stream` (NULL = the default stream) and returns. Operations of one stream run in
- * order, those of different streams side by side; the default stream is one of them, without the
+/* Queues a grid on `stream` (NULL = the default stream) and returns. Operations of one stream run
+ * in order, those of different streams side by side; the default stream is one of them, without the
  * implicit synchronisation of CUDA's. May be called from any thread, not from a kernel.
  * Errors: WEFT_ERR_ARGUMENT (dimensions, shared memory, a cooperative grid that is too large),
  * _NO_MEMORY, _SYSTEM (threads). */
 weft_status weft_simt_launch(const weft_simt_launch_attr *attr, weft_simt_stream *stream);
 
-/* A pointer that kernels launched by the calling thread from now on find in weft_simt_self()->state,
- * as do device functions that the thread itself calls: what stands for constant memory when several
- * PEs are threads of one process. NULL at first. */
+/* A pointer that kernels launched by the calling thread from now on find in
+ * weft_simt_self()->state, as do device functions that the thread itself calls: what stands for
+ * constant memory when several PEs are threads of one process. NULL at first. */
 void weft_simt_set_state(void *state);
 
 /* Destroying a stream waits for it. */

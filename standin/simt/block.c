@@ -3,8 +3,8 @@
  * when it is used wrongly. All of it runs on the one worker thread that holds the block. */
 #include "simt.h"
 
-#include "base/config.h"
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -104,8 +104,8 @@ static bool lane_start(struct lane *lane)
                   strerror(errno));
         return false;
     }
-    /* Stacks lie a multiple of a page apart: tops at different offsets, or the lanes of a warp would
-     * all compete for one set of the cache. */
+    /* Stacks lie a multiple of a page apart: tops at different offsets, or the lanes of a warp
+     * would all compete for one set of the cache. */
     size_t colour = lane->self.lane % 16 * 256;
     context_init(&lane->context, stack, stack_bytes() - colour, lane_entry);
     lane->warp->started |= lane_bit(lane);

@@ -29,11 +29,11 @@
 #endif
 
 struct context {
-    void *sp;        /* while switched out; a ucontext_t with WEFT_SIMT_UCONTEXT */
-    char *stack;     /* lowest usable byte */
-    size_t bytes;    /* of the stack */
-    void *fiber;     /* ThreadSanitizer's */
-    bool of_thread;  /* the thread's own; no stack of the pool */
+    void *sp;       /* while switched out; a ucontext_t with WEFT_SIMT_UCONTEXT */
+    char *stack;    /* lowest usable byte */
+    size_t bytes;   /* of the stack */
+    void *fiber;    /* ThreadSanitizer's */
+    bool of_thread; /* the thread's own; no stack of the pool */
 };
 
 /* The thread's own context, as something to switch from and back to. */

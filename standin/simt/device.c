@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The primitives of device code at which no lanes meet: who am I, polling, clock, shared memory, and
- * what ThreadSanitizer is told of fences. */
+/* The primitives of device code at which no lanes meet: who am I, polling, clock, shared memory,
+ * and what ThreadSanitizer is told of fences. */
 #include "simt.h"
 
 #include "base/clock.h"

@@ -16,8 +16,8 @@
 
 enum { SLAB_STACKS = 16, SMALLEST = 16 * 1024 };
 
-/* A stack that is not in use begins with the address of the next such. The page is its lowest, which
- * a lane touches last; so the link lies at the top, which is warm. */
+/* A stack that is not in use begins with the address of the next such. The page is its lowest,
+ * which a lane touches last; so the link lies at the top, which is warm. */
 struct link {
     char *next;
 };

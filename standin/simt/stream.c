@@ -341,8 +341,9 @@ static weft_status check_launch(const weft_simt_launch_attr *attr, uint64_t *blo
                          "are possible",
                          attr->name, g[0], g[1], g[2]);
     if (attr->shared_bytes > WEFT_SIMT_MAX_SHARED)
-        return base_fail(WEFT_ERR_ARGUMENT, "launch of %s: %zu bytes of shared memory; the most is %u",
-                         attr->name, attr->shared_bytes, WEFT_SIMT_MAX_SHARED);
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "launch of %s: %zu bytes of shared memory; the most is %u", attr->name,
+                         attr->shared_bytes, WEFT_SIMT_MAX_SHARED);
     *lanes = (unsigned)per_block;
     *blocks = (uint64_t)g[0] * g[1] * g[2];
     uint64_t limit = pool_lane_limit();
@@ -470,8 +471,7 @@ WEFT_EXPORT weft_status weft_simt_event_destroy(weft_simt_event *event)
     return WEFT_OK;
 }
 
-static weft_status submit_event(enum op_kind kind, weft_simt_event *event,
-                                weft_simt_stream *stream)
+static weft_status submit_event(enum op_kind kind, weft_simt_event *event, weft_simt_stream *stream)
 {
     if (!event)
         return base_fail(WEFT_ERR_ARGUMENT, "simt: event is NULL");

@@ -25,8 +25,8 @@ static unsigned lowest(uint32_t set)
 }
 
 #define for_each_lane(index, set)                                                                  \
-    for (uint32_t set_##index = (set), index;                                                      \
-         set_##index && (index = lowest(set_##index), true); set_##index &= set_##index - 1)
+    for (uint32_t set_##index = (set), index; set_##index && (index = lowest(set_##index), true);  \
+         set_##index &= set_##index - 1)
 
 void warp_describe_wait(const struct lane *lane, char *text, size_t bytes)
 {

@@ -18,8 +18,8 @@
  * in between: what they wait for is another process, or far away. */
 enum { IDLE_BEFORE_SLEEP_NS = 1000000, IDLE_SLEEP_NS = 50000 };
 
-/* A worker that makes progress still takes one more block every so many rounds, in case the progress
- * is lanes that wait for a block not yet started. */
+/* A worker that makes progress still takes one more block every so many rounds, in case the
+ * progress is lanes that wait for a block not yet started. */
 enum { ROUNDS_BETWEEN_BLOCKS = 16 };
 
 /* ThreadSanitizer's limit of threads and fibers in a process is 8128 (gcc 12). */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One source for both targets, kernels and the host's code in one file, built by weft_add_program().
- * Runs where WEFT_TARGET says and checks the values; 77 when that is a GPU and there is none. */
+/* One source for both targets, kernels and the host's code in one file, built by
+ * weft_add_program(). Runs where WEFT_TARGET says and checks the values; 77 when that is a GPU and
+ * there is none. */
 #include <weft/launch.h>
 
 #include <stdio.h>
@@ -44,9 +45,8 @@ void *both_alloc(size_t bytes) __attribute__((weak));
 int main(void)
 {
     weft_target target = weft_target_get();
-    uint32_t *memory =
-        target == WEFT_CUDA && both_alloc ? both_alloc(2 * N * sizeof *memory)
-                                          : malloc(2 * N * sizeof *memory);
+    uint32_t *memory = target == WEFT_CUDA && both_alloc ? both_alloc(2 * N * sizeof *memory)
+                                                         : malloc(2 * N * sizeof *memory);
     uint32_t *values = memory, *sums = memory + N;
     for (uint32_t i = 0; memory && i < N; i++) {
         values[i] = 3 * i;

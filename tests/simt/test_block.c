@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks and grids: indices, barriers and their counts, shared memory, lanes that exit early, blocks
- * beyond what can be resident. */
+/* Blocks and grids: indices, barriers and their counts, shared memory, lanes that exit early,
+ * blocks beyond what can be resident. */
 #include "simt_test.h"
 
 struct where {
@@ -193,8 +193,8 @@ struct many {
 };
 
 WEFT_KERNEL(parameters, (char, a), (short, b), (int, c), (long, d), (float, e), (double, f),
-            (struct many, g), (double *, sum), (char, i), (char, j), (char, k), (char, l), (char, m),
-            (char, n), (char, o), (long, p))
+            (struct many, g), (double *, sum), (char, i), (char, j), (char, k), (char, l),
+            (char, m), (char, n), (char, o), (long, p))
 {
     *sum = a + b + c + (double)d + e + f + g.c + g.d + i + j + k + l + m + n + o + (double)p;
 }

@@ -101,8 +101,8 @@ static void atomics_return_what_was_there(void **state)
                         .cas32 = 10,
                         .cas64 = 10};
     static const uint32_t after32[] = {15, 5, 8, 15, 9, 5, 10};
-    static const uint64_t after64[] = {10 + (5ull << 40), 5ull << 40, 8, 10 | 5ull << 40,
-                                       9,                 5,          5ull << 40};
+    static const uint64_t after64[] = {10 + (5ull << 40), 5ull << 40, 8, 10 | 5ull << 40, 9, 5,
+                                       5ull << 40};
     assert_ok(WEFT_LAUNCH(atomics, 1, 1, 0, NULL, &c));
     assert_ok(weft_stream_synchronize(NULL));
     for (int i = 0; i < 7; i++) {

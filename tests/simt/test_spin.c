@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lane that waits for another by polling lets it run: in its warp, its block, its grid, on another
- * stream, and on the host. */
+/* A lane that waits for another by polling lets it run: in its warp, its block, its grid, on
+ * another stream, and on the host. */
 #include "simt_test.h"
 
 #include <pthread.h>
@@ -109,8 +109,8 @@ WEFT_KERNEL(poll_by_vote, (uint32_t *, flag), (uint32_t *, seen))
         return;
     }
     while (!weft_dev_any(WEFT_FULL_MASK,
-                         weft_dev_lane() == 7 && weft_dev_load_u32(flag, WEFT_ORDER_ACQUIRE,
-                                                                   WEFT_SCOPE_CTA)))
+                         weft_dev_lane() == 7 &&
+                             weft_dev_load_u32(flag, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_CTA)))
         ;
     weft_dev_atomic_add_u32(seen, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_CTA);
 }

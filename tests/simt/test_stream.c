@@ -50,7 +50,8 @@ static void many_grids_on_several_streams(void **state)
         assert_ok(weft_stream_create(&streams[s]));
     for (unsigned g = 0; g < GRIDS; g++)
         for (unsigned s = 0; s < STREAMS; s++)
-            assert_ok(WEFT_LAUNCH(add, 1 + g % 4, 32 * (1 + s % 3), 0, streams[s], &sums[s], s + 1));
+            assert_ok(
+                WEFT_LAUNCH(add, 1 + g % 4, 32 * (1 + s % 3), 0, streams[s], &sums[s], s + 1));
     for (unsigned s = 0; s < STREAMS; s++) {
         assert_ok(weft_stream_synchronize(streams[s]));
         assert_int_equal(sums[s], (uint64_t)GRIDS / 4 * 10 * 32 * (1 + s % 3) * (s + 1));

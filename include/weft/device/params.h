@@ -17,7 +17,7 @@
     WEFT_PP_COUNT_(__VA_ARGS__, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, 0, 0)
 
 #define WEFT_PP_NOTHING()
-#define WEFT_PP_COMMA() ,
+#define WEFT_PP_COMMA()              ,
 
 #define WEFT_PP_DECLARE_(type, name) type name
 #define WEFT_PP_DECLARE(pair)        WEFT_PP_DECLARE_ pair
@@ -51,7 +51,7 @@
 /* OFFSETS(struct, pairs...): offsetof of each member. */
 #define WEFT_PP_OFFSETS(s, ...)                                                                    \
     WEFT_PP_CAT(WEFT_PP_OFFSETS_, WEFT_PP_COUNT(, __VA_ARGS__))(s, __VA_ARGS__)
-#define WEFT_PP_OFFSET(s, pair)     offsetof(s, WEFT_PP_NAME_ pair)
+#define WEFT_PP_OFFSET(s, pair)       offsetof(s, WEFT_PP_NAME_ pair)
 #define WEFT_PP_OFFSETS_1(s, p)       WEFT_PP_OFFSET(s, p)
 #define WEFT_PP_OFFSETS_2(s, p, ...)  WEFT_PP_OFFSET(s, p), WEFT_PP_OFFSETS_1(s, __VA_ARGS__)
 #define WEFT_PP_OFFSETS_3(s, p, ...)  WEFT_PP_OFFSET(s, p), WEFT_PP_OFFSETS_2(s, __VA_ARGS__)

@@ -46,8 +46,8 @@
 #define WEFT_WARP_LANES 32
 #define WEFT_FULL_MASK  0xffffffffu
 
-/* Order of an access. Constants: a load takes RELAXED, ACQUIRE or VOLATILE; a store RELAXED, RELEASE
- * or VOLATILE; an atomic RELAXED, ACQUIRE, RELEASE or ACQ_REL; a fence ACQ_REL or SEQ_CST.
+/* Order of an access, a constant: a load takes RELAXED, ACQUIRE or VOLATILE; a store RELAXED,
+ * RELEASE or VOLATILE; an atomic RELAXED, ACQUIRE, RELEASE or ACQ_REL; a fence ACQ_REL or SEQ_CST.
  * VOLATILE is a relaxed access of system scope. Meaning: PTX ISA, "Memory Consistency Model". */
 #define WEFT_ORDER_RELAXED  0
 #define WEFT_ORDER_ACQUIRE  1
@@ -95,8 +95,8 @@ struct weft_dev_vec16 {
  *   size_t   weft_dev_grid_rank()                   block_rank * block_threads + thread_rank
  *   size_t   weft_dev_grid_threads()                threads of the grid
  *
- * Warp. `mask` names the lanes that take part: every lane in it calls the same function with the same
- * mask, and the caller is in it (CUDA C Programming Guide, "Warp Vote Functions").
+ * Warp. `mask` names the lanes that take part: every lane in it calls the same function with the
+ * same mask, and the caller is in it (CUDA C Programming Guide, "Warp Vote Functions").
  *   uint32_t weft_dev_active_mask()                 lanes that are here together; the caller is
  *                                                   among them, nothing else is promised
  *   uint32_t weft_dev_ballot(mask, pred)            bit i: lane i of mask has pred != 0
@@ -119,12 +119,12 @@ struct weft_dev_vec16 {
  *   void    weft_dev_store_uN(uintN_t *p, uintN_t value, order, scope)  N = 8, 16, 32, 64
  *   struct weft_dev_vec16 weft_dev_load_vec16(const void *p)            plain, 16-byte aligned
  *   void weft_dev_store_vec16(void *p, struct weft_dev_vec16 value)
- *   struct weft_dev_vec16 weft_dev_load_vec16_once(const void *p)       plain; the lines will not be
- *   void weft_dev_store_vec16_once(void *p, struct weft_dev_vec16 v)    used again (evict first)
+ *   struct weft_dev_vec16 weft_dev_load_vec16_once(const void *p)       plain; the line will not be
+ *   void weft_dev_store_vec16_once(void *p, struct weft_dev_vec16 v)    used again: evict first
  *   struct weft_dev_vec16 weft_dev_load_vec16_relaxed(const void *p)    relaxed, system scope, in
  *   void weft_dev_store_vec16_relaxed(void *p, struct weft_dev_vec16 v) units of
- *   int  weft_dev_vec16_unit()      16 when a relaxed vec16 access is never torn, 8 when each half is
- *                                   not
+ *   int  weft_dev_vec16_unit()      16 when a relaxed vec16 access is never torn, 8 when its
+ *                                   halves are not
  *
  * Atomics return the value before.
  *   T weft_dev_atomic_add_{u32,u64,f32,f64}(T *p, T value, order, scope)
@@ -135,8 +135,8 @@ struct weft_dev_vec16 {
  *   void weft_dev_fence(order, scope)
  *
  * Time
- *   uint64_t weft_dev_clock_ns()       ns of a clock that all SMs (simt: all threads) share. On a GPU
- *                                      its step may be as long as 1 us
+ *   uint64_t weft_dev_clock_ns()       ns of a clock that all SMs (simt: all threads) share. On a
+ *                                      GPU its step may be as long as 1 us
  *   uint64_t weft_dev_clock_cycles()   cycles of this SM (simt: the same as clock_ns)
  *   void     weft_dev_nanosleep(uint32_t ns)        gives way to others for about ns, at most 1 ms
  *
@@ -147,8 +147,8 @@ struct weft_dev_vec16 {
  *   uint32_t weft_dev_bits_f32(float), float weft_dev_f32_bits(uint32_t)
  *   uint64_t weft_dev_bits_f64(double), double weft_dev_f64_bits(uint64_t)
  *
- * Waiting for a value that another thread writes: poll with weft_dev_load_* (not with a plain or a C
- * volatile load). On simt these, the atomics, the clock and nanosleep are the points at which a
+ * Waiting for a value that another thread writes: poll with weft_dev_load_* (not with a plain or a
+ * C volatile load). On simt these, the atomics, the clock and nanosleep are the points at which a
  * spinning lane lets others run.
  */
 

@@ -6,11 +6,11 @@
 
 #include <cuda_runtime.h>
 
-#define WEFT_DEVICE          static __device__ __forceinline__
-#define WEFT_DEVICE_NOINLINE static __device__ __noinline__
-#define WEFT_GLOBAL          static __device__
-#define WEFT_CONST           static __constant__
-#define WEFT_RESTRICT        __restrict__
+#define WEFT_DEVICE                   static __device__ __forceinline__
+#define WEFT_DEVICE_NOINLINE          static __device__ __noinline__
+#define WEFT_GLOBAL                   static __device__
+#define WEFT_CONST                    static __constant__
+#define WEFT_RESTRICT                 __restrict__
 
 #define WEFT_SHARED(type, name, dims) __shared__ __align__(16) type name dims
 #define WEFT_SHARED_DYNAMIC(type, name)                                                            \
@@ -20,9 +20,18 @@
 /* ------------------------------------------------------------------------------ where am I */
 
 #define WEFT_CUDA_INDEX(name, builtin)                                                             \
-    WEFT_DEVICE unsigned name##_x(void) { return builtin.x; }                                      \
-    WEFT_DEVICE unsigned name##_y(void) { return builtin.y; }                                      \
-    WEFT_DEVICE unsigned name##_z(void) { return builtin.z; }
+    WEFT_DEVICE unsigned name##_x(void)                                                            \
+    {                                                                                              \
+        return builtin.x;                                                                          \
+    }                                                                                              \
+    WEFT_DEVICE unsigned name##_y(void)                                                            \
+    {                                                                                              \
+        return builtin.y;                                                                          \
+    }                                                                                              \
+    WEFT_DEVICE unsigned name##_z(void)                                                            \
+    {                                                                                              \
+        return builtin.z;                                                                          \
+    }
 WEFT_CUDA_INDEX(weft_dev_thread, threadIdx)
 WEFT_CUDA_INDEX(weft_dev_block, blockIdx)
 WEFT_CUDA_INDEX(weft_dev_block_dim, blockDim)
@@ -197,10 +206,8 @@ WEFT_DEVICE void weft_dev_store_vec16_once(void *p, struct weft_dev_vec16 v)
 /* One access of 128 bits since PTX ISA 8.3; before, a vector of two that are each whole. */
 #if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 3)
 #define WEFT_CUDA_VEC16_UNIT 16
-#define WEFT_CUDA_VEC16_LD                                                                         \
-    "{ .reg .b128 t; ld.relaxed.sys.b128 t, [%2]; mov.b128 {%0, %1}, t; }"
-#define WEFT_CUDA_VEC16_ST                                                                         \
-    "{ .reg .b128 t; mov.b128 t, {%1, %2}; st.relaxed.sys.b128 [%0], t; }"
+#define WEFT_CUDA_VEC16_LD   "{ .reg .b128 t; ld.relaxed.sys.b128 t, [%2]; mov.b128 {%0, %1}, t; }"
+#define WEFT_CUDA_VEC16_ST   "{ .reg .b128 t; mov.b128 t, {%1, %2}; st.relaxed.sys.b128 [%0], t; }"
 #else
 #define WEFT_CUDA_VEC16_UNIT 8
 #define WEFT_CUDA_VEC16_LD   "ld.relaxed.sys.v2.u64 {%0, %1}, [%2];"

@@ -321,7 +321,7 @@ WEFT_DEVICE int weft_dev_vec16_unit(void)
 
 /* --------------------------------------------------------------------------------- atomics */
 
-/* The C order of an atomic. A fence before a relaxed one counts under ThreadSanitizer, see above. */
+/* The C order of an atomic. Under ThreadSanitizer a fence before it counts, see above. */
 WEFT_DEVICE int weft_simt_order(int order)
 {
 #if WEFT_SIMT_TSAN
