@@ -415,8 +415,8 @@ weft_status weft_team_destroy(weft_team *team);
 /* Collective over the team, in the same order at every member, with the same sizes, types and
  * roots. Destinations and sources are symmetric; the destination at every member must be ready
  * when any member calls. Sizes are bytes per PE (per pair for alltoall). On return the local
- * destination is complete and the local source may be reused. broadcast leaves the root's own
- * destination untouched unless it is told otherwise by dst != NULL at the root: it is copied too.
+ * destination is complete and the local source may be reused. broadcast copies to the root's own
+ * destination too.
  * Source: OpenSHMEM 1.5, section 9.9. */
 
 /* All members have arrived, and all operations on the default context and the team's contexts by

@@ -87,4 +87,9 @@ weft_status coll_exchange(struct weft_team *team, enum box_operation operation, 
 weft_status coll_exchange_each(struct weft_team *team, enum box_operation operation,
                                const void *mine, void *all, size_t bytes);
 
+/* weft_broadcast(); with to_root false the root's own destination stays as it is, as the active-set
+ * routines of OpenSHMEM want it. */
+weft_status coll_broadcast(weft_team *team, void *dst, const void *src, size_t bytes, int root,
+                           bool to_root);
+
 #endif

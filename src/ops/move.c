@@ -68,8 +68,8 @@ static weft_status broadcast_pull(struct weft_team *team, void *dst, struct plac
     return status ? status : coll_notify(team, root, phase + 2);
 }
 
-WEFT_EXPORT weft_status weft_broadcast(weft_team *team, void *dst, const void *src, size_t bytes,
-                                       int root)
+weft_status coll_broadcast(weft_team *team, void *dst, const void *src, size_t bytes, int root,
+                           bool to_root)
 {
     static const char name[] = "weft_broadcast";
     uint64_t phase;
@@ -95,9 +95,15 @@ WEFT_EXPORT weft_status weft_broadcast(weft_team *team, void *dst, const void *s
     } else {
         status = coll_await(team, root, phase, BOX_OP_BROADCAST);
     }
-    if (!status && team->me == root && dst != src)
+    if (!status && to_root && team->me == root && dst != src)
         memmove(dst, src, bytes);
     return status;
+}
+
+WEFT_EXPORT weft_status weft_broadcast(weft_team *team, void *dst, const void *src, size_t bytes,
+                                       int root)
+{
+    return coll_broadcast(team, dst, src, bytes, root, true);
 }
 
 /* --------------------------------------------------------------------- fcollect and alltoall */

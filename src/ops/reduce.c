@@ -82,6 +82,12 @@ reduce_function *reduce_function_of(weft_type type, weft_op op, size_t *element)
     return combine_of[type][op];
 }
 
+static const size_t alignment_of[WEFT_TYPE_COUNT] = {
+#define ALIGNMENT(name, size, ctype) [name] = _Alignof(ctype),
+    WEFT_TYPE_LIST(ALIGNMENT)
+#undef ALIGNMENT
+};
+
 struct reduction {
     struct weft_team *team;
     reduce_function *combine;
@@ -201,8 +207,7 @@ WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src,
         status = coll_place(name, "src", team, src, bytes, &reduction.from);
     if (status)
         return status;
-    if ((uintptr_t)dst % _Alignof(max_align_t) % reduction.element ||
-        (uintptr_t)src % _Alignof(max_align_t) % reduction.element)
+    if ((uintptr_t)dst % alignment_of[type] || (uintptr_t)src % alignment_of[type])
         return base_fail(WEFT_ERR_ALIGNMENT, "%s: dst %p or src %p is not aligned for its type",
                          name, dst, src);
     if (bytes <= LANE_PACKET_BYTES && bytes * (size_t)team->n <= SMALL_STACK_BYTES)
