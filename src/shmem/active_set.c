@@ -13,6 +13,7 @@
  */
 #include "shmem/routine.h"
 
+#include "ops/coll.h"
 #include "ops/reduce.h"
 
 #include <stdlib.h>
@@ -148,7 +149,7 @@ static void broadcast(const struct set *set, void *dest, const void *source, siz
     }
     weft_team *world = whole_job(set);
     if (world) {
-        CHECK(weft_broadcast(world, set->me == root ? NULL : dest, source, bytes, root));
+        CHECK(coll_broadcast(world, dest, source, bytes, root, false));
         return;
     }
     int rank = (set->me - root + set->size) % set->size;

@@ -3,6 +3,8 @@
  * or the address of a record here that holds the host API's team and the configuration. */
 #include "shmem/routine.h"
 
+#include "job/job.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -10,10 +12,24 @@ static struct weft_shmem_team world, shared;
 static struct weft_shmem_team *made;
 static pthread_mutex_t made_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* The standard promises that shmem_ptr() gives an address for every member of SHMEM_TEAM_SHARED.
+ * Where the path to one PE of the node cannot be loaded and stored, it is this PE alone; a team of
+ * one needs nobody's consent and no synchronisation area. */
+static weft_team *find_shared(weft_job *job)
+{
+    weft_team *node = weft_team_node(job);
+    if (node->direct)
+        return node;
+    weft_team *alone = NULL;
+    if (team_new(job, &weft_shmem.my_pe, 1, node->slot, &alone))
+        weft_shmem_fail("shmem_init", WEFT_ERR_NO_MEMORY);
+    return alone;
+}
+
 void shmem_teams_open(void)
 {
     world.team = weft_team_world(weft_shmem.job);
-    shared.team = weft_team_node(weft_shmem.job);
+    shared.team = find_shared(weft_shmem.job);
 }
 
 void shmem_teams_close(void)

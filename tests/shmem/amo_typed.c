@@ -14,69 +14,65 @@ static shmem_ctx_t ctx;
 
 /* Each PE has the variable at the next PE to itself. prefix: nothing, or ctx_ for the form with a
  * context, which is then the first argument. */
+/* Non-fetching and non-blocking ones are ordered and complete after this alone. */
+#define QUIET          (shmem_ctx_quiet(ctx), shmem_quiet())
 #define ARGS_(...)     __VA_ARGS__
 #define ARGS_ctx_(...) ctx, __VA_ARGS__
 
 #define EXTENDED_FORMS(NAME, TYPE, prefix)                                                         \
     shmem_##prefix##NAME##_atomic_set(ARGS_##prefix(&at[0]), (TYPE)5, next);                       \
-    shmem_ctx_quiet(ctx);                                                                          \
-    shmem_quiet();                                                                                 \
+    QUIET;                                                                                         \
     CHECK(shmem_##prefix##NAME##_atomic_fetch(ARGS_##prefix(&at[0]), next) == (TYPE)5);            \
     CHECK(shmem_##prefix##NAME##_atomic_swap(ARGS_##prefix(&at[0]), (TYPE)6, next) == (TYPE)5);    \
     shmem_##prefix##NAME##_atomic_fetch_nbi(ARGS_##prefix(&got), &at[0], next);                    \
-    shmem_ctx_quiet(ctx);                                                                          \
-    shmem_quiet();                                                                                 \
+    QUIET;                                                                                         \
     CHECK(got == (TYPE)6);                                                                         \
     shmem_##prefix##NAME##_atomic_swap_nbi(ARGS_##prefix(&got), &at[0], (TYPE)7, next);            \
-    shmem_ctx_quiet(ctx);                                                                          \
-    shmem_quiet();                                                                                 \
+    QUIET;                                                                                         \
     CHECK(got == (TYPE)6);                                                                         \
     CHECK(shmem_##prefix##NAME##_atomic_fetch(ARGS_##prefix(&at[0]), next) == (TYPE)7);
 
 #define STANDARD_FORMS(NAME, TYPE, prefix)                                                         \
     shmem_##prefix##NAME##_atomic_set(ARGS_##prefix(&at[0]), (TYPE)7, next);                       \
+    QUIET;                                                                                         \
     CHECK(shmem_##prefix##NAME##_atomic_compare_swap(ARGS_##prefix(&at[0]), (TYPE)3, (TYPE)4, next) ==\
           (TYPE)7);                                                                                \
     CHECK(shmem_##prefix##NAME##_atomic_compare_swap(ARGS_##prefix(&at[0]), (TYPE)7, (TYPE)-4, next) ==\
           (TYPE)7);                                                                                \
     CHECK(shmem_##prefix##NAME##_atomic_fetch_inc(ARGS_##prefix(&at[0]), next) == (TYPE)-4);       \
     shmem_##prefix##NAME##_atomic_inc(ARGS_##prefix(&at[0]), next);                                \
+    QUIET;                                                                                         \
     CHECK(shmem_##prefix##NAME##_atomic_fetch_add(ARGS_##prefix(&at[0]), (TYPE)10, next) == (TYPE)-2);\
     shmem_##prefix##NAME##_atomic_add(ARGS_##prefix(&at[0]), (TYPE)-1, next);                      \
-    shmem_ctx_quiet(ctx);                                                                          \
-    shmem_quiet();                                                                                 \
+    QUIET;                                                                                         \
     CHECK(shmem_##prefix##NAME##_atomic_fetch(ARGS_##prefix(&at[0]), next) == (TYPE)7);            \
     shmem_##prefix##NAME##_atomic_compare_swap_nbi(ARGS_##prefix(&got), &at[0], (TYPE)7, (TYPE)20, \
                                                    next);                                          \
-    shmem_ctx_quiet(ctx);                                                                          \
-    shmem_quiet();                                                                                 \
+    QUIET;                                                                                         \
     CHECK(got == (TYPE)7);                                                                         \
     shmem_##prefix##NAME##_atomic_fetch_inc_nbi(ARGS_##prefix(&got), &at[0], next);                \
-    shmem_ctx_quiet(ctx);                                                                          \
-    shmem_quiet();                                                                                 \
+    QUIET;                                                                                         \
     CHECK(got == (TYPE)20);                                                                        \
     shmem_##prefix##NAME##_atomic_fetch_add_nbi(ARGS_##prefix(&got), &at[0], (TYPE)-2, next);      \
-    shmem_ctx_quiet(ctx);                                                                          \
-    shmem_quiet();                                                                                 \
+    QUIET;                                                                                         \
     CHECK(got == (TYPE)21);                                                                        \
     CHECK(shmem_##prefix##NAME##_atomic_fetch(ARGS_##prefix(&at[0]), next) == (TYPE)19);
 
 #define BITWISE_OP(NAME, TYPE, prefix, op, start, value, wanted)                                   \
     shmem_##prefix##NAME##_atomic_set(ARGS_##prefix(&at[0]), (TYPE)(start), next);                 \
+    QUIET;                                                                                         \
     CHECK(shmem_##prefix##NAME##_atomic_fetch_##op(ARGS_##prefix(&at[0]), (TYPE)(value), next) ==  \
           (TYPE)(start));                                                                          \
     CHECK(shmem_##prefix##NAME##_atomic_fetch(ARGS_##prefix(&at[0]), next) == (TYPE)(wanted));     \
     shmem_##prefix##NAME##_atomic_set(ARGS_##prefix(&at[0]), (TYPE)(start), next);                 \
+    QUIET;                                                                                         \
     shmem_##prefix##NAME##_atomic_##op(ARGS_##prefix(&at[0]), (TYPE)(value), next);                \
-    shmem_ctx_quiet(ctx);                                                                          \
-    shmem_quiet();                                                                                 \
+    QUIET;                                                                                         \
     CHECK(shmem_##prefix##NAME##_atomic_fetch(ARGS_##prefix(&at[0]), next) == (TYPE)(wanted));     \
     shmem_##prefix##NAME##_atomic_set(ARGS_##prefix(&at[0]), (TYPE)(start), next);                 \
-    shmem_ctx_quiet(ctx);                                                                          \
-    shmem_quiet();                                                                                 \
+    QUIET;                                                                                         \
     shmem_##prefix##NAME##_atomic_fetch_##op##_nbi(ARGS_##prefix(&got), &at[0], (TYPE)(value), next);\
-    shmem_ctx_quiet(ctx);                                                                          \
-    shmem_quiet();                                                                                 \
+    QUIET;                                                                                         \
     CHECK(got == (TYPE)(start));                                                                   \
     CHECK(shmem_##prefix##NAME##_atomic_fetch(ARGS_##prefix(&at[0]), next) == (TYPE)(wanted));
 

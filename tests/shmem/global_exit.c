@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shmem_global_exit() of one PE ends all, with its code, while the others wait for ever.
+ * Covers: shmem_global_exit */
+#include "check.h"
+
+static long never;
+
+int main(void)
+{
+    shmem_init();
+    shmem_barrier_all();
+    if (shmem_my_pe() == shmem_n_pes() - 1) {
+        printf("leaving\n"); /* not flushed by the program */
+        shmem_global_exit(7);
+    }
+    shmem_long_wait_until(&never, SHMEM_CMP_NE, 0);
+    return 0;
+}
