@@ -56,13 +56,14 @@ werror() {
     esac
 }
 
-# build PRESET TARGET...
+# build PRESET TARGET...: with the tests where what they need is here; ./dev test sees to that.
 build() {
-    local preset=$1 folder=build compiler=cc
+    local preset=$1 folder=build compiler=cc testing=OFF
     shift
+    ! pkg-config --exists cmocka || testing=ON
     [ "$preset" = default ] || folder=build-$preset
     [ "$preset" != clang ] || compiler=clang
-    step "configuring $folder" cmake --preset "$preset" \
+    step "configuring $folder" cmake --preset "$preset" -DBUILD_TESTING=$testing \
         -DWEFT_WERROR="$(werror "$preset" "$compiler")" &&
         step "building $folder ($cores at a time)" \
             nice cmake --build "$folder" -j "$cores" --target "$@"
