@@ -17,12 +17,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEY_IMAGE = 256, KEY_IN_JOB, KEY_NARRATE, PES_BY_ITSELF = 4, MOST_PES = 1024 };
+enum { KEY_IMAGE = 256, KEY_IN_JOB, PES_BY_ITSELF = 4, MOST_PES = 1024 };
 
 struct options {
     const char *image, *output;
     int pes;
-    bool json, in_job;
+    bool json;
+    const char *called; /* in a PE of the job: how the command was called; else NULL */
 };
 
 static const struct argp_option option_list[] = {
@@ -30,7 +31,7 @@ static const struct argp_option option_list[] = {
     {"pes", 'n', "N", 0, "PEs of the job (one a CPU, at least 2, at most 4)", 0},
     {"output", 'o', "DIR", 0, "folder for the pictures, made if need be (weft-demo)", 0},
     {"json", 'j', NULL, 0, "print a JSON object instead of the story", 0},
-    {"in-job", KEY_IN_JOB, NULL, OPTION_HIDDEN, "be a PE of the job", 0},
+    {"in-job", KEY_IN_JOB, "NAME", OPTION_HIDDEN, "be a PE of the job that NAME demo started", 0},
     {0},
 };
 
@@ -55,7 +56,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->json = true;
         return 0;
     case KEY_IN_JOB:
-        options->in_job = true;
+        options->called = argument;
         return 0;
     }
     return ARGP_ERR_UNKNOWN;
@@ -124,7 +125,7 @@ static bool all_good(const struct demo *demo)
     return good;
 }
 
-static void tell_summary(const struct demo *demo, int cpus)
+static void tell_summary(const struct demo *demo, int cpus, const char *weft)
 {
     const struct demo_run *last = &demo->runs[demo->n_runs - 1];
     double put = 0, copy = 0;
@@ -142,9 +143,10 @@ static void tell_summary(const struct demo *demo, int cpus)
     printf(cpus < last->pes ? ", sharing %d CPU%s.\n" : ".\n", cpus, many(cpus));
     printf("  See %s and %s\n", demo->before_png, demo->after_png);
     printf("\nNext\n"
-           "  weft demo --image FILE.ppm --pes N     your own picture\n"
-           "  weft bench all                         every operation, every size\n"
-           "  weft run -n 4 PROGRAM                  a program of your own; README.md has one\n");
+           "  %s demo --image FILE.ppm --pes N    your own picture\n"
+           "  %s bench                            every operation, every size\n"
+           "  %s run -n 4 PROGRAM                 a program of your own; README.md has one\n",
+           weft, weft, weft);
 }
 
 static json_t *pairs_as_json(const struct demo *demo)
@@ -229,7 +231,7 @@ static int be_a_pe(const struct options *options)
         return give_up(&demo);
     if (tells) {
         tell_picture(&demo);
-        tell_summary(&demo, cpus);
+        tell_summary(&demo, cpus, options->called);
     } else if (demo.bench.me == 0) {
         print_json(&demo, cpus);
     }
@@ -334,13 +336,14 @@ static int start_job(struct options *options)
                     self,
                     "demo",
                     "--in-job",
+                    program_invocation_name,
                     "--image",
                     (char *)options->image,
                     "--output",
                     (char *)options->output,
                     options->json ? "--json" : NULL,
                     NULL};
-    return cmd_run(options->json ? 12 : 11, args);
+    return cmd_run(options->json ? 13 : 12, args);
 }
 
 int cmd_demo(int argc, char **argv)
@@ -353,5 +356,5 @@ int cmd_demo(int argc, char **argv)
                "1 when anything was wrong."};
     struct options options = {.output = "weft-demo"};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
-    return options.in_job ? be_a_pe(&options) : start_job(&options);
+    return options.called ? be_a_pe(&options) : start_job(&options);
 }
