@@ -12,7 +12,7 @@
  *
  * Wrong use of a primitive (see docs/simt.md) ends its grid: the sentence, with kernel, block and
  * lane, is logged once, and the stream's next synchronize returns WEFT_ERR_KERNEL with it. Kernels
- * and event records queued behind the fault are skipped until then; host calls still run.
+ * queued behind the fault are skipped until then; events and host calls are not.
  *
  * <weft/launch.h> is the way to launch kernels on either target; this header is below it.
  */
