@@ -76,10 +76,17 @@ weft_status ctx_new(struct weft_job *job, struct weft_team *team, unsigned optio
     for (int i = 1; i < BOX_CONTEXTS; i++)
         if (used[i] < used[ctx->slot])
             ctx->slot = i;
-    ctx->next = job->contexts;
-    job->contexts = ctx;
-    pthread_mutex_unlock(&job->lock);
     ctx_fill_peers(ctx, team, peers);
+    status = job_gpu_attach(ctx);
+    if (!status) {
+        ctx->next = job->contexts;
+        job->contexts = ctx;
+    }
+    pthread_mutex_unlock(&job->lock);
+    if (status) {
+        ctx_free(ctx);
+        return status;
+    }
     *result = ctx;
     return WEFT_OK;
 }
@@ -90,6 +97,9 @@ void ctx_free(struct weft_ctx *ctx)
     for (int i = 0; i < PATH_COUNT; i++)
         if (ctx->states[i])
             ops_of[i]->state_destroy(ctx->states[i]);
+    if (ctx->gpu_peers)
+        path_gpu_ops.state_destroy(ctx->gpu_peers[0].state);
+    free(ctx->gpu_peers);
     free(ctx->peers);
     free(ctx);
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "driver/cuda.h"
 #include "memory/global_data.h"
 
 #include <errno.h>
@@ -253,6 +254,12 @@ static void empty_handles(struct weft_job *job)
                 path_weak_ops.state_destroy(ctx->states[i]);
         memset(ctx->states, 0, sizeof ctx->states);
         ctx->buffered = false;
+        ctx->gpu = NULL;
+        ctx->gpu_seg.size = 0;
+        if (ctx->gpu_peers)
+            path_gpu_ops.state_destroy(ctx->gpu_peers[0].state);
+        free(ctx->gpu_peers);
+        ctx->gpu_peers = NULL;
         free(ctx->peers);
         ctx->peers = NULL;
     }
@@ -272,6 +279,7 @@ static void tear_down(struct weft_job *job, bool clean)
         atomic_store(&job->box->state, clean ? BOX_FINALIZED : BOX_ABORTED);
     empty_handles(job);
     job->box = NULL;
+    job_gpu_close(job);
     drop_segments(job);
     heap_destroy(job->heap);
     job->heap = NULL;
@@ -359,6 +367,7 @@ WEFT_EXPORT weft_status weft_init(weft_job **result, const weft_init_attr *given
     job->thread = attr.thread < WEFT_THREAD_SERIALIZED ? WEFT_THREAD_SERIALIZED : attr.thread;
     job->threads_are_pes = attr.group != NULL;
     job->checking = config_bool(CONFIG_CHECK);
+    job->program_context = cuda_current_if_loaded();
     job->wait_limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
     status = path_order_parse(config_string(CONFIG_PATH), &job->order);
     if (!status)

@@ -33,6 +33,13 @@ struct weft_ctx {
     struct weft_team *team; /* whose numbering it has */
     struct path_state *states[PATH_COUNT];
     bool buffered; /* some path has a state: fence and quiet must ask it */
+    struct gpu *gpu; /* NULL until the job has a GPU side; then: */
+    struct {
+        uintptr_t base; /* of the program's part of the own window; offsets count from the window */
+        size_t size;    /* with memory behind it */
+        size_t skipped; /* in front of it */
+    } gpu_seg;
+    struct peer *gpu_peers; /* like peers[], for operations that touch GPU memory */
     int slot;      /* column of counters in the black box */
     struct weft_ctx *next;
 };
@@ -90,6 +97,8 @@ struct weft_job {
     struct weft_ctx *default_ctx;
     struct weft_ctx *system_ctx; /* the library's own: also reaches SEG_SYSTEM */
     struct weft_team *world, *node;
+    struct gpu *gpu;       /* NULL until GPU memory is first asked for */
+    void *program_context; /* CUDA context that the program had made current before weft_init() */
     bool checking;
     bool threads_are_pes;
     uint32_t spin;          /* polls before a waiting PE yields */
@@ -135,6 +144,20 @@ weft_status job_check_failed(struct weft_job *job);
 
 /* Status of a call on a handle of a finalized job. */
 weft_status job_finalized(const char *function);
+
+/* ------------------------------------------------------------------------------------ GPU side */
+
+/* Opens the job's GPU side if it has none yet. Collective over the job; fails everywhere alike. */
+weft_status job_gpu_open(struct weft_job *job);
+
+/* The GPU heap has grown or the context is new: lets it see the GPU side. The job's lock is held. */
+weft_status job_gpu_attach(struct weft_ctx *ctx);
+
+/* Puts memory behind [0, end) of the GPU heap, in every context's eyes. Collective. */
+weft_status job_gpu_grow(struct weft_job *job, size_t end);
+
+/* Not collective; no PE uses this PE's memory any more. */
+void job_gpu_close(struct weft_job *job);
 
 /* -------------------------------------------------------------------------- life and death */
 

@@ -18,7 +18,8 @@ enum segment_id {
     SEG_HEAP,   /* the host heap */
     SEG_DATA,   /* the program's .data and .bss, when it asked for that */
     SEG_SYSTEM, /* black box and synchronisation areas; not the program's */
-    SEG_COUNT
+    SEG_COUNT,
+    SEG_GPU = SEG_COUNT /* the GPU heap: not in the tables of host segments */
 };
 
 struct segment {

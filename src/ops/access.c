@@ -2,6 +2,8 @@
 /* What exactly is wrong with an argument. Off the fast path. */
 #include "ops/access.h"
 
+#include "job/waiter.h"
+
 static const char *const segment_names[SEG_COUNT] = {
     [SEG_HEAP] = "heap", [SEG_DATA] = "global data", [SEG_SYSTEM] = "system"};
 
@@ -25,6 +27,12 @@ bool access_find(const struct weft_ctx *ctx, const void *address, size_t bytes,
             return true;
         }
     }
+    size_t off = (uintptr_t)address - ctx->gpu_seg.base;
+    if (off < ctx->gpu_seg.size && bytes <= ctx->gpu_seg.size - off) {
+        *segment = SEG_GPU;
+        *offset = off + ctx->gpu_seg.skipped;
+        return true;
+    }
     return false;
 }
 
@@ -42,6 +50,12 @@ static weft_status find_failed(const char *function, const struct weft_ctx *ctx,
                              function, bytes, address, segment_names[s], ctx->seg[s].size,
                              ctx->seg[s].size - off);
     }
+    size_t off = (uintptr_t)address - ctx->gpu_seg.base;
+    if (off < ctx->gpu_seg.size)
+        return base_fail(WEFT_ERR_RANGE,
+                         "%s: %zu bytes at %p run past the end of the GPU heap: it has %zu bytes, "
+                         "%zu of them from there on",
+                         function, bytes, address, ctx->gpu_seg.size, ctx->gpu_seg.size - off);
     return base_fail(WEFT_ERR_ADDRESS,
                      "%s: %p is not a symmetric address: the heap of PE %d is %p ... %p; memory "
                      "for remote use comes from weft_alloc()",
@@ -72,6 +86,8 @@ weft_status access_resolve(const char *function, struct weft_ctx *ctx, const voi
     remote->peer = &ctx->peers[pe];
     if (!access_find(ctx, symmetric, bytes, &remote->segment, &remote->offset))
         return find_failed(function, ctx, symmetric, bytes);
+    if (remote->segment == SEG_GPU)
+        remote->peer = &ctx->gpu_peers[pe];
     return job_check_failed(ctx->job);
 }
 
@@ -86,4 +102,24 @@ weft_status access_resolve_aligned(const char *function, struct weft_ctx *ctx,
         return base_fail(WEFT_ERR_ALIGNMENT, "%s: %p is not a multiple of %zu", function, symmetric,
                          width);
     return WEFT_OK;
+}
+
+weft_status access_wait_device(struct weft_ctx *ctx, struct waiter *waiter, const void *variable,
+                               size_t width, bool is_signed, uint64_t *seen)
+{
+    static const uint64_t slice_ns = 2 * 1000 * 1000;
+    uint64_t now = 0;
+    bool met = false;
+    weft_status status = WEFT_OK;
+    while (!met && !status) {
+        status = gpu_wait_slice(ctx->gpu, (uintptr_t)variable, width, is_signed,
+                                (weft_cmp)waiter->compare, (int64_t)waiter->expected, slice_ns,
+                                &now, &met);
+        if (!status && !met)
+            status = waiter_slow(waiter, now);
+    }
+    waiter_end(waiter);
+    if (seen)
+        *seen = now;
+    return status;
 }

@@ -7,6 +7,7 @@
 
 #include "base/sanitizer.h"
 #include "job/job.h"
+#include "path/gpu.h"
 
 #include <string.h>
 
@@ -66,6 +67,20 @@ bool access_find(const struct weft_ctx *ctx, const void *address, size_t bytes,
 /* The same with words. */
 weft_status access_find_own(const char *function, const struct weft_ctx *ctx, const void *address,
                             size_t bytes, enum segment_id *segment, size_t *offset);
+
+struct waiter;
+
+/* Waits for a variable in own GPU memory, as `waiter` says: the GPU polls, in slices, between which
+ * limit and peers are looked after. *seen may be NULL. */
+weft_status access_wait_device(struct weft_ctx *ctx, struct waiter *waiter, const void *variable,
+                               size_t width, bool is_signed, uint64_t *seen);
+
+/* Whether the local side of an operation is memory that the CPU cannot touch. Only jobs with a GPU
+ * side come to the question. */
+static inline bool access_is_device(const struct weft_ctx *ctx, const void *address)
+{
+    return unlikely(ctx->gpu != NULL) && gpu_place_of(ctx->gpu, address) == GPU_PLACE_DEVICE;
+}
 
 /* Small sizes without the call; the two halves may overlap. */
 static inline void access_copy(void *to, const void *from, size_t bytes)

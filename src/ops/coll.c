@@ -230,7 +230,7 @@ static weft_status quiet_all(struct weft_job *job)
 {
     /* One fence serves every context over load/store paths; the others are asked one by one. */
     atomic_thread_fence(memory_order_seq_cst);
-    weft_status status = WEFT_OK;
+    weft_status status = job->gpu ? gpu_quiet(job->gpu) : WEFT_OK;
     if (unlikely(job->default_ctx->buffered)) {
         pthread_mutex_lock(&job->lock);
         for (struct weft_ctx *ctx = job->contexts; ctx && !status; ctx = ctx->next)

@@ -14,6 +14,7 @@
 
 #include "job/waiter.h"
 #include "ops/access.h"
+#include "ops/reduce.h"
 
 /* A symmetric range, found once and used for every member. */
 struct place {
@@ -74,6 +75,28 @@ static inline weft_status coll_put(struct weft_team *team, int member, struct pl
     memcpy(address, src, bytes);
     return WEFT_OK;
 }
+
+/* Whether a collective with these arguments touches GPU memory; then it is done by the functions of
+ * coll_gpu.c, which check places and sizes themselves. The answer is the same at every member,
+ * because dst and src are symmetric. */
+static inline bool coll_on_gpu(const struct weft_team *team, const void *dst, const void *src)
+{
+    if (likely(!team || !team->job->gpu))
+        return false;
+    struct gpu *gpu = team->job->gpu;
+    uintptr_t base = gpu->heap.reservation;
+    size_t size = gpu->heap.reserved_bytes;
+    return (uintptr_t)dst - base < size || (uintptr_t)src - base < size;
+}
+
+weft_status coll_gpu_broadcast(struct weft_team *team, void *dst, const void *src, size_t bytes,
+                               int root);
+weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation, void *dst,
+                            const void *src, size_t src_step, size_t bytes, size_t at);
+weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
+                             ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element, size_t n);
+weft_status coll_gpu_reduce(struct weft_team *team, void *dst, const void *src, size_t n,
+                            size_t element, reduce_function *combine);
 
 /* All members have arrived; nothing is completed. Used inside other collectives too. */
 weft_status coll_sync(struct weft_team *team, enum box_operation operation);

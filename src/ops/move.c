@@ -85,6 +85,8 @@ weft_status coll_broadcast(weft_team *team, void *dst, const void *src, size_t b
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (status)
         return status;
+    if (coll_on_gpu(team, dst, src))
+        return coll_gpu_broadcast(team, dst, src, bytes, root);
     /* The choice must come out alike at every member: it looks at nothing but common things. */
     if (bytes >= PULL_FROM_BYTES && team->direct && team->n > 1) {
         status = coll_place(name, "src", team, src, bytes, &from);
@@ -147,6 +149,9 @@ static weft_status all_blocks(const char *name, struct weft_team *team,
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (status)
         return status;
+    if (coll_on_gpu(team, dst, src))
+        return coll_gpu_blocks(team, operation, dst, src, each ? bytes : 0, bytes,
+                               (size_t)team->me * bytes);
     if (bytes <= LANE_PACKET_BYTES && team->n <= PACKET_STACK_PES)
         return each ? coll_exchange_each(team, operation, src, dst, bytes)
                     : coll_exchange(team, operation, src, dst, bytes);
@@ -164,6 +169,23 @@ WEFT_EXPORT weft_status weft_fcollect(weft_team *team, void *dst, const void *sr
 }
 
 /* ------------------------------------------------------------------------------------ collect */
+
+/* From GPU memory into host memory: through a copy in host memory. */
+static weft_status collect_from_gpu(struct weft_team *team, struct place to, void *dst,
+                                    const void *src, size_t bytes, size_t before, uint64_t phase)
+{
+    char *copy = malloc(bytes ? bytes : 1);
+    weft_status status = copy ? gpu_copy(team->job->gpu, 0, copy, src, bytes, GPU_DONE)
+                              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu bytes",
+                                          bytes);
+    to.offset += before;
+    if (!status)
+        status = push_to_all(team, to, copy, bytes, phase);
+    if (!status)
+        memcpy((char *)dst + before, copy, bytes);
+    free(copy);
+    return status ? status : await_all(team, phase, BOX_OP_COLLECT);
+}
 
 WEFT_EXPORT weft_status weft_collect(weft_team *team, void *dst, const void *src, size_t bytes)
 {
@@ -191,6 +213,10 @@ WEFT_EXPORT weft_status weft_collect(weft_team *team, void *dst, const void *src
         return status;
     if (bytes && !src)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
+    if (coll_on_gpu(team, dst, dst))
+        return coll_gpu_blocks(team, BOX_OP_COLLECT, dst, src, 0, bytes, before);
+    if (coll_on_gpu(team, src, src)) /* sizes differ, so src may be null elsewhere: known here only */
+        return collect_from_gpu(team, to, dst, src, bytes, before, phase);
     to.offset += before;
     if (bytes) {
         status = push_to_all(team, to, src, bytes, phase);
@@ -228,6 +254,8 @@ WEFT_EXPORT weft_status weft_alltoalls(weft_team *team, void *dst, const void *s
     status = coll_place(name, "dst", team, dst, total - ((size_t)dst_stride - 1) * element, &to);
     if (!status && !src)
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
+    if (!status && coll_on_gpu(team, dst, src))
+        return coll_gpu_strided(team, dst, src, dst_stride, src_stride, element, n);
     char *target = (char *)dst + (size_t)team->me * dst_block;
     for (int k = 0; k < team->n && !status; k++) {
         int i = (team->me + k) % team->n;

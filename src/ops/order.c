@@ -21,6 +21,9 @@ WEFT_EXPORT weft_status weft_fence(weft_ctx *ctx)
         for (int i = 0; i < PATH_COUNT && !status; i++)
             if (ctx->states[i])
                 status = path_weak_ops.fence(ctx->states[i]);
+    /* A later store by the CPU must not overtake a copy that is under way. */
+    if (unlikely(ctx->gpu != NULL) && !status)
+        status = gpu_quiet(ctx->gpu);
     /* Stores before are seen before stores after: pairs with the acquire loads of waits. */
     atomic_thread_fence(memory_order_release);
     return status;
@@ -35,6 +38,8 @@ WEFT_EXPORT weft_status weft_quiet(weft_ctx *ctx)
         for (int i = 0; i < PATH_COUNT && !status; i++)
             if (ctx->states[i])
                 status = path_weak_ops.quiet(ctx->states[i]);
+    if (unlikely(ctx->gpu != NULL) && !status)
+        status = gpu_quiet(ctx->gpu);
     /* Complete means: seen by everyone before this PE's next load. Only a full fence drains the
      * store buffer (litmus test store_buffering). */
     atomic_thread_fence(memory_order_seq_cst);

@@ -207,6 +207,8 @@ WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src,
         status = coll_place(name, "src", team, src, bytes, &reduction.from);
     if (status)
         return status;
+    if (coll_on_gpu(team, dst, src))
+        return coll_gpu_reduce(team, dst, src, n, reduction.element, reduction.combine);
     if ((uintptr_t)dst % alignment_of[type] || (uintptr_t)src % alignment_of[type])
         return base_fail(WEFT_ERR_ALIGNMENT, "%s: dst %p or src %p is not aligned for its type",
                          name, dst, src);

@@ -19,6 +19,8 @@ put_slow(const char *function, weft_ctx *ctx, void *dst, const void *src, size_t
         return WEFT_OK;
     if (!src)
         return null_argument(function, "src");
+    if (access_is_device(ctx, src))
+        to.peer = &ctx->gpu_peers[pe];
     access_count(to.peer, bytes, to.offset);
     return to.peer->ops->put(to, src, bytes, nbi);
 }
@@ -35,6 +37,8 @@ get_slow(const char *function, weft_ctx *ctx, void *dst, const void *src, size_t
         return WEFT_OK;
     if (!dst)
         return null_argument(function, "dst");
+    if (access_is_device(ctx, dst))
+        from.peer = &ctx->gpu_peers[pe];
     access_count(from.peer, bytes, from.offset);
     return from.peer->ops->get(from, dst, bytes, nbi);
 }
@@ -44,7 +48,7 @@ WEFT_EXPORT weft_status weft_put(weft_ctx *ctx, void *dst, const void *src, size
     struct peer *peer;
     size_t offset;
     char *to = access_direct(ctx, dst, bytes, pe, &peer, &offset);
-    if (unlikely(!to || !src))
+    if (unlikely(!to || !src || access_is_device(ctx, src)))
         return put_slow("weft_put", ctx, dst, src, bytes, pe, false);
     access_count(peer, bytes, offset);
     access_copy(to, src, bytes);
@@ -56,7 +60,7 @@ WEFT_EXPORT weft_status weft_get(weft_ctx *ctx, void *dst, const void *src, size
     struct peer *peer;
     size_t offset;
     const char *from = access_direct(ctx, src, bytes, pe, &peer, &offset);
-    if (unlikely(!from || !dst))
+    if (unlikely(!from || !dst || access_is_device(ctx, dst)))
         return get_slow("weft_get", ctx, dst, src, bytes, pe, false);
     access_count(peer, bytes, offset);
     access_copy(dst, from, bytes);
@@ -69,7 +73,7 @@ WEFT_EXPORT weft_status weft_put_nbi(weft_ctx *ctx, void *dst, const void *src, 
     struct peer *peer;
     size_t offset;
     char *to = access_direct(ctx, dst, bytes, pe, &peer, &offset);
-    if (unlikely(!to || !src))
+    if (unlikely(!to || !src || access_is_device(ctx, src)))
         return put_slow("weft_put_nbi", ctx, dst, src, bytes, pe, true);
     access_count(peer, bytes, offset);
     access_copy(to, src, bytes);
@@ -82,7 +86,7 @@ WEFT_EXPORT weft_status weft_get_nbi(weft_ctx *ctx, void *dst, const void *src, 
     struct peer *peer;
     size_t offset;
     const char *from = access_direct(ctx, src, bytes, pe, &peer, &offset);
-    if (unlikely(!from || !dst))
+    if (unlikely(!from || !dst || access_is_device(ctx, dst)))
         return get_slow("weft_get_nbi", ctx, dst, src, bytes, pe, true);
     access_count(peer, bytes, offset);
     access_copy(dst, from, bytes);
@@ -99,6 +103,8 @@ p_slow(const char *function, weft_ctx *ctx, void *dst, const void *value, size_t
     if (status)
         return status;
     access_count(to.peer, width, to.offset);
+    if (to.peer->ops->store)
+        return to.peer->ops->store(to, value, width);
     return to.peer->ops->put(to, value, width, false);
 }
 
@@ -112,6 +118,8 @@ g_slow(const char *function, weft_ctx *ctx, const void *src, void *value, size_t
     if (!value)
         return null_argument(function, "value");
     access_count(from.peer, width, from.offset);
+    if (from.peer->ops->load)
+        return from.peer->ops->load(from, value, width);
     return from.peer->ops->get(from, value, width, false);
 }
 
@@ -188,6 +196,24 @@ static weft_status check_strides(const char *function, ptrdiff_t dst_stride, ptr
     return WEFT_OK;
 }
 
+/* With GPU memory on either side: by one kernel when the GPU can reach both, else element by
+ * element. */
+static __attribute__((noinline, cold)) weft_status
+gpu_strided(weft_ctx *ctx, struct remote at, void *local, bool put, size_t remote_step,
+            size_t local_step, size_t element, size_t n, int pe)
+{
+    at.peer = &ctx->gpu_peers[pe];
+    if (gpu_place_of(ctx->gpu, local) != GPU_PLACE_PLAIN && at.segment == SEG_GPU)
+        return gpu_copy_strided_remote(at, local, put, remote_step, local_step, element, n);
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < n && !status; i++, at.offset += remote_step) {
+        char *mine = (char *)local + i * local_step;
+        status = put ? at.peer->ops->put(at, mine, element, true)
+                     : at.peer->ops->get(at, mine, element, true);
+    }
+    return status ? status : at.peer->ops->quiet(at.peer->state);
+}
+
 WEFT_EXPORT weft_status weft_iput(weft_ctx *ctx, void *dst, const void *src, ptrdiff_t dst_stride,
                                   ptrdiff_t src_stride, size_t element, size_t n, int pe)
 {
@@ -205,6 +231,8 @@ WEFT_EXPORT weft_status weft_iput(weft_ctx *ctx, void *dst, const void *src, ptr
         return null_argument("weft_iput", "src");
     access_count(to.peer, element * n, to.offset);
     size_t dst_step = (size_t)dst_stride * element, src_step = (size_t)src_stride * element;
+    if (to.segment == SEG_GPU || access_is_device(ctx, src))
+        return gpu_strided(ctx, to, (void *)src, true, dst_step, src_step, element, n, pe);
     char *base = to.peer->base[to.segment];
     if (base) {
         copy_strided(base + to.offset, src, dst_step, src_step, element, n);
@@ -232,6 +260,8 @@ WEFT_EXPORT weft_status weft_iget(weft_ctx *ctx, void *dst, const void *src, ptr
         return null_argument("weft_iget", "dst");
     access_count(from.peer, element * n, from.offset);
     size_t dst_step = (size_t)dst_stride * element, src_step = (size_t)src_stride * element;
+    if (from.segment == SEG_GPU || access_is_device(ctx, dst))
+        return gpu_strided(ctx, from, dst, false, src_step, dst_step, element, n, pe);
     const char *base = from.peer->base[from.segment];
     if (base) {
         copy_strided(dst, base + from.offset, dst_step, src_step, element, n);

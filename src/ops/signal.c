@@ -38,8 +38,10 @@ put_signal_slow(const char *function, weft_ctx *ctx, void *dst, const void *src,
         return status;
     if (!src)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", function);
+    if (to.segment == SEG_GPU || access_is_device(ctx, src))
+        at.peer = &ctx->gpu_peers[pe]; /* its operations take either kind on each side */
     access_count(to.peer, bytes, to.offset);
-    return to.peer->ops->put_signal(to, src, bytes, at, value, op, nbi);
+    return at.peer->ops->put_signal(to, src, bytes, at, value, op, nbi);
 }
 
 static inline weft_status put_signal(const char *function, weft_ctx *ctx, void *dst,
@@ -50,7 +52,8 @@ static inline weft_status put_signal(const char *function, weft_ctx *ctx, void *
     size_t offset, signal_offset;
     char *to = access_direct(ctx, dst, bytes, pe, &peer, &offset);
     char *at = access_direct(ctx, signal, sizeof *signal, pe, &peer, &signal_offset);
-    if (unlikely(!to || !at || !src || (uintptr_t)signal % sizeof *signal || (unsigned)op > 1))
+    if (unlikely(!to || !at || !src || (uintptr_t)signal % sizeof *signal || (unsigned)op > 1 ||
+                 access_is_device(ctx, src)))
         return put_signal_slow(function, ctx, dst, src, bytes, signal, value, op, pe, nbi);
     access_count(peer, bytes, offset);
     access_copy(to, src, bytes);
@@ -107,6 +110,9 @@ WEFT_EXPORT weft_status weft_signal_fetch(weft_ctx *ctx, const uint64_t *signal,
         return status;
     if (!value)
         return base_fail(WEFT_ERR_ARGUMENT, "weft_signal_fetch: value is null");
+    if (segment == SEG_GPU)
+        return gpu_access(ctx->gpu, 0, (uintptr_t)signal, GPU_ACCESS_LOAD, sizeof *signal, 0, 0,
+                          value);
     *value = __atomic_load_n(signal, __ATOMIC_ACQUIRE);
     return WEFT_OK;
 }
@@ -128,6 +134,8 @@ WEFT_EXPORT weft_status weft_signal_wait(weft_ctx *ctx, const uint64_t *signal, 
     waiter.offset = offset;
     waiter.expected = value;
     waiter.compare = cmp;
+    if (segment == SEG_GPU)
+        return access_wait_device(ctx, &waiter, signal, sizeof *signal, false, seen);
     uint64_t now = __atomic_load_n(signal, __ATOMIC_ACQUIRE);
     while (!compare_holds(now, cmp, value)) {
         status = waiter_step(&waiter, now);

@@ -52,8 +52,22 @@ static inline bool takes_part(const struct look *look, size_t i)
     return !look->status || !look->status[i];
 }
 
+/* A variable in GPU memory is read by the GPU. When that fails the job has failed. */
+static __attribute__((noinline, cold)) uint64_t load_device(const struct look *look, size_t i)
+{
+    uint64_t bits = 0;
+    weft_status status =
+        gpu_access(look->ctx->gpu, 0, (uintptr_t)(look->ivars + i * look->width), GPU_ACCESS_LOAD,
+                   look->width, 0, 0, &bits);
+    if (status)
+        job_fail(look->ctx->job, status, weft_last_error());
+    return compare_load(look->type, &bits);
+}
+
 static inline uint64_t load(const struct look *look, size_t i)
 {
+    if (unlikely(look->segment == SEG_GPU))
+        return load_device(look, i) ^ look->flip;
     return compare_load(look->type, look->ivars + i * look->width) ^ look->flip;
 }
 
@@ -83,6 +97,9 @@ static weft_status wait_one(const struct look *look, size_t i)
 {
     struct waiter waiter = waiter_of(look, i);
     weft_status status = WEFT_OK;
+    if (unlikely(look->segment == SEG_GPU))
+        return access_wait_device(look->ctx, &waiter, look->ivars + i * look->width, look->width,
+                                  compare_signed(look->type), NULL);
     for (;;) {
         uint64_t seen = load(look, i);
         if (compare_holds(seen, look->cmp, wanted(look, i)))

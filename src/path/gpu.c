@@ -118,13 +118,22 @@ weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, 
     if (!gpu)
         return boot_agree(boot, status);
     gpu->boot = boot;
+    gpu->slot_of = malloc((size_t)boot->npes * sizeof *gpu->slot_of);
+    for (int pe = 0; gpu->slot_of && pe < boot->npes; pe++)
+        gpu->slot_of[pe] = -1;
+    for (int slot = 0; gpu->slot_of && slot < boot->local_npes; slot++)
+        gpu->slot_of[boot->local_pes[slot]] = slot;
     gpu->wait_limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
     gpu->stripe_bytes = config_size(CONFIG_GPU_STRIPE);
     pthread_mutex_init(&gpu->wait_lock, NULL);
     pthread_mutex_init(&gpu->registrations_lock, NULL);
     for (int i = 0; i < GPU_LANES; i++)
         pthread_mutex_init(&gpu->lanes[i].lock, NULL);
-    status = open_all(gpu, current, team_slots);
+    status = gpu->slot_of ? WEFT_OK
+                          : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU side");
+    status = boot_agree(boot, status);
+    if (!status)
+        status = open_all(gpu, current, team_slots);
     if (status) {
         char sentence[512];
         snprintf(sentence, sizeof sentence, "%s", weft_last_error());
@@ -175,6 +184,7 @@ void gpu_close(struct gpu *gpu)
     if (gpu->heap.device)
         gpu_heap_destroy(&gpu->heap);
     heap_destroy(gpu->books);
+    free(gpu->slot_of);
     if (gpu->device.context)
         gpu_device_close(&gpu->device);
     if (gpu->cuda.handle)

@@ -53,6 +53,7 @@ struct gpu {
     CUdeviceptr pinned_device;
     size_t system_offset, system_bytes; /* in each window: not the program's */
     size_t team_bytes;       /* of one team's struct gpu_team_area */
+    int *slot_of;            /* [npes] place among the local PEs, -1 = on another node */
     pthread_mutex_t registrations_lock;
     struct gpu_registration *registrations;
     uint64_t wait_limit_ns;
@@ -113,6 +114,9 @@ enum gpu_manner {
 weft_status gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src, size_t bytes,
                      enum gpu_manner manner);
 
+/* Fills own device memory; complete on return. */
+weft_status gpu_fill(struct gpu *gpu, void *address, unsigned char value, size_t bytes);
+
 /* n elements; steps in bytes, device memory on both sides as seen from this GPU, or pinned. */
 weft_status gpu_copy_strided(struct gpu *gpu, unsigned lane, void *dst, const void *src,
                              ptrdiff_t dst_step, ptrdiff_t src_step, size_t element, size_t n);
@@ -134,6 +138,16 @@ weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool i
 
 /* Every lane is at rest, and what it did is visible to all PEs. */
 weft_status gpu_quiet(struct gpu *gpu);
+
+/* The table of path.h for operations that touch GPU memory on either side. */
+struct path_state;
+struct remote;
+weft_status gpu_state_create(struct gpu *gpu, struct path_state **state);
+
+/* Strided put or get between a place in the GPU heap and local memory that the GPU can access, by
+ * one kernel; steps in bytes. Complete on return. */
+weft_status gpu_copy_strided_remote(struct remote at, void *local, bool put, size_t remote_step,
+                                    size_t local_step, size_t element, size_t n);
 
 /* ---------------------------------------------------------------------------- proof of pairs */
 

@@ -64,6 +64,20 @@ weft_status gpu_copy(struct gpu *gpu, unsigned number, void *dst, const void *sr
     return status;
 }
 
+weft_status gpu_fill(struct gpu *gpu, void *address, unsigned char value, size_t bytes)
+{
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    struct gpu_lane *lane = &gpu->lanes[0];
+    CUresult result = gpu->cuda.MemsetD8Async((uintptr_t)address, value, bytes, use(lane));
+    status = result ? cuda_fail(&gpu->cuda, result, "cuMemsetD8Async of %zu bytes at %p", bytes,
+                                address)
+                    : settle(gpu, lane);
+    gpu_leave(&gpu->device);
+    return status;
+}
+
 weft_status gpu_copy_strided(struct gpu *gpu, unsigned number, void *dst, const void *src,
                              ptrdiff_t dst_step, ptrdiff_t src_step, size_t element, size_t n)
 {

@@ -62,6 +62,10 @@ struct path_ops {
 
     weft_status (*get)(struct remote from, void *dst, size_t bytes, bool nbi);
 
+    /* One access of `width` 1, 2, 4 or 8 bytes. NULL: put and get of so few bytes are that. */
+    weft_status (*store)(struct remote to, const void *value, size_t width);
+    weft_status (*load)(struct remote from, void *value, size_t width);
+
     /* width 4 or 8; *fetched gets the value from before when it is not NULL. */
     weft_status (*amo)(struct remote at, weft_amo amo, size_t width, uint64_t value,
                        uint64_t expected, void *fetched, bool nbi);
@@ -83,6 +87,7 @@ struct path_ops {
 
 extern const struct path_ops path_mapped_ops; /* self and p2p: the peer's memory is mapped */
 extern const struct path_ops path_weak_ops;
+extern const struct path_ops path_gpu_ops; /* GPU memory on either side */
 
 /* ----------------------------------------------------------------- choice: a pure function */
 

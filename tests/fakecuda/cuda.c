@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in of libcuda.so.1 for tests on machines without a GPU. GPU memory is a memfd, an exported
  * handle is its descriptor, streams do everything at once, and the library's own kernels run as
- * blocks of one thread. It keeps count of all that lives, so that a test can see what was left.
+ * blocks of one thread. Device addresses are not those at which the CPU could touch the memory, so
+ * that code of the library which does so by mistake crashes. It keeps count of all that lives, so that a test can see what was left.
  *
  * Environment: FAKE_CUDA_DEVICES (2), FAKE_CUDA_MEMORY in MiB (8192), FAKE_CUDA_VERSION (13000),
  * FAKE_CUDA_MODE (compute mode, 0), FAKE_CUDA_PEER (1: peers can be accessed), FAKE_CUDA_VMM (1),
@@ -34,6 +35,20 @@ struct object {
     int uses;     /* handle: mappings and itself */
     int imported; /* handle: of another process */
 };
+
+/* Device address <-> where the memory really is: mappings of a process lie at 0x7f..., device
+ * addresses so look like 0x3f..., where nothing is. */
+#define DEVICE_BIT (1ull << 46)
+
+static int is_device_address(uintptr_t address)
+{
+    return !(address & DEVICE_BIT) && address >> 40 >= 0x38;
+}
+
+static void *memory_at(uintptr_t address)
+{
+    return (void *)(is_device_address(address) ? address | DEVICE_BIT : address);
+}
 
 static struct object objects[MOST];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -328,9 +343,9 @@ EXPORT CUresult cuMemAddressReserve(CUdeviceptr *address, size_t bytes, size_t a
     munmap(base, start - (uintptr_t)base);
     munmap((char *)start + bytes, room - bytes - (start - (uintptr_t)base));
     struct object *o = new_object(RESERVATION);
-    o->base = start;
+    o->base = start & ~DEVICE_BIT;
     o->bytes = bytes;
-    *address = start;
+    *address = o->base;
     return CUDA_SUCCESS;
 }
 
@@ -342,7 +357,7 @@ EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
     for (int i = 1; i < MOST; i++) /* something is still mapped in it */
         if (objects[i].kind == MAPPING && objects[i].base - address < bytes)
             return CUDA_ERROR_INVALID_VALUE;
-    munmap((void *)(uintptr_t)address, bytes);
+    munmap(memory_at(address), bytes);
     o->kind = FREE;
     return CUDA_SUCCESS;
 }
@@ -397,7 +412,7 @@ EXPORT CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
         find(MAPPING, address))
         return CUDA_ERROR_INVALID_VALUE;
     int lie = o->imported && setting("FAKE_CUDA_LIE", 0);
-    if (mmap((void *)(uintptr_t)address, bytes, PROT_NONE,
+    if (mmap(memory_at(address), bytes, PROT_NONE,
              (lie ? MAP_PRIVATE : MAP_SHARED) | MAP_FIXED, o->fd, (off_t)offset) == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct object *m = new_object(MAPPING);
@@ -413,7 +428,7 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
     struct object *m = find(MAPPING, address);
     if (!m || m->base != address || m->bytes != bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    mmap((void *)(uintptr_t)address, bytes, PROT_NONE,
+    mmap(memory_at(address), bytes, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     unuse(&objects[m->device]);
     m->kind = FREE;
@@ -426,7 +441,7 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAcc
     struct object *m = find(MAPPING, address);
     if (!m || count != 1 || access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
         return CUDA_ERROR_INVALID_VALUE;
-    return mprotect((void *)(uintptr_t)address, bytes, PROT_READ | PROT_WRITE)
+    return mprotect(memory_at(address), bytes, PROT_READ | PROT_WRITE)
                ? CUDA_ERROR_INVALID_VALUE
                : CUDA_SUCCESS;
 }
@@ -464,7 +479,7 @@ static CUresult allocate(int kind, uintptr_t *address, size_t bytes)
     if (!bytes || base == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct object *o = new_object(kind);
-    o->base = (uintptr_t)base;
+    o->base = kind == DEVICE ? (uintptr_t)base & ~DEVICE_BIT : (uintptr_t)base;
     o->bytes = room;
     *address = o->base;
     return CUDA_SUCCESS;
@@ -476,7 +491,7 @@ static CUresult release(int kind, uintptr_t address)
     if (!o || o->base != address)
         return CUDA_ERROR_INVALID_VALUE;
     if (kind != REGISTERED)
-        munmap((void *)o->base, o->bytes);
+        munmap(memory_at(o->base), o->bytes);
     o->kind = FREE;
     return CUDA_SUCCESS;
 }
@@ -527,14 +542,14 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
 
 EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-    memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+    memmove(memory_at(to), memory_at(from), bytes);
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t bytes,
                                 CUstream stream)
 {
-    memset((void *)(uintptr_t)address, value, bytes);
+    memset(memory_at(address), value, bytes);
     return CUDA_SUCCESS;
 }
 
@@ -612,7 +627,7 @@ EXPORT CUresult cuStreamIsCapturing(CUstream stream, int *status)
 EXPORT CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, uint64_t value,
                                         unsigned flags)
 {
-    __atomic_store_n((uint64_t *)(uintptr_t)address, value, __ATOMIC_SEQ_CST);
+    __atomic_store_n((uint64_t *)memory_at(address), value, __ATOMIC_SEQ_CST);
     return CUDA_SUCCESS;
 }
 
@@ -679,34 +694,55 @@ EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodu
 }
 
 #define A(i, type) (*(type *)a[i])
+#define P(i, type) ((type)memory_at(*(uintptr_t *)a[i]))
+
+static void run_prove(void **a, unsigned block)
+{
+    struct prove_pair *pairs = P(0, struct prove_pair *);
+    struct prove_pair *local = malloc((block + 1) * sizeof *local);
+    memcpy(local, pairs, (block + 1) * sizeof *local);
+    local[block].own = memory_at((uintptr_t)local[block].own);
+    local[block].peer = memory_at((uintptr_t)local[block].peer);
+    weft_kernel_prove(local, A(1, uint64_t), P(2, struct prove_report *));
+    free(local);
+}
+
+static void run_barrier(void **a)
+{
+    int members = A(1, int);
+    struct gpu_team_area **areas = P(0, struct gpu_team_area **);
+    struct gpu_team_area **local = malloc((size_t)members * sizeof *local);
+    for (int i = 0; i < members; i++)
+        local[i] = memory_at((uintptr_t)areas[i]);
+    weft_kernel_barrier(local, members, A(2, int), A(3, uint64_t), P(4, struct gpu_record *));
+    free(local);
+}
 
 static void run_block(int kernel, void **a)
 {
     switch (kernel) {
     case FAKE_weft_kernel_access:
-        weft_kernel_access(A(0, void *), A(1, int), A(2, unsigned), A(3, uint64_t), A(4, uint64_t),
-                           A(5, uint64_t *));
+        weft_kernel_access(P(0, void *), A(1, int), A(2, unsigned), A(3, uint64_t), A(4, uint64_t),
+                           P(5, uint64_t *));
         return;
     case FAKE_weft_kernel_copy:
-        weft_kernel_copy(A(0, void *), A(1, const void *), A(2, uint64_t), A(3, uint64_t *),
+        weft_kernel_copy(P(0, void *), P(1, const void *), A(2, uint64_t), P(3, uint64_t *),
                          A(4, uint64_t), A(5, int));
         return;
     case FAKE_weft_kernel_strided:
-        weft_kernel_strided(A(0, char *), A(1, const char *), A(2, int64_t), A(3, int64_t),
+        weft_kernel_strided(P(0, char *), P(1, const char *), A(2, int64_t), A(3, int64_t),
                             A(4, uint64_t), A(5, uint64_t));
         return;
     case FAKE_weft_kernel_wait:
-        weft_kernel_wait(A(0, const void *), A(1, int), A(2, int), A(3, int), A(4, int64_t),
-                         A(5, uint64_t), A(6, struct gpu_record *), A(7, uint64_t *),
-                         A(8, uint64_t *));
+        weft_kernel_wait(P(0, const void *), A(1, int), A(2, int), A(3, int), A(4, int64_t),
+                         A(5, uint64_t), P(6, struct gpu_record *), P(7, uint64_t *),
+                         P(8, uint64_t *));
         return;
     case FAKE_weft_kernel_barrier:
-        weft_kernel_barrier(A(0, struct gpu_team_area *const *), A(1, int), A(2, int),
-                            A(3, uint64_t), A(4, struct gpu_record *));
+        run_barrier(a);
         return;
     case FAKE_weft_kernel_prove:
-        weft_kernel_prove(A(0, const struct prove_pair *), A(1, uint64_t),
-                          A(2, struct prove_report *));
+        run_prove(a, fake_block);
         return;
     }
 }

@@ -64,6 +64,13 @@ static void assert_nothing_left(const char *what, unsigned k)
     }
 }
 
+static uint64_t word_at(struct gpu *gpu, CUdeviceptr at, size_t width)
+{
+    uint64_t value = 0;
+    assert_int_equal(gpu_access(gpu, 0, at, GPU_ACCESS_LOAD, width, 0, 0, &value), WEFT_OK);
+    return value;
+}
+
 /* Everything the host may ask of its GPU, with values asserted while all goes well. */
 static weft_status use_gpu(struct gpu *gpu, bool check)
 {
@@ -107,10 +114,10 @@ static weft_status use_gpu(struct gpu *gpu, bool check)
     if (!status && check) {
         assert_true(met);
         assert_int_equal(seen, 80);
-        assert_int_equal(*(uint64_t *)(uintptr_t)at, 6);
-        assert_int_equal(*(uint32_t *)(uintptr_t)(at + 8), 9);
-        assert_int_equal(*(uint64_t *)(uintptr_t)(at + 4096), 6);
-        assert_int_equal(*(uint64_t *)(uintptr_t)(at + 4096 + 48), 80);
+        assert_int_equal(word_at(gpu, at, 8), 6);
+        assert_int_equal(word_at(gpu, at + 8, 4), 9);
+        assert_int_equal(word_at(gpu, at + 4096, 8), 6);
+        assert_int_equal(word_at(gpu, at + 4096 + 48, 8), 80);
         assert_int_equal(gpu_place_of(gpu, (void *)(uintptr_t)at), GPU_PLACE_DEVICE);
         assert_int_equal(gpu_place_of(gpu, data), GPU_PLACE_PLAIN);
     }
