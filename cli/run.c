@@ -188,7 +188,8 @@ static void judge_failure(struct run *run, int number)
     describe_exit(run, number, text, sizeof text);
     if (WIFSIGNALED(pe->wait_status) && WTERMSIG(pe->wait_status) == run->asked_to_end) {
         begin_end(run, number, WEFT_ERR_PEER_DEAD, result, text); /* the user knows why */
-    } else if (pe->jobs && !pe->joined) { /* after weft_finalize() nobody waits for it */
+    } else if (pe->jobs && !pe->joined && !others_are_ahead(run, number)) {
+        /* after weft_finalize() nobody waits for it, unless others have begun a next job */
         run_say("%s", text);
         if (run->result < 0)
             run->result = result;
