@@ -30,6 +30,7 @@
  * WEFT_GLOBAL            a static variable in device memory, at file scope: `WEFT_GLOBAL int n;`
  * WEFT_CONST             a static variable in constant memory, at file scope, written by the host
  * WEFT_RESTRICT          restrict
+ * WEFT_UNROLL            before a loop: unroll it whole (cuda)
  *
  * WEFT_SHARED(type, name, dims);
  *     An array in the block's shared memory, inside a device function:
@@ -62,13 +63,13 @@
 #define WEFT_SCOPE_GPU 1
 #define WEFT_SCOPE_SYS 2
 
-/* 16 bytes that move as one vector. */
+/* 16 bytes that move as one vector; whatever is stored there, as what type ever. */
 struct weft_dev_vec16 {
     uint64_t lo, hi;
 #ifdef __CUDACC__
 } __align__(16);
 #else
-} __attribute__((aligned(16)));
+} __attribute__((aligned(16), may_alias));
 #endif
 
 #if WEFT_TARGET_CUDA

@@ -63,6 +63,10 @@ struct weft_dev_area {
     uint64_t flags[]; /* arrived[n_pes], then phase[n_pes] */
 };
 
+/* Host and device. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
 static inline size_t weft_dev_area_bytes(int n_pes)
 {
     size_t bytes = 16 * sizeof(uint64_t) + 2 * (size_t)n_pes * sizeof(uint64_t);

@@ -11,6 +11,7 @@
 #define WEFT_GLOBAL                   static __device__
 #define WEFT_CONST                    static __constant__
 #define WEFT_RESTRICT                 __restrict__
+#define WEFT_UNROLL                   _Pragma("unroll")
 
 #define WEFT_SHARED(type, name, dims) __shared__ __align__(16) type name dims
 #define WEFT_SHARED_DYNAMIC(type, name)                                                            \

@@ -14,6 +14,7 @@
 #define WEFT_GLOBAL          static __attribute__((unused))
 #define WEFT_CONST           static __attribute__((unused))
 #define WEFT_RESTRICT        __restrict__
+#define WEFT_UNROLL
 
 #ifdef __has_feature
 #if __has_feature(thread_sanitizer)

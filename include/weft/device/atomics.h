@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Atomics of device code on a variable of any PE, by the device's own instructions: relaxed, of
+ * system scope. They exist in scope thread. The variable is symmetric and aligned to its width.
+ *
+ * W is 32 or 64, T is uint32_t or uint64_t:
+ *   void weft_thread_atomic_set##W(void *dst, T value, int pe), _add, _inc, _and, _or, _xor
+ *   T    weft_thread_atomic_fetch##W(const void *src, int pe)
+ *   T    weft_thread_atomic_swap##W(void *dst, T value, int pe)
+ *   T    weft_thread_atomic_cswap##W(void *dst, T expected, T value, int pe)
+ *   T    weft_thread_atomic_fetch_add##W(void *dst, T value, int pe), _inc, _and, _or, _xor
+ * float and double (F is f32, f64) and pairs of half (f16x2: two in 32 bits; cuda only in hardware):
+ *   void weft_thread_atomic_add_F(void *dst, T value, int pe)
+ *   T    weft_thread_atomic_fetch_add_F(void *dst, T value, int pe)
+ * Those that fetch give the value from before, 0 when it cannot be done. */
+#ifndef WEFT_DEVICE_ATOMICS_H
+#define WEFT_DEVICE_ATOMICS_H
+
+#include <weft/device/rma.h>
+
+/* Declares the local `T *at`; returns from the function when the variable cannot be reached. */
+#define WEFT_DEV_ATOMIC_AT(T, symmetric, failed)                                                   \
+    T *at = (T *)weft_dev_reach_atomic(WEFT_DEV_OP_ATOMIC, symmetric, pe);                         \
+    if (!at)                                                                                       \
+    return failed
+
+#define WEFT_DEV_AMO(W, name, primitive)                                                           \
+    WEFT_DEVICE uint##W##_t weft_thread_atomic_##name##W(void *dst, uint##W##_t value, int pe)     \
+    {                                                                                              \
+        WEFT_DEV_ATOMIC_AT(uint##W##_t, dst, 0);                                                   \
+        return weft_dev_atomic_##primitive##_u##W(at, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);  \
+    }
+
+/* A result that is not used lets the compiler take the form without one. */
+#define WEFT_DEV_AMO_BOTH(W, name)                                                                 \
+    WEFT_DEV_AMO(W, fetch_##name, name)                                                            \
+    WEFT_DEVICE void weft_thread_atomic_##name##W(void *dst, uint##W##_t value, int pe)            \
+    {                                                                                              \
+        (void)weft_thread_atomic_fetch_##name##W(dst, value, pe);                                  \
+    }
+
+#define WEFT_DEV_AMO_WIDTH(W)                                                                      \
+    WEFT_DEV_AMO_BOTH(W, add)                                                                      \
+    WEFT_DEV_AMO_BOTH(W, and)                                                                      \
+    WEFT_DEV_AMO_BOTH(W, or)                                                                       \
+    WEFT_DEV_AMO_BOTH(W, xor)                                                                      \
+    WEFT_DEV_AMO(W, swap, exch)                                                                    \
+    WEFT_DEVICE void weft_thread_atomic_inc##W(void *dst, int pe)                                  \
+    {                                                                                              \
+        (void)weft_thread_atomic_fetch_add##W(dst, 1, pe);                                         \
+    }                                                                                              \
+    WEFT_DEVICE uint##W##_t weft_thread_atomic_fetch_inc##W(void *dst, int pe)                     \
+    {                                                                                              \
+        return weft_thread_atomic_fetch_add##W(dst, 1, pe);                                        \
+    }                                                                                              \
+    WEFT_DEVICE uint##W##_t weft_thread_atomic_cswap##W(void *dst, uint##W##_t expected,           \
+                                                        uint##W##_t value, int pe)                 \
+    {                                                                                              \
+        WEFT_DEV_ATOMIC_AT(uint##W##_t, dst, 0);                                                   \
+        return weft_dev_atomic_cas_u##W(at, expected, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);  \
+    }                                                                                              \
+    WEFT_DEVICE uint##W##_t weft_thread_atomic_fetch##W(const void *src, int pe)                   \
+    {                                                                                              \
+        WEFT_DEV_ATOMIC_AT(uint##W##_t, src, 0);                                                   \
+        return weft_dev_load_u##W(at, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);                         \
+    }                                                                                              \
+    WEFT_DEVICE void weft_thread_atomic_set##W(void *dst, uint##W##_t value, int pe)               \
+    {                                                                                              \
+        WEFT_DEV_ATOMIC_AT(uint##W##_t, dst, );                                                    \
+        weft_dev_store_u##W(at, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);                        \
+    }
+WEFT_DEV_AMO_WIDTH(32)
+WEFT_DEV_AMO_WIDTH(64)
+#undef WEFT_DEV_AMO_WIDTH
+#undef WEFT_DEV_AMO_BOTH
+#undef WEFT_DEV_AMO
+
+#define WEFT_DEV_AMO_REAL(suffix, T)                                                               \
+    WEFT_DEVICE T weft_thread_atomic_fetch_add_##suffix(void *dst, T value, int pe)                \
+    {                                                                                              \
+        WEFT_DEV_ATOMIC_AT(T, dst, 0);                                                             \
+        return weft_dev_atomic_add_##suffix(at, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);        \
+    }                                                                                              \
+    WEFT_DEVICE void weft_thread_atomic_add_##suffix(void *dst, T value, int pe)                   \
+    {                                                                                              \
+        (void)weft_thread_atomic_fetch_add_##suffix(dst, value, pe);                               \
+    }
+WEFT_DEV_AMO_REAL(f32, float)
+WEFT_DEV_AMO_REAL(f64, double)
+#undef WEFT_DEV_AMO_REAL
+#undef WEFT_DEV_ATOMIC_AT
+
+#endif

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives of device code over teams, in scopes thread, warp and block.
+ *
+ * Each member calls from one thread, warp or block, in the same order at every member, with the same
+ * sizes, types and roots. Destinations and sources are symmetric; the destination at every member
+ * must be ready when any member calls. On return the own destination is complete and the own source
+ * may be reused. What another thread of the scope wrote to a source must have been synchronised
+ * before. All return WEFT_OK, or, the same for all threads of the scope, WEFT_ERR_TIMEOUT,
+ * _NOT_MEMBER (no such team, or this PE is not in it), _NO_PATH (a member is not reached by load and
+ * store), _ADDRESS, _RANGE, _TYPE; then the job fails at the host's next call.
+ *
+ * `team` is what weft_team_device() gives; WEFT_DEV_WORLD is all PEs, WEFT_DEV_NODE those of the node.
+ *
+ * Protocol. A PE has, per team, an area that the members store to (struct weft_dev_area). arrived[i]
+ * counts the syncs in which member i has arrived: i adds one, so it need not know the count to send,
+ * and loads its own while the flags are under way. phase[i] is the number of the latest data
+ * collective in which member i has delivered: a store of the number, so that members who deliver
+ * nothing (all but the root of a broadcast) need not say so. Both only grow. */
+#ifndef WEFT_DEVICE_COLLECTIVE_H
+#define WEFT_DEVICE_COLLECTIVE_H
+
+#include <weft/device/arithmetic.h>
+#include <weft/device/wait.h>
+
+#define WEFT_DEV_WORLD 0
+#define WEFT_DEV_NODE  1
+
+/* ------------------------------------------------------------------------------------ teams */
+
+struct weft_dev_members {
+    int n, me;
+    int start, stride;
+    const int32_t *pes; /* NULL: start + i * stride */
+    int number;         /* of the team */
+    int direct;
+};
+
+/* The world needs no look into memory. n = 0: there is no such team, or this PE is not in it. */
+WEFT_DEVICE struct weft_dev_members weft_dev_members_of(int team)
+{
+    struct weft_dev_members m = {weft_dev_state.n_pes, weft_dev_state.me, 0, 1, NULL, team, 0};
+    m.direct = weft_dev_state.areas.count == (uint32_t)weft_dev_state.n_pes;
+    if (WEFT_DEV_LIKELY(team == WEFT_DEV_WORLD))
+        return m;
+    m.n = 0;
+    if ((uint32_t)team >= weft_dev_state.n_teams)
+        return m;
+    const struct weft_dev_team *entry = &weft_dev_state.teams[team];
+    m.n = entry->me >= 0 ? entry->n : 0;
+    m.me = entry->me;
+    m.start = entry->start;
+    m.stride = entry->stride;
+    m.pes = entry->pes;
+    m.direct = (int)entry->direct;
+    return m;
+}
+
+WEFT_DEVICE int weft_dev_member_pe(const struct weft_dev_members *m, int i)
+{
+    return m->pes ? m->pes[i] : m->start + i * m->stride;
+}
+
+/* Own number in the team and its size; -1 when there is no such team. */
+WEFT_DEVICE int weft_dev_team_my_pe(int team)
+{
+    struct weft_dev_members m = weft_dev_members_of(team);
+    return m.n ? m.me : -1;
+}
+
+WEFT_DEVICE int weft_dev_team_n_pes(int team)
+{
+    struct weft_dev_members m = weft_dev_members_of(team);
+    return m.n ? m.n : -1;
+}
+
+/* The number in `to` of the PE that is `pe` in `from`, or -1. */
+WEFT_DEVICE int weft_dev_team_translate(int from, int pe, int to)
+{
+    struct weft_dev_members a = weft_dev_members_of(from), b = weft_dev_members_of(to);
+    if (pe < 0 || pe >= a.n)
+        return -1;
+    int world = weft_dev_member_pe(&a, pe);
+    for (int i = 0; i < b.n; i++)
+        if (weft_dev_member_pe(&b, i) == world)
+            return i;
+    return -1;
+}
+
+/* ------------------------------------------------------------------------------ the protocol */
+
+struct weft_dev_group {
+    struct weft_dev_members m;
+    int scope, operation;
+    unsigned rank, threads;
+    uint64_t number; /* of this call: what flags of members must reach */
+};
+
+WEFT_DEVICE struct weft_dev_area *weft_dev_area_at(const struct weft_dev_group *g, int pe)
+{
+    return (struct weft_dev_area *)(uintptr_t)(
+        weft_dev_part(&weft_dev_state.areas, pe) +
+        (uint64_t)g->m.number * weft_dev_area_bytes(weft_dev_state.n_pes));
+}
+
+WEFT_DEVICE struct weft_dev_area *weft_dev_own_area(const struct weft_dev_group *g)
+{
+    return (struct weft_dev_area *)(uintptr_t)(
+        weft_dev_state.areas.base +
+        (uint64_t)g->m.number * weft_dev_area_bytes(weft_dev_state.n_pes));
+}
+
+WEFT_DEVICE_NOINLINE int weft_dev_refuse(int operation, int team, int status, const void *address,
+                                         size_t bytes, int record)
+{
+    if (record) {
+        weft_dev_record(WEFT_DEV_RECORD_REFUSED, operation, status, -1, team, address, 0, bytes, 0,
+                        0);
+        weft_dev_fail(status);
+    }
+    return status;
+}
+
+WEFT_DEVICE int weft_dev_group_begin(struct weft_dev_group *g, int scope, int team, int operation)
+{
+    g->m = weft_dev_members_of(team);
+    g->scope = scope;
+    g->operation = operation;
+    g->rank = weft_dev_scope_rank(scope);
+    g->threads = weft_dev_scope_threads(scope);
+    if (WEFT_DEV_LIKELY(g->m.n && g->m.direct))
+        return WEFT_OK;
+    return weft_dev_refuse(operation, team, g->m.n ? WEFT_ERR_NO_PATH : WEFT_ERR_NOT_MEMBER, NULL,
+                           0, g->rank == 0);
+}
+
+/* Waits for one flag of the own area. Acquire: pairs with the fence, the release or (meet) nothing
+ * of the member that set it. */
+WEFT_DEVICE int weft_dev_flag_await(const struct weft_dev_group *g, const uint64_t *flag, int member)
+{
+    uint64_t seen = weft_dev_load_u64(flag, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
+    if (seen >= g->number)
+        return WEFT_OK;
+    struct weft_dev_patience p =
+        weft_dev_patience_for(g->operation, weft_dev_member_pe(&g->m, member), g->m.number, flag,
+                              WEFT_GE, g->number);
+    int status;
+    do {
+        status = weft_dev_patience_step(&p, seen);
+        seen = weft_dev_load_u64(flag, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
+    } while (!status && seen < g->number);
+    weft_dev_patience_end(&p);
+    return status;
+}
+
+/* The end of a collective: all threads have the same status, and a fault becomes the job's. */
+WEFT_DEVICE int weft_dev_group_end(const struct weft_dev_group *g, uint64_t *count, int status)
+{
+    if (g->rank == 0)
+        weft_dev_store_u64(count, g->number, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    if (WEFT_DEV_LIKELY(!weft_dev_scope_any(g->scope, status != WEFT_OK)))
+        return WEFT_OK;
+    if (g->rank == 0)
+        weft_dev_fail(WEFT_ERR_TIMEOUT);
+    return WEFT_ERR_TIMEOUT;
+}
+
+/* ------------------------------------------------------------------- meet, sync and barrier
+ *
+ * int weft_{thread,warp,block}_meet(int team)
+ *     All members have arrived. Says nothing about memory: for programs whose data carry their own
+ *     order (packets), or that only keep in step.
+ * int weft_{thread,warp,block}_sync(int team)
+ *     All members have arrived, and stores to own memory before it are visible to all.
+ * int weft_{thread,warp,block}_barrier(int team)
+ *     Moreover all operations of the calling threads before it are complete and visible.
+ */
+enum weft_dev_meeting { WEFT_DEV_MEET, WEFT_DEV_SYNC, WEFT_DEV_BARRIER };
+
+/* sync: release, which orders what happened before, here and in threads that this one has met with.
+ * barrier: the fence that a thread's own earlier operations need is the same acquire-release one; it
+ * is written as a fence before relaxed flags so that it is paid once for all flags of the thread.
+ * Litmus tests barrier and sync; meet in their place fails them. */
+WEFT_DEVICE void weft_dev_arrive(const struct weft_dev_group *g, enum weft_dev_meeting meeting)
+{
+    if (meeting != WEFT_DEV_MEET && g->rank < (unsigned)g->m.n)
+        weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
+    for (int i = (int)g->rank; i < g->m.n; i += (int)g->threads) {
+        if (i == g->m.me)
+            continue;
+        uint64_t *flag = &weft_dev_area_at(g, weft_dev_member_pe(&g->m, i))->flags[g->m.me];
+        if (weft_dev_state.all_atomics)
+            weft_dev_atomic_add_u64(flag, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+        else
+            weft_dev_store_u64(flag, g->number, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    }
+}
+
+WEFT_DEVICE int weft_dev_meeting(struct weft_dev_group *g, enum weft_dev_meeting meeting)
+{
+    struct weft_dev_area *own = weft_dev_own_area(g);
+    int status = WEFT_OK;
+    g->number = weft_dev_load_u64(&own->syncs, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
+    weft_dev_scope_sync(g->scope);
+    weft_dev_arrive(g, meeting);
+    for (int i = (int)g->rank; i < g->m.n && !status; i += (int)g->threads)
+        if (i != g->m.me)
+            status = weft_dev_flag_await(g, &own->flags[i], i);
+    return weft_dev_group_end(g, &own->syncs, status);
+}
+
+WEFT_DEVICE int weft_dev_meet_as(int scope, int team, int operation, enum weft_dev_meeting meeting)
+{
+    struct weft_dev_group g;
+    int status = weft_dev_group_begin(&g, scope, team, operation);
+    return status ? status : weft_dev_meeting(&g, meeting);
+}
+
+#define WEFT_DEV_MEETINGS(scope, constant)                                                         \
+    WEFT_DEVICE int weft_##scope##_meet(int team)                                                  \
+    {                                                                                              \
+        return weft_dev_meet_as(constant, team, WEFT_DEV_OP_SYNC, WEFT_DEV_MEET);                  \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##scope##_sync(int team)                                                  \
+    {                                                                                              \
+        return weft_dev_meet_as(constant, team, WEFT_DEV_OP_SYNC, WEFT_DEV_SYNC);                  \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##scope##_barrier(int team)                                               \
+    {                                                                                              \
+        return weft_dev_meet_as(constant, team, WEFT_DEV_OP_BARRIER, WEFT_DEV_BARRIER);            \
+    }
+WEFT_DEV_SCOPE_LIST(WEFT_DEV_MEETINGS)
+#undef WEFT_DEV_MEETINGS
+
+/* ----------------------------------------------------------------------- moving to members */
+
+/* Which members a thread serves, and as which of how many: the warps of a block are dealt out over
+ * the members, so that all links are in use at once; a scope with fewer warps serves them in turn.
+ * The first is the one after this PE: not all begin with the same. */
+struct weft_dev_share {
+    int first, step;
+    unsigned rank, threads;
+};
+
+WEFT_DEVICE struct weft_dev_share weft_dev_share_of(const struct weft_dev_group *g)
+{
+    struct weft_dev_share share = {0, 1, g->rank, g->threads};
+    unsigned warps = g->threads / WEFT_WARP_LANES, n = (unsigned)g->m.n;
+    if (g->scope != WEFT_DEV_BLOCK || g->threads % WEFT_WARP_LANES || warps < n)
+        return share;
+    unsigned warp = g->rank / WEFT_WARP_LANES, lane = g->rank % WEFT_WARP_LANES;
+    share.first = (int)(warp % n);
+    share.step = (int)n;
+    share.rank = warp / n * WEFT_WARP_LANES + lane;
+    share.threads = (warps - warp % n + n - 1) / n * WEFT_WARP_LANES;
+    return share;
+}
+
+/* Own number in the team, turned by i. */
+WEFT_DEVICE int weft_dev_turned_member(const struct weft_dev_group *g, int i)
+{
+    int member = g->m.me + 1 + i;
+    return member >= g->m.n ? member - g->m.n : member;
+}
+
+/* An own symmetric range that every member must reach. *offset of it in *segment. */
+WEFT_DEVICE int weft_dev_place(const struct weft_dev_group *g, const void *address, size_t bytes,
+                               const struct weft_dev_segment **segment, uint64_t *offset)
+{
+    for (int s = 0; s < WEFT_DEV_SEGMENTS; s++) {
+        *segment = &weft_dev_state.segment[s];
+        *offset = (uintptr_t)address - (*segment)->base;
+        if (*offset < (*segment)->size && bytes <= (*segment)->size - *offset)
+            return WEFT_OK;
+    }
+    return weft_dev_refuse(g->operation, g->m.number, WEFT_ERR_ADDRESS, address, bytes,
+                           g->rank == 0);
+}
+
+WEFT_DEVICE char *weft_dev_place_at(const struct weft_dev_group *g,
+                                    const struct weft_dev_segment *segment, uint64_t offset,
+                                    int member)
+{
+    return (char *)(uintptr_t)(weft_dev_part(segment, weft_dev_member_pe(&g->m, member)) + offset);
+}
+
+/* What was moved before by the threads of the scope reaches each member before the flag that tells
+ * so. The sync and the fence of the threads that set flags order it, as in put_signal. */
+WEFT_DEVICE void weft_dev_deliver(const struct weft_dev_group *g)
+{
+    weft_dev_scope_sync(g->scope);
+    if (g->rank < (unsigned)g->m.n)
+        weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
+    for (int i = (int)g->rank; i < g->m.n; i += (int)g->threads)
+        if (i != g->m.me)
+            weft_dev_store_u64(&weft_dev_area_at(g, weft_dev_member_pe(&g->m, i))
+                                    ->flags[weft_dev_state.n_pes + g->m.me],
+                               g->number, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+}
+
+WEFT_DEVICE int weft_dev_receive(const struct weft_dev_group *g, int from, int to)
+{
+    struct weft_dev_area *own = weft_dev_own_area(g);
+    int status = WEFT_OK;
+    for (int i = from + (int)g->rank; i < to && !status; i += (int)g->threads)
+        if (i != g->m.me)
+            status = weft_dev_flag_await(g, &own->flags[weft_dev_state.n_pes + i], i);
+    return weft_dev_group_end(g, &own->phases, status);
+}
+
+WEFT_DEVICE void weft_dev_data_begin(struct weft_dev_group *g)
+{
+    g->number = weft_dev_load_u64(&weft_dev_own_area(g)->phases, WEFT_ORDER_RELAXED,
+                                  WEFT_SCOPE_GPU) + 1;
+}
+
+/* ---------------------------------------------------------------------- moving collectives
+ *
+ * int weft_{thread,warp,block}_broadcast(int team, void *dst, const void *src, size_t bytes, int root)
+ *     The root's own destination gets a copy unless dst is NULL there or is src.
+ * int weft_{thread,warp,block}_fcollect(int team, void *dst, const void *src, size_t bytes)
+ *     `bytes` from each, in the order of the team.
+ * int weft_{thread,warp,block}_alltoall(int team, void *dst, const void *src, size_t bytes)
+ *     `bytes` for each pair.
+ */
+WEFT_DEVICE int weft_dev_broadcast(int scope, int team, void *dst, const void *src, size_t bytes,
+                                   int root)
+{
+    struct weft_dev_group g;
+    const struct weft_dev_segment *segment;
+    uint64_t offset;
+    int status = weft_dev_group_begin(&g, scope, team, WEFT_DEV_OP_BROADCAST);
+    if (!status && (root < 0 || root >= g.m.n))
+        status = weft_dev_refuse(g.operation, team, WEFT_ERR_PE, dst, bytes, g.rank == 0);
+    if (!status)
+        status = weft_dev_place(&g, dst ? dst : src, bytes, &segment, &offset);
+    if (status)
+        return status;
+    weft_dev_data_begin(&g);
+    if (g.m.me != root)
+        return weft_dev_receive(&g, root, root + 1);
+    struct weft_dev_share share = weft_dev_share_of(&g);
+    for (int i = share.first; i < g.m.n; i += share.step) {
+        int member = weft_dev_turned_member(&g, i);
+        char *to = weft_dev_place_at(&g, segment, offset, member);
+        if (member != g.m.me || (dst && dst != src))
+            weft_dev_move(to, (const char *)src, bytes, share.rank, share.threads, 0);
+    }
+    weft_dev_deliver(&g);
+    return weft_dev_receive(&g, 0, 0);
+}
+
+/* each: fcollect sends all members the same, alltoall each its own block. */
+WEFT_DEVICE int weft_dev_exchange(int scope, int team, int operation, void *dst, const void *src,
+                                  size_t bytes, int each)
+{
+    struct weft_dev_group g;
+    const struct weft_dev_segment *segment;
+    uint64_t offset;
+    int status = weft_dev_group_begin(&g, scope, team, operation);
+    if (!status)
+        status = weft_dev_place(&g, dst, bytes * (size_t)g.m.n, &segment, &offset);
+    if (status)
+        return status;
+    weft_dev_data_begin(&g);
+    struct weft_dev_share share = weft_dev_share_of(&g);
+    for (int i = share.first; i < g.m.n; i += share.step) {
+        int member = weft_dev_turned_member(&g, i);
+        char *to = weft_dev_place_at(&g, segment, offset, member) + bytes * (size_t)g.m.me;
+        const char *from = (const char *)src + (each ? bytes * (size_t)member : 0);
+        if (to != from)
+            weft_dev_move(to, from, bytes, share.rank, share.threads, 0);
+    }
+    weft_dev_deliver(&g);
+    return weft_dev_receive(&g, 0, g.m.n);
+}
+
+#define WEFT_DEV_MOVING(scope, constant)                                                           \
+    WEFT_DEVICE int weft_##scope##_broadcast(int team, void *dst, const void *src, size_t bytes,   \
+                                             int root)                                             \
+    {                                                                                              \
+        return weft_dev_broadcast(constant, team, dst, src, bytes, root);                          \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##scope##_fcollect(int team, void *dst, const void *src, size_t bytes)    \
+    {                                                                                              \
+        return weft_dev_exchange(constant, team, WEFT_DEV_OP_FCOLLECT, dst, src, bytes, 0);        \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##scope##_alltoall(int team, void *dst, const void *src, size_t bytes)    \
+    {                                                                                              \
+        return weft_dev_exchange(constant, team, WEFT_DEV_OP_ALLTOALL, dst, src, bytes, 1);        \
+    }
+WEFT_DEV_SCOPE_LIST(WEFT_DEV_MOVING)
+#undef WEFT_DEV_MOVING
+
+/* --------------------------------------------------------------------------------- reductions
+ *
+ * int weft_{thread,warp,block}_reduce(int team, void *dst, const void *src, size_t n,
+ *                                     weft_type type, weft_op op)
+ *     dst[i] = src[i] of every member combined by op, i < n, at every member with the same bits. dst
+ *     and src are the same block or do not overlap.
+ * int weft_{thread,warp,block}_reducescatter(int team, void *dst, const void *src, size_t n,
+ *                                            weft_type type, weft_op op)
+ *     Member m gets elements m * n ... m * n + n - 1 of the combined sources, in dst[0 ... n - 1].
+ *     dst does not overlap src.
+ * Types are the host's but WEFT_LONG_DOUBLE, and WEFT_DEV_HALF and WEFT_DEV_BFLOAT16. Pass type and op
+ * as constants: then only their arithmetic is compiled in.
+ *
+ * Member i combines slice i of all sources, reading them in the order of the team, and (reduce)
+ * stores the result into all destinations: every element is combined once, so all have the same
+ * bits, and each link carries each byte once in and once out.
+ */
+struct weft_dev_reduction {
+    struct weft_dev_group g;
+    const struct weft_dev_segment *from_segment, *to_segment;
+    uint64_t from, to; /* offsets */
+    int everywhere;    /* results go to all members */
+    weft_type type;
+    weft_op op;
+};
+
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_element_load(const char *p, size_t bytes)
+{
+    struct weft_dev_vec16 v = {0, 0};
+    if (bytes == 16) {
+        v.lo = weft_dev_load_u64((const uint64_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+        v.hi = weft_dev_load_u64((const uint64_t *)p + 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 8) {
+        v.lo = weft_dev_load_u64((const uint64_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 4) {
+        v.lo = weft_dev_load_u32((const uint32_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 2) {
+        v.lo = weft_dev_load_u16((const uint16_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else {
+        v.lo = weft_dev_load_u8((const uint8_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    }
+    return v;
+}
+
+WEFT_DEVICE void weft_dev_element_store(char *p, struct weft_dev_vec16 v, size_t bytes)
+{
+    if (bytes == 16) {
+        weft_dev_store_u64((uint64_t *)p, v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+        weft_dev_store_u64((uint64_t *)p + 1, v.hi, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 8) {
+        weft_dev_store_u64((uint64_t *)p, v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 4) {
+        weft_dev_store_u32((uint32_t *)p, (uint32_t)v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 2) {
+        weft_dev_store_u16((uint16_t *)p, (uint16_t)v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else {
+        weft_dev_store_u8((uint8_t *)p, (uint8_t)v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    }
+}
+
+/* `bytes` (16, or one element's) at `at` of all sources, combined. Four loads are under way at a
+ * time; those beyond the last member load its again. */
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_at(const struct weft_dev_reduction *r, uint64_t at,
+                                                     size_t bytes, int whole)
+{
+    struct weft_dev_vec16 acc = {0, 0}, v[WEFT_DEV_UNROLL];
+    for (int i = 0; i < r->g.m.n; i += WEFT_DEV_UNROLL) {
+        WEFT_UNROLL
+        for (int u = 0; u < WEFT_DEV_UNROLL; u++) {
+            int member = i + u < r->g.m.n ? i + u : r->g.m.n - 1;
+            const char *from = weft_dev_place_at(&r->g, r->from_segment, r->from + at, member);
+            v[u] = whole ? weft_dev_load_vec16_relaxed(from) : weft_dev_element_load(from, bytes);
+        }
+        WEFT_UNROLL
+        for (int u = 0; u < WEFT_DEV_UNROLL; u++)
+            if (i + u == 0)
+                acc = v[0];
+            else if (i + u < r->g.m.n)
+                acc = weft_dev_combine(r->type, r->op, acc, v[u]);
+    }
+    return acc;
+}
+
+/* Bytes begin ... end of the sources, which stand at `shifted` less in the destination. */
+WEFT_DEVICE void weft_dev_reduce_range(const struct weft_dev_reduction *r, uint64_t begin,
+                                       uint64_t end, uint64_t shifted, size_t bytes, int whole)
+{
+    for (uint64_t at = begin + r->g.rank * bytes; at < end; at += (uint64_t)r->g.threads * bytes) {
+        struct weft_dev_vec16 v = weft_dev_reduce_at(r, at, bytes, whole);
+        for (int i = 0; i < (r->everywhere ? r->g.m.n : 1); i++) {
+            int member = r->everywhere ? weft_dev_turned_member(&r->g, i) : r->g.m.me;
+            char *to = weft_dev_place_at(&r->g, r->to_segment, r->to + at - shifted, member);
+            if (whole)
+                weft_dev_store_vec16(to, v);
+            else
+                weft_dev_element_store(to, v, bytes);
+        }
+    }
+}
+
+WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint64_t begin,
+                                       uint64_t end, uint64_t shifted)
+{
+    size_t element = weft_dev_type_bytes(r->type);
+    uint64_t vectors = begin;
+    if (!(((r->from + begin) | (r->to + begin - shifted)) & 15))
+        vectors = begin + ((end - begin) & ~(uint64_t)15);
+    weft_dev_reduce_range(r, begin, vectors, shifted, 16, 1);
+    weft_dev_reduce_range(r, vectors, end, shifted, element, 0);
+}
+
+WEFT_DEVICE int weft_dev_reduce(int scope, int team, void *dst, const void *src, size_t n,
+                                weft_type type, weft_op op, int everywhere)
+{
+    struct weft_dev_reduction r;
+    int operation = everywhere ? WEFT_DEV_OP_REDUCE : WEFT_DEV_OP_REDUCESCATTER;
+    int status = weft_dev_group_begin(&r.g, scope, team, operation);
+    uint64_t bytes = n * weft_dev_type_bytes(type);
+    if (!status && !weft_dev_reducible(type, op))
+        status = weft_dev_refuse(operation, team, WEFT_ERR_TYPE, src, n, r.g.rank == 0);
+    if (!status)
+        status = weft_dev_place(&r.g, src, everywhere ? bytes : bytes * (size_t)r.g.m.n,
+                                &r.from_segment, &r.from);
+    if (!status)
+        status = weft_dev_place(&r.g, dst, bytes, &r.to_segment, &r.to);
+    if (status)
+        return status;
+    r.everywhere = everywhere;
+    r.type = type;
+    r.op = op;
+    status = weft_dev_meeting(&r.g, WEFT_DEV_SYNC);
+    if (status)
+        return status;
+    uint64_t me = (uint64_t)r.g.m.me, begin = bytes * me, end = begin + bytes;
+    uint64_t shifted = begin;
+    if (everywhere) {
+        /* Slices are multiples of 16 bytes but the last. */
+        uint64_t slice = ((bytes + (uint64_t)r.g.m.n - 1) / (uint64_t)r.g.m.n + 15) & ~(uint64_t)15;
+        begin = slice * me < bytes ? slice * me : bytes;
+        end = begin + slice < bytes ? begin + slice : bytes;
+        shifted = 0;
+    }
+    weft_dev_reduce_slice(&r, begin, end, shifted);
+    return weft_dev_meeting(&r.g, everywhere ? WEFT_DEV_BARRIER : WEFT_DEV_SYNC);
+}
+
+#define WEFT_DEV_REDUCTIONS(scope, constant)                                                       \
+    WEFT_DEVICE int weft_##scope##_reduce(int team, void *dst, const void *src, size_t n,          \
+                                          weft_type type, weft_op op)                              \
+    {                                                                                              \
+        return weft_dev_reduce(constant, team, dst, src, n, type, op, 1);                          \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##scope##_reducescatter(int team, void *dst, const void *src, size_t n,   \
+                                                 weft_type type, weft_op op)                       \
+    {                                                                                              \
+        return weft_dev_reduce(constant, team, dst, src, n, type, op, 0);                          \
+    }
+WEFT_DEV_SCOPE_LIST(WEFT_DEV_REDUCTIONS)
+#undef WEFT_DEV_REDUCTIONS
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Moving bytes by the threads of a scope: 16 bytes per access, several loads in flight per thread,
+ * edges peeled, and a source that stands otherwise than its destination read by 16-byte loads too
+ * and shifted in registers. Knows nothing of PEs.
+ *
+ * `far_source`: the source is a peer's memory. Its loads go past the L1 cache, which does not hear of
+ * stores to a peer's memory by others. Stores are plain: a fence and a flag follow. */
+#ifndef WEFT_DEVICE_MOVE_H
+#define WEFT_DEVICE_MOVE_H
+
+#include <weft/device/access.h>
+
+/* Loads in flight per thread. At 1024 threads 4 * 16 bytes each are 64 KiB per SM: more than the
+ * 45 GB/s that an SM can send need at 1 us; and they fit the 64 registers such a block has. */
+enum { WEFT_DEV_UNROLL = 4 };
+
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_move_load(const char *p, int far_source)
+{
+    return far_source ? weft_dev_load_vec16_relaxed(p) : weft_dev_load_vec16(p);
+}
+
+/* n units of 16 bytes, both sides aligned. */
+WEFT_DEVICE void weft_dev_move_vec16(char *dst, const char *src, size_t n, unsigned rank,
+                                     unsigned threads, int far_source)
+{
+    struct weft_dev_vec16 v[WEFT_DEV_UNROLL];
+    size_t i = rank;
+    if (n <= threads) {
+        if (i < n)
+            weft_dev_store_vec16(dst + 16 * i, weft_dev_move_load(src + 16 * i, far_source));
+        return;
+    }
+    for (; i + (WEFT_DEV_UNROLL - 1) * (size_t)threads < n; i += WEFT_DEV_UNROLL * (size_t)threads) {
+        WEFT_UNROLL
+        for (int u = 0; u < WEFT_DEV_UNROLL; u++)
+            v[u] = weft_dev_move_load(src + 16 * (i + (size_t)u * threads), far_source);
+        WEFT_UNROLL
+        for (int u = 0; u < WEFT_DEV_UNROLL; u++)
+            weft_dev_store_vec16(dst + 16 * (i + (size_t)u * threads), v[u]);
+    }
+    if (i >= n)
+        return;
+    /* What is left, fewer than UNROLL units per thread, in flight together as well: loads beyond the
+     * end load the last unit again. */
+    WEFT_UNROLL
+    for (int u = 0; u < WEFT_DEV_UNROLL - 1; u++) {
+        size_t at = i + (size_t)u * threads;
+        v[u] = weft_dev_move_load(src + 16 * (at < n ? at : n - 1), far_source);
+    }
+    WEFT_UNROLL
+    for (int u = 0; u < WEFT_DEV_UNROLL - 1; u++)
+        if (i + (size_t)u * threads < n)
+            weft_dev_store_vec16(dst + 16 * (i + (size_t)u * threads), v[u]);
+}
+
+/* A few bytes, in units of what address and size are all multiples of. */
+#define WEFT_DEV_MOVE_UNITS(N)                                                                     \
+    for (size_t i = rank; i < bytes / (N / 8); i += threads)                                       \
+        weft_dev_store_u##N((uint##N##_t *)dst + i,                                                \
+                            weft_dev_load_u##N((const uint##N##_t *)src + i, WEFT_ORDER_RELAXED,   \
+                                               WEFT_SCOPE_SYS),                                    \
+                            WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS)
+WEFT_DEVICE_NOINLINE void weft_dev_move_small(char *dst, const char *src, size_t bytes,
+                                              unsigned rank, unsigned threads)
+{
+    unsigned odd = (unsigned)((uintptr_t)dst | (uintptr_t)src | bytes) & 7;
+    if (odd == 0)
+        WEFT_DEV_MOVE_UNITS(64);
+    else if ((odd & 3) == 0)
+        WEFT_DEV_MOVE_UNITS(32);
+    else if ((odd & 1) == 0)
+        WEFT_DEV_MOVE_UNITS(16);
+    else
+        WEFT_DEV_MOVE_UNITS(8);
+}
+
+/* 16 bytes that begin `shift` (1 ... 15) bytes into `a`, of which `b` is the continuation. */
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_shifted(struct weft_dev_vec16 a, struct weft_dev_vec16 b,
+                                                   unsigned shift)
+{
+    uint64_t w0 = shift < 8 ? a.lo : a.hi;
+    uint64_t w1 = shift < 8 ? a.hi : b.lo;
+    uint64_t w2 = shift < 8 ? b.lo : b.hi;
+    unsigned bits = 8 * (shift & 7);
+    struct weft_dev_vec16 v;
+    v.lo = w0 >> bits | (w1 << 1) << (63 - bits);
+    v.hi = w1 >> bits | (w2 << 1) << (63 - bits);
+    return v;
+}
+
+/* n units; dst is aligned, src + shift is where the first begins, src is aligned. Reads src to
+ * src + 16 * (n + 1). The second load of a pair is the neighbour's first: it comes from L1. */
+WEFT_DEVICE void weft_dev_move_shifted(char *dst, const char *src, unsigned shift, size_t n,
+                                       unsigned rank, unsigned threads, int far_source)
+{
+    enum { PAIRS = WEFT_DEV_UNROLL / 2 };
+    struct weft_dev_vec16 a[PAIRS], b[PAIRS];
+    for (size_t i = rank; i < n; i += PAIRS * (size_t)threads) {
+        WEFT_UNROLL
+        for (int u = 0; u < PAIRS; u++) {
+            size_t at = i + (size_t)u * threads;
+            const char *from = src + 16 * (at < n ? at : n - 1);
+            a[u] = weft_dev_move_load(from, far_source);
+            b[u] = weft_dev_move_load(from + 16, far_source);
+        }
+        WEFT_UNROLL
+        for (int u = 0; u < PAIRS; u++)
+            if (i + (size_t)u * threads < n)
+                weft_dev_store_vec16(dst + 16 * (i + (size_t)u * threads),
+                                     weft_dev_shifted(a[u], b[u], shift));
+    }
+}
+
+/* Any addresses, any size. No byte outside source and destination is touched. */
+WEFT_DEVICE_NOINLINE void weft_dev_move_any(char *dst, const char *src, size_t bytes, unsigned rank,
+                                            unsigned threads, int far_source)
+{
+    size_t head = (0 - (uintptr_t)dst) & 15;
+    if (bytes < 48) {
+        weft_dev_move_small(dst, src, bytes, rank, threads);
+        return;
+    }
+    unsigned shift = (unsigned)((uintptr_t)src + head) & 15;
+    size_t first = 0, end = (bytes - head) / 16; /* units moved as vectors */
+    if (!shift) {
+        weft_dev_move_vec16(dst + head, src + head, end, rank, threads, far_source);
+    } else {
+        /* Unit i is read from the aligned 32 bytes that begin `shift` before it: the first and the
+         * last units are left to the edges where those reach over the source's ends. */
+        first = head < shift;
+        end = (bytes - head + shift) / 16 - 1;
+        weft_dev_move_shifted(dst + head + 16 * first, src + head + 16 * first - shift, shift,
+                              end - first, rank, threads, far_source);
+    }
+    head += 16 * first;
+    size_t tail = head + 16 * (end - first);
+    weft_dev_move_small(dst, src, head, rank, threads);
+    weft_dev_move_small(dst + tail, src + tail, bytes - tail, rank, threads);
+}
+
+WEFT_DEVICE void weft_dev_move(char *dst, const char *src, size_t bytes, unsigned rank,
+                               unsigned threads, int far_source)
+{
+    if (WEFT_DEV_LIKELY(!(((uintptr_t)dst | (uintptr_t)src | bytes) & 15)))
+        weft_dev_move_vec16(dst, src, bytes / 16, rank, threads, far_source);
+    else
+        weft_dev_move_any(dst, src, bytes, rank, threads, far_source);
+}
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packets: a put whose words carry their own flag, so that neither side needs a fence. For messages
+ * of up to some KiB, where the fence of put_signal would be most of the time.
+ *
+ * On the wire each 8 bytes are 4 bytes of payload and the 4-byte number of the packet. A store of 8
+ * bytes is never torn, so a half whose number is right has the right payload, whatever the order of
+ * arrival; two halves travel in one 16-byte store. Nothing is cleared between uses: a buffer that
+ * holds packet k takes k + 1 next. Litmus test packet.
+ *
+ * The buffer is symmetric, 16-byte aligned, weft_packet_bytes(n) long, zeroed before its first use
+ * (WEFT_ALLOC_ZERO). Numbers begin with 1 and must differ from the one before in the same buffer. A
+ * packet may be put when the receiver has taken the one before from that buffer: two buffers used in
+ * turn are enough for an exchange in which each side answers. */
+#ifndef WEFT_DEVICE_PACKET_H
+#define WEFT_DEVICE_PACKET_H
+
+#include <weft/device/wait.h>
+
+/* Bytes of a buffer for packets of up to `bytes` of payload. Host and device. */
+#if WEFT_TARGET_CUDA
+__host__ __device__
+#endif
+static inline size_t weft_packet_bytes(size_t bytes)
+{
+    return (bytes + 7) / 8 * 16;
+}
+
+/* 8 bytes of payload at src, or the `left` < 8 that there are. */
+WEFT_DEVICE uint64_t weft_dev_packet_payload(const char *src, size_t left)
+{
+    uint64_t value = 0;
+    if (left >= 8 && !((uintptr_t)src & 7))
+        return weft_dev_load_u64((const uint64_t *)src, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    for (unsigned i = 0; i < 8 && i < left; i++)
+        value |= (uint64_t)(uint8_t)src[i] << 8 * i;
+    return value;
+}
+
+WEFT_DEVICE void weft_dev_packet_deliver(char *dst, uint64_t value, size_t left)
+{
+    if (left >= 8 && !((uintptr_t)dst & 7)) {
+        weft_dev_store_u64((uint64_t *)dst, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        return;
+    }
+    for (unsigned i = 0; i < 8 && i < left; i++)
+        dst[i] = (char)(value >> 8 * i);
+}
+
+WEFT_DEVICE void weft_dev_packet_store(char *at, uint64_t value, uint32_t number)
+{
+    struct weft_dev_vec16 v;
+    v.lo = (value & 0xffffffffu) | (uint64_t)number << 32;
+    v.hi = value >> 32 | (uint64_t)number << 32;
+    weft_dev_store_vec16_relaxed(at, v);
+}
+
+WEFT_DEVICE int weft_dev_packet_ready(struct weft_dev_vec16 v, uint32_t number)
+{
+    return (uint32_t)(v.lo >> 32) == number && (uint32_t)(v.hi >> 32) == number;
+}
+
+WEFT_DEVICE uint64_t weft_dev_packet_value(struct weft_dev_vec16 v)
+{
+    return (v.lo & 0xffffffffu) | v.hi << 32;
+}
+
+/* Waits for the unit at `at`. `v` is what a load has seen there. */
+WEFT_DEVICE int weft_dev_packet_await(const char *at, uint32_t number, int team,
+                                      struct weft_dev_vec16 *v)
+{
+    if (WEFT_DEV_LIKELY(weft_dev_packet_ready(*v, number)))
+        return WEFT_OK;
+    struct weft_dev_patience p =
+        weft_dev_patience_for(WEFT_DEV_OP_TAKE_PACKET, -1, team, at, WEFT_EQ, number);
+    int status;
+    do {
+        status = weft_dev_patience_step(&p, v->lo >> 32);
+        *v = weft_dev_load_vec16_relaxed(at);
+    } while (!status && !weft_dev_packet_ready(*v, number));
+    weft_dev_patience_end(&p);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------- operations
+ *
+ * void weft_{thread,warp,block}_put_packet(void *buffer, const void *src, size_t bytes,
+ *                                          uint32_t number, int pe)
+ *     Does not meet: the source is free after a sync of the scope.
+ * int weft_{thread,warp,block}_take_packet(void *dst, const void *buffer, size_t bytes,
+ *                                          uint32_t number)
+ *     Waits for packet `number` in the own buffer and copies its payload to dst, for all threads of
+ *     the scope to see. WEFT_OK or WEFT_ERR_TIMEOUT, the same for all.
+ * void weft_thread_put_packet64(void *buffer, uint64_t value, uint32_t number, int pe)
+ * int  weft_thread_take_packet64(const void *buffer, uint32_t number, uint64_t *value)
+ *     The same for one value in a register.
+ * `bytes` must be what the sender put.
+ */
+WEFT_DEVICE void weft_dev_packet_put(int scope, void *buffer, const void *src, size_t bytes,
+                                     uint32_t number, int pe)
+{
+    unsigned rank = weft_dev_scope_rank(scope), threads = weft_dev_scope_threads(scope);
+    size_t units = (bytes + 7) / 8;
+    char *to = weft_dev_reach(WEFT_DEV_OP_PUT_PACKET, buffer, units * 16, pe, rank == 0);
+    if (!to)
+        return;
+    for (size_t i = rank; i < units; i += threads)
+        weft_dev_packet_store(to + 16 * i,
+                              weft_dev_packet_payload((const char *)src + 8 * i, bytes - 8 * i),
+                              number);
+}
+
+WEFT_DEVICE int weft_dev_packet_take(int scope, void *dst, const void *buffer, size_t bytes,
+                                     uint32_t number)
+{
+    unsigned rank = weft_dev_scope_rank(scope), threads = weft_dev_scope_threads(scope);
+    size_t units = (bytes + 7) / 8;
+    const char *from = (const char *)buffer;
+    int status = WEFT_OK;
+    for (size_t i = rank; i < units && !status; i += 2 * (size_t)threads) {
+        /* Two units on their way at a time; the second may be the first again. */
+        size_t j = i + threads < units ? i + threads : i;
+        struct weft_dev_vec16 a = weft_dev_load_vec16_relaxed(from + 16 * i);
+        struct weft_dev_vec16 b = weft_dev_load_vec16_relaxed(from + 16 * j);
+        status = weft_dev_packet_await(from + 16 * i, number, -1, &a);
+        if (!status)
+            status = weft_dev_packet_await(from + 16 * j, number, -1, &b);
+        if (status)
+            break;
+        weft_dev_packet_deliver((char *)dst + 8 * i, weft_dev_packet_value(a), bytes - 8 * i);
+        weft_dev_packet_deliver((char *)dst + 8 * j, weft_dev_packet_value(b), bytes - 8 * j);
+    }
+    return weft_dev_scope_any(scope, status != WEFT_OK) ? WEFT_ERR_TIMEOUT : WEFT_OK;
+}
+
+#define WEFT_DEV_PACKETS(scope, constant)                                                          \
+    WEFT_DEVICE void weft_##scope##_put_packet(void *buffer, const void *src, size_t bytes,        \
+                                               uint32_t number, int pe)                            \
+    {                                                                                              \
+        weft_dev_packet_put(constant, buffer, src, bytes, number, pe);                             \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##scope##_take_packet(void *dst, const void *buffer, size_t bytes,        \
+                                               uint32_t number)                                    \
+    {                                                                                              \
+        return weft_dev_packet_take(constant, dst, buffer, bytes, number);                         \
+    }
+WEFT_DEV_SCOPE_LIST(WEFT_DEV_PACKETS)
+#undef WEFT_DEV_PACKETS
+
+WEFT_DEVICE void weft_thread_put_packet64(void *buffer, uint64_t value, uint32_t number, int pe)
+{
+    char *to = weft_dev_reach(WEFT_DEV_OP_PUT_PACKET, buffer, 16, pe, 1);
+    if (to)
+        weft_dev_packet_store(to, value, number);
+}
+
+WEFT_DEVICE int weft_thread_take_packet64(const void *buffer, uint32_t number, uint64_t *value)
+{
+    struct weft_dev_vec16 v = weft_dev_load_vec16_relaxed(buffer);
+    int status = weft_dev_packet_await((const char *)buffer, number, -1, &v);
+    *value = weft_dev_packet_value(v);
+    return status;
+}
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Put, get and signals of device code.
+ *
+ * As on the host: the destination of a put and the source of a get are symmetric addresses, the other
+ * side is any memory of this PE that the device reaches; sizes are bytes. Nothing is returned: an
+ * operation that cannot be done (an address in no segment, no such PE, no path) does nothing, is on
+ * record with its address, and makes the job fail at the host's next call.
+ *
+ * In the scopes warp and block all threads call with the same arguments. What another thread wrote to
+ * a source must have been synchronised before (weft_dev_sync_block()). Blocking forms end with a
+ * sync of the scope; _nbi forms do not meet at all: source and destination are the library's until a
+ * quiet of the scope, or until a sync of the scope and a quiet by one of its threads. */
+#ifndef WEFT_DEVICE_RMA_H
+#define WEFT_DEVICE_RMA_H
+
+#include <weft/device/move.h>
+#include <weft/device/order.h>
+
+/* ----------------------------------------------------------------------------- single values
+ *
+ * void weft_thread_p8(void *dst, uint8_t value, int pe), _p16, _p32, _p64, _p_f32, _p_f64
+ * uint8_t weft_thread_g8(const void *src, int pe), _g16, _g32, _g64, _g_f32, _g_f64
+ *     One store, one load of that width, so that a reader never sees a part; aligned to the width.
+ *     g gives 0 when it cannot be done.
+ */
+#define WEFT_DEV_P_G(N)                                                                            \
+    WEFT_DEVICE void weft_thread_p##N(void *dst, uint##N##_t value, int pe)                        \
+    {                                                                                              \
+        char *to = weft_dev_reach_word(WEFT_DEV_OP_P, dst, pe);                                    \
+        if (to)                                                                                    \
+            weft_dev_store_u##N((uint##N##_t *)to, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);     \
+    }                                                                                              \
+    WEFT_DEVICE uint##N##_t weft_thread_g##N(const void *src, int pe)                              \
+    {                                                                                              \
+        const char *from = weft_dev_reach_word(WEFT_DEV_OP_G, src, pe);                            \
+        return from ? weft_dev_load_u##N((const uint##N##_t *)from, WEFT_ORDER_RELAXED,            \
+                                         WEFT_SCOPE_SYS)                                           \
+                    : 0;                                                                           \
+    }
+WEFT_DEV_P_G(8)
+WEFT_DEV_P_G(16)
+WEFT_DEV_P_G(32)
+WEFT_DEV_P_G(64)
+#undef WEFT_DEV_P_G
+
+WEFT_DEVICE void weft_thread_p_f32(void *dst, float value, int pe)
+{
+    weft_thread_p32(dst, weft_dev_bits_f32(value), pe);
+}
+
+WEFT_DEVICE void weft_thread_p_f64(void *dst, double value, int pe)
+{
+    weft_thread_p64(dst, weft_dev_bits_f64(value), pe);
+}
+
+WEFT_DEVICE float weft_thread_g_f32(const void *src, int pe)
+{
+    return weft_dev_f32_bits(weft_thread_g32(src, pe));
+}
+
+WEFT_DEVICE double weft_thread_g_f64(const void *src, int pe)
+{
+    return weft_dev_f64_bits(weft_thread_g64(src, pe));
+}
+
+/* --------------------------------------------------------------------------------- put, get
+ *
+ * void weft_{thread,warp,block}_put(void *dst, const void *src, size_t bytes, int pe), _put_nbi
+ * void weft_{thread,warp,block}_get(void *dst, const void *src, size_t bytes, int pe), _get_nbi
+ */
+
+/* Small puts of a block that does not meet between them are given to different warps, chosen by
+ * their destination, so that several are on their way at a time. */
+WEFT_DEVICE unsigned weft_dev_turned(unsigned rank, unsigned threads, const void *dst)
+{
+    uint32_t warps = (threads + WEFT_WARP_LANES - 1) / WEFT_WARP_LANES;
+    uint32_t mixed = (uint32_t)((uintptr_t)dst >> 9) * 0x9e3779b1u;
+    uint32_t start = (uint32_t)((uint64_t)mixed * warps >> 32) * WEFT_WARP_LANES;
+    return rank >= start ? rank - start : rank + threads - start;
+}
+
+WEFT_DEVICE void weft_dev_put(int scope, void *dst, const void *src, size_t bytes, int pe, int nbi)
+{
+    unsigned rank = weft_dev_scope_rank(scope), threads = weft_dev_scope_threads(scope);
+    if (nbi && scope == WEFT_DEV_BLOCK &&
+        !(((uintptr_t)dst | (uintptr_t)src | bytes) & 15)) {
+        rank = weft_dev_turned(rank, threads, dst);
+        if (rank >= bytes / 16)
+            return;
+    }
+    char *to = weft_dev_reach(WEFT_DEV_OP_PUT, dst, bytes, pe, rank == 0);
+    if (to)
+        weft_dev_move(to, (const char *)src, bytes, rank, threads, 0);
+    if (!nbi)
+        weft_dev_scope_sync(scope);
+}
+
+WEFT_DEVICE void weft_dev_get(int scope, void *dst, const void *src, size_t bytes, int pe, int nbi)
+{
+    unsigned rank = weft_dev_scope_rank(scope), threads = weft_dev_scope_threads(scope);
+    if (nbi && scope == WEFT_DEV_BLOCK &&
+        !(((uintptr_t)dst | (uintptr_t)src | bytes) & 15)) {
+        rank = weft_dev_turned(rank, threads, dst);
+        if (rank >= bytes / 16)
+            return;
+    }
+    const char *from = weft_dev_reach(WEFT_DEV_OP_GET, src, bytes, pe, rank == 0);
+    if (from)
+        weft_dev_move((char *)dst, from, bytes, rank, threads, 1);
+    if (!nbi)
+        weft_dev_scope_sync(scope);
+}
+
+#define WEFT_DEV_PUT_GET(scope, constant)                                                          \
+    WEFT_DEVICE void weft_##scope##_put(void *dst, const void *src, size_t bytes, int pe)          \
+    {                                                                                              \
+        weft_dev_put(constant, dst, src, bytes, pe, 0);                                            \
+    }                                                                                              \
+    WEFT_DEVICE void weft_##scope##_put_nbi(void *dst, const void *src, size_t bytes, int pe)      \
+    {                                                                                              \
+        weft_dev_put(constant, dst, src, bytes, pe, 1);                                            \
+    }                                                                                              \
+    WEFT_DEVICE void weft_##scope##_get(void *dst, const void *src, size_t bytes, int pe)          \
+    {                                                                                              \
+        weft_dev_get(constant, dst, src, bytes, pe, 0);                                            \
+    }                                                                                              \
+    WEFT_DEVICE void weft_##scope##_get_nbi(void *dst, const void *src, size_t bytes, int pe)      \
+    {                                                                                              \
+        weft_dev_get(constant, dst, src, bytes, pe, 1);                                            \
+    }
+WEFT_DEV_SCOPE_LIST(WEFT_DEV_PUT_GET)
+#undef WEFT_DEV_PUT_GET
+
+/* ---------------------------------------------------------------------------------- strided
+ *
+ * void weft_{thread,warp,block}_iput(void *dst, const void *src, ptrdiff_t dst_stride,
+ *                                    ptrdiff_t src_stride, size_t element, size_t n, int pe), _iget
+ *     n elements of `element` bytes (1, 2, 4, 8 or 16), aligned to min(element, 8); strides count
+ *     elements, at least 1.
+ */
+WEFT_DEVICE void weft_dev_move_element(char *dst, const char *src, size_t element)
+{
+    if (element == 16) {
+        weft_dev_move_small(dst, src, 16, 0, 1);
+    } else if (element == 8) {
+        weft_dev_store_u64((uint64_t *)dst, weft_dev_load_u64((const uint64_t *)src,
+                           WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS), WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (element == 4) {
+        weft_dev_store_u32((uint32_t *)dst, weft_dev_load_u32((const uint32_t *)src,
+                           WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS), WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else {
+        weft_dev_move_small(dst, src, element, 0, 1);
+    }
+}
+
+/* Bytes from the first element's start to the last one's end. */
+WEFT_DEVICE size_t weft_dev_span(ptrdiff_t stride, size_t element, size_t n)
+{
+    return n ? ((n - 1) * (size_t)stride + 1) * element : 0;
+}
+
+WEFT_DEVICE void weft_dev_strided(int scope, int put, void *dst, const void *src,
+                                  ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element,
+                                  size_t n, int pe)
+{
+    unsigned rank = weft_dev_scope_rank(scope), threads = weft_dev_scope_threads(scope);
+    char *to = (char *)dst;
+    const char *from = (const char *)src;
+    if (put)
+        to = weft_dev_reach(WEFT_DEV_OP_IPUT, dst, weft_dev_span(dst_stride, element, n), pe,
+                            rank == 0);
+    else
+        from = weft_dev_reach(WEFT_DEV_OP_IGET, src, weft_dev_span(src_stride, element, n), pe,
+                              rank == 0);
+    if (to && from)
+        for (size_t i = rank; i < n; i += threads)
+            weft_dev_move_element(to + i * (size_t)dst_stride * element,
+                                  from + i * (size_t)src_stride * element, element);
+    weft_dev_scope_sync(scope);
+}
+
+#define WEFT_DEV_STRIDED(scope, constant)                                                          \
+    WEFT_DEVICE void weft_##scope##_iput(void *dst, const void *src, ptrdiff_t dst_stride,         \
+                                         ptrdiff_t src_stride, size_t element, size_t n, int pe)   \
+    {                                                                                              \
+        weft_dev_strided(constant, 1, dst, src, dst_stride, src_stride, element, n, pe);           \
+    }                                                                                              \
+    WEFT_DEVICE void weft_##scope##_iget(void *dst, const void *src, ptrdiff_t dst_stride,         \
+                                         ptrdiff_t src_stride, size_t element, size_t n, int pe)   \
+    {                                                                                              \
+        weft_dev_strided(constant, 0, dst, src, dst_stride, src_stride, element, n, pe);           \
+    }
+WEFT_DEV_SCOPE_LIST(WEFT_DEV_STRIDED)
+#undef WEFT_DEV_STRIDED
+
+/* ---------------------------------------------------------------------------------- signals
+ *
+ * void weft_{thread,warp,block}_put_signal(void *dst, const void *src, size_t bytes,
+ *                     uint64_t *signal, uint64_t value, weft_signal_op op, int pe), _put_signal_nbi
+ *     A put, and then *signal (symmetric, 8-byte aligned) at the same PE is set or added to, once
+ *     for the scope. The signal is not visible before the data. If either address is refused,
+ *     neither is done.
+ * void weft_thread_signal(uint64_t *signal, uint64_t value, weft_signal_op op, int pe)
+ * uint64_t weft_thread_signal_fetch(const uint64_t *signal)
+ *     An own signal. What follows is ordered after what the signaller did before.
+ */
+
+/* Address of a variable for the device's atomics; NULL: on record. */
+WEFT_DEVICE char *weft_dev_reach_atomic(int operation, const void *symmetric, int pe)
+{
+    char *at = weft_dev_reach_word(operation, symmetric, pe);
+    if (at && !weft_dev_state.all_atomics && !weft_dev_state.peers[pe].atomics) {
+        weft_dev_record(WEFT_DEV_RECORD_REFUSED, operation, WEFT_ERR_NO_PATH, pe, -1, symmetric, 0,
+                        0, 0, 0);
+        weft_dev_fail(WEFT_ERR_NO_PATH);
+        return NULL;
+    }
+    return at;
+}
+
+WEFT_DEVICE char *weft_dev_reach_signal(int operation, const uint64_t *signal, weft_signal_op op,
+                                        int pe)
+{
+    return op == WEFT_SIGNAL_SET ? weft_dev_reach_word(operation, signal, pe)
+                                 : weft_dev_reach_atomic(operation, signal, pe);
+}
+
+WEFT_DEVICE void weft_dev_signal_at(char *at, uint64_t value, weft_signal_op op)
+{
+    if (op == WEFT_SIGNAL_SET)
+        weft_dev_store_u64((uint64_t *)at, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    else
+        weft_dev_atomic_add_u64((uint64_t *)at, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+}
+
+WEFT_DEVICE void weft_thread_signal(uint64_t *signal, uint64_t value, weft_signal_op op, int pe)
+{
+    char *at = weft_dev_reach_signal(WEFT_DEV_OP_SIGNAL, signal, op, pe);
+    if (at)
+        weft_dev_signal_at(at, value, op);
+}
+
+WEFT_DEVICE uint64_t weft_thread_signal_fetch(const uint64_t *signal)
+{
+    return weft_dev_load_u64(signal, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
+}
+
+/* The sync orders the stores of all threads before the first one's fence, and that fence, being
+ * cumulative, before the signal: one fence of the system instead of one per thread. Litmus test
+ * put_signal. It also frees the source, so the nbi form is the same. */
+WEFT_DEVICE void weft_dev_put_signal(int scope, void *dst, const void *src, size_t bytes,
+                                     uint64_t *signal, uint64_t value, weft_signal_op op, int pe)
+{
+    unsigned rank = weft_dev_scope_rank(scope);
+    char *to = weft_dev_reach(WEFT_DEV_OP_PUT_SIGNAL, dst, bytes, pe, rank == 0);
+    if (to)
+        weft_dev_move(to, (const char *)src, bytes, rank, weft_dev_scope_threads(scope), 0);
+    weft_dev_scope_sync(scope);
+    if (rank != 0 || !to)
+        return;
+    char *at = weft_dev_reach_signal(WEFT_DEV_OP_PUT_SIGNAL, signal, op, pe);
+    if (!at)
+        return;
+    weft_thread_fence();
+    weft_dev_signal_at(at, value, op);
+}
+
+#define WEFT_DEV_PUT_SIGNAL(scope, constant)                                                       \
+    WEFT_DEVICE void weft_##scope##_put_signal(void *dst, const void *src, size_t bytes,           \
+                                               uint64_t *signal, uint64_t value,                   \
+                                               weft_signal_op op, int pe)                          \
+    {                                                                                              \
+        weft_dev_put_signal(constant, dst, src, bytes, signal, value, op, pe);                     \
+    }                                                                                              \
+    WEFT_DEVICE void weft_##scope##_put_signal_nbi(void *dst, const void *src, size_t bytes,       \
+                                                   uint64_t *signal, uint64_t value,               \
+                                                   weft_signal_op op, int pe)                      \
+    {                                                                                              \
+        weft_dev_put_signal(constant, dst, src, bytes, signal, value, op, pe);                     \
+    }
+WEFT_DEV_SCOPE_LIST(WEFT_DEV_PUT_SIGNAL)
+#undef WEFT_DEV_PUT_SIGNAL
+
+#endif

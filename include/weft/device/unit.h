@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This translation unit's copy of the device state, and its registration with the library. Without
+ * relocatable device code every unit has its own copy, so there is nothing to link on the device.
+ * Included by <weft_device.h> only. */
+#ifndef WEFT_DEVICE_UNIT_H
+#define WEFT_DEVICE_UNIT_H
+
+#include <weft/device/control.h>
+#include <weft/device/simt.h>
+
+/* Written by the host alone, never while kernels run. weft_module_init() finds it by this name. */
+WEFT_CONST struct weft_dev weft_dev_state;
+
+#if WEFT_TARGET_CUDA
+
+static int weft_dev_upload(const struct weft_dev *state, int ordinal)
+{
+    cudaError_t error = ordinal < 0 ? cudaSuccess : cudaSetDevice(ordinal);
+    if (error == cudaSuccess)
+        error = cudaMemcpyToSymbol(weft_dev_state, state, sizeof weft_dev_state);
+    return error;
+}
+
+static const char *weft_dev_upload_error(int error)
+{
+    return cudaGetErrorString((cudaError_t)error);
+}
+
+#else
+
+static int weft_dev_upload(const struct weft_dev *state, int ordinal)
+{
+    (void)ordinal;
+    weft_dev_state = *state;
+    return 0;
+}
+
+static const char *weft_dev_upload_error(int error)
+{
+    (void)error;
+    return "";
+}
+
+#endif
+
+static struct weft_device_unit weft_dev_unit = {
+    sizeof(struct weft_device_unit), WEFT_DEV_VERSION, sizeof(struct weft_dev), WEFT_TARGET_CUDA,
+    weft_dev_upload, weft_dev_upload_error, NULL, 0};
+
+__attribute__((constructor)) static void weft_dev_unit_register(void)
+{
+    weft_device_register(&weft_dev_unit);
+}
+
+__attribute__((destructor)) static void weft_dev_unit_unregister(void)
+{
+    weft_device_unregister(&weft_dev_unit);
+}
+
+#endif

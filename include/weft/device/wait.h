@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting and testing in device code. Every wait is bounded by the job's wait limit (WEFT_WAIT_LIMIT,
+ * counted from the last change of what is waited for): when it passes, a record is left in the black
+ * box and WEFT_ERR_TIMEOUT returned. A wait that has lasted 100 ms shows in the black box meanwhile,
+ * for the host and for `weft attach`.
+ *
+ * Types, values, status[] and the results of the forms over several variables are those of the host
+ * (weft.h, "wait and test"). Variables are own symmetric memory. A wait or test that succeeded orders
+ * what follows it after what the peer did before. */
+#ifndef WEFT_DEVICE_WAIT_H
+#define WEFT_DEVICE_WAIT_H
+
+#include <weft/device/rma.h>
+
+/* ---------------------------------------------------------------------------------- patience */
+
+enum {
+    WEFT_DEV_EAGER_POLLS = 256,       /* before the clock is looked at */
+    WEFT_DEV_POLLS_PER_LOOK = 16,
+    WEFT_DEV_SHOW_NS = 100 * 1000 * 1000,
+};
+
+struct weft_dev_patience {
+    uint32_t polls;
+    int32_t operation, peer, team;
+    const void *address;
+    uint32_t compare;
+    uint64_t expected;
+    uint64_t since, changed, seen;
+    struct weft_dev_record *record; /* shown in the black box; NULL: not yet */
+    uint64_t ticket;
+};
+
+/* Out of line and by value of what it needs at the rarest: a waiting thread has time, the code around
+ * it needs the registers. */
+WEFT_DEVICE_NOINLINE int weft_dev_patience_slow(struct weft_dev_patience *p, uint64_t seen)
+{
+    uint64_t now = weft_dev_clock_ns();
+    if (!p->since) {
+        p->since = p->changed = now;
+        p->seen = seen;
+        return WEFT_OK;
+    }
+    if (seen != p->seen) {
+        p->seen = seen;
+        p->changed = now;
+    }
+    if (!p->record && now - p->since > WEFT_DEV_SHOW_NS) {
+        p->record = weft_dev_record(WEFT_DEV_RECORD_WAITING, p->operation, 0, p->peer, p->team,
+                                    p->address, p->compare, p->expected, seen, now - p->since);
+        if (p->record)
+            p->ticket = p->record->ticket;
+    } else if (p->record && p->polls % (1024 * WEFT_DEV_POLLS_PER_LOOK) == 0) {
+        weft_dev_store_u64(&p->record->seen, seen, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+        weft_dev_store_u64(&p->record->waited_ns, now - p->since, WEFT_ORDER_RELAXED,
+                           WEFT_SCOPE_SYS);
+    }
+    uint64_t limit = weft_dev_state.wait_limit_ns;
+    if (!limit || now - p->changed <= limit)
+        return WEFT_OK;
+    weft_dev_record(WEFT_DEV_RECORD_EXPIRED, p->operation, WEFT_ERR_TIMEOUT, p->peer, p->team,
+                    p->address, p->compare, p->expected, seen, now - p->since);
+    return WEFT_ERR_TIMEOUT;
+}
+
+WEFT_DEVICE struct weft_dev_patience weft_dev_patience_for(int operation, int peer, int team,
+                                                           const void *address, unsigned cmp,
+                                                           uint64_t expected)
+{
+    struct weft_dev_patience p;
+    p.polls = 0;
+    p.operation = operation;
+    p.peer = peer;
+    p.team = team;
+    p.address = address;
+    p.compare = cmp;
+    p.expected = expected;
+    p.since = 0;
+    p.record = NULL;
+    return p;
+}
+
+/* After a poll that was in vain: WEFT_OK to go on, or the wait has run out. */
+WEFT_DEVICE int weft_dev_patience_step(struct weft_dev_patience *p, uint64_t seen)
+{
+    uint32_t polls = ++p->polls;
+    if (WEFT_DEV_LIKELY(polls < WEFT_DEV_EAGER_POLLS || polls % WEFT_DEV_POLLS_PER_LOOK))
+        return WEFT_OK;
+    return weft_dev_patience_slow(p, seen);
+}
+
+/* The wait is over: what it showed is taken away, unless a later record has taken the place. */
+WEFT_DEVICE void weft_dev_patience_end(struct weft_dev_patience *p)
+{
+    if (p->record && p->record->ticket == p->ticket)
+        weft_dev_store_u32(&p->record->state, WEFT_DEV_RECORD_FREE, WEFT_ORDER_RELAXED,
+                           WEFT_SCOPE_SYS);
+}
+
+/* -------------------------------------------------------------------------------- comparison */
+
+WEFT_DEVICE int weft_dev_type_signed(weft_type type)
+{
+    return type <= WEFT_INT64;
+}
+
+WEFT_DEVICE unsigned weft_dev_type_width(weft_type type)
+{
+    return type == WEFT_INT64 || type == WEFT_UINT64   ? 8
+           : type == WEFT_INT32 || type == WEFT_UINT32 ? 4
+                                                       : 2;
+}
+
+WEFT_DEVICE int weft_dev_compare(int is_signed, weft_cmp cmp, uint64_t a, uint64_t b)
+{
+    int less = is_signed ? (int64_t)a < (int64_t)b : a < b;
+    switch (cmp) {
+    case WEFT_EQ:
+        return a == b;
+    case WEFT_NE:
+        return a != b;
+    case WEFT_GT:
+        return !less && a != b;
+    case WEFT_LE:
+        return less || a == b;
+    case WEFT_LT:
+        return less;
+    default:
+        return !less;
+    }
+}
+
+/* Element i, extended to 64 bits. Acquire: pairs with the release or fence of whoever stored it. */
+WEFT_DEVICE uint64_t weft_dev_load_typed(weft_type type, const void *base, size_t i)
+{
+    if (weft_dev_type_width(type) == 8)
+        return weft_dev_load_u64((const uint64_t *)base + i, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
+    if (weft_dev_type_width(type) == 4) {
+        uint32_t v = weft_dev_load_u32((const uint32_t *)base + i, WEFT_ORDER_ACQUIRE,
+                                       WEFT_SCOPE_SYS);
+        return type == WEFT_INT32 ? (uint64_t)(int64_t)(int32_t)v : v;
+    }
+    uint16_t v = weft_dev_load_u16((const uint16_t *)base + i, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
+    return type == WEFT_INT16 ? (uint64_t)(int64_t)(int16_t)v : v;
+}
+
+/* Element i of an array of values; plain memory of the caller. */
+WEFT_DEVICE uint64_t weft_dev_value_typed(weft_type type, const void *values, size_t i)
+{
+    switch (type) {
+    case WEFT_INT16:
+        return (uint64_t)(int64_t)((const int16_t *)values)[i];
+    case WEFT_UINT16:
+        return ((const uint16_t *)values)[i];
+    case WEFT_INT32:
+        return (uint64_t)(int64_t)((const int32_t *)values)[i];
+    case WEFT_UINT32:
+        return ((const uint32_t *)values)[i];
+    default:
+        return ((const uint64_t *)values)[i];
+    }
+}
+
+/* ------------------------------------------------------------------------------ one variable
+ *
+ * int weft_{thread,warp,block}_wait_until(weft_type type, const void *ivar, weft_cmp cmp,
+ *                                         uint64_t value)
+ * int weft_{thread,warp,block}_signal_wait(const uint64_t *signal, weft_cmp cmp, uint64_t value)
+ *     WEFT_OK or WEFT_ERR_TIMEOUT, the same for all threads of the scope. One of them polls.
+ * int weft_thread_test(weft_type type, const void *ivar, weft_cmp cmp, uint64_t value)
+ *     1 or 0.
+ */
+WEFT_DEVICE int weft_dev_wait_one(int operation, weft_type type, const void *base, size_t i,
+                                  weft_cmp cmp, uint64_t value)
+{
+    uint64_t seen = weft_dev_load_typed(type, base, i);
+    if (weft_dev_compare(weft_dev_type_signed(type), cmp, seen, value))
+        return WEFT_OK;
+    struct weft_dev_patience p = weft_dev_patience_for(
+        operation, -1, -1, (const char *)base + i * weft_dev_type_width(type), cmp, value);
+    int status;
+    do {
+        status = weft_dev_patience_step(&p, seen);
+        seen = weft_dev_load_typed(type, base, i);
+    } while (!status && !weft_dev_compare(weft_dev_type_signed(type), cmp, seen, value));
+    weft_dev_patience_end(&p);
+    return status;
+}
+
+/* The others follow the one that polled: the sync orders them after its acquire. */
+WEFT_DEVICE int weft_dev_wait(int scope, int operation, weft_type type, const void *ivar,
+                              weft_cmp cmp, uint64_t value)
+{
+    int status = WEFT_OK;
+    if (weft_dev_scope_rank(scope) == 0)
+        status = weft_dev_wait_one(operation, type, ivar, 0, cmp, value);
+    return weft_dev_scope_any(scope, status != WEFT_OK) ? WEFT_ERR_TIMEOUT : WEFT_OK;
+}
+
+#define WEFT_DEV_WAIT_UNTIL(scope, constant)                                                       \
+    WEFT_DEVICE int weft_##scope##_wait_until(weft_type type, const void *ivar, weft_cmp cmp,      \
+                                              uint64_t value)                                      \
+    {                                                                                              \
+        return weft_dev_wait(constant, WEFT_DEV_OP_WAIT, type, ivar, cmp, value);                  \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##scope##_signal_wait(const uint64_t *signal, weft_cmp cmp,               \
+                                               uint64_t value)                                     \
+    {                                                                                              \
+        return weft_dev_wait(constant, WEFT_DEV_OP_SIGNAL_WAIT, WEFT_UINT64, signal, cmp, value);  \
+    }
+WEFT_DEV_SCOPE_LIST(WEFT_DEV_WAIT_UNTIL)
+#undef WEFT_DEV_WAIT_UNTIL
+
+WEFT_DEVICE int weft_thread_test(weft_type type, const void *ivar, weft_cmp cmp, uint64_t value)
+{
+    return weft_dev_compare(weft_dev_type_signed(type), cmp, weft_dev_load_typed(type, ivar, 0),
+                            value);
+}
+
+/* ------------------------------------------------------------------------- several variables
+ *
+ * `value` is for all of them; the _vector forms take values[n] of the type instead.
+ *   int weft_{thread,warp,block}_wait_until_all(type, ivars, n, status, cmp, value)
+ *   int weft_{thread,warp,block}_wait_until_all_vector(type, ivars, n, status, cmp, values)
+ *       In scope warp and block the threads share the variables out among them.
+ *   int weft_thread_wait_until_any(type, ivars, n, status, cmp, value, size_t *index), _any_vector
+ *   int weft_thread_wait_until_some(type, ivars, n, indices, status, cmp, value, size_t *count),
+ *       _some_vector
+ *       WEFT_OK or WEFT_ERR_TIMEOUT.
+ *   int    weft_thread_test_all(type, ivars, n, status, cmp, value), _all_vector       1 or 0
+ *   size_t weft_thread_test_any(type, ivars, n, status, cmp, value), _any_vector       or WEFT_NONE
+ *   size_t weft_thread_test_some(type, ivars, n, indices, status, cmp, value), _some_vector
+ */
+
+/* What a call over several variables compares. */
+struct weft_dev_set {
+    weft_type type;
+    const void *ivars;
+    size_t n;
+    const int *status;
+    weft_cmp cmp;
+    uint64_t value;
+    const void *values; /* NULL: value */
+};
+
+WEFT_DEVICE struct weft_dev_set weft_dev_set_of(weft_type type, const void *ivars, size_t n,
+                                                const int *status, weft_cmp cmp, uint64_t value,
+                                                const void *values)
+{
+    struct weft_dev_set set = {type, ivars, n, status, cmp, value, values};
+    return set;
+}
+
+WEFT_DEVICE int weft_dev_takes_part(const struct weft_dev_set *set, size_t i)
+{
+    return !set->status || !set->status[i];
+}
+
+WEFT_DEVICE uint64_t weft_dev_wanted(const struct weft_dev_set *set, size_t i)
+{
+    return set->values ? weft_dev_value_typed(set->type, set->values, i) : set->value;
+}
+
+WEFT_DEVICE int weft_dev_met(const struct weft_dev_set *set, size_t i, uint64_t *seen)
+{
+    *seen = weft_dev_load_typed(set->type, set->ivars, i);
+    return weft_dev_compare(weft_dev_type_signed(set->type), set->cmp, *seen,
+                            weft_dev_wanted(set, i));
+}
+
+WEFT_DEVICE int weft_dev_wait_all(int scope, const struct weft_dev_set *set)
+{
+    int status = WEFT_OK;
+    unsigned threads = weft_dev_scope_threads(scope);
+    for (size_t i = weft_dev_scope_rank(scope); i < set->n && !status; i += threads)
+        if (weft_dev_takes_part(set, i))
+            status = weft_dev_wait_one(WEFT_DEV_OP_WAIT_ALL, set->type, set->ivars, i, set->cmp,
+                                       weft_dev_wanted(set, i));
+    return weft_dev_scope_any(scope, status != WEFT_OK) ? WEFT_ERR_TIMEOUT : WEFT_OK;
+}
+
+/* Indices of those that compare true, at most `most`; *any says whether any takes part, *mix is a
+ * mixture of what was seen, so that any change counts as progress. */
+WEFT_DEVICE size_t weft_dev_scan(const struct weft_dev_set *set, size_t *indices, size_t most,
+                                 int *any, uint64_t *mix)
+{
+    size_t found = 0;
+    *any = 0;
+    *mix = 0;
+    for (size_t i = 0; i < set->n && found < most; i++) {
+        uint64_t seen;
+        if (!weft_dev_takes_part(set, i))
+            continue;
+        *any = 1;
+        if (weft_dev_met(set, i, &seen))
+            indices[found++] = i;
+        *mix = *mix * 31 + seen;
+    }
+    return found;
+}
+
+/* Waits until at least one of the set is met. *found = 0: none takes part. */
+WEFT_DEVICE int weft_dev_wait_some(int operation, const struct weft_dev_set *set, size_t *indices,
+                                   size_t most, size_t *found)
+{
+    int any, status = WEFT_OK;
+    uint64_t mix;
+    struct weft_dev_patience p = weft_dev_patience_for(operation, -1, -1, set->ivars, set->cmp,
+                                                       set->value);
+    while (!(*found = weft_dev_scan(set, indices, most, &any, &mix)) && any && !status)
+        status = weft_dev_patience_step(&p, mix);
+    weft_dev_patience_end(&p);
+    return *found ? WEFT_OK : status;
+}
+
+WEFT_DEVICE int weft_dev_wait_any(const struct weft_dev_set *set, size_t *index)
+{
+    size_t found, first = WEFT_NONE;
+    int status = weft_dev_wait_some(WEFT_DEV_OP_WAIT_ANY, set, &first, 1, &found);
+    *index = found ? first : WEFT_NONE;
+    return status;
+}
+
+WEFT_DEVICE int weft_dev_test_all(const struct weft_dev_set *set)
+{
+    for (size_t i = 0; i < set->n; i++) {
+        uint64_t seen;
+        if (weft_dev_takes_part(set, i) && !weft_dev_met(set, i, &seen))
+            return 0;
+    }
+    return 1;
+}
+
+WEFT_DEVICE size_t weft_dev_test_some(const struct weft_dev_set *set, size_t *indices)
+{
+    int any;
+    uint64_t mix;
+    return weft_dev_scan(set, indices, (size_t)-1, &any, &mix);
+}
+
+WEFT_DEVICE size_t weft_dev_test_any(const struct weft_dev_set *set)
+{
+    int any;
+    uint64_t mix;
+    size_t first = WEFT_NONE;
+    weft_dev_scan(set, &first, 1, &any, &mix);
+    return first;
+}
+
+/* The forms: with one value, and with an array of them. */
+#define WEFT_DEV_SET(value, values)                                                                \
+    const struct weft_dev_set set =                                                                \
+        weft_dev_set_of(type, ivars, n, status, cmp, value, values)
+
+#define WEFT_DEV_WAIT_ALL(scope, constant)                                                         \
+    WEFT_DEVICE int weft_##scope##_wait_until_all(weft_type type, const void *ivars, size_t n,     \
+                                                  const int *status, weft_cmp cmp, uint64_t value) \
+    {                                                                                              \
+        WEFT_DEV_SET(value, NULL);                                                                 \
+        return weft_dev_wait_all(constant, &set);                                                  \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##scope##_wait_until_all_vector(weft_type type, const void *ivars,        \
+                                                         size_t n, const int *status,              \
+                                                         weft_cmp cmp, const void *values)         \
+    {                                                                                              \
+        WEFT_DEV_SET(0, values);                                                                   \
+        return weft_dev_wait_all(constant, &set);                                                  \
+    }
+WEFT_DEV_SCOPE_LIST(WEFT_DEV_WAIT_ALL)
+#undef WEFT_DEV_WAIT_ALL
+
+/* X(suffix of the name, C type of the last argument, value, values) */
+#define WEFT_DEV_SET_FORMS(X)                                                                      \
+    X(, uint64_t value, value, NULL)                                                               \
+    X(_vector, const void *values, 0, values)
+
+#define WEFT_DEV_SET_FUNCTIONS(suffix, last, value, values)                                        \
+    WEFT_DEVICE int weft_thread_wait_until_any##suffix(weft_type type, const void *ivars,          \
+                                                       size_t n, const int *status, weft_cmp cmp,  \
+                                                       last, size_t *index)                        \
+    {                                                                                              \
+        WEFT_DEV_SET(value, values);                                                               \
+        return weft_dev_wait_any(&set, index);                                                     \
+    }                                                                                              \
+    WEFT_DEVICE int weft_thread_wait_until_some##suffix(weft_type type, const void *ivars,         \
+                                                        size_t n, size_t *indices,                 \
+                                                        const int *status, weft_cmp cmp, last,     \
+                                                        size_t *count)                             \
+    {                                                                                              \
+        WEFT_DEV_SET(value, values);                                                               \
+        return weft_dev_wait_some(WEFT_DEV_OP_WAIT_SOME, &set, indices, (size_t)-1, count);        \
+    }                                                                                              \
+    WEFT_DEVICE int weft_thread_test_all##suffix(weft_type type, const void *ivars, size_t n,      \
+                                                 const int *status, weft_cmp cmp, last)            \
+    {                                                                                              \
+        WEFT_DEV_SET(value, values);                                                               \
+        return weft_dev_test_all(&set);                                                            \
+    }                                                                                              \
+    WEFT_DEVICE size_t weft_thread_test_any##suffix(weft_type type, const void *ivars, size_t n,   \
+                                                    const int *status, weft_cmp cmp, last)         \
+    {                                                                                              \
+        WEFT_DEV_SET(value, values);                                                               \
+        return weft_dev_test_any(&set);                                                            \
+    }                                                                                              \
+    WEFT_DEVICE size_t weft_thread_test_some##suffix(weft_type type, const void *ivars, size_t n,  \
+                                                     size_t *indices, const int *status,           \
+                                                     weft_cmp cmp, last)                           \
+    {                                                                                              \
+        WEFT_DEV_SET(value, values);                                                               \
+        return weft_dev_test_some(&set, indices);                                                  \
+    }
+WEFT_DEV_SET_FORMS(WEFT_DEV_SET_FUNCTIONS)
+#undef WEFT_DEV_SET_FUNCTIONS
+#undef WEFT_DEV_SET_FORMS
+#undef WEFT_DEV_SET
+
+#endif

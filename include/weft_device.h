@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weft's device API: the operations of <weft.h>, called by kernels. The same text compiles with nvcc
+ * for `cuda` and with gcc or clang, C11 or C++17, for `simt`. Include it in every file that has such
+ * kernels and link with -lweft; there is no device library and no relocatable device code.
+ *
+ *     #include <weft_device.h>
+ *
+ *     WEFT_KERNEL(shift, (uint64_t *, slot))
+ *     {
+ *         int next = (weft_dev_my_pe() + 1) % weft_dev_n_pes();
+ *         if (weft_dev_grid_rank() == 0)
+ *             weft_thread_p64(slot, 42, next);
+ *     }
+ *
+ * Operations are named by the scope that calls them, weft_thread_..., weft_warp_..., weft_block_...:
+ *
+ *   device/access.h      my PE, n PEs, weft_dev_ptr
+ *   device/rma.h         p, g, put, get, nbi, iput, iget, put_signal, signal, signal_fetch
+ *   device/atomics.h     set, add, inc, and, or, xor, fetch, swap, cswap and their fetching forms
+ *   device/order.h       fence, quiet
+ *   device/wait.h        wait_until, signal_wait, test, over one and several variables
+ *   device/packet.h      put_packet, take_packet
+ *   device/collective.h  meet, sync, barrier, broadcast, fcollect, alltoall, reduce over teams
+ *   device/control.h     the host's side: weft_device_start, weft_team_device, weft_device_check
+ *   device/simt.h        the primitives below all of them
+ *   launch.h             kernels and launches on either target
+ *
+ * Completion, order and errors are described in device/rma.h, order.h and wait.h; docs/device.md is
+ * the guide, docs/device-reference.md lists every function.
+ */
+#ifndef WEFT_DEVICE_H
+#define WEFT_DEVICE_H
+
+#include <weft/device/access.h>
+#include <weft/device/atomics.h>
+#include <weft/device/collective.h>
+#include <weft/device/control.h>
+#include <weft/device/order.h>
+#include <weft/device/packet.h>
+#include <weft/device/rma.h>
+#include <weft/device/wait.h>
+#include <weft/launch.h>
+
+#endif
