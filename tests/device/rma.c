@@ -94,7 +94,7 @@ static void one(int scope, int call, size_t dst_off, size_t src_off, size_t byte
 {
     static unsigned char result[ROOM];
     int peer = (me + 1) % n_pes, other = (me + n_pes - 1) % n_pes;
-    bool put = call == PUT || call == PUT_NBI;
+    int put = call == PUT || call == PUT_NBI;
     memset(result, GUARD, sizeof result);
     store(target, result, sizeof result);
     barrier();
@@ -157,7 +157,7 @@ static void strides(void)
             int from = which % 2 ? other : peer;
             for (size_t i = 0; i < (size_t)(N * cases[c].dst) * element; i++) {
                 size_t slot = i / element;
-                bool hit = slot % (size_t)cases[c].dst == 0;
+                int hit = slot % (size_t)cases[c].dst == 0;
                 size_t at = slot / (size_t)cases[c].dst * (size_t)cases[c].src * element +
                             i % element;
                 CHECK(result[i] == (hit ? pattern(from, at) : GUARD));
