@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct pmix_boot {
     struct boot boot;
@@ -24,8 +25,16 @@ struct pmix_boot {
     bool has_node; /* `node` is connected */
 };
 
-/* Keys of one job are never used again in the next job of the same processes. */
-static _Atomic unsigned exchanges;
+/* A process that finalizes PMIx and begins anew confuses its server (the fence of another PE may find
+ * it gone), so the connection lasts until the process ends, for every job that it joins. */
+static struct {
+    pthread_mutex_t lock;
+    const struct pmix_driver *pmix; /* NULL: not connected */
+    pid_t process;
+    pmix_proc_t self;
+    bool clean;         /* the last job ended well */
+    unsigned exchanges; /* keys of one job are never used again in the next */
+} connection = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct pmix_boot *self(struct boot *boot)
 {
@@ -164,7 +173,9 @@ static weft_status get(struct pmix_boot *made, const char *key, int pe, void *pa
 static weft_status exchange(struct pmix_boot *made, const void *mine, void *all, size_t bytes)
 {
     char key[32];
-    snprintf(key, sizeof key, "weft.%u", atomic_fetch_add(&exchanges, 1));
+    pthread_mutex_lock(&connection.lock);
+    snprintf(key, sizeof key, "weft.%u", connection.exchanges++);
+    pthread_mutex_unlock(&connection.lock);
     weft_status status = put(made, key, mine, bytes);
     if (!status)
         status = fence_all(made);
@@ -218,8 +229,9 @@ static void pmix_close(struct boot *boot, bool clean)
     struct pmix_boot *made = self(boot);
     if (made->has_node)
         star_close(&made->node, clean);
-    if (clean) /* else the launcher shall see that this PE did not end well */
-        made->pmix->Finalize(NULL, 0);
+    pthread_mutex_lock(&connection.lock);
+    connection.clean = clean;
+    pthread_mutex_unlock(&connection.lock);
     boot_unset(boot);
     free(made);
 }
@@ -273,24 +285,44 @@ bool boot_pmix_known(void)
     return getenv("PMIX_NAMESPACE") && getenv("PMIX_RANK");
 }
 
+/* At the process's end. Not after a failure: the launcher shall see that this PE did not end well. A
+ * child that was forked has no connection of its own. */
+static void disconnect(void)
+{
+    if (connection.clean && connection.process == getpid())
+        connection.pmix->Finalize(NULL, 0);
+}
+
+/* Caller holds the lock of `connection`. */
+static weft_status connect_once(struct pmix_boot *made)
+{
+    weft_status status = pmix_load(&made->pmix);
+    if (status)
+        return status;
+    if (!connection.pmix) {
+        pmix_status_t error = made->pmix->Init(&connection.self, NULL, 0);
+        if (error != PMIX_SUCCESS)
+            return base_fail_context(pmix_fail(made, "PMIx_Init", error),
+                                     "the PMIx of the launcher (PMIX_NAMESPACE is set)");
+        connection.pmix = made->pmix;
+        connection.process = getpid();
+        atexit(disconnect);
+    }
+    connection.clean = false;
+    made->self = connection.self;
+    return WEFT_OK;
+}
+
 weft_status boot_open_pmix(struct boot **boot)
 {
     struct pmix_boot *made = calloc(1, sizeof *made);
     if (!made)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the connection to PMIx");
-    weft_status status = pmix_load(&made->pmix);
-    if (status) {
-        free(made);
-        return status;
-    }
-    pmix_status_t error = made->pmix->Init(&made->self, NULL, 0);
-    if (error != PMIX_SUCCESS) {
-        status = base_fail_context(pmix_fail(made, "PMIx_Init", error),
-                                   "the PMIx of the launcher (PMIX_NAMESPACE is set)");
-        free(made);
-        return status;
-    }
-    status = connect_pes(made);
+    pthread_mutex_lock(&connection.lock);
+    weft_status status = connect_once(made);
+    pthread_mutex_unlock(&connection.lock);
+    if (!status)
+        status = connect_pes(made);
     if (status) {
         boot_unset(&made->boot);
         free(made);
