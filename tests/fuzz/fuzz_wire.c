@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fuzz target: what arrives on a TCP connection of the boot room, in pieces, and what a stranger
+ * says instead of a greeting. No frame comes out that was not whole, and nobody without the secret
+ * is admitted. */
+#include "boot/meet.h"
+#include "boot/wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+static void feed(const uint8_t *bytes, size_t size, const uint8_t (*keys)[WIRE_KEY_BYTES])
+{
+    struct wire wire;
+    size_t piece = size ? bytes[0] + 1u : 1, fed = 0;
+    wire_init(&wire, -1, keys, true);
+    while (size) {
+        size_t now = size < piece ? size : piece;
+        fed += now;
+        if (wire_feed(&wire, bytes, now))
+            break;
+        bytes += now, size -= now;
+    }
+    struct wire_frame *frame;
+    while ((frame = wire_take(&wire))) {
+        if (keys || frame->bytes > fed || frame->fd != -1 || frame->payload[frame->bytes])
+            abort(); /* with a key nothing passes: the tag cannot be guessed */
+        free(frame);
+    }
+    wire_close(&wire);
+}
+
+static void judge(const uint8_t *bytes, size_t size)
+{
+    struct meeting meeting = {.what = "fuzz", .n = 8, .key = "secret", .key_bytes = 6};
+    struct meet_greeting greeting = {0};
+    struct meet_hello hello = {0};
+    memcpy(&hello, bytes, size < sizeof hello ? size : sizeof hello);
+    if (!meet_judge(&meeting, &greeting, &hello))
+        abort();
+    meeting.key = NULL; /* over AF_UNIX the number of the member is all there is to check */
+    if (!meet_judge(&meeting, &greeting, &hello) && (hello.member < 1 || hello.member >= 8))
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    static const uint8_t keys[2][WIRE_KEY_BYTES] = {{1}, {2}};
+    feed(bytes, size, NULL);
+    feed(bytes, size, keys);
+    judge(bytes, size);
+    return 0;
+}

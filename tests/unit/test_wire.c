@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Authenticated connections: HMAC-SHA256 against published vectors, frames whole, cut, changed and
+ * replayed, descriptors, and a hub among strangers. */
+#include "boot/meet.h"
+#include "boot/star.h"
+#include "boot/ways.h"
+#include "boot/wire.h"
+#include "driver/crypto.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* RFC 4231, test cases 1, 2 and 6. */
+static void hmac_is_that_of_the_rfc(void **state)
+{
+    static const uint8_t first[] = {0xb0, 0x34, 0x4c, 0x61, 0xd8, 0xdb, 0x38, 0x53,
+                                    0x5c, 0xa8, 0xaf, 0xce, 0xaf, 0x0b, 0xf1, 0x2b,
+                                    0x88, 0x1d, 0xc2, 0x00, 0xc9, 0x83, 0x3d, 0xa7,
+                                    0x26, 0xe9, 0x37, 0x6c, 0x2e, 0x32, 0xcf, 0xf7};
+    static const uint8_t second[] = {0x5b, 0xdc, 0xc1, 0x46, 0xbf, 0x60, 0x75, 0x4e,
+                                     0x6a, 0x04, 0x24, 0x26, 0x08, 0x95, 0x75, 0xc7,
+                                     0x5a, 0x00, 0x3f, 0x08, 0x9d, 0x27, 0x39, 0x83,
+                                     0x9d, 0xec, 0x58, 0xb9, 0x64, 0xec, 0x38, 0x43};
+    static const uint8_t sixth[] = {0x60, 0xe4, 0x31, 0x59, 0x1e, 0xe0, 0xb6, 0x7f,
+                                    0x0d, 0x8a, 0x26, 0xaa, 0xcb, 0xf5, 0xb7, 0x7f,
+                                    0x8e, 0x0b, 0xc6, 0x21, 0x37, 0x28, 0xc5, 0x14,
+                                    0x05, 0x46, 0x04, 0x0f, 0x0e, 0xe3, 0x7f, 0x54};
+    const struct crypto_driver *crypto;
+    uint8_t mac[CRYPTO_MAC_BYTES], key[131];
+    if (crypto_load(&crypto)) {
+        print_message("%s\n", weft_last_error());
+        skip();
+    }
+    memset(key, 0x0b, sizeof key);
+    assert_true(crypto->hmac_sha256(key, 20, "Hi There", 8, mac));
+    assert_memory_equal(mac, first, sizeof mac);
+    assert_true(crypto->hmac_sha256("Jefe", 4, "what do ya want for nothing?", 28, mac));
+    assert_memory_equal(mac, second, sizeof mac);
+    memset(key, 0xaa, sizeof key);
+    const char *long_key = "Test Using Larger Than Block-Size Key - Hash Key First";
+    assert_true(crypto->hmac_sha256(key, sizeof key, long_key, strlen(long_key), mac));
+    assert_memory_equal(mac, sixth, sizeof mac);
+    assert_true(crypto_equal(mac, sixth));
+    mac[31] ^= 1;
+    assert_false(crypto_equal(mac, sixth));
+}
+
+struct pair {
+    struct wire a;
+    struct wire b;
+};
+
+static const uint8_t keys[2][WIRE_KEY_BYTES] = {"the member says", "the hub says"};
+
+static void open_pair(struct pair *pair, bool keyed)
+{
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    wire_init(&pair->a, ends[0], keyed ? keys : NULL, true);
+    wire_init(&pair->b, ends[1], keyed ? keys : NULL, false);
+}
+
+static void close_pair(struct pair *pair)
+{
+    wire_close(&pair->a);
+    wire_close(&pair->b);
+}
+
+static void frames_arrive(bool keyed)
+{
+    struct pair pair;
+    char text[5000];
+    open_pair(&pair, keyed);
+    memset(text, 'w', sizeof text);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(wire_send(&pair.a, NULL, 7, i, text, (size_t)i * 500, -1), WEFT_OK);
+        assert_int_equal(wire_send(&pair.b, NULL, 8, -i, text, 3, -1), WEFT_OK);
+    }
+    assert_int_equal(wire_read(&pair.b), WEFT_OK);
+    assert_int_equal(wire_read(&pair.a), WEFT_OK);
+    for (int i = 0; i < 10; i++) {
+        struct wire_frame *frame = wire_take(&pair.b);
+        assert_non_null(frame);
+        assert_int_equal(frame->type, 7);
+        assert_int_equal(frame->number, i);
+        assert_int_equal(frame->bytes, i * 500);
+        assert_memory_equal(frame->payload, text, frame->bytes);
+        free(frame);
+        frame = wire_take(&pair.a);
+        assert_int_equal(frame->number, -i);
+        free(frame);
+    }
+    assert_null(wire_take(&pair.b));
+    close(pair.a.fd);
+    pair.a.fd = -1;
+    assert_int_equal(wire_read(&pair.b), WEFT_ERR_PEER_DEAD);
+    close_pair(&pair);
+}
+
+static void plain_frames_arrive(void **state)
+{
+    frames_arrive(false);
+}
+
+static void keyed_frames_arrive(void **state)
+{
+    frames_arrive(true);
+}
+
+/* Every bit of a keyed frame is guarded, and so is its place. */
+static void changed_frames_are_refused(void **state)
+{
+    uint8_t frame[16 + 5 + 32];
+    struct pair pair;
+    open_pair(&pair, true);
+    assert_int_equal(wire_send(&pair.a, NULL, 1, 2, "hello", 5, -1), WEFT_OK);
+    assert_int_equal(recv(pair.b.fd, frame, sizeof frame, 0), sizeof frame);
+    for (size_t bit = 0; bit < 8 * sizeof frame; bit++) {
+        struct wire other;
+        wire_init(&other, -1, keys, false);
+        frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        /* a changed length makes the rest of the frame wait, or is refused; it never passes */
+        wire_feed(&other, frame, sizeof frame);
+        assert_null(wire_take(&other));
+        frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        wire_close(&other);
+    }
+    assert_int_equal(wire_feed(&pair.b, frame, sizeof frame), WEFT_OK);
+    free(wire_take(&pair.b));
+    assert_int_equal(wire_feed(&pair.b, frame, sizeof frame), WEFT_ERR_BOOT); /* once more */
+    assert_null(wire_take(&pair.b));
+    struct wire reflected; /* sent back to where it came from */
+    wire_init(&reflected, -1, keys, true);
+    assert_int_equal(wire_feed(&reflected, frame, sizeof frame), WEFT_ERR_BOOT);
+    wire_close(&reflected);
+    close_pair(&pair);
+}
+
+static void oversized_frames_are_refused(void **state)
+{
+    struct wire wire;
+    struct wire_header header = {0x57465701u, 1, 0, WIRE_MOST_PAYLOAD + 1};
+    wire_init(&wire, -1, NULL, false);
+    assert_int_equal(wire_feed(&wire, &header, sizeof header), WEFT_ERR_BOOT);
+    wire_close(&wire);
+}
+
+static void descriptors_belong_to_their_frames(void **state)
+{
+    struct pair pair;
+    open_pair(&pair, false);
+    for (int i = 0; i < 4; i++) {
+        int fd = memfd_create("wire", MFD_CLOEXEC);
+        assert_int_equal(pwrite(fd, &i, sizeof i, 0), sizeof i);
+        assert_int_equal(wire_send(&pair.a, NULL, 1, 0, "between", 7, -1), WEFT_OK);
+        assert_int_equal(wire_send(&pair.a, NULL, 1u << 31, i, NULL, 0, fd), WEFT_OK);
+        close(fd);
+    }
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(wire_read(&pair.b), WEFT_OK);
+    for (int i = 0; i < 4; i++) {
+        int seen = -1;
+        struct wire_frame *frame = wire_take(&pair.b);
+        assert_int_equal(frame->fd, -1);
+        free(frame);
+        frame = wire_take(&pair.b);
+        assert_true(frame->fd >= 0);
+        assert_int_equal(pread(frame->fd, &seen, sizeof seen, 0), sizeof seen);
+        assert_int_equal(seen, i);
+        close(frame->fd);
+        free(frame);
+    }
+    close_pair(&pair);
+}
+
+/* One thread asks for news all the time while another one exchanges; for ThreadSanitizer. */
+struct member {
+    struct star star;
+    _Atomic bool over;
+    weft_status status;
+};
+
+static void *ask_for_news(void *argument)
+{
+    struct member *member = argument;
+    while (!atomic_load(&member->over))
+        member->status = star_check(&member->star);
+    return NULL;
+}
+
+static void *exchange(void *argument)
+{
+    struct member *member = argument;
+    for (int i = 0; i < 300; i++) {
+        int all[2], mine = 10 * i + member->star.me;
+        if (star_allgather(&member->star, &mine, all, sizeof mine) || all[0] != 10 * i ||
+            all[1] != 10 * i + 1)
+            return argument;
+    }
+    return NULL;
+}
+
+static void news_beside_an_exchange(void **state)
+{
+    static struct member members[2];
+    struct pair pair;
+    open_pair(&pair, true);
+    for (int me = 0; me < 2; me++) {
+        struct wire *wires = calloc(me == 0 ? 2 : 1, sizeof *wires);
+        wires[0].fd = -1;
+        wires[me == 0 ? 1 : 0] = me == 0 ? pair.b : pair.a;
+        assert_int_equal(star_init(&members[me].star, 2, me, NULL, wires), WEFT_OK);
+    }
+    pthread_t asking[2], exchanging[2];
+    for (int me = 0; me < 2; me++) {
+        pthread_create(&asking[me], NULL, ask_for_news, &members[me]);
+        pthread_create(&exchanging[me], NULL, exchange, &members[me]);
+    }
+    for (int me = 0; me < 2; me++) {
+        void *failed;
+        pthread_join(exchanging[me], &failed);
+        assert_null(failed);
+    }
+    for (int me = 0; me < 2; me++) {
+        atomic_store(&members[me].over, true);
+        pthread_join(asking[me], NULL);
+        assert_int_equal(members[me].status, WEFT_OK);
+    }
+    star_end(&members[1].star, WEFT_ERR_JOB, "PE 1 has had enough");
+    assert_int_equal(star_check(&members[0].star), WEFT_ERR_JOB);
+    assert_string_equal(weft_last_error(), "PE 1 has had enough");
+    for (int me = 0; me < 2; me++)
+        star_close(&members[me].star, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hmac_is_that_of_the_rfc),
+        cmocka_unit_test(plain_frames_arrive),
+        cmocka_unit_test(keyed_frames_arrive),
+        cmocka_unit_test(changed_frames_are_refused),
+        cmocka_unit_test(oversized_frames_are_refused),
+        cmocka_unit_test(descriptors_belong_to_their_frames),
+        cmocka_unit_test(news_beside_an_exchange),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
