@@ -10,6 +10,7 @@
 #include "boot/meet.h"
 #include "boot/star.h"
 #include "boot/ways.h"
+#include "driver/crypto.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -242,9 +243,12 @@ static void use_local_name(struct rendezvous *where)
 
 static weft_status choose_place(struct rendezvous *where)
 {
+    const struct crypto_driver *crypto;
     weft_status status = resolve(where);
-    if (status || where->secret)
+    if (status)
         return status;
+    if (where->secret) /* without the means to check it nothing may begin */
+        return crypto_load(&crypto);
     if (!is_one_machine(where))
         return base_fail(
             WEFT_ERR_BOOT,

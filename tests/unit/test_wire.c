@@ -38,10 +38,7 @@ static void hmac_is_that_of_the_rfc(void **state)
                                     0x05, 0x46, 0x04, 0x0f, 0x0e, 0xe3, 0x7f, 0x54};
     const struct crypto_driver *crypto;
     uint8_t mac[CRYPTO_MAC_BYTES], key[131];
-    if (crypto_load(&crypto)) {
-        print_message("%s\n", weft_last_error());
-        skip();
-    }
+    assert_int_equal(crypto_load(&crypto), WEFT_OK);
     memset(key, 0x0b, sizeof key);
     assert_true(crypto->hmac_sha256(key, 20, "Hi There", 8, mac));
     assert_memory_equal(mac, first, sizeof mac);
@@ -246,6 +243,11 @@ static void news_beside_an_exchange(void **state)
 
 int main(void)
 {
+    const struct crypto_driver *crypto;
+    if (crypto_load(&crypto)) {
+        print_message("skipped: %s\n", weft_last_error());
+        return 77;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hmac_is_that_of_the_rfc),
         cmocka_unit_test(plain_frames_arrive),
