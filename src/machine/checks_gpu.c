@@ -127,7 +127,7 @@ void check_gpu_links(const struct machine *machine, const struct machine_gpu *gp
     check_link_state(machine, gpu, findings);
     for (size_t i = 0; i < machine->n_links; i++) {
         const struct machine_link *link = &machine->links[i];
-        if (!number_is(link->gpu, gpu->index.value) || !number_is(link->active, 1))
+        if (!number_is(link->gpu, number_or(gpu->index, -1)) || !number_is(link->active, 1))
             continue;
         int64_t line = line_speed(link);
         if (number_or(link->crc_errors, 0) > 0 || number_or(link->replays, 0) > 0 ||

@@ -38,22 +38,25 @@ static bool is_nature(enum reason reason)
     }
 }
 
-static void gpu_end(const struct machine *machine, size_t i, struct endpoint *end)
+/* False for a GPU without a number of its own: nothing can be asked by that name. */
+static bool gpu_end(const struct machine *machine, size_t i, struct endpoint *end)
 {
     const struct machine_gpu *gpu = &machine->gpus[i];
     *end = (struct endpoint){.kind = ENDPOINT_GPU,
                              .index = number_or(gpu->index, -1),
                              .pci = machine_find_pci(machine, gpu->bdf.value)};
     snprintf(end->name, sizeof end->name, "gpu%" PRId64, end->index);
+    return machine_find_gpu(machine, end->index) == gpu;
 }
 
-static void nic_end(const struct machine *machine, const struct machine_nic *nic,
+static bool nic_end(const struct machine *machine, const struct machine_nic *nic,
                     struct endpoint *end)
 {
     *end = (struct endpoint){.kind = ENDPOINT_NIC,
                              .index = nic - machine->nics,
                              .pci = machine_find_pci(machine, nic->bdf.value)};
     snprintf(end->name, sizeof end->name, "%s", text_or(nic->name, "?"));
+    return machine_find_nic(machine, end->name) == nic;
 }
 
 static int examine_drivers(const struct machine *machine, struct findings *findings)
@@ -72,7 +75,8 @@ static int examine_gpus(const struct machine *machine, struct findings *findings
 {
     for (size_t i = 0; i < machine->n_gpus; i++) {
         struct endpoint end;
-        gpu_end(machine, i, &end);
+        if (!gpu_end(machine, i, &end))
+            continue;
         findings->place = end.name;
         check_gpu(machine, &machine->gpus[i], findings);
         check_mapping(machine, &machine->gpus[i], findings);
@@ -84,7 +88,8 @@ static int examine_links(const struct machine *machine, struct findings *finding
 {
     for (size_t i = 0; i < machine->n_gpus; i++) {
         struct endpoint end;
-        gpu_end(machine, i, &end);
+        if (!gpu_end(machine, i, &end))
+            continue;
         findings->place = end.name;
         check_fabric(machine, &machine->gpus[i], findings);
         check_gpu_links(machine, &machine->gpus[i], findings);
@@ -97,7 +102,8 @@ static int examine_pcie(const struct machine *machine, struct findings *findings
     int n = 0;
     for (size_t i = 0; i < machine->n_gpus; i++, n++) {
         struct endpoint end;
-        gpu_end(machine, i, &end);
+        if (!gpu_end(machine, i, &end))
+            continue;
         findings->place = end.name;
         check_pcie(machine, &end, findings);
     }
@@ -129,10 +135,8 @@ static int examine_pairs(const struct machine *machine, struct findings *finding
             static struct routes routes;
             struct endpoint a, b;
             char place[140];
-            if (i == j)
+            if (i == j || !gpu_end(machine, i, &a) || !gpu_end(machine, j, &b))
                 continue;
-            gpu_end(machine, i, &a);
-            gpu_end(machine, j, &b);
             snprintf(place, sizeof place, "%s %s", a.name, b.name);
             findings->place = place;
             routes_between(machine, &a, &b, &routes);
@@ -152,18 +156,18 @@ static int examine_rdma(const struct machine *machine, struct findings *findings
 {
     for (size_t i = 0; i < machine->n_nics; i++) {
         struct endpoint nic;
-        nic_end(machine, &machine->nics[i], &nic);
+        if (!nic_end(machine, &machine->nics[i], &nic))
+            continue;
         findings->place = nic.name;
         check_nic(machine, &nic, findings);
     }
     for (size_t i = 0; i < machine->n_gpus; i++) {
         struct endpoint gpu, nic;
         enum level level;
-        gpu_end(machine, i, &gpu);
+        bool here = gpu_end(machine, i, &gpu);
         const struct machine_nic *near = check_nearest_nic(machine, &gpu, &level);
-        if (!near)
+        if (!here || !near || !nic_end(machine, near, &nic))
             continue;
-        nic_end(machine, near, &nic);
         findings->place = gpu.name;
         check_gdr(machine, &gpu, &nic, findings);
     }
@@ -181,11 +185,10 @@ static int examine_gda(const struct machine *machine, struct findings *findings)
     for (size_t i = 0; i < machine->n_gpus; i++) {
         struct endpoint gpu, nic;
         enum level level;
-        gpu_end(machine, i, &gpu);
+        bool here = gpu_end(machine, i, &gpu);
         const struct machine_nic *near = check_nearest_nic(machine, &gpu, &level);
-        if (!near)
+        if (!here || !near || !nic_end(machine, near, &nic))
             continue;
-        nic_end(machine, near, &nic);
         findings->place = gpu.name;
         check_gda(machine, &gpu, &nic, findings);
         n++;
@@ -205,15 +208,18 @@ static int examine_storage(const struct machine *machine, struct findings *findi
         enum level least = LEVEL_UNKNOWN;
         if (mount->type.value && word_is_one_of(mount->type.value, "tmpfs|overlay"))
             continue;
-        gpu_end(machine, 0, &best);
+        bool any = gpu_end(machine, 0, &best);
         for (size_t g = 0; g < machine->n_gpus; g++) {
-            gpu_end(machine, g, &gpu);
+            bool known = gpu_end(machine, g, &gpu);
             enum level here = routes_level(machine, gpu.pci, pci);
-            if (here < least) {
+            if (known && (here < least || !any)) {
+                any = true;
                 least = here;
                 best = gpu;
             }
         }
+        if (!any)
+            continue;
         findings->place = text_or(mount->path, "?");
         check_file(machine, &best, text_or(mount->path, "?"), mount, findings);
         n++;

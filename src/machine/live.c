@@ -2,6 +2,8 @@
 /* Reading small files of the kernel, and the order in which the live machine is read. */
 #include "machine/live.h"
 
+#include "machine/facts.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -126,6 +128,7 @@ struct machine *machine_read_live(const struct machine_source *source)
     struct machine *machine = machine_new(*source->root ? source->root : "live");
     live_system(machine, source);
     live_cpu(machine, source);
+    fact_fill_socket_link(machine);
     live_pci(machine, source);
     live_drivers(machine, source);
     live_limits(machine, source);
@@ -133,5 +136,6 @@ struct machine *machine_read_live(const struct machine_source *source)
     live_disk(machine, source);
     if (source->gpus)
         live_gpu(machine, source);
+    machine_disbelieve(machine);
     return machine;
 }

@@ -187,7 +187,7 @@ const char *why_unknown(const char *why)
 
 struct machine_pci *machine_find_pci(const struct machine *machine, const char *bdf)
 {
-    for (size_t i = 0; bdf && i < machine->n_pci; i++)
+    for (size_t i = 0; bdf && *bdf && i < machine->n_pci; i++)
         if (text_is(machine->pci[i].bdf, bdf))
             return &machine->pci[i];
     return NULL;

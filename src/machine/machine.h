@@ -172,6 +172,10 @@ void *record_append(struct machine *machine, const struct machine_record *record
 const char *record_nearest_field(const struct machine_record *record, const char *word);
 bool word_is_one_of(const char *word, const char *words);
 
+/* Makes unknown what is outside the schema's ranges and words, with what was found as the reason:
+ * for facts that come from the kernel or a library and not through the file reader. */
+void machine_disbelieve(struct machine *machine);
+
 /* Sets one fact by its name, e.g. "gpus[3].ecc" or "pci[0000:40:01.1].acs_control", from text
  * ("unknown" makes it unknown). With `check` the range is enforced. WEFT_ERR_ARGUMENT. */
 weft_status machine_set(struct machine *machine, const char *place, const char *value, bool check);

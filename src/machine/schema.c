@@ -241,3 +241,36 @@ struct machine *machine_copy(const struct machine *machine)
     }
     return copy;
 }
+
+static void disbelieve_number(struct machine *machine, const struct machine_field *field,
+                              struct machine_number *number)
+{
+    if (number->known && (number->value < field->low || number->value > field->high))
+        number_unknown(machine, number, "%lld was read, which is outside %lld..%lld",
+                       (long long)number->value, (long long)field->low, (long long)field->high);
+}
+
+static void disbelieve_word(struct machine *machine, const struct machine_field *field,
+                            struct machine_text *text)
+{
+    if (text->value && field->words && !word_is_one_of(text->value, field->words))
+        text_unknown(machine, text, "\"%.60s\" was read, which is none of the known words",
+                     text->value);
+}
+
+void machine_disbelieve(struct machine *machine)
+{
+    for (size_t r = 0; r < machine_n_records; r++) {
+        const struct machine_record *record = &machine_records[r];
+        size_t n;
+        const struct machine_field *fields = record->fields(&n);
+        for (size_t i = 0; i < record_count(machine, record); i++)
+            for (size_t f = 0; f < n; f++) {
+                void *fact = (char *)record_item(machine, record, i) + fields[f].offset;
+                if (fields[f].type == FIELD_NUMBER || fields[f].type == FIELD_FLAG)
+                    disbelieve_number(machine, &fields[f], fact);
+                else
+                    disbelieve_word(machine, &fields[f], fact);
+            }
+    }
+}
