@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any environment: entries a line each. The table must refuse or accept, never crash, and what it
+ * accepted must read back without a fault. */
+#include "base/config.h"
+#include "path/path.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void look_at(const char *text)
+{
+    uint64_t number;
+    struct path_order order;
+    config_parse_size(text, &number);
+    config_parse_duration(text, &number);
+    if (path_order_parse(text, &order) == WEFT_OK && order.count > PATH_COUNT)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+    char *entries[64];
+    int count = 0;
+    memcpy(text, data, size);
+    text[size] = '\0';
+    look_at(text);
+    char *rest = text;
+    while (count < 63 && rest)
+        entries[count++] = strsep(&rest, "\n");
+    entries[count] = NULL;
+    char **saved = environ;
+    environ = entries;
+    config_reset();
+    config_check();
+    for (int id = 0; id < CONFIG_COUNT; id++) {
+        config_string((enum config_id)id);
+        config_size((enum config_id)id);
+        config_origin((enum config_id)id);
+    }
+    environ = saved;
+    config_reset();
+    free(text);
+    return 0;
+}
