@@ -15,7 +15,7 @@ static int create(const char *routine, weft_team *team, long options, shmem_ctx_
     weft_ctx *made = NULL;
     weft_status status = team ? weft_ctx_create(team, flags, &made) : WEFT_ERR_ARGUMENT;
     *ctx = status ? SHMEM_CTX_INVALID : made;
-    /* Not an error (9.5.1): the program may try again. */
+    /* Not an error (9.5): the program may try again. */
     if (status)
         log_info("%s: no context was made: %s", routine,
                  team ? weft_last_error() : "the team is invalid");

@@ -3,7 +3,7 @@
  * performs no barrier. */
 #include "shmem/routine.h"
 
-/* The barrier of these routines completes what was issued on the default context (9.3.1). */
+/* The barrier of these routines completes what was issued on the default context (9.3). */
 static void complete(const char *routine)
 {
     if (!weft_shmem.job)

@@ -115,7 +115,7 @@ SHMEM_ROUTINE(int, shmem_init_thread, (int requested, int *provided))
     return 0;
 }
 
-/* May be called again without effect (1.5, 9.1.11). */
+/* May be called again without effect (9.1). */
 SHMEM_ROUTINE(void, start_pes, (int npes))
 {
     if (!weft_shmem.job)

@@ -31,7 +31,7 @@
                       WEFT_SHMEM_CHECK(weft_atomic_nbi(weft_shmem_ctx(ctx), amo, sizeof(TYPE),     \
                                                        dest, __VA_ARGS__, 0, fetch, pe));)
 
-WEFT_SHMEM_GROUP("9.7.1", "shmem_atomic_fetch")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_INLINE(TYPE, shmem_##NAME##_atomic_fetch, (const TYPE *source, int pe),             \
                       uint##bits##_t word = 0; TYPE fetched;                                       \
@@ -47,13 +47,13 @@ WEFT_SHMEM_GROUP("9.7.1", "shmem_atomic_fetch")
 WEFT_SHMEM_AMO_EXTENDED_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.7.2", "shmem_atomic_set")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_set")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_AMO_SET(NAME, TYPE, set, weft_atomic_set##bits, weft_shmem_bits##bits(&value))
 WEFT_SHMEM_AMO_EXTENDED_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.7.3", "shmem_atomic_compare_swap")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_compare_swap")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_INLINE(TYPE, shmem_##NAME##_atomic_compare_swap,                                    \
                       (TYPE * dest, TYPE cond, TYPE value, int pe), uint##bits##_t word = 0;       \
@@ -71,14 +71,14 @@ WEFT_SHMEM_GROUP("9.7.3", "shmem_atomic_compare_swap")
 WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.7.4", "shmem_atomic_swap")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_swap")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_AMO_FETCH_SET(NAME, TYPE, bits, swap, weft_atomic_swap##bits,                       \
                              weft_shmem_bits##bits(&value))
 WEFT_SHMEM_AMO_EXTENDED_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.7.5", "shmem_atomic_fetch_inc")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch_inc")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_INLINE(TYPE, shmem_##NAME##_atomic_fetch_inc, (TYPE * dest, int pe),                \
                       uint##bits##_t word = 0;                                                     \
@@ -93,7 +93,7 @@ WEFT_SHMEM_GROUP("9.7.5", "shmem_atomic_fetch_inc")
 WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.7.6", "shmem_atomic_inc")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_inc")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_INLINE(void, shmem_##NAME##_atomic_inc, (TYPE * dest, int pe),                      \
                       WEFT_SHMEM_CHECK(weft_atomic_add##bits(weft_shmem.ctx, dest, 1, pe));)       \
@@ -102,14 +102,14 @@ WEFT_SHMEM_GROUP("9.7.6", "shmem_atomic_inc")
 WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.7.7", "shmem_atomic_fetch_add")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch_add")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_AMO_FETCH_SET(NAME, TYPE, bits, fetch_add, weft_atomic_fetch_add##bits,             \
                              (uint##bits##_t)value)
 WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.7.8", "shmem_atomic_add")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_add")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_AMO_SET(NAME, TYPE, add, weft_atomic_add##bits, (uint##bits##_t)value)
 WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_TYPED, )
@@ -120,22 +120,22 @@ WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_TYPED, )
                              (uint##bits##_t)value)
 #define WEFT_SHMEM_TYPED(op, NAME, TYPE, bits)                                                     \
     WEFT_SHMEM_AMO_SET(NAME, TYPE, op, weft_atomic_##op##bits, (uint##bits##_t)value)
-WEFT_SHMEM_GROUP("9.7.9", "shmem_atomic_fetch_and")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch_and")
 WEFT_SHMEM_AMO_BITWISE_TYPES(WEFT_SHMEM_TYPED_FETCH, and)
-WEFT_SHMEM_GROUP("9.7.10", "shmem_atomic_and")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_and")
 WEFT_SHMEM_AMO_BITWISE_TYPES(WEFT_SHMEM_TYPED, and)
-WEFT_SHMEM_GROUP("9.7.11", "shmem_atomic_fetch_or")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch_or")
 WEFT_SHMEM_AMO_BITWISE_TYPES(WEFT_SHMEM_TYPED_FETCH, or)
-WEFT_SHMEM_GROUP("9.7.12", "shmem_atomic_or")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_or")
 WEFT_SHMEM_AMO_BITWISE_TYPES(WEFT_SHMEM_TYPED, or)
-WEFT_SHMEM_GROUP("9.7.13", "shmem_atomic_fetch_xor")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch_xor")
 WEFT_SHMEM_AMO_BITWISE_TYPES(WEFT_SHMEM_TYPED_FETCH, xor)
-WEFT_SHMEM_GROUP("9.7.14", "shmem_atomic_xor")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_xor")
 WEFT_SHMEM_AMO_BITWISE_TYPES(WEFT_SHMEM_TYPED, xor)
 #undef WEFT_SHMEM_TYPED
 #undef WEFT_SHMEM_TYPED_FETCH
 
-WEFT_SHMEM_GROUP("9.7.15", "shmem_atomic_fetch_nbi")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch_nbi")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_INLINE(void, shmem_##NAME##_atomic_fetch_nbi,                                       \
                       (TYPE * fetch, const TYPE *source, int pe),                                  \
@@ -150,7 +150,7 @@ WEFT_SHMEM_GROUP("9.7.15", "shmem_atomic_fetch_nbi")
 WEFT_SHMEM_AMO_EXTENDED_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.7.16", "shmem_atomic_compare_swap_nbi")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_compare_swap_nbi")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_INLINE(                                                                             \
         void, shmem_##NAME##_atomic_compare_swap_nbi,                                              \
@@ -165,13 +165,13 @@ WEFT_SHMEM_GROUP("9.7.16", "shmem_atomic_compare_swap_nbi")
 WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.7.17", "shmem_atomic_swap_nbi")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_swap_nbi")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_AMO_NBI(NAME, TYPE, swap_nbi, WEFT_AMO_SWAP, weft_shmem_bits##bits(&value))
 WEFT_SHMEM_AMO_EXTENDED_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.7.18", "shmem_atomic_fetch_inc_nbi")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch_inc_nbi")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_INLINE(void, shmem_##NAME##_atomic_fetch_inc_nbi,                                   \
                       (TYPE * fetch, TYPE * dest, int pe),                                         \
@@ -184,25 +184,25 @@ WEFT_SHMEM_GROUP("9.7.18", "shmem_atomic_fetch_inc_nbi")
 WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.7.19", "shmem_atomic_fetch_add_nbi")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch_add_nbi")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_AMO_NBI(NAME, TYPE, fetch_add_nbi, WEFT_AMO_FETCH_ADD, (uint64_t)value)
 WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.7.20", "shmem_atomic_fetch_and_nbi")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch_and_nbi")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_AMO_NBI(NAME, TYPE, fetch_and_nbi, WEFT_AMO_FETCH_AND, (uint64_t)value)
 WEFT_SHMEM_AMO_BITWISE_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.7.21", "shmem_atomic_fetch_or_nbi")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch_or_nbi")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_AMO_NBI(NAME, TYPE, fetch_or_nbi, WEFT_AMO_FETCH_OR, (uint64_t)value)
 WEFT_SHMEM_AMO_BITWISE_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.7.22", "shmem_atomic_fetch_xor_nbi")
+WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch_xor_nbi")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_AMO_NBI(NAME, TYPE, fetch_xor_nbi, WEFT_AMO_FETCH_XOR, (uint64_t)value)
 WEFT_SHMEM_AMO_BITWISE_TYPES(WEFT_SHMEM_TYPED, )

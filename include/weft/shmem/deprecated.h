@@ -2,7 +2,7 @@
 /* OpenSHMEM: names that the standard deprecated in 1.1 to 1.4 (annex F of 1.5, all still required),
  * and a few older ones that programs for SGI SHMEM use. */
 
-WEFT_SHMEM_GROUP("9.1.11", "start_pes")
+WEFT_SHMEM_GROUP("9.1", "start_pes")
 WEFT_SHMEM_EXTERN(void, start_pes, (int npes))
 
 WEFT_SHMEM_GROUP("annex F", "_my_pe")
@@ -18,7 +18,7 @@ WEFT_SHMEM_GROUP("annex F", "my_pe")
 WEFT_SHMEM_EXTERN(int, my_pe, (void))
 WEFT_SHMEM_EXTERN(int, num_pes, (void))
 
-WEFT_SHMEM_GROUP("9.10.1", "shmem_wait")
+WEFT_SHMEM_GROUP("9.10", "shmem_wait")
 WEFT_SHMEM_INLINE(void, shmem_wait, (long *ivar, long cmp_value),
                   WEFT_SHMEM_CHECK(weft_wait_until(weft_shmem.ctx, WEFT_INT64, ivar, WEFT_NE,
                                                    (uint64_t)cmp_value));)
@@ -79,7 +79,7 @@ WEFT_SHMEM_INLINE(long, shmem_swap, (long *dest, long value, int pe), uint64_t w
                                                       pe));
                   return (long)word;)
 
-WEFT_SHMEM_GROUP("9.13.1", "shmem_udcflush")
+WEFT_SHMEM_GROUP("9.13", "shmem_udcflush")
 WEFT_SHMEM_EXTERN(void, shmem_set_cache_inv, (void))
 WEFT_SHMEM_EXTERN(void, shmem_set_cache_line_inv, (void *dest))
 WEFT_SHMEM_EXTERN(void, shmem_clear_cache_inv, (void))

@@ -33,7 +33,7 @@
                       WEFT_SHMEM_CHECK(call(weft_shmem_ctx(ctx), dest, source, nelems * (bytes),   \
                                             sig_addr, signal, (weft_signal_op)sig_op, pe));)
 
-WEFT_SHMEM_GROUP("9.6.1", "shmem_put")
+WEFT_SHMEM_GROUP("9.6", "shmem_put")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_PUT_PAIR(NAME##_put, TYPE, weft_put, sizeof(TYPE))
 #define WEFT_SHMEM_SIZED(arg, bits) WEFT_SHMEM_PUT_PAIR(put##bits, void, weft_put, (bits) / 8)
@@ -43,7 +43,7 @@ WEFT_SHMEM_PUT_PAIR(putmem, void, weft_put, 1)
 #undef WEFT_SHMEM_TYPED
 #undef WEFT_SHMEM_SIZED
 
-WEFT_SHMEM_GROUP("9.6.2", "shmem_p")
+WEFT_SHMEM_GROUP("9.6", "shmem_p")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_INLINE(void, shmem_##NAME##_p, (TYPE * dest, TYPE value, int pe),                   \
                       WEFT_SHMEM_CHECK(weft_shmem_p##bits(weft_shmem.ctx, dest, &value, pe));)     \
@@ -53,7 +53,7 @@ WEFT_SHMEM_GROUP("9.6.2", "shmem_p")
 WEFT_SHMEM_RMA_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.6.3", "shmem_iput")
+WEFT_SHMEM_GROUP("9.6", "shmem_iput")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_STRIDED_PAIR(NAME##_iput, TYPE, weft_iput, sizeof(TYPE))
 #define WEFT_SHMEM_SIZED(arg, bits) WEFT_SHMEM_STRIDED_PAIR(iput##bits, void, weft_iput, (bits) / 8)
@@ -62,7 +62,7 @@ WEFT_SHMEM_SIZES(WEFT_SHMEM_SIZED, )
 #undef WEFT_SHMEM_TYPED
 #undef WEFT_SHMEM_SIZED
 
-WEFT_SHMEM_GROUP("9.6.4", "shmem_get")
+WEFT_SHMEM_GROUP("9.6", "shmem_get")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_PUT_PAIR(NAME##_get, TYPE, weft_get, sizeof(TYPE))
 #define WEFT_SHMEM_SIZED(arg, bits) WEFT_SHMEM_PUT_PAIR(get##bits, void, weft_get, (bits) / 8)
@@ -72,7 +72,7 @@ WEFT_SHMEM_PUT_PAIR(getmem, void, weft_get, 1)
 #undef WEFT_SHMEM_TYPED
 #undef WEFT_SHMEM_SIZED
 
-WEFT_SHMEM_GROUP("9.6.5", "shmem_g")
+WEFT_SHMEM_GROUP("9.6", "shmem_g")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_INLINE(TYPE, shmem_##NAME##_g, (const TYPE *source, int pe), TYPE value;            \
                       WEFT_SHMEM_CHECK(weft_shmem_g##bits(weft_shmem.ctx, source, &value, pe));    \
@@ -85,7 +85,7 @@ WEFT_SHMEM_GROUP("9.6.5", "shmem_g")
 WEFT_SHMEM_RMA_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.6.6", "shmem_iget")
+WEFT_SHMEM_GROUP("9.6", "shmem_iget")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_STRIDED_PAIR(NAME##_iget, TYPE, weft_iget, sizeof(TYPE))
 #define WEFT_SHMEM_SIZED(arg, bits) WEFT_SHMEM_STRIDED_PAIR(iget##bits, void, weft_iget, (bits) / 8)
@@ -94,7 +94,7 @@ WEFT_SHMEM_SIZES(WEFT_SHMEM_SIZED, )
 #undef WEFT_SHMEM_TYPED
 #undef WEFT_SHMEM_SIZED
 
-WEFT_SHMEM_GROUP("9.6.7", "shmem_put_nbi")
+WEFT_SHMEM_GROUP("9.6", "shmem_put_nbi")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_PUT_PAIR(NAME##_put_nbi, TYPE, weft_put_nbi, sizeof(TYPE))
 #define WEFT_SHMEM_SIZED(arg, bits)                                                                \
@@ -105,7 +105,7 @@ WEFT_SHMEM_PUT_PAIR(putmem_nbi, void, weft_put_nbi, 1)
 #undef WEFT_SHMEM_TYPED
 #undef WEFT_SHMEM_SIZED
 
-WEFT_SHMEM_GROUP("9.6.8", "shmem_get_nbi")
+WEFT_SHMEM_GROUP("9.6", "shmem_get_nbi")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_PUT_PAIR(NAME##_get_nbi, TYPE, weft_get_nbi, sizeof(TYPE))
 #define WEFT_SHMEM_SIZED(arg, bits)                                                                \
@@ -116,7 +116,7 @@ WEFT_SHMEM_PUT_PAIR(getmem_nbi, void, weft_get_nbi, 1)
 #undef WEFT_SHMEM_TYPED
 #undef WEFT_SHMEM_SIZED
 
-WEFT_SHMEM_GROUP("9.8.3", "shmem_put_signal")
+WEFT_SHMEM_GROUP("9.8", "shmem_put_signal")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_PUT_SIGNAL_PAIR(NAME##_put_signal, TYPE, weft_put_signal, sizeof(TYPE))
 #define WEFT_SHMEM_SIZED(arg, bits)                                                                \
@@ -127,7 +127,7 @@ WEFT_SHMEM_PUT_SIGNAL_PAIR(putmem_signal, void, weft_put_signal, 1)
 #undef WEFT_SHMEM_TYPED
 #undef WEFT_SHMEM_SIZED
 
-WEFT_SHMEM_GROUP("9.8.4", "shmem_put_signal_nbi")
+WEFT_SHMEM_GROUP("9.8", "shmem_put_signal_nbi")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_PUT_SIGNAL_PAIR(NAME##_put_signal_nbi, TYPE, weft_put_signal_nbi, sizeof(TYPE))
 #define WEFT_SHMEM_SIZED(arg, bits)                                                                \
@@ -138,7 +138,7 @@ WEFT_SHMEM_PUT_SIGNAL_PAIR(putmem_signal_nbi, void, weft_put_signal_nbi, 1)
 #undef WEFT_SHMEM_TYPED
 #undef WEFT_SHMEM_SIZED
 
-WEFT_SHMEM_GROUP("9.8.5", "shmem_signal_fetch")
+WEFT_SHMEM_GROUP("9.8", "shmem_signal_fetch")
 WEFT_SHMEM_INLINE(uint64_t, shmem_signal_fetch, (const uint64_t *sig_addr), uint64_t value = 0;
                   WEFT_SHMEM_CHECK(weft_signal_fetch(weft_shmem.ctx, sig_addr, &value));
                   return value;)

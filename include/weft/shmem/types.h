@@ -72,7 +72,7 @@ enum shmem_cmp {
  * _BASE lists hold each C type once, as a _Generic selection needs it; the types of the second half
  * of a list are other names of those. */
 
-/* Standard RMA types: 9.6, table 5. */
+/* Standard RMA types: 9.6. */
 #define WEFT_SHMEM_RMA_BASE(X, arg)                                                                \
     X(arg, float, float, 32)                                                                       \
     X(arg, double, double, 64)                                                                     \
@@ -104,7 +104,7 @@ enum shmem_cmp {
 /* Sized forms: elements of this many bits. X(arg, bits). */
 #define WEFT_SHMEM_SIZES(X, arg) X(arg, 8) X(arg, 16) X(arg, 32) X(arg, 64) X(arg, 128)
 
-/* Standard AMO types: 9.7, table 6. */
+/* Standard AMO types: 9.7. */
 #define WEFT_SHMEM_AMO_BASE(X, arg)                                                                \
     X(arg, int, int, 32)                                                                           \
     X(arg, long, long, 64)                                                                         \
@@ -121,7 +121,7 @@ enum shmem_cmp {
     X(arg, size, size_t, 64)                                                                       \
     X(arg, ptrdiff, ptrdiff_t, 64)
 
-/* Extended AMO types: 9.7, table 7. */
+/* Extended AMO types: 9.7. */
 #define WEFT_SHMEM_AMO_REAL(X, arg) X(arg, float, float, 32) X(arg, double, double, 64)
 #define WEFT_SHMEM_AMO_EXTENDED_BASE(X, arg)                                                       \
     WEFT_SHMEM_AMO_REAL(X, arg)                                                                    \
@@ -130,7 +130,7 @@ enum shmem_cmp {
     WEFT_SHMEM_AMO_REAL(X, arg)                                                                    \
     WEFT_SHMEM_AMO_TYPES(X, arg)
 
-/* Bitwise AMO types: 9.7, table 8. In a selection int32_t and int64_t are int and long. */
+/* Bitwise AMO types: 9.7. In a selection int32_t and int64_t are int and long. */
 #define WEFT_SHMEM_AMO_BITWISE_BASE(X, arg)                                                        \
     X(arg, uint, unsigned int, 32)                                                                 \
     X(arg, ulong, unsigned long, 64)                                                               \
@@ -142,7 +142,7 @@ enum shmem_cmp {
     X(arg, uint32, uint32_t, 32)                                                                   \
     X(arg, uint64, uint64_t, 64)
 
-/* Point-to-point synchronisation types: 9.10, table 11. X(arg, name, C type, weft_type). */
+/* Point-to-point synchronisation types: 9.10. X(arg, name, C type, weft_type). */
 #define WEFT_SHMEM_WAIT_BASE(X, arg)                                                               \
     X(arg, short, short, WEFT_INT16)                                                               \
     X(arg, int, int, WEFT_INT32)                                                                   \
@@ -161,7 +161,7 @@ enum shmem_cmp {
     X(arg, size, size_t, WEFT_UINT64)                                                              \
     X(arg, ptrdiff, ptrdiff_t, WEFT_INT64)
 
-/* Team reductions: 9.9.9, table 9. X(arg, name, C type, weft_type). The bitwise operations take
+/* Team reductions: 9.9.9. X(arg, name, C type, weft_type). The bitwise operations take
  * the unsigned and the exact-width types; min and max add the signed and the real ones; sum and
  * prod add the complex ones. */
 #define WEFT_SHMEM_REDUCE_UNSIGNED(X, arg)                                                         \
@@ -216,7 +216,7 @@ enum shmem_cmp {
     WEFT_SHMEM_REDUCE_ORDERED_TYPES(X, arg)                                                        \
     WEFT_SHMEM_REDUCE_COMPLEX(X, arg)
 
-/* Active-set reductions: 9.9.9, table 10. */
+/* Active-set reductions: 9.9.9. */
 #define WEFT_SHMEM_TO_ALL_BITWISE_TYPES(X, arg)                                                    \
     X(arg, short, short, WEFT_INT16)                                                               \
     X(arg, int, int, WEFT_INT32)                                                                   \

@@ -2,7 +2,7 @@
 /* OpenSHMEM 1.5: point-to-point synchronisation (9.10). The value of a signed type is extended by
  * sign on its way to 64 bits, as the host API asks. */
 
-WEFT_SHMEM_GROUP("9.10.1", "shmem_wait_until")
+WEFT_SHMEM_GROUP("9.10", "shmem_wait_until")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
     WEFT_SHMEM_INLINE(void, shmem_##NAME##_wait_until, (TYPE * ivar, int cmp, TYPE cmp_value),     \
                       WEFT_SHMEM_CHECK(weft_wait_until(weft_shmem.ctx, code, ivar, (weft_cmp)cmp,  \
@@ -10,7 +10,7 @@ WEFT_SHMEM_GROUP("9.10.1", "shmem_wait_until")
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.10.2", "shmem_wait_until_all")
+WEFT_SHMEM_GROUP("9.10", "shmem_wait_until_all")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
     WEFT_SHMEM_INLINE(void, shmem_##NAME##_wait_until_all,                                         \
                       (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value),   \
@@ -20,7 +20,7 @@ WEFT_SHMEM_GROUP("9.10.2", "shmem_wait_until_all")
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.10.3", "shmem_wait_until_any")
+WEFT_SHMEM_GROUP("9.10", "shmem_wait_until_any")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
     WEFT_SHMEM_INLINE(size_t, shmem_##NAME##_wait_until_any,                                       \
                       (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value),   \
@@ -32,7 +32,7 @@ WEFT_SHMEM_GROUP("9.10.3", "shmem_wait_until_any")
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.10.4", "shmem_wait_until_some")
+WEFT_SHMEM_GROUP("9.10", "shmem_wait_until_some")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
     WEFT_SHMEM_INLINE(size_t, shmem_##NAME##_wait_until_some,                                      \
                       (TYPE * ivars, size_t nelems, size_t *indices, const int *status, int cmp,   \
@@ -45,7 +45,7 @@ WEFT_SHMEM_GROUP("9.10.4", "shmem_wait_until_some")
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.10.5", "shmem_wait_until_all_vector")
+WEFT_SHMEM_GROUP("9.10", "shmem_wait_until_all_vector")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
     WEFT_SHMEM_INLINE(void, shmem_##NAME##_wait_until_all_vector,                                  \
                       (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE *cmp_values), \
@@ -55,7 +55,7 @@ WEFT_SHMEM_GROUP("9.10.5", "shmem_wait_until_all_vector")
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.10.6", "shmem_wait_until_any_vector")
+WEFT_SHMEM_GROUP("9.10", "shmem_wait_until_any_vector")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
     WEFT_SHMEM_INLINE(size_t, shmem_##NAME##_wait_until_any_vector,                                \
                       (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE *cmp_values), \
@@ -67,7 +67,7 @@ WEFT_SHMEM_GROUP("9.10.6", "shmem_wait_until_any_vector")
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.10.7", "shmem_wait_until_some_vector")
+WEFT_SHMEM_GROUP("9.10", "shmem_wait_until_some_vector")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
     WEFT_SHMEM_INLINE(size_t, shmem_##NAME##_wait_until_some_vector,                               \
                       (TYPE * ivars, size_t nelems, size_t *indices, const int *status, int cmp,   \
@@ -80,7 +80,7 @@ WEFT_SHMEM_GROUP("9.10.7", "shmem_wait_until_some_vector")
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.10.8", "shmem_test")
+WEFT_SHMEM_GROUP("9.10", "shmem_test")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
     WEFT_SHMEM_INLINE(int, shmem_##NAME##_test, (TYPE * ivar, int cmp, TYPE cmp_value),            \
                       int result = 0;                                                              \
@@ -90,7 +90,7 @@ WEFT_SHMEM_GROUP("9.10.8", "shmem_test")
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.10.9", "shmem_test_all")
+WEFT_SHMEM_GROUP("9.10", "shmem_test_all")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
     WEFT_SHMEM_INLINE(int, shmem_##NAME##_test_all,                                                \
                       (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value),   \
@@ -102,7 +102,7 @@ WEFT_SHMEM_GROUP("9.10.9", "shmem_test_all")
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.10.10", "shmem_test_any")
+WEFT_SHMEM_GROUP("9.10", "shmem_test_any")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
     WEFT_SHMEM_INLINE(size_t, shmem_##NAME##_test_any,                                             \
                       (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value),   \
@@ -114,7 +114,7 @@ WEFT_SHMEM_GROUP("9.10.10", "shmem_test_any")
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.10.11", "shmem_test_some")
+WEFT_SHMEM_GROUP("9.10", "shmem_test_some")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
     WEFT_SHMEM_INLINE(size_t, shmem_##NAME##_test_some,                                            \
                       (TYPE * ivars, size_t nelems, size_t *indices, const int *status, int cmp,   \
@@ -127,7 +127,7 @@ WEFT_SHMEM_GROUP("9.10.11", "shmem_test_some")
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.10.12", "shmem_test_all_vector")
+WEFT_SHMEM_GROUP("9.10", "shmem_test_all_vector")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
     WEFT_SHMEM_INLINE(int, shmem_##NAME##_test_all_vector,                                         \
                       (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE *cmp_values), \
@@ -139,7 +139,7 @@ WEFT_SHMEM_GROUP("9.10.12", "shmem_test_all_vector")
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.10.13", "shmem_test_any_vector")
+WEFT_SHMEM_GROUP("9.10", "shmem_test_any_vector")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
     WEFT_SHMEM_INLINE(size_t, shmem_##NAME##_test_any_vector,                                      \
                       (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE *cmp_values), \
@@ -151,7 +151,7 @@ WEFT_SHMEM_GROUP("9.10.13", "shmem_test_any_vector")
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.10.14", "shmem_test_some_vector")
+WEFT_SHMEM_GROUP("9.10", "shmem_test_some_vector")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
     WEFT_SHMEM_INLINE(size_t, shmem_##NAME##_test_some_vector,                                     \
                       (TYPE * ivars, size_t nelems, size_t *indices, const int *status, int cmp,   \
@@ -164,7 +164,7 @@ WEFT_SHMEM_GROUP("9.10.14", "shmem_test_some_vector")
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
-WEFT_SHMEM_GROUP("9.10.15", "shmem_signal_wait_until")
+WEFT_SHMEM_GROUP("9.10", "shmem_signal_wait_until")
 WEFT_SHMEM_INLINE(uint64_t, shmem_signal_wait_until,
                   (uint64_t * sig_addr, int cmp, uint64_t cmp_value), uint64_t seen = 0;
                   WEFT_SHMEM_CHECK(weft_signal_wait(weft_shmem.ctx, sig_addr, (weft_cmp)cmp,

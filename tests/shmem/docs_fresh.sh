@@ -1,0 +1,19 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Usage: docs_fresh.sh REFERENCE-PROGRAM SOURCE [write]
+# A fault unless docs/shmem-reference.md and docs/shmem-coverage.md are what the headers and tests
+# give; with `write`, writes them.
+set -u
+made=$(mktemp) || exit 2
+trap 'rm -f "$made"' EXIT
+status=0
+for page in reference coverage; do
+    "$1" "$2" $page > "$made" || status=1
+    if [ "${3-}" = write ]; then
+        cp "$made" "$2/docs/shmem-$page.md"
+    elif ! cmp -s "$made" "$2/docs/shmem-$page.md"; then
+        echo "docs/shmem-$page.md is not what the headers give; run: ninja shmem-docs" >&2
+        status=1
+    fi
+done
+exit $status

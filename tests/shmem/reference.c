@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the reference page and the coverage table of OpenSHMEM from the headers.
+ *   reference SOURCE reference   docs/shmem-reference.md: every routine in full
+ *   reference SOURCE coverage    docs/shmem-coverage.md: section, routines and tests of each group
+ * A fault (exit 1) when a group has no test, or a test names a group that is not there. Tests say
+ * what they cover in their head comment ("Covers: group group"; blanks in a name are written _). */
+#include <ctype.h>
+#include <glob.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weft/shmem/types.h>
+
+struct row {
+    const char *section; /* of a group, else NULL */
+    const char *name;
+    const char *ret, *params;
+};
+
+#define WEFT_SHMEM_NORETURN
+#define WEFT_SHMEM_HOOKS_H
+#define WEFT_SHMEM_GROUP(section, name)             {section, name, NULL, NULL},
+#define ROUTINE(ret, name, params)                  {NULL, #name, #ret, #params},
+#define WEFT_SHMEM_INLINE(ret, name, params, ...)   ROUTINE(ret, name, params)
+#define WEFT_SHMEM_EXTERN(ret, name, params)        ROUTINE(ret, name, params)
+
+static const struct row rows[] = {
+#include <weft/shmem/setup.h>
+
+#include <weft/shmem/rma.h>
+
+#include <weft/shmem/amo.h>
+
+#include <weft/shmem/wait.h>
+
+#include <weft/shmem/collective.h>
+
+#include <weft/shmem/active_set.h>
+
+#include <weft/shmem/deprecated.h>
+
+#include <weft/shmem/extensions.h>
+};
+enum { ROWS = sizeof rows / sizeof rows[0], MOST_TEXT = 1 << 20 };
+
+static const char *source;
+static char tests_of[ROWS][512];
+static char generic[MOST_TEXT];
+
+static char *read_file(const char *path, char *text)
+{
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        perror(path);
+        exit(2);
+    }
+    size_t n = fread(text, 1, MOST_TEXT - 1, file);
+    text[n] = '\0';
+    fclose(file);
+    return text;
+}
+
+/* C text as people write it: no blank after a star. */
+static void print_c(const char *text)
+{
+    for (char before = 0; *text; before = *text++)
+        if (*text != ' ' || before != '*')
+            putchar(*text);
+}
+
+static bool has_selection(const char *group)
+{
+    char define[128];
+    snprintf(define, sizeof define, "#define %s(", group);
+    return strstr(generic, define) != NULL;
+}
+
+static bool cover(const char *test, const char *group)
+{
+    bool known = false;
+    for (int i = 0; i < ROWS; i++) {
+        char name[128];
+        if (!rows[i].section)
+            continue;
+        snprintf(name, sizeof name, "%s", rows[i].name);
+        for (char *c = name; *c; c++)
+            if (*c == ' ')
+                *c = '_';
+        if (strcmp(name, group) != 0)
+            continue;
+        known = true;
+        size_t used = strlen(tests_of[i]);
+        snprintf(tests_of[i] + used, sizeof tests_of[i] - used, "%s%s", used ? ", " : "", test);
+    }
+    return known;
+}
+
+static int read_tests(void)
+{
+    static char text[MOST_TEXT];
+    char pattern[512];
+    int faults = 0;
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s/tests/shmem/*.c*", source);
+    if (glob(pattern, 0, NULL, &found))
+        return 1;
+    for (size_t f = 0; f < found.gl_pathc; f++) {
+        const char *test = strrchr(found.gl_pathv[f], '/') + 1;
+        char *at = strstr(read_file(found.gl_pathv[f], text), "\n * Covers:");
+        char *end = at ? strstr(at, "*/") : NULL;
+        if (!end)
+            continue;
+        *end = '\0';
+        for (char *word = strtok(at + strlen("\n * Covers:"), " \n*"); word;
+             word = strtok(NULL, " \n*")) {
+            if (!cover(test, word)) {
+                fprintf(stderr, "%s covers %s, which is no group of the headers\n", test, word);
+                faults = 1;
+            }
+        }
+    }
+    globfree(&found);
+    return faults;
+}
+
+static int routines_of(int group)
+{
+    int count = 0;
+    while (group + 1 + count < ROWS && !rows[group + 1 + count].section)
+        count++;
+    return count;
+}
+
+static void print_section(const char *section)
+{
+    if (isdigit((unsigned char)*section))
+        printf("section %s", section);
+    else
+        printf("%s", section);
+}
+
+static void write_reference(void)
+{
+    printf("# OpenSHMEM reference\n\n"
+           "Every routine of `shmem.h` and `shmemx.h`, with the section of OpenSHMEM 1.5 that "
+           "describes it.\nMade from the headers by `tests/shmem/reference.c`; do not edit "
+           "(`ninja shmem-docs`). Each routine is\nalso there as `pshmem_...` "
+           "(`pshmem.h`).\n");
+    for (int i = 0; i < ROWS; i++) {
+        if (rows[i].section) {
+            printf("%s\n## %s\n\nOpenSHMEM 1.5, ", i ? "```\n" : "", rows[i].name);
+            print_section(rows[i].section);
+            printf(".%s\n\n```c\n",
+                   has_selection(rows[i].name) ? " A C11 selection by type has the group's name." : "");
+            continue;
+        }
+        print_c(rows[i].ret);
+        printf("%s%s", strchr(rows[i].ret, '*') ? "" : " ", rows[i].name);
+        print_c(rows[i].params);
+        printf(";\n");
+    }
+    printf("```\n");
+}
+
+static int write_coverage(void)
+{
+    int faults = 0, routines = 0, groups = 0;
+    printf("# Coverage of OpenSHMEM 1.5\n\n"
+           "Made from the headers and the tests by `tests/shmem/reference.c`; do not edit "
+           "(`ninja shmem-docs`).\nThe routines of each group in full: "
+           "[shmem-reference.md](shmem-reference.md). Tests are in `tests/shmem/` and\nrun with "
+           "several numbers of PEs.\n\n"
+           "| group | section | routines | C11 | tests |\n| --- | --- | ---: | :-: | --- |\n");
+    for (int i = 0; i < ROWS; i++) {
+        if (!rows[i].section)
+            continue;
+        int count = routines_of(i);
+        routines += count;
+        groups++;
+        printf("| %s | %s | %d | %s | %s |\n", rows[i].name, rows[i].section, count,
+               has_selection(rows[i].name) ? "yes" : "", tests_of[i]);
+        if (!*tests_of[i]) {
+            fprintf(stderr, "%s (%s) has no test\n", rows[i].name, rows[i].section);
+            faults = 1;
+        }
+    }
+    printf("\n%d routines in %d groups.\n", routines, groups);
+    return faults;
+}
+
+int main(int argc, char **argv)
+{
+    char path[512];
+    if (argc != 3) {
+        fprintf(stderr, "usage: reference SOURCE reference|coverage\n");
+        return 2;
+    }
+    source = argv[1];
+    snprintf(path, sizeof path, "%s/include/weft/shmem/generic.h", source);
+    read_file(path, generic);
+    if (strcmp(argv[2], "reference") == 0) {
+        write_reference();
+        return 0;
+    }
+    int faults = read_tests();
+    return write_coverage() || faults;
+}
