@@ -322,6 +322,18 @@ size_t heap_block_size(const struct heap *heap, size_t offset)
     return index ? heap->blocks[index].size * HEAP_GRANULE : 0;
 }
 
+bool heap_holds(const struct heap *heap, size_t offset, size_t bytes)
+{
+    /* Record 1 is the leftmost block: cuts and joins keep the left one's record. */
+    for (uint32_t index = 1; index; index = heap->blocks[index].after) {
+        const struct block *block = &heap->blocks[index];
+        size_t start = block->offset * HEAP_GRANULE, size = block->size * HEAP_GRANULE;
+        if (offset >= start && offset - start < size)
+            return block->used && bytes <= size - (offset - start);
+    }
+    return false;
+}
+
 struct heap_stats heap_get_stats(const struct heap *heap)
 {
     size_t largest = 0;

@@ -6,6 +6,7 @@
 #ifndef WEFT_MEMORY_HEAP_H
 #define WEFT_MEMORY_HEAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +36,9 @@ weft_status heap_free(struct heap *heap, size_t offset);
 
 /* Usable bytes of the block that starts at `offset`, 0 when there is none. */
 size_t heap_block_size(const struct heap *heap, size_t offset);
+
+/* Whether [offset, offset + bytes) lies in one allocated block. Takes a walk over all blocks. */
+bool heap_holds(const struct heap *heap, size_t offset, size_t bytes);
 
 struct heap_stats heap_get_stats(const struct heap *heap);
 

@@ -63,15 +63,32 @@ static weft_status find_failed(const char *function, const struct weft_ctx *ctx,
                      (void *)(ctx->seg[SEG_HEAP].base + ctx->seg[SEG_HEAP].size));
 }
 
+/* Checking mode: the heap's books are alike at every PE, so the own ones tell of a peer's block. */
+static weft_status check_block(const char *function, struct weft_job *job, const void *address,
+                               size_t offset, size_t bytes)
+{
+    pthread_mutex_lock(&job->lock);
+    bool held = heap_holds(job->heap, offset, bytes);
+    pthread_mutex_unlock(&job->lock);
+    if (held)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_ADDRESS,
+                     "%s: %zu bytes at %p do not lie in one allocated block of the heap: the block "
+                     "was freed, is too small, or was never there",
+                     function, bytes, address);
+}
+
 weft_status access_find_own(const char *function, const struct weft_ctx *ctx, const void *address,
                             size_t bytes, enum segment_id *segment, size_t *offset)
 {
     weft_status status = check_ctx(function, ctx);
     if (status)
         return status;
-    if (access_find(ctx, address, bytes, segment, offset))
-        return WEFT_OK;
-    return find_failed(function, ctx, address, bytes);
+    if (!access_find(ctx, address, bytes, segment, offset))
+        return find_failed(function, ctx, address, bytes);
+    if (unlikely(ctx->job->checking) && *segment == SEG_HEAP)
+        return check_block(function, ctx->job, address, *offset, bytes);
+    return WEFT_OK;
 }
 
 weft_status access_resolve(const char *function, struct weft_ctx *ctx, const void *symmetric,
@@ -86,6 +103,11 @@ weft_status access_resolve(const char *function, struct weft_ctx *ctx, const voi
     remote->peer = &ctx->peers[pe];
     if (!access_find(ctx, symmetric, bytes, &remote->segment, &remote->offset))
         return find_failed(function, ctx, symmetric, bytes);
+    if (unlikely(ctx->job->checking) && remote->segment == SEG_HEAP) {
+        status = check_block(function, ctx->job, symmetric, remote->offset, bytes);
+        if (status)
+            return status;
+    }
     if (remote->segment == SEG_GPU)
         remote->peer = &ctx->gpu_peers[pe];
     return job_check_failed(ctx->job);

@@ -222,8 +222,8 @@ WEFT_EXPORT void *weft_ptr(const weft_job *job, const void *symmetric, int pe)
         int slot = job->gpu->slot_of[pe];
         return slot < 0 ? NULL : (void *)(uintptr_t)gpu_address(job->gpu, slot, offset);
     }
-    char *base = job->default_ctx->peers[pe].base[segment];
-    return base ? base + offset : NULL;
+    enum path_id path = job->choices[pe].path;
+    return path == PATH_SELF || path == PATH_P2P ? job->map[pe][segment] + offset : NULL;
 }
 
 WEFT_EXPORT int weft_accessible(const weft_job *job, const void *address, int pe)
