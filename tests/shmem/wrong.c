@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Wrong use, one case per run; the test looks for the sentence that tells of it.
+ * Covers: shmem_put shmem_malloc shmem_barrier_all shmem_broadcast shmem_set_lock shmem_init */
+#include "check.h"
+
+static long cell[4];
+static long psync[SHMEM_SYNC_SIZE];
+
+static void before_init(void)
+{
+    shmem_long_p(cell, 1, 0);
+}
+
+static void barrier_before_init(void)
+{
+    shmem_barrier_all();
+}
+
+static void after_finalize(void)
+{
+    shmem_finalize();
+    shmem_long_p(cell, 1, 0);
+}
+
+static void no_such_pe(void)
+{
+    shmem_long_p(cell, 1, shmem_n_pes());
+}
+
+static void negative_pe(void)
+{
+    shmem_long_g(cell, -1);
+}
+
+static void stack_address(void)
+{
+    long mine = 0;
+    shmem_long_put(&mine, cell, 1, 0);
+}
+
+static void null_address(void)
+{
+    shmem_long_put(NULL, cell, 1, 0);
+}
+
+static void past_the_end(void)
+{
+    long *block = shmem_malloc(1 << 16);
+    shmem_long_put(block, block, (size_t)1 << 40, 0);
+}
+
+static void freed(void)
+{
+    long *block = shmem_malloc(1000);
+    shmem_free(block);
+    shmem_long_p(block, 1, 0);
+}
+
+static void beyond_block(void)
+{
+    char *block = shmem_malloc(1024);
+    shmem_putmem(block, block, 4096, 0);
+}
+
+static void wait_on_freed(void)
+{
+    long *block = shmem_malloc(1000);
+    shmem_free(block);
+    shmem_long_wait_until(block, SHMEM_CMP_NE, 0);
+}
+
+static void freed_twice(void)
+{
+    long *block = shmem_malloc(1000);
+    shmem_free(block);
+    shmem_free(block);
+}
+
+static void foreign_free(void)
+{
+    shmem_free(cell);
+}
+
+static void misaligned(void)
+{
+    shmem_long_atomic_inc((long *)((char *)cell + 4), 0);
+}
+
+static void stride_zero(void)
+{
+    shmem_long_iput(cell, cell, 0, 1, 2, 0);
+}
+
+static void sizes_differ(void)
+{
+    shmem_malloc(shmem_my_pe() ? 1000 : 2000);
+}
+
+static void collectives_differ(void)
+{
+    if (shmem_my_pe())
+        shmem_barrier_all();
+    else
+        shmem_long_broadcast(SHMEM_TEAM_WORLD, cell, cell, 1, 0);
+    shmem_global_exit(1);
+}
+
+static void roots_differ(void)
+{
+    if (shmem_long_broadcast(SHMEM_TEAM_WORLD, cell, cell, 1, shmem_my_pe()))
+        shmem_global_exit(1);
+}
+
+static void no_such_root(void)
+{
+    if (shmem_long_broadcast(SHMEM_TEAM_WORLD, cell, cell, 1, 99))
+        shmem_global_exit(1);
+}
+
+static void no_team(void)
+{
+    if (shmem_long_sum_reduce(SHMEM_TEAM_INVALID, cell, cell, 1))
+        shmem_global_exit(1);
+}
+
+static void destroy_world(void)
+{
+    shmem_team_destroy(SHMEM_TEAM_WORLD);
+}
+
+static void destroy_default(void)
+{
+    shmem_ctx_destroy(SHMEM_CTX_DEFAULT);
+}
+
+static void invalid_context(void)
+{
+    shmem_ctx_long_p(SHMEM_CTX_INVALID, cell, 1, 0);
+}
+
+static void bad_active_set(void)
+{
+    shmem_barrier(0, 1, shmem_n_pes(), psync);
+}
+
+static void not_in_active_set(void)
+{
+    if (shmem_my_pe() == 1)
+        shmem_barrier(0, 0, 1, psync);
+    shmem_barrier_all();
+}
+
+static void lock_not_held(void)
+{
+    shmem_clear_lock(cell);
+}
+
+static void bad_comparison(void)
+{
+    shmem_long_wait_until(cell, 17, 0);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {
+#define CASE(name) {#name, name}
+    CASE(before_init),        CASE(barrier_before_init), CASE(after_finalize),
+    CASE(no_such_pe),         CASE(negative_pe),         CASE(stack_address),
+    CASE(null_address),       CASE(past_the_end),        CASE(freed),
+    CASE(beyond_block),       CASE(wait_on_freed),       CASE(freed_twice),
+    CASE(foreign_free),       CASE(misaligned),          CASE(stride_zero),
+    CASE(sizes_differ),       CASE(collectives_differ),  CASE(roots_differ),
+    CASE(no_such_root),       CASE(no_team),             CASE(destroy_world),
+    CASE(destroy_default),    CASE(invalid_context),     CASE(bad_active_set),
+    CASE(not_in_active_set),  CASE(lock_not_held),       CASE(bad_comparison),
+};
+
+int main(int argc, char **argv)
+{
+    if (argc != 2)
+        return 2;
+    if (!strstr(argv[1], "before_init"))
+        shmem_init();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (strcmp(argv[1], cases[i].name) == 0)
+            cases[i].run();
+    fprintf(stderr, "case %s: nothing was found to be wrong\n", argv[1]);
+    return 0;
+}
