@@ -11,14 +11,16 @@ static const struct command {
     int (*run)(int argc, char **argv);
     const char *text;
 } commands[] = {
+#ifndef WEFT_REDUCED
     {"attach", cmd_attach, "show what the PEs of a running or hanging job are doing"},
     {"bench", cmd_bench, "measure the operations between PEs beside what the bare machine does"},
     {"demo", cmd_demo, "show on this machine what Weft does"},
     {"env", cmd_env, "list the configuration variables with value and origin"},
-    {"run", cmd_run, "start a job of several PEs on this machine"},
     {"explain", cmd_explain, "why the way between two ends is what it is, and what a better needs"},
     {"doctor", cmd_doctor, "check the machine: drivers, limits, links, peer access, RDMA, storage"},
     {"topo", cmd_topo, "show GPUs, NICs, disks and the speed of every pair; record a machine"},
+#endif
+    {"run", cmd_run, "start a job of several PEs on this machine"},
     {"version", cmd_version, "print the version"},
 };
 

@@ -1,4 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+# A build for machines without jansson, hwloc, libpng and cmocka (a bare machine with a GPU, say):
+# the whole library, of the command only run and version, of the tests those that need no package.
+option(WEFT_REDUCED "build without jansson, hwloc, libpng and cmocka" OFF)
+if(WEFT_REDUCED)
+  message(STATUS "WEFT_REDUCED: the command has only run and version; unit and machine tests are left out")
+endif()
+
 # Warnings, sanitizers and the flags that every target of the project shares.
 add_compile_definitions(_GNU_SOURCE)
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wstrict-prototypes -Wmissing-prototypes

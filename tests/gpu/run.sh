@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds Weft without its optional packages and runs every test with GPU memory on the GPUs of this
+# machine: one GPU shared by several PEs, then one PE per GPU. Prints a table; exits 1 when something
+# failed. Needs CMake, a C compiler, nvcc (without it the embedded PTX is used) and an NVIDIA driver.
+#   tests/gpu/run.sh [BUILD_FOLDER]
+set -u
+cd "$(dirname "$0")/../.."
+build=${1:-build-gpu}
+logs=${OUT:-$build}/gpu-logs
+started=$SECONDS
+unset CUDA_VISIBLE_DEVICES WEFT_GPU
+
+gpus=$(ls /dev/nvidia[0-9]* 2>/dev/null | wc -l)
+[ "$gpus" -gt 0 ] || { echo "there is no /dev/nvidia*: no GPU here"; exit 1; }
+export PATH=$PATH:/usr/local/cuda/bin
+generator=$(command -v ninja > /dev/null && echo "Ninja" || echo "Unix Makefiles")
+mkdir -p "$build" "$logs"
+cmake -S . -B "$build" -G "$generator" -DWEFT_REDUCED=ON > "$logs/configure.log" 2>&1 &&
+    cmake --build "$build" -j "$(nproc)" > "$logs/build.log" 2>&1 || {
+    tail -n 30 "$logs/configure.log" "$logs/build.log"
+    echo "the build failed"
+    exit 1
+}
+printf 'built in %d s; %d GPUs; driver %s\n' $((SECONDS - started)) "$gpus" \
+    "$(sed -n 's/.*Kernel Module[^0-9]*\([0-9.]*\).*/\1/p' /proc/driver/nvidia/version)"
+
+export WEFT_HEAP_SIZE=64M WEFT_WAIT_LIMIT=20s WEFT_LOG=warn XDG_RUNTIME_DIR=$PWD/$build
+failures=0
+# name of the row, PEs, seconds allowed, program and arguments; more environment in $extra
+extra=
+run() {
+    local name=$1 pes=$2 limit=$3 begun status
+    shift 3
+    local log=$logs/$(echo "$name-$pes${extra:+-$extra}" | tr -c 'A-Za-z0-9.\n-' _).log
+    begun=$(date +%s%N)
+    env $extra timeout -k 5 "$limit" "$build/bin/weft" run -n "$pes" "$@" > "$log" 2>&1
+    status=$?
+    case $status in
+    0) word=good ;;
+    77) word="skipped: $(tail -n 1 "$log" | cut -c1-90)" ;;
+    124 | 137) word="FAILED: ran past $limit s" failures=$((failures + 1)) ;;
+    *) word="FAILED ($status): $(grep -v '^$' "$log" | tail -n 2 | tr '\n' ' ' | cut -c1-300)"
+       failures=$((failures + 1)) ;;
+    esac
+    printf '%-26s %2d PEs %-28s %6d ms  %s\n' "$name" "$pes" "$extra" \
+        $((($(date +%s%N) - begun) / 1000000)) "$word"
+}
+
+# Whether GPU work is possible at all comes first, with all that the library says.
+extra="WEFT_LOG=info WEFT_PROVE=always" run first 1 60 "$build/bin/job_gpu_atomic"
+cat "$logs"/first-1*.log | head -n 5
+
+extra=WEFT_PROVE=always
+for pes in 1 $gpus; do
+    for program in atomic heap signal collective rma stream; do
+        [ -x "$build/bin/job_gpu_$program" ] && run "$program" "$pes" 60 "$build/bin/job_gpu_$program"
+    done
+    [ "$gpus" -eq 1 ] && break
+done
+extra="WEFT_GPU=0 WEFT_PROVE=always" # several PEs share one GPU
+run "atomic, one GPU" 2 60 "$build/bin/job_gpu_atomic"
+run "rma, one GPU" 2 90 "$build/bin/job_gpu_rma"
+run "signal, one GPU" 3 90 "$build/bin/job_gpu_signal"
+run "stream, one GPU" 2 60 "$build/bin/job_gpu_stream"
+extra="WEFT_PROVE=cached"
+run "cached proof" "$((gpus > 1 ? gpus : 2))" 60 "$build/bin/job_gpu_atomic"
+run "cached proof again" "$((gpus > 1 ? gpus : 2))" 60 "$build/bin/job_gpu_atomic"
+extra="WEFT_WAIT_LIMIT=2s"
+run "expiry of a wait" 1 30 "$build/bin/job_gpu_signal" expire
+extra="TEST_TOO_MUCH=300000 WEFT_GPU_HEAP_SIZE=1T"
+run "more than the GPU has" 1 60 "$build/bin/job_gpu_heap"
+extra="CUDA_VISIBLE_DEVICES=GPU-none"
+run "no visible GPU" 1 30 "$build/bin/job_gpu_heap"
+extra="WEFT_GPU_STRIPE=8M"
+run "striped copies" "$gpus" 60 "$build/bin/job_gpu_rma"
+extra=
+if [ "$gpus" -gt 1 ]; then
+    extra="WEFT_GPU=0,1 WEFT_PROVE=always" # two GPUs, two PEs each
+    run "two GPUs, four PEs" 4 90 "$build/bin/job_gpu_collective"
+    run "two GPUs, four PEs" 4 90 "$build/bin/job_gpu_signal"
+fi
+if [ -x "$build/bin/gpu_bench" ]; then
+    extra=
+    for pes in 1 $((gpus > 1 ? 2 : 1)); do
+        run "bench" "$pes" 60 "$build/bin/gpu_bench"
+        cat "$logs/bench-$pes.log"
+        [ "$gpus" -eq 1 ] && break
+    done
+fi
+printf 'took %d s; %d failures; logs in %s\n' $((SECONDS - started)) "$failures" "$logs"
+[ "$failures" -eq 0 ]
