@@ -66,6 +66,7 @@ typedef struct CUmemAccessDesc_st {
     X(CUDA_ERROR_OPERATING_SYSTEM, 304)                                                            \
     X(CUDA_ERROR_NOT_FOUND, 500)                                                                   \
     X(CUDA_ERROR_NOT_READY, 600)                                                                   \
+    X(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712)                                              \
     X(CUDA_ERROR_ILLEGAL_ADDRESS, 700)                                                             \
     X(CUDA_ERROR_LAUNCH_FAILED, 719)                                                               \
     X(CUDA_ERROR_NOT_SUPPORTED, 801)                                                               \
@@ -193,6 +194,8 @@ enum cuda_constant {
     X(StreamWriteValue64, ("cuStreamWriteValue64_v2", "cuStreamWriteValue64"), 1,                  \
       (CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags),                      \
       (stream, address, value, flags))                                                             \
+    X(LaunchHostFunc, ("cuLaunchHostFunc"), 0,                                                     \
+      (CUstream stream, void (*function)(void *), void *argument), (stream, function, argument))   \
     X(EventCreate, ("cuEventCreate"), 0, (CUevent * event, unsigned flags), (event, flags))        \
     X(EventDestroy, ("cuEventDestroy_v2"), 0, (CUevent event), (event))                            \
     X(EventRecord, ("cuEventRecord"), 0, (CUevent event, CUstream stream), (event, stream))        \

@@ -92,7 +92,7 @@ static const struct weft_dev_record *first_fault(const struct weft_dev_box *box)
 
 weft_status device_check(struct weft_job *job)
 {
-    if (!job->device)
+    if (!job->device && !job->gpu)
         return WEFT_OK;
     const struct weft_dev_box *box = device_box(job->box);
     int failed = __atomic_load_n(&box->failed, __ATOMIC_ACQUIRE);

@@ -1,11 +1,153 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The view of device code on cuda: where the GPU heap, its team areas and the tables are. */
+/* The view of device code on cuda: where the GPU heap, the pinned part of the host heap, the team
+ * areas and the tables are. */
 #include "job/device_state.h"
 
-weft_status device_view_cuda(struct weft_job *job, struct device_view **view)
+#include "path/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct cuda_view {
+    struct device_view view; /* first: the functions get its address */
+    struct weft_job *job;
+    struct gpu *gpu;
+    void **tables; /* device memory to be freed */
+    size_t table_count;
+};
+
+static struct cuda_view *of(struct device_view *view)
 {
-    (void)job;
-    *view = NULL;
-    return base_fail(WEFT_ERR_UNSUPPORTED, "this version of Weft has no GPU heap for device code; "
-                     "WEFT_TARGET=simt runs it on CPU threads");
+    return (struct cuda_view *)view;
+}
+
+static size_t ours(const struct gpu *gpu)
+{
+    return gpu->system_offset + gpu->system_bytes;
+}
+
+/* The whole window: memory is put behind it as the heap grows, and the state stays as it is. */
+static size_t cuda_segment_bytes(struct device_view *view, enum weft_dev_segment_id segment)
+{
+    struct cuda_view *cuda = of(view);
+    if (segment == WEFT_DEV_HEAP)
+        return cuda->gpu->heap.size - ours(cuda->gpu);
+    if (segment == WEFT_DEV_OTHER && !cuda->gpu->pins.refused)
+        return cuda->job->segments[SEG_HEAP].size;
+    return 0;
+}
+
+static uint64_t cuda_part(struct device_view *view, enum weft_dev_segment_id segment, int pe)
+{
+    struct cuda_view *cuda = of(view);
+    if (segment == WEFT_DEV_OTHER)
+        return (uintptr_t)cuda->job->map[pe][SEG_HEAP]; /* pinned memory has one address for both */
+    int slot = cuda->gpu->slot_of[pe];
+    return segment != WEFT_DEV_HEAP || slot < 0 ? 0
+                                                : gpu_address(cuda->gpu, slot, ours(cuda->gpu));
+}
+
+static uint64_t cuda_areas(struct device_view *view, int pe)
+{
+    struct gpu *gpu = of(view)->gpu;
+    int slot = gpu->slot_of[pe];
+    return slot < 0 ? 0 : gpu_address(gpu, slot, gpu->areas_offset);
+}
+
+/* A pair whose atomics fail the proof is not mapped at all. */
+static bool cuda_atomics(struct device_view *view, int pe)
+{
+    return cuda_areas(view, pe) != 0;
+}
+
+static weft_status cuda_table_make(struct device_view *view, size_t bytes, void **table)
+{
+    struct cuda_view *cuda = of(view);
+    struct gpu *gpu = cuda->gpu;
+    CUdeviceptr address = 0;
+    void **tables = realloc(cuda->tables, (cuda->table_count + 1) * sizeof *tables);
+    if (!tables)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a table");
+    cuda->tables = tables;
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    CUresult result = gpu->cuda.MemAlloc(&address, bytes);
+    gpu_leave(&gpu->device);
+    if (result)
+        return cuda_fail(&gpu->cuda, result, "cuMemAlloc of %zu bytes for a table", bytes);
+    *table = (void *)(uintptr_t)address;
+    cuda->tables[cuda->table_count++] = *table;
+    return gpu_fill(gpu, *table, 0, bytes);
+}
+
+static weft_status cuda_table_write(struct device_view *view, void *table, size_t offset,
+                                    const void *from, size_t bytes)
+{
+    return gpu_copy(of(view)->gpu, 0, (char *)table + offset, from, bytes, GPU_DONE);
+}
+
+static weft_status cuda_module_symbol(struct device_view *view, void *module, const char *name,
+                                      uint64_t *address, size_t *bytes)
+{
+    struct gpu *gpu = of(view)->gpu;
+    CUdeviceptr found = 0;
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    CUresult result = gpu->cuda.ModuleGetGlobal(&found, bytes, module, name);
+    gpu_leave(&gpu->device);
+    *address = found;
+    return result ? cuda_fail(&gpu->cuda, result,
+                              "cuModuleGetGlobal(%s): a module that uses no device operation of "
+                              "Weft has no state, and needs none", name)
+                  : WEFT_OK;
+}
+
+static weft_status cuda_symbol_write(struct device_view *view, uint64_t address, const void *from,
+                                     size_t bytes)
+{
+    return gpu_copy(of(view)->gpu, 0, (void *)(uintptr_t)address, from, bytes, GPU_DONE);
+}
+
+static void cuda_view_close(struct device_view *view)
+{
+    struct cuda_view *cuda = of(view);
+    if (gpu_enter(&cuda->gpu->device) == WEFT_OK) {
+        for (size_t i = 0; i < cuda->table_count; i++)
+            cuda->gpu->cuda.MemFree((uintptr_t)cuda->tables[i]);
+        gpu_leave(&cuda->gpu->device);
+    }
+    free(cuda->tables);
+    free(cuda);
+}
+
+weft_status device_view_cuda(struct weft_job *job, struct device_view **result)
+{
+    *result = NULL;
+    weft_status status = job_gpu_open(job);
+    if (status)
+        return status;
+    struct cuda_view *cuda = calloc(1, sizeof *cuda);
+    if (!cuda)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the view of device code");
+    cuda->job = job;
+    cuda->gpu = job->gpu;
+    cuda->view = (struct device_view){
+        .cuda = true,
+        .ordinal = job->gpu->device.ordinal,
+        .segment_bytes = cuda_segment_bytes,
+        .part = cuda_part,
+        .areas = cuda_areas,
+        .atomics = cuda_atomics,
+        .table_make = cuda_table_make,
+        .table_write = cuda_table_write,
+        .box = job->gpu->reporting.box,
+        .tickets = job->gpu->reporting.tickets,
+        .module_symbol = cuda_module_symbol,
+        .symbol_write = cuda_symbol_write,
+        .close = cuda_view_close,
+    };
+    *result = &cuda->view;
+    return WEFT_OK;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPU side of a job, set up at the first request for GPU memory: a job that asks for none loads
  * no driver and opens no GPU. What contexts see of it is filled in here. */
-#include "job/job.h"
-
+#include "boot/agree.h"
+#include "job/device_state.h"
 #include "path/gpu.h"
+
+#include "base/log.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +59,16 @@ weft_status job_gpu_open(struct weft_job *job)
     weft_status status = gpu_open(&gpu, job->boot, job->program_context, TEAM_SLOTS);
     if (status)
         return status;
+    struct weft_dev_box *box = device_box(job->box);
+    box->version = WEFT_DEV_VERSION;
+    status = boot_agree(job->boot, gpu_attach_box(gpu, job->box, BOX_BYTES, box));
+    if (status) {
+        gpu_close(gpu);
+        return status;
+    }
     job->gpu = gpu;
     job->box->gpu = gpu->device.ordinal;
+    job_gpu_pin(job, job->heap_end);
     return attach_all(job);
 }
 
@@ -70,8 +80,32 @@ weft_status job_gpu_grow(struct weft_job *job, size_t end)
     return status ? status : attach_all(job);
 }
 
+void job_gpu_pin(struct weft_job *job, size_t end)
+{
+    const struct segment *heap = &job->segments[SEG_HEAP];
+    if (end > job->heap_end)
+        job->heap_end = end;
+    if (job->gpu)
+        gpu_pin_heap(job->gpu, heap->slots, heap->stride, heap->size, heap->slot_count, end);
+}
+
+void job_gpu_team_gone(struct weft_job *job, const struct weft_team *team)
+{
+    if (!job->gpu)
+        return;
+    CUdeviceptr area = gpu_team_address(job->gpu, job->boot->local_pe, team->slot);
+    if (gpu_fill(job->gpu, (void *)(uintptr_t)area, 0, job->gpu->team_bytes))
+        log_warn("a team's place for barriers on streams could not be cleared: %s",
+                 weft_last_error());
+}
+
 void job_gpu_close(struct weft_job *job)
 {
     gpu_close(job->gpu);
     job->gpu = NULL;
+    while (job->stream_calls) {
+        void *first = job->stream_calls;
+        job->stream_calls = *(void **)first;
+        free(first);
+    }
 }

@@ -465,7 +465,7 @@ weft_status job_check_failed(struct weft_job *job)
     int failed = atomic_load_explicit(&job->failed, memory_order_acquire);
     if (failed)
         return base_fail((weft_status)failed, "%s", job->failure);
-    return unlikely(job->device != NULL) ? device_check(job) : WEFT_OK;
+    return unlikely(job->device || job->gpu) ? device_check(job) : WEFT_OK;
 }
 
 void job_progress(struct weft_job *job)

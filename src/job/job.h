@@ -97,7 +97,9 @@ struct weft_job {
     struct weft_ctx *default_ctx;
     struct weft_ctx *system_ctx; /* the library's own: also reaches SEG_SYSTEM */
     struct weft_team *world, *node;
+    size_t heap_end;       /* the host heap has been handed out so far, at most */
     struct gpu *gpu;       /* NULL until GPU memory is first asked for */
+    void *stream_calls; /* kept for captured graphs (ops/stream.c): each begins with the next */
     void *program_context; /* CUDA context that the program had made current before weft_init() */
     bool checking;
     bool threads_are_pes;
@@ -155,6 +157,12 @@ weft_status job_gpu_attach(struct weft_ctx *ctx);
 
 /* Puts memory behind [0, end) of the GPU heap, in every context's eyes. Collective. */
 weft_status job_gpu_grow(struct weft_job *job, size_t end);
+
+/* The host heap has been handed out up to `end`: the GPU may come to want it. */
+void job_gpu_pin(struct weft_job *job, size_t end);
+
+/* Every member of the team has arrived, and none has a barrier on a stream under way. */
+void job_gpu_team_gone(struct weft_job *job, const struct weft_team *team);
 
 /* Not collective; no PE uses this PE's memory any more. */
 void job_gpu_close(struct weft_job *job);

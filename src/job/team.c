@@ -258,6 +258,7 @@ WEFT_EXPORT weft_status weft_team_destroy(weft_team *team)
     /* Everything addressed to this PE in the team has arrived: the area can be cleaned and reused. */
     memset(team->lanes, 0, (size_t)team->n * sizeof *team->lanes);
     device_team_gone(team->job, team);
+    job_gpu_team_gone(team->job, team);
     free_slots(team->job)[team->slot / 64] |= 1ull << (team->slot % 64);
     unlink_team(team);
     team_free(team);

@@ -109,6 +109,7 @@ WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, 
         return base_fail_context(status, "%s: host heap of %zu bytes (WEFT_HEAP_SIZE)", name,
                                  job->segments[SEG_HEAP].size);
     *address = job->segments[SEG_HEAP].base + offset;
+    job_gpu_pin(job, offset + bytes);
     if (hints & WEFT_ALLOC_ZERO)
         memset(*address, 0, bytes);
     return coll_sync(job->world, BOX_OP_ALLOC);

@@ -55,18 +55,29 @@ static weft_status start_machinery(struct gpu *gpu)
     return status;
 }
 
-/* The library's own part of every window: an area per local peer for the proof, one per team for
- * barriers; zeros, before any peer may touch it. */
+enum { TICKETS_BYTES = 4096 };
+
+/* The library's own part of every window: a count of records, two areas per team (for kernels'
+ * collectives, and for barriers on streams), one per local peer for the proof. All zeros before any
+ * peer may touch it. */
 static weft_status make_system_area(struct gpu *gpu, int team_slots)
 {
     size_t members = (size_t)gpu->boot->npes;
     gpu->team_bytes = (sizeof(struct gpu_team_area) + members * sizeof(uint64_t) + 63) & ~63ul;
     size_t teams = (gpu->team_bytes * (size_t)team_slots + 4095) & ~4095ul;
-    gpu->system_bytes = teams + members * sizeof(struct prove_area);
+    gpu->areas_bytes = (size_t)team_slots * weft_dev_area_bytes(gpu->boot->npes);
+    gpu->areas_bytes = (gpu->areas_bytes + 4095) & ~(size_t)4095;
+    gpu->system_bytes = TICKETS_BYTES + gpu->areas_bytes + teams + members * sizeof(struct prove_area);
     gpu->books = heap_create(gpu->heap.size);
     if (!gpu->books)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU heap's books");
-    return heap_alloc(gpu->books, gpu->system_bytes, 4096, &gpu->system_offset);
+    weft_status status = heap_alloc(gpu->books, gpu->system_bytes, 4096, &gpu->system_offset);
+    CUdeviceptr own = gpu_heap_own(&gpu->heap)->base + gpu->system_offset;
+    gpu->reporting.tickets = (uint64_t *)(uintptr_t)own;
+    gpu->areas_offset = gpu->system_offset + TICKETS_BYTES;
+    gpu->teams_offset = gpu->areas_offset + gpu->areas_bytes;
+    gpu->proof_offset = gpu->teams_offset + teams;
+    return status;
 }
 
 static weft_status clear_system_area(struct gpu *gpu)
@@ -169,6 +180,7 @@ static void stop_machinery(struct gpu *gpu)
     if (gpu->wait_stream)
         gpu->cuda.StreamDestroy(gpu->wait_stream);
     drop_registrations(gpu);
+    gpu_unpin_heap(gpu);
     gpu_module_unload(&gpu->module);
     if (gpu->pinned)
         gpu->cuda.MemFreeHost(gpu->pinned);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The GPU side of the path room. With nvcc the library's kernels are also compiled to a fat binary;
 # without it the committed PTX text alone is embedded, and the driver compiles that.
-target_sources(weft_obj PRIVATE gpu.c gpu_copy.c gpu_image.c gpu_module.c gpu_ops.c proof_cache.c prove_gpu.c)
+target_sources(weft_obj PRIVATE gpu.c gpu_copy.c gpu_image.c gpu_module.c gpu_ops.c gpu_pin.c proof_cache.c prove_gpu.c)
 
 set(ptx ${CMAKE_CURRENT_SOURCE_DIR}/gpu_kernels.ptx)
 set_property(SOURCE gpu_image.c TARGET_DIRECTORY weft_obj APPEND PROPERTY OBJECT_DEPENDS ${ptx})

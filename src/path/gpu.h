@@ -38,6 +38,19 @@ struct gpu_registration {
     struct gpu_registration *next;
 };
 
+/* The host heap of the local PEs as far as it is pinned, so that the GPU can access it: the parts
+ * [0, ends[0]), [ends[0], ends[1]) ... of every slot, each registered by itself. */
+struct gpu_pins {
+    char *slots;
+    size_t stride, size;
+    int slot_count;
+    size_t ends[48];
+    int count;
+    bool refused;
+    void **undo; /* what this PE registered */
+    size_t undo_count;
+};
+
 struct gpu {
     struct cuda cuda;
     struct boot *boot;
@@ -52,17 +65,22 @@ struct gpu {
     struct gpu_pinned *pinned; /* one page that kernels write to */
     CUdeviceptr pinned_device;
     size_t system_offset, system_bytes; /* in each window: not the program's */
+    size_t areas_offset, areas_bytes; /* in them: struct weft_dev_area of every team */
+    size_t teams_offset;     /* struct gpu_team_area of every team */
+    size_t proof_offset;     /* struct prove_area of every peer */
     size_t team_bytes;       /* of one team's struct gpu_team_area */
     int *slot_of;            /* [npes] place among the local PEs, -1 = on another node */
     pthread_mutex_t registrations_lock;
     struct gpu_registration *registrations;
+    struct gpu_pins pins;
+    struct gpu_reporting reporting; /* for kernels; the box is set by the job */
+    void *registered_box;
     uint64_t wait_limit_ns;
     size_t stripe_bytes;     /* copies from this size are dealt out over the lanes; 0 = never */
 };
 
 /* Host memory that kernels read and write. */
 struct gpu_pinned {
-    struct gpu_record record; /* of waits on streams */
     uint64_t lane_words[GPU_LANES][8];
     uint64_t wait_seen, wait_met;
 };
@@ -74,6 +92,25 @@ weft_status gpu_open(struct gpu **gpu, struct boot *boot, CUcontext current, int
 
 /* Not collective: the caller sees to it that no peer uses this PE's memory any more. */
 void gpu_close(struct gpu *gpu);
+
+/* Pins the first `end` bytes of every slot of the host heap, and somewhat more. Best effort: without
+ * it copies are slower, and kernels cannot access the host heap. */
+void gpu_pin_heap(struct gpu *gpu, char *slots, size_t stride, size_t size, int slot_count,
+                  size_t end);
+void gpu_unpin_heap(struct gpu *gpu);
+
+/* Whether kernels may access [offset, offset + bytes) of a slot of the host heap. */
+static inline bool gpu_heap_pinned(const struct gpu *gpu, size_t offset, size_t bytes)
+{
+    size_t end = gpu->pins.count ? gpu->pins.ends[gpu->pins.count - 1] : 0;
+    return offset < end && bytes <= end - offset;
+}
+
+/* How many of `bytes` from `address` on belong to one registration: a copy must not cross. */
+size_t gpu_pin_run(const struct gpu *gpu, const void *address, size_t bytes);
+
+/* Lets kernels report into the black box: `box` (the PE's, of `bytes`) is pinned. */
+weft_status gpu_attach_box(struct gpu *gpu, void *box, size_t bytes, struct weft_dev_box *device_box);
 
 /* ----------------------------------------------------------------------------------- addresses */
 
@@ -97,7 +134,7 @@ static inline CUdeviceptr gpu_address(const struct gpu *gpu, int slot, size_t of
 /* Where kernels find a team's area of local PE `slot`. */
 static inline CUdeviceptr gpu_team_address(const struct gpu *gpu, int slot, int team_slot)
 {
-    return gpu_address(gpu, slot, gpu->system_offset + (size_t)team_slot * gpu->team_bytes);
+    return gpu_address(gpu, slot, gpu->teams_offset + (size_t)team_slot * gpu->team_bytes);
 }
 
 /* ----------------------------------------------------------------- operations by the host
@@ -113,6 +150,9 @@ enum gpu_manner {
 /* Copies between any two memories. A plain host `src` may be reused when it returns. */
 weft_status gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src, size_t bytes,
                      enum gpu_manner manner);
+
+/* The same on a stream of the program; the device's context is current. */
+weft_status gpu_copy_on(struct gpu *gpu, CUstream stream, void *dst, const void *src, size_t bytes);
 
 /* Fills own device memory; complete on return. */
 weft_status gpu_fill(struct gpu *gpu, void *address, unsigned char value, size_t bytes);

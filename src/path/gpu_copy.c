@@ -27,11 +27,22 @@ static weft_status settle(struct gpu *gpu, struct gpu_lane *lane)
 static weft_status copy_part(struct gpu *gpu, struct gpu_lane *lane, void *dst, const void *src,
                              size_t bytes)
 {
-    CUresult result =
-        gpu->cuda.MemcpyAsync((uintptr_t)dst, (uintptr_t)src, bytes, use(lane));
-    return result ? cuda_fail(&gpu->cuda, result, "cuMemcpyAsync of %zu bytes from %p to %p", bytes,
-                              src, dst)
-                  : WEFT_OK;
+    return gpu_copy_on(gpu, use(lane), dst, src, bytes);
+}
+
+weft_status gpu_copy_on(struct gpu *gpu, CUstream stream, void *dst, const void *src, size_t bytes)
+{
+    while (bytes > 0) {
+        size_t now = gpu_pin_run(gpu, src, gpu_pin_run(gpu, dst, bytes));
+        CUresult result = gpu->cuda.MemcpyAsync((uintptr_t)dst, (uintptr_t)src, now, stream);
+        if (result)
+            return cuda_fail(&gpu->cuda, result, "cuMemcpyAsync of %zu bytes from %p to %p", now,
+                             src, dst);
+        dst = (char *)dst + now;
+        src = (const char *)src + now;
+        bytes -= now;
+    }
+    return WEFT_OK;
 }
 
 /* Every part but the last ends on a 2 MiB line. */
@@ -151,9 +162,9 @@ weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool i
 {
     CUdeviceptr seen_at = gpu->pinned_device + offsetof(struct gpu_pinned, wait_seen);
     CUdeviceptr met_at = gpu->pinned_device + offsetof(struct gpu_pinned, wait_met);
-    CUdeviceptr record = 0;
+    struct gpu_reporting quietly = {.limit_ns = slice_ns};
     int bytes = (int)width, sign = is_signed, how = (int)cmp;
-    void *arguments[] = {&at, &bytes, &sign, &how, &value, &slice_ns, &record, &seen_at, &met_at};
+    void *arguments[] = {&at, &bytes, &sign, &how, &value, &quietly, &seen_at, &met_at};
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;

@@ -63,18 +63,29 @@ WEFT_DEVICE int compare(int64_t seen, int cmp, int64_t value)
     }
 }
 
-WEFT_DEVICE void leave_record(struct gpu_record *record, uint64_t what, const void *address,
-                              uint64_t expected, uint64_t seen, int cmp, uint64_t peer,
+/* In the format of device operations, so that the host and `weft attach` read both alike. */
+WEFT_DEVICE void leave_record(struct gpu_reporting reporting, uint32_t operation, int team, int peer,
+                              const void *address, uint64_t expected, uint64_t seen, int cmp,
                               const struct limit *limit)
 {
+    uint64_t ticket = weft_dev_atomic_add_u64(reporting.tickets, 1, RELAXED, SYSTEM);
+    struct weft_dev_record *record = &reporting.box->records[ticket % WEFT_DEV_RECORDS];
+    record->operation = operation;
+    record->ticket = ticket;
+    record->status = -101; /* WEFT_ERR_TIMEOUT */
+    record->peer = peer;
+    record->team = team;
+    record->compare = (uint32_t)cmp;
     record->address = (uint64_t)(uintptr_t)address;
     record->expected = expected;
     record->seen = seen;
-    record->compare = (uint64_t)cmp;
-    record->peer = peer;
     record->waited_ns = weft_dev_clock_ns() - limit->start;
-    /* Pairs with the host's acquire load: who sees `what` sees the rest. */
-    weft_dev_store_u64(&record->what, what, RELEASE, SYSTEM);
+    record->block = weft_dev_block_x();
+    record->thread = weft_dev_thread_x();
+    /* Release: pairs with the host's acquire loads: who sees the state sees the rest, and who sees
+     * `failed` sees a record. */
+    weft_dev_store_u32(&record->state, WEFT_DEV_RECORD_EXPIRED, RELEASE, SYSTEM);
+    weft_dev_store_u32((uint32_t *)&reporting.box->failed, (uint32_t)-101, RELEASE, SYSTEM);
 }
 
 /* ------------------------------------------------------------------- single accesses, atomics */
@@ -253,13 +264,12 @@ WEFT_DEVICE int64_t ordered_bits(int64_t value, int width, int is_signed)
     return width == 8 && !is_signed ? (int64_t)((uint64_t)value ^ 0x8000000000000000ull) : value;
 }
 
-/* One thread waits until *at compares true. seen, met (1 or 0), record: in pinned host memory, or
- * null. Without a record an expiry is no fault. */
+/* One thread waits until *at compares true. seen, met (1 or 0): in pinned host memory, or null.
+ * Without a box an expiry is no fault. */
 KERNEL weft_kernel_wait(const void *at, int width, int is_signed, int cmp, int64_t value,
-                        uint64_t limit_ns, struct gpu_record *record, uint64_t *seen,
-                        uint64_t *met)
+                        struct gpu_reporting reporting, uint64_t *seen, uint64_t *met)
 {
-    struct limit limit = limit_start(limit_ns);
+    struct limit limit = limit_start(reporting.limit_ns);
     int64_t wanted = ordered_bits(value, width, is_signed);
     int64_t now;
     int good;
@@ -273,30 +283,31 @@ KERNEL weft_kernel_wait(const void *at, int width, int is_signed, int cmp, int64
         *seen = (uint64_t)now;
     if (met)
         *met = (uint64_t)good;
-    if (!good && record)
-        leave_record(record, GPU_RECORD_WAIT, at, (uint64_t)value, (uint64_t)now, cmp, 0, &limit);
+    if (!good && reporting.box)
+        leave_record(reporting, WEFT_DEV_OP_SIGNAL_WAIT, -1, -1, at, (uint64_t)value, (uint64_t)now,
+                     cmp, &limit);
 }
 
-/* One block; areas[i] is where member i's area of the team is mapped here. Everything that the
- * stream did before is visible to every member's stream behind its barrier. */
-KERNEL weft_kernel_barrier(struct gpu_team_area *const *areas, int members, int me,
-                           uint64_t limit_ns, struct gpu_record *record)
+/* One block. Everything that the stream did before is visible to every member's stream behind its
+ * barrier. */
+KERNEL weft_kernel_barrier(struct gpu_barrier barrier, struct gpu_reporting reporting)
 {
-    struct gpu_team_area *own = areas[me];
-    struct limit limit = limit_start(limit_ns);
+    int me = barrier.me, step = (int)weft_dev_block_dim_x();
+    struct gpu_team_area *own = barrier.areas[me];
+    struct limit limit = limit_start(reporting.limit_ns);
     uint64_t sequence = own->sequence + 1;
     weft_dev_sync_block();
     if (weft_dev_thread_x() == 0)
         own->sequence = sequence;
     /* Release is cumulative over what the stream did before this kernel. */
-    for (int i = (int)weft_dev_thread_x(); i < members; i += (int)weft_dev_block_dim_x())
-        weft_dev_store_u64(&areas[i]->arrived[me], sequence, RELEASE, SYSTEM);
-    for (int i = (int)weft_dev_thread_x(); i < members; i += (int)weft_dev_block_dim_x()) {
+    for (int i = (int)weft_dev_thread_x(); i < barrier.members; i += step)
+        weft_dev_store_u64(&barrier.areas[i]->arrived[me], sequence, RELEASE, SYSTEM);
+    for (int i = (int)weft_dev_thread_x(); i < barrier.members; i += step) {
         uint64_t seen;
         while ((seen = weft_dev_load_u64(&own->arrived[i], ACQUIRE, SYSTEM)) < sequence) {
             if (limit_passed(&limit)) {
-                leave_record(record, GPU_RECORD_BARRIER, &own->arrived[i], sequence, seen, 5,
-                             (uint64_t)i, &limit);
+                leave_record(reporting, WEFT_DEV_OP_BARRIER, barrier.team, i, &own->arrived[i],
+                             sequence, seen, 5, &limit);
                 break;
             }
         }

@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include <weft/device/state.h>
+
 /* X(name): the kernels, by their names in the module. */
 #define GPU_KERNELS(X)                                                                             \
     X(weft_kernel_access)                                                                          \
@@ -21,19 +23,6 @@ enum { GPU_ACCESS_STORE = 100, GPU_ACCESS_LOAD = 101 };
 /* Of weft_kernel_copy. */
 enum { GPU_NO_SIGNAL = -1 };
 
-/* What a kernel leaves behind when a wait runs out of time; in pinned host memory. The kernel writes
- * everything else first and `what` last. */
-enum { GPU_RECORD_NONE, GPU_RECORD_WAIT, GPU_RECORD_BARRIER };
-struct gpu_record {
-    uint64_t what;
-    uint64_t address; /* of the variable, as this GPU sees it */
-    uint64_t expected, seen;
-    uint64_t compare; /* weft_cmp */
-    uint64_t peer;    /* position in the team; barrier only */
-    uint64_t waited_ns;
-    uint64_t reserved;
-};
-
 /* A team's place in each PE's GPU heap for barriers on a stream: `sequence` is its own count, and
  * arrived[i] is stored by member i. Sequence numbers live in GPU memory so that a captured graph can
  * be replayed. */
@@ -41,6 +30,22 @@ struct gpu_team_area {
     uint64_t sequence;
     uint64_t reserved[7];
     uint64_t arrived[]; /* [members] */
+};
+
+/* Where each member's area is mapped here; travels as a kernel argument. */
+enum { GPU_BARRIER_MEMBERS = 64 };
+struct gpu_barrier {
+    struct gpu_team_area *areas[GPU_BARRIER_MEMBERS];
+    int32_t members, me;
+    int32_t team, pad; /* slot, for the record */
+};
+
+/* Where a kernel writes what went wrong: the device's part of the black box, its count of records,
+ * and the limit of waits. */
+struct gpu_reporting {
+    struct weft_dev_box *box;
+    uint64_t *tickets;
+    uint64_t limit_ns; /* 0 = none */
 };
 
 /* ------------------------------------------------------------------------------------- proof */

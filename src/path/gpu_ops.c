@@ -38,8 +38,7 @@ static weft_status no_path(struct gpu *gpu, int pe)
                      gpu->heap.windows[slot].evidence);
 }
 
-/* Where the place is mapped here: for this PE's GPU, or for its CPU. */
-static weft_status locate(struct remote at, char **address)
+weft_status gpu_locate(struct remote at, char **address)
 {
     struct gpu *gpu = at.peer->state->gpu;
     if (at.segment != SEG_GPU) {
@@ -69,7 +68,7 @@ static weft_status gpu_put(struct remote to, const void *src, size_t bytes, bool
 {
     struct path_state *state = to.peer->state;
     char *dst;
-    weft_status status = locate(to, &dst);
+    weft_status status = gpu_locate(to, &dst);
     if (status)
         return status;
     return gpu_copy(state->gpu, state->lane, dst, src, bytes, manner_of(state->gpu, src, nbi));
@@ -79,7 +78,7 @@ static weft_status gpu_get(struct remote from, void *dst, size_t bytes, bool nbi
 {
     struct path_state *state = from.peer->state;
     char *src;
-    weft_status status = locate(from, &src);
+    weft_status status = gpu_locate(from, &src);
     if (status)
         return status;
     return gpu_copy(state->gpu, state->lane, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
@@ -90,7 +89,7 @@ weft_status gpu_copy_strided_remote(struct remote at, void *local, bool put, siz
 {
     struct path_state *state = at.peer->state;
     char *there;
-    weft_status status = locate(at, &there);
+    weft_status status = gpu_locate(at, &there);
     if (status)
         return status;
     if (put)
@@ -106,7 +105,7 @@ static weft_status gpu_store(struct remote to, const void *value, size_t width)
     struct path_state *state = to.peer->state;
     uint64_t bits = 0;
     char *at;
-    weft_status status = locate(to, &at);
+    weft_status status = gpu_locate(to, &at);
     if (status)
         return status;
     memcpy(&bits, value, width); /* the low bytes: little-endian, as every GPU is */
@@ -119,7 +118,7 @@ static weft_status gpu_load(struct remote from, void *value, size_t width)
     struct path_state *state = from.peer->state;
     uint64_t bits = 0;
     char *at;
-    weft_status status = locate(from, &at);
+    weft_status status = gpu_locate(from, &at);
     if (!status)
         status = gpu_access(state->gpu, state->lane, (uintptr_t)at, GPU_ACCESS_LOAD, width, 0, 0,
                             &bits);
@@ -133,7 +132,7 @@ static weft_status gpu_amo(struct remote at, weft_amo amo, size_t width, uint64_
     struct path_state *state = at.peer->state;
     uint64_t before = 0;
     char *address;
-    weft_status status = locate(at, &address);
+    weft_status status = gpu_locate(at, &address);
     if (status)
         return status;
     status = gpu_access(state->gpu, state->lane, (uintptr_t)address, (int)amo, width, value,
@@ -164,9 +163,9 @@ static weft_status gpu_put_signal(struct remote to, const void *src, size_t byte
     struct gpu *gpu = state->gpu;
     char *dst, *at;
     to.peer = signal.peer; /* the same PE, with this path's state */
-    weft_status status = locate(to, &dst);
+    weft_status status = gpu_locate(to, &dst);
     if (!status)
-        status = locate(signal, &at);
+        status = gpu_locate(signal, &at);
     if (status)
         return status;
     bool must_settle = !nbi && gpu_place_of(gpu, src) != GPU_PLACE_PLAIN;

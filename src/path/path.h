@@ -89,6 +89,10 @@ extern const struct path_ops path_mapped_ops; /* self and p2p: the peer's memory
 extern const struct path_ops path_weak_ops;
 extern const struct path_ops path_gpu_ops; /* GPU memory on either side */
 
+/* Where a place is mapped here: in GPU memory for this PE's GPU, in host memory for its CPU.
+ * at.peer is one of the context's GPU peers. WEFT_ERR_NO_PATH with the evidence. */
+weft_status gpu_locate(struct remote at, char **address);
+
 /* ----------------------------------------------------------------- choice: a pure function */
 
 /* Parsed WEFT_PATH. */

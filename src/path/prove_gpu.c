@@ -40,9 +40,7 @@ struct proof_run {
 /* Local PE `from`'s area in local PE `at`'s window. */
 static CUdeviceptr area(const struct gpu *gpu, int at, int from)
 {
-    size_t teams = gpu->system_bytes - (size_t)gpu->boot->npes * sizeof(struct prove_area);
-    return gpu_address(gpu, at, gpu->system_offset + teams +
-                                    (size_t)from * sizeof(struct prove_area));
+    return gpu_address(gpu, at, gpu->proof_offset + (size_t)from * sizeof(struct prove_area));
 }
 
 static bool same_gpu(const struct gpu *gpu, int slot)

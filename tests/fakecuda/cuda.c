@@ -651,6 +651,12 @@ EXPORT CUresult cuEventQuery(CUevent event)
     return CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *argument)
+{
+    function(argument);
+    return CUDA_SUCCESS;
+}
+
 /* ------------------------------------------------------------------------------------- kernels */
 
 enum {
@@ -707,15 +713,20 @@ static void run_prove(void **a, unsigned block)
     free(local);
 }
 
+static struct gpu_reporting reporting_of(void *argument)
+{
+    struct gpu_reporting reporting = *(struct gpu_reporting *)argument;
+    reporting.box = memory_at((uintptr_t)reporting.box);
+    reporting.tickets = memory_at((uintptr_t)reporting.tickets);
+    return reporting;
+}
+
 static void run_barrier(void **a)
 {
-    int members = A(1, int);
-    struct gpu_team_area **areas = P(0, struct gpu_team_area **);
-    struct gpu_team_area **local = malloc((size_t)members * sizeof *local);
-    for (int i = 0; i < members; i++)
-        local[i] = memory_at((uintptr_t)areas[i]);
-    weft_kernel_barrier(local, members, A(2, int), A(3, uint64_t), P(4, struct gpu_record *));
-    free(local);
+    struct gpu_barrier barrier = A(0, struct gpu_barrier);
+    for (int i = 0; i < barrier.members; i++)
+        barrier.areas[i] = memory_at((uintptr_t)barrier.areas[i]);
+    weft_kernel_barrier(barrier, reporting_of(a[1]));
 }
 
 static void run_block(int kernel, void **a)
@@ -735,8 +746,7 @@ static void run_block(int kernel, void **a)
         return;
     case FAKE_weft_kernel_wait:
         weft_kernel_wait(P(0, const void *), A(1, int), A(2, int), A(3, int), A(4, int64_t),
-                         A(5, uint64_t), P(6, struct gpu_record *), P(7, uint64_t *),
-                         P(8, uint64_t *));
+                         reporting_of(a[5]), P(6, uint64_t *), P(7, uint64_t *));
         return;
     case FAKE_weft_kernel_barrier:
         run_barrier(a);

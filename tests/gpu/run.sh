@@ -68,6 +68,7 @@ run "cached proof" "$((gpus > 1 ? gpus : 2))" 60 "$build/bin/job_gpu_atomic"
 run "cached proof again" "$((gpus > 1 ? gpus : 2))" 60 "$build/bin/job_gpu_atomic"
 extra="WEFT_WAIT_LIMIT=2s"
 run "expiry of a wait" 1 30 "$build/bin/job_gpu_signal" expire
+run "expiry on a stream" 1 30 "$build/bin/job_gpu_stream" expire
 extra="TEST_TOO_MUCH=300000 WEFT_GPU_HEAP_SIZE=1T"
 run "more than the GPU has" 1 60 "$build/bin/job_gpu_heap"
 extra="CUDA_VISIBLE_DEVICES=GPU-none"

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations in stream order: they begin when what was put on the stream before has ended, and what
+ * is put on it afterwards waits for them. `stream` is a cudaStream_t or CUstream of the job's GPU
+ * (NULL: the default stream), or a stream of the SIMT executor, by the target of the job.
+ *
+ * On cuda they may be captured into a CUDA graph and the graph be replayed: a replay does the same
+ * puts and gets of the same addresses, and a barrier counts on. While a capture is under way, begin
+ * with operations whose GPU side is set up: call weft_alloc(WEFT_GPU) before.
+ *
+ * Arguments are those of the functions without _on_stream, and are checked at the call; a wait that
+ * runs out of time ends, leaves a record in the black box, and the job's next call on the host
+ * returns WEFT_ERR_TIMEOUT with the words.
+ * Errors, besides: WEFT_ERR_NO_PATH, WEFT_ERR_UNSUPPORTED (says what). */
+#ifndef WEFT_STREAM_H
+#define WEFT_STREAM_H
+
+#include <weft.h>
+#include <weft/launch.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The source may be reused, and the data is at the peer, when the stream has passed the operation
+ * (weft_quiet_on_stream() is part of it). A source or destination in plain host memory must stay
+ * as it is until then. */
+weft_status weft_put_on_stream(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
+                               weft_stream stream);
+weft_status weft_get_on_stream(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
+                               weft_stream stream);
+
+/* The signal is not visible before the data. */
+weft_status weft_put_signal_on_stream(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
+                                      uint64_t *signal, uint64_t value, weft_signal_op op, int pe,
+                                      weft_stream stream);
+
+/* Changes a signal when all that the stream did before is visible to its PE. */
+weft_status weft_signal_on_stream(weft_ctx *ctx, uint64_t *signal, uint64_t value,
+                                  weft_signal_op op, int pe, weft_stream stream);
+
+/* Holds the stream until the own *signal compares true; bounded by WEFT_WAIT_LIMIT. */
+weft_status weft_signal_wait_on_stream(weft_ctx *ctx, const uint64_t *signal, weft_cmp cmp,
+                                       uint64_t value, weft_stream stream);
+
+/* Behind it, everything that the context and this stream did before is complete and visible. */
+weft_status weft_quiet_on_stream(weft_ctx *ctx, weft_stream stream);
+
+/* Behind it, every member's stream has arrived, and what the members' streams did before is
+ * complete. Barriers of one team come in the same order at every member. At most 64 members. */
+weft_status weft_barrier_on_stream(weft_team *team, weft_stream stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

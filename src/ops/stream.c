@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations in stream order on cuda: copies by the copy engine or, when small, by one block that
+ * signals too; waits and barriers by bounded kernels. On simt the host's own functions are called in
+ * stream order (stream_simt.c). */
+#include "ops/stream.h"
+
+#include "base/config.h"
+
+#include <stdlib.h>
+
+enum { SIMT_TARGET_CHOICE = 2 }; /* of WEFT_TARGET */
+
+/* A job with a GPU side runs its streams there, unless its device code is known to run on simt. */
+static bool on_cuda(const struct weft_job *job)
+{
+    return job->gpu && config_choice(CONFIG_TARGET) != SIMT_TARGET_CHOICE;
+}
+
+static bool capturing(struct gpu *gpu, weft_stream stream)
+{
+    int status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return gpu->cuda.StreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* ------------------------------------------------------------------------------ put and get */
+
+static weft_status copy_on(struct gpu *gpu, weft_stream stream, void *dst, const void *src,
+                           size_t bytes)
+{
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    status = gpu_copy_on(gpu, stream, dst, src, bytes);
+    gpu_leave(&gpu->device);
+    return status;
+}
+
+WEFT_EXPORT weft_status weft_put_on_stream(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
+                                           int pe, weft_stream stream)
+{
+    static const char name[] = "weft_put_on_stream";
+    struct remote to;
+    char *address;
+    weft_status status = access_resolve(name, ctx, dst, bytes, pe, &to);
+    if (status || bytes == 0)
+        return status;
+    if (!src)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
+    if (!on_cuda(ctx->job))
+        return stream_simt_put(ctx, dst, src, bytes, pe, stream);
+    to.peer = &ctx->gpu_peers[pe];
+    access_count(to.peer, bytes, to.offset);
+    status = gpu_locate(to, &address);
+    return status ? status : copy_on(ctx->gpu, stream, address, src, bytes);
+}
+
+WEFT_EXPORT weft_status weft_get_on_stream(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
+                                           int pe, weft_stream stream)
+{
+    static const char name[] = "weft_get_on_stream";
+    struct remote from;
+    char *address;
+    weft_status status = access_resolve(name, ctx, src, bytes, pe, &from);
+    if (status || bytes == 0)
+        return status;
+    if (!dst)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: dst is null", name);
+    if (!on_cuda(ctx->job))
+        return stream_simt_get(ctx, dst, src, bytes, pe, stream);
+    from.peer = &ctx->gpu_peers[pe];
+    access_count(from.peer, bytes, from.offset);
+    status = gpu_locate(from, &address);
+    return status ? status : copy_on(ctx->gpu, stream, dst, address, bytes);
+}
+
+/* ---------------------------------------------------------------------------------- signals */
+
+/* Whether one block may do it: a small copy between memories that kernels can access. */
+static bool by_block(struct gpu *gpu, struct remote to, const void *src, size_t bytes)
+{
+    return bytes <= GPU_BLOCK_COPY_LIMIT && to.segment == SEG_GPU &&
+           gpu_place_of(gpu, src) != GPU_PLACE_PLAIN;
+}
+
+static weft_status block_copy(struct gpu *gpu, weft_stream stream, const void *dst, const void *src,
+                              uint64_t bytes, const void *signal, uint64_t value, int op)
+{
+    unsigned threads = bytes > 512 ? GPU_SIGNAL_THREADS : 32;
+    void *arguments[] = {&dst, &src, &bytes, &signal, &value, &op};
+    return gpu_launch(&gpu->module, GPU_weft_kernel_copy, 1, threads, stream, arguments);
+}
+
+/* A signal in host memory is changed by the CPU: its atomics, and its order with other CPUs. */
+struct host_signal {
+    void *next; /* of those kept for captured graphs; the job frees them */
+    uint64_t *at;
+    uint64_t value;
+    weft_signal_op op;
+};
+
+static void give_host_signal(void *argument)
+{
+    const struct host_signal *signal = argument;
+    if (signal->op == WEFT_SIGNAL_SET)
+        __atomic_store_n(signal->at, signal->value, __ATOMIC_RELEASE);
+    else
+        __atomic_fetch_add(signal->at, signal->value, __ATOMIC_RELEASE);
+}
+
+/* A captured graph may call it any number of times, so it lives as long as the job. */
+static weft_status keep_host_signal(struct weft_job *job, struct host_signal signal,
+                                    struct host_signal **kept)
+{
+    *kept = malloc(sizeof **kept);
+    if (!*kept)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a signal on a stream");
+    **kept = signal;
+    pthread_mutex_lock(&job->lock);
+    (*kept)->next = job->stream_calls;
+    job->stream_calls = *kept;
+    pthread_mutex_unlock(&job->lock);
+    return WEFT_OK;
+}
+
+static void give_host_signal_once(void *argument)
+{
+    give_host_signal(argument);
+    free(argument);
+}
+
+static weft_status host_signal_on(struct weft_job *job, weft_stream stream, char *at,
+                                  uint64_t value, weft_signal_op op)
+{
+    struct gpu *gpu = job->gpu;
+    struct host_signal *call, signal = {NULL, (uint64_t *)at, value, op};
+    bool captured = capturing(gpu, stream);
+    weft_status status = WEFT_OK;
+    if (captured)
+        status = keep_host_signal(job, signal, &call);
+    else if (!(call = malloc(sizeof *call)))
+        status = base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a signal on a stream");
+    else
+        *call = signal;
+    if (status)
+        return status;
+    CUresult result = gpu->cuda.LaunchHostFunc(
+        stream, captured ? give_host_signal : give_host_signal_once, call);
+    if (result && !captured)
+        free(call);
+    return result ? cuda_fail(&gpu->cuda, result, "cuLaunchHostFunc for a signal in host memory")
+                  : WEFT_OK;
+}
+
+/* Behind what the stream did before. */
+static weft_status signal_on(struct weft_job *job, weft_stream stream, struct remote at,
+                             uint64_t value, weft_signal_op op)
+{
+    struct gpu *gpu = job->gpu;
+    char *address;
+    weft_status status = gpu_locate(at, &address);
+    if (status)
+        return status;
+    if (at.segment != SEG_GPU)
+        return host_signal_on(job, stream, address, value, op);
+    /* The driver's own store has a barrier in front of it. In a graph a kernel is the safe form. */
+    if (op == WEFT_SIGNAL_SET && gpu->cuda.StreamWriteValue64 && !capturing(gpu, stream) &&
+        gpu->cuda.StreamWriteValue64(stream, (uintptr_t)address, value,
+                                     CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS)
+        return WEFT_OK;
+    return block_copy(gpu, stream, NULL, NULL, 0, address, value, (int)op);
+}
+
+static weft_status check_op(const char *function, weft_signal_op op)
+{
+    return op == WEFT_SIGNAL_SET || op == WEFT_SIGNAL_ADD
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_OP, "%s: signal operation %d is neither SET nor ADD", function,
+                           (int)op);
+}
+
+static weft_status put_signal_cuda(struct weft_ctx *ctx, struct remote to, const void *src,
+                                   size_t bytes, struct remote at, uint64_t value,
+                                   weft_signal_op op, weft_stream stream)
+{
+    struct gpu *gpu = ctx->gpu;
+    char *dst, *signal;
+    weft_status status = gpu_locate(to, &dst);
+    if (!status)
+        status = gpu_locate(at, &signal);
+    if (!status)
+        status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    if (at.segment == SEG_GPU && by_block(gpu, to, src, bytes)) {
+        status = block_copy(gpu, stream, dst, src, bytes, signal, value, (int)op);
+    } else {
+        status = gpu_copy_on(gpu, stream, dst, src, bytes);
+        if (!status)
+            status = signal_on(ctx->job, stream, at, value, op);
+    }
+    gpu_leave(&gpu->device);
+    return status;
+}
+
+WEFT_EXPORT weft_status weft_put_signal_on_stream(weft_ctx *ctx, void *dst, const void *src,
+                                                  size_t bytes, uint64_t *signal, uint64_t value,
+                                                  weft_signal_op op, int pe, weft_stream stream)
+{
+    static const char name[] = "weft_put_signal_on_stream";
+    struct remote to, at;
+    weft_status status = check_op(name, op);
+    if (!status)
+        status = access_resolve_aligned(name, ctx, signal, sizeof *signal, pe, &at);
+    if (status)
+        return status;
+    if (bytes == 0)
+        return weft_signal_on_stream(ctx, signal, value, op, pe, stream);
+    status = access_resolve(name, ctx, dst, bytes, pe, &to);
+    if (status)
+        return status;
+    if (!src)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
+    if (!on_cuda(ctx->job))
+        return stream_simt_put_signal(ctx, dst, src, bytes, signal, value, op, pe, stream);
+    to.peer = at.peer = &ctx->gpu_peers[pe];
+    access_count(to.peer, bytes, to.offset);
+    return put_signal_cuda(ctx, to, src, bytes, at, value, op, stream);
+}
+
+WEFT_EXPORT weft_status weft_signal_on_stream(weft_ctx *ctx, uint64_t *signal, uint64_t value,
+                                              weft_signal_op op, int pe, weft_stream stream)
+{
+    static const char name[] = "weft_signal_on_stream";
+    struct remote at;
+    weft_status status = check_op(name, op);
+    if (!status)
+        status = access_resolve_aligned(name, ctx, signal, sizeof *signal, pe, &at);
+    if (status)
+        return status;
+    if (!on_cuda(ctx->job))
+        return stream_simt_signal(ctx, signal, value, op, pe, stream);
+    at.peer = &ctx->gpu_peers[pe];
+    access_count(at.peer, sizeof *signal, at.offset);
+    status = gpu_enter(&ctx->gpu->device);
+    if (status)
+        return status;
+    status = signal_on(ctx->job, stream, at, value, op);
+    gpu_leave(&ctx->gpu->device);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------- waits */
+
+WEFT_EXPORT weft_status weft_signal_wait_on_stream(weft_ctx *ctx, const uint64_t *signal,
+                                                   weft_cmp cmp, uint64_t value, weft_stream stream)
+{
+    static const char name[] = "weft_signal_wait_on_stream";
+    enum segment_id segment;
+    size_t offset;
+    weft_status status = access_find_own(name, ctx, signal, sizeof *signal, &segment, &offset);
+    if (status)
+        return status;
+    if ((unsigned)cmp >= WEFT_CMP_COUNT)
+        return base_fail(WEFT_ERR_OP, "%s: comparison %d is not a weft_cmp", name, (int)cmp);
+    if ((uintptr_t)signal % sizeof *signal)
+        return base_fail(WEFT_ERR_ALIGNMENT, "%s: %p is not a multiple of 8", name,
+                         (const void *)signal);
+    if (!on_cuda(ctx->job))
+        return stream_simt_signal_wait(ctx, signal, cmp, value, stream);
+    struct gpu *gpu = ctx->gpu;
+    if (segment == SEG_DATA || (segment == SEG_HEAP && !gpu_heap_pinned(gpu, offset, 8)))
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "%s: kernels cannot read this host memory: only the GPU heap and the "
+                         "pinned host heap can hold signals that streams wait for", name);
+    int width = 8, is_signed = 0, how = (int)cmp;
+    int64_t wanted = (int64_t)value;
+    CUdeviceptr none = 0;
+    struct gpu_reporting reporting = gpu->reporting;
+    void *arguments[] = {&signal, &width, &is_signed, &how, &wanted, &reporting, &none, &none};
+    status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    status = gpu_launch(&gpu->module, GPU_weft_kernel_wait, 1, 1, stream, arguments);
+    gpu_leave(&gpu->device);
+    return status;
+}
+
+/* Copies on the stream are complete when the stream has passed them; what the host began on the
+ * library's own streams is waited for here. */
+WEFT_EXPORT weft_status weft_quiet_on_stream(weft_ctx *ctx, weft_stream stream)
+{
+    if (!ctx)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_quiet_on_stream: ctx is null");
+    if (atomic_load(&ctx->job->state) != JOB_RUNNING)
+        return job_finalized("weft_quiet_on_stream");
+    if (!on_cuda(ctx->job))
+        return stream_simt_quiet(ctx, stream);
+    return weft_quiet(ctx);
+}
+
+static weft_status fill_barrier(struct weft_team *team, struct gpu_barrier *barrier)
+{
+    static const char name[] = "weft_barrier_on_stream";
+    struct gpu *gpu = team->job->gpu;
+    if (team->n > GPU_BARRIER_MEMBERS)
+        return base_fail(WEFT_ERR_UNSUPPORTED, "%s: the team has %d members; at most %d are "
+                         "possible", name, team->n, GPU_BARRIER_MEMBERS);
+    *barrier = (struct gpu_barrier){.members = team->n, .me = team->me, .team = team->slot};
+    for (int i = 0; i < team->n; i++) {
+        int slot = gpu->slot_of[team->pes[i]];
+        CUdeviceptr area = slot < 0 ? 0 : gpu_team_address(gpu, slot, team->slot);
+        if (!area)
+            return base_fail(WEFT_ERR_NO_PATH,
+                             "%s: the GPU memory of PE %d cannot be accessed from PE %d (%s)", name,
+                             team->pes[i], team->job->pe,
+                             slot < 0 ? "another kernel" : gpu->heap.windows[slot].evidence);
+        barrier->areas[i] = (struct gpu_team_area *)(uintptr_t)area;
+    }
+    return WEFT_OK;
+}
+
+WEFT_EXPORT weft_status weft_barrier_on_stream(weft_team *team, weft_stream stream)
+{
+    if (!team)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_barrier_on_stream: team is null");
+    struct weft_job *job = team->job;
+    if (atomic_load(&job->state) != JOB_RUNNING)
+        return job_finalized("weft_barrier_on_stream");
+    weft_status status = job_check_failed(job);
+    if (status)
+        return status;
+    if (!on_cuda(job))
+        return stream_simt_barrier(team, stream);
+    struct gpu_barrier barrier;
+    struct gpu_reporting reporting = job->gpu->reporting;
+    status = fill_barrier(team, &barrier);
+    if (!status)
+        status = weft_quiet(job->default_ctx);
+    if (!status)
+        status = gpu_enter(&job->gpu->device);
+    if (status)
+        return status;
+    void *arguments[] = {&barrier, &reporting};
+    unsigned threads = team->n <= 32 ? 32 : GPU_BARRIER_MEMBERS;
+    status = gpu_launch(&job->gpu->module, GPU_weft_kernel_barrier, 1, threads, stream, arguments);
+    gpu_leave(&job->gpu->device);
+    return status;
+}

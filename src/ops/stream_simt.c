@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations in stream order on simt: a note of the call, made by the stream's own thread. */
+#include "ops/stream.h"
+
+#include <stdlib.h>
+
+enum call_kind { PUT, GET, PUT_SIGNAL, SIGNAL, WAIT, QUIET, BARRIER };
+
+struct call {
+    enum call_kind kind;
+    struct weft_job *job;
+    weft_ctx *ctx;
+    weft_team *team;
+    void *dst;
+    const void *src;
+    size_t bytes;
+    uint64_t *signal;
+    uint64_t value;
+    int op; /* weft_signal_op or weft_cmp */
+    int pe;
+};
+
+static weft_status perform(const struct call *call)
+{
+    switch (call->kind) {
+    case PUT: {
+        weft_status status = weft_put(call->ctx, call->dst, call->src, call->bytes, call->pe);
+        return status ? status : weft_quiet(call->ctx);
+    }
+    case GET:
+        return weft_get(call->ctx, call->dst, call->src, call->bytes, call->pe);
+    case PUT_SIGNAL:
+        return weft_put_signal(call->ctx, call->dst, call->src, call->bytes, call->signal,
+                               call->value, (weft_signal_op)call->op, call->pe);
+    case SIGNAL: {
+        weft_status status = weft_fence(call->ctx);
+        return status ? status
+                      : weft_signal(call->ctx, call->signal, call->value, (weft_signal_op)call->op,
+                                    call->pe);
+    }
+    case WAIT:
+        return weft_signal_wait(call->ctx, call->signal, (weft_cmp)call->op, call->value, NULL);
+    case QUIET:
+        return weft_quiet(call->ctx);
+    case BARRIER:
+        return weft_barrier(call->team);
+    }
+    return WEFT_OK;
+}
+
+static void run(void *argument)
+{
+    struct call *call = argument;
+    weft_status status = perform(call);
+    if (status && atomic_load(&call->job->state) == JOB_RUNNING)
+        job_fail(call->job, status, weft_last_error());
+    free(call);
+}
+
+static weft_status queue(weft_stream stream, struct call call)
+{
+    struct call *kept = malloc(sizeof *kept);
+    if (!kept)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a call on a stream");
+    *kept = call;
+    call.job = call.ctx ? call.ctx->job : call.team->job;
+    kept->job = call.job;
+    weft_status status = weft_stream_host_call(stream, run, kept);
+    if (status)
+        free(kept);
+    return status;
+}
+
+weft_status stream_simt_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
+                            weft_stream stream)
+{
+    return queue(stream, (struct call){.kind = PUT, .ctx = ctx, .dst = dst, .src = src,
+                                       .bytes = bytes, .pe = pe});
+}
+
+weft_status stream_simt_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
+                            weft_stream stream)
+{
+    return queue(stream, (struct call){.kind = GET, .ctx = ctx, .dst = dst, .src = src,
+                                       .bytes = bytes, .pe = pe});
+}
+
+weft_status stream_simt_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
+                                   uint64_t *signal, uint64_t value, weft_signal_op op, int pe,
+                                   weft_stream stream)
+{
+    return queue(stream, (struct call){.kind = PUT_SIGNAL, .ctx = ctx, .dst = dst, .src = src,
+                                       .bytes = bytes, .signal = signal, .value = value,
+                                       .op = (int)op, .pe = pe});
+}
+
+weft_status stream_simt_signal(weft_ctx *ctx, uint64_t *signal, uint64_t value, weft_signal_op op,
+                               int pe, weft_stream stream)
+{
+    return queue(stream, (struct call){.kind = SIGNAL, .ctx = ctx, .signal = signal,
+                                       .value = value, .op = (int)op, .pe = pe});
+}
+
+weft_status stream_simt_signal_wait(weft_ctx *ctx, const uint64_t *signal, weft_cmp cmp,
+                                    uint64_t value, weft_stream stream)
+{
+    return queue(stream, (struct call){.kind = WAIT, .ctx = ctx, .signal = (uint64_t *)signal,
+                                       .value = value, .op = (int)cmp});
+}
+
+weft_status stream_simt_quiet(weft_ctx *ctx, weft_stream stream)
+{
+    return queue(stream, (struct call){.kind = QUIET, .ctx = ctx});
+}
+
+weft_status stream_simt_barrier(weft_team *team, weft_stream stream)
+{
+    return queue(stream, (struct call){.kind = BARRIER, .team = team});
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host memory of the job made accessible to the GPU. The host heap is pinned as far as it has been
+ * handed out, in steps that double: pinning all of its reservation would take the memory that the
+ * reservation does not. */
+#include "path/gpu.h"
+
+#include "base/log.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+
+enum { FIRST_STEP = 4 << 20 };
+
+static CUresult pin(struct gpu *gpu, char *address, size_t bytes)
+{
+    CUresult result = gpu->cuda.MemHostRegister(
+        address, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    /* PEs that are threads share mappings: another one was first, and will undo it. */
+    if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+        return CUDA_SUCCESS;
+    if (!result)
+        gpu->pins.undo[gpu->pins.undo_count++] = address;
+    return result;
+}
+
+static weft_status pin_step(struct gpu *gpu, size_t from, size_t to)
+{
+    struct gpu_pins *pins = &gpu->pins;
+    size_t room = (pins->undo_count + (size_t)pins->slot_count) * sizeof *pins->undo;
+    void **undo = realloc(pins->undo, room);
+    if (!undo)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    pins->undo = undo;
+    for (int slot = 0; slot < pins->slot_count; slot++) {
+        CUresult result = pin(gpu, pins->slots + (size_t)slot * pins->stride + from, to - from);
+        if (result)
+            return cuda_fail(&gpu->cuda, result, "cuMemHostRegister of %zu KiB of the host heap",
+                             (to - from) >> 10);
+    }
+    return WEFT_OK;
+}
+
+void gpu_pin_heap(struct gpu *gpu, char *slots, size_t stride, size_t size, int slot_count,
+                  size_t end)
+{
+    struct gpu_pins *pins = &gpu->pins;
+    pins->slots = slots;
+    pins->stride = stride;
+    pins->size = size;
+    pins->slot_count = slot_count;
+    size_t done = pins->count ? pins->ends[pins->count - 1] : 0;
+    if (end <= done || pins->refused || !slots || gpu_enter(&gpu->device))
+        return;
+    size_t step = done > FIRST_STEP ? 2 * done : FIRST_STEP;
+    size_t target = end > step ? (end + FIRST_STEP - 1) / FIRST_STEP * FIRST_STEP : step;
+    if (target > size)
+        target = (size + 4095) & ~(size_t)4095;
+    if (pin_step(gpu, done, target)) {
+        log_info("the host heap is not pinned beyond %zu MiB: %s", done >> 20, weft_last_error());
+        pins->refused = true;
+    } else {
+        pins->ends[pins->count++] = target;
+    }
+    gpu_leave(&gpu->device);
+}
+
+void gpu_unpin_heap(struct gpu *gpu)
+{
+    for (size_t i = 0; i < gpu->pins.undo_count; i++)
+        gpu->cuda.MemHostUnregister(gpu->pins.undo[i]);
+    free(gpu->pins.undo);
+    gpu->pins = (struct gpu_pins){0};
+    if (gpu->registered_box)
+        gpu->cuda.MemHostUnregister(gpu->registered_box);
+    gpu->registered_box = NULL;
+}
+
+size_t gpu_pin_run(const struct gpu *gpu, const void *address, size_t bytes)
+{
+    const struct gpu_pins *pins = &gpu->pins;
+    size_t offset = (uintptr_t)address - (uintptr_t)pins->slots;
+    if (!pins->count || offset >= pins->stride * (size_t)pins->slot_count)
+        return bytes;
+    size_t in_slot = offset % pins->stride;
+    for (int i = 0; i < pins->count; i++)
+        if (in_slot < pins->ends[i])
+            return bytes < pins->ends[i] - in_slot ? bytes : pins->ends[i] - in_slot;
+    return bytes;
+}
+
+weft_status gpu_attach_box(struct gpu *gpu, void *box, size_t bytes, struct weft_dev_box *device_box)
+{
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    CUresult result = gpu->cuda.MemHostRegister(
+        box, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    CUdeviceptr address = 0;
+    if (!result) {
+        gpu->registered_box = box;
+        result = gpu->cuda.MemHostGetDevicePointer(&address, device_box, 0);
+    }
+    gpu_leave(&gpu->device);
+    if (result)
+        return cuda_fail(&gpu->cuda, result, "pinning the black box (%zu bytes)", bytes);
+    gpu->reporting.box = (struct weft_dev_box *)(uintptr_t)address;
+    gpu->reporting.limit_ns = gpu->wait_limit_ns;
+    return WEFT_OK;
+}

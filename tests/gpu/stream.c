@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations in stream order: values behind them, signals in both heaps, capture into a graph and
+ * its replay (on GPUs), the expiry of a wait. The stream is made by the driver's own functions. */
+#include "gpu_test.h"
+
+#include "driver/cuda.h"
+
+#include <dlfcn.h>
+#include <weft/stream.h>
+
+enum { ROOM = 1 << 20, REPLAYS = 5 };
+
+static weft_job *job;
+static weft_ctx *ctx;
+static int me, n, next, previous;
+static struct cuda cuda;
+static CUcontext context;
+static CUstream stream;
+
+static void make_stream(void)
+{
+    CUdevice device = 0;
+    OK(cuda_open(&cuda));
+    /* The job's GPU: the one in whose memory its heap is. */
+    int ordinal = 0;
+    void *probe = gpu_alloc(job, 64, 0);
+    CHECK(cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                   (uintptr_t)probe) == 0);
+    CHECK(cuda.DeviceGet(&device, ordinal) == 0);
+    CHECK(cuda.DevicePrimaryCtxRetain(&context, device) == 0);
+    CHECK(cuda.CtxPushCurrent(context) == 0);
+    CHECK(cuda.StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == 0);
+}
+
+static void synchronize(void)
+{
+    CHECK(cuda.StreamSynchronize(stream) == 0);
+}
+
+static void puts_and_gets(char *dst, char *src, char *back)
+{
+    static const size_t sizes[] = {8, 64, 1000, 8192, 65536, 1 << 20};
+    unsigned char *mine = malloc(ROOM), *seen = malloc(ROOM);
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        size_t bytes = sizes[s];
+        make_pattern(mine, me + (int)s, bytes);
+        fill(job, src, mine, bytes);
+        OK(weft_barrier(weft_team_world(job)));
+        OK(weft_put_on_stream(ctx, dst, src, bytes, next, stream));
+        OK(weft_barrier_on_stream(weft_team_world(job), stream));
+        OK(weft_get_on_stream(ctx, back, dst, bytes, next, stream));
+        OK(weft_quiet_on_stream(ctx, stream));
+        synchronize();
+        look(job, seen, dst, bytes);
+        make_pattern(mine, previous + (int)s, bytes);
+        CHECK(memcmp(seen, mine, bytes) == 0);
+        look(job, seen, back, bytes);
+        make_pattern(mine, me + (int)s, bytes);
+        CHECK(memcmp(seen, mine, bytes) == 0);
+    }
+    free(mine);
+    free(seen);
+}
+
+static void signals(const char *what, char *dst, char *src, uint64_t *signal, char *back)
+{
+    static const size_t sizes[] = {8, 100, 8192, 100000, 1 << 20};
+    unsigned char *mine = malloc(ROOM), *seen = malloc(ROOM);
+    uint64_t zero = 0, value;
+    fill(job, signal, &zero, sizeof zero);
+    OK(weft_barrier(weft_team_world(job)));
+    for (uint64_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        size_t bytes = sizes[s];
+        make_pattern(mine, me + (int)s, bytes);
+        fill(job, src, mine, bytes);
+        if (s % 2)
+            OK(weft_put_signal_on_stream(ctx, dst, src, bytes, signal, 1, WEFT_SIGNAL_ADD, next,
+                                         stream));
+        else
+            OK(weft_put_signal_on_stream(ctx, dst, src, bytes, signal, s + 1, WEFT_SIGNAL_SET, next,
+                                         stream));
+        OK(weft_signal_wait_on_stream(ctx, signal, WEFT_GE, s + 1, stream));
+        OK(weft_get_on_stream(ctx, back, dst, bytes, me, stream)); /* behind the wait */
+        synchronize();
+        look(job, seen, back, bytes);
+        make_pattern(mine, previous + (int)s, bytes);
+        if (memcmp(seen, mine, bytes) != 0) {
+            fprintf(stderr, "%s, %zu bytes: wrong data behind the signal\n", what, bytes);
+            exit(1);
+        }
+        OK(weft_signal_fetch(ctx, signal, &value));
+        CHECK(value == s + 1);
+        OK(weft_barrier(weft_team_world(job)));
+    }
+    OK(weft_put_signal_on_stream(ctx, dst, src, 0, signal, 77, WEFT_SIGNAL_SET, next, stream));
+    OK(weft_signal_wait(ctx, signal, WEFT_EQ, 77, NULL));
+    synchronize();
+    OK(weft_barrier(weft_team_world(job)));
+    free(mine);
+    free(seen);
+}
+
+/* One graph: add to a counter of the next PE, meet, read that counter into a slot. */
+static void graph(uint64_t *counter, uint64_t *seen)
+{
+    CUresult (*begin)(CUstream, int), (*end)(CUstream, void **);
+    CUresult (*instantiate)(void **, void *, unsigned long long), (*launch)(void *, CUstream);
+    *(void **)&begin = dlsym(cuda.handle, "cuStreamBeginCapture_v2");
+    *(void **)&end = dlsym(cuda.handle, "cuStreamEndCapture");
+    *(void **)&instantiate = dlsym(cuda.handle, "cuGraphInstantiateWithFlags");
+    *(void **)&launch = dlsym(cuda.handle, "cuGraphLaunch");
+    if (!begin || !end || !instantiate || !launch)
+        return; /* the stand-in has no graphs */
+    uint64_t zero[2] = {0}, value;
+    void *captured, *executable;
+    fill(job, counter, zero, sizeof zero);
+    fill(job, seen, zero, sizeof zero);
+    OK(weft_barrier(weft_team_world(job)));
+    CHECK(begin(stream, 0 /* global: the strictest */) == 0);
+    OK(weft_put_signal_on_stream(ctx, seen, counter, 8, counter + 1, 1, WEFT_SIGNAL_ADD, next,
+                                 stream));
+    OK(weft_signal_on_stream(ctx, counter, 3, WEFT_SIGNAL_ADD, next, stream));
+    OK(weft_barrier_on_stream(weft_team_world(job), stream));
+    OK(weft_get_on_stream(ctx, seen + 1, counter + 1, 8, next, stream));
+    OK(weft_barrier_on_stream(weft_team_world(job), stream));
+    CHECK(end(stream, &captured) == 0);
+    CHECK(instantiate(&executable, captured, 0) == 0);
+    for (uint64_t replay = 1; replay <= REPLAYS; replay++) {
+        CHECK(launch(executable, stream) == 0);
+        synchronize();
+        look(job, &value, seen + 1, 8);
+        CHECK(value == replay);
+        look(job, &value, counter, 8);
+        CHECK(value == 3 * replay);
+        look(job, &value, seen, 8); /* what the previous PE's counter was before this replay */
+        CHECK(value == 3 * (replay - 1));
+        OK(weft_barrier(weft_team_world(job)));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    OK(weft_init(&job, NULL));
+    ctx = weft_default_ctx(job);
+    me = weft_my_pe(job);
+    n = weft_n_pes(job);
+    next = (me + 1) % n;
+    previous = (me + n - 1) % n;
+    char *gpu_a = gpu_alloc(job, ROOM, 0), *gpu_b = gpu_alloc(job, ROOM, 0);
+    char *gpu_c = gpu_alloc(job, ROOM, 0);
+    uint64_t *gpu_signal = gpu_alloc(job, 64, WEFT_ALLOC_ZERO);
+    char *host_a = alloc(job, ROOM);
+    uint64_t *host_signal = alloc(job, 64);
+    make_stream();
+    if (argc > 1 && strcmp(argv[1], "expire") == 0) {
+        OK(weft_signal_wait_on_stream(ctx, gpu_signal, WEFT_EQ, 5, stream));
+        synchronize();
+        FAILS(weft_p64(ctx, gpu_signal, 1, me), WEFT_ERR_TIMEOUT, "expected == 5, seen 0");
+        return 0;
+    }
+    puts_and_gets(gpu_a, gpu_b, gpu_c);
+    puts_and_gets(gpu_a, host_a, gpu_c);
+    puts_and_gets(host_a, gpu_b, gpu_c);
+    signals("GPU, GPU signal", gpu_a, gpu_b, gpu_signal, gpu_c);
+    signals("GPU, host signal", gpu_a, gpu_b, host_signal, gpu_c);
+    signals("host, GPU signal", host_a, gpu_b, gpu_signal, gpu_c);
+    graph((uint64_t *)gpu_a, (uint64_t *)gpu_b);
+    for (int i = 0; i < 20; i++)
+        OK(weft_barrier_on_stream(weft_team_world(job), stream));
+    synchronize();
+    FAILS(weft_put_on_stream(ctx, gpu_a, gpu_b, 8, n, stream), WEFT_ERR_PE, "does not exist");
+    FAILS(weft_signal_wait_on_stream(ctx, gpu_signal, WEFT_CMP_COUNT, 1, stream), WEFT_ERR_OP,
+          "not a weft_cmp");
+    CHECK(cuda.StreamDestroy(stream) == 0);
+    OK(weft_finalize(job));
+    return 0;
+}
