@@ -80,6 +80,9 @@ typedef struct CUmemAccessDesc_st {
     X(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 102)                                \
     X(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 103)                        \
     X(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 110)                            \
+    X(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, 116)                                          \
+    X(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 124)                                                  \
+    X(CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 1)                                                      \
     X(CU_COMPUTEMODE_PROHIBITED, 2)                                                                \
     X(CU_COMPUTEMODE_EXCLUSIVE_PROCESS, 3)                                                         \
     X(CU_MEM_ALLOCATION_TYPE_PINNED, 1)                                                            \
@@ -181,6 +184,9 @@ enum cuda_constant {
     X(MemsetD8Async, ("cuMemsetD8Async"), 0,                                                       \
       (CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream),                   \
       (address, value, bytes, stream))                                                             \
+    X(MemGetHandleForAddressRange, ("cuMemGetHandleForAddressRange"), 1,                           \
+      (void *handle, CUdeviceptr address, size_t bytes, int type, unsigned long long flags),       \
+      (handle, address, bytes, type, flags))                                                       \
     X(PointerGetAttribute, ("cuPointerGetAttribute"), 0,                                           \
       (void *value, int attribute, CUdeviceptr address), (value, attribute, address))              \
     X(StreamCreate, ("cuStreamCreate"), 0, (CUstream * stream, unsigned flags), (stream, flags))   \
