@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "explain_job.h"
 #include "machine/explain.h"
+#include "machine/ladder.h"
 #include "machine/probe.h"
 #include "machine_options.h"
 
@@ -219,19 +220,30 @@ static json_t *verdict_json(const struct verdict *v)
 
 /* --- running ----------------------------------------------------------------------------------- */
 
+/* A GPU and a NIC are tried by the ladder, other pairs by the probe. */
+static weft_status measure_pair(struct machine *machine, const struct machine_probe *probe,
+                                const struct endpoint *x, const struct endpoint *y)
+{
+    const struct endpoint *gpu = x->kind == ENDPOINT_GPU ? x : y, *other = gpu == x ? y : x;
+    if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_NIC)
+        return machine_climb(machine, gpu->index, other->name);
+    weft_status status = machine_measure_pair(machine, probe, x->name, y->name, false);
+    return status ? status : machine_measure_pair(machine, probe, y->name, x->name, false);
+}
+
 static void measure(const struct arguments *a, struct machine *machine, const char *x,
                     const char *y)
 {
     const struct machine_probe *probe = machine_probe_registered();
     struct endpoint from, to;
-    if (!a->options.measure)
+    if (!a->options.measure || strchr(x, '/') || strchr(y, '/') ||
+        endpoint_find(machine, x, &from) || endpoint_find(machine, y, &to))
         return;
-    if (a->options.file || !probe)
+    bool climbs = (from.kind == ENDPOINT_GPU && to.kind == ENDPOINT_NIC) ||
+                  (from.kind == ENDPOINT_NIC && to.kind == ENDPOINT_GPU);
+    if (a->options.file || (!probe && !climbs))
         machine_options_measure(&a->options, machine, 0); /* says why not */
-    else if (endpoint_find(machine, x, &from) == WEFT_OK &&
-             endpoint_find(machine, y, &to) == WEFT_OK &&
-             (machine_measure_pair(machine, probe, from.name, to.name, false) ||
-              machine_measure_pair(machine, probe, to.name, from.name, false)))
+    else if (measure_pair(machine, probe, &from, &to))
         fprintf(stderr, "weft explain: --measure: %s\n", weft_last_error());
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "machine/ladder.h"
 #include "machine/probe.h"
 #include "machine/whatif.h"
 
@@ -76,6 +77,8 @@ void machine_options_measure(const struct machine_options *options, struct machi
                 options->file);
         return;
     }
+    if (machine->n_gpus && machine_ask_cuda(machine))
+        fprintf(stderr, "weft: --measure: %s\n", weft_last_error());
     if (!probe) {
         fprintf(stderr, "weft: --measure: not measured, this build of weft has no probe\n");
         return;
