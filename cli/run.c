@@ -264,6 +264,7 @@ static void clean_up(struct run *run)
     }
     for (int pe = 0; pe < run->options.npes; pe++)
         run_close_socket(run, pe);
+    run_forget_exchange(run);
 }
 
 /* ------------------------------------------------------------------------------------- signals */

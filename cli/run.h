@@ -158,6 +158,7 @@ void run_serve(struct run *run, int pe);        /* something has arrived at its 
 void run_flush_socket(struct run *run, int pe); /* there may be room again */
 void run_program_ended(struct run *run, int pe);
 void run_tell_end(struct run *run, int pe);
+void run_forget_exchange(struct run *run); /* the one that not all have come to */
 void run_close_socket(struct run *run, int pe);
 /* One packet of `bytes` bytes from this PE, with a descriptor or -1 (taken over), sent by `sender`.
  */

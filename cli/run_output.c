@@ -150,7 +150,8 @@ void run_flush_sink(struct run *run, int stream)
         return;
     }
     sink->used -= done;
-    memmove(sink->data, sink->data + done, sink->used);
+    if (sink->used)
+        memmove(sink->data, sink->data + done, sink->used);
     wait_for_room(run, stream, sink->used > 0);
 }
 

@@ -260,7 +260,7 @@ static void receive_bye(struct run *run, int number, bool clean)
 
 /* ------------------------------------------------------------------------------ the exchanges */
 
-static void forget_exchange(struct run *run)
+void run_forget_exchange(struct run *run)
 {
     packet_drop(run->answer);
     run->answer = NULL;
@@ -309,7 +309,7 @@ static void receive_part(struct run *run, int number, const char *part, size_t b
         return;
     struct run_packet *answer = run->answer;
     answer->references++;
-    forget_exchange(run);
+    run_forget_exchange(run);
     for (int to = 0; to < run->options.npes; to++)
         send_to(run, to, answer);
     packet_drop(answer);

@@ -45,6 +45,8 @@ static void must(weft_status status)
     (void)written;
     if (boot)
         boot->ops->close(boot, false);
+    if (at("descriptors")) /* not even a sanitizer could look around any more */
+        _exit(3);
     exit(3);
 }
 

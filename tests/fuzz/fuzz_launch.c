@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
             abort();
         bytes += length, size -= length;
     }
-    free(run.answer);
+    run_forget_exchange(&run);
     for (int pe = 0; pe < PES; pe++)
         run_close_socket(&run, pe);
     return 0;
