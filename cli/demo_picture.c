@@ -146,7 +146,7 @@ static int rounds(const struct image *image)
     return image_samples(image) <= SMALL_SAMPLES ? ROUNDS : 1;
 }
 
-/* Mends all colours; `serial` (PE 0) holds the serial results, one grid a colour. */
+/* Mends all colours; `serial` holds the serial results, one grid a colour (PE 0; NULL elsewhere). */
 static weft_status mend(struct demo *demo, int workers, const float *serial, struct demo_run *run)
 {
     const struct image *image = &demo->before;
@@ -160,7 +160,7 @@ static weft_status mend(struct demo *demo, int workers, const float *serial, str
             return status;
         status = mend_plane(demo, workers, &plane, &result);
         run->seconds += result.seconds;
-        if (!status && demo->bench.me == 0)
+        if (!status && serial)
             run->identical &=
                 memcmp(plane.values, serial + channel * cells, cells * sizeof *serial) == 0;
         plane_free(&plane);
@@ -280,7 +280,7 @@ weft_status demo_picture(struct demo *demo)
     for (int workers = 1; !status && workers <= demo->bench.n;
          workers = next_workers(workers, demo->bench.n))
         status = mend_in_rounds(demo, workers, serial);
-    if (!status && demo->bench.me == 0)
+    if (!status && serial)
         status = write_pictures(demo, serial);
     free(serial);
     image_free(&demo->before);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Status names and the last-error sentence of each thread. */
+#define WEFT_BASE_STATUS_C
 #include "base/status.h"
 
 #include <stdarg.h>

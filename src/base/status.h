@@ -19,4 +19,10 @@ weft_status base_fail(weft_status status, const char *format, ...)
 weft_status base_fail_context(weft_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 
+/* The static analyser does not look into functions with "..."; it shall know what they return. */
+#if defined(__clang_analyzer__) && !defined(WEFT_BASE_STATUS_C)
+#define base_fail(status, ...)         ((void)base_fail(status, __VA_ARGS__), (status))
+#define base_fail_context(status, ...) ((void)base_fail_context(status, __VA_ARGS__), (status))
+#endif
+
 #endif

@@ -176,6 +176,7 @@ verb_lint() {
     check "clang-tidy" xargs -a build/sources -P "$cores" -n 8 \
         "$(find_tool clang-tidy 14)" -p build --quiet --warnings-as-errors='*'
     check "cppcheck" cppcheck --quiet --error-exitcode=1 --inline-suppr -j "$cores" \
-        --enable=warning,performance,portability -Iinclude -Isrc -Icli src cli examples
+        --enable=warning,performance,portability \
+        --suppressions-list=tools/dev/cppcheck.txt -Iinclude -Isrc -Icli src cli examples
     summary
 }
