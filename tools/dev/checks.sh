@@ -65,7 +65,7 @@ tests() {
 # run_asan [ctest selection]: without one, the tests that neither kill PEs on purpose nor look at
 # things in which instruments find nothing.
 run_asan() {
-    [ $# -gt 0 ] || set -- -L 'unit|job|simt|shmem'
+    [ $# -gt 0 ] || set -- -L 'unit|job|simt|shmem|device|gpu'
     check_build asan all || return 0
     # What libraries of the system leave behind is not ours; to know theirs, stacks must be whole.
     local options="suppressions=$PWD/tools/dev/leaks.txt:print_suppressions=0"
@@ -76,7 +76,7 @@ run_asan() {
 # run_tsan [ctest selection]: it sees races within one process only, so without a selection only the
 # tests whose PEs or lanes are threads.
 run_tsan() {
-    [ $# -gt 0 ] || set -- -L 'unit|simt'
+    [ $# -gt 0 ] || set -- -R '^(unit|simt|device)\.|threads'
     check_build tsan all || return 0
     # ThreadSanitizer cannot map its shadow where the kernel spreads addresses too widely.
     local fixed=(setarch "$(uname -m)" -R)

@@ -15,14 +15,22 @@ fail() {
     exit 1
 }
 
-# The part of an output that tells of a failure: of ctest, the failed tests; else the end.
+# The part of an output that tells of a failure: of ctest, the end of what each failed test said;
+# of all else, the end.
 important() {
     awk '
+        function show(    i) {
+            for (i = n > 26 ? n - 24 : 2; bad && i <= n; i++) print "  " block[i]
+            n = bad = 0
+        }
         { line[NR] = $0 }
-        /Test +#[0-9]+: / { shown = /\*\*\*/ && !/\*\*\*(Skipped|Not Run .Disabled)/ ? 25 : 0; found += shown > 0 }
-        /^ +Start +[0-9]+: / { shown = 0 }
-        shown-- > 0 { print "  " $0 }
-        END { if (!found) for (i = NR > 40 ? NR - 39 : 1; i <= NR; i++) print "  " line[i] }'
+        /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: / {
+            show()
+            if (/\*\*\*/ && !/\*\*\*(Skipped|Not Run .Disabled)/) { bad = found = 1; print "  " $0 }
+        }
+        /^ +Start +[0-9]+: / || /tests passed,/ { show() }
+        { block[++n] = $0 }
+        END { show(); if (!found) for (i = NR > 40 ? NR - 39 : 1; i <= NR; i++) print "  " line[i] }'
 }
 
 # step WORDS COMMAND...: a line with the words and the time it took. The command's output goes to

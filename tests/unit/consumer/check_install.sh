@@ -21,7 +21,7 @@ runs() {
 version=$2
 
 # CMake package; programs of a build tree find the shared library by themselves.
-cmake -S "$here" -B "$prefix/cmake" -DCMAKE_PREFIX_PATH="$prefix/weft" \
+cmake -G Ninja -S "$here" -B "$prefix/cmake" -DCMAKE_PREFIX_PATH="$prefix/weft" \
     -DCONSUMER_LANGUAGES="$languages" >"$prefix/log" 2>&1 &&
     cmake --build "$prefix/cmake" >>"$prefix/log" 2>&1 || { cat "$prefix/log"; exit 1; }
 for program in "$prefix"/cmake/weft_c "$prefix"/cmake/weft_static_c; do
