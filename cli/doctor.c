@@ -112,14 +112,14 @@ static void print_json(const struct diagnosis *d, const struct machine *machine)
         json_t *findings = json_array();
         for (int i = check->first; i < check->first + check->n; i++)
             json_array_append_new(findings, json_finding(&d->findings.list[i]));
-        json_array_append_new(checks, json_pack("{s:s, s:s, s:s, s:i, s:o}", "check", check->name,
-                                                "title", check->title, "status",
-                                                check->looked_at == 0 ? "absent"
-                                                : check->faults       ? "fault"
-                                                : check->unknown      ? "unknown"
-                                                                      : "good",
-                                                "looked_at", check->looked_at, "findings",
-                                                findings));
+        json_array_append_new(checks,
+                              json_pack("{s:s, s:s, s:s, s:i, s:o}", "check", check->name, "title",
+                                        check->title, "status",
+                                        check->looked_at == 0 ? "absent"
+                                        : check->faults       ? "fault"
+                                        : check->unknown      ? "unknown"
+                                                              : "good",
+                                        "looked_at", check->looked_at, "findings", findings));
     }
     json_print(json_pack("{s:s, s:o, s:i, s:i}", "machine", machine->origin, "checks", checks,
                          "faults", d->faults, "unknown", d->unknown));

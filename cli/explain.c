@@ -185,8 +185,9 @@ static json_t *measured_json(const struct machine_measured *m)
 {
     if (!m)
         return json_pack("{s:s}", "unknown", "not measured");
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "write_gbps", json_gbps(number_or(m->write_mbps, 0)),
-                     "read_gbps", json_gbps(number_or(m->read_mbps, 0)), "us",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "write_gbps",
+                     json_gbps(number_or(m->write_mbps, 0)), "read_gbps",
+                     json_gbps(number_or(m->read_mbps, 0)), "us",
                      json_us(number_or(m->latency_ns, 0)), "proof", json_fact_text(m->proof),
                      "evidence", json_fact_text(m->evidence));
 }
@@ -196,10 +197,10 @@ static json_t *ladder_json(const struct verdict *v)
     json_t *list = json_array();
     for (int i = 0; i < v->n_ladder; i++) {
         const struct machine_rung *r = v->ladder[i];
-        json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o}", "rung", json_fact_text(r->rung),
-                                              "result", json_fact_text(r->result), "errno",
-                                              json_fact_number(r->err), "detail",
-                                              json_fact_text(r->detail)));
+        json_array_append_new(
+            list, json_pack("{s:o, s:o, s:o, s:o}", "rung", json_fact_text(r->rung), "result",
+                            json_fact_text(r->result), "errno", json_fact_number(r->err), "detail",
+                            json_fact_text(r->detail)));
     }
     return list;
 }
@@ -329,8 +330,8 @@ int cmd_explain(int argc, char **argv)
     struct machine *machine = machine_options_read(&a.options);
     if (!machine)
         return EXIT_USAGE;
-    int status = a.job ? explain_job(&a, machine)
-                       : explain_one(&a, machine, a.ends[0], a.ends[1], NULL);
+    int status =
+        a.job ? explain_job(&a, machine) : explain_one(&a, machine, a.ends[0], a.ends[1], NULL);
     machine_free(machine);
     return status;
 }

@@ -34,7 +34,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 static const struct argp_option options_list[] = {
     {"machine", 'm', "FILE", 0,
      "a recorded machine, or a description such as \"2 socket, 4 gpu each, nvlink switch\", in "
-     "place of this one", 0},
+     "place of this one",
+     0},
     {"what-if", 'w', "CHANGES", 0, "apply changes first, e.g. 'drop acs 0000:40:01.1'", 0},
     {"measure", 'M', NULL, 0, "measure pairs on this machine", 0},
     {"json", 'j', NULL, 0, "print JSON", 0},
@@ -151,10 +152,10 @@ json_t *json_fact_text(struct machine_text text)
 json_t *json_finding(const struct finding *f)
 {
     const struct reason_text *r = &reason_table[f->reason];
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "code", r->code, "weight",
-                     weight_names[f->weight], "place", f->place, "path", f->path, "cause", r->cause,
-                     "evidence", f->evidence, "remedy", f->remedy, "who", r->who, "lasts", r->lasts,
-                     "gain_gbps", json_gbps(f->gain_mbps));
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "code", r->code,
+                     "weight", weight_names[f->weight], "place", f->place, "path", f->path, "cause",
+                     r->cause, "evidence", f->evidence, "remedy", f->remedy, "who", r->who, "lasts",
+                     r->lasts, "gain_gbps", json_gbps(f->gain_mbps));
 }
 
 void json_print(json_t *root)

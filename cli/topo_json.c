@@ -25,15 +25,14 @@ static json_t *measured_json(const struct machine *machine, const char *a, const
     const struct machine_measured *m = machine_find_measured(machine, a, b);
     if (!m)
         return json_pack("{s:s}", "unknown", "not measured");
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "proof", json_fact_text(m->proof),
-                     "evidence", json_fact_text(m->evidence), "write_gbps",
-                     m->write_mbps.known ? json_gbps(m->write_mbps.value)
-                                         : json_fact_number(m->write_mbps),
-                     "read_gbps", m->read_mbps.known ? json_gbps(m->read_mbps.value)
-                                                     : json_fact_number(m->read_mbps),
-                     "us", m->latency_ns.known ? json_us(m->latency_ns.value)
-                                               : json_fact_number(m->latency_ns),
-                     "errors_grown", json_fact_number(m->errors_grown));
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o}", "proof", json_fact_text(m->proof), "evidence",
+        json_fact_text(m->evidence), "write_gbps",
+        m->write_mbps.known ? json_gbps(m->write_mbps.value) : json_fact_number(m->write_mbps),
+        "read_gbps",
+        m->read_mbps.known ? json_gbps(m->read_mbps.value) : json_fact_number(m->read_mbps), "us",
+        m->latency_ns.known ? json_us(m->latency_ns.value) : json_fact_number(m->latency_ns),
+        "errors_grown", json_fact_number(m->errors_grown));
 }
 
 static json_t *pair_json(const struct topo *topo, int a, int b)
@@ -48,14 +47,15 @@ static json_t *pair_json(const struct topo *topo, int a, int b)
     for (int i = 0; i < routes.n; i++)
         json_array_append_new(list, route_json(&routes.list[i]));
     int disjoint = routes_disjoint(&routes, indices, &total);
-    json_t *object = json_pack("{s:s, s:s, s:s, s:o, s:{s:i, s:o}, s:o}", "a", topo->ends[a].name,
-                               "b", topo->ends[b].name, "distance", label, "routes", list,
-                               "striped", "ways", disjoint, "expected_gbps", json_gbps(total),
-                               "measured", measured_json(topo->machine, topo->ends[a].name,
-                                                         topo->ends[b].name));
-    const struct machine_p2p *p = a < topo->gpus && b < topo->gpus
-                                      ? machine_find_p2p(topo->machine, topo->ends[a].index,
-                                                         topo->ends[b].index) : NULL;
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:o, s:{s:i, s:o}, s:o}", "a", topo->ends[a].name, "b",
+                  topo->ends[b].name, "distance", label, "routes", list, "striped", "ways",
+                  disjoint, "expected_gbps", json_gbps(total), "measured",
+                  measured_json(topo->machine, topo->ends[a].name, topo->ends[b].name));
+    const struct machine_p2p *p =
+        a < topo->gpus && b < topo->gpus
+            ? machine_find_p2p(topo->machine, topo->ends[a].index, topo->ends[b].index)
+            : NULL;
     if (p)
         json_object_set_new(object, "p2p",
                             json_pack("{s:o, s:o, s:o}", "read", json_fact_text(p->read), "write",

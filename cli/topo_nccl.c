@@ -17,8 +17,13 @@ struct nccl {
 
 static const char *link_speed(int64_t generation)
 {
-    static const char *const speeds[] = {"", "2.5 GT/s PCIe", "5.0 GT/s PCIe", "8.0 GT/s PCIe",
-                                         "16.0 GT/s PCIe", "32.0 GT/s PCIe", "64.0 GT/s PCIe",
+    static const char *const speeds[] = {"",
+                                         "2.5 GT/s PCIe",
+                                         "5.0 GT/s PCIe",
+                                         "8.0 GT/s PCIe",
+                                         "16.0 GT/s PCIe",
+                                         "32.0 GT/s PCIe",
+                                         "64.0 GT/s PCIe",
                                          "128.0 GT/s PCIe"};
     return generation >= 1 && generation <= 7 ? speeds[generation] : "";
 }
@@ -44,8 +49,9 @@ static void open_pci(struct nccl *n, const struct machine_pci *pci, int depth)
     const struct machine_gpu *gpu = gpu_at(n->machine, pci->bdf.value);
     int64_t gen = gpu ? number_or(gpu->pcie_gen_max, 0) : number_or(pci->gen, 0);
     int64_t width = gpu ? number_or(gpu->pcie_width, 0) : number_or(pci->width, 0);
-    fprintf(n->to, "%*s<pci busid=\"%s\" class=\"0x%06" PRIx64 "\" vendor=\"0x%04" PRIx64
-                   "\" device=\"0x%04" PRIx64 "\" link_speed=\"%s\" link_width=\"%" PRId64 "\">\n",
+    fprintf(n->to,
+            "%*s<pci busid=\"%s\" class=\"0x%06" PRIx64 "\" vendor=\"0x%04" PRIx64
+            "\" device=\"0x%04" PRIx64 "\" link_speed=\"%s\" link_width=\"%" PRId64 "\">\n",
             2 * depth, "", pci->bdf.value, number_or(pci->class, 0), number_or(pci->vendor, 0),
             number_or(pci->device, 0), link_speed(gen), width);
 }
@@ -74,8 +80,7 @@ static void write_nvlinks(struct nccl *n, const struct machine_gpu *gpu, int dep
 static void write_gpu(struct nccl *n, const struct machine_gpu *gpu, int depth)
 {
     fprintf(n->to, "%*s<gpu dev=\"%" PRId64 "\" sm=\"%" PRId64 "\" gdr=\"1\">\n", 2 * depth, "",
-            gpu->index.value,
-            10 * number_or(gpu->cc_major, 0) + number_or(gpu->cc_minor, 0));
+            gpu->index.value, 10 * number_or(gpu->cc_major, 0) + number_or(gpu->cc_minor, 0));
     write_nvlinks(n, gpu, depth + 1);
     fprintf(n->to, "%*s</gpu>\n", 2 * depth, "");
 }
@@ -86,8 +91,10 @@ static void write_nic(struct nccl *n, const struct machine_nic *nic, int depth)
     for (size_t i = 0; i < n->machine->n_ports; i++) {
         const struct machine_port *p = &n->machine->ports[i];
         if (text_is(p->nic, nic->name.value))
-            fprintf(n->to, "%*s<net name=\"%s\" dev=\"%td\" speed=\"%" PRId64 "\" port=\"%" PRId64
-                           "\"/>\n", 2 * depth + 2, "", nic->name.value, nic - n->machine->nics,
+            fprintf(n->to,
+                    "%*s<net name=\"%s\" dev=\"%td\" speed=\"%" PRId64 "\" port=\"%" PRId64
+                    "\"/>\n",
+                    2 * depth + 2, "", nic->name.value, nic - n->machine->nics,
                     number_or(p->mbit, 0), number_or(p->port, 1));
     }
     fprintf(n->to, "%*s</nic>\n", 2 * depth, "");
@@ -112,8 +119,7 @@ static bool leads_somewhere(const struct machine *m, const struct machine_pci *p
     if (gpu_at(m, pci->bdf.value) || nic_at(m, pci->bdf.value))
         return true;
     for (size_t i = 0; i < m->n_pci && depth < 64; i++)
-        if (text_is(m->pci[i].parent, pci->bdf.value) &&
-            leads_somewhere(m, &m->pci[i], depth + 1))
+        if (text_is(m->pci[i].parent, pci->bdf.value) && leads_somewhere(m, &m->pci[i], depth + 1))
             return true;
     return false;
 }
@@ -146,9 +152,11 @@ static void write_cliques(struct nccl *n, int64_t numa, int depth)
             if (!number_is(pci->p2p_clique, clique) || routes_numa(m, pci) != numa)
                 continue;
             if (!opened)
-                fprintf(n->to, "%*s<pci busid=\"ffff:ff:%02x.0\" class=\"0x060400\" "
-                               "vendor=\"0xffff\" device=\"0xffff\" link_speed=\"\" "
-                               "link_width=\"16\">\n", 2 * depth, "", (unsigned)clique + 1);
+                fprintf(n->to,
+                        "%*s<pci busid=\"ffff:ff:%02x.0\" class=\"0x060400\" "
+                        "vendor=\"0xffff\" device=\"0xffff\" link_speed=\"\" "
+                        "link_width=\"16\">\n",
+                        2 * depth, "", (unsigned)clique + 1);
             opened = true;
             write_device(n, pci, depth + 1);
         }
@@ -188,9 +196,10 @@ static void write_cpu(struct nccl *n, int64_t numa)
     const struct machine_numa *node = machine_find_numa(m, numa);
     fprintf(n->to, "  <cpu numaid=\"%" PRId64 "\" affinity=\"", numa);
     write_affinity(n, node ? text_or(node->cpus, "") : "");
-    fprintf(n->to, "\" arch=\"%s\" vendor=\"%s\" familyid=\"%" PRId64 "\" modelid=\"%" PRId64
-                   "\">\n", text_or(s->arch, "x86_64"), text_or(s->cpu_vendor, ""),
-            number_or(s->cpu_family, 0), number_or(s->cpu_model_number, 0));
+    fprintf(n->to,
+            "\" arch=\"%s\" vendor=\"%s\" familyid=\"%" PRId64 "\" modelid=\"%" PRId64 "\">\n",
+            text_or(s->arch, "x86_64"), text_or(s->cpu_vendor, ""), number_or(s->cpu_family, 0),
+            number_or(s->cpu_model_number, 0));
     for (size_t i = 0; i < m->n_pci; i++) {
         const struct machine_pci *pci = &m->pci[i];
         if (*text_or(pci->parent, "") || routes_numa(m, pci) != numa)

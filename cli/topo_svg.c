@@ -85,16 +85,19 @@ static void dot_links(const struct machine *m, FILE *to)
                   number_is(m->links[i].active, 1);
         if (up && m->gpus[a].bdf.value) {
             through_switch = true;
-            fprintf(to, "  nvswitch -- \"%s\" [label=\"%dx\", color=\"#76b900\", penwidth=3, "
-                        "constraint=false];\n", m->gpus[a].bdf.value, up);
+            fprintf(to,
+                    "  nvswitch -- \"%s\" [label=\"%dx\", color=\"#76b900\", penwidth=3, "
+                    "constraint=false];\n",
+                    m->gpus[a].bdf.value, up);
         }
         for (size_t b = a + 1; b < m->n_gpus; b++) {
             struct link_bundle bundle = routes_links(m, x, number_or(m->gpus[b].index, -1));
             if (bundle.links && !bundle.through_switch && m->gpus[a].bdf.value &&
                 m->gpus[b].bdf.value)
-                fprintf(to, "  \"%s\" -- \"%s\" [label=\"%dx\", color=\"#76b900\", penwidth=%d, "
-                            "constraint=false];\n", m->gpus[a].bdf.value, m->gpus[b].bdf.value,
-                        bundle.links, 1 + bundle.links);
+                fprintf(to,
+                        "  \"%s\" -- \"%s\" [label=\"%dx\", color=\"#76b900\", penwidth=%d, "
+                        "constraint=false];\n",
+                        m->gpus[a].bdf.value, m->gpus[b].bdf.value, bundle.links, 1 + bundle.links);
         }
     }
     if (through_switch)
@@ -104,7 +107,8 @@ static void dot_links(const struct machine *m, FILE *to)
 void topo_dot(const struct machine *machine, FILE *to)
 {
     fputs("graph weft {\n  rankdir=TB; splines=line; node [fontname=sans, fontsize=10];"
-          " edge [fontname=sans, fontsize=9];\n", to);
+          " edge [fontname=sans, fontsize=9];\n",
+          to);
     dot_tree(machine, to);
     dot_links(machine, to);
     fputs("}\n", to);
@@ -129,8 +133,10 @@ int topo_svg(const struct machine *machine, const char *path)
     close(ends[0]);
     if (error) {
         close(ends[1]);
-        fprintf(stderr, "weft topo: --svg: starting dot: %s; Graphviz draws the picture: "
-                        "apt-get install graphviz\n", strerror(error));
+        fprintf(stderr,
+                "weft topo: --svg: starting dot: %s; Graphviz draws the picture: "
+                "apt-get install graphviz\n",
+                strerror(error));
         return EXIT_FAULT;
     }
     FILE *to = fdopen(ends[1], "w");

@@ -75,12 +75,13 @@ static void print_gpus(const struct machine *m, FILE *to)
     }
     for (size_t i = 0; i < m->n_gpus; i++) {
         const struct machine_gpu *g = &m->gpus[i];
-        fprintf(to, "gpu%-6" PRId64 " %s, %" PRId64 " GiB, %s, PCIe %" PRId64 " x%" PRId64
-                    ", NUMA %" PRId64 "%s\n",
+        fprintf(to,
+                "gpu%-6" PRId64 " %s, %" PRId64 " GiB, %s, PCIe %" PRId64 " x%" PRId64
+                ", NUMA %" PRId64 "%s\n",
                 number_or(g->index, -1), text_or(g->name, "model not known"),
-                (number_or(g->memory_bytes, 0) + (1 << 29)) >> 30, text_or(g->bdf, "place not known"),
-                number_or(g->pcie_gen_max, 0), number_or(g->pcie_width, 0),
-                routes_numa(m, machine_find_pci(m, g->bdf.value)),
+                (number_or(g->memory_bytes, 0) + (1 << 29)) >> 30,
+                text_or(g->bdf, "place not known"), number_or(g->pcie_gen_max, 0),
+                number_or(g->pcie_width, 0), routes_numa(m, machine_find_pci(m, g->bdf.value)),
                 number_is(g->mig, 1) ? ", MIG on" : "");
     }
 }
@@ -176,8 +177,8 @@ static char capability(struct machine_text word, char letter)
 
 static void cell_p2p(const struct topo *topo, int a, int b, char *cell, size_t size)
 {
-    const struct machine_p2p *p = machine_find_p2p(topo->machine, topo->ends[a].index,
-                                                   topo->ends[b].index);
+    const struct machine_p2p *p =
+        machine_find_p2p(topo->machine, topo->ends[a].index, topo->ends[b].index);
     if (a == b)
         snprintf(cell, size, "X");
     else if (!p)
@@ -189,8 +190,8 @@ static void cell_p2p(const struct topo *topo, int a, int b, char *cell, size_t s
 
 static void cell_measured(const struct topo *topo, int a, int b, char *cell, size_t size)
 {
-    const struct machine_measured *m = machine_find_measured(topo->machine, topo->ends[a].name,
-                                                             topo->ends[b].name);
+    const struct machine_measured *m =
+        machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
     if (a == b)
         snprintf(cell, size, "X");
     else if (m && text_is(m->proof, "failed"))
@@ -201,8 +202,8 @@ static void cell_measured(const struct topo *topo, int a, int b, char *cell, siz
 
 static void cell_measured_us(const struct topo *topo, int a, int b, char *cell, size_t size)
 {
-    const struct machine_measured *m = machine_find_measured(topo->machine, topo->ends[a].name,
-                                                             topo->ends[b].name);
+    const struct machine_measured *m =
+        machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
     if (a == b)
         snprintf(cell, size, "X");
     else
@@ -250,8 +251,10 @@ void topo_text(const struct topo *topo, FILE *to)
     if (topo->n > 1) {
         fputs("\nDistance\n", to);
         print_matrix(topo, topo->n, topo_label, to);
-        fputs("NV# XG#: # links bonded (NVLink, xGMI)  PIX: one PCIe switch  PXB: several  PHB: one "
-              "root complex\nNODE: one NUMA node  SYS: across NUMA nodes  ?: cannot be told\n", to);
+        fputs(
+            "NV# XG#: # links bonded (NVLink, xGMI)  PIX: one PCIe switch  PXB: several  PHB: one "
+            "root complex\nNODE: one NUMA node  SYS: across NUMA nodes  ?: cannot be told\n",
+            to);
         fputs("\nExpected GB/s, one way, large copies\n", to);
         print_matrix(topo, topo->n, cell_gbps, to);
     }
@@ -294,7 +297,7 @@ static void print_acs(const struct machine_pci *pci, FILE *to)
     static const struct {
         int bit;
         const char *name;
-    } bits[] = {{ACS_SV, "SrcValid"},   {ACS_TB, "TransBlk"}, {ACS_RR, "ReqRedir"},
+    } bits[] = {{ACS_SV, "SrcValid"},   {ACS_TB, "TransBlk"},    {ACS_RR, "ReqRedir"},
                 {ACS_CR, "CmpltRedir"}, {ACS_UF, "UpstreamFwd"}, {ACS_EC, "EgressCtrl"},
                 {ACS_DT, "DirectTrans"}};
     if (!pci->acs_control.known || pci->acs_control.value == 0)
@@ -335,8 +338,7 @@ void topo_tree(const struct machine *m, FILE *to)
     for (size_t i = 0; i < m->n_numa; i++)
         fprintf(to, "NUMA node %" PRId64 " of package %" PRId64 ": CPUs %s, %" PRId64 " GiB\n",
                 number_or(m->numa[i].index, -1), number_or(m->numa[i].package, -1),
-                text_or(m->numa[i].cpus, "not known"),
-                number_or(m->numa[i].memory_bytes, 0) >> 30);
+                text_or(m->numa[i].cpus, "not known"), number_or(m->numa[i].memory_bytes, 0) >> 30);
     const char *root = "";
     for (size_t i = 0; i < m->n_pci; i++) {
         const struct machine_pci *pci = &m->pci[i];
@@ -354,9 +356,12 @@ void topo_tree(const struct machine *m, FILE *to)
 
 static void print_link_line(const struct machine_link *l, FILE *to)
 {
-    fprintf(to, "gpu%" PRId64 " link %-2" PRId64 " %s %" PRId64 "  %s  to %s", number_or(l->gpu, -1),
-            number_or(l->link, -1), text_or(l->kind, "link"), number_or(l->gen, 0),
-            !l->active.known ? "state not known" : l->active.value ? "up" : "DOWN",
+    fprintf(to, "gpu%" PRId64 " link %-2" PRId64 " %s %" PRId64 "  %s  to %s",
+            number_or(l->gpu, -1), number_or(l->link, -1), text_or(l->kind, "link"),
+            number_or(l->gen, 0),
+            !l->active.known  ? "state not known"
+            : l->active.value ? "up"
+                              : "DOWN",
             text_or(l->peer, "?"));
     if (l->peer_gpu.known)
         fprintf(to, "%" PRId64, l->peer_gpu.value);

@@ -29,8 +29,8 @@ static void look(const struct topo *topo, int a, int b, struct side *side)
 
 static bool same(const struct side *x, const struct side *y)
 {
-    return strcmp(x->label, y->label) == 0 && strcmp(x->path, y->path) == 0 &&
-           x->mbps == y->mbps && x->latency_ns == y->latency_ns;
+    return strcmp(x->label, y->label) == 0 && strcmp(x->path, y->path) == 0 && x->mbps == y->mbps &&
+           x->latency_ns == y->latency_ns;
 }
 
 /* What happens to b a is told with a b, unless it differs. */
@@ -48,8 +48,8 @@ static bool told(const struct topo *x, const struct topo *y, int a, int b)
 
 static json_t *side_json(const struct side *s)
 {
-    return json_pack("{s:s, s:s, s:o, s:o}", "distance", s->label, "path", s->path,
-                     "expected_gbps", json_gbps(s->mbps), "expected_us", json_us(s->latency_ns));
+    return json_pack("{s:s, s:s, s:o, s:o}", "distance", s->label, "path", s->path, "expected_gbps",
+                     json_gbps(s->mbps), "expected_us", json_us(s->latency_ns));
 }
 
 static void print_side(const char *title, const struct side *s)

@@ -24,7 +24,8 @@ weft_status nvml_open(struct nvml *nvml)
     if (!nvml->library)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "no NVIDIA driver library: dlopen of libnvidia-ml.so.1 and "
-                         "libnvidia-ml.so: %s", dlerror());
+                         "libnvidia-ml.so: %s",
+                         dlerror());
     find(nvml->library, "nvmlInitWithFlags", &init);
     find(nvml->library, "nvmlShutdown", &nvml->shutdown);
 #define FIND(name, symbol, result, parameters) find(nvml->library, #symbol, &nvml->name);
@@ -33,9 +34,9 @@ weft_status nvml_open(struct nvml *nvml)
     nvml_return status = init ? init(0) : NVML_FUNCTION_NOT_FOUND;
     if (status == NVML_OK)
         return WEFT_OK;
-    weft_status failed = base_fail(WEFT_ERR_UNSUPPORTED,
-                                   "libnvidia-ml is here, nvmlInitWithFlags(0) says %d: %s", status,
-                                   nvml_words(nvml, status));
+    weft_status failed =
+        base_fail(WEFT_ERR_UNSUPPORTED, "libnvidia-ml is here, nvmlInitWithFlags(0) says %d: %s",
+                  status, nvml_words(nvml, status));
     dlclose(nvml->library);
     memset(nvml, 0, sizeof *nvml);
     return failed;

@@ -21,8 +21,7 @@
     X(get_device_name, ibv_get_device_name, 0, const char *, (struct ibv_device *))                \
     X(open_device, ibv_open_device, 0, struct ibv_context *, (struct ibv_device *))                \
     X(close_device, ibv_close_device, 0, int, (struct ibv_context *))                              \
-    X(query_port, ibv_query_port, 0, int,                                                          \
-      (struct ibv_context *, uint8_t, struct ibv_port_attr *))                                     \
+    X(query_port, ibv_query_port, 0, int, (struct ibv_context *, uint8_t, struct ibv_port_attr *)) \
     X(query_gid, ibv_query_gid, 0, int, (struct ibv_context *, uint8_t, int, union ibv_gid *))     \
     X(alloc_pd, ibv_alloc_pd, 0, struct ibv_pd *, (struct ibv_context *))                          \
     X(dealloc_pd, ibv_dealloc_pd, 0, int, (struct ibv_pd *))                                       \
@@ -33,8 +32,7 @@
     X(create_cq, ibv_create_cq, 0, struct ibv_cq *,                                                \
       (struct ibv_context *, int, void *, struct ibv_comp_channel *, int))                         \
     X(destroy_cq, ibv_destroy_cq, 0, int, (struct ibv_cq *))                                       \
-    X(create_qp, ibv_create_qp, 0, struct ibv_qp *,                                                \
-      (struct ibv_pd *, struct ibv_qp_init_attr *))                                                \
+    X(create_qp, ibv_create_qp, 0, struct ibv_qp *, (struct ibv_pd *, struct ibv_qp_init_attr *))  \
     X(modify_qp, ibv_modify_qp, 0, int, (struct ibv_qp *, struct ibv_qp_attr *, int))              \
     X(destroy_qp, ibv_destroy_qp, 0, int, (struct ibv_qp *))                                       \
     X(wc_status_str, ibv_wc_status_str, 0, const char *, (enum ibv_wc_status))

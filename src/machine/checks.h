@@ -38,10 +38,10 @@ void check_mapping(const struct machine *machine, const struct machine_gpu *gpu,
 
 void check_nic(const struct machine *machine, const struct endpoint *nic,
                struct findings *findings);
-void check_gdr(const struct machine *machine, const struct endpoint *gpu, const struct endpoint *nic,
-               struct findings *findings);
-void check_gda(const struct machine *machine, const struct endpoint *gpu, const struct endpoint *nic,
-               struct findings *findings);
+void check_gdr(const struct machine *machine, const struct endpoint *gpu,
+               const struct endpoint *nic, struct findings *findings);
+void check_gda(const struct machine *machine, const struct endpoint *gpu,
+               const struct endpoint *nic, struct findings *findings);
 void check_nearest_nics(const struct machine *machine, struct findings *findings);
 
 /* `mount` may be NULL: the path is on none that is known. */

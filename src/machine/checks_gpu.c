@@ -79,9 +79,8 @@ void check_mapping(const struct machine *machine, const struct machine_gpu *gpu,
 
 static int64_t line_speed(const struct machine_link *link)
 {
-    const struct fact_link *fact = link->gen.known
-                                       ? fact_find_link(text_or(link->kind, ""), link->gen.value)
-                                       : NULL;
+    const struct fact_link *fact =
+        link->gen.known ? fact_find_link(text_or(link->kind, ""), link->gen.value) : NULL;
     return fact ? fact->line_mbps : 0;
 }
 
@@ -134,9 +133,10 @@ void check_gpu_links(const struct machine *machine, const struct machine_gpu *gp
             number_or(link->recoveries, 0) > 0 || number_or(link->ecc_errors, 0) > 0)
             finding_add(findings, REASON_NVLINK_ERRORS, WEIGHT_NOTE, index,
                         "gpu%s link %" PRId64 ": crc %" PRId64 ", replay %" PRId64
-                        ", recovery %" PRId64 ", ecc %" PRId64, index, number_or(link->link, -1),
-                        number_or(link->crc_errors, 0), number_or(link->replays, 0),
-                        number_or(link->recoveries, 0), number_or(link->ecc_errors, 0));
+                        ", recovery %" PRId64 ", ecc %" PRId64,
+                        index, number_or(link->link, -1), number_or(link->crc_errors, 0),
+                        number_or(link->replays, 0), number_or(link->recoveries, 0),
+                        number_or(link->ecc_errors, 0));
         if (line && link->mbps.known && link->mbps.value < line * 95 / 100)
             finding_add(findings, REASON_NVLINK_SPEED, WEIGHT_SLOW, index,
                         "gpu%s link %" PRId64 ": %" PRId64 " of %" PRId64 " MB/s", index,
@@ -178,9 +178,8 @@ static void check_clique(const struct machine_gpu *x, const struct machine_gpu *
                    x->fabric_clique.value != y->fabric_clique.value;
     if (clusters || cliques)
         finding_add(findings, REASON_FABRIC_CLIQUE, WEIGHT_OFF, NULL,
-                    "fabric clique %" PRId64 " and %" PRId64 "%s",
-                    number_or(x->fabric_clique, -1), number_or(y->fabric_clique, -1),
-                    clusters ? ", different clusters" : "");
+                    "fabric clique %" PRId64 " and %" PRId64 "%s", number_or(x->fabric_clique, -1),
+                    number_or(y->fabric_clique, -1), clusters ? ", different clusters" : "");
 }
 
 void check_links(const struct machine *machine, const struct endpoint *a, const struct endpoint *b,
@@ -207,8 +206,7 @@ void check_links(const struct machine *machine, const struct endpoint *a, const 
 
 /* What the driver's word means, given what else is seen. */
 static void check_driver_word(const struct machine *machine, const struct endpoint *a,
-                              const struct endpoint *b, const char *word,
-                              struct findings *findings)
+                              const struct endpoint *b, const char *word, struct findings *findings)
 {
     const struct machine_gpu *x = machine_find_gpu(machine, a->index);
     bool geforce = x && x->name.value && strstr(x->name.value, "GeForce");
@@ -225,9 +223,9 @@ static void check_driver_word(const struct machine *machine, const struct endpoi
     else if (strcmp(word, "chipset-not-supported") == 0 ||
              strcmp(word, "topology-not-supported") == 0)
         reason = REASON_P2P_CHIPSET;
-    finding_add(findings, reason, WEIGHT_OFF, NULL, "the driver says %s for %s %s (distance %s)%s%s",
-                word, a->name, b->name, level_name(level), geforce ? ", " : "",
-                geforce ? x->name.value : "");
+    finding_add(findings, reason, WEIGHT_OFF, NULL,
+                "the driver says %s for %s %s (distance %s)%s%s", word, a->name, b->name,
+                level_name(level), geforce ? ", " : "", geforce ? x->name.value : "");
 }
 
 static void check_flat(const struct machine *machine, const struct endpoint *a,
@@ -243,8 +241,8 @@ static void check_flat(const struct machine *machine, const struct endpoint *a,
     else if (!x.known && !y.known && peer != ANSWER_YES)
         finding_add(findings, REASON_P2P_VM_FLAT, WEIGHT_OFF, NULL,
                     "hypervisor %s, %s and %s stand at the root complex without a P2P capability "
-                    "(%s)", text_or(machine->system.hypervisor, "?"), a->name, b->name,
-                    why_unknown(x.why));
+                    "(%s)",
+                    text_or(machine->system.hypervisor, "?"), a->name, b->name, why_unknown(x.why));
 }
 
 static void check_modes(const struct machine *machine, const struct machine_gpu *gpu,
@@ -256,8 +254,8 @@ static void check_modes(const struct machine *machine, const struct machine_gpu 
     if (text_is(gpu->virtualization, "vgpu"))
         finding_add(findings, REASON_P2P_VGPU, WEIGHT_OFF, index, "gpu%s is a vGPU", index);
     if (gpu->compute_mode.value && !text_is(gpu->compute_mode, "default"))
-        finding_add(findings, REASON_P2P_COMPUTE_MODE, WEIGHT_SLOW, index,
-                    "gpu%s: compute mode %s", index, gpu->compute_mode.value);
+        finding_add(findings, REASON_P2P_COMPUTE_MODE, WEIGHT_SLOW, index, "gpu%s: compute mode %s",
+                    index, gpu->compute_mode.value);
 }
 
 /* The driver was not asked, but the place in the tree says it. */
@@ -293,8 +291,8 @@ void check_peer(const struct machine *machine, const struct endpoint *a, const s
                     p ? why_unknown(p->write.why) : "not recorded");
     if (!linked) {
         check_flat(machine, a, b, strcmp(word, "ok") == 0 ? ANSWER_YES : ANSWER_UNKNOWN, findings);
-        check_pcie_way(machine, a, b,
-                       best && best->kind == ROUTE_PEER ? WEIGHT_SLOW : WEIGHT_OFF, findings);
+        check_pcie_way(machine, a, b, best && best->kind == ROUTE_PEER ? WEIGHT_SLOW : WEIGHT_OFF,
+                       findings);
     }
     check_modes(machine, machine_find_gpu(machine, a->index), findings);
     check_modes(machine, machine_find_gpu(machine, b->index), findings);
@@ -376,8 +374,7 @@ static void describe_acs(int64_t control, char *text, size_t size)
 }
 
 static void check_acs(const struct machine *machine, const struct machine_pci *device,
-                      const struct machine_pci *stop, enum weight weight,
-                      struct findings *findings)
+                      const struct machine_pci *stop, enum weight weight, struct findings *findings)
 {
     const struct machine_pci *bridges[32];
     int n = routes_acs_bridges(machine, device, stop, bridges, 32);

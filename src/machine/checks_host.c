@@ -24,8 +24,8 @@ static void check_versions(const struct machine *machine, struct findings *findi
     const struct machine_driver *d = &machine->drivers;
     if (d->nvidia_module.value && d->driver.value &&
         strcmp(d->nvidia_module.value, d->driver.value) != 0)
-        finding_add(findings, REASON_DRV_MISMATCH, WEIGHT_OFF, NULL,
-                    "kernel module %s, library %s", d->nvidia_module.value, d->driver.value);
+        finding_add(findings, REASON_DRV_MISMATCH, WEIGHT_OFF, NULL, "kernel module %s, library %s",
+                    d->nvidia_module.value, d->driver.value);
     if (d->cuda.known && d->cuda.value < CUDA_LEAST)
         finding_add(findings, REASON_DRV_OLD, WEIGHT_OFF, NULL,
                     "driver %s offers CUDA %" PRId64 ".%" PRId64, text_or(d->driver, "?"),
@@ -52,12 +52,14 @@ void check_drivers(const struct machine *machine, struct findings *findings)
 static void check_gpu_nodes(const struct machine *machine, struct findings *findings)
 {
     const struct machine_limit *l = &machine->limits;
-    int64_t on_bus = number_or(l->nvidia_pci_devices, 0), nodes = number_or(l->nvidia_nodes, on_bus);
+    int64_t on_bus = number_or(l->nvidia_pci_devices, 0),
+            nodes = number_or(l->nvidia_nodes, on_bus);
     int64_t seen = has_nvidia(machine) ? (int64_t)machine->n_gpus : on_bus;
     if (on_bus > 0 && (nodes < on_bus || seen < on_bus))
         finding_add(findings, REASON_LIMIT_GPUS, WEIGHT_NOTE, NULL,
                     "%" PRId64 " NVIDIA GPUs on the bus, %" PRId64 " device nodes, %" PRId64
-                    " offered by the driver", on_bus, nodes, seen);
+                    " offered by the driver",
+                    on_bus, nodes, seen);
     if (!has_nvidia(machine))
         return;
     if (number_is(l->nvidia_uvm_node, 0))
@@ -76,13 +78,14 @@ static void check_memory(const struct machine *machine, struct findings *finding
         int64_t bytes = number_or(machine->gpus[i].memory_bytes, 0);
         least = bytes && (!least || bytes < least) ? bytes : least;
     }
-    if (least && number_or(l->memory_limit_bytes, -1) >= 0 && l->memory_limit_bytes.value / 2 < least)
+    if (least && number_or(l->memory_limit_bytes, -1) >= 0 &&
+        l->memory_limit_bytes.value / 2 < least)
         finding_add(findings, REASON_LIMIT_MEMORY, WEIGHT_NOTE, NULL,
                     "memory cgroup %" PRId64 " MiB, GPU memory %" PRId64 " MiB",
                     l->memory_limit_bytes.value >> 20, least >> 20);
     if (l->shm_bytes.known && l->shm_bytes.value < (1 << 30))
-        finding_add(findings, REASON_LIMIT_SHM, WEIGHT_NOTE, NULL,
-                    "/dev/shm has %" PRId64 " MiB", l->shm_bytes.value >> 20);
+        finding_add(findings, REASON_LIMIT_SHM, WEIGHT_NOTE, NULL, "/dev/shm has %" PRId64 " MiB",
+                    l->shm_bytes.value >> 20);
     if (text_is(l->transparent_huge_pages, "never") && number_is(l->huge_pages, 0))
         finding_add(findings, REASON_LIMIT_HUGE_PAGES, WEIGHT_NOTE, NULL,
                     "transparent huge pages never, 0 reserved");

@@ -21,7 +21,8 @@ const struct machine_nic *check_nearest_nic(const struct machine *machine,
     *level = LEVEL_UNKNOWN;
     for (size_t i = 0; i < machine->n_nics; i++) {
         const struct machine_nic *nic = &machine->nics[i];
-        enum level here = routes_level(machine, gpu->pci, machine_find_pci(machine, nic->bdf.value));
+        enum level here =
+            routes_level(machine, gpu->pci, machine_find_pci(machine, nic->bdf.value));
         if (has_active_port(machine, nic) && (!best || here < *level)) {
             best = nic;
             *level = here;
@@ -96,16 +97,18 @@ static const struct machine_rung *rung(const struct machine *machine, const stru
 static void rung_finding(struct findings *findings, enum reason reason, enum weight weight,
                          const struct machine_rung *r)
 {
-    finding_add(findings, reason, weight, text_or(r->nic, "?"), "gpu%" PRId64 " %s, %s: %s (errno %"
-                PRId64 ")", number_or(r->gpu, -1), text_or(r->nic, "?"), text_or(r->rung, "?"),
-                text_or(r->detail, "failed"), number_or(r->err, 0));
+    finding_add(findings, reason, weight, text_or(r->nic, "?"),
+                "gpu%" PRId64 " %s, %s: %s (errno %" PRId64 ")", number_or(r->gpu, -1),
+                text_or(r->nic, "?"), text_or(r->rung, "?"), text_or(r->detail, "failed"),
+                number_or(r->err, 0));
 }
 
 /* Two ways of registration: one that fails while the other works is only good to know. */
 static void check_registration(const struct machine *machine, const struct endpoint *gpu,
                                const struct endpoint *nic, struct findings *findings)
 {
-    bool works = rung(machine, gpu, nic, "dmabuf", "ok") || rung(machine, gpu, nic, "peermem", "ok");
+    bool works =
+        rung(machine, gpu, nic, "dmabuf", "ok") || rung(machine, gpu, nic, "peermem", "ok");
     enum weight weight = works ? WEIGHT_NOTE : WEIGHT_OFF;
     const struct machine_rung *failed;
     bool closed = text_is(machine->drivers.nvidia_flavor, "closed");
@@ -115,8 +118,9 @@ static void check_registration(const struct machine *machine, const struct endpo
     if ((failed = rung(machine, gpu, nic, "dmabuf", "failed")))
         rung_finding(findings, REASON_GDR_DMABUF_REG, weight, failed);
     if ((failed = rung(machine, gpu, nic, "peermem", "failed")))
-        rung_finding(findings, number_is(machine->drivers.nvidia_peermem, 1)
-                                   ? REASON_GDR_PEERMEM_REG : REASON_GDR_NO_PEERMEM,
+        rung_finding(findings,
+                     number_is(machine->drivers.nvidia_peermem, 1) ? REASON_GDR_PEERMEM_REG
+                                                                   : REASON_GDR_NO_PEERMEM,
                      weight, failed);
 }
 
@@ -152,12 +156,12 @@ static void check_far(const struct machine *machine, const struct endpoint *gpu,
     const struct machine_nic *near = check_nearest_nic(machine, gpu, &nearest);
     if (near && here != LEVEL_UNKNOWN && nearest < here)
         finding_add(findings, REASON_GDR_FAR, WEIGHT_SLOW, near->name.value,
-                    "%s is at distance %s, %s at %s", nic->name, level_name(here),
-                    near->name.value, level_name(nearest));
+                    "%s is at distance %s, %s at %s", nic->name, level_name(here), near->name.value,
+                    level_name(nearest));
 }
 
-void check_gdr(const struct machine *machine, const struct endpoint *gpu, const struct endpoint *nic,
-               struct findings *findings)
+void check_gdr(const struct machine *machine, const struct endpoint *gpu,
+               const struct endpoint *nic, struct findings *findings)
 {
     const struct machine_gpu *g = machine_find_gpu(machine, gpu->index);
     const struct machine_rung *r;
@@ -191,8 +195,8 @@ void check_gdr(const struct machine *machine, const struct endpoint *gpu, const 
 
 /* --- GPU-initiated ----------------------------------------------------------------------------- */
 
-void check_gda(const struct machine *machine, const struct endpoint *gpu, const struct endpoint *nic,
-               struct findings *findings)
+void check_gda(const struct machine *machine, const struct endpoint *gpu,
+               const struct endpoint *nic, struct findings *findings)
 {
     const struct machine_nic *n = machine_find_nic(machine, nic->name);
     const struct machine_rung *doorbell = rung(machine, gpu, nic, "doorbell", "failed");

@@ -260,8 +260,8 @@ void doctor_examine(const struct machine *machine, struct diagnosis *diagnosis)
     memset(diagnosis, 0, sizeof *diagnosis);
     for (int i = 0; i < DOCTOR_CHECKS; i++) {
         struct doctor_check *check = &diagnosis->checks[i];
-        *check = (struct doctor_check){.name = checks[i].name, .title = checks[i].title,
-                                       .first = diagnosis->findings.n};
+        *check = (struct doctor_check){
+            .name = checks[i].name, .title = checks[i].title, .first = diagnosis->findings.n};
         diagnosis->findings.place = NULL;
         diagnosis->findings.path = NULL;
         check->looked_at = checks[i].examine(machine, &diagnosis->findings);

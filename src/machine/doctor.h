@@ -4,8 +4,8 @@
 #ifndef WEFT_MACHINE_DOCTOR_H
 #define WEFT_MACHINE_DOCTOR_H
 
-#include "machine/reasons.h"
 #include "machine/machine.h"
+#include "machine/reasons.h"
 
 enum { DOCTOR_CHECKS = 9 };
 
@@ -14,7 +14,7 @@ struct doctor_check {
     const char *title; /* for people */
     int first, n;      /* findings of this check */
     int faults, unknown;
-    int looked_at;     /* GPUs, pairs, NICs ... that were examined */
+    int looked_at; /* GPUs, pairs, NICs ... that were examined */
 };
 
 struct diagnosis {

@@ -100,8 +100,8 @@ static void explain_gpus(const struct machine *machine, struct verdict *v)
 static void explain_nic(const struct machine *machine, struct verdict *v,
                         const struct endpoint *gpu, const struct endpoint *nic)
 {
-    static const char *const rungs[] = {"export", "dmabuf", "peermem", "transfer", "speed",
-                                        "doorbell"};
+    static const char *const rungs[] = {"export",   "dmabuf", "peermem",
+                                        "transfer", "speed",  "doorbell"};
     for (size_t i = 0; i < sizeof rungs / sizeof rungs[0]; i++) {
         const struct machine_rung *r = machine_find_rung(machine, gpu->index, nic->name, rungs[i]);
         if (r)
@@ -157,9 +157,10 @@ weft_status explain_pair(const struct machine *machine, const char *a, const cha
     bool gpu = v->a.kind == ENDPOINT_GPU || v->b.kind == ENDPOINT_GPU;
     bool host = v->a.kind == ENDPOINT_HOST || v->b.kind == ENDPOINT_HOST;
     if (!gpu && !host)
-        return base_fail(WEFT_ERR_ARGUMENT, "%s %s: one of the two must be a GPU or the host", a, b);
-    if (strcmp(v->a.name, v->b.name) == 0 || (v->a.kind == ENDPOINT_HOST &&
-                                              v->b.kind == ENDPOINT_HOST))
+        return base_fail(WEFT_ERR_ARGUMENT, "%s %s: one of the two must be a GPU or the host", a,
+                         b);
+    if (strcmp(v->a.name, v->b.name) == 0 ||
+        (v->a.kind == ENDPOINT_HOST && v->b.kind == ENDPOINT_HOST))
         return base_fail(WEFT_ERR_ARGUMENT, "%s %s: both are the same place", a, b);
     char place[140];
     snprintf(place, sizeof place, "%s %s", v->a.name, v->b.name);

@@ -11,9 +11,9 @@ struct verdict {
     struct endpoint a, b;
     const struct machine_mount *mount; /* for files, else NULL */
     struct routes routes;
-    const struct route *chosen; /* NULL: there is no way */
+    const struct route *chosen;                              /* NULL: there is no way */
     const struct machine_measured *measured, *measured_back; /* NULL: not measured */
-    const struct machine_rung *ladder[8]; /* for GPU and NIC */
+    const struct machine_rung *ladder[8];                    /* for GPU and NIC */
     int n_ladder;
     struct findings findings;
 };

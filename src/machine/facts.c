@@ -5,26 +5,34 @@
 #include <string.h>
 
 const struct fact_link fact_links[] = {
-    {"nvlink", 1, 20000, 910, 700, "line: P100 white paper (20 GB/s a direction and link); part "
-                                   "reached: estimate"},
-    {"nvlink", 2, 25781, 938, 700, "line: as NVML reports it on V100; 24.2 GB/s a link reached in "
-                                   "vendor's p2pBandwidthLatencyTest runs on DGX-1V"},
-    {"nvlink", 3, 25000, 915, 650, "line: A100 white paper; 275 of 300 GB/s reached by copy engines "
-                                   "(NVIDIA/nccl-tests#100, #149)"},
-    {"nvlink", 4, 26562, 828, 630, "line: as NVML reports it on H200; 395.6 GB/s over 18 links and "
-                                   "1.26 us round trip of a flag, measured"},
+    {"nvlink", 1, 20000, 910, 700,
+     "line: P100 white paper (20 GB/s a direction and link); part "
+     "reached: estimate"},
+    {"nvlink", 2, 25781, 938, 700,
+     "line: as NVML reports it on V100; 24.2 GB/s a link reached in "
+     "vendor's p2pBandwidthLatencyTest runs on DGX-1V"},
+    {"nvlink", 3, 25000, 915, 650,
+     "line: A100 white paper; 275 of 300 GB/s reached by copy engines "
+     "(NVIDIA/nccl-tests#100, #149)"},
+    {"nvlink", 4, 26562, 828, 630,
+     "line: as NVML reports it on H200; 395.6 GB/s over 18 links and "
+     "1.26 us round trip of a flag, measured"},
     {"nvlink", 5, 50000, 860, 630, "line: Blackwell white paper; part reached: estimate"},
     {"xgmi", 3, 50000, 750, 900, "MI200: 50 GB/s a direction and link; part reached: estimate"},
-    {"xgmi", 4, 64000, 750, 900, "MI300X data sheet: 64 GB/s a direction and link, 48 GB/s reached "
-                                 "(AMD ROCm documentation)"},
+    {"xgmi", 4, 64000, 750, 900,
+     "MI300X data sheet: 64 GB/s a direction and link, 48 GB/s reached "
+     "(AMD ROCm documentation)"},
     {"pcie", 1, 250, 800, 1300, "PCI Express Base Specification; 8b/10b; part reached: estimate"},
     {"pcie", 2, 500, 800, 1200, "PCI Express Base Specification; 8b/10b; part reached: estimate"},
     {"pcie", 3, 985, 830, 1100, "PCI Express Base Specification; 128b/130b; 13 of 15.75 GB/s"},
-    {"pcie", 4, 1969, 835, 1000, "PCI Express Base Specification; 26.3 of 31.5 GB/s "
-                                 "(NVIDIA/nvbandwidth#50)"},
-    {"pcie", 5, 3938, 879, 900, "PCI Express Base Specification; 55.4 of 63 GB/s, measured on H200"},
-    {"pcie", 6, 7563, 879, 900, "PCI Express Base Specification, 242 of 256 bytes a flit; part "
-                                "reached: as generation 5"},
+    {"pcie", 4, 1969, 835, 1000,
+     "PCI Express Base Specification; 26.3 of 31.5 GB/s "
+     "(NVIDIA/nvbandwidth#50)"},
+    {"pcie", 5, 3938, 879, 900,
+     "PCI Express Base Specification; 55.4 of 63 GB/s, measured on H200"},
+    {"pcie", 6, 7563, 879, 900,
+     "PCI Express Base Specification, 242 of 256 bytes a flit; part "
+     "reached: as generation 5"},
     {"pcie", 7, 15125, 879, 900, "PCI Express 7.0, twice generation 6; part reached: estimate"},
 };
 const int fact_n_links = sizeof fact_links / sizeof fact_links[0];

@@ -70,13 +70,16 @@ extern const int fact_n_gpus;
       "PCIe peer-to-peer between two CPU packages, of the same under one: 21.8 of 26.3 GB/s "      \
       "(NVIDIA/nvbandwidth#50)")                                                                   \
     X(SOCKET_LATENCY_NS, 600, "added by the CPU interconnect; estimate")                           \
-    X(SWITCH_LATENCY_NS, 150, "added by each PCIe switch; estimate from vendors' cut-through "     \
-                              "figures of 100-170 ns")                                             \
-    X(NIC_PERMILLE, 950, "of a port's rate that large RDMA writes reach: 47 to 48.5 of 50 GB/s "   \
-                         "(deepseek-ai/DeepEP#155)")                                               \
+    X(SWITCH_LATENCY_NS, 150,                                                                      \
+      "added by each PCIe switch; estimate from vendors' cut-through "                             \
+      "figures of 100-170 ns")                                                                     \
+    X(NIC_PERMILLE, 950,                                                                           \
+      "of a port's rate that large RDMA writes reach: 47 to 48.5 of 50 GB/s "                      \
+      "(deepseek-ai/DeepEP#155)")                                                                  \
     X(NIC_LATENCY_NS, 1500, "NIC to memory over PCIe, half of a small RDMA round trip; estimate")  \
-    X(NIC_STAGED_PERMILLE, 320, "NIC to GPU through host memory, of the port's rate: 15 of 47 "    \
-                                "GB/s (kvcache-ai/Mooncake#1459)")                                 \
+    X(NIC_STAGED_PERMILLE, 320,                                                                    \
+      "NIC to GPU through host memory, of the port's rate: 15 of 47 "                              \
+      "GB/s (kvcache-ai/Mooncake#1459)")                                                           \
     X(RELAY_LATENCY_NS, 1000, "added by the kernel that forwards in the GPU between; estimate")    \
     X(DISK_PERMILLE, 900, "of a disk's PCIe link that large reads reach; estimate")
 

@@ -129,8 +129,8 @@ static weft_status climb_memory(struct climb *c)
 {
     struct rung_result results[RUNGS];
     climb_export(c);
-    weft_status status = ladder_verbs(c->nic, (uint64_t)c->memory, GPU_BYTES, CHECK_BYTES, c->dmabuf,
-                                      results);
+    weft_status status =
+        ladder_verbs(c->nic, (uint64_t)c->memory, GPU_BYTES, CHECK_BYTES, c->dmabuf, results);
     static const char *const rungs[RUNGS] = {"dmabuf", "peermem", "transfer", "speed"};
     for (int i = 0; !status && i < RUNGS; i++)
         record(c, rungs[i], &results[i]);
@@ -145,8 +145,10 @@ static weft_status climb_gpu(struct climb *c, const struct machine_gpu *gpu)
     CUcontext context;
     CUresult result;
     if (!find_device(&c->cuda, gpu->bdf.value, &device))
-        return base_fail(WEFT_ERR_UNSUPPORTED, "CUDA lists no GPU at %s; CUDA_VISIBLE_DEVICES may "
-                                               "hide it", gpu->bdf.value);
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "CUDA lists no GPU at %s; CUDA_VISIBLE_DEVICES may "
+                         "hide it",
+                         gpu->bdf.value);
     if ((result = c->cuda.DevicePrimaryCtxRetain(&context, device)) != CUDA_SUCCESS)
         return cuda_fail(&c->cuda, result, "cuDevicePrimaryCtxRetain of gpu%" PRId64, c->gpu);
     weft_status status = WEFT_OK;

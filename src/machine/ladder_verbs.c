@@ -136,10 +136,10 @@ static int find_gid(const struct nic *nic, union ibv_gid *gid)
 
 static int to_init(struct nic *nic)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = PORT,
-                               .qp_access_flags = (unsigned)ACCESS};
-    return nic->verbs.modify_qp(nic->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                                                    IBV_QP_ACCESS_FLAGS);
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = (unsigned)ACCESS};
+    return nic->verbs.modify_qp(
+        nic->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
 static int to_receive(struct nic *nic, const struct ibv_port_attr *port)
@@ -168,8 +168,8 @@ static int to_receive(struct nic *nic, const struct ibv_port_attr *port)
 
 static int to_send(struct nic *nic)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
-                               .rnr_retry = 7, .max_rd_atomic = 1};
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
     return nic->verbs.modify_qp(nic->qp, &attr,
                                 IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                                     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
@@ -189,7 +189,9 @@ static bool connect_to_self(struct nic *nic, struct rung_result *r)
     struct ibv_qp_init_attr attr = {
         .send_cq = nic->cq,
         .recv_cq = nic->cq,
-        .cap = {.max_send_wr = SPEED_ROUNDS + 4, .max_recv_wr = 1, .max_send_sge = 1,
+        .cap = {.max_send_wr = SPEED_ROUNDS + 4,
+                .max_recv_wr = 1,
+                .max_send_sge = 1,
                 .max_recv_sge = 1},
         .qp_type = IBV_QPT_RC,
     };
@@ -210,9 +212,11 @@ static bool connect_to_self(struct nic *nic, struct rung_result *r)
 static bool move(struct nic *nic, enum ibv_wr_opcode opcode, char *host, uint64_t gpu, size_t bytes,
                  int rounds, struct rung_result *r)
 {
-    struct ibv_sge sge = {.addr = (uintptr_t)host, .length = (uint32_t)bytes,
-                          .lkey = nic->host->lkey};
-    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = opcode,
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)host, .length = (uint32_t)bytes, .lkey = nic->host->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = opcode,
                              .send_flags = IBV_SEND_SIGNALED,
                              .wr.rdma = {.remote_addr = gpu, .rkey = nic->gpu->rkey}};
     struct ibv_send_wr *bad;

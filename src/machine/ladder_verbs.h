@@ -15,8 +15,8 @@ enum { RUNG_DMABUF, RUNG_PEERMEM, RUNG_TRANSFER, RUNG_SPEED, RUNGS };
 
 struct rung_result {
     bool tried, ok;
-    int error;     /* errno */
-    int64_t mbps;  /* last rung */
+    int error;    /* errno */
+    int64_t mbps; /* last rung */
     char detail[200];
 };
 

@@ -16,8 +16,8 @@ static void read_packages(struct machine *machine, hwloc_topology_t topology)
         number_set(&p->index, package->logical_index);
         number_set(&p->cores, hwloc_get_nbobjs_inside_cpuset_by_type(topology, package->cpuset,
                                                                      HWLOC_OBJ_CORE));
-        number_set(&p->threads, hwloc_get_nbobjs_inside_cpuset_by_type(topology, package->cpuset,
-                                                                       HWLOC_OBJ_PU));
+        number_set(&p->threads,
+                   hwloc_get_nbobjs_inside_cpuset_by_type(topology, package->cpuset, HWLOC_OBJ_PU));
     }
 }
 

@@ -12,7 +12,8 @@ static const char *kind_of(const char *name)
 {
     static const struct {
         const char *prefix, *kind;
-    } kinds[] = {{"nvme", "nvme"}, {"vd", "virtio"}, {"sd", "scsi"}, {"md", "raid"}, {"dm-", "mapper"}};
+    } kinds[] = {
+        {"nvme", "nvme"}, {"vd", "virtio"}, {"sd", "scsi"}, {"md", "raid"}, {"dm-", "mapper"}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strncmp(name, kinds[i].prefix, strlen(kinds[i].prefix)) == 0)
             return kinds[i].kind;
@@ -79,10 +80,10 @@ static void read_disk(struct machine *machine, const struct machine_source *sour
     text_set(machine, &disk->transport, "none");
     if (strcmp(kind, "nvme") == 0)
         read_nvme(machine, source, name, disk);
-    number_set(&disk->p2p_memory,
-               *text_or(disk->bdf, "") &&
-                   live_exists(live_path(source, "sys/bus/pci/devices/%s/p2pmem",
-                                         disk->bdf.value).text));
+    number_set(
+        &disk->p2p_memory,
+        *text_or(disk->bdf, "") &&
+            live_exists(live_path(source, "sys/bus/pci/devices/%s/p2pmem", disk->bdf.value).text));
 }
 
 static bool is_pseudo(const char *type)
@@ -101,8 +102,8 @@ static void set_disk(struct machine *machine, const struct machine_source *sourc
     text_set(machine, &mount->disk, "");
     if (strncmp(mount->source.value, "/dev/", 5) != 0)
         return;
-    ssize_t n = readlink(live_path(source, "sys/class/block/%s", name + 1).text, target,
-                         sizeof target - 1);
+    ssize_t n =
+        readlink(live_path(source, "sys/class/block/%s", name + 1).text, target, sizeof target - 1);
     if (n < 0)
         return;
     target[n] = '\0';

@@ -49,8 +49,8 @@ static void word_or_why(struct gpu_reader *r, struct machine_text *to, nvml_retu
     for (unsigned i = 0; i < which && words; i++)
         words = strchr(words, '|') ? strchr(words, '|') + 1 : NULL;
     if (words)
-        *to = (struct machine_text){.value = machine_printf(r->machine, "%.*s",
-                                                            (int)strcspn(words, "|"), words)};
+        *to = (struct machine_text){
+            .value = machine_printf(r->machine, "%.*s", (int)strcspn(words, "|"), words)};
     else
         text_unknown(r->machine, to, "%s: value %u is not known to this weft", call, which);
 }
@@ -228,7 +228,8 @@ static int64_t field_number(const struct nvml_field *field)
                               : (int64_t)field->value.ull;
 }
 
-static void read_link(struct gpu_reader *r, nvml_device d, int64_t gpu, unsigned number, bool active)
+static void read_link(struct gpu_reader *r, nvml_device d, int64_t gpu, unsigned number,
+                      bool active)
 {
     struct machine_link *link = machine_add_link(r->machine);
     unsigned version = 0;
@@ -372,8 +373,8 @@ void live_gpu(struct machine *machine, const struct machine_source *source)
         read_nvidia(&r);
         nvml_close(&r.nvml);
     } else {
-        const char *why = *source->root ? "read from a directory: no driver to ask"
-                                        : weft_last_error();
+        const char *why =
+            *source->root ? "read from a directory: no driver to ask" : weft_last_error();
         text_unknown(machine, &machine->drivers.driver, "%s", why);
         text_unknown(machine, &machine->drivers.nvml, "%s", why);
         number_unknown(machine, &machine->drivers.cuda, "%s", why);

@@ -31,8 +31,10 @@ static void set_place(struct machine *machine, struct machine_text *to, const ch
 
 static bool is_zero_gid(const char *gid)
 {
-    return strspn(gid, "0:") == strlen(gid) || strncmp(gid, "fe80:0000:0000:0000:0000:0000:0000:"
-                                                            "0000", 39) == 0;
+    return strspn(gid, "0:") == strlen(gid) || strncmp(gid,
+                                                       "fe80:0000:0000:0000:0000:0000:0000:"
+                                                       "0000",
+                                                       39) == 0;
 }
 
 static void read_gids(struct machine *machine, const char *port_path, struct machine_port *port)
@@ -58,8 +60,11 @@ static void read_gids(struct machine *machine, const char *port_path, struct mac
     }
     number_set(&port->gids, count);
     text_set(machine, &port->gid, best ? best : "");
-    text_set(machine, &port->roce, text_is(port->layer, "roce") ? (v2 ? "v2" : v1 ? "v1" : "none")
-                                                                : "none");
+    text_set(machine, &port->roce,
+             text_is(port->layer, "roce") ? (v2   ? "v2"
+                                             : v1 ? "v1"
+                                                  : "none")
+                                          : "none");
 }
 
 static void read_layer(struct machine *machine, const char *port_path, int node_type,
@@ -72,8 +77,10 @@ static void read_layer(struct machine *machine, const char *port_path, int node_
     else if (node_type == 4) /* RNIC */
         text_set(machine, &port->layer, "iwarp");
     else
-        text_set(machine, &port->layer, strcmp(line, "InfiniBand") == 0 ? "infiniband"
-                                        : strcmp(line, "Ethernet") == 0 ? "roce" : "other");
+        text_set(machine, &port->layer,
+                 strcmp(line, "InfiniBand") == 0 ? "infiniband"
+                 : strcmp(line, "Ethernet") == 0 ? "roce"
+                                                 : "other");
 }
 
 static void read_state(struct machine *machine, const char *port_path, struct machine_port *port)
@@ -97,8 +104,8 @@ static void read_state(struct machine *machine, const char *port_path, struct ma
         number_unknown(machine, &port->mbit, "%s holds no rate", path);
 }
 
-static void read_port(struct machine *machine, const struct machine_source *source,
-                      const char *nic, const char *number, int node_type)
+static void read_port(struct machine *machine, const struct machine_source *source, const char *nic,
+                      const char *number, int node_type)
 {
     struct live_path base = live_path(source, "sys/class/infiniband/%s/ports/%s", nic, number);
     char path[4200], line[128];
@@ -131,12 +138,15 @@ static void read_rdma_device(struct machine *machine, const struct machine_sourc
     set_place(machine, &nic->bdf, live_path(source, "%s/%s/device", base, name).text);
     text_set(machine, &nic->driver,
              live_link(live_path(source, "%s/%s/device/driver", base, name).text, line, sizeof line)
-                 ? line : "");
+                 ? line
+                 : "");
     live_text(machine, &nic->firmware, live_path(source, "%s/%s/fw_ver", base, name).text);
     live_text(machine, &nic->guid, live_path(source, "%s/%s/node_guid", base, name).text);
     live_text(machine, &nic->model, live_path(source, "%s/%s/hca_type", base, name).text);
-    int node_type = live_line(live_path(source, "%s/%s/node_type", base, name).text, line,
-                              sizeof line) ? line[0] - '0' : 0;
+    int node_type =
+        live_line(live_path(source, "%s/%s/node_type", base, name).text, line, sizeof line)
+            ? line[0] - '0'
+            : 0;
     const char **ports = live_names(machine, live_path(source, "%s/%s/ports", base, name).text);
     for (; *ports; ports++)
         read_port(machine, source, name, *ports, node_type);
@@ -153,13 +163,14 @@ static void read_interface(struct machine *machine, const struct machine_source 
     set_place(machine, &i->bdf, live_path(source, "%s/%s/device", base, name).text);
     live_number(machine, &type, live_path(source, "%s/%s/type", base, name).text);
     int64_t arp = number_or(type, -1);
-    text_set(machine, &i->kind, arp == ARP_LOOPBACK             ? "loopback"
-                                : arp == ARP_INFINIBAND         ? "ipoib"
-                                : arp == ARP_ETHERNET && *i->bdf.value ? "ethernet"
-                                : arp == ARP_ETHERNET           ? "virtual"
-                                                                : "other");
-    const char **rdma = live_names(machine, live_path(source, "%s/%s/device/infiniband", base,
-                                                      name).text);
+    text_set(machine, &i->kind,
+             arp == ARP_LOOPBACK                    ? "loopback"
+             : arp == ARP_INFINIBAND                ? "ipoib"
+             : arp == ARP_ETHERNET && *i->bdf.value ? "ethernet"
+             : arp == ARP_ETHERNET                  ? "virtual"
+                                                    : "other");
+    const char **rdma =
+        live_names(machine, live_path(source, "%s/%s/device/infiniband", base, name).text);
     text_set(machine, &i->nic, *rdma ? *rdma : "");
     if (live_line(live_path(source, "%s/%s/speed", base, name).text, line, sizeof line) &&
         strtol(line, NULL, 10) > 0)

@@ -185,11 +185,12 @@ static void read_device(struct machine *machine, const struct machine_source *so
     live_number(machine, &pci->device, live_path(source, "%s/%s/device", base, bdf).text);
     live_number(machine, &pci->numa, live_path(source, "%s/%s/numa_node", base, bdf).text);
     text_set(machine, &pci->driver,
-             live_link(live_path(source, "%s/%s/driver", base, bdf).text, name, sizeof name)
-                 ? name : "");
+             live_link(live_path(source, "%s/%s/driver", base, bdf).text, name, sizeof name) ? name
+                                                                                             : "");
     number_set(&pci->iommu_group,
                live_link(live_path(source, "%s/%s/iommu_group", base, bdf).text, name, sizeof name)
-                   ? strtol(name, NULL, 10) : -1);
+                   ? strtol(name, NULL, 10)
+                   : -1);
     number_set(&pci->virtual_function,
                live_exists(live_path(source, "%s/%s/physfn", base, bdf).text));
     read_config(machine, source, bdf, pci);
@@ -217,8 +218,8 @@ static void infer_kinds(struct machine *machine)
             const struct machine_pci *above = machine_find_pci(machine, pci->parent.value);
             if (pci->kind.value || !pci->gen.known || !above || !above->kind.value)
                 continue;
-            text_set(machine, &pci->kind, text_is(above->kind, "upstream") ? "downstream"
-                                                                           : "upstream");
+            text_set(machine, &pci->kind,
+                     text_is(above->kind, "upstream") ? "downstream" : "upstream");
             again = true;
         }
     }

@@ -25,8 +25,8 @@ static const char *hypervisor_by_cpuid(void)
     static const struct {
         const char *signature, *name;
     } known[] = {
-        {"KVMKVMKVM", "kvm"},        {"VMwareVMware", "vmware"}, {"Microsoft Hv", "hyperv"},
-        {"XenVMMXenVMM", "xen"},     {"TCGTCGTCGTCG", "qemu"},
+        {"KVMKVMKVM", "kvm"},    {"VMwareVMware", "vmware"}, {"Microsoft Hv", "hyperv"},
+        {"XenVMMXenVMM", "xen"}, {"TCGTCGTCGTCG", "qemu"},
     };
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & (1u << 31)))
@@ -110,8 +110,8 @@ static void read_container(struct machine *machine, const struct machine_source 
 
 static void read_iommu_options(struct machine *machine, char *command_line)
 {
-    static const char *const prefixes[] = {"iommu", "intel_iommu", "amd_iommu", "pci=", "pcie_",
-                                           "vfio", "arm-smmu"};
+    static const char *const prefixes[] = {
+        "iommu", "intel_iommu", "amd_iommu", "pci=", "pcie_", "vfio", "arm-smmu"};
     char options[512] = "", *save = NULL;
     for (char *word = strtok_r(command_line, " ", &save); word; word = strtok_r(NULL, " ", &save))
         for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
@@ -176,9 +176,9 @@ void live_system(struct machine *machine, const struct machine_source *source)
 static void module_flag(const struct machine_source *source, struct machine_number *to,
                         const char *name, const char *other_name)
 {
-    number_set(to, live_exists(live_path(source, "sys/module/%s", name).text) ||
-                       (other_name && live_exists(live_path(source, "sys/module/%s",
-                                                            other_name).text)));
+    number_set(
+        to, live_exists(live_path(source, "sys/module/%s", name).text) ||
+                (other_name && live_exists(live_path(source, "sys/module/%s", other_name).text)));
 }
 
 static void read_nvidia_version(struct machine *machine, const struct machine_source *source)
@@ -276,16 +276,15 @@ static void read_loader_conf(struct machine *machine, const struct machine_sourc
         char text[4096], *save = NULL;
         long n = live_bytes(found.gl_pathv[i], text, sizeof text - 1);
         text[n > 0 ? n : 0] = '\0';
-        for (char *line = strtok_r(text, " \t\n", &save); line; line = strtok_r(NULL, " \t\n",
-                                                                                &save))
+        for (char *line = strtok_r(text, " \t\n", &save); line;
+             line = strtok_r(NULL, " \t\n", &save))
             add_dir(dirs, machine_printf(machine, "%s", line));
     }
     globfree(&found);
 }
 
 static void find_library(struct machine *machine, const struct machine_source *source,
-                         const struct library_dirs *dirs, struct machine_text *to,
-                         const char *name)
+                         const struct library_dirs *dirs, struct machine_text *to, const char *name)
 {
     for (size_t i = 0; i < dirs->n; i++) {
         char target[256];
@@ -300,10 +299,17 @@ static void find_library(struct machine *machine, const struct machine_source *s
 
 static void read_libraries(struct machine *machine, const struct machine_source *source)
 {
-    static const char *const standard[] = {
-        "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
-        "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib",
-        "/usr/local/cuda/lib64", "/usr/local/nvidia/lib64", "/usr/local/lib"};
+    static const char *const standard[] = {"/lib/x86_64-linux-gnu",
+                                           "/usr/lib/x86_64-linux-gnu",
+                                           "/lib/aarch64-linux-gnu",
+                                           "/usr/lib/aarch64-linux-gnu",
+                                           "/lib64",
+                                           "/usr/lib64",
+                                           "/lib",
+                                           "/usr/lib",
+                                           "/usr/local/cuda/lib64",
+                                           "/usr/local/nvidia/lib64",
+                                           "/usr/local/lib"};
     struct library_dirs dirs = {.n = 0};
     struct machine_driver *d = &machine->drivers;
     const char *path = *source->root ? NULL : getenv("LD_LIBRARY_PATH");

@@ -258,8 +258,8 @@ struct machine_port *machine_find_port(const struct machine *machine, const char
     struct machine_port *found = NULL;
     for (size_t i = 0; i < machine->n_ports; i++)
         if (text_is(machine->ports[i].nic, nic) &&
-            (!found || (!text_is(found->state, "active") &&
-                        text_is(machine->ports[i].state, "active"))))
+            (!found ||
+             (!text_is(found->state, "active") && text_is(machine->ports[i].state, "active"))))
             found = &machine->ports[i];
     return found;
 }

@@ -41,7 +41,8 @@ static struct machine_number unknown(const char *why)
 /* A link field of 0 or beyond what the schema allows is not a speed. */
 static struct machine_number link_field(unsigned value, unsigned most)
 {
-    return value && value <= most ? known(value) : unknown("the link register holds no valid value");
+    return value && value <= most ? known(value)
+                                  : unknown("the link register holds no valid value");
 }
 
 static void read_express(const uint8_t *cap, size_t left, struct pci_config *out)

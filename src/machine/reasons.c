@@ -90,7 +90,8 @@ static void print_markdown(FILE *to)
           "`weft explain` and `weft doctor` name each cause by a code that keeps its meaning. "
           "`{dev}` stands for the device that the finding names.\n\n"
           "| code | cause | what is looked for | remedy | who | lasts |\n"
-          "| --- | --- | --- | --- | --- | --- |\n", to);
+          "| --- | --- | --- | --- | --- | --- |\n",
+          to);
     for (int i = 0; i < REASON_COUNT; i++) {
         const struct reason_text *r = &reason_table[i];
         fprintf(to, "| `%s` | %s | %s | %s | %s | %s |\n", r->code, r->cause, r->evidence,
@@ -115,8 +116,10 @@ static void print_man(FILE *to)
           to);
     for (int i = 0; i < REASON_COUNT; i++) {
         const struct reason_text *r = &reason_table[i];
-        const char *const parts[][2] = {{"Looked for: ", r->evidence}, {"Remedy: ", r->remedy},
-                                        {"Who: ", r->who}, {"Lasts: ", r->lasts}};
+        const char *const parts[][2] = {{"Looked for: ", r->evidence},
+                                        {"Remedy: ", r->remedy},
+                                        {"Who: ", r->who},
+                                        {"Lasts: ", r->lasts}};
         fprintf(to, "*%s*\n\t", r->code);
         print_escaped(to, r->cause);
         fputs(".\n", to);

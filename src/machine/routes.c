@@ -83,9 +83,9 @@ static bool find_nic(const struct machine *machine, const char *name, struct end
 {
     for (size_t i = 0; i < machine->n_nics; i++) {
         const struct machine_nic *n = &machine->nics[i];
-        if (!n->name.value || (strcmp(n->name.value, name) != 0 &&
-                               numbered(name, "nic") != (int64_t)i &&
-                               !(n->bdf.value && strcasecmp(n->bdf.value, name) == 0)))
+        if (!n->name.value ||
+            (strcmp(n->name.value, name) != 0 && numbered(name, "nic") != (int64_t)i &&
+             !(n->bdf.value && strcasecmp(n->bdf.value, name) == 0)))
             continue;
         name_endpoint(end, ENDPOINT_NIC, n->name.value, (int64_t)i,
                       machine_find_pci(machine, n->bdf.value));
@@ -204,7 +204,8 @@ static bool link_to_switch(const struct machine_link *link, int64_t gpu)
 static int64_t link_line(const struct machine_link *link)
 {
     const struct fact_link *fact = link->kind.value && link->gen.known
-                                       ? fact_find_link(link->kind.value, link->gen.value) : NULL;
+                                       ? fact_find_link(link->kind.value, link->gen.value)
+                                       : NULL;
     return number_or(link->mbps, fact ? fact->line_mbps : 0);
 }
 
@@ -277,8 +278,7 @@ static int64_t link_mbps(const struct machine *machine, const struct machine_pci
     const struct fact_link *fact = fact_find_link("pcie", gen);
     if (!fact || !width)
         return 0;
-    snprintf(text, size, "PCIe %" PRId64 " x%" PRId64 " of %s", gen, width,
-             text_or(pci->bdf, "?"));
+    snprintf(text, size, "PCIe %" PRId64 " x%" PRId64 " of %s", gen, width, text_or(pci->bdf, "?"));
     return fact->line_mbps * width * fact->permille / 1000;
 }
 

@@ -13,8 +13,8 @@ enum endpoint_kind { ENDPOINT_GPU, ENDPOINT_NIC, ENDPOINT_HOST, ENDPOINT_DISK };
 
 struct endpoint {
     enum endpoint_kind kind;
-    char name[ENDPOINT_NAME]; /* "gpu0", "mlx5_0", "host", "numa1", "nvme0n1" */
-    int64_t index;            /* of the GPU; of the NUMA node, -1 for "host" */
+    char name[ENDPOINT_NAME];      /* "gpu0", "mlx5_0", "host", "numa1", "nvme0n1" */
+    int64_t index;                 /* of the GPU; of the NUMA node, -1 for "host" */
     const struct machine_pci *pci; /* NULL for host, or when its place is unknown */
 };
 
@@ -34,9 +34,9 @@ int64_t routes_package(const struct machine *machine, int64_t numa);
 
 /* Active links between two GPUs: direct ones, or both sides' links into switches. */
 struct link_bundle {
-    int links;         /* bonded */
+    int links; /* bonded */
     bool through_switch;
-    const char *kind;  /* "nvlink", "xgmi", NULL when links is 0 */
+    const char *kind; /* "nvlink", "xgmi", NULL when links is 0 */
     int64_t generation;
     int64_t line_mbps; /* all bonded links together */
     int64_t mbps;      /* expected of a large copy */

@@ -84,8 +84,7 @@ static int64_t peer_mbps(const struct machine *machine, const struct machine_pci
     if (!common && crosses_packages(machine, a, b)) {
         mbps = mbps * FACT_SOCKET_PERMILLE / 1000;
         snprintf(limit, size, "CPU interconnect between packages");
-        if (machine->system.socket_link_mbps.known &&
-            machine->system.socket_link_mbps.value < mbps)
+        if (machine->system.socket_link_mbps.known && machine->system.socket_link_mbps.value < mbps)
             mbps = machine->system.socket_link_mbps.value;
     }
     return mbps;
@@ -112,7 +111,8 @@ static enum answer peer_answer(const struct machine *machine, const struct endpo
         answer = word_answer(p2p->pci) == ANSWER_UNKNOWN ? word_answer(p2p->write)
                                                          : word_answer(p2p->pci);
     if (answer == ANSWER_UNKNOWN && level == LEVEL_SYS &&
-        (text_is(machine->system.socket_link, "qpi") || text_is(machine->system.socket_link, "upi")))
+        (text_is(machine->system.socket_link, "qpi") ||
+         text_is(machine->system.socket_link, "upi")))
         answer = ANSWER_NO;
     return answer;
 }
@@ -232,8 +232,8 @@ static enum answer ladder_answer(const struct machine *machine, const struct end
 {
     const struct machine_rung *dmabuf = machine_find_rung(machine, gpu->index, nic->name, "dmabuf");
     const struct machine_rung *peer = machine_find_rung(machine, gpu->index, nic->name, "peermem");
-    const struct machine_rung *moved = machine_find_rung(machine, gpu->index, nic->name,
-                                                         "transfer");
+    const struct machine_rung *moved =
+        machine_find_rung(machine, gpu->index, nic->name, "transfer");
     if (moved && text_is(moved->result, "failed"))
         return ANSWER_NO;
     if ((dmabuf && text_is(dmabuf->result, "ok")) || (peer && text_is(peer->result, "ok")))
@@ -252,9 +252,10 @@ static void add_gpu_nic(const struct machine *machine, const struct endpoint *gp
     if (gpu->pci && nic->pci)
         route->mbps = peer_mbps(machine, gpu->pci, nic->pci, route->limit, sizeof route->limit);
     bound_by_port(machine, nic, 1000, route);
-    route->latency_ns = level == LEVEL_UNKNOWN
-                            ? 0 : FACT_NIC_LATENCY_NS + (level == LEVEL_SYS ? FACT_SOCKET_LATENCY_NS
-                                                                             : 0);
+    route->latency_ns =
+        level == LEVEL_UNKNOWN
+            ? 0
+            : FACT_NIC_LATENCY_NS + (level == LEVEL_SYS ? FACT_SOCKET_LATENCY_NS : 0);
     snprintf(route->text, sizeof route->text, "GPUDirect RDMA (%s)", level_name(level));
     add_staged(machine, gpu, nic, 1000, routes);
     struct route *staged = &routes->list[routes->n - 1];

@@ -29,7 +29,12 @@ MACHINE_SINGLES(FIELDS_OF)
 MACHINE_LISTS(FIELDS_OF)
 
 #define SINGLE(member, singular, ...)                                                              \
-    {#member, "", true, sizeof(struct machine_##singular), offsetof(struct machine, member), 0,    \
+    {#member,                                                                                      \
+     "",                                                                                           \
+     true,                                                                                         \
+     sizeof(struct machine_##singular),                                                            \
+     offsetof(struct machine, member),                                                             \
+     0,                                                                                            \
      fields_##singular},
 #define LIST(member, singular, FIELDS, key)                                                        \
     {#member,                                                                                      \
@@ -129,9 +134,9 @@ static void *find_item(const struct machine *machine, const struct machine_recor
     bool is_number = *key && *end == '\0' && number >= 0;
     for (size_t i = 0; field && i < record_count(machine, record); i++) {
         char *item = record_item(machine, record, i);
-        if (field->type == FIELD_TEXT ? text_is(*(struct machine_text *)(item + field->offset), key)
-                                      : is_number && number_is(*(struct machine_number *)(item +
-                                                                   field->offset), number))
+        if (field->type == FIELD_TEXT
+                ? text_is(*(struct machine_text *)(item + field->offset), key)
+                : is_number && number_is(*(struct machine_number *)(item + field->offset), number))
             return item;
     }
     if (!field && is_number && (size_t)number < record_count(machine, record))
@@ -189,7 +194,8 @@ weft_status machine_set(struct machine *machine, const char *place, const char *
     const struct machine_record *record = find_record(place, length);
     if (!dot || !record || (bracket && !close) || record->single != !bracket)
         return base_fail(WEFT_ERR_ARGUMENT,
-                         "\"%s\" names no fact; write e.g. system.iommu_mode or gpus[0].ecc", place);
+                         "\"%s\" names no fact; write e.g. system.iommu_mode or gpus[0].ecc",
+                         place);
     void *item = record_item(machine, record, 0);
     if (bracket) {
         char key[128];

@@ -64,11 +64,12 @@ static const struct fact_gpu *find_model(const char *word)
 
 static weft_status not_understood(const struct phrase *p)
 {
-    return base_fail(WEFT_ERR_ARGUMENT,
-                     "\"%s\" is not understood; write e.g. \"2 socket\", \"4 gpu each\", \"8 h200\", "
-                     "\"nvlink switch|mesh|pairs|hybrid-cube-mesh|none\", \"1 nic per 2 gpu\", "
-                     "\"2 gpu per pcie-switch\", \"4 disk\", \"acs on\", \"iommu on\", \"flat vm\"",
-                     p->text);
+    return base_fail(
+        WEFT_ERR_ARGUMENT,
+        "\"%s\" is not understood; write e.g. \"2 socket\", \"4 gpu each\", \"8 h200\", "
+        "\"nvlink switch|mesh|pairs|hybrid-cube-mesh|none\", \"1 nic per 2 gpu\", "
+        "\"2 gpu per pcie-switch\", \"4 disk\", \"acs on\", \"iommu on\", \"flat vm\"",
+        p->text);
 }
 
 static weft_status set_fabric(struct plan *plan, const struct phrase *p)
@@ -199,8 +200,8 @@ static struct machine_pci *add_pci(struct maker *k, const char *address, const c
     struct machine_pci *pci = machine_add_pci(k->machine);
     text_set(k->machine, &pci->bdf, address);
     text_set(k->machine, &pci->parent, parent);
-    text_set(k->machine, &pci->root, machine_printf(k->machine, "%.7s",
-                                                    bdf(k, k->plan->flat ? k->bus : 0, 0)));
+    text_set(k->machine, &pci->root,
+             machine_printf(k->machine, "%.7s", bdf(k, k->plan->flat ? k->bus : 0, 0)));
     text_set(k->machine, &pci->kind, kind);
     number_set(&pci->class, class);
     number_set(&pci->numa, k->numa);
@@ -370,8 +371,8 @@ static void make_socket(struct maker *k, int gpus)
         for (int i = 0; i < here; i++, done++) {
             add_gpu(k);
             int before = (int)k->machine->n_gpus - 1;
-            int due = (before + 1) * plan->nics / plan->nic_gpus -
-                      before * plan->nics / plan->nic_gpus;
+            int due =
+                (before + 1) * plan->nics / plan->nic_gpus - before * plan->nics / plan->nic_gpus;
             for (int nic = 0; nic < due; nic++)
                 add_nic(k);
         }
@@ -404,7 +405,8 @@ static weft_status check_plan(struct plan *plan)
     if (plan->fabric == FABRIC_MESH && plan->gpus - 1 > plan->model->links)
         return base_fail(WEFT_ERR_ARGUMENT, "%s has %d links, too few for a mesh of %d",
                          plan->model->name, plan->model->links, plan->gpus);
-    int nics_per_switch = (plan->gpus_per_switch * plan->nics + plan->nic_gpus - 1) / plan->nic_gpus;
+    int nics_per_switch =
+        (plan->gpus_per_switch * plan->nics + plan->nic_gpus - 1) / plan->nic_gpus;
     if (plan->gpus_per_switch + nics_per_switch > 11 || plan->disks > 12)
         return base_fail(WEFT_ERR_ARGUMENT, "a PCIe switch here has 11 ports for GPUs and NICs; "
                                             "at most 12 disks");

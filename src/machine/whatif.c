@@ -38,8 +38,8 @@ static weft_status find_end(struct machine *machine, const char *name, enum endp
 {
     weft_status status = endpoint_find(machine, name, end);
     if (!status && end->kind != kind)
-        status = base_fail(WEFT_ERR_ARGUMENT, "%s is no %s", name,
-                           kind == ENDPOINT_GPU ? "GPU" : "NIC");
+        status =
+            base_fail(WEFT_ERR_ARGUMENT, "%s is no %s", name, kind == ENDPOINT_GPU ? "GPU" : "NIC");
     return status;
 }
 
@@ -63,8 +63,9 @@ static weft_status drop_acs(struct machine *machine, const struct words *w)
         changed += (pci->acs_control.value & (ACS_RR | ACS_CR | ACS_EC)) != 0;
         pci->acs_control.value &= ~(int64_t)(ACS_RR | ACS_CR | ACS_EC);
     }
-    return changed ? WEFT_OK
-                   : base_fail(WEFT_ERR_ARGUMENT, "ACS does not redirect there now: nothing to drop");
+    return changed
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_ARGUMENT, "ACS does not redirect there now: nothing to drop");
 }
 
 /* set acs BDF */
@@ -95,9 +96,10 @@ static weft_status lose_link(struct machine *machine, const struct words *w)
         bool done = false;
         for (size_t i = 0; i < machine->n_links && !done; i++) {
             struct machine_link *link = &machine->links[i];
-            bool here = to_switch ? !side && number_is(link->gpu, a) && text_is(link->peer, "switch")
-                                  : number_is(link->gpu, side ? b : a) &&
-                                        number_is(link->peer_gpu, side ? a : b);
+            bool here =
+                to_switch
+                    ? !side && number_is(link->gpu, a) && text_is(link->peer, "switch")
+                    : number_is(link->gpu, side ? b : a) && number_is(link->peer_gpu, side ? a : b);
             if (!here || !number_is(link->active, 1))
                 continue;
             number_set(&link->active, 0);
@@ -125,9 +127,10 @@ static weft_status move_nic(struct machine *machine, const struct words *w)
     struct machine_pci *to = machine_find_pci(machine, gpu.pci->bdf.value);
     struct machine_pci *above = machine_find_pci(machine, to->parent.value);
     struct machine_pci *port = machine_find_pci(machine, from->parent.value);
-    const char *target = above && text_is(above->kind, "downstream") ? above->parent.value
-                                                                     : to->parent.value;
-    if (port && (text_is(port->kind, "downstream")) && above && text_is(above->kind, "downstream")) {
+    const char *target =
+        above && text_is(above->kind, "downstream") ? above->parent.value : to->parent.value;
+    if (port && (text_is(port->kind, "downstream")) && above &&
+        text_is(above->kind, "downstream")) {
         port->parent = (struct machine_text){.value = target};
         port->root = to->root;
         port->numa = to->numa;
@@ -176,9 +179,10 @@ static weft_status load_module(struct machine *machine, const struct words *w)
             return machine_set(machine, place, "yes", true);
         }
     const char *near = machine_nearest(w->at[2], modules, 4);
-    return base_fail(WEFT_ERR_ARGUMENT, "\"%s\" is none of nvidia_peermem, gdrdrv, nvidia_fs, "
-                                        "nvidia_uvm%s%s", w->at[2], near ? "; nearest: " : "",
-                     near ? near : "");
+    return base_fail(WEFT_ERR_ARGUMENT,
+                     "\"%s\" is none of nvidia_peermem, gdrdrv, nvidia_fs, "
+                     "nvidia_uvm%s%s",
+                     w->at[2], near ? "; nearest: " : "", near ? near : "");
 }
 
 static const struct change {
@@ -186,11 +190,11 @@ static const struct change {
     int words, words_most;
     weft_status (*apply)(struct machine *machine, const struct words *words);
 } changes_table[] = {
-    {"drop", "acs", NULL, 3, 3, drop_acs},   {"set", "acs", NULL, 3, 3, set_acs},
-    {"lose", "nvlink", NULL, 3, 4, lose_link}, {"lose", "link", NULL, 3, 4, lose_link},
-    {"move", "nic", "under", 5, 5, move_nic},  {"set", "iommu", NULL, 3, 3, set_iommu},
-    {"load", "module", NULL, 3, 3, load_module},
-    {"width", NULL, NULL, 3, 3, set_width},    {"set", NULL, NULL, 3, 3, set_fact},
+    {"drop", "acs", NULL, 3, 3, drop_acs},       {"set", "acs", NULL, 3, 3, set_acs},
+    {"lose", "nvlink", NULL, 3, 4, lose_link},   {"lose", "link", NULL, 3, 4, lose_link},
+    {"move", "nic", "under", 5, 5, move_nic},    {"set", "iommu", NULL, 3, 3, set_iommu},
+    {"load", "module", NULL, 3, 3, load_module}, {"width", NULL, NULL, 3, 3, set_width},
+    {"set", NULL, NULL, 3, 3, set_fact},
 };
 
 const char *const whatif_help[] = {
@@ -218,8 +222,7 @@ static weft_status apply_one(struct machine *machine, char *text)
         if (strcmp(c->first, w.at[0]) != 0 ||
             (c->second && (w.n < 2 || strcmp(c->second, w.at[1]) != 0)))
             continue;
-        if (w.n < c->words || w.n > c->words_most ||
-            (c->fourth && strcmp(c->fourth, w.at[3]) != 0))
+        if (w.n < c->words || w.n > c->words_most || (c->fourth && strcmp(c->fourth, w.at[3]) != 0))
             return base_fail(WEFT_ERR_ARGUMENT, "it does not have the words it needs");
         return c->apply(machine, &w);
     }

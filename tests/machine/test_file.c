@@ -24,7 +24,9 @@ static void test_round_trip(void **state)
 {
     struct machine *machine, *again;
     assert_int_equal(machine_synthetic("2 socket, 4 gpu each, nvlink hybrid-cube-mesh, 1 nic per 2 "
-                                       "gpu, 2 disk, acs on", &machine), WEFT_OK);
+                                       "gpu, 2 disk, acs on",
+                                       &machine),
+                     WEFT_OK);
     number_unknown(machine, &machine->gpus[3].ecc, "a \"reason\"\nof two lines");
     char *first = machine_format(machine, false);
     assert_int_equal(machine_parse(first, strlen(first), "m.json", &again), WEFT_OK);
@@ -84,20 +86,24 @@ static void test_bad_input(void **state)
     parse_fails("{\n\n \"weft-machine\": 2}", "m.json:3", "newer");
     parse_fails("{\"weft-machine\": 1,\n \"gpu\": []}", "m.json:2", "nearest: gpus");
     parse_fails("{\"weft-machine\": 1,\n \"gpus\": {}}", "m.json:2", "expected a list");
-    parse_fails("{\"weft-machine\": 1,\n \"gpus\": [\n{\"index\": 0},\n{\"index\": 1, \"nmae\": 0}]}",
-                "m.json:4", "nearest: name");
-    parse_fails("{\"weft-machine\": 1,\n \"gpus\": [{\"index\": 0,\n \"pcie_gen\": 99}]}", "m.json:3",
-                "outside 1..7");
+    parse_fails(
+        "{\"weft-machine\": 1,\n \"gpus\": [\n{\"index\": 0},\n{\"index\": 1, \"nmae\": 0}]}",
+        "m.json:4", "nearest: name");
+    parse_fails("{\"weft-machine\": 1,\n \"gpus\": [{\"index\": 0,\n \"pcie_gen\": 99}]}",
+                "m.json:3", "outside 1..7");
     parse_fails("{\"weft-machine\": 1,\n \"gpus\": [{\"index\": 0,\n\n \"ecc\": 1}]}", "m.json:4",
                 "true, false");
     parse_fails("{\"weft-machine\": 1,\n \"system\": {\n \"iommu_mode\": \"on\"}}", "m.json:3",
                 "off|passthrough|translated");
-    parse_fails("{\"weft-machine\": 1, \"gpus\": [{\"name\": \"x\"}]}", "m.json", "index is missing");
-    parse_fails("{\"weft-machine\": 1, \"gpus\": [{\"index\": 1}, {\"index\": 1}]}", "m.json", "twice");
+    parse_fails("{\"weft-machine\": 1, \"gpus\": [{\"name\": \"x\"}]}", "m.json",
+                "index is missing");
+    parse_fails("{\"weft-machine\": 1, \"gpus\": [{\"index\": 1}, {\"index\": 1}]}", "m.json",
+                "twice");
     parse_fails("{\"weft-machine\": 1, \"pci\": [{\"bdf\": \"a\", \"parent\": \"b\"}]}", "m.json",
                 "no parent b");
     parse_fails("{\"weft-machine\": 1, \"pci\": [{\"bdf\": \"a\", \"parent\": \"b\"},"
-                "{\"bdf\": \"b\", \"parent\": \"a\"}]}", "m.json", "its own ancestor");
+                "{\"bdf\": \"b\", \"parent\": \"a\"}]}",
+                "m.json", "its own ancestor");
     parse_fails("{\"weft-machine\": 1, \"links\": [{\"gpu\": 3}]}", "m.json", "no gpu 3");
 }
 

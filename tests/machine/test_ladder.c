@@ -17,8 +17,9 @@ static void test_no_device(void **state)
 {
     struct rung_result results[RUNGS];
     static char memory[8192];
-    assert_int_equal(ladder_verbs("no_such_nic", (uintptr_t)memory, sizeof memory, 4096, -1, results),
-                     WEFT_ERR_UNSUPPORTED);
+    assert_int_equal(
+        ladder_verbs("no_such_nic", (uintptr_t)memory, sizeof memory, 4096, -1, results),
+        WEFT_ERR_UNSUPPORTED);
     assert_true(*weft_last_error());
     for (int i = 0; i < RUNGS; i++)
         assert_false(results[i].tried);
@@ -41,15 +42,16 @@ static void test_loopback(void **state)
     struct machine *m = machine_read_live(&(struct machine_source){.root = ""});
     struct rung_result results[RUNGS];
     size_t bytes = 1 << 20;
-    const struct machine_port *port = m->n_nics ? machine_find_port(m, m->nics[0].name.value) : NULL;
+    const struct machine_port *port =
+        m->n_nics ? machine_find_port(m, m->nics[0].name.value) : NULL;
     if (!port || !text_is(port->state, "active")) {
         machine_free(m);
         skip();
     }
     char *memory = aligned_alloc(4096, bytes);
     memset(memory, 0, bytes);
-    assert_int_equal(ladder_verbs(m->nics[0].name.value, (uintptr_t)memory, bytes, 4096, -1, results),
-                     WEFT_OK);
+    assert_int_equal(
+        ladder_verbs(m->nics[0].name.value, (uintptr_t)memory, bytes, 4096, -1, results), WEFT_OK);
     assert_false(results[RUNG_DMABUF].tried);
     if (!results[RUNG_TRANSFER].ok || !results[RUNG_PEERMEM].ok)
         fail_msg("%s; %s", results[RUNG_PEERMEM].detail, results[RUNG_TRANSFER].detail);

@@ -109,18 +109,26 @@ static int make_tree(void **state)
     put_pci("0000:00:1f.0", "pci0000:00/0000:00:1f.0", "0x060100\n", 9, 0); /* of no interest */
     put_pci("0000:00:02.0", "pci0000:00/0000:00:02.0", "0x010802\n", -1, 0);
 
-    snprintf(path, sizeof path, "../../devices/%s/0000:42:01.0/0000:44:00.0/infiniband/mlx5_7", base);
+    snprintf(path, sizeof path, "../../devices/%s/0000:42:01.0/0000:44:00.0/infiniband/mlx5_7",
+             base);
     put_link("sys/class/infiniband/mlx5_7", path);
-    snprintf(path, sizeof path, "sys/devices/%s/0000:42:01.0/0000:44:00.0/infiniband/mlx5_7/", base);
+    snprintf(path, sizeof path, "sys/devices/%s/0000:42:01.0/0000:44:00.0/infiniband/mlx5_7/",
+             base);
     static const char *const files[][2] = {
-        {"fw_ver", "28.39.1002\n"}, {"node_guid", "0000:0000:0000:0007\n"},
-        {"hca_type", "MT4129\n"}, {"node_type", "1: CA\n"},
-        {"ports/1/link_layer", "Ethernet\n"}, {"ports/1/state", "4: ACTIVE\n"},
-        {"ports/1/phys_state", "5: LinkUp\n"}, {"ports/1/rate", "400 Gb/sec (4X NDR)\n"},
-        {"ports/1/lid", "0x0\n"}, {"ports/1/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0007\n"},
+        {"fw_ver", "28.39.1002\n"},
+        {"node_guid", "0000:0000:0000:0007\n"},
+        {"hca_type", "MT4129\n"},
+        {"node_type", "1: CA\n"},
+        {"ports/1/link_layer", "Ethernet\n"},
+        {"ports/1/state", "4: ACTIVE\n"},
+        {"ports/1/phys_state", "5: LinkUp\n"},
+        {"ports/1/rate", "400 Gb/sec (4X NDR)\n"},
+        {"ports/1/lid", "0x0\n"},
+        {"ports/1/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0007\n"},
         {"ports/1/gids/1", "0000:0000:0000:0000:0000:ffff:0a00:0007\n"},
         {"ports/1/gids/2", "0000:0000:0000:0000:0000:0000:0000:0000\n"},
-        {"ports/1/gid_attrs/types/0", "IB/RoCE v1\n"}, {"ports/1/gid_attrs/types/1", "RoCE v2\n"},
+        {"ports/1/gid_attrs/types/0", "IB/RoCE v1\n"},
+        {"ports/1/gid_attrs/types/1", "RoCE v2\n"},
         {"ports/1/counters/symbol_error", "3\n"},
     };
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
@@ -133,12 +141,15 @@ static int make_tree(void **state)
     snprintf(device, sizeof device,
              "sys/devices/%s/0000:42:01.0/0000:44:00.0/infiniband/mlx5_7/device", base);
     put_link(device, "../../../0000:44:00.0");
-    put_text("proc/driver/nvidia/version",
-             "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\n");
+    put_text(
+        "proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\n");
     put_text("proc/driver/nvidia/params",
              "EnableStreamMemOPs: 0\nRegistryDwords: \"PeerMappingOverride=1;\"\n");
-    put_text("proc/self/status", "Name:\tx\nCapEff:\t0000000000004000\nNoNewPrivs:\t1\nSeccomp:\t2\n");
-    put_text("proc/self/mounts", "/dev/nvme0n1p1 /data\\040disk xfs rw 0 0\nproc /proc proc rw 0 0\n");
+    put_text("proc/self/status",
+             "Name:\tx\nCapEff:\t0000000000004000\nNoNewPrivs:\t1\nSeccomp:\t2\n");
+    put_text("proc/self/mounts",
+             "/dev/nvme0n1p1 /data\\040disk xfs rw 0 0\nproc /proc proc rw 0 0\n");
     put_text("proc/cmdline", "quiet intel_iommu=on iommu=pt\n");
     put_text("sys/kernel/iommu_groups/0/type", "identity\n");
     return 0;
@@ -247,8 +258,10 @@ static void test_against_hwloc(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tree),    cmocka_unit_test(test_nic),
-        cmocka_unit_test(test_drivers_and_limits), cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_nic),
+        cmocka_unit_test(test_drivers_and_limits),
+        cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_against_hwloc),
     };
     return cmocka_run_group_tests(tests, make_tree, remove_tree);

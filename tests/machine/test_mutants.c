@@ -58,13 +58,36 @@ static void ask(const struct machine *m, bool *observed)
 static bool may_add(const char *record, const char *field)
 {
     static const char *const excuses[] = {
-        "limits.cap_ipc_lock", "drivers.nvme_p2pdma", "drivers.driver",   "gpus.vendor",
-        "gpus.name",           "gpus.fabric_state",   "p2p.a",            "p2p.b",
-        "p2p.write",           "p2p.pci",             "p2p.read",         "pci.p2p_clique",
-        "pci.bdf",             "pci.kind",            "pci.root",         "gpus.bdf",
-        "nics.bdf",            "ports.nic",           "ports.state",      "ladder.gpu",
-        "ladder.nic",          "ladder.rung",         "ladder.result",    "system.socket_link",
-        "drivers.nvidia_peermem", "pci.numa", "links.gpu", "links.active", "links.peer", "pci.parent",
+        "limits.cap_ipc_lock",
+        "drivers.nvme_p2pdma",
+        "drivers.driver",
+        "gpus.vendor",
+        "gpus.name",
+        "gpus.fabric_state",
+        "p2p.a",
+        "p2p.b",
+        "p2p.write",
+        "p2p.pci",
+        "p2p.read",
+        "pci.p2p_clique",
+        "pci.bdf",
+        "pci.kind",
+        "pci.root",
+        "gpus.bdf",
+        "nics.bdf",
+        "ports.nic",
+        "ports.state",
+        "ladder.gpu",
+        "ladder.nic",
+        "ladder.rung",
+        "ladder.result",
+        "system.socket_link",
+        "drivers.nvidia_peermem",
+        "pci.numa",
+        "links.gpu",
+        "links.active",
+        "links.peer",
+        "pci.parent",
     };
     char name[128];
     snprintf(name, sizeof name, "%s.%s", record, field);
@@ -91,8 +114,8 @@ static void test_missing(void **state)
                         break;
                     bool after[REASON_COUNT] = {false};
                     bool number = fields[f].type == FIELD_NUMBER || fields[f].type == FIELD_FLAG;
-                    size_t bytes = number ? sizeof(struct machine_number)
-                                          : sizeof(struct machine_text);
+                    size_t bytes =
+                        number ? sizeof(struct machine_number) : sizeof(struct machine_text);
                     char *fact = (char *)record_item(m, record, i) + fields[f].offset, kept[32];
                     memcpy(kept, fact, bytes);
                     memset(fact, 0, bytes);
@@ -122,8 +145,8 @@ static void test_absurd_in_memory(void **state)
             for (size_t f = 0; record_count(m, record) && f < n_fields; f++) {
                 char *fact = (char *)record_item(m, record, 0) + fields[f].offset, kept[32];
                 bool number = fields[f].type == FIELD_NUMBER || fields[f].type == FIELD_FLAG;
-                memcpy(kept, fact, number ? sizeof(struct machine_number)
-                                          : sizeof(struct machine_text));
+                memcpy(kept, fact,
+                       number ? sizeof(struct machine_number) : sizeof(struct machine_text));
                 for (size_t v = 0; v < sizeof numbers / sizeof numbers[0]; v++) {
                     if (number)
                         number_set((struct machine_number *)(void *)fact, numbers[v]);
@@ -132,8 +155,8 @@ static void test_absurd_in_memory(void **state)
                             (struct machine_text){.value = v % 2 ? "" : "%s%n\n\xff"};
                     ask(m, NULL);
                 }
-                memcpy(fact, kept, number ? sizeof(struct machine_number)
-                                          : sizeof(struct machine_text));
+                memcpy(fact, kept,
+                       number ? sizeof(struct machine_number) : sizeof(struct machine_text));
             }
         }
         machine_free(m);

@@ -115,8 +115,8 @@ static void test_loops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_link),         cmocka_unit_test(test_acs),
-        cmocka_unit_test(test_clique),       cmocka_unit_test(test_not_readable),
+        cmocka_unit_test(test_link),   cmocka_unit_test(test_acs),
+        cmocka_unit_test(test_clique), cmocka_unit_test(test_not_readable),
         cmocka_unit_test(test_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,8 +37,10 @@ static const struct {
     {REASON_P2P_PROOF, "measured", "set measured[0].proof failed", "gpu0", "gpu1"},
     {REASON_P2P_UNPROVEN, "h200-8-vm", NULL, "gpu0", "gpu1"},
     {REASON_P2P_UNTOLD, "mi300x-8", NULL, "gpu0", "gpu1"},
-    {REASON_P2P_ONE_WAY, "measured", "set measured[0].write_mbps 330000; set "
-     "measured[1].write_mbps 430000", "gpu0", "gpu1"},
+    {REASON_P2P_ONE_WAY, "measured",
+     "set measured[0].write_mbps 330000; set "
+     "measured[1].write_mbps 430000",
+     "gpu0", "gpu1"},
     {REASON_P2P_SLOW, "measured", "set measured[0].write_mbps 200000", "gpu0", "gpu1"},
     {REASON_P2P_NO_ATOMICS, "p100-8", NULL, "gpu0", "gpu1"},
     {REASON_NVLINK_NONE, "dgx-1v", NULL, "gpu0", "gpu7"},
@@ -54,9 +56,11 @@ static const struct {
     {REASON_PCIE_GEN, "dgx-a100", "set pci[0000:0c:00.0].gen 3", NULL, NULL},
     {REASON_PCIE_REPLAYS, "dgx-a100", "set gpus[5].pcie_replays 4711", NULL, NULL},
     {REASON_PCIE_READ, "p100-8", NULL, "gpu0", "gpu1"},
-    {REASON_NUMA_UNKNOWN, "dgx-a100", "set pci[0000:00:01.0].numa -1; set pci[0000:01:00.0].numa -1; "
+    {REASON_NUMA_UNKNOWN, "dgx-a100",
+     "set pci[0000:00:01.0].numa -1; set pci[0000:01:00.0].numa -1; "
      "set pci[0000:02:00.0].numa -1; set pci[0000:03:00.0].numa -1; set pci[0000:04:00.0].numa -1; "
-     "set pci[0000:07:00.0].numa -1", NULL, NULL},
+     "set pci[0000:07:00.0].numa -1",
+     NULL, NULL},
     {REASON_BAR1_SMALL, "geforce-2-acs", "set gpus[0].bar1_bytes 268435456", "host", "gpu0"},
     {REASON_GDR_UNTRIED, "mi300x-8", NULL, "gpu0", "bnxt_re0"},
     {REASON_GDR_NO_DMABUF, "dgx-1v", NULL, "gpu0", "mlx5_0"},

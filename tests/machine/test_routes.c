@@ -73,7 +73,8 @@ static void test_switches(void **state)
         const char *name;
         int gpus, links;
         int64_t mbps;
-    } machines[] = {{"dgx-2", 16, 6, 145000}, {"dgx-a100", 8, 12, 275000}, {"h200-8-vm", 8, 18, 395600}};
+    } machines[] = {
+        {"dgx-2", 16, 6, 145000}, {"dgx-a100", 8, 12, 275000}, {"h200-8-vm", 8, 18, 395600}};
     for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
         struct machine *m = load(machines[i].name);
         assert_int_equal(m->n_gpus, machines[i].gpus);
@@ -116,12 +117,12 @@ static void test_levels(void **state)
     static const struct {
         const char *machine, *a, *b, *level;
     } cases[] = {
-        {"dgx-1v", "gpu0", "mlx5_0", "PIX"},       {"dgx-1v", "gpu0", "mlx5_1", "PHB"},
-        {"dgx-1v", "gpu0", "mlx5_2", "SYS"},       {"dgx-2", "gpu0", "mlx5_0", "PIX"},
-        {"dgx-2", "gpu0", "mlx5_1", "PXB"},        {"dgx-2", "gpu0", "mlx5_2", "NODE"},
-        {"dgx-a100", "gpu0", "mlx5_0", "PXB"},     {"dgx-a100", "gpu0", "mlx5_2", "SYS"},
-        {"geforce-2-acs", "gpu0", "gpu1", "PIX"},  {"geforce-2-acs", "gpu0", "nvme0n1", "NODE"},
-        {"vm-p2p-clique", "gpu0", "gpu3", "PHB"},  {"mi300x-8", "gpu3", "bnxt_re3", "PIX"},
+        {"dgx-1v", "gpu0", "mlx5_0", "PIX"},      {"dgx-1v", "gpu0", "mlx5_1", "PHB"},
+        {"dgx-1v", "gpu0", "mlx5_2", "SYS"},      {"dgx-2", "gpu0", "mlx5_0", "PIX"},
+        {"dgx-2", "gpu0", "mlx5_1", "PXB"},       {"dgx-2", "gpu0", "mlx5_2", "NODE"},
+        {"dgx-a100", "gpu0", "mlx5_0", "PXB"},    {"dgx-a100", "gpu0", "mlx5_2", "SYS"},
+        {"geforce-2-acs", "gpu0", "gpu1", "PIX"}, {"geforce-2-acs", "gpu0", "nvme0n1", "NODE"},
+        {"vm-p2p-clique", "gpu0", "gpu3", "PHB"}, {"mi300x-8", "gpu3", "bnxt_re3", "PIX"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct machine *m = load(cases[i].machine);
@@ -180,9 +181,9 @@ static void test_lose_links(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cube_mesh),        cmocka_unit_test(test_switches),
+        cmocka_unit_test(test_cube_mesh),         cmocka_unit_test(test_switches),
         cmocka_unit_test(test_root_complex_rule), cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_infinity_fabric),  cmocka_unit_test(test_near_names),
+        cmocka_unit_test(test_infinity_fabric),   cmocka_unit_test(test_near_names),
         cmocka_unit_test(test_lose_links),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
