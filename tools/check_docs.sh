@@ -29,4 +29,9 @@ done
 for name in $reference; do
     echo "$declared" | grep -qx "$name" || fault "$name is in docs/reference.md, not in weft.h"
 done
+# Every subcommand has a page and stands in weft(1).
+for name in $(sed -nE 's/^ *\{"([a-z]+)", cmd_.*/\1/p' cli/main.c); do
+    [ -e "docs/man/weft-$name.1.scd" ] || fault "weft $name has no page docs/man/weft-$name.1.scd"
+    grep -q "^\*$name\*$" docs/man/weft.1.scd || fault "weft $name is not in docs/man/weft.1.scd"
+done
 exit $status
