@@ -401,8 +401,7 @@ WEFT_DEV_SCOPE_LIST(WEFT_DEV_MOVING)
  *                                            weft_type type, weft_op op)
  *     Member m gets elements m * n ... m * n + n - 1 of the combined sources, in dst[0 ... n - 1].
  *     dst does not overlap src.
- * Types are the host's but WEFT_LONG_DOUBLE, and WEFT_DEV_HALF and WEFT_DEV_BFLOAT16. Pass type and op
- * as constants: then only their arithmetic is compiled in.
+ * Types are the host's but WEFT_LONG_DOUBLE, and WEFT_DEV_HALF and WEFT_DEV_BFLOAT16.
  *
  * Member i combines slice i of all sources, reading them in the order of the team, and (reduce)
  * stores the result into all destinations: every element is combined once, so all have the same
@@ -475,7 +474,7 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_at(const struct weft_dev_reduc
 }
 
 /* Bytes begin ... end of the sources, which stand at `shifted` less in the destination. */
-WEFT_DEVICE void weft_dev_reduce_range(const struct weft_dev_reduction *r, uint64_t begin,
+WEFT_DEVICE_NOINLINE void weft_dev_reduce_range(const struct weft_dev_reduction *r, uint64_t begin,
                                        uint64_t end, uint64_t shifted, size_t bytes, int whole)
 {
     for (uint64_t at = begin + r->g.rank * bytes; at < end; at += (uint64_t)r->g.threads * bytes) {
@@ -502,7 +501,8 @@ WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint6
     weft_dev_reduce_range(r, vectors, end, shifted, element, 0);
 }
 
-WEFT_DEVICE int weft_dev_reduce(int scope, int team, void *dst, const void *src, size_t n,
+/* Out of line: large, and its arithmetic is anyway. */
+WEFT_DEVICE_NOINLINE int weft_dev_reduce(int scope, int team, void *dst, const void *src, size_t n,
                                 weft_type type, weft_op op, int everywhere)
 {
     struct weft_dev_reduction r;

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes wrong in device code: an address in no segment, a range past the end, no such PE, no such
+ * team, a wait that runs out. Void operations make the job fail, at the host's next call, with a
+ * sentence that names operation, block, thread and address; a wait returns its status and leaves a
+ * record; a wait that is slow shows itself while the kernel still runs. One case per run. */
+#include "device_test.h"
+
+WEFT_KERNEL(put_to, (void *, dst), (uint64_t *, src), (size_t, bytes), (int, pe), (int, scope))
+{
+    if (weft_dev_block_rank() != 2)
+        return;
+    if (scope == WEFT_DEV_BLOCK)
+        weft_block_put(dst, src, bytes, pe);
+    else if (weft_dev_thread_rank() == 7)
+        weft_thread_p64(dst, 1, pe);
+}
+
+WEFT_KERNEL(atomic_at, (uint64_t *, dst), (int, pe), (uint64_t *, got))
+{
+    *got = weft_thread_atomic_fetch_add64(dst, 5, pe);
+}
+
+WEFT_KERNEL(wait_on, (uint64_t *, flag), (int *, result))
+{
+    int status = weft_block_signal_wait(flag, WEFT_GE, 42);
+    if (weft_dev_thread_rank() == 3)
+        *result = status;
+}
+
+WEFT_KERNEL(wait_packet, (char *, buffer), (uint64_t *, dst), (int *, result))
+{
+    int status = weft_warp_take_packet(dst, buffer, 200, 9);
+    if (weft_dev_thread_rank() == 0)
+        *result = status;
+}
+
+WEFT_KERNEL(sync_alone, (int, team), (int *, result))
+{
+    int status = weft_block_sync(team);
+    if (weft_dev_thread_rank() == 0)
+        *result = status;
+}
+
+#if WEFT_HOST_CODE
+
+#include "job/device_state.h"
+
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t *word;
+static int *result;
+
+/* The host sees it at its next call, and says it in the words of the record. */
+static void host_sees(weft_status status, const char *what, const char *where)
+{
+    FAILS(weft_device_check(job), status, what);
+    FAILS(weft_device_check(job), status, where);
+    FAILS(weft_barrier(weft_team_world(job)), status, what);
+    fprintf(stderr, "%s\n", weft_last_error());
+}
+
+static void bad_address(void)
+{
+    static uint64_t not_symmetric[4];
+    char address[32];
+    LAUNCH(put_to, 4, 32, 0, NULL, not_symmetric, word, 16, 0, WEFT_DEV_BLOCK);
+    snprintf(address, sizeof address, "%#llx", (unsigned long long)(uintptr_t)not_symmetric);
+    host_sees(WEFT_ERR_ADDRESS, "block 2 thread 0: put", address);
+    CHECK(not_symmetric[0] == 0);
+}
+
+static void bad_p(void)
+{
+    static uint64_t not_symmetric;
+    LAUNCH(put_to, 4, 32, 0, NULL, &not_symmetric, word, 8, 0, WEFT_DEV_THREAD);
+    host_sees(WEFT_ERR_ADDRESS, "block 2 thread 7: p:", "in no symmetric segment");
+}
+
+static void bad_pe(void)
+{
+    LAUNCH(put_to, 4, 32, 0, NULL, word, word, 8, n_pes, WEFT_DEV_BLOCK);
+    host_sees(WEFT_ERR_PE, "put", "there is no PE");
+}
+
+static void negative_pe(void)
+{
+    LAUNCH(put_to, 4, 32, 0, NULL, word, word, 8, -1, WEFT_DEV_THREAD);
+    host_sees(WEFT_ERR_PE, "p:", "there is no PE -1");
+}
+
+static void past_end(void)
+{
+    LAUNCH(put_to, 4, 32, 0, NULL, word, word, (size_t)1 << 60, 0, WEFT_DEV_BLOCK);
+    host_sees(WEFT_ERR_RANGE, "put", "past the end");
+}
+
+static void bad_atomic(void)
+{
+    uint64_t got = 99;
+    store(word, &got, sizeof got);
+    LAUNCH(atomic_at, 1, 1, 0, NULL, (uint64_t *)8, 0, word);
+    CHECK(weft_device_check(job) == WEFT_ERR_ADDRESS);
+    host_sees(WEFT_ERR_ADDRESS, "atomic", "address 0x8");
+}
+
+static void bad_team(void)
+{
+    LAUNCH(sync_alone, 1, 32, 0, NULL, 1000, result);
+    host_sees(WEFT_ERR_NOT_MEMBER, "sync", "no team 1000");
+}
+
+static void status_is(int wanted)
+{
+    int status;
+    fetch(&status, result, sizeof status);
+    CHECK(status == wanted);
+}
+
+/* The first of the box's records in this state. */
+static const struct weft_dev_record *record_in(uint32_t state)
+{
+    const struct weft_dev_box *box = device_box(job->box);
+    for (int i = 0; i < WEFT_DEV_RECORDS; i++)
+        if (__atomic_load_n(&box->records[i].state, __ATOMIC_ACQUIRE) == state)
+            return &box->records[i];
+    return NULL;
+}
+
+static void wait_expires(void)
+{
+    OK(WEFT_LAUNCH(wait_on, 1, 64, 0, NULL, word, result));
+    /* While the kernel waits, the box shows it. */
+    const struct weft_dev_record *record = NULL;
+    for (int i = 0; i < 1000 && !record; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        record = record_in(WEFT_DEV_RECORD_WAITING);
+    }
+    CHECK(record && record->operation == WEFT_DEV_OP_SIGNAL_WAIT && record->expected == 42);
+    CHECK(record->address == (uintptr_t)word && record->thread == 0);
+    OK(weft_device_check(job)); /* not a fault yet */
+    OK(weft_stream_synchronize(NULL));
+    status_is(WEFT_ERR_TIMEOUT);
+    CHECK(!record_in(WEFT_DEV_RECORD_WAITING));
+    record = record_in(WEFT_DEV_RECORD_EXPIRED);
+    CHECK(record && record->operation == WEFT_DEV_OP_SIGNAL_WAIT && record->seen == 0);
+    char text[256];
+    device_record_text(record, me, text, sizeof text);
+    CHECK(strstr(text, "signal_wait") && strstr(text, "expected >= 42, seen 0"));
+    OK(weft_device_check(job)); /* the program has the status: the job lives */
+    OK(weft_finalize(job));
+    exit(0);
+}
+
+static void packet_expires(void)
+{
+    LAUNCH(wait_packet, 1, 32, 0, NULL, (char *)word, word + 128, result);
+    status_is(WEFT_ERR_TIMEOUT);
+    CHECK(record_in(WEFT_DEV_RECORD_EXPIRED)->operation == WEFT_DEV_OP_TAKE_PACKET);
+    OK(weft_finalize(job));
+    exit(0);
+}
+
+/* PE 0 alone comes to the sync: it says whom it waits for, and the job fails. */
+static void sync_expires(void)
+{
+    if (n_pes == 1)
+        exit(77);
+    if (me == 0) {
+        LAUNCH(sync_alone, 1, 32, 0, NULL, WEFT_DEV_WORLD, result);
+        FAILS(weft_device_check(job), WEFT_ERR_TIMEOUT, "sync of team 0 waited");
+        FAILS(weft_device_check(job), WEFT_ERR_TIMEOUT, "for PE 1");
+    } else {
+        nanosleep(&(struct timespec){.tv_sec = 2}, NULL); /* alive, but elsewhere */
+    }
+}
+
+/* `weft attach` in the meantime: the box of a hanging kernel is in the memfd that it reads. */
+static void dead_end(void)
+{
+    LAUNCH(wait_on, 1, 32, 0, NULL, word, result);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } cases[] = {
+        {"bad_address", bad_address},   {"bad_p", bad_p},
+        {"bad_pe", bad_pe},             {"negative_pe", negative_pe},
+        {"past_end", past_end},         {"bad_atomic", bad_atomic},
+        {"bad_team", bad_team},         {"wait_expires", wait_expires},
+        {"packet_expires", packet_expires}, {"sync_expires", sync_expires},
+        {"hang", dead_end},
+    };
+    device_begin();
+    word = symmetric(4096);
+    result = symmetric(sizeof *result);
+    barrier();
+    for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++) {
+        if (strcmp(argv[1], cases[i].name) != 0)
+            continue;
+        cases[i].run();
+        /* A failed job ends as it is: no barrier can be had any more. */
+        fflush(NULL);
+        _exit(0);
+    }
+    fprintf(stderr, "no such case\n");
+    return 2;
+}
+#endif
