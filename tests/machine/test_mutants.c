@@ -132,7 +132,8 @@ static void test_missing(void **state)
     }
 }
 
-/* In memory, past the reader's checks: only that nothing crashes. */
+/* As a library or the kernel might give it: what nobody can believe becomes unknown, and for the
+ * rest nothing crashes or overflows. */
 static void test_absurd_in_memory(void **state)
 {
     static const int64_t numbers[] = {INT64_MIN, -1, 0, 1, 255, INT64_MAX};
@@ -153,6 +154,7 @@ static void test_absurd_in_memory(void **state)
                     else
                         *(struct machine_text *)(void *)fact =
                             (struct machine_text){.value = v % 2 ? "" : "%s%n\n\xff"};
+                    machine_disbelieve(m);
                     ask(m, NULL);
                 }
                 memcpy(fact, kept,
@@ -176,7 +178,7 @@ static void test_absurd_in_file(void **state)
             const char *const absurd[] = {
                 fields[f].type == FIELD_FLAG || fields[f].type == FIELD_NUMBER ? "\"x\"" : "7",
                 "null", "[]", "1.5", number};
-            if (fields[f].type == FIELD_NUMBER && fields[f].high < INT64_MAX)
+            if (fields[f].type == FIELD_NUMBER)
                 snprintf(number, sizeof number, "%lld", (long long)fields[f].high + 1);
             if (fields[f].type == FIELD_WORD)
                 snprintf(number, sizeof number, "\"nonsense\"");
