@@ -164,7 +164,7 @@ static weft_status attribute(const struct gpu_device *gpu, int which, const char
 
 static weft_status read_facts(struct gpu_device *gpu, int *mode)
 {
-    int vmm = 0, descriptors = 0, rdma = 0;
+    int vmm = 0, descriptors = 0, rdma = 0, pageable = 0;
     const struct {
         int which;
         const char *name;
@@ -180,6 +180,7 @@ static weft_status read_facts(struct gpu_device *gpu, int *mode)
          "HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", &descriptors},
         {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, "GPU_DIRECT_RDMA_WITH_VMM",
          &rdma},
+        {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, "PAGEABLE_MEMORY_ACCESS", &pageable},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         weft_status status = attribute(gpu, wanted[i].which, wanted[i].name, wanted[i].value);
@@ -187,6 +188,7 @@ static weft_status read_facts(struct gpu_device *gpu, int *mode)
             return status;
     }
     gpu->rdma = rdma;
+    gpu->pageable = pageable;
     CUresult result = gpu->cuda->DeviceTotalMem(&gpu->total_bytes, gpu->device);
     if (result)
         return cuda_fail(gpu->cuda, result, "cuDeviceTotalMem of GPU %d", gpu->ordinal);

@@ -18,6 +18,7 @@ struct gpu_device {
     int major, minor;   /* compute capability */
     int multiprocessors;
     int copy_engines;
+    bool pageable;      /* it accesses plain host memory by itself, so copies from there may be late */
     bool rdma;          /* memory may be made for RDMA */
     size_t total_bytes;
     char why[160];      /* why this one */

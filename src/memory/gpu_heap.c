@@ -92,6 +92,11 @@ static weft_status make_own_part(struct gpu_heap *heap, struct gpu_chunk *chunk,
     CUmemAllocationProp properties = properties_of(heap->device);
     CUmemGenericAllocationHandle handle;
     CUresult result = cuda->MemCreate(&handle, chunk->bytes, &properties, 0);
+    if (result && result != CUDA_ERROR_OUT_OF_MEMORY && heap->device->rdma) {
+        /* Some machines promise memory for RDMA and do not give it; without is better than none. */
+        properties.allocFlags.gpuDirectRDMACapable = 0;
+        result = cuda->MemCreate(&handle, chunk->bytes, &properties, 0);
+    }
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return out_of_memory(heap, chunk->bytes);
     if (result)

@@ -86,8 +86,9 @@ static bool by_block(struct gpu *gpu, struct remote to, const void *src, size_t 
 static weft_status block_copy(struct gpu *gpu, weft_stream stream, const void *dst, const void *src,
                               uint64_t bytes, const void *signal, uint64_t value, int op)
 {
-    unsigned threads = bytes > 512 ? GPU_SIGNAL_THREADS : 32;
-    void *arguments[] = {&dst, &src, &bytes, &signal, &value, &op};
+    unsigned threads = bytes > GPU_WIDE_BLOCK ? GPU_SIGNAL_THREADS : 32;
+    uint64_t none = 0;
+    void *arguments[] = {&dst, &src, &bytes, &signal, &value, &op, &none, &none};
     return gpu_launch(&gpu->module, GPU_weft_kernel_copy, 1, threads, stream, arguments);
 }
 

@@ -18,9 +18,9 @@ static weft_status make_streams(struct gpu *gpu)
         CUresult result = cuda->StreamCreate(&gpu->lanes[i].stream, CU_STREAM_NON_BLOCKING);
         if (result)
             return cuda_fail(cuda, result, "cuStreamCreate on GPU %d", gpu->device.ordinal);
-        gpu->lanes[i].word = gpu->pinned->lane_words[i];
-        gpu->lanes[i].word_device = gpu->pinned_device + offsetof(struct gpu_pinned, lane_words) +
-                                    sizeof gpu->pinned->lane_words[0] * (size_t)i;
+        size_t at = offsetof(struct gpu_pinned, lanes) + sizeof gpu->pinned->lanes[0] * (size_t)i;
+        gpu->lanes[i].answer = &gpu->pinned->lanes[i].answer;
+        gpu->lanes[i].answer_device = gpu->pinned_device + at;
         gpu->lane_count++;
     }
     CUresult result = cuda->StreamCreate(&gpu->wait_stream, CU_STREAM_NON_BLOCKING);

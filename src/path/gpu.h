@@ -17,16 +17,19 @@ enum {
     GPU_LANES = 4,
     GPU_SIGNAL_THREADS = 256, /* of the block that copies a little and signals */
     GPU_BLOCK_COPY_LIMIT = 16 << 10, /* bytes that one block copies sooner than the copy engine */
+    GPU_WIDE_BLOCK = 512,            /* bytes from which on the block is more than a warp */
 };
 
 /* A stream of the library's own. Operations of one context go through one lane, in order; large
  * copies are dealt out over several. */
 struct gpu_lane {
     CUstream stream;
-    uint64_t *word;          /* pinned: what a single access fetched */
-    CUdeviceptr word_device;
-    pthread_mutex_t lock;    /* one fetching access at a time */
-    _Atomic uint64_t given, settled; /* operations put on it; those known to be at rest */
+    struct gpu_answer *answer; /* pinned */
+    CUdeviceptr answer_device;
+    uint64_t number;         /* of the last operation with an answer */
+    pthread_mutex_t lock;    /* one operation with an answer at a time */
+    /* Operations begun, put on the stream, and known to be at rest: the first `settled` of them. */
+    _Atomic uint64_t given, queued, settled;
 };
 
 /* The program's own memory, registered by weft_register(). */
@@ -81,7 +84,10 @@ struct gpu {
 
 /* Host memory that kernels read and write. */
 struct gpu_pinned {
-    uint64_t lane_words[GPU_LANES][8];
+    struct {
+        struct gpu_answer answer;
+        uint64_t line[6];
+    } lanes[GPU_LANES];
     uint64_t wait_seen, wait_met;
 };
 
@@ -150,6 +156,10 @@ enum gpu_manner {
 /* Copies between any two memories. A plain host `src` may be reused when it returns. */
 weft_status gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src, size_t bytes,
                      enum gpu_manner manner);
+
+/* From plain host memory, which may be reused on return; behind what the lane did before. */
+weft_status gpu_copy_plain(struct gpu *gpu, unsigned lane, void *dst, const void *src,
+                           size_t bytes);
 
 /* The same on a stream of the program; the device's context is current. */
 weft_status gpu_copy_on(struct gpu *gpu, CUstream stream, void *dst, const void *src, size_t bytes);

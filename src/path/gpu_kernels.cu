@@ -160,9 +160,17 @@ WEFT_DEVICE uint64_t access_narrow(void *at, int op, unsigned width, uint64_t va
                       : weft_dev_load_u16((const uint16_t *)at, ACQUIRE, SYSTEM);
 }
 
-/* One thread. result: in pinned host memory, or null. */
+/* The host polls for the number. Release: who sees it sees the value, and all that this thread and
+ * what it knows of did before. */
+WEFT_DEVICE void give_answer(struct gpu_answer *answer, uint64_t value, uint64_t number)
+{
+    answer->value = value;
+    weft_dev_store_u64(&answer->number, number, RELEASE, SYSTEM);
+}
+
+/* One thread. answer: null when the host does not wait. */
 KERNEL weft_kernel_access(void *at, int op, unsigned width, uint64_t value, uint64_t expected,
-                          uint64_t *result)
+                          struct gpu_answer *answer, uint64_t number)
 {
     uint64_t before;
     if (width == 8)
@@ -171,8 +179,8 @@ KERNEL weft_kernel_access(void *at, int op, unsigned width, uint64_t value, uint
         before = access_32((uint32_t *)at, op, (uint32_t)value, (uint32_t)expected);
     else
         before = access_narrow(at, op, width, value);
-    if (result)
-        *result = before;
+    if (answer)
+        give_answer(answer, before, number);
 }
 
 /* ------------------------------------------------------------------------------------ copies */
@@ -206,17 +214,27 @@ WEFT_DEVICE void give_signal(uint64_t *signal, uint64_t value, int op)
         weft_dev_atomic_add_u64(signal, value, RELEASE, SYSTEM);
 }
 
-/* One block. op GPU_NO_SIGNAL: copy only; bytes 0: signal only. */
+/* One block. op GPU_NO_SIGNAL: copy only; bytes 0: signal only. answer: null when the host does not
+ * wait. */
 KERNEL weft_kernel_copy(void *dst, const void *src, uint64_t bytes, uint64_t *signal,
-                        uint64_t value, int op)
+                        uint64_t value, int op, struct gpu_answer *answer, uint64_t number)
 {
     copy_bytes((char *)dst, (const char *)src, bytes, weft_dev_thread_x(),
                weft_dev_block_dim_x());
-    if (op == GPU_NO_SIGNAL)
-        return;
     weft_dev_sync_block();
-    if (weft_dev_thread_x() == 0)
+    if (weft_dev_thread_x() != 0)
+        return;
+    if (op != GPU_NO_SIGNAL)
         give_signal(signal, value, op);
+    if (answer)
+        give_answer(answer, 0, number);
+}
+
+/* One warp. The bytes came with the launch, so their source in host memory is free at once. */
+KERNEL weft_kernel_store(void *dst, struct gpu_inline data, uint64_t bytes)
+{
+    copy_bytes((char *)dst, (const char *)data.words, bytes, weft_dev_thread_x(),
+               weft_dev_block_dim_x());
 }
 
 /* Any grid. Strides and offsets in bytes. */

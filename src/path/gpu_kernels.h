@@ -12,6 +12,7 @@
 #define GPU_KERNELS(X)                                                                             \
     X(weft_kernel_access)                                                                          \
     X(weft_kernel_copy)                                                                            \
+    X(weft_kernel_store)                                                                           \
     X(weft_kernel_strided)                                                                         \
     X(weft_kernel_wait)                                                                            \
     X(weft_kernel_barrier)                                                                         \
@@ -20,8 +21,20 @@
 /* Beyond the values of weft_amo: a single value written or read by one access. */
 enum { GPU_ACCESS_STORE = 100, GPU_ACCESS_LOAD = 101 };
 
-/* Of weft_kernel_copy. */
+/* Of weft_kernel_copy: beyond WEFT_SIGNAL_SET and WEFT_SIGNAL_ADD. */
 enum { GPU_NO_SIGNAL = -1 };
+
+/* What a kernel tells the host that waits for it, in pinned memory: the value fetched, then the
+ * number of the operation. */
+struct gpu_answer {
+    uint64_t value, number;
+};
+
+/* Bytes that travel with the launch itself. */
+enum { GPU_INLINE_BYTES = 1024 };
+struct gpu_inline {
+    uint64_t words[GPU_INLINE_BYTES / 8];
+};
 
 /* A team's place in each PE's GPU heap for barriers on a stream: `sequence` is its own count, and
  * arrived[i] is stored by member i. Sequence numbers live in GPU memory so that a captured graph can

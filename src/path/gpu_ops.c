@@ -55,15 +55,6 @@ weft_status gpu_locate(struct remote at, char **address)
     return device ? WEFT_OK : no_path(gpu, at.peer->pe);
 }
 
-/* Whether the library may return while the copy is under way: what a blocking put may do with plain
- * host memory, which the driver has copied aside by then. */
-static enum gpu_manner manner_of(struct gpu *gpu, const void *src, bool nbi)
-{
-    if (nbi)
-        return GPU_ANY_ORDER;
-    return gpu_place_of(gpu, src) == GPU_PLACE_PLAIN ? GPU_IN_ORDER : GPU_DONE;
-}
-
 static weft_status gpu_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
     struct path_state *state = to.peer->state;
@@ -71,7 +62,9 @@ static weft_status gpu_put(struct remote to, const void *src, size_t bytes, bool
     weft_status status = gpu_locate(to, &dst);
     if (status)
         return status;
-    return gpu_copy(state->gpu, state->lane, dst, src, bytes, manner_of(state->gpu, src, nbi));
+    if (!nbi && gpu_place_of(state->gpu, src) == GPU_PLACE_PLAIN)
+        return gpu_copy_plain(state->gpu, state->lane, dst, src, bytes);
+    return gpu_copy(state->gpu, state->lane, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
 }
 
 static weft_status gpu_get(struct remote from, void *dst, size_t bytes, bool nbi)
@@ -168,8 +161,9 @@ static weft_status gpu_put_signal(struct remote to, const void *src, size_t byte
         status = gpu_locate(signal, &at);
     if (status)
         return status;
-    bool must_settle = !nbi && gpu_place_of(gpu, src) != GPU_PLACE_PLAIN;
-    status = gpu_copy(gpu, state->lane, dst, src, bytes, GPU_IN_ORDER);
+    bool plain = gpu_place_of(gpu, src) == GPU_PLACE_PLAIN, must_settle = !nbi && !plain;
+    status = plain && !nbi ? gpu_copy_plain(gpu, state->lane, dst, src, bytes)
+                           : gpu_copy(gpu, state->lane, dst, src, bytes, GPU_IN_ORDER);
     if (status)
         return status;
     if (signal.segment != SEG_GPU)

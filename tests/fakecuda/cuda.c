@@ -734,11 +734,14 @@ static void run_block(int kernel, void **a)
     switch (kernel) {
     case FAKE_weft_kernel_access:
         weft_kernel_access(P(0, void *), A(1, int), A(2, unsigned), A(3, uint64_t), A(4, uint64_t),
-                           P(5, uint64_t *));
+                           P(5, struct gpu_answer *), A(6, uint64_t));
         return;
     case FAKE_weft_kernel_copy:
         weft_kernel_copy(P(0, void *), P(1, const void *), A(2, uint64_t), P(3, uint64_t *),
-                         A(4, uint64_t), A(5, int));
+                         A(4, uint64_t), A(5, int), P(6, struct gpu_answer *), A(7, uint64_t));
+        return;
+    case FAKE_weft_kernel_store:
+        weft_kernel_store(P(0, void *), A(1, struct gpu_inline), A(2, uint64_t));
         return;
     case FAKE_weft_kernel_strided:
         weft_kernel_strided(P(0, char *), P(1, const char *), A(2, int64_t), A(3, int64_t),
