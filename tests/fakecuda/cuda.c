@@ -566,7 +566,7 @@ EXPORT CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr ad
     if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
         *(unsigned *)value = (unsigned)type;
     else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
-        *(int *)value = 0;
+        *(int *)value = o->kind == MAPPING ? objects[o->device].device : o->device;
     else if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
         *(CUdeviceptr *)value = o->base;
     else if (attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE)
