@@ -3,6 +3,7 @@
 #include <argp.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,13 +249,22 @@ static void measure(const struct arguments *a, struct machine *machine, const ch
         fprintf(stderr, "weft explain: --measure: %s\n", weft_last_error());
 }
 
+/* On this machine links and relative names of files are followed; on another they cannot be. */
+static const char *whole_path(const struct arguments *a, const char *name, char *real)
+{
+    return !a->options.file && strchr(name, '/') && realpath(name, real) ? real : name;
+}
+
 /* Exit status of one pair; with a list, appends to it instead of printing. */
 static int explain_one(const struct arguments *a, struct machine *machine, const char *x,
                        const char *y, json_t *list)
 {
     static struct verdict v;
     int status = EXIT_USAGE;
+    char real_x[PATH_MAX], real_y[PATH_MAX];
     measure(a, machine, x, y);
+    x = whole_path(a, x, real_x);
+    y = whole_path(a, y, real_y);
     if (explain_pair(machine, x, y, &v)) {
         fprintf(stderr, "weft explain: %s\n", weft_last_error());
     } else {

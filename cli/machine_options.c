@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "machine/checks.h"
 #include "machine/ladder.h"
 #include "machine/probe.h"
 #include "machine/whatif.h"
@@ -69,6 +70,21 @@ static void progress(const char *pair)
         fprintf(stderr, "\rmeasuring %s      ", pair);
 }
 
+/* Each GPU with its nearest NIC. */
+static void climb_ladders(struct machine *machine)
+{
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        enum level level;
+        struct endpoint gpu = {.kind = ENDPOINT_GPU,
+                               .index = number_or(machine->gpus[i].index, -1),
+                               .pci = machine_find_pci(machine, machine->gpus[i].bdf.value)};
+        const struct machine_nic *nic = check_nearest_nic(machine, &gpu, &level);
+        if (nic && machine_climb(machine, gpu.index, nic->name.value))
+            fprintf(stderr, "weft: --measure: gpu%" PRId64 " %s: %s\n", gpu.index, nic->name.value,
+                    weft_last_error());
+    }
+}
+
 void machine_options_measure(const struct machine_options *options, struct machine *machine,
                              int quick)
 {
@@ -80,6 +96,7 @@ void machine_options_measure(const struct machine_options *options, struct machi
     }
     if (machine->n_gpus && machine_ask_cuda(machine))
         fprintf(stderr, "weft: --measure: %s\n", weft_last_error());
+    climb_ladders(machine);
     if (!probe) {
         fprintf(stderr, "weft: --measure: not measured, this build of weft has no probe\n");
         return;
