@@ -51,7 +51,8 @@ static weft_status parse_size(const char *text, size_t *bytes)
                          "SHMEM_SYMMETRIC_SIZE is \"%s\", which is not a positive number with at "
                          "most one of the suffixes k, m, g, t (such as 512m or 1.5g)",
                          text);
-    *bytes = (size_t)product;
+    /* At least what was asked for: whole pages. */
+    *bytes = ((size_t)product + 4095) & ~(size_t)4095;
     return WEFT_OK;
 }
 

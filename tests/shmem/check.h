@@ -36,8 +36,8 @@ static inline void *symmetric(size_t bytes)
 static inline void dawdle(unsigned *seed)
 {
     *seed = *seed * 1664525u + 1013904223u;
-    for (volatile unsigned spin = (*seed >> 16) % 2000; spin; spin--)
-        ;
+    for (unsigned spin = (*seed >> 16) % 2000; spin; spin--)
+        __asm__ volatile("" ::: "memory");
 }
 
 #endif

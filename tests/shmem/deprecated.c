@@ -43,6 +43,7 @@ int main(void)
     WEFT_SHMEM_OLD_AMO_EXTENDED_TYPES(OLD_EXTENDED, )
     WEFT_SHMEM_OLD_WAIT_TYPES(OLD_WAIT, )
 
+#ifndef NO_SELECTION
     /* The selections of 1.3. */
     static int i;
     static double d;
@@ -55,6 +56,7 @@ int main(void)
     shmem_set(&d, 2.5, me);
     shmem_quiet();
     CHECK(i == 12 && shmem_fetch(&d, me) == 2.5);
+#endif
 
     shmem_barrier_all();
     shmem_long_p(&flag, 7, (me + 1) % n);
