@@ -3,22 +3,6 @@
  * headers. Each is a call of the host API with sizes in bytes. */
 #include "shmem/routine.h"
 
-SHMEM_ROUTINE(void, shmem_barrier_all, (void))
-{
-    weft_team *world = shmem_team_of(SHMEM_TEAM_WORLD);
-    weft_status status = world ? weft_barrier(world) : WEFT_ERR_FINALIZED;
-    if (unlikely(status))
-        weft_shmem_fail(__func__, status);
-}
-
-SHMEM_ROUTINE(void, shmem_sync_all, (void))
-{
-    weft_team *world = shmem_team_of(SHMEM_TEAM_WORLD);
-    weft_status status = world ? weft_sync(world) : WEFT_ERR_FINALIZED;
-    if (unlikely(status))
-        weft_shmem_fail(__func__, status);
-}
-
 static weft_status no_team(void)
 {
     return base_fail(WEFT_ERR_ARGUMENT, "the team is SHMEM_TEAM_INVALID");

@@ -28,6 +28,8 @@
 
 #include <weft/shmem/wait.h>
 
+#include <weft/shmem/collective.h>
+
 #include <weft/shmem/deprecated.h>
 
 #include <weft/shmem/extensions.h>

@@ -26,13 +26,22 @@ struct weft_shmem_team {
 };
 
 /* The host API's team behind a handle; NULL for SHMEM_TEAM_INVALID. */
-weft_team *shmem_team_of(shmem_team_t team);
+static inline weft_team *shmem_team_of(shmem_team_t team)
+{
+    if (team == SHMEM_TEAM_WORLD)
+        return weft_shmem.world;
+    if (team == SHMEM_TEAM_SHARED)
+        return weft_shmem.shared;
+    return team == SHMEM_TEAM_INVALID ? NULL : team->team;
+}
 
 /* The handle of a team of the host API. */
 shmem_team_t shmem_handle_of(weft_team *team);
 
-/* Called by init and finalize: the predefined teams come and go. */
-void shmem_teams_open(void);
+/* What is behind SHMEM_TEAM_SHARED in this job. */
+weft_team *shmem_find_shared(weft_job *job);
+
+/* Frees the records of the program's teams. */
 void shmem_teams_close(void);
 
 /* What a routine with an int result returns: 0; else the sentence is logged. A fault that ends the

@@ -75,10 +75,11 @@ static weft_status join(int thread)
     weft_shmem = (struct weft_shmem){.ctx = weft_default_ctx(job),
                                      .job = job,
                                      .my_pe = weft_my_pe(job),
-                                     .n_pes = weft_n_pes(job)};
+                                     .n_pes = weft_n_pes(job),
+                                     .world = weft_team_world(job),
+                                     .shared = shmem_find_shared(job)};
     thread_level = thread;
     own_pid = getpid();
-    shmem_teams_open();
     if (!registered)
         registered = on_exit(at_exit, NULL) == 0;
     shmem_environment_print();

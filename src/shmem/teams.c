@@ -8,34 +8,25 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-static struct weft_shmem_team world, shared;
 static struct weft_shmem_team *made;
 static pthread_mutex_t made_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The standard promises that shmem_ptr() gives an address for every member of SHMEM_TEAM_SHARED.
  * Where the path to one PE of the node cannot be loaded and stored, it is this PE alone; a team of
  * one needs nobody's consent and no synchronisation area. */
-static weft_team *find_shared(weft_job *job)
+weft_team *shmem_find_shared(weft_job *job)
 {
     weft_team *node = weft_team_node(job);
     if (node->direct)
         return node;
     weft_team *alone = NULL;
-    if (team_new(job, &weft_shmem.my_pe, 1, node->slot, &alone))
+    if (team_new(job, &job->pe, 1, node->slot, &alone))
         weft_shmem_fail("shmem_init", WEFT_ERR_NO_MEMORY);
     return alone;
 }
 
-void shmem_teams_open(void)
-{
-    world.team = weft_team_world(weft_shmem.job);
-    shared.team = find_shared(weft_shmem.job);
-}
-
 void shmem_teams_close(void)
 {
-    world.team = NULL;
-    shared.team = NULL;
     while (made) {
         struct weft_shmem_team *team = made;
         made = team->next;
@@ -43,23 +34,11 @@ void shmem_teams_close(void)
     }
 }
 
-static struct weft_shmem_team *record_of(shmem_team_t team)
-{
-    if (team == SHMEM_TEAM_WORLD)
-        return &world;
-    return team == SHMEM_TEAM_SHARED ? &shared : team;
-}
-
-weft_team *shmem_team_of(shmem_team_t team)
-{
-    return team == SHMEM_TEAM_INVALID ? NULL : record_of(team)->team;
-}
-
 shmem_team_t shmem_handle_of(weft_team *team)
 {
-    if (!team || team == world.team)
+    if (!team || team == weft_shmem.world)
         return team ? SHMEM_TEAM_WORLD : SHMEM_TEAM_INVALID;
-    if (team == shared.team)
+    if (team == weft_shmem.shared)
         return SHMEM_TEAM_SHARED;
     pthread_mutex_lock(&made_lock);
     struct weft_shmem_team *record = made;
@@ -119,7 +98,9 @@ SHMEM_ROUTINE(int, shmem_team_get_config,
     if (team == SHMEM_TEAM_INVALID || (config_mask && !config))
         return WEFT_ERR_ARGUMENT;
     if (config_mask & SHMEM_TEAM_NUM_CONTEXTS)
-        config->num_contexts = record_of(team)->config.num_contexts;
+        config->num_contexts = team == SHMEM_TEAM_WORLD || team == SHMEM_TEAM_SHARED
+                                   ? 0
+                                   : team->config.num_contexts;
     return 0;
 }
 

@@ -46,6 +46,8 @@ struct weft_shmem {
     weft_job *job;
     int my_pe;
     int n_pes;
+    weft_team *world;
+    weft_team *shared; /* behind SHMEM_TEAM_SHARED */
 };
 extern struct weft_shmem weft_shmem;
 
