@@ -77,7 +77,10 @@ static void print_wait(const struct box_wait *wait, uint64_t now)
     printf(": expected %s %llu, seen %llu, at offset %llu of the %s\n",
            signs[wait->compare < 6 ? wait->compare : 5], (unsigned long long)wait->expected,
            (unsigned long long)wait->seen, (unsigned long long)wait->offset,
-           wait->segment == 0 ? "heap" : wait->segment == 1 ? "global data" : "library's memory");
+           wait->segment == 0   ? "heap"
+           : wait->segment == 1 ? "global data"
+           : wait->segment == 3 ? "GPU heap"
+                                : "library's memory");
 }
 
 static void print_history(const struct box *box, int most)

@@ -51,6 +51,14 @@ static weft_status attach_all(struct weft_job *job)
     return status;
 }
 
+/* WEFT_PATH=^p2p: as if no peer's GPU memory could be accessed. */
+static void apply_order(struct weft_job *job, struct gpu *gpu)
+{
+    for (int slot = 0; slot < job->boot->local_npes; slot++)
+        if (slot != job->boot->local_pe && job->order.excluded & (1u << PATH_P2P))
+            gpu_heap_drop(&gpu->heap, slot, "WEFT_PATH excludes p2p");
+}
+
 weft_status job_gpu_open(struct weft_job *job)
 {
     if (job->gpu)
@@ -66,6 +74,7 @@ weft_status job_gpu_open(struct weft_job *job)
         gpu_close(gpu);
         return status;
     }
+    apply_order(job, gpu);
     job->gpu = gpu;
     job->box->gpu = gpu->device.ordinal;
     job_gpu_pin(job, job->heap_end);
