@@ -148,8 +148,8 @@ static UNCHECKED long protect(const struct data *data, int protection)
 
 static weft_status freeze_threads(const struct data *data)
 {
-    struct freeze *freeze = mmap(NULL, sizeof *freeze, PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct freeze *freeze =
+        mmap(NULL, sizeof *freeze, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (freeze == MAP_FAILED)
         return base_fail(WEFT_ERR_NO_MEMORY, "mmap of a page: %s", strerror(errno));
     *freeze = (struct freeze){.base = data->span.base, .size = data->span.size};
@@ -158,8 +158,7 @@ static weft_status freeze_threads(const struct data *data)
     struct sigaction action = {.sa_sigaction = wait_for_thaw, .sa_flags = SA_SIGINFO | SA_NODEFER};
     sigfillset(&action.sa_mask);
     sigdelset(&action.sa_mask, SIGSEGV);
-    if (sigaction(SIGSEGV, &action, &freeze->before) == 0 &&
-        protect(data, PROT_READ) == 0)
+    if (sigaction(SIGSEGV, &action, &freeze->before) == 0 && protect(data, PROT_READ) == 0)
         return WEFT_OK;
     return base_fail(WEFT_ERR_SYSTEM,
                      "other threads run already and could not be stopped from writing to global "

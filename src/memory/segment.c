@@ -42,8 +42,8 @@ static weft_status map_slots(struct segment *segment, const char *name, size_t b
     char *range = reserve_aligned(bytes);
     void *mapped = MAP_FAILED;
     if (range)
-        mapped = mmap(range, bytes, PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_NORESERVE | MAP_FIXED, segment->fd, 0);
+        mapped = mmap(range, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+                      segment->fd, 0);
     if (mapped == MAP_FAILED)
         return base_fail(WEFT_ERR_NO_MEMORY,
                          "mmap of %zu bytes of \"%s\" (%d slots of %zu): %s; a smaller "

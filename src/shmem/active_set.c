@@ -247,7 +247,8 @@ static void alltoalls(const struct set *set, void *dest, const void *source, ptr
         CHECK(weft_alltoalls(world, dest, source, dst, sst, element, nelems));
         return;
     }
-    size_t dest_block = (size_t)dst * element * nelems, source_block = (size_t)sst * element * nelems;
+    size_t dest_block = (size_t)dst * element * nelems,
+           source_block = (size_t)sst * element * nelems;
     for (int k = 0; k < set->size; k++) {
         int to = (set->me + k) % set->size;
         CHECK(weft_iput(weft_shmem.ctx, (char *)dest + (size_t)set->me * dest_block,
@@ -264,31 +265,28 @@ static void alltoalls(const struct set *set, void *dest, const void *source, ptr
     {                                                                                              \
         struct set set =                                                                           \
             find_set("shmem_broadcast" #bits, PE_start, logPE_stride, PE_size, pSync);             \
-        broadcast(&set, dest, source, nelems * (bits / 8), PE_root);                               \
+        broadcast(&set, dest, source, nelems *(bits / 8), PE_root);                                \
     }                                                                                              \
-    SHMEM_ROUTINE(void, shmem_collect##bits,                                                       \
-                  (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET,           \
-                   long *pSync))                                                                   \
+    SHMEM_ROUTINE(                                                                                 \
+        void, shmem_collect##bits,                                                                 \
+        (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET, long *pSync))       \
     {                                                                                              \
-        struct set set =                                                                           \
-            find_set("shmem_collect" #bits, PE_start, logPE_stride, PE_size, pSync);               \
-        collect(&set, dest, source, nelems * (bits / 8));                                          \
+        struct set set = find_set("shmem_collect" #bits, PE_start, logPE_stride, PE_size, pSync);  \
+        collect(&set, dest, source, nelems *(bits / 8));                                           \
     }                                                                                              \
-    SHMEM_ROUTINE(void, shmem_fcollect##bits,                                                      \
-                  (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET,           \
-                   long *pSync))                                                                   \
+    SHMEM_ROUTINE(                                                                                 \
+        void, shmem_fcollect##bits,                                                                \
+        (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET, long *pSync))       \
     {                                                                                              \
-        struct set set =                                                                           \
-            find_set("shmem_fcollect" #bits, PE_start, logPE_stride, PE_size, pSync);              \
-        fcollect(&set, dest, source, nelems * (bits / 8));                                         \
+        struct set set = find_set("shmem_fcollect" #bits, PE_start, logPE_stride, PE_size, pSync); \
+        fcollect(&set, dest, source, nelems *(bits / 8));                                          \
     }                                                                                              \
-    SHMEM_ROUTINE(void, shmem_alltoall##bits,                                                      \
-                  (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET,           \
-                   long *pSync))                                                                   \
+    SHMEM_ROUTINE(                                                                                 \
+        void, shmem_alltoall##bits,                                                                \
+        (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET, long *pSync))       \
     {                                                                                              \
-        struct set set =                                                                           \
-            find_set("shmem_alltoall" #bits, PE_start, logPE_stride, PE_size, pSync);              \
-        alltoall(&set, dest, source, nelems * (bits / 8));                                         \
+        struct set set = find_set("shmem_alltoall" #bits, PE_start, logPE_stride, PE_size, pSync); \
+        alltoall(&set, dest, source, nelems *(bits / 8));                                          \
     }                                                                                              \
     SHMEM_ROUTINE(void, shmem_alltoalls##bits,                                                     \
                   (void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems,    \
@@ -363,8 +361,8 @@ static void reduce(const struct set *set, void *dest, const void *source, int co
                   (TYPE * dest, const TYPE *source, int nreduce, WEFT_SHMEM_ACTIVE_SET,            \
                    TYPE *pWrk, long *pSync))                                                       \
     {                                                                                              \
-        struct set set = find_set("shmem_" #NAME "_" #op "_to_all", PE_start, logPE_stride,        \
-                                  PE_size, pSync);                                                 \
+        struct set set =                                                                           \
+            find_set("shmem_" #NAME "_" #op "_to_all", PE_start, logPE_stride, PE_size, pSync);    \
         reduce(&set, dest, source, nreduce, code, REDUCE_##op);                                    \
     }
 WEFT_SHMEM_TO_ALL_BITWISE_TYPES(TO_ALL, and)

@@ -18,7 +18,7 @@ static weft_status no_team(void)
 
 #define ALLTOALL(name, TYPE, bytes)                                                                \
     DEFINE(name, (shmem_team_t team, TYPE * dest, const TYPE *source, size_t nelems),              \
-           weft_alltoall(members, dest, source, nelems * (bytes)))
+           weft_alltoall(members, dest, source, nelems *(bytes)))
 #define ALLTOALLS(name, TYPE, bytes)                                                               \
     DEFINE(name,                                                                                   \
            (shmem_team_t team, TYPE * dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst,      \
@@ -26,13 +26,13 @@ static weft_status no_team(void)
            weft_alltoalls(members, dest, source, dst, sst, (bytes), nelems))
 #define BROADCAST(name, TYPE, bytes)                                                               \
     DEFINE(name, (shmem_team_t team, TYPE * dest, const TYPE *source, size_t nelems, int PE_root), \
-           weft_broadcast(members, dest, source, nelems * (bytes), PE_root))
+           weft_broadcast(members, dest, source, nelems *(bytes), PE_root))
 #define COLLECT(name, TYPE, bytes)                                                                 \
     DEFINE(name, (shmem_team_t team, TYPE * dest, const TYPE *source, size_t nelems),              \
-           weft_collect(members, dest, source, nelems * (bytes)))
+           weft_collect(members, dest, source, nelems *(bytes)))
 #define FCOLLECT(name, TYPE, bytes)                                                                \
     DEFINE(name, (shmem_team_t team, TYPE * dest, const TYPE *source, size_t nelems),              \
-           weft_fcollect(members, dest, source, nelems * (bytes)))
+           weft_fcollect(members, dest, source, nelems *(bytes)))
 
 #define TYPED(arg, NAME, TYPE, bits)                                                               \
     ALLTOALL(shmem_##NAME##_alltoall, TYPE, sizeof(TYPE))                                          \

@@ -16,7 +16,8 @@ static const struct {
 } variables[] = {
     {"SHMEM_VERSION", "when set, PE 0 prints the version of the library at start"},
     {"SHMEM_INFO", "when set, PE 0 prints this text at start"},
-    {"SHMEM_SYMMETRIC_SIZE", "bytes of the symmetric heap of each PE, with k, m, g or t: 512m, 1.5g"},
+    {"SHMEM_SYMMETRIC_SIZE",
+     "bytes of the symmetric heap of each PE, with k, m, g or t: 512m, 1.5g"},
     {"SHMEM_DEBUG", "when set, arguments and collective calls are checked (also WEFT_CHECK=1)"},
 };
 

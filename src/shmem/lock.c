@@ -36,8 +36,8 @@ static struct place place_of(const char *routine, long *lock)
     return (struct place){.words = (uint32_t *)lock,
                           .id = (uint32_t)weft_shmem.my_pe + 1,
                           .me = weft_shmem.my_pe,
-                          .home = (int)(((uintptr_t)lock & 4095) / sizeof(long)) %
-                                  weft_shmem.n_pes};
+                          .home =
+                              (int)(((uintptr_t)lock & 4095) / sizeof(long)) % weft_shmem.n_pes};
 }
 
 static int many_threads(void)

@@ -62,9 +62,8 @@ static void at_exit(int code, void *unused)
 static weft_status join(int thread)
 {
     static int registered;
-    weft_init_attr attr = {.size = sizeof attr,
-                           .thread = (weft_thread)thread,
-                           .flags = WEFT_INIT_GLOBAL_DATA};
+    weft_init_attr attr = {
+        .size = sizeof attr, .thread = (weft_thread)thread, .flags = WEFT_INIT_GLOBAL_DATA};
     weft_status status = shmem_environment_read(&attr.heap_bytes);
     if (status)
         return status;

@@ -98,9 +98,8 @@ SHMEM_ROUTINE(int, shmem_team_get_config,
     if (team == SHMEM_TEAM_INVALID || (config_mask && !config))
         return WEFT_ERR_ARGUMENT;
     if (config_mask & SHMEM_TEAM_NUM_CONTEXTS)
-        config->num_contexts = team == SHMEM_TEAM_WORLD || team == SHMEM_TEAM_SHARED
-                                   ? 0
-                                   : team->config.num_contexts;
+        config->num_contexts =
+            team == SHMEM_TEAM_WORLD || team == SHMEM_TEAM_SHARED ? 0 : team->config.num_contexts;
     return 0;
 }
 

@@ -36,8 +36,7 @@ static void clean(void)
             clean();                                                                               \
             shmem_broadcast##bits(dest, source, N, root, SET);                                     \
             for (int i = 0; i < N; i++)                                                            \
-                CHECK(dest[i] ==                                                                   \
-                      (ordinal == root ? 0 : (uint##bits##_t)value_of(root, i)));                  \
+                CHECK(dest[i] == (ordinal == root ? 0 : (uint##bits##_t)value_of(root, i)));       \
         }                                                                                          \
         clean();                                                                                   \
         shmem_fcollect##bits(dest, source, N, SET);                                                \

@@ -35,14 +35,15 @@ static shmem_ctx_t ctx;
 #define STANDARD_FORMS(NAME, TYPE, prefix)                                                         \
     shmem_##prefix##NAME##_atomic_set(ARGS_##prefix(&at[0]), (TYPE)7, next);                       \
     QUIET;                                                                                         \
-    CHECK(shmem_##prefix##NAME##_atomic_compare_swap(ARGS_##prefix(&at[0]), (TYPE)3, (TYPE)4, next) ==\
-          (TYPE)7);                                                                                \
-    CHECK(shmem_##prefix##NAME##_atomic_compare_swap(ARGS_##prefix(&at[0]), (TYPE)7, (TYPE)-4, next) ==\
-          (TYPE)7);                                                                                \
+    CHECK(shmem_##prefix##NAME##_atomic_compare_swap(ARGS_##prefix(&at[0]), (TYPE)3, (TYPE)4,      \
+                                                     next) == (TYPE)7);                            \
+    CHECK(shmem_##prefix##NAME##_atomic_compare_swap(ARGS_##prefix(&at[0]), (TYPE)7, (TYPE)-4,     \
+                                                     next) == (TYPE)7);                            \
     CHECK(shmem_##prefix##NAME##_atomic_fetch_inc(ARGS_##prefix(&at[0]), next) == (TYPE)-4);       \
     shmem_##prefix##NAME##_atomic_inc(ARGS_##prefix(&at[0]), next);                                \
     QUIET;                                                                                         \
-    CHECK(shmem_##prefix##NAME##_atomic_fetch_add(ARGS_##prefix(&at[0]), (TYPE)10, next) == (TYPE)-2);\
+    CHECK(shmem_##prefix##NAME##_atomic_fetch_add(ARGS_##prefix(&at[0]), (TYPE)10, next) ==        \
+          (TYPE)-2);                                                                               \
     shmem_##prefix##NAME##_atomic_add(ARGS_##prefix(&at[0]), (TYPE)-1, next);                      \
     QUIET;                                                                                         \
     CHECK(shmem_##prefix##NAME##_atomic_fetch(ARGS_##prefix(&at[0]), next) == (TYPE)7);            \
@@ -71,7 +72,8 @@ static shmem_ctx_t ctx;
     CHECK(shmem_##prefix##NAME##_atomic_fetch(ARGS_##prefix(&at[0]), next) == (TYPE)(wanted));     \
     shmem_##prefix##NAME##_atomic_set(ARGS_##prefix(&at[0]), (TYPE)(start), next);                 \
     QUIET;                                                                                         \
-    shmem_##prefix##NAME##_atomic_fetch_##op##_nbi(ARGS_##prefix(&got), &at[0], (TYPE)(value), next);\
+    shmem_##prefix##NAME##_atomic_fetch_##op##_nbi(ARGS_##prefix(&got), &at[0], (TYPE)(value),     \
+                                                   next);                                          \
     QUIET;                                                                                         \
     CHECK(got == (TYPE)(start));                                                                   \
     CHECK(shmem_##prefix##NAME##_atomic_fetch(ARGS_##prefix(&at[0]), next) == (TYPE)(wanted));

@@ -13,7 +13,7 @@ static int me, n;
 #define JOIN_(a, b) a##b
 #define JOIN(a, b)  JOIN_(a, b)
 
-#define TEMPLATE "collectives_generic.h"
+#define TEMPLATE    "collectives_generic.h"
 #define EACH_UNSIGNED
 #define BITWISE
 #include "each_type.h"

@@ -48,8 +48,8 @@ int main(void)
     /* PE numbers in a context are those of its team: here in reverse. */
     shmem_team_t reverse;
     shmem_team_config_t config = {.num_contexts = 2};
-    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, n - 1, -1, n, &config,
-                                   SHMEM_TEAM_NUM_CONTEXTS, &reverse) == 0);
+    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, n - 1, -1, n, &config, SHMEM_TEAM_NUM_CONTEXTS,
+                                   &reverse) == 0);
     shmem_ctx_t ctx, left_over;
     CHECK(shmem_team_create_ctx(reverse, 0, &ctx) == 0);
     CHECK(shmem_team_create_ctx(reverse, SHMEM_CTX_SERIALIZED, &left_over) == 0);

@@ -12,7 +12,10 @@
 
 struct Counter {
     long value = 5;
-    Counter() { value = 6; }
+    Counter()
+    {
+        value = 6;
+    }
 };
 
 static Counter counter; // made before main, and symmetric

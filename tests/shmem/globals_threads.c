@@ -48,8 +48,8 @@ int main(void)
         void *written;
         pthread_join(threads[i], &written);
         if (place[i].count != *(unsigned long *)written || place[i].copy != place[i].count) {
-            fprintf(stderr, "thread %d wrote %lu, memory says %lu\n", i,
-                    *(unsigned long *)written, place[i].count);
+            fprintf(stderr, "thread %d wrote %lu, memory says %lu\n", i, *(unsigned long *)written,
+                    place[i].count);
             return 1;
         }
         free(written);

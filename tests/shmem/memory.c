@@ -54,8 +54,8 @@ int main(void)
     CHECK(more != NULL);
     CHECK(shmem_realloc(more, 0) == NULL);
 
-    uint64_t *hinted = shmem_malloc_with_hints(
-        8, SHMEM_MALLOC_ATOMICS_REMOTE | SHMEM_MALLOC_SIGNAL_REMOTE);
+    uint64_t *hinted =
+        shmem_malloc_with_hints(8, SHMEM_MALLOC_ATOMICS_REMOTE | SHMEM_MALLOC_SIGNAL_REMOTE);
     CHECK(hinted != NULL);
     *hinted = 0;
     shmem_barrier_all();

@@ -21,10 +21,10 @@ struct row {
 
 #define WEFT_SHMEM_NORETURN
 #define WEFT_SHMEM_HOOKS_H
-#define WEFT_SHMEM_GROUP(section, name)             {section, name, NULL, NULL},
-#define ROUTINE(ret, name, params)                  {NULL, #name, #ret, #params},
-#define WEFT_SHMEM_INLINE(ret, name, params, ...)   ROUTINE(ret, name, params)
-#define WEFT_SHMEM_EXTERN(ret, name, params)        ROUTINE(ret, name, params)
+#define WEFT_SHMEM_GROUP(section, name)           {section, name, NULL, NULL},
+#define ROUTINE(ret, name, params)                {NULL, #name, #ret, #params},
+#define WEFT_SHMEM_INLINE(ret, name, params, ...) ROUTINE(ret, name, params)
+#define WEFT_SHMEM_EXTERN(ret, name, params)      ROUTINE(ret, name, params)
 
 static const struct row rows[] = {
 #include <weft/shmem/setup.h>
@@ -152,8 +152,9 @@ static void write_reference(void)
         if (rows[i].section) {
             printf("%s\n## %s\n\nOpenSHMEM 1.5, ", i ? "```\n" : "", rows[i].name);
             print_section(rows[i].section);
-            printf(".%s\n\n```c\n",
-                   has_selection(rows[i].name) ? " A C11 selection by type has the group's name." : "");
+            printf(".%s\n\n```c\n", has_selection(rows[i].name)
+                                        ? " A C11 selection by type has the group's name."
+                                        : "");
             continue;
         }
         print_c(rows[i].ret);

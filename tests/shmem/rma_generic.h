@@ -18,8 +18,8 @@ static void TEST(NAME)(void)
     shmem_iput(row + 6 * N, mine, 1, 1, N, next);
     shmem_iput(ctx, row + 7 * N, mine, 1, 1, N, next);
     shmem_put_signal(row + 8 * N, mine, N, &signals[0], 1, SHMEM_SIGNAL_ADD, next);
-    shmem_put_signal(SHMEM_CTX_DEFAULT, row + 8 * N, mine, N, &signals[0], 1,
-                     SHMEM_SIGNAL_ADD, next);
+    shmem_put_signal(SHMEM_CTX_DEFAULT, row + 8 * N, mine, N, &signals[0], 1, SHMEM_SIGNAL_ADD,
+                     next);
     shmem_put_signal_nbi(row + 9 * N, mine, N, &signals[1], 1, SHMEM_SIGNAL_ADD, next);
     shmem_put_signal_nbi(ctx, row + 9 * N, mine, N, &signals[1], 1, SHMEM_SIGNAL_ADD, next);
     shmem_ctx_quiet(ctx);

@@ -63,8 +63,8 @@ WEFT_SHMEM_RMA_TYPES(TYPED, )
 /* The sized forms: the same with elements of so many bytes. */
 #define FORMS(suffix, bytes)                                                                       \
     {                                                                                              \
-        unsigned char *rows = symmetric((bytes) * N * 4), mine[(bytes) * N], got[(bytes) * N];     \
-        size_t row = (bytes) * N;                                                                  \
+        unsigned char *rows = symmetric((bytes)*N * 4), mine[(bytes)*N], got[(bytes)*N];           \
+        size_t row = (bytes)*N;                                                                    \
         for (size_t i = 0; i < row; i++)                                                           \
             mine[i] = (unsigned char)value_of(me, (int)i);                                         \
         shmem_put##suffix(rows, mine, N, next);                                                    \
@@ -94,7 +94,7 @@ WEFT_SHMEM_RMA_TYPES(TYPED, )
 
 #define STRIDED_FORMS(suffix, bytes)                                                               \
     {                                                                                              \
-        unsigned char *rows = symmetric((bytes) * N * 4), mine[(bytes) * N], got[(bytes) * N];     \
+        unsigned char *rows = symmetric((bytes)*N * 4), mine[(bytes)*N], got[(bytes)*N];           \
         for (size_t i = 0; i < sizeof mine; i++)                                                   \
             mine[i] = (unsigned char)value_of(me, (int)i);                                         \
         shmem_iput##suffix(rows, mine, 2, 1, N, next);                                             \
@@ -102,7 +102,7 @@ WEFT_SHMEM_RMA_TYPES(TYPED, )
         shmem_ctx_quiet(ctx);                                                                      \
         shmem_barrier_all();                                                                       \
         for (int i = 0; i < N * (bytes); i++) {                                                    \
-            int at = i / (bytes) * 2 * (bytes) + i % (bytes);                                      \
+            int at = i / (bytes)*2 * (bytes) + i % (bytes);                                        \
             CHECK(rows[at] == (unsigned char)value_of(before, i) && rows[at + (bytes)] == 0);      \
             CHECK(rows[at + 2 * (int)sizeof mine] == (unsigned char)value_of(before, i));          \
         }                                                                                          \

@@ -43,7 +43,7 @@ static shmem_ctx_t ctx;
         memset(mine, me + 1, sizeof mine);                                                         \
         shmem_barrier_all();                                                                       \
         FORMS(put_signal, unsigned char, before + 1)                                               \
-        CHECK(at[(bytes) * N - 1] == before + 1);                                                  \
+        CHECK(at[(bytes)*N - 1] == before + 1);                                                    \
         shmem_free(at);                                                                            \
     }
 #define SIZED(arg, bits)                                                                           \

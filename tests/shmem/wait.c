@@ -62,8 +62,8 @@ static int me, n, next;
         shmem_##NAME##_wait_until_all_vector(at + 3 * N, N, NULL, SHMEM_CMP_EQ, values);           \
         for (int i = 0; i < N; i++)                                                                \
             values[i] = (TYPE)(4 * N + i + 1);                                                     \
-        size_t one = shmem_##NAME##_wait_until_any_vector(at + 4 * N, N, NULL, SHMEM_CMP_EQ,       \
-                                                          values);                                 \
+        size_t one =                                                                               \
+            shmem_##NAME##_wait_until_any_vector(at + 4 * N, N, NULL, SHMEM_CMP_EQ, values);       \
         CHECK(one < N && at[4 * N + one] == values[one]);                                          \
         for (int i = 0; i < N; i++)                                                                \
             values[i] = (TYPE)(5 * N + i + 1);                                                     \

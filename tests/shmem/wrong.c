@@ -164,16 +164,37 @@ static const struct {
     const char *name;
     void (*run)(void);
 } cases[] = {
-#define CASE(name) {#name, name}
-    CASE(before_init),        CASE(barrier_before_init), CASE(after_finalize),
-    CASE(no_such_pe),         CASE(negative_pe),         CASE(stack_address),
-    CASE(null_address),       CASE(past_the_end),        CASE(freed),
-    CASE(beyond_block),       CASE(wait_on_freed),       CASE(freed_twice),
-    CASE(foreign_free),       CASE(misaligned),          CASE(stride_zero),
-    CASE(sizes_differ),       CASE(collectives_differ),  CASE(roots_differ),
-    CASE(no_such_root),       CASE(no_team),             CASE(destroy_world),
-    CASE(destroy_default),    CASE(invalid_context),     CASE(bad_active_set),
-    CASE(not_in_active_set),  CASE(lock_not_held),       CASE(bad_comparison),
+#define CASE(name)                                                                                 \
+    {                                                                                              \
+#name, name                                                                                \
+    }
+    CASE(before_init),
+    CASE(barrier_before_init),
+    CASE(after_finalize),
+    CASE(no_such_pe),
+    CASE(negative_pe),
+    CASE(stack_address),
+    CASE(null_address),
+    CASE(past_the_end),
+    CASE(freed),
+    CASE(beyond_block),
+    CASE(wait_on_freed),
+    CASE(freed_twice),
+    CASE(foreign_free),
+    CASE(misaligned),
+    CASE(stride_zero),
+    CASE(sizes_differ),
+    CASE(collectives_differ),
+    CASE(roots_differ),
+    CASE(no_such_root),
+    CASE(no_team),
+    CASE(destroy_world),
+    CASE(destroy_default),
+    CASE(invalid_context),
+    CASE(bad_active_set),
+    CASE(not_in_active_set),
+    CASE(lock_not_held),
+    CASE(bad_comparison),
 };
 
 int main(int argc, char **argv)

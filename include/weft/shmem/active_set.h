@@ -10,9 +10,9 @@ WEFT_SHMEM_GROUP("9.9", "shmem_sync (active set)")
 WEFT_SHMEM_EXTERN(void, shmem_sync, (WEFT_SHMEM_ACTIVE_SET, long *pSync))
 
 #define WEFT_SHMEM_SIZED(arg, bits)                                                                \
-    WEFT_SHMEM_EXTERN(void, shmem_alltoall##bits,                                                  \
-                      (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET,       \
-                       long *pSync))                                                               \
+    WEFT_SHMEM_EXTERN(                                                                             \
+        void, shmem_alltoall##bits,                                                                \
+        (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET, long *pSync))       \
     WEFT_SHMEM_EXTERN(void, shmem_alltoalls##bits,                                                 \
                       (void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst,               \
                        size_t nelems, WEFT_SHMEM_ACTIVE_SET, long *pSync))
@@ -31,12 +31,12 @@ WEFT_SHMEM_SIZED(, 64)
 #undef WEFT_SHMEM_SIZED
 
 #define WEFT_SHMEM_SIZED(arg, bits)                                                                \
-    WEFT_SHMEM_EXTERN(void, shmem_collect##bits,                                                   \
-                      (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET,       \
-                       long *pSync))                                                               \
-    WEFT_SHMEM_EXTERN(void, shmem_fcollect##bits,                                                  \
-                      (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET,       \
-                       long *pSync))
+    WEFT_SHMEM_EXTERN(                                                                             \
+        void, shmem_collect##bits,                                                                 \
+        (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET, long *pSync))       \
+    WEFT_SHMEM_EXTERN(                                                                             \
+        void, shmem_fcollect##bits,                                                                \
+        (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET, long *pSync))
 WEFT_SHMEM_GROUP("9.9", "shmem_collect (active set)")
 WEFT_SHMEM_SIZED(, 32)
 WEFT_SHMEM_SIZED(, 64)

@@ -7,16 +7,17 @@
     WEFT_SHMEM_INLINE(void, shmem_##NAME##_atomic_##form, (TYPE * dest, TYPE value, int pe),       \
                       WEFT_SHMEM_CHECK(call(weft_shmem.ctx, dest, __VA_ARGS__, pe));)              \
     WEFT_SHMEM_INLINE(void, shmem_ctx_##NAME##_atomic_##form,                                      \
-                      (shmem_ctx_t ctx, TYPE *dest, TYPE value, int pe),                           \
+                      (shmem_ctx_t ctx, TYPE * dest, TYPE value, int pe),                          \
                       WEFT_SHMEM_CHECK(call(weft_shmem_ctx(ctx), dest, __VA_ARGS__, pe));)
 
 #define WEFT_SHMEM_AMO_FETCH_SET(NAME, TYPE, bits, form, call, ...)                                \
     WEFT_SHMEM_INLINE(TYPE, shmem_##NAME##_atomic_##form, (TYPE * dest, TYPE value, int pe),       \
-                      uint##bits##_t word = 0; TYPE fetched;                                       \
+                      uint##bits##_t word = 0;                                                     \
+                      TYPE fetched;                                                                \
                       WEFT_SHMEM_CHECK(call(weft_shmem.ctx, dest, __VA_ARGS__, &word, pe));        \
                       __builtin_memcpy(&fetched, &word, sizeof fetched); return fetched;)          \
     WEFT_SHMEM_INLINE(TYPE, shmem_ctx_##NAME##_atomic_##form,                                      \
-                      (shmem_ctx_t ctx, TYPE *dest, TYPE value, int pe), uint##bits##_t word = 0;  \
+                      (shmem_ctx_t ctx, TYPE * dest, TYPE value, int pe), uint##bits##_t word = 0; \
                       TYPE fetched;                                                                \
                       WEFT_SHMEM_CHECK(call(weft_shmem_ctx(ctx), dest, __VA_ARGS__, &word, pe));   \
                       __builtin_memcpy(&fetched, &word, sizeof fetched); return fetched;)
@@ -27,21 +28,20 @@
                       WEFT_SHMEM_CHECK(weft_atomic_nbi(weft_shmem.ctx, amo, sizeof(TYPE), dest,    \
                                                        __VA_ARGS__, 0, fetch, pe));)               \
     WEFT_SHMEM_INLINE(void, shmem_ctx_##NAME##_atomic_##form,                                      \
-                      (shmem_ctx_t ctx, TYPE *fetch, TYPE *dest, TYPE value, int pe),              \
+                      (shmem_ctx_t ctx, TYPE * fetch, TYPE * dest, TYPE value, int pe),            \
                       WEFT_SHMEM_CHECK(weft_atomic_nbi(weft_shmem_ctx(ctx), amo, sizeof(TYPE),     \
                                                        dest, __VA_ARGS__, 0, fetch, pe));)
 
 WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
-    WEFT_SHMEM_INLINE(TYPE, shmem_##NAME##_atomic_fetch, (const TYPE *source, int pe),             \
-                      uint##bits##_t word = 0; TYPE fetched;                                       \
-                      WEFT_SHMEM_CHECK(                                                            \
-                          weft_atomic_fetch##bits(weft_shmem.ctx, source, &word, pe));             \
-                      __builtin_memcpy(&fetched, &word, sizeof fetched); return fetched;)          \
+    WEFT_SHMEM_INLINE(                                                                             \
+        TYPE, shmem_##NAME##_atomic_fetch, (const TYPE *source, int pe), uint##bits##_t word = 0;  \
+        TYPE fetched;                                                                              \
+        WEFT_SHMEM_CHECK(weft_atomic_fetch##bits(weft_shmem.ctx, source, &word, pe));              \
+        __builtin_memcpy(&fetched, &word, sizeof fetched); return fetched;)                        \
     WEFT_SHMEM_INLINE(TYPE, shmem_ctx_##NAME##_atomic_fetch,                                       \
                       (shmem_ctx_t ctx, const TYPE *source, int pe), uint##bits##_t word = 0;      \
-                      TYPE fetched;                                                                \
-                      WEFT_SHMEM_CHECK(                                                            \
+                      TYPE fetched; WEFT_SHMEM_CHECK(                                              \
                           weft_atomic_fetch##bits(weft_shmem_ctx(ctx), source, &word, pe));        \
                       __builtin_memcpy(&fetched, &word, sizeof fetched); return fetched;)
 WEFT_SHMEM_AMO_EXTENDED_TYPES(WEFT_SHMEM_TYPED, )
@@ -55,19 +55,18 @@ WEFT_SHMEM_AMO_EXTENDED_TYPES(WEFT_SHMEM_TYPED, )
 
 WEFT_SHMEM_GROUP("9.7", "shmem_atomic_compare_swap")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
-    WEFT_SHMEM_INLINE(TYPE, shmem_##NAME##_atomic_compare_swap,                                    \
-                      (TYPE * dest, TYPE cond, TYPE value, int pe), uint##bits##_t word = 0;       \
-                      WEFT_SHMEM_CHECK(weft_atomic_cswap##bits(weft_shmem.ctx, dest,               \
-                                                               (uint##bits##_t)cond,               \
-                                                               (uint##bits##_t)value, &word, pe)); \
-                      return (TYPE)word;)                                                          \
-    WEFT_SHMEM_INLINE(TYPE, shmem_ctx_##NAME##_atomic_compare_swap,                                \
-                      (shmem_ctx_t ctx, TYPE *dest, TYPE cond, TYPE value, int pe),                \
-                      uint##bits##_t word = 0;                                                     \
-                      WEFT_SHMEM_CHECK(weft_atomic_cswap##bits(weft_shmem_ctx(ctx), dest,          \
-                                                               (uint##bits##_t)cond,               \
-                                                               (uint##bits##_t)value, &word, pe)); \
-                      return (TYPE)word;)
+    WEFT_SHMEM_INLINE(                                                                             \
+        TYPE, shmem_##NAME##_atomic_compare_swap, (TYPE * dest, TYPE cond, TYPE value, int pe),    \
+        uint##bits##_t word = 0;                                                                   \
+        WEFT_SHMEM_CHECK(weft_atomic_cswap##bits(weft_shmem.ctx, dest, (uint##bits##_t)cond,       \
+                                                 (uint##bits##_t)value, &word, pe));               \
+        return (TYPE)word;)                                                                        \
+    WEFT_SHMEM_INLINE(                                                                             \
+        TYPE, shmem_ctx_##NAME##_atomic_compare_swap,                                              \
+        (shmem_ctx_t ctx, TYPE * dest, TYPE cond, TYPE value, int pe), uint##bits##_t word = 0;    \
+        WEFT_SHMEM_CHECK(weft_atomic_cswap##bits(weft_shmem_ctx(ctx), dest, (uint##bits##_t)cond,  \
+                                                 (uint##bits##_t)value, &word, pe));               \
+        return (TYPE)word;)
 WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
@@ -80,16 +79,15 @@ WEFT_SHMEM_AMO_EXTENDED_TYPES(WEFT_SHMEM_TYPED, )
 
 WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch_inc")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
-    WEFT_SHMEM_INLINE(TYPE, shmem_##NAME##_atomic_fetch_inc, (TYPE * dest, int pe),                \
-                      uint##bits##_t word = 0;                                                     \
-                      WEFT_SHMEM_CHECK(                                                            \
-                          weft_atomic_fetch_add##bits(weft_shmem.ctx, dest, 1, &word, pe));        \
-                      return (TYPE)word;)                                                          \
-    WEFT_SHMEM_INLINE(TYPE, shmem_ctx_##NAME##_atomic_fetch_inc,                                   \
-                      (shmem_ctx_t ctx, TYPE *dest, int pe), uint##bits##_t word = 0;              \
-                      WEFT_SHMEM_CHECK(                                                            \
-                          weft_atomic_fetch_add##bits(weft_shmem_ctx(ctx), dest, 1, &word, pe));   \
-                      return (TYPE)word;)
+    WEFT_SHMEM_INLINE(                                                                             \
+        TYPE, shmem_##NAME##_atomic_fetch_inc, (TYPE * dest, int pe), uint##bits##_t word = 0;     \
+        WEFT_SHMEM_CHECK(weft_atomic_fetch_add##bits(weft_shmem.ctx, dest, 1, &word, pe));         \
+        return (TYPE)word;)                                                                        \
+    WEFT_SHMEM_INLINE(                                                                             \
+        TYPE, shmem_ctx_##NAME##_atomic_fetch_inc, (shmem_ctx_t ctx, TYPE * dest, int pe),         \
+        uint##bits##_t word = 0;                                                                   \
+        WEFT_SHMEM_CHECK(weft_atomic_fetch_add##bits(weft_shmem_ctx(ctx), dest, 1, &word, pe));    \
+        return (TYPE)word;)
 WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
@@ -97,7 +95,7 @@ WEFT_SHMEM_GROUP("9.7", "shmem_atomic_inc")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_INLINE(void, shmem_##NAME##_atomic_inc, (TYPE * dest, int pe),                      \
                       WEFT_SHMEM_CHECK(weft_atomic_add##bits(weft_shmem.ctx, dest, 1, pe));)       \
-    WEFT_SHMEM_INLINE(void, shmem_ctx_##NAME##_atomic_inc, (shmem_ctx_t ctx, TYPE *dest, int pe),  \
+    WEFT_SHMEM_INLINE(void, shmem_ctx_##NAME##_atomic_inc, (shmem_ctx_t ctx, TYPE * dest, int pe), \
                       WEFT_SHMEM_CHECK(weft_atomic_add##bits(weft_shmem_ctx(ctx), dest, 1, pe));)
 WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
@@ -137,16 +135,15 @@ WEFT_SHMEM_AMO_BITWISE_TYPES(WEFT_SHMEM_TYPED, xor)
 
 WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch_nbi")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
-    WEFT_SHMEM_INLINE(void, shmem_##NAME##_atomic_fetch_nbi,                                       \
-                      (TYPE * fetch, const TYPE *source, int pe),                                  \
-                      WEFT_SHMEM_CHECK(weft_atomic_nbi(weft_shmem.ctx, WEFT_AMO_FETCH,             \
-                                                       sizeof(TYPE), (TYPE *)source, 0, 0, fetch,  \
-                                                       pe));)                                      \
-    WEFT_SHMEM_INLINE(void, shmem_ctx_##NAME##_atomic_fetch_nbi,                                   \
-                      (shmem_ctx_t ctx, TYPE *fetch, const TYPE *source, int pe),                  \
-                      WEFT_SHMEM_CHECK(weft_atomic_nbi(weft_shmem_ctx(ctx), WEFT_AMO_FETCH,        \
-                                                       sizeof(TYPE), (TYPE *)source, 0, 0, fetch,  \
-                                                       pe));)
+    WEFT_SHMEM_INLINE(                                                                             \
+        void, shmem_##NAME##_atomic_fetch_nbi, (TYPE * fetch, const TYPE *source, int pe),         \
+        WEFT_SHMEM_CHECK(weft_atomic_nbi(weft_shmem.ctx, WEFT_AMO_FETCH, sizeof(TYPE),             \
+                                         (TYPE *)source, 0, 0, fetch, pe));)                       \
+    WEFT_SHMEM_INLINE(                                                                             \
+        void, shmem_ctx_##NAME##_atomic_fetch_nbi,                                                 \
+        (shmem_ctx_t ctx, TYPE * fetch, const TYPE *source, int pe),                               \
+        WEFT_SHMEM_CHECK(weft_atomic_nbi(weft_shmem_ctx(ctx), WEFT_AMO_FETCH, sizeof(TYPE),        \
+                                         (TYPE *)source, 0, 0, fetch, pe));)
 WEFT_SHMEM_AMO_EXTENDED_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
@@ -159,7 +156,7 @@ WEFT_SHMEM_GROUP("9.7", "shmem_atomic_compare_swap_nbi")
                                          (uint64_t)value, (uint64_t)cond, fetch, pe));)            \
     WEFT_SHMEM_INLINE(                                                                             \
         void, shmem_ctx_##NAME##_atomic_compare_swap_nbi,                                          \
-        (shmem_ctx_t ctx, TYPE *fetch, TYPE *dest, TYPE cond, TYPE value, int pe),                 \
+        (shmem_ctx_t ctx, TYPE * fetch, TYPE * dest, TYPE cond, TYPE value, int pe),               \
         WEFT_SHMEM_CHECK(weft_atomic_nbi(weft_shmem_ctx(ctx), WEFT_AMO_CSWAP, sizeof(TYPE), dest,  \
                                          (uint64_t)value, (uint64_t)cond, fetch, pe));)
 WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_TYPED, )
@@ -178,7 +175,7 @@ WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch_inc_nbi")
                       WEFT_SHMEM_CHECK(weft_atomic_nbi(weft_shmem.ctx, WEFT_AMO_FETCH_ADD,         \
                                                        sizeof(TYPE), dest, 1, 0, fetch, pe));)     \
     WEFT_SHMEM_INLINE(void, shmem_ctx_##NAME##_atomic_fetch_inc_nbi,                               \
-                      (shmem_ctx_t ctx, TYPE *fetch, TYPE *dest, int pe),                          \
+                      (shmem_ctx_t ctx, TYPE * fetch, TYPE * dest, int pe),                        \
                       WEFT_SHMEM_CHECK(weft_atomic_nbi(weft_shmem_ctx(ctx), WEFT_AMO_FETCH_ADD,    \
                                                        sizeof(TYPE), dest, 1, 0, fetch, pe));)
 WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_TYPED, )

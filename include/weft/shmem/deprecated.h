@@ -34,42 +34,42 @@ WEFT_SHMEM_OLD_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 
 WEFT_SHMEM_GROUP("9.7", "shmem_finc")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
-    WEFT_SHMEM_INLINE(TYPE, shmem_##NAME##_finc, (TYPE * dest, int pe), uint##bits##_t word = 0;   \
-                      WEFT_SHMEM_CHECK(                                                            \
-                          weft_atomic_fetch_add##bits(weft_shmem.ctx, dest, 1, &word, pe));        \
-                      return (TYPE)word;)                                                          \
-    WEFT_SHMEM_INLINE(TYPE, shmem_##NAME##_fadd, (TYPE * dest, TYPE value, int pe),                \
-                      uint##bits##_t word = 0;                                                     \
-                      WEFT_SHMEM_CHECK(weft_atomic_fetch_add##bits(                                \
-                          weft_shmem.ctx, dest, (uint##bits##_t)value, &word, pe));                \
-                      return (TYPE)word;)                                                          \
+    WEFT_SHMEM_INLINE(                                                                             \
+        TYPE, shmem_##NAME##_finc, (TYPE * dest, int pe), uint##bits##_t word = 0;                 \
+        WEFT_SHMEM_CHECK(weft_atomic_fetch_add##bits(weft_shmem.ctx, dest, 1, &word, pe));         \
+        return (TYPE)word;)                                                                        \
+    WEFT_SHMEM_INLINE(                                                                             \
+        TYPE, shmem_##NAME##_fadd, (TYPE * dest, TYPE value, int pe), uint##bits##_t word = 0;     \
+        WEFT_SHMEM_CHECK(                                                                          \
+            weft_atomic_fetch_add##bits(weft_shmem.ctx, dest, (uint##bits##_t)value, &word, pe));  \
+        return (TYPE)word;)                                                                        \
     WEFT_SHMEM_INLINE(void, shmem_##NAME##_inc, (TYPE * dest, int pe),                             \
                       WEFT_SHMEM_CHECK(weft_atomic_add##bits(weft_shmem.ctx, dest, 1, pe));)       \
-    WEFT_SHMEM_INLINE(void, shmem_##NAME##_add, (TYPE * dest, TYPE value, int pe),                 \
-                      WEFT_SHMEM_CHECK(weft_atomic_add##bits(weft_shmem.ctx, dest,                 \
-                                                             (uint##bits##_t)value, pe));)         \
-    WEFT_SHMEM_INLINE(TYPE, shmem_##NAME##_cswap, (TYPE * dest, TYPE cond, TYPE value, int pe),    \
-                      uint##bits##_t word = 0;                                                     \
-                      WEFT_SHMEM_CHECK(weft_atomic_cswap##bits(weft_shmem.ctx, dest,               \
-                                                               (uint##bits##_t)cond,               \
-                                                               (uint##bits##_t)value, &word, pe)); \
-                      return (TYPE)word;)
+    WEFT_SHMEM_INLINE(                                                                             \
+        void, shmem_##NAME##_add, (TYPE * dest, TYPE value, int pe),                               \
+        WEFT_SHMEM_CHECK(weft_atomic_add##bits(weft_shmem.ctx, dest, (uint##bits##_t)value, pe));) \
+    WEFT_SHMEM_INLINE(                                                                             \
+        TYPE, shmem_##NAME##_cswap, (TYPE * dest, TYPE cond, TYPE value, int pe),                  \
+        uint##bits##_t word = 0;                                                                   \
+        WEFT_SHMEM_CHECK(weft_atomic_cswap##bits(weft_shmem.ctx, dest, (uint##bits##_t)cond,       \
+                                                 (uint##bits##_t)value, &word, pe));               \
+        return (TYPE)word;)
 WEFT_SHMEM_OLD_AMO_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
 WEFT_SHMEM_GROUP("9.7", "shmem_swap")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
-    WEFT_SHMEM_INLINE(TYPE, shmem_##NAME##_fetch, (const TYPE *source, int pe),                    \
-                      uint##bits##_t word = 0; TYPE fetched;                                       \
-                      WEFT_SHMEM_CHECK(                                                            \
-                          weft_atomic_fetch##bits(weft_shmem.ctx, source, &word, pe));             \
-                      __builtin_memcpy(&fetched, &word, sizeof fetched); return fetched;)          \
+    WEFT_SHMEM_INLINE(                                                                             \
+        TYPE, shmem_##NAME##_fetch, (const TYPE *source, int pe), uint##bits##_t word = 0;         \
+        TYPE fetched;                                                                              \
+        WEFT_SHMEM_CHECK(weft_atomic_fetch##bits(weft_shmem.ctx, source, &word, pe));              \
+        __builtin_memcpy(&fetched, &word, sizeof fetched); return fetched;)                        \
     WEFT_SHMEM_INLINE(void, shmem_##NAME##_set, (TYPE * dest, TYPE value, int pe),                 \
                       WEFT_SHMEM_CHECK(weft_atomic_set##bits(weft_shmem.ctx, dest,                 \
                                                              weft_shmem_bits##bits(&value), pe));) \
     WEFT_SHMEM_INLINE(TYPE, shmem_##NAME##_swap, (TYPE * dest, TYPE value, int pe),                \
-                      uint##bits##_t word = 0; TYPE fetched;                                       \
-                      WEFT_SHMEM_CHECK(weft_atomic_swap##bits(                                     \
+                      uint##bits##_t word = 0;                                                     \
+                      TYPE fetched; WEFT_SHMEM_CHECK(weft_atomic_swap##bits(                       \
                           weft_shmem.ctx, dest, weft_shmem_bits##bits(&value), &word, pe));        \
                       __builtin_memcpy(&fetched, &word, sizeof fetched); return fetched;)
 WEFT_SHMEM_OLD_AMO_EXTENDED_TYPES(WEFT_SHMEM_TYPED, )

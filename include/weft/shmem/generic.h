@@ -11,28 +11,32 @@ struct weft_shmem_type_is_not_supported_by_this_routine {
 };
 void weft_shmem_unsupported(struct weft_shmem_type_is_not_supported_by_this_routine);
 
-#define WEFT_SHMEM_ARG1(a, ...)       a
-#define WEFT_SHMEM_ARG2_(a, b, ...)   b
-#define WEFT_SHMEM_ARG2(...)          WEFT_SHMEM_ARG2_(__VA_ARGS__, 0)
+#define WEFT_SHMEM_ARG1(a, ...)     a
+#define WEFT_SHMEM_ARG2_(a, b, ...) b
+#define WEFT_SHMEM_ARG2(...)        WEFT_SHMEM_ARG2_(__VA_ARGS__, 0)
 
 /* One association of a selection: pointer to the type, however qualified, to the routine. */
 #define WEFT_SHMEM_TO(form, NAME, TYPE, x)                                                         \
-    TYPE * : shmem_##NAME##_##form, const TYPE * : shmem_##NAME##_##form, volatile TYPE *          \
-        : shmem_##NAME##_##form, const volatile TYPE * : shmem_##NAME##_##form,
+    TYPE * : shmem_##NAME##_##form,                                                                \
+             const TYPE * : shmem_##NAME##_##form,                                                 \
+                            volatile TYPE * : shmem_##NAME##_##form,                               \
+                                              const volatile TYPE * : shmem_##NAME##_##form,
 #define WEFT_SHMEM_TO_CTX(form, NAME, TYPE, x)                                                     \
-    TYPE * : shmem_ctx_##NAME##_##form, const TYPE * : shmem_ctx_##NAME##_##form, volatile TYPE *  \
-        : shmem_ctx_##NAME##_##form, const volatile TYPE * : shmem_ctx_##NAME##_##form,
+    TYPE * : shmem_ctx_##NAME##_##form,                                                            \
+             const TYPE * : shmem_ctx_##NAME##_##form,                                             \
+                            volatile TYPE * : shmem_ctx_##NAME##_##form,                           \
+                                              const volatile TYPE * : shmem_ctx_##NAME##_##form,
 
 /* By the type of one argument; by the first, or after a context the second; by the one after a
  * team. */
 #define WEFT_SHMEM_BY(LIST, form, pointer)                                                         \
     _Generic((pointer), LIST(WEFT_SHMEM_TO, form) default : weft_shmem_unsupported)
 #define WEFT_SHMEM_BY_CTX(LIST, form, ...)                                                         \
-    _Generic((WEFT_SHMEM_ARG1(__VA_ARGS__, 0)),                                                    \
-        LIST(WEFT_SHMEM_TO, form) shmem_ctx_t                                                      \
-        : _Generic((WEFT_SHMEM_ARG2(__VA_ARGS__, 0)),                                              \
-            LIST(WEFT_SHMEM_TO_CTX, form) default : weft_shmem_unsupported),                       \
-          default : weft_shmem_unsupported)(__VA_ARGS__)
+    _Generic((WEFT_SHMEM_ARG1(__VA_ARGS__, 0)), LIST(WEFT_SHMEM_TO, form) shmem_ctx_t              \
+             : _Generic((WEFT_SHMEM_ARG2(__VA_ARGS__, 0)), LIST(WEFT_SHMEM_TO_CTX, form) default   \
+                        : weft_shmem_unsupported),                                                 \
+               default                                                                             \
+             : weft_shmem_unsupported)(__VA_ARGS__)
 #define WEFT_SHMEM_BY_FIRST(LIST, form, ...)                                                       \
     WEFT_SHMEM_BY(LIST, form, WEFT_SHMEM_ARG1(__VA_ARGS__, 0))(__VA_ARGS__)
 #define WEFT_SHMEM_BY_SECOND(LIST, form, ...)                                                      \
@@ -101,11 +105,11 @@ void weft_shmem_unsupported(struct weft_shmem_type_is_not_supported_by_this_rout
     _Generic((WEFT_SHMEM_ARG1(__VA_ARGS__, 0)), shmem_team_t                                       \
              : shmem_team_sync, default                                                            \
              : shmem_sync)(__VA_ARGS__)
-#define shmem_alltoall(...)    WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_RMA_BASE, alltoall, __VA_ARGS__)
-#define shmem_alltoalls(...)   WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_RMA_BASE, alltoalls, __VA_ARGS__)
-#define shmem_broadcast(...)   WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_RMA_BASE, broadcast, __VA_ARGS__)
-#define shmem_collect(...)     WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_RMA_BASE, collect, __VA_ARGS__)
-#define shmem_fcollect(...)    WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_RMA_BASE, fcollect, __VA_ARGS__)
+#define shmem_alltoall(...)  WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_RMA_BASE, alltoall, __VA_ARGS__)
+#define shmem_alltoalls(...) WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_RMA_BASE, alltoalls, __VA_ARGS__)
+#define shmem_broadcast(...) WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_RMA_BASE, broadcast, __VA_ARGS__)
+#define shmem_collect(...)   WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_RMA_BASE, collect, __VA_ARGS__)
+#define shmem_fcollect(...)  WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_RMA_BASE, fcollect, __VA_ARGS__)
 #define shmem_and_reduce(...)                                                                      \
     WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_REDUCE_BITWISE_BASE, and_reduce, __VA_ARGS__)
 #define shmem_or_reduce(...)                                                                       \
@@ -122,7 +126,7 @@ void weft_shmem_unsupported(struct weft_shmem_type_is_not_supported_by_this_rout
     WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_REDUCE_ARITHMETIC_BASE, prod_reduce, __VA_ARGS__)
 
 /* 9.10 */
-#define shmem_wait_until(...)  WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_WAIT_BASE, wait_until, __VA_ARGS__)
+#define shmem_wait_until(...) WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_WAIT_BASE, wait_until, __VA_ARGS__)
 #define shmem_wait_until_all(...)                                                                  \
     WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_WAIT_BASE, wait_until_all, __VA_ARGS__)
 #define shmem_wait_until_any(...)                                                                  \
@@ -135,10 +139,10 @@ void weft_shmem_unsupported(struct weft_shmem_type_is_not_supported_by_this_rout
     WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_WAIT_BASE, wait_until_any_vector, __VA_ARGS__)
 #define shmem_wait_until_some_vector(...)                                                          \
     WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_WAIT_BASE, wait_until_some_vector, __VA_ARGS__)
-#define shmem_test(...)        WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_WAIT_BASE, test, __VA_ARGS__)
-#define shmem_test_all(...)    WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_WAIT_BASE, test_all, __VA_ARGS__)
-#define shmem_test_any(...)    WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_WAIT_BASE, test_any, __VA_ARGS__)
-#define shmem_test_some(...)   WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_WAIT_BASE, test_some, __VA_ARGS__)
+#define shmem_test(...)      WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_WAIT_BASE, test, __VA_ARGS__)
+#define shmem_test_all(...)  WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_WAIT_BASE, test_all, __VA_ARGS__)
+#define shmem_test_any(...)  WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_WAIT_BASE, test_any, __VA_ARGS__)
+#define shmem_test_some(...) WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_WAIT_BASE, test_some, __VA_ARGS__)
 #define shmem_test_all_vector(...)                                                                 \
     WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_WAIT_BASE, test_all_vector, __VA_ARGS__)
 #define shmem_test_any_vector(...)                                                                 \

@@ -63,23 +63,22 @@ void weft_shmem_fail(const char *routine, weft_status status)
             weft_shmem_fail(__func__, weft_status_);                                               \
     } while (0)
 
-WEFT_SHMEM_HELPER weft_ctx *
-weft_shmem_ctx(shmem_ctx_t ctx)
+WEFT_SHMEM_HELPER weft_ctx *weft_shmem_ctx(shmem_ctx_t ctx)
 {
     return ctx == SHMEM_CTX_DEFAULT ? weft_shmem.ctx : ctx;
 }
 
 /* Values of any type of 8 to 128 bits as one access of that width (128: as a copy). */
 #define WEFT_SHMEM_VALUE_ACCESS(bits)                                                              \
-    WEFT_SHMEM_HELPER weft_status                   \
-    weft_shmem_p##bits(weft_ctx *ctx, void *dest, const void *value, int pe)                       \
+    WEFT_SHMEM_HELPER weft_status weft_shmem_p##bits(weft_ctx *ctx, void *dest, const void *value, \
+                                                     int pe)                                       \
     {                                                                                              \
         uint##bits##_t word;                                                                       \
         __builtin_memcpy(&word, value, sizeof word);                                               \
         return weft_p##bits(ctx, dest, word, pe);                                                  \
     }                                                                                              \
-    WEFT_SHMEM_HELPER weft_status                   \
-    weft_shmem_g##bits(weft_ctx *ctx, const void *source, void *value, int pe)                     \
+    WEFT_SHMEM_HELPER weft_status weft_shmem_g##bits(weft_ctx *ctx, const void *source,            \
+                                                     void *value, int pe)                          \
     {                                                                                              \
         uint##bits##_t word = 0;                                                                   \
         weft_status status = weft_g##bits(ctx, source, &word, pe);                                 \
@@ -91,22 +90,20 @@ WEFT_SHMEM_VALUE_ACCESS(16)
 WEFT_SHMEM_VALUE_ACCESS(32)
 WEFT_SHMEM_VALUE_ACCESS(64)
 
-WEFT_SHMEM_HELPER weft_status
-weft_shmem_p128(weft_ctx *ctx, void *dest, const void *value, int pe)
+WEFT_SHMEM_HELPER weft_status weft_shmem_p128(weft_ctx *ctx, void *dest, const void *value, int pe)
 {
     return weft_put(ctx, dest, value, 16, pe);
 }
 
-WEFT_SHMEM_HELPER weft_status
-weft_shmem_g128(weft_ctx *ctx, const void *source, void *value, int pe)
+WEFT_SHMEM_HELPER weft_status weft_shmem_g128(weft_ctx *ctx, const void *source, void *value,
+                                              int pe)
 {
     return weft_get(ctx, value, source, 16, pe);
 }
 
 /* The bit pattern of a value, for the atomics that act on it. */
 #define WEFT_SHMEM_BITS(bits)                                                                      \
-    WEFT_SHMEM_HELPER uint##bits##_t                \
-    weft_shmem_bits##bits(const void *value)                                                       \
+    WEFT_SHMEM_HELPER uint##bits##_t weft_shmem_bits##bits(const void *value)                      \
     {                                                                                              \
         uint##bits##_t word;                                                                       \
         __builtin_memcpy(&word, value, sizeof word);                                               \

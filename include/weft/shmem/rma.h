@@ -3,34 +3,35 @@
 
 /* The two forms of a routine: on the default context, and on the one that is given. */
 #define WEFT_SHMEM_PUT_PAIR(form, TYPE, call, bytes)                                               \
-    WEFT_SHMEM_INLINE(void, shmem_##form, (TYPE * dest, const TYPE *source, size_t nelems, int pe), \
-                      WEFT_SHMEM_CHECK(call(weft_shmem.ctx, dest, source, nelems * (bytes), pe));) \
-    WEFT_SHMEM_INLINE(void, shmem_ctx_##form,                                                      \
-                      (shmem_ctx_t ctx, TYPE *dest, const TYPE *source, size_t nelems, int pe),    \
-                      WEFT_SHMEM_CHECK(                                                            \
-                          call(weft_shmem_ctx(ctx), dest, source, nelems * (bytes), pe));)
+    WEFT_SHMEM_INLINE(void, shmem_##form,                                                          \
+                      (TYPE * dest, const TYPE *source, size_t nelems, int pe),                    \
+                      WEFT_SHMEM_CHECK(call(weft_shmem.ctx, dest, source, nelems *(bytes), pe));)  \
+    WEFT_SHMEM_INLINE(                                                                             \
+        void, shmem_ctx_##form,                                                                    \
+        (shmem_ctx_t ctx, TYPE * dest, const TYPE *source, size_t nelems, int pe),                 \
+        WEFT_SHMEM_CHECK(call(weft_shmem_ctx(ctx), dest, source, nelems *(bytes), pe));)
 
 #define WEFT_SHMEM_STRIDED_PAIR(form, TYPE, call, bytes)                                           \
     WEFT_SHMEM_INLINE(                                                                             \
         void, shmem_##form,                                                                        \
         (TYPE * dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe),    \
         WEFT_SHMEM_CHECK(call(weft_shmem.ctx, dest, source, dst, sst, (bytes), nelems, pe));)      \
-    WEFT_SHMEM_INLINE(void, shmem_ctx_##form,                                                      \
-                      (shmem_ctx_t ctx, TYPE *dest, const TYPE *source, ptrdiff_t dst,             \
-                       ptrdiff_t sst, size_t nelems, int pe),                                      \
-                      WEFT_SHMEM_CHECK(call(weft_shmem_ctx(ctx), dest, source, dst, sst, (bytes),  \
-                                            nelems, pe));)
+    WEFT_SHMEM_INLINE(                                                                             \
+        void, shmem_ctx_##form,                                                                    \
+        (shmem_ctx_t ctx, TYPE * dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst,           \
+         size_t nelems, int pe),                                                                   \
+        WEFT_SHMEM_CHECK(call(weft_shmem_ctx(ctx), dest, source, dst, sst, (bytes), nelems, pe));)
 
 #define WEFT_SHMEM_PUT_SIGNAL_PAIR(form, TYPE, call, bytes)                                        \
     WEFT_SHMEM_INLINE(void, shmem_##form,                                                          \
                       (TYPE * dest, const TYPE *source, size_t nelems, uint64_t *sig_addr,         \
                        uint64_t signal, int sig_op, int pe),                                       \
-                      WEFT_SHMEM_CHECK(call(weft_shmem.ctx, dest, source, nelems * (bytes),        \
+                      WEFT_SHMEM_CHECK(call(weft_shmem.ctx, dest, source, nelems *(bytes),         \
                                             sig_addr, signal, (weft_signal_op)sig_op, pe));)       \
     WEFT_SHMEM_INLINE(void, shmem_ctx_##form,                                                      \
-                      (shmem_ctx_t ctx, TYPE *dest, const TYPE *source, size_t nelems,             \
+                      (shmem_ctx_t ctx, TYPE * dest, const TYPE *source, size_t nelems,            \
                        uint64_t *sig_addr, uint64_t signal, int sig_op, int pe),                   \
-                      WEFT_SHMEM_CHECK(call(weft_shmem_ctx(ctx), dest, source, nelems * (bytes),   \
+                      WEFT_SHMEM_CHECK(call(weft_shmem_ctx(ctx), dest, source, nelems *(bytes),    \
                                             sig_addr, signal, (weft_signal_op)sig_op, pe));)
 
 WEFT_SHMEM_GROUP("9.6", "shmem_put")
@@ -47,9 +48,9 @@ WEFT_SHMEM_GROUP("9.6", "shmem_p")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
     WEFT_SHMEM_INLINE(void, shmem_##NAME##_p, (TYPE * dest, TYPE value, int pe),                   \
                       WEFT_SHMEM_CHECK(weft_shmem_p##bits(weft_shmem.ctx, dest, &value, pe));)     \
-    WEFT_SHMEM_INLINE(void, shmem_ctx_##NAME##_p,                                                  \
-                      (shmem_ctx_t ctx, TYPE *dest, TYPE value, int pe),                           \
-                      WEFT_SHMEM_CHECK(weft_shmem_p##bits(weft_shmem_ctx(ctx), dest, &value, pe));)
+    WEFT_SHMEM_INLINE(                                                                             \
+        void, shmem_ctx_##NAME##_p, (shmem_ctx_t ctx, TYPE * dest, TYPE value, int pe),            \
+        WEFT_SHMEM_CHECK(weft_shmem_p##bits(weft_shmem_ctx(ctx), dest, &value, pe));)
 WEFT_SHMEM_RMA_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
@@ -77,11 +78,10 @@ WEFT_SHMEM_GROUP("9.6", "shmem_g")
     WEFT_SHMEM_INLINE(TYPE, shmem_##NAME##_g, (const TYPE *source, int pe), TYPE value;            \
                       WEFT_SHMEM_CHECK(weft_shmem_g##bits(weft_shmem.ctx, source, &value, pe));    \
                       return value;)                                                               \
-    WEFT_SHMEM_INLINE(TYPE, shmem_ctx_##NAME##_g, (shmem_ctx_t ctx, const TYPE *source, int pe),   \
-                      TYPE value;                                                                  \
-                      WEFT_SHMEM_CHECK(                                                            \
-                          weft_shmem_g##bits(weft_shmem_ctx(ctx), source, &value, pe));            \
-                      return value;)
+    WEFT_SHMEM_INLINE(                                                                             \
+        TYPE, shmem_ctx_##NAME##_g, (shmem_ctx_t ctx, const TYPE *source, int pe), TYPE value;     \
+        WEFT_SHMEM_CHECK(weft_shmem_g##bits(weft_shmem_ctx(ctx), source, &value, pe));             \
+        return value;)
 WEFT_SHMEM_RMA_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 

@@ -30,22 +30,22 @@ typedef struct shmem_team_config {
     int num_contexts; /* how many contexts the program wants to make on the team */
 } shmem_team_config_t;
 
-#define SHMEM_TEAM_NUM_CONTEXTS 1L
+#define SHMEM_TEAM_NUM_CONTEXTS     1L
 
-#define SHMEM_THREAD_SINGLE     0
-#define SHMEM_THREAD_FUNNELED   1
-#define SHMEM_THREAD_SERIALIZED 2
-#define SHMEM_THREAD_MULTIPLE   3
+#define SHMEM_THREAD_SINGLE         0
+#define SHMEM_THREAD_FUNNELED       1
+#define SHMEM_THREAD_SERIALIZED     2
+#define SHMEM_THREAD_MULTIPLE       3
 
-#define SHMEM_CTX_SERIALIZED 1L
-#define SHMEM_CTX_PRIVATE    2L
-#define SHMEM_CTX_NOSTORE    4L
+#define SHMEM_CTX_SERIALIZED        1L
+#define SHMEM_CTX_PRIVATE           2L
+#define SHMEM_CTX_NOSTORE           4L
 
 #define SHMEM_MALLOC_ATOMICS_REMOTE 1L
 #define SHMEM_MALLOC_SIGNAL_REMOTE  2L
 
-#define SHMEM_SIGNAL_SET 0
-#define SHMEM_SIGNAL_ADD 1
+#define SHMEM_SIGNAL_SET            0
+#define SHMEM_SIGNAL_ADD            1
 
 enum shmem_cmp {
     SHMEM_CMP_EQ,

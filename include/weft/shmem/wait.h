@@ -12,30 +12,30 @@ WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 
 WEFT_SHMEM_GROUP("9.10", "shmem_wait_until_all")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
-    WEFT_SHMEM_INLINE(void, shmem_##NAME##_wait_until_all,                                         \
-                      (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value),   \
-                      WEFT_SHMEM_CHECK(weft_wait_until_all(weft_shmem.ctx, code, ivars, nelems,    \
-                                                           status, (weft_cmp)cmp,                  \
-                                                           (uint64_t)cmp_value));)
+    WEFT_SHMEM_INLINE(                                                                             \
+        void, shmem_##NAME##_wait_until_all,                                                       \
+        (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value),                 \
+        WEFT_SHMEM_CHECK(weft_wait_until_all(weft_shmem.ctx, code, ivars, nelems, status,          \
+                                             (weft_cmp)cmp, (uint64_t)cmp_value));)
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
 WEFT_SHMEM_GROUP("9.10", "shmem_wait_until_any")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
-    WEFT_SHMEM_INLINE(size_t, shmem_##NAME##_wait_until_any,                                       \
-                      (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value),   \
-                      size_t index = WEFT_NONE;                                                    \
-                      WEFT_SHMEM_CHECK(weft_wait_until_any(weft_shmem.ctx, code, ivars, nelems,    \
-                                                           status, (weft_cmp)cmp,                  \
-                                                           (uint64_t)cmp_value, &index));          \
-                      return index;)
+    WEFT_SHMEM_INLINE(                                                                             \
+        size_t, shmem_##NAME##_wait_until_any,                                                     \
+        (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value),                 \
+        size_t index = WEFT_NONE;                                                                  \
+        WEFT_SHMEM_CHECK(weft_wait_until_any(weft_shmem.ctx, code, ivars, nelems, status,          \
+                                             (weft_cmp)cmp, (uint64_t)cmp_value, &index));         \
+        return index;)
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
 WEFT_SHMEM_GROUP("9.10", "shmem_wait_until_some")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
     WEFT_SHMEM_INLINE(size_t, shmem_##NAME##_wait_until_some,                                      \
-                      (TYPE * ivars, size_t nelems, size_t *indices, const int *status, int cmp,   \
+                      (TYPE * ivars, size_t nelems, size_t * indices, const int *status, int cmp,  \
                        TYPE cmp_value),                                                            \
                       size_t count = 0;                                                            \
                       WEFT_SHMEM_CHECK(weft_wait_until_some(weft_shmem.ctx, code, ivars, nelems,   \
@@ -47,36 +47,36 @@ WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 
 WEFT_SHMEM_GROUP("9.10", "shmem_wait_until_all_vector")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
-    WEFT_SHMEM_INLINE(void, shmem_##NAME##_wait_until_all_vector,                                  \
-                      (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE *cmp_values), \
-                      WEFT_SHMEM_CHECK(weft_wait_until_all_vector(weft_shmem.ctx, code, ivars,     \
-                                                                  nelems, status, (weft_cmp)cmp,   \
-                                                                  cmp_values));)
+    WEFT_SHMEM_INLINE(                                                                             \
+        void, shmem_##NAME##_wait_until_all_vector,                                                \
+        (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE *cmp_values),               \
+        WEFT_SHMEM_CHECK(weft_wait_until_all_vector(weft_shmem.ctx, code, ivars, nelems, status,   \
+                                                    (weft_cmp)cmp, cmp_values));)
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
 WEFT_SHMEM_GROUP("9.10", "shmem_wait_until_any_vector")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
-    WEFT_SHMEM_INLINE(size_t, shmem_##NAME##_wait_until_any_vector,                                \
-                      (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE *cmp_values), \
-                      size_t index = WEFT_NONE;                                                    \
-                      WEFT_SHMEM_CHECK(weft_wait_until_any_vector(weft_shmem.ctx, code, ivars,     \
-                                                                  nelems, status, (weft_cmp)cmp,   \
-                                                                  cmp_values, &index));            \
-                      return index;)
+    WEFT_SHMEM_INLINE(                                                                             \
+        size_t, shmem_##NAME##_wait_until_any_vector,                                              \
+        (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE *cmp_values),               \
+        size_t index = WEFT_NONE;                                                                  \
+        WEFT_SHMEM_CHECK(weft_wait_until_any_vector(weft_shmem.ctx, code, ivars, nelems, status,   \
+                                                    (weft_cmp)cmp, cmp_values, &index));           \
+        return index;)
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
 WEFT_SHMEM_GROUP("9.10", "shmem_wait_until_some_vector")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
-    WEFT_SHMEM_INLINE(size_t, shmem_##NAME##_wait_until_some_vector,                               \
-                      (TYPE * ivars, size_t nelems, size_t *indices, const int *status, int cmp,   \
-                       TYPE *cmp_values),                                                          \
-                      size_t count = 0;                                                            \
-                      WEFT_SHMEM_CHECK(weft_wait_until_some_vector(                                \
-                          weft_shmem.ctx, code, ivars, nelems, indices, status, (weft_cmp)cmp,     \
-                          cmp_values, &count));                                                    \
-                      return count;)
+    WEFT_SHMEM_INLINE(                                                                             \
+        size_t, shmem_##NAME##_wait_until_some_vector,                                             \
+        (TYPE * ivars, size_t nelems, size_t * indices, const int *status, int cmp,                \
+         TYPE *cmp_values),                                                                        \
+        size_t count = 0;                                                                          \
+        WEFT_SHMEM_CHECK(weft_wait_until_some_vector(weft_shmem.ctx, code, ivars, nelems, indices, \
+                                                     status, (weft_cmp)cmp, cmp_values, &count));  \
+        return count;)
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
@@ -92,13 +92,12 @@ WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 
 WEFT_SHMEM_GROUP("9.10", "shmem_test_all")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
-    WEFT_SHMEM_INLINE(int, shmem_##NAME##_test_all,                                                \
-                      (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value),   \
-                      int result = 0;                                                              \
-                      WEFT_SHMEM_CHECK(weft_test_all(weft_shmem.ctx, code, ivars, nelems, status,  \
-                                                     (weft_cmp)cmp, (uint64_t)cmp_value,           \
-                                                     &result));                                    \
-                      return result;)
+    WEFT_SHMEM_INLINE(                                                                             \
+        int, shmem_##NAME##_test_all,                                                              \
+        (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value), int result = 0; \
+        WEFT_SHMEM_CHECK(weft_test_all(weft_shmem.ctx, code, ivars, nelems, status, (weft_cmp)cmp, \
+                                       (uint64_t)cmp_value, &result));                             \
+        return result;)
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
@@ -108,59 +107,58 @@ WEFT_SHMEM_GROUP("9.10", "shmem_test_any")
                       (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value),   \
                       size_t index = WEFT_NONE;                                                    \
                       WEFT_SHMEM_CHECK(weft_test_any(weft_shmem.ctx, code, ivars, nelems, status,  \
-                                                     (weft_cmp)cmp, (uint64_t)cmp_value,           \
-                                                     &index));                                     \
+                                                     (weft_cmp)cmp, (uint64_t)cmp_value, &index)); \
                       return index;)
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
 WEFT_SHMEM_GROUP("9.10", "shmem_test_some")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
-    WEFT_SHMEM_INLINE(size_t, shmem_##NAME##_test_some,                                            \
-                      (TYPE * ivars, size_t nelems, size_t *indices, const int *status, int cmp,   \
-                       TYPE cmp_value),                                                            \
-                      size_t count = 0;                                                            \
-                      WEFT_SHMEM_CHECK(weft_test_some(weft_shmem.ctx, code, ivars, nelems,         \
-                                                      indices, status, (weft_cmp)cmp,              \
-                                                      (uint64_t)cmp_value, &count));               \
-                      return count;)
+    WEFT_SHMEM_INLINE(                                                                             \
+        size_t, shmem_##NAME##_test_some,                                                          \
+        (TYPE * ivars, size_t nelems, size_t * indices, const int *status, int cmp,                \
+         TYPE cmp_value),                                                                          \
+        size_t count = 0;                                                                          \
+        WEFT_SHMEM_CHECK(weft_test_some(weft_shmem.ctx, code, ivars, nelems, indices, status,      \
+                                        (weft_cmp)cmp, (uint64_t)cmp_value, &count));              \
+        return count;)
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
 WEFT_SHMEM_GROUP("9.10", "shmem_test_all_vector")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
-    WEFT_SHMEM_INLINE(int, shmem_##NAME##_test_all_vector,                                         \
-                      (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE *cmp_values), \
-                      int result = 0;                                                              \
-                      WEFT_SHMEM_CHECK(weft_test_all_vector(weft_shmem.ctx, code, ivars, nelems,   \
-                                                            status, (weft_cmp)cmp, cmp_values,     \
-                                                            &result));                             \
-                      return result;)
+    WEFT_SHMEM_INLINE(                                                                             \
+        int, shmem_##NAME##_test_all_vector,                                                       \
+        (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE *cmp_values),               \
+        int result = 0;                                                                            \
+        WEFT_SHMEM_CHECK(weft_test_all_vector(weft_shmem.ctx, code, ivars, nelems, status,         \
+                                              (weft_cmp)cmp, cmp_values, &result));                \
+        return result;)
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
 WEFT_SHMEM_GROUP("9.10", "shmem_test_any_vector")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
-    WEFT_SHMEM_INLINE(size_t, shmem_##NAME##_test_any_vector,                                      \
-                      (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE *cmp_values), \
-                      size_t index = WEFT_NONE;                                                    \
-                      WEFT_SHMEM_CHECK(weft_test_any_vector(weft_shmem.ctx, code, ivars, nelems,   \
-                                                            status, (weft_cmp)cmp, cmp_values,     \
-                                                            &index));                              \
-                      return index;)
+    WEFT_SHMEM_INLINE(                                                                             \
+        size_t, shmem_##NAME##_test_any_vector,                                                    \
+        (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE *cmp_values),               \
+        size_t index = WEFT_NONE;                                                                  \
+        WEFT_SHMEM_CHECK(weft_test_any_vector(weft_shmem.ctx, code, ivars, nelems, status,         \
+                                              (weft_cmp)cmp, cmp_values, &index));                 \
+        return index;)
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
 WEFT_SHMEM_GROUP("9.10", "shmem_test_some_vector")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \
-    WEFT_SHMEM_INLINE(size_t, shmem_##NAME##_test_some_vector,                                     \
-                      (TYPE * ivars, size_t nelems, size_t *indices, const int *status, int cmp,   \
-                       TYPE *cmp_values),                                                          \
-                      size_t count = 0;                                                            \
-                      WEFT_SHMEM_CHECK(weft_test_some_vector(weft_shmem.ctx, code, ivars, nelems,  \
-                                                             indices, status, (weft_cmp)cmp,       \
-                                                             cmp_values, &count));                 \
-                      return count;)
+    WEFT_SHMEM_INLINE(                                                                             \
+        size_t, shmem_##NAME##_test_some_vector,                                                   \
+        (TYPE * ivars, size_t nelems, size_t * indices, const int *status, int cmp,                \
+         TYPE *cmp_values),                                                                        \
+        size_t count = 0;                                                                          \
+        WEFT_SHMEM_CHECK(weft_test_some_vector(weft_shmem.ctx, code, ivars, nelems, indices,       \
+                                               status, (weft_cmp)cmp, cmp_values, &count));        \
+        return count;)
 WEFT_SHMEM_WAIT_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
