@@ -10,7 +10,7 @@
 # by `nvcc -x cu` (cuda). Variables:
 #   WEFT_NVCC              the compiler; empty or OFF: simt only
 #   WEFT_CUDA_GENCODE      nvcc's options for what GPUs to compile for
-#   WEFT_NVCC_FLAGS        further options for nvcc
+#   WEFT_NVCC_FLAGS        further options for nvcc; for one target: its property WEFT_NVCC_OPTIONS
 
 set(WEFT_CUDA_GENCODE "-gencode=arch=compute_90,code=sm_90;-gencode=arch=compute_75,code=compute_75"
     CACHE STRING "nvcc options: the GPUs that kernels are compiled for")
@@ -37,6 +37,7 @@ function(_weft_cuda_object target file)
     COMMAND_EXPAND_LISTS COMMENT "Building CUDA half of ${file}"
     COMMAND ${WEFT_NVCC} -x cu -c ${source} -o ${object} -MD -MF ${object}.d -MT ${object}
             -std=c++17 -O3 -lineinfo ${WEFT_CUDA_GENCODE} ${WEFT_NVCC_FLAGS}
+            "$<TARGET_PROPERTY:${target},WEFT_NVCC_OPTIONS>"
             -Xcompiler=-fPIC,-fno-exceptions,-fno-threadsafe-statics
             "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>"
             "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>")

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How often things are done by weft_device_bench and by the programs that do the same with other
+ * libraries, so that the loops are alike. Plain numbers; knows nothing of any library. */
+#ifndef WEFT_BENCH_DEVICE_PLAN_H
+#define WEFT_BENCH_DEVICE_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    PLAN_THREADS = 1024,          /* of a block */
+    PLAN_PING_ROUNDS = 4000,      /* there and back */
+    PLAN_PING_WARM = 400,         /* not timed, in every launch */
+    PLAN_CHAIN_ROUNDS = 4000,     /* fetching atomics of one thread */
+    PLAN_WORD_BITS = 22,          /* single values: over 32 MiB */
+    PLAN_ADD_BITS = 20,           /* atomic adds: over 8 MiB */
+    PLAN_VALUE_ROUNDS = 400,      /* single values of each thread, at least */
+    PLAN_STREAM_OPERATIONS = 500, /* back to back on a stream */
+    PLAN_HOST_OPERATIONS = 500,
+    PLAN_REPEATS = 5,             /* launches, of which the median counts */
+    PLAN_WINDOW = 64 * 1024,      /* small puts go in turn to places of this many bytes */
+};
+
+static const size_t plan_signal_bytes[] = {8, 1024, 8192, 65536};
+static const size_t plan_packet_bytes[] = {8, 128, 1024, 4096};
+static const unsigned plan_ctas[] = {1, 8, 16, 0}; /* 0: one for each multiprocessor */
+static const size_t plan_put_bytes[] = {512,    1024,   2048,   4096,    8192,
+                                        32768, 131072, 524288, 2097152};
+static const size_t plan_stream_bytes[] = {8, 524288, 134217728};
+
+#define PLAN_COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+/* Places that a block's puts of `bytes` go to in turn. */
+static inline uint64_t plan_slots(size_t bytes)
+{
+    return bytes < PLAN_WINDOW ? PLAN_WINDOW / bytes : 1;
+}
+
+/* Puts of each block: about 5 ms at 45 GB/s a block and 380 GB/s in all, each place at least once. */
+static inline uint64_t plan_put_rounds(unsigned ctas, size_t bytes)
+{
+    double gbps = 45.0 * ctas < 380 ? 45.0 * ctas : 380;
+    double rounds = 5e6 * gbps / ((double)ctas * (double)bytes);
+    uint64_t most = 20000, least = 2 * plan_slots(bytes);
+    uint64_t n = rounds > (double)most ? most : (uint64_t)rounds + 1;
+    return n < least ? least : n;
+}
+
+/* Threads of a block that has a packet of `bytes`: one for each 8 bytes, in whole warps. */
+static inline unsigned plan_packet_threads(size_t bytes, unsigned most)
+{
+    unsigned n = (unsigned)((bytes + 255) / 256 * 32);
+    return n < most ? n : most;
+}
+
+/* Operations of one thread so that each of 1 << bits words is met at least once. */
+static inline uint64_t plan_value_rounds(unsigned bits, uint64_t threads)
+{
+    uint64_t all = (((uint64_t)1 << bits) + threads - 1) / threads;
+    return all > PLAN_VALUE_ROUNDS ? all : PLAN_VALUE_ROUNDS;
+}
+
+#endif
