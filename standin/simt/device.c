@@ -31,6 +31,11 @@ WEFT_EXPORT void weft_simt_set_state(void *state)
     outside.state = state;
 }
 
+WEFT_EXPORT int weft_simt_in_kernel(void)
+{
+    return simt_current != NULL;
+}
+
 /* ------------------------------------------------------------------------------------ time */
 
 enum { CLOCK_COST = 8, LONGEST_SLEEP_NS = 1000000 };

@@ -170,6 +170,7 @@ static void sync_expires(void)
         LAUNCH(sync_alone, 1, 32, 0, NULL, WEFT_DEV_WORLD, result);
         FAILS(weft_device_check(job), WEFT_ERR_TIMEOUT, "sync of team 0 waited");
         FAILS(weft_device_check(job), WEFT_ERR_TIMEOUT, "for PE 1");
+        fprintf(stderr, "%s\n", weft_last_error());
     } else {
         nanosleep(&(struct timespec){.tv_sec = 2}, NULL); /* alive, but elsewhere */
     }

@@ -66,6 +66,7 @@ extern "C" {
 #endif
 /* The calling lane; the same for the whole activation of a function, hence const. */
 struct weft_simt_lane *weft_simt_self(void) __attribute__((const));
+int weft_simt_in_kernel(void); /* 0 when the caller is not a lane of a kernel */
 uint64_t weft_simt_warp(enum weft_simt_warp_op op, uint32_t mask, uint64_t value, unsigned arg);
 int weft_simt_block(enum weft_simt_block_op op, int pred);
 uint32_t weft_simt_active_mask(void);

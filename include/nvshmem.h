@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NVSHMEM's names over Weft: a program written for NVSHMEM compiles with this directory in its include
+ * path and links with -lweft, without -rdc=true and without a device library. Everything is inline,
+ * for nvcc and, on simt, for gcc and clang.
+ *
+ * weft-nvshmem(7) says what differs and lists what is left out (using that stops the compilation with
+ * a sentence); docs/nvshmem-reference.md lists every function by name. The families are generated
+ * from the type lists of weft/nvshmem/types.h:
+ *   setup.h set-up, memory, teams    rma.h put, get, signals, order    amo.h atomics
+ *   wait.h waits and tests           collective.h                      stream.h (nvshmemx.h)
+ */
+#ifndef NVSHMEM_H
+#define NVSHMEM_H
+
+#include <weft/nvshmem/setup.h>
+
+#include <weft/nvshmem/amo.h>
+#include <weft/nvshmem/collective.h>
+#include <weft/nvshmem/left_out.h>
+#include <weft/nvshmem/rma.h>
+#include <weft/nvshmem/wait.h>
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* <nvshmem.h>: collectives on the host, of a thread, a warp and a block. What the host API does not
+ * have (reducescatter, 16-bit reals) is done on the host by a kernel on the default stream. */
+#ifndef WEFT_NVSHMEM_COLLECTIVE_H
+#define WEFT_NVSHMEM_COLLECTIVE_H
+
+#include <weft/nvshmem/stream_call.h>
+
+/* ------------------------------------------------------------------------- barrier and sync */
+
+WEFT_NV_HOST int weft_nv_barrier_host(int team, int sync)
+{
+    weft_team *which = weft_nvshmem_team(team);
+    return weft_nvshmem_report(sync ? weft_sync(which) : weft_barrier(which),
+                               sync ? "nvshmem_team_sync" : "nvshmem_barrier");
+}
+
+WEFT_NV_BOTH int nvshmem_barrier(nvshmem_team_t team)
+{
+    WEFT_NV_SPLIT(return weft_thread_barrier(team), return weft_nv_barrier_host(team, 0));
+}
+
+WEFT_NV_BOTH int nvshmem_team_sync(nvshmem_team_t team)
+{
+    WEFT_NV_SPLIT(return weft_thread_sync(team), return weft_nv_barrier_host(team, 1));
+}
+
+WEFT_NV_BOTH void nvshmem_barrier_all(void)
+{
+    (void)nvshmem_barrier(NVSHMEM_TEAM_WORLD);
+}
+
+WEFT_NV_BOTH void nvshmem_sync_all(void)
+{
+    (void)nvshmem_team_sync(NVSHMEM_TEAM_WORLD);
+}
+
+#define WEFT_NV_MEETINGS(scope, constant)                                                          \
+    WEFT_NV_DEVICE int nvshmemx_barrier_##scope(nvshmem_team_t team)                               \
+    {                                                                                              \
+        return weft_##scope##_barrier(team);                                                       \
+    }                                                                                              \
+    WEFT_NV_DEVICE int nvshmemx_team_sync_##scope(nvshmem_team_t team)                             \
+    {                                                                                              \
+        return weft_##scope##_sync(team);                                                          \
+    }                                                                                              \
+    WEFT_NV_DEVICE void nvshmemx_barrier_all_##scope(void)                                         \
+    {                                                                                              \
+        (void)weft_##scope##_barrier(NVSHMEM_TEAM_WORLD);                                          \
+    }                                                                                              \
+    WEFT_NV_DEVICE void nvshmemx_sync_all_##scope(void)                                            \
+    {                                                                                              \
+        (void)weft_##scope##_sync(NVSHMEM_TEAM_WORLD);                                             \
+    }
+WEFT_NV_GROUPS(WEFT_NV_MEETINGS)
+#undef WEFT_NV_MEETINGS
+
+/* ---------------------------------------------------------------- names of data and reductions
+ * Device code names: nvshmem_ for a thread, nvshmemx_..._warp, _block. On streams and on the host:
+ * stream_call.h has the kernel, stream.h the names; the host's are those of a thread. */
+
+
+WEFT_NV_HOST int weft_nv_data_host(weft_status status)
+{
+    return weft_nvshmem_report(status, "nvshmem collective");
+}
+
+#define WEFT_NV_BROADCAST(name, suffix, scope, T, unit)                                            \
+    WEFT_NV_COLLECTIVE_##scope int name##suffix(nvshmem_team_t team, T *dest, const T *source,     \
+                                                size_t nelems, int PE_root)                        \
+    {                                                                                              \
+        WEFT_NV_COLLECTIVE_SPLIT_##scope(                                                          \
+            weft_##scope##_broadcast(team, dest, source, nelems * (unit), PE_root),                \
+            weft_nv_data_host(weft_broadcast(weft_nvshmem_team(team), dest, source,                \
+                                             nelems * (unit), PE_root)));                          \
+    }
+#define WEFT_NV_FCOLLECT(name, suffix, scope, T, unit)                                             \
+    WEFT_NV_COLLECTIVE_##scope int name##suffix(nvshmem_team_t team, T *dest, const T *source,     \
+                                                size_t nelems)                                     \
+    {                                                                                              \
+        WEFT_NV_COLLECTIVE_SPLIT_##scope(                                                          \
+            weft_##scope##_fcollect(team, dest, source, nelems * (unit)),                          \
+            weft_nv_data_host(weft_fcollect(weft_nvshmem_team(team), dest, source,                 \
+                                            nelems * (unit))));                                    \
+    }
+#define WEFT_NV_ALLTOALL(name, suffix, scope, T, unit)                                             \
+    WEFT_NV_COLLECTIVE_##scope int name##suffix(nvshmem_team_t team, T *dest, const T *source,     \
+                                                size_t nelems)                                     \
+    {                                                                                              \
+        WEFT_NV_COLLECTIVE_SPLIT_##scope(                                                          \
+            weft_##scope##_alltoall(team, dest, source, nelems * (unit)),                          \
+            weft_nv_data_host(weft_alltoall(weft_nvshmem_team(team), dest, source,                 \
+                                            nelems * (unit))));                                    \
+    }
+
+/* A thread's names are the host's too; warp and block are of device code. */
+#define WEFT_NV_COLLECTIVE_thread WEFT_NV_BOTH
+#define WEFT_NV_COLLECTIVE_warp   WEFT_NV_DEVICE
+#define WEFT_NV_COLLECTIVE_block  WEFT_NV_DEVICE
+#define WEFT_NV_COLLECTIVE_SPLIT_thread(in_kernel, on_host)                                        \
+    WEFT_NV_SPLIT(return in_kernel, return on_host)
+#define WEFT_NV_COLLECTIVE_SPLIT_warp(in_kernel, on_host)  return in_kernel
+#define WEFT_NV_COLLECTIVE_SPLIT_block(in_kernel, on_host) return in_kernel
+
+#define WEFT_NV_COLLECTIVES(FAMILY, plain, T, unit)                                                \
+    FAMILY(nvshmem_##plain, , thread, T, unit)                                                     \
+    FAMILY(nvshmemx_##plain, _warp, warp, T, unit)                                                 \
+    FAMILY(nvshmemx_##plain, _block, block, T, unit)
+
+#define WEFT_NV_DATA_TYPE(name, T)                                                                 \
+    WEFT_NV_COLLECTIVES(WEFT_NV_BROADCAST, name##_broadcast, T, sizeof(T))                         \
+    WEFT_NV_COLLECTIVES(WEFT_NV_FCOLLECT, name##_fcollect, T, sizeof(T))                           \
+    WEFT_NV_COLLECTIVES(WEFT_NV_ALLTOALL, name##_alltoall, T, sizeof(T))
+WEFT_NV_RMA_TYPES(WEFT_NV_DATA_TYPE)
+WEFT_NV_COLLECTIVES(WEFT_NV_BROADCAST, broadcastmem, void, 1)
+WEFT_NV_COLLECTIVES(WEFT_NV_FCOLLECT, fcollectmem, void, 1)
+WEFT_NV_COLLECTIVES(WEFT_NV_ALLTOALL, alltoallmem, void, 1)
+#undef WEFT_NV_DATA_TYPE
+#undef WEFT_NV_BROADCAST
+#undef WEFT_NV_FCOLLECT
+#undef WEFT_NV_ALLTOALL
+#undef WEFT_NV_COLLECTIVES
+
+/* nvshmem_TYPE_OP_reduce, _reducescatter and their warp and block forms. */
+/* The host API's reduction where it knows the type, else the kernel; type is a constant. */
+#if WEFT_TARGET_CUDA
+template <int weft_nv_used>
+#endif
+WEFT_NV_HOST int weft_nv_reduce_host(struct weft_nv_call c)
+{
+    if (c.kind == WEFT_NV_CALL_REDUCE && (int)c.type < WEFT_TYPE_COUNT)
+        return weft_nv_data_host(
+            weft_reduce(weft_nvshmem_team(c.team), c.dst, c.src, c.n, c.type, c.op));
+    return WEFT_NV_NOW(c);
+}
+#if WEFT_TARGET_CUDA
+#define WEFT_NV_REDUCE_HOST weft_nv_reduce_host<weft_nv_used>
+#else
+#define WEFT_NV_REDUCE_HOST weft_nv_reduce_host
+#endif
+
+#define WEFT_NV_REDUCTION_thread WEFT_NV_LAZY_BOTH
+#define WEFT_NV_REDUCTION_warp   WEFT_NV_DEVICE
+#define WEFT_NV_REDUCTION_block  WEFT_NV_DEVICE
+
+#define WEFT_NV_REDUCE_SCOPE(name, suffix, scope, T, type, op, all, WHAT)                          \
+    WEFT_NV_REDUCTION_##scope int name##suffix(nvshmem_team_t team, T *dest, const T *source,      \
+                                               size_t nreduce)                                    \
+    {                                                                                              \
+        WEFT_NV_COLLECTIVE_SPLIT_##scope(                                                          \
+            weft_##scope##_##WHAT(team, dest, source, nreduce, type, op),                          \
+            WEFT_NV_REDUCE_HOST(weft_nv_reduce_call(all, team, dest, source, nreduce, type, op))); \
+    }
+#define WEFT_NV_REDUCE_ONE(name, T, type, op)                                                      \
+    WEFT_NV_REDUCE_SCOPE(nvshmem_##name##_reduce, , thread, T, type, op, 1, reduce)                \
+    WEFT_NV_REDUCE_SCOPE(nvshmemx_##name##_reduce, _warp, warp, T, type, op, 1, reduce)            \
+    WEFT_NV_REDUCE_SCOPE(nvshmemx_##name##_reduce, _block, block, T, type, op, 1, reduce)          \
+    WEFT_NV_REDUCE_SCOPE(nvshmem_##name##_reducescatter, , thread, T, type, op, 0, reducescatter)  \
+    WEFT_NV_REDUCE_SCOPE(nvshmemx_##name##_reducescatter, _warp, warp, T, type, op, 0,             \
+                         reducescatter)                                                            \
+    WEFT_NV_REDUCE_SCOPE(nvshmemx_##name##_reducescatter, _block, block, T, type, op, 0,           \
+                         reducescatter)
+#define WEFT_NV_REDUCE_BITWISE(name, T, type)                                                      \
+    WEFT_NV_REDUCE_ONE(name##_and, T, type, WEFT_AND)                                              \
+    WEFT_NV_REDUCE_ONE(name##_or, T, type, WEFT_OR)                                                \
+    WEFT_NV_REDUCE_ONE(name##_xor, T, type, WEFT_XOR)
+#define WEFT_NV_REDUCE_ARITHMETIC(name, T, type)                                                   \
+    WEFT_NV_REDUCE_ONE(name##_min, T, type, WEFT_MIN)                                              \
+    WEFT_NV_REDUCE_ONE(name##_max, T, type, WEFT_MAX)                                              \
+    WEFT_NV_REDUCE_ONE(name##_sum, T, type, WEFT_SUM)                                              \
+    WEFT_NV_REDUCE_ONE(name##_prod, T, type, WEFT_PROD)
+WEFT_NV_REDUCE_BITWISE_TYPES(WEFT_NV_REDUCE_BITWISE)
+WEFT_NV_REDUCE_TYPES(WEFT_NV_REDUCE_ARITHMETIC)
+#undef WEFT_NV_REDUCE_BITWISE
+#undef WEFT_NV_REDUCE_ARITHMETIC
+#undef WEFT_NV_REDUCE_ONE
+#undef WEFT_NV_REDUCE_SCOPE
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* <nvshmem.h>: put, get, their nbi and strided forms, single values, signals, fence and quiet. Every
+ * function is one line of a family below; docs/nvshmem-reference.md lists them by name. */
+#ifndef WEFT_NVSHMEM_RMA_H
+#define WEFT_NVSHMEM_RMA_H
+
+#include <weft/nvshmem/types.h>
+
+#define WEFT_NV_HOST_DO(call, name) weft_nvshmem_require(call, name)
+
+/* ----------------------------------------------------------------------- the untyped functions
+ * Warp and block forms begin with a sync of the scope: programs of this API expect that what other
+ * threads wrote to the source is sent. */
+
+WEFT_NV_BOTH void weft_nv_put(void *dest, const void *src, size_t bytes, int pe)
+{
+    WEFT_NV_SPLIT(weft_thread_put(dest, src, bytes, pe),
+                  WEFT_NV_HOST_DO(weft_put(weft_nvshmem_ctx(), dest, src, bytes, pe),
+                                  "nvshmem_put"));
+}
+
+WEFT_NV_BOTH void weft_nv_put_nbi(void *dest, const void *src, size_t bytes, int pe)
+{
+    WEFT_NV_SPLIT(weft_thread_put_nbi(dest, src, bytes, pe),
+                  WEFT_NV_HOST_DO(weft_put_nbi(weft_nvshmem_ctx(), dest, src, bytes, pe),
+                                  "nvshmem_put_nbi"));
+}
+
+WEFT_NV_BOTH void weft_nv_get(void *dest, const void *src, size_t bytes, int pe)
+{
+    WEFT_NV_SPLIT(weft_thread_get(dest, src, bytes, pe),
+                  WEFT_NV_HOST_DO(weft_get(weft_nvshmem_ctx(), dest, src, bytes, pe),
+                                  "nvshmem_get"));
+}
+
+WEFT_NV_BOTH void weft_nv_get_nbi(void *dest, const void *src, size_t bytes, int pe)
+{
+    WEFT_NV_SPLIT(weft_thread_get_nbi(dest, src, bytes, pe),
+                  WEFT_NV_HOST_DO(weft_get_nbi(weft_nvshmem_ctx(), dest, src, bytes, pe),
+                                  "nvshmem_get_nbi"));
+}
+
+WEFT_NV_BOTH void weft_nv_iput(void *dest, const void *src, ptrdiff_t dst, ptrdiff_t sst,
+                               size_t element, size_t n, int pe)
+{
+    WEFT_NV_SPLIT(weft_thread_iput(dest, src, dst, sst, element, n, pe),
+                  WEFT_NV_HOST_DO(
+                      weft_iput(weft_nvshmem_ctx(), dest, src, dst, sst, element, n, pe),
+                      "nvshmem_iput"));
+}
+
+WEFT_NV_BOTH void weft_nv_iget(void *dest, const void *src, ptrdiff_t dst, ptrdiff_t sst,
+                               size_t element, size_t n, int pe)
+{
+    WEFT_NV_SPLIT(weft_thread_iget(dest, src, dst, sst, element, n, pe),
+                  WEFT_NV_HOST_DO(
+                      weft_iget(weft_nvshmem_ctx(), dest, src, dst, sst, element, n, pe),
+                      "nvshmem_iget"));
+}
+
+/* One access of `bytes`, a constant, of the bit pattern. */
+WEFT_NV_BOTH void weft_nv_p(void *dest, uint64_t bits, size_t bytes, int pe)
+{
+    if (bytes == 8)
+        WEFT_NV_SPLIT(weft_thread_p64(dest, bits, pe),
+                      WEFT_NV_HOST_DO(weft_p64(weft_nvshmem_ctx(), dest, bits, pe), "nvshmem_p"));
+    else if (bytes == 4)
+        WEFT_NV_SPLIT(weft_thread_p32(dest, (uint32_t)bits, pe),
+                      WEFT_NV_HOST_DO(weft_p32(weft_nvshmem_ctx(), dest, (uint32_t)bits, pe),
+                                      "nvshmem_p"));
+    else if (bytes == 2)
+        WEFT_NV_SPLIT(weft_thread_p16(dest, (uint16_t)bits, pe),
+                      WEFT_NV_HOST_DO(weft_p16(weft_nvshmem_ctx(), dest, (uint16_t)bits, pe),
+                                      "nvshmem_p"));
+    else
+        WEFT_NV_SPLIT(weft_thread_p8(dest, (uint8_t)bits, pe),
+                      WEFT_NV_HOST_DO(weft_p8(weft_nvshmem_ctx(), dest, (uint8_t)bits, pe),
+                                      "nvshmem_p"));
+}
+
+WEFT_NV_HOST uint64_t weft_nv_g_host(const void *src, size_t bytes, int pe)
+{
+    uint64_t v64 = 0;
+    uint32_t v32 = 0;
+    uint16_t v16 = 0;
+    uint8_t v8 = 0;
+    weft_ctx *ctx = weft_nvshmem_ctx();
+    weft_nvshmem_require(bytes == 8   ? weft_g64(ctx, src, &v64, pe)
+                         : bytes == 4 ? weft_g32(ctx, src, &v32, pe)
+                         : bytes == 2 ? weft_g16(ctx, src, &v16, pe)
+                                      : weft_g8(ctx, src, &v8, pe),
+                         "nvshmem_g");
+    return bytes == 8 ? v64 : bytes == 4 ? v32 : bytes == 2 ? v16 : v8;
+}
+
+WEFT_NV_DEVICE uint64_t weft_nv_g_device(const void *src, size_t bytes, int pe)
+{
+    return bytes == 8   ? weft_thread_g64(src, pe)
+           : bytes == 4 ? weft_thread_g32(src, pe)
+           : bytes == 2 ? weft_thread_g16(src, pe)
+                        : weft_thread_g8(src, pe);
+}
+
+WEFT_NV_BOTH uint64_t weft_nv_g(const void *src, size_t bytes, int pe)
+{
+    WEFT_NV_SPLIT(return weft_nv_g_device(src, bytes, pe), return weft_nv_g_host(src, bytes, pe));
+}
+
+#define WEFT_NV_UNTYPED_GROUP(scope, constant)                                                     \
+    WEFT_NV_DEVICE void weft_nv_put_##scope(void *dest, const void *src, size_t bytes, int pe)     \
+    {                                                                                              \
+        weft_dev_scope_sync(constant);                                                             \
+        weft_##scope##_put(dest, src, bytes, pe);                                                  \
+    }                                                                                              \
+    WEFT_NV_DEVICE void weft_nv_put_nbi_##scope(void *dest, const void *src, size_t bytes, int pe) \
+    {                                                                                              \
+        weft_dev_scope_sync(constant);                                                             \
+        weft_##scope##_put_nbi(dest, src, bytes, pe);                                              \
+    }                                                                                              \
+    WEFT_NV_DEVICE void weft_nv_get_##scope(void *dest, const void *src, size_t bytes, int pe)     \
+    {                                                                                              \
+        weft_dev_scope_sync(constant);                                                             \
+        weft_##scope##_get(dest, src, bytes, pe);                                                  \
+    }                                                                                              \
+    WEFT_NV_DEVICE void weft_nv_get_nbi_##scope(void *dest, const void *src, size_t bytes, int pe) \
+    {                                                                                              \
+        weft_dev_scope_sync(constant);                                                             \
+        weft_##scope##_get_nbi(dest, src, bytes, pe);                                              \
+    }                                                                                              \
+    WEFT_NV_DEVICE void weft_nv_put_signal_##scope(void *dest, const void *src, size_t bytes,      \
+                                                   uint64_t *sig_addr, uint64_t signal,            \
+                                                   int sig_op, int pe)                             \
+    {                                                                                              \
+        weft_dev_scope_sync(constant);                                                             \
+        weft_##scope##_put_signal(dest, src, bytes, sig_addr, signal, WEFT_NV_SIGNAL(sig_op), pe); \
+    }                                                                                              \
+    WEFT_NV_DEVICE void weft_nv_iput_##scope(void *dest, const void *src, ptrdiff_t dst,           \
+                                             ptrdiff_t sst, size_t element, size_t n, int pe)      \
+    {                                                                                              \
+        weft_dev_scope_sync(constant);                                                             \
+        weft_##scope##_iput(dest, src, dst, sst, element, n, pe);                                  \
+    }                                                                                              \
+    WEFT_NV_DEVICE void weft_nv_iget_##scope(void *dest, const void *src, ptrdiff_t dst,           \
+                                             ptrdiff_t sst, size_t element, size_t n, int pe)      \
+    {                                                                                              \
+        weft_dev_scope_sync(constant);                                                             \
+        weft_##scope##_iget(dest, src, dst, sst, element, n, pe);                                  \
+    }
+WEFT_NV_GROUPS(WEFT_NV_UNTYPED_GROUP)
+#undef WEFT_NV_UNTYPED_GROUP
+
+/* -------------------------------------------------------------------------- families of names */
+
+/* put, get and nbi: `unit` bytes each, on T. */
+#define WEFT_NV_MOVE_FAMILY(put, put_nbi, get, get_nbi, T, unit)                                   \
+    WEFT_NV_BOTH void nvshmem_##put(T *dest, const T *source, size_t nelems, int pe)               \
+    {                                                                                              \
+        weft_nv_put(dest, source, nelems * (unit), pe);                                            \
+    }                                                                                              \
+    WEFT_NV_BOTH void nvshmem_##put_nbi(T *dest, const T *source, size_t nelems, int pe)           \
+    {                                                                                              \
+        weft_nv_put_nbi(dest, source, nelems * (unit), pe);                                        \
+    }                                                                                              \
+    WEFT_NV_BOTH void nvshmem_##get(T *dest, const T *source, size_t nelems, int pe)               \
+    {                                                                                              \
+        weft_nv_get(dest, source, nelems * (unit), pe);                                            \
+    }                                                                                              \
+    WEFT_NV_BOTH void nvshmem_##get_nbi(T *dest, const T *source, size_t nelems, int pe)           \
+    {                                                                                              \
+        weft_nv_get_nbi(dest, source, nelems * (unit), pe);                                        \
+    }                                                                                              \
+    WEFT_NV_MOVE_GROUP(put, put_nbi, get, get_nbi, T, unit, warp)                                  \
+    WEFT_NV_MOVE_GROUP(put, put_nbi, get, get_nbi, T, unit, block)
+
+#define WEFT_NV_MOVE_GROUP(put, put_nbi, get, get_nbi, T, unit, scope)                             \
+    WEFT_NV_DEVICE void nvshmemx_##put##_##scope(T *dest, const T *source, size_t nelems, int pe)  \
+    {                                                                                              \
+        weft_nv_put_##scope(dest, source, nelems * (unit), pe);                                    \
+    }                                                                                              \
+    WEFT_NV_DEVICE void nvshmemx_##put_nbi##_##scope(T *dest, const T *source, size_t nelems,      \
+                                                     int pe)                                       \
+    {                                                                                              \
+        weft_nv_put_nbi_##scope(dest, source, nelems * (unit), pe);                                \
+    }                                                                                              \
+    WEFT_NV_DEVICE void nvshmemx_##get##_##scope(T *dest, const T *source, size_t nelems, int pe)  \
+    {                                                                                              \
+        weft_nv_get_##scope(dest, source, nelems * (unit), pe);                                    \
+    }                                                                                              \
+    WEFT_NV_DEVICE void nvshmemx_##get_nbi##_##scope(T *dest, const T *source, size_t nelems,      \
+                                                     int pe)                                       \
+    {                                                                                              \
+        weft_nv_get_nbi_##scope(dest, source, nelems * (unit), pe);                                \
+    }
+
+/* put_signal is of device code; the nbi form is the same. */
+#define WEFT_NV_SIGNAL_ONE(name, T, unit, how)                                                     \
+    WEFT_NV_DEVICE void name(T *dest, const T *source, size_t nelems, uint64_t *sig_addr,          \
+                             uint64_t signal, int sig_op, int pe)                                  \
+    {                                                                                              \
+        how(dest, source, nelems * (unit), sig_addr, signal, sig_op, pe);                          \
+    }
+#define WEFT_NV_SIGNAL_FAMILY(put_signal, T, unit)                                                 \
+    WEFT_NV_SIGNAL_ONE(nvshmem_##put_signal, T, unit, weft_nv_put_signal)                          \
+    WEFT_NV_SIGNAL_ONE(nvshmem_##put_signal##_nbi, T, unit, weft_nv_put_signal)                    \
+    WEFT_NV_SIGNAL_ONE(nvshmemx_##put_signal##_warp, T, unit, weft_nv_put_signal_warp)             \
+    WEFT_NV_SIGNAL_ONE(nvshmemx_##put_signal##_nbi_warp, T, unit, weft_nv_put_signal_warp)         \
+    WEFT_NV_SIGNAL_ONE(nvshmemx_##put_signal##_block, T, unit, weft_nv_put_signal_block)           \
+    WEFT_NV_SIGNAL_ONE(nvshmemx_##put_signal##_nbi_block, T, unit, weft_nv_put_signal_block)
+
+WEFT_NV_DEVICE void weft_nv_put_signal(void *dest, const void *src, size_t bytes,
+                                       uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{
+    weft_thread_put_signal(dest, src, bytes, sig_addr, signal, WEFT_NV_SIGNAL(sig_op), pe);
+}
+
+#define WEFT_NV_STRIDED_FAMILY(iput, iget, T, unit)                                                \
+    WEFT_NV_BOTH void nvshmem_##iput(T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,       \
+                                     size_t nelems, int pe)                                        \
+    {                                                                                              \
+        weft_nv_iput(dest, source, dst, sst, unit, nelems, pe);                                    \
+    }                                                                                              \
+    WEFT_NV_BOTH void nvshmem_##iget(T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,       \
+                                     size_t nelems, int pe)                                        \
+    {                                                                                              \
+        weft_nv_iget(dest, source, dst, sst, unit, nelems, pe);                                    \
+    }                                                                                              \
+    WEFT_NV_STRIDED_GROUP(iput, iget, T, unit, warp)                                               \
+    WEFT_NV_STRIDED_GROUP(iput, iget, T, unit, block)
+#define WEFT_NV_STRIDED_GROUP(iput, iget, T, unit, scope)                                          \
+    WEFT_NV_DEVICE void nvshmemx_##iput##_##scope(T *dest, const T *source, ptrdiff_t dst,         \
+                                                  ptrdiff_t sst, size_t nelems, int pe)            \
+    {                                                                                              \
+        weft_nv_iput_##scope(dest, source, dst, sst, unit, nelems, pe);                            \
+    }                                                                                              \
+    WEFT_NV_DEVICE void nvshmemx_##iget##_##scope(T *dest, const T *source, ptrdiff_t dst,         \
+                                                  ptrdiff_t sst, size_t nelems, int pe)            \
+    {                                                                                              \
+        weft_nv_iget_##scope(dest, source, dst, sst, unit, nelems, pe);                            \
+    }
+
+/* nvshmem_TYPE_put ... nvshmemx_TYPE_iget_block, and p and g. */
+#define WEFT_NV_RMA_TYPE(name, T)                                                                  \
+    WEFT_NV_BOTH void nvshmem_##name##_p(T *dest, T value, int pe)                                 \
+    {                                                                                              \
+        uint64_t bits = 0;                                                                         \
+        memcpy(&bits, &value, sizeof value); /* little-endian, as every target is */               \
+        weft_nv_p(dest, bits, sizeof(T), pe);                                                      \
+    }                                                                                              \
+    WEFT_NV_BOTH T nvshmem_##name##_g(const T *source, int pe)                                     \
+    {                                                                                              \
+        uint64_t bits = weft_nv_g(source, sizeof(T), pe);                                          \
+        T value;                                                                                   \
+        memcpy(&value, &bits, sizeof value);                                                       \
+        return value;                                                                              \
+    }                                                                                              \
+    WEFT_NV_MOVE_FAMILY(name##_put, name##_put_nbi, name##_get, name##_get_nbi, T, sizeof(T))      \
+    WEFT_NV_SIGNAL_FAMILY(name##_put_signal, T, sizeof(T))                                         \
+    WEFT_NV_STRIDED_FAMILY(name##_iput, name##_iget, T, sizeof(T))
+WEFT_NV_RMA_TYPES(WEFT_NV_RMA_TYPE)
+
+/* nvshmem_put32 ... */
+#define WEFT_NV_RMA_SIZE(bits, bytes)                                                              \
+    WEFT_NV_MOVE_FAMILY(put##bits, put##bits##_nbi, get##bits, get##bits##_nbi, void, bytes)       \
+    WEFT_NV_SIGNAL_FAMILY(put##bits##_signal, void, bytes)                                         \
+    WEFT_NV_STRIDED_FAMILY(iput##bits, iget##bits, void, bytes)
+WEFT_NV_RMA_SIZES(WEFT_NV_RMA_SIZE)
+
+/* nvshmem_putmem ... */
+WEFT_NV_MOVE_FAMILY(putmem, putmem_nbi, getmem, getmem_nbi, void, 1)
+WEFT_NV_SIGNAL_FAMILY(putmem_signal, void, 1)
+
+#undef WEFT_NV_RMA_TYPE
+#undef WEFT_NV_RMA_SIZE
+#undef WEFT_NV_MOVE_FAMILY
+#undef WEFT_NV_MOVE_GROUP
+#undef WEFT_NV_SIGNAL_FAMILY
+#undef WEFT_NV_SIGNAL_ONE
+#undef WEFT_NV_STRIDED_FAMILY
+#undef WEFT_NV_STRIDED_GROUP
+
+/* ------------------------------------------------------------------------ signals and ordering */
+
+WEFT_NV_BOTH void nvshmemx_signal_op(uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{
+    WEFT_NV_SPLIT(weft_thread_signal(sig_addr, signal, WEFT_NV_SIGNAL(sig_op), pe),
+                  WEFT_NV_HOST_DO(weft_signal(weft_nvshmem_ctx(), sig_addr, signal,
+                                              WEFT_NV_SIGNAL(sig_op), pe),
+                                  "nvshmemx_signal_op"));
+}
+
+WEFT_NV_HOST uint64_t weft_nv_signal_fetch_host(const uint64_t *sig_addr)
+{
+    uint64_t value = 0;
+    weft_nvshmem_require(weft_signal_fetch(weft_nvshmem_ctx(), sig_addr, &value),
+                         "nvshmem_signal_fetch");
+    return value;
+}
+
+WEFT_NV_BOTH uint64_t nvshmem_signal_fetch(uint64_t *sig_addr)
+{
+    WEFT_NV_SPLIT(return weft_thread_signal_fetch(sig_addr),
+                  return weft_nv_signal_fetch_host(sig_addr));
+}
+
+WEFT_NV_BOTH void nvshmem_fence(void)
+{
+    WEFT_NV_SPLIT(weft_thread_fence(),
+                  WEFT_NV_HOST_DO(weft_fence(weft_nvshmem_ctx()), "nvshmem_fence"));
+}
+
+WEFT_NV_BOTH void nvshmem_quiet(void)
+{
+    WEFT_NV_SPLIT(weft_thread_quiet(),
+                  WEFT_NV_HOST_DO(weft_quiet(weft_nvshmem_ctx()), "nvshmem_quiet"));
+}
+
+#endif

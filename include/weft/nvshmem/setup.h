@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* <nvshmem.h>: set-up, memory and teams. */
+#ifndef WEFT_NVSHMEM_SETUP_H
+#define WEFT_NVSHMEM_SETUP_H
+
+#include <stdlib.h>
+
+#include <weft/nvshmem/types.h>
+
+/* ------------------------------------------------------------------------------ init, finalize */
+
+#define NVSHMEMX_INIT_THREAD_PES    (1u << 0)
+#define NVSHMEMX_INIT_WITH_MPI_COMM (1u << 1)
+#define NVSHMEMX_INIT_WITH_SHMEM    (1u << 2)
+#define NVSHMEMX_INIT_WITH_UNIQUEID (1u << 3)
+
+typedef struct nvshmemx_uniqueid_t {
+    unsigned char internal[WEFT_NVSHMEM_ID_BYTES];
+} nvshmemx_uniqueid_t;
+
+typedef struct nvshmemx_uniqueid_args_t {
+    const nvshmemx_uniqueid_t *id;
+    int myrank, nranks;
+} nvshmemx_uniqueid_args_t;
+
+typedef struct nvshmemx_init_args_t {
+    int version;
+    nvshmemx_uniqueid_args_t uid_args;
+    int cuda_device_id;
+} nvshmemx_init_args_t;
+
+typedef struct nvshmemx_init_attr_t {
+    int version;
+    void *mpi_comm; /* MPI_Comm * */
+    nvshmemx_init_args_t args;
+} nvshmemx_init_attr_t;
+
+#define NVSHMEMX_INIT_ATTR_INITIALIZER {1, NULL, {1, {NULL, 0, 0}, -1}}
+#define NVSHMEMX_UNIQUEID_INITIALIZER  {{0}}
+#define NVSHMEMX_UNIQUEID_ARGS_INITIALIZER {NULL, 0, 0}
+
+WEFT_NV_HOST void nvshmem_init(void)
+{
+    if (weft_nvshmem_init(NULL, 0, 0))
+        exit(1);
+}
+
+/* One thread at a time, whatever is asked for. */
+WEFT_NV_HOST int nvshmem_init_thread(int requested, int *provided)
+{
+    (void)requested;
+    *provided = NVSHMEM_THREAD_SERIALIZED;
+    return weft_nvshmem_init(NULL, 0, 0) ? NVSHMEMX_ERROR_INTERNAL : 0;
+}
+
+WEFT_NV_HOST void nvshmem_query_thread(int *provided)
+{
+    *provided = NVSHMEM_THREAD_SERIALIZED;
+}
+
+WEFT_NV_HOST void nvshmem_finalize(void)
+{
+    weft_nvshmem_finalize();
+}
+
+WEFT_NV_HOST int nvshmemx_init_status(void)
+{
+    return weft_nvshmem_inits() ? NVSHMEM_STATUS_IS_INITIALIZED : NVSHMEM_STATUS_NOT_INITIALIZED;
+}
+
+WEFT_NV_HOST int nvshmemx_get_uniqueid(nvshmemx_uniqueid_t *id)
+{
+    return weft_nvshmem_unique_id(id->internal) ? NVSHMEMX_ERROR_INTERNAL : 0;
+}
+
+WEFT_NV_HOST int nvshmemx_set_attr_uniqueid_args(int myrank, int nranks,
+                                                 const nvshmemx_uniqueid_t *id,
+                                                 nvshmemx_init_attr_t *attr)
+{
+    attr->args.uid_args.id = id;
+    attr->args.uid_args.myrank = myrank;
+    attr->args.uid_args.nranks = nranks;
+    return 0;
+}
+
+WEFT_NV_HOST int nvshmemx_set_attr_mpi_comm_args(void *mpi_comm, nvshmemx_init_attr_t *attr)
+{
+    attr->mpi_comm = mpi_comm;
+    return 0;
+}
+
+/* The PEs of a communicator meet by a unique id of its rank 0. For programs that include <mpi.h>
+ * before this header; they link MPI, libweft does not. */
+#ifdef MPI_VERSION
+WEFT_NV_HOST int weft_nv_init_mpi(void *mpi_comm)
+{
+    MPI_Comm comm = mpi_comm ? *(MPI_Comm *)mpi_comm : MPI_COMM_WORLD;
+    nvshmemx_uniqueid_t id;
+    int rank, size, failed = 0;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    if (rank == 0)
+        failed = nvshmemx_get_uniqueid(&id);
+    MPI_Bcast(&failed, 1, MPI_INT, 0, comm);
+    if (failed)
+        return failed;
+    MPI_Bcast(id.internal, (int)sizeof id.internal, MPI_UNSIGNED_CHAR, 0, comm);
+    return weft_nvshmem_init(id.internal, rank, size);
+}
+#else
+WEFT_NV_HOST int weft_nv_init_mpi(void *mpi_comm)
+{
+    (void)mpi_comm;
+    return weft_nvshmem_report(WEFT_ERR_UNSUPPORTED,
+                               "nvshmemx_init_attr: include <mpi.h> before <nvshmem.h> to start "
+                               "from a communicator");
+}
+#endif
+
+WEFT_NV_HOST int nvshmemx_init_attr(unsigned flags, nvshmemx_init_attr_t *attr)
+{
+    int failed;
+    if (flags & NVSHMEMX_INIT_WITH_UNIQUEID)
+        failed = weft_nvshmem_init(attr->args.uid_args.id->internal, attr->args.uid_args.myrank,
+                                   attr->args.uid_args.nranks);
+    else if (flags & NVSHMEMX_INIT_WITH_MPI_COMM)
+        failed = weft_nv_init_mpi(attr->mpi_comm);
+    else
+        failed = weft_nvshmem_init(NULL, 0, 0);
+    return failed ? NVSHMEMX_ERROR_INTERNAL : 0;
+}
+
+WEFT_NV_HOST int nvshmemx_hostlib_init_attr(unsigned flags, nvshmemx_init_attr_t *attr)
+{
+    return nvshmemx_init_attr(flags, attr);
+}
+
+WEFT_NV_HOST void nvshmemx_hostlib_finalize(void)
+{
+    weft_nvshmem_finalize();
+}
+
+WEFT_NV_BOTH int nvshmem_my_pe(void)
+{
+    WEFT_NV_SPLIT(return weft_dev_my_pe(), return weft_my_pe(weft_nvshmem_job()));
+}
+
+WEFT_NV_BOTH int nvshmem_n_pes(void)
+{
+    WEFT_NV_SPLIT(return weft_dev_n_pes(), return weft_n_pes(weft_nvshmem_job()));
+}
+
+/* In device code: the job fails at the host's next call; a kernel cannot end a process. */
+WEFT_NV_BOTH void nvshmem_global_exit(int code)
+{
+    (void)code;
+    WEFT_NV_SPLIT(weft_dev_fail(WEFT_ERR_JOB), weft_abort(weft_nvshmem_job(), code));
+}
+
+WEFT_NV_BOTH void nvshmem_info_get_version(int *major, int *minor)
+{
+    *major = NVSHMEM_MAJOR_VERSION;
+    *minor = NVSHMEM_MINOR_VERSION;
+}
+
+WEFT_NV_BOTH void nvshmem_info_get_name(char *name)
+{
+    name[0] = 'W';
+    name[1] = 'e';
+    name[2] = 'f';
+    name[3] = 't';
+    name[4] = 0;
+}
+
+WEFT_NV_BOTH void nvshmemx_vendor_get_version_info(int *major, int *minor, int *patch)
+{
+    *major = NVSHMEM_VENDOR_MAJOR_VERSION;
+    *minor = NVSHMEM_VENDOR_MINOR_VERSION;
+    *patch = NVSHMEM_VENDOR_PATCH_VERSION;
+}
+
+/* A module that was loaded through the driver API gets the device state; see weft_module_init(). */
+WEFT_NV_HOST int nvshmemx_cumodule_init(void *module)
+{
+    return weft_nvshmem_report(weft_module_init(weft_nvshmem_job(), module),
+                               "nvshmemx_cumodule_init");
+}
+
+WEFT_NV_HOST int nvshmemx_cumodule_finalize(void *module)
+{
+    (void)module;
+    return 0;
+}
+
+/* ----------------------------------------------------------------------------------- memory */
+
+WEFT_NV_HOST void *nvshmem_malloc(size_t size)
+{
+    return weft_nvshmem_alloc(size, 512, 0);
+}
+
+WEFT_NV_HOST void *nvshmem_calloc(size_t count, size_t size)
+{
+    return size && count > (size_t)-1 / size ? NULL : weft_nvshmem_alloc(count * size, 512, 1);
+}
+
+WEFT_NV_HOST void *nvshmem_align(size_t alignment, size_t size)
+{
+    return weft_nvshmem_alloc(size, alignment, 0);
+}
+
+WEFT_NV_HOST void nvshmem_free(void *ptr)
+{
+    weft_nvshmem_require(weft_free(weft_nvshmem_job(), ptr), "nvshmem_free");
+}
+
+WEFT_NV_BOTH void *nvshmem_ptr(const void *dest, int pe)
+{
+    WEFT_NV_SPLIT(return weft_dev_ptr(dest, pe), return weft_ptr(weft_nvshmem_job(), dest, pe));
+}
+
+/* Memory of the program's own allocator needs no registration to be a local source or destination;
+ * these check nothing and cost nothing. */
+WEFT_NV_HOST int nvshmemx_buffer_register(void *addr, size_t length)
+{
+    return addr && length ? 0 : NVSHMEMX_ERROR_INVALID_VALUE;
+}
+
+WEFT_NV_HOST int nvshmemx_buffer_unregister(void *addr)
+{
+    return addr ? 0 : NVSHMEMX_ERROR_INVALID_VALUE;
+}
+
+WEFT_NV_HOST void nvshmemx_buffer_unregister_all(void)
+{
+}
+
+/* ------------------------------------------------------------------------------------ teams */
+
+typedef struct nvshmem_team_config_t {
+    int version;
+    int num_contexts;
+} nvshmem_team_config_t;
+#define NVSHMEM_TEAM_CONFIG_INITIALIZER {1, 0}
+#define NVSHMEM_TEAM_NUM_CONTEXTS (1l << 0)
+
+WEFT_NV_BOTH int nvshmem_team_my_pe(nvshmem_team_t team)
+{
+    WEFT_NV_SPLIT(return weft_dev_team_my_pe(team),
+                  return weft_team_my_pe(weft_nvshmem_team(team)));
+}
+
+WEFT_NV_BOTH int nvshmem_team_n_pes(nvshmem_team_t team)
+{
+    WEFT_NV_SPLIT(return weft_dev_team_n_pes(team),
+                  return weft_team_n_pes(weft_nvshmem_team(team)));
+}
+
+WEFT_NV_BOTH int nvshmem_team_translate_pe(nvshmem_team_t from, int pe, nvshmem_team_t to)
+{
+    WEFT_NV_SPLIT(return weft_dev_team_translate(from, pe, to),
+                  return weft_team_translate(weft_nvshmem_team(from), pe, weft_nvshmem_team(to)));
+}
+
+WEFT_NV_HOST void nvshmem_team_get_config(nvshmem_team_t team, nvshmem_team_config_t *config)
+{
+    (void)team;
+    config->num_contexts = 0;
+}
+
+WEFT_NV_HOST int nvshmem_team_split_strided(nvshmem_team_t parent, int start, int stride, int size,
+                                            const nvshmem_team_config_t *config, long config_mask,
+                                            nvshmem_team_t *new_team)
+{
+    weft_team *team = NULL;
+    (void)config;
+    (void)config_mask;
+    int failed = weft_nvshmem_report(
+        weft_team_split_strided(weft_nvshmem_team(parent), start, stride, size, &team),
+        "nvshmem_team_split_strided");
+    *new_team = weft_nvshmem_team_number(team);
+    return failed;
+}
+
+WEFT_NV_HOST int nvshmem_team_split_2d(nvshmem_team_t parent, int xrange,
+                                       const nvshmem_team_config_t *xaxis_config, long xaxis_mask,
+                                       nvshmem_team_t *xaxis_team,
+                                       const nvshmem_team_config_t *yaxis_config, long yaxis_mask,
+                                       nvshmem_team_t *yaxis_team)
+{
+    weft_team *x = NULL, *y = NULL;
+    (void)xaxis_config;
+    (void)xaxis_mask;
+    (void)yaxis_config;
+    (void)yaxis_mask;
+    int failed =
+        weft_nvshmem_report(weft_team_split_2d(weft_nvshmem_team(parent), xrange, &x, &y),
+                            "nvshmem_team_split_2d");
+    *xaxis_team = weft_nvshmem_team_number(x);
+    *yaxis_team = weft_nvshmem_team_number(y);
+    return failed;
+}
+
+WEFT_NV_HOST void nvshmem_team_destroy(nvshmem_team_t team)
+{
+    if (team > NVSHMEMX_TEAM_SAME_MYPE_NODE)
+        weft_nvshmem_require(weft_team_destroy(weft_nvshmem_team(team)), "nvshmem_team_destroy");
+}
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the layers of <nvshmem.h> share: the type lists, one for each family of functions, constants,
+ * and how one function serves the host and device code.
+ *
+ * A function of both sides is one text: nvcc compiles each half for its side; on simt, where both
+ * are one compilation, the calling thread decides when it runs. */
+#ifndef WEFT_NVSHMEM_TYPES_H
+#define WEFT_NVSHMEM_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <weft/nvshmem/host.h>
+#include <weft/stream.h>
+#include <weft_device.h>
+
+#if WEFT_TARGET_CUDA
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#define WEFT_NV_BOTH   static __host__ __device__ __forceinline__
+#define WEFT_NV_DEVICE static __device__ __forceinline__
+#define WEFT_NV_HOST   static inline
+/* Compiled only where it is called: kernels behind functions on streams are templates. */
+#define WEFT_NV_LAZY   template <int weft_nv_used = 0> static inline
+#ifdef __CUDA_ARCH__
+#define WEFT_NV_SPLIT(in_kernel, on_host) do { in_kernel; } while (0)
+#else
+#define WEFT_NV_SPLIT(in_kernel, on_host) do { on_host; } while (0)
+#endif
+typedef __half weft_nv_half;
+typedef __nv_bfloat16 weft_nv_bfloat16;
+
+#else
+
+#define WEFT_NV_BOTH   static inline __attribute__((unused))
+#define WEFT_NV_DEVICE static inline __attribute__((unused))
+#define WEFT_NV_HOST   static inline __attribute__((unused))
+#define WEFT_NV_LAZY   static inline __attribute__((unused))
+#define WEFT_NV_SPLIT(in_kernel, on_host)                                                          \
+    do {                                                                                           \
+        if (weft_simt_in_kernel()) {                                                               \
+            in_kernel;                                                                             \
+        } else {                                                                                   \
+            on_host;                                                                               \
+        }                                                                                          \
+    } while (0)
+/* C has no 16-bit reals: they travel as bits, and are added up by the reductions. */
+typedef struct weft_nv_half { uint16_t bits; } weft_nv_half;
+typedef struct weft_nv_bfloat16 { uint16_t bits; } weft_nv_bfloat16;
+
+#endif
+
+
+/* ------------------------------------------------------------------------------- type lists */
+
+/* X(name, C type): put, get and their forms. */
+#define WEFT_NV_RMA_TYPES(X)                                                                       \
+    X(bfloat16, weft_nv_bfloat16)                                                                  \
+    X(half, weft_nv_half)                                                                          \
+    WEFT_NV_RMA_PLAIN_TYPES(X)
+#define WEFT_NV_RMA_PLAIN_TYPES(X)                                                                 \
+    X(float, float)                                                                                \
+    X(double, double)                                                                              \
+    X(char, char)                                                                                  \
+    X(short, short)                                                                                \
+    X(schar, signed char)                                                                          \
+    X(int, int)                                                                                    \
+    X(long, long)                                                                                  \
+    X(longlong, long long)                                                                         \
+    X(uchar, unsigned char)                                                                        \
+    X(ushort, unsigned short)                                                                      \
+    X(uint, unsigned int)                                                                          \
+    X(ulong, unsigned long)                                                                        \
+    X(ulonglong, unsigned long long)                                                               \
+    X(int8, int8_t)                                                                                \
+    X(int16, int16_t)                                                                              \
+    X(int32, int32_t)                                                                              \
+    X(int64, int64_t)                                                                              \
+    X(uint8, uint8_t)                                                                              \
+    X(uint16, uint16_t)                                                                            \
+    X(uint32, uint32_t)                                                                            \
+    X(uint64, uint64_t)                                                                            \
+    X(size, size_t)                                                                                \
+    X(ptrdiff, ptrdiff_t)
+
+/* X(bits, bytes): put32 and the like. */
+#define WEFT_NV_RMA_SIZES(X) X(8, 1) X(16, 2) X(32, 4) X(64, 8) X(128, 16)
+
+/* X(name, C type): waits and tests. */
+#define WEFT_NV_WAIT_TYPES(X)                                                                      \
+    X(short, short)                                                                                \
+    X(int, int)                                                                                    \
+    X(long, long)                                                                                  \
+    X(longlong, long long)                                                                         \
+    X(ushort, unsigned short)                                                                      \
+    X(uint, unsigned int)                                                                          \
+    X(ulong, unsigned long)                                                                        \
+    X(ulonglong, unsigned long long)                                                               \
+    X(int32, int32_t)                                                                              \
+    X(int64, int64_t)                                                                              \
+    X(uint32, uint32_t)                                                                            \
+    X(uint64, uint64_t)                                                                            \
+    X(size, size_t)                                                                                \
+    X(ptrdiff, ptrdiff_t)
+
+/* X(name, C type): bitwise atomics; the standard ones; and those that set and fetch. */
+#define WEFT_NV_AMO_BITWISE_TYPES(X)                                                               \
+    X(uint, unsigned int)                                                                          \
+    X(ulong, unsigned long)                                                                        \
+    X(ulonglong, unsigned long long)                                                               \
+    X(int32, int32_t)                                                                              \
+    X(uint32, uint32_t)                                                                            \
+    X(int64, int64_t)                                                                              \
+    X(uint64, uint64_t)
+#define WEFT_NV_AMO_TYPES(X)                                                                       \
+    WEFT_NV_AMO_BITWISE_TYPES(X)                                                                   \
+    X(int, int)                                                                                    \
+    X(long, long)                                                                                  \
+    X(longlong, long long)                                                                         \
+    X(size, size_t)                                                                                \
+    X(ptrdiff, ptrdiff_t)
+#define WEFT_NV_AMO_EXTENDED_TYPES(X) WEFT_NV_AMO_TYPES(X) X(float, float) X(double, double)
+
+/* X(name, C type, weft_type): reductions by and, or, xor; and by min, max, sum, prod. */
+#define WEFT_NV_REDUCE_BITWISE_TYPES(X)                                                            \
+    X(uchar, unsigned char, WEFT_UINT8)                                                            \
+    X(ushort, unsigned short, WEFT_UINT16)                                                         \
+    X(uint, unsigned int, WEFT_UINT32)                                                             \
+    X(ulong, unsigned long, WEFT_UINT64)                                                           \
+    X(ulonglong, unsigned long long, WEFT_UINT64)                                                  \
+    X(int8, int8_t, WEFT_INT8)                                                                     \
+    X(int16, int16_t, WEFT_INT16)                                                                  \
+    X(int32, int32_t, WEFT_INT32)                                                                  \
+    X(int64, int64_t, WEFT_INT64)                                                                  \
+    X(uint8, uint8_t, WEFT_UINT8)                                                                  \
+    X(uint16, uint16_t, WEFT_UINT16)                                                               \
+    X(uint32, uint32_t, WEFT_UINT32)                                                               \
+    X(uint64, uint64_t, WEFT_UINT64)                                                               \
+    X(size, size_t, WEFT_UINT64)
+#define WEFT_NV_REDUCE_TYPES(X)                                                                    \
+    WEFT_NV_REDUCE_BITWISE_TYPES(X)                                                                \
+    X(char, char, ((char)-1 < 0 ? WEFT_INT8 : WEFT_UINT8))                                         \
+    X(schar, signed char, WEFT_INT8)                                                               \
+    X(short, short, WEFT_INT16)                                                                    \
+    X(int, int, WEFT_INT32)                                                                        \
+    X(long, long, WEFT_INT64)                                                                      \
+    X(longlong, long long, WEFT_INT64)                                                             \
+    X(bfloat16, weft_nv_bfloat16, WEFT_DEV_BFLOAT16)                                               \
+    X(half, weft_nv_half, WEFT_DEV_HALF)                                                           \
+    X(float, float, WEFT_FLOAT)                                                                    \
+    X(double, double, WEFT_DOUBLE)
+
+/* X(prefix, suffix, scope of Weft, its constant): the device's scopes by their names here. */
+#define WEFT_NV_GROUPS(X, ...)                                                                     \
+    X(warp, WEFT_DEV_WARP, ##__VA_ARGS__)                                                          \
+    X(block, WEFT_DEV_BLOCK, ##__VA_ARGS__)
+
+/* The weft_type of an integer C type. */
+#define WEFT_NV_TYPE_OF(T)                                                                         \
+    (sizeof(T) == 8   ? ((T)-1 < (T)1 ? WEFT_INT64 : WEFT_UINT64)                                  \
+     : sizeof(T) == 4 ? ((T)-1 < (T)1 ? WEFT_INT32 : WEFT_UINT32)                                  \
+                      : ((T)-1 < (T)1 ? WEFT_INT16 : WEFT_UINT16))
+
+/* -------------------------------------------------------------------------------- constants */
+
+#define NVSHMEM_MAJOR_VERSION  1
+#define NVSHMEM_MINOR_VERSION  3
+#define NVSHMEM_VENDOR_STRING  "Weft"
+#define NVSHMEM_MAX_NAME_LEN   256
+#define NVSHMEM_VENDOR_MAJOR_VERSION 0
+#define NVSHMEM_VENDOR_MINOR_VERSION 1
+#define NVSHMEM_VENDOR_PATCH_VERSION 0
+
+#define NVSHMEMX_SUCCESS 0
+#define NVSHMEMX_ERROR_INVALID_VALUE 1
+#define NVSHMEMX_ERROR_INTERNAL 7
+
+#define NVSHMEM_THREAD_SINGLE     0
+#define NVSHMEM_THREAD_FUNNELED   1
+#define NVSHMEM_THREAD_SERIALIZED 2
+#define NVSHMEM_THREAD_MULTIPLE   3
+
+enum {
+    NVSHMEM_CMP_EQ = WEFT_EQ,
+    NVSHMEM_CMP_NE = WEFT_NE,
+    NVSHMEM_CMP_GT = WEFT_GT,
+    NVSHMEM_CMP_LE = WEFT_LE,
+    NVSHMEM_CMP_LT = WEFT_LT,
+    NVSHMEM_CMP_GE = WEFT_GE
+};
+
+enum { NVSHMEM_SIGNAL_SET = 9, NVSHMEM_SIGNAL_ADD = 10 };
+#define WEFT_NV_SIGNAL(op) ((op) == NVSHMEM_SIGNAL_ADD ? WEFT_SIGNAL_ADD : WEFT_SIGNAL_SET)
+
+typedef int32_t nvshmem_team_t;
+enum {
+    NVSHMEM_TEAM_INVALID = -1,
+    NVSHMEM_TEAM_WORLD = 0,
+    NVSHMEM_TEAM_SHARED = 1,
+    NVSHMEMX_TEAM_NODE = 2,
+    NVSHMEMX_TEAM_SAME_MYPE_NODE = 3
+};
+
+enum { NVSHMEM_STATUS_NOT_INITIALIZED = 0, NVSHMEM_STATUS_IS_BOOTSTRAPPED = 1,
+       NVSHMEM_STATUS_IS_INITIALIZED = 2, NVSHMEM_STATUS_LIMITED_MPG = 3,
+       NVSHMEM_STATUS_FULL_MPG = 4 };
+
+#endif

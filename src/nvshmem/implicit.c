@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The implicit job of <nvshmem.h>. The predefined teams are the first four team numbers: the world,
+ * the node, and the row and the column of the PEs laid out by node; a team that the program splits
+ * off has the number by which device code knows it, so one number serves host and device. */
+#include "nvshmem/unique_id.h"
+
+#include "base/log.h"
+#include "job/device_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct {
+    weft_job *job;
+    int inits;
+    weft_team *row, *column;
+} implicit;
+
+WEFT_EXPORT weft_job *weft_nvshmem_job(void)
+{
+    return implicit.job;
+}
+
+WEFT_EXPORT weft_ctx *weft_nvshmem_ctx(void)
+{
+    return implicit.job ? weft_default_ctx(implicit.job) : NULL;
+}
+
+WEFT_EXPORT int weft_nvshmem_inits(void)
+{
+    return implicit.inits;
+}
+
+WEFT_EXPORT int weft_nvshmem_report(weft_status status, const char *function)
+{
+    if (!status)
+        return 0;
+    const char *sentence = weft_last_error();
+    log_error("%s: %s", function, sentence[0] ? sentence : weft_status_text(status));
+    return (int)status;
+}
+
+WEFT_EXPORT void weft_nvshmem_require(weft_status status, const char *function)
+{
+    if (weft_nvshmem_report(status, function))
+        weft_abort(implicit.job, 1);
+}
+
+/* Slots 2 and 3 are the lowest free ones at every PE when nothing was split before. */
+static weft_status make_teams(weft_job *job)
+{
+    weft_status status =
+        weft_team_split_2d(weft_team_world(job), weft_team_n_pes(weft_team_node(job)),
+                           &implicit.row, &implicit.column);
+    if (!status && (implicit.row->slot != 2 || implicit.column->slot != 3))
+        return base_fail(WEFT_ERR_JOB, "the predefined teams have the places %d and %d, not 2 and 3",
+                         implicit.row->slot, implicit.column->slot);
+    return status;
+}
+
+WEFT_EXPORT int weft_nvshmem_init(const unsigned char *id, int pe, int n_pes)
+{
+    if (implicit.inits++)
+        return 0;
+    weft_init_attr attr = {.size = sizeof attr, .thread = WEFT_THREAD_SERIALIZED};
+    weft_status status = id ? unique_id_use(id, pe, n_pes) : WEFT_OK;
+    if (!status)
+        status = weft_init(&implicit.job, &attr);
+    if (!status)
+        status = weft_device_start(implicit.job);
+    if (!status)
+        status = make_teams(implicit.job);
+    if (!status)
+        return 0;
+    implicit.inits = 0;
+    return weft_nvshmem_report(status, "nvshmem_init");
+}
+
+WEFT_EXPORT void weft_nvshmem_finalize(void)
+{
+    if (!implicit.job || --implicit.inits)
+        return;
+    weft_status status = weft_device_check(implicit.job);
+    if (!status)
+        status = weft_finalize(implicit.job);
+    weft_nvshmem_require(status, "nvshmem_finalize");
+    implicit.job = NULL;
+}
+
+WEFT_EXPORT weft_team *weft_nvshmem_team(int number)
+{
+    if (!implicit.job)
+        return NULL;
+    pthread_mutex_lock(&implicit.job->lock);
+    struct weft_team *team = implicit.job->teams;
+    while (team && team->slot != number)
+        team = team->next;
+    pthread_mutex_unlock(&implicit.job->lock);
+    return team;
+}
+
+WEFT_EXPORT int weft_nvshmem_team_number(weft_team *team)
+{
+    return team ? team->slot : -1;
+}
+
+WEFT_EXPORT void *weft_nvshmem_alloc(size_t bytes, size_t align, int zeroed)
+{
+    void *address = NULL;
+    weft_status status = weft_alloc(implicit.job, weft_device_kind(implicit.job), bytes, align,
+                                    zeroed ? WEFT_ALLOC_ZERO : 0, &address);
+    weft_nvshmem_report(status, "nvshmem_malloc");
+    return status ? NULL : address;
+}
