@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The order that device operations promise, one case per run; and the same without the call that
+ * keeps the promise, which must be seen to break where the target can show it:
+ *
+ *     device_litmus CASE [removed]
+ *
+ * Block 0 of every PE acts on the next PE, block 1 looks at what arrives. Without `removed` any
+ * violation fails the test. With it the test passes when a violation was seen and is skipped (77)
+ * when this machine shows none. On simt an x86 CPU shows store_buffering alone, and ThreadSanitizer
+ * the others as data races (one PE: the two blocks are two threads); GPUs may show all. */
+#include "device_test.h"
+
+enum { WORDS = 48, APART = 1024, SLOT = WORDS * APART };
+
+enum litmus { MESSAGE_PASSING, PUT_SIGNAL, PACKET, BARRIER, SYNC, STORE_BUFFERING, CASES };
+
+struct flags {
+    uint64_t flag, pad1[15], ack, pad2[15], violations, pad3[15], meet[2], x, pad4[15], y, pad5[15];
+    uint64_t seen[2];
+};
+
+/* What block 0 does in a round: WORDS words of data, far apart, and then word of it. */
+WEFT_DEVICE void send(enum litmus which, int removed, uint64_t *data, uint64_t *mine, char *packets,
+                      struct flags *f, uint64_t round, int peer)
+{
+    unsigned rank = weft_dev_thread_rank(), n = weft_dev_block_threads();
+    if (which == PUT_SIGNAL && !removed) {
+        for (unsigned i = rank; i < 512; i += n)
+            mine[i] = round;
+        weft_dev_sync_block();
+        weft_block_put_signal(data, mine, 512 * sizeof *mine, &f->flag, round, WEFT_SIGNAL_SET,
+                              peer);
+        return;
+    }
+    if (which == PACKET && !removed) {
+        for (unsigned i = rank; i < WORDS; i += n)
+            mine[i] = round;
+        weft_dev_sync_block();
+        weft_block_put_packet(packets, mine, WORDS * sizeof *mine, (uint32_t)round, peer);
+        return;
+    }
+    if (which == PUT_SIGNAL) { /* the put without the signal's order */
+        for (unsigned i = rank; i < 512; i += n)
+            mine[i] = round;
+        weft_dev_sync_block();
+        weft_block_put(data, mine, 512 * sizeof *mine, peer);
+    } else {
+        for (unsigned i = rank; i < WORDS; i += n)
+            weft_thread_p64(data + i * APART / 8, round, peer);
+    }
+    if (which == MESSAGE_PASSING && !removed)
+        weft_block_fence();
+    weft_dev_sync_block();
+    if (rank == 0)
+        weft_thread_p64(&f->flag, round, peer);
+}
+
+/* Whether what came is whole. */
+WEFT_DEVICE int whole(enum litmus which, int removed, const uint64_t *data, uint64_t *got,
+                      const char *packets, uint64_t round)
+{
+    int wrong = 0;
+    unsigned rank = weft_dev_thread_rank(), n = weft_dev_block_threads();
+    if (which == PACKET && !removed) {
+        if (weft_block_take_packet(got, packets, WORDS * sizeof *got, (uint32_t)round))
+            return 0;
+        for (unsigned i = rank; i < WORDS; i += n)
+            wrong |= got[i] != round;
+    } else if (which == PUT_SIGNAL) {
+        for (unsigned i = rank; i < 512; i += n)
+            wrong |= data[i] != round;
+    } else {
+        for (unsigned i = rank; i < WORDS; i += n)
+            wrong |= data[i * APART / 8] != round;
+    }
+    return !weft_dev_sync_block_or(wrong);
+}
+
+WEFT_KERNEL(message, (enum litmus, which), (int, removed), (uint64_t *, data), (uint64_t *, mine),
+            (uint64_t *, got), (char *, packets), (struct flags *, f), (uint64_t, rounds),
+            (int, next), (int, last))
+{
+    for (uint64_t round = 1; round <= rounds; round++) {
+        if (weft_dev_block_rank() == 0) {
+            send(which, removed, data, mine, packets, f, round, next);
+            if (weft_block_wait_until(WEFT_UINT64, &f->ack, WEFT_GE, round))
+                return;
+            continue;
+        }
+        if ((which != PACKET || removed) &&
+            weft_block_wait_until(WEFT_UINT64, &f->flag, WEFT_GE, round))
+            return;
+        int right = whole(which, removed, data, got, packets, round);
+        if (weft_dev_thread_rank() == 0) {
+            if (!right)
+                f->violations++;
+            weft_thread_fence();
+            weft_thread_p64(&f->ack, round, last);
+        }
+        weft_dev_sync_block();
+    }
+}
+
+/* barrier: everyone stores to the next PE, meets, and looks. sync: everyone stores to itself, meets,
+ * and the next one looks. */
+WEFT_KERNEL(meetings, (enum litmus, which), (int, removed), (uint64_t *, data), (struct flags *, f),
+            (uint64_t, rounds), (int, next))
+{
+    unsigned rank = weft_dev_thread_rank(), n = weft_dev_block_threads();
+    for (uint64_t round = 1; round <= rounds; round++) {
+        int status, wrong = 0;
+        for (unsigned i = rank; i < WORDS; i += n) {
+            if (which == BARRIER)
+                weft_thread_p64(data + i * APART / 8, round, next);
+            else
+                data[i * APART / 8] = round;
+        }
+        status = removed            ? weft_block_meet(WEFT_DEV_WORLD)
+                 : which == BARRIER ? weft_block_barrier(WEFT_DEV_WORLD)
+                                    : weft_block_sync(WEFT_DEV_WORLD);
+        for (unsigned i = rank; i < WORDS && !status; i += n)
+            wrong |= (which == BARRIER ? data[i * APART / 8]
+                                       : weft_thread_g64(data + i * APART / 8, next)) != round;
+        if (weft_dev_sync_block_or(wrong) && rank == 0)
+            f->violations++;
+        if (status || weft_block_barrier(WEFT_DEV_WORLD))
+            return;
+    }
+}
+
+/* Two sides, PEs 0 and 1 or the two blocks of a lone PE; all variables are PE 0's. Each writes its
+ * own and reads the other's: not both may read the old value. */
+WEFT_KERNEL(buffering, (int, removed), (struct flags *, f), (uint64_t, rounds), (int, alone))
+{
+    int side = alone ? (int)weft_dev_block_rank() : weft_dev_my_pe();
+    if (side > 1 || weft_dev_thread_rank() || (!alone && weft_dev_block_rank()))
+        return;
+    uint64_t *own = side ? &f->y : &f->x, *other = side ? &f->x : &f->y;
+    for (uint64_t round = 1; round <= rounds; round++) {
+        /* Both are here, and start as closely together as they can. */
+        weft_thread_atomic_fetch_add64(&f->meet[0], 1, 0);
+        while (weft_thread_g64(&f->meet[0], 0) < 2 * round)
+            ;
+        weft_thread_p64(own, round, 0);
+        if (removed)
+            weft_thread_fence();
+        else
+            weft_thread_quiet();
+        uint64_t seen = weft_thread_g64(other, 0);
+        weft_thread_p64(&f->seen[side], seen, 0);
+        weft_thread_quiet();
+        weft_thread_atomic_fetch_add64(&f->meet[1], 1, 0);
+        while (weft_thread_g64(&f->meet[1], 0) < 2 * round)
+            ;
+        if (side == 0 && weft_thread_g64(&f->seen[0], 0) < round &&
+            weft_thread_g64(&f->seen[1], 0) < round)
+            weft_thread_atomic_add64(&f->violations, 1, 0);
+        weft_thread_quiet();
+    }
+}
+
+#if WEFT_HOST_CODE
+int main(int argc, char **argv)
+{
+    static const char *const names[CASES] = {"message_passing", "put_signal", "packet",
+                                             "barrier",         "sync",       "store_buffering"};
+    enum litmus which = CASES;
+    for (int i = 0; argc > 1 && i < CASES; i++)
+        if (strcmp(argv[1], names[i]) == 0)
+            which = (enum litmus)i;
+    CHECK(which != CASES);
+    int removed = argc > 2 && strcmp(argv[2], "removed") == 0;
+    device_begin();
+    int gpu = weft_target_get() == WEFT_CUDA;
+    uint64_t rounds = gpu ? 20000 : which == STORE_BUFFERING && removed ? 100000 : 300;
+    uint64_t *data = symmetric(SLOT), *mine = symmetric(4096), *got = symmetric(4096);
+    char *packets = symmetric(weft_packet_bytes(4096));
+    struct flags *f = symmetric(sizeof *f), result;
+    int next = (me + 1) % n_pes, last = (me + n_pes - 1) % n_pes;
+    barrier();
+    if (which == STORE_BUFFERING)
+        LAUNCH(buffering, 2, 1, 0, NULL, removed, f, rounds, n_pes == 1);
+    else if (which == BARRIER || which == SYNC)
+        LAUNCH(meetings, 1, gpu ? 256 : 32, 0, NULL, which, removed, data, f, rounds, next);
+    else
+        LAUNCH(message, 2, gpu ? 256 : 32, 0, NULL, which, removed, data, mine, got, packets, f,
+               rounds, next, last);
+    barrier();
+    fetch(&result, f, sizeof result);
+    uint64_t own = result.violations, all = 0;
+    store(f, &own, sizeof own);
+    barrier();
+    for (int pe = 0; pe < n_pes; pe++) {
+        OK(weft_get(ctx, &own, f, sizeof own, pe));
+        all += own;
+    }
+    barrier();
+    if (me == 0)
+        fprintf(stderr, "%s%s on %s: %llu violations in %llu rounds\n", argv[1],
+                removed ? " removed" : "", weft_target_name(weft_target_get()),
+                (unsigned long long)all, (unsigned long long)rounds * (uint64_t)n_pes);
+    device_end();
+    if (removed)
+        return all ? 0 : 77;
+    return all ? 1 : 0;
+}
+#endif
