@@ -65,6 +65,13 @@ static void check(weft_status status, const char *call)
         CHECK(weft_stream_synchronize(stream));                                                    \
     } while (0)
 
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+}
+
 static void barrier(void)
 {
     CHECK(weft_barrier(world));
@@ -107,6 +114,21 @@ static double span_ns(const char *row, unsigned blocks)
     }
     CHECK(weft_device_check(job));
     return (double)(end - start);
+}
+
+/* What checking kernels count. */
+static uint64_t taken_wrong(void)
+{
+    uint64_t found = 0;
+    CHECK(weft_get(ctx, &found, wrong, sizeof found, me));
+    return found;
+}
+
+static void clear_wrong(void)
+{
+    uint64_t zero = 0;
+    CHECK(weft_put(ctx, wrong, &zero, sizeof zero, me));
+    CHECK(weft_quiet(ctx));
 }
 
 /* One measurement: its figure at this PE; those that do not measure give 0. */
@@ -229,12 +251,10 @@ static void fill(void *words, size_t bytes, uint64_t seed)
 /* Ends the job unless the own dst holds what the putter's src did, `shift` bytes on. */
 static void expect(const char *row, size_t bytes, size_t shift)
 {
-    uint64_t found = 0;
-    CHECK(weft_put(ctx, wrong, &found, sizeof found, me));
-    CHECK(weft_quiet(ctx));
+    clear_wrong();
     LAUNCH(check_bytes, processors, threads, 0, stream, dst, bytes, shift, (uint64_t)FILL_SEED,
            wrong);
-    CHECK(weft_get(ctx, &found, wrong, sizeof found, me));
+    uint64_t found = taken_wrong();
     if (found) {
         fprintf(stderr, "weft_device_bench: PE %d: %s: %llu of %zu bytes are wrong\n", me, row,
                 (unsigned long long)found, bytes);
@@ -337,7 +357,6 @@ static double p_rate_of(const char *row, const struct shape *s)
 
 static void p_row(const char *row, const struct shape *s)
 {
-    uint64_t found = 0;
     size_t words = (size_t)1 << word_bits(PLAN_WORD_BITS);
     if (!wanted(row))
         return;
@@ -345,10 +364,9 @@ static void p_row(const char *row, const struct shape *s)
     measure(row, "G/s", p_rate_of, s);
     if (me != (n_pes > 1))
         return;
-    CHECK(weft_put(ctx, wrong, &found, sizeof found, me));
-    CHECK(weft_quiet(ctx));
+    clear_wrong();
     LAUNCH(check_words, processors, threads, 0, stream, (uint64_t *)dst, words, (uint64_t)0, wrong);
-    CHECK(weft_get(ctx, &found, wrong, sizeof found, me));
+    uint64_t found = taken_wrong();
     if (found) {
         fprintf(stderr, "weft_device_bench: %s: %llu wrong words\n", row,
                 (unsigned long long)found);
@@ -460,6 +478,80 @@ static void meetings(void)
     barrier();
 }
 
+/* ------------------------------------------------------------------------------ collectives */
+
+/* Ends the job unless dst holds what the collective makes of everybody's src. */
+static void expect_collective(const char *row, const struct shape *s)
+{
+    uint64_t *words = (uint64_t *)dst;
+    size_t n = s->bytes / 8, from = s->what == DEVICE_ALLTOALL ? (size_t)me * n : 0;
+    clear_wrong();
+    if (s->what == DEVICE_REDUCE)
+        LAUNCH(check_floats, processors, threads, 0, stream, (float *)dst, s->bytes / 4, n_pes,
+               wrong);
+    for (int pe = 0; s->what != DEVICE_REDUCE && pe < n_pes; pe++)
+        LAUNCH(check_words, processors, threads, 0, stream, words + (size_t)pe * n, n,
+               from + FILL_SEED, wrong);
+    uint64_t found = taken_wrong();
+    if (found) {
+        fprintf(stderr, "weft_device_bench: PE %d: %s: %llu wrong elements\n", me, row,
+                (unsigned long long)found);
+        weft_abort(job, 1);
+    }
+    barrier();
+}
+
+static double collective(const char *row, const struct shape *s)
+{
+    uint64_t rounds = scaled(plan_collective_rounds(s->bytes)), warm = scaled(20);
+    LAUNCH(collective_block, 1, threads, 0, stream, s->what, dst, src, s->bytes, warm, rounds,
+           times);
+    return greatest(span_ns(row, 1) / (double)rounds / 1e3);
+}
+
+/* The host's reduce, which returns when the result is there. */
+static double reduce_by_host(const char *row, const struct shape *s)
+{
+    uint64_t rounds = scaled(plan_collective_rounds(s->bytes));
+    (void)row;
+    double start = now_ns();
+    for (uint64_t i = 0; i < rounds; i++)
+        CHECK(weft_reduce(world, dst, src, s->bytes / 4, WEFT_FLOAT, WEFT_SUM));
+    return greatest((now_ns() - start) / (double)rounds / 1e3);
+}
+
+static void collective_row(const char *row, measurement once, const struct shape *s)
+{
+    size_t parts = s->what == DEVICE_REDUCE ? 1 : (size_t)n_pes;
+    if (!wanted(row) || parts * s->bytes > room)
+        return;
+    fill(dst, parts * s->bytes, STALE_SEED);
+    if (s->what == DEVICE_REDUCE)
+        LAUNCH(fill_floats, processors, threads, 0, stream, (float *)src, s->bytes / 4, me);
+    else
+        fill(src, parts * s->bytes, FILL_SEED);
+    barrier();
+    measure(row, "us", once, s);
+    expect_collective(row, s);
+}
+
+static void collectives(void)
+{
+    static const char *const names[] = {"alltoall", "fcollect", "reduce"};
+    if (n_pes < 2)
+        return;
+    for (int what = DEVICE_ALLTOALL; what <= DEVICE_REDUCE; what++) {
+        for (size_t i = 0; i < PLAN_COUNT(plan_collective_bytes); i++) {
+            struct shape s = {plan_collective_bytes[i], 1, what};
+            collective_row(row_name("%s_block.%zu", names[what], s.bytes), collective, &s);
+        }
+    }
+    for (size_t i = 0; i < PLAN_COUNT(plan_reduce_bytes); i++) {
+        struct shape s = {plan_reduce_bytes[i], 0, DEVICE_REDUCE};
+        collective_row(row_name("reduce_host.%zu", s.bytes), reduce_by_host, &s);
+    }
+}
+
 /* ---------------------------------------------------------------------- stream and host */
 
 static double put_on_stream(const char *row, const struct shape *s)
@@ -482,13 +574,6 @@ static double put_on_stream(const char *row, const struct shape *s)
     CHECK(weft_event_destroy(start));
     double each = (double)ns / (double)count;
     return s->what ? (double)s->bytes / each : each / 1e3;
-}
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
 /* what: 1 = with a quiet behind each put. */
@@ -588,6 +673,7 @@ static void measure_all(void)
     misaligned();
     values_and_atomics();
     meetings();
+    collectives();
     stream_and_host();
 }
 

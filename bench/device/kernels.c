@@ -286,7 +286,32 @@ WEFT_KERNEL(atomic_rate, (uint64_t *, words), (unsigned, bits), (int, peer), (ui
     }
 WEFT_DEV_SCOPE_LIST(MEETS)
 
+/* ----------------------------------------------------------------------------- collectives */
+
+WEFT_KERNEL(collective_block, (int, what), (char *, dst), (char *, src), (size_t, bytes),
+            (uint64_t, warm), (uint64_t, rounds), (struct device_times *, times))
+{
+    int status = WEFT_OK;
+    for (uint64_t i = 1; i <= warm + rounds && !status; i++) {
+        if (i == warm + 1)
+            begin_timing(times);
+        if (what == DEVICE_ALLTOALL)
+            status = weft_block_alltoall(WEFT_DEV_WORLD, dst, src, bytes);
+        else if (what == DEVICE_FCOLLECT)
+            status = weft_block_fcollect(WEFT_DEV_WORLD, dst, src, bytes);
+        else
+            status = weft_block_reduce(WEFT_DEV_WORLD, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM);
+    }
+    end_timing(times, status);
+}
+
 /* -------------------------------------------------------------------------------- contents */
+
+WEFT_KERNEL(fill_floats, (float *, src), (size_t, n), (int, own))
+{
+    for (size_t i = weft_dev_grid_rank(); i < n; i += weft_dev_grid_threads())
+        src[i] = (float)((int)(i % 64) + own);
+}
 
 WEFT_KERNEL(fill_words, (uint64_t *, words), (size_t, n), (uint64_t, seed))
 {
@@ -315,6 +340,14 @@ WEFT_KERNEL(check_bytes, (char *, bytes), (size_t, n), (size_t, shift), (uint64_
     for (size_t i = weft_dev_grid_rank(); i < n; i += weft_dev_grid_threads())
         mine += (uint8_t)bytes[i] !=
                 (uint8_t)(value_of((i + shift) / 8 + seed) >> 8 * ((i + shift) % 8));
+    count_wrong(wrong, mine);
+}
+
+WEFT_KERNEL(check_floats, (float *, dst), (size_t, n), (int, pes), (uint64_t *, wrong))
+{
+    uint64_t mine = 0;
+    for (size_t i = weft_dev_grid_rank(); i < n; i += weft_dev_grid_threads())
+        mine += dst[i] != (float)((int)(i % 64) * pes + pes * (pes - 1) / 2);
     count_wrong(wrong, mine);
 }
 

@@ -27,6 +27,8 @@ static const unsigned plan_ctas[] = {1, 8, 16, 0}; /* 0: one for each multiproce
 static const size_t plan_put_bytes[] = {512,    1024,   2048,   4096,    8192,
                                         32768, 131072, 524288, 2097152};
 static const size_t plan_stream_bytes[] = {8, 524288, 134217728};
+static const size_t plan_collective_bytes[] = {8, 4096, 65536, 262144};
+static const size_t plan_reduce_bytes[] = {1024, 65536, 524288, 4194304, 67108864};
 
 #define PLAN_COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
@@ -44,6 +46,12 @@ static inline uint64_t plan_put_rounds(unsigned ctas, size_t bytes)
     uint64_t most = 20000, least = 2 * plan_slots(bytes);
     uint64_t n = rounds > (double)most ? most : (uint64_t)rounds + 1;
     return n < least ? least : n;
+}
+
+/* Collectives of one block, or of the host, back to back. */
+static inline uint64_t plan_collective_rounds(size_t bytes)
+{
+    return bytes > 1048576 ? 20 : bytes > 16384 ? 200 : 2000;
 }
 
 /* Threads of a block that has a packet of `bytes`: one for each 8 bytes, in whole warps. */
