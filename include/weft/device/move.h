@@ -57,11 +57,12 @@ WEFT_DEVICE void weft_dev_move_vec16(char *dst, const char *src, size_t n, unsig
 #define WEFT_DEV_MOVE_UNITS(N)                                                                     \
     for (size_t i = rank; i < bytes / (N / 8); i += threads)                                       \
         weft_dev_store_u##N((uint##N##_t *)dst + i,                                                \
-                            weft_dev_load_u##N((const uint##N##_t *)src + i, WEFT_ORDER_RELAXED,   \
-                                               WEFT_SCOPE_SYS),                                    \
+                            far_source ? weft_dev_load_u##N((const uint##N##_t *)src + i,          \
+                                                            WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS)    \
+                                       : ((const uint##N##_t *)src)[i],                            \
                             WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS)
 WEFT_DEVICE_NOINLINE void weft_dev_move_small(char *dst, const char *src, size_t bytes,
-                                              unsigned rank, unsigned threads)
+                                              unsigned rank, unsigned threads, int far_source)
 {
     unsigned odd = (unsigned)((uintptr_t)dst | (uintptr_t)src | bytes) & 7;
     if (odd == 0)
@@ -117,7 +118,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_move_any(char *dst, const char *src, size_t b
 {
     size_t head = (0 - (uintptr_t)dst) & 15;
     if (bytes < 48) {
-        weft_dev_move_small(dst, src, bytes, rank, threads);
+        weft_dev_move_small(dst, src, bytes, rank, threads, far_source);
         return;
     }
     unsigned shift = (unsigned)((uintptr_t)src + head) & 15;
@@ -134,8 +135,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_move_any(char *dst, const char *src, size_t b
     }
     head += 16 * first;
     size_t tail = head + 16 * (end - first);
-    weft_dev_move_small(dst, src, head, rank, threads);
-    weft_dev_move_small(dst + tail, src + tail, bytes - tail, rank, threads);
+    weft_dev_move_small(dst, src, head, rank, threads, far_source);
+    weft_dev_move_small(dst + tail, src + tail, bytes - tail, rank, threads, far_source);
 }
 
 WEFT_DEVICE void weft_dev_move(char *dst, const char *src, size_t bytes, unsigned rank,
@@ -143,7 +144,11 @@ WEFT_DEVICE void weft_dev_move(char *dst, const char *src, size_t bytes, unsigne
 {
     if (WEFT_DEV_LIKELY(!(((uintptr_t)dst | (uintptr_t)src | bytes) & 15)))
         weft_dev_move_vec16(dst, src, bytes / 16, rank, threads, far_source);
-    else
+    else if (bytes == 8 && !far_source && !(((uintptr_t)dst | (uintptr_t)src) & 7)) {
+        if (rank == 0)
+            weft_dev_store_u64((uint64_t *)dst, *(const uint64_t *)src, WEFT_ORDER_RELAXED,
+                               WEFT_SCOPE_SYS);
+    } else
         weft_dev_move_any(dst, src, bytes, rank, threads, far_source);
 }
 

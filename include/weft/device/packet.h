@@ -30,7 +30,7 @@ WEFT_DEVICE uint64_t weft_dev_packet_payload(const char *src, size_t left)
 {
     uint64_t value = 0;
     if (left >= 8 && !((uintptr_t)src & 7))
-        return weft_dev_load_u64((const uint64_t *)src, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+        return *(const uint64_t *)src;
     for (unsigned i = 0; i < 8 && i < left; i++)
         value |= (uint64_t)(uint8_t)src[i] << 8 * i;
     return value;
@@ -70,11 +70,12 @@ WEFT_DEVICE int weft_dev_packet_await(const char *at, uint32_t number, int team,
 {
     if (WEFT_DEV_LIKELY(weft_dev_packet_ready(*v, number)))
         return WEFT_OK;
+    uint32_t polls = 0;
     struct weft_dev_patience p =
         weft_dev_patience_for(WEFT_DEV_OP_TAKE_PACKET, -1, team, at, WEFT_EQ, number);
     int status;
     do {
-        status = weft_dev_patience_step(&p, v->lo >> 32);
+        status = weft_dev_patience_step(&p, &polls, v->lo >> 32);
         *v = weft_dev_load_vec16_relaxed(at);
     } while (!status && !weft_dev_packet_ready(*v, number));
     weft_dev_patience_end(&p);

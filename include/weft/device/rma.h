@@ -141,7 +141,7 @@ WEFT_DEV_SCOPE_LIST(WEFT_DEV_PUT_GET)
 WEFT_DEVICE void weft_dev_move_element(char *dst, const char *src, size_t element)
 {
     if (element == 16) {
-        weft_dev_move_small(dst, src, 16, 0, 1);
+        weft_dev_move_small(dst, src, 16, 0, 1, 1);
     } else if (element == 8) {
         weft_dev_store_u64((uint64_t *)dst, weft_dev_load_u64((const uint64_t *)src,
                            WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS), WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
@@ -149,7 +149,7 @@ WEFT_DEVICE void weft_dev_move_element(char *dst, const char *src, size_t elemen
         weft_dev_store_u32((uint32_t *)dst, weft_dev_load_u32((const uint32_t *)src,
                            WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS), WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
     } else {
-        weft_dev_move_small(dst, src, element, 0, 1);
+        weft_dev_move_small(dst, src, element, 0, 1, 1);
     }
 }
 
