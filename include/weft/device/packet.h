@@ -30,7 +30,7 @@ WEFT_DEVICE uint64_t weft_dev_packet_payload(const char *src, size_t left)
 {
     uint64_t value = 0;
     if (left >= 8 && !((uintptr_t)src & 7))
-        return *(const uint64_t *)src;
+        return *(const weft_dev_any_u64 *)src;
     for (unsigned i = 0; i < 8 && i < left; i++)
         value |= (uint64_t)(uint8_t)src[i] << 8 * i;
     return value;

@@ -72,6 +72,19 @@ struct weft_dev_vec16 {
 } __attribute__((aligned(16), may_alias));
 #endif
 
+/* Words of memory that the program may have written as another type. */
+#ifdef __CUDACC__
+typedef uint8_t weft_dev_any_u8;
+typedef uint16_t weft_dev_any_u16;
+typedef uint32_t weft_dev_any_u32;
+typedef uint64_t weft_dev_any_u64;
+#else
+typedef uint8_t __attribute__((may_alias)) weft_dev_any_u8;
+typedef uint16_t __attribute__((may_alias)) weft_dev_any_u16;
+typedef uint32_t __attribute__((may_alias)) weft_dev_any_u32;
+typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
+#endif
+
 #if WEFT_TARGET_CUDA
 #include <weft/device/target_cuda.h>
 #else
