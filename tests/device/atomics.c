@@ -13,6 +13,7 @@ struct board {
     WIDTHS(FIELDS)
     float add_f32, fetched_f32;
     double add_f64, fetched_f64;
+    uint32_t add_f16x2, fetched_f16x2, add_bf16x2, fetched_bf16x2;
     uint64_t faults;
 };
 
@@ -57,6 +58,15 @@ WEFT_KERNEL(work, (struct board *, b), (uint64_t, total))
     ALL_OF(64);
     weft_thread_atomic_add_f32(&b->add_f32, 0.5f, 0);
     weft_thread_atomic_add_f64(&b->add_f64, 0.25, 0);
+    /* Sums that stay below what these reals hold exactly: 2048 halves of 0.5, 256 ones. */
+    uint32_t halves = weft_dev_f16_f32(0.5f) | (uint32_t)weft_dev_f16_f32(-0.25f) << 16;
+    uint32_t ones = weft_dev_bf16_f32(1) | (uint32_t)weft_dev_bf16_f32(2) << 16;
+    weft_thread_atomic_add_f16x2(&b->add_f16x2, halves, 0);
+    weft_thread_atomic_fetch_add_f16x2(&b->fetched_f16x2, halves, 0);
+    if (who < 64) {
+        weft_thread_atomic_add_bf16x2(&b->add_bf16x2, ones, 0);
+        weft_thread_atomic_fetch_add_bf16x2(&b->fetched_bf16x2, ones, 0);
+    }
     COUNT_FAULT(weft_thread_atomic_fetch_add_f32(&b->fetched_f32, 1, 0) < (float)total);
     COUNT_FAULT(weft_thread_atomic_fetch_add_f64(&b->fetched_f64, 1, 0) < (double)total);
 }
@@ -98,6 +108,11 @@ int main(void)
         EXPECT(64);
         CHECK(result.add_f32 == 0.5f * (float)total && result.add_f64 == 0.25 * (double)total);
         CHECK(result.fetched_f32 == (float)total && result.fetched_f64 == (double)total);
+        uint32_t halves = weft_dev_f16_f32(0.5f * (float)total) |
+                          (uint32_t)weft_dev_f16_f32(-0.25f * (float)total) << 16;
+        uint32_t ones = weft_dev_bf16_f32(64) | (uint32_t)weft_dev_bf16_f32(128) << 16;
+        CHECK(result.add_f16x2 == halves && result.fetched_f16x2 == halves);
+        CHECK(result.add_bf16x2 == ones && result.fetched_bf16x2 == ones);
         CHECK(result.faults == 0);
     }
     barrier();

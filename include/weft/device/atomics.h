@@ -8,13 +8,15 @@
  *   T    weft_thread_atomic_swap##W(void *dst, T value, int pe)
  *   T    weft_thread_atomic_cswap##W(void *dst, T expected, T value, int pe)
  *   T    weft_thread_atomic_fetch_add##W(void *dst, T value, int pe), _inc, _and, _or, _xor
- * float and double (F is f32, f64) and pairs of half (f16x2: two in 32 bits; cuda only in hardware):
+ * Real numbers (F is f32, f64; f16x2 and bf16x2 are two 16-bit reals in a uint32_t, each added to its
+ * own; in hardware on cuda, bf16x2 from sm_90 on):
  *   void weft_thread_atomic_add_F(void *dst, T value, int pe)
  *   T    weft_thread_atomic_fetch_add_F(void *dst, T value, int pe)
  * Those that fetch give the value from before, 0 when it cannot be done. */
 #ifndef WEFT_DEVICE_ATOMICS_H
 #define WEFT_DEVICE_ATOMICS_H
 
+#include <weft/device/arithmetic.h>
 #include <weft/device/rma.h>
 
 /* Declares the local `T *at`; returns from the function when the variable cannot be reached. */
@@ -74,6 +76,50 @@ WEFT_DEV_AMO_WIDTH(64)
 #undef WEFT_DEV_AMO_BOTH
 #undef WEFT_DEV_AMO
 
+/* Adds a pair by compare and swap. */
+#define WEFT_DEV_PAIR_LOOP(from, to)                                                               \
+    uint32_t seen = weft_dev_load_u32(at, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS), old;                \
+    do {                                                                                           \
+        uint32_t low = to(from((uint16_t)seen) + from((uint16_t)pair));                            \
+        uint32_t high = to(from((uint16_t)(seen >> 16)) + from((uint16_t)(pair >> 16)));           \
+        old = seen;                                                                                \
+        seen = weft_dev_atomic_cas_u32(at, old, low | high << 16, order, scope);                   \
+    } while (seen != old);                                                                         \
+    return old
+
+WEFT_DEVICE uint32_t weft_dev_atomic_add_f16x2(uint32_t *at, uint32_t pair, int order, int scope)
+{
+#if WEFT_TARGET_CUDA
+    uint32_t old;
+    (void)order;
+    (void)scope;
+    asm volatile("atom.relaxed.sys.add.noftz.f16x2 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "l"(at), "r"(pair)
+                 : "memory");
+    return old;
+#else
+    WEFT_DEV_PAIR_LOOP(weft_dev_f32_f16, weft_dev_f16_f32);
+#endif
+}
+
+WEFT_DEVICE uint32_t weft_dev_atomic_add_bf16x2(uint32_t *at, uint32_t pair, int order, int scope)
+{
+#if WEFT_TARGET_CUDA && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    uint32_t old;
+    (void)order;
+    (void)scope;
+    asm volatile("atom.relaxed.sys.add.noftz.bf16x2 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "l"(at), "r"(pair)
+                 : "memory");
+    return old;
+#else
+    WEFT_DEV_PAIR_LOOP(weft_dev_f32_bf16, weft_dev_bf16_f32);
+#endif
+}
+#undef WEFT_DEV_PAIR_LOOP
+
 #define WEFT_DEV_AMO_REAL(suffix, T)                                                               \
     WEFT_DEVICE T weft_thread_atomic_fetch_add_##suffix(void *dst, T value, int pe)                \
     {                                                                                              \
@@ -86,6 +132,8 @@ WEFT_DEV_AMO_WIDTH(64)
     }
 WEFT_DEV_AMO_REAL(f32, float)
 WEFT_DEV_AMO_REAL(f64, double)
+WEFT_DEV_AMO_REAL(f16x2, uint32_t)
+WEFT_DEV_AMO_REAL(bf16x2, uint32_t)
 #undef WEFT_DEV_AMO_REAL
 #undef WEFT_DEV_ATOMIC_AT
 
