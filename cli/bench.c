@@ -242,6 +242,7 @@ int cmd_bench(int argc, char **argv)
 {
     struct bench_options options;
     bench_parse(argc, argv, &options);
+    bench_device_choose(&options);
     if (!count_points(&options)) {
         fprintf(stderr,
                 "weft bench: this build has no \"%s\" with memory %s, scope %s, target %s; "

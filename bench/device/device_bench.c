@@ -173,18 +173,18 @@ enum ping { PING_P, PING_SIGNAL, PING_PACKET };
 
 static void launch_ping(const struct shape *s, uint64_t warm, uint64_t rounds, int verify)
 {
-    uint64_t *to = (uint64_t *)dst, *from = (uint64_t *)src;
+    uint64_t *to = (uint64_t *)dst, *from = (uint64_t *)src, last = base;
+    base += warm + rounds; /* alike at every PE */
     if (me > 1)
         return;
     if (s->what == PING_P)
-        LAUNCH(ping_p, 1, 1, 0, stream, flag, me == 0, peer, base, warm, rounds, times);
+        LAUNCH(ping_p, 1, 1, 0, stream, flag, me == 0, peer, last, warm, rounds, times);
     else if (s->what == PING_SIGNAL)
         LAUNCH(ping_signal_block, 1, threads, 0, stream, to, from, s->bytes, flag, me == 0, peer,
-               base, warm, rounds, verify, times);
+               last, warm, rounds, verify, times);
     else
-        LAUNCH(ping_packet_block, 1, plan_packet_threads(s->bytes, threads), 0, stream, to,
-               from, s->bytes, packets, me == 0, peer, base, warm, rounds, verify, times);
-    base += warm + rounds;
+        LAUNCH(ping_packet_block, 1, plan_packet_threads(s->bytes, threads), 0, stream, to, from,
+               s->bytes, packets, me == 0, peer, last, warm, rounds, verify, times);
 }
 
 static double ping(const char *row, const struct shape *s)
@@ -440,8 +440,8 @@ static void values_and_atomics(void)
         for (size_t c = 0; c < PLAN_COUNT(ctas); c++) {
             s.ctas = ctas[c];
             if (on_gpu || blocks_of(&s) <= processors)
-                p_row(row_name("%s.%s", s.what ? "p_scattered" : "p_contiguous",
-                               ctas_name(s.ctas)), &s);
+                p_row(row_name("%s.%s", s.what ? "p_scattered" : "p_contiguous", ctas_name(s.ctas)),
+                      &s);
         }
     }
     measure("fetch_add", "us", fetch_add, &s);
@@ -470,11 +470,12 @@ static void meetings(void)
         measure(row_name("%s_block", names[what]), "us", meet, &block);
         measure(row_name("%s_warp", names[what]), "us", meet, &warp);
     }
-    if (!wanted("barrier_block"))
-        return;
-    barrier();
-    LAUNCH(check_meet_block, 1, threads, 0, stream, flag + 64, (uint64_t)0, scaled(200), times);
-    span_ns("barrier_block", 1);
+    for (int what = 1; what < 3 && wanted(names[what]); what++) {
+        barrier();
+        LAUNCH(check_meet_block, 1, threads, 0, stream, what, flag + 64, base, scaled(200), times);
+        base += scaled(200);
+        span_ns(names[what], 1);
+    }
     barrier();
 }
 
@@ -653,8 +654,8 @@ static void set_up(void)
     dst = symmetric(room);
     flag = symmetric(4096);
     wrong = symmetric(4096);
-    packets = symmetric(
-        2 * weft_packet_bytes(plan_packet_bytes[PLAN_COUNT(plan_packet_bytes) - 1]));
+    packets =
+        symmetric(2 * weft_packet_bytes(plan_packet_bytes[PLAN_COUNT(plan_packet_bytes) - 1]));
     times = symmetric(4096 * sizeof *times);
     CHECK(weft_stream_create(&stream));
     report.target = weft_target_name(weft_target_get());

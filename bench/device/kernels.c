@@ -102,10 +102,10 @@ WEFT_DEVICE uint64_t read_message(int scope, const uint64_t *dst, size_t words, 
                 (uint64_t, warm), (uint64_t, rounds), (int, verify),                               \
                 (struct device_times *, times))                                                    \
     {                                                                                              \
-        PING_PONG(constant,                                                                        \
-                  weft_##scope##_put_signal(dst, src, bytes, signal, round, WEFT_SIGNAL_SET,       \
-                                            peer),                                                 \
-                  weft_##scope##_signal_wait(signal, WEFT_EQ, round));                             \
+        PING_PONG(                                                                                 \
+            constant,                                                                              \
+            weft_##scope##_put_signal(dst, src, bytes, signal, round, WEFT_SIGNAL_SET, peer),      \
+            weft_##scope##_signal_wait(signal, WEFT_EQ, round));                                   \
     }                                                                                              \
     WEFT_KERNEL(ping_packet_##scope, (uint64_t *, dst), (uint64_t *, src), (size_t, bytes),        \
                 (char *, buffers), (int, first), (int, peer), (uint64_t, base), (uint64_t, warm),  \
@@ -266,19 +266,20 @@ WEFT_KERNEL(atomic_rate, (uint64_t *, words), (unsigned, bits), (int, peer), (ui
         }                                                                                          \
         end_timing(times, status);                                                                 \
     }                                                                                              \
-    WEFT_KERNEL(check_meet_##scope, (uint64_t *, slots), (uint64_t, base), (uint64_t, rounds),     \
-                (struct device_times *, times))                                                    \
+    WEFT_KERNEL(check_meet_##scope, (int, what), (uint64_t *, slots), (uint64_t, base),            \
+                (uint64_t, rounds), (struct device_times *, times))                                \
     {                                                                                              \
         int status = WEFT_OK, next = (weft_dev_my_pe() + 1) % weft_dev_n_pes();                    \
+        int me = weft_dev_my_pe(), put_to = what == 2 ? next : me;                                 \
         uint64_t wrong = 0;                                                                        \
         begin_timing(times);                                                                       \
         for (uint64_t i = base + 1; i <= base + rounds && !status; i++) {                          \
             if (BLOCK_FIRST)                                                                       \
-                weft_thread_p64(&slots[i % 2], i, next);                                           \
-            status = weft_##scope##_barrier(WEFT_DEV_WORLD);                                       \
+                weft_thread_p64(&slots[i % 2], i, put_to);                                         \
+            status = what == 2 ? weft_##scope##_barrier(WEFT_DEV_WORLD)                            \
+                               : weft_##scope##_sync(WEFT_DEV_WORLD);                              \
             if (BLOCK_FIRST)                                                                       \
-                wrong += weft_dev_load_u64(&slots[i % 2], WEFT_ORDER_RELAXED,                      \
-                                           WEFT_SCOPE_SYS) != i;                                   \
+                wrong += weft_thread_g64(&slots[i % 2], what == 2 ? me : next) != i;               \
         }                                                                                          \
         end_timing(times, status);                                                                 \
         if (BLOCK_FIRST)                                                                           \

@@ -50,12 +50,12 @@ WEFT_KERNEL_DECLARE(ping_p, (uint64_t *, flag), (int, first), (int, peer), (uint
                         (struct device_times *, times));
 
 /* All PEs meet, back to back, called by one unit of the scope. what: 0 meet, 1 sync, 2 barrier.
- * check_meet: PE i stores to the next PE before each meeting and finds its neighbour's word behind
- * it; for what = 2. `slots` are two words. */
+ * check_meet: behind a barrier a PE finds what its neighbour put to it before; behind a sync it reads
+ * what the neighbour stored in its own memory. `slots` are two words. */
 #define DEVICE_MEETS_DECLARE(scope)                                                                \
     WEFT_KERNEL_DECLARE(meet_##scope, (int, what), (uint64_t, warm), (uint64_t, rounds),           \
                         (struct device_times *, times));                                           \
-    WEFT_KERNEL_DECLARE(check_meet_##scope, (uint64_t *, slots), (uint64_t, base),                 \
+    WEFT_KERNEL_DECLARE(check_meet_##scope, (int, what), (uint64_t *, slots), (uint64_t, base),    \
                         (uint64_t, rounds), (struct device_times *, times));
 
 /* Collectives over all PEs by one block, back to back. `bytes`: of each pair (alltoall), of each PE
@@ -88,8 +88,8 @@ enum device_atomic {
     DEVICE_ATOMIC_CSWAP,
     DEVICE_ATOMIC_FETCH,
 };
-WEFT_KERNEL_DECLARE(atomic_latency, (uint64_t *, word), (int, what), (int, peer), (uint64_t, rounds),
-                    (struct device_times *, times));
+WEFT_KERNEL_DECLARE(atomic_latency, (uint64_t *, word), (int, what), (int, peer),
+                    (uint64_t, rounds), (struct device_times *, times));
 WEFT_KERNEL_DECLARE(atomic_rate, (uint64_t *, words), (unsigned, bits), (int, peer),
                     (uint64_t, rounds), (struct device_times *, times));
 
@@ -110,6 +110,7 @@ static inline uint64_t device_bench_word(uint64_t index)
 #ifdef __cplusplus
 extern "C"
 #endif
-int device_bench_processors(void) __attribute__((weak, visibility("hidden")));
+    int
+    device_bench_processors(void) __attribute__((weak, visibility("hidden")));
 
 #endif

@@ -17,14 +17,14 @@ enum {
     PLAN_VALUE_ROUNDS = 400,      /* single values of each thread, at least */
     PLAN_STREAM_OPERATIONS = 500, /* back to back on a stream */
     PLAN_HOST_OPERATIONS = 500,
-    PLAN_REPEATS = 5,             /* launches, of which the median counts */
-    PLAN_WINDOW = 64 * 1024,      /* small puts go in turn to places of this many bytes */
+    PLAN_REPEATS = 5,        /* launches, of which the median counts */
+    PLAN_WINDOW = 64 * 1024, /* small puts go in turn to places of this many bytes */
 };
 
 static const size_t plan_signal_bytes[] = {8, 1024, 8192, 65536};
 static const size_t plan_packet_bytes[] = {8, 128, 1024, 4096};
 static const unsigned plan_ctas[] = {1, 8, 16, 0}; /* 0: one for each multiprocessor */
-static const size_t plan_put_bytes[] = {512,    1024,   2048,   4096,    8192,
+static const size_t plan_put_bytes[] = {512,   1024,   2048,   4096,   8192,
                                         32768, 131072, 524288, 2097152};
 static const size_t plan_stream_bytes[] = {8, 524288, 134217728};
 static const size_t plan_collective_bytes[] = {8, 4096, 65536, 262144};
@@ -32,10 +32,13 @@ static const size_t plan_reduce_bytes[] = {1024, 65536, 524288, 4194304, 6710886
 
 #define PLAN_COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
-/* Places that a block's puts of `bytes` go to in turn. */
+/* Places that a block's puts of `bytes` go to in turn: a power of two. */
 static inline uint64_t plan_slots(size_t bytes)
 {
-    return bytes < PLAN_WINDOW ? PLAN_WINDOW / bytes : 1;
+    uint64_t slots = 1;
+    while (2 * slots * bytes <= PLAN_WINDOW)
+        slots *= 2;
+    return slots;
 }
 
 /* Puts of each block: about 5 ms at 45 GB/s a block and 380 GB/s in all, each place at least once. */

@@ -136,8 +136,8 @@ double report_row(const struct report *report, const char *row, const char *unit
         print_reference(r->floor);
         print_reference(r->aim);
         if (r->aim > 0)
-            printf("  %s", (less_is_better(unit) ? value <= r->aim : value >= r->aim) ? "met"
-                                                                                      : "short");
+            printf("  %s",
+                   (less_is_better(unit) ? value <= r->aim : value >= r->aim) ? "met" : "short");
         printf("\n");
     }
     fflush(stdout);

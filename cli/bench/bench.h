@@ -33,7 +33,7 @@ extern const char *const bench_memory_names[MEMORY_COUNT];
 extern const char *const bench_scope_names[SCOPE_COUNT];
 extern const char *const bench_target_names[TARGET_COUNT];
 
-enum { BENCH_SIZES_MAX = 64, BENCH_REPETITIONS_MAX = 101 };
+enum { BENCH_SIZES_MAX = 64, BENCH_REPETITIONS_MAX = 101, BENCH_CTAS_MAX = 4096 };
 
 struct bench_options {
     const char *names; /* comma-separated names or families; "all" */
@@ -47,6 +47,7 @@ struct bench_options {
     uint64_t iterations; /* 0 = adaptive */
     int repetitions;
     bool verify, json, bind;
+    int ctas, threads; /* of the grids of device scopes; threads of a block */
     const char *html;
     int progress; /* 1 shown, 0 not, -1 when stderr is a terminal */
 };
@@ -80,6 +81,7 @@ struct bench {
     double *control; /* symmetric: agreement between PEs */
     uint64_t *lines; /* symmetric: four cache lines for flags, zero at the start of each case */
     struct bench_floors floors;
+    struct bench_device *device; /* device.c's; NULL in scope host */
 };
 
 /* Cache lines are kept two apart: adjacent ones are fetched in pairs. */
@@ -110,6 +112,9 @@ struct bench_entry {
     bool src_per_pe; /* src holds bytes for each PE, not once */
     bool dst_per_pe;
     enum bench_floor floor;
+    bool by_units; /* an iteration is one operation of each thread, warp or block of the grid */
+    /* Bytes of src and of dst when they are not as said above. */
+    size_t (*room)(const struct bench_options *options, size_t bytes);
 
     /* Performs the operation `iterations` times and adds up the time in ns at this PE (0 at a PE
      * that does not take the time). Called by every PE with the same count. */
@@ -125,6 +130,7 @@ struct bench_point {
     enum bench_memory memory;
     const char *path;
     int pes, from, to;
+    int ctas, threads; /* 0 in scope host */
     size_t bytes;
     uint64_t iterations;
     int repetitions;
@@ -198,7 +204,35 @@ BENCH_FUNCTIONS(host_reduce)
 #define BENCH_ATOMIC_DECLARE(name, floor) BENCH_FUNCTIONS(host_atomic_##name)
 BENCH_ATOMIC_LIST(BENCH_ATOMIC_DECLARE)
 #undef BENCH_ATOMIC_DECLARE
+
+/* The benchmarks of device scopes, each for all scopes and targets that have it: device_rma.c,
+ * device_latency.c, device_stream.c over what device.h offers. */
+BENCH_FUNCTIONS(device_put)
+BENCH_FUNCTIONS(device_get)
+BENCH_FUNCTIONS(device_p)
+BENCH_FUNCTIONS(device_g)
+BENCH_FUNCTIONS(device_fetch_add)
+BENCH_FUNCTIONS(device_add)
+BENCH_FUNCTIONS(device_latency)
+BENCH_FUNCTIONS(device_latency_signal)
+BENCH_FUNCTIONS(device_latency_packet)
+BENCH_FUNCTIONS(device_barrier)
+BENCH_FUNCTIONS(device_sync)
+BENCH_FUNCTIONS(stream_put)
+BENCH_FUNCTIONS(stream_get)
+BENCH_FUNCTIONS(stream_barrier)
 #undef BENCH_FUNCTIONS
+size_t device_move_room(const struct bench_options *options, size_t bytes);
+size_t device_words_room(const struct bench_options *options, size_t bytes);
+size_t device_packet_room(const struct bench_options *options, size_t bytes);
+
+/* device.c: fills in what --target, --memory, --ctas and --threads leave open; says to the library
+ * which target is meant, before the job begins; prepares the scopes other than host. */
+void bench_device_choose(struct bench_options *options);
+void bench_device_tell(const struct bench_options *options);
+weft_status bench_device_prepare(struct bench *bench);
+/* Operations that an iteration of this entry is. */
+double bench_units(const struct bench_options *options, const struct bench_entry *entry);
 
 /* table.c: figures as a person reads them; json.c: as a program does; html.c: as plots. */
 struct bench_text {

@@ -27,11 +27,15 @@ weft_status bench_case_open(struct bench *bench, const struct bench_entry *entry
     weft_kind kind = kinds[bench->options->memory];
     size_t least = 4096, n = (size_t)bench->n; /* room for the checks of the unsized ones */
     size_t src = bytes * (entry->src_per_pe ? n : 1), dst = bytes * (entry->dst_per_pe ? n : 1);
+    unsigned hints = entry->scope == SCOPE_HOST ? 0 : WEFT_ALLOC_ZERO;
+    if (entry->room)
+        src = dst = entry->room(bench->options, bytes);
     *c = (struct bench_case){.entry = entry, .bytes = bytes};
-    weft_status status = weft_alloc(bench->job, kind, src > least ? src : least, 4096, 0, &c->src);
+    weft_status status = weft_alloc(bench->job, kind, src > least ? src : least, 4096, hints,
+                                    &c->src);
     if (status)
         return status;
-    status = weft_alloc(bench->job, kind, dst > least ? dst : least, 4096, 0, &c->dst);
+    status = weft_alloc(bench->job, kind, dst > least ? dst : least, 4096, hints, &c->dst);
     if (status) {
         /* The refusal is the same at every PE, so giving back the first block is collective. */
         weft_free(bench->job, c->src);
@@ -139,10 +143,11 @@ static void rate(struct bench_point *point, const struct bench *bench)
 {
     const struct bench_entry *entry = point->entry;
     double moved = entry->family == NULL || entry->sized ? (double)point->bytes : 0;
+    double units = bench_units(bench->options, entry);
     if (entry->dst_per_pe)
         moved *= bench->n;
-    point->gbps = point->us > 0 ? moved / point->us / 1e3 : 0;
-    point->mops = point->us > 0 ? 1 / point->us : 0;
+    point->gbps = point->us > 0 ? units * moved / point->us / 1e3 : 0;
+    point->mops = point->us > 0 ? units / point->us : 0;
 }
 
 weft_status bench_measure(struct bench *bench, struct bench_case *c, struct bench_point *point)
@@ -154,6 +159,8 @@ weft_status bench_measure(struct bench *bench, struct bench_case *c, struct benc
                                   .pes = bench->n,
                                   .from = bench->from,
                                   .to = bench->to,
+                                  .ctas = options->ctas,
+                                  .threads = options->threads,
                                   .bytes = c->bytes,
                                   .iterations = options->iterations,
                                   .repetitions = options->repetitions,
@@ -177,7 +184,7 @@ weft_status bench_measure(struct bench *bench, struct bench_case *c, struct benc
     point->us_min = us[0];
     point->us_max = us[point->repetitions - 1];
     /* After the timing, so that the floor sees buffers as warm as the operation did. */
-    point->memcpy_us = bench_memcpy_ns(bench, c) / 1e3;
+    point->memcpy_us = c->entry->scope == SCOPE_HOST ? bench_memcpy_ns(bench, c) / 1e3 : -1;
     point->floor_us = floor_of(bench, c, point->memcpy_us);
     rate(point, bench);
     return weft_sync(bench->world);

@@ -23,6 +23,8 @@ enum {
     KEY_LIST,
     KEY_PROGRESS,
     KEY_REPETITIONS,
+    KEY_CTAS,
+    KEY_THREADS,
 };
 
 static const struct argp_option option_list[] = {
@@ -31,9 +33,12 @@ static const struct argp_option option_list[] = {
     {"iters", 'i', "N", 0, "operations in each repetition (as many as take 15 ms)", 0},
     {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions, of which the median counts (9)", 0},
     {"pair", KEY_PAIR, "A,B", 0, "put, get, p, g, atomics, latency: PE A acts on PE B (0,1)", 0},
-    {"memory", KEY_MEMORY, "KIND", 0, "where the buffers lie: host, gpu (host)", 0},
+    {"memory", KEY_MEMORY, "KIND", 0, "where the buffers lie: host, gpu (gpu on cuda, else host)",
+     0},
     {"scope", KEY_SCOPE, "SCOPE", 0, "who calls: host, thread, warp, block, stream (host)", 0},
-    {"target", KEY_TARGET, "TARGET", 0, "what the caller runs on: host, cuda, simt (host)", 0},
+    {"target", KEY_TARGET, "TARGET", 0, "what the caller runs on: host; cuda, simt (cuda where there is a GPU)", 0},
+    {"ctas", KEY_CTAS, "N", 0, "blocks of the grid in put, get, p, g, atomic_add (1)", 0},
+    {"threads", KEY_THREADS, "N", 0, "threads of a block (1024 on cuda, 64 on simt)", 0},
     {"verify", KEY_VERIFY, NULL, 0, "check contents before each timing (the default)", 0},
     {"no-verify", KEY_NO_VERIFY, NULL, 0, "do not check contents", 0},
     {"no-bind", KEY_NO_BIND, NULL, 0, "do not give each PE a CPU of its own", 0},
@@ -147,6 +152,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->target = (enum bench_target)parse_choice(state, "target", argument,
                                                           bench_target_names, TARGET_COUNT);
         return 0;
+    case KEY_CTAS:
+        options->ctas = (int)parse_number(state, "ctas", argument, 1, BENCH_CTAS_MAX);
+        return 0;
+    case KEY_THREADS:
+        options->threads = (int)parse_number(state, "threads", argument, 1, 1024);
+        return 0;
     case KEY_VERIFY:
     case KEY_NO_VERIFY:
         options->verify = key == KEY_VERIFY;
@@ -188,6 +199,8 @@ void bench_parse(int argc, char **argv, struct bench_options *options)
         .to = -1, /* 1, or 0 in a job of one */
         .sizes = {8, 64, 1 << 10, 8 << 10, 64 << 10, 1 << 20, 4 << 20},
         .n_sizes = 7,
+        .memory = MEMORY_COUNT, /* not given; so are target, ctas and threads */
+        .target = TARGET_COUNT,
         .repetitions = 9,
         .verify = true,
         .bind = true,

@@ -16,6 +16,59 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
 #define ON_HOST           .scope = SCOPE_HOST, .target = TARGET_HOST, .memories = 1u << MEMORY_HOST
 #define FUNCTIONS(prefix) .run = prefix##_run, .check = prefix##_check
 
+/* Rows of device scopes on one target. */
+#define DEVICE_ROW(id, scope_id, target_id, kinds, label, about, ...)                              \
+    {.name = label,                                                                                \
+     .text = about,                                                                                \
+     .scope = SCOPE_##scope_id,                                                                    \
+     .target = TARGET_##target_id,                                                                 \
+     .memories = kinds,                                                                            \
+     .floor = FLOOR_NONE,                                                                          \
+     FUNCTIONS(id),                                                                                \
+     __VA_ARGS__},
+#define DEVICE_SCOPE_ROWS(scope, target, kinds)                                                    \
+    DEVICE_ROW(device_put, scope, target, kinds, "put",                                            \
+               "put_nbi by each unit of the grid, then one quiet", .sized = true,                  \
+               .by_units = true, .room = device_move_room)                                         \
+    DEVICE_ROW(device_get, scope, target, kinds, "get",                                            \
+               "get_nbi by each unit of the grid, then one quiet", .sized = true,                  \
+               .by_units = true, .room = device_move_room)                                         \
+    DEVICE_ROW(device_latency_signal, scope, target, kinds, "latency_signal",                      \
+               "ping-pong of put_signal and signal_wait, half a round trip", .family = "latency",  \
+               .sized = true)                                                                      \
+    DEVICE_ROW(device_latency_packet, scope, target, kinds, "latency_packet",                      \
+               "ping-pong of put_packet and take_packet, half a round trip", .family = "latency",  \
+               .sized = true, .room = device_packet_room)                                          \
+    DEVICE_ROW(device_barrier, scope, target, kinds, "barrier",                                    \
+               "barrier over all PEs, back to back, by one unit of the scope", .shape = SHAPE_ALL) \
+    DEVICE_ROW(device_sync, scope, target, kinds, "sync",                                          \
+               "sync over all PEs, back to back, by one unit of the scope", .shape = SHAPE_ALL)
+#define DEVICE_ROWS(target, kinds)                                                                 \
+    DEVICE_SCOPE_ROWS(THREAD, target, kinds)                                                       \
+    DEVICE_SCOPE_ROWS(WARP, target, kinds)                                                         \
+    DEVICE_SCOPE_ROWS(BLOCK, target, kinds)                                                        \
+    DEVICE_ROW(device_p, THREAD, target, kinds, "p",                                               \
+               "single 8-byte values by each thread of the grid, then one quiet", .bytes = 8,      \
+               .by_units = true, .room = device_words_room)                                        \
+    DEVICE_ROW(device_g, THREAD, target, kinds, "g",                                               \
+               "single 8-byte values read by each thread of the grid", .bytes = 8,                 \
+               .by_units = true, .room = device_words_room)                                        \
+    DEVICE_ROW(device_fetch_add, THREAD, target, kinds, "atomic_fetch_add",                        \
+               "64-bit atomics of one thread, each made from the last result",                     \
+               .family = "atomic", .bytes = 8)                                                     \
+    DEVICE_ROW(device_add, THREAD, target, kinds, "atomic_add",                                    \
+               "64-bit atomics by each thread of the grid, on neighbouring words",                 \
+               .family = "atomic", .bytes = 8, .by_units = true, .room = device_words_room)        \
+    DEVICE_ROW(device_latency, THREAD, target, kinds, "latency",                                   \
+               "ping-pong of p and wait_until, half a round trip", .family = "latency",            \
+               .bytes = 8)                                                                         \
+    DEVICE_ROW(stream_put, STREAM, target, kinds, "put", "put_on_stream back to back",             \
+               .sized = true)                                                                      \
+    DEVICE_ROW(stream_get, STREAM, target, kinds, "get", "get_on_stream back to back",             \
+               .sized = true)                                                                      \
+    DEVICE_ROW(stream_barrier, STREAM, target, kinds, "barrier",                                   \
+               "barrier_on_stream over all PEs, back to back", .shape = SHAPE_ALL)
+
 const struct bench_entry bench_entries[] = {
     {.name = "put",
      .text = "put back to back, then one quiet",
@@ -126,6 +179,8 @@ const struct bench_entry bench_entries[] = {
      .floor = FLOOR_HEARD,
      .sized = true,
      FUNCTIONS(host_reduce)},
+    DEVICE_ROWS(SIMT, 1u << MEMORY_HOST)
+    DEVICE_ROWS(CUDA, 1u << MEMORY_HOST | 1u << MEMORY_GPU)
 };
 
 const int bench_entry_count = sizeof bench_entries / sizeof bench_entries[0];

@@ -34,6 +34,7 @@ static weft_status find_path(struct bench *bench)
 weft_status bench_open(struct bench *bench, const struct bench_options *options)
 {
     *bench = (struct bench){.options = options};
+    bench_device_tell(options);
     weft_status status = weft_init(&bench->job, NULL);
     if (status)
         return status;
@@ -62,7 +63,9 @@ weft_status bench_prepare(struct bench *bench)
                        4096, WEFT_ALLOC_ZERO | WEFT_ALLOC_SIGNALS, &lines);
     bench->control = control;
     bench->lines = lines;
-    return status ? status : bench_floors_measure(bench);
+    if (!status)
+        status = bench_floors_measure(bench);
+    return status ? status : bench_device_prepare(bench);
 }
 
 weft_status bench_close(struct bench *bench)

@@ -83,6 +83,13 @@ void bench_table_head(FILE *to, const struct bench *bench)
             bench->n, bench->n == 1 ? "" : "s", bench->from, bench->to, bench->path,
             bench_memory_names[options->memory], bench_scope_names[options->scope],
             bench_target_names[options->target], sysconf(_SC_NPROCESSORS_ONLN));
+    if (options->target == TARGET_SIMT)
+        fprintf(to, "figures of the stand-in, not of a GPU\n");
+    if (options->scope != SCOPE_HOST && options->scope != SCOPE_STREAM)
+        fprintf(to,
+                "grids of %d block%s of %d threads; a time is that of one operation of each "
+                "thread, warp or block\n",
+                options->ctas, options->ctas == 1 ? "" : "s", options->threads);
     fprintf(to, "floors of this machine, now: half a round trip of a cache line %s",
             bench_us_text(ns_to_us(floors->one_line_ns)).text);
     fprintf(to, ", over two lines %s", bench_us_text(ns_to_us(floors->two_lines_ns)).text);

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* put, get, single values and atomics from kernels: `from` acts on `to`. */
+#include "bench/device.h"
+#include "device/plan.h"
+
+#include <stdlib.h>
+
+enum { STALE = 7, OWN = 1000 }; /* seeds; OWN * (PE + 1) is that PE's */
+
+static uint64_t seed_of(int pe)
+{
+    return (uint64_t)OWN * (uint64_t)(pe + 1);
+}
+
+/* A block's small messages go in turn to several places, as a program's do. */
+static uint64_t slots(const struct bench_options *options, size_t bytes)
+{
+    return options->scope == SCOPE_BLOCK ? plan_slots(bytes) : 1;
+}
+
+size_t device_move_room(const struct bench_options *options, size_t bytes)
+{
+    const struct bench_entry units = {.by_units = true};
+    return (size_t)bench_units(options, &units) * slots(options, bytes) * bytes + 8;
+}
+
+size_t device_words_room(const struct bench_options *options, size_t bytes)
+{
+    return (size_t)8 << DEVICE_WORD_BITS;
+}
+
+/* -------------------------------------------------------------------------------- put, get */
+
+weft_status device_put_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                           double *ns)
+{
+    const struct bench_options *o = bench->options;
+    if (bench->me != bench->from)
+        return WEFT_OK;
+    weft_status status = DEVICE_LAUNCH(
+        put_rate, o->scope, o->ctas, o->threads, 0, bench->device->stream, c->dst, c->src, c->bytes,
+        slots(o, c->bytes), bench->to, iterations, bench->device->times);
+    return status ? status : device_finish(bench, (unsigned)o->ctas, ns, NULL);
+}
+
+weft_status device_get_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                           double *ns)
+{
+    const struct bench_options *o = bench->options;
+    if (bench->me != bench->from)
+        return WEFT_OK;
+    weft_status status = DEVICE_LAUNCH(
+        get_rate, o->scope, o->ctas, o->threads, 0, bench->device->stream, c->dst, c->src, c->bytes,
+        slots(o, c->bytes), bench->to, iterations, bench->device->times);
+    return status ? status : device_finish(bench, (unsigned)o->ctas, ns, NULL);
+}
+
+/* Every place of every unit once; then the receiver compares with the sender's pattern. */
+static weft_status
+check_move(struct bench *bench, struct bench_case *c, int receiver, int sender,
+           weft_status (*run)(struct bench *, struct bench_case *, uint64_t, double *), bool *right)
+{
+    double ignored = 0;
+    size_t room = device_move_room(bench->options, c->bytes);
+    weft_status status = device_fill(bench, c->src, room - 8, seed_of(bench->me));
+    if (!status)
+        status = device_fill(bench, c->dst, room - 8, STALE);
+    if (!status)
+        status = weft_barrier(bench->world);
+    if (!status)
+        status = run(bench, c, slots(bench->options, c->bytes), &ignored);
+    if (!status)
+        status = weft_barrier(bench->world);
+    if (!status && bench->me == receiver)
+        status = device_holds(bench, c->dst, room - 8, seed_of(sender), right);
+    return status;
+}
+
+weft_status device_put_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    return check_move(bench, c, bench->to, bench->from, device_put_run, right);
+}
+
+weft_status device_get_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    return check_move(bench, c, bench->from, bench->to, device_get_run, right);
+}
+
+/* --------------------------------------------------------------------------- single values */
+
+/* Rounds in which each word is met. */
+static uint64_t covering(const struct bench_options *o)
+{
+    uint64_t threads = (uint64_t)o->ctas * (uint64_t)o->threads;
+    return (((uint64_t)1 << DEVICE_WORD_BITS) + threads - 1) / threads;
+}
+
+weft_status device_p_run(struct bench *bench, struct bench_case *c, uint64_t iterations, double *ns)
+{
+    const struct bench_options *o = bench->options;
+    if (bench->me != bench->from)
+        return WEFT_OK;
+    weft_status status =
+        WEFT_LAUNCH(p_rate, o->ctas, o->threads, 0, bench->device->stream, c->dst, DEVICE_WORD_BITS,
+                    0, bench->to, iterations, bench->device->times);
+    return status ? status : device_finish(bench, (unsigned)o->ctas, ns, NULL);
+}
+
+weft_status device_p_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    double ignored = 0;
+    size_t room = device_words_room(bench->options, 8);
+    weft_status status = device_fill(bench, c->dst, room, STALE);
+    if (!status)
+        status = weft_barrier(bench->world);
+    if (!status)
+        status = device_p_run(bench, c, covering(bench->options), &ignored);
+    if (!status)
+        status = weft_barrier(bench->world);
+    if (!status && bench->me == bench->to)
+        status = device_holds(bench, c->dst, room, 0, right);
+    return status;
+}
+
+/* The kernel compares what it reads. */
+static weft_status get_words(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                             double *ns, uint64_t *wrong)
+{
+    const struct bench_options *o = bench->options;
+    if (bench->me != bench->from)
+        return WEFT_OK;
+    weft_status status =
+        WEFT_LAUNCH(g_rate, o->ctas, o->threads, 0, bench->device->stream, c->src, DEVICE_WORD_BITS,
+                    0, bench->to, iterations, bench->device->times);
+    return status ? status : device_finish(bench, (unsigned)o->ctas, ns, wrong);
+}
+
+weft_status device_g_run(struct bench *bench, struct bench_case *c, uint64_t iterations, double *ns)
+{
+    return get_words(bench, c, iterations, ns, NULL);
+}
+
+weft_status device_g_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    double ignored = 0;
+    uint64_t wrong = 0;
+    weft_status status = device_fill(bench, c->src, device_words_room(bench->options, 8), 0);
+    if (!status)
+        status = weft_barrier(bench->world);
+    if (!status)
+        status = get_words(bench, c, covering(bench->options), &ignored, &wrong);
+    *right = wrong == 0;
+    return status ? status : weft_barrier(bench->world);
+}
+
+/* --------------------------------------------------------------------------------- atomics */
+
+weft_status device_fetch_add_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                                 double *ns)
+{
+    if (bench->me != bench->from)
+        return WEFT_OK;
+    weft_status status =
+        WEFT_LAUNCH(atomic_latency, 1, 1, 0, bench->device->stream, c->dst, DEVICE_ATOMIC_FETCH_ADD,
+                    bench->to, iterations, bench->device->times);
+    return status ? status : device_finish(bench, 1, ns, NULL);
+}
+
+weft_status device_add_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                           double *ns)
+{
+    const struct bench_options *o = bench->options;
+    if (bench->me != bench->from)
+        return WEFT_OK;
+    weft_status status =
+        WEFT_LAUNCH(atomic_rate, o->ctas, o->threads, 0, bench->device->stream, c->dst,
+                    DEVICE_WORD_BITS, bench->to, iterations, bench->device->times);
+    return status ? status : device_finish(bench, (unsigned)o->ctas, ns, NULL);
+}
+
+/* Sum over the words of `to`, at every PE. */
+static weft_status sum_words(struct bench *bench, const void *words, size_t n, uint64_t *sum)
+{
+    uint64_t *copy = malloc(n * 8);
+    if (!copy)
+        return WEFT_ERR_NO_MEMORY;
+    weft_status status = weft_get(bench->ctx, copy, words, n * 8, bench->to);
+    *sum = 0;
+    for (size_t i = 0; !status && i < n; i++)
+        *sum += copy[i];
+    free(copy);
+    return status;
+}
+
+/* All PEs act at once on the words of `to`: nothing may be lost. */
+static weft_status check_adds(struct bench *bench, struct bench_case *c, unsigned ctas,
+                              unsigned threads, size_t n, bool *right)
+{
+    uint64_t before = 0, after = 0, rounds = 10;
+    struct bench_device *d = bench->device;
+    double ignored = 0;
+    weft_status status = weft_barrier(bench->world);
+    if (!status)
+        status = sum_words(bench, c->dst, n, &before);
+    if (!status)
+        status = weft_barrier(bench->world);
+    if (!status && n == 1)
+        status = WEFT_LAUNCH(atomic_latency, 1, 1, 0, d->stream, c->dst, DEVICE_ATOMIC_FETCH_ADD,
+                             bench->to, rounds, d->times);
+    else if (!status)
+        status = WEFT_LAUNCH(atomic_rate, ctas, threads, 0, d->stream, c->dst, DEVICE_WORD_BITS,
+                             bench->to, rounds, d->times);
+    if (!status)
+        status = device_finish(bench, ctas, &ignored, NULL);
+    if (!status)
+        status = weft_barrier(bench->world);
+    if (!status)
+        status = sum_words(bench, c->dst, n, &after);
+    *right = after - before == rounds * ctas * threads * (uint64_t)bench->n;
+    return status ? status : weft_barrier(bench->world);
+}
+
+weft_status device_fetch_add_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    return check_adds(bench, c, 1, 1, 1, right);
+}
+
+weft_status device_add_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    return check_adds(bench, c, (unsigned)bench->options->ctas, (unsigned)bench->options->threads,
+                      (size_t)1 << DEVICE_WORD_BITS, right);
+}
