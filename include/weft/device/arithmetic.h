@@ -4,6 +4,7 @@
 #ifndef WEFT_DEVICE_ARITHMETIC_H
 #define WEFT_DEVICE_ARITHMETIC_H
 
+#include <weft.h>
 #include <weft/device/simt.h>
 
 /* Types that C has no name for: IEEE binary16, and the upper half of a binary32. Arithmetic on them
