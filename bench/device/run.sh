@@ -30,8 +30,8 @@ cmake -S . -B "$build" -G "$generator" -DWEFT_REDUCED=ON > "$logs/bench-configur
     exit 1
 }
 printf 'built in %d s; %d GPUs%s\n' $((SECONDS - started)) "$gpus" \
-    "$(sed -n 's/.*Kernel Module[^0-9]*\([0-9.]*\).*/; driver \1/p' /proc/driver/nvidia/version \
-        2>/dev/null)"
+    "$(sed -n 's/.* \([0-9]\{3\}\.[0-9.]*\) .*/; driver \1/p' /proc/driver/nvidia/version \
+        2>/dev/null | head -n 1)"
 
 # Waits in kernels end after 2 s.
 export WEFT_HEAP_SIZE=64M WEFT_WAIT_LIMIT=${WEFT_WAIT_LIMIT:-2s} WEFT_LOG=${WEFT_LOG:-warn}

@@ -2,6 +2,7 @@
 /* Opening and closing the GPU side; which memory an address is. See gpu.h. */
 #include "path/gpu.h"
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -96,28 +97,45 @@ static weft_status clear_system_area(struct gpu *gpu)
                   : WEFT_OK;
 }
 
+/* Where the time of opening a GPU goes, step by step: most of it is the driver's. */
+static void log_step(uint64_t *since_ns, const char *step)
+{
+    uint64_t now = clock_now_ns();
+    log_debug("GPU: %s took %.1f ms", step, (double)(now - *since_ns) * 1e-6);
+    *since_ns = now;
+}
+
 static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots)
 {
     struct boot *boot = gpu->boot;
+    uint64_t since = clock_now_ns();
     weft_status status = cuda_open(&gpu->cuda);
+    log_step(&since, "loading the driver and cuInit");
     if (!status)
         status = gpu_device_open(&gpu->device, &gpu->cuda, current, config_string(CONFIG_GPU),
                                  boot->local_pe);
+    log_step(&since, "the context");
     status = boot_agree(boot, status);
     if (!status)
         status = gpu_heap_create(&gpu->heap, &gpu->device, boot,
                                  config_size(CONFIG_GPU_HEAP_SIZE));
     if (status)
         return status;
+    log_step(&since, "waiting for the other PEs, and reserving addresses");
     status = start_machinery(gpu);
     if (!status)
         status = make_system_area(gpu, team_slots);
+    log_step(&since, "kernels, streams, pinned memory");
     status = boot_agree(boot, status);
     if (!status)
         status = gpu_heap_grow(&gpu->heap, gpu->system_offset + gpu->system_bytes);
     if (!status)
         status = boot_agree(boot, clear_system_area(gpu));
-    return status ? status : gpu_prove(gpu);
+    log_step(&since, "the first memory, and the peers' mapped here");
+    if (!status)
+        status = gpu_prove(gpu);
+    log_step(&since, "proving the pairs");
+    return status;
 }
 
 weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, int team_slots)

@@ -101,6 +101,8 @@ WEFT_DEVICE void weft_dev_packet_put(int scope, void *buffer, const void *src, s
 {
     unsigned rank = weft_dev_scope_rank(scope), threads = weft_dev_scope_threads(scope);
     size_t units = (bytes + 7) / 8;
+    if (rank >= units) /* most warps of a block have nothing to do, and should not take its time */
+        return;
     char *to = weft_dev_reach(WEFT_DEV_OP_PUT_PACKET, buffer, units * 16, pe, rank == 0);
     if (!to)
         return;
@@ -108,6 +110,25 @@ WEFT_DEVICE void weft_dev_packet_put(int scope, void *buffer, const void *src, s
         weft_dev_packet_store(to + 16 * i,
                               weft_dev_packet_payload((const char *)src + 8 * i, bytes - 8 * i),
                               number);
+}
+
+/* Waits for two units at a time, both on their way with each poll; they may be the same one. */
+WEFT_DEVICE int weft_dev_packet_await_two(const char *first, const char *second, uint32_t number,
+                                          struct weft_dev_vec16 *a, struct weft_dev_vec16 *b)
+{
+    struct weft_dev_patience p =
+        weft_dev_patience_for(WEFT_DEV_OP_TAKE_PACKET, -1, -1, first, WEFT_EQ, number);
+    uint32_t polls = 0;
+    int status = WEFT_OK;
+    while (!status) {
+        *a = weft_dev_load_vec16_relaxed(first);
+        *b = second == first ? *a : weft_dev_load_vec16_relaxed(second);
+        if (weft_dev_packet_ready(*a, number) && weft_dev_packet_ready(*b, number))
+            break;
+        status = weft_dev_patience_step(&p, &polls, (a->lo >> 32) + (b->lo >> 32));
+    }
+    weft_dev_patience_end(&p);
+    return status;
 }
 
 WEFT_DEVICE int weft_dev_packet_take(int scope, void *dst, const void *buffer, size_t bytes,
@@ -118,17 +139,14 @@ WEFT_DEVICE int weft_dev_packet_take(int scope, void *dst, const void *buffer, s
     const char *from = (const char *)buffer;
     int status = WEFT_OK;
     for (size_t i = rank; i < units && !status; i += 2 * (size_t)threads) {
-        /* Two units on their way at a time; the second may be the first again. */
         size_t j = i + threads < units ? i + threads : i;
-        struct weft_dev_vec16 a = weft_dev_load_vec16_relaxed(from + 16 * i);
-        struct weft_dev_vec16 b = weft_dev_load_vec16_relaxed(from + 16 * j);
-        status = weft_dev_packet_await(from + 16 * i, number, -1, &a);
-        if (!status)
-            status = weft_dev_packet_await(from + 16 * j, number, -1, &b);
+        struct weft_dev_vec16 a, b;
+        status = weft_dev_packet_await_two(from + 16 * i, from + 16 * j, number, &a, &b);
         if (status)
             break;
         weft_dev_packet_deliver((char *)dst + 8 * i, weft_dev_packet_value(a), bytes - 8 * i);
-        weft_dev_packet_deliver((char *)dst + 8 * j, weft_dev_packet_value(b), bytes - 8 * j);
+        if (j != i)
+            weft_dev_packet_deliver((char *)dst + 8 * j, weft_dev_packet_value(b), bytes - 8 * j);
     }
     return weft_dev_scope_any(scope, status != WEFT_OK) ? WEFT_ERR_TIMEOUT : WEFT_OK;
 }

@@ -252,9 +252,12 @@ WEFT_DEVICE void weft_dev_put_signal(int scope, void *dst, const void *src, size
                                      uint64_t *signal, uint64_t value, weft_signal_op op, int pe)
 {
     unsigned rank = weft_dev_scope_rank(scope);
-    char *to = weft_dev_reach(WEFT_DEV_OP_PUT_SIGNAL, dst, bytes, pe, rank == 0);
-    if (to)
-        weft_dev_move(to, (const char *)src, bytes, rank, weft_dev_scope_threads(scope), 0);
+    char *to = NULL;
+    if (rank < bytes / 16 + 48) { /* warps with nothing to move go straight to the sync */
+        to = weft_dev_reach(WEFT_DEV_OP_PUT_SIGNAL, dst, bytes, pe, rank == 0);
+        if (to)
+            weft_dev_move(to, (const char *)src, bytes, rank, weft_dev_scope_threads(scope), 0);
+    }
     weft_dev_scope_sync(scope);
     if (rank != 0 || !to)
         return;
