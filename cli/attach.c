@@ -83,6 +83,35 @@ static void print_wait(const struct box_wait *wait, uint64_t now)
                                 : "library's memory");
 }
 
+/* What the PE's kernels wait for, or what went wrong in them. */
+static bool kernel_record(const struct attach_pe *pe, int i, char *text, size_t bytes)
+{
+    const struct weft_dev_record *record = &pe->device.records[i];
+    if (pe->device.version != WEFT_DEV_VERSION || record->state == WEFT_DEV_RECORD_FREE ||
+        record->state > WEFT_DEV_RECORD_REFUSED)
+        return false;
+    device_record_text(record, pe->box.pe, text, bytes);
+    return true;
+}
+
+static void print_kernels(const struct attach_pe *pe)
+{
+    char text[384];
+    for (int i = 0; i < WEFT_DEV_RECORDS; i++)
+        if (kernel_record(pe, i, text, sizeof text))
+            printf("    %s\n", text);
+}
+
+static json_t *kernels_json(const struct attach_pe *pe)
+{
+    char text[384];
+    json_t *list = json_array();
+    for (int i = 0; i < WEFT_DEV_RECORDS; i++)
+        if (kernel_record(pe, i, text, sizeof text))
+            json_array_append_new(list, json_string(text));
+    return list;
+}
+
 static void print_history(const struct box *box, int most)
 {
     uint64_t count = box->past_count;
@@ -113,6 +142,7 @@ static void print_pe(const struct attach_pe *pe, uint64_t now, int history)
     for (int i = 0; i < BOX_WAITS; i++)
         if (box->waits[i].operation != BOX_OP_NONE)
             print_wait(&box->waits[i], now);
+    print_kernels(pe);
     for (int path = 0; path < BOX_PATHS; path++) {
         uint64_t operations, bytes;
         sum_counters(box, path, &operations, &bytes);
@@ -184,10 +214,11 @@ static void print_json(const struct attach_job *job)
         if (!pe->present)
             continue;
         json_array_append_new(
-            pes, json_pack("{s:i, s:i, s:s, s:s, s:f, s:s, s:o, s:o}", "pe", pe->box.pe, "pid",
+            pes, json_pack("{s:i, s:i, s:s, s:s, s:f, s:s, s:o, s:o, s:o}", "pe", pe->box.pe, "pid",
                            pe->box.pid, "program", pe->box.program, "state", state_name(pe),
                            "seconds", seconds(job->now_ns, pe->box.start_ns), "failure",
-                           pe->box.failure, "waits", waits_json(&pe->box, job->now_ns), "paths",
+                           pe->box.failure, "waits", waits_json(&pe->box, job->now_ns), "kernels",
+                           kernels_json(pe), "paths",
                            paths_json(&pe->box)));
     }
     attach_diagnose(job, sentence, sizeof sentence);

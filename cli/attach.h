@@ -4,12 +4,13 @@
 #ifndef WEFT_CLI_ATTACH_H
 #define WEFT_CLI_ATTACH_H
 
-#include "job/box.h"
+#include "job/device_state.h"
 
 #include <stdbool.h>
 
 struct attach_pe {
     struct box box; /* a copy; strings are terminated */
+    struct weft_dev_box device; /* a copy of what kernels say */
     bool present;   /* the slot holds a box */
     bool alive;     /* its process exists */
 };

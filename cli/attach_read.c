@@ -50,6 +50,7 @@ static int open_system_segment(int pid, char *why, int why_bytes)
 static void copy_box(struct attach_pe *pe, const struct box *box)
 {
     memcpy(&pe->box, box, sizeof pe->box);
+    memcpy(&pe->device, (const char *)box + BOX_DEVICE_OFFSET, sizeof pe->device);
     pe->present = pe->box.magic == BOX_MAGIC && pe->box.version == BOX_VERSION;
     pe->box.program[sizeof pe->box.program - 1] = '\0';
     pe->box.failure[sizeof pe->box.failure - 1] = '\0';
@@ -81,11 +82,11 @@ static bool copy_boxes(int fd, struct attach_job *job, char *why, int why_bytes)
     job->count = job->pes ? count : 0;
     for (int i = 0; i < job->count; i++) {
         off_t at = (off_t)(stride * (size_t)i);
-        struct box *box = mmap(NULL, sizeof *box, PROT_READ, MAP_SHARED, fd, at);
+        struct box *box = mmap(NULL, BOX_BYTES, PROT_READ, MAP_SHARED, fd, at);
         if (box == MAP_FAILED)
             continue;
         copy_box(&job->pes[i], box);
-        munmap(box, sizeof *box);
+        munmap(box, BOX_BYTES);
     }
     return job->pes != NULL;
 }

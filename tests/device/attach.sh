@@ -1,0 +1,23 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# `weft attach` shows what a kernel waits for while it hangs: operation, block, thread, values.
+#   attach.sh WEFT DEVICE_ERRORS
+set -u
+out=$(mktemp)
+"$1" run -n 1 "$2" hang > /dev/null 2>&1 &
+launcher=$!
+found=1
+for attempt in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    sleep 0.25
+    for pid in $(ps -e -o pid= -o args= | grep "[0-9] $2 hang" | awk '{print $1}'); do
+        "$1" attach "$pid" > "$out" 2>&1 || continue
+        grep -q 'kernel block 0 thread 0: signal_wait has been waiting .*expected >= 42, seen 0' "$out" &&
+            found=0
+    done
+    [ $found -eq 0 ] && break
+done
+[ $found -eq 0 ] || cat "$out"
+kill $launcher 2> /dev/null
+wait $launcher 2> /dev/null
+rm -f "$out"
+exit $found
