@@ -36,7 +36,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-    {"quick", 'q', NULL, 0, "do not measure, whatever else is asked", 0},
+    {"quick", 'q', NULL, 0, "measure nothing", 0},
     {"all", 'a', NULL, 0, "print every place of a finding, not the first few", 0},
     {0},
 };
@@ -142,6 +142,8 @@ int cmd_doctor(int argc, char **argv)
         return EXIT_USAGE;
     if (a.options.measure && !a.quick)
         machine_options_measure(&a.options, machine, 0);
+    else if (!a.options.file && !a.quick && machine->n_gpus)
+        machine_options_try(machine);
     doctor_examine(machine, &diagnosis);
     if (a.options.json)
         print_json(&diagnosis, machine);

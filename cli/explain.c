@@ -12,8 +12,8 @@
 #include "explain_job.h"
 #include "machine/explain.h"
 #include "machine/ladder.h"
-#include "machine/probe.h"
 #include "machine_options.h"
+#include "probe.h"
 
 struct arguments {
     struct machine_options options;
@@ -69,7 +69,11 @@ static void print_head(const struct verdict *v)
     char gbps[16], us[16];
     printf("%s -> %s\n", v->a.name, v->b.name);
     if (!v->chosen) {
-        puts("  way       none");
+        printf("  way       none%s\n", v->possible ? " in this version of Weft" : "");
+        if (v->possible)
+            printf("  possible  %s, %s GB/s expected: the machine offers it, Weft does not take it "
+                   "yet\n",
+                   v->possible->text, show_gbps(v->possible->mbps, gbps, sizeof gbps));
         return;
     }
     printf("  way       %s%s\n", v->chosen->text,
@@ -79,19 +83,65 @@ static void print_head(const struct verdict *v)
            v->chosen->limit);
 }
 
+/* "NVLink 4" of "18x NVLink 4 through NVSwitch". */
+static const char *kind_of(const struct route *route, char *text, size_t size)
+{
+    const char *from = strchr(route->text, ' ');
+    from = route->kind == ROUTE_LINK && from ? from + 1 : route->text;
+    snprintf(text, size, "%s", from);
+    char *end = strstr(text, " through");
+    if (!end)
+        end = strstr(text, " (");
+    if (end)
+        *end = '\0';
+    return text;
+}
+
+/* How a speed stands to what is expected; the bounds are those of the findings. */
+static void print_speed(const char *what, int64_t mbps, const struct route *route)
+{
+    char is[16], of[16], kind[64];
+    if (!mbps)
+        return;
+    if (!route || !route->mbps) {
+        printf("  %-9s %s GB/s\n", what, show_gbps(mbps, is, sizeof is));
+        return;
+    }
+    printf("  %-9s %s of %s GB/s, %s for %s\n", what, show_gbps(mbps, is, sizeof is),
+           show_gbps(route->mbps, of, sizeof of),
+           mbps < route->mbps * 80 / 100    ? "slow"
+           : mbps < route->mbps * 90 / 100  ? "somewhat slow"
+           : mbps > route->mbps * 110 / 100 ? "more than usual"
+                                            : "normal",
+           kind_of(route, kind, sizeof kind));
+}
+
 static void print_measured(const struct verdict *v)
 {
-    const struct machine_measured *m = v->measured;
-    char out[16], in[16], us[16];
+    const struct machine_measured *m = v->measured, *back = v->measured_back;
+    char is[16], of[16];
     if (!m) {
         puts("  measured  not measured");
         return;
     }
-    printf("  measured  write %s GB/s, read %s GB/s, %s us; proof: %s%s%s\n",
-           show_gbps(number_or(m->write_mbps, 0), out, sizeof out),
-           show_gbps(number_or(m->read_mbps, 0), in, sizeof in),
-           show_us(number_or(m->latency_ns, 0), us, sizeof us), text_or(m->proof, "not run"),
-           *text_or(m->evidence, "") ? ", " : "", text_or(m->evidence, ""));
+    const struct route *route = v->chosen;
+    if (m->proof.value && (v->a.kind == ENDPOINT_GPU && v->b.kind == ENDPOINT_GPU))
+        printf("  proof     %s%s%s\n", m->proof.value, *text_or(m->evidence, "") ? ": " : "",
+               text_or(m->evidence, ""));
+    else if (!m->proof.value)
+        printf("  proof     none: %s\n", why_unknown(m->proof.why));
+    print_speed("measured", number_or(m->write_mbps, 0), route);
+    print_speed("back", back ? number_or(back->write_mbps, 0) : 0, route);
+    print_speed("read", number_or(m->read_mbps, 0), route);
+    if (number_or(m->both_mbps, 0))
+        printf("  both ways %s GB/s together\n", show_gbps(m->both_mbps.value, is, sizeof is));
+    if (number_or(m->latency_ns, 0))
+        printf("  flag      %s of %s us one way, half of there and back\n",
+               show_us(m->latency_ns.value, is, sizeof is),
+               show_us(route ? route->latency_ns : 0, of, sizeof of));
+    if (m->errors_grown.known)
+        printf("  links     %" PRId64 " errors counted meanwhile%s%s\n", m->errors_grown.value,
+               *text_or(m->errors_where, "") ? ": " : "", text_or(m->errors_where, ""));
 }
 
 static void print_ladder(const struct verdict *v)
@@ -138,21 +188,23 @@ static void print_findings(const struct verdict *v, enum weight weight, const ch
 
 static void print_other_routes(const struct verdict *v)
 {
-    static const char *const answers[] = {"off", "on", "not told"};
     char gbps[16];
     if (v->routes.n < 2)
         return;
-    puts("\nevery way");
+    puts("\nevery way of this machine");
     for (int i = 0; i < v->routes.n; i++)
         printf("  %-36s %5s GB/s  %s\n", v->routes.list[i].text,
                show_gbps(v->routes.list[i].mbps, gbps, sizeof gbps),
-               answers[v->routes.list[i].usable]);
+               route_state(&v->routes.list[i]));
     int indices[ROUTES_MOST];
     int64_t total;
     int n = routes_disjoint(&v->routes, indices, &total);
+    bool offered = true;
+    for (int i = 0; i < n; i++)
+        offered &= v->routes.list[indices[i]].offered;
     if (n > 1)
-        printf("  striped over %d ways that share no link: %s GB/s\n", n,
-               show_gbps(total, gbps, sizeof gbps));
+        printf("  striped over %d ways that share no link: %s GB/s%s\n", n,
+               show_gbps(total, gbps, sizeof gbps), offered ? "" : "; not in this version of Weft");
 }
 
 static void print_text(const struct verdict *v)
@@ -172,25 +224,27 @@ static void print_text(const struct verdict *v)
 
 /* --- JSON -------------------------------------------------------------------------------------- */
 
-static json_t *chosen_json(const struct verdict *v)
+static json_t *chosen_json(const struct route *route)
 {
     static const char *const answers[] = {"off", "on", "unknown"};
-    if (!v->chosen)
+    if (!route)
         return json_null();
-    return json_pack("{s:s, s:o, s:o, s:s, s:s}", "path", v->chosen->text, "expected_gbps",
-                     json_gbps(v->chosen->mbps), "expected_us", json_us(v->chosen->latency_ns),
-                     "limit", v->chosen->limit, "usable", answers[v->chosen->usable]);
+    return json_pack("{s:s, s:o, s:o, s:s, s:s}", "path", route->text, "expected_gbps",
+                     json_gbps(route->mbps), "expected_us", json_us(route->latency_ns), "limit",
+                     route->limit, "usable", answers[route->usable]);
 }
 
 static json_t *measured_json(const struct machine_measured *m)
 {
     if (!m)
         return json_pack("{s:s}", "unknown", "not measured");
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "write_gbps",
-                     json_gbps(number_or(m->write_mbps, 0)), "read_gbps",
-                     json_gbps(number_or(m->read_mbps, 0)), "us",
-                     json_us(number_or(m->latency_ns, 0)), "proof", json_fact_text(m->proof),
-                     "evidence", json_fact_text(m->evidence));
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "write_gbps",
+        json_gbps(number_or(m->write_mbps, 0)), "read_gbps", json_gbps(number_or(m->read_mbps, 0)),
+        "both_gbps", json_gbps(number_or(m->both_mbps, 0)), "us",
+        json_us(number_or(m->latency_ns, 0)), "proof", json_fact_text(m->proof), "evidence",
+        json_fact_text(m->evidence), "errors_grown", json_fact_number(m->errors_grown),
+        "errors_where", json_fact_text(m->errors_where));
 }
 
 static json_t *ladder_json(const struct verdict *v)
@@ -211,42 +265,48 @@ static json_t *verdict_json(const struct verdict *v)
     json_t *findings = json_array(), *routes = json_array();
     for (int i = 0; i < v->findings.n; i++)
         json_array_append_new(findings, json_finding(&v->findings.list[i]));
-    for (int i = 0; i < v->routes.n; i++)
-        json_array_append_new(routes, json_pack("{s:s, s:o, s:b}", "path", v->routes.list[i].text,
-                                                "expected_gbps", json_gbps(v->routes.list[i].mbps),
-                                                "off", v->routes.list[i].usable == ANSWER_NO));
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "a", v->a.name, "b", v->b.name,
-                     "chosen", chosen_json(v), "measured", measured_json(v->measured), "ladder",
-                     ladder_json(v), "findings", findings, "routes", routes);
+    for (int i = 0; i < v->routes.n; i++) {
+        const struct route *r = &v->routes.list[i];
+        json_array_append_new(routes, json_pack("{s:s, s:o, s:b, s:b}", "path", r->text,
+                                                "expected_gbps", json_gbps(r->mbps), "off",
+                                                r->usable == ANSWER_NO, "in_weft", r->offered));
+    }
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "a", v->a.name, "b",
+                     v->b.name, "chosen", chosen_json(v->chosen), "possible",
+                     chosen_json(v->possible), "measured", measured_json(v->measured),
+                     "measured_back", measured_json(v->measured_back), "ladder", ladder_json(v),
+                     "findings", findings, "routes", routes);
 }
 
 /* --- running ----------------------------------------------------------------------------------- */
 
 /* A GPU and a NIC are tried by the ladder, other pairs by the probe. */
-static weft_status measure_pair(struct machine *machine, const struct machine_probe *probe,
+static weft_status measure_pair(struct machine *machine, const struct probe *probe,
                                 const struct endpoint *x, const struct endpoint *y)
 {
     const struct endpoint *gpu = x->kind == ENDPOINT_GPU ? x : y, *other = gpu == x ? y : x;
     if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_NIC)
         return machine_climb(machine, gpu->index, other->name);
-    weft_status status = machine_measure_pair(machine, probe, x->name, y->name, false);
-    return status ? status : machine_measure_pair(machine, probe, y->name, x->name, false);
+    const struct machine_probe *interface = probe_interface(probe);
+    weft_status status = machine_measure_pair(machine, interface, x->name, y->name, false);
+    return status ? status : machine_measure_pair(machine, interface, y->name, x->name, false);
 }
 
 static void measure(const struct arguments *a, struct machine *machine, const char *x,
                     const char *y)
 {
-    const struct machine_probe *probe = machine_probe_registered();
+    struct probe *probe = NULL;
     struct endpoint from, to;
     if (!a->options.measure || strchr(x, '/') || strchr(y, '/') ||
         endpoint_find(machine, x, &from) || endpoint_find(machine, y, &to))
         return;
     bool climbs = (from.kind == ENDPOINT_GPU && to.kind == ENDPOINT_NIC) ||
                   (from.kind == ENDPOINT_NIC && to.kind == ENDPOINT_GPU);
-    if (a->options.file || (!probe && !climbs))
+    if (a->options.file)
         machine_options_measure(&a->options, machine, 0); /* says why not */
-    else if (measure_pair(machine, probe, &from, &to))
+    else if ((!climbs && probe_open(machine, &probe)) || measure_pair(machine, probe, &from, &to))
         fprintf(stderr, "weft explain: --measure: %s\n", weft_last_error());
+    probe_close(probe);
 }
 
 /* On this machine links and relative names of files are followed; on another they cannot be. */

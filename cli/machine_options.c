@@ -8,8 +8,8 @@
 
 #include "machine/checks.h"
 #include "machine/ladder.h"
-#include "machine/probe.h"
 #include "machine/whatif.h"
+#include "probe.h"
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -85,10 +85,21 @@ static void climb_ladders(struct machine *machine)
     }
 }
 
+static void measure_all(struct machine *machine, struct probe *probe, int quick)
+{
+    probe_warm(probe);
+    weft_status status = machine_measure(machine, probe_interface(probe), quick, progress);
+    if (isatty(STDERR_FILENO))
+        fputs("\r                                \r", stderr);
+    if (status)
+        fprintf(stderr, "weft: not all was measured: %s\n", weft_last_error());
+    probe_close(probe);
+}
+
 void machine_options_measure(const struct machine_options *options, struct machine *machine,
                              int quick)
 {
-    const struct machine_probe *probe = machine_probe_registered();
+    struct probe *probe;
     if (options->file) {
         fprintf(stderr, "weft: --measure: %s is not this machine; the recorded figures are shown\n",
                 options->file);
@@ -97,14 +108,21 @@ void machine_options_measure(const struct machine_options *options, struct machi
     if (machine->n_gpus && machine_ask_cuda(machine))
         fprintf(stderr, "weft: --measure: %s\n", weft_last_error());
     climb_ladders(machine);
-    if (!probe) {
-        fprintf(stderr, "weft: --measure: not measured, this build of weft has no probe\n");
-        return;
-    }
-    if (machine_measure(machine, probe, quick, progress))
-        fprintf(stderr, "\nweft: --measure: %s\n", weft_last_error());
-    else if (isatty(STDERR_FILENO))
-        fputc('\n', stderr);
+    if (machine->n_gpus == 0)
+        fprintf(stderr, "weft: --measure: there is no GPU to measure\n");
+    else if (probe_open(machine, &probe))
+        fprintf(stderr, "weft: --measure: %s\n", weft_last_error());
+    else
+        measure_all(machine, probe, quick);
+}
+
+void machine_options_try(struct machine *machine)
+{
+    struct probe *probe;
+    if (probe_open(machine, &probe))
+        fprintf(stderr, "weft: not measured: %s\n", weft_last_error());
+    else
+        measure_all(machine, probe, 1);
 }
 
 static const char *show(int64_t milli, char *buffer, size_t size)

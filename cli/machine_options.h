@@ -24,9 +24,12 @@ extern const struct argp machine_options_argp;
 /* Reads the machine and applies the what-if. NULL after printing why to stderr. */
 struct machine *machine_options_read(const struct machine_options *options);
 
-/* Measures with the registered probe, or says that none is there. `quick`: prove only. */
+/* Measures all pairs, or says why not. `quick`: moves little. */
 void machine_options_measure(const struct machine_options *options, struct machine *machine,
                              int quick);
+
+/* Proves and measures the GPUs of this machine briefly; no NIC is tried. */
+void machine_options_try(struct machine *machine);
 
 /* A number with three significant digits: "395", "48.4", "9.60"; "?" when 0. */
 const char *show_gbps(int64_t mbps, char *buffer, size_t size);

@@ -12,9 +12,10 @@ static const char *const answers[] = {"off", "on", "unknown"};
 
 static json_t *route_json(const struct route *route)
 {
-    json_t *object = json_pack("{s:s, s:o, s:o, s:s, s:s}", "path", route->text, "expected_gbps",
-                               json_gbps(route->mbps), "expected_us", json_us(route->latency_ns),
-                               "usable", answers[route->usable], "limit", route->limit);
+    json_t *object =
+        json_pack("{s:s, s:o, s:o, s:s, s:s, s:b}", "path", route->text, "expected_gbps",
+                  json_gbps(route->mbps), "expected_us", json_us(route->latency_ns), "usable",
+                  answers[route->usable], "limit", route->limit, "in_weft", route->offered);
     if (route->via >= 0)
         json_object_set_new(object, "via", json_sprintf("gpu%d", route->via));
     return object;
@@ -26,13 +27,16 @@ static json_t *measured_json(const struct machine *machine, const char *a, const
     if (!m)
         return json_pack("{s:s}", "unknown", "not measured");
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o}", "proof", json_fact_text(m->proof), "evidence",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "proof", json_fact_text(m->proof), "evidence",
         json_fact_text(m->evidence), "write_gbps",
         m->write_mbps.known ? json_gbps(m->write_mbps.value) : json_fact_number(m->write_mbps),
         "read_gbps",
-        m->read_mbps.known ? json_gbps(m->read_mbps.value) : json_fact_number(m->read_mbps), "us",
+        m->read_mbps.known ? json_gbps(m->read_mbps.value) : json_fact_number(m->read_mbps),
+        "both_gbps",
+        m->both_mbps.known ? json_gbps(m->both_mbps.value) : json_fact_number(m->both_mbps), "us",
         m->latency_ns.known ? json_us(m->latency_ns.value) : json_fact_number(m->latency_ns),
-        "errors_grown", json_fact_number(m->errors_grown));
+        "errors_grown", json_fact_number(m->errors_grown), "errors_where",
+        json_fact_text(m->errors_where));
 }
 
 static json_t *pair_json(const struct topo *topo, int a, int b)

@@ -123,13 +123,13 @@ static void print_nics(const struct machine *m, FILE *to)
 
 typedef void cell_function(const struct topo *topo, int a, int b, char *cell, size_t size);
 
-static void print_matrix(const struct topo *topo, int n, cell_function *cell, FILE *to)
+static void print_matrix(const struct topo *topo, int n, int least, cell_function *cell, FILE *to)
 {
     int wide[TOPO_MOST], first = 0;
     for (int b = 0; b < n; b++) {
         wide[b] = (int)strlen(topo->ends[b].name);
         first = wide[b] > first ? wide[b] : first;
-        wide[b] = wide[b] < 4 ? 4 : wide[b];
+        wide[b] = wide[b] < least ? least : wide[b];
     }
     fprintf(to, "%*s", first, "");
     for (int b = 0; b < n; b++)
@@ -196,8 +196,35 @@ static void cell_measured(const struct topo *topo, int a, int b, char *cell, siz
         snprintf(cell, size, "X");
     else if (m && text_is(m->proof, "failed"))
         snprintf(cell, size, "BAD");
+    else if (m && m->proof.value && !text_is(m->proof, "proven"))
+        snprintf(cell, size, "OFF");
     else
         show_gbps(m ? number_or(m->write_mbps, 0) : 0, cell, size);
+}
+
+/* Expected and measured, so that the two are read side by side. */
+static void beside(char *cell, size_t size, const char *expected, const char *measured,
+                   int64_t expected_value, int64_t measured_value)
+{
+    if (expected_value > 0 && measured_value > 0)
+        snprintf(cell, size, "%.8s/%.8s %" PRId64 "%%", measured, expected,
+                 (measured_value * 100 + expected_value / 2) / expected_value);
+    else
+        snprintf(cell, size, "%.8s", measured);
+}
+
+static void cell_gbps_beside(const struct topo *topo, int a, int b, char *cell, size_t size)
+{
+    const struct machine_measured *m =
+        machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
+    struct routes routes = {.n = 0};
+    char expected[16], measured[16];
+    cell_measured(topo, a, b, measured, sizeof measured);
+    routes_between(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
+    const struct route *best = routes_best(&routes);
+    int64_t mbps = best ? best->mbps : 0;
+    beside(cell, size, show_gbps(mbps, expected, sizeof expected), measured, mbps,
+           m ? number_or(m->write_mbps, 0) : 0);
 }
 
 static void cell_measured_us(const struct topo *topo, int a, int b, char *cell, size_t size)
@@ -210,18 +237,70 @@ static void cell_measured_us(const struct topo *topo, int a, int b, char *cell, 
         show_us(m ? number_or(m->latency_ns, 0) : 0, cell, size);
 }
 
+static void cell_us_beside(const struct topo *topo, int a, int b, char *cell, size_t size)
+{
+    const struct machine_measured *m =
+        machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
+    struct routes routes = {.n = 0};
+    char expected[16], measured[16];
+    cell_measured_us(topo, a, b, measured, sizeof measured);
+    routes_between(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
+    const struct route *best = routes_best(&routes);
+    int64_t ns = best ? best->latency_ns : 0;
+    beside(cell, size, show_us(ns, expected, sizeof expected), measured, ns,
+           m ? number_or(m->latency_ns, 0) : 0);
+}
+
+static void print_proofs(const struct topo *topo, FILE *to)
+{
+    int pairs = 0, proven = 0;
+    for (int a = 0; a < topo->gpus; a++)
+        for (int b = 0; b < topo->gpus; b++) {
+            const struct machine_measured *m =
+                machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
+            pairs += a != b;
+            proven += m && text_is(m->proof, "proven");
+        }
+    if (pairs)
+        fprintf(to, "%d of %d pairs proven by resident kernels on both GPUs\n", proven, pairs);
+}
+
+static void print_host(const struct topo *topo, FILE *to)
+{
+    for (int a = 0; a < topo->gpus; a++) {
+        const struct machine_measured *m =
+            machine_find_measured(topo->machine, topo->ends[a].name, "host");
+        struct routes routes = {.n = 0};
+        struct endpoint host;
+        char out[16], in[16], gbps[16];
+        if (!m || endpoint_find(topo->machine, "host", &host))
+            continue;
+        routes_between(topo->machine, &topo->ends[a], &host, &routes);
+        const struct route *best = routes_best(&routes);
+        fprintf(to, "%s and host memory: to it %s GB/s, from it %s, expected %s\n",
+                topo->ends[a].name, show_gbps(number_or(m->write_mbps, 0), out, sizeof out),
+                show_gbps(number_or(m->read_mbps, 0), in, sizeof in),
+                show_gbps(best ? best->mbps : 0, gbps, sizeof gbps));
+    }
+}
+
 static void print_measured(const struct topo *topo, FILE *to)
 {
-    if (topo->gpus < 2)
-        return;
     if (topo->machine->n_measured == 0) {
-        fputs("\nMeasured: not measured\n", to);
+        if (topo->gpus > 1)
+            fputs("\nMeasured: not measured\n", to);
         return;
     }
-    fputs("\nMeasured GB/s, row writes to column (BAD: what arrived was not what was sent)\n", to);
-    print_matrix(topo, topo->gpus, cell_measured, to);
-    fputs("\nMeasured us, one way, 8 bytes\n", to);
-    print_matrix(topo, topo->gpus, cell_measured_us, to);
+    if (topo->gpus > 1) {
+        fputs("\nMeasured/expected GB/s, row writes to column (BAD: the proof failed, OFF: no peer "
+              "access)\n",
+              to);
+        print_matrix(topo, topo->gpus, 12, cell_gbps_beside, to);
+        fputs("\nMeasured/expected us, one way, 8 bytes\n", to);
+        print_matrix(topo, topo->gpus, 14, cell_us_beside, to);
+        print_proofs(topo, to);
+    }
+    print_host(topo, to);
 }
 
 static void print_relays(const struct topo *topo, FILE *to)
@@ -250,20 +329,20 @@ void topo_text(const struct topo *topo, FILE *to)
     print_nics(topo->machine, to);
     if (topo->n > 1) {
         fputs("\nDistance\n", to);
-        print_matrix(topo, topo->n, topo_label, to);
+        print_matrix(topo, topo->n, 4, topo_label, to);
         fputs(
             "NV# XG#: # links bonded (NVLink, xGMI)  PIX: one PCIe switch  PXB: several  PHB: one "
             "root complex\nNODE: one NUMA node  SYS: across NUMA nodes  ?: cannot be told\n",
             to);
         fputs("\nExpected GB/s, one way, large copies\n", to);
-        print_matrix(topo, topo->n, cell_gbps, to);
+        print_matrix(topo, topo->n, 4, cell_gbps, to);
     }
     if (topo->gpus > 1) {
         fputs("\nExpected us, one way, 8 bytes\n", to);
-        print_matrix(topo, topo->gpus, cell_us, to);
+        print_matrix(topo, topo->gpus, 4, cell_us, to);
         fputs("\nPeer access by the driver (r read, w write, a atomics, - refused, ? not told)\n",
               to);
-        print_matrix(topo, topo->gpus, cell_p2p, to);
+        print_matrix(topo, topo->gpus, 4, cell_p2p, to);
         print_relays(topo, to);
     }
     print_measured(topo, to);
@@ -389,7 +468,6 @@ void topo_links(const struct machine *m, FILE *to)
 
 void topo_routes(const struct topo *topo, FILE *to)
 {
-    static const char *const answers[] = {"off", "on", "not told"};
     for (int a = 0; a < topo->n; a++)
         for (int b = 0; b < topo->n; b++) {
             struct routes routes = {.n = 0};
@@ -402,10 +480,10 @@ void topo_routes(const struct topo *topo, FILE *to)
             int disjoint = routes_disjoint(&routes, indices, &total);
             fprintf(to, "%s %s\n", topo->ends[a].name, topo->ends[b].name);
             for (int i = 0; i < routes.n; i++)
-                fprintf(to, "  %-36s %5s GB/s %5s us  %-8s %s\n", routes.list[i].text,
+                fprintf(to, "  %-36s %5s GB/s %5s us  %s; %s\n", routes.list[i].text,
                         show_gbps(routes.list[i].mbps, gbps, sizeof gbps),
                         show_us(routes.list[i].latency_ns, us, sizeof us),
-                        answers[routes.list[i].usable], routes.list[i].limit);
+                        route_state(&routes.list[i]), routes.list[i].limit);
             if (disjoint > 1)
                 fprintf(to, "  striped over %d ways that share no link: %s GB/s\n", disjoint,
                         show_gbps(total, gbps, sizeof gbps));

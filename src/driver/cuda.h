@@ -66,6 +66,7 @@ typedef struct CUmemAccessDesc_st {
     X(CUDA_ERROR_OPERATING_SYSTEM, 304)                                                            \
     X(CUDA_ERROR_NOT_FOUND, 500)                                                                   \
     X(CUDA_ERROR_NOT_READY, 600)                                                                   \
+    X(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, 704)                                                 \
     X(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712)                                              \
     X(CUDA_ERROR_ILLEGAL_ADDRESS, 700)                                                             \
     X(CUDA_ERROR_LAUNCH_FAILED, 719)                                                               \
@@ -139,6 +140,9 @@ enum cuda_constant {
     X(CtxPushCurrent, ("cuCtxPushCurrent_v2"), 0, (CUcontext context), (context))                  \
     X(CtxPopCurrent, ("cuCtxPopCurrent_v2"), 0, (CUcontext * context), (context))                  \
     X(CtxGetDevice, ("cuCtxGetDevice"), 0, (CUdevice * device), (device))                          \
+    X(CtxEnablePeerAccess, ("cuCtxEnablePeerAccess"), 0, (CUcontext peer, unsigned flags),         \
+      (peer, flags))                                                                               \
+    X(CtxDisablePeerAccess, ("cuCtxDisablePeerAccess"), 0, (CUcontext peer), (peer))               \
     X(MemGetInfo, ("cuMemGetInfo_v2"), 0, (size_t * free_bytes, size_t * total_bytes),             \
       (free_bytes, total_bytes))                                                                   \
     X(MemGetAllocationGranularity, ("cuMemGetAllocationGranularity"), 0,                           \
@@ -207,6 +211,8 @@ enum cuda_constant {
     X(EventDestroy, ("cuEventDestroy_v2"), 0, (CUevent event), (event))                            \
     X(EventRecord, ("cuEventRecord"), 0, (CUevent event, CUstream stream), (event, stream))        \
     X(EventQuery, ("cuEventQuery"), 0, (CUevent event), (event))                                   \
+    X(EventElapsedTime, ("cuEventElapsedTime"), 0, (float *ms, CUevent begun, CUevent ended),      \
+      (ms, begun, ended))                                                                          \
     X(ModuleLoadData, ("cuModuleLoadData"), 0, (CUmodule * module, const void *image),             \
       (module, image))                                                                             \
     X(ModuleUnload, ("cuModuleUnload"), 0, (CUmodule module), (module))                            \

@@ -119,24 +119,72 @@ static void check_link_state(const struct machine *machine, const struct machine
                     "gpu%s: %d of %d links up; down: %s", index, count.up, count.all, count.down);
 }
 
+struct link_errors {
+    int64_t replays, recoveries, crc, ecc;
+    int links;
+    char list[80]; /* "0-6, 8" */
+};
+
+/* Adds `link` to a list of ranges; links come in ascending order. */
+static void list_link(struct link_errors *e, int64_t link, int64_t *first, int64_t *last)
+{
+    size_t n = strlen(e->list);
+    if (*last >= 0 && link == *last + 1) {
+        char *comma = strrchr(e->list, ' ');
+        n = comma ? (size_t)(comma + 1 - e->list) : 0;
+        snprintf(e->list + n, sizeof e->list - n, "%" PRId64 "-%" PRId64, *first, link);
+    } else {
+        *first = link;
+        snprintf(e->list + n, sizeof e->list - n, "%s%" PRId64, n ? ", " : "", link);
+    }
+    *last = link;
+}
+
+static struct link_errors sum_link_errors(const struct machine *machine, int64_t gpu)
+{
+    struct link_errors e = {.links = 0};
+    int64_t first = -1, last = -2;
+    for (size_t i = 0; i < machine->n_links; i++) {
+        const struct machine_link *link = &machine->links[i];
+        int64_t replays = number_or(link->replays, 0), crc = number_or(link->crc_errors, 0);
+        int64_t recoveries = number_or(link->recoveries, 0), ecc = number_or(link->ecc_errors, 0);
+        if (!number_is(link->gpu, gpu) || !number_is(link->active, 1) ||
+            replays + crc + recoveries + ecc == 0)
+            continue;
+        e.replays += replays;
+        e.recoveries += recoveries;
+        e.crc += crc;
+        e.ecc += ecc;
+        e.links++;
+        list_link(&e, number_or(link->link, -1), &first, &last);
+    }
+    return e;
+}
+
+/* Lifetime totals: one note for the GPU. That they grow is seen in a measured transfer. */
+static void check_link_errors(const struct machine *machine, const struct machine_gpu *gpu,
+                              struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    struct link_errors e = sum_link_errors(machine, number_or(gpu->index, -1));
+    if (e.links)
+        finding_add(findings, REASON_NVLINK_ERRORS, WEIGHT_NOTE, index,
+                    "gpu%s in all: crc %" PRId64 ", replay %" PRId64 ", recovery %" PRId64
+                    ", ecc %" PRId64 "; on link%s %s",
+                    index, e.crc, e.replays, e.recoveries, e.ecc, e.links == 1 ? "" : "s", e.list);
+}
+
 void check_gpu_links(const struct machine *machine, const struct machine_gpu *gpu,
                      struct findings *findings)
 {
     const char *index = index_text(gpu);
     check_link_state(machine, gpu, findings);
+    check_link_errors(machine, gpu, findings);
     for (size_t i = 0; i < machine->n_links; i++) {
         const struct machine_link *link = &machine->links[i];
         if (!number_is(link->gpu, number_or(gpu->index, -1)) || !number_is(link->active, 1))
             continue;
         int64_t line = line_speed(link);
-        if (number_or(link->crc_errors, 0) > 0 || number_or(link->replays, 0) > 0 ||
-            number_or(link->recoveries, 0) > 0 || number_or(link->ecc_errors, 0) > 0)
-            finding_add(findings, REASON_NVLINK_ERRORS, WEIGHT_NOTE, index,
-                        "gpu%s link %" PRId64 ": crc %" PRId64 ", replay %" PRId64
-                        ", recovery %" PRId64 ", ecc %" PRId64,
-                        index, number_or(link->link, -1), number_or(link->crc_errors, 0),
-                        number_or(link->replays, 0), number_or(link->recoveries, 0),
-                        number_or(link->ecc_errors, 0));
         if (line && link->mbps.known && link->mbps.value < line * 95 / 100)
             finding_add(findings, REASON_NVLINK_SPEED, WEIGHT_SLOW, index,
                         "gpu%s link %" PRId64 ": %" PRId64 " of %" PRId64 " MB/s", index,
@@ -314,19 +362,21 @@ static void check_speed(const struct machine_measured *m, const struct machine_m
     snprintf(pair, sizeof pair, "%s %s", a->name, b->name);
     if (out && best->mbps && out < best->mbps * 80 / 100) {
         findings->gain_mbps = best->mbps - out;
-        finding_add(findings, REASON_P2P_SLOW, WEIGHT_SLOW, pair,
-                    "%s: %" PRId64 " of %" PRId64 " MB/s over %s", pair, out, best->mbps,
-                    best->text);
+        finding_add(findings, REASON_P2P_SLOW, WEIGHT_SLOW, pair, "%s: %.1f of %.1f GB/s over %s",
+                    pair, (double)out / 1000, (double)best->mbps / 1000, best->text);
     }
     if (out && in && out < in * 80 / 100) {
         findings->gain_mbps = in - out;
         finding_add(findings, REASON_P2P_ONE_WAY, WEIGHT_SLOW, a->name,
-                    "%s to %s %" PRId64 " MB/s, back %" PRId64, a->name, b->name, out, in);
+                    "%s to %s %.1f GB/s, back %.1f", a->name, b->name, (double)out / 1000,
+                    (double)in / 1000);
     }
+    bool lower = strcmp(a->name, b->name) < 0; /* counted for both directions together */
     if (number_or(m->errors_grown, 0) > 0)
-        finding_add(findings, REASON_NVLINK_ERRORS, WEIGHT_SLOW, a->name,
-                    "%" PRId64 " link errors while %s wrote to %s", m->errors_grown.value, a->name,
-                    b->name);
+        finding_add(findings, REASON_NVLINK_GROWING, WEIGHT_SLOW, a->name,
+                    "%" PRId64 " link errors while %s and %s wrote to each other%s%s",
+                    m->errors_grown.value, lower ? a->name : b->name, lower ? b->name : a->name,
+                    *text_or(m->errors_where, "") ? ": " : "", text_or(m->errors_where, ""));
 }
 
 void check_measured(const struct machine *machine, const struct endpoint *a,
@@ -344,6 +394,9 @@ void check_measured(const struct machine *machine, const struct endpoint *a,
         finding_add(findings, REASON_P2P_PROOF, WEIGHT_OFF, pair, "%s: %s", pair,
                     text_or(m->evidence, "the proof failed"));
     }
+    if (m && text_is(m->proof, "refused"))
+        finding_add(findings, REASON_P2P_REFUSED, WEIGHT_OFF, pair, "%s",
+                    text_or(m->evidence, "the driver refused"));
     if (m && best)
         check_speed(m, machine_find_measured(machine, b->name, a->name), best, a, b, findings);
 }
@@ -357,11 +410,15 @@ bool check_proven(const struct machine *machine, const struct endpoint *a, const
     if (!best || (best->kind != ROUTE_LINK && best->kind != ROUTE_PEER) ||
         (m && m->proof.value && !text_is(m->proof, "not-run")))
         return false;
+    /* tried in vain, it is a fault: a way that the driver offers is not there */
+    const char *why = m && m->evidence.value && *m->evidence.value ? m->evidence.value
+                      : m                                          ? m->proof.why
+                                                                   : NULL;
     snprintf(pair, sizeof pair, "%s %s", a->name, b->name);
     findings->path = best->text;
-    finding_add(findings, REASON_P2P_UNPROVEN, WEIGHT_UNKNOWN, pair, "%s: %s", pair,
-                m && m->proof.why ? m->proof.why : "no proof is recorded");
-    return true;
+    finding_add(findings, REASON_P2P_UNPROVEN, why ? WEIGHT_OFF : WEIGHT_UNKNOWN, pair, "%s: %s",
+                pair, why ? why : "no proof is recorded");
+    return !why;
 }
 
 /* --- PCIe -------------------------------------------------------------------------------------- */

@@ -169,7 +169,8 @@ weft_status explain_pair(const struct machine *machine, const char *a, const cha
     explain_kinds(machine, v);
     v->findings.place = NULL;
     v->findings.path = NULL;
-    v->chosen = routes_best(&v->routes);
+    v->chosen = routes_taken(&v->routes);
+    v->possible = routes_best(&v->routes);
     v->measured = machine_find_measured(machine, v->a.name, v->b.name);
     v->measured_back = machine_find_measured(machine, v->b.name, v->a.name);
     return WEFT_OK;

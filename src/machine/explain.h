@@ -11,7 +11,8 @@ struct verdict {
     struct endpoint a, b;
     const struct machine_mount *mount; /* for files, else NULL */
     struct routes routes;
-    const struct route *chosen;                              /* NULL: there is no way */
+    const struct route *chosen;   /* NULL: this version of Weft has no way */
+    const struct route *possible; /* the best that the machine could; NULL: there is none */
     const struct machine_measured *measured, *measured_back; /* NULL: not measured */
     const struct machine_rung *ladder[8];                    /* for GPU and NIC */
     int n_ladder;

@@ -7,18 +7,6 @@
 
 #include "base/status.h"
 
-static const struct machine_probe *registered;
-
-void machine_probe_register(const struct machine_probe *probe)
-{
-    registered = probe;
-}
-
-const struct machine_probe *machine_probe_registered(void)
-{
-    return registered;
-}
-
 static void set_speed(struct machine *machine, struct machine_number *to, int64_t value)
 {
     if (value > 0)
@@ -27,10 +15,24 @@ static void set_speed(struct machine *machine, struct machine_number *to, int64_
         number_unknown(machine, to, "not measured");
 }
 
+static const char *proof_word(enum probe_proof proof)
+{
+    switch (proof) {
+    case PROBE_PROVEN:
+        return "proven";
+    case PROBE_FAILED:
+        return "failed";
+    case PROBE_REFUSED:
+        return "refused";
+    default:
+        return "not-run";
+    }
+}
+
 weft_status machine_measure_pair(struct machine *machine, const struct machine_probe *probe,
                                  const char *a, const char *b, bool quick)
 {
-    struct probe_result r = {.proven = -1, .errors_grown = -1};
+    struct probe_result r = {.proven = PROBE_NOT_RUN, .errors_grown = -1};
     weft_status status = probe->pair(probe->context, a, b, quick, &r);
     struct machine_measured *m = machine_find_measured(machine, a, b);
     if (!m)
@@ -41,11 +43,13 @@ weft_status machine_measure_pair(struct machine *machine, const struct machine_p
         text_unknown(machine, &m->proof, "%s", weft_last_error());
         return status;
     }
-    text_set(machine, &m->proof, r.proven > 0 ? "proven" : r.proven == 0 ? "failed" : "not-run");
+    text_set(machine, &m->proof, proof_word(r.proven));
     text_set(machine, &m->evidence, r.evidence);
     set_speed(machine, &m->write_mbps, r.write_mbps);
     set_speed(machine, &m->read_mbps, r.read_mbps);
+    set_speed(machine, &m->both_mbps, r.both_mbps);
     set_speed(machine, &m->latency_ns, r.latency_ns);
+    text_set(machine, &m->errors_where, r.errors_where);
     if (r.errors_grown >= 0)
         number_set(&m->errors_grown, r.errors_grown);
     else

@@ -1,34 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where measured results come from. The machine room measures nothing itself: whoever can (the
- * proof of a path, a bandwidth test) registers a probe, and its results become facts of the model
+ * proof of a path, a bandwidth test) brings a probe, and its results become facts of the model
  * (machine.measured), where recorded ones live too. Without a probe they stay "not measured". */
 #ifndef WEFT_MACHINE_PROBE_H
 #define WEFT_MACHINE_PROBE_H
 
 #include "machine/machine.h"
 
+enum probe_proof {
+    PROBE_NOT_RUN = -1, /* the driver does not offer peer access */
+    PROBE_FAILED = 0,   /* what came back was wrong, or nothing came within the limit */
+    PROBE_PROVEN = 1,   /* resident kernels on both ends exchanged data, flags and atomics */
+    PROBE_REFUSED = 2,  /* the driver refused the peer access that it offers */
+};
+
 struct probe_result {
-    /* Resident kernels on both ends exchanged data, flags and atomics: 1 they did, 0 what came back
-     * was wrong or nothing came within the limit, -1 not run. */
-    int proven;
-    char evidence[160];   /* what was seen, in words */
-    int64_t write_mbps;   /* a writes into b's memory; 0 = not measured */
-    int64_t read_mbps;    /* a reads from b's memory; 0 = not measured */
-    int64_t latency_ns;   /* one way, 8 bytes; 0 = not measured */
-    int64_t errors_grown; /* link errors counted meanwhile; -1 = not counted */
+    enum probe_proof proven;
+    char evidence[256];     /* what was seen, in words */
+    int64_t write_mbps;     /* a writes into b's memory; 0 = not measured */
+    int64_t read_mbps;      /* a reads from b's memory; 0 = not measured */
+    int64_t both_mbps;      /* both directions at once, together; 0 = not measured */
+    int64_t latency_ns;     /* one way, 8 bytes; 0 = not measured */
+    int64_t errors_grown;   /* link errors counted meanwhile; -1 = not counted */
+    char errors_where[160]; /* on which links */
 };
 
 struct machine_probe {
-    /* Names are those of endpoints ("gpu0", "mlx5_0", "host"). With `quick`, prove only and move
+    /* Names are those of endpoints ("gpu0", "mlx5_0", "host"). With `quick`, prove and move
      * little. A status other than WEFT_OK means the pair could not be measured at all. */
     weft_status (*pair)(void *context, const char *a, const char *b, bool quick,
                         struct probe_result *result);
     void *context;
 };
-
-/* NULL until something registers. The probe must outlive its use. */
-void machine_probe_register(const struct machine_probe *probe);
-const struct machine_probe *machine_probe_registered(void);
 
 /* Runs the probe over every ordered pair of GPUs, and of each GPU with the host, into
  * machine->measured. `progress` (may be NULL) is told "gpu0 gpu1" before each. */

@@ -56,7 +56,8 @@ enum answer { ANSWER_NO, ANSWER_YES, ANSWER_UNKNOWN };
 
 struct route {
     enum route_kind kind;
-    enum answer usable; /* as far as the driver and the model say */
+    enum answer usable; /* as far as hardware, driver and model say */
+    bool offered;       /* this version of Weft has a path that takes it */
     int64_t mbps;       /* expected, one direction; 0 when it cannot be told */
     int64_t latency_ns; /* 0 when it cannot be told */
     int via;            /* GPU of a relay, else -1 */
@@ -77,11 +78,17 @@ struct routes {
 void routes_between(const struct machine *machine, const struct endpoint *a,
                     const struct endpoint *b, struct routes *routes);
 
+/* "on", "off", "not told", or that this version of Weft does not take it. */
+const char *route_state(const struct route *route);
+
 /* Orders them again after a change of `usable`. */
 void routes_sort(struct routes *routes);
 
-/* The best usable one, NULL when there is none. */
+/* The best usable one, NULL when there is none: what the machine could do. */
 const struct route *routes_best(const struct routes *routes);
+
+/* The best of the usable ones that Weft takes; NULL when there is none. */
+const struct route *routes_taken(const struct routes *routes);
 
 /* Usable routes that share no link, so that a transfer can be striped over them; indices into
  * routes->list, best first. Returns how many. */

@@ -33,7 +33,7 @@ static enum answer word_answer(struct machine_text word)
 static bool proof_failed(const struct machine *machine, const char *a, const char *b)
 {
     const struct machine_measured *m = machine_find_measured(machine, a, b);
-    return m && text_is(m->proof, "failed");
+    return m && (text_is(m->proof, "failed") || text_is(m->proof, "refused"));
 }
 
 /* --- GPU to GPU -------------------------------------------------------------------------------- */
@@ -275,6 +275,22 @@ static void add_gpu_disk(const struct machine *machine, const struct endpoint *g
     add_staged(machine, gpu, disk, FACT_DISK_PERMILLE, routes);
 }
 
+/* Which ways this version of Weft takes: peer access between GPUs (p2p), and copies between a GPU
+ * and host memory. Here a row changes when a path is added: staged, net, gda, file. */
+static bool weft_has(enum route_kind kind, bool gpus, bool gpu)
+{
+    switch (kind) {
+    case ROUTE_LINK:
+        return true;
+    case ROUTE_PEER:
+        return gpus;
+    case ROUTE_HOST:
+        return gpu;
+    default:
+        return false;
+    }
+}
+
 /* A direct link is taken even where a relay over more links copies faster: only over it can a
  * kernel load and store, and nothing has to run on a third GPU. */
 static int by_use_and_speed(const void *a, const void *b)
@@ -296,6 +312,7 @@ void routes_between(const struct machine *machine, const struct endpoint *a,
 {
     const struct endpoint *gpu = a->kind == ENDPOINT_GPU ? a : b;
     const struct endpoint *other = gpu == a ? b : a;
+    bool gpus = a->kind == ENDPOINT_GPU && b->kind == ENDPOINT_GPU;
     routes->n = 0;
     if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_GPU) {
         if (a->index == b->index)
@@ -315,7 +332,25 @@ void routes_between(const struct machine *machine, const struct endpoint *a,
     } else if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_DISK) {
         add_gpu_disk(machine, gpu, other, routes);
     }
+    for (int i = 0; i < routes->n; i++)
+        routes->list[i].offered = weft_has(routes->list[i].kind, gpus, gpu->kind == ENDPOINT_GPU);
     routes_sort(routes);
+}
+
+const char *route_state(const struct route *route)
+{
+    static const char *const states[] = {"off", "on", "not told"};
+    static const char *const without[] = {"off", "not in this version of Weft",
+                                          "not told, and not in this version of Weft"};
+    return (route->offered ? states : without)[route->usable];
+}
+
+const struct route *routes_taken(const struct routes *routes)
+{
+    for (int i = 0; i < routes->n; i++)
+        if (routes->list[i].usable != ANSWER_NO && routes->list[i].offered)
+            return &routes->list[i];
+    return NULL;
 }
 
 void routes_sort(struct routes *routes)

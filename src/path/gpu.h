@@ -205,4 +205,7 @@ weft_status gpu_copy_strided_remote(struct remote at, void *local, bool put, siz
  * dropped at both sides with its evidence. Collective over the job. */
 weft_status gpu_prove(struct gpu *gpu);
 
+/* What a proof saw, in words; `peer` names the other side ("PE 3", "gpu1"). */
+void prove_describe(const struct prove_report *report, const char *peer, char *text, size_t bytes);
+
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library's own kernels: single accesses and atomics on behalf of the host, small copies with a
- * signal, strided copies, bounded waits, the barrier on a stream, and the proof of a pair. Written
- * in the common subset, so that the stand-in of the CUDA driver can run the same text. Every wait is
- * bounded by the global timer, and by a count of polls in case that timer stands still. */
+ * signal, strided copies, bounded waits, the barrier on a stream, the proof of a pair and its
+ * latency. Written in the common subset, so that the stand-in of the CUDA driver can run the same
+ * text. Every wait is bounded by the global timer, and by a count of polls in case that timer stands
+ * still. */
 #include <weft/device/simt.h>
 
 #include "gpu_kernels.h"
@@ -492,4 +493,30 @@ KERNEL weft_kernel_prove(const struct prove_pair *pairs, uint64_t limit_ns,
     proof.report->elapsed_ns = weft_dev_clock_ns() - proof.limit.start;
     if (good)
         weft_dev_store_u64(&proof.report->stage, PROVE_GOOD, RELEASE, SYSTEM);
+}
+
+/* ---------------------------------------------------------------------------------- latency */
+
+/* One thread on each of two GPUs, at the same time. Each stores a number into the other's memory and
+ * waits for the answer in its own; the first `untimed` rounds also wait for the other kernel to
+ * start. Relaxed: the number itself is all that is told. */
+KERNEL weft_kernel_echo(uint64_t *own, uint64_t *peer, uint64_t begins, uint64_t untimed,
+                        uint64_t rounds, uint64_t limit_ns, struct echo_report *report)
+{
+    struct limit limit = limit_start(limit_ns);
+    uint64_t start = limit.start, round = 0;
+    int late = 0;
+    while (round < untimed + rounds && !late) {
+        round++;
+        if (round == untimed + 1)
+            start = weft_dev_clock_ns();
+        if (begins)
+            weft_dev_store_u64(peer, round, RELAXED, SYSTEM);
+        while (weft_dev_load_u64(own, RELAXED, SYSTEM) < round && !late)
+            late = limit_passed(&limit);
+        if (!begins)
+            weft_dev_store_u64(peer, round, RELAXED, SYSTEM);
+    }
+    report->elapsed_ns = weft_dev_clock_ns() - start;
+    weft_dev_store_u64(&report->rounds, late ? round - 1 : round, RELEASE, SYSTEM);
 }

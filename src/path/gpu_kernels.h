@@ -16,7 +16,8 @@
     X(weft_kernel_strided)                                                                         \
     X(weft_kernel_wait)                                                                            \
     X(weft_kernel_barrier)                                                                         \
-    X(weft_kernel_prove)
+    X(weft_kernel_prove)                                                                           \
+    X(weft_kernel_echo)
 
 /* Beyond the values of weft_amo: a single value written or read by one access. */
 enum { GPU_ACCESS_STORE = 100, GPU_ACCESS_LOAD = 101 };
@@ -105,6 +106,14 @@ struct prove_report {
     uint64_t index;          /* of the word, for STALE and READ_BACK */
     uint64_t expected, seen;
     uint64_t elapsed_ns;
+};
+
+/* ---------------------------------------------------------------------------------- latency */
+
+/* Of two kernels that send a number to and fro; in pinned host memory, all zeros before. */
+struct echo_report {
+    uint64_t rounds;     /* that came back within the limit */
+    uint64_t elapsed_ns; /* of the timed ones, on the side that begins */
 };
 
 #endif

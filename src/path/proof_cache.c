@@ -140,3 +140,27 @@ void proof_cache_add(const CUuuid *a, const CUuuid *b, int driver_version)
     }
     fclose(file);
 }
+
+/* Overwrites the line, so that lines that others add meanwhile stay where they are. */
+void proof_cache_remove(const CUuuid *a, const CUuuid *b, int driver_version)
+{
+    char path[600], line[LINE_BYTES], text[LINE_BYTES];
+    FILE *file = proof_cache_file(path, sizeof path) ? open_own(path, O_RDWR) : NULL;
+    if (!file)
+        return;
+    pair_line(a, b, driver_version, line);
+    if (flock(fileno(file), LOCK_EX) == 0) {
+        long at = 0;
+        while (fgets(text, sizeof text, file)) {
+            text[strcspn(text, "\n")] = '\0';
+            if (strcmp(text, line) == 0) {
+                fseek(file, at, SEEK_SET);
+                fputc('-', file);
+                fflush(file);
+                fseek(file, at + (long)strlen(line) + 1, SEEK_SET);
+            }
+            at = ftell(file);
+        }
+    }
+    fclose(file);
+}

@@ -14,6 +14,9 @@ bool proof_cache_knows(const CUuuid *a, const CUuuid *b, int driver_version);
 /* Best effort: a cache that cannot be written costs the next job a proof. */
 void proof_cache_add(const CUuuid *a, const CUuuid *b, int driver_version);
 
+/* Of a pair that has failed since. Best effort, too. */
+void proof_cache_remove(const CUuuid *a, const CUuuid *b, int driver_version);
+
 /* The file: $XDG_RUNTIME_DIR/weft/gpu-proofs, else ~/.cache/weft/gpu-proofs. False: neither. */
 bool proof_cache_file(char *path, unsigned long bytes);
 

@@ -131,46 +131,46 @@ static weft_status run_kernel(struct proof_run *run)
                   : WEFT_OK;
 }
 
-static void describe(const struct prove_report *r, int peer, char *text, size_t bytes)
+void prove_describe(const struct prove_report *r, const char *peer, char *text, size_t bytes)
 {
     unsigned long long index = r->index, expected = r->expected, seen = r->seen, round = r->round;
     double ms = (double)r->elapsed_ns / 1e6;
     switch (r->stage) {
     case PROVE_GOOD:
-        snprintf(text, bytes, "patterns, flags and atomics exchanged with PE %d in %.2f ms", peer,
+        snprintf(text, bytes, "patterns, flags and atomics exchanged with %s in %.2f ms", peer,
                  ms);
         return;
     case PROVE_NO_FLAG:
     case PROVE_NO_ACK:
         snprintf(text, bytes,
-                 "round %llu: the %s of PE %d did not arrive within %.0f ms (at %llu instead of "
+                 "round %llu: the %s of %s did not arrive within %.0f ms (at %llu instead of "
                  "%llu)", round, r->stage == PROVE_NO_FLAG ? "flag" : "answer", peer, ms, seen,
                  expected);
         return;
     case PROVE_STALE:
         snprintf(text, bytes,
-                 "round %llu: word %llu stored by PE %d is %#llx where %#llx was stored before its "
+                 "round %llu: word %llu stored by %s is %#llx where %#llx was stored before its "
                  "flag", round, index, peer, seen, expected);
         return;
     case PROVE_READ_BACK:
-        snprintf(text, bytes, "round %llu: word %llu loaded from PE %d is %#llx, stored was %#llx",
+        snprintf(text, bytes, "round %llu: word %llu loaded from %s is %#llx, stored was %#llx",
                  round, index, peer, seen, expected);
         return;
     case PROVE_NO_LOCK:
-        snprintf(text, bytes, "compare-and-swap with PE %d was not granted within %.0f ms", peer,
+        snprintf(text, bytes, "compare-and-swap with %s was not granted within %.0f ms", peer,
                  ms);
         return;
     case PROVE_COUNT:
-        snprintf(text, bytes, "atomic additions with PE %d gave %llu instead of %llu", peer, seen,
+        snprintf(text, bytes, "atomic additions with %s gave %llu instead of %llu", peer, seen,
                  expected);
         return;
     case PROVE_GUARD:
         snprintf(text, bytes,
-                 "sections guarded by compare-and-swap with PE %d counted %llu instead of %llu",
+                 "sections guarded by compare-and-swap with %s counted %llu instead of %llu",
                  peer, seen, expected);
         return;
     default:
-        snprintf(text, bytes, "the proving kernel left no report on PE %d", peer);
+        snprintf(text, bytes, "the proving kernel left no report on %s", peer);
     }
 }
 
@@ -182,11 +182,13 @@ static void own_verdicts(const struct proof_run *run, weft_status ran, struct ve
     for (int i = 0; i < run->count; i++) {
         int pe = boot->local_pes[run->slots[i]];
         struct verdict *verdict = &mine[pe];
+        char peer[24];
+        snprintf(peer, sizeof peer, "PE %d", pe);
         verdict->stage = ran ? -1 : (int32_t)run->reports[i].stage;
         if (ran)
             snprintf(verdict->evidence, sizeof verdict->evidence, "%s", weft_last_error());
         else
-            describe(&run->reports[i], pe, verdict->evidence, sizeof verdict->evidence);
+            prove_describe(&run->reports[i], peer, verdict->evidence, sizeof verdict->evidence);
     }
 }
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in of libcuda.so.1 for tests on machines without a GPU. GPU memory is a memfd, an exported
- * handle is its descriptor, streams do everything at once, and the library's own kernels run as
- * blocks of one thread. Device addresses are not those at which the CPU could touch the memory, so
+ * handle is its descriptor, streams do everything at once but kernels that wait for another GPU, and
+ * the library's own kernels run as blocks of one thread. Device addresses are not those at which the CPU could touch the memory, so
  * that code of the library which does so by mistake crashes. It keeps count of all that lives, so that a test can see what was left.
  *
  * Environment: FAKE_CUDA_DEVICES (2), FAKE_CUDA_MEMORY in MiB (8192), FAKE_CUDA_VERSION (13000),
  * FAKE_CUDA_MODE (compute mode, 0), FAKE_CUDA_PEER (1: peers can be accessed), FAKE_CUDA_VMM (1),
- * FAKE_CUDA_INIT (result of cuInit), FAKE_CUDA_LIE (1: stores to a peer's memory stay here). */
+ * FAKE_CUDA_INIT (result of cuInit), FAKE_CUDA_LIE (1: stores to a peer's memory stay here),
+ * FAKE_CUDA_REFUSE (1: peer access is offered, not given). Events tell the time that copies would
+ * take at FAKE_CUDA_GBPS (400) between GPUs, FAKE_CUDA_SLOW ("1-0": from GPU 1 to GPU 0) at half of
+ * it, and at 55 GB/s to and from the host; FAKE_CUDA_FLAG_NS (630) is the latency of an echo. */
 #include "primitives.h"
 
 #include "path/gpu_kernels.cu"
@@ -34,6 +37,8 @@ struct object {
     int fd, device;
     int uses;     /* handle: mappings and itself */
     int imported; /* handle: of another process */
+    double ns;    /* stream: of all its copies; event: of its stream when it was recorded */
+    struct fake_launch *running; /* stream */
 };
 
 /* Device address <-> where the memory really is: mappings of a process lie at 0x7f..., device
@@ -53,6 +58,7 @@ static void *memory_at(uintptr_t address)
 static struct object objects[MOST];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t used_bytes[DEVICES];
+static unsigned peers[DEVICES]; /* access that is open, as bits by device */
 static _Thread_local CUcontext stack[16];
 static _Thread_local int depth;
 static int initialized;
@@ -128,6 +134,7 @@ EXPORT void fake_cuda_reset(void)
             close(objects[i].fd);
     memset(objects, 0, sizeof objects);
     memset(used_bytes, 0, sizeof used_bytes);
+    memset(peers, 0, sizeof peers);
     depth = 0;
 }
 
@@ -301,6 +308,31 @@ EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *context)
     if (!depth)
         return CUDA_ERROR_INVALID_CONTEXT;
     *context = stack[--depth];
+    return CUDA_SUCCESS;
+}
+
+static int current_device(void)
+{
+    return depth ? ((struct object *)stack[depth - 1])->device : 0;
+}
+
+EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
+{
+    unsigned bit = 1u << ((struct object *)peer)->device;
+    if (!setting("FAKE_CUDA_PEER", 1) || setting("FAKE_CUDA_REFUSE", 0))
+        return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    if (peers[current_device()] & bit)
+        return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    peers[current_device()] |= bit;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer)
+{
+    unsigned bit = 1u << ((struct object *)peer)->device;
+    if (!(peers[current_device()] & bit))
+        return CUDA_ERROR_INVALID_VALUE;
+    peers[current_device()] &= ~bit;
     return CUDA_SUCCESS;
 }
 
@@ -532,6 +564,8 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
     uintptr_t base = 0;
     CUresult result = allocate(DEVICE, &base, bytes);
     *address = base;
+    if (!result)
+        find(DEVICE, base)->device = current_device();
     return result;
 }
 
@@ -540,8 +574,28 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
     return release(DEVICE, address);
 }
 
+/* ns that this copy takes; only plain device and pinned memory counts. */
+static double copy_ns(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    struct object *source = find(DEVICE, from), *target = find(DEVICE, to);
+    double gbps = setting("FAKE_CUDA_GBPS", 400);
+    const char *slow = getenv("FAKE_CUDA_SLOW");
+    int a, b;
+    if (!source || !target)
+        gbps = 55;
+    else if (slow && sscanf(slow, "%d-%d", &a, &b) == 2 && source->device == a &&
+             target->device == b)
+        gbps /= 2;
+    return (double)bytes / gbps;
+}
+
+static void join(CUstream stream);
+
 EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
+    join(stream);
+    if (stream)
+        ((struct object *)stream)->ns += copy_ns(to, from, bytes);
     memmove(memory_at(to), memory_at(from), bytes);
     return CUDA_SUCCESS;
 }
@@ -549,6 +603,7 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t bytes,
                                 CUstream stream)
 {
+    join(stream);
     memset(memory_at(address), value, bytes);
     return CUDA_SUCCESS;
 }
@@ -600,11 +655,13 @@ EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 
 EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
 {
+    join(stream);
     return unmake(STREAM, stream);
 }
 
 EXPORT CUresult cuStreamSynchronize(CUstream stream)
 {
+    join(stream);
     return CUDA_SUCCESS;
 }
 
@@ -643,6 +700,14 @@ EXPORT CUresult cuEventDestroy_v2(CUevent event)
 
 EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
 {
+    join(stream);
+    ((struct object *)event)->ns = stream ? ((struct object *)stream)->ns : 0;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuEventElapsedTime(float *ms, CUevent begun, CUevent ended)
+{
+    *ms = (float)((((struct object *)ended)->ns - ((struct object *)begun)->ns) / 1e6);
     return CUDA_SUCCESS;
 }
 
@@ -708,9 +773,23 @@ static void run_prove(void **a, unsigned block)
     struct prove_pair *local = malloc((block + 1) * sizeof *local);
     memcpy(local, pairs, (block + 1) * sizeof *local);
     local[block].own = memory_at((uintptr_t)local[block].own);
+    struct object *peer = find(DEVICE, (uintptr_t)local[block].peer);
+    struct prove_area *elsewhere = NULL;
     local[block].peer = memory_at((uintptr_t)local[block].peer);
+    if (peer && setting("FAKE_CUDA_LIE", 0))
+        local[block].peer = elsewhere = calloc(1, sizeof *elsewhere);
     weft_kernel_prove(local, A(1, uint64_t), P(2, struct prove_report *));
     free(local);
+    free(elsewhere);
+}
+
+static void run_echo(void **a)
+{
+    struct echo_report *report = P(6, struct echo_report *);
+    uint64_t rounds = A(4, uint64_t);
+    weft_kernel_echo(P(0, uint64_t *), P(1, uint64_t *), A(2, uint64_t), A(3, uint64_t), rounds,
+                     A(5, uint64_t), report);
+    report->elapsed_ns = 2 * rounds * (uint64_t)setting("FAKE_CUDA_FLAG_NS", 630);
 }
 
 static struct gpu_reporting reporting_of(void *argument)
@@ -757,7 +836,57 @@ static void run_block(int kernel, void **a)
     case FAKE_weft_kernel_prove:
         run_prove(a, fake_block);
         return;
+    case FAKE_weft_kernel_echo:
+        run_echo(a);
+        return;
     }
+}
+
+/* Kernels that wait for one on another GPU run beside the host, until their stream is used again.
+ * All their arguments are of 8 bytes. */
+struct fake_launch {
+    pthread_t thread;
+    int kernel;
+    unsigned blocks;
+    uint64_t arguments[7];
+};
+
+static void *run_beside(void *argument)
+{
+    struct fake_launch *launch = argument;
+    void *arguments[7];
+    for (int i = 0; i < 7; i++)
+        arguments[i] = &launch->arguments[i];
+    fake_blocks = launch->blocks;
+    for (fake_block = 0; fake_block < launch->blocks; fake_block++)
+        run_block(launch->kernel, arguments);
+    return NULL;
+}
+
+static CUresult launch_beside(int kernel, unsigned blocks, struct object *stream, void **arguments)
+{
+    struct fake_launch *launch = malloc(sizeof *launch);
+    int n = kernel == FAKE_weft_kernel_prove ? 3 : 7;
+    join((CUstream)stream);
+    *launch = (struct fake_launch){.kernel = kernel, .blocks = blocks};
+    for (int i = 0; i < n; i++)
+        launch->arguments[i] = *(uint64_t *)arguments[i];
+    if (pthread_create(&launch->thread, NULL, run_beside, launch)) {
+        free(launch);
+        return CUDA_ERROR_UNKNOWN;
+    }
+    stream->running = launch;
+    return CUDA_SUCCESS;
+}
+
+static void join(CUstream stream)
+{
+    struct object *o = (struct object *)stream;
+    if (!o || o->kind != STREAM || !o->running)
+        return;
+    pthread_join(o->running->thread, NULL);
+    free(o->running);
+    o->running = NULL;
 }
 
 EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
@@ -768,6 +897,9 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
     int kernel = (int)((const char *const *)function - kernel_names);
     if (kernel < 0 || kernel >= FAKE_KERNELS || !block_x || !grid_x)
         return CUDA_ERROR_INVALID_VALUE;
+    if (stream && (kernel == FAKE_weft_kernel_prove || kernel == FAKE_weft_kernel_echo))
+        return launch_beside(kernel, grid_x, (struct object *)stream, parameters);
+    join(stream);
     fake_blocks = grid_x;
     for (fake_block = 0; fake_block < grid_x; fake_block++)
         run_block(kernel, parameters);

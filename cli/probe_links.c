@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See probe_links.h. */
+#include "probe_links.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/nvml.h"
+
+enum { LINKS_MOST = 18, COUNTERS = 5, GPUS_MOST = 64 };
+
+static const char *const counter_names[COUNTERS] = {"replay", "recovery", "crc", "crc", "ecc"};
+/* NVML fields: the same counters of all links of a GPU together, answered by one call. */
+static const unsigned total_fields[COUNTERS] = {52, 59, 38, 45, 160};
+
+typedef unsigned long long reading[LINKS_MOST][COUNTERS];
+
+struct link_counters {
+    struct nvml nvml;
+    nvml_device devices[GPUS_MOST];
+    int n;
+    bool totals_agree[GPUS_MOST];
+    reading last[GPUS_MOST];
+    unsigned long long last_total[GPUS_MOST];
+    int marked[2];
+    bool by_total;
+};
+
+/* Counters that the driver does not tell stay 0. Returns how many it told. */
+static int read_links(const struct link_counters *c, int gpu, reading to)
+{
+    int told = 0;
+    memset(to, 0, sizeof(reading));
+    for (unsigned link = 0; link < LINKS_MOST; link++) {
+        int before = told;
+        for (int k = 0; k < COUNTERS; k++)
+            told += c->nvml.link_errors(c->devices[gpu], link, k, &to[link][k]) == NVML_OK;
+        if (told == before && link > 0)
+            break; /* links are numbered without a gap: there is no further one */
+    }
+    return told;
+}
+
+static bool read_total(const struct link_counters *c, int gpu, unsigned long long *total)
+{
+    struct nvml_field fields[COUNTERS] = {{0}};
+    *total = 0;
+    for (int k = 0; k < COUNTERS; k++)
+        fields[k].id = total_fields[k];
+    if (!c->nvml.fields || c->nvml.fields(c->devices[gpu], COUNTERS, fields) != NVML_OK)
+        return false;
+    for (int k = 0; k < COUNTERS; k++) {
+        if (fields[k].status != NVML_OK)
+            return false;
+        *total += fields[k].type == 1 ? fields[k].value.u : fields[k].value.ull;
+    }
+    return true;
+}
+
+static unsigned long long sum_of(reading r)
+{
+    unsigned long long sum = 0;
+    for (int link = 0; link < LINKS_MOST; link++)
+        for (int k = 0; k < COUNTERS; k++)
+            sum += r[link][k];
+    return sum;
+}
+
+/* Whether a driver's totals cover all links shows only where something was counted. */
+static bool begin(struct link_counters *c, int gpu)
+{
+    bool told = read_links(c, gpu, c->last[gpu]) > 0;
+    unsigned long long sum = sum_of(c->last[gpu]);
+    c->totals_agree[gpu] =
+        read_total(c, gpu, &c->last_total[gpu]) && sum > 0 && c->last_total[gpu] == sum;
+    return told;
+}
+
+struct link_counters *link_counters_open(int n)
+{
+    struct link_counters *c = calloc(1, sizeof *c);
+    bool any = false;
+    if (!c || nvml_open(&c->nvml)) {
+        free(c);
+        return NULL;
+    }
+    for (int i = 0; i < n && i < GPUS_MOST && c->nvml.by_index && c->nvml.link_errors; i++) {
+        if (c->nvml.by_index((unsigned)i, &c->devices[i]) != NVML_OK)
+            break;
+        c->n = i + 1;
+        any |= begin(c, i);
+    }
+    if (any)
+        return c;
+    link_counters_close(c);
+    return NULL;
+}
+
+void link_counters_close(struct link_counters *c)
+{
+    if (!c)
+        return;
+    nvml_close(&c->nvml);
+    free(c);
+}
+
+void link_counters_mark(struct link_counters *c, int a, int b, bool brief)
+{
+    c->marked[0] = a;
+    c->marked[1] = b;
+    c->by_total = brief && c->totals_agree[a] && c->totals_agree[b];
+    for (int i = 0; i < 2; i++) {
+        int gpu = c->marked[i];
+        if (c->by_total)
+            read_total(c, gpu, &c->last_total[gpu]);
+        else
+            read_links(c, gpu, c->last[gpu]);
+    }
+}
+
+static int64_t compare(struct link_counters *c, int gpu, char *where, size_t bytes)
+{
+    reading now;
+    int64_t grown = 0;
+    read_links(c, gpu, now);
+    for (int link = 0; link < LINKS_MOST; link++)
+        for (int k = 0; k < COUNTERS; k++) {
+            unsigned long long was = c->last[gpu][link][k], is = now[link][k];
+            size_t n = strlen(where);
+            if (is <= was)
+                continue;
+            grown += (int64_t)(is - was);
+            snprintf(where + n, bytes - n, "%sgpu%d link %d %s +%llu", n ? ", " : "", gpu, link,
+                     counter_names[k], is - was);
+        }
+    memcpy(c->last[gpu], now, sizeof now);
+    return grown;
+}
+
+/* By totals, what the links have counted since they were last read one by one is named too: it
+ * belongs to this run. */
+int64_t link_counters_grown(struct link_counters *c, char *where, size_t bytes)
+{
+    int64_t grown = 0;
+    where[0] = '\0';
+    for (int i = 0; i < 2; i++) {
+        int gpu = c->marked[i];
+        unsigned long long total = 0;
+        if (c->by_total && read_total(c, gpu, &total) && total <= c->last_total[gpu])
+            continue;
+        grown += compare(c, gpu, where, bytes);
+    }
+    return grown;
+}
