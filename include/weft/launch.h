@@ -120,6 +120,7 @@ struct weft_kernel {
     size_t args_bytes;
     unsigned n_params;
     const size_t *offsets; /* of the parameters in args */
+    const size_t *sizes;   /* in bytes */
 };
 
 /* Launches on the target in use. Use WEFT_LAUNCH. */
@@ -205,12 +206,13 @@ static inline weft_dim3 weft_dim_number(size_t x)
         WEFT_LAUNCH_PARAMS, WEFT_PP_MAP(WEFT_PP_DECLARE, WEFT_PP_COMMA, __VA_ARGS__))
 
 /* The descriptor; the CUDA half, if it is linked, has the hidden symbol. */
-#define WEFT_KERNEL_DESCRIBE(name, args_bytes, n_params, offsets)                                  \
+#define WEFT_KERNEL_DESCRIBE(name, args_bytes, n_params, offsets, sizes)                           \
     WEFT_C_LINKAGE const struct weft_kernel_cuda weft_kernel_cuda_##name                           \
         __attribute__((weak, visibility("hidden")));                                               \
     WEFT_C_LINKAGE const struct weft_kernel weft_kernel_##name;                                    \
     const struct weft_kernel weft_kernel_##name = {                                                \
-        #name, weft_simt_thunk_##name, &weft_kernel_cuda_##name, args_bytes, n_params, offsets}
+        #name, weft_simt_thunk_##name, &weft_kernel_cuda_##name, args_bytes, n_params, offsets,    \
+        sizes}
 
 #define WEFT_KERNEL_0(name)                                                                        \
     static void weft_simt_kernel_##name(void);                                                     \
@@ -219,7 +221,7 @@ static inline weft_dim3 weft_dim_number(size_t x)
         (void)weft_raw;                                                                            \
         weft_simt_kernel_##name();                                                                 \
     }                                                                                              \
-    WEFT_KERNEL_DESCRIBE(name, 0, 0, NULL);                                                        \
+    WEFT_KERNEL_DESCRIBE(name, 0, 0, NULL, NULL);                                                    \
     WEFT_KERNEL_DECLARE_0(name);                                                                   \
     weft_status weft_launch_##name(WEFT_LAUNCH_PARAMS)                                             \
     {                                                                                              \
@@ -240,8 +242,10 @@ static inline weft_dim3 weft_dim_number(size_t x)
     }                                                                                              \
     static const size_t weft_offsets_##name[] = {                                                  \
         WEFT_PP_OFFSETS(struct weft_args_##name, __VA_ARGS__)};                                    \
+    static const size_t weft_sizes_##name[] = {                                                    \
+        WEFT_PP_MAP(WEFT_PP_SIZE, WEFT_PP_COMMA, __VA_ARGS__)};                                    \
     WEFT_KERNEL_DESCRIBE(name, sizeof(struct weft_args_##name), WEFT_PP_COUNT(name, __VA_ARGS__),  \
-                         weft_offsets_##name);                                                     \
+                         weft_offsets_##name, weft_sizes_##name);                                                   \
     WEFT_KERNEL_DECLARE_N(name, __VA_ARGS__);                                                      \
     weft_status weft_launch_##name(WEFT_LAUNCH_PARAMS,                                             \
                                    WEFT_PP_MAP(WEFT_PP_DECLARE, WEFT_PP_COMMA, __VA_ARGS__))       \

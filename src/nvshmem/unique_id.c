@@ -28,7 +28,7 @@ struct unique_id {
     char secret[SECRET_BYTES]; /* hexadecimal; "" = none */
 };
 
-_Static_assert(sizeof(struct unique_id) <= WEFT_NVSHMEM_ID_BYTES, "an id has 128 bytes");
+_Static_assert(sizeof(struct unique_id) <= WEFT_NVSHMEM_ID_BYTES, "an id fits in");
 
 /* The kernel's choice; free until PE 0 listens there, unless another program is quicker. */
 static weft_status free_port(uint16_t *port)

@@ -25,6 +25,8 @@
 #define WEFT_PP_FIELD(pair)          WEFT_PP_FIELD_ pair
 #define WEFT_PP_NAME_(type, name)    name
 #define WEFT_PP_NAME(pair)           WEFT_PP_NAME_ pair
+#define WEFT_PP_SIZE_(type, name)    sizeof(type)
+#define WEFT_PP_SIZE(pair)           WEFT_PP_SIZE_ pair
 #define WEFT_PP_MEMBER_(type, name)  weft_args->name
 #define WEFT_PP_MEMBER(pair)         WEFT_PP_MEMBER_ pair
 

@@ -19,6 +19,7 @@ WEFT_NV_HOST uint64_t weft_nv_amo_host(weft_amo amo, size_t width, void *dest, u
     return fetched;
 }
 
+#if WEFT_NV_DEVICE_PART
 #define WEFT_NV_AMO_WIDTH(W)                                                                       \
     WEFT_NV_DEVICE uint64_t weft_nv_amo_device##W(weft_amo amo, void *dest, uint##W##_t value,     \
                                                   uint##W##_t expected, int pe)                    \
@@ -50,6 +51,7 @@ WEFT_NV_HOST uint64_t weft_nv_amo_host(weft_amo amo, size_t width, void *dest, u
 WEFT_NV_AMO_WIDTH(32)
 WEFT_NV_AMO_WIDTH(64)
 #undef WEFT_NV_AMO_WIDTH
+#endif
 
 WEFT_NV_BOTH uint64_t weft_nv_amo(weft_amo amo, size_t width, void *dest, uint64_t value,
                                   uint64_t expected, int pe)
@@ -127,6 +129,7 @@ WEFT_NV_AMO_EXTENDED_TYPES(WEFT_NV_AMO_EXTENDED)
 #undef WEFT_NV_BITS
 
 /* Of device code alone. */
+#if WEFT_NV_DEVICE_PART
 #define WEFT_NV_AMO_REAL(type, T, suffix)                                                          \
     WEFT_NV_DEVICE void nvshmemx_##type##_atomic_add(T *dest, T value, int pe)                     \
     {                                                                                              \
@@ -139,5 +142,6 @@ WEFT_NV_AMO_EXTENDED_TYPES(WEFT_NV_AMO_EXTENDED)
 WEFT_NV_AMO_REAL(float, float, f32)
 WEFT_NV_AMO_REAL(double, double, f64)
 #undef WEFT_NV_AMO_REAL
+#endif
 
 #endif

@@ -102,10 +102,14 @@ WEFT_NV_HOST int weft_nv_data_host(weft_status status)
 #define WEFT_NV_COLLECTIVE_SPLIT_warp(in_kernel, on_host)  return in_kernel
 #define WEFT_NV_COLLECTIVE_SPLIT_block(in_kernel, on_host) return in_kernel
 
+#if WEFT_NV_DEVICE_PART
 #define WEFT_NV_COLLECTIVES(FAMILY, plain, T, unit)                                                \
     FAMILY(nvshmem_##plain, , thread, T, unit)                                                     \
     FAMILY(nvshmemx_##plain, _warp, warp, T, unit)                                                 \
     FAMILY(nvshmemx_##plain, _block, block, T, unit)
+#else
+#define WEFT_NV_COLLECTIVES(FAMILY, plain, T, unit) FAMILY(nvshmem_##plain, , thread, T, unit)
+#endif
 
 #define WEFT_NV_DATA_TYPE(name, T)                                                                 \
     WEFT_NV_COLLECTIVES(WEFT_NV_BROADCAST, name##_broadcast, T, sizeof(T))                         \
@@ -121,45 +125,36 @@ WEFT_NV_COLLECTIVES(WEFT_NV_ALLTOALL, alltoallmem, void, 1)
 #undef WEFT_NV_ALLTOALL
 #undef WEFT_NV_COLLECTIVES
 
-/* nvshmem_TYPE_OP_reduce, _reducescatter and their warp and block forms. */
-/* The host API's reduction where it knows the type, else the kernel; type is a constant. */
-#if WEFT_TARGET_CUDA
-template <int weft_nv_used>
-#endif
+/* nvshmem_TYPE_OP_reduce, _reducescatter and their warp and block forms. On the host: the host API's
+ * reduction where it knows the type, else the kernel of <nvshmemx.h>. */
 WEFT_NV_HOST int weft_nv_reduce_host(struct weft_nv_call c)
 {
-    if (c.kind == WEFT_NV_CALL_REDUCE && (int)c.type < WEFT_TYPE_COUNT)
-        return weft_nv_data_host(
-            weft_reduce(weft_nvshmem_team(c.team), c.dst, c.src, c.n, c.type, c.op));
-    return WEFT_NV_NOW(c);
+    if (c.kind == WEFT_NV_CALL_REDUCE && c.type < WEFT_TYPE_COUNT)
+        return weft_nv_data_host(weft_reduce(weft_nvshmem_team(c.team), c.dst, c.src, c.n,
+                                             (weft_type)c.type, (weft_op)c.op));
+    return weft_nvshmem_now(&c, "nvshmem collective");
 }
-#if WEFT_TARGET_CUDA
-#define WEFT_NV_REDUCE_HOST weft_nv_reduce_host<weft_nv_used>
-#else
-#define WEFT_NV_REDUCE_HOST weft_nv_reduce_host
-#endif
-
-#define WEFT_NV_REDUCTION_thread WEFT_NV_LAZY_BOTH
-#define WEFT_NV_REDUCTION_warp   WEFT_NV_DEVICE
-#define WEFT_NV_REDUCTION_block  WEFT_NV_DEVICE
 
 #define WEFT_NV_REDUCE_SCOPE(name, suffix, scope, T, type, op, all, WHAT)                          \
-    WEFT_NV_REDUCTION_##scope int name##suffix(nvshmem_team_t team, T *dest, const T *source,      \
-                                               size_t nreduce)                                    \
+    WEFT_NV_COLLECTIVE_##scope int name##suffix(nvshmem_team_t team, T *dest, const T *source,     \
+                                                size_t nreduce)                                    \
     {                                                                                              \
         WEFT_NV_COLLECTIVE_SPLIT_##scope(                                                          \
             weft_##scope##_##WHAT(team, dest, source, nreduce, type, op),                          \
-            WEFT_NV_REDUCE_HOST(weft_nv_reduce_call(all, team, dest, source, nreduce, type, op))); \
+            weft_nv_reduce_host(weft_nv_reduce_call(all, team, dest, source, nreduce, type, op))); \
     }
+#if WEFT_NV_DEVICE_PART
+#define WEFT_NV_REDUCE_FORMS(name, T, type, op, all, WHAT)                                         \
+    WEFT_NV_REDUCE_SCOPE(nvshmem_##name##_##WHAT, , thread, T, type, op, all, WHAT)                \
+    WEFT_NV_REDUCE_SCOPE(nvshmemx_##name##_##WHAT, _warp, warp, T, type, op, all, WHAT)            \
+    WEFT_NV_REDUCE_SCOPE(nvshmemx_##name##_##WHAT, _block, block, T, type, op, all, WHAT)
+#else
+#define WEFT_NV_REDUCE_FORMS(name, T, type, op, all, WHAT)                                         \
+    WEFT_NV_REDUCE_SCOPE(nvshmem_##name##_##WHAT, , thread, T, type, op, all, WHAT)
+#endif
 #define WEFT_NV_REDUCE_ONE(name, T, type, op)                                                      \
-    WEFT_NV_REDUCE_SCOPE(nvshmem_##name##_reduce, , thread, T, type, op, 1, reduce)                \
-    WEFT_NV_REDUCE_SCOPE(nvshmemx_##name##_reduce, _warp, warp, T, type, op, 1, reduce)            \
-    WEFT_NV_REDUCE_SCOPE(nvshmemx_##name##_reduce, _block, block, T, type, op, 1, reduce)          \
-    WEFT_NV_REDUCE_SCOPE(nvshmem_##name##_reducescatter, , thread, T, type, op, 0, reducescatter)  \
-    WEFT_NV_REDUCE_SCOPE(nvshmemx_##name##_reducescatter, _warp, warp, T, type, op, 0,             \
-                         reducescatter)                                                            \
-    WEFT_NV_REDUCE_SCOPE(nvshmemx_##name##_reducescatter, _block, block, T, type, op, 0,           \
-                         reducescatter)
+    WEFT_NV_REDUCE_FORMS(name, T, type, op, 1, reduce)                                             \
+    WEFT_NV_REDUCE_FORMS(name, T, type, op, 0, reducescatter)
 #define WEFT_NV_REDUCE_BITWISE(name, T, type)                                                      \
     WEFT_NV_REDUCE_ONE(name##_and, T, type, WEFT_AND)                                              \
     WEFT_NV_REDUCE_ONE(name##_or, T, type, WEFT_OR)                                                \
@@ -174,6 +169,54 @@ WEFT_NV_REDUCE_TYPES(WEFT_NV_REDUCE_ARITHMETIC)
 #undef WEFT_NV_REDUCE_BITWISE
 #undef WEFT_NV_REDUCE_ARITHMETIC
 #undef WEFT_NV_REDUCE_ONE
+#undef WEFT_NV_REDUCE_FORMS
 #undef WEFT_NV_REDUCE_SCOPE
+
+/* --------------------------------------------------------------------------------- maxloc
+ * The pair {value, place} with the largest value of all members, of those the one with the lowest
+ * place; element by element. Every member reads the sources of all, when all are ready. */
+#if WEFT_NV_DEVICE_PART
+
+#ifdef __CUDACC__
+typedef double2 weft_nv_double2;
+#else
+typedef struct weft_nv_double2 {
+    double x, y;
+} weft_nv_double2;
+#endif
+
+WEFT_NV_DEVICE weft_nv_double2 weft_nv_maxloc_at(int team, const weft_nv_double2 *source)
+{
+    struct weft_dev_members m = weft_dev_members_of(team);
+    weft_nv_double2 best = {0, 0};
+    for (int i = 0; i < m.n; i++) {
+        int pe = weft_dev_member_pe(&m, i);
+        weft_nv_double2 v = {weft_thread_g_f64(&source->x, pe), weft_thread_g_f64(&source->y, pe)};
+        if (i == 0 || v.x > best.x || (v.x == best.x && v.y < best.y))
+            best = v;
+    }
+    return best;
+}
+
+WEFT_NV_DEVICE int nvshmemx_double2_maxloc_reduce_block(nvshmem_team_t team, weft_nv_double2 *dest,
+                                                        const weft_nv_double2 *source,
+                                                        size_t nreduce)
+{
+    int status = weft_block_sync(team);
+    size_t threads = weft_dev_block_threads();
+    for (size_t first = 0; first < nreduce && !status; first += threads) {
+        size_t i = first + weft_dev_thread_rank();
+        weft_nv_double2 best = {0, 0};
+        if (i < nreduce)
+            best = weft_nv_maxloc_at(team, source + i);
+        status = weft_block_sync(team); /* dest may be source: all have read this stretch */
+        if (i < nreduce)
+            dest[i] = best;
+    }
+    weft_dev_sync_block();
+    return status;
+}
+
+#endif
 
 #endif

@@ -4,14 +4,16 @@
 #ifndef WEFT_NVSHMEM_HOST_H
 #define WEFT_NVSHMEM_HOST_H
 
+#include <stdint.h>
+
 #include <weft.h>
-#include <weft/launch.h>
+#include <weft/stream.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { WEFT_NVSHMEM_ID_BYTES = 128 };
+enum { WEFT_NVSHMEM_ID_BYTES = 124 };
 
 /* The implicit job and its context; NULL when there is none. */
 weft_job *weft_nvshmem_job(void);
@@ -37,6 +39,65 @@ int weft_nvshmem_report(weft_status status, const char *function);
 void weft_nvshmem_require(weft_status status, const char *function);
 
 void *weft_nvshmem_alloc(size_t bytes, size_t align, int zeroed);
+
+/* What nvshmemx_buffer_register() was told of; _end takes one back, or all (NULL). */
+weft_status weft_nvshmem_buffer(void *address, size_t bytes);
+weft_status weft_nvshmem_buffer_end(void *address);
+
+/* ------------------------------------------------------------------- kernels on a stream
+ *
+ * Operations on streams for which <weft/stream.h> has no function, and collectives of the host, are
+ * done by one kernel of one block (stream_call.h). Units that include <nvshmemx.h> bring it, each for
+ * the target that it is compiled for, so that one program's host code can use either. */
+enum weft_nv_call_kind {
+    WEFT_NV_CALL_SYNC,
+    WEFT_NV_CALL_BROADCAST,
+    WEFT_NV_CALL_FCOLLECT,
+    WEFT_NV_CALL_ALLTOALL,
+    WEFT_NV_CALL_REDUCE,
+    WEFT_NV_CALL_REDUCESCATTER,
+    WEFT_NV_CALL_P,
+    WEFT_NV_CALL_IPUT,
+    WEFT_NV_CALL_IGET,
+    WEFT_NV_CALL_WAIT,
+    WEFT_NV_CALL_WAIT_ALL,
+    WEFT_NV_CALL_WAIT_ALL_VECTOR
+};
+
+/* Passed to the kernel by value; each kind uses some of it. */
+struct weft_nv_call {
+    int32_t kind, team, pe; /* pe: or the root, or the comparison */
+    int32_t type, op;       /* weft_type, weft_op */
+    void *dst;              /* or the status[] of a wait */
+    const void *src;
+    uint64_t n;       /* bytes or elements */
+    uint64_t element; /* bytes */
+    int64_t dst_stride, src_stride;
+    uint64_t value; /* or the address of the values[] of a wait */
+};
+
+/* What a unit brings. The functions return 0, or an error that error_text explains. */
+struct weft_nvshmem_kernels {
+    size_t size; /* sizeof(struct weft_nvshmem_kernels): lets it grow */
+    int cuda;    /* 1: for cuda, 0: for simt */
+    int (*call)(const struct weft_nv_call *call, weft_stream stream);
+    /* cuda only: cooperative launch of a kernel, and how many of its blocks can be resident. */
+    int (*launch)(const void *function, const unsigned *grid, const unsigned *block, void **args,
+                  size_t shared_bytes, weft_stream stream);
+    int (*resident)(const void *function, unsigned threads, size_t shared_bytes, int *blocks);
+    const char *(*error_text)(int error);
+};
+void weft_nvshmem_register(const struct weft_nvshmem_kernels *kernels);
+
+/* Queues one call on a stream of the target in use; or makes it at once, where the host API can when
+ * no unit brings a kernel. The sentence of a failure has been printed. */
+int weft_nvshmem_enqueue(const struct weft_nv_call *call, weft_stream stream, const char *function);
+int weft_nvshmem_now(const struct weft_nv_call *call, const char *function);
+
+/* `function` is a struct weft_kernel (NVSHMEMX_KERNEL()); for code that nvcc compiles, see stream.h. */
+int weft_nvshmem_launch(const void *function, weft_dim3 grid, weft_dim3 block, void **args,
+                        size_t shared_bytes, weft_stream stream);
+int weft_nvshmem_resident(const void *function, weft_dim3 block, size_t shared_bytes, int *blocks);
 
 #ifdef __cplusplus
 }

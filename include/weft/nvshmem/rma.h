@@ -93,6 +93,7 @@ WEFT_NV_HOST uint64_t weft_nv_g_host(const void *src, size_t bytes, int pe)
     return bytes == 8 ? v64 : bytes == 4 ? v32 : bytes == 2 ? v16 : v8;
 }
 
+#if WEFT_NV_DEVICE_PART
 WEFT_NV_DEVICE uint64_t weft_nv_g_device(const void *src, size_t bytes, int pe)
 {
     return bytes == 8   ? weft_thread_g64(src, pe)
@@ -100,6 +101,7 @@ WEFT_NV_DEVICE uint64_t weft_nv_g_device(const void *src, size_t bytes, int pe)
            : bytes == 2 ? weft_thread_g16(src, pe)
                         : weft_thread_g8(src, pe);
 }
+#endif
 
 WEFT_NV_BOTH uint64_t weft_nv_g(const void *src, size_t bytes, int pe)
 {
@@ -172,6 +174,7 @@ WEFT_NV_GROUPS(WEFT_NV_UNTYPED_GROUP)
     WEFT_NV_MOVE_GROUP(put, put_nbi, get, get_nbi, T, unit, warp)                                  \
     WEFT_NV_MOVE_GROUP(put, put_nbi, get, get_nbi, T, unit, block)
 
+#if WEFT_NV_DEVICE_PART
 #define WEFT_NV_MOVE_GROUP(put, put_nbi, get, get_nbi, T, unit, scope)                             \
     WEFT_NV_DEVICE void nvshmemx_##put##_##scope(T *dest, const T *source, size_t nelems, int pe)  \
     {                                                                                              \
@@ -191,14 +194,21 @@ WEFT_NV_GROUPS(WEFT_NV_UNTYPED_GROUP)
     {                                                                                              \
         weft_nv_get_nbi_##scope(dest, source, nelems * (unit), pe);                                \
     }
+#else
+#define WEFT_NV_MOVE_GROUP(put, put_nbi, get, get_nbi, T, unit, scope)
+#endif
 
 /* put_signal is of device code; the nbi form is the same. */
+#if WEFT_NV_DEVICE_PART
 #define WEFT_NV_SIGNAL_ONE(name, T, unit, how)                                                     \
     WEFT_NV_DEVICE void name(T *dest, const T *source, size_t nelems, uint64_t *sig_addr,          \
                              uint64_t signal, int sig_op, int pe)                                  \
     {                                                                                              \
         how(dest, source, nelems * (unit), sig_addr, signal, sig_op, pe);                          \
     }
+#else
+#define WEFT_NV_SIGNAL_ONE(name, T, unit, how)
+#endif
 #define WEFT_NV_SIGNAL_FAMILY(put_signal, T, unit)                                                 \
     WEFT_NV_SIGNAL_ONE(nvshmem_##put_signal, T, unit, weft_nv_put_signal)                          \
     WEFT_NV_SIGNAL_ONE(nvshmem_##put_signal##_nbi, T, unit, weft_nv_put_signal)                    \
@@ -207,11 +217,13 @@ WEFT_NV_GROUPS(WEFT_NV_UNTYPED_GROUP)
     WEFT_NV_SIGNAL_ONE(nvshmemx_##put_signal##_block, T, unit, weft_nv_put_signal_block)           \
     WEFT_NV_SIGNAL_ONE(nvshmemx_##put_signal##_nbi_block, T, unit, weft_nv_put_signal_block)
 
+#if WEFT_NV_DEVICE_PART
 WEFT_NV_DEVICE void weft_nv_put_signal(void *dest, const void *src, size_t bytes,
                                        uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
 {
     weft_thread_put_signal(dest, src, bytes, sig_addr, signal, WEFT_NV_SIGNAL(sig_op), pe);
 }
+#endif
 
 #define WEFT_NV_STRIDED_FAMILY(iput, iget, T, unit)                                                \
     WEFT_NV_BOTH void nvshmem_##iput(T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,       \
@@ -226,6 +238,7 @@ WEFT_NV_DEVICE void weft_nv_put_signal(void *dest, const void *src, size_t bytes
     }                                                                                              \
     WEFT_NV_STRIDED_GROUP(iput, iget, T, unit, warp)                                               \
     WEFT_NV_STRIDED_GROUP(iput, iget, T, unit, block)
+#if WEFT_NV_DEVICE_PART
 #define WEFT_NV_STRIDED_GROUP(iput, iget, T, unit, scope)                                          \
     WEFT_NV_DEVICE void nvshmemx_##iput##_##scope(T *dest, const T *source, ptrdiff_t dst,         \
                                                   ptrdiff_t sst, size_t nelems, int pe)            \
@@ -237,6 +250,9 @@ WEFT_NV_DEVICE void weft_nv_put_signal(void *dest, const void *src, size_t bytes
     {                                                                                              \
         weft_nv_iget_##scope(dest, source, dst, sst, unit, nelems, pe);                            \
     }
+#else
+#define WEFT_NV_STRIDED_GROUP(iput, iget, T, unit, scope)
+#endif
 
 /* nvshmem_TYPE_put ... nvshmemx_TYPE_iget_block, and p and g. */
 #define WEFT_NV_RMA_TYPE(name, T)                                                                  \

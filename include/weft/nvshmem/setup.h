@@ -14,30 +14,38 @@
 #define NVSHMEMX_INIT_WITH_SHMEM    (1u << 2)
 #define NVSHMEMX_INIT_WITH_UNIQUEID (1u << 3)
 
-typedef struct nvshmemx_uniqueid_t {
-    unsigned char internal[WEFT_NVSHMEM_ID_BYTES];
+/* The sizes are part of the interface: 128, 24, 128 and 144 bytes. */
+typedef struct nvshmemx_uniqueid {
+    int version;
+    char internal[WEFT_NVSHMEM_ID_BYTES];
 } nvshmemx_uniqueid_t;
 
-typedef struct nvshmemx_uniqueid_args_t {
-    const nvshmemx_uniqueid_t *id;
+typedef struct nvshmemx_uniqueid_args {
+    int version;
+    nvshmemx_uniqueid_t *id;
     int myrank, nranks;
 } nvshmemx_uniqueid_args_t;
 
-typedef struct nvshmemx_init_args_t {
+typedef struct nvshmemx_init_args {
     int version;
     nvshmemx_uniqueid_args_t uid_args;
-    int cuda_device_id;
+    int cuda_device_id; /* in code that nvcc compiles: the device to use, -1 = no choice */
+    char reserved[92];
 } nvshmemx_init_args_t;
 
-typedef struct nvshmemx_init_attr_t {
+typedef struct nvshmemx_init_attr {
     int version;
     void *mpi_comm; /* MPI_Comm * */
     nvshmemx_init_args_t args;
 } nvshmemx_init_attr_t;
 
-#define NVSHMEMX_INIT_ATTR_INITIALIZER {1, NULL, {1, {NULL, 0, 0}, -1}}
-#define NVSHMEMX_UNIQUEID_INITIALIZER  {{0}}
-#define NVSHMEMX_UNIQUEID_ARGS_INITIALIZER {NULL, 0, 0}
+#define WEFT_NV_VERSION(T)                 ((1 << 16) + (int)sizeof(T))
+#define NVSHMEMX_UNIQUEID_INITIALIZER      {WEFT_NV_VERSION(nvshmemx_uniqueid_t), {0}}
+#define NVSHMEMX_UNIQUEID_ARGS_INITIALIZER {WEFT_NV_VERSION(nvshmemx_uniqueid_args_t), NULL, 0, 0}
+#define NVSHMEMX_INIT_ARGS_INITIALIZER                                                             \
+    {WEFT_NV_VERSION(nvshmemx_init_args_t), NVSHMEMX_UNIQUEID_ARGS_INITIALIZER, -1, {0}}
+#define NVSHMEMX_INIT_ATTR_INITIALIZER                                                             \
+    {WEFT_NV_VERSION(nvshmemx_init_attr_t), NULL, NVSHMEMX_INIT_ARGS_INITIALIZER}
 
 WEFT_NV_HOST void nvshmem_init(void)
 {
@@ -70,14 +78,15 @@ WEFT_NV_HOST int nvshmemx_init_status(void)
 
 WEFT_NV_HOST int nvshmemx_get_uniqueid(nvshmemx_uniqueid_t *id)
 {
-    return weft_nvshmem_unique_id(id->internal) ? NVSHMEMX_ERROR_INTERNAL : 0;
+    id->version = WEFT_NV_VERSION(nvshmemx_uniqueid_t);
+    return weft_nvshmem_unique_id((unsigned char *)id->internal) ? NVSHMEMX_ERROR_INTERNAL : 0;
 }
 
 WEFT_NV_HOST int nvshmemx_set_attr_uniqueid_args(int myrank, int nranks,
                                                  const nvshmemx_uniqueid_t *id,
                                                  nvshmemx_init_attr_t *attr)
 {
-    attr->args.uid_args.id = id;
+    attr->args.uid_args.id = (nvshmemx_uniqueid_t *)id;
     attr->args.uid_args.myrank = myrank;
     attr->args.uid_args.nranks = nranks;
     return 0;
@@ -105,7 +114,7 @@ WEFT_NV_HOST int weft_nv_init_mpi(void *mpi_comm)
     if (failed)
         return failed;
     MPI_Bcast(id.internal, (int)sizeof id.internal, MPI_UNSIGNED_CHAR, 0, comm);
-    return weft_nvshmem_init(id.internal, rank, size);
+    return weft_nvshmem_init((const unsigned char *)id.internal, rank, size);
 }
 #else
 WEFT_NV_HOST int weft_nv_init_mpi(void *mpi_comm)
@@ -117,12 +126,31 @@ WEFT_NV_HOST int weft_nv_init_mpi(void *mpi_comm)
 }
 #endif
 
+/* The device that is current when the job begins is the one that is used. */
+WEFT_NV_HOST int weft_nv_choose_device(const nvshmemx_init_attr_t *attr)
+{
+#ifdef __CUDACC__
+    if (attr && attr->args.cuda_device_id >= 0 && weft_target_get() == WEFT_CUDA &&
+        cudaSetDevice(attr->args.cuda_device_id) != cudaSuccess)
+        return 1;
+#else
+    (void)attr;
+#endif
+    return 0;
+}
+
 WEFT_NV_HOST int nvshmemx_init_attr(unsigned flags, nvshmemx_init_attr_t *attr)
 {
     int failed;
+    if (flags & (NVSHMEMX_INIT_WITH_SHMEM | NVSHMEMX_INIT_THREAD_PES))
+        return NVSHMEMX_ERROR_NOT_SUPPORTED;
+    if ((flags && !attr) || ((flags & NVSHMEMX_INIT_WITH_UNIQUEID) && !attr->args.uid_args.id))
+        return NVSHMEMX_ERROR_INVALID_VALUE;
+    if (weft_nv_choose_device(attr))
+        return NVSHMEMX_ERROR_GPU_NOT_SELECTED;
     if (flags & NVSHMEMX_INIT_WITH_UNIQUEID)
-        failed = weft_nvshmem_init(attr->args.uid_args.id->internal, attr->args.uid_args.myrank,
-                                   attr->args.uid_args.nranks);
+        failed = weft_nvshmem_init((const unsigned char *)attr->args.uid_args.id->internal,
+                                   attr->args.uid_args.myrank, attr->args.uid_args.nranks);
     else if (flags & NVSHMEMX_INIT_WITH_MPI_COMM)
         failed = weft_nv_init_mpi(attr->mpi_comm);
     else
@@ -219,20 +247,24 @@ WEFT_NV_BOTH void *nvshmem_ptr(const void *dest, int pe)
     WEFT_NV_SPLIT(return weft_dev_ptr(dest, pe), return weft_ptr(weft_nvshmem_job(), dest, pe));
 }
 
-/* Memory of the program's own allocator needs no registration to be a local source or destination;
- * these check nothing and cost nothing. */
+/* Memory of the program's own allocator may be a local source or destination unregistered too. */
 WEFT_NV_HOST int nvshmemx_buffer_register(void *addr, size_t length)
 {
-    return addr && length ? 0 : NVSHMEMX_ERROR_INVALID_VALUE;
+    return weft_nvshmem_report(weft_nvshmem_buffer(addr, length), "nvshmemx_buffer_register")
+               ? NVSHMEMX_ERROR_INVALID_VALUE
+               : 0;
 }
 
 WEFT_NV_HOST int nvshmemx_buffer_unregister(void *addr)
 {
-    return addr ? 0 : NVSHMEMX_ERROR_INVALID_VALUE;
+    return !addr || weft_nvshmem_report(weft_nvshmem_buffer_end(addr), "nvshmemx_buffer_unregister")
+               ? NVSHMEMX_ERROR_INVALID_VALUE
+               : 0;
 }
 
 WEFT_NV_HOST void nvshmemx_buffer_unregister_all(void)
 {
+    weft_nvshmem_require(weft_nvshmem_buffer_end(NULL), "nvshmemx_buffer_unregister_all");
 }
 
 /* ------------------------------------------------------------------------------------ teams */
@@ -241,7 +273,7 @@ typedef struct nvshmem_team_config_t {
     int version;
     int num_contexts;
 } nvshmem_team_config_t;
-#define NVSHMEM_TEAM_CONFIG_INITIALIZER {1, 0}
+#define NVSHMEM_TEAM_CONFIG_INITIALIZER {WEFT_NV_VERSION(nvshmem_team_config_t), 0}
 #define NVSHMEM_TEAM_NUM_CONTEXTS (1l << 0)
 
 WEFT_NV_BOTH int nvshmem_team_my_pe(nvshmem_team_t team)

@@ -4,6 +4,7 @@
 #ifndef WEFT_NVSHMEM_STREAM_H
 #define WEFT_NVSHMEM_STREAM_H
 
+#include <weft/nvshmem/kernel.h>
 #include <weft/nvshmem/stream_call.h>
 
 #define WEFT_NV_STREAM_DO(call, name) weft_nvshmem_require(call, name)
@@ -11,29 +12,34 @@
 /* ------------------------------------------------------------------------- the untyped functions */
 
 WEFT_NV_HOST void weft_nv_put_on_stream(void *dest, const void *src, size_t bytes, int pe,
-                                        cudaStream_t stream)
+                                        weft_stream stream)
 {
     WEFT_NV_STREAM_DO(weft_put_on_stream(weft_nvshmem_ctx(), dest, src, bytes, pe,
-                                         (weft_stream)stream),
+                                         stream),
                       "nvshmemx_put_on_stream");
 }
 
 WEFT_NV_HOST void weft_nv_get_on_stream(void *dest, const void *src, size_t bytes, int pe,
-                                        cudaStream_t stream)
+                                        weft_stream stream)
 {
     WEFT_NV_STREAM_DO(weft_get_on_stream(weft_nvshmem_ctx(), dest, src, bytes, pe,
-                                         (weft_stream)stream),
+                                         stream),
                       "nvshmemx_get_on_stream");
 }
 
 WEFT_NV_HOST void weft_nv_put_signal_on_stream(void *dest, const void *src, size_t bytes,
                                                uint64_t *sig_addr, uint64_t signal, int sig_op,
-                                               int pe, cudaStream_t stream)
+                                               int pe, weft_stream stream)
 {
     WEFT_NV_STREAM_DO(weft_put_signal_on_stream(weft_nvshmem_ctx(), dest, src, bytes, sig_addr,
                                                 signal, WEFT_NV_SIGNAL(sig_op), pe,
-                                                (weft_stream)stream),
+                                                stream),
                       "nvshmemx_put_signal_on_stream");
+}
+
+WEFT_NV_HOST int weft_nv_enqueue(struct weft_nv_call call, weft_stream stream)
+{
+    return weft_nvshmem_enqueue(&call, stream, "an operation on a stream");
 }
 
 /* -------------------------------------------------------------------------- families of names */
@@ -47,38 +53,38 @@ WEFT_NV_HOST void weft_nv_put_signal_on_stream(void *dest, const void *src, size
     WEFT_NV_STREAM_SIGNAL(put_signal##_nbi, T, unit)
 #define WEFT_NV_STREAM_MOVE(name, how, T, unit)                                                    \
     WEFT_NV_HOST void nvshmemx_##name##_on_stream(T *dest, const T *source, size_t nelems, int pe, \
-                                                  cudaStream_t stream)                             \
+                                                  weft_stream stream)                             \
     {                                                                                              \
         how(dest, source, nelems * (unit), pe, stream);                                            \
     }
 #define WEFT_NV_STREAM_SIGNAL(name, T, unit)                                                       \
     WEFT_NV_HOST void nvshmemx_##name##_on_stream(T *dest, const T *source, size_t nelems,         \
                                                   uint64_t *sig_addr, uint64_t signal, int sig_op, \
-                                                  int pe, cudaStream_t stream)                     \
+                                                  int pe, weft_stream stream)                     \
     {                                                                                              \
         weft_nv_put_signal_on_stream(dest, source, nelems * (unit), sig_addr, signal, sig_op, pe,  \
                                      stream);                                                      \
     }
 #define WEFT_NV_STREAM_STRIDED(name, put, T, unit)                                                 \
-    WEFT_NV_LAZY void nvshmemx_##name##_on_stream(T *dest, const T *source, ptrdiff_t dst,         \
+    WEFT_NV_HOST void nvshmemx_##name##_on_stream(T *dest, const T *source, ptrdiff_t dst,         \
                                                   ptrdiff_t sst, size_t nelems, int pe,            \
-                                                  cudaStream_t stream)                             \
+                                                  weft_stream stream)                             \
     {                                                                                              \
-        WEFT_NV_ENQUEUE(weft_nv_strided_call(put, dest, source, dst, sst, unit, nelems, pe),       \
+        weft_nv_enqueue(weft_nv_strided_call(put, dest, source, dst, sst, unit, nelems, pe),       \
                         stream);                                                                   \
     }
 #define WEFT_NV_STREAM_DATA(name, KIND, T, unit)                                                   \
-    WEFT_NV_LAZY int nvshmemx_##name##_on_stream(nvshmem_team_t team, T *dest, const T *source,    \
-                                                 size_t nelems, cudaStream_t stream)               \
+    WEFT_NV_HOST int nvshmemx_##name##_on_stream(nvshmem_team_t team, T *dest, const T *source,    \
+                                                 size_t nelems, weft_stream stream)               \
     {                                                                                              \
-        return WEFT_NV_ENQUEUE(weft_nv_call_of(KIND, team, dest, source, nelems * (unit), 0),      \
+        return weft_nv_enqueue(weft_nv_call_of(KIND, team, dest, source, nelems * (unit), 0),      \
                                stream);                                                            \
     }
 #define WEFT_NV_STREAM_BROADCAST(name, T, unit)                                                    \
-    WEFT_NV_LAZY int nvshmemx_##name##_on_stream(nvshmem_team_t team, T *dest, const T *source,    \
-                                                 size_t nelems, int PE_root, cudaStream_t stream)  \
+    WEFT_NV_HOST int nvshmemx_##name##_on_stream(nvshmem_team_t team, T *dest, const T *source,    \
+                                                 size_t nelems, int PE_root, weft_stream stream)  \
     {                                                                                              \
-        return WEFT_NV_ENQUEUE(weft_nv_call_of(WEFT_NV_CALL_BROADCAST, team, dest, source,         \
+        return weft_nv_enqueue(weft_nv_call_of(WEFT_NV_CALL_BROADCAST, team, dest, source,         \
                                                nelems * (unit), PE_root),                          \
                                stream);                                                            \
     }
@@ -91,11 +97,16 @@ WEFT_NV_HOST void weft_nv_put_signal_on_stream(void *dest, const void *src, size
     WEFT_NV_STREAM_DATA(name##_fcollect, WEFT_NV_CALL_FCOLLECT, T, sizeof(T))                      \
     WEFT_NV_STREAM_DATA(name##_alltoall, WEFT_NV_CALL_ALLTOALL, T, sizeof(T))                      \
     WEFT_NV_STREAM_BROADCAST(name##_broadcast, T, sizeof(T))                                       \
-    WEFT_NV_LAZY void nvshmemx_##name##_p_on_stream(T *dest, T value, int pe, cudaStream_t stream) \
+    WEFT_NV_HOST void nvshmemx_##name##_p_on_stream(T *dest, T value, int pe, weft_stream stream) \
     {                                                                                              \
         uint64_t bits = 0;                                                                         \
         memcpy(&bits, &value, sizeof value);                                                       \
-        WEFT_NV_ENQUEUE(weft_nv_p_call(dest, bits, sizeof(T), pe), stream);                        \
+        weft_nv_enqueue(weft_nv_p_call(dest, bits, sizeof(T), pe), stream);                        \
+    }                                                                                              \
+    WEFT_NV_HOST T nvshmemx_##name##_g_on_stream(const T *source, int pe, weft_stream stream)      \
+    {                                                                                              \
+        WEFT_NV_STREAM_DO(weft_stream_synchronize(stream), "nvshmemx_" #name "_g_on_stream");      \
+        return nvshmem_##name##_g(source, pe);                                                     \
     }
 WEFT_NV_RMA_TYPES(WEFT_NV_STREAM_TYPE)
 
@@ -112,18 +123,18 @@ WEFT_NV_STREAM_DATA(alltoallmem, WEFT_NV_CALL_ALLTOALL, void, 1)
 WEFT_NV_STREAM_BROADCAST(broadcastmem, void, 1)
 
 #define WEFT_NV_STREAM_REDUCE(name, T, type, op)                                                   \
-    WEFT_NV_LAZY int nvshmemx_##name##_reduce_on_stream(nvshmem_team_t team, T *dest,              \
+    WEFT_NV_HOST int nvshmemx_##name##_reduce_on_stream(nvshmem_team_t team, T *dest,              \
                                                         const T *source, size_t nreduce,           \
-                                                        cudaStream_t stream)                       \
+                                                        weft_stream stream)                       \
     {                                                                                              \
-        return WEFT_NV_ENQUEUE(weft_nv_reduce_call(1, team, dest, source, nreduce, type, op),      \
+        return weft_nv_enqueue(weft_nv_reduce_call(1, team, dest, source, nreduce, type, op),      \
                                stream);                                                            \
     }                                                                                              \
-    WEFT_NV_LAZY int nvshmemx_##name##_reducescatter_on_stream(nvshmem_team_t team, T *dest,       \
+    WEFT_NV_HOST int nvshmemx_##name##_reducescatter_on_stream(nvshmem_team_t team, T *dest,       \
                                                                const T *source, size_t nreduce,    \
-                                                               cudaStream_t stream)                \
+                                                               weft_stream stream)                \
     {                                                                                              \
-        return WEFT_NV_ENQUEUE(weft_nv_reduce_call(0, team, dest, source, nreduce, type, op),      \
+        return weft_nv_enqueue(weft_nv_reduce_call(0, team, dest, source, nreduce, type, op),      \
                                stream);                                                            \
     }
 #define WEFT_NV_STREAM_BITWISE(name, T, type)                                                      \
@@ -139,24 +150,24 @@ WEFT_NV_REDUCE_BITWISE_TYPES(WEFT_NV_STREAM_BITWISE)
 WEFT_NV_REDUCE_TYPES(WEFT_NV_STREAM_ARITHMETIC)
 
 #define WEFT_NV_STREAM_WAIT(name, T)                                                               \
-    WEFT_NV_LAZY void nvshmemx_##name##_wait_until_on_stream(T *ivar, int cmp, T value,            \
-                                                             cudaStream_t stream)                  \
+    WEFT_NV_HOST void nvshmemx_##name##_wait_until_on_stream(T *ivar, int cmp, T value,            \
+                                                             weft_stream stream)                  \
     {                                                                                              \
-        WEFT_NV_ENQUEUE(weft_nv_wait_call(WEFT_NV_CALL_WAIT, WEFT_NV_TYPE_OF(T), ivar, 1, NULL,    \
+        weft_nv_enqueue(weft_nv_wait_call(WEFT_NV_CALL_WAIT, WEFT_NV_TYPE_OF(T), ivar, 1, NULL,    \
                                           cmp, (uint64_t)value),                                   \
                         stream);                                                                   \
     }                                                                                              \
-    WEFT_NV_LAZY void nvshmemx_##name##_wait_until_all_on_stream(                                  \
-        T *ivars, size_t nelems, const int *status, int cmp, T value, cudaStream_t stream)         \
+    WEFT_NV_HOST void nvshmemx_##name##_wait_until_all_on_stream(                                  \
+        T *ivars, size_t nelems, const int *status, int cmp, T value, weft_stream stream)         \
     {                                                                                              \
-        WEFT_NV_ENQUEUE(weft_nv_wait_call(WEFT_NV_CALL_WAIT_ALL, WEFT_NV_TYPE_OF(T), ivars,        \
+        weft_nv_enqueue(weft_nv_wait_call(WEFT_NV_CALL_WAIT_ALL, WEFT_NV_TYPE_OF(T), ivars,        \
                                           nelems, status, cmp, (uint64_t)value),                   \
                         stream);                                                                   \
     }                                                                                              \
-    WEFT_NV_LAZY void nvshmemx_##name##_wait_until_all_vector_on_stream(                           \
-        T *ivars, size_t nelems, const int *status, int cmp, T *values, cudaStream_t stream)       \
+    WEFT_NV_HOST void nvshmemx_##name##_wait_until_all_vector_on_stream(                           \
+        T *ivars, size_t nelems, const int *status, int cmp, T *values, weft_stream stream)       \
     {                                                                                              \
-        WEFT_NV_ENQUEUE(weft_nv_wait_call(WEFT_NV_CALL_WAIT_ALL_VECTOR, WEFT_NV_TYPE_OF(T), ivars, \
+        weft_nv_enqueue(weft_nv_wait_call(WEFT_NV_CALL_WAIT_ALL_VECTOR, WEFT_NV_TYPE_OF(T), ivars, \
                                           nelems, status, cmp, (uint64_t)(uintptr_t)values),       \
                         stream);                                                                   \
     }
@@ -178,69 +189,74 @@ WEFT_NV_WAIT_TYPES(WEFT_NV_STREAM_WAIT)
 /* ----------------------------------------------------------------- signals, ordering, meeting */
 
 WEFT_NV_HOST void nvshmemx_signal_op_on_stream(uint64_t *sig_addr, uint64_t signal, int sig_op,
-                                               int pe, cudaStream_t stream)
+                                               int pe, weft_stream stream)
 {
     WEFT_NV_STREAM_DO(weft_signal_on_stream(weft_nvshmem_ctx(), sig_addr, signal,
-                                            WEFT_NV_SIGNAL(sig_op), pe, (weft_stream)stream),
+                                            WEFT_NV_SIGNAL(sig_op), pe, stream),
                       "nvshmemx_signal_op_on_stream");
 }
 
 WEFT_NV_HOST void nvshmemx_signal_wait_until_on_stream(uint64_t *sig_addr, int cmp,
-                                                       uint64_t cmp_value, cudaStream_t stream)
+                                                       uint64_t cmp_value, weft_stream stream)
 {
     WEFT_NV_STREAM_DO(weft_signal_wait_on_stream(weft_nvshmem_ctx(), sig_addr, (weft_cmp)cmp,
-                                                 cmp_value, (weft_stream)stream),
+                                                 cmp_value, stream),
                       "nvshmemx_signal_wait_until_on_stream");
 }
 
-WEFT_NV_HOST void nvshmemx_quiet_on_stream(cudaStream_t stream)
+WEFT_NV_HOST void nvshmemx_quiet_on_stream(weft_stream stream)
 {
-    WEFT_NV_STREAM_DO(weft_quiet_on_stream(weft_nvshmem_ctx(), (weft_stream)stream),
+    WEFT_NV_STREAM_DO(weft_quiet_on_stream(weft_nvshmem_ctx(), stream),
                       "nvshmemx_quiet_on_stream");
 }
 
-WEFT_NV_HOST int nvshmemx_barrier_on_stream(nvshmem_team_t team, cudaStream_t stream)
+WEFT_NV_HOST int nvshmemx_barrier_on_stream(nvshmem_team_t team, weft_stream stream)
 {
-    return weft_nvshmem_report(weft_barrier_on_stream(weft_nvshmem_team(team), (weft_stream)stream),
+    return weft_nvshmem_report(weft_barrier_on_stream(weft_nvshmem_team(team), stream),
                                "nvshmemx_barrier_on_stream");
 }
 
-WEFT_NV_HOST void nvshmemx_barrier_all_on_stream(cudaStream_t stream)
+WEFT_NV_HOST void nvshmemx_barrier_all_on_stream(weft_stream stream)
 {
     WEFT_NV_STREAM_DO(weft_barrier_on_stream(weft_nvshmem_team(NVSHMEM_TEAM_WORLD),
-                                             (weft_stream)stream),
+                                             stream),
                       "nvshmemx_barrier_all_on_stream");
 }
 
-WEFT_NV_LAZY int nvshmemx_team_sync_on_stream(nvshmem_team_t team, cudaStream_t stream)
+WEFT_NV_HOST int nvshmemx_team_sync_on_stream(nvshmem_team_t team, weft_stream stream)
 {
-    return WEFT_NV_ENQUEUE(weft_nv_call_of(WEFT_NV_CALL_SYNC, team, NULL, NULL, 0, 0), stream);
+    return weft_nv_enqueue(weft_nv_call_of(WEFT_NV_CALL_SYNC, team, NULL, NULL, 0, 0), stream);
 }
 
-WEFT_NV_LAZY void nvshmemx_sync_all_on_stream(cudaStream_t stream)
+WEFT_NV_HOST void nvshmemx_sync_all_on_stream(weft_stream stream)
 {
-    WEFT_NV_ENQUEUE(weft_nv_call_of(WEFT_NV_CALL_SYNC, NVSHMEM_TEAM_WORLD, NULL, NULL, 0, 0),
+    weft_nv_enqueue(weft_nv_call_of(WEFT_NV_CALL_SYNC, NVSHMEM_TEAM_WORLD, NULL, NULL, 0, 0),
                     stream);
 }
 
 /* --------------------------------------------------------------------------------- launching
- * A kernel whose blocks wait for other PEs must be resident as a whole: a cooperative launch. On simt
- * kernels are launched by WEFT_LAUNCH_COOPERATIVE(). */
+ * A kernel whose blocks wait for other PEs must be resident as a whole: a cooperative launch. `func`
+ * is a __global__ function in code that nvcc compiles. In the C half of a program for both targets it
+ * is NVSHMEMX_KERNEL(name), of a kernel that WEFT_KERNEL() defined. */
 #if WEFT_TARGET_CUDA
-static inline int nvshmemx_collective_launch(const void *func, dim3 gridDims, dim3 blockDims,
-                                             void **args, size_t sharedMem, cudaStream_t stream)
+
+#define NVSHMEMX_KERNEL(name) ((const void *)weft_cuda_kernel_##name)
+
+WEFT_NV_HOST int nvshmemx_collective_launch(const void *func, dim3 gridDims, dim3 blockDims,
+                                            void **args, size_t sharedMem, cudaStream_t stream)
 {
     cudaError_t error =
         cudaLaunchCooperativeKernel(func, gridDims, blockDims, args, sharedMem, stream);
     return error == cudaSuccess
                ? NVSHMEMX_SUCCESS
-               : weft_nvshmem_report(WEFT_ERR_KERNEL, cudaGetErrorString(error));
+               : (weft_nvshmem_report(WEFT_ERR_KERNEL, cudaGetErrorString(error)),
+                  NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED);
 }
 
 /* The largest grid that such a launch takes. */
-static inline int nvshmemx_collective_launch_query_gridsize(const void *func, dim3 blockDims,
-                                                            void **args, size_t sharedMem,
-                                                            int *gridsize)
+WEFT_NV_HOST int nvshmemx_collective_launch_query_gridsize(const void *func, dim3 blockDims,
+                                                           void **args, size_t sharedMem,
+                                                           int *gridsize)
 {
     int device = 0, blocks = 0, multiprocessors = 0;
     (void)args;
@@ -253,8 +269,32 @@ static inline int nvshmemx_collective_launch_query_gridsize(const void *func, di
     *gridsize = blocks * multiprocessors;
     return error == cudaSuccess
                ? NVSHMEMX_SUCCESS
-               : weft_nvshmem_report(WEFT_ERR_KERNEL, cudaGetErrorString(error));
+               : (weft_nvshmem_report(WEFT_ERR_KERNEL, cudaGetErrorString(error)),
+                  NVSHMEMX_ERROR_INTERNAL);
 }
+
+#else
+
+#define NVSHMEMX_KERNEL(name) ((const void *)&weft_kernel_##name)
+
+WEFT_NV_HOST int nvshmemx_collective_launch(const void *func, weft_dim3 gridDims,
+                                            weft_dim3 blockDims, void **args, size_t sharedMem,
+                                            weft_stream stream)
+{
+    return weft_nvshmem_launch(func, gridDims, blockDims, args, sharedMem, stream)
+               ? NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED
+               : NVSHMEMX_SUCCESS;
+}
+
+WEFT_NV_HOST int nvshmemx_collective_launch_query_gridsize(const void *func, weft_dim3 blockDims,
+                                                           void **args, size_t sharedMem,
+                                                           int *gridsize)
+{
+    (void)args;
+    return weft_nvshmem_resident(func, blockDims, sharedMem, gridsize) ? NVSHMEMX_ERROR_INTERNAL
+                                                                       : NVSHMEMX_SUCCESS;
+}
+
 #endif
 
 #endif

@@ -11,34 +11,44 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <weft/device/control.h>
+#include <weft/gpu.h>
 #include <weft/nvshmem/host.h>
-#include <weft/stream.h>
+
+/* NVSHMEM_HOSTLIB_ONLY: this unit gets what the host calls, and no device code. */
+#ifdef NVSHMEM_HOSTLIB_ONLY
+#define WEFT_NV_DEVICE_PART 0
+#else
+#define WEFT_NV_DEVICE_PART 1
 #include <weft_device.h>
+#endif
 
-#if WEFT_TARGET_CUDA
-
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
+/* What a definition begins with; the list of functions (tests/nvshmem/functions.sh) has marks here. */
+#ifdef WEFT_NV_MARKS
+#define WEFT_NV_BOTH   WEFT_MARK_BOTH
+#define WEFT_NV_DEVICE WEFT_MARK_DEVICE
+#define WEFT_NV_HOST   WEFT_MARK_HOST
+#elif WEFT_NV_DEVICE_PART && WEFT_TARGET_CUDA
 #define WEFT_NV_BOTH   static __host__ __device__ __forceinline__
 #define WEFT_NV_DEVICE static __device__ __forceinline__
 #define WEFT_NV_HOST   static inline
-/* Compiled only where it is called: kernels behind functions on streams are templates. */
-#define WEFT_NV_LAZY   template <int weft_nv_used = 0> static inline
-#ifdef __CUDA_ARCH__
-#define WEFT_NV_SPLIT(in_kernel, on_host) do { in_kernel; } while (0)
 #else
-#define WEFT_NV_SPLIT(in_kernel, on_host) do { on_host; } while (0)
-#endif
-typedef __half weft_nv_half;
-typedef __nv_bfloat16 weft_nv_bfloat16;
-
-#else
-
 #define WEFT_NV_BOTH   static inline __attribute__((unused))
 #define WEFT_NV_DEVICE static inline __attribute__((unused))
 #define WEFT_NV_HOST   static inline __attribute__((unused))
-#define WEFT_NV_LAZY   static inline __attribute__((unused))
+#endif
+
+#if !WEFT_NV_DEVICE_PART || (WEFT_TARGET_CUDA && !defined __CUDA_ARCH__)
+#define WEFT_NV_SPLIT(in_kernel, on_host)                                                          \
+    do {                                                                                           \
+        on_host;                                                                                   \
+    } while (0)
+#elif WEFT_TARGET_CUDA
+#define WEFT_NV_SPLIT(in_kernel, on_host)                                                          \
+    do {                                                                                           \
+        in_kernel;                                                                                 \
+    } while (0)
+#else
 #define WEFT_NV_SPLIT(in_kernel, on_host)                                                          \
     do {                                                                                           \
         if (weft_simt_in_kernel()) {                                                               \
@@ -47,12 +57,32 @@ typedef __nv_bfloat16 weft_nv_bfloat16;
             on_host;                                                                               \
         }                                                                                          \
     } while (0)
-/* C has no 16-bit reals: they travel as bits, and are added up by the reductions. */
-typedef struct weft_nv_half { uint16_t bits; } weft_nv_half;
-typedef struct weft_nv_bfloat16 { uint16_t bits; } weft_nv_bfloat16;
-
 #endif
 
+/* Reals of 16 bits. C has none: without CUDA's headers they travel as bits, and are added up by the
+ * reductions. */
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
+#ifdef __CUDA_FP16_TYPES_EXIST__
+typedef __half weft_nv_half;
+#else
+typedef struct weft_nv_half {
+    uint16_t bits;
+} weft_nv_half;
+#endif
+#ifdef __CUDA_BF16_TYPES_EXIST__
+typedef __nv_bfloat16 weft_nv_bfloat16;
+#else
+typedef struct weft_nv_bfloat16 {
+    uint16_t bits;
+} weft_nv_bfloat16;
+#endif
+
+/* As <weft/device/arithmetic.h> has them. */
+#define WEFT_NV_HALF     ((weft_type)100)
+#define WEFT_NV_BFLOAT16 ((weft_type)101)
 
 /* ------------------------------------------------------------------------------- type lists */
 
@@ -148,15 +178,17 @@ typedef struct weft_nv_bfloat16 { uint16_t bits; } weft_nv_bfloat16;
     X(int, int, WEFT_INT32)                                                                        \
     X(long, long, WEFT_INT64)                                                                      \
     X(longlong, long long, WEFT_INT64)                                                             \
-    X(bfloat16, weft_nv_bfloat16, WEFT_DEV_BFLOAT16)                                               \
-    X(half, weft_nv_half, WEFT_DEV_HALF)                                                           \
+    X(bfloat16, weft_nv_bfloat16, WEFT_NV_BFLOAT16)                                               \
+    X(half, weft_nv_half, WEFT_NV_HALF)                                                           \
     X(float, float, WEFT_FLOAT)                                                                    \
     X(double, double, WEFT_DOUBLE)
 
-/* X(prefix, suffix, scope of Weft, its constant): the device's scopes by their names here. */
-#define WEFT_NV_GROUPS(X, ...)                                                                     \
-    X(warp, WEFT_DEV_WARP, ##__VA_ARGS__)                                                          \
-    X(block, WEFT_DEV_BLOCK, ##__VA_ARGS__)
+/* X(scope, constant): the scopes whose names end in _warp and _block. */
+#if WEFT_NV_DEVICE_PART
+#define WEFT_NV_GROUPS(X) X(warp, WEFT_DEV_WARP) X(block, WEFT_DEV_BLOCK)
+#else
+#define WEFT_NV_GROUPS(X)
+#endif
 
 /* The weft_type of an integer C type. */
 #define WEFT_NV_TYPE_OF(T)                                                                         \
@@ -174,9 +206,16 @@ typedef struct weft_nv_bfloat16 { uint16_t bits; } weft_nv_bfloat16;
 #define NVSHMEM_VENDOR_MINOR_VERSION 1
 #define NVSHMEM_VENDOR_PATCH_VERSION 0
 
-#define NVSHMEMX_SUCCESS 0
-#define NVSHMEMX_ERROR_INVALID_VALUE 1
-#define NVSHMEMX_ERROR_INTERNAL 7
+enum {
+    NVSHMEMX_SUCCESS = 0,
+    NVSHMEMX_ERROR_INVALID_VALUE,
+    NVSHMEMX_ERROR_OUT_OF_MEMORY,
+    NVSHMEMX_ERROR_NOT_SUPPORTED,
+    NVSHMEMX_ERROR_SYMMETRY,
+    NVSHMEMX_ERROR_GPU_NOT_SELECTED,
+    NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED,
+    NVSHMEMX_ERROR_INTERNAL
+};
 
 #define NVSHMEM_THREAD_SINGLE     0
 #define NVSHMEM_THREAD_FUNNELED   1

@@ -6,6 +6,8 @@
 
 #include <weft/nvshmem/types.h>
 
+#if WEFT_NV_DEVICE_PART
+
 WEFT_NV_DEVICE void weft_nv_waited(int status)
 {
     if (status)
@@ -77,5 +79,7 @@ WEFT_NV_DEVICE uint64_t nvshmem_signal_wait_until(uint64_t *sig_addr, int cmp, u
 WEFT_NV_WAIT_TYPES(WEFT_NV_WAIT)
 #undef WEFT_NV_WAIT
 #undef WEFT_NV_WAIT_SET
+
+#endif
 
 #endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations on streams and collectives of <nvshmem.h> that the host API has not: they are done by a
+ * kernel that the program's own units bring, one for each target that it was compiled for. Also the
+ * cooperative launch of the program's kernels. Knows no operation. */
+#include <weft/nvshmem/host.h>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "job/device_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct weft_nvshmem_kernels *brought[2]; /* by target; set by constructors */
+
+WEFT_EXPORT void weft_nvshmem_register(const struct weft_nvshmem_kernels *kernels)
+{
+    const struct weft_nvshmem_kernels *none = NULL;
+    if (kernels->size >= sizeof *kernels)
+        __atomic_compare_exchange_n(&brought[kernels->cuda != 0], &none, kernels, 0,
+                                    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+static const struct weft_nvshmem_kernels *of_target(void)
+{
+    return __atomic_load_n(&brought[weft_target_get() == WEFT_CUDA], __ATOMIC_ACQUIRE);
+}
+
+static weft_status kernels_fail(const struct weft_nvshmem_kernels *kernels, int error,
+                                const char *what)
+{
+    if (!error)
+        return WEFT_OK;
+    return kernels->cuda ? base_fail(WEFT_ERR_KERNEL, "%s: CUDA error %d: %s", what, error,
+                                     kernels->error_text(error))
+                         : (weft_status)error;
+}
+
+static weft_status nobody_brings_it(const char *function)
+{
+    return base_fail(WEFT_ERR_UNSUPPORTED,
+                     "%s: the program has no kernel for it on %s; include <nvshmemx.h>, without "
+                     "NVSHMEM_HOSTLIB_ONLY, in a file that is compiled %s",
+                     function, weft_target_name(weft_target_get()),
+                     weft_target_get() == WEFT_CUDA ? "by nvcc" : "for simt");
+}
+
+static weft_status enqueue(const struct weft_nv_call *call, weft_stream stream,
+                           const char *function)
+{
+    const struct weft_nvshmem_kernels *kernels = of_target();
+    if (!weft_nvshmem_job())
+        return base_fail(WEFT_ERR_ARGUMENT, "%s was called before nvshmem_init", function);
+    if (!kernels)
+        return nobody_brings_it(function);
+    weft_status status = device_units_upload();
+    return status ? status : kernels_fail(kernels, kernels->call(call, stream), function);
+}
+
+WEFT_EXPORT int weft_nvshmem_enqueue(const struct weft_nv_call *call, weft_stream stream,
+                                     const char *function)
+{
+    return weft_nvshmem_report(enqueue(call, stream, function), function);
+}
+
+WEFT_EXPORT int weft_nvshmem_now(const struct weft_nv_call *call, const char *function)
+{
+    weft_status status = enqueue(call, NULL, function);
+    if (!status)
+        status = weft_stream_synchronize(NULL);
+    if (!status)
+        status = weft_device_check(weft_nvshmem_job());
+    return weft_nvshmem_report(status, function);
+}
+
+/* ---------------------------------------------------------------------------- launches */
+
+/* The executor takes the arguments as one block. */
+static weft_status launch_simt(const struct weft_kernel *kernel, weft_dim3 grid, weft_dim3 block,
+                               void **args, size_t shared_bytes, weft_stream stream)
+{
+    char *packed = aligned_alloc(16, (kernel->args_bytes + 16) & ~(size_t)15);
+    if (!packed)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the arguments of %s",
+                         kernel->name);
+    for (unsigned i = 0; i < kernel->n_params; i++)
+        memcpy(packed + kernel->offsets[i], args[i], kernel->sizes[i]);
+    weft_status status = weft_launch(kernel, WEFT_LAUNCH_FLAG_COOPERATIVE, grid, block,
+                                     shared_bytes, stream, packed);
+    free(packed);
+    return status;
+}
+
+static weft_status launch_cuda(const struct weft_kernel *kernel, weft_dim3 grid, weft_dim3 block,
+                               void **args, size_t shared_bytes, weft_stream stream)
+{
+    const struct weft_nvshmem_kernels *kernels = of_target();
+    const unsigned g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
+    if (!kernels || !kernel->cuda)
+        return nobody_brings_it("nvshmemx_collective_launch");
+    return kernels_fail(
+        kernels, kernels->launch(kernel->cuda->function, g, b, args, shared_bytes, stream),
+        kernel->name);
+}
+
+WEFT_EXPORT int weft_nvshmem_launch(const void *function, weft_dim3 grid, weft_dim3 block,
+                                    void **args, size_t shared_bytes, weft_stream stream)
+{
+    const struct weft_kernel *kernel = function;
+    weft_status status = device_units_upload();
+    if (!status)
+        status = weft_target_get() == WEFT_CUDA
+                     ? launch_cuda(kernel, grid, block, args, shared_bytes, stream)
+                     : launch_simt(kernel, grid, block, args, shared_bytes, stream);
+    return weft_nvshmem_report(status, "nvshmemx_collective_launch");
+}
+
+static weft_status resident(const struct weft_kernel *kernel, unsigned threads,
+                            size_t shared_bytes, int *blocks)
+{
+    const struct weft_nvshmem_kernels *kernels = of_target();
+    if (!threads)
+        return base_fail(WEFT_ERR_ARGUMENT, "a block of 0 threads");
+    if (weft_target_get() == WEFT_SIMT) {
+        size_t most = config_size(CONFIG_SIMT_LANES) / threads;
+        *blocks = most ? (int)most : 1;
+        return WEFT_OK;
+    }
+    if (!kernels || !kernel->cuda)
+        return nobody_brings_it("nvshmemx_collective_launch_query_gridsize");
+    return kernels_fail(kernels,
+                        kernels->resident(kernel->cuda->function, threads, shared_bytes, blocks),
+                        kernel->name);
+}
+
+WEFT_EXPORT int weft_nvshmem_resident(const void *function, weft_dim3 block, size_t shared_bytes,
+                                      int *blocks)
+{
+    return weft_nvshmem_report(
+        resident(function, block.x * block.y * block.z, shared_bytes, blocks),
+        "nvshmemx_collective_launch_query_gridsize");
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program of host code alone: no device state, and no device function, comes with the headers. */
+#define NVSHMEM_HOSTLIB_ONLY
+#include <nvshmem.h>
+#include <nvshmemx.h>
+
+#ifdef WEFT_DEVICE_H
+#error "NVSHMEM_HOSTLIB_ONLY brings device code"
+#endif
+
+/* A name of device code is free. */
+static int nvshmem_int_test(void)
+{
+    return 7;
+}
+
+int main(void)
+{
+    nvshmem_init();
+    int me = nvshmem_my_pe(), n = nvshmem_n_pes(), sum = 0, wrong = nvshmem_int_test() != 7;
+    int *to = nvshmem_calloc(2, sizeof *to), *from = to + 1;
+    nvshmem_int_p(from, me + 1, me);
+    nvshmem_barrier_all();
+    wrong += nvshmem_int_sum_reduce(NVSHMEM_TEAM_WORLD, to, from, 1) != 0;
+    nvshmem_barrier_all();
+    nvshmem_int_get(&sum, to, 1, (me + 1) % n);
+    wrong += sum != n * (n + 1) / 2;
+    nvshmem_barrier_all();
+    /* What needs a kernel says so. */
+    wrong += nvshmem_int_sum_reducescatter(NVSHMEM_TEAM_WORLD, to, from, 1) == 0;
+    nvshmem_finalize();
+    return wrong;
+}
