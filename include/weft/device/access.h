@@ -74,15 +74,15 @@ WEFT_DEVICE int weft_dev_scope_any(int scope, int pred)
 
 /* ---------------------------------------------------------------------------------- records */
 
-/* Writes a record into the black box. The box may be host memory behind a bus without atomics, so
- * the place is taken by a counter of the device's own. */
-WEFT_DEVICE_NOINLINE struct weft_dev_record *
+/* Writes a record into the black box and gives 1 + its number, 0 when there is no box. The box may be
+ * host memory behind a bus without atomics, so the place is taken by a counter of the device's own. */
+WEFT_DEVICE_NOINLINE uint64_t
 weft_dev_record(int state, int operation, int status, int peer, int team, const void *address,
                 unsigned cmp, uint64_t expected, uint64_t seen, uint64_t waited_ns)
 {
     struct weft_dev_box *box = weft_dev_state.box;
     if (!box)
-        return NULL;
+        return 0;
     uint64_t ticket = weft_dev_atomic_add_u64(weft_dev_state.tickets, 1, WEFT_ORDER_RELAXED,
                                               WEFT_SCOPE_SYS);
     struct weft_dev_record *record = &box->records[ticket % WEFT_DEV_RECORDS];
@@ -106,7 +106,7 @@ weft_dev_record(int state, int operation, int status, int peer, int team, const 
     WEFT_DEV_SET32(thread, weft_dev_thread_rank());
     /* Release: a reader that sees the state sees the rest. */
     weft_dev_store_u32(&record->state, (uint32_t)state, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
-    return record;
+    return ticket + 1;
 }
 
 /* Makes the host's next call fail. The first status stays. */

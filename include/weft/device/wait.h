@@ -26,9 +26,17 @@ struct weft_dev_patience {
     uint32_t compare;
     uint64_t expected;
     uint64_t since, changed, seen;
-    struct weft_dev_record *record; /* shown in the black box; NULL: not yet */
-    uint64_t ticket;
+    uint64_t record; /* 1 + number of the record that shows it; 0: none yet */
 };
+
+/* The record of a wait, unless a later one has taken its place. */
+WEFT_DEVICE struct weft_dev_record *weft_dev_patience_record(const struct weft_dev_patience *p)
+{
+    struct weft_dev_record *record =
+        &weft_dev_state.box->records[(p->record - 1) % WEFT_DEV_RECORDS];
+    uint64_t ticket = weft_dev_load_u64(&record->ticket, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    return ticket == p->record - 1 ? record : NULL;
+}
 
 /* Out of line and by value of what it needs at the rarest: a waiting thread has time, the code around
  * it needs the registers. */
@@ -48,12 +56,13 @@ WEFT_DEVICE_NOINLINE int weft_dev_patience_slow(struct weft_dev_patience *p, uin
     if (!p->record && now - p->since > WEFT_DEV_SHOW_NS) {
         p->record = weft_dev_record(WEFT_DEV_RECORD_WAITING, p->operation, 0, p->peer, p->team,
                                     p->address, p->compare, p->expected, seen, now - p->since);
-        if (p->record)
-            p->ticket = p->record->ticket;
     } else if (p->record && polls % (1024 * WEFT_DEV_POLLS_PER_LOOK) == 0) {
-        weft_dev_store_u64(&p->record->seen, seen, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-        weft_dev_store_u64(&p->record->waited_ns, now - p->since, WEFT_ORDER_RELAXED,
-                           WEFT_SCOPE_SYS);
+        struct weft_dev_record *record = weft_dev_patience_record(p);
+        if (record) {
+            weft_dev_store_u64(&record->seen, seen, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+            weft_dev_store_u64(&record->waited_ns, now - p->since, WEFT_ORDER_RELAXED,
+                               WEFT_SCOPE_SYS);
+        }
     }
     uint64_t limit = weft_dev_state.wait_limit_ns;
     if (!limit || now - p->changed <= limit)
@@ -75,7 +84,7 @@ WEFT_DEVICE struct weft_dev_patience weft_dev_patience_for(int operation, int pe
     p.compare = cmp;
     p.expected = expected;
     p.since = 0;
-    p.record = NULL;
+    p.record = 0;
     return p;
 }
 
@@ -90,11 +99,12 @@ WEFT_DEVICE int weft_dev_patience_step(struct weft_dev_patience *p, uint32_t *po
     return weft_dev_patience_slow(p, *polls, seen);
 }
 
-/* The wait is over: what it showed is taken away, unless a later record has taken the place. */
-WEFT_DEVICE void weft_dev_patience_end(struct weft_dev_patience *p)
+/* The wait is over: what it showed is taken away. */
+WEFT_DEVICE void weft_dev_patience_end(const struct weft_dev_patience *p)
 {
-    if (p->record && p->record->ticket == p->ticket)
-        weft_dev_store_u32(&p->record->state, WEFT_DEV_RECORD_FREE, WEFT_ORDER_RELAXED,
+    struct weft_dev_record *record = p->record ? weft_dev_patience_record(p) : NULL;
+    if (record)
+        weft_dev_store_u32(&record->state, WEFT_DEV_RECORD_FREE, WEFT_ORDER_RELAXED,
                            WEFT_SCOPE_SYS);
 }
 
