@@ -64,8 +64,15 @@ int main(void)
     }
     wrong += check("by puts", to[0], me, n);
     wrong += check("by the collective", to[1], me, n);
-    nvshmem_float_alltoall(NVSHMEM_TEAM_WORLD, to[2], from, BLOCK_FLOATS);
-    wrong += check("by the host", to[2], me, n);
+    weft_stream stream;
+    if (weft_stream_create(&stream) ||
+        nvshmemx_float_alltoall_on_stream(NVSHMEM_TEAM_WORLD, to[2], from, BLOCK_FLOATS, stream) ||
+        weft_stream_synchronize(stream)) {
+        fprintf(stderr, "PE %d: %s\n", me, weft_last_error());
+        return 1;
+    }
+    weft_stream_destroy(stream);
+    wrong += check("on a stream", to[2], me, n);
     if (me == 0 && !wrong)
         printf("%d PEs, %d bytes for each pair: three ways, one result\n", n, BLOCK_BYTES);
     free(values);
