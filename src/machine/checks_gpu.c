@@ -367,10 +367,11 @@ static void check_speed(const struct machine_measured *m, const struct machine_m
     }
     if (out && in && out < in * 80 / 100) {
         findings->gain_mbps = in - out;
-        finding_add(findings, REASON_P2P_ONE_WAY, WEIGHT_SLOW, a->name,
+        finding_add(findings, REASON_P2P_ONE_WAY, WEIGHT_SLOW, pair,
                     "%s to %s %.1f GB/s, back %.1f", a->name, b->name, (double)out / 1000,
                     (double)in / 1000);
     }
+    findings->gain_mbps = 0;                   /* what the errors cost cannot be told */
     bool lower = strcmp(a->name, b->name) < 0; /* counted for both directions together */
     if (number_or(m->errors_grown, 0) > 0)
         finding_add(findings, REASON_NVLINK_GROWING, WEIGHT_SLOW, a->name,
@@ -395,7 +396,7 @@ void check_measured(const struct machine *machine, const struct endpoint *a,
                     text_or(m->evidence, "the proof failed"));
     }
     if (m && text_is(m->proof, "refused"))
-        finding_add(findings, REASON_P2P_REFUSED, WEIGHT_OFF, pair, "%s",
+        finding_add(findings, REASON_P2P_REFUSED, WEIGHT_OFF, pair, "%s: %s", pair,
                     text_or(m->evidence, "the driver refused"));
     if (m && best)
         check_speed(m, machine_find_measured(machine, b->name, a->name), best, a, b, findings);

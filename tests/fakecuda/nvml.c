@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in of libnvidia-ml.so.1 with the link error counters alone: FAKE_CUDA_DEVICES (2) GPUs of
- * 18 links, 4 errors on each. FAKE_NVML_GROW=1: one more on link 3 of GPU 1 from the third reading
+/* A stand-in of libnvidia-ml.so.1 with little but places, links and their error counters:
+ * FAKE_CUDA_DEVICES (2) GPUs of 18 links to a switch, 4 errors on each, all peers of each other. FAKE_NVML_GROW=1: one more on link 3 of GPU 1 from the third reading
  * on; 2: one more with every reading. */
 #include "driver/nvml.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -48,4 +50,55 @@ EXPORT nvml_return nvmlDeviceGetNvLinkErrorCounter(nvml_device device, unsigned 
         *value += grow == 2 ? (unsigned)readings : grow == 1 && readings > 2;
     }
     return link < 18 ? NVML_OK : NVML_NOT_SUPPORTED;
+}
+
+EXPORT nvml_return nvmlDeviceGetCount_v2(unsigned *count);
+EXPORT nvml_return nvmlDeviceGetCount_v2(unsigned *count)
+{
+    *count = (unsigned)setting("FAKE_CUDA_DEVICES", 2);
+    return NVML_OK;
+}
+
+EXPORT nvml_return nvmlDeviceGetName(nvml_device device, char *name, unsigned bytes);
+EXPORT nvml_return nvmlDeviceGetName(nvml_device device, char *name, unsigned bytes)
+{
+    snprintf(name, bytes, "Stand-in GPU");
+    return NVML_OK;
+}
+
+EXPORT nvml_return nvmlDeviceGetPciInfo_v3(nvml_device device, struct nvml_pci *pci);
+EXPORT nvml_return nvmlDeviceGetPciInfo_v3(nvml_device device, struct nvml_pci *pci)
+{
+    memset(pci, 0, sizeof *pci);
+    pci->bus = 0x10 + (unsigned)(uintptr_t)device - 1;
+    snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", pci->bus);
+    return NVML_OK;
+}
+
+EXPORT nvml_return nvmlDeviceGetP2PStatus(nvml_device a, nvml_device b, int index, int *status);
+EXPORT nvml_return nvmlDeviceGetP2PStatus(nvml_device a, nvml_device b, int index, int *status)
+{
+    *status = 0;
+    return NVML_OK;
+}
+
+EXPORT nvml_return nvmlDeviceGetNvLinkState(nvml_device device, unsigned link, int *active);
+EXPORT nvml_return nvmlDeviceGetNvLinkState(nvml_device device, unsigned link, int *active)
+{
+    *active = 1;
+    return link < 18 ? NVML_OK : NVML_NOT_SUPPORTED;
+}
+
+EXPORT nvml_return nvmlDeviceGetNvLinkVersion(nvml_device device, unsigned link, unsigned *version);
+EXPORT nvml_return nvmlDeviceGetNvLinkVersion(nvml_device device, unsigned link, unsigned *version)
+{
+    *version = 6; /* NVLink 4.0 */
+    return NVML_OK;
+}
+
+EXPORT nvml_return nvmlDeviceGetNvLinkRemoteDeviceType(nvml_device device, unsigned link, int *type);
+EXPORT nvml_return nvmlDeviceGetNvLinkRemoteDeviceType(nvml_device device, unsigned link, int *type)
+{
+    *type = 2; /* a switch */
+    return NVML_OK;
 }

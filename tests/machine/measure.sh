@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The commands measure, over the stand-ins of CUDA and NVML: what their output says, and its exit
+# status.   measure.sh WEFT FOLDER_OF_THE_STAND-INS
+set -u
+weft=$1
+export LD_LIBRARY_PATH=$2 FAKE_CUDA_MEMORY=128
+XDG_RUNTIME_DIR=$(mktemp -d)
+export XDG_RUNTIME_DIR
+trap 'rm -r "$XDG_RUNTIME_DIR"' EXIT
+failures=0
+# expected status, text that must be in the output, command
+expect() {
+    local status=$1 text=$2 output
+    shift 2
+    output=$("$@" 2>&1)
+    local got=$?
+    if [ "$got" -ne "$status" ] || ! grep -qF -- "$text" <<< "$output"; then
+        printf 'FAILED: %s\nstatus %d, expected %d and "%s" in\n%s\n' "$*" "$got" "$status" "$text" \
+            "$output"
+        failures=$((failures + 1))
+    fi
+}
+expect 0 'gpu0             X  400/396 101%' "$weft" topo --measure
+expect 0 'gpu1  0.63/0.63 100%               X' "$weft" topo --measure
+expect 0 '2 of 2 pairs proven by resident kernels on both GPUs' "$weft" topo --measure
+expect 0 '"both_gbps": 800' "$weft" topo --measure --json
+expect 0 'measured  400 of 396 GB/s, normal for NVLink 4' "$weft" explain --measure gpu0 gpu1
+expect 0 'measured  55.0 GB/s' sh -c "'$weft' explain --measure gpu1 host; true"
+expect 2 'nearest' "$weft" explain --measure gpu0 gpu7
+quiet() { "$weft" doctor "$@" | grep -A 30 'peer access between GPUs' | grep -B 30 'NICs and'; }
+FAKE_CUDA_SLOW=1-0 expect 0 'gpu1 gpu0: 200.0 of 395.9 GB/s over 18x NVLink 4 through NVSwitch' quiet
+FAKE_CUDA_SLOW=1-0 expect 0 'P2P-ONE-WAY' quiet
+FAKE_CUDA_LIE=1 expect 0 'P2P-PROOF' quiet
+FAKE_CUDA_REFUSE=1 expect 0 'P2P-REFUSED' quiet
+FAKE_CUDA_PEER=0 expect 0 'cuDeviceCanAccessPeer(gpu0, gpu1): no' quiet
+FAKE_CUDA_LIE=1 expect 0 'no proof is recorded' quiet --quick
+FAKE_NVML_GROW=2 expect 0 'gpu1 link 3 crc +' quiet
+expect 0 'good          peer access between GPUs' quiet
+FAKE_CUDA_INIT=999 expect 0 'no proof is recorded' quiet
+FAKE_CUDA_LIE=1 expect 1 'BAD' sh -c "'$weft' topo --measure; '$weft' doctor > /dev/null"
+exit $((failures > 0))
