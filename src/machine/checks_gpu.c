@@ -373,8 +373,10 @@ static void check_speed(const struct machine_measured *m, const struct machine_m
     }
     findings->gain_mbps = 0;                   /* what the errors cost cannot be told */
     bool lower = strcmp(a->name, b->name) < 0; /* counted for both directions together */
+    /* Links correct a trickle of errors without loss; a fault is what costs speed. */
+    bool at_speed = out && best->mbps && out >= best->mbps * 95 / 100;
     if (number_or(m->errors_grown, 0) > 0)
-        finding_add(findings, REASON_NVLINK_GROWING, WEIGHT_SLOW, a->name,
+        finding_add(findings, REASON_NVLINK_GROWING, at_speed ? WEIGHT_NOTE : WEIGHT_SLOW, a->name,
                     "%" PRId64 " link errors while %s and %s wrote to each other%s%s",
                     m->errors_grown.value, lower ? a->name : b->name, lower ? b->name : a->name,
                     *text_or(m->errors_where, "") ? ": " : "", text_or(m->errors_where, ""));
