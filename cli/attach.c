@@ -163,8 +163,7 @@ static void print_text(const struct attach_job *job, int history)
         int whom = attach_waits_for(job, i);
         if (whom >= 0)
             printf("    PE %d --%s--> PE %d\n", job->pes[i].box.pe,
-                   box_operation_name(attach_wait(&job->pes[i])->operation),
-                   job->pes[whom].box.pe);
+                   box_operation_name(attach_wait(&job->pes[i])->operation), job->pes[whom].box.pe);
         else if (whom == -2)
             printf("    PE %d --%s--> ?\n", job->pes[i].box.pe,
                    box_operation_name(attach_wait(&job->pes[i])->operation));
@@ -180,13 +179,13 @@ static json_t *waits_json(const struct box *box, uint64_t now)
         const struct box_wait *wait = &box->waits[i];
         if (wait->operation == BOX_OP_NONE)
             continue;
-        json_array_append_new(
-            list, json_pack("{s:s, s:i, s:f, s:s, s:I, s:I, s:I}", "operation",
-                            box_operation_name(wait->operation), "peer", wait->peer, "seconds",
-                            seconds(now, wait->since_ns), "compare",
-                            signs[wait->compare < 6 ? wait->compare : 5], "expected",
-                            (json_int_t)wait->expected, "seen", (json_int_t)wait->seen, "offset",
-                            (json_int_t)wait->offset));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:i, s:f, s:s, s:I, s:I, s:I}", "operation",
+                                        box_operation_name(wait->operation), "peer", wait->peer,
+                                        "seconds", seconds(now, wait->since_ns), "compare",
+                                        signs[wait->compare < 6 ? wait->compare : 5], "expected",
+                                        (json_int_t)wait->expected, "seen", (json_int_t)wait->seen,
+                                        "offset", (json_int_t)wait->offset));
     }
     return list;
 }
@@ -218,8 +217,7 @@ static void print_json(const struct attach_job *job)
                            pe->box.pid, "program", pe->box.program, "state", state_name(pe),
                            "seconds", seconds(job->now_ns, pe->box.start_ns), "failure",
                            pe->box.failure, "waits", waits_json(&pe->box, job->now_ns), "kernels",
-                           kernels_json(pe), "paths",
-                           paths_json(&pe->box)));
+                           kernels_json(pe), "paths", paths_json(&pe->box)));
     }
     attach_diagnose(job, sentence, sizeof sentence);
     json_t *all = json_pack("{s:o, s:s}", "pes", pes, "diagnosis", sentence);

@@ -9,10 +9,10 @@
 #include <stdbool.h>
 
 struct attach_pe {
-    struct box box; /* a copy; strings are terminated */
+    struct box box;             /* a copy; strings are terminated */
     struct weft_dev_box device; /* a copy of what kernels say */
-    bool present;   /* the slot holds a box */
-    bool alive;     /* its process exists */
+    bool present;               /* the slot holds a box */
+    bool alive;                 /* its process exists */
 };
 
 struct attach_job {

@@ -106,5 +106,6 @@ void attach_diagnose(const struct attach_job *job, char *sentence, int bytes)
                  (unsigned long long)wait->seen, waiting, job->count);
         return;
     }
-    snprintf(sentence, size, "nothing is stuck: no PE has been waiting for more than a millisecond");
+    snprintf(sentence, size,
+             "nothing is stuck: no PE has been waiting for more than a millisecond");
 }

@@ -25,8 +25,10 @@ static int open_system_segment(int pid, char *why, int why_bytes)
     snprintf(path, sizeof path, "/proc/%d/fd", pid);
     DIR *directory = opendir(path);
     if (!directory) {
-        snprintf(why, (size_t)why_bytes, errno == ENOENT ? "there is no process %d (%s: %s)"
-                 : "process %d cannot be looked into (%s: %s); attach as the same user",
+        snprintf(why, (size_t)why_bytes,
+                 errno == ENOENT
+                     ? "there is no process %d (%s: %s)"
+                     : "process %d cannot be looked into (%s: %s); attach as the same user",
                  pid, path, strerror(errno));
         return -1;
     }
@@ -43,7 +45,8 @@ static int open_system_segment(int pid, char *why, int why_bytes)
     if (found < 0)
         snprintf(why, (size_t)why_bytes,
                  "process %d is not a PE of a Weft job (it holds no memfd \"weft-system\"); give "
-                 "the PID of a PE, not of its launcher", pid);
+                 "the PID of a PE, not of its launcher",
+                 pid);
     return found;
 }
 

@@ -24,11 +24,11 @@ static void print_json(void)
 {
     json_t *list = json_array();
     for (int i = 0; i < CONFIG_COUNT; i++)
-        json_array_append_new(
-            list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", config_vars[i].name, "value",
-                            config_string((enum config_id)i), "origin",
-                            config_origin((enum config_id)i), "default", config_vars[i].preset,
-                            "text", config_vars[i].text));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", config_vars[i].name,
+                                        "value", config_string((enum config_id)i), "origin",
+                                        config_origin((enum config_id)i), "default",
+                                        config_vars[i].preset, "text", config_vars[i].text));
     json_dumpf(list, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(list);

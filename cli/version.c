@@ -22,9 +22,8 @@ int cmd_version(int argc, char **argv)
         {"json", 'j', NULL, 0, "print a JSON object", 0},
         {0},
     };
-    static const struct argp argp = {.options = options,
-                                     .parser = parse,
-                                     .doc = "Print the version of Weft."};
+    static const struct argp argp = {
+        .options = options, .parser = parse, .doc = "Print the version of Weft."};
     int json = 0;
     argp_parse(&argp, argc, argv, 0, NULL, &json);
     printf(json ? "{\"version\": \"%s\"}\n" : "weft %s\n", weft_version());

@@ -37,9 +37,9 @@ WEFT_DEVICE float mean(float up, float down, float left, float right)
 WEFT_DEVICE float new_cell(const rows *r, size_t y, size_t x, uint64_t t)
 {
     const float *old = r->cells[(t - 1) % 2] + y * r->width;
-    const float *up = y > 0                        ? old - r->width
-                      : r->neighbour[UPPER] >= 0   ? r->halo[UPPER][(t - 1) % 2]
-                                                   : old;
+    const float *up = y > 0                      ? old - r->width
+                      : r->neighbour[UPPER] >= 0 ? r->halo[UPPER][(t - 1) % 2]
+                                                 : old;
     const float *down = y + 1 < r->count           ? old + r->width
                         : r->neighbour[LOWER] >= 0 ? r->halo[LOWER][(t - 1) % 2]
                                                    : old;
@@ -132,8 +132,8 @@ static rows make_rows(const float *plate, const unsigned char *fixed, size_t edg
     unsigned char *mask = symmetric(most * edge);
     for (int i = 0; i < 2; i++) {
         r.cells[i] = symmetric(most * edge * sizeof(float));
-        CHECK(job, weft_put(ctx, r.cells[i], plate + first * edge,
-                            r.count * edge * sizeof(float), me));
+        CHECK(job,
+              weft_put(ctx, r.cells[i], plate + first * edge, r.count * edge * sizeof(float), me));
         for (int side = 0; side < SIDES; side++)
             r.halo[side][i] = symmetric(edge * sizeof(float));
     }
@@ -141,8 +141,8 @@ static rows make_rows(const float *plate, const unsigned char *fixed, size_t edg
     r.neighbour[UPPER] = first > 0 && r.count ? me - 1 : -1;
     r.neighbour[LOWER] = first + r.count < edge && r.count ? me + 1 : -1;
     if (r.neighbour[UPPER] >= 0)
-        CHECK(job, weft_put(ctx, r.halo[UPPER][0], plate + (first - 1) * edge,
-                            edge * sizeof(float), me));
+        CHECK(job, weft_put(ctx, r.halo[UPPER][0], plate + (first - 1) * edge, edge * sizeof(float),
+                            me));
     if (r.neighbour[LOWER] >= 0)
         CHECK(job, weft_put(ctx, r.halo[LOWER][0], plate + (first + r.count) * edge,
                             edge * sizeof(float), me));

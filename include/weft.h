@@ -152,12 +152,12 @@ typedef enum weft_thread {
 /* -------------------------------------------------------------------------- set-up, a job's PEs */
 
 typedef struct weft_init_attr {
-    size_t size;             /* sizeof(weft_init_attr): lets the structure grow */
-    weft_thread thread;      /* WEFT_THREAD_SERIALIZED when 0 was meant; SINGLE is treated so too */
-    size_t heap_bytes;       /* host heap of each PE; 0 = WEFT_HEAP_SIZE. Alike at every PE */
-    unsigned flags;          /* WEFT_INIT_* */
-    weft_group *group;       /* PEs as threads: the group, else NULL */
-    int group_pe;            /* PEs as threads: this thread's PE number */
+    size_t size;        /* sizeof(weft_init_attr): lets the structure grow */
+    weft_thread thread; /* WEFT_THREAD_SERIALIZED when 0 was meant; SINGLE is treated so too */
+    size_t heap_bytes;  /* host heap of each PE; 0 = WEFT_HEAP_SIZE. Alike at every PE */
+    unsigned flags;     /* WEFT_INIT_* */
+    weft_group *group;  /* PEs as threads: the group, else NULL */
+    int group_pe;       /* PEs as threads: this thread's PE number */
 } weft_init_attr;
 
 #define WEFT_INIT_GLOBAL_DATA 1u /* the program's .data and .bss become a symmetric segment */
@@ -389,8 +389,8 @@ weft_status weft_test_some_vector(weft_ctx *ctx, weft_type type, const void *iva
 
 /* -------------------------------------------------------------------------------------- teams */
 
-weft_team *weft_team_world(weft_job *job); /* every PE */
-weft_team *weft_team_node(weft_job *job);  /* the PEs that share this PE's kernel */
+weft_team *weft_team_world(weft_job *job);  /* every PE */
+weft_team *weft_team_node(weft_job *job);   /* the PEs that share this PE's kernel */
 int weft_team_my_pe(const weft_team *team); /* this PE's number in the team, -1 if not a member */
 int weft_team_n_pes(const weft_team *team);
 
@@ -404,8 +404,7 @@ weft_status weft_team_split_strided(weft_team *parent, int start, int stride, in
 
 /* Lays the parent's PEs out in rows of `xrange` and makes this PE's row (*xteam) and column
  * (*yteam); collective over parent. */
-weft_status weft_team_split_2d(weft_team *parent, int xrange, weft_team **xteam,
-                               weft_team **yteam);
+weft_status weft_team_split_2d(weft_team *parent, int xrange, weft_team **xteam, weft_team **yteam);
 
 /* Ends a team that was split off, and contexts on it; collective over the team. */
 weft_status weft_team_destroy(weft_team *team);

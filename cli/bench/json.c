@@ -18,11 +18,12 @@ static json_t *per_us(double ns)
 static json_t *conditions(const struct bench_point *point)
 {
     const struct bench_entry *entry = point->entry;
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:i, s:i, s:i, s:i}", "bench", entry->name, "path",
-                     point->path, "memory", bench_memory_names[point->memory], "scope",
-                     bench_scope_names[entry->scope], "target", bench_target_names[entry->target],
-                     "pes", point->pes, "bytes", (json_int_t)point->bytes, "from", point->from,
-                     "to", point->to, "ctas", point->ctas, "threads", point->threads);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:i, s:i, s:i, s:i}", "bench",
+                     entry->name, "path", point->path, "memory", bench_memory_names[point->memory],
+                     "scope", bench_scope_names[entry->scope], "target",
+                     bench_target_names[entry->target], "pes", point->pes, "bytes",
+                     (json_int_t)point->bytes, "from", point->from, "to", point->to, "ctas",
+                     point->ctas, "threads", point->threads);
 }
 
 static json_t *figures(const struct bench_point *point)

@@ -31,8 +31,8 @@ weft_status bench_case_open(struct bench *bench, const struct bench_entry *entry
     if (entry->room)
         src = dst = entry->room(bench->options, bytes);
     *c = (struct bench_case){.entry = entry, .bytes = bytes};
-    weft_status status = weft_alloc(bench->job, kind, src > least ? src : least, 4096, hints,
-                                    &c->src);
+    weft_status status =
+        weft_alloc(bench->job, kind, src > least ? src : least, 4096, hints, &c->src);
     if (status)
         return status;
     status = weft_alloc(bench->job, kind, dst > least ? dst : least, 4096, hints, &c->dst);

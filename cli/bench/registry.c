@@ -54,8 +54,8 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
                "single 8-byte values read by each thread of the grid", .bytes = 8,                 \
                .by_units = true, .room = device_words_room)                                        \
     DEVICE_ROW(device_fetch_add, THREAD, target, kinds, "atomic_fetch_add",                        \
-               "64-bit atomics of one thread, each made from the last result",                     \
-               .family = "atomic", .bytes = 8)                                                     \
+               "64-bit atomics of one thread, each made from the last result", .family = "atomic", \
+               .bytes = 8)                                                                         \
     DEVICE_ROW(device_add, THREAD, target, kinds, "atomic_add",                                    \
                "64-bit atomics by each thread of the grid, on neighbouring words",                 \
                .family = "atomic", .bytes = 8, .by_units = true, .room = device_words_room)        \
@@ -179,9 +179,7 @@ const struct bench_entry bench_entries[] = {
      .floor = FLOOR_HEARD,
      .sized = true,
      FUNCTIONS(host_reduce)},
-    DEVICE_ROWS(SIMT, 1u << MEMORY_HOST)
-    DEVICE_ROWS(CUDA, 1u << MEMORY_HOST | 1u << MEMORY_GPU)
-};
+    DEVICE_ROWS(SIMT, 1u << MEMORY_HOST) DEVICE_ROWS(CUDA, 1u << MEMORY_HOST | 1u << MEMORY_GPU)};
 
 const int bench_entry_count = sizeof bench_entries / sizeof bench_entries[0];
 

@@ -25,16 +25,16 @@ weft_status weft_register(weft_job *job, void *address, size_t bytes);
 weft_status weft_unregister(weft_job *job, void *address);
 
 typedef struct weft_gpu_info {
-    size_t size;           /* set by the caller: sizeof(weft_gpu_info) */
-    int ordinal;           /* among the visible GPUs */
+    size_t size; /* set by the caller: sizeof(weft_gpu_info) */
+    int ordinal; /* among the visible GPUs */
     char name[96];
-    char uuid[48];         /* "GPU-..." or "MIG-..." */
-    char bus_id[20];       /* "0000:0d:00.0" */
-    char why[160];         /* why this GPU */
-    char kernels[32];      /* "fat binary" or "PTX text": where the library's kernels came from */
-    size_t heap_window;    /* addresses reserved for each PE's GPU heap, in bytes */
-    size_t heap_backed;    /* with memory behind them */
-    size_t heap_used;      /* in allocated blocks, the library's own part included */
+    char uuid[48];      /* "GPU-..." or "MIG-..." */
+    char bus_id[20];    /* "0000:0d:00.0" */
+    char why[160];      /* why this GPU */
+    char kernels[32];   /* "fat binary" or "PTX text": where the library's kernels came from */
+    size_t heap_window; /* addresses reserved for each PE's GPU heap, in bytes */
+    size_t heap_backed; /* with memory behind them */
+    size_t heap_used;   /* in allocated blocks, the library's own part included */
 } weft_gpu_info;
 
 /* The GPU that this PE uses. WEFT_ERR_UNSUPPORTED: the job has no GPU side yet. */
@@ -43,9 +43,9 @@ weft_status weft_gpu_query(weft_job *job, weft_gpu_info *info);
 /* Whether the GPU memory of PE `pe` can be accessed from this PE, and the evidence: what was proven,
  * or what refused. */
 typedef struct weft_gpu_pair {
-    size_t size;        /* set by the caller: sizeof(weft_gpu_pair) */
-    int usable;         /* 1 or 0 */
-    char bus_id[20];    /* of that PE's GPU; "" when it is on another node */
+    size_t size;     /* set by the caller: sizeof(weft_gpu_pair) */
+    int usable;      /* 1 or 0 */
+    char bus_id[20]; /* of that PE's GPU; "" when it is on another node */
     char evidence[256];
 } weft_gpu_pair;
 weft_status weft_gpu_pair_query(weft_job *job, int pe, weft_gpu_pair *pair);

@@ -221,7 +221,7 @@ static inline weft_dim3 weft_dim_number(size_t x)
         (void)weft_raw;                                                                            \
         weft_simt_kernel_##name();                                                                 \
     }                                                                                              \
-    WEFT_KERNEL_DESCRIBE(name, 0, 0, NULL, NULL);                                                    \
+    WEFT_KERNEL_DESCRIBE(name, 0, 0, NULL, NULL);                                                  \
     WEFT_KERNEL_DECLARE_0(name);                                                                   \
     weft_status weft_launch_##name(WEFT_LAUNCH_PARAMS)                                             \
     {                                                                                              \
@@ -245,7 +245,7 @@ static inline weft_dim3 weft_dim_number(size_t x)
     static const size_t weft_sizes_##name[] = {                                                    \
         WEFT_PP_MAP(WEFT_PP_SIZE, WEFT_PP_COMMA, __VA_ARGS__)};                                    \
     WEFT_KERNEL_DESCRIBE(name, sizeof(struct weft_args_##name), WEFT_PP_COUNT(name, __VA_ARGS__),  \
-                         weft_offsets_##name, weft_sizes_##name);                                                   \
+                         weft_offsets_##name, weft_sizes_##name);                                  \
     WEFT_KERNEL_DECLARE_N(name, __VA_ARGS__);                                                      \
     weft_status weft_launch_##name(WEFT_LAUNCH_PARAMS,                                             \
                                    WEFT_PP_MAP(WEFT_PP_DECLARE, WEFT_PP_COMMA, __VA_ARGS__))       \

@@ -10,14 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAMES(...) {__VA_ARGS__}
+#define NAMES(...)                                                                                 \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 
 static const struct driver_symbol symbols[] = {
 #define SYMBOL(field, names, optional, parameters, arguments)                                      \
     {NAMES names, offsetof(struct cuda, field), optional},
     CUDA_FUNCTIONS(SYMBOL)
 #undef SYMBOL
-    {{"cuGetErrorName"}, offsetof(struct cuda, GetErrorName), false},
+        {{"cuGetErrorName"}, offsetof(struct cuda, GetErrorName), false},
     {{"cuGetErrorString"}, offsetof(struct cuda, GetErrorString), false},
 };
 
@@ -74,11 +77,14 @@ static weft_status init_failed(const struct cuda *cuda, CUresult result)
     if (result == CUDA_ERROR_NO_DEVICE)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "cuInit: %s: the driver sees no GPU; CUDA_VISIBLE_DEVICES may hide it, or "
-                         "this container was given none", error);
+                         "this container was given none",
+                         error);
     if (result == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)
-        return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "cuInit: %s: libcuda.so.1 and the kernel module are of different versions; "
-                         "reboot or load the module that belongs to it", error);
+        return base_fail(
+            WEFT_ERR_UNSUPPORTED,
+            "cuInit: %s: libcuda.so.1 and the kernel module are of different versions; "
+            "reboot or load the module that belongs to it",
+            error);
     return base_fail(WEFT_ERR_UNSUPPORTED, "cuInit: %s; `weft doctor` looks further", error);
 }
 
@@ -98,9 +104,9 @@ weft_status cuda_open(struct cuda *cuda)
     } else if (cuda->driver_version < CUDA_OLDEST_VERSION) {
         status = base_fail(WEFT_ERR_UNSUPPORTED,
                            "the CUDA driver is too old: it speaks CUDA %d.%d, Weft needs %d.%d "
-                           "(driver 460 or newer)", cuda->driver_version / 1000,
-                           cuda->driver_version % 1000 / 10, CUDA_OLDEST_VERSION / 1000,
-                           CUDA_OLDEST_VERSION % 1000 / 10);
+                           "(driver 460 or newer)",
+                           cuda->driver_version / 1000, cuda->driver_version % 1000 / 10,
+                           CUDA_OLDEST_VERSION / 1000, CUDA_OLDEST_VERSION % 1000 / 10);
     } else if ((result = cuda->Init(0)) != CUDA_SUCCESS) {
         status = init_failed(cuda, result);
     }
@@ -160,7 +166,7 @@ const char *const cuda_function_names[] = {
 #define NAME(field, names, optional, parameters, arguments) #field,
     CUDA_FUNCTIONS(NAME)
 #undef NAME
-    NULL,
+        NULL,
 };
 
 bool cuda_fault_plan(const char *field, unsigned k, CUresult result)

@@ -155,8 +155,8 @@ enum cuda_constant {
     X(MemAddressFree, ("cuMemAddressFree"), 0, (CUdeviceptr address, size_t bytes),                \
       (address, bytes))                                                                            \
     X(MemCreate, ("cuMemCreate"), 0,                                                               \
-      (CUmemGenericAllocationHandle * handle, size_t bytes,                                        \
-       const CUmemAllocationProp *properties, unsigned long long flags),                           \
+      (CUmemGenericAllocationHandle * handle, size_t bytes, const CUmemAllocationProp *properties, \
+       unsigned long long flags),                                                                  \
       (handle, bytes, properties, flags))                                                          \
     X(MemRelease, ("cuMemRelease"), 0, (CUmemGenericAllocationHandle handle), (handle))            \
     X(MemMap, ("cuMemMap"), 0,                                                                     \
@@ -178,8 +178,8 @@ enum cuda_constant {
     X(MemFreeHost, ("cuMemFreeHost"), 0, (void *address), (address))                               \
     X(MemHostGetDevicePointer, ("cuMemHostGetDevicePointer_v2"), 0,                                \
       (CUdeviceptr * device, void *address, unsigned flags), (device, address, flags))             \
-    X(MemHostRegister, ("cuMemHostRegister_v2"), 0,                                                \
-      (void *address, size_t bytes, unsigned flags), (address, bytes, flags))                      \
+    X(MemHostRegister, ("cuMemHostRegister_v2"), 0, (void *address, size_t bytes, unsigned flags), \
+      (address, bytes, flags))                                                                     \
     X(MemHostUnregister, ("cuMemHostUnregister"), 0, (void *address), (address))                   \
     X(MemAlloc, ("cuMemAlloc_v2"), 0, (CUdeviceptr * address, size_t bytes), (address, bytes))     \
     X(MemFree, ("cuMemFree_v2"), 0, (CUdeviceptr address), (address))                              \
@@ -198,8 +198,8 @@ enum cuda_constant {
     X(StreamDestroy, ("cuStreamDestroy_v2"), 0, (CUstream stream), (stream))                       \
     X(StreamSynchronize, ("cuStreamSynchronize"), 0, (CUstream stream), (stream))                  \
     X(StreamQuery, ("cuStreamQuery"), 0, (CUstream stream), (stream))                              \
-    X(StreamWaitEvent, ("cuStreamWaitEvent"), 0,                                                   \
-      (CUstream stream, CUevent event, unsigned flags), (stream, event, flags))                    \
+    X(StreamWaitEvent, ("cuStreamWaitEvent"), 0, (CUstream stream, CUevent event, unsigned flags), \
+      (stream, event, flags))                                                                      \
     X(StreamIsCapturing, ("cuStreamIsCapturing"), 0, (CUstream stream, int *status),               \
       (stream, status))                                                                            \
     X(StreamWriteValue64, ("cuStreamWriteValue64_v2", "cuStreamWriteValue64"), 1,                  \
@@ -229,7 +229,7 @@ enum cuda_constant {
        parameters, extra))
 
 struct cuda {
-#define CUDA_FIELD(field, names, optional, parameters, arguments) CUresult (*field) parameters;
+#define CUDA_FIELD(field, names, optional, parameters, arguments) CUresult(*field) parameters;
     CUDA_FUNCTIONS(CUDA_FIELD)
 #undef CUDA_FIELD
     /* Not faulted: they only make sentences. */

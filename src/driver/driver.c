@@ -28,7 +28,8 @@ static void *open_first(const struct driver_library *library, char *tried, size_
 
 static void *find_symbol(void *handle, const struct driver_symbol *symbol)
 {
-    for (size_t i = 0; i < sizeof symbol->names / sizeof symbol->names[0] && symbol->names[i]; i++) {
+    for (size_t i = 0; i < sizeof symbol->names / sizeof symbol->names[0] && symbol->names[i];
+         i++) {
         void *address = dlsym(handle, symbol->names[i]);
         if (address)
             return address;

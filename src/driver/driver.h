@@ -17,9 +17,9 @@ struct driver_symbol {
 };
 
 struct driver_library {
-    const char *what;           /* "the CUDA driver": begins the sentences */
-    const char *remedy;         /* what to do when it is absent */
-    const char *const *names;   /* file names, tried in this order; NULL ends */
+    const char *what;         /* "the CUDA driver": begins the sentences */
+    const char *remedy;       /* what to do when it is absent */
+    const char *const *names; /* file names, tried in this order; NULL ends */
     const struct driver_symbol *symbols;
     size_t symbol_count;
 };

@@ -48,8 +48,8 @@ enum box_state { BOX_EMPTY, BOX_RUNNING, BOX_FINALIZED, BOX_ABORTED };
 enum {
     BOX_MAGIC = 0x57656674, /* "Weft" */
     BOX_VERSION = 1,
-    BOX_WAITS = 16,   /* threads of a PE that can be seen waiting at a time */
-    BOX_HISTORY = 64, /* last operations */
+    BOX_WAITS = 16,    /* threads of a PE that can be seen waiting at a time */
+    BOX_HISTORY = 64,  /* last operations */
     BOX_CONTEXTS = 32, /* counter lines; contexts beyond share them */
     BOX_PATHS = 8,
     BOX_BYTES = 64 * 1024,
@@ -97,7 +97,7 @@ struct box {
     uint64_t heap_bytes;
     uint64_t wait_limit_ns;
     char program[64];
-    char failure[256]; /* sentence of the first fault that ended this PE's work */
+    char failure[256];            /* sentence of the first fault that ended this PE's work */
     _Atomic uint64_t collectives; /* calls on the world team; tells who lags behind */
     struct box_wait waits[BOX_WAITS];
     _Atomic uint64_t past_count;

@@ -22,8 +22,7 @@ static void text_wait(const struct weft_dev_record *record, const char *who, cha
     char whom[32] = "";
     if (record->peer >= 0)
         snprintf(whom, sizeof whom, " for PE %d", record->peer);
-    snprintf(text, bytes,
-             "%s %s %.1f s%s: expected %s %llu, seen %llu at address %#llx%s", who,
+    snprintf(text, bytes, "%s %s %.1f s%s: expected %s %llu, seen %llu at address %#llx%s", who,
              record->state == WEFT_DEV_RECORD_WAITING ? "has been waiting" : "waited",
              (double)record->waited_ns * 1e-9, whom,
              signs[record->compare < WEFT_CMP_COUNT ? record->compare : WEFT_GE],

@@ -43,8 +43,7 @@ static uint64_t cuda_part(struct device_view *view, enum weft_dev_segment_id seg
     if (segment == WEFT_DEV_OTHER)
         return (uintptr_t)cuda->job->map[pe][SEG_HEAP]; /* pinned memory has one address for both */
     int slot = cuda->gpu->slot_of[pe];
-    return segment != WEFT_DEV_HEAP || slot < 0 ? 0
-                                                : gpu_address(cuda->gpu, slot, ours(cuda->gpu));
+    return segment != WEFT_DEV_HEAP || slot < 0 ? 0 : gpu_address(cuda->gpu, slot, ours(cuda->gpu));
 }
 
 static uint64_t cuda_areas(struct device_view *view, int pe)
@@ -100,7 +99,8 @@ static weft_status cuda_module_symbol(struct device_view *view, void *module, co
     *address = found;
     return result ? cuda_fail(&gpu->cuda, result,
                               "cuModuleGetGlobal(%s): a module that uses no device operation of "
-                              "Weft has no state, and needs none", name)
+                              "Weft has no state, and needs none",
+                              name)
                   : WEFT_OK;
 }
 

@@ -132,8 +132,8 @@ static weft_status fill_segment(struct weft_job *job, struct device_view *view, 
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the table of %d PEs",
                          job->npes);
     for (int pe = 0; pe < job->npes; pe++)
-        parts[pe] = areas ? view->areas(view, pe)
-                          : view->part(view, (enum weft_dev_segment_id)segment, pe);
+        parts[pe] =
+            areas ? view->areas(view, pe) : view->part(view, (enum weft_dev_segment_id)segment, pe);
     find_window(filled, parts, job->pe, job->npes);
     void *table;
     weft_status status = view->table_make(view, bytes, &table);
@@ -283,7 +283,7 @@ static weft_status start(struct weft_job *job)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the device state");
     device_box(job->box)->version = WEFT_DEV_VERSION;
     weft_status status = weft_target_get() == WEFT_CUDA ? device_view_cuda(job, &state->view)
-                                                         : device_view_simt(job, &state->view);
+                                                        : device_view_simt(job, &state->view);
     if (status) {
         free(state);
         return status;

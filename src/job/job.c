@@ -81,8 +81,7 @@ static weft_status make_segments(struct weft_job *job, const struct hello *mine)
     weft_status status =
         segment_create(&job->segments[SEG_SYSTEM], job->boot, "weft-system", system_bytes);
     if (!status)
-        status = segment_create(&job->segments[SEG_HEAP], job->boot, "weft-heap",
-                                mine->heap_bytes);
+        status = segment_create(&job->segments[SEG_HEAP], job->boot, "weft-heap", mine->heap_bytes);
     if (!status && mine->data_bytes)
         status = global_data_share(&job->segments[SEG_DATA], job->boot);
     if (status)
@@ -298,7 +297,7 @@ static void tear_down(struct weft_job *job, bool clean)
 static struct tombstone {
     struct weft_job *job;
     struct tombstone *next;
-} *tombstones;
+} * tombstones;
 static pthread_mutex_t tombstones_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void bury(struct weft_job *job)
@@ -425,14 +424,13 @@ WEFT_EXPORT void weft_abort(weft_job *job, int code)
 WEFT_EXPORT int weft_my_pe(const weft_job *job)
 {
     return job && atomic_load_explicit(&job->state, memory_order_relaxed) == JOB_RUNNING ? job->pe
-                                                                                          : -1;
+                                                                                         : -1;
 }
 
 WEFT_EXPORT int weft_n_pes(const weft_job *job)
 {
-    return job && atomic_load_explicit(&job->state, memory_order_relaxed) == JOB_RUNNING
-               ? job->npes
-               : -1;
+    return job && atomic_load_explicit(&job->state, memory_order_relaxed) == JOB_RUNNING ? job->npes
+                                                                                         : -1;
 }
 
 WEFT_EXPORT weft_thread weft_query_thread(const weft_job *job)

@@ -32,7 +32,7 @@ struct weft_ctx {
     struct weft_job *job;
     struct weft_team *team; /* whose numbering it has */
     struct path_state *states[PATH_COUNT];
-    bool buffered; /* some path has a state: fence and quiet must ask it */
+    bool buffered;   /* some path has a state: fence and quiet must ask it */
     struct gpu *gpu; /* NULL until the job has a GPU side; then: */
     struct {
         uintptr_t base; /* of the program's part of the own window; offsets count from the window */
@@ -40,7 +40,7 @@ struct weft_ctx {
         size_t skipped; /* in front of it */
     } gpu_seg;
     struct peer *gpu_peers; /* like peers[], for operations that touch GPU memory */
-    int slot;      /* column of counters in the black box */
+    int slot;               /* column of counters in the black box */
     struct weft_ctx *next;
 };
 
@@ -63,14 +63,14 @@ struct lane {
 struct weft_team {
     struct weft_job *job;
     int n;
-    int me;             /* -1: not a member (never handed out) */
-    int *pes;           /* numbers in the job */
-    int slot;           /* synchronisation area, the same at every member */
-    bool direct;        /* every member's memory can be loaded and stored */
-    bool split_off;     /* may be destroyed */
-    uint64_t sequence;  /* phases used so far */
-    uint64_t packets;   /* packet exchanges so far */
-    struct lane *lanes; /* own area: lanes[i] is written by member i */
+    int me;                /* -1: not a member (never handed out) */
+    int *pes;              /* numbers in the job */
+    int slot;              /* synchronisation area, the same at every member */
+    bool direct;           /* every member's memory can be loaded and stored */
+    bool split_off;        /* may be destroyed */
+    uint64_t sequence;     /* phases used so far */
+    uint64_t packets;      /* packet exchanges so far */
+    struct lane *lanes;    /* own area: lanes[i] is written by member i */
     struct lane **lane_at; /* own lane in member i's area; NULL where it cannot be stored to */
     struct weft_team *next;
 };
@@ -99,15 +99,15 @@ struct weft_job {
     struct weft_team *world, *node;
     size_t heap_end;       /* the host heap has been handed out so far, at most */
     struct gpu *gpu;       /* NULL until GPU memory is first asked for */
-    void *stream_calls; /* kept for captured graphs (ops/stream.c): each begins with the next */
+    void *stream_calls;    /* kept for captured graphs (ops/stream.c): each begins with the next */
     void *program_context; /* CUDA context that the program had made current before weft_init() */
     bool checking;
     bool threads_are_pes;
-    uint32_t spin;          /* polls before a waiting PE yields */
-    uint64_t wait_limit_ns; /* 0 = none */
-    _Atomic int failed;     /* a weft_status: every further wait returns it */
-    char failure[512];      /* its sentence; written once under lock before `failed` */
-    struct device_state *device;   /* what device code was told; NULL: it was not started */
+    uint32_t spin;                  /* polls before a waiting PE yields */
+    uint64_t wait_limit_ns;         /* 0 = none */
+    _Atomic int failed;             /* a weft_status: every further wait returns it */
+    char failure[512];              /* its sentence; written once under lock before `failed` */
+    struct device_state *device;    /* what device code was told; NULL: it was not started */
     _Atomic uint64_t next_check_ns; /* when a waiting thread should look for dead peers again */
 };
 

@@ -22,8 +22,8 @@ weft_status life_start(struct weft_job *job)
 {
     if (job->threads_are_pes || job->boot->local_npes == 1)
         return WEFT_OK;
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET,
-                         .l_start = job->boot->local_pe, .l_len = 1};
+    struct flock lock = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = job->boot->local_pe, .l_len = 1};
     if (fcntl(job->segments[SEG_SYSTEM].fd, F_SETLK, &lock))
         return base_fail(WEFT_ERR_SYSTEM, "fcntl(F_SETLK) on the system segment, byte %d: %s",
                          job->boot->local_pe, strerror(errno));
@@ -87,8 +87,8 @@ weft_status life_check(struct weft_job *job)
         return status;
     uint64_t now = clock_now_ns();
     uint64_t due = atomic_load_explicit(&job->next_check_ns, memory_order_relaxed);
-    if (now < due || !atomic_compare_exchange_strong(&job->next_check_ns, &due,
-                                                     now + CHECK_EVERY_NS))
+    if (now < due ||
+        !atomic_compare_exchange_strong(&job->next_check_ns, &due, now + CHECK_EVERY_NS))
         return WEFT_OK;
     status = job->boot->ops->check(job->boot);
     if (status)

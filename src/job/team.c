@@ -203,8 +203,8 @@ WEFT_EXPORT weft_status weft_team_split_2d(weft_team *parent, int xrange, weft_t
         return status;
     *xteam = *yteam = NULL;
     if (xrange < 1)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_team_split_2d: xrange is %d, at least 1 is needed",
-                         xrange);
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "weft_team_split_2d: xrange is %d, at least 1 is needed", xrange);
     if (xrange > parent->n)
         xrange = parent->n;
     int column = parent->me % xrange, row = parent->me / xrange;

@@ -9,8 +9,8 @@
 #include <time.h>
 
 enum {
-    CHECK_EVERY_POLLS = 32,          /* looks at the clock */
-    SHOW_AFTER_NS = 1000000,         /* into the black box */
+    CHECK_EVERY_POLLS = 32,            /* looks at the clock */
+    SHOW_AFTER_NS = 1000000,           /* into the black box */
     SLEEP_AFTER_NS = 50 * 1000 * 1000, /* a long wait gives its CPU away */
     SLEEP_NS = 50 * 1000,
 };

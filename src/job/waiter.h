@@ -16,12 +16,12 @@
 struct waiter {
     struct weft_job *job;
     enum box_operation operation;
-    int peer;          /* PE of the job that is waited for, -1 = any */
-    int team;          /* slot, -1 = none */
+    int peer; /* PE of the job that is waited for, -1 = any */
+    int team; /* slot, -1 = none */
     enum segment_id segment;
-    uint64_t offset;   /* of the variable */
+    uint64_t offset; /* of the variable */
     uint64_t expected;
-    uint32_t compare;  /* weft_cmp */
+    uint32_t compare; /* weft_cmp */
     uint32_t polls;
     struct box_wait *slot; /* in the black box once the wait is slow */
     uint64_t last_seen;
@@ -29,8 +29,10 @@ struct waiter {
 };
 
 #define WAITER(job_, operation_, peer_)                                                            \
-    {.job = (job_), .operation = (operation_), .peer = (peer_), .team = -1,                        \
-     .segment = SEG_SYSTEM, .compare = WEFT_GE}
+    {                                                                                              \
+        .job = (job_), .operation = (operation_), .peer = (peer_), .team = -1,                     \
+        .segment = SEG_SYSTEM, .compare = WEFT_GE                                                  \
+    }
 
 weft_status waiter_slow(struct waiter *waiter, uint64_t seen);
 void waiter_leave(struct waiter *waiter);

@@ -19,8 +19,7 @@ const char *gpu_device_text(const struct gpu_device *gpu, char *text, size_t byt
 static void uuid_format(const CUuuid *uuid, bool mig, char *text, size_t bytes)
 {
     const unsigned char *b = (const unsigned char *)uuid->bytes;
-    snprintf(text, bytes,
-             "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+    snprintf(text, bytes, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
              mig ? "MIG" : "GPU", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10],
              b[11], b[12], b[13], b[14], b[15]);
 }
@@ -78,8 +77,8 @@ static weft_status find_word(const struct cuda *cuda, const char *word, size_t l
             return WEFT_OK;
         return base_fail(WEFT_ERR_CONFIG,
                          "WEFT_GPU names GPU %d, but %d %s visible (0 ... %d); "
-                         "CUDA_VISIBLE_DEVICES renumbers them", *ordinal, visible,
-                         visible == 1 ? "is" : "are", visible - 1);
+                         "CUDA_VISIBLE_DEVICES renumbers them",
+                         *ordinal, visible, visible == 1 ? "is" : "are", visible - 1);
     }
     for (int i = 0; i < visible; i++) {
         struct identity id;
@@ -139,7 +138,7 @@ static weft_status choose(struct gpu_device *gpu, CUcontext current, const char 
         return cuda_fail(cuda, result, "cuDeviceGetCount");
     if (gpu->visible == 0)
         return base_fail(WEFT_ERR_UNSUPPORTED, "the CUDA driver is here but shows no GPU; "
-                         "CUDA_VISIBLE_DEVICES may hide it");
+                                               "CUDA_VISIBLE_DEVICES may hide it");
     if (current) {
         snprintf(gpu->why, sizeof gpu->why, "the program made it current before");
         return ordinal_of_current(cuda, current, gpu->visible, &gpu->ordinal);
@@ -175,7 +174,8 @@ static weft_status read_facts(struct gpu_device *gpu, int *mode)
         {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, "COMPUTE_CAPABILITY_MINOR", &gpu->minor},
         {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, "MULTIPROCESSOR_COUNT", &gpu->multiprocessors},
         {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, "ASYNC_ENGINE_COUNT", &gpu->copy_engines},
-        {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, "VIRTUAL_MEMORY_MANAGEMENT", &vmm},
+        {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, "VIRTUAL_MEMORY_MANAGEMENT",
+         &vmm},
         {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
          "HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", &descriptors},
         {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, "GPU_DIRECT_RDMA_WITH_VMM",
@@ -208,7 +208,8 @@ static weft_status retain(struct gpu_device *gpu, int mode)
     if (mode == CU_COMPUTEMODE_PROHIBITED)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "%s is in compute mode Prohibited: no process may use it; root can change "
-                         "that with `nvidia-smi -i %s -c DEFAULT`", text, gpu->bus_id);
+                         "that with `nvidia-smi -i %s -c DEFAULT`",
+                         text, gpu->bus_id);
     CUresult result = gpu->cuda->DevicePrimaryCtxRetain(&gpu->context, gpu->device);
     if (!result)
         return WEFT_OK;
@@ -217,7 +218,8 @@ static weft_status retain(struct gpu_device *gpu, int mode)
         return cuda_fail(gpu->cuda, result,
                          "cuDevicePrimaryCtxRetain: %s is in compute mode Exclusive_Process and "
                          "may be in use by another process; root can change that with `nvidia-smi "
-                         "-i %s -c DEFAULT`", text, gpu->bus_id);
+                         "-i %s -c DEFAULT`",
+                         text, gpu->bus_id);
     return cuda_fail(gpu->cuda, result, "cuDevicePrimaryCtxRetain of %s", text);
 }
 

@@ -14,14 +14,14 @@ struct gpu_device {
     CUuuid uuid;
     char uuid_text[48]; /* "GPU-...", for an instance of a partitioned GPU "MIG-..." */
     char name[96];
-    char bus_id[20];    /* "0000:0d:00.0" */
-    int major, minor;   /* compute capability */
+    char bus_id[20];  /* "0000:0d:00.0" */
+    int major, minor; /* compute capability */
     int multiprocessors;
     int copy_engines;
-    bool pageable;      /* it accesses plain host memory by itself, so copies from there may be late */
-    bool rdma;          /* memory may be made for RDMA */
+    bool pageable; /* it accesses plain host memory by itself, so copies from there may be late */
+    bool rdma;     /* memory may be made for RDMA */
     size_t total_bytes;
-    char why[160];      /* why this one */
+    char why[160]; /* why this one */
 };
 
 /* Chooses and opens: the device of `current` (a context that the program made current; NULL: none);

@@ -39,11 +39,12 @@ static weft_status out_of_memory(const struct gpu_heap *heap, size_t bytes)
     size_t free_bytes, total_bytes;
     gpu_device_memory(heap->device, &free_bytes, &total_bytes);
     gpu_holders(heap->device, holders, sizeof holders);
-    return base_fail(WEFT_ERR_NO_MEMORY,
-                     "cuMemCreate: %s has no %zu MiB more for the GPU heap: %zu of %zu MiB are free, "
-                     "this heap holds %zu MiB; %s",
-                     gpu_device_text(heap->device, gpu, sizeof gpu), bytes >> 20, free_bytes >> 20,
-                     total_bytes >> 20, heap->backed >> 20, holders);
+    return base_fail(
+        WEFT_ERR_NO_MEMORY,
+        "cuMemCreate: %s has no %zu MiB more for the GPU heap: %zu of %zu MiB are free, "
+        "this heap holds %zu MiB; %s",
+        gpu_device_text(heap->device, gpu, sizeof gpu), bytes >> 20, free_bytes >> 20,
+        total_bytes >> 20, heap->backed >> 20, holders);
 }
 
 static weft_status allow_access(const struct gpu_heap *heap, CUdeviceptr address, size_t bytes,
@@ -52,9 +53,8 @@ static weft_status allow_access(const struct gpu_heap *heap, CUdeviceptr address
     CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, heap->device->device},
                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     *result = heap->device->cuda->MemSetAccess(address, bytes, &access, 1);
-    return *result ? cuda_fail(heap->device->cuda, *result,
-                               "cuMemSetAccess of %zu MiB for GPU %d", bytes >> 20,
-                               heap->device->ordinal)
+    return *result ? cuda_fail(heap->device->cuda, *result, "cuMemSetAccess of %zu MiB for GPU %d",
+                               bytes >> 20, heap->device->ordinal)
                    : WEFT_OK;
 }
 
@@ -110,8 +110,8 @@ static weft_status make_own_part(struct gpu_heap *heap, struct gpu_chunk *chunk,
     chunk->handles[me] = handle;
     if (heap->boot->local_npes == 1)
         return WEFT_OK;
-    result = cuda->MemExportToShareableHandle(fd, handle,
-                                              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    result =
+        cuda->MemExportToShareableHandle(fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     if (!result) {
         fcntl(*fd, F_SETFD, FD_CLOEXEC);
         return WEFT_OK;
@@ -139,8 +139,8 @@ static weft_status import_part(struct gpu_heap *heap, int slot, struct gpu_chunk
 {
     const struct cuda *cuda = heap->device->cuda;
     CUmemGenericAllocationHandle handle;
-    CUresult result = cuda->MemImportFromShareableHandle(
-        &handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    CUresult result = cuda->MemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
+                                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     if (result)
         return cuda_fail(cuda, result, "cuMemImportFromShareableHandle of %zu MiB of PE %d",
                          chunk->bytes >> 20, heap->boot->local_pes[slot]);
@@ -209,7 +209,8 @@ weft_status gpu_heap_grow(struct gpu_heap *heap, size_t end)
     if (end > heap->size)
         return base_fail(WEFT_ERR_NO_MEMORY,
                          "the GPU heap has a window of %zu MiB per PE and %zu MiB are asked for; a "
-                         "larger WEFT_GPU_HEAP_SIZE makes it larger", heap->size >> 20, end >> 20);
+                         "larger WEFT_GPU_HEAP_SIZE makes it larger",
+                         heap->size >> 20, end >> 20);
     /* Growing by as much as there is, within bounds, keeps the chunks few. */
     size_t step = heap->backed < LARGEST_STEP ? heap->backed : LARGEST_STEP;
     size_t need = round_up(end - heap->backed, heap->granularity);
@@ -236,15 +237,18 @@ static weft_status exchange_identities(struct gpu_heap *heap, size_t *bytes)
     size_t granularity = 0;
     CUresult result = device->cuda->MemGetAllocationGranularity(
         &granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
-    weft_status status =
-        result ? cuda_fail(device->cuda, result, "cuMemGetAllocationGranularity of GPU %d",
-                           device->ordinal)
-               : WEFT_OK;
+    weft_status status = result
+                             ? cuda_fail(device->cuda, result,
+                                         "cuMemGetAllocationGranularity of GPU %d", device->ordinal)
+                             : WEFT_OK;
     status = boot_agree(boot, status);
-    struct gpu_identity mine = {.uuid = device->uuid, .ordinal = device->ordinal,
+    struct gpu_identity mine = {.uuid = device->uuid,
+                                .ordinal = device->ordinal,
                                 .copy_engines = device->copy_engines,
-                                .granularity = granularity, .total_bytes = device->total_bytes,
-                                .major = device->major, .minor = device->minor};
+                                .granularity = granularity,
+                                .total_bytes = device->total_bytes,
+                                .major = device->major,
+                                .minor = device->minor};
     memcpy(mine.bus_id, device->bus_id, sizeof mine.bus_id);
     struct gpu_identity *all = status ? NULL : calloc((size_t)boot->npes, sizeof *all);
     if (!status && !all)
@@ -271,17 +275,17 @@ static weft_status reserve(struct gpu_heap *heap, size_t bytes)
     const struct cuda *cuda = heap->device->cuda;
     struct boot *boot = heap->boot;
     /* Windows are multiples of 1 GiB so that the largest pages can be used. */
-    heap->size = round_up(bytes, WINDOW_ALIGN > heap->granularity ? WINDOW_ALIGN
-                                                                  : heap->granularity);
+    heap->size =
+        round_up(bytes, WINDOW_ALIGN > heap->granularity ? WINDOW_ALIGN : heap->granularity);
     heap->reserved_bytes = heap->size * (size_t)boot->local_npes;
-    CUresult result = cuda->MemAddressReserve(&heap->reservation, heap->reserved_bytes,
-                                              WINDOW_ALIGN, 0, 0);
+    CUresult result =
+        cuda->MemAddressReserve(&heap->reservation, heap->reserved_bytes, WINDOW_ALIGN, 0, 0);
     if (result) {
         heap->reservation = 0;
         return cuda_fail(cuda, result,
                          "cuMemAddressReserve of %d windows of %zu MiB (a smaller "
-                         "WEFT_GPU_HEAP_SIZE needs fewer addresses)", boot->local_npes,
-                         heap->size >> 20);
+                         "WEFT_GPU_HEAP_SIZE needs fewer addresses)",
+                         boot->local_npes, heap->size >> 20);
     }
     for (int slot = 0; slot < boot->local_npes; slot++)
         heap->windows[slot].base = heap->reservation + (size_t)slot * heap->size;
@@ -311,15 +315,18 @@ static void ask_peer(struct gpu_heap *heap, struct gpu_window *window)
         if (result)
             cuda_error_text(cuda, result, error, sizeof error);
         window->mapped = !result && can;
-        snprintf(window->evidence, sizeof window->evidence,
-                 "cuDeviceCanAccessPeer(%s, %s): %s%s", own->bus_id, window->gpu.bus_id,
-                 result ? error : can ? "yes" : "no",
+        snprintf(window->evidence, sizeof window->evidence, "cuDeviceCanAccessPeer(%s, %s): %s%s",
+                 own->bus_id, window->gpu.bus_id,
+                 result ? error
+                 : can  ? "yes"
+                        : "no",
                  can ? "" : "; `weft explain` says why and what helps");
         return;
     }
     snprintf(window->evidence, sizeof window->evidence,
              "%s is not visible to this PE (CUDA_VISIBLE_DEVICES), so its memory is mapped without "
-             "asking", window->gpu.bus_id);
+             "asking",
+             window->gpu.bus_id);
 }
 
 /* A pair is used when both sides can: a PE that can write but not be answered is of no use. */
@@ -361,8 +368,8 @@ weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *devi
 {
     *heap = (struct gpu_heap){.device = device, .boot = boot};
     heap->windows = calloc((size_t)boot->local_npes, sizeof *heap->windows);
-    weft_status status = heap->windows ? gpu_enter(device)
-                                       : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    weft_status status =
+        heap->windows ? gpu_enter(device) : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     bool entered = !status;
     status = boot_agree(boot, status);
     if (!status)

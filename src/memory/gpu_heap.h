@@ -32,7 +32,7 @@ struct gpu_window {
 };
 
 struct gpu_chunk {
-    size_t offset, bytes; /* in every window */
+    size_t offset, bytes;                  /* in every window */
     CUmemGenericAllocationHandle *handles; /* [local_npes], 0 = not held */
 };
 

@@ -86,8 +86,9 @@ void gpu_holders(const struct gpu_device *gpu, char *text, size_t bytes)
     if (status != NVML_OK)
         snprintf(text, bytes, "who holds it is not known (%s)", nvml_words(&nvml, status));
     else if (count == 0)
-        snprintf(text, bytes, "NVML lists no process that holds it (one in another PID namespace "
-                              "is not listed)");
+        snprintf(text, bytes,
+                 "NVML lists no process that holds it (one in another PID namespace "
+                 "is not listed)");
     else
         list_processes(processes, count < PROCESSES ? count : PROCESSES, text, bytes);
     nvml_close(&nvml);

@@ -14,8 +14,8 @@ enum { SECOND_BITS = 4, SECONDS = 1 << SECOND_BITS, FIRSTS = 64, NIL = 0 };
 struct block {
     size_t offset; /* in granules, like all sizes inside this file */
     size_t size;
-    uint32_t before, after;         /* neighbours in the range */
-    uint32_t free_prev, free_next;  /* size class; free_next also chains unused records */
+    uint32_t before, after;        /* neighbours in the range */
+    uint32_t free_prev, free_next; /* size class; free_next also chains unused records */
     bool used;
 };
 
@@ -73,7 +73,7 @@ static void list_remove(struct heap *heap, uint32_t index)
     if (block->free_next)
         heap->blocks[block->free_next].free_prev = block->free_prev;
     if (!heap->lists[first][second]) {
-        heap->second_map[first] &= (uint16_t)~(1u << second);
+        heap->second_map[first] &= (uint16_t) ~(1u << second);
         if (!heap->second_map[first])
             heap->first_map &= ~(1ull << first);
     }

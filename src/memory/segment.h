@@ -23,12 +23,12 @@ enum segment_id {
 };
 
 struct segment {
-    char *base;   /* this PE's part: the symmetric address range starts here */
-    size_t size;  /* bytes of each PE's part that may be addressed */
-    char *slots;  /* where slot 0 of the node is mapped; slot i at slots + i * stride */
+    char *base;  /* this PE's part: the symmetric address range starts here */
+    size_t size; /* bytes of each PE's part that may be addressed */
+    char *slots; /* where slot 0 of the node is mapped; slot i at slots + i * stride */
     size_t stride;
     int slot_count;
-    int fd;       /* the memfd, -1 when this PE does not hold it */
+    int fd;             /* the memfd, -1 when this PE does not hold it */
     int shared_mapping; /* PEs as threads: the mapping belongs to the first local PE */
 };
 

@@ -78,8 +78,7 @@ WEFT_EXPORT weft_status weft_nvshmem_buffer_end(void *address)
         struct buffer **at = &buffers;
         while (*at && (*at)->address != address)
             at = &(*at)->next;
-        status = *at ? forget(at)
-                     : base_fail(WEFT_ERR_ADDRESS, "%p was not registered", address);
+        status = *at ? forget(at) : base_fail(WEFT_ERR_ADDRESS, "%p was not registered", address);
     }
     pthread_mutex_unlock(&buffers_lock);
     return status;

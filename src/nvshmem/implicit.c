@@ -53,7 +53,8 @@ static weft_status make_teams(weft_job *job)
         weft_team_split_2d(weft_team_world(job), weft_team_n_pes(weft_team_node(job)),
                            &implicit.row, &implicit.column);
     if (!status && (implicit.row->slot != 2 || implicit.column->slot != 3))
-        return base_fail(WEFT_ERR_JOB, "the predefined teams have the places %d and %d, not 2 and 3",
+        return base_fail(WEFT_ERR_JOB,
+                         "the predefined teams have the places %d and %d, not 2 and 3",
                          implicit.row->slot, implicit.column->slot);
     return status;
 }

@@ -98,9 +98,9 @@ static weft_status launch_cuda(const struct weft_kernel *kernel, weft_dim3 grid,
     const unsigned g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
     if (!kernels || !kernel->cuda)
         return nobody_brings_it("nvshmemx_collective_launch");
-    return kernels_fail(
-        kernels, kernels->launch(kernel->cuda->function, g, b, args, shared_bytes, stream),
-        kernel->name);
+    return kernels_fail(kernels,
+                        kernels->launch(kernel->cuda->function, g, b, args, shared_bytes, stream),
+                        kernel->name);
 }
 
 WEFT_EXPORT int weft_nvshmem_launch(const void *function, weft_dim3 grid, weft_dim3 block,
@@ -115,8 +115,8 @@ WEFT_EXPORT int weft_nvshmem_launch(const void *function, weft_dim3 grid, weft_d
     return weft_nvshmem_report(status, "nvshmemx_collective_launch");
 }
 
-static weft_status resident(const struct weft_kernel *kernel, unsigned threads,
-                            size_t shared_bytes, int *blocks)
+static weft_status resident(const struct weft_kernel *kernel, unsigned threads, size_t shared_bytes,
+                            int *blocks)
 {
     const struct weft_nvshmem_kernels *kernels = of_target();
     if (!threads)

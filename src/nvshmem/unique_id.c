@@ -110,8 +110,7 @@ weft_status unique_id_use(const unsigned char *bytes, int pe, int n_pes)
     if (!status)
         status = set_number("WEFT_BOOT_PORT", id.port);
     if (!status)
-        status = id.secret[0] ? set("WEFT_SECRET", id.secret)
-                              : (unsetenv("WEFT_SECRET"), WEFT_OK);
+        status = id.secret[0] ? set("WEFT_SECRET", id.secret) : (unsetenv("WEFT_SECRET"), WEFT_OK);
     if (!status)
         status = set("WEFT_BOOT", n_pes == 1 ? "single" : "tcp");
     config_reset();

@@ -18,8 +18,8 @@ static weft_status agree(const char *function, struct weft_job *job, struct requ
     struct request *all = malloc((size_t)job->npes * sizeof *all);
     if (!all)
         return base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory", function);
-    weft_status status = coll_exchange(job->world, (enum box_operation)mine.operation, &mine, all,
-                                       sizeof mine);
+    weft_status status =
+        coll_exchange(job->world, (enum box_operation)mine.operation, &mine, all, sizeof mine);
     for (int pe = 0; pe < job->npes && !status; pe++) {
         if (memcmp(&all[pe], &mine, sizeof mine) == 0)
             continue;
@@ -41,8 +41,7 @@ static weft_status agree(const char *function, struct weft_job *job, struct requ
 static weft_status check_job(const char *function, struct weft_job *job, const void *result)
 {
     if (!job || !result)
-        return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", function,
-                         job ? "the result" : "job");
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", function, job ? "the result" : "job");
     if (atomic_load(&job->state) != JOB_RUNNING)
         return job_finalized(function);
     return job_check_failed(job);
@@ -91,8 +90,10 @@ WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, 
     if (align & (align - 1))
         return base_fail(WEFT_ERR_ARGUMENT, "%s: align %zu is not a power of two", name, align);
     if (align > SEGMENT_ALIGN)
-        return base_fail(WEFT_ERR_ARGUMENT, "%s: align %zu is more than %d, the most that is alike "
-                         "at every PE", name, align, SEGMENT_ALIGN);
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "%s: align %zu is more than %d, the most that is alike "
+                         "at every PE",
+                         name, align, SEGMENT_ALIGN);
     box_record(job->box, BOX_OP_ALLOC, -1, align, bytes);
     status = agree(name, job, (struct request){BOX_OP_ALLOC, bytes, align, 0, kind});
     if (status || bytes == 0)
@@ -166,7 +167,8 @@ WEFT_EXPORT weft_status weft_free(weft_job *job, void *address)
     box_record(job->box, BOX_OP_FREE, -1, block.offset, block.bytes);
     status = weft_quiet(job->default_ctx);
     if (!status)
-        status = agree(name, job, (struct request){BOX_OP_FREE, block.bytes, 0, block.offset, block.kind});
+        status = agree(name, job,
+                       (struct request){BOX_OP_FREE, block.bytes, 0, block.offset, block.kind});
     if (status)
         return status;
     pthread_mutex_lock(&job->lock);
@@ -189,8 +191,8 @@ WEFT_EXPORT weft_status weft_realloc(weft_job *job, void *address, size_t bytes,
     struct block block;
     status = find_block(name, job, address, &block);
     if (!status)
-        status = agree(name, job,
-                       (struct request){BOX_OP_REALLOC, bytes, 0, block.offset, block.kind});
+        status =
+            agree(name, job, (struct request){BOX_OP_REALLOC, bytes, 0, block.offset, block.kind});
     if (status)
         return status;
     if (bytes <= block.bytes && bytes > block.bytes / 2) {

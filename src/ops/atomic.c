@@ -6,11 +6,9 @@
 #define RELAXED UPDATE_AFTER_FENCE
 #define ACQ_REL __ATOMIC_ACQ_REL
 
-static __attribute__((noinline, cold)) weft_status amo_slow(const char *function, weft_ctx *ctx,
-                                                            weft_amo amo, size_t width,
-                                                            const void *dst, uint64_t value,
-                                                            uint64_t expected, void *fetched,
-                                                            int pe, bool nbi)
+static __attribute__((noinline, cold)) weft_status
+amo_slow(const char *function, weft_ctx *ctx, weft_amo amo, size_t width, const void *dst,
+         uint64_t value, uint64_t expected, void *fetched, int pe, bool nbi)
 {
     struct remote at;
     weft_status status = access_resolve_aligned(function, ctx, dst, width, pe, &at);
@@ -53,7 +51,7 @@ static __attribute__((noinline, cold)) weft_status amo_slow(const char *function
     }
 
 #define ATOMICS(width, type)                                                                       \
-    MODIFY(set, SET, width, type, __atomic_store_n(at, value, STORE_AFTER_FENCE))                \
+    MODIFY(set, SET, width, type, __atomic_store_n(at, value, STORE_AFTER_FENCE))                  \
     MODIFY(add, ADD, width, type, __atomic_fetch_add(at, value, RELAXED))                          \
     MODIFY(and, AND, width, type, __atomic_fetch_and(at, value, RELAXED))                          \
     MODIFY(or, OR, width, type, __atomic_fetch_or(at, value, RELAXED))                             \

@@ -41,8 +41,8 @@ weft_status coll_await_slow(struct weft_team *team, int member, uint64_t phase,
     struct waiter waiter = WAITER(team->job, operation, team->pes[member]);
     waiter.team = team->slot;
     waiter.expected = phase;
-    waiter.offset = (size_t)((char *)&team->lanes[member].flag -
-                             team->job->segments[SEG_SYSTEM].base);
+    waiter.offset =
+        (size_t)((char *)&team->lanes[member].flag - team->job->segments[SEG_SYSTEM].base);
     weft_status status = WEFT_OK;
     while (!status) {
         uint64_t seen = atomic_load_explicit(&team->lanes[member].flag, memory_order_acquire);
@@ -82,8 +82,7 @@ static inline weft_status packet_await(struct weft_team *team, int member, uint6
     waiter.expected = number;
     weft_status status = WEFT_OK;
     while (!status) {
-        uint64_t seen =
-            atomic_load_explicit(&lane->packet[which].number, memory_order_acquire);
+        uint64_t seen = atomic_load_explicit(&lane->packet[which].number, memory_order_acquire);
         if (seen >= number)
             break;
         status = waiter_step(&waiter, seen);
@@ -159,8 +158,8 @@ static weft_status differ(const char *function, struct weft_team *team, int memb
                          box_operation_name((uint32_t)theirs[0]));
     if (mine[1] != theirs[1])
         return base_fail(WEFT_ERR_MISMATCH, "%s: %llu bytes at PE %d, %llu at PE %d", function,
-                         (unsigned long long)mine[1], team->job->pe,
-                         (unsigned long long)theirs[1], team->pes[member]);
+                         (unsigned long long)mine[1], team->job->pe, (unsigned long long)theirs[1],
+                         team->pes[member]);
     if (mine[2] != theirs[2])
         return base_fail(WEFT_ERR_MISMATCH, "%s: root %lld at PE %d, %lld at PE %d", function,
                          (long long)mine[2], team->job->pe, (long long)theirs[2],
@@ -202,10 +201,10 @@ weft_status coll_begin(const char *function, struct weft_team *team, enum box_op
         return job_check_failed(job);
     box_record(job->box, operation, root, (uint64_t)team->slot, bytes);
     if (team == job->world)
-        atomic_store_explicit(
-            &job->box->collectives,
-            atomic_load_explicit(&job->box->collectives, memory_order_relaxed) + 1,
-            memory_order_relaxed);
+        atomic_store_explicit(&job->box->collectives,
+                              atomic_load_explicit(&job->box->collectives, memory_order_relaxed) +
+                                  1,
+                              memory_order_relaxed);
     if (unlikely(job->checking)) {
         weft_status status = compare_calls(function, team, operation, root, bytes, detail);
         if (status)

@@ -51,12 +51,14 @@ weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
                              ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element, size_t n)
 {
     weft_status status = WEFT_OK;
-    size_t dst_block = (size_t)dst_stride * element * n, src_block = (size_t)src_stride * element * n;
+    size_t dst_block = (size_t)dst_stride * element * n,
+           src_block = (size_t)src_stride * element * n;
     char *to = (char *)dst + (size_t)team->me * dst_block;
     for (int k = 0; k < team->n && !status; k++) {
         int member = (team->me + k) % team->n;
-        status = weft_iput(team->job->system_ctx, to, (const char *)src + (size_t)member * src_block,
-                           dst_stride, src_stride, element, n, team->pes[member]);
+        status =
+            weft_iput(team->job->system_ctx, to, (const char *)src + (size_t)member * src_block,
+                      dst_stride, src_stride, element, n, team->pes[member]);
     }
     return finish(team, BOX_OP_ALLTOALLS, status);
 }

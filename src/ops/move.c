@@ -175,9 +175,9 @@ static weft_status collect_from_gpu(struct weft_team *team, struct place to, voi
                                     const void *src, size_t bytes, size_t before, uint64_t phase)
 {
     char *copy = malloc(bytes ? bytes : 1);
-    weft_status status = copy ? gpu_copy(team->job->gpu, 0, copy, src, bytes, GPU_DONE)
-                              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu bytes",
-                                          bytes);
+    weft_status status =
+        copy ? gpu_copy(team->job->gpu, 0, copy, src, bytes, GPU_DONE)
+             : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu bytes", bytes);
     to.offset += before;
     if (!status)
         status = push_to_all(team, to, copy, bytes, phase);
@@ -215,7 +215,8 @@ WEFT_EXPORT weft_status weft_collect(weft_team *team, void *dst, const void *src
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (coll_on_gpu(team, dst, dst))
         return coll_gpu_blocks(team, BOX_OP_COLLECT, dst, src, 0, bytes, before);
-    if (coll_on_gpu(team, src, src)) /* sizes differ, so src may be null elsewhere: known here only */
+    if (coll_on_gpu(team, src,
+                    src)) /* sizes differ, so src may be null elsewhere: known here only */
         return collect_from_gpu(team, to, dst, src, bytes, before, phase);
     to.offset += before;
     if (bytes) {
@@ -235,9 +236,8 @@ WEFT_EXPORT weft_status weft_alltoalls(weft_team *team, void *dst, const void *s
 {
     static const char name[] = "weft_alltoalls";
     uint64_t phase;
-    weft_status status =
-        coll_begin(name, team, BOX_OP_ALLTOALLS, -1, element * n,
-                   (uint64_t)dst_stride << 32 ^ (uint64_t)src_stride, &phase);
+    weft_status status = coll_begin(name, team, BOX_OP_ALLTOALLS, -1, element * n,
+                                    (uint64_t)dst_stride << 32 ^ (uint64_t)src_stride, &phase);
     if (status || n == 0)
         return status;
     if (dst_stride < 1 || src_stride < 1 || element == 0)

@@ -96,8 +96,8 @@ WEFT_EXPORT weft_status weft_prove(weft_job *job)
     for (int round = 0; round < players - 1 && !status; round++) {
         int partner = tournament_partner(job->pe, round, players);
         if (partner < job->npes) {
-            weft_status pair = prove_pair(job, proof, mine, partner,
-                                          1 + (uint64_t)round * PROOF_ROUNDS);
+            weft_status pair =
+                prove_pair(job, proof, mine, partner, 1 + (uint64_t)round * PROOF_ROUNDS);
             worst = pair ? pair : worst;
         }
         status = weft_barrier(job->world);

@@ -55,17 +55,18 @@ ARITHMETIC(WEFT_COMPLEX_FLOAT, float _Complex)
 ARITHMETIC(WEFT_COMPLEX_DOUBLE, double _Complex)
 
 #define ROW_INTEGER(T)                                                                             \
-    [T] = {[WEFT_AND] = and_##T, [WEFT_OR] = or_##T,   [WEFT_XOR] = xor_##T, [WEFT_MIN] = min_##T, \
-           [WEFT_MAX] = max_##T, [WEFT_SUM] = sum_##T, [WEFT_PROD] = prod_##T}
+    [T] = {                                                                                        \
+        [WEFT_AND] = and_##T, [WEFT_OR] = or_##T,   [WEFT_XOR] = xor_##T,  [WEFT_MIN] = min_##T,   \
+        [WEFT_MAX] = max_##T, [WEFT_SUM] = sum_##T, [WEFT_PROD] = prod_##T}
 #define ROW_REAL(T)                                                                                \
     [T] = {[WEFT_MIN] = min_##T, [WEFT_MAX] = max_##T, [WEFT_SUM] = sum_##T, [WEFT_PROD] = prod_##T}
 #define ROW_COMPLEX(T) [T] = {[WEFT_SUM] = sum_##T, [WEFT_PROD] = prod_##T}
 
 static reduce_function *const combine_of[WEFT_TYPE_COUNT][WEFT_OP_COUNT] = {
-    ROW_INTEGER(WEFT_INT8),         ROW_INTEGER(WEFT_INT16),         ROW_INTEGER(WEFT_INT32),
-    ROW_INTEGER(WEFT_INT64),        ROW_INTEGER(WEFT_UINT8),         ROW_INTEGER(WEFT_UINT16),
-    ROW_INTEGER(WEFT_UINT32),       ROW_INTEGER(WEFT_UINT64),        ROW_REAL(WEFT_FLOAT),
-    ROW_REAL(WEFT_DOUBLE),          ROW_REAL(WEFT_LONG_DOUBLE),      ROW_COMPLEX(WEFT_COMPLEX_FLOAT),
+    ROW_INTEGER(WEFT_INT8),          ROW_INTEGER(WEFT_INT16),    ROW_INTEGER(WEFT_INT32),
+    ROW_INTEGER(WEFT_INT64),         ROW_INTEGER(WEFT_UINT8),    ROW_INTEGER(WEFT_UINT16),
+    ROW_INTEGER(WEFT_UINT32),        ROW_INTEGER(WEFT_UINT64),   ROW_REAL(WEFT_FLOAT),
+    ROW_REAL(WEFT_DOUBLE),           ROW_REAL(WEFT_LONG_DOUBLE), ROW_COMPLEX(WEFT_COMPLEX_FLOAT),
     ROW_COMPLEX(WEFT_COMPLEX_DOUBLE)};
 
 static const size_t bytes_of[WEFT_TYPE_COUNT] = {
@@ -189,8 +190,8 @@ WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src,
         return base_fail(WEFT_ERR_TYPE, "%s: type %d is not a weft_type", name, (int)type);
     if ((unsigned)op >= WEFT_OP_COUNT)
         return base_fail(WEFT_ERR_OP, "%s: operation %d is not a weft_op", name, (int)op);
-    struct reduction reduction = {.team = team, .combine = combine_of[type][op],
-                                  .element = bytes_of[type]};
+    struct reduction reduction = {
+        .team = team, .combine = combine_of[type][op], .element = bytes_of[type]};
     if (!reduction.combine)
         return base_fail(WEFT_ERR_TYPE, "%s: operation %d is not defined for type %d", name,
                          (int)op, (int)type);

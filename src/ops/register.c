@@ -40,8 +40,8 @@ static weft_status check_device_range(struct gpu *gpu, uintptr_t address, size_t
         return WEFT_OK;
     return base_fail(WEFT_ERR_ADDRESS,
                      "weft_register: %zu bytes at %#zx: the allocation there has %zu bytes, %zu of "
-                     "them from that address on", bytes, address, size,
-                     (size_t)(size - (address - start)));
+                     "them from that address on",
+                     bytes, address, size, (size_t)(size - (address - start)));
 }
 
 static weft_status prepare(struct gpu *gpu, struct gpu_registration *registration)
@@ -77,10 +77,11 @@ static weft_status add(struct gpu *gpu, struct gpu_registration *registration)
         overlapping(gpu, registration->base, registration->bytes);
     weft_status status = WEFT_OK;
     if (other)
-        status = base_fail(WEFT_ERR_ARGUMENT,
-                           "weft_register: %zu bytes at %#zx overlap the %zu bytes at %#zx that are "
-                           "registered already", registration->bytes, registration->base,
-                           other->bytes, other->base);
+        status =
+            base_fail(WEFT_ERR_ARGUMENT,
+                      "weft_register: %zu bytes at %#zx overlap the %zu bytes at %#zx that are "
+                      "registered already",
+                      registration->bytes, registration->base, other->bytes, other->base);
     if (!status) {
         registration->next = gpu->registrations;
         gpu->registrations = registration;
@@ -154,8 +155,10 @@ WEFT_EXPORT weft_status weft_gpu_query(weft_job *job, weft_gpu_info *info)
     if (!info || info->size < sizeof info->size)
         return base_fail(WEFT_ERR_ARGUMENT, "weft_gpu_query: info is null or its size is not set");
     const struct gpu *gpu = job->gpu;
-    weft_gpu_info filled = {.size = info->size, .ordinal = gpu->device.ordinal,
-                            .heap_window = gpu->heap.size, .heap_backed = gpu->heap.backed};
+    weft_gpu_info filled = {.size = info->size,
+                            .ordinal = gpu->device.ordinal,
+                            .heap_window = gpu->heap.size,
+                            .heap_backed = gpu->heap.backed};
     snprintf(filled.name, sizeof filled.name, "%s", gpu->device.name);
     snprintf(filled.uuid, sizeof filled.uuid, "%s", gpu->device.uuid_text);
     snprintf(filled.bus_id, sizeof filled.bus_id, "%s", gpu->device.bus_id);

@@ -7,9 +7,9 @@ static weft_status null_argument(const char *function, const char *name)
     return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", function, name);
 }
 
-static __attribute__((noinline, cold)) weft_status
-put_slow(const char *function, weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
-         bool nbi)
+static __attribute__((noinline, cold)) weft_status put_slow(const char *function, weft_ctx *ctx,
+                                                            void *dst, const void *src,
+                                                            size_t bytes, int pe, bool nbi)
 {
     struct remote to;
     weft_status status = access_resolve(function, ctx, dst, bytes, pe, &to);
@@ -25,9 +25,9 @@ put_slow(const char *function, weft_ctx *ctx, void *dst, const void *src, size_t
     return to.peer->ops->put(to, src, bytes, nbi);
 }
 
-static __attribute__((noinline, cold)) weft_status
-get_slow(const char *function, weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
-         bool nbi)
+static __attribute__((noinline, cold)) weft_status get_slow(const char *function, weft_ctx *ctx,
+                                                            void *dst, const void *src,
+                                                            size_t bytes, int pe, bool nbi)
 {
     struct remote from;
     weft_status status = access_resolve(function, ctx, src, bytes, pe, &from);
@@ -132,7 +132,7 @@ g_slow(const char *function, weft_ctx *ctx, const void *src, void *value, size_t
         if (unlikely(!to || (uintptr_t)dst % (bits / 8)))                                          \
             return p_slow("weft_p" #bits, ctx, dst, &value, bits / 8, pe);                         \
         access_count(peer, bits / 8, offset);                                                      \
-        __atomic_store_n((uint##bits##_t *)to, value, STORE_AFTER_FENCE);                         \
+        __atomic_store_n((uint##bits##_t *)to, value, STORE_AFTER_FENCE);                          \
         return WEFT_OK;                                                                            \
     }                                                                                              \
     WEFT_EXPORT weft_status weft_g##bits(weft_ctx *ctx, const void *src, uint##bits##_t *value,    \

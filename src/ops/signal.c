@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* put with signal, and signals without data. */
-#include "ops/access.h"
 #include "job/waiter.h"
+#include "ops/access.h"
 #include "ops/compare.h"
 
 static weft_status check_op(const char *function, weft_signal_op op)

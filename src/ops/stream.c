@@ -145,8 +145,8 @@ static weft_status host_signal_on(struct weft_job *job, weft_stream stream, char
         *call = signal;
     if (status)
         return status;
-    CUresult result = gpu->cuda.LaunchHostFunc(
-        stream, captured ? give_host_signal : give_host_signal_once, call);
+    CUresult result =
+        gpu->cuda.LaunchHostFunc(stream, captured ? give_host_signal : give_host_signal_once, call);
     if (result && !captured)
         free(call);
     return result ? cuda_fail(&gpu->cuda, result, "cuLaunchHostFunc for a signal in host memory")
@@ -273,7 +273,8 @@ WEFT_EXPORT weft_status weft_signal_wait_on_stream(weft_ctx *ctx, const uint64_t
     if (segment == SEG_DATA || (segment == SEG_HEAP && !gpu_heap_pinned(gpu, offset, 8)))
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "%s: kernels cannot read this host memory: only the GPU heap and the "
-                         "pinned host heap can hold signals that streams wait for", name);
+                         "pinned host heap can hold signals that streams wait for",
+                         name);
     int width = 8, is_signed = 0, how = (int)cmp;
     int64_t wanted = (int64_t)value;
     CUdeviceptr none = 0;
@@ -305,8 +306,10 @@ static weft_status fill_barrier(struct weft_team *team, struct gpu_barrier *barr
     static const char name[] = "weft_barrier_on_stream";
     struct gpu *gpu = team->job->gpu;
     if (team->n > GPU_BARRIER_MEMBERS)
-        return base_fail(WEFT_ERR_UNSUPPORTED, "%s: the team has %d members; at most %d are "
-                         "possible", name, team->n, GPU_BARRIER_MEMBERS);
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "%s: the team has %d members; at most %d are "
+                         "possible",
+                         name, team->n, GPU_BARRIER_MEMBERS);
     *barrier = (struct gpu_barrier){.members = team->n, .me = team->me, .team = team->slot};
     for (int i = 0; i < team->n; i++) {
         int slot = gpu->slot_of[team->pes[i]];

@@ -74,38 +74,51 @@ static weft_status queue(weft_stream stream, struct call call)
 weft_status stream_simt_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
                             weft_stream stream)
 {
-    return queue(stream, (struct call){.kind = PUT, .ctx = ctx, .dst = dst, .src = src,
-                                       .bytes = bytes, .pe = pe});
+    return queue(
+        stream,
+        (struct call){.kind = PUT, .ctx = ctx, .dst = dst, .src = src, .bytes = bytes, .pe = pe});
 }
 
 weft_status stream_simt_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
                             weft_stream stream)
 {
-    return queue(stream, (struct call){.kind = GET, .ctx = ctx, .dst = dst, .src = src,
-                                       .bytes = bytes, .pe = pe});
+    return queue(
+        stream,
+        (struct call){.kind = GET, .ctx = ctx, .dst = dst, .src = src, .bytes = bytes, .pe = pe});
 }
 
 weft_status stream_simt_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
                                    uint64_t *signal, uint64_t value, weft_signal_op op, int pe,
                                    weft_stream stream)
 {
-    return queue(stream, (struct call){.kind = PUT_SIGNAL, .ctx = ctx, .dst = dst, .src = src,
-                                       .bytes = bytes, .signal = signal, .value = value,
-                                       .op = (int)op, .pe = pe});
+    return queue(stream, (struct call){.kind = PUT_SIGNAL,
+                                       .ctx = ctx,
+                                       .dst = dst,
+                                       .src = src,
+                                       .bytes = bytes,
+                                       .signal = signal,
+                                       .value = value,
+                                       .op = (int)op,
+                                       .pe = pe});
 }
 
 weft_status stream_simt_signal(weft_ctx *ctx, uint64_t *signal, uint64_t value, weft_signal_op op,
                                int pe, weft_stream stream)
 {
-    return queue(stream, (struct call){.kind = SIGNAL, .ctx = ctx, .signal = signal,
-                                       .value = value, .op = (int)op, .pe = pe});
+    return queue(
+        stream,
+        (struct call){
+            .kind = SIGNAL, .ctx = ctx, .signal = signal, .value = value, .op = (int)op, .pe = pe});
 }
 
 weft_status stream_simt_signal_wait(weft_ctx *ctx, const uint64_t *signal, weft_cmp cmp,
                                     uint64_t value, weft_stream stream)
 {
-    return queue(stream, (struct call){.kind = WAIT, .ctx = ctx, .signal = (uint64_t *)signal,
-                                       .value = value, .op = (int)cmp});
+    return queue(stream, (struct call){.kind = WAIT,
+                                       .ctx = ctx,
+                                       .signal = (uint64_t *)signal,
+                                       .value = value,
+                                       .op = (int)cmp});
 }
 
 weft_status stream_simt_quiet(weft_ctx *ctx, weft_stream stream)

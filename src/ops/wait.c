@@ -13,9 +13,9 @@ struct look {
     weft_cmp cmp;
     const char *ivars;
     size_t n;
-    const int *status;   /* NULL: all take part */
-    uint64_t value;      /* flipped, when values is NULL */
-    const char *values;  /* vector forms */
+    const int *status;  /* NULL: all take part */
+    uint64_t value;     /* flipped, when values is NULL */
+    const char *values; /* vector forms */
     size_t width;
     uint64_t flip;
     enum segment_id segment;
@@ -56,9 +56,8 @@ static inline bool takes_part(const struct look *look, size_t i)
 static __attribute__((noinline, cold)) uint64_t load_device(const struct look *look, size_t i)
 {
     uint64_t bits = 0;
-    weft_status status =
-        gpu_access(look->ctx->gpu, 0, (uintptr_t)(look->ivars + i * look->width), GPU_ACCESS_LOAD,
-                   look->width, 0, 0, &bits);
+    weft_status status = gpu_access(look->ctx->gpu, 0, (uintptr_t)(look->ivars + i * look->width),
+                                    GPU_ACCESS_LOAD, look->width, 0, 0, &bits);
     if (status)
         job_fail(look->ctx->job, status, weft_last_error());
     return compare_load(look->type, &bits);
@@ -236,9 +235,9 @@ WEFT_EXPORT weft_status weft_wait_until_all(weft_ctx *ctx, weft_type type, const
     return wait_all(&look);
 }
 
-WEFT_EXPORT weft_status weft_wait_until_all_vector(weft_ctx *ctx, weft_type type,
-                                                   const void *ivars, size_t n, const int *status,
-                                                   weft_cmp cmp, const void *values)
+WEFT_EXPORT weft_status weft_wait_until_all_vector(weft_ctx *ctx, weft_type type, const void *ivars,
+                                                   size_t n, const int *status, weft_cmp cmp,
+                                                   const void *values)
 {
     struct look look = {__func__, ctx, type, cmp, ivars, n, status, 0, values, 0, 0, 0, 0};
     weft_status bad = check_values(__func__, values, n);
@@ -253,9 +252,9 @@ WEFT_EXPORT weft_status weft_wait_until_any(weft_ctx *ctx, weft_type type, const
     return search_any(&look, true, index);
 }
 
-WEFT_EXPORT weft_status weft_wait_until_any_vector(weft_ctx *ctx, weft_type type,
-                                                   const void *ivars, size_t n, const int *status,
-                                                   weft_cmp cmp, const void *values, size_t *index)
+WEFT_EXPORT weft_status weft_wait_until_any_vector(weft_ctx *ctx, weft_type type, const void *ivars,
+                                                   size_t n, const int *status, weft_cmp cmp,
+                                                   const void *values, size_t *index)
 {
     struct look look = {__func__, ctx, type, cmp, ivars, n, status, 0, values, 0, 0, 0, 0};
     weft_status bad = check_values(__func__, values, n);

@@ -31,8 +31,10 @@ static weft_status find_path(const char *word, size_t length, enum path_id *path
         if (strlen(paths[i].name) != length || strncmp(paths[i].name, word, length) != 0)
             continue;
         if (!paths[i].exists)
-            return base_fail(WEFT_ERR_CONFIG, "WEFT_PATH names \"%s\", which this version of Weft "
-                             "does not have yet", paths[i].name);
+            return base_fail(WEFT_ERR_CONFIG,
+                             "WEFT_PATH names \"%s\", which this version of Weft "
+                             "does not have yet",
+                             paths[i].name);
         *path = (enum path_id)i;
         return WEFT_OK;
     }

@@ -68,7 +68,8 @@ static weft_status make_system_area(struct gpu *gpu, int team_slots)
     size_t teams = (gpu->team_bytes * (size_t)team_slots + 4095) & ~4095ul;
     gpu->areas_bytes = (size_t)team_slots * weft_dev_area_bytes(gpu->boot->npes);
     gpu->areas_bytes = (gpu->areas_bytes + 4095) & ~(size_t)4095;
-    gpu->system_bytes = TICKETS_BYTES + gpu->areas_bytes + teams + members * sizeof(struct prove_area);
+    gpu->system_bytes =
+        TICKETS_BYTES + gpu->areas_bytes + teams + members * sizeof(struct prove_area);
     gpu->books = heap_create(gpu->heap.size);
     if (!gpu->books)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU heap's books");
@@ -87,14 +88,12 @@ static weft_status clear_system_area(struct gpu *gpu)
     if (status)
         return status;
     CUstream stream = gpu->lanes[0].stream;
-    CUresult result =
-        gpu->cuda.MemsetD8Async(gpu_heap_own(&gpu->heap)->base + gpu->system_offset, 0,
-                                gpu->system_bytes, stream);
+    CUresult result = gpu->cuda.MemsetD8Async(gpu_heap_own(&gpu->heap)->base + gpu->system_offset,
+                                              0, gpu->system_bytes, stream);
     if (!result)
         result = gpu->cuda.StreamSynchronize(stream);
     gpu_leave(&gpu->device);
-    return result ? cuda_fail(&gpu->cuda, result, "clearing the GPU heap's system area")
-                  : WEFT_OK;
+    return result ? cuda_fail(&gpu->cuda, result, "clearing the GPU heap's system area") : WEFT_OK;
 }
 
 /* Where the time of opening a GPU goes, step by step: most of it is the driver's. */
@@ -117,8 +116,7 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots)
     log_step(&since, "the context");
     status = boot_agree(boot, status);
     if (!status)
-        status = gpu_heap_create(&gpu->heap, &gpu->device, boot,
-                                 config_size(CONFIG_GPU_HEAP_SIZE));
+        status = gpu_heap_create(&gpu->heap, &gpu->device, boot, config_size(CONFIG_GPU_HEAP_SIZE));
     if (status)
         return status;
     log_step(&since, "waiting for the other PEs, and reserving addresses");

@@ -15,7 +15,7 @@
 
 enum {
     GPU_LANES = 4,
-    GPU_SIGNAL_THREADS = 256, /* of the block that copies a little and signals */
+    GPU_SIGNAL_THREADS = 256,        /* of the block that copies a little and signals */
     GPU_BLOCK_COPY_LIMIT = 16 << 10, /* bytes that one block copies sooner than the copy engine */
     GPU_WIDE_BLOCK = 512,            /* bytes from which on the block is more than a warp */
 };
@@ -26,8 +26,8 @@ struct gpu_lane {
     CUstream stream;
     struct gpu_answer *answer; /* pinned */
     CUdeviceptr answer_device;
-    uint64_t number;         /* of the last operation with an answer */
-    pthread_mutex_t lock;    /* one operation with an answer at a time */
+    uint64_t number;      /* of the last operation with an answer */
+    pthread_mutex_t lock; /* one operation with an answer at a time */
     /* Operations begun, put on the stream, and known to be at rest: the first `settled` of them. */
     _Atomic uint64_t given, queued, settled;
 };
@@ -60,26 +60,26 @@ struct gpu {
     struct gpu_device device;
     struct gpu_heap heap;
     struct gpu_module module;
-    struct heap *books;      /* of the GPU heap */
+    struct heap *books; /* of the GPU heap */
     struct gpu_lane lanes[GPU_LANES];
     int lane_count;
-    CUstream wait_stream;    /* a waiting kernel must not hold up a lane */
+    CUstream wait_stream; /* a waiting kernel must not hold up a lane */
     pthread_mutex_t wait_lock;
     struct gpu_pinned *pinned; /* one page that kernels write to */
     CUdeviceptr pinned_device;
     size_t system_offset, system_bytes; /* in each window: not the program's */
-    size_t areas_offset, areas_bytes; /* in them: struct weft_dev_area of every team */
-    size_t teams_offset;     /* struct gpu_team_area of every team */
-    size_t proof_offset;     /* struct prove_area of every peer */
-    size_t team_bytes;       /* of one team's struct gpu_team_area */
-    int *slot_of;            /* [npes] place among the local PEs, -1 = on another node */
+    size_t areas_offset, areas_bytes;   /* in them: struct weft_dev_area of every team */
+    size_t teams_offset;                /* struct gpu_team_area of every team */
+    size_t proof_offset;                /* struct prove_area of every peer */
+    size_t team_bytes;                  /* of one team's struct gpu_team_area */
+    int *slot_of;                       /* [npes] place among the local PEs, -1 = on another node */
     pthread_mutex_t registrations_lock;
     struct gpu_registration *registrations;
     struct gpu_pins pins;
     struct gpu_reporting reporting; /* for kernels; the box is set by the job */
     void *registered_box;
     uint64_t wait_limit_ns;
-    size_t stripe_bytes;     /* copies from this size are dealt out over the lanes; 0 = never */
+    size_t stripe_bytes; /* copies from this size are dealt out over the lanes; 0 = never */
 };
 
 /* Host memory that kernels read and write. */
@@ -116,7 +116,8 @@ static inline bool gpu_heap_pinned(const struct gpu *gpu, size_t offset, size_t 
 size_t gpu_pin_run(const struct gpu *gpu, const void *address, size_t bytes);
 
 /* Lets kernels report into the black box: `box` (the PE's, of `bytes`) is pinned. */
-weft_status gpu_attach_box(struct gpu *gpu, void *box, size_t bytes, struct weft_dev_box *device_box);
+weft_status gpu_attach_box(struct gpu *gpu, void *box, size_t bytes,
+                           struct weft_dev_box *device_box);
 
 /* ----------------------------------------------------------------------------------- addresses */
 

@@ -48,9 +48,9 @@ static void settled(struct gpu_lane *lane, uint64_t settles)
 static weft_status settle(struct gpu *gpu, struct gpu_lane *lane)
 {
     CUresult result = gpu->cuda.StreamSynchronize(lane->stream);
-    return result ? cuda_fail(&gpu->cuda, result, "cuStreamSynchronize on GPU %d",
-                              gpu->device.ordinal)
-                  : WEFT_OK;
+    return result
+               ? cuda_fail(&gpu->cuda, result, "cuStreamSynchronize on GPU %d", gpu->device.ordinal)
+               : WEFT_OK;
 }
 
 static weft_status copy_part(struct gpu *gpu, struct gpu_lane *lane, void *dst, const void *src,
@@ -126,12 +126,11 @@ static weft_status copy_by_block(struct gpu *gpu, struct gpu_lane *lane, void *d
     uint64_t settles;
     pthread_mutex_lock(&lane->lock);
     lane->number++;
-    void *arguments[] = {&dst, &src, &bytes, &signal, &value, &op, &lane->answer_device,
+    void *arguments[] = {&dst,         &src, &bytes, &signal, &value, &op, &lane->answer_device,
                          &lane->number};
-    weft_status status =
-        gpu_launch(&gpu->module, GPU_weft_kernel_copy, 1,
-                   bytes > GPU_WIDE_BLOCK ? GPU_SIGNAL_THREADS : 32,
-                   use_answered(lane, &settles), arguments);
+    weft_status status = gpu_launch(&gpu->module, GPU_weft_kernel_copy, 1,
+                                    bytes > GPU_WIDE_BLOCK ? GPU_SIGNAL_THREADS : 32,
+                                    use_answered(lane, &settles), arguments);
     used(lane, status);
     if (!status)
         status = await_answer(gpu, lane);
@@ -199,9 +198,9 @@ weft_status gpu_fill(struct gpu *gpu, void *address, unsigned char value, size_t
     struct gpu_lane *lane = &gpu->lanes[0];
     CUresult result = gpu->cuda.MemsetD8Async((uintptr_t)address, value, bytes, use(lane));
     used(lane, WEFT_OK);
-    status = result ? cuda_fail(&gpu->cuda, result, "cuMemsetD8Async of %zu bytes at %p", bytes,
-                                address)
-                    : settle(gpu, lane);
+    status =
+        result ? cuda_fail(&gpu->cuda, result, "cuMemsetD8Async of %zu bytes at %p", bytes, address)
+               : settle(gpu, lane);
     gpu_leave(&gpu->device);
     return status;
 }

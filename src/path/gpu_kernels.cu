@@ -65,9 +65,9 @@ WEFT_DEVICE int compare(int64_t seen, int cmp, int64_t value)
 }
 
 /* In the format of device operations, so that the host and `weft attach` read both alike. */
-WEFT_DEVICE void leave_record(struct gpu_reporting reporting, uint32_t operation, int team, int peer,
-                              const void *address, uint64_t expected, uint64_t seen, int cmp,
-                              const struct limit *limit)
+WEFT_DEVICE void leave_record(struct gpu_reporting reporting, uint32_t operation, int team,
+                              int peer, const void *address, uint64_t expected, uint64_t seen,
+                              int cmp, const struct limit *limit)
 {
     uint64_t ticket = weft_dev_atomic_add_u64(reporting.tickets, 1, RELAXED, SYSTEM);
     struct weft_dev_record *record = &reporting.box->records[ticket % WEFT_DEV_RECORDS];
@@ -220,8 +220,7 @@ WEFT_DEVICE void give_signal(uint64_t *signal, uint64_t value, int op)
 KERNEL weft_kernel_copy(void *dst, const void *src, uint64_t bytes, uint64_t *signal,
                         uint64_t value, int op, struct gpu_answer *answer, uint64_t number)
 {
-    copy_bytes((char *)dst, (const char *)src, bytes, weft_dev_thread_x(),
-               weft_dev_block_dim_x());
+    copy_bytes((char *)dst, (const char *)src, bytes, weft_dev_thread_x(), weft_dev_block_dim_x());
     weft_dev_sync_block();
     if (weft_dev_thread_x() != 0)
         return;
@@ -391,8 +390,8 @@ WEFT_DEVICE void tell(uint64_t *word, uint64_t value)
     }
 }
 
-WEFT_DEVICE int same_pattern(struct proof *proof, const uint64_t *data, uint64_t pe,
-                             uint64_t words, uint64_t stage)
+WEFT_DEVICE int same_pattern(struct proof *proof, const uint64_t *data, uint64_t pe, uint64_t words,
+                             uint64_t stage)
 {
     int found = 0;
     uint64_t index = 0, expected = 0, seen = 0;

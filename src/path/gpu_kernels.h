@@ -65,9 +65,9 @@ struct gpu_reporting {
 /* ------------------------------------------------------------------------------------- proof */
 
 enum {
-    PROVE_WORDS = 4096,  /* of a pattern: 32 KiB */
-    PROVE_ADDS = 1024,   /* atomic additions by each side */
-    PROVE_SWAPS = 32,    /* sections guarded by compare-and-swap, by each side */
+    PROVE_WORDS = 4096, /* of a pattern: 32 KiB */
+    PROVE_ADDS = 1024,  /* atomic additions by each side */
+    PROVE_SWAPS = 32,   /* sections guarded by compare-and-swap, by each side */
     PROVE_THREADS = 256,
 };
 
@@ -90,20 +90,20 @@ struct prove_pair {
 
 enum prove_stage {
     PROVE_GOOD = 1,
-    PROVE_NO_FLAG,     /* the peer's flag did not arrive */
-    PROVE_STALE,       /* the flag arrived before its data, or the data is wrong */
-    PROVE_READ_BACK,   /* loads from the peer do not give what was stored there */
+    PROVE_NO_FLAG,   /* the peer's flag did not arrive */
+    PROVE_STALE,     /* the flag arrived before its data, or the data is wrong */
+    PROVE_READ_BACK, /* loads from the peer do not give what was stored there */
     PROVE_NO_ACK,
-    PROVE_NO_LOCK,     /* compare-and-swap was not granted in time */
-    PROVE_COUNT,       /* atomic additions were lost */
-    PROVE_GUARD,       /* compare-and-swap let two in at a time */
+    PROVE_NO_LOCK, /* compare-and-swap was not granted in time */
+    PROVE_COUNT,   /* atomic additions were lost */
+    PROVE_GUARD,   /* compare-and-swap let two in at a time */
 };
 
 /* In pinned host memory, one per pair; read when the kernel has ended. */
 struct prove_report {
     uint64_t stage;
     uint64_t round;
-    uint64_t index;          /* of the word, for STALE and READ_BACK */
+    uint64_t index; /* of the word, for STALE and READ_BACK */
     uint64_t expected, seen;
     uint64_t elapsed_ns;
 };

@@ -41,8 +41,8 @@ weft_status gpu_module_load(struct gpu_module *module, const struct gpu_device *
     if (device->major < 7)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "GPU %d (%s) has compute capability %d.%d; Weft's kernels need 7.0 "
-                         "(Volta) or newer", device->ordinal, device->name, device->major,
-                         device->minor);
+                         "(Volta) or newer",
+                         device->ordinal, device->name, device->major, device->minor);
     weft_status status = load_image(module);
     for (int i = 0; !status && i < GPU_KERNEL_COUNT; i++) {
         CUresult result =

@@ -31,11 +31,12 @@ static weft_status no_path(struct gpu *gpu, int pe)
     if (slot < 0)
         return base_fail(WEFT_ERR_NO_PATH,
                          "PE %d runs on another kernel, and this version of Weft has no path to "
-                         "GPU memory there", pe);
+                         "GPU memory there",
+                         pe);
     return base_fail(WEFT_ERR_NO_PATH,
                      "the GPU memory of PE %d cannot be accessed from PE %d (%s), and this version "
-                     "of Weft has no staged path", pe, gpu->boot->pe,
-                     gpu->heap.windows[slot].evidence);
+                     "of Weft has no staged path",
+                     pe, gpu->boot->pe, gpu->heap.windows[slot].evidence);
 }
 
 weft_status gpu_locate(struct remote at, char **address)
@@ -113,8 +114,8 @@ static weft_status gpu_load(struct remote from, void *value, size_t width)
     char *at;
     weft_status status = gpu_locate(from, &at);
     if (!status)
-        status = gpu_access(state->gpu, state->lane, (uintptr_t)at, GPU_ACCESS_LOAD, width, 0, 0,
-                            &bits);
+        status =
+            gpu_access(state->gpu, state->lane, (uintptr_t)at, GPU_ACCESS_LOAD, width, 0, 0, &bits);
     memcpy(value, &bits, width);
     return status;
 }

@@ -88,7 +88,8 @@ size_t gpu_pin_run(const struct gpu *gpu, const void *address, size_t bytes)
     return bytes;
 }
 
-weft_status gpu_attach_box(struct gpu *gpu, void *box, size_t bytes, struct weft_dev_box *device_box)
+weft_status gpu_attach_box(struct gpu *gpu, void *box, size_t bytes,
+                           struct weft_dev_box *device_box)
 {
     weft_status status = gpu_enter(&gpu->device);
     if (status)

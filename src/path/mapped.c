@@ -87,8 +87,8 @@ static weft_status mapped_amo(struct remote at, weft_amo amo, size_t width, uint
                               uint64_t expected, void *fetched, bool nbi)
 {
     if (width == 4) {
-        uint32_t before = apply_uint32_t((uint32_t *)address(at), amo, (uint32_t)value,
-                                         (uint32_t)expected);
+        uint32_t before =
+            apply_uint32_t((uint32_t *)address(at), amo, (uint32_t)value, (uint32_t)expected);
         if (fetched)
             memcpy(fetched, &before, sizeof before);
     } else {

@@ -42,7 +42,7 @@ struct peer {
     struct box_counters *counters; /* of this context and path */
     const struct path_ops *ops;
     struct path_state *state;
-    int32_t pe; /* number in the job */
+    int32_t pe;       /* number in the job */
     uint32_t path;    /* enum path_id */
     char *const *map; /* [SEG_COUNT] where its segments are mapped here, for the path's own use */
 };

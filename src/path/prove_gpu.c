@@ -32,7 +32,7 @@ struct proof_run {
     struct gpu *gpu;
     int *slots; /* of the peers to prove, ascending */
     int count;
-    struct prove_pair *pairs;      /* in pinned host memory, like the reports */
+    struct prove_pair *pairs; /* in pinned host memory, like the reports */
     struct prove_report *reports;
     CUdeviceptr pairs_device, reports_device;
 };
@@ -126,9 +126,9 @@ static weft_status run_kernel(struct proof_run *run)
     if (status)
         return status;
     CUresult result = gpu->cuda.StreamSynchronize(gpu->wait_stream);
-    return result ? cuda_fail(&gpu->cuda, result, "the proving kernel on GPU %d",
-                              gpu->device.ordinal)
-                  : WEFT_OK;
+    return result
+               ? cuda_fail(&gpu->cuda, result, "the proving kernel on GPU %d", gpu->device.ordinal)
+               : WEFT_OK;
 }
 
 void prove_describe(const struct prove_report *r, const char *peer, char *text, size_t bytes)
@@ -137,28 +137,27 @@ void prove_describe(const struct prove_report *r, const char *peer, char *text, 
     double ms = (double)r->elapsed_ns / 1e6;
     switch (r->stage) {
     case PROVE_GOOD:
-        snprintf(text, bytes, "patterns, flags and atomics exchanged with %s in %.2f ms", peer,
-                 ms);
+        snprintf(text, bytes, "patterns, flags and atomics exchanged with %s in %.2f ms", peer, ms);
         return;
     case PROVE_NO_FLAG:
     case PROVE_NO_ACK:
         snprintf(text, bytes,
                  "round %llu: the %s of %s did not arrive within %.0f ms (at %llu instead of "
-                 "%llu)", round, r->stage == PROVE_NO_FLAG ? "flag" : "answer", peer, ms, seen,
-                 expected);
+                 "%llu)",
+                 round, r->stage == PROVE_NO_FLAG ? "flag" : "answer", peer, ms, seen, expected);
         return;
     case PROVE_STALE:
         snprintf(text, bytes,
                  "round %llu: word %llu stored by %s is %#llx where %#llx was stored before its "
-                 "flag", round, index, peer, seen, expected);
+                 "flag",
+                 round, index, peer, seen, expected);
         return;
     case PROVE_READ_BACK:
         snprintf(text, bytes, "round %llu: word %llu loaded from %s is %#llx, stored was %#llx",
                  round, index, peer, seen, expected);
         return;
     case PROVE_NO_LOCK:
-        snprintf(text, bytes, "compare-and-swap with %s was not granted within %.0f ms", peer,
-                 ms);
+        snprintf(text, bytes, "compare-and-swap with %s was not granted within %.0f ms", peer, ms);
         return;
     case PROVE_COUNT:
         snprintf(text, bytes, "atomic additions with %s gave %llu instead of %llu", peer, seen,
@@ -166,8 +165,8 @@ void prove_describe(const struct prove_report *r, const char *peer, char *text, 
         return;
     case PROVE_GUARD:
         snprintf(text, bytes,
-                 "sections guarded by compare-and-swap with %s counted %llu instead of %llu",
-                 peer, seen, expected);
+                 "sections guarded by compare-and-swap with %s counted %llu instead of %llu", peer,
+                 seen, expected);
         return;
     default:
         snprintf(text, bytes, "the proving kernel left no report on %s", peer);
@@ -204,8 +203,8 @@ static void settle_pair(struct proof_run *run, int slot, const struct verdict *h
         return;
     }
     /* The side that found a wrong value says more than the one that then waited in vain. */
-    bool ours = here->stage != PROVE_GOOD &&
-                (here->stage > PROVE_NO_FLAG || there->stage <= PROVE_NO_FLAG);
+    bool ours =
+        here->stage != PROVE_GOOD && (here->stage > PROVE_NO_FLAG || there->stage <= PROVE_NO_FLAG);
     snprintf(evidence, sizeof evidence, "the proof failed, PE %d saw: %s",
              ours ? gpu->boot->pe : pe, ours ? here->evidence : there->evidence);
     log_warn("GPU memory of PE %d is not used directly: %s", pe, evidence);

@@ -103,11 +103,11 @@ static weft_status weak_put_signal(struct remote to, const void *src, size_t byt
                                    struct remote signal, uint64_t value, weft_signal_op op,
                                    bool nbi)
 {
-    return hold(to.peer->state,
-                (struct held){
-                    .to = to, .bytes = bytes, .signal = signal, .value = value, .op = op,
-                    .nbi = nbi},
-                src);
+    return hold(
+        to.peer->state,
+        (struct held){
+            .to = to, .bytes = bytes, .signal = signal, .value = value, .op = op, .nbi = nbi},
+        src);
 }
 
 static weft_status weak_get(struct remote from, void *dst, size_t bytes, bool nbi)

@@ -32,9 +32,9 @@ struct board {
         weft_thread_atomic_inc##W(&b->tickets##W[old % 2048], 0);                                  \
         old = weft_thread_atomic_fetch_inc##W(&b->finc##W, 0);                                     \
         COUNT_FAULT(old < (uint##W##_t)total);                                                     \
-        weft_thread_atomic_or##W(&b->or##W, bit, 0);                                               \
+        weft_thread_atomic_or##W(&b->or ##W, bit, 0);                                              \
         weft_thread_atomic_and##W(&b->and##W, ~bit, 0);                                            \
-        weft_thread_atomic_xor##W(&b->xor##W, 5, 0);                                               \
+        weft_thread_atomic_xor##W(&b->xor ##W, 5, 0);                                              \
         old = weft_thread_atomic_fetch_or##W(&b->for##W, bit, 0);                                  \
         COUNT_FAULT(weft_thread_atomic_fetch##W(&b->for##W, 0) & bit);                             \
         weft_thread_atomic_fetch_and##W(&b->fand##W, ~bit, 0);                                     \
@@ -81,8 +81,8 @@ WEFT_KERNEL(work, (struct board *, b), (uint64_t, total))
         CHECK(result.add##W == 3 * total && result.inc##W == total);                               \
         CHECK(result.fetched##W == total && result.finc##W == total);                              \
         CHECK(result.or##W == every && result.for##W == every);                                    \
-        CHECK(result.and##W == (uint##W##_t)~every && result.fand##W == (uint##W##_t)~every);      \
-        CHECK(result.xor##W == (total % 2 ? 5 : 0) && result.fxor##W == (total % 2 ? 9 : 0));      \
+        CHECK(result.and##W == (uint##W##_t) ~every && result.fand##W == (uint##W##_t) ~every);    \
+        CHECK(result.xor ##W == (total % 2 ? 5 : 0) && result.fxor##W == (total % 2 ? 9 : 0));     \
         CHECK(result.set##W + result.swapped##W == total * (total + 1) / 2);                       \
         CHECK(result.locked##W == total && result.lock##W == 0);                                   \
         for (uint64_t i = 0; i < 2048; i++)                                                        \

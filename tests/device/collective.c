@@ -18,7 +18,7 @@ enum what { BROADCAST, FCOLLECT, ALLTOALL, MOVES };
     else if (scope == WEFT_DEV_WARP && weft_dev_warp() == 0)                                       \
         status = MACRO(warp);                                                                      \
     else if (scope == WEFT_DEV_THREAD && weft_dev_thread_rank() == 0)                              \
-        status = MACRO(thread)
+    status = MACRO(thread)
 
 WEFT_KERNEL(move, (int, scope), (enum what, what), (int, team), (char *, dst), (const char *, src),
             (size_t, bytes), (int, root), (int *, result))
@@ -62,8 +62,8 @@ WEFT_KERNEL(meet, (int, scope), (int, kind), (int, team), (uint32_t *, board), (
             break;
         if (weft_dev_thread_rank() == 0)
             for (int i = 0; i < m.n; i++) {
-                uint32_t seen = kind ? board[i]
-                                     : weft_thread_g32(&board[i], weft_dev_member_pe(&m, i));
+                uint32_t seen =
+                    kind ? board[i] : weft_thread_g32(&board[i], weft_dev_member_pe(&m, i));
                 if (seen < round)
                     status = -99;
             }
@@ -193,9 +193,9 @@ static void one_reduction(weft_team *team, int number, int scope, int all, weft_
 static void reductions(weft_team *team, int number)
 {
     static const weft_type types[] = {
-        WEFT_INT8,   WEFT_INT16,         WEFT_INT32,          WEFT_INT64,    WEFT_UINT8,
-        WEFT_UINT16, WEFT_UINT32,        WEFT_UINT64,         WEFT_FLOAT,    WEFT_DOUBLE,
-        (weft_type)100, (weft_type)101,  WEFT_COMPLEX_FLOAT,  WEFT_COMPLEX_DOUBLE};
+        WEFT_INT8,      WEFT_INT16,     WEFT_INT32,         WEFT_INT64,         WEFT_UINT8,
+        WEFT_UINT16,    WEFT_UINT32,    WEFT_UINT64,        WEFT_FLOAT,         WEFT_DOUBLE,
+        (weft_type)100, (weft_type)101, WEFT_COMPLEX_FLOAT, WEFT_COMPLEX_DOUBLE};
     int turn = 0;
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (int op = 0; op < WEFT_OP_COUNT; op++) {
@@ -271,7 +271,8 @@ int main(void)
     everything(weft_team_world(job));
     if (!WEFT_SIMT_TSAN) /* which takes minutes over one team */
         everything(weft_team_node(job));
-    for (int again = 0; again < (WEFT_SIMT_TSAN ? 0 : 2); again++) { /* the second has the first one's place */
+    for (int again = 0; again < (WEFT_SIMT_TSAN ? 0 : 2);
+         again++) { /* the second has the first one's place */
         weft_team *evens, *reverse;
         OK(weft_team_split_strided(weft_team_world(job), 0, 2, (n_pes + 1) / 2, &evens));
         OK(weft_team_split_strided(weft_team_world(job), n_pes - 1, -1, n_pes, &reverse));

@@ -188,11 +188,16 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } cases[] = {
-        {"bad_address", bad_address},   {"bad_p", bad_p},
-        {"bad_pe", bad_pe},             {"negative_pe", negative_pe},
-        {"past_end", past_end},         {"bad_atomic", bad_atomic},
-        {"bad_team", bad_team},         {"wait_expires", wait_expires},
-        {"packet_expires", packet_expires}, {"sync_expires", sync_expires},
+        {"bad_address", bad_address},
+        {"bad_p", bad_p},
+        {"bad_pe", bad_pe},
+        {"negative_pe", negative_pe},
+        {"past_end", past_end},
+        {"bad_atomic", bad_atomic},
+        {"bad_team", bad_team},
+        {"wait_expires", wait_expires},
+        {"packet_expires", packet_expires},
+        {"sync_expires", sync_expires},
         {"hang", dead_end},
     };
     device_begin();

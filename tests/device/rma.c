@@ -63,7 +63,8 @@ struct values {
     double f64;
 };
 
-WEFT_KERNEL(single, (struct values *, to), (struct values *, got), (struct values *, from), (int, pe))
+WEFT_KERNEL(single, (struct values *, to), (struct values *, got), (struct values *, from),
+            (int, pe))
 {
     if (weft_dev_grid_rank() != 0)
         return;
@@ -104,12 +105,12 @@ static void one(int scope, int call, size_t dst_off, size_t src_off, size_t byte
     fetch(result, target, sizeof result);
     int from = put ? other : peer;
     for (size_t i = 0; i < ROOM; i++) {
-        unsigned char wanted = i < dst_off || i >= dst_off + bytes
-                                   ? GUARD
-                                   : pattern(from, i - dst_off + src_off);
+        unsigned char wanted =
+            i < dst_off || i >= dst_off + bytes ? GUARD : pattern(from, i - dst_off + src_off);
         if (result[i] != wanted) {
-            fprintf(stderr, "scope %d call %d dst+%zu src+%zu %zu bytes: byte %zu is %#x, not %#x\n",
-                    scope, call, dst_off, src_off, bytes, i, result[i], wanted);
+            fprintf(stderr,
+                    "scope %d call %d dst+%zu src+%zu %zu bytes: byte %zu is %#x, not %#x\n", scope,
+                    call, dst_off, src_off, bytes, i, result[i], wanted);
             exit(1);
         }
     }
@@ -158,8 +159,8 @@ static void strides(void)
             for (size_t i = 0; i < (size_t)(N * cases[c].dst) * element; i++) {
                 size_t slot = i / element;
                 int hit = slot % (size_t)cases[c].dst == 0;
-                size_t at = slot / (size_t)cases[c].dst * (size_t)cases[c].src * element +
-                            i % element;
+                size_t at =
+                    slot / (size_t)cases[c].dst * (size_t)cases[c].src * element + i % element;
                 CHECK(result[i] == (hit ? pattern(from, at) : GUARD));
             }
         }
@@ -170,8 +171,8 @@ static void singles(void)
     struct values *to = symmetric(sizeof *to), *got = symmetric(sizeof *got),
                   *from = symmetric(sizeof *from), v;
     int peer = (me + 1) % n_pes, other = (me + n_pes - 1) % n_pes;
-    v = (struct values){(uint8_t)(me + 1), (uint16_t)(me + 2), (uint32_t)me + 3, (float)me + 0.125f,
-                        (uint64_t)me + 4, me + 0.0625};
+    v = (struct values){(uint8_t)(me + 1),  (uint16_t)(me + 2), (uint32_t)me + 3,
+                        (float)me + 0.125f, (uint64_t)me + 4,   me + 0.0625};
     store(from, &v, sizeof v);
     barrier();
     LAUNCH(single, 1, 32, 0, NULL, to, got, from, peer);

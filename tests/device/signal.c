@@ -32,8 +32,7 @@ WEFT_DEVICE unsigned char pattern(uint64_t round, size_t i)
                                               add ? 1 : round,                                     \
                                               add ? WEFT_SIGNAL_ADD : WEFT_SIGNAL_SET, next);      \
             else                                                                                   \
-                weft_##scope##_put_signal(post->data, mine, bytes, &post->signal,                  \
-                                          add ? 1 : round,                                         \
+                weft_##scope##_put_signal(post->data, mine, bytes, &post->signal, add ? 1 : round, \
                                           add ? WEFT_SIGNAL_ADD : WEFT_SIGNAL_SET, next);          \
             if (weft_##scope##_signal_wait(&post->signal, WEFT_GE, round))                         \
                 return;                                                                            \

@@ -75,8 +75,8 @@ WEFT_KERNEL(set, (enum form, form), (uint64_t *, vars), (struct several *, s), (
     }
     if (form == WARP_ALL) {
         if (weft_dev_warp() == 0) {
-            int status = weft_warp_wait_until_all_vector(type, vars, N, s->status, WEFT_EQ,
-                                                         s->values);
+            int status =
+                weft_warp_wait_until_all_vector(type, vars, N, s->status, WEFT_EQ, s->values);
             if (leader)
                 s->wait = status;
         }
@@ -109,8 +109,8 @@ WEFT_KERNEL(set, (enum form, form), (uint64_t *, vars), (struct several *, s), (
     } else {
         s->wait = weft_thread_wait_until_some_vector(type, vars, N, s->indices, s->status, WEFT_EQ,
                                                      s->values, &s->count);
-        s->some_after = weft_thread_test_some_vector(type, vars, N, ignored, s->status, WEFT_EQ,
-                                                     s->values);
+        s->some_after =
+            weft_thread_test_some_vector(type, vars, N, ignored, s->status, WEFT_EQ, s->values);
     }
 }
 

@@ -30,8 +30,19 @@
 enum { MOST = 4096, DEVICES = 16, GRANULARITY = 2 << 20 };
 
 struct object {
-    enum { FREE, HANDLE, RESERVATION, MAPPING, HOST, REGISTERED, DEVICE, STREAM, EVENT, MODULE,
-           CONTEXT } kind;
+    enum {
+        FREE,
+        HANDLE,
+        RESERVATION,
+        MAPPING,
+        HOST,
+        REGISTERED,
+        DEVICE,
+        STREAM,
+        EVENT,
+        MODULE,
+        CONTEXT
+    } kind;
     uintptr_t base;
     size_t bytes;
     int fd, device;
@@ -87,7 +98,7 @@ static struct object *new_object(int kind)
 static struct object *object(unsigned long long number, int kind)
 {
     return number > 0 && number < MOST && (int)objects[number].kind == kind ? &objects[number]
-                                                                             : NULL;
+                                                                            : NULL;
 }
 
 static unsigned long long number_of(const struct object *o)
@@ -116,9 +127,9 @@ EXPORT int fake_cuda_live(void)
 EXPORT void fake_cuda_list(void);
 EXPORT void fake_cuda_list(void)
 {
-    static const char *const names[] = {"free", "handle", "reservation", "mapping", "host",
-                                        "registered", "device", "stream", "event", "module",
-                                        "context"};
+    static const char *const names[] = {"free",  "handle",     "reservation", "mapping",
+                                        "host",  "registered", "device",      "stream",
+                                        "event", "module",     "context"};
     for (int i = 1; i < MOST; i++)
         if (objects[i].kind != FREE)
             fprintf(stderr, "alive: %s %#zx %zu\n", names[objects[i].kind], objects[i].base,
@@ -444,8 +455,8 @@ EXPORT CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
         find(MAPPING, address))
         return CUDA_ERROR_INVALID_VALUE;
     int lie = o->imported && setting("FAKE_CUDA_LIE", 0);
-    if (mmap(memory_at(address), bytes, PROT_NONE,
-             (lie ? MAP_PRIVATE : MAP_SHARED) | MAP_FIXED, o->fd, (off_t)offset) == MAP_FAILED)
+    if (mmap(memory_at(address), bytes, PROT_NONE, (lie ? MAP_PRIVATE : MAP_SHARED) | MAP_FIXED,
+             o->fd, (off_t)offset) == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct object *m = new_object(MAPPING);
     m->base = address;
@@ -473,9 +484,8 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAcc
     struct object *m = find(MAPPING, address);
     if (!m || count != 1 || access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
         return CUDA_ERROR_INVALID_VALUE;
-    return mprotect(memory_at(address), bytes, PROT_READ | PROT_WRITE)
-               ? CUDA_ERROR_INVALID_VALUE
-               : CUDA_SUCCESS;
+    return mprotect(memory_at(address), bytes, PROT_READ | PROT_WRITE) ? CUDA_ERROR_INVALID_VALUE
+                                                                       : CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,

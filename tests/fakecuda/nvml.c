@@ -96,7 +96,8 @@ EXPORT nvml_return nvmlDeviceGetNvLinkVersion(nvml_device device, unsigned link,
     return NVML_OK;
 }
 
-EXPORT nvml_return nvmlDeviceGetNvLinkRemoteDeviceType(nvml_device device, unsigned link, int *type);
+EXPORT nvml_return nvmlDeviceGetNvLinkRemoteDeviceType(nvml_device device, unsigned link,
+                                                       int *type);
 EXPORT nvml_return nvmlDeviceGetNvLinkRemoteDeviceType(nvml_device device, unsigned link, int *type)
 {
     *type = 2; /* a switch */

@@ -9,17 +9,17 @@
 #include <stdint.h>
 #include <time.h>
 
-#define WEFT_TARGET_CUDA 0
-#define WEFT_TARGET_SIMT 1
-#define WEFT_DEVICE      static inline
+#define WEFT_TARGET_CUDA              0
+#define WEFT_TARGET_SIMT              1
+#define WEFT_DEVICE                   static inline
 
-#define WEFT_ORDER_RELAXED 0
-#define WEFT_ORDER_ACQUIRE 1
-#define WEFT_ORDER_RELEASE 2
-#define WEFT_ORDER_ACQ_REL 3
-#define WEFT_SCOPE_CTA     0
-#define WEFT_SCOPE_GPU     1
-#define WEFT_SCOPE_SYS     2
+#define WEFT_ORDER_RELAXED            0
+#define WEFT_ORDER_ACQUIRE            1
+#define WEFT_ORDER_RELEASE            2
+#define WEFT_ORDER_ACQ_REL            3
+#define WEFT_SCOPE_CTA                0
+#define WEFT_SCOPE_GPU                1
+#define WEFT_SCOPE_SYS                2
 
 #define WEFT_SHARED(type, name, dims) type name dims
 
@@ -38,13 +38,13 @@ WEFT_DEVICE void weft_dev_store_vec16(void *p, struct weft_dev_vec16 v)
     *(struct weft_dev_vec16 *)p = v;
 }
 
-#define weft_dev_thread_x()         0u
-#define weft_dev_block_dim_x()      1u
-#define weft_dev_block_x()          fake_block
-#define weft_dev_grid_rank()        ((uint64_t)fake_block)
-#define weft_dev_grid_threads()     ((uint64_t)fake_blocks)
-#define weft_dev_sync_block()       ((void)0)
-#define weft_dev_sync_block_or(x)   ((x) != 0)
+#define weft_dev_thread_x()          0u
+#define weft_dev_block_dim_x()       1u
+#define weft_dev_block_x()           fake_block
+#define weft_dev_grid_rank()         ((uint64_t)fake_block)
+#define weft_dev_grid_threads()      ((uint64_t)fake_blocks)
+#define weft_dev_sync_block()        ((void)0)
+#define weft_dev_sync_block_or(x)    ((x) != 0)
 #define weft_dev_fence(order, scope) __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
 #define FAKE_MEMORY(N)                                                                             \

@@ -12,8 +12,8 @@ static weft_status one_turn(weft_job *job, uint64_t *area, uint64_t turn)
     int me = weft_my_pe(job), n = weft_n_pes(job), to = (me + 1) % n;
     uint64_t got;
     void *block = NULL;
-    weft_status status = weft_put_signal(ctx, area + 8, area + 4096, 8000, area, turn,
-                                         WEFT_SIGNAL_SET, to);
+    weft_status status =
+        weft_put_signal(ctx, area + 8, area + 4096, 8000, area, turn, WEFT_SIGNAL_SET, to);
     if (!status)
         status = weft_signal_wait(ctx, area, WEFT_GE, turn, NULL);
     if (!status)

@@ -75,15 +75,17 @@ static void blocking(char *dst, char *src, char *host)
     uint64_t value;
     static char plain[4 << 20];
     for (size_t bytes = 8; bytes <= 1 << 20; bytes *= bytes < 1024 ? 128 : 8)
-        print("put, GPU to GPU, and quiet", bytes,
-              MEDIAN_US(SAMPLES, { OK(weft_put(ctx, dst, src, bytes, peer)); OK(weft_quiet(ctx)); }));
+        print("put, GPU to GPU, and quiet", bytes, MEDIAN_US(SAMPLES, {
+                  OK(weft_put(ctx, dst, src, bytes, peer));
+                  OK(weft_quiet(ctx));
+              }));
     for (size_t bytes = 8; bytes <= 1 << 20; bytes *= bytes < 1024 ? 128 : 8)
         print("put, plain host to GPU, and quiet", bytes, MEDIAN_US(SAMPLES, {
                   OK(weft_put(ctx, dst, plain, bytes, peer));
                   OK(weft_quiet(ctx));
               }));
-    print("put, plain host to GPU, alone", 8, MEDIAN_US(SAMPLES, OK(weft_put(ctx, dst, plain, 8,
-                                                                             peer))));
+    print("put, plain host to GPU, alone", 8,
+          MEDIAN_US(SAMPLES, OK(weft_put(ctx, dst, plain, 8, peer))));
     print("put, host heap to GPU, and quiet", 8, MEDIAN_US(SAMPLES, {
               OK(weft_put(ctx, dst, host, 8, peer));
               OK(weft_quiet(ctx));
@@ -112,16 +114,18 @@ static void on_stream(char *dst, char *src, uint64_t *signal)
 {
     enum { ROW = 100 };
     for (size_t bytes = 8; bytes <= 128 << 20; bytes *= bytes < 4096 ? 512 : 32)
-        print("put_on_stream, of a row", bytes, MEDIAN_US(bytes < 1 << 20 ? 20 : 3, {
+        print("put_on_stream, of a row", bytes,
+              MEDIAN_US(bytes < 1 << 20 ? 20 : 3, {
                   for (int k = 0; k < ROW; k++)
                       OK(weft_put_on_stream(ctx, dst, src, bytes, peer, stream));
                   CHECK(cuda.StreamSynchronize(stream) == 0);
               }) / ROW);
     for (size_t bytes = 8; bytes <= 1 << 20; bytes *= bytes < 4096 ? 512 : 16)
-        print("put_signal_on_stream, of a row", bytes, MEDIAN_US(20, {
+        print("put_signal_on_stream, of a row", bytes,
+              MEDIAN_US(20, {
                   for (int k = 0; k < ROW; k++)
-                      OK(weft_put_signal_on_stream(ctx, dst, src, bytes, signal, 1,
-                                                   WEFT_SIGNAL_SET, peer, stream));
+                      OK(weft_put_signal_on_stream(ctx, dst, src, bytes, signal, 1, WEFT_SIGNAL_SET,
+                                                   peer, stream));
                   CHECK(cuda.StreamSynchronize(stream) == 0);
               }) / ROW);
 }

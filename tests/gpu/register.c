@@ -54,8 +54,8 @@ int main(void)
     char *gpu = gpu_alloc(job, ROOM, 0), *host = alloc(job, ROOM);
 
     OK(cuda_open(&cuda));
-    CHECK(cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                   (uintptr_t)gpu) == 0);
+    CHECK(cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)gpu) ==
+          0);
     CHECK(cuda.DevicePrimaryCtxRetain(&context, ordinal) == 0);
     CHECK(cuda.CtxPushCurrent(context) == 0);
     CHECK(cuda.MemAlloc(&device, ROOM) == 0);

@@ -20,8 +20,7 @@ static void ring(uint64_t *data, uint64_t *signal, const char *what)
         if (round % 2)
             OK(weft_put_signal(ctx, data, source, WORDS * 8, signal, round, WEFT_SIGNAL_SET, next));
         else
-            OK(weft_put_signal_nbi(ctx, data, source, WORDS * 8, signal, 1, WEFT_SIGNAL_ADD,
-                                   next));
+            OK(weft_put_signal_nbi(ctx, data, source, WORDS * 8, signal, 1, WEFT_SIGNAL_ADD, next));
         OK(weft_signal_wait(ctx, signal, WEFT_GE, round, &value));
         CHECK(value >= round);
         OK(weft_signal_fetch(ctx, signal, &value));

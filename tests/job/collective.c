@@ -155,15 +155,15 @@ static void strided_alltoall(weft_team *team, int32_t *dst, int32_t *src)
     }
 #define INTEGER_OPS(T, ctype)                                                                      \
     REDUCE_FUNCTION(T, ctype,                                                                      \
-                    RUN(T, ctype, WEFT_AND, a & b) RUN(T, ctype, WEFT_OR, a | b)                   \
-                    RUN(T, ctype, WEFT_XOR, a ^ b) RUN(T, ctype, WEFT_MIN, b < a ? b : a)          \
-                    RUN(T, ctype, WEFT_MAX, b > a ? b : a)                                         \
-                    RUN(T, ctype, WEFT_SUM, (uint64_t)a + (uint64_t)b)                             \
-                    RUN(T, ctype, WEFT_PROD, (uint64_t)a * (uint64_t)b))
+                    RUN(T, ctype, WEFT_AND, a &b) RUN(T, ctype, WEFT_OR, a | b)                    \
+                        RUN(T, ctype, WEFT_XOR, a ^ b) RUN(T, ctype, WEFT_MIN, b < a ? b : a)      \
+                            RUN(T, ctype, WEFT_MAX, b > a ? b : a)                                 \
+                                RUN(T, ctype, WEFT_SUM, (uint64_t)a + (uint64_t)b)                 \
+                                    RUN(T, ctype, WEFT_PROD, (uint64_t)a *(uint64_t)b))
 #define REAL_OPS(T, ctype)                                                                         \
     REDUCE_FUNCTION(T, ctype,                                                                      \
                     RUN(T, ctype, WEFT_MIN, b < a ? b : a) RUN(T, ctype, WEFT_MAX, b > a ? b : a)  \
-                    RUN(T, ctype, WEFT_SUM, a + b) RUN(T, ctype, WEFT_PROD, a *b))
+                        RUN(T, ctype, WEFT_SUM, a + b) RUN(T, ctype, WEFT_PROD, a *b))
 #define COMPLEX_OPS(T, ctype)                                                                      \
     REDUCE_FUNCTION(T, ctype, RUN(T, ctype, WEFT_SUM, a + b) RUN(T, ctype, WEFT_PROD, a *b))
 INTEGERS(INTEGER_OPS)

@@ -77,8 +77,8 @@ static void many(weft_job *job, long *room)
     weft_team *all[1024];
     int made = 0;
     weft_status status;
-    while (!(status = weft_team_split_strided(weft_team_world(job), 0, 1, weft_n_pes(job),
-                                              &all[made])))
+    while (!(status =
+                 weft_team_split_strided(weft_team_world(job), 0, 1, weft_n_pes(job), &all[made])))
         made++;
     CHECK(status == WEFT_ERR_NO_MEMORY && made == 1022); /* world and node have the other two */
     while (made)

@@ -70,8 +70,11 @@ static void collectives(weft_job *job, int me)
 static void *run_pe(void *argument)
 {
     int me = (int)(intptr_t)argument;
-    weft_init_attr attr = {.size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE, .group = group,
-                           .group_pe = me, .heap_bytes = 4 << 20};
+    weft_init_attr attr = {.size = sizeof attr,
+                           .thread = WEFT_THREAD_MULTIPLE,
+                           .group = group,
+                           .group_pe = me,
+                           .heap_bytes = 4 << 20};
     weft_job *job;
     OK(weft_init(&job, &attr));
     CHECK(weft_my_pe(job) == me && weft_n_pes(job) == PES);

@@ -23,7 +23,7 @@ static struct area {
     _Alignas(64) uint64_t x;
     _Alignas(64) uint64_t y;
     _Alignas(64) uint64_t turn;
-} *area;
+} * area;
 
 static void meet(void)
 {

@@ -25,23 +25,23 @@ static weft_stream stream;
     WEFT_KERNEL(moving_##name, (char *, to), (const char *, from), (int, n_pes), (int, root))      \
     {                                                                                              \
         size_t all = (size_t)N * (size_t)n_pes * unit_;                                            \
-        IN_SCOPES(nvshmem_##pre##broadcast##post(0, (T *)(to), (const T *)from, N * step, root),   \
+        IN_SCOPES(nvshmem_##pre##broadcast##post(0, (T *)(to), (const T *)from, N *step, root),    \
                   nvshmemx_##pre##broadcast##post##_warp(0, (T *)(to + all), (const T *)from,      \
-                                                         N * step, root),                          \
+                                                         N *step, root),                           \
                   nvshmemx_##pre##broadcast##post##_block(0, (T *)(to + 2 * all), (const T *)from, \
-                                                          N * step, root))                         \
+                                                          N *step, root))                          \
         to += FORMS * all;                                                                         \
-        IN_SCOPES(nvshmem_##pre##fcollect##post(0, (T *)(to), (const T *)from, N * step),          \
-                  nvshmemx_##pre##fcollect##post##_warp(0, (T *)(to + all), (const T *)from,       \
-                                                        N * step),                                 \
-                  nvshmemx_##pre##fcollect##post##_block(0, (T *)(to + 2 * all), (const T *)from,  \
-                                                         N * step))                                \
+        IN_SCOPES(                                                                                 \
+            nvshmem_##pre##fcollect##post(0, (T *)(to), (const T *)from, N *step),                 \
+            nvshmemx_##pre##fcollect##post##_warp(0, (T *)(to + all), (const T *)from, N *step),   \
+            nvshmemx_##pre##fcollect##post##_block(0, (T *)(to + 2 * all), (const T *)from,        \
+                                                   N *step))                                       \
         to += FORMS * all;                                                                         \
-        IN_SCOPES(nvshmem_##pre##alltoall##post(0, (T *)(to), (const T *)from, N * step),          \
-                  nvshmemx_##pre##alltoall##post##_warp(0, (T *)(to + all), (const T *)from,       \
-                                                        N * step),                                 \
-                  nvshmemx_##pre##alltoall##post##_block(0, (T *)(to + 2 * all), (const T *)from,  \
-                                                         N * step))                                \
+        IN_SCOPES(                                                                                 \
+            nvshmem_##pre##alltoall##post(0, (T *)(to), (const T *)from, N *step),                 \
+            nvshmemx_##pre##alltoall##post##_warp(0, (T *)(to + all), (const T *)from, N *step),   \
+            nvshmemx_##pre##alltoall##post##_block(0, (T *)(to + 2 * all), (const T *)from,        \
+                                                   N *step))                                       \
     }                                                                                              \
     static void move_##name(int root)                                                              \
     {                                                                                              \
@@ -49,17 +49,21 @@ static weft_stream stream;
         char *to = dst;                                                                            \
         const T *from = (const T *)src;                                                            \
         LAUNCH(THREADS, moving_##name, to, src, n_pes, root);                                      \
-        CHECK(!nvshmem_##pre##broadcast##post(0, (T *)(to + 3 * all), from, N * step, root), "refused");  \
+        CHECK(!nvshmem_##pre##broadcast##post(0, (T *)(to + 3 * all), from, N * step, root),       \
+              "refused");                                                                          \
         CHECK(!nvshmemx_##pre##broadcast##post##_on_stream(0, (T *)(to + 4 * all), from, N * step, \
-                                                           root, stream), "refused");                     \
+                                                           root, stream),                          \
+              "refused");                                                                          \
         to += FORMS * all;                                                                         \
-        CHECK(!nvshmem_##pre##fcollect##post(0, (T *)(to + 3 * all), from, N * step), "refused");         \
+        CHECK(!nvshmem_##pre##fcollect##post(0, (T *)(to + 3 * all), from, N * step), "refused");  \
         CHECK(!nvshmemx_##pre##fcollect##post##_on_stream(0, (T *)(to + 4 * all), from, N * step,  \
-                                                          stream), "refused");                            \
+                                                          stream),                                 \
+              "refused");                                                                          \
         to += FORMS * all;                                                                         \
-        CHECK(!nvshmem_##pre##alltoall##post(0, (T *)(to + 3 * all), from, N * step), "refused");         \
+        CHECK(!nvshmem_##pre##alltoall##post(0, (T *)(to + 3 * all), from, N * step), "refused");  \
         CHECK(!nvshmemx_##pre##alltoall##post##_on_stream(0, (T *)(to + 4 * all), from, N * step,  \
-                                                          stream), "refused");                            \
+                                                          stream),                                 \
+              "refused");                                                                          \
         CHECK(!weft_stream_synchronize(stream), "%s", weft_last_error());                          \
     }
 #define MOVING_TYPE(name, T) MOVING(name, name##_, , T, sizeof(T), 1)
@@ -146,15 +150,15 @@ static double combined(weft_op op, size_t i)
             ((T *)src)[i] = as_##name(given(me, i));                                               \
         nvshmem_barrier_all();                                                                     \
         LAUNCH(THREADS, reducing_##name##_##op, to, src, n_pes);                                   \
-        CHECK(!nvshmem_##name##_##op##_reduce(0, PART(T, HOST, n), from, n), "refused");                  \
+        CHECK(!nvshmem_##name##_##op##_reduce(0, PART(T, HOST, n), from, n), "refused");           \
         CHECK(!nvshmemx_##name##_##op##_reduce_on_stream(0, PART(T, STREAM, n), from, n, stream),  \
-              "refused");                                                                                 \
+              "refused");                                                                          \
         CHECK(!weft_stream_synchronize(stream), "%s", weft_last_error());                          \
         to += FORMS * n * sizeof(T);                                                               \
-        CHECK(!nvshmem_##name##_##op##_reducescatter(0, PART(T, HOST, n), from, N), "refused");           \
+        CHECK(!nvshmem_##name##_##op##_reducescatter(0, PART(T, HOST, n), from, N), "refused");    \
         CHECK(!nvshmemx_##name##_##op##_reducescatter_on_stream(0, PART(T, STREAM, n), from, N,    \
                                                                 stream),                           \
-              "refused");                                                                                 \
+              "refused");                                                                          \
         CHECK(!weft_stream_synchronize(stream), "%s", weft_last_error());                          \
         for (int form = 0; form < FORMS; form++) {                                                 \
             for (size_t i = 0; i < n; i++) {                                                       \
@@ -175,8 +179,9 @@ static double combined(weft_op op, size_t i)
 #define BITWISE(name, T, type)                                                                     \
     REDUCING(name, T, and, WEFT_AND) REDUCING(name, T, or, WEFT_OR) REDUCING(name, T, xor, WEFT_XOR)
 #define ARITHMETIC(name, T, type)                                                                  \
-    REDUCING(name, T, min, WEFT_MIN) REDUCING(name, T, max, WEFT_MAX)                              \
-    REDUCING(name, T, sum, WEFT_SUM) REDUCING(name, T, prod, WEFT_PROD)
+    REDUCING(name, T, min, WEFT_MIN)                                                               \
+    REDUCING(name, T, max, WEFT_MAX) REDUCING(name, T, sum, WEFT_SUM)                              \
+        REDUCING(name, T, prod, WEFT_PROD)
 WEFT_NV_REDUCE_BITWISE_TYPES(BITWISE)
 WEFT_NV_REDUCE_TYPES(ARITHMETIC)
 
@@ -217,14 +222,15 @@ int main(void)
     dst = nvshmem_malloc(3 * FORMS * N * 8 * MOST_PES);
     src = nvshmem_malloc(N * 16 * MOST_PES);
 #define RUN_MOVING(name, T)                                                                        \
-    for (int root = 0; root < n_pes; root += n_pes > 2 ? 2 : 1) {                                  \
+    for (int root = 0; root<n_pes; root += n_pes> 2 ? 2 : 1) {                                     \
         prepare(sizeof(T));                                                                        \
         move_##name(root);                                                                         \
         check_moved(#name, sizeof(T), root);                                                       \
     }
     WEFT_NV_RMA_TYPES(RUN_MOVING)
     RUN_MOVING(mem, char)
-#define RUN_BITWISE(name, T, type) reduce_##name##_and(), reduce_##name##_or(), reduce_##name##_xor();
+#define RUN_BITWISE(name, T, type)                                                                 \
+    reduce_##name##_and(), reduce_##name##_or(), reduce_##name##_xor();
 #define RUN_ARITHMETIC(name, T, type)                                                              \
     reduce_##name##_min(), reduce_##name##_max(), reduce_##name##_sum(), reduce_##name##_prod();
     WEFT_NV_REDUCE_BITWISE_TYPES(RUN_BITWISE)

@@ -5,15 +5,17 @@
 
 /* X(region): puts go to the next PE, gets come from it. Strided ones
  * fill every second element. */
-#define PUT_REGIONS(X)                                                                          \
-    X(PUT) X(PUT_WARP) X(PUT_BLOCK) X(PUT_NBI) X(PUT_NBI_WARP) X(PUT_NBI_BLOCK) X(SIGNAL)          \
-    X(SIGNAL_WARP) X(SIGNAL_BLOCK) X(SIGNAL_NBI) X(SIGNAL_NBI_WARP) X(SIGNAL_NBI_BLOCK) X(HOST_PUT)\
-    X(HOST_PUT_NBI) X(STREAM_PUT) X(STREAM_PUT_NBI) X(STREAM_SIGNAL) X(STREAM_SIGNAL_NBI) X(P)     \
-    X(HOST_P) X(STREAM_P)
+#define PUT_REGIONS(X)                                                                             \
+    X(PUT)                                                                                         \
+    X(PUT_WARP) X(PUT_BLOCK) X(PUT_NBI) X(PUT_NBI_WARP) X(PUT_NBI_BLOCK) X(SIGNAL) X(SIGNAL_WARP)  \
+        X(SIGNAL_BLOCK) X(SIGNAL_NBI) X(SIGNAL_NBI_WARP) X(SIGNAL_NBI_BLOCK) X(HOST_PUT)           \
+            X(HOST_PUT_NBI) X(STREAM_PUT) X(STREAM_PUT_NBI) X(STREAM_SIGNAL) X(STREAM_SIGNAL_NBI)  \
+                X(P) X(HOST_P) X(STREAM_P)
 #define STRIDED_PUT_REGIONS(X) X(IPUT) X(IPUT_WARP) X(IPUT_BLOCK) X(HOST_IPUT) X(STREAM_IPUT)
 #define GET_REGIONS(X)                                                                             \
-    X(GET) X(GET_WARP) X(GET_BLOCK) X(GET_NBI) X(GET_NBI_WARP) X(GET_NBI_BLOCK) X(HOST_GET)        \
-    X(HOST_GET_NBI) X(STREAM_GET) X(STREAM_GET_NBI) X(G) X(HOST_G) X(STREAM_G)
+    X(GET)                                                                                         \
+    X(GET_WARP) X(GET_BLOCK) X(GET_NBI) X(GET_NBI_WARP) X(GET_NBI_BLOCK) X(HOST_GET)               \
+        X(HOST_GET_NBI) X(STREAM_GET) X(STREAM_GET_NBI) X(G) X(HOST_G) X(STREAM_G)
 #define STRIDED_GET_REGIONS(X) X(IGET) X(IGET_WARP) X(IGET_BLOCK) X(HOST_IGET) X(STREAM_IGET)
 
 enum region {
@@ -29,10 +31,10 @@ enum region {
 
 enum { N = 37, ROOM = 2 * N, SIGNALS = 8, THREADS = 64 };
 
-#define AT(region) (area + (size_t)(region) * ROOM * unit)
+#define AT(region) (area + (size_t)(region)*ROOM * unit)
 
 /* The forms of one family; dest and source are T *, `unit` is bytes of an element. */
-#define DEVICE_FAMILY(id, T, unit_, put, get, put_nbi, get_nbi, iput, iget)                         \
+#define DEVICE_FAMILY(id, T, unit_, put, get, put_nbi, get_nbi, iput, iget)                        \
     WEFT_KERNEL(moves_##id, (char *, area), (const char *, own), (uint64_t *, signal), (int, pe))  \
     {                                                                                              \
         const size_t unit = unit_;                                                                 \
@@ -111,7 +113,8 @@ enum { N = 37, ROOM = 2 * N, SIGNALS = 8, THREADS = 64 };
 STRIDED_NAMES(x)
 
 #define TYPE_STRIDED(name, T, dir)                                                                 \
-    static inline void t_##name##_##dir(T *d, const T *s, ptrdiff_t a, ptrdiff_t b, size_t n, int pe)\
+    static inline void t_##name##_##dir(T *d, const T *s, ptrdiff_t a, ptrdiff_t b, size_t n,      \
+                                        int pe)                                                    \
     {                                                                                              \
         nvshmem_##name##_##dir(d, s, a, b, n, pe);                                                 \
     }                                                                                              \
@@ -193,8 +196,8 @@ WEFT_NV_RMA_TYPES(TYPE_FAMILY)
 WEFT_NV_RMA_SIZES(SIZE_FAMILY)
 
 /* mem: no strided form, so nothing is done in its place. */
-#define nothing_x_warp(...)      nothing_x(__VA_ARGS__)
-#define nothing_x_block(...)     nothing_x(__VA_ARGS__)
+#define nothing_x_warp(...)                            nothing_x(__VA_ARGS__)
+#define nothing_x_block(...)                           nothing_x(__VA_ARGS__)
 #define nothing_x_on_stream(d, s, a, b, n, pe, stream) nothing_x(d, s, a, b, n, pe)
 DEVICE_FAMILY(mem, void, 1, putmem, getmem, putmem_nbi, getmem_nbi, nothing_x, nothing_x)
 

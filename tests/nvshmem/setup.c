@@ -26,9 +26,12 @@ static void check_launch(int *got)
     void *args[] = {&got, &add, &factor, &next};
     int most = 0;
     CHECK(!nvshmemx_collective_launch_query_gridsize(NVSHMEMX_KERNEL(gathered), weft_dim(32, 1, 1),
-                                                     args, 0, &most) && most >= 4, "%d", most);
+                                                     args, 0, &most) &&
+              most >= 4,
+          "%d", most);
     CHECK(!nvshmemx_collective_launch(NVSHMEMX_KERNEL(gathered), weft_dim(4, 1, 1),
-                                      weft_dim(32, 1, 1), args, 0, NULL), "refused");
+                                      weft_dim(32, 1, 1), args, 0, NULL),
+          "refused");
     CHECK(!weft_stream_synchronize(NULL), "%s", weft_last_error());
     nvshmem_barrier_all();
     CHECK(*got == 4 * 6, "%d", *got);
@@ -36,11 +39,11 @@ static void check_launch(int *got)
 
 static void check_team(nvshmem_team_t team, int number, int members, int first, int *got)
 {
-    CHECK(nvshmem_team_my_pe(team) == number && nvshmem_team_n_pes(team) == members, "team %d: %d of %d",
-          team, nvshmem_team_my_pe(team), nvshmem_team_n_pes(team));
+    CHECK(nvshmem_team_my_pe(team) == number && nvshmem_team_n_pes(team) == members,
+          "team %d: %d of %d", team, nvshmem_team_my_pe(team), nvshmem_team_n_pes(team));
     LAUNCH(1, team_of, got, team);
-    CHECK(got[0] == number && got[1] == members && got[2] == first, "team %d on the device: %d, %d, %d",
-          team, got[0], got[1], got[2]);
+    CHECK(got[0] == number && got[1] == members && got[2] == first,
+          "team %d on the device: %d, %d, %d", team, got[0], got[1], got[2]);
 }
 
 static void check_teams(int *got)
@@ -52,7 +55,8 @@ static void check_teams(int *got)
     check_team(NVSHMEMX_TEAM_NODE, me, n_pes, 0, got);
     check_team(NVSHMEMX_TEAM_SAME_MYPE_NODE, 0, 1, me, got);
     int members = (n_pes + 1) / 2;
-    CHECK(!nvshmem_team_split_strided(NVSHMEM_TEAM_WORLD, 0, 2, members, &config, 0, &odd), "refused");
+    CHECK(!nvshmem_team_split_strided(NVSHMEM_TEAM_WORLD, 0, 2, members, &config, 0, &odd),
+          "refused");
     CHECK((odd == NVSHMEM_TEAM_INVALID) == (me % 2), "team %d", odd);
     if (odd != NVSHMEM_TEAM_INVALID) {
         check_team(odd, me / 2, members, 0, got);
@@ -123,7 +127,8 @@ int main(int argc, char **argv)
     }
     CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_NOT_INITIALIZED, "before init");
     CHECK(!nvshmem_init_thread(NVSHMEM_THREAD_MULTIPLE, &provided) &&
-              provided == NVSHMEM_THREAD_SERIALIZED, "%d", provided);
+              provided == NVSHMEM_THREAD_SERIALIZED,
+          "%d", provided);
     begin(); /* counted */
     nvshmem_finalize();
     CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_IS_INITIALIZED, "after init");

@@ -47,11 +47,8 @@ static weft_stream stream;
 
 /* The same text on both sides. */
 #define ATOMICS(kind, name, T, BODY)                                                               \
-    static int kind##_##name(T *at, int pe)                                                        \
-    {                                                                                              \
-        BODY(name, T)                                                                              \
-    }                                                                                              \
-    WEFT_KERNEL(kind##_kernel_##name, (char *, at), (int *, bad), (int, pe))                       \
+    static int kind##_##name(T *at, int pe){BODY(name, T)} WEFT_KERNEL(                            \
+        kind##_kernel_##name, (char *, at), (int *, bad), (int, pe))                               \
     {                                                                                              \
         *bad = kind##_##name((T *)at, pe);                                                         \
     }
@@ -105,7 +102,7 @@ static void check_atomics(void)
                 (int *, bad), (int, pe))                                                           \
     {                                                                                              \
         typedef U T;                                                                               \
-        *bad = nvshmem_##name##_test_any(vars, 0, status, NVSHMEM_CMP_EQ, 0) != WEFT_NONE;          \
+        *bad = nvshmem_##name##_test_any(vars, 0, status, NVSHMEM_CMP_EQ, 0) != WEFT_NONE;         \
         for (int i = 1; i < VARS; i++)                                                             \
             nvshmem_##name##_p(vars + i, (T)(10 + i), pe);                                         \
         nvshmem_##name##_wait_until(vars + 3, NVSHMEM_CMP_EQ, (T)13);                              \
@@ -124,8 +121,8 @@ static void check_atomics(void)
         *bad += !nvshmem_##name##_test_all(vars, VARS, status, NVSHMEM_CMP_GT, (T)10);             \
         *bad += nvshmem_##name##_test_all(vars, VARS, status, NVSHMEM_CMP_GT, (T)11);              \
         *bad += nvshmem_##name##_test_any(vars, VARS, status, NVSHMEM_CMP_EQ, (T)15) != 5;         \
-        *bad += nvshmem_##name##_test_some(vars, VARS, indices, status, NVSHMEM_CMP_LE,            \
-                                           (T)12) != 2;                                            \
+        *bad +=                                                                                    \
+            nvshmem_##name##_test_some(vars, VARS, indices, status, NVSHMEM_CMP_LE, (T)12) != 2;   \
         *bad += !nvshmem_##name##_test_all_vector(vars, VARS, status, NVSHMEM_CMP_EQ, values);     \
         *bad += nvshmem_##name##_test_any_vector(vars, VARS, status, NVSHMEM_CMP_NE, values) !=    \
                 WEFT_NONE;                                                                         \
@@ -152,7 +149,7 @@ static void check_atomics(void)
                                                    stream);                                        \
         nvshmemx_##name##_wait_until_all_vector_on_stream(vars, VARS, status, NVSHMEM_CMP_EQ,      \
                                                           values, stream);                         \
-        nvshmemx_##name##_p_on_stream(vars + 7, (T)77, next, stream);                             \
+        nvshmemx_##name##_p_on_stream(vars + 7, (T)77, next, stream);                              \
         for (int i = 1; i < VARS; i++)                                                             \
             nvshmem_##name##_p(vars + i, (T)(10 + i), next);                                       \
         CHECK(!weft_stream_synchronize(stream), "%s", weft_last_error());                          \

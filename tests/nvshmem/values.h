@@ -47,7 +47,8 @@ static inline int end(void)
 /* A bit pattern that tells of PE and index, at any size up to 16 bytes. */
 static inline void fill(void *value, size_t bytes, int pe, size_t i)
 {
-    uint64_t words[2] = {((uint64_t)pe * 1009 + i + 1) * 0x9e3779b97f4a7c15u, (uint64_t)pe << 32 | i};
+    uint64_t words[2] = {((uint64_t)pe * 1009 + i + 1) * 0x9e3779b97f4a7c15u,
+                         (uint64_t)pe << 32 | i};
     memcpy(value, words, bytes);
 }
 
@@ -67,12 +68,14 @@ static inline weft_nv_bfloat16 as_bfloat16(double x)
     {                                                                                              \
         return (T)x;                                                                               \
     }
-AS_PLAIN(float, float) AS_PLAIN(double, double) AS_PLAIN(char, char) AS_PLAIN(short, short)
-AS_PLAIN(schar, signed char) AS_PLAIN(int, int) AS_PLAIN(long, long) AS_PLAIN(longlong, long long)
-AS_PLAIN(uchar, unsigned char) AS_PLAIN(ushort, unsigned short) AS_PLAIN(uint, unsigned int)
-AS_PLAIN(ulong, unsigned long) AS_PLAIN(ulonglong, unsigned long long) AS_PLAIN(int8, int8_t)
-AS_PLAIN(int16, int16_t) AS_PLAIN(int32, int32_t) AS_PLAIN(int64, int64_t) AS_PLAIN(uint8, uint8_t)
-AS_PLAIN(uint16, uint16_t) AS_PLAIN(uint32, uint32_t) AS_PLAIN(uint64, uint64_t)
-AS_PLAIN(size, size_t) AS_PLAIN(ptrdiff, ptrdiff_t)
+AS_PLAIN(float, float)
+AS_PLAIN(double, double) AS_PLAIN(char, char) AS_PLAIN(short, short) AS_PLAIN(schar, signed char)
+    AS_PLAIN(int, int) AS_PLAIN(long, long) AS_PLAIN(longlong, long long)
+        AS_PLAIN(uchar, unsigned char) AS_PLAIN(ushort, unsigned short) AS_PLAIN(uint, unsigned int)
+            AS_PLAIN(ulong, unsigned long) AS_PLAIN(ulonglong, unsigned long long)
+                AS_PLAIN(int8, int8_t) AS_PLAIN(int16, int16_t) AS_PLAIN(int32, int32_t)
+                    AS_PLAIN(int64, int64_t) AS_PLAIN(uint8, uint8_t) AS_PLAIN(uint16, uint16_t)
+                        AS_PLAIN(uint32, uint32_t) AS_PLAIN(uint64, uint64_t) AS_PLAIN(size, size_t)
+                            AS_PLAIN(ptrdiff, ptrdiff_t)
 
 #endif

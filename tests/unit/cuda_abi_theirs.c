@@ -10,8 +10,7 @@ extern const long long theirs_constants[];
 
 const size_t theirs_sizes[] = {
 #define X(expression) expression,
-    ABI_SIZES(X)
-};
+    ABI_SIZES(X)};
 
 const long long theirs_constants[] = {
 #include "cuda_abi_constants.inc"

@@ -22,8 +22,7 @@ static void sizes_and_offsets(void **state)
         size_t ours;
     } rows[] = {
 #define X(expression) {#expression, expression},
-        ABI_SIZES(X)
-    };
+        ABI_SIZES(X)};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].ours != theirs_sizes[i])
             fail_msg("%s is %zu, in <cuda.h> %zu", rows[i].what, rows[i].ours, theirs_sizes[i]);
@@ -37,8 +36,7 @@ static void constants(void **state)
         long long ours;
     } rows[] = {
 #define ROW(name, value) {#name, value},
-        CUDA_CONSTANTS(ROW)
-    };
+        CUDA_CONSTANTS(ROW)};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].ours != theirs_constants[i])
             fail_msg("%s is %lld, in <cuda.h> %lld", rows[i].name, rows[i].ours,

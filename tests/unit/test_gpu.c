@@ -103,8 +103,8 @@ static weft_status use_gpu(struct gpu *gpu, bool check)
     if (!status)
         status = gpu_signal(gpu, 0, at + 24, 3, WEFT_SIGNAL_ADD);
     if (!status)
-        status = gpu_copy_strided(gpu, 0, (void *)(uintptr_t)(at + 4096),
-                                  (void *)(uintptr_t)at, 16, 8, 8, 4);
+        status = gpu_copy_strided(gpu, 0, (void *)(uintptr_t)(at + 4096), (void *)(uintptr_t)at, 16,
+                                  8, 8, 4);
     if (!status)
         status = gpu_quiet(gpu);
     uint64_t seen = 0;
@@ -162,7 +162,7 @@ static void opens_and_works(void **state)
 
 static bool is_release(const char *name, weft_status status)
 {
-    static const char *const words[] = {"Release", "Unmap",  "Free",   "Destroy",
+    static const char *const words[] = {"Release", "Unmap",      "Free",      "Destroy",
                                         "Unload",  "PopCurrent", "Unregister"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strstr(name, words[i]))

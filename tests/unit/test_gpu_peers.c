@@ -206,8 +206,8 @@ static void a_refused_pair_is_not_used(void **state)
     run(2, pes);
     assert_int_equal(pes[0].status, WEFT_OK);
     assert_false(pes[0].mapped[1]);
-    assert_non_null(strstr(pes[0].evidence[1],
-                           "cuDeviceCanAccessPeer(0000:10:00.0, 0000:11:00.0): no"));
+    assert_non_null(
+        strstr(pes[0].evidence[1], "cuDeviceCanAccessPeer(0000:10:00.0, 0000:11:00.0): no"));
     assert_int_equal(pes[0].seen[0], 100);
     assert_int_equal(pes[0].seen[1], 0);
     setenv("FAKE_CUDA_DEVICES", "1", 1); /* the same GPU needs no leave */
@@ -241,7 +241,8 @@ static void bad_input(void **state)
         const char *words;
     } rows[] = {
         {"FAKE_CUDA_DEVICES", "0", WEFT_ERR_UNSUPPORTED, "the driver sees no GPU"},
-        {"FAKE_CUDA_VERSION", "10020", WEFT_ERR_UNSUPPORTED, "it speaks CUDA 10.2, Weft needs 11.2"},
+        {"FAKE_CUDA_VERSION", "10020", WEFT_ERR_UNSUPPORTED,
+         "it speaks CUDA 10.2, Weft needs 11.2"},
         {"FAKE_CUDA_INIT", "803", WEFT_ERR_UNSUPPORTED, "of different versions"},
         {"FAKE_CUDA_MODE", "2", WEFT_ERR_UNSUPPORTED, "compute mode Prohibited"},
         {"FAKE_CUDA_VMM", "0", WEFT_ERR_UNSUPPORTED, "no virtual memory management"},
@@ -302,9 +303,12 @@ static void one_of_them_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_and_proves),       cmocka_unit_test(trusts_an_earlier_proof),
-        cmocka_unit_test(a_lying_pair_is_dropped), cmocka_unit_test(a_refused_pair_is_not_used),
-        cmocka_unit_test(bad_input),               cmocka_unit_test(one_of_them_fails),
+        cmocka_unit_test(shares_and_proves),
+        cmocka_unit_test(trusts_an_earlier_proof),
+        cmocka_unit_test(a_lying_pair_is_dropped),
+        cmocka_unit_test(a_refused_pair_is_not_used),
+        cmocka_unit_test(bad_input),
+        cmocka_unit_test(one_of_them_fails),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -72,8 +72,9 @@ static __device__ int await_block(uint64_t *word, uint64_t value)
     return __syncthreads_or(status);
 }
 
-static __global__ void __launch_bounds__(PLAN_THREADS) ping_p(uint64_t *flag, int first, int peer, uint64_t base, uint64_t warm,
-                              uint64_t rounds, struct times *t)
+static __global__ void __launch_bounds__(PLAN_THREADS)
+    ping_p(uint64_t *flag, int first, int peer, uint64_t base, uint64_t warm, uint64_t rounds,
+           struct times *t)
 {
     int status = 0;
     for (uint64_t i = 1; i <= warm + rounds && !status; i++) {
@@ -91,9 +92,9 @@ static __global__ void __launch_bounds__(PLAN_THREADS) ping_p(uint64_t *flag, in
     t->wrong = 0;
 }
 
-static __global__ void __launch_bounds__(PLAN_THREADS) ping_signal(char *dst, char *src, size_t bytes, uint64_t *signal, int first,
-                                   int peer, uint64_t base, uint64_t warm, uint64_t rounds,
-                                   struct times *t)
+static __global__ void __launch_bounds__(PLAN_THREADS)
+    ping_signal(char *dst, char *src, size_t bytes, uint64_t *signal, int first, int peer,
+                uint64_t base, uint64_t warm, uint64_t rounds, struct times *t)
 {
     int status = 0;
     for (uint64_t i = 1; i <= warm + rounds && !status; i++) {
@@ -110,8 +111,9 @@ static __global__ void __launch_bounds__(PLAN_THREADS) ping_signal(char *dst, ch
     end_timing(t, status);
 }
 
-static __global__ void __launch_bounds__(PLAN_THREADS) put_rate(char *dst, char *src, size_t bytes, uint64_t slots, int peer,
-                                uint64_t rounds, struct times *t)
+static __global__ void __launch_bounds__(PLAN_THREADS)
+    put_rate(char *dst, char *src, size_t bytes, uint64_t slots, int peer, uint64_t rounds,
+             struct times *t)
 {
     size_t own = blockIdx.x * slots * bytes;
     int n = nvshmem_n_pes(), pe = peer;
@@ -143,8 +145,8 @@ static __device__ uint64_t value_of(uint64_t index)
     return (index + 1) * 0x9e3779b97f4a7c15u;
 }
 
-static __global__ void __launch_bounds__(PLAN_THREADS) p_rate(uint64_t *dst, unsigned bits, int scattered, int peer,
-                              uint64_t rounds, struct times *t)
+static __global__ void __launch_bounds__(PLAN_THREADS)
+    p_rate(uint64_t *dst, unsigned bits, int scattered, int peer, uint64_t rounds, struct times *t)
 {
     uint64_t k = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x;
     begin_timing(t);
@@ -156,7 +158,8 @@ static __global__ void __launch_bounds__(PLAN_THREADS) p_rate(uint64_t *dst, uns
     end_timing(t, 0);
 }
 
-static __global__ void __launch_bounds__(PLAN_THREADS) fetch_adds(uint64_t *word, int peer, uint64_t rounds, struct times *t)
+static __global__ void __launch_bounds__(PLAN_THREADS)
+    fetch_adds(uint64_t *word, int peer, uint64_t rounds, struct times *t)
 {
     uint64_t seen = 0;
     begin_timing(t);
@@ -167,8 +170,8 @@ static __global__ void __launch_bounds__(PLAN_THREADS) fetch_adds(uint64_t *word
         t->wrong = 1;
 }
 
-static __global__ void __launch_bounds__(PLAN_THREADS) adds(uint64_t *words, unsigned bits, int peer, uint64_t rounds,
-                            struct times *t)
+static __global__ void __launch_bounds__(PLAN_THREADS)
+    adds(uint64_t *words, unsigned bits, int peer, uint64_t rounds, struct times *t)
 {
     uint64_t k = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x;
     begin_timing(t);
@@ -179,7 +182,8 @@ static __global__ void __launch_bounds__(PLAN_THREADS) adds(uint64_t *words, uns
 }
 
 /* what: 1 sync, 2 barrier */
-static __global__ void __launch_bounds__(PLAN_THREADS) meet_block(int what, uint64_t warm, uint64_t rounds, struct times *t)
+static __global__ void __launch_bounds__(PLAN_THREADS)
+    meet_block(int what, uint64_t warm, uint64_t rounds, struct times *t)
 {
     for (uint64_t i = 1; i <= warm + rounds; i++) {
         if (i == warm + 1)
@@ -192,7 +196,8 @@ static __global__ void __launch_bounds__(PLAN_THREADS) meet_block(int what, uint
     end_timing(t, 0);
 }
 
-static __global__ void __launch_bounds__(PLAN_THREADS) meet_warp(int what, uint64_t warm, uint64_t rounds, struct times *t)
+static __global__ void __launch_bounds__(PLAN_THREADS)
+    meet_warp(int what, uint64_t warm, uint64_t rounds, struct times *t)
 {
     for (uint64_t i = 1; i <= warm + rounds; i++) {
         if (i == warm + 1)
@@ -208,8 +213,8 @@ static __global__ void __launch_bounds__(PLAN_THREADS) meet_warp(int what, uint6
 enum { BENCH_ALLTOALL, BENCH_FCOLLECT, BENCH_REDUCE };
 
 static __global__ void __launch_bounds__(PLAN_THREADS)
-collective_block(int what, char *dst, char *src, size_t bytes, uint64_t warm, uint64_t rounds,
-                 struct times *t)
+    collective_block(int what, char *dst, char *src, size_t bytes, uint64_t warm, uint64_t rounds,
+                     struct times *t)
 {
     int status = 0;
     for (uint64_t i = 1; i <= warm + rounds && !status; i++) {
@@ -220,8 +225,8 @@ collective_block(int what, char *dst, char *src, size_t bytes, uint64_t warm, ui
         else if (what == BENCH_FCOLLECT)
             status = nvshmemx_fcollectmem_block(NVSHMEM_TEAM_WORLD, dst, src, bytes);
         else
-            status = nvshmemx_float_sum_reduce_block(NVSHMEM_TEAM_WORLD, (float *)dst,
-                                                     (float *)src, bytes / 4);
+            status = nvshmemx_float_sum_reduce_block(NVSHMEM_TEAM_WORLD, (float *)dst, (float *)src,
+                                                     bytes / 4);
     }
     end_timing(t, status);
 }
@@ -241,15 +246,16 @@ static __global__ void check_floats(float *dst, size_t n, int pes, uint64_t *wro
             atomicAdd((unsigned long long *)wrong, 1);
 }
 
-static __global__ void __launch_bounds__(PLAN_THREADS) fill_words(uint64_t *words, size_t n, uint64_t seed)
+static __global__ void __launch_bounds__(PLAN_THREADS)
+    fill_words(uint64_t *words, size_t n, uint64_t seed)
 {
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n;
          i += (size_t)gridDim.x * blockDim.x)
         words[i] = value_of(i + seed);
 }
 
-static __global__ void __launch_bounds__(PLAN_THREADS) check_bytes(char *bytes, size_t n, size_t shift, uint64_t seed,
-                                   uint64_t *wrong)
+static __global__ void __launch_bounds__(PLAN_THREADS)
+    check_bytes(char *bytes, size_t n, size_t shift, uint64_t seed, uint64_t *wrong)
 {
     uint64_t mine = 0;
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n;
@@ -470,8 +476,8 @@ static void values_and_atomics(void)
     struct shape s = {8, 0, 0};
     for (s.what = 0; s.what < 2; s.what++) {
         for (size_t c = 0; c < PLAN_COUNT(ctas); c++) {
-            const char *row = row_name("%s.%s", s.what ? "p_scattered" : "p_contiguous",
-                                       ctas_name(ctas[c]));
+            const char *row =
+                row_name("%s.%s", s.what ? "p_scattered" : "p_contiguous", ctas_name(ctas[c]));
             if (!wanted(row))
                 continue;
             s.ctas = ctas[c];

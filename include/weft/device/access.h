@@ -76,15 +76,15 @@ WEFT_DEVICE int weft_dev_scope_any(int scope, int pred)
 
 /* Writes a record into the black box and gives 1 + its number, 0 when there is no box. The box may be
  * host memory behind a bus without atomics, so the place is taken by a counter of the device's own. */
-WEFT_DEVICE_NOINLINE uint64_t
-weft_dev_record(int state, int operation, int status, int peer, int team, const void *address,
-                unsigned cmp, uint64_t expected, uint64_t seen, uint64_t waited_ns)
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_record(int state, int operation, int status, int peer,
+                                              int team, const void *address, unsigned cmp,
+                                              uint64_t expected, uint64_t seen, uint64_t waited_ns)
 {
     struct weft_dev_box *box = weft_dev_state.box;
     if (!box)
         return 0;
-    uint64_t ticket = weft_dev_atomic_add_u64(weft_dev_state.tickets, 1, WEFT_ORDER_RELAXED,
-                                              WEFT_SCOPE_SYS);
+    uint64_t ticket =
+        weft_dev_atomic_add_u64(weft_dev_state.tickets, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
     struct weft_dev_record *record = &box->records[ticket % WEFT_DEV_RECORDS];
 #define WEFT_DEV_SET32(field, value)                                                               \
     weft_dev_store_u32((uint32_t *)&record->field, (uint32_t)(value), WEFT_ORDER_RELAXED,          \
@@ -167,8 +167,7 @@ WEFT_DEVICE char *weft_dev_reach(int operation, const void *symmetric, size_t by
     const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
     uint64_t offset = (uintptr_t)symmetric - heap->base;
     uint32_t place = (uint32_t)(pe - heap->first);
-    if (WEFT_DEV_LIKELY(offset < heap->size && bytes <= heap->size - offset &&
-                        place < heap->count))
+    if (WEFT_DEV_LIKELY(offset < heap->size && bytes <= heap->size - offset && place < heap->count))
         return (char *)(uintptr_t)(heap->window + place * heap->stride + offset);
     return weft_dev_reach_slow(operation, symmetric, bytes, pe, record);
 }

@@ -157,14 +157,14 @@ WEFT_DEVICE uint64_t weft_dev_combine_element(weft_type type, weft_op op, uint64
         return weft_dev_bits_f64(
             weft_dev_combine_f64(op, weft_dev_f64_bits(a), weft_dev_f64_bits(b)));
     case 100:
-        return weft_dev_f16_f32(weft_dev_combine_f32(op, weft_dev_f32_f16((uint16_t)a),
-                                                     weft_dev_f32_f16((uint16_t)b)));
+        return weft_dev_f16_f32(
+            weft_dev_combine_f32(op, weft_dev_f32_f16((uint16_t)a), weft_dev_f32_f16((uint16_t)b)));
     case 101:
         return weft_dev_bf16_f32(weft_dev_combine_f32(op, weft_dev_f32_bf16((uint16_t)a),
                                                       weft_dev_f32_bf16((uint16_t)b)));
     default:
-        return weft_dev_combine_integer(op, type <= WEFT_INT64,
-                                        (unsigned)weft_dev_type_bytes(type), a, b);
+        return weft_dev_combine_integer(op, type <= WEFT_INT64, (unsigned)weft_dev_type_bytes(type),
+                                        a, b);
     }
 }
 
@@ -204,15 +204,14 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_complex_f64(weft_op op, struct weft_d
 
 /* X(type): each case below has its element size as a constant. */
 #define WEFT_DEV_COMBINED_TYPES(X)                                                                 \
-    X(WEFT_INT8) X(WEFT_INT16) X(WEFT_INT32) X(WEFT_INT64)                                         \
-    X(WEFT_UINT8) X(WEFT_UINT16) X(WEFT_UINT32) X(WEFT_UINT64)                                     \
-    X(WEFT_FLOAT) X(WEFT_DOUBLE) X(WEFT_DEV_HALF) X(WEFT_DEV_BFLOAT16)
+    X(WEFT_INT8)                                                                                   \
+    X(WEFT_INT16) X(WEFT_INT32) X(WEFT_INT64) X(WEFT_UINT8) X(WEFT_UINT16) X(WEFT_UINT32)          \
+        X(WEFT_UINT64) X(WEFT_FLOAT) X(WEFT_DOUBLE) X(WEFT_DEV_HALF) X(WEFT_DEV_BFLOAT16)
 
 /* Out of line: once in a program and not once per load of every reduction. An SM has some 70
  * instructions of a warp for each 16 bytes per lane that arrive over a link, so the call is free. */
-WEFT_DEVICE_NOINLINE struct weft_dev_vec16 weft_dev_combine_any(weft_type type, weft_op op,
-                                                                struct weft_dev_vec16 a,
-                                                                struct weft_dev_vec16 b)
+WEFT_DEVICE_NOINLINE struct weft_dev_vec16
+weft_dev_combine_any(weft_type type, weft_op op, struct weft_dev_vec16 a, struct weft_dev_vec16 b)
 {
     struct weft_dev_vec16 v;
 #define WEFT_DEV_COMBINE_CASE(T)                                                                   \

@@ -96,16 +96,16 @@ struct weft_dev_group {
 
 WEFT_DEVICE struct weft_dev_area *weft_dev_area_at(const struct weft_dev_group *g, int pe)
 {
-    return (struct weft_dev_area *)(uintptr_t)(
-        weft_dev_part(&weft_dev_state.areas, pe) +
-        (uint64_t)g->m.number * weft_dev_area_bytes(weft_dev_state.n_pes));
+    return (struct weft_dev_area *)(uintptr_t)(weft_dev_part(&weft_dev_state.areas, pe) +
+                                               (uint64_t)g->m.number *
+                                                   weft_dev_area_bytes(weft_dev_state.n_pes));
 }
 
 WEFT_DEVICE struct weft_dev_area *weft_dev_own_area(const struct weft_dev_group *g)
 {
-    return (struct weft_dev_area *)(uintptr_t)(
-        weft_dev_state.areas.base +
-        (uint64_t)g->m.number * weft_dev_area_bytes(weft_dev_state.n_pes));
+    return (struct weft_dev_area *)(uintptr_t)(weft_dev_state.areas.base +
+                                               (uint64_t)g->m.number *
+                                                   weft_dev_area_bytes(weft_dev_state.n_pes));
 }
 
 WEFT_DEVICE_NOINLINE int weft_dev_refuse(int operation, int team, int status, const void *address,
@@ -134,15 +134,15 @@ WEFT_DEVICE int weft_dev_group_begin(struct weft_dev_group *g, int scope, int te
 
 /* Waits for one flag of the own area. Acquire: pairs with the fence, the release or (meet) nothing
  * of the member that set it. */
-WEFT_DEVICE int weft_dev_flag_await(const struct weft_dev_group *g, const uint64_t *flag, int member)
+WEFT_DEVICE int weft_dev_flag_await(const struct weft_dev_group *g, const uint64_t *flag,
+                                    int member)
 {
     uint64_t seen = weft_dev_load_u64(flag, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
     if (seen >= g->number)
         return WEFT_OK;
     uint32_t polls = 0;
-    struct weft_dev_patience p =
-        weft_dev_patience_for(g->operation, weft_dev_member_pe(&g->m, member), g->m.number, flag,
-                              WEFT_GE, g->number);
+    struct weft_dev_patience p = weft_dev_patience_for(
+        g->operation, weft_dev_member_pe(&g->m, member), g->m.number, flag, WEFT_GE, g->number);
     int status;
     do {
         status = weft_dev_patience_step(&p, &polls, seen);
@@ -307,8 +307,8 @@ WEFT_DEVICE int weft_dev_receive(const struct weft_dev_group *g, int from, int t
 
 WEFT_DEVICE void weft_dev_data_begin(struct weft_dev_group *g)
 {
-    g->number = weft_dev_load_u64(&weft_dev_own_area(g)->phases, WEFT_ORDER_RELAXED,
-                                  WEFT_SCOPE_GPU) + 1;
+    g->number =
+        weft_dev_load_u64(&weft_dev_own_area(g)->phases, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
 }
 
 /* ---------------------------------------------------------------------- moving collectives
@@ -450,8 +450,8 @@ WEFT_DEVICE void weft_dev_element_store(char *p, struct weft_dev_vec16 v, size_t
 
 /* `bytes` (16, or one element's) at `at` of all sources, combined. Four loads are under way at a
  * time; those beyond the last member load its again. */
-WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_at(const struct weft_dev_reduction *r, uint64_t at,
-                                                     size_t bytes, int whole)
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_at(const struct weft_dev_reduction *r,
+                                                     uint64_t at, size_t bytes, int whole)
 {
     struct weft_dev_vec16 acc = {0, 0}, v[WEFT_DEV_UNROLL];
     for (int i = 0; i < r->g.m.n; i += WEFT_DEV_UNROLL) {
@@ -473,7 +473,8 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_at(const struct weft_dev_reduc
 
 /* Bytes begin ... end of the sources, which stand at `shifted` less in the destination. */
 WEFT_DEVICE_NOINLINE void weft_dev_reduce_range(const struct weft_dev_reduction *r, uint64_t begin,
-                                       uint64_t end, uint64_t shifted, size_t bytes, int whole)
+                                                uint64_t end, uint64_t shifted, size_t bytes,
+                                                int whole)
 {
     for (uint64_t at = begin + r->g.rank * bytes; at < end; at += (uint64_t)r->g.threads * bytes) {
         struct weft_dev_vec16 v = weft_dev_reduce_at(r, at, bytes, whole);
@@ -501,7 +502,7 @@ WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint6
 
 /* Out of line: large, and its arithmetic is anyway. */
 WEFT_DEVICE_NOINLINE int weft_dev_reduce(int scope, int team, void *dst, const void *src, size_t n,
-                                weft_type type, weft_op op, int everywhere)
+                                         weft_type type, weft_op op, int everywhere)
 {
     struct weft_dev_reduction r;
     int operation = everywhere ? WEFT_DEV_OP_REDUCE : WEFT_DEV_OP_REDUCESCATTER;

@@ -13,10 +13,10 @@ extern "C" {
 
 /* One translation unit's copy of the state. Made by <weft_device.h>; a program does not. */
 struct weft_device_unit {
-    size_t size;       /* sizeof(struct weft_device_unit): lets it grow */
-    uint32_t version;  /* WEFT_DEV_VERSION and ... */
-    uint32_t bytes;    /* ... sizeof(struct weft_dev) that it was compiled with */
-    int cuda;          /* 1: for cuda, 0: for simt */
+    size_t size;      /* sizeof(struct weft_device_unit): lets it grow */
+    uint32_t version; /* WEFT_DEV_VERSION and ... */
+    uint32_t bytes;   /* ... sizeof(struct weft_dev) that it was compiled with */
+    int cuda;         /* 1: for cuda, 0: for simt */
     /* Writes the state into the unit's copy; on cuda, of device `ordinal` among the visible ones,
      * which it leaves current in the calling thread. 0, or an error that error_text explains. */
     int (*upload)(const struct weft_dev *state, int ordinal);

@@ -30,7 +30,8 @@ WEFT_DEVICE void weft_dev_move_vec16(char *dst, const char *src, size_t n, unsig
             weft_dev_store_vec16(dst + 16 * i, weft_dev_move_load(src + 16 * i, far_source));
         return;
     }
-    for (; i + (WEFT_DEV_UNROLL - 1) * (size_t)threads < n; i += WEFT_DEV_UNROLL * (size_t)threads) {
+    for (; i + (WEFT_DEV_UNROLL - 1) * (size_t)threads < n;
+         i += WEFT_DEV_UNROLL * (size_t)threads) {
         WEFT_UNROLL
         for (int u = 0; u < WEFT_DEV_UNROLL; u++)
             v[u] = weft_dev_move_load(src + 16 * (i + (size_t)u * threads), far_source);
@@ -56,11 +57,11 @@ WEFT_DEVICE void weft_dev_move_vec16(char *dst, const char *src, size_t n, unsig
 /* A few bytes, in units of what address and size are all multiples of. */
 #define WEFT_DEV_MOVE_UNITS(N)                                                                     \
     for (size_t i = rank; i < bytes / (N / 8); i += threads)                                       \
-        weft_dev_store_u##N((uint##N##_t *)dst + i,                                                \
-                            far_source ? weft_dev_load_u##N((const uint##N##_t *)src + i,          \
-                                                            WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS)    \
-                                       : ((const weft_dev_any_u##N *)src)[i],                      \
-                            WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS)
+    weft_dev_store_u##N((uint##N##_t *)dst + i,                                                    \
+                        far_source ? weft_dev_load_u##N((const uint##N##_t *)src + i,              \
+                                                        WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS)        \
+                                   : ((const weft_dev_any_u##N *)src)[i],                          \
+                        WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS)
 WEFT_DEVICE_NOINLINE void weft_dev_move_small(char *dst, const char *src, size_t bytes,
                                               unsigned rank, unsigned threads, int far_source)
 {
@@ -146,8 +147,8 @@ WEFT_DEVICE void weft_dev_move(char *dst, const char *src, size_t bytes, unsigne
         weft_dev_move_vec16(dst, src, bytes / 16, rank, threads, far_source);
     else if (bytes == 8 && !far_source && !(((uintptr_t)dst | (uintptr_t)src) & 7)) {
         if (rank == 0)
-            weft_dev_store_u64((uint64_t *)dst, *(const weft_dev_any_u64 *)src,
-                               WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+            weft_dev_store_u64((uint64_t *)dst, *(const weft_dev_any_u64 *)src, WEFT_ORDER_RELAXED,
+                               WEFT_SCOPE_SYS);
     } else
         weft_dev_move_any(dst, src, bytes, rank, threads, far_source);
 }

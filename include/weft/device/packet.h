@@ -20,7 +20,8 @@
 #if WEFT_TARGET_CUDA
 __host__ __device__
 #endif
-static inline size_t weft_packet_bytes(size_t bytes)
+    static inline size_t
+    weft_packet_bytes(size_t bytes)
 {
     return (bytes + 7) / 8 * 16;
 }
@@ -107,9 +108,8 @@ WEFT_DEVICE void weft_dev_packet_put(int scope, void *buffer, const void *src, s
     if (!to)
         return;
     for (size_t i = rank; i < units; i += threads)
-        weft_dev_packet_store(to + 16 * i,
-                              weft_dev_packet_payload((const char *)src + 8 * i, bytes - 8 * i),
-                              number);
+        weft_dev_packet_store(
+            to + 16 * i, weft_dev_packet_payload((const char *)src + 8 * i, bytes - 8 * i), number);
 }
 
 /* Waits for two units at a time, both on their way with each poll; they may be the same one. */

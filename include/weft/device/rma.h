@@ -82,8 +82,7 @@ WEFT_DEVICE unsigned weft_dev_turned(unsigned rank, unsigned threads, const void
 WEFT_DEVICE void weft_dev_put(int scope, void *dst, const void *src, size_t bytes, int pe, int nbi)
 {
     unsigned rank = weft_dev_scope_rank(scope), threads = weft_dev_scope_threads(scope);
-    if (nbi && scope == WEFT_DEV_BLOCK &&
-        !(((uintptr_t)dst | (uintptr_t)src | bytes) & 15)) {
+    if (nbi && scope == WEFT_DEV_BLOCK && !(((uintptr_t)dst | (uintptr_t)src | bytes) & 15)) {
         rank = weft_dev_turned(rank, threads, dst);
         if (rank >= bytes / 16)
             return;
@@ -98,8 +97,7 @@ WEFT_DEVICE void weft_dev_put(int scope, void *dst, const void *src, size_t byte
 WEFT_DEVICE void weft_dev_get(int scope, void *dst, const void *src, size_t bytes, int pe, int nbi)
 {
     unsigned rank = weft_dev_scope_rank(scope), threads = weft_dev_scope_threads(scope);
-    if (nbi && scope == WEFT_DEV_BLOCK &&
-        !(((uintptr_t)dst | (uintptr_t)src | bytes) & 15)) {
+    if (nbi && scope == WEFT_DEV_BLOCK && !(((uintptr_t)dst | (uintptr_t)src | bytes) & 15)) {
         rank = weft_dev_turned(rank, threads, dst);
         if (rank >= bytes / 16)
             return;
@@ -143,11 +141,15 @@ WEFT_DEVICE void weft_dev_move_element(char *dst, const char *src, size_t elemen
     if (element == 16) {
         weft_dev_move_small(dst, src, 16, 0, 1, 1);
     } else if (element == 8) {
-        weft_dev_store_u64((uint64_t *)dst, weft_dev_load_u64((const uint64_t *)src,
-                           WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS), WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+        weft_dev_store_u64(
+            (uint64_t *)dst,
+            weft_dev_load_u64((const uint64_t *)src, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS),
+            WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
     } else if (element == 4) {
-        weft_dev_store_u32((uint32_t *)dst, weft_dev_load_u32((const uint32_t *)src,
-                           WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS), WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+        weft_dev_store_u32(
+            (uint32_t *)dst,
+            weft_dev_load_u32((const uint32_t *)src, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS),
+            WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
     } else {
         weft_dev_move_small(dst, src, element, 0, 1, 1);
     }

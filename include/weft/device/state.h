@@ -45,11 +45,11 @@ struct weft_dev_peer {
 
 /* A team, found by the number that weft_team_device() gives. In device-accessible memory. */
 struct weft_dev_team {
-    int32_t n;         /* members; 0 = no such team */
-    int32_t me;        /* own number in it */
+    int32_t n;             /* members; 0 = no such team */
+    int32_t me;            /* own number in it */
     int32_t start, stride; /* member i is PE start + i * stride ... */
     const int32_t *pes;    /* ... unless this is not NULL: [n] */
-    uint32_t direct;   /* 1: every member is reached by load and store, atomics included */
+    uint32_t direct;       /* 1: every member is reached by load and store, atomics included */
     uint32_t reserved[3];
 };
 
@@ -67,7 +67,8 @@ struct weft_dev_area {
 #ifdef __CUDACC__
 __host__ __device__
 #endif
-static inline size_t weft_dev_area_bytes(int n_pes)
+    static inline size_t
+    weft_dev_area_bytes(int n_pes)
 {
     size_t bytes = 16 * sizeof(uint64_t) + 2 * (size_t)n_pes * sizeof(uint64_t);
     return (bytes + 127) & ~(size_t)127;
@@ -137,8 +138,8 @@ enum { WEFT_DEV_RECORDS = 32 };
 /* In memory that both the device and the host (and `weft attach`) can read and write. */
 struct weft_dev_box {
     uint32_t version;
-    int32_t failed;     /* weft_status of the first operation that went wrong, 0 = none */
-    uint64_t tickets;   /* records begun; on cuda the count itself is in device memory */
+    int32_t failed;   /* weft_status of the first operation that went wrong, 0 = none */
+    uint64_t tickets; /* records begun; on cuda the count itself is in device memory */
     uint64_t reserved[6];
     struct weft_dev_record records[WEFT_DEV_RECORDS]; /* record t at t % WEFT_DEV_RECORDS */
 };
@@ -150,11 +151,11 @@ struct weft_dev {
     uint32_t bytes;
     int32_t me, n_pes;
     struct weft_dev_segment segment[WEFT_DEV_SEGMENTS];
-    struct weft_dev_segment areas;      /* of teams: weft_dev_area_bytes(n_pes) for each */
-    const struct weft_dev_peer *peers;  /* [n_pes] */
-    const struct weft_dev_team *teams;  /* [n_teams] */
+    struct weft_dev_segment areas;     /* of teams: weft_dev_area_bytes(n_pes) for each */
+    const struct weft_dev_peer *peers; /* [n_pes] */
+    const struct weft_dev_team *teams; /* [n_teams] */
     uint32_t n_teams;
-    uint32_t all_atomics;  /* 1: peers[].atomics is 1 for every PE that is reached by load/store */
+    uint32_t all_atomics;   /* 1: peers[].atomics is 1 for every PE that is reached by load/store */
     uint64_t wait_limit_ns; /* 0 = none */
     struct weft_dev_box *box;
     uint64_t *tickets; /* for box->records; on cuda in device memory, on simt box->tickets */

@@ -43,9 +43,14 @@ static const char *weft_dev_upload_error(int error)
 
 #endif
 
-static struct weft_device_unit weft_dev_unit = {
-    sizeof(struct weft_device_unit), WEFT_DEV_VERSION, sizeof(struct weft_dev), WEFT_TARGET_CUDA,
-    weft_dev_upload, weft_dev_upload_error, NULL, 0};
+static struct weft_device_unit weft_dev_unit = {sizeof(struct weft_device_unit),
+                                                WEFT_DEV_VERSION,
+                                                sizeof(struct weft_dev),
+                                                WEFT_TARGET_CUDA,
+                                                weft_dev_upload,
+                                                weft_dev_upload_error,
+                                                NULL,
+                                                0};
 
 __attribute__((constructor)) static void weft_dev_unit_register(void)
 {

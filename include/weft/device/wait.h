@@ -15,7 +15,7 @@
 /* ---------------------------------------------------------------------------------- patience */
 
 enum {
-    WEFT_DEV_EAGER_POLLS = 256,       /* before the clock is looked at */
+    WEFT_DEV_EAGER_POLLS = 256, /* before the clock is looked at */
     WEFT_DEV_POLLS_PER_LOOK = 16,
     WEFT_DEV_SHOW_NS = 100 * 1000 * 1000,
 };
@@ -147,8 +147,8 @@ WEFT_DEVICE uint64_t weft_dev_load_typed(weft_type type, const void *base, size_
     if (weft_dev_type_width(type) == 8)
         return weft_dev_load_u64((const uint64_t *)base + i, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
     if (weft_dev_type_width(type) == 4) {
-        uint32_t v = weft_dev_load_u32((const uint32_t *)base + i, WEFT_ORDER_ACQUIRE,
-                                       WEFT_SCOPE_SYS);
+        uint32_t v =
+            weft_dev_load_u32((const uint32_t *)base + i, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
         return type == WEFT_INT32 ? (uint64_t)(int64_t)(int32_t)v : v;
     }
     uint16_t v = weft_dev_load_u16((const uint16_t *)base + i, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
@@ -318,8 +318,8 @@ WEFT_DEVICE int weft_dev_wait_some(int operation, const struct weft_dev_set *set
     int any, status = WEFT_OK;
     uint64_t mix;
     uint32_t polls = 0;
-    struct weft_dev_patience p = weft_dev_patience_for(operation, -1, -1, set->ivars, set->cmp,
-                                                       set->value);
+    struct weft_dev_patience p =
+        weft_dev_patience_for(operation, -1, -1, set->ivars, set->cmp, set->value);
     while (!(*found = weft_dev_scan(set, indices, most, &any, &mix)) && any && !status)
         status = weft_dev_patience_step(&p, &polls, mix);
     weft_dev_patience_end(&p);
@@ -362,8 +362,7 @@ WEFT_DEVICE size_t weft_dev_test_any(const struct weft_dev_set *set)
 
 /* The forms: with one value, and with an array of them. */
 #define WEFT_DEV_SET(value, values)                                                                \
-    const struct weft_dev_set set =                                                                \
-        weft_dev_set_of(type, ivars, n, status, cmp, value, values)
+    const struct weft_dev_set set = weft_dev_set_of(type, ivars, n, status, cmp, value, values)
 
 #define WEFT_DEV_WAIT_ALL(scope, constant)                                                         \
     WEFT_DEVICE int weft_##scope##_wait_until_all(weft_type type, const void *ivars, size_t n,     \
@@ -395,10 +394,9 @@ WEFT_DEV_SCOPE_LIST(WEFT_DEV_WAIT_ALL)
         WEFT_DEV_SET(value, values);                                                               \
         return weft_dev_wait_any(&set, index);                                                     \
     }                                                                                              \
-    WEFT_DEVICE int weft_thread_wait_until_some##suffix(weft_type type, const void *ivars,         \
-                                                        size_t n, size_t *indices,                 \
-                                                        const int *status, weft_cmp cmp, last,     \
-                                                        size_t *count)                             \
+    WEFT_DEVICE int weft_thread_wait_until_some##suffix(                                           \
+        weft_type type, const void *ivars, size_t n, size_t *indices, const int *status,           \
+        weft_cmp cmp, last, size_t *count)                                                         \
     {                                                                                              \
         WEFT_DEV_SET(value, values);                                                               \
         return weft_dev_wait_some(WEFT_DEV_OP_WAIT_SOME, &set, indices, (size_t)-1, count);        \

@@ -58,9 +58,10 @@ WEFT_NV_BOTH uint64_t weft_nv_amo(weft_amo amo, size_t width, void *dest, uint64
 {
     if (width == 8)
         WEFT_NV_SPLIT(return weft_nv_amo_device64(amo, dest, value, expected, pe),
-                      return weft_nv_amo_host(amo, 8, dest, value, expected, pe));
-    WEFT_NV_SPLIT(return weft_nv_amo_device32(amo, dest, (uint32_t)value, (uint32_t)expected, pe),
-                  return weft_nv_amo_host(amo, 4, dest, (uint32_t)value, (uint32_t)expected, pe));
+                             return weft_nv_amo_host(amo, 8, dest, value, expected, pe));
+    WEFT_NV_SPLIT(
+        return weft_nv_amo_device32(amo, dest, (uint32_t)value, (uint32_t)expected, pe),
+               return weft_nv_amo_host(amo, 4, dest, (uint32_t)value, (uint32_t)expected, pe));
 }
 
 #define WEFT_NV_BITS(T, value, bits)                                                               \

@@ -59,7 +59,6 @@ WEFT_NV_GROUPS(WEFT_NV_MEETINGS)
  * Device code names: nvshmem_ for a thread, nvshmemx_..._warp, _block. On streams and on the host:
  * stream_call.h has the kernel, stream.h the names; the host's are those of a thread. */
 
-
 WEFT_NV_HOST int weft_nv_data_host(weft_status status)
 {
     return weft_nvshmem_report(status, "nvshmem collective");
@@ -70,27 +69,27 @@ WEFT_NV_HOST int weft_nv_data_host(weft_status status)
                                                 size_t nelems, int PE_root)                        \
     {                                                                                              \
         WEFT_NV_COLLECTIVE_SPLIT_##scope(                                                          \
-            weft_##scope##_broadcast(team, dest, source, nelems * (unit), PE_root),                \
-            weft_nv_data_host(weft_broadcast(weft_nvshmem_team(team), dest, source,                \
-                                             nelems * (unit), PE_root)));                          \
+            weft_##scope##_broadcast(team, dest, source, nelems *(unit), PE_root),                 \
+            weft_nv_data_host(                                                                     \
+                weft_broadcast(weft_nvshmem_team(team), dest, source, nelems *(unit), PE_root)));  \
     }
 #define WEFT_NV_FCOLLECT(name, suffix, scope, T, unit)                                             \
     WEFT_NV_COLLECTIVE_##scope int name##suffix(nvshmem_team_t team, T *dest, const T *source,     \
                                                 size_t nelems)                                     \
     {                                                                                              \
         WEFT_NV_COLLECTIVE_SPLIT_##scope(                                                          \
-            weft_##scope##_fcollect(team, dest, source, nelems * (unit)),                          \
-            weft_nv_data_host(weft_fcollect(weft_nvshmem_team(team), dest, source,                 \
-                                            nelems * (unit))));                                    \
+            weft_##scope##_fcollect(team, dest, source, nelems *(unit)),                           \
+            weft_nv_data_host(                                                                     \
+                weft_fcollect(weft_nvshmem_team(team), dest, source, nelems *(unit))));            \
     }
 #define WEFT_NV_ALLTOALL(name, suffix, scope, T, unit)                                             \
     WEFT_NV_COLLECTIVE_##scope int name##suffix(nvshmem_team_t team, T *dest, const T *source,     \
                                                 size_t nelems)                                     \
     {                                                                                              \
         WEFT_NV_COLLECTIVE_SPLIT_##scope(                                                          \
-            weft_##scope##_alltoall(team, dest, source, nelems * (unit)),                          \
-            weft_nv_data_host(weft_alltoall(weft_nvshmem_team(team), dest, source,                 \
-                                            nelems * (unit))));                                    \
+            weft_##scope##_alltoall(team, dest, source, nelems *(unit)),                           \
+            weft_nv_data_host(                                                                     \
+                weft_alltoall(weft_nvshmem_team(team), dest, source, nelems *(unit))));            \
     }
 
 /* A thread's names are the host's too; warp and block are of device code. */

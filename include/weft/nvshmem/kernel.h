@@ -33,8 +33,7 @@ WEFT_NV_DEVICE void weft_nv_run(const struct weft_nv_call *c)
         weft_block_reduce(c->team, c->dst, c->src, c->n, (weft_type)c->type, (weft_op)c->op);
         return;
     case WEFT_NV_CALL_REDUCESCATTER:
-        weft_block_reducescatter(c->team, c->dst, c->src, c->n, (weft_type)c->type,
-                                (weft_op)c->op);
+        weft_block_reducescatter(c->team, c->dst, c->src, c->n, (weft_type)c->type, (weft_op)c->op);
         return;
     case WEFT_NV_CALL_P:
         weft_block_put(c->dst, &c->value, c->element, c->pe);
@@ -53,8 +52,9 @@ WEFT_NV_DEVICE void weft_nv_run(const struct weft_nv_call *c)
                                            (weft_cmp)c->pe, c->value);
         break;
     case WEFT_NV_CALL_WAIT_ALL_VECTOR:
-        status = weft_block_wait_until_all_vector((weft_type)c->type, c->src, c->n, (const int *)c->dst,
-                                                  (weft_cmp)c->pe, (void *)(uintptr_t)c->value);
+        status =
+            weft_block_wait_until_all_vector((weft_type)c->type, c->src, c->n, (const int *)c->dst,
+                                             (weft_cmp)c->pe, (void *)(uintptr_t)c->value);
         break;
     }
     if (status && weft_dev_thread_rank() == 0)
@@ -111,9 +111,12 @@ static const char *weft_nv_kernel_error(int error)
     return cudaGetErrorString((cudaError_t)error);
 }
 
-static const struct weft_nvshmem_kernels weft_nv_kernels = {
-    sizeof(struct weft_nvshmem_kernels), 1, weft_nv_kernel_call, weft_nv_kernel_launch,
-    weft_nv_kernel_resident, weft_nv_kernel_error};
+static const struct weft_nvshmem_kernels weft_nv_kernels = {sizeof(struct weft_nvshmem_kernels),
+                                                            1,
+                                                            weft_nv_kernel_call,
+                                                            weft_nv_kernel_launch,
+                                                            weft_nv_kernel_resident,
+                                                            weft_nv_kernel_error};
 
 #else
 

@@ -14,48 +14,48 @@
 
 WEFT_NV_BOTH void weft_nv_put(void *dest, const void *src, size_t bytes, int pe)
 {
-    WEFT_NV_SPLIT(weft_thread_put(dest, src, bytes, pe),
-                  WEFT_NV_HOST_DO(weft_put(weft_nvshmem_ctx(), dest, src, bytes, pe),
-                                  "nvshmem_put"));
+    WEFT_NV_SPLIT(
+        weft_thread_put(dest, src, bytes, pe),
+        WEFT_NV_HOST_DO(weft_put(weft_nvshmem_ctx(), dest, src, bytes, pe), "nvshmem_put"));
 }
 
 WEFT_NV_BOTH void weft_nv_put_nbi(void *dest, const void *src, size_t bytes, int pe)
 {
-    WEFT_NV_SPLIT(weft_thread_put_nbi(dest, src, bytes, pe),
-                  WEFT_NV_HOST_DO(weft_put_nbi(weft_nvshmem_ctx(), dest, src, bytes, pe),
-                                  "nvshmem_put_nbi"));
+    WEFT_NV_SPLIT(
+        weft_thread_put_nbi(dest, src, bytes, pe),
+        WEFT_NV_HOST_DO(weft_put_nbi(weft_nvshmem_ctx(), dest, src, bytes, pe), "nvshmem_put_nbi"));
 }
 
 WEFT_NV_BOTH void weft_nv_get(void *dest, const void *src, size_t bytes, int pe)
 {
-    WEFT_NV_SPLIT(weft_thread_get(dest, src, bytes, pe),
-                  WEFT_NV_HOST_DO(weft_get(weft_nvshmem_ctx(), dest, src, bytes, pe),
-                                  "nvshmem_get"));
+    WEFT_NV_SPLIT(
+        weft_thread_get(dest, src, bytes, pe),
+        WEFT_NV_HOST_DO(weft_get(weft_nvshmem_ctx(), dest, src, bytes, pe), "nvshmem_get"));
 }
 
 WEFT_NV_BOTH void weft_nv_get_nbi(void *dest, const void *src, size_t bytes, int pe)
 {
-    WEFT_NV_SPLIT(weft_thread_get_nbi(dest, src, bytes, pe),
-                  WEFT_NV_HOST_DO(weft_get_nbi(weft_nvshmem_ctx(), dest, src, bytes, pe),
-                                  "nvshmem_get_nbi"));
+    WEFT_NV_SPLIT(
+        weft_thread_get_nbi(dest, src, bytes, pe),
+        WEFT_NV_HOST_DO(weft_get_nbi(weft_nvshmem_ctx(), dest, src, bytes, pe), "nvshmem_get_nbi"));
 }
 
 WEFT_NV_BOTH void weft_nv_iput(void *dest, const void *src, ptrdiff_t dst, ptrdiff_t sst,
                                size_t element, size_t n, int pe)
 {
-    WEFT_NV_SPLIT(weft_thread_iput(dest, src, dst, sst, element, n, pe),
-                  WEFT_NV_HOST_DO(
-                      weft_iput(weft_nvshmem_ctx(), dest, src, dst, sst, element, n, pe),
-                      "nvshmem_iput"));
+    WEFT_NV_SPLIT(
+        weft_thread_iput(dest, src, dst, sst, element, n, pe),
+        WEFT_NV_HOST_DO(weft_iput(weft_nvshmem_ctx(), dest, src, dst, sst, element, n, pe),
+                        "nvshmem_iput"));
 }
 
 WEFT_NV_BOTH void weft_nv_iget(void *dest, const void *src, ptrdiff_t dst, ptrdiff_t sst,
                                size_t element, size_t n, int pe)
 {
-    WEFT_NV_SPLIT(weft_thread_iget(dest, src, dst, sst, element, n, pe),
-                  WEFT_NV_HOST_DO(
-                      weft_iget(weft_nvshmem_ctx(), dest, src, dst, sst, element, n, pe),
-                      "nvshmem_iget"));
+    WEFT_NV_SPLIT(
+        weft_thread_iget(dest, src, dst, sst, element, n, pe),
+        WEFT_NV_HOST_DO(weft_iget(weft_nvshmem_ctx(), dest, src, dst, sst, element, n, pe),
+                        "nvshmem_iget"));
 }
 
 /* One access of `bytes`, a constant, of the bit pattern. */
@@ -65,17 +65,17 @@ WEFT_NV_BOTH void weft_nv_p(void *dest, uint64_t bits, size_t bytes, int pe)
         WEFT_NV_SPLIT(weft_thread_p64(dest, bits, pe),
                       WEFT_NV_HOST_DO(weft_p64(weft_nvshmem_ctx(), dest, bits, pe), "nvshmem_p"));
     else if (bytes == 4)
-        WEFT_NV_SPLIT(weft_thread_p32(dest, (uint32_t)bits, pe),
-                      WEFT_NV_HOST_DO(weft_p32(weft_nvshmem_ctx(), dest, (uint32_t)bits, pe),
-                                      "nvshmem_p"));
+        WEFT_NV_SPLIT(
+            weft_thread_p32(dest, (uint32_t)bits, pe),
+            WEFT_NV_HOST_DO(weft_p32(weft_nvshmem_ctx(), dest, (uint32_t)bits, pe), "nvshmem_p"));
     else if (bytes == 2)
-        WEFT_NV_SPLIT(weft_thread_p16(dest, (uint16_t)bits, pe),
-                      WEFT_NV_HOST_DO(weft_p16(weft_nvshmem_ctx(), dest, (uint16_t)bits, pe),
-                                      "nvshmem_p"));
+        WEFT_NV_SPLIT(
+            weft_thread_p16(dest, (uint16_t)bits, pe),
+            WEFT_NV_HOST_DO(weft_p16(weft_nvshmem_ctx(), dest, (uint16_t)bits, pe), "nvshmem_p"));
     else
-        WEFT_NV_SPLIT(weft_thread_p8(dest, (uint8_t)bits, pe),
-                      WEFT_NV_HOST_DO(weft_p8(weft_nvshmem_ctx(), dest, (uint8_t)bits, pe),
-                                      "nvshmem_p"));
+        WEFT_NV_SPLIT(
+            weft_thread_p8(dest, (uint8_t)bits, pe),
+            WEFT_NV_HOST_DO(weft_p8(weft_nvshmem_ctx(), dest, (uint8_t)bits, pe), "nvshmem_p"));
 }
 
 WEFT_NV_HOST uint64_t weft_nv_g_host(const void *src, size_t bytes, int pe)
@@ -157,19 +157,19 @@ WEFT_NV_GROUPS(WEFT_NV_UNTYPED_GROUP)
 #define WEFT_NV_MOVE_FAMILY(put, put_nbi, get, get_nbi, T, unit)                                   \
     WEFT_NV_BOTH void nvshmem_##put(T *dest, const T *source, size_t nelems, int pe)               \
     {                                                                                              \
-        weft_nv_put(dest, source, nelems * (unit), pe);                                            \
+        weft_nv_put(dest, source, nelems *(unit), pe);                                             \
     }                                                                                              \
     WEFT_NV_BOTH void nvshmem_##put_nbi(T *dest, const T *source, size_t nelems, int pe)           \
     {                                                                                              \
-        weft_nv_put_nbi(dest, source, nelems * (unit), pe);                                        \
+        weft_nv_put_nbi(dest, source, nelems *(unit), pe);                                         \
     }                                                                                              \
     WEFT_NV_BOTH void nvshmem_##get(T *dest, const T *source, size_t nelems, int pe)               \
     {                                                                                              \
-        weft_nv_get(dest, source, nelems * (unit), pe);                                            \
+        weft_nv_get(dest, source, nelems *(unit), pe);                                             \
     }                                                                                              \
     WEFT_NV_BOTH void nvshmem_##get_nbi(T *dest, const T *source, size_t nelems, int pe)           \
     {                                                                                              \
-        weft_nv_get_nbi(dest, source, nelems * (unit), pe);                                        \
+        weft_nv_get_nbi(dest, source, nelems *(unit), pe);                                         \
     }                                                                                              \
     WEFT_NV_MOVE_GROUP(put, put_nbi, get, get_nbi, T, unit, warp)                                  \
     WEFT_NV_MOVE_GROUP(put, put_nbi, get, get_nbi, T, unit, block)
@@ -178,21 +178,21 @@ WEFT_NV_GROUPS(WEFT_NV_UNTYPED_GROUP)
 #define WEFT_NV_MOVE_GROUP(put, put_nbi, get, get_nbi, T, unit, scope)                             \
     WEFT_NV_DEVICE void nvshmemx_##put##_##scope(T *dest, const T *source, size_t nelems, int pe)  \
     {                                                                                              \
-        weft_nv_put_##scope(dest, source, nelems * (unit), pe);                                    \
+        weft_nv_put_##scope(dest, source, nelems *(unit), pe);                                     \
     }                                                                                              \
     WEFT_NV_DEVICE void nvshmemx_##put_nbi##_##scope(T *dest, const T *source, size_t nelems,      \
                                                      int pe)                                       \
     {                                                                                              \
-        weft_nv_put_nbi_##scope(dest, source, nelems * (unit), pe);                                \
+        weft_nv_put_nbi_##scope(dest, source, nelems *(unit), pe);                                 \
     }                                                                                              \
     WEFT_NV_DEVICE void nvshmemx_##get##_##scope(T *dest, const T *source, size_t nelems, int pe)  \
     {                                                                                              \
-        weft_nv_get_##scope(dest, source, nelems * (unit), pe);                                    \
+        weft_nv_get_##scope(dest, source, nelems *(unit), pe);                                     \
     }                                                                                              \
     WEFT_NV_DEVICE void nvshmemx_##get_nbi##_##scope(T *dest, const T *source, size_t nelems,      \
                                                      int pe)                                       \
     {                                                                                              \
-        weft_nv_get_nbi_##scope(dest, source, nelems * (unit), pe);                                \
+        weft_nv_get_nbi_##scope(dest, source, nelems *(unit), pe);                                 \
     }
 #else
 #define WEFT_NV_MOVE_GROUP(put, put_nbi, get, get_nbi, T, unit, scope)
@@ -204,7 +204,7 @@ WEFT_NV_GROUPS(WEFT_NV_UNTYPED_GROUP)
     WEFT_NV_DEVICE void name(T *dest, const T *source, size_t nelems, uint64_t *sig_addr,          \
                              uint64_t signal, int sig_op, int pe)                                  \
     {                                                                                              \
-        how(dest, source, nelems * (unit), sig_addr, signal, sig_op, pe);                          \
+        how(dest, source, nelems *(unit), sig_addr, signal, sig_op, pe);                           \
     }
 #else
 #define WEFT_NV_SIGNAL_ONE(name, T, unit, how)
@@ -299,9 +299,9 @@ WEFT_NV_SIGNAL_FAMILY(putmem_signal, void, 1)
 WEFT_NV_BOTH void nvshmemx_signal_op(uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
 {
     WEFT_NV_SPLIT(weft_thread_signal(sig_addr, signal, WEFT_NV_SIGNAL(sig_op), pe),
-                  WEFT_NV_HOST_DO(weft_signal(weft_nvshmem_ctx(), sig_addr, signal,
-                                              WEFT_NV_SIGNAL(sig_op), pe),
-                                  "nvshmemx_signal_op"));
+                  WEFT_NV_HOST_DO(
+                      weft_signal(weft_nvshmem_ctx(), sig_addr, signal, WEFT_NV_SIGNAL(sig_op), pe),
+                      "nvshmemx_signal_op"));
 }
 
 WEFT_NV_HOST uint64_t weft_nv_signal_fetch_host(const uint64_t *sig_addr)
@@ -315,7 +315,7 @@ WEFT_NV_HOST uint64_t weft_nv_signal_fetch_host(const uint64_t *sig_addr)
 WEFT_NV_BOTH uint64_t nvshmem_signal_fetch(uint64_t *sig_addr)
 {
     WEFT_NV_SPLIT(return weft_thread_signal_fetch(sig_addr),
-                  return weft_nv_signal_fetch_host(sig_addr));
+                         return weft_nv_signal_fetch_host(sig_addr));
 }
 
 WEFT_NV_BOTH void nvshmem_fence(void)

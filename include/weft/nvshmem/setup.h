@@ -39,13 +39,29 @@ typedef struct nvshmemx_init_attr {
     nvshmemx_init_args_t args;
 } nvshmemx_init_attr_t;
 
-#define WEFT_NV_VERSION(T)                 ((1 << 16) + (int)sizeof(T))
-#define NVSHMEMX_UNIQUEID_INITIALIZER      {WEFT_NV_VERSION(nvshmemx_uniqueid_t), {0}}
-#define NVSHMEMX_UNIQUEID_ARGS_INITIALIZER {WEFT_NV_VERSION(nvshmemx_uniqueid_args_t), NULL, 0, 0}
+#define WEFT_NV_VERSION(T) ((1 << 16) + (int)sizeof(T))
+#define NVSHMEMX_UNIQUEID_INITIALIZER                                                              \
+    {                                                                                              \
+        WEFT_NV_VERSION(nvshmemx_uniqueid_t),                                                      \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
+    }
+#define NVSHMEMX_UNIQUEID_ARGS_INITIALIZER                                                         \
+    {                                                                                              \
+        WEFT_NV_VERSION(nvshmemx_uniqueid_args_t), NULL, 0, 0                                      \
+    }
 #define NVSHMEMX_INIT_ARGS_INITIALIZER                                                             \
-    {WEFT_NV_VERSION(nvshmemx_init_args_t), NVSHMEMX_UNIQUEID_ARGS_INITIALIZER, -1, {0}}
+    {                                                                                              \
+        WEFT_NV_VERSION(nvshmemx_init_args_t), NVSHMEMX_UNIQUEID_ARGS_INITIALIZER, -1,             \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
+    }
 #define NVSHMEMX_INIT_ATTR_INITIALIZER                                                             \
-    {WEFT_NV_VERSION(nvshmemx_init_attr_t), NULL, NVSHMEMX_INIT_ARGS_INITIALIZER}
+    {                                                                                              \
+        WEFT_NV_VERSION(nvshmemx_init_attr_t), NULL, NVSHMEMX_INIT_ARGS_INITIALIZER                \
+    }
 
 WEFT_NV_HOST void nvshmem_init(void)
 {
@@ -273,25 +289,29 @@ typedef struct nvshmem_team_config_t {
     int version;
     int num_contexts;
 } nvshmem_team_config_t;
-#define NVSHMEM_TEAM_CONFIG_INITIALIZER {WEFT_NV_VERSION(nvshmem_team_config_t), 0}
+#define NVSHMEM_TEAM_CONFIG_INITIALIZER                                                            \
+    {                                                                                              \
+        WEFT_NV_VERSION(nvshmem_team_config_t), 0                                                  \
+    }
 #define NVSHMEM_TEAM_NUM_CONTEXTS (1l << 0)
 
 WEFT_NV_BOTH int nvshmem_team_my_pe(nvshmem_team_t team)
 {
     WEFT_NV_SPLIT(return weft_dev_team_my_pe(team),
-                  return weft_team_my_pe(weft_nvshmem_team(team)));
+                         return weft_team_my_pe(weft_nvshmem_team(team)));
 }
 
 WEFT_NV_BOTH int nvshmem_team_n_pes(nvshmem_team_t team)
 {
     WEFT_NV_SPLIT(return weft_dev_team_n_pes(team),
-                  return weft_team_n_pes(weft_nvshmem_team(team)));
+                         return weft_team_n_pes(weft_nvshmem_team(team)));
 }
 
 WEFT_NV_BOTH int nvshmem_team_translate_pe(nvshmem_team_t from, int pe, nvshmem_team_t to)
 {
-    WEFT_NV_SPLIT(return weft_dev_team_translate(from, pe, to),
-                  return weft_team_translate(weft_nvshmem_team(from), pe, weft_nvshmem_team(to)));
+    WEFT_NV_SPLIT(
+        return weft_dev_team_translate(from, pe, to),
+               return weft_team_translate(weft_nvshmem_team(from), pe, weft_nvshmem_team(to)));
 }
 
 WEFT_NV_HOST void nvshmem_team_get_config(nvshmem_team_t team, nvshmem_team_config_t *config)
@@ -325,9 +345,8 @@ WEFT_NV_HOST int nvshmem_team_split_2d(nvshmem_team_t parent, int xrange,
     (void)xaxis_mask;
     (void)yaxis_config;
     (void)yaxis_mask;
-    int failed =
-        weft_nvshmem_report(weft_team_split_2d(weft_nvshmem_team(parent), xrange, &x, &y),
-                            "nvshmem_team_split_2d");
+    int failed = weft_nvshmem_report(weft_team_split_2d(weft_nvshmem_team(parent), xrange, &x, &y),
+                                     "nvshmem_team_split_2d");
     *xaxis_team = weft_nvshmem_team_number(x);
     *yaxis_team = weft_nvshmem_team_number(y);
     return failed;

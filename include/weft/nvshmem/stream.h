@@ -14,16 +14,14 @@
 WEFT_NV_HOST void weft_nv_put_on_stream(void *dest, const void *src, size_t bytes, int pe,
                                         weft_stream stream)
 {
-    WEFT_NV_STREAM_DO(weft_put_on_stream(weft_nvshmem_ctx(), dest, src, bytes, pe,
-                                         stream),
+    WEFT_NV_STREAM_DO(weft_put_on_stream(weft_nvshmem_ctx(), dest, src, bytes, pe, stream),
                       "nvshmemx_put_on_stream");
 }
 
 WEFT_NV_HOST void weft_nv_get_on_stream(void *dest, const void *src, size_t bytes, int pe,
                                         weft_stream stream)
 {
-    WEFT_NV_STREAM_DO(weft_get_on_stream(weft_nvshmem_ctx(), dest, src, bytes, pe,
-                                         stream),
+    WEFT_NV_STREAM_DO(weft_get_on_stream(weft_nvshmem_ctx(), dest, src, bytes, pe, stream),
                       "nvshmemx_get_on_stream");
 }
 
@@ -32,8 +30,7 @@ WEFT_NV_HOST void weft_nv_put_signal_on_stream(void *dest, const void *src, size
                                                int pe, weft_stream stream)
 {
     WEFT_NV_STREAM_DO(weft_put_signal_on_stream(weft_nvshmem_ctx(), dest, src, bytes, sig_addr,
-                                                signal, WEFT_NV_SIGNAL(sig_op), pe,
-                                                stream),
+                                                signal, WEFT_NV_SIGNAL(sig_op), pe, stream),
                       "nvshmemx_put_signal_on_stream");
 }
 
@@ -53,40 +50,40 @@ WEFT_NV_HOST int weft_nv_enqueue(struct weft_nv_call call, weft_stream stream)
     WEFT_NV_STREAM_SIGNAL(put_signal##_nbi, T, unit)
 #define WEFT_NV_STREAM_MOVE(name, how, T, unit)                                                    \
     WEFT_NV_HOST void nvshmemx_##name##_on_stream(T *dest, const T *source, size_t nelems, int pe, \
-                                                  weft_stream stream)                             \
+                                                  weft_stream stream)                              \
     {                                                                                              \
-        how(dest, source, nelems * (unit), pe, stream);                                            \
+        how(dest, source, nelems *(unit), pe, stream);                                             \
     }
 #define WEFT_NV_STREAM_SIGNAL(name, T, unit)                                                       \
     WEFT_NV_HOST void nvshmemx_##name##_on_stream(T *dest, const T *source, size_t nelems,         \
                                                   uint64_t *sig_addr, uint64_t signal, int sig_op, \
-                                                  int pe, weft_stream stream)                     \
+                                                  int pe, weft_stream stream)                      \
     {                                                                                              \
-        weft_nv_put_signal_on_stream(dest, source, nelems * (unit), sig_addr, signal, sig_op, pe,  \
+        weft_nv_put_signal_on_stream(dest, source, nelems *(unit), sig_addr, signal, sig_op, pe,   \
                                      stream);                                                      \
     }
 #define WEFT_NV_STREAM_STRIDED(name, put, T, unit)                                                 \
     WEFT_NV_HOST void nvshmemx_##name##_on_stream(T *dest, const T *source, ptrdiff_t dst,         \
                                                   ptrdiff_t sst, size_t nelems, int pe,            \
-                                                  weft_stream stream)                             \
+                                                  weft_stream stream)                              \
     {                                                                                              \
         weft_nv_enqueue(weft_nv_strided_call(put, dest, source, dst, sst, unit, nelems, pe),       \
                         stream);                                                                   \
     }
 #define WEFT_NV_STREAM_DATA(name, KIND, T, unit)                                                   \
     WEFT_NV_HOST int nvshmemx_##name##_on_stream(nvshmem_team_t team, T *dest, const T *source,    \
-                                                 size_t nelems, weft_stream stream)               \
+                                                 size_t nelems, weft_stream stream)                \
     {                                                                                              \
         return weft_nv_enqueue(weft_nv_call_of(KIND, team, dest, source, nelems * (unit), 0),      \
                                stream);                                                            \
     }
 #define WEFT_NV_STREAM_BROADCAST(name, T, unit)                                                    \
     WEFT_NV_HOST int nvshmemx_##name##_on_stream(nvshmem_team_t team, T *dest, const T *source,    \
-                                                 size_t nelems, int PE_root, weft_stream stream)  \
+                                                 size_t nelems, int PE_root, weft_stream stream)   \
     {                                                                                              \
-        return weft_nv_enqueue(weft_nv_call_of(WEFT_NV_CALL_BROADCAST, team, dest, source,         \
-                                               nelems * (unit), PE_root),                          \
-                               stream);                                                            \
+        return weft_nv_enqueue(                                                                    \
+            weft_nv_call_of(WEFT_NV_CALL_BROADCAST, team, dest, source, nelems * (unit), PE_root), \
+            stream);                                                                               \
     }
 
 #define WEFT_NV_STREAM_TYPE(name, T)                                                               \
@@ -97,7 +94,7 @@ WEFT_NV_HOST int weft_nv_enqueue(struct weft_nv_call call, weft_stream stream)
     WEFT_NV_STREAM_DATA(name##_fcollect, WEFT_NV_CALL_FCOLLECT, T, sizeof(T))                      \
     WEFT_NV_STREAM_DATA(name##_alltoall, WEFT_NV_CALL_ALLTOALL, T, sizeof(T))                      \
     WEFT_NV_STREAM_BROADCAST(name##_broadcast, T, sizeof(T))                                       \
-    WEFT_NV_HOST void nvshmemx_##name##_p_on_stream(T *dest, T value, int pe, weft_stream stream) \
+    WEFT_NV_HOST void nvshmemx_##name##_p_on_stream(T *dest, T value, int pe, weft_stream stream)  \
     {                                                                                              \
         uint64_t bits = 0;                                                                         \
         memcpy(&bits, &value, sizeof value);                                                       \
@@ -123,16 +120,14 @@ WEFT_NV_STREAM_DATA(alltoallmem, WEFT_NV_CALL_ALLTOALL, void, 1)
 WEFT_NV_STREAM_BROADCAST(broadcastmem, void, 1)
 
 #define WEFT_NV_STREAM_REDUCE(name, T, type, op)                                                   \
-    WEFT_NV_HOST int nvshmemx_##name##_reduce_on_stream(nvshmem_team_t team, T *dest,              \
-                                                        const T *source, size_t nreduce,           \
-                                                        weft_stream stream)                       \
+    WEFT_NV_HOST int nvshmemx_##name##_reduce_on_stream(                                           \
+        nvshmem_team_t team, T *dest, const T *source, size_t nreduce, weft_stream stream)         \
     {                                                                                              \
         return weft_nv_enqueue(weft_nv_reduce_call(1, team, dest, source, nreduce, type, op),      \
                                stream);                                                            \
     }                                                                                              \
-    WEFT_NV_HOST int nvshmemx_##name##_reducescatter_on_stream(nvshmem_team_t team, T *dest,       \
-                                                               const T *source, size_t nreduce,    \
-                                                               weft_stream stream)                \
+    WEFT_NV_HOST int nvshmemx_##name##_reducescatter_on_stream(                                    \
+        nvshmem_team_t team, T *dest, const T *source, size_t nreduce, weft_stream stream)         \
     {                                                                                              \
         return weft_nv_enqueue(weft_nv_reduce_call(0, team, dest, source, nreduce, type, op),      \
                                stream);                                                            \
@@ -151,21 +146,21 @@ WEFT_NV_REDUCE_TYPES(WEFT_NV_STREAM_ARITHMETIC)
 
 #define WEFT_NV_STREAM_WAIT(name, T)                                                               \
     WEFT_NV_HOST void nvshmemx_##name##_wait_until_on_stream(T *ivar, int cmp, T value,            \
-                                                             weft_stream stream)                  \
+                                                             weft_stream stream)                   \
     {                                                                                              \
         weft_nv_enqueue(weft_nv_wait_call(WEFT_NV_CALL_WAIT, WEFT_NV_TYPE_OF(T), ivar, 1, NULL,    \
                                           cmp, (uint64_t)value),                                   \
                         stream);                                                                   \
     }                                                                                              \
     WEFT_NV_HOST void nvshmemx_##name##_wait_until_all_on_stream(                                  \
-        T *ivars, size_t nelems, const int *status, int cmp, T value, weft_stream stream)         \
+        T *ivars, size_t nelems, const int *status, int cmp, T value, weft_stream stream)          \
     {                                                                                              \
         weft_nv_enqueue(weft_nv_wait_call(WEFT_NV_CALL_WAIT_ALL, WEFT_NV_TYPE_OF(T), ivars,        \
                                           nelems, status, cmp, (uint64_t)value),                   \
                         stream);                                                                   \
     }                                                                                              \
     WEFT_NV_HOST void nvshmemx_##name##_wait_until_all_vector_on_stream(                           \
-        T *ivars, size_t nelems, const int *status, int cmp, T *values, weft_stream stream)       \
+        T *ivars, size_t nelems, const int *status, int cmp, T *values, weft_stream stream)        \
     {                                                                                              \
         weft_nv_enqueue(weft_nv_wait_call(WEFT_NV_CALL_WAIT_ALL_VECTOR, WEFT_NV_TYPE_OF(T), ivars, \
                                           nelems, status, cmp, (uint64_t)(uintptr_t)values),       \
@@ -199,15 +194,14 @@ WEFT_NV_HOST void nvshmemx_signal_op_on_stream(uint64_t *sig_addr, uint64_t sign
 WEFT_NV_HOST void nvshmemx_signal_wait_until_on_stream(uint64_t *sig_addr, int cmp,
                                                        uint64_t cmp_value, weft_stream stream)
 {
-    WEFT_NV_STREAM_DO(weft_signal_wait_on_stream(weft_nvshmem_ctx(), sig_addr, (weft_cmp)cmp,
-                                                 cmp_value, stream),
-                      "nvshmemx_signal_wait_until_on_stream");
+    WEFT_NV_STREAM_DO(
+        weft_signal_wait_on_stream(weft_nvshmem_ctx(), sig_addr, (weft_cmp)cmp, cmp_value, stream),
+        "nvshmemx_signal_wait_until_on_stream");
 }
 
 WEFT_NV_HOST void nvshmemx_quiet_on_stream(weft_stream stream)
 {
-    WEFT_NV_STREAM_DO(weft_quiet_on_stream(weft_nvshmem_ctx(), stream),
-                      "nvshmemx_quiet_on_stream");
+    WEFT_NV_STREAM_DO(weft_quiet_on_stream(weft_nvshmem_ctx(), stream), "nvshmemx_quiet_on_stream");
 }
 
 WEFT_NV_HOST int nvshmemx_barrier_on_stream(nvshmem_team_t team, weft_stream stream)
@@ -218,8 +212,7 @@ WEFT_NV_HOST int nvshmemx_barrier_on_stream(nvshmem_team_t team, weft_stream str
 
 WEFT_NV_HOST void nvshmemx_barrier_all_on_stream(weft_stream stream)
 {
-    WEFT_NV_STREAM_DO(weft_barrier_on_stream(weft_nvshmem_team(NVSHMEM_TEAM_WORLD),
-                                             stream),
+    WEFT_NV_STREAM_DO(weft_barrier_on_stream(weft_nvshmem_team(NVSHMEM_TEAM_WORLD), stream),
                       "nvshmemx_barrier_all_on_stream");
 }
 
@@ -247,10 +240,9 @@ WEFT_NV_HOST int nvshmemx_collective_launch(const void *func, dim3 gridDims, dim
 {
     cudaError_t error =
         cudaLaunchCooperativeKernel(func, gridDims, blockDims, args, sharedMem, stream);
-    return error == cudaSuccess
-               ? NVSHMEMX_SUCCESS
-               : (weft_nvshmem_report(WEFT_ERR_KERNEL, cudaGetErrorString(error)),
-                  NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED);
+    return error == cudaSuccess ? NVSHMEMX_SUCCESS
+                                : (weft_nvshmem_report(WEFT_ERR_KERNEL, cudaGetErrorString(error)),
+                                   NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED);
 }
 
 /* The largest grid that such a launch takes. */
@@ -267,10 +259,9 @@ WEFT_NV_HOST int nvshmemx_collective_launch_query_gridsize(const void *func, dim
         error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
             &blocks, func, (int)(blockDims.x * blockDims.y * blockDims.z), sharedMem);
     *gridsize = blocks * multiprocessors;
-    return error == cudaSuccess
-               ? NVSHMEMX_SUCCESS
-               : (weft_nvshmem_report(WEFT_ERR_KERNEL, cudaGetErrorString(error)),
-                  NVSHMEMX_ERROR_INTERNAL);
+    return error == cudaSuccess ? NVSHMEMX_SUCCESS
+                                : (weft_nvshmem_report(WEFT_ERR_KERNEL, cudaGetErrorString(error)),
+                                   NVSHMEMX_ERROR_INTERNAL);
 }
 
 #else

@@ -178,8 +178,8 @@ typedef struct weft_nv_bfloat16 {
     X(int, int, WEFT_INT32)                                                                        \
     X(long, long, WEFT_INT64)                                                                      \
     X(longlong, long long, WEFT_INT64)                                                             \
-    X(bfloat16, weft_nv_bfloat16, WEFT_NV_BFLOAT16)                                               \
-    X(half, weft_nv_half, WEFT_NV_HALF)                                                           \
+    X(bfloat16, weft_nv_bfloat16, WEFT_NV_BFLOAT16)                                                \
+    X(half, weft_nv_half, WEFT_NV_HALF)                                                            \
     X(float, float, WEFT_FLOAT)                                                                    \
     X(double, double, WEFT_DOUBLE)
 
@@ -198,10 +198,10 @@ typedef struct weft_nv_bfloat16 {
 
 /* -------------------------------------------------------------------------------- constants */
 
-#define NVSHMEM_MAJOR_VERSION  1
-#define NVSHMEM_MINOR_VERSION  3
-#define NVSHMEM_VENDOR_STRING  "Weft"
-#define NVSHMEM_MAX_NAME_LEN   256
+#define NVSHMEM_MAJOR_VERSION        1
+#define NVSHMEM_MINOR_VERSION        3
+#define NVSHMEM_VENDOR_STRING        "Weft"
+#define NVSHMEM_MAX_NAME_LEN         256
 #define NVSHMEM_VENDOR_MAJOR_VERSION 0
 #define NVSHMEM_VENDOR_MINOR_VERSION 1
 #define NVSHMEM_VENDOR_PATCH_VERSION 0
@@ -243,8 +243,12 @@ enum {
     NVSHMEMX_TEAM_SAME_MYPE_NODE = 3
 };
 
-enum { NVSHMEM_STATUS_NOT_INITIALIZED = 0, NVSHMEM_STATUS_IS_BOOTSTRAPPED = 1,
-       NVSHMEM_STATUS_IS_INITIALIZED = 2, NVSHMEM_STATUS_LIMITED_MPG = 3,
-       NVSHMEM_STATUS_FULL_MPG = 4 };
+enum {
+    NVSHMEM_STATUS_NOT_INITIALIZED = 0,
+    NVSHMEM_STATUS_IS_BOOTSTRAPPED = 1,
+    NVSHMEM_STATUS_IS_INITIALIZED = 2,
+    NVSHMEM_STATUS_LIMITED_MPG = 3,
+    NVSHMEM_STATUS_FULL_MPG = 4
+};
 
 #endif

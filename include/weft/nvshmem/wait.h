@@ -23,8 +23,8 @@ WEFT_NV_DEVICE uint64_t nvshmem_signal_wait_until(uint64_t *sig_addr, int cmp, u
 #define WEFT_NV_WAIT(name, T)                                                                      \
     WEFT_NV_DEVICE void nvshmem_##name##_wait_until(T *ivar, int cmp, T value)                     \
     {                                                                                              \
-        weft_nv_waited(weft_thread_wait_until(WEFT_NV_TYPE_OF(T), ivar, (weft_cmp)cmp,             \
-                                              (uint64_t)value));                                   \
+        weft_nv_waited(                                                                            \
+            weft_thread_wait_until(WEFT_NV_TYPE_OF(T), ivar, (weft_cmp)cmp, (uint64_t)value));     \
     }                                                                                              \
     WEFT_NV_DEVICE int nvshmem_##name##_test(T *ivar, int cmp, T value)                            \
     {                                                                                              \
@@ -53,9 +53,8 @@ WEFT_NV_DEVICE uint64_t nvshmem_signal_wait_until(uint64_t *sig_addr, int cmp, u
         T *ivars, size_t nelems, size_t *indices, const int *status, int cmp, last)                \
     {                                                                                              \
         size_t count;                                                                              \
-        weft_nv_waited(weft_thread_wait_until_some##suffix(WEFT_NV_TYPE_OF(T), ivars, nelems,      \
-                                                           indices, status, (weft_cmp)cmp, passed, \
-                                                           &count));                               \
+        weft_nv_waited(weft_thread_wait_until_some##suffix(                                        \
+            WEFT_NV_TYPE_OF(T), ivars, nelems, indices, status, (weft_cmp)cmp, passed, &count));   \
         return count;                                                                              \
     }                                                                                              \
     WEFT_NV_DEVICE int nvshmem_##name##_test_all##suffix(T *ivars, size_t nelems,                  \
