@@ -200,8 +200,9 @@ BENCH_FUNCTIONS(host_reduce)
     X(cswap, FLOOR_ATOMIC)                                                                         \
     X(set, FLOOR_ATOMIC)                                                                           \
     X(fetch, FLOOR_LOAD)                                                                           \
-    X(fetch_and, FLOOR_ATOMIC) X(fetch_or, FLOOR_ATOMIC) X(fetch_xor, FLOOR_ATOMIC)                \
-        X(and, FLOOR_ATOMIC) X(or, FLOOR_ATOMIC) X(xor, FLOOR_ATOMIC)
+    X(fetch_and, FLOOR_ATOMIC)                                                                     \
+    X(fetch_or, FLOOR_ATOMIC)                                                                      \
+    X(fetch_xor, FLOOR_ATOMIC) X(and, FLOOR_ATOMIC) X(or, FLOOR_ATOMIC) X(xor, FLOOR_ATOMIC)
 #define BENCH_ATOMIC_DECLARE(name, floor) BENCH_FUNCTIONS(host_atomic_##name)
 BENCH_ATOMIC_LIST(BENCH_ATOMIC_DECLARE)
 #undef BENCH_ATOMIC_DECLARE

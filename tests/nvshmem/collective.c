@@ -180,8 +180,8 @@ static double combined(weft_op op, size_t i)
     REDUCING(name, T, and, WEFT_AND) REDUCING(name, T, or, WEFT_OR) REDUCING(name, T, xor, WEFT_XOR)
 #define ARITHMETIC(name, T, type)                                                                  \
     REDUCING(name, T, min, WEFT_MIN)                                                               \
-    REDUCING(name, T, max, WEFT_MAX) REDUCING(name, T, sum, WEFT_SUM)                              \
-        REDUCING(name, T, prod, WEFT_PROD)
+    REDUCING(name, T, max, WEFT_MAX)                                                               \
+    REDUCING(name, T, sum, WEFT_SUM) REDUCING(name, T, prod, WEFT_PROD)
 WEFT_NV_REDUCE_BITWISE_TYPES(BITWISE)
 WEFT_NV_REDUCE_TYPES(ARITHMETIC)
 

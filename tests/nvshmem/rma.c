@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* clang-format off */
 /* NVSHMEM's names: every put and get, over all types and sizes, by thread, warp, block, host and on a
  * stream. Each form has a region of its own; who sent what there is known. */
 #include "values.h"
@@ -7,15 +8,22 @@
  * fill every second element. */
 #define PUT_REGIONS(X)                                                                             \
     X(PUT)                                                                                         \
-    X(PUT_WARP) X(PUT_BLOCK) X(PUT_NBI) X(PUT_NBI_WARP) X(PUT_NBI_BLOCK) X(SIGNAL) X(SIGNAL_WARP)  \
-        X(SIGNAL_BLOCK) X(SIGNAL_NBI) X(SIGNAL_NBI_WARP) X(SIGNAL_NBI_BLOCK) X(HOST_PUT)           \
-            X(HOST_PUT_NBI) X(STREAM_PUT) X(STREAM_PUT_NBI) X(STREAM_SIGNAL) X(STREAM_SIGNAL_NBI)  \
-                X(P) X(HOST_P) X(STREAM_P)
+    X(PUT_WARP)                                                                                    \
+    X(PUT_BLOCK)                                                                                   \
+    X(PUT_NBI)                                                                                     \
+    X(PUT_NBI_WARP)                                                                                \
+    X(PUT_NBI_BLOCK) X(SIGNAL) X(SIGNAL_WARP) X(SIGNAL_BLOCK) X(SIGNAL_NBI) X(SIGNAL_NBI_WARP)     \
+        X(SIGNAL_NBI_BLOCK) X(HOST_PUT) X(HOST_PUT_NBI) X(STREAM_PUT) X(STREAM_PUT_NBI)            \
+            X(STREAM_SIGNAL) X(STREAM_SIGNAL_NBI) X(P) X(HOST_P) X(STREAM_P)
 #define STRIDED_PUT_REGIONS(X) X(IPUT) X(IPUT_WARP) X(IPUT_BLOCK) X(HOST_IPUT) X(STREAM_IPUT)
 #define GET_REGIONS(X)                                                                             \
     X(GET)                                                                                         \
-    X(GET_WARP) X(GET_BLOCK) X(GET_NBI) X(GET_NBI_WARP) X(GET_NBI_BLOCK) X(HOST_GET)               \
-        X(HOST_GET_NBI) X(STREAM_GET) X(STREAM_GET_NBI) X(G) X(HOST_G) X(STREAM_G)
+    X(GET_WARP)                                                                                    \
+    X(GET_BLOCK)                                                                                   \
+    X(GET_NBI)                                                                                     \
+    X(GET_NBI_WARP)                                                                                \
+    X(GET_NBI_BLOCK) X(HOST_GET) X(HOST_GET_NBI) X(STREAM_GET) X(STREAM_GET_NBI) X(G) X(HOST_G)    \
+        X(STREAM_G)
 #define STRIDED_GET_REGIONS(X) X(IGET) X(IGET_WARP) X(IGET_BLOCK) X(HOST_IGET) X(STREAM_IGET)
 
 enum region {

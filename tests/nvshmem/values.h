@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* clang-format off */
 /* What the value tests of NVSHMEM's names share: values of any type, symmetric memory, faults counted. */
 #ifndef WEFT_TESTS_NVSHMEM_VALUES_H
 #define WEFT_TESTS_NVSHMEM_VALUES_H
@@ -69,13 +70,15 @@ static inline weft_nv_bfloat16 as_bfloat16(double x)
         return (T)x;                                                                               \
     }
 AS_PLAIN(float, float)
-AS_PLAIN(double, double) AS_PLAIN(char, char) AS_PLAIN(short, short) AS_PLAIN(schar, signed char)
-    AS_PLAIN(int, int) AS_PLAIN(long, long) AS_PLAIN(longlong, long long)
-        AS_PLAIN(uchar, unsigned char) AS_PLAIN(ushort, unsigned short) AS_PLAIN(uint, unsigned int)
-            AS_PLAIN(ulong, unsigned long) AS_PLAIN(ulonglong, unsigned long long)
-                AS_PLAIN(int8, int8_t) AS_PLAIN(int16, int16_t) AS_PLAIN(int32, int32_t)
-                    AS_PLAIN(int64, int64_t) AS_PLAIN(uint8, uint8_t) AS_PLAIN(uint16, uint16_t)
-                        AS_PLAIN(uint32, uint32_t) AS_PLAIN(uint64, uint64_t) AS_PLAIN(size, size_t)
-                            AS_PLAIN(ptrdiff, ptrdiff_t)
+AS_PLAIN(double, double)
+AS_PLAIN(char, char)
+AS_PLAIN(short, short)
+AS_PLAIN(schar, signed char)
+AS_PLAIN(int, int) AS_PLAIN(long, long) AS_PLAIN(longlong, long long) AS_PLAIN(uchar, unsigned char)
+    AS_PLAIN(ushort, unsigned short) AS_PLAIN(uint, unsigned int) AS_PLAIN(ulong, unsigned long)
+        AS_PLAIN(ulonglong, unsigned long long) AS_PLAIN(int8, int8_t) AS_PLAIN(int16, int16_t)
+            AS_PLAIN(int32, int32_t) AS_PLAIN(int64, int64_t) AS_PLAIN(uint8, uint8_t)
+                AS_PLAIN(uint16, uint16_t) AS_PLAIN(uint32, uint32_t) AS_PLAIN(uint64, uint64_t)
+                    AS_PLAIN(size, size_t) AS_PLAIN(ptrdiff, ptrdiff_t)
 
 #endif

@@ -123,8 +123,9 @@ verb_test() {
     build default all || exit 1
     tests build "tests" ctest -LE fuzz
     note_absent
-    run_asan
-    run_tsan
+    # A short form of `./dev asan` and `./dev tsan`, which run everything they can.
+    run_asan -L '^(unit|job|shmem)$' -E 'machine|bench|demo|install|package'
+    run_tsan -R '^unit\.(group|heap|config|wire|simt)|^job\.threads'
     run_fuzz 5
     check_format
     summary

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* clang-format off */
 /* Arithmetic of reductions on 16 bytes of elements at a time: every type and operation of the host's
  * but long double, and 16-bit reals. Knows nothing of memory and PEs. */
 #ifndef WEFT_DEVICE_ARITHMETIC_H
@@ -205,8 +206,12 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_complex_f64(weft_op op, struct weft_d
 /* X(type): each case below has its element size as a constant. */
 #define WEFT_DEV_COMBINED_TYPES(X)                                                                 \
     X(WEFT_INT8)                                                                                   \
-    X(WEFT_INT16) X(WEFT_INT32) X(WEFT_INT64) X(WEFT_UINT8) X(WEFT_UINT16) X(WEFT_UINT32)          \
-        X(WEFT_UINT64) X(WEFT_FLOAT) X(WEFT_DOUBLE) X(WEFT_DEV_HALF) X(WEFT_DEV_BFLOAT16)
+    X(WEFT_INT16)                                                                                  \
+    X(WEFT_INT32)                                                                                  \
+    X(WEFT_INT64)                                                                                  \
+    X(WEFT_UINT8)                                                                                  \
+    X(WEFT_UINT16) X(WEFT_UINT32) X(WEFT_UINT64) X(WEFT_FLOAT) X(WEFT_DOUBLE) X(WEFT_DEV_HALF)     \
+        X(WEFT_DEV_BFLOAT16)
 
 /* Out of line: once in a program and not once per load of every reduction. An SM has some 70
  * instructions of a warp for each 16 bytes per lane that arrive over a link, so the call is free. */
