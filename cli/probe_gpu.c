@@ -9,8 +9,8 @@
 #include <strings.h>
 
 #include "base/status.h"
-#include "path/gpu.h"
-#include "path/proof_cache.h"
+#include "gpu/gpu.h"
+#include "gpu/proof_cache.h"
 
 enum {
     PROOF_ROUNDS = 8,

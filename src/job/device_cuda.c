@@ -3,7 +3,7 @@
  * areas and the tables are. */
 #include "job/device_state.h"
 
-#include "path/gpu.h"
+#include "gpu/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>

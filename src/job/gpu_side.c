@@ -3,7 +3,7 @@
  * no driver and opens no GPU. What contexts see of it is filled in here. */
 #include "boot/agree.h"
 #include "job/device_state.h"
-#include "path/gpu.h"
+#include "gpu/gpu.h"
 
 #include "base/log.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 #include "boot/boot.h"
-#include "job/box.h"
+#include "box/box.h"
 #include "memory/heap.h"
 #include "memory/segment.h"
 #include "path/path.h"

@@ -7,7 +7,7 @@
 
 #include "base/sanitizer.h"
 #include "job/job.h"
-#include "path/gpu.h"
+#include "gpu/gpu.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* Operations by the host that touch GPU memory on either side: put and get of any size between any
  * two kinds of memory, atomics, signals. The same table as every path has; `remote` is a place in
  * the GPU heap or in a host segment of a PE of this node. */
-#include "path/gpu.h"
+#include "gpu/gpu.h"
 #include "path/path.h"
 
 #include "base/status.h"

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "job/box.h"
+#include "box/box.h"
 #include "memory/segment.h"
 
 #include <weft.h>

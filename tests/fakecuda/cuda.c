@@ -12,7 +12,7 @@
  * it, and at 55 GB/s to and from the host; FAKE_CUDA_FLAG_NS (630) is the latency of an echo. */
 #include "primitives.h"
 
-#include "path/gpu_kernels.cu"
+#include "gpu/kernels.cu"
 
 #include "driver/cuda.h"
 

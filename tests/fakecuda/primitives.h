@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The primitives of <weft/device/simt.h> for a block of one thread, by which the stand-in of the
- * CUDA driver runs the library's own kernels. Only those that gpu_kernels.cu uses. */
+ * CUDA driver runs the library's own kernels. Only those that kernels.cu uses. */
 #ifndef WEFT_DEVICE_SIMT_H
 #define WEFT_DEVICE_SIMT_H
 

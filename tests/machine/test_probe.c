@@ -17,7 +17,7 @@
 #include "driver/cuda.h"
 #include "machine/doctor.h"
 #include "machine/explain.h"
-#include "path/proof_cache.h"
+#include "gpu/proof_cache.h"
 #include "probe.h"
 
 static int (*live)(void);

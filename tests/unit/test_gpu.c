@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/config.h"
-#include "path/gpu.h"
-#include "path/proof_cache.h"
+#include "gpu/gpu.h"
+#include "gpu/proof_cache.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

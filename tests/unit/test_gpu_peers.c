@@ -10,8 +10,8 @@
 
 #include "base/config.h"
 #include "boot/agree.h"
-#include "path/gpu.h"
-#include "path/proof_cache.h"
+#include "gpu/gpu.h"
+#include "gpu/proof_cache.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See gpu_heap.h. */
-#include "memory/gpu_heap.h"
+#include "gpu/heap.h"
 
 #include "base/log.h"
 #include "base/status.h"
 #include "boot/agree.h"
-#include "memory/gpu_holders.h"
+#include "gpu/holders.h"
 
 #include <fcntl.h>
 #include <stdio.h>

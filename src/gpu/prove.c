@@ -2,13 +2,13 @@
 /* Proof that two GPUs of a node really can load, store, signal and do atomics in each other's
  * memory: kernels on both, resident at the same time, exchange patterns within a bounded time. What
  * one side found is told to both, and a pair that fails is dropped with that as evidence. */
-#include "path/gpu.h"
+#include "gpu/gpu.h"
 
 #include "base/config.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "boot/agree.h"
-#include "path/proof_cache.h"
+#include "gpu/proof_cache.h"
 
 #include <stdio.h>
 #include <stdlib.h>

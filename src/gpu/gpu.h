@@ -2,16 +2,16 @@
 /* The GPU side of a job: driver, device, heap, kernels, internal streams; and what is done with them
  * on behalf of the host: copies between any two memories, single accesses, signals, bounded waits.
  * Works on addresses; which PE and offset they mean is known above. */
-#ifndef WEFT_PATH_GPU_H
-#define WEFT_PATH_GPU_H
+#ifndef WEFT_GPU_GPU_H
+#define WEFT_GPU_GPU_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "boot/boot.h"
-#include "memory/gpu_heap.h"
+#include "gpu/heap.h"
 #include "memory/heap.h"
-#include "path/gpu_module.h"
+#include "gpu/module.h"
 
 enum {
     GPU_LANES = 4,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which GPU a PE uses, and its primary context. Knows nothing of heaps and peers. */
-#ifndef WEFT_MEMORY_GPU_DEVICE_H
-#define WEFT_MEMORY_GPU_DEVICE_H
+#ifndef WEFT_GPU_DEVICE_H
+#define WEFT_GPU_DEVICE_H
 
 #include "driver/cuda.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See gpu_module.h. */
-#include "path/gpu_module.h"
+#include "gpu/module.h"
 
 #include "base/log.h"
 #include "base/status.h"

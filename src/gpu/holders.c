@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See gpu_holders.h. */
-#include "memory/gpu_holders.h"
+#include "gpu/holders.h"
 
 #include "driver/nvml.h"
 

@@ -4,11 +4,11 @@
  * and given to the others of the node as a file descriptor. Nothing has a name in the system, so
  * nothing is left when a PE dies. What is allocated where is not known here (memory/heap.h keeps
  * those books). Knows nothing of paths and operations. */
-#ifndef WEFT_MEMORY_GPU_HEAP_H
-#define WEFT_MEMORY_GPU_HEAP_H
+#ifndef WEFT_GPU_HEAP_H
+#define WEFT_GPU_HEAP_H
 
 #include "boot/boot.h"
-#include "memory/gpu_device.h"
+#include "gpu/device.h"
 
 enum { GPU_FIRST_CHUNK = 64 << 20 };
 

@@ -2,8 +2,8 @@
 /* The black box: what a PE is doing, readable by the other PEs of the node and by `weft attach`
  * while the PE hangs or after it died. It lies at the start of the PE's slot of the system segment,
  * a memfd named "weft-system". Readers must treat everything in it as possibly torn or hostile. */
-#ifndef WEFT_JOB_BOX_H
-#define WEFT_JOB_BOX_H
+#ifndef WEFT_BOX_BOX_H
+#define WEFT_BOX_BOX_H
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the library's own kernels (gpu_kernels.cu) and the code that launches them agree on. Plain C
+/* What the library's own kernels (kernels.cu) and the code that launches them agree on. Plain C
  * that nvcc reads too. */
-#ifndef WEFT_PATH_GPU_KERNELS_H
-#define WEFT_PATH_GPU_KERNELS_H
+#ifndef WEFT_GPU_KERNELS_H
+#define WEFT_GPU_KERNELS_H
 
 #include <stdint.h>
 

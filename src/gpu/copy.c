@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies, single accesses, signals and waits that the host asks of its GPU. See gpu.h. */
-#include "path/gpu.h"
+#include "gpu/gpu.h"
 
 #include "base/status.h"
 

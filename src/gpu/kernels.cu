@@ -6,7 +6,7 @@
  * still. */
 #include <weft/device/simt.h>
 
-#include "gpu_kernels.h"
+#include "kernels.h"
 
 #if WEFT_TARGET_CUDA
 #define KERNEL extern "C" __global__ void

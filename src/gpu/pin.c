@@ -2,7 +2,7 @@
 /* Host memory of the job made accessible to the GPU. The host heap is pinned as far as it has been
  * handed out, in steps that double: pinning all of its reservation would take the memory that the
  * reservation does not. */
-#include "path/gpu.h"
+#include "gpu/gpu.h"
 
 #include "base/log.h"
 #include "base/status.h"

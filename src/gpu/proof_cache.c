@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See proof_cache.h. The file: a first line with the boot id, then a line per pair. A file of an
  * earlier boot counts as empty and is begun anew. */
-#include "path/proof_cache.h"
+#include "gpu/proof_cache.h"
 
 #include "base/log.h"
 

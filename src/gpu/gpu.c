@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing the GPU side; which memory an address is. See gpu.h. */
-#include "path/gpu.h"
+#include "gpu/gpu.h"
 
 #include "base/clock.h"
 #include "base/config.h"

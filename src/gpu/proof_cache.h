@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Proofs of pairs of GPUs that succeeded since the machine was started, in a file of the user. Only
  * a file that is the user's own, and that nobody else may write, is believed. */
-#ifndef WEFT_PATH_PROOF_CACHE_H
-#define WEFT_PATH_PROOF_CACHE_H
+#ifndef WEFT_GPU_PROOF_CACHE_H
+#define WEFT_GPU_PROOF_CACHE_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/box.h"
+#include "box/box.h"
 
 const char *box_operation_name(uint32_t operation)
 {

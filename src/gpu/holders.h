@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who holds the memory of a GPU, in words, for the sentence when there is too little. */
-#ifndef WEFT_MEMORY_GPU_HOLDERS_H
-#define WEFT_MEMORY_GPU_HOLDERS_H
+#ifndef WEFT_GPU_HOLDERS_H
+#define WEFT_GPU_HOLDERS_H
 
-#include "memory/gpu_device.h"
+#include "gpu/device.h"
 
 /* "it is held by pid 4711 (python) 80123 MiB, pid 4712 (train) 512 MiB", or why that is not known.
  * Asks NVML, which is loaded for this and dropped again. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library's own kernels, loaded into a GPU's context: from the embedded fat binary when it was
  * built with nvcc, else from the embedded PTX text, which the driver compiles. */
-#ifndef WEFT_PATH_GPU_MODULE_H
-#define WEFT_PATH_GPU_MODULE_H
+#ifndef WEFT_GPU_MODULE_H
+#define WEFT_GPU_MODULE_H
 
-#include "memory/gpu_device.h"
-#include "path/gpu_kernels.h"
+#include "gpu/device.h"
+#include "gpu/kernels.h"
 
 enum gpu_kernel {
 #define GPU_KERNEL_ENUM(name) GPU_##name,

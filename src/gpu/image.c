@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The images of gpu_kernels.cu, taken into the library by the assembler: the committed PTX text, and
+/* The images of kernels.cu, taken into the library by the assembler: the committed PTX text, and
  * the fat binary when the build had nvcc. */
-#include "path/gpu_module.h"
+#include "gpu/module.h"
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See gpu_device.h. */
-#include "memory/gpu_device.h"
+#include "gpu/device.h"
 
 #include "base/status.h"
 
