@@ -175,12 +175,7 @@ weft_status weft_finalize(weft_job *job);
 
 /* Ends the whole job at once with this exit code; the other PEs end with a sentence that names this
  * one. Does not return. */
-#ifdef __cplusplus
-[[noreturn]]
-#else
-_Noreturn
-#endif
-void weft_abort(weft_job *job, int code);
+void weft_abort(weft_job *job, int code) __attribute__((__noreturn__));
 
 int weft_my_pe(const weft_job *job); /* this PE's number, 0 ... n-1; -1 after finalize */
 int weft_n_pes(const weft_job *job); /* number of PEs in the job; -1 after finalize */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One line on stderr per event, with level, PE and time since the process started logging.
+/* One line on stderr per event, with level, PE and the time since the process loaded the library.
  * The level comes from WEFT_LOG; a fault is logged once, where it is first detected. */
 #ifndef WEFT_BASE_LOG_H
 #define WEFT_BASE_LOG_H

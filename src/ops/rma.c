@@ -225,6 +225,8 @@ WEFT_EXPORT weft_status weft_iput(weft_ctx *ctx, void *dst, const void *src, ptr
         extent = SIZE_MAX;
     struct remote to;
     status = access_resolve("weft_iput", ctx, dst, extent, pe, &to);
+    if (n == 0 && status == WEFT_ERR_ARGUMENT && ctx)
+        return WEFT_OK; /* null, as for a put of 0 bytes */
     if (status || n == 0)
         return status;
     if (!src)
@@ -254,6 +256,8 @@ WEFT_EXPORT weft_status weft_iget(weft_ctx *ctx, void *dst, const void *src, ptr
         extent = SIZE_MAX;
     struct remote from;
     status = access_resolve("weft_iget", ctx, src, extent, pe, &from);
+    if (n == 0 && status == WEFT_ERR_ARGUMENT && ctx)
+        return WEFT_OK; /* null, as for a put of 0 bytes */
     if (status || n == 0)
         return status;
     if (!dst)

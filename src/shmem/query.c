@@ -3,6 +3,8 @@
  * (10), which is left to tools. */
 #include "shmem/routine.h"
 
+#include "base/clock.h"
+
 #include <string.h>
 
 SHMEM_ROUTINE(int, shmem_pe_accessible, (int pe))
@@ -43,6 +45,11 @@ SHMEM_ROUTINE(void, shmem_info_get_name, (char *name))
 
 SHMEM_ROUTINE(void, shmem_pcontrol, (int level, ...))
 {
+}
+
+SHMEM_ROUTINE(double, shmemx_wtime, (void))
+{
+    return (double)clock_now_ns() * 1e-9;
 }
 
 SHMEM_ROUTINE(weft_job *, shmemx_job, (void))

@@ -5,12 +5,14 @@
 
 #include "base/config.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static int thread_level;
+static bool was_open;
 static pid_t own_pid; /* a child that was forked is not a PE */
 
 static struct weft_shmem closed = {.my_pe = -1, .n_pes = -1};
@@ -78,6 +80,7 @@ static weft_status join(int thread)
                                      .world = weft_team_world(job),
                                      .shared = shmem_find_shared(job)};
     thread_level = thread;
+    was_open = true;
     own_pid = getpid();
     if (!registered)
         registered = on_exit(at_exit, NULL) == 0;
@@ -129,6 +132,10 @@ SHMEM_ROUTINE(void, shmem_query_thread, (int *provided))
 
 SHMEM_ROUTINE(void, shmem_finalize, (void))
 {
+    if (!weft_shmem.job && was_open) {
+        log_warn("shmem_finalize was called a second time; the call has no effect");
+        return;
+    }
     if (!weft_shmem.job)
         weft_shmem_fail("shmem_finalize", WEFT_ERR_FINALIZED);
     leave();

@@ -74,6 +74,11 @@ int main(void)
     shmem_ctx_destroy(ctx);
     shmem_ctx_fence(SHMEM_CTX_DEFAULT);
     shmem_ctx_quiet(SHMEM_CTX_DEFAULT);
+    shmem_ctx_fence(SHMEM_CTX_INVALID); /* no operations: nothing to do (9.11) */
+    shmem_ctx_quiet(SHMEM_CTX_INVALID);
+    void (*quiet)(shmem_ctx_t) = shmem_ctx_quiet, (*fence)(shmem_ctx_t) = shmem_ctx_fence;
+    quiet(none);
+    fence(none);
     shmem_barrier_all();
     shmem_finalize();
     return 0;

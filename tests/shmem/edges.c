@@ -17,6 +17,12 @@ static void nothing(void)
     shmem_long_iget(&here, there, 3, 2, 0, next);
     shmem_putmem(NULL, NULL, 0, next);
     shmem_getmem(NULL, NULL, 0, next);
+    shmem_put64_nbi(NULL, NULL, 0, next);
+    shmem_get64_nbi(NULL, NULL, 0, next);
+    shmem_long_iput(NULL, NULL, 1, 1, 0, next);
+    shmem_long_iget(NULL, NULL, 1, 1, 0, next);
+    shmem_ctx_iput128(SHMEM_CTX_DEFAULT, NULL, NULL, 3, 2, 0, next);
+    shmem_ctx_iget8(SHMEM_CTX_DEFAULT, NULL, NULL, 3, 2, 0, next);
     shmem_barrier_all();
     CHECK(*there == 0 && here == 5);
     shmem_free(there);

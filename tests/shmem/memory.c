@@ -16,7 +16,7 @@ int main(void)
         shmem_free(NULL);
         CHECK(shmem_realloc(NULL, 0) == NULL);
         CHECK(shmem_calloc(SIZE_MAX / 2, 3) == NULL);
-        CHECK(shmem_align(3, 8) == NULL && shmem_align(4, 8) == NULL);
+        CHECK(shmem_align(3, 8) == NULL && shmem_align(0, 8) == NULL && shmem_align(24, 8) == NULL);
     }
 
     long *block = shmem_malloc(10 * sizeof *block);
@@ -34,7 +34,7 @@ int main(void)
     for (int i = 0; i < 100; i++)
         CHECK(zero[i] == 0);
 
-    for (size_t align = sizeof(void *); align <= 2 << 20; align *= 2) {
+    for (size_t align = 1; align <= 2 << 20; align *= 2) {
         char *aligned = shmem_align(align, 100);
         CHECK(aligned && (uintptr_t)aligned % align == 0);
         shmem_free(aligned);

@@ -2,7 +2,7 @@
 /* Set-up, query and accessibility.
  * Covers: shmem_init shmem_my_pe shmem_n_pes shmem_finalize shmem_pe_accessible
  * shmem_addr_accessible shmem_ptr shmem_info_get_version shmem_info_get_name shmem_query_thread
- * shmem_pcontrol shmemx_job shmemx_team_ptr */
+ * shmem_pcontrol shmemx_job shmemx_team_ptr shmemx_wtime */
 #include "check.h"
 
 #include <shmemx.h>
@@ -25,6 +25,8 @@ int main(void)
     CHECK(major == SHMEM_MAJOR_VERSION && minor == SHMEM_MINOR_VERSION);
     shmem_info_get_name(name);
     CHECK(strcmp(name, SHMEM_VENDOR_STRING) == 0);
+    double start = shmemx_wtime();
+    CHECK(start > 0 && shmemx_wtime() >= start && shmemx_wtime() - start < 1000);
     shmem_pcontrol(0);
     shmem_pcontrol(2, "more", 7);
 

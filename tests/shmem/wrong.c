@@ -3,6 +3,8 @@
  * Covers: shmem_put shmem_malloc shmem_barrier_all shmem_broadcast shmem_set_lock shmem_init */
 #include "check.h"
 
+#include <unistd.h>
+
 static long cell[4];
 static long psync[SHMEM_SYNC_SIZE];
 
@@ -20,6 +22,25 @@ static void after_finalize(void)
 {
     shmem_finalize();
     shmem_long_p(cell, 1, 0);
+}
+
+static void finalized_twice(void)
+{
+    shmem_finalize();
+    shmem_finalize();
+    exit(0);
+}
+
+static void finalize_before_init(void)
+{
+    shmem_finalize();
+}
+
+/* The line's time is that of the process, not of its first line: at least the second slept here. */
+static void late_fault(void)
+{
+    sleep(1);
+    shmem_long_p(cell, 1, -1);
 }
 
 static void no_such_pe(void)
@@ -171,6 +192,9 @@ static const struct {
     CASE(before_init),
     CASE(barrier_before_init),
     CASE(after_finalize),
+    CASE(finalized_twice),
+    CASE(finalize_before_init),
+    CASE(late_fault),
     CASE(no_such_pe),
     CASE(negative_pe),
     CASE(stack_address),

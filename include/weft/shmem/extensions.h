@@ -23,6 +23,11 @@ WEFT_SHMEM_GROUP("extension", "shmemx_team_ptr")
 /* shmem_ptr() with a PE number of `team` (1.6: shmem_team_ptr). */
 WEFT_SHMEM_EXTERN(void *, shmemx_team_ptr, (shmem_team_t team, const void *dest, int pe))
 
+WEFT_SHMEM_GROUP("extension", "shmemx_wtime")
+/* Seconds since some moment in the past, on a clock that never goes back; the same clock at every PE
+ * of a node. For measuring. */
+WEFT_SHMEM_EXTERN(double, shmemx_wtime, (void))
+
 WEFT_SHMEM_GROUP("extension", "shmemx_job")
 /* The job, a team and a context as the host API knows them, for programs that use both. */
 WEFT_SHMEM_EXTERN(weft_job *, shmemx_job, (void))
