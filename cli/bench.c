@@ -238,21 +238,44 @@ static int run_bench(struct bench_options *options)
     return results.wrong || results.left_out ? EXIT_FAULT : EXIT_GOOD;
 }
 
+/* Who only starts the job opens no GPU driver to learn the target: it would cost seconds, and the
+ * PEs ask for themselves. Any target will do. */
+static bool has_points_anywhere(const struct bench_options *options)
+{
+    for (int target = 0; target < TARGET_COUNT; target++) {
+        struct bench_options tried = *options;
+        tried.target = (enum bench_target)target;
+        bench_device_choose(&tried);
+        if (count_points(&tried))
+            return true;
+    }
+    return false;
+}
+
+static int refuse(const struct bench_options *options)
+{
+    fprintf(stderr,
+            "weft bench: this build has no \"%s\" with memory %s, scope %s, target %s; see "
+            "`weft bench --list`\n",
+            options->names,
+            options->memory == MEMORY_COUNT ? "of any kind" : bench_memory_names[options->memory],
+            bench_scope_names[options->scope],
+            options->target == TARGET_COUNT ? "of any kind" : bench_target_names[options->target]);
+    return EXIT_USAGE;
+}
+
 int cmd_bench(int argc, char **argv)
 {
     struct bench_options options;
     bench_parse(argc, argv, &options);
-    bench_device_choose(&options);
-    if (!count_points(&options)) {
-        fprintf(stderr,
-                "weft bench: this build has no \"%s\" with memory %s, scope %s, target %s; "
-                "see `weft bench --list`\n",
-                options.names, bench_memory_names[options.memory], bench_scope_names[options.scope],
-                bench_target_names[options.target]);
-        return EXIT_USAGE;
+    if (in_job()) {
+        bench_device_choose(&options);
+        return count_points(&options) ? run_bench(&options) : refuse(&options);
     }
-    if (in_job())
-        return run_bench(&options);
+    if (options.scope == SCOPE_HOST || options.target != TARGET_COUNT)
+        bench_device_choose(&options);
+    if (!(options.target == TARGET_COUNT ? has_points_anywhere(&options) : count_points(&options)))
+        return refuse(&options);
     if (!options.pes)
         options.pes = 2;
     return start_job(&options, argc, argv);

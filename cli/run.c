@@ -223,24 +223,48 @@ static void judge_exit(struct run *run, int number)
     }
 }
 
+static void unwatch_process(struct run *run, int number)
+{
+    struct run_pe *pe = &run->pes[number];
+    if (pe->pidfd < 0)
+        return;
+    run_unwatch(run, pe->pidfd);
+    close(pe->pidfd);
+    pe->pidfd = -1;
+}
+
 /* Looks, without reaping: as long as the zombie is there its pid, and so the number of its process
  * group, is not given to another. */
+static bool look_for_exit(struct run *run, int number)
+{
+    struct run_pe *pe = &run->pes[number];
+    siginfo_t info = {0};
+    if (pe->exited || waitid(P_PID, (id_t)pe->pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+        info.si_pid == 0)
+        return false;
+    pe->exited = true;
+    pe->wait_status = info.si_code == CLD_EXITED
+                          ? (info.si_status & 0xff) << 8
+                          : info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
+    run->alive--;
+    unwatch_process(run, number);
+    run_serve(run, number); /* its last words may still be in the socket */
+    return true;
+}
+
+/* One death often brings others with it: those that have ended by now are judged together, and who
+ * was killed by a signal before who exited because of it. */
 static void look_for_exits(struct run *run)
 {
-    for (int pe = 0; pe < run->started; pe++) {
-        if (run->pes[pe].exited)
-            continue;
-        siginfo_t info = {0};
-        if (waitid(P_PID, (id_t)run->pes[pe].pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
-            info.si_pid == 0)
-            continue;
-        run->pes[pe].exited = true;
-        run->pes[pe].wait_status = info.si_code == CLD_EXITED
-                                       ? (info.si_status & 0xff) << 8
-                                       : info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
-        run->alive--;
-        run_serve(run, pe); /* its last words may still be in the socket */
-        judge_exit(run, pe);
+    for (int pe = 0; pe < run->started; pe++)
+        run->pes[pe].to_judge |= look_for_exit(run, pe);
+    for (int signalled = 1; signalled >= 0; signalled--) {
+        for (int pe = 0; pe < run->started; pe++) {
+            if (!run->pes[pe].to_judge || WIFSIGNALED(run->pes[pe].wait_status) != signalled)
+                continue;
+            run->pes[pe].to_judge = false;
+            judge_exit(run, pe);
+        }
     }
 }
 
@@ -286,9 +310,6 @@ static void ask_to_end(struct run *run, int number)
 static void handle_signal(struct run *run, int number)
 {
     switch (number) {
-    case SIGCHLD:
-        look_for_exits(run);
-        break;
     case SIGINT:
     case SIGTERM:
     case SIGHUP:
@@ -306,10 +327,11 @@ static void handle_signal(struct run *run, int number)
 
 static bool open_signals(struct run *run)
 {
-    static const int handled[] = {SIGCHLD, SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
+    static const int handled[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
                                   SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
     sigset_t set;
     sigemptyset(&set);
+    signal(SIGCHLD, SIG_DFL); /* were it ignored, the kernel would keep no exit status for us */
     for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++)
         sigaddset(&set, handled[i]);
     sigprocmask(SIG_BLOCK, &set, &run->old_mask);
@@ -391,6 +413,9 @@ static void handle_event(struct run *run, const struct epoll_event *event)
     switch ((enum run_event)(event->data.u64 >> 32)) {
     case RUN_EVENT_SIGNAL:
         read_signals(run);
+        break;
+    case RUN_EVENT_EXIT:
+        look_for_exits(run);
         break;
     case RUN_EVENT_SOCKET:
         if (event->events & EPOLLOUT)
@@ -572,7 +597,7 @@ static bool prepare(struct run *run)
         return false;
     }
     for (int pe = 0; pe < run->options.npes; pe++) {
-        run->pes[pe].socket = run->pes[pe].program_pidfd = -1;
+        run->pes[pe].socket = run->pes[pe].pidfd = run->pes[pe].program_pidfd = -1;
         run->pes[pe].streams[0].fd = run->pes[pe].streams[1].fd = -1;
     }
     if (!make_output_dir(run->options.output_dir) || !run_start_guard(run))

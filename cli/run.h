@@ -48,7 +48,9 @@ struct run_source {
 
 struct run_pe {
     pid_t pid;
-    bool exited; /* seen, but not reaped: the pid stays reserved until the group is gone */
+    int pidfd;     /* tells of its end; not SIGCHLD, which another thread may take; -1 after it */
+    bool exited;   /* seen, but not reaped: the pid stays reserved until the group is gone */
+    bool to_judge; /* has ended, and what follows from it is not decided yet */
     int wait_status;
 
     int socket; /* or -1 when the other end is closed */
@@ -129,6 +131,7 @@ struct run {
 /* What an event of the loop is about; the number in the lower half is a PE, stream or sink. */
 enum run_event {
     RUN_EVENT_SIGNAL,
+    RUN_EVENT_EXIT,
     RUN_EVENT_SOCKET,
     RUN_EVENT_PROGRAM,
     RUN_EVENT_SOURCE, /* number: 2 * pe + stream */

@@ -265,13 +265,17 @@ static bool clone_child(struct child *child)
     static _Alignas(64) char stack[STACK_BYTES];
     struct run_pe *pe = &child->run->pes[child->pe];
     child->launcher = getpid();
-    pid_t pid = clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, child);
+    pid_t pid = clone(child_main, stack + sizeof stack,
+                      CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, child, &pe->pidfd);
     if (pid < 0) {
-        run_say("starting PE %d: %s", child->pe, strerror(errno));
+        run_say("starting PE %d: %s%s", child->pe, strerror(errno),
+                errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
         return false;
     }
     if (child->failed) {
         waitpid(pid, NULL, 0);
+        close(pe->pidfd);
+        pe->pidfd = -1;
         child->run->guard_groups[child->pe] = 0;
         run_say("starting PE %d: %s: %s", child->pe, child->failed, strerror(child->error));
         if (child->failed == child->path)
@@ -279,7 +283,12 @@ static bool clone_child(struct child *child)
         return false;
     }
     pe->pid = pid;
-    return true;
+    if (run_watch(child->run, pe->pidfd, EPOLLIN, RUN_EVENT_EXIT, child->pe) == 0)
+        return true;
+    run_say("watching PE %d: epoll_ctl: %s", child->pe, strerror(errno));
+    kill(-pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    return false;
 }
 
 /* ------------------------------------------------------------------------------- environment */

@@ -385,7 +385,7 @@ static void alone_under_rank(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3)
+    if (argc != 4)
         return 2;
     victim_program = argv[2];
 #define TEST(name) cmocka_unit_test_setup_teardown(name, before, after)

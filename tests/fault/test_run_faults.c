@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ways in which a job under `weft run` ends: what is reported, what the others hear, what it
- * returns, and that nothing is left. argv: the command weft, the program boot_victim. */
+ * returns, and that nothing is left. argv: the command weft, the program boot_victim,
+ * the module sigchld_thread. */
 #include "fault/faults.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@
 
 #include <cmocka.h>
 
-static char *weft, *victim_program;
+static char *weft, *victim_program, *sigchld_thread;
 static struct outcome outcome;
 
 static void run_victim(char *pes, char *stage, char *victim)
@@ -252,6 +253,47 @@ static void program_below_a_shell_is_killed(void **state)
     assert_int_equal(told("WEFT_ERR_PEER_DEAD: the program of PE 1"), 2);
 }
 
+/* ---------------------------------------------------------------------- an odd process of ours */
+
+/* Another thread takes SIGCHLD: the end of a PE must be seen all the same. */
+static void sigchld_is_taken(void **state)
+{
+    setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
+    setenv("LD_PRELOAD", sigchld_thread, 1);
+    for (int i = 0; i < 20; i++) {
+        faults_run((char *[]){weft, "run", "-n", "2", "/bin/sh", "-c", "exit $WEFT_PE", NULL},
+                   &outcome);
+        faults_expect(&outcome, 1, "exited with status 1");
+        faults_run((char *[]){weft, "run", "-n", "3", "true", NULL}, &outcome);
+        faults_expect(&outcome, 0, NULL);
+    }
+    unsetenv("LD_PRELOAD");
+    unsetenv("ASAN_OPTIONS");
+}
+
+/* It starts the job and must not open a driver, whose threads and open files it would keep. */
+static void launcher_opens_no_gpu_driver(void **state)
+{
+    setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
+    setenv("LD_PRELOAD", sigchld_thread, 1);
+    faults_run((char *[]){weft, "bench", "barrier", "--scope", "thread", "--iters", "2",
+                          "--repetitions", "1", NULL},
+               &outcome);
+    unsetenv("LD_PRELOAD");
+    unsetenv("ASAN_OPTIONS");
+    faults_expect(&outcome, 0, "barrier");
+    assert_null(strstr(outcome.output, "the launcher loads"));
+}
+
+static void sigchld_is_ignored(void **state)
+{
+    signal(SIGCHLD, SIG_IGN); /* is inherited */
+    pid_t pid = faults_start((char *[]){weft, "run", "-n", "2", "/bin/sh", "-c", "exit 4", NULL});
+    signal(SIGCHLD, SIG_DFL);
+    faults_wait(pid, &outcome);
+    faults_expect(&outcome, 4, "exited with status 4");
+}
+
 /* --------------------------------------------------------------------------------------- usage */
 
 static void wrong_usage(void **state)
@@ -447,10 +489,11 @@ static void keyboard_stops_and_ends_the_job(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3)
+    if (argc != 4)
         return 2;
     weft = argv[1];
     victim_program = argv[2];
+    sigchld_thread = argv[3];
 #define TEST(name) cmocka_unit_test_setup_teardown(name, before, after)
     const struct CMUnitTest tests[] = {
         TEST(clean_end),
@@ -472,6 +515,9 @@ int main(int argc, char **argv)
         TEST(time_limit),
         TEST(grandchildren_end_with_the_job),
         TEST(program_below_a_shell_is_killed),
+        TEST(sigchld_is_taken),
+        TEST(launcher_opens_no_gpu_driver),
+        TEST(sigchld_is_ignored),
         TEST(wrong_usage),
         TEST(launcher_variables_are_checked),
         TEST(status_of_first_failure),
