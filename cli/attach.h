@@ -1,39 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `weft attach` finds in a job's black boxes, copied out of the live memory so that it can be
- * looked at in peace. */
+/* `weft attach` in four files: attach.c (options), attach_diagnose.c (who waits for whom, and what that
+ * means), attach_text.c and attach_json.c (how it is shown). All work on a copy of the boxes. */
 #ifndef WEFT_CLI_ATTACH_H
 #define WEFT_CLI_ATTACH_H
 
-#include "job/device_state.h"
+#include <stddef.h>
+#include <stdio.h>
 
-#include <stdbool.h>
-
-struct attach_pe {
-    struct box box;             /* a copy; strings are terminated */
-    struct weft_dev_box device; /* a copy of what kernels say */
-    bool present;               /* the slot holds a box */
-    bool alive;                 /* its process exists */
-};
-
-struct attach_job {
-    int count; /* PEs of the node */
-    uint64_t now_ns;
-    struct attach_pe *pes;
-};
-
-/* Finds and copies the boxes of the job that process `pid` belongs to. On failure false, and the
- * sentence is in `why`. */
-bool attach_read(int pid, struct attach_job *job, char *why, int why_bytes);
-
-void attach_free(struct attach_job *job);
+#include "tool/boxes.h"
 
 /* One sentence on what is stuck, or that nothing is. */
-void attach_diagnose(const struct attach_job *job, char *sentence, int bytes);
+void attach_diagnose(const struct boxes_job *job, char *sentence, size_t bytes);
 
-/* The PE (slot) that slot waits for first, -1: it does not wait, -2: for somebody unknown. */
-int attach_waits_for(const struct attach_job *job, int slot);
+enum { ATTACH_NOBODY = -1, ATTACH_SOMEBODY = -2 };
 
-/* "barrier", and how long it has lasted in seconds; NULL when the PE is in no slow wait. */
-const struct box_wait *attach_wait(const struct attach_pe *pe);
+/* The slot in job->pes that this slot waits for; ATTACH_NOBODY: it does not wait;
+ * ATTACH_SOMEBODY: for a PE that is not known or not on this node. */
+int attach_waits_for(const struct boxes_job *job, int slot);
+
+/* "running", "not started", "dead" ... */
+const char *attach_state(const struct boxes_pe *pe);
+
+/* From `then` to `now`; 0 when that is negative. */
+double attach_seconds(uint64_t now_ns, uint64_t then_ns);
+
+/* `history`: how many of the last operations are shown. */
+void attach_text(FILE *to, const struct boxes_job *job, int history);
+void attach_json(FILE *to, const struct boxes_job *job);
 
 #endif

@@ -2,110 +2,144 @@
 /* Who waits for whom, and what that means in a sentence. */
 #include "attach.h"
 
-#include <stdio.h>
-#include <string.h>
-
-const struct box_wait *attach_wait(const struct attach_pe *pe)
+const char *attach_state(const struct boxes_pe *pe)
 {
-    for (int i = 0; i < BOX_WAITS; i++)
-        if (pe->present && pe->box.waits[i].operation != BOX_OP_NONE)
-            return &pe->box.waits[i];
-    return NULL;
+    static const char *const names[] = {
+        [BOXES_STARTING] = "starting", [BOXES_RUNNING] = "running", [BOXES_FINALIZED] = "finalized",
+        [BOXES_ABORTED] = "aborted",   [BOXES_UNKNOWN] = "unknown",
+    };
+    if (!pe->present)
+        return "not started";
+    if (!pe->alive && pe->state == BOXES_RUNNING)
+        return "dead";
+    return names[pe->state];
 }
 
-static int slot_of(const struct attach_job *job, int pe)
+double attach_seconds(uint64_t now_ns, uint64_t then_ns)
+{
+    return now_ns > then_ns ? (double)(now_ns - then_ns) * 1e-9 : 0;
+}
+
+static int slot_of(const struct boxes_job *job, int pe)
 {
     for (int i = 0; i < job->count; i++)
-        if (job->pes[i].present && job->pes[i].box.pe == pe)
+        if (job->pes[i].present && job->pes[i].pe == pe)
             return i;
-    return -2;
+    return ATTACH_SOMEBODY;
 }
 
-int attach_waits_for(const struct attach_job *job, int slot)
+/* A PE whose threads wait in several places is judged by the first of them. */
+int attach_waits_for(const struct boxes_job *job, int slot)
 {
-    const struct box_wait *wait = attach_wait(&job->pes[slot]);
-    if (!wait)
-        return -1;
-    return wait->peer < 0 ? -2 : slot_of(job, wait->peer);
+    const struct boxes_pe *pe = &job->pes[slot];
+    if (!pe->n_waits)
+        return ATTACH_NOBODY;
+    return pe->waits[0].peer < 0 ? ATTACH_SOMEBODY : slot_of(job, pe->waits[0].peer);
 }
 
-static const char *last_operation(const struct attach_pe *pe)
+static const char *last_operation(const struct boxes_pe *pe)
 {
-    uint64_t count = pe->box.past_count;
-    if (!count)
-        return "none";
-    return box_operation_name(pe->box.past[(count - 1) % BOX_HISTORY].operation);
+    return pe->n_past ? pe->past[pe->n_past - 1].operation : "none";
 }
 
-static bool say_dead(const struct attach_job *job, char *sentence, size_t bytes)
+static bool say_dead(const struct boxes_job *job, char *sentence, size_t bytes)
 {
     for (int i = 0; i < job->count; i++) {
-        const struct attach_pe *pe = &job->pes[i];
-        if (!pe->present || pe->alive || pe->box.state == BOX_FINALIZED)
+        const struct boxes_pe *pe = &job->pes[i];
+        if (!pe->present || pe->alive || pe->state == BOXES_FINALIZED)
             continue;
-        snprintf(sentence, bytes, "PE %d (pid %d) has died; its last operation was %s", pe->box.pe,
-                 pe->box.pid, last_operation(pe));
+        snprintf(sentence, bytes, "PE %d (pid %d) has died; its last operation was %s", pe->pe,
+                 pe->pid, last_operation(pe));
         return true;
     }
     return false;
 }
 
-/* Follows the waits from one slot: to a PE that does not wait, or round in a circle. */
-static bool follow(const struct attach_job *job, int start, char *sentence, size_t bytes)
+static int count_waiting(const struct boxes_job *job)
 {
-    int at = start, steps = 0, waiting = 0;
+    int waiting = 0;
     for (int i = 0; i < job->count; i++)
-        waiting += attach_waits_for(job, i) != -1;
-    while (steps++ <= job->count) {
+        waiting += attach_waits_for(job, i) != ATTACH_NOBODY;
+    return waiting;
+}
+
+static void say_awaited(const struct boxes_job *job, int slot, char *sentence, size_t bytes)
+{
+    const struct boxes_pe *pe = &job->pes[slot];
+    if (pe->state == BOXES_FINALIZED) {
+        snprintf(sentence, bytes,
+                 "%d of %d PEs wait, directly or through others, for PE %d (pid %d), which has "
+                 "finalized: their calls do not match",
+                 count_waiting(job), job->count, pe->pe, pe->pid);
+        return;
+    }
+    snprintf(sentence, bytes,
+             "%d of %d PEs wait, directly or through others, for PE %d (pid %d), which is not "
+             "waiting in Weft: it computes, or is blocked elsewhere (last operation: %s, "
+             "collectives done: %llu)",
+             count_waiting(job), job->count, pe->pe, pe->pid, last_operation(pe),
+             (unsigned long long)pe->collectives);
+}
+
+/* Told from the lowest slot of the circle that `slot` is in. */
+static void say_circle(const struct boxes_job *job, int slot, char *sentence, size_t bytes)
+{
+    int lowest = slot;
+    for (int at = attach_waits_for(job, slot); at != slot; at = attach_waits_for(job, at))
+        lowest = at < lowest ? at : lowest;
+    slot = lowest;
+    const struct boxes_pe *pe = &job->pes[slot], *next = &job->pes[attach_waits_for(job, slot)];
+    if (pe == next)
+        snprintf(sentence, bytes, "deadlock: PE %d (in %s) waits for itself", pe->pe,
+                 pe->waits[0].operation);
+    else
+        snprintf(sentence, bytes,
+                 "deadlock: PE %d (in %s) and PE %d (in %s) wait for each other, directly or in a "
+                 "circle; their calls do not match",
+                 pe->pe, pe->waits[0].operation, next->pe, next->waits[0].operation);
+}
+
+/* Follows the waits from one slot: to a PE that does not wait, or round in a circle. False when they
+ * lead to somebody unknown. */
+static bool follow(const struct boxes_job *job, int start, char *sentence, size_t bytes)
+{
+    int at = start;
+    for (int steps = 0; steps <= job->count; steps++) {
         int next = attach_waits_for(job, at);
-        if (next == -2)
+        if (next == ATTACH_SOMEBODY)
             return false;
-        if (next == -1) {
-            const struct attach_pe *pe = &job->pes[at];
-            snprintf(sentence, bytes,
-                     "%d of %d PEs wait, directly or through others, for PE %d (pid %d), which is "
-                     "not waiting in Weft: it computes, or is blocked elsewhere (last operation: "
-                     "%s, collectives done: %llu)",
-                     waiting, job->count, pe->box.pe, pe->box.pid, last_operation(pe),
-                     (unsigned long long)pe->box.collectives);
+        if (next == ATTACH_NOBODY) {
+            say_awaited(job, at, sentence, bytes);
             return true;
         }
         at = next;
     }
-    const struct box_wait *wait = attach_wait(&job->pes[at]);
-    int next = attach_waits_for(job, at);
-    snprintf(sentence, bytes,
-             "deadlock: PE %d (in %s) and PE %d (in %s) wait for each other, directly or in a "
-             "circle; their calls do not match",
-             job->pes[at].box.pe, box_operation_name(wait->operation), job->pes[next].box.pe,
-             box_operation_name(attach_wait(&job->pes[next])->operation));
+    say_circle(job, at, sentence, bytes); /* after so many steps `at` is part of it */
     return true;
 }
 
-void attach_diagnose(const struct attach_job *job, char *sentence, int bytes)
+void attach_diagnose(const struct boxes_job *job, char *sentence, size_t bytes)
 {
-    size_t size = (size_t)bytes;
-    if (say_dead(job, sentence, size))
+    const struct boxes_pe *alone = NULL;
+    if (say_dead(job, sentence, bytes))
         return;
-    int unknown = -1, waiting = 0;
     for (int i = 0; i < job->count; i++) {
         int whom = attach_waits_for(job, i);
-        waiting += whom != -1;
-        if (whom == -2)
-            unknown = i;
-        if (whom >= 0 && follow(job, i, sentence, size))
+        if (whom == ATTACH_SOMEBODY)
+            alone = &job->pes[i];
+        if (whom >= 0 && follow(job, i, sentence, bytes))
             return;
     }
-    const struct box_wait *wait = unknown >= 0 ? attach_wait(&job->pes[unknown]) : NULL;
-    if (wait) {
-        snprintf(sentence, size,
-                 "PE %d waits in %s for its own memory at offset %llu to change (expected %llu, "
-                 "seen %llu), and no PE that should store there is known; %d of %d PEs wait",
-                 job->pes[unknown].box.pe, box_operation_name(wait->operation),
-                 (unsigned long long)wait->offset, (unsigned long long)wait->expected,
-                 (unsigned long long)wait->seen, waiting, job->count);
+    if (!alone) {
+        snprintf(sentence, bytes,
+                 "nothing is stuck: no PE has been waiting for more than a millisecond");
         return;
     }
-    snprintf(sentence, size,
-             "nothing is stuck: no PE has been waiting for more than a millisecond");
+    const struct boxes_wait *wait = &alone->waits[0];
+    snprintf(sentence, bytes,
+             "PE %d waits in %s for its own memory at offset %llu to change (expected %llu, seen "
+             "%llu), and no PE that should store there is known; %d of %d PEs wait",
+             alone->pe, wait->operation, (unsigned long long)wait->offset,
+             (unsigned long long)wait->expected, (unsigned long long)wait->seen, count_waiting(job),
+             job->count);
 }

@@ -4,7 +4,7 @@
 #include "bench/bench.h"
 #include "commands.h"
 
-#include "base/config.h"
+#include "tool/tool.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  */
 #include "demo.h"
 
-#include "base/status.h"
+#include "tool/tool.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * result is compared with that of one process that knows nothing of jobs. */
 #include "demo.h"
 
-#include "base/status.h"
+#include "tool/tool.h"
 
 #include <solver.h>
 #include <stdlib.h>

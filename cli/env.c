@@ -3,7 +3,7 @@
  * environment holds an unknown name or a bad value. */
 #include "commands.h"
 
-#include "base/config.h"
+#include "tool/tool.h"
 
 #include <argp.h>
 #include <jansson.h>

@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "commands.h"
-#include "explain_job.h"
 #include "machine/explain.h"
 #include "machine/ladder.h"
 #include "machine_options.h"
 #include "probe.h"
+#include "tool/job_gpus.h"
 
 struct arguments {
     struct machine_options options;

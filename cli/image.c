@@ -2,7 +2,7 @@
 /* Reading PGM and PPM (Netpbm: pgm(5), ppm(5)) and writing PNG (libpng). See image.h. */
 #include "image.h"
 
-#include "base/status.h"
+#include "tool/tool.h"
 
 #include <errno.h>
 #include <png.h>

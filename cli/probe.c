@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/status.h"
 #include "machine/routes.h"
-#include "probe_gpu.h"
-#include "probe_links.h"
+#include "tool/gpu_probe.h"
+#include "tool/link_counters.h"
+#include "tool/tool.h"
 
 /* What was found of an unordered pair serves both orders. */
 struct known_pair {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measures this machine for topo, explain and doctor: joins the figures of probe_gpu.h with the
+/* Measures this machine for topo, explain and doctor: joins the figures of gpu_probe.h with the
  * error counters of the links, in the words of the machine's model. */
 #ifndef WEFT_CLI_PROBE_H
 #define WEFT_CLI_PROBE_H

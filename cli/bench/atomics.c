@@ -3,7 +3,7 @@
  * quiet. The checks let all PEs act on that variable at the same time. */
 #include "bench/bench.h"
 
-#include "base/clock.h"
+#include "tool/tool.h"
 
 /* Long enough that the PEs meet on the variable, though they leave the barrier one by one. */
 enum { CHECK_ROUNDS = 10000 };

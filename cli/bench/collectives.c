@@ -4,7 +4,7 @@
  * the PEs. One clock reading is part of it. */
 #include "bench/bench.h"
 
-#include "base/clock.h"
+#include "tool/tool.h"
 
 #include <string.h>
 

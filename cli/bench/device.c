@@ -3,7 +3,7 @@
  * the reading of what kernels noted. */
 #include "bench/device.h"
 
-#include "base/config.h"
+#include "tool/tool.h"
 
 #include <stdlib.h>
 #include <weft/device/control.h>

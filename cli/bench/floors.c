@@ -4,7 +4,7 @@
  * library stand beside these. Knows no benchmark. */
 #include "bench/bench.h"
 
-#include "base/clock.h"
+#include "tool/tool.h"
 
 #include <sched.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Ping-pong, barrier and sync from the host. */
 #include "bench/bench.h"
 
-#include "base/clock.h"
+#include "tool/tool.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "bench/bench.h"
 #include "commands.h"
 
-#include "base/config.h"
+#include "tool/tool.h"
 
 #include <argp.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * buffers, then one quiet. */
 #include "bench/bench.h"
 
-#include "base/clock.h"
+#include "tool/tool.h"
 
 /* p and g walk over this many words, as a program that writes an array does. */
 enum { WINDOW_WORDS = 512 };

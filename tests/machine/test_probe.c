@@ -268,13 +268,13 @@ static void growing_errors(void **state)
     unsetenv("FAKE_NVML_GROW");
     const struct machine_measured *r = machine_find_measured(m, "gpu0", "gpu1");
     assert_true(number_or(r->errors_grown, 0) > 0);
-    assert_non_null(strstr(r->errors_where.value, "gpu1 link 3 crc +"));
+    assert_non_null(strstr(r->errors_where.value, "gpu1 link 3 crc data +"));
     struct diagnosis d;
     doctor_examine(m, &d);
     const struct finding *f = find(&d.findings, REASON_NVLINK_GROWING);
     assert_non_null(f);
     assert_int_equal(f->weight, WEIGHT_NOTE); /* the pair is as fast as expected */
-    assert_non_null(strstr(f->evidence, "gpu1 link 3 crc +"));
+    assert_non_null(strstr(f->evidence, "gpu1 link 3 crc data +"));
     findings_free(&d.findings);
     machine_free(m);
 }

@@ -2,8 +2,8 @@
 /* Measures the GPUs of this machine from one process, through the CUDA driver: peer access, the
  * proof by resident kernels, copies, the latency of a flag. Knows GPUs by their PCI address, and
  * nothing of the machine's model, of links and of what to expect. Every kernel ends by itself. */
-#ifndef WEFT_CLI_PROBE_GPU_H
-#define WEFT_CLI_PROBE_GPU_H
+#ifndef WEFT_TOOL_GPU_PROBE_H
+#define WEFT_TOOL_GPU_PROBE_H
 
 #include <stdbool.h>
 #include <stdint.h>

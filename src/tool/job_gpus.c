@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds a job's processes in /proc and its GPUs through NVML. See explain_job.h. */
-#include "explain_job.h"
+/* Finds a job's processes in /proc and its GPUs through NVML. See job_gpus.h. */
+#include "tool/job_gpus.h"
 
 #include <ctype.h>
 #include <dirent.h>

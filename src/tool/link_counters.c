@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See probe_links.h. */
-#include "probe_links.h"
+/* See link_counters.h. */
+#include "tool/link_counters.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "driver/nvml.h"
 
 enum { LINKS_MOST = 18, COUNTERS = 5, GPUS_MOST = 64 };
 
-static const char *const counter_names[COUNTERS] = {"replay", "recovery", "crc", "crc", "ecc"};
+/* As NVML numbers them. */
+static const char *const counter_names[COUNTERS] = {"replay", "recovery", "crc flit", "crc data",
+                                                    "ecc data"};
 /* NVML fields: the same counters of all links of a GPU together, answered by one call. */
 static const unsigned total_fields[COUNTERS] = {52, 59, 38, 45, 160};
 
@@ -23,6 +26,7 @@ struct link_counters {
     bool totals_agree[GPUS_MOST];
     reading last[GPUS_MOST];
     unsigned long long last_total[GPUS_MOST];
+    unsigned last_pcie[GPUS_MOST];
     int marked[2];
     bool by_total;
 };
@@ -77,24 +81,44 @@ static bool begin(struct link_counters *c, int gpu)
     return told;
 }
 
-struct link_counters *link_counters_open(int n)
+/* Up to `n` GPUs; *any: one of them has links that count. NULL without NVML. */
+static struct link_counters *open_gpus(int n, bool *any)
 {
     struct link_counters *c = calloc(1, sizeof *c);
-    bool any = false;
+    *any = false;
     if (!c || nvml_open(&c->nvml)) {
+        if (!c)
+            base_fail(WEFT_ERR_NO_MEMORY, "no memory for the counters of links");
         free(c);
         return NULL;
     }
-    for (int i = 0; i < n && i < GPUS_MOST && c->nvml.by_index && c->nvml.link_errors; i++) {
+    for (int i = 0; i < n && i < GPUS_MOST && c->nvml.by_index; i++) {
         if (c->nvml.by_index((unsigned)i, &c->devices[i]) != NVML_OK)
             break;
         c->n = i + 1;
-        any |= begin(c, i);
+        *any |= c->nvml.link_errors && begin(c, i);
+        if (c->nvml.pcie_replays)
+            c->nvml.pcie_replays(c->devices[i], &c->last_pcie[i]);
     }
+    return c;
+}
+
+struct link_counters *link_counters_open(int n)
+{
+    bool any;
+    struct link_counters *c = open_gpus(n, &any);
     if (any)
         return c;
     link_counters_close(c);
     return NULL;
+}
+
+struct link_counters *link_counters_watch(int *n)
+{
+    bool any;
+    struct link_counters *c = open_gpus(GPUS_MOST, &any);
+    *n = c ? c->n : 0;
+    return c;
 }
 
 void link_counters_close(struct link_counters *c)
@@ -119,7 +143,10 @@ void link_counters_mark(struct link_counters *c, int a, int b, bool brief)
     }
 }
 
-static int64_t compare(struct link_counters *c, int gpu, char *where, size_t bytes)
+typedef void (*on_growth)(void *argument, const struct link_growth *growth);
+
+/* What the links of one GPU have counted since they were read last. */
+static int64_t compare(struct link_counters *c, int gpu, on_growth tell, void *argument)
 {
     reading now;
     int64_t grown = 0;
@@ -127,15 +154,26 @@ static int64_t compare(struct link_counters *c, int gpu, char *where, size_t byt
     for (int link = 0; link < LINKS_MOST; link++)
         for (int k = 0; k < COUNTERS; k++) {
             unsigned long long was = c->last[gpu][link][k], is = now[link][k];
-            size_t n = strlen(where);
             if (is <= was)
                 continue;
             grown += (int64_t)(is - was);
-            snprintf(where + n, bytes - n, "%sgpu%d link %d %s +%llu", n ? ", " : "", gpu, link,
-                     counter_names[k], is - was);
+            tell(argument, &(struct link_growth){gpu, link, counter_names[k], is - was});
         }
     memcpy(c->last[gpu], now, sizeof now);
     return grown;
+}
+
+struct place_list {
+    char *text;
+    size_t bytes;
+};
+
+static void add_place(void *argument, const struct link_growth *growth)
+{
+    struct place_list *list = argument;
+    size_t n = strlen(list->text);
+    snprintf(list->text + n, list->bytes - n, "%sgpu%d link %d %s +%llu", n ? ", " : "",
+             growth->gpu, growth->link, growth->counter, growth->by);
 }
 
 /* By totals, what the links have counted since they were last read one by one is named too: it
@@ -143,13 +181,32 @@ static int64_t compare(struct link_counters *c, int gpu, char *where, size_t byt
 int64_t link_counters_grown(struct link_counters *c, char *where, size_t bytes)
 {
     int64_t grown = 0;
+    struct place_list list = {where, bytes};
     where[0] = '\0';
     for (int i = 0; i < 2; i++) {
         int gpu = c->marked[i];
         unsigned long long total = 0;
         if (c->by_total && read_total(c, gpu, &total) && total <= c->last_total[gpu])
             continue;
-        grown += compare(c, gpu, where, bytes);
+        grown += compare(c, gpu, add_place, &list);
+    }
+    return grown;
+}
+
+int64_t link_counters_each(struct link_counters *c, on_growth tell, void *argument)
+{
+    int64_t grown = 0;
+    for (int gpu = 0; gpu < c->n; gpu++) {
+        unsigned replays = c->last_pcie[gpu];
+        if (c->nvml.pcie_replays && c->nvml.pcie_replays(c->devices[gpu], &replays) == NVML_OK &&
+            replays > c->last_pcie[gpu]) {
+            unsigned by = replays - c->last_pcie[gpu];
+            tell(argument, &(struct link_growth){gpu, -1, "PCIe replay", by});
+            c->last_pcie[gpu] = replays;
+            grown += by;
+        }
+        if (c->nvml.link_errors)
+            grown += compare(c, gpu, tell, argument);
     }
     return grown;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proof and figures of pairs of GPUs. See probe_gpu.h. */
-#include "probe_gpu.h"
+/* Proof and figures of pairs of GPUs. See gpu_probe.h. */
+#include "tool/gpu_probe.h"
 
 #include <pthread.h>
 #include <stdio.h>

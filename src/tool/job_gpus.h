@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which GPUs the processes of a running job use. */
-#ifndef WEFT_CLI_EXPLAIN_JOB_H
-#define WEFT_CLI_EXPLAIN_JOB_H
+#ifndef WEFT_TOOL_JOB_GPUS_H
+#define WEFT_TOOL_JOB_GPUS_H
 
 #include <weft.h>
 

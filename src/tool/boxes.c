@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding the black boxes of a running job: the system segment is a memfd that every PE holds open,
+ * so the kernel shows it under /proc/PID/fd to the same user, with no privilege and no help from
+ * the process, which may hang. Nothing read there is trusted. */
+#include "tool/boxes.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "box/box.h"
+#include "job/device_state.h"
+#include "memory/segment.h"
+#include "tool/printable.h"
+
+enum { MOST_PES = 4096 };
+_Static_assert((int)BOXES_BYTES == (int)BOX_BYTES, "a box is as large as is promised");
+_Static_assert((int)BOXES_WAITS_MOST >= (int)BOX_WAITS, "every wait has a place");
+_Static_assert((int)BOXES_HISTORY_MOST >= (int)BOX_HISTORY, "every past operation has a place");
+_Static_assert((int)BOXES_PATHS_MOST >= (int)BOX_PATHS, "every path has a place");
+_Static_assert((int)BOXES_KERNELS_MOST >= (int)WEFT_DEV_RECORDS,
+               "every record of a kernel has a place");
+
+/* --- a box in words ------------------------------------------------------------------------------ */
+
+/* A copy of text of a box, which need not end within its field. */
+static void copy_text(char *to, const char *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+    to[bytes - 1] = '\0';
+    printable(to);
+}
+
+static void decode_waits(const struct box *box, struct boxes_pe *pe)
+{
+    static const char *const signs[] = {"==", "!=", ">", "<=", "<", ">="};
+    for (int i = 0; i < BOX_WAITS; i++) {
+        const struct box_wait *wait = &box->waits[i];
+        if (wait->operation == BOX_OP_NONE)
+            continue;
+        pe->waits[pe->n_waits++] = (struct boxes_wait){
+            .operation = box_operation_name(wait->operation),
+            .peer = wait->peer,
+            .compare = wait->compare < WEFT_CMP_COUNT ? signs[wait->compare] : "?",
+            .expected = wait->expected,
+            .seen = wait->seen,
+            .offset = wait->offset,
+            .segment = wait->segment == SEG_HEAP   ? "heap"
+                       : wait->segment == SEG_DATA ? "global data"
+                       : wait->segment == SEG_GPU  ? "GPU heap"
+                                                   : "library's memory",
+            .since_ns = wait->since_ns,
+        };
+    }
+}
+
+static void decode_past(const struct box *box, struct boxes_pe *pe)
+{
+    uint64_t count = box->past_count;
+    pe->past_count = count;
+    for (uint64_t i = count > BOX_HISTORY ? count - BOX_HISTORY : 0; i < count; i++) {
+        const struct box_past *past = &box->past[i % BOX_HISTORY];
+        pe->past[pe->n_past++] =
+            (struct boxes_past){box_operation_name(past->operation), past->bytes};
+    }
+}
+
+static void decode_paths(const struct box *box, struct boxes_pe *pe)
+{
+    for (int i = 0; i < BOX_PATHS; i++) {
+        struct boxes_path path = {.operations = 0};
+        for (int context = 0; context < BOX_CONTEXTS; context++) {
+            path.operations += box->counters[context][i].operations;
+            path.bytes += box->counters[context][i].bytes;
+        }
+        if (!path.operations)
+            continue;
+        copy_text(path.name, box->paths[i], sizeof path.name);
+        pe->paths[pe->n_paths++] = path;
+    }
+}
+
+static void decode_kernels(const struct weft_dev_box *device, struct boxes_pe *pe)
+{
+    if (device->version != WEFT_DEV_VERSION)
+        return;
+    for (int i = 0; i < WEFT_DEV_RECORDS; i++) {
+        const struct weft_dev_record *record = &device->records[i];
+        if (record->state == WEFT_DEV_RECORD_FREE || record->state > WEFT_DEV_RECORD_REFUSED)
+            continue;
+        char *text = pe->kernels[pe->n_kernels++];
+        device_record_text(record, pe->pe, text, sizeof pe->kernels[0]);
+        printable(text);
+    }
+}
+
+static enum boxes_state state_of(const struct box *box)
+{
+    switch (box->state) {
+    case BOX_EMPTY:
+        return BOXES_STARTING;
+    case BOX_RUNNING:
+        return BOXES_RUNNING;
+    case BOX_FINALIZED:
+        return BOXES_FINALIZED;
+    case BOX_ABORTED:
+        return BOXES_ABORTED;
+    default:
+        return BOXES_UNKNOWN;
+    }
+}
+
+void boxes_decode(const void *bytes, struct boxes_pe *pe)
+{
+    /* The PE goes on writing: everything is judged and told from one copy. */
+    static struct box box;
+    static struct weft_dev_box device;
+    memcpy(&box, bytes, sizeof box);
+    memcpy(&device, (const char *)bytes + BOX_DEVICE_OFFSET, sizeof device);
+    *pe = (struct boxes_pe){.present = box.magic == BOX_MAGIC && box.version == BOX_VERSION,
+                            .alive = pe->alive};
+    if (!pe->present)
+        return;
+    pe->pe = box.pe;
+    pe->pid = box.pid;
+    pe->state = state_of(&box);
+    pe->start_ns = box.start_ns;
+    pe->collectives = box.collectives;
+    copy_text(pe->program, box.program, sizeof pe->program);
+    copy_text(pe->failure, box.failure, sizeof pe->failure);
+    decode_waits(&box, pe);
+    decode_past(&box, pe);
+    decode_paths(&box, pe);
+    decode_kernels(&device, pe);
+}
+
+/* --- the boxes of a job --------------------------------------------------------------------------- */
+
+static int open_system_segment(int pid, char *why, int why_bytes)
+{
+    char path[300];
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *directory = opendir(path);
+    if (!directory) {
+        snprintf(why, (size_t)why_bytes,
+                 errno == ENOENT
+                     ? "there is no process %d (%s: %s)"
+                     : "process %d cannot be looked into (%s: %s); attach as the same user",
+                 pid, path, strerror(errno));
+        return -1;
+    }
+    int found = -1;
+    for (struct dirent *entry; found < 0 && (entry = readdir(directory));) {
+        char target[128];
+        snprintf(path, sizeof path, "/proc/%d/fd/%.20s", pid, entry->d_name);
+        ssize_t n = readlink(path, target, sizeof target - 1);
+        target[n > 0 ? n : 0] = '\0';
+        if (strncmp(target, "/memfd:weft-system", 18) == 0)
+            found = open(path, O_RDONLY | O_CLOEXEC);
+    }
+    closedir(directory);
+    if (found < 0)
+        snprintf(why, (size_t)why_bytes,
+                 "process %d is not a PE of a Weft job (it holds no memfd \"weft-system\"); give "
+                 "the PID of a PE, not of its launcher",
+                 pid);
+    return found;
+}
+
+static void copy_box(struct boxes_pe *pe, const void *box)
+{
+    boxes_decode(box, pe);
+    pe->alive = pe->present && pe->pid > 0 && (kill(pe->pid, 0) == 0 || errno == EPERM);
+}
+
+static bool copy_boxes(int fd, struct boxes_job *job, char *why, int why_bytes)
+{
+    struct stat info;
+    struct box *first;
+    if (fstat(fd, &info) || (size_t)info.st_size < sizeof *first ||
+        (first = mmap(NULL, sizeof *first, PROT_READ, MAP_SHARED, fd, 0)) == MAP_FAILED) {
+        snprintf(why, (size_t)why_bytes, "the system segment cannot be mapped: %s",
+                 strerror(errno));
+        return false;
+    }
+    int count = first->local_npes;
+    bool known = first->magic == BOX_MAGIC && first->version == BOX_VERSION;
+    munmap(first, sizeof *first);
+    size_t stride = count > 0 && count <= MOST_PES ? (size_t)info.st_size / (size_t)count : 0;
+    if (!known || stride < BOX_BYTES) {
+        snprintf(why, (size_t)why_bytes,
+                 "the job is still starting, or runs another version of Weft");
+        return false;
+    }
+    job->pes = calloc((size_t)count, sizeof *job->pes);
+    job->count = job->pes ? count : 0;
+    for (int i = 0; i < job->count; i++) {
+        off_t at = (off_t)(stride * (size_t)i);
+        void *box = mmap(NULL, BOX_BYTES, PROT_READ, MAP_SHARED, fd, at);
+        if (box == MAP_FAILED)
+            continue;
+        copy_box(&job->pes[i], box);
+        munmap(box, BOX_BYTES);
+    }
+    return job->pes != NULL;
+}
+
+bool boxes_read(int pid, struct boxes_job *job, char *why, int why_bytes)
+{
+    *job = (struct boxes_job){.now_ns = clock_now_ns()};
+    int fd = open_system_segment(pid, why, why_bytes);
+    if (fd < 0)
+        return false;
+    bool good = copy_boxes(fd, job, why, why_bytes);
+    close(fd);
+    return good;
+}
+
+void boxes_free(struct boxes_job *job)
+{
+    free(job->pes);
+    job->pes = NULL;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every PE of a job on this node is doing: read from the black boxes in the job's live memory,
+ * without its help, and put into words that do not depend on how a box is laid out. Nothing read is
+ * trusted: numbers are bounded, text is printable. */
+#ifndef WEFT_TOOL_BOXES_H
+#define WEFT_TOOL_BOXES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    BOXES_WAITS_MOST = 16,
+    BOXES_HISTORY_MOST = 64,
+    BOXES_PATHS_MOST = 8,
+    BOXES_KERNELS_MOST = 32,
+};
+
+/* A wait that has become slow. */
+struct boxes_wait {
+    const char *operation; /* "barrier" */
+    int peer;              /* PE of the job, -1: any or unknown */
+    const char *compare;   /* "==" */
+    uint64_t expected, seen;
+    uint64_t offset;     /* of the variable in ... */
+    const char *segment; /* ... "heap", "global data", "GPU heap", "library's memory" */
+    uint64_t since_ns;
+};
+
+struct boxes_past {
+    const char *operation;
+    uint64_t bytes; /* 0: it moves none */
+};
+
+/* All contexts' operations over one path. */
+struct boxes_path {
+    char name[16];
+    uint64_t operations, bytes;
+};
+
+enum boxes_state { BOXES_STARTING, BOXES_RUNNING, BOXES_FINALIZED, BOXES_ABORTED, BOXES_UNKNOWN };
+
+struct boxes_pe {
+    bool present; /* has begun; else all else is 0 */
+    bool alive;   /* its process exists */
+    int pe, pid;
+    enum boxes_state state;
+    char program[64];
+    char failure[256]; /* the first fault that ended its work, "" without one */
+    uint64_t start_ns;
+    uint64_t collectives; /* calls on the world team */
+    struct boxes_wait waits[BOXES_WAITS_MOST];
+    int n_waits;
+    struct boxes_past past[BOXES_HISTORY_MOST]; /* the last ones, oldest first */
+    int n_past;
+    uint64_t past_count;                       /* of all that were recorded */
+    struct boxes_path paths[BOXES_PATHS_MOST]; /* those that were used */
+    int n_paths;
+    char kernels[BOXES_KERNELS_MOST][384]; /* what its kernels wait for, or what failed in them */
+    int n_kernels;
+};
+
+struct boxes_job {
+    int count;       /* PEs of the node */
+    uint64_t now_ns; /* of the clock that since_ns and start_ns are of */
+    struct boxes_pe *pes;
+};
+
+/* Finds and reads the boxes of the job that process `pid` belongs to. On failure false, and the
+ * sentence is in `why`. */
+bool boxes_read(int pid, struct boxes_job *job, char *why, int why_bytes);
+void boxes_free(struct boxes_job *job);
+
+/* One PE from the bytes of its box, BOXES_BYTES of them; `alive` is left alone. For tests, too. */
+enum { BOXES_BYTES = 64 * 1024 };
+void boxes_decode(const void *bytes, struct boxes_pe *pe);
+
+#endif

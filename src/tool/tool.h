@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inner interface of the command `weft`: besides weft.h and its relatives, and the machine's model
+ * (src/machine/), the command includes only the headers of this room.
+ *
+ *   tool.h           failing with a sentence (base_fail), the clock, the configuration variables
+ *   boxes.h          what the PEs of a running job do, from their black boxes
+ *   gpu_probe.h      proving and measuring pairs of GPUs
+ *   job_gpus.h       which GPUs the processes of a job use
+ *   link_counters.h  error counters of links
+ *   printable.h      text from elsewhere, made fit for a terminal and for JSON
+ *
+ * A front for rooms that the command must not depend on one by one: when one of them changes, this
+ * room follows and the command does not. Knows no option and prints nothing. */
+#ifndef WEFT_TOOL_TOOL_H
+#define WEFT_TOOL_TOOL_H
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/status.h"
+
+#endif

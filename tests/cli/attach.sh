@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# `weft attach` on a living job whose program has a hostile name: what it says to people and, as valid
+# JSON, to programs; and what it says of processes that are no PEs.
+#   attach.sh WEFT HANGING_PROGRAM
+set -u
+weft=$1
+folder=$(mktemp -d)
+trap 'kill "$launcher" 2> /dev/null; wait 2> /dev/null; rm -rf "$folder"' EXIT
+failures=0
+fail() {
+    printf 'FAILED: %s\n' "$1"
+    failures=$((failures + 1))
+}
+name=$folder/$(printf 'h\033[31m\374ng')
+cp "$2" "$name"
+WEFT_HEAP_SIZE=16M "$weft" run -n 3 "$name" > "$folder/pid" 2> "$folder/errors" &
+launcher=$!
+for attempt in {1..200}; do
+    sleep 0.05
+    pid=$(head -n 1 "$folder/pid")
+    [ -n "$pid" ] && "$weft" attach "$pid" > "$folder/text" 2>&1 &&
+        grep -q 'PE 1 --barrier-->' "$folder/text" && break
+done
+grep -q "^PE 0  pid $pid  .*h?\[31m?ng  running for " "$folder/text" || fail "PE 0's line"
+grep -qE '^    waiting [0-9.]+ s in barrier for PE [02]: expected >=? ' "$folder/text" || fail "the wait"
+grep -qE '^1 of 3 PEs wait, directly or through others, for PE [02] \(pid [0-9]+\), which is not waiting' \
+    "$folder/text" || fail "the diagnosis"
+LC_ALL=C grep -q "$(printf '[\001-\011\013-\037\177-\377]')" "$folder/text" &&
+    fail "bytes that are not printable"
+"$weft" attach --json "$pid" > "$folder/json" || fail "status of --json"
+python3 - "$folder/json" "$pid" << 'END' || fail "the JSON"
+import json, sys
+job = json.load(open(sys.argv[1], encoding="utf-8"))
+assert [pe["pe"] for pe in job["pes"]] == [0, 1, 2], job
+assert job["pes"][0]["pid"] == int(sys.argv[2])
+assert job["pes"][0]["program"].endswith("h?[31m?ng"), job["pes"][0]["program"]
+assert [w["operation"] for w in job["pes"][1]["waits"]] == ["barrier"]
+assert job["pes"][1]["waits"][0]["peer"] in (0, 2) and not job["pes"][0]["waits"]
+assert all(pe["state"] == "running" and pe["seconds"] >= 0 for pe in job["pes"])
+assert job["diagnosis"].startswith("1 of 3 PEs wait")
+END
+"$weft" attach --history 0 "$pid" | grep -q 'last operations' && fail "--history 0 shows some"
+# expected status, expected words, arguments
+expect() {
+    local status=$1 words=$2 said
+    shift 2
+    said=$("$weft" attach "$@" 2>&1)
+    [ $? -eq "$status" ] && grep -qF -- "$words" <<< "$said" || fail "attach $*: $said"
+}
+expect 1 'is not a PE of a Weft job' $$
+expect 1 'there is no process 4194305' 4194305
+expect 2 'is not a process number' nobody
+expect 2 'the PID of a PE is missing'
+expect 2 'not a number from 0 to' --history 65 "$pid"
+[ $failures -eq 0 ] || cat "$folder/text" "$folder/json" "$folder/errors"
+exit $((failures > 0))
