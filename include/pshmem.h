@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OpenSHMEM 1.5, section 10: the profiling interface. pshmem_x() is shmem_x() under a name that no
- * tool replaces; a tool defines shmem_x() itself and calls it. Calls of a program are seen by a
- * tool when the program was compiled with SHMEM_NO_INLINE (`oshcc --profile`). */
+ * tool replaces; a tool defines shmem_x() itself and calls it. A source file that includes this one
+ * announces its tool before main; the inline functions of the program then call the symbols, however
+ * the program was compiled. */
 #ifndef PSHMEM_H
 #define PSHMEM_H
 
 #include <shmem.h>
 
 #pragma push_macro("WEFT_SHMEM_INLINE")
+#pragma push_macro("WEFT_SHMEM_INLINE_VOID")
 #pragma push_macro("WEFT_SHMEM_EXTERN")
 #pragma push_macro("shmem_sync")
 #pragma push_macro("shmem_wait_until")
 #pragma push_macro("shmem_swap")
 #undef WEFT_SHMEM_INLINE
+#undef WEFT_SHMEM_INLINE_VOID
 #undef WEFT_SHMEM_EXTERN
 #undef shmem_sync
 #undef shmem_wait_until
 #undef shmem_swap
-#define WEFT_SHMEM_INLINE(ret, name, params, ...) ret p##name params;
-#define WEFT_SHMEM_EXTERN(ret, name, params)      ret p##name params;
+#define WEFT_SHMEM_INLINE(ret, name, params, args, ...) ret p##name params;
+#define WEFT_SHMEM_INLINE_VOID(name, params, args, ...) void p##name params;
+#define WEFT_SHMEM_EXTERN(ret, name, params)            ret p##name params;
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,11 +46,19 @@ extern "C" {
 
 #include <weft/shmem/extensions.h>
 
+/* Called before main; shmem_init() then leaves the inline functions no job of their own. */
+void weft_shmem_tool_is_here(void);
+static __attribute__((__constructor__)) void weft_shmem_announce_tool(void)
+{
+    weft_shmem_tool_is_here();
+}
+
 #ifdef __cplusplus
 }
 #endif
 
 #pragma pop_macro("WEFT_SHMEM_INLINE")
+#pragma pop_macro("WEFT_SHMEM_INLINE_VOID")
 #pragma pop_macro("WEFT_SHMEM_EXTERN")
 #pragma pop_macro("shmem_sync")
 #pragma pop_macro("shmem_wait_until")

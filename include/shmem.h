@@ -3,7 +3,7 @@
  * full, with prototypes, are in docs/shmem-reference.md.
  *
  * Macros that a program may define before it includes this file:
- *   SHMEM_NO_INLINE      every call goes to the library's symbol, as link-time profilers need
+ *   SHMEM_NO_INLINE      every call goes to the library's symbol
  *   SHMEM_NO_DEPRECATED  leaves out the names that were deprecated in 1.0 to 1.4
  */
 #ifndef SHMEM_H

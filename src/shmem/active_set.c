@@ -43,20 +43,20 @@ struct set {
 
 static struct set find_set(const char *routine, int start, int log_stride, int size, long *sync)
 {
-    if (!weft_shmem.job)
+    if (!shmem_own.job)
         weft_shmem_fail(routine, WEFT_ERR_FINALIZED);
     long stride = log_stride >= 0 && log_stride < 31 ? 1L << log_stride : 0;
-    long from_start = (long)weft_shmem.my_pe - start;
-    if (!stride || size < 1 || start < 0 || start + (size - 1) * stride >= weft_shmem.n_pes) {
+    long from_start = (long)shmem_own.my_pe - start;
+    if (!stride || size < 1 || start < 0 || start + (size - 1) * stride >= shmem_own.n_pes) {
         base_fail(WEFT_ERR_ARGUMENT,
                   "PE_start %d, logPE_stride %d, PE_size %d do not lie in a job of %d PEs", start,
-                  log_stride, size, weft_shmem.n_pes);
+                  log_stride, size, shmem_own.n_pes);
         weft_shmem_fail(routine, WEFT_ERR_ARGUMENT);
     }
     if (from_start < 0 || from_start % stride || from_start / stride >= size) {
         base_fail(WEFT_ERR_NOT_MEMBER,
                   "PE %d is not in the active set PE_start %d, logPE_stride %d, PE_size %d",
-                  weft_shmem.my_pe, start, log_stride, size);
+                  shmem_own.my_pe, start, log_stride, size);
         weft_shmem_fail(routine, WEFT_ERR_NOT_MEMBER);
     }
     return (struct set){.routine = routine,
@@ -70,7 +70,7 @@ static struct set find_set(const char *routine, int start, int log_stride, int s
 /* The world team when the set is all PEs, else NULL. */
 static weft_team *whole_job(const struct set *set)
 {
-    return set->size == weft_shmem.n_pes ? weft_team_world(weft_shmem.job) : NULL;
+    return set->size == shmem_own.n_pes ? weft_team_world(shmem_own.job) : NULL;
 }
 
 static int pe_of(const struct set *set, int ordinal)
@@ -82,16 +82,16 @@ static int pe_of(const struct set *set, int ordinal)
 
 static void post(const struct set *set, int word, int ordinal)
 {
-    CHECK(weft_signal(weft_shmem.ctx, set->sync + word, 1, WEFT_SIGNAL_ADD, pe_of(set, ordinal)));
+    CHECK(weft_signal(shmem_own.ctx, set->sync + word, 1, WEFT_SIGNAL_ADD, pe_of(set, ordinal)));
 }
 
 static void take(const struct set *set, int word, uint64_t count)
 {
-    CHECK(weft_signal_wait(weft_shmem.ctx, set->sync + word, WEFT_GE, count, NULL));
+    CHECK(weft_signal_wait(shmem_own.ctx, set->sync + word, WEFT_GE, count, NULL));
     /* A fetching one, because it has taken place when it returns. */
     uint64_t before;
-    CHECK(weft_atomic_fetch_add64(weft_shmem.ctx, set->sync + word, (uint64_t)0 - count, &before,
-                                  weft_shmem.my_pe));
+    CHECK(weft_atomic_fetch_add64(shmem_own.ctx, set->sync + word, (uint64_t)0 - count, &before,
+                                  shmem_own.my_pe));
 }
 
 /* Dissemination barrier (Hensgen, Finkel, Manber, "Two Algorithms for Barrier Synchronization",
@@ -100,7 +100,7 @@ static void take(const struct set *set, int word, uint64_t count)
  * only after quiet() where that matters. */
 static void sync_rounds(const struct set *set, int first_word)
 {
-    CHECK(weft_fence(weft_shmem.ctx));
+    CHECK(weft_fence(shmem_own.ctx));
     for (int round = 0, distance = 1; distance < set->size; round++, distance *= 2) {
         post(set, first_word + round, (int)(((long)set->me + distance) % set->size));
         take(set, first_word + round, 1);
@@ -108,13 +108,13 @@ static void sync_rounds(const struct set *set, int first_word)
             break;
     }
     /* Nothing that others wait for stays behind with a PE that now computes. */
-    CHECK(weft_fence(weft_shmem.ctx));
+    CHECK(weft_fence(shmem_own.ctx));
 }
 
 /* Everything that the members put is at its place, and all have come this far. */
 static void complete(const struct set *set)
 {
-    CHECK(weft_quiet(weft_shmem.ctx));
+    CHECK(weft_quiet(shmem_own.ctx));
     sync_rounds(set, EXIT_ROUNDS);
 }
 
@@ -161,7 +161,7 @@ static void broadcast(const struct set *set, void *dest, const void *source, siz
         reach *= 2;
     for (; rank + reach < set->size; reach *= 2) {
         int to = (int)((rank + reach + root) % set->size);
-        CHECK(weft_put_signal(weft_shmem.ctx, dest, from, bytes, set->sync + ARRIVED, 1,
+        CHECK(weft_put_signal(shmem_own.ctx, dest, from, bytes, set->sync + ARRIVED, 1,
                               WEFT_SIGNAL_ADD, pe_of(set, to)));
     }
     sync_rounds(set, EXIT_ROUNDS);
@@ -172,7 +172,7 @@ static void broadcast(const struct set *set, void *dest, const void *source, siz
 static void put_block(const struct set *set, void *dest, const void *source, size_t bytes,
                       int ordinal)
 {
-    CHECK(weft_put_signal(weft_shmem.ctx, dest, source, bytes, set->sync + ARRIVED, 1,
+    CHECK(weft_put_signal(shmem_own.ctx, dest, source, bytes, set->sync + ARRIVED, 1,
                           WEFT_SIGNAL_ADD, pe_of(set, ordinal)));
 }
 
@@ -201,11 +201,11 @@ static uint64_t bytes_before(const struct set *set, uint64_t bytes)
     for (int round = 0, distance = 1; distance < set->size; round++, distance *= 2) {
         uint64_t *word = set->sync + ENTRY_ROUNDS + round, heard;
         if (set->me + distance < set->size)
-            CHECK(weft_signal(weft_shmem.ctx, word, before + bytes + 1, WEFT_SIGNAL_SET,
+            CHECK(weft_signal(shmem_own.ctx, word, before + bytes + 1, WEFT_SIGNAL_SET,
                               pe_of(set, set->me + distance)));
         if (set->me >= distance) {
-            CHECK(weft_signal_wait(weft_shmem.ctx, word, WEFT_NE, 0, NULL));
-            CHECK(weft_atomic_swap64(weft_shmem.ctx, word, 0, &heard, weft_shmem.my_pe));
+            CHECK(weft_signal_wait(shmem_own.ctx, word, WEFT_NE, 0, NULL));
+            CHECK(weft_atomic_swap64(shmem_own.ctx, word, 0, &heard, shmem_own.my_pe));
             before += heard - 1;
         }
         if (distance > set->size / 2)
@@ -251,7 +251,7 @@ static void alltoalls(const struct set *set, void *dest, const void *source, ptr
            source_block = (size_t)sst * element * nelems;
     for (int k = 0; k < set->size; k++) {
         int to = (set->me + k) % set->size;
-        CHECK(weft_iput(weft_shmem.ctx, (char *)dest + (size_t)set->me * dest_block,
+        CHECK(weft_iput(shmem_own.ctx, (char *)dest + (size_t)set->me * dest_block,
                         (const char *)source + (size_t)to * source_block, dst, sst, element, nelems,
                         pe_of(set, to)));
     }
@@ -313,13 +313,13 @@ static void reduce_tile(const struct set *set, const struct reduction *reduction
                         size_t bytes)
 {
     _Alignas(64) char acc[TILE_BYTES], next[TILE_BYTES];
-    CHECK(weft_get(weft_shmem.ctx, acc, reduction->source + at, bytes, pe_of(set, 0)));
+    CHECK(weft_get(shmem_own.ctx, acc, reduction->source + at, bytes, pe_of(set, 0)));
     for (int i = 1; i < set->size; i++) {
-        CHECK(weft_get(weft_shmem.ctx, next, reduction->source + at, bytes, pe_of(set, i)));
+        CHECK(weft_get(shmem_own.ctx, next, reduction->source + at, bytes, pe_of(set, i)));
         reduction->combine(acc, next, bytes / reduction->element);
     }
     for (int k = 0; k < set->size; k++)
-        CHECK(weft_put(weft_shmem.ctx, reduction->dest + at, acc, bytes,
+        CHECK(weft_put(shmem_own.ctx, reduction->dest + at, acc, bytes,
                        pe_of(set, (set->me + k) % set->size)));
 }
 

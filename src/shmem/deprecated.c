@@ -6,22 +6,22 @@
 
 SHMEM_ROUTINE(int, _my_pe, (void))
 {
-    return weft_shmem.my_pe;
+    return shmem_own.my_pe;
 }
 
 SHMEM_ROUTINE(int, _num_pes, (void))
 {
-    return weft_shmem.n_pes;
+    return shmem_own.n_pes;
 }
 
 SHMEM_ROUTINE(int, my_pe, (void))
 {
-    return weft_shmem.my_pe;
+    return shmem_own.my_pe;
 }
 
 SHMEM_ROUTINE(int, num_pes, (void))
 {
-    return weft_shmem.n_pes;
+    return shmem_own.n_pes;
 }
 
 SHMEM_ROUTINE(void, shmem_set_cache_inv, (void))

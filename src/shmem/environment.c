@@ -69,7 +69,7 @@ weft_status shmem_environment_read(size_t *heap_bytes)
 
 void shmem_environment_print(void)
 {
-    if (weft_shmem.my_pe != 0)
+    if (shmem_own.my_pe != 0)
         return;
     if (look_up("SHMEM_VERSION"))
         printf("Weft %s, OpenSHMEM %d.%d\n", weft_version(), SHMEM_MAJOR_VERSION,

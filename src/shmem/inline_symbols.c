@@ -10,7 +10,8 @@
         __attribute__((weak, alias("p" #name), visibility("default")));                            \
     WEFT_EXPORT ret p##name params
 
-#define WEFT_SHMEM_INLINE(ret, name, params, ...)                                                  \
+#define WEFT_SHMEM_JOB shmem_own
+#define WEFT_SHMEM_INLINE(ret, name, params, args, ...)                                            \
     SHMEM_SYMBOL(ret, name, params)                                                                \
     {                                                                                              \
         __VA_ARGS__                                                                                \

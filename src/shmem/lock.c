@@ -31,25 +31,24 @@ struct place {
  * addresses may differ; so the locks of an array have different homes. */
 static struct place place_of(const char *routine, long *lock)
 {
-    if (!weft_shmem.job)
+    if (!shmem_own.job)
         weft_shmem_fail(routine, WEFT_ERR_FINALIZED);
     return (struct place){.words = (uint32_t *)lock,
-                          .id = (uint32_t)weft_shmem.my_pe + 1,
-                          .me = weft_shmem.my_pe,
-                          .home =
-                              (int)(((uintptr_t)lock & 4095) / sizeof(long)) % weft_shmem.n_pes};
+                          .id = (uint32_t)shmem_own.my_pe + 1,
+                          .me = shmem_own.my_pe,
+                          .home = (int)(((uintptr_t)lock & 4095) / sizeof(long)) % shmem_own.n_pes};
 }
 
 static int many_threads(void)
 {
-    return weft_query_thread(weft_shmem.job) == WEFT_THREAD_MULTIPLE;
+    return weft_query_thread(shmem_own.job) == WEFT_THREAD_MULTIPLE;
 }
 
 SHMEM_ROUTINE(void, shmem_set_lock, (long *lock))
 {
     const char *routine = "shmem_set_lock";
     struct place at = place_of(routine, lock);
-    weft_ctx *ctx = weft_shmem.ctx;
+    weft_ctx *ctx = shmem_own.ctx;
     if (many_threads())
         shmem_guard_enter(lock);
 
@@ -76,7 +75,7 @@ SHMEM_ROUTINE(int, shmem_test_lock, (long *lock))
     if (many_threads() && !shmem_guard_try(lock))
         return 1;
     uint32_t last;
-    CHECK(weft_atomic_cswap32(weft_shmem.ctx, at.words + TAIL, 0, at.id, &last, at.home));
+    CHECK(weft_atomic_cswap32(shmem_own.ctx, at.words + TAIL, 0, at.id, &last, at.home));
     if (last != 0 && many_threads())
         shmem_guard_leave(lock);
     return last != 0;
@@ -85,7 +84,7 @@ SHMEM_ROUTINE(int, shmem_test_lock, (long *lock))
 /* The PE after this one in the queue, 0 when there is none and the lock is free now. */
 static uint32_t pass_on(const char *routine, const struct place *at)
 {
-    weft_ctx *ctx = weft_shmem.ctx;
+    weft_ctx *ctx = shmem_own.ctx;
     uint32_t next, last;
     CHECK(weft_atomic_fetch32(ctx, at->words + NODE, &next, at->me));
     if (next)
@@ -107,7 +106,7 @@ SHMEM_ROUTINE(void, shmem_clear_lock, (long *lock))
 {
     const char *routine = "shmem_clear_lock";
     struct place at = place_of(routine, lock);
-    weft_ctx *ctx = weft_shmem.ctx;
+    weft_ctx *ctx = shmem_own.ctx;
     CHECK(weft_quiet(ctx));
     uint32_t next = pass_on(routine, &at);
     if (next) {

@@ -6,9 +6,9 @@
 /* The barrier of these routines completes what was issued on the default context (9.3). */
 static void complete(const char *routine)
 {
-    if (!weft_shmem.job)
+    if (!shmem_own.job)
         weft_shmem_fail(routine, WEFT_ERR_FINALIZED);
-    weft_status status = weft_quiet(weft_shmem.ctx);
+    weft_status status = weft_quiet(shmem_own.ctx);
     if (status)
         weft_shmem_fail(routine, status);
 }
@@ -19,7 +19,7 @@ static void *allocate(const char *routine, size_t size, size_t align, unsigned h
     if (size == 0)
         return NULL;
     complete(routine);
-    weft_status status = weft_alloc(weft_shmem.job, WEFT_HOST, size, align, hints, &address);
+    weft_status status = weft_alloc(shmem_own.job, WEFT_HOST, size, align, hints, &address);
     if (status == WEFT_ERR_NO_MEMORY || status == WEFT_ERR_ARGUMENT)
         log_warn("%s: %s", routine, weft_last_error());
     else if (status)
@@ -32,7 +32,7 @@ static void release(const char *routine, void *ptr)
     if (!ptr)
         return;
     complete(routine);
-    weft_status status = weft_free(weft_shmem.job, ptr);
+    weft_status status = weft_free(shmem_own.job, ptr);
     if (status)
         weft_shmem_fail(routine, status);
 }
@@ -47,7 +47,7 @@ static void *resize(const char *routine, void *ptr, size_t size)
     }
     void *resized = NULL;
     complete(routine);
-    weft_status status = weft_realloc(weft_shmem.job, ptr, size, &resized);
+    weft_status status = weft_realloc(shmem_own.job, ptr, size, &resized);
     if (status == WEFT_ERR_NO_MEMORY) {
         log_warn("%s: %s", routine, weft_last_error());
         return NULL;

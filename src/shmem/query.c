@@ -9,17 +9,17 @@
 
 SHMEM_ROUTINE(int, shmem_pe_accessible, (int pe))
 {
-    return pe >= 0 && pe < weft_shmem.n_pes;
+    return pe >= 0 && pe < shmem_own.n_pes;
 }
 
 SHMEM_ROUTINE(int, shmem_addr_accessible, (const void *addr, int pe))
 {
-    return weft_shmem.job && weft_accessible(weft_shmem.job, addr, pe);
+    return shmem_own.job && weft_accessible(shmem_own.job, addr, pe);
 }
 
 SHMEM_ROUTINE(void *, shmem_ptr, (const void *dest, int pe))
 {
-    return weft_shmem.job ? weft_ptr(weft_shmem.job, dest, pe) : NULL;
+    return shmem_own.job ? weft_ptr(shmem_own.job, dest, pe) : NULL;
 }
 
 SHMEM_ROUTINE(void *, shmemx_team_ptr, (shmem_team_t team, const void *dest, int pe))
@@ -27,8 +27,8 @@ SHMEM_ROUTINE(void *, shmemx_team_ptr, (shmem_team_t team, const void *dest, int
     weft_team *members = shmem_team_of(team);
     if (!members)
         return NULL;
-    int world = weft_team_translate(members, pe, weft_team_world(weft_shmem.job));
-    return world < 0 ? NULL : weft_ptr(weft_shmem.job, dest, world);
+    int world = weft_team_translate(members, pe, weft_team_world(shmem_own.job));
+    return world < 0 ? NULL : weft_ptr(shmem_own.job, dest, world);
 }
 
 SHMEM_ROUTINE(void, shmem_info_get_version, (int *major, int *minor))
@@ -54,7 +54,7 @@ SHMEM_ROUTINE(double, shmemx_wtime, (void))
 
 SHMEM_ROUTINE(weft_job *, shmemx_job, (void))
 {
-    return weft_shmem.job;
+    return shmem_own.job;
 }
 
 SHMEM_ROUTINE(weft_team *, shmemx_team, (shmem_team_t team))

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How libweft defines a routine of OpenSHMEM: pshmem_x() is the function, shmem_x() a weak alias of
  * it, so that a profiling tool can replace shmem_x() in static and in dynamic programs. The room
- * shmem knows the one implicit job (struct weft_shmem) and the host API; it knows no path. */
+ * shmem knows the one implicit job (shmem_own) and the host API; it knows no path. */
 #ifndef WEFT_SHMEM_ROUTINE_H
 #define WEFT_SHMEM_ROUTINE_H
 
 #define SHMEM_NO_INLINE
+#define WEFT_SHMEM_JOB shmem_own /* the implicit job; a program's inline functions see weft_shmem */
 #include <shmem.h>
 #include <shmemx.h>
 
@@ -29,9 +30,9 @@ struct weft_shmem_team {
 static inline weft_team *shmem_team_of(shmem_team_t team)
 {
     if (team == SHMEM_TEAM_WORLD)
-        return weft_shmem.world;
+        return shmem_own.world;
     if (team == SHMEM_TEAM_SHARED)
-        return weft_shmem.shared;
+        return shmem_own.shared;
     return team == SHMEM_TEAM_INVALID ? NULL : team->team;
 }
 

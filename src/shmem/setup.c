@@ -15,29 +15,38 @@ static int thread_level;
 static bool was_open;
 static pid_t own_pid; /* a child that was forked is not a PE */
 
-static struct weft_shmem closed = {.my_pe = -1, .n_pes = -1};
+static bool tool_is_here;
+
+static const struct weft_shmem closed = {.my_pe = -1, .n_pes = -1};
+struct weft_shmem shmem_own = {.my_pe = -1, .n_pes = -1};
 WEFT_EXPORT struct weft_shmem weft_shmem = {.my_pe = -1, .n_pes = -1};
+
+void weft_shmem_tool_is_here(void);
+WEFT_EXPORT void weft_shmem_tool_is_here(void)
+{
+    tool_is_here = true;
+}
 
 WEFT_EXPORT void weft_shmem_fail(const char *routine, weft_status status)
 {
     /* The library's own symbols carry the prefix of the profiling interface. */
     if (strncmp(routine, "pshmem", 6) == 0)
         routine++;
-    if (!weft_shmem.job) {
+    if (!shmem_own.job) {
         log_error("%s was called before shmem_init or after shmem_finalize", routine);
         exit(EXIT_FAILURE);
     }
     const char *sentence = weft_last_error();
     log_error("%s: %s", routine, *sentence ? sentence : weft_status_text(status));
     fflush(NULL);
-    weft_abort(weft_shmem.job, EXIT_FAILURE);
+    weft_abort(shmem_own.job, EXIT_FAILURE);
 }
 
 int shmem_result(const char *routine, weft_status status)
 {
     if (likely(status == WEFT_OK))
         return 0;
-    if (status <= WEFT_ERR_PEER_DEAD || !weft_shmem.job)
+    if (status <= WEFT_ERR_PEER_DEAD || !shmem_own.job)
         weft_shmem_fail(routine, status);
     log_error("%s: %s", routine[0] == 'p' ? routine + 1 : routine, weft_last_error());
     return status;
@@ -45,19 +54,19 @@ int shmem_result(const char *routine, weft_status status)
 
 static void leave(void)
 {
-    weft_job *job = weft_shmem.job;
+    weft_job *job = shmem_own.job;
     shmem_teams_close();
     weft_status status = weft_finalize(job);
     if (status)
         weft_shmem_fail("shmem_finalize", status);
-    weft_shmem = closed;
+    weft_shmem = shmem_own = closed;
 }
 
 /* A program that returns from main without shmem_finalize() is finalized here, as start_pes() has
  * promised since 1.0. One that fails is not: the launcher ends the other PEs, who may never call. */
 static void at_exit(int code, void *unused)
 {
-    if (weft_shmem.job && code == 0 && getpid() == own_pid)
+    if (shmem_own.job && code == 0 && getpid() == own_pid)
         leave();
 }
 
@@ -73,12 +82,14 @@ static weft_status join(int thread)
     status = weft_init(&job, &attr);
     if (status)
         return status;
-    weft_shmem = (struct weft_shmem){.ctx = weft_default_ctx(job),
-                                     .job = job,
-                                     .my_pe = weft_my_pe(job),
-                                     .n_pes = weft_n_pes(job),
-                                     .world = weft_team_world(job),
-                                     .shared = shmem_find_shared(job)};
+    shmem_own = (struct weft_shmem){.ctx = weft_default_ctx(job),
+                                    .job = job,
+                                    .my_pe = weft_my_pe(job),
+                                    .n_pes = weft_n_pes(job),
+                                    .world = weft_team_world(job),
+                                    .shared = shmem_find_shared(job)};
+    if (!tool_is_here)
+        weft_shmem = shmem_own;
     thread_level = thread;
     was_open = true;
     own_pid = getpid();
@@ -90,7 +101,7 @@ static weft_status join(int thread)
 
 static void join_or_end(const char *routine, int thread)
 {
-    if (weft_shmem.job) {
+    if (shmem_own.job) {
         log_warn("%s: the library is initialized already; the call has no effect", routine);
         return;
     }
@@ -121,7 +132,7 @@ SHMEM_ROUTINE(int, shmem_init_thread, (int requested, int *provided))
 /* May be called again without effect (9.1). */
 SHMEM_ROUTINE(void, start_pes, (int npes))
 {
-    if (!weft_shmem.job)
+    if (!shmem_own.job)
         join_or_end("start_pes", SHMEM_THREAD_SINGLE);
 }
 
@@ -132,11 +143,11 @@ SHMEM_ROUTINE(void, shmem_query_thread, (int *provided))
 
 SHMEM_ROUTINE(void, shmem_finalize, (void))
 {
-    if (!weft_shmem.job && was_open) {
+    if (!shmem_own.job && was_open) {
         log_warn("shmem_finalize was called a second time; the call has no effect");
         return;
     }
-    if (!weft_shmem.job)
+    if (!shmem_own.job)
         weft_shmem_fail("shmem_finalize", WEFT_ERR_FINALIZED);
     leave();
 }
@@ -147,7 +158,7 @@ WEFT_SHMEM_NORETURN void shmem_global_exit(int status)
 WEFT_EXPORT void pshmem_global_exit(int status)
 {
     fflush(NULL);
-    if (!weft_shmem.job)
+    if (!shmem_own.job)
         exit(status);
-    weft_abort(weft_shmem.job, status);
+    weft_abort(shmem_own.job, status);
 }

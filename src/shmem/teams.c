@@ -36,9 +36,9 @@ void shmem_teams_close(void)
 
 shmem_team_t shmem_handle_of(weft_team *team)
 {
-    if (!team || team == weft_shmem.world)
+    if (!team || team == shmem_own.world)
         return team ? SHMEM_TEAM_WORLD : SHMEM_TEAM_INVALID;
-    if (team == weft_shmem.shared)
+    if (team == shmem_own.shared)
         return SHMEM_TEAM_SHARED;
     pthread_mutex_lock(&made_lock);
     struct weft_shmem_team *record = made;

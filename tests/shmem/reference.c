@@ -21,10 +21,11 @@ struct row {
 
 #define WEFT_SHMEM_NORETURN
 #define WEFT_SHMEM_HOOKS_H
-#define WEFT_SHMEM_GROUP(section, name)           {section, name, NULL, NULL},
-#define ROUTINE(ret, name, params)                {NULL, #name, #ret, #params},
-#define WEFT_SHMEM_INLINE(ret, name, params, ...) ROUTINE(ret, name, params)
-#define WEFT_SHMEM_EXTERN(ret, name, params)      ROUTINE(ret, name, params)
+#define WEFT_SHMEM_GROUP(section, name)                 {section, name, NULL, NULL},
+#define ROUTINE(ret, name, params)                      {NULL, #name, #ret, #params},
+#define WEFT_SHMEM_INLINE(ret, name, params, args, ...) ROUTINE(ret, name, params)
+#define WEFT_SHMEM_INLINE_VOID(name, params, args, ...) ROUTINE(void, name, params)
+#define WEFT_SHMEM_EXTERN(ret, name, params)            ROUTINE(ret, name, params)
 
 static const struct row rows[] = {
 #include <weft/shmem/setup.h>

@@ -3,12 +3,13 @@
  * are not inline: beside what they do, a call costs nothing. */
 
 WEFT_SHMEM_GROUP("9.9", "shmem_barrier_all")
-WEFT_SHMEM_INLINE(void, shmem_barrier_all, (void),
-                  WEFT_SHMEM_CHECK(weft_barrier(weft_shmem.world));)
+WEFT_SHMEM_INLINE_VOID(shmem_barrier_all, (void), (),
+                       WEFT_SHMEM_CHECK(weft_barrier(WEFT_SHMEM_JOB.world));)
 WEFT_SHMEM_GROUP("9.9", "shmem_sync")
 WEFT_SHMEM_EXTERN(int, shmem_team_sync, (shmem_team_t team))
 WEFT_SHMEM_GROUP("9.9", "shmem_sync_all")
-WEFT_SHMEM_INLINE(void, shmem_sync_all, (void), WEFT_SHMEM_CHECK(weft_sync(weft_shmem.world));)
+WEFT_SHMEM_INLINE_VOID(shmem_sync_all, (void), (),
+                       WEFT_SHMEM_CHECK(weft_sync(WEFT_SHMEM_JOB.world));)
 
 WEFT_SHMEM_GROUP("9.9", "shmem_alltoall")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \

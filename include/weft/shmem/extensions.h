@@ -4,20 +4,24 @@
 
 WEFT_SHMEM_GROUP("extension", "shmemx_signal")
 /* Changes a signal at a PE without data (1.6: shmem_signal_set, shmem_signal_add). */
-WEFT_SHMEM_INLINE(void, shmemx_signal_set, (uint64_t * sig_addr, uint64_t signal, int pe),
-                  WEFT_SHMEM_CHECK(weft_signal(weft_shmem.ctx, sig_addr, signal, WEFT_SIGNAL_SET,
-                                               pe));)
-WEFT_SHMEM_INLINE(void, shmemx_ctx_signal_set,
-                  (shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe),
-                  WEFT_SHMEM_CHECK(weft_signal(weft_shmem_ctx(ctx), sig_addr, signal,
-                                               WEFT_SIGNAL_SET, pe));)
-WEFT_SHMEM_INLINE(void, shmemx_signal_add, (uint64_t * sig_addr, uint64_t signal, int pe),
-                  WEFT_SHMEM_CHECK(weft_signal(weft_shmem.ctx, sig_addr, signal, WEFT_SIGNAL_ADD,
-                                               pe));)
-WEFT_SHMEM_INLINE(void, shmemx_ctx_signal_add,
-                  (shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe),
-                  WEFT_SHMEM_CHECK(weft_signal(weft_shmem_ctx(ctx), sig_addr, signal,
-                                               WEFT_SIGNAL_ADD, pe));)
+WEFT_SHMEM_INLINE_VOID(shmemx_signal_set, (uint64_t * sig_addr, uint64_t signal, int pe),
+                       (sig_addr, signal, pe),
+                       WEFT_SHMEM_CHECK(weft_signal(WEFT_SHMEM_JOB.ctx, sig_addr, signal,
+                                                    WEFT_SIGNAL_SET, pe));)
+WEFT_SHMEM_INLINE_VOID(shmemx_ctx_signal_set,
+                       (shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe),
+                       (ctx, sig_addr, signal, pe),
+                       WEFT_SHMEM_CHECK(weft_signal(weft_shmem_ctx(ctx), sig_addr, signal,
+                                                    WEFT_SIGNAL_SET, pe));)
+WEFT_SHMEM_INLINE_VOID(shmemx_signal_add, (uint64_t * sig_addr, uint64_t signal, int pe),
+                       (sig_addr, signal, pe),
+                       WEFT_SHMEM_CHECK(weft_signal(WEFT_SHMEM_JOB.ctx, sig_addr, signal,
+                                                    WEFT_SIGNAL_ADD, pe));)
+WEFT_SHMEM_INLINE_VOID(shmemx_ctx_signal_add,
+                       (shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe),
+                       (ctx, sig_addr, signal, pe),
+                       WEFT_SHMEM_CHECK(weft_signal(weft_shmem_ctx(ctx), sig_addr, signal,
+                                                    WEFT_SIGNAL_ADD, pe));)
 
 WEFT_SHMEM_GROUP("extension", "shmemx_team_ptr")
 /* shmem_ptr() with a PE number of `team` (1.6: shmem_team_ptr). */

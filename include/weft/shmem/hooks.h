@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OpenSHMEM: how one description of a routine becomes a definition. Every routine is described once,
- * in the parts beside this file, by WEFT_SHMEM_INLINE (with its body) or WEFT_SHMEM_EXTERN (its body
+ * in the parts beside this file, by WEFT_SHMEM_INLINE or _INLINE_VOID (with its body) or WEFT_SHMEM_EXTERN (its body
  * is in libweft). A program gets inline functions and prototypes; the library, pshmem.h and the
  * reference page define the hooks differently before they include the parts. */
 #ifndef WEFT_SHMEM_HOOKS_H
@@ -9,18 +9,37 @@
 #include <weft/shmem/types.h>
 
 /* A gnu_inline function is inlined where the compiler optimises and else is the library's symbol:
- * its address is the same everywhere, and an unused one costs nothing. With SHMEM_NO_INLINE every
- * call goes to the symbol, which a profiling library can replace. */
+ * its address is the same everywhere, and an unused one costs nothing. While there is no job, or a
+ * profiling tool wants to see the calls (pshmem.h), the inlined body calls the symbol. With
+ * SHMEM_NO_INLINE every call does. params: with types; args: the names alone. */
 #ifndef WEFT_SHMEM_INLINE
 #ifdef SHMEM_NO_INLINE
-#define WEFT_SHMEM_INLINE(ret, name, params, ...) ret name params;
+#define WEFT_SHMEM_INLINE(ret, name, params, args, ...) ret name params;
 #else
-#define WEFT_SHMEM_INLINE(ret, name, params, ...)                                                  \
+/* The address of a gnu_inline function is that of the symbol; it passes through a function that the
+ * compiler does not see through, or it would find a function that calls itself and make a loop. */
+#define WEFT_SHMEM_SYMBOL(name) ((__typeof__(&name))weft_shmem_hide((weft_shmem_routine)name))
+#define WEFT_SHMEM_INLINE(ret, name, params, args, ...)                                            \
     extern __inline__ __attribute__((__gnu_inline__)) ret name params                              \
     {                                                                                              \
+        if (__builtin_expect(!weft_shmem.ctx, 0))                                                  \
+            return WEFT_SHMEM_SYMBOL(name) args;                                                   \
+        __VA_ARGS__                                                                                \
+    }
+#define WEFT_SHMEM_INLINE_VOID(name, params, args, ...)                                            \
+    extern __inline__ __attribute__((__gnu_inline__)) void name params                             \
+    {                                                                                              \
+        if (__builtin_expect(!weft_shmem.ctx, 0)) {                                                \
+            WEFT_SHMEM_SYMBOL(name) args;                                                          \
+            return;                                                                                \
+        }                                                                                          \
         __VA_ARGS__                                                                                \
     }
 #endif
+#endif
+#ifndef WEFT_SHMEM_INLINE_VOID
+#define WEFT_SHMEM_INLINE_VOID(name, params, args, ...)                                            \
+    WEFT_SHMEM_INLINE(void, name, params, args, __VA_ARGS__)
 #endif
 
 #ifndef WEFT_SHMEM_EXTERN
@@ -40,7 +59,8 @@
 extern "C" {
 #endif
 
-/* The implicit job. Filled by shmem_init(); before it and after shmem_finalize() `ctx` is null. */
+/* The implicit job, as inline functions see it: filled by shmem_init(), unless a profiling tool is
+ * there. Before shmem_init() and after shmem_finalize() `ctx` is null, with a tool always. */
 struct weft_shmem {
     weft_ctx *ctx; /* the default context */
     weft_job *job;
@@ -50,6 +70,19 @@ struct weft_shmem {
     weft_team *shared; /* behind SHMEM_TEAM_SHARED */
 };
 extern struct weft_shmem weft_shmem;
+#ifdef WEFT_SHMEM_JOB /* the library's own, which no tool empties */
+extern struct weft_shmem WEFT_SHMEM_JOB;
+#else
+#define WEFT_SHMEM_JOB weft_shmem
+#endif
+
+typedef void (*weft_shmem_routine)(void);
+
+WEFT_SHMEM_HELPER weft_shmem_routine weft_shmem_hide(weft_shmem_routine symbol)
+{
+    __asm__("" : "+r"(symbol));
+    return symbol;
+}
 
 /* Ends the program with one sentence: the routine and what was observed. */
 void weft_shmem_fail(const char *routine, weft_status status)
@@ -65,7 +98,7 @@ void weft_shmem_fail(const char *routine, weft_status status)
 
 WEFT_SHMEM_HELPER weft_ctx *weft_shmem_ctx(shmem_ctx_t ctx)
 {
-    return ctx == SHMEM_CTX_DEFAULT ? weft_shmem.ctx : ctx;
+    return ctx == SHMEM_CTX_DEFAULT ? WEFT_SHMEM_JOB.ctx : ctx;
 }
 
 /* Values of any type of 8 to 128 bits as one access of that width (128: as a copy). */

@@ -3,36 +3,44 @@
 
 /* The two forms of a routine: on the default context, and on the one that is given. */
 #define WEFT_SHMEM_PUT_PAIR(form, TYPE, call, bytes)                                               \
-    WEFT_SHMEM_INLINE(void, shmem_##form,                                                          \
-                      (TYPE * dest, const TYPE *source, size_t nelems, int pe),                    \
-                      WEFT_SHMEM_CHECK(call(weft_shmem.ctx, dest, source, nelems *(bytes), pe));)  \
-    WEFT_SHMEM_INLINE(                                                                             \
-        void, shmem_ctx_##form,                                                                    \
+    WEFT_SHMEM_INLINE_VOID(                                                                        \
+        shmem_##form, (TYPE * dest, const TYPE *source, size_t nelems, int pe),                    \
+        (dest, source, nelems, pe),                                                                \
+        WEFT_SHMEM_CHECK(call(WEFT_SHMEM_JOB.ctx, dest, source, nelems *(bytes), pe));)            \
+    WEFT_SHMEM_INLINE_VOID(                                                                        \
+        shmem_ctx_##form,                                                                          \
         (shmem_ctx_t ctx, TYPE * dest, const TYPE *source, size_t nelems, int pe),                 \
+        (ctx, dest, source, nelems, pe),                                                           \
         WEFT_SHMEM_CHECK(call(weft_shmem_ctx(ctx), dest, source, nelems *(bytes), pe));)
 
 #define WEFT_SHMEM_STRIDED_PAIR(form, TYPE, call, bytes)                                           \
-    WEFT_SHMEM_INLINE(                                                                             \
-        void, shmem_##form,                                                                        \
+    WEFT_SHMEM_INLINE_VOID(                                                                        \
+        shmem_##form,                                                                              \
         (TYPE * dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe),    \
-        WEFT_SHMEM_CHECK(call(weft_shmem.ctx, dest, source, dst, sst, (bytes), nelems, pe));)      \
-    WEFT_SHMEM_INLINE(                                                                             \
-        void, shmem_ctx_##form,                                                                    \
+        (dest, source, dst, sst, nelems, pe),                                                      \
+        WEFT_SHMEM_CHECK(call(WEFT_SHMEM_JOB.ctx, dest, source, dst, sst, (bytes), nelems, pe));)  \
+    WEFT_SHMEM_INLINE_VOID(                                                                        \
+        shmem_ctx_##form,                                                                          \
         (shmem_ctx_t ctx, TYPE * dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst,           \
          size_t nelems, int pe),                                                                   \
+        (ctx, dest, source, dst, sst, nelems, pe),                                                 \
         WEFT_SHMEM_CHECK(call(weft_shmem_ctx(ctx), dest, source, dst, sst, (bytes), nelems, pe));)
 
 #define WEFT_SHMEM_PUT_SIGNAL_PAIR(form, TYPE, call, bytes)                                        \
-    WEFT_SHMEM_INLINE(void, shmem_##form,                                                          \
-                      (TYPE * dest, const TYPE *source, size_t nelems, uint64_t *sig_addr,         \
-                       uint64_t signal, int sig_op, int pe),                                       \
-                      WEFT_SHMEM_CHECK(call(weft_shmem.ctx, dest, source, nelems *(bytes),         \
-                                            sig_addr, signal, (weft_signal_op)sig_op, pe));)       \
-    WEFT_SHMEM_INLINE(void, shmem_ctx_##form,                                                      \
-                      (shmem_ctx_t ctx, TYPE * dest, const TYPE *source, size_t nelems,            \
-                       uint64_t *sig_addr, uint64_t signal, int sig_op, int pe),                   \
-                      WEFT_SHMEM_CHECK(call(weft_shmem_ctx(ctx), dest, source, nelems *(bytes),    \
-                                            sig_addr, signal, (weft_signal_op)sig_op, pe));)
+    WEFT_SHMEM_INLINE_VOID(                                                                        \
+        shmem_##form,                                                                              \
+        (TYPE * dest, const TYPE *source, size_t nelems, uint64_t *sig_addr, uint64_t signal,      \
+         int sig_op, int pe),                                                                      \
+        (dest, source, nelems, sig_addr, signal, sig_op, pe),                                      \
+        WEFT_SHMEM_CHECK(call(WEFT_SHMEM_JOB.ctx, dest, source, nelems *(bytes), sig_addr, signal, \
+                              (weft_signal_op)sig_op, pe));)                                       \
+    WEFT_SHMEM_INLINE_VOID(                                                                        \
+        shmem_ctx_##form,                                                                          \
+        (shmem_ctx_t ctx, TYPE * dest, const TYPE *source, size_t nelems, uint64_t *sig_addr,      \
+         uint64_t signal, int sig_op, int pe),                                                     \
+        (ctx, dest, source, nelems, sig_addr, signal, sig_op, pe),                                 \
+        WEFT_SHMEM_CHECK(call(weft_shmem_ctx(ctx), dest, source, nelems *(bytes), sig_addr,        \
+                              signal, (weft_signal_op)sig_op, pe));)
 
 WEFT_SHMEM_GROUP("9.6", "shmem_put")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
@@ -46,10 +54,12 @@ WEFT_SHMEM_PUT_PAIR(putmem, void, weft_put, 1)
 
 WEFT_SHMEM_GROUP("9.6", "shmem_p")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
-    WEFT_SHMEM_INLINE(void, shmem_##NAME##_p, (TYPE * dest, TYPE value, int pe),                   \
-                      WEFT_SHMEM_CHECK(weft_shmem_p##bits(weft_shmem.ctx, dest, &value, pe));)     \
-    WEFT_SHMEM_INLINE(                                                                             \
-        void, shmem_ctx_##NAME##_p, (shmem_ctx_t ctx, TYPE * dest, TYPE value, int pe),            \
+    WEFT_SHMEM_INLINE_VOID(                                                                        \
+        shmem_##NAME##_p, (TYPE * dest, TYPE value, int pe), (dest, value, pe),                    \
+        WEFT_SHMEM_CHECK(weft_shmem_p##bits(WEFT_SHMEM_JOB.ctx, dest, &value, pe));)               \
+    WEFT_SHMEM_INLINE_VOID(                                                                        \
+        shmem_ctx_##NAME##_p, (shmem_ctx_t ctx, TYPE * dest, TYPE value, int pe),                  \
+        (ctx, dest, value, pe),                                                                    \
         WEFT_SHMEM_CHECK(weft_shmem_p##bits(weft_shmem_ctx(ctx), dest, &value, pe));)
 WEFT_SHMEM_RMA_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
@@ -75,11 +85,13 @@ WEFT_SHMEM_PUT_PAIR(getmem, void, weft_get, 1)
 
 WEFT_SHMEM_GROUP("9.6", "shmem_g")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
-    WEFT_SHMEM_INLINE(TYPE, shmem_##NAME##_g, (const TYPE *source, int pe), TYPE value;            \
-                      WEFT_SHMEM_CHECK(weft_shmem_g##bits(weft_shmem.ctx, source, &value, pe));    \
-                      return value;)                                                               \
     WEFT_SHMEM_INLINE(                                                                             \
-        TYPE, shmem_ctx_##NAME##_g, (shmem_ctx_t ctx, const TYPE *source, int pe), TYPE value;     \
+        TYPE, shmem_##NAME##_g, (const TYPE *source, int pe), (source, pe), TYPE value;            \
+        WEFT_SHMEM_CHECK(weft_shmem_g##bits(WEFT_SHMEM_JOB.ctx, source, &value, pe));              \
+        return value;)                                                                             \
+    WEFT_SHMEM_INLINE(                                                                             \
+        TYPE, shmem_ctx_##NAME##_g, (shmem_ctx_t ctx, const TYPE *source, int pe),                 \
+        (ctx, source, pe), TYPE value;                                                             \
         WEFT_SHMEM_CHECK(weft_shmem_g##bits(weft_shmem_ctx(ctx), source, &value, pe));             \
         return value;)
 WEFT_SHMEM_RMA_TYPES(WEFT_SHMEM_TYPED, )
@@ -139,8 +151,9 @@ WEFT_SHMEM_PUT_SIGNAL_PAIR(putmem_signal_nbi, void, weft_put_signal_nbi, 1)
 #undef WEFT_SHMEM_SIZED
 
 WEFT_SHMEM_GROUP("9.8", "shmem_signal_fetch")
-WEFT_SHMEM_INLINE(uint64_t, shmem_signal_fetch, (const uint64_t *sig_addr), uint64_t value = 0;
-                  WEFT_SHMEM_CHECK(weft_signal_fetch(weft_shmem.ctx, sig_addr, &value));
+WEFT_SHMEM_INLINE(uint64_t, shmem_signal_fetch, (const uint64_t *sig_addr), (sig_addr),
+                  uint64_t value = 0;
+                  WEFT_SHMEM_CHECK(weft_signal_fetch(WEFT_SHMEM_JOB.ctx, sig_addr, &value));
                   return value;)
 
 #undef WEFT_SHMEM_PUT_PAIR

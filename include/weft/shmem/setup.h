@@ -5,9 +5,9 @@
 WEFT_SHMEM_GROUP("9.1", "shmem_init")
 WEFT_SHMEM_EXTERN(void, shmem_init, (void))
 WEFT_SHMEM_GROUP("9.1", "shmem_my_pe")
-WEFT_SHMEM_INLINE(int, shmem_my_pe, (void), return weft_shmem.my_pe;)
+WEFT_SHMEM_INLINE(int, shmem_my_pe, (void), (), return WEFT_SHMEM_JOB.my_pe;)
 WEFT_SHMEM_GROUP("9.1", "shmem_n_pes")
-WEFT_SHMEM_INLINE(int, shmem_n_pes, (void), return weft_shmem.n_pes;)
+WEFT_SHMEM_INLINE(int, shmem_n_pes, (void), (), return WEFT_SHMEM_JOB.n_pes;)
 WEFT_SHMEM_GROUP("9.1", "shmem_finalize")
 WEFT_SHMEM_EXTERN(void, shmem_finalize, (void))
 WEFT_SHMEM_GROUP("9.1", "shmem_global_exit")
@@ -72,13 +72,15 @@ WEFT_SHMEM_EXTERN(int, shmem_ctx_get_team, (shmem_ctx_t ctx, shmem_team_t *team)
 
 /* Nothing was issued on SHMEM_CTX_INVALID: fence and quiet of it do nothing (9.11.1, 9.11.2). */
 WEFT_SHMEM_GROUP("9.11", "shmem_fence")
-WEFT_SHMEM_INLINE(void, shmem_fence, (void), WEFT_SHMEM_CHECK(weft_fence(weft_shmem.ctx));)
-WEFT_SHMEM_INLINE(void, shmem_ctx_fence, (shmem_ctx_t ctx),
-                  if (ctx != SHMEM_CTX_INVALID) WEFT_SHMEM_CHECK(weft_fence(weft_shmem_ctx(ctx)));)
+WEFT_SHMEM_INLINE_VOID(shmem_fence, (void), (), WEFT_SHMEM_CHECK(weft_fence(WEFT_SHMEM_JOB.ctx));)
+WEFT_SHMEM_INLINE_VOID(shmem_ctx_fence, (shmem_ctx_t ctx), (ctx),
+                       if (ctx != SHMEM_CTX_INVALID)
+                           WEFT_SHMEM_CHECK(weft_fence(weft_shmem_ctx(ctx)));)
 WEFT_SHMEM_GROUP("9.11", "shmem_quiet")
-WEFT_SHMEM_INLINE(void, shmem_quiet, (void), WEFT_SHMEM_CHECK(weft_quiet(weft_shmem.ctx));)
-WEFT_SHMEM_INLINE(void, shmem_ctx_quiet, (shmem_ctx_t ctx),
-                  if (ctx != SHMEM_CTX_INVALID) WEFT_SHMEM_CHECK(weft_quiet(weft_shmem_ctx(ctx)));)
+WEFT_SHMEM_INLINE_VOID(shmem_quiet, (void), (), WEFT_SHMEM_CHECK(weft_quiet(WEFT_SHMEM_JOB.ctx));)
+WEFT_SHMEM_INLINE_VOID(shmem_ctx_quiet, (shmem_ctx_t ctx), (ctx),
+                       if (ctx != SHMEM_CTX_INVALID)
+                           WEFT_SHMEM_CHECK(weft_quiet(weft_shmem_ctx(ctx)));)
 
 WEFT_SHMEM_GROUP("9.12", "shmem_set_lock")
 WEFT_SHMEM_EXTERN(void, shmem_set_lock, (long *lock))

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tool of profile_tool.c has seen. */
+#ifndef WEFT_TESTS_SHMEM_PROFILE_TOOL_H
+#define WEFT_TESTS_SHMEM_PROFILE_TOOL_H
+
+struct tool_counts {
+    int inits, my_pe, puts, ctx_puts, gets, atomics, waits, ctx_quiets, barriers, reductions;
+};
+
+struct tool_counts tool_seen(void);
+
+#endif
