@@ -1,72 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in of libcuda.so.1 for tests on machines without a GPU. GPU memory is a memfd, an exported
- * handle is its descriptor, streams do everything at once but kernels that wait for another GPU, and
- * the library's own kernels run as blocks of one thread. Device addresses are not those at which the CPU could touch the memory, so
- * that code of the library which does so by mistake crashes. It keeps count of all that lives, so that a test can see what was left.
+ * handle is its descriptor, and the library's own kernels run as blocks of one thread (kernels.c), at
+ * once, late or reordered between streams (stream.c). Device addresses are not those at which the CPU
+ * could touch the memory, so that code of the library which does so by mistake crashes. It keeps
+ * count of all that lives, so that a test can see what was left. Here: driver, devices, memory.
  *
  * Environment: FAKE_CUDA_DEVICES (2), FAKE_CUDA_MEMORY in MiB (8192), FAKE_CUDA_VERSION (13000),
  * FAKE_CUDA_MODE (compute mode, 0), FAKE_CUDA_PEER (1: peers can be accessed), FAKE_CUDA_VMM (1),
  * FAKE_CUDA_INIT (result of cuInit), FAKE_CUDA_LIE (1: stores to a peer's memory stay here),
- * FAKE_CUDA_REFUSE (1: peer access is offered, not given). Events tell the time that copies would
+ * FAKE_CUDA_REFUSE (1: peer access is offered, not given), FAKE_CUDA_ORDER (immediate, delayed or
+ * reordered: see stream.c), FAKE_CUDA_SEED (of its delays), FAKE_CUDA_PAGEABLE (1: the device
+ * accesses plain host memory by itself, and so when the copy is made). Events tell the time that copies would
  * take at FAKE_CUDA_GBPS (400) between GPUs, FAKE_CUDA_SLOW ("1-0": from GPU 1 to GPU 0) at half of
  * it, and at 55 GB/s to and from the host; FAKE_CUDA_FLAG_NS (630) is the latency of an echo. */
-#include "primitives.h"
+#include "fake.h"
 
-#include "gpu/kernels.cu"
-
-#include "driver/cuda.h"
-
-#include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
-
-enum { MOST = 4096, DEVICES = 16, GRANULARITY = 2 << 20 };
-
-struct object {
-    enum {
-        FREE,
-        HANDLE,
-        RESERVATION,
-        MAPPING,
-        HOST,
-        REGISTERED,
-        DEVICE,
-        STREAM,
-        EVENT,
-        MODULE,
-        CONTEXT
-    } kind;
-    uintptr_t base;
-    size_t bytes;
-    int fd, device;
-    int uses;     /* handle: mappings and itself */
-    int imported; /* handle: of another process */
-    double ns;    /* stream: of all its copies; event: of its stream when it was recorded */
-    struct fake_launch *running; /* stream */
-};
-
-/* Device address <-> where the memory really is: mappings of a process lie at 0x7f..., device
- * addresses so look like 0x3f..., where nothing is. */
-#define DEVICE_BIT (1ull << 46)
-
-static int is_device_address(uintptr_t address)
-{
-    return !(address & DEVICE_BIT) && address >> 40 >= 0x38;
-}
-
-static void *memory_at(uintptr_t address)
-{
-    return (void *)(is_device_address(address) ? address | DEVICE_BIT : address);
-}
-
-static struct object objects[MOST];
+struct object objects[MOST];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t used_bytes[DEVICES];
 static unsigned peers[DEVICES]; /* access that is open, as bits by device */
@@ -74,13 +30,13 @@ static _Thread_local CUcontext stack[16];
 static _Thread_local int depth;
 static int initialized;
 
-static int setting(const char *name, int preset)
+int setting(const char *name, int preset)
 {
     const char *text = getenv(name);
     return text ? atoi(text) : preset;
 }
 
-static struct object *new_object(int kind)
+struct object *new_object(int kind)
 {
     struct object *found = NULL;
     pthread_mutex_lock(&lock);
@@ -106,7 +62,7 @@ static unsigned long long number_of(const struct object *o)
     return (unsigned long long)(o - objects);
 }
 
-static struct object *find(int kind, uintptr_t address)
+struct object *find(int kind, uintptr_t address)
 {
     for (int i = 1; i < MOST; i++)
         if ((int)objects[i].kind == kind && address - objects[i].base < objects[i].bytes)
@@ -140,6 +96,7 @@ EXPORT void fake_cuda_list(void)
 EXPORT void fake_cuda_reset(void);
 EXPORT void fake_cuda_reset(void)
 {
+    streams_reset();
     for (int i = 1; i < MOST; i++)
         if (objects[i].kind == HANDLE)
             close(objects[i].fd);
@@ -254,6 +211,9 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
         break;
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
         *value = setting("FAKE_CUDA_VMM", 1);
+        break;
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+        *value = setting("FAKE_CUDA_PAGEABLE", 1);
         break;
     default:
         *value = 1;
@@ -584,40 +544,6 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
     return release(DEVICE, address);
 }
 
-/* ns that this copy takes; only plain device and pinned memory counts. */
-static double copy_ns(CUdeviceptr to, CUdeviceptr from, size_t bytes)
-{
-    struct object *source = find(DEVICE, from), *target = find(DEVICE, to);
-    double gbps = setting("FAKE_CUDA_GBPS", 400);
-    const char *slow = getenv("FAKE_CUDA_SLOW");
-    int a, b;
-    if (!source || !target)
-        gbps = 55;
-    else if (slow && sscanf(slow, "%d-%d", &a, &b) == 2 && source->device == a &&
-             target->device == b)
-        gbps /= 2;
-    return (double)bytes / gbps;
-}
-
-static void join(CUstream stream);
-
-EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
-{
-    join(stream);
-    if (stream)
-        ((struct object *)stream)->ns += copy_ns(to, from, bytes);
-    memmove(memory_at(to), memory_at(from), bytes);
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t bytes,
-                                CUstream stream)
-{
-    join(stream);
-    memset(memory_at(address), value, bytes);
-    return CUDA_SUCCESS;
-}
-
 EXPORT CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address)
 {
     struct object *o = find(DEVICE, address);
@@ -638,289 +564,5 @@ EXPORT CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr ad
         *(size_t *)value = o->bytes;
     else
         return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_SUCCESS;
-}
-
-/* ------------------------------------------------------------------------------ streams, events */
-
-static CUresult make(int kind, void **result)
-{
-    *result = new_object(kind);
-    return CUDA_SUCCESS;
-}
-
-static CUresult unmake(int kind, void *it)
-{
-    struct object *o = it;
-    if (!o || (int)o->kind != kind)
-        return CUDA_ERROR_INVALID_VALUE;
-    o->kind = FREE;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags)
-{
-    return make(STREAM, (void **)stream);
-}
-
-EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
-{
-    join(stream);
-    return unmake(STREAM, stream);
-}
-
-EXPORT CUresult cuStreamSynchronize(CUstream stream)
-{
-    join(stream);
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuStreamQuery(CUstream stream)
-{
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
-{
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuStreamIsCapturing(CUstream stream, int *status)
-{
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, uint64_t value,
-                                        unsigned flags)
-{
-    __atomic_store_n((uint64_t *)memory_at(address), value, __ATOMIC_SEQ_CST);
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags)
-{
-    return make(EVENT, (void **)event);
-}
-
-EXPORT CUresult cuEventDestroy_v2(CUevent event)
-{
-    return unmake(EVENT, event);
-}
-
-EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
-{
-    join(stream);
-    ((struct object *)event)->ns = stream ? ((struct object *)stream)->ns : 0;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuEventElapsedTime(float *ms, CUevent begun, CUevent ended)
-{
-    *ms = (float)((((struct object *)ended)->ns - ((struct object *)begun)->ns) / 1e6);
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuEventQuery(CUevent event)
-{
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *argument)
-{
-    function(argument);
-    return CUDA_SUCCESS;
-}
-
-/* ------------------------------------------------------------------------------------- kernels */
-
-enum {
-#define ENUM(name) FAKE_##name,
-    GPU_KERNELS(ENUM)
-#undef ENUM
-        FAKE_KERNELS
-};
-
-static const char *const kernel_names[] = {
-#define NAME(name) #name,
-    GPU_KERNELS(NAME)
-#undef NAME
-};
-
-EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
-{
-    return make(MODULE, (void **)module);
-}
-
-EXPORT CUresult cuModuleUnload(CUmodule module)
-{
-    return unmake(MODULE, module);
-}
-
-EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
-{
-    for (int i = 0; i < FAKE_KERNELS; i++) {
-        if (strcmp(name, kernel_names[i]) == 0) {
-            *function = (CUfunction)&kernel_names[i];
-            return CUDA_SUCCESS;
-        }
-    }
-    return CUDA_ERROR_NOT_FOUND;
-}
-
-EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module,
-                                     const char *name)
-{
-    return CUDA_ERROR_NOT_FOUND;
-}
-
-#define A(i, type) (*(type *)a[i])
-#define P(i, type) ((type)memory_at(*(uintptr_t *)a[i]))
-
-/* A busy machine's CPUs take turns where GPUs run at once; who is to fail need not wait for that. */
-static uint64_t patience(uint64_t limit_ns)
-{
-    return setting("FAKE_CUDA_LIE", 0) ? limit_ns : 8 * limit_ns;
-}
-
-static void run_prove(void **a, unsigned block)
-{
-    struct prove_pair *pairs = P(0, struct prove_pair *);
-    struct prove_pair *local = malloc((block + 1) * sizeof *local);
-    memcpy(local, pairs, (block + 1) * sizeof *local);
-    local[block].own = memory_at((uintptr_t)local[block].own);
-    struct object *peer = find(DEVICE, (uintptr_t)local[block].peer);
-    struct prove_area *elsewhere = NULL;
-    local[block].peer = memory_at((uintptr_t)local[block].peer);
-    if (peer && setting("FAKE_CUDA_LIE", 0))
-        local[block].peer = elsewhere = calloc(1, sizeof *elsewhere);
-    weft_kernel_prove(local, peer ? patience(A(1, uint64_t)) : A(1, uint64_t),
-                      P(2, struct prove_report *));
-    free(local);
-    free(elsewhere);
-}
-
-static void run_echo(void **a)
-{
-    struct echo_report *report = P(6, struct echo_report *);
-    uint64_t untimed = A(3, uint64_t), rounds = A(4, uint64_t);
-    weft_kernel_echo(P(0, uint64_t *), P(1, uint64_t *), A(2, uint64_t), 2, 8,
-                     patience(A(5, uint64_t)), report);
-    if (report->rounds == 10)
-        report->rounds = untimed + rounds;
-    report->elapsed_ns = 2 * rounds * (uint64_t)setting("FAKE_CUDA_FLAG_NS", 630);
-}
-
-static struct gpu_reporting reporting_of(void *argument)
-{
-    struct gpu_reporting reporting = *(struct gpu_reporting *)argument;
-    reporting.box = memory_at((uintptr_t)reporting.box);
-    reporting.tickets = memory_at((uintptr_t)reporting.tickets);
-    return reporting;
-}
-
-static void run_barrier(void **a)
-{
-    struct gpu_barrier barrier = A(0, struct gpu_barrier);
-    for (int i = 0; i < barrier.members; i++)
-        barrier.areas[i] = memory_at((uintptr_t)barrier.areas[i]);
-    weft_kernel_barrier(barrier, reporting_of(a[1]));
-}
-
-static void run_block(int kernel, void **a)
-{
-    switch (kernel) {
-    case FAKE_weft_kernel_access:
-        weft_kernel_access(P(0, void *), A(1, int), A(2, unsigned), A(3, uint64_t), A(4, uint64_t),
-                           P(5, struct gpu_answer *), A(6, uint64_t));
-        return;
-    case FAKE_weft_kernel_copy:
-        weft_kernel_copy(P(0, void *), P(1, const void *), A(2, uint64_t), P(3, uint64_t *),
-                         A(4, uint64_t), A(5, int), P(6, struct gpu_answer *), A(7, uint64_t));
-        return;
-    case FAKE_weft_kernel_store:
-        weft_kernel_store(P(0, void *), A(1, struct gpu_inline), A(2, uint64_t));
-        return;
-    case FAKE_weft_kernel_strided:
-        weft_kernel_strided(P(0, char *), P(1, const char *), A(2, int64_t), A(3, int64_t),
-                            A(4, uint64_t), A(5, uint64_t));
-        return;
-    case FAKE_weft_kernel_wait:
-        weft_kernel_wait(P(0, const void *), A(1, int), A(2, int), A(3, int), A(4, int64_t),
-                         reporting_of(a[5]), P(6, uint64_t *), P(7, uint64_t *));
-        return;
-    case FAKE_weft_kernel_barrier:
-        run_barrier(a);
-        return;
-    case FAKE_weft_kernel_prove:
-        run_prove(a, fake_block);
-        return;
-    case FAKE_weft_kernel_echo:
-        run_echo(a);
-        return;
-    }
-}
-
-/* Kernels that wait for one on another GPU run beside the host, until their stream is used again.
- * All their arguments are of 8 bytes. */
-struct fake_launch {
-    pthread_t thread;
-    int kernel;
-    unsigned blocks;
-    uint64_t arguments[7];
-};
-
-static void *run_beside(void *argument)
-{
-    struct fake_launch *launch = argument;
-    void *arguments[7];
-    for (int i = 0; i < 7; i++)
-        arguments[i] = &launch->arguments[i];
-    fake_blocks = launch->blocks;
-    for (fake_block = 0; fake_block < launch->blocks; fake_block++)
-        run_block(launch->kernel, arguments);
-    return NULL;
-}
-
-static CUresult launch_beside(int kernel, unsigned blocks, struct object *stream, void **arguments)
-{
-    struct fake_launch *launch = malloc(sizeof *launch);
-    int n = kernel == FAKE_weft_kernel_prove ? 3 : 7;
-    join((CUstream)stream);
-    *launch = (struct fake_launch){.kernel = kernel, .blocks = blocks};
-    for (int i = 0; i < n; i++)
-        launch->arguments[i] = *(uint64_t *)arguments[i];
-    if (pthread_create(&launch->thread, NULL, run_beside, launch)) {
-        free(launch);
-        return CUDA_ERROR_UNKNOWN;
-    }
-    stream->running = launch;
-    return CUDA_SUCCESS;
-}
-
-static void join(CUstream stream)
-{
-    struct object *o = (struct object *)stream;
-    if (!o || o->kind != STREAM || !o->running)
-        return;
-    pthread_join(o->running->thread, NULL);
-    free(o->running);
-    o->running = NULL;
-}
-
-EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
-                               unsigned grid_z, unsigned block_x, unsigned block_y,
-                               unsigned block_z, unsigned shared_bytes, CUstream stream,
-                               void **parameters, void **extra)
-{
-    int kernel = (int)((const char *const *)function - kernel_names);
-    if (kernel < 0 || kernel >= FAKE_KERNELS || !block_x || !grid_x)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (stream && (kernel == FAKE_weft_kernel_prove || kernel == FAKE_weft_kernel_echo))
-        return launch_beside(kernel, grid_x, (struct object *)stream, parameters);
-    join(stream);
-    fake_blocks = grid_x;
-    for (fake_block = 0; fake_block < grid_x; fake_block++)
-        run_block(kernel, parameters);
     return CUDA_SUCCESS;
 }

@@ -25,6 +25,15 @@
 
 static _Thread_local unsigned fake_block, fake_blocks;
 
+/* What the stream copied before becomes visible: see stream.c. */
+void fake_release(void);
+
+static inline void fake_order(int order)
+{
+    if (order == WEFT_ORDER_RELEASE || order == WEFT_ORDER_ACQ_REL)
+        fake_release();
+}
+
 struct weft_dev_vec16 {
     uint64_t lo, hi;
 };
@@ -45,7 +54,7 @@ WEFT_DEVICE void weft_dev_store_vec16(void *p, struct weft_dev_vec16 v)
 #define weft_dev_grid_threads()      ((uint64_t)fake_blocks)
 #define weft_dev_sync_block()        ((void)0)
 #define weft_dev_sync_block_or(x)    ((x) != 0)
-#define weft_dev_fence(order, scope) __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#define weft_dev_fence(order, scope) (fake_order(order), __atomic_thread_fence(__ATOMIC_SEQ_CST))
 
 #define FAKE_MEMORY(N)                                                                             \
     WEFT_DEVICE uint##N##_t weft_dev_load_u##N(const uint##N##_t *p, int order, int scope)         \
@@ -55,7 +64,8 @@ WEFT_DEVICE void weft_dev_store_vec16(void *p, struct weft_dev_vec16 v)
     }                                                                                              \
     WEFT_DEVICE void weft_dev_store_u##N(uint##N##_t *p, uint##N##_t v, int order, int scope)      \
     {                                                                                              \
-        (void)order, (void)scope;                                                                  \
+        (void)scope;                                                                               \
+        fake_order(order);                                                                         \
         __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                  \
     }
 FAKE_MEMORY(8)
@@ -67,7 +77,8 @@ FAKE_MEMORY(64)
     WEFT_DEVICE uint##N##_t weft_dev_atomic_##name##_u##N(uint##N##_t *p, uint##N##_t v,           \
                                                           int order, int scope)                    \
     {                                                                                              \
-        (void)order, (void)scope;                                                                  \
+        (void)scope;                                                                               \
+        fake_order(order);                                                                         \
         return builtin(p, v, __ATOMIC_SEQ_CST);                                                    \
     }
 #define FAKE_ATOMICS(N)                                                                            \
@@ -79,7 +90,8 @@ FAKE_MEMORY(64)
     WEFT_DEVICE uint##N##_t weft_dev_atomic_cas_u##N(uint##N##_t *p, uint##N##_t expected,         \
                                                      uint##N##_t v, int order, int scope)          \
     {                                                                                              \
-        (void)order, (void)scope;                                                                  \
+        (void)scope;                                                                               \
+        fake_order(order);                                                                         \
         __atomic_compare_exchange_n(p, &expected, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);       \
         return expected;                                                                           \
     }

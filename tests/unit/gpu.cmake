@@ -5,6 +5,13 @@ add_dependencies(test_gpu fakecuda)
 weft_unit_test(gpu_peers SOURCES test_gpu_peers.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
 add_dependencies(test_gpu_peers fakecuda)
 
+# Every call made to fail once more, on a driver that does its work later.
+foreach(order delayed reordered)
+  add_test(NAME unit.gpu.${order} COMMAND test_gpu)
+  set_tests_properties(unit.gpu.${order} PROPERTIES LABELS unit TIMEOUT 120 SKIP_RETURN_CODE 77
+                       ENVIRONMENT "LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER};FAKE_CUDA_ORDER=${order}")
+endforeach()
+
 # The committed PTX text is made from the present kernels.
 add_test(NAME unit.gpu_ptx COMMAND ${PROJECT_SOURCE_DIR}/cmake/gpu_ptx.sh --check)
 set_tests_properties(unit.gpu_ptx PROPERTIES LABELS unit TIMEOUT 60)

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the stand-in of the CUDA driver share: its table of objects, the translation of
+ * device addresses, and the queue of a stream. */
+#ifndef WEFT_TESTS_FAKE_H
+#define WEFT_TESTS_FAKE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "driver/cuda.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { MOST = 4096, DEVICES = 16, GRANULARITY = 2 << 20 };
+
+struct fake_stream;
+struct fake_event;
+
+struct object {
+    enum {
+        FREE,
+        HANDLE,
+        RESERVATION,
+        MAPPING,
+        HOST,
+        REGISTERED,
+        DEVICE,
+        STREAM,
+        EVENT,
+        MODULE,
+        CONTEXT
+    } kind;
+    uintptr_t base;
+    size_t bytes;
+    int fd, device;
+    int uses;     /* handle: mappings and itself */
+    int imported; /* handle: of another process */
+    struct fake_stream *stream;
+    struct fake_event *event;
+};
+
+extern struct object objects[MOST];
+
+/* The number that the environment variable `name` gives, else `preset`. */
+int setting(const char *name, int preset);
+
+struct object *new_object(int kind);
+
+/* The object of that kind that holds `address`, or NULL. */
+struct object *find(int kind, uintptr_t address);
+
+/* Device address <-> where the memory really is: mappings of a process lie at 0x7f..., device
+ * addresses so look like 0x3f..., where nothing is. */
+#define DEVICE_BIT (1ull << 46)
+
+static inline bool is_device_address(uintptr_t address)
+{
+    return !(address & DEVICE_BIT) && address >> 40 >= 0x38;
+}
+
+static inline void *memory_at(uintptr_t address)
+{
+    return (void *)(is_device_address(address) ? address | DEVICE_BIT : address);
+}
+
+static inline CUresult make(int kind, void **result)
+{
+    *result = new_object(kind);
+    return CUDA_SUCCESS;
+}
+
+static inline CUresult unmake(int kind, void *it)
+{
+    struct object *o = it;
+    if (!o || (int)o->kind != kind)
+        return CUDA_ERROR_INVALID_VALUE;
+    o->kind = FREE;
+    return CUDA_SUCCESS;
+}
+
+/* ------------------------------------------------------------------------------------- streams */
+
+/* One piece of work of a stream, allocated with what it needs behind it. */
+struct fake_op {
+    struct fake_op *next;
+    void (*run)(struct fake_op *op);
+    uint64_t due_ns; /* not before */
+    double ns;       /* what it takes on the clock of events */
+    bool beside;     /* waits for another GPU: never on the caller's thread */
+    bool
+        keeps_stores; /* earlier copies need not be visible before it runs: it releases by itself */
+    struct fake_stream *stream;
+    CUdeviceptr to, from;
+    size_t bytes;
+    uint64_t value;
+    struct fake_event *event;
+    void (*function)(void *);
+    void *argument;
+    int kernel;
+    unsigned blocks;
+    unsigned char *held; /* of a copy that is not yet visible: what it will write */
+    uint64_t release_ns; /* ... and when it does at the latest */
+    uint64_t data[];     /* snapshot of pageable memory, arguments of a kernel */
+};
+
+/* An operation of `stream` (NULL: the default one) with `extra` bytes of data. */
+struct fake_op *op_new(CUstream stream, void (*run)(struct fake_op *op), size_t extra);
+
+/* Carries it out at once, or puts it on its stream's queue, as the mode wants. Takes it over. */
+void op_submit(struct fake_op *op);
+
+/* Returns when all that was given to the stream is done and visible. */
+void stream_drain(CUstream stream);
+
+/* Ends the threads of all streams. */
+void streams_reset(void);
+
+/* For kernels: what the running stream copied before becomes visible now (a release). */
+void fake_release(void);
+
+#endif

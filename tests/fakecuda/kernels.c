@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The library's own kernels on the stand-in: the same text as on GPUs, as blocks of one thread that
+ * run one after the other. */
+#include "primitives.h"
+
+#include "gpu/kernels.cu"
+
+#include "fake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+#define ENUM(name) FAKE_##name,
+    GPU_KERNELS(ENUM)
+#undef ENUM
+        FAKE_KERNELS
+};
+
+static const char *const kernel_names[] = {
+#define NAME(name) #name,
+    GPU_KERNELS(NAME)
+#undef NAME
+};
+
+EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
+{
+    return make(MODULE, (void **)module);
+}
+
+EXPORT CUresult cuModuleUnload(CUmodule module)
+{
+    return unmake(MODULE, module);
+}
+
+EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+    for (int i = 0; i < FAKE_KERNELS; i++) {
+        if (strcmp(name, kernel_names[i]) == 0) {
+            *function = (CUfunction)&kernel_names[i];
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module,
+                                     const char *name)
+{
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+#define A(i, type) (*(type *)a[i])
+#define P(i, type) ((type)memory_at(*(uintptr_t *)a[i]))
+
+/* A busy machine's CPUs take turns where GPUs run at once; who is to fail need not wait for that. */
+static uint64_t patience(uint64_t limit_ns)
+{
+    return setting("FAKE_CUDA_LIE", 0) ? limit_ns : 8 * limit_ns;
+}
+
+static void run_prove(void **a, unsigned block)
+{
+    struct prove_pair *pairs = P(0, struct prove_pair *);
+    struct prove_pair *local = malloc((block + 1) * sizeof *local);
+    memcpy(local, pairs, (block + 1) * sizeof *local);
+    local[block].own = memory_at((uintptr_t)local[block].own);
+    struct object *peer = find(DEVICE, (uintptr_t)local[block].peer);
+    struct prove_area *elsewhere = NULL;
+    local[block].peer = memory_at((uintptr_t)local[block].peer);
+    if (peer && setting("FAKE_CUDA_LIE", 0))
+        local[block].peer = elsewhere = calloc(1, sizeof *elsewhere);
+    weft_kernel_prove(local, peer ? patience(A(1, uint64_t)) : A(1, uint64_t),
+                      P(2, struct prove_report *));
+    free(local);
+    free(elsewhere);
+}
+
+static void run_echo(void **a)
+{
+    struct echo_report *report = P(6, struct echo_report *);
+    uint64_t untimed = A(3, uint64_t), rounds = A(4, uint64_t);
+    weft_kernel_echo(P(0, uint64_t *), P(1, uint64_t *), A(2, uint64_t), 2, 8,
+                     patience(A(5, uint64_t)), report);
+    if (report->rounds == 10)
+        report->rounds = untimed + rounds;
+    report->elapsed_ns = 2 * rounds * (uint64_t)setting("FAKE_CUDA_FLAG_NS", 630);
+}
+
+static struct gpu_reporting reporting_of(void *argument)
+{
+    struct gpu_reporting reporting = *(struct gpu_reporting *)argument;
+    reporting.box = memory_at((uintptr_t)reporting.box);
+    reporting.tickets = memory_at((uintptr_t)reporting.tickets);
+    return reporting;
+}
+
+static void run_barrier(void **a)
+{
+    struct gpu_barrier barrier = A(0, struct gpu_barrier);
+    for (int i = 0; i < barrier.members; i++)
+        barrier.areas[i] = memory_at((uintptr_t)barrier.areas[i]);
+    weft_kernel_barrier(barrier, reporting_of(a[1]));
+}
+
+static void run_block(int kernel, void **a)
+{
+    switch (kernel) {
+    case FAKE_weft_kernel_access:
+        weft_kernel_access(P(0, void *), A(1, int), A(2, unsigned), A(3, uint64_t), A(4, uint64_t),
+                           P(5, struct gpu_answer *), A(6, uint64_t));
+        return;
+    case FAKE_weft_kernel_copy:
+        weft_kernel_copy(P(0, void *), P(1, const void *), A(2, uint64_t), P(3, uint64_t *),
+                         A(4, uint64_t), A(5, int), P(6, struct gpu_answer *), A(7, uint64_t));
+        return;
+    case FAKE_weft_kernel_store:
+        weft_kernel_store(P(0, void *), A(1, struct gpu_inline), A(2, uint64_t));
+        return;
+    case FAKE_weft_kernel_strided:
+        weft_kernel_strided(P(0, char *), P(1, const char *), A(2, int64_t), A(3, int64_t),
+                            A(4, uint64_t), A(5, uint64_t));
+        return;
+    case FAKE_weft_kernel_wait:
+        weft_kernel_wait(P(0, const void *), A(1, int), A(2, int), A(3, int), A(4, int64_t),
+                         reporting_of(a[5]), P(6, uint64_t *), P(7, uint64_t *));
+        return;
+    case FAKE_weft_kernel_barrier:
+        run_barrier(a);
+        return;
+    case FAKE_weft_kernel_prove:
+        run_prove(a, fake_block);
+        return;
+    case FAKE_weft_kernel_echo:
+        run_echo(a);
+        return;
+    }
+}
+
+/* Bytes of each argument: they are copied at the launch. */
+static const unsigned short argument_bytes[FAKE_KERNELS][12] = {
+    [FAKE_weft_kernel_access] = {8, 4, 4, 8, 8, 8, 8},
+    [FAKE_weft_kernel_copy] = {8, 8, 8, 8, 8, 4, 8, 8},
+    [FAKE_weft_kernel_store] = {8, sizeof(struct gpu_inline), 8},
+    [FAKE_weft_kernel_strided] = {8, 8, 8, 8, 8, 8},
+    [FAKE_weft_kernel_wait] = {8, 4, 4, 4, 8, sizeof(struct gpu_reporting), 8, 8},
+    [FAKE_weft_kernel_barrier] = {sizeof(struct gpu_barrier), sizeof(struct gpu_reporting)},
+    [FAKE_weft_kernel_prove] = {8, 8, 8},
+    [FAKE_weft_kernel_echo] = {8, 8, 8, 8, 8, 8, 8},
+};
+
+static size_t place_of(size_t bytes)
+{
+    return (bytes + 7) / 8;
+}
+
+static void run_kernel(struct fake_op *op)
+{
+    void *arguments[12];
+    uint64_t *at = op->data;
+    for (int i = 0; argument_bytes[op->kernel][i]; i++) {
+        arguments[i] = at;
+        at += place_of(argument_bytes[op->kernel][i]);
+    }
+    fake_blocks = op->blocks;
+    for (fake_block = 0; fake_block < op->blocks; fake_block++)
+        run_block(op->kernel, arguments);
+}
+
+/* Kernels that only signal, and the barrier, make visible by themselves what was copied before. */
+static bool releases_by_itself(int kernel, void **parameters)
+{
+    return kernel == FAKE_weft_kernel_barrier ||
+           (kernel == FAKE_weft_kernel_copy && *(uint64_t *)parameters[2] == 0);
+}
+
+EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
+                               unsigned grid_z, unsigned block_x, unsigned block_y,
+                               unsigned block_z, unsigned shared_bytes, CUstream stream,
+                               void **parameters, void **extra)
+{
+    int kernel = (int)((const char *const *)function - kernel_names);
+    if (kernel < 0 || kernel >= FAKE_KERNELS || !block_x || !grid_x)
+        return CUDA_ERROR_INVALID_VALUE;
+    const unsigned short *bytes = argument_bytes[kernel];
+    if (!bytes[0]) {
+        fprintf(stderr, "the stand-in of CUDA has no row of argument_bytes for %s\n",
+                kernel_names[kernel]);
+        abort();
+    }
+    size_t places = 0;
+    for (int i = 0; bytes[i]; i++)
+        places += place_of(bytes[i]);
+    struct fake_op *op = op_new(stream, run_kernel, 8 * places);
+    uint64_t *at = op->data;
+    for (int i = 0; bytes[i]; i++) {
+        memcpy(at, parameters[i], bytes[i]);
+        at += place_of(bytes[i]);
+    }
+    op->kernel = kernel;
+    op->blocks = grid_x;
+    op->beside = stream && (kernel == FAKE_weft_kernel_prove || kernel == FAKE_weft_kernel_echo);
+    op->keeps_stores = releases_by_itself(kernel, parameters);
+    op_submit(op);
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams and events of the stand-in, and when their work is done. In mode `immediate` a call does
+ * its work before it returns, but for kernels that wait for another GPU. Else every stream has a
+ * queue and a thread that carries it out later, as a GPU does:
+ *
+ * `delayed`: each piece a random time late, and not begun before what this process gave earlier, to
+ * whatever stream.
+ * `reordered`: in order within a stream only. What a copy wrote becomes visible to others at a
+ * random time after it, at the latest when its stream releases (a kernel's release, a signal of the
+ * driver) or reads or writes again, or when the host has synchronized.
+ *
+ * In both, a synchronization may return late, so that another thread's work comes in between, and
+ * memory that the driver does not know is read when cuMemcpyAsync is called (a device that accesses
+ * pageable memory reads it when the copy is made). */
+#include "fake.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum mode { IMMEDIATE, DELAYED, REORDERED };
+
+struct fake_stream {
+    enum mode mode; /* of the moment when it was made */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool threaded, closing, busy;
+    struct fake_op *first, **last; /* given, not begun */
+    struct fake_op *held;          /* copies that are done but not visible, the latest first */
+    uint64_t last_due_ns;
+    uint64_t random;
+    double ns; /* of all its work */
+    struct fake_stream *next;
+};
+
+/* Records are numbered: a stream that waits for an event waits for the record of that moment. */
+struct fake_event {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t recorded, done;
+    int uses;
+    double ns; /* of its stream when it was recorded */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fake_stream *streams;        /* all, for streams_reset() */
+static struct fake_stream *default_stream; /* for the handle NULL */
+static uint64_t process_due_ns;            /* of the last work given, in mode DELAYED */
+static uint64_t stream_count;
+static _Thread_local struct fake_stream *running;
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static enum mode mode_wanted(void)
+{
+    const char *text = getenv("FAKE_CUDA_ORDER");
+    if (!text || strcmp(text, "immediate") == 0)
+        return IMMEDIATE;
+    if (strcmp(text, "delayed") == 0)
+        return DELAYED;
+    if (strcmp(text, "reordered") == 0)
+        return REORDERED;
+    fprintf(stderr, "FAKE_CUDA_ORDER=%s is none of immediate, delayed, reordered\n", text);
+    abort();
+}
+
+static uint64_t random_next(uint64_t *state)
+{
+    uint64_t x = *state += 0x9e3779b97f4a7c15ull;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    return x ^ x >> 31;
+}
+
+/* Mostly short, so that programs get on; now and then so long that whoever does not wait is seen. */
+static uint64_t delay_ns(uint64_t *random)
+{
+    uint64_t r = random_next(random), length = r >> 16;
+    switch (r % 16) {
+    case 0:
+    case 1:
+        return 1000000 + length % 3000000;
+    case 2:
+    case 3:
+    case 4:
+    case 5:
+        return 50000 + length % 250000;
+    default:
+        return length % 20000;
+    }
+}
+
+static void sleep_until(uint64_t due_ns)
+{
+    struct timespec t = {(time_t)(due_ns / 1000000000u), (long)(due_ns % 1000000000u)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+        ;
+}
+
+/* --------------------------------------------------------------------------------- the queue */
+
+/* Makes copies that were held back visible, the earliest first. */
+static void release_held(struct fake_stream *s, struct fake_op *op)
+{
+    if (!op)
+        return;
+    release_held(s, op->next);
+    memcpy(memory_at(op->to), op->held, op->bytes);
+    free(op->held);
+    free(op);
+}
+
+static void release(struct fake_stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    struct fake_op *held = s->held;
+    s->held = NULL;
+    pthread_mutex_unlock(&s->lock);
+    release_held(s, held);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+void fake_release(void)
+{
+    if (running && running->held)
+        release(running);
+}
+
+/* Whether `op` is a copy that others shall see later; then it is taken over. */
+static bool hold(struct fake_stream *s, struct fake_op *op)
+{
+    enum { MOST_HELD = 256 << 10 };
+    if (s->mode != REORDERED || op->bytes > MOST_HELD)
+        return false;
+    op->held = malloc(op->bytes);
+    if (!op->held)
+        return false;
+    memcpy(op->held, memory_at(op->from), op->bytes);
+    op->release_ns = now_ns() + delay_ns(&s->random);
+    pthread_mutex_lock(&s->lock);
+    op->next = s->held;
+    s->held = op;
+    pthread_mutex_unlock(&s->lock);
+    return true;
+}
+
+static void run_copy(struct fake_op *op)
+{
+    memmove(memory_at(op->to), memory_at(op->from), op->bytes);
+}
+
+static void carry_out(struct fake_stream *s, struct fake_op *op)
+{
+    running = s;
+    if (!op->keeps_stores)
+        release(s);
+    s->ns += op->ns;
+    if (op->run == run_copy && hold(s, op))
+        return;
+    op->run(op);
+    free(op);
+}
+
+/* With the lock: waits for work that is due, or for stores that are. NULL: the stream is closed. */
+static struct fake_op *next_due(struct fake_stream *s)
+{
+    for (;;) {
+        uint64_t now = now_ns(), until = s->first ? s->first->due_ns : UINT64_MAX;
+        if (s->first && s->first->due_ns <= now) {
+            struct fake_op *op = s->first;
+            s->first = op->next;
+            if (!s->first)
+                s->last = &s->first;
+            return op;
+        }
+        if (s->held && s->held->release_ns <= now) {
+            pthread_mutex_unlock(&s->lock);
+            release(s);
+            pthread_mutex_lock(&s->lock);
+            continue;
+        }
+        if (s->held && s->held->release_ns < until)
+            until = s->held->release_ns;
+        s->busy = s->first || s->held;
+        pthread_cond_broadcast(&s->changed);
+        if (s->closing && !s->busy)
+            return NULL;
+        if (until == UINT64_MAX) {
+            pthread_cond_wait(&s->changed, &s->lock);
+        } else {
+            struct timespec t = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
+            pthread_cond_timedwait(&s->changed, &s->lock, &t);
+        }
+    }
+}
+
+static void *serve(void *argument)
+{
+    struct fake_stream *s = argument;
+    pthread_mutex_lock(&s->lock);
+    for (struct fake_op *op; (op = next_due(s));) {
+        pthread_mutex_unlock(&s->lock);
+        carry_out(s, op);
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static struct fake_stream *stream_new(void)
+{
+    struct fake_stream *s = calloc(1, sizeof *s);
+    pthread_condattr_t attributes;
+    if (!s)
+        abort();
+    s->mode = mode_wanted();
+    s->last = &s->first;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_lock(&lock);
+    /* The processes of a job, which follow each other closely, get different numbers. */
+    s->random = (uint64_t)setting("FAKE_CUDA_SEED", 1) << 32 | (uint64_t)(getpid() % 256) << 16 |
+                stream_count++;
+    s->next = streams;
+    streams = s;
+    pthread_mutex_unlock(&lock);
+    return s;
+}
+
+static void stream_end(struct fake_stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->closing = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    if (s->threaded)
+        pthread_join(s->thread, NULL);
+    pthread_mutex_lock(&lock);
+    for (struct fake_stream **at = &streams; *at; at = &(*at)->next) {
+        if (*at == s) {
+            *at = s->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+void streams_reset(void)
+{
+    default_stream = NULL;
+    while (streams)
+        stream_end(streams);
+}
+
+static struct fake_stream *stream_of(CUstream stream)
+{
+    struct object *o = (struct object *)stream;
+    if (o && o->kind == STREAM)
+        return o->stream;
+    pthread_mutex_lock(&lock);
+    struct fake_stream *s = default_stream;
+    pthread_mutex_unlock(&lock);
+    if (s)
+        return s;
+    s = stream_new();
+    pthread_mutex_lock(&lock);
+    default_stream = s;
+    pthread_mutex_unlock(&lock);
+    return s;
+}
+
+struct fake_op *op_new(CUstream stream, void (*run)(struct fake_op *op), size_t extra)
+{
+    struct fake_op *op = calloc(1, sizeof *op + extra);
+    if (!op)
+        abort();
+    op->run = run;
+    op->stream = stream_of(stream);
+    return op;
+}
+
+static void drain(struct fake_stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    while (s->busy)
+        pthread_cond_wait(&s->changed, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void stream_drain(CUstream stream)
+{
+    drain(stream_of(stream));
+}
+
+/* Never before what was given earlier: to the stream, and in mode DELAYED to any. */
+static uint64_t due(struct fake_stream *s)
+{
+    uint64_t at = now_ns() + delay_ns(&s->random);
+    if (at < s->last_due_ns)
+        at = s->last_due_ns;
+    s->last_due_ns = at;
+    if (s->mode == REORDERED)
+        return at;
+    pthread_mutex_lock(&lock);
+    if (at < process_due_ns)
+        at = process_due_ns;
+    process_due_ns = at;
+    pthread_mutex_unlock(&lock);
+    return at;
+}
+
+void op_submit(struct fake_op *op)
+{
+    struct fake_stream *s = op->stream;
+    if (s->mode == IMMEDIATE && !op->beside) {
+        drain(s);
+        carry_out(s, op);
+        running = NULL;
+        return;
+    }
+    pthread_mutex_lock(&s->lock);
+    op->due_ns = s->mode == IMMEDIATE ? 0 : due(s);
+    *s->last = op;
+    s->last = &op->next;
+    s->busy = true;
+    if (!s->threaded)
+        s->threaded = pthread_create(&s->thread, NULL, serve, s) == 0;
+    if (!s->threaded)
+        abort();
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ------------------------------------------------------------------------------------- copies */
+
+/* ns that this copy takes; only plain device and pinned memory counts. */
+static double copy_ns(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    struct object *source = find(DEVICE, from), *target = find(DEVICE, to);
+    double gbps = setting("FAKE_CUDA_GBPS", 400);
+    const char *slow = getenv("FAKE_CUDA_SLOW");
+    int a, b;
+    if (!source || !target)
+        gbps = 55;
+    else if (slow && sscanf(slow, "%d-%d", &a, &b) == 2 && source->device == a &&
+             target->device == b)
+        gbps /= 2;
+    return (double)bytes / gbps;
+}
+
+static bool is_pageable(CUdeviceptr address)
+{
+    return !is_device_address(address) && !find(HOST, address) && !find(REGISTERED, address);
+}
+
+/* A copy may not leave the registered range in which it begins. */
+static bool leaves_registration(CUdeviceptr address, size_t bytes)
+{
+    struct object *o = find(REGISTERED, address);
+    return o && address + bytes > o->base + o->bytes;
+}
+
+static void run_snapshot(struct fake_op *op)
+{
+    memcpy(memory_at(op->to), op->data, op->bytes);
+}
+
+EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    bool late = setting("FAKE_CUDA_PAGEABLE", 1); /* the device reads pageable memory by itself */
+    bool snapshot = !late && is_pageable(from), to_pageable = !late && is_pageable(to);
+    if (leaves_registration(to, bytes) || leaves_registration(from, bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct fake_op *op = op_new(stream, snapshot ? run_snapshot : run_copy, snapshot ? bytes : 0);
+    op->to = to;
+    op->from = from;
+    op->bytes = bytes;
+    op->ns = copy_ns(to, from, bytes);
+    if (snapshot)
+        memcpy(op->data, memory_at(from), bytes);
+    op_submit(op);
+    /* To pageable memory, and from host to host, it returns when all is done. */
+    if (to_pageable || (snapshot && !is_device_address(to)))
+        stream_drain(stream);
+    return CUDA_SUCCESS;
+}
+
+static void run_fill(struct fake_op *op)
+{
+    memset(memory_at(op->to), (int)op->value, op->bytes);
+}
+
+EXPORT CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t bytes,
+                                CUstream stream)
+{
+    struct fake_op *op = op_new(stream, run_fill, 0);
+    op->to = address;
+    op->value = value;
+    op->bytes = bytes;
+    op_submit(op);
+    return CUDA_SUCCESS;
+}
+
+static void run_write(struct fake_op *op)
+{
+    __atomic_store_n((uint64_t *)memory_at(op->to), op->value, __ATOMIC_SEQ_CST);
+}
+
+EXPORT CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, uint64_t value,
+                                        unsigned flags)
+{
+    enum { NO_MEMORY_BARRIER = 1 };
+    if (address % 8)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct fake_op *op = op_new(stream, run_write, 0);
+    op->to = address;
+    op->value = value;
+    op->keeps_stores = flags & NO_MEMORY_BARRIER;
+    op_submit(op);
+    return CUDA_SUCCESS;
+}
+
+static void run_host(struct fake_op *op)
+{
+    op->function(op->argument);
+}
+
+EXPORT CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *argument)
+{
+    struct fake_op *op = op_new(stream, run_host, 0);
+    op->function = function;
+    op->argument = argument;
+    op_submit(op);
+    return CUDA_SUCCESS;
+}
+
+/* ------------------------------------------------------------------------------------ streams */
+
+EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+{
+    CUresult result = make(STREAM, (void **)stream);
+    ((struct object *)*stream)->stream = stream_new();
+    return result;
+}
+
+EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
+{
+    struct object *o = (struct object *)stream;
+    if (!o || o->kind != STREAM)
+        return CUDA_ERROR_INVALID_VALUE;
+    stream_end(o->stream);
+    return unmake(STREAM, stream);
+}
+
+EXPORT CUresult cuStreamSynchronize(CUstream stream)
+{
+    struct fake_stream *s = stream_of(stream);
+    drain(s);
+    if (s->mode == IMMEDIATE)
+        return CUDA_SUCCESS;
+    /* The caller is told late: others may have given the stream more to do. */
+    pthread_mutex_lock(&s->lock);
+    uint64_t random = random_next(&s->random);
+    pthread_mutex_unlock(&s->lock);
+    if (random % 2 == 0)
+        sleep_until(now_ns() + (random >> 16) % 300000);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamQuery(CUstream stream)
+{
+    struct fake_stream *s = stream_of(stream);
+    if (s->mode == IMMEDIATE && !s->threaded)
+        return CUDA_SUCCESS;
+    pthread_mutex_lock(&s->lock);
+    bool busy = s->busy;
+    pthread_mutex_unlock(&s->lock);
+    return busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamIsCapturing(CUstream stream, int *status)
+{
+    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
+
+/* ------------------------------------------------------------------------------------- events */
+
+EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags)
+{
+    CUresult result = make(EVENT, (void **)event);
+    struct fake_event *e = calloc(1, sizeof *e);
+    if (!e)
+        abort();
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->changed, NULL);
+    e->uses = 1;
+    ((struct object *)*event)->event = e;
+    return result;
+}
+
+/* Work that is still queued keeps the event alive. */
+static void event_unuse(struct fake_event *e)
+{
+    pthread_mutex_lock(&e->lock);
+    bool last = --e->uses == 0;
+    pthread_mutex_unlock(&e->lock);
+    if (last)
+        free(e);
+}
+
+EXPORT CUresult cuEventDestroy_v2(CUevent event)
+{
+    struct object *o = (struct object *)event;
+    if (!o || o->kind != EVENT)
+        return CUDA_ERROR_INVALID_VALUE;
+    event_unuse(o->event);
+    return unmake(EVENT, event);
+}
+
+static void run_record(struct fake_op *op)
+{
+    struct fake_event *e = op->event;
+    pthread_mutex_lock(&e->lock);
+    if (e->done < op->value)
+        e->done = op->value;
+    e->ns = op->stream->ns;
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+    event_unuse(e);
+}
+
+static void run_wait(struct fake_op *op)
+{
+    struct fake_event *e = op->event;
+    pthread_mutex_lock(&e->lock);
+    while (e->done < op->value)
+        pthread_cond_wait(&e->changed, &e->lock);
+    pthread_mutex_unlock(&e->lock);
+    event_unuse(e);
+}
+
+static struct fake_op *event_op(CUstream stream, CUevent event, void (*run)(struct fake_op *op),
+                                unsigned records)
+{
+    struct fake_op *op = op_new(stream, run, 0);
+    struct fake_event *e = op->event = ((struct object *)event)->event;
+    pthread_mutex_lock(&e->lock);
+    e->uses++;
+    e->recorded += records;
+    op->value = e->recorded;
+    pthread_mutex_unlock(&e->lock);
+    return op;
+}
+
+EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+    op_submit(event_op(stream, event, run_record, 1));
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+    op_submit(event_op(stream, event, run_wait, 0));
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuEventElapsedTime(float *ms, CUevent begun, CUevent ended)
+{
+    struct fake_event *from = ((struct object *)begun)->event;
+    struct fake_event *to = ((struct object *)ended)->event;
+    if (from->done < from->recorded || to->done < to->recorded)
+        return CUDA_ERROR_NOT_READY;
+    *ms = (float)((to->ns - from->ns) / 1e6);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuEventQuery(CUevent event)
+{
+    struct fake_event *e = ((struct object *)event)->event;
+    pthread_mutex_lock(&e->lock);
+    bool ready = e->done >= e->recorded;
+    pthread_mutex_unlock(&e->lock);
+    return ready ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
