@@ -77,6 +77,8 @@ static weft_status lose_member(struct star *star, int i)
     snprintf(sentence, sizeof sentence,
              "PE %d has ended: its connection to PE %d was closed before weft_finalize",
              pe_of(star, member), pe_of(star, star->me));
+    if (!atomic_load_explicit(&star->ended, memory_order_relaxed))
+        star->inferred = true;
     return end_locked(star, WEFT_ERR_PEER_DEAD, sentence, member);
 }
 

@@ -19,6 +19,7 @@ struct star {
     int epoll;
     pthread_mutex_t lock; /* held by whoever uses the wires */
     _Atomic(weft_status) ended;
+    bool inferred; /* that from a closed connection; nobody has told us why */
     char sentence[480];
 };
 

@@ -52,15 +52,17 @@ static struct tcp_boot *self(struct boot *boot)
 
 /* --------------------------------------------------------------------------------- operations */
 
-/* A PE may hear of the end in one of the two stars while the others wait in the other one. */
+/* A PE may hear of the end in one of the two stars while the others wait in the other one. Who was
+ * told a reason passes that on; a connection found closed may only be an effect of it. */
 static weft_status spread(struct tcp_boot *tcp, struct star *other, weft_status status)
 {
     if (!status || tcp->world_is_node)
         return status;
     char sentence[480];
     snprintf(sentence, sizeof sentence, "%s", weft_last_error());
-    weft_status earlier = star_check(other); /* a connection that is closed there is the effect */
-    if (earlier)
+    struct star *own = other == &tcp->node ? &tcp->world : &tcp->node;
+    weft_status earlier = star_check(other);
+    if (earlier && (own->inferred || !other->inferred))
         return earlier;
     star_end(other, status, sentence);
     return base_fail(status, "%s", sentence);

@@ -101,8 +101,22 @@ static void killed_hub(void **state)
 
 static void killed_member_with_secret(void **state)
 {
-    setenv("WEFT_SECRET", "warp and weft", 1);
+    setenv("WEFT_SECRET", "warp and weft of a loom", 1);
     deaths_are_told(2, "WEFT_ERR_PEER_DEAD: PE 2 has ended");
+}
+
+/* The hub hears of the death while it still connects the PEs of the node, and drops them: that it
+ * has done so must not be taken for the reason. */
+static void killed_at_the_door(void **state)
+{
+    setenv("WEFT_SECRET", "warp and weft of a loom", 1);
+    for (int i = 0; i < 100; i++) {
+        port = faults_port();
+        set_number("MASTER_PORT", port);
+        run_three("open", "2");
+        faults_expect(&outcomes[0], 3, "WEFT_ERR_PEER_DEAD: PE 2 has ended");
+        faults_expect(&outcomes[1], 3, "WEFT_ERR_PEER_DEAD: PE 2 has ended");
+    }
 }
 
 static void aborts(void **state)
@@ -393,6 +407,7 @@ int main(int argc, char **argv)
         TEST(killed_member),
         TEST(killed_hub),
         TEST(killed_member_with_secret),
+        TEST(killed_at_the_door),
         TEST(aborts),
         TEST(missing_pe_is_named),
         TEST(nobody_listens),
