@@ -20,13 +20,20 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
+/* The secret itself must not come into a terminal's history or a log. */
+static const char *shown_value(enum config_id id)
+{
+    const char *value = config_string(id);
+    return id == CONFIG_SECRET && *value ? "(set, not shown)" : value;
+}
+
 static void print_json(void)
 {
     json_t *list = json_array();
     for (int i = 0; i < CONFIG_COUNT; i++)
         json_array_append_new(list,
                               json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", config_vars[i].name,
-                                        "value", config_string((enum config_id)i), "origin",
+                                        "value", shown_value((enum config_id)i), "origin",
                                         config_origin((enum config_id)i), "default",
                                         config_vars[i].preset, "text", config_vars[i].text));
     json_dumpf(list, stdout, JSON_INDENT(2));
@@ -38,7 +45,7 @@ static void print_table(void)
 {
     for (int i = 0; i < CONFIG_COUNT; i++) {
         const struct config_var *var = &config_vars[i];
-        const char *value = config_string((enum config_id)i);
+        const char *value = shown_value((enum config_id)i);
         printf("%-18s = %-10s (%s)\n    %s", var->name, *value ? value : "\"\"",
                config_origin((enum config_id)i), var->text);
         if (var->choices)

@@ -19,10 +19,12 @@
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SECOND_NS UINT64_C(1000000000)
+#define SECOND_NS     UINT64_C(1000000000)
+#define LOOK_AGAIN_NS UINT64_C(5000000)
 
 enum {
     EXIT_TIMEOUT = 124, /* as timeout(1) */
@@ -32,6 +34,12 @@ enum {
 /* PEs that have heard that the job ends get this long to say why and end by themselves; those that
  * have not joined the job, and may never do so, a part of it. */
 static const uint64_t told_ns = 2 * SECOND_NS, deaf_ns = SECOND_NS / 4;
+
+/* How long a failure may wait for the end of a PE that is dying, and how long a PE whose connection
+ * is closed has to end. */
+static const uint64_t postponed_ns = 2 * SECOND_NS, cut_off_ns = SECOND_NS / 5;
+
+static const uint64_t reaping_ns = 10 * SECOND_NS;
 
 void run_say(const char *format, ...)
 {
@@ -83,11 +91,24 @@ void run_unwatch(struct run *run, int fd)
 /* --------------------------------------------------------------------------------- the job's end
  */
 
+static int exit_status_of(int wait_status)
+{
+    return WIFSIGNALED(wait_status) ? EXIT_BY_SIGNAL + WTERMSIG(wait_status)
+                                    : WEXITSTATUS(wait_status);
+}
+
+/* Exit status of weft run when this PE is why: never 0. */
+static int failure_status(const struct run_pe *pe)
+{
+    int status = exit_status_of(pe->wait_status);
+    return status ? status : 1;
+}
+
 /* To the whole process group: what a PE has started belongs to it. */
 static void signal_pe(struct run *run, int pe, int number)
 {
     if (run->pes[pe].pid > 0 && !run->pes[pe].exited)
-        kill(-run->pes[pe].pid, number);
+        kill(-run->pes[pe].group, number);
 }
 
 static void signal_all(struct run *run, int number)
@@ -117,12 +138,87 @@ static void begin_end(struct run *run, int pe, weft_status status, int result, c
             run_tell_end(run, other);
 }
 
+/* A PE other than `pe` that is just dying: what `pe` has come to may follow from that. */
+static bool another_is_dying(const struct run *run, int pe)
+{
+    for (int other = 0; other < run->started; other++) {
+        const struct run_pe *one = &run->pes[other];
+        if (other != pe && !one->exited && run_is_dying(one->joined ? one->program : one->pid))
+            return true;
+    }
+    return false;
+}
+
+static bool was_signalled(const struct run *run, int pe)
+{
+    return pe >= 0 && run->pes[pe].exited && WIFSIGNALED(run->pes[pe].wait_status);
+}
+
+/* The others learn of a death earlier than we do: its locks and connections are gone before it is a
+ * zombie, and long before that when it writes a core dump. Who fails because of it must not be
+ * taken for the cause; so the reason waits for a while. */
+static bool postpone(struct run *run, int pe, weft_status status, int result, const char *sentence)
+{
+    if (run->postponed.until_ns)
+        return true; /* the first one counts */
+    if (pe < 0 || !another_is_dying(run, pe))
+        return false;
+    run->postponed.until_ns = clock_now_ns() + postponed_ns;
+    run->postponed.pe = pe;
+    run->postponed.status = status;
+    run->postponed.result = result;
+    snprintf(run->postponed.sentence, sizeof run->postponed.sentence, "%s", sentence);
+    return true;
+}
+
 void run_end(struct run *run, int pe, weft_status status, int result, const char *sentence)
 {
     if (run->phase != RUN_WORKING)
         return;
+    if (!was_signalled(run, pe) && postpone(run, pe, status, result, sentence))
+        return;
+    run->postponed.until_ns = 0;
     run_say("%s%s", sentence, run->alive > 0 ? "; ending the job" : "");
     begin_end(run, pe, status, result, sentence);
+}
+
+/* Nobody is dying any more, or for too long. */
+static void settle_postponed(struct run *run, bool now)
+{
+    if (!run->postponed.until_ns || run->phase != RUN_WORKING)
+        return;
+    if (!now && clock_now_ns() < run->postponed.until_ns &&
+        another_is_dying(run, run->postponed.pe))
+        return;
+    run->postponed.until_ns = 0;
+    run_say("%s%s", run->postponed.sentence, run->alive > 0 ? "; ending the job" : "");
+    begin_end(run, run->postponed.pe, run->postponed.status, run->postponed.result,
+              run->postponed.sentence);
+    if (run->result < 0 && run->pes[run->postponed.pe].exited)
+        run->result = failure_status(&run->pes[run->postponed.pe]);
+}
+
+/* A PE in the job whose connection is closed and that does not end: it has begun another program,
+ * or closed what is not its own. A moment is left to those that end. */
+static void look_for_cut_off(struct run *run, uint64_t now)
+{
+    run->some_cut_off = false;
+    for (int number = 0; number < run->started && run->phase == RUN_WORKING; number++) {
+        struct run_pe *pe = &run->pes[number];
+        if (!pe->cut_off_ns || pe->exited || !pe->joined)
+            continue;
+        run->some_cut_off = true;
+        if (now - pe->cut_off_ns < cut_off_ns || run_is_dying(pe->program))
+            continue;
+        pe->joined = false;
+        pe->cut_off_ns = 0;
+        char text[256];
+        snprintf(text, sizeof text,
+                 "%s lives, but has closed its connection to weft run before weft_finalize (by "
+                 "exec, or by closing every descriptor)",
+                 run_pe_name(run, number));
+        run_end(run, number, WEFT_ERR_PEER_DEAD, 1, text);
+    }
 }
 
 static void next_phase(struct run *run)
@@ -151,12 +247,6 @@ static void next_phase(struct run *run)
 }
 
 /* ------------------------------------------------------------------------------ a PE has ended */
-
-static int exit_status_of(int wait_status)
-{
-    return WIFSIGNALED(wait_status) ? EXIT_BY_SIGNAL + WTERMSIG(wait_status)
-                                    : WEXITSTATUS(wait_status);
-}
 
 /* "PE 3 (pid 1234) was killed by signal 9 (Killed)" */
 static void describe_exit(const struct run *run, int pe, char *text, size_t size)
@@ -204,7 +294,7 @@ static void judge_exit(struct run *run, int number)
     char text[256];
     if (run->phase != RUN_WORKING) {
         if (run->culprit == number && run->result < 0 && run->phase < RUN_TERMINATED)
-            run->result = exit_status_of(pe->wait_status) ? exit_status_of(pe->wait_status) : 1;
+            run->result = failure_status(pe);
         return;
     }
     if (exit_status_of(pe->wait_status) != 0) {
@@ -233,6 +323,26 @@ static void unwatch_process(struct run *run, int number)
     pe->pidfd = -1;
 }
 
+/* A PE that ends well, but goes on as a child in a session of its own (setsid, daemon), has not
+ * ended. When it was itself in the job, what it leaves are its helpers. */
+static bool follow_detached(struct run *run, int number)
+{
+    struct run_pe *pe = &run->pes[number];
+    if (run->phase != RUN_WORKING || (pe->jobs && pe->program == pe->pid))
+        return false;
+    pid_t next = run_find_detached(run, number);
+    int pidfd = next > 0 ? (int)syscall(SYS_pidfd_open, next, 0) : -1;
+    if (pidfd < 0)
+        return false;
+    unwatch_process(run, number);
+    waitpid(pe->pid, NULL, 0);
+    pe->pid = next;
+    pe->group = getpgid(next);
+    run->guard_groups[number] = pe->group;
+    pe->pidfd = pidfd;
+    return run_watch(run, pidfd, EPOLLIN, RUN_EVENT_EXIT, number) == 0;
+}
+
 /* Looks, without reaping: as long as the zombie is there its pid, and so the number of its process
  * group, is not given to another. */
 static bool look_for_exit(struct run *run, int number)
@@ -241,6 +351,8 @@ static bool look_for_exit(struct run *run, int number)
     siginfo_t info = {0};
     if (pe->exited || waitid(P_PID, (id_t)pe->pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
         info.si_pid == 0)
+        return false;
+    if (info.si_code == CLD_EXITED && info.si_status == 0 && follow_detached(run, number))
         return false;
     pe->exited = true;
     pe->wait_status = info.si_code == CLD_EXITED
@@ -273,21 +385,27 @@ static void clean_up(struct run *run)
 {
     uint64_t until = clock_now_ns() + run->options.grace_ns;
     for (int pe = 0; pe < run->started; pe++) {
-        pid_t group = run->pes[pe].pid;
-        kill(-group, SIGTERM);
-        kill(-group, SIGCONT);
-        while (waitpid(group, NULL, 0) < 0 && errno == EINTR)
+        kill(-run->pes[pe].group, SIGTERM);
+        kill(-run->pes[pe].group, SIGCONT);
+        while (waitpid(run->pes[pe].pid, NULL, 0) < 0 && errno == EINTR)
             ;
     }
     for (int pe = 0; pe < run->started; pe++) {
-        pid_t group = run->pes[pe].pid;
-        while (kill(-group, 0) == 0 && clock_now_ns() < until)
-            usleep(2000);
+        pid_t group = run->pes[pe].group;
+        while (kill(-group, 0) == 0 && clock_now_ns() < until) {
+            run_reap_orphans(run);
+            if (kill(-group, 0) == 0)
+                usleep(2000);
+        }
         kill(-group, SIGKILL);
         run->guard_groups[pe] = 0;
+        run->pes[pe].pid = 0;
     }
-    for (int pe = 0; pe < run->options.npes; pe++)
+    run_end_orphans(run);
+    for (int pe = 0; pe < run->options.npes; pe++) {
         run_close_socket(run, pe);
+        run_unwatch_program(run, pe);
+    }
     run_forget_exchange(run);
 }
 
@@ -452,6 +570,10 @@ static int milliseconds_to_wait(const struct run *run)
         until = run->stdin_again_ns;
     if (run->retry_soon && now + 1000000 < until)
         until = now + 1000000;
+    if ((run->postponed.until_ns || run->some_cut_off) && now + LOOK_AGAIN_NS < until)
+        until = now + LOOK_AGAIN_NS;
+    if (run->next_reaping_ns < until)
+        until = run->next_reaping_ns;
     if (until == UINT64_MAX)
         return -1;
     if (until <= now)
@@ -471,6 +593,13 @@ static void handle_time(struct run *run)
     }
     if (run->stdin_again_ns && now >= run->stdin_again_ns)
         relay_stdin(run);
+    if (now >= run->next_reaping_ns) {
+        run_reap_orphans(run);
+        run->next_reaping_ns = now + reaping_ns;
+    }
+    if (run->some_cut_off)
+        look_for_cut_off(run, now);
+    settle_postponed(run, false);
     if (run->phase == RUN_WORKING && now >= timeout_at(run))
         run_end(run, -1, WEFT_ERR_TIMEOUT, EXIT_TIMEOUT,
                 "the job ran longer than its --timeout allows");
@@ -487,6 +616,7 @@ static void loop(struct run *run)
             handle_event(run, &events[i]);
         handle_time(run);
     }
+    settle_postponed(run, true);
 }
 
 /* ------------------------------------------------------------------------------------- options */
@@ -602,6 +732,12 @@ static bool prepare(struct run *run)
     }
     if (!make_output_dir(run->options.output_dir) || !run_start_guard(run))
         return false;
+    if (!run_adopt_orphans()) {
+        run_say("prctl(PR_SET_CHILD_SUBREAPER): %s", strerror(errno));
+        return false;
+    }
+    run->next_reaping_ns = clock_now_ns() + reaping_ns;
+    run->linger_ms = 50;
     run->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (run->epoll < 0 || !open_signals(run)) {
         run_say("preparing to wait: %s", strerror(errno));
@@ -609,6 +745,16 @@ static bool prepare(struct run *run)
     }
     run_open_sinks(run);
     run->relay_stdin = isatty(STDIN_FILENO);
+    return true;
+}
+
+/* A descriptor that we open must not come to lie on 0, 1 or 2, where the PEs would take it for
+ * theirs. */
+static bool open_standard_streams(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            return false;
     return true;
 }
 
@@ -643,6 +789,8 @@ int cmd_run(int argc, char **argv)
                       .result = -1,
                       .culprit = -1,
                       .stdin_pipe = -1};
+    if (!open_standard_streams())
+        return EXIT_FAULT; /* and nowhere to say why */
     argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &run.options);
     if (config_check()) {
         run_say("%s", weft_last_error());

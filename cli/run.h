@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft run` in four files: run.c (options, the loop, how a job ends), run_start.c (processes,
- * CPUs, the guard), run_server.c (the exchange between PEs), run_output.c (lines with the PE in
- * front). */
+/* `weft run` in five files: run.c (options, the loop, how a job ends), run_start.c (processes,
+ * CPUs, the guard), run_orphans.c (processes that PEs have left), run_server.c (the exchange between
+ * PEs), run_output.c (lines with the PE in front). */
 #ifndef WEFT_CLI_RUN_H
 #define WEFT_CLI_RUN_H
 
@@ -48,6 +48,7 @@ struct run_source {
 
 struct run_pe {
     pid_t pid;
+    pid_t group;   /* process group that signals go to; led by `pid` but after a detachment */
     int pidfd;     /* tells of its end; not SIGCHLD, which another thread may take; -1 after it */
     bool exited;   /* seen, but not reaped: the pid stays reserved until the group is gone */
     bool to_judge; /* has ended, and what follows from it is not decided yet */
@@ -62,6 +63,7 @@ struct run_pe {
     bool gathering;    /* has sent its part of the present exchange */
     bool wants_out;    /* waits for room in the socket */
     bool told_the_end;
+    uint64_t cut_off_ns; /* when its connection was found closed although it is in the job; or 0 */
     int queued;
     struct run_queued *first;
     struct run_queued *last;
@@ -114,6 +116,15 @@ struct run {
     int asked_to_end; /* signal by which the user ended the job, 0 when not */
     weft_status end_status;
     char end_sentence[512];
+    struct {               /* a reason to end that waits for the end of a PE that is just dying: */
+        uint64_t until_ns; /* that may be the cause. 0: none waits */
+        int pe, result;
+        weft_status status;
+        char sentence[512];
+    } postponed;
+    bool some_cut_off;        /* a PE has its cut_off_ns set */
+    uint64_t next_reaping_ns; /* of processes that have become ours because their parents ended */
+    int linger_ms;            /* that may still be spent on looking whether a PE detaches itself */
 
     struct run_sink sinks[2];
     bool relay_stdin;
@@ -123,6 +134,7 @@ struct run {
     char stdin_data[4096];
     int stdin_pipe; /* writing end of PE 0's standard input when the terminal is relayed */
 
+    char mark[64]; /* environment entry of every process that comes from this job */
     pid_t guard;
     int guard_pipe;
     pid_t *guard_groups; /* shared with the guard: process groups to kill when we are gone */
@@ -150,6 +162,14 @@ void run_end(struct run *run, int pe, weft_status status, int result, const char
 void run_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *run_pe_name(const struct run *run, int pe); /* "PE 3 (pid 1234)" */
 
+/* run_orphans.c */
+bool run_adopt_orphans(void);                     /* from now on they become our children */
+pid_t run_find_detached(struct run *run, int pe); /* a process that goes on for this PE, or 0 */
+void run_reap_orphans(struct run *run);           /* those that have ended */
+void run_end_orphans(struct run *run);            /* all PEs have ended and are reaped */
+void run_kill_marked(const char *mark);           /* every process that has it; for the guard */
+bool run_is_dying(pid_t pid);                     /* it ends just now, or writes a core dump */
+
 /* run_start.c */
 int run_find_program(const char *name, char **path); /* 0, 126 or 127, said why */
 bool run_start_guard(struct run *run);
@@ -163,6 +183,7 @@ void run_program_ended(struct run *run, int pe);
 void run_tell_end(struct run *run, int pe);
 void run_forget_exchange(struct run *run); /* the one that not all have come to */
 void run_close_socket(struct run *run, int pe);
+void run_unwatch_program(struct run *run, int pe);
 /* One packet of `bytes` bytes from this PE, with a descriptor or -1 (taken over), sent by `sender`.
  */
 void run_receive(struct run *run, int pe, const void *packet, size_t bytes, int fd, pid_t sender);

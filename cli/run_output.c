@@ -107,6 +107,23 @@ static void break_sink(struct run *run, int stream)
         end_source(run, pe, stream); /* so that the PEs see a closed pipe, as we do */
 }
 
+/* Nothing more can be written there (a full disk): that is why the job ends, and the PEs, whose
+ * output is read on and dropped, are told so. */
+static void fail_sink(struct run *run, int stream, int error)
+{
+    char sentence[200];
+    run->sinks[stream].broken = true;
+    run->sinks[stream].used = 0;
+    snprintf(sentence, sizeof sentence, "writing the PEs' output to standard %s: %s",
+             stream ? "error" : "output", strerror(error));
+    if (run->alive > 0)
+        run_end(run, -1, WEFT_ERR_SYSTEM, 1, sentence);
+    else
+        run_say("%s", sentence);
+    if (run->result <= 0)
+        run->result = 1;
+}
+
 static bool has_room(const struct run_sink *sink)
 {
     struct pollfd watched = {.fd = sink->fd, .events = POLLOUT};
@@ -145,8 +162,12 @@ void run_flush_sink(struct run *run, int stream)
         done += (size_t)n;
     }
     if (failed) {
+        int error = errno;
         wait_for_room(run, stream, false);
-        break_sink(run, stream);
+        if (error == EPIPE)
+            break_sink(run, stream);
+        else
+            fail_sink(run, stream, error);
         return;
     }
     sink->used -= done;

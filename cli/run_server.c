@@ -3,6 +3,8 @@
  * misbehaves ends the job; no PE can make the launcher wait. Knows nothing of processes' ends. */
 #include "run.h"
 
+#include "base/clock.h"
+#include "base/status.h"
 #include "boot/launch.h"
 
 #include <errno.h>
@@ -16,6 +18,9 @@
 #include <unistd.h>
 
 enum { MOST_QUEUED = 16384 };
+
+static void end_job(struct run *run, int pe, weft_status status, int result, const char *format,
+                    ...) __attribute__((format(printf, 5, 6)));
 
 /* ------------------------------------------------------------------------------------ packets */
 
@@ -87,11 +92,6 @@ void run_close_socket(struct run *run, int number)
         close(pe->socket);
         pe->socket = -1;
     }
-    if (pe->program_pidfd >= 0) {
-        run_unwatch(run, pe->program_pidfd);
-        close(pe->program_pidfd);
-        pe->program_pidfd = -1;
-    }
 }
 
 static void want_room(struct run *run, int number, bool wants)
@@ -113,11 +113,17 @@ void run_flush_socket(struct run *run, int number)
                 want_room(run, number, true);
                 return;
             }
-            if (errno == ETOOMANYREFS) { /* until PEs have taken some; no event tells of it */
+            /* until PEs have taken some, or the system has memory again; no event tells of it */
+            if (errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM) {
                 run->retry_soon = true;
                 return;
             }
-            drop_queue(pe); /* the PE is gone; its exit tells the rest */
+            int error = errno;
+            drop_queue(pe);
+            if (error != EPIPE &&
+                error != ECONNRESET) /* else it is gone; its exit tells the rest */
+                end_job(run, number, WEFT_ERR_SYSTEM, 1, "sending to %s: %s",
+                        run_pe_name(run, number), strerror(error));
             break;
         }
         pe->first = queued->next;
@@ -173,9 +179,6 @@ void run_tell_end(struct run *run, int pe)
 }
 
 static void end_job(struct run *run, int pe, weft_status status, int result, const char *format,
-                    ...) __attribute__((format(printf, 5, 6)));
-
-static void end_job(struct run *run, int pe, weft_status status, int result, const char *format,
                     ...)
 {
     char sentence[LAUNCH_MOST_SENTENCE + 1];
@@ -202,7 +205,7 @@ static void watch_program(struct run *run, int number)
 #endif
 }
 
-static void unwatch_program(struct run *run, int number)
+void run_unwatch_program(struct run *run, int number)
 {
     struct run_pe *pe = &run->pes[number];
     if (pe->program_pidfd < 0)
@@ -215,7 +218,7 @@ static void unwatch_program(struct run *run, int number)
 void run_program_ended(struct run *run, int number)
 {
     struct run_pe *pe = &run->pes[number];
-    unwatch_program(run, number);
+    run_unwatch_program(run, number);
     if (pe->joined)
         end_job(run, number, WEFT_ERR_PEER_DEAD, -1,
                 "the program of %s, pid %d, ended without weft_finalize", run_pe_name(run, number),
@@ -251,9 +254,10 @@ static void receive_hello(struct run *run, int number, pid_t sender)
 
 static void receive_bye(struct run *run, int number, bool clean)
 {
-    run->pes[number].joined = false;
-    unwatch_program(run, number);
-    if (!clean)
+    run_unwatch_program(run, number);
+    if (clean)
+        run->pes[number].joined = false;
+    else
         end_job(run, number, WEFT_ERR_PEER_DEAD, -1, "%s left the job before weft_finalize",
                 run_pe_name(run, number));
 }
@@ -362,7 +366,7 @@ static void receive_abort(struct run *run, int pe, int code, const char *text, s
     for (size_t i = 0; i < n; i++)
         clean[i] = (unsigned char)text[i] < ' ' ? ' ' : text[i];
     clean[n] = '\0';
-    end_job(run, pe, WEFT_ERR_JOB, code & 0xff, "%s aborted the job with code %d: %s",
+    end_job(run, pe, WEFT_ERR_JOB, base_exit_status(code), "%s aborted the job with code %d: %s",
             run_pe_name(run, pe), code, clean);
 }
 
@@ -460,6 +464,8 @@ static void read_packets(struct run *run, int number)
             continue; /* reset: it left something unread; what it said before is still there */
         if (n <= 0) { /* every process of this PE has closed it */
             run_close_socket(run, number);
+            pe->cut_off_ns = pe->joined ? clock_now_ns() : 0;
+            run->some_cut_off |= pe->joined;
             return;
         }
         int fd = -1;

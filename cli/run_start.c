@@ -19,9 +19,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127, OWN_VARIABLES = 4 };
 
 /* ------------------------------------------------------------------------------- the program */
 
@@ -70,6 +71,8 @@ int run_find_program(const char *name, char **path)
     if (result)
         return result;
     *path = strdup(found);
+    if (!*path)
+        run_say("no memory for the path of %s", name);
     return *path ? 0 : EXIT_NOT_EXECUTABLE;
 }
 
@@ -168,7 +171,17 @@ static void guard_main(struct run *run, int pipe_end)
     for (int pe = 0; pe < run->options.npes; pe++)
         if (run->guard_groups[pe] > 0)
             kill(-run->guard_groups[pe], SIGKILL);
+    run_kill_marked(run->mark);
     _exit(0);
+}
+
+/* A pid and the time: no other job on this machine has it, now or later. */
+static void make_mark(struct run *run)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(run->mark, sizeof run->mark, "WEFT_BOOT_JOB=%d.%lld.%09ld", (int)getpid(),
+             (long long)now.tv_sec, now.tv_nsec);
 }
 
 bool run_start_guard(struct run *run)
@@ -181,6 +194,7 @@ bool run_start_guard(struct run *run)
         return false;
     }
     run->guard_groups = shared;
+    make_mark(run);
     run->guard = fork();
     if (run->guard == 0) {
         close(ends[1]);
@@ -259,6 +273,15 @@ static int child_main(void *argument)
     return 0;
 }
 
+static bool watch(struct run *run, int fd, enum run_event event, int number, int pe)
+{
+    if (run_watch(run, fd, EPOLLIN, event, number) == 0)
+        return true;
+    run_say("watching a descriptor of PE %d: epoll_ctl: %s%s", pe, strerror(errno),
+            errno == ENOSPC ? "; raise /proc/sys/fs/epoll/max_user_watches" : "");
+    return false;
+}
+
 static bool clone_child(struct child *child)
 {
     enum { STACK_BYTES = 65536 };
@@ -282,10 +305,9 @@ static bool clone_child(struct child *child)
             child->run->result = child->error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
         return false;
     }
-    pe->pid = pid;
-    if (run_watch(child->run, pe->pidfd, EPOLLIN, RUN_EVENT_EXIT, child->pe) == 0)
+    pe->pid = pe->group = pid;
+    if (watch(child->run, pe->pidfd, RUN_EVENT_EXIT, child->pe, child->pe))
         return true;
-    run_say("watching PE %d: epoll_ctl: %s", child->pe, strerror(errno));
     kill(-pid, SIGKILL);
     waitpid(pid, NULL, 0);
     return false;
@@ -295,21 +317,22 @@ static bool clone_child(struct child *child)
 
 static bool is_ours(const char *entry)
 {
-    static const char *const names[] = {"WEFT_BOOT_SOCKET=", "WEFT_PE=", "WEFT_PES="};
+    static const char *const names[] = {
+        "WEFT_BOOT_SOCKET=", "WEFT_PE=", "WEFT_PES=", "WEFT_BOOT_JOB="};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strncmp(entry, names[i], strlen(names[i])) == 0)
             return true;
     return false;
 }
 
-/* Ours come first: socket, PE, number of PEs. */
+/* Ours come first: socket, PE, number of PEs, the job's mark. */
 static char **make_environment(void)
 {
     size_t count = 0;
     while (environ[count])
         count++;
-    char **made = calloc(count + 4, sizeof *made);
-    size_t n = 3;
+    char **made = calloc(count + OWN_VARIABLES + 1, sizeof *made);
+    size_t n = OWN_VARIABLES;
     for (size_t i = 0; made && i < count; i++)
         if (!is_ours(environ[i]))
             made[n++] = environ[i];
@@ -339,7 +362,7 @@ static bool open_pipe(struct run *run, int pe, int stream, int *writing)
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     run->pes[pe].streams[stream].fd = ends[0];
     *writing = ends[1];
-    return run_watch(run, ends[0], EPOLLIN, RUN_EVENT_SOURCE, 2 * pe + stream) == 0;
+    return watch(run, ends[0], RUN_EVENT_SOURCE, 2 * pe + stream, pe);
 }
 
 static bool open_streams(struct run *run, struct child *child)
@@ -392,7 +415,7 @@ static bool open_socket(struct run *run, int pe, int *other)
     setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
     run->pes[pe].socket = ends[0];
     *other = ends[1];
-    return run_watch(run, ends[0], EPOLLIN, RUN_EVENT_SOCKET, pe) == 0;
+    return watch(run, ends[0], RUN_EVENT_SOCKET, pe, pe);
 }
 
 static bool start_pe(struct run *run, struct child *child)
@@ -405,6 +428,7 @@ static bool start_pe(struct run *run, struct child *child)
     snprintf(own[2], sizeof own[2], "WEFT_PES=%d", run->options.npes);
     for (int i = 0; i < 3; i++)
         child->environment[i] = own[i];
+    child->environment[3] = run->mark;
     bool good = open_streams(run, child) && clone_child(child);
     close_streams(child);
     close(child->socket);

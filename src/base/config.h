@@ -37,6 +37,8 @@ enum config_type {
       "How the PEs find each other: the launcher's socket, PMIx, RANK and MASTER_ADDR, or alone.")  \
     X(BOOT_SOCKET, CONFIG_INT, "-1", NULL,                                                          \
       "Set by `weft run`: number of the inherited socket to the launcher.")                         \
+    X(BOOT_JOB, CONFIG_STRING, "", NULL,                                                            \
+      "Set by `weft run`: marks the processes that come from its job.")                             \
     X(PE, CONFIG_INT, "-1", NULL, "Set by `weft run`: number of this PE, for scripts too.")         \
     X(PES, CONFIG_INT, "0", NULL, "Set by `weft run`: number of PEs in the job.")                   \
     X(BOOT_PORT, CONFIG_INT, "0", NULL,                                                             \

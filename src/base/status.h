@@ -19,6 +19,13 @@ weft_status base_fail(weft_status status, const char *format, ...)
 weft_status base_fail_context(weft_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 
+/* The exit status of a process that ends the job with `code`: 0 only for 0 itself, although the
+ * system keeps no more than eight bits of it. */
+static inline int base_exit_status(int code)
+{
+    return code & 0xff || !code ? code & 0xff : 1;
+}
+
 /* The static analyser does not look into functions with "..."; it shall know what they return. */
 #if defined(__clang_analyzer__) && !defined(WEFT_BASE_STATUS_C)
 #define base_fail(status, ...)         ((void)base_fail(status, __VA_ARGS__), (status))

@@ -418,7 +418,7 @@ WEFT_EXPORT void weft_abort(weft_job *job, int code)
         job->boot->ops->abort(job->boot, code, sentence);
     }
     fflush(NULL);
-    _exit(code);
+    _exit(base_exit_status(code));
 }
 
 WEFT_EXPORT int weft_my_pe(const weft_job *job)

@@ -2,6 +2,7 @@
 /* A PE that comes to grief at a chosen stage, and others that notice.
  * boot_victim STAGE VICTIM: survivors print "survivor PE: STATUS: sentence" and exit with 3. */
 #include "base/config.h"
+#include "base/status.h"
 #include "boot/boot.h"
 
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *stage;
@@ -91,6 +93,45 @@ static void poll_until_told(void)
     }
 }
 
+/* The victim aborts; the others see a pipe of its close when it dies, before it is a zombie, and
+ * leave the job at once. Its memory takes the kernel some time to write or to free. */
+static void die_and_wake(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/weft-test-wake.%d", (int)getppid());
+    mkfifo(path, 0600);
+    int fd = open(path, boot->pe == victim ? O_RDWR : O_RDONLY | O_NONBLOCK);
+    must(boot->ops->barrier(boot));
+    unlink(path);
+    if (boot->pe == victim) {
+        size_t bytes = 64 << 20;
+        memset(malloc(bytes), 1, bytes);
+        fcntl(fd, F_SETFL, 0);
+        must(boot->ops->barrier(boot));
+        signal(SIGABRT, SIG_DFL);
+        abort();
+    }
+    must(boot->ops->barrier(boot));
+    char byte;
+    while (read(fd, &byte, 1) != 0)
+        usleep(100);
+    boot->ops->close(boot, false);
+    exit(42);
+}
+
+/* A process in a session of its own that would outlive the job. */
+static void leave_helper(void)
+{
+    if (fork() == 0) {
+        if (fork() == 0) {
+            setsid();
+            for (;;)
+                pause();
+        }
+        _exit(0);
+    }
+}
+
 static void come_to_grief(void)
 {
     if (victim_at("open") || victim_at("check"))
@@ -112,6 +153,22 @@ static void come_to_grief(void)
         boot->ops->abort(boot, 7, "no more wool");
         _exit(7);
     }
+    if (victim_at("abort256") || victim_at("abort0")) {
+        int code = atoi(stage + 5);
+        boot->ops->abort(boot, code, "no more wool");
+        _exit(base_exit_status(code));
+    }
+    if (victim_at("exec"))
+        execlp("sleep", "sleep", "100", NULL);
+    if (victim_at("closeall")) {
+        close_range(3, ~0u, 0);
+        for (;;)
+            pause();
+    }
+    if (at("wake"))
+        die_and_wake();
+    if (victim_at("helper"))
+        leave_helper();
     if (victim_at("late"))
         pause();
     if (at("hang")) /* also deaf to SIGTERM */

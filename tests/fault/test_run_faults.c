@@ -294,6 +294,119 @@ static void sigchld_is_ignored(void **state)
     faults_expect(&outcome, 4, "exited with status 4");
 }
 
+/* Every combination of closed standard descriptors: what PEs print goes nowhere, and the job ends. */
+static void standard_descriptors_are_closed(void **state)
+{
+    char *closed[] = {"<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"};
+    for (size_t i = 0; i < sizeof closed / sizeof closed[0]; i++) {
+        char line[160];
+        for (int prefix = 0; prefix < 2; prefix++) {
+            snprintf(line, sizeof line,
+                     "\"$0\" run -n 2 %s sh -c 'echo to 1; echo to 2 >&2; exit 5' %s; "
+                     "echo status $? >&9",
+                     prefix ? "--prefix" : "", closed[i]);
+            char script[200];
+            snprintf(script, sizeof script, "exec 9>&1; %s", line);
+            faults_run((char *[]){"/bin/sh", "-c", script, weft, NULL}, &outcome);
+            faults_expect(&outcome, 0, "status 5\n");
+        }
+    }
+}
+
+static void output_is_full(void **state)
+{
+    faults_run(
+        (char *[]){"/bin/sh", "-c",
+                   "\"$0\" run -n 2 --prefix sh -c 'while :; do echo yarn; sleep 0.01; done' "
+                   ">/dev/full",
+                   weft, NULL},
+        &outcome);
+    faults_expect(&outcome, 1,
+                  "weft run: writing the PEs' output to standard output: No space left on device; "
+                  "ending the job");
+    assert_null(strstr(outcome.output, "SIGPIPE"));
+    assert_null(strstr(outcome.output, "Broken pipe"));
+    faults_run(
+        (char *[]){"/bin/sh", "-c", "\"$0\" run -n 1 --prefix echo yarn >/dev/full", weft, NULL},
+        &outcome);
+    faults_expect(&outcome, 1, "standard output: No space left on device");
+}
+
+static void code_of_abort_is_kept(void **state)
+{
+    run_victim("2", "abort256", "1");
+    faults_expect(&outcome, 1, "aborted the job with code 256: no more wool");
+    run_victim("2", "abort0", "1");
+    faults_expect(&outcome, 0, "aborted the job with code 0: no more wool");
+}
+
+/* A PE in the job that begins another program, or closes what is not its own, and lives on. */
+static void living_pe_is_cut_off(void **state)
+{
+    char *stages[] = {"exec", "closeall"};
+    for (size_t i = 0; i < 2; i++) {
+        run_victim("3", stages[i], "1");
+        faults_expect(&outcome, 1, "weft run: PE 1 (pid ");
+        faults_expect(&outcome, 1, "lives, but has closed its connection to weft run before");
+        if (told("WEFT_ERR_PEER_DEAD: PE 1 (pid ") != 2)
+            fail_msg("%s: not two survivors were told:\n%s", stages[i], outcome.output);
+        faults_expect_nothing_left();
+    }
+}
+
+/* PEs that end only because another writes a core dump, for which it needs its time, and that leave
+ * the job before the kernel tells of its death. */
+static void cause_is_told_from_effects(void **state)
+{
+    for (int i = 0; i < 10; i++) {
+        run_victim("4", "wake", "2");
+        faults_expect(&outcome, 134, "weft run: PE 2 (pid ");
+        faults_expect(&outcome, 134, "was killed by signal 6 (Aborted)");
+    }
+}
+
+/* ------------------------------------------------------------------------------------ detachment */
+
+static void detached_helpers_end_with_the_job(void **state)
+{
+    faults_run((char *[]){weft, "run", "-n", "2", victim_program, "helper", "1", NULL}, &outcome);
+    faults_expect(&outcome, 0, NULL);
+    faults_expect_nothing_left();
+    faults_run(
+        (char *[]){weft, "run", "-n", "2", "--grace", "200ms", "/bin/sh", "-c",
+                   "setsid sh -c \"trap '' TERM; setsid sleep 100 & sleep 100\" & sleep 0.3; "
+                   "exit 3",
+                   NULL},
+        &outcome);
+    faults_expect(&outcome, 3, "exited with status 3");
+}
+
+static void detached_program_is_the_pe(void **state)
+{
+    faults_run((char *[]){weft, "run", "-n", "2", "setsid", "sh", "-c", "sleep 0.3; exit 7", NULL},
+               &outcome);
+    faults_expect(&outcome, 7, "exited with status 7");
+    faults_run((char *[]){weft, "run", "-n", "3", "setsid", victim_program, "nobody", "0", NULL},
+               &outcome);
+    faults_expect(&outcome, 0, "PE 2 of 3");
+    faults_run((char *[]){weft, "run", "-n", "3", "setsid", victim_program, "gather", "1", NULL},
+               &outcome);
+    faults_expect(&outcome, 137, "was killed by signal 9 (Killed)");
+    assert_int_equal(told("WEFT_ERR_PEER_DEAD: "), 2);
+}
+
+static void detached_program_dies_with_the_launcher(void **state)
+{
+    pid_t pid =
+        faults_start((char *[]){weft, "run", "-n", "2", "/bin/sh", "-c",
+                                "setsid sh -c 'echo up $WEFT_PE; sleep 100' & sleep 100", NULL});
+    faults_await(pid, "up 0");
+    faults_await(pid, "up 1");
+    kill(pid, SIGKILL);
+    faults_wait(pid, &outcome);
+    assert_int_equal(outcome.status, 137);
+}
+
 /* --------------------------------------------------------------------------------------- usage */
 
 static void wrong_usage(void **state)
@@ -319,6 +432,17 @@ static void wrong_usage(void **state)
     faults_run((char *[]){weft, "run", "-n", "1", "true", NULL}, &outcome);
     unsetenv("WEFT_WAITLIMIT");
     faults_expect(&outcome, 2, "the nearest is WEFT_WAIT_LIMIT");
+}
+
+static void secret_is_not_shown(void **state)
+{
+    setenv("WEFT_SECRET", "felt and fulling mill", 1);
+    faults_run((char *[]){weft, "env", NULL}, &outcome);
+    faults_expect(&outcome, 0, "WEFT_SECRET        = (set, not shown)");
+    assert_null(strstr(outcome.output, "felt"));
+    faults_run((char *[]){weft, "env", "--json", NULL}, &outcome);
+    assert_null(strstr(outcome.output, "felt"));
+    unsetenv("WEFT_SECRET");
 }
 
 static void launcher_variables_are_checked(void **state)
@@ -518,7 +642,16 @@ int main(int argc, char **argv)
         TEST(sigchld_is_taken),
         TEST(launcher_opens_no_gpu_driver),
         TEST(sigchld_is_ignored),
+        TEST(standard_descriptors_are_closed),
+        TEST(output_is_full),
+        TEST(code_of_abort_is_kept),
+        TEST(living_pe_is_cut_off),
+        TEST(cause_is_told_from_effects),
+        TEST(detached_helpers_end_with_the_job),
+        TEST(detached_program_is_the_pe),
+        TEST(detached_program_dies_with_the_launcher),
         TEST(wrong_usage),
+        TEST(secret_is_not_shown),
         TEST(launcher_variables_are_checked),
         TEST(status_of_first_failure),
         TEST(prefixed_lines),
