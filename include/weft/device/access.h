@@ -130,8 +130,12 @@ WEFT_DEVICE uint64_t weft_dev_part(const struct weft_dev_segment *segment, int p
     return (uint32_t)pe < (uint32_t)weft_dev_state.n_pes && segment->size ? segment->parts[pe] : 0;
 }
 
+/* No memory is below: a null pointer, with or without an offset, goes on record. */
+#define WEFT_DEV_LOWEST_ADDRESS 65536
+
 /* The way of an address that is not in the first segment's window: another segment, another place,
- * or none, which goes on record if `record` is not 0 (one thread of a scope has that). */
+ * memory of this PE that is not symmetric, or none, which goes on record if `record` is not 0 (one
+ * thread of a scope has that). */
 WEFT_DEVICE_NOINLINE char *weft_dev_reach_slow(int operation, const void *symmetric, size_t bytes,
                                                int pe, int record)
 {
@@ -150,6 +154,11 @@ WEFT_DEVICE_NOINLINE char *weft_dev_reach_slow(int operation, const void *symmet
             status = part ? WEFT_ERR_RANGE : WEFT_ERR_NO_PATH;
             break;
         }
+        /* The own PE's memory that is in no segment is reached as it stands: a solver that runs
+         * against itself needs no symmetric memory. */
+        if (status == WEFT_ERR_ADDRESS && pe == weft_dev_state.me &&
+            operation != WEFT_DEV_OP_NONE && (uintptr_t)symmetric >= WEFT_DEV_LOWEST_ADDRESS)
+            return (char *)(uintptr_t)symmetric;
     }
     if (record) {
         weft_dev_record(WEFT_DEV_RECORD_REFUSED, operation, status, pe, -1, symmetric, 0, bytes, 0,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Put, get and signals of device code.
  *
- * As on the host: the destination of a put and the source of a get are symmetric addresses, the other
- * side is any memory of this PE that the device reaches; sizes are bytes. Nothing is returned: an
- * operation that cannot be done (an address in no segment, no such PE, no path) does nothing, is on
- * record with its address, and makes the job fail at the host's next call.
+ * The destination of a put and the source of a get are symmetric addresses, or, where pe is this PE,
+ * any address that the device reaches; the other side is any memory of this PE; sizes are bytes.
+ * Nothing is returned: an operation that cannot be done (a peer's address in no segment, no such PE,
+ * no path) does nothing, is on record with its address, and makes the job fail at the host's next
+ * call.
  *
  * In the scopes warp and block all threads call with the same arguments. What another thread wrote to
  * a source must have been synchronised before (weft_dev_sync_block()). Blocking forms end with a
