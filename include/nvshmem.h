@@ -7,7 +7,9 @@
  * a sentence); docs/nvshmem-reference.md lists every function by name. The families are generated
  * from the type lists of weft/nvshmem/types.h:
  *   setup.h set-up, memory, teams    rma.h put, get, signals, order    amo.h atomics
- *   wait.h waits and tests           collective.h                      stream.h (nvshmemx.h)
+ *   wait.h waits and tests           collective.h                      stream.h on streams
+ *   warpgroup.h barriers of 128 threads   qp.h operations that name a queue
+ *   constants.h enumerations, versions    standard.h what it includes of C, C++ and CUDA
  */
 #ifndef NVSHMEM_H
 #define NVSHMEM_H
@@ -17,7 +19,10 @@
 #include <weft/nvshmem/amo.h>
 #include <weft/nvshmem/collective.h>
 #include <weft/nvshmem/left_out.h>
+#include <weft/nvshmem/qp.h>
 #include <weft/nvshmem/rma.h>
+#include <weft/nvshmem/stream.h>
 #include <weft/nvshmem/wait.h>
+#include <weft/nvshmem/warpgroup.h>
 
 #endif

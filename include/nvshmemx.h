@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM's extensions over Weft: functions on streams, collective launch. Those of warps and blocks
- * come with nvshmem.h, which this includes. */
+/* NVSHMEM's extensions over Weft. All of them come with nvshmem.h, as programs expect; this name is for
+ * those that include it. */
 #ifndef NVSHMEMX_H
 #define NVSHMEMX_H
 
 #include <nvshmem.h>
-#include <weft/nvshmem/stream.h>
 
 #endif

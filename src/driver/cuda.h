@@ -18,6 +18,7 @@ typedef unsigned long long CUdeviceptr;
 typedef unsigned long long CUmemGenericAllocationHandle;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
+typedef struct CUlib_st *CUlibrary;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
@@ -221,6 +222,8 @@ enum cuda_constant {
     X(ModuleGetGlobal, ("cuModuleGetGlobal_v2"), 0,                                                \
       (CUdeviceptr * address, size_t * bytes, CUmodule module, const char *name),                  \
       (address, bytes, module, name))                                                              \
+    X(LibraryGetModule, ("cuLibraryGetModule"), 1, (CUmodule * module, CUlibrary library),         \
+      (module, library))                                                                           \
     X(LaunchKernel, ("cuLaunchKernel"), 0,                                                         \
       (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,   \
        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream,                 \

@@ -46,7 +46,12 @@ struct weft_ctx {
 
 /* ----------------------------------------------------------------------------------- teams */
 
-enum { TEAM_SLOTS = 1024, LANE_PACKET_BYTES = 56, TEAM_PHASES = 4 };
+enum {
+    TEAM_SLOTS = 1024,
+    TEAM_SLOT_WORDS = TEAM_SLOTS / 64,
+    LANE_PACKET_BYTES = 56,
+    TEAM_PHASES = 4
+};
 
 /* What one member of a team sends another: lane[i] of a PE's area is written by member i alone.
  * flag: the sender has reached this phase of the team's sequence of collectives. packet: a small
@@ -133,6 +138,13 @@ void ctx_fill_peers(struct weft_ctx *ctx, const struct weft_team *team, struct p
 weft_status team_new(struct weft_job *job, const int *pes, int n, int slot,
                      struct weft_team **team);
 void team_free(struct weft_team *team);
+
+/* The same of a team that may be destroyed: its slot, free at every member, is taken at this one. */
+weft_status team_take(struct weft_job *job, const int *pes, int n, int slot,
+                      struct weft_team **team);
+
+/* Which slots are free at this PE: TEAM_SLOT_WORDS words, one bit for each. */
+uint64_t *team_free_slots(struct weft_job *job);
 
 /* Lets every path that holds something back move on. */
 void job_progress(struct weft_job *job);

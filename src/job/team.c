@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOT_WORDS = TEAM_SLOTS / 64 };
-
-static uint64_t *free_slots(struct weft_job *job)
+uint64_t *team_free_slots(struct weft_job *job)
 {
     return (uint64_t *)((char *)job->box + BOX_BYTES);
 }
@@ -117,20 +115,21 @@ WEFT_EXPORT int weft_team_translate(const weft_team *from, int pe, const weft_te
 static weft_status agree_on_slot(struct weft_team *parent, int *slot)
 {
     struct weft_job *job = parent->job;
-    uint64_t common[SLOT_WORDS];
+    uint64_t common[TEAM_SLOT_WORDS];
     memset(common, 0xff, sizeof common);
     weft_status status = coll_sync(parent, BOX_OP_TEAM_SPLIT);
     for (int i = 0; i < parent->n && !status; i++) {
-        uint64_t theirs[SLOT_WORDS];
-        status = weft_get(job->system_ctx, theirs, free_slots(job), sizeof theirs, parent->pes[i]);
-        for (int word = 0; word < SLOT_WORDS; word++)
+        uint64_t theirs[TEAM_SLOT_WORDS];
+        status =
+            weft_get(job->system_ctx, theirs, team_free_slots(job), sizeof theirs, parent->pes[i]);
+        for (int word = 0; word < TEAM_SLOT_WORDS; word++)
             common[word] &= theirs[word];
     }
     if (!status)
         status = coll_sync(parent, BOX_OP_TEAM_SPLIT);
     if (status)
         return status;
-    for (int word = 0; word < SLOT_WORDS; word++) {
+    for (int word = 0; word < TEAM_SLOT_WORDS; word++) {
         if (common[word]) {
             *slot = word * 64 + __builtin_ctzll(common[word]);
             return WEFT_OK;
@@ -138,6 +137,17 @@ static weft_status agree_on_slot(struct weft_team *parent, int *slot)
     }
     return base_fail(WEFT_ERR_NO_MEMORY, "all %d places for teams are taken; destroy some first",
                      TEAM_SLOTS);
+}
+
+weft_status team_take(struct weft_job *job, const int *pes, int n, int slot,
+                      struct weft_team **team)
+{
+    weft_status status = team_new(job, pes, n, slot, team);
+    if (status)
+        return status;
+    (*team)->split_off = true;
+    team_free_slots(job)[slot / 64] &= ~(1ull << (slot % 64));
+    return WEFT_OK;
 }
 
 static weft_status split(struct weft_team *parent, const int *pes, int n, bool member,
@@ -148,13 +158,8 @@ static weft_status split(struct weft_team *parent, const int *pes, int n, bool m
     if (status)
         return status;
     /* The bit may change only when everyone has read the bitmaps: agree_on_slot() saw to that. */
-    if (member) {
-        status = team_new(parent->job, pes, n, slot, team);
-        if (!status) {
-            (*team)->split_off = true;
-            free_slots(parent->job)[slot / 64] &= ~(1ull << (slot % 64));
-        }
-    }
+    if (member)
+        status = team_take(parent->job, pes, n, slot, team);
     /* No member may use the area before all members have taken it. */
     weft_status synced = coll_sync(parent, BOX_OP_TEAM_SPLIT);
     return status ? status : synced;
@@ -259,7 +264,7 @@ WEFT_EXPORT weft_status weft_team_destroy(weft_team *team)
     memset(team->lanes, 0, (size_t)team->n * sizeof *team->lanes);
     device_team_gone(team->job, team);
     job_gpu_team_gone(team->job, team);
-    free_slots(team->job)[team->slot / 64] |= 1ull << (team->slot % 64);
+    team_free_slots(team->job)[team->slot / 64] |= 1ull << (team->slot % 64);
     unlink_team(team);
     team_free(team);
     return WEFT_OK;

@@ -2,18 +2,27 @@
 /* The implicit job of <nvshmem.h>. The predefined teams are the first four team numbers: the world,
  * the node, and the row and the column of the PEs laid out by node; a team that the program splits
  * off has the number by which device code knows it, so one number serves host and device. */
+#include "nvshmem/team_meet.h"
 #include "nvshmem/unique_id.h"
 
 #include "base/log.h"
 #include "job/device_state.h"
 
-#include <stdio.h>
+#include <weft/nvshmem/constants.h>
+
 #include <stdlib.h>
+
+/* What nvshmemx_qp_create() has handed out. */
+struct queues {
+    struct queues *next;
+    int handles[];
+};
 
 static struct {
     weft_job *job;
     int inits;
     weft_team *row, *column;
+    struct queues *queues;
 } implicit;
 
 WEFT_EXPORT weft_job *weft_nvshmem_job(void)
@@ -72,20 +81,53 @@ WEFT_EXPORT int weft_nvshmem_init(const unsigned char *id, int pe, int n_pes)
     if (!status)
         status = make_teams(implicit.job);
     if (!status)
+        status = team_meet_start(implicit.job);
+    if (!status)
         return 0;
     implicit.inits = 0;
     return weft_nvshmem_report(status, "nvshmem_init");
 }
 
+static void drop_queues(void)
+{
+    while (implicit.queues) {
+        struct queues *first = implicit.queues;
+        implicit.queues = first->next;
+        free(first);
+    }
+}
+
+/* A fault of device code ends the process with it. That another PE does not come, which ended or
+ * stays away beyond the wait limit, is said and no more: this one has done its part. */
 WEFT_EXPORT void weft_nvshmem_finalize(void)
 {
     if (!implicit.job || --implicit.inits)
         return;
-    weft_status status = weft_device_check(implicit.job);
-    if (!status)
-        status = weft_finalize(implicit.job);
-    weft_nvshmem_require(status, "nvshmem_finalize");
+    weft_nvshmem_require(weft_device_check(implicit.job), "nvshmem_finalize");
+    weft_nvshmem_report(weft_finalize(implicit.job), "nvshmem_finalize");
     implicit.job = NULL;
+    team_meet_end();
+    drop_queues();
+}
+
+/* Every PE has the same numbers, none of them a reserved one. */
+WEFT_EXPORT int weft_nvshmem_queues(int n, int **handles)
+{
+    static int last = NVSHMEMX_QP_DEFAULT;
+    if (!implicit.job || n < 1 || !handles)
+        return weft_nvshmem_report(
+            base_fail(WEFT_ERR_ARGUMENT, "%d queues; after nvshmem_init, at least 1", n),
+            "nvshmemx_qp_create");
+    struct queues *queues = malloc(sizeof *queues + (size_t)n * sizeof *queues->handles);
+    if (!queues)
+        return weft_nvshmem_report(base_fail(WEFT_ERR_NO_MEMORY, "no private memory"),
+                                   "nvshmemx_qp_create");
+    for (int i = 0; i < n; i++)
+        queues->handles[i] = ++last;
+    queues->next = implicit.queues;
+    implicit.queues = queues;
+    *handles = queues->handles;
+    return 0;
 }
 
 WEFT_EXPORT weft_team *weft_nvshmem_team(int number)
@@ -108,8 +150,23 @@ WEFT_EXPORT int weft_nvshmem_team_number(weft_team *team)
 WEFT_EXPORT void *weft_nvshmem_alloc(size_t bytes, size_t align, int zeroed)
 {
     void *address = NULL;
+    if (!implicit.job) {
+        log_warn("nvshmem_malloc: there is no job: before nvshmem_init() and after "
+                 "nvshmem_finalize() nothing is symmetric");
+        return NULL;
+    }
     weft_status status = weft_alloc(implicit.job, weft_device_kind(implicit.job), bytes, align,
                                     zeroed ? WEFT_ALLOC_ZERO : 0, &address);
     weft_nvshmem_report(status, "nvshmem_malloc");
     return status ? NULL : address;
+}
+
+WEFT_EXPORT void *weft_nvshmem_resize(void *address, size_t bytes)
+{
+    void *resized = NULL;
+    if (!address || !implicit.job) /* the latter says so */
+        return weft_nvshmem_alloc(bytes, 512, 0);
+    weft_status status = weft_realloc(implicit.job, address, bytes, &resized);
+    weft_nvshmem_report(status, "nvshmem_realloc");
+    return status ? NULL : resized;
 }

@@ -6,6 +6,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
+#include "gpu/gpu.h"
 #include "job/device_state.h"
 
 #include <stdlib.h>
@@ -71,6 +72,35 @@ WEFT_EXPORT int weft_nvshmem_now(const struct weft_nv_call *call, const char *fu
     if (!status)
         status = weft_device_check(weft_nvshmem_job());
     return weft_nvshmem_report(status, function);
+}
+
+/* ----------------------------------------------------------------------------- modules */
+
+static weft_status module_of(const struct gpu *gpu, CUlibrary library, CUmodule *module)
+{
+    if (!gpu->cuda.LibraryGetModule)
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "the CUDA driver has no cuLibraryGetModule (it came with CUDA 12.0); load "
+                         "the module and call nvshmemx_cumodule_init()");
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    CUresult result = gpu->cuda.LibraryGetModule(module, library);
+    gpu_leave(&gpu->device);
+    return result ? cuda_fail(&gpu->cuda, result, "cuLibraryGetModule") : WEFT_OK;
+}
+
+WEFT_EXPORT weft_status weft_nvshmem_library(void *library)
+{
+    weft_job *job = weft_nvshmem_job();
+    CUmodule module = NULL;
+    if (!job || !library)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         job ? "the library is null" : "called before nvshmem_init");
+    if (!job->gpu)
+        return base_fail(WEFT_ERR_UNSUPPORTED, "the job runs no device code on cuda");
+    weft_status status = module_of(job->gpu, library, &module);
+    return status ? status : weft_module_init(job, module);
 }
 
 /* ---------------------------------------------------------------------------- launches */

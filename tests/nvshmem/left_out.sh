@@ -36,8 +36,8 @@ stops() {
 
 if [ "${2-}" = cuda ]; then
     ending=cu side=__device__
-    stops nvshmemx_qp_quiet nvshmemx.h "$3" -std=c++17
-    stops nvshmemx::tile_put nvshmemx.h "$3" -std=c++17
+    stops nvshmemx_signal_counted_reset nvshmem.h "$3" -std=c++17
+    stops nvshmemx::tile_put nvshmem.h "$3" -std=c++17
     exit $status
 fi
 side=
@@ -51,5 +51,5 @@ for name in $tiles; do
     stops "$name" weft/nvshmem/left_out.h "${CXX:-c++}" -std=c++17
 done
 ending=c
-stops nvshmemx_mc_ptr nvshmemx.h "${CC:-cc}" -std=c11
+stops nvshmemx_ask_smem nvshmem.h "${CC:-cc}" -std=c11
 exit $status

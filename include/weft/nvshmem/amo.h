@@ -80,7 +80,7 @@ WEFT_NV_BOTH uint64_t weft_nv_amo(weft_amo amo, size_t width, void *dest, uint64
     {                                                                                              \
         WEFT_NV_BITS(T, value, bits);                                                              \
         bits = weft_nv_amo(amo, sizeof(T), dest, bits, 0, pe);                                     \
-        memcpy(&value, &bits, sizeof(T));                                                          \
+        memcpy((void *)&value, &bits, sizeof(T));                                                  \
         return value;                                                                              \
     }
 
@@ -120,7 +120,7 @@ WEFT_NV_AMO_TYPES(WEFT_NV_AMO_STANDARD)
     {                                                                                              \
         uint64_t bits = weft_nv_amo(WEFT_AMO_FETCH, sizeof(T), (void *)source, 0, 0, pe);          \
         T value;                                                                                   \
-        memcpy(&value, &bits, sizeof(T));                                                          \
+        memcpy((void *)&value, &bits, sizeof(T));                                                  \
         return value;                                                                              \
     }
 WEFT_NV_AMO_EXTENDED_TYPES(WEFT_NV_AMO_EXTENDED)

@@ -38,7 +38,31 @@ int weft_nvshmem_team_number(weft_team *team);
 int weft_nvshmem_report(weft_status status, const char *function);
 void weft_nvshmem_require(weft_status status, const char *function);
 
+/* PEs of an MPI communicator (MPI_Comm *, NULL: all), by the MPI library that the program has loaded.
+ * 0, or a status whose sentence has been printed. */
+int weft_nvshmem_init_mpi(void *comm);
+
+/* An id for weft_nvshmem_team_meet(), never 0; and the team of the PEs that call with this id, each
+ * with its own `index` of n. Slots are agreed on as by a split; see weft_team_split_strided(). */
+weft_status weft_nvshmem_team_id(uint64_t *id);
+weft_status weft_nvshmem_team_meet(uint64_t id, int n, int index, weft_team **team);
+
+/* NULL when there is no job, and on failure, whose sentence has been printed. */
 void *weft_nvshmem_alloc(size_t bytes, size_t align, int zeroed);
+void *weft_nvshmem_resize(void *address, size_t bytes);
+
+/* An operation on PE pe of n elements (strides in elements, as weft_iput()) has given `status`. When
+ * that says that `remote`, dst or src, is not symmetric, and pe is this PE, the elements are copied
+ * between the addresses as they stand; else `status` is the result. */
+weft_status weft_nvshmem_or_own(weft_status status, const void *remote, void *dst, const void *src,
+                                ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element,
+                                size_t n, int pe);
+
+/* n numbers for queues, the library's until finalize. */
+int weft_nvshmem_queues(int n, int **handles);
+
+/* weft_module_init() for the module of a CUlibrary. */
+weft_status weft_nvshmem_library(void *culibrary);
 
 /* What nvshmemx_buffer_register() was told of; _end takes one back, or all (NULL). */
 weft_status weft_nvshmem_buffer(void *address, size_t bytes);

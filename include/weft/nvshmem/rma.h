@@ -7,6 +7,12 @@
 #include <weft/nvshmem/types.h>
 
 #define WEFT_NV_HOST_DO(call, name) weft_nvshmem_require(call, name)
+/* The same; where the own PE's address `remote` is not symmetric, it is used as it stands. */
+#define WEFT_NV_HOST_MOVE(call, remote, name)                                                      \
+    weft_nvshmem_require(weft_nvshmem_or_own(call, remote, dest, src, 1, 1, 1, bytes, pe), name)
+#define WEFT_NV_HOST_STRIDED(call, remote, name)                                                   \
+    weft_nvshmem_require(weft_nvshmem_or_own(call, remote, dest, src, dst, sst, element, n, pe),   \
+                         name)
 
 /* ----------------------------------------------------------------------- the untyped functions
  * Warp and block forms begin with a sync of the scope: programs of this API expect that what other
@@ -16,28 +22,28 @@ WEFT_NV_BOTH void weft_nv_put(void *dest, const void *src, size_t bytes, int pe)
 {
     WEFT_NV_SPLIT(
         weft_thread_put(dest, src, bytes, pe),
-        WEFT_NV_HOST_DO(weft_put(weft_nvshmem_ctx(), dest, src, bytes, pe), "nvshmem_put"));
+        WEFT_NV_HOST_MOVE(weft_put(weft_nvshmem_ctx(), dest, src, bytes, pe), dest, "nvshmem_put"));
 }
 
 WEFT_NV_BOTH void weft_nv_put_nbi(void *dest, const void *src, size_t bytes, int pe)
 {
-    WEFT_NV_SPLIT(
-        weft_thread_put_nbi(dest, src, bytes, pe),
-        WEFT_NV_HOST_DO(weft_put_nbi(weft_nvshmem_ctx(), dest, src, bytes, pe), "nvshmem_put_nbi"));
+    WEFT_NV_SPLIT(weft_thread_put_nbi(dest, src, bytes, pe),
+                  WEFT_NV_HOST_MOVE(weft_put_nbi(weft_nvshmem_ctx(), dest, src, bytes, pe), dest,
+                                    "nvshmem_put_nbi"));
 }
 
 WEFT_NV_BOTH void weft_nv_get(void *dest, const void *src, size_t bytes, int pe)
 {
     WEFT_NV_SPLIT(
         weft_thread_get(dest, src, bytes, pe),
-        WEFT_NV_HOST_DO(weft_get(weft_nvshmem_ctx(), dest, src, bytes, pe), "nvshmem_get"));
+        WEFT_NV_HOST_MOVE(weft_get(weft_nvshmem_ctx(), dest, src, bytes, pe), src, "nvshmem_get"));
 }
 
 WEFT_NV_BOTH void weft_nv_get_nbi(void *dest, const void *src, size_t bytes, int pe)
 {
-    WEFT_NV_SPLIT(
-        weft_thread_get_nbi(dest, src, bytes, pe),
-        WEFT_NV_HOST_DO(weft_get_nbi(weft_nvshmem_ctx(), dest, src, bytes, pe), "nvshmem_get_nbi"));
+    WEFT_NV_SPLIT(weft_thread_get_nbi(dest, src, bytes, pe),
+                  WEFT_NV_HOST_MOVE(weft_get_nbi(weft_nvshmem_ctx(), dest, src, bytes, pe), src,
+                                    "nvshmem_get_nbi"));
 }
 
 WEFT_NV_BOTH void weft_nv_iput(void *dest, const void *src, ptrdiff_t dst, ptrdiff_t sst,
@@ -45,8 +51,8 @@ WEFT_NV_BOTH void weft_nv_iput(void *dest, const void *src, ptrdiff_t dst, ptrdi
 {
     WEFT_NV_SPLIT(
         weft_thread_iput(dest, src, dst, sst, element, n, pe),
-        WEFT_NV_HOST_DO(weft_iput(weft_nvshmem_ctx(), dest, src, dst, sst, element, n, pe),
-                        "nvshmem_iput"));
+        WEFT_NV_HOST_STRIDED(weft_iput(weft_nvshmem_ctx(), dest, src, dst, sst, element, n, pe),
+                             dest, "nvshmem_iput"));
 }
 
 WEFT_NV_BOTH void weft_nv_iget(void *dest, const void *src, ptrdiff_t dst, ptrdiff_t sst,
@@ -54,43 +60,57 @@ WEFT_NV_BOTH void weft_nv_iget(void *dest, const void *src, ptrdiff_t dst, ptrdi
 {
     WEFT_NV_SPLIT(
         weft_thread_iget(dest, src, dst, sst, element, n, pe),
-        WEFT_NV_HOST_DO(weft_iget(weft_nvshmem_ctx(), dest, src, dst, sst, element, n, pe),
-                        "nvshmem_iget"));
+        WEFT_NV_HOST_STRIDED(weft_iget(weft_nvshmem_ctx(), dest, src, dst, sst, element, n, pe),
+                             src, "nvshmem_iget"));
 }
+
+WEFT_NV_HOST void weft_nv_p_host(void *dest, uint64_t bits, size_t bytes, int pe)
+{
+    weft_ctx *ctx = weft_nvshmem_ctx();
+    weft_status status = bytes == 8   ? weft_p64(ctx, dest, bits, pe)
+                         : bytes == 4 ? weft_p32(ctx, dest, (uint32_t)bits, pe)
+                         : bytes == 2 ? weft_p16(ctx, dest, (uint16_t)bits, pe)
+                                      : weft_p8(ctx, dest, (uint8_t)bits, pe);
+    weft_nvshmem_require(weft_nvshmem_or_own(status, dest, dest, &bits, 1, 1, 1, bytes, pe),
+                         "nvshmem_p"); /* little-endian */
+}
+
+#if WEFT_NV_DEVICE_PART
+WEFT_NV_DEVICE void weft_nv_p_device(void *dest, uint64_t bits, size_t bytes, int pe)
+{
+    if (bytes == 8)
+        weft_thread_p64(dest, bits, pe);
+    else if (bytes == 4)
+        weft_thread_p32(dest, (uint32_t)bits, pe);
+    else if (bytes == 2)
+        weft_thread_p16(dest, (uint16_t)bits, pe);
+    else
+        weft_thread_p8(dest, (uint8_t)bits, pe);
+}
+#endif
 
 /* One access of `bytes`, a constant, of the bit pattern. */
 WEFT_NV_BOTH void weft_nv_p(void *dest, uint64_t bits, size_t bytes, int pe)
 {
-    if (bytes == 8)
-        WEFT_NV_SPLIT(weft_thread_p64(dest, bits, pe),
-                      WEFT_NV_HOST_DO(weft_p64(weft_nvshmem_ctx(), dest, bits, pe), "nvshmem_p"));
-    else if (bytes == 4)
-        WEFT_NV_SPLIT(
-            weft_thread_p32(dest, (uint32_t)bits, pe),
-            WEFT_NV_HOST_DO(weft_p32(weft_nvshmem_ctx(), dest, (uint32_t)bits, pe), "nvshmem_p"));
-    else if (bytes == 2)
-        WEFT_NV_SPLIT(
-            weft_thread_p16(dest, (uint16_t)bits, pe),
-            WEFT_NV_HOST_DO(weft_p16(weft_nvshmem_ctx(), dest, (uint16_t)bits, pe), "nvshmem_p"));
-    else
-        WEFT_NV_SPLIT(
-            weft_thread_p8(dest, (uint8_t)bits, pe),
-            WEFT_NV_HOST_DO(weft_p8(weft_nvshmem_ctx(), dest, (uint8_t)bits, pe), "nvshmem_p"));
+    WEFT_NV_SPLIT(weft_nv_p_device(dest, bits, bytes, pe), weft_nv_p_host(dest, bits, bytes, pe));
 }
 
 WEFT_NV_HOST uint64_t weft_nv_g_host(const void *src, size_t bytes, int pe)
 {
-    uint64_t v64 = 0;
-    uint32_t v32 = 0;
-    uint16_t v16 = 0;
-    uint8_t v8 = 0;
+    union {
+        uint64_t v64;
+        uint32_t v32;
+        uint16_t v16;
+        uint8_t v8;
+    } bits = {0}; /* little-endian */
     weft_ctx *ctx = weft_nvshmem_ctx();
-    weft_nvshmem_require(bytes == 8   ? weft_g64(ctx, src, &v64, pe)
-                         : bytes == 4 ? weft_g32(ctx, src, &v32, pe)
-                         : bytes == 2 ? weft_g16(ctx, src, &v16, pe)
-                                      : weft_g8(ctx, src, &v8, pe),
+    weft_status status = bytes == 8   ? weft_g64(ctx, src, &bits.v64, pe)
+                         : bytes == 4 ? weft_g32(ctx, src, &bits.v32, pe)
+                         : bytes == 2 ? weft_g16(ctx, src, &bits.v16, pe)
+                                      : weft_g8(ctx, src, &bits.v8, pe);
+    weft_nvshmem_require(weft_nvshmem_or_own(status, src, &bits, src, 1, 1, 1, bytes, pe),
                          "nvshmem_g");
-    return bytes == 8 ? v64 : bytes == 4 ? v32 : bytes == 2 ? v16 : v8;
+    return bits.v64;
 }
 
 #if WEFT_NV_DEVICE_PART
@@ -266,7 +286,7 @@ WEFT_NV_DEVICE void weft_nv_put_signal(void *dest, const void *src, size_t bytes
     {                                                                                              \
         uint64_t bits = weft_nv_g(source, sizeof(T), pe);                                          \
         T value;                                                                                   \
-        memcpy(&value, &bits, sizeof value);                                                       \
+        memcpy((void *)&value, &bits, sizeof value);                                               \
         return value;                                                                              \
     }                                                                                              \
     WEFT_NV_MOVE_FAMILY(name##_put, name##_put_nbi, name##_get, name##_get_nbi, T, sizeof(T))      \
@@ -329,5 +349,19 @@ WEFT_NV_BOTH void nvshmem_quiet(void)
     WEFT_NV_SPLIT(weft_thread_quiet(),
                   WEFT_NV_HOST_DO(weft_quiet(weft_nvshmem_ctx()), "nvshmem_quiet"));
 }
+
+/* The sources of earlier nbi puts may be used again. Quiet says that and more. */
+WEFT_NV_BOTH void nvshmemx_flush(void)
+{
+    nvshmem_quiet();
+}
+
+#define WEFT_NV_FLUSH(scope, constant)                                                             \
+    WEFT_NV_DEVICE void nvshmemx_flush_##scope(void)                                               \
+    {                                                                                              \
+        weft_##scope##_quiet();                                                                    \
+    }
+WEFT_NV_GROUPS(WEFT_NV_FLUSH)
+#undef WEFT_NV_FLUSH
 
 #endif

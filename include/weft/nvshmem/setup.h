@@ -3,16 +3,9 @@
 #ifndef WEFT_NVSHMEM_SETUP_H
 #define WEFT_NVSHMEM_SETUP_H
 
-#include <stdlib.h>
-
 #include <weft/nvshmem/types.h>
 
 /* ------------------------------------------------------------------------------ init, finalize */
-
-#define NVSHMEMX_INIT_THREAD_PES    (1u << 0)
-#define NVSHMEMX_INIT_WITH_MPI_COMM (1u << 1)
-#define NVSHMEMX_INIT_WITH_SHMEM    (1u << 2)
-#define NVSHMEMX_INIT_WITH_UNIQUEID (1u << 3)
 
 /* The sizes are part of the interface: 128, 24, 128 and 144 bytes. */
 typedef struct nvshmemx_uniqueid {
@@ -114,8 +107,8 @@ WEFT_NV_HOST int nvshmemx_set_attr_mpi_comm_args(void *mpi_comm, nvshmemx_init_a
     return 0;
 }
 
-/* The PEs of a communicator meet by a unique id of its rank 0. For programs that include <mpi.h>
- * before this header; they link MPI, libweft does not. */
+/* The PEs of a communicator meet by a unique id of its rank 0. A program that includes <mpi.h> before
+ * this header brings the calls; for others the library looks for MPI in the process. */
 #ifdef MPI_VERSION
 WEFT_NV_HOST int weft_nv_init_mpi(void *mpi_comm)
 {
@@ -135,10 +128,7 @@ WEFT_NV_HOST int weft_nv_init_mpi(void *mpi_comm)
 #else
 WEFT_NV_HOST int weft_nv_init_mpi(void *mpi_comm)
 {
-    (void)mpi_comm;
-    return weft_nvshmem_report(WEFT_ERR_UNSUPPORTED,
-                               "nvshmemx_init_attr: include <mpi.h> before <nvshmem.h> to start "
-                               "from a communicator");
+    return weft_nvshmem_init_mpi(mpi_comm);
 }
 #endif
 
@@ -207,13 +197,12 @@ WEFT_NV_BOTH void nvshmem_info_get_version(int *major, int *minor)
     *minor = NVSHMEM_MINOR_VERSION;
 }
 
+/* NVSHMEM_VENDOR_STRING: "NVSHMEM v" and three numbers come first. */
 WEFT_NV_BOTH void nvshmem_info_get_name(char *name)
 {
-    name[0] = 'W';
-    name[1] = 'e';
-    name[2] = 'f';
-    name[3] = 't';
-    name[4] = 0;
+    const char text[] = NVSHMEM_VENDOR_STRING;
+    for (unsigned i = 0; i < sizeof text; i++)
+        name[i] = text[i];
 }
 
 WEFT_NV_BOTH void nvshmemx_vendor_get_version_info(int *major, int *minor, int *patch)
@@ -236,6 +225,18 @@ WEFT_NV_HOST int nvshmemx_cumodule_finalize(void *module)
     return 0;
 }
 
+/* The same for a CUlibrary. */
+WEFT_NV_HOST int nvshmemx_culibrary_init(void *library)
+{
+    return weft_nvshmem_report(weft_nvshmem_library(library), "nvshmemx_culibrary_init");
+}
+
+WEFT_NV_HOST int nvshmemx_culibrary_finalize(void *library)
+{
+    (void)library;
+    return 0;
+}
+
 /* ----------------------------------------------------------------------------------- memory */
 
 WEFT_NV_HOST void *nvshmem_malloc(size_t size)
@@ -253,14 +254,32 @@ WEFT_NV_HOST void *nvshmem_align(size_t alignment, size_t size)
     return weft_nvshmem_alloc(size, alignment, 0);
 }
 
+/* As much of the old block as fits the new one is kept. A null ptr: nvshmem_malloc(); a size of 0:
+ * nvshmem_free(). */
+WEFT_NV_HOST void *nvshmem_realloc(void *ptr, size_t size)
+{
+    return weft_nvshmem_resize(ptr, size);
+}
+
+/* After nvshmem_finalize() all is freed: then it does nothing. */
 WEFT_NV_HOST void nvshmem_free(void *ptr)
 {
-    weft_nvshmem_require(weft_free(weft_nvshmem_job(), ptr), "nvshmem_free");
+    if (weft_nvshmem_job())
+        weft_nvshmem_require(weft_free(weft_nvshmem_job(), ptr), "nvshmem_free");
 }
 
 WEFT_NV_BOTH void *nvshmem_ptr(const void *dest, int pe)
 {
     WEFT_NV_SPLIT(return weft_dev_ptr(dest, pe), return weft_ptr(weft_nvshmem_job(), dest, pe));
+}
+
+/* The address at which a team's memory is loaded and stored all at once by multicast: NULL, as where
+ * the hardware has none. Weft has no multicast. */
+WEFT_NV_BOTH void *nvshmemx_mc_ptr(nvshmem_team_t team, const void *ptr)
+{
+    (void)team;
+    (void)ptr;
+    return NULL;
 }
 
 /* Memory of the program's own allocator may be a local source or destination unregistered too. */
@@ -285,15 +304,26 @@ WEFT_NV_HOST void nvshmemx_buffer_unregister_all(void)
 
 /* ------------------------------------------------------------------------------------ teams */
 
-typedef struct nvshmem_team_config_t {
+typedef uint64_t nvshmemx_team_uniqueid_t;
+
+/* 64 bytes, a part of the interface. */
+typedef struct nvshmem_team_config {
     int version;
     int num_contexts;
+    nvshmemx_team_uniqueid_t uniqueid;
+    char padding[48];
 } nvshmem_team_config_t;
 #define NVSHMEM_TEAM_CONFIG_INITIALIZER                                                            \
     {                                                                                              \
-        WEFT_NV_VERSION(nvshmem_team_config_t), 0                                                  \
+        WEFT_NV_VERSION(nvshmem_team_config_t), 0, 0,                                              \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
     }
-#define NVSHMEM_TEAM_NUM_CONTEXTS (1l << 0)
+/* What of a config counts. */
+#define NVSHMEM_TEAM_NUM_CONTEXTS             (1l << 0)
+#define NVSHMEM_TEAM_CONFIG_MASK_NUM_CONTEXTS NVSHMEM_TEAM_NUM_CONTEXTS
+#define NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID     (1l << 1)
 
 WEFT_NV_BOTH int nvshmem_team_my_pe(nvshmem_team_t team)
 {
@@ -350,6 +380,27 @@ WEFT_NV_HOST int nvshmem_team_split_2d(nvshmem_team_t parent, int xrange,
     *xaxis_team = weft_nvshmem_team_number(x);
     *yaxis_team = weft_nvshmem_team_number(y);
     return failed;
+}
+
+/* A team among any PEs: one of them gets an id, the program passes it on to the others, and each
+ * calls with the id in its config, the number of members and its own number among them, 0 ... npes -
+ * 1. Collective over those PEs alone; it waits for them as every wait does. */
+WEFT_NV_HOST int nvshmemx_team_get_uniqueid(nvshmemx_team_uniqueid_t *id)
+{
+    return weft_nvshmem_report(weft_nvshmem_team_id(id), "nvshmemx_team_get_uniqueid")
+               ? NVSHMEMX_ERROR_INTERNAL
+               : NVSHMEMX_SUCCESS;
+}
+
+WEFT_NV_HOST int nvshmemx_team_init(nvshmem_team_t *team, nvshmem_team_config_t *config,
+                                    long config_mask, int npes, int pe_idx_in_team)
+{
+    weft_team *made = NULL;
+    uint64_t id = config && config_mask & NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID ? config->uniqueid : 0;
+    int failed = weft_nvshmem_report(weft_nvshmem_team_meet(id, npes, pe_idx_in_team, &made),
+                                     "nvshmemx_team_init");
+    *team = weft_nvshmem_team_number(made);
+    return failed ? NVSHMEMX_ERROR_INVALID_VALUE : NVSHMEMX_SUCCESS;
 }
 
 WEFT_NV_HOST void nvshmem_team_destroy(nvshmem_team_t team)

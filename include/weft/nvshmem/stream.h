@@ -204,6 +204,11 @@ WEFT_NV_HOST void nvshmemx_quiet_on_stream(weft_stream stream)
     WEFT_NV_STREAM_DO(weft_quiet_on_stream(weft_nvshmem_ctx(), stream), "nvshmemx_quiet_on_stream");
 }
 
+WEFT_NV_HOST void nvshmemx_flush_on_stream(weft_stream stream)
+{
+    nvshmemx_quiet_on_stream(stream);
+}
+
 WEFT_NV_HOST int nvshmemx_barrier_on_stream(nvshmem_team_t team, weft_stream stream)
 {
     return weft_nvshmem_report(weft_barrier_on_stream(weft_nvshmem_team(team), stream),

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the layers of <nvshmem.h> share: the type lists, one for each family of functions, constants,
- * and how one function serves the host and device code.
+/* What the layers of <nvshmem.h> share: the type lists, one for each family of functions, and how one
+ * function serves the host and device code.
  *
  * A function of both sides is one text: nvcc compiles each half for its side; on simt, where both
  * are one compilation, the calling thread decides when it runs. */
 #ifndef WEFT_NVSHMEM_TYPES_H
 #define WEFT_NVSHMEM_TYPES_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include <weft/nvshmem/standard.h>
 
 #include <weft/device/control.h>
 #include <weft/gpu.h>
+#include <weft/nvshmem/constants.h>
 #include <weft/nvshmem/host.h>
 
 /* NVSHMEM_HOSTLIB_ONLY: this unit gets what the host calls, and no device code. */
@@ -59,12 +58,8 @@
     } while (0)
 #endif
 
-/* Reals of 16 bits. C has none: without CUDA's headers they travel as bits, and are added up by the
- * reductions. */
-#ifdef __CUDACC__
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#endif
+/* Reals of 16 bits: CUDA's types in C++ where its headers are. C has none, and gets none from them:
+ * there they travel as bits, and are added up by the reductions. */
 #ifdef __CUDA_FP16_TYPES_EXIST__
 typedef __half weft_nv_half;
 #else
@@ -196,59 +191,6 @@ typedef struct weft_nv_bfloat16 {
      : sizeof(T) == 4 ? ((T)-1 < (T)1 ? WEFT_INT32 : WEFT_UINT32)                                  \
                       : ((T)-1 < (T)1 ? WEFT_INT16 : WEFT_UINT16))
 
-/* -------------------------------------------------------------------------------- constants */
-
-#define NVSHMEM_MAJOR_VERSION        1
-#define NVSHMEM_MINOR_VERSION        3
-#define NVSHMEM_VENDOR_STRING        "Weft"
-#define NVSHMEM_MAX_NAME_LEN         256
-#define NVSHMEM_VENDOR_MAJOR_VERSION 0
-#define NVSHMEM_VENDOR_MINOR_VERSION 1
-#define NVSHMEM_VENDOR_PATCH_VERSION 0
-
-enum {
-    NVSHMEMX_SUCCESS = 0,
-    NVSHMEMX_ERROR_INVALID_VALUE,
-    NVSHMEMX_ERROR_OUT_OF_MEMORY,
-    NVSHMEMX_ERROR_NOT_SUPPORTED,
-    NVSHMEMX_ERROR_SYMMETRY,
-    NVSHMEMX_ERROR_GPU_NOT_SELECTED,
-    NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED,
-    NVSHMEMX_ERROR_INTERNAL
-};
-
-#define NVSHMEM_THREAD_SINGLE     0
-#define NVSHMEM_THREAD_FUNNELED   1
-#define NVSHMEM_THREAD_SERIALIZED 2
-#define NVSHMEM_THREAD_MULTIPLE   3
-
-enum {
-    NVSHMEM_CMP_EQ = WEFT_EQ,
-    NVSHMEM_CMP_NE = WEFT_NE,
-    NVSHMEM_CMP_GT = WEFT_GT,
-    NVSHMEM_CMP_LE = WEFT_LE,
-    NVSHMEM_CMP_LT = WEFT_LT,
-    NVSHMEM_CMP_GE = WEFT_GE
-};
-
-enum { NVSHMEM_SIGNAL_SET = 9, NVSHMEM_SIGNAL_ADD = 10 };
 #define WEFT_NV_SIGNAL(op) ((op) == NVSHMEM_SIGNAL_ADD ? WEFT_SIGNAL_ADD : WEFT_SIGNAL_SET)
-
-typedef int32_t nvshmem_team_t;
-enum {
-    NVSHMEM_TEAM_INVALID = -1,
-    NVSHMEM_TEAM_WORLD = 0,
-    NVSHMEM_TEAM_SHARED = 1,
-    NVSHMEMX_TEAM_NODE = 2,
-    NVSHMEMX_TEAM_SAME_MYPE_NODE = 3
-};
-
-enum {
-    NVSHMEM_STATUS_NOT_INITIALIZED = 0,
-    NVSHMEM_STATUS_IS_BOOTSTRAPPED = 1,
-    NVSHMEM_STATUS_IS_INITIALIZED = 2,
-    NVSHMEM_STATUS_LIMITED_MPG = 3,
-    NVSHMEM_STATUS_FULL_MPG = 4
-};
 
 #endif

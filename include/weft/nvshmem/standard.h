@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The headers that programs expect <nvshmem.h> to bring: C's and C++'s everyday ones and, where they
+ * are in the include path, CUDA's runtime and 16-bit reals, for host compilers too. Defines nothing
+ * but WEFT_NV_CUDA_HEADERS. */
+#ifndef WEFT_NVSHMEM_STANDARD_H
+#define WEFT_NVSHMEM_STANDARD_H
+
+#include <assert.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __cplusplus
+#include <cassert>
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string>
+#endif
+
+/* WEFT_NV_CUDA_HEADERS: 1 when CUDA's headers are here, so that its types are known. */
+#ifdef __CUDACC__
+#define WEFT_NV_CUDA_HEADERS 1
+#elif defined __has_include
+#if __has_include(<cuda_runtime.h>) && __has_include(<cuda_fp16.h>) && __has_include(<cuda_bf16.h>)
+#define WEFT_NV_CUDA_HEADERS 1
+#endif
+#endif
+#ifndef WEFT_NV_CUDA_HEADERS
+#define WEFT_NV_CUDA_HEADERS 0
+#endif
+
+#if WEFT_NV_CUDA_HEADERS
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#endif
+
+#endif

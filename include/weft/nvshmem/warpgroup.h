@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* <nvshmem.h>: barriers and syncs of a warpgroup, four warps of a block that follow one another. All
+ * its threads call together; fewer in the last warpgroup of a block that is no multiple of 128.
+ * On cuda warpgroup g of a block meets at hardware barrier 15 - g: a kernel that uses named barriers
+ * of its own leaves those of its warpgroups alone. */
+#ifndef WEFT_NVSHMEM_WARPGROUP_H
+#define WEFT_NVSHMEM_WARPGROUP_H
+
+#include <weft/nvshmem/types.h>
+
+#if WEFT_NV_DEVICE_PART
+
+#define WEFT_NV_WARPGROUP_WARPS 4u
+#define WEFT_NV_WARPGROUPS      8
+
+WEFT_NV_DEVICE unsigned weft_nv_warpgroup_warps(void)
+{
+    unsigned warps = (weft_dev_block_threads() + WEFT_WARP_LANES - 1) / WEFT_WARP_LANES;
+    unsigned left = warps - weft_dev_warp() / WEFT_NV_WARPGROUP_WARPS * WEFT_NV_WARPGROUP_WARPS;
+    return left < WEFT_NV_WARPGROUP_WARPS ? left : WEFT_NV_WARPGROUP_WARPS;
+}
+
+/* All threads of the warpgroup meet, and their memory is ordered among them. */
+#if WEFT_TARGET_CUDA
+WEFT_NV_DEVICE void weft_nv_warpgroup_sync(void)
+{
+    asm volatile("barrier.sync %0, %1;" ::"r"(15 - weft_dev_warp() / WEFT_NV_WARPGROUP_WARPS),
+                 "r"(weft_nv_warpgroup_warps() * WEFT_WARP_LANES)
+                 : "memory");
+}
+#else
+/* Lanes of a block take turns, so the first one to come finds the memory as the block got it. */
+struct weft_nv_gathering {
+    uint32_t ready, arrived, round;
+};
+
+WEFT_NV_DEVICE void weft_nv_warpgroup_sync(void)
+{
+    enum { READY = 0x57475250 };
+    WEFT_SHARED(struct weft_nv_gathering, gatherings, [WEFT_NV_WARPGROUPS]);
+    struct weft_nv_gathering *g = &gatherings[weft_dev_warp() / WEFT_NV_WARPGROUP_WARPS];
+    weft_dev_sync_warp(weft_dev_warp_mask());
+    if (weft_dev_lane() == 0) {
+        if (g->ready != READY) {
+            g->ready = READY;
+            g->arrived = g->round = 0;
+        }
+        uint32_t round = g->round;
+        /* The last one's store of the round is seen by the others' acquire, and orders for them what
+         * all had done before they arrived. */
+        if (weft_dev_atomic_add_u32(&g->arrived, 1, WEFT_ORDER_ACQ_REL, WEFT_SCOPE_CTA) + 1 ==
+            weft_nv_warpgroup_warps()) {
+            g->arrived = 0;
+            weft_dev_store_u32(&g->round, round + 1, WEFT_ORDER_RELEASE, WEFT_SCOPE_CTA);
+        } else {
+            while (weft_dev_load_u32(&g->round, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_CTA) == round)
+                ;
+        }
+    }
+    weft_dev_sync_warp(weft_dev_warp_mask());
+}
+#endif
+
+/* Its first warp meets the other PEs, for all: what the others did is ordered before by the first
+ * sync, and what the PEs did after by the second. */
+WEFT_NV_DEVICE int weft_nv_warpgroup_meet(nvshmem_team_t team, int barrier)
+{
+    WEFT_SHARED(int, status, [WEFT_NV_WARPGROUPS]);
+    unsigned group = weft_dev_warp() / WEFT_NV_WARPGROUP_WARPS;
+    weft_nv_warpgroup_sync();
+    if (weft_dev_warp() % WEFT_NV_WARPGROUP_WARPS == 0) {
+        int met = barrier ? weft_warp_barrier(team) : weft_warp_sync(team);
+        if (weft_dev_lane() == 0)
+            status[group] = met;
+    }
+    weft_nv_warpgroup_sync();
+    return status[group];
+}
+
+WEFT_NV_DEVICE int nvshmemx_barrier_warpgroup(nvshmem_team_t team)
+{
+    return weft_nv_warpgroup_meet(team, 1);
+}
+
+WEFT_NV_DEVICE void nvshmemx_barrier_all_warpgroup(void)
+{
+    (void)weft_nv_warpgroup_meet(NVSHMEM_TEAM_WORLD, 1);
+}
+
+WEFT_NV_DEVICE int nvshmemx_team_sync_warpgroup(nvshmem_team_t team)
+{
+    return weft_nv_warpgroup_meet(team, 0);
+}
+
+WEFT_NV_DEVICE void nvshmemx_sync_all_warpgroup(void)
+{
+    (void)weft_nv_warpgroup_meet(NVSHMEM_TEAM_WORLD, 0);
+}
+
+#endif
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Teams among any PEs, that know of each other no more than an id. Each PE has one entry of a
+ * symmetric table: the PE that comes writes there the id, its number among the members and which
+ * slots are free at it, and reads the entries of all PEs until it has found every member. All of
+ * them then know the same members and the same bitmaps, and take the lowest slot free at all. Entries
+ * stay as they are until every member has read them: the new team's first sync says so. */
+#include "nvshmem/team_meet.h"
+
+#include "job/waiter.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+struct entry {
+    _Atomic uint64_t
+        id; /* 0: nobody is here. Written last, with release; pairs with the readers' fence */
+    int32_t n, index;
+    uint64_t free_slots[TEAM_SLOT_WORDS];
+};
+
+static struct entry *own; /* symmetric */
+
+weft_status team_meet_start(weft_job *job)
+{
+    void *table;
+    weft_status status = weft_alloc(job, WEFT_HOST, sizeof *own, 0, WEFT_ALLOC_ZERO, &table);
+    own = status ? NULL : table;
+    return status;
+}
+
+void team_meet_end(void)
+{
+    own = NULL;
+}
+
+WEFT_EXPORT weft_status weft_nvshmem_team_id(uint64_t *id)
+{
+    if (!id)
+        return base_fail(WEFT_ERR_ARGUMENT, "the id is null");
+    do {
+        if (getrandom(id, sizeof *id, 0) != (ssize_t)sizeof *id)
+            return base_fail(WEFT_ERR_SYSTEM, "getrandom: %s", strerror(errno));
+    } while (*id == 0);
+    return WEFT_OK;
+}
+
+static void enter(struct weft_job *job, uint64_t id, int n, int index)
+{
+    own->n = n;
+    own->index = index;
+    memcpy(own->free_slots, team_free_slots(job), sizeof own->free_slots);
+    atomic_store_explicit(&own->id, id, memory_order_release);
+}
+
+/* What is gathered of the members. */
+struct meeting {
+    uint64_t id;
+    int n, found;
+    int *pes; /* by number in the team, -1 = not found yet */
+    uint64_t common[TEAM_SLOT_WORDS];
+};
+
+static weft_status take_entry(struct meeting *m, int pe, const struct entry *entry)
+{
+    if (entry->n != m->n)
+        return base_fail(WEFT_ERR_MISMATCH, "PE %d says that the team has %d members, not %d", pe,
+                         entry->n, m->n);
+    if (m->pes[entry->index] == pe)
+        return WEFT_OK;
+    if (m->pes[entry->index] >= 0)
+        return base_fail(WEFT_ERR_MISMATCH, "PEs %d and %d both have the number %d in the team",
+                         m->pes[entry->index], pe, entry->index);
+    m->pes[entry->index] = pe;
+    m->found++;
+    for (int word = 0; word < TEAM_SLOT_WORDS; word++)
+        m->common[word] &= entry->free_slots[word];
+    return WEFT_OK;
+}
+
+static weft_status look_round(struct weft_job *job, struct meeting *m)
+{
+    weft_status status = WEFT_OK;
+    for (int pe = 0; pe < job->npes && !status; pe++) {
+        uint64_t id = 0;
+        struct entry entry;
+        status = weft_g64(job->default_ctx, &own->id, &id, pe);
+        if (status || id != m->id)
+            continue;
+        atomic_thread_fence(memory_order_acquire); /* pairs with the release in enter() */
+        status = weft_get(job->default_ctx, &entry, own, sizeof entry, pe);
+        if (!status)
+            status = take_entry(m, pe, &entry);
+    }
+    return status;
+}
+
+/* Until all are found. The wait is bounded as every other; whom it lacks is not known. */
+static weft_status gather(struct weft_job *job, struct meeting *m)
+{
+    struct waiter waiter = WAITER(job, BOX_OP_TEAM_SPLIT, -1);
+    waiter.expected = (uint64_t)m->n;
+    weft_status status = look_round(job, m);
+    while (m->found < m->n && !status) {
+        status = waiter_step(&waiter, (uint64_t)m->found);
+        if (!status)
+            status = look_round(job, m);
+    }
+    waiter_end(&waiter);
+    return status;
+}
+
+static weft_status join(struct weft_job *job, const struct meeting *m, weft_team **team)
+{
+    for (int word = 0; word < TEAM_SLOT_WORDS; word++)
+        if (m->common[word])
+            return team_take(job, m->pes, m->n, word * 64 + __builtin_ctzll(m->common[word]), team);
+    return base_fail(WEFT_ERR_NO_MEMORY, "all %d places for teams are taken; destroy some first",
+                     TEAM_SLOTS);
+}
+
+static weft_status meet(struct weft_job *job, struct meeting *m, int index, weft_team **team)
+{
+    for (int i = 0; i < m->n; i++)
+        m->pes[i] = -1;
+    memset(m->common, 0xff, sizeof m->common);
+    enter(job, m->id, m->n, index);
+    weft_status status = gather(job, m);
+    if (!status)
+        status = join(job, m, team);
+    if (!status)
+        status = weft_sync(*team); /* all have read */
+    atomic_store_explicit(&own->id, 0, memory_order_release);
+    return status;
+}
+
+WEFT_EXPORT weft_status weft_nvshmem_team_meet(uint64_t id, int n, int index, weft_team **team)
+{
+    struct weft_job *job = weft_nvshmem_job();
+    *team = NULL;
+    if (!job || !own)
+        return base_fail(WEFT_ERR_ARGUMENT, "called before nvshmem_init");
+    if (id == 0 || n < 1 || n > job->npes || index < 0 || index >= n)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "id %#llx, number %d of %d: a team needs an id of "
+                         "nvshmemx_team_get_uniqueid() and 1 to %d members",
+                         (unsigned long long)id, index, n, job->npes);
+    struct meeting m = {.id = id, .n = n, .pes = malloc((size_t)n * sizeof *m.pes)};
+    if (!m.pes)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team of %d PEs", n);
+    weft_status status = meet(job, &m, index, team);
+    free(m.pes);
+    return status;
+}
