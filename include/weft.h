@@ -339,8 +339,13 @@ weft_status weft_quiet(weft_ctx *ctx);
 
 /* Variables are own symmetric memory, changed by peers or by other threads of this PE. `type` is
  * an integer type of 2, 4 or 8 bytes; `value` is its bit pattern, extended to 64 bits (signed types
- * by sign). Waits fail with WEFT_ERR_TIMEOUT when the limit passes without progress and with
- * WEFT_ERR_PEER_DEAD when a PE of the job ends meanwhile.
+ * by sign).
+ *
+ * Every wait, those inside collectives too, tells slowness from death. After WEFT_WAIT_WARN (60 s) it
+ * says once what it waits for and what that PE does. It fails with WEFT_ERR_PEER_DEAD when a PE of
+ * the job ends meanwhile, with the job's failure when there is one, and with WEFT_ERR_TIMEOUT when
+ * for WEFT_WAIT_LIMIT (10 min) neither the variable has changed nor any PE it depends on has begun or
+ * ended an operation. Time in which a PE is stopped, by a signal or in a debugger, does not count.
  *
  * Forms over n variables at ivars[]: elements with a non-zero status[i] are left out (status may be
  * NULL). `all`: all compare true. `any`: *index is one that does, WEFT_NONE when none takes part.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One benchmark for every OpenSHMEM library: the same loops, compiled with each library's own
  * shmem.h. Prints a line "metric bytes microseconds" per figure; run.sh runs it in turn with
- * several libraries and takes medians.
+ * several libraries and takes medians. With the argument "small" it measures 8 bytes alone.
  *
  * PE 0 acts on PE 1; other PEs wait in shmem_barrier_all. Puts go back to back over the same two
  * buffers with one quiet at the end. Collectives: mean over the PEs of the time inside the call,
@@ -24,6 +24,7 @@ static const double WANTED_NS = 60e6;
 static const long MOST_ITERATIONS = 1000 * 1000;
 
 static int me, n_pes, wrong;
+static size_t largest_wanted = LARGEST;
 static char *src, *dst; /* symmetric, LARGEST each */
 static long *word;      /* symmetric, a few lines */
 static double *times;   /* symmetric: [0] own, [1] received */
@@ -153,6 +154,39 @@ static double run_sync(const metric *m, size_t bytes, long iterations)
     double start = now_ns();
     for (long i = 0; i < iterations; i++)
         shmem_sync_all();
+    return now_ns() - start;
+}
+
+/* A grid of rows in strips, one strip per PE: each step sends the edge rows to the neighbours, meets,
+ * and makes the next grid from this one. The halo rows are in two sets, used in turn, so that one
+ * barrier a step is enough. */
+enum { STENCIL_ROWS = 32, STENCIL_COLUMNS = 64 };
+#define STENCIL_BYTES (sizeof(double) * STENCIL_COLUMNS)
+
+static void sweep(const double *halo, const double (*now)[STENCIL_COLUMNS],
+                  double (*next)[STENCIL_COLUMNS])
+{
+    for (int r = 0; r < STENCIL_ROWS; r++) {
+        const double *up = r ? now[r - 1] : halo;
+        const double *down = r < STENCIL_ROWS - 1 ? now[r + 1] : halo + STENCIL_COLUMNS;
+        for (int c = 1; c < STENCIL_COLUMNS - 1; c++)
+            next[r][c] = 0.25 * (up[c] + down[c] + now[r][c - 1] + now[r][c + 1]);
+    }
+}
+
+static double run_stencil(const metric *m, size_t bytes, long iterations)
+{
+    static double grid[2][STENCIL_ROWS][STENCIL_COLUMNS];
+    int above = (me + n_pes - 1) % n_pes, below = (me + 1) % n_pes;
+    double start = now_ns();
+    for (long i = 0; i < iterations; i++) {
+        double(*now)[STENCIL_COLUMNS] = grid[i % 2], *halo = (double *)dst;
+        halo += i % 2 * 2 * STENCIL_COLUMNS;
+        shmem_putmem(halo + STENCIL_COLUMNS, now[0], STENCIL_BYTES, above);
+        shmem_putmem(halo, now[STENCIL_ROWS - 1], STENCIL_BYTES, below);
+        shmem_barrier_all();
+        sweep(halo, (const double(*)[STENCIL_COLUMNS])now, grid[(i + 1) % 2]);
+    }
     return now_ns() - start;
 }
 
@@ -353,6 +387,8 @@ static void measure(const metric *m, size_t bytes)
 
 static void measure_sizes(const metric *m, size_t largest)
 {
+    if (largest > largest_wanted)
+        largest = largest_wanted;
     static const size_t sizes[] = {8, 1 << 10, 64 << 10, 1 << 20, 64 << 20};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && sizes[i] <= largest; i++)
         measure(m, sizes[i]);
@@ -366,7 +402,8 @@ static void measure_all(void)
         {"fetch_add", 0, run_fetch_add}, {"add", 0, run_add},
     };
     static const metric ping_pong = {"ping_pong", 1, run_ping_pong};
-    static const metric all[] = {{"barrier", 1, run_barrier}, {"sync", 1, run_sync}};
+    static const metric all[] = {
+        {"barrier", 1, run_barrier}, {"sync", 1, run_sync}, {"stencil", 1, run_stencil}};
     static const metric collectives[] = {{"broadcast", 1, run_collective},
                                          {"fcollect", 1, run_collective},
                                          {"alltoall", 1, run_collective},
@@ -383,8 +420,10 @@ static void measure_all(void)
         measure_sizes(&collectives[i], COLLECTIVE_LARGEST);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "small") == 0)
+        largest_wanted = 8;
     shmem_init();
     me = shmem_my_pe();
     n_pes = shmem_n_pes();

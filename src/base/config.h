@@ -25,8 +25,12 @@ enum config_type {
       "What is logged to stderr: each level includes those before it.")                             \
     X(HEAP_SIZE, CONFIG_SIZE, "4G", NULL,                                                           \
       "Size of each PE's symmetric host heap; a reservation, a page costs memory when touched.")    \
-    X(WAIT_LIMIT, CONFIG_DURATION, "60s", NULL,                                                     \
-      "How long any wait may last without progress before it fails; 0 = for ever.")                 \
+    X(WAIT_WARN, CONFIG_DURATION, "60s", NULL,                                                      \
+      "After this time a wait says once what it waits for, and what that PE does; 0 = never.")      \
+    X(WAIT_LIMIT, CONFIG_DURATION, "10m", NULL,                                                     \
+      "A wait fails when the PEs it depends on have done nothing for this time; 0 = for ever.")     \
+    X(WAIT_SLICE, CONFIG_DURATION, "100ms", NULL,                                                   \
+      "Time that a wait counts from one look to the next, at most, so that being stopped is none.") \
     X(PATH, CONFIG_STRING, "", NULL,                                                                \
       "Paths that may be used, in this order, e.g. \"p2p,staged\"; \"^p2p\" excludes one.")         \
     X(CHECK, CONFIG_BOOL, "0", NULL,                                                                \

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The words of the black box, and its history. */
 #include "box/box.h"
+
+#include <stdio.h>
 
 const char *box_operation_name(uint32_t operation)
 {
@@ -11,8 +14,73 @@ const char *box_operation_name(uint32_t operation)
     return operation < BOX_OP_COUNT ? names[operation] : "unknown";
 }
 
-/* Threads may race for a place; each takes its own by the atomic count. A reader may see an entry
- * half written, which is why entries carry their number. */
+static void number_text(const struct box_wait *wait, uint64_t number, char *text, size_t bytes)
+{
+    if (wait->is_signed)
+        snprintf(text, bytes, "%lld", (long long)number);
+    else
+        snprintf(text, bytes, "%llu", (unsigned long long)number);
+}
+
+void box_wait_text(const struct box_wait *wait, char *text, size_t bytes)
+{
+    static const char *const signs[] = {"==", "!=", ">", "<=", "<", ">="};
+    static const char *const segments[] = {"heap", "global data", "library's memory", "GPU heap"};
+    char expected[24], seen[24];
+    number_text(wait, atomic_load(&wait->expected), expected, sizeof expected);
+    number_text(wait, atomic_load(&wait->seen), seen, sizeof seen);
+    if (wait->team >= 0)
+        snprintf(text, bytes, "step %s of team %d awaited, which is at %s", expected, wait->team,
+                 seen);
+    else
+        snprintf(text, bytes, "expected %s %s, seen %s at offset %llu of the %s",
+                 wait->compare < sizeof signs / sizeof signs[0] ? signs[wait->compare] : "?",
+                 expected, seen, (unsigned long long)wait->offset,
+                 wait->segment < sizeof segments / sizeof segments[0] ? segments[wait->segment]
+                                                                      : "?");
+}
+
+/* The first wait that is entered in the box. */
+static const struct box_wait *first_wait(const struct box *box)
+{
+    for (int i = 0; i < BOX_WAITS; i++)
+        if (atomic_load_explicit(&box->waits[i].operation, memory_order_acquire) != BOX_OP_NONE)
+            return &box->waits[i];
+    return NULL;
+}
+
+void box_doing_text(const struct box *box, char *text, size_t bytes)
+{
+    const struct box_wait *wait = first_wait(box);
+    char whom[32] = " for any PE";
+    if (wait && wait->peer >= 0)
+        snprintf(whom, sizeof whom, " for PE %d", wait->peer);
+    if (wait) {
+        snprintf(text, bytes, "PE %d (pid %d) waits in %s%s", box->pe, box->pid,
+                 box_operation_name(atomic_load(&wait->operation)), whom);
+        return;
+    }
+    uint64_t count = atomic_load_explicit(&box->past_count, memory_order_relaxed);
+    uint32_t last = count ? box->past[(count - 1) % BOX_HISTORY].operation : (uint32_t)BOX_OP_NONE;
+    snprintf(text, bytes,
+             "PE %d (pid %d) is not waiting in Weft: it computes or is blocked elsewhere (last in "
+             "its history: %s)",
+             box->pe, box->pid, box_operation_name(last));
+}
+
+uint64_t box_moves(const struct box *box)
+{
+    uint64_t moves = atomic_load_explicit(&box->steps, memory_order_relaxed) +
+                     atomic_load_explicit(&box->past_count, memory_order_relaxed);
+    for (int context = 0; context < BOX_CONTEXTS; context++)
+        for (int path = 0; path < BOX_PATHS; path++)
+            moves += atomic_load_explicit(&box->counters[context][path].operations,
+                                          memory_order_relaxed);
+    return moves;
+}
+
+/* Threads of a PE may write the same entry at a time, and a reader may see one half written: so
+ * entries carry their number, and are words that cannot tear. */
 void box_record(struct box *box, enum box_operation operation, int peer, uint64_t offset,
                 uint64_t bytes)
 {

@@ -6,6 +6,7 @@
 #define WEFT_BOX_BOX_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* X(id, name): what a PE can be in the middle of, and what its history lists. */
@@ -47,7 +48,7 @@ enum box_state { BOX_EMPTY, BOX_RUNNING, BOX_FINALIZED, BOX_ABORTED };
 
 enum {
     BOX_MAGIC = 0x57656674, /* "Weft" */
-    BOX_VERSION = 1,
+    BOX_VERSION = 2,
     BOX_WAITS = 16,    /* threads of a PE that can be seen waiting at a time */
     BOX_HISTORY = 64,  /* last operations */
     BOX_CONTEXTS = 32, /* counter lines; contexts beyond share them */
@@ -59,11 +60,11 @@ enum {
 struct box_wait {
     _Atomic uint32_t operation; /* enum box_operation; BOX_OP_NONE = the slot is free */
     int32_t peer;               /* PE of the job waited for, -1 = any or unknown */
-    int32_t team;               /* slot of the team's synchronisation area, -1 = none */
+    int32_t team;               /* slot of the team whose step is waited for, -1 = a variable */
     uint32_t compare;           /* weft_cmp */
     uint64_t offset;            /* of the variable in its segment */
     uint32_t segment;           /* enum segment_id */
-    uint32_t reserved;
+    uint32_t is_signed;         /* the variable, and so expected and seen */
     _Atomic uint64_t expected;
     _Atomic uint64_t seen;
     uint64_t since_ns; /* CLOCK_MONOTONIC */
@@ -96,6 +97,7 @@ struct box {
     uint64_t start_ns;
     uint64_t heap_bytes;
     uint64_t wait_limit_ns;
+    _Atomic uint64_t steps; /* tests, and waits that took long: calls that count nowhere else */
     char program[64];
     char failure[256];            /* sentence of the first fault that ended this PE's work */
     _Atomic uint64_t collectives; /* calls on the world team; tells who lags behind */
@@ -110,6 +112,23 @@ _Static_assert(sizeof(struct box) <= BOX_BYTES, "the box fits its place in the s
 
 /* "wait_until", or "unknown" for a number that is none. */
 const char *box_operation_name(uint32_t operation);
+
+/* "expected >= -3, seen 0 at offset 64 of the heap", "step 9 of team 0 awaited, which is at 8". */
+void box_wait_text(const struct box_wait *wait, char *text, size_t bytes);
+
+/* "PE 3 (pid 4711) waits in barrier for PE 2", or that it does not wait, and its last call. */
+void box_doing_text(const struct box *box, char *text, size_t bytes);
+
+/* The PE's progress: a sum that changes whenever it has begun or ended an operation. Polling inside
+ * one wait leaves it as it is. */
+uint64_t box_moves(const struct box *box);
+
+/* Threads may lose a step to each other, never all of them. */
+static inline void box_moved(struct box *box)
+{
+    atomic_store_explicit(&box->steps, atomic_load_explicit(&box->steps, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
 
 void box_record(struct box *box, enum box_operation operation, int peer, uint64_t offset,
                 uint64_t bytes);

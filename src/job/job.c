@@ -327,6 +327,21 @@ static void free_job(struct weft_job *job)
     free(job);
 }
 
+/* Peers are looked at often enough for the times that were set, seldom enough to cost nothing. */
+static void set_wait_times(struct weft_job *job)
+{
+    enum { MOST_NS = 1000 * 1000 * 1000, LEAST_NS = 2 * 1000 * 1000, LOOKS_PER_LIMIT = 16 };
+    job->wait_slice_ns = config_duration_ns(CONFIG_WAIT_SLICE);
+    job->wait_warn_ns = config_duration_ns(CONFIG_WAIT_WARN);
+    job->wait_limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
+    uint64_t every = MOST_NS;
+    if (job->wait_warn_ns && job->wait_warn_ns / LOOKS_PER_LIMIT < every)
+        every = job->wait_warn_ns / LOOKS_PER_LIMIT;
+    if (job->wait_limit_ns && job->wait_limit_ns / LOOKS_PER_LIMIT < every)
+        every = job->wait_limit_ns / LOOKS_PER_LIMIT;
+    job->watch_every_ns = every > LEAST_NS ? every : LEAST_NS;
+}
+
 static weft_status check_attr(const weft_init_attr *attr)
 {
     if (attr->size < sizeof(size_t) + sizeof(weft_thread) || attr->size > 4096)
@@ -367,7 +382,7 @@ WEFT_EXPORT weft_status weft_init(weft_job **result, const weft_init_attr *given
     job->threads_are_pes = attr.group != NULL;
     job->checking = config_bool(CONFIG_CHECK);
     job->program_context = cuda_current_if_loaded();
-    job->wait_limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
+    set_wait_times(job);
     status = path_order_parse(config_string(CONFIG_PATH), &job->order);
     if (!status)
         status = boot_open(&job->boot, attr.group, attr.group_pe);

@@ -108,13 +108,20 @@ struct weft_job {
     void *program_context; /* CUDA context that the program had made current before weft_init() */
     bool checking;
     bool threads_are_pes;
-    uint32_t spin;                  /* polls before a waiting PE yields */
-    uint64_t wait_limit_ns;         /* 0 = none */
+    uint32_t spin;                                       /* polls before a waiting PE yields */
+    uint64_t wait_slice_ns, wait_warn_ns, wait_limit_ns; /* WEFT_WAIT_*; 0 = none */
+    uint64_t watch_every_ns;                             /* a wait looks at the PEs it depends on */
     _Atomic int failed;             /* a weft_status: every further wait returns it */
     char failure[512];              /* its sentence; written once under lock before `failed` */
     struct device_state *device;    /* what device code was told; NULL: it was not started */
     _Atomic uint64_t next_check_ns; /* when a waiting thread should look for dead peers again */
 };
+
+/* The black box of a local PE. */
+static inline struct box *job_box(const struct weft_job *job, int slot)
+{
+    return (struct box *)segment_slot(&job->segments[SEG_SYSTEM], slot);
+}
 
 /* Offset of a team's area in the system segment. */
 static inline size_t team_area_offset(int slot, int npes)

@@ -30,11 +30,6 @@ weft_status life_start(struct weft_job *job)
     return WEFT_OK;
 }
 
-static struct box *box_of_slot(struct weft_job *job, int slot)
-{
-    return (struct box *)segment_slot(&job->segments[SEG_SYSTEM], slot);
-}
-
 /* A dead PE's number, or -1. One that has finalized is gone rightfully. */
 static int find_dead(struct weft_job *job)
 {
@@ -44,7 +39,7 @@ static int find_dead(struct weft_job *job)
         struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
         if (fcntl(job->segments[SEG_SYSTEM].fd, F_GETLK, &lock) || lock.l_type != F_UNLCK)
             continue;
-        uint32_t state = atomic_load(&box_of_slot(job, slot)->state);
+        uint32_t state = atomic_load(&job_box(job, slot)->state);
         if (state == BOX_RUNNING || state == BOX_ABORTED)
             return job->boot->local_pes[slot];
     }
@@ -68,7 +63,7 @@ static weft_status report_death(struct weft_job *job, int pe)
             return job_fail(job, status, weft_last_error());
         nanosleep(&(struct timespec){.tv_nsec = 5 * 1000 * 1000}, NULL);
     }
-    struct box *box = box_of_slot(job, slot_of(job, pe));
+    struct box *box = job_box(job, slot_of(job, pe));
     char sentence[256];
     if (atomic_load(&box->state) == BOX_ABORTED)
         snprintf(sentence, sizeof sentence, "PE %d (pid %d) ended the job with code %d", pe,

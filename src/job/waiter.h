@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bounded waiting. Every loop of the library that waits for another PE is
+/* Waiting with a limit. Every loop of the library that waits for another PE is
  *
  *     struct waiter waiter = WAITER(job, BOX_OP_BARRIER, peer);
  *     while (!condition && !status)
  *         status = waiter_step(&waiter, seen);
  *     waiter_end(&waiter);
  *
- * The first polls cost nothing; then the thread yields, shows in the black box what it waits for,
- * and looks at the limit and at the health of its peers. */
+ * The first polls cost nothing; then the thread gives its CPU to others between polls, shows in the
+ * black box what it waits for, and looks at the clock and at the PEs it depends on (watch.h).
+ *
+ * Time counts slice by slice: from one look to the next at most WEFT_WAIT_SLICE, so that time in
+ * which this process was stopped, or the machine suspended, counts next to nothing. */
 #ifndef WEFT_JOB_WAITER_H
 #define WEFT_JOB_WAITER_H
 
@@ -17,15 +20,22 @@ struct waiter {
     struct weft_job *job;
     enum box_operation operation;
     int peer; /* PE of the job that is waited for, -1 = any */
-    int team; /* slot, -1 = none */
+    int team; /* slot, -1 = none: a variable is waited for */
     enum segment_id segment;
     uint64_t offset; /* of the variable */
     uint64_t expected;
     uint32_t compare; /* weft_cmp */
     uint32_t polls;
-    struct box_wait *slot; /* in the black box once the wait is slow */
-    uint64_t last_seen;
-    uint64_t since_ns, progress_ns;
+    bool is_signed; /* the variable */
+    bool warned;
+    struct box_wait *slot;           /* in the black box once the wait is slow */
+    uint64_t looked_ns;              /* clock at the last look, 0: there was none */
+    uint64_t waited_ns;              /* counted time */
+    uint64_t idle_ns;                /* counted time since something moved */
+    uint64_t watched_ns, watch_idle; /* both as they were when the peers were last looked at */
+    uint64_t others;                 /* set by waits for several variables: a sum over them */
+    uint64_t seen, others_seen;      /* at the last look */
+    uint64_t moves;                  /* what watch_peers() said last */
 };
 
 #define WAITER(job_, operation_, peer_)                                                            \

@@ -89,6 +89,7 @@ static struct waiter waiter_of(const struct look *look, size_t i)
     waiter.offset = look->offset + i * look->width;
     waiter.expected = wanted(look, i) ^ look->flip;
     waiter.compare = look->cmp;
+    waiter.is_signed = compare_signed(look->type);
     return waiter;
 }
 
@@ -129,38 +130,55 @@ static weft_status wait_all(struct look *look)
 }
 
 /* Where the next search starts: so that one busy variable does not starve the others. */
-static _Thread_local size_t turn;
+static _Thread_local size_t next_start;
 
-/* One that holds, or WEFT_NONE; *none_takes_part tells that there never will be one. */
-static size_t find_any(const struct look *look, bool *none_takes_part)
+/* What a search over several variables has seen of those that take part. */
+struct found {
+    size_t first;        /* of them, WEFT_NONE: none takes part, so there never will be one */
+    uint64_t first_bits; /* its value */
+    uint64_t sum;        /* over their places and values: changes when one of them does */
+};
+
+static inline bool note(struct found *found, const struct look *look, size_t i)
 {
-    *none_takes_part = true;
-    size_t start = look->n ? turn % look->n : 0;
+    uint64_t bits = load(look, i);
+    if (found->first == WEFT_NONE || i < found->first) {
+        found->first = i;
+        found->first_bits = bits;
+    }
+    found->sum += (bits ^ i) * 0x9e3779b97f4a7c15u;
+    return compare_holds(bits, look->cmp, wanted(look, i));
+}
+
+/* One that holds, or WEFT_NONE. */
+static size_t find_any(const struct look *look, struct found *found)
+{
+    *found = (struct found){.first = WEFT_NONE};
+    size_t start = look->n ? next_start % look->n : 0;
     for (size_t k = 0; k < look->n; k++) {
         size_t i = start + k < look->n ? start + k : start + k - look->n;
-        if (!takes_part(look, i))
-            continue;
-        *none_takes_part = false;
-        if (holds(look, i)) {
-            turn = i + 1;
+        if (takes_part(look, i) && note(found, look, i)) {
+            next_start = i + 1;
             return i;
         }
     }
     return WEFT_NONE;
 }
 
-static size_t find_some(const struct look *look, size_t *indices, bool *none_takes_part)
+static size_t find_some(const struct look *look, size_t *indices, struct found *found)
 {
     size_t count = 0;
-    *none_takes_part = true;
-    for (size_t i = 0; i < look->n; i++) {
-        if (!takes_part(look, i))
-            continue;
-        *none_takes_part = false;
-        if (holds(look, i))
+    *found = (struct found){.first = WEFT_NONE};
+    for (size_t i = 0; i < look->n; i++)
+        if (takes_part(look, i) && note(found, look, i))
             indices[count++] = i;
-    }
     return count;
+}
+
+static weft_status step(struct waiter *waiter, const struct look *look, const struct found *found)
+{
+    waiter->others = found->sum;
+    return waiter_step(waiter, found->first_bits ^ look->flip);
 }
 
 /* Searches once, or until something is found. */
@@ -171,14 +189,20 @@ static weft_status search_any(struct look *look, bool wait, size_t *index)
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: index is null", look->function);
     if (status)
         return status;
-    bool none;
-    *index = find_any(look, &none);
-    if (*index != WEFT_NONE || none || !wait)
+    struct found found;
+    *index = find_any(look, &found);
+    if (!wait)
+        box_moved(look->ctx->job->box);
+    if (*index != WEFT_NONE || found.first == WEFT_NONE)
         return WEFT_OK;
-    struct waiter waiter = waiter_of(look, 0);
+    if (!wait) {
+        job_progress(look->ctx->job);
+        return WEFT_OK;
+    }
+    struct waiter waiter = waiter_of(look, found.first);
     while (*index == WEFT_NONE && !status) {
-        status = waiter_step(&waiter, load(look, 0) ^ look->flip);
-        *index = find_any(look, &none);
+        status = step(&waiter, look, &found);
+        *index = find_any(look, &found);
     }
     waiter_end(&waiter);
     return status;
@@ -192,14 +216,20 @@ static weft_status search_some(struct look *look, bool wait, size_t *indices, si
                            count ? "indices" : "count");
     if (status)
         return status;
-    bool none;
-    *count = find_some(look, indices, &none);
-    if (*count || none || !wait)
+    struct found found;
+    *count = find_some(look, indices, &found);
+    if (!wait)
+        box_moved(look->ctx->job->box);
+    if (*count || found.first == WEFT_NONE)
         return WEFT_OK;
-    struct waiter waiter = waiter_of(look, 0);
+    if (!wait) {
+        job_progress(look->ctx->job);
+        return WEFT_OK;
+    }
+    struct waiter waiter = waiter_of(look, found.first);
     while (!*count && !status) {
-        status = waiter_step(&waiter, load(look, 0) ^ look->flip);
-        *count = find_some(look, indices, &none);
+        status = step(&waiter, look, &found);
+        *count = find_some(look, indices, &found);
     }
     waiter_end(&waiter);
     return status;
@@ -216,6 +246,7 @@ static weft_status test_all(struct look *look, int *result)
     for (size_t i = 0; i < look->n && *result; i++)
         if (takes_part(look, i) && !holds(look, i))
             *result = 0;
+    box_moved(look->ctx->job->box);
     if (!*result)
         job_progress(look->ctx->job);
     return WEFT_OK;

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Following waits from black box to black box. Boxes are read while they are written: a torn entry
+ * leads to a wrong PE for one look, never out of bounds. */
+#include "job/watch.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SET_WORDS = 64, SET_BITS = 64 * SET_WORDS }; /* PEs of a node that are followed */
+
+struct set {
+    uint64_t words[SET_WORDS];
+};
+
+static bool set_has(const struct set *set, int i)
+{
+    return set->words[i / 64] >> (i % 64) & 1;
+}
+
+static void set_add(struct set *set, int i)
+{
+    set->words[i / 64] |= 1ull << (i % 64);
+}
+
+static int slot_of(const struct weft_job *job, int pe)
+{
+    for (int slot = 0; slot < job->boot->local_npes; slot++)
+        if (job->boot->local_pes[slot] == pe)
+            return slot;
+    return -1;
+}
+
+static int slots(const struct weft_job *job)
+{
+    return job->boot->local_npes < SET_BITS ? job->boot->local_npes : SET_BITS;
+}
+
+static void add_pe(const struct weft_job *job, struct set *set, int pe)
+{
+    int slot = pe < 0 ? -1 : slot_of(job, pe);
+    for (int i = 0; pe < 0 && i < slots(job); i++)
+        set_add(set, i);
+    if (slot >= 0 && slot < slots(job))
+        set_add(set, slot);
+}
+
+/* Whom the waits in the box of this slot depend on. */
+static void add_waits(const struct weft_job *job, struct set *set, int slot)
+{
+    struct box *box = job_box(job, slot);
+    for (int i = 0; i < BOX_WAITS; i++)
+        if (atomic_load_explicit(&box->waits[i].operation, memory_order_acquire) != BOX_OP_NONE)
+            add_pe(job, set, box->waits[i].peer);
+}
+
+static void depended_on(const struct weft_job *job, int pe, struct set *set)
+{
+    struct set followed = {{0}};
+    add_pe(job, set, pe);
+    for (bool more = true; more;) {
+        more = false;
+        for (int slot = 0; slot < slots(job); slot++) {
+            if (!set_has(set, slot) || set_has(&followed, slot))
+                continue;
+            set_add(&followed, slot);
+            add_waits(job, set, slot);
+            more = true;
+        }
+    }
+}
+
+/* The process of a slot in this process's numbering, 0 if unknown: who holds its byte (life.c). */
+static pid_t pid_of(const struct weft_job *job, int slot)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+    if (job->threads_are_pes || slot == job->boot->local_pe ||
+        fcntl(job->segments[SEG_SYSTEM].fd, F_GETLK, &lock) || lock.l_type == F_UNLCK)
+        return 0;
+    return lock.l_pid > 0 ? lock.l_pid : 0;
+}
+
+static bool is_stopped(pid_t pid)
+{
+    char path[32], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = pid > 0 ? fopen(path, "re") : NULL;
+    if (!file)
+        return false;
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[n] = '\0';
+    /* "pid (name) state ...": the name may hold anything, even ")". */
+    const char *name_end = strrchr(text, ')');
+    return name_end && name_end[1] == ' ' && (name_end[2] == 'T' || name_end[2] == 't');
+}
+
+struct watch watch_peers(struct weft_job *job, int pe)
+{
+    struct set set = {{0}};
+    struct watch view = {0};
+    depended_on(job, pe, &set);
+    for (int slot = 0; slot < slots(job); slot++) {
+        if (!set_has(&set, slot))
+            continue;
+        view.moves += box_moves(job_box(job, slot));
+        view.stopped = view.stopped || is_stopped(pid_of(job, slot));
+    }
+    return view;
+}
+
+void watch_describe(struct weft_job *job, int pe, char *text, size_t bytes)
+{
+    int slot = pe < 0 ? -1 : slot_of(job, pe);
+    if (pe < 0)
+        snprintf(text, bytes, "any PE may store there");
+    else if (slot < 0)
+        snprintf(text, bytes, "PE %d is on another node", pe);
+    else if (is_stopped(pid_of(job, slot)))
+        snprintf(text, bytes, "PE %d (pid %d) is stopped, by a signal or in a debugger", pe,
+                 job_box(job, slot)->pid);
+    else
+        box_doing_text(job_box(job, slot), text, bytes);
+}
