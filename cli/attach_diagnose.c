@@ -136,10 +136,9 @@ void attach_diagnose(const struct boxes_job *job, char *sentence, size_t bytes)
         return;
     }
     const struct boxes_wait *wait = &alone->waits[0];
-    snprintf(sentence, bytes,
-             "PE %d waits in %s for its own memory at offset %llu to change (expected %llu, seen "
-             "%llu), and no PE that should store there is known; %d of %d PEs wait",
-             alone->pe, wait->operation, (unsigned long long)wait->offset,
-             (unsigned long long)wait->expected, (unsigned long long)wait->seen, count_waiting(job),
-             job->count);
+    snprintf(
+        sentence, bytes,
+        "PE %d waits in %s for its own memory to change (%s), and no PE that should store there "
+        "is known; %d of %d PEs wait",
+        alone->pe, wait->operation, wait->what, count_waiting(job), job->count);
 }

@@ -8,9 +8,7 @@ static void print_wait(FILE *to, const struct boxes_wait *wait, uint64_t now_ns)
             wait->operation);
     if (wait->peer >= 0)
         fprintf(to, " for PE %d", wait->peer);
-    fprintf(to, ": expected %s %llu, seen %llu, at offset %llu of the %s\n", wait->compare,
-            (unsigned long long)wait->expected, (unsigned long long)wait->seen,
-            (unsigned long long)wait->offset, wait->segment);
+    fprintf(to, ": %s\n", wait->what);
 }
 
 static void print_history(FILE *to, const struct boxes_pe *pe, int most)

@@ -46,7 +46,8 @@ static void decode_waits(const struct box *box, struct boxes_pe *pe)
         const struct box_wait *wait = &box->waits[i];
         if (wait->operation == BOX_OP_NONE)
             continue;
-        pe->waits[pe->n_waits++] = (struct boxes_wait){
+        struct boxes_wait *decoded = &pe->waits[pe->n_waits++];
+        *decoded = (struct boxes_wait){
             .operation = box_operation_name(wait->operation),
             .peer = wait->peer,
             .compare = wait->compare < WEFT_CMP_COUNT ? signs[wait->compare] : "?",
@@ -59,6 +60,7 @@ static void decode_waits(const struct box *box, struct boxes_pe *pe)
                                                    : "library's memory",
             .since_ns = wait->since_ns,
         };
+        box_wait_text(wait, decoded->what, sizeof decoded->what);
     }
 }
 

@@ -24,6 +24,7 @@ struct boxes_wait {
     uint64_t offset;     /* of the variable in ... */
     const char *segment; /* ... "heap", "global data", "GPU heap", "library's memory" */
     uint64_t since_ns;
+    char what[160]; /* "expected >= -3, seen 0 at offset 64 of the heap", "step 9 of team 0 ..." */
 };
 
 struct boxes_past {

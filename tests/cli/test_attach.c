@@ -78,14 +78,28 @@ static void a_box_is_decoded(void **state)
     memset(box->failure, 'x', sizeof box->failure); /* without an end */
     box->waits[2] = (struct box_wait){.operation = BOX_OP_BARRIER,
                                       .peer = 1,
+                                      .team = 3,
                                       .compare = WEFT_GE,
                                       .offset = 192,
                                       .segment = SEG_SYSTEM,
                                       .expected = 5,
                                       .seen = 4,
                                       .since_ns = 8 * SECOND};
-    box->waits[5] = (struct box_wait){
-        .operation = BOX_OP_WAIT, .peer = -1, .compare = 77, .segment = SEG_GPU, .expected = 1};
+    box->waits[5] = (struct box_wait){.operation = BOX_OP_WAIT,
+                                      .peer = -1,
+                                      .team = -1,
+                                      .compare = 77,
+                                      .segment = SEG_GPU,
+                                      .expected = 1};
+    box->waits[6] = (struct box_wait){.operation = BOX_OP_WAIT,
+                                      .peer = -1,
+                                      .team = -1,
+                                      .compare = WEFT_LT,
+                                      .is_signed = 1,
+                                      .offset = 24,
+                                      .segment = SEG_HEAP,
+                                      .expected = (uint64_t)-5,
+                                      .seen = INT64_MIN};
     box->past_count = BOX_HISTORY + 2; /* the first two are overwritten */
     box->past[2] = (struct box_past){.operation = BOX_OP_SYNC};
     box->past[1] = (struct box_past){.operation = BOX_OP_REDUCE, .bytes = 800};
@@ -115,7 +129,12 @@ static void a_box_is_decoded(void **state)
     assert_string_equal(pe.program, "bad?[2J?.exe");
     assert_int_equal(strlen(pe.failure), sizeof box->failure - 1);
 
-    assert_int_equal(pe.n_waits, 2);
+    assert_int_equal(pe.n_waits, 3);
+    assert_string_equal(pe.waits[0].what, "step 5 of team 3 awaited, which is at 4");
+    assert_string_equal(pe.waits[1].what, "expected ? 1, seen 0 at offset 0 of the GPU heap");
+    assert_string_equal(pe.waits[2].what,
+                        "expected < -5, seen -9223372036854775808 at offset 24 of "
+                        "the heap");
     assert_string_equal(pe.waits[0].operation, "barrier");
     assert_string_equal(pe.waits[0].compare, ">=");
     assert_string_equal(pe.waits[0].segment, "library's memory");
@@ -195,7 +214,8 @@ static void wait_for(int slot, const char *operation, int peer)
                                                                .seen = 4,
                                                                .offset = 64,
                                                                .segment = "heap",
-                                                               .since_ns = 11 * SECOND};
+                                                               .since_ns = 11 * SECOND,
+                                                               .what = "words of it"};
 }
 
 static void did(int slot, const char *operation, uint64_t bytes)
@@ -293,11 +313,11 @@ static void own_memory_that_nobody_changes(void **state)
     (void)state;
     struct boxes_job job = make_job(3);
     wait_for(1, "wait_until", -1);
-    says(&job, "PE 1 waits in wait_until for its own memory at offset 64 to change (expected 5, "
-               "seen 4), and no PE that should store there is known; 1 of 3 PEs wait");
+    says(&job, "PE 1 waits in wait_until for its own memory to change (words of "
+               "it), and no PE that should store there is known; 1 of 3 PEs wait");
     wait_for(2, "barrier", 1); /* through PE 1, of whom it is not known for whom it waits */
-    says(&job, "PE 1 waits in wait_until for its own memory at offset 64 to change (expected 5, "
-               "seen 4), and no PE that should store there is known; 2 of 3 PEs wait");
+    says(&job, "PE 1 waits in wait_until for its own memory to change (words of "
+               "it), and no PE that should store there is known; 2 of 3 PEs wait");
 }
 
 static void states_have_names(void **state)
@@ -352,7 +372,7 @@ static void people_read(void **state)
     static const char expected[] =
         "PE 0  pid 100  prog  running for 2.5 s\n"
         "    failed: lost\n"
-        "    waiting 1.5 s in barrier for PE 1: expected >= 5, seen 4, at offset 64 of the heap\n"
+        "    waiting 1.5 s in barrier for PE 1: words of it\n"
         "    kernel words\n"
         "    path p2p: 20 operations, 160 bytes\n"
         "PE 1  pid 101  prog  running for 2.5 s\n"
