@@ -3,23 +3,25 @@
 # Runs the same OpenSHMEM benchmark with Weft and with other libraries, in turn, several rounds, and
 # prints medians side by side. What is not installed is said to be absent.
 #
-#   bench/compare/run.sh [-r ROUNDS] [-n PES] [-b BUILD] [-s] [-h]
+#   bench/compare/run.sh [-r ROUNDS] [-n PES] [-b BUILD] [-q] [-s] [-h]
 #     -r  rounds (5)          -n  PEs of the benchmark (2)
 #     -b  Weft's build folder (build)
+#     -q  8 bytes alone, no start-up and memory
 #     -s  start-up and memory only
 #
 # Peers: ompi (Debian: openmpi-bin, libopenmpi-dev).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-rounds=5 pes=2 build=build only_start=
-while getopts r:n:b:sh option; do
+rounds=5 pes=2 build=build only_start= small=
+while getopts r:n:b:qsh option; do
     case $option in
     r) rounds=$OPTARG ;;
     n) pes=$OPTARG ;;
     b) build=$OPTARG ;;
+    q) small=small ;;
     s) only_start=1 ;;
-    *) sed -n '3,13s/^# \{0,1\}//p' "$0"; [ "$option" = h ] && exit 0; exit 2 ;;
+    *) sed -n '3,14s/^# \{0,1\}//p' "$0"; [ "$option" = h ] && exit 0; exit 2 ;;
     esac
 done
 
@@ -33,14 +35,14 @@ export WEFT_HEAP_SIZE=1G SHMEM_SYMMETRIC_SIZE=512M
 # Each side: NAME_bench and NAME_hello in $work, and start_NAME PES PROGRAM.
 sides=() absent=()
 
-start_weft() { "$build/bin/weft" run -n "$1" "$2"; }
+start_weft() { "$build/bin/weft" run -n "$1" "$2" $small; }
 start_weft_api() { start_weft "$@"; }
 
 # Open MPI's one-sided component `rdma` crashes in shmem_finalize as Debian 12 packages it.
 start_ompi() {
     local place=(--oversubscribe)
     [ "$1" -le "$cpus" ] && place=(--bind-to core)
-    mpirun --allow-run-as-root "${place[@]}" -mca osc ^rdma -x SHMEM_SYMMETRIC_SIZE -np "$1" "$2"
+    mpirun --allow-run-as-root "${place[@]}" -mca osc ^rdma -x SHMEM_SYMMETRIC_SIZE -np "$1" "$2" $small
 }
 
 for name in weft weft_api; do
@@ -177,6 +179,7 @@ if [ -z "$only_start" ]; then
     table us bytes <"$work/figures"
     echo
 fi
+[ -z "$small" ] || exit "${failed:-0}"
 
 for round in $(seq "$rounds"); do
     for n in 2 4 16; do

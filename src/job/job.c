@@ -17,7 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SPIN_SPARE_CPUS = 20000, SPIN_OVERSUBSCRIBED = 40 };
+/* Where PEs share a CPU, the awaited one is likely not running: each poll, and more so each pause (60
+ * ns on recent Xeons), keeps it from it. */
+enum { SPIN_SPARE_CPUS = 20000, SPIN_SHARED_CPUS = 2 };
 
 /* What the PEs tell each other first. */
 struct hello {
@@ -40,17 +42,34 @@ static void fill_hello(struct weft_job *job, const weft_init_attr *attr, struct 
         memcpy(hello->cpus, &set, sizeof hello->cpus);
 }
 
-/* All PEs of a node have as many CPUs as the union of their masks: each may be bound to its own. */
-static int node_cpus(const struct weft_job *job, const struct hello *all)
+/* Whether a node has more PEs than CPUs. All its PEs have as many CPUs as the union of their masks:
+ * each may be bound to its own. */
+static bool node_crowded(const struct weft_job *job, const struct hello *all, int node)
 {
-    int cpus = 0;
-    for (int word = 0; word < 16; word++) {
-        uint64_t any = 0;
-        for (int i = 0; i < job->boot->local_npes; i++)
-            any |= all[job->boot->local_pes[i]].cpus[word];
-        cpus += __builtin_popcountll(any);
+    uint64_t any[16] = {0};
+    int pes = 0, cpus = 0;
+    for (int pe = 0; pe < job->npes; pe++) {
+        if (job->boot->node_of[pe] != node)
+            continue;
+        pes++;
+        for (int word = 0; word < 16; word++)
+            any[word] |= all[pe].cpus[word];
     }
-    return cpus ? cpus : 1;
+    for (int word = 0; word < 16; word++)
+        cpus += __builtin_popcountll(any[word]);
+    return pes > (cpus ? cpus : 1);
+}
+
+static bool crowded(const struct weft_job *job, const struct hello *all)
+{
+    int known = -1; /* nodes are numbered in the order of their first PE */
+    for (int pe = 0; pe < job->npes; pe++) {
+        int node = job->boot->node_of[pe];
+        if (node > known && node_crowded(job, all, node))
+            return true;
+        known = node > known ? node : known;
+    }
+    return false;
 }
 
 static weft_status compare_hellos(const struct weft_job *job, const struct hello *all)
@@ -195,9 +214,11 @@ static void set_spin(struct weft_job *job, const struct hello *all)
     int64_t configured = config_int(CONFIG_SPIN);
     if (configured >= 0)
         job->spin = configured > UINT32_MAX ? UINT32_MAX : (uint32_t)configured;
+    else if (node_crowded(job, all, job->boot->node_of[job->pe]))
+        job->spin = SPIN_SHARED_CPUS;
     else
-        job->spin =
-            job->boot->local_npes <= node_cpus(job, all) ? SPIN_SPARE_CPUS : SPIN_OVERSUBSCRIBED;
+        job->spin = SPIN_SPARE_CPUS;
+    job->crowded = crowded(job, all);
 }
 
 static weft_status meet(struct weft_job *job, const weft_init_attr *attr)

@@ -73,6 +73,7 @@ struct weft_team {
     int slot;              /* synchronisation area, the same at every member */
     bool direct;           /* every member's memory can be loaded and stored */
     bool split_off;        /* may be destroyed */
+    int leader;            /* goes first out of the next barrier or sync (ops/coll.h), -1: nobody */
     uint64_t sequence;     /* phases used so far */
     uint64_t packets;      /* packet exchanges so far */
     struct lane *lanes;    /* own area: lanes[i] is written by member i */
@@ -108,7 +109,8 @@ struct weft_job {
     void *program_context; /* CUDA context that the program had made current before weft_init() */
     bool checking;
     bool threads_are_pes;
-    uint32_t spin;                                       /* polls before a waiting PE yields */
+    bool crowded;  /* on some node there are more PEs than CPUs; alike at every PE */
+    uint32_t spin; /* polls before a waiting PE yields */
     uint64_t wait_slice_ns, wait_warn_ns, wait_limit_ns; /* WEFT_WAIT_*; 0 = none */
     uint64_t watch_every_ns;                             /* a wait looks at the PEs it depends on */
     _Atomic int failed;             /* a weft_status: every further wait returns it */

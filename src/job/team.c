@@ -24,6 +24,7 @@ weft_status team_new(struct weft_job *job, const int *pes, int n, int slot,
     team->job = job;
     team->n = n;
     team->me = -1;
+    team->leader = -1;
     team->slot = slot;
     team->pes = malloc((size_t)n * sizeof *team->pes);
     team->lane_at = calloc((size_t)n, sizeof *team->lane_at);

@@ -140,6 +140,23 @@ static weft_status sync_phase(struct weft_team *team, enum box_operation operati
     return status;
 }
 
+/* A barrier or sync of the program: as sync_phase(), then in the order that is best for what
+ * probably follows. */
+static weft_status meet(struct weft_team *team, enum box_operation operation, uint64_t phase)
+{
+    int leader = team->leader;
+    weft_status status = sync_phase(team, operation, phase);
+    if (likely(leader < 0) || status)
+        return status;
+    team->leader = -1;
+    if (team->me != leader)
+        return coll_await(team, leader, phase + 1, operation);
+    for (int i = 0; i < team->n && !status; i++)
+        if (i != leader)
+            status = coll_notify(team, i, phase + 1);
+    return status;
+}
+
 weft_status coll_sync(struct weft_team *team, enum box_operation operation)
 {
     uint64_t phase = team->sequence + 1;
@@ -210,6 +227,8 @@ weft_status coll_begin(const char *function, struct weft_team *team, enum box_op
         if (status)
             return status;
     }
+    if (operation != BOX_OP_BARRIER && operation != BOX_OP_SYNC)
+        team->leader = -1;
     *phase = team->sequence + 1;
     team->sequence += TEAM_PHASES;
     return WEFT_OK;
@@ -245,12 +264,12 @@ WEFT_EXPORT weft_status weft_barrier(weft_team *team)
     weft_status status = coll_begin("weft_barrier", team, BOX_OP_BARRIER, -1, 0, 0, &phase);
     if (!status)
         status = quiet_all(team->job);
-    return status ? status : sync_phase(team, BOX_OP_BARRIER, phase);
+    return status ? status : meet(team, BOX_OP_BARRIER, phase);
 }
 
 WEFT_EXPORT weft_status weft_sync(weft_team *team)
 {
     uint64_t phase;
     weft_status status = coll_begin("weft_sync", team, BOX_OP_SYNC, -1, 0, 0, &phase);
-    return status ? status : sync_phase(team, BOX_OP_SYNC, phase);
+    return status ? status : meet(team, BOX_OP_SYNC, phase);
 }

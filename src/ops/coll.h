@@ -98,6 +98,11 @@ weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
 weft_status coll_gpu_reduce(struct weft_team *team, void *dst, const void *src, size_t n,
                             size_t element, reduce_function *combine);
 
+/* Where PEs share CPUs, the barrier or sync after a broadcast lets that root go first: it likely is
+ * root again, and then its data is there when the others come. They would have to let it run before
+ * them in any case, inside the broadcast if not here. No other collective in between, or it is
+ * forgotten; what members do depends on the sequence of calls alone, so they agree. */
+
 /* All members have arrived; nothing is completed. Used inside other collectives too. */
 weft_status coll_sync(struct weft_team *team, enum box_operation operation);
 

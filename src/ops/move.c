@@ -79,6 +79,7 @@ weft_status coll_broadcast(weft_team *team, void *dst, const void *src, size_t b
     if ((unsigned)root >= (unsigned)team->n)
         return base_fail(WEFT_ERR_PE, "%s: root %d; the team's PEs are 0 ... %d", name, root,
                          team->n - 1);
+    team->leader = team->job->crowded ? root : -1;
     struct place to, from;
     status = coll_place(name, "dst", team, dst, bytes, &to);
     if (!status && !src)
