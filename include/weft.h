@@ -170,11 +170,13 @@ typedef struct weft_init_attr {
 weft_status weft_init(weft_job **job, const weft_init_attr *attr);
 
 /* Ends this PE's part: a barrier over the job, then everything that weft_init() made is undone.
- * Later calls with handles of this job return WEFT_ERR_FINALIZED. Collective. */
+ * Later calls with handles of this job return WEFT_ERR_FINALIZED, as do those of a child that a PE
+ * has forked: it is not a PE. Collective. */
 weft_status weft_finalize(weft_job *job);
 
-/* Ends the whole job at once with this exit code; the other PEs end with a sentence that names this
- * one. Does not return. */
+/* Ends the whole job at once with this exit code, of which the system keeps the lower eight bits (1
+ * when those of another code than 0 are 0); the other PEs end with a sentence that names this one.
+ * Does not return. */
 void weft_abort(weft_job *job, int code) __attribute__((__noreturn__));
 
 int weft_my_pe(const weft_job *job); /* this PE's number, 0 ... n-1; -1 after finalize */

@@ -35,6 +35,10 @@ struct boot_ops {
      * somebody aborted). Does not block, needs at most one system call. Thread-safe. */
     weft_status (*check)(struct boot *boot);
 
+    /* In a child of fork(), in its handler: closes the child's copies of descriptors, so that the
+     * child does not keep connections of its parent open. Says nothing to anybody. */
+    void (*forked)(struct boot *boot);
+
     /* clean: after a successful finalize; the launcher is told so. */
     void (*close)(struct boot *boot, bool clean);
 };

@@ -178,6 +178,10 @@ static weft_status group_check(struct boot *boot)
     return status;
 }
 
+static void group_forked(struct boot *boot)
+{
+}
+
 static void group_close(struct boot *boot, bool clean)
 {
     weft_group *group = group_of(boot);
@@ -206,6 +210,7 @@ static const struct boot_ops group_ops = {
     .share_fd = group_share_fd,
     .abort = group_abort,
     .check = group_check,
+    .forked = group_forked,
     .close = group_close,
 };
 

@@ -43,6 +43,7 @@ static struct {
     pthread_mutex_t lock;
     bool known;
     bool in_use;
+    pid_t process; /* that took it over; a child that was forked has none */
     int socket;
     int pe;
     int npes;
@@ -407,6 +408,11 @@ static void launcher_free(struct launcher_boot *launcher)
     pthread_mutex_unlock(&inherited.lock);
 }
 
+static void launcher_forked(struct boot *boot)
+{
+    close(self(boot)->socket);
+}
+
 static void launcher_close(struct boot *boot, bool clean)
 {
     struct launcher_boot *launcher = self(boot);
@@ -422,6 +428,7 @@ static const struct boot_ops launcher_ops = {
     .share_fd = launcher_share_fd,
     .abort = launcher_abort,
     .check = launcher_check,
+    .forked = launcher_forked,
     .close = launcher_close,
 };
 
@@ -465,6 +472,7 @@ static weft_status inherit(void)
     inherited.pe = (int)pe;
     inherited.npes = (int)npes;
     inherited.known = true;
+    inherited.process = getpid();
     return WEFT_OK;
 }
 
@@ -472,7 +480,10 @@ static weft_status claim(void)
 {
     pthread_mutex_lock(&inherited.lock);
     weft_status status = WEFT_OK;
-    if (inherited.in_use)
+    if (inherited.known && inherited.process != getpid())
+        status =
+            base_fail(WEFT_ERR_BOOT, "this process was forked by a PE of weft run, and is none");
+    else if (inherited.in_use)
         status = base_fail(WEFT_ERR_BOOT, "this process is already in the job of weft run: "
                                           "weft_finalize() first, or WEFT_BOOT=single");
     if (!status && !inherited.known)
@@ -486,9 +497,10 @@ static weft_status claim(void)
 bool boot_launcher_known(void)
 {
     pthread_mutex_lock(&inherited.lock);
-    bool known = inherited.known;
+    bool known =
+        inherited.known ? inherited.process == getpid() : config_int(CONFIG_BOOT_SOCKET) >= 0;
     pthread_mutex_unlock(&inherited.lock);
-    return known || config_int(CONFIG_BOOT_SOCKET) >= 0;
+    return known;
 }
 
 weft_status boot_open_launcher(struct boot **boot)

@@ -224,6 +224,12 @@ static weft_status pmix_check(struct boot *boot)
     return self(boot)->has_node ? star_check(&self(boot)->node) : WEFT_OK;
 }
 
+static void pmix_forked(struct boot *boot)
+{
+    if (self(boot)->has_node)
+        star_forked(&self(boot)->node);
+}
+
 static void pmix_close(struct boot *boot, bool clean)
 {
     struct pmix_boot *made = self(boot);
@@ -243,6 +249,7 @@ static const struct boot_ops pmix_ops = {
     .share_fd = pmix_share_fd,
     .abort = pmix_abort,
     .check = pmix_check,
+    .forked = pmix_forked,
     .close = pmix_close,
 };
 

@@ -37,6 +37,10 @@ static weft_status single_check(struct boot *boot)
     return WEFT_OK;
 }
 
+static void single_forked(struct boot *boot)
+{
+}
+
 static void single_close(struct boot *boot, bool clean)
 {
     boot_unset(boot);
@@ -50,6 +54,7 @@ static const struct boot_ops single_ops = {
     .share_fd = single_share_fd,
     .abort = single_abort,
     .check = single_check,
+    .forked = single_forked,
     .close = single_close,
 };
 

@@ -363,6 +363,14 @@ weft_status star_check(struct star *star)
     return status;
 }
 
+void star_forked(struct star *star)
+{
+    for (int i = 0; i < wire_count(star); i++)
+        if (star->wires[i].fd >= 0)
+            close(star->wires[i].fd);
+    close(star->epoll);
+}
+
 /* Closing a socket in which something is unread destroys what the other side has not read yet; so
  * the hub waits, for a moment, until the others have said good-bye. */
 static void await_farewells(struct star *star)

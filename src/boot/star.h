@@ -35,6 +35,9 @@ weft_status star_share_fd(struct star *star, int from, int fd, int *taken);
 void star_end(struct star *star, weft_status why, const char *sentence);
 
 weft_status star_check(struct star *star);
+
+/* In a child of fork(): closes the child's copies of the descriptors and nothing else. */
+void star_forked(struct star *star);
 void star_close(struct star *star, bool clean);
 
 #endif

@@ -103,6 +103,14 @@ static weft_status tcp_check(struct boot *boot)
                 : spread(tcp, &tcp->node, star_check(&tcp->world));
 }
 
+static void tcp_forked(struct boot *boot)
+{
+    struct tcp_boot *tcp = self(boot);
+    star_forked(&tcp->world);
+    if (!tcp->world_is_node)
+        star_forked(&tcp->node);
+}
+
 static void tcp_close(struct boot *boot, bool clean)
 {
     struct tcp_boot *tcp = self(boot);
@@ -120,6 +128,7 @@ static const struct boot_ops tcp_ops = {
     .share_fd = tcp_share_fd,
     .abort = tcp_abort,
     .check = tcp_check,
+    .forked = tcp_forked,
     .close = tcp_close,
 };
 

@@ -2,8 +2,8 @@
 /* The GPU side of a job, set up at the first request for GPU memory: a job that asks for none loads
  * no driver and opens no GPU. What contexts see of it is filled in here. */
 #include "boot/agree.h"
-#include "job/device_state.h"
 #include "gpu/gpu.h"
+#include "job/device_state.h"
 
 #include "base/log.h"
 
@@ -92,8 +92,10 @@ weft_status job_gpu_grow(struct weft_job *job, size_t end)
 void job_gpu_pin(struct weft_job *job, size_t end)
 {
     const struct segment *heap = &job->segments[SEG_HEAP];
-    if (end > job->heap_end)
+    if (end > job->heap_end) {
         job->heap_end = end;
+        segment_dump(heap, end);
+    }
     if (job->gpu)
         gpu_pin_heap(job->gpu, heap->slots, heap->stride, heap->size, heap->slot_count, end);
 }

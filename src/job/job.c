@@ -241,6 +241,7 @@ static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
         status = make_segments(job, &mine);
     if (status)
         return status;
+    segment_dump(&job->segments[SEG_SYSTEM], BOX_BYTES);
     start_box(job, &mine);
     status = life_start(job);
     if (!status)
@@ -293,6 +294,7 @@ static void empty_handles(struct weft_job *job)
 
 static void tear_down(struct weft_job *job, bool clean)
 {
+    job_unwatch_fork(job);
     device_stop(job);
     atomic_store(&job->state, JOB_FINALIZED);
     if (job->box)
@@ -416,6 +418,8 @@ WEFT_EXPORT weft_status weft_init(weft_job **result, const weft_init_attr *given
     if (!job->threads_are_pes)
         log_set_pe(job->pe);
     status = meet(job, &attr);
+    if (!status)
+        status = job_watch_fork(job);
     if (status) {
         char sentence[512];
         snprintf(sentence, sizeof sentence, "%s", weft_last_error());
@@ -476,6 +480,9 @@ WEFT_EXPORT weft_thread weft_query_thread(const weft_job *job)
 
 weft_status job_finalized(const char *function)
 {
+    if (job_is_forked_child())
+        return base_fail(WEFT_ERR_FINALIZED,
+                         "%s: this process was forked by a PE, whose job is not its own", function);
     return base_fail(WEFT_ERR_FINALIZED, "%s: the job has been finalized", function);
 }
 

@@ -87,6 +87,7 @@ enum job_state { JOB_RUNNING, JOB_FINALIZED };
 
 struct weft_job {
     _Atomic int state;
+    struct weft_job *next_running; /* fork.c */
     struct boot *boot;
     int pe, npes;
     weft_thread thread;
@@ -165,8 +166,14 @@ weft_status job_fail(struct weft_job *job, weft_status status, const char *sente
 /* WEFT_OK, or the failure of the job with its sentence as last error. */
 weft_status job_check_failed(struct weft_job *job);
 
-/* Status of a call on a handle of a finalized job. */
+/* Status of a call on a handle of a finalized job, or of one that is its parent's. */
 weft_status job_finalized(const char *function);
+
+/* In a child that is forked from here on, the job's handles are emptied; unwatch before they are
+ * emptied otherwise. */
+weft_status job_watch_fork(struct weft_job *job);
+void job_unwatch_fork(struct weft_job *job);
+bool job_is_forked_child(void);
 
 /* ------------------------------------------------------------------------------------ GPU side */
 

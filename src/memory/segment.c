@@ -4,23 +4,72 @@
 #include "base/status.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+/* ftruncate() beyond the limit of file sizes (ulimit -f) also sends SIGXFSZ, which would end the
+ * process; the error says it as well. */
+static int truncate_quietly(int fd, size_t bytes)
+{
+    sigset_t too_large, before, pending;
+    sigemptyset(&too_large);
+    sigaddset(&too_large, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &too_large, &before);
+    sigpending(&pending);
+    int result = ftruncate(fd, (off_t)bytes), error = errno;
+    if (result && !sigismember(&pending, SIGXFSZ))
+        sigtimedwait(&too_large, NULL, &(struct timespec){0});
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return result;
+}
+
+static weft_status size_memfd(const char *name, size_t bytes, int fd)
+{
+    if (truncate_quietly(fd, bytes) == 0)
+        return WEFT_OK;
+    const char *remedy = "";
+    if (errno == EFBIG) {
+        struct rlimit limit;
+        bool limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes;
+        errno = EFBIG;
+        remedy = limited ? " (raise the limit of file sizes, ulimit -f, or lower WEFT_HEAP_SIZE)"
+                         : " (a smaller WEFT_HEAP_SIZE helps)";
+    }
+    return base_fail(WEFT_ERR_SYSTEM, "ftruncate of memfd \"%s\" to %zu bytes: %s%s", name, bytes,
+                     strerror(errno), remedy);
+}
+
+/* For this user alone, and of this size for ever: a peer that made it smaller would let every other
+ * PE die of SIGBUS. */
+static weft_status seal_memfd(const char *name, int fd)
+{
+    if (fchmod(fd, 0600) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_SYSTEM, "sealing memfd \"%s\": %s", name, strerror(errno));
+}
 
 static weft_status make_memfd(const char *name, size_t bytes, int *fd)
 {
-    *fd = memfd_create(name, MFD_CLOEXEC);
+    *fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (*fd < 0)
         return base_fail(WEFT_ERR_SYSTEM, "memfd_create(\"%s\"): %s", name, strerror(errno));
-    if (ftruncate(*fd, (off_t)bytes)) {
-        weft_status status =
-            base_fail(WEFT_ERR_SYSTEM, "ftruncate of memfd \"%s\" to %zu bytes: %s%s", name, bytes,
-                      strerror(errno), errno == EFBIG ? " (a smaller WEFT_HEAP_SIZE helps)" : "");
+    weft_status status = size_memfd(name, bytes, *fd);
+    if (!status)
+        status = seal_memfd(name, *fd);
+    if (status) {
         close(*fd);
-        return status;
+        *fd = -1;
     }
-    return WEFT_OK;
+    return status;
 }
 
 /* A free range of addresses that starts at a multiple of SEGMENT_ALIGN; NULL when there is none. */
@@ -52,6 +101,7 @@ static weft_status map_slots(struct segment *segment, const char *name, size_t b
     segment->slots = mapped;
     /* Huge pages where the kernel gives them; a refusal only costs speed. */
     madvise(mapped, bytes, MADV_HUGEPAGE);
+    madvise(mapped, bytes, MADV_DONTDUMP);
     return WEFT_OK;
 }
 
@@ -114,6 +164,15 @@ weft_status segment_create(struct segment *segment, struct boot *boot, const cha
     }
     segment->base = segment_slot(segment, boot->local_pe);
     return WEFT_OK;
+}
+
+void segment_dump(const struct segment *segment, size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (bytes > segment->size)
+        bytes = segment->size;
+    if (segment->base && bytes)
+        madvise(segment->base, (bytes + page - 1) & ~(page - 1), MADV_DODUMP);
 }
 
 void segment_destroy(struct segment *segment)

@@ -83,6 +83,19 @@ static void address_space_is_short(void)
     OK(weft_finalize(job));
 }
 
+/* The kernel also sends SIGXFSZ, whose default action would end the process inside weft_init(). */
+static void file_sizes_are_limited(void)
+{
+    weft_job *job;
+    int before = open_descriptors();
+    limit(RLIMIT_FSIZE, 1 << 20);
+    FAILS(weft_init(&job, NULL), WEFT_ERR_SYSTEM, "raise the limit of file sizes, ulimit -f");
+    CHECK(open_descriptors() == before);
+    limit(RLIMIT_FSIZE, RLIM_INFINITY);
+    OK(weft_init(&job, NULL));
+    OK(weft_finalize(job));
+}
+
 static void heap_is_absurd(void)
 {
     weft_job *job;
@@ -116,6 +129,7 @@ int main(void)
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     in_child(address_space_is_short, "address_space_is_short");
 #endif
+    in_child(file_sizes_are_limited, "file_sizes_are_limited");
     in_child(heap_is_absurd, "heap_is_absurd");
     return 0;
 }
