@@ -33,6 +33,8 @@ enum config_type {
       "Time that a wait counts from one look to the next, at most, so that being stopped is none.") \
     X(PATH, CONFIG_STRING, "", NULL,                                                                \
       "Paths that may be used, in this order, e.g. \"p2p,staged\"; \"^p2p\" excludes one.")         \
+    X(SLOW, CONFIG_STRING, "", NULL,                                                                \
+      "For tests, how path slow works: order=random|given, delay=, seed=, fail=, lie=NUMBER.")      \
     X(CHECK, CONFIG_BOOL, "0", NULL,                                                                \
       "Check that collective calls agree between PEs, and say how they differ.")                    \
     X(SPIN, CONFIG_INT, "-1", NULL,                                                                 \

@@ -52,7 +52,7 @@ enum {
     BOX_WAITS = 16,    /* threads of a PE that can be seen waiting at a time */
     BOX_HISTORY = 64,  /* last operations */
     BOX_CONTEXTS = 32, /* counter lines; contexts beyond share them */
-    BOX_PATHS = 8,
+    BOX_PATHS = 12,
     BOX_BYTES = 64 * 1024,
 };
 

@@ -10,8 +10,8 @@
 
 #include "boot/boot.h"
 #include "gpu/heap.h"
-#include "memory/heap.h"
 #include "gpu/module.h"
+#include "memory/heap.h"
 
 enum {
     GPU_LANES = 4,
@@ -189,16 +189,6 @@ weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool i
 
 /* Every lane is at rest, and what it did is visible to all PEs. */
 weft_status gpu_quiet(struct gpu *gpu);
-
-/* The table of path.h for operations that touch GPU memory on either side. */
-struct path_state;
-struct remote;
-weft_status gpu_state_create(struct gpu *gpu, struct path_state **state);
-
-/* Strided put or get between a place in the GPU heap and local memory that the GPU can access, by
- * one kernel; steps in bytes. Complete on return. */
-weft_status gpu_copy_strided_remote(struct remote at, void *local, bool put, size_t remote_step,
-                                    size_t local_step, size_t element, size_t n);
 
 /* ---------------------------------------------------------------------------- proof of pairs */
 

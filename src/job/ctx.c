@@ -1,86 +1,119 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts: the peers of a team as one stream of operations sees them. */
+/* Contexts: the peers of a team as one stream of operations sees them, each over the path that the job
+ * has chosen for its memory. */
 #include "job/job.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const struct path_ops *const ops_of[PATH_COUNT] = {
-    [PATH_SELF] = &path_mapped_ops,
-    [PATH_P2P] = &path_mapped_ops,
-    [PATH_WEAK] = &path_weak_ops,
-};
-
-void ctx_fill_peers(struct weft_ctx *ctx, const struct weft_team *team, struct peer *peers)
+/* Opens what a path keeps for this context, once. */
+static weft_status open_path(struct weft_ctx *ctx, enum path_id path)
 {
-    struct weft_job *job = ctx->job;
-    for (int i = 0; i < team->n; i++) {
-        int pe = team->pes[i];
-        enum path_id path = job->choices[pe].path;
-        struct peer *peer = &peers[i];
-        *peer = (struct peer){.counters = &job->box->counters[ctx->slot][path],
-                              .ops = ops_of[path],
-                              .state = ctx->states[path],
-                              .pe = pe,
-                              .path = path,
-                              .map = job->map[pe]};
-        if (path == PATH_SELF || path == PATH_P2P)
-            memcpy(peer->base, job->map[pe], sizeof peer->base);
-        /* Checking mode: every access to the heap takes the slow way, which looks at its books. */
-        if (job->checking)
-            peer->base[SEG_HEAP] = NULL;
-    }
+    const struct path_ops *ops = path_ops_of(path);
+    if (path == PATH_NONE || ctx->states[path] || !ops->open)
+        return WEFT_OK;
+    weft_status status = ops->open(&ctx->job->paths, &ctx->states[path]);
+    if (status || !ctx->states[path])
+        return status;
+    ctx->open[ctx->open_count].ops = ops;
+    ctx->open[ctx->open_count].state = ctx->states[path];
+    /* Another thread may be in a quiet of this context: it sees the entry whole or not at all. */
+    __atomic_store_n(&ctx->open_count, ctx->open_count + 1, __ATOMIC_RELEASE);
+    return WEFT_OK;
 }
 
-static weft_status make_states(struct weft_ctx *ctx)
+/* In checking mode every access to the heap takes the slow way, which looks at its books. */
+static void fill_bases(const struct weft_job *job, struct peer *peer)
 {
-    for (int pe = 0; pe < ctx->job->npes; pe++) {
-        enum path_id path = ctx->job->choices[pe].path;
-        if (ctx->states[path] || !ops_of[path]->state_create)
-            continue;
-        weft_status status = ops_of[path]->state_create(&ctx->states[path]);
-        if (status)
-            return status;
-        ctx->buffered = true;
-    }
+    bool direct = peer->kind == WEFT_HOST && peer->ops->direct;
+    for (int s = 0; s < SEG_COUNT; s++)
+        peer->base[s] =
+            direct && !(job->checking && s == SEG_HEAP) ? job->paths.map[peer->pe][s] : NULL;
+}
+
+static weft_status fill_peer(struct weft_ctx *ctx, weft_kind kind, int i)
+{
+    struct weft_job *job = ctx->job;
+    struct peer *peer = &ctx->peers[kind][i];
+    int pe = ctx->team->pes[i];
+    enum path_id path = job->paths.choices[kind][pe].path;
+    weft_status status = open_path(ctx, path);
+    if (status)
+        return status;
+    peer->pe = pe;
+    peer->kind = (uint16_t)kind;
+    peer->world = &job->paths;
+    peer->path = (uint16_t)path;
+    peer->counters = &job->box->counters[ctx->slot][path];
+    peer->ops = path_ops_of(path);
+    peer->state = path == PATH_NONE ? NULL : ctx->states[path];
+    fill_bases(job, peer);
     return WEFT_OK;
+}
+
+static weft_status make_peers(struct weft_ctx *ctx, weft_kind kind)
+{
+    if (ctx->peers[kind])
+        return WEFT_OK;
+    size_t bytes = (size_t)ctx->team->n * sizeof(struct peer);
+    struct peer *peers = aligned_alloc(64, bytes);
+    if (!peers)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context of %d PEs",
+                         ctx->team->n);
+    memset(peers, 0, bytes);
+    ctx->peers[kind] = peers;
+    return WEFT_OK;
+}
+
+weft_status ctx_fill(struct weft_ctx *ctx)
+{
+    weft_status status = WEFT_OK;
+    for (int kind = 0; kind < MEMORY_KINDS && !status; kind++) {
+        if (!ctx->job->paths.choices[kind])
+            continue;
+        status = make_peers(ctx, (weft_kind)kind);
+        for (int i = 0; i < ctx->team->n && !status; i++)
+            status = fill_peer(ctx, (weft_kind)kind, i);
+    }
+    if (!status)
+        job_gpu_attach(ctx);
+    bool guarded = ctx->job->gpu || ctx->job->device || job_failed(ctx->job);
+    __atomic_store_n(&ctx->quick_npes, guarded ? 0 : ctx->npes, __ATOMIC_RELAXED);
+    return status;
+}
+
+/* The column of the black box that the fewest contexts share; 0 is the default context's. */
+static int choose_slot(const struct weft_job *job)
+{
+    int used[BOX_CONTEXTS] = {0}, slot = 0;
+    for (const struct weft_ctx *other = job->contexts; other; other = other->next)
+        used[other->slot]++;
+    for (int i = 1; i < BOX_CONTEXTS; i++)
+        if (used[i] < used[slot])
+            slot = i;
+    return slot;
 }
 
 weft_status ctx_new(struct weft_job *job, struct weft_team *team, unsigned options,
                     struct weft_ctx **result)
 {
     struct weft_ctx *ctx = calloc(1, sizeof *ctx);
-    struct peer *peers = aligned_alloc(64, (size_t)team->n * sizeof *peers);
-    if (!ctx || !peers) {
-        free(ctx);
-        free(peers);
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context of %d PEs", team->n);
-    }
+    if (!ctx)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context");
     ctx->job = job;
     ctx->team = team;
     ctx->options = options;
-    ctx->peers = peers;
     ctx->npes = (uint32_t)team->n;
+    ctx->fault = job->fault;
     for (int s = 0; s < SEG_COUNT; s++) {
         if (s == SEG_SYSTEM)
             continue;
         ctx->seg[s].base = (uintptr_t)job->segments[s].base;
         ctx->seg[s].size = job->segments[s].size;
     }
-    weft_status status = make_states(ctx);
-    if (status) {
-        ctx_free(ctx);
-        return status;
-    }
     pthread_mutex_lock(&job->lock);
-    int used[BOX_CONTEXTS] = {0};
-    for (struct weft_ctx *other = job->contexts; other; other = other->next)
-        used[other->slot]++;
-    for (int i = 1; i < BOX_CONTEXTS; i++)
-        if (used[i] < used[ctx->slot])
-            ctx->slot = i;
-    ctx_fill_peers(ctx, team, peers);
-    status = job_gpu_attach(ctx);
+    ctx->slot = choose_slot(job);
+    weft_status status = ctx_fill(ctx);
     if (!status) {
         ctx->next = job->contexts;
         job->contexts = ctx;
@@ -94,64 +127,25 @@ weft_status ctx_new(struct weft_job *job, struct weft_team *team, unsigned optio
     return WEFT_OK;
 }
 
+void ctx_empty(struct weft_ctx *ctx)
+{
+    memset(ctx->seg, 0, sizeof ctx->seg);
+    ctx->npes = ctx->quick_npes = 0;
+    ctx->gpu = NULL;
+    ctx->fault = &ctx->job->no_box_fault;
+    for (int i = 0; i < ctx->open_count; i++)
+        ctx->open[i].ops->close(ctx->open[i].state);
+    memset(ctx->states, 0, sizeof ctx->states);
+    ctx->open_count = 0;
+    for (int kind = 0; kind < MEMORY_KINDS; kind++) {
+        free(ctx->peers[kind]);
+        ctx->peers[kind] = NULL;
+    }
+}
+
 /* Not (any more) in the job's list. */
 void ctx_free(struct weft_ctx *ctx)
 {
-    for (int i = 0; i < PATH_COUNT; i++)
-        if (ctx->states[i])
-            ops_of[i]->state_destroy(ctx->states[i]);
-    if (ctx->gpu_peers)
-        path_gpu_ops.state_destroy(ctx->gpu_peers[0].state);
-    free(ctx->gpu_peers);
-    free(ctx->peers);
+    ctx_empty(ctx);
     free(ctx);
-}
-
-WEFT_EXPORT weft_ctx *weft_default_ctx(weft_job *job)
-{
-    return job ? job->default_ctx : NULL;
-}
-
-WEFT_EXPORT weft_team *weft_ctx_team(weft_ctx *ctx)
-{
-    return ctx ? ctx->team : NULL;
-}
-
-WEFT_EXPORT weft_status weft_ctx_create(weft_team *team, unsigned options, weft_ctx **ctx)
-{
-    if (!ctx)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_create: ctx is null");
-    *ctx = NULL;
-    if (!team)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_create: team is null");
-    if (atomic_load(&team->job->state) != JOB_RUNNING)
-        return job_finalized("weft_ctx_create");
-    if (options & ~(WEFT_CTX_SERIALIZED | WEFT_CTX_PRIVATE | WEFT_CTX_NOSTORE))
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_create: options %#x has unknown bits",
-                         options);
-    return ctx_new(team->job, team, options, ctx);
-}
-
-WEFT_EXPORT weft_status weft_ctx_destroy(weft_ctx *ctx)
-{
-    if (!ctx)
-        return WEFT_OK;
-    struct weft_job *job = ctx->job;
-    if (atomic_load(&job->state) != JOB_RUNNING)
-        return job_finalized("weft_ctx_destroy");
-    if (ctx == job->default_ctx)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_destroy: the default context stays");
-    weft_status status = weft_quiet(ctx);
-    pthread_mutex_lock(&job->lock);
-    struct weft_ctx **at = &job->contexts;
-    while (*at && *at != ctx)
-        at = &(*at)->next;
-    bool known = *at != NULL;
-    if (known)
-        *at = ctx->next;
-    pthread_mutex_unlock(&job->lock);
-    if (!known)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_destroy: not a context of this job");
-    ctx_free(ctx);
-    return status;
 }

@@ -41,15 +41,17 @@ static uint64_t cuda_part(struct device_view *view, enum weft_dev_segment_id seg
 {
     struct cuda_view *cuda = of(view);
     if (segment == WEFT_DEV_OTHER)
-        return (uintptr_t)cuda->job->map[pe][SEG_HEAP]; /* pinned memory has one address for both */
-    int slot = cuda->gpu->slot_of[pe];
+        return job_direct(cuda->job, WEFT_HOST, pe)
+                   ? (uintptr_t)cuda->job->paths.map[pe][SEG_HEAP] /* one address for both */
+                   : 0;
+    int slot = job_direct(cuda->job, WEFT_GPU, pe) ? cuda->gpu->slot_of[pe] : -1;
     return segment != WEFT_DEV_HEAP || slot < 0 ? 0 : gpu_address(cuda->gpu, slot, ours(cuda->gpu));
 }
 
 static uint64_t cuda_areas(struct device_view *view, int pe)
 {
     struct gpu *gpu = of(view)->gpu;
-    int slot = gpu->slot_of[pe];
+    int slot = job_direct(of(view)->job, WEFT_GPU, pe) ? gpu->slot_of[pe] : -1;
     return slot < 0 ? 0 : gpu_address(gpu, slot, gpu->areas_offset);
 }
 

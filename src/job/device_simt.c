@@ -30,7 +30,7 @@ static struct simt_view *of(struct device_view *view)
 
 static bool reached(const struct weft_job *job, int pe)
 {
-    return job->choices[pe].path == PATH_SELF || job->choices[pe].path == PATH_P2P;
+    return job_direct(job, WEFT_HOST, pe);
 }
 
 static size_t simt_segment_bytes(struct device_view *view, enum weft_dev_segment_id segment)
@@ -48,7 +48,7 @@ static uint64_t simt_part(struct device_view *view, enum weft_dev_segment_id seg
         return 0;
     if (pe == job->pe)
         return (uintptr_t)job->segments[id].base;
-    return reached(job, pe) ? (uintptr_t)job->map[pe][id] : 0;
+    return reached(job, pe) ? (uintptr_t)job->paths.map[pe][id] : 0;
 }
 
 static uint64_t simt_areas(struct device_view *view, int pe)
@@ -56,7 +56,7 @@ static uint64_t simt_areas(struct device_view *view, int pe)
     const struct weft_job *job = of(view)->job;
     if (pe != job->pe && !reached(job, pe))
         return 0;
-    return (uintptr_t)job->map[pe][SEG_SYSTEM] + device_areas_offset(job->npes);
+    return (uintptr_t)job->paths.map[pe][SEG_SYSTEM] + device_areas_offset(job->npes);
 }
 
 static bool simt_atomics(struct device_view *view, int pe)

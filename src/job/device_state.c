@@ -153,7 +153,7 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
                          job->npes);
     dev->all_atomics = 1;
     for (int pe = 0; pe < job->npes; pe++) {
-        peers[pe].path = job->choices[pe].path;
+        peers[pe].path = job->paths.choices[view->cuda ? WEFT_GPU : WEFT_HOST][pe].path;
         peers[pe].atomics = view->atomics(view, pe);
         if (view->areas(view, pe) && !peers[pe].atomics)
             dev->all_atomics = 0;
@@ -289,6 +289,7 @@ static weft_status start(struct weft_job *job)
         return status;
     }
     job->device = state;
+    job_guard(job);
     status = fill(job, state);
     if (status) {
         state->view->close(state->view);

@@ -21,10 +21,9 @@ static void disown(struct weft_job *job)
     atomic_store(&job->state, JOB_FINALIZED);
     for (struct weft_ctx *ctx = job->contexts; ctx; ctx = ctx->next) {
         memset(ctx->seg, 0, sizeof ctx->seg);
-        ctx->npes = 0;
-        ctx->buffered = false;
+        ctx->npes = ctx->quick_npes = 0;
+        ctx->open_count = 0;
         ctx->gpu = NULL;
-        ctx->gpu_seg.size = 0;
     }
     job->boot->ops->forked(job->boot);
 }

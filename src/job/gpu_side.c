@@ -5,58 +5,42 @@
 #include "gpu/gpu.h"
 #include "job/device_state.h"
 
+#include "base/config.h"
 #include "base/log.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-weft_status job_gpu_attach(struct weft_ctx *ctx)
+enum { PROVE_OFF_CHOICE = 2 }; /* of WEFT_PROVE */
+
+void job_gpu_attach(struct weft_ctx *ctx)
 {
     struct gpu *gpu = ctx->job->gpu;
     if (!gpu)
-        return WEFT_OK;
-    if (!ctx->gpu_peers) {
-        size_t n = (size_t)ctx->team->n;
-        struct path_state *state;
-        struct peer *peers = aligned_alloc(64, n * sizeof *peers);
-        weft_status status =
-            peers ? gpu_state_create(gpu, &state)
-                  : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu peers", n);
-        if (status) {
-            free(peers);
-            return status;
-        }
-        for (size_t i = 0; i < n; i++) {
-            peers[i] = ctx->peers[i];
-            memset(peers[i].base, 0, sizeof peers[i].base);
-            peers[i].ops = &path_gpu_ops;
-            peers[i].state = state;
-        }
-        ctx->gpu_peers = peers;
-    }
-    ctx->gpu_seg.skipped = gpu->system_offset + gpu->system_bytes;
-    ctx->gpu_seg.base = gpu_heap_own(&gpu->heap)->base + ctx->gpu_seg.skipped;
-    ctx->gpu_seg.size = gpu->heap.backed - ctx->gpu_seg.skipped;
+        return;
+    size_t skipped = gpu->system_offset + gpu->system_bytes;
+    ctx->skipped[SEG_GPU] = skipped;
+    ctx->seg[SEG_GPU].base = gpu_heap_own(&gpu->heap)->base + skipped;
+    ctx->seg[SEG_GPU].size = gpu->heap.backed - skipped;
     __atomic_store_n(&ctx->gpu, gpu, __ATOMIC_RELEASE);
-    return WEFT_OK;
 }
 
-static weft_status attach_all(struct weft_job *job)
+/* Paths for GPU memory, as the windows are now, and every context sees them. A pair that the machine
+ * leaves without a path is refused when it is used; one that WEFT_PATH leaves without is refused
+ * now. */
+static weft_status choose_and_fill(struct weft_job *job)
 {
-    weft_status status = WEFT_OK;
+    bool proven = config_choice(CONFIG_PROVE) != PROVE_OFF_CHOICE;
+    weft_status status = job_choose_paths(job, WEFT_GPU);
+    if (status == WEFT_ERR_NO_PATH && !job->order.forced && !job->order.excluded)
+        status = WEFT_OK;
+    struct path_choice *choices = job->paths.choices[WEFT_GPU];
+    for (int pe = 0; choices && pe < job->npes; pe++)
+        choices[pe].proven = proven && choices[pe].path != PATH_NONE;
     pthread_mutex_lock(&job->lock);
     for (struct weft_ctx *ctx = job->contexts; ctx && !status; ctx = ctx->next)
-        status = job_gpu_attach(ctx);
+        status = ctx_fill(ctx);
     pthread_mutex_unlock(&job->lock);
-    return status;
-}
-
-/* WEFT_PATH=^p2p: as if no peer's GPU memory could be accessed. */
-static void apply_order(struct weft_job *job, struct gpu *gpu)
-{
-    for (int slot = 0; slot < job->boot->local_npes; slot++)
-        if (slot != job->boot->local_pe && job->order.excluded & (1u << PATH_P2P))
-            gpu_heap_drop(&gpu->heap, slot, "WEFT_PATH excludes p2p");
+    return boot_agree(job->boot, status);
 }
 
 weft_status job_gpu_open(struct weft_job *job)
@@ -74,11 +58,10 @@ weft_status job_gpu_open(struct weft_job *job)
         gpu_close(gpu);
         return status;
     }
-    apply_order(job, gpu);
-    job->gpu = gpu;
+    job->gpu = job->paths.gpu = gpu;
     job->box->gpu = gpu->device.ordinal;
     job_gpu_pin(job, job->heap_end);
-    return attach_all(job);
+    return choose_and_fill(job);
 }
 
 weft_status job_gpu_grow(struct weft_job *job, size_t end)
@@ -86,7 +69,7 @@ weft_status job_gpu_grow(struct weft_job *job, size_t end)
     if (end <= job->gpu->heap.backed)
         return WEFT_OK;
     weft_status status = gpu_heap_grow(&job->gpu->heap, end);
-    return status ? status : attach_all(job);
+    return status ? status : choose_and_fill(job);
 }
 
 void job_gpu_pin(struct weft_job *job, size_t end)
@@ -113,7 +96,7 @@ void job_gpu_team_gone(struct weft_job *job, const struct weft_team *team)
 void job_gpu_close(struct weft_job *job)
 {
     gpu_close(job->gpu);
-    job->gpu = NULL;
+    job->gpu = job->paths.gpu = NULL;
     while (job->stream_calls) {
         void *first = job->stream_calls;
         job->stream_calls = *(void **)first;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining and leaving a job. weft_init() meets the other PEs, makes the segments, chooses a path to
- * every PE; weft_finalize() undoes all of it. A finalized job's handles stay, emptied, so that they
- * can be refused in words. */
+/* Joining and leaving a job. Joining meets the other PEs, makes the segments, chooses and proves a path
+ * to every PE; leaving undoes all of it. A finalized job's handles stay, emptied, so that they can be
+ * refused in words. */
 #include "job/device_state.h"
 
 #include "base/clock.h"
@@ -19,7 +19,7 @@
 
 /* Where PEs share a CPU, the awaited one is likely not running: each poll, and more so each pause (60
  * ns on recent Xeons), keeps it from it. */
-enum { SPIN_SPARE_CPUS = 20000, SPIN_SHARED_CPUS = 2 };
+enum { SPIN_SPARE_CPUS = 20000, SPIN_SHARED_CPUS = 2, PROVE_OFF_CHOICE = 2 };
 
 /* What the PEs tell each other first. */
 struct hello {
@@ -28,11 +28,14 @@ struct hello {
     uint64_t cpus[16]; /* those this PE may run on */
     int32_t pid;
     int32_t device; /* device_wanted() */
+    int32_t prove;  /* WEFT_PROVE is not off */
 };
 
 static void fill_hello(struct weft_job *job, const weft_init_attr *attr, struct hello *hello)
 {
-    *hello = (struct hello){.pid = (int32_t)getpid(), .device = device_wanted()};
+    *hello = (struct hello){.pid = (int32_t)getpid(),
+                            .device = device_wanted(),
+                            .prove = config_choice(CONFIG_PROVE) != PROVE_OFF_CHOICE};
     snprintf(hello->version, sizeof hello->version, "%s", weft_version());
     hello->heap_bytes = attr->heap_bytes ? attr->heap_bytes : config_size(CONFIG_HEAP_SIZE);
     hello->data_bytes =
@@ -94,9 +97,15 @@ static weft_status compare_hellos(const struct weft_job *job, const struct hello
     return WEFT_OK;
 }
 
+size_t prove_lines_offset(int npes)
+{
+    return (device_areas_offset(npes) + team_areas_bytes(npes) + 63) & ~(size_t)63;
+}
+
 static weft_status make_segments(struct weft_job *job, const struct hello *mine)
 {
-    size_t system_bytes = device_areas_offset(job->npes) + team_areas_bytes(job->npes);
+    size_t system_bytes =
+        prove_lines_offset(job->npes) + (size_t)job->npes * sizeof(struct prove_line);
     weft_status status =
         segment_create(&job->segments[SEG_SYSTEM], job->boot, "weft-system", system_bytes);
     if (!status)
@@ -106,14 +115,15 @@ static weft_status make_segments(struct weft_job *job, const struct hello *mine)
     if (status)
         return status;
     job->heap = heap_create(mine->heap_bytes);
-    job->map = calloc((size_t)job->npes, sizeof *job->map);
-    if (!job->heap || !job->map)
+    job->paths.map = calloc((size_t)job->npes, sizeof *job->paths.map);
+    if (!job->heap || !job->paths.map)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the tables of %d PEs",
                          job->npes);
     for (int slot = 0; slot < job->boot->local_npes; slot++)
         for (int s = 0; s < SEG_COUNT; s++)
             if (job->segments[s].slots)
-                job->map[job->boot->local_pes[slot]][s] = segment_slot(&job->segments[s], slot);
+                job->paths.map[job->boot->local_pes[slot]][s] =
+                    segment_slot(&job->segments[s], slot);
     return WEFT_OK;
 }
 
@@ -142,13 +152,14 @@ static void start_box(struct weft_job *job, const struct hello *mine)
     char path[256];
     program_name(path, sizeof path);
     snprintf(box->program, sizeof box->program, "%.63s", path);
-    for (int i = 0; i < PATH_COUNT; i++)
+    for (int i = 0; i <= PATH_COUNT; i++)
         snprintf(box->paths[i], sizeof box->paths[i], "%s", path_name((enum path_id)i));
     memset((char *)box + BOX_BYTES, 0xff, TEAM_SLOTS / 8); /* every team slot is free */
     atomic_store(&box->state, BOX_RUNNING);
     atomic_thread_fence(memory_order_release);
     box->magic = BOX_MAGIC;
     job->box = box;
+    job->fault = &device_box(box)->failed;
 }
 
 /* After the barrier every local box must be what its place says: a wrong mapping shows here. */
@@ -161,25 +172,6 @@ static weft_status check_boxes(struct weft_job *job)
                              "the shared memory of PE %d does not show what that PE wrote (magic "
                              "%#x, PE %d)",
                              job->boot->local_pes[slot], box->magic, box->pe);
-    }
-    return WEFT_OK;
-}
-
-static weft_status choose_paths(struct weft_job *job)
-{
-    job->choices = calloc((size_t)job->npes, sizeof *job->choices);
-    job->proofs = calloc((size_t)job->npes, sizeof *job->proofs);
-    if (!job->choices || !job->proofs)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d paths", job->npes);
-    for (int pe = 0; pe < job->npes; pe++) {
-        struct path_facts facts = {
-            .same_pe = pe == job->pe,
-            .same_node = job->boot->node_of[pe] == job->boot->node_of[job->pe],
-            .shared_memory = job->map[pe][SEG_SYSTEM] != NULL,
-        };
-        weft_status status = path_choose(&facts, &job->order, &job->choices[pe]);
-        if (status)
-            return base_fail_context(status, "from PE %d to PE %d", job->pe, pe);
     }
     return WEFT_OK;
 }
@@ -233,9 +225,11 @@ static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
         status = compare_hellos(job, all);
     if (!status)
         set_spin(job, all);
-    int device = 0;
-    for (int pe = 0; pe < job->npes; pe++)
+    int device = 0, prove = 0;
+    for (int pe = 0; pe < job->npes; pe++) {
         device |= all[pe].device;
+        prove |= all[pe].prove;
+    }
     free(all);
     if (!status)
         status = make_segments(job, &mine);
@@ -245,13 +239,15 @@ static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
     start_box(job, &mine);
     status = life_start(job);
     if (!status)
-        status = choose_paths(job);
+        status = job_choose_paths(job, WEFT_HOST);
     if (!status)
         status = make_world(job);
     if (!status)
         status = job->boot->ops->barrier(job->boot);
     if (!status)
         status = check_boxes(job);
+    if (!status && prove)
+        status = job_prove_host(job);
     return status ? status : device_init(job, device);
 }
 
@@ -267,23 +263,8 @@ static void drop_segments(struct weft_job *job)
 
 static void empty_handles(struct weft_job *job)
 {
-    for (struct weft_ctx *ctx = job->contexts; ctx; ctx = ctx->next) {
-        memset(ctx->seg, 0, sizeof ctx->seg);
-        ctx->npes = 0;
-        for (int i = 0; i < PATH_COUNT; i++)
-            if (ctx->states[i])
-                path_weak_ops.state_destroy(ctx->states[i]);
-        memset(ctx->states, 0, sizeof ctx->states);
-        ctx->buffered = false;
-        ctx->gpu = NULL;
-        ctx->gpu_seg.size = 0;
-        if (ctx->gpu_peers)
-            path_gpu_ops.state_destroy(ctx->gpu_peers[0].state);
-        free(ctx->gpu_peers);
-        ctx->gpu_peers = NULL;
-        free(ctx->peers);
-        ctx->peers = NULL;
-    }
+    for (struct weft_ctx *ctx = job->contexts; ctx; ctx = ctx->next)
+        ctx_empty(ctx);
     for (struct weft_team *team = job->teams; team; team = team->next) {
         free(team->pes);
         free(team->lane_at);
@@ -300,17 +281,16 @@ static void tear_down(struct weft_job *job, bool clean)
     if (job->box)
         atomic_store(&job->box->state, clean ? BOX_FINALIZED : BOX_ABORTED);
     empty_handles(job);
+    job->fault = &job->no_box_fault;
     job->box = NULL;
     job_gpu_close(job);
     drop_segments(job);
     heap_destroy(job->heap);
     job->heap = NULL;
-    free(job->map);
-    free(job->choices);
-    free(job->proofs);
-    job->map = NULL;
-    job->choices = NULL;
-    job->proofs = NULL;
+    free(job->paths.map);
+    for (int kind = 0; kind < MEMORY_KINDS; kind++)
+        free(job->paths.choices[kind]);
+    job->paths = (struct path_world){0};
     if (job->boot)
         job->boot->ops->close(job->boot, clean);
     job->boot = NULL;
@@ -365,59 +345,44 @@ static void set_wait_times(struct weft_job *job)
     job->watch_every_ns = every > LEAST_NS ? every : LEAST_NS;
 }
 
-static weft_status check_attr(const weft_init_attr *attr)
+static struct weft_job *new_job(const weft_init_attr *attr)
 {
-    if (attr->size < sizeof(size_t) + sizeof(weft_thread) || attr->size > 4096)
-        return base_fail(WEFT_ERR_ARGUMENT,
-                         "weft_init: attr.size is %zu; set it to sizeof(weft_init_attr)",
-                         attr->size);
-    if ((unsigned)attr->thread > WEFT_THREAD_MULTIPLE)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_init: attr.thread is %d, not a weft_thread",
-                         (int)attr->thread);
-    if (attr->flags & ~WEFT_INIT_GLOBAL_DATA)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_init: attr.flags %#x has unknown bits",
-                         attr->flags);
-    return WEFT_OK;
-}
-
-WEFT_EXPORT weft_status weft_init(weft_job **result, const weft_init_attr *given)
-{
-    if (!result)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_init: job is null");
-    *result = NULL;
-    weft_init_attr attr = {.size = sizeof attr};
-    if (given) {
-        weft_status status = check_attr(given);
-        if (status)
-            return status;
-        memcpy(&attr, given, given->size < sizeof attr ? given->size : sizeof attr);
-    }
-    weft_status status = config_check();
-    if (status)
-        return status;
     struct weft_job *job = calloc(1, sizeof *job);
     if (!job)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a job");
+        return NULL;
     pthread_mutex_init(&job->lock, NULL);
     for (int s = 0; s < SEG_COUNT; s++)
         job->segments[s].fd = -1;
-    job->thread = attr.thread < WEFT_THREAD_SERIALIZED ? WEFT_THREAD_SERIALIZED : attr.thread;
-    job->threads_are_pes = attr.group != NULL;
+    job->fault = &job->no_box_fault;
+    job->thread = attr->thread < WEFT_THREAD_SERIALIZED ? WEFT_THREAD_SERIALIZED : attr->thread;
+    job->threads_are_pes = attr->group != NULL;
     job->checking = config_bool(CONFIG_CHECK);
     job->program_context = cuda_current_if_loaded();
     set_wait_times(job);
-    status = path_order_parse(config_string(CONFIG_PATH), &job->order);
+    return job;
+}
+
+weft_status job_enter(const weft_init_attr *attr, struct weft_job **result)
+{
+    struct weft_job *job = new_job(attr);
+    if (!job)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a job");
+    weft_status status = path_order_parse(config_string(CONFIG_PATH), &job->order);
     if (!status)
-        status = boot_open(&job->boot, attr.group, attr.group_pe);
+        status = boot_open(&job->boot, attr->group, attr->group_pe);
     if (status) {
         free_job(job);
         return status;
     }
     job->pe = job->boot->pe;
     job->npes = job->boot->npes;
+    job->paths.pe = job->pe;
+    job->paths.npes = job->npes;
+    job->paths.boot = job->boot;
+    job->paths.wait_limit_ns = job->wait_limit_ns;
     if (!job->threads_are_pes)
         log_set_pe(job->pe);
-    status = meet(job, &attr);
+    status = meet(job, attr);
     if (!status)
         status = job_watch_fork(job);
     if (status) {
@@ -432,50 +397,10 @@ WEFT_EXPORT weft_status weft_init(weft_job **result, const weft_init_attr *given
     return WEFT_OK;
 }
 
-WEFT_EXPORT weft_status weft_finalize(weft_job *job)
+void job_leave(struct weft_job *job, bool clean)
 {
-    if (!job)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_finalize: job is null");
-    if (atomic_load(&job->state) != JOB_RUNNING)
-        return job_finalized("weft_finalize");
-    weft_status status = weft_barrier(job->world);
-    char sentence[512] = "";
-    if (status)
-        snprintf(sentence, sizeof sentence, "%s", weft_last_error());
-    tear_down(job, status == WEFT_OK);
+    tear_down(job, clean);
     bury(job);
-    return status ? base_fail(status, "%s", sentence) : WEFT_OK;
-}
-
-WEFT_EXPORT void weft_abort(weft_job *job, int code)
-{
-    if (job && atomic_load(&job->state) == JOB_RUNNING) {
-        char sentence[128];
-        snprintf(sentence, sizeof sentence, "PE %d called weft_abort with code %d", job->pe, code);
-        job->box->exit_code = code;
-        snprintf(job->box->failure, sizeof job->box->failure, "%s", sentence);
-        atomic_store(&job->box->state, BOX_ABORTED);
-        job->boot->ops->abort(job->boot, code, sentence);
-    }
-    fflush(NULL);
-    _exit(base_exit_status(code));
-}
-
-WEFT_EXPORT int weft_my_pe(const weft_job *job)
-{
-    return job && atomic_load_explicit(&job->state, memory_order_relaxed) == JOB_RUNNING ? job->pe
-                                                                                         : -1;
-}
-
-WEFT_EXPORT int weft_n_pes(const weft_job *job)
-{
-    return job && atomic_load_explicit(&job->state, memory_order_relaxed) == JOB_RUNNING ? job->npes
-                                                                                         : -1;
-}
-
-WEFT_EXPORT weft_thread weft_query_thread(const weft_job *job)
-{
-    return job ? job->thread : WEFT_THREAD_SINGLE;
 }
 
 weft_status job_finalized(const char *function)
@@ -495,10 +420,22 @@ weft_status job_fail(struct weft_job *job, weft_status status, const char *sente
         snprintf(job->failure, sizeof job->failure, "%s", copy);
         snprintf(job->box->failure, sizeof job->box->failure, "%.255s", copy);
         atomic_store_explicit(&job->failed, (int)status, memory_order_release);
+        /* Pairs with nothing: whoever sees it asks for the sentence under the lock. */
+        __atomic_store_n(job->fault, (int32_t)status, __ATOMIC_RELAXED);
+        for (struct weft_ctx *ctx = job->contexts; ctx; ctx = ctx->next)
+            __atomic_store_n(&ctx->quick_npes, 0, __ATOMIC_RELAXED);
         log_info("%s", copy);
     }
     pthread_mutex_unlock(&job->lock);
     return job_check_failed(job);
+}
+
+void job_guard(struct weft_job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    for (struct weft_ctx *ctx = job->contexts; ctx; ctx = ctx->next)
+        __atomic_store_n(&ctx->quick_npes, 0, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&job->lock);
 }
 
 weft_status job_check_failed(struct weft_job *job)
@@ -513,8 +450,8 @@ void job_progress(struct weft_job *job)
 {
     pthread_mutex_lock(&job->lock);
     for (struct weft_ctx *ctx = job->contexts; ctx; ctx = ctx->next)
-        for (int i = 0; ctx->buffered && i < PATH_COUNT; i++)
-            if (ctx->states[i])
-                path_weak_ops.progress(ctx->states[i]);
+        for (int i = 0; i < ctx->open_count; i++)
+            if (ctx->open[i].ops->progress)
+                ctx->open[i].ops->progress(ctx->open[i].state);
     pthread_mutex_unlock(&job->lock);
 }

@@ -16,31 +16,36 @@
 #include "memory/heap.h"
 #include "memory/segment.h"
 #include "path/path.h"
+#include "path/prove.h"
 
 /* -------------------------------------------------------------------------------- contexts */
 
+enum { SEG_ALL = SEG_COUNT + 1 }; /* with SEG_GPU */
+
 struct weft_ctx {
-    /* What the fast paths read; seg[].size and npes are 0 after finalize, so that every check on
+    /* What the fast paths read. After finalize the numbers and seg[].size are 0, so that every check on
      * them fails and the slow path finds out why. */
-    struct {
-        uintptr_t base;
-        size_t size;
-    } seg[SEG_COUNT]; /* SEG_SYSTEM is left empty: not the program's */
-    struct peer *peers;
+    uint32_t
+        quick_npes; /* npes, or 0: look at *fault first (device code runs, or the job failed) */
     uint32_t npes;
+    struct peer *peers[MEMORY_KINDS]; /* [npes] each, for remote memory of that kind */
+    struct gpu *gpu;                  /* NULL until the job has a GPU side */
+    struct {
+        uintptr_t base; /* of what the program may use of the own part */
+        size_t size;
+    } seg[SEG_ALL];          /* SEG_SYSTEM is left empty: not the program's */
+    size_t skipped[SEG_ALL]; /* of each segment in front of that; offsets count from its start */
+    const int32_t *fault;    /* job->fault: not 0, every call fails */
     unsigned options;
     struct weft_job *job;
     struct weft_team *team; /* whose numbering it has */
     struct path_state *states[PATH_COUNT];
-    bool buffered;   /* some path has a state: fence and quiet must ask it */
-    struct gpu *gpu; /* NULL until the job has a GPU side; then: */
     struct {
-        uintptr_t base; /* of the program's part of the own window; offsets count from the window */
-        size_t size;    /* with memory behind it */
-        size_t skipped; /* in front of it */
-    } gpu_seg;
-    struct peer *gpu_peers; /* like peers[], for operations that touch GPU memory */
-    int slot;               /* column of counters in the black box */
+        const struct path_ops *ops;
+        struct path_state *state;
+    } open[PATH_COUNT]; /* the paths that keep something: fence and quiet ask these */
+    int open_count;
+    int slot; /* column of counters in the black box */
     struct weft_ctx *next;
 };
 
@@ -92,10 +97,8 @@ struct weft_job {
     int pe, npes;
     weft_thread thread;
     struct segment segments[SEG_COUNT];
-    char *(*map)[SEG_COUNT]; /* [npes] where each PE's segments are mapped here */
     struct path_order order;
-    struct path_choice *choices; /* [npes] */
-    int *proofs;                 /* [npes] 1 proven, 0 not tried, -1 failed */
+    struct path_world paths; /* what the paths know of this job; choices[kind][pe] are here */
     struct box *box;
     struct heap *heap;
     pthread_mutex_t lock; /* books, lists of contexts and teams */
@@ -105,7 +108,7 @@ struct weft_job {
     struct weft_ctx *system_ctx; /* the library's own: also reaches SEG_SYSTEM */
     struct weft_team *world, *node;
     size_t heap_end;       /* the host heap has been handed out so far, at most */
-    struct gpu *gpu;       /* NULL until GPU memory is first asked for */
+    struct gpu *gpu;       /* NULL until GPU memory is first asked for; paths.gpu is the same */
     void *stream_calls;    /* kept for captured graphs (ops/stream.c): each begins with the next */
     void *program_context; /* CUDA context that the program had made current before weft_init() */
     bool checking;
@@ -114,8 +117,11 @@ struct weft_job {
     uint32_t spin; /* polls before a waiting PE yields */
     uint64_t wait_slice_ns, wait_warn_ns, wait_limit_ns; /* WEFT_WAIT_*; 0 = none */
     uint64_t watch_every_ns;                             /* a wait looks at the PEs it depends on */
-    _Atomic int failed;             /* a weft_status: every further wait returns it */
-    char failure[512];              /* its sentence; written once under lock before `failed` */
+    _Atomic int failed; /* a weft_status: every further call returns it */
+    char failure[512];  /* its sentence; written once under lock before `failed` */
+    int32_t *fault; /* one word for all failures: `failed` of the device box, set by device code and
+                     * by job_fail(); without a box a word of this structure */
+    int32_t no_box_fault;
     struct device_state *device;    /* what device code was told; NULL: it was not started */
     _Atomic uint64_t next_check_ns; /* when a waiting thread should look for dead peers again */
 };
@@ -138,16 +144,51 @@ static inline size_t device_areas_offset(int npes)
     return (team_area_offset(TEAM_SLOTS, npes) + 127) & ~(size_t)127;
 }
 
+/* Offset of the lines in which other PEs prove their paths to this one, behind all areas. */
+size_t prove_lines_offset(int npes);
+
 weft_status ctx_new(struct weft_job *job, struct weft_team *team, unsigned options,
                     struct weft_ctx **ctx);
 void ctx_free(struct weft_ctx *ctx);
 
-/* Fills peers[0 ... team->n) as seen from `ctx`. */
-void ctx_fill_peers(struct weft_ctx *ctx, const struct weft_team *team, struct peer *peers);
+/* Fills the context's peers from the choices of the job; opens what their paths keep. */
+weft_status ctx_fill(struct weft_ctx *ctx);
+
+/* Frees what only a running job needs; the handle stays, emptied. */
+void ctx_empty(struct weft_ctx *ctx);
 
 weft_status team_new(struct weft_job *job, const int *pes, int n, int slot,
                      struct weft_team **team);
 void team_free(struct weft_team *team);
+void team_unlink(struct weft_team *team); /* from the job's list */
+
+/* Sets what the team knows of its members' paths. */
+void team_fill(struct weft_team *team);
+
+/* ----------------------------------------------------------------------------------- paths */
+
+/* Chooses a path to every PE's memory of one kind. WEFT_ERR_NO_PATH names the pair, and what each
+ * path lacked; the table is filled all the same. */
+weft_status job_choose_paths(struct weft_job *job, weft_kind kind);
+
+/* Every pair of PEs of a node puts a pattern, then adds to a counter, over the path it has chosen, and
+ * looks at what arrived; done at init. What failed is told to both ends, the path dropped for the
+ * next one. Collective over the job. */
+weft_status job_prove_host(struct weft_job *job);
+
+/* Proofs of all pairs have ended; evidence[pe] is what this PE saw go wrong with its path to `pe` ("" =
+ * nothing). A path that either end found wrong is dropped at both for the next one, and contexts and
+ * teams see that. *again: some path took another's place, anywhere in the job. Collective over the
+ * job. WEFT_ERR_NO_PATH where a pair has no path left: the job has then failed, at every PE. */
+weft_status job_settle_proofs(struct weft_job *job, weft_kind kind,
+                              char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again);
+
+/* Whether remote memory of `kind` at PE `pe` is loaded and stored in place. */
+static inline bool job_direct(const struct weft_job *job, weft_kind kind, int pe)
+{
+    const struct path_choice *choices = job->paths.choices[kind];
+    return choices && path_ops_of(choices[pe].path)->direct;
+}
 
 /* The same of a team that may be destroyed: its slot, free at every member, is taken at this one. */
 weft_status team_take(struct weft_job *job, const int *pes, int n, int slot,
@@ -163,8 +204,24 @@ void job_progress(struct weft_job *job);
  * counts. */
 weft_status job_fail(struct weft_job *job, weft_status status, const char *sentence);
 
+/* Device code runs from now on: its faults are looked for by every call. */
+void job_guard(struct weft_job *job);
+
+/* Whether the job has failed, by whatever: device code, a proof, another thread, a dead PE. One load,
+ * for every call of the API. */
+static inline bool job_failed(const struct weft_job *job)
+{
+    return unlikely(__atomic_load_n(job->fault, __ATOMIC_RELAXED) != 0);
+}
+
 /* WEFT_OK, or the failure of the job with its sentence as last error. */
 weft_status job_check_failed(struct weft_job *job);
+
+/* Joins the job that this process belongs to, and leaves it: weft_init() and weft_finalize() without
+ * their checks. clean: every PE has reached the end. The handle of a job that was left stays, emptied,
+ * so that its use can be refused in words. */
+weft_status job_enter(const weft_init_attr *attr, struct weft_job **job);
+void job_leave(struct weft_job *job, bool clean);
 
 /* Status of a call on a handle of a finalized job, or of one that is its parent's. */
 weft_status job_finalized(const char *function);
@@ -180,8 +237,8 @@ bool job_is_forked_child(void);
 /* Opens the job's GPU side if it has none yet. Collective over the job; fails everywhere alike. */
 weft_status job_gpu_open(struct weft_job *job);
 
-/* The GPU heap has grown or the context is new: lets it see the GPU side. The job's lock is held. */
-weft_status job_gpu_attach(struct weft_ctx *ctx);
+/* The GPU heap has grown or the context is new: lets it see the GPU side. */
+void job_gpu_attach(struct weft_ctx *ctx);
 
 /* Puts memory behind [0, end) of the GPU heap, in every context's eyes. Collective. */
 weft_status job_gpu_grow(struct weft_job *job, size_t end);

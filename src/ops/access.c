@@ -4,8 +4,10 @@
 
 #include "job/waiter.h"
 
-static const char *const segment_names[SEG_COUNT] = {
-    [SEG_HEAP] = "heap", [SEG_DATA] = "global data", [SEG_SYSTEM] = "system"};
+static const char *const segment_names[SEG_ALL] = {[SEG_HEAP] = "heap",
+                                                   [SEG_DATA] = "global data",
+                                                   [SEG_SYSTEM] = "system",
+                                                   [SEG_GPU] = "GPU heap"};
 
 static weft_status check_ctx(const char *function, const struct weft_ctx *ctx)
 {
@@ -19,19 +21,13 @@ static weft_status check_ctx(const char *function, const struct weft_ctx *ctx)
 bool access_find(const struct weft_ctx *ctx, const void *address, size_t bytes,
                  enum segment_id *segment, size_t *offset)
 {
-    for (int s = 0; s < SEG_COUNT; s++) {
+    for (int s = 0; s < SEG_ALL; s++) {
         size_t off = (uintptr_t)address - ctx->seg[s].base;
         if (off < ctx->seg[s].size && bytes <= ctx->seg[s].size - off) {
             *segment = (enum segment_id)s;
-            *offset = off;
+            *offset = off + ctx->skipped[s];
             return true;
         }
-    }
-    size_t off = (uintptr_t)address - ctx->gpu_seg.base;
-    if (off < ctx->gpu_seg.size && bytes <= ctx->gpu_seg.size - off) {
-        *segment = SEG_GPU;
-        *offset = off + ctx->gpu_seg.skipped;
-        return true;
     }
     return false;
 }
@@ -41,7 +37,7 @@ static weft_status find_failed(const char *function, const struct weft_ctx *ctx,
 {
     if (!address)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: the symmetric address is null", function);
-    for (int s = 0; s < SEG_COUNT; s++) {
+    for (int s = 0; s < SEG_ALL; s++) {
         size_t off = (uintptr_t)address - ctx->seg[s].base;
         if (off < ctx->seg[s].size)
             return base_fail(WEFT_ERR_RANGE,
@@ -50,12 +46,6 @@ static weft_status find_failed(const char *function, const struct weft_ctx *ctx,
                              function, bytes, address, segment_names[s], ctx->seg[s].size,
                              ctx->seg[s].size - off);
     }
-    size_t off = (uintptr_t)address - ctx->gpu_seg.base;
-    if (off < ctx->gpu_seg.size)
-        return base_fail(WEFT_ERR_RANGE,
-                         "%s: %zu bytes at %p run past the end of the GPU heap: it has %zu bytes, "
-                         "%zu of them from there on",
-                         function, bytes, address, ctx->gpu_seg.size, ctx->gpu_seg.size - off);
     return base_fail(WEFT_ERR_ADDRESS,
                      "%s: %p is not a symmetric address: the heap of PE %d is %p ... %p; memory "
                      "for remote use comes from weft_alloc()",
@@ -88,7 +78,7 @@ weft_status access_find_own(const char *function, const struct weft_ctx *ctx, co
         return find_failed(function, ctx, address, bytes);
     if (unlikely(ctx->job->checking) && *segment == SEG_HEAP)
         return check_block(function, ctx->job, address, *offset, bytes);
-    return WEFT_OK;
+    return access_failed(ctx) ? job_check_failed(ctx->job) : WEFT_OK;
 }
 
 weft_status access_resolve(const char *function, struct weft_ctx *ctx, const void *symmetric,
@@ -100,7 +90,6 @@ weft_status access_resolve(const char *function, struct weft_ctx *ctx, const voi
     if ((unsigned)pe >= ctx->npes)
         return base_fail(WEFT_ERR_PE, "%s: PE %d does not exist; the PEs here are 0 ... %u",
                          function, pe, ctx->npes - 1);
-    remote->peer = &ctx->peers[pe];
     if (!access_find(ctx, symmetric, bytes, &remote->segment, &remote->offset))
         return find_failed(function, ctx, symmetric, bytes);
     if (unlikely(ctx->job->checking) && remote->segment == SEG_HEAP) {
@@ -108,8 +97,7 @@ weft_status access_resolve(const char *function, struct weft_ctx *ctx, const voi
         if (status)
             return status;
     }
-    if (remote->segment == SEG_GPU)
-        remote->peer = &ctx->gpu_peers[pe];
+    remote->peer = &ctx->peers[segment_kind(remote->segment)][pe];
     return job_check_failed(ctx->job);
 }
 

@@ -6,21 +6,22 @@
 #define WEFT_OPS_ACCESS_H
 
 #include "base/sanitizer.h"
-#include "job/job.h"
 #include "gpu/gpu.h"
+#include "job/job.h"
 
 #include <string.h>
 
-/* The address at which the peer's memory can be loaded and stored, or NULL: not such a path, or an
- * argument is wrong. *offset is within the segment. */
-static inline char *access_direct(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
+/* Whether the job has failed: one load of a word that this PE and its device code write. */
+static inline bool access_failed(const struct weft_ctx *ctx)
+{
+    return __atomic_load_n(ctx->fault, __ATOMIC_RELAXED) != 0;
+}
+
+/* For a PE that exists: see access_direct(). */
+static inline char *access_mapped(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
                                   int pe, struct peer **peer, size_t *offset)
 {
-    *peer = NULL;
-    *offset = 0;
-    if (unlikely(!ctx || (unsigned)pe >= ctx->npes))
-        return NULL;
-    *peer = &ctx->peers[pe];
+    *peer = &ctx->peers[WEFT_HOST][pe];
     size_t off = (uintptr_t)symmetric - ctx->seg[SEG_HEAP].base;
     if (likely(off < ctx->seg[SEG_HEAP].size && bytes <= ctx->seg[SEG_HEAP].size - off)) {
         *offset = off;
@@ -34,6 +35,29 @@ static inline char *access_direct(const struct weft_ctx *ctx, const void *symmet
         return base ? base + off : NULL;
     }
     return NULL;
+}
+
+/* The same in jobs in which device code runs, whose faults no host code announces, and after a
+ * failure: looks at the fault word first. */
+static inline char *access_guarded(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
+                                   int pe, struct peer **peer, size_t *offset)
+{
+    if (!ctx || (unsigned)pe >= ctx->npes || access_failed(ctx))
+        return NULL;
+    return access_mapped(ctx, symmetric, bytes, pe, peer, offset);
+}
+
+/* Only jobs without a GPU side come past the first check, so the local side is never device memory.
+ * The address at which the peer's memory can be loaded and stored, or NULL: not such a path, or an
+ * argument is wrong. *offset is within the segment. */
+static inline char *access_direct(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
+                                  int pe, struct peer **peer, size_t *offset)
+{
+    *peer = NULL;
+    *offset = 0;
+    if (unlikely(!ctx || (unsigned)pe >= ctx->quick_npes))
+        return NULL;
+    return access_mapped(ctx, symmetric, bytes, pe, peer, offset);
 }
 
 /* One writer per context as a rule; threads that share a context may lose a count, never more. */

@@ -217,16 +217,14 @@ WEFT_EXPORT void *weft_ptr(const weft_job *job, const void *symmetric, int pe)
 {
     if (!job || atomic_load(&job->state) != JOB_RUNNING || pe < 0 || pe >= job->npes)
         return NULL;
-    enum segment_id segment;
-    size_t offset;
-    if (!access_find(job->default_ctx, symmetric, 1, &segment, &offset))
+    struct remote at;
+    if (!access_find(job->default_ctx, symmetric, 1, &at.segment, &at.offset))
         return NULL;
-    if (segment == SEG_GPU) {
-        int slot = job->gpu->slot_of[pe];
-        return slot < 0 ? NULL : (void *)(uintptr_t)gpu_address(job->gpu, slot, offset);
-    }
-    enum path_id path = job->choices[pe].path;
-    return path == PATH_SELF || path == PATH_P2P ? job->map[pe][segment] + offset : NULL;
+    at.peer = &job->default_ctx->peers[segment_kind(at.segment)][pe];
+    char *address = NULL;
+    if (!at.peer->ops->direct || at.peer->ops->address(at, &address))
+        return NULL;
+    return address;
 }
 
 WEFT_EXPORT int weft_accessible(const weft_job *job, const void *address, int pe)

@@ -17,7 +17,7 @@ amo_slow(const char *function, weft_ctx *ctx, weft_amo amo, size_t width, const 
     if (amo >= WEFT_AMO_FETCH && !fetched)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: fetched is null", function);
     access_count(at.peer, width, at.offset);
-    return at.peer->ops->amo(at, amo, width, value, expected, fetched, nbi);
+    return at.peer->ops->atomic(at, amo, width, value, expected, fetched, nbi);
 }
 
 #define MODIFY(name, AMO, width, type, statement)                                                  \

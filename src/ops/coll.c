@@ -214,7 +214,7 @@ weft_status coll_begin(const char *function, struct weft_team *team, enum box_op
     struct weft_job *job = team->job;
     if (unlikely(atomic_load_explicit(&job->state, memory_order_relaxed) != JOB_RUNNING))
         return job_finalized(function);
-    if (unlikely(atomic_load_explicit(&job->failed, memory_order_relaxed)))
+    if (job_failed(job))
         return job_check_failed(job);
     box_record(job->box, operation, root, (uint64_t)team->slot, bytes);
     if (team == job->world)
@@ -248,8 +248,8 @@ static weft_status quiet_all(struct weft_job *job)
 {
     /* One fence serves every context over load/store paths; the others are asked one by one. */
     atomic_thread_fence(memory_order_seq_cst);
-    weft_status status = job->gpu ? gpu_quiet(job->gpu) : WEFT_OK;
-    if (unlikely(job->default_ctx->buffered)) {
+    weft_status status = WEFT_OK;
+    if (unlikely(job->default_ctx->open_count)) {
         pthread_mutex_lock(&job->lock);
         for (struct weft_ctx *ctx = job->contexts; ctx && !status; ctx = ctx->next)
             status = weft_quiet(ctx);

@@ -63,7 +63,7 @@ static inline char *coll_address(struct weft_team *team, int member, struct plac
 {
     if (unlikely(!team->lane_at[member]))
         return NULL;
-    return team->job->map[team->pes[member]][place.segment] + place.offset;
+    return team->job->paths.map[team->pes[member]][place.segment] + place.offset;
 }
 
 static inline weft_status coll_put(struct weft_team *team, int member, struct place to,

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { PROOF_ROUNDS = 8, PROOF_BYTES = 4096 };
 
@@ -58,17 +59,15 @@ static weft_status one_round(struct weft_job *job, struct proof *proof, struct p
     return status;
 }
 
-static weft_status prove_pair(struct weft_job *job, struct proof *proof, struct proof *mine,
-                              int partner, uint64_t serial)
+/* What goes wrong is evidence; nothing else is done about it here. */
+static void prove_pair(struct weft_job *job, struct proof *proof, struct proof *mine, int partner,
+                       uint64_t serial, char evidence[PROVE_EVIDENCE_BYTES])
 {
     weft_status status = WEFT_OK;
     for (int round = 0; round < PROOF_ROUNDS && !status; round++)
         status = one_round(job, proof, mine, partner, round, serial + (uint64_t)round);
-    job->proofs[partner] = status ? -1 : 1;
     if (status)
-        snprintf(job->choices[partner].reason, sizeof job->choices[partner].reason,
-                 "proof failed: %.200s", weft_last_error());
-    return status;
+        snprintf(evidence, PROVE_EVIDENCE_BYTES, "%s", weft_last_error());
 }
 
 /* Partner of `pe` in round r of a round-robin tournament of n (even) players: every pair meets once
@@ -82,35 +81,58 @@ static int tournament_partner(int pe, int round, int n)
     return partner == pe ? ring : partner;
 }
 
+/* Every pair once; rounds are kept apart by the boot protocol, which needs none of the paths. */
+static weft_status prove_all(struct weft_job *job, struct proof *proof, struct proof *mine,
+                             uint64_t *serial, char (*evidence)[PROVE_EVIDENCE_BYTES])
+{
+    int players = job->npes + job->npes % 2;
+    weft_status status = WEFT_OK;
+    for (int round = 0; round < players - 1 && !status; round++, *serial += PROOF_ROUNDS) {
+        int partner = tournament_partner(job->pe, round, players);
+        if (partner < job->npes)
+            prove_pair(job, proof, mine, partner, *serial, evidence[partner]);
+        status = job->boot->ops->barrier(job->boot);
+        proof->counter = 0;
+        if (!status)
+            status = job->boot->ops->barrier(job->boot);
+    }
+    return status;
+}
+
+static weft_status prove_until_settled(struct weft_job *job, struct proof *proof,
+                                       struct proof *mine)
+{
+    size_t bytes = (size_t)job->npes * PROVE_EVIDENCE_BYTES;
+    char(*evidence)[PROVE_EVIDENCE_BYTES] = malloc(bytes);
+    weft_status status = evidence ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    bool again = true;
+    for (uint64_t serial = 1; again && !status;) {
+        memset(evidence, 0, bytes);
+        status = prove_all(job, proof, mine, &serial, evidence);
+        if (!status)
+            status = job_settle_proofs(job, WEFT_HOST, evidence, &again);
+    }
+    free(evidence);
+    return status;
+}
+
 WEFT_EXPORT weft_status weft_prove(weft_job *job)
 {
     if (!job)
         return base_fail(WEFT_ERR_ARGUMENT, "weft_prove: job is null");
+    if (atomic_load(&job->state) != JOB_RUNNING)
+        return job_finalized("weft_prove");
     struct proof *proof = NULL, *mine = malloc(sizeof *mine);
     if (!mine)
         return base_fail(WEFT_ERR_NO_MEMORY, "weft_prove: no private memory");
     weft_status status =
         weft_alloc(job, WEFT_HOST, sizeof *proof, 0, WEFT_ALLOC_ZERO, (void **)&proof);
-    weft_status worst = status;
-    int players = status ? 0 : job->npes + job->npes % 2;
-    for (int round = 0; round < players - 1 && !status; round++) {
-        int partner = tournament_partner(job->pe, round, players);
-        if (partner < job->npes) {
-            weft_status pair =
-                prove_pair(job, proof, mine, partner, 1 + (uint64_t)round * PROOF_ROUNDS);
-            worst = pair ? pair : worst;
-        }
-        status = weft_barrier(job->world);
-        proof->counter = 0;
-        if (!status)
-            status = weft_barrier(job->world);
-    }
-    if (!status && !worst)
-        job->proofs[job->pe] = 1;
+    if (!status)
+        status = prove_until_settled(job, proof, mine);
     free(mine);
     if (proof && !status)
         status = weft_free(job, proof);
-    return worst ? worst : status;
+    return status;
 }
 
 WEFT_EXPORT weft_status weft_path_query(weft_job *job, int pe, weft_path_info *info)
@@ -126,11 +148,14 @@ WEFT_EXPORT weft_status weft_path_query(weft_job *job, int pe, weft_path_info *i
         return base_fail(WEFT_ERR_ARGUMENT,
                          "weft_path_query: info.size is %zu; set it to sizeof(weft_path_info)",
                          info->size);
-    const struct path_choice *choice = &job->choices[pe];
+    const struct path_choice *choice = &job->paths.choices[WEFT_HOST][pe];
     *info = (weft_path_info){.size = sizeof *info,
                              .name = path_name(choice->path),
-                             .load_store = job->default_ctx->peers[pe].base[SEG_HEAP] != NULL,
-                             .proven = job->proofs[pe]};
+                             .load_store =
+                                 job->default_ctx->peers[WEFT_HOST][pe].base[SEG_HEAP] != NULL,
+                             .proven = choice->proven   ? 1
+                                       : choice->failed ? -1
+                                                        : 0};
     snprintf(info->reason, sizeof info->reason, "%s", choice->reason);
     for (int slot = 0; slot < BOX_CONTEXTS; slot++) {
         struct box_counters *counters = &job->box->counters[slot][choice->path];

@@ -12,6 +12,14 @@ static __attribute__((noinline, cold)) weft_status put_slow(const char *function
                                                             size_t bytes, int pe, bool nbi)
 {
     struct remote to;
+    struct peer *peer;
+    size_t offset;
+    char *direct = access_guarded(ctx, dst, bytes, pe, &peer, &offset);
+    if (direct && src && !access_is_device(ctx, src)) {
+        access_count(peer, bytes, offset);
+        access_copy(direct, src, bytes);
+        return WEFT_OK;
+    }
     weft_status status = access_resolve(function, ctx, dst, bytes, pe, &to);
     if (status)
         return bytes == 0 && status == WEFT_ERR_ARGUMENT && ctx ? WEFT_OK : status;
@@ -19,8 +27,6 @@ static __attribute__((noinline, cold)) weft_status put_slow(const char *function
         return WEFT_OK;
     if (!src)
         return null_argument(function, "src");
-    if (access_is_device(ctx, src))
-        to.peer = &ctx->gpu_peers[pe];
     access_count(to.peer, bytes, to.offset);
     return to.peer->ops->put(to, src, bytes, nbi);
 }
@@ -30,6 +36,14 @@ static __attribute__((noinline, cold)) weft_status get_slow(const char *function
                                                             size_t bytes, int pe, bool nbi)
 {
     struct remote from;
+    struct peer *peer;
+    size_t offset;
+    const char *direct = access_guarded(ctx, src, bytes, pe, &peer, &offset);
+    if (direct && dst && !access_is_device(ctx, dst)) {
+        access_count(peer, bytes, offset);
+        access_copy(dst, direct, bytes);
+        return WEFT_OK;
+    }
     weft_status status = access_resolve(function, ctx, src, bytes, pe, &from);
     if (status)
         return bytes == 0 && status == WEFT_ERR_ARGUMENT && ctx ? WEFT_OK : status;
@@ -37,8 +51,6 @@ static __attribute__((noinline, cold)) weft_status get_slow(const char *function
         return WEFT_OK;
     if (!dst)
         return null_argument(function, "dst");
-    if (access_is_device(ctx, dst))
-        from.peer = &ctx->gpu_peers[pe];
     access_count(from.peer, bytes, from.offset);
     return from.peer->ops->get(from, dst, bytes, nbi);
 }
@@ -48,7 +60,7 @@ WEFT_EXPORT weft_status weft_put(weft_ctx *ctx, void *dst, const void *src, size
     struct peer *peer;
     size_t offset;
     char *to = access_direct(ctx, dst, bytes, pe, &peer, &offset);
-    if (unlikely(!to || !src || access_is_device(ctx, src)))
+    if (unlikely(!to || !src))
         return put_slow("weft_put", ctx, dst, src, bytes, pe, false);
     access_count(peer, bytes, offset);
     access_copy(to, src, bytes);
@@ -60,7 +72,7 @@ WEFT_EXPORT weft_status weft_get(weft_ctx *ctx, void *dst, const void *src, size
     struct peer *peer;
     size_t offset;
     const char *from = access_direct(ctx, src, bytes, pe, &peer, &offset);
-    if (unlikely(!from || !dst || access_is_device(ctx, dst)))
+    if (unlikely(!from || !dst))
         return get_slow("weft_get", ctx, dst, src, bytes, pe, false);
     access_count(peer, bytes, offset);
     access_copy(dst, from, bytes);
@@ -73,7 +85,7 @@ WEFT_EXPORT weft_status weft_put_nbi(weft_ctx *ctx, void *dst, const void *src, 
     struct peer *peer;
     size_t offset;
     char *to = access_direct(ctx, dst, bytes, pe, &peer, &offset);
-    if (unlikely(!to || !src || access_is_device(ctx, src)))
+    if (unlikely(!to || !src))
         return put_slow("weft_put_nbi", ctx, dst, src, bytes, pe, true);
     access_count(peer, bytes, offset);
     access_copy(to, src, bytes);
@@ -86,7 +98,7 @@ WEFT_EXPORT weft_status weft_get_nbi(weft_ctx *ctx, void *dst, const void *src, 
     struct peer *peer;
     size_t offset;
     const char *from = access_direct(ctx, src, bytes, pe, &peer, &offset);
-    if (unlikely(!from || !dst || access_is_device(ctx, dst)))
+    if (unlikely(!from || !dst))
         return get_slow("weft_get_nbi", ctx, dst, src, bytes, pe, true);
     access_count(peer, bytes, offset);
     access_copy(dst, from, bytes);
@@ -103,9 +115,7 @@ p_slow(const char *function, weft_ctx *ctx, void *dst, const void *value, size_t
     if (status)
         return status;
     access_count(to.peer, width, to.offset);
-    if (to.peer->ops->store)
-        return to.peer->ops->store(to, value, width);
-    return to.peer->ops->put(to, value, width, false);
+    return to.peer->ops->store(to, value, width);
 }
 
 static __attribute__((noinline, cold)) weft_status
@@ -118,9 +128,7 @@ g_slow(const char *function, weft_ctx *ctx, const void *src, void *value, size_t
     if (!value)
         return null_argument(function, "value");
     access_count(from.peer, width, from.offset);
-    if (from.peer->ops->load)
-        return from.peer->ops->load(from, value, width);
-    return from.peer->ops->get(from, value, width, false);
+    return from.peer->ops->load(from, value, width);
 }
 
 #define SINGLE_VALUE(bits)                                                                         \
@@ -155,27 +163,6 @@ SINGLE_VALUE(64)
 
 /* ----------------------------------------------------------------------------------- strided */
 
-static void copy_strided(char *to, const char *from, size_t to_step, size_t from_step,
-                         size_t element, size_t n)
-{
-    switch (element) {
-#define STRIDED(bytes, type)                                                                       \
-    case bytes:                                                                                    \
-        for (size_t i = 0; i < n; i++, to += to_step, from += from_step)                           \
-            memcpy(to, from, bytes);                                                               \
-        return;
-        STRIDED(1, uint8_t)
-        STRIDED(2, uint16_t)
-        STRIDED(4, uint32_t)
-        STRIDED(8, uint64_t)
-        STRIDED(16, long double)
-#undef STRIDED
-    default:
-        for (size_t i = 0; i < n; i++, to += to_step, from += from_step)
-            memcpy(to, from, element);
-    }
-}
-
 /* Bytes from the first to the end of the last element; false when that overflows. */
 static bool strided_extent(ptrdiff_t stride, size_t element, size_t n, size_t *extent)
 {
@@ -196,24 +183,6 @@ static weft_status check_strides(const char *function, ptrdiff_t dst_stride, ptr
     return WEFT_OK;
 }
 
-/* With GPU memory on either side: by one kernel when the GPU can reach both, else element by
- * element. */
-static __attribute__((noinline, cold)) weft_status
-gpu_strided(weft_ctx *ctx, struct remote at, void *local, bool put, size_t remote_step,
-            size_t local_step, size_t element, size_t n, int pe)
-{
-    at.peer = &ctx->gpu_peers[pe];
-    if (gpu_place_of(ctx->gpu, local) != GPU_PLACE_PLAIN && at.segment == SEG_GPU)
-        return gpu_copy_strided_remote(at, local, put, remote_step, local_step, element, n);
-    weft_status status = WEFT_OK;
-    for (size_t i = 0; i < n && !status; i++, at.offset += remote_step) {
-        char *mine = (char *)local + i * local_step;
-        status = put ? at.peer->ops->put(at, mine, element, true)
-                     : at.peer->ops->get(at, mine, element, true);
-    }
-    return status ? status : at.peer->ops->quiet(at.peer->state);
-}
-
 WEFT_EXPORT weft_status weft_iput(weft_ctx *ctx, void *dst, const void *src, ptrdiff_t dst_stride,
                                   ptrdiff_t src_stride, size_t element, size_t n, int pe)
 {
@@ -232,17 +201,11 @@ WEFT_EXPORT weft_status weft_iput(weft_ctx *ctx, void *dst, const void *src, ptr
     if (!src)
         return null_argument("weft_iput", "src");
     access_count(to.peer, element * n, to.offset);
-    size_t dst_step = (size_t)dst_stride * element, src_step = (size_t)src_stride * element;
-    if (to.segment == SEG_GPU || access_is_device(ctx, src))
-        return gpu_strided(ctx, to, (void *)src, true, dst_step, src_step, element, n, pe);
-    char *base = to.peer->base[to.segment];
-    if (base) {
-        copy_strided(base + to.offset, src, dst_step, src_step, element, n);
-        return WEFT_OK;
-    }
-    for (size_t i = 0; i < n && !status; i++, to.offset += dst_step)
-        status = to.peer->ops->put(to, (const char *)src + i * src_step, element, false);
-    return status;
+    struct path_strides strides = {.remote_step = (size_t)dst_stride * element,
+                                   .local_step = (size_t)src_stride * element,
+                                   .element = element,
+                                   .n = n};
+    return to.peer->ops->iput(to, src, &strides);
 }
 
 WEFT_EXPORT weft_status weft_iget(weft_ctx *ctx, void *dst, const void *src, ptrdiff_t dst_stride,
@@ -263,15 +226,9 @@ WEFT_EXPORT weft_status weft_iget(weft_ctx *ctx, void *dst, const void *src, ptr
     if (!dst)
         return null_argument("weft_iget", "dst");
     access_count(from.peer, element * n, from.offset);
-    size_t dst_step = (size_t)dst_stride * element, src_step = (size_t)src_stride * element;
-    if (from.segment == SEG_GPU || access_is_device(ctx, dst))
-        return gpu_strided(ctx, from, dst, false, src_step, dst_step, element, n, pe);
-    const char *base = from.peer->base[from.segment];
-    if (base) {
-        copy_strided(dst, base + from.offset, dst_step, src_step, element, n);
-        return WEFT_OK;
-    }
-    for (size_t i = 0; i < n && !status; i++, from.offset += src_step)
-        status = from.peer->ops->get(from, (char *)dst + i * dst_step, element, false);
-    return status;
+    struct path_strides strides = {.remote_step = (size_t)src_stride * element,
+                                   .local_step = (size_t)dst_stride * element,
+                                   .element = element,
+                                   .n = n};
+    return from.peer->ops->iget(from, dst, &strides);
 }

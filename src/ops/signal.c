@@ -38,10 +38,17 @@ put_signal_slow(const char *function, weft_ctx *ctx, void *dst, const void *src,
         return status;
     if (!src)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", function);
-    if (to.segment == SEG_GPU || access_is_device(ctx, src))
-        at.peer = &ctx->gpu_peers[pe]; /* its operations take either kind on each side */
     access_count(to.peer, bytes, to.offset);
-    return at.peer->ops->put_signal(to, src, bytes, at, value, op, nbi);
+    if (to.peer->ops == at.peer->ops)
+        return to.peer->ops->put_signal(to, src, bytes, at, value, op, nbi);
+    /* Data and signal in memories that different paths reach: one is complete before the other. */
+    status = to.peer->ops->put(to, src, bytes, nbi);
+    if (!status)
+        status = to.peer->ops->quiet(to.peer->state);
+    if (status)
+        return status;
+    weft_amo amo = op == WEFT_SIGNAL_SET ? WEFT_AMO_SET : WEFT_AMO_ADD;
+    return at.peer->ops->atomic(at, amo, sizeof value, value, 0, NULL, nbi);
 }
 
 static inline weft_status put_signal(const char *function, weft_ctx *ctx, void *dst,
@@ -52,8 +59,7 @@ static inline weft_status put_signal(const char *function, weft_ctx *ctx, void *
     size_t offset, signal_offset;
     char *to = access_direct(ctx, dst, bytes, pe, &peer, &offset);
     char *at = access_direct(ctx, signal, sizeof *signal, pe, &peer, &signal_offset);
-    if (unlikely(!to || !at || !src || (uintptr_t)signal % sizeof *signal || (unsigned)op > 1 ||
-                 access_is_device(ctx, src)))
+    if (unlikely(!to || !at || !src || (uintptr_t)signal % sizeof *signal || (unsigned)op > 1))
         return put_signal_slow(function, ctx, dst, src, bytes, signal, value, op, pe, nbi);
     access_count(peer, bytes, offset);
     access_copy(to, src, bytes);
@@ -97,7 +103,7 @@ WEFT_EXPORT weft_status weft_signal(weft_ctx *ctx, uint64_t *signal, uint64_t va
         return status;
     access_count(remote.peer, sizeof *signal, remote.offset);
     weft_amo amo = op == WEFT_SIGNAL_SET ? WEFT_AMO_SET : WEFT_AMO_ADD;
-    return remote.peer->ops->amo(remote, amo, sizeof *signal, value, 0, NULL, false);
+    return remote.peer->ops->atomic(remote, amo, sizeof *signal, value, 0, NULL, false);
 }
 
 WEFT_EXPORT weft_status weft_signal_fetch(weft_ctx *ctx, const uint64_t *signal, uint64_t *value)

@@ -49,9 +49,8 @@ WEFT_EXPORT weft_status weft_put_on_stream(weft_ctx *ctx, void *dst, const void 
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (!on_cuda(ctx->job))
         return stream_simt_put(ctx, dst, src, bytes, pe, stream);
-    to.peer = &ctx->gpu_peers[pe];
     access_count(to.peer, bytes, to.offset);
-    status = gpu_locate(to, &address);
+    status = to.peer->ops->address(to, &address);
     return status ? status : copy_on(ctx->gpu, stream, address, src, bytes);
 }
 
@@ -68,9 +67,8 @@ WEFT_EXPORT weft_status weft_get_on_stream(weft_ctx *ctx, void *dst, const void 
         return base_fail(WEFT_ERR_ARGUMENT, "%s: dst is null", name);
     if (!on_cuda(ctx->job))
         return stream_simt_get(ctx, dst, src, bytes, pe, stream);
-    from.peer = &ctx->gpu_peers[pe];
     access_count(from.peer, bytes, from.offset);
-    status = gpu_locate(from, &address);
+    status = from.peer->ops->address(from, &address);
     return status ? status : copy_on(ctx->gpu, stream, dst, address, bytes);
 }
 
@@ -159,7 +157,7 @@ static weft_status signal_on(struct weft_job *job, weft_stream stream, struct re
 {
     struct gpu *gpu = job->gpu;
     char *address;
-    weft_status status = gpu_locate(at, &address);
+    weft_status status = at.peer->ops->address(at, &address);
     if (status)
         return status;
     if (at.segment != SEG_GPU)
@@ -186,9 +184,9 @@ static weft_status put_signal_cuda(struct weft_ctx *ctx, struct remote to, const
 {
     struct gpu *gpu = ctx->gpu;
     char *dst, *signal;
-    weft_status status = gpu_locate(to, &dst);
+    weft_status status = to.peer->ops->address(to, &dst);
     if (!status)
-        status = gpu_locate(at, &signal);
+        status = at.peer->ops->address(at, &signal);
     if (!status)
         status = gpu_enter(&gpu->device);
     if (status)
@@ -224,7 +222,6 @@ WEFT_EXPORT weft_status weft_put_signal_on_stream(weft_ctx *ctx, void *dst, cons
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (!on_cuda(ctx->job))
         return stream_simt_put_signal(ctx, dst, src, bytes, signal, value, op, pe, stream);
-    to.peer = at.peer = &ctx->gpu_peers[pe];
     access_count(to.peer, bytes, to.offset);
     return put_signal_cuda(ctx, to, src, bytes, at, value, op, stream);
 }
@@ -241,7 +238,6 @@ WEFT_EXPORT weft_status weft_signal_on_stream(weft_ctx *ctx, uint64_t *signal, u
         return status;
     if (!on_cuda(ctx->job))
         return stream_simt_signal(ctx, signal, value, op, pe, stream);
-    at.peer = &ctx->gpu_peers[pe];
     access_count(at.peer, sizeof *signal, at.offset);
     status = gpu_enter(&ctx->gpu->device);
     if (status)
@@ -313,12 +309,15 @@ static weft_status fill_barrier(struct weft_team *team, struct gpu_barrier *barr
     *barrier = (struct gpu_barrier){.members = team->n, .me = team->me, .team = team->slot};
     for (int i = 0; i < team->n; i++) {
         int slot = gpu->slot_of[team->pes[i]];
-        CUdeviceptr area = slot < 0 ? 0 : gpu_team_address(gpu, slot, team->slot);
+        bool direct = job_direct(team->job, WEFT_GPU, team->pes[i]);
+        CUdeviceptr area = slot < 0 || !direct ? 0 : gpu_team_address(gpu, slot, team->slot);
         if (!area)
-            return base_fail(WEFT_ERR_NO_PATH,
-                             "%s: the GPU memory of PE %d cannot be accessed from PE %d (%s)", name,
-                             team->pes[i], team->job->pe,
-                             slot < 0 ? "another kernel" : gpu->heap.windows[slot].evidence);
+            return base_fail(
+                WEFT_ERR_NO_PATH,
+                "%s: kernels of PE %d do not reach the GPU memory of PE %d by load and "
+                "store (%s)",
+                name, team->job->pe, team->pes[i],
+                team->job->paths.choices[WEFT_GPU][team->pes[i]].reason);
         barrier->areas[i] = (struct gpu_team_area *)(uintptr_t)area;
     }
     return WEFT_OK;

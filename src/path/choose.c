@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which path to take: a pure function of facts and configuration, so that it can be replayed on a
- * recorded machine and tested by tables. */
+/* Which path to take: a pure function of facts, proofs and configuration, so that it can be replayed
+ * on a recorded machine and tested by tables. Which paths there are stands in the list of path.h. */
 #include "path/path.h"
 
 #include "base/status.h"
@@ -8,45 +8,46 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    bool exists;
-} paths[PATH_COUNT] = {
-#define ROW(id, name, exists) {name, exists},
-    PATH_LIST(ROW)
-#undef ROW
-};
+/* Paths of the plan that this version does not have: named, so that nobody takes them for a slip. */
+static const char *const planned[] = {"staged", "relay", "gda", "net", "file"};
 
-/* The library's own order: the fastest class first. `weak` is for tests and never chosen unasked. */
-static const enum path_id own_order[] = {PATH_SELF, PATH_P2P, PATH_STAGED, PATH_GDA, PATH_NET};
-
-const char *path_name(enum path_id path)
+static void list_paths(char *text, size_t bytes)
 {
-    return (unsigned)path < PATH_COUNT ? paths[path].name : "unknown";
+    size_t used = 0;
+    for (int i = 0; i < PATH_COUNT && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i ? ", " : "",
+                                 path_name((enum path_id)i));
+}
+
+static weft_status unknown_path(const char *word, size_t length)
+{
+    char names[128];
+    for (size_t i = 0; i < sizeof planned / sizeof planned[0]; i++)
+        if (strlen(planned[i]) == length && strncmp(planned[i], word, length) == 0)
+            return base_fail(WEFT_ERR_CONFIG,
+                             "WEFT_PATH names \"%s\", which this version of Weft does not have yet",
+                             planned[i]);
+    list_paths(names, sizeof names);
+    return base_fail(WEFT_ERR_CONFIG, "WEFT_PATH names \"%.*s\", which is not a path; paths are %s",
+                     (int)length, word, names);
 }
 
 static weft_status find_path(const char *word, size_t length, enum path_id *path)
 {
     for (int i = 0; i < PATH_COUNT; i++) {
-        if (strlen(paths[i].name) != length || strncmp(paths[i].name, word, length) != 0)
-            continue;
-        if (!paths[i].exists)
-            return base_fail(WEFT_ERR_CONFIG,
-                             "WEFT_PATH names \"%s\", which this version of Weft "
-                             "does not have yet",
-                             paths[i].name);
-        *path = (enum path_id)i;
-        return WEFT_OK;
+        const char *name = path_name((enum path_id)i);
+        if (strlen(name) == length && strncmp(name, word, length) == 0) {
+            *path = (enum path_id)i;
+            return WEFT_OK;
+        }
     }
-    return base_fail(WEFT_ERR_CONFIG,
-                     "WEFT_PATH names \"%.*s\", which is not a path; paths are self, p2p, weak",
-                     (int)length, word);
+    return unknown_path(word, length);
 }
 
 static weft_status parse_word(const char *word, size_t length, struct path_order *order)
 {
     bool exclude = length > 0 && word[0] == '^';
-    enum path_id path = PATH_SELF;
+    enum path_id path = PATH_NONE;
     weft_status status = find_path(word + exclude, length - exclude, &path);
     if (status)
         return status;
@@ -81,51 +82,49 @@ static const char *obstacle(enum path_id path, const struct path_facts *facts,
 {
     if (order->excluded & (1u << path))
         return "excluded by WEFT_PATH";
-    if (!paths[path].exists)
-        return "not in this version of Weft";
-    switch (path) {
-    case PATH_SELF:
-        return facts->same_pe ? NULL : "another PE";
-    case PATH_P2P:
-    case PATH_WEAK:
-        if (facts->same_pe && path == PATH_P2P)
-            return "the same PE";
-        if (!facts->same_node)
-            return "the PEs run on different kernels";
-        if (!facts->shared_memory)
-            return "the peer's memory is not mapped here";
-        return facts->mapped_proof < 0 ? "its proof failed" : NULL;
-    default:
-        return "not in this version of Weft";
-    }
+    if (facts->failed & (1u << path))
+        return "its proof failed";
+    return path_ops_of(path)->obstacle(facts);
+}
+
+/* The k-th path to try, PATH_NONE after the last: the program's order, or the list's own. A PE
+ * reaches itself by plain copies whatever is forced between PEs, unless that is excluded. */
+static enum path_id candidate(const struct path_facts *facts, const struct path_order *order, int k)
+{
+    bool itself = facts->same_pe && order->forced;
+    if (itself && k == 0)
+        return PATH_SELF;
+    k -= itself;
+    if (order->forced)
+        return k < order->count ? order->order[k] : PATH_NONE;
+    for (int i = 0; i < PATH_COUNT; i++)
+        if (path_ops_of((enum path_id)i)->unasked && k-- == 0)
+            return (enum path_id)i;
+    return PATH_NONE;
 }
 
 weft_status path_choose(const struct path_facts *facts, const struct path_order *order,
                         struct path_choice *choice)
 {
-    const enum path_id *list = order->forced ? order->order : own_order;
-    int count = order->forced ? order->count : (int)(sizeof own_order / sizeof own_order[0]);
     size_t used = 0;
     char *text = choice->reason;
+    enum path_id path;
     text[0] = '\0';
-    /* A PE reaches itself by plain copies whatever is forced between PEs, unless that is excluded. */
-    if (facts->same_pe && !obstacle(PATH_SELF, facts, order)) {
-        choice->path = PATH_SELF;
-        snprintf(text, sizeof choice->reason, "the same PE");
-        return WEFT_OK;
-    }
-    for (int i = 0; i < count; i++) {
-        const char *why_not = obstacle(list[i], facts, order);
-        if (!why_not) {
-            choice->path = list[i];
-            snprintf(text + used, sizeof choice->reason - used, "%s%s: %s", used ? "; " : "",
-                     path_name(list[i]), order->forced ? "chosen by WEFT_PATH" : "shared memory");
-            return WEFT_OK;
-        }
+    for (int k = 0; (path = candidate(facts, order, k)) != PATH_NONE; k++) {
+        const char *why_not = obstacle(path, facts, order);
+        const char *why = why_not          ? why_not
+                          : facts->same_pe ? "the same PE"
+                          : order->forced  ? "chosen by WEFT_PATH"
+                                           : "the peer's memory is mapped";
         int n = snprintf(text + used, sizeof choice->reason - used, "%s%s: %s", used ? "; " : "",
-                         path_name(list[i]), why_not);
+                         path_name(path), why);
         used = n > 0 && used + (size_t)n < sizeof choice->reason ? used + (size_t)n : used;
+        choice->path = path;
+        if (!why_not)
+            return WEFT_OK;
     }
-    return base_fail(WEFT_ERR_NO_PATH, "no path is left (%s)%s", text,
+    choice->path = PATH_NONE;
+    return base_fail(WEFT_ERR_NO_PATH, "no path is left to its %s memory (%s)%s",
+                     facts->kind == WEFT_GPU ? "GPU" : "host", text,
                      order->forced ? "; WEFT_PATH allows no other" : "");
 }

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How this PE reaches a peer's segments. A path is a small table of operations on (segment, offset)
- * at one peer; where a peer's memory is mapped here, the operations of src/ops do not even call it
- * but load and store through peer->base. Knows nothing of teams and collectives. */
+/* How this PE reaches a peer's memory. For every pair of a memory kind and a peer one path is chosen
+ * (choose.c); a path is one table of operations on (segment, offset) at that peer, the same for host
+ * and GPU memory. Where a peer's host memory is mapped here, src/ops does not even call the table
+ * but loads and stores through peer->base.
+ *
+ * A path is added by its own files and one line in PATH_LIST: its table `path_NAME` says when it can
+ * be used, what it keeps per context, and what it does. Nothing outside its files names it. Knows
+ * nothing of teams, contexts and collectives. */
 #ifndef WEFT_PATH_PATH_H
 #define WEFT_PATH_PATH_H
 
@@ -14,63 +19,109 @@
 
 #include <weft.h>
 
-/* X(id, name, exists in this version) */
+/* X(id, table): in the order of choice, the fastest class first. */
 #define PATH_LIST(X)                                                                               \
-    X(SELF, "self", true)                                                                          \
-    X(P2P, "p2p", true)                                                                            \
-    X(WEAK, "weak", true)                                                                          \
-    X(STAGED, "staged", false)                                                                     \
-    X(GDA, "gda", false)                                                                           \
-    X(NET, "net", false)                                                                           \
-    X(FILE, "file", false)
+    X(SELF, self)                                                                                  \
+    X(P2P, p2p)                                                                                    \
+    X(WEAK, weak)                                                                                  \
+    X(SLOW, slow)
 
 enum path_id {
-#define PATH_ENUM(id, name, exists) PATH_##id,
+#define PATH_ENUM(id, table) PATH_##id,
     PATH_LIST(PATH_ENUM)
 #undef PATH_ENUM
-        PATH_COUNT
+        PATH_COUNT,
+    PATH_NONE = PATH_COUNT /* no path is left: every operation says why */
 };
 
-_Static_assert((int)PATH_COUNT <= (int)BOX_PATHS, "the black box has a column for every path");
+_Static_assert((int)PATH_COUNT < (int)BOX_PATHS, "the black box has a column for every path");
 
+enum { MEMORY_KINDS = 2 }; /* WEFT_HOST, WEFT_GPU */
+
+static inline weft_kind segment_kind(enum segment_id segment)
+{
+    return segment == SEG_GPU ? WEFT_GPU : WEFT_HOST;
+}
+
+struct gpu;
 struct path_ops;
+struct path_choice;
 struct path_state; /* what a path keeps per context; only the path looks inside */
+
+/* What paths know of their job. Filled by the job; read only here. */
+struct path_world {
+    int pe, npes;
+    struct boot *boot;
+    char *(*map)[SEG_COUNT]; /* [npes] where each PE's host segments are mapped here, NULL = not */
+    struct gpu *gpu;         /* NULL until GPU memory is first asked for */
+    struct path_choice *choices[MEMORY_KINDS]; /* [npes] each; NULL: that kind is not in use */
+    uint64_t wait_limit_ns;                    /* of any wait; 0 = none */
+};
 
 /* One PE as seen from one context. 64 bytes: one cache line per operation. */
 struct peer {
-    char *base[SEG_COUNT];         /* load/store address of its segments; NULL: go through ops */
+    char *base[SEG_COUNT]; /* load/store address of its host segments; NULL: go through ops */
     struct box_counters *counters; /* of this context and path */
     const struct path_ops *ops;
     struct path_state *state;
-    int32_t pe;       /* number in the job */
-    uint32_t path;    /* enum path_id */
-    char *const *map; /* [SEG_COUNT] where its segments are mapped here, for the path's own use */
+    int32_t pe;    /* number in the job */
+    uint16_t path; /* enum path_id */
+    uint16_t kind; /* weft_kind: of the memory that this path reaches */
+    const struct path_world *world;
 };
 
+/* remote.peer is the peer for the memory kind of remote.segment. */
 struct remote {
     struct peer *peer;
     enum segment_id segment;
     size_t offset;
 };
 
-/* Sizes and bounds have been checked by the caller. */
+/* Strides of a strided operation, in bytes. */
+struct path_strides {
+    size_t remote_step, local_step, element, n;
+};
+
+struct path_facts;
+
+/* Sizes and bounds have been checked by the caller; the local side of an operation is any memory of
+ * this PE, its GPU's included. An entry that is NULL gets a default (table.c): store, load,
+ * put_signal, iput and iget are made of put, get, atomic and quiet; fence is quiet; quiet has nothing
+ * to do; the others say that the path has no such operation. */
 struct path_ops {
     const char *name;
+    bool unasked; /* may be chosen without being named in WEFT_PATH */
+    bool direct;  /* its operations on mapped host memory are loads and stores: peer->base is set */
+
+    /* NULL when the path can be used between two PEs, else why not. A pure function. */
+    const char *(*obstacle)(const struct path_facts *facts);
+
+    /* What it keeps for one context. *state NULL afterwards: nothing, so that fence and quiet need
+     * not ask it; then it is opened again when the job gets a GPU side. */
+    weft_status (*open)(const struct path_world *world, struct path_state **state);
+    void (*close)(struct path_state *state);
+
+    /* Where a place can be loaded and stored, by the CPU in host memory, by this PE's GPU in GPU
+     * memory. WEFT_ERR_NO_PATH with the reason where it cannot. */
+    weft_status (*address)(struct remote at, char **address);
 
     /* Returns when src may be reused. nbi: may keep src until quiet. */
     weft_status (*put)(struct remote to, const void *src, size_t bytes, bool nbi);
-
     weft_status (*get)(struct remote from, void *dst, size_t bytes, bool nbi);
 
-    /* One access of `width` 1, 2, 4 or 8 bytes. NULL: put and get of so few bytes are that. */
+    /* n elements; complete on return. */
+    weft_status (*iput)(struct remote to, const void *src, const struct path_strides *strides);
+    weft_status (*iget)(struct remote from, void *dst, const struct path_strides *strides);
+
+    /* One access of `width` 1, 2, 4 or 8 bytes. */
     weft_status (*store)(struct remote to, const void *value, size_t width);
     weft_status (*load)(struct remote from, void *value, size_t width);
 
     /* width 4 or 8; *fetched gets the value from before when it is not NULL. */
-    weft_status (*amo)(struct remote at, weft_amo amo, size_t width, uint64_t value,
-                       uint64_t expected, void *fetched, bool nbi);
+    weft_status (*atomic)(struct remote at, weft_amo amo, size_t width, uint64_t value,
+                          uint64_t expected, void *fetched, bool nbi);
 
-    /* put, and then (never visible before the data) the signal. */
+    /* put, and then (never visible before the data) the signal; both over this path. */
     weft_status (*put_signal)(struct remote to, const void *src, size_t bytes, struct remote signal,
                               uint64_t value, weft_signal_op op, bool nbi);
 
@@ -78,20 +129,15 @@ struct path_ops {
     weft_status (*fence)(struct path_state *state);
     weft_status (*quiet)(struct path_state *state);
 
-    /* Moves on what is outstanding; called by waiting PEs. NULL: nothing ever is. */
+    /* Moves on what is outstanding; called by waiting PEs. NULL: nothing ever needs it. */
     void (*progress)(struct path_state *state);
-
-    weft_status (*state_create)(struct path_state **state);
-    void (*state_destroy)(struct path_state *state);
 };
 
-extern const struct path_ops path_mapped_ops; /* self and p2p: the peer's memory is mapped */
-extern const struct path_ops path_weak_ops;
-extern const struct path_ops path_gpu_ops; /* GPU memory on either side */
+/* The table of a path with every entry but `progress`, `open` and `close` filled; PATH_NONE has one
+ * too. */
+const struct path_ops *path_ops_of(enum path_id path);
 
-/* Where a place is mapped here: in GPU memory for this PE's GPU, in host memory for its CPU.
- * at.peer is one of the context's GPU peers. WEFT_ERR_NO_PATH with the evidence. */
-weft_status gpu_locate(struct remote at, char **address);
+const char *path_name(enum path_id path);
 
 /* ----------------------------------------------------------------- choice: a pure function */
 
@@ -103,26 +149,30 @@ struct path_order {
     bool forced;       /* a list was given: only its paths may be used */
 };
 
-/* "p2p,staged" (only these, in this order), "^p2p" (all but this), "" (own order).
- * WEFT_ERR_CONFIG names an unknown or not yet existing path. */
+/* "p2p,weak" (only these, in this order), "^p2p" (all but this), "" (own order).
+ * WEFT_ERR_CONFIG names a path that is unknown or not in this version. */
 weft_status path_order_parse(const char *text, struct path_order *order);
 
+/* What is known of a peer's memory of one kind, seen from this PE. */
 struct path_facts {
+    weft_kind kind;
     bool same_pe;
-    bool same_node;     /* the PEs share a kernel */
-    bool shared_memory; /* the peer's segments are mapped here */
-    int mapped_proof;   /* 1 proven, 0 not tried, -1 failed */
+    bool same_node;       /* the PEs share a kernel */
+    bool mapped;          /* it is mapped here and may be accessed */
+    const char *evidence; /* why it is not mapped; NULL = not known */
+    uint32_t failed;      /* bit per path: its proof failed */
 };
 
 struct path_choice {
     enum path_id path;
+    bool proven;      /* data, flags and atomics have been seen to arrive over it */
+    uint32_t failed;  /* bit per path whose proof failed between the two */
     char reason[256]; /* why this, and why no better one */
 };
 
-/* WEFT_ERR_NO_PATH, with each path's reason in the sentence, when none is left. */
+/* Fills path and reason. WEFT_ERR_NO_PATH, with each path's reason in the sentence and in
+ * choice->reason, and path PATH_NONE, when none is left. */
 weft_status path_choose(const struct path_facts *facts, const struct path_order *order,
                         struct path_choice *choice);
-
-const char *path_name(enum path_id path);
 
 #endif

@@ -4,51 +4,23 @@
  * source, and fill their destination, as late as they may. Only fence, quiet, a full queue and a PE
  * that waits let them out. A program that is right over this path does not rely on the
  * strong order of one machine's memory; one that forgot a fence fails here on any laptop. For
- * tests; chosen only by WEFT_PATH=weak. Delivery itself goes through shared memory. */
-#include "path/path.h"
-
+ * tests; chosen only by WEFT_PATH=weak. Delivery itself goes over path p2p. */
 #include "base/status.h"
+#include "path/carrier.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { HELD_MOST = 64 };
 
-struct held {
-    struct remote to;
-    struct remote signal; /* peer NULL: none */
-    weft_amo amo;
-    size_t width; /* 0: a put */
-    uint64_t value;
-    weft_signal_op op;
-    size_t bytes;
-    unsigned char *data; /* a copy, or with nbi the program's own source */
-    bool nbi;
-    void *get_into; /* a get when not NULL */
-};
-
 struct path_state {
     pthread_mutex_t lock;
+    struct carrier carrier;
     uint32_t random;
     int count;
-    struct held held[HELD_MOST];
+    weft_status failed; /* of a delivery since the last fence or quiet */
+    struct carried held[HELD_MOST];
 };
-
-static void deliver(struct held *held)
-{
-    if (held->get_into)
-        path_mapped_ops.get(held->to, held->get_into, held->bytes, false);
-    else if (held->width)
-        path_mapped_ops.amo(held->to, held->amo, held->width, held->value, 0, NULL, false);
-    else if (held->signal.peer && held->data)
-        path_mapped_ops.put_signal(held->to, held->data, held->bytes, held->signal, held->value,
-                                   held->op, false);
-    else if (held->data)
-        path_mapped_ops.put(held->to, held->data, held->bytes, false);
-    if (!held->nbi)
-        free(held->data);
-}
 
 static uint32_t random_below(struct path_state *state, uint32_t bound)
 {
@@ -59,9 +31,10 @@ static uint32_t random_below(struct path_state *state, uint32_t bound)
 static void deliver_one(struct path_state *state)
 {
     uint32_t i = random_below(state, (uint32_t)state->count);
-    struct held held = state->held[i];
+    struct carried held = state->held[i];
     state->held[i] = state->held[--state->count];
-    deliver(&held);
+    weft_status status = carried_do(&state->carrier, &held);
+    state->failed = state->failed ? state->failed : status;
 }
 
 /* Everything goes out, in random order and now and then with a pause, so that a peer can see any
@@ -75,56 +48,70 @@ static void deliver_all(struct path_state *state)
     }
 }
 
-static weft_status hold(struct path_state *state, struct held held, const void *src)
+static weft_status hold(struct path_state *state, struct carried carried)
 {
-    if (src && held.nbi) {
-        held.data = (unsigned char *)src;
-    } else if (src) {
-        held.data = malloc(held.bytes);
-        if (!held.data)
-            return base_fail(WEFT_ERR_NO_MEMORY, "path weak: no memory to hold %zu bytes",
-                             held.bytes);
-        memcpy(held.data, src, held.bytes);
-    }
     pthread_mutex_lock(&state->lock);
     if (state->count == HELD_MOST)
         deliver_all(state);
-    state->held[state->count++] = held;
+    state->held[state->count++] = carried;
     pthread_mutex_unlock(&state->lock);
     return WEFT_OK;
 }
 
+/* A blocking put from device memory cannot be held in a copy: it goes at once, and is complete. */
+static weft_status hold_source(struct path_state *state, struct carried carried, const void *src,
+                               bool nbi)
+{
+    weft_status status;
+    if (!nbi && carrier_is_device(&state->carrier, src)) {
+        carried.data = (void *)src;
+        status = carried_do(&state->carrier, &carried);
+        return status ? status : carrier_quiet(&state->carrier);
+    }
+    status = carried_keep_source(&carried, src, nbi);
+    return status ? status : hold(state, carried);
+}
+
 static weft_status weak_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
-    return hold(to.peer->state, (struct held){.to = to, .bytes = bytes, .nbi = nbi}, src);
+    return hold_source(to.peer->state,
+                       (struct carried){.operation = CARRY_PUT, .at = to, .bytes = bytes}, src,
+                       nbi);
 }
 
 static weft_status weak_put_signal(struct remote to, const void *src, size_t bytes,
                                    struct remote signal, uint64_t value, weft_signal_op op,
                                    bool nbi)
 {
-    return hold(
-        to.peer->state,
-        (struct held){
-            .to = to, .bytes = bytes, .signal = signal, .value = value, .op = op, .nbi = nbi},
-        src);
+    return hold_source(to.peer->state,
+                       (struct carried){.operation = CARRY_PUT_SIGNAL,
+                                        .at = to,
+                                        .bytes = bytes,
+                                        .signal = signal,
+                                        .value = value,
+                                        .op = op},
+                       src, nbi);
 }
 
 static weft_status weak_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
-    if (nbi)
-        return hold(from.peer->state,
-                    (struct held){.to = from, .bytes = bytes, .nbi = true, .get_into = dst}, NULL);
-    return path_mapped_ops.get(from, dst, bytes, nbi);
+    struct carried get = {.operation = CARRY_GET, .at = from, .bytes = bytes, .data = dst};
+    return nbi ? hold(from.peer->state, get) : carried_do(&from.peer->state->carrier, &get);
 }
 
-static weft_status weak_amo(struct remote at, weft_amo amo, size_t width, uint64_t value,
-                            uint64_t expected, void *fetched, bool nbi)
+static weft_status weak_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
+                               uint64_t expected, void *fetched, bool nbi)
 {
-    if (amo < WEFT_AMO_FETCH)
-        return hold(at.peer->state,
-                    (struct held){.to = at, .amo = amo, .width = width, .value = value}, NULL);
-    return path_mapped_ops.amo(at, amo, width, value, expected, fetched, nbi);
+    struct carried atomic = {.operation = CARRY_ATOMIC,
+                             .at = at,
+                             .bytes = width,
+                             .amo = amo,
+                             .value = value,
+                             .expected = expected,
+                             .data = fetched};
+    if (amo < WEFT_AMO_FETCH || nbi)
+        return hold(at.peer->state, atomic);
+    return carried_do(&at.peer->state->carrier, &atomic);
 }
 
 /* A waiting PE lets out one at a time. */
@@ -140,41 +127,48 @@ static weft_status weak_flush(struct path_state *state)
 {
     pthread_mutex_lock(&state->lock);
     deliver_all(state);
+    weft_status status = state->failed;
+    state->failed = WEFT_OK;
     pthread_mutex_unlock(&state->lock);
-    return WEFT_OK;
+    if (status)
+        return base_fail(status, "path weak: an operation that it had held back failed");
+    return carrier_quiet(&state->carrier);
 }
 
-static weft_status weak_create(struct path_state **result)
+static weft_status weak_open(const struct path_world *world, struct path_state **result)
 {
     static _Atomic uint32_t seed = 1;
     struct path_state *state = calloc(1, sizeof *state);
     if (!state)
         return base_fail(WEFT_ERR_NO_MEMORY, "path weak: no private memory");
     pthread_mutex_init(&state->lock, NULL);
+    carrier_open(&state->carrier, world);
     state->random = seed++ * 2654435761u;
     *result = state;
     return WEFT_OK;
 }
 
-static void weak_destroy(struct path_state *state)
+static void weak_close(struct path_state *state)
 {
     /* What was never completed by a quiet is lost, as it may be. */
     for (int i = 0; i < state->count; i++)
-        if (!state->held[i].nbi)
+        if (state->held[i].own_copy)
             free(state->held[i].data);
+    carrier_close(&state->carrier);
     pthread_mutex_destroy(&state->lock);
     free(state);
 }
 
-const struct path_ops path_weak_ops = {
+const struct path_ops path_weak = {
     .name = "weak",
+    .obstacle = carrier_obstacle,
+    .open = weak_open,
+    .close = weak_close,
     .put = weak_put,
     .get = weak_get,
-    .amo = weak_amo,
+    .atomic = weak_atomic,
     .put_signal = weak_put_signal,
     .fence = weak_flush,
     .quiet = weak_flush,
     .progress = weak_progress,
-    .state_create = weak_create,
-    .state_destroy = weak_destroy,
 };

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The paths of a job: what is known of every pair, which path is chosen for it, and what becomes of a
+ * pair whose path fails its proof. What paths there are and what they do is known in src/path. */
+#include "job/job.h"
+
+#include "base/config.h"
+#include "base/log.h"
+#include "boot/agree.h"
+#include "gpu/gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------- choosing */
+
+static struct path_facts facts_of(const struct weft_job *job, weft_kind kind, int pe)
+{
+    struct path_facts facts = {
+        .kind = kind,
+        .same_pe = pe == job->pe,
+        .same_node = job->boot->node_of[pe] == job->boot->node_of[job->pe],
+        .mapped = kind == WEFT_HOST && job->paths.map[pe][SEG_SYSTEM] != NULL,
+        .failed = job->paths.choices[kind][pe].failed,
+    };
+    int slot = kind == WEFT_GPU ? job->gpu->slot_of[pe] : -1;
+    if (slot >= 0) {
+        facts.mapped = job->gpu->heap.windows[slot].mapped;
+        facts.evidence = job->gpu->heap.windows[slot].evidence;
+    }
+    return facts;
+}
+
+static weft_status choose(struct weft_job *job, weft_kind kind, int pe)
+{
+    struct path_facts facts = facts_of(job, kind, pe);
+    weft_status status = path_choose(&facts, &job->order, &job->paths.choices[kind][pe]);
+    return status ? base_fail_context(status, "from PE %d to PE %d", job->pe, pe) : WEFT_OK;
+}
+
+weft_status job_choose_paths(struct weft_job *job, weft_kind kind)
+{
+    struct path_choice **choices = &job->paths.choices[kind];
+    weft_status first = WEFT_OK;
+    char sentence[512];
+    if (!*choices)
+        *choices = calloc((size_t)job->npes, sizeof **choices);
+    if (!*choices)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d paths", job->npes);
+    for (int pe = 0; pe < job->npes; pe++) {
+        weft_status status = choose(job, kind, pe);
+        if (status && !first)
+            snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+        first = first ? first : status;
+    }
+    return first ? base_fail(first, "%s", sentence) : WEFT_OK;
+}
+
+/* ------------------------------------------------------------------------- settling what was proven */
+
+static weft_status refill(struct weft_job *job)
+{
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&job->lock);
+    for (struct weft_ctx *ctx = job->contexts; ctx && !status; ctx = ctx->next)
+        status = ctx_fill(ctx);
+    for (struct weft_team *team = job->teams; team; team = team->next)
+        team_fill(team);
+    pthread_mutex_unlock(&job->lock);
+    return status;
+}
+
+/* This pair's path is given up at this end. */
+static weft_status drop_path(struct weft_job *job, weft_kind kind, int pe, const char *evidence)
+{
+    struct path_choice *choice = &job->paths.choices[kind][pe];
+    enum path_id failed = choice->path;
+    choice->failed |= 1u << failed;
+    choice->proven = false;
+    weft_status status = choose(job, kind, pe);
+    size_t used = strlen(choice->reason);
+    snprintf(choice->reason + used, sizeof choice->reason - used, " (%s: %s)", path_name(failed),
+             evidence);
+    if (status) {
+        char sentence[512];
+        snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+        return base_fail(status, "%s; what the proof of path %s saw: %s", sentence,
+                         path_name(failed), evidence);
+    }
+    log_warn("between PE %d and PE %d path %s failed its proof (%s); %s takes its place", job->pe,
+             pe, path_name(failed), evidence, path_name(choice->path));
+    return WEFT_OK;
+}
+
+/* What any PE has to say of any pair goes round; rare, so it may be long. */
+static weft_status settle_failures(struct weft_job *job, weft_kind kind,
+                                   char (*mine)[PROVE_EVIDENCE_BYTES])
+{
+    size_t n = (size_t)job->npes;
+    char(*all)[PROVE_EVIDENCE_BYTES] = calloc(n * n, sizeof *all);
+    weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    status = boot_agree(job->boot, status);
+    if (!status)
+        status = job->boot->ops->allgather(job->boot, mine, all, n * sizeof *all);
+    weft_status dropped = WEFT_OK;
+    for (int pe = 0; pe < job->npes && !status; pe++) {
+        const char *theirs = all[(size_t)pe * n + (size_t)job->pe];
+        const char *evidence = mine[pe][0] ? mine[pe] : theirs;
+        if (!evidence[0])
+            continue;
+        weft_status one = drop_path(job, kind, pe, evidence);
+        dropped = dropped ? dropped : one;
+    }
+    free(all);
+    if (!status)
+        status = boot_agree(job->boot, dropped);
+    return status ? status : refill(job);
+}
+
+weft_status job_settle_proofs(struct weft_job *job, weft_kind kind,
+                              char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again)
+{
+    int32_t failures = 0, *all = malloc((size_t)job->npes * sizeof *all);
+    for (int pe = 0; pe < job->npes; pe++)
+        failures += evidence[pe][0] != '\0';
+    weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    if (!status)
+        status = job->boot->ops->allgather(job->boot, &failures, all, sizeof failures);
+    *again = false;
+    for (int pe = 0; pe < job->npes && !status; pe++)
+        *again |= all[pe] != 0;
+    free(all);
+    for (int pe = 0; pe < job->npes && !status; pe++)
+        job->paths.choices[kind][pe].proven = job->paths.choices[kind][pe].path != PATH_NONE;
+    if (!status && *again)
+        status = settle_failures(job, kind, evidence);
+    return status ? job_fail(job, status, weft_last_error()) : WEFT_OK;
+}
+
+/* ------------------------------------------------------------------------- proof of the host's paths */
+
+static struct remote line_at(struct weft_job *job, int pe)
+{
+    return (struct remote){&job->system_ctx->peers[WEFT_HOST][pe], SEG_SYSTEM,
+                           prove_lines_offset(job->npes) +
+                               (size_t)job->pe * sizeof(struct prove_line)};
+}
+
+static weft_status prove_once(struct weft_job *job, uint64_t number,
+                              char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again)
+{
+    const struct path_choice *choices = job->paths.choices[WEFT_HOST];
+    const struct prove_line *lines =
+        (const struct prove_line *)(job->segments[SEG_SYSTEM].base + prove_lines_offset(job->npes));
+    for (int pe = 0; pe < job->npes; pe++)
+        if (choices[pe].path != PATH_NONE)
+            prove_send(line_at(job, pe), number, evidence[pe]);
+    weft_status status = job->boot->ops->barrier(job->boot);
+    for (int pe = 0; pe < job->npes && !status; pe++)
+        if (!evidence[pe][0] && choices[pe].path != PATH_NONE)
+            prove_receive(&lines[pe], pe, job->pe, number, evidence[pe]);
+    return status ? status : job_settle_proofs(job, WEFT_HOST, evidence, again);
+}
+
+/* A path that took another's place is proven in its turn, together with all the others: the numbers of
+ * proofs must stay alike at both ends of every pair. */
+weft_status job_prove_host(struct weft_job *job)
+{
+    char(*evidence)[PROVE_EVIDENCE_BYTES] = NULL;
+    bool again = true;
+    weft_status status = WEFT_OK;
+    for (uint64_t number = 1; again && !status; number++) {
+        free(evidence);
+        evidence = calloc((size_t)job->npes, sizeof *evidence);
+        status = evidence ? prove_once(job, number, evidence, &again)
+                          : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a proof");
+    }
+    free(evidence);
+    return status;
+}

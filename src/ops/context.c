@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls on contexts. */
+#include "ops/access.h"
+
+WEFT_EXPORT weft_ctx *weft_default_ctx(weft_job *job)
+{
+    return job ? job->default_ctx : NULL;
+}
+
+WEFT_EXPORT weft_team *weft_ctx_team(weft_ctx *ctx)
+{
+    return ctx ? ctx->team : NULL;
+}
+
+WEFT_EXPORT weft_status weft_ctx_create(weft_team *team, unsigned options, weft_ctx **ctx)
+{
+    if (!ctx)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_create: ctx is null");
+    *ctx = NULL;
+    if (!team)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_create: team is null");
+    if (atomic_load(&team->job->state) != JOB_RUNNING)
+        return job_finalized("weft_ctx_create");
+    if (options & ~(WEFT_CTX_SERIALIZED | WEFT_CTX_PRIVATE | WEFT_CTX_NOSTORE))
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_create: options %#x has unknown bits",
+                         options);
+    weft_status status = job_check_failed(team->job);
+    return status ? status : ctx_new(team->job, team, options, ctx);
+}
+
+/* Out of the job's list; false: it was not in it. */
+static bool take_out(struct weft_job *job, struct weft_ctx *ctx)
+{
+    pthread_mutex_lock(&job->lock);
+    struct weft_ctx **at = &job->contexts;
+    while (*at && *at != ctx)
+        at = &(*at)->next;
+    bool known = *at != NULL;
+    if (known)
+        *at = ctx->next;
+    pthread_mutex_unlock(&job->lock);
+    return known;
+}
+
+WEFT_EXPORT weft_status weft_ctx_destroy(weft_ctx *ctx)
+{
+    if (!ctx)
+        return WEFT_OK;
+    struct weft_job *job = ctx->job;
+    if (atomic_load(&job->state) != JOB_RUNNING)
+        return job_finalized("weft_ctx_destroy");
+    if (ctx == job->default_ctx)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_destroy: the default context stays");
+    weft_status status = weft_quiet(ctx);
+    if (!take_out(job, ctx))
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_destroy: not a context of this job");
+    ctx_free(ctx);
+    return status;
+}
