@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing how this process finds the others, and what every way has in common. Knows nothing of
+/* Choosing how this process finds the others, and what every method has in common. Knows nothing of
  * what is exchanged. */
 #include "boot/boot.h"
 
@@ -7,7 +7,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "boot/ways.h"
+#include "boot/methods.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -194,17 +194,17 @@ weft_status boot_open_pmix(struct boot **boot)
 #endif
 
 /* In the order of WEFT_BOOT's choices. */
-enum way { WAY_AUTO, WAY_WEFT, WAY_PMIX, WAY_TCP, WAY_SINGLE };
+enum method { METHOD_AUTO, METHOD_WEFT, METHOD_PMIX, METHOD_TCP, METHOD_SINGLE };
 
-static enum way choose_way(void)
+static enum method choose_method(void)
 {
     if (boot_launcher_known())
-        return WAY_WEFT;
+        return METHOD_WEFT;
     if (boot_pmix_known())
-        return WAY_PMIX;
+        return METHOD_PMIX;
     if (boot_tcp_known())
-        return WAY_TCP;
-    return WAY_SINGLE;
+        return METHOD_TCP;
+    return METHOD_SINGLE;
 }
 
 weft_status boot_open(struct boot **boot, weft_group *group, int group_pe)
@@ -213,23 +213,23 @@ weft_status boot_open(struct boot **boot, weft_group *group, int group_pe)
     if (group)
         return boot_open_group(boot, group, group_pe);
 
-    enum way way = (enum way)config_choice(CONFIG_BOOT);
-    bool chosen_by_user = way != WAY_AUTO;
+    enum method method = (enum method)config_choice(CONFIG_BOOT);
+    bool chosen_by_user = method != METHOD_AUTO;
     if (!chosen_by_user)
-        way = choose_way();
+        method = choose_method();
     weft_status status = WEFT_OK;
-    switch (way) {
-    case WAY_WEFT:
+    switch (method) {
+    case METHOD_WEFT:
         status = boot_open_launcher(boot);
         break;
-    case WAY_TCP:
+    case METHOD_TCP:
         status = boot_open_tcp(boot);
         break;
-    case WAY_PMIX:
+    case METHOD_PMIX:
         status = boot_open_pmix(boot);
         break;
-    case WAY_AUTO: /* choose_way() has decided */
-    case WAY_SINGLE:
+    case METHOD_AUTO: /* choose_method() has decided */
+    case METHOD_SINGLE:
         if (!chosen_by_user)
             warn_about_unused_launcher();
         status = boot_open_single(boot);

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
-#include "boot/ways.h"
+#include "boot/methods.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,7 +66,7 @@ static struct timespec time_at(uint64_t ns)
 }
 
 /* Waits, with the lock held, until everybody has arrived in this round. */
-static weft_status meet(struct boot *boot)
+static weft_status await_all(struct boot *boot)
 {
     weft_group *group = group_of(boot);
     if (group->ended)
@@ -86,7 +86,7 @@ static weft_status meet(struct boot *boot)
         if (error == ETIMEDOUT && group->round == round) {
             char sentence[160];
             snprintf(sentence, sizeof sentence,
-                     "only %d of %d PEs (threads) reached a meeting within WEFT_WAIT_LIMIT",
+                     "only %d of %d PEs (threads) came to a barrier within WEFT_WAIT_LIMIT",
                      group->arrived, group->n);
             end_group(group, WEFT_ERR_TIMEOUT, sentence);
         }
@@ -110,18 +110,18 @@ static weft_status group_allgather(struct boot *boot, const void *mine, void *al
     pthread_mutex_lock(&group->lock);
     group->mine[boot->pe] = mine;
     group->bytes[boot->pe] = bytes;
-    weft_status status = meet(boot);
+    weft_status status = await_all(boot);
     weft_status sizes = status ? status : check_sizes(group);
     pthread_mutex_unlock(&group->lock);
 
-    if (!sizes && bytes) /* between the two meetings nobody changes what the table points to */
+    if (!sizes && bytes) /* between the two barriers nobody changes what the table points to */
         for (int pe = 0; pe < group->n; pe++)
             memmove((char *)all + (size_t)pe * bytes, group->mine[pe], bytes);
     if (status)
         return status;
 
     pthread_mutex_lock(&group->lock);
-    status = meet(boot);
+    status = await_all(boot);
     pthread_mutex_unlock(&group->lock);
     return sizes ? sizes : status;
 }
@@ -130,7 +130,7 @@ static weft_status group_barrier(struct boot *boot)
 {
     weft_group *group = group_of(boot);
     pthread_mutex_lock(&group->lock);
-    weft_status status = meet(boot);
+    weft_status status = await_all(boot);
     pthread_mutex_unlock(&group->lock);
     return status;
 }
@@ -142,14 +142,14 @@ static weft_status group_share_fd(struct boot *boot, int from, int fd, int *take
     pthread_mutex_lock(&group->lock);
     if (boot->pe == from)
         group->shared_fd = fd;
-    weft_status status = meet(boot);
+    weft_status status = await_all(boot);
     weft_status copied = status;
     if (!status) {
         *taken = fcntl(group->shared_fd, F_DUPFD_CLOEXEC, 0);
         if (*taken < 0)
             copied = base_fail(WEFT_ERR_SYSTEM, "duplicating descriptor %d of PE %d: %s",
                                group->shared_fd, from, strerror(errno));
-        status = meet(boot); /* the owner may close it, or share another, only now */
+        status = await_all(boot); /* the owner may close it, or share another, only now */
     }
     pthread_mutex_unlock(&group->lock);
     if (status && *taken >= 0) {

@@ -6,7 +6,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
-#include "boot/ways.h"
+#include "boot/methods.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,9 +5,9 @@
 #include "boot/boot.h"
 
 #include "base/status.h"
-#include "boot/meet.h"
+#include "boot/methods.h"
+#include "boot/rendezvous.h"
 #include "boot/star.h"
-#include "boot/ways.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -54,29 +54,29 @@ static weft_status job_still_runs(void *argument)
     return boot->ops->check(boot);
 }
 
-static struct meeting local_meeting(struct boot *boot, const struct card *card)
+static struct rendezvous local_rendezvous(struct boot *boot, const struct card *card)
 {
-    struct meeting meeting = {.what = "local start",
-                              .n = boot->local_npes,
-                              .me = boot->local_pe,
-                              .still_wanted = job_still_runs,
-                              .argument = boot};
+    struct rendezvous rendezvous = {.what = "local start",
+                                    .n = boot->local_npes,
+                                    .me = boot->local_pe,
+                                    .still_wanted = job_still_runs,
+                                    .argument = boot};
     for (size_t i = 0; i < sizeof card->nonce; i++)
-        snprintf(meeting.job + 2 * i, 3, "%02x", card->nonce[i]);
-    return meeting;
+        snprintf(rendezvous.job + 2 * i, 3, "%02x", card->nonce[i]);
+    return rendezvous;
 }
 
 static weft_status connect_locally(struct boot *boot, const struct card *card, struct wire *wire)
 {
-    struct meeting meeting = local_meeting(boot, card);
-    struct meeting_address at = {0};
+    struct rendezvous rendezvous = local_rendezvous(boot, card);
+    struct rendezvous_address at = {0};
     struct sockaddr_un *name = (struct sockaddr_un *)&at.address;
     if (card->name_bytes > sizeof card->name)
         return base_fail(WEFT_ERR_BOOT, "the first PE of this node has a bad socket name");
     name->sun_family = AF_UNIX;
     memcpy(name->sun_path, card->name, card->name_bytes);
     at.bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + card->name_bytes);
-    return meet_connect(&meeting, &at, 1, wire);
+    return rendezvous_connect(&rendezvous, &at, 1, wire);
 }
 
 /* Everybody's card, of which only those of nodes' first PEs are filled. */
@@ -105,8 +105,8 @@ weft_status boot_local_star(struct boot *boot, struct star *star)
     if (!status && !wires)
         status = base_fail(WEFT_ERR_NO_MEMORY, "no memory for %d PEs", boot->local_npes);
     if (!status && leader) {
-        struct meeting meeting = local_meeting(boot, &card);
-        status = meet_accept(&meeting, listening, wires);
+        struct rendezvous rendezvous = local_rendezvous(boot, &card);
+        status = rendezvous_accept(&rendezvous, listening, wires);
     } else if (!status) {
         status = connect_locally(boot, &card, &wires[0]);
     }

@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
+#include "boot/methods.h"
 #include "boot/star.h"
-#include "boot/ways.h"
 
 #include <pthread.h>
 #include <stdio.h>

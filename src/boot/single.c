@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A job of one PE: nobody to find. */
 #include "base/status.h"
-#include "boot/ways.h"
+#include "boot/methods.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 #include "boot/star.h"
 
 #include "base/status.h"
-#include "boot/ways.h"
+#include "boot/methods.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,9 +7,9 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "boot/meet.h"
+#include "boot/methods.h"
+#include "boot/rendezvous.h"
 #include "boot/star.h"
-#include "boot/ways.h"
 #include "driver/crypto.h"
 
 #include <arpa/inet.h>
@@ -22,7 +22,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { PORTS_AFTER_MASTER = 8, MOST_ADDRESSES = 64, MOST_WORLD = 65536 };
+enum { PORTS_AFTER_MASTER = 8, MOST_ADDRESSES = 64, MOST_WORLD = 65536, ENOUGH_SECRET = 16 };
 
 struct tcp_boot {
     struct boot boot;
@@ -33,7 +33,7 @@ struct tcp_boot {
 };
 
 /* What the environment says. */
-struct rendezvous {
+struct environment {
     int rank;
     int size;
     const char *host;
@@ -41,7 +41,7 @@ struct rendezvous {
     int first_port;
     int ports;
     const char *secret; /* NULL: none */
-    struct meeting_address addresses[MOST_ADDRESSES];
+    struct rendezvous_address addresses[MOST_ADDRESSES];
     int count;
 };
 
@@ -157,7 +157,7 @@ bool boot_tcp_known(void)
     return getenv("RANK") && getenv("WORLD_SIZE") && getenv("MASTER_ADDR") && getenv("MASTER_PORT");
 }
 
-static weft_status read_environment(struct rendezvous *where)
+static weft_status read_environment(struct environment *where)
 {
     weft_status status = read_number("WORLD_SIZE", 1, MOST_WORLD, &where->size);
     if (!status)
@@ -196,7 +196,7 @@ static void set_port(struct sockaddr_storage *address, int port)
 }
 
 /* Every address of the host at every port that comes into question, port by port. */
-static weft_status resolve(struct rendezvous *where)
+static weft_status resolve(struct environment *where)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found;
     int error = getaddrinfo(where->host, NULL, &hints, &found);
@@ -208,7 +208,7 @@ static weft_status resolve(struct rendezvous *where)
              one = one->ai_next) {
             if (one->ai_family != AF_INET && one->ai_family != AF_INET6)
                 continue;
-            struct meeting_address *at = &where->addresses[where->count++];
+            struct rendezvous_address *at = &where->addresses[where->count++];
             memcpy(&at->address, one->ai_addr, one->ai_addrlen);
             at->bytes = one->ai_addrlen;
             set_port(&at->address, where->first_port + port);
@@ -228,7 +228,7 @@ static bool is_loopback(const struct sockaddr_storage *address)
 }
 
 /* torchrun says how many of the PEs are here. */
-static bool is_one_machine(const struct rendezvous *where)
+static bool is_one_machine(const struct environment *where)
 {
     const char *local = getenv("LOCAL_WORLD_SIZE");
     if (local && atoi(local) == where->size)
@@ -240,9 +240,9 @@ static bool is_one_machine(const struct rendezvous *where)
 }
 
 /* Without a secret: over AF_UNIX instead, at a name made of what the PEs have in common. */
-static void use_local_name(struct rendezvous *where)
+static void use_local_name(struct environment *where)
 {
-    struct meeting_address *at = &where->addresses[0];
+    struct rendezvous_address *at = &where->addresses[0];
     struct sockaddr_un *name = (struct sockaddr_un *)&at->address;
     memset(at, 0, sizeof *at);
     name->sun_family = AF_UNIX;
@@ -252,14 +252,26 @@ static void use_local_name(struct rendezvous *where)
     where->count = 1;
 }
 
-static weft_status choose_place(struct rendezvous *where)
+/* Whoever can reach PE 0 and knows the job's name gets one proof, over which he may try guesses. */
+static void warn_about_short_secret(const struct environment *where)
+{
+    size_t length = strlen(where->secret);
+    if (where->rank == 0 && length < ENOUGH_SECRET)
+        log_warn("WEFT_SECRET has only %zu characters and may be found by guessing: take at least "
+                 "%d, for example of `openssl rand -hex 16`",
+                 length, ENOUGH_SECRET);
+}
+
+static weft_status choose_place(struct environment *where)
 {
     const struct crypto_driver *crypto;
     weft_status status = resolve(where);
     if (status)
         return status;
-    if (where->secret) /* without the means to check it nothing may begin */
-        return crypto_load(&crypto);
+    if (where->secret) {
+        warn_about_short_secret(where);
+        return crypto_load(&crypto); /* without the means to check it nothing may begin */
+    }
     if (!is_one_machine(where))
         return base_fail(
             WEFT_ERR_BOOT,
@@ -273,7 +285,7 @@ static weft_status choose_place(struct rendezvous *where)
 
 /* ------------------------------------------------------------------------------------ listening */
 
-static int listen_at(const struct meeting_address *at)
+static int listen_at(const struct rendezvous_address *at)
 {
     int on = 1, fd = socket(at->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -289,9 +301,9 @@ static int listen_at(const struct meeting_address *at)
 }
 
 /* Where MASTER_ADDR is not an address of this machine's own (behind a translating router). */
-static int listen_anywhere(const struct meeting_address *at)
+static int listen_anywhere(const struct rendezvous_address *at)
 {
-    struct meeting_address any = *at;
+    struct rendezvous_address any = *at;
     if (at->address.ss_family == AF_INET)
         ((struct sockaddr_in *)&any.address)->sin_addr.s_addr = htonl(INADDR_ANY);
     else
@@ -299,7 +311,7 @@ static int listen_anywhere(const struct meeting_address *at)
     return listen_at(&any);
 }
 
-static weft_status listen_failure(const struct rendezvous *where, int error)
+static weft_status listen_failure(const struct environment *where, int error)
 {
     if (where->secret)
         return base_fail(
@@ -313,7 +325,7 @@ static weft_status listen_failure(const struct rendezvous *where, int error)
                      (unsigned)geteuid(), where->master_port, strerror(error));
 }
 
-static weft_status listen_for_others(const struct rendezvous *where, int *listening)
+static weft_status listen_for_others(const struct environment *where, int *listening)
 {
     int error = 0;
     for (int i = 0; i < where->count; i++) {
@@ -332,33 +344,33 @@ static weft_status listen_for_others(const struct rendezvous *where, int *listen
 
 /* -------------------------------------------------------------------------------------- opening */
 
-static struct meeting make_meeting(const struct rendezvous *where)
+static struct rendezvous make_rendezvous(const struct environment *where)
 {
-    struct meeting meeting = {.what = where->secret ? "TCP start" : "local start",
-                              .n = where->size,
-                              .me = where->rank,
-                              .key = where->secret,
-                              .key_bytes = where->secret ? strlen(where->secret) : 0};
+    struct rendezvous rendezvous = {.what = where->secret ? "TCP start" : "local start",
+                                    .n = where->size,
+                                    .me = where->rank,
+                                    .key = where->secret,
+                                    .key_bytes = where->secret ? strlen(where->secret) : 0};
     const char *run = getenv("TORCHELASTIC_RUN_ID"), *again = getenv("TORCHELASTIC_RESTART_COUNT");
-    snprintf(meeting.job, sizeof meeting.job, "%d/%s/%.40s", where->master_port,
+    snprintf(rendezvous.job, sizeof rendezvous.job, "%d/%s/%.40s", where->master_port,
              again ? again : "0", run ? run : "");
-    return meeting;
+    return rendezvous;
 }
 
-static weft_status meet(const struct rendezvous *where, struct star *world)
+static weft_status connect_world(const struct environment *where, struct star *world)
 {
-    struct meeting meeting = make_meeting(where);
+    struct rendezvous rendezvous = make_rendezvous(where);
     struct wire *wires = calloc(where->rank == 0 ? (size_t)where->size : 1, sizeof *wires);
     int listening = -1;
     weft_status status = WEFT_OK;
     if (!wires)
         status = base_fail(WEFT_ERR_NO_MEMORY, "no memory for %d PEs", where->size);
     else if (where->rank > 0)
-        status = meet_connect(&meeting, where->addresses, where->count, &wires[0]);
+        status = rendezvous_connect(&rendezvous, where->addresses, where->count, &wires[0]);
     else
         status = listen_for_others(where, &listening);
     if (!status && where->rank == 0)
-        status = meet_accept(&meeting, listening, wires);
+        status = rendezvous_accept(&rendezvous, listening, wires);
     if (listening >= 0)
         close(listening);
     if (status) {
@@ -380,14 +392,14 @@ static weft_status connect_node(struct tcp_boot *tcp, bool over_unix)
     return status;
 }
 
-static weft_status open_rendezvous(struct boot **boot, struct rendezvous *where)
+static weft_status open_world(struct boot **boot, struct environment *where)
 {
     struct tcp_boot *made = calloc(1, sizeof *made);
     if (!made)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the connections at start");
     made->node.epoll = -1;
     made->world_is_node = true;
-    weft_status status = meet(where, &made->world);
+    weft_status status = connect_world(where, &made->world);
     if (status) {
         free(made);
         return status;
@@ -407,7 +419,7 @@ static weft_status open_rendezvous(struct boot **boot, struct rendezvous *where)
 
 weft_status boot_open_tcp(struct boot **boot)
 {
-    struct rendezvous *where = calloc(1, sizeof *where);
+    struct environment *where = calloc(1, sizeof *where);
     if (!where)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the connections at start");
     weft_status status = read_environment(where);
@@ -416,7 +428,7 @@ weft_status boot_open_tcp(struct boot **boot)
         if (where->size == 1)
             status = boot_open_single(boot);
         else if (!(status = choose_place(where)))
-            status = open_rendezvous(boot, where);
+            status = open_world(boot, where);
     }
     free(where);
     return status;

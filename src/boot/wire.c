@@ -3,7 +3,7 @@
 #include "boot/wire.h"
 
 #include "base/status.h"
-#include "boot/ways.h"
+#include "boot/methods.h"
 #include "driver/crypto.h"
 
 #include <errno.h>

@@ -21,6 +21,8 @@
 
 #include <cmocka.h>
 
+enum { HELLO_BYTES = 120 }; /* struct handshake_hello */
+
 static char *victim_program;
 static int port;
 static struct outcome outcomes[4];
@@ -184,7 +186,7 @@ static void strangers_at_tcp(void **state)
 {
     enum { SILENT = 700 }; /* more than the hub listens to at a time */
     static int fds[SILENT];
-    char request[256] = "GET / HTTP/1.0\r\n\r\n", form[200] = {0}, greeting[48];
+    char request[256] = "GET / HTTP/1.0\r\n\r\n", form[200] = {0}, greeting[48], proof[40];
     setenv("WEFT_SECRET", "warp and weft", 1);
     pid_t first = start_rank(0, "nobody", "9");
     for (int i = 0; i < SILENT; i++)
@@ -199,7 +201,10 @@ static void strangers_at_tcp(void **state)
     memcpy(form, greeting, 12); /* magic and version */
     form[12] = 1;               /* member 1 of 2 */
     form[16] = 2;
-    assert_int_equal(send(fd, form, 152, MSG_NOSIGNAL), 152);
+    snprintf(form + 24, 64, "%d/0/", port);
+    assert_int_equal(send(fd, form, HELLO_BYTES, MSG_NOSIGNAL), HELLO_BYTES);
+    assert_int_equal(recv(fd, proof, sizeof proof, MSG_WAITALL), sizeof proof);
+    assert_int_equal(send(fd, proof, sizeof proof, MSG_NOSIGNAL), sizeof proof); /* reflected */
     faults_await(first, "it does not know the job's secret (WEFT_SECRET)");
     pid_t second = start_rank(1, "nobody", "9");
     faults_wait(second, &outcomes[1]);
@@ -215,15 +220,118 @@ static void strangers_at_tcp(void **state)
 
 static void wrong_secret(void **state)
 {
-    setenv("WEFT_WAIT_LIMIT", "3s", 1);
+    setenv("WEFT_WAIT_LIMIT", "2s", 1);
     setenv("WEFT_SECRET", "warp", 1);
     pid_t first = start_rank(0, "nobody", "9");
     setenv("WEFT_SECRET", "weft", 1);
     pid_t second = start_rank(1, "nobody", "9");
     faults_wait(second, &outcomes[1]);
     faults_wait(first, &outcomes[0]);
-    faults_expect(&outcomes[0], 3, "it does not know the job's secret (WEFT_SECRET)");
-    faults_expect(&outcomes[1], 3, "the first PE refused this one; its log says why");
+    faults_expect(&outcomes[0], 3, "on our proof: its WEFT_SECRET differs, or it is a stranger");
+    faults_expect(&outcomes[0], 3,
+                  "WEFT_SECRET has only 4 characters and may be found by guessing");
+    faults_expect(&outcomes[1], 3, "does not know this PE's WEFT_SECRET");
+    faults_expect(&outcomes[1], 3, "or the first PE was given another secret");
+}
+
+static int listen_tcp(int at_port)
+{
+    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)at_port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(fd, 50), 0);
+    return fd;
+}
+
+/* Somebody sits at the port of PE 0, speaks its protocol, and collects what members tell him: not
+ * one byte that depends on the secret. The real PE 0 is found at the next port all the same. */
+static void impostor_as_hub(void **state)
+{
+    struct {
+        uint64_t magic;
+        uint32_t version, keyed;
+        uint8_t nonce[32];
+    } greeting = {UINT64_C(0x7472617473665457), 2, 1, {0x99}};
+    uint8_t hello[HELLO_BYTES], proof[40] = {0}, more;
+    int fd = listen_tcp(port + 1);
+    setenv("WEFT_SECRET", "warp and weft of a loom", 1);
+    pid_t second = start_rank(1, "nobody", "9");
+    int visitor = accept(fd, NULL, NULL);
+    assert_int_equal(send(visitor, &greeting, sizeof greeting, 0), sizeof greeting);
+    assert_int_equal(recv(visitor, hello, sizeof hello, MSG_WAITALL), sizeof hello);
+    memcpy(proof, hello, 8);
+    assert_int_equal(send(visitor, proof, sizeof proof, 0), sizeof proof); /* with a wrong tag */
+    assert_int_equal(recv(visitor, &more, 1, 0), 0); /* it hangs up and says no more */
+    pid_t first = start_rank(0, "nobody", "9");
+    faults_wait(second, &outcomes[1]);
+    faults_wait(first, &outcomes[0]);
+    faults_expect(&outcomes[0], 0, "PE 0 of 2");
+    faults_expect(&outcomes[1], 0, "does not know this PE's WEFT_SECRET");
+    faults_expect(&outcomes[1], 0, "PE 1 of 2");
+    close(visitor);
+    close(fd);
+}
+
+/* Servers that accept and say nothing at the first ports cost no time: with a limit shorter than
+ * the patience with one of them, the job starts. */
+static void silent_servers_in_front(void **state)
+{
+    int fds[5];
+    for (int i = 0; i < 5; i++)
+        fds[i] = listen_tcp(port + 1 + i);
+    setenv("WEFT_SECRET", "warp and weft of a loom", 1);
+    setenv("WEFT_WAIT_LIMIT", "3s", 1);
+    pid_t second = start_rank(1, "nobody", "9"), first = start_rank(0, "nobody", "9");
+    faults_wait(second, &outcomes[1]);
+    faults_wait(first, &outcomes[0]);
+    for (int i = 0; i < 5; i++)
+        close(fds[i]);
+    faults_expect(&outcomes[0], 0, "PE 0 of 2");
+    faults_expect(&outcomes[1], 0, "PE 1 of 2");
+}
+
+/* Members that say they are number n, 0, of a job of another size, of another version. */
+static void numbers_out_of_range(void **state)
+{
+    static const uint32_t wrong[][3] = {{2, 2, 2}, {2, 0, 2}, {2, 1, 3}, {2, 0xffffffff, 2}};
+    pid_t first = start_rank(0, "nobody", "9");
+    for (int i = 0; i < 5; i++) {
+        char form[HELLO_BYTES] = {0}, greeting[48], byte;
+        int fd = connect_unix();
+        assert_int_equal(recv(fd, greeting, sizeof greeting, MSG_WAITALL), sizeof greeting);
+        memcpy(form, greeting, 8);
+        memcpy(form + 8, i < 4 ? wrong[i] : (uint32_t[]){1, 1, 2}, 12);
+        snprintf(form + 24, 64, "%d/0/", port);
+        assert_int_equal(send(fd, form, sizeof form, MSG_NOSIGNAL), sizeof form);
+        assert_int_equal(recv(fd, &byte, 1, 0), 0); /* no proof for him */
+        close(fd);
+    }
+    faults_await(first, "its number is not in this job");
+    faults_await(first, "it is of another version of Weft");
+    pid_t second = start_rank(1, "nobody", "9");
+    faults_wait(second, &outcomes[1]);
+    faults_wait(first, &outcomes[0]);
+    faults_expect(&outcomes[0], 0, "PE 0 of 2");
+    faults_expect(&outcomes[1], 0, "PE 1 of 2");
+}
+
+/* One that connects and says nothing is dropped after five seconds. */
+static void silent_peer_is_dropped(void **state)
+{
+    char byte[64];
+    pid_t first = start_rank(0, "nobody", "9");
+    int fd = connect_unix();
+    while (recv(fd, byte, sizeof byte, 0) > 0) /* the greeting, then the end */
+        ;
+    faults_await(first, "it did not prove itself in time");
+    close(fd);
+    pid_t second = start_rank(1, "nobody", "9");
+    faults_wait(second, &outcomes[1]);
+    faults_wait(first, &outcomes[0]);
+    faults_expect(&outcomes[1], 0, "PE 1 of 2");
 }
 
 /* Something else has the port at which the hub would listen first, and answers nonsense. */
@@ -278,7 +386,7 @@ static void strangers_at_unix(void **state)
     memcpy(form, greeting, 12);
     form[12] = 1;
     form[16] = 2;
-    assert_int_equal(send(fd, form, 152, MSG_NOSIGNAL), 152);
+    assert_int_equal(send(fd, form, HELLO_BYTES, MSG_NOSIGNAL), HELLO_BYTES);
     faults_await(first, "it belongs to another job");
     pid_t second = start_rank(1, "nobody", "9");
     faults_wait(second, &outcomes[1]);
@@ -352,7 +460,7 @@ static void other_user_as_hub(void **state)
     close(ready[1]);
     faults_expect(&outcomes[0], 3, "is another job with the same MASTER_PORT running?");
     faults_expect(&outcomes[1], 3,
-                  "something answered that is not this job, or belongs to another");
+                  "something answered that is not this job, or belongs to another user");
 }
 
 /* --------------------------------------------------------------------------- wrong environment */
@@ -413,6 +521,10 @@ int main(int argc, char **argv)
         TEST(nobody_listens),
         TEST(strangers_at_tcp),
         TEST(wrong_secret),
+        TEST(impostor_as_hub),
+        TEST(silent_servers_in_front),
+        TEST(numbers_out_of_range),
+        TEST(silent_peer_is_dropped),
         TEST(port_is_taken),
         TEST(chosen_port),
         TEST(strangers_at_unix),

@@ -2,7 +2,7 @@
 /* Fuzz target: what arrives on a TCP connection of the boot room, in pieces, and what a stranger
  * says instead of a greeting. No frame comes out that was not whole, and nobody without the secret
  * is admitted. */
-#include "boot/meet.h"
+#include "boot/handshake.h"
 #include "boot/wire.h"
 
 #include <stdlib.h>
@@ -33,14 +33,17 @@ static void feed(const uint8_t *bytes, size_t size, const uint8_t (*keys)[WIRE_K
 
 static void judge(const uint8_t *bytes, size_t size)
 {
-    struct meeting meeting = {.what = "fuzz", .n = 8, .key = "secret", .key_bytes = 6};
-    struct meet_greeting greeting = {0};
-    struct meet_hello hello = {0};
-    memcpy(&hello, bytes, size < sizeof hello ? size : sizeof hello);
-    if (!meet_judge(&meeting, &greeting, &hello))
+    struct rendezvous rendezvous = {.what = "fuzz", .n = 8, .key = "secret", .key_bytes = 6};
+    struct handshake_greeting greeting = {0};
+    struct handshake_hello hello = {0};
+    struct handshake_proof proof = {0};
+    size_t first = size < sizeof hello ? size : sizeof hello;
+    memcpy(&hello, bytes, first);
+    memcpy(&proof, bytes + first, size - first < sizeof proof ? size - first : sizeof proof);
+    if (handshake_proven(&rendezvous, HANDSHAKE_MEMBER, &greeting, &hello, &proof) ||
+        handshake_proven(&rendezvous, HANDSHAKE_HUB, &greeting, &hello, &proof))
         abort();
-    meeting.key = NULL; /* over AF_UNIX the number of the member is all there is to check */
-    if (!meet_judge(&meeting, &greeting, &hello) && (hello.member < 1 || hello.member >= 8))
+    if (!handshake_judge(&rendezvous, &hello) && (hello.member < 1 || hello.member >= 8))
         abort();
 }
 

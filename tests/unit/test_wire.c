@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Authenticated connections: HMAC-SHA256 against published vectors, frames whole, cut, changed and
  * replayed, descriptors, and a hub among strangers. */
-#include "boot/meet.h"
+#include "boot/rendezvous.h"
 #include "boot/star.h"
-#include "boot/ways.h"
+#include "boot/methods.h"
 #include "boot/wire.h"
 #include "driver/crypto.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of this room: one opener per way of starting, and the few things that all of
+/* Shared by the files of this room: one opener per method of starting, and the few things that all of
  * them need. Not for other rooms; those include boot.h. */
-#ifndef WEFT_BOOT_WAYS_H
-#define WEFT_BOOT_WAYS_H
+#ifndef WEFT_BOOT_METHODS_H
+#define WEFT_BOOT_METHODS_H
 
 #include "boot/boot.h"
 
@@ -31,7 +31,7 @@ weft_status boot_local_star(struct boot *boot, struct star *star);
 /* The boot operations of a PE whose descriptors travel over such a star: `from` is a PE. */
 weft_status boot_local_share(struct boot *boot, struct star *star, int from, int fd, int *taken);
 
-/* Sets what all ways have in common; the node tables are filled by one of the two below. */
+/* Sets what all methods have in common; the node tables are filled by one of the two below. */
 void boot_set(struct boot *boot, const struct boot_ops *ops, int pe, int npes);
 
 /* All PEs share this kernel and can pass each other descriptors: no exchange is needed. */
