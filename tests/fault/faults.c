@@ -137,10 +137,11 @@ static int first_port(void)
     return 12000 + (int)(getpid() * 37 % 18000);
 }
 
+static int ports_given;
+
 int faults_port(void)
 {
-    static int next;
-    return first_port() + next++ % 100 * 16;
+    return first_port() + ports_given++ % 100 * 16;
 }
 
 /* ------------------------------------------------------------------------------- left behind */
@@ -211,7 +212,8 @@ static int find_sockets(char *name, size_t size)
     while (sockets && fgets(line, sizeof line, sockets)) {
         char *found = strstr(line, ours);
         int port = found ? atoi(found + strlen(ours)) : 0;
-        if (port < first_port() || port > first_port() + 16 * 100) /* another run's */
+        int given = ports_given < 100 ? ports_given : 100;
+        if (port < first_port() || port >= first_port() + 16 * given) /* another run's */
             continue;
         count++;
         snprintf(name, size, "socket %.200s", found);
