@@ -113,17 +113,13 @@ static weft_status run_point(struct bench *bench, const struct bench_entry *entr
     return WEFT_OK;
 }
 
-static int sizes_of(const struct bench_options *options, const struct bench_entry *entry)
-{
-    return entry->sized ? options->n_sizes : 1;
-}
-
 static int count_points(const struct bench_options *options)
 {
+    const size_t *sizes;
     int all = 0;
     for (int i = 0; i < bench_entry_count; i++)
         if (bench_selected(options, &bench_entries[i]))
-            all += sizes_of(options, &bench_entries[i]);
+            all += bench_sizes(options, &bench_entries[i], &sizes);
     return all;
 }
 
@@ -136,10 +132,11 @@ static weft_status run_all(struct bench *bench, struct results *results)
         const struct bench_entry *entry = &bench_entries[i];
         if (!bench_selected(options, entry))
             continue;
-        for (int s = 0; !status && s < sizes_of(options, entry); s++) {
-            size_t bytes = entry->sized ? options->sizes[s] : entry->bytes;
-            show_progress(bench, entry, bytes, done++, all);
-            status = run_point(bench, entry, bytes, results);
+        const size_t *sizes;
+        int n = bench_sizes(options, entry, &sizes);
+        for (int s = 0; !status && s < n; s++) {
+            show_progress(bench, entry, sizes[s], done++, all);
+            status = run_point(bench, entry, sizes[s], results);
         }
     }
     return status;

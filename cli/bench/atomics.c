@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The 64-bit atomics from the host: `from` acts on one variable of `to`, back to back, then one
+/* The 64-bit atomics from the host, on host or GPU memory: `from` acts on one variable of `to`, back to back, then one
  * quiet. The checks let all PEs act on that variable at the same time. */
 #include "bench/bench.h"
 
-#include "tool/tool.h"
-
-/* Long enough that the PEs meet on the variable, though they leave the barrier one by one. */
-enum { CHECK_ROUNDS = 10000 };
+/* Long enough that the PEs meet on the variable, though they leave the barrier one by one. An
+ * operation of the host on GPU memory takes some microseconds. */
+static uint64_t check_rounds(const struct bench *bench)
+{
+    return bench->options->memory == MEMORY_GPU ? 500 : 10000;
+}
 
 /* X(name, one call with ctx, var, i and pe in scope; it may store in `fetched`). */
 #define ATOMIC_CALLS(X)                                                                            \
@@ -35,13 +37,13 @@ enum { CHECK_ROUNDS = 10000 };
         weft_status status = weft_atomic_set64(ctx, var, 0, pe);                                   \
         if (!status)                                                                               \
             status = weft_quiet(ctx);                                                              \
-        uint64_t start = clock_now_ns();                                                           \
+        uint64_t start = bench_now_ns();                                                           \
         for (uint64_t i = 0; !status && i < iterations; i++)                                       \
             status = call;                                                                         \
         (void)fetched;                                                                             \
         if (!status)                                                                               \
             status = weft_quiet(ctx);                                                              \
-        *ns += (double)(clock_now_ns() - start);                                                   \
+        *ns += (double)(bench_now_ns() - start);                                                   \
         return status;                                                                             \
     }
 ATOMIC_CALLS(ATOMIC_RUN)
@@ -54,31 +56,32 @@ struct contest {
     uint64_t *var;
     int pe; /* whose variable */
     int me, n;
+    uint64_t rounds; /* of each PE */
     uint64_t traces; /* combined by xor */
 };
 
 typedef weft_status (*contest_step)(struct contest *contest, uint64_t round);
-typedef uint64_t (*contest_result)(int n);
+typedef uint64_t (*contest_result)(int n, uint64_t rounds);
 
 /* Sets the variable to `start`, lets every PE take its steps, and gives *final (at every PE) and
  * the xor of all PEs' traces. */
 static weft_status hold_contest(struct bench *bench, struct bench_case *c, uint64_t start,
                                 contest_step step, uint64_t *final, uint64_t *traces)
 {
-    struct contest contest = {bench->ctx, c->dst, bench->to, bench->me, bench->n, 0};
-    uint64_t *trace = c->src;
-    *contest.var = start;
-    weft_status status = weft_barrier(bench->world);
-    for (uint64_t i = 0; !status && i < CHECK_ROUNDS; i++)
+    struct contest contest = {bench->ctx,          c->dst, bench->to, bench->me, bench->n,
+                              check_rounds(bench), 0};
+    weft_status status = bench_write(bench, c->dst, &start, sizeof start);
+    if (!status)
+        status = weft_barrier(bench->world);
+    for (uint64_t i = 0; !status && i < contest.rounds; i++)
         status = step(&contest, i);
-    trace[0] = contest.traces;
     if (!status)
         status = weft_barrier(bench->world);
     if (!status)
         status = weft_g64(bench->ctx, contest.var, final, bench->to);
     if (!status)
-        status = weft_reduce(bench->world, &trace[1], &trace[0], 1, WEFT_UINT64, WEFT_XOR);
-    *traces = trace[1];
+        status = bench_combine_bits(bench, &contest.traces);
+    *traces = contest.traces;
     return status;
 }
 
@@ -170,59 +173,60 @@ static weft_status step_fetch(struct contest *t, uint64_t round)
 {
     uint64_t fetched;
     weft_status status = weft_atomic_fetch64(t->ctx, t->var, &fetched, t->pe);
-    t->traces |= fetched ^ 42;
+    if (fetched != 42)
+        t->traces |= own_bit(t); /* not the difference: two PEs' would cancel out */
     return status;
 }
 
-static uint64_t all_tokens(int n)
+static uint64_t all_tokens(int n, uint64_t rounds)
 {
     uint64_t all = 0;
     for (int pe = 0; pe < n; pe++)
-        for (uint64_t i = 0; i < CHECK_ROUNDS; i++)
+        for (uint64_t i = 0; i < rounds; i++)
             all ^= token(pe, i);
     return all;
 }
 
-static uint64_t all_bits(int n)
+static uint64_t all_bits(int n, uint64_t rounds)
 {
     return n >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1;
 }
 
-static uint64_t count_of(int n)
+static uint64_t count_of(int n, uint64_t rounds)
 {
-    return (uint64_t)n * CHECK_ROUNDS;
+    return (uint64_t)n * rounds;
 }
 
-static uint64_t sum_of(int n)
+static uint64_t sum_of(int n, uint64_t rounds)
 {
-    return (uint64_t)n * CHECK_ROUNDS * (CHECK_ROUNDS + 1) / 2;
+    return (uint64_t)n * rounds * (rounds + 1) / 2;
 }
 
-static uint64_t no_bits(int n)
+static uint64_t no_bits(int n, uint64_t rounds)
 {
-    return ~all_bits(n);
+    return ~all_bits(n, rounds);
 }
 
-static uint64_t constant_77(int n)
+static uint64_t constant_77(int n, uint64_t rounds)
 {
     return 77;
 }
 
-static uint64_t constant_42(int n)
+static uint64_t constant_42(int n, uint64_t rounds)
 {
     return 42;
 }
 
 /* xor of 0 ... count-1: what fetch-and-increment must have handed out, each value once. */
-static uint64_t all_counts(int n)
+static uint64_t all_counts(int n, uint64_t rounds)
 {
     uint64_t all = 0;
-    for (uint64_t i = 0; i < count_of(n); i++)
+    for (uint64_t i = 0; i < count_of(n, rounds); i++)
         all ^= i;
     return all;
 }
 
-static uint64_t nothing(int n)
+static uint64_t nothing(int n, uint64_t rounds)
 {
     return 0;
 }
@@ -246,9 +250,9 @@ static weft_status check_contest(struct bench *bench, struct bench_case *c, uint
                                  contest_step step, contest_result final, contest_result traces,
                                  bool *right)
 {
-    uint64_t seen_final = 0, seen_traces = 0;
+    uint64_t seen_final = 0, seen_traces = 0, rounds = check_rounds(bench);
     weft_status status = hold_contest(bench, c, start, step, &seen_final, &seen_traces);
-    *right = seen_final == final(bench->n) && seen_traces == traces(bench->n);
+    *right = seen_final == final(bench->n, rounds) && seen_traces == traces(bench->n, rounds);
     return status;
 }
 

@@ -42,7 +42,7 @@ struct bench_options {
     enum bench_target target;
     int pes; /* 0 = not given */
     int from, to;
-    size_t sizes[BENCH_SIZES_MAX];
+    size_t sizes[BENCH_SIZES_MAX]; /* given by the user; n_sizes 0: see bench_sizes() */
     int n_sizes;
     uint64_t iterations; /* 0 = adaptive */
     int repetitions;
@@ -79,7 +79,9 @@ struct bench {
     int from, to; /* the pair of the one-sided benchmarks */
     const char *path;
     double *control; /* symmetric: agreement between PEs */
-    uint64_t *lines; /* symmetric: four cache lines for flags, zero at the start of each case */
+    uint64_t *lines; /* symmetric, host memory: cache lines for the floors */
+    uint64_t *flags; /* symmetric, of the kind that is measured: cache lines for ping-pong */
+    uint64_t rounds; /* of ping-pong played so far; alike at every PE */
     struct bench_floors floors;
     struct bench_device *device; /* device.c's; NULL in scope host */
 };
@@ -112,7 +114,8 @@ struct bench_entry {
     bool src_per_pe; /* src holds bytes for each PE, not once */
     bool dst_per_pe;
     enum bench_floor floor;
-    bool by_units; /* an iteration is one operation of each thread, warp or block of the grid */
+    size_t largest; /* of the sizes that are measured unasked; 0: as the scope has it */
+    bool by_units;  /* an iteration is one operation of each thread, warp or block of the grid */
     /* Bytes of src and of dst when they are not as said above. */
     size_t (*room)(const struct bench_options *options, size_t bytes);
 
@@ -151,11 +154,17 @@ extern const struct bench_entry bench_entries[];
 extern const int bench_entry_count;
 bool bench_selected(const struct bench_options *options, const struct bench_entry *entry);
 bool bench_name_known(const char *name, size_t length);
+/* The sizes at which this entry is measured: those of --sizes, or as many of the usual ones as its
+ * scope can move in a reasonable time. Returns how many. */
+int bench_sizes(const struct bench_options *options, const struct bench_entry *entry,
+                const size_t **sizes);
 
 /* session.c: joins the job; finds the path, gets memory, takes the floors; ends the job. */
 weft_status bench_open(struct bench *bench, const struct bench_options *options);
 weft_status bench_prepare(struct bench *bench);
 weft_status bench_close(struct bench *bench);
+/* Part of preparing: bench->flags, in the memory that bench->options name. */
+weft_status bench_flags_make(struct bench *bench);
 
 /* measure.c */
 weft_status bench_case_open(struct bench *bench, const struct bench_entry *entry, size_t bytes,
@@ -163,6 +172,21 @@ weft_status bench_case_open(struct bench *bench, const struct bench_entry *entry
 weft_status bench_case_close(struct bench *bench, struct bench_case *c);
 weft_status bench_measure(struct bench *bench, struct bench_case *c, struct bench_point *point);
 weft_status bench_combine(struct bench *bench, weft_op op, double *value);
+
+/* Of bits, by exclusive or. */
+weft_status bench_combine_bits(struct bench *bench, uint64_t *bits);
+
+/* memory.c: symmetric memory of the kind that is measured, and this PE's own part of it. */
+weft_status bench_alloc(struct bench *bench, size_t bytes, unsigned hints, void **address);
+weft_status bench_write(struct bench *bench, void *own, const void *from, size_t bytes);
+weft_status bench_read(struct bench *bench, void *to, const void *own, size_t bytes);
+/* The pattern of a seed; bench_has() makes *right false where something else is. */
+weft_status bench_set(struct bench *bench, void *own, size_t bytes, uint64_t seed);
+weft_status bench_has(struct bench *bench, const void *own, size_t bytes, uint64_t seed,
+                      bool *right);
+
+/* clock.c: nanoseconds since some moment. */
+uint64_t bench_now_ns(void);
 
 /* floors.c */
 weft_status bench_floors_measure(struct bench *bench);
@@ -224,7 +248,8 @@ BENCH_FUNCTIONS(stream_put)
 BENCH_FUNCTIONS(stream_get)
 BENCH_FUNCTIONS(stream_barrier)
 #undef BENCH_FUNCTIONS
-size_t device_move_room(const struct bench_options *options, size_t bytes);
+size_t device_put_room(const struct bench_options *options, size_t bytes);
+size_t device_get_room(const struct bench_options *options, size_t bytes);
 size_t device_words_room(const struct bench_options *options, size_t bytes);
 size_t device_packet_room(const struct bench_options *options, size_t bytes);
 

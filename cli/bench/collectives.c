@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collectives that move data, from the host, over all PEs. Timed as the OSU benchmarks do: the
+/* The collectives that move data, from the host, over all PEs, on host or GPU memory. Timed as the OSU benchmarks do: the
  * time inside the call, all PEs released together before each; the reported time is the mean over
  * the PEs. One clock reading is part of it. */
 #include "bench/bench.h"
 
 #include "tool/tool.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef weft_status (*collective)(struct bench *bench, struct bench_case *c);
@@ -16,10 +17,10 @@ static weft_status timed(struct bench *bench, struct bench_case *c, uint64_t ite
     uint64_t inside = 0;
     for (uint64_t i = 0; i < iterations; i++) {
         weft_status status = weft_barrier(bench->world);
-        uint64_t start = clock_now_ns();
+        uint64_t start = bench_now_ns();
         if (!status)
             status = call(bench, c);
-        inside += clock_now_ns() - start;
+        inside += bench_now_ns() - start;
         if (status)
             return status;
     }
@@ -35,9 +36,10 @@ static char *block(void *buffer, size_t bytes, int index)
 /* Known contents in the own source, something else in the destination. */
 static weft_status prepare(struct bench *bench, struct bench_case *c, size_t blocks_in_dst)
 {
-    bench_fill(c->src, c->bytes, 100 + (uint64_t)bench->me);
-    memset(c->dst, 0x5a, c->bytes * blocks_in_dst);
-    return weft_barrier(bench->world);
+    weft_status status = bench_set(bench, c->src, c->bytes, 100 + (uint64_t)bench->me);
+    if (!status)
+        status = bench_set(bench, c->dst, c->bytes * blocks_in_dst, 1);
+    return status ? status : weft_barrier(bench->world);
 }
 
 static weft_status call_broadcast(struct bench *bench, struct bench_case *c)
@@ -59,7 +61,8 @@ weft_status host_broadcast_check(struct bench *bench, struct bench_case *c, bool
         status = prepare(bench, c, 1);
         if (!status)
             status = weft_broadcast(bench->world, c->dst, c->src, c->bytes, root);
-        *right = *right && bench_holds(c->dst, c->bytes, 100 + (uint64_t)root);
+        if (!status)
+            status = bench_has(bench, c->dst, c->bytes, 100 + (uint64_t)root, right);
     }
     return status;
 }
@@ -80,8 +83,8 @@ weft_status host_fcollect_check(struct bench *bench, struct bench_case *c, bool 
     weft_status status = prepare(bench, c, (size_t)bench->n);
     if (!status)
         status = call_fcollect(bench, c);
-    for (int pe = 0; pe < bench->n; pe++)
-        *right = *right && bench_holds(block(c->dst, c->bytes, pe), c->bytes, 100 + (uint64_t)pe);
+    for (int pe = 0; !status && pe < bench->n; pe++)
+        status = bench_has(bench, block(c->dst, c->bytes, pe), c->bytes, 100 + (uint64_t)pe, right);
     return status;
 }
 
@@ -104,9 +107,9 @@ weft_status host_collect_check(struct bench *bench, struct bench_case *c, bool *
     if (!status)
         status = weft_collect(bench->world, c->dst, c->src, own);
     const char *at = c->dst;
-    for (int pe = 0; pe < bench->n; pe++) {
+    for (int pe = 0; !status && pe < bench->n; pe++) {
         size_t bytes = c->bytes - c->bytes * (size_t)(pe % 3) / 4;
-        *right = *right && bench_holds(at, bytes, 100 + (uint64_t)pe);
+        status = bench_has(bench, at, bytes, 100 + (uint64_t)pe, right);
         at += bytes;
     }
     return status;
@@ -130,15 +133,17 @@ static uint64_t pair_seed(struct bench *bench, int from, int to)
 
 weft_status host_alltoall_check(struct bench *bench, struct bench_case *c, bool *right)
 {
-    for (int pe = 0; pe < bench->n; pe++)
-        bench_fill(block(c->src, c->bytes, pe), c->bytes, pair_seed(bench, bench->me, pe));
-    memset(c->dst, 0x5a, c->bytes * (size_t)bench->n);
-    weft_status status = weft_barrier(bench->world);
+    weft_status status = bench_set(bench, c->dst, c->bytes * (size_t)bench->n, 1);
+    for (int pe = 0; !status && pe < bench->n; pe++)
+        status = bench_set(bench, block(c->src, c->bytes, pe), c->bytes,
+                           pair_seed(bench, bench->me, pe));
+    if (!status)
+        status = weft_barrier(bench->world);
     if (!status)
         status = call_alltoall(bench, c);
-    for (int pe = 0; pe < bench->n; pe++)
-        *right = *right && bench_holds(block(c->dst, c->bytes, pe), c->bytes,
-                                       pair_seed(bench, pe, bench->me));
+    for (int pe = 0; !status && pe < bench->n; pe++)
+        status = bench_has(bench, block(c->dst, c->bytes, pe), c->bytes,
+                           pair_seed(bench, pe, bench->me), right);
     return status;
 }
 
@@ -174,20 +179,36 @@ static uint64_t expected_sum(struct bench *bench, size_t index)
     return sum;
 }
 
-weft_status host_reduce_check(struct bench *bench, struct bench_case *c, bool *right)
+static weft_status reduce_and_compare(struct bench *bench, struct bench_case *c, char *buffer,
+                                      bool *right)
 {
     size_t width = sum_width(c), n = c->bytes / width;
     for (size_t i = 0; i < n; i++) {
         uint64_t word = bench_word(100 + (uint64_t)bench->me, i);
-        memcpy((char *)c->src + i * width, &word, width); /* the low bytes: little-endian hosts */
+        memcpy(buffer + i * width, &word, width); /* the low bytes: little-endian hosts */
     }
-    memset(c->dst, 0x5a, c->bytes);
-    weft_status status = weft_barrier(bench->world);
+    weft_status status = bench_write(bench, c->src, buffer, c->bytes);
+    if (!status)
+        status = bench_set(bench, c->dst, c->bytes, 1);
+    if (!status)
+        status = weft_barrier(bench->world);
     if (!status)
         status = call_reduce(bench, c);
+    if (!status)
+        status = bench_read(bench, buffer, c->dst, c->bytes);
     for (size_t i = 0; !status && *right && i < n; i++) {
         uint64_t word = expected_sum(bench, i);
-        *right = memcmp((char *)c->dst + i * width, &word, width) == 0;
+        *right = memcmp(buffer + i * width, &word, width) == 0;
     }
+    return status;
+}
+
+weft_status host_reduce_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    char *buffer = malloc(c->bytes);
+    if (!buffer)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for %zu bytes to compare", c->bytes);
+    weft_status status = reduce_and_compare(bench, c, buffer, right);
+    free(buffer);
     return status;
 }

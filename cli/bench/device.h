@@ -16,7 +16,7 @@ struct bench_device {
     uint64_t base; /* number of the last round; alike at every PE */
 };
 
-enum { DEVICE_WARM = 20, DEVICE_CHECK_ROUNDS = 50, DEVICE_WORD_BITS = 16 };
+enum { DEVICE_WARM = 20, DEVICE_CHECK_ROUNDS = 50 };
 
 /* Launches NAME_thread, NAME_warp or NAME_block. */
 #define DEVICE_LAUNCH(name, scope, ...)                                                            \

@@ -12,21 +12,53 @@ static uint64_t seed_of(int pe)
     return (uint64_t)OWN * (uint64_t)(pe + 1);
 }
 
-/* A block's small messages go in turn to several places, as a program's do. */
-static uint64_t slots(const struct bench_options *options, size_t bytes)
+/* What one block reads before it comes back to the same place: more than the cache of a
+ * multiprocessor holds, which would answer in the peer's stead. */
+enum { READ_WINDOW = 1 << 20, READ_WINDOW_BITS = 20 - 3 };
+
+static size_t all_units(const struct bench_options *options)
+{
+    const struct bench_entry units = {.by_units = true};
+    return (size_t)bench_units(options, &units);
+}
+
+/* A block's small puts go in turn to several places, as a program's do. */
+static uint64_t put_slots(const struct bench_options *options, size_t bytes)
 {
     return options->scope == SCOPE_BLOCK ? plan_slots(bytes) : 1;
 }
 
-size_t device_move_room(const struct bench_options *options, size_t bytes)
+static uint64_t get_slots(const struct bench_options *options, size_t bytes)
 {
-    const struct bench_entry units = {.by_units = true};
-    return (size_t)bench_units(options, &units) * slots(options, bytes) * bytes + 8;
+    size_t round = all_units(options) / (size_t)options->ctas * bytes; /* of one block */
+    uint64_t slots = 1;
+    while (slots * round < READ_WINDOW)
+        slots *= 2;
+    return slots;
+}
+
+size_t device_put_room(const struct bench_options *options, size_t bytes)
+{
+    return all_units(options) * put_slots(options, bytes) * bytes + 8;
+}
+
+size_t device_get_room(const struct bench_options *options, size_t bytes)
+{
+    return all_units(options) * get_slots(options, bytes) * bytes + 8;
+}
+
+/* Single values walk over 1 << bits words, a window for each block. */
+static unsigned word_bits(const struct bench_options *options)
+{
+    unsigned bits = READ_WINDOW_BITS;
+    while ((1 << (bits - READ_WINDOW_BITS)) < options->ctas)
+        bits++;
+    return bits;
 }
 
 size_t device_words_room(const struct bench_options *options, size_t bytes)
 {
-    return (size_t)8 << DEVICE_WORD_BITS;
+    return (size_t)8 << word_bits(options);
 }
 
 /* -------------------------------------------------------------------------------- put, get */
@@ -39,7 +71,7 @@ weft_status device_put_run(struct bench *bench, struct bench_case *c, uint64_t i
         return WEFT_OK;
     weft_status status = DEVICE_LAUNCH(
         put_rate, o->scope, o->ctas, o->threads, 0, bench->device->stream, c->dst, c->src, c->bytes,
-        slots(o, c->bytes), bench->to, iterations, bench->device->times);
+        put_slots(o, c->bytes), bench->to, iterations, bench->device->times);
     return status ? status : device_finish(bench, (unsigned)o->ctas, ns, NULL);
 }
 
@@ -51,24 +83,24 @@ weft_status device_get_run(struct bench *bench, struct bench_case *c, uint64_t i
         return WEFT_OK;
     weft_status status = DEVICE_LAUNCH(
         get_rate, o->scope, o->ctas, o->threads, 0, bench->device->stream, c->dst, c->src, c->bytes,
-        slots(o, c->bytes), bench->to, iterations, bench->device->times);
+        get_slots(o, c->bytes), bench->to, iterations, bench->device->times);
     return status ? status : device_finish(bench, (unsigned)o->ctas, ns, NULL);
 }
 
 /* Every place of every unit once; then the receiver compares with the sender's pattern. */
 static weft_status
-check_move(struct bench *bench, struct bench_case *c, int receiver, int sender,
+check_move(struct bench *bench, struct bench_case *c, int receiver, int sender, uint64_t slots,
            weft_status (*run)(struct bench *, struct bench_case *, uint64_t, double *), bool *right)
 {
     double ignored = 0;
-    size_t room = device_move_room(bench->options, c->bytes);
+    size_t room = all_units(bench->options) * slots * c->bytes + 8;
     weft_status status = device_fill(bench, c->src, room - 8, seed_of(bench->me));
     if (!status)
         status = device_fill(bench, c->dst, room - 8, STALE);
     if (!status)
         status = weft_barrier(bench->world);
     if (!status)
-        status = run(bench, c, slots(bench->options, c->bytes), &ignored);
+        status = run(bench, c, slots, &ignored);
     if (!status)
         status = weft_barrier(bench->world);
     if (!status && bench->me == receiver)
@@ -78,12 +110,14 @@ check_move(struct bench *bench, struct bench_case *c, int receiver, int sender,
 
 weft_status device_put_check(struct bench *bench, struct bench_case *c, bool *right)
 {
-    return check_move(bench, c, bench->to, bench->from, device_put_run, right);
+    return check_move(bench, c, bench->to, bench->from, put_slots(bench->options, c->bytes),
+                      device_put_run, right);
 }
 
 weft_status device_get_check(struct bench *bench, struct bench_case *c, bool *right)
 {
-    return check_move(bench, c, bench->from, bench->to, device_get_run, right);
+    return check_move(bench, c, bench->from, bench->to, get_slots(bench->options, c->bytes),
+                      device_get_run, right);
 }
 
 /* --------------------------------------------------------------------------- single values */
@@ -92,7 +126,7 @@ weft_status device_get_check(struct bench *bench, struct bench_case *c, bool *ri
 static uint64_t covering(const struct bench_options *o)
 {
     uint64_t threads = (uint64_t)o->ctas * (uint64_t)o->threads;
-    return (((uint64_t)1 << DEVICE_WORD_BITS) + threads - 1) / threads;
+    return (((uint64_t)1 << word_bits(o)) + threads - 1) / threads;
 }
 
 weft_status device_p_run(struct bench *bench, struct bench_case *c, uint64_t iterations, double *ns)
@@ -100,9 +134,8 @@ weft_status device_p_run(struct bench *bench, struct bench_case *c, uint64_t ite
     const struct bench_options *o = bench->options;
     if (bench->me != bench->from)
         return WEFT_OK;
-    weft_status status =
-        WEFT_LAUNCH(p_rate, o->ctas, o->threads, 0, bench->device->stream, c->dst, DEVICE_WORD_BITS,
-                    0, bench->to, iterations, bench->device->times);
+    weft_status status = WEFT_LAUNCH(p_rate, o->ctas, o->threads, 0, bench->device->stream, c->dst,
+                                     word_bits(o), 0, bench->to, iterations, bench->device->times);
     return status ? status : device_finish(bench, (unsigned)o->ctas, ns, NULL);
 }
 
@@ -129,9 +162,8 @@ static weft_status get_words(struct bench *bench, struct bench_case *c, uint64_t
     const struct bench_options *o = bench->options;
     if (bench->me != bench->from)
         return WEFT_OK;
-    weft_status status =
-        WEFT_LAUNCH(g_rate, o->ctas, o->threads, 0, bench->device->stream, c->src, DEVICE_WORD_BITS,
-                    0, bench->to, iterations, bench->device->times);
+    weft_status status = WEFT_LAUNCH(g_rate, o->ctas, o->threads, 0, bench->device->stream, c->src,
+                                     word_bits(o), 0, bench->to, iterations, bench->device->times);
     return status ? status : device_finish(bench, (unsigned)o->ctas, ns, wrong);
 }
 
@@ -174,7 +206,7 @@ weft_status device_add_run(struct bench *bench, struct bench_case *c, uint64_t i
         return WEFT_OK;
     weft_status status =
         WEFT_LAUNCH(atomic_rate, o->ctas, o->threads, 0, bench->device->stream, c->dst,
-                    DEVICE_WORD_BITS, bench->to, iterations, bench->device->times);
+                    word_bits(o), bench->to, iterations, bench->device->times);
     return status ? status : device_finish(bench, (unsigned)o->ctas, ns, NULL);
 }
 
@@ -208,8 +240,8 @@ static weft_status check_adds(struct bench *bench, struct bench_case *c, unsigne
         status = WEFT_LAUNCH(atomic_latency, 1, 1, 0, d->stream, c->dst, DEVICE_ATOMIC_FETCH_ADD,
                              bench->to, rounds, d->times);
     else if (!status)
-        status = WEFT_LAUNCH(atomic_rate, ctas, threads, 0, d->stream, c->dst, DEVICE_WORD_BITS,
-                             bench->to, rounds, d->times);
+        status = WEFT_LAUNCH(atomic_rate, ctas, threads, 0, d->stream, c->dst,
+                             word_bits(bench->options), bench->to, rounds, d->times);
     if (!status)
         status = device_finish(bench, ctas, &ignored, NULL);
     if (!status)
@@ -228,5 +260,5 @@ weft_status device_fetch_add_check(struct bench *bench, struct bench_case *c, bo
 weft_status device_add_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     return check_adds(bench, c, (unsigned)bench->options->ctas, (unsigned)bench->options->threads,
-                      (size_t)1 << DEVICE_WORD_BITS, right);
+                      (size_t)1 << word_bits(bench->options), right);
 }

@@ -4,8 +4,6 @@
  * library stand beside these. Knows no benchmark. */
 #include "bench/bench.h"
 
-#include "tool/tool.h"
-
 #include <sched.h>
 #include <string.h>
 
@@ -22,36 +20,36 @@ typedef double (*rate)(void *memory);
 static double store_rate(void *memory)
 {
     volatile uint64_t *words = memory;
-    uint64_t start = clock_now_ns();
+    uint64_t start = bench_now_ns();
     for (uint64_t i = 0; i < RATE_COUNT; i++)
         words[i % 512] = i;
-    return (double)(clock_now_ns() - start) / RATE_COUNT;
+    return (double)(bench_now_ns() - start) / RATE_COUNT;
 }
 
 static double load_rate(void *memory)
 {
     volatile uint64_t *words = memory;
-    uint64_t start = clock_now_ns();
+    uint64_t start = bench_now_ns();
     for (uint64_t i = 0; i < RATE_COUNT; i++)
         (void)words[i % 512];
-    return (double)(clock_now_ns() - start) / RATE_COUNT;
+    return (double)(bench_now_ns() - start) / RATE_COUNT;
 }
 
 static double atomic_rate(void *memory)
 {
     uint64_t *word = memory;
-    uint64_t start = clock_now_ns();
+    uint64_t start = bench_now_ns();
     for (uint64_t i = 0; i < RATE_COUNT; i++)
         __atomic_fetch_add(word, 1, __ATOMIC_RELAXED); /* pairs with nothing: only its cost */
-    return (double)(clock_now_ns() - start) / RATE_COUNT;
+    return (double)(bench_now_ns() - start) / RATE_COUNT;
 }
 
 static double clock_rate(void *memory)
 {
-    uint64_t start = clock_now_ns();
+    uint64_t start = bench_now_ns();
     for (uint64_t i = 0; i < RATE_COUNT / 16; i++)
-        clock_now_ns();
-    return (double)(clock_now_ns() - start) / (RATE_COUNT / 16);
+        bench_now_ns();
+    return (double)(bench_now_ns() - start) / (RATE_COUNT / 16);
 }
 
 static double least(rate measure, void *memory)
@@ -91,8 +89,8 @@ static bool await(const uint64_t *word, uint64_t value, int pauses)
             continue;
         sched_yield();
         if (!start)
-            start = clock_now_ns();
-        if (clock_now_ns() - start > TRIP_LIMIT_NS)
+            start = bench_now_ns();
+        if (bench_now_ns() - start > TRIP_LIMIT_NS)
             return false;
     }
 }
@@ -142,12 +140,12 @@ static weft_status round_trip(struct bench *bench, bool two_lines, double *ns)
         weft_status status = weft_barrier(bench->world);
         if (status)
             return status;
-        uint64_t start = clock_now_ns();
+        uint64_t start = bench_now_ns();
         if (good && !play(&trip, TRIP_ROUNDS)) {
             good = false;
             __atomic_store_n(trip.out, TRIP_STOP, __ATOMIC_RELEASE);
         }
-        double half = (double)(clock_now_ns() - start) / TRIP_ROUNDS / 2;
+        double half = (double)(bench_now_ns() - start) / TRIP_ROUNDS / 2;
         best = best < 0 || half < best ? half : best;
         /* Nobody resets a line that the other still polls. */
         status = weft_barrier(bench->world);
@@ -180,10 +178,10 @@ static double copy_rate(void *dst, const void *src, size_t bytes, uint64_t count
 {
     /* Called through a pointer that the compiler cannot see through: it stays a copy. */
     static void *(*volatile copy)(void *, const void *, size_t) = memcpy;
-    uint64_t start = clock_now_ns();
+    uint64_t start = bench_now_ns();
     for (uint64_t i = 0; i < count; i++)
         copy(dst, src, bytes);
-    return (double)(clock_now_ns() - start) / (double)count;
+    return (double)(bench_now_ns() - start) / (double)count;
 }
 
 /* Between the case's own buffers where `to`'s can be stored to, else within this PE. The other PEs

@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ping-pong, barrier and sync from the host. */
+/* Ping-pong, barrier and sync from the host, on host or GPU memory. */
 #include "bench/bench.h"
 
-#include "tool/tool.h"
-
+#include <sched.h>
 #include <string.h>
 
 /* `from` serves, `to` returns; with one PE it plays both. Flags: line 0 is the serve's, line 1 the
  * return's. Numbers only grow, so that no reset is needed between runs. */
 static uint64_t *flag(struct bench *bench, int line)
 {
-    return bench->lines + line * BENCH_LINE_WORDS;
-}
-
-/* The number of rounds played since the case began; alike at both players. */
-static uint64_t *rounds_played(struct bench *bench)
-{
-    return flag(bench, 2);
+    return bench->flags + line * BENCH_LINE_WORDS;
 }
 
 /* One way: put 8 bytes into the peer's flag, or wait for the own one. */
@@ -34,9 +27,9 @@ weft_status host_latency_run(struct bench *bench, struct bench_case *c, uint64_t
                              double *ns)
 {
     bool serves = bench->me == bench->from, returns = bench->me == bench->to;
-    uint64_t round = *rounds_played(bench), last = round + iterations;
+    uint64_t round = bench->rounds, last = round + iterations;
     weft_status status = WEFT_OK;
-    uint64_t start = clock_now_ns();
+    uint64_t start = bench_now_ns();
     while (!status && round < last) {
         round++;
         if (serves)
@@ -51,21 +44,40 @@ weft_status host_latency_run(struct bench *bench, struct bench_case *c, uint64_t
             round = last;
     }
     if (serves)
-        *ns += (double)(clock_now_ns() - start) / 2;
-    *rounds_played(bench) = last;
+        *ns += (double)(bench_now_ns() - start) / 2;
+    bench->rounds = last;
+    return status;
+}
+
+/* What is in the own flag when its wait has ended. */
+static weft_status expect8(struct bench *bench, int line, uint64_t round, bool *right)
+{
+    uint64_t seen = 0;
+    weft_status status = catch8(bench, line, round);
+    if (!status)
+        status = bench_read(bench, &seen, flag(bench, line), sizeof seen);
+    *right = *right && seen == round;
     return status;
 }
 
 weft_status host_latency_check(struct bench *bench, struct bench_case *c, bool *right)
 {
-    double ignored = 0;
-    weft_status status = host_latency_run(bench, c, 100, &ignored);
-    if (!status)
-        status = weft_barrier(bench->world);
-    uint64_t last = *rounds_played(bench);
-    *right = (bench->me != bench->to || *flag(bench, 0) == last) &&
-             (bench->me != bench->from || *flag(bench, 1) == last);
-    return status;
+    bool serves = bench->me == bench->from, returns = bench->me == bench->to;
+    uint64_t round = bench->rounds, last = round + 100;
+    weft_status status = weft_barrier(bench->world);
+    while (!status && (serves || returns) && round < last) {
+        round++;
+        if (serves)
+            status = throw8(bench, 0, round, bench->to);
+        if (!status && returns)
+            status = expect8(bench, 0, round, right);
+        if (!status && returns)
+            status = throw8(bench, 1, round, bench->from);
+        if (!status && serves)
+            status = expect8(bench, 1, round, right);
+    }
+    bench->rounds = last;
+    return status ? status : weft_barrier(bench->world);
 }
 
 static weft_status throw_data(struct bench *bench, struct bench_case *c, int line, uint64_t round,
@@ -84,9 +96,9 @@ weft_status host_latency_signal_run(struct bench *bench, struct bench_case *c, u
                                     double *ns)
 {
     bool serves = bench->me == bench->from, returns = bench->me == bench->to;
-    uint64_t round = *rounds_played(bench), last = round + iterations;
+    uint64_t round = bench->rounds, last = round + iterations;
     weft_status status = WEFT_OK;
-    uint64_t start = clock_now_ns();
+    uint64_t start = bench_now_ns();
     while (!status && round < last) {
         round++;
         if (serves)
@@ -101,36 +113,42 @@ weft_status host_latency_signal_run(struct bench *bench, struct bench_case *c, u
             round = last;
     }
     if (serves)
-        *ns += (double)(clock_now_ns() - start) / 2;
-    *rounds_played(bench) = last;
+        *ns += (double)(bench_now_ns() - start) / 2;
+    bench->rounds = last;
     return status;
+}
+
+static weft_status expect_data(struct bench *bench, struct bench_case *c, int line, uint64_t round,
+                               uint64_t seed, bool *right)
+{
+    weft_status status = catch_data(bench, line, round);
+    return status ? status : bench_has(bench, c->dst, c->bytes, seed, right);
 }
 
 /* New contents in every round: data that came later than its signal would be seen. */
 weft_status host_latency_signal_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     bool serves = bench->me == bench->from, returns = bench->me == bench->to;
-    uint64_t round = *rounds_played(bench), last = round + 20;
+    uint64_t round = bench->rounds, last = round + 20;
     weft_status status = weft_barrier(bench->world);
     while (!status && (serves || returns) && round < last) {
         round++;
         if (serves) {
-            bench_fill(c->src, c->bytes, 2 * round);
-            status = throw_data(bench, c, 0, round, bench->to);
+            status = bench_set(bench, c->src, c->bytes, 2 * round);
+            if (!status)
+                status = throw_data(bench, c, 0, round, bench->to);
         }
         if (!status && returns) {
-            status = catch_data(bench, 0, round);
-            *right = *right && bench_holds(c->dst, c->bytes, 2 * round);
-            bench_fill(c->src, c->bytes, 2 * round + 1);
+            status = expect_data(bench, c, 0, round, 2 * round, right);
+            if (!status)
+                status = bench_set(bench, c->src, c->bytes, 2 * round + 1);
             if (!status)
                 status = throw_data(bench, c, 1, round, bench->from);
         }
-        if (!status && serves) {
-            status = catch_data(bench, 1, round);
-            *right = *right && bench_holds(c->dst, c->bytes, 2 * round + 1);
-        }
+        if (!status && serves)
+            status = expect_data(bench, c, 1, round, 2 * round + 1, right);
     }
-    *rounds_played(bench) = last;
+    bench->rounds = last;
     return status;
 }
 
@@ -138,11 +156,24 @@ weft_status host_barrier_run(struct bench *bench, struct bench_case *c, uint64_t
                              double *ns)
 {
     weft_status status = WEFT_OK;
-    uint64_t start = clock_now_ns();
+    uint64_t start = bench_now_ns();
     for (uint64_t i = 0; !status && i < iterations; i++)
         status = weft_barrier(bench->world);
-    *ns += (double)(clock_now_ns() - start);
+    *ns += (double)(bench_now_ns() - start);
     return status;
+}
+
+/* In each round another PE comes late, so that a meeting that lets the others go on is seen: by time,
+ * and by turns where the PEs share a CPU and would go step by step. */
+static void come_late(const struct bench *bench, uint64_t round)
+{
+    enum { LATE_NS = 20000, LATE_TURNS = 20 };
+    if (round % (uint64_t)bench->n != (uint64_t)bench->me)
+        return;
+    for (uint64_t start = bench_now_ns(); bench_now_ns() - start < LATE_NS;)
+        ;
+    for (int i = 0; i < LATE_TURNS; i++)
+        sched_yield();
 }
 
 /* After a barrier every PE sees what the one before it put, without quiet and without wait. */
@@ -153,10 +184,14 @@ weft_status host_barrier_check(struct bench *bench, struct bench_case *c, bool *
     weft_status status = WEFT_OK;
     for (uint64_t i = 0; !status && i < 50; i++) {
         uint64_t value = bench_word((uint64_t)bench->me, i);
+        come_late(bench, i);
         status = weft_put(bench->ctx, &dst[i % 2], &value, sizeof value, next);
         if (!status)
             status = weft_barrier(bench->world);
-        *right = *right && dst[i % 2] == bench_word((uint64_t)before, i);
+        uint64_t seen = 0;
+        if (!status)
+            status = bench_read(bench, &seen, &dst[i % 2], sizeof seen);
+        *right = *right && seen == bench_word((uint64_t)before, i);
     }
     return status;
 }
@@ -165,10 +200,10 @@ weft_status host_sync_run(struct bench *bench, struct bench_case *c, uint64_t it
                           double *ns)
 {
     weft_status status = WEFT_OK;
-    uint64_t start = clock_now_ns();
+    uint64_t start = bench_now_ns();
     for (uint64_t i = 0; !status && i < iterations; i++)
         status = weft_sync(bench->world);
-    *ns += (double)(clock_now_ns() - start);
+    *ns += (double)(bench_now_ns() - start);
     return status;
 }
 
@@ -179,9 +214,11 @@ weft_status host_sync_check(struct bench *bench, struct bench_case *c, bool *rig
     int next = (bench->me + 1) % bench->n;
     weft_status status = WEFT_OK;
     for (uint64_t i = 0; !status && i < 50; i++) {
-        uint64_t value = 0;
-        dst[i % 2] = bench_word((uint64_t)bench->me, i);
-        status = weft_sync(bench->world);
+        uint64_t value = bench_word((uint64_t)bench->me, i);
+        come_late(bench, i);
+        status = bench_write(bench, &dst[i % 2], &value, sizeof value);
+        if (!status)
+            status = weft_sync(bench->world);
         if (!status)
             status = weft_g64(bench->ctx, &dst[i % 2], &value, next);
         *right = *right && value == bench_word((uint64_t)next, i);

@@ -4,7 +4,6 @@
 #include "bench/bench.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Adaptive runs: a repetition lasts about this long, a point at most about REPETITIONS times it. */
 static const double REPETITION_NS = 15e6, WARM_UP_NS = 3e6, POINT_NS = 400e6;
@@ -19,29 +18,33 @@ weft_status bench_combine(struct bench *bench, weft_op op, double *value)
     return status;
 }
 
+weft_status bench_combine_bits(struct bench *bench, uint64_t *bits)
+{
+    uint64_t *words = (uint64_t *)(void *)bench->control;
+    words[0] = *bits;
+    weft_status status = weft_reduce(bench->world, &words[1], &words[0], 1, WEFT_UINT64, WEFT_XOR);
+    *bits = words[1];
+    return status;
+}
+
 weft_status bench_case_open(struct bench *bench, const struct bench_entry *entry, size_t bytes,
                             struct bench_case *c)
 {
-    static const weft_kind kinds[MEMORY_COUNT] = {
-        [MEMORY_HOST] = WEFT_HOST, [MEMORY_GPU] = WEFT_GPU};
-    weft_kind kind = kinds[bench->options->memory];
     size_t least = 4096, n = (size_t)bench->n; /* room for the checks of the unsized ones */
     size_t src = bytes * (entry->src_per_pe ? n : 1), dst = bytes * (entry->dst_per_pe ? n : 1);
     unsigned hints = entry->scope == SCOPE_HOST ? 0 : WEFT_ALLOC_ZERO;
     if (entry->room)
         src = dst = entry->room(bench->options, bytes);
     *c = (struct bench_case){.entry = entry, .bytes = bytes};
-    weft_status status =
-        weft_alloc(bench->job, kind, src > least ? src : least, 4096, hints, &c->src);
+    weft_status status = bench_alloc(bench, src > least ? src : least, hints, &c->src);
     if (status)
         return status;
-    status = weft_alloc(bench->job, kind, dst > least ? dst : least, 4096, hints, &c->dst);
+    status = bench_alloc(bench, dst > least ? dst : least, hints, &c->dst);
     if (status) {
         /* The refusal is the same at every PE, so giving back the first block is collective. */
         weft_free(bench->job, c->src);
         return status;
     }
-    memset(bench->lines, 0, BENCH_LINES * BENCH_LINE_WORDS * sizeof *bench->lines);
     return weft_barrier(bench->world);
 }
 
@@ -103,6 +106,8 @@ static double floor_of(struct bench *bench, const struct bench_case *c, double m
     const struct bench_floors *floors = &bench->floors;
     double lines = floors->two_lines_ns / 1e3;
     double received = memcpy_us * (c->entry->dst_per_pe ? bench->n : 1);
+    if (bench->options->memory != MEMORY_HOST)
+        return -1; /* the floors are those of the CPUs and of host memory */
     switch (c->entry->floor) {
     case FLOOR_NONE:
         return -1;
@@ -184,7 +189,8 @@ weft_status bench_measure(struct bench *bench, struct bench_case *c, struct benc
     point->us_min = us[0];
     point->us_max = us[point->repetitions - 1];
     /* After the timing, so that the floor sees buffers as warm as the operation did. */
-    point->memcpy_us = c->entry->scope == SCOPE_HOST ? bench_memcpy_ns(bench, c) / 1e3 : -1;
+    bool by_cpus = c->entry->scope == SCOPE_HOST && options->memory == MEMORY_HOST;
+    point->memcpy_us = by_cpus ? bench_memcpy_ns(bench, c) / 1e3 : -1;
     point->floor_us = floor_of(bench, c, point->memcpy_us);
     rate(point, bench);
     return weft_sync(bench->world);

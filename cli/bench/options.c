@@ -29,7 +29,8 @@ enum {
 
 static const struct argp_option option_list[] = {
     {"pes", 'n', "N", 0, "PEs of the job that is started (2)", 0},
-    {"sizes", KEY_SIZES, "LIST", 0, "sizes in bytes, e.g. 8,4K,1M (8,64,1K,8K,64K,1M,4M)", 0},
+    {"sizes", KEY_SIZES, "LIST", 0,
+     "sizes in bytes, e.g. 8,4K,1M (8,64,1K,8K,64K,1M,4M; by a thread to 8K, by a warp to 64K)", 0},
     {"iters", 'i', "N", 0, "operations in each repetition (as many as take 15 ms)", 0},
     {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions, of which the median counts (9)", 0},
     {"pair", KEY_PAIR, "A,B", 0, "put, get, p, g, atomics, latency: PE A acts on PE B (0,1)", 0},
@@ -197,9 +198,7 @@ void bench_parse(int argc, char **argv, struct bench_options *options)
                "or torchrun "
                "started. Exit status 1 when data arrived wrong or the job failed."};
     *options = (struct bench_options){
-        .to = -1, /* 1, or 0 in a job of one */
-        .sizes = {8, 64, 1 << 10, 8 << 10, 64 << 10, 1 << 20, 4 << 20},
-        .n_sizes = 7,
+        .to = -1,               /* 1, or 0 in a job of one */
         .memory = MEMORY_COUNT, /* not given; so are target, ctas and threads */
         .target = TARGET_COUNT,
         .repetitions = 9,

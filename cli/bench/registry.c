@@ -13,7 +13,8 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
 #undef NAME
 };
 
-#define ON_HOST           .scope = SCOPE_HOST, .target = TARGET_HOST, .memories = 1u << MEMORY_HOST
+#define EITHER            (1u << MEMORY_HOST | 1u << MEMORY_GPU)
+#define ON_HOST           .scope = SCOPE_HOST, .target = TARGET_HOST, .memories = EITHER
 #define FUNCTIONS(prefix) .run = prefix##_run, .check = prefix##_check
 
 /* Rows of device scopes on one target. */
@@ -29,16 +30,16 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
 #define DEVICE_SCOPE_ROWS(scope, target, kinds)                                                    \
     DEVICE_ROW(device_put, scope, target, kinds, "put",                                            \
                "put_nbi by each unit of the grid, then one quiet", .sized = true,                  \
-               .by_units = true, .room = device_move_room)                                         \
+               .by_units = true, .room = device_put_room)                                          \
     DEVICE_ROW(device_get, scope, target, kinds, "get",                                            \
                "get_nbi by each unit of the grid, then one quiet", .sized = true,                  \
-               .by_units = true, .room = device_move_room)                                         \
+               .by_units = true, .room = device_get_room)                                          \
     DEVICE_ROW(device_latency_signal, scope, target, kinds, "latency_signal",                      \
                "ping-pong of put_signal and signal_wait, half a round trip", .family = "latency",  \
                .sized = true)                                                                      \
     DEVICE_ROW(device_latency_packet, scope, target, kinds, "latency_packet",                      \
                "ping-pong of put_packet and take_packet, half a round trip", .family = "latency",  \
-               .sized = true, .room = device_packet_room)                                          \
+               .sized = true, .largest = 64 << 10, .room = device_packet_room)                     \
     DEVICE_ROW(device_barrier, scope, target, kinds, "barrier",                                    \
                "barrier over all PEs, back to back, by one unit of the scope", .shape = SHAPE_ALL) \
     DEVICE_ROW(device_sync, scope, target, kinds, "sync",                                          \
@@ -179,7 +180,7 @@ const struct bench_entry bench_entries[] = {
      .floor = FLOOR_HEARD,
      .sized = true,
      FUNCTIONS(host_reduce)},
-    DEVICE_ROWS(SIMT, 1u << MEMORY_HOST) DEVICE_ROWS(CUDA, 1u << MEMORY_HOST | 1u << MEMORY_GPU)};
+    DEVICE_ROWS(SIMT, 1u << MEMORY_HOST) DEVICE_ROWS(CUDA, EITHER)};
 
 const int bench_entry_count = sizeof bench_entries / sizeof bench_entries[0];
 
@@ -200,6 +201,26 @@ bool bench_name_known(const char *name, size_t length)
         if (stands_for(name, length, &bench_entries[i]))
             return true;
     return false;
+}
+
+int bench_sizes(const struct bench_options *options, const struct bench_entry *entry,
+                const size_t **sizes)
+{
+    static const size_t usual[] = {8, 64, 1 << 10, 8 << 10, 64 << 10, 1 << 20, 4 << 20};
+    /* One thread moves about 1 GB/s, and a grid of threads has memory for each of them. */
+    static const size_t largest[SCOPE_COUNT] = {[SCOPE_THREAD] = 8 << 10, [SCOPE_WARP] = 64 << 10};
+    size_t limit = entry->largest ? entry->largest : SIZE_MAX;
+    int n = 0;
+    if (!entry->sized || options->n_sizes) {
+        *sizes = entry->sized ? options->sizes : &entry->bytes;
+        return entry->sized ? options->n_sizes : 1;
+    }
+    if (largest[entry->scope] && largest[entry->scope] < limit)
+        limit = largest[entry->scope];
+    while (n < (int)(sizeof usual / sizeof usual[0]) && usual[n] <= limit)
+        n++;
+    *sizes = usual;
+    return n;
 }
 
 bool bench_selected(const struct bench_options *options, const struct bench_entry *entry)

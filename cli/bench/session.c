@@ -47,6 +47,15 @@ weft_status bench_open(struct bench *bench, const struct bench_options *options)
     return WEFT_OK;
 }
 
+weft_status bench_flags_make(struct bench *bench)
+{
+    void *flags = NULL;
+    weft_status status = bench_alloc(bench, BENCH_LINES * BENCH_LINE_WORDS * sizeof(uint64_t),
+                                     WEFT_ALLOC_ZERO | WEFT_ALLOC_SIGNALS, &flags);
+    bench->flags = flags;
+    return status;
+}
+
 weft_status bench_prepare(struct bench *bench)
 {
     const struct bench_options *options = bench->options;
@@ -64,13 +73,17 @@ weft_status bench_prepare(struct bench *bench)
     bench->control = control;
     bench->lines = lines;
     if (!status)
+        status = bench_flags_make(bench);
+    if (!status)
         status = bench_floors_measure(bench);
     return status ? status : bench_device_prepare(bench);
 }
 
 weft_status bench_close(struct bench *bench)
 {
-    weft_status status = weft_free(bench->job, bench->lines);
+    weft_status status = weft_free(bench->job, bench->flags);
+    if (!status)
+        status = weft_free(bench->job, bench->lines);
     if (!status)
         status = weft_free(bench->job, bench->control);
     if (!status)

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What makes `weft_planted`, the command with known faults and known times: the linker gives the
+ * command's calls of the library to the functions here (--wrap), and this file brings the clock of
+ * `weft bench`. Knows the operations, not what the command makes of them.
+ *
+ * PLANT_FAULT=NAME   that operation does its work, and spoils one bit of it
+ * PLANT_COSTS=LIST   what operations take by the clock, in ns: "put=250,barrier=1000"; all others take
+ *                    none. "spread=10": in repetition r of 1 to 9 each takes 10 * ((r * 4) % 9) more.
+ *                    A PE's costs are its number times as much more: twice as much at PE 1 */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <weft.h>
+#include <weft/launch.h>
+
+#include "bench/bench.h"
+#include "device/kernels.h"
+
+/* ------------------------------------------------------------------------------------- the clock */
+
+static uint64_t pe;
+
+/* Before main(): the library takes the variables of the launcher out of the environment. */
+__attribute__((constructor)) static void find_pe(void)
+{
+    const char *text = getenv("WEFT_PE");
+    pe = text ? strtoull(text, NULL, 10) : 0;
+}
+
+static uint64_t cost_of(const char *name)
+{
+    const char *list = getenv("PLANT_COSTS");
+    size_t length = strlen(name);
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, length) == 0 && at[length] == '=')
+            return strtoull(at + length + 1, NULL, 10) * (1 + pe);
+    return 0;
+}
+
+static uint64_t syncs; /* one begins each repetition */
+static double spent_ns;
+static bool spent;
+
+static void spend(const char *name)
+{
+    uint64_t cost = cost_of(name);
+    if (!getenv("PLANT_COSTS"))
+        return;
+    spent = true;
+    spent_ns += cost ? (double)(cost + cost_of("spread") * (syncs % 9 * 4 % 9)) : 0;
+}
+
+static uint64_t real_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Between two readings: what the operations between them take; where there are none, the real time. */
+uint64_t bench_now_ns(void)
+{
+    static uint64_t now, last_real;
+    uint64_t real = real_ns();
+    now += spent ? (uint64_t)spent_ns : real - last_real;
+    last_real = real;
+    spent = false;
+    spent_ns = 0;
+    return now;
+}
+
+/* ------------------------------------------------------------------------------------- the faults */
+
+static bool faulty(const char *name)
+{
+    const char *fault = getenv("PLANT_FAULT");
+    return fault && strcmp(fault, name) == 0;
+}
+
+weft_status __real_weft_put(weft_ctx *, void *, const void *, size_t, int);
+weft_status __real_weft_get(weft_ctx *, void *, const void *, size_t, int);
+weft_status __real_weft_quiet(weft_ctx *);
+
+/* The last byte of symmetric memory of PE pe, of either kind. */
+static weft_status spoil(weft_ctx *ctx, void *dst, size_t bytes, int pe)
+{
+    char *last = (char *)dst + bytes - 1, byte = 0;
+    weft_status status = __real_weft_quiet(ctx);
+    if (!status)
+        status = __real_weft_get(ctx, &byte, last, 1, pe);
+    byte ^= 0x40;
+    return status ? status : __real_weft_put(ctx, last, &byte, 1, pe);
+}
+
+/* The highest byte of a word that others may be changing. */
+static weft_status stamp(weft_ctx *ctx, void *word, int pe)
+{
+    static const char wrong = 0x5a;
+    weft_status status = __real_weft_quiet(ctx);
+    return status ? status : __real_weft_put(ctx, (char *)word + 7, &wrong, 1, pe);
+}
+
+/* What a kernel has noted of itself, on its way to the host: a count of wrong words is added at the
+ * last block, or a status, or the times are set so that two blocks together took 12 us. */
+static void spoil_notes(struct device_times *notes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        notes[i].wrong += faulty("kernel_wrong") && i == n - 1;
+        if (faulty("kernel_status"))
+            notes[i].status = WEFT_ERR_RANGE;
+        if (faulty("kernel_times")) {
+            notes[i].start = 1000 - 10 * i;
+            notes[i].end = 12000 + 990 * (i == 1);
+        }
+    }
+}
+
+weft_status __wrap_weft_get(weft_ctx *, void *, const void *, size_t, int);
+weft_status __wrap_weft_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe)
+{
+    weft_status status = __real_weft_get(ctx, dst, src, bytes, pe);
+    spend("get");
+    if (!status && faulty("get"))
+        ((char *)dst)[bytes - 1] ^= 0x40;
+    if (!status && bytes == 8 && faulty("count_wrong")) /* of what a checking kernel found */
+        ++*(uint64_t *)dst;
+    if (!status && bytes % sizeof(struct device_times) == 0)
+        spoil_notes(dst, bytes / sizeof(struct device_times));
+    return status;
+}
+
+/* WRAP(name in PLANT_*, function, parameters, arguments, what a faulty one does after the real
+ * one). */
+#define WRAP(name, function, parameters, arguments, wrong)                                         \
+    weft_status __real_##function parameters;                                                      \
+    weft_status __wrap_##function parameters;                                                      \
+    weft_status __wrap_##function parameters                                                       \
+    {                                                                                              \
+        weft_status status = __real_##function arguments;                                          \
+        spend(name);                                                                               \
+        return !status && faulty(name) ? (wrong) : status;                                         \
+    }
+
+WRAP("put", weft_put, (weft_ctx * ctx, void *dst, const void *src, size_t bytes, int pe),
+     (ctx, dst, src, bytes, pe), bytes > 8 ? spoil(ctx, dst, bytes, pe) : WEFT_OK)
+WRAP("quiet", weft_quiet, (weft_ctx * ctx), (ctx), WEFT_OK)
+WRAP("p", weft_p64, (weft_ctx * ctx, void *dst, uint64_t value, int pe), (ctx, dst, value, pe),
+     spoil(ctx, dst, 8, pe))
+WRAP("g", weft_g64, (weft_ctx * ctx, const void *src, uint64_t *value, int pe),
+     (ctx, src, value, pe), (*value ^= 1ull << 63, WEFT_OK))
+
+#define ATOMIC_SET(name)                                                                           \
+    WRAP("atomic_" #name, weft_atomic_##name##64,                                                  \
+         (weft_ctx * ctx, void *var, uint64_t value, int pe), (ctx, var, value, pe),               \
+         stamp(ctx, var, pe))
+#define ATOMIC_FETCH(name)                                                                         \
+    WRAP("atomic_" #name, weft_atomic_##name##64,                                                  \
+         (weft_ctx * ctx, void *var, uint64_t value, uint64_t *fetched, int pe),                   \
+         (ctx, var, value, fetched, pe), stamp(ctx, var, pe))
+ATOMIC_SET(add)
+ATOMIC_SET(set)
+ATOMIC_SET(and)
+ATOMIC_SET(or)
+ATOMIC_SET(xor)
+ATOMIC_FETCH(fetch_add)
+ATOMIC_FETCH(swap)
+ATOMIC_FETCH(fetch_and)
+ATOMIC_FETCH(fetch_or)
+ATOMIC_FETCH(fetch_xor)
+WRAP("atomic_fetch", weft_atomic_fetch64,
+     (weft_ctx * ctx, const void *var, uint64_t *fetched, int pe), (ctx, var, fetched, pe),
+     (*fetched ^= 1ull << 63, WEFT_OK))
+WRAP("atomic_cswap", weft_atomic_cswap64,
+     (weft_ctx * ctx, void *var, uint64_t expected, uint64_t value, uint64_t *fetched, int pe),
+     (ctx, var, expected, value, fetched, pe), *fetched == expected ? stamp(ctx, var, pe) : WEFT_OK)
+
+/* The data are spoilt before they are sent, so that they are wrong when the signal comes. */
+weft_status __real_weft_put_signal(weft_ctx *, void *, const void *, size_t, uint64_t *, uint64_t,
+                                   weft_signal_op, int);
+weft_status __wrap_weft_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
+                                   uint64_t *signal, uint64_t value, weft_signal_op op, int pe);
+weft_status __wrap_weft_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
+                                   uint64_t *signal, uint64_t value, weft_signal_op op, int pe)
+{
+    static char copy[1 << 20];
+    spend("put_signal");
+    if (!faulty("put_signal") || bytes > sizeof copy)
+        return __real_weft_put_signal(ctx, dst, src, bytes, signal, value, op, pe);
+    memcpy(copy, src, bytes);
+    copy[bytes - 1] ^= 0x40;
+    return __real_weft_put_signal(ctx, dst, copy, bytes, signal, value, op, pe);
+}
+
+/* Waits and meetings that end at once. */
+#define WRAP_WAIT(name, function, parameters, arguments)                                           \
+    weft_status __real_##function parameters;                                                      \
+    weft_status __wrap_##function parameters;                                                      \
+    weft_status __wrap_##function parameters                                                       \
+    {                                                                                              \
+        spend(name);                                                                               \
+        return faulty(name) ? WEFT_OK : __real_##function arguments;                               \
+    }
+WRAP_WAIT("wait", weft_wait_until,
+          (weft_ctx * ctx, weft_type type, const void *var, weft_cmp cmp, uint64_t value),
+          (ctx, type, var, cmp, value))
+WRAP_WAIT("signal_wait", weft_signal_wait,
+          (weft_ctx * ctx, const uint64_t *signal, weft_cmp cmp, uint64_t value, uint64_t *seen),
+          (ctx, signal, cmp, value, seen))
+WRAP_WAIT("barrier", weft_barrier, (weft_team * team), (team))
+
+weft_status __real_weft_sync(weft_team *);
+weft_status __wrap_weft_sync(weft_team *);
+weft_status __wrap_weft_sync(weft_team *team)
+{
+    syncs++;
+    spend("sync");
+    return faulty("sync") ? WEFT_OK : __real_weft_sync(team);
+}
+
+/* Collectives: the last byte that this PE has got. */
+#define SPOIL_OWN(bytes) (((char *)dst)[(bytes)-1] ^= 0x40, WEFT_OK)
+WRAP("broadcast", weft_broadcast,
+     (weft_team * team, void *dst, const void *src, size_t bytes, int root),
+     (team, dst, src, bytes, root), SPOIL_OWN(bytes))
+WRAP("fcollect", weft_fcollect, (weft_team * team, void *dst, const void *src, size_t bytes),
+     (team, dst, src, bytes), SPOIL_OWN(bytes))
+WRAP("collect", weft_collect, (weft_team * team, void *dst, const void *src, size_t bytes),
+     (team, dst, src, bytes), SPOIL_OWN(bytes))
+WRAP("alltoall", weft_alltoall, (weft_team * team, void *dst, const void *src, size_t bytes),
+     (team, dst, src, bytes), SPOIL_OWN(bytes))
+WRAP("reduce", weft_reduce,
+     (weft_team * team, void *dst, const void *src, size_t n, weft_type type, weft_op op),
+     (team, dst, src, n, type, op), type == WEFT_INT64 ? SPOIL_OWN(8 * n) : WEFT_OK)
