@@ -17,9 +17,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where PEs share a CPU, the awaited one is likely not running: each poll, and more so each pause (60
- * ns on recent Xeons), keeps it from it. */
-enum { SPIN_SPARE_CPUS = 20000, SPIN_SHARED_CPUS = 2, PROVE_OFF_CHOICE = 2 };
+/* With a CPU per PE a yield costs little, but it does cost a system call: waits of up to some 100 us
+ * do without. Longer ones are likely for a PE that does not run, because the machine has other work.
+ * Where PEs share a CPU the awaited one is likely not running at all: each poll, and more so each
+ * pause (60 ns on recent Xeons), keeps it from it. */
+enum { SPIN_SPARE_CPUS = 2000, SPIN_SHARED_CPUS = 2, PROVE_OFF_CHOICE = 2 };
 
 /* What the PEs tell each other first. */
 struct hello {
