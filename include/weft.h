@@ -206,7 +206,8 @@ weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, size_t align
  * Errors: WEFT_ERR_FREE (double free, foreign pointer). */
 weft_status weft_free(weft_job *job, void *address);
 
-/* Resizes, keeping the contents up to the smaller size; *address is the new block. Collective. */
+/* Resizes, keeping the contents up to the smaller size, with what was put into it on default contexts
+ * before; *resized is the new block. Collective; begins with a barrier. */
 weft_status weft_realloc(weft_job *job, void *address, size_t bytes, void **resized);
 
 /* Address at which this PE can load and store the object `symmetric` of PE `pe`, or NULL when the

@@ -63,6 +63,12 @@ static __attribute__((noinline, cold)) uint64_t load_device(const struct look *l
     return compare_load(look->type, &bits);
 }
 
+/* After looking: a value that could not be read is no finding. */
+static weft_status looked(const struct look *look)
+{
+    return unlikely(look->segment == SEG_GPU) ? job_check_failed(look->ctx->job) : WEFT_OK;
+}
+
 static inline uint64_t load(const struct look *look, size_t i)
 {
     if (unlikely(look->segment == SEG_GPU))
@@ -194,10 +200,10 @@ static weft_status search_any(struct look *look, bool wait, size_t *index)
     if (!wait)
         box_moved(look->ctx->job->box);
     if (*index != WEFT_NONE || found.first == WEFT_NONE)
-        return WEFT_OK;
+        return looked(look);
     if (!wait) {
         job_progress(look->ctx->job);
-        return WEFT_OK;
+        return looked(look);
     }
     struct waiter waiter = waiter_of(look, found.first);
     while (*index == WEFT_NONE && !status) {
@@ -205,7 +211,7 @@ static weft_status search_any(struct look *look, bool wait, size_t *index)
         *index = find_any(look, &found);
     }
     waiter_end(&waiter);
-    return status;
+    return status ? status : looked(look);
 }
 
 static weft_status search_some(struct look *look, bool wait, size_t *indices, size_t *count)
@@ -221,10 +227,10 @@ static weft_status search_some(struct look *look, bool wait, size_t *indices, si
     if (!wait)
         box_moved(look->ctx->job->box);
     if (*count || found.first == WEFT_NONE)
-        return WEFT_OK;
+        return looked(look);
     if (!wait) {
         job_progress(look->ctx->job);
-        return WEFT_OK;
+        return looked(look);
     }
     struct waiter waiter = waiter_of(look, found.first);
     while (!*count && !status) {
@@ -232,7 +238,7 @@ static weft_status search_some(struct look *look, bool wait, size_t *indices, si
         *count = find_some(look, indices, &found);
     }
     waiter_end(&waiter);
-    return status;
+    return status ? status : looked(look);
 }
 
 static weft_status test_all(struct look *look, int *result)
@@ -249,7 +255,7 @@ static weft_status test_all(struct look *look, int *result)
     box_moved(look->ctx->job->box);
     if (!*result)
         job_progress(look->ctx->job);
-    return WEFT_OK;
+    return looked(look);
 }
 
 /* A vector form needs its vector: NULL would mean the other form. */

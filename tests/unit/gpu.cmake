@@ -5,11 +5,17 @@ add_dependencies(test_gpu fakecuda)
 weft_unit_test(gpu_peers SOURCES test_gpu_peers.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
 add_dependencies(test_gpu_peers fakecuda)
 
+weft_unit_test(gpu_api_faults SOURCES test_gpu_api_faults.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
+add_dependencies(test_gpu_api_faults fakecuda)
+
 # Every call made to fail once more, on a driver that does its work later.
 foreach(order delayed reordered)
-  add_test(NAME unit.gpu.${order} COMMAND test_gpu)
-  set_tests_properties(unit.gpu.${order} PROPERTIES LABELS unit TIMEOUT 120 SKIP_RETURN_CODE 77
-                       ENVIRONMENT "LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER};FAKE_CUDA_ORDER=${order}")
+  foreach(program gpu gpu_peers gpu_api_faults)
+    add_test(NAME unit.${program}.${order} COMMAND test_${program})
+    set_tests_properties(unit.${program}.${order} PROPERTIES LABELS unit TIMEOUT 120
+                         SKIP_RETURN_CODE 77
+                         ENVIRONMENT "LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER};FAKE_CUDA_ORDER=${order}")
+  endforeach()
 endforeach()
 
 # The committed PTX text is made from the present kernels.

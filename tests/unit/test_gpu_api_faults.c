@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every call of the CUDA driver made to fail at each of its uses under a program that uses GPU memory
+ * through weft.h and stream.h, as a job of one PE: either some function returns an error with a
+ * sentence, or every value is right; and after finalize nothing is alive in the driver. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/config.h"
+#include "driver/cuda.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <weft.h>
+#include <weft/stream.h>
+
+enum { WORDS = 5000 };
+
+static int (*live)(void);
+static void (*list)(void), (*reset)(void);
+static CUresult (*stream_create)(CUstream *stream, unsigned flags);
+static CUresult (*stream_destroy)(CUstream stream), (*stream_synchronize)(CUstream stream);
+
+/* Of a copy whose wait is made to fail: it may still be written when the function has returned. */
+static uint64_t source[WORDS], seen[WORDS];
+static const char *step; /* what was being done: for messages */
+
+static int set_up(void **state)
+{
+    (void)state;
+    static char cache[] = "/tmp/weft-test-XXXXXX";
+    void *fake = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!fake || !mkdtemp(cache))
+        return -1;
+    setenv("XDG_RUNTIME_DIR", cache, 1);
+    setenv("WEFT_LOG", "error", 1);
+    setenv("WEFT_HEAP_SIZE", "4M", 1);
+    setenv("WEFT_GPU_HEAP_SIZE", "256M", 1);
+    setenv("WEFT_WAIT_LIMIT", "10s", 1);
+    *(void **)&live = dlsym(fake, "fake_cuda_live");
+    *(void **)&list = dlsym(fake, "fake_cuda_list");
+    *(void **)&reset = dlsym(fake, "fake_cuda_reset");
+    *(void **)&stream_create = dlsym(fake, "cuStreamCreate");
+    *(void **)&stream_destroy = dlsym(fake, "cuStreamDestroy_v2");
+    *(void **)&stream_synchronize = dlsym(fake, "cuStreamSynchronize");
+    return live && list && reset && stream_create && stream_destroy && stream_synchronize ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char path[600];
+    snprintf(path, sizeof path, "%s/weft", getenv("XDG_RUNTIME_DIR"));
+    rmdir(path);
+    return rmdir(getenv("XDG_RUNTIME_DIR"));
+}
+
+/* The first error ends the work. */
+#define DO(call)                                                                                   \
+    do {                                                                                           \
+        step = #call;                                                                              \
+        weft_status status_ = (call);                                                              \
+        if (status_)                                                                               \
+            return status_;                                                                        \
+    } while (0)
+
+#define RIGHT(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            fail_msg("behind %s, every call had succeeded: %s does not hold", step, #condition);   \
+    } while (0)
+
+static void fill_source(uint64_t salt)
+{
+    for (uint64_t i = 0; i < WORDS; i++)
+        source[i] = salt << 40 | (i * 3 + 1);
+}
+
+static weft_status copies(weft_ctx *ctx, uint64_t *gpu, uint64_t *other, uint64_t *host)
+{
+    static const size_t sizes[] = {8, 600, 20000, WORDS * 8};
+    for (uint64_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        fill_source(s + 1);
+        DO(weft_put(ctx, gpu, source, sizes[s], 0));
+        DO(weft_put_nbi(ctx, other, gpu, sizes[s], 0));
+        DO(weft_quiet(ctx));
+        DO(weft_get(ctx, host, other, sizes[s], 0));
+        DO(weft_get_nbi(ctx, seen, host, sizes[s], 0));
+        DO(weft_quiet(ctx));
+        RIGHT(memcmp(seen, source, sizes[s]) == 0);
+    }
+    DO(weft_iput(ctx, gpu, host, 2, 3, 8, 50, 0));
+    DO(weft_iget(ctx, seen, gpu, 1, 2, 8, 50, 0));
+    for (int i = 0; i < 50; i++)
+        RIGHT(seen[i] == source[3 * i]);
+    return WEFT_OK;
+}
+
+static weft_status words(weft_ctx *ctx, uint64_t *gpu)
+{
+    uint64_t value;
+    uint16_t half;
+    uint32_t word;
+    int result;
+    DO(weft_p64(ctx, gpu, 7, 0));
+    DO(weft_p16(ctx, gpu + 1, 0x8001, 0));
+    DO(weft_g16(ctx, gpu + 1, &half, 0));
+    RIGHT(half == 0x8001);
+    DO(weft_atomic_fetch_add64(ctx, gpu, (uint64_t)-9, &value, 0));
+    RIGHT(value == 7);
+    DO(weft_atomic_add64(ctx, gpu, 1, 0));
+    DO(weft_atomic_swap32(ctx, gpu + 2, 5, &word, 0));
+    DO(weft_atomic_nbi(ctx, WEFT_AMO_FETCH, 8, gpu, 0, 0, &seen[0], 0));
+    DO(weft_quiet(ctx));
+    RIGHT(seen[0] == (uint64_t)-1);
+    DO(weft_test(ctx, WEFT_INT64, gpu, WEFT_LT, 0, &result));
+    RIGHT(result == 1);
+    DO(weft_wait_until(ctx, WEFT_INT64, gpu, WEFT_EQ, (uint64_t)-1));
+    DO(weft_put_signal(ctx, gpu + 8, source, 4096, gpu + 4, 1, WEFT_SIGNAL_SET, 0));
+    DO(weft_put_signal_nbi(ctx, gpu + 8, source, 4096, gpu + 4, 2, WEFT_SIGNAL_ADD, 0));
+    DO(weft_signal_wait(ctx, gpu + 4, WEFT_EQ, 3, &value));
+    DO(weft_get(ctx, seen, gpu + 8, 4096, 0));
+    RIGHT(memcmp(seen, source, 4096) == 0);
+    return WEFT_OK;
+}
+
+static weft_status on_stream(weft_job *job, CUstream stream, uint64_t *gpu, uint64_t *other,
+                             uint64_t *host)
+{
+    weft_ctx *ctx = weft_default_ctx(job);
+    uint64_t value;
+    *host = 0;
+    DO(weft_p64(ctx, other + 600, 0, 0));
+    fill_source(9);
+    DO(weft_put(ctx, gpu, source, 4096, 0));
+    DO(weft_quiet(ctx)); /* the stream is not the context's */
+    DO(weft_put_on_stream(ctx, other, gpu, 4096, 0, stream));
+    DO(weft_put_signal_on_stream(ctx, other, gpu, 2048, other + 600, 4, WEFT_SIGNAL_SET, 0,
+                                 stream));
+    DO(weft_signal_on_stream(ctx, other + 600, 1, WEFT_SIGNAL_ADD, 0, stream));
+    DO(weft_signal_on_stream(ctx, host, 6, WEFT_SIGNAL_ADD, 0, stream));
+    DO(weft_signal_wait_on_stream(ctx, other + 600, WEFT_EQ, 5, stream));
+    DO(weft_barrier_on_stream(weft_team_world(job), stream));
+    DO(weft_get_on_stream(ctx, host + 8, other, 4096, 0, stream));
+    DO(weft_quiet_on_stream(ctx, stream));
+    if (stream_synchronize(stream))
+        return WEFT_ERR_SYSTEM;
+    DO(weft_signal_fetch(ctx, host, &value));
+    RIGHT(value == 6);
+    RIGHT(memcmp(host + 8, source, 4096) == 0);
+    return WEFT_OK;
+}
+
+static weft_status collectives(weft_job *job, uint64_t *gpu, uint64_t *other, uint64_t *host)
+{
+    weft_team *world = weft_team_world(job), *team;
+    fill_source(11);
+    memcpy(host, source, 8000);
+    DO(weft_broadcast(world, gpu, host, 8000, 0));
+    DO(weft_fcollect(world, other, gpu, 8000));
+    DO(weft_reduce(world, gpu, other, 1000, WEFT_INT64, WEFT_SUM));
+    DO(weft_alltoall(world, host + 1000, gpu, 8000));
+    RIGHT(memcmp(host + 1000, source, 8000) == 0);
+    DO(weft_team_split_strided(world, 0, 1, 1, &team));
+    DO(weft_barrier(team));
+    DO(weft_team_destroy(team));
+    return WEFT_OK;
+}
+
+static weft_status use(weft_job *job, CUstream stream)
+{
+    void *gpu, *other, *host, *grown;
+    weft_ctx *ctx = weft_default_ctx(job), *own;
+    DO(weft_alloc(job, WEFT_GPU, WORDS * 8, 0, WEFT_ALLOC_ZERO, &gpu));
+    DO(weft_alloc(job, WEFT_GPU, WORDS * 8, 0, 0, &other));
+    DO(weft_alloc(job, WEFT_HOST, WORDS * 16, 0, WEFT_ALLOC_ZERO, &host));
+    DO(weft_ctx_create(weft_team_world(job), 0, &own));
+    DO(copies(ctx, gpu, other, host));
+    DO(copies(own, other, gpu, host));
+    DO(words(ctx, gpu));
+    DO(on_stream(job, stream, gpu, other, host));
+    DO(collectives(job, gpu, other, host));
+    DO(weft_ctx_destroy(own));
+    DO(weft_p64(ctx, gpu, 4711, 0));
+    DO(weft_realloc(job, gpu, 80 << 20, &grown)); /* beyond the first chunk */
+    DO(weft_get(ctx, seen, grown, 8, 0));
+    RIGHT(seen[0] == 4711);
+    DO(weft_free(job, other));
+    DO(weft_free(job, grown));
+    return WEFT_OK;
+}
+
+static weft_status run(char *sentence, size_t bytes)
+{
+    weft_job *job;
+    CUstream stream;
+    config_reset();
+    step = "weft_init";
+    weft_status status = weft_init(&job, NULL);
+    if (!status) {
+        assert_int_equal(stream_create(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+        status = use(job, stream);
+        snprintf(sentence, bytes, "%s", weft_last_error());
+        stream_synchronize(stream);
+        stream_destroy(stream);
+        weft_status ended = weft_finalize(job);
+        if (!status && ended)
+            snprintf(sentence, bytes, "%s", weft_last_error());
+        status = status ? status : ended;
+    } else {
+        snprintf(sentence, bytes, "%s", weft_last_error());
+    }
+    return status;
+}
+
+static void a_good_run(void **state)
+{
+    (void)state;
+    char sentence[600] = "";
+    weft_status status = run(sentence, sizeof sentence);
+    if (status)
+        fail_msg("%s: %s: %s", step, weft_status_name(status), sentence);
+    if (live())
+        list();
+    assert_int_equal(live(), 0);
+}
+
+/* What a failing release cannot give back is not the library's fault; without the context nothing can
+ * be given back at all. */
+static bool is_release(const char *name)
+{
+    static const char *const words[] = {"Release", "Unmap",      "Free",       "Destroy",
+                                        "Unload",  "PopCurrent", "Unregister", "PushCurrent"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strstr(name, words[i]))
+            return true;
+    return false;
+}
+
+static void every_call_may_fail(void **state)
+{
+    (void)state;
+    unsigned long runs = 0, faults = 0;
+    for (const char *const *name = cuda_function_names; *name; name++) {
+        /* Each of the first uses, then ever fewer: hundreds of copies do not differ much. */
+        for (unsigned k = 1; k < 400; k += 1 + k / 6) {
+            char sentence[600] = "";
+            cuda_fault_plan(*name, k, CUDA_ERROR_UNKNOWN);
+            weft_status status = run(sentence, sizeof sentence);
+            unsigned uses = cuda_fault_uses();
+            cuda_fault_plan(NULL, 0, 0);
+            runs++;
+            faults += status != WEFT_OK;
+            if (status && strlen(sentence) < 10)
+                fail_msg("use %u of %s: %s in %s, without a sentence", k, *name,
+                         weft_status_name(status), step);
+            if (live() && !is_release(*name)) {
+                list();
+                fail_msg("use %u of %s (%s): %d objects are left; %s", k, *name, step, live(),
+                         sentence);
+            }
+            reset();
+            if (uses < k)
+                break;
+        }
+    }
+    print_message("%lu runs, %lu of them ended with an error\n", runs, faults);
+    assert_true(faults > 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_run),
+        cmocka_unit_test(every_call_may_fail),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
