@@ -206,6 +206,9 @@ enum cuda_constant {
     X(StreamWriteValue64, ("cuStreamWriteValue64_v2", "cuStreamWriteValue64"), 1,                  \
       (CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags),                      \
       (stream, address, value, flags))                                                             \
+    X(StreamWriteValue32, ("cuStreamWriteValue32_v2", "cuStreamWriteValue32"), 1,                  \
+      (CUstream stream, CUdeviceptr address, uint32_t value, unsigned flags),                      \
+      (stream, address, value, flags))                                                             \
     X(LaunchHostFunc, ("cuLaunchHostFunc"), 0,                                                     \
       (CUstream stream, void (*function)(void *), void *argument), (stream, function, argument))   \
     X(EventCreate, ("cuEventCreate"), 0, (CUevent * event, unsigned flags), (event, flags))        \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing the GPU side; which memory an address is. See gpu.h. */
-#include "gpu/gpu.h"
+#include "gpu/lane.h"
 
 #include "base/clock.h"
 #include "base/config.h"
@@ -25,6 +25,8 @@ static weft_status make_streams(struct gpu *gpu)
         gpu->lane_count++;
     }
     CUresult result = cuda->StreamCreate(&gpu->wait_stream, CU_STREAM_NON_BLOCKING);
+    if (!result)
+        result = cuda->StreamCreate(&gpu->aside_stream, CU_STREAM_NON_BLOCKING);
     return result ? cuda_fail(cuda, result, "cuStreamCreate on GPU %d", gpu->device.ordinal)
                   : WEFT_OK;
 }
@@ -90,10 +92,10 @@ static weft_status clear_system_area(struct gpu *gpu)
     CUstream stream = gpu->lanes[0].stream;
     CUresult result = gpu->cuda.MemsetD8Async(gpu_heap_own(&gpu->heap)->base + gpu->system_offset,
                                               0, gpu->system_bytes, stream);
-    if (!result)
-        result = gpu->cuda.StreamSynchronize(stream);
+    status = result ? cuda_fail(&gpu->cuda, result, "clearing the GPU heap's system area")
+                    : gpu_wait_stream(gpu, stream, "clearing the GPU heap's system area");
     gpu_leave(&gpu->device);
-    return result ? cuda_fail(&gpu->cuda, result, "clearing the GPU heap's system area") : WEFT_OK;
+    return status;
 }
 
 /* Where the time of opening a GPU goes, step by step: most of it is the driver's. */
@@ -153,6 +155,7 @@ weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, 
     gpu->wait_limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
     gpu->stripe_bytes = config_size(CONFIG_GPU_STRIPE);
     pthread_mutex_init(&gpu->wait_lock, NULL);
+    pthread_mutex_init(&gpu->aside_lock, NULL);
     pthread_mutex_init(&gpu->registrations_lock, NULL);
     for (int i = 0; i < GPU_LANES; i++)
         pthread_mutex_init(&gpu->lanes[i].lock, NULL);
@@ -185,20 +188,32 @@ static void drop_registrations(struct gpu *gpu)
     }
 }
 
+/* False: it is still busy, so what its work writes to must stay. */
+static bool close_stream(struct gpu *gpu, CUstream stream)
+{
+    if (!stream)
+        return true;
+    weft_status status = gpu_wait_stream(gpu, stream, "what it was asked to before the end");
+    if (status)
+        log_warn("closing the GPU side: %s", weft_last_error());
+    gpu->cuda.StreamDestroy(stream);
+    return status != WEFT_ERR_TIMEOUT;
+}
+
 static void stop_machinery(struct gpu *gpu)
 {
-    if (gpu_enter(&gpu->device))
+    bool idle = true;
+    /* Twice: an error of that one call must not let work run on in memory that is freed next. */
+    if (gpu_enter(&gpu->device) && gpu_enter(&gpu->device))
         return;
-    for (int i = 0; i < gpu->lane_count; i++) {
-        gpu->cuda.StreamSynchronize(gpu->lanes[i].stream);
-        gpu->cuda.StreamDestroy(gpu->lanes[i].stream);
-    }
-    if (gpu->wait_stream)
-        gpu->cuda.StreamDestroy(gpu->wait_stream);
+    for (int i = 0; i < gpu->lane_count; i++)
+        idle &= close_stream(gpu, gpu->lanes[i].stream);
+    idle &= close_stream(gpu, gpu->wait_stream);
+    idle &= close_stream(gpu, gpu->aside_stream);
     drop_registrations(gpu);
     gpu_unpin_heap(gpu);
     gpu_module_unload(&gpu->module);
-    if (gpu->pinned)
+    if (gpu->pinned && idle)
         gpu->cuda.MemFreeHost(gpu->pinned);
     gpu_leave(&gpu->device);
 }
@@ -218,6 +233,7 @@ void gpu_close(struct gpu *gpu)
     if (gpu->cuda.handle)
         cuda_close(&gpu->cuda);
     pthread_mutex_destroy(&gpu->wait_lock);
+    pthread_mutex_destroy(&gpu->aside_lock);
     pthread_mutex_destroy(&gpu->registrations_lock);
     for (int i = 0; i < GPU_LANES; i++)
         pthread_mutex_destroy(&gpu->lanes[i].lock);

@@ -15,9 +15,10 @@
 
 enum {
     GPU_LANES = 4,
-    GPU_SIGNAL_THREADS = 256,        /* of the block that copies a little and signals */
-    GPU_BLOCK_COPY_LIMIT = 16 << 10, /* bytes that one block copies sooner than the copy engine */
-    GPU_WIDE_BLOCK = 512,            /* bytes from which on the block is more than a warp */
+    GPU_SIGNAL_THREADS = 256, /* of the block that copies a little and signals */
+    GPU_BLOCK_COPY_LIMIT =
+        16 << 10,         /* bytes that one block copies and signals sooner, on a stream */
+    GPU_WIDE_BLOCK = 512, /* bytes from which on the block is more than a warp */
 };
 
 /* A stream of the library's own. Operations of one context go through one lane, in order; large
@@ -65,6 +66,8 @@ struct gpu {
     int lane_count;
     CUstream wait_stream; /* a waiting kernel must not hold up a lane */
     pthread_mutex_t wait_lock;
+    CUstream aside_stream; /* loads that must not stand behind a kernel */
+    pthread_mutex_t aside_lock;
     struct gpu_pinned *pinned; /* one page that kernels write to */
     CUdeviceptr pinned_device;
     size_t system_offset, system_bytes; /* in each window: not the program's */
@@ -89,6 +92,7 @@ struct gpu_pinned {
         uint64_t line[6];
     } lanes[GPU_LANES];
     uint64_t wait_seen, wait_met;
+    uint64_t aside; /* what a load by the copy engine found */
 };
 
 /* Opens the GPU side of every PE. Collective over the job. `current`: see gpu_device_open().
@@ -177,12 +181,17 @@ weft_status gpu_copy_strided(struct gpu *gpu, unsigned lane, void *dst, const vo
 weft_status gpu_access(struct gpu *gpu, unsigned lane, CUdeviceptr at, int op, size_t width,
                        uint64_t value, uint64_t expected, uint64_t *fetched);
 
+/* Puts a store of 4 or 8 bytes, aligned, to device memory on the lane, by the stream itself. False: the
+ * driver has none for this place. */
+bool gpu_store_word(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, uint64_t value,
+                    size_t width);
+
 /* Behind what the lane did before: sets or adds to a signal in device memory. */
 weft_status gpu_signal(struct gpu *gpu, unsigned lane, CUdeviceptr signal, uint64_t value,
                        weft_signal_op op);
 
-/* Waits at most slice_ns for device memory to compare true; *met says whether it did. width 2, 4 or
- * 8. */
+/* Waits about slice_ns for device memory to compare true; *met says whether that was seen, *seen what
+ * was, sign-extended when is_signed. width 2, 4 or 8. */
 weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool is_signed,
                            weft_cmp cmp, int64_t value, uint64_t slice_ns, uint64_t *seen,
                            bool *met);

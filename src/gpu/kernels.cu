@@ -230,13 +230,6 @@ KERNEL weft_kernel_copy(void *dst, const void *src, uint64_t bytes, uint64_t *si
         give_answer(answer, 0, number);
 }
 
-/* One warp. The bytes came with the launch, so their source in host memory is free at once. */
-KERNEL weft_kernel_store(void *dst, struct gpu_inline data, uint64_t bytes)
-{
-    copy_bytes((char *)dst, (const char *)data.words, bytes, weft_dev_thread_x(),
-               weft_dev_block_dim_x());
-}
-
 /* Any grid. Strides and offsets in bytes. */
 KERNEL weft_kernel_strided(char *dst, const char *src, int64_t dst_step, int64_t src_step,
                            uint64_t element, uint64_t n)

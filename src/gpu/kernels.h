@@ -12,7 +12,6 @@
 #define GPU_KERNELS(X)                                                                             \
     X(weft_kernel_access)                                                                          \
     X(weft_kernel_copy)                                                                            \
-    X(weft_kernel_store)                                                                           \
     X(weft_kernel_strided)                                                                         \
     X(weft_kernel_wait)                                                                            \
     X(weft_kernel_barrier)                                                                         \
@@ -29,12 +28,6 @@ enum { GPU_NO_SIGNAL = -1 };
  * number of the operation. */
 struct gpu_answer {
     uint64_t value, number;
-};
-
-/* Bytes that travel with the launch itself. */
-enum { GPU_INLINE_BYTES = 1024 };
-struct gpu_inline {
-    uint64_t words[GPU_INLINE_BYTES / 8];
 };
 
 /* A team's place in each PE's GPU heap for barriers on a stream: `sequence` is its own count, and

@@ -2,7 +2,7 @@
 /* Proof that two GPUs of a node really can load, store, signal and do atomics in each other's
  * memory: kernels on both, resident at the same time, exchange patterns within a bounded time. What
  * one side found is told to both, and a pair that fails is dropped with that as evidence. */
-#include "gpu/gpu.h"
+#include "gpu/lane.h"
 
 #include "base/config.h"
 #include "base/log.h"
@@ -125,10 +125,7 @@ static weft_status run_kernel(struct proof_run *run)
                                     PROVE_THREADS, gpu->wait_stream, arguments);
     if (status)
         return status;
-    CUresult result = gpu->cuda.StreamSynchronize(gpu->wait_stream);
-    return result
-               ? cuda_fail(&gpu->cuda, result, "the proving kernel on GPU %d", gpu->device.ordinal)
-               : WEFT_OK;
+    return gpu_wait_stream(gpu, gpu->wait_stream, "the proof of its links");
 }
 
 void prove_describe(const struct prove_report *r, const char *peer, char *text, size_t bytes)
@@ -239,9 +236,9 @@ static weft_status clear_areas(struct gpu *gpu)
     CUresult result = gpu->cuda.MemsetD8Async(
         area(gpu, me, 0), 0, (size_t)gpu->boot->local_npes * sizeof(struct prove_area),
         gpu->wait_stream);
-    if (!result)
-        result = gpu->cuda.StreamSynchronize(gpu->wait_stream);
-    return result ? cuda_fail(&gpu->cuda, result, "clearing the areas of the proof") : WEFT_OK;
+    if (result)
+        return cuda_fail(&gpu->cuda, result, "clearing the areas of the proof");
+    return gpu_wait_stream(gpu, gpu->wait_stream, "clearing the areas of the proof");
 }
 
 static weft_status prove_chosen(struct proof_run *run)

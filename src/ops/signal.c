@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* put with signal, and signals without data. */
+#include "base/compare.h"
 #include "job/waiter.h"
 #include "ops/access.h"
-#include "ops/compare.h"
 
 static weft_status check_op(const char *function, weft_signal_op op)
 {

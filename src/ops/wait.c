@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting for, and testing, own symmetric variables: one, all, any, some of several, against one
  * value or a vector of them. A test is a wait that looks once. */
+#include "base/compare.h"
 #include "job/waiter.h"
 #include "ops/access.h"
-#include "ops/compare.h"
 
 /* What the forms have in common. */
 struct look {

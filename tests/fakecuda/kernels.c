@@ -115,9 +115,6 @@ static void run_block(int kernel, void **a)
         weft_kernel_copy(P(0, void *), P(1, const void *), A(2, uint64_t), P(3, uint64_t *),
                          A(4, uint64_t), A(5, int), P(6, struct gpu_answer *), A(7, uint64_t));
         return;
-    case FAKE_weft_kernel_store:
-        weft_kernel_store(P(0, void *), A(1, struct gpu_inline), A(2, uint64_t));
-        return;
     case FAKE_weft_kernel_strided:
         weft_kernel_strided(P(0, char *), P(1, const char *), A(2, int64_t), A(3, int64_t),
                             A(4, uint64_t), A(5, uint64_t));
@@ -142,7 +139,6 @@ static void run_block(int kernel, void **a)
 static const unsigned short argument_bytes[FAKE_KERNELS][12] = {
     [FAKE_weft_kernel_access] = {8, 4, 4, 8, 8, 8, 8},
     [FAKE_weft_kernel_copy] = {8, 8, 8, 8, 8, 4, 8, 8},
-    [FAKE_weft_kernel_store] = {8, sizeof(struct gpu_inline), 8},
     [FAKE_weft_kernel_strided] = {8, 8, 8, 8, 8, 8},
     [FAKE_weft_kernel_wait] = {8, 4, 4, 4, 8, sizeof(struct gpu_reporting), 8, 8},
     [FAKE_weft_kernel_barrier] = {sizeof(struct gpu_barrier), sizeof(struct gpu_reporting)},

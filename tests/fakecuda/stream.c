@@ -418,21 +418,37 @@ EXPORT CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t
 
 static void run_write(struct fake_op *op)
 {
-    __atomic_store_n((uint64_t *)memory_at(op->to), op->value, __ATOMIC_SEQ_CST);
+    if (op->bytes == 8)
+        __atomic_store_n((uint64_t *)memory_at(op->to), op->value, __ATOMIC_SEQ_CST);
+    else
+        __atomic_store_n((uint32_t *)memory_at(op->to), (uint32_t)op->value, __ATOMIC_SEQ_CST);
+}
+
+static CUresult write_value(CUstream stream, CUdeviceptr address, uint64_t value, size_t width,
+                            unsigned flags)
+{
+    enum { NO_MEMORY_BARRIER = 1 };
+    if (address % width)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct fake_op *op = op_new(stream, run_write, 0);
+    op->to = address;
+    op->value = value;
+    op->bytes = width;
+    op->keeps_stores = flags & NO_MEMORY_BARRIER;
+    op_submit(op);
+    return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, uint64_t value,
                                         unsigned flags)
 {
-    enum { NO_MEMORY_BARRIER = 1 };
-    if (address % 8)
-        return CUDA_ERROR_INVALID_VALUE;
-    struct fake_op *op = op_new(stream, run_write, 0);
-    op->to = address;
-    op->value = value;
-    op->keeps_stores = flags & NO_MEMORY_BARRIER;
-    op_submit(op);
-    return CUDA_SUCCESS;
+    return write_value(stream, address, value, 8, flags);
+}
+
+EXPORT CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, uint32_t value,
+                                        unsigned flags)
+{
+    return write_value(stream, address, value, 4, flags);
 }
 
 static void run_host(struct fake_op *op)

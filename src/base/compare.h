@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loading and comparing variables of the integer types of waits. Signed values are compared as
  * unsigned ones after their sign bit is flipped, so there is one comparison for all. */
-#ifndef WEFT_OPS_COMPARE_H
-#define WEFT_OPS_COMPARE_H
+#ifndef WEFT_BASE_COMPARE_H
+#define WEFT_BASE_COMPARE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Single accesses, signals and waits that the host asks of its GPU. Stores are the stream's own. Loads
+ * and waits are done by small kernels, which answer soonest, and by the copy engine when a kernel of the
+ * program leaves them no room. Atomics need a kernel. */
+#include "gpu/lane.h"
+
+#include "base/clock.h"
+#include "base/compare.h"
+#include "base/status.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* The driver has a barrier for earlier work of the stream in front of the store. */
+bool gpu_store_word(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, uint64_t value,
+                    size_t width)
+{
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    CUstream stream = lane_use(lane);
+    if (width == 8 && gpu->cuda.StreamWriteValue64)
+        result = gpu->cuda.StreamWriteValue64(stream, at, value, CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (width == 4 && gpu->cuda.StreamWriteValue32)
+        result = gpu->cuda.StreamWriteValue32(stream, at, (uint32_t)value,
+                                              CU_STREAM_WRITE_VALUE_DEFAULT);
+    lane_used(lane, WEFT_OK);
+    return result == CUDA_SUCCESS;
+}
+
+/* By the copy engine, beside all lanes. */
+static weft_status load_by_copy(struct gpu *gpu, CUdeviceptr at, size_t width, uint64_t *value)
+{
+    CUdeviceptr room = gpu->pinned_device + offsetof(struct gpu_pinned, aside);
+    pthread_mutex_lock(&gpu->aside_lock);
+    gpu->pinned->aside = 0;
+    CUresult result = gpu->cuda.MemcpyAsync(room, at, width, gpu->aside_stream);
+    weft_status status =
+        result ? cuda_fail(&gpu->cuda, result, "cuMemcpyAsync of %zu bytes from %#llx", width,
+                           (unsigned long long)at)
+               : gpu_wait_stream(gpu, gpu->aside_stream, "a load");
+    *value = gpu->pinned->aside;
+    pthread_mutex_unlock(&gpu->aside_lock);
+    return status;
+}
+
+/* A load that is not answered soon is done by the copy engine instead; the late answer has a number that
+ * nobody waits for any more. */
+static weft_status await_access(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, int op,
+                                size_t width, uint64_t settles, uint64_t *fetched)
+{
+    enum { LOAD_SOON_NS = 500 * 1000 };
+    bool load = op == GPU_ACCESS_LOAD;
+    weft_status status = lane_await_answer(gpu, lane, load ? LOAD_SOON_NS : 0);
+    if (!status) {
+        lane_settled(lane, settles);
+        *fetched = lane->answer->value;
+    } else if (load && status == WEFT_ERR_TIMEOUT) {
+        status = load_by_copy(gpu, at, width, fetched);
+    }
+    return status;
+}
+
+/* Other widths by the copy engine, which writes so few aligned bytes at once. Little-endian, as every GPU
+ * and every CPU beside one is. */
+static weft_status store(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, uint64_t value,
+                         size_t width)
+{
+    if (gpu_store_word(gpu, lane, at, value, width))
+        return WEFT_OK;
+    CUstream stream = lane_use(lane);
+    weft_status status =
+        lane_used(lane, gpu_copy_on(gpu, stream, (void *)(uintptr_t)at, &value, width));
+    return status || !gpu->device.pageable ? status : lane_settle(gpu, lane);
+}
+
+weft_status gpu_access(struct gpu *gpu, unsigned number, CUdeviceptr at, int op, size_t width,
+                       uint64_t value, uint64_t expected, uint64_t *fetched)
+{
+    struct gpu_lane *lane = lane_of(gpu, number);
+    unsigned bytes = (unsigned)width;
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    if (op == GPU_ACCESS_STORE) {
+        status = store(gpu, lane, at, value, width);
+        gpu_leave(&gpu->device);
+        return status;
+    }
+    CUdeviceptr answer = fetched ? lane->answer_device : 0;
+    pthread_mutex_lock(&lane->lock);
+    lane->number += fetched != NULL;
+    void *arguments[] = {&at, &op, &bytes, &value, &expected, &answer, &lane->number};
+    uint64_t settles;
+    status = gpu_launch(&gpu->module, GPU_weft_kernel_access, 1, 1,
+                        lane_use_answered(lane, &settles), arguments);
+    lane_used(lane, status);
+    if (fetched && !status)
+        status = await_access(gpu, lane, at, op, width, settles, fetched);
+    pthread_mutex_unlock(&lane->lock);
+    gpu_leave(&gpu->device);
+    return status;
+}
+
+weft_status gpu_signal(struct gpu *gpu, unsigned number, CUdeviceptr signal, uint64_t value,
+                       weft_signal_op op)
+{
+    struct gpu_lane *lane = lane_of(gpu, number);
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    if (op != WEFT_SIGNAL_SET || !gpu_store_word(gpu, lane, signal, value, sizeof value)) {
+        CUdeviceptr nothing = 0;
+        uint64_t bytes = 0;
+        int how = (int)op;
+        void *arguments[] = {&nothing, &nothing, &bytes, &signal, &value, &how, &nothing, &bytes};
+        status = gpu_launch(&gpu->module, GPU_weft_kernel_copy, 1, 1, lane_use(lane), arguments);
+        lane_used(lane, status);
+    }
+    gpu_leave(&gpu->device);
+    return status;
+}
+
+/* What a wait is about. */
+struct wanted {
+    CUdeviceptr at;
+    size_t width;
+    bool is_signed;
+    weft_cmp cmp;
+    int64_t value;
+};
+
+/* A look by the copy engine. */
+static weft_status look_by_copy(struct gpu *gpu, const struct wanted *wanted, uint64_t *seen,
+                                bool *met)
+{
+    unsigned spare = 64 - 8 * (unsigned)wanted->width;
+    uint64_t flip = wanted->is_signed ? 1ull << 63 : 0;
+    weft_status status = load_by_copy(gpu, wanted->at, wanted->width, seen);
+    if (wanted->is_signed)
+        *seen = (uint64_t)((int64_t)(*seen << spare) >> spare);
+    *met = !status && compare_holds(*seen ^ flip, wanted->cmp, (uint64_t)wanted->value ^ flip);
+    return status;
+}
+
+/* The wait kernel ends by itself once it has begun. While it has not, the copy engine looks. */
+static weft_status await_slice(struct gpu *gpu, const struct wanted *wanted, uint64_t slice_ns,
+                               uint64_t *seen, bool *met)
+{
+    uint64_t end = clock_now_ns() + 2 * slice_ns;
+    CUresult result;
+    do
+        result = gpu->cuda.StreamQuery(gpu->wait_stream);
+    while (result == CUDA_ERROR_NOT_READY && clock_now_ns() < end);
+    if (result == CUDA_ERROR_NOT_READY)
+        return look_by_copy(gpu, wanted, seen, met);
+    *seen = gpu->pinned->wait_seen;
+    *met = !result && gpu->pinned->wait_met;
+    return result ? cuda_fail(&gpu->cuda, result, "cuStreamQuery behind a wait on GPU %d",
+                              gpu->device.ordinal)
+                  : WEFT_OK;
+}
+
+weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool is_signed,
+                           weft_cmp cmp, int64_t value, uint64_t slice_ns, uint64_t *seen,
+                           bool *met)
+{
+    CUdeviceptr seen_at = gpu->pinned_device + offsetof(struct gpu_pinned, wait_seen);
+    CUdeviceptr met_at = gpu->pinned_device + offsetof(struct gpu_pinned, wait_met);
+    struct wanted wanted = {at, width, is_signed, cmp, value};
+    struct gpu_reporting quietly = {.limit_ns = slice_ns};
+    int bytes = (int)width, sign = is_signed, how = (int)cmp;
+    void *arguments[] = {&at, &bytes, &sign, &how, &value, &quietly, &seen_at, &met_at};
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    pthread_mutex_lock(&gpu->wait_lock);
+    /* One that found no room before may still be there: it would not serve this wait. */
+    bool busy = gpu->cuda.StreamQuery(gpu->wait_stream) == CUDA_ERROR_NOT_READY;
+    if (busy) {
+        status = look_by_copy(gpu, &wanted, seen, met);
+    } else {
+        status = gpu_launch(&gpu->module, GPU_weft_kernel_wait, 1, 1, gpu->wait_stream, arguments);
+        if (!status)
+            status = await_slice(gpu, &wanted, slice_ns, seen, met);
+    }
+    pthread_mutex_unlock(&gpu->wait_lock);
+    gpu_leave(&gpu->device);
+    return status;
+}
