@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The choice of a path, by rows of facts, WEFT_PATH and what must come out: the path, and a part of
+ * the reason or of the refusal. */
+#include "path/path.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* What is known of the other side. */
+enum facts {
+    OWN,         /* the same PE */
+    MAPPED,      /* another PE of the node, mapped here */
+    NOT_MAPPED,  /* ... whose memory is not, and nobody knows why */
+    REFUSED,     /* ... with the reason */
+    FAR,         /* on another kernel */
+    FAR_MAPPED,  /* on another kernel, though something claims that it is mapped */
+    GPU_MAPPED,  /* GPU memory of another PE of the node */
+    GPU_REFUSED, /* ... that cannot be accessed */
+    P2P_FAILED,  /* mapped, but the proof of p2p failed */
+    WEAK_FAILED, /* ... of weak */
+    BOTH_FAILED, /* ... of both */
+    SELF_FAILED, /* the own memory, whose proof failed */
+};
+
+static struct path_facts facts_of(enum facts which)
+{
+    const uint32_t p2p = 1u << PATH_P2P, weak = 1u << PATH_WEAK;
+    struct path_facts f = {.kind = WEFT_HOST, .same_node = true, .mapped = true};
+    switch (which) {
+    case OWN:
+        f.same_pe = true;
+        break;
+    case MAPPED:
+        break;
+    case NOT_MAPPED:
+        f.mapped = false;
+        break;
+    case REFUSED:
+    case GPU_REFUSED:
+        f.mapped = false;
+        f.evidence = "cuDeviceCanAccessPeer said no";
+        f.kind = which == GPU_REFUSED ? WEFT_GPU : WEFT_HOST;
+        break;
+    case FAR:
+        f.mapped = false;
+        f.same_node = false;
+        break;
+    case FAR_MAPPED:
+        f.same_node = false;
+        break;
+    case GPU_MAPPED:
+        f.kind = WEFT_GPU;
+        break;
+    case P2P_FAILED:
+        f.failed = p2p;
+        break;
+    case WEAK_FAILED:
+        f.failed = weak;
+        break;
+    case BOTH_FAILED:
+        f.failed = p2p | weak;
+        break;
+    case SELF_FAILED:
+        f.same_pe = true;
+        f.failed = 1u << PATH_SELF;
+        break;
+    }
+    return f;
+}
+
+enum { NONE = PATH_NONE };
+
+static const struct row {
+    enum facts facts;
+    const char *wanted; /* WEFT_PATH */
+    int path;
+    const char *reason;
+} rows[] = {
+    /* the library's own order */
+    {OWN, "", PATH_SELF, "self: the same PE"},
+    {MAPPED, "", PATH_P2P, "self: another PE; p2p: the peer's memory is mapped"},
+    {NOT_MAPPED, "", NONE, "p2p: the peer's memory is not mapped here"},
+    {REFUSED, "", NONE, "p2p: cuDeviceCanAccessPeer said no"},
+    {FAR, "", NONE, "p2p: the PEs run on different kernels"},
+    {FAR_MAPPED, "", NONE, "p2p: the PEs run on different kernels"},
+    {GPU_MAPPED, "", PATH_P2P, "p2p: the peer's memory is mapped"},
+    {GPU_REFUSED, "", NONE, "GPU memory"},
+    {GPU_REFUSED, "", NONE, "p2p: cuDeviceCanAccessPeer said no"},
+    /* a proof that failed counts for that path alone; weak is never taken unasked */
+    {P2P_FAILED, "", NONE, "p2p: its proof failed"},
+    {WEAK_FAILED, "", PATH_P2P, "mapped"},
+    {SELF_FAILED, "", NONE, "self: its proof failed"},
+    {P2P_FAILED, "p2p,weak", PATH_WEAK, "p2p: its proof failed; weak: chosen by WEFT_PATH"},
+    {WEAK_FAILED, "weak,p2p", PATH_P2P, "weak: its proof failed; p2p: chosen by WEFT_PATH"},
+    {BOTH_FAILED, "p2p,weak", NONE, "WEFT_PATH allows no other"},
+    /* forced: only these, in this order */
+    {MAPPED, "p2p", PATH_P2P, "p2p: chosen by WEFT_PATH"},
+    {MAPPED, "weak", PATH_WEAK, "weak: chosen by WEFT_PATH"},
+    {MAPPED, "weak,p2p", PATH_WEAK, "weak: chosen"},
+    {MAPPED, "p2p,weak", PATH_P2P, "p2p: chosen"},
+    {MAPPED, "slow", PATH_SLOW, "slow: chosen by WEFT_PATH"},
+    {MAPPED, "self", NONE, "self: another PE"},
+    {GPU_MAPPED, "weak", PATH_WEAK, "weak: chosen by WEFT_PATH"},
+    {GPU_MAPPED, "slow,p2p", PATH_SLOW, "slow: chosen by WEFT_PATH"},
+    {FAR, "p2p,weak,slow", NONE, "WEFT_PATH allows no other"},
+    {REFUSED, "weak", NONE, "weak: cuDeviceCanAccessPeer said no"},
+    {NOT_MAPPED, "weak", NONE, "weak: "},
+    /* the own memory by plain copies, whatever is forced between PEs, unless that is excluded */
+    {OWN, "p2p", PATH_SELF, "the same PE"},
+    {OWN, "weak", PATH_SELF, "the same PE"},
+    {OWN, "weak,^self", PATH_WEAK, "self: excluded by WEFT_PATH; weak: "},
+    {OWN, "^self", NONE, "self: excluded by WEFT_PATH"},
+    {OWN, "p2p,^self", NONE, "p2p: the same PE"},
+    /* excluded */
+    {MAPPED, "^p2p", NONE, "p2p: excluded by WEFT_PATH"},
+    {MAPPED, "^weak", PATH_P2P, "mapped"},
+    {MAPPED, "^self", PATH_P2P, "mapped"},
+    {OWN, "^p2p", PATH_SELF, "the same PE"},
+    {MAPPED, "p2p,weak,^p2p", PATH_WEAK, "p2p: excluded by WEFT_PATH; weak: chosen"},
+    {MAPPED, "^p2p,p2p,weak", PATH_WEAK, "p2p: excluded by WEFT_PATH; weak: chosen"},
+    {MAPPED, "^p2p,^weak,^slow", NONE, "excluded by WEFT_PATH"},
+    {GPU_MAPPED, "^p2p", NONE, "p2p: excluded by WEFT_PATH"},
+};
+
+static void every_row(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct row *row = &rows[i];
+        struct path_order order;
+        struct path_choice choice = {.path = (enum path_id)77};
+        struct path_facts facts = facts_of(row->facts);
+        assert_int_equal(path_order_parse(row->wanted, &order), WEFT_OK);
+        weft_status status = path_choose(&facts, &order, &choice);
+        const char *said = status ? weft_last_error() : choice.reason;
+        if ((int)choice.path != row->path || !strstr(said, row->reason) ||
+            status != (row->path == NONE ? WEFT_ERR_NO_PATH : WEFT_OK))
+            fail_msg("row %zu (facts %d, WEFT_PATH \"%s\"): path %s, status %s, \"%s\"; wanted %s, "
+                     "\"%s\"",
+                     i, (int)row->facts, row->wanted, path_name(choice.path),
+                     weft_status_name(status), said, path_name((enum path_id)row->path),
+                     row->reason);
+    }
+}
+
+/* The same facts give the same choice, and leave no trace in the next one. */
+static void it_is_a_function(void **state)
+{
+    (void)state;
+    struct path_choice first, again;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k += 7) {
+            struct path_order order, others;
+            struct path_facts facts = facts_of(rows[i].facts), other = facts_of(rows[k].facts);
+            path_order_parse(rows[i].wanted, &order);
+            path_order_parse(rows[k].wanted, &others);
+            memset(&first, 0, sizeof first);
+            memset(&again, 0x5a, sizeof again);
+            weft_status one = path_choose(&facts, &order, &first);
+            path_choose(&other, &others, &again);
+            weft_status two = path_choose(&facts, &order, &again);
+            assert_int_equal(one, two);
+            assert_int_equal(first.path, again.path);
+            assert_string_equal(first.reason, again.reason);
+        }
+    }
+}
+
+/* A reason that is longer than its room is cut, and nothing behind it is written. */
+static void long_evidence_is_cut(void **state)
+{
+    (void)state;
+    char evidence[2000];
+    struct path_order order;
+    struct path_facts facts = facts_of(REFUSED);
+    struct {
+        struct path_choice choice;
+        char guard[64];
+    } room;
+    memset(evidence, 'x', sizeof evidence - 1);
+    evidence[sizeof evidence - 1] = 0;
+    facts.evidence = evidence;
+    memset(room.guard, 0x77, sizeof room.guard);
+    path_order_parse("", &order);
+    assert_int_equal(path_choose(&facts, &order, &room.choice), WEFT_ERR_NO_PATH);
+    assert_true(strlen(room.choice.reason) < sizeof room.choice.reason);
+    for (size_t i = 0; i < sizeof room.guard; i++)
+        assert_int_equal(room.guard[i], 0x77);
+}
+
+static void parsing(void **state)
+{
+    (void)state;
+    struct path_order order;
+    assert_int_equal(path_order_parse("", &order), WEFT_OK);
+    assert_int_equal(order.count, 0);
+    assert_false(order.forced);
+    assert_int_equal(path_order_parse("weak,p2p", &order), WEFT_OK);
+    assert_int_equal(order.count, 2);
+    assert_true(order.forced);
+    assert_int_equal(order.order[0], PATH_WEAK);
+    assert_int_equal(order.order[1], PATH_P2P);
+    assert_int_equal(path_order_parse("p2p,p2p,weak,p2p", &order), WEFT_OK);
+    assert_int_equal(order.count, 2);
+    assert_int_equal(path_order_parse("^p2p", &order), WEFT_OK);
+    assert_int_equal(order.count, 0);
+    assert_false(order.forced);
+    assert_int_equal(order.excluded, 1u << PATH_P2P);
+    static const struct {
+        const char *text, *sentence;
+    } wrong[] = {
+        {"p3p", "names \"p3p\", which is not a path; paths are self, p2p"},
+        {"p2p,", NULL},
+        {"p2p,,weak", "\"\""},
+        {"^", "\"\""},
+        {"p2", "\"p2\""},
+        {"p2pp", "\"p2pp\""},
+        {" p2p", "\" p2p\""},
+        {"staged", "\"staged\", which this version of Weft does not have yet"},
+        {"^net", "\"net\", which this version of Weft does not have yet"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        if (!wrong[i].sentence) {
+            assert_int_equal(path_order_parse(wrong[i].text, &order), WEFT_OK);
+            continue;
+        }
+        if (path_order_parse(wrong[i].text, &order) != WEFT_ERR_CONFIG ||
+            !strstr(weft_last_error(), wrong[i].sentence))
+            fail_msg("WEFT_PATH=\"%s\": \"%s\"", wrong[i].text, weft_last_error());
+    }
+}
+
+/* Every path says what it lacks, whatever is asked of it. */
+static void every_path_has_its_table(void **state)
+{
+    (void)state;
+    for (int path = 0; path <= PATH_NONE; path++) {
+        const struct path_ops *ops = path_ops_of((enum path_id)path);
+        assert_non_null(ops);
+        assert_non_null(ops->put);
+        assert_non_null(ops->get);
+        assert_non_null(ops->iput);
+        assert_non_null(ops->iget);
+        assert_non_null(ops->store);
+        assert_non_null(ops->load);
+        assert_non_null(ops->atomic);
+        assert_non_null(ops->put_signal);
+        assert_non_null(ops->fence);
+        assert_non_null(ops->quiet);
+        assert_non_null(ops->address);
+        if (path < PATH_COUNT)
+            assert_string_equal(ops->name, path_name((enum path_id)path));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row),
+        cmocka_unit_test(it_is_a_function),
+        cmocka_unit_test(long_evidence_is_cut),
+        cmocka_unit_test(parsing),
+        cmocka_unit_test(every_path_has_its_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
