@@ -237,5 +237,6 @@ WEFT_EXPORT int weft_accessible(const weft_job *job, const void *address, int pe
     size_t offset;
     if (!access_find(job->default_ctx, address, 1, &segment, &offset))
         return 0;
-    return segment != SEG_GPU || weft_ptr(job, address, pe) != NULL;
+    const struct path_choice *choices = job->paths.choices[segment_kind(segment)];
+    return choices && choices[pe].path != PATH_NONE;
 }

@@ -14,16 +14,22 @@ int main(void)
     uint64_t seen;
     uint32_t seen32;
 
-    /* One PE at a time touches the first word of the next. */
+    /* One PE at a time touches the first word of the next. What fetches nothing is complete after
+     * quiet only. */
     OK(weft_atomic_set64(ctx, own, 0xf0, next));
+    OK(weft_quiet(ctx));
     OK(weft_atomic_fetch64(ctx, own, &seen, next));
     CHECK(seen == 0xf0);
     OK(weft_atomic_add64(ctx, own, 0x0f, next));
+    OK(weft_quiet(ctx));
     OK(weft_atomic_fetch_add64(ctx, own, 1, &seen, next));
     CHECK(seen == 0xff);
     OK(weft_atomic_and64(ctx, own, 0xf00, next));
+    OK(weft_fence(ctx));
     OK(weft_atomic_or64(ctx, own, 0x21, next));
+    OK(weft_fence(ctx));
     OK(weft_atomic_xor64(ctx, own, 0x01, next));
+    OK(weft_quiet(ctx));
     OK(weft_atomic_swap64(ctx, own, 5, &seen, next));
     CHECK(seen == 0x120);
     OK(weft_atomic_cswap64(ctx, own, 4, 9, &seen, next));
@@ -40,6 +46,7 @@ int main(void)
     OK(weft_quiet(ctx));
     CHECK(seen == 10);
     OK(weft_atomic_set32(ctx, narrow, 7, next));
+    OK(weft_quiet(ctx));
     OK(weft_atomic_fetch_add32(ctx, narrow, 0xffffffffu, &seen32, next));
     CHECK(seen32 == 7);
     OK(weft_atomic_cswap32(ctx, narrow, 6, 60, &seen32, next));
