@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/config.h"
-#include "boot/launch.h"
+#include "boot/methods.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -402,11 +402,9 @@ static void clean_up(struct run *run)
         run->pes[pe].pid = 0;
     }
     run_end_orphans(run);
-    for (int pe = 0; pe < run->options.npes; pe++) {
-        run_close_socket(run, pe);
+    for (int pe = 0; pe < run->options.npes; pe++)
         run_unwatch_program(run, pe);
-    }
-    run_forget_exchange(run);
+    run_close_hub(run);
 }
 
 /* ------------------------------------------------------------------------------------- signals */
@@ -585,12 +583,8 @@ static int milliseconds_to_wait(const struct run *run)
 static void handle_time(struct run *run)
 {
     uint64_t now = clock_now_ns();
-    if (run->retry_soon) {
-        run->retry_soon = false;
-        for (int pe = 0; pe < run->started; pe++)
-            if (run->pes[pe].first && !run->pes[pe].wants_out)
-                run_flush_socket(run, pe);
-    }
+    if (run->retry_soon)
+        run_retry_sending(run);
     if (run->stdin_again_ns && now >= run->stdin_again_ns)
         relay_stdin(run);
     if (now >= run->next_reaping_ns) {
@@ -625,8 +619,8 @@ static error_t parse_count(struct argp_state *state, const char *text, int *coun
 {
     char *end;
     long number = strtol(text, &end, 10);
-    if (end == text || *end || number < 1 || number > LAUNCH_MOST_PES)
-        argp_error(state, "-n %s: the number of PEs is 1 to %d", text, LAUNCH_MOST_PES);
+    if (end == text || *end || number < 1 || number > BOOT_MOST_LAUNCHED)
+        argp_error(state, "-n %s: the number of PEs is 1 to %d", text, BOOT_MOST_LAUNCHED);
     *count = (int)number;
     return 0;
 }
@@ -722,12 +716,12 @@ static bool make_output_dir(const char *path)
 static bool prepare(struct run *run)
 {
     run->pes = calloc((size_t)run->options.npes, sizeof *run->pes);
-    if (!run->pes) {
+    if (!run->pes || !run_open_hub(run)) {
         run_say("no memory for %d PEs", run->options.npes);
         return false;
     }
     for (int pe = 0; pe < run->options.npes; pe++) {
-        run->pes[pe].socket = run->pes[pe].pidfd = run->pes[pe].program_pidfd = -1;
+        run->pes[pe].pidfd = run->pes[pe].program_pidfd = -1;
         run->pes[pe].streams[0].fd = run->pes[pe].streams[1].fd = -1;
     }
     if (!make_output_dir(run->options.output_dir) || !run_start_guard(run))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft run` in five files: run.c (options, the loop, how a job ends), run_start.c (processes,
- * CPUs, the guard), run_orphans.c (processes that PEs have left), run_server.c (the exchange between
- * PEs), run_output.c (lines with the PE in front). */
+ * CPUs, the guard), run_orphans.c (processes that PEs have left), run_server.c (the hub of the
+ * job), run_output.c (lines with the PE in front). */
 #ifndef WEFT_CLI_RUN_H
 #define WEFT_CLI_RUN_H
 
@@ -13,6 +13,8 @@
 
 #include <weft.h>
 
+#include "boot/hub.h"
+
 enum run_bind { RUN_BIND_SHARE, RUN_BIND_CORE, RUN_BIND_NONE };
 
 struct run_options {
@@ -23,19 +25,6 @@ struct run_options {
     uint64_t grace_ns;   /* between SIGTERM and SIGKILL */
     enum run_bind bind;
     char **command; /* NULL-terminated */
-};
-
-/* One packet, queued to one or many PEs. */
-struct run_packet {
-    int references;
-    int fd; /* travels with it, or -1; closed with the last reference */
-    size_t bytes;
-    char data[];
-};
-
-struct run_queued {
-    struct run_queued *next;
-    struct run_packet *packet;
 };
 
 /* One stream of one PE whose lines get a prefix. */
@@ -54,19 +43,13 @@ struct run_pe {
     bool to_judge; /* has ended, and what follows from it is not decided yet */
     int wait_status;
 
-    int socket; /* or -1 when the other end is closed */
-    int jobs;   /* how often it has joined; weft_init() may be called again after weft_finalize() */
+    int jobs; /* how often it has joined; weft_init() may be called again after weft_finalize() */
     bool joined;
     pid_t program;     /* who joined: not always `pid`, which may be a shell */
     int program_pidfd; /* when it is not; -1 else */
     bool program_gone; /* it had ended before it could be watched */
-    bool gathering;    /* has sent its part of the present exchange */
-    bool wants_out;    /* waits for room in the socket */
     bool told_the_end;
     uint64_t cut_off_ns; /* when its connection was found closed although it is in the job; or 0 */
-    int queued;
-    struct run_queued *first;
-    struct run_queued *last;
 
     struct run_source streams[2]; /* stdout, stderr */
 };
@@ -101,11 +84,8 @@ struct run {
     bool pipe_was_ignored;
     sigset_t old_mask; /* what the PEs get */
 
-    /* the present exchange */
-    struct run_packet *answer;
-    size_t part_bytes;
-    int parts;
-    bool retry_soon; /* too many descriptors are in flight: try again */
+    struct hub hub;  /* of the job; its wires are our ends of the PEs' sockets */
+    bool retry_soon; /* the system has no memory for sending, or too many descriptors in flight */
 
     /* the end */
     enum run_phase phase;
@@ -181,12 +161,11 @@ void run_serve(struct run *run, int pe);        /* something has arrived at its 
 void run_flush_socket(struct run *run, int pe); /* there may be room again */
 void run_program_ended(struct run *run, int pe);
 void run_tell_end(struct run *run, int pe);
-void run_forget_exchange(struct run *run); /* the one that not all have come to */
+void run_retry_sending(struct run *run);
 void run_close_socket(struct run *run, int pe);
 void run_unwatch_program(struct run *run, int pe);
-/* One packet of `bytes` bytes from this PE, with a descriptor or -1 (taken over), sent by `sender`.
- */
-void run_receive(struct run *run, int pe, const void *packet, size_t bytes, int fd, pid_t sender);
+bool run_open_hub(struct run *run); /* false: no memory */
+void run_close_hub(struct run *run);
 
 /* run_output.c */
 void run_open_sinks(struct run *run);

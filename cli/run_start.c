@@ -407,13 +407,13 @@ static void close_streams(struct child *child)
 static bool open_socket(struct run *run, int pe, int *other)
 {
     int ends[2], on = 1;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
         run_say("a socket for PE %d: %s; raise the limit of open files (ulimit -n)", pe,
                 strerror(errno));
         return false;
     }
     setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
-    run->pes[pe].socket = ends[0];
+    wire_init(&run->hub.wires[pe], ends[0], NULL, false);
     *other = ends[1];
     return watch(run, ends[0], RUN_EVENT_SOCKET, pe, pe);
 }

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Two PEs are on one node when they can pass each other descriptors and name each other's
@@ -130,6 +131,16 @@ struct boot_limit boot_limit_start(void)
 {
     uint64_t limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
     return (struct boot_limit){.left_ns = limit_ns, .endless = limit_ns == 0};
+}
+
+bool boot_limit_pause(struct boot_limit *limit)
+{
+    const uint64_t pause_ns = 1000000;
+    nanosleep(&(struct timespec){.tv_nsec = (long)pause_ns}, NULL);
+    if (limit->endless)
+        return true;
+    limit->left_ns -= limit->left_ns < pause_ns ? limit->left_ns : pause_ns;
+    return limit->left_ns > 0;
 }
 
 bool boot_limit_poll(struct boot_limit *limit, int fd, short events)

@@ -5,9 +5,9 @@
 #include "boot/boot.h"
 
 #include "base/status.h"
+#include "boot/member.h"
 #include "boot/methods.h"
 #include "boot/rendezvous.h"
-#include "boot/star.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -91,7 +91,7 @@ static weft_status exchange_cards(struct boot *boot, const struct card *mine, st
     return status;
 }
 
-weft_status boot_local_star(struct boot *boot, struct star *star)
+weft_status boot_local_connect(struct boot *boot, struct member *node)
 {
     bool leader = boot->local_pe == 0;
     int listening = -1;
@@ -116,14 +116,14 @@ weft_status boot_local_star(struct boot *boot, struct star *star)
         free(wires);
         return status;
     }
-    return star_init(star, boot->local_npes, boot->local_pe, boot->local_pes, wires);
+    return member_init(node, boot->local_npes, boot->local_pe, boot->local_pes, wires);
 }
 
-weft_status boot_local_share(struct boot *boot, struct star *star, int from, int fd, int *taken)
+weft_status boot_local_share(struct boot *boot, struct member *node, int from, int fd, int *taken)
 {
-    for (int member = 0; member < boot->local_npes; member++)
-        if (boot->local_pes[member] == from)
-            return star_share_fd(star, member, fd, taken);
+    for (int i = 0; i < boot->local_npes; i++)
+        if (boot->local_pes[i] == from)
+            return member_share_fd(node, i, fd, taken);
     *taken = -1;
     return base_fail(WEFT_ERR_PE, "PE %d is not on the node of PE %d and cannot share a descriptor",
                      from, boot->pe);

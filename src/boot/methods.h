@@ -14,6 +14,8 @@ weft_status boot_open_tcp(struct boot **boot);
 weft_status boot_open_pmix(struct boot **boot);
 weft_status boot_open_group(struct boot **boot, weft_group *group, int pe);
 
+enum { BOOT_MOST_LAUNCHED = 4096 }; /* PEs of one `weft run` */
+
 /* Whether this process was started by `weft run`. */
 bool boot_launcher_known(void);
 
@@ -23,13 +25,14 @@ bool boot_tcp_known(void);
 /* Whether the launcher speaks PMIx. */
 bool boot_pmix_known(void);
 
-/* Connects the PEs of this node over abstract AF_UNIX sockets, so that they can pass descriptors.
- * Needs a working allgather and the node tables; collective over the job. */
-struct star;
-weft_status boot_local_star(struct boot *boot, struct star *star);
+/* Connects the PEs of this node over abstract AF_UNIX sockets, so that they can pass descriptors;
+ * the first of them is the hub. Needs a working allgather and the node tables; collective over the
+ * job. */
+struct member;
+weft_status boot_local_connect(struct boot *boot, struct member *node);
 
-/* The boot operations of a PE whose descriptors travel over such a star: `from` is a PE. */
-weft_status boot_local_share(struct boot *boot, struct star *star, int from, int fd, int *taken);
+/* The boot operation of a PE whose descriptors travel over these connections: `from` is a PE. */
+weft_status boot_local_share(struct boot *boot, struct member *node, int from, int fd, int *taken);
 
 /* Sets what all methods have in common; the node tables are filled by one of the two below. */
 void boot_set(struct boot *boot, const struct boot_ops *ops, int pe, int npes);
@@ -49,6 +52,9 @@ struct boot_limit {
 };
 
 struct boot_limit boot_limit_start(void);
+
+/* Waits a millisecond, where nothing can be waited for; false when the limit has passed. */
+bool boot_limit_pause(struct boot_limit *limit);
 
 /* Waits until fd is ready for `events` (poll); false when the limit passed first. */
 bool boot_limit_poll(struct boot_limit *limit, int fd, short events);

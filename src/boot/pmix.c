@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
+#include "boot/member.h"
 #include "boot/methods.h"
-#include "boot/star.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ struct pmix_boot {
     struct boot boot;
     const struct pmix_driver *pmix;
     pmix_proc_t self;
-    struct star node;
+    struct member node;
     bool has_node; /* `node` is connected */
 };
 
@@ -193,7 +193,7 @@ static weft_status pmix_allgather(struct boot *boot, const void *mine, void *all
 {
     struct pmix_boot *made = self(boot);
     if (made->has_node && boot->nodes == 1)
-        return star_allgather(&made->node, mine, all, bytes);
+        return member_allgather(&made->node, mine, all, bytes);
     return bytes ? exchange(made, mine, all, bytes) : fence_all(made);
 }
 
@@ -215,26 +215,26 @@ static void pmix_abort(struct boot *boot, int code, const char *sentence)
     char text[400];
     snprintf(text, sizeof text, "PE %d aborted the job with code %d: %s", boot->pe, code, sentence);
     if (made->has_node)
-        star_end(&made->node, WEFT_ERR_JOB, text);
+        member_abort(&made->node, code, sentence);
     made->pmix->Abort(code, text, NULL, 0);
 }
 
 static weft_status pmix_check(struct boot *boot)
 {
-    return self(boot)->has_node ? star_check(&self(boot)->node) : WEFT_OK;
+    return self(boot)->has_node ? member_check(&self(boot)->node) : WEFT_OK;
 }
 
 static void pmix_forked(struct boot *boot)
 {
     if (self(boot)->has_node)
-        star_forked(&self(boot)->node);
+        member_forked(&self(boot)->node);
 }
 
 static void pmix_close(struct boot *boot, bool clean)
 {
     struct pmix_boot *made = self(boot);
     if (made->has_node)
-        star_close(&made->node, clean);
+        member_close(&made->node, clean);
     pthread_mutex_lock(&connection.lock);
     connection.clean = clean;
     pthread_mutex_unlock(&connection.lock);
@@ -282,7 +282,7 @@ static weft_status connect_pes(struct pmix_boot *made)
     boot_set(&made->boot, &pmix_ops, (int)made->self.rank, npes);
     status = boot_find_nodes(&made->boot);
     if (!status)
-        status = boot_local_star(&made->boot, &made->node);
+        status = boot_local_connect(&made->boot, &made->node);
     made->has_node = !status;
     return status;
 }

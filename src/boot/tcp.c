@@ -7,9 +7,9 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "boot/member.h"
 #include "boot/methods.h"
 #include "boot/rendezvous.h"
-#include "boot/star.h"
 #include "driver/crypto.h"
 
 #include <arpa/inet.h>
@@ -26,8 +26,8 @@ enum { PORTS_AFTER_MASTER = 8, MOST_ADDRESSES = 64, MOST_WORLD = 65536, ENOUGH_S
 
 struct tcp_boot {
     struct boot boot;
-    struct star world;
-    struct star node;   /* the PEs of this node, for descriptors */
+    struct member world;
+    struct member node; /* the PEs of this node, for descriptors */
     bool world_is_node; /* then `world` passes descriptors, too */
     unsigned looks;     /* check() looks at one of the two in turn */
 };
@@ -52,26 +52,26 @@ static struct tcp_boot *self(struct boot *boot)
 
 /* --------------------------------------------------------------------------------- operations */
 
-/* A PE may hear of the end in one of the two stars while the others wait in the other one. Who was
+/* A PE may hear of the end from one of the two hubs while the others wait for the other one. Who was
  * told a reason passes that on; a connection found closed may only be an effect of it. */
-static weft_status spread(struct tcp_boot *tcp, struct star *other, weft_status status)
+static weft_status spread(struct tcp_boot *tcp, struct member *other, weft_status status)
 {
     if (!status || tcp->world_is_node)
         return status;
     char sentence[480];
     snprintf(sentence, sizeof sentence, "%s", weft_last_error());
-    struct star *own = other == &tcp->node ? &tcp->world : &tcp->node;
-    weft_status earlier = star_check(other);
+    struct member *own = other == &tcp->node ? &tcp->world : &tcp->node;
+    weft_status earlier = member_check(other);
     if (earlier && (own->inferred || !other->inferred))
         return earlier;
-    star_end(other, status, sentence);
+    member_fail(other, status, sentence);
     return base_fail(status, "%s", sentence);
 }
 
 static weft_status tcp_allgather(struct boot *boot, const void *mine, void *all, size_t bytes)
 {
     struct tcp_boot *tcp = self(boot);
-    return spread(tcp, &tcp->node, star_allgather(&tcp->world, mine, all, bytes));
+    return spread(tcp, &tcp->node, member_allgather(&tcp->world, mine, all, bytes));
 }
 
 static weft_status tcp_barrier(struct boot *boot)
@@ -82,41 +82,39 @@ static weft_status tcp_barrier(struct boot *boot)
 static weft_status tcp_share_fd(struct boot *boot, int from, int fd, int *taken)
 {
     struct tcp_boot *tcp = self(boot);
-    struct star *star = tcp->world_is_node ? &tcp->world : &tcp->node;
-    return spread(tcp, &tcp->world, boot_local_share(boot, star, from, fd, taken));
+    struct member *local = tcp->world_is_node ? &tcp->world : &tcp->node;
+    return spread(tcp, &tcp->world, boot_local_share(boot, local, from, fd, taken));
 }
 
 static void tcp_abort(struct boot *boot, int code, const char *sentence)
 {
-    char text[400];
-    snprintf(text, sizeof text, "PE %d aborted the job with code %d: %s", boot->pe, code, sentence);
-    star_end(&self(boot)->world, WEFT_ERR_JOB, text);
+    member_abort(&self(boot)->world, code, sentence);
     if (!self(boot)->world_is_node)
-        star_end(&self(boot)->node, WEFT_ERR_JOB, text);
+        member_abort(&self(boot)->node, code, sentence);
 }
 
 static weft_status tcp_check(struct boot *boot)
 {
     struct tcp_boot *tcp = self(boot);
     bool node = __atomic_fetch_add(&tcp->looks, 1, __ATOMIC_RELAXED) % 2 && !tcp->world_is_node;
-    return node ? spread(tcp, &tcp->world, star_check(&tcp->node))
-                : spread(tcp, &tcp->node, star_check(&tcp->world));
+    return node ? spread(tcp, &tcp->world, member_check(&tcp->node))
+                : spread(tcp, &tcp->node, member_check(&tcp->world));
 }
 
 static void tcp_forked(struct boot *boot)
 {
     struct tcp_boot *tcp = self(boot);
-    star_forked(&tcp->world);
+    member_forked(&tcp->world);
     if (!tcp->world_is_node)
-        star_forked(&tcp->node);
+        member_forked(&tcp->node);
 }
 
 static void tcp_close(struct boot *boot, bool clean)
 {
     struct tcp_boot *tcp = self(boot);
     if (!tcp->world_is_node)
-        star_close(&tcp->node, clean);
-    star_close(&tcp->world, clean);
+        member_close(&tcp->node, clean);
+    member_close(&tcp->world, clean);
     boot_unset(boot);
     free(tcp);
 }
@@ -357,7 +355,7 @@ static struct rendezvous make_rendezvous(const struct environment *where)
     return rendezvous;
 }
 
-static weft_status connect_world(const struct environment *where, struct star *world)
+static weft_status connect_world(const struct environment *where, struct member *world)
 {
     struct rendezvous rendezvous = make_rendezvous(where);
     struct wire *wires = calloc(where->rank == 0 ? (size_t)where->size : 1, sizeof *wires);
@@ -377,7 +375,7 @@ static weft_status connect_world(const struct environment *where, struct star *w
         free(wires);
         return status;
     }
-    return star_init(world, where->size, where->rank, NULL, wires);
+    return member_init(world, where->size, where->rank, NULL, wires);
 }
 
 static weft_status connect_node(struct tcp_boot *tcp, bool over_unix)
@@ -387,8 +385,8 @@ static weft_status connect_node(struct tcp_boot *tcp, bool over_unix)
         return status;
     if (over_unix && tcp->boot.nodes == 1)
         return WEFT_OK; /* what passes frames there passes descriptors, too */
-    status = boot_local_star(&tcp->boot, &tcp->node);
-    tcp->world_is_node = status != WEFT_OK; /* only then is there a second star to close */
+    status = boot_local_connect(&tcp->boot, &tcp->node);
+    tcp->world_is_node = status != WEFT_OK; /* only then there is a second hub to leave */
     return status;
 }
 
@@ -409,7 +407,7 @@ static weft_status open_world(struct boot **boot, struct environment *where)
     if (status) {
         char sentence[400]; /* close() tells the others, and may fail in turn */
         snprintf(sentence, sizeof sentence, "%s", weft_last_error());
-        star_end(&made->world, status, sentence);
+        member_fail(&made->world, status, sentence);
         tcp_close(&made->boot, false);
         return base_fail(status, "%s", sentence);
     }

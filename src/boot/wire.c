@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define WIRE_MAGIC 0x57465701u
+#define WIRE_MAGIC 0x57465702u
 
 enum { READ_BYTES = 16384 };
 
@@ -27,36 +27,6 @@ void wire_init(struct wire *wire, int fd, const uint8_t (*keys)[WIRE_KEY_BYTES],
     }
     if (fd >= 0)
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-}
-
-void wire_close(struct wire *wire)
-{
-    struct wire_frame *frame;
-    while ((frame = wire_take(wire))) {
-        if (frame->fd >= 0)
-            close(frame->fd);
-        free(frame);
-    }
-    while (wire->nfds > 0)
-        close(wire->fds[--wire->nfds]);
-    free(wire->in);
-    wire->in = NULL;
-    wire->in_used = wire->in_size = 0;
-    if (wire->fd >= 0)
-        close(wire->fd);
-    wire->fd = -1;
-}
-
-struct wire_frame *wire_take(struct wire *wire)
-{
-    struct wire_frame *frame = wire->first;
-    if (!frame)
-        return NULL;
-    wire->first = frame->next;
-    if (!wire->first)
-        wire->last = NULL;
-    wire->frames--;
-    return frame;
 }
 
 /* ------------------------------------------------------------------------------------ tagging */
@@ -106,28 +76,79 @@ static ssize_t send_some(struct wire *wire, const char *data, size_t bytes, int 
     return sendmsg(wire->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-static weft_status send_all(struct wire *wire, struct boot_limit *limit, const char *data,
-                            size_t bytes, int fd)
+/* Sends on until it has all gone or there is no room. */
+static weft_status send_on(struct wire *wire, const char *data, size_t bytes, size_t *done, int fd)
 {
-    size_t done = 0;
-    while (done < bytes) {
-        ssize_t n = send_some(wire, data + done, bytes - done, done ? -1 : fd);
+    wire->starved = false;
+    while (*done < bytes) {
+        ssize_t n = send_some(wire, data + *done, bytes - *done, *done ? -1 : fd);
         if (n >= 0) {
-            done += (size_t)n;
+            *done += (size_t)n;
         } else if (errno == EPIPE || errno == ECONNRESET) {
             return base_fail(WEFT_ERR_PEER_DEAD, "the other side has closed the connection");
-        } else if (errno != EAGAIN && errno != EINTR && errno != ETOOMANYREFS) {
+        } else if (errno == EAGAIN) {
+            return WEFT_OK;
+        } else if (errno == ENOBUFS || errno == ENOMEM || errno == ETOOMANYREFS) {
+            wire->starved = true;
+            return WEFT_OK;
+        } else if (errno != EINTR) {
             return base_fail(WEFT_ERR_SYSTEM, "sending on a boot connection: %s", strerror(errno));
-        } else if (!limit || !boot_limit_poll(limit, wire->fd, POLLOUT)) {
-            return base_fail(WEFT_ERR_TIMEOUT, "the other side of a boot connection took nothing "
-                                               "within WEFT_WAIT_LIMIT");
         }
     }
     return WEFT_OK;
 }
 
-weft_status wire_send(struct wire *wire, struct boot_limit *limit, uint32_t type, int number,
-                      const void *payload, size_t bytes, int fd)
+static weft_status keep_unsent(struct wire *wire, const char *data, size_t bytes, size_t done,
+                               int fd)
+{
+    if (wire->unsent_count == WIRE_MOST_UNSENT)
+        return base_fail(WEFT_ERR_BOOT, "the other side of a boot connection takes nothing");
+    struct wire_unsent *unsent = malloc(sizeof *unsent + bytes);
+    if (!unsent)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for a frame of %zu bytes", bytes);
+    *unsent = (struct wire_unsent){.fd = -1, .bytes = bytes, .done = done};
+    memcpy(unsent->data, data, bytes);
+    if (fd >= 0 && done == 0 && (unsent->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) {
+        free(unsent);
+        return base_fail(WEFT_ERR_SYSTEM, "duplicating descriptor %d: %s", fd, strerror(errno));
+    }
+    if (wire->unsent_last)
+        wire->unsent_last->next = unsent;
+    else
+        wire->unsent = unsent;
+    wire->unsent_last = unsent;
+    wire->unsent_count++;
+    return WEFT_OK;
+}
+
+static void drop_unsent(struct wire *wire)
+{
+    struct wire_unsent *unsent = wire->unsent;
+    wire->unsent = unsent->next;
+    if (!wire->unsent)
+        wire->unsent_last = NULL;
+    wire->unsent_count--;
+    if (unsent->fd >= 0)
+        close(unsent->fd);
+    free(unsent);
+}
+
+weft_status wire_flush(struct wire *wire)
+{
+    while (wire->unsent && wire->fd >= 0) {
+        struct wire_unsent *unsent = wire->unsent;
+        weft_status status = send_on(wire, unsent->data, unsent->bytes, &unsent->done, unsent->fd);
+        if (status)
+            return status;
+        if (unsent->done < unsent->bytes)
+            return WEFT_OK;
+        drop_unsent(wire);
+    }
+    return WEFT_OK;
+}
+
+weft_status wire_post(struct wire *wire, uint32_t type, int number, const void *payload,
+                      size_t bytes, int fd)
 {
     const size_t place = sizeof(uint64_t);
     struct wire_header header = {WIRE_MAGIC, type, number, (uint32_t)bytes};
@@ -139,26 +160,47 @@ weft_status wire_send(struct wire *wire, struct boot_limit *limit, uint32_t type
     memcpy(frame + place, &header, sizeof header);
     if (bytes)
         memcpy(frame + place + sizeof header, payload, bytes);
-    size_t total = sizeof header + bytes;
+    size_t total = sizeof header + bytes, done = 0;
     weft_status status = WEFT_OK;
     if (wire->keyed) {
         if (!make_tag(wire->send_key, wire->sent, frame, total, (uint8_t *)frame + place + total))
             status = base_fail(WEFT_ERR_SYSTEM, "HMAC-SHA256 of a frame could not be computed");
         total += CRYPTO_MAC_BYTES;
     }
-    if (!status)
-        status = send_all(wire, limit, frame + place, total, fd);
+    if (!status && !wire->unsent) /* else it waits behind what waits already */
+        status = send_on(wire, frame + place, total, &done, fd);
+    if (!status && done < total)
+        status = keep_unsent(wire, frame + place, total, done, fd);
     wire->sent++;
     free(frame);
     return status;
 }
 
+weft_status wire_send(struct wire *wire, struct boot_limit *limit, uint32_t type, int number,
+                      const void *payload, size_t bytes, int fd)
+{
+    weft_status status = wire_post(wire, type, number, payload, bytes, fd);
+    while (!status && wire->unsent) {
+        if (!limit ||
+            !(wire->starved ? boot_limit_pause(limit) : boot_limit_poll(limit, wire->fd, POLLOUT)))
+            return base_fail(WEFT_ERR_TIMEOUT, "the other side of a boot connection took nothing "
+                                               "within WEFT_WAIT_LIMIT");
+        status = wire_flush(wire);
+    }
+    return status;
+}
+
 /* ---------------------------------------------------------------------------------- receiving */
 
-static void take_descriptors(struct wire *wire, struct msghdr *message)
+static void take_control(struct wire *wire, struct msghdr *message)
 {
     const int room = (int)(sizeof wire->fds / sizeof wire->fds[0]);
     for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
+        if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_CREDENTIALS) {
+            struct ucred credentials;
+            memcpy(&credentials, CMSG_DATA(part), sizeof credentials);
+            wire->sender = credentials.pid;
+        }
         if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
             continue;
         size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -192,21 +234,14 @@ static weft_status queue_frame(struct wire *wire, const struct wire_header *head
 {
     if (wire->frames >= WIRE_MOST_FRAMES)
         return base_fail(WEFT_ERR_BOOT, "the other side of a boot connection sends without end");
-    struct wire_frame *frame = malloc(sizeof *frame + header->bytes + 1);
+    struct wire_frame *frame =
+        wire_frame_make(header->type, header->number, payload, header->bytes, -1);
     if (!frame)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for a frame of %u bytes", header->bytes);
-    *frame = (struct wire_frame){
-        .fd = -1, .type = header->type, .number = header->number, .bytes = header->bytes};
     if (carries_descriptor(header->type))
         frame->fd = next_descriptor(wire);
-    memcpy(frame->payload, payload, header->bytes);
-    frame->payload[header->bytes] = '\0';
-    if (wire->last)
-        wire->last->next = frame;
-    else
-        wire->first = frame;
-    wire->last = frame;
-    wire->frames++;
+    frame->sender = wire->sender;
+    wire_push(wire, frame);
     return WEFT_OK;
 }
 
@@ -265,7 +300,7 @@ weft_status wire_feed(struct wire *wire, const void *bytes, size_t count)
 weft_status wire_read(struct wire *wire)
 {
     union {
-        char bytes[CMSG_SPACE(sizeof wire->fds)];
+        char bytes[CMSG_SPACE(sizeof wire->fds) + CMSG_SPACE(sizeof(struct ucred))];
         struct cmsghdr aligned;
     } control;
     for (;;) {
@@ -287,10 +322,72 @@ weft_status wire_read(struct wire *wire)
         if (n <= 0)
             return base_fail(WEFT_ERR_PEER_DEAD, "the other side has closed the connection%s%s",
                              n < 0 ? ": " : "", n < 0 ? strerror(errno) : "");
-        take_descriptors(wire, &message);
+        take_control(wire, &message);
         wire->in_used += (size_t)n;
         weft_status status = cut_frames(wire);
         if (status || (size_t)n < room)
             return status;
     }
+}
+
+/* -------------------------------------------------------------------------------------- frames */
+
+void wire_close(struct wire *wire)
+{
+    struct wire_frame *frame;
+    while ((frame = wire_take(wire)))
+        wire_frame_free(frame);
+    while (wire->unsent)
+        drop_unsent(wire);
+    while (wire->nfds > 0)
+        close(wire->fds[--wire->nfds]);
+    free(wire->in);
+    wire->in = NULL;
+    wire->in_used = wire->in_size = 0;
+    if (wire->fd >= 0)
+        close(wire->fd);
+    wire->fd = -1;
+}
+
+struct wire_frame *wire_take(struct wire *wire)
+{
+    struct wire_frame *frame = wire->first;
+    if (!frame)
+        return NULL;
+    wire->first = frame->next;
+    if (!wire->first)
+        wire->last = NULL;
+    wire->frames--;
+    return frame;
+}
+
+void wire_push(struct wire *wire, struct wire_frame *frame)
+{
+    frame->next = NULL;
+    if (wire->last)
+        wire->last->next = frame;
+    else
+        wire->first = frame;
+    wire->last = frame;
+    wire->frames++;
+}
+
+struct wire_frame *wire_frame_make(uint32_t type, int number, const void *payload, size_t bytes,
+                                   int fd)
+{
+    struct wire_frame *frame = malloc(sizeof *frame + bytes + 1);
+    if (!frame)
+        return NULL;
+    *frame = (struct wire_frame){.fd = fd, .type = type, .number = number, .bytes = bytes};
+    if (bytes)
+        memcpy(frame->payload, payload, bytes);
+    frame->payload[bytes] = '\0';
+    return frame;
+}
+
+void wire_frame_free(struct wire_frame *frame)
+{
+    if (frame && frame->fd >= 0)
+        close(frame->fd);
+    free(frame);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames over one connected stream socket (TCP or AF_UNIX). With a key every frame carries a tag
+/* Frames over one connected stream socket (TCP or AF_UNIX), received and sent without waiting. With a key every frame carries a tag
  * over its place in the stream and its contents, so that nothing can be put into, taken out of or
  * changed in a connection after its start. Knows nothing of what frames mean. */
 #ifndef WEFT_BOOT_WIRE_H
@@ -8,12 +8,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <weft.h>
 
 struct boot_limit;
 
-enum { WIRE_KEY_BYTES = 32, WIRE_MOST_PAYLOAD = 1 << 20, WIRE_MOST_FRAMES = 4096 };
+enum {
+    WIRE_KEY_BYTES = 32,
+    WIRE_MOST_PAYLOAD = 1 << 20,
+    WIRE_MOST_FRAMES = 4096,
+    WIRE_MOST_UNSENT = 16384
+};
 
 struct wire_header {
     uint32_t magic;
@@ -27,8 +33,18 @@ struct wire_frame {
     int fd; /* came with it, or -1 */
     uint32_t type;
     int32_t number;
+    pid_t sender; /* over AF_UNIX with SO_PASSCRED: the process that sent it; else 0 */
     size_t bytes;
     char payload[]; /* and a zero after it */
+};
+
+/* A frame, or the rest of one, for which there was no room. */
+struct wire_unsent {
+    struct wire_unsent *next;
+    int fd; /* a duplicate, or -1 when there is none or it has gone */
+    size_t bytes;
+    size_t done;
+    char data[];
 };
 
 struct wire {
@@ -43,6 +59,11 @@ struct wire {
     size_t in_size;
     int fds[16]; /* descriptors whose frame is not complete yet */
     int nfds;
+    pid_t sender; /* of what has arrived last */
+    struct wire_unsent *unsent;
+    struct wire_unsent *unsent_last;
+    int unsent_count;
+    bool starved;             /* there was no memory for sending: no event tells when there is */
     struct wire_frame *first; /* complete frames */
     struct wire_frame *last;
     int frames;
@@ -53,8 +74,13 @@ struct wire {
 void wire_init(struct wire *wire, int fd, const uint8_t (*keys)[WIRE_KEY_BYTES], bool connecting);
 void wire_close(struct wire *wire);
 
-/* Sends one frame, with a descriptor or -1. Waits for room at most as long as the limit, which may
- * be NULL: then it does not wait, and the frame may be cut. */
+/* Sends one frame, with a descriptor or -1 (which stays the caller's). What does not go at once is
+ * kept in wire->unsent until wire_flush() finds room. */
+weft_status wire_post(struct wire *wire, uint32_t type, int number, const void *payload,
+                      size_t bytes, int fd);
+weft_status wire_flush(struct wire *wire);
+
+/* The same, but waits until all has gone, as long as the limit allows. */
 weft_status wire_send(struct wire *wire, struct boot_limit *limit, uint32_t type, int number,
                       const void *payload, size_t bytes, int fd);
 
@@ -67,5 +93,11 @@ weft_status wire_feed(struct wire *wire, const void *bytes, size_t count);
 
 /* The oldest complete frame, or NULL; the caller frees it, and closes its descriptor. */
 struct wire_frame *wire_take(struct wire *wire);
+
+/* A frame without a wire, and putting one (back) at the end of a wire's complete frames. */
+struct wire_frame *wire_frame_make(uint32_t type, int number, const void *payload, size_t bytes,
+                                   int fd);
+void wire_push(struct wire *wire, struct wire_frame *frame);
+void wire_frame_free(struct wire_frame *frame); /* and closes its descriptor */
 
 #endif

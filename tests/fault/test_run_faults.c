@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -445,6 +446,32 @@ static void secret_is_not_shown(void **state)
     unsetenv("WEFT_SECRET");
 }
 
+/* A launcher whose sockets are of the kind that 0.1.0 used, and a PE that says what is no frame. */
+static void versions_are_mixed(void **state)
+{
+    int ends[2];
+    char number[16];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+    snprintf(number, sizeof number, "%d", ends[1]);
+    setenv("WEFT_BOOT_SOCKET", number, 1);
+    setenv("WEFT_PE", "0", 1);
+    setenv("WEFT_PES", "2", 1);
+    faults_run((char *[]){victim_program, "nobody", "0", NULL}, &outcome);
+    faults_expect(&outcome, 3, "WEFT_ERR_VERSION: weft run speaks the protocol of another version");
+    unsetenv("WEFT_BOOT_SOCKET");
+    unsetenv("WEFT_PE");
+    unsetenv("WEFT_PES");
+    close(ends[0]);
+    close(ends[1]);
+    faults_run((char *[]){weft, "run", "-n", "2", "/bin/bash", "-c",
+                          "[ $WEFT_PE = 1 ] && echo 0123456789abcdef0123 >&$WEFT_BOOT_SOCKET; "
+                          "exec sleep 30",
+                          NULL},
+               &outcome);
+    faults_expect(&outcome, 1, "the connection to PE 1 failed: what arrived");
+    faults_expect(&outcome, 1, "no frame of this version of Weft; ending the job");
+}
+
 static void launcher_variables_are_checked(void **state)
 {
     setenv("WEFT_BOOT_SOCKET", "0", 1);
@@ -652,6 +679,7 @@ int main(int argc, char **argv)
         TEST(detached_program_dies_with_the_launcher),
         TEST(wrong_usage),
         TEST(secret_is_not_shown),
+        TEST(versions_are_mixed),
         TEST(launcher_variables_are_checked),
         TEST(status_of_first_failure),
         TEST(prefixed_lines),

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: what PEs say to `weft run`. The bytes are packets {PE, length, contents} from four
- * PEs. Whatever they are, the launcher neither fails nor waits, and ends the job only with a
+/* Fuzz target: what PEs say to `weft run`. The bytes are pieces {PE, length, contents} of what four
+ * PEs send. Whatever they are, the launcher neither fails nor waits, and ends the job only with a
  * sentence. */
 #include "run.h"
-
-#include "boot/launch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +36,7 @@ void run_end(struct run *run, int pe, weft_status status, int result, const char
 {
     if (run->phase != RUN_WORKING)
         return;
-    if (!*sentence || strlen(sentence) > LAUNCH_MOST_SENTENCE || status >= 0)
+    if (!*sentence || strlen(sentence) > HUB_MOST_SENTENCE || status >= 0)
         abort();
     run->phase = RUN_TOLD;
     run->end_status = status;
@@ -48,41 +46,40 @@ void run_end(struct run *run, int pe, weft_status status, int result, const char
             run_tell_end(run, other);
 }
 
-/* A packet that is whole but for its first bytes is more likely to get far. */
-static size_t make_packet(const uint8_t *bytes, size_t size, char *packet)
+/* A frame that is whole but for its first bytes is more likely to get far. */
+static struct wire_frame *make_frame(const uint8_t *bytes, size_t size)
 {
-    struct launch_header header = {LAUNCH_MAGIC, bytes[0] % 12u, (int8_t)bytes[1],
-                                   (uint32_t)size - 2};
-    if (bytes[0] & 0x80)
-        header.magic = bytes[1];
-    memcpy(packet, &header, sizeof header);
-    memcpy(packet + sizeof header, bytes + 2, size - 2);
-    return sizeof header + size - 2;
+    uint32_t type = bytes[0] % 12u;
+    if (type == 11)
+        type = FRAME_FD;
+    return wire_frame_make(type, (int8_t)bytes[1], bytes + 2, size - 2, -1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    static char packet[sizeof(struct launch_header) + 256];
     struct run_pe pes[PES] = {0};
     struct run run = {.options = {.npes = PES}, .pes = pes, .started = PES, .alive = PES};
+    if (!run_open_hub(&run))
+        abort();
     for (int pe = 0; pe < PES; pe++)
-        pes[pe].socket = pes[pe].program_pidfd = -1;
+        pes[pe].program_pidfd = -1;
     while (size >= 4) {
         int pe = bytes[0] % PES;
         size_t length = bytes[1];
         bytes += 2, size -= 2;
         if (length < 2 || length > size)
             break;
-        if (bytes[0] & 0x40) /* as it is */
-            run_receive(&run, pe, bytes, length, -1, 1);
-        else
-            run_receive(&run, pe, packet, make_packet(bytes, length, packet), -1, 1);
-        if (run.parts < 0 || run.parts >= PES || (run.parts > 0) != (run.answer != NULL))
+        if (bytes[0] & 0x40) { /* as it is */
+            wire_feed(&run.hub.wires[pe], bytes, length);
+            hub_act(&run.hub, pe);
+        } else {
+            hub_handle(&run.hub, pe, make_frame(bytes, length));
+        }
+        if (run.hub.parts < 0 || run.hub.parts >= PES ||
+            (run.hub.parts > 0) != (run.hub.answer != NULL))
             abort();
         bytes += length, size -= length;
     }
-    run_forget_exchange(&run);
-    for (int pe = 0; pe < PES; pe++)
-        run_close_socket(&run, pe);
+    run_close_hub(&run);
     return 0;
 }

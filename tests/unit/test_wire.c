@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Authenticated connections: HMAC-SHA256 against published vectors, frames whole, cut, changed and
  * replayed, descriptors, and a hub among strangers. */
-#include "boot/rendezvous.h"
-#include "boot/star.h"
+#include "boot/member.h"
 #include "boot/methods.h"
+#include "boot/rendezvous.h"
 #include "boot/wire.h"
 #include "driver/crypto.h"
 
@@ -147,7 +147,7 @@ static void changed_frames_are_refused(void **state)
 static void oversized_frames_are_refused(void **state)
 {
     struct wire wire;
-    struct wire_header header = {0x57465701u, 1, 0, WIRE_MOST_PAYLOAD + 1};
+    struct wire_header header = {0x57465702u, 1, 0, WIRE_MOST_PAYLOAD + 1};
     wire_init(&wire, -1, NULL, false);
     assert_int_equal(wire_feed(&wire, &header, sizeof header), WEFT_ERR_BOOT);
     wire_close(&wire);
@@ -182,26 +182,26 @@ static void descriptors_belong_to_their_frames(void **state)
 }
 
 /* One thread asks for news all the time while another one exchanges; for ThreadSanitizer. */
-struct member {
-    struct star star;
+struct tested {
+    struct member member;
     _Atomic bool over;
     weft_status status;
 };
 
 static void *ask_for_news(void *argument)
 {
-    struct member *member = argument;
-    while (!atomic_load(&member->over))
-        member->status = star_check(&member->star);
+    struct tested *one = argument;
+    while (!atomic_load(&one->over))
+        one->status = member_check(&one->member);
     return NULL;
 }
 
 static void *exchange(void *argument)
 {
-    struct member *member = argument;
+    struct tested *one = argument;
     for (int i = 0; i < 300; i++) {
-        int all[2], mine = 10 * i + member->star.me;
-        if (star_allgather(&member->star, &mine, all, sizeof mine) || all[0] != 10 * i ||
+        int all[2], mine = 10 * i + one->member.me;
+        if (member_allgather(&one->member, &mine, all, sizeof mine) || all[0] != 10 * i ||
             all[1] != 10 * i + 1)
             return argument;
     }
@@ -210,14 +210,14 @@ static void *exchange(void *argument)
 
 static void news_beside_an_exchange(void **state)
 {
-    static struct member members[2];
+    static struct tested members[2];
     struct pair pair;
     open_pair(&pair, true);
     for (int me = 0; me < 2; me++) {
         struct wire *wires = calloc(me == 0 ? 2 : 1, sizeof *wires);
         wires[0].fd = -1;
         wires[me == 0 ? 1 : 0] = me == 0 ? pair.b : pair.a;
-        assert_int_equal(star_init(&members[me].star, 2, me, NULL, wires), WEFT_OK);
+        assert_int_equal(member_init(&members[me].member, 2, me, NULL, wires), WEFT_OK);
     }
     pthread_t asking[2], exchanging[2];
     for (int me = 0; me < 2; me++) {
@@ -234,11 +234,11 @@ static void news_beside_an_exchange(void **state)
         pthread_join(asking[me], NULL);
         assert_int_equal(members[me].status, WEFT_OK);
     }
-    star_end(&members[1].star, WEFT_ERR_JOB, "PE 1 has had enough");
-    assert_int_equal(star_check(&members[0].star), WEFT_ERR_JOB);
+    member_fail(&members[1].member, WEFT_ERR_JOB, "PE 1 has had enough");
+    assert_int_equal(member_check(&members[0].member), WEFT_ERR_JOB);
     assert_string_equal(weft_last_error(), "PE 1 has had enough");
     for (int me = 0; me < 2; me++)
-        star_close(&members[me].star, false);
+        member_close(&members[me].member, false);
 }
 
 int main(void)
