@@ -118,7 +118,8 @@ static weft_status make_segments(struct weft_job *job, const struct hello *mine)
         return status;
     job->heap = heap_create(mine->heap_bytes);
     job->paths.map = calloc((size_t)job->npes, sizeof *job->paths.map);
-    if (!job->heap || !job->paths.map)
+    job->scratch = calloc((size_t)job->npes, LANE_PACKET_BYTES);
+    if (!job->heap || !job->paths.map || !job->scratch)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the tables of %d PEs",
                          job->npes);
     for (int slot = 0; slot < job->boot->local_npes; slot++)
@@ -289,6 +290,8 @@ static void tear_down(struct weft_job *job, bool clean)
     drop_segments(job);
     heap_destroy(job->heap);
     job->heap = NULL;
+    free(job->scratch);
+    job->scratch = NULL;
     free(job->paths.map);
     for (int kind = 0; kind < MEMORY_KINDS; kind++)
         free(job->paths.choices[kind]);

@@ -101,6 +101,7 @@ struct weft_job {
     struct path_world paths; /* what the paths know of this job; choices[kind][pe] are here */
     struct box *box;
     struct heap *heap;
+    void *scratch;        /* [npes] packets: for exchanges that must not fail for want of memory */
     pthread_mutex_t lock; /* books, lists of contexts and teams */
     struct weft_ctx *contexts;
     struct weft_team *teams;

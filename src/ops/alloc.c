@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collective allocation: every PE makes the same calls on its own books, so the offsets agree; the
- * PEs compare their arguments each time, because a mismatch would silently break that for ever. */
+/* Collective allocation: every PE makes the same calls on its own books, so the offsets agree. The PEs
+ * compare their arguments before, because a mismatch would silently break that for ever, and their
+ * outcomes behind: what one PE refuses is refused at all. */
 #include "boot/agree.h"
 #include "ops/coll.h"
 
-#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { DEFAULT_ALIGN = 64 };
 
@@ -15,11 +17,9 @@ struct request {
 /* All PEs have arrived with the same request, and what they put before is complete. */
 static weft_status agree(const char *function, struct weft_job *job, struct request mine)
 {
-    struct request *all = malloc((size_t)job->npes * sizeof *all);
-    if (!all)
-        return base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory", function);
-    weft_status status =
-        coll_exchange(job->world, (enum box_operation)mine.operation, &mine, all, sizeof mine);
+    const struct request *all = job->scratch;
+    weft_status status = coll_exchange(job->world, (enum box_operation)mine.operation, &mine,
+                                       job->scratch, sizeof mine);
     for (int pe = 0; pe < job->npes && !status; pe++) {
         if (memcmp(&all[pe], &mine, sizeof mine) == 0)
             continue;
@@ -34,8 +34,44 @@ static weft_status agree(const char *function, struct weft_job *job, struct requ
             (unsigned long long)all[pe].align, (unsigned long long)all[pe].offset,
             (unsigned long long)all[pe].kind);
     }
-    free(all);
     return status;
+}
+
+/* What came of a step at one PE. */
+struct outcome {
+    int64_t status;
+    uint64_t offset;
+};
+
+_Static_assert(sizeof(struct request) <= LANE_PACKET_BYTES, "a request is one packet");
+
+/* The end of a collective step: WEFT_OK when it succeeded, at the same offset, everywhere. Else every PE
+ * gets an error, its own first, and undoes what it did. Offsets that differ end the job: its books are
+ * no longer alike. It is at the same time a sync. */
+static weft_status settle(const char *function, struct weft_job *job, enum box_operation operation,
+                          weft_status status, size_t offset)
+{
+    const struct outcome *all = job->scratch;
+    struct outcome mine = {status, status ? 0 : offset};
+    char sentence[512] = "";
+    if (status)
+        snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+    weft_status exchanged = coll_exchange(job->world, operation, &mine, job->scratch, sizeof mine);
+    if (status)
+        return base_fail(status, "%s", sentence);
+    for (int pe = 0; pe < job->npes && !exchanged; pe++) {
+        if (all[pe].status)
+            return base_fail((weft_status)all[pe].status,
+                             "%s: refused, because PE %d failed: %s; that PE says more", function,
+                             pe, weft_status_text((weft_status)all[pe].status));
+        if (all[pe].offset != offset) {
+            base_fail(WEFT_ERR_MISMATCH,
+                      "%s: the heaps are no longer alike: offset %zu at PE %d, %llu at PE %d",
+                      function, offset, job->pe, (unsigned long long)all[pe].offset, pe);
+            exchanged = job_fail(job, WEFT_ERR_MISMATCH, weft_last_error());
+        }
+    }
+    return exchanged;
 }
 
 static weft_status check_job(const char *function, struct weft_job *job, const void *result)
@@ -47,33 +83,78 @@ static weft_status check_job(const char *function, struct weft_job *job, const v
     return job_check_failed(job);
 }
 
-/* The same offset at every PE, with memory behind it. What fails, fails at every PE. */
-static weft_status alloc_gpu(struct weft_job *job, size_t bytes, size_t align, unsigned hints,
-                             void **address)
+static weft_status take(struct weft_job *job, struct heap *books, size_t bytes, size_t align,
+                        size_t *offset)
 {
-    size_t offset;
-    weft_status status = job_gpu_open(job);
-    if (status)
-        return status;
-    struct gpu *gpu = job->gpu;
     pthread_mutex_lock(&job->lock);
-    status = heap_alloc(gpu->books, bytes, align, &offset);
-    pthread_mutex_unlock(&job->lock);
-    if (status)
-        return base_fail_context(status, "GPU heap of %zu bytes (WEFT_GPU_HEAP_SIZE)",
-                                 gpu->heap.size);
-    status = job_gpu_grow(job, offset + bytes);
-    void *block = (void *)(uintptr_t)(gpu_heap_own(&gpu->heap)->base + offset);
-    if (!status && hints & WEFT_ALLOC_ZERO)
-        status = boot_agree(job->boot, gpu_fill(gpu, block, 0, bytes));
-    if (!status) {
-        *address = block;
-        return WEFT_OK;
-    }
-    pthread_mutex_lock(&job->lock);
-    heap_free(gpu->books, offset);
+    weft_status status = heap_alloc(books, bytes, align ? align : DEFAULT_ALIGN, offset);
     pthread_mutex_unlock(&job->lock);
     return status;
+}
+
+static void give_back(struct weft_job *job, struct heap *books, size_t offset)
+{
+    pthread_mutex_lock(&job->lock);
+    heap_free(books, offset);
+    pthread_mutex_unlock(&job->lock);
+}
+
+/* Memory behind [0, offset + bytes) of every window; fails at every PE or at none. */
+static weft_status back_gpu(struct weft_job *job, size_t offset, size_t bytes, unsigned hints)
+{
+    void *block = (void *)(uintptr_t)(gpu_heap_own(&job->gpu->heap)->base + offset);
+    weft_status status = job_gpu_grow(job, offset + bytes);
+    if (!status && hints & WEFT_ALLOC_ZERO)
+        status = boot_agree(job->boot, gpu_fill(job->gpu, block, 0, bytes));
+    return status;
+}
+
+static weft_status alloc_gpu(const char *function, struct weft_job *job, size_t bytes, size_t align,
+                             unsigned hints, void **address)
+{
+    size_t offset = 0;
+    weft_status status = job_gpu_open(job);
+    if (status)
+        return base_fail_context(status, "%s", function);
+    struct heap *books = job->gpu->books;
+    weft_status taken = take(job, books, bytes, align, &offset);
+    if (taken)
+        base_fail_context(taken, "%s: GPU heap of %zu bytes (WEFT_GPU_HEAP_SIZE)", function,
+                          job->gpu->heap.size);
+    status = settle(function, job, BOX_OP_ALLOC, taken, offset);
+    if (!status) {
+        status = back_gpu(job, offset, bytes, hints);
+        if (status)
+            base_fail_context(status, "%s", function);
+    }
+    if (status && !taken)
+        give_back(job, books, offset);
+    if (status)
+        return status;
+    *address = (void *)(uintptr_t)(gpu_heap_own(&job->gpu->heap)->base + offset);
+    return coll_sync(job->world, BOX_OP_ALLOC);
+}
+
+static weft_status alloc_host(const char *function, struct weft_job *job, size_t bytes,
+                              size_t align, unsigned hints, void **address)
+{
+    size_t offset = 0;
+    char *base = job->segments[SEG_HEAP].base;
+    weft_status taken = take(job, job->heap, bytes, align, &offset);
+    if (taken)
+        base_fail_context(taken, "%s: host heap of %zu bytes (WEFT_HEAP_SIZE)", function,
+                          job->segments[SEG_HEAP].size);
+    /* Before the others know of the block, which is theirs to write to then. */
+    if (!taken && hints & WEFT_ALLOC_ZERO)
+        memset(base + offset, 0, bytes);
+    weft_status status = settle(function, job, BOX_OP_ALLOC, taken, offset);
+    if (status && !taken)
+        give_back(job, job->heap, offset);
+    if (status)
+        return status;
+    job_gpu_pin(job, offset + bytes);
+    *address = base + offset;
+    return WEFT_OK;
 }
 
 WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, size_t align,
@@ -98,22 +179,8 @@ WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, 
     status = agree(name, job, (struct request){BOX_OP_ALLOC, bytes, align, 0, kind});
     if (status || bytes == 0)
         return status;
-    if (kind == WEFT_GPU) {
-        status = alloc_gpu(job, bytes, align ? align : DEFAULT_ALIGN, hints, address);
-        return status ? base_fail_context(status, "%s", name) : coll_sync(job->world, BOX_OP_ALLOC);
-    }
-    size_t offset;
-    pthread_mutex_lock(&job->lock);
-    status = heap_alloc(job->heap, bytes, align ? align : DEFAULT_ALIGN, &offset);
-    pthread_mutex_unlock(&job->lock);
-    if (status)
-        return base_fail_context(status, "%s: host heap of %zu bytes (WEFT_HEAP_SIZE)", name,
-                                 job->segments[SEG_HEAP].size);
-    *address = job->segments[SEG_HEAP].base + offset;
-    job_gpu_pin(job, offset + bytes);
-    if (hints & WEFT_ALLOC_ZERO)
-        memset(*address, 0, bytes);
-    return coll_sync(job->world, BOX_OP_ALLOC);
+    return kind == WEFT_GPU ? alloc_gpu(name, job, bytes, align, hints, address)
+                            : alloc_host(name, job, bytes, align, hints, address);
 }
 
 /* The books of the heap in which `address` lies, and its offset there; NULL: in none. */
@@ -171,10 +238,8 @@ WEFT_EXPORT weft_status weft_free(weft_job *job, void *address)
                        (struct request){BOX_OP_FREE, block.bytes, 0, block.offset, block.kind});
     if (status)
         return status;
-    pthread_mutex_lock(&job->lock);
-    status = heap_free(block.books, block.offset);
-    pthread_mutex_unlock(&job->lock);
-    return status;
+    give_back(job, block.books, block.offset);
+    return WEFT_OK;
 }
 
 WEFT_EXPORT weft_status weft_realloc(weft_job *job, void *address, size_t bytes, void **resized)
@@ -201,18 +266,26 @@ WEFT_EXPORT weft_status weft_realloc(weft_job *job, void *address, size_t bytes,
         *resized = address;
         return WEFT_OK;
     }
-    status = weft_alloc(job, block.kind, bytes, 0, 0, resized);
+    void *moved;
+    status = weft_alloc(job, block.kind, bytes, 0, 0, &moved);
     if (status)
         return status;
     size_t kept = bytes < block.bytes ? bytes : block.bytes;
     if (block.kind == WEFT_GPU)
-        status = gpu_copy(job->gpu, 0, *resized, address, kept, GPU_DONE);
+        status = gpu_copy(job->gpu, 0, moved, address, kept, GPU_DONE);
     else
-        memcpy(*resized, address, kept);
-    if (status)
-        job_fail(job, status, weft_last_error()); /* the PEs' books would no longer agree */
-    status = weft_free(job, address);
-    return status ? status : coll_sync(job->world, BOX_OP_REALLOC);
+        memcpy(moved, address, kept);
+    /* Either every PE moves, or none does and the old block stays. */
+    status = settle(name, job, BOX_OP_REALLOC, status, 0);
+    if (status) {
+        struct block new_block;
+        if (find_block(name, job, moved, &new_block) == WEFT_OK)
+            give_back(job, new_block.books, new_block.offset);
+        return status;
+    }
+    give_back(job, block.books, block.offset);
+    *resized = moved;
+    return coll_sync(job->world, BOX_OP_REALLOC);
 }
 
 WEFT_EXPORT void *weft_ptr(const weft_job *job, const void *symmetric, int pe)
