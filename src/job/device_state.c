@@ -245,6 +245,15 @@ WEFT_EXPORT int weft_team_device(const weft_team *team)
 
 /* ---------------------------------------------------------------------------- start and stop */
 
+weft_status device_check_running(void)
+{
+    pthread_mutex_lock(&units_lock);
+    struct weft_job *job = running;
+    weft_status status = job && job_failed(job) ? job_check_failed(job) : WEFT_OK;
+    pthread_mutex_unlock(&units_lock);
+    return status;
+}
+
 static weft_status fill(struct weft_job *job, struct device_state *state)
 {
     struct device_view *view = state->view;
@@ -311,7 +320,9 @@ WEFT_EXPORT weft_status weft_device_start(weft_job *job)
                          "device code has one state for a process; start the PEs as processes "
                          "(`weft run -n %d`)",
                          job->npes);
-    weft_status status = job->device ? WEFT_OK : start(job);
+    weft_status status = job_check_failed(job);
+    if (!status && !job->device)
+        status = start(job);
     if (status)
         return status;
     pthread_mutex_lock(&units_lock);

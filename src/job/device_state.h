@@ -86,6 +86,9 @@ weft_status device_check(struct weft_job *job);
 /* One record in words, for messages and for `weft attach`. `record` may be torn or hostile. */
 void device_record_text(const struct weft_dev_record *record, int pe, char *text, size_t bytes);
 
+/* The failure of the job whose device code this process runs, if there is such a job and it has failed. */
+weft_status device_check_running(void);
+
 /* Units that registered since the last launch get the state (weft_launch() asks). */
 extern _Atomic int device_units_pending;
 weft_status device_units_upload(void);

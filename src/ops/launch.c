@@ -110,6 +110,9 @@ WEFT_EXPORT weft_status weft_launch(const struct weft_kernel *kernel, unsigned f
     int where = on_cuda(kernel->name);
     if (where < 0)
         return (weft_status)where;
+    weft_status failed = device_check_running();
+    if (failed)
+        return failed;
     /* Device code of a library loaded meanwhile gets the state here at the latest. */
     if (unlikely(atomic_load_explicit(&device_units_pending, memory_order_relaxed))) {
         weft_status status = device_units_upload();
@@ -143,10 +146,17 @@ WEFT_EXPORT weft_status weft_stream_destroy(weft_stream stream)
     ON_TARGET("weft_stream_destroy", stream_destroy(stream), weft_simt_stream_destroy(stream));
 }
 
-WEFT_EXPORT weft_status weft_stream_synchronize(weft_stream stream)
+static weft_status synchronize_stream(weft_stream stream)
 {
     ON_TARGET("weft_stream_synchronize", stream_synchronize(stream),
               weft_simt_stream_synchronize(stream));
+}
+
+/* What kernels have reported is told by whoever waited for them. */
+WEFT_EXPORT weft_status weft_stream_synchronize(weft_stream stream)
+{
+    weft_status status = synchronize_stream(stream);
+    return status ? status : device_check_running();
 }
 
 WEFT_EXPORT weft_status weft_stream_query(weft_stream stream, int *idle)
@@ -183,10 +193,16 @@ WEFT_EXPORT weft_status weft_event_wait(weft_stream stream, weft_event event)
     ON_TARGET("weft_event_wait", event_wait(stream, event), weft_simt_event_wait(stream, event));
 }
 
-WEFT_EXPORT weft_status weft_event_synchronize(weft_event event)
+static weft_status synchronize_event(weft_event event)
 {
     ON_TARGET("weft_event_synchronize", event_synchronize(event),
               weft_simt_event_synchronize(event));
+}
+
+WEFT_EXPORT weft_status weft_event_synchronize(weft_event event)
+{
+    weft_status status = synchronize_event(event);
+    return status ? status : device_check_running();
 }
 
 WEFT_EXPORT weft_status weft_event_elapsed(weft_event start, weft_event end, uint64_t *ns)

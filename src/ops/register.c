@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program's own memory as a local side of operations, and what can be asked of the GPU side. */
-#include "job/job.h"
 #include "gpu/gpu.h"
+#include "job/job.h"
 
 #include <weft/gpu.h>
 
