@@ -33,19 +33,11 @@ weft_status demo_prove(struct demo *demo)
     return status;
 }
 
-static const struct bench_entry *find_entry(const char *name)
-{
-    for (int i = 0; i < bench_entry_count; i++)
-        if (strcmp(bench_entries[i].name, name) == 0)
-            return &bench_entries[i];
-    return NULL;
-}
-
 static weft_status measure(struct demo *demo, const char *name, size_t bytes,
                            struct bench_point *point)
 {
     struct bench_case c;
-    const struct bench_entry *entry = find_entry(name);
+    const struct bench_entry *entry = bench_find(name, demo->bench.options);
     if (!entry)
         return base_fail(WEFT_ERR_UNSUPPORTED, "this build has no benchmark \"%s\"", name);
     weft_status status = bench_case_open(&demo->bench, entry, bytes, &c);

@@ -79,26 +79,20 @@ static weft_status share_image(struct demo *demo)
 
 /* --------------------------------------------------------------------------------- mending */
 
-/* One colour of the picture as the solver takes it. */
-struct plane {
-    float *values;        /* the missing ones begin as the mean of the others */
-    unsigned char *fixed; /* 1 where the value is known */
-};
-
-static void plane_free(struct plane *plane)
+void demo_plane_free(struct demo_plane *plane)
 {
     free(plane->values);
     free(plane->fixed);
 }
 
-static weft_status plane_make(const struct image *image, unsigned channel, struct plane *plane)
+weft_status demo_plane_make(const struct image *image, unsigned channel, struct demo_plane *plane)
 {
     size_t cells = (size_t)image->width * image->height, known = 0;
     double sum = 0;
     plane->values = malloc(cells * sizeof *plane->values);
     plane->fixed = malloc(cells);
     if (!plane->values || !plane->fixed) {
-        plane_free(plane);
+        demo_plane_free(plane);
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for a grid of %zu cells", cells);
     }
     for (size_t i = 0; i < cells; i++) {
@@ -121,7 +115,7 @@ static uint64_t steps_allowed(const struct image *image)
 }
 
 /* The plane mended by the first `workers` PEs; its values are the result at PE 0. */
-static weft_status mend_plane(struct demo *demo, int workers, struct plane *plane,
+static weft_status mend_plane(struct demo *demo, int workers, struct demo_plane *plane,
                               struct solver_result *result)
 {
     const struct image *image = &demo->before;
@@ -153,9 +147,9 @@ static weft_status mend(struct demo *demo, int workers, const float *serial, str
     size_t cells = (size_t)image->width * image->height;
     *run = (struct demo_run){.pes = workers, .identical = true};
     for (unsigned channel = 0; channel < image->channels; channel++) {
-        struct plane plane;
+        struct demo_plane plane;
         struct solver_result result = {0};
-        weft_status status = plane_make(image, channel, &plane);
+        weft_status status = demo_plane_make(image, channel, &plane);
         if (status)
             return status;
         status = mend_plane(demo, workers, &plane, &result);
@@ -163,7 +157,7 @@ static weft_status mend(struct demo *demo, int workers, const float *serial, str
         if (!status && serial)
             run->identical &=
                 memcmp(plane.values, serial + channel * cells, cells * sizeof *serial) == 0;
-        plane_free(&plane);
+        demo_plane_free(&plane);
         if (status)
             return status;
     }
@@ -191,21 +185,22 @@ static weft_status mend_plane_serially(struct demo *demo, unsigned channel, floa
     double seconds = 0;
     struct solver_result result = {0};
     for (int round = 0; round < rounds(image); round++) {
-        struct plane plane;
-        weft_status status = plane_make(image, channel, &plane);
+        struct demo_plane plane;
+        weft_status status = demo_plane_make(image, channel, &plane);
         if (status)
             return status;
         if (solver_serial(image->width, image->height, plane.values, plane.fixed,
                           steps_allowed(image), TOLERANCE, &result))
             status = base_fail(WEFT_ERR_NO_MEMORY, "no memory for the serial solver");
         memcpy(values, plane.values, (size_t)image->width * image->height * sizeof *values);
-        plane_free(&plane);
+        demo_plane_free(&plane);
         if (status)
             return status;
         if (round == 0 || result.seconds < seconds)
             seconds = result.seconds;
     }
     demo->serial_seconds += seconds;
+    demo->channel_steps[channel] = result.steps;
     demo->steps += result.steps;
     return WEFT_OK;
 }
@@ -280,6 +275,10 @@ weft_status demo_picture(struct demo *demo)
     for (int workers = 1; !status && workers <= demo->bench.n;
          workers = next_workers(workers, demo->bench.n))
         status = mend_in_rounds(demo, workers, serial);
+    if (!status && demo->kernels)
+        status = demo_kernels_picture(demo);
+    if (!status && demo->kernels && demo->cuda && !demo_shares_gpu(demo))
+        status = demo_kernels_plate(demo);
     if (!status && serial)
         status = write_pictures(demo, serial);
     free(serial);

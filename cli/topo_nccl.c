@@ -28,8 +28,21 @@ static const char *link_speed(int64_t generation)
     return generation >= 1 && generation <= 7 ? speeds[generation] : "";
 }
 
+/* A device whose address is not known is nobody's, and nobody's parent. */
+static bool has_address(const char *bdf)
+{
+    return bdf && *bdf;
+}
+
+static bool is_below(const struct machine_pci *pci, const struct machine_pci *parent)
+{
+    return has_address(parent->bdf.value) && text_is(pci->parent, parent->bdf.value);
+}
+
 static const struct machine_gpu *gpu_at(const struct machine *m, const char *bdf)
 {
+    if (!has_address(bdf))
+        return NULL;
     for (size_t i = 0; i < m->n_gpus; i++)
         if (text_is(m->gpus[i].bdf, bdf))
             return &m->gpus[i];
@@ -38,6 +51,8 @@ static const struct machine_gpu *gpu_at(const struct machine *m, const char *bdf
 
 static const struct machine_nic *nic_at(const struct machine *m, const char *bdf)
 {
+    if (!has_address(bdf))
+        return NULL;
     for (size_t i = 0; i < m->n_nics; i++)
         if (text_is(m->nics[i].bdf, bdf))
             return &m->nics[i];
@@ -119,7 +134,7 @@ static bool leads_somewhere(const struct machine *m, const struct machine_pci *p
     if (gpu_at(m, pci->bdf.value) || nic_at(m, pci->bdf.value))
         return true;
     for (size_t i = 0; i < m->n_pci && depth < 64; i++)
-        if (text_is(m->pci[i].parent, pci->bdf.value) && leads_somewhere(m, &m->pci[i], depth + 1))
+        if (is_below(&m->pci[i], pci) && leads_somewhere(m, &m->pci[i], depth + 1))
             return true;
     return false;
 }
@@ -135,7 +150,7 @@ static void write_branch(struct nccl *n, const struct machine_pci *pci, int dept
     else if (!n->flat || !pci->p2p_clique.known) /* else it stands below its clique's switch */
         write_device(n, pci, depth);
     for (size_t i = 0; i < n->machine->n_pci; i++)
-        if (text_is(n->machine->pci[i].parent, pci->bdf.value))
+        if (is_below(&n->machine->pci[i], pci))
             write_branch(n, &n->machine->pci[i], depth + is_switch);
     if (is_switch)
         fprintf(n->to, "%*s</pci>\n", 2 * depth, "");

@@ -145,7 +145,9 @@ int topo_svg(const struct machine *machine, const char *path)
         fclose(to);
     }
     if (waitpid(child, &status, 0) != child || status != 0) {
-        fprintf(stderr, "weft topo: --svg: dot ended with status %d\n", status);
+        fprintf(stderr, "weft topo: --svg: dot %s %d\n",
+                WIFEXITED(status) ? "ended with status" : "was killed by signal",
+                WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
         return EXIT_FAULT;
     }
     return EXIT_GOOD;

@@ -154,6 +154,8 @@ extern const struct bench_entry bench_entries[];
 extern const int bench_entry_count;
 bool bench_selected(const struct bench_options *options, const struct bench_entry *entry);
 bool bench_name_known(const char *name, size_t length);
+/* The entry of this name for the scope, target and memory of `options`; NULL: there is none. */
+const struct bench_entry *bench_find(const char *name, const struct bench_options *options);
 /* The sizes at which this entry is measured: those of --sizes, or as many of the usual ones as its
  * scope can move in a reasonable time. Returns how many. */
 int bench_sizes(const struct bench_options *options, const struct bench_entry *entry,

@@ -223,10 +223,23 @@ int bench_sizes(const struct bench_options *options, const struct bench_entry *e
     return n;
 }
 
+static bool fits(const struct bench_options *options, const struct bench_entry *entry)
+{
+    return entry->scope == options->scope && entry->target == options->target &&
+           entry->memories & 1u << options->memory;
+}
+
+const struct bench_entry *bench_find(const char *name, const struct bench_options *options)
+{
+    for (int i = 0; i < bench_entry_count; i++)
+        if (strcmp(bench_entries[i].name, name) == 0 && fits(options, &bench_entries[i]))
+            return &bench_entries[i];
+    return NULL;
+}
+
 bool bench_selected(const struct bench_options *options, const struct bench_entry *entry)
 {
-    if (entry->scope != options->scope || entry->target != options->target ||
-        !(entry->memories & 1u << options->memory))
+    if (!fits(options, entry))
         return false;
     for (const char *name = options->names; *name;) {
         size_t length = strcspn(name, ",");

@@ -304,6 +304,9 @@ static weft_status check_tree(const struct machine *machine)
 {
     for (size_t i = 0; i < machine->n_pci; i++) {
         const struct machine_pci *at = &machine->pci[i];
+        if (at->bdf.value && !at->bdf.value[0]) /* it would be its own parent, and every root's */
+            return base_fail(WEFT_ERR_ARGUMENT,
+                             "pci[%zu]: bdf is empty; leave it out where it is not known", i);
         for (size_t steps = 0; at && text_or(at->parent, "")[0]; steps++) {
             const struct machine_pci *above = machine_find_pci(machine, at->parent.value);
             if (!above)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in of libnvidia-ml.so.1 with little but places, links and their error counters:
  * FAKE_CUDA_DEVICES (2) GPUs of 18 links to a switch, 4 errors on each, all peers of each other. FAKE_NVML_GROW=1: one more on link 3 of GPU 1 from the third reading
- * on; 2: one more with every reading. */
+ * on; 2: one more with every reading. FAKE_NVML_PIDS="0:4711,1:4712": the processes on each GPU. */
 #include "driver/nvml.h"
 
 #include <stdio.h>
@@ -101,5 +101,19 @@ EXPORT nvml_return nvmlDeviceGetNvLinkRemoteDeviceType(nvml_device device, unsig
 EXPORT nvml_return nvmlDeviceGetNvLinkRemoteDeviceType(nvml_device device, unsigned link, int *type)
 {
     *type = 2; /* a switch */
+    return NVML_OK;
+}
+
+EXPORT nvml_return nvmlDeviceGetComputeRunningProcesses_v3(nvml_device device, unsigned *count,
+                                                           struct nvml_process *list);
+EXPORT nvml_return nvmlDeviceGetComputeRunningProcesses_v3(nvml_device device, unsigned *count,
+                                                           struct nvml_process *list)
+{
+    unsigned room = *count, gpu, pid;
+    *count = 0;
+    for (const char *at = getenv("FAKE_NVML_PIDS"); at && sscanf(at, "%u:%u", &gpu, &pid) == 2;
+         at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (gpu + 1 == (uintptr_t)device && *count < room)
+            list[(*count)++] = (struct nvml_process){.pid = pid};
     return NVML_OK;
 }

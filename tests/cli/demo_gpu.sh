@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# `weft demo` on machines with GPUs, over the stand-ins of their drivers: it shows links, proofs and
+# puts between GPU memories; it says what it does not show, and a proof that fails is a fault.
+#   demo_gpu.sh WEFT FOLDER_OF_THE_STAND-INS JSON_GET
+set -u
+weft=$1 json_get=$3
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export LD_LIBRARY_PATH=$2 FAKE_CUDA_MEMORY=512 XDG_RUNTIME_DIR=$folder WEFT_HEAP_SIZE=256M
+failures=0
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    cat "$folder/out" "$folder/errors"
+    failures=$((failures + 1))
+}
+awk 'BEGIN { print "P2 24 20 199"; for (i = 0; i < 480; i++) print i * i % 200 }' > "$folder/grey.pgm"
+# expected status, environment
+demo() {
+    local status=$1
+    shift
+    env "$@" timeout 120 "$weft" demo --image "$folder/grey.pgm" --output "$folder" $options > "$folder/out" 2> "$folder/errors"
+    [ $? -eq "$status" ] || fail "$*: exit status is not $status"
+}
+has() {
+    grep -qE -- "$1" "$folder/out" || fail "no \"$1\""
+}
+json() {
+    local seen
+    seen=$("$json_get" $1 < "$folder/out")
+    [ "$seen" = "$2" ] || fail "$1: $seen, not $2"
+}
+options=
+demo 0 FAKE_CUDA_DEVICES=2
+has '2 GPUs \(Stand-in GPU\)\.$'
+has '^    gpu0  gpu1  18x NVLink 4 through NVSwitch +396 GB/s +400 GB/s +0.63 us +proven$'
+has 'Kernels on both ends have proven 1 of 1 pair:'
+has '^       0   1  0, 1 +[0-9.]+ [nu]s +[0-9.]+ GB/s'
+has 'Every path was proven and every result was right'
+options=--json
+demo 0 FAKE_CUDA_DEVICES=2
+json 'gpus.used gpus.machine.gpus.# gpus.paths.# gpus.paths.0.right good' '2 2 1 true true'
+json 'gpus.machine.pairs.0.from gpus.machine.pairs.0.measured_gbps gpus.machine.pairs.0.proof' 'gpu0 400.0 proven'
+demo 0 FAKE_CUDA_DEVICES=3
+json 'pes gpus.machine.pairs.# gpus.paths.#' '3 3 3'
+demo 0 FAKE_CUDA_DEVICES=1 # two PEs share it
+json 'pes gpus.used gpus.machine.pairs.# gpus.paths.#' '2 1 0 1'
+demo 1 FAKE_CUDA_LIE=1
+json 'gpus.machine.pairs.0.proof good' 'failed false'
+options=
+demo 1 FAKE_CUDA_LIE=1
+has '^    gpu0  gpu1 .* failed$'
+has 'NOT shown on GPUs: .*gpu|NOT shown on GPUs: .*PE'
+demo 0 FAKE_CUDA_DEVICES=0
+has 'no GPU that can be used'
+has 'ran here on CPU threads: .*all$'
+has '^PEs, and their data arrived right'
+demo 0 FAKE_CUDA_INIT=999
+has 'no GPU that can be used \(.*cuInit'
+options=--json
+demo 0 FAKE_CUDA_DEVICES=0
+json 'gpus.used gpus.kernels_on gpus.paths.0.right gpus.paths.0.kernel_us gpus.picture.identical' '0 simt true null true'
+exit $((failures > 0))
