@@ -5,10 +5,6 @@
 
 #include "commands.h"
 
-#include "base/clock.h"
-#include "base/config.h"
-#include "boot/methods.h"
-
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>

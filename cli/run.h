@@ -13,7 +13,7 @@
 
 #include <weft.h>
 
-#include "boot/hub.h"
+#include "tool/launcher.h"
 
 enum run_bind { RUN_BIND_SHARE, RUN_BIND_CORE, RUN_BIND_NONE };
 

@@ -4,8 +4,6 @@
  * may be the PE itself, which has detached itself as daemons do; all others end with the job. */
 #include "run.h"
 
-#include "base/clock.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

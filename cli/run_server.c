@@ -4,9 +4,6 @@
  * processes' ends. */
 #include "run.h"
 
-#include "base/clock.h"
-#include "base/status.h"
-
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -33,12 +33,12 @@ weft_status base_fail_context(weft_status status, const char *format, ...)
     return status;
 }
 
-WEFT_EXPORT const char *weft_last_error(void)
+const char *base_last_error(void)
 {
     return message;
 }
 
-WEFT_EXPORT const char *weft_status_name(weft_status status)
+const char *base_status_name(weft_status status)
 {
     switch (status) {
 #define NAME(id, value, text)                                                                      \
@@ -50,7 +50,7 @@ WEFT_EXPORT const char *weft_status_name(weft_status status)
     return "unknown status";
 }
 
-WEFT_EXPORT const char *weft_status_text(weft_status status)
+const char *base_status_text(weft_status status)
 {
     switch (status) {
 #define TEXT(id, value, text)                                                                      \
@@ -60,9 +60,4 @@ WEFT_EXPORT const char *weft_status_text(weft_status status)
 #undef TEXT
     }
     return "a status that this version of Weft does not know";
-}
-
-WEFT_EXPORT const char *weft_version(void)
-{
-    return WEFT_VERSION_STRING;
 }

@@ -15,6 +15,11 @@
 weft_status base_fail(weft_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 
+/* The calling thread's sentence; "WEFT_ERR_RANGE"; "out of range ...". weft_last_error() and relatives. */
+const char *base_last_error(void);
+const char *base_status_name(weft_status status);
+const char *base_status_text(weft_status status);
+
 /* Puts words in front of the sentence that is already there ("heap: mmap of ..."). */
 weft_status base_fail_context(weft_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));

@@ -16,7 +16,7 @@ struct account {
 static weft_status gather_sentences(struct boot *boot, int failed, weft_status outcome)
 {
     struct account mine, *all = calloc((size_t)boot->npes, sizeof *all);
-    snprintf(mine.sentence, sizeof mine.sentence, "%s", weft_last_error());
+    snprintf(mine.sentence, sizeof mine.sentence, "%s", base_last_error());
     if (!all)
         return base_fail(WEFT_ERR_NO_MEMORY, "PE %d failed, and there is no memory for its words",
                          failed);

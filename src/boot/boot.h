@@ -61,6 +61,10 @@ struct boot {
  * WORLD_SIZE; else a job of one PE) and meets the others. group: PEs as threads, else NULL. */
 weft_status boot_open(struct boot **boot, weft_group *group, int group_pe);
 
+/* PEs as threads: weft_group_create() and weft_group_destroy(). */
+weft_status boot_group_create(int n, weft_group **group);
+void boot_group_destroy(weft_group *group);
+
 /* Fills local_pe ... nodes from an identity that is equal on one kernel and in one namespace
  * (boot id and more); used by every implementation after allgather works. */
 weft_status boot_find_nodes(struct boot *boot);

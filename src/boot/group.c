@@ -251,7 +251,7 @@ weft_status boot_open_group(struct boot **boot, weft_group *group, int pe)
     return WEFT_OK;
 }
 
-WEFT_EXPORT void weft_group_destroy(weft_group *group)
+void boot_group_destroy(weft_group *group)
 {
     if (!group)
         return;
@@ -275,7 +275,7 @@ static weft_status init_locks(weft_group *group)
     return error ? base_fail(WEFT_ERR_SYSTEM, "making a lock: %s", strerror(error)) : WEFT_OK;
 }
 
-WEFT_EXPORT weft_status weft_group_create(int n, weft_group **group)
+weft_status boot_group_create(int n, weft_group **group)
 {
     if (!group)
         return base_fail(WEFT_ERR_ARGUMENT, "weft_group_create: group is null");
@@ -295,7 +295,7 @@ WEFT_EXPORT weft_status weft_group_create(int n, weft_group **group)
     if (!made->mine || !made->bytes || !made->member)
         status = base_fail(WEFT_ERR_NO_MEMORY, "no memory for a group of %d PEs", n);
     if (status) {
-        weft_group_destroy(made);
+        boot_group_destroy(made);
         return status;
     }
     *group = made;

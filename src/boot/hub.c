@@ -61,7 +61,7 @@ void hub_send(struct hub *hub, int to, enum frame_type type, int number, const v
     bool waited = wire->unsent != NULL;
     weft_status status = wire_post(wire, type, number, payload, bytes, fd);
     if (status && status != WEFT_ERR_PEER_DEAD) /* else its end will be read */
-        fail(hub, to, status, "sending to PE %d: %s", pe_of(hub, to), weft_last_error());
+        fail(hub, to, status, "sending to PE %d: %s", pe_of(hub, to), base_last_error());
     else
         tell_of_room(hub, to, waited);
 }
@@ -72,7 +72,7 @@ void hub_flush(struct hub *hub, int member)
     bool waited = wire->unsent != NULL;
     weft_status status = wire_flush(wire);
     if (status && status != WEFT_ERR_PEER_DEAD)
-        fail(hub, member, status, "sending to PE %d: %s", pe_of(hub, member), weft_last_error());
+        fail(hub, member, status, "sending to PE %d: %s", pe_of(hub, member), base_last_error());
     else if (!status)
         tell_of_room(hub, member, waited);
 }
@@ -255,7 +255,7 @@ void hub_read(struct hub *hub, int member)
         return;
     weft_status status = wire_read(&hub->wires[member]);
     char sentence[HUB_MOST_SENTENCE];
-    snprintf(sentence, sizeof sentence, "%s", status ? weft_last_error() : "");
+    snprintf(sentence, sizeof sentence, "%s", status ? base_last_error() : "");
     hub_act(hub, member);
     if (status == WEFT_ERR_PEER_DEAD)
         hub->events->lost(hub->owner, member);

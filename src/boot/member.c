@@ -173,7 +173,7 @@ static void read_inbox(struct member *member)
         return;
     weft_status status = wire_read(&member->inbox);
     char fault[HUB_MOST_SENTENCE - 60], sentence[HUB_MOST_SENTENCE];
-    snprintf(fault, sizeof fault, "%s", status ? weft_last_error() : "");
+    snprintf(fault, sizeof fault, "%s", status ? base_last_error() : "");
     act_on_news(member);
     if (status == WEFT_ERR_PEER_DEAD) {
         lose_hub(member);
@@ -336,7 +336,7 @@ static weft_status conclude(struct member *member, weft_status status)
 {
     if (!status)
         return WEFT_OK;
-    end_all(member, status, weft_last_error(), -1);
+    end_all(member, status, base_last_error(), -1);
     return ended(member);
 }
 

@@ -59,7 +59,7 @@ static weft_status spread(struct tcp_boot *tcp, struct member *other, weft_statu
     if (!status || tcp->world_is_node)
         return status;
     char sentence[480];
-    snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+    snprintf(sentence, sizeof sentence, "%s", base_last_error());
     struct member *own = other == &tcp->node ? &tcp->world : &tcp->node;
     weft_status earlier = member_check(other);
     if (earlier && (own->inferred || !other->inferred))
@@ -406,7 +406,7 @@ static weft_status open_world(struct boot **boot, struct environment *where)
     status = connect_node(made, !where->secret);
     if (status) {
         char sentence[400]; /* close() tells the others, and may fail in turn */
-        snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+        snprintf(sentence, sizeof sentence, "%s", base_last_error());
         member_fail(&made->world, status, sentence);
         tcp_close(&made->boot, false);
         return base_fail(status, "%s", sentence);

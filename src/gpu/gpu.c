@@ -166,7 +166,7 @@ weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, 
         status = open_all(gpu, current, team_slots);
     if (status) {
         char sentence[512];
-        snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+        snprintf(sentence, sizeof sentence, "%s", base_last_error());
         gpu_close(gpu);
         return base_fail(status, "%s", sentence);
     }
@@ -195,7 +195,7 @@ static bool close_stream(struct gpu *gpu, CUstream stream)
         return true;
     weft_status status = gpu_wait_stream(gpu, stream, "what it was asked to before the end");
     if (status)
-        log_warn("closing the GPU side: %s", weft_last_error());
+        log_warn("closing the GPU side: %s", base_last_error());
     gpu->cuda.StreamDestroy(stream);
     return status != WEFT_ERR_TIMEOUT;
 }

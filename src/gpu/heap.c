@@ -164,8 +164,8 @@ static weft_status share_parts(struct gpu_heap *heap, struct gpu_chunk *chunk, i
         if (slot != boot->local_pe && heap->windows[slot].mapped &&
             import_part(heap, slot, chunk, taken)) {
             log_info("GPU memory of PE %d cannot be mapped: %s", boot->local_pes[slot],
-                     weft_last_error());
-            gpu_heap_drop(heap, slot, weft_last_error());
+                     base_last_error());
+            gpu_heap_drop(heap, slot, base_last_error());
         }
         if (taken >= 0 && taken != own_fd)
             close(taken);

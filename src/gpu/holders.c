@@ -2,6 +2,7 @@
 /* See gpu_holders.h. */
 #include "gpu/holders.h"
 
+#include "base/status.h"
 #include "driver/nvml.h"
 
 #include <stdio.h>
@@ -75,7 +76,7 @@ void gpu_holders(const struct gpu_device *gpu, char *text, size_t bytes)
 {
     struct nvml nvml;
     if (nvml_open(&nvml)) {
-        snprintf(text, bytes, "who holds it is not known (%s)", weft_last_error());
+        snprintf(text, bytes, "who holds it is not known (%s)", base_last_error());
         return;
     }
     struct nvml_process processes[PROCESSES];

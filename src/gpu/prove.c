@@ -182,7 +182,7 @@ static void own_verdicts(const struct proof_run *run, weft_status ran, struct ve
         snprintf(peer, sizeof peer, "PE %d", pe);
         verdict->stage = ran ? -1 : (int32_t)run->reports[i].stage;
         if (ran)
-            snprintf(verdict->evidence, sizeof verdict->evidence, "%s", weft_last_error());
+            snprintf(verdict->evidence, sizeof verdict->evidence, "%s", base_last_error());
         else
             prove_describe(&run->reports[i], peer, verdict->evidence, sizeof verdict->evidence);
     }

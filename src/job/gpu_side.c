@@ -90,7 +90,7 @@ void job_gpu_team_gone(struct weft_job *job, const struct weft_team *team)
     CUdeviceptr area = gpu_team_address(job->gpu, job->boot->local_pe, team->slot);
     if (gpu_fill(job->gpu, (void *)(uintptr_t)area, 0, job->gpu->team_bytes))
         log_warn("a team's place for barriers on streams could not be cleared: %s",
-                 weft_last_error());
+                 base_last_error());
 }
 
 void job_gpu_close(struct weft_job *job)

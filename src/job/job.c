@@ -38,7 +38,7 @@ static void fill_hello(struct weft_job *job, const weft_init_attr *attr, struct 
     *hello = (struct hello){.pid = (int32_t)getpid(),
                             .device = device_wanted(),
                             .prove = config_choice(CONFIG_PROVE) != PROVE_OFF_CHOICE};
-    snprintf(hello->version, sizeof hello->version, "%s", weft_version());
+    snprintf(hello->version, sizeof hello->version, "%s", WEFT_VERSION_STRING);
     hello->heap_bytes = attr->heap_bytes ? attr->heap_bytes : config_size(CONFIG_HEAP_SIZE);
     hello->data_bytes =
         attr->flags & WEFT_INIT_GLOBAL_DATA && !job->threads_are_pes ? global_data_size() : 0;
@@ -392,7 +392,7 @@ weft_status job_enter(const weft_init_attr *attr, struct weft_job **result)
         status = job_watch_fork(job);
     if (status) {
         char sentence[512];
-        snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+        snprintf(sentence, sizeof sentence, "%s", base_last_error());
         tear_down(job, false);
         free_job(job);
         return base_fail(status, "%s", sentence);

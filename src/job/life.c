@@ -60,7 +60,7 @@ static weft_status report_death(struct weft_job *job, int pe)
     for (uint64_t waited = 0; waited < GRACE_NS; waited += 5 * 1000 * 1000) {
         weft_status status = job->boot->ops->check(job->boot);
         if (status)
-            return job_fail(job, status, weft_last_error());
+            return job_fail(job, status, base_last_error());
         nanosleep(&(struct timespec){.tv_nsec = 5 * 1000 * 1000}, NULL);
     }
     struct box *box = job_box(job, slot_of(job, pe));
@@ -87,7 +87,7 @@ weft_status life_check(struct weft_job *job)
         return WEFT_OK;
     status = job->boot->ops->check(job->boot);
     if (status)
-        return job_fail(job, status, weft_last_error());
+        return job_fail(job, status, base_last_error());
     if (job->threads_are_pes || job->boot->local_npes == 1)
         return WEFT_OK;
     int dead = find_dead(job);

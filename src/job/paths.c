@@ -50,7 +50,7 @@ weft_status job_choose_paths(struct weft_job *job, weft_kind kind)
     for (int pe = 0; pe < job->npes; pe++) {
         weft_status status = choose(job, kind, pe);
         if (status && !first)
-            snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+            snprintf(sentence, sizeof sentence, "%s", base_last_error());
         first = first ? first : status;
     }
     return first ? base_fail(first, "%s", sentence) : WEFT_OK;
@@ -83,7 +83,7 @@ static weft_status drop_path(struct weft_job *job, weft_kind kind, int pe, const
              evidence);
     if (status) {
         char sentence[512];
-        snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+        snprintf(sentence, sizeof sentence, "%s", base_last_error());
         return base_fail(status, "%s; what the proof of path %s saw: %s", sentence,
                          path_name(failed), evidence);
     }
@@ -134,7 +134,7 @@ weft_status job_settle_proofs(struct weft_job *job, weft_kind kind,
         job->paths.choices[kind][pe].proven = job->paths.choices[kind][pe].path != PATH_NONE;
     if (!status && *again)
         status = settle_failures(job, kind, evidence);
-    return status ? job_fail(job, status, weft_last_error()) : WEFT_OK;
+    return status ? job_fail(job, status, base_last_error()) : WEFT_OK;
 }
 
 /* ------------------------------------------------------------------------- proof of the host's paths */

@@ -93,3 +93,13 @@ WEFT_EXPORT weft_thread weft_query_thread(const weft_job *job)
 {
     return job ? job->thread : WEFT_THREAD_SINGLE;
 }
+
+WEFT_EXPORT weft_status weft_group_create(int n, weft_group **group)
+{
+    return boot_group_create(n, group);
+}
+
+WEFT_EXPORT void weft_group_destroy(weft_group *group)
+{
+    boot_group_destroy(group);
+}

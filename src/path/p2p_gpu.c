@@ -53,12 +53,12 @@ weft_status p2p_gpu_address(struct remote at, char **address)
     *address = slot < 0 ? NULL : (char *)(uintptr_t)gpu_address(world->gpu, slot, at.offset);
     /* The window was there when this path was chosen; memory that was added since may have been
      * refused. */
-    return *address ? WEFT_OK
-                    : base_fail(WEFT_ERR_NO_PATH,
-                                "the GPU memory of PE %d cannot be accessed from PE %d (%s)",
-                                at.peer->pe, world->pe,
-                                slot < 0 ? "another kernel"
-                                         : world->gpu->heap.windows[slot].evidence);
+    return *address
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_NO_PATH,
+                           "the GPU memory of PE %d cannot be accessed from PE %d (%s)",
+                           at.peer->pe, world->pe,
+                           slot < 0 ? "another kernel" : world->gpu->heap.windows[slot].evidence);
 }
 
 weft_status p2p_gpu_put(struct remote to, const void *src, size_t bytes, bool nbi)
@@ -88,7 +88,8 @@ static weft_status strided_by_copies(struct remote at, char *local, bool put,
                                      const struct path_strides *s)
 {
     weft_status status = WEFT_OK;
-    for (size_t i = 0; i < s->n && !status; i++, at.offset += s->remote_step, local += s->local_step)
+    for (size_t i = 0; i < s->n && !status;
+         i++, at.offset += s->remote_step, local += s->local_step)
         status = put ? p2p_gpu_put(at, local, s->element, true)
                      : p2p_gpu_get(at, local, s->element, true);
     return status ? status : gpu_quiet(at.peer->state->gpu);
@@ -169,7 +170,7 @@ static weft_status signal_host(struct path_state *state, char *at, uint64_t valu
 }
 
 weft_status p2p_gpu_put_signal(struct remote to, const void *src, size_t bytes,
-                                  struct remote signal, uint64_t value, weft_signal_op op, bool nbi)
+                               struct remote signal, uint64_t value, weft_signal_op op, bool nbi)
 {
     struct path_state *state = to.peer->state;
     struct gpu *gpu = state->gpu;

@@ -70,7 +70,7 @@ void prove_send(struct remote to, uint64_t number, char evidence[PROVE_EVIDENCE_
     evidence[0] = '\0';
     weft_status status = send(to, me, pe, number, &before, back);
     if (status) {
-        snprintf(evidence, PROVE_EVIDENCE_BYTES, "%s", weft_last_error());
+        snprintf(evidence, PROVE_EVIDENCE_BYTES, "%s", base_last_error());
         return;
     }
     if (before != sum_before(me, pe, number)) {

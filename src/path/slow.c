@@ -170,7 +170,7 @@ static void carry_one(struct path_state *state)
     if (status) {
         state->broken[entry.carried.at.peer->pe] = true;
         if (!state->failed)
-            snprintf(state->sentence, sizeof state->sentence, "%s", weft_last_error());
+            snprintf(state->sentence, sizeof state->sentence, "%s", base_last_error());
         state->failed = state->failed ? state->failed : status;
     }
     if (entry.done) {

@@ -6,6 +6,7 @@
  *   boxes.h          what the PEs of a running job do, from their black boxes
  *   gpu_probe.h      proving and measuring pairs of GPUs
  *   job_gpus.h       which GPUs the processes of a job use
+ *   launcher.h       the hub of a job, for `weft run`
  *   link_counters.h  error counters of links
  *   printable.h      text from elsewhere, made fit for a terminal and for JSON
  *
