@@ -17,9 +17,16 @@ SHMEM_ROUTINE(int, shmem_addr_accessible, (const void *addr, int pe))
     return shmem_own.job && weft_accessible(shmem_own.job, addr, pe);
 }
 
+/* The own object has its own address, though it may be mapped at another one too. */
+static void *address_of(const void *dest, int pe)
+{
+    void *address = shmem_own.job ? weft_ptr(shmem_own.job, dest, pe) : NULL;
+    return address && pe == shmem_own.my_pe ? (void *)dest : address;
+}
+
 SHMEM_ROUTINE(void *, shmem_ptr, (const void *dest, int pe))
 {
-    return shmem_own.job ? weft_ptr(shmem_own.job, dest, pe) : NULL;
+    return address_of(dest, pe);
 }
 
 SHMEM_ROUTINE(void *, shmemx_team_ptr, (shmem_team_t team, const void *dest, int pe))
@@ -28,7 +35,7 @@ SHMEM_ROUTINE(void *, shmemx_team_ptr, (shmem_team_t team, const void *dest, int
     if (!members)
         return NULL;
     int world = weft_team_translate(members, pe, weft_team_world(shmem_own.job));
-    return world < 0 ? NULL : weft_ptr(shmem_own.job, dest, world);
+    return world < 0 ? NULL : address_of(dest, world);
 }
 
 SHMEM_ROUTINE(void, shmem_info_get_version, (int *major, int *minor))

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives over active sets: every set (start, stride, size) of the job that this PE is in, every
- * routine and size, with pSync all zero again after each.
- * Covers: shmem_barrier shmem_sync_(active_set) shmem_alltoall_(active_set)
- * shmem_broadcast_(active_set) shmem_collect_(active_set) shmem_to_all_(active_set) */
+ * routine and size, with pSync all zero again after each. */
 #include "check.h"
 
 enum { N = 5, MOST = 7 };

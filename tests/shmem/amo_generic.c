@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C11 selections of the atomics, every type, with and without a context.
- * Covers: shmem_atomic_fetch shmem_atomic_set shmem_atomic_compare_swap shmem_atomic_swap
- * shmem_atomic_fetch_inc shmem_atomic_inc shmem_atomic_fetch_add shmem_atomic_add
- * shmem_atomic_fetch_and shmem_atomic_and shmem_atomic_fetch_or shmem_atomic_or
- * shmem_atomic_fetch_xor shmem_atomic_xor shmem_atomic_fetch_nbi shmem_atomic_compare_swap_nbi
- * shmem_atomic_swap_nbi shmem_atomic_fetch_inc_nbi shmem_atomic_fetch_add_nbi
- * shmem_atomic_fetch_and_nbi shmem_atomic_fetch_or_nbi shmem_atomic_fetch_xor_nbi */
+/* The C11 selections of the atomics, every type, with and without a context. */
 #include "check.h"
 
 #define JOIN_(a, b) a##b

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every atomic of every type, blocking and non-blocking, on the default and on a made context: the
- * values, and that nothing is lost when all PEs change one variable.
- * Covers: shmem_atomic_fetch shmem_atomic_set shmem_atomic_compare_swap shmem_atomic_swap
- * shmem_atomic_fetch_inc shmem_atomic_inc shmem_atomic_fetch_add shmem_atomic_add
- * shmem_atomic_fetch_and shmem_atomic_and shmem_atomic_fetch_or shmem_atomic_or
- * shmem_atomic_fetch_xor shmem_atomic_xor shmem_atomic_fetch_nbi shmem_atomic_compare_swap_nbi
- * shmem_atomic_swap_nbi shmem_atomic_fetch_inc_nbi shmem_atomic_fetch_add_nbi
- * shmem_atomic_fetch_and_nbi shmem_atomic_fetch_or_nbi shmem_atomic_fetch_xor_nbi */
+ * values, and that nothing is lost when all PEs change one variable. */
 #include "check.h"
 
 static int me, n, next;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C11 selections of the collectives.
- * Covers: shmem_sync shmem_alltoall shmem_alltoalls shmem_broadcast shmem_collect shmem_fcollect
- * shmem_and_reduce shmem_or_reduce shmem_xor_reduce shmem_max_reduce shmem_min_reduce
- * shmem_sum_reduce shmem_prod_reduce */
+/* The C11 selections of the collectives. */
 #include "check.h"
 
 #include <complex.h>

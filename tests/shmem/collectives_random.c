@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives back to back, with sizes, roots and teams that change from call to call, while each
- * PE is late at random. The sequence is the same at every PE, made from one seed.
- * Covers: shmem_broadcast shmem_fcollect shmem_collect shmem_alltoall shmem_sum_reduce
- * shmem_barrier_all shmem_broadcast_(active_set) shmem_to_all_(active_set) */
+ * PE is late at random. The sequence is the same at every PE, made from one seed. */
 #include "check.h"
 
 enum { MOST = 6000, ROUNDS = 400, MOST_PES = 8 };

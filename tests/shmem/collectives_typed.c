@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every typed collective on the world and on teams, and the memory forms.
- * Covers: shmem_barrier_all shmem_sync_all shmem_sync shmem_alltoall shmem_alltoalls shmem_broadcast
- * shmem_collect shmem_fcollect */
+/* Every typed collective on the world and on teams, and the memory forms. */
 #include "check.h"
 
 enum { N = 3, MOST = 7 };

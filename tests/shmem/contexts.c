@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts: options, of teams with their numbering, quiet of one leaves the other, the team of a
- * context, those left over when a team is destroyed.
- * Covers: shmem_ctx_create shmem_team_create_ctx shmem_ctx_destroy shmem_ctx_get_team shmem_quiet */
+ * context, those left over when a team is destroyed. */
 #include "check.h"
 
 static long there[8], source[8];

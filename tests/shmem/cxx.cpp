@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A C++ program: typed routines, long double, complex numbers of C and of C++, contexts, teams, global
- * objects.
- * Covers: shmem_put shmem_sum_reduce shmem_prod_reduce shmem_to_all_(active_set) shmem_and_reduce */
+ * objects. */
 #include <complex>
 #include <vector>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program of the time before C++11: the headers of OpenSHMEM must compile there too.
-// Covered groups are those of cxx.cpp.
 #include <complex>
 
 #include "check.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names that the standard deprecated in 1.0 to 1.4, without shmem_init() and shmem_finalize().
- * Covers: start_pes _my_pe my_pe shmem_wait shmem_finc shmem_swap shmem_udcflush */
+/* The names that the standard deprecated in 1.0 to 1.4, without shmem_init() and shmem_finalize(). */
 #include "check.h"
 
 #include <mpp/shmem.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The edges of put and get: nothing to do, oneself as peer, the last byte of the heap, overlapping
- * strides, odd sizes and alignments.
- * Covers: shmem_put shmem_get shmem_iput shmem_iget */
+ * strides, odd sizes and alignments. */
 #include "check.h"
 
 static int me, n, next, before;

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the examples of the standard do, written anew from their descriptions.
- * Covers: shmem_my_pe shmem_n_pes shmem_put shmem_ptr shmem_atomic_inc shmem_atomic_compare_swap
- * shmem_team_split_strided shmem_team_split_2d shmem_ctx_create shmem_wait_until_any
- * shmem_wait_until_some shmem_test_any shmem_signal_wait_until shmem_collect shmem_alltoalls
- * shmem_set_lock shmem_sum_reduce */
+/* What the examples of the standard do, written anew from their descriptions. */
 #include "check.h"
 
 enum { MOST_PES = 16 };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shmem_global_exit() of one PE ends all, with its code, while the others wait for ever.
- * Covers: shmem_global_exit */
+/* shmem_global_exit() of one PE ends all, with its code, while the others wait for ever. */
 #include "check.h"
 
 static long never;

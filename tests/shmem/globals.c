@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Global and static variables are symmetric: initialised, zero, in functions, with large alignment,
- * the first and the last of the program; and they survive init and finalize.
- * Covers: shmem_init shmem_put shmem_finalize */
+ * the first and the last of the program; and they survive init and finalize. */
 #include "check.h"
 
 long initialised[3] = {7, 8, 9};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A child of fork() has its own global variables, as they were at fork(); the parent's and the
- * peers' stay as they are, and the child's exit does not finalize the job.
- * Covers: shmem_init shmem_finalize */
+ * peers' stay as they are, and the child's exit does not finalize the job. */
 #include "check.h"
 
 #include <sys/wait.h>

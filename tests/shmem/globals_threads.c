@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that run already at shmem_init() and write to global variables all the time: no write is
- * lost when the pages are moved, in either direction.
- * Covers: shmem_init shmem_finalize */
+ * lost when the pages are moved, in either direction. */
 #include "check.h"
 
 #include <pthread.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that ends without shmem_finalize() completes what it put: PE 0 is late and finds it.
- * Covers: start_pes shmem_finalize */
+/* A program that ends without shmem_finalize() completes what it put: PE 0 is late and finds it. */
 #include "check.h"
 
 static long cell;

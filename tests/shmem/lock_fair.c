@@ -1,37 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No starvation: while all PEs ask for one lock again and again, between two turns of a PE that is
- * waiting every other PE has at most two turns (one that was before it in the queue, and one that
- * asked while it was about to ask).
- * Covers: shmem_set_lock */
+/* First come, first served, while all PEs ask for one lock again and again: whoever holds it notes
+ * who stands in the queue behind it, and the next turns must be theirs in that order. The queue is
+ * read as src/shmem/lock.c describes it: the second half of a PE's lock names the PE that comes after
+ * it, and who is named there waits until it is its turn. */
 #include "check.h"
 
-enum { TURNS = 300 };
+enum { TURNS = 200, MOST_PES = 16 };
 
 static long lock, next_turn;
-static int log_of_turns[16 * TURNS];
+static int turn_of[MOST_PES * TURNS];
+static int queue_at[MOST_PES * TURNS][MOST_PES]; /* 1 + PE, then 0 */
+
+/* The PEs known to wait behind this one, which holds the lock. */
+static int read_queue(int *queue, int me)
+{
+    int length = 0;
+    for (int pe = me; length < MOST_PES - 1; length++) {
+        uint32_t node = shmem_uint32_atomic_fetch((uint32_t *)&lock + 1, pe) & 0x7fffffffu;
+        if (!node)
+            break;
+        queue[length] = (int)node;
+        pe = (int)node - 1;
+    }
+    queue[length] = 0;
+    return length;
+}
 
 int main(void)
 {
     shmem_init();
-    int me = shmem_my_pe(), n = shmem_n_pes();
-    CHECK(n <= 16);
+    int me = shmem_my_pe(), n = shmem_n_pes(), queue[MOST_PES];
+    CHECK(n <= MOST_PES);
     shmem_barrier_all();
     for (int i = 0; i < TURNS; i++) {
         shmem_set_lock(&lock);
         long turn = shmem_long_g(&next_turn, 0);
-        shmem_int_p(&log_of_turns[turn], me, 0);
+        int waiting = read_queue(queue, me);
+        while (turn == 0 && waiting < n - 1) /* all others come: there is something to see */
+            waiting = read_queue(queue, me);
+        shmem_int_p(&turn_of[turn], me, 0);
+        shmem_int_put(queue_at[turn], queue, MOST_PES, 0);
         shmem_long_p(&next_turn, turn + 1, 0);
         shmem_clear_lock(&lock);
     }
     shmem_barrier_all();
     if (me == 0) {
-        int count[16] = {0};
+        int count[MOST_PES] = {0};
         CHECK(next_turn == (long)n * TURNS);
-        for (int i = 0; i < n * TURNS; i++)
-            count[log_of_turns[i]]++;
+        for (int turn = 0; turn < n * TURNS; turn++) {
+            count[turn_of[turn]]++;
+            for (int k = 0; queue_at[turn][k]; k++)
+                CHECK(turn_of[turn + 1 + k] == queue_at[turn][k] - 1);
+        }
         for (int pe = 0; pe < n; pe++)
             CHECK(count[pe] == TURNS);
     }
+    CHECK(lock == 0);
     shmem_finalize();
     return 0;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The symmetric heap: alignment, contents, the calls that do nothing, and that a block is usable at
- * every PE when the call returns.
- * Covers: shmem_malloc shmem_malloc_with_hints shmem_calloc _my_pe */
+ * every PE when the call returns. */
 #include "check.h"
 
 int main(void)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fence and quiet: data before flag, on the default and on made contexts.
- * Covers: shmem_fence shmem_quiet */
+/* Fence and quiet: data before flag, on the default and on made contexts. */
 #include "check.h"
 
 enum { ROUNDS = 200, WORDS = 32 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The profiling interface: this program replaces two routines and calls them by their second names;
- * the library's own calls are not seen by the tool.
- * Covers: shmem_pcontrol shmem_put shmem_barrier_all */
+ * the library's own calls are not seen by the tool. */
 #define SHMEM_NO_INLINE
 #include "check.h"
 

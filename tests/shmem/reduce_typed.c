@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every reduction of every type, on the world and a team, apart and in place, short and long.
- * Covers: shmem_and_reduce shmem_or_reduce shmem_xor_reduce shmem_max_reduce shmem_min_reduce
- * shmem_sum_reduce shmem_prod_reduce */
+/* Every reduction of every type, on the world and a team, apart and in place, short and long. */
 #include "check.h"
 
 enum { MOST = 3000 };

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C11 selections pick the right routine for every type, with and without a context.
- * Covers: shmem_put shmem_p shmem_iput shmem_get shmem_g shmem_iget shmem_put_nbi shmem_get_nbi
- * shmem_put_signal shmem_put_signal_nbi */
+/* The C11 selections pick the right routine for every type, with and without a context. */
 #include "check.h"
 
 #define N 4

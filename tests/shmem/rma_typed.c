@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every typed, sized and memory form of put and get, on the default and on a made context, from
- * each PE to the next.
- * Covers: shmem_put shmem_p shmem_iput shmem_get shmem_g shmem_iget shmem_put_nbi shmem_get_nbi */
+ * each PE to the next. */
 #include "check.h"
 
 #define N 6

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Put with signal in every type and size; the signal comes after the data.
- * Covers: shmem_put_signal shmem_put_signal_nbi shmem_signal_fetch shmem_signal_wait_until
- * shmemx_signal */
+/* Put with signal in every type and size; the signal comes after the data. */
 #include "check.h"
 
 #include <shmemx.h>

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Teams: of one, of odd size, with gaps, in reverse, nested five deep, in two dimensions; numbers,
- * translation, configuration; invalid handles; and a thousand of them, one after the other.
- * Covers: shmem_team_my_pe shmem_team_n_pes shmem_team_get_config shmem_team_translate_pe
- * shmem_team_split_strided shmem_team_split_2d shmem_team_destroy shmem_sync shmem_team_create_ctx
- * shmem_ctx_get_team shmemx_team_ptr */
+ * translation, configuration; invalid handles; and a thousand of them, one after the other. */
 #include "check.h"
 
 #include <shmemx.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each thread level is provided as it was asked for; another one is refused before anything is done.
- * Covers: shmem_init_thread shmem_query_thread */
+/* Each thread level is provided as it was asked for; another one is refused before anything is done. */
 #include "check.h"
 
 int main(int argc, char **argv)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every wait and test of every type: comparisons, masks, empty sets, vectors; typed and selected.
- * Covers: shmem_wait_until shmem_wait_until_all shmem_wait_until_any shmem_wait_until_some
- * shmem_wait_until_all_vector shmem_wait_until_any_vector shmem_wait_until_some_vector shmem_test
- * shmem_test_all shmem_test_any shmem_test_some shmem_test_all_vector shmem_test_any_vector
- * shmem_test_some_vector */
+/* Every wait and test of every type: comparisons, masks, empty sets, vectors; typed and selected. */
 #include "check.h"
 
 #define N    5

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wrong use, one case per run; the test looks for the sentence that tells of it.
- * Covers: shmem_put shmem_malloc shmem_barrier_all shmem_broadcast shmem_set_lock shmem_init */
+/* Wrong use, one case per run; the test looks for the sentence that tells of it. */
 #include "check.h"
 
 #include <unistd.h>
