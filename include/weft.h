@@ -448,20 +448,24 @@ weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n, w
 
 typedef struct weft_path_info {
     size_t size;         /* set by the caller: sizeof(weft_path_info) */
-    const char *name;    /* "self", "p2p", "weak"; a constant */
+    const char *name;    /* "self", "p2p", "weak", "slow", "none"; a constant */
     int load_store;      /* 1 when weft_ptr() gives an address */
-    int proven;          /* 1 proven, 0 not yet, -1 the proof failed */
+    int proven;          /* 1 proven, 0 not tried, -1 every path between the two failed */
     char reason[256];    /* why this path, and why no better one */
     uint64_t operations; /* by this PE over this path to that PE's node, all contexts */
     uint64_t bytes;
+    weft_kind
+        kind; /* set by the caller: of which memory of that PE; a size without it: WEFT_HOST */
 } weft_path_info;
 
-/* How this PE reaches the host heap of PE `pe`. */
+/* How this PE reaches the memory of PE `pe` that is of kind info->kind. WEFT_ERR_UNSUPPORTED: WEFT_GPU,
+ * and the job has no GPU side yet. */
 weft_status weft_path_query(weft_job *job, int pe, weft_path_info *info);
 
 /* Proves every path of the job: pair by pair, both ends exchange data patterns, flags and atomics
- * within the wait limit, and compare. Collective. WEFT_ERR_PATH when a pair failed; the reason of
- * each is in weft_path_query(). */
+ * within the wait limit, and compare. A path that fails is dropped at both ends for the next one.
+ * Collective; no other operation is under way. WEFT_ERR_NO_PATH when a pair is left without a path,
+ * which ends the job. */
 weft_status weft_prove(weft_job *job);
 
 #ifdef __cplusplus

@@ -134,33 +134,3 @@ WEFT_EXPORT weft_status weft_prove(weft_job *job)
         status = weft_free(job, proof);
     return status;
 }
-
-WEFT_EXPORT weft_status weft_path_query(weft_job *job, int pe, weft_path_info *info)
-{
-    if (!job || !info)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_path_query: %s is null", job ? "info" : "job");
-    if (atomic_load(&job->state) != JOB_RUNNING)
-        return job_finalized("weft_path_query");
-    if (pe < 0 || pe >= job->npes)
-        return base_fail(WEFT_ERR_PE, "weft_path_query: PE %d; the PEs are 0 ... %d", pe,
-                         job->npes - 1);
-    if (info->size != sizeof *info)
-        return base_fail(WEFT_ERR_ARGUMENT,
-                         "weft_path_query: info.size is %zu; set it to sizeof(weft_path_info)",
-                         info->size);
-    const struct path_choice *choice = &job->paths.choices[WEFT_HOST][pe];
-    *info = (weft_path_info){.size = sizeof *info,
-                             .name = path_name(choice->path),
-                             .load_store =
-                                 job->default_ctx->peers[WEFT_HOST][pe].base[SEG_HEAP] != NULL,
-                             .proven = choice->proven   ? 1
-                                       : choice->failed ? -1
-                                                        : 0};
-    snprintf(info->reason, sizeof info->reason, "%s", choice->reason);
-    for (int slot = 0; slot < BOX_CONTEXTS; slot++) {
-        struct box_counters *counters = &job->box->counters[slot][choice->path];
-        info->operations += atomic_load_explicit(&counters->operations, memory_order_relaxed);
-        info->bytes += atomic_load_explicit(&counters->bytes, memory_order_relaxed);
-    }
-    return WEFT_OK;
-}
