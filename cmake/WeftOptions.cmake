@@ -15,6 +15,10 @@ if(WEFT_WERROR)
 endif()
 # -O3 for the copy and reduction loops; frame pointers so that a hung job can be read.
 set(CMAKE_C_FLAGS_RELEASE "-O3 -g -fno-omit-frame-pointer")
+# Line tables are all that a sanitizer's report needs; more would double the time to compile.
+if(NOT WEFT_SANITIZE STREQUAL "" OR WEFT_FUZZ)
+  set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O1 -g1 -fno-omit-frame-pointer")
+endif()
 if(WEFT_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=address,undefined)
@@ -22,6 +26,10 @@ elseif(WEFT_SANITIZE STREQUAL "thread")
   # ThreadSanitizer does not model fences; base/sanitizer.h says what stands in for them.
   add_compile_options(-fsanitize=thread $<$<C_COMPILER_ID:GNU>:-Wno-tsan>)
   add_link_options(-fsanitize=thread)
+elseif(WEFT_SANITIZE STREQUAL "coverage")
+  # Counters are added atomically: PEs may be threads.
+  add_compile_options(--coverage -fprofile-update=atomic)
+  add_link_options(--coverage)
 elseif(NOT WEFT_SANITIZE STREQUAL "")
-  message(FATAL_ERROR "WEFT_SANITIZE is \"${WEFT_SANITIZE}\"; use \"address\" or \"thread\"")
+  message(FATAL_ERROR "WEFT_SANITIZE is \"${WEFT_SANITIZE}\"; use \"address\", \"thread\" or \"coverage\"")
 endif()

@@ -15,6 +15,7 @@ fault() {
 
 # A grey picture, small enough for more PEs than there is work.
 awk 'BEGIN { print "P2 24 20 199"; for (i = 0; i < 480; i++) print i * i % 200 }' >"$folder/grey.pgm"
+awk 'BEGIN { print "P3 40 30 255"; for (i = 0; i < 3600; i++) print i * (i % 7) % 256 }' >"$folder/colour.ppm"
 # mends IMAGE PES...
 mends() {
     image=$1
@@ -29,7 +30,9 @@ mends() {
         ! cmp -s "$out/after.png" "$out/before.png" || fault "nothing was mended"
     done
 }
-mends "$picture" 2 3
+# The picture that a newcomer sees; small ones for more PEs, which may have to share two busy CPUs.
+mends "$picture" 2
+mends "$folder/colour.ppm" 2 3
 mends "$folder/grey.pgm" 2 5
 
 # refused STATUS WORDS OPTION...

@@ -40,10 +40,65 @@ check_build() {
     return 1
 }
 
+# What `./dev test` runs in the folders beside build/: short forms of `./dev asan` and `./dev tsan`.
+# Machine files are read under AddressSanitizer by the fuzz targets.
+short_asan=(-L '^(unit|job|shmem|gpu|simt|cli)$' -E 'machine|bench|demo|install|jacobi|device_bench')
+short_tsan=(-R '^unit\.(group|heap|config|wire|simt)|^job\.threads|^device\.(signal|packet|wait)\.1$')
+
+# prepare PRESET TARGET... | prepare PRESET ctest-selection...: configures, and builds the targets, or
+# all that the selected tests run.
+prepare() {
+    local preset=$1 folder
+    folder=$(folder_of "$1")
+    shift
+    configure "$preset" || return
+    case $1 in
+    -*) nice -n 15 ninja -C "$folder" -j "$cores" weft_command fakecuda fakenvml $(targets_of "$folder" "$@") ;;
+    *) nice -n 15 ninja -C "$folder" -j "$cores" "$@" ;;
+    esac
+}
+
+# The folders beside build/ are built while the tests of build/ run: those wait more than they compute.
+prepare_in_background() {
+    rm -f build/prepared-*
+    (
+        trap 'kill $(jobs -p) 2>/dev/null' TERM
+        for preset in asan tsan clang; do
+            case $preset in
+            asan) selection=("${short_asan[@]}") ;;
+            tsan) selection=("${short_tsan[@]}") ;;
+            clang) selection=(fuzz_targets) ;;
+            esac
+            prepare "$preset" "${selection[@]}" >"build/prepare-$preset.log" 2>&1 </dev/null &
+            wait $! && echo 0 >"build/prepared-$preset" || echo 1 >"build/prepared-$preset"
+        done
+    ) &
+    preparing=$!
+    trap 'kill $preparing 2>/dev/null || true' EXIT
+}
+
+# The outcome of building PRESET in the background, or else by building it now.
+prepared() {
+    local preset=$1
+    if [ -n "${preparing:-}" ]; then
+        while [ ! -e "build/prepared-$preset" ] && kill -0 "$preparing" 2>/dev/null; do
+            sleep 0.2
+        done
+        cat "build/prepare-$preset.log" 2>/dev/null
+        [ "$(cat "build/prepared-$preset" 2>/dev/null)" = 0 ]
+    else
+        prepare "$@"
+    fi
+}
+
+check_prepared() {
+    step "building build-$1" prepared "$@" && return
+    failed+=("building with preset $1")
+    return 1
+}
+
 # What a test needs that is not installed by ./dev: named, so that nobody takes its absence for a pass.
 note_absent() {
-    command -v mpirun >/dev/null ||
-        skip "starting under PMIx: no mpirun here (packages openmpi-bin and libpmix-dev)"
     command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] ||
         skip "compiling kernels for a GPU: no nvcc here (CUDA toolkit)"
     [ -e /dev/nvidiactl ] || skip "tests on a GPU: none here; kernels ran on the stand-in"
@@ -54,7 +109,7 @@ tests() {
     local folder=$1 words=$2 name
     shift 2
     check "$words" "$@" --test-dir "$folder" --output-on-failure --no-tests=error \
-        --output-log "$folder/tests.log"
+        -j $((2 * cores)) --output-log "$folder/tests.log"
     sed -nE 's/^[0-9]+% tests passed.* out of ([0-9]+)$/    \1 tests/p' "$folder/tests.log"
     # Tests that skipped themselves (exit status 77).
     while read -r name; do
@@ -65,8 +120,8 @@ tests() {
 # run_asan [ctest selection]: without one, the tests that neither kill PEs on purpose nor look at
 # things in which instruments find nothing.
 run_asan() {
-    [ $# -gt 0 ] || set -- -L 'unit|job|simt|shmem|device|gpu'
-    check_build asan all || return 0
+    [ $# -gt 0 ] || set -- -L 'unit|job|simt|shmem|device|gpu|cli|nvshmem'
+    check_prepared asan "$@" || return 0
     # What libraries of the system leave behind is not ours; to know theirs, stacks must be whole.
     local options="suppressions=$PWD/tools/dev/leaks.txt:print_suppressions=0"
     tests build-asan "tests under AddressSanitizer" \
@@ -77,25 +132,33 @@ run_asan() {
 # tests whose PEs or lanes are threads.
 run_tsan() {
     [ $# -gt 0 ] || set -- -R '^(unit|simt|device)\.|threads'
-    check_build tsan all || return 0
+    check_prepared tsan "$@" || return 0
     # ThreadSanitizer cannot map its shadow where the kernel spreads addresses too widely.
     local fixed=(setarch "$(uname -m)" -R)
     "${fixed[@]}" true 2>/dev/null || fixed=()
     tests build-tsan "tests under ThreadSanitizer" ${fixed[@]+"${fixed[@]}"} ctest "$@"
 }
 
+# fuzz_one SECONDS TARGET
+fuzz_one() {
+    local name=${2##*/fuzz_} folders
+    folders=build-clang/tests/fuzz/found/$name
+    mkdir -p "$folders"
+    [ ! -d "tests/fuzz/corpus/$name" ] || folders="$folders tests/fuzz/corpus/$name"
+    # shellcheck disable=SC2086  # folders without spaces
+    "$2" -max_total_time="$1" -max_len=4096 -rss_limit_mb=1024 \
+        -artifact_prefix="build-clang/crash-$name-" $folders >"build-clang/fuzz-$name.log" 2>&1 && return
+    echo "the fuzz target $name found a fault:"
+    tail -n 60 "build-clang/fuzz-$name.log"
+    return 1
+}
+
+# run_fuzz SECONDS: all targets, as many at once as there are CPUs.
 run_fuzz() {
-    local seconds=$1 target name seeds found
-    check_build clang all || return 0
-    for target in build-clang/bin/fuzz_*; do
-        name=${target##*/fuzz_}
-        seeds=tests/fuzz/corpus/$name
-        found=build-clang/tests/fuzz/found/$name
-        mkdir -p "$found"
-        check "fuzzing $name" "$target" -max_total_time="$seconds" -max_len=4096 \
-            -rss_limit_mb=1024 -artifact_prefix="build-clang/crash-$name-" "$found" \
-            $([ ! -d "$seeds" ] || echo "$seeds")
-    done
+    check_prepared clang fuzz_targets || return 0
+    export -f fuzz_one
+    check "fuzzing $(ls build-clang/bin/fuzz_* | wc -l) parsers for $1 s each" \
+        sh -c "ls build-clang/bin/fuzz_* | xargs -P $cores -I{} bash -c 'fuzz_one $1 {}'"
 }
 
 # sources NAME...: the files of that name in the folders that hold our own code.
@@ -118,16 +181,28 @@ check_format() {
     fi
 }
 
+# Every source that gcc compiled is without a warning under clang, too.
+check_clang() {
+    # shellcheck disable=SC2016  # for the shell that xargs starts
+    sed -nE 's/^ *"command": "(.*)",?$/\1/p' build/compile_commands.json | sed 's/\\"/"/g' |
+        grep -vE 'tests/nvshmem/surface\.c' |
+        sed -E 's/^(ccache |[^ ]*ccache )?[^ ]+ /clang -fsyntax-only -Wno-unknown-warning-option /; s/ -o [^ ]+ -c / /; s/ -O[0-3]//g' \
+            >build/clang-commands
+    check "warnings of clang" xargs -a build/clang-commands -d '\n' -P "$cores" -n 1 sh -c
+}
+
 verb_test() {
-    need_packages build test docs fuzz format
+    need_packages build test docs site fuzz format
     build default all || exit 1
+    prepare_in_background
     tests build "tests" ctest -LE fuzz
     note_absent
-    # A short form of `./dev asan` and `./dev tsan`, which run everything they can.
-    run_asan -L '^(unit|job|shmem)$' -E 'machine|bench|demo|install|package'
-    run_tsan -R '^unit\.(group|heap|config|wire|simt)|^job\.threads'
-    run_fuzz 5
     check_format
+    run_asan "${short_asan[@]}"
+    run_tsan "${short_tsan[@]}"
+    run_fuzz 3
+    check_clang
+    check "site of the documentation" tools/site.sh build/site
     summary
 }
 
@@ -179,5 +254,35 @@ verb_lint() {
     check "cppcheck" cppcheck --quiet --error-exitcode=1 --inline-suppr -j "$cores" \
         --enable=warning,performance,portability \
         --suppressions-list=tools/dev/cppcheck.txt -Iinclude -Isrc -Icli src cli examples
+    summary
+}
+
+# The tests whose name tells the path that they force.
+verb_paths() {
+    need_packages build test
+    build default all || exit 1
+    local path
+    for path in p2p weak slow; do
+        tests build "tests over the path $path" ctest -R "\\.$path(\\.|\$)"
+    done
+    summary
+}
+
+# Foreign calls that fail, ports that others hold, PEs that are killed: ROUNDS of the last.
+verb_faults() {
+    need_packages build test
+    build default all || exit 1
+    tests build "faults on purpose" ctest -R '^fault\.|^unit\.gpu|faults'
+    check "killing PEs ${1:-200} times" tests/fault/kill_anywhere.sh build/bin/weft build/bin/torture "${1:-200}"
+    summary
+}
+
+verb_coverage() {
+    need_packages build test coverage
+    build coverage all || exit 1
+    find build-coverage -name '*.gcda' -delete
+    tests build-coverage "tests, counting lines" ctest -LE fuzz
+    check "lines by folder" tools/coverage.sh build-coverage
+    sed -n '/^lines by folder/,$p' build-coverage/coverage.txt
     summary
 }

@@ -64,15 +64,35 @@ werror() {
     esac
 }
 
-# build PRESET TARGET...: with the tests where what they need is here; ./dev test sees to that.
-build() {
-    local preset=$1 folder=build compiler=cc testing=OFF
-    shift
+folder_of() {
+    [ "$1" = default ] && echo build || echo "build-$1"
+}
+
+# configure PRESET: with the tests where what they need is here; ./dev test sees to that.
+configure() {
+    local preset=$1 compiler=cc testing=OFF launcher=
     ! pkg-config --exists cmocka || testing=ON
-    [ "$preset" = default ] || folder=build-$preset
     [ "$preset" != clang ] || compiler=clang
-    step "configuring $folder" cmake --preset "$preset" -DBUILD_TESTING=$testing \
-        -DWEFT_WERROR="$(werror "$preset" "$compiler")" &&
+    ! command -v ccache >/dev/null || launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
+    cmake --preset "$preset" -DBUILD_TESTING=$testing $launcher \
+        -DWEFT_WERROR="$(werror "$preset" "$compiler")"
+}
+
+# build PRESET TARGET...
+build() {
+    local preset=$1 folder
+    folder=$(folder_of "$preset")
+    shift
+    step "configuring $folder" configure "$preset" &&
         step "building $folder ($cores at a time)" \
             nice cmake --build "$folder" -j "$cores" --target "$@"
+}
+
+# targets_of FOLDER [ctest selection]: what those tests run, as targets of ninja.
+targets_of() {
+    local folder=$1
+    shift
+    ctest --test-dir "$folder" --show-only=json-v1 "$@" |
+        grep -oE "$PWD/$folder/(bin|lib)/[^\" ;]+" | sed "s,^$PWD/$folder/,," | sort -u |
+        grep -xFf - <(ninja -C "$folder" -t targets all | sed 's/: .*//') || true
 }

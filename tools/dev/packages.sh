@@ -12,13 +12,32 @@ libjansson-dev  pkg-config --exists jansson
 libhwloc-dev    pkg-config --exists hwloc
 libpng-dev      pkg-config --exists libpng
 libpmix-dev     pkg-config --exists pmix
+libibverbs-dev  pkg-config --exists libibverbs
 '
 packages_test='
 g++             command -v c++
 libcmocka-dev   pkg-config --exists cmocka
+spin            command -v spin
+openmpi-bin     command -v mpirun
+procps          command -v pgrep
 '
 packages_docs='
 scdoc           command -v scdoc
+'
+packages_site='
+mandoc          command -v mandoc
+cmark-gfm       command -v cmark-gfm
+'
+packages_coverage='
+gcovr           command -v gcovr
+'
+packages_packages='
+dpkg-dev        command -v dpkg-shlibdeps
+file            command -v file
+lintian         command -v lintian
+'
+packages_chroot='
+debootstrap     command -v debootstrap
 '
 # The formatter is settled at one version, because each formats a little differently.
 packages_format='
