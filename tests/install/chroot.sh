@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Usage: chroot.sh RELEASE [MIRROR]      (as root; RELEASE: bookworm or noble)
+# In a bare system of that release: `./dev install /usr/local`, then the README's own lines; the same
+# into a prefix of its own; then, with those removed, the packages. Status 77 when the release's mirror
+# cannot be reached.
+set -euo pipefail
+release=$1
+case $release in
+noble | jammy) mirror=${2:-http://archive.ubuntu.com/ubuntu} components=main,universe ;;
+*) mirror=${2:-http://deb.debian.org/debian} components=main ;;
+esac
+here=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$here"
+root=$(mktemp -d /var/tmp/weft-chroot-XXXXXX)
+finish() {
+    umount "$root/proc" "$root/dev/shm" 2>/dev/null || true
+    rm -rf --one-file-system "$root"
+}
+trap finish EXIT
+
+if ! timeout 30 bash -c "exec 3<>/dev/tcp/$(echo "$mirror" | cut -d/ -f3)/80" 2>/dev/null; then
+    http_proxy=${http_proxy:-}
+    [ -n "$http_proxy" ] || { echo "skipped: $mirror cannot be reached"; exit 77; }
+fi
+script=/usr/share/debootstrap/scripts/$release
+[ -e "$script" ] || ln -s gutsy "$script"
+keyring=()
+[ "$components" = main ] || [ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ] || keyring=(--no-check-gpg)
+debootstrap --variant=minbase --components="$components" "${keyring[@]}" "$release" "$root" "$mirror" \
+    >"$root.log" 2>&1 || { tail -n 5 "$root.log"; echo "skipped: $release cannot be fetched from $mirror"; exit 77; }
+rm -f "$root.log"
+cp /etc/resolv.conf "$root/etc/"
+[ ! -d /etc/apt/apt.conf.d ] || grep -lri proxy /etc/apt/apt.conf.d 2>/dev/null | xargs -r cp -t "$root/etc/apt/apt.conf.d"
+mount -t proc proc "$root/proc"
+
+mkdir "$root/weft"
+git ls-files -z --cached --others --exclude-standard | tar --null -T - -c | tar -x -C "$root/weft"
+inside() {
+    echo "== in $release: $*"
+    chroot "$root" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
+        LC_ALL=C.UTF-8 ${http_proxy:+http_proxy="$http_proxy"} bash -euo pipefail -c "cd /weft && $*"
+}
+inside ./dev install /usr/local
+inside tests/install/readme_program.sh README.md
+inside ./dev install /opt/weft
+inside 'rm -r /usr/local/lib/libweft* /usr/local/lib/pkgconfig /usr/local/bin/weft && ldconfig'
+inside 'PATH=/opt/weft/bin:$PATH PKG_CONFIG_PATH=$(dirname $(find /opt/weft -name weft.pc)) \
+    tests/install/readme_program.sh README.md'
+inside 'rm -rf /opt/weft /usr/local/include/weft*'
+inside ./dev packages
+inside 'apt-get install -y --no-install-recommends ./build-packages/*.deb >/dev/null'
+inside tests/install/readme_program.sh README.md
+inside 'weft version && weft demo --pes 2 --output /tmp/demo && apt-get purge -y libweft0 >/dev/null && ! command -v weft'
+echo "$release: installed and run in every way"

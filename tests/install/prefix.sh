@@ -1,0 +1,25 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Usage: prefix.sh BUILD SOURCE
+# Installs the build into a fresh prefix where no loader looks, and lets the README's program be built
+# there by the README's own line.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+prefix=$(mktemp -d)
+trap 'rm -rf "$prefix"' EXIT
+cmake --install "$1" --prefix "$prefix" >"$prefix/log" 2>&1 || { cat "$prefix/log"; exit 1; }
+PATH=$prefix/bin:$PATH
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name weft.pc)")
+export PATH PKG_CONFIG_PATH
+case $(pkg-config --libs weft) in
+*-Wl,-rpath,*) ;;
+*) echo "weft.pc gives no run path for a prefix of its own: $(pkg-config --libs weft)"; exit 1 ;;
+esac
+"$here/readme_program.sh" "$2/README.md"
+
+# Where the loader looks by itself, no run path is left in programs.
+DESTDIR=$prefix/root cmake --install "$1" --prefix /usr >"$prefix/log" 2>&1 || { cat "$prefix/log"; exit 1; }
+if grep rpath "$(find "$prefix/root" -name weft.pc)"; then
+    echo "weft.pc gives a run path for /usr"
+    exit 1
+fi
