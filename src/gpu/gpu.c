@@ -177,6 +177,19 @@ weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, 
     return WEFT_OK;
 }
 
+weft_status gpu_check(struct gpu *gpu)
+{
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    CUresult result = gpu->cuda.StreamQuery(gpu->lanes[0].stream);
+    gpu_leave(&gpu->device);
+    return result && result != CUDA_ERROR_NOT_READY
+               ? cuda_fail(&gpu->cuda, result, "GPU %d, after what kernels did there",
+                           gpu->device.ordinal)
+               : WEFT_OK;
+}
+
 static void drop_registrations(struct gpu *gpu)
 {
     while (gpu->registrations) {

@@ -103,6 +103,10 @@ weft_status gpu_open(struct gpu **gpu, struct boot *boot, CUcontext current, int
 /* Not collective: the caller sees to it that no peer uses this PE's memory any more. */
 void gpu_close(struct gpu *gpu);
 
+/* WEFT_OK, or the error that a kernel of the program has left in the context (an illegal address, say):
+ * nothing runs there any more. Does not wait. */
+weft_status gpu_check(struct gpu *gpu);
+
 /* Pins the first `end` bytes of every slot of the host heap, and somewhat more. Best effort: without
  * it copies are slower, and kernels cannot access the host heap. */
 void gpu_pin_heap(struct gpu *gpu, char *slots, size_t stride, size_t size, int slot_count,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joining, leaving and ending a job, and what can be asked of it. */
 #include "base/config.h"
+#include "gpu/gpu.h"
 #include "job/job.h"
 
 #include <stdio.h>
@@ -56,6 +57,8 @@ WEFT_EXPORT weft_status weft_finalize(weft_job *job)
         status = weft_quiet(job->system_ctx);
     if (!status)
         status = job_check_failed(job);
+    if (!status && job->gpu)
+        status = gpu_check(job->gpu);
     char sentence[512] = "";
     if (status)
         snprintf(sentence, sizeof sentence, "%s", weft_last_error());
