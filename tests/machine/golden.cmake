@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs COMMAND (a list) and compares what it prints, and its exit status, with the file GOLDEN.
-# With the environment variable WEFT_GOLDEN_UPDATE set, writes the file instead.
+# With the environment variable WEFT_GOLDEN_UPDATE set, writes the file when it differs, and fails all
+# the same: what was written is to be read before it counts.
 # " | " stands for a semicolon, which would end a list item on the way here.
 string(REPLACE " | " "\\; " COMMAND "${COMMAND}")
 execute_process(COMMAND ${COMMAND} OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE status
@@ -9,13 +10,17 @@ set(text "${output}${errors}")
 if(NOT PLAIN)
   string(APPEND text "exit status ${status}\n")
 endif()
-if(DEFINED ENV{WEFT_GOLDEN_UPDATE})
-  file(WRITE ${GOLDEN} "${text}")
+set(expected)
+if(EXISTS ${GOLDEN})
+  file(READ ${GOLDEN} expected)
+endif()
+if(text STREQUAL expected)
   return()
 endif()
-file(READ ${GOLDEN} expected)
-if(NOT text STREQUAL expected)
-  file(WRITE ${ACTUAL} "${text}")
-  execute_process(COMMAND diff -u ${GOLDEN} ${ACTUAL})
-  message(FATAL_ERROR "differs from ${GOLDEN}; if the change is meant: WEFT_GOLDEN_UPDATE=1 ctest -L machine")
+if(DEFINED ENV{WEFT_GOLDEN_UPDATE})
+  file(WRITE ${GOLDEN} "${text}")
+  message(FATAL_ERROR "${GOLDEN} is written anew; see git diff")
 endif()
+file(WRITE ${ACTUAL} "${text}")
+execute_process(COMMAND diff -u ${GOLDEN} ${ACTUAL})
+message(FATAL_ERROR "differs from ${GOLDEN}; if the change is meant: WEFT_GOLDEN_UPDATE=1 ctest -L machine")
