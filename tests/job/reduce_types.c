@@ -6,6 +6,7 @@
 
 #include <complex.h>
 #include <stdint.h>
+#include <unistd.h>
 
 enum { SMALL = 3, LARGE = 9001, MOST_PES = 8 };
 
@@ -210,6 +211,29 @@ static void order_of_team(float *dst, float *src)
     }
 }
 
+/* No member helps the others by being on time: one fills its source late, and all use theirs again as
+ * soon as they have returned. */
+static void out_of_step(int64_t *dst, int64_t *src)
+{
+    static const size_t counts[] = {1, 6, 2000, LARGE};
+    for (int round = 0; round < 40; round++) {
+        size_t count = counts[round % 4];
+        memset(dst, 0xaa, count * sizeof *dst);
+        memset(src, 0xbb, count * sizeof *src);
+        OK(weft_sync(team));
+        if (me == round / 4 % n)
+            usleep(1500);
+        for (size_t i = 0; i < count; i++)
+            src[i] = (int64_t)i * (me + 1) + round;
+        OK(weft_reduce(team, dst, src, count, WEFT_INT64, WEFT_SUM));
+        memset(src, 0xcc, count * sizeof *src);
+        for (size_t i = count; i-- > 0;)
+            if (dst[i] != (int64_t)i * n * (n + 1) / 2 + (int64_t)round * n)
+                wrong("members out of step", WEFT_SUM, i);
+        OK(weft_sync(team));
+    }
+}
+
 int main(void)
 {
     OK(weft_init(&job, NULL));
@@ -226,6 +250,7 @@ int main(void)
             all_types(dst, src, count);
         all_types(dst, src, t ? 700 : LARGE);
         order_of_team((float *)dst, (float *)src);
+        out_of_step((int64_t *)dst, (int64_t *)src);
     }
     OK(weft_team_destroy(reversed));
     OK(weft_finalize(job));
