@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in of libnvidia-ml.so.1 with little but places, links and their error counters:
- * FAKE_CUDA_DEVICES (2) GPUs of 18 links to a switch, 4 errors on each, all peers of each other. FAKE_NVML_GROW=1: one more on link 3 of GPU 1 from the third reading
- * on; 2: one more with every reading. FAKE_NVML_PIDS="0:4711,1:4712": the processes on each GPU. */
+ * FAKE_CUDA_DEVICES (2) GPUs of 18 links to a switch, 4 errors on each, all peers of each other.
+ * FAKE_NVML_GROW=1: one more on link 3 of GPU 1 from the third reading on; 2: one more with every
+ * reading. FAKE_NVML_PIDS="0:4711,1:4712:300": the processes on each GPU, perhaps with the MiB that
+ * each holds there (negative: not told); a negative process is the error that is given instead. */
 #include "driver/nvml.h"
 
 #include <stdio.h>
@@ -109,11 +111,24 @@ EXPORT nvml_return nvmlDeviceGetComputeRunningProcesses_v3(nvml_device device, u
 EXPORT nvml_return nvmlDeviceGetComputeRunningProcesses_v3(nvml_device device, unsigned *count,
                                                            struct nvml_process *list)
 {
-    unsigned room = *count, gpu, pid;
+    unsigned room = *count, gpu;
+    int pid;
+    long long mib;
     *count = 0;
-    for (const char *at = getenv("FAKE_NVML_PIDS"); at && sscanf(at, "%u:%u", &gpu, &pid) == 2;
-         at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (gpu + 1 == (uintptr_t)device && *count < room)
-            list[(*count)++] = (struct nvml_process){.pid = pid};
+    for (const char *at = getenv("FAKE_NVML_PIDS"); at; at = strchr(at, ',')) {
+        at += *at == ',';
+        int fields = sscanf(at, "%u:%d:%lld", &gpu, &pid, &mib);
+        if (fields < 2)
+            break;
+        if (gpu + 1 != (uintptr_t)device || *count == room)
+            continue;
+        if (pid < 0)
+            return -pid;
+        list[(*count)++] =
+            (struct nvml_process){.pid = (unsigned)pid,
+                                  .memory = fields < 3 ? 0
+                                            : mib < 0  ? ~0ull
+                                                       : (unsigned long long)mib << 20};
+    }
     return NVML_OK;
 }

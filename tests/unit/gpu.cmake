@@ -7,6 +7,8 @@ add_dependencies(test_gpu_peers fakecuda)
 
 weft_unit_test(gpu_api_faults SOURCES test_gpu_api_faults.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
 add_dependencies(test_gpu_api_faults fakecuda)
+weft_unit_test(gpu_holders SOURCES test_gpu_holders.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
+add_dependencies(test_gpu_holders fakenvml)
 
 # Every call made to fail once more, on a driver that does its work later.
 foreach(order delayed reordered)

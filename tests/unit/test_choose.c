@@ -257,6 +257,48 @@ static void every_path_has_its_table(void **state)
     }
 }
 
+/* A peer that no path reaches: each operation names the pair, the memory, and why. */
+static void no_path_says_why(void **state)
+{
+    (void)state;
+    struct path_choice choices[3] = {{.path = PATH_NONE}, {.path = PATH_NONE}, {.path = PATH_NONE}};
+    struct path_world world = {.pe = 1, .npes = 3, .choices = {choices, NULL}};
+    struct peer peer = {.ops = path_ops_of(PATH_NONE), .pe = 2, .path = PATH_NONE, .world = &world};
+    const struct path_ops *ops = peer.ops;
+    struct remote at = {.peer = &peer, .segment = SEG_HEAP};
+    struct path_strides strides = {8, 8, 8, 2};
+    uint64_t value[4] = {0};
+    char *address = (char *)value;
+    strcpy(choices[2].reason, "the reason of PE 2");
+#define SAYS(call)                                                                                 \
+    do {                                                                                           \
+        assert_int_equal(call, WEFT_ERR_NO_PATH);                                                  \
+        assert_non_null(strstr(weft_last_error(),                                                  \
+                               "no path from PE 1 to the host memory of PE 2 (the reason of PE "   \
+                               "2)"));                                                             \
+    } while (0)
+    SAYS(ops->address(at, &address));
+    assert_null(address);
+    SAYS(ops->put(at, value, 8, false));
+    SAYS(ops->get(at, value, 8, true));
+    SAYS(ops->store(at, value, 4));
+    SAYS(ops->load(at, value, 4));
+    SAYS(ops->iput(at, value, &strides));
+    SAYS(ops->iget(at, value, &strides));
+    SAYS(ops->atomic(at, WEFT_AMO_ADD, 8, 1, 0, NULL, false));
+    SAYS(ops->put_signal(at, value, 8, at, 1, WEFT_SIGNAL_SET, false));
+    assert_int_equal(ops->fence(NULL), WEFT_OK);
+    assert_int_equal(ops->quiet(NULL), WEFT_OK);
+    /* GPU memory, before anybody has asked for any */
+    peer.kind = WEFT_GPU;
+    assert_int_equal(ops->put(at, value, 8, false), WEFT_ERR_NO_PATH);
+    assert_non_null(strstr(weft_last_error(), "GPU memory of PE 2 (that memory is not in use)"));
+    /* a path without loads and stores */
+    peer.ops = path_ops_of(PATH_WEAK);
+    assert_int_equal(peer.ops->address(at, &address), WEFT_ERR_NO_PATH);
+    assert_non_null(strstr(weft_last_error(), "over path weak, not by load and store"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +307,7 @@ int main(void)
         cmocka_unit_test(long_evidence_is_cut),
         cmocka_unit_test(parsing),
         cmocka_unit_test(every_path_has_its_table),
+        cmocka_unit_test(no_path_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
