@@ -34,6 +34,41 @@ struct carried {
     bool own_copy; /* data is a copy of the source, to be freed */
 };
 
+/* The operations of a path's table as something to keep. */
+static inline struct carried carried_put(struct remote to, size_t bytes)
+{
+    return (struct carried){.operation = CARRY_PUT, .at = to, .bytes = bytes};
+}
+
+static inline struct carried carried_put_signal(struct remote to, size_t bytes,
+                                                struct remote signal, uint64_t value,
+                                                weft_signal_op op)
+{
+    return (struct carried){.operation = CARRY_PUT_SIGNAL,
+                            .at = to,
+                            .bytes = bytes,
+                            .signal = signal,
+                            .value = value,
+                            .op = op};
+}
+
+static inline struct carried carried_get(struct remote from, void *dst, size_t bytes)
+{
+    return (struct carried){.operation = CARRY_GET, .at = from, .bytes = bytes, .data = dst};
+}
+
+static inline struct carried carried_atomic(struct remote at, weft_amo amo, size_t width,
+                                            uint64_t value, uint64_t expected, void *fetched)
+{
+    return (struct carried){.operation = CARRY_ATOMIC,
+                            .at = at,
+                            .bytes = width,
+                            .amo = amo,
+                            .value = value,
+                            .expected = expected,
+                            .data = fetched};
+}
+
 /* Takes a copy of the source where the operation must not look at it later (not nbi). Device memory is
  * never copied: the caller carries such a blocking put out at once. */
 weft_status carried_keep_source(struct carried *carried, const void *src, bool nbi);

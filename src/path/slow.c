@@ -292,41 +292,26 @@ static weft_status give_source(struct path_state *state, struct carried carried,
 
 static weft_status slow_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
-    return give_source(to.peer->state,
-                       (struct carried){.operation = CARRY_PUT, .at = to, .bytes = bytes}, src,
-                       nbi);
+    return give_source(to.peer->state, carried_put(to, bytes), src, nbi);
 }
 
 static weft_status slow_put_signal(struct remote to, const void *src, size_t bytes,
                                    struct remote signal, uint64_t value, weft_signal_op op,
                                    bool nbi)
 {
-    return give_source(to.peer->state,
-                       (struct carried){.operation = CARRY_PUT_SIGNAL,
-                                        .at = to,
-                                        .bytes = bytes,
-                                        .signal = signal,
-                                        .value = value,
-                                        .op = op},
-                       src, nbi);
+    return give_source(to.peer->state, carried_put_signal(to, bytes, signal, value, op), src, nbi);
 }
 
 static weft_status slow_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
-    struct carried get = {.operation = CARRY_GET, .at = from, .bytes = bytes, .data = dst};
+    struct carried get = carried_get(from, dst, bytes);
     return nbi ? give_later(from.peer->state, get) : give_and_wait(from.peer->state, get);
 }
 
 static weft_status slow_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
                                uint64_t expected, void *fetched, bool nbi)
 {
-    struct carried atomic = {.operation = CARRY_ATOMIC,
-                             .at = at,
-                             .bytes = width,
-                             .amo = amo,
-                             .value = value,
-                             .expected = expected,
-                             .data = fetched};
+    struct carried atomic = carried_atomic(at, amo, width, value, expected, fetched);
     return amo < WEFT_AMO_FETCH || nbi ? give_later(at.peer->state, atomic)
                                        : give_and_wait(at.peer->state, atomic);
 }

@@ -74,44 +74,28 @@ static weft_status hold_source(struct path_state *state, struct carried carried,
 
 static weft_status weak_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
-    return hold_source(to.peer->state,
-                       (struct carried){.operation = CARRY_PUT, .at = to, .bytes = bytes}, src,
-                       nbi);
+    return hold_source(to.peer->state, carried_put(to, bytes), src, nbi);
 }
 
 static weft_status weak_put_signal(struct remote to, const void *src, size_t bytes,
                                    struct remote signal, uint64_t value, weft_signal_op op,
                                    bool nbi)
 {
-    return hold_source(to.peer->state,
-                       (struct carried){.operation = CARRY_PUT_SIGNAL,
-                                        .at = to,
-                                        .bytes = bytes,
-                                        .signal = signal,
-                                        .value = value,
-                                        .op = op},
-                       src, nbi);
+    return hold_source(to.peer->state, carried_put_signal(to, bytes, signal, value, op), src, nbi);
 }
 
 static weft_status weak_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
-    struct carried get = {.operation = CARRY_GET, .at = from, .bytes = bytes, .data = dst};
+    struct carried get = carried_get(from, dst, bytes);
     return nbi ? hold(from.peer->state, get) : carried_do(&from.peer->state->carrier, &get);
 }
 
 static weft_status weak_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
                                uint64_t expected, void *fetched, bool nbi)
 {
-    struct carried atomic = {.operation = CARRY_ATOMIC,
-                             .at = at,
-                             .bytes = width,
-                             .amo = amo,
-                             .value = value,
-                             .expected = expected,
-                             .data = fetched};
-    if (amo < WEFT_AMO_FETCH || nbi)
-        return hold(at.peer->state, atomic);
-    return carried_do(&at.peer->state->carrier, &atomic);
+    struct carried atomic = carried_atomic(at, amo, width, value, expected, fetched);
+    return amo < WEFT_AMO_FETCH || nbi ? hold(at.peer->state, atomic)
+                                       : carried_do(&at.peer->state->carrier, &atomic);
 }
 
 /* A waiting PE lets out one at a time. */
