@@ -33,7 +33,8 @@ static bool same(const struct side *x, const struct side *y)
            x->latency_ns == y->latency_ns;
 }
 
-/* What happens to b a is told with a b, unless it differs. */
+/* Whether the pair (a, b) needs no line of its own, because (b, a) has one and changes in the same way:
+ * most pairs are alike in both directions. */
 static bool told(const struct topo *x, const struct topo *y, int a, int b)
 {
     struct side was, is, was_back, is_back;
