@@ -31,6 +31,10 @@ struct boot_ops {
     /* Tells everybody who can hear it that the job ends with `code` (weft_abort). */
     void (*abort)(struct boot *boot, int code, const char *sentence);
 
+    /* Tells everybody who can hear it why this PE cannot go on, before it leaves: else they would find
+     * out only that it has left. `sentence` may be the last error. */
+    void (*fail)(struct boot *boot, weft_status why, const char *sentence);
+
     /* Polled now and then by waiting PEs: WEFT_OK, or why the job must end (a PE died and how, or
      * somebody aborted). Does not block, needs at most one system call. Thread-safe. */
     weft_status (*check)(struct boot *boot);

@@ -169,6 +169,14 @@ static void group_abort(struct boot *boot, int code, const char *sentence)
     pthread_mutex_unlock(&group->lock);
 }
 
+static void group_fail(struct boot *boot, weft_status why, const char *sentence)
+{
+    weft_group *group = group_of(boot);
+    pthread_mutex_lock(&group->lock);
+    end_group(group, why, sentence);
+    pthread_mutex_unlock(&group->lock);
+}
+
 static weft_status group_check(struct boot *boot)
 {
     weft_group *group = group_of(boot);
@@ -209,6 +217,7 @@ static const struct boot_ops group_ops = {
     .barrier = group_barrier,
     .share_fd = group_share_fd,
     .abort = group_abort,
+    .fail = group_fail,
     .check = group_check,
     .forked = group_forked,
     .close = group_close,

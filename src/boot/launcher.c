@@ -58,6 +58,11 @@ static void launcher_abort(struct boot *boot, int code, const char *sentence)
     member_abort(member_of(boot), code, sentence);
 }
 
+static void launcher_fail(struct boot *boot, weft_status why, const char *sentence)
+{
+    member_fail(member_of(boot), why, sentence);
+}
+
 static weft_status launcher_check(struct boot *boot)
 {
     return member_check(member_of(boot));
@@ -89,6 +94,7 @@ static const struct boot_ops launcher_ops = {
     .barrier = launcher_barrier,
     .share_fd = launcher_share_fd,
     .abort = launcher_abort,
+    .fail = launcher_fail,
     .check = launcher_check,
     .forked = launcher_forked,
     .close = launcher_close,

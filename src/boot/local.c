@@ -107,6 +107,10 @@ weft_status boot_local_connect(struct boot *boot, struct member *node)
     if (!status && leader) {
         struct rendezvous rendezvous = local_rendezvous(boot, &card);
         status = rendezvous_accept(&rendezvous, listening, wires);
+        if (status) {
+            member_refuse(wires, boot->local_npes, status);
+            wires = NULL;
+        }
     } else if (!status) {
         status = connect_locally(boot, &card, &wires[0]);
     }

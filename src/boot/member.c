@@ -564,6 +564,20 @@ weft_status member_init(struct member *member, int n, int me, const int *pes, st
     return status;
 }
 
+void member_refuse(struct wire *wires, int n, weft_status why)
+{
+    struct boot_limit second = {.left_ns = 1000000000};
+    char sentence[HUB_MOST_SENTENCE];
+    snprintf(sentence, sizeof sentence, "%s", base_last_error());
+    for (int member = 1; member < n; member++) {
+        if (wires[member].fd >= 0)
+            wire_send(&wires[member], &second, FRAME_END, why, sentence, strlen(sentence), -1);
+        wire_close(&wires[member]);
+    }
+    free(wires);
+    base_fail(why, "%s", sentence);
+}
+
 weft_status member_init_launched(struct member *member, int n, int me, int fd)
 {
     weft_status status = prepare(member, n, me, NULL);

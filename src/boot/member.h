@@ -33,6 +33,9 @@ struct member {
  * one per member, for the others one, to the hub. */
 weft_status member_init(struct member *member, int n, int me, const int *pes, struct wire *wires);
 
+/* Where not all members have come, those that have are told why and the wires are closed and freed. */
+void member_refuse(struct wire *wires, int n, weft_status why);
+
 /* The hub is `weft run`, at the other end of `fd`, which stays open after member_close(). */
 weft_status member_init_launched(struct member *member, int n, int me, int fd);
 

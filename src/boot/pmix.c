@@ -219,6 +219,12 @@ static void pmix_abort(struct boot *boot, int code, const char *sentence)
     made->pmix->Abort(code, text, NULL, 0);
 }
 
+static void pmix_fail_job(struct boot *boot, weft_status why, const char *sentence)
+{
+    if (self(boot)->has_node)
+        member_fail(&self(boot)->node, why, sentence);
+}
+
 static weft_status pmix_check(struct boot *boot)
 {
     return self(boot)->has_node ? member_check(&self(boot)->node) : WEFT_OK;
@@ -248,6 +254,7 @@ static const struct boot_ops pmix_ops = {
     .barrier = pmix_barrier,
     .share_fd = pmix_share_fd,
     .abort = pmix_abort,
+    .fail = pmix_fail_job,
     .check = pmix_check,
     .forked = pmix_forked,
     .close = pmix_close,

@@ -184,7 +184,7 @@ static bool is_here_otherwise(const struct hub *hub, int i)
 
 static void hang_up(struct hub *hub, int i)
 {
-    if (!hub->pending[i].answered)
+    if (!hub->pending[i].answered || !hub->rendezvous->key)
         drop(hub, i, "it closed the connection before it proved itself");
     else if (!is_here_otherwise(hub, i))
         drop(hub, i,
@@ -308,8 +308,5 @@ weft_status rendezvous_accept(const struct rendezvous *rendezvous, int listening
         log_warn("%s: dropped %d strangers in all", rendezvous->what, hub.strangers);
     free(hub.pending);
     free(hub.watched);
-    for (int member = 1; status && member < rendezvous->n; member++)
-        if (wires[member].fd >= 0)
-            wire_close(&wires[member]);
     return status;
 }

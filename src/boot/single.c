@@ -32,6 +32,10 @@ static void single_abort(struct boot *boot, int code, const char *sentence)
 {
 }
 
+static void single_fail(struct boot *boot, weft_status why, const char *sentence)
+{
+}
+
 static weft_status single_check(struct boot *boot)
 {
     return WEFT_OK;
@@ -53,6 +57,7 @@ static const struct boot_ops single_ops = {
     .barrier = single_barrier,
     .share_fd = single_share_fd,
     .abort = single_abort,
+    .fail = single_fail,
     .check = single_check,
     .forked = single_forked,
     .close = single_close,

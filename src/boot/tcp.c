@@ -93,6 +93,14 @@ static void tcp_abort(struct boot *boot, int code, const char *sentence)
         member_abort(&self(boot)->node, code, sentence);
 }
 
+static void tcp_fail(struct boot *boot, weft_status why, const char *sentence)
+{
+    struct tcp_boot *tcp = self(boot);
+    member_fail(&tcp->world, why, sentence);
+    if (!tcp->world_is_node)
+        member_fail(&tcp->node, why, sentence);
+}
+
 static weft_status tcp_check(struct boot *boot)
 {
     struct tcp_boot *tcp = self(boot);
@@ -125,6 +133,7 @@ static const struct boot_ops tcp_ops = {
     .barrier = tcp_barrier,
     .share_fd = tcp_share_fd,
     .abort = tcp_abort,
+    .fail = tcp_fail,
     .check = tcp_check,
     .forked = tcp_forked,
     .close = tcp_close,
@@ -367,8 +376,13 @@ static weft_status connect_world(const struct environment *where, struct member 
         status = rendezvous_connect(&rendezvous, where->addresses, where->count, &wires[0]);
     else
         status = listen_for_others(where, &listening);
-    if (!status && where->rank == 0)
+    if (!status && where->rank == 0) {
         status = rendezvous_accept(&rendezvous, listening, wires);
+        if (status) {
+            member_refuse(wires, where->size, status);
+            wires = NULL;
+        }
+    }
     if (listening >= 0)
         close(listening);
     if (status) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Does everything that a PE can be in the middle of, over and over, until it is killed or told that
- * another was: then it must get a status that says so, and soon. Used by kill_anywhere.sh. */
+ * another was: then it must get a status that says so, and soon. Used by random_kills.c. */
 #include "../job/job.h"
 
 #include <unistd.h>
