@@ -77,8 +77,8 @@ weft_status access_find_own(const char *function, const struct weft_ctx *ctx, co
     if (!access_find(ctx, address, bytes, segment, offset))
         return find_failed(function, ctx, address, bytes);
     if (unlikely(ctx->job->checking) && *segment == SEG_HEAP)
-        return check_block(function, ctx->job, address, *offset, bytes);
-    return access_failed(ctx) ? job_check_failed(ctx->job) : WEFT_OK;
+        status = check_block(function, ctx->job, address, *offset, bytes);
+    return access_failed(ctx) ? job_check_failed(ctx->job) : status;
 }
 
 weft_status access_resolve(const char *function, struct weft_ctx *ctx, const void *symmetric,

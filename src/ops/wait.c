@@ -22,6 +22,16 @@ struct look {
     size_t offset;
 };
 
+/* Where there is no variable whose address would be looked up. */
+static weft_status check_ctx(const struct look *look)
+{
+    if (!look->ctx)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: ctx is null", look->function);
+    if (atomic_load(&look->ctx->job->state) != JOB_RUNNING)
+        return job_finalized(look->function);
+    return job_failed(look->ctx->job) ? job_check_failed(look->ctx->job) : WEFT_OK;
+}
+
 static weft_status check(struct look *look)
 {
     look->width = compare_width(look->type);
@@ -35,8 +45,7 @@ static weft_status check(struct look *look)
     look->flip = compare_flip(look->type);
     look->value ^= look->flip;
     if (look->n == 0)
-        return look->ctx ? WEFT_OK
-                         : base_fail(WEFT_ERR_ARGUMENT, "%s: ctx is null", look->function);
+        return check_ctx(look);
     if (look->n > SIZE_MAX / look->width)
         return base_fail(WEFT_ERR_RANGE, "%s: %zu variables are too many", look->function, look->n);
     weft_status status = access_find_own(look->function, look->ctx, look->ivars,
