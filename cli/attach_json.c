@@ -32,9 +32,9 @@ static json_t *paths(const struct boxes_pe *pe)
     json_t *object = json_object();
     for (int i = 0; i < pe->n_paths; i++)
         json_object_set_new(object, pe->paths[i].name,
-                            json_pack("{s:I, s:I}", "operations",
+                            json_pack("{s:I, s:I, s:s}", "operations",
                                       (json_int_t)pe->paths[i].operations, "bytes",
-                                      (json_int_t)pe->paths[i].bytes));
+                                      (json_int_t)pe->paths[i].bytes, "last", pe->paths[i].last));
     return object;
 }
 

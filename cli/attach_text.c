@@ -40,9 +40,9 @@ static void print_pe(FILE *to, const struct boxes_pe *pe, uint64_t now_ns, int h
     for (int i = 0; i < pe->n_kernels; i++)
         fprintf(to, "    %s\n", pe->kernels[i]);
     for (int i = 0; i < pe->n_paths; i++)
-        fprintf(to, "    path %s: %llu operations, %llu bytes\n", pe->paths[i].name,
-                (unsigned long long)pe->paths[i].operations,
-                (unsigned long long)pe->paths[i].bytes);
+        fprintf(to, "    path %s: %llu operations, %llu bytes%s%s\n", pe->paths[i].name,
+                (unsigned long long)pe->paths[i].operations, (unsigned long long)pe->paths[i].bytes,
+                pe->paths[i].last[0] ? ", last: " : "", pe->paths[i].last);
     print_history(to, pe, history);
 }
 

@@ -14,6 +14,17 @@ const char *box_operation_name(uint32_t operation)
     return operation < BOX_OP_COUNT ? names[operation] : "unknown";
 }
 
+void box_last_text(const struct box_counters *counters, char *text, size_t bytes)
+{
+    uint64_t last = atomic_load_explicit(&counters->last, memory_order_relaxed);
+    uint32_t operation = BOX_OP_PUT + (uint32_t)(last >> 46 & 3);
+    text[0] = '\0';
+    if (atomic_load_explicit(&counters->operations, memory_order_relaxed))
+        snprintf(text, bytes, "%s %s PE %u at offset %llu", box_operation_name(operation),
+                 operation == BOX_OP_GET ? "from" : "to", (unsigned)(last >> 48),
+                 (unsigned long long)(last & ((1ull << 46) - 1)));
+}
+
 static void number_text(const struct box_wait *wait, uint64_t number, char *text, size_t bytes)
 {
     if (wait->is_signed)

@@ -9,7 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(id, name): what a PE can be in the middle of, and what its history lists. */
+/* X(id, name): what a PE can be in the middle of. The history lists, in order, the calls in which PEs
+ * meet, fences and quiets that had something to wait for, and waits that took long. Calls on one other
+ * PE (PUT to SIGNAL) are too quick and too many for that: they are counted, by context and path, and
+ * the last of each is kept with its count. */
 #define BOX_OPERATIONS(X)                                                                          \
     X(NONE, "nothing")                                                                             \
     X(WAIT, "wait_until")                                                                          \
@@ -32,10 +35,10 @@
     X(PUT, "put")                                                                                  \
     X(GET, "get")                                                                                  \
     X(ATOMIC, "atomic")                                                                            \
+    X(SIGNAL, "signal")                                                                            \
     X(PROVE, "prove")                                                                              \
     X(INIT, "init")                                                                                \
-    X(FINALIZE, "finalize")                                                                        \
-    X(LOCK, "lock")
+    X(FINALIZE, "finalize")
 
 enum box_operation {
 #define BOX_ENUM(id, name) BOX_OP_##id,
@@ -48,7 +51,7 @@ enum box_state { BOX_EMPTY, BOX_RUNNING, BOX_FINALIZED, BOX_ABORTED };
 
 enum {
     BOX_MAGIC = 0x57656674, /* "Weft" */
-    BOX_VERSION = 2,
+    BOX_VERSION = 3,
     BOX_WAITS = 16,    /* threads of a PE that can be seen waiting at a time */
     BOX_HISTORY = 64,  /* last operations */
     BOX_CONTEXTS = 32, /* counter lines; contexts beyond share them */
@@ -83,7 +86,7 @@ struct box_past {
 struct box_counters {
     _Atomic uint64_t operations;
     _Atomic uint64_t bytes;
-    _Atomic uint64_t last; /* pe << 48 | offset of the last operation */
+    _Atomic uint64_t last; /* box_last() of the last operation */
     uint64_t reserved;
 };
 
@@ -112,6 +115,16 @@ _Static_assert(sizeof(struct box) <= BOX_BYTES, "the box fits its place in the s
 
 /* "wait_until", or "unknown" for a number that is none. */
 const char *box_operation_name(uint32_t operation);
+
+/* An operation on one other PE in a word: 16 bits the PE, 2 bits which, 46 bits the offset in the
+ * segment. A put, which is the most frequent, has 0 there and costs no instruction for it. */
+static inline uint64_t box_last(enum box_operation operation, int pe, uint64_t offset)
+{
+    return ((uint64_t)(uint32_t)pe * 4 + (uint64_t)(operation - BOX_OP_PUT)) << 46 | offset;
+}
+
+/* "put to PE 3 at offset 64"; "" for counters that have counted nothing. */
+void box_last_text(const struct box_counters *counters, char *text, size_t bytes);
 
 /* "expected >= -3, seen 0 at offset 64 of the heap", "step 9 of team 0 awaited, which is at 8". */
 void box_wait_text(const struct box_wait *wait, char *text, size_t bytes);

@@ -158,6 +158,7 @@ static void start_box(struct weft_job *job, const struct hello *mine)
     for (int i = 0; i <= PATH_COUNT; i++)
         snprintf(box->paths[i], sizeof box->paths[i], "%s", path_name((enum path_id)i));
     memset((char *)box + BOX_BYTES, 0xff, TEAM_SLOTS / 8); /* every team slot is free */
+    box_record(box, BOX_OP_INIT, -1, 0, mine->heap_bytes);
     atomic_store(&box->state, BOX_RUNNING);
     atomic_thread_fence(memory_order_release);
     box->magic = BOX_MAGIC;

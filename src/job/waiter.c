@@ -44,6 +44,8 @@ static void enter(struct waiter *waiter, uint64_t now)
         describe(waiter, slot);
         slot->since_ns = now - waiter->waited_ns;
         waiter->slot = slot;
+        if (waiter->team < 0) /* calls on teams are in the history from their beginning */
+            box_record(box, waiter->operation, waiter->peer, waiter->offset, 0);
         return;
     }
 }

@@ -61,7 +61,8 @@ static inline char *access_direct(const struct weft_ctx *ctx, const void *symmet
 }
 
 /* One writer per context as a rule; threads that share a context may lose a count, never more. */
-static inline void access_count(struct peer *peer, size_t bytes, size_t offset)
+static inline void access_count(enum box_operation operation, struct peer *peer, size_t bytes,
+                                size_t offset)
 {
     struct box_counters *counters = peer->counters;
     atomic_store_explicit(&counters->operations,
@@ -70,7 +71,7 @@ static inline void access_count(struct peer *peer, size_t bytes, size_t offset)
     atomic_store_explicit(&counters->bytes,
                           atomic_load_explicit(&counters->bytes, memory_order_relaxed) + bytes,
                           memory_order_relaxed);
-    atomic_store_explicit(&counters->last, (uint64_t)(uint32_t)peer->pe << 48 | offset,
+    atomic_store_explicit(&counters->last, box_last(operation, peer->pe, offset),
                           memory_order_relaxed);
 }
 

@@ -255,6 +255,8 @@ WEFT_EXPORT weft_status weft_realloc(weft_job *job, void *address, size_t bytes,
         return weft_free(job, address);
     struct block block;
     status = find_block(name, job, address, &block);
+    if (!status)
+        box_record(job->box, BOX_OP_REALLOC, -1, block.offset, bytes);
     if (!status) /* what PEs have put into the block is to be kept too */
         status = weft_quiet(job->default_ctx);
     if (!status)

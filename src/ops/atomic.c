@@ -16,7 +16,7 @@ amo_slow(const char *function, weft_ctx *ctx, weft_amo amo, size_t width, const 
         return status;
     if (amo >= WEFT_AMO_FETCH && !fetched)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: fetched is null", function);
-    access_count(at.peer, width, at.offset);
+    access_count(BOX_OP_ATOMIC, at.peer, width, at.offset);
     return at.peer->ops->atomic(at, amo, width, value, expected, fetched, nbi);
 }
 
@@ -30,7 +30,7 @@ amo_slow(const char *function, weft_ctx *ctx, weft_amo amo, size_t width, const 
         if (unlikely(!at || (uintptr_t)dst % sizeof(type)))                                        \
             return amo_slow("weft_atomic_" #name #width, ctx, WEFT_AMO_##AMO, sizeof(type), dst,   \
                             value, 0, NULL, pe, false);                                            \
-        access_count(peer, sizeof(type), offset);                                                  \
+        access_count(BOX_OP_ATOMIC, peer, sizeof(type), offset);                                   \
         statement;                                                                                 \
         return WEFT_OK;                                                                            \
     }
@@ -45,7 +45,7 @@ amo_slow(const char *function, weft_ctx *ctx, weft_amo amo, size_t width, const 
         if (unlikely(!at || !fetched || (uintptr_t)dst % sizeof(type)))                            \
             return amo_slow("weft_atomic_" #name #width, ctx, WEFT_AMO_##AMO, sizeof(type), dst,   \
                             value, 0, fetched, pe, false);                                         \
-        access_count(peer, sizeof(type), offset);                                                  \
+        access_count(BOX_OP_ATOMIC, peer, sizeof(type), offset);                                   \
         *fetched = expression;                                                                     \
         return WEFT_OK;                                                                            \
     }
@@ -71,7 +71,7 @@ amo_slow(const char *function, weft_ctx *ctx, weft_amo amo, size_t width, const 
         if (unlikely(!at || !fetched || (uintptr_t)src % sizeof(type)))                            \
             return amo_slow("weft_atomic_fetch" #width, ctx, WEFT_AMO_FETCH, sizeof(type), src, 0, \
                             0, fetched, pe, false);                                                \
-        access_count(peer, sizeof(type), offset);                                                  \
+        access_count(BOX_OP_ATOMIC, peer, sizeof(type), offset);                                   \
         *fetched = __atomic_load_n(at, __ATOMIC_ACQUIRE);                                          \
         return WEFT_OK;                                                                            \
     }                                                                                              \
@@ -85,7 +85,7 @@ amo_slow(const char *function, weft_ctx *ctx, weft_amo amo, size_t width, const 
         if (unlikely(!at || !fetched || (uintptr_t)dst % sizeof(type)))                            \
             return amo_slow("weft_atomic_cswap" #width, ctx, WEFT_AMO_CSWAP, sizeof(type), dst,    \
                             value, expected, fetched, pe, false);                                  \
-        access_count(peer, sizeof(type), offset);                                                  \
+        access_count(BOX_OP_ATOMIC, peer, sizeof(type), offset);                                   \
         __atomic_compare_exchange_n(at, &expected, value, false, ACQ_REL, __ATOMIC_ACQUIRE);       \
         *fetched = expected;                                                                       \
         return WEFT_OK;                                                                            \

@@ -258,13 +258,18 @@ static weft_status quiet_all(struct weft_job *job)
     return status;
 }
 
-WEFT_EXPORT weft_status weft_barrier(weft_team *team)
+weft_status coll_barrier(const char *function, struct weft_team *team, enum box_operation operation)
 {
     uint64_t phase;
-    weft_status status = coll_begin("weft_barrier", team, BOX_OP_BARRIER, -1, 0, 0, &phase);
+    weft_status status = coll_begin(function, team, operation, -1, 0, 0, &phase);
     if (!status)
         status = quiet_all(team->job);
-    return status ? status : meet(team, BOX_OP_BARRIER, phase);
+    return status ? status : meet(team, operation, phase);
+}
+
+WEFT_EXPORT weft_status weft_barrier(weft_team *team)
+{
+    return coll_barrier("weft_barrier", team, BOX_OP_BARRIER);
 }
 
 WEFT_EXPORT weft_status weft_sync(weft_team *team)

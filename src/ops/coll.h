@@ -103,6 +103,10 @@ weft_status coll_gpu_reduce(struct weft_team *team, void *dst, const void *src, 
  * them in any case, inside the broadcast if not here. No other collective in between, or it is
  * forgotten; what members do depends on the sequence of calls alone, so they agree. */
 
+/* weft_barrier() under the name of the call that it is part of. */
+weft_status coll_barrier(const char *function, struct weft_team *team,
+                         enum box_operation operation);
+
 /* All members have arrived; nothing is completed. Used inside other collectives too. */
 weft_status coll_sync(struct weft_team *team, enum box_operation operation);
 

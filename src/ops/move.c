@@ -262,6 +262,8 @@ WEFT_EXPORT weft_status weft_alltoalls(weft_team *team, void *dst, const void *s
         int i = (team->me + k) % team->n;
         status = weft_iput(team->job->system_ctx, target, (const char *)src + (size_t)i * src_block,
                            dst_stride, src_stride, element, n, team->pes[i]);
+        if (status)
+            base_fail_context(status, "%s", name);
         if (!status && i != team->me)
             status = coll_notify(team, i, phase);
     }

@@ -20,6 +20,8 @@ WEFT_EXPORT weft_status weft_fence(weft_ctx *ctx)
     if (unlikely(status))
         return status;
     int open = __atomic_load_n(&ctx->open_count, __ATOMIC_ACQUIRE);
+    if (unlikely(open))
+        box_record(ctx->job->box, BOX_OP_FENCE, -1, 0, 0);
     for (int i = 0; unlikely(i < open) && !status; i++)
         status = ctx->open[i].ops->fence(ctx->open[i].state);
     /* Stores before are seen before stores after: pairs with the acquire loads of waits. */
@@ -33,6 +35,8 @@ WEFT_EXPORT weft_status weft_quiet(weft_ctx *ctx)
     if (unlikely(status))
         return status;
     int open = __atomic_load_n(&ctx->open_count, __ATOMIC_ACQUIRE);
+    if (unlikely(open))
+        box_record(ctx->job->box, BOX_OP_QUIET, -1, 0, 0);
     for (int i = 0; unlikely(i < open) && !status; i++)
         status = ctx->open[i].ops->quiet(ctx->open[i].state);
     /* Complete means: seen by everyone before this PE's next load. Only a full fence drains the

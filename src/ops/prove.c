@@ -125,8 +125,11 @@ WEFT_EXPORT weft_status weft_prove(weft_job *job)
     struct proof *proof = NULL, *mine = malloc(sizeof *mine);
     if (!mine)
         return base_fail(WEFT_ERR_NO_MEMORY, "weft_prove: no private memory");
-    weft_status status =
-        weft_alloc(job, WEFT_HOST, sizeof *proof, 0, WEFT_ALLOC_ZERO, (void **)&proof);
+    /* First of all they meet, so that a PE that does not come is missed by weft_prove() and not by
+     * the functions that it is made of. */
+    weft_status status = coll_barrier("weft_prove", job->world, BOX_OP_PROVE);
+    if (!status)
+        status = weft_alloc(job, WEFT_HOST, sizeof *proof, 0, WEFT_ALLOC_ZERO, (void **)&proof);
     if (!status)
         status = prove_until_settled(job, proof, mine);
     free(mine);

@@ -16,7 +16,7 @@ static __attribute__((noinline, cold)) weft_status put_slow(const char *function
     size_t offset;
     char *direct = access_guarded(ctx, dst, bytes, pe, &peer, &offset);
     if (direct && src && !access_is_device(ctx, src)) {
-        access_count(peer, bytes, offset);
+        access_count(BOX_OP_PUT, peer, bytes, offset);
         access_copy(direct, src, bytes);
         return WEFT_OK;
     }
@@ -27,7 +27,7 @@ static __attribute__((noinline, cold)) weft_status put_slow(const char *function
         return WEFT_OK;
     if (!src)
         return null_argument(function, "src");
-    access_count(to.peer, bytes, to.offset);
+    access_count(BOX_OP_PUT, to.peer, bytes, to.offset);
     return to.peer->ops->put(to, src, bytes, nbi);
 }
 
@@ -40,7 +40,7 @@ static __attribute__((noinline, cold)) weft_status get_slow(const char *function
     size_t offset;
     const char *direct = access_guarded(ctx, src, bytes, pe, &peer, &offset);
     if (direct && dst && !access_is_device(ctx, dst)) {
-        access_count(peer, bytes, offset);
+        access_count(BOX_OP_GET, peer, bytes, offset);
         access_copy(dst, direct, bytes);
         return WEFT_OK;
     }
@@ -51,7 +51,7 @@ static __attribute__((noinline, cold)) weft_status get_slow(const char *function
         return WEFT_OK;
     if (!dst)
         return null_argument(function, "dst");
-    access_count(from.peer, bytes, from.offset);
+    access_count(BOX_OP_GET, from.peer, bytes, from.offset);
     return from.peer->ops->get(from, dst, bytes, nbi);
 }
 
@@ -62,7 +62,7 @@ WEFT_EXPORT weft_status weft_put(weft_ctx *ctx, void *dst, const void *src, size
     char *to = access_direct(ctx, dst, bytes, pe, &peer, &offset);
     if (unlikely(!to || !src))
         return put_slow("weft_put", ctx, dst, src, bytes, pe, false);
-    access_count(peer, bytes, offset);
+    access_count(BOX_OP_PUT, peer, bytes, offset);
     access_copy(to, src, bytes);
     return WEFT_OK;
 }
@@ -74,7 +74,7 @@ WEFT_EXPORT weft_status weft_get(weft_ctx *ctx, void *dst, const void *src, size
     const char *from = access_direct(ctx, src, bytes, pe, &peer, &offset);
     if (unlikely(!from || !dst))
         return get_slow("weft_get", ctx, dst, src, bytes, pe, false);
-    access_count(peer, bytes, offset);
+    access_count(BOX_OP_GET, peer, bytes, offset);
     access_copy(dst, from, bytes);
     return WEFT_OK;
 }
@@ -87,7 +87,7 @@ WEFT_EXPORT weft_status weft_put_nbi(weft_ctx *ctx, void *dst, const void *src, 
     char *to = access_direct(ctx, dst, bytes, pe, &peer, &offset);
     if (unlikely(!to || !src))
         return put_slow("weft_put_nbi", ctx, dst, src, bytes, pe, true);
-    access_count(peer, bytes, offset);
+    access_count(BOX_OP_PUT, peer, bytes, offset);
     access_copy(to, src, bytes);
     return WEFT_OK;
 }
@@ -100,7 +100,7 @@ WEFT_EXPORT weft_status weft_get_nbi(weft_ctx *ctx, void *dst, const void *src, 
     const char *from = access_direct(ctx, src, bytes, pe, &peer, &offset);
     if (unlikely(!from || !dst))
         return get_slow("weft_get_nbi", ctx, dst, src, bytes, pe, true);
-    access_count(peer, bytes, offset);
+    access_count(BOX_OP_GET, peer, bytes, offset);
     access_copy(dst, from, bytes);
     return WEFT_OK;
 }
@@ -114,7 +114,7 @@ p_slow(const char *function, weft_ctx *ctx, void *dst, const void *value, size_t
     weft_status status = access_resolve_aligned(function, ctx, dst, width, pe, &to);
     if (status)
         return status;
-    access_count(to.peer, width, to.offset);
+    access_count(BOX_OP_PUT, to.peer, width, to.offset);
     return to.peer->ops->store(to, value, width);
 }
 
@@ -127,7 +127,7 @@ g_slow(const char *function, weft_ctx *ctx, const void *src, void *value, size_t
         return status;
     if (!value)
         return null_argument(function, "value");
-    access_count(from.peer, width, from.offset);
+    access_count(BOX_OP_GET, from.peer, width, from.offset);
     return from.peer->ops->load(from, value, width);
 }
 
@@ -139,7 +139,7 @@ g_slow(const char *function, weft_ctx *ctx, const void *src, void *value, size_t
         char *to = access_direct(ctx, dst, bits / 8, pe, &peer, &offset);                          \
         if (unlikely(!to || (uintptr_t)dst % (bits / 8)))                                          \
             return p_slow("weft_p" #bits, ctx, dst, &value, bits / 8, pe);                         \
-        access_count(peer, bits / 8, offset);                                                      \
+        access_count(BOX_OP_PUT, peer, bits / 8, offset);                                          \
         __atomic_store_n((uint##bits##_t *)to, value, STORE_AFTER_FENCE);                          \
         return WEFT_OK;                                                                            \
     }                                                                                              \
@@ -151,7 +151,7 @@ g_slow(const char *function, weft_ctx *ctx, const void *src, void *value, size_t
         const char *from = access_direct(ctx, src, bits / 8, pe, &peer, &offset);                  \
         if (unlikely(!from || !value || (uintptr_t)src % (bits / 8)))                              \
             return g_slow("weft_g" #bits, ctx, src, value, bits / 8, pe);                          \
-        access_count(peer, bits / 8, offset);                                                      \
+        access_count(BOX_OP_GET, peer, bits / 8, offset);                                          \
         *value = __atomic_load_n((const uint##bits##_t *)from, __ATOMIC_RELAXED);                  \
         return WEFT_OK;                                                                            \
     }
@@ -200,7 +200,7 @@ WEFT_EXPORT weft_status weft_iput(weft_ctx *ctx, void *dst, const void *src, ptr
         return status;
     if (!src)
         return null_argument("weft_iput", "src");
-    access_count(to.peer, element * n, to.offset);
+    access_count(BOX_OP_PUT, to.peer, element * n, to.offset);
     struct path_strides strides = {.remote_step = (size_t)dst_stride * element,
                                    .local_step = (size_t)src_stride * element,
                                    .element = element,
@@ -225,7 +225,7 @@ WEFT_EXPORT weft_status weft_iget(weft_ctx *ctx, void *dst, const void *src, ptr
         return status;
     if (!dst)
         return null_argument("weft_iget", "dst");
-    access_count(from.peer, element * n, from.offset);
+    access_count(BOX_OP_GET, from.peer, element * n, from.offset);
     struct path_strides strides = {.remote_step = (size_t)src_stride * element,
                                    .local_step = (size_t)dst_stride * element,
                                    .element = element,

@@ -3,6 +3,7 @@
 #include "base/config.h"
 #include "gpu/gpu.h"
 #include "job/job.h"
+#include "ops/coll.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +52,7 @@ WEFT_EXPORT weft_status weft_finalize(weft_job *job)
         return base_fail(WEFT_ERR_ARGUMENT, "weft_finalize: job is null");
     if (atomic_load(&job->state) != JOB_RUNNING)
         return job_finalized("weft_finalize");
-    weft_status status = weft_barrier(job->world);
+    weft_status status = coll_barrier("weft_finalize", job->world, BOX_OP_FINALIZE);
     /* What tells the others of this PE's arrival may still be on its way. */
     if (!status)
         status = weft_quiet(job->system_ctx);

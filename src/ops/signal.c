@@ -38,7 +38,7 @@ put_signal_slow(const char *function, weft_ctx *ctx, void *dst, const void *src,
         return status;
     if (!src)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", function);
-    access_count(to.peer, bytes, to.offset);
+    access_count(BOX_OP_SIGNAL, to.peer, bytes, to.offset);
     if (to.peer->ops == at.peer->ops)
         return to.peer->ops->put_signal(to, src, bytes, at, value, op, nbi);
     /* Data and signal in memories that different paths reach: one is complete before the other. */
@@ -61,7 +61,7 @@ static inline weft_status put_signal(const char *function, weft_ctx *ctx, void *
     char *at = access_direct(ctx, signal, sizeof *signal, pe, &peer, &signal_offset);
     if (unlikely(!to || !at || !src || (uintptr_t)signal % sizeof *signal || (unsigned)op > 1))
         return put_signal_slow(function, ctx, dst, src, bytes, signal, value, op, pe, nbi);
-    access_count(peer, bytes, offset);
+    access_count(BOX_OP_SIGNAL, peer, bytes, offset);
     access_copy(to, src, bytes);
     apply((uint64_t *)at, value, op);
     return WEFT_OK;
@@ -87,7 +87,7 @@ WEFT_EXPORT weft_status weft_signal(weft_ctx *ctx, uint64_t *signal, uint64_t va
     size_t offset;
     char *at = access_direct(ctx, signal, sizeof *signal, pe, &peer, &offset);
     if (likely(at && (unsigned)op <= 1 && (uintptr_t)signal % sizeof *signal == 0)) {
-        access_count(peer, sizeof *signal, offset);
+        access_count(BOX_OP_SIGNAL, peer, sizeof *signal, offset);
         if (op == WEFT_SIGNAL_SET)
             __atomic_store_n((uint64_t *)at, value, STORE_AFTER_FENCE);
         else
@@ -101,7 +101,7 @@ WEFT_EXPORT weft_status weft_signal(weft_ctx *ctx, uint64_t *signal, uint64_t va
     status = access_resolve_aligned("weft_signal", ctx, signal, sizeof *signal, pe, &remote);
     if (status)
         return status;
-    access_count(remote.peer, sizeof *signal, remote.offset);
+    access_count(BOX_OP_SIGNAL, remote.peer, sizeof *signal, remote.offset);
     weft_amo amo = op == WEFT_SIGNAL_SET ? WEFT_AMO_SET : WEFT_AMO_ADD;
     return remote.peer->ops->atomic(remote, amo, sizeof *signal, value, 0, NULL, false);
 }

@@ -49,7 +49,7 @@ WEFT_EXPORT weft_status weft_put_on_stream(weft_ctx *ctx, void *dst, const void 
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (!on_cuda(ctx->job))
         return stream_simt_put(ctx, dst, src, bytes, pe, stream);
-    access_count(to.peer, bytes, to.offset);
+    access_count(BOX_OP_PUT, to.peer, bytes, to.offset);
     status = to.peer->ops->address(to, &address);
     return status ? status : copy_on(ctx->gpu, stream, address, src, bytes);
 }
@@ -67,7 +67,7 @@ WEFT_EXPORT weft_status weft_get_on_stream(weft_ctx *ctx, void *dst, const void 
         return base_fail(WEFT_ERR_ARGUMENT, "%s: dst is null", name);
     if (!on_cuda(ctx->job))
         return stream_simt_get(ctx, dst, src, bytes, pe, stream);
-    access_count(from.peer, bytes, from.offset);
+    access_count(BOX_OP_GET, from.peer, bytes, from.offset);
     status = from.peer->ops->address(from, &address);
     return status ? status : copy_on(ctx->gpu, stream, dst, address, bytes);
 }
@@ -222,7 +222,7 @@ WEFT_EXPORT weft_status weft_put_signal_on_stream(weft_ctx *ctx, void *dst, cons
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (!on_cuda(ctx->job))
         return stream_simt_put_signal(ctx, dst, src, bytes, signal, value, op, pe, stream);
-    access_count(to.peer, bytes, to.offset);
+    access_count(BOX_OP_SIGNAL, to.peer, bytes, to.offset);
     return put_signal_cuda(ctx, to, src, bytes, at, value, op, stream);
 }
 
@@ -238,7 +238,7 @@ WEFT_EXPORT weft_status weft_signal_on_stream(weft_ctx *ctx, uint64_t *signal, u
         return status;
     if (!on_cuda(ctx->job))
         return stream_simt_signal(ctx, signal, value, op, pe, stream);
-    access_count(at.peer, sizeof *signal, at.offset);
+    access_count(BOX_OP_SIGNAL, at.peer, sizeof *signal, at.offset);
     status = gpu_enter(&ctx->gpu->device);
     if (status)
         return status;

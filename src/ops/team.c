@@ -80,6 +80,7 @@ static weft_status split(struct weft_team *parent, const int *pes, int n, bool m
                          struct weft_team **team)
 {
     int slot;
+    box_record(parent->job->box, BOX_OP_TEAM_SPLIT, -1, (uint64_t)parent->slot, 0);
     weft_status status = agree_on_slot(parent, &slot);
     if (status)
         return status;
@@ -181,6 +182,7 @@ WEFT_EXPORT weft_status weft_team_destroy(weft_team *team)
     if (!team->split_off)
         return base_fail(WEFT_ERR_ARGUMENT,
                          "weft_team_destroy: the world and node teams cannot be destroyed");
+    box_record(team->job->box, BOX_OP_TEAM_DESTROY, -1, (uint64_t)team->slot, 0);
     weft_status status = drop_contexts(team);
     if (!status)
         status = coll_sync(team, BOX_OP_TEAM_DESTROY);

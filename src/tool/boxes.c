@@ -82,6 +82,8 @@ static void decode_paths(const struct box *box, struct boxes_pe *pe)
         for (int context = 0; context < BOX_CONTEXTS; context++) {
             path.operations += box->counters[context][i].operations;
             path.bytes += box->counters[context][i].bytes;
+            if (!path.last[0])
+                box_last_text(&box->counters[context][i], path.last, sizeof path.last);
         }
         if (!path.operations)
             continue;

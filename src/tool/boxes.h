@@ -36,6 +36,7 @@ struct boxes_past {
 struct boxes_path {
     char name[16];
     uint64_t operations, bytes;
+    char last[64]; /* "put to PE 3 at offset 64": of the first context that used it */
 };
 
 enum boxes_state { BOXES_STARTING, BOXES_RUNNING, BOXES_FINALIZED, BOXES_ABORTED, BOXES_UNKNOWN };

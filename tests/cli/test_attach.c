@@ -106,6 +106,7 @@ static void a_box_is_decoded(void **state)
     snprintf(box->paths[1], sizeof box->paths[1], "p2p");
     box->counters[0][1].operations = 10;
     box->counters[0][1].bytes = 1000;
+    box->counters[0][1].last = box_last(BOX_OP_GET, 65535, 70368744177663);
     box->counters[31][1].operations = 5;
     box->counters[31][1].bytes = 24;
     snprintf(box->paths[2], sizeof box->paths[2], "unused");
@@ -156,6 +157,7 @@ static void a_box_is_decoded(void **state)
     assert_string_equal(pe.paths[0].name, "p2p");
     assert_int_equal(pe.paths[0].operations, 15);
     assert_int_equal(pe.paths[0].bytes, 1024);
+    assert_string_equal(pe.paths[0].last, "get from PE 65535 at offset 70368744177663");
 
     assert_int_equal(pe.n_kernels, 1);
     assert_non_null(strstr(pe.kernels[0], "PE 3, kernel block 6 thread 7: "));
@@ -343,7 +345,7 @@ static struct boxes_job example(void)
     snprintf(pes[0].failure, sizeof pes[0].failure, "lost");
     snprintf(pes[0].kernels[0], sizeof pes[0].kernels[0], "kernel words");
     pes[0].n_kernels = 1;
-    pes[0].paths[0] = (struct boxes_path){"p2p", 20, 160};
+    pes[0].paths[0] = (struct boxes_path){"p2p", 20, 160, "get from PE 1"};
     pes[0].n_paths = 1;
     did(1, "alloc", 0);
     did(1, "put", 4096);
@@ -374,7 +376,7 @@ static void people_read(void **state)
         "    failed: lost\n"
         "    waiting 1.5 s in barrier for PE 1: words of it\n"
         "    kernel words\n"
-        "    path p2p: 20 operations, 160 bytes\n"
+        "    path p2p: 20 operations, 160 bytes, last: get from PE 1\n"
         "PE 1  pid 101  prog  running for 2.5 s\n"
         "    last operations: put(4096 B) sync  (3 in all)\n"
         "PE ?  not started\n"
@@ -398,7 +400,7 @@ static void programs_read(void **state)
         "          \"expected\": 5,\n          \"seen\": 4,\n          \"offset\": 64,\n"
         "          \"segment\": \"heap\"\n        }\n      ],\n      \"kernels\": [\n"
         "        \"kernel words\"\n      ],\n      \"paths\": {\n        \"p2p\": {\n"
-        "          \"operations\": 20,\n          \"bytes\": 160\n        }\n      }\n    },\n"
+        "          \"operations\": 20,\n          \"bytes\": 160,\n          \"last\": \"get from PE 1\"\n        }\n      }\n    },\n"
         "    {\n      \"pe\": 1,\n      \"pid\": 101,\n      \"program\": \"prog\",\n"
         "      \"state\": \"running\",\n      \"seconds\": 2.5,\n      \"failure\": \"\",\n"
         "      \"waits\": [],\n      \"kernels\": [],\n      \"paths\": {}\n    }\n  ],\n"
