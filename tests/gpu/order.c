@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <weft/stream.h>
 
-enum { CONTEXTS = 5, WORDS = 6000, ROUNDS = 24, LARGE = 1 << 20 };
+enum { CONTEXTS = 5, WORDS = 6000, ROUNDS = 24, LARGE = (5 << 20) + 4104 };
 
 static weft_job *job;
 static weft_ctx *contexts[CONTEXTS];
@@ -150,6 +150,28 @@ static void sources(uint64_t *data, uint64_t *flag)
     OK(weft_free(job, gpu_signal));
 }
 
+/* A put with signal from memory that the GPU reads by itself: the same, when the call has returned. */
+static void pinned_sources(uint64_t *data, uint64_t *source, uint64_t *gpu_signal)
+{
+    static uint64_t seen[WORDS];
+    uint64_t zero = 0;
+    fill(job, gpu_signal, &zero, sizeof zero);
+    OK(weft_barrier(world));
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        weft_ctx *ctx = contexts[round % CONTEXTS];
+        for (uint64_t i = 0; i < WORDS; i++)
+            source[i] = word(me, round, i);
+        OK(weft_put_signal(ctx, data, source, WORDS * 8, gpu_signal, round, WEFT_SIGNAL_SET, next));
+        memset(source, 0xee, WORDS * 8);
+        OK(weft_signal_wait(ctx, gpu_signal, WEFT_GE, round, NULL));
+        look(job, seen, data, WORDS * 8);
+        for (uint64_t i = 0; i < WORDS; i++)
+            if (seen[i] != word(previous, round, i))
+                wrong("a pinned source used again", round, i, seen[i]);
+        OK(weft_barrier(world));
+    }
+}
+
 /* The memory is there when get returns, and after the quiet of a get_nbi. */
 static void gets(uint64_t *gpu, uint64_t *own)
 {
@@ -183,6 +205,39 @@ static void stream_barriers(CUstream stream, const struct cuda *cuda, uint64_t *
         expect_now("behind a barrier on a stream", back, round);
         OK(weft_barrier(world));
     }
+}
+
+/* What the host has put on its default context before the barrier. */
+static void stream_barrier_completes(CUstream stream, const struct cuda *cuda, uint64_t *data,
+                                     uint64_t *source, uint64_t *back)
+{
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        fill_words(source, round);
+        OK(weft_put_nbi(weft_default_ctx(job), data, source, WORDS * 8, next));
+        OK(weft_barrier_on_stream(world, stream));
+        OK(weft_get_on_stream(contexts[0], back, data, WORDS * 8, me, stream));
+        CHECK(cuda->StreamSynchronize(stream) == 0);
+        expect_now("put by the host, behind a barrier on a stream", back, round);
+        OK(weft_barrier(world));
+    }
+}
+
+/* What the host has put on a context, behind a quiet of it on the stream. */
+static void stream_quiets(CUstream stream, const struct cuda *cuda, uint64_t *data,
+                          uint64_t *source, uint64_t *back)
+{
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        weft_ctx *ctx = contexts[round % CONTEXTS];
+        fill_words(source, round);
+        OK(weft_put_nbi(ctx, data, source, WORDS * 8, me));
+        OK(weft_quiet_on_stream(ctx, stream));
+        OK(weft_get_on_stream(ctx, back, data, WORDS * 8, me, stream));
+        CHECK(cuda->StreamSynchronize(stream) == 0);
+        for (uint64_t i = 0; i < WORDS; i++)
+            if (back[i] != word(me, round, i))
+                wrong("behind a quiet on a stream", round, i, back[i]);
+    }
+    OK(weft_barrier(world));
 }
 
 static void stream_signals(CUstream stream, const struct cuda *cuda, uint64_t *data,
@@ -289,6 +344,7 @@ int main(void)
     signals("behind a signal in the GPU heap", host, gpu, gpu_signal);
     clear(flag);
     sources(gpu, flag);
+    pinned_sources(gpu, host_other, gpu_signal);
     gets(gpu, host);
     shared_context(host, gpu);
     struct cuda cuda;
@@ -296,6 +352,8 @@ int main(void)
     if (weft_ptr(job, gpu, next)) {
         stream_barriers(stream, &cuda, gpu, gpu_other, host);
         stream_barriers(stream, &cuda, host_other, gpu_other, host);
+        stream_barrier_completes(stream, &cuda, gpu, gpu_other, host);
+        stream_quiets(stream, &cuda, gpu, gpu_other, host);
         stream_signals(stream, &cuda, gpu, gpu_other, gpu_signal, host);
         stream_signals(stream, &cuda, gpu, gpu_other, flag, host);
     } else {

@@ -65,6 +65,31 @@ static void waits(void *place)
     OK(weft_barrier(weft_team_world(job)));
 }
 
+/* Each type on both sides of its sign bit: what is large unsigned is negative signed. */
+static void wait_types(char *place)
+{
+    uint64_t zero[4] = {0};
+    int result;
+    fill(job, place, zero, sizeof zero);
+    OK(weft_p16(ctx, place, 0xfffd, me));
+    OK(weft_p32(ctx, place + 8, 0x80000001u, me));
+    OK(weft_p64(ctx, place + 16, 1ull << 63, me));
+    OK(weft_quiet(ctx));
+    OK(weft_wait_until(ctx, WEFT_INT16, place, WEFT_LT, (uint64_t)-2));
+    OK(weft_wait_until(ctx, WEFT_INT16, place, WEFT_EQ, (uint64_t)-3));
+    OK(weft_wait_until(ctx, WEFT_UINT16, place, WEFT_EQ, 0xfffd));
+    OK(weft_wait_until(ctx, WEFT_UINT16, place, WEFT_GT, 0x8000));
+    OK(weft_wait_until(ctx, WEFT_INT32, place + 8, WEFT_LE, (uint64_t)-0x7fffffff));
+    OK(weft_wait_until(ctx, WEFT_UINT32, place + 8, WEFT_GE, 0x80000001u));
+    OK(weft_wait_until(ctx, WEFT_INT64, place + 16, WEFT_LT, (uint64_t)INT64_MIN + 1));
+    OK(weft_wait_until(ctx, WEFT_UINT64, place + 16, WEFT_GT, INT64_MAX));
+    OK(weft_test(ctx, WEFT_INT16, place, WEFT_GT, 0, &result));
+    CHECK(result == 0);
+    OK(weft_test(ctx, WEFT_UINT32, place + 8, WEFT_LT, 0x80000001u, &result));
+    CHECK(result == 0);
+    OK(weft_barrier(weft_team_world(job)));
+}
+
 int main(int argc, char **argv)
 {
     OK(weft_init(&job, NULL));
@@ -88,6 +113,7 @@ int main(int argc, char **argv)
     OK(weft_barrier(weft_team_world(job)));
     ring(host_data, gpu_signal, "host data, GPU signal");
     waits(gpu_data);
+    wait_types((char *)gpu_data);
     waits(host_data);
     OK(weft_finalize(job));
     return 0;

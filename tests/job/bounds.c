@@ -152,6 +152,9 @@ static void strided(ptrdiff_t stride, size_t count)
     REFUSED(weft_iget(ctx, seen, first + 4, 1, stride, 4, count, next));
     REFUSED(weft_iget(ctx, seen, first, 1, stride, 4, count + 1, next));
     REFUSED(weft_iput(ctx, first, mine, (ptrdiff_t)1 << 61, 1, 4, 8, next));
+    REFUSED(
+        weft_iput(ctx, first, mine, (ptrdiff_t)1 << 62, 1, 4, 8, next)); /* wraps to a step of 0 */
+    REFUSED(weft_iget(ctx, seen, first, 1, (ptrdiff_t)1 << 62, 4, 8, next));
     OK(weft_barrier(world));
 }
 

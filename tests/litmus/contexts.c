@@ -143,6 +143,26 @@ static int quiet_of_each(uint64_t round)
     return 0;
 }
 
+/* put on a context of a team; the team's end, which all have reached. Removed: they have only met. */
+static int end_of_team_completes(uint64_t round)
+{
+    uint64_t words[WORDS];
+    weft_team *team;
+    weft_ctx *made;
+    int stale = 0;
+    words_of(round, words);
+    OK(weft_team_split_strided(world, 0, 1, 2, &team));
+    OK(weft_ctx_create(team, 0, &made));
+    OK(weft_put(made, area->data, words, sizeof words, 1 - me));
+    if (removed) {
+        OK(weft_sync(world));
+        stale = stale_words(round);
+        OK(weft_sync(world));
+    }
+    OK(weft_team_destroy(team));
+    return removed ? stale : stale_words(round);
+}
+
 static const struct {
     const char *name;
     int (*run)(uint64_t round);
@@ -152,6 +172,7 @@ static const struct {
     {"quiet_of_context_completes_atomics", quiet_of_context_completes_atomics},
     {"barrier_completes_contexts", barrier_completes_contexts},
     {"end_of_context_completes", end_of_context_completes},
+    {"end_of_team_completes", end_of_team_completes},
     {"quiet_of_each", quiet_of_each},
 };
 
