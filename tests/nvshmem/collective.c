@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVSHMEM's names: collectives over all types, and reductions and reducescatters of every operation,
  * by thread, warp, block, host and on a stream; maxloc. */
+#define MANY_CALLS
 #include "values.h"
 
 enum { N = 21, MOST_PES = 8, THREADS = 64, FORMS = 5 };
@@ -106,27 +107,87 @@ static void prepare(size_t unit)
 
 /* ------------------------------------------------------------------------------- reductions */
 
-/* What PE pe gives for an element: small, and products of five fit a signed char. */
-static int given(int pe, size_t i)
+/* What PE pe gives for an element: over all bits of the type, with its ends, so that a type taken for
+ * one of other sign or width gives another result. Sums and products of signed types do not overflow;
+ * those of unsigned ones do, and wrap. */
+typedef __int128 wide;
+
+static wide given(unsigned bits, int is_signed, weft_op op, int pe, size_t i)
 {
-    return i % 2 ? pe + 1 : 1;
+    wide max = ((wide)1 << (bits - (unsigned)is_signed)) - 1, min = is_signed ? -max - 1 : 0;
+    const wide values[] = {max, min, max - 2, min + 3, max / 2 + 1, is_signed ? -1 : max, 1, 0x35};
+    unsigned which = (unsigned)(((size_t)pe * 3 + i * 5 + i / 8) % 8);
+    wide v = values[which];
+    if (!is_signed || (op != WEFT_SUM && op != WEFT_PROD))
+        return v;
+    if (op == WEFT_SUM)
+        return v / MOST_PES;
+    return pe != (int)(i % (size_t)n_pes) ? (which & 1 ? -1 : 1) : v == min ? min + 1 : v;
 }
 
-static double combined(weft_op op, size_t i)
+static wide combine(weft_op op, wide r, wide v)
 {
-    long r = given(0, i);
-    for (int pe = 1; pe < n_pes; pe++) {
-        long v = given(pe, i);
-        r = op == WEFT_AND   ? r & v
-            : op == WEFT_OR  ? r | v
-            : op == WEFT_XOR ? r ^ v
-            : op == WEFT_MIN ? (v < r ? v : r)
-            : op == WEFT_MAX ? (v > r ? v : r)
-            : op == WEFT_SUM ? r + v
-                             : r * v;
-    }
-    return (double)r;
+    return op == WEFT_AND   ? r & v
+           : op == WEFT_OR  ? r | v
+           : op == WEFT_XOR ? r ^ v
+           : op == WEFT_MIN ? (v < r ? v : r)
+           : op == WEFT_MAX ? (v > r ? v : r)
+           : op == WEFT_SUM ? r + v
+                            : r * v;
 }
+
+/* Powers of two, of which sums and products of five are exact in 16 bits. */
+static double given_real(int pe, size_t i)
+{
+    static const double values[] = {-2, 4, 0.5, -1, 1, -0.5, 2, -4};
+    return values[((size_t)pe * 3 + i * 5 + i / 8) % 8];
+}
+
+static double combine_real(weft_op op, double r, double v)
+{
+    return op == WEFT_MIN   ? (v < r ? v : r)
+           : op == WEFT_MAX ? (v > r ? v : r)
+           : op == WEFT_SUM ? r + v
+                            : r * v;
+}
+
+#define GIVE_INTEGER(name, T)                                                                      \
+    static inline T give_##name(weft_op op, int pe, size_t i)                                      \
+    {                                                                                              \
+        return (T)given(8 * sizeof(T), IS_SIGNED(T), op, pe, i);                                   \
+    }                                                                                              \
+    static inline T want_##name(weft_op op, size_t i)                                              \
+    {                                                                                              \
+        T r = give_##name(op, 0, i);                                                               \
+        for (int pe = 1; pe < n_pes; pe++)                                                         \
+            r = (T)combine(op, r, give_##name(op, pe, i));                                         \
+        return r;                                                                                  \
+    }
+#define GIVE_REAL(name, T)                                                                         \
+    static inline T give_##name(weft_op op, int pe, size_t i)                                      \
+    {                                                                                              \
+        (void)op;                                                                                  \
+        return as_##name(given_real(pe, i));                                                       \
+    }                                                                                              \
+    static inline T want_##name(weft_op op, size_t i)                                              \
+    {                                                                                              \
+        double r = given_real(0, i);                                                               \
+        for (int pe = 1; pe < n_pes; pe++)                                                         \
+            r = combine_real(op, r, given_real(pe, i));                                            \
+        return as_##name(r);                                                                       \
+    }
+#define GIVE_BITWISE(name, T, type) GIVE_INTEGER(name, T)
+WEFT_NV_REDUCE_BITWISE_TYPES(GIVE_BITWISE)
+GIVE_INTEGER(char, char)
+GIVE_INTEGER(schar, signed char)
+GIVE_INTEGER(short, short)
+GIVE_INTEGER(int, int)
+GIVE_INTEGER(long, long)
+GIVE_INTEGER(longlong, long long)
+GIVE_REAL(bfloat16, weft_nv_bfloat16)
+GIVE_REAL(half, weft_nv_half)
+GIVE_REAL(float, float)
+GIVE_REAL(double, double)
 
 #define REDUCING(name, T, op, OP)                                                                  \
     WEFT_KERNEL(reducing_##name##_##op, (char *, to), (const char *, own), (int, n_pes))           \
@@ -147,7 +208,7 @@ static double combined(weft_op op, size_t i)
         size_t n = (size_t)N * (size_t)n_pes;                                                      \
         char *to = dst;                                                                            \
         for (size_t i = 0; i < n; i++)                                                             \
-            ((T *)src)[i] = as_##name(given(me, i));                                               \
+            ((T *)src)[i] = give_##name(OP, me, i);                                                \
         nvshmem_barrier_all();                                                                     \
         LAUNCH(THREADS, reducing_##name##_##op, to, src, n_pes);                                   \
         CHECK(!nvshmem_##name##_##op##_reduce(0, PART(T, HOST, n), from, n), "refused");           \
@@ -162,13 +223,13 @@ static double combined(weft_op op, size_t i)
         CHECK(!weft_stream_synchronize(stream), "%s", weft_last_error());                          \
         for (int form = 0; form < FORMS; form++) {                                                 \
             for (size_t i = 0; i < n; i++) {                                                       \
-                T wanted = as_##name(combined(OP, i));                                             \
+                T wanted = want_##name(OP, i);                                                     \
                 to = dst;                                                                          \
                 CHECK(!memcmp(PART(T, form, n) + i, &wanted, sizeof(T)),                           \
                       #name " " #op " reduce, form %d, element %zu", form, i);                     \
             }                                                                                      \
             for (size_t i = 0; i < N; i++) {                                                       \
-                T wanted = as_##name(combined(OP, (size_t)me * N + i));                            \
+                T wanted = want_##name(OP, (size_t)me * N + i);                                    \
                 to = dst + FORMS * n * sizeof(T);                                                  \
                 CHECK(!memcmp(PART(T, form, n) + i, &wanted, sizeof(T)),                           \
                       #name " " #op " reducescatter, form %d, element %zu", form, i);              \

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVSHMEM's names: atomics over all types on host and device, waits and tests in all forms, signals. */
+#define MANY_CALLS
 #include "values.h"
 
-enum { THREADS = 64, VARS = 6 };
+enum { THREADS = 64, VARS = 6, ENDS = 8 };
 
 static char *room;
 static uint64_t *counter;
@@ -24,6 +25,17 @@ static weft_stream stream;
     EXPECT(nvshmem_##name##_atomic_compare_swap(at, 49, 7, pe), 49);                               \
     EXPECT(nvshmem_##name##_atomic_swap(at, 12, pe), 7);                                           \
     EXPECT(nvshmem_##name##_atomic_fetch(at, pe), 12);                                             \
+    /* All bits, and not those of the neighbour. */                                                \
+    nvshmem_##name##_atomic_set(at + 1, (T)0x5a, pe);                                              \
+    nvshmem_##name##_atomic_set(at, LARGEST(T), pe);                                               \
+    EXPECT(nvshmem_##name##_atomic_fetch_inc(at, pe), LARGEST(T));                                 \
+    EXPECT(nvshmem_##name##_atomic_fetch(at, pe), SMALLEST(T));                                    \
+    EXPECT(nvshmem_##name##_atomic_fetch_add(at, HIGH_BIT(T), pe), SMALLEST(T));                   \
+    EXPECT(nvshmem_##name##_atomic_swap(at, (T)-2, pe), (T)(SMALLEST(T) ^ HIGH_BIT(T)));           \
+    EXPECT(nvshmem_##name##_atomic_compare_swap(at, (T)-2, HIGH_BIT(T), pe), -2);                  \
+    nvshmem_##name##_atomic_add(at, (T)-1, pe);                                                    \
+    EXPECT(nvshmem_##name##_atomic_fetch(at, pe), (T)(HIGH_BIT(T) ^ (T)-1));                       \
+    EXPECT(nvshmem_##name##_atomic_fetch(at + 1, pe), 0x5a);                                       \
     return bad;
 #define BITWISE_BODY(name, U)                                                                      \
     typedef U T;                                                                                   \
@@ -36,6 +48,11 @@ static weft_stream stream;
     nvshmem_##name##_atomic_and(at, 9, pe);                                                        \
     EXPECT(nvshmem_##name##_atomic_fetch_xor(at, 3, pe), 9);                                       \
     EXPECT(nvshmem_##name##_atomic_fetch(at, pe), 10);                                             \
+    EXPECT(nvshmem_##name##_atomic_fetch_or(at, HIGH_BIT(T), pe), 10);                             \
+    EXPECT(nvshmem_##name##_atomic_fetch_xor(at, (T)-1, pe), (T)(HIGH_BIT(T) | 10));               \
+    nvshmem_##name##_atomic_and(at, (T)-3, pe);                                                    \
+    EXPECT(nvshmem_##name##_atomic_fetch(at, pe),                                                  \
+           (T)(LARGEST(uint64_t) ^ HIGH_BIT(T) ^ 10) & (T)-3);                                     \
     return bad;
 #define REAL_BODY(name, U)                                                                         \
     typedef U T;                                                                                   \
@@ -159,6 +176,63 @@ static void check_atomics(void)
     }
 WEFT_NV_WAIT_TYPES(WAITING)
 
+/* Every comparison over the ends of the type and their neighbours, where a type taken for one of other
+ * sign or width compares otherwise: as tests, and what is true as waits, which then return at once. */
+#define COMPARING(name, U)                                                                         \
+    WEFT_KERNEL(comparing_##name, (U *, vars), (U *, values), (size_t *, indices), (int *, bad))   \
+    {                                                                                              \
+        for (int i = 0; i < ENDS * ENDS * 6; i++) {                                                \
+            U a = values[i % ENDS], b = values[i / ENDS % ENDS], both[2] = {b, b};                 \
+            int cmp = i / ENDS / ENDS;                                                             \
+            int wanted = cmp == NVSHMEM_CMP_EQ   ? a == b                                          \
+                         : cmp == NVSHMEM_CMP_NE ? a != b                                          \
+                         : cmp == NVSHMEM_CMP_GT ? a > b                                           \
+                         : cmp == NVSHMEM_CMP_LE ? a <= b                                          \
+                         : cmp == NVSHMEM_CMP_LT ? a < b                                           \
+                                                 : a >= b;                                         \
+            vars[0] = vars[1] = a;                                                                 \
+            *bad += nvshmem_##name##_test(vars, cmp, b) != wanted;                                 \
+            *bad += nvshmem_##name##_test_all(vars, 2, NULL, cmp, b) != wanted;                    \
+            *bad += (nvshmem_##name##_test_any(vars, 2, NULL, cmp, b) < 2) != wanted;              \
+            *bad += nvshmem_##name##_test_some(vars, 2, indices, NULL, cmp, b) !=                  \
+                    (size_t)(2 * wanted);                                                          \
+            *bad += nvshmem_##name##_test_all_vector(vars, 2, NULL, cmp, both) != wanted;          \
+            *bad += (nvshmem_##name##_test_any_vector(vars, 2, NULL, cmp, both) < 2) != wanted;    \
+            *bad += nvshmem_##name##_test_some_vector(vars, 2, indices, NULL, cmp, both) !=        \
+                    (size_t)(2 * wanted);                                                          \
+            if (!wanted || *bad)                                                                   \
+                continue;                                                                          \
+            nvshmem_##name##_wait_until(vars, cmp, b);                                             \
+            nvshmem_##name##_wait_until_all(vars, 2, NULL, cmp, b);                                \
+            nvshmem_##name##_wait_until_all_vector(vars, 2, NULL, cmp, both);                      \
+            *bad += nvshmem_##name##_wait_until_any(vars, 2, NULL, cmp, b) > 1;                    \
+            *bad +=                                                                                \
+                nvshmem_##name##_wait_until_some_vector(vars, 2, indices, NULL, cmp, both) != 2;   \
+        }                                                                                          \
+    }                                                                                              \
+    static void compare_##name(void)                                                               \
+    {                                                                                              \
+        const U ends[ENDS] = {SMALLEST(U), (U)(SMALLEST(U) + 1), (U)-1,     0, 1,                  \
+                              HIGH_BIT(U), (U)(LARGEST(U) - 1),  LARGEST(U)};                      \
+        U *vars = (U *)room;                                                                       \
+        int *bad = (int *)(room + 320);                                                            \
+        memcpy(room + 128, ends, sizeof ends);                                                     \
+        *bad = 0;                                                                                  \
+        LAUNCH(1, comparing_##name, vars, (U *)(room + 128), (size_t *)(room + 384), bad);         \
+        CHECK(!*bad, "%d faults of comparison, " #name, *bad);                                     \
+        /* On the stream: what is true passes, whatever the sign. */                               \
+        vars[0] = vars[1] = LARGEST(U);                                                            \
+        nvshmemx_##name##_wait_until_on_stream(vars, NVSHMEM_CMP_GT, SMALLEST(U), stream);         \
+        nvshmemx_##name##_wait_until_all_on_stream(vars, 2, NULL, NVSHMEM_CMP_GE, LARGEST(U),      \
+                                                   stream);                                        \
+        CHECK(!weft_stream_synchronize(stream), "%s", weft_last_error());                          \
+        vars[0] = (U)-1;                                                                           \
+        nvshmemx_##name##_wait_until_on_stream(                                                    \
+            vars, IS_SIGNED(U) ? NVSHMEM_CMP_LT : NVSHMEM_CMP_GT, (U)0, stream);                   \
+        CHECK(!weft_stream_synchronize(stream), "%s", weft_last_error());                          \
+    }
+WEFT_NV_WAIT_TYPES(COMPARING)
+
 /* --------------------------------------------------------------------------------- signals */
 
 WEFT_KERNEL(signals, (uint64_t *, signal), (uint64_t *, seen), (int, pe))
@@ -199,7 +273,7 @@ int main(void)
     room = nvshmem_calloc(1, 1024);
     counter = nvshmem_calloc(4, sizeof *counter);
     check_atomics();
-#define RUN_WAIT(name, T) wait_##name();
+#define RUN_WAIT(name, T) wait_##name(), compare_##name();
     WEFT_NV_WAIT_TYPES(RUN_WAIT)
     check_signals();
     weft_stream_destroy(stream);

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clang-format off */
-/* What the value tests of NVSHMEM's names share: values of any type, symmetric memory, faults counted. */
+/* What the value tests of NVSHMEM's names share: values of any type, symmetric memory, faults counted.
+ * MANY_CALLS: a file that calls every operation with every type; its operations are functions then. */
 #ifndef WEFT_TESTS_NVSHMEM_VALUES_H
 #define WEFT_TESTS_NVSHMEM_VALUES_H
+
+#ifdef MANY_CALLS
+#define WEFT_DEVICE static inline __attribute__((unused))
+#endif
 
 #include <nvshmem.h>
 #include <nvshmemx.h>
@@ -52,6 +57,12 @@ static inline void fill(void *value, size_t bytes, int pe, size_t i)
                          (uint64_t)pe << 32 | i};
     memcpy(value, words, bytes);
 }
+
+/* The ends of integer types. */
+#define IS_SIGNED(T) ((T)-1 < (T)1)
+#define LARGEST(T)   ((T)(IS_SIGNED(T) ? ((UINT64_C(1) << (8 * sizeof(T) - 1)) - 1) : ~UINT64_C(0)))
+#define SMALLEST(T)  ((T)(IS_SIGNED(T) ? UINT64_C(1) << (8 * sizeof(T) - 1) : 0))
+#define HIGH_BIT(T)  ((T)(UINT64_C(1) << (8 * sizeof(T) - 1)))
 
 /* A small number as a value of any type. */
 static inline weft_nv_half as_half(double x)
