@@ -9,6 +9,7 @@
 #include "gpu/gpu.h"
 #include "job/device_state.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,11 +122,24 @@ static weft_status launch_simt(const struct weft_kernel *kernel, weft_dim3 grid,
     return status;
 }
 
+/* The CUDA runtime's error for a function that is no __global__ function of the program. */
+enum { CUDA_INVALID_FUNCTION = 98 };
+
+/* What the program passed may be such a function itself; the runtime knows them all by address. */
+static bool is_cuda_function(const struct weft_nvshmem_kernels *kernels, const void *function)
+{
+    int blocks;
+    return kernels->resident(function, 1, 0, &blocks) != CUDA_INVALID_FUNCTION;
+}
+
 static weft_status launch_cuda(const struct weft_kernel *kernel, weft_dim3 grid, weft_dim3 block,
                                void **args, size_t shared_bytes, weft_stream stream)
 {
     const struct weft_nvshmem_kernels *kernels = of_target();
     const unsigned g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
+    if (kernels && is_cuda_function(kernels, kernel))
+        return kernels_fail(kernels, kernels->launch(kernel, g, b, args, shared_bytes, stream),
+                            "nvshmemx_collective_launch");
     if (!kernels || !kernel->cuda)
         return nobody_brings_it("nvshmemx_collective_launch");
     return kernels_fail(kernels,
@@ -156,6 +170,9 @@ static weft_status resident(const struct weft_kernel *kernel, unsigned threads, 
         *blocks = most ? (int)most : 1;
         return WEFT_OK;
     }
+    if (kernels && is_cuda_function(kernels, kernel))
+        return kernels_fail(kernels, kernels->resident(kernel, threads, shared_bytes, blocks),
+                            "nvshmemx_collective_launch_query_gridsize");
     if (!kernels || !kernel->cuda)
         return nobody_brings_it("nvshmemx_collective_launch_query_gridsize");
     return kernels_fail(kernels,

@@ -51,7 +51,7 @@ WEFT_DEVICE float weft_dev_f32_f16(uint16_t x)
         return weft_dev_f32_bits(sign | 0x7f800000u | mantissa << 13);
     if (exponent)
         return weft_dev_f32_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-    float small = (float)mantissa * 0x1p-24f; /* exact */
+    float small = (float)mantissa * 5.9604644775390625e-8f; /* 2^-24, exact; C++11 has no 0x1p-24f */
     return sign ? -small : small;
 }
 

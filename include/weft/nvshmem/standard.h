@@ -25,8 +25,10 @@
 #include <string>
 #endif
 
-/* WEFT_NV_CUDA_HEADERS: 1 when CUDA's headers are here, so that its types are known. */
-#ifdef __CUDACC__
+/* WEFT_NV_CUDA_HEADERS: 1 when CUDA's headers are here, so that its types are known. A unit may define
+ * it as 0 to do without them. */
+#if defined WEFT_NV_CUDA_HEADERS
+#elif defined __CUDACC__
 #define WEFT_NV_CUDA_HEADERS 1
 #elif defined __has_include
 #if __has_include(<cuda_runtime.h>) && __has_include(<cuda_fp16.h>) && __has_include(<cuda_bf16.h>)

@@ -235,7 +235,8 @@ WEFT_NV_HOST void nvshmemx_sync_all_on_stream(weft_stream stream)
 /* --------------------------------------------------------------------------------- launching
  * A kernel whose blocks wait for other PEs must be resident as a whole: a cooperative launch. `func`
  * is a __global__ function in code that nvcc compiles. In the C half of a program for both targets it
- * is NVSHMEMX_KERNEL(name), of a kernel that WEFT_KERNEL() defined. */
+ * is NVSHMEMX_KERNEL(name), of a kernel that WEFT_KERNEL() defined. A host file of a CUDA program may
+ * also pass the address of a __global__ function of another file. */
 #if WEFT_TARGET_CUDA
 
 #define NVSHMEMX_KERNEL(name) ((const void *)weft_cuda_kernel_##name)
@@ -290,6 +291,24 @@ WEFT_NV_HOST int nvshmemx_collective_launch_query_gridsize(const void *func, wef
     return weft_nvshmem_resident(func, blockDims, sharedMem, gridsize) ? NVSHMEMX_ERROR_INTERNAL
                                                                        : NVSHMEMX_SUCCESS;
 }
+
+#if WEFT_NV_CUDA_HEADERS && defined __cplusplus
+WEFT_NV_HOST int nvshmemx_collective_launch(const void *func, dim3 gridDims, dim3 blockDims,
+                                            void **args, size_t sharedMem, cudaStream_t stream)
+{
+    weft_dim3 grid = {gridDims.x, gridDims.y, gridDims.z};
+    weft_dim3 block = {blockDims.x, blockDims.y, blockDims.z};
+    return nvshmemx_collective_launch(func, grid, block, args, sharedMem, (weft_stream)stream);
+}
+
+WEFT_NV_HOST int nvshmemx_collective_launch_query_gridsize(const void *func, dim3 blockDims,
+                                                           void **args, size_t sharedMem,
+                                                           int *gridsize)
+{
+    weft_dim3 block = {blockDims.x, blockDims.y, blockDims.z};
+    return nvshmemx_collective_launch_query_gridsize(func, block, args, sharedMem, gridsize);
+}
+#endif
 
 #endif
 

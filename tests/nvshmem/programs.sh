@@ -1,0 +1,72 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Usage: programs.sh SOURCE BUILD WEFT host|cuda NVCC|mpi
+# Programs in the style of those written for NVSHMEM compile as they are, without a warning, and where
+# the target simt can run them their values are right. cuda: with nvcc, which links them too. mpi: the
+# communicator's PEs, in either order of the headers; exit 77 without MPI.
+set -u
+source=$1 build=$2 weft=$3 what=$4
+programs=$source/tests/nvshmem/programs
+folder=$(mktemp -d) || exit 2
+trap 'rm -rf "$folder"' EXIT
+status=0
+warnings='-Wall -Wextra'
+link="$build/lib/libweft.a -ldl -lpthread -lm"
+export WEFT_TARGET=simt WEFT_HEAP_SIZE=16M
+
+# NAME COMMAND...
+runs() {
+    name=$1
+    shift
+    if ! timeout 60 "$@" > "$folder/said" 2>&1; then
+        echo "$name fails ($*):" >&2
+        tail -5 "$folder/said" >&2
+        status=1
+    fi
+}
+
+case $what in
+cuda)
+    for program in ring jacobi exchange; do
+        runs "$program.cu" "$5" -std=c++17 -arch=sm_90 -Xptxas -O0 -Werror all-warnings -Xcompiler -Wall \
+            -I "$source/include" "$programs/$program.cu" -o "$folder/$program" $link
+    done
+    # A host file of the same program, which launches by dim3 and speaks of half.
+    runs host.cpp "$5" -x c++ -std=c++17 -Xcompiler -Wall,-Wextra,-Werror -I "$source/include" \
+        "$programs/host.cpp" -c -o "$folder/host.o"
+    ;;
+host)
+    runs host.cpp ${CXX:-c++} -std=c++17 $warnings -Werror -I "$source/include" \
+        "$programs/host.cpp" -c -o "$folder/host.o"
+    # Without CUDA's runtime: what speaks of it is not linked.
+    runs host.cpp ${CXX:-c++} -std=c++11 $warnings -Werror -DWEFT_NV_CUDA_HEADERS=0 \
+        -I "$source/include" "$programs/host.cpp" -o "$folder/host" $link
+    runs unique_id.c ${CC:-cc} -std=c11 -D_GNU_SOURCE $warnings -Werror -I "$source/include" \
+        "$programs/unique_id.c" -o "$folder/unique_id" $link
+    runs host "$weft" run -n 3 "$folder/host"
+    for rank in 1 2; do
+        timeout 60 "$folder/unique_id" $rank 3 "$folder/id" > "$folder/rank$rank" 2>&1 || \
+            echo failed >> "$folder/rank$rank" &
+    done
+    runs unique_id "$folder/unique_id" 0 3 "$folder/id"
+    wait
+    if grep failed "$folder/rank1" "$folder/rank2" >&2; then
+        status=1
+    fi
+    ;;
+mpi)
+    command -v mpicxx > /dev/null && command -v mpirun > /dev/null || exit 77
+    for order in first last; do
+        option=
+        [ $order = first ] || option=-DMPI_LAST
+        runs "mpi.cpp ($order)" mpicxx -std=c++17 $option -I "$source/include" \
+            "$programs/mpi.cpp" -o "$folder/mpi_$order" $link
+        # The launcher refuses root and few CPUs unless told otherwise.
+        set -- mpirun --allow-run-as-root --oversubscribe -n 4
+        mpirun --version 2>&1 | grep -q 'Open MPI\|OpenRTE' || set -- mpirun -n 4
+        runs "mpi_$order" "$@" "$folder/mpi_$order"
+        runs "mpi_$order of half the ranks" "$@" "$folder/mpi_$order" split
+    done
+    ;;
+esac
+exit $status
