@@ -31,6 +31,19 @@ cuda)
         runs "$program.cu" "$5" -std=c++17 -arch=sm_90 -Xptxas -O0 -Werror all-warnings -Xcompiler -Wall \
             -I "$source/include" "$programs/$program.cu" -o "$folder/$program" $link
     done
+    # g goes past the L1 cache, unless the unit asks for the cached form.
+    printf '#include <nvshmem.h>\n__global__ void k(float *to, const float *from, int pe)\n{\n%s\n}\n' \
+        '    *to = nvshmem_float_g(from + threadIdx.x, pe);' > "$folder/g.cu"
+    for form in -UWEFT_NVSHMEM_CACHED_G -DWEFT_NVSHMEM_CACHED_G; do
+        runs "g ($form)" "$5" -std=c++17 -arch=sm_90 -ptx $form -I "$source/include" "$folder/g.cu" \
+            -o "$folder/g$form.ptx"
+        sed -n '/\.entry _Z1kPfPKfi/,/^}/p' "$folder/g$form.ptx" > "$folder/g$form"
+    done
+    if ! grep -q 'ld\.relaxed\.sys' "$folder/g-UWEFT_NVSHMEM_CACHED_G" ||
+        grep -q 'ld\.relaxed\.sys' "$folder/g-DWEFT_NVSHMEM_CACHED_G"; then
+        echo "g is not read as it is documented" >&2
+        status=1
+    fi
     # A host file of the same program, which launches by dim3 and speaks of half.
     runs host.cpp "$5" -x c++ -std=c++17 -Xcompiler -Wall,-Wextra,-Werror -I "$source/include" \
         "$programs/host.cpp" -c -o "$folder/host.o"

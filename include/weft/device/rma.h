@@ -22,7 +22,13 @@
  * void weft_thread_p8(void *dst, uint8_t value, int pe), _p16, _p32, _p64, _p_f32, _p_f64
  * uint8_t weft_thread_g8(const void *src, int pe), _g16, _g32, _g64, _g_f32, _g_f64
  *     One store, one load of that width, so that a reader never sees a part; aligned to the width.
- *     g gives 0 when it cannot be done.
+ *     g reads the peer's memory itself at each call, past the L1 cache, so that a loop of g sees what
+ *     the peer has stored meanwhile. It gives 0 when it cannot be done.
+ * uint8_t weft_thread_g8_cached(const void *src, int pe), _g16, _g32, _g64
+ *     For memory that nobody writes while the kernel runs: a plain load, which the L1 cache may serve
+ *     and the compiler may move or make once for several. Repeated and neighbouring reads cost a
+ *     fraction of g's. What was written before the kernel began (in stream order, or before a barrier
+ *     of the hosts) is seen; what is written while it runs may be seen, or not.
  */
 #define WEFT_DEV_P_G(N)                                                                            \
     WEFT_DEVICE void weft_thread_p##N(void *dst, uint##N##_t value, int pe)                        \
@@ -37,6 +43,11 @@
         return from ? weft_dev_load_u##N((const uint##N##_t *)from, WEFT_ORDER_RELAXED,            \
                                          WEFT_SCOPE_SYS)                                           \
                     : 0;                                                                           \
+    }                                                                                              \
+    WEFT_DEVICE uint##N##_t weft_thread_g##N##_cached(const void *src, int pe)                     \
+    {                                                                                              \
+        const char *from = weft_dev_reach_word(WEFT_DEV_OP_G, src, pe);                            \
+        return from ? *(const weft_dev_any_u##N *)from : 0;                                        \
     }
 WEFT_DEV_P_G(8)
 WEFT_DEV_P_G(16)

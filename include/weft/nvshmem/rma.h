@@ -113,13 +113,23 @@ WEFT_NV_HOST uint64_t weft_nv_g_host(const void *src, size_t bytes, int pe)
     return bits.v64;
 }
 
+/* g of device code reads the peer's memory itself. A unit that defines WEFT_NVSHMEM_CACHED_G before it
+ * includes <nvshmem.h> gets weft_thread_g*_cached() instead, for data that stay as they are while a
+ * kernel runs; it must not wait for a value in a loop of g. */
 #if WEFT_NV_DEVICE_PART
 WEFT_NV_DEVICE uint64_t weft_nv_g_device(const void *src, size_t bytes, int pe)
 {
+#ifdef WEFT_NVSHMEM_CACHED_G
+    return bytes == 8   ? weft_thread_g64_cached(src, pe)
+           : bytes == 4 ? weft_thread_g32_cached(src, pe)
+           : bytes == 2 ? weft_thread_g16_cached(src, pe)
+                        : weft_thread_g8_cached(src, pe);
+#else
     return bytes == 8   ? weft_thread_g64(src, pe)
            : bytes == 4 ? weft_thread_g32(src, pe)
            : bytes == 2 ? weft_thread_g16(src, pe)
                         : weft_thread_g8(src, pe);
+#endif
 }
 #endif
 
