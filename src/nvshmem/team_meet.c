@@ -20,6 +20,8 @@ struct entry {
     uint64_t free_slots[TEAM_SLOT_WORDS];
 };
 
+enum { REFUSED = 0 }; /* as n */
+
 static struct entry *own; /* symmetric */
 
 weft_status team_meet_start(weft_job *job)
@@ -48,10 +50,21 @@ WEFT_EXPORT weft_status weft_nvshmem_team_id(uint64_t *id)
 
 static void enter(struct weft_job *job, uint64_t id, int n, int index)
 {
+    atomic_store_explicit(&own->id, 0, memory_order_release); /* a refusal may stand there */
     own->n = n;
     own->index = index;
     memcpy(own->free_slots, team_free_slots(job), sizeof own->free_slots);
     atomic_store_explicit(&own->id, id, memory_order_release);
+}
+
+/* A PE that gives up leaves its refusal behind, until it meets others: those who still look for this id
+ * need not wait for the limit. */
+static void leave(weft_status status)
+{
+    if (status)
+        own->n = REFUSED;
+    else
+        atomic_store_explicit(&own->id, 0, memory_order_release);
 }
 
 /* What is gathered of the members. */
@@ -64,6 +77,8 @@ struct meeting {
 
 static weft_status take_entry(struct meeting *m, int pe, const struct entry *entry)
 {
+    if (entry->n == REFUSED)
+        return base_fail(WEFT_ERR_MISMATCH, "PE %d has given up making the team", pe);
     if (entry->n != m->n)
         return base_fail(WEFT_ERR_MISMATCH, "PE %d says that the team has %d members, not %d", pe,
                          entry->n, m->n);
@@ -131,7 +146,7 @@ static weft_status meet(struct weft_job *job, struct meeting *m, int index, weft
         status = join(job, m, team);
     if (!status)
         status = weft_sync(*team); /* all have read */
-    atomic_store_explicit(&own->id, 0, memory_order_release);
+    leave(status);
     return status;
 }
 
