@@ -781,7 +781,10 @@ int cmd_run(int argc, char **argv)
                       .stdin_pipe = -1};
     if (!open_standard_streams())
         return EXIT_FAULT; /* and nowhere to say why */
-    argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &run.options);
+    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &run.options)) {
+        run_say("no memory for the options");
+        return EXIT_FAULT;
+    }
     if (config_check()) {
         run_say("%s", weft_last_error());
         return EXIT_USAGE;

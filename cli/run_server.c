@@ -119,10 +119,10 @@ static void on_aborted(void *owner, int number, int code, const char *sentence)
 static void on_failed(void *owner, int number, weft_status status, const char *sentence)
 {
     struct run *run = owner;
-    if (status == WEFT_ERR_VERSION || status == WEFT_ERR_BOOT) /* it may go on as if nothing were */
-        end_job(run, number, status, 1, "%s: %s", run_pe_name(run, number), sentence);
-    else
-        end_job(run, number, status, -1, "%s cannot go on: %s", run_pe_name(run, number), sentence);
+    /* Who has not joined, or speaks nonsense, may go on as if nothing were. */
+    bool judges = run->pes[number].joined && status != WEFT_ERR_VERSION && status != WEFT_ERR_BOOT;
+    end_job(run, number, status, judges ? -1 : 1, "%s cannot go on: %s", run_pe_name(run, number),
+            sentence);
 }
 
 /* Every process of this PE has closed it. */

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Preloaded: lets the k-th use of one call fail. FAIL_CALL=socketpair, FAIL_AT=3, FAIL_IN=launcher or
+ * a PE's number. Says "fail_at: CALL" when it does, so that a sweep knows where it ends. Calls are
+ * counted from the first one of main() on. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static _Atomic int uses;
+
+static bool is_here(void)
+{
+    const char *where = getenv("FAIL_IN"), *pe = getenv("WEFT_PE");
+    static _Atomic int here; /* 0: not asked yet; the variable goes away when a PE joins */
+    if (!here)
+        here = where && strcmp(where, pe ? pe : "launcher") == 0 ? 1 : -1;
+    return here == 1;
+}
+
+static bool fails(const char *call)
+{
+    const char *which = getenv("FAIL_CALL"), *at = getenv("FAIL_AT");
+    char line[64];
+    if (!which || !at || strcmp(which, call) != 0 || !is_here() || ++uses != atoi(at))
+        return false;
+    int n = snprintf(line, sizeof line, "fail_at: %s\n", call);
+    ssize_t written = write(STDERR_FILENO, line, (size_t)n);
+    (void)written;
+    return true;
+}
+
+/* X(call, result when it fails, errno, declaration of parameters, names of parameters) */
+#define CALLS(X)                                                                                   \
+    X(int, socketpair, -1, EMFILE, (int d, int t, int p, int f[2]), (d, t, p, f))                  \
+    X(int, epoll_create1, -1, EMFILE, (int f), (f))                                                \
+    X(int, epoll_ctl, -1, ENOSPC, (int e, int o, int f, struct epoll_event *v), (e, o, f, v))      \
+    X(int, pipe2, -1, EMFILE, (int f[2], int l), (f, l))                                           \
+    X(int, memfd_create, -1, EMFILE, (const char *n, unsigned f), (n, f))                          \
+    X(int, ftruncate, -1, ENOSPC, (int f, off_t b), (f, b))                                        \
+    X(void *, mmap, MAP_FAILED, ENOMEM, (void *a, size_t b, int p, int f, int d, off_t o),         \
+      (a, b, p, f, d, o))                                                                          \
+    X(ssize_t, sendmsg, -1, ENOBUFS, (int s, const struct msghdr *m, int f), (s, m, f))            \
+    X(ssize_t, recvmsg, -1, ENOMEM, (int s, struct msghdr *m, int f), (s, m, f))                   \
+    X(void *, calloc, NULL, ENOMEM, (size_t n, size_t b), (n, b))                                  \
+    X(void *, malloc, NULL, ENOMEM, (size_t b), (b))
+
+#define WRAP(type, call, failure, number, parameters, names)                                       \
+    type call parameters                                                                           \
+    {                                                                                              \
+        static type(*real) parameters;                                                             \
+        if (!real)                                                                                 \
+            real = (type(*) parameters)dlsym(RTLD_NEXT, #call);                                    \
+        if (fails(#call)) {                                                                        \
+            errno = number;                                                                        \
+            return failure;                                                                        \
+        }                                                                                          \
+        return real names;                                                                         \
+    }
+CALLS(WRAP)
