@@ -118,7 +118,7 @@ static weft_status make_segments(struct weft_job *job, const struct hello *mine)
         return status;
     job->heap = heap_create(mine->heap_bytes);
     job->paths.map = calloc((size_t)job->npes, sizeof *job->paths.map);
-    job->scratch = calloc((size_t)job->npes, LANE_PACKET_BYTES);
+    job->scratch = calloc((size_t)job->npes, PACKET_BYTES);
     if (!job->heap || !job->paths.map || !job->scratch)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the tables of %d PEs",
                          job->npes);
@@ -271,9 +271,9 @@ static void empty_handles(struct weft_job *job)
         ctx_empty(ctx);
     for (struct weft_team *team = job->teams; team; team = team->next) {
         free(team->pes);
-        free(team->lane_at);
+        free(team->mailbox_at);
         team->pes = NULL;
-        team->lane_at = NULL;
+        team->mailbox_at = NULL;
     }
 }
 

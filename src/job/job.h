@@ -51,38 +51,34 @@ struct weft_ctx {
 
 /* ----------------------------------------------------------------------------------- teams */
 
-enum {
-    TEAM_SLOTS = 1024,
-    TEAM_SLOT_WORDS = TEAM_SLOTS / 64,
-    LANE_PACKET_BYTES = 56,
-    TEAM_PHASES = 4
-};
+enum { TEAM_SLOTS = 1024, TEAM_SLOT_WORDS = TEAM_SLOTS / 64, PACKET_BYTES = 56, TEAM_PHASES = 4 };
 
-/* What one member of a team sends another: lane[i] of a PE's area is written by member i alone.
+/* What one member of a team sends another: mailboxes[i] of a PE's area is written by member i alone.
  * flag: the sender has reached this phase of the team's sequence of collectives. packet: a small
- * payload and its number in one cache line, two of them, used in turn (see ops/coll.h for why two
- * are enough). */
-struct lane {
+ * payload and its number in one cache line, two of them for even and odd numbers (see ops/coll.h for
+ * why two are enough). */
+struct mailbox {
     _Alignas(64) _Atomic uint64_t flag;
     struct {
         _Alignas(64) _Atomic uint64_t number;
-        unsigned char payload[LANE_PACKET_BYTES];
+        unsigned char payload[PACKET_BYTES];
     } packet[2];
 };
 
 struct weft_team {
     struct weft_job *job;
     int n;
-    int me;                /* -1: not a member (never handed out) */
-    int *pes;              /* numbers in the job */
-    int slot;              /* synchronisation area, the same at every member */
-    bool direct;           /* every member's memory can be loaded and stored */
-    bool split_off;        /* may be destroyed */
-    int leader;            /* goes first out of the next barrier or sync (ops/coll.h), -1: nobody */
-    uint64_t sequence;     /* phases used so far */
-    uint64_t packets;      /* packet exchanges so far */
-    struct lane *lanes;    /* own area: lanes[i] is written by member i */
-    struct lane **lane_at; /* own lane in member i's area; NULL where it cannot be stored to */
+    int me;            /* -1: not a member (never handed out) */
+    int *pes;          /* numbers in the job */
+    int slot;          /* synchronisation area, the same at every member */
+    bool direct;       /* every member's memory can be loaded and stored */
+    bool split_off;    /* may be destroyed */
+    int leader;        /* goes first out of the next barrier or sync (ops/coll.h), -1: nobody */
+    uint64_t sequence; /* phases used so far */
+    uint64_t packets;  /* packet exchanges so far */
+    struct mailbox *mailboxes; /* own area: mailboxes[i] is written by member i */
+    struct mailbox *
+        *mailbox_at; /* own mailbox in member i's area; NULL where it cannot be stored to */
     struct weft_team *next;
 };
 
@@ -136,7 +132,7 @@ static inline struct box *job_box(const struct weft_job *job, int slot)
 /* Offset of a team's area in the system segment. */
 static inline size_t team_area_offset(int slot, int npes)
 {
-    return BOX_BYTES + TEAM_SLOTS / 8 + (size_t)slot * (size_t)npes * sizeof(struct lane);
+    return BOX_BYTES + TEAM_SLOTS / 8 + (size_t)slot * (size_t)npes * sizeof(struct mailbox);
 }
 
 /* Offset of the areas by which device code on simt synchronises, behind those of the host. */

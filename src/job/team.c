@@ -19,8 +19,8 @@ void team_fill(struct weft_team *team)
     for (int i = 0; i < team->n; i++) {
         int pe = team->pes[i];
         bool direct = job_direct(job, WEFT_HOST, pe);
-        team->lane_at[i] =
-            direct ? (struct lane *)(job->paths.map[pe][SEG_SYSTEM] + area) + team->me : NULL;
+        team->mailbox_at[i] =
+            direct ? (struct mailbox *)(job->paths.map[pe][SEG_SYSTEM] + area) + team->me : NULL;
         team->direct &= direct;
     }
 }
@@ -37,8 +37,8 @@ weft_status team_new(struct weft_job *job, const int *pes, int n, int slot,
     team->leader = -1;
     team->slot = slot;
     team->pes = malloc((size_t)n * sizeof *team->pes);
-    team->lane_at = calloc((size_t)n, sizeof *team->lane_at);
-    if (!team->pes || !team->lane_at) {
+    team->mailbox_at = calloc((size_t)n, sizeof *team->mailbox_at);
+    if (!team->pes || !team->mailbox_at) {
         team_free(team);
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team of %d PEs", n);
     }
@@ -46,8 +46,8 @@ weft_status team_new(struct weft_job *job, const int *pes, int n, int slot,
     for (int i = 0; i < n; i++)
         if (pes[i] == job->pe)
             team->me = i;
-    team->lanes =
-        (struct lane *)(job->segments[SEG_SYSTEM].base + team_area_offset(slot, job->npes));
+    team->mailboxes =
+        (struct mailbox *)(job->segments[SEG_SYSTEM].base + team_area_offset(slot, job->npes));
     team_fill(team);
     pthread_mutex_lock(&job->lock);
     team->next = job->teams;
@@ -83,6 +83,6 @@ void team_unlink(struct weft_team *team)
 void team_free(struct weft_team *team)
 {
     free(team->pes);
-    free(team->lane_at);
+    free(team->mailbox_at);
     free(team);
 }

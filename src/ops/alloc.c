@@ -43,7 +43,7 @@ struct outcome {
     uint64_t offset;
 };
 
-_Static_assert(sizeof(struct request) <= LANE_PACKET_BYTES, "a request is one packet");
+_Static_assert(sizeof(struct request) <= PACKET_BYTES, "a request is one packet");
 
 /* The end of a collective step: WEFT_OK when it succeeded, at the same offset, everywhere. Else every PE
  * gets an error, its own first, and undoes what it did. Offsets that differ end the job: its books are

@@ -6,26 +6,26 @@
 
 enum { SYNC_RADIX = 64 };
 
-/* -------------------------------------------------------------------- lanes without load/store */
+/* -------------------------------------------------------------------- mailboxes without load/store */
 
-/* A write into the lane that this PE has at `member`. The library's own context orders it after
+/* A write into the mailbox that this PE has at `member`. The library's own context orders it after
  * everything that was put before. */
-static weft_status lane_put(struct weft_team *team, int member, size_t offset_in_lane,
-                            const void *src, size_t bytes)
+static weft_status mailbox_put(struct weft_team *team, int member, size_t offset_in_mailbox,
+                               const void *src, size_t bytes)
 {
     struct weft_ctx *ctx = team->job->system_ctx;
     weft_status status = weft_fence(ctx);
     if (status)
         return status;
-    struct lane *lane = &team->lanes[team->me];
-    status = weft_put(ctx, (char *)lane + offset_in_lane, src, bytes, team->pes[member]);
+    struct mailbox *mailbox = &team->mailboxes[team->me];
+    status = weft_put(ctx, (char *)mailbox + offset_in_mailbox, src, bytes, team->pes[member]);
     /* This PE may not call Weft again for long: the path must not keep the flag to itself. */
     return status ? status : weft_fence(ctx);
 }
 
 weft_status coll_notify_slow(struct weft_team *team, int member, uint64_t phase)
 {
-    return lane_put(team, member, offsetof(struct lane, flag), &phase, sizeof phase);
+    return mailbox_put(team, member, offsetof(struct mailbox, flag), &phase, sizeof phase);
 }
 
 weft_status coll_put_slow(struct weft_team *team, int member, struct place to, const void *src,
@@ -42,10 +42,10 @@ weft_status coll_await_slow(struct weft_team *team, int member, uint64_t phase,
     waiter.team = team->slot;
     waiter.expected = phase;
     waiter.offset =
-        (size_t)((char *)&team->lanes[member].flag - team->job->segments[SEG_SYSTEM].base);
+        (size_t)((char *)&team->mailboxes[member].flag - team->job->segments[SEG_SYSTEM].base);
     weft_status status = WEFT_OK;
     while (!status) {
-        uint64_t seen = atomic_load_explicit(&team->lanes[member].flag, memory_order_acquire);
+        uint64_t seen = atomic_load_explicit(&team->mailboxes[member].flag, memory_order_acquire);
         if (seen >= phase)
             break;
         status = waiter_step(&waiter, seen);
@@ -59,37 +59,37 @@ weft_status coll_await_slow(struct weft_team *team, int member, uint64_t phase,
 static inline weft_status packet_send(struct weft_team *team, int member, uint64_t number,
                                       const void *payload, size_t bytes)
 {
-    struct lane *lane = team->lane_at[member];
+    struct mailbox *mailbox = team->mailbox_at[member];
     int which = (int)(number & 1);
-    if (likely(lane != NULL)) {
-        access_copy(lane->packet[which].payload, payload, bytes);
+    if (likely(mailbox != NULL)) {
+        access_copy(mailbox->packet[which].payload, payload, bytes);
         /* Release: pairs with the acquire load in packet_await(). */
-        atomic_store_explicit(&lane->packet[which].number, number, memory_order_release);
+        atomic_store_explicit(&mailbox->packet[which].number, number, memory_order_release);
         return WEFT_OK;
     }
-    size_t at = which ? offsetof(struct lane, packet[1]) : offsetof(struct lane, packet[0]);
-    weft_status status = lane_put(team, member, at + sizeof number, payload, bytes);
-    return status ? status : lane_put(team, member, at, &number, sizeof number);
+    size_t at = which ? offsetof(struct mailbox, packet[1]) : offsetof(struct mailbox, packet[0]);
+    weft_status status = mailbox_put(team, member, at + sizeof number, payload, bytes);
+    return status ? status : mailbox_put(team, member, at, &number, sizeof number);
 }
 
 static inline weft_status packet_await(struct weft_team *team, int member, uint64_t number,
                                        enum box_operation operation, void *payload, size_t bytes)
 {
-    struct lane *lane = &team->lanes[member];
+    struct mailbox *mailbox = &team->mailboxes[member];
     int which = (int)(number & 1);
     struct waiter waiter = WAITER(team->job, operation, team->pes[member]);
     waiter.team = team->slot;
     waiter.expected = number;
     weft_status status = WEFT_OK;
     while (!status) {
-        uint64_t seen = atomic_load_explicit(&lane->packet[which].number, memory_order_acquire);
+        uint64_t seen = atomic_load_explicit(&mailbox->packet[which].number, memory_order_acquire);
         if (seen >= number)
             break;
         status = waiter_step(&waiter, seen);
     }
     waiter_end(&waiter);
     if (!status)
-        access_copy(payload, lane->packet[which].payload, bytes);
+        access_copy(payload, mailbox->packet[which].payload, bytes);
     return status;
 }
 

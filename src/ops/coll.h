@@ -2,11 +2,12 @@
 /* What collectives are made of: phases and packets.
  *
  * Phases. Each collective of a team owns TEAM_PHASES numbers of the team's sequence, the same at
- * every member. "Member i has reached phase p" is a store of p into flag of the lane that i has at
+ * every member. "Member i has reached phase p" is a store of p into flag of the mailbox that i has at
  * the other; flags only grow, so a late reader that finds a higher number is right to go on.
  *
- * Packets. A payload of up to LANE_PACKET_BYTES and its number travel in one cache line. A lane has
- * two packets, used in turn. Two are enough for exchanges in which every member sends to every
+ * Packets. A payload of up to PACKET_BYTES and its number travel in one cache line, so that the line's
+ * arrival tells of the data too (NCCL calls this its LL protocol). A mailbox has two packets; exchanges
+ * with even numbers use one, those with odd numbers the other. Two are enough for exchanges in which every member sends to every
  * other: a member that sends exchange k + 2 has finished k + 1, so it has k + 1 from everyone, so
  * everyone had finished reading k. One-sided collectives (broadcast) therefore use phases only. */
 #ifndef WEFT_OPS_COLL_H
@@ -42,18 +43,18 @@ weft_status coll_put_slow(struct weft_team *team, int member, struct place to, c
  * coll_put() is visible to it then. */
 static inline weft_status coll_notify(struct weft_team *team, int member, uint64_t phase)
 {
-    struct lane *lane = team->lane_at[member];
-    if (unlikely(!lane))
+    struct mailbox *mailbox = team->mailbox_at[member];
+    if (unlikely(!mailbox))
         return coll_notify_slow(team, member, phase);
     /* Release: pairs with the acquire load in coll_await(). */
-    atomic_store_explicit(&lane->flag, phase, memory_order_release);
+    atomic_store_explicit(&mailbox->flag, phase, memory_order_release);
     return WEFT_OK;
 }
 
 static inline weft_status coll_await(struct weft_team *team, int member, uint64_t phase,
                                      enum box_operation operation)
 {
-    if (likely(atomic_load_explicit(&team->lanes[member].flag, memory_order_acquire) >= phase))
+    if (likely(atomic_load_explicit(&team->mailboxes[member].flag, memory_order_acquire) >= phase))
         return WEFT_OK;
     return coll_await_slow(team, member, phase, operation);
 }
@@ -61,7 +62,7 @@ static inline weft_status coll_await(struct weft_team *team, int member, uint64_
 /* Address of a place at a member, or NULL when it cannot be loaded and stored. */
 static inline char *coll_address(struct weft_team *team, int member, struct place place)
 {
-    if (unlikely(!team->lane_at[member]))
+    if (unlikely(!team->mailbox_at[member]))
         return NULL;
     return team->job->paths.map[team->pes[member]][place.segment] + place.offset;
 }
@@ -110,7 +111,7 @@ weft_status coll_barrier(const char *function, struct weft_team *team,
 /* All members have arrived; nothing is completed. Used inside other collectives too. */
 weft_status coll_sync(struct weft_team *team, enum box_operation operation);
 
-/* Every member tells every other the same `bytes` (at most LANE_PACKET_BYTES); all[i * bytes] gets
+/* Every member tells every other the same `bytes` (at most PACKET_BYTES); all[i * bytes] gets
  * member i's. */
 weft_status coll_exchange(struct weft_team *team, enum box_operation operation, const void *mine,
                           void *all, size_t bytes);

@@ -153,7 +153,7 @@ static weft_status all_blocks(const char *name, struct weft_team *team,
     if (coll_on_gpu(team, dst, src))
         return coll_gpu_blocks(team, operation, dst, src, each ? bytes : 0, bytes,
                                (size_t)team->me * bytes);
-    if (bytes <= LANE_PACKET_BYTES && team->n <= PACKET_STACK_PES)
+    if (bytes <= PACKET_BYTES && team->n <= PACKET_STACK_PES)
         return each ? coll_exchange_each(team, operation, src, dst, bytes)
                     : coll_exchange(team, operation, src, dst, bytes);
     return push_blocks(team, operation, to, src, each ? bytes : 0, bytes, phase);

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { TILE_BYTES = 16 * 1024, SMALL_STACK_BYTES = 64 * LANE_PACKET_BYTES };
+enum { TILE_BYTES = 16 * 1024, SMALL_STACK_BYTES = 64 * PACKET_BYTES };
 
 #define COMBINE(name, ctype, expression)                                                           \
     static void name(void *restrict acc_, const void *restrict in_, size_t n)                      \
@@ -100,7 +100,7 @@ static weft_status reduce_small(const struct reduction *reduction, void *dst, co
                                 size_t n)
 {
     _Alignas(16) char all[SMALL_STACK_BYTES];
-    _Alignas(16) char acc[LANE_PACKET_BYTES + 8], next[LANE_PACKET_BYTES + 8];
+    _Alignas(16) char acc[PACKET_BYTES + 8], next[PACKET_BYTES + 8];
     struct weft_team *team = reduction->team;
     size_t bytes = n * reduction->element;
     weft_status status = coll_exchange(team, BOX_OP_REDUCE, src, all, bytes);
@@ -213,7 +213,7 @@ WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src,
     if ((uintptr_t)dst % alignment_of[type] || (uintptr_t)src % alignment_of[type])
         return base_fail(WEFT_ERR_ALIGNMENT, "%s: dst %p or src %p is not aligned for its type",
                          name, dst, src);
-    if (bytes <= LANE_PACKET_BYTES && bytes * (size_t)team->n <= SMALL_STACK_BYTES)
+    if (bytes <= PACKET_BYTES && bytes * (size_t)team->n <= SMALL_STACK_BYTES)
         return reduce_small(&reduction, dst, src, n);
     return reduce_large(&reduction, n, phase);
 }

@@ -189,7 +189,7 @@ WEFT_EXPORT weft_status weft_team_destroy(weft_team *team)
     if (status)
         return status;
     /* Everything addressed to this PE in the team has arrived: the area can be cleaned and reused. */
-    memset(team->lanes, 0, (size_t)team->n * sizeof *team->lanes);
+    memset(team->mailboxes, 0, (size_t)team->n * sizeof *team->mailboxes);
     device_team_gone(team->job, team);
     job_gpu_team_gone(team->job, team);
     team_free_slots(team->job)[team->slot / 64] |= 1ull << (team->slot % 64);
