@@ -308,6 +308,13 @@ static void circles_are_deadlocks(void **state)
     job = make_job(1);
     wait_for(0, "signal_wait", 0);
     says(&job, "deadlock: PE 0 (in signal_wait) waits for itself");
+    /* Told from the lowest, wherever one came into it. */
+    job = make_job(3);
+    wait_for(0, "barrier", 1);
+    wait_for(1, "reduce", 0);
+    wait_for(2, "sync", 1);
+    says(&job, "deadlock: PE 0 (in barrier) and PE 1 (in reduce) wait for each other, directly or "
+               "in a circle; their calls do not match");
 }
 
 static void own_memory_that_nobody_changes(void **state)
