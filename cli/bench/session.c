@@ -25,7 +25,8 @@ static void bind_to_cpu(int local_pe, int local_pes)
 /* The name of the path from `from` to `to`; at the other PEs that of their own to `to`, unused. */
 static weft_status find_path(struct bench *bench)
 {
-    weft_path_info info = {.size = sizeof info};
+    weft_kind kind = bench->options->memory == MEMORY_GPU ? WEFT_GPU : WEFT_HOST;
+    weft_path_info info = {.size = sizeof info, .kind = kind};
     weft_status status = weft_path_query(bench->job, bench->to, &info);
     bench->path = info.name ? info.name : "";
     return status;
@@ -62,7 +63,7 @@ weft_status bench_prepare(struct bench *bench)
     weft_team *node = weft_team_node(bench->job);
     if (options->bind)
         bind_to_cpu(weft_team_my_pe(node), weft_team_n_pes(node));
-    weft_status status = find_path(bench);
+    weft_status status = WEFT_OK;
     void *control = NULL, *lines = NULL;
     if (!status)
         status = weft_alloc(bench->job, WEFT_HOST, 2 * sizeof(double), 0, 0, &control);
@@ -74,6 +75,8 @@ weft_status bench_prepare(struct bench *bench)
     bench->lines = lines;
     if (!status)
         status = bench_flags_make(bench);
+    if (!status)
+        status = find_path(bench); /* there is none to GPU memory before the first block of it */
     if (!status)
         status = bench_floors_measure(bench);
     return status ? status : bench_device_prepare(bench);

@@ -18,7 +18,7 @@ fail() {
 expect() {
     local status=$1 text=$2
     shift 2
-    timeout 60 "$@" > "$folder/out" 2>&1
+    timeout 100 "$@" > "$folder/out" 2>&1
     local got=$?
     [ $got -eq "$status" ] && { [ -z "$text" ] || grep -qF -- "$text" "$folder/out"; } || fail "$*: status $got, expected $status and \"$text\""
 }
@@ -110,8 +110,14 @@ expect 2 '--watch takes seconds' "$weft" topo --watch=0
 unset LD_LIBRARY_PATH
 expect 1 'weft topo: --watch: ' "$weft" topo --watch=0.01 --times 1
 
-# --- the GPUs of a job that runs
+# --- the GPUs of a job that runs, and the path to its GPU memory
 export LD_LIBRARY_PATH=$standins
+gpu_path() {
+    expect 0 "\"path\":\"$1\",\"memory\":\"gpu\"" env WEFT_HEAP_SIZE=64M WEFT_PATH="$2" "$weft" bench put \
+        --memory gpu --sizes 1000 --iters 3 --repetitions 1 --json
+}
+gpu_path p2p ''
+gpu_path weak weak
 WEFT_HEAP_SIZE=16M "$weft" run -n 2 "$hang" > "$folder/pid" 2>&1 &
 launcher=$!
 for attempt in {1..200}; do
