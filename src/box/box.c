@@ -64,15 +64,18 @@ void box_doing_text(const struct box *box, char *text, size_t bytes)
 {
     const struct box_wait *wait = first_wait(box);
     char whom[32] = " for any PE";
-    if (wait && wait->peer >= 0)
-        snprintf(whom, sizeof whom, " for PE %d", wait->peer);
+    int peer = wait ? __atomic_load_n(&wait->peer, __ATOMIC_RELAXED) : -1;
+    if (peer >= 0)
+        snprintf(whom, sizeof whom, " for PE %d", peer);
     if (wait) {
         snprintf(text, bytes, "PE %d (pid %d) waits in %s%s", box->pe, box->pid,
                  box_operation_name(atomic_load(&wait->operation)), whom);
         return;
     }
     uint64_t count = atomic_load_explicit(&box->past_count, memory_order_relaxed);
-    uint32_t last = count ? box->past[(count - 1) % BOX_HISTORY].operation : (uint32_t)BOX_OP_NONE;
+    uint32_t last = BOX_OP_NONE;
+    if (count)
+        last = __atomic_load_n(&box->past[(count - 1) % BOX_HISTORY].operation, __ATOMIC_RELAXED);
     snprintf(text, bytes,
              "PE %d (pid %d) is not waiting in Weft: it computes or is blocked elsewhere (last in "
              "its history: %s)",

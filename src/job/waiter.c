@@ -21,9 +21,11 @@ enum {
     NAP_LONGEST_NS = 2 * 1000 * 1000, /* and at most this */
 };
 
+/* Other PEs, and threads that are PEs, may read meanwhile: what they act upon is a word that cannot
+ * tear (watch.c). */
 static void describe(const struct waiter *waiter, struct box_wait *wait)
 {
-    wait->peer = waiter->peer;
+    __atomic_store_n(&wait->peer, waiter->peer, __ATOMIC_RELAXED);
     wait->team = waiter->team;
     wait->compare = waiter->compare;
     wait->is_signed = waiter->is_signed;

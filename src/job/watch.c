@@ -51,7 +51,7 @@ static void add_waits(const struct weft_job *job, struct set *set, int slot)
     struct box *box = job_box(job, slot);
     for (int i = 0; i < BOX_WAITS; i++)
         if (atomic_load_explicit(&box->waits[i].operation, memory_order_acquire) != BOX_OP_NONE)
-            add_pe(job, set, box->waits[i].peer);
+            add_pe(job, set, __atomic_load_n(&box->waits[i].peer, __ATOMIC_RELAXED));
 }
 
 static void depended_on(const struct weft_job *job, int pe, struct set *set)
