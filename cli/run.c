@@ -33,7 +33,7 @@ static const uint64_t told_ns = 2 * SECOND_NS, deaf_ns = SECOND_NS / 4;
 
 /* How long a failure may wait for the end of a PE that is dying, and how long a PE whose connection
  * is closed has to end. */
-static const uint64_t postponed_ns = 2 * SECOND_NS, cut_off_ns = SECOND_NS / 5;
+static const uint64_t postponed_ns = 5 * SECOND_NS, cut_off_ns = SECOND_NS / 5;
 
 static const uint64_t reaping_ns = 10 * SECOND_NS;
 
@@ -134,12 +134,16 @@ static void begin_end(struct run *run, int pe, weft_status status, int result, c
             run_tell_end(run, other);
 }
 
-/* A PE other than `pe` that is just dying: what `pe` has come to may follow from that. */
+/* A PE other than `pe` that is just dying, or was killed and is not judged yet: what `pe` has come
+ * to may follow from that. */
 static bool another_is_dying(const struct run *run, int pe)
 {
     for (int other = 0; other < run->started; other++) {
         const struct run_pe *one = &run->pes[other];
-        if (other != pe && !one->exited && run_is_dying(one->joined ? one->program : one->pid))
+        if (other == pe)
+            continue;
+        if (one->exited ? one->to_judge && WIFSIGNALED(one->wait_status)
+                        : run_is_dying(one->joined ? one->program : one->pid))
             return true;
     }
     return false;
