@@ -158,6 +158,42 @@ static void strided(ptrdiff_t stride, size_t count)
     OK(weft_barrier(world));
 }
 
+/* Elements of a size that is no machine word's; and more operations at a time than a path may hold. */
+static void odd_elements(void)
+{
+    unsigned char mine[60], *first = (unsigned char *)end - 300;
+    memset(first, 0, 300);
+    for (int i = 0; i < 60; i++)
+        mine[i] = (unsigned char)(100 + 20 * me + i);
+    OK(weft_barrier(world));
+    OK(weft_iput(ctx, first, mine, 2, 1, 12, 5, next));
+    OK(weft_barrier(world));
+    for (int i = 0; i < 120; i++)
+        CHECK(first[i] ==
+              (i / 12 % 2 ? 0 : (unsigned char)(100 + 20 * previous + i / 24 * 12 + i % 12)));
+    OK(weft_barrier(world));
+}
+
+static void many_at_once(void)
+{
+    enum { MANY = 500 };
+    uint64_t *words = (uint64_t *)(void *)(end - MANY * 8);
+    static uint64_t values[MANY];
+    memset(words, 0, MANY * 8);
+    OK(weft_barrier(world));
+    for (uint64_t i = 0; i < MANY; i++) {
+        values[i] = i * 7 + (uint64_t)me + 1;
+        if (i % 3)
+            OK(weft_put_nbi(ctx, words + i, values + i, 8, next));
+        else
+            OK(weft_p64(ctx, words + i, values[i], next));
+    }
+    OK(weft_barrier(world));
+    for (uint64_t i = 0; i < MANY; i++)
+        CHECK(words[i] == i * 7 + (uint64_t)previous + 1);
+    OK(weft_barrier(world));
+}
+
 /* Collectives whose destination ends at the heap's end; refused alike at every member. */
 static void collectives(void)
 {
@@ -216,6 +252,8 @@ int main(void)
     strided(1, 5);
     strided(3, 7);
     strided(50, 40);
+    odd_elements();
+    many_at_once();
     collectives();
     OK(weft_finalize(job));
     return 0;

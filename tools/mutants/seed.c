@@ -181,10 +181,17 @@ static const char *matches(const char *at, const char *anchor)
     return at;
 }
 
+static bool in_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Words of the anchor are whole words of the text. */
 static const char *find(const char *text, const char *anchor, const char **end)
 {
-    for (; *text; text++)
-        if ((*end = matches(text, anchor)))
+    for (char before = ' '; *text; before = *text++)
+        if ((*end = matches(text, anchor)) && !(in_word(before) && in_word(*anchor)) &&
+            !(in_word(**end) && in_word((*end)[-1])))
             return text;
     return NULL;
 }
