@@ -330,7 +330,7 @@ static void write_changed(char *path, const char *text, size_t bytes, mode_t mod
 
 static void copy_file(const char *source, const char *tree, const char *name)
 {
-    char from[PATH_MAX], to[PATH_MAX], header[PATH_MAX];
+    char from[2 * PATH_MAX], to[2 * PATH_MAX], header[2 * PATH_MAX];
     struct stat about;
     size_t bytes, seeded_bytes;
     snprintf(from, sizeof from, "%s/%s", source, name);
@@ -365,7 +365,7 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < fault_count; i++) {
         struct fault *fault = &faults[i];
-        char path[PATH_MAX];
+        char path[2 * PATH_MAX];
         struct stat about;
         snprintf(path, sizeof path, "%s/%s", argv[1], fault->file ? fault->file : "");
         if (fault->file && stat(path, &about))
