@@ -178,7 +178,8 @@ void run_end(struct run *run, int pe, weft_status status, int result, const char
     if (!was_signalled(run, pe) && postpone(run, pe, status, result, sentence))
         return;
     run->postponed.until_ns = 0;
-    run_say("%s%s", sentence, run->alive > 0 ? "; ending the job" : "");
+    if (result != 0) /* 0: a PE has ended the job on purpose, and well */
+        run_say("%s%s", sentence, run->alive > 0 ? "; ending the job" : "");
     begin_end(run, pe, status, result, sentence);
 }
 

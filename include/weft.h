@@ -166,7 +166,8 @@ typedef struct weft_init_attr {
  * over the job. attr may be NULL. On success *job is the handle for all else. On failure nothing is
  * left behind, and *job is NULL. May be called again after weft_finalize().
  * Launchers: `weft run`, PMIx (mpirun, srun), RANK/WORLD_SIZE/MASTER_ADDR/MASTER_PORT (torchrun).
- * Errors: WEFT_ERR_CONFIG, _BOOT, _SYSTEM, _NO_MEMORY, _VERSION, _NO_PATH, _TIMEOUT, _PEER_DEAD. */
+ * Errors: WEFT_ERR_ARGUMENT (attr), _CONFIG, _BOOT, _SYSTEM, _NO_MEMORY, _VERSION, _NO_PATH,
+ * _TIMEOUT, _PEER_DEAD, _JOB (another PE has ended the job). */
 weft_status weft_init(weft_job **job, const weft_init_attr *attr);
 
 /* Ends this PE's part: a barrier over the job, then everything that weft_init() made is undone.
@@ -221,13 +222,14 @@ int weft_accessible(const weft_job *job, const void *address, int pe);
 
 #define WEFT_CTX_SERIALIZED 1u /* used by one thread at a time */
 #define WEFT_CTX_PRIVATE    2u /* used only by the thread that made it */
-#define WEFT_CTX_NOSTORE    4u /* quiet and fence are called by the program before any wait */
+#define WEFT_CTX_NOSTORE    4u /* its fence and quiet need not order the program's own stores */
 
 /* The context that every PE has from the start. PE numbers in it are those of the job. */
 weft_ctx *weft_default_ctx(weft_job *job);
 
 /* Makes a context over the PEs of `team`; PE numbers in its operations are those of the team.
- * Not collective. Destroying a context completes its operations first. */
+ * Not collective. Destroying a context completes its operations first. Options are promises of the
+ * program (OpenSHMEM 1.5, 9.5.1); puts and atomics of every context are ordered and completed. */
 weft_status weft_ctx_create(weft_team *team, unsigned options, weft_ctx **ctx);
 weft_status weft_ctx_destroy(weft_ctx *ctx);
 weft_team *weft_ctx_team(weft_ctx *ctx);

@@ -320,13 +320,19 @@ static void bury(struct weft_job *job)
     pthread_mutex_unlock(&tombstones_lock);
 }
 
+static void free_contexts(struct weft_ctx *ctx)
+{
+    while (ctx) {
+        struct weft_ctx *next = ctx->next;
+        free(ctx);
+        ctx = next;
+    }
+}
+
 static void free_job(struct weft_job *job)
 {
-    while (job->contexts) {
-        struct weft_ctx *ctx = job->contexts;
-        job->contexts = ctx->next;
-        free(ctx);
-    }
+    free_contexts(job->contexts);
+    free_contexts(job->destroyed);
     while (job->teams) {
         struct weft_team *team = job->teams;
         job->teams = team->next;

@@ -100,6 +100,7 @@ struct weft_job {
     void *scratch;        /* [npes] packets: for exchanges that must not fail for want of memory */
     pthread_mutex_t lock; /* books, lists of contexts and teams */
     struct weft_ctx *contexts;
+    struct weft_ctx *destroyed; /* checking mode keeps them, so that their use can be refused */
     struct weft_team *teams;
     struct weft_ctx *default_ctx;
     struct weft_ctx *system_ctx; /* the library's own: also reaches SEG_SYSTEM */

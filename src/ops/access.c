@@ -9,13 +9,19 @@ static const char *const segment_names[SEG_ALL] = {[SEG_HEAP] = "heap",
                                                    [SEG_SYSTEM] = "system",
                                                    [SEG_GPU] = "GPU heap"};
 
+weft_status access_destroyed(const char *function)
+{
+    return base_fail(WEFT_ERR_ARGUMENT,
+                     "%s: the context has been destroyed, by itself or with its team", function);
+}
+
 static weft_status check_ctx(const char *function, const struct weft_ctx *ctx)
 {
     if (!ctx)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: ctx is null", function);
     if (atomic_load(&ctx->job->state) != JOB_RUNNING)
         return job_finalized(function);
-    return WEFT_OK;
+    return ctx->npes ? WEFT_OK : access_destroyed(function);
 }
 
 bool access_find(const struct weft_ctx *ctx, const void *address, size_t bytes,

@@ -93,6 +93,9 @@ bool access_find(const struct weft_ctx *ctx, const void *address, size_t bytes,
 weft_status access_find_own(const char *function, const struct weft_ctx *ctx, const void *address,
                             size_t bytes, enum segment_id *segment, size_t *offset);
 
+/* Status of a call on a context that checking mode has kept for this. */
+weft_status access_destroyed(const char *function);
+
 struct waiter;
 
 /* Waits for a variable in own GPU memory, as `waiter` says: the GPU polls, in slices, between which

@@ -54,6 +54,14 @@ WEFT_EXPORT weft_status weft_ctx_destroy(weft_ctx *ctx)
     weft_status status = weft_quiet(ctx);
     if (!take_out(job, ctx))
         return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_destroy: not a context of this job");
-    ctx_free(ctx);
+    if (!job->checking) {
+        ctx_free(ctx);
+        return status;
+    }
+    ctx_empty(ctx);
+    pthread_mutex_lock(&job->lock);
+    ctx->next = job->destroyed;
+    job->destroyed = ctx;
+    pthread_mutex_unlock(&job->lock);
     return status;
 }

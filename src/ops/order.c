@@ -10,7 +10,8 @@ static weft_status check(const char *function, const weft_ctx *ctx)
     if (likely(ctx->quick_npes))
         return WEFT_OK;
     if (!ctx->npes)
-        return job_finalized(function);
+        return atomic_load(&ctx->job->state) == JOB_RUNNING ? access_destroyed(function)
+                                                            : job_finalized(function);
     return unlikely(access_failed(ctx)) ? job_check_failed(ctx->job) : WEFT_OK;
 }
 

@@ -208,6 +208,13 @@ WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src,
         status = coll_place(name, "src", team, src, bytes, &reduction.from);
     if (status)
         return status;
+    size_t apart = dst < src ? (size_t)((const char *)src - (const char *)dst)
+                             : (size_t)((const char *)dst - (const char *)src);
+    if (unlikely(team->job->checking) && apart && apart < bytes)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "%s: dst %p and src %p overlap by %zu of %zu bytes; they may be the same "
+                         "or lie apart",
+                         name, dst, src, bytes - apart, bytes);
     if (coll_on_gpu(team, dst, src))
         return coll_gpu_reduce(team, dst, src, n, reduction.element, reduction.combine);
     if ((uintptr_t)dst % alignment_of[type] || (uintptr_t)src % alignment_of[type])

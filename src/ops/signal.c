@@ -106,12 +106,22 @@ WEFT_EXPORT weft_status weft_signal(weft_ctx *ctx, uint64_t *signal, uint64_t va
     return remote.peer->ops->atomic(remote, amo, sizeof *signal, value, 0, NULL, false);
 }
 
+static weft_status check_alignment(const char *function, const uint64_t *signal)
+{
+    if (likely((uintptr_t)signal % sizeof *signal == 0))
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_ALIGNMENT, "%s: %p is not a multiple of 8", function,
+                     (const void *)signal);
+}
+
 WEFT_EXPORT weft_status weft_signal_fetch(weft_ctx *ctx, const uint64_t *signal, uint64_t *value)
 {
     enum segment_id segment;
     size_t offset;
     weft_status status =
         access_find_own("weft_signal_fetch", ctx, signal, sizeof *signal, &segment, &offset);
+    if (!status)
+        status = check_alignment("weft_signal_fetch", signal);
     if (status)
         return status;
     if (!value)
@@ -130,6 +140,8 @@ WEFT_EXPORT weft_status weft_signal_wait(weft_ctx *ctx, const uint64_t *signal, 
     size_t offset;
     weft_status status =
         access_find_own("weft_signal_wait", ctx, signal, sizeof *signal, &segment, &offset);
+    if (!status)
+        status = check_alignment("weft_signal_wait", signal);
     if (status)
         return status;
     if ((unsigned)cmp >= WEFT_CMP_COUNT)

@@ -100,6 +100,29 @@ static weft_status check_parent(const char *function, struct weft_team *parent, 
     return usable(parent) ? WEFT_OK : job_finalized(function);
 }
 
+/* Checking mode: what the members of the parent ask for is the same. Before the arguments are looked
+ * at, since one PE may be refused while the others wait for it. */
+static weft_status same_split(const char *function, struct weft_team *parent, int start, int stride,
+                              int n)
+{
+    if (likely(!parent->job->checking))
+        return WEFT_OK;
+    int mine[3] = {start, stride, n};
+    int(*all)[3] = malloc((size_t)parent->n * sizeof mine);
+    if (!all)
+        return base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory to check the call", function);
+    weft_status status = coll_exchange(parent, BOX_OP_TEAM_SPLIT, mine, all, sizeof mine);
+    for (int i = 0; i < parent->n && !status; i++)
+        if (memcmp(all[i], mine, sizeof mine) != 0)
+            status = base_fail(WEFT_ERR_MISMATCH,
+                               "%s: start %d, stride %d, %d PEs (or xrange) at PE %d; start %d, "
+                               "stride %d, %d at PE %d",
+                               function, start, stride, n, parent->job->pe, all[i][0], all[i][1],
+                               all[i][2], parent->pes[i]);
+    free(all);
+    return status;
+}
+
 WEFT_EXPORT weft_status weft_team_split_strided(weft_team *parent, int start, int stride, int n,
                                                 weft_team **team)
 {
@@ -107,6 +130,9 @@ WEFT_EXPORT weft_status weft_team_split_strided(weft_team *parent, int start, in
     if (status)
         return status;
     *team = NULL;
+    status = same_split("weft_team_split_strided", parent, start, stride, n);
+    if (status)
+        return status;
     long last = (long)start + (long)(n - 1) * stride;
     if (n < 1 || start < 0 || start >= parent->n || last < 0 || last >= parent->n ||
         (stride == 0 && n > 1))
@@ -134,6 +160,9 @@ WEFT_EXPORT weft_status weft_team_split_2d(weft_team *parent, int xrange, weft_t
     if (status)
         return status;
     *xteam = *yteam = NULL;
+    status = same_split("weft_team_split_2d", parent, 0, 0, xrange);
+    if (status)
+        return status;
     if (xrange < 1)
         return base_fail(WEFT_ERR_ARGUMENT,
                          "weft_team_split_2d: xrange is %d, at least 1 is needed", xrange);

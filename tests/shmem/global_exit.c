@@ -4,13 +4,13 @@
 
 static long never;
 
-int main(void)
+int main(int argc, char **argv)
 {
     shmem_init();
     shmem_barrier_all();
     if (shmem_my_pe() == shmem_n_pes() - 1) {
         printf("leaving\n"); /* not flushed by the program */
-        shmem_global_exit(7);
+        shmem_global_exit(argc > 1 ? atoi(argv[1]) : 7);
     }
     shmem_long_wait_until(&never, SHMEM_CMP_NE, 0);
     return 0;

@@ -2,6 +2,8 @@
 /* Wrong use, one case per run; the test looks for the sentence that tells of it. */
 #include "check.h"
 
+#include <shmemx.h>
+
 #include <unistd.h>
 
 static long cell[4];
@@ -131,6 +133,73 @@ static void roots_differ(void)
         shmem_global_exit(1);
 }
 
+static void splits_differ(void)
+{
+    shmem_team_t team;
+    if (shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, shmem_my_pe() + 1, NULL, 0, &team))
+        shmem_global_exit(1);
+}
+
+static void grids_differ(void)
+{
+    shmem_team_t x, y;
+    if (shmem_team_split_2d(SHMEM_TEAM_WORLD, shmem_my_pe() + 1, NULL, 0, &x, NULL, 0, &y))
+        shmem_global_exit(1);
+}
+
+static void reduce_overlap(void)
+{
+    if (shmem_long_sum_reduce(SHMEM_TEAM_WORLD, cell + 1, cell, 3))
+        shmem_global_exit(1);
+}
+
+static void unknown_hint(void)
+{
+    void *block;
+    if (weft_alloc(shmemx_job(), WEFT_HOST, 64, 0, 1u << 20, &block)) {
+        fprintf(stderr, "%s\n", weft_last_error());
+        shmem_global_exit(1);
+    }
+}
+
+static void misaligned_signal(void)
+{
+    shmem_signal_fetch((uint64_t *)((char *)cell + 4));
+}
+
+static void misaligned_signal_wait(void)
+{
+    shmem_signal_wait_until((uint64_t *)((char *)cell + 4), SHMEM_CMP_EQ, 0);
+}
+
+/* A context goes with its team. */
+static void context_of_team(void (*use)(shmem_ctx_t ctx))
+{
+    shmem_team_t team;
+    shmem_ctx_t ctx;
+    if (shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, shmem_n_pes(), NULL, 0, &team) ||
+        shmem_team_create_ctx(team, 0, &ctx))
+        exit(3);
+    shmem_ctx_long_p(ctx, cell, 1, 0);
+    shmem_team_destroy(team);
+    use(ctx);
+}
+
+static void put_on(shmem_ctx_t ctx)
+{
+    shmem_ctx_long_p(ctx, cell, 1, 0);
+}
+
+static void destroyed_context(void)
+{
+    context_of_team(put_on);
+}
+
+static void destroyed_context_quiet(void)
+{
+    context_of_team(shmem_ctx_quiet);
+}
+
 static void no_such_root(void)
 {
     if (shmem_long_broadcast(SHMEM_TEAM_WORLD, cell, cell, 1, 99))
@@ -209,6 +278,14 @@ static const struct {
     CASE(sizes_differ),
     CASE(collectives_differ),
     CASE(roots_differ),
+    CASE(splits_differ),
+    CASE(grids_differ),
+    CASE(reduce_overlap),
+    CASE(unknown_hint),
+    CASE(misaligned_signal),
+    CASE(misaligned_signal_wait),
+    CASE(destroyed_context),
+    CASE(destroyed_context_quiet),
     CASE(no_such_root),
     CASE(no_team),
     CASE(destroy_world),
