@@ -29,7 +29,7 @@ int main(int argc, char **argv)
         const char *name;
         enum solver_style style;
     } styles[] = {{"values", SOLVER_VALUES}, {"rows", SOLVER_ROWS}};
-    weft_job *job;
+    weft_job *job = NULL;
     size_t edge = argc > 1 ? strtoul(argv[1], NULL, 10) : 512;
     uint64_t steps = argc > 2 ? strtoul(argv[2], NULL, 10) : 500;
     if (edge < 2 || edge > 32768) {

@@ -108,7 +108,7 @@ static void decode_kernels(const struct weft_dev_box *device, struct boxes_pe *p
 
 static enum boxes_state state_of(const struct box *box)
 {
-    switch (box->state) {
+    switch ((uint32_t)box->state) {
     case BOX_EMPTY:
         return BOXES_STARTING;
     case BOX_RUNNING:

@@ -27,7 +27,6 @@ static int result;
 static weft_ctx *made;
 static weft_team *team_made, *team_made_too;
 static void *address;
-static weft_path_info path_info = {.size = sizeof path_info};
 
 /* X(call). Their arguments are right; none waits when the kernel did not fail. */
 #define ENTRIES(X)                                                                                 \

@@ -31,7 +31,6 @@ debootstrap --variant=minbase --components="$components" "${keyring[@]}" "$relea
     >"$root.log" 2>&1 || { tail -n 5 "$root.log"; echo "skipped: $release cannot be fetched from $mirror"; exit 77; }
 rm -f "$root.log"
 cp /etc/resolv.conf "$root/etc/"
-[ ! -d /etc/apt/apt.conf.d ] || grep -lri proxy /etc/apt/apt.conf.d 2>/dev/null | xargs -r cp -t "$root/etc/apt/apt.conf.d"
 mount -t proc proc "$root/proc"
 
 mkdir "$root/weft"

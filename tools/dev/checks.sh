@@ -62,7 +62,9 @@ prepare() {
 prepare_in_background() {
     rm -f build/prepared-*
     (
-        trap 'kill $(jobs -p) 2>/dev/null' TERM
+        # Each in a process group of its own, so that all of it can be ended.
+        set -m
+        trap 'kill -- "-$building" 2>/dev/null; exit 1' TERM
         for preset in asan tsan clang; do
             case $preset in
             asan) selection=("${short_asan[@]}") ;;
@@ -70,7 +72,8 @@ prepare_in_background() {
             clang) selection=(fuzz_targets) ;;
             esac
             prepare "$preset" "${selection[@]}" >"build/prepare-$preset.log" 2>&1 </dev/null &
-            wait $! && echo 0 >"build/prepared-$preset" || echo 1 >"build/prepared-$preset"
+            building=$!
+            wait $building && echo 0 >"build/prepared-$preset" || echo 1 >"build/prepared-$preset"
         done
     ) &
     preparing=$!
@@ -184,7 +187,7 @@ check_format() {
 # Every source that gcc compiled is without a warning under clang, too.
 check_clang() {
     # shellcheck disable=SC2016  # for the shell that xargs starts
-    sed -nE 's/^ *"command": "(.*)",?$/\1/p' build/compile_commands.json | sed 's/\\"/"/g' |
+    sed -nE 's/^ *"command": "(.*)",?$/\1/p' build/compile_commands.json | sed 's/\\\(.\)/\1/g' |
         grep -vE 'tests/nvshmem/surface\.c' |
         sed -E 's/^(ccache |[^ ]*ccache )?[^ ]+ /clang -fsyntax-only -Wno-unknown-warning-option /; s/ -o [^ ]+ -c / /; s/ -O[0-3]//g' \
             >build/clang-commands
