@@ -79,7 +79,7 @@ construct() {
 
 run_tests() {
     timeout "$limit" ctest --test-dir "$build" "$@" -j "$cores" --stop-on-failure \
-        --no-tests=error >"$folder/log.tests" 2>&1
+        --no-tests=error >"$folder/log.tests" 2>&1 </dev/null
 }
 
 seed
