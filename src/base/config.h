@@ -41,6 +41,8 @@ enum config_type {
       "Polls before a waiting PE yields its CPU; -1 chooses by PEs per CPU.")                       \
     X(BOOT, CONFIG_CHOICE, "auto", "auto|weft|pmix|tcp|single",                                     \
       "How the PEs find each other: the launcher's socket, PMIx, RANK and MASTER_ADDR, or alone.")  \
+    X(BOOT_LIMIT, CONFIG_DURATION, "60s", NULL,                                                     \
+      "How long PEs look for each other at start, at most WEFT_WAIT_LIMIT; 0 = as that.")           \
     X(BOOT_SOCKET, CONFIG_INT, "-1", NULL,                                                          \
       "Set by `weft run`: number of the inherited socket to the launcher.")                         \
     X(BOOT_JOB, CONFIG_STRING, "", NULL,                                                            \

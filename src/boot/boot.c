@@ -133,6 +133,15 @@ struct boot_limit boot_limit_start(void)
     return (struct boot_limit){.left_ns = limit_ns, .endless = limit_ns == 0};
 }
 
+struct boot_limit boot_limit_join(void)
+{
+    struct boot_limit limit = boot_limit_start();
+    uint64_t join_ns = config_duration_ns(CONFIG_BOOT_LIMIT);
+    if (join_ns && (limit.endless || join_ns < limit.left_ns))
+        limit = (struct boot_limit){.left_ns = join_ns};
+    return limit;
+}
+
 bool boot_limit_pause(struct boot_limit *limit)
 {
     const uint64_t pause_ns = 1000000;

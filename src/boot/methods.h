@@ -53,6 +53,11 @@ struct boot_limit {
 
 struct boot_limit boot_limit_start(void);
 
+/* The lesser of WEFT_BOOT_LIMIT and WEFT_WAIT_LIMIT: for PEs that look for each other. BOOT_LIMIT_NAMES
+ * is for sentences. */
+struct boot_limit boot_limit_join(void);
+#define BOOT_LIMIT_NAMES "WEFT_BOOT_LIMIT (or WEFT_WAIT_LIMIT where that is less)"
+
 /* Waits a millisecond, where nothing can be waited for; false when the limit has passed. */
 bool boot_limit_pause(struct boot_limit *limit);
 

@@ -37,7 +37,7 @@ weft_status rendezvous_accept(const struct rendezvous *rendezvous, int listening
                               struct wire *wires);
 
 /* A member: connects to whichever of the addresses the hub of this job answers at. All are tried
- * side by side and again, until one does or WEFT_WAIT_LIMIT has passed. */
+ * side by side and again, until one does or WEFT_BOOT_LIMIT has passed. */
 weft_status rendezvous_connect(const struct rendezvous *rendezvous,
                                const struct rendezvous_address *addresses, int count,
                                struct wire *wire);

@@ -256,16 +256,14 @@ static weft_status hub_timeout(const struct hub *hub)
     for (int member = 1; member < hub->rendezvous->n && n < 120; member++)
         if (hub->wires[member].fd < 0)
             n += snprintf(list + n, sizeof list - (size_t)n, "%s%d", n ? ", " : "", member);
-    return base_fail(WEFT_ERR_TIMEOUT,
-                     "%s: %d of %d members did not come within WEFT_WAIT_LIMIT: "
-                     "%s%s",
-                     hub->rendezvous->what, hub->missing, hub->rendezvous->n - 1, list,
-                     n >= 120 ? ", ..." : "");
+    return base_fail(
+        WEFT_ERR_TIMEOUT, "%s: %d of %d members did not come within " BOOT_LIMIT_NAMES ": %s%s",
+        hub->rendezvous->what, hub->missing, hub->rendezvous->n - 1, list, n >= 120 ? ", ..." : "");
 }
 
 static weft_status wait_for_members(struct hub *hub)
 {
-    struct boot_limit limit = boot_limit_start();
+    struct boot_limit limit = boot_limit_join();
     const int step_ms = 100;
     while (hub->missing > 0) {
         uint64_t before = clock_now_ns();

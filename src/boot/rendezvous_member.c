@@ -252,13 +252,13 @@ static weft_status failure(const struct search *search)
                          strerror(search->error));
     if (search->refusals >= MOST_REFUSALS)
         return base_fail(WEFT_ERR_BOOT, "%s: %s", what, seen[ANSWER_REFUSED]);
-    return base_fail(WEFT_ERR_TIMEOUT, "%s: no connection within WEFT_WAIT_LIMIT: %s", what,
+    return base_fail(WEFT_ERR_TIMEOUT, "%s: no connection within " BOOT_LIMIT_NAMES ": %s", what,
                      seen[search->best]);
 }
 
 static weft_status search_until_found(struct search *search)
 {
-    struct boot_limit limit = boot_limit_start();
+    struct boot_limit limit = boot_limit_join();
     const struct rendezvous *rendezvous = search->rendezvous;
     const uint64_t longest_ns = 2 * STEP_MS * MILLISECOND_NS; /* else we were stopped */
     for (;;) {
