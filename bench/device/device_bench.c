@@ -481,16 +481,21 @@ static void meetings(void)
 
 /* ------------------------------------------------------------------------------ collectives */
 
+static int reduces(const struct shape *s)
+{
+    return s->what == DEVICE_REDUCE || s->what == DEVICE_REDUCESCATTER;
+}
+
 /* Ends the job unless dst holds what the collective makes of everybody's src. */
 static void expect_collective(const char *row, const struct shape *s)
 {
     uint64_t *words = (uint64_t *)dst;
     size_t n = s->bytes / 8, from = s->what == DEVICE_ALLTOALL ? (size_t)me * n : 0;
     clear_wrong();
-    if (s->what == DEVICE_REDUCE)
-        LAUNCH(check_floats, processors, threads, 0, stream, (float *)dst, s->bytes / 4, n_pes,
-               wrong);
-    for (int pe = 0; s->what != DEVICE_REDUCE && pe < n_pes; pe++)
+    if (reduces(s))
+        LAUNCH(check_floats, processors, threads, 0, stream, (float *)dst, s->bytes / 4,
+               s->what == DEVICE_REDUCE ? 0 : (size_t)me * (s->bytes / 4), n_pes, wrong);
+    for (int pe = 0; !reduces(s) && pe < n_pes; pe++)
         LAUNCH(check_words, processors, threads, 0, stream, words + (size_t)pe * n, n,
                from + FILL_SEED, wrong);
     uint64_t found = taken_wrong();
@@ -527,8 +532,8 @@ static void collective_row(const char *row, measurement once, const struct shape
     if (!wanted(row) || parts * s->bytes > room)
         return;
     fill(dst, parts * s->bytes, STALE_SEED);
-    if (s->what == DEVICE_REDUCE)
-        LAUNCH(fill_floats, processors, threads, 0, stream, (float *)src, s->bytes / 4, me);
+    if (reduces(s))
+        LAUNCH(fill_floats, processors, threads, 0, stream, (float *)src, parts * s->bytes / 4, me);
     else
         fill(src, parts * s->bytes, FILL_SEED);
     barrier();
@@ -538,10 +543,10 @@ static void collective_row(const char *row, measurement once, const struct shape
 
 static void collectives(void)
 {
-    static const char *const names[] = {"alltoall", "fcollect", "reduce"};
+    static const char *const names[] = {"alltoall", "fcollect", "reduce", "reducescatter"};
     if (n_pes < 2)
         return;
-    for (int what = DEVICE_ALLTOALL; what <= DEVICE_REDUCE; what++) {
+    for (int what = DEVICE_ALLTOALL; what <= DEVICE_REDUCESCATTER; what++) {
         for (size_t i = 0; i < PLAN_COUNT(plan_collective_bytes); i++) {
             struct shape s = {plan_collective_bytes[i], 1, what};
             collective_row(row_name("%s_block.%zu", names[what], s.bytes), collective, &s);
@@ -575,6 +580,25 @@ static double put_on_stream(const char *row, const struct shape *s)
     CHECK(weft_event_destroy(start));
     double each = (double)ns / (double)count;
     return s->what ? (double)s->bytes / each : each / 1e3;
+}
+
+/* Back to back at every PE. */
+static double barrier_on_stream(const char *row, const struct shape *s)
+{
+    uint64_t count = scaled(PLAN_STREAM_OPERATIONS), ns = 0;
+    weft_event start, end;
+    (void)row, (void)s;
+    CHECK(weft_event_create(&start));
+    CHECK(weft_event_create(&end));
+    CHECK(weft_event_record(start, stream));
+    for (uint64_t i = 0; i < count; i++)
+        CHECK(weft_barrier_on_stream(world, stream));
+    CHECK(weft_event_record(end, stream));
+    CHECK(weft_event_synchronize(end));
+    CHECK(weft_event_elapsed(start, end, &ns));
+    CHECK(weft_event_destroy(end));
+    CHECK(weft_event_destroy(start));
+    return greatest((double)ns / (double)count / 1e3);
 }
 
 /* what: 1 = with a quiet behind each put. */
@@ -611,6 +635,9 @@ static void host_side_row(const char *row, const char *unit, measurement once,
 
 static void stream_and_host(void)
 {
+    struct shape none = {0, 0, 0};
+    if (n_pes > 1)
+        measure("barrier_on_stream", "us", barrier_on_stream, &none);
     for (size_t i = 0; i < PLAN_COUNT(plan_stream_bytes); i++) {
         size_t bytes = plan_stream_bytes[i];
         struct shape s = {bytes, 0, bytes > (1 << 20)};

@@ -300,6 +300,9 @@ WEFT_KERNEL(collective_block, (int, what), (char *, dst), (char *, src), (size_t
             status = weft_block_alltoall(WEFT_DEV_WORLD, dst, src, bytes);
         else if (what == DEVICE_FCOLLECT)
             status = weft_block_fcollect(WEFT_DEV_WORLD, dst, src, bytes);
+        else if (what == DEVICE_REDUCESCATTER)
+            status =
+                weft_block_reducescatter(WEFT_DEV_WORLD, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM);
         else
             status = weft_block_reduce(WEFT_DEV_WORLD, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM);
     }
@@ -344,11 +347,13 @@ WEFT_KERNEL(check_bytes, (char *, bytes), (size_t, n), (size_t, shift), (uint64_
     count_wrong(wrong, mine);
 }
 
-WEFT_KERNEL(check_floats, (float *, dst), (size_t, n), (int, pes), (uint64_t *, wrong))
+/* Elements from `first` on of the combined sources. */
+WEFT_KERNEL(check_floats, (float *, dst), (size_t, n), (size_t, first), (int, pes),
+            (uint64_t *, wrong))
 {
     uint64_t mine = 0;
     for (size_t i = weft_dev_grid_rank(); i < n; i += weft_dev_grid_threads())
-        mine += dst[i] != (float)((int)(i % 64) * pes + pes * (pes - 1) / 2);
+        mine += dst[i] != (float)((int)((first + i) % 64) * pes + pes * (pes - 1) / 2);
     count_wrong(wrong, mine);
 }
 

@@ -60,13 +60,14 @@ WEFT_KERNEL_DECLARE(ping_p, (uint64_t *, flag), (int, first), (int, peer), (uint
 
 /* Collectives over all PEs by one block, back to back. `bytes`: of each pair (alltoall), of each PE
  * (fcollect), of the vector of floats (reduce, a sum). */
-enum device_collective { DEVICE_ALLTOALL, DEVICE_FCOLLECT, DEVICE_REDUCE };
+enum device_collective { DEVICE_ALLTOALL, DEVICE_FCOLLECT, DEVICE_REDUCE, DEVICE_REDUCESCATTER };
 WEFT_KERNEL_DECLARE(collective_block, (int, what), (char *, dst), (char *, src), (size_t, bytes),
                     (uint64_t, warm), (uint64_t, rounds), (struct device_times *, times));
 
 /* src[i] = i % 64 + own; counts in *wrong the elements of dst that are not n PEs' sum of such. */
 WEFT_KERNEL_DECLARE(fill_floats, (float *, src), (size_t, n), (int, own));
-WEFT_KERNEL_DECLARE(check_floats, (float *, dst), (size_t, n), (int, pes), (uint64_t *, wrong));
+WEFT_KERNEL_DECLARE(check_floats, (float *, dst), (size_t, n), (size_t, first), (int, pes),
+                    (uint64_t *, wrong));
 
 #define DEVICE_SCOPES(X) X(thread) X(warp) X(block)
 DEVICE_SCOPES(DEVICE_PINGS_DECLARE)

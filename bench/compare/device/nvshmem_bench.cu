@@ -210,7 +210,7 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
     end_timing(t, 0);
 }
 
-enum { BENCH_ALLTOALL, BENCH_FCOLLECT, BENCH_REDUCE };
+enum { BENCH_ALLTOALL, BENCH_FCOLLECT, BENCH_REDUCE, BENCH_REDUCESCATTER };
 
 static __global__ void __launch_bounds__(PLAN_THREADS)
     collective_block(int what, char *dst, char *src, size_t bytes, uint64_t warm, uint64_t rounds,
@@ -224,6 +224,9 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
             status = nvshmemx_alltoallmem_block(NVSHMEM_TEAM_WORLD, dst, src, bytes);
         else if (what == BENCH_FCOLLECT)
             status = nvshmemx_fcollectmem_block(NVSHMEM_TEAM_WORLD, dst, src, bytes);
+        else if (what == BENCH_REDUCESCATTER)
+            status = nvshmemx_float_sum_reducescatter_block(NVSHMEM_TEAM_WORLD, (float *)dst,
+                                                            (float *)src, bytes / 4);
         else
             status = nvshmemx_float_sum_reduce_block(NVSHMEM_TEAM_WORLD, (float *)dst, (float *)src,
                                                      bytes / 4);
@@ -238,11 +241,12 @@ static __global__ void fill_floats(float *src, size_t n, int own)
         src[i] = (float)((int)(i % 64) + own);
 }
 
-static __global__ void check_floats(float *dst, size_t n, int pes, uint64_t *wrong)
+static __global__ void check_floats(float *dst, size_t n, size_t first, int pes,
+                                    uint64_t *wrong)
 {
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n;
          i += (size_t)gridDim.x * blockDim.x)
-        if (dst[i] != (float)((int)(i % 64) * pes + pes * (pes - 1) / 2))
+        if (dst[i] != (float)((int)((first + i) % 64) * pes + pes * (pes - 1) / 2))
             atomicAdd((unsigned long long *)wrong, 1);
 }
 
@@ -550,15 +554,18 @@ static void collective_row(const char *row, measurement once, const struct shape
         return;
     fill(src, parts * s->bytes, FILL_SEED);
     fill(dst, parts * s->bytes, STALE_SEED);
-    if (s->what == BENCH_REDUCE)
-        fill_floats<<<processors, PLAN_THREADS, 0, stream>>>((float *)src, s->bytes / 4, me);
+    if (s->what >= BENCH_REDUCE)
+        fill_floats<<<processors, PLAN_THREADS, 0, stream>>>((float *)src, parts * s->bytes / 4,
+                                                             me);
     barrier();
     measure(row, "us", once, s);
-    if (s->what != BENCH_REDUCE)
+    if (s->what < BENCH_REDUCE)
         return;
     CUDA(cudaMemset(wrong, 0, sizeof *wrong));
     CUDA(cudaDeviceSynchronize());
-    check_floats<<<processors, PLAN_THREADS, 0, stream>>>((float *)dst, s->bytes / 4, n_pes, wrong);
+    check_floats<<<processors, PLAN_THREADS, 0, stream>>>(
+        (float *)dst, s->bytes / 4, s->what == BENCH_REDUCE ? 0 : (size_t)me * (s->bytes / 4),
+        n_pes, wrong);
     synchronize();
     CUDA(cudaMemcpy(&found, wrong, sizeof found, cudaMemcpyDeviceToHost));
     if (found)
@@ -568,8 +575,9 @@ static void collective_row(const char *row, measurement once, const struct shape
 
 static void collectives(void)
 {
-    static const char *const names[] = {"alltoall", "fcollect", "reduce"};
-    for (int what = BENCH_ALLTOALL; what <= BENCH_REDUCE; what++) {
+    static const char *const names[] = {"alltoall", "fcollect", "reduce",
+                                        "reducescatter"};
+    for (int what = BENCH_ALLTOALL; what <= BENCH_REDUCESCATTER; what++) {
         for (size_t i = 0; i < PLAN_COUNT(plan_collective_bytes); i++) {
             struct shape s = {plan_collective_bytes[i], 1, what};
             collective_row(row_name("%s_block.%zu", names[what], s.bytes), collective, &s);
@@ -605,6 +613,28 @@ static double put_on_stream(const char *row, const struct shape *s)
     return s->what ? (double)s->bytes / ns : ns / 1e3;
 }
 
+static double meet_on_stream(const char *row, const struct shape *s)
+{
+    cudaEvent_t start, end;
+    float ms;
+    (void)row;
+    CUDA(cudaEventCreate(&start));
+    CUDA(cudaEventCreate(&end));
+    CUDA(cudaEventRecord(start, stream));
+    for (int i = 0; i < PLAN_STREAM_OPERATIONS; i++) {
+        if (s->what == 1)
+            nvshmemx_sync_all_on_stream(stream);
+        else
+            nvshmemx_barrier_all_on_stream(stream);
+    }
+    CUDA(cudaEventRecord(end, stream));
+    CUDA(cudaEventSynchronize(end));
+    CUDA(cudaEventElapsedTime(&ms, start, end));
+    CUDA(cudaEventDestroy(end));
+    CUDA(cudaEventDestroy(start));
+    return greatest(1e3 * ms / PLAN_STREAM_OPERATIONS);
+}
+
 static double put_by_host(const char *row, const struct shape *s)
 {
     if (me != 0)
@@ -636,6 +666,9 @@ static void host_side_row(const char *row, const char *unit, measurement once,
 
 static void stream_and_host(void)
 {
+    struct shape sync = {0, 0, 1}, barriers = {0, 0, 2};
+    measure("sync_on_stream", "us", meet_on_stream, &sync);
+    measure("barrier_on_stream", "us", meet_on_stream, &barriers);
     for (size_t i = 0; i < PLAN_COUNT(plan_stream_bytes); i++) {
         size_t bytes = plan_stream_bytes[i];
         struct shape s = {bytes, 0, bytes > (1 << 20)};
