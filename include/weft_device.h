@@ -20,7 +20,9 @@
  *   device/order.h       fence, quiet
  *   device/wait.h        wait_until, signal_wait, test, over one and several variables
  *   device/packet.h      put_packet, take_packet
- *   device/collective.h  meet, sync, barrier, broadcast, fcollect, alltoall, reduce over teams
+ *   device/collective.h  meet, sync, barrier, broadcast, fcollect, alltoall over teams
+ *   device/reduce.h      reduce, reducescatter over teams
+ *   device/remote.h      what becomes of operations on PEs without direct addresses
  *   device/control.h     the host's side: weft_device_start, weft_team_device, weft_device_check
  *   device/simt.h        the primitives below all of them
  *   launch.h             kernels and launches on either target
@@ -37,6 +39,8 @@
 #include <weft/device/control.h>
 #include <weft/device/order.h>
 #include <weft/device/packet.h>
+#include <weft/device/reduce.h>
+#include <weft/device/remote.h>
 #include <weft/device/rma.h>
 #include <weft/device/wait.h>
 #include <weft/launch.h>

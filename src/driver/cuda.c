@@ -54,6 +54,16 @@ static weft_status status_of(CUresult result)
     case CUDA_ERROR_NOT_SUPPORTED:
     case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
         return WEFT_ERR_UNSUPPORTED;
+    case CUDA_ERROR_ILLEGAL_ADDRESS: /* a kernel was ended, and its context with it */
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+        return WEFT_ERR_KERNEL;
     default:
         return WEFT_ERR_SYSTEM;
     }

@@ -46,9 +46,11 @@ static void text_refused(const struct weft_dev_record *record, const char *who, 
     case WEFT_ERR_PE:
         snprintf(text, bytes, "%s: there is no PE %d", who, record->peer);
         break;
-    case WEFT_ERR_NO_PATH:
-        snprintf(text, bytes, "%s: device code does not reach PE %d by load and store", who,
-                 record->peer);
+    case WEFT_ERR_NO_PATH: /* expected: number of the path; seen: there is a direct address */
+        snprintf(text, bytes, "%s: device code has no %s PE %d: its path is %s", who,
+                 record->seen ? "atomics at" : "direct address of", record->peer,
+                 record->expected < PATH_COUNT ? path_name((enum path_id)record->expected)
+                                               : "unknown");
         break;
     case WEFT_ERR_NOT_MEMBER:
         snprintf(text, bytes, "%s: there is no team %d of which this PE is a member", who,

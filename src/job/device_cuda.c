@@ -37,6 +37,13 @@ static size_t cuda_segment_bytes(struct device_view *view, enum weft_dev_segment
     return 0;
 }
 
+/* The peer's window of the GPU heap, -1: none. The own one is there whatever path a test chose. */
+static int direct_slot(const struct cuda_view *cuda, int pe)
+{
+    bool direct = pe == cuda->job->pe || job_direct(cuda->job, WEFT_GPU, pe);
+    return direct ? cuda->gpu->slot_of[pe] : -1;
+}
+
 static uint64_t cuda_part(struct device_view *view, enum weft_dev_segment_id segment, int pe)
 {
     struct cuda_view *cuda = of(view);
@@ -44,14 +51,14 @@ static uint64_t cuda_part(struct device_view *view, enum weft_dev_segment_id seg
         return job_direct(cuda->job, WEFT_HOST, pe)
                    ? (uintptr_t)cuda->job->paths.map[pe][SEG_HEAP] /* one address for both */
                    : 0;
-    int slot = job_direct(cuda->job, WEFT_GPU, pe) ? cuda->gpu->slot_of[pe] : -1;
+    int slot = direct_slot(cuda, pe);
     return segment != WEFT_DEV_HEAP || slot < 0 ? 0 : gpu_address(cuda->gpu, slot, ours(cuda->gpu));
 }
 
 static uint64_t cuda_areas(struct device_view *view, int pe)
 {
     struct gpu *gpu = of(view)->gpu;
-    int slot = job_direct(of(view)->job, WEFT_GPU, pe) ? gpu->slot_of[pe] : -1;
+    int slot = direct_slot(of(view), pe);
     return slot < 0 ? 0 : gpu_address(gpu, slot, gpu->areas_offset);
 }
 

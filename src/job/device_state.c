@@ -97,53 +97,49 @@ WEFT_EXPORT void weft_device_unregister(struct weft_device_unit *unit)
 
 /* --------------------------------------------------------------------------------- segments */
 
+static uint64_t part_of(struct device_view *view, int segment, int pe)
+{
+    return segment == WEFT_DEV_AREAS ? view->areas(view, pe)
+                                     : view->part(view, (enum weft_dev_segment_id)segment, pe);
+}
+
 /* The run of PEs around this one whose parts stand at equal distances. */
-static void find_window(struct weft_dev_segment *segment, const uint64_t *parts, int me, int npes)
+static void find_window(struct weft_dev_segment *filled, const struct weft_dev_peer *peers,
+                        int segment, int me, int npes)
 {
-    segment->base = segment->window = parts[me];
-    segment->first = me;
-    segment->count = 1;
-    int next = me + 1 < npes && parts[me + 1] ? me + 1 : me - 1;
-    if (next < 0 || !parts[next])
+#define PART(pe) peers[pe].part[segment]
+    filled->base = PART(me);
+    filled->first = me;
+    filled->count = 1;
+    int next = me + 1 < npes && PART(me + 1) ? me + 1 : me - 1;
+    if (next < 0 || !PART(next))
         return;
-    segment->stride = (parts[next] - parts[me]) * (uint64_t)(int64_t)(next - me);
+    uint64_t stride = (PART(next) - PART(me)) * (uint64_t)(int64_t)(next - me);
     int first = me, last = me;
-    while (first > 0 && parts[first - 1] && parts[first] - parts[first - 1] == segment->stride)
+    while (first > 0 && PART(first - 1) && PART(first) - PART(first - 1) == stride)
         first--;
-    while (last + 1 < npes && parts[last + 1] && parts[last + 1] - parts[last] == segment->stride)
+    while (last + 1 < npes && PART(last + 1) && PART(last + 1) - PART(last) == stride)
         last++;
-    segment->first = first;
-    segment->count = (uint32_t)(last - first + 1);
-    segment->window = parts[first];
+    filled->stride = stride;
+    filled->shift = 0 - (uint64_t)me * stride;
+    filled->first = first;
+    filled->count = (uint32_t)(last - first + 1);
+#undef PART
 }
 
-/* `segment` < WEFT_DEV_SEGMENTS, or that value for the team areas. */
-static weft_status fill_segment(struct weft_job *job, struct device_view *view, int segment,
-                                struct weft_dev_segment *filled)
+/* Segments without a part of this PE's own, because the target cannot reach them, stay empty. */
+static void fill_segment(struct weft_job *job, struct device_view *view, struct weft_dev *dev,
+                         const struct weft_dev_peer *peers, int segment)
 {
-    bool areas = segment == WEFT_DEV_SEGMENTS;
-    filled->size = areas ? team_areas_bytes(job->npes)
-                         : view->segment_bytes(view, (enum weft_dev_segment_id)segment);
-    if (!filled->size)
-        return WEFT_OK;
-    size_t bytes = (size_t)job->npes * sizeof(uint64_t);
-    uint64_t *parts = malloc(bytes);
-    if (!parts)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the table of %d PEs",
-                         job->npes);
-    for (int pe = 0; pe < job->npes; pe++)
-        parts[pe] =
-            areas ? view->areas(view, pe) : view->part(view, (enum weft_dev_segment_id)segment, pe);
-    find_window(filled, parts, job->pe, job->npes);
-    void *table;
-    weft_status status = view->table_make(view, bytes, &table);
-    if (!status)
-        status = view->table_write(view, table, 0, parts, bytes);
-    filled->parts = table;
-    free(parts);
-    return status;
+    struct weft_dev_segment *filled = &dev->segment[segment];
+    filled->size = segment == WEFT_DEV_AREAS
+                       ? team_areas_bytes(job->npes)
+                       : view->segment_bytes(view, (enum weft_dev_segment_id)segment);
+    if (filled->size)
+        find_window(filled, peers, segment, job->pe, job->npes);
 }
 
+/* The table of peers, and the segments' windows, which follow from it. */
 static weft_status fill_peers(struct weft_job *job, struct device_view *view, struct weft_dev *dev)
 {
     size_t bytes = (size_t)job->npes * sizeof(struct weft_dev_peer);
@@ -153,11 +149,17 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
                          job->npes);
     dev->all_atomics = 1;
     for (int pe = 0; pe < job->npes; pe++) {
+        for (int segment = 0; segment < WEFT_DEV_PARTS; segment++)
+            peers[pe].part[segment] = part_of(view, segment, pe);
         peers[pe].path = job->paths.choices[view->cuda ? WEFT_GPU : WEFT_HOST][pe].path;
+        peers[pe].carrier = WEFT_DEV_CARRIER_NONE;
         peers[pe].atomics = view->atomics(view, pe);
-        if (view->areas(view, pe) && !peers[pe].atomics)
+        if (peers[pe].part[WEFT_DEV_AREAS] && !peers[pe].atomics)
             dev->all_atomics = 0;
+        dev->carried |= peers[pe].carrier ? 1u << peers[pe].carrier : 0;
     }
+    for (int segment = 0; segment < WEFT_DEV_PARTS; segment++)
+        fill_segment(job, view, dev, peers, segment);
     void *table;
     weft_status status = view->table_make(view, bytes, &table);
     if (!status)
@@ -212,28 +214,37 @@ weft_status device_team_made(struct weft_job *job, const struct weft_team *team)
                                     (size_t)team->slot * sizeof *entry, entry, sizeof *entry);
 }
 
-/* Every member has arrived and none is in a collective of this team any more: its own area becomes
- * what a new team finds. */
+static weft_status clear_areas(struct device_state *state, size_t offset, size_t bytes)
+{
+    void *zeros = calloc(1, bytes);
+    if (!zeros)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu zeros", bytes);
+    weft_status status = state->view->table_write(
+        state->view, (void *)(uintptr_t)state->dev.segment[WEFT_DEV_AREAS].base, offset, zeros,
+        bytes);
+    free(zeros);
+    return status;
+}
+
+/* Every member has arrived and none is in a collective of this team any more: its own area and its
+ * packet room become what a new team finds. */
 void device_team_gone(struct weft_job *job, const struct weft_team *team)
 {
     struct device_state *state = job->device;
     if (!state)
         return;
-    size_t bytes = weft_dev_area_bytes(job->npes);
-    void *zeros = calloc(1, bytes);
+    size_t area = weft_dev_area_bytes(job->npes);
     memset(&state->teams[team->slot], 0, sizeof state->teams[0]);
-    weft_status status = zeros ? WEFT_OK : WEFT_ERR_NO_MEMORY;
+    weft_status status = state->view->table_write(
+        state->view, (void *)state->dev.teams, (size_t)team->slot * sizeof state->teams[0],
+        &state->teams[team->slot], sizeof state->teams[0]);
     if (!status)
-        status = state->view->table_write(state->view, (void *)state->dev.teams,
-                                          (size_t)team->slot * sizeof state->teams[0],
-                                          &state->teams[team->slot], sizeof state->teams[0]);
+        status = clear_areas(state, (size_t)team->slot * area, area);
     if (!status)
-        status = state->view->table_write(
-            state->view, (void *)(uintptr_t)(state->dev.areas.base + (size_t)team->slot * bytes), 0,
-            zeros, bytes);
+        status = clear_areas(state, weft_dev_room_offset(job->npes, TEAM_SLOTS, team->slot),
+                             weft_dev_room_bytes(job->npes, team->slot));
     if (status)
         log_warn("the device's part of a team could not be cleared: %s", weft_last_error());
-    free(zeros);
 }
 
 WEFT_EXPORT int weft_team_device(const weft_team *team)
@@ -264,15 +275,14 @@ static weft_status fill(struct weft_job *job, struct device_state *state)
         .me = job->pe,
         .n_pes = job->npes,
         .n_teams = TEAM_SLOTS,
+        .slot_bytes = {(uint32_t)weft_dev_slot_bytes(job->npes, 0),
+                       (uint32_t)weft_dev_slot_bytes(job->npes, WEFT_DEV_WIDE_TEAMS)},
+        .rooms = weft_dev_room_offset(job->npes, TEAM_SLOTS, 0),
         .wait_limit_ns = job->wait_limit_ns,
         .box = view->box,
         .tickets = view->tickets ? view->tickets : &view->box->tickets,
     };
     weft_status status = fill_peers(job, view, dev);
-    for (int s = 0; s < WEFT_DEV_SEGMENTS && !status; s++)
-        status = fill_segment(job, view, s, &dev->segment[s]);
-    if (!status)
-        status = fill_segment(job, view, WEFT_DEV_SEGMENTS, &dev->areas);
     void *teams;
     if (!status)
         status = view->table_make(view, sizeof state->teams, &teams);

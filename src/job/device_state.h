@@ -56,10 +56,10 @@ struct device_view {
     void (*close)(struct device_view *view);
 };
 
-/* Bytes of the areas of all teams at one PE. */
+/* Bytes of the areas and packet rooms of all teams at one PE. */
 static inline size_t team_areas_bytes(int npes)
 {
-    return (size_t)TEAM_SLOTS * weft_dev_area_bytes(npes);
+    return weft_dev_room_offset(npes, TEAM_SLOTS, TEAM_SLOTS);
 }
 
 /* Makes the view of a target. Collective over the job. device_view_cuda() is the GPU side's. */

@@ -91,6 +91,13 @@ static void bad_address_of_peer(void)
     CHECK(not_symmetric[0] == 0);
 }
 
+/* Forced by WEFT_PATH: the host goes on by another path, device code cannot. */
+static void no_path(void)
+{
+    LAUNCH(put_to, 4, 32, 0, NULL, word, word + 8, 16, (me + 1) % n_pes, WEFT_DEV_BLOCK);
+    host_sees(WEFT_ERR_NO_PATH, "put: device code has no direct address of PE", "its path is");
+}
+
 static void bad_pe(void)
 {
     LAUNCH_FAULTY(put_to, 4, 32, 0, NULL, word, word, 8, n_pes, WEFT_DEV_BLOCK);
@@ -205,6 +212,7 @@ int main(int argc, char **argv)
         {"bad_address", bad_address},
         {"bad_p", bad_p},
         {"bad_address_of_peer", bad_address_of_peer},
+        {"no_path", no_path},
         {"bad_pe", bad_pe},
         {"negative_pe", negative_pe},
         {"past_end", past_end},

@@ -10,9 +10,20 @@
  * the others as data races (one PE: the two blocks are two threads); GPUs may show all. */
 #include "device_test.h"
 
-enum { WORDS = 48, APART = 1024, SLOT = WORDS * APART };
+enum { WORDS = 48, APART = 1024, SLOT = WORDS * APART, LARGE = 48 * 1024 };
 
-enum litmus { MESSAGE_PASSING, PUT_SIGNAL, PACKET, BARRIER, SYNC, STORE_BUFFERING, CASES };
+enum litmus {
+    MESSAGE_PASSING,
+    PUT_SIGNAL,
+    PACKET,
+    BARRIER,
+    SYNC,
+    STORE_BUFFERING,
+    REDUCE, /* in packets */
+    SLICES, /* a reduction too large for packets */
+    EXCHANGE,
+    CASES
+};
 
 struct flags {
     uint64_t flag, pad1[15], ack, pad2[15], violations, pad3[15], meet[2], x, pad4[15], y, pad5[15];
@@ -128,6 +139,55 @@ WEFT_KERNEL(meetings, (enum litmus, which), (int, removed), (uint64_t *, data), 
     }
 }
 
+/* Collectives back to back, of sizes that change, with nothing between but what each promises: on
+ * return the own source may be written again, and the own destination is whole. `removed`: the
+ * others' blocks of an alltoall looked at without its flags' order, behind a meet alone. */
+WEFT_DEVICE uint32_t said(uint64_t round, int from, int to, unsigned i)
+{
+    return (uint32_t)round * 2654435761u + (uint32_t)from * 97 + (uint32_t)to * 31 + i * 7;
+}
+
+WEFT_KERNEL(collectives, (enum litmus, which), (int, removed), (uint32_t *, dst), (uint32_t *, src),
+            (struct flags *, f), (uint64_t, rounds), (unsigned, most))
+{
+    unsigned rank = weft_dev_thread_rank(), threads = weft_dev_block_threads();
+    int members = weft_dev_n_pes(), mine = weft_dev_my_pe();
+    for (uint64_t round = 1; round <= rounds; round++) {
+        unsigned n = which == REDUCE ? 1 + (unsigned)(round * 7 % most) : most;
+        int status = WEFT_OK, wrong = 0;
+        for (unsigned i = rank; i < n; i += threads)
+            for (int to = 0; to < (which == EXCHANGE ? members : 1); to++)
+                src[(unsigned)to * n + i] = said(round, mine, to, i);
+        if ((round + (uint64_t)mine) % 5 == 0)
+            weft_dev_nanosleep(2000);
+        weft_dev_sync_block();
+        if (which != EXCHANGE)
+            status = weft_block_reduce(WEFT_DEV_WORLD, dst, src, n, WEFT_UINT32, WEFT_SUM);
+        else if (!removed)
+            status = weft_block_alltoall(WEFT_DEV_WORLD, dst, src, n * sizeof *src);
+        for (int to = 0; which == EXCHANGE && removed && to < members; to++)
+            weft_block_put_nbi(dst + (unsigned)mine * n, src + (unsigned)to * n, n * sizeof *src,
+                               to);
+        if (removed)
+            status = weft_block_meet(WEFT_DEV_WORLD);
+        for (unsigned i = rank; i < n; i += threads) {
+            uint32_t sum = 0;
+            for (int from = 0; from < members; from++) {
+                sum += said(round, from, 0, i);
+                if (which == EXCHANGE)
+                    wrong |= dst[(unsigned)from * n + i] != said(round, from, mine, i);
+            }
+            if (which != EXCHANGE)
+                wrong |= dst[i] != sum;
+        }
+        if (weft_dev_sync_block_or(wrong) && rank == 0)
+            f->violations++;
+        /* The destination is ready for the next round when all have looked at this one. */
+        if (status || (which == EXCHANGE && weft_block_barrier(WEFT_DEV_WORLD)))
+            return;
+    }
+}
+
 /* Two sides, PEs 0 and 1 or the two blocks of a lone PE; all variables are PE 0's. Each writes its
  * own and reads the other's: not both may read the old value. */
 WEFT_KERNEL(buffering, (int, removed), (struct flags *, f), (uint64_t, first), (uint64_t, rounds),
@@ -195,7 +255,8 @@ static uint64_t run_buffering(int removed, struct flags *f, uint64_t rounds)
 int main(int argc, char **argv)
 {
     static const char *const names[CASES] = {"message_passing", "put_signal", "packet",
-                                             "barrier",         "sync",       "store_buffering"};
+                                             "barrier",         "sync",       "store_buffering",
+                                             "reduce",          "slices",     "exchange"};
     enum litmus which = CASES;
     for (int i = 0; argc > 1 && i < CASES; i++)
         if (strcmp(argv[1], names[i]) == 0)
@@ -208,10 +269,17 @@ int main(int argc, char **argv)
     uint64_t *data = symmetric(SLOT), *mine = symmetric(4096), *got = symmetric(4096);
     char *packets = symmetric(weft_packet_bytes(4096));
     struct flags *f = symmetric(sizeof *f);
+    char *large = symmetric(2 * LARGE);
     int next = (me + 1) % n_pes, last = (me + n_pes - 1) % n_pes;
     barrier();
     if (which == STORE_BUFFERING)
         rounds = run_buffering(removed, f, rounds);
+    else if (which >= REDUCE)
+        LAUNCH(collectives, 1, gpu ? 256 : 64, 0, NULL, which, removed, (uint32_t *)large,
+               (uint32_t *)(large + LARGE), f, which == REDUCE ? rounds : rounds / 10,
+               which == REDUCE     ? 200u
+               : which == EXCHANGE ? (unsigned)(LARGE / 4 / (size_t)n_pes)
+                                   : (unsigned)(LARGE / 4));
     else if (which == BARRIER || which == SYNC)
         LAUNCH(meetings, 1, gpu ? 256 : 32, 0, NULL, which, removed, data, f, rounds, next);
     else

@@ -39,8 +39,8 @@ cuda)
             -o "$folder/g$form.ptx"
         sed -n '/\.entry _Z1kPfPKfi/,/^}/p' "$folder/g$form.ptx" > "$folder/g$form"
     done
-    if ! grep -q 'ld\.relaxed\.sys' "$folder/g-UWEFT_NVSHMEM_CACHED_G" ||
-        grep -q 'ld\.relaxed\.sys' "$folder/g-DWEFT_NVSHMEM_CACHED_G"; then
+    if ! grep -q 'ld\.volatile' "$folder/g-UWEFT_NVSHMEM_CACHED_G" ||
+        grep -q 'ld\.volatile' "$folder/g-DWEFT_NVSHMEM_CACHED_G"; then
         echo "g is not read as it is documented" >&2
         status=1
     fi

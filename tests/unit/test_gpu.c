@@ -174,6 +174,20 @@ static bool is_release(const char *name, weft_status status)
     return status == WEFT_OK && strcmp(name, "CtxPushCurrent") == 0;
 }
 
+/* What ends a kernel is a fault of the kernel, not of the system. */
+static void faults_of_kernels(void **state)
+{
+    (void)state;
+    static const CUresult ended[] = {700, 702, 710, 714, 715, 716, 717, 718, 719};
+    struct cuda cuda;
+    assert_int_equal(cuda_open(&cuda), WEFT_OK);
+    for (size_t i = 0; i < sizeof ended / sizeof *ended; i++)
+        assert_int_equal(cuda_fail(&cuda, ended[i], "cuStreamSynchronize"), WEFT_ERR_KERNEL);
+    assert_int_equal(cuda_fail(&cuda, CUDA_ERROR_OPERATING_SYSTEM, "any"), WEFT_ERR_SYSTEM);
+    assert_int_equal(cuda_fail(&cuda, CUDA_ERROR_OUT_OF_MEMORY, "any"), WEFT_ERR_NO_MEMORY);
+    cuda_close(&cuda);
+}
+
 static void every_call_may_fail(void **state)
 {
     (void)state;
@@ -197,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opens_and_works),
+        cmocka_unit_test(faults_of_kernels),
         cmocka_unit_test(every_call_may_fail),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

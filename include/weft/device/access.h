@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a symmetric address and a PE number to an address, in a few instructions; scopes; and what is
- * done when there is no such address. Every operation starts here. */
+/* From a symmetric address and a PE number to an address, in a few instructions; scopes; records of
+ * what goes wrong. Every operation starts here; remote.h goes on where there is no such address. */
 #ifndef WEFT_DEVICE_ACCESS_H
 #define WEFT_DEVICE_ACCESS_H
 
@@ -76,37 +76,45 @@ WEFT_DEVICE int weft_dev_scope_any(int scope, int pred)
 
 /* Writes a record into the black box and gives 1 + its number, 0 when there is no box. The box may be
  * host memory behind a bus without atomics, so the place is taken by a counter of the device's own. */
-WEFT_DEVICE_NOINLINE uint64_t weft_dev_record(int state, int operation, int status, int peer,
-                                              int team, const void *address, unsigned cmp,
-                                              uint64_t expected, uint64_t seen, uint64_t waited_ns)
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_record_write(struct weft_dev_record *from)
 {
     struct weft_dev_box *box = weft_dev_state.box;
+    enum { WORDS = sizeof(struct weft_dev_record) / 4 };
     if (!box)
         return 0;
-    uint64_t ticket =
+    from->ticket =
         weft_dev_atomic_add_u64(weft_dev_state.tickets, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    struct weft_dev_record *record = &box->records[ticket % WEFT_DEV_RECORDS];
-#define WEFT_DEV_SET32(field, value)                                                               \
-    weft_dev_store_u32((uint32_t *)&record->field, (uint32_t)(value), WEFT_ORDER_RELAXED,          \
-                       WEFT_SCOPE_SYS)
-#define WEFT_DEV_SET64(field, value)                                                               \
-    weft_dev_store_u64(&record->field, (uint64_t)(value), WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS)
-    WEFT_DEV_SET32(state, WEFT_DEV_RECORD_FREE);
-    WEFT_DEV_SET32(operation, operation);
-    WEFT_DEV_SET64(ticket, ticket);
-    WEFT_DEV_SET32(status, status);
-    WEFT_DEV_SET32(peer, peer);
-    WEFT_DEV_SET32(team, team);
-    WEFT_DEV_SET32(compare, cmp);
-    WEFT_DEV_SET64(address, (uintptr_t)address);
-    WEFT_DEV_SET64(expected, expected);
-    WEFT_DEV_SET64(seen, seen);
-    WEFT_DEV_SET64(waited_ns, waited_ns);
-    WEFT_DEV_SET32(block, weft_dev_block_rank());
-    WEFT_DEV_SET32(thread, weft_dev_thread_rank());
+    from->block = weft_dev_block_rank();
+    from->thread = weft_dev_thread_rank();
+    struct weft_dev_record *record = &box->records[from->ticket % WEFT_DEV_RECORDS];
+    weft_dev_store_u32(&record->state, WEFT_DEV_RECORD_FREE, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    WEFT_NO_UNROLL
+    for (int i = 1; i < WORDS; i++) /* the state is word 0 */
+        weft_dev_store_u32((weft_dev_any_u32 *)record + i, ((const weft_dev_any_u32 *)from)[i],
+                           WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
     /* Release: a reader that sees the state sees the rest. */
-    weft_dev_store_u32(&record->state, (uint32_t)state, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
-    return ticket + 1;
+    weft_dev_store_u32(&record->state, from->state, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
+    return from->ticket + 1;
+}
+
+/* Through memory, not by arguments: a call with eleven of them at the end of every chain of calls
+ * would cost each kernel that many registers. */
+WEFT_DEVICE uint64_t weft_dev_record(int state, int operation, int status, int peer, int team,
+                                     const void *address, unsigned cmp, uint64_t expected,
+                                     uint64_t seen, uint64_t waited_ns)
+{
+    struct weft_dev_record r;
+    r.state = (uint32_t)state;
+    r.operation = (uint32_t)operation;
+    r.status = status;
+    r.peer = peer;
+    r.team = team;
+    r.compare = cmp;
+    r.address = (uintptr_t)address;
+    r.expected = expected;
+    r.seen = seen;
+    r.waited_ns = waited_ns;
+    return weft_dev_record_write(&r);
 }
 
 /* Makes the host's next call fail. The first status stays. */
@@ -122,75 +130,99 @@ WEFT_DEVICE_NOINLINE void weft_dev_fail(int status)
 
 /* -------------------------------------------------------------------------------- addresses */
 
-WEFT_DEVICE uint64_t weft_dev_part(const struct weft_dev_segment *segment, int pe)
+/* Where PE pe's part of a segment is; 0: no direct address. */
+WEFT_DEVICE uint64_t weft_dev_part(int segment, int pe)
 {
-    uint32_t place = (uint32_t)(pe - segment->first);
-    if (place < segment->count)
-        return segment->window + place * segment->stride;
-    return (uint32_t)pe < (uint32_t)weft_dev_state.n_pes && segment->size ? segment->parts[pe] : 0;
+    const struct weft_dev_segment *s = &weft_dev_state.segment[segment];
+    if ((uint32_t)(pe - s->first) < s->count)
+        return s->base + s->shift + (uint64_t)(uint32_t)pe * s->stride;
+    return (uint32_t)pe < (uint32_t)weft_dev_state.n_pes && s->size
+               ? weft_dev_state.peers[pe].part[segment]
+               : 0;
 }
 
-/* No memory is below: a null pointer, with or without an offset, goes on record. */
+/* The segment that holds bytes [symmetric, symmetric + bytes) of this PE, and the offset in it.
+ * WEFT_ERR_ADDRESS, or WEFT_ERR_RANGE when only the start is in one. */
+WEFT_DEVICE int weft_dev_find(const void *symmetric, size_t bytes, int *segment, uint64_t *offset)
+{
+    for (*segment = 0; *segment < WEFT_DEV_SEGMENTS; ++*segment) {
+        const struct weft_dev_segment *s = &weft_dev_state.segment[*segment];
+        *offset = (uintptr_t)symmetric - s->base;
+        if (*offset < s->size)
+            return bytes <= s->size - *offset ? WEFT_OK : WEFT_ERR_RANGE;
+    }
+    return WEFT_ERR_ADDRESS;
+}
+
+/* No memory is below: a null pointer, with or without an offset, is at fault. */
 #define WEFT_DEV_LOWEST_ADDRESS 65536
 
+/* Whether PE pe is this one and the address, in no segment, is taken as it stands: a solver that
+ * runs against itself needs no symmetric memory. */
+WEFT_DEVICE int weft_dev_is_own(const void *address, int pe)
+{
+    return pe == weft_dev_state.me && weft_dev_state.version &&
+           (uintptr_t)address >= WEFT_DEV_LOWEST_ADDRESS;
+}
+
 /* The way of an address that is not in the first segment's window: another segment, another place,
- * memory of this PE that is not symmetric, or none, which goes on record if `record` is not 0 (one
- * thread of a scope has that). */
-WEFT_DEVICE_NOINLINE char *weft_dev_reach_slow(int operation, const void *symmetric, size_t bytes,
-                                               int pe, int record)
+ * memory of this PE that is not symmetric (unless `symmetric_only`), or none. */
+WEFT_DEVICE_NOINLINE char *weft_dev_direct_slow(const void *symmetric, size_t bytes, int pe,
+                                                int symmetric_only)
 {
-    int status = WEFT_ERR_ADDRESS;
-    if ((uint32_t)pe >= (uint32_t)weft_dev_state.n_pes) {
-        status = WEFT_ERR_PE;
-    } else {
-        for (int s = 0; s < WEFT_DEV_SEGMENTS; s++) {
-            const struct weft_dev_segment *segment = &weft_dev_state.segment[s];
-            uint64_t offset = (uintptr_t)symmetric - segment->base;
-            if (offset >= segment->size)
-                continue;
-            uint64_t part = weft_dev_part(segment, pe);
-            if (bytes <= segment->size - offset && part)
-                return (char *)(uintptr_t)(part + offset);
-            status = part ? WEFT_ERR_RANGE : WEFT_ERR_NO_PATH;
-            break;
-        }
-        /* The own PE's memory that is in no segment is reached as it stands: a solver that runs
-         * against itself needs no symmetric memory. */
-        if (status == WEFT_ERR_ADDRESS && pe == weft_dev_state.me &&
-            operation != WEFT_DEV_OP_NONE && (uintptr_t)symmetric >= WEFT_DEV_LOWEST_ADDRESS)
-            return (char *)(uintptr_t)symmetric;
+    int segment;
+    uint64_t offset;
+    int status = weft_dev_find(symmetric, bytes, &segment, &offset);
+    if (status == WEFT_OK) {
+        uint64_t part = weft_dev_part(segment, pe);
+        return part ? (char *)(uintptr_t)(part + offset) : NULL;
     }
-    if (record) {
-        weft_dev_record(WEFT_DEV_RECORD_REFUSED, operation, status, pe, -1, symmetric, 0, bytes, 0,
-                        0);
-        weft_dev_fail(status);
-    }
-    return NULL;
+    int own = status == WEFT_ERR_ADDRESS && !symmetric_only && weft_dev_is_own(symmetric, pe);
+    return own ? (char *)(uintptr_t)symmetric : NULL;
 }
 
-/* Where this device loads and stores `bytes` at `symmetric` of PE pe. NULL: it cannot, and that is
- * on record. */
-WEFT_DEVICE char *weft_dev_reach(int operation, const void *symmetric, size_t bytes, int pe,
-                                 int record)
+/* Whether the address is reached by arithmetic alone, and what that gives. Segments are multiples of
+ * a page, so for a variable of at most 8 bytes, aligned to its size, the start alone decides. */
+WEFT_DEVICE int weft_dev_in_window(const void *symmetric, int pe)
+{
+    const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
+    return (uintptr_t)symmetric - heap->base < heap->size &&
+           (uint32_t)(pe - heap->first) < heap->count;
+}
+
+/* Written so that all but one addition leaves a loop over addresses of one PE. */
+WEFT_DEVICE char *weft_dev_window(const void *symmetric, int pe)
+{
+    const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
+    uint64_t distance = heap->shift + (uint64_t)(uint32_t)pe * heap->stride;
+    return (char *)((uintptr_t)symmetric + distance);
+}
+
+/* Where this device loads and stores `bytes` at `symmetric` of PE pe. NULL: there is no direct
+ * address; weft_dev_remote() (remote.h) is what is left. */
+WEFT_DEVICE char *weft_dev_direct(const void *symmetric, size_t bytes, int pe)
 {
     const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
     uint64_t offset = (uintptr_t)symmetric - heap->base;
-    uint32_t place = (uint32_t)(pe - heap->first);
-    if (WEFT_DEV_LIKELY(offset < heap->size && bytes <= heap->size - offset && place < heap->count))
-        return (char *)(uintptr_t)(heap->window + place * heap->stride + offset);
-    return weft_dev_reach_slow(operation, symmetric, bytes, pe, record);
+    if (WEFT_DEV_LIKELY(offset < heap->size && bytes <= heap->size - offset &&
+                        (uint32_t)(pe - heap->first) < heap->count))
+        return weft_dev_window(symmetric, pe);
+    return weft_dev_direct_slow(symmetric, bytes, pe, 0);
 }
 
-/* For a variable of at most 8 bytes, aligned to its size: segments are multiples of a page, so the
- * start alone decides. */
-WEFT_DEVICE char *weft_dev_reach_word(int operation, const void *symmetric, int pe)
+/* For a variable, as in weft_dev_in_window(). */
+WEFT_DEVICE char *weft_dev_direct_word(const void *symmetric, int pe)
 {
-    const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
-    uint64_t offset = (uintptr_t)symmetric - heap->base;
-    uint32_t place = (uint32_t)(pe - heap->first);
-    if (WEFT_DEV_LIKELY(offset < heap->size && place < heap->count))
-        return (char *)(uintptr_t)(heap->window + place * heap->stride + offset);
-    return weft_dev_reach_slow(operation, symmetric, 1, pe, 1);
+    if (WEFT_DEV_LIKELY(weft_dev_in_window(symmetric, pe)))
+        return weft_dev_window(symmetric, pe);
+    return weft_dev_direct_slow(symmetric, 1, pe, 0);
+}
+
+/* For the device's atomics, which not every direct address takes. */
+WEFT_DEVICE char *weft_dev_direct_atomic(const void *symmetric, int pe)
+{
+    char *at = weft_dev_direct_word(symmetric, pe);
+    return at && !weft_dev_state.all_atomics && !weft_dev_state.peers[pe].atomics ? NULL : at;
 }
 
 /* ------------------------------------------------------------------------------ the job */
@@ -210,12 +242,9 @@ WEFT_DEVICE int weft_dev_n_pes(void)
  * none. Nothing goes on record. */
 WEFT_DEVICE void *weft_dev_ptr(const void *symmetric, int pe)
 {
-    const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
-    uint64_t offset = (uintptr_t)symmetric - heap->base;
-    uint32_t place = (uint32_t)(pe - heap->first);
-    if (WEFT_DEV_LIKELY(offset < heap->size && place < heap->count))
-        return (void *)(uintptr_t)(heap->window + place * heap->stride + offset);
-    return weft_dev_reach_slow(WEFT_DEV_OP_NONE, symmetric, 1, pe, 0);
+    if (WEFT_DEV_LIKELY(weft_dev_in_window(symmetric, pe)))
+        return weft_dev_window(symmetric, pe);
+    return weft_dev_direct_slow(symmetric, 1, pe, 1);
 }
 
 #endif

@@ -19,33 +19,35 @@
 #include <weft/device/arithmetic.h>
 #include <weft/device/rma.h>
 
-/* Declares the local `T *at`; returns from the function when the variable cannot be reached. */
-#define WEFT_DEV_ATOMIC_AT(T, symmetric, failed)                                                   \
-    T *at = (T *)weft_dev_reach_atomic(WEFT_DEV_OP_ATOMIC, symmetric, pe);                         \
+/* Declares the local `T *at`; where there is no direct address the request goes on, and its result
+ * (bits) is returned as `result` makes it. */
+#define WEFT_DEV_ATOMIC_AT(T, symmetric, ID, bits, compare, result)                                \
+    T *at = (T *)weft_dev_direct_atomic(symmetric, pe);                                            \
     if (!at)                                                                                       \
-    return failed
+    return result(weft_dev_remote_word(WEFT_DEV_OP_ATOMIC, WEFT_DEV_ATOMIC_##ID, symmetric,        \
+                                       sizeof(T), bits, compare, pe))
 
-#define WEFT_DEV_AMO(W, name, primitive)                                                           \
+#define WEFT_DEV_AMO(W, name, primitive, ID)                                                       \
     WEFT_DEVICE uint##W##_t weft_thread_atomic_##name##W(void *dst, uint##W##_t value, int pe)     \
     {                                                                                              \
-        WEFT_DEV_ATOMIC_AT(uint##W##_t, dst, 0);                                                   \
+        WEFT_DEV_ATOMIC_AT(uint##W##_t, dst, ID, value, 0, (uint##W##_t));                         \
         return weft_dev_atomic_##primitive##_u##W(at, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);  \
     }
 
 /* A result that is not used lets the compiler take the form without one. */
-#define WEFT_DEV_AMO_BOTH(W, name)                                                                 \
-    WEFT_DEV_AMO(W, fetch_##name, name)                                                            \
+#define WEFT_DEV_AMO_BOTH(W, name, ID)                                                             \
+    WEFT_DEV_AMO(W, fetch_##name, name, ID)                                                        \
     WEFT_DEVICE void weft_thread_atomic_##name##W(void *dst, uint##W##_t value, int pe)            \
     {                                                                                              \
         (void)weft_thread_atomic_fetch_##name##W(dst, value, pe);                                  \
     }
 
 #define WEFT_DEV_AMO_WIDTH(W)                                                                      \
-    WEFT_DEV_AMO_BOTH(W, add)                                                                      \
-    WEFT_DEV_AMO_BOTH(W, and)                                                                      \
-    WEFT_DEV_AMO_BOTH(W, or)                                                                       \
-    WEFT_DEV_AMO_BOTH(W, xor)                                                                      \
-    WEFT_DEV_AMO(W, swap, exch)                                                                    \
+    WEFT_DEV_AMO_BOTH(W, add, ADD)                                                                 \
+    WEFT_DEV_AMO_BOTH(W, and, AND)                                                                 \
+    WEFT_DEV_AMO_BOTH(W, or, OR)                                                                   \
+    WEFT_DEV_AMO_BOTH(W, xor, XOR)                                                                 \
+    WEFT_DEV_AMO(W, swap, exch, SWAP)                                                              \
     WEFT_DEVICE void weft_thread_atomic_inc##W(void *dst, int pe)                                  \
     {                                                                                              \
         (void)weft_thread_atomic_fetch_add##W(dst, 1, pe);                                         \
@@ -57,17 +59,17 @@
     WEFT_DEVICE uint##W##_t weft_thread_atomic_cswap##W(void *dst, uint##W##_t expected,           \
                                                         uint##W##_t value, int pe)                 \
     {                                                                                              \
-        WEFT_DEV_ATOMIC_AT(uint##W##_t, dst, 0);                                                   \
+        WEFT_DEV_ATOMIC_AT(uint##W##_t, dst, CSWAP, value, expected, (uint##W##_t));               \
         return weft_dev_atomic_cas_u##W(at, expected, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);  \
     }                                                                                              \
     WEFT_DEVICE uint##W##_t weft_thread_atomic_fetch##W(const void *src, int pe)                   \
     {                                                                                              \
-        WEFT_DEV_ATOMIC_AT(uint##W##_t, src, 0);                                                   \
+        WEFT_DEV_ATOMIC_AT(uint##W##_t, src, FETCH, 0, 0, (uint##W##_t));                          \
         return weft_dev_load_u##W(at, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);                         \
     }                                                                                              \
     WEFT_DEVICE void weft_thread_atomic_set##W(void *dst, uint##W##_t value, int pe)               \
     {                                                                                              \
-        WEFT_DEV_ATOMIC_AT(uint##W##_t, dst, );                                                    \
+        WEFT_DEV_ATOMIC_AT(uint##W##_t, dst, SET, value, 0, (void));                               \
         weft_dev_store_u##W(at, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);                        \
     }
 WEFT_DEV_AMO_WIDTH(32)
@@ -120,20 +122,22 @@ WEFT_DEVICE uint32_t weft_dev_atomic_add_bf16x2(uint32_t *at, uint32_t pair, int
 }
 #undef WEFT_DEV_PAIR_LOOP
 
-#define WEFT_DEV_AMO_REAL(suffix, T)                                                               \
+#define WEFT_DEV_FROM_F32(bits) weft_dev_f32_bits((uint32_t)(bits))
+#define WEFT_DEV_AMO_REAL(suffix, T, ID, to_bits, from_bits)                                       \
     WEFT_DEVICE T weft_thread_atomic_fetch_add_##suffix(void *dst, T value, int pe)                \
     {                                                                                              \
-        WEFT_DEV_ATOMIC_AT(T, dst, 0);                                                             \
+        WEFT_DEV_ATOMIC_AT(T, dst, ID, to_bits(value), 0, from_bits);                              \
         return weft_dev_atomic_add_##suffix(at, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);        \
     }                                                                                              \
     WEFT_DEVICE void weft_thread_atomic_add_##suffix(void *dst, T value, int pe)                   \
     {                                                                                              \
         (void)weft_thread_atomic_fetch_add_##suffix(dst, value, pe);                               \
     }
-WEFT_DEV_AMO_REAL(f32, float)
-WEFT_DEV_AMO_REAL(f64, double)
-WEFT_DEV_AMO_REAL(f16x2, uint32_t)
-WEFT_DEV_AMO_REAL(bf16x2, uint32_t)
+WEFT_DEV_AMO_REAL(f32, float, ADD_F32, weft_dev_bits_f32, WEFT_DEV_FROM_F32)
+WEFT_DEV_AMO_REAL(f64, double, ADD_F64, weft_dev_bits_f64, weft_dev_f64_bits)
+WEFT_DEV_AMO_REAL(f16x2, uint32_t, ADD_F16X2, , (uint32_t))
+WEFT_DEV_AMO_REAL(bf16x2, uint32_t, ADD_BF16X2, , (uint32_t))
+#undef WEFT_DEV_FROM_F32
 #undef WEFT_DEV_AMO_REAL
 #undef WEFT_DEV_ATOMIC_AT
 

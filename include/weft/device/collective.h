@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of device code over teams, in scopes thread, warp and block.
+/* Collectives of device code over teams, in scopes thread, warp and block: the protocol, meetings, and
+ * those that move data (reductions are in reduce.h).
  *
  * Each member calls from one thread, warp or block, in the same order at every member, with the same
  * sizes, types and roots. Destinations and sources are symmetric; the destination at every member
@@ -18,7 +19,6 @@
 #ifndef WEFT_DEVICE_COLLECTIVE_H
 #define WEFT_DEVICE_COLLECTIVE_H
 
-#include <weft/device/arithmetic.h>
 #include <weft/device/wait.h>
 
 #define WEFT_DEV_WORLD 0
@@ -38,7 +38,7 @@ struct weft_dev_members {
 WEFT_DEVICE struct weft_dev_members weft_dev_members_of(int team)
 {
     struct weft_dev_members m = {weft_dev_state.n_pes, weft_dev_state.me, 0, 1, NULL, team, 0};
-    m.direct = weft_dev_state.areas.count == (uint32_t)weft_dev_state.n_pes;
+    m.direct = weft_dev_state.segment[WEFT_DEV_AREAS].count == (uint32_t)weft_dev_state.n_pes;
     if (WEFT_DEV_LIKELY(team == WEFT_DEV_WORLD))
         return m;
     m.n = 0;
@@ -96,14 +96,14 @@ struct weft_dev_group {
 
 WEFT_DEVICE struct weft_dev_area *weft_dev_area_at(const struct weft_dev_group *g, int pe)
 {
-    return (struct weft_dev_area *)(uintptr_t)(weft_dev_part(&weft_dev_state.areas, pe) +
+    return (struct weft_dev_area *)(uintptr_t)(weft_dev_part(WEFT_DEV_AREAS, pe) +
                                                (uint64_t)g->m.number *
                                                    weft_dev_area_bytes(weft_dev_state.n_pes));
 }
 
 WEFT_DEVICE struct weft_dev_area *weft_dev_own_area(const struct weft_dev_group *g)
 {
-    return (struct weft_dev_area *)(uintptr_t)(weft_dev_state.areas.base +
+    return (struct weft_dev_area *)(uintptr_t)(weft_dev_state.segment[WEFT_DEV_AREAS].base +
                                                (uint64_t)g->m.number *
                                                    weft_dev_area_bytes(weft_dev_state.n_pes));
 }
@@ -119,6 +119,26 @@ WEFT_DEVICE_NOINLINE int weft_dev_refuse(int operation, int team, int status, co
     return status;
 }
 
+/* Collectives want every member directly. The record names the first that is not, and its path as
+ * in weft_dev_request_refuse(). By number, not by the group's address: a group that must have an
+ * address is kept in memory, which every acquiring poll empties from the cache. */
+WEFT_DEVICE_NOINLINE int weft_dev_refuse_member(int operation, int team, int record)
+{
+    struct weft_dev_members m = weft_dev_members_of(team);
+    for (int i = 0; i < m.n && record; i++) {
+        int pe = weft_dev_member_pe(&m, i);
+        uint64_t part = weft_dev_part(WEFT_DEV_AREAS, pe);
+        const struct weft_dev_peer *peer = &weft_dev_state.peers[pe];
+        if (part && peer->atomics)
+            continue;
+        weft_dev_record(WEFT_DEV_RECORD_REFUSED, operation, WEFT_ERR_NO_PATH, pe, team, NULL, 0,
+                        peer->path, part != 0, 0);
+        weft_dev_fail(WEFT_ERR_NO_PATH);
+        break;
+    }
+    return WEFT_ERR_NO_PATH;
+}
+
 WEFT_DEVICE int weft_dev_group_begin(struct weft_dev_group *g, int scope, int team, int operation)
 {
     g->m = weft_dev_members_of(team);
@@ -128,8 +148,8 @@ WEFT_DEVICE int weft_dev_group_begin(struct weft_dev_group *g, int scope, int te
     g->threads = weft_dev_scope_threads(scope);
     if (WEFT_DEV_LIKELY(g->m.n && g->m.direct))
         return WEFT_OK;
-    return weft_dev_refuse(operation, team, g->m.n ? WEFT_ERR_NO_PATH : WEFT_ERR_NOT_MEMBER, NULL,
-                           0, g->rank == 0);
+    return g->m.n ? weft_dev_refuse_member(operation, team, g->rank == 0)
+                  : weft_dev_refuse(operation, team, WEFT_ERR_NOT_MEMBER, NULL, 0, g->rank == 0);
 }
 
 /* Waits for one flag of the own area. Acquire: pairs with the fence, the release or (meet) nothing
@@ -198,6 +218,8 @@ WEFT_DEVICE int weft_dev_meeting(struct weft_dev_group *g, enum weft_dev_meeting
     struct weft_dev_area *own = weft_dev_own_area(g);
     int status = WEFT_OK;
     g->number = weft_dev_load_u64(&own->syncs, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
+    if (meeting == WEFT_DEV_BARRIER)
+        weft_dev_remote_order(1);
     weft_dev_scope_sync(g->scope);
     weft_dev_arrive(g, meeting);
     for (int i = (int)g->rank; i < g->m.n && !status; i += (int)g->threads)
@@ -260,22 +282,17 @@ WEFT_DEVICE int weft_dev_turned_member(const struct weft_dev_group *g, int i)
     return member >= g->m.n ? member - g->m.n : member;
 }
 
-/* An own symmetric range that every member must reach. *offset of it in *segment. */
+/* An own symmetric range that every member must reach: its segment, and the offset there. */
 WEFT_DEVICE int weft_dev_place(const struct weft_dev_group *g, const void *address, size_t bytes,
-                               const struct weft_dev_segment **segment, uint64_t *offset)
+                               int *segment, uint64_t *offset)
 {
-    for (int s = 0; s < WEFT_DEV_SEGMENTS; s++) {
-        *segment = &weft_dev_state.segment[s];
-        *offset = (uintptr_t)address - (*segment)->base;
-        if (*offset < (*segment)->size && bytes <= (*segment)->size - *offset)
-            return WEFT_OK;
-    }
-    return weft_dev_refuse(g->operation, g->m.number, WEFT_ERR_ADDRESS, address, bytes,
-                           g->rank == 0);
+    int status = weft_dev_find(address, bytes, segment, offset);
+    if (status == WEFT_OK)
+        return WEFT_OK;
+    return weft_dev_refuse(g->operation, g->m.number, status, address, bytes, g->rank == 0);
 }
 
-WEFT_DEVICE char *weft_dev_place_at(const struct weft_dev_group *g,
-                                    const struct weft_dev_segment *segment, uint64_t offset,
+WEFT_DEVICE char *weft_dev_place_at(const struct weft_dev_group *g, int segment, uint64_t offset,
                                     int member)
 {
     return (char *)(uintptr_t)(weft_dev_part(segment, weft_dev_member_pe(&g->m, member)) + offset);
@@ -324,7 +341,7 @@ WEFT_DEVICE int weft_dev_broadcast(int scope, int team, void *dst, const void *s
                                    int root)
 {
     struct weft_dev_group g;
-    const struct weft_dev_segment *segment;
+    int segment;
     uint64_t offset;
     int status = weft_dev_group_begin(&g, scope, team, WEFT_DEV_OP_BROADCAST);
     if (!status && (root < 0 || root >= g.m.n))
@@ -352,7 +369,7 @@ WEFT_DEVICE int weft_dev_exchange(int scope, int team, int operation, void *dst,
                                   size_t bytes, int each)
 {
     struct weft_dev_group g;
-    const struct weft_dev_segment *segment;
+    int segment;
     uint64_t offset;
     int status = weft_dev_group_begin(&g, scope, team, operation);
     if (!status)
@@ -388,166 +405,5 @@ WEFT_DEVICE int weft_dev_exchange(int scope, int team, int operation, void *dst,
     }
 WEFT_DEV_SCOPE_LIST(WEFT_DEV_MOVING)
 #undef WEFT_DEV_MOVING
-
-/* --------------------------------------------------------------------------------- reductions
- *
- * int weft_{thread,warp,block}_reduce(int team, void *dst, const void *src, size_t n,
- *                                     weft_type type, weft_op op)
- *     dst[i] = src[i] of every member combined by op, i < n, at every member with the same bits. dst
- *     and src are the same block or do not overlap.
- * int weft_{thread,warp,block}_reducescatter(int team, void *dst, const void *src, size_t n,
- *                                            weft_type type, weft_op op)
- *     Member m gets elements m * n ... m * n + n - 1 of the combined sources, in dst[0 ... n - 1].
- *     dst does not overlap src.
- * Types are the host's but WEFT_LONG_DOUBLE, and WEFT_DEV_HALF and WEFT_DEV_BFLOAT16.
- *
- * Member i combines slice i of all sources, reading them in the order of the team, and (reduce)
- * stores the result into all destinations: every element is combined once, so all have the same
- * bits, and each link carries each byte once in and once out.
- */
-struct weft_dev_reduction {
-    struct weft_dev_group g;
-    const struct weft_dev_segment *from_segment, *to_segment;
-    uint64_t from, to; /* offsets */
-    int everywhere;    /* results go to all members */
-    weft_type type;
-    weft_op op;
-};
-
-WEFT_DEVICE struct weft_dev_vec16 weft_dev_element_load(const char *p, size_t bytes)
-{
-    struct weft_dev_vec16 v = {0, 0};
-    if (bytes == 16) {
-        v.lo = weft_dev_load_u64((const uint64_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-        v.hi = weft_dev_load_u64((const uint64_t *)p + 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } else if (bytes == 8) {
-        v.lo = weft_dev_load_u64((const uint64_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } else if (bytes == 4) {
-        v.lo = weft_dev_load_u32((const uint32_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } else if (bytes == 2) {
-        v.lo = weft_dev_load_u16((const uint16_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } else {
-        v.lo = weft_dev_load_u8((const uint8_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    }
-    return v;
-}
-
-WEFT_DEVICE void weft_dev_element_store(char *p, struct weft_dev_vec16 v, size_t bytes)
-{
-    if (bytes == 16) {
-        weft_dev_store_u64((uint64_t *)p, v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-        weft_dev_store_u64((uint64_t *)p + 1, v.hi, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } else if (bytes == 8) {
-        weft_dev_store_u64((uint64_t *)p, v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } else if (bytes == 4) {
-        weft_dev_store_u32((uint32_t *)p, (uint32_t)v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } else if (bytes == 2) {
-        weft_dev_store_u16((uint16_t *)p, (uint16_t)v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } else {
-        weft_dev_store_u8((uint8_t *)p, (uint8_t)v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    }
-}
-
-/* `bytes` (16, or one element's) at `at` of all sources, combined. Four loads are under way at a
- * time; those beyond the last member load its again. */
-WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_at(const struct weft_dev_reduction *r,
-                                                     uint64_t at, size_t bytes, int whole)
-{
-    struct weft_dev_vec16 acc = {0, 0}, v[WEFT_DEV_UNROLL];
-    for (int i = 0; i < r->g.m.n; i += WEFT_DEV_UNROLL) {
-        WEFT_UNROLL
-        for (int u = 0; u < WEFT_DEV_UNROLL; u++) {
-            int member = i + u < r->g.m.n ? i + u : r->g.m.n - 1;
-            const char *from = weft_dev_place_at(&r->g, r->from_segment, r->from + at, member);
-            v[u] = whole ? weft_dev_load_vec16_relaxed(from) : weft_dev_element_load(from, bytes);
-        }
-        WEFT_UNROLL
-        for (int u = 0; u < WEFT_DEV_UNROLL; u++)
-            if (i + u == 0)
-                acc = v[0];
-            else if (i + u < r->g.m.n)
-                acc = weft_dev_combine(r->type, r->op, acc, v[u]);
-    }
-    return acc;
-}
-
-/* Bytes begin ... end of the sources, which stand at `shifted` less in the destination. */
-WEFT_DEVICE_NOINLINE void weft_dev_reduce_range(const struct weft_dev_reduction *r, uint64_t begin,
-                                                uint64_t end, uint64_t shifted, size_t bytes,
-                                                int whole)
-{
-    for (uint64_t at = begin + r->g.rank * bytes; at < end; at += (uint64_t)r->g.threads * bytes) {
-        struct weft_dev_vec16 v = weft_dev_reduce_at(r, at, bytes, whole);
-        for (int i = 0; i < (r->everywhere ? r->g.m.n : 1); i++) {
-            int member = r->everywhere ? weft_dev_turned_member(&r->g, i) : r->g.m.me;
-            char *to = weft_dev_place_at(&r->g, r->to_segment, r->to + at - shifted, member);
-            if (whole)
-                weft_dev_store_vec16(to, v);
-            else
-                weft_dev_element_store(to, v, bytes);
-        }
-    }
-}
-
-WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint64_t begin,
-                                       uint64_t end, uint64_t shifted)
-{
-    size_t element = weft_dev_type_bytes(r->type);
-    uint64_t vectors = begin;
-    if (!(((r->from + begin) | (r->to + begin - shifted)) & 15))
-        vectors = begin + ((end - begin) & ~(uint64_t)15);
-    weft_dev_reduce_range(r, begin, vectors, shifted, 16, 1);
-    weft_dev_reduce_range(r, vectors, end, shifted, element, 0);
-}
-
-/* Out of line: large, and its arithmetic is anyway. */
-WEFT_DEVICE_NOINLINE int weft_dev_reduce(int scope, int team, void *dst, const void *src, size_t n,
-                                         weft_type type, weft_op op, int everywhere)
-{
-    struct weft_dev_reduction r;
-    int operation = everywhere ? WEFT_DEV_OP_REDUCE : WEFT_DEV_OP_REDUCESCATTER;
-    int status = weft_dev_group_begin(&r.g, scope, team, operation);
-    uint64_t bytes = n * weft_dev_type_bytes(type);
-    if (!status && !weft_dev_reducible(type, op))
-        status = weft_dev_refuse(operation, team, WEFT_ERR_TYPE, src, n, r.g.rank == 0);
-    if (!status)
-        status = weft_dev_place(&r.g, src, everywhere ? bytes : bytes * (size_t)r.g.m.n,
-                                &r.from_segment, &r.from);
-    if (!status)
-        status = weft_dev_place(&r.g, dst, bytes, &r.to_segment, &r.to);
-    if (status)
-        return status;
-    r.everywhere = everywhere;
-    r.type = type;
-    r.op = op;
-    status = weft_dev_meeting(&r.g, WEFT_DEV_SYNC);
-    if (status)
-        return status;
-    uint64_t me = (uint64_t)r.g.m.me, begin = bytes * me, end = begin + bytes;
-    uint64_t shifted = begin;
-    if (everywhere) {
-        /* Slices are multiples of 16 bytes but the last. */
-        uint64_t slice = ((bytes + (uint64_t)r.g.m.n - 1) / (uint64_t)r.g.m.n + 15) & ~(uint64_t)15;
-        begin = slice * me < bytes ? slice * me : bytes;
-        end = begin + slice < bytes ? begin + slice : bytes;
-        shifted = 0;
-    }
-    weft_dev_reduce_slice(&r, begin, end, shifted);
-    return weft_dev_meeting(&r.g, everywhere ? WEFT_DEV_BARRIER : WEFT_DEV_SYNC);
-}
-
-#define WEFT_DEV_REDUCTIONS(scope, constant)                                                       \
-    WEFT_DEVICE int weft_##scope##_reduce(int team, void *dst, const void *src, size_t n,          \
-                                          weft_type type, weft_op op)                              \
-    {                                                                                              \
-        return weft_dev_reduce(constant, team, dst, src, n, type, op, 1);                          \
-    }                                                                                              \
-    WEFT_DEVICE int weft_##scope##_reducescatter(int team, void *dst, const void *src, size_t n,   \
-                                                 weft_type type, weft_op op)                       \
-    {                                                                                              \
-        return weft_dev_reduce(constant, team, dst, src, n, type, op, 0);                          \
-    }
-WEFT_DEV_SCOPE_LIST(WEFT_DEV_REDUCTIONS)
-#undef WEFT_DEV_REDUCTIONS
 
 #endif

@@ -56,7 +56,7 @@ int weft_team_device(const weft_team *team);
 /* WEFT_OK, or what went wrong in device code since the job began: a wait that ran out, an address in
  * no segment, a PE that no path reaches. The sentence names operation, block, thread, address and
  * values. Once it has failed the job stays failed. Does not wait for kernels: it also works while one
- * hangs. weft_quiet(), weft_barrier() and the waits of the host ask it too. */
+ * hangs. Every other call of the host returns it as well. */
 weft_status weft_device_check(weft_job *job);
 
 #ifdef __cplusplus

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fence and quiet of device code. Over load/store paths both are fences of the memory model; queues
- * of other paths would be asked here. */
+/* Fence and quiet of device code. Where all peers have direct addresses both are fences of the memory
+ * model; what carries operations to others (remote.h) is asked first. */
 #ifndef WEFT_DEVICE_ORDER_H
 #define WEFT_DEVICE_ORDER_H
 
-#include <weft/device/access.h>
+#include <weft/device/remote.h>
 
 /* weft_{thread,warp,block}_fence()
  *     Puts, atomics and signals of the calling threads before it reach each PE before those after it.
@@ -21,11 +21,13 @@
  * buffering). Litmus tests message_passing and store_buffering. */
 WEFT_DEVICE void weft_thread_fence(void)
 {
+    weft_dev_remote_order(0);
     weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
 }
 
 WEFT_DEVICE void weft_thread_quiet(void)
 {
+    weft_dev_remote_order(1);
     weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
 }
 

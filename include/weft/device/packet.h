@@ -104,9 +104,13 @@ WEFT_DEVICE void weft_dev_packet_put(int scope, void *buffer, const void *src, s
     size_t units = (bytes + 7) / 8;
     if (rank >= units) /* most warps of a block have nothing to do, and should not take its time */
         return;
-    char *to = weft_dev_reach(WEFT_DEV_OP_PUT_PACKET, buffer, units * 16, pe, rank == 0);
-    if (!to)
+    char *to = weft_dev_direct(buffer, units * 16, pe);
+    if (!to) {
+        if (rank == 0)
+            weft_dev_remote_move(WEFT_DEV_OP_PUT_PACKET, buffer, (void *)(uintptr_t)src, bytes,
+                                 number, pe, 0);
         return;
+    }
     for (size_t i = rank; i < units; i += threads)
         weft_dev_packet_store(
             to + 16 * i, weft_dev_packet_payload((const char *)src + 8 * i, bytes - 8 * i), number);
@@ -167,9 +171,11 @@ WEFT_DEV_SCOPE_LIST(WEFT_DEV_PACKETS)
 
 WEFT_DEVICE void weft_thread_put_packet64(void *buffer, uint64_t value, uint32_t number, int pe)
 {
-    char *to = weft_dev_reach(WEFT_DEV_OP_PUT_PACKET, buffer, 16, pe, 1);
+    char *to = weft_dev_direct(buffer, 16, pe);
     if (to)
         weft_dev_packet_store(to, value, number);
+    else
+        weft_dev_remote_move(WEFT_DEV_OP_PUT_PACKET, buffer, &value, 8, number, pe, 0);
 }
 
 WEFT_DEVICE int weft_thread_take_packet64(const void *buffer, uint32_t number, uint64_t *value)

@@ -4,7 +4,7 @@
  * The destination of a put and the source of a get are symmetric addresses, or, where pe is this PE,
  * any address that the device reaches; the other side is any memory of this PE; sizes are bytes.
  * Nothing is returned: an operation that cannot be done (a peer's address in no segment, no such PE,
- * no path) does nothing, is on record with its address, and makes the job fail at the host's next
+ * no path: remote.h) does nothing, is on record with its address, and makes the job fail at the host's next
  * call.
  *
  * In the scopes warp and block all threads call with the same arguments. What another thread wrote to
@@ -30,24 +30,48 @@
  *     fraction of g's. What was written before the kernel began (in stream order, or before a barrier
  *     of the hosts) is seen; what is written while it runs may be seen, or not.
  */
+
+/* p of an address that is not in the window. */
+WEFT_DEVICE_NOINLINE void weft_dev_p_slow(void *dst, uint64_t value, unsigned bytes, int pe)
+{
+    char *to = weft_dev_direct_slow(dst, bytes, pe, 0);
+    if (!to)
+        weft_dev_remote_word(WEFT_DEV_OP_P, 0, dst, bytes, value, 0, pe);
+    else if (bytes == 8)
+        weft_dev_store_u64((uint64_t *)to, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    else if (bytes == 4)
+        weft_dev_store_u32((uint32_t *)to, (uint32_t)value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    else if (bytes == 2)
+        weft_dev_store_u16((uint16_t *)to, (uint16_t)value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    else
+        weft_dev_store_u8((uint8_t *)to, (uint8_t)value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+}
+
+/* A block of threads that do nothing but p is bound by the instructions it issues: the fast branch
+ * ends here, with no address to test for NULL. */
 #define WEFT_DEV_P_G(N)                                                                            \
     WEFT_DEVICE void weft_thread_p##N(void *dst, uint##N##_t value, int pe)                        \
     {                                                                                              \
-        char *to = weft_dev_reach_word(WEFT_DEV_OP_P, dst, pe);                                    \
-        if (to)                                                                                    \
-            weft_dev_store_u##N((uint##N##_t *)to, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);     \
+        if (WEFT_DEV_LIKELY(weft_dev_in_window(dst, pe)))                                          \
+            weft_dev_store_u##N((uint##N##_t *)weft_dev_window(dst, pe), value,                    \
+                                WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);                               \
+        else                                                                                       \
+            weft_dev_p_slow(dst, value, N / 8, pe);                                                \
     }                                                                                              \
     WEFT_DEVICE uint##N##_t weft_thread_g##N(const void *src, int pe)                              \
     {                                                                                              \
-        const char *from = weft_dev_reach_word(WEFT_DEV_OP_G, src, pe);                            \
-        return from ? weft_dev_load_u##N((const uint##N##_t *)from, WEFT_ORDER_RELAXED,            \
-                                         WEFT_SCOPE_SYS)                                           \
-                    : 0;                                                                           \
+        const char *from = weft_dev_direct_word(src, pe);                                          \
+        if (WEFT_DEV_LIKELY(from != NULL))                                                         \
+            return weft_dev_load_u##N((const uint##N##_t *)from, WEFT_ORDER_RELAXED,               \
+                                      WEFT_SCOPE_SYS);                                             \
+        return (uint##N##_t)weft_dev_remote_word(WEFT_DEV_OP_G, 0, src, N / 8, 0, 0, pe);          \
     }                                                                                              \
     WEFT_DEVICE uint##N##_t weft_thread_g##N##_cached(const void *src, int pe)                     \
     {                                                                                              \
-        const char *from = weft_dev_reach_word(WEFT_DEV_OP_G, src, pe);                            \
-        return from ? *(const weft_dev_any_u##N *)from : 0;                                        \
+        const char *from = weft_dev_direct_word(src, pe);                                          \
+        if (WEFT_DEV_LIKELY(from != NULL))                                                         \
+            return *(const weft_dev_any_u##N *)from;                                               \
+        return (uint##N##_t)weft_dev_remote_word(WEFT_DEV_OP_G, 0, src, N / 8, 0, 0, pe);          \
     }
 WEFT_DEV_P_G(8)
 WEFT_DEV_P_G(16)
@@ -99,9 +123,11 @@ WEFT_DEVICE void weft_dev_put(int scope, void *dst, const void *src, size_t byte
         if (rank >= bytes / 16)
             return;
     }
-    char *to = weft_dev_reach(WEFT_DEV_OP_PUT, dst, bytes, pe, rank == 0);
+    char *to = weft_dev_direct(dst, bytes, pe);
     if (to)
         weft_dev_move(to, (const char *)src, bytes, rank, threads, 0);
+    else if (rank == 0)
+        weft_dev_remote_move(WEFT_DEV_OP_PUT, dst, (void *)(uintptr_t)src, bytes, 0, pe, nbi);
     if (!nbi)
         weft_dev_scope_sync(scope);
 }
@@ -114,9 +140,11 @@ WEFT_DEVICE void weft_dev_get(int scope, void *dst, const void *src, size_t byte
         if (rank >= bytes / 16)
             return;
     }
-    const char *from = weft_dev_reach(WEFT_DEV_OP_GET, src, bytes, pe, rank == 0);
+    const char *from = weft_dev_direct(src, bytes, pe);
     if (from)
         weft_dev_move((char *)dst, from, bytes, rank, threads, 1);
+    else if (rank == 0)
+        weft_dev_remote_move(WEFT_DEV_OP_GET, src, dst, bytes, 0, pe, nbi);
     if (!nbi)
         weft_dev_scope_sync(scope);
 }
@@ -181,15 +209,18 @@ WEFT_DEVICE void weft_dev_strided(int scope, int put, void *dst, const void *src
     char *to = (char *)dst;
     const char *from = (const char *)src;
     if (put)
-        to = weft_dev_reach(WEFT_DEV_OP_IPUT, dst, weft_dev_span(dst_stride, element, n), pe,
-                            rank == 0);
+        to = weft_dev_direct(dst, weft_dev_span(dst_stride, element, n), pe);
     else
-        from = weft_dev_reach(WEFT_DEV_OP_IGET, src, weft_dev_span(src_stride, element, n), pe,
-                              rank == 0);
+        from = weft_dev_direct(src, weft_dev_span(src_stride, element, n), pe);
     if (to && from)
         for (size_t i = rank; i < n; i += threads)
             weft_dev_move_element(to + i * (size_t)dst_stride * element,
                                   from + i * (size_t)src_stride * element, element);
+    else if (rank == 0 && put)
+        weft_dev_remote_strided(WEFT_DEV_OP_IPUT, dst, (void *)(uintptr_t)src, dst_stride,
+                                src_stride, element, n, pe);
+    else if (rank == 0)
+        weft_dev_remote_strided(WEFT_DEV_OP_IGET, src, dst, src_stride, dst_stride, element, n, pe);
     weft_dev_scope_sync(scope);
 }
 
@@ -219,24 +250,10 @@ WEFT_DEV_SCOPE_LIST(WEFT_DEV_STRIDED)
  *     An own signal. What follows is ordered after what the signaller did before.
  */
 
-/* Address of a variable for the device's atomics; NULL: on record. */
-WEFT_DEVICE char *weft_dev_reach_atomic(int operation, const void *symmetric, int pe)
+WEFT_DEVICE char *weft_dev_direct_signal(const uint64_t *signal, weft_signal_op op, int pe)
 {
-    char *at = weft_dev_reach_word(operation, symmetric, pe);
-    if (at && !weft_dev_state.all_atomics && !weft_dev_state.peers[pe].atomics) {
-        weft_dev_record(WEFT_DEV_RECORD_REFUSED, operation, WEFT_ERR_NO_PATH, pe, -1, symmetric, 0,
-                        0, 0, 0);
-        weft_dev_fail(WEFT_ERR_NO_PATH);
-        return NULL;
-    }
-    return at;
-}
-
-WEFT_DEVICE char *weft_dev_reach_signal(int operation, const uint64_t *signal, weft_signal_op op,
-                                        int pe)
-{
-    return op == WEFT_SIGNAL_SET ? weft_dev_reach_word(operation, signal, pe)
-                                 : weft_dev_reach_atomic(operation, signal, pe);
+    return op == WEFT_SIGNAL_SET ? weft_dev_direct_word(signal, pe)
+                                 : weft_dev_direct_atomic(signal, pe);
 }
 
 WEFT_DEVICE void weft_dev_signal_at(char *at, uint64_t value, weft_signal_op op)
@@ -249,9 +266,11 @@ WEFT_DEVICE void weft_dev_signal_at(char *at, uint64_t value, weft_signal_op op)
 
 WEFT_DEVICE void weft_thread_signal(uint64_t *signal, uint64_t value, weft_signal_op op, int pe)
 {
-    char *at = weft_dev_reach_signal(WEFT_DEV_OP_SIGNAL, signal, op, pe);
+    char *at = weft_dev_direct_signal(signal, op, pe);
     if (at)
         weft_dev_signal_at(at, value, op);
+    else
+        weft_dev_remote_word(WEFT_DEV_OP_SIGNAL, (int)op, signal, 8, value, 0, pe);
 }
 
 WEFT_DEVICE uint64_t weft_thread_signal_fetch(const uint64_t *signal)
@@ -266,19 +285,21 @@ WEFT_DEVICE void weft_dev_put_signal(int scope, void *dst, const void *src, size
                                      uint64_t *signal, uint64_t value, weft_signal_op op, int pe)
 {
     unsigned rank = weft_dev_scope_rank(scope);
-    char *to = NULL;
+    char *to = NULL, *at = NULL;
     if (rank < bytes / 16 + 48) { /* warps with nothing to move go straight to the sync */
-        to = weft_dev_reach(WEFT_DEV_OP_PUT_SIGNAL, dst, bytes, pe, rank == 0);
+        at = weft_dev_direct_signal(signal, op, pe);
+        to = at ? weft_dev_direct(dst, bytes, pe) : NULL;
         if (to)
             weft_dev_move(to, (const char *)src, bytes, rank, weft_dev_scope_threads(scope), 0);
     }
     weft_dev_scope_sync(scope);
-    if (rank != 0 || !to)
+    if (rank != 0)
         return;
-    char *at = weft_dev_reach_signal(WEFT_DEV_OP_PUT_SIGNAL, signal, op, pe);
-    if (!at)
+    if (!to) {
+        weft_dev_remote_put_signal(dst, src, bytes, signal, value, (int)op, pe);
         return;
-    weft_thread_fence();
+    }
+    weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
     weft_dev_signal_at(at, value, op);
 }
 

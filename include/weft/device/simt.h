@@ -31,6 +31,7 @@
  * WEFT_CONST             a static variable in constant memory, at file scope, written by the host
  * WEFT_RESTRICT          restrict
  * WEFT_UNROLL            before a loop: unroll it whole (cuda)
+ * WEFT_NO_UNROLL         before a loop: leave it as it is (cuda)
  *
  * WEFT_SHARED(type, name, dims);
  *     An array in the block's shared memory, inside a device function:

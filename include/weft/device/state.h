@@ -15,32 +15,54 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 1 };
+enum { WEFT_DEV_VERSION = 2 };
 
 /* Segments, in the order in which operations look for an address. */
 enum weft_dev_segment_id {
     WEFT_DEV_HEAP,  /* the heap of the target's own kind: GPU heap on cuda, host heap on simt */
     WEFT_DEV_OTHER, /* the other heap, where device code can reach it */
     WEFT_DEV_DATA,  /* the program's global data (simt only) */
-    WEFT_DEV_SEGMENTS
+    WEFT_DEV_SEGMENTS,
+    WEFT_DEV_AREAS = WEFT_DEV_SEGMENTS, /* of teams: the library's own, no operation's address */
+    WEFT_DEV_PARTS
 };
 
 /* One segment. PEs whose parts are mapped at equal distances, as the parts of one node's PEs are,
- * are reached by arithmetic alone; `parts` is for the others. */
+ * are reached by arithmetic alone; weft_dev_peer.part is for the others. */
 struct weft_dev_segment {
     uint64_t base;   /* own part: symmetric addresses of this segment start here */
     uint64_t size;   /* bytes; 0 = there is no such segment */
-    uint64_t window; /* where the part of PE `first` is mapped */
-    uint64_t stride; /* bytes from one PE's part to the next */
-    int32_t first;   /* PEs first ... first + count - 1 are all reached by load and store at */
-    uint32_t count;  /* window + (pe - first) * stride; 0 = look into `parts` */
-    const uint64_t *parts; /* [n_pes] where each PE's part is; 0 = not by load and store */
+    uint64_t shift;  /* an address in the own part is loaded and stored at PE pe, first <= pe < */
+    uint64_t stride; /* first + count, at address + shift + pe * stride (modulo 2^64) */
+    int32_t first;
+    uint32_t count; /* 0: look into weft_dev_peer.part */
 };
 
-/* One PE as a peer. Atomics over a link are decided for each of them. */
+/* X(ID, name): what carries operations to a peer that device code has no direct address of. Each is
+ * a file of its own, <weft/device/NAME.h>, included by remote.h, that defines
+ *     uint64_t weft_dev_NAME_request(const struct weft_dev_request *request)
+ *     void weft_dev_NAME_order(int quiet)
+ * and a line here; a new WEFT_DEV_VERSION goes with it. See remote.h. */
+#ifndef WEFT_DEV_CARRIERS
+#define WEFT_DEV_CARRIERS(X)
+#endif
+
+enum weft_dev_carrier {
+    WEFT_DEV_CARRIER_NONE,
+#define WEFT_DEV_CARRIER_ENUM(ID, name) WEFT_DEV_CARRIER_##ID,
+    WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_ENUM)
+#undef WEFT_DEV_CARRIER_ENUM
+        WEFT_DEV_CARRIER_END
+};
+
+/* One PE as a peer, in device-accessible memory. Direct addresses and atomics over a link are decided
+ * for each of them. */
 struct weft_dev_peer {
-    uint32_t path;    /* for messages: number of the path as the host has it */
-    uint32_t atomics; /* 1: atomics by the device's own instructions reach it */
+    uint64_t part[WEFT_DEV_PARTS]; /* where its part of each segment is; 0 = no direct address */
+    uint32_t atomics;              /* 1: atomics by the device's own instructions reach it */
+    uint32_t carrier;              /* enum weft_dev_carrier: for all that is not direct */
+    uint32_t path;                 /* for messages: number of the path as the host has it */
+    uint32_t reserved[5];
 };
 
 /* A team, found by the number that weft_team_device() gives. In device-accessible memory. */
@@ -55,23 +77,54 @@ struct weft_dev_team {
 
 /* Synchronisation area of one team at one PE, zeroed when the team is made. `arrived[i]` and
  * `phase[i]` are written by member i alone (simt.h's atomics; see collective.h for the protocol).
- * Areas of all teams stand one after the other: area of team t at t * weft_dev_area_bytes(n_pes). */
+ * Areas of all teams stand one after the other: area of team t at t * weft_dev_area_bytes(n_pes),
+ * and behind them all the packet rooms of the teams. */
 struct weft_dev_area {
-    uint64_t syncs;  /* own count of syncs and barriers that were completed */
-    uint64_t phases; /* own count of data collectives that were completed */
-    uint64_t reserved[14];
+    uint64_t syncs;   /* own count of syncs and barriers that were completed */
+    uint64_t phases;  /* own count of data collectives that were completed */
+    uint64_t packets; /* own count of collectives in packets that were completed */
+    uint64_t reserved[13];
     uint64_t flags[]; /* arrived[n_pes], then phase[n_pes] */
 };
 
-/* Host and device. */
+/* Functions of host and device. */
 #ifdef __CUDACC__
-__host__ __device__
+#define WEFT_DEV_BOTH __host__ __device__ static inline
+#else
+#define WEFT_DEV_BOTH static inline
 #endif
-    static inline size_t
-    weft_dev_area_bytes(int n_pes)
+
+WEFT_DEV_BOTH size_t weft_dev_area_bytes(int n_pes)
 {
     size_t bytes = 16 * sizeof(uint64_t) + 2 * (size_t)n_pes * sizeof(uint64_t);
     return (bytes + 127) & ~(size_t)127;
+}
+
+/* Packet room of a team at one PE: two sets, used in turn, of a slot for each PE. A slot takes
+ * weft_dev_slot_bytes() on the wire, half of it payload. The world and the node (teams 0 and 1) have
+ * more: they are what programs use most, and a room for each team that there may be is kept. */
+enum { WEFT_DEV_WIDE_TEAMS = 2 };
+
+WEFT_DEV_BOTH size_t weft_dev_slot_bytes(int n_pes, int team)
+{
+    size_t room = team < WEFT_DEV_WIDE_TEAMS ? 128 * 1024 : 4096;
+    size_t slot = room / 2 / (size_t)n_pes / 32 * 32;
+    return slot ? slot : 32;
+}
+
+WEFT_DEV_BOTH size_t weft_dev_room_bytes(int n_pes, int team)
+{
+    return 2 * (size_t)n_pes * weft_dev_slot_bytes(n_pes, team);
+}
+
+/* Where a team's room begins, from the start of the first area; with team = n_teams: the size of
+ * areas and rooms of all teams. */
+WEFT_DEV_BOTH size_t weft_dev_room_offset(int n_pes, int n_teams, int team)
+{
+    size_t wide = (size_t)(team < WEFT_DEV_WIDE_TEAMS ? team : WEFT_DEV_WIDE_TEAMS);
+    size_t areas = (size_t)n_teams * weft_dev_area_bytes(n_pes);
+    return areas + wide * weft_dev_room_bytes(n_pes, 0) +
+           ((size_t)team - wide) * weft_dev_room_bytes(n_pes, WEFT_DEV_WIDE_TEAMS);
 }
 
 /* ------------------------------------------------------------------------- the black box */
@@ -150,17 +203,18 @@ struct weft_dev {
     uint32_t version; /* WEFT_DEV_VERSION; 0 = no job is running */
     uint32_t bytes;
     int32_t me, n_pes;
-    struct weft_dev_segment segment[WEFT_DEV_SEGMENTS];
-    struct weft_dev_segment areas;     /* of teams: weft_dev_area_bytes(n_pes) for each */
+    struct weft_dev_segment segment[WEFT_DEV_PARTS];
     const struct weft_dev_peer *peers; /* [n_pes] */
     const struct weft_dev_team *teams; /* [n_teams] */
     uint32_t n_teams;
-    uint32_t all_atomics;   /* 1: peers[].atomics is 1 for every PE that is reached by load/store */
+    uint32_t all_atomics;   /* 1: peers[].atomics is 1 for every PE that has direct addresses */
+    uint32_t carried;       /* bit per carrier that some peer has: fence and quiet ask those */
+    uint32_t slot_bytes[2]; /* weft_dev_slot_bytes() of the first teams, and of the others */
+    uint32_t pad;
+    uint64_t rooms;         /* weft_dev_room_offset() of team 0 */
     uint64_t wait_limit_ns; /* 0 = none */
     struct weft_dev_box *box;
     uint64_t *tickets; /* for box->records; on cuda in device memory, on simt box->tickets */
-    void *ring;        /* of the proxy; NULL = there is none */
-    void *queues;      /* of gda; NULL = there are none */
     uint64_t reserved[8];
 };
 

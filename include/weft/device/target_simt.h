@@ -19,6 +19,7 @@
 #define WEFT_CONST           static __attribute__((unused))
 #define WEFT_RESTRICT        __restrict__
 #define WEFT_UNROLL
+#define WEFT_NO_UNROLL
 
 #ifdef __has_feature
 #if __has_feature(thread_sanitizer)

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reductions of device code over teams: combining the members' sources, the same bits at every member.
+ * Two ways, chosen by size alone, so that all members choose alike: packets for what fits a slot of
+ * the team's packet room (state.h), slices for the rest. See collective.h for teams and statuses. */
+#ifndef WEFT_DEVICE_REDUCE_H
+#define WEFT_DEVICE_REDUCE_H
+
+#include <weft/device/arithmetic.h>
+#include <weft/device/collective.h>
+#include <weft/device/packet.h>
+
+/* int weft_{thread,warp,block}_reduce(int team, void *dst, const void *src, size_t n,
+ *                                     weft_type type, weft_op op)
+ *     dst[i] = src[i] of every member combined by op, i < n, at every member with the same bits. dst
+ *     and src are the same block or do not overlap.
+ * int weft_{thread,warp,block}_reducescatter(int team, void *dst, const void *src, size_t n,
+ *                                            weft_type type, weft_op op)
+ *     Member m gets elements m * n ... m * n + n - 1 of the combined sources, in dst[0 ... n - 1].
+ *     dst does not overlap src.
+ * Types are the host's but WEFT_LONG_DOUBLE, and WEFT_DEV_HALF and WEFT_DEV_BFLOAT16. Elements are
+ * combined in the order of the team. */
+
+/* ----------------------------------------------------------------------------------- slices
+ *
+ * Member i combines slice i of all sources, reading them in the order of the team, and (reduce)
+ * stores the result into all destinations: every element is combined once, so all have the same
+ * bits, and each link carries each byte once in and once out. */
+/* Where the packets of a round are (see below). */
+struct weft_dev_room {
+    uint64_t offset; /* of this round's set, from the start of the areas */
+    uint32_t slot;   /* bytes */
+    uint32_t number;
+};
+
+struct weft_dev_reduction {
+    struct weft_dev_group g;
+    char *dst;
+    const char *src;
+    uint64_t bytes; /* of a result */
+    int from_segment, to_segment;
+    uint64_t from, to; /* offsets of src and dst there */
+    struct weft_dev_room room;
+    int everywhere; /* results go to all members */
+    weft_type type;
+    weft_op op;
+};
+
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_element_load(const char *p, size_t bytes)
+{
+    struct weft_dev_vec16 v = {0, 0};
+    if (bytes == 16) {
+        v.lo = weft_dev_load_u64((const uint64_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+        v.hi = weft_dev_load_u64((const uint64_t *)p + 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 8) {
+        v.lo = weft_dev_load_u64((const uint64_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 4) {
+        v.lo = weft_dev_load_u32((const uint32_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 2) {
+        v.lo = weft_dev_load_u16((const uint16_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else {
+        v.lo = weft_dev_load_u8((const uint8_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    }
+    return v;
+}
+
+WEFT_DEVICE void weft_dev_element_store(char *p, struct weft_dev_vec16 v, size_t bytes)
+{
+    if (bytes == 16) {
+        weft_dev_store_u64((uint64_t *)p, v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+        weft_dev_store_u64((uint64_t *)p + 1, v.hi, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 8) {
+        weft_dev_store_u64((uint64_t *)p, v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 4) {
+        weft_dev_store_u32((uint32_t *)p, (uint32_t)v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 2) {
+        weft_dev_store_u16((uint16_t *)p, (uint16_t)v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else {
+        weft_dev_store_u8((uint8_t *)p, (uint8_t)v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    }
+}
+
+/* `bytes` (16, or one element's) at `at` of all sources, combined. Four loads are under way at a
+ * time; those beyond the last member load its again. */
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_at(const struct weft_dev_reduction *r,
+                                                     uint64_t at, size_t bytes, int whole)
+{
+    struct weft_dev_vec16 acc = {0, 0}, v[WEFT_DEV_UNROLL];
+    for (int i = 0; i < r->g.m.n; i += WEFT_DEV_UNROLL) {
+        WEFT_UNROLL
+        for (int u = 0; u < WEFT_DEV_UNROLL; u++) {
+            int member = i + u < r->g.m.n ? i + u : r->g.m.n - 1;
+            const char *from = weft_dev_place_at(&r->g, r->from_segment, r->from + at, member);
+            v[u] = whole ? weft_dev_load_vec16_relaxed(from) : weft_dev_element_load(from, bytes);
+        }
+        WEFT_UNROLL
+        for (int u = 0; u < WEFT_DEV_UNROLL; u++)
+            if (i + u == 0)
+                acc = v[0];
+            else if (i + u < r->g.m.n)
+                acc = weft_dev_combine(r->type, r->op, acc, v[u]);
+    }
+    return acc;
+}
+
+/* Bytes begin ... end of the sources, in steps of `bytes`; r->to has been moved so that results stand
+ * at the same offsets from there. */
+WEFT_DEVICE_NOINLINE void weft_dev_reduce_range(const struct weft_dev_reduction *r, uint64_t begin,
+                                                uint64_t end, unsigned bytes, int whole)
+{
+    for (uint64_t at = begin + r->g.rank * bytes; at < end; at += (uint64_t)r->g.threads * bytes) {
+        struct weft_dev_vec16 v = weft_dev_reduce_at(r, at, bytes, whole);
+        for (int i = 0; i < (r->everywhere ? r->g.m.n : 1); i++) {
+            int member = r->everywhere ? weft_dev_turned_member(&r->g, i) : r->g.m.me;
+            char *to = weft_dev_place_at(&r->g, r->to_segment, r->to + at, member);
+            if (whole)
+                weft_dev_store_vec16(to, v);
+            else
+                weft_dev_element_store(to, v, bytes);
+        }
+    }
+}
+
+WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint64_t begin,
+                                       uint64_t end)
+{
+    uint64_t vectors = begin;
+    if (!(((r->from + begin) | (r->to + begin)) & 15))
+        vectors = begin + ((end - begin) & ~(uint64_t)15);
+    weft_dev_reduce_range(r, begin, vectors, 16, 1);
+    weft_dev_reduce_range(r, vectors, end, (unsigned)weft_dev_type_bytes(r->type), 0);
+}
+
+WEFT_DEVICE_NOINLINE int weft_dev_reduce_slices(struct weft_dev_reduction *r)
+{
+    int status = weft_dev_meeting(&r->g, WEFT_DEV_SYNC);
+    if (status)
+        return status;
+    uint64_t n = (uint64_t)r->g.m.n, me = (uint64_t)r->g.m.me;
+    uint64_t begin = r->bytes * me, end = begin + r->bytes;
+    if (!r->everywhere) {
+        r->to -= begin;
+    } else {
+        /* Slices are multiples of 16 bytes but the last. */
+        uint64_t slice = ((r->bytes + n - 1) / n + 15) & ~(uint64_t)15;
+        begin = slice * me < r->bytes ? slice * me : r->bytes;
+        end = begin + slice < r->bytes ? begin + slice : r->bytes;
+    }
+    weft_dev_reduce_slice(r, begin, end);
+    return weft_dev_meeting(&r->g, r->everywhere ? WEFT_DEV_BARRIER : WEFT_DEV_SYNC);
+}
+
+/* ---------------------------------------------------------------------------------- packets
+ *
+ * One shot: each member stores its source into its slot of the packet room at every other (for
+ * reducescatter that member's part of it), and each combines what it finds in its own slots. A
+ * packet carries its number, so there is neither fence nor sync: one trip over the link.
+ *
+ * The room has two sets of slots, used in turn. A member that sends for the second time after round
+ * k, in round k + 2, has had a packet of round k + 1 from every other, sent when that one's threads
+ * had all ended round k: the set is free. Litmus test reduce. */
+enum {
+    WEFT_DEV_NUMBER_BIT = 0x40000000, /* numbers have it: never 0, as in a new room */
+    WEFT_DEV_RENEW_MASK = 0x1fffffff, /* of rounds, see weft_dev_renews() */
+};
+
+/* Payload bytes that a slot of the team takes. */
+WEFT_DEVICE size_t weft_dev_room_payload(int team)
+{
+    return weft_dev_state.slot_bytes[team >= WEFT_DEV_WIDE_TEAMS] / 2;
+}
+
+WEFT_DEVICE struct weft_dev_room weft_dev_room_of(const struct weft_dev_group *g)
+{
+    struct weft_dev_room room;
+    int team = g->m.number, narrow = team >= WEFT_DEV_WIDE_TEAMS;
+    uint64_t slots = 2 * (uint64_t)(uint32_t)weft_dev_state.n_pes;
+    room.slot = weft_dev_state.slot_bytes[narrow];
+    room.offset = weft_dev_state.rooms + (uint64_t)(uint32_t)team * slots * room.slot;
+    if (narrow)
+        room.offset += WEFT_DEV_WIDE_TEAMS * slots * (weft_dev_state.slot_bytes[0] - room.slot);
+    if (g->number & 1)
+        room.offset += slots / 2 * room.slot;
+    room.number = ((uint32_t)g->number & (WEFT_DEV_NUMBER_BIT - 1)) | WEFT_DEV_NUMBER_BIT;
+    return room;
+}
+
+/* Whether this round sends whole slots. Numbers come again after 2^30 rounds, and a packet that has
+ * not been written since would look new; so two rounds, one for each set, of every 2^29 write all. */
+WEFT_DEVICE int weft_dev_renews(uint64_t round)
+{
+    return (round & WEFT_DEV_RENEW_MASK) < 2;
+}
+
+/* Unit `unit` of `bytes` bytes at src; zeros behind their end. */
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_unit_load(const char *src, size_t bytes, uint32_t unit)
+{
+    struct weft_dev_vec16 v = {0, 0};
+    size_t at = 16 * (size_t)unit;
+    if (at < bytes)
+        v.lo = weft_dev_packet_payload(src + at, bytes - at);
+    if (at + 8 < bytes)
+        v.hi = weft_dev_packet_payload(src + at + 8, bytes - at - 8);
+    return v;
+}
+
+WEFT_DEVICE void weft_dev_reduce_send(const struct weft_dev_reduction *r)
+{
+    int whole = weft_dev_renews(r->g.number);
+    uint32_t units = whole ? r->room.slot / 32 : (uint32_t)((r->bytes + 15) / 16);
+    for (uint32_t u = r->g.rank; u < units; u += r->g.threads) {
+        uint64_t place =
+            r->room.offset + (uint64_t)(uint32_t)r->g.m.me * r->room.slot + 32 * (uint64_t)u;
+        struct weft_dev_vec16 v = weft_dev_unit_load(r->src, r->bytes, u);
+        for (int i = 0; i < r->g.m.n - 1; i++) {
+            int member = weft_dev_turned_member(&r->g, i);
+            if (!r->everywhere)
+                v = weft_dev_unit_load(r->src + (size_t)member * r->bytes, r->bytes, u);
+            char *at = (char *)(uintptr_t)(weft_dev_part(WEFT_DEV_AREAS,
+                                                         weft_dev_member_pe(&r->g.m, member)) +
+                                           place);
+            weft_dev_packet_store(at, v.lo, r->room.number);
+            if (whole || r->bytes - 16 * (size_t)u > 8)
+                weft_dev_packet_store(at + 16, v.hi, r->room.number);
+        }
+    }
+}
+
+/* Polls until the packet at `at` has the number. Out of line and by value: who waits has time, the
+ * code around it needs the registers, and a struct that must have an address would be memory. */
+WEFT_DEVICE_NOINLINE int weft_dev_slot_wait(int everywhere, int team, int member, const char *at,
+                                            uint32_t number)
+{
+    struct weft_dev_members m = weft_dev_members_of(team);
+    struct weft_dev_vec16 v;
+    uint32_t polls = 0;
+    struct weft_dev_patience p =
+        weft_dev_patience_for(everywhere ? WEFT_DEV_OP_REDUCE : WEFT_DEV_OP_REDUCESCATTER,
+                              weft_dev_member_pe(&m, member), team, at, WEFT_EQ, number);
+    int status = WEFT_OK;
+    while (!status) {
+        v = weft_dev_load_vec16_relaxed(at);
+        if (weft_dev_packet_ready(v, number))
+            break;
+        status = weft_dev_patience_step(&p, &polls, v.lo >> 32);
+    }
+    weft_dev_patience_end(&p);
+    return status;
+}
+
+/* The payload of the packet at `at`; *status tells of a wait that ran out. */
+WEFT_DEVICE uint64_t weft_dev_slot_take(const struct weft_dev_reduction *r, const char *at,
+                                        int member, int *status)
+{
+    struct weft_dev_vec16 v = weft_dev_load_vec16_relaxed(at);
+    if (!WEFT_DEV_LIKELY(weft_dev_packet_ready(v, r->room.number))) {
+        *status |= weft_dev_slot_wait(r->everywhere, r->g.m.number, member, at, r->room.number);
+        v = weft_dev_load_vec16_relaxed(at);
+    }
+    return weft_dev_packet_value(v);
+}
+
+/* One unit of all members, combined. */
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_unit(const struct weft_dev_reduction *r,
+                                                       uint32_t unit, int *status)
+{
+    int two = r->bytes - 16 * (size_t)unit > 8;
+    struct weft_dev_vec16 acc = {0, 0};
+    const char *at =
+        (const char *)(uintptr_t)(weft_dev_state.segment[WEFT_DEV_AREAS].base + r->room.offset) +
+        32 * (size_t)unit;
+    for (int i = 0; i < r->g.m.n && !*status; i++, at += r->room.slot) {
+        struct weft_dev_vec16 v = {0, 0};
+        if (i == r->g.m.me) {
+            v = weft_dev_unit_load(r->src + (r->everywhere ? 0 : (size_t)i * r->bytes), r->bytes,
+                                   unit);
+        } else {
+            v.lo = weft_dev_slot_take(r, at, i, status);
+            if (two)
+                v.hi = weft_dev_slot_take(r, at + 16, i, status);
+        }
+        acc = i ? weft_dev_combine(r->type, r->op, acc, v) : v;
+    }
+    return acc;
+}
+
+/* The threads that have units have all read the count of rounds before the first one moves it on. */
+WEFT_DEVICE void weft_dev_room_sync(const struct weft_dev_group *g, size_t bytes)
+{
+    if (g->scope == WEFT_DEV_BLOCK && bytes > 16 * WEFT_WARP_LANES)
+        weft_dev_sync_block();
+    else if (g->scope != WEFT_DEV_THREAD && g->rank < WEFT_WARP_LANES)
+        weft_dev_sync_warp(weft_dev_warp_mask());
+}
+
+/* Each thread sends and combines the same units, so that dst may be src. */
+WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r)
+{
+    struct weft_dev_area *area = weft_dev_own_area(&r->g);
+    int status = WEFT_OK;
+    r->g.number = weft_dev_load_u64(&area->packets, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
+    r->room = weft_dev_room_of(&r->g);
+    weft_dev_reduce_send(r);
+    weft_dev_room_sync(&r->g, r->bytes);
+    for (uint32_t u = r->g.rank; 16 * (size_t)u < r->bytes; u += r->g.threads) {
+        struct weft_dev_vec16 v = weft_dev_reduce_unit(r, u, &status);
+        size_t at = 16 * (size_t)u;
+        if (status)
+            break;
+        weft_dev_packet_deliver(r->dst + at, v.lo, r->bytes - at);
+        if (at + 8 < r->bytes)
+            weft_dev_packet_deliver(r->dst + at + 8, v.hi, r->bytes - at - 8);
+    }
+    return weft_dev_group_end(&r->g, &area->packets, status);
+}
+
+/* ------------------------------------------------------------------------------- operations */
+
+/* The three steps of a call are functions of their own, by value: each keeps in registers what it
+ * needs itself, and a kernel of 1024 threads has room for the deepest. */
+WEFT_DEVICE int weft_dev_reduce_begin(struct weft_dev_reduction *r, int scope, int team, void *dst,
+                                      const void *src, size_t n, weft_type type, weft_op op,
+                                      int everywhere)
+{
+    r->dst = (char *)dst;
+    r->src = (const char *)src;
+    r->bytes = n * weft_dev_type_bytes(type);
+    r->type = type;
+    r->op = op;
+    r->everywhere = everywhere;
+    return weft_dev_group_begin(&r->g, scope, team,
+                                everywhere ? WEFT_DEV_OP_REDUCE : WEFT_DEV_OP_REDUCESCATTER);
+}
+
+WEFT_DEVICE int weft_dev_reduce_places(struct weft_dev_reduction *r)
+{
+    int status =
+        weft_dev_place(&r->g, r->src, r->everywhere ? r->bytes : r->bytes * (size_t)r->g.m.n,
+                       &r->from_segment, &r->from);
+    return status ? status : weft_dev_place(&r->g, r->dst, r->bytes, &r->to_segment, &r->to);
+}
+
+/* WEFT_OK, or what is wrong with the arguments, which is on record. */
+WEFT_DEVICE_NOINLINE int weft_dev_reduce_check(int scope, int team, void *dst, const void *src,
+                                               size_t n, weft_type type, weft_op op, int everywhere)
+{
+    struct weft_dev_reduction r;
+    int status = weft_dev_reduce_begin(&r, scope, team, dst, src, n, type, op, everywhere);
+    if (!status && !weft_dev_reducible(type, op))
+        status = weft_dev_refuse(r.g.operation, team, WEFT_ERR_TYPE, src, n, r.g.rank == 0);
+    return status ? status : weft_dev_reduce_places(&r);
+}
+
+WEFT_DEVICE_NOINLINE int weft_dev_reduce_small(int scope, int team, void *dst, const void *src,
+                                               size_t n, weft_type type, weft_op op, int everywhere)
+{
+    struct weft_dev_reduction r;
+    weft_dev_reduce_begin(&r, scope, team, dst, src, n, type, op, everywhere);
+    return weft_dev_reduce_packets(&r);
+}
+
+/* In memory: the slices' loop needs the registers. */
+WEFT_DEVICE int weft_dev_reduce_large(int scope, int team, void *dst, const void *src, size_t n,
+                                      weft_type type, weft_op op, int everywhere)
+{
+    struct weft_dev_reduction r;
+    weft_dev_reduce_begin(&r, scope, team, dst, src, n, type, op, everywhere);
+    weft_dev_reduce_places(&r);
+    return weft_dev_reduce_slices(&r);
+}
+
+WEFT_DEVICE int weft_dev_reduce(int scope, int team, void *dst, const void *src, size_t n,
+                                weft_type type, weft_op op, int everywhere)
+{
+    int status = weft_dev_reduce_check(scope, team, dst, src, n, type, op, everywhere);
+    if (status || !n)
+        return status;
+    return n * weft_dev_type_bytes(type) <= weft_dev_room_payload(team)
+               ? weft_dev_reduce_small(scope, team, dst, src, n, type, op, everywhere)
+               : weft_dev_reduce_large(scope, team, dst, src, n, type, op, everywhere);
+}
+
+#define WEFT_DEV_REDUCTIONS(scope, constant)                                                       \
+    WEFT_DEVICE int weft_##scope##_reduce(int team, void *dst, const void *src, size_t n,          \
+                                          weft_type type, weft_op op)                              \
+    {                                                                                              \
+        return weft_dev_reduce(constant, team, dst, src, n, type, op, 1);                          \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##scope##_reducescatter(int team, void *dst, const void *src, size_t n,   \
+                                                 weft_type type, weft_op op)                       \
+    {                                                                                              \
+        return weft_dev_reduce(constant, team, dst, src, n, type, op, 0);                          \
+    }
+WEFT_DEV_SCOPE_LIST(WEFT_DEV_REDUCTIONS)
+#undef WEFT_DEV_REDUCTIONS
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations on what device code has no direct address of. Every operation is written
+ *
+ *     direct address?  load, store, move
+ *     otherwise        one thread of its scope calls weft_dev_remote()
+ *
+ * and this file gives the request to what carries operations to that peer (WEFT_DEV_CARRIERS in
+ * state.h: a proxy's ring, queues of a NIC), or, where nothing does, says so in a record. It knows no
+ * carrier but by that list, and nothing of how requests travel.
+ *
+ * A carrier gets requests whose address is in a segment and whose PE exists. It returns when an
+ * operation of that kind may return: with the source of a put reusable and the result of a get or of
+ * a fetching atomic there, unless nbi. Its order(quiet) is called by every thread that fences
+ * (quiet = 0: what this thread gave it before reaches each PE before what it gives later) or
+ * quiets (quiet = 1: it is complete). */
+#ifndef WEFT_DEVICE_REMOTE_H
+#define WEFT_DEVICE_REMOTE_H
+
+#include <weft/device/access.h>
+
+/* X(ID): what an atomic does. */
+#define WEFT_DEV_ATOMICS(X)                                                                        \
+    X(ADD)                                                                                         \
+    X(AND)                                                                                         \
+    X(OR)                                                                                          \
+    X(XOR)                                                                                         \
+    X(SWAP)                                                                                        \
+    X(CSWAP)                                                                                       \
+    X(FETCH)                                                                                       \
+    X(SET)                                                                                         \
+    X(ADD_F32)                                                                                     \
+    X(ADD_F64)                                                                                     \
+    X(ADD_F16X2)                                                                                   \
+    X(ADD_BF16X2)
+
+enum weft_dev_atomic {
+#define WEFT_DEV_ATOMIC_ENUM(ID) WEFT_DEV_ATOMIC_##ID,
+    WEFT_DEV_ATOMICS(WEFT_DEV_ATOMIC_ENUM)
+#undef WEFT_DEV_ATOMIC_ENUM
+};
+
+/* One operation, as its caller gave it; fields that it has no use for are 0. */
+struct weft_dev_request {
+    int32_t operation;     /* enum weft_dev_operation */
+    int32_t pe;            /* the peer */
+    const void *symmetric; /* the variable, destination or source at PE pe, as an own address */
+    void *local;           /* the other side of a put or get; a put only reads it */
+    uint64_t bytes;        /* of the operation; of an element of iput and iget */
+    uint64_t value;        /* of p, atomics (bits of real ones), signals; number of a packet */
+    uint64_t compare;      /* cswap: stored where this was */
+    uint64_t *signal;      /* put_signal: an own address, too */
+    uint64_t n;            /* iput, iget: elements, at strides in elements */
+    int64_t remote_stride, local_stride;
+    int32_t what; /* ATOMIC: enum weft_dev_atomic; SIGNAL, PUT_SIGNAL: weft_signal_op */
+    int32_t nbi;  /* 1: may return before it is complete; the next quiet completes it */
+};
+
+WEFT_DEVICE struct weft_dev_request weft_dev_request_of(int operation, const void *symmetric,
+                                                        uint64_t bytes, int pe)
+{
+    struct weft_dev_request r = {operation, pe, symmetric, NULL, bytes, 0, 0, NULL, 0, 0, 0, 0, 0};
+    return r;
+}
+
+#define WEFT_DEV_CARRIER_DECLARE(ID, name)                                                         \
+    WEFT_DEVICE uint64_t weft_dev_##name##_request(const struct weft_dev_request *request);        \
+    WEFT_DEVICE void weft_dev_##name##_order(int quiet);
+WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_DECLARE)
+#undef WEFT_DEV_CARRIER_DECLARE
+
+/* Bytes that a request touches at the peer. */
+WEFT_DEVICE uint64_t weft_dev_request_extent(const struct weft_dev_request *r)
+{
+    if (r->operation == WEFT_DEV_OP_IPUT || r->operation == WEFT_DEV_OP_IGET)
+        return r->n ? ((r->n - 1) * (uint64_t)r->remote_stride + 1) * r->bytes : 0;
+    return r->operation == WEFT_DEV_OP_PUT_PACKET ? (r->bytes + 7) / 8 * 16 : r->bytes;
+}
+
+/* Why nothing can be done: WEFT_ERR_PE, _ADDRESS, _RANGE, or _NO_PATH; and at which address. */
+WEFT_DEVICE int weft_dev_request_fault(const struct weft_dev_request *r, const void **at,
+                                       uint64_t *bytes)
+{
+    int segment, status = WEFT_OK;
+    uint64_t offset;
+    *at = r->symmetric;
+    *bytes = weft_dev_request_extent(r);
+    if ((uint32_t)r->pe >= (uint32_t)weft_dev_state.n_pes)
+        return WEFT_ERR_PE;
+    if (!weft_dev_direct_slow(*at, *bytes, r->pe, 0))
+        status = weft_dev_find(*at, *bytes, &segment, &offset);
+    if (!status && r->signal && !weft_dev_direct_slow(r->signal, 8, r->pe, 0)) {
+        *at = r->signal;
+        *bytes = 8;
+        status = weft_dev_find(*at, *bytes, &segment, &offset);
+    }
+    return status ? status : WEFT_ERR_NO_PATH;
+}
+
+/* The operation is not done: a record, and the job fails. For want of a path the record has the
+ * number of the peer's in `expected`, and in `seen` whether there is a direct address, so that only
+ * atomics lack one. */
+WEFT_DEVICE uint64_t weft_dev_request_refuse(const struct weft_dev_request *r, int status,
+                                             const void *at, uint64_t expected)
+{
+    uint64_t seen = 0;
+    if (status == WEFT_ERR_NO_PATH) {
+        expected = weft_dev_state.peers[r->pe].path;
+        seen = weft_dev_direct_slow(at, 1, r->pe, 0) != NULL;
+    }
+    weft_dev_record(WEFT_DEV_RECORD_REFUSED, r->operation, status, r->pe, -1, at, 0, expected, seen,
+                    0);
+    weft_dev_fail(status);
+    return 0;
+}
+
+/* Called by one thread for its scope. The value from before, of operations that fetch; 0 when it
+ * cannot be done, which is on record. */
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_remote(const struct weft_dev_request *request)
+{
+    const void *at;
+    uint64_t bytes;
+    int status = weft_dev_request_fault(request, &at, &bytes);
+    if (status == WEFT_ERR_NO_PATH) {
+        switch (weft_dev_state.peers[request->pe].carrier) {
+#define WEFT_DEV_CARRIER_CASE(ID, name)                                                            \
+    case WEFT_DEV_CARRIER_##ID:                                                                    \
+        return weft_dev_##name##_request(request);
+            WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_CASE)
+#undef WEFT_DEV_CARRIER_CASE
+        default:
+            break;
+        }
+    }
+    return weft_dev_request_refuse(request, status, at, bytes);
+}
+
+/* A word of `bytes` bytes: p, g, signal, atomic. */
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_remote_word(int operation, int what, const void *symmetric,
+                                                   unsigned bytes, uint64_t value, uint64_t compare,
+                                                   int pe)
+{
+    struct weft_dev_request r = weft_dev_request_of(operation, symmetric, bytes, pe);
+    r.what = what;
+    r.value = value;
+    r.compare = compare;
+    return weft_dev_remote(&r);
+}
+
+/* A put or get of bytes in one piece, or of a packet's payload, whose number is `value`. */
+WEFT_DEVICE_NOINLINE void weft_dev_remote_move(int operation, const void *symmetric, void *local,
+                                               uint64_t bytes, uint64_t value, int pe, int nbi)
+{
+    struct weft_dev_request r = weft_dev_request_of(operation, symmetric, bytes, pe);
+    r.local = local;
+    r.value = value;
+    r.nbi = nbi;
+    weft_dev_remote(&r);
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_remote_put_signal(void *dst, const void *src, uint64_t bytes,
+                                                     uint64_t *signal, uint64_t value, int what,
+                                                     int pe)
+{
+    struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_PUT_SIGNAL, dst, bytes, pe);
+    r.local = (void *)(uintptr_t)src;
+    r.signal = signal;
+    r.value = value;
+    r.what = what;
+    weft_dev_remote(&r);
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_remote_strided(int operation, const void *symmetric, void *local,
+                                                  ptrdiff_t remote_stride, ptrdiff_t local_stride,
+                                                  size_t element, size_t n, int pe)
+{
+    struct weft_dev_request r = weft_dev_request_of(operation, symmetric, element, pe);
+    r.local = local;
+    r.n = n;
+    r.remote_stride = remote_stride;
+    r.local_stride = local_stride;
+    weft_dev_remote(&r);
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_carried_order(int quiet)
+{
+#define WEFT_DEV_CARRIER_ORDER(ID, name)                                                           \
+    if (weft_dev_state.carried >> WEFT_DEV_CARRIER_##ID & 1)                                       \
+        weft_dev_##name##_order(quiet);
+    WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_ORDER)
+#undef WEFT_DEV_CARRIER_ORDER
+    (void)quiet;
+}
+
+/* Fence and quiet of what was carried: every fence and quiet calls it first. Costs nothing where
+ * there are no carriers, a test where no peer has one. */
+WEFT_DEVICE void weft_dev_remote_order(int quiet)
+{
+    if (WEFT_DEV_CARRIER_END > WEFT_DEV_CARRIER_NONE + 1 &&
+        !WEFT_DEV_LIKELY(!weft_dev_state.carried))
+        weft_dev_carried_order(quiet);
+}
+
+#endif
