@@ -55,7 +55,7 @@ page() {
                 if (path ~ /^man\/.*\.scd$/) { sub(/\.scd$/, ".html", path); return path anchor }
                 if (path ~ /^(\.\.\/)+README\.md$/ && folder == "docs") return "readme.html" anchor
                 if (path ~ /^\.\.\/(CHANGELOG|CONTRIBUTING)\.md$/) { sub(/^\.\.\//, "", path) }
-                if (path ~ /(^|\/)README\.md$/) { sub(/README\.md$/, "readme.html", path); return path anchor }
+                if (path ~ /README\.md$/) return folder == "." && path == "README.md" ? "readme.html" anchor : ""
                 if (path ~ /\.md$/) { sub(/\.md$/, ".html", path); return tolower(path) anchor }
                 return ""
             }
