@@ -58,7 +58,7 @@ static void text_refused(const struct weft_dev_record *record, const char *who, 
         break;
     default:
         snprintf(text, bytes, "%s: %s, at address %#llx", who,
-                 weft_status_text((weft_status)record->status), address);
+                 base_status_text((weft_status)record->status), address);
     }
 }
 
@@ -104,13 +104,4 @@ weft_status device_check(struct weft_job *job)
     if (record)
         device_record_text(record, job->pe, sentence, sizeof sentence);
     return job_fail(job, (weft_status)failed, sentence);
-}
-
-WEFT_EXPORT weft_status weft_device_check(weft_job *job)
-{
-    if (!job)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_device_check: job is null");
-    if (atomic_load(&job->state) != JOB_RUNNING)
-        return job_finalized("weft_device_check");
-    return job_check_failed(job);
 }

@@ -5,8 +5,6 @@
 
 #include "base/log.h"
 
-#include <weft/launch.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +58,7 @@ weft_status device_units_upload(void)
     return status;
 }
 
-WEFT_EXPORT void weft_device_register(struct weft_device_unit *unit)
+void device_register(struct weft_device_unit *unit)
 {
     if (unit->size < offsetof(struct weft_device_unit, pending) + sizeof unit->pending)
         return;
@@ -83,7 +81,7 @@ WEFT_EXPORT void weft_device_register(struct weft_device_unit *unit)
     pthread_mutex_unlock(&units_lock);
 }
 
-WEFT_EXPORT void weft_device_unregister(struct weft_device_unit *unit)
+void device_unregister(struct weft_device_unit *unit)
 {
     pthread_mutex_lock(&units_lock);
     for (struct weft_device_unit **at = &units; *at; at = &(*at)->next) {
@@ -244,14 +242,7 @@ void device_team_gone(struct weft_job *job, const struct weft_team *team)
         status = clear_areas(state, weft_dev_room_offset(job->npes, TEAM_SLOTS, team->slot),
                              weft_dev_room_bytes(job->npes, team->slot));
     if (status)
-        log_warn("the device's part of a team could not be cleared: %s", weft_last_error());
-}
-
-WEFT_EXPORT int weft_team_device(const weft_team *team)
-{
-    if (!team || weft_team_my_pe(team) < 0 || !team->job->device)
-        return -1;
-    return team->slot;
+        log_warn("the device's part of a team could not be cleared: %s", base_last_error());
 }
 
 /* ---------------------------------------------------------------------------- start and stop */
@@ -301,8 +292,8 @@ static weft_status start(struct weft_job *job)
     if (!state)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the device state");
     device_box(job->box)->version = WEFT_DEV_VERSION;
-    weft_status status = weft_target_get() == WEFT_CUDA ? device_view_cuda(job, &state->view)
-                                                        : device_view_simt(job, &state->view);
+    weft_status status = device_target() == WEFT_CUDA ? device_view_cuda(job, &state->view)
+                                                      : device_view_simt(job, &state->view);
     if (status) {
         free(state);
         return status;
@@ -318,12 +309,8 @@ static weft_status start(struct weft_job *job)
     return status;
 }
 
-WEFT_EXPORT weft_status weft_device_start(weft_job *job)
+weft_status device_start(struct weft_job *job)
 {
-    if (!job)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_device_start: job is null");
-    if (atomic_load(&job->state) != JOB_RUNNING)
-        return job_finalized("weft_device_start");
     if (job->threads_are_pes && job->npes > 1)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "weft_device_start: the PEs of this job are threads of one process, and "
@@ -354,14 +341,14 @@ int device_wanted(void)
     pthread_mutex_lock(&units_lock);
     bool any = units != NULL;
     pthread_mutex_unlock(&units_lock);
-    return !any ? 0 : weft_target_get() == WEFT_CUDA ? 2 : 1;
+    return !any ? 0 : device_target() == WEFT_CUDA ? 2 : 1;
 }
 
 weft_status device_init(struct weft_job *job, int wanted)
 {
     if (!wanted || (job->threads_are_pes && job->npes > 1))
         return WEFT_OK;
-    return weft_device_start(job);
+    return device_start(job);
 }
 
 void device_stop(struct weft_job *job)
@@ -384,20 +371,9 @@ void device_stop(struct weft_job *job)
     free(state);
 }
 
-WEFT_EXPORT weft_kind weft_device_kind(const weft_job *job)
-{
-    (void)job;
-    return weft_target_get() == WEFT_CUDA ? WEFT_GPU : WEFT_HOST;
-}
-
-WEFT_EXPORT weft_status weft_module_init(weft_job *job, void *module)
+weft_status device_module_init(struct weft_job *job, void *module)
 {
     static const char symbol[] = "weft_dev_state";
-    if (!job || !module)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_module_init: %s is null",
-                         job ? "the module" : "job");
-    if (atomic_load(&job->state) != JOB_RUNNING)
-        return job_finalized("weft_module_init");
     if (!job->device || !job->device->view->module_symbol)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "weft_module_init: the job runs no device code on cuda; call "

@@ -7,6 +7,7 @@
 #include "job/job.h"
 
 #include <weft/device/control.h>
+#include <weft/launch.h>
 
 /* The device box lies in the black box of the PE, so that `weft attach` finds it. */
 enum { BOX_DEVICE_OFFSET = 48 * 1024 };
@@ -88,6 +89,20 @@ void device_record_text(const struct weft_dev_record *record, int pe, char *text
 
 /* The failure of the job whose device code this process runs, if there is such a job and it has failed. */
 weft_status device_check_running(void);
+
+/* Units of the program's device code: weft_device_register() and weft_device_unregister(). */
+void device_register(struct weft_device_unit *unit);
+void device_unregister(struct weft_device_unit *unit);
+
+/* weft_device_start() and weft_module_init() of a running job. */
+weft_status device_start(struct weft_job *job);
+weft_status device_module_init(struct weft_job *job, void *module);
+
+/* The target in use, and the program's CUDA runtime (NULL: it has none) with the number of GPUs that it
+ * finds. target.c. */
+weft_target device_target(void);
+const struct weft_cuda_runtime *device_runtime(int *devices);
+void device_runtime_register(const struct weft_cuda_runtime *runtime);
 
 /* Units that registered since the last launch get the state (weft_launch() asks). */
 extern _Atomic int device_units_pending;

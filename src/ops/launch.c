@@ -1,42 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Launches, streams and events on the target in use: the program's own CUDA runtime, through the
  * table that its CUDA half registered, or the SIMT executor. Links neither runtime nor driver. */
-#include "base/config.h"
 #include "base/status.h"
 #include "job/device_state.h"
 
 #include <weft/launch.h>
 #include <weft/simt_executor.h>
 
-#include <pthread.h>
-
-enum { TARGET_AUTO, TARGET_CUDA, TARGET_SIMT }; /* the words of WEFT_TARGET */
-
-static const struct weft_cuda_runtime *cuda; /* set by constructors, before main() */
-static pthread_once_t decided = PTHREAD_ONCE_INIT;
-static weft_target target;
-static int n_devices; /* that CUDA can use; asked once, and not at all for simt */
+#include <stdbool.h>
 
 WEFT_EXPORT void weft_cuda_register(const struct weft_cuda_runtime *runtime)
 {
-    const struct weft_cuda_runtime *none = NULL;
-    if (runtime->size >= sizeof *runtime)
-        __atomic_compare_exchange_n(&cuda, &none, runtime, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-}
-
-static void decide(void)
-{
-    int wanted = config_choice(CONFIG_TARGET);
-    if (wanted != TARGET_SIMT && cuda)
-        n_devices = cuda->devices();
-    if (wanted == TARGET_CUDA || (wanted == TARGET_AUTO && n_devices > 0))
-        target = WEFT_CUDA;
+    device_runtime_register(runtime);
 }
 
 WEFT_EXPORT weft_target weft_target_get(void)
 {
-    pthread_once(&decided, decide);
-    return target;
+    return device_target();
 }
 
 WEFT_EXPORT const char *weft_target_name(weft_target which)
@@ -44,12 +24,21 @@ WEFT_EXPORT const char *weft_target_name(weft_target which)
     return which == WEFT_CUDA ? "cuda" : "simt";
 }
 
+/* The program's CUDA runtime; only where on_cuda() said 1. */
+static const struct weft_cuda_runtime *cuda(void)
+{
+    int devices;
+    return device_runtime(&devices);
+}
+
 /* Whether calls go to CUDA: 1, 0, or a negative status when they should but cannot. */
 static int on_cuda(const char *what)
 {
-    if (weft_target_get() == WEFT_SIMT)
+    int n_devices;
+    bool has_cuda = device_runtime(&n_devices) != NULL;
+    if (device_target() == WEFT_SIMT)
         return 0;
-    if (!cuda)
+    if (!has_cuda)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "%s: WEFT_TARGET is cuda, but the program has no CUDA code (it was built "
                          "without nvcc); WEFT_TARGET=simt runs it on CPU threads",
@@ -67,7 +56,7 @@ static weft_status from_cuda(const char *what, int error)
     if (!error)
         return WEFT_OK;
     return base_fail(WEFT_ERR_KERNEL, "%s: CUDA error %d: %s", what, error,
-                     cuda->error_text(error));
+                     cuda()->error_text(error));
 }
 
 /* One call, on CUDA or on the executor. */
@@ -76,7 +65,7 @@ static weft_status from_cuda(const char *what, int error)
         int where = on_cuda(what);                                                                 \
         if (where < 0)                                                                             \
             return (weft_status)where;                                                             \
-        return where ? from_cuda(what, cuda->cuda_call) : simt_call;                               \
+        return where ? from_cuda(what, cuda()->cuda_call) : simt_call;                             \
     } while (0)
 
 static weft_status launch_cuda(const struct weft_kernel *kernel, unsigned flags, weft_dim3 grid,
@@ -100,7 +89,7 @@ static weft_status launch_cuda(const struct weft_kernel *kernel, unsigned flags,
     if (!error)
         return WEFT_OK;
     return base_fail(WEFT_ERR_KERNEL, "launch of %s: CUDA error %d: %s", kernel->name, error,
-                     cuda->error_text(error));
+                     cuda()->error_text(error));
 }
 
 WEFT_EXPORT weft_status weft_launch(const struct weft_kernel *kernel, unsigned flags,

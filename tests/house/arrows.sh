@@ -77,10 +77,13 @@ done < <(rooms)
 
 # calls: DEFINED symbols of a room's objects that another room's objects need.
 symbols() {
-    local room
+    local room object
     while read -r room; do
         [ -d "$objects/$room" ] || continue
-        nm -A "$objects/$room"/*.o | awk -v room="$room" '
+        # An object whose source is gone is left over from an earlier build.
+        for object in "$objects/$room"/*.o; do
+            [ ! -e "src/$room/$(basename "$object" .o)" ] || nm -A "$object"
+        done | awk -v room="$room" '
             { kind = $(NF - 1); split($1, at, ":"); sub(/.*\//, "", at[1]) }
             kind ~ /^[TDBRVWC]$/ { print "D", $NF, room }
             kind == "U" { print "U", $NF, room, at[1] }'

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which target device code runs on: decided once, by WEFT_TARGET, by whether the program has a CUDA half
+ * (which brought its own runtime), and by whether that finds a GPU. */
+#include "base/config.h"
+#include "job/device_state.h"
+
+enum { TARGET_AUTO, TARGET_CUDA, TARGET_SIMT }; /* the words of WEFT_TARGET */
+
+static const struct weft_cuda_runtime *cuda; /* set by constructors, before main() */
+static pthread_once_t decided = PTHREAD_ONCE_INIT;
+static weft_target target;
+static int n_devices; /* that CUDA can use; asked once, and not at all for simt */
+
+void device_runtime_register(const struct weft_cuda_runtime *runtime)
+{
+    const struct weft_cuda_runtime *none = NULL;
+    if (runtime->size >= sizeof *runtime)
+        __atomic_compare_exchange_n(&cuda, &none, runtime, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+static void decide(void)
+{
+    int wanted = config_choice(CONFIG_TARGET);
+    if (wanted != TARGET_SIMT && cuda)
+        n_devices = cuda->devices();
+    if (wanted == TARGET_CUDA || (wanted == TARGET_AUTO && n_devices > 0))
+        target = WEFT_CUDA;
+}
+
+weft_target device_target(void)
+{
+    pthread_once(&decided, decide);
+    return target;
+}
+
+const struct weft_cuda_runtime *device_runtime(int *devices)
+{
+    pthread_once(&decided, decide);
+    *devices = n_devices;
+    return cuda;
+}
