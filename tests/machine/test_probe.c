@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "driver/cuda.h"
+#include "gpu/proof_cache.h"
 #include "machine/doctor.h"
 #include "machine/explain.h"
-#include "gpu/proof_cache.h"
 #include "probe.h"
 
 static int (*live)(void);

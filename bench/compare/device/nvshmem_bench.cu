@@ -241,8 +241,7 @@ static __global__ void fill_floats(float *src, size_t n, int own)
         src[i] = (float)((int)(i % 64) + own);
 }
 
-static __global__ void check_floats(float *dst, size_t n, size_t first, int pes,
-                                    uint64_t *wrong)
+static __global__ void check_floats(float *dst, size_t n, size_t first, int pes, uint64_t *wrong)
 {
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n;
          i += (size_t)gridDim.x * blockDim.x)
@@ -575,8 +574,7 @@ static void collective_row(const char *row, measurement once, const struct shape
 
 static void collectives(void)
 {
-    static const char *const names[] = {"alltoall", "fcollect", "reduce",
-                                        "reducescatter"};
+    static const char *const names[] = {"alltoall", "fcollect", "reduce", "reducescatter"};
     for (int what = BENCH_ALLTOALL; what <= BENCH_REDUCESCATTER; what++) {
         for (size_t i = 0; i < PLAN_COUNT(plan_collective_bytes); i++) {
             struct shape s = {plan_collective_bytes[i], 1, what};

@@ -20,7 +20,8 @@ __global__ void simple_shift(int *destination)
 }
 
 /* The reduction of a ring by chunks, as guides to collectives show it. */
-__global__ void ring_reduce(int *dst, const int *src, size_t nreduce, uint64_t *signal, size_t chunk)
+__global__ void ring_reduce(int *dst, const int *src, size_t nreduce, uint64_t *signal,
+                            size_t chunk)
 {
     int mype = nvshmem_my_pe(), npes = nvshmem_n_pes(), peer = (mype + 1) % npes;
     int tid = threadIdx.x, bid = blockIdx.x, nthreads = blockDim.x, nblocks = gridDim.x;

@@ -44,8 +44,8 @@ int main(int argc, char **argv)
     sum[1] = 0x80000000u + (uint32_t)rank;
     nvshmem_barrier_all();
     nvshmem_uint32_max_reduce(NVSHMEM_TEAM_WORLD, sum, sum + 1, 1);
-    int right = nvshmem_my_pe() == rank && nvshmem_n_pes() == n &&
-                sum[0] == 0x80000000u + (uint32_t)n - 1;
+    int right =
+        nvshmem_my_pe() == rank && nvshmem_n_pes() == n && sum[0] == 0x80000000u + (uint32_t)n - 1;
     nvshmem_barrier_all();
     nvshmem_finalize();
     return !right;
