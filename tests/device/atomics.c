@@ -71,6 +71,28 @@ WEFT_KERNEL(work, (struct board *, b), (uint64_t, total))
     COUNT_FAULT(weft_thread_atomic_fetch_add_f64(&b->fetched_f64, 1, 0) < (double)total);
 }
 
+/* One thread on a word of its own: what compare-and-swap says and leaves, and the word beside it. */
+#define COMPARE_SWAP(W)                                                                            \
+    do {                                                                                           \
+        const uint##W##_t high = (uint##W##_t)1 << (W - 1);                                        \
+        uint##W##_t *word = &b->set##W;                                                            \
+        weft_thread_atomic_set##W(word, 7, pe);                                                    \
+        COUNT_FAULT(weft_thread_atomic_cswap##W(word, 8, 9, pe) == 7);                             \
+        COUNT_FAULT(weft_thread_atomic_fetch##W(word, pe) == 7);                                   \
+        COUNT_FAULT(weft_thread_atomic_cswap##W(word, 9, 7, pe) == 7);                             \
+        COUNT_FAULT(weft_thread_atomic_fetch##W(word, pe) == 7);                                   \
+        COUNT_FAULT(weft_thread_atomic_cswap##W(word, 7, high | 1, pe) == 7);                      \
+        COUNT_FAULT(weft_thread_atomic_cswap##W(word, high | 1, high, pe) == (high | 1));          \
+        COUNT_FAULT(weft_thread_atomic_swap##W(word, (uint##W##_t) - 3, pe) == high);              \
+        COUNT_FAULT(weft_thread_atomic_fetch##W(word, pe) == (uint##W##_t) - 3);                   \
+    } while (0)
+
+WEFT_KERNEL(alone, (struct board *, b), (int, pe))
+{
+    COMPARE_SWAP(32);
+    COMPARE_SWAP(64);
+}
+
 #if WEFT_HOST_CODE
 
 #define EXPECT(W)                                                                                  \
@@ -115,6 +137,16 @@ int main(void)
         CHECK(result.add_bf16x2 == ones && result.fetched_bf16x2 == ones);
         CHECK(result.faults == 0);
     }
+    barrier();
+    memset(&result, 0, sizeof result);
+    store(board, &result, sizeof result);
+    barrier();
+    LAUNCH(alone, 1, 1, 0, NULL, board, (me + 1) % n_pes);
+    barrier();
+    fetch(&result, board, sizeof result);
+    CHECK(result.faults == 0);
+    CHECK(result.set32 == (uint32_t)-3 && result.set64 == (uint64_t)-3);
+    CHECK(result.swapped32 == 0 && result.locked32 == 0 && result.tickets32[0] == 0);
     barrier();
     device_end();
     return 0;

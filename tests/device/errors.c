@@ -15,6 +15,17 @@ WEFT_KERNEL(put_to, (void *, dst), (uint64_t *, src), (size_t, bytes), (int, pe)
         weft_thread_p64(dst, 1, pe);
 }
 
+/* Up to the end of the heap's segment, and `over` bytes more: one range, or two elements apart. */
+WEFT_KERNEL(put_to_end, (uint64_t *, src), (int, pe), (int, over), (int, strided))
+{
+    const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
+    char *end = (char *)(uintptr_t)(heap->base + heap->size);
+    if (strided)
+        weft_thread_iput(end - 40 + over, src, 4, 1, 8, 2, pe);
+    else
+        weft_thread_put(end - 16, src, (size_t)(16 + over), pe);
+}
+
 WEFT_KERNEL(atomic_at, (uint64_t *, dst), (int, pe), (uint64_t *, got))
 {
     *got = weft_thread_atomic_fetch_add64(dst, 5, pe);
@@ -114,6 +125,22 @@ static void past_end(void)
 {
     LAUNCH_FAULTY(put_to, 4, 32, 0, NULL, word, word, (size_t)1 << 60, 0, WEFT_DEV_BLOCK);
     host_sees(WEFT_ERR_RANGE, "put", "past the end");
+}
+
+/* Up to the last byte all is well; one byte more is told, and so is a last element outside. */
+static void one_past_end(void)
+{
+    LAUNCH(put_to_end, 1, 1, 0, NULL, word, me, 0, 0);
+    LAUNCH(put_to_end, 1, 1, 0, NULL, word, me, 0, 1);
+    OK(weft_device_check(job));
+    LAUNCH_FAULTY(put_to_end, 1, 1, 0, NULL, word, me, 1, 0);
+    host_sees(WEFT_ERR_RANGE, "put", "past the end");
+}
+
+static void strided_past_end(void)
+{
+    LAUNCH_FAULTY(put_to_end, 1, 1, 0, NULL, word, me, 8, 1);
+    host_sees(WEFT_ERR_RANGE, "iput", "past the end");
 }
 
 static void bad_atomic(void)
@@ -216,6 +243,8 @@ int main(int argc, char **argv)
         {"bad_pe", bad_pe},
         {"negative_pe", negative_pe},
         {"past_end", past_end},
+        {"one_past_end", one_past_end},
+        {"strided_past_end", strided_past_end},
         {"bad_atomic", bad_atomic},
         {"bad_team", bad_team},
         {"wait_expires", wait_expires},

@@ -103,8 +103,8 @@ extra="WEFT_TARGET=cuda WEFT_GPU=0"
 device_tests 2
 extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=1s"
 if [ -x "$build/bin/device_errors" ]; then
-    for case in bad_address bad_p bad_pe negative_pe past_end bad_atomic bad_team wait_expires \
-        packet_expires; do
+    for case in bad_address bad_p bad_pe negative_pe past_end one_past_end strided_past_end \
+        bad_atomic bad_team wait_expires packet_expires; do
         run "device $case" 1 60 "$build/bin/device_errors" "$case"
     done
     wanted="sync of team 0 waited" # PE 0 gives up, and the launcher ends PE 1

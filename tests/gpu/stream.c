@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations in stream order: values behind them, signals in both heaps, capture into a graph and
- * its replay (on GPUs), the expiry of a wait. The stream is made by the driver's own functions. */
+/* Operations in stream order: values behind them, signals in both heaps, small copies at every
+ * place, capture into a graph and its replay (on GPUs), the expiry of a wait. The stream is made by
+ * the driver's own functions. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"
@@ -100,6 +101,37 @@ static void signals(const char *what, char *dst, char *src, uint64_t *signal, ch
     free(seen);
 }
 
+/* Small copies by a kernel, whose widest access follows from the place of both sides: no byte of the
+ * end is missing, and none behind it is touched. */
+static void places(char *dst, char *src, uint64_t *signal)
+{
+    static const size_t shifts[] = {0, 1, 2, 4, 8, 12, 16},
+                        sizes[] = {1, 3, 5, 7, 18, 31, 102, 1023};
+    enum { SHIFTS = sizeof shifts / sizeof shifts[0], SIZES = sizeof sizes / sizeof sizes[0] };
+    unsigned char mine[1100], seen[1100];
+    uint64_t turn = 1000;
+    for (size_t k = 0; k < SHIFTS * SIZES; k++, turn++) {
+        size_t shift = shifts[k % SHIFTS], bytes = sizes[k / SHIFTS];
+        memset(mine, 0xee, sizeof mine);
+        fill(job, dst, mine, sizeof mine);
+        make_pattern(mine, me + (int)k, sizeof mine);
+        fill(job, src, mine, sizeof mine);
+        OK(weft_barrier(weft_team_world(job)));
+        OK(weft_put_signal_on_stream(ctx, dst + shift, src + shift, bytes, signal, turn,
+                                     WEFT_SIGNAL_SET, next, stream));
+        OK(weft_signal_wait(ctx, signal, WEFT_EQ, turn, NULL));
+        look(job, seen, dst, sizeof seen);
+        make_pattern(mine, previous + (int)k, sizeof mine);
+        for (size_t i = 0; i < sizeof seen; i++)
+            if (seen[i] != (i >= shift && i < shift + bytes ? mine[i] : 0xee)) {
+                fprintf(stderr, "%zu bytes at %zu: byte %zu is %#x\n", bytes, shift, i, seen[i]);
+                exit(1);
+            }
+        synchronize();
+        OK(weft_barrier(weft_team_world(job)));
+    }
+}
+
 /* One graph: add to a counter of the next PE, meet, read that counter into a slot. */
 static void graph(uint64_t *counter, uint64_t *seen)
 {
@@ -166,6 +198,7 @@ int main(int argc, char **argv)
     signals("GPU, GPU signal", gpu_a, gpu_b, gpu_signal, gpu_c);
     signals("GPU, host signal", gpu_a, gpu_b, host_signal, gpu_c);
     signals("host, GPU signal", host_a, gpu_b, gpu_signal, gpu_c);
+    places(gpu_a, gpu_b, gpu_signal);
     graph((uint64_t *)gpu_a, (uint64_t *)gpu_b);
     for (int i = 0; i < 20; i++)
         OK(weft_barrier_on_stream(weft_team_world(job), stream));

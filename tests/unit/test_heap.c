@@ -43,6 +43,7 @@ static void freed_blocks_merge(void **state)
     for (int i = 1; i < 1024; i += 2)
         assert_int_equal(heap_free(heap, at[i]), WEFT_OK);
     assert_int_equal(heap_get_stats(heap).largest_free, 64 * 1024);
+    assert_int_equal(heap_get_stats(heap).used, 0);
     assert_int_equal(heap_alloc(heap, 64 * 1024, 0, &more), WEFT_OK);
     assert_int_equal(more, 0);
     heap_destroy(heap);
@@ -57,6 +58,22 @@ static void bad_frees_are_refused(void **state)
     assert_int_equal(heap_free(heap, at + 1), WEFT_ERR_FREE);
     assert_int_equal(heap_free(heap, at), WEFT_OK);
     assert_int_equal(heap_free(heap, at), WEFT_ERR_FREE);
+    heap_destroy(heap);
+}
+
+static void a_range_lies_in_one_block(void **state)
+{
+    struct heap *heap = heap_create(1 << 16);
+    size_t a, b;
+    assert_int_equal(heap_alloc(heap, 256, 0, &a), WEFT_OK);
+    assert_int_equal(heap_alloc(heap, 128, 0, &b), WEFT_OK);
+    assert_true(heap_holds(heap, a, 256) && heap_holds(heap, a + 255, 1));
+    assert_true(heap_holds(heap, b, 128) && heap_holds(heap, b + 100, 28));
+    assert_false(heap_holds(heap, a, 257) || heap_holds(heap, a + 200, 57));
+    assert_false(heap_holds(heap, b, 129) || heap_holds(heap, b + 127, SIZE_MAX));
+    assert_false(heap_holds(heap, b + 128, 1) || heap_holds(heap, 1 << 16, 1));
+    assert_int_equal(heap_free(heap, a), WEFT_OK);
+    assert_false(heap_holds(heap, a, 1));
     heap_destroy(heap);
 }
 
@@ -114,8 +131,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_aligned_and_apart), cmocka_unit_test(freed_blocks_merge),
-        cmocka_unit_test(bad_frees_are_refused),        cmocka_unit_test(absurd_sizes_are_refused),
-        cmocka_unit_test(random_use_never_overlaps),
+        cmocka_unit_test(bad_frees_are_refused),        cmocka_unit_test(a_range_lies_in_one_block),
+        cmocka_unit_test(absurd_sizes_are_refused),     cmocka_unit_test(random_use_never_overlaps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -181,6 +181,87 @@ static void descriptors_belong_to_their_frames(void **state)
     close_pair(&pair);
 }
 
+/* Sends bytes with descriptors as no sender of frames does. */
+static void send_raw(int to, const void *bytes, size_t count, const int *fds, size_t nfds)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(64 * sizeof(int))];
+    } control;
+    struct iovec part = {(void *)(uintptr_t)bytes, count};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = CMSG_SPACE(nfds * sizeof *fds)};
+    memset(&control, 0, sizeof control);
+    control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(nfds * sizeof *fds),
+                                      .cmsg_level = SOL_SOCKET,
+                                      .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(&control.header), fds, nfds * sizeof *fds);
+    assert_int_equal(sendmsg(to, &message, 0), count);
+}
+
+/* Both descriptors are there before the first of their frames is whole. */
+static void descriptors_come_in_order(void **state)
+{
+    struct pair pair;
+    struct wire_header frames[2] = {{0x57465702u, 1u << 31, 0, 0}, {0x57465702u, 1u << 31, 1, 0}};
+    open_pair(&pair, false);
+    for (int i = 0; i < 2; i++) {
+        int fd = memfd_create("wire", MFD_CLOEXEC);
+        assert_int_equal(pwrite(fd, &i, sizeof i, 0), sizeof i);
+        send_raw(pair.a.fd, (char *)frames + (i ? 4 : 0), i ? sizeof frames - 4 : 4, &fd, 1);
+        close(fd);
+        assert_int_equal(wire_read(&pair.b), WEFT_OK);
+    }
+    wire_read(&pair.b);
+    for (int i = 0; i < 2; i++) {
+        int seen = -1;
+        struct wire_frame *frame = wire_take(&pair.b);
+        assert_non_null(frame);
+        assert_int_equal(frame->number, i);
+        assert_int_equal(pread(frame->fd, &seen, sizeof seen, 0), sizeof seen);
+        assert_int_equal(seen, i);
+        close(frame->fd);
+        free(frame);
+    }
+    close_pair(&pair);
+}
+
+static int first_free_descriptor(void)
+{
+    int fd = dup(0);
+    close(fd);
+    return fd;
+}
+
+/* More than there is room for, and no frame that would take one. */
+static void descriptors_too_many_are_closed(void **state)
+{
+    struct pair pair;
+    int fds[60], before = first_free_descriptor();
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
+        fds[i] = 0;
+    open_pair(&pair, false);
+    for (int i = 0; i < 3; i++) {
+        send_raw(pair.a.fd, "\2", 1, fds, sizeof fds / sizeof fds[0]);
+        wire_read(&pair.b);
+    }
+    close_pair(&pair);
+    assert_int_equal(first_free_descriptor(), before);
+}
+
+static void frames_without_end_are_refused(void **state)
+{
+    struct wire wire;
+    struct wire_header header = {0x57465702u, 1, 0, 0};
+    wire_init(&wire, -1, NULL, false);
+    for (int i = 0; i < WIRE_MOST_FRAMES; i++)
+        assert_int_equal(wire_feed(&wire, &header, sizeof header), WEFT_OK);
+    assert_int_equal(wire_feed(&wire, &header, sizeof header), WEFT_ERR_BOOT);
+    wire_close(&wire);
+}
+
 /* One thread asks for news all the time while another one exchanges; for ThreadSanitizer. */
 struct tested {
     struct member member;
@@ -255,6 +336,9 @@ int main(void)
         cmocka_unit_test(changed_frames_are_refused),
         cmocka_unit_test(oversized_frames_are_refused),
         cmocka_unit_test(descriptors_belong_to_their_frames),
+        cmocka_unit_test(descriptors_come_in_order),
+        cmocka_unit_test(descriptors_too_many_are_closed),
+        cmocka_unit_test(frames_without_end_are_refused),
         cmocka_unit_test(news_beside_an_exchange),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,11 +91,12 @@ limit=1800 run_tests -I "0,0,1,$(cut -d ' ' -f 1 "$folder/concerned" | paste -sd
 }
 echo "$(wc -l <"$folder/concerned") tests pass without a fault"
 
+: >"$folder/results"
 total=0 caught=0 lost=0 explained=0
 while IFS=$'\t' read -r number name _ expected tests; do
-    total=$((total + 1))
+    total=$((total + 1)) since=$SECONDS verdict=survives
     if ! MUTANT=$number run_tests -R "$tests"; then
-        caught=$((caught + 1))
+        caught=$((caught + 1)) verdict=caught
         [ "$expected" != survives ] || echo "caught, though its entry says that it survives: $name"
     elif [ "$expected" = survives ]; then
         explained=$((explained + 1))
@@ -104,6 +105,7 @@ while IFS=$'\t' read -r number name _ expected tests; do
         lost=$((lost + 1))
         echo "SURVIVES: $name ($tests)"
     fi
+    echo "$name $verdict $((SECONDS - since)) s" >>"$folder/results"
 done <"$folder/chosen"
 echo "$total faults: $caught caught, $((lost + explained)) survive, $explained of them explained"
 [ "$lost" = 0 ]
