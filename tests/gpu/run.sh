@@ -89,9 +89,13 @@ fi
 # Device operations: the programs of tests/device, the CUDA half of each.
 device_tests() {
     local program case
-    for program in rma atomics signal wait packet collective; do
+    for program in rma atomics signal wait packet collective extremes own cached; do
         [ -x "$build/bin/device_$program" ] &&
             run "device $program" "$1" 60 "$build/bin/device_$program"
+    done
+    for case in reduce slices exchange; do
+        [ -x "$build/bin/device_litmus" ] &&
+            run "device litmus $case" "$1" 30 "$build/bin/device_litmus" "$case"
     done
     [ -x "$build/bin/device_units" ] &&
         run "device units" "$1" 60 "$build/bin/device_units" \
@@ -101,6 +105,16 @@ extra="WEFT_TARGET=cuda WEFT_PROVE=cached"
 device_tests "$gpus"
 extra="WEFT_TARGET=cuda WEFT_GPU=0"
 device_tests 2
+# One PE per GPU: two kernels that fill it do not fit one. Each ends by itself after 3 s.
+extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=6s"
+for pes in 1 $gpus; do
+    [ -x "$build/bin/device_resident" ] &&
+        run "beside a resident kernel" "$pes" 20 "$build/bin/device_resident"
+    [ "$gpus" -eq 1 ] && break
+done
+# A job for each entry of the API, each of which sets up the GPU.
+extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=20s"
+[ -x "$build/bin/device_seen" ] && run "device seen" 1 120 "$build/bin/device_seen"
 extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=1s"
 if [ -x "$build/bin/device_errors" ]; then
     for case in bad_address bad_p bad_pe negative_pe past_end one_past_end strided_past_end \
