@@ -578,6 +578,9 @@ static void collectives(void)
     for (int what = BENCH_ALLTOALL; what <= BENCH_REDUCESCATTER; what++) {
         for (size_t i = 0; i < PLAN_COUNT(plan_collective_bytes); i++) {
             struct shape s = {plan_collective_bytes[i], 1, what};
+            /* Its 3.4.5 asserts on the device there, which would end all rows behind it. */
+            if (what == BENCH_REDUCESCATTER && s.bytes > (128 << 10))
+                continue;
             collective_row(row_name("%s_block.%zu", names[what], s.bytes), collective, &s);
         }
     }
