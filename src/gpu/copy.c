@@ -143,8 +143,6 @@ weft_status gpu_quiet(struct gpu *gpu)
     weft_status status = WEFT_OK;
     for (int i = 0; i < GPU_LANES && !status; i++) {
         struct gpu_lane *lane = &gpu->lanes[i];
-        /* `queued` is read first: what is counted in it is on the stream, and so waited for. */
-        uint64_t queued = atomic_load_explicit(&lane->queued, memory_order_acquire);
         uint64_t given = atomic_load_explicit(&lane->given, memory_order_acquire);
         if (atomic_load_explicit(&lane->settled, memory_order_acquire) >= given)
             continue;
@@ -155,8 +153,6 @@ weft_status gpu_quiet(struct gpu *gpu)
             return status;
         status = lane_settle(gpu, lane);
         gpu_leave(&gpu->device);
-        if (!status)
-            lane_settled(lane, queued);
     }
     return status;
 }

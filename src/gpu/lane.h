@@ -44,9 +44,15 @@ weft_status gpu_wait_look(struct gpu *gpu, struct gpu_wait *wait, const char *wh
 /* What is on the stream now is done. The device's context is current. */
 weft_status gpu_wait_stream(struct gpu *gpu, CUstream stream, const char *what);
 
+/* What has been put on the lane is at rest. */
 static inline weft_status lane_settle(struct gpu *gpu, struct gpu_lane *lane)
 {
-    return gpu_wait_stream(gpu, lane->stream, "its own copies");
+    /* Read first: what is counted in it is on the stream, and so waited for. */
+    uint64_t queued = atomic_load_explicit(&lane->queued, memory_order_acquire);
+    weft_status status = gpu_wait_stream(gpu, lane->stream, "its own copies");
+    if (!status)
+        lane_settled(lane, queued);
+    return status;
 }
 
 /* Polls for the answer of the lane's last operation that has one: sooner than the stream tells. The
