@@ -99,6 +99,9 @@ symbols() {
 }
 
 if [ -n "$objects" ]; then
-    symbols | sort | judge calls || failed=1
+    calls=$(symbols | sort)
+    # No call at all means that the objects were not found, not that all is well.
+    [ -n "$calls" ] || { echo "no objects of the rooms in $objects" && failed=1; }
+    judge calls <<<"$calls" || failed=1
 fi
 exit $failed
