@@ -223,10 +223,10 @@ static weft_status next_frame(struct member *member, struct boot_limit *limit,
     while (!(*frame = wire_take(&member->inbox))) {
         bool any;
         weft_status status = pump(member, &any);
+        if (member->inbox.first) /* came before the end, if there is one: it still counts */
+            continue;
         if (status)
             return status;
-        if (member->inbox.first)
-            continue;
         if (!member->is_hub && member->inbox.fd < 0)
             return base_fail(WEFT_ERR_PEER_DEAD, "%s has already finalized", hub_name(member));
         if (!any && !(some_starve(member) ? boot_limit_pause(limit)

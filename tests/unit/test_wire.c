@@ -322,6 +322,30 @@ static void news_beside_an_exchange(void **state)
         member_close(&members[me].member, false);
 }
 
+/* The last answer and the end of the job arrive together, as they do when another PE leaves right after
+ * it: the exchange is complete, and the end is for the next call. */
+static void an_answer_goes_before_the_end(void **state)
+{
+    struct pair pair;
+    struct member member;
+    const int answers[2] = {-70000, 90001};
+    const char *why = "PE 0 left the job before weft_finalize";
+    int all[2] = {0, 0}, mine = 90001;
+    open_pair(&pair, true);
+    struct wire *wires = calloc(1, sizeof *wires);
+    wires[0] = pair.a;
+    assert_int_equal(member_init(&member, 2, 1, NULL, wires), WEFT_OK);
+    assert_int_equal(wire_post(&pair.b, FRAME_ALL, 0, answers, sizeof answers, -1), WEFT_OK);
+    assert_int_equal(wire_post(&pair.b, FRAME_END, WEFT_ERR_PEER_DEAD, why, strlen(why), -1),
+                     WEFT_OK);
+    assert_int_equal(member_allgather(&member, &mine, all, sizeof mine), WEFT_OK);
+    assert_memory_equal(all, answers, sizeof all);
+    assert_int_equal(member_allgather(&member, &mine, all, sizeof mine), WEFT_ERR_PEER_DEAD);
+    assert_string_equal(weft_last_error(), why);
+    member_close(&member, false);
+    wire_close(&pair.b);
+}
+
 int main(void)
 {
     const struct crypto_driver *crypto;
@@ -340,6 +364,7 @@ int main(void)
         cmocka_unit_test(descriptors_too_many_are_closed),
         cmocka_unit_test(frames_without_end_are_refused),
         cmocka_unit_test(news_beside_an_exchange),
+        cmocka_unit_test(an_answer_goes_before_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
