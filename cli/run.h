@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft run` in five files: run.c (options, the loop, how a job ends), run_start.c (processes,
- * CPUs, the guard), run_orphans.c (processes that PEs have left), run_server.c (the hub of the
- * job), run_output.c (lines with the PE in front). */
+/* `weft run` in seven files: run.c (the loop), run_options.c (its command line), run_start.c
+ * (processes, CPUs, the guard), run_server.c (the hub of the job), run_streams.c (standard input, and
+ * output with the PE in front), run_end.c (how a job ends), run_orphans.c (processes that PEs have
+ * left). */
 #ifndef WEFT_CLI_RUN_H
 #define WEFT_CLI_RUN_H
 
@@ -14,6 +15,8 @@
 #include <weft.h>
 
 #include "tool/launcher.h"
+
+#define RUN_SECOND_NS UINT64_C(1000000000)
 
 enum run_bind { RUN_BIND_SHARE, RUN_BIND_CORE, RUN_BIND_NONE };
 
@@ -136,11 +139,37 @@ int run_watch(struct run *run, int fd, uint32_t events, enum run_event event, in
 void run_rewatch(struct run *run, int fd, uint32_t events, enum run_event event, int number);
 void run_unwatch(struct run *run, int fd);
 
+void run_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+const char *run_pe_name(const struct run *run, int pe); /* "PE 3 (pid 1234)" */
+
+/* run_options.c */
+bool run_parse_options(struct run_options *options, int argc, char **argv); /* false: no memory */
+
+/* run_end.c */
+
 /* The job ends because of PE `pe` (or -1): the others are told `sentence`, then SIGTERM, SIGKILL.
  * result: the exit status of weft run, or -1 when that PE's own exit status decides. */
 void run_end(struct run *run, int pe, weft_status status, int result, const char *sentence);
-void run_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-const char *run_pe_name(const struct run *run, int pe); /* "PE 3 (pid 1234)" */
+
+/* The same when all that can be said has been said, and no other PE's death can be the cause. */
+void run_begin_end(struct run *run, int pe, weft_status status, int result, const char *sentence);
+
+void run_look_for_exits(struct run *run); /* some PE may have ended: judges those that have */
+
+/* The user has sent us this signal, which asks the job to end: its PEs get it. A second one leaves
+ * them no time. */
+void run_ask_to_end(struct run *run, int number);
+void run_signal_all(struct run *run, int number);
+
+uint64_t run_end_due_ns(const struct run *run, uint64_t now); /* when run_end_by_time() is due */
+void run_end_by_time(struct run *run, uint64_t now);
+
+/* A failure waits for the end of another PE that was dying, its possible cause: ends the job with it
+ * when that one has ended or takes too long; now: waits no longer in any case. */
+void run_settle(struct run *run, bool now);
+
+/* All PEs have ended: ends what they have left in their process groups, and reaps them. */
+void run_clean_up(struct run *run);
 
 /* run_orphans.c */
 bool run_adopt_orphans(void);                     /* from now on they become our children */
@@ -167,7 +196,10 @@ void run_unwatch_program(struct run *run, int pe);
 bool run_open_hub(struct run *run); /* false: no memory */
 void run_close_hub(struct run *run);
 
-/* run_output.c */
+/* run_streams.c */
+void run_start_stdin(struct run *run);
+void run_relay_stdin(struct run *run); /* something is there to read, or stdin_again_ns has come */
+void run_end_stdin(struct run *run);
 void run_open_sinks(struct run *run);
 void run_read_source(struct run *run, int pe, int stream);
 void run_flush_sink(struct run *run, int sink);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft run --prefix`: whole lines with "[pe] " in front, never mixed. A line without an end is
- * held back until its end, its PE's end, or MOST_LINE bytes. When nobody reads our output, nobody
- * reads the PEs' output either, and they wait; the launcher itself never does. */
+/* The PEs' standard streams as far as `weft run` stands between them and ours: with --prefix their
+ * output, and the terminal's input for PE 0.
+ *
+ * --prefix: whole lines with "[pe] " in front, never mixed. A line without an end is held back until
+ * its end, its PE's end, or MOST_LINE bytes. When nobody reads our output, nobody reads the PEs'
+ * output either, and they wait; the launcher itself never does. */
 #include "run.h"
 
 #include <errno.h>
@@ -18,6 +21,8 @@ enum {
     MOST_LINE = 1 << 20,
     PIECE = 4096, /* PIPE_BUF: a pipe that poll calls writable takes so much at once */
 };
+
+/* ------------------------------------------------------------------------------ standard output */
 
 static bool reserve(char **data, size_t *size, size_t needed)
 {
@@ -230,4 +235,67 @@ void run_drain_output(struct run *run)
         free(sink->data);
         sink->data = NULL;
     }
+}
+
+/* ------------------------------------------------------------------------------ standard input */
+
+/* A PE is not in the terminal's foreground group and would be stopped when it reads; so we read for
+ * PE 0. Anything but a terminal it reads itself. */
+static void watch_stdin(struct run *run, bool watch)
+{
+    if (run->stdin_watched == watch)
+        return;
+    run->stdin_watched = watch;
+    if (watch)
+        run_watch(run, STDIN_FILENO, EPOLLIN, RUN_EVENT_STDIN, 0);
+    else
+        run_unwatch(run, STDIN_FILENO);
+}
+
+void run_end_stdin(struct run *run)
+{
+    watch_stdin(run, false);
+    if (run->stdin_pipe >= 0)
+        close(run->stdin_pipe);
+    run->stdin_pipe = -1;
+    run->stdin_again_ns = 0;
+}
+
+void run_relay_stdin(struct run *run)
+{
+    run->stdin_again_ns = 0;
+    if (run->stdin_pipe < 0)
+        return;
+    if (!run->stdin_used) {
+        if (tcgetpgrp(STDIN_FILENO) != getpgrp()) { /* in the background: look again later */
+            watch_stdin(run, false);
+            run->stdin_again_ns = clock_now_ns() + RUN_SECOND_NS / 5;
+            return;
+        }
+        ssize_t n = read(STDIN_FILENO, run->stdin_data, sizeof run->stdin_data);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            return;
+        if (n <= 0) {
+            run_end_stdin(run);
+            return;
+        }
+        run->stdin_used = (size_t)n;
+    }
+    ssize_t n = write(run->stdin_pipe, run->stdin_data, run->stdin_used);
+    if (n < 0 && errno != EAGAIN && errno != EINTR) {
+        run_end_stdin(run);
+        return;
+    }
+    if (n > 0) {
+        run->stdin_used -= (size_t)n;
+        memmove(run->stdin_data, run->stdin_data + n, run->stdin_used);
+    }
+    watch_stdin(run, run->stdin_used == 0);
+    if (run->stdin_used)
+        run->stdin_again_ns = clock_now_ns() + RUN_SECOND_NS / 100;
+}
+
+void run_start_stdin(struct run *run)
+{
+    watch_stdin(run, run->stdin_pipe >= 0);
 }
