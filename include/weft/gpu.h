@@ -24,6 +24,24 @@ weft_status weft_register(weft_job *job, void *address, size_t bytes);
  * Operations that use it must be complete. WEFT_ERR_ADDRESS: nothing is registered there. */
 weft_status weft_unregister(weft_job *job, void *address);
 
+/* Makes memory of the program's own symmetric: `bytes` at `address`, GPU memory of one cuMemCreate()
+ * allocation of this PE's GPU, made with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR where the job has more
+ * than one PE, mapped from its start. *symmetric is the address by which every operation of the host and
+ * of device code reaches it, here and at every PE; the same memory stays at `address` too. Collective
+ * over the job, with the same bytes, the same size of the allocation and the same place in it; rounding
+ * is asked of nobody. It needs addresses of the GPU heap's window (WEFT_GPU_HEAP_SIZE), no memory.
+ * Opens the GPU side as weft_alloc(WEFT_GPU) does. A kernel that uses both addresses of one place orders
+ * them by a fence.proxy.alias.
+ * Errors, at every PE: WEFT_ERR_ARGUMENT (null, 0 bytes), _MISMATCH (PEs differ), _ADDRESS (no memory of
+ * cuMemCreate(), as cudaMalloc()'s is none; smaller; symmetric already), _UNSUPPORTED (memory of another
+ * GPU, or without a descriptor), _NO_MEMORY (no addresses left), _SYSTEM (the driver refused). */
+weft_status weft_register_symmetric(weft_job *job, void *address, size_t bytes, void **symmetric);
+
+/* Takes back what weft_register_symmetric() made, by the address that it gave; before the memory is
+ * freed. Collective; operations that the default context began on it are complete then. The memory
+ * itself stays the program's. WEFT_ERR_ADDRESS: nothing was registered there. */
+weft_status weft_unregister_symmetric(weft_job *job, void *symmetric);
+
 typedef struct weft_gpu_info {
     size_t size; /* set by the caller: sizeof(weft_gpu_info) */
     int ordinal; /* among the visible GPUs */

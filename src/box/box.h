@@ -28,6 +28,8 @@
     X(ALLOC, "alloc")                                                                              \
     X(FREE, "free")                                                                                \
     X(REALLOC, "realloc")                                                                          \
+    X(REGISTER, "register_symmetric")                                                              \
+    X(UNREGISTER, "unregister_symmetric")                                                          \
     X(TEAM_SPLIT, "team_split")                                                                    \
     X(TEAM_DESTROY, "team_destroy")                                                                \
     X(FENCE, "fence")                                                                              \
@@ -51,7 +53,7 @@ enum box_state { BOX_EMPTY, BOX_RUNNING, BOX_FINALIZED, BOX_ABORTED };
 
 enum {
     BOX_MAGIC = 0x57656674, /* "Weft" */
-    BOX_VERSION = 3,
+    BOX_VERSION = 4,
     BOX_WAITS = 16,    /* threads of a PE that can be seen waiting at a time */
     BOX_HISTORY = 64,  /* last operations */
     BOX_CONTEXTS = 32, /* counter lines; contexts beyond share them */

@@ -181,6 +181,11 @@ enum cuda_constant {
     X(MemImportFromShareableHandle, ("cuMemImportFromShareableHandle"), 0,                         \
       (CUmemGenericAllocationHandle * handle, void *shareable, int type),                          \
       (handle, shareable, type))                                                                   \
+    X(MemRetainAllocationHandle, ("cuMemRetainAllocationHandle"), 0,                               \
+      (CUmemGenericAllocationHandle * handle, void *address), (handle, address))                   \
+    X(MemGetAllocationPropertiesFromHandle, ("cuMemGetAllocationPropertiesFromHandle"), 0,         \
+      (CUmemAllocationProp * properties, CUmemGenericAllocationHandle handle),                     \
+      (properties, handle))                                                                        \
     X(MemHostAlloc, ("cuMemHostAlloc"), 0, (void **address, size_t bytes, unsigned flags),         \
       (address, bytes, flags))                                                                     \
     X(MemFreeHost, ("cuMemFreeHost"), 0, (void *address), (address))                               \

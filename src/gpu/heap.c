@@ -58,10 +58,8 @@ static weft_status allow_access(const struct gpu_heap *heap, CUdeviceptr address
                    : WEFT_OK;
 }
 
-/* Maps a handle into a window and allows this PE's GPU to use it; undoes the first if the second
- * fails. */
-static weft_status map_handle(const struct gpu_heap *heap, int slot, const struct gpu_chunk *chunk,
-                              CUmemGenericAllocationHandle handle)
+weft_status gpu_heap_map(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk,
+                         CUmemGenericAllocationHandle handle)
 {
     const struct cuda *cuda = heap->device->cuda;
     CUdeviceptr address = heap->windows[slot].base + chunk->offset;
@@ -72,10 +70,12 @@ static weft_status map_handle(const struct gpu_heap *heap, int slot, const struc
     weft_status status = allow_access(heap, address, chunk->bytes, &result);
     if (status)
         cuda->MemUnmap(address, chunk->bytes);
+    else
+        chunk->handles[slot] = handle;
     return status;
 }
 
-static void unmap_part(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
+void gpu_heap_unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
 {
     const struct cuda *cuda = heap->device->cuda;
     if (!chunk->handles[slot])
@@ -83,6 +83,20 @@ static void unmap_part(const struct gpu_heap *heap, int slot, struct gpu_chunk *
     cuda->MemUnmap(heap->windows[slot].base + chunk->offset, chunk->bytes);
     cuda->MemRelease(chunk->handles[slot]);
     chunk->handles[slot] = 0;
+}
+
+weft_status gpu_heap_export(const struct gpu_heap *heap, const struct gpu_chunk *chunk, int *fd)
+{
+    const struct cuda *cuda = heap->device->cuda;
+    CUresult result = cuda->MemExportToShareableHandle(fd, chunk->handles[heap->boot->local_pe],
+                                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    if (!result) {
+        fcntl(*fd, F_SETFD, FD_CLOEXEC);
+        return WEFT_OK;
+    }
+    *fd = -1;
+    return cuda_fail(cuda, result, "cuMemExportToShareableHandle of %zu MiB of GPU %d",
+                     chunk->bytes >> 20, heap->device->ordinal);
 }
 
 static weft_status make_own_part(struct gpu_heap *heap, struct gpu_chunk *chunk, int *fd)
@@ -102,24 +116,17 @@ static weft_status make_own_part(struct gpu_heap *heap, struct gpu_chunk *chunk,
     if (result)
         return cuda_fail(cuda, result, "cuMemCreate of %zu MiB on GPU %d", chunk->bytes >> 20,
                          heap->device->ordinal);
-    weft_status status = map_handle(heap, me, chunk, handle);
+    weft_status status = gpu_heap_map(heap, me, chunk, handle);
     if (status) {
         cuda->MemRelease(handle);
         return status;
     }
-    chunk->handles[me] = handle;
     if (heap->boot->local_npes == 1)
         return WEFT_OK;
-    result =
-        cuda->MemExportToShareableHandle(fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-    if (!result) {
-        fcntl(*fd, F_SETFD, FD_CLOEXEC);
-        return WEFT_OK;
-    }
-    *fd = -1;
-    unmap_part(heap, me, chunk);
-    return cuda_fail(cuda, result, "cuMemExportToShareableHandle of %zu MiB of GPU %d",
-                     chunk->bytes >> 20, heap->device->ordinal);
+    status = gpu_heap_export(heap, chunk, fd);
+    if (status)
+        gpu_heap_unmap(heap, me, chunk);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------ peers' parts */
@@ -132,10 +139,12 @@ void gpu_heap_drop(struct gpu_heap *heap, int slot, const char *evidence)
     memcpy(window->evidence, copy, sizeof copy);
     window->mapped = false;
     for (int i = 0; i < heap->chunk_count; i++)
-        unmap_part(heap, slot, &heap->chunks[i]);
+        gpu_heap_unmap(heap, slot, &heap->chunks[i]);
+    for (struct gpu_adopted *a = heap->adopted; a; a = a->next)
+        gpu_heap_unmap(heap, slot, &a->chunk);
 }
 
-static weft_status import_part(struct gpu_heap *heap, int slot, struct gpu_chunk *chunk, int fd)
+weft_status gpu_heap_import(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk, int fd)
 {
     const struct cuda *cuda = heap->device->cuda;
     CUmemGenericAllocationHandle handle;
@@ -144,11 +153,9 @@ static weft_status import_part(struct gpu_heap *heap, int slot, struct gpu_chunk
     if (result)
         return cuda_fail(cuda, result, "cuMemImportFromShareableHandle of %zu MiB of PE %d",
                          chunk->bytes >> 20, heap->boot->local_pes[slot]);
-    weft_status status = map_handle(heap, slot, chunk, handle);
+    weft_status status = gpu_heap_map(heap, slot, chunk, handle);
     if (status)
         cuda->MemRelease(handle);
-    else
-        chunk->handles[slot] = handle;
     return status;
 }
 
@@ -162,7 +169,7 @@ static weft_status share_parts(struct gpu_heap *heap, struct gpu_chunk *chunk, i
         if (status)
             return status;
         if (slot != boot->local_pe && heap->windows[slot].mapped &&
-            import_part(heap, slot, chunk, taken)) {
+            gpu_heap_import(heap, slot, chunk, taken)) {
             log_info("GPU memory of PE %d cannot be mapped: %s", boot->local_pes[slot],
                      base_last_error());
             gpu_heap_drop(heap, slot, base_last_error());
@@ -194,7 +201,7 @@ static weft_status add_chunk(struct gpu_heap *heap, size_t bytes)
         if (boot->local_npes > 1)
             status = share_parts(heap, &heap->chunks[heap->chunk_count - 1], fd);
     } else if (chunk.handles) {
-        unmap_part(heap, boot->local_pe, &chunk);
+        gpu_heap_unmap(heap, boot->local_pe, &chunk);
         free(chunk.handles);
     }
     if (fd >= 0)
@@ -202,21 +209,32 @@ static weft_status add_chunk(struct gpu_heap *heap, size_t bytes)
     return status;
 }
 
+size_t gpu_heap_ceiling(const struct gpu_heap *heap)
+{
+    size_t ceiling = heap->size;
+    for (const struct gpu_adopted *a = heap->adopted; a; a = a->next)
+        ceiling = a->chunk.offset;
+    return ceiling;
+}
+
 weft_status gpu_heap_grow(struct gpu_heap *heap, size_t end)
 {
     if (end <= heap->backed)
         return WEFT_OK;
-    if (end > heap->size)
-        return base_fail(WEFT_ERR_NO_MEMORY,
-                         "the GPU heap has a window of %zu MiB per PE and %zu MiB are asked for; a "
-                         "larger WEFT_GPU_HEAP_SIZE makes it larger",
-                         heap->size >> 20, end >> 20);
+    size_t ceiling = gpu_heap_ceiling(heap);
+    if (end > ceiling)
+        return base_fail(
+            WEFT_ERR_NO_MEMORY,
+            "the GPU heap has a window of %zu MiB per PE, %zu MiB of it for registered "
+            "memory, and %zu MiB are asked for; a larger WEFT_GPU_HEAP_SIZE makes it "
+            "larger",
+            heap->size >> 20, (heap->size - ceiling) >> 20, end >> 20);
     /* Growing by as much as there is, within bounds, keeps the chunks few. */
     size_t step = heap->backed < LARGEST_STEP ? heap->backed : LARGEST_STEP;
     size_t need = round_up(end - heap->backed, heap->granularity);
     size_t bytes = round_up(need > step ? need : step, heap->granularity);
-    if (bytes > heap->size - heap->backed)
-        bytes = heap->size - heap->backed;
+    if (bytes > ceiling - heap->backed)
+        bytes = ceiling - heap->backed;
     weft_status status = gpu_enter(heap->device);
     if (status)
         return status;
@@ -366,7 +384,8 @@ static weft_status set_up(struct gpu_heap *heap, size_t bytes)
 weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *device,
                             struct boot *boot, size_t bytes)
 {
-    *heap = (struct gpu_heap){.device = device, .boot = boot};
+    *heap = (struct gpu_heap){
+        .device = device, .boot = boot, .adopted_lock = PTHREAD_MUTEX_INITIALIZER};
     heap->windows = calloc((size_t)boot->local_npes, sizeof *heap->windows);
     weft_status status =
         heap->windows ? gpu_enter(device) : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
@@ -386,8 +405,16 @@ void gpu_heap_destroy(struct gpu_heap *heap)
     bool entered = heap->device && gpu_enter(heap->device) == WEFT_OK;
     for (int i = 0; i < heap->chunk_count; i++) {
         for (int slot = 0; entered && slot < heap->boot->local_npes; slot++)
-            unmap_part(heap, slot, &heap->chunks[i]);
+            gpu_heap_unmap(heap, slot, &heap->chunks[i]);
         free(heap->chunks[i].handles);
+    }
+    while (heap->adopted) {
+        struct gpu_adopted *first = heap->adopted;
+        for (int slot = 0; entered && slot < heap->boot->local_npes; slot++)
+            gpu_heap_unmap(heap, slot, &first->chunk);
+        heap->adopted = first->next;
+        free(first->chunk.handles);
+        free(first);
     }
     if (entered && heap->reservation)
         heap->device->cuda->MemAddressFree(heap->reservation, heap->reserved_bytes);

@@ -10,6 +10,8 @@
 #include "boot/boot.h"
 #include "gpu/device.h"
 
+#include <pthread.h>
+
 enum { GPU_FIRST_CHUNK = 64 << 20 };
 
 /* What a PE tells the others of its GPU. */
@@ -36,6 +38,13 @@ struct gpu_chunk {
     CUmemGenericAllocationHandle *handles; /* [local_npes], 0 = not held */
 };
 
+/* Memory of the program's own that is a part of every window; see gpu/adopt.h. */
+struct gpu_adopted {
+    struct gpu_chunk chunk; /* whole allocations */
+    size_t lead;            /* from their start to what the program named, equal at every PE */
+    struct gpu_adopted *next;
+};
+
 struct gpu_heap {
     const struct gpu_device *device;
     struct boot *boot;
@@ -47,6 +56,8 @@ struct gpu_heap {
     struct gpu_window *windows; /* [local_npes], in the order of local PEs */
     struct gpu_chunk *chunks;
     int chunk_count;
+    struct gpu_adopted *adopted;  /* from the end of the window down */
+    pthread_mutex_t adopted_lock; /* of the list: other threads look while one registers */
 };
 
 /* Reserves the windows, finds out which peers' memory can be accessed, and makes the first chunk.
@@ -65,6 +76,17 @@ void gpu_heap_destroy(struct gpu_heap *heap);
 
 /* Gives up a peer's part: its chunks are unmapped here, and `evidence` is why. */
 void gpu_heap_drop(struct gpu_heap *heap, int slot, const char *evidence);
+
+/* Parts of a chunk, as heap.c and adopt.c both need them; the device's context is current. Mapping sets
+ * chunk->handles[slot], which unmapping releases. */
+weft_status gpu_heap_map(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk,
+                         CUmemGenericAllocationHandle handle);
+void gpu_heap_unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk);
+weft_status gpu_heap_export(const struct gpu_heap *heap, const struct gpu_chunk *chunk, int *fd);
+weft_status gpu_heap_import(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk, int fd);
+
+/* The end of what the heap itself may grow into: adopted memory is behind. */
+size_t gpu_heap_ceiling(const struct gpu_heap *heap);
 
 /* This PE's own part. */
 static inline struct gpu_window *gpu_heap_own(const struct gpu_heap *heap)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nvshmemx_buffer_register() was told of, so that unregister_all can take all of it back. A job
+/* Memory of the program's own: as symmetric memory, which is the host API's; and as a local side.
+ * What nvshmemx_buffer_register() was told of is noted, so that unregister_all can take all of it back. A job
  * without a GPU side needs no registration: its ranges are only noted. */
 #include <weft/nvshmem/host.h>
 
@@ -82,4 +83,21 @@ WEFT_EXPORT weft_status weft_nvshmem_buffer_end(void *address)
     }
     pthread_mutex_unlock(&buffers_lock);
     return status;
+}
+
+WEFT_EXPORT void *weft_nvshmem_buffer_symmetric(void *address, size_t bytes, int flags)
+{
+    void *symmetric = NULL;
+    weft_status status =
+        !weft_nvshmem_job() ? base_fail(WEFT_ERR_ARGUMENT, "called before nvshmem_init")
+        : flags             ? base_fail(WEFT_ERR_ARGUMENT, "flags %#x; there are none but 0", flags)
+                : weft_register_symmetric(weft_nvshmem_job(), address, bytes, &symmetric);
+    weft_nvshmem_report(status, "nvshmemx_buffer_register_symmetric");
+    return symmetric;
+}
+
+WEFT_EXPORT weft_status weft_nvshmem_buffer_symmetric_end(void *symmetric)
+{
+    return weft_nvshmem_job() ? weft_unregister_symmetric(weft_nvshmem_job(), symmetric)
+                              : base_fail(WEFT_ERR_ARGUMENT, "called before nvshmem_init");
 }

@@ -38,36 +38,36 @@ static weft_status kernels_fail(const struct weft_nvshmem_kernels *kernels, int 
                          : (weft_status)error;
 }
 
-static weft_status nobody_brings_it(const char *function)
+static weft_status nobody_brings_it(void)
 {
     return base_fail(WEFT_ERR_UNSUPPORTED,
-                     "%s: the program has no kernel for it on %s; include <nvshmemx.h>, without "
+                     "the program has no kernel for it on %s; include <nvshmemx.h>, without "
                      "NVSHMEM_HOSTLIB_ONLY, in a file that is compiled %s",
-                     function, weft_target_name(weft_target_get()),
+                     weft_target_name(weft_target_get()),
                      weft_target_get() == WEFT_CUDA ? "by nvcc" : "for simt");
 }
 
-static weft_status enqueue(const struct weft_nv_call *call, weft_stream stream,
-                           const char *function)
+static weft_status enqueue(const struct weft_nv_call *call, weft_stream stream)
 {
     const struct weft_nvshmem_kernels *kernels = of_target();
     if (!weft_nvshmem_job())
-        return base_fail(WEFT_ERR_ARGUMENT, "%s was called before nvshmem_init", function);
+        return base_fail(WEFT_ERR_ARGUMENT, "called before nvshmem_init");
     if (!kernels)
-        return nobody_brings_it(function);
+        return nobody_brings_it();
     weft_status status = device_units_upload();
-    return status ? status : kernels_fail(kernels, kernels->call(call, stream), function);
+    return status ? status
+                  : kernels_fail(kernels, kernels->call(call, stream), "the operation's kernel");
 }
 
 WEFT_EXPORT int weft_nvshmem_enqueue(const struct weft_nv_call *call, weft_stream stream,
                                      const char *function)
 {
-    return weft_nvshmem_report(enqueue(call, stream, function), function);
+    return weft_nvshmem_report(enqueue(call, stream), function);
 }
 
 WEFT_EXPORT int weft_nvshmem_now(const struct weft_nv_call *call, const char *function)
 {
-    weft_status status = enqueue(call, NULL, function);
+    weft_status status = enqueue(call, NULL);
     if (!status)
         status = weft_stream_synchronize(NULL);
     if (!status)
@@ -139,9 +139,9 @@ static weft_status launch_cuda(const struct weft_kernel *kernel, weft_dim3 grid,
     const unsigned g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
     if (kernels && is_cuda_function(kernels, kernel))
         return kernels_fail(kernels, kernels->launch(kernel, g, b, args, shared_bytes, stream),
-                            "nvshmemx_collective_launch");
+                            "the kernel");
     if (!kernels || !kernel->cuda)
-        return nobody_brings_it("nvshmemx_collective_launch");
+        return nobody_brings_it();
     return kernels_fail(kernels,
                         kernels->launch(kernel->cuda->function, g, b, args, shared_bytes, stream),
                         kernel->name);
@@ -172,9 +172,9 @@ static weft_status resident(const struct weft_kernel *kernel, unsigned threads, 
     }
     if (kernels && is_cuda_function(kernels, kernel))
         return kernels_fail(kernels, kernels->resident(kernel, threads, shared_bytes, blocks),
-                            "nvshmemx_collective_launch_query_gridsize");
+                            "the kernel");
     if (!kernels || !kernel->cuda)
-        return nobody_brings_it("nvshmemx_collective_launch_query_gridsize");
+        return nobody_brings_it();
     return kernels_fail(kernels,
                         kernels->resident(kernel->cuda->function, threads, shared_bytes, blocks),
                         kernel->name);

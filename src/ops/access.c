@@ -2,6 +2,7 @@
 /* What exactly is wrong with an argument. Off the fast path. */
 #include "ops/access.h"
 
+#include "gpu/adopt.h"
 #include "job/waiter.h"
 
 static const char *const segment_names[SEG_ALL] = {[SEG_HEAP] = "heap",
@@ -24,6 +25,18 @@ static weft_status check_ctx(const char *function, const struct weft_ctx *ctx)
     return ctx->npes ? WEFT_OK : access_destroyed(function);
 }
 
+/* Memory of the program's own that weft_register_symmetric() has put into the windows. */
+static bool adopted(const struct weft_ctx *ctx, const void *address, size_t bytes,
+                    enum segment_id *segment, size_t *offset)
+{
+    struct gpu *gpu = ctx->gpu;
+    if (!gpu || !gpu->heap.adopted)
+        return false;
+    *segment = SEG_GPU;
+    *offset = (uintptr_t)address - gpu_heap_own(&gpu->heap)->base;
+    return gpu_adopt_holds(&gpu->heap, *offset, bytes);
+}
+
 bool access_find(const struct weft_ctx *ctx, const void *address, size_t bytes,
                  enum segment_id *segment, size_t *offset)
 {
@@ -35,7 +48,7 @@ bool access_find(const struct weft_ctx *ctx, const void *address, size_t bytes,
             return true;
         }
     }
-    return false;
+    return adopted(ctx, address, bytes, segment, offset);
 }
 
 static weft_status find_failed(const char *function, const struct weft_ctx *ctx,

@@ -338,6 +338,8 @@ EXPORT CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocati
 EXPORT CUresult cuMemAddressReserve(CUdeviceptr *address, size_t bytes, size_t alignment,
                                     CUdeviceptr wish, unsigned long long flags)
 {
+    if (!alignment) /* the driver's own choice */
+        alignment = GRANULARITY;
     size_t room = bytes + alignment;
     char *base = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)
@@ -382,6 +384,7 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
     o->fd = fd;
     o->bytes = bytes;
     o->device = device;
+    o->handle_types = properties->requestedHandleTypes;
     o->uses = 1;
     used_bytes[device] += bytes;
     *handle = number_of(o);
@@ -452,7 +455,7 @@ EXPORT CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAlloca
                                              int type, unsigned long long flags)
 {
     struct object *o = object(handle, HANDLE);
-    if (!o || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    if (!o || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !(o->handle_types & type))
         return CUDA_ERROR_INVALID_VALUE;
     *(int *)shareable = dup(o->fd);
     return CUDA_SUCCESS;
@@ -471,6 +474,30 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *han
     o->uses = 1;
     o->imported = 1;
     *handle = number_of(o);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
+{
+    struct object *m = find(MAPPING, (uintptr_t)address);
+    if (!m)
+        return CUDA_ERROR_INVALID_VALUE;
+    objects[m->device].uses++;
+    *handle = (unsigned long long)m->device;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *properties,
+                                                       CUmemGenericAllocationHandle handle)
+{
+    struct object *o = object(handle, HANDLE);
+    if (!o)
+        return CUDA_ERROR_INVALID_VALUE;
+    *properties = (CUmemAllocationProp){
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .requestedHandleTypes = o->handle_types,
+        .location = {CU_MEM_LOCATION_TYPE_DEVICE, o->device},
+    };
     return CUDA_SUCCESS;
 }
 

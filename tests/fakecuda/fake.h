@@ -35,8 +35,11 @@ struct object {
     uintptr_t base;
     size_t bytes;
     int fd, device;
-    int uses;     /* handle: mappings and itself */
-    int imported; /* handle: of another process */
+    int uses;         /* handle: mappings and itself */
+    int imported;     /* handle: of another process */
+    int handle_types; /* handle: as it was created */
+    char name[64];    /* module: of its one variable */
+    uintptr_t global; /* module: where that is */
     struct fake_stream *stream;
     struct fake_event *event;
 };
@@ -64,6 +67,9 @@ static inline void *memory_at(uintptr_t address)
 {
     return (void *)(is_device_address(address) ? address | DEVICE_BIT : address);
 }
+
+CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes);
+CUresult cuMemFree_v2(CUdeviceptr address);
 
 static inline CUresult make(int kind, void **result)
 {

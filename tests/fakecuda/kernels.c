@@ -24,14 +24,38 @@ static const char *const kernel_names[] = {
 #undef NAME
 };
 
+/* An image "global NAME BYTES" is that of a module with one variable. */
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
-    return make(MODULE, (void **)module);
+    char name[64];
+    size_t bytes;
+    CUresult result = make(MODULE, (void **)module);
+    struct object *o = (struct object *)*module;
+    if (!result && strncmp(image, "global ", 7) == 0 &&
+        sscanf(image, "global %63s %zu", name, &bytes) == 2) {
+        CUdeviceptr address;
+        result = cuMemAlloc_v2(&address, bytes);
+        snprintf(o->name, sizeof o->name, "%s", name);
+        o->global = address;
+        o->bytes = bytes;
+    }
+    return result;
 }
 
 EXPORT CUresult cuModuleUnload(CUmodule module)
 {
+    struct object *o = (struct object *)module;
+    if (o && o->kind == MODULE && o->name[0])
+        cuMemFree_v2(o->global);
     return unmake(MODULE, module);
+}
+
+/* A library is its module. */
+EXPORT CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library)
+{
+    *module = (CUmodule)library;
+    return library && ((struct object *)library)->kind == MODULE ? CUDA_SUCCESS
+                                                                 : CUDA_ERROR_INVALID_VALUE;
 }
 
 EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
@@ -48,7 +72,12 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
 EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module,
                                      const char *name)
 {
-    return CUDA_ERROR_NOT_FOUND;
+    struct object *o = (struct object *)module;
+    if (!o || o->kind != MODULE || strcmp(o->name, name) != 0)
+        return CUDA_ERROR_NOT_FOUND;
+    *address = o->global;
+    *bytes = o->bytes;
+    return CUDA_SUCCESS;
 }
 
 #define A(i, type) (*(type *)a[i])

@@ -56,7 +56,7 @@ cat "$logs"/first-1*.log | head -n 5
 
 extra=WEFT_PROVE=always
 for pes in 1 $gpus; do
-    for program in atomic heap signal collective rma stream register order; do
+    for program in atomic heap signal collective rma stream register symmetric order; do
         [ -x "$build/bin/job_gpu_$program" ] && run "$program" "$pes" 60 "$build/bin/job_gpu_$program"
     done
     [ "$gpus" -eq 1 ] && break

@@ -181,6 +181,8 @@ BEGIN {
     emit("", "int", "nvshmemx_buffer_register", "(void *, size_t)")
     emit("", "int", "nvshmemx_buffer_unregister", "(void *)")
     emit("", "void", "nvshmemx_buffer_unregister_all", "(void)")
+    emit("", "void *", "nvshmemx_buffer_register_symmetric", "(void *, size_t, int)")
+    emit("", "int", "nvshmemx_buffer_unregister_symmetric", "(void *, size_t)")
     emit("", "int", "nvshmem_team_my_pe", "(nvshmem_team_t)")
     emit("", "int", "nvshmem_team_n_pes", "(nvshmem_team_t)")
     emit("", "int", "nvshmem_team_translate_pe", "(nvshmem_team_t, int, nvshmem_team_t)")

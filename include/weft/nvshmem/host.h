@@ -68,6 +68,10 @@ weft_status weft_nvshmem_library(void *culibrary);
 weft_status weft_nvshmem_buffer(void *address, size_t bytes);
 weft_status weft_nvshmem_buffer_end(void *address);
 
+/* nvshmemx_buffer_register_symmetric(): NULL on failure, whose sentence has been printed. */
+void *weft_nvshmem_buffer_symmetric(void *address, size_t bytes, int flags);
+weft_status weft_nvshmem_buffer_symmetric_end(void *symmetric);
+
 /* ------------------------------------------------------------------- kernels on a stream
  *
  * Operations on streams for which <weft/stream.h> has no function, and collectives of the host, are

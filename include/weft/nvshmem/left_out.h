@@ -31,15 +31,11 @@
 #define nvshmemx_give_smem(...)    WEFT_NV_LEFT_OUT("nvshmemx_give_smem", WEFT_NV_NO_SMEM)
 #define nvshmemx_release_smem(...) WEFT_NV_LEFT_OUT("nvshmemx_release_smem", WEFT_NV_NO_SMEM)
 
-#define WEFT_NV_NO_SYMMETRIC                                                                       \
-    "memory of another allocator cannot become symmetric; use nvshmem_malloc()"
-#define nvshmemx_buffer_register_symmetric(...)                                                    \
-    WEFT_NV_LEFT_OUT("nvshmemx_buffer_register_symmetric", WEFT_NV_NO_SYMMETRIC)
-#define nvshmemx_buffer_unregister_symmetric(...)                                                  \
-    WEFT_NV_LEFT_OUT("nvshmemx_buffer_unregister_symmetric", WEFT_NV_NO_SYMMETRIC)
+#define WEFT_NV_NO_PREFERENCE                                                                      \
+    "Weft chooses the symmetric address; use nvshmemx_buffer_register_symmetric()"
 #define nvshmemx_buffer_register_symmetric_at_preferred_address(...)                               \
     WEFT_NV_LEFT_OUT("nvshmemx_buffer_register_symmetric_at_preferred_address",                    \
-                     WEFT_NV_NO_SYMMETRIC)
+                     WEFT_NV_NO_PREFERENCE)
 
 #define WEFT_NV_NO_COUNTED                                                                         \
     "Weft has no counted signals; use nvshmemx_putmem_signal_block() with NVSHMEM_SIGNAL_ADD"

@@ -302,6 +302,23 @@ WEFT_NV_HOST void nvshmemx_buffer_unregister_all(void)
     weft_nvshmem_require(weft_nvshmem_buffer_end(NULL), "nvshmemx_buffer_unregister_all");
 }
 
+/* Makes memory of cuMemCreate() symmetric and gives the address by which all PEs reach it; NULL on
+ * failure. Collective, with equal lengths; flags is 0. See weft_register_symmetric(). */
+WEFT_NV_HOST void *nvshmemx_buffer_register_symmetric(void *buf_ptr, size_t size, int flags)
+{
+    return weft_nvshmem_buffer_symmetric(buf_ptr, size, flags);
+}
+
+/* Takes back all that was registered under that address; collective. */
+WEFT_NV_HOST int nvshmemx_buffer_unregister_symmetric(void *mmap_ptr, size_t size)
+{
+    (void)size;
+    return weft_nvshmem_report(weft_nvshmem_buffer_symmetric_end(mmap_ptr),
+                               "nvshmemx_buffer_unregister_symmetric")
+               ? NVSHMEMX_ERROR_INVALID_VALUE
+               : 0;
+}
+
 /* ------------------------------------------------------------------------------------ teams */
 
 typedef uint64_t nvshmemx_team_uniqueid_t;

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program of host code on the target cuda, over the stand-in of the CUDA driver: operations on GPU
+ * memory, memory of cuMemCreate() that becomes symmetric, modules and libraries that are given the
+ * device state, and what the units that nvcc would compile are asked for. */
+#include "values.h"
+
+#include "tests/gpu/own_memory.h"
+
+#include <weft/device/state.h>
+
+enum { PIECE = 4 << 20, WORDS = 1000 };
+
+static struct cuda cuda;
+static int ordinal;
+
+#define SAYS(call, expected, words)                                                                \
+    do {                                                                                           \
+        int result_ = (call);                                                                      \
+        CHECK(result_ == (expected), "gave %d", result_);                                          \
+        CHECK(strstr(weft_last_error(), words), "%s", weft_last_error());                          \
+    } while (0)
+
+static void use_driver(void)
+{
+    CUcontext context;
+    void *own = nvshmem_malloc(64);
+    OWN_MEMORY_DO(cuda_open(&cuda));
+    OWN_MEMORY_DO(
+        cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)own));
+    OWN_MEMORY_DO(cuda.DevicePrimaryCtxRetain(&context, ordinal));
+    OWN_MEMORY_DO(cuda.CtxPushCurrent(context));
+    nvshmem_free(own);
+}
+
+/* ------------------------------------------------------------------------------------ memory */
+
+/* The host's operations on GPU memory, by the names of NVSHMEM. */
+static void check_operations(double *to, double *from)
+{
+    double sent[WORDS], seen[WORDS];
+    uint64_t *word = (uint64_t *)(void *)from, counted = 0;
+    for (int i = 0; i < WORDS; i++)
+        sent[i] = me * 1000.0 + i;
+    nvshmem_double_put(to, sent, WORDS, next);
+    nvshmem_barrier_all();
+    nvshmem_double_get(seen, to, WORDS, me);
+    for (int i = 0; i < WORDS; i++)
+        CHECK(seen[i] == prev * 1000.0 + i, "element %d is %f", i, seen[i]);
+    nvshmem_barrier_all();
+    nvshmem_double_iput(to, sent, 2, 3, 10, next);
+    nvshmem_barrier_all();
+    for (int i = 0; i < 10; i++) {
+        double got = nvshmem_double_g(to + 2 * i, me);
+        CHECK(got == prev * 1000.0 + 3 * i, "element %d is %f", i, got);
+    }
+    nvshmem_uint64_p(word, 5, me);
+    nvshmem_barrier_all();
+    for (int pe = 0; pe < n_pes; pe++)
+        nvshmem_uint64_atomic_fetch_add(word, 2, pe);
+    nvshmem_barrier_all();
+    nvshmem_uint64_get(&counted, word, 1, next);
+    CHECK(counted == 5 + 2 * (uint64_t)n_pes, "%llu", (unsigned long long)counted);
+    nvshmem_barrier_all();
+    nvshmemx_signal_op(word, 7 + (uint64_t)me, NVSHMEM_SIGNAL_SET, next);
+    nvshmem_barrier_all();
+    counted = nvshmem_signal_fetch(word);
+    CHECK(counted == 7 + (uint64_t)prev, "%llu", (unsigned long long)counted);
+    nvshmem_double_p(from, me + 0.5, me);
+    nvshmem_barrier_all();
+    CHECK(!nvshmem_double_sum_reduce(NVSHMEM_TEAM_WORLD, to, from, 1), "%s", weft_last_error());
+    double sum = nvshmem_double_g(to, next);
+    CHECK(sum == n_pes * n_pes / 2.0, "%f", sum);
+    nvshmem_barrier_all();
+}
+
+static void check_symmetric(void)
+{
+    struct piece piece =
+        make_piece(&cuda, PIECE, ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    void *own = (void *)(uintptr_t)piece.base;
+    CHECK(!nvshmemx_buffer_register_symmetric(own, PIECE, 1) &&
+              strstr(weft_last_error(), "flags 0x1; there are none but 0"),
+          "%s", weft_last_error());
+    double *symmetric = nvshmemx_buffer_register_symmetric(own, PIECE, 0);
+    CHECK(symmetric && symmetric != own, "%s", weft_last_error());
+    check_operations(symmetric, symmetric + WORDS);
+    CHECK(nvshmem_ptr(symmetric, me) == symmetric, "%p", nvshmem_ptr(symmetric, me));
+    SAYS(nvshmemx_buffer_unregister_symmetric(own, PIECE), NVSHMEMX_ERROR_INVALID_VALUE,
+         "nothing is registered");
+    CHECK(!nvshmemx_buffer_unregister_symmetric(symmetric, PIECE), "%s", weft_last_error());
+    SAYS(nvshmemx_buffer_unregister_symmetric(symmetric, PIECE), NVSHMEMX_ERROR_INVALID_VALUE,
+         "nothing is registered");
+    drop_piece(&cuda, piece);
+}
+
+/* What the program's own allocator gave, as a local side, registered and taken back. */
+static void check_buffers(double *to)
+{
+    CUdeviceptr device;
+    double seen = 0;
+    OWN_MEMORY_DO(cuda.MemAlloc(&device, 4096));
+    double *own = (double *)(uintptr_t)device;
+    CHECK(!nvshmemx_buffer_register(own, 4096), "%s", weft_last_error());
+    nvshmem_double_p(to, me + 0.25, me);
+    nvshmem_double_get(own, to, 1, me);
+    nvshmem_barrier_all();
+    nvshmem_double_put(to, own, 1, next);
+    nvshmem_barrier_all();
+    nvshmem_double_get(&seen, to, 1, me);
+    CHECK(seen == prev + 0.25, "%f", seen);
+    SAYS(nvshmemx_buffer_register(own, 4096), NVSHMEMX_ERROR_INVALID_VALUE,
+         "is registered already");
+    SAYS(nvshmemx_buffer_register(own + 8, 8), NVSHMEMX_ERROR_INVALID_VALUE, "overlap");
+    SAYS(nvshmemx_buffer_register(own + 8, 0), NVSHMEMX_ERROR_INVALID_VALUE, "a buffer of 0 bytes");
+    CHECK(!nvshmemx_buffer_unregister(own), "%s", weft_last_error());
+    SAYS(nvshmemx_buffer_unregister(own), NVSHMEMX_ERROR_INVALID_VALUE, "was not registered");
+    CHECK(!nvshmemx_buffer_register(own, 4096), "%s", weft_last_error());
+    nvshmemx_buffer_unregister_all();
+    CHECK(!nvshmemx_buffer_register(own, 4096), "%s", weft_last_error());
+    nvshmemx_buffer_unregister_all();
+    OWN_MEMORY_DO(cuda.MemFree(device));
+}
+
+/* ----------------------------------------------------------------------------------- modules */
+
+static CUmodule module_with(const char *name, size_t bytes)
+{
+    char image[100];
+    CUmodule module;
+    snprintf(image, sizeof image, "global %s %zu", name, bytes);
+    OWN_MEMORY_DO(cuda.ModuleLoadData(&module, image));
+    return module;
+}
+
+static struct weft_dev state_in(CUmodule module)
+{
+    CUdeviceptr at;
+    size_t bytes;
+    struct weft_dev state;
+    OWN_MEMORY_DO(cuda.ModuleGetGlobal(&at, &bytes, module, "weft_dev_state"));
+    OWN_MEMORY_DO(cuda.MemcpyAsync((uintptr_t)&state, at, sizeof state, NULL));
+    OWN_MEMORY_DO(cuda.StreamSynchronize(NULL));
+    return state;
+}
+
+static void check_state(CUmodule module, const double *symmetric)
+{
+    struct weft_dev state = state_in(module);
+    CHECK(state.version == WEFT_DEV_VERSION && state.bytes == sizeof state, "version %u",
+          state.version);
+    CHECK(state.me == me && state.n_pes == n_pes, "PE %d of %d", state.me, state.n_pes);
+    CHECK((uintptr_t)symmetric - state.segment[WEFT_DEV_HEAP].base <
+              state.segment[WEFT_DEV_HEAP].size,
+          "the heap is at %#llx", (unsigned long long)state.segment[WEFT_DEV_HEAP].base);
+}
+
+static void check_modules(const double *symmetric)
+{
+    CUmodule module = module_with("weft_dev_state", sizeof(struct weft_dev));
+    CHECK(state_in(module).version == 0, "before it was given");
+    CHECK(!nvshmemx_cumodule_init(module), "%s", weft_last_error());
+    check_state(module, symmetric);
+    CHECK(!nvshmemx_cumodule_finalize(module), "refused");
+    cuda.ModuleUnload(module);
+
+    CUmodule library = module_with("weft_dev_state", sizeof(struct weft_dev));
+    CHECK(!nvshmemx_culibrary_init(library), "%s", weft_last_error());
+    check_state(library, symmetric);
+    CHECK(!nvshmemx_culibrary_finalize(library), "refused");
+    cuda.ModuleUnload(library);
+
+    CUmodule large = module_with("weft_dev_state", sizeof(struct weft_dev) + 8);
+    SAYS(nvshmemx_cumodule_init(large), WEFT_ERR_ARGUMENT, "another weft_device.h");
+    SAYS(nvshmemx_culibrary_init(large), WEFT_ERR_ARGUMENT, "another weft_device.h");
+    cuda.ModuleUnload(large);
+    CUmodule other = module_with("counter", 8);
+    SAYS(nvshmemx_cumodule_init(other), WEFT_ERR_SYSTEM, "CUDA_ERROR_NOT_FOUND");
+    cuda.ModuleUnload(other);
+    SAYS(nvshmemx_culibrary_init(&other), WEFT_ERR_SYSTEM, "cuLibraryGetModule");
+    SAYS(nvshmemx_cumodule_init(NULL), WEFT_ERR_ARGUMENT, "the module is null");
+    SAYS(nvshmemx_culibrary_init(NULL), WEFT_ERR_ARGUMENT, "the library is null");
+}
+
+/* ------------------------------------------------------------- the part that nvcc would compile */
+
+static struct {
+    struct weft_nv_call call;
+    const void *function;
+    unsigned grid[3], block[3];
+    size_t shared;
+    int calls, waits, error;
+} asked;
+
+static int ask_wait(weft_stream stream)
+{
+    (void)stream;
+    asked.waits++;
+    return 0;
+}
+
+static int ask_call(const struct weft_nv_call *call, weft_stream stream)
+{
+    (void)stream;
+    asked.call = *call;
+    asked.calls++;
+    return asked.error;
+}
+
+static int ask_launch(const void *function, const unsigned *grid, const unsigned *block,
+                      void **args, size_t shared_bytes, weft_stream stream)
+{
+    (void)args;
+    (void)stream;
+    asked.function = function;
+    memcpy(asked.grid, grid, sizeof asked.grid);
+    memcpy(asked.block, block, sizeof asked.block);
+    asked.shared = shared_bytes;
+    return asked.error;
+}
+
+static const char global_function[1], not_one[sizeof(struct weft_kernel)];
+
+/* As CUDA's runtime: it knows the addresses of the program's __global__ functions. */
+static int ask_resident(const void *function, unsigned threads, size_t shared_bytes, int *blocks)
+{
+    if (function != global_function)
+        return 98;
+    *blocks = (int)(2048 / threads + shared_bytes);
+    return asked.error;
+}
+
+static const char *error_text(int error)
+{
+    return error == 7 ? "too many resources" : "another error";
+}
+
+static const struct weft_kernel_cuda cuda_half = {NULL, global_function};
+static const struct weft_kernel both = {"both", NULL, &cuda_half, 0, 0, NULL, NULL};
+static const struct weft_kernel simt_alone = {"simt_alone", NULL, NULL, 0, 0, NULL, NULL};
+
+static int two(void)
+{
+    return 2;
+}
+
+static const struct weft_cuda_runtime runtime = {.size = sizeof runtime,
+                                                 .devices = two,
+                                                 .error_text = error_text,
+                                                 .stream_synchronize = ask_wait};
+
+static void check_nobody(int *symmetric)
+{
+    int blocks = -1;
+    SAYS(nvshmem_int_sum_reducescatter(NVSHMEM_TEAM_WORLD, symmetric, symmetric + 8, 1),
+         WEFT_ERR_UNSUPPORTED, "in a file that is compiled by nvcc");
+    SAYS(nvshmemx_collective_launch(&both, weft_dim(1, 1, 1), weft_dim(32, 1, 1), NULL, 0, NULL),
+         NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED, "has no kernel for it on cuda");
+    SAYS(nvshmemx_collective_launch_query_gridsize(&both, weft_dim(32, 1, 1), NULL, 0, &blocks),
+         NVSHMEMX_ERROR_INTERNAL, "has no kernel for it on cuda");
+    SAYS(nvshmemx_collective_launch_query_gridsize(&both, weft_dim(0, 1, 1), NULL, 0, &blocks),
+         NVSHMEMX_ERROR_INTERNAL, "a block of 0 threads");
+    CHECK(blocks == -1, "%d", blocks);
+}
+
+static void check_calls(int *symmetric)
+{
+    CHECK(!nvshmem_int_sum_reducescatter(NVSHMEM_TEAM_WORLD, symmetric, symmetric + 8, 3), "%s",
+          weft_last_error());
+    CHECK(asked.waits == 1, "%d", asked.waits);
+    CHECK(asked.calls == 1 && asked.call.kind == WEFT_NV_CALL_REDUCESCATTER &&
+              asked.call.team == NVSHMEM_TEAM_WORLD && asked.call.dst == symmetric &&
+              asked.call.src == symmetric + 8 && asked.call.n == 3 &&
+              asked.call.type == WEFT_INT32 && asked.call.op == WEFT_SUM,
+          "kind %d, n %llu", asked.call.kind, (unsigned long long)asked.call.n);
+    nvshmemx_int_iget_on_stream(symmetric, symmetric + 8, 2, 3, 5, next, NULL);
+    CHECK(asked.calls == 2 && asked.call.kind == WEFT_NV_CALL_IGET && asked.call.pe == next &&
+              asked.call.dst_stride == 2 && asked.call.src_stride == 3 && asked.call.n == 5 &&
+              asked.call.element == sizeof(int),
+          "kind %d, n %llu", asked.call.kind, (unsigned long long)asked.call.n);
+    CHECK(asked.waits == 1, "an operation on a stream waits");
+    asked.error = 7;
+    SAYS(nvshmem_int_sum_reducescatter(NVSHMEM_TEAM_WORLD, symmetric, symmetric + 8, 3),
+         WEFT_ERR_KERNEL, "CUDA error 7: too many resources");
+    asked.error = 0;
+}
+
+static void check_launches(void)
+{
+    int blocks = -1;
+    CHECK(!nvshmemx_collective_launch(global_function, weft_dim(3, 2, 1), weft_dim(64, 1, 2), NULL,
+                                      48, NULL),
+          "%s", weft_last_error());
+    CHECK(asked.function == global_function && asked.grid[0] == 3 && asked.grid[1] == 2 &&
+              asked.block[0] == 64 && asked.block[2] == 2 && asked.shared == 48,
+          "%u, %u", asked.grid[0], asked.block[0]);
+    asked.function = NULL;
+    CHECK(!nvshmemx_collective_launch(&both, weft_dim(1, 1, 1), weft_dim(32, 1, 1), NULL, 0, NULL),
+          "%s", weft_last_error());
+    CHECK(asked.function == global_function, "%p", asked.function);
+    CHECK(!nvshmemx_collective_launch_query_gridsize(&both, weft_dim(32, 2, 1), NULL, 5, &blocks) &&
+              blocks == 37,
+          "%d", blocks);
+    CHECK(!nvshmemx_collective_launch_query_gridsize(global_function, weft_dim(128, 1, 1), NULL, 0,
+                                                     &blocks) &&
+              blocks == 16,
+          "%d", blocks);
+    SAYS(nvshmemx_collective_launch(&simt_alone, weft_dim(1, 1, 1), weft_dim(32, 1, 1), NULL, 0,
+                                    NULL),
+         NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED, "has no kernel for it on cuda");
+    SAYS(nvshmemx_collective_launch_query_gridsize(not_one, weft_dim(32, 1, 1), NULL, 0, &blocks),
+         NVSHMEMX_ERROR_INTERNAL, "has no kernel for it on cuda");
+    asked.error = 7;
+    SAYS(nvshmemx_collective_launch(&both, weft_dim(1, 1, 1), weft_dim(32, 1, 1), NULL, 0, NULL),
+         NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED, "both: CUDA error 7: too many resources");
+    SAYS(nvshmemx_collective_launch(global_function, weft_dim(1, 1, 1), weft_dim(32, 1, 1), NULL, 0,
+                                    NULL),
+         NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED, "CUDA error 7: too many resources");
+    SAYS(nvshmemx_collective_launch_query_gridsize(global_function, weft_dim(32, 1, 1), NULL, 0,
+                                                   &blocks),
+         NVSHMEMX_ERROR_INTERNAL, "CUDA error 7");
+    asked.error = 0;
+}
+
+/* --------------------------------------------------------------------------------- out of a job */
+
+static void check_no_job(void *address)
+{
+    CHECK(!nvshmemx_buffer_register_symmetric(address, 8, 0) &&
+              strstr(weft_last_error(), "before nvshmem_init"),
+          "%s", weft_last_error());
+    SAYS(nvshmemx_buffer_unregister_symmetric(address, 8), NVSHMEMX_ERROR_INVALID_VALUE,
+         "before nvshmem_init");
+    SAYS(nvshmemx_buffer_register(address, 8), NVSHMEMX_ERROR_INVALID_VALUE, "before nvshmem_init");
+    SAYS(nvshmemx_culibrary_init(address), WEFT_ERR_ARGUMENT, "before nvshmem_init");
+    SAYS(nvshmem_int_sum_reducescatter(NVSHMEM_TEAM_WORLD, address, address, 1), WEFT_ERR_ARGUMENT,
+         "before nvshmem_init");
+    CHECK(nvshmemx_cumodule_init(address), "without a job");
+    CHECK(!nvshmem_malloc(8), "without a job");
+}
+
+int main(void)
+{
+    static char plain[64];
+    weft_cuda_register(&runtime); /* as a constructor does, before init asks it for devices */
+    check_no_job(plain);
+    begin();
+    use_driver();
+    double *to = nvshmem_calloc(2 * WORDS, sizeof *to);
+    check_operations(to, to + WORDS);
+    check_symmetric();
+    check_buffers(to);
+    check_modules(to);
+    check_nobody((int *)(void *)to);
+    struct weft_nvshmem_kernels old = {8, 1, NULL, NULL, NULL, NULL};
+    static const struct weft_nvshmem_kernels kernels = {
+        sizeof kernels, 1, ask_call, ask_launch, ask_resident, error_text};
+    weft_nvshmem_register(&old); /* of a header that knew less: passed over */
+    check_nobody((int *)(void *)to);
+    weft_nvshmem_register(&kernels);
+    check_calls((int *)(void *)to);
+    check_launches();
+    nvshmem_barrier_all();
+    nvshmem_finalize();
+    check_no_job(plain);
+    return faults != 0;
+}
