@@ -97,24 +97,31 @@ static struct machine_rung *add_rung(struct climb *c, const char *rung, const ch
     return r;
 }
 
-static void climb_export(struct climb *c)
+struct export
 {
-    char words[128], detail[200];
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    bool ok;
+    int error;
+    char detail[200];
+};
+
+static void climb_export(struct climb *c, struct export *e)
+{
+    char words[128];
+    *e = (struct export){.error = ENOSYS};
     c->dmabuf = -1;
     if (!c->cuda.MemGetHandleForAddressRange) {
-        add_rung(c, "export", "failed", ENOSYS,
+        snprintf(e->detail, sizeof e->detail,
                  "this CUDA driver has no cuMemGetHandleForAddressRange");
         return;
     }
-    result = c->cuda.MemGetHandleForAddressRange(&c->dmabuf, c->memory, GPU_BYTES,
-                                                 CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
-    snprintf(detail, sizeof detail, "cuMemGetHandleForAddressRange of %d bytes: %s", GPU_BYTES,
-             cuda_error_text(&c->cuda, result, words, sizeof words));
-    if (result != CUDA_SUCCESS)
+    CUresult result = c->cuda.MemGetHandleForAddressRange(&c->dmabuf, c->memory, GPU_BYTES,
+                                                          CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    snprintf(e->detail, sizeof e->detail, "cuMemGetHandleForAddressRange of %d bytes: %s",
+             GPU_BYTES, cuda_error_text(&c->cuda, result, words, sizeof words));
+    e->ok = result == CUDA_SUCCESS;
+    e->error = e->ok ? 0 : EOPNOTSUPP;
+    if (!e->ok)
         c->dmabuf = -1;
-    add_rung(c, "export", result == CUDA_SUCCESS ? "ok" : "failed",
-             result == CUDA_SUCCESS ? 0 : EOPNOTSUPP, detail);
 }
 
 static void record(struct climb *c, const char *rung, const struct rung_result *r)
@@ -128,9 +135,12 @@ static void record(struct climb *c, const char *rung, const struct rung_result *
 static weft_status climb_memory(struct climb *c)
 {
     struct rung_result results[RUNGS];
-    climb_export(c);
+    struct export e;
+    climb_export(c, &e);
     weft_status status =
         ladder_verbs(c->nic, (uint64_t)c->memory, GPU_BYTES, CHECK_BYTES, c->dmabuf, results);
+    if (!status)
+        add_rung(c, "export", e.ok ? "ok" : "failed", e.error, e.detail);
     static const char *const rungs[RUNGS] = {"dmabuf", "peermem", "transfer", "speed"};
     for (int i = 0; !status && i < RUNGS; i++)
         record(c, rungs[i], &results[i]);

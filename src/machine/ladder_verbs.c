@@ -32,7 +32,7 @@ static void say(struct rung_result *r, bool ok, int error, const char *call)
 {
     r->tried = true;
     r->ok = ok;
-    r->error = error;
+    r->error = ok ? 0 : error;
     snprintf(r->detail, sizeof r->detail, "%s%s%s", call, ok ? "" : ": ",
              ok ? "" : strerror(error));
 }
@@ -41,13 +41,15 @@ static weft_status open_nic(struct nic *nic)
 {
     int n = 0;
     struct ibv_device **list = nic->verbs.get_device_list(&n);
+    if (!list)
+        return base_fail(WEFT_ERR_UNSUPPORTED, "ibv_get_device_list, which is to find %s: %s",
+                         nic->name, strerror(errno));
     errno = 0;
-    for (int i = 0; list && i < n && !nic->context; i++)
+    for (int i = 0; i < n && !nic->context; i++)
         if (strcmp(nic->verbs.get_device_name(list[i]), nic->name) == 0)
             nic->context = nic->verbs.open_device(list[i]);
     int error = errno;
-    if (list)
-        nic->verbs.free_device_list(list);
+    nic->verbs.free_device_list(list);
     if (!nic->context)
         return base_fail(WEFT_ERR_UNSUPPORTED, "%s among %d RDMA devices: %s", nic->name, n,
                          error ? strerror(error) : "libibverbs does not list it");
@@ -142,7 +144,8 @@ static int to_init(struct nic *nic)
         nic->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-static int to_receive(struct nic *nic, const struct ibv_port_attr *port)
+/* *call is what failed, when it was another call than ibv_modify_qp. */
+static int to_receive(struct nic *nic, const struct ibv_port_attr *port, const char **call)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
@@ -154,8 +157,10 @@ static int to_receive(struct nic *nic, const struct ibv_port_attr *port)
     };
     if (port->link_layer == IBV_LINK_LAYER_ETHERNET || port->lid == 0) {
         int index = find_gid(nic, &attr.ah_attr.grh.dgid);
-        if (index < 0)
+        if (index < 0) {
+            *call = "ibv_query_gid finds no GID at port 1";
             return ENODEV;
+        }
         attr.ah_attr.is_global = 1;
         attr.ah_attr.grh.sgid_index = (uint8_t)index;
         attr.ah_attr.grh.hop_limit = 64;
@@ -200,9 +205,10 @@ static bool connect_to_self(struct nic *nic, struct rung_result *r)
         say(r, false, errno, nic->cq ? "ibv_create_qp" : "ibv_create_cq");
         return false;
     }
-    if ((error = to_init(nic)) != 0 || (error = to_receive(nic, &port)) != 0 ||
+    const char *call = "ibv_modify_qp";
+    if ((error = to_init(nic)) != 0 || (error = to_receive(nic, &port, &call)) != 0 ||
         (error = to_send(nic)) != 0) {
-        say(r, false, error, "ibv_modify_qp");
+        say(r, false, error, call);
         return false;
     }
     return true;

@@ -10,7 +10,8 @@
  * FAKE_CUDA_INIT (result of cuInit), FAKE_CUDA_LIE (1: stores to a peer's memory stay here),
  * FAKE_CUDA_REFUSE (1: peer access is offered, not given), FAKE_CUDA_ORDER (immediate, delayed or
  * reordered: see stream.c), FAKE_CUDA_SEED (of its delays), FAKE_CUDA_PAGEABLE (1: the device
- * accesses plain host memory by itself, and so when the copy is made). Events tell the time that copies would
+ * accesses plain host memory by itself, and so when the copy is made), FAKE_CUDA_DMABUF (1: memory
+ * can be exported as a dma-buf). Events tell the time that copies would
  * take at FAKE_CUDA_GBPS (400) between GPUs, FAKE_CUDA_SLOW ("1-0": from GPU 1 to GPU 0) at half of
  * it, and at 55 GB/s to and from the host; FAKE_CUDA_FLAG_NS (630) is the latency of an echo. */
 #include "fake.h"
@@ -499,6 +500,18 @@ EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop
         .location = {CU_MEM_LOCATION_TYPE_DEVICE, o->device},
     };
     return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr address, size_t bytes,
+                                              int type, unsigned long long flags)
+{
+    struct object *o = find(DEVICE, address);
+    if (!setting("FAKE_CUDA_DMABUF", 1))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (!o || address + bytes > o->base + o->bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    *(int *)handle = memfd_create("fake-dma-buf", MFD_CLOEXEC);
+    return *(int *)handle < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
 }
 
 static CUresult allocate(int kind, uintptr_t *address, size_t bytes)
