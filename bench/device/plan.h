@@ -11,7 +11,9 @@ enum {
     PLAN_THREADS = 1024,          /* of a block */
     PLAN_PING_ROUNDS = 4000,      /* there and back */
     PLAN_PING_WARM = 400,         /* not timed, in every launch */
-    PLAN_CHAIN_ROUNDS = 4000,     /* fetching atomics of one thread */
+    PLAN_CHAIN_ROUNDS = 1000,     /* fetching atomics of one thread at one word, for each of */
+    PLAN_CHAIN_PLACES = 16,       /* ... so many words: what a place costs differs by 10 % */
+    PLAN_CHAIN_STEP = 69760,      /* bytes from one to the next: another page, another line */
     PLAN_WORD_BITS = 22,          /* single values: over 32 MiB */
     PLAN_ADD_BITS = 20,           /* atomic adds: over 8 MiB */
     PLAN_VALUE_ROUNDS = 400,      /* single values of each thread, at least */

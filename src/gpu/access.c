@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single accesses, signals and waits that the host asks of its GPU. Stores are the stream's own. Loads
- * and waits are done by small kernels, which answer soonest, and by the copy engine when a kernel of the
- * program leaves them no room. Atomics need a kernel. */
+/* Single accesses, signals and waits that the host asks of its GPU. Stores are the stream's own, loads are
+ * the copy engine's: neither needs a place for a kernel, so both go on beside one of the program that
+ * fills the GPU. Waits are done by a small kernel on a stream of its own, and by the copy engine when it
+ * finds no place. Atomics need a kernel; until it has run, the operations behind it on its lane wait. */
 #include "gpu/lane.h"
 
 #include "base/clock.h"
@@ -42,20 +43,51 @@ static weft_status load_by_copy(struct gpu *gpu, CUdeviceptr at, size_t width, u
     return status;
 }
 
-/* A load that is not answered soon is done by the copy engine instead; the late answer has a number that
- * nobody waits for any more. */
-static weft_status await_access(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, int op,
-                                size_t width, uint64_t settles, uint64_t *fetched)
+/* The copy engine brings the eight bytes around the variable, and the host polls for them to change from
+ * what it has put there: sooner than the stream tells. When it tells, and nothing has changed, they are
+ * what they were. An aligned write of eight bytes comes as one. */
+static weft_status await_load(struct gpu *gpu, struct gpu_lane *lane, uint64_t blank,
+                              uint64_t *word)
 {
-    enum { LOAD_SOON_NS = 500 * 1000 };
-    bool load = op == GPU_ACCESS_LOAD;
-    weft_status status = lane_await_answer(gpu, lane, load ? LOAD_SOON_NS : 0);
-    if (!status) {
-        lane_settled(lane, settles);
-        *fetched = lane->answer->value;
-    } else if (load && status == WEFT_ERR_TIMEOUT) {
-        status = load_by_copy(gpu, at, width, fetched);
+    enum { POLLS_PER_QUERY = 1000 };
+    struct gpu_wait wait = {0};
+    weft_status status = WEFT_OK;
+    for (unsigned polls = 1; !status; polls++) {
+        *word = __atomic_load_n(&lane->answer->value, __ATOMIC_ACQUIRE);
+        if (*word != blank)
+            break;
+        if (polls % POLLS_PER_QUERY)
+            continue;
+        CUresult result = gpu->cuda.StreamQuery(lane->stream);
+        if (result == CUDA_SUCCESS) {
+            *word = __atomic_load_n(&lane->answer->value, __ATOMIC_ACQUIRE);
+            break;
+        }
+        status = result == CUDA_ERROR_NOT_READY
+                     ? gpu_wait_look(gpu, &wait, "a load")
+                     : cuda_fail(&gpu->cuda, result, "a load on GPU %d", gpu->device.ordinal);
     }
+    return status;
+}
+
+/* At most eight bytes, which do not cross a multiple of eight. */
+static weft_status load(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, size_t width,
+                        uint64_t *value)
+{
+    CUdeviceptr room = lane->answer_device + offsetof(struct gpu_answer, value);
+    uint64_t word = 0, blank;
+    pthread_mutex_lock(&lane->lock);
+    blank = ++lane->number * 0x9e3779b97f4a7c15u; /* seldom what the variable has */
+    __atomic_store_n(&lane->answer->value, blank, __ATOMIC_RELAXED);
+    CUresult result =
+        gpu->cuda.MemcpyAsync(room, at & ~(CUdeviceptr)7, sizeof word, lane_use(lane));
+    lane_used(lane, WEFT_OK);
+    weft_status status = result ? cuda_fail(&gpu->cuda, result, "cuMemcpyAsync of 8 bytes at %#llx",
+                                            (unsigned long long)at)
+                                : await_load(gpu, lane, blank, &word);
+    pthread_mutex_unlock(&lane->lock);
+    word >>= 8 * (at % 8);
+    *value = width == 8 ? word : word & ((1ull << 8 * width) - 1);
     return status;
 }
 
@@ -80,8 +112,9 @@ weft_status gpu_access(struct gpu *gpu, unsigned number, CUdeviceptr at, int op,
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    if (op == GPU_ACCESS_STORE) {
-        status = store(gpu, lane, at, value, width);
+    bool stores = op == GPU_ACCESS_STORE || op == WEFT_AMO_SET;
+    if (stores || op == GPU_ACCESS_LOAD || op == WEFT_AMO_FETCH) {
+        status = stores ? store(gpu, lane, at, value, width) : load(gpu, lane, at, width, fetched);
         gpu_leave(&gpu->device);
         return status;
     }
@@ -90,11 +123,15 @@ weft_status gpu_access(struct gpu *gpu, unsigned number, CUdeviceptr at, int op,
     lane->number += fetched != NULL;
     void *arguments[] = {&at, &op, &bytes, &value, &expected, &answer, &lane->number};
     uint64_t settles;
-    status = gpu_launch(&gpu->module, GPU_weft_kernel_access, 1, 1,
+    status = gpu_launch(&gpu->module, GPU_weft_kernel_atomic, 1, 1,
                         lane_use_answered(lane, &settles), arguments);
     lane_used(lane, status);
     if (fetched && !status)
-        status = await_access(gpu, lane, at, op, width, settles, fetched);
+        status = lane_await_answer(gpu, lane);
+    if (fetched && !status) {
+        lane_settled(lane, settles);
+        *fetched = lane->answer->value;
+    }
     pthread_mutex_unlock(&lane->lock);
     gpu_leave(&gpu->device);
     return status;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies that the host asks of its GPU. They go to the copy engines and to the stream's own stores, not to
  * a kernel (but strided ones): on H200 8 bytes between two GPUs are at rest after 6.6 us, by a kernel
- * after 8.8 us. Not kept from running beside a kernel that fills the GPU: loads. Small puts from plain
- * memory and the stream's stores are (tests/gpu/resident.c): the driver sends them through the part of the
- * GPU that waits for kernels. Such a wait ends after WEFT_WAIT_LIMIT. */
+ * after 8.8 us; and a kernel of the program that fills the GPU does not hold them up. */
 #include "gpu/lane.h"
 
 #include "base/status.h"

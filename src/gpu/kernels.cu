@@ -89,12 +89,11 @@ WEFT_DEVICE void leave_record(struct gpu_reporting reporting, uint32_t operation
     weft_dev_store_u32((uint32_t *)&reporting.box->failed, (uint32_t)-101, RELEASE, SYSTEM);
 }
 
-/* ------------------------------------------------------------------- single accesses, atomics */
+/* --------------------------------------------------------------------------------- atomics */
 
-WEFT_DEVICE uint64_t access_32(uint32_t *at, int op, uint32_t value, uint32_t expected)
+WEFT_DEVICE uint64_t atomic_32(uint32_t *at, int op, uint32_t value, uint32_t expected)
 {
-    switch (op) { /* weft_amo */
-    case 0:
+    switch (op) { /* weft_amo; neither set nor fetch, which need no kernel */
     case 6:
         return weft_dev_atomic_exch_u32(at, value, ORDERED, SYSTEM);
     case 1:
@@ -109,20 +108,14 @@ WEFT_DEVICE uint64_t access_32(uint32_t *at, int op, uint32_t value, uint32_t ex
     case 4:
     case 11:
         return weft_dev_atomic_xor_u32(at, value, ORDERED, SYSTEM);
-    case 7:
-        return weft_dev_atomic_cas_u32(at, expected, value, ORDERED, SYSTEM);
-    case GPU_ACCESS_STORE:
-        weft_dev_store_u32(at, value, RELAXED, SYSTEM);
-        return 0;
     default:
-        return weft_dev_load_u32(at, ACQUIRE, SYSTEM);
+        return weft_dev_atomic_cas_u32(at, expected, value, ORDERED, SYSTEM);
     }
 }
 
-WEFT_DEVICE uint64_t access_64(uint64_t *at, int op, uint64_t value, uint64_t expected)
+WEFT_DEVICE uint64_t atomic_64(uint64_t *at, int op, uint64_t value, uint64_t expected)
 {
     switch (op) {
-    case 0:
     case 6:
         return weft_dev_atomic_exch_u64(at, value, ORDERED, SYSTEM);
     case 1:
@@ -137,28 +130,9 @@ WEFT_DEVICE uint64_t access_64(uint64_t *at, int op, uint64_t value, uint64_t ex
     case 4:
     case 11:
         return weft_dev_atomic_xor_u64(at, value, ORDERED, SYSTEM);
-    case 7:
-        return weft_dev_atomic_cas_u64(at, expected, value, ORDERED, SYSTEM);
-    case GPU_ACCESS_STORE:
-        weft_dev_store_u64(at, value, RELAXED, SYSTEM);
-        return 0;
     default:
-        return weft_dev_load_u64(at, ACQUIRE, SYSTEM);
+        return weft_dev_atomic_cas_u64(at, expected, value, ORDERED, SYSTEM);
     }
-}
-
-/* 1 and 2 bytes are only stored and loaded. */
-WEFT_DEVICE uint64_t access_narrow(void *at, int op, unsigned width, uint64_t value)
-{
-    if (op == GPU_ACCESS_STORE) {
-        if (width == 1)
-            weft_dev_store_u8((uint8_t *)at, (uint8_t)value, RELAXED, SYSTEM);
-        else
-            weft_dev_store_u16((uint16_t *)at, (uint16_t)value, RELAXED, SYSTEM);
-        return 0;
-    }
-    return width == 1 ? weft_dev_load_u8((const uint8_t *)at, ACQUIRE, SYSTEM)
-                      : weft_dev_load_u16((const uint16_t *)at, ACQUIRE, SYSTEM);
 }
 
 /* The host polls for the number. Release: who sees it sees the value, and all that this thread and
@@ -170,16 +144,14 @@ WEFT_DEVICE void give_answer(struct gpu_answer *answer, uint64_t value, uint64_t
 }
 
 /* One thread. answer: null when the host does not wait. */
-KERNEL weft_kernel_access(void *at, int op, unsigned width, uint64_t value, uint64_t expected,
+KERNEL weft_kernel_atomic(void *at, int op, unsigned width, uint64_t value, uint64_t expected,
                           struct gpu_answer *answer, uint64_t number)
 {
     uint64_t before;
     if (width == 8)
-        before = access_64((uint64_t *)at, op, value, expected);
-    else if (width == 4)
-        before = access_32((uint32_t *)at, op, (uint32_t)value, (uint32_t)expected);
+        before = atomic_64((uint64_t *)at, op, value, expected);
     else
-        before = access_narrow(at, op, width, value);
+        before = atomic_32((uint32_t *)at, op, (uint32_t)value, (uint32_t)expected);
     if (answer)
         give_answer(answer, before, number);
 }

@@ -10,7 +10,7 @@
 
 /* X(name): the kernels, by their names in the module. */
 #define GPU_KERNELS(X)                                                                             \
-    X(weft_kernel_access)                                                                          \
+    X(weft_kernel_atomic)                                                                          \
     X(weft_kernel_copy)                                                                            \
     X(weft_kernel_strided)                                                                         \
     X(weft_kernel_wait)                                                                            \
@@ -18,7 +18,7 @@
     X(weft_kernel_prove)                                                                           \
     X(weft_kernel_echo)
 
-/* Beyond the values of weft_amo: a single value written or read by one access. */
+/* Beyond the values of weft_amo: a single value of any width, written or read by one access. */
 enum { GPU_ACCESS_STORE = 100, GPU_ACCESS_LOAD = 101 };
 
 /* Of weft_kernel_copy: beyond WEFT_SIGNAL_SET and WEFT_SIGNAL_ADD. */

@@ -83,7 +83,7 @@ weft_status gpu_wait_stream(struct gpu *gpu, CUstream stream, const char *what)
     return status;
 }
 
-weft_status lane_await_answer(struct gpu *gpu, struct gpu_lane *lane, uint64_t for_ns)
+weft_status lane_await_answer(struct gpu *gpu, struct gpu_lane *lane)
 {
     enum { POLLS_PER_LOOK = 2000 };
     struct gpu_wait wait = {0};
@@ -99,8 +99,6 @@ weft_status lane_await_answer(struct gpu *gpu, struct gpu_lane *lane, uint64_t f
         if (result && result != CUDA_ERROR_NOT_READY)
             return cuda_fail(&gpu->cuda, result, "a kernel on GPU %d", gpu->device.ordinal);
         status = gpu_wait_look(gpu, &wait, "an operation by one of its kernels");
-        if (for_ns && wait.waited_ns > for_ns)
-            return WEFT_ERR_TIMEOUT;
     }
     return status;
 }

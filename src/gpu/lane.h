@@ -55,9 +55,8 @@ static inline weft_status lane_settle(struct gpu *gpu, struct gpu_lane *lane)
     return status;
 }
 
-/* Polls for the answer of the lane's last operation that has one: sooner than the stream tells. The
- * lane's lock is held. for_ns: gives up after so long, WEFT_ERR_TIMEOUT without a sentence; 0: see
- * gpu_wait_look(). */
-weft_status lane_await_answer(struct gpu *gpu, struct gpu_lane *lane, uint64_t for_ns);
+/* Polls for the answer of the lane's last kernel that gives one: sooner than the stream tells. The lane's
+ * lock is held. */
+weft_status lane_await_answer(struct gpu *gpu, struct gpu_lane *lane);
 
 #endif

@@ -136,8 +136,8 @@ static void run_barrier(void **a)
 static void run_block(int kernel, void **a)
 {
     switch (kernel) {
-    case FAKE_weft_kernel_access:
-        weft_kernel_access(P(0, void *), A(1, int), A(2, unsigned), A(3, uint64_t), A(4, uint64_t),
+    case FAKE_weft_kernel_atomic:
+        weft_kernel_atomic(P(0, void *), A(1, int), A(2, unsigned), A(3, uint64_t), A(4, uint64_t),
                            P(5, struct gpu_answer *), A(6, uint64_t));
         return;
     case FAKE_weft_kernel_copy:
@@ -166,7 +166,7 @@ static void run_block(int kernel, void **a)
 
 /* Bytes of each argument: they are copied at the launch. */
 static const unsigned short argument_bytes[FAKE_KERNELS][12] = {
-    [FAKE_weft_kernel_access] = {8, 4, 4, 8, 8, 8, 8},
+    [FAKE_weft_kernel_atomic] = {8, 4, 4, 8, 8, 8, 8},
     [FAKE_weft_kernel_copy] = {8, 8, 8, 8, 8, 4, 8, 8},
     [FAKE_weft_kernel_strided] = {8, 8, 8, 8, 8, 8},
     [FAKE_weft_kernel_wait] = {8, 4, 4, 4, 8, sizeof(struct gpu_reporting), 8, 8},
@@ -180,8 +180,19 @@ static size_t place_of(size_t bytes)
     return (bytes + 7) / 8;
 }
 
+static _Atomic int full;
+
+/* Whether a kernel of the program has all of the GPU: others begin when it has not, which takes a mode in
+ * which streams are carried out by threads. */
+EXPORT void fake_cuda_fill(int it)
+{
+    full = it;
+}
+
 static void run_kernel(struct fake_op *op)
 {
+    while (full)
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     void *arguments[12];
     uint64_t *at = op->data;
     for (int i = 0; argument_bytes[op->kernel][i]; i++) {

@@ -22,7 +22,7 @@
 
 static void *fake;
 static int (*live)(void);
-static void (*list)(void), (*reset)(void);
+static void (*list)(void), (*reset)(void), (*fill)(int);
 
 static int set_up(void **state)
 {
@@ -41,7 +41,8 @@ static int set_up(void **state)
     *(void **)&live = dlsym(fake, "fake_cuda_live");
     *(void **)&list = dlsym(fake, "fake_cuda_list");
     *(void **)&reset = dlsym(fake, "fake_cuda_reset");
-    return live && reset ? 0 : -1;
+    *(void **)&fill = dlsym(fake, "fake_cuda_fill");
+    return live && reset && fill ? 0 : -1;
 }
 
 static int tear_down(void **state)
@@ -188,6 +189,69 @@ static void faults_of_kernels(void **state)
     cuda_close(&cuda);
 }
 
+/* A kernel of the program has all of the GPU, and waits for the host. */
+static void beside_a_kernel_that_fills_the_gpu(void **state)
+{
+    (void)state;
+    struct boot *boot;
+    struct gpu *gpu;
+    size_t offset;
+    const char *order = getenv("FAKE_CUDA_ORDER");
+    if (!order || strcmp(order, "immediate") == 0)
+        skip(); /* nothing can be under way there */
+    config_reset();
+    assert_int_equal(boot_open(&boot, NULL, 0), WEFT_OK);
+    assert_int_equal(gpu_open(&gpu, boot, NULL, 16), WEFT_OK);
+    assert_int_equal(gpu_heap_grow(&gpu->heap, 4 << 20), WEFT_OK);
+    assert_int_equal(heap_alloc(gpu->books, 4096, 64, &offset), WEFT_OK);
+    CUdeviceptr at = gpu_heap_own(&gpu->heap)->base + offset;
+    uint64_t seen = 0, fetched = 0, out[3] = {7, 1ull << 63, 0xf00dull << 40}, in[3] = {0, 0, 0};
+    bool met = true;
+    assert_int_equal(gpu_fill(gpu, (void *)(uintptr_t)at, 0x11, 64), WEFT_OK);
+    fill(1);
+    /* The kernel of this wait stays where it is from now on. */
+    assert_int_equal(gpu_wait_slice(gpu, at, 8, false, WEFT_EQ, 5, 1000 * 1000, &seen, &met),
+                     WEFT_OK);
+    assert_false(met);
+    assert_int_equal(seen, 0x1111111111111111);
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(word_at(gpu, at + 8, 8), 0x1111111111111111);
+        assert_int_equal(gpu_access(gpu, 0, at + 16, GPU_ACCESS_STORE, 8, ~0ull << 60, 0, NULL),
+                         WEFT_OK);
+        assert_int_equal(gpu_access(gpu, 0, at + 24, WEFT_AMO_SET, 4, 0x80000001u, 0, NULL),
+                         WEFT_OK);
+        assert_int_equal(gpu_access(gpu, 0, at + 28, GPU_ACCESS_STORE, 2, 0x8003, 0, NULL),
+                         WEFT_OK);
+        assert_int_equal(gpu_access(gpu, 0, at + 16, WEFT_AMO_FETCH, 8, 0, 0, &fetched), WEFT_OK);
+        assert_int_equal(fetched, ~0ull << 60);
+        assert_int_equal(word_at(gpu, at + 24, 8), 0x1111800380000001);
+        assert_int_equal(word_at(gpu, at + 28, 2), 0x8003);
+        assert_int_equal(word_at(gpu, at + 30, 1), 0x11);
+        assert_int_equal(gpu_copy_plain(gpu, 0, (void *)(uintptr_t)(at + 32), out, sizeof out),
+                         WEFT_OK);
+        assert_int_equal(gpu_copy(gpu, 0, in, (void *)(uintptr_t)(at + 32), sizeof in, GPU_DONE),
+                         WEFT_OK);
+        assert_memory_equal(in, out, sizeof in);
+        assert_int_equal(gpu_signal(gpu, 0, at + 64, 99, WEFT_SIGNAL_SET), WEFT_OK);
+        assert_int_equal(gpu_quiet(gpu), WEFT_OK);
+        assert_int_equal(
+            gpu_wait_slice(gpu, at + 64, 8, false, WEFT_EQ, 99, 1000 * 1000, &seen, &met), WEFT_OK);
+        assert_true(met);
+    }
+    /* An atomic needs the GPU itself: the limit of waits ends it. */
+    gpu->wait_limit_ns = 20 * 1000 * 1000;
+    assert_int_equal(gpu_access(gpu, 1, at, WEFT_AMO_FETCH_ADD, 8, 1, 0, &fetched),
+                     WEFT_ERR_TIMEOUT);
+    assert_non_null(strstr(weft_last_error(), "a kernel of the program may leave it no room"));
+    fill(0);
+    gpu->wait_limit_ns = 2000 * 1000 * 1000;
+    assert_int_equal(gpu_quiet(gpu), WEFT_OK);
+    assert_int_equal(word_at(gpu, at, 8), 0x1111111111111112);
+    gpu_close(gpu);
+    boot->ops->close(boot, true);
+    assert_nothing_left("a full GPU", 0);
+}
+
 static void every_call_may_fail(void **state)
 {
     (void)state;
@@ -212,6 +276,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opens_and_works),
         cmocka_unit_test(faults_of_kernels),
+        cmocka_unit_test(beside_a_kernel_that_fills_the_gpu),
         cmocka_unit_test(every_call_may_fail),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -126,8 +126,16 @@ __attribute__((constructor)) static void weft_cuda_register_here(void)
 #define WEFT_KERNEL_DECLARE_0(name)      struct weft_kernel
 #define WEFT_KERNEL_DECLARE_N(name, ...) struct weft_kernel
 
+/* Most threads of a block that kernels of this file are launched with. At 1024 the compiler keeps every
+ * kernel within 64 registers, so that none fails to launch for want of them; a file whose blocks are
+ * smaller may say so before it includes <weft_device.h>. */
+#ifndef WEFT_KERNEL_THREADS
+#define WEFT_KERNEL_THREADS 1024
+#endif
+
 #define WEFT_KERNEL_CUDA(name, params)                                                             \
-    extern "C" __global__ void weft_cuda_kernel_##name params;                                     \
+    extern "C" __global__ void __launch_bounds__(WEFT_KERNEL_THREADS)                              \
+        weft_cuda_kernel_##name params;                                                            \
     extern "C" const struct weft_kernel_cuda weft_kernel_cuda_##name                               \
         __attribute__((visibility("hidden")));                                                     \
     const struct weft_kernel_cuda weft_kernel_cuda_##name = {                                      \

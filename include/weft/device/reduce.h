@@ -79,45 +79,76 @@ WEFT_DEVICE void weft_dev_element_store(char *p, struct weft_dev_vec16 v, size_t
     }
 }
 
-/* `bytes` (16, or one element's) at `at` of all sources, combined. Four loads are under way at a
- * time; those beyond the last member load its again. */
-WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_at(const struct weft_dev_reduction *r,
-                                                     uint64_t at, size_t bytes, int whole)
+/* What a thread has under way at a time: `bytes` (16, or one element's) at WEFT_DEV_UNROLL places that
+ * are `step` apart. Places from `end` on are left alone. */
+struct weft_dev_stripe {
+    struct weft_dev_vec16 v[WEFT_DEV_UNROLL];
+};
+
+WEFT_DEVICE void weft_dev_stripe_load(struct weft_dev_stripe *s, const char *from, uint64_t at,
+                                      uint64_t step, uint64_t end, unsigned bytes, int whole)
 {
-    struct weft_dev_vec16 acc = {0, 0}, v[WEFT_DEV_UNROLL];
-    for (int i = 0; i < r->g.m.n; i += WEFT_DEV_UNROLL) {
-        WEFT_UNROLL
-        for (int u = 0; u < WEFT_DEV_UNROLL; u++) {
-            int member = i + u < r->g.m.n ? i + u : r->g.m.n - 1;
-            const char *from = weft_dev_place_at(&r->g, r->from_segment, r->from + at, member);
-            v[u] = whole ? weft_dev_load_vec16_relaxed(from) : weft_dev_element_load(from, bytes);
-        }
-        WEFT_UNROLL
-        for (int u = 0; u < WEFT_DEV_UNROLL; u++)
-            if (i + u == 0)
-                acc = v[0];
-            else if (i + u < r->g.m.n)
-                acc = weft_dev_combine(r->type, r->op, acc, v[u]);
+    const struct weft_dev_vec16 nothing = {0, 0};
+    WEFT_UNROLL
+    for (int u = 0; u < WEFT_DEV_UNROLL; u++) {
+        s->v[u] = nothing;
+        if (at + (uint64_t)u * step < end)
+            s->v[u] = whole ? weft_dev_load_vec16_relaxed(from + at + (uint64_t)u * step)
+                            : weft_dev_element_load(from + at + (uint64_t)u * step, bytes);
     }
-    return acc;
 }
 
-/* Bytes begin ... end of the sources, in steps of `bytes`; r->to has been moved so that results stand
- * at the same offsets from there. */
-WEFT_DEVICE_NOINLINE void weft_dev_reduce_range(const struct weft_dev_reduction *r, uint64_t begin,
-                                                uint64_t end, unsigned bytes, int whole)
+WEFT_DEVICE void weft_dev_stripe_store(const struct weft_dev_stripe *s, char *to, uint64_t at,
+                                       uint64_t step, uint64_t end, unsigned bytes, int whole)
 {
-    for (uint64_t at = begin + r->g.rank * bytes; at < end; at += (uint64_t)r->g.threads * bytes) {
-        struct weft_dev_vec16 v = weft_dev_reduce_at(r, at, bytes, whole);
+    WEFT_UNROLL
+    for (int u = 0; u < WEFT_DEV_UNROLL; u++)
+        if (at + (uint64_t)u * step >= end)
+            return;
+        else if (whole)
+            weft_dev_store_vec16(to + at + (uint64_t)u * step, s->v[u]);
+        else
+            weft_dev_element_store(to + at + (uint64_t)u * step, s->v[u], bytes);
+}
+
+WEFT_DEVICE const char *weft_dev_source_of(const struct weft_dev_reduction *r, int member)
+{
+    return weft_dev_place_at(&r->g, r->from_segment, r->from, member);
+}
+
+/* Bytes begin ... end of the sources; r->to has been moved so that results stand at the same offsets
+ * from there. No result of a member's loads is needed before those of the next are under way. */
+WEFT_DEVICE void weft_dev_reduce_range(const struct weft_dev_reduction *r, uint64_t begin,
+                                       uint64_t end, unsigned bytes, int whole)
+{
+    uint64_t step = (uint64_t)r->g.threads * bytes;
+    for (uint64_t at = begin + r->g.rank * bytes; at < end; at += WEFT_DEV_UNROLL * step) {
+        struct weft_dev_stripe acc, next;
+        weft_dev_stripe_load(&acc, weft_dev_source_of(r, 0), at, step, end, bytes, whole);
+        for (int i = 1; i < r->g.m.n; i++) {
+            weft_dev_stripe_load(&next, weft_dev_source_of(r, i), at, step, end, bytes, whole);
+            WEFT_UNROLL
+            for (int u = 0; u < WEFT_DEV_UNROLL; u++)
+                acc.v[u] = weft_dev_combine(r->type, r->op, acc.v[u], next.v[u]);
+        }
         for (int i = 0; i < (r->everywhere ? r->g.m.n : 1); i++) {
             int member = r->everywhere ? weft_dev_turned_member(&r->g, i) : r->g.m.me;
-            char *to = weft_dev_place_at(&r->g, r->to_segment, r->to + at, member);
-            if (whole)
-                weft_dev_store_vec16(to, v);
-            else
-                weft_dev_element_store(to, v, bytes);
+            char *to = weft_dev_place_at(&r->g, r->to_segment, r->to, member);
+            weft_dev_stripe_store(&acc, to, at, step, end, bytes, whole);
         }
     }
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_reduce_vectors(const struct weft_dev_reduction *r,
+                                                  uint64_t begin, uint64_t end)
+{
+    weft_dev_reduce_range(r, begin, end, 16, 1);
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_reduce_elements(const struct weft_dev_reduction *r,
+                                                   uint64_t begin, uint64_t end)
+{
+    weft_dev_reduce_range(r, begin, end, (unsigned)weft_dev_type_bytes(r->type), 0);
 }
 
 WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint64_t begin,
@@ -126,8 +157,8 @@ WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint6
     uint64_t vectors = begin;
     if (!(((r->from + begin) | (r->to + begin)) & 15))
         vectors = begin + ((end - begin) & ~(uint64_t)15);
-    weft_dev_reduce_range(r, begin, vectors, 16, 1);
-    weft_dev_reduce_range(r, vectors, end, (unsigned)weft_dev_type_bytes(r->type), 0);
+    weft_dev_reduce_vectors(r, begin, vectors);
+    weft_dev_reduce_elements(r, vectors, end);
 }
 
 WEFT_DEVICE_NOINLINE int weft_dev_reduce_slices(struct weft_dev_reduction *r)
