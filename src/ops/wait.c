@@ -193,6 +193,8 @@ static size_t find_some(const struct look *look, size_t *indices, struct found *
 static weft_status step(struct waiter *waiter, const struct look *look, const struct found *found)
 {
     waiter->others = found->sum;
+    if (unlikely(look->segment == SEG_GPU)) /* looking took long enough already */
+        return waiter_slow(waiter, found->first_bits ^ look->flip);
     return waiter_step(waiter, found->first_bits ^ look->flip);
 }
 

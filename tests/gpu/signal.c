@@ -107,6 +107,11 @@ int main(int argc, char **argv)
               "expected == 99");
         return 0;
     }
+    if (argc > 1 && strcmp(argv[1], "waits") == 0) {
+        waits(gpu_data);
+        OK(weft_finalize(job));
+        return 0;
+    }
     ring(gpu_data, gpu_signal, "GPU data, GPU signal");
     ring(gpu_data, host_signal, "GPU data, host signal");
     fill(job, gpu_signal, &zero, 8);
