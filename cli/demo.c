@@ -28,7 +28,7 @@ struct options {
 };
 
 static const struct argp_option option_list[] = {
-    {"image", KEY_IMAGE, "FILE", 0, "picture to mend, PGM or PPM (a woven one of our own)", 0},
+    {"image", KEY_IMAGE, "FILE", 0, "picture to mend, PNG (a woven one of our own)", 0},
     {"pes", 'n', "N", 0,
      "PEs of the job (one a GPU, at least 2, at most 8; without GPUs one a CPU, at most 4)", 0},
     {"output", 'o', "DIR", 0, "folder for the pictures, made if need be (weft-demo)", 0},
@@ -136,8 +136,8 @@ static int be_a_pe(const struct options *options)
 /* The picture of our own lies beside the installed command, or in the source of a build. */
 static const char *own_picture(const char *self)
 {
-    static const char *const places[] = {"../share/weft/weave.ppm",
-                                         "../../examples/data/weave.ppm"};
+    static const char *const places[] = {"../share/weft/weave.png",
+                                         "../../examples/data/weave.png"};
     static char path[8192];
     int folder = (int)(strrchr(self, '/') - self);
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
@@ -160,7 +160,7 @@ static bool can_begin(struct options *options, const char *self)
         options->image = own_picture(self);
     if (!options->image) {
         fprintf(stderr,
-                "weft demo: there is no weave.ppm in ../share/weft or ../../examples/data "
+                "weft demo: there is no weave.png in ../share/weft or ../../examples/data "
                 "beside %s; name a picture with --image\n",
                 self);
         return false;

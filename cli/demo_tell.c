@@ -183,7 +183,7 @@ void demo_tell_summary(const struct demo *demo, int cpus, const char *weft)
     printf(cpus < last->pes ? ", sharing %d CPU%s.\n" : ".\n", cpus, many(cpus));
     printf("  See %s and %s\n", demo->before_png, demo->after_png);
     printf("\nNext\n"
-           "  %s demo --image FILE.ppm --pes N    your own picture\n"
+           "  %s demo --image FILE.png --pes N    your own picture\n"
            "  %s bench                            every operation, every size\n"
            "  %s run -n 4 PROGRAM                 a program of your own; README.md has one\n",
            weft, weft, weft);

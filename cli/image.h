@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pictures for `weft demo`: reads the Netpbm formats PGM and PPM (plain P2 and P3, raw P5 and P6),
- * writes PNG. The bytes of a picture come from anybody, so the parser trusts nothing in them.
- * Knows nothing of PEs or of what is done with the picture. */
+/* Pictures for `weft demo`: reads and writes PNG, with libpng, which trusts nothing in a file. Knows
+ * nothing of PEs or of what is done with the picture. */
 #ifndef WEFT_CLI_IMAGE_H
 #define WEFT_CLI_IMAGE_H
 
@@ -10,8 +9,8 @@
 
 #include <weft.h>
 
-/* No side is longer, and no picture has more pixels than fit 256 MiB of file. */
-enum { IMAGE_LONGEST_SIDE = 16384, IMAGE_MOST_PIXELS = 1 << 24, IMAGE_MOST_BYTES = 256 << 20 };
+/* No side is longer, and no picture has more pixels. */
+enum { IMAGE_LONGEST_SIDE = 16384, IMAGE_MOST_PIXELS = 1 << 24 };
 
 struct image {
     unsigned width, height;
@@ -24,12 +23,9 @@ static inline size_t image_samples(const struct image *image)
     return (size_t)image->width * image->height * image->channels;
 }
 
-/* Makes a picture from the bytes of a PGM or PPM file; samples are scaled to 0 ... 255, rounded.
- * `name` stands in messages. On failure WEFT_ERR_ARGUMENT (not such a file; the sentence names
- * byte, line and remedy) or WEFT_ERR_NO_MEMORY, and image->samples is NULL. */
-weft_status image_parse(const char *name, const void *bytes, size_t size, struct image *image);
-
-/* The same for a file. Also WEFT_ERR_SYSTEM when it cannot be read. */
+/* Reads a PNG file of any kind: palettes become colours, 16 bits 8, and what is transparent shows
+ * white. On failure image->samples is NULL and the sentence names file and reason: WEFT_ERR_ARGUMENT
+ * (not such a file, damaged, too large), WEFT_ERR_SYSTEM (cannot be read) or WEFT_ERR_NO_MEMORY. */
 weft_status image_read(const char *path, struct image *image);
 
 /* Writes an 8-bit PNG, replacing the file. WEFT_ERR_SYSTEM; what was half written is removed. */

@@ -4,7 +4,7 @@
 # of PEs, and refuses in words what it cannot do.
 set -eu
 weft=$1
-picture=$2/examples/data/weave.ppm
+picture=$2/examples/data/weave.png
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -13,9 +13,9 @@ fault() {
     exit 1
 }
 
-# A grey picture, small enough for more PEs than there is work.
-awk 'BEGIN { print "P2 24 20 199"; for (i = 0; i < 480; i++) print i * i % 200 }' >"$folder/grey.pgm"
-awk 'BEGIN { print "P3 40 30 255"; for (i = 0; i < 3600; i++) print i * (i % 7) % 256 }' >"$folder/colour.ppm"
+# Small enough for more PEs than there is work, and not smooth: the i-th sample of grey.png (24 x 20) is
+# i * i mod 200, that of colour.png (40 x 30) i * (i mod 7) mod 256.
+grey=$2/tests/job/grey.png colour=$2/tests/job/colour.png
 # mends IMAGE PES...
 mends() {
     image=$1
@@ -32,8 +32,8 @@ mends() {
 }
 # The picture that a newcomer sees; small ones for more PEs, which may have to share two busy CPUs.
 mends "$picture" 2
-mends "$folder/colour.ppm" 2 3
-mends "$folder/grey.pgm" 2 5
+mends "$colour" 2 3
+mends "$grey" 2 5
 
 # refused STATUS WORDS OPTION...
 refused() {
@@ -46,9 +46,11 @@ refused() {
     *) fault "weft demo $*: \"$said\" does not name \"$words\"" ;;
     esac
 }
-printf 'P5 8 8 255\nshort' >"$folder/short.pgm"
-refused 1 "short.pgm: byte 11, line 2: 8 x 8 pixels" --image "$folder/short.pgm"
-refused 1 "/nonexistent.ppm: opening: No such file" --image /nonexistent.ppm
+head -c 100 "$colour" >"$folder/short.png"
+refused 1 "short.png: the picture is damaged or cut off" --image "$folder/short.png"
+printf 'P5 1 1 255\nx' >"$folder/grey.pgm"
+refused 1 "grey.pgm: not a PNG picture" --image "$folder/grey.pgm"
+refused 1 "/nonexistent.png: opening: No such file" --image /nonexistent.png
 refused 1 "choose another with --output" --output /nonexistent/folder
 refused 2 "from 2 to 1024" --pes 1
 refused 2 "from 2 to 1024" --pes two
