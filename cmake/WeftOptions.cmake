@@ -6,6 +6,9 @@ if(WEFT_REDUCED)
   message(STATUS "WEFT_REDUCED: the command has only run and version; unit and machine tests are left out")
 endif()
 
+# Where oshcc, oshrun and their relatives go (cli/osh).
+set(WEFT_OSH_PREFIX "" CACHE STRING "a folder below the prefix for the commands of OpenSHMEM; else bin")
+
 # Warnings, sanitizers and the flags that every target of the project shares.
 add_compile_definitions(_GNU_SOURCE)
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wstrict-prototypes -Wmissing-prototypes

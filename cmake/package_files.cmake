@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run by CPack on what a package will hold: manual pages are compressed, as packages of Debian have
 # them; a page that is only another name of one becomes a link to it.
-file(GLOB pages ${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/man/man[0-9]/*.[0-9]
-                ${CPACK_TEMPORARY_DIRECTORY}/usr/share/man/man[0-9]/*.[0-9])
+file(GLOB_RECURSE pages ${CPACK_TEMPORARY_DIRECTORY}/*.[0-9])
+list(FILTER pages INCLUDE REGEX "/share/man/man[0-9]/[^/]*$")
 foreach(page ${pages})
   file(READ ${page} text LIMIT 200)
   get_filename_component(folder ${page} DIRECTORY)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Usage: chroot.sh RELEASE [MIRROR]      (as root; RELEASE: bookworm or noble)
 # In a bare system of that release: `./dev install /usr/local`, then the README's own lines; the same
-# into a prefix of its own; then, with those removed, the packages. Status 77 when the release's mirror
-# cannot be reached.
+# into a prefix of its own; then, with those removed, the packages, made, checked, used and purged there.
+# Status 77 when the release's mirror cannot be reached.
 set -euo pipefail
 release=$1
 case $release in
@@ -23,11 +23,12 @@ if ! timeout 30 bash -c "exec 3<>/dev/tcp/$(echo "$mirror" | cut -d/ -f3)/80" 2>
     http_proxy=${http_proxy:-}
     [ -n "$http_proxy" ] || { echo "skipped: $mirror cannot be reached"; exit 77; }
 fi
+# A debootstrap older than the release does it as it did the ones before.
 script=/usr/share/debootstrap/scripts/$release
-[ -e "$script" ] || ln -s gutsy "$script"
+[ -e "$script" ] || script=${script%/*}/gutsy
 keyring=()
 [ "$components" = main ] || [ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ] || keyring=(--no-check-gpg)
-debootstrap --variant=minbase --components="$components" "${keyring[@]}" "$release" "$root" "$mirror" \
+debootstrap --variant=minbase --components="$components" "${keyring[@]}" "$release" "$root" "$mirror" "$script" \
     >"$root.log" 2>&1 || { tail -n 5 "$root.log"; echo "skipped: $release cannot be fetched from $mirror"; exit 77; }
 rm -f "$root.log"
 cp /etc/resolv.conf "$root/etc/"
@@ -42,13 +43,12 @@ inside() {
 }
 inside ./dev install /usr/local
 inside tests/install/readme_program.sh README.md
+inside 'xargs -d "\n" rm <build/install_manifest.txt && ldconfig &&
+    find /usr/local -depth -type d -empty -path "*weft*" -delete'
 inside ./dev install /opt/weft
-inside 'rm -r /usr/local/lib/libweft* /usr/local/lib/pkgconfig /usr/local/bin/weft && ldconfig'
 inside 'PATH=/opt/weft/bin:$PATH PKG_CONFIG_PATH=$(dirname $(find /opt/weft -name weft.pc)) \
     tests/install/readme_program.sh README.md'
-inside 'rm -rf /opt/weft /usr/local/include/weft*'
+inside 'rm -r /opt/weft && ! find / -xdev -path /weft -prune -o -name "*weft*" -print | grep .'
 inside ./dev packages
-inside 'apt-get install -y --no-install-recommends ./build-packages/*.deb >/dev/null'
-inside tests/install/readme_program.sh README.md
-inside 'weft version && weft demo --pes 2 --output /tmp/demo && apt-get purge -y libweft0 >/dev/null && ! command -v weft'
+inside tests/install/packages.sh build-packages README.md
 echo "$release: installed and run in every way"

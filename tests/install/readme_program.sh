@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Usage: readme_program.sh README
 # Takes the program of the section "In a program" and the lines that build and run it out of README, runs
-# those lines as they stand in a folder of its own, and compares what the program prints. PATH and
-# PKG_CONFIG_PATH are the caller's; nothing else is set for it.
+# those lines as they stand in a folder of its own, and compares what the program prints; then the same
+# program as a project of CMake, with the lines that the section has for that. PATH and PKG_CONFIG_PATH
+# are the caller's; nothing else is set for it.
 set -eu
 readme=$(readlink -f "$1")
 folder=$(mktemp -d)
@@ -17,10 +18,33 @@ section | awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' >ring.c
 section | sed -nE 's/^    (cc ring\.c .*)/\1/p' >lines
 [ -s ring.c ] && [ "$(wc -l <lines)" = 1 ] || { echo "$readme has not one program and one line for it"; exit 1; }
 unset LD_LIBRARY_PATH
-cat lines
-timeout 120 sh -e lines >said
+
+# is_right: what the program said, whose PEs print in any order.
 for pe in 0 1 2 3; do
     echo "PE $pe was given $((100 + (pe + 3) % 4))"
 done >wanted
-sort said | diff wanted -
-echo "the README's program is built by the README's line, and right"
+is_right() {
+    sort said | diff wanted -
+}
+
+cat lines
+timeout 120 sh -e lines >said
+is_right
+
+find=$(section | grep -oE 'find_package\([^`]*\)')
+link=$(section | grep -oE 'target_link_libraries\([^`]*\)')
+static=$(section | grep -oE 'weft::weft_static')
+for library in weft::weft "$static"; do
+    {
+        echo 'cmake_minimum_required(VERSION 3.25)'
+        echo 'project(ring LANGUAGES C)'
+        echo "$find"
+        echo 'add_executable(ring ring.c)'
+        echo "$link" | sed "s/weft::weft/$library/"
+    } >CMakeLists.txt
+    rm -rf build
+    cmake -G Ninja -B build >log 2>&1 && cmake --build build >>log 2>&1 || { cat log; exit 1; }
+    timeout 120 weft run -n 4 build/ring >said
+    is_right
+done
+echo "the README's program is built by the README's lines, and right"

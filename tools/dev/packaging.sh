@@ -11,7 +11,7 @@ verb_packages() {
     rm -f $folder/*.deb
     step "making the site" tools/site.sh $folder/site || exit 1
     step "configuring $folder" cmake --preset default -B $folder -DBUILD_TESTING=OFF \
-        -DCMAKE_INSTALL_PREFIX=/usr \
+        -DCMAKE_INSTALL_PREFIX=/usr -DWEFT_OSH_PREFIX=lib/weft \
         -DWEFT_WERROR="$(werror default cc)" || exit 1
     step "building $folder" nice cmake --build $folder -j "$cores" --target weft weft_static weft_command man ||
         exit 1

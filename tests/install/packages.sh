@@ -1,0 +1,82 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Usage: packages.sh FOLDER README      (as root, in a system made for this: it installs and removes)
+# The packages of FOLDER, installed beside Open MPI's, which has commands of the same names as ours:
+# everything that they bring is used as the manuals say. Removed again, they leave no file behind.
+set -euo pipefail
+folder=$(readlink -f "$1") readme=$(readlink -f "$2")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export DEBIAN_FRONTEND=noninteractive
+install=(apt-get install -y --no-install-recommends)
+# What runs on a system without a terminal: manual pages as plain text.
+export MANPAGER=cat MANWIDTH=80
+
+# Every file and folder that is not a record of the package manager or of what runs.
+files() {
+    find / -xdev \( -path /proc -o -path /sys -o -path /tmp -o -path /run -o -path /weft -o -path /var/cache \
+        -o -path /var/log -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path "$work" \) -prune -o -print | sort
+}
+# needs WORD COMMAND...: what the command says has the word.
+needs() {
+    local word=$1
+    shift
+    timeout 120 "$@" >"$work/said" 2>&1 || { cat "$work/said"; echo "$*: failed"; exit 1; }
+    grep -q -e "$word" "$work/said" || { head -n 20 "$work/said"; echo "$*: says nothing of \"$word\""; exit 1; }
+}
+
+# What the packages depend on stays when they go, so it comes first.
+depends=$(for package in "$folder"/*.deb; do dpkg-deb -f "$package" Depends; done | tr ',' '\n' |
+    sed -E 's/ *\(.*//; s/^ +//' | grep -v weft | sort -u)
+# shellcheck disable=SC2086  # one word a package
+"${install[@]}" man-db openmpi-bin $depends >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
+files >"$work/before"
+[ "$(ls "$folder"/*.deb | wc -l)" = 4 ]
+"${install[@]}" "$folder"/*.deb >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
+
+"$(dirname "$0")/readme_program.sh" "$readme"
+needs "$(pkg-config --modversion weft)" weft version
+needs 'every result was right' weft demo --pes 2 --output "$work/demo"
+for page in weft weft-run weft_init weft_put weft_quiet weft-shmem weft-reasons; do
+    needs "$page" man "$page"
+done
+needs 'weft_put' cat /usr/share/doc/weft-doc/html/reference.html
+needs 'Apache-2.0' cat /usr/share/doc/libweft0/copyright
+
+# The commands that OpenSHMEM demands are Open MPI's in /usr/bin, and ours where their manual says.
+needs 'Open MPI' mpirun --version
+(
+    PATH=/usr/lib/weft/bin:$PATH
+    cd "$work"
+    cat >hello.c <<'END'
+#include <shmem.h>
+#include <stdio.h>
+
+static long given;
+
+int main(void)
+{
+    shmem_init();
+    shmem_long_p(&given, 7 + shmem_my_pe(), (shmem_my_pe() + 1) % shmem_n_pes());
+    shmem_barrier_all();
+    printf("given %ld\n", given);
+    shmem_finalize();
+    return 0;
+}
+END
+    oshcc hello.c -o hello
+    needs 'given 7' oshrun -np 2 ./hello
+    needs 'given 8' mpirun --allow-run-as-root --oversubscribe -n 2 ./hello
+    needs 'with Weft' man oshcc
+    needs 'weft-run' man oshrun
+)
+
+apt-get purge -y weft libweft0 libweft-dev weft-doc >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
+files >"$work/after"
+if ! diff "$work/before" "$work/after" >"$work/left"; then
+    head -n 30 "$work/left"
+    echo "the packages left behind what stands after >, or took away what stands after <"
+    exit 1
+fi
+! ldconfig -p | grep weft || exit 1
+echo "the packages install, serve and go"
