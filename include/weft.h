@@ -228,8 +228,13 @@ int weft_accessible(const weft_job *job, const void *address, int pe);
 weft_ctx *weft_default_ctx(weft_job *job);
 
 /* Makes a context over the PEs of `team`; PE numbers in its operations are those of the team.
- * Not collective. Destroying a context completes its operations first. Options are promises of the
- * program (OpenSHMEM 1.5, 9.5.1); puts and atomics of every context are ordered and completed. */
+ * Not collective. Destroying a context completes its operations first.
+ * Options are promises of the program (OpenSHMEM 1.5, 9.5.1). They save nothing today: a context has no
+ * lock and no atomic of its own, and a put over a load/store path is a store of the CPU, which the
+ * instruction that orders puts orders as well. WEFT_CTX_PRIVATE is checked: to another thread fence,
+ * quiet, waits and whatever leaves the fast path are refused (all operations with WEFT_CHECK=1). Calls
+ * that complete the contexts of all threads, and weft_ctx_destroy(), may come from any thread.
+ * Errors: WEFT_ERR_ARGUMENT (unknown options, named), _NO_MEMORY, _FINALIZED. */
 weft_status weft_ctx_create(weft_team *team, unsigned options, weft_ctx **ctx);
 weft_status weft_ctx_destroy(weft_ctx *ctx);
 weft_team *weft_ctx_team(weft_ctx *ctx);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MESSAGE_BYTES = 1024 };
+enum { MESSAGE_BYTES = 1024, MOST_STRUCTURE_BYTES = 4096 };
 
 static _Thread_local char message[MESSAGE_BYTES];
 
@@ -31,6 +31,31 @@ weft_status base_fail_context(weft_status status, const char *format, ...)
     if (n >= 0 && (size_t)n < sizeof message)
         snprintf(message + n, sizeof message - (size_t)n, ": %s", earlier);
     return status;
+}
+
+weft_status base_check_bits(const char *what, unsigned long given, unsigned long known)
+{
+    if (likely(!(given & ~known)))
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_ARGUMENT,
+                     "%s is %#lx: the bits %#lx mean nothing here; those of %#lx do", what, given,
+                     given & ~known, known);
+}
+
+weft_status base_check_size(const char *what, const void *given, size_t least, size_t known)
+{
+    size_t size;
+    memcpy(&size, given, sizeof size);
+    if (size < least || size > MOST_STRUCTURE_BYTES)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s.size is %zu; set it to the structure's sizeof, %zu",
+                         what, size, known);
+    for (size_t i = known; i < size; i++)
+        if (((const unsigned char *)given)[i])
+            return base_fail(WEFT_ERR_ARGUMENT,
+                             "%s.size is %zu; this version of Weft knows the first %zu bytes, and "
+                             "byte %zu is not 0",
+                             what, size, known, i);
+    return WEFT_OK;
 }
 
 const char *base_last_error(void)

@@ -5,6 +5,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+_Thread_local bool job_acts_for_others;
 
 /* Opens what a path keeps for this context, once. */
 static weft_status open_path(struct weft_ctx *ctx, enum path_id path)
@@ -103,6 +106,8 @@ weft_status ctx_new(struct weft_job *job, struct weft_team *team, unsigned optio
     ctx->job = job;
     ctx->team = team;
     ctx->options = options;
+    ctx->owner = &job_acts_for_others;
+    ctx->owner_number = gettid();
     ctx->npes = (uint32_t)team->n;
     ctx->fault = job->fault;
     for (int s = 0; s < SEG_COUNT; s++) {

@@ -60,8 +60,13 @@ weft_status device_units_upload(void)
 
 void device_register(struct weft_device_unit *unit)
 {
-    if (unit->size < offsetof(struct weft_device_unit, pending) + sizeof unit->pending)
+    if (unit->size < offsetof(struct weft_device_unit, pending) + sizeof unit->pending) {
+        log_error(
+            "device code was compiled against another weft_device.h (its unit has %zu bytes; this "
+            "library needs %zu): it will refuse to work",
+            unit->size, sizeof *unit);
         return;
+    }
     if (unit->version != WEFT_DEV_VERSION || unit->bytes > sizeof(struct weft_dev)) {
         log_error("device code was compiled against another weft_device.h (state version %u of %u "
                   "bytes; this library has version %d of %zu): it will refuse to work",

@@ -36,7 +36,6 @@ struct weft_ctx {
     } seg[SEG_ALL];          /* SEG_SYSTEM is left empty: not the program's */
     size_t skipped[SEG_ALL]; /* of each segment in front of that; offsets count from its start */
     const int32_t *fault;    /* job->fault: not 0, every call fails */
-    unsigned options;
     struct weft_job *job;
     struct weft_team *team; /* whose numbering it has */
     struct path_state *states[PATH_COUNT];
@@ -45,7 +44,10 @@ struct weft_ctx {
         struct path_state *state;
     } open[PATH_COUNT]; /* the paths that keep something: fence and quiet ask these */
     int open_count;
-    int slot; /* column of counters in the black box */
+    unsigned options;   /* WEFT_CTX_* */
+    const bool *owner;  /* job_acts_for_others of the thread that made it, */
+    pid_t owner_number; /* and that thread's number in the system */
+    int slot;           /* column of counters in the black box */
     struct weft_ctx *next;
 };
 
@@ -144,6 +146,11 @@ static inline size_t device_areas_offset(int npes)
 
 /* Offset of the lines in which other PEs prove their paths to this one, behind all areas. */
 size_t prove_lines_offset(int npes);
+
+/* Whether this thread may use contexts that are promised to others (WEFT_CTX_PRIVATE), because it
+ * completes the contexts of all or does what their owner has put on a stream. Its address tells threads
+ * apart, without a call. */
+extern _Thread_local bool job_acts_for_others __attribute__((tls_model("initial-exec")));
 
 weft_status ctx_new(struct weft_job *job, struct weft_team *team, unsigned options,
                     struct weft_ctx **ctx);

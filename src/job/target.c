@@ -2,6 +2,7 @@
 /* Which target device code runs on: decided once, by WEFT_TARGET, by whether the program has a CUDA half
  * (which brought its own runtime), and by whether that finds a GPU. */
 #include "base/config.h"
+#include "base/log.h"
 #include "job/device_state.h"
 
 enum { TARGET_AUTO, TARGET_CUDA, TARGET_SIMT }; /* the words of WEFT_TARGET */
@@ -14,7 +15,12 @@ static int n_devices; /* that CUDA can use; asked once, and not at all for simt 
 void device_runtime_register(const struct weft_cuda_runtime *runtime)
 {
     const struct weft_cuda_runtime *none = NULL;
-    if (runtime->size >= sizeof *runtime)
+    if (runtime->size < sizeof *runtime)
+        log_error(
+            "a CUDA half was compiled against another weft/launch.h (its table has %zu bytes; this "
+            "library needs %zu): its kernels are not used",
+            runtime->size, sizeof *runtime);
+    else
         __atomic_compare_exchange_n(&cuda, &none, runtime, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 

@@ -49,6 +49,14 @@ WEFT_EXPORT int weft_nvshmem_report(weft_status status, const char *function)
     return (int)status;
 }
 
+WEFT_EXPORT int weft_nvshmem_check_bits(const char *what, unsigned long given, unsigned long known)
+{
+    weft_status status = base_check_bits(what, given, known);
+    if (status)
+        log_error("%s", weft_last_error());
+    return (int)status;
+}
+
 WEFT_EXPORT void weft_nvshmem_require(weft_status status, const char *function)
 {
     if (weft_nvshmem_report(status, function))

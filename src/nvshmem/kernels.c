@@ -5,6 +5,7 @@
 #include <weft/nvshmem/host.h>
 
 #include "base/config.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "gpu/gpu.h"
 #include "job/device_state.h"
@@ -18,7 +19,12 @@ static const struct weft_nvshmem_kernels *brought[2]; /* by target; set by const
 WEFT_EXPORT void weft_nvshmem_register(const struct weft_nvshmem_kernels *kernels)
 {
     const struct weft_nvshmem_kernels *none = NULL;
-    if (kernels->size >= sizeof *kernels)
+    if (kernels->size < sizeof *kernels)
+        log_error(
+            "the program was compiled against another nvshmem.h (its table of kernels has %zu "
+            "bytes; this library needs %zu): they are not used",
+            kernels->size, sizeof *kernels);
+    else
         __atomic_compare_exchange_n(&brought[kernels->cuda != 0], &none, kernels, 0,
                                     __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }

@@ -5,6 +5,8 @@
 #include "gpu/adopt.h"
 #include "job/waiter.h"
 
+#include <unistd.h>
+
 static const char *const segment_names[SEG_ALL] = {[SEG_HEAP] = "heap",
                                                    [SEG_DATA] = "global data",
                                                    [SEG_SYSTEM] = "system",
@@ -16,13 +18,25 @@ weft_status access_destroyed(const char *function)
                      "%s: the context has been destroyed, by itself or with its team", function);
 }
 
+weft_status access_foreign_thread(const char *function, const struct weft_ctx *ctx)
+{
+    if (job_acts_for_others)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_ARGUMENT,
+                     "%s: the context was made with WEFT_CTX_PRIVATE by thread %d and is used by "
+                     "thread %d; let that thread make one of its own, or leave the option out",
+                     function, (int)ctx->owner_number, (int)gettid());
+}
+
 static weft_status check_ctx(const char *function, const struct weft_ctx *ctx)
 {
     if (!ctx)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: ctx is null", function);
     if (atomic_load(&ctx->job->state) != JOB_RUNNING)
         return job_finalized(function);
-    return ctx->npes ? WEFT_OK : access_destroyed(function);
+    if (!ctx->npes)
+        return access_destroyed(function);
+    return access_foreign(ctx) ? access_foreign_thread(function, ctx) : WEFT_OK;
 }
 
 /* Memory of the program's own that weft_register_symmetric() has put into the windows. */

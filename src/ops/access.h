@@ -17,6 +17,12 @@ static inline bool access_failed(const struct weft_ctx *ctx)
     return __atomic_load_n(ctx->fault, __ATOMIC_RELAXED) != 0;
 }
 
+/* Whether a context that is promised to one thread is in the hands of another. */
+static inline bool access_foreign(const struct weft_ctx *ctx)
+{
+    return unlikely(ctx->options & WEFT_CTX_PRIVATE) && ctx->owner != &job_acts_for_others;
+}
+
 /* For a PE that exists: see access_direct(). */
 static inline char *access_mapped(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
                                   int pe, struct peer **peer, size_t *offset)
@@ -95,6 +101,17 @@ weft_status access_find_own(const char *function, const struct weft_ctx *ctx, co
 
 /* Status of a call on a context that checking mode has kept for this. */
 weft_status access_destroyed(const char *function);
+
+/* Status of a call of which access_foreign() is true: refused, with both threads in the sentence. */
+weft_status access_foreign_thread(const char *function, const struct weft_ctx *ctx);
+
+/* Sets job_acts_for_others; returns what it was before. */
+static inline bool access_act_for_others(bool may)
+{
+    bool before = job_acts_for_others;
+    job_acts_for_others = may;
+    return before;
+}
 
 struct waiter;
 

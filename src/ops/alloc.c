@@ -175,9 +175,10 @@ WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, 
                          "%s: align %zu is more than %d, the most that is alike "
                          "at every PE",
                          name, align, SEGMENT_ALIGN);
-    unsigned known = WEFT_ALLOC_ATOMICS | WEFT_ALLOC_SIGNALS | WEFT_ALLOC_ZERO;
-    if (unlikely(job->checking) && hints & ~known)
-        return base_fail(WEFT_ERR_ARGUMENT, "%s: hints %#x has unknown bits", name, hints);
+    status = base_check_bits("weft_alloc: hints", hints,
+                             WEFT_ALLOC_ATOMICS | WEFT_ALLOC_SIGNALS | WEFT_ALLOC_ZERO);
+    if (status)
+        return status;
     box_record(job->box, BOX_OP_ALLOC, -1, align, bytes);
     status = agree(name, job, (struct request){BOX_OP_ALLOC, bytes, align, 0, kind});
     if (status || bytes == 0)

@@ -251,8 +251,10 @@ static weft_status quiet_all(struct weft_job *job)
     weft_status status = WEFT_OK;
     if (unlikely(job->default_ctx->open_count)) {
         pthread_mutex_lock(&job->lock);
+        bool before = access_act_for_others(true);
         for (struct weft_ctx *ctx = job->contexts; ctx && !status; ctx = ctx->next)
             status = weft_quiet(ctx);
+        access_act_for_others(before);
         pthread_mutex_unlock(&job->lock);
     }
     return status;

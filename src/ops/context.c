@@ -21,10 +21,10 @@ WEFT_EXPORT weft_status weft_ctx_create(weft_team *team, unsigned options, weft_
         return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_create: team is null");
     if (atomic_load(&team->job->state) != JOB_RUNNING)
         return job_finalized("weft_ctx_create");
-    if (options & ~(WEFT_CTX_SERIALIZED | WEFT_CTX_PRIVATE | WEFT_CTX_NOSTORE))
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_create: options %#x has unknown bits",
-                         options);
-    weft_status status = job_check_failed(team->job);
+    weft_status status = base_check_bits("weft_ctx_create: options", options,
+                                         WEFT_CTX_SERIALIZED | WEFT_CTX_PRIVATE | WEFT_CTX_NOSTORE);
+    if (!status)
+        status = job_check_failed(team->job);
     return status ? status : ctx_new(team->job, team, options, ctx);
 }
 
@@ -51,7 +51,9 @@ WEFT_EXPORT weft_status weft_ctx_destroy(weft_ctx *ctx)
         return job_finalized("weft_ctx_destroy");
     if (ctx == job->default_ctx)
         return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_destroy: the default context stays");
+    bool before = access_act_for_others(true); /* whoever made it need not be there any more */
     weft_status status = weft_quiet(ctx);
+    access_act_for_others(before);
     if (!take_out(job, ctx))
         return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_destroy: not a context of this job");
     if (!job->checking) {

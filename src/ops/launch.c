@@ -96,6 +96,10 @@ WEFT_EXPORT weft_status weft_launch(const struct weft_kernel *kernel, unsigned f
                                     weft_dim3 grid, weft_dim3 block, size_t shared_bytes,
                                     weft_stream stream, void *args)
 {
+    weft_status unknown =
+        base_check_bits("weft_launch: flags", flags, WEFT_LAUNCH_FLAG_COOPERATIVE);
+    if (unknown)
+        return unknown;
     int where = on_cuda(kernel->name);
     if (where < 0)
         return (weft_status)where;

@@ -8,11 +8,13 @@ static weft_status check(const char *function, const weft_ctx *ctx)
     if (unlikely(!ctx))
         return base_fail(WEFT_ERR_ARGUMENT, "%s: ctx is null", function);
     if (likely(ctx->quick_npes))
-        return WEFT_OK;
+        return access_foreign(ctx) ? access_foreign_thread(function, ctx) : WEFT_OK;
     if (!ctx->npes)
         return atomic_load(&ctx->job->state) == JOB_RUNNING ? access_destroyed(function)
                                                             : job_finalized(function);
-    return unlikely(access_failed(ctx)) ? job_check_failed(ctx->job) : WEFT_OK;
+    if (unlikely(access_failed(ctx)))
+        return job_check_failed(ctx->job);
+    return access_foreign(ctx) ? access_foreign_thread(function, ctx) : WEFT_OK;
 }
 
 WEFT_EXPORT weft_status weft_fence(weft_ctx *ctx)

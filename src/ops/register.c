@@ -152,8 +152,12 @@ WEFT_EXPORT weft_status weft_gpu_query(weft_job *job, weft_gpu_info *info)
     weft_status status = check("weft_gpu_query", job);
     if (status)
         return status;
-    if (!info || info->size < sizeof info->size)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_gpu_query: info is null or its size is not set");
+    if (!info)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_gpu_query: info is null");
+    if (info->size != sizeof *info)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "weft_gpu_query: info.size is %zu; set it to sizeof(weft_gpu_info), %zu",
+                         info->size, sizeof *info);
     const struct gpu *gpu = job->gpu;
     weft_gpu_info filled = {.size = info->size,
                             .ordinal = gpu->device.ordinal,
@@ -167,7 +171,7 @@ WEFT_EXPORT weft_status weft_gpu_query(weft_job *job, weft_gpu_info *info)
     pthread_mutex_lock(&job->lock);
     filled.heap_used = heap_get_stats(gpu->books).used;
     pthread_mutex_unlock(&job->lock);
-    memcpy(info, &filled, info->size < sizeof filled ? info->size : sizeof filled);
+    *info = filled;
     return WEFT_OK;
 }
 
@@ -179,9 +183,13 @@ WEFT_EXPORT weft_status weft_gpu_pair_query(weft_job *job, int pe, weft_gpu_pair
     if (pe < 0 || pe >= job->npes)
         return base_fail(WEFT_ERR_PE, "weft_gpu_pair_query: PE %d; the PEs are 0 ... %d", pe,
                          job->npes - 1);
-    if (!pair || pair->size < sizeof pair->size)
-        return base_fail(WEFT_ERR_ARGUMENT,
-                         "weft_gpu_pair_query: pair is null or its size is not set");
+    if (!pair)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_gpu_pair_query: pair is null");
+    if (pair->size != sizeof *pair)
+        return base_fail(
+            WEFT_ERR_ARGUMENT,
+            "weft_gpu_pair_query: pair.size is %zu; set it to sizeof(weft_gpu_pair), %zu",
+            pair->size, sizeof *pair);
     int slot = job->gpu->slot_of[pe];
     weft_gpu_pair filled = {.size = pair->size};
     if (slot < 0) {
@@ -192,6 +200,6 @@ WEFT_EXPORT weft_status weft_gpu_pair_query(weft_job *job, int pe, weft_gpu_pair
         snprintf(filled.bus_id, sizeof filled.bus_id, "%s", window->gpu.bus_id);
         snprintf(filled.evidence, sizeof filled.evidence, "%s", window->evidence);
     }
-    memcpy(pair, &filled, pair->size < sizeof filled ? pair->size : sizeof filled);
+    *pair = filled;
     return WEFT_OK;
 }

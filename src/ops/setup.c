@@ -11,16 +11,13 @@
 
 static weft_status check_attr(const weft_init_attr *attr)
 {
-    if (attr->size < sizeof(size_t) + sizeof(weft_thread) || attr->size > 4096)
-        return base_fail(WEFT_ERR_ARGUMENT,
-                         "weft_init: attr.size is %zu; set it to sizeof(weft_init_attr)",
-                         attr->size);
+    weft_status status = base_check_size("weft_init: attr", attr,
+                                         sizeof(size_t) + sizeof(weft_thread), sizeof *attr);
+    if (status)
+        return status;
     if ((unsigned)attr->thread > WEFT_THREAD_MULTIPLE)
         return base_fail(WEFT_ERR_ARGUMENT, "weft_init: attr.thread is %d, not a weft_thread",
                          (int)attr->thread);
-    if (attr->flags & ~WEFT_INIT_GLOBAL_DATA)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_init: attr.flags %#x has unknown bits",
-                         attr->flags);
     return WEFT_OK;
 }
 
@@ -36,7 +33,10 @@ WEFT_EXPORT weft_status weft_init(weft_job **result, const weft_init_attr *given
             return status;
         memcpy(&attr, given, given->size < sizeof attr ? given->size : sizeof attr);
     }
-    weft_status status = config_check();
+    weft_status status =
+        base_check_bits("weft_init: attr.flags", attr.flags, WEFT_INIT_GLOBAL_DATA);
+    if (!status)
+        status = config_check();
     if (status)
         return status;
     struct weft_job *job;

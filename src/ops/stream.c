@@ -292,7 +292,8 @@ WEFT_EXPORT weft_status weft_quiet_on_stream(weft_ctx *ctx, weft_stream stream)
         return base_fail(WEFT_ERR_ARGUMENT, "weft_quiet_on_stream: ctx is null");
     if (atomic_load(&ctx->job->state) != JOB_RUNNING)
         return job_finalized("weft_quiet_on_stream");
-    weft_status status = job_check_failed(ctx->job);
+    weft_status status = access_foreign(ctx) ? access_foreign_thread("weft_quiet_on_stream", ctx)
+                                             : job_check_failed(ctx->job);
     if (status)
         return status;
     if (!on_cuda(ctx->job))

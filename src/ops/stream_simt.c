@@ -51,7 +51,9 @@ static weft_status perform(const struct call *call)
 static void run(void *argument)
 {
     struct call *call = argument;
+    bool before = access_act_for_others(true);
     weft_status status = perform(call);
+    access_act_for_others(before);
     if (status && atomic_load(&call->job->state) == JOB_RUNNING)
         job_fail(call->job, status, weft_last_error());
     free(call);

@@ -5,6 +5,7 @@
 
 static int create(const char *routine, weft_team *team, long options, shmem_ctx_t *ctx)
 {
+    const long known = SHMEM_CTX_SERIALIZED | SHMEM_CTX_PRIVATE | SHMEM_CTX_NOSTORE;
     unsigned flags = 0;
     if (options & SHMEM_CTX_SERIALIZED)
         flags |= WEFT_CTX_SERIALIZED;
@@ -13,12 +14,17 @@ static int create(const char *routine, weft_team *team, long options, shmem_ctx_
     if (options & SHMEM_CTX_NOSTORE)
         flags |= WEFT_CTX_NOSTORE;
     weft_ctx *made = NULL;
-    weft_status status = team ? weft_ctx_create(team, flags, &made) : WEFT_ERR_ARGUMENT;
-    *ctx = status ? SHMEM_CTX_INVALID : made;
+    *ctx = SHMEM_CTX_INVALID;
+    weft_status status = base_check_bits("options", (unsigned long)options, (unsigned long)known);
+    if (status)
+        return shmem_result(routine, status);
+    status = team ? weft_ctx_create(team, flags, &made) : WEFT_ERR_ARGUMENT;
     /* Not an error (9.5): the program may try again. */
     if (status)
         log_info("%s: no context was made: %s", routine,
                  team ? weft_last_error() : "the team is invalid");
+    else
+        *ctx = made;
     return status;
 }
 

@@ -80,6 +80,17 @@ static void forget(struct weft_shmem_team *record)
     free(record);
 }
 
+/* A mask that names what the standard has not, or names something in no structure, is refused. */
+static weft_status check_config(const char *what, const shmem_team_config_t *config, long mask)
+{
+    weft_status status =
+        base_check_bits(what, (unsigned long)mask, (unsigned long)SHMEM_TEAM_NUM_CONTEXTS);
+    if (!status && mask && !config)
+        status = base_fail(WEFT_ERR_ARGUMENT, "%s is %#lx, but the configuration is null", what,
+                           (unsigned long)mask);
+    return status;
+}
+
 SHMEM_ROUTINE(int, shmem_team_my_pe, (shmem_team_t team))
 {
     weft_team *members = shmem_team_of(team);
@@ -95,8 +106,11 @@ SHMEM_ROUTINE(int, shmem_team_n_pes, (shmem_team_t team))
 SHMEM_ROUTINE(int, shmem_team_get_config,
               (shmem_team_t team, long config_mask, shmem_team_config_t *config))
 {
-    if (team == SHMEM_TEAM_INVALID || (config_mask && !config))
+    if (team == SHMEM_TEAM_INVALID)
         return WEFT_ERR_ARGUMENT;
+    weft_status status = check_config("config_mask", config, config_mask);
+    if (status)
+        return shmem_result(__func__, status);
     if (config_mask & SHMEM_TEAM_NUM_CONTEXTS)
         config->num_contexts =
             team == SHMEM_TEAM_WORLD || team == SHMEM_TEAM_SHARED ? 0 : team->config.num_contexts;
@@ -120,7 +134,9 @@ SHMEM_ROUTINE(int, shmem_team_split_strided,
     *new_team = SHMEM_TEAM_INVALID;
     if (!parent)
         return WEFT_ERR_ARGUMENT;
-    weft_status status = weft_team_split_strided(parent, start, stride, size, &team);
+    weft_status status = check_config("config_mask", config, config_mask);
+    if (!status)
+        status = weft_team_split_strided(parent, start, stride, size, &team);
     if (!status)
         *new_team = record_team(team, config, config_mask);
     return shmem_result(__func__, status);
@@ -137,7 +153,11 @@ SHMEM_ROUTINE(int, shmem_team_split_2d,
     *yaxis_team = SHMEM_TEAM_INVALID;
     if (!parent)
         return WEFT_ERR_ARGUMENT;
-    weft_status status = weft_team_split_2d(parent, xrange, &row, &column);
+    weft_status status = check_config("xaxis_mask", xaxis_config, xaxis_mask);
+    if (!status)
+        status = check_config("yaxis_mask", yaxis_config, yaxis_mask);
+    if (!status)
+        status = weft_team_split_2d(parent, xrange, &row, &column);
     if (!status) {
         *xaxis_team = record_team(row, xaxis_config, xaxis_mask);
         *yaxis_team = record_team(column, yaxis_config, yaxis_mask);

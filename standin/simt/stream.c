@@ -324,9 +324,17 @@ WEFT_EXPORT unsigned weft_simt_threads(void)
 static weft_status check_launch(const weft_simt_launch_attr *attr, uint64_t *blocks,
                                 unsigned *lanes)
 {
-    if (!attr || attr->size < sizeof *attr || !attr->kernel || !attr->name ||
-        (attr->args_bytes && !attr->args))
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_simt_launch: attr, kernel, name or args missing");
+    if (!attr)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_simt_launch: attr is null");
+    weft_status status =
+        base_check_size("weft_simt_launch: attr", attr, sizeof *attr, sizeof *attr);
+    if (!status)
+        status =
+            base_check_bits("weft_simt_launch: attr.flags", attr->flags, WEFT_SIMT_COOPERATIVE);
+    if (status)
+        return status;
+    if (!attr->kernel || !attr->name || (attr->args_bytes && !attr->args))
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_simt_launch: kernel, name or args missing");
     const unsigned *g = attr->grid, *b = attr->block;
     uint64_t per_block = (uint64_t)b[0] * b[1];
     if (per_block <= WEFT_SIMT_MAX_THREADS)

@@ -91,6 +91,11 @@ int main(void)
         printf("GPU %d %s (%s), kernels from the %s; to PE %d: %s\n", info.ordinal, info.name,
                info.why, info.kernels, next, pair.evidence);
     FAILS(weft_gpu_pair_query(job, n, &pair), WEFT_ERR_PE, "the PEs are");
+    pair.size = sizeof pair + 8;
+    FAILS(weft_gpu_pair_query(job, next, &pair), WEFT_ERR_ARGUMENT, "pair.size is");
+    info.size = 4;
+    FAILS(weft_gpu_query(job, &info), WEFT_ERR_ARGUMENT, "info.size is 4;");
+    FAILS(weft_gpu_query(job, NULL), WEFT_ERR_ARGUMENT, "info is null");
     CHECK(cuda.MemFree(device) == 0);
     OK(weft_finalize(job));
     return 0;

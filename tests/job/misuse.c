@@ -17,8 +17,18 @@ static void set_up_calls(void)
     FAILS(weft_init(&other, &attr), WEFT_ERR_ARGUMENT, "attr.size is 3");
     attr = (weft_init_attr){.size = sizeof attr, .thread = (weft_thread)17};
     FAILS(weft_init(&other, &attr), WEFT_ERR_ARGUMENT, "17");
-    attr = (weft_init_attr){.size = sizeof attr, .flags = 0x80};
-    FAILS(weft_init(&other, &attr), WEFT_ERR_ARGUMENT, "0x80");
+    attr = (weft_init_attr){.size = sizeof attr, .flags = 0x81};
+    FAILS(weft_init(&other, &attr), WEFT_ERR_ARGUMENT, "attr.flags is 0x81: the bits 0x80 mean");
+    /* Of a later version: what this one does not know may be there as long as it is 0. */
+    struct {
+        weft_init_attr known;
+        int later[2];
+    } grown = {.known = {.size = sizeof grown}, .later = {0, 5}};
+    char place[32];
+    snprintf(place, sizeof place, "byte %zu is not 0", sizeof attr + sizeof(int));
+    FAILS(weft_init(&other, &grown.known), WEFT_ERR_ARGUMENT, place);
+    grown.known.size = 5000;
+    FAILS(weft_init(&other, &grown.known), WEFT_ERR_ARGUMENT, "attr.size is 5000");
     FAILS(weft_finalize(NULL), WEFT_ERR_ARGUMENT, "null");
     CHECK(weft_my_pe(NULL) == -1 && weft_n_pes(NULL) == -1);
     CHECK(weft_default_ctx(NULL) == NULL && weft_team_world(NULL) == NULL);
@@ -35,6 +45,8 @@ static void memory_calls(void)
     FAILS(weft_alloc(job, WEFT_HOST, 8, 0, 0, NULL), WEFT_ERR_ARGUMENT, "result is null");
     FAILS(weft_alloc(job, (weft_kind)9, 8, 0, 0, &address), WEFT_ERR_ARGUMENT, "9");
     FAILS(weft_alloc(job, WEFT_HOST, 8, 24, 0, &address), WEFT_ERR_ARGUMENT, "24");
+    FAILS(weft_alloc(job, WEFT_HOST, 8, 0, 0x48 | WEFT_ALLOC_ZERO, &address), WEFT_ERR_ARGUMENT,
+          "hints is 0x4c: the bits 0x48 mean");
     FAILS(weft_alloc(job, WEFT_HOST, (size_t)1 << 40, 0, 0, &address), WEFT_ERR_NO_MEMORY,
           "1099511627776");
     FAILS(weft_free(job, &local), WEFT_ERR_FREE, "not the start");
@@ -126,7 +138,11 @@ static void wait_calls(void)
 static void team_and_path_calls(void)
 {
     weft_team *team;
+    weft_ctx *other = ctx;
     weft_path_info info = {.size = 1};
+    FAILS(weft_ctx_create(world, 0x30 | WEFT_CTX_PRIVATE, &other), WEFT_ERR_ARGUMENT,
+          "options is 0x32: the bits 0x30 mean");
+    CHECK(other == NULL);
     FAILS(weft_team_split_strided(NULL, 0, 1, 1, &team), WEFT_ERR_ARGUMENT, "parent");
     FAILS(weft_team_split_strided(world, 0, 1, 0, &team), WEFT_ERR_ARGUMENT, "0 PEs");
     FAILS(weft_team_split_strided(world, n, 1, 1, &team), WEFT_ERR_ARGUMENT, "do not lie");
@@ -136,6 +152,8 @@ static void team_and_path_calls(void)
     FAILS(weft_alltoalls(world, area, area, 0, 1, 8, 1), WEFT_ERR_ARGUMENT, "at least 1");
     FAILS(weft_path_query(job, n, &info), WEFT_ERR_PE, "PEs are 0");
     FAILS(weft_path_query(job, 0, &info), WEFT_ERR_ARGUMENT, "sizeof");
+    info.size = sizeof info + 8;
+    FAILS(weft_path_query(job, 0, &info), WEFT_ERR_ARGUMENT, "info.size is");
     info.size = sizeof info;
     OK(weft_path_query(job, 0, &info));
     CHECK(strlen(info.name) > 0 && strlen(info.reason) > 0);
@@ -180,8 +198,12 @@ int main(void)
     OK(weft_barrier(world)); /* still whole */
     OK(weft_prove(job));
     after_finalize();
-    /* A new job in the same process. */
-    OK(weft_init(&job, NULL));
+    /* A new job in the same process, with a structure that has grown since. */
+    struct {
+        weft_init_attr known;
+        int later[2];
+    } grown = {.known = {.size = sizeof grown}};
+    OK(weft_init(&job, &grown.known));
     CHECK(weft_n_pes(job) == n);
     OK(weft_barrier(weft_team_world(job)));
     FAILS(weft_quiet(ctx), WEFT_ERR_FINALIZED, "weft_quiet"); /* the old handle stays dead */

@@ -63,6 +63,12 @@ static void check_teams(int *got)
         CHECK(!nvshmem_team_sync(odd) && !nvshmem_barrier(odd), "refused");
         nvshmem_team_destroy(odd);
     }
+    CHECK(nvshmem_team_split_strided(NVSHMEM_TEAM_WORLD, 0, 1, 1, &config, 0x40, &odd) &&
+              odd == NVSHMEM_TEAM_INVALID && strstr(weft_last_error(), "the bits 0x40"),
+          "%s", weft_last_error());
+    CHECK(nvshmem_team_split_2d(NVSHMEM_TEAM_WORLD, 1, &config, 1, &x, &config, 0x80, &y) &&
+              x == NVSHMEM_TEAM_INVALID && strstr(weft_last_error(), "the bits 0x80"),
+          "%s", weft_last_error());
     CHECK(!nvshmem_team_split_2d(NVSHMEM_TEAM_WORLD, 2, &config, 0, &x, &config, 0, &y), "refused");
     CHECK(nvshmem_team_my_pe(x) == me % 2 && nvshmem_team_my_pe(y) == me / 2, "%d, %d", x, y);
     nvshmem_team_destroy(x);
@@ -103,6 +109,10 @@ static void check_unique_id(void)
     nvshmem_finalize();
     CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_NOT_INITIALIZED, "still there");
     CHECK(!nvshmemx_set_attr_uniqueid_args(n_pes - 1 - me, n_pes, &id, &attr), "refused");
+    CHECK(nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID | 0x200, &attr) ==
+                  NVSHMEMX_ERROR_INVALID_VALUE &&
+              strstr(weft_last_error(), "flags is 0x208: the bits 0x200"),
+          "%s", weft_last_error());
     CHECK(!nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attr), "refused");
     CHECK(nvshmem_my_pe() == n_pes - 1 - me && nvshmem_n_pes() == n_pes, "PE %d", nvshmem_my_pe());
     me = nvshmem_my_pe();

@@ -131,6 +131,8 @@ static void refusals(void)
     CHECK(refused(&config, NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID, 0, 0), "too few");
     CHECK(refused(&config, NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID, 1, 1), "number beyond");
     CHECK(refused(&config, NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID, 1, -1), "number below");
+    CHECK(refused(&config, NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID | 0x20, 1, 0), "unknown bits");
+    CHECK(strstr(weft_last_error(), "the bits 0x20"), "%s", weft_last_error());
     CHECK(nvshmemx_team_get_uniqueid(NULL) == NVSHMEMX_ERROR_INTERNAL, "no place for the id");
     if (n_pes == 2) { /* whoever sees it first, the other one need not wait for it */
         for (int round = 0; round < 20; round++) {

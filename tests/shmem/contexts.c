@@ -27,6 +27,10 @@ int main(void)
         CHECK(there[i] == 10 * before + i);
     }
 
+    shmem_ctx_t unknown = SHMEM_CTX_DEFAULT;
+    CHECK(shmem_ctx_create(SHMEM_CTX_PRIVATE | 0x100, &unknown) != 0);
+    CHECK(unknown == SHMEM_CTX_INVALID && strstr(weft_last_error(), "the bits 0x100"));
+
     /* Many contexts at once, each with its own transfer. */
     enum { MANY = 100 };
     static long cells[MANY];

@@ -62,6 +62,8 @@ int main(void)
     shmem_barrier_all();
     CHECK(*hinted == 1);
     shmem_free(hinted);
+    CHECK(shmem_malloc_with_hints(8, SHMEM_MALLOC_SIGNAL_REMOTE | 0x40) == NULL);
+    CHECK(strstr(weft_last_error(), "the bits 0x40"));
     CHECK((hinted = shmem_malloc_with_hints(8, 0)) != NULL);
     shmem_free(hinted);
     shmem_free(block);

@@ -120,6 +120,25 @@ static void predefined(void)
     shmem_sync(SHMEM_TEAM_WORLD);
 }
 
+/* A mask that names what no configuration has, or something of one that is not there. */
+static void masks(void)
+{
+    shmem_team_t team, other;
+    shmem_team_config_t config = {.num_contexts = 1};
+    const long unknown = SHMEM_TEAM_NUM_CONTEXTS | 0x10;
+    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, 1, &config, unknown, &team) != 0);
+    CHECK(team == SHMEM_TEAM_INVALID && strstr(weft_last_error(), "config_mask is 0x11"));
+    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, 1, NULL, SHMEM_TEAM_NUM_CONTEXTS,
+                                   &team) != 0);
+    CHECK(strstr(weft_last_error(), "the configuration is null"));
+    CHECK(shmem_team_split_2d(SHMEM_TEAM_WORLD, 1, &config, unknown, &team, NULL, 0, &other) != 0);
+    CHECK(strstr(weft_last_error(), "xaxis_mask is 0x11"));
+    CHECK(shmem_team_split_2d(SHMEM_TEAM_WORLD, 1, NULL, 0, &team, &config, unknown, &other) != 0);
+    CHECK(strstr(weft_last_error(), "yaxis_mask is 0x11"));
+    CHECK(shmem_team_get_config(SHMEM_TEAM_WORLD, unknown, &config) != 0);
+    CHECK(config.num_contexts == 1 && strstr(weft_last_error(), "the bits 0x10"));
+}
+
 static void invalid(void)
 {
     shmem_team_t team = SHMEM_TEAM_WORLD, other = SHMEM_TEAM_WORLD;
@@ -176,6 +195,7 @@ int main(void)
     strided();
     nested();
     two_dimensions();
+    masks();
     invalid();
     a_thousand();
     shmem_finalize();

@@ -148,6 +148,11 @@ WEFT_NV_HOST int weft_nv_choose_device(const nvshmemx_init_attr_t *attr)
 WEFT_NV_HOST int nvshmemx_init_attr(unsigned flags, nvshmemx_init_attr_t *attr)
 {
     int failed;
+    if (weft_nvshmem_check_bits(
+            "nvshmemx_init_attr: flags", flags,
+            (unsigned long)(NVSHMEMX_INIT_WITH_MPI_COMM | NVSHMEMX_INIT_WITH_SHMEM |
+                            NVSHMEMX_INIT_WITH_UNIQUEID | NVSHMEMX_INIT_THREAD_PES)))
+        return NVSHMEMX_ERROR_INVALID_VALUE;
     if (flags & (NVSHMEMX_INIT_WITH_SHMEM | NVSHMEMX_INIT_THREAD_PES))
         return NVSHMEMX_ERROR_NOT_SUPPORTED;
     if ((flags && !attr) || ((flags & NVSHMEMX_INIT_WITH_UNIQUEID) && !attr->args.uid_args.id))
@@ -373,7 +378,11 @@ WEFT_NV_HOST int nvshmem_team_split_strided(nvshmem_team_t parent, int start, in
 {
     weft_team *team = NULL;
     (void)config;
-    (void)config_mask;
+    *new_team = NVSHMEM_TEAM_INVALID;
+    if (weft_nvshmem_check_bits("nvshmem_team_split_strided: config_mask",
+                                (unsigned long)config_mask,
+                                (unsigned long)NVSHMEM_TEAM_NUM_CONTEXTS))
+        return NVSHMEMX_ERROR_INVALID_VALUE;
     int failed = weft_nvshmem_report(
         weft_team_split_strided(weft_nvshmem_team(parent), start, stride, size, &team),
         "nvshmem_team_split_strided");
@@ -389,9 +398,12 @@ WEFT_NV_HOST int nvshmem_team_split_2d(nvshmem_team_t parent, int xrange,
 {
     weft_team *x = NULL, *y = NULL;
     (void)xaxis_config;
-    (void)xaxis_mask;
     (void)yaxis_config;
-    (void)yaxis_mask;
+    *xaxis_team = *yaxis_team = NVSHMEM_TEAM_INVALID;
+    if (weft_nvshmem_check_bits("nvshmem_team_split_2d: the masks",
+                                (unsigned long)(xaxis_mask | yaxis_mask),
+                                (unsigned long)NVSHMEM_TEAM_NUM_CONTEXTS))
+        return NVSHMEMX_ERROR_INVALID_VALUE;
     int failed = weft_nvshmem_report(weft_team_split_2d(weft_nvshmem_team(parent), xrange, &x, &y),
                                      "nvshmem_team_split_2d");
     *xaxis_team = weft_nvshmem_team_number(x);
@@ -413,6 +425,11 @@ WEFT_NV_HOST int nvshmemx_team_init(nvshmem_team_t *team, nvshmem_team_config_t 
                                     long config_mask, int npes, int pe_idx_in_team)
 {
     weft_team *made = NULL;
+    *team = NVSHMEM_TEAM_INVALID;
+    if (weft_nvshmem_check_bits("nvshmemx_team_init: config_mask", (unsigned long)config_mask,
+                                (unsigned long)(NVSHMEM_TEAM_CONFIG_MASK_NUM_CONTEXTS |
+                                                NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID)))
+        return NVSHMEMX_ERROR_INVALID_VALUE;
     uint64_t id = config && config_mask & NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID ? config->uniqueid : 0;
     int failed = weft_nvshmem_report(weft_nvshmem_team_meet(id, npes, pe_idx_in_team, &made),
                                      "nvshmemx_team_init");
