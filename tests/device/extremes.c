@@ -243,6 +243,75 @@ static void numbers_again(weft_team *team)
     }
 }
 
+/* Complex numbers, real and imaginary part both of each sign and both telling, so small that every
+ * result is exact. */
+static void complex_element(int m, size_t i, double *re, double *im)
+{
+    *re = (double)((i + (size_t)m) % 4) - 1;
+    *im = (double)((i / 4 + 3 * (size_t)m) % 5) - 2;
+}
+
+static void complex_wanted(weft_op op, int members, size_t i, double *re, double *im)
+{
+    complex_element(0, i, re, im);
+    for (int m = 1; m < members; m++) {
+        double r, j, before = *re;
+        complex_element(m, i, &r, &j);
+        *re = op == WEFT_SUM ? *re + r : *re * r - *im * j;
+        *im = op == WEFT_SUM ? *im + j : before * j + *im * r;
+    }
+}
+
+/* As they lie in memory, of floats or doubles. */
+static void put_complex(unsigned char *at, int wide, double re, double im)
+{
+    const double doubles[2] = {re, im};
+    const float floats[2] = {(float)re, (float)im};
+    memcpy(at, wide ? (const void *)doubles : floats, wide ? sizeof doubles : sizeof floats);
+}
+
+static double complex_part(const unsigned char *at, int wide, size_t i)
+{
+    double d;
+    float f;
+    memcpy(&d, at + i * (wide ? sizeof d : 0), sizeof d);
+    memcpy(&f, at + i * (wide ? 0 : sizeof f), sizeof f);
+    return wide ? d : (double)f;
+}
+
+static void reduce_complex(weft_team *team, int wide, weft_op op, int scope)
+{
+    enum { N = 40 };
+    size_t width = wide ? 16 : 8;
+    double re, im;
+    int status;
+    for (size_t i = 0; i < N; i++) {
+        complex_element(weft_team_my_pe(team), i, &re, &im);
+        put_complex(buffer + i * width, wide, re, im);
+        complex_wanted(op, weft_team_n_pes(team), i, &re, &im);
+        put_complex(wanted + i * width, wide, re, im);
+    }
+    store(src, buffer, N * width);
+    OK(weft_barrier(team));
+    LAUNCH(combine, 1, 96, 0, NULL, scope, 1, weft_team_device(team), dst, src, N,
+           wide ? WEFT_COMPLEX_DOUBLE : WEFT_COMPLEX_FLOAT, op, result);
+    fetch(&status, result, sizeof status);
+    CHECK(status == WEFT_OK);
+    fetch(buffer, dst, N * width);
+    for (size_t i = 0; i < 2 * N; i++) /* by value: -0 equals 0 */
+        CHECK(complex_part(buffer, wide, i) == complex_part(wanted, wide, i));
+    OK(weft_barrier(team));
+}
+
+static void complex_numbers(weft_team *team)
+{
+    for (int wide = 0; wide < 2; wide++)
+        for (int scope = 0; scope < 3; scope++) {
+            reduce_complex(team, wide, WEFT_SUM, scope);
+            reduce_complex(team, wide, WEFT_PROD, scope);
+        }
+}
+
 static void compare_all(void *vars, void *bounds)
 {
     int seen[VALUES];
@@ -284,8 +353,10 @@ int main(void)
     every_type_and_operation(reverse);
     every_size(weft_team_world(job));
     every_size(reverse);
+    complex_numbers(weft_team_world(job));
     numbers_again(weft_team_world(job));
     numbers_again(reverse);
+    complex_numbers(reverse);
     OK(weft_team_destroy(reverse));
     /* The next team in the same place begins anew. */
     OK(weft_team_split_strided(weft_team_world(job), 0, 1, n_pes, &reverse));

@@ -142,6 +142,8 @@ static pid_t stop_for_long(int first, int count, bool traced)
             kill((pid_t)pids[i], SIGCONT);
         }
     }
+    /* PE 0, which waits for this child, shall not move before the others have looked again. */
+    sleep_ms(count > 1 ? 200 : 0);
     _exit(0);
 }
 

@@ -61,6 +61,23 @@ static void bad_frees_are_refused(void **state)
     heap_destroy(heap);
 }
 
+/* With any number of blocks there is room left in the table, else this looks for ever. */
+static void bad_frees_are_refused_beside_many_blocks(void **state)
+{
+    enum { BLOCKS = 1023 };
+    struct heap *heap = heap_create((BLOCKS + 1) * 64);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        size_t at;
+        assert_int_equal(heap_alloc(heap, 64, 0, &at), WEFT_OK);
+        assert_int_equal(at, i * 64);
+        assert_int_equal(heap_free(heap, at + 64), WEFT_ERR_FREE);
+        assert_false(heap_holds(heap, at + 64, 1));
+    }
+    for (size_t i = 0; i < BLOCKS; i++)
+        assert_int_equal(heap_free(heap, i * 64), WEFT_OK);
+    heap_destroy(heap);
+}
+
 static void a_range_lies_in_one_block(void **state)
 {
     struct heap *heap = heap_create(1 << 16);
@@ -130,9 +147,13 @@ static void random_use_never_overlaps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_are_aligned_and_apart), cmocka_unit_test(freed_blocks_merge),
-        cmocka_unit_test(bad_frees_are_refused),        cmocka_unit_test(a_range_lies_in_one_block),
-        cmocka_unit_test(absurd_sizes_are_refused),     cmocka_unit_test(random_use_never_overlaps),
+        cmocka_unit_test(blocks_are_aligned_and_apart),
+        cmocka_unit_test(freed_blocks_merge),
+        cmocka_unit_test(bad_frees_are_refused),
+        cmocka_unit_test(bad_frees_are_refused_beside_many_blocks),
+        cmocka_unit_test(a_range_lies_in_one_block),
+        cmocka_unit_test(absurd_sizes_are_refused),
+        cmocka_unit_test(random_use_never_overlaps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
