@@ -1,27 +1,30 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Seeds faults and sees whether the tests notice; see README.md beside this. From the repository's
-# root: tools/mutants/run.sh [--short] [--keep-going] [REGEX of names]
+# root: tools/mutants/run.sh [--short] [--resume] [REGEX of names]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-short=0 only=.
+short=0 resume=0 only=.
 while [ $# -gt 0 ]; do
     case $1 in
     --short) short=1 ;;
-    -*) echo "usage: tools/mutants/run.sh [--short] [REGEX]" >&2 && exit 2 ;;
+    --resume) resume=1 ;;
+    -*) echo "usage: tools/mutants/run.sh [--short] [--resume] [REGEX]" >&2 && exit 2 ;;
     *) only=$1 ;;
     esac
     shift
 done
 
 root=$PWD
+# The short form has a build of its own: it takes less time to make.
 folder=$root/build-mutants
+[ "$short" = 0 ] || folder=$root/build-mutants/short
 tree=$folder/tree
 build=$folder/build
+results=$folder/results
 cores=$(nproc)
-limit=${MUTANT_LIMIT:-90} # seconds that the tests of one fault may take: a hang is seen too
-mkdir -p "$folder"
+mkdir -p "$folder" "$results"
 
 fail() {
     echo "mutants: $*" >&2
@@ -40,22 +43,21 @@ seed() {
 
 choose() {
     awk -F '\t' -v short="$short" -v only="$only" \
-        '(!short || $3 == "short") && $2 ~ only' "$folder/list" >"$folder/chosen"
+        '(!short || $4 == "short") && $3 ~ only' "$folder/list" >"$folder/chosen"
     [ -s "$folder/chosen" ] || fail "no fault has that name"
 }
 
-# Numbers and names of the tests that concern the chosen faults. Each expression by itself: ctest
-# takes no expression with more than 32 parentheses.
+# Names of the tests that concern the chosen faults. Each expression by itself: ctest takes no
+# expression with more than 32 parentheses.
 concerned() {
-    cut -f5 "$folder/chosen" | sort -u | while read -r tests; do
-        ctest --test-dir "$build" -N -R "$tests" | sed -n 's/^ *Test *#\([0-9]*\): /\1 /p' |
-            grep . || fail "no test is called $tests"
-    done | sort -un
+    cut -f6 "$folder/chosen" | sort -u | while read -r tests; do
+        ctest --test-dir "$build" -N -R "$tests" | sed -n 's/^ *Test *#[0-9]*: //p' | grep . ||
+            fail "no test is called $tests"
+    done | sort -u
 }
 
 # The programs that these tests run, as names of what the build makes.
 programs() {
-    cut -d ' ' -f 2 "$folder/concerned" >"$folder/names"
     find "$build" -name CTestTestfile.cmake -exec cat {} + |
         awk -v build="$build/" '
             NR == FNR { wanted[$1]; next }
@@ -63,49 +65,78 @@ programs() {
                 for (rest = $0; match(rest, build "(bin|lib)/[A-Za-z0-9_.-]+");
                      rest = substr(rest, RSTART + RLENGTH))
                     print substr(rest, RSTART + length(build), RLENGTH - length(build))
-            }' "$folder/names" - | sort -u
+            }' "$folder/concerned" - | sort -u
 }
 
 construct() {
-    cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBUILD_TESTING=ON \
+    # What the short form needs it compiles quickly: it runs for a moment only.
+    local flags=(-DCMAKE_BUILD_TYPE=RelWithDebInfo)
+    [ "$short" = 0 ] || flags=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O0)
+    cmake -S "$tree" -B "$build" -G Ninja "${flags[@]}" -DBUILD_TESTING=ON \
         -DWEFT_WERROR=OFF -DWEFT_NVCC=OFF -DWEFT_GPU_KERNELS=OFF >"$folder/log" 2>&1 ||
         fail "configuring failed; see $folder/log"
     concerned >"$folder/concerned"
     programs >"$folder/programs"
     # shellcheck disable=SC2046 # names without spaces
-    nice ninja -k 0 -C "$build" bin/weft fakecuda $(cat "$folder/programs") >>"$folder/log" 2>&1 ||
-        fail "the build failed; see $folder/log"
+    nice ninja -k 0 -C "$build" -j "$cores" bin/weft fakecuda $(cat "$folder/programs") \
+        >>"$folder/log" 2>&1 || fail "the build failed; see $folder/log"
 }
 
-run_tests() {
-    timeout "$limit" ctest --test-dir "$build" "$@" -j "$cores" --stop-on-failure \
-        --no-tests=error >"$folder/log.tests" 2>&1 </dev/null
+# The faults that still have to be judged: with --resume, those whose entry has changed since or that
+# have no result.
+remaining() {
+    local number sum name rest
+    while IFS=$'\t' read -r number sum name rest; do
+        [ "$resume" = 1 ] && [ "$(cut -f1 "$results/$name" 2>/dev/null)" = "$sum" ] ||
+            printf '%s\t%s\t%s\t%s\n' "$number" "$sum" "$name" "$rest"
+    done <"$folder/chosen"
+}
+
+# As many at once as there are CPUs, each with one test at a time: tests of faults wait a lot.
+judge_all() {
+    remaining >"$folder/remaining"
+    [ "$(wc -l <"$folder/remaining")" != 0 ] || return 0
+    while IFS=$'\t' read -r _ _ name _; do rm -f "$results/$name"; done <"$folder/remaining"
+    rm -rf "$folder"/lane-*
+    [ "$resume" = 1 ] || rm -f "$folder/times"
+    FOLDER=$folder xargs -a "$folder/remaining" -d '\n' -P "$cores" -n 1 --process-slot-var=LANE \
+        nice tools/mutants/judge.sh || fail "a fault could not be judged"
+}
+
+report() {
+    local number sum name expected tests verdict what seconds
+    local total=0 caught=0 survive=0 explained=0 unsure=0
+    while IFS=$'\t' read -r number sum name _ expected tests; do
+        IFS=$'\t' read -r _ verdict what seconds <"$results/$name" || fail "no result of $name"
+        total=$((total + 1))
+        case $verdict in
+        caught | hangs)
+            caught=$((caught + 1))
+            [ "$expected" != survives ] || echo "caught, though its entry says that it survives: $name"
+            ;;
+        survives)
+            survive=$((survive + 1))
+            if [ "$expected" = survives ]; then
+                explained=$((explained + 1))
+                echo "survives, as its entry explains: $name"
+            else
+                echo "SURVIVES: $name ($tests)"
+            fi
+            ;;
+        *)
+            unsure=$((unsure + 1))
+            echo "UNSURE: $name: $what fails without the fault too"
+            ;;
+        esac
+    done <"$folder/chosen"
+    echo "$total faults: $caught caught, $survive survive, $explained of them explained;" \
+        "$unsure not judged, by $SECONDS s"
+    [ $((survive - explained + unsure)) = 0 ]
 }
 
 seed
 choose
 construct
-limit=1800 run_tests -I "0,0,1,$(cut -d ' ' -f 1 "$folder/concerned" | paste -sd ,)" || {
-    tail -20 "$folder/log.tests"
-    fail "the tests fail without a fault"
-}
-echo "$(wc -l <"$folder/concerned") tests pass without a fault"
-
-: >"$folder/results"
-total=0 caught=0 lost=0 explained=0
-while IFS=$'\t' read -r number name _ expected tests; do
-    total=$((total + 1)) since=$SECONDS verdict=survives
-    if ! MUTANT=$number run_tests -R "$tests"; then
-        caught=$((caught + 1)) verdict=caught
-        [ "$expected" != survives ] || echo "caught, though its entry says that it survives: $name"
-    elif [ "$expected" = survives ]; then
-        explained=$((explained + 1))
-        echo "survives, as its entry explains: $name"
-    else
-        lost=$((lost + 1))
-        echo "SURVIVES: $name ($tests)"
-    fi
-    echo "$name $verdict $((SECONDS - since)) s" >>"$folder/results"
-done <"$folder/chosen"
-echo "$total faults: $caught caught, $((lost + explained)) survive, $explained of them explained"
-[ "$lost" = 0 ]
+echo "$(wc -l <"$folder/chosen") faults, concerned are $(wc -l <"$folder/concerned") tests; built after $SECONDS s"
+judge_all
+report

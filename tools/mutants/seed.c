@@ -7,11 +7,14 @@
  * A list has one entry per fault, see README.md. The text of an entry is found whatever its white
  * space, must stand there exactly once, and is replaced by a choice between it and its fault. Files
  * that would not change are not written, so that a build goes on where it was. Prints a line per
- * fault: number, name, `short` or `-`, `survives` or `-`, the regular expression of its tests. */
+ * fault: number, sum, name, `short` or `-`, `survives` or `-`, the regular expression of its tests.
+ * The number is made from the name, so that a new entry changes no file but its own; the sum is over
+ * the texts of the entry, and tells whether a result is one of this entry. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +25,7 @@ enum form { EXPRESSION, STATEMENT, RAW };
 
 struct fault {
     char *name, *file, *tests, *after, *old, *new;
+    unsigned number;
     enum form form;
     bool is_short, survives, placed;
     size_t begin, end; /* where `old` stands in the file */
@@ -75,18 +79,42 @@ static void append(char **to, const char *line)
     strcpy(*to + before, line);
 }
 
+/* FNV-1a */
+static uint32_t sum_over(const char *text, uint32_t sum)
+{
+    for (; text && *text; text++)
+        sum = (sum ^ (unsigned char)*text) * 16777619u;
+    return (sum ^ 0xff) * 16777619u;
+}
+
+/* 0 is no fault. */
+static unsigned number_of(const char *name)
+{
+    return (sum_over(name, 2166136261u) & 0x7fffffff) | 1;
+}
+
+static uint32_t sum_of(const struct fault *fault)
+{
+    const char *const texts[] = {fault->file, fault->tests, fault->after, fault->old, fault->new};
+    uint32_t sum = (uint32_t)fault->form;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        sum = sum_over(texts[i], sum);
+    return sum;
+}
+
 static void new_fault(const char *name)
 {
     for (size_t i = 0; i < fault_count; i++) {
-        if (strcmp(faults[i].name, name) == 0) {
-            fprintf(stderr, "mutant %s: there are two of this name\n", name);
+        if (faults[i].number == number_of(name)) {
+            fprintf(stderr, "mutant %s: another one has this name, or a name of the same number\n",
+                    name);
             errors++;
         }
     }
     faults = realloc(faults, (fault_count + 1) * sizeof *faults);
     if (!faults)
         die("reading", "a list");
-    faults[fault_count++] = (struct fault){.name = strdup(name)};
+    faults[fault_count++] = (struct fault){.name = strdup(name), .number = number_of(name)};
 }
 
 static enum form form_of(struct fault *fault, const char *word)
@@ -220,10 +248,10 @@ static void place(struct fault *fault, const char *text)
         fault->placed = true;
 }
 
-static void put_raw(FILE *out, const char *text, size_t number)
+static void put_raw(FILE *out, const char *text, unsigned number)
 {
     for (const char *at; (at = strstr(text, "MUTANT")); text = at + 6)
-        fprintf(out, "%.*sweft_mutant(%zu)", (int)(at - text), text, number);
+        fprintf(out, "%.*sweft_mutant(%u)", (int)(at - text), text, number);
     fputs(text, out);
 }
 
@@ -240,13 +268,13 @@ static void put_choice(FILE *out, const char *text, const struct fault *first, s
     }
     const struct fault *fault = &faults[i];
     if (fault->form == RAW) {
-        put_raw(out, fault->new, i + 1);
+        put_raw(out, fault->new, fault->number);
         return;
     }
     fprintf(out,
-            fault->form == STATEMENT ? "if (weft_mutant(%zu)) { %s } else { "
-                                     : "(weft_mutant(%zu) ? (%s) : (",
-            i + 1, fault->new);
+            fault->form == STATEMENT ? "if (weft_mutant(%u)) { %s } else { "
+                                     : "(weft_mutant(%u) ? (%s) : (",
+            fault->number, fault->new);
     put_choice(out, text, first, i + 1);
     fputs(fault->form == STATEMENT ? " }" : "))", out);
 }
@@ -370,8 +398,9 @@ int main(int argc, char **argv)
         snprintf(path, sizeof path, "%s/%s", argv[1], fault->file ? fault->file : "");
         if (fault->file && stat(path, &about))
             complain(fault, "there is no such file", "");
-        printf("%zu\t%s\t%s\t%s\t%s\n", i + 1, fault->name, fault->is_short ? "short" : "-",
-               fault->survives ? "survives" : "-", fault->tests ? fault->tests : "");
+        printf("%u\t%08x\t%s\t%s\t%s\t%s\n", fault->number, (unsigned)sum_of(fault), fault->name,
+               fault->is_short ? "short" : "-", fault->survives ? "survives" : "-",
+               fault->tests ? fault->tests : "");
     }
     return errors ? 1 : 0;
 }
