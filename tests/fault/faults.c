@@ -50,11 +50,9 @@ pid_t faults_start(char *const argv[])
     int slot = 0;
     while (running[slot].pid)
         slot++;
-    snprintf(mark, sizeof mark, "FAULT_TEST_MARK=%d", (int)getpid());
     int output = memfd_create("output", MFD_CLOEXEC);
     pid_t pid = fork();
     if (pid == 0) {
-        putenv(mark);
         dup2(output, 1);
         dup2(output, 2);
         fcntl(1, F_SETFL, O_APPEND); /* several writers share it */
@@ -155,7 +153,7 @@ static bool has_mark(const char *pid)
         return false;
     ssize_t n = read(fd, environment, sizeof environment);
     close(fd);
-    return n > 0 && memmem(environment, (size_t)n, mark, strlen(mark)) != NULL;
+    return n > 0 && memmem(environment, (size_t)n, mark, strlen(mark) + 1) != NULL;
 }
 
 /* Zombies have no environment any more and do not count. */
@@ -227,6 +225,9 @@ void faults_remember(void)
 {
     char name[320];
     count_before = 0;
+    /* For whatever is started from here on; /proc shows this process with what it began with. */
+    snprintf(mark, sizeof mark, "FAULT_TEST_MARK=%d", (int)getpid());
+    putenv(mark);
     find_files("/dev/shm", name, sizeof name, true);
     find_files("/tmp", name, sizeof name, true);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ways in which a job under `weft run` ends: what is reported, what the others hear, what it
  * returns, and that nothing is left. argv: the command weft, the program boot_victim,
- * the module sigchld_thread. */
+ * the module sigchld_thread, perhaps the one test to run. */
 #include "fault/faults.h"
 
 #include <errno.h>
@@ -109,6 +109,12 @@ static void never_joins(void **state)
     faults_expect(&outcome, 1, "before it joined the job that others wait in");
     run_victim("3", "closed", "1");
     faults_expect(&outcome, 3, "is no socket of weft run");
+    /* It has ended when the others join. */
+    faults_run((char *[]){weft, "run", "-n", "3", "/bin/sh", "-c",
+                          "[ $WEFT_PE -eq 1 ] && exit 0; sleep 0.3; exec $0 nobody 0",
+                          victim_program, NULL},
+               &outcome);
+    faults_expect(&outcome, 1, "before it joined the job that others wait in");
 }
 
 static void leaves_without_finalize(void **state)
@@ -640,7 +646,7 @@ static void keyboard_stops_and_ends_the_job(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4)
+    if (argc < 4 || argc > 5)
         return 2;
     weft = argv[1];
     victim_program = argv[2];
@@ -690,5 +696,7 @@ int main(int argc, char **argv)
         TEST(terminal_input_is_relayed),
         TEST(keyboard_stops_and_ends_the_job),
     };
+    if (argc == 5)
+        cmocka_set_test_filter(argv[4]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
