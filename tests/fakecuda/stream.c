@@ -493,19 +493,24 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
     return unmake(STREAM, stream);
 }
 
-EXPORT CUresult cuStreamSynchronize(CUstream stream)
+/* The caller is told late that all is done: others may have given the stream more to do. */
+static CUresult told_late(struct fake_stream *s)
 {
-    struct fake_stream *s = stream_of(stream);
-    drain(s);
     if (s->mode == IMMEDIATE)
         return CUDA_SUCCESS;
-    /* The caller is told late: others may have given the stream more to do. */
     pthread_mutex_lock(&s->lock);
     uint64_t random = random_next(&s->random);
     pthread_mutex_unlock(&s->lock);
     if (random % 2 == 0)
         sleep_until(now_ns() + (random >> 16) % 300000);
     return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamSynchronize(CUstream stream)
+{
+    struct fake_stream *s = stream_of(stream);
+    drain(s);
+    return told_late(s);
 }
 
 EXPORT CUresult cuStreamQuery(CUstream stream)
@@ -516,7 +521,7 @@ EXPORT CUresult cuStreamQuery(CUstream stream)
     pthread_mutex_lock(&s->lock);
     bool busy = s->busy;
     pthread_mutex_unlock(&s->lock);
-    return busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    return busy ? CUDA_ERROR_NOT_READY : told_late(s);
 }
 
 EXPORT CUresult cuStreamIsCapturing(CUstream stream, int *status)

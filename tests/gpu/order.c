@@ -150,7 +150,8 @@ static void sources(uint64_t *data, uint64_t *flag)
     OK(weft_free(job, gpu_signal));
 }
 
-/* A put with signal from memory that the GPU reads by itself: the same, when the call has returned. */
+/* A put, with signal or without, from memory that the GPU reads by itself: the same, when the call has
+ * returned. */
 static void pinned_sources(uint64_t *data, uint64_t *source, uint64_t *gpu_signal)
 {
     static uint64_t seen[WORDS];
@@ -161,8 +162,15 @@ static void pinned_sources(uint64_t *data, uint64_t *source, uint64_t *gpu_signa
         weft_ctx *ctx = contexts[round % CONTEXTS];
         for (uint64_t i = 0; i < WORDS; i++)
             source[i] = word(me, round, i);
-        OK(weft_put_signal(ctx, data, source, WORDS * 8, gpu_signal, round, WEFT_SIGNAL_SET, next));
+        if (round % 2)
+            OK(weft_put(ctx, data, source, WORDS * 8, next));
+        else
+            OK(weft_put_signal(ctx, data, source, WORDS * 8, gpu_signal, round, WEFT_SIGNAL_SET,
+                               next));
         memset(source, 0xee, WORDS * 8);
+        OK(weft_quiet(ctx));
+        if (round % 2)
+            OK(weft_signal(ctx, gpu_signal, round, WEFT_SIGNAL_SET, next));
         OK(weft_signal_wait(ctx, gpu_signal, WEFT_GE, round, NULL));
         look(job, seen, data, WORDS * 8);
         for (uint64_t i = 0; i < WORDS; i++)
