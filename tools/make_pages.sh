@@ -3,7 +3,7 @@
 # Every page that is made and committed, in one place.
 #   tools/make_pages.sh BUILD            writes all anew
 #   tools/make_pages.sh BUILD --check    exit 1, naming each that is not what the source gives
-# BUILD has the command and, with the tests configured, shmem_reference.
+# BUILD has the command and, for the pages that name tests, what the target shmem-docs is made from.
 set -u
 cd "$(dirname "$0")/.."
 build=$1 check=${2:-}
@@ -36,10 +36,10 @@ page docs/man/weft-reasons.7.scd "$build/bin/weft" explain --codes=man
 if [ -z "$check" ]; then
     of tools/device_reference.sh
     of sh tests/nvshmem/reference.sh "$PWD" write
-    of tests/shmem/docs_fresh.sh "$build/bin/shmem_reference" "$PWD" write
+    of tests/shmem/docs_fresh.sh "$build/bin/shmem_reference" "$PWD" "$build/tests/shmem/objects.txt" write
 else
     of tools/device_reference.sh --check
     of sh tests/nvshmem/reference.sh "$PWD"
-    of tests/shmem/docs_fresh.sh "$build/bin/shmem_reference" "$PWD"
+    of tests/shmem/docs_fresh.sh "$build/bin/shmem_reference" "$PWD" "$build/tests/shmem/objects.txt"
 fi
 exit $status

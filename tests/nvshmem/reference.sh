@@ -11,7 +11,7 @@ sh "$1/tests/nvshmem/functions.sh" "$1" | awk -f "$1/tests/nvshmem/reference.awk
 if [ "${2-}" = write ]; then
     cp "$made" "$page"
 elif ! cmp -s "$made" "$page"; then
-    echo "docs/nvshmem-reference.md is not what the headers give; run: ninja nvshmem-docs" >&2
+    echo "docs/nvshmem-reference.md is not what the headers give; run ./dev docs" >&2
     exit 1
 fi
 status=0

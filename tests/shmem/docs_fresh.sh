@@ -17,7 +17,7 @@ for page in reference coverage; do
     if [ "${4-}" = write ]; then
         cp "$made" "$2/docs/shmem-$page.md"
     elif ! cmp -s "$made" "$2/docs/shmem-$page.md"; then
-        echo "docs/shmem-$page.md is not what the headers give; run: ninja shmem-docs" >&2
+        echo "docs/shmem-$page.md is not what the headers give; run ./dev docs" >&2
         status=1
     fi
 done
