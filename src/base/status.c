@@ -28,8 +28,9 @@ weft_status base_fail_context(weft_status status, const char *format, ...)
     va_start(args, format);
     int n = vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    if (n >= 0 && (size_t)n < sizeof message)
-        snprintf(message + n, sizeof message - (size_t)n, ": %s", earlier);
+    size_t left = n >= 0 && (size_t)n < sizeof message ? sizeof message - (size_t)n : 0;
+    if (left > sizeof ": ")
+        snprintf(message + n, left, ": %.*s", (int)(left - sizeof ": "), earlier);
     return status;
 }
 

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting from a communicator of an MPI of MPICH's family, whose handles are numbers: this program
+ * defines the three functions that the library looks for, over pipes between processes of its own. Also
+ * what is said when MPI refuses, when rank 0 has no id to give, and of an id that is none. Compiled with
+ * NO_MPI there is no MPI in the process. */
+#define NVSHMEM_HOSTLIB_ONLY
+#include <nvshmem.h>
+#include <nvshmemx.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(condition, ...)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "rank %d: %s:%d: %s: ", rank_here, __FILE__, __LINE__, #condition);    \
+            fprintf(stderr, __VA_ARGS__);                                                          \
+            fputc('\n', stderr);                                                                   \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+enum { RANKS = 3, WORLD = 0x44000000, BYTE = 0x4c00010d, OTHER = 0x84000003 };
+
+static int rank_here;
+
+#ifndef NO_MPI
+static int comm_here, refuse_comm, refuse_bcast, pipes[RANKS][2];
+
+int MPI_Comm_rank(int comm, int *rank);
+int MPI_Comm_size(int comm, int *size);
+int MPI_Bcast(void *buffer, int count, int type, int root, int comm);
+
+int MPI_Comm_rank(int comm, int *rank)
+{
+    *rank = rank_here;
+    return refuse_comm || comm != comm_here;
+}
+
+int MPI_Comm_size(int comm, int *size)
+{
+    *size = RANKS;
+    return comm != comm_here;
+}
+
+int MPI_Bcast(void *buffer, int count, int type, int root, int comm)
+{
+    CHECK(comm == comm_here && type == BYTE && root == 0, "%#x, type %#x", comm, type);
+    if (refuse_bcast)
+        return 1;
+    for (int rank = 1; rank < RANKS && rank_here == 0; rank++)
+        CHECK(write(pipes[rank][1], buffer, (size_t)count) == count, "write");
+    if (rank_here)
+        CHECK(read(pipes[rank_here][0], buffer, (size_t)count) == count, "read");
+    return 0;
+}
+#endif
+
+static void refused(unsigned flags, nvshmemx_init_attr_t *attr, const char *words)
+{
+    int result = nvshmemx_init_attr(flags, attr);
+    CHECK(result == NVSHMEMX_ERROR_INTERNAL, "%d", result);
+    CHECK(strstr(weft_last_error(), words), "%s", weft_last_error());
+    CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_NOT_INITIALIZED, "initialised");
+}
+
+static void refusals(void)
+{
+    nvshmemx_init_attr_t attr = NVSHMEMX_INIT_ATTR_INITIALIZER;
+    nvshmemx_uniqueid_t id = NVSHMEMX_UNIQUEID_INITIALIZER;
+#ifdef NO_MPI
+    refused(NVSHMEMX_INIT_WITH_MPI_COMM, &attr, "the process has loaded no MPI library");
+#else
+    comm_here = WORLD;
+    refuse_comm = 1;
+    refused(NVSHMEMX_INIT_WITH_MPI_COMM, &attr, "MPI refuses the communicator");
+    refuse_comm = 0;
+    refuse_bcast = 1;
+    refused(NVSHMEMX_INIT_WITH_MPI_COMM, &attr, "MPI_Bcast failed");
+    refuse_bcast = 0;
+    int unknown = OTHER;
+    attr.mpi_comm = &unknown;
+    refused(NVSHMEMX_INIT_WITH_MPI_COMM, &attr, "MPI refuses the communicator");
+#endif
+    nvshmemx_set_attr_uniqueid_args(0, 1, &id, &attr);
+    refused(NVSHMEMX_INIT_WITH_UNIQUEID, &attr, "was not made by nvshmemx_get_uniqueid()");
+    CHECK(!nvshmemx_get_uniqueid(&id), "%s", weft_last_error());
+    nvshmemx_set_attr_uniqueid_args(2, 2, &id, &attr);
+    refused(NVSHMEMX_INIT_WITH_UNIQUEID, &attr, "PE 2 of a job of 2 PEs");
+    CHECK(nvshmemx_init_attr(NVSHMEMX_INIT_WITH_SHMEM, &attr) == NVSHMEMX_ERROR_NOT_SUPPORTED,
+          "SHMEM");
+    CHECK(nvshmemx_init_attr(NVSHMEMX_INIT_WITH_MPI_COMM, NULL) == NVSHMEMX_ERROR_INVALID_VALUE,
+          "no attributes");
+}
+
+#ifndef NO_MPI
+/* The job of a communicator: PEs are numbered as its ranks, and reach each other. */
+static void job_of(int *comm)
+{
+    nvshmemx_init_attr_t attr = NVSHMEMX_INIT_ATTR_INITIALIZER;
+    comm_here = comm ? *comm : WORLD;
+    nvshmemx_set_attr_mpi_comm_args(comm, &attr);
+    int result = nvshmemx_init_attr(NVSHMEMX_INIT_WITH_MPI_COMM, &attr);
+    CHECK(!result, "%d: %s", result, weft_last_error());
+    CHECK(nvshmem_my_pe() == rank_here && nvshmem_n_pes() == RANKS, "PE %d of %d", nvshmem_my_pe(),
+          nvshmem_n_pes());
+    int *slot = nvshmem_calloc(1, sizeof *slot), got = 0;
+    nvshmem_int_p(slot, 70 + rank_here, (rank_here + 1) % RANKS);
+    nvshmem_barrier_all();
+    nvshmem_int_get(&got, slot, 1, rank_here);
+    CHECK(got == 70 + (rank_here + RANKS - 1) % RANKS, "%d", got);
+    nvshmem_barrier_all();
+    nvshmem_finalize();
+}
+
+/* Without descriptors rank 0 finds no port: all are told, and none waits. */
+static void no_id(void)
+{
+    struct rlimit few = {3, 3};
+    nvshmemx_init_attr_t attr = NVSHMEMX_INIT_ATTR_INITIALIZER;
+    if (rank_here == 0)
+        setrlimit(RLIMIT_NOFILE, &few);
+    comm_here = WORLD;
+    CHECK(nvshmemx_init_attr(NVSHMEMX_INIT_WITH_MPI_COMM, &attr) == NVSHMEMX_ERROR_INTERNAL,
+          "began");
+    CHECK(rank_here || strstr(weft_last_error(), "socket: Too many open files"), "%s",
+          weft_last_error());
+}
+
+static int as_rank(int rank)
+{
+    int other = OTHER;
+    rank_here = rank;
+    job_of(NULL);
+    job_of(&other);
+    no_id();
+    return 0;
+}
+#endif
+
+int main(void)
+{
+    int failed = 0;
+    refusals();
+#ifndef NO_MPI
+    for (int rank = 0; rank < RANKS; rank++)
+        CHECK(!pipe(pipes[rank]), "pipe");
+    for (int rank = 0; rank < RANKS; rank++)
+        if (fork() == 0)
+            exit(as_rank(rank));
+    for (int rank = 0; rank < RANKS; rank++) {
+        int status;
+        CHECK(wait(&status) > 0, "wait");
+        failed |= status;
+    }
+#endif
+    return failed != 0;
+}
