@@ -126,6 +126,20 @@ static void check_unique_id(void)
     nvshmem_finalize();
 }
 
+/* Attributes that a program has cleared, or of which it has filled only some, name no device. */
+static void check_device(void)
+{
+    nvshmemx_init_attr_t attr = NVSHMEMX_INIT_ATTR_INITIALIZER;
+    CHECK(weft_nv_device_of(&attr) == -1, "%d", weft_nv_device_of(&attr));
+    attr.args.cuda_device_id = 3;
+    CHECK(weft_nv_device_of(&attr) == 3, "%d", weft_nv_device_of(&attr));
+    memset(&attr, 0, sizeof attr);
+    CHECK(weft_nv_device_of(&attr) == -1, "%d", weft_nv_device_of(&attr));
+    memset(&attr, 0x41, sizeof attr);
+    CHECK(weft_nv_device_of(&attr) == -1, "%d", weft_nv_device_of(&attr));
+    CHECK(weft_nv_device_of(NULL) == -1, "%d", weft_nv_device_of(NULL));
+}
+
 int main(int argc, char **argv)
 {
     int provided = -1, major = 0, minor = 0;
@@ -135,6 +149,7 @@ int main(int argc, char **argv)
         check_unique_id();
         return faults != 0;
     }
+    check_device();
     CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_NOT_INITIALIZED, "before init");
     CHECK(!nvshmem_init_thread(NVSHMEM_THREAD_MULTIPLE, &provided) &&
               provided == NVSHMEM_THREAD_SERIALIZED,
@@ -145,6 +160,11 @@ int main(int argc, char **argv)
     nvshmem_info_get_version(&major, &minor);
     nvshmem_info_get_name(name);
     CHECK(major == NVSHMEM_MAJOR_VERSION && !strcmp(name, NVSHMEM_VENDOR_STRING), "%s", name);
+    CHECK(!strcmp(nvshmemx_status_string(NVSHMEMX_SUCCESS), "NVSHMEMX_SUCCESS") &&
+              !strcmp(nvshmemx_status_string(NVSHMEMX_ERROR_SYMMETRY), "NVSHMEMX_ERROR_SYMMETRY") &&
+              !strcmp(nvshmemx_status_string(NVSHMEMX_ERROR_INTERNAL), "NVSHMEMX_ERROR_INTERNAL") &&
+              !strcmp(nvshmemx_status_string(-3), "unknown status"),
+          "names of statuses");
     int *got = nvshmem_calloc(4, sizeof *got);
     check_launch(got);
     check_teams(got);

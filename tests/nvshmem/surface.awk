@@ -167,6 +167,7 @@ BEGIN {
     emit("", "int", "nvshmemx_get_uniqueid", "(nvshmemx_uniqueid_t *)")
     emit("", "int", "nvshmemx_set_attr_uniqueid_args", "(int, int, const nvshmemx_uniqueid_t *, nvshmemx_init_attr_t *)")
     emit("", "int", "nvshmemx_set_attr_mpi_comm_args", "(void *, nvshmemx_init_attr_t *)")
+    emit("", "const char *", "nvshmemx_status_string", "(int)")
     emit("", "int", "nvshmemx_cumodule_init", "(void *)")
     emit("", "int", "nvshmemx_cumodule_finalize", "(void *)")
     emit("", "int", "nvshmemx_culibrary_init", "(void *)")

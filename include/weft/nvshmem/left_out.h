@@ -55,6 +55,20 @@
 #define nvshmemx_half_atomic_fetch_add(...)                                                        \
     WEFT_NV_LEFT_OUT("nvshmemx_half_atomic_fetch_add", WEFT_NV_NO_HALF)
 
+#define WEFT_NV_NO_HALF_ACCESS                                                                     \
+    "Weft has no atomics on half; use nvshmem_float_atomic_set(), _fetch() and _swap()"
+#define nvshmem_half_atomic_fetch(...)                                                             \
+    WEFT_NV_LEFT_OUT("nvshmem_half_atomic_fetch", WEFT_NV_NO_HALF_ACCESS)
+#define nvshmem_half_atomic_set(...)                                                               \
+    WEFT_NV_LEFT_OUT("nvshmem_half_atomic_set", WEFT_NV_NO_HALF_ACCESS)
+#define nvshmem_half_atomic_swap(...)                                                              \
+    WEFT_NV_LEFT_OUT("nvshmem_half_atomic_swap", WEFT_NV_NO_HALF_ACCESS)
+
+#define nvshmemx_collective_launch_attr(...)                                                       \
+    WEFT_NV_LEFT_OUT("nvshmemx_collective_launch_attr",                                            \
+                     "Weft's cooperative launch has no further attributes; use "                   \
+                     "nvshmemx_collective_launch()")
+
 /* Tiles are templates of a namespace, so they are that here. */
 #ifdef __cplusplus
 #ifdef __CUDACC__

@@ -132,15 +132,23 @@ WEFT_NV_HOST int weft_nv_init_mpi(void *mpi_comm)
 }
 #endif
 
+/* The device that the attributes ask for, -1: none. Programs also clear them, or fill only what they
+ * use: then the version is not there, and what stands for the device means nothing. */
+WEFT_NV_HOST int weft_nv_device_of(const nvshmemx_init_attr_t *attr)
+{
+    return attr && attr->args.version == WEFT_NV_VERSION(nvshmemx_init_args_t)
+               ? attr->args.cuda_device_id
+               : -1;
+}
+
 /* The device that is current when the job begins is the one that is used. */
-WEFT_NV_HOST int weft_nv_choose_device(const nvshmemx_init_attr_t *attr)
+WEFT_NV_HOST int weft_nv_choose_device(int device)
 {
 #ifdef __CUDACC__
-    if (attr && attr->args.cuda_device_id >= 0 && weft_target_get() == WEFT_CUDA &&
-        cudaSetDevice(attr->args.cuda_device_id) != cudaSuccess)
+    if (device >= 0 && weft_target_get() == WEFT_CUDA && cudaSetDevice(device) != cudaSuccess)
         return 1;
 #else
-    (void)attr;
+    (void)device;
 #endif
     return 0;
 }
@@ -157,7 +165,7 @@ WEFT_NV_HOST int nvshmemx_init_attr(unsigned flags, nvshmemx_init_attr_t *attr)
         return NVSHMEMX_ERROR_NOT_SUPPORTED;
     if ((flags && !attr) || ((flags & NVSHMEMX_INIT_WITH_UNIQUEID) && !attr->args.uid_args.id))
         return NVSHMEMX_ERROR_INVALID_VALUE;
-    if (weft_nv_choose_device(attr))
+    if (weft_nv_choose_device(weft_nv_device_of(attr)))
         return NVSHMEMX_ERROR_GPU_NOT_SELECTED;
     if (flags & NVSHMEMX_INIT_WITH_UNIQUEID)
         failed = weft_nvshmem_init((const unsigned char *)attr->args.uid_args.id->internal,
@@ -305,6 +313,31 @@ WEFT_NV_HOST int nvshmemx_buffer_unregister(void *addr)
 WEFT_NV_HOST void nvshmemx_buffer_unregister_all(void)
 {
     weft_nvshmem_require(weft_nvshmem_buffer_end(NULL), "nvshmemx_buffer_unregister_all");
+}
+
+/* The name of what a function of nvshmemx returned, "unknown status" of any other number. */
+WEFT_NV_BOTH const char *nvshmemx_status_string(int status)
+{
+    switch (status) {
+    case NVSHMEMX_SUCCESS:
+        return "NVSHMEMX_SUCCESS";
+    case NVSHMEMX_ERROR_INVALID_VALUE:
+        return "NVSHMEMX_ERROR_INVALID_VALUE";
+    case NVSHMEMX_ERROR_OUT_OF_MEMORY:
+        return "NVSHMEMX_ERROR_OUT_OF_MEMORY";
+    case NVSHMEMX_ERROR_NOT_SUPPORTED:
+        return "NVSHMEMX_ERROR_NOT_SUPPORTED";
+    case NVSHMEMX_ERROR_SYMMETRY:
+        return "NVSHMEMX_ERROR_SYMMETRY";
+    case NVSHMEMX_ERROR_GPU_NOT_SELECTED:
+        return "NVSHMEMX_ERROR_GPU_NOT_SELECTED";
+    case NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED:
+        return "NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED";
+    case NVSHMEMX_ERROR_INTERNAL:
+        return "NVSHMEMX_ERROR_INTERNAL";
+    default:
+        return "unknown status";
+    }
 }
 
 /* Makes memory of cuMemCreate() symmetric and gives the address by which all PEs reach it; NULL on
