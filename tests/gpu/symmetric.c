@@ -229,7 +229,8 @@ static void one_fails(const char *call)
     int alive = live();
     CHECK(cuda_fault_plan(call, me == 0, CUDA_ERROR_UNKNOWN));
     weft_status status = weft_register_symmetric(job, base, PIECE, &symmetric);
-    if (cuda_fault_uses() || n > 1) {
+    /* A path's own thread asks for attributes as well, and may be the one that is refused. */
+    if (status || strcmp(call, "PointerGetAttribute") != 0) {
         CHECK(status == WEFT_ERR_SYSTEM || status == WEFT_ERR_ADDRESS);
         CHECK(strstr(weft_last_error(), me ? "PE 0" : call));
     }
