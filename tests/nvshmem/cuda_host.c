@@ -93,6 +93,25 @@ static void check_symmetric(void)
     drop_piece(&cuda, piece);
 }
 
+/* The own PE's memory need not be symmetric, GPU memory of another allocator neither. */
+static void check_own_pe(void)
+{
+    CUdeviceptr device;
+    double sent[8] = {1, 2, 3, 4, 5, 6, 7, 8}, seen[8] = {0};
+    OWN_MEMORY_DO(cuda.MemAlloc(&device, 4096));
+    double *own = (double *)(uintptr_t)device;
+    nvshmem_double_put(own, sent, 8, me);
+    nvshmem_double_get(seen, own, 8, me);
+    CHECK(!memcmp(seen, sent, sizeof sent), "%f ... %f", seen[0], seen[7]);
+    nvshmem_double_iput(own, sent, 2, 3, 3, me); /* 1 to 0, 4 to 2, 7 to 4 */
+    nvshmem_double_iget(seen, own, 1, 2, 3, me);
+    CHECK(seen[0] == 1 && seen[1] == 4 && seen[2] == 7 && seen[3] == 4, "%f, %f, %f, %f", seen[0],
+          seen[1], seen[2], seen[3]);
+    nvshmem_double_p(own + 1, -9, me);
+    CHECK(nvshmem_double_g(own + 1, me) == -9 && nvshmem_double_g(own, me) == 1, "single ones");
+    OWN_MEMORY_DO(cuda.MemFree(device));
+}
+
 /* What the program's own allocator gave, as a local side, registered and taken back. */
 static void check_buffers(double *to)
 {
@@ -349,6 +368,7 @@ int main(void)
     check_operations(to, to + WORDS);
     check_symmetric();
     check_buffers(to);
+    check_own_pe();
     check_modules(to);
     check_nobody((int *)(void *)to);
     struct weft_nvshmem_kernels old = {8, 1, NULL, NULL, NULL, NULL};

@@ -3,7 +3,8 @@
 # Usage: programs.sh SOURCE BUILD WEFT host|cuda NVCC|mpi
 # Programs in the style of those written for NVSHMEM compile as they are, without a warning, and where
 # the target simt can run them their values are right. cuda: with nvcc, which links them too. mpi: the
-# communicator's PEs, in either order of the headers; exit 77 without MPI.
+# communicator's PEs, in either order of the headers; exit 77 without MPI. LINK_OPTIONS: what this build of
+# the library needs besides.
 set -u
 source=$1 build=$2 weft=$3 what=$4
 programs=$source/tests/nvshmem/programs
@@ -11,7 +12,7 @@ folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
 status=0
 warnings='-Wall -Wextra'
-link="$build/lib/libweft.a -ldl -lpthread -lm"
+link="$build/lib/libweft.a -ldl -lpthread -lm ${LINK_OPTIONS-}"
 export WEFT_TARGET=simt WEFT_HEAP_SIZE=16M
 
 # NAME COMMAND...

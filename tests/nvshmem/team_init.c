@@ -120,6 +120,45 @@ static int refused(nvshmem_team_config_t *config, long mask, int n, int index)
            team == NVSHMEM_TEAM_INVALID;
 }
 
+/* Members that disagree on how many they are: whoever sees it says it, and the other is told. */
+static void disagree(void)
+{
+    nvshmem_team_config_t config = NVSHMEM_TEAM_CONFIG_INITIALIZER;
+    if (n_pes != 3)
+        return;
+    config.uniqueid = id_of(0);
+    if (me < 2) {
+        CHECK(refused(&config, NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID, 2 + me, me), "a team");
+        CHECK(strstr(weft_last_error(), "says that the team has") ||
+                  strstr(weft_last_error(), "has given up making the team"),
+              "%s", weft_last_error());
+    }
+    nvshmem_barrier_all();
+}
+
+/* Teams of one, until no place is left; one given back is enough for one more. */
+static void full(void)
+{
+    enum { MOST = 1024 };
+    static nvshmem_team_t teams[MOST];
+    nvshmem_team_config_t config = NVSHMEM_TEAM_CONFIG_INITIALIZER;
+    int n = 0;
+    if (n_pes != 1)
+        return;
+    CHECK(!nvshmemx_team_get_uniqueid(&config.uniqueid), "no id");
+    while (n < MOST &&
+           !nvshmemx_team_init(&teams[n], &config, NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID, 1, 0))
+        n++;
+    CHECK(n > 1000 && n < MOST, "%d teams", n);
+    CHECK(strstr(weft_last_error(), "all 1024 places for teams are taken"), "%s",
+          weft_last_error());
+    nvshmem_team_destroy(teams[n / 2]);
+    nvshmem_team_t again = made(config.uniqueid, 1, 0);
+    CHECK(again == teams[n / 2], "the place %d, not %d", again, teams[n / 2]);
+    for (int i = 0; i < n; i++)
+        nvshmem_team_destroy(teams[i]);
+}
+
 static void refusals(void)
 {
     nvshmem_team_config_t config = NVSHMEM_TEAM_CONFIG_INITIALIZER;
@@ -153,6 +192,8 @@ int main(int argc, char **argv)
     if (n_pes > 1)
         all_but_one();
     refusals();
+    disagree();
+    full();
     backwards(); /* nothing is left behind */
     return end();
 }
