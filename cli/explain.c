@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "explain_pes.h"
 #include "machine/explain.h"
 #include "machine/ladder.h"
 #include "machine_options.h"
@@ -21,11 +22,28 @@ struct arguments {
     const char *ends[2];
     int n;
     int job;
+    int pes[2]; /* with --job and two ends */
 };
+
+/* --job PID PE PE */
+static void parse_pes(struct argp_state *state, struct arguments *a)
+{
+    for (int i = 0; i < a->n; i++)
+        if (!explain_pe_number(a->ends[i], &a->pes[i]))
+            argp_error(state,
+                       "with --job the ends are numbers of PEs, such as 0 or pe0, not \"%s\"",
+                       a->ends[i]);
+    if (a->n < 2)
+        argp_error(state, "name two PEs of the job, e.g. weft explain --job %d 0 1, or none",
+                   a->job);
+    if (a->options.file || a->options.what_if || a->options.measure)
+        argp_error(state, "--machine, --what-if and --measure do not go with PEs of a running job");
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *a = state->input;
+    char *end;
     switch (key) {
     case 'c':
         a->codes = argument ? argument : "text";
@@ -34,8 +52,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
             argp_error(state, "--codes takes text, md or man, not \"%s\"", a->codes);
         return 0;
     case 'p':
-        a->job = atoi(argument);
-        if (a->job <= 0)
+        a->job = (int)strtol(argument, &end, 10);
+        if (*end || a->job <= 0)
             argp_error(state, "--job takes a process id, not \"%s\"", argument);
         return 0;
     case ARGP_KEY_INIT:
@@ -48,7 +66,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
             a->ends[a->n++] = argument;
         return 0;
     case ARGP_KEY_END:
-        if (!a->codes && !a->job && a->n < 2 && !(a->n == 1 && reason_find(a->ends[0])))
+        if (a->job && a->n)
+            parse_pes(state, a);
+        else if (!a->codes && !a->job && a->n < 2 && !(a->n == 1 && reason_find(a->ends[0])))
             argp_error(state, "name two ends, e.g. weft explain gpu0 gpu1, or a reason code");
         return 0;
     default:
@@ -58,7 +78,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option options[] = {
     {"codes", 'c', "FORMAT", OPTION_ARG_OPTIONAL, "list the reason codes (text, md, man)", 0},
-    {"job", 'p', "PID", 0, "the pairs of GPUs that a running job uses", 0},
+    {"job", 'p', "PID", 0, "the pairs of GPUs that a running job uses, or two of its PEs", 0},
     {0},
 };
 
@@ -384,7 +404,7 @@ int cmd_explain(int argc, char **argv)
         .options = options,
         .parser = parse,
         .children = children,
-        .args_doc = "A B\nCODE",
+        .args_doc = "A B\n--job PID [PE PE]\nCODE",
         .doc = "Explain the way between two ends: GPUs (gpu0), NICs (mlx5_0), host, NUMA nodes "
                "(numa1), disks or the whole path of a file. Says what is taken, what is better and "
                "off, the evidence, the remedy and who can apply it. Exit status 1 when something "
@@ -395,7 +415,9 @@ int cmd_explain(int argc, char **argv)
         reasons_print(stdout, a.codes);
         return EXIT_GOOD;
     }
-    if (a.n == 1 && !a.job)
+    if (a.job && a.n)
+        return explain_pes(a.job, a.pes, a.options.json);
+    if (a.n == 1)
         return explain_code(a.ends[0]);
     struct machine *machine = machine_options_read(&a.options);
     if (!machine)

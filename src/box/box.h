@@ -53,7 +53,7 @@ enum box_state { BOX_EMPTY, BOX_RUNNING, BOX_FINALIZED, BOX_ABORTED };
 
 enum {
     BOX_MAGIC = 0x57656674, /* "Weft" */
-    BOX_VERSION = 4,
+    BOX_VERSION = 5,
     BOX_WAITS = 16,    /* threads of a PE that can be seen waiting at a time */
     BOX_HISTORY = 64,  /* last operations */
     BOX_CONTEXTS = 32, /* counter lines; contexts beyond share them */
@@ -102,7 +102,8 @@ struct box {
     uint64_t start_ns;
     uint64_t heap_bytes;
     uint64_t wait_limit_ns;
-    _Atomic uint64_t steps; /* tests, and waits that took long: calls that count nowhere else */
+    uint64_t choices_offset; /* of struct box_choices, from the box on */
+    _Atomic uint64_t steps;  /* tests, and waits that took long: calls that count nowhere else */
     char program[64];
     char failure[256];            /* sentence of the first fault that ended this PE's work */
     _Atomic uint64_t collectives; /* calls on the world team; tells who lags behind */

@@ -34,8 +34,10 @@ static weft_status choose_and_fill(struct weft_job *job)
     if (status == WEFT_ERR_NO_PATH && !job->order.forced && !job->order.excluded)
         status = WEFT_OK;
     struct path_choice *choices = job->paths.choices[WEFT_GPU];
-    for (int pe = 0; choices && pe < job->npes; pe++)
+    for (int pe = 0; choices && pe < job->npes; pe++) {
         choices[pe].proven = proven && choices[pe].path != PATH_NONE;
+        job_show_proof(job, WEFT_GPU, pe);
+    }
     pthread_mutex_lock(&job->lock);
     for (struct weft_ctx *ctx = job->contexts; ctx && !status; ctx = ctx->next)
         status = ctx_fill(ctx);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "box/choices.h"
 #include "driver/cuda.h"
 #include "memory/global_data.h"
 
@@ -104,10 +105,14 @@ size_t prove_lines_offset(int npes)
     return (device_areas_offset(npes) + team_areas_bytes(npes) + 63) & ~(size_t)63;
 }
 
+size_t choices_offset(int npes)
+{
+    return (prove_lines_offset(npes) + (size_t)npes * sizeof(struct prove_line) + 63) & ~(size_t)63;
+}
+
 static weft_status make_segments(struct weft_job *job, const struct hello *mine)
 {
-    size_t system_bytes =
-        prove_lines_offset(job->npes) + (size_t)job->npes * sizeof(struct prove_line);
+    size_t system_bytes = choices_offset(job->npes) + box_choices_bytes(job->npes);
     weft_status status =
         segment_create(&job->segments[SEG_SYSTEM], job->boot, "weft-system", system_bytes);
     if (!status)
@@ -152,6 +157,8 @@ static void start_box(struct weft_job *job, const struct hello *mine)
     box->start_ns = clock_now_ns();
     box->heap_bytes = mine->heap_bytes;
     box->wait_limit_ns = job->wait_limit_ns;
+    box->choices_offset = choices_offset(job->npes);
+    ((struct box_choices *)((char *)box + box->choices_offset))->npes = (uint32_t)job->npes;
     char path[256];
     program_name(path, sizeof path);
     snprintf(box->program, sizeof box->program, "%.63s", path);

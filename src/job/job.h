@@ -144,6 +144,9 @@ static inline size_t device_areas_offset(int npes)
     return (team_area_offset(TEAM_SLOTS, npes) + 127) & ~(size_t)127;
 }
 
+/* Offset of struct box_choices, behind all else of a PE's system segment. */
+size_t choices_offset(int npes);
+
 /* Offset of the lines in which other PEs prove their paths to this one, behind all areas. */
 size_t prove_lines_offset(int npes);
 
@@ -187,6 +190,13 @@ weft_status job_prove_host(struct weft_job *job);
  * job. WEFT_ERR_NO_PATH where a pair has no path left: the job has then failed, at every PE. */
 weft_status job_settle_proofs(struct weft_job *job, weft_kind kind,
                               char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again);
+
+/* Makes a choice readable for other processes: what was chosen and why, for the facts that it was chosen
+ * from; its proof; and what was seen when a path failed its proof. */
+void job_show_choice(struct weft_job *job, weft_kind kind, int pe, const struct path_facts *facts);
+void job_show_proof(struct weft_job *job, weft_kind kind, int pe);
+void job_show_failed(struct weft_job *job, weft_kind kind, int pe, enum path_id path,
+                     const char *evidence);
 
 /* Whether remote memory of `kind` at PE `pe` is loaded and stored in place. */
 static inline bool job_direct(const struct weft_job *job, weft_kind kind, int pe)

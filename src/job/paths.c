@@ -35,6 +35,7 @@ static weft_status choose(struct weft_job *job, weft_kind kind, int pe)
 {
     struct path_facts facts = facts_of(job, kind, pe);
     weft_status status = path_choose(&facts, &job->order, &job->paths.choices[kind][pe]);
+    job_show_choice(job, kind, pe, &facts);
     return status ? base_fail_context(status, "from PE %d to PE %d", job->pe, pe) : WEFT_OK;
 }
 
@@ -77,6 +78,7 @@ static weft_status drop_path(struct weft_job *job, weft_kind kind, int pe, const
     enum path_id failed = choice->path;
     choice->failed |= 1u << failed;
     choice->proven = false;
+    job_show_failed(job, kind, pe, failed, evidence);
     weft_status status = choose(job, kind, pe);
     size_t used = strlen(choice->reason);
     snprintf(choice->reason + used, sizeof choice->reason - used, " (%s: %s)", path_name(failed),
@@ -130,8 +132,10 @@ weft_status job_settle_proofs(struct weft_job *job, weft_kind kind,
     for (int pe = 0; pe < job->npes && !status; pe++)
         *again |= all[pe] != 0;
     free(all);
-    for (int pe = 0; pe < job->npes && !status; pe++)
+    for (int pe = 0; pe < job->npes && !status; pe++) {
         job->paths.choices[kind][pe].proven = job->paths.choices[kind][pe].path != PATH_NONE;
+        job_show_proof(job, kind, pe);
+    }
     if (!status && *again)
         status = settle_failures(job, kind, evidence);
     return status ? job_fail(job, status, base_last_error()) : WEFT_OK;

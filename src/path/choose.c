@@ -103,6 +103,28 @@ static enum path_id candidate(const struct path_facts *facts, const struct path_
     return PATH_NONE;
 }
 
+static const char *why_taken(const struct path_facts *facts, const struct path_order *order)
+{
+    return facts->same_pe  ? "the same PE"
+           : order->forced ? "chosen by WEFT_PATH"
+                           : "the peer's memory is mapped";
+}
+
+const char *path_why(enum path_id path, const struct path_facts *facts,
+                     const struct path_order *order, enum path_id chosen)
+{
+    const char *why_not = obstacle(path, facts, order);
+    enum path_id tried;
+    if (path == chosen)
+        return why_taken(facts, order);
+    if (why_not)
+        return why_not;
+    for (int k = 0; (tried = candidate(facts, order, k)) != PATH_NONE; k++)
+        if (tried == path)
+            return "another one comes before it";
+    return order->forced ? "WEFT_PATH does not name it" : "taken only when WEFT_PATH names it";
+}
+
 weft_status path_choose(const struct path_facts *facts, const struct path_order *order,
                         struct path_choice *choice)
 {
@@ -112,10 +134,7 @@ weft_status path_choose(const struct path_facts *facts, const struct path_order 
     text[0] = '\0';
     for (int k = 0; (path = candidate(facts, order, k)) != PATH_NONE; k++) {
         const char *why_not = obstacle(path, facts, order);
-        const char *why = why_not          ? why_not
-                          : facts->same_pe ? "the same PE"
-                          : order->forced  ? "chosen by WEFT_PATH"
-                                           : "the peer's memory is mapped";
+        const char *why = why_not ? why_not : why_taken(facts, order);
         int n = snprintf(text + used, sizeof choice->reason - used, "%s%s: %s", used ? "; " : "",
                          path_name(path), why);
         used = n > 0 && used + (size_t)n < sizeof choice->reason ? used + (size_t)n : used;

@@ -175,4 +175,8 @@ struct path_choice {
 weft_status path_choose(const struct path_facts *facts, const struct path_order *order,
                         struct path_choice *choice);
 
+/* Why `path` is taken between the two, or is not, where `chosen` is. */
+const char *path_why(enum path_id path, const struct path_facts *facts,
+                     const struct path_order *order, enum path_id chosen);
+
 #endif

@@ -147,6 +147,41 @@ static void every_row(void **state)
     }
 }
 
+/* What is told of paths that are not taken. */
+static void why_of_each_path(void **state)
+{
+    static const struct {
+        enum facts facts;
+        const char *wanted;
+        enum path_id path;
+        const char *why;
+    } whys[] = {
+        {MAPPED, "", PATH_P2P, "the peer's memory is mapped"},
+        {MAPPED, "", PATH_SELF, "another PE"},
+        {MAPPED, "", PATH_WEAK, "taken only when WEFT_PATH names it"},
+        {MAPPED, "slow,p2p", PATH_P2P, "another one comes before it"},
+        {MAPPED, "slow", PATH_P2P, "WEFT_PATH does not name it"},
+        {MAPPED, "slow,^slow,weak", PATH_SLOW, "excluded by WEFT_PATH"},
+        {MAPPED, "slow", PATH_SLOW, "chosen by WEFT_PATH"},
+        {OWN, "weak", PATH_SELF, "the same PE"},
+        {OWN, "weak", PATH_WEAK, "another one comes before it"},
+        {P2P_FAILED, "", PATH_P2P, "its proof failed"},
+        {GPU_REFUSED, "", PATH_P2P, "cuDeviceCanAccessPeer said no"},
+        {GPU_REFUSED, "", PATH_SLOW, "cuDeviceCanAccessPeer said no"},
+        {NOT_MAPPED, "", PATH_P2P, "the peer's memory is not mapped here"},
+        {FAR, "", PATH_P2P, "the PEs run on different kernels"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof whys / sizeof whys[0]; i++) {
+        struct path_order order;
+        struct path_choice choice;
+        struct path_facts facts = facts_of(whys[i].facts);
+        assert_int_equal(path_order_parse(whys[i].wanted, &order), WEFT_OK);
+        path_choose(&facts, &order, &choice);
+        assert_string_equal(path_why(whys[i].path, &facts, &order, choice.path), whys[i].why);
+    }
+}
+
 /* The same facts give the same choice, and leave no trace in the next one. */
 static void it_is_a_function(void **state)
 {
@@ -302,11 +337,9 @@ static void no_path_says_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row),
-        cmocka_unit_test(it_is_a_function),
-        cmocka_unit_test(long_evidence_is_cut),
-        cmocka_unit_test(parsing),
-        cmocka_unit_test(every_path_has_its_table),
+        cmocka_unit_test(every_row),        cmocka_unit_test(why_of_each_path),
+        cmocka_unit_test(it_is_a_function), cmocka_unit_test(long_evidence_is_cut),
+        cmocka_unit_test(parsing),          cmocka_unit_test(every_path_has_its_table),
         cmocka_unit_test(no_path_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft explain --job PID PE PE`: by which path each of two PEs of a running job reaches the other's
+ * memory, and why by no other. Prints what the PEs have noted themselves; judges nothing. */
+#include "explain_pes.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "machine_options.h"
+#include "tool/choices.h"
+
+static const char *const kind_names[CHOICES_KINDS] = {"host", "gpu"};
+
+static const char *proof_name(enum choice_proof proof)
+{
+    switch (proof) {
+    case CHOICE_PROVEN:
+        return "proven";
+    case CHOICE_FAILED:
+        return "failed";
+    case CHOICE_NOT_PROVEN:
+        return "not tried";
+    case CHOICE_UNUSED:
+        break;
+    }
+    return "not in use";
+}
+
+bool explain_pe_number(const char *text, int *pe)
+{
+    char *end;
+    const char *digits = strncmp(text, "pe", 2) == 0 ? text + 2 : text;
+    errno = 0;
+    long number = strtol(digits, &end, 10);
+    if (*digits < '0' || *digits > '9' || *end || errno || number > INT_MAX)
+        return false;
+    *pe = (int)number;
+    return true;
+}
+
+/* --- text -------------------------------------------------------------------------------------- */
+
+static void print_choice(const char *kind, const struct choice *choice)
+{
+    const char *label = "not taken";
+    if (choice->proof == CHOICE_UNUSED) {
+        printf("  %-9s not in use\n", kind);
+        return;
+    }
+    if (choice->taken)
+        printf("  %-9s %s: %s\n", kind, choice->paths[0].name, choice->paths[0].why);
+    else
+        printf("  %-9s none\n", kind);
+    printf("  proof     %s\n", proof_name(choice->proof));
+    for (int i = choice->taken; i < choice->n_paths; i++, label = "")
+        printf("  %-9s %s: %s\n", label, choice->paths[i].name, choice->paths[i].why);
+}
+
+static void print_choices(const struct choices *one)
+{
+    printf("PE %d (pid %d, %s) -> PE %d\n", one->from, one->pid, one->program, one->to);
+    for (int kind = 0; kind < CHOICES_KINDS; kind++)
+        print_choice(kind_names[kind], &one->kinds[kind]);
+}
+
+/* --- JSON -------------------------------------------------------------------------------------- */
+
+static json_t *choice_json(const char *kind, const struct choice *choice)
+{
+    json_t *others = json_array();
+    for (int i = choice->taken; i < choice->n_paths; i++)
+        json_array_append_new(others,
+                              json_pack("{s:s, s:s, s:b}", "path", choice->paths[i].name, "why",
+                                        choice->paths[i].why, "failed", choice->paths[i].failed));
+    json_t *path = choice->taken ? json_string(choice->paths[0].name) : json_null();
+    json_t *why = choice->taken ? json_string(choice->paths[0].why) : json_null();
+    return json_pack("{s:s, s:b, s:o, s:o, s:s, s:o}", "kind", kind, "in_use",
+                     choice->proof != CHOICE_UNUSED, "path", path, "why", why, "proof",
+                     proof_name(choice->proof), "not_taken", others);
+}
+
+static json_t *choices_json(const struct choices *one)
+{
+    json_t *memories = json_array();
+    for (int kind = 0; kind < CHOICES_KINDS; kind++)
+        json_array_append_new(memories, choice_json(kind_names[kind], &one->kinds[kind]));
+    return json_pack("{s:i, s:i, s:i, s:s, s:o}", "from", one->from, "to", one->to, "pid", one->pid,
+                     "program", one->program, "memories", memories);
+}
+
+/* --- running ----------------------------------------------------------------------------------- */
+
+static bool is_off(const struct choices *one)
+{
+    for (int kind = 0; kind < CHOICES_KINDS; kind++) {
+        const struct choice *choice = &one->kinds[kind];
+        if (choice->proof == CHOICE_FAILED || (choice->proof != CHOICE_UNUSED && !choice->taken))
+            return true;
+        for (int i = choice->taken; i < choice->n_paths; i++)
+            if (choice->paths[i].failed)
+                return true;
+    }
+    return false;
+}
+
+int explain_pes(int pid, const int pes[2], bool json)
+{
+    static struct choices both[2];
+    char why[512];
+    int n = pes[0] == pes[1] ? 1 : 2;
+    bool off = false;
+    for (int i = 0; i < n; i++) {
+        if (!choices_read(pid, pes[i], pes[1 - i], &both[i], why, sizeof why)) {
+            fprintf(stderr, "weft explain: %s\n", why);
+            return EXIT_USAGE;
+        }
+        off |= is_off(&both[i]);
+    }
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++) {
+        if (json)
+            json_array_append_new(list, choices_json(&both[i]));
+        else
+            print_choices(&both[i]);
+        if (!json && i + 1 < n)
+            putchar('\n');
+    }
+    if (json)
+        json_print(json_pack("{s:i, s:O}", "job", pid, "ways", list));
+    json_decref(list);
+    return off ? EXIT_FAULT : EXIT_GOOD;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reasons of chosen paths, each kept once. See choices.h. */
+#include "box/choices.h"
+
+#include <stdio.h>
+#include <string.h>
+
+uint16_t box_reason(struct box_choices *choices, const char *text)
+{
+    uint32_t count = atomic_load_explicit(&choices->count, memory_order_relaxed);
+    char kept[BOX_REASON_BYTES];
+    if (!text[0])
+        return 0;
+    snprintf(kept, sizeof kept, "%s", text);
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(choices->reasons[i], kept) == 0)
+            return (uint16_t)(i + 1);
+    if (count == BOX_REASONS)
+        return BOX_REASONS;
+    if (count == BOX_REASONS - 1)
+        snprintf(kept, sizeof kept, "(more reasons than are kept)");
+    memcpy(choices->reasons[count], kept, sizeof kept);
+    /* Pairs with the acquire of a reader in another process, which copies what is counted. */
+    atomic_store_explicit(&choices->count, count + 1, memory_order_release);
+    return (uint16_t)(count + 1);
+}
