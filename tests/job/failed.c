@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <weft/gpu.h>
+
 static weft_job *job;
 static weft_ctx *ctx;
 static weft_team *world;
@@ -85,6 +87,8 @@ static int64_t *a, *b; /* symmetric */
     X(reduce, weft_reduce(world, a, b, 1, WEFT_INT64, WEFT_SUM))                                   \
     X(reduce_large, weft_reduce(world, a, b, LARGE / 8, WEFT_INT64, WEFT_SUM))                     \
     X(broadcast_nothing, weft_broadcast(world, a, b, 0, 0))                                        \
+    X(register_symmetric, weft_register_symmetric(job, a, 8, &address))                            \
+    X(unregister_symmetric, weft_unregister_symmetric(job, a))                                     \
     X(prove, weft_prove(job))
 
 enum { LARGE = 64 * 1024 };
