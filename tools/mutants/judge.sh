@@ -5,6 +5,7 @@
 set -euo pipefail
 IFS=$'\t' read -r number sum name _ _ tests <<<"$1"
 since=$SECONDS
+# shellcheck disable=SC2153 # by xargs
 lane=$FOLDER/lane-$LANE
 mark=MUTANT_RUN=$$
 times=$FOLDER/times # a test and the seconds that it takes without a fault, a line each
@@ -25,8 +26,8 @@ end_left() {
 # run FAULT LIMIT TEST: 0 passes, 124 or 137 time is up, else it fails.
 run() {
     local status=0
-    env "$mark" "MUTANT=$1" timeout -k 5 "$2" ctest --test-dir "$lane" \
-        -R "^$(sed 's/[.+]/\\&/g' <<<"$3")\$" --no-tests=error >"$lane/log" 2>&1 </dev/null || status=$?
+    env "$mark" "MUTANT=$1" timeout -k 5 "$2" ctest --test-dir "$lane" -R "^${3//./\\.}\$" \
+        --no-tests=error >"$lane/log" 2>&1 </dev/null || status=$?
     end_left
     return $status
 }
@@ -65,7 +66,7 @@ learn_time() {
 
 for test in $(in_order); do
     learn_time "$test"
-    for attempt in 1 2 3; do
+    for _ in 1 2 3; do
         status=0
         run "$number" "$(limit_of "$test")" "$test" || status=$?
         [ $status != 0 ] || continue 2
