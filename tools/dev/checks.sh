@@ -207,6 +207,7 @@ verb_test() {
     run_asan "${short_asan[@]}"
     run_tsan "${short_tsan[@]}"
     run_fuzz 3
+    check "a dozen faults on purpose" tools/mutants/run.sh --short
     check_clang
     check "site of the documentation" tools/site.sh build/site
     summary

@@ -35,7 +35,10 @@ seed() {
     cc -O1 -D_GNU_SOURCE -o "$folder/seed" tools/mutants/seed.c || fail "cannot build seed.c"
     git ls-files -co --exclude-standard >"$folder/files" 2>/dev/null ||
         find . -type f -not -path './build*' -not -path './.git/*' -printf '%P\n' >"$folder/files"
-    "$folder/seed" "$root" "$tree" tools/mutants/faults/*.txt <"$folder/files" >"$folder/list" ||
+    # The short form seeds its own entries alone, and so ends for no other one.
+    cat tools/mutants/faults/*.txt |
+        awk -v RS= -v ORS='\n\n' -v short="$short" '!short || /\nshort\n/' >"$folder/faults"
+    "$folder/seed" "$root" "$tree" "$folder/faults" <"$folder/files" >"$folder/list" ||
         fail "entries above no longer fit the source"
     # What has gone from the source goes from the copy.
     (cd "$tree" && find . -type f | sed 's,^\./,,') | sort >"$folder/have"
@@ -43,8 +46,7 @@ seed() {
 }
 
 choose() {
-    awk -F '\t' -v short="$short" -v only="$only" \
-        '(!short || $4 == "short") && $3 ~ only' "$folder/list" >"$folder/chosen"
+    awk -F '\t' -v only="$only" '$3 ~ only' "$folder/list" >"$folder/chosen"
     [ -s "$folder/chosen" ] || fail "no fault has that name"
 }
 
