@@ -4,7 +4,8 @@
  * arrives long after the call) without a network. For tests; chosen only by WEFT_PATH=slow, told by
  * WEFT_SLOW how: "order=random,delay=200us,seed=7,fail=12,lie=3".
  *
- * Guarantees: what was given before a fence is carried out before what is given after it. A failed
+ * Guarantees: what was given to a PE before a fence is carried out before what is given to that PE
+ * after it; to different PEs nothing is ordered, as over several links of a network. A failed
  * operation is lost, told by the next fence or quiet of its context, and so is every later operation
  * to that PE, by the call itself. From the lie-th operation on, puts of LIE_BYTES and more arrive with
  * a wrong byte: flags do not, so that what has been sent is told from what arrived. */
@@ -15,6 +16,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +51,8 @@ struct path_state {
     bool busy, stop;
     uint64_t numbers;
     uint32_t random;
-    bool *broken; /* [npes] an operation to that PE has failed */
+    bool *broken;  /* [npes] an operation to that PE has failed */
+    size_t *first; /* [npes] for choose(): fences in front of the first entry to that PE */
     weft_status failed;
     char sentence[256]; /* of the first failure since the last fence or quiet */
 };
@@ -104,13 +107,31 @@ static uint32_t random_below(struct path_state *state, uint32_t bound)
     return (state->random >> 8) % bound;
 }
 
-/* The entry to do next: among those in front of the first fence. Under the lock, count > 0. */
+/* The next one in random order: of those that no fence keeps behind another one to the same PE.
+ * There is one, since the first entry is no fence. */
+static size_t choose(struct path_state *state)
+{
+    size_t fences = 0, open = 0, chosen = 0;
+    memset(state->first, 0xff, (size_t)state->carrier.world->npes * sizeof *state->first);
+    for (size_t i = 0; i < state->count; i++) {
+        const struct entry *entry = &state->entries[i];
+        if (entry->fence) {
+            fences++;
+            continue;
+        }
+        size_t *first = &state->first[entry->carried.at.peer->pe];
+        if (*first == SIZE_MAX)
+            *first = fences;
+        if (*first == fences && random_below(state, (uint32_t)++open) == 0)
+            chosen = i;
+    }
+    return chosen;
+}
+
+/* The entry to do next; a fence when nothing is in front of it. Under the lock, count > 0. */
 static struct entry take(struct path_state *state)
 {
-    size_t run = 0;
-    while (run < state->count && !state->entries[run].fence)
-        run++;
-    size_t i = run > 1 && state->options.random ? random_below(state, (uint32_t)run) : 0;
+    size_t i = state->options.random && !state->entries[0].fence ? choose(state) : 0;
     struct entry entry = state->entries[i];
     memmove(&state->entries[i], &state->entries[i + 1],
             (--state->count - i) * sizeof *state->entries);
@@ -355,6 +376,7 @@ static void free_state(struct path_state *state)
     pthread_cond_destroy(&state->finished);
     pthread_mutex_destroy(&state->lock);
     free(state->broken);
+    free(state->first);
     free(state->entries);
     free(state);
 }
@@ -366,7 +388,13 @@ static weft_status slow_open(const struct path_world *world, struct path_state *
     struct path_state *state = calloc(1, sizeof *state);
     if (state)
         state->broken = calloc((size_t)world->npes, sizeof *state->broken);
-    if (!state || !state->broken) {
+    if (state)
+        state->first = calloc((size_t)world->npes, sizeof *state->first);
+    if (!state || !state->broken || !state->first) {
+        if (state) {
+            free(state->broken);
+            free(state->first);
+        }
         free(state);
         return base_fail(WEFT_ERR_NO_MEMORY, "path slow: no private memory");
     }
