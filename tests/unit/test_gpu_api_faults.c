@@ -274,10 +274,34 @@ static void every_call_may_fail(void **state)
     assert_true(faults > 50);
 }
 
+/* The value found would be the 0 that the variable has, too. */
+static void what_cannot_be_read_is_no_finding(void **state)
+{
+    (void)state;
+    weft_job *job;
+    void *gpu;
+    int result = 0;
+    config_reset();
+    cuda_fault_plan("MemcpyAsync", 0,
+                    CUDA_ERROR_UNKNOWN); /* at no use, but ready for what follows */
+    assert_int_equal(weft_init(&job, NULL), WEFT_OK);
+    assert_int_equal(weft_alloc(job, WEFT_GPU, 64, 0, WEFT_ALLOC_ZERO, &gpu), WEFT_OK);
+    cuda_fault_plan("MemcpyAsync", 1, CUDA_ERROR_UNKNOWN);
+    weft_status status = weft_test(weft_default_ctx(job), WEFT_INT64, gpu, WEFT_EQ, 0, &result);
+    unsigned uses = cuda_fault_uses();
+    cuda_fault_plan(NULL, 0, 0);
+    assert_true(uses > 0);
+    assert_true(status != WEFT_OK);
+    assert_non_null(strstr(weft_last_error(), "cuMemcpyAsync"));
+    assert_true(weft_finalize(job) != WEFT_OK); /* the job has failed */
+    reset();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_run),
+        cmocka_unit_test(what_cannot_be_read_is_no_finding),
         cmocka_unit_test(every_call_may_fail),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -70,14 +70,12 @@ for test in $(in_order); do
         status=0
         run "$number" "$(limit_of "$test")" "$test" || status=$?
         [ $status != 0 ] || continue 2
-        # Only a test that passes without the fault, in the same time, tells of it.
-        if run 0 "$(limit_of "$test")" "$test"; then
-            case $status in
-            124 | 137) end hangs "$test" ;;
-            *) end caught "$test" ;;
-            esac
-        fi
+        verdict=caught limit=$longest
+        case $status in 124 | 137) verdict=hangs limit=$(limit_of "$test") ;; esac
+        # Only a test that passes without the fault, and a hang only if in the same time, tells of it.
+        ! run 0 "$limit" "$test" || end $verdict "$test"
     done
+    cp "$lane/log" "$FOLDER/results/$name.log"
     end unsure "$test"
 done
 end survives -
