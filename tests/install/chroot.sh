@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Usage: chroot.sh RELEASE [MIRROR]      (as root; RELEASE: bookworm or noble)
-# In a bare system of that release: `./dev install /usr/local`, then the README's own lines; the same
-# into a prefix of its own; then, with those removed, the packages, made, checked, used and purged there.
-# Status 77 when the release's mirror cannot be reached.
+# In a bare system of that release: `./dev demo`; `./dev install /usr/local`, then the README's own lines;
+# the same into a prefix of its own; then, with those removed, the packages, made, checked, used and
+# purged there. Status 77 when the release's mirror cannot be reached.
 set -euo pipefail
 release=$1
 case $release in
@@ -41,6 +41,7 @@ inside() {
     chroot "$root" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
         LC_ALL=C.UTF-8 ${http_proxy:+http_proxy="$http_proxy"} bash -euo pipefail -c "cd /weft && $*"
 }
+inside ./dev demo
 inside ./dev install /usr/local
 inside tests/install/readme_program.sh README.md
 inside 'xargs -d "\n" rm <build/install_manifest.txt && ldconfig &&
