@@ -4,6 +4,8 @@
 #include "gpu_test.h"
 #include "own_memory.h"
 
+#include "job/job.h"
+
 #include <dlfcn.h>
 #include <weft/gpu.h>
 
@@ -30,10 +32,29 @@ static struct piece shareable(size_t bytes)
     return make_piece(&cuda, bytes, ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 }
 
+/* Whether the history of the black box has the call among what came after its first `before` entries. */
+static bool recorded(enum box_operation operation, uint64_t before)
+{
+    const struct box *box = job->box;
+    bool found = false;
+    for (uint64_t i = before; i < box->past_count; i++)
+        found |= box->past[i % BOX_HISTORY].operation == (uint32_t)operation;
+    return found;
+}
+
+static void unregister(void *symmetric)
+{
+    uint64_t before = job->box->past_count;
+    OK(weft_unregister_symmetric(job, symmetric));
+    CHECK(recorded(BOX_OP_UNREGISTER, before));
+}
+
 static void *symmetric_of(struct piece piece, size_t at, size_t bytes)
 {
     void *symmetric = NULL;
+    uint64_t before = job->box->past_count;
     OK(weft_register_symmetric(job, (void *)(uintptr_t)(piece.base + at), bytes, &symmetric));
+    CHECK(recorded(BOX_OP_REGISTER, before));
     return symmetric;
 }
 
@@ -159,7 +180,7 @@ static void places(void)
     }
     OK(weft_barrier(weft_team_world(job)));
     CHECK(at[2] < at[1] && at[1] < at[0]);
-    OK(weft_unregister_symmetric(job, at[1]));
+    unregister(at[1]);
     FAILS(weft_p64(ctx, (uint64_t *)(void *)at[1], 1, next), WEFT_ERR_ADDRESS, "not a symmetric");
     CHECK(!weft_accessible(job, at[1], next) && weft_accessible(job, at[0], next));
     FAILS(weft_p64(ctx, (uint64_t *)(void *)(at[0] + PIECE - 4), 1, next), WEFT_ERR_ADDRESS, "");
@@ -186,7 +207,7 @@ static void places(void)
         drop_piece(&cuda, large);
     }
     for (int i = 0; i < 3; i++) {
-        OK(weft_unregister_symmetric(job, at[i]));
+        unregister(at[i]);
         drop_piece(&cuda, pieces[i]);
     }
 }
@@ -243,7 +264,7 @@ static void one_fails(const char *call)
     OK(weft_barrier(weft_team_world(job)));
     OK(weft_g64(ctx, symmetric, &seen, me));
     CHECK(seen == 5 + (uint64_t)previous);
-    OK(weft_unregister_symmetric(job, symmetric));
+    unregister(symmetric);
     CHECK(live() == alive);
     drop_piece(&cuda, piece);
     end();
@@ -263,8 +284,8 @@ int main(void)
     OK(weft_barrier(weft_team_world(job)));
     OK(weft_g64(ctx, (uint64_t *)(void *)(symmetric + 4096), &seen, me));
     CHECK(seen == 77 + (uint64_t)previous);
-    OK(weft_unregister_symmetric(job, twice));
-    OK(weft_unregister_symmetric(job, symmetric));
+    unregister(twice);
+    unregister(symmetric);
     refusals();
     mismatches();
     places();
