@@ -165,13 +165,13 @@ weft_status gpu_adopt(struct gpu_heap *heap, struct gpu_own_memory *own,
                       struct gpu_adopted **result)
 {
     *result = NULL;
-    struct gpu_adopted **behind = NULL, *adopted = calloc(1, sizeof *adopted);
+    struct gpu_adopted **behind = &heap->adopted, *adopted = calloc(1, sizeof *adopted);
     CUmemGenericAllocationHandle *handles = calloc((size_t)heap->boot->local_npes, sizeof *handles);
     weft_status status =
         adopted && handles ? place(heap, own->bytes, adopted, &behind)
                            : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a registration");
     status = boot_agree(heap->boot, status);
-    if (status) {
+    if (status || !adopted || !handles) { /* without memory there is a status */
         gpu_adopt_cancel(heap, own);
         free(handles);
         free(adopted);
