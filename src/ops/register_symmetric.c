@@ -119,12 +119,12 @@ WEFT_EXPORT weft_status weft_unregister_symmetric(weft_job *job, void *symmetric
     weft_status status = check_job(name, job, symmetric);
     if (status)
         return status;
+    box_record(job->box, BOX_OP_UNREGISTER, -1, (uintptr_t)symmetric, 0);
     struct gpu *gpu = job->gpu;
     size_t offset = gpu ? (uintptr_t)symmetric - gpu_heap_own(&gpu->heap)->base : 0;
     struct gpu_adopted *adopted = gpu ? gpu_adopt_find(&gpu->heap, offset) : NULL;
     if (!adopted)
         return base_fail(WEFT_ERR_ADDRESS, "%s: nothing is registered at %p", name, symmetric);
-    box_record(job->box, BOX_OP_UNREGISTER, -1, offset, adopted->chunk.bytes);
     status = weft_quiet(job->default_ctx);
     if (!status)
         status = agree(name, job, WEFT_OK,

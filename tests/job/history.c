@@ -8,6 +8,8 @@
 
 #include <unistd.h>
 
+#include <weft/gpu.h>
+
 static weft_job *job;
 static weft_ctx *ctx;
 static struct box *box;
@@ -106,6 +108,12 @@ static void recorded(weft_team *world)
     RECORDS(TEAM_SPLIT, weft_team_split_strided(world, 0, 1, n, &part));
     RECORDS(TEAM_DESTROY, weft_team_destroy(part));
     RECORDS(PROVE, weft_prove(job));
+    /* Refused, of memory of the host, and recorded all the same. */
+    new_ones(BOX_OP_NONE);
+    CHECK(weft_register_symmetric(job, a, 8, &block));
+    CHECK(new_ones(BOX_OP_REGISTER) == 1);
+    CHECK(weft_unregister_symmetric(job, a));
+    CHECK(new_ones(BOX_OP_UNREGISTER) == 1);
 }
 
 /* All others are seen to wait, by their black boxes: a time would not do on a busy machine. */

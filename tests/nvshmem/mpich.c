@@ -120,13 +120,17 @@ static void job_of(int *comm)
 /* Without descriptors rank 0 finds no port: all are told, and none waits. */
 static void no_id(void)
 {
-    struct rlimit few = {3, 3};
+    struct rlimit before, few;
     nvshmemx_init_attr_t attr = NVSHMEMX_INIT_ATTR_INITIALIZER;
+    getrlimit(RLIMIT_NOFILE, &before);
+    few = before;
+    few.rlim_cur = 3;
     if (rank_here == 0)
         setrlimit(RLIMIT_NOFILE, &few);
     comm_here = WORLD;
     CHECK(nvshmemx_init_attr(NVSHMEMX_INIT_WITH_MPI_COMM, &attr) == NVSHMEMX_ERROR_INTERNAL,
           "began");
+    setrlimit(RLIMIT_NOFILE, &before);
     CHECK(rank_here || strstr(weft_last_error(), "socket: Too many open files"), "%s",
           weft_last_error());
 }
