@@ -96,12 +96,13 @@ static weft_status spoil(weft_ctx *ctx, void *dst, size_t bytes, int pe)
     return status ? status : __real_weft_put(ctx, last, &byte, 1, pe);
 }
 
-/* The highest byte of a word that others may be changing. */
+/* The upper half of a word that others may be changing. What a swap loses by it is random, and so large
+ * that it is not by chance what it should be: of a byte it would be in one run of 256. */
 static weft_status stamp(weft_ctx *ctx, void *word, int pe)
 {
-    static const char wrong = 0x5a;
+    static const uint32_t wrong = 0x5a5a5a5a;
     weft_status status = __real_weft_quiet(ctx);
-    return status ? status : __real_weft_put(ctx, (char *)word + 7, &wrong, 1, pe);
+    return status ? status : __real_weft_put(ctx, (char *)word + 4, &wrong, sizeof wrong, pe);
 }
 
 /* What a kernel has noted of itself, on its way to the host: a count of wrong words is added at the

@@ -275,12 +275,18 @@ verb_paths() {
     summary
 }
 
-# Foreign calls that fail, ports that others hold, PEs that are killed: ROUNDS of the last.
+# Foreign calls that fail, ports that others hold, PEs that are killed: ROUNDS of the last, under weft run
+# and by rank variables; a tenth of them under mpirun, which takes a second to start.
 verb_faults() {
     need_packages build test
     build default all || exit 1
     tests build "faults on purpose" ctest -R '^fault\.|^unit\.gpu|faults'
-    check "killing PEs ${1:-200} times" tests/fault/kill_anywhere.sh build/bin/weft build/bin/torture "${1:-200}"
+    local launcher rounds=${1:-200}
+    for launcher in run rank mpirun; do
+        [ $launcher != mpirun ] || rounds=$((rounds / 10 + 1))
+        check "killing PEs $rounds times ($launcher)" \
+            build/bin/random_kills $launcher build/bin/weft build/bin/torture "$rounds"
+    done
     summary
 }
 
