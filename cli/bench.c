@@ -86,7 +86,7 @@ static weft_status run_point(struct bench *bench, const struct bench_entry *entr
 {
     struct bench_case c;
     weft_status status = bench_case_open(bench, entry, bytes, &c);
-    if (status == WEFT_ERR_NO_MEMORY) { /* the same at every PE: this point alone is left out */
+    if (status == WEFT_ERR_NO_MEMORY) { /* alike at every PE: all leave out this point */
         results->left_out = true;
         clear_progress(bench);
         if (bench->me == bench->from)

@@ -22,8 +22,9 @@ struct options {
     const char *image, *output;
     int pes;
     bool json;
-    int gpus;           /* in a PE: that the launching process has found */
-    const char *links;  /* in a PE, with json: what else it has found, as JSON */
+    int gpus; /* in a PE: how many GPUs the launching process has found */
+    const char
+        *links; /* in a PE, with json: what demo_links() told the launching process, as JSON */
     const char *called; /* in a PE of the job: how the command was called; else NULL */
 };
 

@@ -40,8 +40,8 @@ struct run_source {
 
 struct run_pe {
     pid_t pid;
-    pid_t group;   /* process group that signals go to; led by `pid` but after a detachment */
-    int pidfd;     /* tells of its end; not SIGCHLD, which another thread may take; -1 after it */
+    pid_t group;   /* where signals go; led by `pid`, unless the PE went on as another process */
+    int pidfd;     /* readable when it ends (SIGCHLD may go to another thread); -1 after that */
     bool exited;   /* seen, but not reaped: the pid stays reserved until the group is gone */
     bool to_judge; /* has ended, and what follows from it is not decided yet */
     int wait_status;
@@ -49,10 +49,10 @@ struct run_pe {
     int jobs; /* how often it has joined; weft_init() may be called again after weft_finalize() */
     bool joined;
     pid_t program;     /* who joined: not always `pid`, which may be a shell */
-    int program_pidfd; /* when it is not; -1 else */
+    int program_pidfd; /* watches `program` when that is not `pid`; else -1 */
     bool program_gone; /* it had ended before it could be watched */
     bool told_the_end;
-    uint64_t cut_off_ns; /* when its connection was found closed although it is in the job; or 0 */
+    uint64_t cut_off_ns; /* when its connection was found closed, in the job; 0: it was not */
 
     struct run_source streams[2]; /* stdout, stderr */
 };
@@ -106,8 +106,8 @@ struct run {
         char sentence[512];
     } postponed;
     bool some_cut_off;        /* a PE has its cut_off_ns set */
-    uint64_t next_reaping_ns; /* of processes that have become ours because their parents ended */
-    int linger_ms;            /* that may still be spent on looking whether a PE detaches itself */
+    uint64_t next_reaping_ns; /* when to reap next what became our child because its parent ended */
+    int linger_ms;            /* left to the job for waiting whether a PE goes on as a daemon */
 
     struct run_sink sinks[2];
     bool relay_stdin;
@@ -174,7 +174,7 @@ void run_clean_up(struct run *run);
 /* run_orphans.c */
 bool run_adopt_orphans(void);                     /* from now on they become our children */
 pid_t run_find_detached(struct run *run, int pe); /* a process that goes on for this PE, or 0 */
-void run_reap_orphans(struct run *run);           /* those that have ended */
+void run_reap_orphans(struct run *run);           /* orphans that have ended */
 void run_end_orphans(struct run *run);            /* all PEs have ended and are reaped */
 void run_kill_marked(const char *mark);           /* every process that has it; for the guard */
 bool run_is_dying(pid_t pid);                     /* it ends just now, or writes a core dump */

@@ -17,7 +17,8 @@
 
 enum { MOST_CHILDREN = 8192, END_STEP_US = 2000 };
 
-static const uint64_t killed_ns = UINT64_C(5000000000); /* longest wait for who was sent SIGKILL */
+/* How long a process that was sent SIGKILL is waited for. */
+static const uint64_t killed_ns = UINT64_C(5000000000);
 
 bool run_adopt_orphans(void)
 {
@@ -77,7 +78,7 @@ static bool is_known(const struct run *run, pid_t pid)
     return pid == run->guard;
 }
 
-/* Children that are neither PEs nor the guard; the list is static, one at a time. */
+/* Children that are neither PEs nor the guard. *orphans is overwritten by the next call. */
 static int list_orphans(const struct run *run, pid_t **orphans)
 {
     static pid_t children[MOST_CHILDREN];
@@ -119,7 +120,7 @@ pid_t run_find_detached(struct run *run, int number)
                 continue;
             if (getpgid(orphans[i]) != pe->group)
                 return orphans[i];
-            may_yet = true; /* as setsid(1), whose child leaves the group after its parent's end */
+            may_yet = true; /* a child of setsid(1) leaves the group only after its parent's end */
         }
         if (!may_yet || run->linger_ms <= 0)
             return 0;
@@ -133,8 +134,7 @@ bool run_is_dying(pid_t pid)
     char path[64], text[4096];
     if (pid <= 0)
         return false;
-    snprintf(path, sizeof path, "/proc/%d/exe",
-             (int)pid); /* gone with its memory, before the rest */
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid); /* goes with its memory, first of all */
     if (readlink(path, text, sizeof text) < 0)
         return errno == ENOENT || errno == ESRCH;
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);

@@ -119,13 +119,14 @@ static void on_aborted(void *owner, int number, int code, const char *sentence)
 static void on_failed(void *owner, int number, weft_status status, const char *sentence)
 {
     struct run *run = owner;
-    /* Who has not joined, or speaks nonsense, may go on as if nothing were. */
+    /* A PE that has not joined, or that broke the protocol, may yet end with status 0: then its own
+     * status must not become that of the job. */
     bool judges = run->pes[number].joined && status != WEFT_ERR_VERSION && status != WEFT_ERR_BOOT;
     end_job(run, number, status, judges ? -1 : 1, "%s cannot go on: %s", run_pe_name(run, number),
             sentence);
 }
 
-/* Every process of this PE has closed it. */
+/* Every process of this PE has closed the connection. */
 static void on_lost(void *owner, int number)
 {
     struct run *run = owner;
@@ -206,7 +207,8 @@ void run_close_hub(struct run *run)
     struct wire *wires = run->hub.wires;
     for (int pe = 0; wires && pe < run->options.npes; pe++) {
         run_close_socket(run, pe);
-        wire_close(&wires[pe]); /* what had arrived over one that is closed already */
+        wire_close(
+            &wires[pe]); /* frees what had arrived over a connection that is closed already */
     }
     hub_free(&run->hub);
     free(wires);

@@ -155,13 +155,13 @@ static void choose_cpus(const struct cpu *cpus, int count, const struct run_opti
 
 /* --------------------------------------------------------------------------------- the guard */
 
-/* A process of its own session that does nothing until the launcher's end of the pipe is closed: by
- * the launcher's death, since otherwise the launcher ends the guard first. */
+/* A process in a session of its own that waits until the launcher's end of the pipe is closed. Only
+ * the launcher's death closes it: a launcher that ends well kills the guard first. */
 static void guard_main(struct run *run, int pipe_end)
 {
     setsid();
     prctl(PR_SET_NAME, "weft-guard");
-    /* nobody shall wait for an end of file because of us */
+    /* were our output open here, its reader would wait for the guard's end as well */
     if (dup2(pipe_end, 0) < 0 || close_range(1, ~0u, 0) < 0)
         for (int fd = 1; fd < 1024; fd++)
             close(fd);
@@ -325,7 +325,7 @@ static bool is_ours(const char *entry)
     return false;
 }
 
-/* Ours come first: socket, PE, number of PEs, the job's mark. */
+/* The environment of a PE. Our variables stand first: socket, PE, number of PEs, the job's mark. */
 static char **make_environment(void)
 {
     size_t count = 0;

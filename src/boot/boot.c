@@ -175,7 +175,8 @@ bool boot_limit_poll(struct boot_limit *limit, int fd, short events)
     }
 }
 
-/* A launcher that is not spoken to must not turn into as many jobs of one PE without a word. */
+/* Processes of a launcher whose protocol is not spoken here each become a job of one PE. That is
+ * hardly meant, so it is said. */
 static void warn_about_unused_launcher(void)
 {
     static const struct {

@@ -29,7 +29,7 @@ struct weft_group {
     void *shared_slot; /* see boot.h */
     bool *member;      /* which PEs are open */
     int members;       /* how many */
-    int joined;        /* how many have opened this job, with those that left again */
+    int joined;        /* how many have opened this job, including those that have left it */
     weft_status ended; /* not WEFT_OK: why every wait must end */
     char sentence[512];
 };

@@ -25,7 +25,7 @@ static struct {
     pthread_mutex_t lock;
     bool known;
     bool in_use;
-    pid_t process; /* that took it over; a child that was forked has none */
+    pid_t process; /* that took it over: a child of fork() may not use it */
     int socket;
     int pe;
     int npes;

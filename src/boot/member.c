@@ -331,7 +331,7 @@ static weft_status gather(struct member *member, const char *mine, char *all, si
     return WEFT_OK;
 }
 
-/* Whatever it was, the others must not wait for this PE. */
+/* Whatever went wrong: the others must not wait for this PE. */
 static weft_status conclude(struct member *member, weft_status status)
 {
     if (!status)
@@ -417,7 +417,8 @@ void member_abort(struct member *member, int code, const char *sentence)
 {
     struct boot_limit second = {.left_ns = 1000000000};
     size_t bytes = strnlen(sentence, HUB_MOST_SENTENCE);
-    /* Another thread may be waiting with the lock held, and this process is about to end. */
+    /* Another thread may hold the lock while it waits. This process is about to end, so it does not
+     * wait for the lock: a hub then says nothing, since that thread uses its wires. */
     bool locked = pthread_mutex_trylock(&member->lock) == 0;
     if (locked || !member->is_hub)
         post(member, &second, FRAME_ABORT, code, sentence, bytes, -1);
@@ -427,7 +428,7 @@ void member_abort(struct member *member, int code, const char *sentence)
 
 weft_status member_check(struct member *member)
 {
-    /* Another thread that is in a call will hear the news itself. */
+    /* The thread that holds the lock is in a call and reads what arrives. */
     if (atomic_load_explicit(&member->ended, memory_order_relaxed) ||
         pthread_mutex_trylock(&member->lock) != 0)
         return ended(member);
@@ -483,7 +484,7 @@ static void release(struct member *member)
     for (int i = 0; member->is_hub && i < member->n; i++)
         wire_close(&member->wires[i]);
     if (member->launched)
-        member->inbox.fd = -1; /* it serves the next job, too */
+        member->inbox.fd = -1; /* stays open: the next job uses it too */
     wire_close(&member->inbox);
     hub_free(&member->hub);
     if (member->epoll >= 0)

@@ -25,7 +25,7 @@ struct member {
     int epoll;
     pthread_mutex_t lock; /* held by whoever uses the wires */
     _Atomic(weft_status) ended;
-    bool inferred; /* that from a closed connection; nobody has told us why */
+    bool inferred; /* `ended` was concluded from a closed connection; nobody has said why */
     char sentence[HUB_MOST_SENTENCE + 80];
 };
 

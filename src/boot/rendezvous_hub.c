@@ -47,10 +47,11 @@ struct hub {
         const char *why;
         int times;
     } reasons[MOST_REASONS];
-    bool deaf; /* descriptors are used up: nobody more until one is gone */
+    bool deaf; /* no descriptor is left: accepts none until one is closed */
 };
 
-/* A crowd must not fill the log, nor hide in it somebody who came for another reason. */
+/* Of each reason only the first few are logged: many strangers of one kind neither fill the log nor
+ * push one of another kind out of it. */
 static bool is_worth_a_line(struct hub *hub, const char *why)
 {
     for (int i = 0; i < MOST_REASONS; i++) {
@@ -87,7 +88,7 @@ static void drop(struct hub *hub, int i, const char *why)
 
 static void greet(struct hub *hub, int fd)
 {
-    if (hub->count == MOST_PENDING) /* the oldest has had most of its time */
+    if (hub->count == MOST_PENDING) /* the oldest one has to make room: it has had the most time */
         drop(hub, 0, "others wait, and it has not proved itself yet");
     struct pending *pending = &hub->pending[hub->count++];
     *pending = (struct pending){
@@ -105,14 +106,14 @@ static void greet(struct hub *hub, int fd)
 
 static weft_status accept_some(struct hub *hub)
 {
-    for (int round = 0; round < 64; round++) { /* then those have their turn */
+    for (int round = 0; round < 64; round++) { /* then those accepted have their turn */
         int fd = accept4(hub->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             greet(hub, fd);
             continue;
         }
         if (errno != EMFILE && errno != ENFILE)
-            return WEFT_OK; /* nobody is there, or somebody who is gone again */
+            return WEFT_OK; /* no connection waits, or one was closed before it was accepted */
         if (hub->count == 0)
             return base_fail(WEFT_ERR_SYSTEM,
                              "%s: accepting a connection: %s; raise the limit of "

@@ -20,10 +20,10 @@
 #define MILLISECOND_NS UINT64_C(1000000)
 
 enum {
-    MOST_REFUSALS = 12, /* a crowd of strangers may have pushed us out, but not so often */
+    MOST_REFUSALS = 12, /* fewer may be the doing of a crowd that pushed us out */
     FIRST_PAUSE_MS = 2, /* before an address is tried again; doubled each time */
     MOST_PAUSE_MS = 100,
-    STEP_MS = 100, /* between two looks whether the job still wants us */
+    STEP_MS = 100, /* between two looks whether the job has ended */
 };
 
 /* What an address turned out to be, from the least to the most telling. */
@@ -31,7 +31,7 @@ enum answer {
     ANSWER_NOBODY,   /* nothing there (yet) */
     ANSWER_OTHER,    /* something, but not this job's hub */
     ANSWER_UNPROVEN, /* it speaks our protocol, and does not know the secret */
-    ANSWER_REFUSED,  /* the hub, which has dropped us */
+    ANSWER_REFUSED,  /* this job's hub, which dropped us */
     ANSWER_WELCOME,
     ANSWER_PENDING, /* not known yet */
 };

@@ -52,8 +52,9 @@ static struct tcp_boot *self(struct boot *boot)
 
 /* --------------------------------------------------------------------------------- operations */
 
-/* A PE may hear of the end from one of the two hubs while the others wait for the other one. Who was
- * told a reason passes that on; a connection found closed may only be an effect of it. */
+/* A PE hears of the end from the hub of the job or from that of its node, while others may wait at
+ * the other one: so a reason that was told is passed on there. A connection that was merely found
+ * closed is not: that may be an effect of what the reason tells. */
 static weft_status spread(struct tcp_boot *tcp, struct member *other, weft_status status)
 {
     if (!status || tcp->world_is_node)
@@ -259,7 +260,8 @@ static void use_local_name(struct environment *where)
     where->count = 1;
 }
 
-/* Whoever can reach PE 0 and knows the job's name gets one proof, over which he may try guesses. */
+/* A stranger who can reach PE 0 and knows the job's name gets a proof from it, against which
+ * guesses of the secret can be tried at leisure: a short one would be found. */
 static void warn_about_short_secret(const struct environment *where)
 {
     size_t length = strlen(where->secret);
@@ -277,7 +279,8 @@ static weft_status choose_place(struct environment *where)
         return status;
     if (where->secret) {
         warn_about_short_secret(where);
-        return crypto_load(&crypto); /* without the means to check it nothing may begin */
+        return crypto_load(
+            &crypto); /* a secret was asked for: a job that cannot check it must not begin */
     }
     if (!is_one_machine(where))
         return base_fail(

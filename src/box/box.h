@@ -81,7 +81,7 @@ struct box_past {
     int32_t peer; /* or the root, or -1 */
     uint64_t offset;
     uint64_t bytes;
-    uint64_t number; /* how many operations the PE had recorded before this one */
+    uint64_t number; /* of operations that the PE recorded before this one */
 };
 
 /* Per context and path. Plain sums of one writer each (contexts beyond BOX_CONTEXTS share). */

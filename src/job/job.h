@@ -205,7 +205,8 @@ static inline bool job_direct(const struct weft_job *job, weft_kind kind, int pe
     return choices && path_ops_of(choices[pe].path)->direct;
 }
 
-/* The same of a team that may be destroyed: its slot, free at every member, is taken at this one. */
+/* As team_new(), for a team that may be destroyed. `slot`, which is free at every member, is taken
+ * here. */
 weft_status team_take(struct weft_job *job, const int *pes, int n, int slot,
                       struct weft_team **team);
 

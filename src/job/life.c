@@ -72,7 +72,8 @@ static weft_status report_death(struct weft_job *job, int pe)
         snprintf(sentence, sizeof sentence,
                  "PE %d (pid %d) has ended without finalizing; PE %d cannot go on", pe, box->pid,
                  job->pe);
-    /* This PE will leave, too: the others shall not take it for the cause. */
+    /* This PE will end because of it: it says so, or the others would take this PE for the
+     * cause. */
     job->boot->ops->fail(job->boot, WEFT_ERR_PEER_DEAD, sentence);
     return job_fail(job, WEFT_ERR_PEER_DEAD, sentence);
 }

@@ -71,7 +71,7 @@ static weft_status refill(struct weft_job *job)
     return status;
 }
 
-/* This pair's path is given up at this end. */
+/* Gives up the path from here to `pe`, and chooses the next one. */
 static weft_status drop_path(struct weft_job *job, weft_kind kind, int pe, const char *evidence)
 {
     struct path_choice *choice = &job->paths.choices[kind][pe];
@@ -94,7 +94,7 @@ static weft_status drop_path(struct weft_job *job, weft_kind kind, int pe, const
     return WEFT_OK;
 }
 
-/* What any PE has to say of any pair goes round; rare, so it may be long. */
+/* Every PE gets what any PE saw of any pair, npes * npes sentences: failures are rare. */
 static weft_status settle_failures(struct weft_job *job, weft_kind kind,
                                    char (*mine)[PROVE_EVIDENCE_BYTES])
 {

@@ -53,9 +53,9 @@ static inline char *access_guarded(const struct weft_ctx *ctx, const void *symme
     return access_mapped(ctx, symmetric, bytes, pe, peer, offset);
 }
 
-/* Only jobs without a GPU side come past the first check, so the local side is never device memory.
- * The address at which the peer's memory can be loaded and stored, or NULL: not such a path, or an
- * argument is wrong. *offset is within the segment. */
+/* The address at which the peer's memory can be loaded and stored; NULL: the path has none, or an
+ * argument is wrong. *offset is within the segment. In jobs with a GPU side the first check fails
+ * (quick_npes is 0), so behind it the local side is never device memory. */
 static inline char *access_direct(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
                                   int pe, struct peer **peer, size_t *offset)
 {

@@ -19,7 +19,8 @@ static weft_status mailbox_put(struct weft_team *team, int member, size_t offset
         return status;
     struct mailbox *mailbox = &team->mailboxes[team->me];
     status = weft_put(ctx, (char *)mailbox + offset_in_mailbox, src, bytes, team->pes[member]);
-    /* This PE may not call Weft again for long: the path must not keep the flag to itself. */
+    /* It may be long until this PE calls Weft again, so a path that holds operations back has to
+     * let the flag go now. */
     return status ? status : weft_fence(ctx);
 }
 

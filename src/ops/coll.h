@@ -7,8 +7,8 @@
  *
  * Packets. A payload of up to PACKET_BYTES and its number travel in one cache line, so that the line's
  * arrival tells of the data too (NCCL calls this its LL protocol). A mailbox has two packets; exchanges
- * with even numbers use one, those with odd numbers the other. Two are enough for exchanges in which every member sends to every
- * other: a member that sends exchange k + 2 has finished k + 1, so it has k + 1 from everyone, so
+ * with even numbers use one, those with odd numbers the other. Two are enough where every member sends to
+ * every other: a member that sends exchange k + 2 has finished k + 1, so it has k + 1 from everyone, so
  * everyone had finished reading k. One-sided collectives (broadcast) therefore use phases only. */
 #ifndef WEFT_OPS_COLL_H
 #define WEFT_OPS_COLL_H

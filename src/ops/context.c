@@ -51,7 +51,7 @@ WEFT_EXPORT weft_status weft_ctx_destroy(weft_ctx *ctx)
         return job_finalized("weft_ctx_destroy");
     if (ctx == job->default_ctx)
         return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_destroy: the default context stays");
-    bool before = access_act_for_others(true); /* whoever made it need not be there any more */
+    bool before = access_act_for_others(true); /* the thread that made it may have ended */
     weft_status status = weft_quiet(ctx);
     access_act_for_others(before);
     if (!take_out(job, ctx))
