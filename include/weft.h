@@ -153,7 +153,7 @@ typedef enum weft_thread {
 
 typedef struct weft_init_attr {
     size_t size;        /* sizeof(weft_init_attr): lets the structure grow */
-    weft_thread thread; /* WEFT_THREAD_SERIALIZED when 0 was meant; SINGLE is treated so too */
+    weft_thread thread; /* SINGLE (which is 0) and FUNNELED count as SERIALIZED */
     size_t heap_bytes;  /* host heap of each PE; 0 = WEFT_HEAP_SIZE. Alike at every PE */
     unsigned flags;     /* WEFT_INIT_* */
     weft_group *group;  /* PEs as threads: the group, else NULL */
