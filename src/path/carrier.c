@@ -36,17 +36,13 @@ static struct path_state *state_of(struct carrier *carrier)
     return carrier->state;
 }
 
-bool carrier_is_device(struct carrier *carrier, const void *local)
-{
-    return p2p_gpu_is_device(state_of(carrier), local);
-}
-
 weft_status carrier_quiet(struct carrier *carrier)
 {
     return carrier->state ? path_ops_of(PATH_P2P)->quiet(carrier->state) : WEFT_OK;
 }
 
-weft_status carried_keep_source(struct carried *carried, const void *src, bool nbi)
+/* Takes a copy of the source where the operation must not look at it later. */
+static weft_status keep_source(struct carried *carried, const void *src, bool nbi)
 {
     carried->data = (void *)src;
     if (nbi)
@@ -58,6 +54,66 @@ weft_status carried_keep_source(struct carried *carried, const void *src, bool n
     carried->own_copy = true;
     memcpy(carried->data, src, carried->bytes);
     return WEFT_OK;
+}
+
+/* The carrier is the first member of the state of every path that has one. */
+static struct carrier *carrier_of(struct path_state *state)
+{
+    return (struct carrier *)(void *)state;
+}
+
+static weft_status pass_on(struct path_state *state, struct carried carried, bool later)
+{
+    const struct carrier *carrier = carrier_of(state);
+    return later ? carrier->later(state, carried) : carrier->now(state, carried);
+}
+
+static weft_status put_source(struct path_state *state, struct carried carried, const void *src,
+                              bool nbi)
+{
+    if (!nbi && p2p_gpu_is_device(state_of(carrier_of(state)), src)) {
+        carried.data = (void *)src;
+        return pass_on(state, carried, false);
+    }
+    weft_status status = keep_source(&carried, src, nbi);
+    return status ? status : pass_on(state, carried, true);
+}
+
+weft_status carrier_put(struct remote to, const void *src, size_t bytes, bool nbi)
+{
+    struct carried put = {.operation = CARRY_PUT, .at = to, .bytes = bytes};
+    return put_source(to.peer->state, put, src, nbi);
+}
+
+weft_status carrier_put_signal(struct remote to, const void *src, size_t bytes,
+                               struct remote signal, uint64_t value, weft_signal_op op, bool nbi)
+{
+    struct carried put = {.operation = CARRY_PUT_SIGNAL,
+                          .at = to,
+                          .bytes = bytes,
+                          .signal = signal,
+                          .value = value,
+                          .op = op};
+    return put_source(to.peer->state, put, src, nbi);
+}
+
+weft_status carrier_get(struct remote from, void *dst, size_t bytes, bool nbi)
+{
+    struct carried get = {.operation = CARRY_GET, .at = from, .bytes = bytes, .data = dst};
+    return pass_on(from.peer->state, get, nbi);
+}
+
+weft_status carrier_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
+                           uint64_t expected, void *fetched, bool nbi)
+{
+    struct carried atomic = {.operation = CARRY_ATOMIC,
+                             .at = at,
+                             .bytes = width,
+                             .amo = amo,
+                             .value = value,
+                             .expected = expected,
+                             .data = fetched};
+    return pass_on(at.peer->state, atomic, amo < WEFT_AMO_FETCH || nbi);
 }
 
 /* The same place, its peer as p2p wants it. */

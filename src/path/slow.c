@@ -56,6 +56,7 @@ struct path_state {
     weft_status failed;
     char sentence[256]; /* of the first failure since the last fence or quiet */
 };
+_Static_assert(offsetof(struct path_state, carrier) == 0, "carrier.c finds it there");
 
 /* ------------------------------------------------------------------------------------- options */
 
@@ -300,43 +301,6 @@ static weft_status give_and_wait(struct path_state *state, struct carried carrie
     return status;
 }
 
-static weft_status give_source(struct path_state *state, struct carried carried, const void *src,
-                               bool nbi)
-{
-    if (!nbi && carrier_is_device(&state->carrier, src)) {
-        carried.data = (void *)src;
-        return give_and_wait(state, carried);
-    }
-    weft_status status = carried_keep_source(&carried, src, nbi);
-    return status ? status : give_later(state, carried);
-}
-
-static weft_status slow_put(struct remote to, const void *src, size_t bytes, bool nbi)
-{
-    return give_source(to.peer->state, carried_put(to, bytes), src, nbi);
-}
-
-static weft_status slow_put_signal(struct remote to, const void *src, size_t bytes,
-                                   struct remote signal, uint64_t value, weft_signal_op op,
-                                   bool nbi)
-{
-    return give_source(to.peer->state, carried_put_signal(to, bytes, signal, value, op), src, nbi);
-}
-
-static weft_status slow_get(struct remote from, void *dst, size_t bytes, bool nbi)
-{
-    struct carried get = carried_get(from, dst, bytes);
-    return nbi ? give_later(from.peer->state, get) : give_and_wait(from.peer->state, get);
-}
-
-static weft_status slow_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
-                               uint64_t expected, void *fetched, bool nbi)
-{
-    struct carried atomic = carried_atomic(at, amo, width, value, expected, fetched);
-    return amo < WEFT_AMO_FETCH || nbi ? give_later(at.peer->state, atomic)
-                                       : give_and_wait(at.peer->state, atomic);
-}
-
 static weft_status tell_failure(struct path_state *state)
 {
     weft_status status = state->failed;
@@ -405,6 +369,8 @@ static weft_status slow_open(const struct path_world *world, struct path_state *
     pthread_cond_init(&state->finished, &monotonic);
     pthread_condattr_destroy(&monotonic);
     carrier_open(&state->carrier, world);
+    state->carrier.later = give_later;
+    state->carrier.now = give_and_wait;
     weft_status status = parse_options(&state->options);
     state->random = (state->options.seed + ++contexts) * 2654435761u;
     int error = status ? 0 : pthread_create(&state->thread, NULL, carry, state);
@@ -436,10 +402,10 @@ const struct path_ops path_slow = {
     .obstacle = carrier_obstacle,
     .open = slow_open,
     .close = slow_close,
-    .put = slow_put,
-    .get = slow_get,
-    .atomic = slow_atomic,
-    .put_signal = slow_put_signal,
+    .put = carrier_put,
+    .get = carrier_get,
+    .atomic = carrier_atomic,
+    .put_signal = carrier_put_signal,
     .fence = slow_fence,
     .quiet = slow_quiet,
 };

@@ -14,13 +14,14 @@
 enum { HELD_MOST = 64 };
 
 struct path_state {
-    pthread_mutex_t lock;
     struct carrier carrier;
+    pthread_mutex_t lock;
     uint32_t random;
     int count;
     weft_status failed; /* of a delivery since the last fence or quiet */
     struct carried held[HELD_MOST];
 };
+_Static_assert(offsetof(struct path_state, carrier) == 0, "carrier.c finds it there");
 
 static uint32_t random_below(struct path_state *state, uint32_t bound)
 {
@@ -58,44 +59,10 @@ static weft_status hold(struct path_state *state, struct carried carried)
     return WEFT_OK;
 }
 
-/* A blocking put from device memory cannot be held in a copy: it goes at once, and is complete. */
-static weft_status hold_source(struct path_state *state, struct carried carried, const void *src,
-                               bool nbi)
+static weft_status carry_out(struct path_state *state, struct carried carried)
 {
-    weft_status status;
-    if (!nbi && carrier_is_device(&state->carrier, src)) {
-        carried.data = (void *)src;
-        status = carried_do(&state->carrier, &carried);
-        return status ? status : carrier_quiet(&state->carrier);
-    }
-    status = carried_keep_source(&carried, src, nbi);
-    return status ? status : hold(state, carried);
-}
-
-static weft_status weak_put(struct remote to, const void *src, size_t bytes, bool nbi)
-{
-    return hold_source(to.peer->state, carried_put(to, bytes), src, nbi);
-}
-
-static weft_status weak_put_signal(struct remote to, const void *src, size_t bytes,
-                                   struct remote signal, uint64_t value, weft_signal_op op,
-                                   bool nbi)
-{
-    return hold_source(to.peer->state, carried_put_signal(to, bytes, signal, value, op), src, nbi);
-}
-
-static weft_status weak_get(struct remote from, void *dst, size_t bytes, bool nbi)
-{
-    struct carried get = carried_get(from, dst, bytes);
-    return nbi ? hold(from.peer->state, get) : carried_do(&from.peer->state->carrier, &get);
-}
-
-static weft_status weak_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
-                               uint64_t expected, void *fetched, bool nbi)
-{
-    struct carried atomic = carried_atomic(at, amo, width, value, expected, fetched);
-    return amo < WEFT_AMO_FETCH || nbi ? hold(at.peer->state, atomic)
-                                       : carried_do(&at.peer->state->carrier, &atomic);
+    weft_status status = carried_do(&state->carrier, &carried);
+    return status ? status : carrier_quiet(&state->carrier);
 }
 
 /* A waiting PE lets out one at a time. */
@@ -127,6 +94,8 @@ static weft_status weak_open(const struct path_world *world, struct path_state *
         return base_fail(WEFT_ERR_NO_MEMORY, "path weak: no private memory");
     pthread_mutex_init(&state->lock, NULL);
     carrier_open(&state->carrier, world);
+    state->carrier.later = hold;
+    state->carrier.now = carry_out;
     state->random = seed++ * 2654435761u;
     *result = state;
     return WEFT_OK;
@@ -148,10 +117,10 @@ const struct path_ops path_weak = {
     .obstacle = carrier_obstacle,
     .open = weak_open,
     .close = weak_close,
-    .put = weak_put,
-    .get = weak_get,
-    .atomic = weak_atomic,
-    .put_signal = weak_put_signal,
+    .put = carrier_put,
+    .get = carrier_get,
+    .atomic = carrier_atomic,
+    .put_signal = carrier_put_signal,
     .fence = weak_flush,
     .quiet = weak_flush,
     .progress = weak_progress,
