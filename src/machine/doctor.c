@@ -71,29 +71,31 @@ static int examine_limits(const struct machine *machine, struct findings *findin
     return 1;
 }
 
-static int examine_gpus(const struct machine *machine, struct findings *findings)
+typedef void gpu_check(const struct machine *machine, const struct machine_gpu *gpu,
+                       struct findings *findings);
+
+static void check_each_gpu(const struct machine *machine, struct findings *findings,
+                           gpu_check *first, gpu_check *second)
 {
     for (size_t i = 0; i < machine->n_gpus; i++) {
         struct endpoint end;
         if (!gpu_end(machine, i, &end))
             continue;
         findings->place = end.name;
-        check_gpu(machine, &machine->gpus[i], findings);
-        check_mapping(machine, &machine->gpus[i], findings);
+        first(machine, &machine->gpus[i], findings);
+        second(machine, &machine->gpus[i], findings);
     }
+}
+
+static int examine_gpus(const struct machine *machine, struct findings *findings)
+{
+    check_each_gpu(machine, findings, check_gpu, check_mapping);
     return (int)machine->n_gpus;
 }
 
 static int examine_links(const struct machine *machine, struct findings *findings)
 {
-    for (size_t i = 0; i < machine->n_gpus; i++) {
-        struct endpoint end;
-        if (!gpu_end(machine, i, &end))
-            continue;
-        findings->place = end.name;
-        check_fabric(machine, &machine->gpus[i], findings);
-        check_gpu_links(machine, &machine->gpus[i], findings);
-    }
+    check_each_gpu(machine, findings, check_fabric, check_gpu_links);
     return (int)machine->n_links;
 }
 
