@@ -2,6 +2,8 @@
 # The GPU side, over a stand-in of the CUDA driver.
 weft_unit_test(gpu SOURCES test_gpu.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
 add_dependencies(test_gpu fakecuda)
+weft_unit_test(gpu_proof SOURCES test_gpu_proof.c)
+target_compile_options(test_gpu_proof PRIVATE -Wno-missing-prototypes)
 weft_unit_test(gpu_peers SOURCES test_gpu_peers.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
 add_dependencies(test_gpu_peers fakecuda)
 
