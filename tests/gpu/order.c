@@ -85,6 +85,26 @@ static void all_contexts(uint64_t *data, uint64_t *source, uint64_t *flag)
     }
 }
 
+/* What was given before an atomic that answered is at rest, and nothing that came after it. All of it
+ * in GPU memory, and so on one stream of the library. */
+static void behind_an_answer(uint64_t *data, uint64_t *source, uint64_t *counter, uint64_t *flag)
+{
+    static uint64_t seen[WORDS];
+    uint64_t before;
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        weft_ctx *ctx = contexts[round % CONTEXTS];
+        fill_words(source, round);
+        OK(weft_atomic_fetch_add64(ctx, counter, 1, &before, next));
+        OK(weft_put_nbi(ctx, data, source, WORDS * 8, next));
+        OK(weft_quiet(ctx));
+        OK(weft_p64(ctx, flag, round, next));
+        wait_for(flag, round);
+        look(job, seen, data, sizeof seen);
+        expect_now("behind an answer", seen, round);
+        OK(weft_barrier(world));
+    }
+}
+
 /* Large enough for several streams of the library (WEFT_GPU_STRIPE). */
 static void striped(unsigned char *data, unsigned char *source, uint64_t *flag)
 {
@@ -346,6 +366,8 @@ int main(void)
     flags("behind a quiet", host, gpu, flag, weft_quiet);
     clear(flag);
     all_contexts(host, gpu, flag);
+    clear(flag);
+    behind_an_answer(gpu, gpu_other, gpu_signal, flag);
     clear(flag);
     striped((unsigned char *)host, (unsigned char *)gpu, flag);
     signals("behind a signal in the host heap", host, gpu, flag);
