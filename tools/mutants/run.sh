@@ -86,12 +86,14 @@ construct() {
         fail "the build failed; see $folder/log"
 }
 
-# The faults that still have to be judged: with --resume, those whose entry has changed since or that
-# have no result.
+# The faults that still have to be judged: with --resume, those whose entry has changed since, that
+# were not to be judged then, or that have no result.
 remaining() {
-    local number sum name rest
+    local number sum name rest before verdict
     while IFS=$'\t' read -r number sum name rest; do
-        [ "$resume" = 1 ] && [ "$(cut -f1 "$results/$name" 2>/dev/null)" = "$sum" ] ||
+        before='' verdict=''
+        [ "$resume" = 0 ] || IFS=$'\t' read -r before verdict _ 2>/dev/null <"$results/$name" || true
+        [ "$before" = "$sum" ] && [ "$verdict" != unsure ] ||
             printf '%s\t%s\t%s\t%s\n' "$number" "$sum" "$name" "$rest"
     done <"$folder/chosen"
 }
