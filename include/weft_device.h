@@ -23,6 +23,7 @@
  *   device/collective.h  meet, sync, barrier, broadcast, fcollect, alltoall over teams
  *   device/reduce.h      reduce, reducescatter over teams
  *   device/remote.h      what becomes of operations on PEs without direct addresses
+ *   device/proxy.h       the ring to the thread of the host that carries them
  *   device/control.h     the host's side: weft_device_start, weft_team_device, weft_device_check
  *   device/simt.h        the primitives below all of them
  *   launch.h             kernels and launches on either target
@@ -39,6 +40,7 @@
 #include <weft/device/control.h>
 #include <weft/device/order.h>
 #include <weft/device/packet.h>
+#include <weft/device/proxy.h>
 #include <weft/device/reduce.h>
 #include <weft/device/remote.h>
 #include <weft/device/rma.h>

@@ -329,7 +329,7 @@ static void ask_peer(struct gpu_heap *heap, struct gpu_window *window)
             memcmp(&uuid, &window->gpu.uuid, sizeof uuid) != 0)
             continue;
         CUresult result = cuda->DeviceCanAccessPeer(&can, own->device, device);
-        char error[160] = "";
+        char error[128] = "";
         if (result)
             cuda_error_text(cuda, result, error, sizeof error);
         window->mapped = !result && can;

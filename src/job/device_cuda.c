@@ -14,6 +14,7 @@ struct cuda_view {
     struct gpu *gpu;
     void **tables; /* device memory to be freed */
     size_t table_count;
+    void *shared; /* pinned */
 };
 
 static struct cuda_view *of(struct device_view *view)
@@ -89,6 +90,28 @@ static weft_status cuda_table_make(struct device_view *view, size_t bytes, void 
     return gpu_fill(gpu, *table, 0, bytes);
 }
 
+static weft_status cuda_shared_make(struct device_view *view, size_t bytes, void **host,
+                                    uint64_t *seen)
+{
+    struct cuda_view *cuda = of(view);
+    struct gpu *gpu = cuda->gpu;
+    CUdeviceptr address = 0;
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    CUresult result =
+        gpu->cuda.MemHostAlloc(host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    if (!result) {
+        cuda->shared = *host;
+        memset(*host, 0, bytes);
+        result = gpu->cuda.MemHostGetDevicePointer(&address, *host, 0);
+    }
+    gpu_leave(&gpu->device);
+    *seen = address;
+    return result ? cuda_fail(&gpu->cuda, result, "%zu bytes of pinned memory for the proxy", bytes)
+                  : WEFT_OK;
+}
+
 static weft_status cuda_table_write(struct device_view *view, void *table, size_t offset,
                                     const void *from, size_t bytes)
 {
@@ -125,6 +148,8 @@ static void cuda_view_close(struct device_view *view)
     if (gpu_enter(&cuda->gpu->device) == WEFT_OK) {
         for (size_t i = 0; i < cuda->table_count; i++)
             cuda->gpu->cuda.MemFree((uintptr_t)cuda->tables[i]);
+        if (cuda->shared)
+            cuda->gpu->cuda.MemFreeHost(cuda->shared);
         gpu_leave(&cuda->gpu->device);
     }
     free(cuda->tables);
@@ -151,6 +176,7 @@ weft_status device_view_cuda(struct weft_job *job, struct device_view **result)
         .atomics = cuda_atomics,
         .table_make = cuda_table_make,
         .table_write = cuda_table_write,
+        .shared_make = cuda_shared_make,
         .box = job->gpu->reporting.box,
         .tickets = job->gpu->reporting.tickets,
         .module_symbol = cuda_module_symbol,

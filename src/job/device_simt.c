@@ -84,6 +84,19 @@ static weft_status simt_table_write(struct device_view *view, void *table, size_
     return WEFT_OK;
 }
 
+/* Lines of 64 bytes, one descriptor each. */
+static weft_status simt_shared_make(struct device_view *view, size_t bytes, void **host,
+                                    uint64_t *seen)
+{
+    void *table = NULL;
+    weft_status status = simt_table_make(view, bytes + 64, &table);
+    if (status)
+        return status;
+    *host = (void *)(((uintptr_t)table + 63) & ~(uintptr_t)63);
+    *seen = (uintptr_t)*host;
+    return WEFT_OK;
+}
+
 static void simt_close(struct device_view *view)
 {
     struct simt_view *simt = of(view);
@@ -108,6 +121,7 @@ weft_status device_view_simt(struct weft_job *job, struct device_view **result)
         .atomics = simt_atomics,
         .table_make = simt_table_make,
         .table_write = simt_table_write,
+        .shared_make = simt_shared_make,
         .box = device_box(job->box),
         .close = simt_close,
     };

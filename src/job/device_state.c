@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Filling `struct weft_dev` from a job, and handing it to the translation units that hold copies.
  * What the two targets see differently comes through struct device_view. See device_state.h. */
-#include "job/device_state.h"
+#include "job/device_proxy.h"
 
 #include "base/log.h"
+#include "boot/agree.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,8 @@
 struct device_state {
     struct weft_dev dev;
     struct device_view *view;
+    struct device_proxy *proxy; /* NULL: every peer is direct, or has no path at all */
+    bool *pairs;                /* [npes][npes] whether the first reaches the second directly */
     struct weft_dev_team teams[TEAM_SLOTS]; /* what the table of the device holds */
 };
 
@@ -155,8 +158,10 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
         for (int segment = 0; segment < WEFT_DEV_PARTS; segment++)
             peers[pe].part[segment] = part_of(view, segment, pe);
         peers[pe].path = job->paths.choices[view->cuda ? WEFT_GPU : WEFT_HOST][pe].path;
-        peers[pe].carrier = WEFT_DEV_CARRIER_NONE;
         peers[pe].atomics = view->atomics(view, pe);
+        bool direct = peers[pe].part[WEFT_DEV_AREAS] && peers[pe].atomics;
+        peers[pe].carrier =
+            direct || peers[pe].path == PATH_NONE ? WEFT_DEV_CARRIER_NONE : WEFT_DEV_CARRIER_PROXY;
         if (peers[pe].part[WEFT_DEV_AREAS] && !peers[pe].atomics)
             dev->all_atomics = 0;
         dev->carried |= peers[pe].carrier ? 1u << peers[pe].carrier : 0;
@@ -174,12 +179,45 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
 
 /* ------------------------------------------------------------------------------------ teams */
 
+static bool is_direct(struct device_view *view, int pe)
+{
+    return view->areas(view, pe) && view->atomics(view, pe);
+}
+
 static bool team_is_direct(struct device_view *view, const struct weft_team *team)
 {
     for (int i = 0; i < team->n; i++)
-        if (!view->areas(view, team->pes[i]) || !view->atomics(view, team->pes[i]))
+        if (!is_direct(view, team->pes[i]))
             return false;
     return true;
+}
+
+/* Whether every member reaches every other: known to all alike, so that they do the same. */
+static bool team_is_all_direct(const struct device_state *state, const struct weft_team *team)
+{
+    size_t npes = (size_t)team->job->npes;
+    for (int i = 0; i < team->n; i++)
+        for (int k = 0; k < team->n; k++)
+            if (!state->pairs[(size_t)team->pes[i] * npes + (size_t)team->pes[k]])
+                return false;
+    return true;
+}
+
+static weft_status gather_pairs(struct weft_job *job, struct device_state *state)
+{
+    size_t n = (size_t)job->npes;
+    state->pairs = calloc(n * n, sizeof *state->pairs);
+    bool *own = calloc(n, sizeof *own);
+    weft_status status = state->pairs && own ? WEFT_OK
+                                             : base_fail(WEFT_ERR_NO_MEMORY,
+                                                         "no private memory for %d PEs", job->npes);
+    for (int pe = 0; pe < job->npes && !status; pe++)
+        own[pe] = is_direct(state->view, pe);
+    status = boot_agree(job->boot, status);
+    if (!status)
+        status = job->boot->ops->allgather(job->boot, own, state->pairs, n * sizeof *own);
+    free(own);
+    return status;
 }
 
 static bool team_is_strided(const struct weft_team *team, int *stride)
@@ -200,6 +238,7 @@ weft_status device_team_made(struct weft_job *job, const struct weft_team *team)
     int stride;
     *entry = (struct weft_dev_team){.n = team->n, .me = team->me, .start = team->pes[0]};
     entry->direct = team_is_direct(state->view, team);
+    entry->all_direct = team_is_all_direct(state, team);
     if (team_is_strided(team, &stride)) {
         entry->stride = stride;
     } else {
@@ -281,14 +320,35 @@ static weft_status fill(struct weft_job *job, struct device_state *state)
     weft_status status = fill_peers(job, view, dev);
     void *teams;
     if (!status)
+        status = gather_pairs(job, state);
+    if (!status)
         status = view->table_make(view, sizeof state->teams, &teams);
+    if (!status && dev->carried)
+        status = device_proxy_open(job, view, &dev->ring, &state->proxy);
     if (status)
         return status;
+    dev->all_direct = team_is_all_direct(state, job->world);
     dev->teams = teams;
     status = view->table_write(view, teams, 0, state->teams, sizeof state->teams);
     for (struct weft_team *team = job->teams; team && !status; team = team->next)
         status = device_team_made(job, team);
     return status;
+}
+
+static void free_state(struct weft_job *job)
+{
+    struct device_state *state = job->device;
+    job->device = NULL;
+    device_proxy_close(state->proxy);
+    state->view->close(state->view);
+    free(state->pairs);
+    free(state);
+}
+
+weft_status device_settle(struct weft_job *job)
+{
+    struct device_state *state = job->device;
+    return state && state->proxy ? device_proxy_settle(state->proxy) : WEFT_OK;
 }
 
 static weft_status start(struct weft_job *job)
@@ -306,11 +366,8 @@ static weft_status start(struct weft_job *job)
     job->device = state;
     job_guard(job);
     status = fill(job, state);
-    if (status) {
-        state->view->close(state->view);
-        job->device = NULL;
-        free(state);
-    }
+    if (status)
+        free_state(job);
     return status;
 }
 
@@ -371,9 +428,7 @@ void device_stop(struct weft_job *job)
         }
     }
     pthread_mutex_unlock(&units_lock);
-    state->view->close(state->view);
-    job->device = NULL;
-    free(state);
+    free_state(job);
 }
 
 weft_status device_module_init(struct weft_job *job, void *module)

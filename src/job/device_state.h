@@ -43,6 +43,9 @@ struct device_view {
     weft_status (*table_write)(struct device_view *view, void *table, size_t offset,
                                const void *from, size_t bytes);
 
+    /* Zeroed memory of the host that device code reads and writes too, and its address there. */
+    weft_status (*shared_make)(struct device_view *view, size_t bytes, void **host, uint64_t *seen);
+
     /* The device box as device code sees it, and its ticket counter (NULL: the one in the box). */
     struct weft_dev_box *box;
     uint64_t *tickets;
@@ -80,6 +83,10 @@ void device_stop(struct weft_job *job);
 /* A team was made, or is about to go. WEFT_OK when there is no device state. */
 weft_status device_team_made(struct weft_job *job, const struct weft_team *team);
 void device_team_gone(struct weft_job *job, const struct weft_team *team);
+
+/* What device code gave to the host to carry is complete at every PE. WEFT_OK when there is no device
+ * state. */
+weft_status device_settle(struct weft_job *job);
 
 /* WEFT_OK, or what device code has reported, in words. */
 weft_status device_check(struct weft_job *job);

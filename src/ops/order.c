@@ -3,6 +3,8 @@
  * something back are asked only by contexts that have such a path. */
 #include "ops/access.h"
 
+#include "job/device_state.h"
+
 static weft_status check(const char *function, const weft_ctx *ctx)
 {
     if (unlikely(!ctx))
@@ -42,6 +44,8 @@ WEFT_EXPORT weft_status weft_quiet(weft_ctx *ctx)
         box_record(ctx->job->box, BOX_OP_QUIET, -1, 0, 0);
     for (int i = 0; unlikely(i < open) && !status; i++)
         status = ctx->open[i].ops->quiet(ctx->open[i].state);
+    if (unlikely(ctx->job->device) && !status)
+        status = device_settle(ctx->job);
     /* Complete means: seen by everyone before this PE's next load. Only a full fence drains the
      * store buffer (litmus test store_buffering). */
     atomic_thread_fence(memory_order_seq_cst);

@@ -77,6 +77,7 @@ WEFT_KERNEL(work, (struct board *, b), (uint64_t, total))
         const uint##W##_t high = (uint##W##_t)1 << (W - 1);                                        \
         uint##W##_t *word = &b->set##W;                                                            \
         weft_thread_atomic_set##W(word, 7, pe);                                                    \
+        weft_thread_fence();                                                                       \
         COUNT_FAULT(weft_thread_atomic_cswap##W(word, 8, 9, pe) == 7);                             \
         COUNT_FAULT(weft_thread_atomic_fetch##W(word, pe) == 7);                                   \
         COUNT_FAULT(weft_thread_atomic_cswap##W(word, 9, 7, pe) == 7);                             \

@@ -15,6 +15,13 @@ WEFT_KERNEL(put_to, (void *, dst), (uint64_t *, src), (size_t, bytes), (int, pe)
         weft_thread_p64(dst, 1, pe);
 }
 
+WEFT_KERNEL(put_often, (void *, dst), (uint64_t *, src), (int, pe))
+{
+    for (int i = 0; i < 120; i++)
+        weft_warp_put(dst, src, 16, pe);
+    weft_warp_quiet();
+}
+
 /* Up to the end of the heap's segment, and `over` bytes more: one range, or two elements apart. */
 WEFT_KERNEL(put_to_end, (uint64_t *, src), (int, pe), (int, over), (int, strided))
 {
@@ -102,11 +109,13 @@ static void bad_address_of_peer(void)
     CHECK(not_symmetric[0] == 0);
 }
 
-/* Forced by WEFT_PATH: the host goes on by another path, device code cannot. */
-static void no_path(void)
+/* Through the proxy, over a path whose 100th operation fails later: nobody waits for it. */
+static void carried_fails(void)
 {
-    LAUNCH(put_to, 4, 32, 0, NULL, word, word + 8, 16, (me + 1) % n_pes, WEFT_DEV_BLOCK);
-    host_sees(WEFT_ERR_NO_PATH, "put: device code has no direct address of PE", "its path is");
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "operation 100, put of 16 bytes at PE %d", (me + 1) % n_pes);
+    LAUNCH_FAULTY(put_often, 1, 32, 0, NULL, word, word + 8, (me + 1) % n_pes);
+    host_sees(WEFT_ERR_PATH, "device code", wanted);
 }
 
 static void bad_pe(void)
@@ -239,7 +248,7 @@ int main(int argc, char **argv)
         {"bad_address", bad_address},
         {"bad_p", bad_p},
         {"bad_address_of_peer", bad_address_of_peer},
-        {"no_path", no_path},
+        {"carried_fails", carried_fails},
         {"bad_pe", bad_pe},
         {"negative_pe", negative_pe},
         {"past_end", past_end},

@@ -34,12 +34,13 @@
         return weft_dev_atomic_##primitive##_u##W(at, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);  \
     }
 
-/* A result that is not used lets the compiler take the form without one. */
+/* A result that is not used lets the compiler take the form without one, and nobody waits for it. */
 #define WEFT_DEV_AMO_BOTH(W, name, ID)                                                             \
     WEFT_DEV_AMO(W, fetch_##name, name, ID)                                                        \
     WEFT_DEVICE void weft_thread_atomic_##name##W(void *dst, uint##W##_t value, int pe)            \
     {                                                                                              \
-        (void)weft_thread_atomic_fetch_##name##W(dst, value, pe);                                  \
+        WEFT_DEV_ATOMIC_AT(uint##W##_t, dst, ID | WEFT_DEV_WITHOUT_RESULT, value, 0, (void));      \
+        (void)weft_dev_atomic_##name##_u##W(at, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);        \
     }
 
 #define WEFT_DEV_AMO_WIDTH(W)                                                                      \
@@ -50,7 +51,7 @@
     WEFT_DEV_AMO(W, swap, exch, SWAP)                                                              \
     WEFT_DEVICE void weft_thread_atomic_inc##W(void *dst, int pe)                                  \
     {                                                                                              \
-        (void)weft_thread_atomic_fetch_add##W(dst, 1, pe);                                         \
+        weft_thread_atomic_add##W(dst, 1, pe);                                                     \
     }                                                                                              \
     WEFT_DEVICE uint##W##_t weft_thread_atomic_fetch_inc##W(void *dst, int pe)                     \
     {                                                                                              \
@@ -69,7 +70,7 @@
     }                                                                                              \
     WEFT_DEVICE void weft_thread_atomic_set##W(void *dst, uint##W##_t value, int pe)               \
     {                                                                                              \
-        WEFT_DEV_ATOMIC_AT(uint##W##_t, dst, SET, value, 0, (void));                               \
+        WEFT_DEV_ATOMIC_AT(uint##W##_t, dst, SET | WEFT_DEV_WITHOUT_RESULT, value, 0, (void));     \
         weft_dev_store_u##W(at, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);                        \
     }
 WEFT_DEV_AMO_WIDTH(32)
@@ -131,7 +132,8 @@ WEFT_DEVICE uint32_t weft_dev_atomic_add_bf16x2(uint32_t *at, uint32_t pair, int
     }                                                                                              \
     WEFT_DEVICE void weft_thread_atomic_add_##suffix(void *dst, T value, int pe)                   \
     {                                                                                              \
-        (void)weft_thread_atomic_fetch_add_##suffix(dst, value, pe);                               \
+        WEFT_DEV_ATOMIC_AT(T, dst, ID | WEFT_DEV_WITHOUT_RESULT, to_bits(value), 0, (void));       \
+        (void)weft_dev_atomic_add_##suffix(at, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);         \
     }
 WEFT_DEV_AMO_REAL(f32, float, ADD_F32, weft_dev_bits_f32, WEFT_DEV_FROM_F32)
 WEFT_DEV_AMO_REAL(f64, double, ADD_F64, weft_dev_bits_f64, weft_dev_f64_bits)

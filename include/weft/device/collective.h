@@ -7,8 +7,8 @@
  * must be ready when any member calls. On return the own destination is complete and the own source
  * may be reused. What another thread of the scope wrote to a source must have been synchronised
  * before. All return WEFT_OK, or, the same for all threads of the scope, WEFT_ERR_TIMEOUT,
- * _NOT_MEMBER (no such team, or this PE is not in it), _NO_PATH (a member is not reached by load and
- * store), _ADDRESS, _RANGE, _TYPE; then the job fails at the host's next call.
+ * _NOT_MEMBER (no such team, or this PE is not in it), _NO_PATH (a member is not reached at all),
+ * _ADDRESS, _RANGE, _TYPE; then the job fails at the host's next call.
  *
  * `team` is what weft_team_device() gives; WEFT_DEV_WORLD is all PEs, WEFT_DEV_NODE those of the node.
  *
@@ -119,24 +119,26 @@ WEFT_DEVICE_NOINLINE int weft_dev_refuse(int operation, int team, int status, co
     return status;
 }
 
-/* Collectives want every member directly. The record names the first that is not, and its path as
- * in weft_dev_request_refuse(). By number, not by the group's address: a group that must have an
- * address is kept in memory, which every acquiring poll empties from the cache. */
-WEFT_DEVICE_NOINLINE int weft_dev_refuse_member(int operation, int team, int record)
+/* Not every member is direct: whether those that are not have a carrier. The record names the first that
+ * has not, and its path as in weft_dev_request_refuse(). By number, not by the group's address: a group
+ * that must have an address is kept in memory, which every acquiring poll empties from the cache. */
+WEFT_DEVICE_NOINLINE int weft_dev_check_members(int operation, int team, int record)
 {
     struct weft_dev_members m = weft_dev_members_of(team);
-    for (int i = 0; i < m.n && record; i++) {
+    for (int i = 0; i < m.n; i++) {
         int pe = weft_dev_member_pe(&m, i);
         uint64_t part = weft_dev_part(WEFT_DEV_AREAS, pe);
         const struct weft_dev_peer *peer = &weft_dev_state.peers[pe];
-        if (part && peer->atomics)
+        if ((part && peer->atomics) || peer->carrier)
             continue;
-        weft_dev_record(WEFT_DEV_RECORD_REFUSED, operation, WEFT_ERR_NO_PATH, pe, team, NULL, 0,
-                        peer->path, part != 0, 0);
-        weft_dev_fail(WEFT_ERR_NO_PATH);
-        break;
+        if (record) {
+            weft_dev_record(WEFT_DEV_RECORD_REFUSED, operation, WEFT_ERR_NO_PATH, pe, team, NULL, 0,
+                            peer->path, part != 0, 0);
+            weft_dev_fail(WEFT_ERR_NO_PATH);
+        }
+        return WEFT_ERR_NO_PATH;
     }
-    return WEFT_ERR_NO_PATH;
+    return WEFT_OK;
 }
 
 WEFT_DEVICE int weft_dev_group_begin(struct weft_dev_group *g, int scope, int team, int operation)
@@ -148,8 +150,21 @@ WEFT_DEVICE int weft_dev_group_begin(struct weft_dev_group *g, int scope, int te
     g->threads = weft_dev_scope_threads(scope);
     if (WEFT_DEV_LIKELY(g->m.n && g->m.direct))
         return WEFT_OK;
-    return g->m.n ? weft_dev_refuse_member(operation, team, g->rank == 0)
+    return g->m.n ? weft_dev_check_members(operation, team, g->rank == 0)
                   : weft_dev_refuse(operation, team, WEFT_ERR_NOT_MEMBER, NULL, 0, g->rank == 0);
+}
+
+/* Sets flag `i` of member `member`'s area: a store, or a request to what carries operations there. */
+WEFT_DEVICE void weft_dev_flag_set(const struct weft_dev_group *g, int member, int i)
+{
+    int pe = weft_dev_member_pe(&g->m, member);
+    if (WEFT_DEV_LIKELY(g->m.direct || weft_dev_part(WEFT_DEV_AREAS, pe)))
+        /* A store: an atomic over the link would take 0.5 us more (H200, NVLink 4). */
+        weft_dev_store_u64(&weft_dev_area_at(g, pe)->flags[i], g->number, WEFT_ORDER_RELAXED,
+                           WEFT_SCOPE_SYS);
+    else
+        weft_dev_remote_word(WEFT_DEV_OP_FLAG, 0, &weft_dev_own_area(g)->flags[i], 8, g->number, 0,
+                             pe);
 }
 
 /* Waits for one flag of the own area. Acquire: pairs with the fence, the release or (meet) nothing
@@ -204,13 +219,9 @@ WEFT_DEVICE void weft_dev_arrive(const struct weft_dev_group *g, enum weft_dev_m
 {
     if (meeting != WEFT_DEV_MEET && g->rank < (unsigned)g->m.n)
         weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
-    for (int i = (int)g->rank; i < g->m.n; i += (int)g->threads) {
-        if (i == g->m.me)
-            continue;
-        uint64_t *flag = &weft_dev_area_at(g, weft_dev_member_pe(&g->m, i))->flags[g->m.me];
-        /* A store: an atomic over the link would take 0.5 us more (H200, NVLink 4). */
-        weft_dev_store_u64(flag, g->number, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    }
+    for (int i = (int)g->rank; i < g->m.n; i += (int)g->threads)
+        if (i != g->m.me)
+            weft_dev_flag_set(g, i, g->m.me);
 }
 
 WEFT_DEVICE int weft_dev_meeting(struct weft_dev_group *g, enum weft_dev_meeting meeting)
@@ -325,13 +336,29 @@ WEFT_DEVICE char *weft_dev_place_at(const struct weft_dev_group *g, int segment,
 WEFT_DEVICE void weft_dev_deliver(const struct weft_dev_group *g)
 {
     weft_dev_scope_sync(g->scope);
-    if (g->rank < (unsigned)g->m.n)
+    if (g->rank < (unsigned)g->m.n) {
+        if (!WEFT_DEV_LIKELY(g->m.direct))
+            weft_dev_remote_order(0);
         weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
+    }
     for (int i = (int)g->rank; i < g->m.n; i += (int)g->threads)
         if (i != g->m.me)
-            weft_dev_store_u64(&weft_dev_area_at(g, weft_dev_member_pe(&g->m, i))
-                                    ->flags[weft_dev_state.n_pes + g->m.me],
-                               g->number, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+            weft_dev_flag_set(g, i, weft_dev_state.n_pes + g->m.me);
+}
+
+/* Own source to `symmetric`, an own address, of a member: by the threads of the share, or by one of them
+ * as a request. */
+WEFT_DEVICE void weft_dev_move_to(const struct weft_dev_group *g, int member, void *symmetric,
+                                  const char *from, size_t bytes, unsigned rank, unsigned threads)
+{
+    int pe = weft_dev_member_pe(&g->m, member);
+    char *to = (char *)weft_dev_ptr(symmetric, pe);
+    if (WEFT_DEV_LIKELY(to != NULL)) {
+        if (to != from)
+            weft_dev_move(to, from, bytes, rank, threads, 0);
+    } else if (rank == 0) {
+        weft_dev_remote_move(WEFT_DEV_OP_PUT, symmetric, (void *)(uintptr_t)from, bytes, pe, 0);
+    }
 }
 
 WEFT_DEVICE int weft_dev_receive(const struct weft_dev_group *g, int from, int to)
@@ -376,9 +403,9 @@ WEFT_DEVICE int weft_dev_broadcast(int scope, int team, void *dst, const void *s
     struct weft_dev_share share = weft_dev_share_of(&g);
     for (int i = share.first; i < g.m.n; i += share.step) {
         int member = weft_dev_turned_member(&g, i);
-        char *to = (char *)weft_dev_ptr(dst ? dst : src, weft_dev_member_pe(&g.m, member));
-        if (member != g.m.me || (dst && dst != src))
-            weft_dev_move(to, (const char *)src, bytes, share.rank, share.threads, 0);
+        if (member != g.m.me || dst)
+            weft_dev_move_to(&g, member, dst ? dst : (void *)(uintptr_t)src, (const char *)src,
+                             bytes, share.rank, share.threads);
     }
     weft_dev_deliver(&g);
     return weft_dev_receive(&g, 0, 0);
@@ -398,11 +425,9 @@ WEFT_DEVICE int weft_dev_exchange(int scope, int team, int operation, void *dst,
     struct weft_dev_share share = weft_dev_share_of(&g);
     for (int i = share.first; i < g.m.n; i += share.step) {
         int member = weft_dev_turned_member(&g, i);
-        char *to =
-            (char *)weft_dev_ptr(dst, weft_dev_member_pe(&g.m, member)) + bytes * (size_t)g.m.me;
         const char *from = (const char *)src + (each ? bytes * (size_t)member : 0);
-        if (to != from)
-            weft_dev_move(to, from, bytes, share.rank, share.threads, 0);
+        weft_dev_move_to(&g, member, (char *)dst + bytes * (size_t)g.m.me, from, bytes, share.rank,
+                         share.threads);
     }
     weft_dev_deliver(&g);
     return weft_dev_receive(&g, 0, g.m.n);

@@ -107,8 +107,7 @@ WEFT_DEVICE void weft_dev_packet_put(int scope, void *buffer, const void *src, s
     char *to = weft_dev_direct(buffer, units * 16, pe);
     if (!to) {
         if (rank == 0)
-            weft_dev_remote_move(WEFT_DEV_OP_PUT_PACKET, buffer, (void *)(uintptr_t)src, bytes,
-                                 number, pe, 0);
+            weft_dev_remote_packet(buffer, (const char *)src, bytes, number, pe);
         return;
     }
     for (size_t i = rank; i < units; i += threads)
@@ -175,7 +174,7 @@ WEFT_DEVICE void weft_thread_put_packet64(void *buffer, uint64_t value, uint32_t
     if (to)
         weft_dev_packet_store(to, value, number);
     else
-        weft_dev_remote_move(WEFT_DEV_OP_PUT_PACKET, buffer, &value, 8, number, pe, 0);
+        weft_dev_remote_word(WEFT_DEV_OP_PUT_PACKET, 0, buffer, 8, number, value, pe);
 }
 
 WEFT_DEVICE int weft_thread_take_packet64(const void *buffer, uint32_t number, uint64_t *value)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions of device code over teams: combining the members' sources, the same bits at every member.
  * Two ways, chosen by size alone, so that all members choose alike: packets for what fits a slot of
- * the team's packet room (state.h), slices for the rest. See collective.h for teams and statuses. */
+ * the team's packet room (state.h), slices for the rest; and one for teams in which some member does not
+ * reach another by load and store. See collective.h for teams and statuses. */
 #ifndef WEFT_DEVICE_REDUCE_H
 #define WEFT_DEVICE_REDUCE_H
 
@@ -344,6 +345,73 @@ WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r)
     return weft_dev_group_end(&r->g, &area->packets, status);
 }
 
+/* ----------------------------------------------------------------------------------- carried
+ *
+ * Slices again, a piece at a time through the own packet room, which such a team has no packets in: the
+ * pieces of the others are fetched there, combined with the first, and put into all destinations. */
+WEFT_DEVICE_NOINLINE void weft_dev_combine_range(int scope, char *into, const char *with,
+                                                 uint64_t bytes, weft_type type, weft_op op)
+{
+    unsigned width = (unsigned)weft_dev_type_bytes(type);
+    for (uint64_t at = weft_dev_scope_rank(scope) * (uint64_t)width; at < bytes;
+         at += (uint64_t)weft_dev_scope_threads(scope) * width)
+        weft_dev_element_store(into + at,
+                               weft_dev_combine(type, op, weft_dev_element_load(into + at, width),
+                                                weft_dev_element_load(with + at, width)),
+                               width);
+}
+
+/* `bytes` at offset `at` of the source of a member, to `to`. All threads of the scope call. */
+WEFT_DEVICE void weft_dev_piece_get(const struct weft_dev_reduction *r, int member, uint64_t at,
+                                    char *to, uint64_t bytes)
+{
+    weft_dev_get(r->g.scope, to, r->src + at, bytes, weft_dev_member_pe(&r->g.m, member), 0);
+}
+
+WEFT_DEVICE void weft_dev_reduce_piece(const struct weft_dev_reduction *r, char *room,
+                                       uint64_t from, uint64_t to, uint64_t bytes)
+{
+    char *other = room + weft_dev_state.slot_bytes[r->g.m.number >= WEFT_DEV_WIDE_TEAMS] / 2;
+    weft_dev_piece_get(r, 0, from, room, bytes);
+    for (int i = 1; i < r->g.m.n; i++) {
+        weft_dev_piece_get(r, i, from, other, bytes);
+        weft_dev_combine_range(r->g.scope, room, other, bytes, r->type, r->op);
+        weft_dev_scope_sync(r->g.scope);
+    }
+    for (int i = 0; i < (r->everywhere ? r->g.m.n : 1); i++) {
+        int member = r->everywhere ? weft_dev_turned_member(&r->g, i) : r->g.m.me;
+        weft_dev_put(r->g.scope, r->dst + to, room, bytes, weft_dev_member_pe(&r->g.m, member), 0);
+    }
+}
+
+WEFT_DEVICE int weft_dev_reduce_pieces(struct weft_dev_reduction *r)
+{
+    int status = weft_dev_meeting(&r->g, WEFT_DEV_SYNC);
+    if (status)
+        return status;
+    uint64_t n = (uint64_t)r->g.m.n, me = (uint64_t)r->g.m.me, begin = 0, end = r->bytes;
+    uint64_t most = weft_dev_room_payload(r->g.m.number) & ~(uint64_t)15, shift = 0;
+    if (r->everywhere) {
+        uint64_t slice = ((r->bytes + n - 1) / n + 15) & ~(uint64_t)15;
+        begin = slice * me < r->bytes ? slice * me : r->bytes;
+        end = begin + slice < r->bytes ? begin + slice : r->bytes;
+    } else {
+        shift = r->bytes * me;
+    }
+    r->g.number = 0;
+    char *room = (char *)(uintptr_t)(weft_dev_state.segment[WEFT_DEV_AREAS].base +
+                                     weft_dev_room_of(&r->g).offset);
+    for (uint64_t at = begin; at < end; at += most)
+        weft_dev_reduce_piece(r, room, shift + at, at, end - at < most ? end - at : most);
+    return weft_dev_meeting(&r->g, WEFT_DEV_BARRIER);
+}
+
+/* The same at every member: whether all of the team reach each other by load and store. */
+WEFT_DEVICE int weft_dev_team_all_direct(int team)
+{
+    return WEFT_DEV_LIKELY(weft_dev_state.all_direct) || weft_dev_state.teams[team].all_direct;
+}
+
 /* ------------------------------------------------------------------------------- operations */
 
 /* The three steps of a call are functions of their own, by value: each keeps in registers what it
@@ -400,12 +468,23 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_large(int scope, int team, void *dst, c
     return weft_dev_reduce_slices(&r);
 }
 
+WEFT_DEVICE_NOINLINE int weft_dev_reduce_carried(int scope, int team, void *dst, const void *src,
+                                                 size_t n, weft_type type, weft_op op,
+                                                 int everywhere)
+{
+    struct weft_dev_reduction r;
+    weft_dev_reduce_begin(&r, scope, team, dst, src, n, type, op, everywhere);
+    return weft_dev_reduce_pieces(&r);
+}
+
 WEFT_DEVICE int weft_dev_reduce(int scope, int team, void *dst, const void *src, size_t n,
                                 weft_type type, weft_op op, int everywhere)
 {
     int status = weft_dev_reduce_check(scope, team, dst, src, n, type, op, everywhere);
     if (status || !n)
         return status;
+    if (!weft_dev_team_all_direct(team))
+        return weft_dev_reduce_carried(scope, team, dst, src, n, type, op, everywhere);
     return n * weft_dev_type_bytes(type) <= weft_dev_room_payload(team)
                ? weft_dev_reduce_small(scope, team, dst, src, n, type, op, everywhere)
                : weft_dev_reduce_large(scope, team, dst, src, n, type, op, everywhere);

@@ -8,7 +8,10 @@
  * state.h: a proxy's ring, queues of a NIC), or, where nothing does, says so in a record. It knows no
  * carrier but by that list, and nothing of how requests travel.
  *
- * A carrier gets requests whose address is in a segment and whose PE exists. It returns when an
+ * A carrier gets requests whose address is in a segment and whose PE exists, and whose local side is
+ * memory of the device or the host: what only a thread or a block sees (shared memory, a stack) is given
+ * to it word by word. The payload of a packet of 8 bytes is in `compare`, without a local side. The
+ * request is the carrier's to change. It returns when an
  * operation of that kind may return: with the source of a put reusable and the result of a get or of
  * a fetching atomic there, unless nbi. Its order(quiet) is called by every thread that fences
  * (quiet = 0: what this thread gave it before reaches each PE before what it gives later) or
@@ -17,27 +20,6 @@
 #define WEFT_DEVICE_REMOTE_H
 
 #include <weft/device/access.h>
-
-/* X(ID): what an atomic does. */
-#define WEFT_DEV_ATOMICS(X)                                                                        \
-    X(ADD)                                                                                         \
-    X(AND)                                                                                         \
-    X(OR)                                                                                          \
-    X(XOR)                                                                                         \
-    X(SWAP)                                                                                        \
-    X(CSWAP)                                                                                       \
-    X(FETCH)                                                                                       \
-    X(SET)                                                                                         \
-    X(ADD_F32)                                                                                     \
-    X(ADD_F64)                                                                                     \
-    X(ADD_F16X2)                                                                                   \
-    X(ADD_BF16X2)
-
-enum weft_dev_atomic {
-#define WEFT_DEV_ATOMIC_ENUM(ID) WEFT_DEV_ATOMIC_##ID,
-    WEFT_DEV_ATOMICS(WEFT_DEV_ATOMIC_ENUM)
-#undef WEFT_DEV_ATOMIC_ENUM
-};
 
 /* One operation, as its caller gave it; fields that it has no use for are 0. */
 struct weft_dev_request {
@@ -52,8 +34,13 @@ struct weft_dev_request {
     uint64_t n;            /* iput, iget: elements, at strides in elements */
     int64_t remote_stride, local_stride;
     int32_t what; /* ATOMIC: enum weft_dev_atomic; SIGNAL, PUT_SIGNAL: weft_signal_op */
-    int32_t nbi;  /* 1: may return before it is complete; the next quiet completes it */
+    int32_t
+        nbi; /* 1: may return before it is complete; the next quiet completes it. Of an atomic: its
+                   * result is not wanted */
 };
+
+/* With an atomic's number: its result is not wanted. */
+#define WEFT_DEV_WITHOUT_RESULT 0x100
 
 WEFT_DEVICE struct weft_dev_request weft_dev_request_of(int operation, const void *symmetric,
                                                         uint64_t bytes, int pe)
@@ -63,8 +50,8 @@ WEFT_DEVICE struct weft_dev_request weft_dev_request_of(int operation, const voi
 }
 
 #define WEFT_DEV_CARRIER_DECLARE(ID, name)                                                         \
-    WEFT_DEVICE uint64_t weft_dev_##name##_request(const struct weft_dev_request *request);        \
-    WEFT_DEVICE void weft_dev_##name##_order(int quiet);
+    WEFT_DEVICE_NOINLINE uint64_t weft_dev_##name##_request(struct weft_dev_request *request);     \
+    WEFT_DEVICE_NOINLINE void weft_dev_##name##_order(int quiet);
 WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_DECLARE)
 #undef WEFT_DEV_CARRIER_DECLARE
 
@@ -113,48 +100,136 @@ WEFT_DEVICE uint64_t weft_dev_request_refuse(const struct weft_dev_request *r, i
     return 0;
 }
 
-/* Called by one thread for its scope. The value from before, of operations that fetch; 0 when it
- * cannot be done, which is on record. */
-WEFT_DEVICE_NOINLINE uint64_t weft_dev_remote(const struct weft_dev_request *request)
+/* Gives the request to what carries operations to its peer. 1: there is such a carrier. */
+WEFT_DEVICE int weft_dev_carry(struct weft_dev_request *request, uint64_t *before)
 {
-    const void *at;
-    uint64_t bytes;
-    int status = weft_dev_request_fault(request, &at, &bytes);
-    if (status == WEFT_ERR_NO_PATH) {
-        switch (weft_dev_state.peers[request->pe].carrier) {
+    switch (weft_dev_state.peers[request->pe].carrier) {
 #define WEFT_DEV_CARRIER_CASE(ID, name)                                                            \
     case WEFT_DEV_CARRIER_##ID:                                                                    \
-        return weft_dev_##name##_request(request);
-            WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_CASE)
+        *before = weft_dev_##name##_request(request);                                              \
+        return 1;
+        WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_CASE)
 #undef WEFT_DEV_CARRIER_CASE
-        default:
-            break;
-        }
+    default:
+        return 0;
     }
+}
+
+/* Called by one thread for its scope. The value from before, of operations that fetch; 0 when it
+ * cannot be done, which is on record. */
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_remote(struct weft_dev_request *request)
+{
+    const void *at = request->symmetric; /* a flag's is in the library's own areas */
+    uint64_t bytes = 8, before;
+    int status = request->operation == WEFT_DEV_OP_FLAG
+                     ? WEFT_ERR_NO_PATH
+                     : weft_dev_request_fault(request, &at, &bytes);
+    if (status == WEFT_ERR_NO_PATH && weft_dev_carry(request, &before))
+        return before;
     return weft_dev_request_refuse(request, status, at, bytes);
 }
 
-/* A word of `bytes` bytes: p, g, signal, atomic. */
+/* A word of `bytes` bytes: p, g, signal, atomic, 8 bytes of a packet, a flag. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_remote_word(int operation, int what, const void *symmetric,
                                                    unsigned bytes, uint64_t value, uint64_t compare,
                                                    int pe)
 {
     struct weft_dev_request r = weft_dev_request_of(operation, symmetric, bytes, pe);
-    r.what = what;
+    r.what = what & 0xff;
+    r.nbi = what >> 8;
     r.value = value;
     r.compare = compare;
     return weft_dev_remote(&r);
 }
 
-/* A put or get of bytes in one piece, or of a packet's payload, whose number is `value`. */
-WEFT_DEVICE_NOINLINE void weft_dev_remote_move(int operation, const void *symmetric, void *local,
-                                               uint64_t bytes, uint64_t value, int pe, int nbi)
+WEFT_DEVICE_NOINLINE void weft_dev_carried_order(int quiet)
 {
+#define WEFT_DEV_CARRIER_ORDER(ID, name)                                                           \
+    if (weft_dev_state.carried >> WEFT_DEV_CARRIER_##ID & 1)                                       \
+        weft_dev_##name##_order(quiet);
+    WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_ORDER)
+#undef WEFT_DEV_CARRIER_ORDER
+    (void)quiet;
+}
+
+/* ------------------------------------------------------- local sides that only threads see
+ *
+ * In words of up to 8 bytes, each aligned to its size at the peer. */
+WEFT_DEVICE_NOINLINE void weft_dev_remote_put_words(char *dst, const char *src, uint64_t bytes,
+                                                    int pe)
+{
+    unsigned width;
+    WEFT_NO_UNROLL
+    for (; bytes; dst += width, src += width, bytes -= width) {
+        uint64_t value = 0;
+        for (width = 8; (uintptr_t)dst & (width - 1) || width > bytes;)
+            width /= 2;
+        WEFT_NO_UNROLL
+        for (unsigned i = 0; i < width; i++)
+            value |= (uint64_t)(uint8_t)src[i] << 8 * i;
+        weft_dev_remote_word(WEFT_DEV_OP_P, 0, dst, width, value, 0, pe);
+    }
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_remote_get_words(char *dst, const char *src, uint64_t bytes,
+                                                    int pe)
+{
+    unsigned width;
+    WEFT_NO_UNROLL
+    for (; bytes; dst += width, src += width, bytes -= width) {
+        for (width = 8; (uintptr_t)src & (width - 1) || width > bytes;)
+            width /= 2;
+        uint64_t value = weft_dev_remote_word(WEFT_DEV_OP_G, 0, src, width, 0, 0, pe);
+        WEFT_NO_UNROLL
+        for (unsigned i = 0; i < width; i++)
+            dst[i] = (char)(value >> 8 * i);
+    }
+}
+
+/* Whether a carrier is there for it whom the local side is out of reach of; not asked of addresses that
+ * are at fault. */
+WEFT_DEVICE int weft_dev_remote_by_words(const void *symmetric, uint64_t bytes, const void *local,
+                                         int pe)
+{
+    int segment;
+    uint64_t offset;
+    return !weft_dev_is_global(local) && (uint32_t)pe < (uint32_t)weft_dev_state.n_pes &&
+           weft_dev_state.peers[pe].carrier &&
+           weft_dev_find(symmetric, bytes, &segment, &offset) == WEFT_OK;
+}
+
+/* ------------------------------------------------------------------------- puts and gets */
+
+/* A put or get of bytes in one piece. */
+WEFT_DEVICE_NOINLINE void weft_dev_remote_move(int operation, const void *symmetric, void *local,
+                                               uint64_t bytes, int pe, int nbi)
+{
+    if (weft_dev_remote_by_words(symmetric, bytes, local, pe)) {
+        if (operation == WEFT_DEV_OP_PUT)
+            weft_dev_remote_put_words((char *)(uintptr_t)symmetric, (const char *)local, bytes, pe);
+        else
+            weft_dev_remote_get_words((char *)local, (const char *)symmetric, bytes, pe);
+        return;
+    }
     struct weft_dev_request r = weft_dev_request_of(operation, symmetric, bytes, pe);
     r.local = local;
-    r.value = value;
     r.nbi = nbi;
     weft_dev_remote(&r);
+}
+
+/* The payload of a packet, 8 bytes and less at a time. */
+WEFT_DEVICE_NOINLINE void weft_dev_remote_packet(void *buffer, const char *src, uint64_t bytes,
+                                                 uint32_t number, int pe)
+{
+    WEFT_NO_UNROLL
+    for (uint64_t at = 0; at < bytes; at += 8) {
+        uint64_t left = bytes - at, payload = 0;
+        WEFT_NO_UNROLL
+        for (unsigned i = 0; i < 8 && i < left; i++)
+            payload |= (uint64_t)(uint8_t)src[at + i] << 8 * i;
+        weft_dev_remote_word(WEFT_DEV_OP_PUT_PACKET, 0, (char *)buffer + 2 * at,
+                             left < 8 ? (unsigned)left : 8, number, payload, pe);
+    }
 }
 
 WEFT_DEVICE_NOINLINE void weft_dev_remote_put_signal(void *dst, const void *src, uint64_t bytes,
@@ -162,6 +237,13 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_put_signal(void *dst, const void *src,
                                                      int pe)
 {
     struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_PUT_SIGNAL, dst, bytes, pe);
+    if (weft_dev_remote_by_words(dst, bytes, src, pe) &&
+        weft_dev_remote_by_words(signal, 8, src, pe)) {
+        weft_dev_remote_put_words((char *)dst, (const char *)src, bytes, pe);
+        weft_dev_carried_order(0);
+        weft_dev_remote_word(WEFT_DEV_OP_SIGNAL, what, signal, 8, value, 0, pe);
+        return;
+    }
     r.local = (void *)(uintptr_t)src;
     r.signal = signal;
     r.value = value;
@@ -178,17 +260,19 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_strided(int operation, const void *sym
     r.n = n;
     r.remote_stride = remote_stride;
     r.local_stride = local_stride;
-    weft_dev_remote(&r);
-}
-
-WEFT_DEVICE_NOINLINE void weft_dev_carried_order(int quiet)
-{
-#define WEFT_DEV_CARRIER_ORDER(ID, name)                                                           \
-    if (weft_dev_state.carried >> WEFT_DEV_CARRIER_##ID & 1)                                       \
-        weft_dev_##name##_order(quiet);
-    WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_ORDER)
-#undef WEFT_DEV_CARRIER_ORDER
-    (void)quiet;
+    if (!weft_dev_remote_by_words(symmetric, weft_dev_request_extent(&r), local, pe)) {
+        weft_dev_remote(&r);
+        return;
+    }
+    WEFT_NO_UNROLL
+    for (size_t i = 0; i < n; i++) {
+        char *there = (char *)(uintptr_t)symmetric + i * (size_t)remote_stride * element;
+        char *here = (char *)local + i * (size_t)local_stride * element;
+        if (operation == WEFT_DEV_OP_IPUT)
+            weft_dev_remote_put_words(there, here, element, pe);
+        else
+            weft_dev_remote_get_words(here, there, element, pe);
+    }
 }
 
 /* Fence and quiet of what was carried: every fence and quiet calls it first. Costs nothing where

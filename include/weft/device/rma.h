@@ -127,7 +127,7 @@ WEFT_DEVICE void weft_dev_put(int scope, void *dst, const void *src, size_t byte
     if (to)
         weft_dev_move(to, (const char *)src, bytes, rank, threads, 0);
     else if (rank == 0)
-        weft_dev_remote_move(WEFT_DEV_OP_PUT, dst, (void *)(uintptr_t)src, bytes, 0, pe, nbi);
+        weft_dev_remote_move(WEFT_DEV_OP_PUT, dst, (void *)(uintptr_t)src, bytes, pe, nbi);
     if (!nbi)
         weft_dev_scope_sync(scope);
 }
@@ -144,7 +144,7 @@ WEFT_DEVICE void weft_dev_get(int scope, void *dst, const void *src, size_t byte
     if (from)
         weft_dev_move((char *)dst, from, bytes, rank, threads, 1);
     else if (rank == 0)
-        weft_dev_remote_move(WEFT_DEV_OP_GET, src, dst, bytes, 0, pe, nbi);
+        weft_dev_remote_move(WEFT_DEV_OP_GET, src, dst, bytes, pe, nbi);
     if (!nbi)
         weft_dev_scope_sync(scope);
 }

@@ -138,6 +138,7 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *   void weft_dev_store_vec16_once(void *p, struct weft_dev_vec16 v)    used again: evict first
  *   struct weft_dev_vec16 weft_dev_load_vec16_relaxed(const void *p)    relaxed, system scope, in
  *   void weft_dev_store_vec16_relaxed(void *p, struct weft_dev_vec16 v) units of
+ *   int  weft_dev_is_global(const void *p)   0: shared memory or a thread's own, out of the host's reach
  *   int  weft_dev_vec16_unit()      16 when a relaxed vec16 access is never torn, 8 when its
  *                                   halves are not
  *

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 2 };
+enum { WEFT_DEV_VERSION = 3 };
 
 /* Segments, in the order in which operations look for an address. */
 enum weft_dev_segment_id {
@@ -39,12 +39,12 @@ struct weft_dev_segment {
 };
 
 /* X(ID, name): what carries operations to a peer that device code has no direct address of. Each is
- * a file of its own, <weft/device/NAME.h>, included by remote.h, that defines
+ * a file of its own, <weft/device/NAME.h>, included by <weft_device.h>, that defines
  *     uint64_t weft_dev_NAME_request(const struct weft_dev_request *request)
  *     void weft_dev_NAME_order(int quiet)
  * and a line here; a new WEFT_DEV_VERSION goes with it. See remote.h. */
 #ifndef WEFT_DEV_CARRIERS
-#define WEFT_DEV_CARRIERS(X)
+#define WEFT_DEV_CARRIERS(X) X(PROXY, proxy)
 #endif
 
 enum weft_dev_carrier {
@@ -65,6 +65,36 @@ struct weft_dev_peer {
     uint32_t reserved[5];
 };
 
+/* The ring by which device code gives operations to a thread of the host (proxy.h). `words` and
+ * `results` are in host memory that the device reads and writes, as are the two counts that the host
+ * writes; the rest is the device's own. Tickets count from 0 and never wrap; ticket t has place
+ * t % slots. In device-accessible memory. */
+struct weft_dev_ring {
+    uint32_t slots; /* 1 << slot_bits */
+    uint32_t slot_bits;
+    uint64_t *words;   /* [slots][WEFT_DEV_RING_WORDS] */
+    uint64_t *results; /* [slots][2] packets: 4 bytes of the value and 4 of the number, twice */
+    const uint64_t *released; /* tickets that were carried out: their places and sources are free */
+    const uint64_t *completed; /* tickets whose effects every PE sees */
+    uint64_t *head;            /* the next ticket */
+    uint64_t *known;           /* `released` as the device saw it last */
+    uint64_t *fenced;          /* 1 + ticket of the last fence */
+    uint64_t *result_head;     /* the next result */
+    uint64_t *turns;           /* [slots] how many results each place has given */
+};
+
+/* A descriptor is 8 words of 8 bytes. The top byte of each is the phase of the ticket, so that the host
+ * sees which have arrived, in whatever order they do; nothing is cleared between uses. */
+enum { WEFT_DEV_RING_WORDS = 8, WEFT_DEV_RING_SHIFT = 56 };
+#define WEFT_DEV_RING_MASK (((uint64_t)1 << WEFT_DEV_RING_SHIFT) - 1)
+
+enum weft_dev_ring_flag {
+    WEFT_DEV_RING_FETCHES = 1, /* a result is waited for */
+    WEFT_DEV_RING_WAITED = 2,  /* somebody waits until the ticket is released */
+    WEFT_DEV_RING_INLINE =
+        4, /* the source, at most 8 bytes, is in `value`; of a packet in `compare` */
+};
+
 /* A team, found by the number that weft_team_device() gives. In device-accessible memory. */
 struct weft_dev_team {
     int32_t n;             /* members; 0 = no such team */
@@ -72,7 +102,8 @@ struct weft_dev_team {
     int32_t start, stride; /* member i is PE start + i * stride ... */
     const int32_t *pes;    /* ... unless this is not NULL: [n] */
     uint32_t direct;       /* 1: every member is reached by load and store, atomics included */
-    uint32_t reserved[3];
+    uint32_t all_direct;   /* 1: by every member; the same at each of them */
+    uint32_t reserved[2];
 };
 
 /* Synchronisation area of one team at one PE, zeroed when the team is made. `arrived[i]` and
@@ -93,6 +124,12 @@ struct weft_dev_area {
 #else
 #define WEFT_DEV_BOTH static inline
 #endif
+
+/* Of a ticket: never 0, as in a new ring, and another one when the place is used next. */
+WEFT_DEV_BOTH uint64_t weft_dev_ring_phase(uint64_t ticket, uint32_t slot_bits)
+{
+    return (ticket >> slot_bits & 127) + 1;
+}
 
 WEFT_DEV_BOTH size_t weft_dev_area_bytes(int n_pes)
 {
@@ -154,13 +191,37 @@ WEFT_DEV_BOTH size_t weft_dev_room_offset(int n_pes, int n_teams, int team)
     X(FCOLLECT, "fcollect")                                                                        \
     X(ALLTOALL, "alltoall")                                                                        \
     X(REDUCE, "reduce")                                                                            \
-    X(REDUCESCATTER, "reducescatter")
+    X(REDUCESCATTER, "reducescatter")                                                              \
+    X(FENCE, "fence")                                                                              \
+    X(QUIET, "quiet")                                                                              \
+    X(FLAG, "flag")
 
 enum weft_dev_operation {
 #define WEFT_DEV_OPERATION_ENUM(id, name) WEFT_DEV_OP_##id,
     WEFT_DEV_OPERATIONS(WEFT_DEV_OPERATION_ENUM)
 #undef WEFT_DEV_OPERATION_ENUM
         WEFT_DEV_OP_COUNT
+};
+
+/* X(ID): what an atomic does. */
+#define WEFT_DEV_ATOMICS(X)                                                                        \
+    X(ADD)                                                                                         \
+    X(AND)                                                                                         \
+    X(OR)                                                                                          \
+    X(XOR)                                                                                         \
+    X(SWAP)                                                                                        \
+    X(CSWAP)                                                                                       \
+    X(FETCH)                                                                                       \
+    X(SET)                                                                                         \
+    X(ADD_F32)                                                                                     \
+    X(ADD_F64)                                                                                     \
+    X(ADD_F16X2)                                                                                   \
+    X(ADD_BF16X2)
+
+enum weft_dev_atomic {
+#define WEFT_DEV_ATOMIC_ENUM(ID) WEFT_DEV_ATOMIC_##ID,
+    WEFT_DEV_ATOMICS(WEFT_DEV_ATOMIC_ENUM)
+#undef WEFT_DEV_ATOMIC_ENUM
 };
 
 enum weft_dev_record_state {
@@ -210,12 +271,13 @@ struct weft_dev {
     uint32_t all_atomics;   /* 1: peers[].atomics is 1 for every PE that has direct addresses */
     uint32_t carried;       /* bit per carrier that some peer has: fence and quiet ask those */
     uint32_t slot_bytes[2]; /* weft_dev_slot_bytes() of the first teams, and of the others */
-    uint32_t pad;
+    uint32_t all_direct;    /* 1: every PE of the job reaches every other by load and store */
     uint64_t rooms;         /* weft_dev_room_offset() of team 0 */
     uint64_t wait_limit_ns; /* 0 = none */
     struct weft_dev_box *box;
     uint64_t *tickets; /* for box->records; on cuda in device memory, on simt box->tickets */
-    uint64_t reserved[8];
+    const struct weft_dev_ring *ring; /* NULL: no peer needs one */
+    uint64_t reserved[7];
 };
 
 #ifdef __cplusplus

@@ -104,6 +104,11 @@ WEFT_DEVICE void weft_dev_sync_warp(uint32_t mask)
     __syncwarp(mask);
 }
 
+WEFT_DEVICE int weft_dev_is_global(const void *p)
+{
+    return __isGlobal(p) != 0;
+}
+
 /* ----------------------------------------------------------------------------------- block */
 
 WEFT_DEVICE void weft_dev_sync_block(void)

@@ -107,6 +107,11 @@ WEFT_DEVICE void weft_simt_poll(const volatile void *p, int wrote)
 #endif
 }
 
+WEFT_DEVICE int weft_dev_is_global(const void *p)
+{
+    return p != NULL; /* all of it is the process's */
+}
+
 /* A static array of one byte is the key by which the lanes of a block find the same memory. */
 #define WEFT_SHARED(type, name, dims)                                                              \
     typedef type weft_shared_type_##name dims;                                                     \

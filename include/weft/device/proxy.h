@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The carrier `proxy`: operations on PEs without direct addresses are given to a thread of the host
+ * through a ring (struct weft_dev_ring), which carries them out over the path that the host has
+ * chosen. Many device threads write, one host thread reads.
+ *
+ * A thread takes a ticket, waits while the ring is full, and writes the descriptor of its request.
+ * The host carries tickets out in their order and tells two counts: of those it has carried out
+ * (their sources are free, their gets have arrived) and of those that are complete at every PE. A
+ * fence is a descriptor of its own; quiet waits for the second count. Values from before come back
+ * through places that the device polls.
+ *
+ * Local sides are memory that the host reaches: remote.h sees to it. */
+#ifndef WEFT_DEVICE_PROXY_H
+#define WEFT_DEVICE_PROXY_H
+
+#include <weft/device/remote.h>
+#include <weft/device/wait.h>
+
+/* What follows is out of line, in functions that call little and keep what they have in memory: the
+ * compiler gives every kernel the registers that the longest chain of calls below it needs, also one that
+ * never gets here. */
+
+/* One descriptor in the making: the words without their phase. */
+struct weft_dev_descriptor {
+    uint64_t word[WEFT_DEV_RING_WORDS];
+};
+
+/* Waits until *at, of which only the bits in `mask` count, is at least (exactly: with equal) `target`. A
+ * wait that runs out is on record, and the job fails; 0 then. */
+WEFT_DEVICE_NOINLINE int weft_dev_ring_await(const struct weft_dev_request *r, const uint64_t *at,
+                                             uint64_t target, int equal)
+{
+    uint64_t seen, last = 0, since = 0;
+    WEFT_NO_UNROLL
+    for (uint32_t polls = 0;; polls++) {
+        seen = weft_dev_load_u64(at, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
+        if (equal ? seen >> 32 == target : seen >= target)
+            return 1;
+        if (polls % WEFT_DEV_EAGER_POLLS)
+            continue;
+        uint64_t now = weft_dev_clock_ns();
+        if (!polls || seen != last) {
+            last = seen;
+            since = now;
+        }
+        if (weft_dev_state.wait_limit_ns && now - since > weft_dev_state.wait_limit_ns)
+            break;
+    }
+    weft_dev_record(WEFT_DEV_RECORD_EXPIRED, r->operation, WEFT_ERR_TIMEOUT, r->pe, -1, at,
+                    equal ? WEFT_EQ : WEFT_GE, target, seen, weft_dev_state.wait_limit_ns);
+    weft_dev_fail(WEFT_ERR_TIMEOUT);
+    return 0;
+}
+
+/* A ticket, when its place is free; ~0 when the ring stayed full. */
+WEFT_DEVICE uint64_t weft_dev_ring_ticket(const struct weft_dev_request *r)
+{
+    const struct weft_dev_ring *ring = weft_dev_state.ring;
+    uint64_t ticket = weft_dev_atomic_add_u64(ring->head, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    uint64_t known = weft_dev_load_u64(ring->known, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    if (WEFT_DEV_LIKELY(ticket - known < ring->slots))
+        return ticket;
+    if (!weft_dev_ring_await(r, ring->released, ticket - ring->slots + 1, 0))
+        return ~(uint64_t)0;
+    /* An older count may take a newer one's place: it is only looked up once more then. */
+    weft_dev_store_u64(ring->known, ticket - ring->slots + 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    return ticket;
+}
+
+/* Which words are which: proxy_read() of the host reads them. */
+WEFT_DEVICE_NOINLINE void weft_dev_ring_describe(struct weft_dev_descriptor *d,
+                                                 const struct weft_dev_request *r, unsigned flags,
+                                                 uint32_t result)
+{
+    int strided = r->operation == WEFT_DEV_OP_IPUT || r->operation == WEFT_DEV_OP_IGET;
+    d->word[0] = (uint64_t)(uint8_t)r->operation | (uint64_t)(uint8_t)r->what << 8 |
+                 (uint64_t)flags << 16 | (uint64_t)(uint32_t)r->pe << 24;
+    d->word[1] = (uintptr_t)r->symmetric;
+    d->word[2] = (uintptr_t)r->local;
+    d->word[3] = r->bytes;
+    d->word[4] = strided ? r->n : (uintptr_t)r->signal;
+    d->word[5] = strided ? (uint64_t)r->remote_stride : r->value;
+    d->word[6] = strided ? (uint64_t)r->local_stride : r->compare;
+    d->word[7] = r->value >> 56 | r->compare >> 56 << 8 | (uint64_t)result << 16;
+}
+
+/* Pairs of words go in one store each, in any order: each has its phase. */
+WEFT_DEVICE_NOINLINE void weft_dev_ring_write(const struct weft_dev_descriptor *d, uint64_t ticket)
+{
+    const struct weft_dev_ring *ring = weft_dev_state.ring;
+    uint64_t *words = ring->words + (ticket & (ring->slots - 1)) * WEFT_DEV_RING_WORDS;
+    uint64_t phase = weft_dev_ring_phase(ticket, ring->slot_bits) << WEFT_DEV_RING_SHIFT;
+    WEFT_NO_UNROLL
+    for (int i = 0; i < WEFT_DEV_RING_WORDS; i += 2) {
+        struct weft_dev_vec16 v;
+        v.lo = (d->word[i] & WEFT_DEV_RING_MASK) | phase;
+        v.hi = (d->word[i + 1] & WEFT_DEV_RING_MASK) | phase;
+        weft_dev_store_vec16_relaxed(words + i, v);
+    }
+}
+
+/* Called by one thread for its scope. Gives the operation to the host, and waits as long as its kind
+ * demands: for the value from before, or until it is carried out, or not at all. The host reads a source,
+ * so what this thread knows of it is made visible first.
+ *
+ * A value has a place of its own, taken in turn: a thread that is late to read would else find it
+ * overwritten. Its two halves carry a number that tells them from those before. */
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
+{
+    const struct weft_dev_ring *ring = weft_dev_state.ring;
+    struct weft_dev_descriptor d;
+    uint64_t number = 0, value = 0, *at = NULL;
+    unsigned flags =
+        r->operation == WEFT_DEV_OP_G || (r->operation == WEFT_DEV_OP_ATOMIC && !r->nbi)
+            ? WEFT_DEV_RING_FETCHES
+        : r->local && !r->nbi ? WEFT_DEV_RING_WAITED
+                              : 0;
+    if (r->local)
+        weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
+    if (flags & WEFT_DEV_RING_FETCHES) {
+        number = weft_dev_atomic_add_u64(ring->result_head, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        at = ring->turns + (number & (ring->slots - 1));
+        if (!weft_dev_ring_await(r, at, number >> ring->slot_bits, 0))
+            return 0;
+        r->signal = (uint64_t *)(uintptr_t)(uint32_t)((number >> ring->slot_bits) + 1);
+    }
+    weft_dev_ring_describe(&d, r, flags, (uint32_t)number & (ring->slots - 1));
+    uint64_t ticket = weft_dev_ring_ticket(r);
+    if (ticket == ~(uint64_t)0)
+        return 0;
+    weft_dev_ring_write(&d, ticket);
+    if (flags & WEFT_DEV_RING_WAITED)
+        weft_dev_ring_await(r, ring->released, ticket + 1, 0);
+    if (!(flags & WEFT_DEV_RING_FETCHES))
+        return 0;
+    at = ring->results + 2 * (number & (ring->slots - 1));
+    WEFT_NO_UNROLL
+    for (int half = 0; half < 2; half++)
+        if (weft_dev_ring_await(r, at + half, (uintptr_t)r->signal, 1))
+            value |=
+                (weft_dev_load_u64(at + half, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS) & 0xffffffffu)
+                << 32 * half;
+    weft_dev_store_u64(ring->turns + (number & (ring->slots - 1)), (number >> ring->slot_bits) + 1,
+                       WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
+    return value;
+}
+
+/* A fence behind a fence orders nothing: of the threads of a block few write one. */
+WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
+{
+    const struct weft_dev_ring *ring = weft_dev_state.ring;
+    uint64_t head = weft_dev_load_u64(ring->head, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    struct weft_dev_request r =
+        weft_dev_request_of(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE, NULL, 0, -1);
+    if (quiet) {
+        weft_dev_ring_await(&r, ring->completed, head, 0);
+        return;
+    }
+    if (!head || weft_dev_load_u64(ring->fenced, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) == head)
+        return;
+    weft_dev_proxy_request(&r);
+    /* Only when nobody has given anything since: the count before it is a fence's. */
+    if (weft_dev_load_u64(ring->head, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) == head + 1)
+        weft_dev_store_u64(ring->fenced, head + 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+}
+
+#endif

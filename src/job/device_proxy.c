@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations that device code gave to the proxy, carried out over the paths of a context of its own. What
+ * fails becomes the job's failure; everything after it is dropped, so that kernels end. */
+#include "job/device_proxy.h"
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "gpu/gpu.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <weft/device/arithmetic.h>
+
+struct device_proxy {
+    struct proxy proxy;
+    struct weft_job *job;
+    struct weft_ctx *ctx; /* of the world; the job frees it */
+};
+
+/* ------------------------------------------------------------------------------------ places */
+
+static bool inside(uintptr_t at, uintptr_t base, size_t size, size_t *offset)
+{
+    *offset = at - base;
+    return *offset < size;
+}
+
+/* From an own address as device code has it, the library's own areas included. Device code has checked
+ * the range. */
+static weft_status place(const struct device_proxy *self, uintptr_t at, int pe, struct remote *to)
+{
+    const struct weft_job *job = self->job;
+    bool found = false;
+    for (int s = 0; s < SEG_COUNT && !found; s++) {
+        to->segment = (enum segment_id)s;
+        found =
+            inside(at, (uintptr_t)job->segments[s].base, job->segments[s].size, &to->offset) ||
+            inside(at, (uintptr_t)job->paths.map[job->pe][s], job->segments[s].size, &to->offset);
+    }
+    if (!found && job->gpu) {
+        to->segment = SEG_GPU;
+        found = inside(at, gpu_heap_own(&job->gpu->heap)->base, job->gpu->heap.size, &to->offset);
+    }
+    struct peer *peers = found ? self->ctx->peers[segment_kind(to->segment)] : NULL;
+    if (!peers || (unsigned)pe >= (unsigned)job->npes)
+        return base_fail(WEFT_ERR_ADDRESS, "%#llx at PE %d is in no segment",
+                         (unsigned long long)at, pe);
+    to->peer = &peers[pe];
+    return WEFT_OK;
+}
+
+/* ----------------------------------------------------------------------------------- atomics */
+
+static const weft_amo with_result[] = {
+    [WEFT_DEV_ATOMIC_ADD] = WEFT_AMO_FETCH_ADD, [WEFT_DEV_ATOMIC_AND] = WEFT_AMO_FETCH_AND,
+    [WEFT_DEV_ATOMIC_OR] = WEFT_AMO_FETCH_OR,   [WEFT_DEV_ATOMIC_XOR] = WEFT_AMO_FETCH_XOR,
+    [WEFT_DEV_ATOMIC_SWAP] = WEFT_AMO_SWAP,     [WEFT_DEV_ATOMIC_CSWAP] = WEFT_AMO_CSWAP,
+    [WEFT_DEV_ATOMIC_FETCH] = WEFT_AMO_FETCH,   [WEFT_DEV_ATOMIC_SET] = WEFT_AMO_SET,
+};
+
+static uint64_t add_f32(uint64_t a, uint64_t b)
+{
+    return weft_dev_bits_f32(weft_dev_f32_bits((uint32_t)a) + weft_dev_f32_bits((uint32_t)b));
+}
+
+static uint64_t add_f64(uint64_t a, uint64_t b)
+{
+    return weft_dev_bits_f64(weft_dev_f64_bits(a) + weft_dev_f64_bits(b));
+}
+
+static uint64_t add_f16x2(uint64_t a, uint64_t b)
+{
+    uint32_t low = weft_dev_f16_f32(weft_dev_f32_f16((uint16_t)a) + weft_dev_f32_f16((uint16_t)b));
+    uint32_t high = weft_dev_f16_f32(weft_dev_f32_f16((uint16_t)(a >> 16)) +
+                                     weft_dev_f32_f16((uint16_t)(b >> 16)));
+    return low | high << 16;
+}
+
+static uint64_t add_bf16x2(uint64_t a, uint64_t b)
+{
+    uint32_t low =
+        weft_dev_bf16_f32(weft_dev_f32_bf16((uint16_t)a) + weft_dev_f32_bf16((uint16_t)b));
+    uint32_t high = weft_dev_bf16_f32(weft_dev_f32_bf16((uint16_t)(a >> 16)) +
+                                      weft_dev_f32_bf16((uint16_t)(b >> 16)));
+    return low | high << 16;
+}
+
+/* No path adds real numbers: by compare and swap, until nobody has come between. */
+static weft_status add_real(struct remote at, const struct proxy_request *r, uint64_t *before)
+{
+    uint64_t (*add)(uint64_t, uint64_t) = r->what == WEFT_DEV_ATOMIC_ADD_F32     ? add_f32
+                                          : r->what == WEFT_DEV_ATOMIC_ADD_F64   ? add_f64
+                                          : r->what == WEFT_DEV_ATOMIC_ADD_F16X2 ? add_f16x2
+                                                                                 : add_bf16x2;
+    const struct path_ops *ops = at.peer->ops;
+    uint64_t seen = 0, expected;
+    weft_status status = ops->atomic(at, WEFT_AMO_FETCH, r->bytes, 0, 0, &seen, false);
+    do {
+        expected = seen;
+        if (!status)
+            status = ops->atomic(at, WEFT_AMO_CSWAP, r->bytes, add(expected, r->value), expected,
+                                 &seen, false);
+    } while (!status && seen != expected);
+    *before = expected;
+    return status;
+}
+
+static weft_status atomic(struct remote at, const struct proxy_request *r, uint64_t *before)
+{
+    if (r->what >= WEFT_DEV_ATOMIC_ADD_F32)
+        return add_real(at, r, before);
+    weft_amo amo = with_result[r->what];
+    return at.peer->ops->atomic(at, amo, r->bytes, r->value, r->compare,
+                                amo == WEFT_AMO_SET ? NULL : before, false);
+}
+
+/* ------------------------------------------------------------------------- one operation each */
+
+static weft_status strided(struct remote at, const struct proxy_request *r)
+{
+    const struct path_ops *ops = at.peer->ops;
+    struct path_strides strides = {.remote_step = (size_t)r->remote_stride * r->bytes,
+                                   .local_step = (size_t)r->local_stride * r->bytes,
+                                   .element = r->bytes,
+                                   .n = r->n};
+    return r->operation == WEFT_DEV_OP_IPUT ? ops->iput(at, r->local, &strides)
+                                            : ops->iget(at, r->local, &strides);
+}
+
+/* 8 bytes of a packet; its halves carry their number, so they may arrive in any order. */
+static weft_status packet(struct remote at, const struct proxy_request *r)
+{
+    uint64_t wire[2] = {(r->compare & 0xffffffffu) | r->value << 32,
+                        r->compare >> 32 | r->value << 32};
+    return at.peer->ops->put(at, wire, sizeof wire, false);
+}
+
+static weft_status put_signal(const struct device_proxy *self, struct remote at,
+                              const struct proxy_request *r)
+{
+    struct remote signal;
+    weft_status status = place(self, r->signal, r->pe, &signal);
+    return status ? status
+                  : at.peer->ops->put_signal(at, r->local, r->bytes, signal, r->value,
+                                             (weft_signal_op)r->what, false);
+}
+
+static weft_status do_request(const struct device_proxy *self, const struct proxy_request *r,
+                              uint64_t *before)
+{
+    struct remote at;
+    weft_status status = place(self, r->symmetric, r->pe, &at);
+    if (status)
+        return status;
+    const struct path_ops *ops = at.peer->ops;
+    switch (r->operation) {
+    case WEFT_DEV_OP_P:
+        return ops->store(at, &r->value, r->bytes); /* the low bytes: little-endian, as every GPU */
+    case WEFT_DEV_OP_G:
+        return ops->load(at, before, r->bytes);
+    case WEFT_DEV_OP_PUT:
+        return ops->put(at, r->local, r->bytes, r->nbi);
+    case WEFT_DEV_OP_GET:
+        return ops->get(at, r->local, r->bytes, r->nbi);
+    case WEFT_DEV_OP_IPUT:
+    case WEFT_DEV_OP_IGET:
+        return strided(at, r);
+    case WEFT_DEV_OP_ATOMIC:
+        return atomic(at, r, before);
+    case WEFT_DEV_OP_FLAG:
+        return ops->store(at, &r->value, 8);
+    case WEFT_DEV_OP_SIGNAL:
+        return ops->atomic(at, r->what == WEFT_SIGNAL_ADD ? WEFT_AMO_ADD : WEFT_AMO_SET, 8,
+                           r->value, 0, NULL, false);
+    case WEFT_DEV_OP_PUT_SIGNAL:
+        return put_signal(self, at, r);
+    case WEFT_DEV_OP_PUT_PACKET:
+        return packet(at, r);
+    default:
+        return base_fail(WEFT_ERR_UNSUPPORTED, "operation %d is not known here", r->operation);
+    }
+}
+
+/* --------------------------------------------------------------------------- for the thread */
+
+static const char *operation_name(int operation)
+{
+    static const char *const names[] = {
+#define NAME(id, name) name,
+        WEFT_DEV_OPERATIONS(NAME)
+#undef NAME
+    };
+    return operation >= 0 && operation < WEFT_DEV_OP_COUNT ? names[operation] : "operation";
+}
+
+static void fail(struct device_proxy *self, weft_status status, const char *what, int pe)
+{
+    char sentence[512], to[24] = "";
+    if (pe >= 0)
+        snprintf(to, sizeof to, " at PE %d", pe);
+    snprintf(sentence, sizeof sentence, "PE %d, device code: %s%s: %s", self->job->pe, what, to,
+             base_last_error());
+    job_fail(self->job, status, sentence);
+}
+
+static uint64_t carry(void *argument, const struct proxy_request *request)
+{
+    struct device_proxy *self = argument;
+    uint64_t before = 0;
+    if (job_failed(self->job))
+        return 0;
+    weft_status status = do_request(self, request, &before);
+    if (status)
+        fail(self, status, operation_name(request->operation), request->pe);
+    return before;
+}
+
+static void order(struct device_proxy *self, bool quiet)
+{
+    struct weft_ctx *ctx = self->ctx;
+    weft_status status = WEFT_OK;
+    int open = __atomic_load_n(&ctx->open_count, __ATOMIC_ACQUIRE);
+    for (int i = 0; i < open && !status && !job_failed(self->job); i++)
+        status = quiet ? ctx->open[i].ops->quiet(ctx->open[i].state)
+                       : ctx->open[i].ops->fence(ctx->open[i].state);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (status)
+        fail(self, status, quiet ? "quiet" : "fence", -1);
+}
+
+static void fence(void *argument)
+{
+    order(argument, false);
+}
+
+static void quiet(void *argument)
+{
+    order(argument, true);
+}
+
+static void progress(void *argument)
+{
+    struct weft_ctx *ctx = ((struct device_proxy *)argument)->ctx;
+    int open = __atomic_load_n(&ctx->open_count, __ATOMIC_ACQUIRE);
+    for (int i = 0; i < open; i++)
+        if (ctx->open[i].ops->progress)
+            ctx->open[i].ops->progress(ctx->open[i].state);
+}
+
+/* ---------------------------------------------------------------------------- start and stop */
+
+static weft_status wanted_bits(uint32_t *bits)
+{
+    enum { LEAST_BITS = 1, MOST_BITS = 20 };
+    int64_t slots = config_int(CONFIG_PROXY_SLOTS);
+    for (*bits = LEAST_BITS; *bits <= MOST_BITS; ++*bits)
+        if (slots == (int64_t)1 << *bits)
+            return WEFT_OK;
+    return base_fail(WEFT_ERR_CONFIG,
+                     "WEFT_PROXY_SLOTS is %lld; it takes a power of two from %d to %d",
+                     (long long)slots, 1 << LEAST_BITS, 1 << MOST_BITS);
+}
+
+static weft_status make_ring(struct device_proxy *self, struct device_view *view,
+                             const struct weft_dev_ring **seen)
+{
+    void *host, *own, *table;
+    uint64_t host_as_seen;
+    struct weft_dev_ring ring;
+    uint32_t bits;
+    weft_status status = wanted_bits(&bits);
+    if (!status)
+        status = view->shared_make(view, proxy_host_bytes(bits), &host, &host_as_seen);
+    if (!status)
+        status = view->table_make(view, proxy_device_bytes(bits), &own);
+    if (!status)
+        status = view->table_make(view, sizeof ring, &table);
+    if (status)
+        return status;
+    proxy_lay_out(&self->proxy, bits, host, host_as_seen, (uintptr_t)own, &ring);
+    *seen = table;
+    return view->table_write(view, table, 0, &ring, sizeof ring);
+}
+
+weft_status device_proxy_open(struct weft_job *job, struct device_view *view,
+                              const struct weft_dev_ring **ring, struct device_proxy **result)
+{
+    struct device_proxy *self = calloc(1, sizeof *self);
+    *result = NULL;
+    if (!self)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the proxy of device code");
+    self->job = job;
+    weft_status status = ctx_new(job, job->world, 0, &self->ctx);
+    if (!status)
+        status = make_ring(self, view, ring);
+    const struct proxy_owner owner = {self, carry, fence, quiet, progress};
+    if (!status)
+        status = proxy_start(&self->proxy, &owner, job->crowded ? 1 : job->spin);
+    if (status)
+        free(self); /* the job frees the context */
+    else
+        *result = self;
+    return status;
+}
+
+void device_proxy_close(struct device_proxy *self)
+{
+    if (!self)
+        return;
+    proxy_stop(&self->proxy);
+    free(self);
+}
+
+/* A stopped process is no fault, so that at most a slice counts of the time between two looks. */
+weft_status device_proxy_settle(struct device_proxy *self)
+{
+    enum { SLICE_NS = 20 * 1000 * 1000, NAP_NS = 20 * 1000, YIELDS = 200 };
+    struct weft_job *job = self->job;
+    uint64_t target = proxy_given(&self->proxy), last = clock_now_ns(), waited = 0, looked = 0;
+    weft_status status = WEFT_OK;
+    for (unsigned looks = 1; !status && !proxy_completed(&self->proxy, target); looks++) {
+        if (looks < YIELDS)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        uint64_t now = clock_now_ns(), step = now - last;
+        last = now;
+        waited += step < SLICE_NS ? step : SLICE_NS;
+        if (waited - looked > SLICE_NS) {
+            looked = waited;
+            status = life_check(job);
+        }
+        if (!status)
+            status = job_check_failed(job);
+        if (!status && job->wait_limit_ns && waited > job->wait_limit_ns)
+            status =
+                base_fail(WEFT_ERR_TIMEOUT,
+                          "waited %.1f s for what device code gave to the proxy to be complete "
+                          "(limit WEFT_WAIT_LIMIT)",
+                          (double)waited * 1e-9);
+    }
+    return status;
+}

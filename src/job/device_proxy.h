@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The job's proxy: what device code gives to the host because it cannot reach a peer itself. */
+#ifndef WEFT_JOB_DEVICE_PROXY_H
+#define WEFT_JOB_DEVICE_PROXY_H
+
+#include "job/device_state.h"
+#include "proxy/proxy.h"
+
+struct device_proxy;
+
+/* Makes the ring in memory of the view, which frees it, and starts the thread. *ring is the ring as
+ * device code knows it. */
+weft_status device_proxy_open(struct weft_job *job, struct device_view *view,
+                              const struct weft_dev_ring **ring, struct device_proxy **proxy);
+
+/* No kernel of the job runs any more. NULL is fine. */
+void device_proxy_close(struct device_proxy *proxy);
+
+/* What kernels gave that have ended is complete at every PE. WEFT_ERR_TIMEOUT after WEFT_WAIT_LIMIT. */
+weft_status device_proxy_settle(struct device_proxy *proxy);
+
+#endif

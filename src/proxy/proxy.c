@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See proxy.h. The thread looks at one place of the ring at a time; what it has done it tells at once to
+ * those who wait, and to the others after a batch. */
+#include "proxy/proxy.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    BATCH = 64,                     /* descriptors before the count is told all the same */
+    NAP_AFTER_NS = 2 * 1000 * 1000, /* of an empty ring */
+    NAP_NS = 50 * 1000,
+    COUNTS = 16, /* words: each count in a line of its own */
+};
+
+/* -------------------------------------------------------------------------------- the memory */
+
+size_t proxy_host_bytes(uint32_t slot_bits)
+{
+    size_t slots = (size_t)1 << slot_bits;
+    return (slots * (WEFT_DEV_RING_WORDS + 2) + 2 * COUNTS) * sizeof(uint64_t);
+}
+
+size_t proxy_device_bytes(uint32_t slot_bits)
+{
+    size_t slots = (size_t)1 << slot_bits;
+    return (4 * COUNTS + slots) * sizeof(uint64_t);
+}
+
+void proxy_lay_out(struct proxy *proxy, uint32_t slot_bits, void *host, uint64_t host_as_seen,
+                   uint64_t device, struct weft_dev_ring *ring)
+{
+    uint32_t slots = 1u << slot_bits;
+    uint64_t *counts = (uint64_t *)host + (size_t)slots * (WEFT_DEV_RING_WORDS + 2);
+    uint64_t shift = host_as_seen - (uintptr_t)host;
+    proxy->slots = slots;
+    proxy->slot_bits = slot_bits;
+    proxy->words = host;
+    proxy->results = proxy->words + (size_t)slots * WEFT_DEV_RING_WORDS;
+    proxy->released = (_Atomic uint64_t *)counts;
+    proxy->completed = (_Atomic uint64_t *)(counts + COUNTS);
+#define SEEN(p)   ((void *)((uintptr_t)(p) + shift))
+#define OWN(word) ((uint64_t *)(uintptr_t)(device + (word) * sizeof(uint64_t)))
+    *ring = (struct weft_dev_ring){
+        .slots = slots,
+        .slot_bits = slot_bits,
+        .words = SEEN(proxy->words),
+        .results = SEEN(proxy->results),
+        .released = SEEN(counts),
+        .completed = SEEN(counts + COUNTS),
+        .head = OWN(0),
+        .known = OWN(COUNTS),
+        .fenced = OWN(COUNTS + 1),
+        .result_head = OWN(2 * COUNTS),
+        .turns = OWN(4 * COUNTS),
+    };
+#undef SEEN
+#undef OWN
+}
+
+/* --------------------------------------------------------------------------- one descriptor */
+
+static const uint64_t *proxy_place(const uint64_t *words, uint64_t ticket, uint32_t slot_bits)
+{
+    return words + (ticket & (((uint64_t)1 << slot_bits) - 1)) * WEFT_DEV_RING_WORDS;
+}
+
+/* Acquire: pairs with the device's fence in front of the words, so that a source that they name is
+ * seen. False: not all words are of this ticket yet. */
+static bool arrived(const uint64_t *words, uint64_t phase, uint64_t *payload)
+{
+    for (int i = 0; i < WEFT_DEV_RING_WORDS; i++) {
+        uint64_t word = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE);
+        if (word >> WEFT_DEV_RING_SHIFT != phase)
+            return false;
+        payload[i] = word & WEFT_DEV_RING_MASK;
+    }
+    return true;
+}
+
+bool proxy_read(const uint64_t *words, uint64_t ticket, uint32_t slot_bits,
+                struct proxy_request *request, unsigned *flags, uint32_t *result)
+{
+    uint64_t w[WEFT_DEV_RING_WORDS];
+    const uint64_t *at = proxy_place(words, ticket, slot_bits);
+    if (!arrived(at, weft_dev_ring_phase(ticket, slot_bits), w))
+        return false;
+    *flags = (unsigned)(w[0] >> 16 & 0xff);
+    *result = (uint32_t)(w[7] >> 16);
+    *request = (struct proxy_request){
+        .operation = (int)(w[0] & 0xff),
+        .what = (int)(w[0] >> 8 & 0xff),
+        .pe = (int)(uint32_t)(w[0] >> 24),
+        .nbi = !(*flags & WEFT_DEV_RING_WAITED),
+        .symmetric = w[1],
+        .local = (void *)(uintptr_t)w[2],
+        .bytes = w[3],
+    };
+    if (request->operation == WEFT_DEV_OP_IPUT || request->operation == WEFT_DEV_OP_IGET) {
+        request->n = w[4];
+        request->remote_stride = (int64_t)w[5];
+        request->local_stride = (int64_t)w[6];
+    } else {
+        request->signal = w[4];
+        request->value = w[5] | w[7] << 56;
+        request->compare = w[6] | (w[7] >> 8 & 0xff) << 56;
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------- the thread */
+
+/* Two halves that each carry the number: the device sees both or waits. The number is in `signal`, which
+ * an operation that fetches has no use for. */
+static void give_result(struct proxy *proxy, const struct proxy_request *request, uint32_t place,
+                        uint64_t value)
+{
+    uint64_t number = (uint64_t)(uint32_t)request->signal << 32;
+    uint64_t *at = proxy->results + 2 * (size_t)place;
+    __atomic_store_n(at, (value & 0xffffffffu) | number, __ATOMIC_RELEASE);
+    __atomic_store_n(at + 1, value >> 32 | number, __ATOMIC_RELEASE);
+}
+
+static void do_one(struct proxy *proxy, const struct proxy_request *request, unsigned flags,
+                   uint32_t result)
+{
+    struct proxy_owner *owner = &proxy->owner;
+    if (request->operation == WEFT_DEV_OP_FENCE) {
+        owner->fence(owner->self);
+        return;
+    }
+    uint64_t value = owner->carry(owner->self, request);
+    if (flags & WEFT_DEV_RING_FETCHES && result < proxy->slots)
+        give_result(proxy, request, result, value);
+}
+
+/* Release: who sees the count may write the places, and reads what was fetched. */
+static void tell(_Atomic uint64_t *count, uint64_t value)
+{
+    atomic_store_explicit(count, value, memory_order_release);
+}
+
+/* True: something was there. */
+static bool drain(struct proxy *proxy, uint64_t *since_quiet)
+{
+    uint64_t taken = atomic_load_explicit(&proxy->taken, memory_order_relaxed), first = taken;
+    struct proxy_request request;
+    unsigned flags;
+    uint32_t result;
+    while (taken - first < BATCH &&
+           proxy_read(proxy->words, taken, proxy->slot_bits, &request, &flags, &result)) {
+        do_one(proxy, &request, flags, result);
+        atomic_store_explicit(&proxy->taken, ++taken, memory_order_release);
+        if (flags & WEFT_DEV_RING_WAITED)
+            tell(proxy->released, taken);
+    }
+    if (taken == first)
+        return false;
+    tell(proxy->released, taken);
+    *since_quiet += taken - first;
+    return true;
+}
+
+/* Whoever waits for quiet waits for this: soon when nothing else is to be done, and now and then when
+ * others never stop. */
+static void complete(struct proxy *proxy, uint64_t *since_quiet)
+{
+    uint64_t taken = atomic_load_explicit(&proxy->taken, memory_order_relaxed);
+    proxy->owner.quiet(proxy->owner.self);
+    tell(proxy->completed, taken);
+    *since_quiet = 0;
+}
+
+static void rest(struct proxy *proxy, uint32_t *idle, uint64_t *idle_since)
+{
+    proxy->owner.progress(proxy->owner.self);
+    if (++*idle < proxy->spin)
+        return;
+    if (*idle == proxy->spin)
+        *idle_since = clock_now_ns();
+    if (clock_now_ns() - *idle_since > NAP_AFTER_NS)
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    else
+        sched_yield();
+}
+
+static void *serve(void *argument)
+{
+    struct proxy *proxy = argument;
+    uint64_t since_quiet = 0, idle_since = 0;
+    uint32_t idle = 0;
+    while (!atomic_load_explicit(&proxy->stop, memory_order_acquire)) {
+        bool any = drain(proxy, &since_quiet);
+        if (since_quiet && (!any || since_quiet >= proxy->slots / 2))
+            complete(proxy, &since_quiet);
+        else if (!any)
+            rest(proxy, &idle, &idle_since);
+        if (any)
+            idle = 0;
+    }
+    return NULL;
+}
+
+weft_status proxy_start(struct proxy *proxy, const struct proxy_owner *owner, uint32_t spin)
+{
+    sigset_t all, before;
+    proxy->owner = *owner;
+    proxy->spin = spin;
+    sigfillset(&all); /* signals are the program's threads' */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&proxy->thread, NULL, serve, proxy);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    proxy->running = error == 0;
+    return error ? base_fail(WEFT_ERR_SYSTEM, "no thread for the proxy of device code: %s",
+                             strerror(error))
+                 : WEFT_OK;
+}
+
+void proxy_stop(struct proxy *proxy)
+{
+    if (!proxy->running)
+        return;
+    atomic_store_explicit(&proxy->stop, true, memory_order_release);
+    pthread_join(proxy->thread, NULL);
+    proxy->running = false;
+}
+
+uint64_t proxy_given(struct proxy *proxy)
+{
+    uint64_t ticket = atomic_load_explicit(&proxy->taken, memory_order_acquire);
+    for (uint32_t i = 0; i < proxy->slots; i++, ticket++) {
+        const uint64_t *at = proxy_place(proxy->words, ticket, proxy->slot_bits);
+        uint64_t first = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+        if (first >> WEFT_DEV_RING_SHIFT != weft_dev_ring_phase(ticket, proxy->slot_bits))
+            break;
+    }
+    return ticket;
+}
+
+bool proxy_completed(struct proxy *proxy, uint64_t tickets)
+{
+    return atomic_load_explicit(proxy->completed, memory_order_acquire) >= tickets;
+}

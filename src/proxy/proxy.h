@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host's end of the ring by which device code gives operations to it (weft/device/proxy.h): one
+ * thread that reads descriptors in their order, has each carried out by its owner, and tells the device
+ * what is done. Knows the ring, and nothing of segments, peers and paths. */
+#ifndef WEFT_PROXY_PROXY_H
+#define WEFT_PROXY_PROXY_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weft.h>
+#include <weft/device/state.h>
+
+/* One operation that device code gave, as struct weft_dev_request has it. */
+struct proxy_request {
+    int operation; /* enum weft_dev_operation */
+    int pe;
+    int what; /* enum weft_dev_atomic or weft_signal_op */
+    bool nbi; /* nobody waits for it but by quiet */
+    uintptr_t symmetric;
+    void *local;
+    uint64_t bytes, value, compare;
+    uintptr_t signal;
+    uint64_t n;
+    int64_t remote_stride, local_stride;
+};
+
+/* What the owner does; called by the thread, one at a time. Errors are the owner's to tell: the thread
+ * goes on, so that no kernel waits in vain. */
+struct proxy_owner {
+    void *self;
+    /* The value from before, of operations that fetch. */
+    uint64_t (*carry)(void *self, const struct proxy_request *request);
+    void (*fence)(void *self);
+    void (*quiet)(void *self);
+    void (*progress)(void *self); /* nothing is to be done just now */
+};
+
+struct proxy {
+    struct proxy_owner owner;
+    pthread_t thread;
+    bool running;
+    _Atomic bool stop;
+    uint32_t spin; /* looks at an empty ring before the CPU is given away */
+    /* Host addresses of what the ring's descriptor names; the counts are written here alone. */
+    uint32_t slots, slot_bits;
+    uint64_t *words, *results;
+    _Atomic uint64_t *released, *completed;
+    /* For `weft attach` and settling: carried out so far. */
+    _Atomic uint64_t taken;
+};
+
+/* Bytes of the part of the ring that is in host memory: words, results and the two counts. */
+size_t proxy_host_bytes(uint32_t slot_bits);
+
+/* Bytes of the device's own part: head, known, fenced, result_head, turns. */
+size_t proxy_device_bytes(uint32_t slot_bits);
+
+/* Lays a ring of 1 << slot_bits descriptors out: `host` and `device` are zeroed memory of those sizes, host_as_seen the address by
+ * which device code knows `host`. */
+void proxy_lay_out(struct proxy *proxy, uint32_t slot_bits, void *host, uint64_t host_as_seen,
+                   uint64_t device, struct weft_dev_ring *ring);
+
+/* Starts the thread. WEFT_ERR_SYSTEM: the system has none left. */
+weft_status proxy_start(struct proxy *proxy, const struct proxy_owner *owner, uint32_t spin);
+
+/* Ends the thread. What is in the ring is left there: settle first. */
+void proxy_stop(struct proxy *proxy);
+
+/* How many tickets device code has written: what a kernel gave that has ended is among them. */
+uint64_t proxy_given(struct proxy *proxy);
+
+/* Whether the first `tickets` are complete at every PE. */
+bool proxy_completed(struct proxy *proxy, uint64_t tickets);
+
+/* One descriptor; false when it has not arrived whole. For the thread, and for tests. */
+bool proxy_read(const uint64_t *words, uint64_t ticket, uint32_t slot_bits,
+                struct proxy_request *request, unsigned *flags, uint32_t *result);
+
+#endif
