@@ -16,7 +16,8 @@ static const struct command {
     {"bench", cmd_bench, "measure the operations between PEs beside what the bare machine does"},
     {"demo", cmd_demo, "show on this machine what Weft does"},
     {"env", cmd_env, "list the configuration variables with value and origin"},
-    {"explain", cmd_explain, "by which way data goes between two devices or PEs, and why by no better"},
+    {"explain", cmd_explain,
+     "by which way data goes between two devices or PEs, and why by no better"},
     {"doctor", cmd_doctor, "check the machine: drivers, limits, links, peer access, RDMA, storage"},
     {"topo", cmd_topo, "show GPUs, NICs, disks and the speed of every pair; record a machine"},
 #endif

@@ -131,7 +131,8 @@ size_t record_count(const struct machine *machine, const struct machine_record *
 void *record_item(const struct machine *machine, const struct machine_record *record, size_t i)
 {
     char *base = (char *)machine + record->offset;
-    return record->single ? (void *)base : *(char **)base + i * record->item_bytes;
+    char *items = record->single ? base : *(char **)base; /* NULL where there are none */
+    return items ? items + i * record->item_bytes : NULL;
 }
 
 void number_set(struct machine_number *number, int64_t value)

@@ -336,6 +336,9 @@ int main(int argc, char **argv)
     setenv("WEFT_HEAP_SIZE", "4M", 1);
     /* A PE that is killed before it has come is missed when this has passed, by nobody earlier. */
     setenv("WEFT_WAIT_LIMIT", now.launcher == LAUNCHER_RANK ? "5s" : "20s", 1);
+    /* A PE that is killed before it connects is missed after this time, without a launcher. */
+    if (now.launcher == LAUNCHER_RANK)
+        setenv("WEFT_BOOT_LIMIT", "2s", 1);
     for (now.round = 1; now.kills < wanted && now.round <= 2 * wanted + 10; now.round++)
         play_round();
     printf("%s: %d kills in %d rounds, %d failures (seed %u)\n", argv[1], now.kills, now.round - 1,
