@@ -27,6 +27,15 @@ static json_t *kernels(const struct boxes_pe *pe)
     return list;
 }
 
+static json_t *proxy(const struct boxes_pe *pe, uint64_t now_ns)
+{
+    bool busy = pe->proxy.since_ns != 0;
+    return json_pack("{s:I, s:I, s:I, s:s, s:f}", "carried", (json_int_t)pe->proxy.carried,
+                     "completed", (json_int_t)pe->proxy.completed, "behind",
+                     (json_int_t)pe->proxy.behind, "under_way", pe->proxy.under_way, "seconds",
+                     busy ? attach_seconds(now_ns, pe->proxy.since_ns) : 0.0);
+}
+
 static json_t *paths(const struct boxes_pe *pe)
 {
     json_t *object = json_object();
@@ -46,12 +55,12 @@ void attach_json(FILE *to, const struct boxes_job *job)
         const struct boxes_pe *pe = &job->pes[i];
         if (!pe->present)
             continue;
-        json_array_append_new(pes, json_pack("{s:i, s:i, s:s, s:s, s:f, s:s, s:o, s:o, s:o}", "pe",
-                                             pe->pe, "pid", pe->pid, "program", pe->program,
-                                             "state", attach_state(pe), "seconds",
-                                             attach_seconds(job->now_ns, pe->start_ns), "failure",
-                                             pe->failure, "waits", waits(pe, job->now_ns),
-                                             "kernels", kernels(pe), "paths", paths(pe)));
+        json_array_append_new(
+            pes, json_pack("{s:i, s:i, s:s, s:s, s:f, s:s, s:o, s:o, s:o, s:o}", "pe", pe->pe,
+                           "pid", pe->pid, "program", pe->program, "state", attach_state(pe),
+                           "seconds", attach_seconds(job->now_ns, pe->start_ns), "failure",
+                           pe->failure, "waits", waits(pe, job->now_ns), "kernels", kernels(pe),
+                           "proxy", proxy(pe, job->now_ns), "paths", paths(pe)));
     }
     attach_diagnose(job, sentence, sizeof sentence);
     json_t *all = json_pack("{s:o, s:s}", "pes", pes, "diagnosis", sentence);

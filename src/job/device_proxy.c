@@ -19,6 +19,7 @@ struct device_proxy {
     struct proxy proxy;
     struct weft_job *job;
     struct weft_ctx *ctx; /* of the world; the job frees it */
+    uint64_t looked_ns;   /* how much is in the ring, for the black box */
 };
 
 /* ------------------------------------------------------------------------------------ places */
@@ -207,13 +208,42 @@ static void fail(struct device_proxy *self, weft_status status, const char *what
     job_fail(self->job, status, sentence);
 }
 
+#define SHOW(member, value) atomic_store_explicit(&(member), value, memory_order_relaxed)
+
+/* In the black box, for `weft attach`: what is under way now, and, not more often than every
+ * millisecond, how much is behind it. */
+static void show_begin(struct device_proxy *self, int operation, int pe)
+{
+    enum { LOOK_NS = 1000 * 1000 };
+    struct box_proxy *box = &self->job->box->proxy;
+    uint64_t now = clock_now_ns();
+    SHOW(box->operation, (uint32_t)operation);
+    SHOW(box->peer, pe);
+    SHOW(box->since_ns, now);
+    if (now - self->looked_ns < LOOK_NS)
+        return;
+    self->looked_ns = now;
+    uint64_t taken = atomic_load_explicit(&self->proxy.taken, memory_order_relaxed);
+    uint64_t given = proxy_given(&self->proxy);
+    SHOW(box->behind, given > taken ? given - taken - 1 : 0);
+}
+
+static void show_end(struct device_proxy *self)
+{
+    SHOW(self->job->box->proxy.since_ns, 0);
+}
+
 static uint64_t carry(void *argument, const struct proxy_request *request)
 {
     struct device_proxy *self = argument;
+    struct box_proxy *box = &self->job->box->proxy;
     uint64_t before = 0;
     if (job_failed(self->job))
         return 0;
+    show_begin(self, request->operation, request->pe);
     weft_status status = do_request(self, request, &before);
+    show_end(self);
+    SHOW(box->carried, atomic_load_explicit(&box->carried, memory_order_relaxed) + 1);
     if (status)
         fail(self, status, operation_name(request->operation), request->pe);
     return before;
@@ -239,7 +269,13 @@ static void fence(void *argument)
 
 static void quiet(void *argument)
 {
-    order(argument, true);
+    struct device_proxy *self = argument;
+    struct box_proxy *box = &self->job->box->proxy;
+    show_begin(self, WEFT_DEV_OP_QUIET, -1);
+    order(self, true);
+    show_end(self);
+    SHOW(box->completed, atomic_load_explicit(&box->carried, memory_order_relaxed));
+    SHOW(box->behind, 0);
 }
 
 static void progress(void *argument)
@@ -322,6 +358,7 @@ weft_status device_proxy_settle(struct device_proxy *self)
     struct weft_job *job = self->job;
     uint64_t target = proxy_given(&self->proxy), last = clock_now_ns(), waited = 0, looked = 0;
     weft_status status = WEFT_OK;
+    proxy_want(&self->proxy, target);
     for (unsigned looks = 1; !status && !proxy_completed(&self->proxy, target); looks++) {
         if (looks < YIELDS)
             sched_yield();

@@ -56,6 +56,7 @@ void proxy_lay_out(struct proxy *proxy, uint32_t slot_bits, void *host, uint64_t
         .head = OWN(0),
         .known = OWN(COUNTS),
         .fenced = OWN(COUNTS + 1),
+        .quieted = OWN(COUNTS + 2),
         .result_head = OWN(2 * COUNTS),
         .turns = OWN(4 * COUNTS),
     };
@@ -113,6 +114,20 @@ bool proxy_read(const uint64_t *words, uint64_t ticket, uint32_t slot_bits,
     return true;
 }
 
+bool proxy_completed(struct proxy *proxy, uint64_t tickets)
+{
+    return atomic_load_explicit(proxy->completed, memory_order_acquire) >= tickets;
+}
+
+void proxy_want(struct proxy *proxy, uint64_t tickets)
+{
+    uint64_t before = atomic_load_explicit(&proxy->wanted, memory_order_relaxed);
+    while (before < tickets &&
+           !atomic_compare_exchange_weak_explicit(&proxy->wanted, &before, tickets,
+                                                  memory_order_release, memory_order_relaxed))
+        ;
+}
+
 /* ------------------------------------------------------------------------------- the thread */
 
 /* Two halves that each carry the number: the device sees both or waits. The number is in `signal`, which
@@ -126,14 +141,10 @@ static void give_result(struct proxy *proxy, const struct proxy_request *request
     __atomic_store_n(at + 1, value >> 32 | number, __ATOMIC_RELEASE);
 }
 
-static void do_one(struct proxy *proxy, const struct proxy_request *request, unsigned flags,
-                   uint32_t result)
+static void carry_one(struct proxy *proxy, const struct proxy_request *request, unsigned flags,
+                      uint32_t result)
 {
     struct proxy_owner *owner = &proxy->owner;
-    if (request->operation == WEFT_DEV_OP_FENCE) {
-        owner->fence(owner->self);
-        return;
-    }
     uint64_t value = owner->carry(owner->self, request);
     if (flags & WEFT_DEV_RING_FETCHES && result < proxy->slots)
         give_result(proxy, request, result, value);
@@ -145,8 +156,15 @@ static void tell(_Atomic uint64_t *count, uint64_t value)
     atomic_store_explicit(count, value, memory_order_release);
 }
 
+/* The first `tickets` are complete. */
+static void complete(struct proxy *proxy, uint64_t tickets)
+{
+    proxy->owner.quiet(proxy->owner.self);
+    tell(proxy->completed, tickets);
+}
+
 /* True: something was there. */
-static bool drain(struct proxy *proxy, uint64_t *since_quiet)
+static bool drain(struct proxy *proxy)
 {
     uint64_t taken = atomic_load_explicit(&proxy->taken, memory_order_relaxed), first = taken;
     struct proxy_request request;
@@ -154,26 +172,30 @@ static bool drain(struct proxy *proxy, uint64_t *since_quiet)
     uint32_t result;
     while (taken - first < BATCH &&
            proxy_read(proxy->words, taken, proxy->slot_bits, &request, &flags, &result)) {
-        do_one(proxy, &request, flags, result);
+        if (request.operation == WEFT_DEV_OP_FENCE)
+            proxy->owner.fence(proxy->owner.self);
+        else if (request.operation == WEFT_DEV_OP_QUIET)
+            complete(proxy, taken + 1);
+        else
+            carry_one(proxy, &request, flags, result);
         atomic_store_explicit(&proxy->taken, ++taken, memory_order_release);
         if (flags & WEFT_DEV_RING_WAITED)
             tell(proxy->released, taken);
     }
-    if (taken == first)
-        return false;
-    tell(proxy->released, taken);
-    *since_quiet += taken - first;
-    return true;
+    if (taken != first)
+        tell(proxy->released, taken);
+    return taken != first;
 }
 
-/* Whoever waits for quiet waits for this: soon when nothing else is to be done, and now and then when
- * others never stop. */
-static void complete(struct proxy *proxy, uint64_t *since_quiet)
+/* The host waits for what was given, and device code has not asked for it. */
+static bool complete_for_host(struct proxy *proxy)
 {
     uint64_t taken = atomic_load_explicit(&proxy->taken, memory_order_relaxed);
-    proxy->owner.quiet(proxy->owner.self);
-    tell(proxy->completed, taken);
-    *since_quiet = 0;
+    uint64_t wanted = atomic_load_explicit(&proxy->wanted, memory_order_acquire);
+    if (wanted > taken || proxy_completed(proxy, wanted))
+        return false;
+    complete(proxy, taken);
+    return true;
 }
 
 static void rest(struct proxy *proxy, uint32_t *idle, uint64_t *idle_since)
@@ -192,16 +214,15 @@ static void rest(struct proxy *proxy, uint32_t *idle, uint64_t *idle_since)
 static void *serve(void *argument)
 {
     struct proxy *proxy = argument;
-    uint64_t since_quiet = 0, idle_since = 0;
+    uint64_t idle_since = 0;
     uint32_t idle = 0;
     while (!atomic_load_explicit(&proxy->stop, memory_order_acquire)) {
-        bool any = drain(proxy, &since_quiet);
-        if (since_quiet && (!any || since_quiet >= proxy->slots / 2))
-            complete(proxy, &since_quiet);
-        else if (!any)
-            rest(proxy, &idle, &idle_since);
+        bool any = drain(proxy);
+        any |= complete_for_host(proxy);
         if (any)
             idle = 0;
+        else
+            rest(proxy, &idle, &idle_since);
     }
     return NULL;
 }
@@ -240,9 +261,4 @@ uint64_t proxy_given(struct proxy *proxy)
             break;
     }
     return ticket;
-}
-
-bool proxy_completed(struct proxy *proxy, uint64_t tickets)
-{
-    return atomic_load_explicit(proxy->completed, memory_order_acquire) >= tickets;
 }

@@ -51,12 +51,13 @@ struct proxy {
     _Atomic uint64_t *released, *completed;
     /* For `weft attach` and settling: carried out so far. */
     _Atomic uint64_t taken;
+    _Atomic uint64_t wanted; /* the host waits until so many are complete */
 };
 
 /* Bytes of the part of the ring that is in host memory: words, results and the two counts. */
 size_t proxy_host_bytes(uint32_t slot_bits);
 
-/* Bytes of the device's own part: head, known, fenced, result_head, turns. */
+/* Bytes of the device's own part: head, known, fenced, quieted, result_head, turns. */
 size_t proxy_device_bytes(uint32_t slot_bits);
 
 /* Lays a ring of 1 << slot_bits descriptors out: `host` and `device` are zeroed memory of those sizes, host_as_seen the address by
@@ -72,6 +73,9 @@ void proxy_stop(struct proxy *proxy);
 
 /* How many tickets device code has written: what a kernel gave that has ended is among them. */
 uint64_t proxy_given(struct proxy *proxy);
+
+/* Asks the thread to complete the first `tickets`, which nobody on the device need have asked for. */
+void proxy_want(struct proxy *proxy, uint64_t tickets);
 
 /* Whether the first `tickets` are complete at every PE. */
 bool proxy_completed(struct proxy *proxy, uint64_t tickets);

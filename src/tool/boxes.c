@@ -100,6 +100,29 @@ static void decode_kernels(const struct weft_dev_box *device, struct boxes_pe *p
     }
 }
 
+static void decode_proxy(const struct box *box, struct boxes_pe *pe)
+{
+    static const char *const names[] = {
+#define NAME(id, name) name,
+        WEFT_DEV_OPERATIONS(NAME)
+#undef NAME
+    };
+    const struct box_proxy *proxy = &box->proxy;
+    uint32_t operation = proxy->operation;
+    int32_t peer = proxy->peer;
+    pe->proxy.carried = proxy->carried;
+    pe->proxy.completed = proxy->completed;
+    pe->proxy.since_ns = proxy->since_ns;
+    if (!pe->proxy.since_ns)
+        return;
+    pe->proxy.behind = proxy->behind;
+    const char *name = operation < WEFT_DEV_OP_COUNT ? names[operation] : "unknown operation";
+    if (peer < 0)
+        snprintf(pe->proxy.under_way, sizeof pe->proxy.under_way, "%s", name);
+    else
+        snprintf(pe->proxy.under_way, sizeof pe->proxy.under_way, "%s to PE %d", name, peer);
+}
+
 static enum boxes_state state_of(const struct box *box)
 {
     switch ((uint32_t)box->state) {
@@ -138,6 +161,7 @@ void boxes_decode(const void *bytes, struct boxes_pe *pe)
     decode_past(&box, pe);
     decode_paths(&box, pe);
     decode_kernels(&device, pe);
+    decode_proxy(&box, pe);
 }
 
 /* --- the boxes of a job --------------------------------------------------------------------------- */

@@ -59,6 +59,13 @@ struct boxes_pe {
     int n_paths;
     char kernels[BOXES_KERNELS_MOST][384]; /* what its kernels wait for, or what failed in them */
     int n_kernels;
+    struct {
+        uint64_t carried;   /* operations that device code gave and that were carried out */
+        uint64_t completed; /* of them, complete at every PE */
+        uint64_t behind;    /* given and not begun, at least */
+        uint64_t since_ns;  /* of the one under way; 0: none is */
+        char under_way[64]; /* "put to PE 3", "" */
+    } proxy;                /* all zeros without one, or when it has done nothing */
 };
 
 struct boxes_job {

@@ -165,6 +165,38 @@ static void a_box_is_decoded(void **state)
     free(bytes);
 }
 
+/* How much is behind an operation is told only while one is under way: else nothing is. */
+static void the_proxy_is_decoded(void **state)
+{
+    struct box *box;
+    struct boxes_pe pe;
+    (void)state;
+    char *bytes = new_box(&box);
+    box->proxy.carried = 70001;
+    box->proxy.completed = 69000;
+    box->proxy.behind = 17;
+    boxes_decode(bytes, &pe);
+    assert_int_equal(pe.proxy.carried, 70001);
+    assert_int_equal(pe.proxy.completed, 69000);
+    assert_int_equal(pe.proxy.behind, 0);
+    assert_string_equal(pe.proxy.under_way, "");
+    box->proxy.since_ns = 9 * SECOND;
+    box->proxy.operation = WEFT_DEV_OP_PUT_SIGNAL;
+    box->proxy.peer = 65535;
+    boxes_decode(bytes, &pe);
+    assert_int_equal(pe.proxy.since_ns, 9 * SECOND);
+    assert_int_equal(pe.proxy.behind, 17);
+    assert_string_equal(pe.proxy.under_way, "put_signal to PE 65535");
+    box->proxy.operation = WEFT_DEV_OP_QUIET;
+    box->proxy.peer = -1;
+    boxes_decode(bytes, &pe);
+    assert_string_equal(pe.proxy.under_way, "quiet");
+    box->proxy.operation = 0xfffffff0u;
+    boxes_decode(bytes, &pe);
+    assert_string_equal(pe.proxy.under_way, "unknown operation");
+    free(bytes);
+}
+
 static void what_is_no_box_is_not_present(void **state)
 {
     struct box *box;
@@ -352,6 +384,11 @@ static struct boxes_job example(void)
     snprintf(pes[0].failure, sizeof pes[0].failure, "lost");
     snprintf(pes[0].kernels[0], sizeof pes[0].kernels[0], "kernel words");
     pes[0].n_kernels = 1;
+    pes[0].proxy.carried = 9;
+    pes[0].proxy.completed = 7;
+    pes[0].proxy.behind = 3;
+    pes[0].proxy.since_ns = job.now_ns - SECOND / 2;
+    snprintf(pes[0].proxy.under_way, sizeof pes[0].proxy.under_way, "put to PE 1");
     pes[0].paths[0] = (struct boxes_path){"p2p", 20, 160, "get from PE 1"};
     pes[0].n_paths = 1;
     did(1, "alloc", 0);
@@ -383,6 +420,8 @@ static void people_read(void **state)
         "    failed: lost\n"
         "    waiting 1.5 s in barrier for PE 1: words of it\n"
         "    kernel words\n"
+        "    proxy: 9 operations carried out, 7 complete; put to PE 1 under way for 0.5 s, at least 3 "
+        "behind it\n"
         "    path p2p: 20 operations, 160 bytes, last: get from PE 1\n"
         "PE 1  pid 101  prog  running for 2.5 s\n"
         "    last operations: put(4096 B) sync  (3 in all)\n"
@@ -406,11 +445,15 @@ static void programs_read(void **state)
         "          \"peer\": 1,\n          \"seconds\": 1.5,\n          \"compare\": \">=\",\n"
         "          \"expected\": 5,\n          \"seen\": 4,\n          \"offset\": 64,\n"
         "          \"segment\": \"heap\"\n        }\n      ],\n      \"kernels\": [\n"
-        "        \"kernel words\"\n      ],\n      \"paths\": {\n        \"p2p\": {\n"
+        "        \"kernel words\"\n      ],\n      \"proxy\": {\n        \"carried\": 9,\n"
+        "        \"completed\": 7,\n        \"behind\": 3,\n        \"under_way\": \"put to PE 1\",\n"
+        "        \"seconds\": 0.5\n      },\n      \"paths\": {\n        \"p2p\": {\n"
         "          \"operations\": 20,\n          \"bytes\": 160,\n          \"last\": \"get from PE 1\"\n        }\n      }\n    },\n"
         "    {\n      \"pe\": 1,\n      \"pid\": 101,\n      \"program\": \"prog\",\n"
         "      \"state\": \"running\",\n      \"seconds\": 2.5,\n      \"failure\": \"\",\n"
-        "      \"waits\": [],\n      \"kernels\": [],\n      \"paths\": {}\n    }\n  ],\n"
+        "      \"waits\": [],\n      \"kernels\": [],\n      \"proxy\": {\n        \"carried\": 0,\n"
+        "        \"completed\": 0,\n        \"behind\": 0,\n        \"under_way\": \"\",\n"
+        "        \"seconds\": 0.0\n      },\n      \"paths\": {}\n    }\n  ],\n"
         "  \"diagnosis\": \"1 of 3 PEs wait, directly or through others, for PE 1 (pid 101), which "
         "is not waiting in Weft: it computes, or is blocked elsewhere (last operation: sync, "
         "collectives done: 0)\"\n}\n";
@@ -432,6 +475,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_of_others_is_made_printable),
         cmocka_unit_test(a_box_is_decoded),
+        cmocka_unit_test(the_proxy_is_decoded),
         cmocka_unit_test(what_is_no_box_is_not_present),
         cmocka_unit_test(nothing_is_stuck),
         cmocka_unit_test(the_dead_are_named_first),

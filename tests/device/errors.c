@@ -118,6 +118,12 @@ static void carried_fails(void)
     host_sees(WEFT_ERR_PATH, "device code", wanted);
 }
 
+/* For `weft attach`: takes a while over a path that is slow. */
+static void many_puts(void)
+{
+    LAUNCH(put_often, 1, 32, 0, NULL, word, word + 8, (me + 1) % n_pes);
+}
+
 static void bad_pe(void)
 {
     LAUNCH_FAULTY(put_to, 4, 32, 0, NULL, word, word, 8, n_pes, WEFT_DEV_BLOCK);
@@ -249,6 +255,7 @@ int main(int argc, char **argv)
         {"bad_p", bad_p},
         {"bad_address_of_peer", bad_address_of_peer},
         {"carried_fails", carried_fails},
+        {"many_puts", many_puts},
         {"bad_pe", bad_pe},
         {"negative_pe", negative_pe},
         {"past_end", past_end},

@@ -105,6 +105,27 @@ extra="WEFT_TARGET=cuda WEFT_PROVE=cached"
 device_tests "$gpus"
 extra="WEFT_TARGET=cuda WEFT_GPU=0"
 device_tests 2
+# Every device operation through the proxy: the paths weak and slow have no addresses for kernels.
+proxied() {
+    local program case
+    for program in rma atomics signal wait packet collective extremes own cached; do
+        [ -x "$build/bin/device_$program" ] &&
+            run "proxy $program" "$1" 60 "$build/bin/device_$program"
+    done
+    for case in message_passing put_signal packet barrier sync store_buffering; do
+        [ -x "$build/bin/device_litmus" ] &&
+            run "proxy litmus $case" "$1" 60 "$build/bin/device_litmus" "$case"
+    done
+}
+extra="WEFT_TARGET=cuda WEFT_PATH=weak WEFT_GPU=0"
+proxied 2
+if [ "$gpus" -gt 1 ]; then
+    extra="WEFT_TARGET=cuda WEFT_PATH=weak"
+    proxied 2
+    extra="WEFT_TARGET=cuda WEFT_PATH=slow WEFT_SLOW=order=random,seed=5 WEFT_PROXY_SLOTS=64"
+    run "proxy rma" 2 60 "$build/bin/device_rma"
+    run "proxy atomics" 2 60 "$build/bin/device_atomics"
+fi
 # One PE per GPU: two kernels that fill it do not fit one. Each ends by itself after 3 s.
 extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=6s"
 for pes in 1 $gpus; do

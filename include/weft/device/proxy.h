@@ -5,9 +5,9 @@
  *
  * A thread takes a ticket, waits while the ring is full, and writes the descriptor of its request.
  * The host carries tickets out in their order and tells two counts: of those it has carried out
- * (their sources are free, their gets have arrived) and of those that are complete at every PE. A
- * fence is a descriptor of its own; quiet waits for the second count. Values from before come back
- * through places that the device polls.
+ * (their sources are free, their gets have arrived) and of those that are complete at every PE. Fence
+ * and quiet are descriptors of their own; quiet then waits for the second count. Values from before
+ * come back through places that the device polls.
  *
  * Local sides are memory that the host reaches: remote.h sees to it. */
 #ifndef WEFT_DEVICE_PROXY_H
@@ -145,23 +145,22 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
     return value;
 }
 
-/* A fence behind a fence orders nothing: of the threads of a block few write one. */
+/* Behind another of its kind it would do nothing more: of the threads of a block few write one. */
 WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
 {
     const struct weft_dev_ring *ring = weft_dev_state.ring;
+    uint64_t *last = quiet ? ring->quieted : ring->fenced;
     uint64_t head = weft_dev_load_u64(ring->head, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     struct weft_dev_request r =
         weft_dev_request_of(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE, NULL, 0, -1);
-    if (quiet) {
-        weft_dev_ring_await(&r, ring->completed, head, 0);
-        return;
+    if (head && weft_dev_load_u64(last, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) != head) {
+        weft_dev_proxy_request(&r);
+        /* Only when nobody has given anything since: the last ticket is then this one. */
+        if (weft_dev_load_u64(ring->head, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) == head + 1)
+            weft_dev_store_u64(last, head + 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     }
-    if (!head || weft_dev_load_u64(ring->fenced, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) == head)
-        return;
-    weft_dev_proxy_request(&r);
-    /* Only when nobody has given anything since: the count before it is a fence's. */
-    if (weft_dev_load_u64(ring->head, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) == head + 1)
-        weft_dev_store_u64(ring->fenced, head + 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    if (quiet)
+        weft_dev_ring_await(&r, ring->completed, head, 0);
 }
 
 #endif

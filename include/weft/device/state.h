@@ -79,6 +79,7 @@ struct weft_dev_ring {
     uint64_t *head;            /* the next ticket */
     uint64_t *known;           /* `released` as the device saw it last */
     uint64_t *fenced;          /* 1 + ticket of the last fence */
+    uint64_t *quieted;         /* 1 + ticket of the last quiet */
     uint64_t *result_head;     /* the next result */
     uint64_t *turns;           /* [slots] how many results each place has given */
 };
