@@ -215,6 +215,21 @@ static void wait_expires(void)
     exit(0);
 }
 
+/* The host finds the job at fault while a kernel waits: it does not wait on, for the 60 s of its limit. */
+static void wait_ends_with_the_job(void)
+{
+    weft_stream stream;
+    OK(weft_stream_create(&stream));
+    *result = 1;
+    OK(WEFT_LAUNCH(wait_on, 1, 64, 0, stream, word, result));
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    job_fail(job, WEFT_ERR_PEER_DEAD, "PE 7 has died");
+    for (int i = 0; i < 2000 && __atomic_load_n(result, __ATOMIC_ACQUIRE) == 1; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    CHECK(__atomic_load_n(result, __ATOMIC_ACQUIRE) == WEFT_ERR_TIMEOUT);
+    host_sees(WEFT_ERR_PEER_DEAD, "PE 7", "has died");
+}
+
 static void packet_expires(void)
 {
     LAUNCH(wait_packet, 1, 32, 0, NULL, (char *)word, word + 128, result);
@@ -265,6 +280,7 @@ int main(int argc, char **argv)
         {"bad_team", bad_team},
         {"wait_expires", wait_expires},
         {"packet_expires", packet_expires},
+        {"wait_ends_with_the_job", wait_ends_with_the_job},
         {"sync_expires", sync_expires},
         {"hang", dead_end},
     };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting and testing in device code. Every wait is bounded by the job's wait limit (WEFT_WAIT_LIMIT,
  * counted from the last change of what is waited for): when it passes, a record is left in the black
- * box and WEFT_ERR_TIMEOUT returned. A wait that has lasted 100 ms shows in the black box meanwhile,
- * for the host and for `weft attach`.
+ * box and WEFT_ERR_TIMEOUT returned. The same is returned at once, without a record, when the job has
+ * failed meanwhile, on the host or in another kernel: what is waited for may never come. A wait that
+ * has lasted 100 ms shows in the black box, for the host and for `weft attach`.
  *
  * Types, values, status[] and the results of the forms over several variables are those of the host
  * (weft.h, "wait and test"). Variables are own symmetric memory. A wait or test that succeeded orders
@@ -38,12 +39,22 @@ WEFT_DEVICE struct weft_dev_record *weft_dev_patience_record(const struct weft_d
     return ticket == p->record - 1 ? record : NULL;
 }
 
+/* Whether the job has failed. Looks now and then: the word is in memory of the host. */
+WEFT_DEVICE int weft_dev_job_failed(uint32_t polls)
+{
+    const struct weft_dev_box *box = weft_dev_state.box;
+    return !(polls % (WEFT_DEV_POLLS_PER_LOOK * 256)) && box &&
+           weft_dev_load_u32((const uint32_t *)&box->failed, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+}
+
 /* Out of line and by value of what it needs at the rarest: a waiting thread has time, the code around
  * it needs the registers. */
 WEFT_DEVICE_NOINLINE int weft_dev_patience_slow(struct weft_dev_patience *p, uint32_t polls,
                                                 uint64_t seen)
 {
     uint64_t now = weft_dev_clock_ns();
+    if (weft_dev_job_failed(polls))
+        return WEFT_ERR_TIMEOUT;
     if (!p->since) {
         p->since = p->changed = now;
         p->seen = seen;
