@@ -128,6 +128,26 @@ WEFT_EXPORT void *weft_simt_shared_dynamic(void)
     return simt_current ? simt_current->warp->block->dynamic : NULL;
 }
 
+static bool lies_in(const void *p, const void *from, size_t bytes)
+{
+    return from && (uintptr_t)p - (uintptr_t)from < bytes;
+}
+
+WEFT_EXPORT int weft_simt_is_private(const void *p)
+{
+    const struct lane *lane = simt_current;
+    if (!lane)
+        return 0;
+    const struct block *block = lane->warp->block;
+    if (lies_in(p, lane->context.stack, lane->context.bytes) ||
+        lies_in(p, block->dynamic, block->grid->attr.shared_bytes))
+        return 1;
+    for (unsigned i = 0; i < block->n_sites; i++)
+        if (lies_in(p, block->sites[i].memory, block->sites[i].bytes))
+            return 1;
+    return 0;
+}
+
 /* ------------------------------------------------------------------------- what the CPU does */
 
 WEFT_EXPORT int weft_simt_vec16_unit(void)

@@ -63,7 +63,7 @@ WEFT_KERNEL(work, (struct board *, b), (uint64_t, total))
     uint32_t ones = weft_dev_bf16_f32(1) | (uint32_t)weft_dev_bf16_f32(2) << 16;
     weft_thread_atomic_add_f16x2(&b->add_f16x2, halves, 0);
     weft_thread_atomic_fetch_add_f16x2(&b->fetched_f16x2, halves, 0);
-    if (who < 64) {
+    if (who % (total / 64) == 0) { /* 64 threads, some of each PE */
         weft_thread_atomic_add_bf16x2(&b->add_bf16x2, ones, 0);
         weft_thread_atomic_fetch_add_bf16x2(&b->fetched_bf16x2, ones, 0);
     }

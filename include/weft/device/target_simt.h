@@ -81,6 +81,9 @@ uint64_t weft_simt_clock_ns(void);
 void weft_simt_nanosleep(uint32_t ns);
 void weft_simt_yield(void);
 int weft_simt_vec16_unit(void);
+/* Of the calling lane's stack or its block's shared memory, which the host would reach here, and does not
+ * on a GPU. */
+int weft_simt_is_private(const void *p);
 /* ThreadSanitizer knows no fences and must not see the lane's own fields. */
 void weft_simt_tsan_poll(const volatile void *p, int wrote);
 void weft_simt_tsan_loaded(const volatile void *p);
@@ -109,7 +112,7 @@ WEFT_DEVICE void weft_simt_poll(const volatile void *p, int wrote)
 
 WEFT_DEVICE int weft_dev_is_global(const void *p)
 {
-    return p != NULL; /* all of it is the process's */
+    return p != NULL && !weft_simt_is_private(p);
 }
 
 /* A static array of one byte is the key by which the lanes of a block find the same memory. */

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ring from device code to the host: the device's end (weft/device/proxy.h, as plain functions) and the
+ * host's (src/proxy) against each other, without a job. What is given arrives whole, in order and once;
+ * values from before come back to who asked; what is half written is not read; a ring that nobody drains, or
+ * a thread that cannot be had, is told. */
+#include "proxy/proxy.h"
+
+#include <weft_device.h>
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+enum { NOTES = 4096, APART = 1 << 20 };
+
+/* What the owner was asked for; written by the proxy's thread, read behind a quiet. */
+static struct {
+    struct proxy_request request[NOTES];
+    int requests, fences, quiets, at_quiet;
+} noted;
+
+static uint64_t carry(void *self, const struct proxy_request *request)
+{
+    assert_ptr_equal(self, &noted);
+    if (noted.requests < NOTES)
+        noted.request[noted.requests] = *request;
+    noted.requests++;
+    return ~request->value;
+}
+
+static void fence(void *self)
+{
+    (void)self;
+    noted.fences++;
+}
+
+static void quiet(void *self)
+{
+    (void)self;
+    noted.quiets++;
+    noted.at_quiet = noted.requests;
+}
+
+static void progress(void *self)
+{
+    (void)self;
+}
+
+static const struct proxy_owner owner = {&noted, carry, fence, quiet, progress};
+static struct proxy proxy;
+static struct weft_dev_ring ring;
+static struct weft_dev_box box;
+static void *host, *own;
+
+static void lay_out(uint32_t slot_bits)
+{
+    memset(&noted, 0, sizeof noted);
+    memset(&box, 0, sizeof box);
+    memset(&proxy, 0, sizeof proxy);
+    host = calloc(1, proxy_host_bytes(slot_bits));
+    own = calloc(1, proxy_device_bytes(slot_bits));
+    assert_non_null(host);
+    assert_non_null(own);
+    proxy_lay_out(&proxy, slot_bits, host, (uintptr_t)host, (uintptr_t)own, &ring);
+    weft_dev_state.n_pes = 4;
+    weft_dev_state.ring = &ring;
+    weft_dev_state.box = &box;
+    weft_dev_state.tickets = &box.tickets;
+    weft_dev_state.wait_limit_ns = 0;
+}
+
+static void start(uint32_t slot_bits)
+{
+    lay_out(slot_bits);
+    assert_int_equal(proxy_start(&proxy, &owner, 1), WEFT_OK);
+}
+
+static void drop(void)
+{
+    proxy_stop(&proxy);
+    proxy_stop(&proxy); /* nothing more */
+    free(host);
+    free(own);
+}
+
+static struct weft_dev_request word(int operation, uint64_t value)
+{
+    struct weft_dev_request r = weft_dev_request_of(operation, (void *)0x1234, 8, 2);
+    r.value = value;
+    return r;
+}
+
+/* Every part has its place: none overlaps another, and device code gets its own addresses. */
+static void parts_do_not_overlap(void **state)
+{
+    (void)state;
+    for (uint32_t bits = 1; bits <= 10; bits++) {
+        lay_out(bits);
+        proxy_lay_out(&proxy, bits, host, (uintptr_t)host + APART, (uintptr_t)own, &ring);
+        uintptr_t base = (uintptr_t)host + APART, device = (uintptr_t)own, slots = 1u << bits;
+        assert_int_equal(ring.slots, slots);
+        assert_int_equal(ring.slot_bits, bits);
+        assert_int_equal((uintptr_t)ring.words, base);
+        assert_int_equal((uintptr_t)ring.results, base + slots * 64);
+        assert_true((uintptr_t)ring.released >= base + slots * 80);
+        assert_true((uintptr_t)ring.completed >= (uintptr_t)ring.released + 64);
+        assert_true((uintptr_t)ring.completed + 8 <= base + proxy_host_bytes(bits));
+        assert_int_equal((uintptr_t)proxy.released + APART, (uintptr_t)ring.released);
+        assert_int_equal((uintptr_t)proxy.completed + APART, (uintptr_t)ring.completed);
+        assert_int_equal((uintptr_t)ring.head, device);
+        assert_true(ring.known > ring.head && ring.fenced > ring.known);
+        assert_true(ring.quieted > ring.fenced);
+        assert_true(ring.result_head > ring.quieted && ring.turns > ring.result_head);
+        assert_true((uintptr_t)(ring.turns + slots) <= device + proxy_device_bytes(bits));
+        drop();
+    }
+}
+
+static void every_field_arrives(void **state)
+{
+    (void)state;
+    char source[8];
+    uint64_t signal;
+    start(4);
+    struct weft_dev_request put = word(WEFT_DEV_OP_PUT_SIGNAL, 0xfedcba9876543210u);
+    put.local = source;
+    put.bytes = (1ull << 55) + 3;
+    put.signal = &signal;
+    put.what = WEFT_SIGNAL_ADD;
+    put.pe = 0x7fffffff;
+    struct weft_dev_request sent = put;
+    weft_dev_proxy_request(&put);
+    struct weft_dev_request swap = word(WEFT_DEV_OP_ATOMIC, 0x8000000000000001u);
+    swap.compare = 0xff00000000000002u;
+    swap.what = WEFT_DEV_ATOMIC_CSWAP;
+    assert_true(weft_dev_proxy_request(&swap) == ~0x8000000000000001u);
+    struct weft_dev_request get = word(WEFT_DEV_OP_IGET, 0);
+    get.local = source;
+    get.n = 1ull << 40;
+    get.remote_stride = 1ll << 50;
+    get.local_stride = 3;
+    get.nbi = 1;
+    weft_dev_proxy_request(&get);
+    weft_dev_proxy_order(1);
+    assert_int_equal(noted.requests, 3);
+    const struct proxy_request *r = noted.request;
+    assert_int_equal(r->operation, WEFT_DEV_OP_PUT_SIGNAL);
+    assert_int_equal(r->pe, sent.pe);
+    assert_int_equal(r->what, WEFT_SIGNAL_ADD);
+    assert_int_equal(r->symmetric, 0x1234);
+    assert_ptr_equal(r->local, source);
+    assert_true(r->bytes == sent.bytes && r->value == sent.value && !r->nbi);
+    assert_int_equal(r->signal, (uintptr_t)&signal);
+    r++;
+    assert_int_equal(r->operation, WEFT_DEV_OP_ATOMIC);
+    assert_int_equal(r->what, WEFT_DEV_ATOMIC_CSWAP);
+    assert_true(r->value == 0x8000000000000001u && r->compare == 0xff00000000000002u);
+    assert_true(!r->local && r->bytes == 8 && r->pe == 2);
+    r++;
+    assert_int_equal(r->operation, WEFT_DEV_OP_IGET);
+    assert_true(r->n == 1ull << 40 && r->remote_stride == 1ll << 50 && r->local_stride == 3);
+    assert_true(r->nbi && r->bytes == 8);
+    drop();
+}
+
+/* Each place is used over and over, and so are the numbers by which its uses are told apart. */
+static void laps(void **state)
+{
+    (void)state;
+    for (uint32_t bits = 1; bits <= 3; bits++) {
+        start(bits);
+        for (int i = 0; i < 3000; i++) {
+            struct weft_dev_request r = word(WEFT_DEV_OP_P, (uint64_t)i << 53 | (uint64_t)i);
+            weft_dev_proxy_request(&r);
+        }
+        weft_dev_proxy_order(1);
+        assert_int_equal(noted.requests, 3000);
+        assert_int_equal(noted.at_quiet, 3000);
+        for (uint64_t i = 0; i < 3000; i++)
+            assert_true(noted.request[i].value == (i << 53 | i));
+        /* A quiet is a descriptor, too. */
+        assert_int_equal(proxy_given(&proxy), 3001);
+        assert_true(proxy_completed(&proxy, 3001) && !proxy_completed(&proxy, 3002));
+        drop();
+    }
+}
+
+static void values_come_back(void **state)
+{
+    (void)state;
+    start(1);
+    for (uint64_t i = 0; i < 2000; i++) {
+        struct weft_dev_request r = word(WEFT_DEV_OP_G, i << 51 ^ i);
+        assert_true(weft_dev_proxy_request(&r) == ~(i << 51 ^ i));
+        r = word(WEFT_DEV_OP_ATOMIC, i);
+        r.nbi = 1; /* its result is not wanted */
+        assert_true(weft_dev_proxy_request(&r) == 0);
+    }
+    drop();
+}
+
+/* Fences and quiets are carried once for what they order. */
+static void order(void **state)
+{
+    (void)state;
+    start(3);
+    weft_dev_proxy_order(0); /* nothing to order */
+    weft_dev_proxy_order(1);
+    assert_int_equal(proxy_given(&proxy), 0);
+    struct weft_dev_request r = word(WEFT_DEV_OP_P, 1);
+    weft_dev_proxy_request(&r);
+    weft_dev_proxy_order(0);
+    weft_dev_proxy_order(0);
+    weft_dev_proxy_order(1);
+    weft_dev_proxy_order(1);
+    assert_int_equal(noted.fences, 1);
+    assert_int_equal(noted.at_quiet, 1);
+    assert_int_equal(noted.quiets, 1);
+    r = word(WEFT_DEV_OP_P, 2);
+    weft_dev_proxy_request(&r);
+    weft_dev_proxy_order(0);
+    weft_dev_proxy_order(1);
+    assert_int_equal(noted.fences, 2);
+    assert_int_equal(noted.at_quiet, 2);
+    assert_int_equal(noted.quiets, 2);
+    assert_int_equal(proxy_given(&proxy), 6);
+    drop();
+}
+
+/* Nobody on the device asks whether it is complete: the host does, once it is. */
+static void host_asks(void **state)
+{
+    (void)state;
+    start(3);
+    for (uint64_t i = 0; i < 5; i++) {
+        struct weft_dev_request r = word(WEFT_DEV_OP_G, i);
+        weft_dev_proxy_request(&r);
+    }
+    assert_int_equal(proxy_given(&proxy), 5);
+    assert_false(proxy_completed(&proxy, 1));
+    proxy_want(&proxy, 5);
+    proxy_want(&proxy, 3); /* less than what is wanted already */
+    for (int i = 0; i < 20000 && !proxy_completed(&proxy, 5); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_true(proxy_completed(&proxy, 5) && !proxy_completed(&proxy, 6));
+    assert_int_equal(noted.at_quiet, 5);
+    drop();
+}
+
+/* Whichever word is late, and whatever the lap before has left there. */
+static void half_a_descriptor(void **state)
+{
+    (void)state;
+    enum { BITS = 2 };
+    struct weft_dev_descriptor d;
+    struct proxy_request request;
+    unsigned flags;
+    uint32_t result;
+    struct weft_dev_request r = word(WEFT_DEV_OP_P, 0x1122334455667788u);
+    lay_out(BITS);
+    assert_false(proxy_read(proxy.words, 0, BITS, &request, &flags, &result));
+    weft_dev_ring_describe(&d, &r, WEFT_DEV_RING_WAITED, 3);
+    weft_dev_ring_write(&d, 1);
+    assert_true(proxy_read(proxy.words, 1, BITS, &request, &flags, &result));
+    assert_true(flags == WEFT_DEV_RING_WAITED && result == 3 && request.value == r.value);
+    assert_false(proxy_read(proxy.words, 5, BITS, &request, &flags, &result));
+    assert_false(proxy_read(proxy.words, 0, BITS, &request, &flags, &result));
+    uint64_t *place = proxy.words + WEFT_DEV_RING_WORDS;
+    for (int late = 0; late < WEFT_DEV_RING_WORDS; late++) {
+        uint64_t before = place[late];
+        weft_dev_ring_write(&d, 5);
+        uint64_t word = place[late];
+        place[late] = before;
+        assert_false(proxy_read(proxy.words, 5, BITS, &request, &flags, &result));
+        place[late] = word;
+        assert_true(proxy_read(proxy.words, 5, BITS, &request, &flags, &result));
+        weft_dev_ring_write(&d, 1);
+    }
+    drop();
+}
+
+/* The third in a ring for two waits for room, for as long as it may. */
+static void nobody_drains(void **state)
+{
+    (void)state;
+    lay_out(1);
+    weft_dev_state.wait_limit_ns = 5 * 1000 * 1000;
+    for (int i = 0; i < 2; i++) {
+        struct weft_dev_request r = word(WEFT_DEV_OP_P, 1);
+        weft_dev_proxy_request(&r);
+    }
+    assert_int_equal(box.tickets, 0);
+    assert_int_equal(proxy_given(&proxy), 2);
+    struct weft_dev_request r = word(WEFT_DEV_OP_G, 1);
+    assert_true(weft_dev_proxy_request(&r) == 0);
+    assert_int_equal(box.failed, WEFT_ERR_TIMEOUT);
+    assert_int_equal(box.tickets, 1);
+    const struct weft_dev_record *record = &box.records[0];
+    assert_int_equal(record->state, WEFT_DEV_RECORD_EXPIRED);
+    assert_int_equal(record->operation, WEFT_DEV_OP_G);
+    assert_int_equal(record->peer, 2);
+    assert_true(record->expected == 1 && record->seen == 0);
+    assert_int_equal(proxy_given(&proxy), 2);
+    drop();
+}
+
+static int refuse_threads;
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *argument);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *argument)
+{
+    return refuse_threads ? EAGAIN : __real_pthread_create(thread, attr, run, argument);
+}
+
+static void no_thread(void **state)
+{
+    (void)state;
+    sigset_t before, after;
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    lay_out(2);
+    refuse_threads = 1;
+    assert_int_equal(proxy_start(&proxy, &owner, 1), WEFT_ERR_SYSTEM);
+    refuse_threads = 0;
+    assert_non_null(strstr(weft_last_error(), "no thread for the proxy of device code"));
+    assert_non_null(strstr(weft_last_error(), strerror(EAGAIN)));
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    for (int signal = 1; signal < NSIG; signal++)
+        assert_int_equal(sigismember(&before, signal), sigismember(&after, signal));
+    drop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_do_not_overlap),
+        cmocka_unit_test(every_field_arrives),
+        cmocka_unit_test(laps),
+        cmocka_unit_test(values_come_back),
+        cmocka_unit_test(order),
+        cmocka_unit_test(host_asks),
+        cmocka_unit_test(half_a_descriptor),
+        cmocka_unit_test(nobody_drains),
+        cmocka_unit_test(no_thread),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
