@@ -39,7 +39,8 @@ static weft_status check_ctx(const char *function, const struct weft_ctx *ctx)
     return access_foreign(ctx) ? access_foreign_thread(function, ctx) : WEFT_OK;
 }
 
-/* Memory of the program's own that weft_register_symmetric() has put into the windows. */
+/* Whether the range is memory of the program's own that weft_register_symmetric() has mapped into
+ * the GPU heap's range of addresses. */
 static bool adopted(const struct weft_ctx *ctx, const void *address, size_t bytes,
                     enum segment_id *segment, size_t *offset)
 {
@@ -86,7 +87,7 @@ static weft_status find_failed(const char *function, const struct weft_ctx *ctx,
                      (void *)(ctx->seg[SEG_HEAP].base + ctx->seg[SEG_HEAP].size));
 }
 
-/* Checking mode: the heap's books are alike at every PE, so the own ones tell of a peer's block. */
+/* Checking mode: blocks are allocated alike at every PE, so the own heap knows a peer's blocks. */
 static weft_status check_block(const char *function, struct weft_job *job, const void *address,
                                size_t offset, size_t bytes)
 {

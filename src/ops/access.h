@@ -17,13 +17,13 @@ static inline bool access_failed(const struct weft_ctx *ctx)
     return __atomic_load_n(ctx->fault, __ATOMIC_RELAXED) != 0;
 }
 
-/* Whether a context that is promised to one thread is in the hands of another. */
+/* Whether the context was made with WEFT_CTX_PRIVATE by another thread than this one. */
 static inline bool access_foreign(const struct weft_ctx *ctx)
 {
     return unlikely(ctx->options & WEFT_CTX_PRIVATE) && ctx->owner != &job_acts_for_others;
 }
 
-/* For a PE that exists: see access_direct(). */
+/* As access_direct(), for a PE number that has been checked. */
 static inline char *access_mapped(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
                                   int pe, struct peer **peer, size_t *offset)
 {
@@ -43,8 +43,8 @@ static inline char *access_mapped(const struct weft_ctx *ctx, const void *symmet
     return NULL;
 }
 
-/* The same in jobs in which device code runs, whose faults no host code announces, and after a
- * failure: looks at the fault word first. */
+/* As access_direct(), for jobs in which device code runs: a fault of device code sets the fault
+ * word and nothing else, so each operation looks at it. In every job it refuses after a failure. */
 static inline char *access_guarded(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
                                    int pe, struct peer **peer, size_t *offset)
 {
@@ -81,8 +81,8 @@ static inline void access_count(enum box_operation operation, struct peer *peer,
                           memory_order_relaxed);
 }
 
-/* The full check, with words. WEFT_OK: *remote says where, and its path's operations may be called.
- * function: the public name, for the sentence. */
+/* The full check, which says in words what is wrong. WEFT_OK: *remote is the place, and its path's
+ * operations may be called. function: the public name, for the sentence. */
 weft_status access_resolve(const char *function, struct weft_ctx *ctx, const void *symmetric,
                            size_t bytes, int pe, struct remote *remote);
 
@@ -115,19 +115,19 @@ static inline bool access_act_for_others(bool may)
 
 struct waiter;
 
-/* Waits for a variable in own GPU memory, as `waiter` says: the GPU polls, in slices, between which
- * limit and peers are looked after. *seen may be NULL. */
+/* Waits, as `waiter` says, for a variable in own GPU memory. The GPU polls for a slice of time at a
+ * time; between slices the host looks at the limit and at the peers. *seen may be NULL. */
 weft_status access_wait_device(struct weft_ctx *ctx, struct waiter *waiter, const void *variable,
                                size_t width, bool is_signed, uint64_t *seen);
 
-/* Whether the local side of an operation is memory that the CPU cannot touch. Only jobs with a GPU
- * side come to the question. */
+/* Whether the local side of an operation is memory that the CPU cannot touch; never so in a job
+ * without a GPU side. */
 static inline bool access_is_device(const struct weft_ctx *ctx, const void *address)
 {
     return unlikely(ctx->gpu != NULL) && gpu_place_of(ctx->gpu, address) == GPU_PLACE_DEVICE;
 }
 
-/* Small sizes without the call; the two halves may overlap. */
+/* memcpy, with 4 to 16 bytes inline: 8 in one access, other sizes in two that may overlap. */
 static inline void access_copy(void *to, const void *from, size_t bytes)
 {
     if (bytes == 8) {

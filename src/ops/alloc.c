@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collective allocation: every PE makes the same calls on its own books, so the offsets agree. The PEs
- * compare their arguments before, because a mismatch would silently break that for ever, and their
- * outcomes behind: what one PE refuses is refused at all. */
+/* Collective allocation. Every PE makes the same calls on its own heap (memory/heap.h), so the
+ * offsets agree. The PEs compare their arguments before, because a mismatch would silently break
+ * that for ever, and their outcomes after: what fails at one PE fails at all. */
 #include "boot/agree.h"
 #include "ops/coll.h"
 
@@ -14,7 +14,7 @@ struct request {
     uint64_t operation, bytes, align, offset, kind;
 };
 
-/* All PEs have arrived with the same request, and what they put before is complete. */
+/* Returns when all PEs have arrived with the same request, and what they put before is complete. */
 static weft_status agree(const char *function, struct weft_job *job, struct request mine)
 {
     const struct request *all = job->scratch;
@@ -45,9 +45,9 @@ struct outcome {
 
 _Static_assert(sizeof(struct request) <= PACKET_BYTES, "a request is one packet");
 
-/* The end of a collective step: WEFT_OK when it succeeded, at the same offset, everywhere. Else every PE
- * gets an error, its own first, and undoes what it did. Offsets that differ end the job: its books are
- * no longer alike. It is at the same time a sync. */
+/* The end of a collective step, and a sync. WEFT_OK: it succeeded at every PE, at the same offset.
+ * Else every PE gets an error (its own, where it has one) and undoes what it did. Offsets that
+ * differ make the job fail, because its heaps are then not alike. */
 static weft_status settle(const char *function, struct weft_job *job, enum box_operation operation,
                           weft_status status, size_t offset)
 {
@@ -187,7 +187,7 @@ WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, 
                             : alloc_host(name, job, bytes, align, hints, address);
 }
 
-/* The books of the heap in which `address` lies, and its offset there; NULL: in none. */
+/* The heap in which `address` lies, and its offset there; NULL: it is in none. */
 static struct heap *books_of(struct weft_job *job, const void *address, weft_kind *kind,
                              size_t *offset)
 {

@@ -99,10 +99,11 @@ weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
 weft_status coll_gpu_reduce(struct weft_team *team, void *dst, const void *src, size_t n,
                             size_t element, reduce_function *combine);
 
-/* Where PEs share CPUs, the barrier or sync after a broadcast lets that root go first: it likely is
- * root again, and then its data is there when the others come. They would have to let it run before
- * them in any case, inside the broadcast if not here. No other collective in between, or it is
- * forgotten; what members do depends on the sequence of calls alone, so they agree. */
+/* Where PEs share CPUs, the root of a broadcast is the first to leave the barrier or sync that
+ * follows: it is likely to be the root of the next broadcast too, and its data is then there when
+ * the others look for it. They lose nothing, since else they would wait for it in that broadcast.
+ * Any other collective in between cancels this. Who goes first follows from the sequence of calls
+ * alone, so the members agree. */
 
 /* weft_barrier() under the name of the call that it is part of. */
 weft_status coll_barrier(const char *function, struct weft_team *team,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives called by the host on GPU memory (either side may be host memory as well). Blocks go
- * by put over whatever path the pair has; then everybody quiets, and all meet. Kernels that do
- * collectives by themselves are elsewhere. */
+/* Collectives called by the host on GPU memory (either side may be host memory as well). Each
+ * member puts its blocks over whatever path the pair has, quiets, and syncs with the others.
+ * Collectives called by device code are in include/weft/device/collective.h. */
 #include "ops/coll.h"
 #include "ops/reduce.h"
 
 #include <stdlib.h>
 
-/* What this PE put is at the others, and what they put is here. */
+/* Returns when what this PE put is at the others, and what they put is here. */
 static weft_status finish(struct weft_team *team, enum box_operation operation, weft_status status)
 {
     struct weft_job *job = team->job;

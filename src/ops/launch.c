@@ -145,7 +145,7 @@ static weft_status synchronize_stream(weft_stream stream)
               weft_simt_stream_synchronize(stream));
 }
 
-/* What kernels have reported is told by whoever waited for them. */
+/* Returns a fault that kernels have reported, since the caller has waited for them. */
 WEFT_EXPORT weft_status weft_stream_synchronize(weft_stream stream)
 {
     weft_status status = synchronize_stream(stream);

@@ -21,8 +21,8 @@ static weft_status check(const char *function, struct weft_job *job)
     return WEFT_OK;
 }
 
-/* Both ends must lie in one allocation: a kernel or copy that runs past its end would fail later,
- * far from the mistake. */
+/* The range must not run past the end of its allocation: a kernel or copy that does would fail
+ * later, far from the mistake. */
 static weft_status check_device_range(struct gpu *gpu, uintptr_t address, size_t bytes)
 {
     CUdeviceptr start = 0;

@@ -53,7 +53,7 @@ WEFT_EXPORT weft_status weft_finalize(weft_job *job)
     if (atomic_load(&job->state) != JOB_RUNNING)
         return job_finalized("weft_finalize");
     weft_status status = coll_barrier("weft_finalize", job->world, BOX_OP_FINALIZE);
-    /* What tells the others of this PE's arrival may still be on its way. */
+    /* The flags by which this PE told the others of its arrival may still be on their way. */
     if (!status)
         status = weft_quiet(job->system_ctx);
     if (!status)

@@ -41,7 +41,7 @@ put_signal_slow(const char *function, weft_ctx *ctx, void *dst, const void *src,
     access_count(BOX_OP_SIGNAL, to.peer, bytes, to.offset);
     if (to.peer->ops == at.peer->ops)
         return to.peer->ops->put_signal(to, src, bytes, at, value, op, nbi);
-    /* Data and signal in memories that different paths reach: one is complete before the other. */
+    /* Data and signal go over different paths: the data is made complete before the signal. */
     status = to.peer->ops->put(to, src, bytes, nbi);
     if (!status)
         status = to.peer->ops->quiet(to.peer->state);

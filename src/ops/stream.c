@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations in stream order on cuda: copies by the copy engine or, when small, by one block that
- * signals too; waits and barriers by bounded kernels. On simt the host's own functions are called in
- * stream order (stream_simt.c). */
+/* Operations in stream order on cuda. Copies are done by the copy engine; a small put with signal
+ * by one block, which then stores the signal; waits and barriers by kernels of bounded duration.
+ * On simt the host's own functions are called in stream order (stream_simt.c). */
 #include "ops/stream.h"
 
 #include "base/config.h"
@@ -74,7 +74,7 @@ WEFT_EXPORT weft_status weft_get_on_stream(weft_ctx *ctx, void *dst, const void 
 
 /* ---------------------------------------------------------------------------------- signals */
 
-/* Whether one block may do it: a small copy between memories that kernels can access. */
+/* Whether one block may do the copy: it is small, and kernels can access both memories. */
 static bool by_block(struct gpu *gpu, struct remote to, const void *src, size_t bytes)
 {
     return bytes <= GPU_BLOCK_COPY_LIMIT && to.segment == SEG_GPU &&
@@ -151,7 +151,7 @@ static weft_status host_signal_on(struct weft_job *job, weft_stream stream, char
                   : WEFT_OK;
 }
 
-/* Behind what the stream did before. */
+/* Changes a signal behind what the stream did before. */
 static weft_status signal_on(struct weft_job *job, weft_stream stream, struct remote at,
                              uint64_t value, weft_signal_op op)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations in stream order on simt: a note of the call, made by the stream's own thread. */
+/* Operations in stream order on simt: each is kept as a record, and the stream's own thread makes
+ * the host's call from it when its turn comes. */
 #include "ops/stream.h"
 
 #include <stdlib.h>

@@ -22,7 +22,7 @@ struct look {
     size_t offset;
 };
 
-/* Where there is no variable whose address would be looked up. */
+/* The check of a context, for calls with n = 0: no variable's address brings them to access.h. */
 static weft_status check_ctx(const struct look *look)
 {
     if (!look->ctx)
@@ -72,7 +72,7 @@ static __attribute__((noinline, cold)) uint64_t load_device(const struct look *l
     return compare_load(look->type, &bits);
 }
 
-/* After looking: a value that could not be read is no finding. */
+/* The status of a look: a value that could not be read counts for nothing. */
 static weft_status looked(const struct look *look)
 {
     return unlikely(look->segment == SEG_GPU) ? job_check_failed(look->ctx->job) : WEFT_OK;
@@ -149,9 +149,9 @@ static _Thread_local size_t next_start;
 
 /* What a search over several variables has seen of those that take part. */
 struct found {
-    size_t first;        /* of them, WEFT_NONE: none takes part, so there never will be one */
+    size_t first;        /* the first of them; WEFT_NONE: none takes part, waiting is of no use */
     uint64_t first_bits; /* its value */
-    uint64_t sum;        /* over their places and values: changes when one of them does */
+    uint64_t sum;        /* a hash of their indices and values: changes when a value does */
 };
 
 static inline bool note(struct found *found, const struct look *look, size_t i)
@@ -165,7 +165,7 @@ static inline bool note(struct found *found, const struct look *look, size_t i)
     return compare_holds(bits, look->cmp, wanted(look, i));
 }
 
-/* One that holds, or WEFT_NONE. */
+/* Index of one whose comparison holds, or WEFT_NONE. */
 static size_t find_any(const struct look *look, struct found *found)
 {
     *found = (struct found){.first = WEFT_NONE};
