@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* See clock.h. */
 #include "base/clock.h"
 
 #include <time.h>

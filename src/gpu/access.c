@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single accesses, signals and waits that the host asks of its GPU. Stores are the stream's own, loads are
- * the copy engine's: neither needs a place for a kernel, so both go on beside one of the program that
- * fills the GPU. Waits are done by a small kernel on a stream of its own, and by the copy engine when it
- * finds no place. Atomics need a kernel; until it has run, the operations behind it on its lane wait. */
+/* Single accesses, signals and waits that the host asks of its GPU. Stores are memory operations of
+ * the stream (cuStreamWriteValue), loads are copies by the copy engine: neither launches a kernel,
+ * so both make progress beside a kernel of the program that fills the GPU. A wait is a small kernel
+ * on a stream of its own; while that one cannot be scheduled, the copy engine polls in its place.
+ * Atomics need a kernel, and until it has run the operations behind it on its lane wait. */
 #include "gpu/lane.h"
 
 #include "base/clock.h"
@@ -12,7 +13,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The driver has a barrier for earlier work of the stream in front of the store. */
+/* Ordered behind earlier work of the stream: CU_STREAM_WRITE_VALUE_DEFAULT puts a memory barrier in
+ * front of the store. */
 bool gpu_store_word(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, uint64_t value,
                     size_t width)
 {
@@ -27,7 +29,7 @@ bool gpu_store_word(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, uint
     return result == CUDA_SUCCESS;
 }
 
-/* By the copy engine, beside all lanes. */
+/* By the copy engine, on a stream that is none of the lanes. */
 static weft_status load_by_copy(struct gpu *gpu, CUdeviceptr at, size_t width, uint64_t *value)
 {
     CUdeviceptr room = gpu->pinned_device + offsetof(struct gpu_pinned, aside);
@@ -43,9 +45,10 @@ static weft_status load_by_copy(struct gpu *gpu, CUdeviceptr at, size_t width, u
     return status;
 }
 
-/* The copy engine brings the eight bytes around the variable, and the host polls for them to change from
- * what it has put there: sooner than the stream tells. When it tells, and nothing has changed, they are
- * what they were. An aligned write of eight bytes comes as one. */
+/* The copy engine writes the eight bytes that hold the variable over `blank` in pinned memory, and
+ * the host polls for the change, which it sees sooner than the end of the copy. When the copy has
+ * ended without a change, the variable's bytes are equal to `blank`. The eight bytes are aligned,
+ * so no poll sees a part of them. */
 static weft_status await_load(struct gpu *gpu, struct gpu_lane *lane, uint64_t blank,
                               uint64_t *word)
 {
@@ -70,14 +73,14 @@ static weft_status await_load(struct gpu *gpu, struct gpu_lane *lane, uint64_t b
     return status;
 }
 
-/* At most eight bytes, which do not cross a multiple of eight. */
+/* Loads at most eight bytes, which must not cross a multiple of eight. */
 static weft_status load(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, size_t width,
                         uint64_t *value)
 {
     CUdeviceptr room = lane->answer_device + offsetof(struct gpu_answer, value);
     uint64_t word = 0, blank;
     pthread_mutex_lock(&lane->lock);
-    blank = ++lane->number * 0x9e3779b97f4a7c15u; /* seldom what the variable has */
+    blank = ++lane->number * 0x9e3779b97f4a7c15u; /* unlikely to be the variable's value */
     __atomic_store_n(&lane->answer->value, blank, __ATOMIC_RELAXED);
     CUresult result =
         gpu->cuda.MemcpyAsync(room, at & ~(CUdeviceptr)7, sizeof word, lane_use(lane));
@@ -91,8 +94,8 @@ static weft_status load(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, 
     return status;
 }
 
-/* Other widths by the copy engine, which writes so few aligned bytes at once. Little-endian, as every GPU
- * and every CPU beside one is. */
+/* Widths that the stream has no store for are written by the copy engine, which writes so few
+ * aligned bytes in one access. Little-endian, as every GPU and every CPU beside one is. */
 static weft_status store(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, uint64_t value,
                          size_t width)
 {
@@ -165,7 +168,7 @@ struct wanted {
     int64_t value;
 };
 
-/* A look by the copy engine. */
+/* One comparison, of a value that the copy engine has read. */
 static weft_status look_by_copy(struct gpu *gpu, const struct wanted *wanted, uint64_t *seen,
                                 bool *met)
 {
@@ -178,7 +181,8 @@ static weft_status look_by_copy(struct gpu *gpu, const struct wanted *wanted, ui
     return status;
 }
 
-/* The wait kernel ends by itself once it has begun. While it has not, the copy engine looks. */
+/* Waits for the wait kernel, which ends by itself once it has begun. One that has not ended in
+ * twice its time is taken not to have begun, and the copy engine reads the variable once. */
 static weft_status await_slice(struct gpu *gpu, const struct wanted *wanted, uint64_t slice_ns,
                                uint64_t *seen, bool *met)
 {
@@ -210,7 +214,8 @@ weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool i
     if (status)
         return status;
     pthread_mutex_lock(&gpu->wait_lock);
-    /* One that found no room before may still be there: it would not serve this wait. */
+    /* The kernel of an earlier wait may still be queued, for another variable or value; one behind
+     * it would begin no sooner. */
     bool busy = gpu->cuda.StreamQuery(gpu->wait_stream) == CUDA_ERROR_NOT_READY;
     if (busy) {
         status = look_by_copy(gpu, &wanted, seen, met);

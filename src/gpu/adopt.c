@@ -118,7 +118,8 @@ static weft_status place(const struct gpu_heap *heap, size_t bytes, struct gpu_a
     return WEFT_OK;
 }
 
-/* Every PE's descriptor goes round once. All rounds are gone through, whatever fails. */
+/* Each PE in turn passes its descriptor to all others. All turns are taken, whatever fails, since
+ * the others take part in them. */
 static weft_status share(struct gpu_heap *heap, struct gpu_chunk *chunk, int own_fd)
 {
     struct boot *boot = heap->boot;
@@ -171,7 +172,7 @@ weft_status gpu_adopt(struct gpu_heap *heap, struct gpu_own_memory *own,
         adopted && handles ? place(heap, own->bytes, adopted, &behind)
                            : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a registration");
     status = boot_agree(heap->boot, status);
-    if (status || !adopted || !handles) { /* without memory there is a status */
+    if (status || !adopted || !handles) { /* the status alone decides; a compiler cannot know */
         gpu_adopt_cancel(heap, own);
         free(handles);
         free(adopted);

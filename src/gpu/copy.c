@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies that the host asks of its GPU. They go to the copy engines and to the stream's own stores, not to
- * a kernel (but strided ones): on H200 8 bytes between two GPUs are at rest after 6.6 us, by a kernel
- * after 8.8 us; and a kernel of the program that fills the GPU does not hold them up. */
+/* Copies that the host asks of its GPU. All but strided ones are done by the copy engines and by
+ * stores of the stream, not by a kernel: 8 bytes between two H200 are complete after 6.6 us, by a
+ * kernel after 8.8 us; and a kernel of the program that fills the GPU does not hold them up. */
 #include "gpu/lane.h"
 
 #include "base/status.h"
@@ -30,7 +30,7 @@ weft_status gpu_copy_on(struct gpu *gpu, CUstream stream, void *dst, const void 
     return WEFT_OK;
 }
 
-/* Every part but the last ends on a 2 MiB line. */
+/* Deals the copy out over the lanes. Every part but the last is a multiple of 2 MiB long. */
 static weft_status copy_striped(struct gpu *gpu, void *dst, const void *src, size_t bytes)
 {
     size_t line = 2u << 20, part = (bytes / GPU_LANES + line - 1) / line * line;
@@ -67,8 +67,8 @@ weft_status gpu_copy(struct gpu *gpu, unsigned number, void *dst, const void *sr
     return status;
 }
 
-/* By the stream's own stores: 0.8 us each where a copy takes 2.7 (H200). False: not for this place or
- * size. */
+/* Copies a few words by stores of the stream, 0.8 us each where a copy takes 2.7 (H200). False: the
+ * destination or the size is not suited, and the caller copies all of it. */
 static bool store_words(struct gpu *gpu, struct gpu_lane *lane, void *dst, const void *src,
                         size_t bytes)
 {
@@ -144,8 +144,8 @@ weft_status gpu_quiet(struct gpu *gpu)
         uint64_t given = atomic_load_explicit(&lane->given, memory_order_acquire);
         if (atomic_load_explicit(&lane->settled, memory_order_acquire) >= given)
             continue;
-        /* Operations of other threads may be counted but not yet there: their own quiet sees to
-         * them. */
+        /* Operations that another thread has counted but not yet put on the stream may be missed:
+         * that thread's own quiet completes them. */
         status = gpu_enter(&gpu->device);
         if (status)
             return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See gpu_device.h. */
+/* Choosing and opening the GPU of a PE. See device.h. */
 #include "gpu/device.h"
 
 #include "base/status.h"

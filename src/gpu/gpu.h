@@ -15,10 +15,10 @@
 
 enum {
     GPU_LANES = 4,
-    GPU_SIGNAL_THREADS = 256, /* of the block that copies a little and signals */
+    GPU_SIGNAL_THREADS = 256, /* of the block that does a small copy and its signal */
     GPU_BLOCK_COPY_LIMIT =
-        16 << 10,         /* bytes that one block copies and signals sooner, on a stream */
-    GPU_WIDE_BLOCK = 512, /* bytes from which on the block is more than a warp */
+        16 << 10,         /* bytes up to which a block is sooner than copy engine and signal */
+    GPU_WIDE_BLOCK = 512, /* bytes up to which that block is a single warp */
 };
 
 /* A stream of the library's own. Operations of one context go through one lane, in order; large
@@ -29,7 +29,8 @@ struct gpu_lane {
     CUdeviceptr answer_device;
     uint64_t number;      /* of the last operation with an answer */
     pthread_mutex_t lock; /* one operation with an answer at a time */
-    /* Operations begun, put on the stream, and known to be at rest: the first `settled` of them. */
+    /* Counts of operations: begun, put on the stream, and known to be complete (those are the first
+     * `settled` ones of the stream). See lane.h. */
     _Atomic uint64_t given, queued, settled;
 };
 
@@ -61,14 +62,14 @@ struct gpu {
     struct gpu_device device;
     struct gpu_heap heap;
     struct gpu_module module;
-    struct heap *books; /* of the GPU heap */
+    struct heap *books; /* the allocator of the GPU heap */
     struct gpu_lane lanes[GPU_LANES];
     int lane_count;
     CUstream wait_stream; /* a waiting kernel must not hold up a lane */
     pthread_mutex_t wait_lock;
-    CUstream aside_stream; /* loads that must not stand behind a kernel */
+    CUstream aside_stream; /* for loads that must not wait for a kernel in front of them */
     pthread_mutex_t aside_lock;
-    struct gpu_pinned *pinned; /* one page that kernels write to */
+    struct gpu_pinned *pinned; /* a page of host memory that kernels write to */
     CUdeviceptr pinned_device;
     size_t system_offset, system_bytes; /* in each window: not the program's */
     size_t areas_offset, areas_bytes;   /* in them: struct weft_dev_area of every team */
@@ -159,7 +160,7 @@ static inline CUdeviceptr gpu_team_address(const struct gpu *gpu, int slot, int 
 enum gpu_manner {
     GPU_IN_ORDER, /* behind what the lane did before and in front of what it will do */
     GPU_ANY_ORDER,
-    GPU_DONE, /* returns when both sides are at rest */
+    GPU_DONE, /* returns when the copy is complete: both sides may be used */
 };
 
 /* Copies between any two memories. A plain host `src` may be reused when it returns. */
@@ -200,7 +201,7 @@ weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool i
                            weft_cmp cmp, int64_t value, uint64_t slice_ns, uint64_t *seen,
                            bool *met);
 
-/* Every lane is at rest, and what it did is visible to all PEs. */
+/* Returns when what was put on the lanes is complete and visible to all PEs. */
 weft_status gpu_quiet(struct gpu *gpu);
 
 /* ---------------------------------------------------------------------------- proof of pairs */

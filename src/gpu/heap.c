@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See gpu_heap.h. */
+/* Windows, chunks and their sharing between the PEs of a node. See heap.h. */
 #include "gpu/heap.h"
 
 #include "base/log.h"
@@ -159,7 +159,8 @@ weft_status gpu_heap_import(const struct gpu_heap *heap, int slot, struct gpu_ch
     return status;
 }
 
-/* Every PE's descriptor goes round once; a peer that cannot be mapped is dropped, and all go on. */
+/* Each PE in turn passes its descriptor to all others; a peer whose memory cannot be mapped is
+ * dropped, and the turns go on. */
 static weft_status share_parts(struct gpu_heap *heap, struct gpu_chunk *chunk, int own_fd)
 {
     struct boot *boot = heap->boot;
@@ -229,7 +230,7 @@ weft_status gpu_heap_grow(struct gpu_heap *heap, size_t end)
             "memory, and %zu MiB are asked for; a larger WEFT_GPU_HEAP_SIZE makes it "
             "larger",
             heap->size >> 20, (heap->size - ceiling) >> 20, end >> 20);
-    /* Growing by as much as there is, within bounds, keeps the chunks few. */
+    /* Doubling the memory, up to a largest step, keeps the number of chunks small. */
     size_t step = heap->backed < LARGEST_STEP ? heap->backed : LARGEST_STEP;
     size_t need = round_up(end - heap->backed, heap->granularity);
     size_t bytes = round_up(need > step ? need : step, heap->granularity);
@@ -347,7 +348,7 @@ static void ask_peer(struct gpu_heap *heap, struct gpu_window *window)
              window->gpu.bus_id);
 }
 
-/* A pair is used when both sides can: a PE that can write but not be answered is of no use. */
+/* A pair is used when both sides can access each other: else one could write and get no answer. */
 static weft_status agree_on_pairs(struct gpu_heap *heap)
 {
     struct boot *boot = heap->boot;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The symmetric heap in GPU memory. Every local PE's part has a window of addresses, side by side in
- * one reservation; physical chunks are put behind the windows as the heap grows, each made by its PE
- * and given to the others of the node as a file descriptor. Nothing has a name in the system, so
- * nothing is left when a PE dies. What is allocated where is not known here (memory/heap.h keeps
- * those books). Knows nothing of paths and operations. */
+/* The symmetric heap in GPU memory. Every local PE's part has a window of addresses, side by side
+ * in one reservation; chunks of physical memory are mapped into the windows as the heap grows, each
+ * made by its PE and passed to the others of the node as a file descriptor. Nothing has a name in
+ * the system, so nothing is left when a PE dies. Which parts are allocated is not known here but in
+ * memory/heap.h. Knows nothing of paths and operations. */
 #ifndef WEFT_GPU_HEAP_H
 #define WEFT_GPU_HEAP_H
 
@@ -57,7 +57,7 @@ struct gpu_heap {
     struct gpu_chunk *chunks;
     int chunk_count;
     struct gpu_adopted *adopted;  /* from the end of the window down */
-    pthread_mutex_t adopted_lock; /* of the list: other threads look while one registers */
+    pthread_mutex_t adopted_lock; /* of the list: other threads read it while one registers */
 };
 
 /* Reserves the windows, finds out which peers' memory can be accessed, and makes the first chunk.

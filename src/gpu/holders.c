@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See gpu_holders.h. */
+/* Asks NVML which processes hold memory of a GPU. See holders.h. */
 #include "gpu/holders.h"
 
 #include "base/status.h"

@@ -20,8 +20,8 @@
 #define RELEASE WEFT_ORDER_RELEASE
 #define SYSTEM  WEFT_SCOPE_SYS
 
-/* A poll takes longer: several hundred ns of the own GPU's memory, a few ns of a CPU's cache. So this
- * count never ends a wait before the timer does. */
+/* Less than any poll takes (several hundred ns in the GPU's own memory, a few ns in a CPU's cache),
+ * so the count of polls that is made from it never ends a wait before the timer does. */
 #if WEFT_TARGET_CUDA
 #define LEAST_POLL_NS 64
 #else
@@ -68,7 +68,8 @@ WEFT_DEVICE int compare(int64_t seen, int cmp, int64_t value)
     }
 }
 
-/* In the format of device operations, so that the host and `weft attach` read both alike. */
+/* Writes a record as device operations do (weft_dev_record()), so that the host and `weft attach`
+ * read both alike. */
 WEFT_DEVICE void leave_record(struct gpu_reporting reporting, uint32_t operation, int team,
                               int peer, const void *address, uint64_t expected, uint64_t seen,
                               int cmp, const struct limit *limit)
@@ -326,7 +327,7 @@ WEFT_DEVICE int fault_found(struct proof *proof, int found, uint64_t stage, uint
 {
     if (!weft_dev_sync_block_or(found))
         return 0;
-    if (found) { /* whose finding it is does not matter, but it is one thread's */
+    if (found) { /* any thread's finding will do, but all of it is from one thread */
         if (weft_dev_atomic_add_u32(proof->finders, 1, RELAXED, WEFT_SCOPE_CTA) == 0) {
             proof->report->stage = stage;
             proof->report->round = proof->round;
@@ -467,7 +468,7 @@ KERNEL weft_kernel_prove(const struct prove_pair *pairs, uint64_t limit_ns,
 
 /* One thread on each of two GPUs, at the same time. Each stores a number into the other's memory and
  * waits for the answer in its own; the first `untimed` rounds also wait for the other kernel to
- * start. Relaxed: the number itself is all that is told. */
+ * start. Relaxed: the number is the only data. */
 KERNEL weft_kernel_echo(uint64_t *own, uint64_t *peer, uint64_t begins, uint64_t untimed,
                         uint64_t rounds, uint64_t limit_ns, struct echo_report *report)
 {

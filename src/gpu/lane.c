@@ -63,8 +63,8 @@ static weft_status query_failed(struct gpu *gpu, CUresult result, const char *wh
                      gpu->device.ordinal, what);
 }
 
-/* An error may be of that one call, with work still running that uses what the caller will free; of a
- * broken context it comes again, and then nothing runs any more. */
+/* An error may belong to one query alone, while work still runs that uses what the caller will
+ * free. So it asks again: only a second error means that the context is broken and nothing runs. */
 weft_status gpu_wait_stream(struct gpu *gpu, CUstream stream, const char *what)
 {
     enum { QUERIES_PER_LOOK = 32 }; /* each takes the driver about half a microsecond */

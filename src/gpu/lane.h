@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's own streams: what is on them, and bounded waiting for it. For the files of this room. */
+/* Lanes, the library's own streams: which of their operations are complete, and bounded waiting for
+ * them. For the files of this room.
+ *
+ * Three counts of operations: `given` is raised before an operation is put on the stream, so that
+ * the quiet of another thread cannot miss it; `queued` when it is there, so that a wait for the
+ * stream is known to cover it; `settled` is how many are known to be complete. While settled equals
+ * given, quiet has nothing to do. */
 #ifndef WEFT_GPU_LANE_H
 #define WEFT_GPU_LANE_H
 
@@ -10,28 +16,28 @@ static inline struct gpu_lane *lane_of(struct gpu *gpu, unsigned lane)
     return &gpu->lanes[lane % GPU_LANES];
 }
 
-/* Counted before it is put on the lane, so that a quiet of another thread cannot miss it ... */
+/* Before an operation is put on the lane's stream. */
 static inline CUstream lane_use(struct gpu_lane *lane)
 {
     atomic_fetch_add_explicit(&lane->given, 1, memory_order_acq_rel);
     return lane->stream;
 }
 
-/* ... and when it is there, so that an answer can tell what is behind it. */
+/* After it was put there; passes `status` on. */
 static inline weft_status lane_used(struct gpu_lane *lane, weft_status status)
 {
     atomic_fetch_add_explicit(&lane->queued, 1, memory_order_acq_rel);
     return status;
 }
 
-/* For an operation with an answer, instead of lane_use(): *settles is what the lane will have settled
- * when the answer is there, 0 when another thread is just putting something on it. */
+/* Instead of lane_use(), for an operation with an answer: *settles is the number of operations that
+ * are complete when the answer is there; 0 (not known) while another thread is putting one on. */
 CUstream lane_use_answered(struct gpu_lane *lane, uint64_t *settles);
 
-/* The first `settles` operations of the lane are known to be at rest. */
+/* Notes that the first `settles` operations of the lane are complete. */
 void lane_settled(struct gpu_lane *lane, uint64_t settles);
 
-/* A wait for the GPU, in progress: zeros at first. */
+/* A wait for the GPU; all zeros when it begins. */
 struct gpu_wait {
     uint64_t last_ns, waited_ns, looked_ns;
 };
@@ -41,13 +47,13 @@ struct gpu_wait {
  * died or the job has been ended. `what` is in the sentence. */
 weft_status gpu_wait_look(struct gpu *gpu, struct gpu_wait *wait, const char *what);
 
-/* What is on the stream now is done. The device's context is current. */
+/* Returns when what is on the stream now is complete. The device's context is current. */
 weft_status gpu_wait_stream(struct gpu *gpu, CUstream stream, const char *what);
 
-/* What has been put on the lane is at rest. */
+/* Returns when what has been put on the lane is complete. */
 static inline weft_status lane_settle(struct gpu *gpu, struct gpu_lane *lane)
 {
-    /* Read first: what is counted in it is on the stream, and so waited for. */
+    /* Read before the wait: what is counted is on the stream, and so is covered by the wait. */
     uint64_t queued = atomic_load_explicit(&lane->queued, memory_order_acquire);
     weft_status status = gpu_wait_stream(gpu, lane->stream, "its own copies");
     if (!status)
@@ -55,8 +61,8 @@ static inline weft_status lane_settle(struct gpu *gpu, struct gpu_lane *lane)
     return status;
 }
 
-/* Polls for the answer of the lane's last kernel that gives one: sooner than the stream tells. The lane's
- * lock is held. */
+/* Polls for the answer of the lane's last kernel that gives one, which comes sooner than the end of
+ * the stream is seen. The lane's lock is held. */
 weft_status lane_await_answer(struct gpu *gpu, struct gpu_lane *lane);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See gpu_module.h. */
+/* Loading and launching the library's own kernels. See module.h. */
 #include "gpu/module.h"
 
 #include "base/log.h"

@@ -29,7 +29,7 @@ void gpu_module_unload(struct gpu_module *module);
 weft_status gpu_launch(const struct gpu_module *module, enum gpu_kernel kernel, unsigned blocks,
                        unsigned threads, CUstream stream, void **arguments);
 
-/* gpu_image.c: the embedded images. The fat binary is NULL when nvcc was absent at build time. */
+/* image.c: the embedded images. The fat binary is NULL when nvcc was absent at build time. */
 extern const void *const gpu_image_fatbin;
 extern const char gpu_image_ptx[];
 

@@ -50,7 +50,8 @@ static bool same_gpu(const struct gpu *gpu, int slot)
 
 /* ------------------------------------------------------------------------ which pairs to prove */
 
-/* A pair is taken on trust only if both sides know of its proof; npes * npes bits go round. */
+/* A proof of an earlier job counts only where both sides know of it: each PE tells all others which
+ * peers it need not prove. */
 static weft_status choose_pairs(struct proof_run *run)
 {
     struct gpu *gpu = run->gpu;
@@ -117,7 +118,7 @@ static weft_status run_kernel(struct proof_run *run)
 {
     struct gpu *gpu = run->gpu;
     uint64_t limit = PROOF_LIMIT_NS;
-    /* The others, who wait for the verdicts, must not lose patience first. */
+    /* The other PEs wait for the verdicts: their wait limit must not pass before this kernel's. */
     if (gpu->wait_limit_ns && gpu->wait_limit_ns / 4 < limit)
         limit = gpu->wait_limit_ns / 4;
     void *arguments[] = {&run->pairs_device, &limit, &run->reports_device};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's writable data as a symmetric segment. See global_data.h. Knows of no job: it is
- * given the segment's memory and puts it under the program's feet.
+/* The program's writable data as a symmetric segment. See global_data.h. Knows of no job: it maps
+ * the segment's memory at the addresses of the program's data, with the contents kept.
  *
  * While the pages are exchanged, nothing may write to them. This thread sees to that by calling only
  * syscall() in that time: any other function could be bound lazily, and the linker would write its

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The symmetric allocator: hands out offsets in a range. Its books are in private memory, outside
- * the range, so that a stray store of a program (or of a peer) cannot break them, and so that the
- * same book-keeping serves memory that the CPU cannot touch. Equal calls give equal offsets: that
- * is what makes the heap symmetric. Knows nothing of PEs. Not thread-safe. */
+/* The symmetric allocator: hands out offsets in a range. Its records of blocks (its books) are in
+ * private memory, outside the range, so that a stray store of a program (or of a peer) cannot break
+ * them, and so that it serves memory that the CPU cannot touch. Equal calls give equal offsets:
+ * that is what makes the heap symmetric. Knows nothing of PEs. Not thread-safe. */
 #ifndef WEFT_MEMORY_HEAP_H
 #define WEFT_MEMORY_HEAP_H
 

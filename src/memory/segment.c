@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Making, sealing, mapping and sharing the memfd of a segment. See segment.h. */
 #include "memory/segment.h"
 
 #include "base/status.h"

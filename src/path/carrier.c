@@ -12,7 +12,7 @@
 const char *carrier_obstacle(const struct path_facts *facts)
 {
     struct path_facts other = *facts;
-    other.same_pe = false; /* p2p leaves that to self, but its operations can do it */
+    other.same_pe = false; /* p2p leaves the own PE to path self, but its operations reach it too */
     return path_ops_of(PATH_P2P)->obstacle(&other);
 }
 
@@ -28,7 +28,8 @@ void carrier_close(struct carrier *carrier)
     carrier->state = NULL;
 }
 
-/* The GPU side comes late: p2p's state is opened when it is first of use. */
+/* The job may get its GPU side after this path was opened, so p2p's state is opened when it is
+ * first needed. */
 static struct path_state *state_of(struct carrier *carrier)
 {
     if (!carrier->state && carrier->world->gpu)

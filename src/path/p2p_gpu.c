@@ -51,8 +51,8 @@ weft_status p2p_gpu_address(struct remote at, char **address)
     }
     int slot = world->gpu->slot_of[at.peer->pe];
     *address = slot < 0 ? NULL : (char *)(uintptr_t)gpu_address(world->gpu, slot, at.offset);
-    /* The window was there when this path was chosen; memory that was added since may have been
-     * refused. */
+    /* The peer's memory was mapped when this path was chosen, but the heap may have grown since,
+     * and mapping the new memory may have been refused. */
     return *address
                ? WEFT_OK
                : base_fail(WEFT_ERR_NO_PATH,
@@ -155,7 +155,7 @@ weft_status p2p_gpu_atomic(struct remote at, weft_amo amo, size_t width, uint64_
     return status;
 }
 
-/* The CPU's own store or addition, behind data that is at rest. */
+/* The CPU's own store or addition, after the data is complete. */
 static weft_status signal_host(struct path_state *state, char *at, uint64_t value,
                                weft_signal_op op)
 {

@@ -7,8 +7,9 @@
  * Guarantees: what was given to a PE before a fence is carried out before what is given to that PE
  * after it; to different PEs nothing is ordered, as over several links of a network. A failed
  * operation is lost, told by the next fence or quiet of its context, and so is every later operation
- * to that PE, by the call itself. From the lie-th operation on, puts of LIE_BYTES and more arrive with
- * a wrong byte: flags do not, so that what has been sent is told from what arrived. */
+ * to that PE, by the call itself. From the lie-th operation on, blocking puts of LIE_BYTES and more
+ * arrive with a wrong byte; smaller ones, flags among them, stay right, so that wrong data can be
+ * told from data that has not arrived. */
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
@@ -108,8 +109,8 @@ static uint32_t random_below(struct path_state *state, uint32_t bound)
     return (state->random >> 8) % bound;
 }
 
-/* The next one in random order: of those that no fence keeps behind another one to the same PE.
- * There is one, since the first entry is no fence. */
+/* A random one of the entries that may go next: those with no fence between them and an earlier
+ * entry to the same PE. There is one, since the first entry is no fence. */
 static size_t choose(struct path_state *state)
 {
     size_t fences = 0, open = 0, chosen = 0;
@@ -275,7 +276,8 @@ static weft_status give_later(struct path_state *state, struct carried carried)
     return status;
 }
 
-/* Returns when it has been carried out; a limit that passes withdraws it. */
+/* Returns when the operation has been carried out. When the wait limit passes before, it is
+ * withdrawn. */
 static weft_status give_and_wait(struct path_state *state, struct carried carried)
 {
     bool done = false;
@@ -289,11 +291,11 @@ static weft_status give_and_wait(struct path_state *state, struct carried carrie
     for (size_t i = 0; status && i < state->count; i++)
         if (state->entries[i].done == &done)
             state->entries[i].fence = true;
-    while (status && state->busy) /* it may be this one that is being carried out */
+    while (status && state->busy) /* the thread may be carrying out this very operation */
         pthread_cond_wait(&state->finished, &state->lock);
     char sentence[sizeof state->sentence];
     memcpy(sentence, state->sentence, sizeof sentence);
-    if (!status && result) { /* told here: the next quiet need not repeat it */
+    if (!status && result) { /* returned here, so the next quiet need not */
         state->failed = WEFT_OK;
         status = base_fail(result, "%s", sentence);
     }
@@ -314,7 +316,7 @@ static weft_status slow_fence(struct path_state *state)
     weft_status status = tell_failure(state);
     if (!status && state->count)
         status = give(state, (struct entry){.fence = true});
-    /* The one that is being carried out is in front of the fence as well. */
+    /* With nothing queued no entry is needed: the thread finishes what it carries out first. */
     pthread_mutex_unlock(&state->lock);
     return status;
 }
