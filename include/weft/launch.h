@@ -137,7 +137,7 @@ weft_status weft_launch(const struct weft_kernel *kernel, unsigned flags, weft_d
  *     Queues kernel `name` on `stream` and returns. grid and block are numbers or weft_dim3. The
  *     arguments are converted to the kernel's parameters as in a function call.
  *     Errors: WEFT_ERR_ARGUMENT (dimensions), _UNSUPPORTED (WEFT_TARGET=cuda without a GPU or
- * without CUDA code), _KERNEL (the runtime's refusal, in words), _NO_MEMORY, _SYSTEM.
+ *     without CUDA code), _KERNEL (the runtime's refusal, in words), _NO_MEMORY, _SYSTEM.
  * WEFT_LAUNCH_COOPERATIVE(...)
  *     The same; refused unless all blocks can be resident together.
  * WEFT_KERNEL_DECLARE(name, (type, name)...);
@@ -175,8 +175,9 @@ static inline weft_dim3 weft_dim_number(size_t x)
  *
  * WEFT_KERNEL(name, (type, parameter)...) { body }
  *     Up to 16 parameters; a type with brackets or of a function pointer needs a typedef. The name
- * is unique in the program. Defines, for simt, `weft_kernel_NAME` and the typed `weft_launch_NAME`;
- *     for cuda, `weft_kernel_cuda_NAME`, which the former finds as a weak symbol.
+ *     is unique in the program. Defines, for simt, `weft_kernel_NAME` and the typed
+ *     `weft_launch_NAME`; for cuda, `weft_kernel_cuda_NAME`, which the simt half finds as a weak
+ *     symbol.
  */
 
 #define WEFT_KERNEL(...) WEFT_PP_CAT(WEFT_KERNEL_, WEFT_PP_KIND(__VA_ARGS__))(__VA_ARGS__)

@@ -4,8 +4,8 @@
  * (NULL: the default stream), or a stream of the SIMT executor, by the target of the job.
  *
  * On cuda they may be captured into a CUDA graph and the graph be replayed: a replay does the same
- * puts and gets of the same addresses, and a barrier counts on. While a capture is under way, begin
- * with operations whose GPU side is set up: call weft_alloc(WEFT_GPU) before.
+ * puts and gets of the same addresses, and its barriers go on counting. The GPU side of the job
+ * must be there before a capture begins: call weft_alloc(WEFT_GPU) first.
  *
  * Arguments are those of the functions without _on_stream, and are checked at the call; a wait that
  * runs out of time ends, leaves a record in the black box, and the job's next call on the host

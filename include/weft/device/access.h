@@ -165,8 +165,9 @@ WEFT_DEVICE int weft_dev_is_own(const void *address, int pe)
            (uintptr_t)address >= WEFT_DEV_LOWEST_ADDRESS;
 }
 
-/* The way of an address that is not in the first segment's window: another segment, another place,
- * memory of this PE that is not symmetric (unless `symmetric_only`), or none. */
+/* weft_dev_direct() for what weft_dev_in_window() does not cover: another segment than the first, a
+ * PE that is not mapped at an equal distance, and (unless `symmetric_only`) memory of this PE that
+ * is not symmetric. NULL: none of these. */
 WEFT_DEVICE_NOINLINE char *weft_dev_direct_slow(const void *symmetric, size_t bytes, int pe,
                                                 int symmetric_only)
 {
@@ -181,8 +182,8 @@ WEFT_DEVICE_NOINLINE char *weft_dev_direct_slow(const void *symmetric, size_t by
     return own ? (char *)(uintptr_t)symmetric : NULL;
 }
 
-/* Whether the address is reached by arithmetic alone, and what that gives. Segments are multiples of
- * a page, so for a variable of at most 8 bytes, aligned to its size, the start alone decides. */
+/* Whether weft_dev_window() gives the address at PE pe, by arithmetic alone. Segments are multiples
+ * of a page, so for a variable of at most 8 bytes, aligned to its size, the start alone decides. */
 WEFT_DEVICE int weft_dev_in_window(const void *symmetric, int pe)
 {
     const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
@@ -190,7 +191,7 @@ WEFT_DEVICE int weft_dev_in_window(const void *symmetric, int pe)
            (uint32_t)(pe - heap->first) < heap->count;
 }
 
-/* Written so that all but one addition leaves a loop over addresses of one PE. */
+/* Written so that in a loop over addresses of one PE the compiler can compute the distance once. */
 WEFT_DEVICE char *weft_dev_window(const void *symmetric, int pe)
 {
     const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
@@ -199,7 +200,7 @@ WEFT_DEVICE char *weft_dev_window(const void *symmetric, int pe)
 }
 
 /* Where this device loads and stores `bytes` at `symmetric` of PE pe. NULL: there is no direct
- * address; weft_dev_remote() (remote.h) is what is left. */
+ * address, and the operation goes to weft_dev_remote() (remote.h). */
 WEFT_DEVICE char *weft_dev_direct(const void *symmetric, size_t bytes, int pe)
 {
     const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
@@ -210,7 +211,7 @@ WEFT_DEVICE char *weft_dev_direct(const void *symmetric, size_t bytes, int pe)
     return weft_dev_direct_slow(symmetric, bytes, pe, 0);
 }
 
-/* For a variable, as in weft_dev_in_window(). */
+/* The same for one variable, of which weft_dev_in_window() says what it may be. */
 WEFT_DEVICE char *weft_dev_direct_word(const void *symmetric, int pe)
 {
     if (WEFT_DEV_LIKELY(weft_dev_in_window(symmetric, pe)))
@@ -218,7 +219,7 @@ WEFT_DEVICE char *weft_dev_direct_word(const void *symmetric, int pe)
     return weft_dev_direct_slow(symmetric, 1, pe, 0);
 }
 
-/* For the device's atomics, which not every direct address takes. */
+/* The same for the device's atomics, which do not work over every link: NULL where they do not. */
 WEFT_DEVICE char *weft_dev_direct_atomic(const void *symmetric, int pe)
 {
     char *at = weft_dev_direct_word(symmetric, pe);

@@ -119,9 +119,10 @@ WEFT_DEVICE_NOINLINE int weft_dev_refuse(int operation, int team, int status, co
     return status;
 }
 
-/* Not every member is direct: whether those that are not have a carrier. The record names the first that
- * has not, and its path as in weft_dev_request_refuse(). By number, not by the group's address: a group
- * that must have an address is kept in memory, which every acquiring poll empties from the cache. */
+/* For a team with members that have no direct address: WEFT_OK when each of those has a carrier.
+ * Else, with `record`, a record names the first without one, and its path as
+ * weft_dev_request_refuse() does. Takes the team's number and not a pointer to the group: a group
+ * whose address is taken is kept in memory, and each acquiring poll drops it from the cache. */
 WEFT_DEVICE_NOINLINE int weft_dev_check_members(int operation, int team, int record)
 {
     struct weft_dev_members m = weft_dev_members_of(team);
@@ -167,8 +168,8 @@ WEFT_DEVICE void weft_dev_flag_set(const struct weft_dev_group *g, int member, i
                              pe);
 }
 
-/* Waits for one flag of the own area. Acquire: pairs with the fence, the release or (meet) nothing
- * of the member that set it. */
+/* Waits for one flag of the own area. Acquire: pairs with the fence of the member that set it; meet
+ * has none, and promises no order. */
 WEFT_DEVICE int weft_dev_flag_await(const struct weft_dev_group *g, const uint64_t *flag,
                                     int member)
 {
@@ -211,10 +212,10 @@ WEFT_DEVICE int weft_dev_group_end(const struct weft_dev_group *g, uint64_t *cou
  */
 enum weft_dev_meeting { WEFT_DEV_MEET, WEFT_DEV_SYNC, WEFT_DEV_BARRIER };
 
-/* sync: release, which orders what happened before, here and in threads that this one has met with.
- * barrier: the fence that a thread's own earlier operations need is the same acquire-release one; it
- * is written as a fence before relaxed flags so that it is paid once for all flags of the thread.
- * Litmus tests barrier and sync; meet in their place fails them. */
+/* sync and barrier fence before they set their flags. The fence orders what this thread did and
+ * what the threads did that it has met in the scope's sync. Flags are relaxed stores behind one
+ * fence, not releases, so that a thread that sets several pays for it once. Litmus tests barrier
+ * and sync fail with meet in their place. */
 WEFT_DEVICE void weft_dev_arrive(const struct weft_dev_group *g, enum weft_dev_meeting meeting)
 {
     if (meeting != WEFT_DEV_MEET && g->rank < (unsigned)g->m.n)
@@ -264,9 +265,10 @@ WEFT_DEV_SCOPE_LIST(WEFT_DEV_MEETINGS)
 
 /* ----------------------------------------------------------------------- moving to members */
 
-/* Which members a thread serves, and as which of how many: the warps of a block are dealt out over
- * the members, so that all links are in use at once; a scope with fewer warps serves them in turn.
- * The first is the one after this PE: not all begin with the same. */
+/* Which members a thread sends to (first, first + step, ...), and its rank among the threads that
+ * send to them. The warps of a block are dealt out over the members, so that all links are in use
+ * at once; a scope with fewer warps than members sends to one after the other. Members are counted
+ * from the one after this PE (weft_dev_turned_member()), so that not all begin with the same. */
 struct weft_dev_share {
     int first, step;
     unsigned rank, threads;
@@ -286,14 +288,14 @@ WEFT_DEVICE struct weft_dev_share weft_dev_share_of(const struct weft_dev_group 
     return share;
 }
 
-/* Own number in the team, turned by i. */
+/* The member that is i + 1 places after this PE in the team; the last one is this PE. */
 WEFT_DEVICE int weft_dev_turned_member(const struct weft_dev_group *g, int i)
 {
     int member = g->m.me + 1 + i;
     return member >= g->m.n ? member - g->m.n : member;
 }
 
-/* The way of a range that is not in the first segment. */
+/* weft_dev_check() for a range that is not in the first segment. */
 WEFT_DEVICE_NOINLINE int weft_dev_check_slow(int operation, int team, const void *address,
                                              size_t bytes, int record)
 {
@@ -303,8 +305,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_check_slow(int operation, int team, const void
     return status ? weft_dev_refuse(operation, team, status, address, bytes, record) : WEFT_OK;
 }
 
-/* Whether an own range is symmetric: weft_dev_ptr() is where it is at a member. One look at each
- * member, and no segment and offset to keep: alltoall of 8 bytes 3.15 in place of 3.36 us (H200). */
+/* Whether an own range is symmetric; weft_dev_ptr() then gives its place at each member. Without
+ * segment and offset to keep, an alltoall of 8 bytes takes 3.15 in place of 3.36 us (H200). */
 WEFT_DEVICE int weft_dev_check(const struct weft_dev_group *g, const void *address, size_t bytes)
 {
     const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
@@ -314,8 +316,8 @@ WEFT_DEVICE int weft_dev_check(const struct weft_dev_group *g, const void *addre
     return weft_dev_check_slow(g->operation, g->m.number, address, bytes, g->rank == 0);
 }
 
-/* An own symmetric range that every member must reach: its segment, and the offset there. For loops
- * over the range, whose way to each member is then short. */
+/* Finds the segment of an own symmetric range, and its offset there, once: weft_dev_place_at() then
+ * gives its place at a member by one addition, in loops over the range. */
 WEFT_DEVICE int weft_dev_place(const struct weft_dev_group *g, const void *address, size_t bytes,
                                int *segment, uint64_t *offset)
 {
@@ -331,8 +333,8 @@ WEFT_DEVICE char *weft_dev_place_at(const struct weft_dev_group *g, int segment,
     return (char *)(uintptr_t)(weft_dev_part(segment, weft_dev_member_pe(&g->m, member)) + offset);
 }
 
-/* What was moved before by the threads of the scope reaches each member before the flag that tells
- * so. The sync and the fence of the threads that set flags order it, as in put_signal. */
+/* Tells each member that what the threads of the scope have moved is there. The scope's sync and
+ * the fence of the threads that set flags order the data before the flags, as in put_signal. */
 WEFT_DEVICE void weft_dev_deliver(const struct weft_dev_group *g)
 {
     weft_dev_scope_sync(g->scope);
@@ -346,8 +348,8 @@ WEFT_DEVICE void weft_dev_deliver(const struct weft_dev_group *g)
             weft_dev_flag_set(g, i, weft_dev_state.n_pes + g->m.me);
 }
 
-/* Own source to `symmetric`, an own address, of a member: by the threads of the share, or by one of them
- * as a request. */
+/* Moves from own memory to `symmetric` (an own address) of a member: by all `threads` of the share,
+ * or, where the member has no direct address, by the first of them as a request. */
 WEFT_DEVICE void weft_dev_move_to(const struct weft_dev_group *g, int member, void *symmetric,
                                   const char *from, size_t bytes, unsigned rank, unsigned threads)
 {

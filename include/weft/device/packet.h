@@ -115,7 +115,7 @@ WEFT_DEVICE void weft_dev_packet_put(int scope, void *buffer, const void *src, s
             to + 16 * i, weft_dev_packet_payload((const char *)src + 8 * i, bytes - 8 * i), number);
 }
 
-/* Waits for two units at a time, both on their way with each poll; they may be the same one. */
+/* Waits for two units at a time, whose loads are under way together; they may be the same one. */
 WEFT_DEVICE int weft_dev_packet_await_two(const char *first, const char *second, uint32_t number,
                                           struct weft_dev_vec16 *a, struct weft_dev_vec16 *b)
 {

@@ -25,8 +25,8 @@ struct weft_dev_descriptor {
     uint64_t word[WEFT_DEV_RING_WORDS];
 };
 
-/* Waits until *at, of which only the bits in `mask` count, is at least (exactly: with equal) `target`. A
- * wait that runs out is on record, and the job fails; 0 then. */
+/* Waits until *at is at least `target` or, with `equal`, until its upper half is `target`. When the
+ * wait runs out it leaves a record, makes the job fail and returns 0. */
 WEFT_DEVICE_NOINLINE int weft_dev_ring_await(const struct weft_dev_request *r, const uint64_t *at,
                                              uint64_t target, int equal)
 {
@@ -64,7 +64,8 @@ WEFT_DEVICE uint64_t weft_dev_ring_ticket(const struct weft_dev_request *r)
         return ticket;
     if (!weft_dev_ring_await(r, ring->released, ticket - ring->slots + 1, 0))
         return ~(uint64_t)0;
-    /* An older count may take a newer one's place: it is only looked up once more then. */
+    /* A slower thread may overwrite this by an older count; then one more look at `released` is
+     * taken, nothing else. */
     weft_dev_store_u64(ring->known, ticket - ring->slots + 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     return ticket;
 }
@@ -147,7 +148,8 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
     return value;
 }
 
-/* Behind another of its kind it would do nothing more: of the threads of a block few write one. */
+/* A fence or quiet right behind another of its kind would do nothing more and is left out, so that
+ * of the threads of a block few write one. */
 WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
 {
     const struct weft_dev_ring *ring = weft_dev_state.ring;

@@ -80,8 +80,8 @@ WEFT_DEVICE void weft_dev_element_store(char *p, struct weft_dev_vec16 v, size_t
     }
 }
 
-/* What a thread has under way at a time: `bytes` (16, or one element's) at WEFT_DEV_UNROLL places that
- * are `step` apart. Places from `end` on are left alone. */
+/* What a thread loads, combines and stores at a time: `bytes` (16, or one element's) at each of
+ * WEFT_DEV_UNROLL places that are `step` apart. Places from `end` on are left alone. */
 struct weft_dev_stripe {
     struct weft_dev_vec16 v[WEFT_DEV_UNROLL];
 };
@@ -117,8 +117,9 @@ WEFT_DEVICE const char *weft_dev_source_of(const struct weft_dev_reduction *r, i
     return weft_dev_place_at(&r->g, r->from_segment, r->from, member);
 }
 
-/* Bytes begin ... end of the sources; r->to has been moved so that results stand at the same offsets
- * from there. No result of a member's loads is needed before those of the next are under way. */
+/* Combines bytes begin ... end of the sources. r->to is such that the result of a byte has the same
+ * offset from r->to as the byte has in the sources. The loads from one member do not wait for one
+ * another: WEFT_DEV_UNROLL of each thread are under way together. */
 WEFT_DEVICE void weft_dev_reduce_range(const struct weft_dev_reduction *r, uint64_t begin,
                                        uint64_t end, unsigned bytes, int whole)
 {
@@ -257,8 +258,9 @@ WEFT_DEVICE void weft_dev_reduce_send(const struct weft_dev_reduction *r)
     }
 }
 
-/* Polls until the packet at `at` has the number. Out of line and by value: who waits has time, the
- * code around it needs the registers, and a struct that must have an address would be memory. */
+/* Polls until the packet at `at` has the number. Out of line, since a thread that waits has time
+ * and the code around needs the registers; with its arguments by value, since a structure whose
+ * address is taken would be kept in memory. */
 WEFT_DEVICE_NOINLINE int weft_dev_slot_wait(int everywhere, int team, int member, const char *at,
                                             uint32_t number)
 {
@@ -315,7 +317,8 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_unit(const struct weft_dev_red
     return acc;
 }
 
-/* The threads that have units have all read the count of rounds before the first one moves it on. */
+/* Meets the threads that have units: all have read the count of rounds before the first of them
+ * changes it, in weft_dev_group_end(). */
 WEFT_DEVICE void weft_dev_room_sync(const struct weft_dev_group *g, size_t bytes)
 {
     if (g->scope == WEFT_DEV_BLOCK && bytes > 16 * WEFT_WARP_LANES)
@@ -347,8 +350,9 @@ WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r)
 
 /* ----------------------------------------------------------------------------------- carried
  *
- * Slices again, a piece at a time through the own packet room, which such a team has no packets in: the
- * pieces of the others are fetched there, combined with the first, and put into all destinations. */
+ * Slices for a team with members that do not reach each other by load and store. Such a team sends
+ * no packets, so its packet room is free: each member fetches its slice of all sources there, piece
+ * by piece, combines them, and puts the result into all destinations. */
 WEFT_DEVICE_NOINLINE void weft_dev_combine_range(int scope, char *into, const char *with,
                                                  uint64_t bytes, weft_type type, weft_op op)
 {
@@ -406,7 +410,7 @@ WEFT_DEVICE int weft_dev_reduce_pieces(struct weft_dev_reduction *r)
     return weft_dev_meeting(&r->g, WEFT_DEV_BARRIER);
 }
 
-/* The same at every member: whether all of the team reach each other by load and store. */
+/* Whether all of the team reach each other by load and store; the same answer at every member. */
 WEFT_DEVICE int weft_dev_team_all_direct(int team)
 {
     return WEFT_DEV_LIKELY(weft_dev_state.all_direct) || weft_dev_state.teams[team].all_direct;
@@ -414,8 +418,9 @@ WEFT_DEVICE int weft_dev_team_all_direct(int team)
 
 /* ------------------------------------------------------------------------------- operations */
 
-/* The three steps of a call are functions of their own, by value: each keeps in registers what it
- * needs itself, and a kernel of 1024 threads has room for the deepest. */
+/* The check of a call and each of its three ways (packets, slices, carried) are functions out of
+ * line that make a reduction of their own from arguments by value: each keeps in registers only
+ * what it needs itself. A block of 1024 threads leaves 64 registers to a thread. */
 WEFT_DEVICE int weft_dev_reduce_begin(struct weft_dev_reduction *r, int scope, int team, void *dst,
                                       const void *src, size_t n, weft_type type, weft_op op,
                                       int everywhere)
@@ -457,8 +462,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_small(int scope, int team, void *dst, c
     return weft_dev_reduce_packets(&r);
 }
 
-/* In memory: the slices' loop needs the registers. Out of line, as the rest: a kernel with other
- * collectives beside would keep what these need in memory too. */
+/* The reduction is passed on by its address, which keeps it in memory: the loop over the slices
+ * needs the registers. */
 WEFT_DEVICE_NOINLINE int weft_dev_reduce_large(int scope, int team, void *dst, const void *src,
                                                size_t n, weft_type type, weft_op op, int everywhere)
 {

@@ -186,8 +186,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_get_words(char *dst, const char *src, 
     }
 }
 
-/* Whether a carrier is there for it whom the local side is out of reach of; not asked of addresses that
- * are at fault. */
+/* Whether the peer has a carrier, and the local side is memory that only threads see, which a
+ * carrier does not reach. 0 too when PE or address are wrong: weft_dev_remote() tells of that. */
 WEFT_DEVICE int weft_dev_remote_by_words(const void *symmetric, uint64_t bytes, const void *local,
                                          int pe)
 {

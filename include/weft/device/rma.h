@@ -3,9 +3,9 @@
  *
  * The destination of a put and the source of a get are symmetric addresses, or, where pe is this PE,
  * any address that the device reaches; the other side is any memory of this PE; sizes are bytes.
- * Nothing is returned: an operation that cannot be done (a peer's address in no segment, no such PE,
- * no path: remote.h) does nothing, is on record with its address, and makes the job fail at the host's next
- * call.
+ * Nothing is returned: an operation that cannot be done (a peer's address in no segment, no such
+ * PE, no path: remote.h) does nothing, leaves a record with its address, and makes the job fail at
+ * the host's next call.
  *
  * In the scopes warp and block all threads call with the same arguments. What another thread wrote to
  * a source must have been synchronised before (weft_dev_sync_block()). Blocking forms end with a
@@ -31,7 +31,7 @@
  *     of the hosts) is seen; what is written while it runs may be seen, or not.
  */
 
-/* p of an address that is not in the window. */
+/* p of an address that weft_dev_in_window() does not cover. */
 WEFT_DEVICE_NOINLINE void weft_dev_p_slow(void *dst, uint64_t value, unsigned bytes, int pe)
 {
     char *to = weft_dev_direct_slow(dst, bytes, pe, 0);
@@ -47,8 +47,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_p_slow(void *dst, uint64_t value, unsigned by
         weft_dev_store_u8((uint8_t *)to, (uint8_t)value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
 }
 
-/* A block of threads that do nothing but p is bound by the instructions it issues: the fast branch
- * ends here, with no address to test for NULL. */
+/* The rate of a block that does nothing but p is bound by the instructions that it issues, so the
+ * fast branch of p calls weft_dev_window(), whose result needs no test for NULL. */
 #define WEFT_DEV_P_G(N)                                                                            \
     WEFT_DEVICE void weft_thread_p##N(void *dst, uint##N##_t value, int pe)                        \
     {                                                                                              \

@@ -40,7 +40,7 @@ struct weft_dev_segment {
 
 /* X(ID, name): what carries operations to a peer that device code has no direct address of. Each is
  * a file of its own, <weft/device/NAME.h>, included by <weft_device.h>, that defines
- *     uint64_t weft_dev_NAME_request(const struct weft_dev_request *request)
+ *     uint64_t weft_dev_NAME_request(struct weft_dev_request *request)
  *     void weft_dev_NAME_order(int quiet)
  * and a line here; a new WEFT_DEV_VERSION goes with it. See remote.h. */
 #ifndef WEFT_DEV_CARRIERS

@@ -16,7 +16,7 @@
 /* ---------------------------------------------------------------------------------- patience */
 
 enum {
-    WEFT_DEV_EAGER_POLLS = 256, /* before the clock is looked at */
+    WEFT_DEV_EAGER_POLLS = 256, /* before the first look at the clock */
     WEFT_DEV_POLLS_PER_LOOK = 16,
     WEFT_DEV_SHOW_NS = 100 * 1000 * 1000,
 };
@@ -47,8 +47,9 @@ WEFT_DEVICE int weft_dev_job_failed(uint32_t polls)
            weft_dev_load_u32((const uint32_t *)&box->failed, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
 }
 
-/* Out of line and by value of what it needs at the rarest: a waiting thread has time, the code around
- * it needs the registers. */
+/* A look at the clock: shows a long wait in the black box, and ends one that has reached its limit
+ * or whose job has failed. Out of line: a thread that waits has time, and the code around needs the
+ * registers. */
 WEFT_DEVICE_NOINLINE int weft_dev_patience_slow(struct weft_dev_patience *p, uint32_t polls,
                                                 uint64_t seen)
 {
@@ -99,9 +100,10 @@ WEFT_DEVICE struct weft_dev_patience weft_dev_patience_for(int operation, int pe
     return p;
 }
 
-/* After a poll that was in vain: WEFT_OK to go on, or the wait has run out. *polls is the caller's
- * own count, in a register: *p is in memory, and an acquiring poll empties the cache that holds it,
- * so that counting there would make each poll a second trip to L2 (0.3 us of 0.9 on an H200). */
+/* After a poll that was in vain: WEFT_OK to go on, WEFT_ERR_TIMEOUT when the wait has run out.
+ * *polls is the caller's own count, in a register: *p is in memory, and an acquiring poll drops it
+ * from the L1 cache, so that counting there would add a trip to L2 to each poll (0.3 us of 0.9 on
+ * an H200). */
 WEFT_DEVICE int weft_dev_patience_step(struct weft_dev_patience *p, uint32_t *polls, uint64_t seen)
 {
     ++*polls;
@@ -110,7 +112,7 @@ WEFT_DEVICE int weft_dev_patience_step(struct weft_dev_patience *p, uint32_t *po
     return weft_dev_patience_slow(p, *polls, seen);
 }
 
-/* The wait is over: what it showed is taken away. */
+/* The wait is over: the record that shows it in the black box is freed. */
 WEFT_DEVICE void weft_dev_patience_end(const struct weft_dev_patience *p)
 {
     struct weft_dev_record *record = p->record ? weft_dev_patience_record(p) : NULL;
