@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the program's own: as symmetric memory, which is the host API's; and as a local side.
- * What nvshmemx_buffer_register() was told of is noted, so that unregister_all can take all of it back. A job
- * without a GPU side needs no registration: its ranges are only noted. */
+/* Memory of the program's own, as symmetric memory (by the host API's function) and as a local
+ * side. What nvshmemx_buffer_register() was given is noted, so that unregister_all can take all of
+ * it back. A job without a GPU side needs no registration: its ranges are only noted. */
 #include <weft/nvshmem/host.h>
 
 #include "base/status.h"

@@ -105,8 +105,8 @@ static void drop_queues(void)
     }
 }
 
-/* A fault of device code ends the process with it. That another PE does not come, which ended or
- * stays away beyond the wait limit, is said and no more: this one has done its part. */
+/* A fault of device code ends the process. When another PE does not come, because it has ended or
+ * stays away beyond the wait limit, the sentence is printed and the process goes on. */
 WEFT_EXPORT void weft_nvshmem_finalize(void)
 {
     if (!implicit.job || --implicit.inits)
@@ -172,7 +172,7 @@ WEFT_EXPORT void *weft_nvshmem_alloc(size_t bytes, size_t align, int zeroed)
 WEFT_EXPORT void *weft_nvshmem_resize(void *address, size_t bytes)
 {
     void *resized = NULL;
-    if (!address || !implicit.job) /* the latter says so */
+    if (!address || !implicit.job) /* weft_nvshmem_alloc() tells of a missing job */
         return weft_nvshmem_alloc(bytes, 512, 0);
     weft_status status = weft_realloc(implicit.job, address, bytes, &resized);
     weft_nvshmem_report(status, "nvshmem_realloc");

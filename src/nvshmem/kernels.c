@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations on streams and collectives of <nvshmem.h> that the host API has not: they are done by a
- * kernel that the program's own units bring, one for each target that it was compiled for. Also the
- * cooperative launch of the program's kernels. Knows no operation. */
+/* Operations on streams and collectives of <nvshmem.h> that the host API does not have: they are
+ * done by a kernel in the program's own translation units, one for each target that it was compiled
+ * for. Also the cooperative launch of the program's kernels. Knows no operation. */
 #include <weft/nvshmem/host.h>
 
 #include "base/config.h"

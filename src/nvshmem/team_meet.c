@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Teams among any PEs, that know of each other no more than an id. Each PE has one entry of a
- * symmetric table: the PE that comes writes there the id, its number among the members and which
- * slots are free at it, and reads the entries of all PEs until it has found every member. All of
- * them then know the same members and the same bitmaps, and take the lowest slot free at all. Entries
- * stay as they are until every member has read them: the new team's first sync says so. */
+/* Teams among any PEs that share an id and know nothing else of each other. Each PE has one entry
+ * of a symmetric table. A PE that wants to meet others writes there the id, its number among the
+ * members and the bitmap of its free team slots, and reads the entries of all PEs until it has
+ * found every member. All members then know the same PEs and bitmaps, and take the lowest slot that
+ * is free at each of them. An entry stays until every member has read it, which the first sync of
+ * the new team tells. */
 #include "nvshmem/team_meet.h"
 
 #include "job/waiter.h"
@@ -15,7 +16,7 @@
 
 struct entry {
     _Atomic uint64_t
-        id; /* 0: nobody is here. Written last, with release; pairs with the readers' fence */
+        id; /* 0: no entry. Written last, with release; pairs with the fence in look_round() */
     int32_t n, index;
     uint64_t free_slots[TEAM_SLOT_WORDS];
 };
@@ -57,8 +58,8 @@ static void enter(struct weft_job *job, uint64_t id, int n, int index)
     atomic_store_explicit(&own->id, id, memory_order_release);
 }
 
-/* A PE that gives up leaves its refusal behind, until it meets others: those who still look for this id
- * need not wait for the limit. */
+/* A PE that gives up marks its entry as a refusal and leaves it there, so that members that still
+ * look for this id fail at once and not at the wait limit. */
 static void leave(weft_status status)
 {
     if (status)

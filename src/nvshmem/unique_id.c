@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A unique id names a host, a port that was free there, and, where the machine can check one, a
- * secret that the PEs prove to each other. They meet by the same way as torchrun's: the id becomes
+/* A unique id names a host, a port that was free there, and, where a library for HMAC is found, a
+ * secret that the PEs prove to each other. They meet the same way as torchrun's: the id becomes
  * RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, WEFT_BOOT_PORT and WEFT_SECRET of this process. */
 #include "nvshmem/unique_id.h"
 

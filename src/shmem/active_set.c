@@ -88,7 +88,7 @@ static void post(const struct set *set, int word, int ordinal)
 static void take(const struct set *set, int word, uint64_t count)
 {
     CHECK(weft_signal_wait(shmem_own.ctx, set->sync + word, WEFT_GE, count, NULL));
-    /* A fetching one, because it has taken place when it returns. */
+    /* A fetching atomic, because it is complete when it returns. */
     uint64_t before;
     CHECK(weft_atomic_fetch_add64(shmem_own.ctx, set->sync + word, (uint64_t)0 - count, &before,
                                   shmem_own.my_pe));
@@ -96,8 +96,8 @@ static void take(const struct set *set, int word, uint64_t count)
 
 /* Dissemination barrier (Hensgen, Finkel, Manber, "Two Algorithms for Barrier Synchronization",
  * IJPP 17(1), 1988). In round r each word has one PE that adds and one that takes. The fence orders
- * what this PE put before it to each PE; a set's member hears of it, directly or through others,
- * only after quiet() where that matters. */
+ * what this PE put before its signals only at the PEs that it signals itself; callers whose data
+ * others must see quiet before. */
 static void sync_rounds(const struct set *set, int first_word)
 {
     CHECK(weft_fence(shmem_own.ctx));
@@ -107,7 +107,7 @@ static void sync_rounds(const struct set *set, int first_word)
         if (distance > set->size / 2)
             break;
     }
-    /* Nothing that others wait for stays behind with a PE that now computes. */
+    /* A path that holds operations back lets the last signals go now: this PE may compute next. */
     CHECK(weft_fence(shmem_own.ctx));
 }
 

@@ -27,7 +27,7 @@ struct place {
     int home;
 };
 
-/* The home is chosen by the place of the lock in its page, which is the same at every PE although
+/* The home follows from the lock's offset in its page, which is the same at every PE although
  * addresses may differ; so the locks of an array have different homes. */
 static struct place place_of(const char *routine, long *lock)
 {

@@ -28,8 +28,8 @@ WEFT_EXPORT void weft_shmem_tool_is_here(void)
     tool_is_here = true;
 }
 
-/* Whether a PE of this node has called shmem_global_exit(0): then the others have no fault to tell
- * of, whatever they were waiting for. */
+/* Whether a PE of this node has called shmem_global_exit(0): then the error of another PE, whose
+ * wait was cut short by it, is no fault and is not reported. */
 static bool ended_well(const struct weft_job *job)
 {
     for (int slot = 0; slot < job->boot->local_npes; slot++) {

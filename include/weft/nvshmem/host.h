@@ -38,8 +38,8 @@ int weft_nvshmem_team_number(weft_team *team);
 int weft_nvshmem_report(weft_status status, const char *function);
 void weft_nvshmem_require(weft_status status, const char *function);
 
-/* 0, or not: `given` has bits outside of `known`; the sentence, which names them, has been printed. what:
- * "nvshmemx_init_attr: flags". */
+/* 0; else `given` has bits that are not in `known`, and a sentence that names them has been
+ * printed. what: "nvshmemx_init_attr: flags". */
 int weft_nvshmem_check_bits(const char *what, unsigned long given, unsigned long known);
 
 /* PEs of an MPI communicator (MPI_Comm *, NULL: all), by the MPI library that the program has loaded.

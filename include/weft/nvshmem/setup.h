@@ -132,8 +132,9 @@ WEFT_NV_HOST int weft_nv_init_mpi(void *mpi_comm)
 }
 #endif
 
-/* The device that the attributes ask for, -1: none. Programs also clear them, or fill only what they
- * use: then the version is not there, and what stands for the device means nothing. */
+/* The device that the attributes ask for, -1: none. Some programs only clear the attributes, or
+ * fill in only what they use: without the version that the initializer sets, the device's field
+ * counts for nothing. */
 WEFT_NV_HOST int weft_nv_device_of(const nvshmemx_init_attr_t *attr)
 {
     return attr && attr->args.version == WEFT_NV_VERSION(nvshmemx_init_args_t)
@@ -286,8 +287,8 @@ WEFT_NV_BOTH void *nvshmem_ptr(const void *dest, int pe)
     WEFT_NV_SPLIT(return weft_dev_ptr(dest, pe), return weft_ptr(weft_nvshmem_job(), dest, pe));
 }
 
-/* The address at which a team's memory is loaded and stored all at once by multicast: NULL, as where
- * the hardware has none. Weft has no multicast. */
+/* A multicast address, at which a store reaches the memory of all PEs of a team. Weft has no
+ * multicast, so it is NULL, as on hardware that has none. */
 WEFT_NV_BOTH void *nvshmemx_mc_ptr(nvshmem_team_t team, const void *ptr)
 {
     (void)team;

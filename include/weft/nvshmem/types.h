@@ -22,7 +22,8 @@
 #include <weft_device.h>
 #endif
 
-/* What a definition begins with; the list of functions (tests/nvshmem/functions.sh) has marks here. */
+/* What each definition begins with: for the host and device code, for device code, for the host.
+ * tests/nvshmem/functions.sh puts marks in their place, by which it lists the functions. */
 #ifdef WEFT_NV_MARKS
 #define WEFT_NV_BOTH   WEFT_MARK_BOTH
 #define WEFT_NV_DEVICE WEFT_MARK_DEVICE

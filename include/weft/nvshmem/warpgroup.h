@@ -29,7 +29,8 @@ WEFT_NV_DEVICE void weft_nv_warpgroup_sync(void)
                  : "memory");
 }
 #else
-/* Lanes of a block take turns, so the first one to come finds the memory as the block got it. */
+/* In shared memory, which the executor does not initialise: on simt the lanes of a block run one at
+ * a time, and the first one to come sets it up. */
 struct weft_nv_gathering {
     uint32_t ready, arrived, round;
 };

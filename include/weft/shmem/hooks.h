@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSHMEM: how one description of a routine becomes a definition. Every routine is described once,
- * in the parts beside this file, by WEFT_SHMEM_INLINE or _INLINE_VOID (with its body) or WEFT_SHMEM_EXTERN (its body
- * is in libweft). A program gets inline functions and prototypes; the library, pshmem.h and the
- * reference page define the hooks differently before they include the parts. */
+/* OpenSHMEM: how one description of a routine becomes a definition. Every routine is described
+ * once, in the headers beside this file, by WEFT_SHMEM_INLINE or _INLINE_VOID (with its body) or
+ * WEFT_SHMEM_EXTERN (its body is in libweft). A program gets inline functions and prototypes; the
+ * library, pshmem.h and the reference page define these macros differently before they include the
+ * headers. */
 #ifndef WEFT_SHMEM_HOOKS_H
 #define WEFT_SHMEM_HOOKS_H
 
@@ -16,8 +17,9 @@
 #ifdef SHMEM_NO_INLINE
 #define WEFT_SHMEM_INLINE(ret, name, params, args, ...) ret name params;
 #else
-/* The address of a gnu_inline function is that of the symbol; it passes through a function that the
- * compiler does not see through, or it would find a function that calls itself and make a loop. */
+/* The library's symbol of an inline routine, for a call from that routine's own inline body. Its
+ * address passes through weft_shmem_hide(), whose result the compiler does not know: else it would
+ * take the call for one of the function to itself, and make it a loop. */
 #define WEFT_SHMEM_SYMBOL(name) ((__typeof__(&name))weft_shmem_hide((weft_shmem_routine)name))
 #define WEFT_SHMEM_INLINE(ret, name, params, args, ...)                                            \
     extern __inline__ __attribute__((__gnu_inline__)) ret name params                              \
@@ -46,7 +48,7 @@
 #define WEFT_SHMEM_EXTERN(ret, name, params) ret name params;
 #endif
 
-/* Small functions of the inline ones; no symbol exists for them. */
+/* Small functions that the inline routines call; the library has no symbols for them. */
 #define WEFT_SHMEM_HELPER                                                                          \
     extern __inline__ __attribute__((__gnu_inline__, __always_inline__, __artificial__))
 
