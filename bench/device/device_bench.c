@@ -117,7 +117,7 @@ static double span_ns(const char *row, unsigned blocks)
     return (double)(end - start);
 }
 
-/* What checking kernels count. */
+/* The count of wrong words that checking kernels have made. */
 static uint64_t taken_wrong(void)
 {
     uint64_t found = 0;
@@ -132,7 +132,7 @@ static void clear_wrong(void)
     CHECK(weft_quiet(ctx));
 }
 
-/* One measurement: its figure at this PE; those that do not measure give 0. */
+/* A measurement returns its figure at this PE, or 0 at a PE that does not measure. */
 struct shape {
     size_t bytes;
     unsigned ctas;
@@ -145,7 +145,7 @@ static int wanted(const char *row)
     return strncmp(row, only, strlen(only)) == 0;
 }
 
-/* Runs it at all PEs in step, once for warmth and then so that the median can be taken. */
+/* Runs a measurement at all PEs together: once to warm up, then as often as the median needs. */
 static void measure(const char *row, const char *unit, measurement once, const struct shape *shape)
 {
     double values[PLAN_REPEATS];

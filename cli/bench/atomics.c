@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The 64-bit atomics from the host, on host or GPU memory: `from` acts on one variable of `to`, back to back, then one
- * quiet. The checks let all PEs act on that variable at the same time. */
+/* The 64-bit atomics from the host, on host or GPU memory: `from` acts on one variable of `to`,
+ * back to back, then one quiet. The checks let all PEs act on that variable at the same time. */
 #include "bench/bench.h"
 
-/* Long enough that the PEs meet on the variable, though they leave the barrier one by one. An
- * operation of the host on GPU memory takes some microseconds. */
+/* Enough rounds that the PEs contend for the variable, though they leave the barrier one by one.
+ * Fewer on GPU memory, where an operation of the host takes some microseconds. */
 static uint64_t check_rounds(const struct bench *bench)
 {
     return bench->options->memory == MEMORY_GPU ? 500 : 10000;
@@ -49,8 +49,8 @@ static uint64_t check_rounds(const struct bench *bench)
 ATOMIC_CALLS(ATOMIC_RUN)
 #undef ATOMIC_RUN
 
-/* Each PE's operations on the variable of `to`, all PEs at once. The result must not depend on
- * who came first; `traces` collects what was fetched, in a form that does not either. */
+/* All PEs operate on the variable of `to` at once, in steps whose final value does not depend on
+ * the order of the PEs. `traces` is the xor of all values fetched, which does not either. */
 struct contest {
     weft_ctx *ctx;
     uint64_t *var;
@@ -112,7 +112,8 @@ static weft_status step_cswap(struct contest *t, uint64_t round)
     return WEFT_OK;
 }
 
-/* Every token that goes in by a swap comes out of another or is the last one. */
+/* What a PE swaps in, a different value in each round. Each comes out of another swap, or is the
+ * final value. */
 static uint64_t token(int pe, uint64_t round)
 {
     return bench_word(50 + (uint64_t)pe, round);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collectives that move data, from the host, over all PEs, on host or GPU memory. Timed as the OSU benchmarks do: the
- * time inside the call, all PEs released together before each; the reported time is the mean over
- * the PEs. One clock reading is part of it. */
+/* The collectives that move data, from the host, over all PEs, on host or GPU memory. Timed as the
+ * OSU benchmarks do: the time inside the call, with a barrier before each; the reported time is the
+ * mean over the PEs. One clock reading is part of it. */
 #include "bench/bench.h"
 
 #include "tool/tool.h"

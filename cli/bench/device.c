@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device scopes of `weft bench`: what target, memory and grid they use, their memory and stream, and
- * the reading of what kernels noted. */
+/* Device scopes of `weft bench`: which target, memory and grid they use, their memory and stream,
+ * and reading the times and faults that kernels have noted. */
 #include "bench/device.h"
 
 #include "tool/tool.h"
@@ -10,7 +10,8 @@
 
 enum { SIMT_THREADS = 64, CUDA_THREADS = 1024, WARP = 32 };
 
-/* A host-only job opens no GPU: its WEFT_TARGET is simt, where no thread starts before a launch. */
+/* Sets WEFT_TARGET before the job begins. A benchmark of the host alone gets simt, with which no
+ * GPU is opened and no thread started. */
 void bench_device_tell(const struct bench_options *options)
 {
     setenv("WEFT_TARGET", options->target == TARGET_CUDA ? "cuda" : "simt", 1);

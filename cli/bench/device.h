@@ -9,7 +9,7 @@
 
 struct bench_device {
     weft_stream stream;
-    /* Symmetric, of the kind that device code likes, zeroed. */
+    /* Symmetric, of the kind that weft_device_kind() gives, zeroed. */
     struct device_times *times;
     uint64_t *flag;
     uint64_t *wrong;

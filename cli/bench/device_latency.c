@@ -59,7 +59,7 @@ static weft_status ping(struct bench *bench, struct bench_case *c, enum ping kin
     return status;
 }
 
-/* The rounds' numbers are what p carries: each was waited for. */
+/* PING_P needs no comparison: its data are the numbers of the rounds, and each was waited for. */
 static weft_status check_ping(struct bench *bench, struct bench_case *c, enum ping kind,
                               bool *right)
 {

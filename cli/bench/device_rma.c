@@ -12,8 +12,8 @@ static uint64_t seed_of(int pe)
     return (uint64_t)OWN * (uint64_t)(pe + 1);
 }
 
-/* What one block reads before it comes back to the same place: more than the cache of a
- * multiprocessor holds, which would answer in the peer's stead. */
+/* Bytes that one block reads before it reads the same place again: more than the L1 cache of a
+ * multiprocessor holds, from which the reads would be served else. */
 enum { READ_WINDOW = 1 << 20, READ_WINDOW_BITS = 20 - 3 };
 
 static size_t all_units(const struct bench_options *options)
@@ -122,7 +122,7 @@ weft_status device_get_check(struct bench *bench, struct bench_case *c, bool *ri
 
 /* --------------------------------------------------------------------------- single values */
 
-/* Rounds in which each word is met. */
+/* Rounds after which each word has been accessed. */
 static uint64_t covering(const struct bench_options *o)
 {
     uint64_t threads = (uint64_t)o->ctas * (uint64_t)o->threads;

@@ -5,8 +5,8 @@
 #include <sched.h>
 #include <string.h>
 
-/* `from` serves, `to` returns; with one PE it plays both. Flags: line 0 is the serve's, line 1 the
- * return's. Numbers only grow, so that no reset is needed between runs. */
+/* `from` sends, `to` answers; a job of one PE does both. Flag line 0 is written by `from`, line 1
+ * by `to`. The numbers of rounds only grow, so that no reset is needed between runs. */
 static uint64_t *flag(struct bench *bench, int line)
 {
     return bench->flags + line * BENCH_LINE_WORDS;
@@ -163,8 +163,8 @@ weft_status host_barrier_run(struct bench *bench, struct bench_case *c, uint64_t
     return status;
 }
 
-/* In each round another PE comes late, so that a meeting that lets the others go on is seen: by time,
- * and by turns where the PEs share a CPU and would go step by step. */
+/* In each round another PE comes late, so that a barrier or sync that does not wait for it is seen.
+ * It spins for a time, and yields its CPU several times: PEs that share that CPU run on then. */
 static void come_late(const struct bench *bench, uint64_t round)
 {
     enum { LATE_NS = 20000, LATE_TURNS = 20 };

@@ -76,7 +76,7 @@ weft_status bench_prepare(struct bench *bench)
     if (!status)
         status = bench_flags_make(bench);
     if (!status)
-        status = find_path(bench); /* there is none to GPU memory before the first block of it */
+        status = find_path(bench); /* GPU memory has a path once some has been allocated */
     if (!status)
         status = bench_floors_measure(bench);
     return status ? status : bench_device_prepare(bench);

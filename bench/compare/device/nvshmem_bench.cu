@@ -57,8 +57,8 @@ static __device__ void end_timing(struct times *t, int status)
     }
 }
 
-/* What nvshmem_uint64_wait_until() does, but for the bound: spins, then takes the library's test for
- * the order that it gives. */
+/* nvshmem_uint64_wait_until() with a bound: spins, then calls the library's test, which orders what
+ * follows as the wait would. */
 static __device__ int await(uint64_t *word, uint64_t value)
 {
     for (unsigned i = 0; i < SPINS; i++)
@@ -582,7 +582,8 @@ static void collectives(void)
     for (int what = BENCH_ALLTOALL; what <= BENCH_REDUCESCATTER; what++) {
         for (size_t i = 0; i < PLAN_COUNT(plan_collective_bytes); i++) {
             struct shape s = {plan_collective_bytes[i], 1, what};
-            /* Its 3.4.5 asserts on the device there, which would end all rows behind it. */
+            /* NVSHMEM 3.4.5 fails an assertion on the device at these sizes, and no row behind it
+             * would run. */
             if (what == BENCH_REDUCESCATTER && s.bytes > (128 << 10))
                 continue;
             collective_row(row_name("%s_block.%zu", names[what], s.bytes), collective, &s);
