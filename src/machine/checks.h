@@ -16,8 +16,8 @@ void check_peer(const struct machine *machine, const struct endpoint *a, const s
 void check_measured(const struct machine *machine, const struct endpoint *a,
                     const struct endpoint *b, const struct routes *routes,
                     struct findings *findings);
-/* Says so when the direct way of a pair is not proven: not tried, or tried in vain. Returns whether
- * nobody has tried. */
+/* Adds a finding when the direct way of a pair is not proven: because nobody has tried, or because
+ * the proof could not be made. Returns true when nobody has tried. */
 bool check_proven(const struct machine *machine, const struct endpoint *a, const struct endpoint *b,
                   const struct routes *routes, struct findings *findings);
 

@@ -161,7 +161,8 @@ static struct link_errors sum_link_errors(const struct machine *machine, int64_t
     return e;
 }
 
-/* Lifetime totals: one note for the GPU. That they grow is seen in a measured transfer. */
+/* The counters are totals of a long time: one note for the GPU. Whether they still grow is seen in
+ * a measured transfer (check_speed()). */
 static void check_link_errors(const struct machine *machine, const struct machine_gpu *gpu,
                               struct findings *findings)
 {
@@ -267,7 +268,7 @@ static void check_driver_word(const struct machine *machine, const struct endpoi
     else if (strcmp(word, "topology-not-supported") == 0 && level == LEVEL_SYS)
         reason = REASON_P2P_SOCKET;
     else if (machine_is_flat(machine) && strcmp(word, "gpu-not-supported") != 0)
-        return; /* told by the clique check */
+        return; /* the check of cliques adds that finding */
     else if (strcmp(word, "chipset-not-supported") == 0 ||
              strcmp(word, "topology-not-supported") == 0)
         reason = REASON_P2P_CHIPSET;
@@ -371,7 +372,7 @@ static void check_speed(const struct machine_measured *m, const struct machine_m
                     "%s to %s %.1f GB/s, back %.1f", a->name, b->name, (double)out / 1000,
                     (double)in / 1000);
     }
-    findings->gain_mbps = 0;                   /* what the errors cost cannot be told */
+    findings->gain_mbps = 0;                   /* what the errors cost is not known */
     bool lower = strcmp(a->name, b->name) < 0; /* counted for both directions together */
     /* Links correct a trickle of errors without loss; a fault is what costs speed. */
     bool at_speed = out && best->mbps && out >= best->mbps * 95 / 100;
@@ -413,7 +414,7 @@ bool check_proven(const struct machine *machine, const struct endpoint *a, const
     if (!best || (best->kind != ROUTE_LINK && best->kind != ROUTE_PEER) ||
         (m && m->proof.value && !text_is(m->proof, "not-run")))
         return false;
-    /* tried in vain, it is a fault: a way that the driver offers is not there */
+    /* a proof that was tried and could not be made is a fault: the driver offers this access */
     const char *why = m && m->evidence.value && *m->evidence.value ? m->evidence.value
                       : m                                          ? m->proof.why
                                                                    : NULL;

@@ -7,8 +7,8 @@
 
 #include "machine/checks.h"
 
-/* How a healthy machine is built, and features nobody has asked for, are no faults of it: worth a
- * note to whoever looks at the whole machine, though they decide a single pair. */
+/* Reasons that follow from how a machine is built, or that name a feature nobody has asked for.
+ * They may decide which way a pair takes, but of the whole machine they are notes and no faults. */
 static bool is_nature(enum reason reason)
 {
     switch (reason) {

@@ -111,7 +111,7 @@ static const char *kind_name(const struct pci_config *config, int64_t class, boo
     if (class >> 8 == 0x0600)
         return "host-bridge";
     if (class >> 8 == 0x0604)
-        return at_root ? "root-port" : NULL; /* upstream or downstream: told by the alternation */
+        return at_root ? "root-port" : NULL; /* upstream or downstream: see infer_kinds() */
     return at_root ? "integrated" : "endpoint";
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where measured results come from. The machine room measures nothing itself: whoever can (the
- * proof of a path, a bandwidth test) brings a probe, and its results become facts of the model
- * (machine.measured), where recorded ones live too. Without a probe they stay "not measured". */
+/* Where measured results of pairs of GPUs, and of a GPU and the host, come from. This room does not
+ * measure them: a probe that can (cli/probe.c) is passed in, and its results become facts of the
+ * model (machine.measured), as recorded ones are. Without a probe they stay "not measured". */
 #ifndef WEFT_MACHINE_PROBE_H
 #define WEFT_MACHINE_PROBE_H
 
@@ -34,7 +34,7 @@ struct machine_probe {
 };
 
 /* Runs the probe over every ordered pair of GPUs, and of each GPU with the host, into
- * machine->measured. `progress` (may be NULL) is told "gpu0 gpu1" before each. */
+ * machine->measured. `progress` (may be NULL) is called with "gpu0 gpu1" before each. */
 weft_status machine_measure(struct machine *machine, const struct machine_probe *probe, bool quick,
                             void (*progress)(const char *pair));
 

@@ -235,7 +235,7 @@ struct link_bundle routes_links(const struct machine *machine, int64_t a, int64_
 {
     struct link_bundle direct = bundle_of(machine, a, b, false);
     struct link_bundle back = bundle_of(machine, b, a, false);
-    if (direct.links || back.links) /* a side that was not recorded is told by the other */
+    if (direct.links || back.links) /* where one side was not recorded the other one counts */
         return direct.links >= back.links ? direct : back;
     struct link_bundle from = bundle_of(machine, a, b, true), to = bundle_of(machine, b, a, true);
     if (!from.links || !to.links)

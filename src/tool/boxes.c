@@ -141,7 +141,7 @@ static enum boxes_state state_of(const struct box *box)
 
 void boxes_decode(const void *bytes, struct boxes_pe *pe)
 {
-    /* The PE goes on writing: everything is judged and told from one copy. */
+    /* The PE goes on writing, so all checks and all texts are made from one copy. */
     static struct box box;
     static struct weft_dev_box device;
     memcpy(&box, bytes, sizeof box);

@@ -60,7 +60,7 @@ static void decode_choice(const struct box *box, const struct box_choices *table
 
 bool choices_decode(const void *slot, size_t bytes, int to, struct choices *choices)
 {
-    /* The PE may go on writing: everything is judged and told from one copy. */
+    /* The PE may go on writing, so all checks and all texts are made from one copy. */
     static struct box box;
     static struct box_choices table;
     *choices = (struct choices){.to = to};

@@ -22,10 +22,10 @@ enum {
 #define MIB(n) ((size_t)(n) << 20)
 static const size_t WARM_BYTES = MIB(16), FULL_BYTES = MIB(512), BRIEF_BYTES = MIB(256),
                     HOST_BYTES = MIB(64);
-/* One copy takes no longer than this where the way is slow: 21 of them make up a pair. */
+/* A copy is made so small that it takes no longer than this: a pair needs 21 of them. */
 static const double FULL_COPY_MS = 12, BRIEF_COPY_MS = 3;
-/* With the kernels' count of polls as well, both end within 2 s even if the GPU's timer stood still.
- * The second try is for a GPU whose other kernels kept one of the two waiting. */
+/* The kernels also count their polls (kernels.cu), so both end within 2 s even if the GPU's timer
+ * stood still. The second, longer try is for GPUs on which other kernels delayed one of the two. */
 static const uint64_t PROOF_LIMIT_NS = 400000000, PROOF_AGAIN_NS = 1200000000,
                       ECHO_LIMIT_NS = 300000000;
 

@@ -71,7 +71,9 @@ static unsigned long long sum_of(reading r)
     return sum;
 }
 
-/* Whether a driver's totals cover all links shows only where something was counted. */
+/* Reads the counters of all links of a GPU; false: the driver tells none. The driver's totals are
+ * used in their place only when both are equal and not 0, since two zeros do not show that the
+ * totals cover every link. */
 static bool begin(struct link_counters *c, int gpu)
 {
     bool told = read_links(c, gpu, c->last[gpu]) > 0;
@@ -176,8 +178,8 @@ static void add_place(void *argument, const struct link_growth *growth)
              growth->gpu, growth->link, growth->counter, growth->by);
 }
 
-/* By totals, what the links have counted since they were last read one by one is named too: it
- * belongs to this run. */
+/* Where totals are watched, growth is looked up link by link: it is what the links have counted
+ * since they were last read one by one, which was in this run. */
 int64_t link_counters_grown(struct link_counters *c, char *where, size_t bytes)
 {
     int64_t grown = 0;

@@ -119,7 +119,7 @@ static void lane_drop_stack(struct lane *lane)
     lane->warp->started &= ~lane_bit(lane);
 }
 
-/* Called by whoever runs after a switch: the lane switched from may have ended. */
+/* Called first by what runs after a switch: the lane that was switched from may have ended. */
 static void reap(struct block *block)
 {
     if (!block->dead)
@@ -171,7 +171,8 @@ WEFT_EXPORT void weft_simt_yield(void)
     self->budget = BUDGET;
     if (!lane)
         return;
-    /* One that only reads, and the same range again, waits for something. */
+    /* A lane that has written nothing and polled the same addresses as before is waiting; any other
+     * lane makes progress. */
     if (self->wrote || self->low != lane->low || self->high != lane->high)
         lane->warp->block->progress = true;
     lane->low = self->low;

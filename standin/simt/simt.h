@@ -51,7 +51,7 @@ struct lane {
     bool fenced;
     unsigned loads;
     const volatile void *loaded[8];
-    char meet_tag; /* its address: what sync_warp of the group led by this lane orders */
+    char meet_tag; /* its address is ThreadSanitizer's object for a sync_warp led by this lane */
 };
 
 /* Sets of lanes. A lane that exists is in exactly one of exited, ready, in_warp, in_block,
