@@ -10,8 +10,8 @@ WEFT_DEVICE unsigned char pattern(uint32_t number, size_t i)
     return (unsigned char)(number * 29 + i * 5 + 3);
 }
 
-/* Each PE sends to the next and takes from the one before: a packet from there with number k + 1
- * says that it has taken our k - 1 only after going all the way round, so the credit is a flag. */
+/* Each PE sends to the next one and takes from the one before. What it takes says nothing of what
+ * the next one has taken, so that one tells by a flag (`credit`) when a buffer is free. */
 #define RING_IN(scope, constant)                                                                   \
     do {                                                                                           \
         unsigned rank = weft_dev_scope_rank(constant), n = weft_dev_scope_threads(constant);       \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every call of weft.h returns the failure of the job, whoever brought it about, with its sentence:
- * called after the failure, each by itself, and calls that wait also when it comes meanwhile: `failed each` and `failed CALL`. */
+ * called after the failure, each by itself (`failed each`), and calls that wait also when the
+ * failure comes while they wait (`failed CALL`). */
 #include "job.h"
 
 #include "job/job.h"
