@@ -12,10 +12,11 @@
  *
  * `team` is what weft_team_device() gives; WEFT_DEV_WORLD is all PEs, WEFT_DEV_NODE those of the node.
  *
- * Protocol. A PE has, per team, an area that the members store to (struct weft_dev_area). flags[i] is
- * the number of the latest sync in which member i has arrived. phase[i] is the number of the latest data
- * collective in which member i has delivered: a store of the number, so that members who deliver
- * nothing (all but the root of a broadcast) need not say so. Both only grow. */
+ * Protocol. A PE has, per team, an area that the members store to (struct weft_dev_area). Its flags
+ * are, for each member i, arrived[i], the number of the latest sync in which it has arrived, and
+ * phase[i], the number of the latest data collective in which it has delivered. Both only grow, and a
+ * waiter compares by >=, so that members that deliver nothing (all but the root of a broadcast) need
+ * not store the number of that call. */
 #ifndef WEFT_DEVICE_COLLECTIVE_H
 #define WEFT_DEVICE_COLLECTIVE_H
 
