@@ -60,8 +60,8 @@ size_t proxy_host_bytes(uint32_t slot_bits);
 /* Bytes of the device's own part: head, known, fenced, quieted, result_head, turns. */
 size_t proxy_device_bytes(uint32_t slot_bits);
 
-/* Lays a ring of 1 << slot_bits descriptors out: `host` and `device` are zeroed memory of those sizes, host_as_seen the address by
- * which device code knows `host`. */
+/* Lays a ring of 1 << slot_bits descriptors out: `host` and `device` are zeroed memory of those
+ * sizes, host_as_seen the address by which device code knows `host`. */
 void proxy_lay_out(struct proxy *proxy, uint32_t slot_bits, void *host, uint64_t host_as_seen,
                    uint64_t device, struct weft_dev_ring *ring);
 
