@@ -92,8 +92,6 @@ enum { WEFT_DEV_RING_WORDS = 8, WEFT_DEV_RING_SHIFT = 56 };
 enum weft_dev_ring_flag {
     WEFT_DEV_RING_FETCHES = 1, /* a result is waited for */
     WEFT_DEV_RING_WAITED = 2,  /* somebody waits until the ticket is released */
-    WEFT_DEV_RING_INLINE =
-        4, /* the source, at most 8 bytes, is in `value`; of a packet in `compare` */
 };
 
 /* A team, found by the number that weft_team_device() gives. In device-accessible memory. */
