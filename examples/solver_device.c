@@ -57,6 +57,8 @@ WEFT_DEVICE int make_row(const rows *r, size_t y, uint64_t t, unsigned sides)
         if (!(sides >> side & 1))
             continue;
         if (!r->values) {
+            if (weft_dev_thread_rank() == 0)
+                weft_thread_fence(); /* the row of the step before is not overtaken */
             weft_block_put_signal(r->halo[1 - side][t % 2], made, r->width * sizeof *made,
                                   &r->signal[1 - side], t, WEFT_SIGNAL_SET, r->neighbour[side]);
         } else if (weft_dev_thread_rank() == 0) {
