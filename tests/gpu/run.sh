@@ -89,7 +89,7 @@ fi
 # Device operations: the programs of tests/device, the CUDA half of each.
 device_tests() {
     local program case
-    for program in rma atomics signal wait packet collective extremes own cached; do
+    for program in rma atomics signal wait packet collective extremes own cached private; do
         [ -x "$build/bin/device_$program" ] &&
             run "device $program" "$1" 60 "$build/bin/device_$program"
     done
@@ -108,7 +108,7 @@ device_tests 2
 # Every device operation through the proxy: the paths weak and slow have no addresses for kernels.
 proxied() {
     local program case
-    for program in rma atomics signal wait packet collective extremes own cached; do
+    for program in rma atomics signal wait packet collective extremes own cached private; do
         [ -x "$build/bin/device_$program" ] &&
             run "proxy $program" "$1" 60 "$build/bin/device_$program"
     done

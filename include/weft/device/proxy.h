@@ -38,7 +38,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_ring_await(const struct weft_dev_request *r, c
             return 1;
         if (polls % WEFT_DEV_EAGER_POLLS)
             continue;
-        if (weft_dev_job_failed(polls))
+        if (polls && weft_dev_job_failed(polls)) /* not at once: most waits are short */
             return 0;
         uint64_t now = weft_dev_clock_ns();
         if (!polls || seen != last) {

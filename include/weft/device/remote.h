@@ -11,11 +11,10 @@
  * A carrier gets requests whose address is in a segment and whose PE exists, and whose local side is
  * memory of the device or the host: what only a thread or a block sees (shared memory, a stack) is given
  * to it word by word. The payload of a packet of 8 bytes is in `compare`, without a local side. The
- * request is the carrier's to change. It returns when an
- * operation of that kind may return: with the source of a put reusable and the result of a get or of
- * a fetching atomic there, unless nbi. Its order(quiet) is called by every thread that fences
- * (quiet = 0: what this thread gave it before reaches each PE before what it gives later) or
- * quiets (quiet = 1: it is complete). */
+ * request is the carrier's to change. It returns when an operation of that kind may return: with the
+ * source of a put reusable and the result of a get or of a fetching atomic there, unless nbi. Its
+ * order(quiet) is called by every thread that fences (quiet = 0: what this thread gave it before
+ * reaches each PE before what it gives later) or quiets (quiet = 1: it is complete). */
 #ifndef WEFT_DEVICE_REMOTE_H
 #define WEFT_DEVICE_REMOTE_H
 
@@ -34,9 +33,9 @@ struct weft_dev_request {
     uint64_t n;            /* iput, iget: elements, at strides in elements */
     int64_t remote_stride, local_stride;
     int32_t what; /* ATOMIC: enum weft_dev_atomic; SIGNAL, PUT_SIGNAL: weft_signal_op */
-    int32_t
-        nbi; /* 1: may return before it is complete; the next quiet completes it. Of an atomic: its
-                   * result is not wanted */
+    /* 1: may return before it is complete, which the next quiet completes. Of an atomic: its result is
+     * not wanted. */
+    int32_t nbi;
 };
 
 /* With an atomic's number: its result is not wanted. */
