@@ -3,10 +3,15 @@
 # Builds Weft without its optional packages and runs every test with GPU memory on the GPUs of this
 # machine: one GPU shared by several PEs, then one PE per GPU. Prints a table; exits 1 when something
 # failed. Needs CMake, a C compiler, nvcc (without it the embedded PTX is used) and an NVIDIA driver.
-#   tests/gpu/run.sh [BUILD_FOLDER]
+#   tests/gpu/run.sh [BUILD_FOLDER [GROUP ...]]
+# Groups: memory shared device device_shared proxy faults figures; all of them unless some are named.
 set -u
 cd "$(dirname "$0")/../.."
 build=${1:-build-gpu}
+[ $# -eq 0 ] || shift
+groups=${*:-memory shared device device_shared proxy faults figures}
+# A kernel of a job left behind would share the GPU with whatever is measured next.
+trap 'trap - TERM INT; kill -- $(jobs -p) 2> /dev/null; exit 143' TERM INT
 logs=${OUT:-$build}/gpu-logs
 started=$SECONDS
 unset CUDA_VISIBLE_DEVICES WEFT_GPU
@@ -36,7 +41,8 @@ run() {
     shift 3
     local log=$logs/$(echo "$name-$pes${extra:+-$extra}" | tr -c 'A-Za-z0-9.\n-' _).log
     begun=$(date +%s%N)
-    env $extra timeout -k 5 "$limit" "$build/bin/weft" run -n "$pes" "$@" > "$log" 2>&1
+    env $extra timeout -k 5 "$limit" "$build/bin/weft" run -n "$pes" "$@" > "$log" 2>&1 &
+    wait $!
     status=$?
     [ -z "$wanted" ] || { grep -q -- "$wanted" "$log" && status=0 || status=1; }
     case $status in
@@ -54,90 +60,103 @@ run() {
 extra="WEFT_LOG=info WEFT_PROVE=always" run first 1 60 "$build/bin/job_gpu_atomic"
 cat "$logs"/first-1*.log | head -n 5
 
-extra=WEFT_PROVE=always
-for pes in 1 $gpus; do
-    for program in atomic heap signal collective rma stream register symmetric order; do
-        [ -x "$build/bin/job_gpu_$program" ] && run "$program" "$pes" 60 "$build/bin/job_gpu_$program"
+litmus() { # label, PEs, cases: run in $extra
+    local label=$1 pes=$2 case
+    shift 2
+    [ -x "$build/bin/device_litmus" ] || return
+    for case; do
+        run "$label litmus $case" "$pes" 30 "$build/bin/device_litmus" "$case"
     done
-    [ "$gpus" -eq 1 ] && break
-done
-extra="WEFT_GPU=0 WEFT_PROVE=always" # several PEs share one GPU
-run "atomic, one GPU" 2 60 "$build/bin/job_gpu_atomic"
-run "rma, one GPU" 2 90 "$build/bin/job_gpu_rma"
-run "signal, one GPU" 3 90 "$build/bin/job_gpu_signal"
-run "stream, one GPU" 2 60 "$build/bin/job_gpu_stream"
-extra="WEFT_PROVE=cached"
-run "cached proof" "$((gpus > 1 ? gpus : 2))" 60 "$build/bin/job_gpu_atomic"
-run "cached proof again" "$((gpus > 1 ? gpus : 2))" 60 "$build/bin/job_gpu_atomic"
-extra="WEFT_WAIT_LIMIT=2s"
-run "expiry of a wait" 1 30 "$build/bin/job_gpu_signal" expire
-run "expiry on a stream" 1 30 "$build/bin/job_gpu_stream" expire
-extra="TEST_TOO_MUCH=300000 WEFT_GPU_HEAP_SIZE=1T"
-run "more than the GPU has" 1 60 "$build/bin/job_gpu_heap"
-extra="CUDA_VISIBLE_DEVICES=GPU-none"
-wanted="CUDA_VISIBLE_DEVICES"
-run "no visible GPU" 1 30 "$build/bin/job_gpu_heap"
-wanted=
-extra="WEFT_GPU_STRIPE=8M"
-run "striped copies" "$gpus" 60 "$build/bin/job_gpu_rma"
-extra=
-if [ "$gpus" -gt 1 ]; then
-    extra="WEFT_GPU=0,1 WEFT_PROVE=always" # two GPUs, two PEs each
+}
+programs() { # label, PEs, programs of tests/device: the CUDA half of each
+    local label=$1 pes=$2 program
+    shift 2
+    for program; do
+        [ -x "$build/bin/device_$program" ] &&
+            run "$label $program" "$pes" 60 "$build/bin/device_$program"
+    done
+}
+
+group_memory() { # operations of the host and of streams on GPU memory
+    local pes program
+    extra=WEFT_PROVE=always
+    for pes in 1 $gpus; do
+        for program in atomic heap signal collective rma stream register symmetric order; do
+            [ -x "$build/bin/job_gpu_$program" ] &&
+                run "$program" "$pes" 60 "$build/bin/job_gpu_$program"
+        done
+        [ "$gpus" -eq 1 ] && break
+    done
+    extra="WEFT_GPU_STRIPE=8M"
+    run "striped copies" "$gpus" 60 "$build/bin/job_gpu_rma"
+}
+group_shared() { # several PEs on one GPU
+    extra="WEFT_GPU=0 WEFT_PROVE=always"
+    run "atomic, one GPU" 2 60 "$build/bin/job_gpu_atomic"
+    run "rma, one GPU" 2 90 "$build/bin/job_gpu_rma"
+    run "signal, one GPU" 3 90 "$build/bin/job_gpu_signal"
+    run "stream, one GPU" 2 60 "$build/bin/job_gpu_stream"
+    [ "$gpus" -gt 1 ] || return
+    extra="WEFT_GPU=0,1 WEFT_PROVE=always"
     run "two GPUs, four PEs" 4 90 "$build/bin/job_gpu_collective"
     run "two GPUs, four PEs" 4 90 "$build/bin/job_gpu_signal"
-fi
-# Device operations: the programs of tests/device, the CUDA half of each.
-device_tests() {
-    local program case
-    for program in rma atomics signal wait packet collective extremes own cached private; do
-        [ -x "$build/bin/device_$program" ] &&
-            run "device $program" "$1" 60 "$build/bin/device_$program"
-    done
-    for case in reduce slices exchange; do
-        [ -x "$build/bin/device_litmus" ] &&
-            run "device litmus $case" "$1" 30 "$build/bin/device_litmus" "$case"
-    done
+}
+all_programs="rma atomics signal wait packet collective extremes own cached private"
+all_litmus="message_passing put_signal packet barrier sync store_buffering reduce slices exchange"
+group_device() { # the operations of device code, over the link, then by a GPU with itself
+    extra="WEFT_TARGET=cuda WEFT_PROVE=cached"
+    programs device "$gpus" $all_programs
+    litmus device "$gpus" $all_litmus
     [ -x "$build/bin/device_units" ] &&
-        run "device units" "$1" 60 "$build/bin/device_units" \
+        run "device units" "$gpus" 60 "$build/bin/device_units" \
             "$(find "$build" -name 'libdevice_units_loaded.so' | head -n 1)"
-}
-extra="WEFT_TARGET=cuda WEFT_PROVE=cached"
-device_tests "$gpus"
-extra="WEFT_TARGET=cuda WEFT_GPU=0"
-device_tests 2
-# Every device operation through the proxy: the paths weak and slow have no addresses for kernels.
-proxied() {
-    local program case
-    for program in rma atomics signal wait packet collective extremes own cached private; do
-        [ -x "$build/bin/device_$program" ] &&
-            run "proxy $program" "$1" 60 "$build/bin/device_$program"
+    # One PE per GPU: two kernels that fill it do not fit one. Each ends by itself after 3 s.
+    extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=6s"
+    local pes
+    for pes in 1 $gpus; do
+        [ -x "$build/bin/device_resident" ] &&
+            run "beside a resident kernel" "$pes" 20 "$build/bin/device_resident"
+        [ "$gpus" -eq 1 ] && break
     done
-    for case in message_passing put_signal packet barrier sync store_buffering; do
-        [ -x "$build/bin/device_litmus" ] &&
-            run "proxy litmus $case" "$1" 60 "$build/bin/device_litmus" "$case"
-    done
+    # A job for each entry of the API, each of which sets up the GPU.
+    extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=20s"
+    [ -x "$build/bin/device_seen" ] && run "device seen" 1 120 "$build/bin/device_seen"
 }
-extra="WEFT_TARGET=cuda WEFT_PATH=weak WEFT_GPU=0"
-proxied 2
-if [ "$gpus" -gt 1 ]; then
-    extra="WEFT_TARGET=cuda WEFT_PATH=weak"
-    proxied 2
-    extra="WEFT_TARGET=cuda WEFT_PATH=slow WEFT_SLOW=order=random,seed=5 WEFT_PROXY_SLOTS=64"
-    run "proxy rma" 2 60 "$build/bin/device_rma"
-    run "proxy atomics" 2 60 "$build/bin/device_atomics"
-fi
-# One PE per GPU: two kernels that fill it do not fit one. Each ends by itself after 3 s.
-extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=6s"
-for pes in 1 $gpus; do
-    [ -x "$build/bin/device_resident" ] &&
-        run "beside a resident kernel" "$pes" 20 "$build/bin/device_resident"
-    [ "$gpus" -eq 1 ] && break
-done
-# A job for each entry of the API, each of which sets up the GPU.
-extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=20s"
-[ -x "$build/bin/device_seen" ] && run "device seen" 1 120 "$build/bin/device_seen"
-extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=1s"
-if [ -x "$build/bin/device_errors" ]; then
+# The kernels of two processes take turns of milliseconds on one GPU: few rounds.
+group_device_shared() {
+    extra="WEFT_TARGET=cuda WEFT_GPU=0 LITMUS_ROUNDS=200"
+    programs device 2 rma atomics signal wait packet extremes
+    litmus device 2 message_passing put_signal packet exchange
+}
+# Every operation through the proxy: the paths weak and slow have no addresses for kernels.
+group_proxy() {
+    if [ "$gpus" -gt 1 ]; then
+        extra="WEFT_TARGET=cuda WEFT_PATH=weak LITMUS_ROUNDS=1000"
+        programs proxy 2 $all_programs
+        litmus proxy 2 message_passing put_signal packet barrier sync store_buffering
+        extra="WEFT_TARGET=cuda WEFT_PATH=slow WEFT_SLOW=order=random,seed=5 WEFT_PROXY_SLOTS=64"
+        programs proxy 2 rma atomics
+    fi
+    extra="WEFT_TARGET=cuda WEFT_PATH=weak WEFT_GPU=0 LITMUS_ROUNDS=50"
+    programs proxy 2 rma atomics own private
+    litmus proxy 2 message_passing put_signal
+}
+group_faults() { # what must be said, not done
+    local case pes=$((gpus > 1 ? gpus : 2))
+    extra="WEFT_PROVE=cached"
+    run "cached proof" "$pes" 60 "$build/bin/job_gpu_atomic"
+    run "cached proof again" "$pes" 60 "$build/bin/job_gpu_atomic"
+    extra="WEFT_WAIT_LIMIT=2s"
+    run "expiry of a wait" 1 30 "$build/bin/job_gpu_signal" expire
+    run "expiry on a stream" 1 30 "$build/bin/job_gpu_stream" expire
+    extra="TEST_TOO_MUCH=300000 WEFT_GPU_HEAP_SIZE=1T"
+    run "more than the GPU has" 1 60 "$build/bin/job_gpu_heap"
+    extra="CUDA_VISIBLE_DEVICES=GPU-none"
+    wanted="CUDA_VISIBLE_DEVICES"
+    run "no visible GPU" 1 30 "$build/bin/job_gpu_heap"
+    wanted=
+    [ -x "$build/bin/device_errors" ] || return
+    extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=1s"
     for case in bad_address bad_p bad_pe negative_pe past_end one_past_end strided_past_end \
         bad_atomic bad_team wait_expires packet_expires; do
         run "device $case" 1 60 "$build/bin/device_errors" "$case"
@@ -145,23 +164,30 @@ if [ -x "$build/bin/device_errors" ]; then
     wanted="sync of team 0 waited" # PE 0 gives up, and the launcher ends PE 1
     run "device sync_expires" 2 60 "$build/bin/device_errors" sync_expires
     wanted=
-fi
-
-# Figures: on one GPU, then over the link, then with large copies dealt out over streams.
+}
 bench() {
     run "$1" "$2" 60 "$build/bin/gpu_bench"
     local log=$logs/$(echo "$1-$2${extra:+-$extra}" | tr -c 'A-Za-z0-9.\n-' _).log
     grep "${3:-}" "$log" | cut -c1-110
 }
-if [ -x "$build/bin/gpu_bench" ]; then
+group_figures() { # on one GPU or over the link, then with large copies dealt out over streams
+    [ -x "$build/bin/gpu_bench" ] || return
     extra=
     bench "bench" $((gpus > 1 ? 2 : 1))
-    if [ "$gpus" -gt 1 ]; then
-        extra="WEFT_GPU_STRIPE=4M"
-        bench "bench striped" 2 "see WEFT_GPU_STRIPE"
-        extra=
-        [ "$gpus" -gt 2 ] && bench "bench" "$gpus" "barrier\|weft_"
-    fi
-fi
+    [ "$gpus" -gt 1 ] || return
+    extra="WEFT_GPU_STRIPE=4M"
+    bench "bench striped" 2 "see WEFT_GPU_STRIPE"
+    extra=
+    [ "$gpus" -gt 2 ] && bench "bench" "$gpus" "barrier\|weft_"
+}
+
+for group in $groups; do
+    declare -F "group_$group" > /dev/null || { echo "there is no group $group"; exit 2; }
+done
+for group in $groups; do
+    begun_group=$SECONDS
+    "group_$group"
+    printf -- '-- %s: %d s\n' "$group" $((SECONDS - begun_group))
+done
 printf 'took %d s; %d failures; logs in %s\n' $((SECONDS - started)) "$failures" "$logs"
 [ "$failures" -eq 0 ]
