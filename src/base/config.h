@@ -47,6 +47,11 @@ enum config_type {
       "Set by `weft run`: number of the inherited socket to the launcher.")                          \
     X(BOOT_JOB, CONFIG_STRING, "", NULL,                                                             \
       "Set by `weft run`: marks the processes that come from its job.")                              \
+    X(BOOT_NODE, CONFIG_INT, "-1", NULL,                                                             \
+      "Set by `weft run --hosts`: number of this PE's host in the list.")                            \
+    X(BOOT_HOST, CONFIG_STRING, "", NULL, "Set by `weft run --hosts`: name of this PE's host.")      \
+    X(NODE_PES, CONFIG_INT, "0", NULL,                                                               \
+      "For tests: so many PEs each count as a node, though they share a kernel; 0 = as it is.")      \
     X(PE, CONFIG_INT, "-1", NULL, "Set by `weft run`: number of this PE, for scripts too.")          \
     X(PES, CONFIG_INT, "0", NULL, "Set by `weft run`: number of PEs in the job.")                    \
     X(BOOT_PORT, CONFIG_INT, "0", NULL,                                                              \

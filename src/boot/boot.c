@@ -21,11 +21,19 @@
 #include <unistd.h>
 
 /* Two PEs are on one node when they can pass each other descriptors and name each other's
- * processes: one kernel, one network namespace (abstract sockets), one pid namespace. */
+ * processes: one kernel, one network namespace (abstract sockets), one pid namespace; and, where
+ * `weft run --hosts` has started them, one entry of its list, since its hosts pass none. */
 struct node_identity {
     char kernel[48]; /* boot id; the host name where /proc does not tell */
     uint64_t network_namespace;
     uint64_t pid_namespace;
+    int64_t entry;
+    int64_t part; /* for tests, WEFT_NODE_PES */
+};
+
+struct node_card {
+    struct node_identity identity;
+    char host[BOOT_HOST_BYTES];
 };
 
 void boot_set(struct boot *boot, const struct boot_ops *ops, int pe, int npes)
@@ -39,8 +47,10 @@ void boot_unset(struct boot *boot)
 {
     free(boot->local_pes);
     free(boot->node_of);
+    free(boot->hosts);
     boot->local_pes = NULL;
     boot->node_of = NULL;
+    boot->hosts = NULL;
 }
 
 static weft_status make_tables(struct boot *boot)
@@ -73,9 +83,12 @@ static uint64_t namespace_number(const char *path)
     return stat(path, &file) == 0 ? (uint64_t)file.st_ino : 0;
 }
 
-static void own_identity(struct node_identity *identity)
+static void own_card(const struct boot *boot, struct node_card *card)
 {
-    memset(identity, 0, sizeof *identity);
+    struct node_identity *identity = &card->identity;
+    const char *host = config_string(CONFIG_BOOT_HOST);
+    int64_t part = config_int(CONFIG_NODE_PES);
+    memset(card, 0, sizeof *card);
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t n = -1;
     if (fd >= 0) {
@@ -83,27 +96,51 @@ static void own_identity(struct node_identity *identity)
         close(fd);
     }
     struct utsname name;
-    if (n <= 0 && uname(&name) == 0)
+    if (uname(&name) < 0)
+        name.nodename[0] = '\0';
+    if (n <= 0)
         snprintf(identity->kernel, sizeof identity->kernel, "%.47s", name.nodename);
+    snprintf(card->host, sizeof card->host, "%.63s", *host ? host : name.nodename);
+    identity->entry = config_int(CONFIG_BOOT_NODE);
+    identity->part = part > 0 ? boot->pe / part : 0;
     identity->network_namespace = namespace_number("/proc/self/ns/net");
     identity->pid_namespace = namespace_number("/proc/self/ns/pid");
 }
 
 /* Node of `pe`: that of the first PE with the same identity. */
-static int number_node(const struct node_identity *all, struct boot *boot, int pe)
+static int number_node(const struct node_card *all, struct boot *boot, int pe)
 {
     for (int earlier = 0; earlier < pe; earlier++)
-        if (memcmp(&all[earlier], &all[pe], sizeof *all) == 0)
+        if (memcmp(&all[earlier].identity, &all[pe].identity, sizeof all->identity) == 0)
             return boot->node_of[earlier];
     return boot->nodes++;
 }
 
+/* By the name that each node's first PE gives. */
+static weft_status name_hosts(struct boot *boot, const struct node_card *all)
+{
+    boot->hosts = calloc((size_t)boot->nodes, sizeof *boot->hosts);
+    if (!boot->hosts)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the names of %d nodes", boot->nodes);
+    for (int pe = boot->npes - 1; pe >= 0; pe--)
+        snprintf(boot->hosts[boot->node_of[pe]], BOOT_HOST_BYTES, "%.63s", all[pe].host);
+    return WEFT_OK;
+}
+
+struct boot_where boot_where(const struct boot *boot, int pe)
+{
+    struct boot_where where = {""};
+    if (boot && boot->hosts && boot->nodes > 1 && pe >= 0 && pe < boot->npes)
+        snprintf(where.text, sizeof where.text, " on %s", boot->hosts[boot->node_of[pe]]);
+    return where;
+}
+
 weft_status boot_find_nodes(struct boot *boot)
 {
-    struct node_identity mine, *all = calloc((size_t)boot->npes, sizeof *all);
+    struct node_card mine, *all = calloc((size_t)boot->npes, sizeof *all);
     if (!all)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for %d node identities", boot->npes);
-    own_identity(&mine);
+    own_card(boot, &mine);
     weft_status status = boot->ops->allgather(boot, &mine, all, sizeof mine);
     if (!status)
         status = make_tables(boot);
@@ -123,8 +160,9 @@ weft_status boot_find_nodes(struct boot *boot)
             boot->local_pe = boot->local_npes;
         boot->local_pes[boot->local_npes++] = pe;
     }
+    status = name_hosts(boot, all);
     free(all);
-    return WEFT_OK;
+    return status;
 }
 
 struct boot_limit boot_limit_start(void)

@@ -12,6 +12,8 @@
 
 struct boot;
 
+enum { BOOT_HOST_BYTES = 64 };
+
 /* One file per way of starting. Every wait inside is bounded by WEFT_WAIT_LIMIT and ends with
  * WEFT_ERR_TIMEOUT, or with WEFT_ERR_PEER_DEAD / WEFT_ERR_BOOT when the other side is gone. */
 struct boot_ops {
@@ -56,6 +58,7 @@ struct boot {
     int *local_pes; /* their PE numbers, ascending; local_pes[local_pe] == pe */
     int *node_of;   /* node number of every PE; nodes are numbered by first appearance */
     int nodes;
+    char (*hosts)[BOOT_HOST_BYTES]; /* name of each node's host; NULL where all share one node */
     /* PEs that are threads of one process share mappings instead of descriptors: non-NULL slot in
      * which the first local PE leaves pointers for the others between two barriers. */
     void **shared_slot;
@@ -72,5 +75,11 @@ void boot_group_destroy(weft_group *group);
 /* Fills local_pe ... nodes from an identity that is equal on one kernel and in one namespace
  * (boot id and more); used by every implementation after allgather works. */
 weft_status boot_find_nodes(struct boot *boot);
+
+/* " on HOST" for sentences about a PE, or "" where the job has one node. */
+struct boot_where {
+    char text[BOOT_HOST_BYTES + 8];
+};
+struct boot_where boot_where(const struct boot *boot, int pe);
 
 #endif

@@ -122,27 +122,31 @@ bool handshake_same_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &bytes) == 0 && user.uid == geteuid();
 }
 
+void handshake_describe_address(const struct sockaddr_storage *address, char *text, size_t size)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+    char host[INET6_ADDRSTRLEN] = "?";
+    if (address->ss_family == AF_INET)
+        snprintf(text, size, "%s:%d", inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host),
+                 ntohs(v4->sin_port));
+    else if (address->ss_family == AF_INET6)
+        snprintf(text, size, "[%s]:%d", inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host),
+                 ntohs(v6->sin6_port));
+    else
+        snprintf(text, size, "?");
+}
+
 void handshake_describe_peer(int fd, char *text, size_t size)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } peer = {0};
+    struct sockaddr_storage peer = {0};
     socklen_t bytes = sizeof peer;
     struct ucred user;
     socklen_t user_bytes = sizeof user;
-    char address[INET6_ADDRSTRLEN] = "?";
-    if (getpeername(fd, &peer.any, &bytes) < 0)
+    if (getpeername(fd, (struct sockaddr *)&peer, &bytes) < 0)
         snprintf(text, size, "a peer that is gone");
-    else if (peer.any.sa_family == AF_INET)
-        snprintf(text, size, "%s:%d",
-                 inet_ntop(AF_INET, &peer.v4.sin_addr, address, sizeof address),
-                 ntohs(peer.v4.sin_port));
-    else if (peer.any.sa_family == AF_INET6)
-        snprintf(text, size, "[%s]:%d",
-                 inet_ntop(AF_INET6, &peer.v6.sin6_addr, address, sizeof address),
-                 ntohs(peer.v6.sin6_port));
+    else if (peer.ss_family == AF_INET || peer.ss_family == AF_INET6)
+        handshake_describe_address(&peer, text, size);
     else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &user_bytes) == 0)
         snprintf(text, size, "process %d of user %d", (int)user.pid, (int)user.uid);
     else

@@ -69,6 +69,9 @@ weft_status handshake_finish(const struct rendezvous *rendezvous,
 /* Over AF_UNIX only: the process at the other end belongs to our user. */
 bool handshake_same_user(int fd);
 
+/* An IPv4 or IPv6 address and its port, in words. */
+void handshake_describe_address(const struct sockaddr_storage *address, char *text, size_t size);
+
 /* The other end in words: an address, or process and user. */
 void handshake_describe_peer(int fd, char *text, size_t size);
 

@@ -162,9 +162,14 @@ static void pass_descriptor(struct hub *hub, int from, const struct wire_frame *
              pe_of(hub, from));
         return;
     }
-    for (int to = 0; to < hub->n; to++)
-        if (to != from)
+    size_t listed = frame->bytes / sizeof(int32_t);
+    for (int i = 0; i < (listed ? (int)listed : hub->n); i++) {
+        int32_t to = i;
+        if (listed)
+            memcpy(&to, frame->payload + (size_t)i * sizeof to, sizeof to);
+        if (to != from && to >= 0 && to < hub->n)
             hub_send(hub, to, FRAME_FD, from, NULL, 0, frame->fd);
+    }
 }
 
 /* ---------------------------------------------------------------------------------- receiving */

@@ -18,10 +18,12 @@ enum frame_type {
     FRAME_BYE,      /* number: 1 after weft_finalize, 0 without; also from a hub that leaves */
     FRAME_WHO,      /* asks who has not come to the exchange; answered by FRAME_MISSING */
     /* from the hub */
-    FRAME_ALL,           /* payload: all parts in the order of members */
-    FRAME_END,           /* number: a weft_status, payload: why the job ends */
-    FRAME_MISSING,       /* payload: a sentence */
-    FRAME_FD = 1u << 31, /* both ways, with a descriptor; number: the member that shares it */
+    FRAME_ALL,     /* payload: all parts in the order of members */
+    FRAME_END,     /* number: a weft_status, payload: why the job ends */
+    FRAME_MISSING, /* payload: a sentence */
+    /* Both ways, with a descriptor; number: the member that shares it; payload, to the hub: the
+     * members that shall have it (int32_t each), none: all others. */
+    FRAME_FD = 1u << 31,
 };
 
 enum { HUB_MOST_ANSWER = 262144, HUB_MOST_SENTENCE = 400 };

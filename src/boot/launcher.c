@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -50,7 +51,8 @@ static weft_status launcher_barrier(struct boot *boot)
 
 static weft_status launcher_share_fd(struct boot *boot, int from, int fd, int *taken)
 {
-    return member_share_fd(member_of(boot), from, fd, taken);
+    return member_share_fd(member_of(boot), from, fd, boot->nodes > 1 ? boot->local_pes : NULL,
+                           boot->local_npes, taken);
 }
 
 static void launcher_abort(struct boot *boot, int code, const char *sentence)
@@ -73,13 +75,18 @@ static void launcher_forked(struct boot *boot)
     member_forked(member_of(boot));
 }
 
+static void release_claim(void)
+{
+    pthread_mutex_lock(&inherited.lock);
+    inherited.in_use = false;
+    pthread_mutex_unlock(&inherited.lock);
+}
+
 static void launcher_free(struct boot *boot)
 {
     boot_unset(boot);
     free(boot);
-    pthread_mutex_lock(&inherited.lock);
-    inherited.in_use = false;
-    pthread_mutex_unlock(&inherited.lock);
+    release_claim();
 }
 
 static void launcher_close(struct boot *boot, bool clean)
@@ -165,6 +172,12 @@ static weft_status claim(void)
     return status;
 }
 
+/* `weft run` without --hosts has all its PEs on one node. */
+static bool several_nodes(void)
+{
+    return config_int(CONFIG_BOOT_NODE) >= 0 || config_int(CONFIG_NODE_PES) > 0;
+}
+
 bool boot_launcher_known(void)
 {
     pthread_mutex_lock(&inherited.lock);
@@ -180,23 +193,22 @@ weft_status boot_open_launcher(struct boot **boot)
     if (status)
         return status;
     struct launcher_boot *made = calloc(1, sizeof *made);
-    if (made) {
-        boot_set(&made->boot, &launcher_ops, inherited.pe, inherited.npes);
-        status = boot_one_node(&made->boot);
-    } else {
-        status = base_fail(WEFT_ERR_NO_MEMORY, "no memory for the connection to the launcher");
+    if (!made) {
+        release_claim();
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the connection to the launcher");
     }
-    if (!status)
-        status =
-            member_init_launched(&made->member, inherited.npes, inherited.pe, inherited.socket);
+    boot_set(&made->boot, &launcher_ops, inherited.pe, inherited.npes);
+    status = member_init_launched(&made->member, inherited.npes, inherited.pe, inherited.socket);
     if (status) {
-        if (made)
-            boot_unset(&made->boot);
-        free(made);
-        pthread_mutex_lock(&inherited.lock);
-        inherited.in_use = false;
-        pthread_mutex_unlock(&inherited.lock);
+        launcher_free(&made->boot);
         return status;
+    }
+    status = several_nodes() ? boot_find_nodes(&made->boot) : boot_one_node(&made->boot);
+    if (status) {
+        char sentence[HUB_MOST_SENTENCE]; /* closing may fail in turn */
+        snprintf(sentence, sizeof sentence, "%s", base_last_error());
+        launcher_close(&made->boot, false);
+        return base_fail(status, "%s", sentence);
     }
     *boot = &made->boot;
     return WEFT_OK;

@@ -127,7 +127,7 @@ weft_status boot_local_share(struct boot *boot, struct member *node, int from, i
 {
     for (int i = 0; i < boot->local_npes; i++)
         if (boot->local_pes[i] == from)
-            return member_share_fd(node, i, fd, taken);
+            return member_share_fd(node, i, fd, NULL, 0, taken);
     *taken = -1;
     return base_fail(WEFT_ERR_PE, "PE %d is not on the node of PE %d and cannot share a descriptor",
                      from, boot->pe);

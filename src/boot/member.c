@@ -61,6 +61,22 @@ static void end_all(struct member *member, weft_status why, const char *sentence
         wire_post(&member->inbox, FRAME_FAILED, why, copy, strlen(copy), -1);
 }
 
+/* Why the connection between `other` and `here` is no more. A process that ends closes it; a machine
+ * that is cut off does not, and the kernel gives up after a time (rendezvous_tune()). */
+static void describe_loss(const struct member *member, int other, int here, int error, char *text,
+                          size_t size)
+{
+    int gone = pe_of(member, other), pe = pe_of(member, here);
+    struct boot_where where = boot_where(member->boot, gone), us = boot_where(member->boot, pe);
+    if (error)
+        snprintf(text, size, "PE %d%s does not answer PE %d%s any more: %s", gone, where.text, pe,
+                 us.text, strerror(error));
+    else
+        snprintf(text, size,
+                 "PE %d%s has ended: its connection to PE %d%s was closed before weft_finalize",
+                 gone, where.text, pe, us.text);
+}
+
 /* ---------------------------------------------------------------------- events of the hub in us */
 
 static void on_joined(void *owner, int other, pid_t sender)
@@ -95,15 +111,13 @@ static void on_failed(void *owner, int other, weft_status status, const char *se
 static void on_lost(void *owner, int other)
 {
     struct member *member = owner;
-    char sentence[160];
+    char sentence[320];
     epoll_ctl(member->epoll, EPOLL_CTL_DEL, member->wires[other].fd, NULL);
     close(member->wires[other].fd);
     member->wires[other].fd = -1;
     if (member->left[other])
         return;
-    snprintf(sentence, sizeof sentence,
-             "PE %d has ended: its connection to PE %d was closed before weft_finalize",
-             pe_of(member, other), pe_of(member, 0));
+    describe_loss(member, other, 0, member->wires[other].error, sentence, sizeof sentence);
     if (!atomic_load_explicit(&member->ended, memory_order_relaxed))
         member->inferred = true;
     end_all(member, WEFT_ERR_PEER_DEAD, sentence, other);
@@ -131,7 +145,7 @@ static const struct hub_events events = {
 
 static void lose_hub(struct member *member)
 {
-    char sentence[160];
+    char sentence[320];
     epoll_ctl(member->epoll, EPOLL_CTL_DEL, member->inbox.fd, NULL);
     if (!member->launched)
         close(member->inbox.fd);
@@ -140,9 +154,7 @@ static void lose_hub(struct member *member)
         return;
     if (!atomic_load_explicit(&member->ended, memory_order_relaxed))
         member->inferred = true;
-    snprintf(sentence, sizeof sentence,
-             "PE %d has ended: its connection to PE %d was closed before weft_finalize",
-             pe_of(member, 0), pe_of(member, member->me));
+    describe_loss(member, 0, member->me, member->inbox.error, sentence, sizeof sentence);
     if (member->launched)
         end_here(member, WEFT_ERR_BOOT, "the launcher (weft run) has ended; so does the job");
     else
@@ -354,14 +366,15 @@ weft_status member_allgather(struct member *member, const void *mine, void *all,
 
 /* -------------------------------------------------------------------------------- descriptors */
 
-static weft_status give_fd(struct member *member, int fd, int *taken)
+static weft_status give_fd(struct member *member, int fd, const int *to, int count, int *taken)
 {
     struct boot_limit limit = boot_limit_start();
     *taken = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (*taken < 0)
         return base_fail(WEFT_ERR_SYSTEM, "duplicating descriptor %d: %s%s", fd, strerror(errno),
                          errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
-    return post(member, &limit, FRAME_FD, member->me, NULL, 0, fd);
+    _Static_assert(sizeof(int) == sizeof(int32_t), "the list travels as it is");
+    return post(member, &limit, FRAME_FD, member->me, to, to ? (size_t)count * sizeof *to : 0, fd);
 }
 
 static weft_status take_fd(struct member *member, int from, int *taken)
@@ -388,13 +401,14 @@ static weft_status take_fd(struct member *member, int from, int *taken)
                      pe_of(member, member->me));
 }
 
-weft_status member_share_fd(struct member *member, int from, int fd, int *taken)
+weft_status member_share_fd(struct member *member, int from, int fd, const int *to, int count,
+                            int *taken)
 {
     *taken = -1;
     pthread_mutex_lock(&member->lock);
     weft_status status = ended(member);
     if (!status)
-        status = conclude(member, member->me == from ? give_fd(member, fd, taken)
+        status = conclude(member, member->me == from ? give_fd(member, fd, to, count, taken)
                                                      : take_fd(member, from, taken));
     pthread_mutex_unlock(&member->lock);
     if (status && *taken >= 0) {

@@ -5,6 +5,7 @@
 #ifndef WEFT_BOOT_MEMBER_H
 #define WEFT_BOOT_MEMBER_H
 
+#include "boot/boot.h"
 #include "boot/hub.h"
 
 #include <pthread.h>
@@ -14,8 +15,9 @@ struct member {
     int n;          /* members */
     int me;         /* among them */
     const int *pes; /* PE number of each member, for sentences; NULL: the member's own number */
-    bool launched;  /* the hub is `weft run`, and no member */
-    bool is_hub;    /* then, and only then: */
+    const struct boot *boot; /* whose host names stand in sentences; may be NULL */
+    bool launched;           /* the hub is `weft run`, and no member */
+    bool is_hub;             /* then, and only then: */
     struct hub hub;
     struct wire *wires; /* one per member, [0] unused */
     bool *left;         /* who has said that it leaves after a clean end */
@@ -41,8 +43,9 @@ weft_status member_init_launched(struct member *member, int n, int me, int fd);
 
 weft_status member_allgather(struct member *member, const void *mine, void *all, size_t bytes);
 
-/* Only over AF_UNIX; from: a member. */
-weft_status member_share_fd(struct member *member, int from, int fd, int *taken);
+/* Only over AF_UNIX; from: a member. to: the members that take it, NULL for all. */
+weft_status member_share_fd(struct member *member, int from, int fd, const int *to, int count,
+                            int *taken);
 
 /* Tells everybody that the job ends, and why; later calls fail with it here, too. */
 void member_fail(struct member *member, weft_status why, const char *sentence);

@@ -5,6 +5,7 @@
 #include "boot/handshake.h"
 
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "boot/methods.h"
@@ -13,6 +14,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,6 +47,7 @@ struct attempt {
     uint64_t until_ns; /* give up, or when fd is -1: try again */
     uint64_t pause_ms;
     size_t got;
+    int error; /* errno of the last connection that did not come about */
     struct handshake_greeting greeting;
     struct handshake_hello hello;
     struct handshake_proof proof;
@@ -62,11 +65,28 @@ struct search {
     struct wire *wire;
 };
 
+/* A machine that is cut off or without power closes no connection. The kernels ask each other
+ * whether they are still there, and call a silent one dead after half of WEFT_WAIT_LIMIT, at most a
+ * minute. What is stopped or busy still has a kernel that answers. All fails on AF_UNIX, where it is
+ * not needed. */
 void rendezvous_tune(int fd)
 {
-    int on = 1; /* fails on AF_UNIX, where it is not needed */
+    enum { LEAST_MS = 2000, MOST_MS = 60000 };
+    uint64_t half_ms = config_duration_ns(CONFIG_WAIT_LIMIT) / MILLISECOND_NS / 2;
+    unsigned dead_ms = half_ms == 0 || half_ms > MOST_MS ? MOST_MS : (unsigned)half_ms;
+    if (dead_ms < LEAST_MS)
+        dead_ms = LEAST_MS;
+    int on = 1, idle_s = (int)dead_ms / 4000, between_s = (int)dead_ms / 8000;
+    idle_s = idle_s ? idle_s : 1;
+    between_s = between_s ? between_s : 1;
+    int tries = ((int)dead_ms / 1000 - idle_s) / between_s;
+    tries = tries ? tries : 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof between_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_ms, sizeof dead_ms); /* of what was sent */
 }
 
 /* ------------------------------------------------------------------------------------ one address */
@@ -86,6 +106,7 @@ static void start(struct search *search, struct attempt *attempt, uint64_t now)
             0 ||
         errno == EINPROGRESS)
         return;
+    attempt->error = errno;
     close(attempt->fd);
     attempt->fd = -1;
     attempt->until_ns = now + attempt->pause_ms * MILLISECOND_NS;
@@ -106,8 +127,10 @@ static enum answer finish_connecting(struct attempt *attempt)
 {
     int error = 0;
     socklen_t size = sizeof error;
-    if (getsockopt(attempt->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0 || error)
+    if (getsockopt(attempt->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0 || error) {
+        attempt->error = error;
         return ANSWER_NOBODY;
+    }
     rendezvous_tune(attempt->fd);
     attempt->stage = STAGE_GREETING;
     return ANSWER_PENDING;
@@ -175,9 +198,10 @@ static enum answer step(struct search *search, struct attempt *attempt, bool rea
     do {
         before = answer;
         enum stage stage = attempt->stage;
-        if (!ready)
+        if (!ready) {
             answer = stage == STAGE_CONNECT ? ANSWER_NOBODY : ANSWER_OTHER;
-        else if (stage == STAGE_CONNECT)
+            attempt->error = stage == STAGE_CONNECT ? ETIMEDOUT : 0;
+        } else if (stage == STAGE_CONNECT)
             answer = finish_connecting(attempt);
         else if (stage == STAGE_GREETING)
             answer = hear_greeting(search, attempt);
@@ -234,6 +258,26 @@ static bool search_once(struct search *search)
     return false;
 }
 
+/* " (tried 10.0.0.1:4001: No route to host; ...)"; the first few, and nothing over AF_UNIX. */
+static void describe_tries(const struct search *search, char *text, size_t size)
+{
+    enum { ROOM = 100 };
+    size_t used = 0;
+    int told = 0;
+    text[0] = '\0';
+    for (int i = 0; i < search->count && used + ROOM < size; i++) {
+        const struct attempt *attempt = &search->attempts[i];
+        char address[96];
+        if (!attempt->error || attempt->at->address.ss_family == AF_UNIX)
+            continue;
+        handshake_describe_address(&attempt->at->address, address, sizeof address);
+        used += (size_t)snprintf(text + used, size - used, "%s%s: %s", told++ ? "; " : " (tried ",
+                                 address, strerror(attempt->error));
+    }
+    if (told)
+        snprintf(text + used, size - used, ")");
+}
+
 static weft_status failure(const struct search *search)
 {
     static const char *const seen[] = {
@@ -252,8 +296,10 @@ static weft_status failure(const struct search *search)
                          strerror(search->error));
     if (search->refusals >= MOST_REFUSALS)
         return base_fail(WEFT_ERR_BOOT, "%s: %s", what, seen[ANSWER_REFUSED]);
-    return base_fail(WEFT_ERR_TIMEOUT, "%s: no connection within " BOOT_LIMIT_NAMES ": %s", what,
-                     seen[search->best]);
+    char tried[200];
+    describe_tries(search, tried, sizeof tried);
+    return base_fail(WEFT_ERR_TIMEOUT, "%s: no connection within " BOOT_LIMIT_NAMES ": %s%s", what,
+                     seen[search->best], tried);
 }
 
 static weft_status search_until_found(struct search *search)

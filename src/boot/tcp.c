@@ -420,6 +420,7 @@ static weft_status open_world(struct boot **boot, struct environment *where)
         return status;
     }
     boot_set(&made->boot, &tcp_ops, where->rank, where->size);
+    made->world.boot = &made->boot;
     status = connect_node(made, !where->secret);
     if (status) {
         char sentence[400]; /* close() tells the others, and may fail in turn */

@@ -86,6 +86,10 @@ static weft_status send_on(struct wire *wire, const char *data, size_t bytes, si
             *done += (size_t)n;
         } else if (errno == EPIPE || errno == ECONNRESET) {
             return base_fail(WEFT_ERR_PEER_DEAD, "the other side has closed the connection");
+        } else if (errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH) {
+            wire->error = errno;
+            return base_fail(WEFT_ERR_PEER_DEAD, "the other side does not answer any more: %s",
+                             strerror(errno));
         } else if (errno == EAGAIN) {
             return WEFT_OK;
         } else if (errno == ENOBUFS || errno == ENOMEM || errno == ETOOMANYREFS) {
@@ -321,6 +325,8 @@ weft_status wire_read(struct wire *wire)
             n = recvmsg(wire->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return WEFT_OK;
+        if (n < 0 && errno != ECONNRESET)
+            wire->error = errno;
         if (n <= 0)
             return base_fail(WEFT_ERR_PEER_DEAD, "the other side has closed the connection%s%s",
                              n < 0 ? ": " : "", n < 0 ? strerror(errno) : "");

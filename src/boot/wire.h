@@ -64,6 +64,7 @@ struct wire {
     struct wire_unsent *unsent;
     struct wire_unsent *unsent_last;
     int unsent_count;
+    int error;                /* errno that broke the connection; 0: the other side closed it */
     bool starved;             /* there was no memory for sending: no event tells when there is */
     struct wire_frame *first; /* complete frames */
     struct wire_frame *last;

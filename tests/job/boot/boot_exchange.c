@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The boot interface under whatever launcher started this: node tables, exchanges of many sizes,
- * barriers, descriptors from every PE, and joining a second time. */
+ * barriers, descriptors from every PE of the node, and joining a second time.
+ * boot_exchange [PES [PES_PER_NODE]]: what is expected. */
 #include "boot/boot.h"
 
 #include <fcntl.h>
@@ -54,6 +55,17 @@ static void share(struct boot *boot, int from)
     close(taken);
 }
 
+/* per_node: so many PEs each have a node, one after another; 0: not known. */
+static void check_nodes(struct boot *boot, int per_node)
+{
+    for (int pe = 0; per_node && pe < boot->npes; pe++) {
+        EXPECT(boot->node_of[pe] == pe / per_node);
+        EXPECT((boot->nodes > 1) == (boot_where(boot, pe).text[0] != '\0'));
+    }
+    EXPECT(!per_node || boot->nodes == (boot->npes + per_node - 1) / per_node);
+    EXPECT(!per_node || boot->local_pe == boot->pe % per_node);
+}
+
 static void check_tables(struct boot *boot)
 {
     EXPECT(boot->pe >= 0 && boot->pe < boot->npes);
@@ -67,11 +79,12 @@ static void check_tables(struct boot *boot)
 int main(int argc, char **argv)
 {
     struct boot *boot = NULL;
-    int expected = argc > 1 ? atoi(argv[1]) : 0;
+    int expected = argc > 1 ? atoi(argv[1]) : 0, per_node = argc > 2 ? atoi(argv[2]) : 0;
     for (int again = 0; again < 3; again++) {
         EXPECT(boot_open(&boot, NULL, 0) == WEFT_OK);
         EXPECT(!expected || boot->npes == expected);
         check_tables(boot);
+        check_nodes(boot, per_node);
         static const size_t sizes[] = {0, 1, 8, 1000, 4096, 40000};
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
             exchange(boot, sizes[i]);
