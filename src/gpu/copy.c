@@ -136,21 +136,26 @@ weft_status gpu_copy_strided(struct gpu *gpu, unsigned number, void *dst, const 
     return status;
 }
 
+weft_status gpu_lane_quiet(struct gpu *gpu, unsigned number)
+{
+    struct gpu_lane *lane = lane_of(gpu, number);
+    uint64_t given = atomic_load_explicit(&lane->given, memory_order_acquire);
+    if (atomic_load_explicit(&lane->settled, memory_order_acquire) >= given)
+        return WEFT_OK;
+    /* Operations that another thread has counted but not yet put on the stream may be missed:
+     * that thread's own quiet completes them. */
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    status = lane_settle(gpu, lane);
+    gpu_leave(&gpu->device);
+    return status;
+}
+
 weft_status gpu_quiet(struct gpu *gpu)
 {
     weft_status status = WEFT_OK;
-    for (int i = 0; i < GPU_LANES && !status; i++) {
-        struct gpu_lane *lane = &gpu->lanes[i];
-        uint64_t given = atomic_load_explicit(&lane->given, memory_order_acquire);
-        if (atomic_load_explicit(&lane->settled, memory_order_acquire) >= given)
-            continue;
-        /* Operations that another thread has counted but not yet put on the stream may be missed:
-         * that thread's own quiet completes them. */
-        status = gpu_enter(&gpu->device);
-        if (status)
-            return status;
-        status = lane_settle(gpu, lane);
-        gpu_leave(&gpu->device);
-    }
+    for (unsigned lane = 0; lane < GPU_LANES && !status; lane++)
+        status = gpu_lane_quiet(gpu, lane);
     return status;
 }

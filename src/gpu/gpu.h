@@ -204,6 +204,16 @@ weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool i
 /* Returns when what was put on the lanes is complete and visible to all PEs. */
 weft_status gpu_quiet(struct gpu *gpu);
 
+/* The same for one lane. */
+weft_status gpu_lane_quiet(struct gpu *gpu, unsigned lane);
+
+/* A mark behind what has been put on a lane, to be asked for without waiting. *mark NULL: one is made,
+ * which gpu_mark_free() frees; else it is used again. Passed: what was in front of it is complete. */
+struct gpu_mark;
+weft_status gpu_mark_put(struct gpu *gpu, unsigned lane, struct gpu_mark **mark);
+weft_status gpu_mark_passed(struct gpu *gpu, const struct gpu_mark *mark, bool *passed);
+void gpu_mark_free(struct gpu *gpu, struct gpu_mark *mark);
+
 /* ---------------------------------------------------------------------------- proof of pairs */
 
 /* Proves, at once, every pair of this node that WEFT_PROVE wants proven; a pair that fails is

@@ -33,6 +33,9 @@ static weft_status choose_and_fill(struct weft_job *job)
     weft_status status = job_choose_paths(job, WEFT_GPU);
     if (status == WEFT_ERR_NO_PATH && !job->order.forced && !job->order.excluded)
         status = WEFT_OK;
+    status = boot_agree(job->boot, status);
+    if (!status)
+        status = job_join_paths(job);
     struct path_choice *choices = job->paths.choices[WEFT_GPU];
     for (int pe = 0; choices && pe < job->npes; pe++) {
         choices[pe].proven = proven && choices[pe].path != PATH_NONE;

@@ -127,6 +127,8 @@ static weft_status make_segments(struct weft_job *job, const struct hello *mine)
     if (!job->heap || !job->paths.map || !job->scratch)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the tables of %d PEs",
                          job->npes);
+    for (int s = 0; s < SEG_COUNT; s++)
+        job->paths.sizes[s] = job->segments[s].size;
     for (int slot = 0; slot < job->boot->local_npes; slot++)
         for (int s = 0; s < SEG_COUNT; s++)
             if (job->segments[s].slots)
@@ -221,7 +223,7 @@ static void set_spin(struct weft_job *job, const struct hello *all)
         job->spin = SPIN_SHARED_CPUS;
     else
         job->spin = SPIN_SPARE_CPUS;
-    job->crowded = crowded(job, all);
+    job->crowded = job->paths.crowded = crowded(job, all);
 }
 
 static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
@@ -252,9 +254,9 @@ static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
     if (!status)
         status = job_choose_paths(job, WEFT_HOST);
     if (!status)
-        status = make_world(job);
+        status = job_join_paths(job); /* behind it every PE has started its box */
     if (!status)
-        status = job->boot->ops->barrier(job->boot);
+        status = make_world(job);
     if (!status)
         status = check_boxes(job);
     if (!status && prove)
@@ -292,6 +294,7 @@ static void tear_down(struct weft_job *job, bool clean)
     if (job->box)
         atomic_store(&job->box->state, clean ? BOX_FINALIZED : BOX_ABORTED);
     empty_handles(job);
+    job_leave_paths(job);
     job->fault = &job->no_box_fault;
     job->box = NULL;
     job_gpu_close(job);
@@ -395,10 +398,7 @@ weft_status job_enter(const weft_init_attr *attr, struct weft_job **result)
     }
     job->pe = job->boot->pe;
     job->npes = job->boot->npes;
-    job->paths.pe = job->pe;
-    job->paths.npes = job->npes;
-    job->paths.boot = job->boot;
-    job->paths.wait_limit_ns = job->wait_limit_ns;
+    job_tell_paths(job);
     if (!job->threads_are_pes)
         log_set_pe(job->pe);
     status = meet(job, attr);

@@ -179,6 +179,14 @@ void team_fill(struct weft_team *team);
  * path lacked; the table is filled all the same. */
 weft_status job_choose_paths(struct weft_job *job, weft_kind kind);
 
+/* Fills in what the paths know of the job from the beginning. */
+void job_tell_paths(struct weft_job *job);
+
+/* Lets the paths that some PE has newly chosen set up what they keep for the job, and undoes that.
+ * Joining is collective over the job, after every choice and before contexts see it. */
+weft_status job_join_paths(struct weft_job *job);
+void job_leave_paths(struct weft_job *job);
+
 /* Every pair of PEs of a node puts a pattern, then adds to a counter, over the path it has chosen, and
  * looks at what arrived; done at init. What failed is told to both ends, the path dropped for the
  * next one. Collective over the job. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The paths of a job: what is known of every pair, which path is chosen for it, and what becomes of a
  * pair whose path fails its proof. What paths there are and what they do is known in src/path. */
-#include "job/job.h"
+#include "job/waiter.h"
 
 #include "base/config.h"
 #include "base/log.h"
@@ -55,6 +55,83 @@ weft_status job_choose_paths(struct weft_job *job, weft_kind kind)
         first = first ? first : status;
     }
     return first ? base_fail(first, "%s", sentence) : WEFT_OK;
+}
+
+/* ------------------------------------------------------------------------------ joining and leaving */
+
+/* Bit per path that this PE has chosen for some peer and that keeps something for the job. */
+static uint32_t paths_to_join(const struct weft_job *job)
+{
+    uint32_t wanted = 0;
+    for (int kind = 0; kind < MEMORY_KINDS; kind++)
+        for (int pe = 0; job->paths.choices[kind] && pe < job->npes; pe++) {
+            enum path_id path = job->paths.choices[kind][pe].path;
+            if (path != PATH_NONE && path_ops_of(path)->join && !job->paths.common[path])
+                wanted |= 1u << path;
+        }
+    return wanted;
+}
+
+weft_status job_join_paths(struct weft_job *job)
+{
+    uint32_t wanted = paths_to_join(job), *all = calloc((size_t)job->npes, sizeof *all);
+    if (!all)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d PEs", job->npes);
+    weft_status status = job->boot->ops->allgather(job->boot, &wanted, all, sizeof wanted);
+    for (int pe = 0; pe < job->npes && !status; pe++)
+        wanted |= all[pe];
+    free(all);
+    for (int path = 0; path < PATH_COUNT && !status; path++)
+        if (wanted & 1u << path) {
+            status = path_ops_of((enum path_id)path)->join(&job->paths, &job->paths.common[path]);
+            status = boot_agree(job->boot, status);
+        }
+    return status;
+}
+
+void job_leave_paths(struct weft_job *job)
+{
+    for (int path = 0; path < PATH_COUNT; path++) {
+        if (job->paths.common[path])
+            path_ops_of((enum path_id)path)->leave(job->paths.common[path]);
+        job->paths.common[path] = NULL;
+    }
+}
+
+/* ------------------------------------------------------------------------------ waits of the paths */
+
+_Static_assert(sizeof(struct waiter) <= sizeof((struct path_wait){0}.keeps), "a waiter fits there");
+
+static struct waiter *waiter_in(struct path_wait *wait)
+{
+    return (struct waiter *)(void *)wait->keeps;
+}
+
+static weft_status wait_step(struct path_wait *wait, uint64_t seen)
+{
+    struct waiter *waiter = waiter_in(wait);
+    if (!waiter->job) {
+        const struct waiter begun = WAITER(wait->world->job, wait->operation, wait->pe);
+        *waiter = begun;
+        waiter->expected = wait->expected;
+    }
+    return waiter_step(waiter, seen);
+}
+
+static void wait_end(struct path_wait *wait)
+{
+    waiter_end(waiter_in(wait));
+}
+
+void job_tell_paths(struct weft_job *job)
+{
+    job->paths.pe = job->pe;
+    job->paths.npes = job->npes;
+    job->paths.boot = job->boot;
+    job->paths.wait_limit_ns = job->wait_limit_ns;
+    job->paths.job = job;
+    job->paths.wait_step = wait_step;
+    job->paths.wait_end = wait_end;
 }
 
 /* ------------------------------------------------------------------------- settling what was proven */
@@ -116,6 +193,8 @@ static weft_status settle_failures(struct weft_job *job, weft_kind kind,
     free(all);
     if (!status)
         status = boot_agree(job->boot, dropped);
+    if (!status)
+        status = job_join_paths(job);
     return status ? status : refill(job);
 }
 

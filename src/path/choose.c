@@ -103,11 +103,12 @@ static enum path_id candidate(const struct path_facts *facts, const struct path_
     return PATH_NONE;
 }
 
-static const char *why_taken(const struct path_facts *facts, const struct path_order *order)
+static const char *why_taken(enum path_id path, const struct path_facts *facts,
+                             const struct path_order *order)
 {
     return facts->same_pe  ? "the same PE"
            : order->forced ? "chosen by WEFT_PATH"
-                           : "the peer's memory is mapped";
+                           : path_ops_of(path)->why;
 }
 
 const char *path_why(enum path_id path, const struct path_facts *facts,
@@ -116,7 +117,7 @@ const char *path_why(enum path_id path, const struct path_facts *facts,
     const char *why_not = obstacle(path, facts, order);
     enum path_id tried;
     if (path == chosen)
-        return why_taken(facts, order);
+        return why_taken(path, facts, order);
     if (why_not)
         return why_not;
     for (int k = 0; (tried = candidate(facts, order, k)) != PATH_NONE; k++)
@@ -134,7 +135,7 @@ weft_status path_choose(const struct path_facts *facts, const struct path_order 
     text[0] = '\0';
     for (int k = 0; (path = candidate(facts, order, k)) != PATH_NONE; k++) {
         const char *why_not = obstacle(path, facts, order);
-        const char *why = why_not ? why_not : why_taken(facts, order);
+        const char *why = why_not ? why_not : why_taken(path, facts, order);
         int n = snprintf(text + used, sizeof choice->reason - used, "%s%s: %s", used ? "; " : "",
                          path_name(path), why);
         used = n > 0 && used + (size_t)n < sizeof choice->reason ? used + (size_t)n : used;

@@ -46,7 +46,9 @@ static inline weft_kind segment_kind(enum segment_id segment)
 struct gpu;
 struct path_ops;
 struct path_choice;
-struct path_state; /* what a path keeps per context; only the path looks inside */
+struct path_state;  /* what a path keeps per context; only the path looks inside */
+struct path_common; /* what it keeps per job, likewise */
+struct path_wait;
 
 /* What paths know of their job. Filled by the job; read only here. */
 struct path_world {
@@ -55,8 +57,43 @@ struct path_world {
     char *(*map)[SEG_COUNT]; /* [npes] where each PE's host segments are mapped here, NULL = not */
     struct gpu *gpu;         /* NULL until GPU memory is first asked for */
     struct path_choice *choices[MEMORY_KINDS]; /* [npes] each; NULL: that kind is not in use */
+    struct path_common *common[PATH_COUNT];    /* what join() of that path has made */
+    size_t sizes[SEG_COUNT];                   /* of each PE's part of the host segments */
     uint64_t wait_limit_ns;                    /* of any wait; 0 = none */
+    bool crowded;                              /* on some node PEs share a CPU */
+
+    /* The job's own waiting (job/waiter.h), for path_wait_step() and path_wait_end(). */
+    void *job;
+    weft_status (*wait_step)(struct path_wait *wait, uint64_t seen);
+    void (*wait_end)(struct path_wait *wait);
 };
+
+/* A wait of a path for a count that PE `pe` makes grow, as bounded and as visible as every other:
+ *
+ *     struct path_wait wait = {world, BOX_OP_QUIET, pe, expected};
+ *     while (count < expected && !status)
+ *         status = path_wait_step(&wait, count);
+ *     path_wait_end(&wait);
+ *
+ * A step may call `progress` of the job's contexts, under the lock of the job: no path waits in
+ * `open`, `close` or `progress`, and none steps while it holds a lock that its `progress` takes. */
+struct path_wait {
+    const struct path_world *world;
+    enum box_operation operation;
+    int pe;
+    uint64_t expected;
+    uint64_t keeps[32]; /* the job's; zeros when the wait begins */
+};
+
+static inline weft_status path_wait_step(struct path_wait *wait, uint64_t seen)
+{
+    return wait->world->wait_step(wait, seen);
+}
+
+static inline void path_wait_end(struct path_wait *wait)
+{
+    wait->world->wait_end(wait);
+}
 
 /* One PE as seen from one context. 64 bytes: one cache line per operation. */
 struct peer {
@@ -90,11 +127,21 @@ struct path_facts;
  * to do; the others say that the path has no such operation. */
 struct path_ops {
     const char *name;
-    bool unasked; /* may be chosen without being named in WEFT_PATH */
-    bool direct;  /* its operations on mapped host memory are loads and stores: peer->base is set */
+    const char *why; /* it was taken, where it was taken unasked */
+    bool unasked;    /* may be chosen without being named in WEFT_PATH */
+    bool direct; /* its operations on mapped host memory are loads and stores: peer->base is set */
 
     /* NULL when the path can be used between two PEs, else why not. A pure function. */
     const char *(*obstacle)(const struct path_facts *facts);
+
+    /* What it keeps for the whole job, world->common[] afterwards. Called once, before any context opens
+     * the path and when some PE of the job has chosen it for some peer; collective over the job, so
+     * also at PEs that have not. NULL: nothing. */
+    weft_status (*join)(const struct path_world *world, struct path_common **common);
+
+    /* Not collective but for PEs that are threads, which come all or none. Contexts are closed, the
+     * segments still mapped, the GPU side still open. */
+    void (*leave)(struct path_common *common);
 
     /* What it keeps for one context. *state NULL afterwards: nothing, so that fence and quiet need
      * not ask it; then it is opened again when the job gets a GPU side. */
