@@ -156,7 +156,8 @@ group_faults() { # what must be said, not done
     run "no visible GPU" 1 30 "$build/bin/job_gpu_heap"
     wanted=
     [ -x "$build/bin/device_errors" ] || return
-    extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=1s"
+    # The heap's addresses end where its memory ends, so that all below may be touched.
+    extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=1s WEFT_GPU_HEAP_SIZE=64M"
     for case in bad_address bad_p bad_pe negative_pe past_end one_past_end strided_past_end \
         bad_atomic bad_team wait_expires packet_expires; do
         run "device $case" 1 60 "$build/bin/device_errors" "$case"

@@ -178,14 +178,15 @@ WEFT_DEVICE int weft_dev_flag_await(const struct weft_dev_group *g, const uint64
     if (seen >= g->number)
         return WEFT_OK;
     uint32_t polls = 0;
-    struct weft_dev_patience p = weft_dev_patience_for(
+    struct weft_dev_patience p;
+    struct weft_dev_awaited what = weft_dev_awaited_of(
         g->operation, weft_dev_member_pe(&g->m, member), g->m.number, flag, WEFT_GE, g->number);
     int status;
     do {
-        status = weft_dev_patience_step(&p, &polls, seen);
+        status = weft_dev_patience_step(&p, what, &polls, seen);
         seen = weft_dev_load_u64(flag, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
     } while (!status && seen < g->number);
-    weft_dev_patience_end(&p);
+    weft_dev_patience_end(&p, polls);
     return status;
 }
 

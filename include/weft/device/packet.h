@@ -72,14 +72,15 @@ WEFT_DEVICE int weft_dev_packet_await(const char *at, uint32_t number, int team,
     if (WEFT_DEV_LIKELY(weft_dev_packet_ready(*v, number)))
         return WEFT_OK;
     uint32_t polls = 0;
-    struct weft_dev_patience p =
-        weft_dev_patience_for(WEFT_DEV_OP_TAKE_PACKET, -1, team, at, WEFT_EQ, number);
+    struct weft_dev_patience p;
+    struct weft_dev_awaited what =
+        weft_dev_awaited_of(WEFT_DEV_OP_TAKE_PACKET, -1, team, at, WEFT_EQ, number);
     int status;
     do {
-        status = weft_dev_patience_step(&p, &polls, v->lo >> 32);
+        status = weft_dev_patience_step(&p, what, &polls, v->lo >> 32);
         *v = weft_dev_load_vec16_relaxed(at);
     } while (!status && !weft_dev_packet_ready(*v, number));
-    weft_dev_patience_end(&p);
+    weft_dev_patience_end(&p, polls);
     return status;
 }
 
@@ -119,8 +120,9 @@ WEFT_DEVICE void weft_dev_packet_put(int scope, void *buffer, const void *src, s
 WEFT_DEVICE int weft_dev_packet_await_two(const char *first, const char *second, uint32_t number,
                                           struct weft_dev_vec16 *a, struct weft_dev_vec16 *b)
 {
-    struct weft_dev_patience p =
-        weft_dev_patience_for(WEFT_DEV_OP_TAKE_PACKET, -1, -1, first, WEFT_EQ, number);
+    struct weft_dev_patience p;
+    struct weft_dev_awaited what =
+        weft_dev_awaited_of(WEFT_DEV_OP_TAKE_PACKET, -1, -1, first, WEFT_EQ, number);
     uint32_t polls = 0;
     int status = WEFT_OK;
     while (!status) {
@@ -128,9 +130,9 @@ WEFT_DEVICE int weft_dev_packet_await_two(const char *first, const char *second,
         *b = second == first ? *a : weft_dev_load_vec16_relaxed(second);
         if (weft_dev_packet_ready(*a, number) && weft_dev_packet_ready(*b, number))
             break;
-        status = weft_dev_patience_step(&p, &polls, (a->lo >> 32) + (b->lo >> 32));
+        status = weft_dev_patience_step(&p, what, &polls, (a->lo >> 32) + (b->lo >> 32));
     }
-    weft_dev_patience_end(&p);
+    weft_dev_patience_end(&p, polls);
     return status;
 }
 

@@ -267,17 +267,18 @@ WEFT_DEVICE_NOINLINE int weft_dev_slot_wait(int everywhere, int team, int member
     struct weft_dev_members m = weft_dev_members_of(team);
     struct weft_dev_vec16 v;
     uint32_t polls = 0;
-    struct weft_dev_patience p =
-        weft_dev_patience_for(everywhere ? WEFT_DEV_OP_REDUCE : WEFT_DEV_OP_REDUCESCATTER,
-                              weft_dev_member_pe(&m, member), team, at, WEFT_EQ, number);
+    struct weft_dev_patience p;
+    struct weft_dev_awaited what =
+        weft_dev_awaited_of(everywhere ? WEFT_DEV_OP_REDUCE : WEFT_DEV_OP_REDUCESCATTER,
+                            weft_dev_member_pe(&m, member), team, at, WEFT_EQ, number);
     int status = WEFT_OK;
     while (!status) {
         v = weft_dev_load_vec16_relaxed(at);
         if (weft_dev_packet_ready(v, number))
             break;
-        status = weft_dev_patience_step(&p, &polls, v.lo >> 32);
+        status = weft_dev_patience_step(&p, what, &polls, v.lo >> 32);
     }
-    weft_dev_patience_end(&p);
+    weft_dev_patience_end(&p, polls);
     return status;
 }
 

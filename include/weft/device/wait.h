@@ -16,16 +16,24 @@
 /* ---------------------------------------------------------------------------------- patience */
 
 enum {
-    WEFT_DEV_EAGER_POLLS = 256, /* before the first look at the clock */
-    WEFT_DEV_POLLS_PER_LOOK = 16,
+    WEFT_DEV_EAGER_POLLS = 256,   /* before the first look at the clock */
+    WEFT_DEV_POLLS_PER_LOOK = 16, /* divides it: the first look begins the patience */
     WEFT_DEV_SHOW_NS = 100 * 1000 * 1000,
 };
 
-struct weft_dev_patience {
+/* What a wait is for, as its records have it. */
+struct weft_dev_awaited {
     int32_t operation, peer, team;
     const void *address;
     uint32_t compare;
     uint64_t expected;
+};
+
+/* Of a wait that has come to its first look at the clock; untouched before, since it is in memory: an
+ * acquiring poll drops it from the L1 cache, and to read it then is a trip to L2 (0.2 us of 1 on an
+ * H200). */
+struct weft_dev_patience {
+    struct weft_dev_awaited what;
     uint64_t since, changed, seen;
     uint64_t record; /* 1 + number of the record that shows it; 0: none yet */
 };
@@ -66,8 +74,9 @@ WEFT_DEVICE_NOINLINE int weft_dev_patience_slow(struct weft_dev_patience *p, uin
         p->changed = now;
     }
     if (!p->record && now - p->since > WEFT_DEV_SHOW_NS) {
-        p->record = weft_dev_record(WEFT_DEV_RECORD_WAITING, p->operation, 0, p->peer, p->team,
-                                    p->address, p->compare, p->expected, seen, now - p->since);
+        p->record = weft_dev_record(WEFT_DEV_RECORD_WAITING, p->what.operation, 0, p->what.peer,
+                                    p->what.team, p->what.address, p->what.compare,
+                                    p->what.expected, seen, now - p->since);
     } else if (p->record && polls % (1024 * WEFT_DEV_POLLS_PER_LOOK) == 0) {
         struct weft_dev_record *record = weft_dev_patience_record(p);
         if (record) {
@@ -79,46 +88,51 @@ WEFT_DEVICE_NOINLINE int weft_dev_patience_slow(struct weft_dev_patience *p, uin
     uint64_t limit = weft_dev_state.wait_limit_ns;
     if (!limit || now - p->changed <= limit)
         return WEFT_OK;
-    weft_dev_record(WEFT_DEV_RECORD_EXPIRED, p->operation, WEFT_ERR_TIMEOUT, p->peer, p->team,
-                    p->address, p->compare, p->expected, seen, now - p->since);
+    weft_dev_record(WEFT_DEV_RECORD_EXPIRED, p->what.operation, WEFT_ERR_TIMEOUT, p->what.peer,
+                    p->what.team, p->what.address, p->what.compare, p->what.expected, seen,
+                    now - p->since);
     return WEFT_ERR_TIMEOUT;
 }
 
-WEFT_DEVICE struct weft_dev_patience weft_dev_patience_for(int operation, int peer, int team,
-                                                           const void *address, unsigned cmp,
-                                                           uint64_t expected)
+WEFT_DEVICE struct weft_dev_awaited weft_dev_awaited_of(int operation, int peer, int team,
+                                                        const void *address, unsigned cmp,
+                                                        uint64_t expected)
 {
-    struct weft_dev_patience p;
-    p.operation = operation;
-    p.peer = peer;
-    p.team = team;
-    p.address = address;
-    p.compare = cmp;
-    p.expected = expected;
-    p.since = 0;
-    p.record = 0;
-    return p;
+    struct weft_dev_awaited what = {operation, peer, team, address, cmp, expected};
+    return what;
 }
 
-/* After a poll that was in vain: WEFT_OK to go on, WEFT_ERR_TIMEOUT when the wait has run out.
- * *polls is the caller's own count, in a register: *p is in memory, and an acquiring poll drops it
- * from the L1 cache, so that counting there would add a trip to L2 to each poll (0.3 us of 0.9 on
- * an H200). */
-WEFT_DEVICE int weft_dev_patience_step(struct weft_dev_patience *p, uint32_t *polls, uint64_t seen)
+/* After a poll that was in vain: WEFT_OK to go on, WEFT_ERR_TIMEOUT when the wait has run out. *polls
+ * is the caller's own count, in a register, and *p of the same wait. */
+WEFT_DEVICE int weft_dev_patience_step(struct weft_dev_patience *p, struct weft_dev_awaited what,
+                                       uint32_t *polls, uint64_t seen)
 {
     ++*polls;
     if (WEFT_DEV_LIKELY(*polls < WEFT_DEV_EAGER_POLLS || *polls % WEFT_DEV_POLLS_PER_LOOK))
         return WEFT_OK;
+    if (*polls == WEFT_DEV_EAGER_POLLS) {
+        p->what = what;
+        p->since = 0;
+        p->record = 0;
+    }
+    if (*polls >> 31) /* never comes round to 0 */
+        *polls = 1u << 30;
     return weft_dev_patience_slow(p, *polls, seen);
 }
 
-/* The wait is over: the record that shows it in the black box is freed. */
-WEFT_DEVICE void weft_dev_patience_end(const struct weft_dev_patience *p)
+WEFT_DEVICE_NOINLINE void weft_dev_patience_close(const struct weft_dev_patience *p)
 {
     struct weft_dev_record *record = p->record ? weft_dev_patience_record(p) : NULL;
     if (record)
         weft_dev_store_u32(&record->state, WEFT_DEV_RECORD_FREE, WEFT_ORDER_RELAXED,
                            WEFT_SCOPE_SYS);
+}
+
+/* The wait is over: the record that shows it in the black box is freed. */
+WEFT_DEVICE void weft_dev_patience_end(const struct weft_dev_patience *p, uint32_t polls)
+{
+    if (!WEFT_DEV_LIKELY(polls < WEFT_DEV_EAGER_POLLS))
+        weft_dev_patience_close(p);
 }
 
 /* -------------------------------------------------------------------------------- comparison */
@@ -201,14 +215,15 @@ WEFT_DEVICE int weft_dev_wait_one(int operation, weft_type type, const void *bas
     if (weft_dev_compare(weft_dev_type_signed(type), cmp, seen, value))
         return WEFT_OK;
     uint32_t polls = 0;
-    struct weft_dev_patience p = weft_dev_patience_for(
+    struct weft_dev_patience p;
+    struct weft_dev_awaited what = weft_dev_awaited_of(
         operation, -1, -1, (const char *)base + i * weft_dev_type_width(type), cmp, value);
     int status;
     do {
-        status = weft_dev_patience_step(&p, &polls, seen);
+        status = weft_dev_patience_step(&p, what, &polls, seen);
         seen = weft_dev_load_typed(type, base, i);
     } while (!status && !weft_dev_compare(weft_dev_type_signed(type), cmp, seen, value));
-    weft_dev_patience_end(&p);
+    weft_dev_patience_end(&p, polls);
     return status;
 }
 
@@ -331,11 +346,12 @@ WEFT_DEVICE int weft_dev_wait_some(int operation, const struct weft_dev_set *set
     int any, status = WEFT_OK;
     uint64_t mix;
     uint32_t polls = 0;
-    struct weft_dev_patience p =
-        weft_dev_patience_for(operation, -1, -1, set->ivars, set->cmp, set->value);
+    struct weft_dev_patience p;
+    struct weft_dev_awaited what =
+        weft_dev_awaited_of(operation, -1, -1, set->ivars, set->cmp, set->value);
     while (!(*found = weft_dev_scan(set, indices, most, &any, &mix)) && any && !status)
-        status = weft_dev_patience_step(&p, &polls, mix);
-    weft_dev_patience_end(&p);
+        status = weft_dev_patience_step(&p, what, &polls, mix);
+    weft_dev_patience_end(&p, polls);
     return *found ? WEFT_OK : status;
 }
 
