@@ -24,6 +24,7 @@
  *   device/reduce.h      reduce, reducescatter over teams
  *   device/remote.h      what becomes of operations on PEs without direct addresses
  *   device/proxy.h       the ring to the thread of the host that carries them
+ *   device/run.h         which single values of a warp can go there together
  *   device/control.h     the host's side: weft_device_start, weft_team_device, weft_device_check
  *   device/simt.h        the primitives below all of them
  *   launch.h             kernels and launches on either target

@@ -160,7 +160,8 @@ static weft_status do_request(const struct device_proxy *self, const struct prox
     const struct path_ops *ops = at.peer->ops;
     switch (r->operation) {
     case WEFT_DEV_OP_P:
-        return ops->store(at, &r->value, r->bytes); /* the low bytes: little-endian, as every GPU */
+        return r->local ? ops->put(at, r->local, r->bytes, false)
+                        : ops->store(at, &r->value, r->bytes); /* little-endian, as every GPU */
     case WEFT_DEV_OP_G:
         return ops->load(at, before, r->bytes);
     case WEFT_DEV_OP_PUT:

@@ -15,15 +15,23 @@ enum {
     BATCH = 64,                     /* descriptors before the count is told all the same */
     NAP_AFTER_NS = 2 * 1000 * 1000, /* of an empty ring */
     NAP_NS = 50 * 1000,
-    COUNTS = 16, /* words: each count in a line of its own */
+    COUNTS = 16,    /* words: each count in a line of its own */
+    BOUNCES = 1024, /* runs of values under way; more slots have no more of them */
 };
 
 /* -------------------------------------------------------------------------------- the memory */
 
+static uint32_t bounces(uint32_t slot_bits)
+{
+    uint32_t slots = 1u << slot_bits;
+    return slots < BOUNCES ? slots : BOUNCES;
+}
+
 size_t proxy_host_bytes(uint32_t slot_bits)
 {
     size_t slots = (size_t)1 << slot_bits;
-    return (slots * (WEFT_DEV_RING_WORDS + 2) + 2 * COUNTS) * sizeof(uint64_t);
+    return (slots * (WEFT_DEV_RING_WORDS + 2) + 2 * COUNTS) * sizeof(uint64_t) +
+           (size_t)bounces(slot_bits) * WEFT_DEV_BOUNCE_BYTES;
 }
 
 size_t proxy_device_bytes(uint32_t slot_bits)
@@ -36,12 +44,15 @@ void proxy_lay_out(struct proxy *proxy, uint32_t slot_bits, void *host, uint64_t
                    uint64_t device, struct weft_dev_ring *ring)
 {
     uint32_t slots = 1u << slot_bits;
-    uint64_t *counts = (uint64_t *)host + (size_t)slots * (WEFT_DEV_RING_WORDS + 2);
     uint64_t shift = host_as_seen - (uintptr_t)host;
     proxy->slots = slots;
     proxy->slot_bits = slot_bits;
+    proxy->bounces = bounces(slot_bits);
     proxy->words = host;
-    proxy->results = proxy->words + (size_t)slots * WEFT_DEV_RING_WORDS;
+    proxy->bounce = (char *)(proxy->words + (size_t)slots * WEFT_DEV_RING_WORDS);
+    proxy->results =
+        (uint64_t *)(void *)(proxy->bounce + (size_t)proxy->bounces * WEFT_DEV_BOUNCE_BYTES);
+    uint64_t *counts = proxy->results + 2 * (size_t)slots;
     proxy->released = (_Atomic uint64_t *)counts;
     proxy->completed = (_Atomic uint64_t *)(counts + COUNTS);
 #define SEEN(p)   ((void *)((uintptr_t)(p) + shift))
@@ -59,6 +70,8 @@ void proxy_lay_out(struct proxy *proxy, uint32_t slot_bits, void *host, uint64_t
         .quieted = OWN(COUNTS + 2),
         .result_head = OWN(2 * COUNTS),
         .turns = OWN(4 * COUNTS),
+        .bounce = SEEN(proxy->bounce),
+        .bounces = proxy->bounces,
     };
 #undef SEEN
 #undef OWN
@@ -141,10 +154,19 @@ static void give_result(struct proxy *proxy, const struct proxy_request *request
     __atomic_store_n(at + 1, value >> 32 | number, __ATOMIC_RELEASE);
 }
 
-static void carry_one(struct proxy *proxy, const struct proxy_request *request, unsigned flags,
-                      uint32_t result)
+/* Where the lanes of a run have put their values (weft_dev_proxy_run()). */
+static void *bounced(const struct proxy *proxy, uint64_t ticket, uintptr_t symmetric)
+{
+    return proxy->bounce + (ticket & (proxy->bounces - 1)) * WEFT_DEV_BOUNCE_BYTES +
+           symmetric % WEFT_DEV_BOUNCE_LINE;
+}
+
+static void carry_one(struct proxy *proxy, struct proxy_request *request, uint64_t ticket,
+                      unsigned flags, uint32_t result)
 {
     struct proxy_owner *owner = &proxy->owner;
+    if (flags & WEFT_DEV_RING_BOUNCED)
+        request->local = bounced(proxy, ticket, request->symmetric);
     uint64_t value = owner->carry(owner->self, request);
     if (flags & WEFT_DEV_RING_FETCHES && result < proxy->slots)
         give_result(proxy, request, result, value);
@@ -177,7 +199,7 @@ static bool drain(struct proxy *proxy)
         else if (request.operation == WEFT_DEV_OP_QUIET)
             complete(proxy, taken + 1);
         else
-            carry_one(proxy, &request, flags, result);
+            carry_one(proxy, &request, taken, flags, result);
         atomic_store_explicit(&proxy->taken, ++taken, memory_order_release);
         if (flags & WEFT_DEV_RING_WAITED)
             tell(proxy->released, taken);

@@ -21,7 +21,7 @@ struct proxy_request {
     int what; /* enum weft_dev_atomic or weft_signal_op */
     bool nbi; /* nobody waits for it but by quiet */
     uintptr_t symmetric;
-    void *local;
+    void *local; /* of P: a run of values of which `bytes` is the size in all; NULL: `value` */
     uint64_t bytes, value, compare;
     uintptr_t signal;
     uint64_t n;
@@ -46,15 +46,16 @@ struct proxy {
     _Atomic bool stop;
     uint32_t spin; /* looks at an empty ring before the CPU is given away */
     /* Host addresses of what the ring's descriptor names; the counts are written here alone. */
-    uint32_t slots, slot_bits;
+    uint32_t slots, slot_bits, bounces;
     uint64_t *words, *results;
+    char *bounce;
     _Atomic uint64_t *released, *completed;
     /* For `weft attach` and settling: carried out so far. */
     _Atomic uint64_t taken;
     _Atomic uint64_t wanted; /* the host waits until so many are complete */
 };
 
-/* Bytes of the part of the ring that is in host memory: words, results and the two counts. */
+/* Bytes of the part of the ring that is in host memory: words, values of runs, results, the counts. */
 size_t proxy_host_bytes(uint32_t slot_bits);
 
 /* Bytes of the device's own part: head, known, fenced, quieted, result_head, turns. */

@@ -100,15 +100,17 @@ static struct weft_dev_request word(int operation, uint64_t value)
 static void parts_do_not_overlap(void **state)
 {
     (void)state;
-    for (uint32_t bits = 1; bits <= 10; bits++) {
+    for (uint32_t bits = 1; bits <= 11; bits++) {
         lay_out(bits);
         proxy_lay_out(&proxy, bits, host, (uintptr_t)host + APART, (uintptr_t)own, &ring);
         uintptr_t base = (uintptr_t)host + APART, device = (uintptr_t)own, slots = 1u << bits;
         assert_int_equal(ring.slots, slots);
         assert_int_equal(ring.slot_bits, bits);
         assert_int_equal((uintptr_t)ring.words, base);
-        assert_int_equal((uintptr_t)ring.results, base + slots * 64);
-        assert_true((uintptr_t)ring.released >= base + slots * 80);
+        assert_int_equal((uintptr_t)ring.bounce, base + slots * 64);
+        assert_int_equal(ring.bounces, slots < 1024 ? slots : 1024);
+        assert_int_equal((uintptr_t)ring.results, base + slots * 64 + ring.bounces * 320);
+        assert_int_equal((uintptr_t)ring.released, (uintptr_t)ring.results + slots * 16);
         assert_true((uintptr_t)ring.completed >= (uintptr_t)ring.released + 64);
         assert_true((uintptr_t)ring.completed + 8 <= base + proxy_host_bytes(bits));
         assert_int_equal((uintptr_t)proxy.released + APART, (uintptr_t)ring.released);
@@ -265,7 +267,9 @@ static void half_a_descriptor(void **state)
     struct weft_dev_request r = word(WEFT_DEV_OP_P, 0x1122334455667788u);
     lay_out(BITS);
     assert_false(proxy_read(proxy.words, 0, BITS, &request, &flags, &result));
-    weft_dev_ring_describe(&d, &r, WEFT_DEV_RING_WAITED, 3);
+    d.flags = WEFT_DEV_RING_WAITED;
+    d.number = 3;
+    weft_dev_ring_describe(&d, &r);
     weft_dev_ring_write(&d, 1);
     assert_true(proxy_read(proxy.words, 1, BITS, &request, &flags, &result));
     assert_true(flags == WEFT_DEV_RING_WAITED && result == 3 && request.value == r.value);

@@ -7,22 +7,28 @@
  * The host carries tickets out in their order and tells two counts: of those it has carried out
  * (their sources are free, their gets have arrived) and of those that are complete at every PE. Fence
  * and quiet are descriptors of their own; quiet then waits for the second count. Values from before
- * come back through places that the device polls.
+ * come back through places that the device polls. Neighbouring single values that lanes of a warp give
+ * together go as one request (run.h): each lane writes its own into a place of the ring for them, which
+ * is used again when the ticket has been carried out.
  *
  * Local sides are memory that the host reaches: remote.h sees to it. */
 #ifndef WEFT_DEVICE_PROXY_H
 #define WEFT_DEVICE_PROXY_H
 
 #include <weft/device/remote.h>
+#include <weft/device/run.h>
 #include <weft/device/wait.h>
 
 /* What follows is out of line, in functions that call little and keep what they have in memory: the
  * compiler gives every kernel the registers that the longest chain of calls below it needs, also one that
  * never gets here. */
 
-/* One descriptor in the making: the words without their phase. */
+/* One descriptor in the making: the words without their phase; enum weft_dev_ring_flag; and, of what
+ * fetches, which value from before it is. */
 struct weft_dev_descriptor {
     uint64_t word[WEFT_DEV_RING_WORDS];
+    uint64_t number;
+    uint32_t flags;
 };
 
 /* Waits until *at is at least `target` or, with `equal`, until its upper half is `target`. When the
@@ -54,37 +60,38 @@ WEFT_DEVICE_NOINLINE int weft_dev_ring_await(const struct weft_dev_request *r, c
     return 0;
 }
 
-/* A ticket, when its place is free; ~0 when the ring stayed full. */
-WEFT_DEVICE uint64_t weft_dev_ring_ticket(const struct weft_dev_request *r)
+/* A ticket, when none of the `places` (at most as many as there are slots) that it takes in turn is
+ * in use; ~0 when the ring stayed full. */
+WEFT_DEVICE uint64_t weft_dev_ring_ticket(const struct weft_dev_request *r, uint64_t places)
 {
     const struct weft_dev_ring *ring = weft_dev_state.ring;
     uint64_t ticket = weft_dev_atomic_add_u64(ring->head, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     uint64_t known = weft_dev_load_u64(ring->known, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-    if (WEFT_DEV_LIKELY(ticket - known < ring->slots))
+    if (WEFT_DEV_LIKELY(ticket - known < places))
         return ticket;
-    if (!weft_dev_ring_await(r, ring->released, ticket - ring->slots + 1, 0))
+    if (!weft_dev_ring_await(r, ring->released, ticket - places + 1, 0))
         return ~(uint64_t)0;
     /* A slower thread may overwrite this by an older count; then one more look at `released` is
-     * taken, nothing else. */
-    weft_dev_store_u64(ring->known, ticket - ring->slots + 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+     * taken, nothing else. Release: pairs with the fence of weft_dev_ring_bounce(). */
+    weft_dev_store_u64(ring->known, ticket - places + 1, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
     return ticket;
 }
 
 /* Which words are which: proxy_read() of the host reads them. */
 WEFT_DEVICE_NOINLINE void weft_dev_ring_describe(struct weft_dev_descriptor *d,
-                                                 const struct weft_dev_request *r, unsigned flags,
-                                                 uint32_t result)
+                                                 const struct weft_dev_request *r)
 {
     int strided = r->operation == WEFT_DEV_OP_IPUT || r->operation == WEFT_DEV_OP_IGET;
     d->word[0] = (uint64_t)(uint8_t)r->operation | (uint64_t)(uint8_t)r->what << 8 |
-                 (uint64_t)flags << 16 | (uint64_t)(uint32_t)r->pe << 24;
+                 (uint64_t)d->flags << 16 | (uint64_t)(uint32_t)r->pe << 24;
     d->word[1] = (uintptr_t)r->symmetric;
     d->word[2] = (uintptr_t)r->local;
     d->word[3] = r->bytes;
     d->word[4] = strided ? r->n : (uintptr_t)r->signal;
     d->word[5] = strided ? (uint64_t)r->remote_stride : r->value;
     d->word[6] = strided ? (uint64_t)r->local_stride : r->compare;
-    d->word[7] = r->value >> 56 | r->compare >> 56 << 8 | (uint64_t)result << 16;
+    d->word[7] = r->value >> 56 | r->compare >> 56 << 8 |
+                 (d->number & (weft_dev_state.ring->slots - 1)) << 16;
 }
 
 /* Pairs of words go in one store each, in any order: each has its phase. */
@@ -102,49 +109,101 @@ WEFT_DEVICE_NOINLINE void weft_dev_ring_write(const struct weft_dev_descriptor *
     }
 }
 
+WEFT_DEVICE void weft_dev_ring_value(char *to, const struct weft_dev_request *r)
+{
+    if (r->bytes == 8)
+        weft_dev_store_u64((uint64_t *)to, r->value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    else if (r->bytes == 4)
+        weft_dev_store_u32((uint32_t *)to, (uint32_t)r->value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    else if (r->bytes == 2)
+        weft_dev_store_u16((uint16_t *)to, (uint16_t)r->value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    else
+        weft_dev_store_u8((uint8_t *)to, (uint8_t)r->value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+}
+
+/* Each lane of a run writes its value into the place of the leader's ticket, and the leader's request
+ * becomes that of all. The first fence and sync: a place is written after the host has read from it
+ * what it held before, which whoever wrote `known` has seen. The second pair: the host, which acquires
+ * the descriptor behind them, reads what all lanes wrote. ~0 at the lanes that have nothing left to
+ * do. */
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_ring_bounce(struct weft_dev_request *r,
+                                                   const struct weft_dev_run *run, uint64_t ticket)
+{
+    const struct weft_dev_ring *ring = weft_dev_state.ring;
+    weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_GPU);
+    ticket = weft_dev_shuffle_u64(run->mask, ticket, run->leader);
+    weft_dev_sync_warp(run->mask);
+    if (ticket != ~(uint64_t)0) {
+        uintptr_t start = (uintptr_t)r->symmetric - run->at * r->bytes;
+        weft_dev_ring_value(ring->bounce + (ticket & (ring->bounces - 1)) * WEFT_DEV_BOUNCE_BYTES +
+                                start % WEFT_DEV_BOUNCE_LINE + run->at * r->bytes,
+                            r);
+    }
+    weft_dev_sync_warp(run->mask);
+    weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
+    r->bytes *= run->values;
+    r->value = 0;
+    return run->leads ? ticket : ~(uint64_t)0;
+}
+
 /* Called by one thread for its scope. Gives the operation to the host, and waits as long as its kind
  * demands: for the value from before, or until it is carried out, or not at all. The host reads a source,
- * so what this thread knows of it is made visible first.
+ * so what this thread knows of it is made visible first. Of single values of lanes that have the same
+ * place one is enough: nobody can say which came last.
  *
- * A value has a place of its own, taken in turn: a thread that is late to read would else find it
- * overwritten. Its two halves carry a number that tells them from those before. */
+ * A value from before has a place of its own, taken in turn: a thread that is late to read would else
+ * find it overwritten. Its two halves carry a number that tells them from those before. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
 {
     const struct weft_dev_ring *ring = weft_dev_state.ring;
     struct weft_dev_descriptor d;
-    uint64_t number = 0, value = 0, *at = NULL;
-    unsigned flags =
-        r->operation == WEFT_DEV_OP_G || (r->operation == WEFT_DEV_OP_ATOMIC && !r->nbi)
-            ? WEFT_DEV_RING_FETCHES
-        : r->local && !r->nbi ? WEFT_DEV_RING_WAITED
-                              : 0;
+    struct weft_dev_run run;
+    uint64_t value = 0, ticket = 0;
+    run.leads = 1;
+    d.number = 0;
+    d.flags = 0;
+    if (r->operation == WEFT_DEV_OP_P) {
+        weft_dev_run_find(&run, (uintptr_t)r->symmetric, (unsigned)r->bytes, r->pe);
+        if (run.values > 1)
+            d.flags = WEFT_DEV_RING_BOUNCED;
+        else if (!run.leads)
+            return 0;
+    } else if (r->operation == WEFT_DEV_OP_G || (r->operation == WEFT_DEV_OP_ATOMIC && !r->nbi))
+        d.flags = WEFT_DEV_RING_FETCHES;
+    else if (r->local && !r->nbi)
+        d.flags = WEFT_DEV_RING_WAITED;
     if (r->local)
         weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
-    if (flags & WEFT_DEV_RING_FETCHES) {
-        number = weft_dev_atomic_add_u64(ring->result_head, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-        at = ring->turns + (number & (ring->slots - 1));
-        if (!weft_dev_ring_await(r, at, number >> ring->slot_bits, 0))
+    if (d.flags & WEFT_DEV_RING_FETCHES) {
+        d.number =
+            weft_dev_atomic_add_u64(ring->result_head, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        if (!weft_dev_ring_await(r, ring->turns + (d.number & (ring->slots - 1)),
+                                 d.number >> ring->slot_bits, 0))
             return 0;
-        r->signal = (uint64_t *)(uintptr_t)(uint32_t)((number >> ring->slot_bits) + 1);
+        r->signal = (uint64_t *)(uintptr_t)(uint32_t)((d.number >> ring->slot_bits) + 1);
     }
-    weft_dev_ring_describe(&d, r, flags, (uint32_t)number & (ring->slots - 1));
-    uint64_t ticket = weft_dev_ring_ticket(r);
+    if (run.leads)
+        ticket =
+            weft_dev_ring_ticket(r, d.flags & WEFT_DEV_RING_BOUNCED ? ring->bounces : ring->slots);
+    if (d.flags & WEFT_DEV_RING_BOUNCED)
+        ticket = weft_dev_ring_bounce(r, &run, ticket);
     if (ticket == ~(uint64_t)0)
         return 0;
+    weft_dev_ring_describe(&d, r);
     weft_dev_ring_write(&d, ticket);
-    if (flags & WEFT_DEV_RING_WAITED)
+    if (d.flags & WEFT_DEV_RING_WAITED)
         weft_dev_ring_await(r, ring->released, ticket + 1, 0);
-    if (!(flags & WEFT_DEV_RING_FETCHES))
+    if (!(d.flags & WEFT_DEV_RING_FETCHES))
         return 0;
-    at = ring->results + 2 * (number & (ring->slots - 1));
     WEFT_NO_UNROLL
-    for (int half = 0; half < 2; half++)
-        if (weft_dev_ring_await(r, at + half, (uintptr_t)r->signal, 1))
-            value |=
-                (weft_dev_load_u64(at + half, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS) & 0xffffffffu)
-                << 32 * half;
-    weft_dev_store_u64(ring->turns + (number & (ring->slots - 1)), (number >> ring->slot_bits) + 1,
-                       WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
+    for (int half = 0; half < 2; half++) {
+        const uint64_t *at = ring->results + 2 * (d.number & (ring->slots - 1)) + half;
+        if (weft_dev_ring_await(r, at, (uintptr_t)r->signal, 1))
+            value |= (weft_dev_load_u64(at, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS) & 0xffffffffu)
+                     << 32 * half;
+    }
+    weft_dev_store_u64(ring->turns + (d.number & (ring->slots - 1)),
+                       (d.number >> ring->slot_bits) + 1, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
     return value;
 }
 
@@ -154,17 +213,17 @@ WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
 {
     const struct weft_dev_ring *ring = weft_dev_state.ring;
     uint64_t *last = quiet ? ring->quieted : ring->fenced;
-    uint64_t head = weft_dev_load_u64(ring->head, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     struct weft_dev_request r =
         weft_dev_request_of(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE, NULL, 0, -1);
-    if (head && weft_dev_load_u64(last, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) != head) {
+    r.n = weft_dev_load_u64(ring->head, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    if (r.n && weft_dev_load_u64(last, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) != r.n) {
         weft_dev_proxy_request(&r);
         /* Only when nobody has given anything since: the last ticket is then this one. */
-        if (weft_dev_load_u64(ring->head, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) == head + 1)
-            weft_dev_store_u64(last, head + 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        if (weft_dev_load_u64(ring->head, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) == r.n + 1)
+            weft_dev_store_u64(last, r.n + 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     }
-    if (quiet)
-        weft_dev_ring_await(&r, ring->completed, head, 0);
+    if (r.operation == WEFT_DEV_OP_QUIET)
+        weft_dev_ring_await(&r, ring->completed, r.n, 0);
 }
 
 #endif

@@ -199,11 +199,14 @@ WEFT_DEVICE int weft_dev_remote_by_words(const void *symmetric, uint64_t bytes, 
 
 /* ------------------------------------------------------------------------- puts and gets */
 
-/* A put or get of bytes in one piece. */
+/* A put or get of bytes in one piece. What fits a word is put as a value: its source is free at once,
+ * and neighbours in the warp may go with it. */
 WEFT_DEVICE_NOINLINE void weft_dev_remote_move(int operation, const void *symmetric, void *local,
                                                uint64_t bytes, int pe, int nbi)
 {
-    if (weft_dev_remote_by_words(symmetric, bytes, local, pe)) {
+    int word = operation == WEFT_DEV_OP_PUT && bytes <= 8 && !(bytes & (bytes - 1)) &&
+               !((uintptr_t)symmetric & (bytes - 1));
+    if (weft_dev_remote_by_words(symmetric, bytes, word ? NULL : local, pe)) {
         if (operation == WEFT_DEV_OP_PUT)
             weft_dev_remote_put_words((char *)(uintptr_t)symmetric, (const char *)local, bytes, pe);
         else

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 3 };
+enum { WEFT_DEV_VERSION = 4 };
 
 /* Segments, in the order in which operations look for an address. */
 enum weft_dev_segment_id {
@@ -65,10 +65,10 @@ struct weft_dev_peer {
     uint32_t reserved[5];
 };
 
-/* The ring by which device code gives operations to a thread of the host (proxy.h). `words` and
- * `results` are in host memory that the device reads and writes, as are the two counts that the host
+/* The ring by which device code gives operations to a thread of the host (proxy.h). `words`, `results`
+ * and `bounce` are in host memory that the device reads and writes, as are the two counts that the host
  * writes; the rest is the device's own. Tickets count from 0 and never wrap; ticket t has place
- * t % slots. In device-accessible memory. */
+ * t % slots, and place t % bounces for values that it brings. In device-accessible memory. */
 struct weft_dev_ring {
     uint32_t slots; /* 1 << slot_bits */
     uint32_t slot_bits;
@@ -82,6 +82,8 @@ struct weft_dev_ring {
     uint64_t *quieted;         /* 1 + ticket of the last quiet */
     uint64_t *result_head;     /* the next result */
     uint64_t *turns;           /* [slots] how many results each place has given */
+    char *bounce;              /* [bounces][WEFT_DEV_BOUNCE_BYTES] values of a run, see proxy.h */
+    uint64_t bounces;          /* a power of two, at most slots */
 };
 
 /* A descriptor is 8 words of 8 bytes. The top byte of each is the phase of the ticket, so that the host
@@ -92,7 +94,13 @@ enum { WEFT_DEV_RING_WORDS = 8, WEFT_DEV_RING_SHIFT = 56 };
 enum weft_dev_ring_flag {
     WEFT_DEV_RING_FETCHES = 1, /* a result is waited for */
     WEFT_DEV_RING_WAITED = 2,  /* somebody waits until the ticket is released */
+    WEFT_DEV_RING_BOUNCED = 4, /* p: the values stand in the ticket's place of `bounce` */
 };
+
+/* A place of `bounce`: lines of 64 bytes for the 32 values of 8 bytes that a warp can give, which begin
+ * as far behind the start of a line as they do at the peer, so that whoever copies them has both sides
+ * aligned alike. */
+enum { WEFT_DEV_BOUNCE_LINE = 64, WEFT_DEV_BOUNCE_BYTES = 5 * WEFT_DEV_BOUNCE_LINE };
 
 /* A team, found by the number that weft_team_device() gives. In device-accessible memory. */
 struct weft_dev_team {
