@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft run`: starts the PEs of a job on this machine, serves their exchange, and sees to it that
- * nothing of the job is left when it ends, in whatever way. One loop, no threads. Here is the loop:
- * what is waited for, and who is called when it comes. */
-#include "run.h"
+/* `weft run`: starts the PEs of a job, serves their exchange, and sees to it that nothing of the job is
+ * left when it ends, in whatever way. One loop, no threads. Here is the loop: what is waited for, and
+ * who is called when it comes. Where a job spans hosts, the launcher and its agents all run it. */
+#include "run_hosts.h"
 
 #include "commands.h"
 
@@ -19,10 +19,14 @@
 
 static const uint64_t reaping_ns = 10 * RUN_SECOND_NS;
 
+/* The host of an agent, whose words stand among those of others. */
+static const char *said_by;
+
 void run_say(const char *format, ...)
 {
     char line[1024];
-    int n = snprintf(line, sizeof line, "weft run: ");
+    int n = snprintf(line, sizeof line, "weft run%s%.100s: ", said_by && *said_by ? " on " : "",
+                     said_by ? said_by : "");
     va_list args;
     va_start(args, format);
     n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
@@ -36,8 +40,10 @@ void run_say(const char *format, ...)
 
 const char *run_pe_name(const struct run *run, int pe)
 {
-    static char name[64];
-    snprintf(name, sizeof name, "PE %d (pid %d)", pe, (int)run->pes[pe].pid);
+    static char name[160];
+    const char *host = run_host_of(run, pe);
+    snprintf(name, sizeof name, "PE %d (pid %d%s%.100s)", run->first + pe, (int)run->pes[pe].pid,
+             host ? " on " : "", host ? host : "");
     return name;
 }
 
@@ -139,6 +145,15 @@ static void handle_event(struct run *run, const struct epoll_event *event)
     case RUN_EVENT_STDIN:
         run_relay_stdin(run);
         break;
+    case RUN_EVENT_HOST:
+        run_hosts_serve(run, number, event->events);
+        break;
+    case RUN_EVENT_HOST_EXIT:
+        run_hosts_exited(run, number);
+        break;
+    case RUN_EVENT_LAUNCHER:
+        run_agent_hear(run, event->events);
+        break;
     }
 }
 
@@ -152,6 +167,8 @@ static int milliseconds_to_wait(const struct run *run)
         until = now + 1000000;
     if (run->next_reaping_ns < until)
         until = run->next_reaping_ns;
+    if (run->hosts_end_ns && run->hosts_end_ns < until)
+        until = run->hosts_end_ns;
     if (until == UINT64_MAX)
         return -1;
     if (until <= now)
@@ -171,12 +188,26 @@ static void handle_time(struct run *run)
         run_reap_orphans(run);
         run->next_reaping_ns = now + reaping_ns;
     }
-    run_end_by_time(run, now);
+    if (run->alive > 0)
+        run_end_by_time(run, now);
+    if (run->hosts)
+        run_hosts_by_time(run, now);
+}
+
+/* Whether there is something to wait for: PEs; then, for the launcher of several hosts, their agents; for an
+ * agent, the launcher's word that all hosts have come to the end. */
+static bool goes_on(struct run *run)
+{
+    if (run->alive > 0)
+        return true;
+    if (run->postponed.until_ns)
+        run_settle(run, true);
+    return run->hosts ? run_hosts_wait(run) : run->agent && !run->agent->finish;
 }
 
 static void loop(struct run *run)
 {
-    while (run->alive > 0) {
+    while (goes_on(run)) {
         struct epoll_event events[64];
         int n = epoll_wait(run->epoll, events, 64, milliseconds_to_wait(run));
         for (int i = 0; i < n; i++)
@@ -196,14 +227,15 @@ static bool make_output_dir(const char *path)
     return false;
 }
 
-static bool prepare(struct run *run)
+bool run_prepare(struct run *run)
 {
-    run->pes = calloc((size_t)run->options.npes, sizeof *run->pes);
+    run->sources = run->options.npes + run->host_count;
+    run->pes = calloc((size_t)run->sources, sizeof *run->pes);
     if (!run->pes || !run_open_hub(run)) {
         run_say("no memory for %d PEs", run->options.npes);
         return false;
     }
-    for (int pe = 0; pe < run->options.npes; pe++) {
+    for (int pe = 0; pe < run->sources; pe++) {
         run->pes[pe].pidfd = run->pes[pe].program_pidfd = -1;
         run->pes[pe].streams[0].fd = run->pes[pe].streams[1].fd = -1;
     }
@@ -221,7 +253,8 @@ static bool prepare(struct run *run)
         return false;
     }
     run_open_sinks(run);
-    run->relay_stdin = isatty(STDIN_FILENO);
+    run->stdin_terminal = isatty(STDIN_FILENO);
+    run->relay_stdin = run->stdin_terminal || run->hosts;
     return true;
 }
 
@@ -243,14 +276,8 @@ static void hide_outer_socket(void)
         fcntl((int)fd, F_SETFD, FD_CLOEXEC);
 }
 
-static void work(struct run *run, const char *path)
+int run_loop(struct run *run)
 {
-    run->started_ns = clock_now_ns();
-    if (!run_start_pes(run, path)) {
-        if (run->result < 0)
-            run->result = EXIT_FAULT;
-        run_begin_end(run, -1, WEFT_ERR_BOOT, run->result, "weft run could not start every PE");
-    }
     run_start_stdin(run);
     loop(run);
     run_end_stdin(run);
@@ -258,38 +285,92 @@ static void work(struct run *run, const char *path)
     run_stop_guard(run);
     sigprocmask(SIG_SETMASK, &run->old_mask, NULL); /* from here Ctrl-C ends us */
     run_drain_output(run);
+    return run->result >= 0 ? run->result : run->culprit >= 0 ? EXIT_FAULT : EXIT_GOOD;
+}
+
+static void start(struct run *run, const char *path)
+{
+    run->started_ns = clock_now_ns();
+    if (run->hosts ? run_hosts_start(run) : run_start_pes(run, path))
+        return;
+    if (run->result < 0)
+        run->result = EXIT_FAULT;
+    run_begin_end(run, -1, WEFT_ERR_BOOT, run->result, "weft run could not start every PE");
+}
+
+static int run_here(struct run *run)
+{
+    char *path = NULL;
+    int result = run->host_count ? 0 : run_find_program(run->options.command[0], &path);
+    if (result)
+        return result;
+    hide_outer_socket();
+    if (run_prepare(run) && (!run->hosts || run_hosts_connect(run))) {
+        start(run, path);
+        result = run_loop(run);
+    } else {
+        run_stop_guard(run);
+        result = run->result > 0 ? run->result : EXIT_FAULT;
+    }
+    run_hosts_close(run);
+    free(path);
+    free(run->pes);
+    return result;
+}
+
+/* What is to be known of the hosts before anything is started. */
+static bool list_hosts(struct run *run)
+{
+    struct run_options *options = &run->options;
+    if (options->host_count && !run_deal_pes(options))
+        return false;
+    run->host_count = options->host_count;
+    run->hosts = run->host_count ? calloc((size_t)run->host_count, sizeof *run->hosts) : NULL;
+    for (int i = 0, first = 0; run->hosts && i < run->host_count; i++) {
+        const char *at = strrchr(options->hosts[i].name, '@');
+        run->hosts[i] = (struct run_host){.name = options->hosts[i].name,
+                                          .label = at ? at + 1 : options->hosts[i].name,
+                                          .first = first,
+                                          .count = options->hosts[i].npes,
+                                          .pidfd = -1,
+                                          .stdin_end = -1};
+        first += run->hosts[i].count;
+    }
+    run->all = options->npes;
+    return true;
+}
+
+static int run_as_agent(struct run *run)
+{
+    struct run_agent agent = {.up = {.fd = -1}};
+    said_by = agent.host;
+    if (!run_setup_read(&run->options, &agent))
+        return EXIT_USAGE;
+    config_reset(); /* the setup has brought the launcher's variables */
+    run->agent = &agent;
+    run->first = agent.first;
+    run->all = agent.npes;
+    int result = run_agent_main(run);
+    run->agent = NULL;
+    return result;
 }
 
 int cmd_run(int argc, char **argv)
 {
     struct run run = {
-        .options = {.grace_ns = 2 * RUN_SECOND_NS, .prefix = config_bool(CONFIG_TEXT_PE)},
-        .result = -1,
-        .culprit = -1,
-        .stdin_pipe = -1};
+        .options = {.grace_ns = 2 * RUN_SECOND_NS}, .result = -1, .culprit = -1, .stdin_pipe = -1};
     if (!open_standard_streams())
         return EXIT_FAULT; /* and nowhere to say why */
     if (!run_parse_options(&run.options, argc, argv)) {
         run_say("no memory for the options");
         return EXIT_FAULT;
     }
+    if (run.options.agent)
+        return run_as_agent(&run);
+    run.options.prefix |= config_bool(CONFIG_TEXT_PE);
     if (config_check()) {
         run_say("%s", weft_last_error());
         return EXIT_USAGE;
     }
-    char *path = NULL;
-    int result = run_find_program(run.options.command[0], &path);
-    if (result)
-        return result;
-    hide_outer_socket();
-    if (prepare(&run)) {
-        work(&run, path);
-        result = run.result >= 0 ? run.result : run.culprit >= 0 ? EXIT_FAULT : EXIT_GOOD;
-    } else {
-        run_stop_guard(&run);
-        result = EXIT_FAULT;
-    }
-    free(path);
-    free(run.pes);
-    return result;
+    return list_hosts(&run) ? run_here(&run) : EXIT_USAGE;
 }

@@ -2,7 +2,7 @@
 /* `weft run` in seven files: run.c (the loop), run_options.c (its command line), run_start.c
  * (processes, CPUs, the guard), run_server.c (the hub of the job), run_streams.c (standard input, and
  * output with the PE in front), run_end.c (how a job ends), run_orphans.c (processes that PEs have
- * left). */
+ * left); and for jobs over several hosts run_hosts.h and its files. */
 #ifndef WEFT_CLI_RUN_H
 #define WEFT_CLI_RUN_H
 
@@ -20,8 +20,20 @@
 
 enum run_bind { RUN_BIND_SHARE, RUN_BIND_CORE, RUN_BIND_NONE };
 
+/* An entry of the list of hosts. */
+struct run_slots {
+    char *name;
+    int npes; /* 0: it does not say */
+};
+
 struct run_options {
-    int npes;
+    int npes; /* an agent: of its own host */
+    bool agent;
+    struct run_slots *hosts;
+    int host_count;         /* 0: this machine alone */
+    const char *rsh, *weft; /* how a host is reached, and the command there */
+    const char **env;       /* of --env */
+    int env_count;
     bool prefix;
     const char *output_dir;
     uint64_t timeout_ns; /* 0: none */
@@ -52,6 +64,7 @@ struct run_pe {
     int program_pidfd; /* watches `program` when that is not `pid`; else -1 */
     bool program_gone; /* it had ended before it could be watched */
     bool told_the_end;
+    bool lost;           /* with its host; exited, but nobody knows how */
     uint64_t cut_off_ns; /* when its connection was found closed, in the job; 0: it was not */
 
     struct run_source streams[2]; /* stdout, stderr */
@@ -76,10 +89,21 @@ enum run_phase {
     RUN_KILLED,
 };
 
+struct run_host;
+struct run_agent;
+
 struct run {
     struct run_options options;
-    struct run_pe *pes;
+    struct run_pe *pes; /* and behind them one for the streams of each host */
+    int first;          /* number of the first of them in the job: not 0 on other hosts */
+    int all;            /* PEs of the job */
     int started;
+    int sources;            /* PEs and hosts whose streams are read here, or that many */
+    struct run_host *hosts; /* of the launcher of a job over several; else NULL */
+    int host_count;
+    struct wire *host_wires; /* [1 + i] to the agent of hosts[i] */
+    uint64_t hosts_end_ns;   /* how long agents have for ending; 0: not yet told to */
+    struct run_agent *agent; /* what this `weft run` is when it is one; else NULL */
     int alive;
 
     int epoll;
@@ -105,12 +129,14 @@ struct run {
         weft_status status;
         char sentence[512];
     } postponed;
+    bool some_dying;          /* an agent has said so of its host */
     bool some_cut_off;        /* a PE has its cut_off_ns set */
     uint64_t next_reaping_ns; /* when to reap next what became our child because its parent ended */
     int linger_ms;            /* left to the job for waiting whether a PE goes on as a daemon */
 
     struct run_sink sinks[2];
     bool relay_stdin;
+    bool stdin_terminal;
     bool stdin_watched;
     uint64_t stdin_again_ns; /* when to try again, 0 = not */
     size_t stdin_used;
@@ -132,6 +158,9 @@ enum run_event {
     RUN_EVENT_SOURCE, /* number: 2 * pe + stream */
     RUN_EVENT_SINK,
     RUN_EVENT_STDIN,
+    RUN_EVENT_HOST,      /* its agent has sent something */
+    RUN_EVENT_HOST_EXIT, /* its remote shell has ended */
+    RUN_EVENT_LAUNCHER,  /* has told us, an agent, something */
 };
 
 /* run.c */
@@ -139,8 +168,31 @@ int run_watch(struct run *run, int fd, uint32_t events, enum run_event event, in
 void run_rewatch(struct run *run, int fd, uint32_t events, enum run_event event, int number);
 void run_unwatch(struct run *run, int fd);
 
+int run_loop(struct run *run); /* until the job has ended; the exit status */
+bool run_prepare(struct run *run);
 void run_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *run_pe_name(const struct run *run, int pe); /* "PE 3 (pid 1234)" */
+
+/* run_hosts.c: the launcher of a job over several hosts */
+bool run_hosts_connect(
+    struct run *run);                  /* agents on all hosts; false: said which could not be had */
+bool run_hosts_start(struct run *run); /* their PEs */
+void run_hosts_signal(struct run *run, int pe, int number);
+void run_hosts_relay(void *run, int pe, enum frame_type type, int number, const void *payload,
+                     size_t bytes);
+void run_hosts_serve(struct run *run, int host, uint32_t events);
+void run_hosts_exited(struct run *run, int host);
+bool run_hosts_wait(struct run *run); /* every PE has ended, and agents are still there */
+void run_hosts_by_time(struct run *run, uint64_t now);
+void run_hosts_close(struct run *run);
+const char *run_host_of(const struct run *run, int pe);
+
+/* run_agent.c: one host of such a job */
+int run_agent_main(struct run *run); /* exit status */
+void run_agent_serve(struct run *run, int pe);
+void run_agent_exited(struct run *run, int pe);
+void run_agent_program_ended(struct run *run, int pe);
+void run_agent_hear(struct run *run, uint32_t events);
 
 /* run_options.c */
 bool run_parse_options(struct run_options *options, int argc, char **argv); /* false: no memory */
@@ -155,6 +207,7 @@ void run_end(struct run *run, int pe, weft_status status, int result, const char
 void run_begin_end(struct run *run, int pe, weft_status status, int result, const char *sentence);
 
 void run_look_for_exits(struct run *run); /* some PE may have ended: judges those that have */
+void run_judge_exits(struct run *run);    /* those that are `to_judge` */
 
 /* The user has sent us this signal, which asks the job to end: its PEs get it. A second one leaves
  * them no time. */
@@ -179,6 +232,9 @@ void run_end_orphans(struct run *run);            /* all PEs have ended and are 
 void run_kill_marked(const char *mark);           /* every process that has it; for the guard */
 bool run_is_dying(pid_t pid);                     /* it ends just now, or writes a core dump */
 
+bool run_another_is_dying(const struct run *run,
+                          int pe); /* a PE of this machine, but not that one */
+
 /* run_start.c */
 int run_find_program(const char *name, char **path); /* 0, 126 or 127, said why */
 bool run_start_guard(struct run *run);
@@ -192,6 +248,7 @@ void run_program_ended(struct run *run, int pe);
 void run_tell_end(struct run *run, int pe);
 void run_retry_sending(struct run *run);
 void run_close_socket(struct run *run, int pe);
+void run_watch_program(struct run *run, int pe);
 void run_unwatch_program(struct run *run, int pe);
 bool run_open_hub(struct run *run); /* false: no memory */
 void run_close_hub(struct run *run);

@@ -29,6 +29,10 @@ static const uint64_t told_ns = 2 * RUN_SECOND_NS, deaf_ns = RUN_SECOND_NS / 4;
  * is closed has to end. */
 static const uint64_t postponed_ns = 5 * RUN_SECOND_NS, cut_off_ns = RUN_SECOND_NS / 5;
 
+/* The same over several hosts, from where news take their time and whose processes cannot be looked at.
+ * Agents tell when a PE beside the one that fails is dying: then it is as above. */
+static const uint64_t hosts_postponed_ns = RUN_SECOND_NS * 3 / 10, hosts_cut_off_ns = RUN_SECOND_NS;
+
 static int exit_status_of(int wait_status)
 {
     return WIFSIGNALED(wait_status) ? EXIT_BY_SIGNAL + WTERMSIG(wait_status)
@@ -45,7 +49,9 @@ static int failure_status(const struct run_pe *pe)
 /* To the whole process group: what a PE has started belongs to it. */
 static void signal_pe(struct run *run, int pe, int number)
 {
-    if (run->pes[pe].pid > 0 && !run->pes[pe].exited)
+    if (run->hosts)
+        run_hosts_signal(run, pe, number);
+    else if (run->pes[pe].pid > 0 && !run->pes[pe].exited)
         kill(-run->pes[pe].group, number);
 }
 
@@ -78,7 +84,7 @@ void run_begin_end(struct run *run, int pe, weft_status status, int result, cons
 
 /* A PE other than `pe` that is just dying, or was killed and is not judged yet: what `pe` has come
  * to may follow from that. */
-static bool another_is_dying(const struct run *run, int pe)
+bool run_another_is_dying(const struct run *run, int pe)
 {
     for (int other = 0; other < run->started; other++) {
         const struct run_pe *one = &run->pes[other];
@@ -103,9 +109,10 @@ static bool postpone(struct run *run, int pe, weft_status status, int result, co
 {
     if (run->postponed.until_ns)
         return true; /* the first one counts */
-    if (pe < 0 || !another_is_dying(run, pe))
+    if (pe < 0 || (!run->hosts && !run_another_is_dying(run, pe)))
         return false;
-    run->postponed.until_ns = clock_now_ns() + postponed_ns;
+    run->postponed.until_ns =
+        clock_now_ns() + (run->hosts && !run->some_dying ? hosts_postponed_ns : postponed_ns);
     run->postponed.pe = pe;
     run->postponed.status = status;
     run->postponed.result = result;
@@ -130,7 +137,7 @@ void run_settle(struct run *run, bool now)
     if (!run->postponed.until_ns || run->phase != RUN_WORKING)
         return;
     if (!now && clock_now_ns() < run->postponed.until_ns &&
-        another_is_dying(run, run->postponed.pe))
+        (run->hosts || run_another_is_dying(run, run->postponed.pe)))
         return;
     run->postponed.until_ns = 0;
     run_say("%s%s", run->postponed.sentence, run->alive > 0 ? "; ending the job" : "");
@@ -150,7 +157,8 @@ static void look_for_cut_off(struct run *run, uint64_t now)
         if (!pe->cut_off_ns || pe->exited || !pe->joined)
             continue;
         run->some_cut_off = true;
-        if (now - pe->cut_off_ns < cut_off_ns || run_is_dying(pe->program))
+        if (now - pe->cut_off_ns < (run->hosts ? hosts_cut_off_ns : cut_off_ns) ||
+            (!run->hosts && run_is_dying(pe->program)))
             continue;
         pe->joined = false;
         pe->cut_off_ns = 0;
@@ -306,12 +314,24 @@ static bool look_for_exit(struct run *run, int number)
     return true;
 }
 
-/* One death often brings others with it: those that have ended by now are judged together, and who
- * was killed by a signal before who exited because of it. */
 void run_look_for_exits(struct run *run)
 {
-    for (int pe = 0; pe < run->started; pe++)
-        run->pes[pe].to_judge |= look_for_exit(run, pe);
+    for (int pe = 0; pe < run->started; pe++) {
+        if (!look_for_exit(run, pe))
+            continue;
+        if (run->agent)
+            run_agent_exited(run, pe); /* the launcher judges */
+        else
+            run->pes[pe].to_judge = true;
+    }
+    if (!run->agent)
+        run_judge_exits(run);
+}
+
+/* One death often brings others with it: those that have ended by now are judged together, and who
+ * was killed by a signal before who exited because of it. */
+void run_judge_exits(struct run *run)
+{
     for (int signalled = 1; signalled >= 0; signalled--) {
         for (int pe = 0; pe < run->started; pe++) {
             if (!run->pes[pe].to_judge || WIFSIGNALED(run->pes[pe].wait_status) != signalled)
@@ -370,13 +390,14 @@ void run_end_by_time(struct run *run, uint64_t now)
 void run_clean_up(struct run *run)
 {
     uint64_t until = clock_now_ns() + run->options.grace_ns;
-    for (int pe = 0; pe < run->started; pe++) {
+    const int ours = run->hosts ? 0 : run->started; /* on other hosts their agents do it */
+    for (int pe = 0; pe < ours; pe++) {
         kill(-run->pes[pe].group, SIGTERM);
         kill(-run->pes[pe].group, SIGCONT);
         while (waitpid(run->pes[pe].pid, NULL, 0) < 0 && errno == EINTR)
             ;
     }
-    for (int pe = 0; pe < run->started; pe++) {
+    for (int pe = 0; pe < ours; pe++) {
         pid_t group = run->pes[pe].group;
         while (kill(-group, 0) == 0 && clock_now_ns() < until) {
             run_reap_orphans(run);

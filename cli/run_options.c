@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line of `weft run`. */
-#include "run.h"
+#include "run_hosts.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -38,7 +38,48 @@ static error_t parse_bind(struct argp_state *state, const char *text, enum run_b
     return EINVAL;
 }
 
-enum { KEY_PREFIX = 256, KEY_OUTPUT, KEY_TIMEOUT, KEY_GRACE, KEY_BIND };
+/* --hosts and --hostfile add to the same list. */
+static error_t take_hosts(struct argp_state *state, bool good)
+{
+    if (!good)
+        exit(argp_err_exit_status);
+    return 0;
+}
+
+static error_t take_variable(struct argp_state *state, struct run_options *options, char *text)
+{
+    const char **env = realloc(options->env, (size_t)(options->env_count + 1) * sizeof *env);
+    if (!env)
+        return ENOMEM;
+    options->env = env;
+    env[options->env_count++] = text;
+    return 0;
+}
+
+enum {
+    KEY_PREFIX = 256,
+    KEY_OUTPUT,
+    KEY_TIMEOUT,
+    KEY_GRACE,
+    KEY_BIND,
+    KEY_HOSTS,
+    KEY_HOSTFILE,
+    KEY_RSH,
+    KEY_WEFT,
+    KEY_ENV,
+    KEY_AGENT
+};
+
+static error_t parse_end(struct argp_state *state, const struct run_options *options)
+{
+    if (options->agent)
+        return 0;
+    if (!options->command)
+        argp_error(state, "which program?");
+    if (!options->npes && !options->host_count)
+        argp_error(state, "how many PEs? (-n N)");
+    return 0;
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -58,16 +99,27 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return parse_time(state, "--grace", argument, &options->grace_ns);
     case KEY_BIND:
         return parse_bind(state, argument, &options->bind);
+    case KEY_HOSTS:
+        return take_hosts(state, run_parse_hosts(options, argument));
+    case KEY_HOSTFILE:
+        return take_hosts(state, run_parse_hostfile(options, argument));
+    case KEY_RSH:
+        options->rsh = argument;
+        return 0;
+    case KEY_WEFT:
+        options->weft = argument;
+        return 0;
+    case KEY_ENV:
+        return take_variable(state, options, argument);
+    case KEY_AGENT:
+        options->agent = true;
+        return 0;
     case ARGP_KEY_ARG:
         options->command = &state->argv[state->next - 1];
         state->next = state->argc; /* all else is the program's */
         return 0;
     case ARGP_KEY_END:
-        if (!options->command)
-            argp_error(state, "which program?");
-        if (!options->npes)
-            argp_error(state, "how many PEs? (-n N)");
-        return 0;
+        return parse_end(state, options);
     }
     return ARGP_ERR_UNKNOWN;
 }
@@ -83,6 +135,16 @@ static const struct argp_option option_table[] = {
      "CPUs of each PE: an equal share of those allowed (share, the default), one core (core), all "
      "(none). More PEs than CPUs are never bound",
      0},
+    {"hosts", KEY_HOSTS, "A[:N],B[:N]...", 0,
+     "start N PEs on each of these hosts, reached by ssh; more than once adds", 0},
+    {"hostfile", KEY_HOSTFILE, "FILE", 0, "the same from a file, with a host in each line", 0},
+    {"rsh", KEY_RSH, "COMMAND", 0,
+     "what reaches a host in place of ssh: it gets the host's name and a command. Also WEFT_RSH",
+     0},
+    {"weft", KEY_WEFT, "PATH", 0, "this command on the other hosts (the same path as here)", 0},
+    {"env", KEY_ENV, "NAME[=VALUE]", 0,
+     "a variable that the PEs on other hosts get, besides WEFT_... and the like", 0},
+    {"agent", KEY_AGENT, NULL, OPTION_HIDDEN, "one host of such a job; for the launcher alone", 0},
     {0},
 };
 
@@ -90,7 +152,7 @@ static const struct argp argp = {
     .options = option_table,
     .parser = parse,
     .args_doc = "PROGRAM [ARGUMENT...]",
-    .doc = "Start a job of N PEs on this machine and wait for its end.\v"
+    .doc = "Start a job of N PEs on this machine, or on several, and wait for its end.\v"
            "The exit status is that of the first PE that failed, 128 + the signal if it was killed "
            "by one, 124 after --timeout, 126 or 127 when the program cannot be started, 2 on wrong "
            "usage. Standard input goes to PE 0."};

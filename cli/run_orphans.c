@@ -2,7 +2,7 @@
 /* Processes that PEs have started and left: with us as their subreaper (prctl(2)) they become our
  * children when their parents end, whatever session or process group they have gone to. One of them
  * may be the PE itself, which has detached itself as daemons do; all others end with the job. */
-#include "run.h"
+#include "run_hosts.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -75,6 +75,9 @@ static bool is_known(const struct run *run, pid_t pid)
     for (int pe = 0; pe < run->started; pe++)
         if (run->pes[pe].pid == pid)
             return true;
+    for (int host = 0; host < run->host_count; host++)
+        if (run->hosts[host].pid == pid)
+            return true;
     return pid == run->guard;
 }
 
@@ -110,7 +113,7 @@ pid_t run_find_detached(struct run *run, int number)
 {
     const struct run_pe *pe = &run->pes[number];
     char entry[32];
-    snprintf(entry, sizeof entry, "WEFT_PE=%d", number);
+    snprintf(entry, sizeof entry, "WEFT_PE=%d", run->first + number);
     for (;;) {
         pid_t *orphans;
         bool may_yet = false;

@@ -39,7 +39,7 @@ void run_tell_end(struct run *run, int pe)
 /* ------------------------------------------------------------------------------------ joining */
 
 /* The program that joined is not our child, so only a pidfd tells when it ends. */
-static void watch_program(struct run *run, int number)
+void run_watch_program(struct run *run, int number)
 {
     struct run_pe *pe = &run->pes[number];
 #ifdef SYS_pidfd_open
@@ -66,6 +66,10 @@ void run_program_ended(struct run *run, int number)
 {
     struct run_pe *pe = &run->pes[number];
     run_unwatch_program(run, number);
+    if (run->agent) {
+        run_agent_program_ended(run, number);
+        return;
+    }
     if (pe->joined)
         end_job(run, number, WEFT_ERR_PEER_DEAD, -1,
                 "the program of %s, pid %d, ended without weft_finalize", run_pe_name(run, number),
@@ -80,7 +84,8 @@ static void on_joined(void *owner, int number, pid_t sender)
     pe->jobs++;
     pe->program = sender;
     pe->program_gone = false;
-    watch_program(run, number);
+    if (!run->hosts)
+        run_watch_program(run, number);
     if (run->phase != RUN_WORKING) {
         run_tell_end(run, number);
         return;
@@ -174,7 +179,10 @@ void run_retry_sending(struct run *run)
 void run_serve(struct run *run, int number)
 {
     struct run_pe *pe = &run->pes[number];
-    hub_read(&run->hub, number);
+    if (run->agent)
+        run_agent_serve(run, number);
+    else
+        hub_read(&run->hub, number);
     if (pe->joined && pe->program_gone && !pe->exited)
         run_program_ended(run, number);
 }
@@ -188,6 +196,7 @@ bool run_open_hub(struct run *run)
         .failed = on_failed,
         .lost = on_lost,
         .room = on_room,
+        .send = run_hosts_relay,
     };
     const int npes = run->options.npes;
     struct wire *wires = calloc((size_t)npes, sizeof *wires);

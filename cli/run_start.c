@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting the PEs of `weft run`: finding the program, choosing CPUs, one vfork-like clone each,
  * and the guard that ends the job's processes when the launcher itself is killed. */
-#include "run.h"
+#include "run_hosts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127, OWN_VARIABLES = 4 };
+enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127, OWN_VARIABLES = 6 };
 
 /* ------------------------------------------------------------------------------- the program */
 
@@ -168,7 +168,7 @@ static void guard_main(struct run *run, int pipe_end)
     char nothing;
     while (read(0, &nothing, 1) < 0 && errno == EINTR)
         ;
-    for (int pe = 0; pe < run->options.npes; pe++)
+    for (int pe = 0; pe < run->options.npes + run->host_count; pe++)
         if (run->guard_groups[pe] > 0)
             kill(-run->guard_groups[pe], SIGKILL);
     run_kill_marked(run->mark);
@@ -186,7 +186,7 @@ static void make_mark(struct run *run)
 
 bool run_start_guard(struct run *run)
 {
-    size_t bytes = (size_t)run->options.npes * sizeof *run->guard_groups;
+    size_t bytes = (size_t)(run->options.npes + run->host_count) * sizeof *run->guard_groups;
     void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int ends[2];
     if (shared == MAP_FAILED || pipe2(ends, O_CLOEXEC) < 0) {
@@ -224,7 +224,8 @@ void run_stop_guard(struct run *run)
 struct child {
     struct run *run;
     const char *path;
-    char **environment;
+    char **environment; /* with room for our variables in front, */
+    char **variables;   /* and where it begins for this PE */
     int pe;
     int socket;
     int in, out, err; /* to become 0, 1, 2; -1 = as they are */
@@ -268,7 +269,7 @@ static int child_main(void *argument)
     if (!child->run->pipe_was_ignored)
         signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &child->old_mask, NULL);
-    execve(child->path, child->run->options.command, child->environment);
+    execve(child->path, child->run->options.command, child->variables);
     child_fail(child, child->path);
     return 0;
 }
@@ -277,7 +278,7 @@ static bool watch(struct run *run, int fd, enum run_event event, int number, int
 {
     if (run_watch(run, fd, EPOLLIN, event, number) == 0)
         return true;
-    run_say("watching a descriptor of PE %d: epoll_ctl: %s%s", pe, strerror(errno),
+    run_say("watching a descriptor of PE %d: epoll_ctl: %s%s", run->first + pe, strerror(errno),
             errno == ENOSPC ? "; raise /proc/sys/fs/epoll/max_user_watches" : "");
     return false;
 }
@@ -291,7 +292,7 @@ static bool clone_child(struct child *child)
     pid_t pid = clone(child_main, stack + sizeof stack,
                       CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, child, &pe->pidfd);
     if (pid < 0) {
-        run_say("starting PE %d: %s%s", child->pe, strerror(errno),
+        run_say("starting PE %d: %s%s", child->run->first + child->pe, strerror(errno),
                 errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
         return false;
     }
@@ -300,7 +301,8 @@ static bool clone_child(struct child *child)
         close(pe->pidfd);
         pe->pidfd = -1;
         child->run->guard_groups[child->pe] = 0;
-        run_say("starting PE %d: %s: %s", child->pe, child->failed, strerror(child->error));
+        run_say("starting PE %d: %s: %s", child->run->first + child->pe, child->failed,
+                strerror(child->error));
         if (child->failed == child->path)
             child->run->result = child->error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
         return false;
@@ -317,15 +319,16 @@ static bool clone_child(struct child *child)
 
 static bool is_ours(const char *entry)
 {
-    static const char *const names[] = {
-        "WEFT_BOOT_SOCKET=", "WEFT_PE=", "WEFT_PES=", "WEFT_BOOT_JOB="};
+    static const char *const names[] = {"WEFT_BOOT_SOCKET=", "WEFT_PE=",        "WEFT_PES=",
+                                        "WEFT_BOOT_JOB=",    "WEFT_BOOT_NODE=", "WEFT_BOOT_HOST="};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strncmp(entry, names[i], strlen(names[i])) == 0)
             return true;
     return false;
 }
 
-/* The environment of a PE. Our variables stand first: socket, PE, number of PEs, the job's mark. */
+/* The environment of a PE. Our variables stand first: socket, PE, number of PEs, the job's mark, and
+ * where there are several hosts, number and name of this one. */
 static char **make_environment(void)
 {
     size_t count = 0;
@@ -344,7 +347,7 @@ static char **make_environment(void)
 static int open_output(const struct run *run, int pe, const char *stream)
 {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/pe.%d.%s", run->options.output_dir, pe, stream);
+    snprintf(path, sizeof path, "%s/pe.%d.%s", run->options.output_dir, run->first + pe, stream);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         run_say("%s: %s", path, strerror(errno));
@@ -355,8 +358,8 @@ static bool open_pipe(struct run *run, int pe, int stream, int *writing)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
-        run_say("a pipe for the output of PE %d: %s; raise the limit of open files (ulimit -n)", pe,
-                strerror(errno));
+        run_say("a pipe for the output of PE %d: %s; raise the limit of open files (ulimit -n)",
+                run->first + pe, strerror(errno));
         return false;
     }
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
@@ -368,8 +371,9 @@ static bool open_pipe(struct run *run, int pe, int stream, int *writing)
 static bool open_streams(struct run *run, struct child *child)
 {
     int pe = child->pe;
+    bool reads = run->first + pe == 0;
     child->in = child->out = child->err = -1;
-    if (pe > 0) {
+    if (!reads) {
         child->in = open("/dev/null", O_RDONLY | O_CLOEXEC);
     } else if (run->relay_stdin) {
         int ends[2];
@@ -379,8 +383,8 @@ static bool open_streams(struct run *run, struct child *child)
             fcntl(ends[1], F_SETFL, O_NONBLOCK);
         }
     }
-    if (child->in < 0 && (pe > 0 || run->relay_stdin)) {
-        run_say("standard input of PE %d: %s%s", pe, strerror(errno),
+    if (child->in < 0 && (!reads || run->relay_stdin)) {
+        run_say("standard input of PE %d: %s%s", run->first + pe, strerror(errno),
                 errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
         return false;
     }
@@ -408,8 +412,8 @@ static bool open_socket(struct run *run, int pe, int *other)
 {
     int ends[2], on = 1;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-        run_say("a socket for PE %d: %s; raise the limit of open files (ulimit -n)", pe,
-                strerror(errno));
+        run_say("a socket for PE %d: %s; raise the limit of open files (ulimit -n)",
+                run->first + pe, strerror(errno));
         return false;
     }
     setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
@@ -420,15 +424,21 @@ static bool open_socket(struct run *run, int pe, int *other)
 
 static bool start_pe(struct run *run, struct child *child)
 {
-    char own[3][48];
+    char own[OWN_VARIABLES][96];
+    int n = 0;
     if (!open_socket(run, child->pe, &child->socket))
         return false;
-    snprintf(own[0], sizeof own[0], "WEFT_BOOT_SOCKET=%d", child->socket);
-    snprintf(own[1], sizeof own[1], "WEFT_PE=%d", child->pe);
-    snprintf(own[2], sizeof own[2], "WEFT_PES=%d", run->options.npes);
-    for (int i = 0; i < 3; i++)
-        child->environment[i] = own[i];
-    child->environment[3] = run->mark;
+    snprintf(own[n++], sizeof own[0], "WEFT_BOOT_SOCKET=%d", child->socket);
+    snprintf(own[n++], sizeof own[0], "WEFT_PE=%d", run->first + child->pe);
+    snprintf(own[n++], sizeof own[0], "WEFT_PES=%d", run->all);
+    snprintf(own[n++], sizeof own[0], "%s", run->mark);
+    if (run->agent) {
+        snprintf(own[n++], sizeof own[0], "WEFT_BOOT_NODE=%d", run->agent->index);
+        snprintf(own[n++], sizeof own[0], "WEFT_BOOT_HOST=%s", run->agent->host);
+    }
+    for (int i = 0; i < n; i++)
+        child->environment[OWN_VARIABLES - n + i] = own[i];
+    child->variables = child->environment + OWN_VARIABLES - n;
     bool good = open_streams(run, child) && clone_child(child);
     close_streams(child);
     close(child->socket);

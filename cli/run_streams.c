@@ -5,7 +5,7 @@
  * --prefix: whole lines with "[pe] " in front, never mixed. A line without an end is held back until
  * its end, its PE's end, or MOST_LINE bytes. When nobody reads our output, nobody reads the PEs'
  * output either, and they wait; the launcher itself never does. */
-#include "run.h"
+#include "run_hosts.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -49,9 +49,12 @@ static void append(struct run_sink *sink, const char *data, size_t bytes)
 
 static void emit_line(struct run *run, int pe, int stream, const char *line, size_t bytes)
 {
-    char prefix[16];
-    int n = snprintf(prefix, sizeof prefix, "[%d] ", pe);
-    append(&run->sinks[stream], prefix, (size_t)n);
+    char prefix[96] = "";
+    if (run->agent)
+        snprintf(prefix, sizeof prefix, "[%s %d] ", run->agent->host, run->first + pe);
+    else if (!run->hosts) /* else its agent has put it there */
+        snprintf(prefix, sizeof prefix, "[%d] ", pe);
+    append(&run->sinks[stream], prefix, strlen(prefix));
     append(&run->sinks[stream], line, bytes);
     append(&run->sinks[stream], "\n", 1);
 }
@@ -94,7 +97,7 @@ static void end_source(struct run *run, int pe, int stream)
 /* Stops or resumes reading every PE's stream of this sink. */
 static void watch_sources(struct run *run, int stream, bool watch)
 {
-    for (int pe = 0; pe < run->started; pe++) {
+    for (int pe = 0; pe < run->sources; pe++) {
         int fd = run->pes[pe].streams[stream].fd;
         if (fd >= 0 && watch)
             run_watch(run, fd, EPOLLIN, RUN_EVENT_SOURCE, 2 * pe + stream);
@@ -108,7 +111,7 @@ static void break_sink(struct run *run, int stream)
     struct run_sink *sink = &run->sinks[stream];
     sink->broken = true;
     sink->used = 0;
-    for (int pe = 0; pe < run->started; pe++)
+    for (int pe = 0; pe < run->sources; pe++)
         end_source(run, pe, stream); /* so that the PEs see a closed pipe, as we do */
 }
 
@@ -218,7 +221,7 @@ void run_drain_output(struct run *run)
 {
     for (int stream = 0; stream < 2; stream++) {
         struct run_sink *sink = &run->sinks[stream];
-        for (int pe = 0; pe < run->started; pe++) {
+        for (int pe = 0; pe < run->sources; pe++) {
             struct run_source *source = &run->pes[pe].streams[stream];
             struct pollfd watched = {.fd = source->fd, .events = POLLIN};
             while (source->fd >= 0 && poll(&watched, 1, 0) == 1) {
@@ -240,15 +243,17 @@ void run_drain_output(struct run *run)
 /* ------------------------------------------------------------------------------ standard input */
 
 /* A PE is not in the terminal's foreground group and would be stopped when it reads; so we read for
- * PE 0. Anything but a terminal it reads itself. */
+ * PE 0. Anything but a terminal it reads itself, unless it is on another host. */
 static void watch_stdin(struct run *run, bool watch)
 {
     if (run->stdin_watched == watch)
         return;
     run->stdin_watched = watch;
-    if (watch)
-        run_watch(run, STDIN_FILENO, EPOLLIN, RUN_EVENT_STDIN, 0);
-    else
+    if (watch && run_watch(run, STDIN_FILENO, EPOLLIN, RUN_EVENT_STDIN, 0) < 0) {
+        run->stdin_watched = false; /* a file, or /dev/null, which is always ready */
+        run->stdin_again_ns = 1;
+    }
+    if (!watch)
         run_unwatch(run, STDIN_FILENO);
 }
 
@@ -267,7 +272,8 @@ void run_relay_stdin(struct run *run)
     if (run->stdin_pipe < 0)
         return;
     if (!run->stdin_used) {
-        if (tcgetpgrp(STDIN_FILENO) != getpgrp()) { /* in the background: look again later */
+        if (run->stdin_terminal &&
+            tcgetpgrp(STDIN_FILENO) != getpgrp()) { /* in the background: look again later */
             watch_stdin(run, false);
             run->stdin_again_ns = clock_now_ns() + RUN_SECOND_NS / 5;
             return;

@@ -78,6 +78,8 @@ enum config_type {
       "Host-initiated copies from this size are dealt out over several streams; 0 = never.")         \
     X(PROVE, CONFIG_CHOICE, "cached", "always|cached|off",                                           \
       "Whether pairs of GPUs prove peer access at first use, or trust an earlier proof.")            \
+    X(RSH, CONFIG_STRING, "ssh -x -o BatchMode=yes -o ConnectTimeout=10", NULL,                      \
+      "By what `weft run --hosts` reaches a host: gets its name and a command.")                     \
     X(TEXT_PE, CONFIG_BOOL, "0", NULL, "`weft run` prefixes each output line with its PE.")
 
 enum config_id {

@@ -127,7 +127,11 @@ void handshake_describe_address(const struct sockaddr_storage *address, char *te
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
     char host[INET6_ADDRSTRLEN] = "?";
-    if (address->ss_family == AF_INET)
+    if (address->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+        snprintf(text, size, "%s:%d",
+                 inet_ntop(AF_INET, &v6->sin6_addr.s6_addr[12], host, sizeof host),
+                 ntohs(v6->sin6_port));
+    else if (address->ss_family == AF_INET)
         snprintf(text, size, "%s:%d", inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host),
                  ntohs(v4->sin_port));
     else if (address->ss_family == AF_INET6)

@@ -56,6 +56,8 @@ void hub_send(struct hub *hub, int to, enum frame_type type, int number, const v
         send_local(hub, type, number, payload, bytes, fd);
         return;
     }
+    if (wire->fd < 0 && hub->events->send)
+        hub->events->send(hub->owner, to, type, number, payload, bytes);
     if (wire->fd < 0)
         return;
     bool waited = wire->unsent != NULL;

@@ -44,6 +44,9 @@ struct hub_events {
     void (*failed)(void *owner, int member, weft_status status, const char *sentence);
     void (*lost)(void *owner, int member); /* its connection is closed; hub_close_member() it */
     void (*room)(void *owner, int member); /* wire->unsent has come to be empty, or not to be */
+    /* Takes frames for members that have no wire here, but somewhere else. May be NULL. */
+    void (*send)(void *owner, int member, enum frame_type type, int number, const void *payload,
+                 size_t bytes);
 };
 
 struct hub {

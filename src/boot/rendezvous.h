@@ -16,7 +16,10 @@ struct rendezvous {
     int me;
     const void *key; /* the job's secret; NULL: AF_UNIX, the user is checked instead */
     size_t key_bytes;
-    char job[64]; /* must be equal at all members; padded with zeros */
+    const char *secret;       /* what the secret is called in sentences; NULL: WEFT_SECRET */
+    const char *const *names; /* of the members, for sentences; NULL: their numbers */
+    bool many_addresses;      /* members reach the hub at several, and hang up at all but one */
+    char job[64];             /* must be equal at all members; padded with zeros */
     /* Asked now and then while waiting: not WEFT_OK ends the wait. May be NULL. */
     weft_status (*still_wanted)(void *argument);
     void *argument;

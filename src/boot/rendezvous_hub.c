@@ -155,7 +155,8 @@ static weft_status admit(struct hub *hub, int i)
     const char *fault = NULL;
     if (!handshake_proven(hub->rendezvous, HANDSHAKE_MEMBER, &pending->greeting, &pending->hello,
                           &pending->proof))
-        fault = "it does not know the job's secret (WEFT_SECRET)";
+        fault = hub->rendezvous->secret ? "it does not know the job's secret"
+                                        : "it does not know the job's secret (WEFT_SECRET)";
     else if (wire->fd >= 0)
         fault = "a member with its number is already here";
     if (fault) {
@@ -185,11 +186,17 @@ static bool is_here_otherwise(const struct hub *hub, int i)
 
 static void hang_up(struct hub *hub, int i)
 {
-    if (!hub->pending[i].answered || !hub->rendezvous->key)
+    if (!hub->pending[i].answered && !hub->pending[i].got && hub->rendezvous->many_addresses) {
+        close(hub->pending[i].fd);
+        drop(hub, i, NULL);
+    } else if (!hub->pending[i].answered || !hub->rendezvous->key)
         drop(hub, i, "it closed the connection before it proved itself");
     else if (!is_here_otherwise(hub, i))
         drop(hub, i,
-             "it closed the connection on our proof: its WEFT_SECRET differs, or it is a stranger");
+             hub->rendezvous->secret
+                 ? "it closed the connection on our proof: its secret differs, or it is a stranger"
+                 : "it closed the connection on our proof: its WEFT_SECRET differs, or it is a "
+                   "stranger");
     else {
         close(hub->pending[i].fd);
         drop(hub, i, NULL);
@@ -251,15 +258,22 @@ static weft_status hub_step(struct hub *hub, int wait_ms)
 
 static weft_status hub_timeout(const struct hub *hub)
 {
-    char list[160];
+    enum { ENOUGH = 120 };
+    const char *const *names = hub->rendezvous->names;
+    char list[ENOUGH + 120];
     int n = 0;
     list[0] = '\0';
-    for (int member = 1; member < hub->rendezvous->n && n < 120; member++)
+    for (int member = 1; member < hub->rendezvous->n && n < ENOUGH; member++) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", member);
         if (hub->wires[member].fd < 0)
-            n += snprintf(list + n, sizeof list - (size_t)n, "%s%d", n ? ", " : "", member);
-    return base_fail(
-        WEFT_ERR_TIMEOUT, "%s: %d of %d members did not come within " BOOT_LIMIT_NAMES ": %s%s",
-        hub->rendezvous->what, hub->missing, hub->rendezvous->n - 1, list, n >= 120 ? ", ..." : "");
+            n += snprintf(list + n, sizeof list - (size_t)n, "%s%.100s", n ? ", " : "",
+                          names ? names[member] : number);
+    }
+    return base_fail(WEFT_ERR_TIMEOUT,
+                     "%s: %d of %d members did not come within " BOOT_LIMIT_NAMES ": %s%s",
+                     hub->rendezvous->what, hub->missing, hub->rendezvous->n - 1, list,
+                     n >= ENOUGH ? ", ..." : "");
 }
 
 static weft_status wait_for_members(struct hub *hub)

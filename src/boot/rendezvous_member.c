@@ -176,6 +176,11 @@ static enum answer hear_proof(struct search *search, struct attempt *attempt)
                : ANSWER_WELCOME;
 }
 
+static const char *secret_of(const struct search *search)
+{
+    return search->rendezvous->secret ? search->rendezvous->secret : "WEFT_SECRET";
+}
+
 static void note(struct search *search, struct attempt *attempt, enum answer answer)
 {
     char peer[96];
@@ -186,9 +191,9 @@ static void note(struct search *search, struct attempt *attempt, enum answer ans
         return;
     search->warned = true;
     handshake_describe_peer(attempt->fd, peer, sizeof peer);
-    log_warn("%s: what listens at %s does not know this PE's WEFT_SECRET; waiting for the first PE "
-             "of this job",
-             search->rendezvous->what, peer);
+    log_warn("%s: what listens at %s does not know this PE's %s; waiting for the first PE of this "
+             "job",
+             search->rendezvous->what, peer, secret_of(search));
 }
 
 /* Something has happened at its socket, or its time is over. */
@@ -268,11 +273,14 @@ static void describe_tries(const struct search *search, char *text, size_t size)
     for (int i = 0; i < search->count && used + ROOM < size; i++) {
         const struct attempt *attempt = &search->attempts[i];
         char address[96];
-        if (!attempt->error || attempt->at->address.ss_family == AF_UNIX)
+        int error = attempt->error;
+        if (!error && attempt->fd >= 0 && attempt->stage == STAGE_CONNECT)
+            error = ETIMEDOUT; /* under way, and nobody has answered yet */
+        if (!error || attempt->at->address.ss_family == AF_UNIX)
             continue;
         handshake_describe_address(&attempt->at->address, address, sizeof address);
         used += (size_t)snprintf(text + used, size - used, "%s%s: %s", told++ ? "; " : " (tried ",
-                                 address, strerror(attempt->error));
+                                 address, strerror(error));
     }
     if (told)
         snprintf(text + used, size - used, ")");
@@ -298,8 +306,11 @@ static weft_status failure(const struct search *search)
         return base_fail(WEFT_ERR_BOOT, "%s: %s", what, seen[ANSWER_REFUSED]);
     char tried[200];
     describe_tries(search, tried, sizeof tried);
+    const char *answer = seen[search->best];
+    if (search->best == ANSWER_UNPROVEN && search->rendezvous->secret)
+        answer = "what answered does not know the secret of this job";
     return base_fail(WEFT_ERR_TIMEOUT, "%s: no connection within " BOOT_LIMIT_NAMES ": %s%s", what,
-                     seen[search->best], tried);
+                     answer, tried);
 }
 
 static weft_status search_until_found(struct search *search)

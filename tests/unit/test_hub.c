@@ -75,8 +75,8 @@ static void on_room(void *owner, int member)
 {
 }
 
-static const struct hub_events events = {on_joined, on_left, on_aborted,
-                                         on_failed, on_lost, on_room};
+static const struct hub_events events = {on_joined, on_left, on_aborted, on_failed,
+                                         on_lost,   on_room, NULL};
 
 struct star {
     struct hub hub;

@@ -201,7 +201,7 @@ verb_test() {
     need_packages build test docs site fuzz format
     build default all || exit 1
     prepare_in_background
-    tests build "tests" ctest -LE fuzz
+    tests build "tests" ctest -LE 'fuzz|hosts'
     note_absent
     check_format
     run_asan "${short_asan[@]}"
@@ -277,6 +277,14 @@ verb_paths() {
 
 # Foreign calls that fail, ports that others hold, PEs that are killed: ROUNDS of the last, under weft run
 # and by rank variables; a tenth of them under mpirun, which takes a second to start.
+# Hosts are network namespaces: needs root, or user namespaces.
+verb_hosts() {
+    need_packages build test hosts
+    build default all || exit 1
+    tests build "jobs over several hosts" ctest -R '^hosts\.'
+    summary
+}
+
 verb_faults() {
     need_packages build test
     build default all || exit 1

@@ -21,6 +21,9 @@ spin            command -v spin
 openmpi-bin     command -v mpirun
 procps          command -v pgrep
 '
+packages_hosts='
+iproute2        command -v ip
+'
 packages_docs='
 scdoc           command -v scdoc
 '

@@ -1,0 +1,200 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# hosts.sh BUILD [CASE...]: `weft run --hosts` and jobs by rank over hosts that are network namespaces.
+# Each case checks what is said, the exit status, and that nothing of the job is left on any host.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/net.sh"
+enter_own_world "$0" "$@"
+build=$1
+shift
+weft=$build/bin/weft bad=0 out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+export WEFT_RSH="ip netns exec" WEFT_BOOT_LIMIT=20s WEFT_WAIT_LIMIT=60s
+
+fail() {
+    echo "FAILED: $case: $*"
+    sed 's/^/    /' "$out"
+    bad=1
+}
+
+# run STATUS COMMAND...: what it says goes to $out.
+run() {
+    local wanted=$1 status
+    shift
+    timeout -k 5 100 "$@" >"$out" 2>&1
+    status=$?
+    [ $status = "$wanted" ] || fail "status $status in place of $wanted: $*"
+    gone
+}
+
+says() { grep -qE -- "$1" "$out" || fail "nobody says: $1"; }
+says_not() { ! grep -qE -- "$1" "$out" || fail "somebody says: $1"; }
+nothing_left() { [ -z "$(left weft weft-guard job_boot_exchange boot_victim sleep)" ]; }
+gone() {
+    await 10 nothing_left || {
+        fail "left behind: $(left weft weft-guard job_boot_exchange boot_victim sleep)"
+        ps -eo pid,ppid,stat,args
+    }
+}
+
+exchange() {
+    run 0 "$weft" run --hosts a:2,b:2 "$build/bin/job_boot_exchange" 4 2
+    run 0 "$weft" run -n 7 --hosts a:3,b:3,c:3 "$build/bin/job_boot_exchange" 7 3
+}
+
+output() {
+    printf 'one\ntwo\n' >"$out.in"
+    # shellcheck disable=SC2016
+    run 0 sh -c "'$weft' run --hosts b,a:2 --prefix --env FRUIT=a=pple sh -c '
+        if [ \$WEFT_PE = 0 ]; then cat; else echo \$WEFT_PE of \$WEFT_PES \$FRUIT; echo oops >&2; fi' <'$out.in'"
+    rm -f "$out.in"
+    says '^\[b 0\] two$'
+    says '^\[a 1\] 1 of 3 a=pple$'
+    says '^\[a 2\] oops$'
+    run 0 sh -c "echo 7 | '$weft' run --hosts a,b sh -c 'test \$WEFT_PE = 1 || read x; test \$WEFT_PE = 1 || test \$x = 7'"
+    printf '# mine\na:1\nb slots=2\n' >"$out.hosts"
+    # shellcheck disable=SC2016
+    run 0 "$weft" run --hostfile "$out.hosts" sh -c 'echo "$WEFT_PE at $WEFT_BOOT_HOST"'
+    rm -f "$out.hosts"
+    says '^0 at a$'
+    says '^2 at b$'
+}
+
+rank() {
+    local pe pids=() status=0
+    export MASTER_ADDR=10.77.0.1 MASTER_PORT=29400 WORLD_SIZE=5 WEFT_SECRET=0123456789abcdef0123
+    for pe in 0 1 2 3 4; do
+        RANK=$pe ip netns exec "$(echo a a b b c | cut -d' ' -f$((pe + 1)))" timeout 60 \
+            "$build/bin/job_boot_exchange" 5 2 >>"$out" 2>&1 &
+        pids+=($!)
+    done
+    for pe in "${pids[@]}"; do
+        wait "$pe" || status=1
+    done
+    [ $status = 0 ] || fail "a PE has failed"
+    unset MASTER_ADDR MASTER_PORT WORLD_SIZE WEFT_SECRET
+    gone
+}
+
+# A PE in the job is killed, exits, or aborts.
+deaths() {
+    run 137 "$weft" run --hosts a:2,b:2 "$build/bin/boot_victim" gather 3
+    says '^weft run: PE 3 \(pid [0-9]+ on b\) was killed by signal 9 \(Killed\); ending the job$'
+    run 7 "$weft" run --hosts a:2,b:2 sh -c "test \$WEFT_PE != 2 || exit 7; exec sleep 50"
+    says 'PE 2 \(pid [0-9]+ on b\) exited with status 7'
+    # shellcheck disable=SC2016
+    run 143 "$weft" run --hosts a:2,b sh -c 'trap "" HUP; test $WEFT_PE != 2 || kill -TERM $PPID; exec sleep 50'
+    says 'PE 2 \(pid [0-9]+ on b\) was killed by signal 15'
+}
+
+start_victims() {
+    "$weft" run --hosts a:2,b:2 sleep 60 >"$out" 2>&1 &
+    launcher=$!
+    await 10 sh -c '[ $(pgrep -cx sleep) -ge 4 ]' || fail "the PEs did not start"
+}
+
+agents() { pgrep -x weft | grep -vx $launcher; }
+
+# Whoever is killed, nothing is left.
+kills() {
+    local status
+    start_victims
+    kill -9 $launcher
+    wait $launcher 2>/dev/null
+    gone
+    start_victims
+    kill -9 "$(agents | tail -n 1)"
+    wait $launcher
+    status=$?
+    [ $status = 1 ] || fail "status $status after an agent's death"
+    says '^weft run: host [ab] \(10\.77\.0\.[12]\) with PEs [0-9] to [0-9] is lost: .*; ending the job$'
+    gone
+    start_victims
+    kill -TERM $launcher
+    wait $launcher
+    status=$?
+    [ $status = 143 ] || fail "status $status after SIGTERM"
+    gone
+}
+
+# The cable is pulled: noticed at both ends, and named.
+cable() {
+    local status
+    export WEFT_WAIT_LIMIT=4s
+    start_victims
+    cut_off b
+    wait $launcher
+    status=$?
+    [ $status = 1 ] || fail "status $status when a host was cut off"
+    says '^weft run: host b \(10.77.0.2\) with PEs 2 to 3 is lost: it does not answer any more: '
+    says '^weft run on b: the launcher is lost \(it does not answer any more: '
+    gone
+    join_again b
+    export WEFT_WAIT_LIMIT=60s
+}
+
+# tamper WORDS: a remote shell that changes what agents are told, sed's way, in as many bytes.
+tamper() {
+    printf '#!/bin/sh\nhost=$1; shift\nsed -uz "%s" | exec ip netns exec $host "$@"\n' "$1" >"$out.sh"
+    chmod +x "$out.sh"
+}
+
+strangers() {
+    export WEFT_BOOT_LIMIT=2s
+    tamper 's/^secret=......../secret=00000000/'
+    run 1 "$weft" run --rsh "$out.sh" --hosts a,b true
+    says 'weft run --hosts: dropped a stranger, 10.77.0.[12]:[0-9]+: it closed the connection on our proof'
+    says 'weft run on [ab]: connecting to the launcher: .*what answered does not know the secret of this job'
+    tamper 's/version=./version=9/'
+    run 1 "$weft" run --rsh "$out.sh" --hosts a,b true
+    says 'weft run on [ab]: the launcher is Weft 9.* and this host has Weft '
+    rm -f "$out.sh"
+    export WEFT_BOOT_LIMIT=20s
+}
+
+# The remote shell works, the way back does not.
+unreachable() {
+    export WEFT_BOOT_LIMIT=2s
+    cut_off b
+    run 1 "$weft" run --hosts a,b true
+    says 'weft run on b: connecting to the launcher: .*10\.77\.0\.254:[0-9]+: (No route to host|Connection timed out)'
+    says 'weft run: (host b: .* ended with status 1 before weft was there|weft run --hosts: 1 of 2 members did not come .*: b$)'
+    join_again b
+    run 1 "$weft" run --hosts a,nowhere true
+    says 'weft run: host nowhere: .ip netns exec nowhere .* ended with status'
+    run 1 "$weft" run --rsh "ip netns exec" --weft /nowhere/weft --hosts a,b true
+    export WEFT_BOOT_LIMIT=20s
+    run 127 "$weft" run --hosts a,b no-such-program
+    says 'weft run on [ab]: no-such-program: there is no such program'
+    run 2 "$weft" run --hosts a:0 true
+    run 2 "$weft" run -n 5 --hosts a:2,b:2 true
+    run 2 "$weft" run --hosts -oProxyCommand=true true
+}
+
+# Nobody sees the secret: not in a command line, not in an environment.
+secret() {
+    local secret
+    printf '#!/bin/sh\nhost=$1; shift\ntee %s.told | exec ip netns exec $host "$@"\n' "$out" >"$out.sh"
+    chmod +x "$out.sh"
+    "$weft" run --rsh "$out.sh" --hosts b:2 sleep 60 >"$out" 2>&1 &
+    launcher=$!
+    await 10 sh -c '[ $(pgrep -cx sleep) -ge 2 ]' || fail "the PEs did not start"
+    secret=$(tr '\0' '\n' <"$out.told" | sed -n 's/^secret=//p')
+    [ ${#secret} -ge 32 ] || fail "no secret was told"
+    printf '%s' "$secret" >"$out.secret"
+    ! cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | grep -qaF -f "$out.secret" ||
+        fail "the secret stands where others can read it"
+    kill -TERM $launcher
+    wait $launcher
+    rm -f "$out.sh" "$out.told" "$out.secret"
+    gone
+}
+
+make_hosts a b c
+[ $# -gt 0 ] || set -- exchange output rank deaths kills cable strangers unreachable secret
+for case in "$@"; do
+    "$case"
+done
+[ $bad = 0 ] && echo "hosts: $* passed"
+exit $bad
