@@ -80,6 +80,8 @@ struct gpu {
     pthread_mutex_t registrations_lock;
     struct gpu_registration *registrations;
     struct gpu_pins pins;
+    void **pinned_ranges; /* by gpu_pin_range(), under the lock of registrations */
+    size_t pinned_range_count;
     struct gpu_reporting reporting; /* for kernels; the box is set by the job */
     void *registered_box;
     uint64_t wait_limit_ns;
@@ -123,6 +125,10 @@ static inline bool gpu_heap_pinned(const struct gpu *gpu, size_t offset, size_t 
 
 /* How many of `bytes` from `address` on belong to one registration: a copy must not cross. */
 size_t gpu_pin_run(const struct gpu *gpu, const void *address, size_t bytes);
+
+/* Pins memory of a path's own, and undoes that for all that lies in a range. From any thread. */
+weft_status gpu_pin_range(struct gpu *gpu, void *address, size_t bytes);
+void gpu_unpin_range(struct gpu *gpu, const void *address, size_t bytes);
 
 /* Lets kernels report into the black box: `box` (the PE's, of `bytes`) is pinned. */
 weft_status gpu_attach_box(struct gpu *gpu, void *box, size_t bytes,

@@ -75,6 +75,60 @@ void gpu_unpin_heap(struct gpu *gpu)
     gpu->registered_box = NULL;
 }
 
+static weft_status note_range(struct gpu *gpu, void *address)
+{
+    pthread_mutex_lock(&gpu->registrations_lock);
+    size_t count = gpu->pinned_range_count;
+    void **ranges = realloc(gpu->pinned_ranges, (count + 1) * sizeof *ranges);
+    if (ranges) {
+        gpu->pinned_ranges = ranges;
+        ranges[count] = address;
+        gpu->pinned_range_count++;
+    }
+    pthread_mutex_unlock(&gpu->registrations_lock);
+    return ranges ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+}
+
+weft_status gpu_pin_range(struct gpu *gpu, void *address, size_t bytes)
+{
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    CUresult result = gpu->cuda.MemHostRegister(
+        address, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    if (!result)
+        status = note_range(gpu, address);
+    if (status)
+        gpu->cuda.MemHostUnregister(address);
+    gpu_leave(&gpu->device);
+    /* PEs that are threads share mappings: another one was first, and will undo it. */
+    return result && result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+               ? cuda_fail(&gpu->cuda, result, "cuMemHostRegister of %zu KiB", bytes >> 10)
+               : status;
+}
+
+void gpu_unpin_range(struct gpu *gpu, const void *base, size_t bytes)
+{
+    size_t kept = 0;
+    if (gpu_enter(&gpu->device))
+        return;
+    pthread_mutex_lock(&gpu->registrations_lock);
+    for (size_t i = 0; i < gpu->pinned_range_count; i++) {
+        void *address = gpu->pinned_ranges[i];
+        if ((uintptr_t)address - (uintptr_t)base < bytes)
+            gpu->cuda.MemHostUnregister(address);
+        else
+            gpu->pinned_ranges[kept++] = address;
+    }
+    gpu->pinned_range_count = kept;
+    if (!kept) {
+        free(gpu->pinned_ranges);
+        gpu->pinned_ranges = NULL;
+    }
+    pthread_mutex_unlock(&gpu->registrations_lock);
+    gpu_leave(&gpu->device);
+}
+
 size_t gpu_pin_run(const struct gpu *gpu, const void *address, size_t bytes)
 {
     const struct gpu_pins *pins = &gpu->pins;

@@ -48,22 +48,28 @@ static void fill_hello(struct weft_job *job, const weft_init_attr *attr, struct 
         memcpy(hello->cpus, &set, sizeof hello->cpus);
 }
 
-/* Whether a node has more PEs than CPUs. All its PEs have as many CPUs as the union of their masks:
- * each may be bound to its own. */
-static bool node_crowded(const struct weft_job *job, const struct hello *all, int node)
+/* All PEs of a node have as many CPUs as the union of their masks: each may be bound to its own. */
+static int node_cpus(const struct weft_job *job, const struct hello *all, int node, int *pes)
 {
     uint64_t any[16] = {0};
-    int pes = 0, cpus = 0;
+    int cpus = 0;
+    *pes = 0;
     for (int pe = 0; pe < job->npes; pe++) {
         if (job->boot->node_of[pe] != node)
             continue;
-        pes++;
+        ++*pes;
         for (int word = 0; word < 16; word++)
             any[word] |= all[pe].cpus[word];
     }
     for (int word = 0; word < 16; word++)
         cpus += __builtin_popcountll(any[word]);
-    return pes > (cpus ? cpus : 1);
+    return cpus ? cpus : 1;
+}
+
+static bool node_crowded(const struct weft_job *job, const struct hello *all, int node)
+{
+    int pes, cpus = node_cpus(job, all, node, &pes);
+    return pes > cpus;
 }
 
 static bool crowded(const struct weft_job *job, const struct hello *all)
@@ -214,16 +220,22 @@ static weft_status make_world(struct weft_job *job)
     return WEFT_OK;
 }
 
-static void set_spin(struct weft_job *job, const struct hello *all)
+void job_set_spin(struct weft_job *job, bool threads)
 {
     int64_t configured = config_int(CONFIG_SPIN);
+    int wanted = job->boot->local_npes * (threads ? 2 : 1);
     if (configured >= 0)
         job->spin = configured > UINT32_MAX ? UINT32_MAX : (uint32_t)configured;
-    else if (node_crowded(job, all, job->boot->node_of[job->pe]))
-        job->spin = SPIN_SHARED_CPUS;
     else
-        job->spin = SPIN_SPARE_CPUS;
-    job->crowded = job->paths.crowded = crowded(job, all);
+        job->spin = wanted > job->node_cpus ? SPIN_SHARED_CPUS : SPIN_SPARE_CPUS;
+}
+
+static void look_at_cpus(struct weft_job *job, const struct hello *all)
+{
+    int pes;
+    job->node_cpus = job->paths.cpus = node_cpus(job, all, job->boot->node_of[job->pe], &pes);
+    job->crowded = crowded(job, all);
+    job_set_spin(job, false);
 }
 
 static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
@@ -237,7 +249,7 @@ static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
     if (!status)
         status = compare_hellos(job, all);
     if (!status)
-        set_spin(job, all);
+        look_at_cpus(job, all);
     int device = 0, prove = 0;
     for (int pe = 0; pe < job->npes; pe++) {
         device |= all[pe].device;
@@ -349,6 +361,7 @@ static void free_job(struct weft_job *job)
         free(team);
     }
     pthread_mutex_destroy(&job->lock);
+    pthread_mutex_destroy(&job->contexts_stay);
     free(job);
 }
 
@@ -373,6 +386,7 @@ static struct weft_job *new_job(const weft_init_attr *attr)
     if (!job)
         return NULL;
     pthread_mutex_init(&job->lock, NULL);
+    pthread_mutex_init(&job->contexts_stay, NULL);
     for (int s = 0; s < SEG_COUNT; s++)
         job->segments[s].fd = -1;
     job->fault = &job->no_box_fault;

@@ -101,6 +101,9 @@ struct weft_job {
     struct heap *heap;
     void *scratch;        /* [npes] packets: for exchanges that must not fail for want of memory */
     pthread_mutex_t lock; /* books, lists of contexts and teams */
+    /* Who holds this may wait while the contexts stay: they are listed and unlisted under both locks,
+     * this one first. A wait takes `lock` for itself. */
+    pthread_mutex_t contexts_stay;
     struct weft_ctx *contexts;
     struct weft_ctx *destroyed; /* checking mode keeps them, so that their use can be refused */
     struct weft_team *teams;
@@ -114,6 +117,7 @@ struct weft_job {
     bool checking;
     bool threads_are_pes;
     bool crowded;  /* on some node there are more PEs than CPUs; alike at every PE */
+    int node_cpus; /* that the PEs of this node may run on */
     uint32_t spin; /* polls before a waiting PE yields */
     uint64_t wait_slice_ns, wait_warn_ns, wait_limit_ns; /* WEFT_WAIT_*; 0 = none */
     uint64_t watch_every_ns;                             /* a wait looks at the PEs it depends on */
@@ -186,6 +190,10 @@ void job_tell_paths(struct weft_job *job);
  * Joining is collective over the job, after every choice and before contexts see it. */
 weft_status job_join_paths(struct weft_job *job);
 void job_leave_paths(struct weft_job *job);
+
+/* How long waits poll, as CPUs allow. threads: every PE has a thread of a path besides, on which others
+ * wait. */
+void job_set_spin(struct weft_job *job, bool threads);
 
 /* Every pair of PEs of a node puts a pattern, then adds to a counter, over the path it has chosen, and
  * looks at what arrived; done at init. What failed is told to both ends, the path dropped for the

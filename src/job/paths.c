@@ -85,6 +85,8 @@ weft_status job_join_paths(struct weft_job *job)
         if (wanted & 1u << path) {
             status = path_ops_of((enum path_id)path)->join(&job->paths, &job->paths.common[path]);
             status = boot_agree(job->boot, status);
+            if (path_ops_of((enum path_id)path)->thread)
+                job_set_spin(job, true);
         }
     return status;
 }

@@ -251,12 +251,12 @@ static weft_status quiet_all(struct weft_job *job)
     atomic_thread_fence(memory_order_seq_cst);
     weft_status status = WEFT_OK;
     if (unlikely(job->default_ctx->open_count)) {
-        pthread_mutex_lock(&job->lock);
+        pthread_mutex_lock(&job->contexts_stay);
         bool before = access_act_for_others(true);
         for (struct weft_ctx *ctx = job->contexts; ctx && !status; ctx = ctx->next)
             status = weft_quiet(ctx);
         access_act_for_others(before);
-        pthread_mutex_unlock(&job->lock);
+        pthread_mutex_unlock(&job->contexts_stay);
     }
     return status;
 }

@@ -31,6 +31,7 @@ WEFT_EXPORT weft_status weft_ctx_create(weft_team *team, unsigned options, weft_
 /* Out of the job's list; false: it was not in it. */
 static bool take_out(struct weft_job *job, struct weft_ctx *ctx)
 {
+    pthread_mutex_lock(&job->contexts_stay);
     pthread_mutex_lock(&job->lock);
     struct weft_ctx **at = &job->contexts;
     while (*at && *at != ctx)
@@ -39,6 +40,7 @@ static bool take_out(struct weft_job *job, struct weft_ctx *ctx)
     if (known)
         *at = ctx->next;
     pthread_mutex_unlock(&job->lock);
+    pthread_mutex_unlock(&job->contexts_stay);
     return known;
 }
 

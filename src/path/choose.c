@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Paths of the plan that this version does not have: named, so that nobody takes them for a slip. */
-static const char *const planned[] = {"staged", "relay", "gda", "net", "file"};
+static const char *const planned[] = {"relay", "gda", "net", "file"};
 
 static void list_paths(char *text, size_t bytes)
 {

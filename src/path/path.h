@@ -23,6 +23,7 @@
 #define PATH_LIST(X)                                                                               \
     X(SELF, self)                                                                                  \
     X(P2P, p2p)                                                                                    \
+    X(STAGED, staged)                                                                              \
     X(WEAK, weak)                                                                                  \
     X(SLOW, slow)
 
@@ -60,7 +61,7 @@ struct path_world {
     struct path_common *common[PATH_COUNT];    /* what join() of that path has made */
     size_t sizes[SEG_COUNT];                   /* of each PE's part of the host segments */
     uint64_t wait_limit_ns;                    /* of any wait; 0 = none */
-    bool crowded;                              /* on some node PEs share a CPU */
+    int cpus;                                  /* that the PEs of this node may run on */
 
     /* The job's own waiting (job/waiter.h), for path_wait_step() and path_wait_end(). */
     void *job;
@@ -70,8 +71,8 @@ struct path_world {
 
 /* A wait of a path for a count that PE `pe` makes grow, as bounded and as visible as every other:
  *
- *     struct path_wait wait = {world, BOX_OP_QUIET, pe, expected};
- *     while (count < expected && !status)
+ *     struct path_wait wait = {.world = world, .operation = BOX_OP_QUIET, .pe = pe, .expected = n};
+ *     while (count < n && !status)
  *         status = path_wait_step(&wait, count);
  *     path_wait_end(&wait);
  *
@@ -129,6 +130,7 @@ struct path_ops {
     const char *name;
     const char *why; /* it was taken, where it was taken unasked */
     bool unasked;    /* may be chosen without being named in WEFT_PATH */
+    bool thread;     /* a thread of the peer has a part in its operations */
     bool direct; /* its operations on mapped host memory are loads and stores: peer->base is set */
 
     /* NULL when the path can be used between two PEs, else why not. A pure function. */

@@ -25,7 +25,8 @@ struct serve {
     const struct path_world *world;
     struct peer host;         /* this PE's own host memory, for the table of p2p */
     uint64_t given, complete; /* counts of requests */
-    bool unsettled;           /* something is on the lane */
+    bool unsettled;           /* something is on the lane, */
+    bool unmarked;            /* and no event behind it */
     struct mark marks[MARKS]; /* of the counts first_mark ... next_mark - 1, round */
     uint64_t first_mark, next_mark;
 };
@@ -119,7 +120,7 @@ static weft_status settle(struct serve *serve)
         return WEFT_OK;
     weft_status status = gpu_lane_quiet(serve->world->gpu, SERVE_LANE);
     if (!status) {
-        serve->unsettled = false;
+        serve->unsettled = serve->unmarked = false;
         serve->first_mark = serve->next_mark;
     }
     return status;
@@ -144,7 +145,7 @@ weft_status serve_look(struct serve *serve, uint64_t *complete)
         serve->complete = mark->given;
         serve->first_mark++;
     }
-    if (!status && serve->first_mark == serve->next_mark) {
+    if (!status && serve->first_mark == serve->next_mark && !serve->unmarked) {
         serve->unsettled = false;
         serve->complete = serve->given;
     }
@@ -157,14 +158,15 @@ weft_status serve_look(struct serve *serve, uint64_t *complete)
 static weft_status mark(struct serve *serve)
 {
     struct mark *next = &serve->marks[serve->next_mark % MARKS];
-    serve->unsettled = true;
     if (serve->next_mark - serve->first_mark == MARKS)
         return settle(serve);
     next->given = serve->given;
     weft_status status = gpu_mark_put(serve->world->gpu, SERVE_LANE, &next->event);
-    if (!status)
-        serve->next_mark++;
-    return status;
+    if (status)
+        return status;
+    serve->next_mark++;
+    serve->unmarked = false;
+    return WEFT_OK;
 }
 
 /* ------------------------------------------------------------------------------- host memory */
@@ -239,24 +241,18 @@ static weft_status on_gpu(struct serve *serve, const struct serve_request *r, vo
 {
     struct gpu *gpu = serve->world->gpu;
     const void *at = (const void *)(uintptr_t)gpu_place(serve, r->offset);
-    weft_status status;
     switch (r->operation) {
     case SERVE_GET:
-        status = gpu_copy(gpu, SERVE_LANE, data, at, (size_t)r->bytes, GPU_IN_ORDER);
-        break;
+        return gpu_copy(gpu, SERVE_LANE, data, at, (size_t)r->bytes, GPU_IN_ORDER);
     case SERVE_STORE:
-        status = store_gpu(serve, r, data);
-        break;
+        return store_gpu(serve, r, data);
     case SERVE_LOAD:
-        status = load_gpu(serve, r, data);
-        break;
+        return load_gpu(serve, r, data);
     case SERVE_ATOMIC:
-        status = access_gpu(serve, r, r->amo, r->value, before);
-        break;
+        return access_gpu(serve, r, r->amo, r->value, before);
     default:
-        status = put_gpu(serve, r, data);
+        return put_gpu(serve, r, data);
     }
-    return status ? status : mark(serve);
 }
 
 /* ---------------------------------------------------------------------------------- requests */
@@ -264,18 +260,15 @@ static weft_status on_gpu(struct serve *serve, const struct serve_request *r, vo
 static weft_status do_one(struct serve *serve, const struct serve_request *r, void *data,
                           uint64_t *before)
 {
-    return r->segment == SEG_GPU ? on_gpu(serve, r, data, before) : on_host(serve, r, data, before);
+    if (r->segment != SEG_GPU)
+        return on_host(serve, r, data, before);
+    serve->unsettled = serve->unmarked = true;
+    return on_gpu(serve, r, data, before);
 }
 
-/* The signal is a request of its own behind the data. */
+/* A request of its own behind the data. */
 static weft_status signal_after(struct serve *serve, const struct serve_request *r)
 {
-    if (r->signal_segment == SEG_GPU) {
-        weft_status status =
-            gpu_signal(serve->world->gpu, SERVE_LANE, gpu_place(serve, r->signal_offset), r->value,
-                       (weft_signal_op)r->signal_op);
-        return status ? status : mark(serve);
-    }
     struct serve_request signal = {.operation = SERVE_ATOMIC,
                                    .segment = r->signal_segment,
                                    .amo = r->signal_op == WEFT_SIGNAL_SET ? WEFT_AMO_SET
@@ -283,7 +276,11 @@ static weft_status signal_after(struct serve *serve, const struct serve_request 
                                    .offset = r->signal_offset,
                                    .bytes = sizeof(uint64_t),
                                    .value = r->value};
-    return on_host(serve, &signal, NULL, NULL);
+    if (r->signal_segment != SEG_GPU)
+        return on_host(serve, &signal, NULL, NULL);
+    serve->unsettled = serve->unmarked = true;
+    return gpu_signal(serve->world->gpu, SERVE_LANE, gpu_place(serve, r->signal_offset), r->value,
+                      (weft_signal_op)r->signal_op);
 }
 
 weft_status serve_begin(struct serve *serve, const struct serve_request *request, void *data,
@@ -295,5 +292,8 @@ weft_status serve_begin(struct serve *serve, const struct serve_request *request
         status = do_one(serve, request, data, before);
     if (!status && request->operation == SERVE_PUT_SIGNAL)
         status = signal_after(serve, request);
-    return status;
+    if (!serve->unmarked)
+        return status;
+    weft_status marked = mark(serve);
+    return status ? status : marked;
 }

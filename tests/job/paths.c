@@ -24,12 +24,49 @@ static void all_lie(void)
     CHECK(strstr(weft_last_error(), "from PE "));
 }
 
-/* WEFT_PATH=^p2p: named before anything is tried. */
+/* WEFT_PATH=^p2p,^staged: named before anything is tried. */
 static void none_left(void)
 {
     CHECK(weft_init(&job, NULL) == WEFT_ERR_NO_PATH);
     CHECK(strstr(weft_last_error(), "p2p: excluded by WEFT_PATH"));
     CHECK(strstr(weft_last_error(), "self: another PE"));
+}
+
+static void begin(void);
+
+/* WEFT_PATH=^p2p, or one that lies in front of it: staged takes the place unasked, is proven, and all of
+ * the host heap is reached by asking. */
+static void is_staged(const char *reason)
+{
+    enum { BYTES = 300001 }; /* several chunks, the last one odd */
+    begin();
+    int next = (me + 1) % npes, before = (me + npes - 1) % npes;
+    weft_path_info info = query(next, WEFT_HOST);
+    CHECK(strcmp(info.name, "staged") == 0 && info.proven == 1 && info.load_store == 0);
+    CHECK(strstr(info.reason, reason));
+    unsigned char *to = alloc(job, BYTES), *from = alloc(job, BYTES), *back = alloc(job, BYTES);
+    CHECK(weft_ptr(job, to, next) == NULL);
+    for (int i = 0; i < BYTES; i++)
+        from[i] = (unsigned char)(i * 31 + me * 7 + (i >> 11));
+    OK(weft_put(weft_default_ctx(job), to, from, BYTES, next));
+    OK(weft_barrier(weft_team_world(job)));
+    for (int i = 0; i < BYTES; i++)
+        CHECK(to[i] == (unsigned char)(i * 31 + before * 7 + (i >> 11)));
+    OK(weft_get(weft_default_ctx(job), back, to, BYTES, next));
+    for (int i = 0; i < BYTES; i++)
+        CHECK(back[i] == from[i]);
+    CHECK(query(next, WEFT_HOST).bytes >= 2 * BYTES);
+    OK(weft_finalize(job));
+}
+
+static void without_p2p(void)
+{
+    is_staged("p2p: excluded by WEFT_PATH; staged: through host memory that both PEs map");
+}
+
+static void staged_after_lies(void)
+{
+    is_staged("slow: its proof failed; staged: chosen by WEFT_PATH");
 }
 
 static void begin(void)
@@ -134,8 +171,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"all_lie", all_lie},       {"none_left", none_left},   {"first_lies", first_lies},
-                 {"lies_later", lies_later}, {"fails_late", fails_late}, {"by_itself", by_itself}};
+    } cases[] = {{"all_lie", all_lie},         {"none_left", none_left},
+                 {"first_lies", first_lies},   {"lies_later", lies_later},
+                 {"fails_late", fails_late},   {"by_itself", by_itself},
+                 {"without_p2p", without_p2p}, {"staged_after_lies", staged_after_lies}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (argc < 2 || strcmp(argv[1], cases[i].name) != 0)
             continue;

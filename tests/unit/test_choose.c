@@ -83,15 +83,19 @@ static const struct row {
     /* the library's own order */
     {OWN, "", PATH_SELF, "self: the same PE"},
     {MAPPED, "", PATH_P2P, "self: another PE; p2p: the peer's memory is mapped"},
-    {NOT_MAPPED, "", NONE, "p2p: the peer's memory is not mapped here"},
-    {REFUSED, "", NONE, "p2p: cuDeviceCanAccessPeer said no"},
+    {NOT_MAPPED, "", PATH_STAGED,
+     "p2p: the peer's memory is not mapped here; staged: through host memory that both PEs map"},
+    {REFUSED, "", PATH_STAGED,
+     "p2p: cuDeviceCanAccessPeer said no; staged: through host memory that both PEs map"},
     {FAR, "", NONE, "p2p: the PEs run on different kernels"},
+    {FAR, "", NONE, "staged: the PEs run on different kernels"},
     {FAR_MAPPED, "", NONE, "p2p: the PEs run on different kernels"},
     {GPU_MAPPED, "", PATH_P2P, "p2p: the peer's memory is mapped"},
-    {GPU_REFUSED, "", NONE, "GPU memory"},
-    {GPU_REFUSED, "", NONE, "p2p: cuDeviceCanAccessPeer said no"},
+    {GPU_REFUSED, "", PATH_STAGED, "p2p: cuDeviceCanAccessPeer said no; staged: through"},
+    {GPU_REFUSED, "p2p", NONE, "GPU memory"},
     /* a proof that failed counts for that path alone; weak is never taken unasked */
-    {P2P_FAILED, "", NONE, "p2p: its proof failed"},
+    {P2P_FAILED, "", PATH_STAGED, "p2p: its proof failed; staged: through"},
+    {P2P_FAILED, "^staged", NONE, "p2p: its proof failed; staged: excluded by WEFT_PATH"},
     {WEAK_FAILED, "", PATH_P2P, "mapped"},
     {SELF_FAILED, "", NONE, "self: its proof failed"},
     {P2P_FAILED, "p2p,weak", PATH_WEAK, "p2p: its proof failed; weak: chosen by WEFT_PATH"},
@@ -104,6 +108,12 @@ static const struct row {
     {MAPPED, "p2p,weak", PATH_P2P, "p2p: chosen"},
     {MAPPED, "slow", PATH_SLOW, "slow: chosen by WEFT_PATH"},
     {MAPPED, "self", NONE, "self: another PE"},
+    {MAPPED, "staged", PATH_STAGED, "staged: chosen by WEFT_PATH"},
+    {GPU_MAPPED, "staged", PATH_STAGED, "staged: chosen by WEFT_PATH"},
+    {GPU_REFUSED, "staged", PATH_STAGED, "staged: chosen by WEFT_PATH"},
+    {FAR_MAPPED, "staged", NONE, "staged: the PEs run on different kernels"},
+    {OWN, "staged", PATH_SELF, "the same PE"},
+    {OWN, "staged,^self", NONE, "staged: the same PE"},
     {GPU_MAPPED, "weak", PATH_WEAK, "weak: chosen by WEFT_PATH"},
     {GPU_MAPPED, "slow,p2p", PATH_SLOW, "slow: chosen by WEFT_PATH"},
     {FAR, "p2p,weak,slow", NONE, "WEFT_PATH allows no other"},
@@ -116,14 +126,15 @@ static const struct row {
     {OWN, "^self", NONE, "self: excluded by WEFT_PATH"},
     {OWN, "p2p,^self", NONE, "p2p: the same PE"},
     /* excluded */
-    {MAPPED, "^p2p", NONE, "p2p: excluded by WEFT_PATH"},
+    {MAPPED, "^p2p", PATH_STAGED, "p2p: excluded by WEFT_PATH; staged: through"},
+    {MAPPED, "^p2p,^staged", NONE, "p2p: excluded by WEFT_PATH; staged: excluded by WEFT_PATH"},
     {MAPPED, "^weak", PATH_P2P, "mapped"},
     {MAPPED, "^self", PATH_P2P, "mapped"},
     {OWN, "^p2p", PATH_SELF, "the same PE"},
     {MAPPED, "p2p,weak,^p2p", PATH_WEAK, "p2p: excluded by WEFT_PATH; weak: chosen"},
     {MAPPED, "^p2p,p2p,weak", PATH_WEAK, "p2p: excluded by WEFT_PATH; weak: chosen"},
-    {MAPPED, "^p2p,^weak,^slow", NONE, "excluded by WEFT_PATH"},
-    {GPU_MAPPED, "^p2p", NONE, "p2p: excluded by WEFT_PATH"},
+    {MAPPED, "^p2p,^weak,^slow,^staged", NONE, "excluded by WEFT_PATH"},
+    {GPU_MAPPED, "^p2p", PATH_STAGED, "p2p: excluded by WEFT_PATH; staged: through"},
 };
 
 static void every_row(void **state)
@@ -168,6 +179,9 @@ static void why_of_each_path(void **state)
         {P2P_FAILED, "", PATH_P2P, "its proof failed"},
         {GPU_REFUSED, "", PATH_P2P, "cuDeviceCanAccessPeer said no"},
         {GPU_REFUSED, "", PATH_SLOW, "cuDeviceCanAccessPeer said no"},
+        {GPU_REFUSED, "", PATH_STAGED, "through host memory that both PEs map"},
+        {MAPPED, "", PATH_STAGED, "another one comes before it"},
+        {FAR, "", PATH_STAGED, "the PEs run on different kernels"},
         {NOT_MAPPED, "", PATH_P2P, "the peer's memory is not mapped here"},
         {FAR, "", PATH_P2P, "the PEs run on different kernels"},
     };
@@ -220,7 +234,7 @@ static void long_evidence_is_cut(void **state)
     evidence[sizeof evidence - 1] = 0;
     facts.evidence = evidence;
     memset(room.guard, 0x77, sizeof room.guard);
-    path_order_parse("", &order);
+    path_order_parse("^staged", &order);
     assert_int_equal(path_choose(&facts, &order, &room.choice), WEFT_ERR_NO_PATH);
     assert_true(strlen(room.choice.reason) < sizeof room.choice.reason);
     for (size_t i = 0; i < sizeof room.guard; i++)
@@ -255,7 +269,7 @@ static void parsing(void **state)
         {"p2", "\"p2\""},
         {"p2pp", "\"p2pp\""},
         {" p2p", "\" p2p\""},
-        {"staged", "\"staged\", which this version of Weft does not have yet"},
+        {"relay", "\"relay\", which this version of Weft does not have yet"},
         {"^net", "\"net\", which this version of Weft does not have yet"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Path `staged`: two PEs of a node whose memory is not mapped at each other exchange it through host
+ * memory that both map: one copy in by the one side, one copy out by the other, chunk by chunk, so that
+ * both run at the same time. The peer's thread carries out what is asked, in the order in which it was
+ * asked: that is what fence needs as long as nothing of the peer is reached in another way. */
+#include "path/staged.h"
+
+#include "base/status.h"
+
+#include <stdlib.h>
+
+struct path_state {
+    struct staged_common *common;
+    /* [locals] number of the last request of this context to each local PE. Written under the lock of
+     * that channel, read by the quiet of any thread. */
+    _Atomic uint64_t last[];
+};
+
+static struct staged_channel *channel_of(const struct remote at)
+{
+    struct staged_common *common = at.peer->state->common;
+    const struct boot *boot = common->world->boot;
+    int low = 0, high = common->locals - 1; /* local PEs are in order */
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (boot->local_pes[middle] < at.peer->pe)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return &common->channels[low];
+}
+
+static void note(struct path_state *state, const struct staged_channel *channel)
+{
+    atomic_store_explicit(&state->last[channel->slot], channel->taken, memory_order_release);
+}
+
+static struct serve_request request_at(enum serve_operation operation, struct remote at,
+                                       size_t bytes)
+{
+    return (struct serve_request){.operation = (uint8_t)operation,
+                                  .segment = (uint8_t)at.segment,
+                                  .offset = at.offset,
+                                  .bytes = bytes};
+}
+
+/* ---------------------------------------------------------------------------------- transfers */
+
+/* All of a transfer but its last chunk; what is left is in *rest. */
+static weft_status ask_chunks(struct staged_channel *channel, enum serve_operation operation,
+                              struct remote at, const char *from, char *to, size_t bytes,
+                              size_t *rest)
+{
+    enum box_operation own = operation == SERVE_PUT ? BOX_OP_PUT : BOX_OP_GET;
+    size_t chunk = staged_chunk(channel->common->world, from ? from : to, at.segment);
+    weft_status status = WEFT_OK;
+    size_t sent = 0;
+    while (bytes - sent > chunk && !status) {
+        struct serve_request request = request_at(operation, at, chunk);
+        request.offset += sent;
+        status =
+            staged_ask(channel, own, &request, from ? from + sent : NULL, to ? to + sent : NULL);
+        sent += chunk;
+    }
+    *rest = bytes - sent;
+    return status;
+}
+
+static weft_status staged_put(struct remote to, const void *src, size_t bytes, bool nbi)
+{
+    struct staged_channel *channel = channel_of(to);
+    size_t rest = bytes;
+    pthread_mutex_lock(&channel->lock);
+    weft_status status = ask_chunks(channel, SERVE_PUT, to, src, NULL, bytes, &rest);
+    struct serve_request request = request_at(SERVE_PUT, to, rest);
+    request.offset += bytes - rest;
+    if (!status)
+        status =
+            staged_ask(channel, BOX_OP_PUT, &request, (const char *)src + (bytes - rest), NULL);
+    if (!status && !nbi)
+        status = staged_await_published(channel, BOX_OP_PUT, channel->taken);
+    note(to.peer->state, channel);
+    pthread_mutex_unlock(&channel->lock);
+    return status;
+}
+
+static weft_status staged_get(struct remote from, void *dst, size_t bytes, bool nbi)
+{
+    struct staged_channel *channel = channel_of(from);
+    size_t rest = bytes;
+    pthread_mutex_lock(&channel->lock);
+    weft_status status = ask_chunks(channel, SERVE_GET, from, NULL, dst, bytes, &rest);
+    struct serve_request request = request_at(SERVE_GET, from, rest);
+    request.offset += bytes - rest;
+    if (!status)
+        status = staged_ask(channel, BOX_OP_GET, &request, NULL, (char *)dst + (bytes - rest));
+    if (!status && !nbi)
+        status = staged_await_gone(channel, BOX_OP_GET, channel->taken);
+    note(from.peer->state, channel);
+    pthread_mutex_unlock(&channel->lock);
+    return status;
+}
+
+/* The signal travels with the last chunk. */
+static weft_status staged_put_signal(struct remote to, const void *src, size_t bytes,
+                                     struct remote signal, uint64_t value, weft_signal_op op,
+                                     bool nbi)
+{
+    struct staged_channel *channel = channel_of(to);
+    size_t rest = bytes;
+    pthread_mutex_lock(&channel->lock);
+    weft_status status = ask_chunks(channel, SERVE_PUT, to, src, NULL, bytes, &rest);
+    struct serve_request request = request_at(SERVE_PUT_SIGNAL, to, rest);
+    request.offset += bytes - rest;
+    request.signal_segment = (uint8_t)signal.segment;
+    request.signal_offset = signal.offset;
+    request.signal_op = (uint8_t)op;
+    request.value = value;
+    if (!status)
+        status =
+            staged_ask(channel, BOX_OP_PUT, &request, (const char *)src + (bytes - rest), NULL);
+    if (!status && !nbi)
+        status = staged_await_published(channel, BOX_OP_PUT, channel->taken);
+    note(to.peer->state, channel);
+    pthread_mutex_unlock(&channel->lock);
+    return status;
+}
+
+/* Elements follow each other without waiting for each other. */
+static weft_status staged_iget(struct remote from, void *dst, const struct path_strides *strides)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < strides->n && !status; i++, from.offset += strides->remote_step)
+        status = staged_get(from, (char *)dst + i * strides->local_step, strides->element,
+                            i + 1 < strides->n);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------ single accesses */
+
+static weft_status ask_one(struct remote at, enum box_operation operation,
+                           const struct serve_request *request, const void *from, void *to,
+                           bool wait)
+{
+    struct staged_channel *channel = channel_of(at);
+    pthread_mutex_lock(&channel->lock);
+    weft_status status = staged_ask(channel, operation, request, from, to);
+    if (!status && wait)
+        status = staged_await_gone(channel, operation, channel->taken);
+    note(at.peer->state, channel);
+    pthread_mutex_unlock(&channel->lock);
+    return status;
+}
+
+static weft_status staged_store(struct remote to, const void *value, size_t width)
+{
+    struct serve_request request = request_at(SERVE_STORE, to, width);
+    return ask_one(to, BOX_OP_PUT, &request, value, NULL, false);
+}
+
+static weft_status staged_load(struct remote from, void *value, size_t width)
+{
+    struct serve_request request = request_at(SERVE_LOAD, from, width);
+    return ask_one(from, BOX_OP_GET, &request, NULL, value, true);
+}
+
+static weft_status staged_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
+                                 uint64_t expected, void *fetched, bool nbi)
+{
+    struct serve_request request = request_at(SERVE_ATOMIC, at, width);
+    request.amo = (uint8_t)amo;
+    request.value = value;
+    request.expected = expected;
+    return ask_one(at, BOX_OP_ATOMIC, &request, NULL, fetched, fetched && !nbi);
+}
+
+/* ---------------------------------------------------------------------------- order and the end */
+
+static weft_status complete(struct path_state *state, int slot, enum box_operation operation)
+{
+    struct staged_channel *channel = &state->common->channels[slot];
+    uint64_t last = atomic_load_explicit(&state->last[slot], memory_order_acquire);
+    /* Acquire: pairs with let_go(); what this context asked is visible then. */
+    if (atomic_load_explicit(&channel->gone, memory_order_acquire) >= last)
+        return WEFT_OK;
+    pthread_mutex_lock(&channel->lock);
+    weft_status status = staged_await_gone(channel, operation, last);
+    pthread_mutex_unlock(&channel->lock);
+    return status;
+}
+
+static weft_status staged_quiet(struct path_state *state)
+{
+    weft_status status = WEFT_OK;
+    for (int slot = 0; slot < state->common->locals && !status; slot++)
+        status = complete(state, slot, BOX_OP_QUIET);
+    return status;
+}
+
+/* Whether some memory of the PE is reached without asking it. */
+static bool reached_otherwise(const struct path_world *world, int pe)
+{
+    for (int kind = 0; kind < MEMORY_KINDS; kind++) {
+        const struct path_choice *choices = world->choices[kind];
+        if (choices && choices[pe].path != PATH_STAGED && choices[pe].path != PATH_NONE)
+            return true;
+    }
+    return false;
+}
+
+/* What follows on this path is carried out behind what came before. What follows on another would
+ * overtake it. */
+static weft_status staged_fence(struct path_state *state)
+{
+    const struct path_world *world = state->common->world;
+    weft_status status = WEFT_OK;
+    for (int slot = 0; slot < state->common->locals && !status; slot++)
+        if (reached_otherwise(world, world->boot->local_pes[slot]))
+            status = complete(state, slot, BOX_OP_FENCE);
+    return status;
+}
+
+/* A lock that is held is held by somebody who moves the channel on himself. */
+static void staged_progress(struct path_state *state)
+{
+    for (int slot = 0; slot < state->common->locals; slot++) {
+        struct staged_channel *channel = &state->common->channels[slot];
+        uint64_t last = atomic_load_explicit(&state->last[slot], memory_order_acquire);
+        if (atomic_load_explicit(&channel->gone, memory_order_acquire) >= last ||
+            pthread_mutex_trylock(&channel->lock))
+            continue;
+        staged_advance(channel); /* a failure stays in the channel */
+        pthread_mutex_unlock(&channel->lock);
+    }
+}
+
+static weft_status staged_open(const struct path_world *world, struct path_state **result)
+{
+    struct staged_common *common = staged_common(world);
+    size_t bytes = sizeof(struct path_state) + (size_t)common->locals * sizeof(_Atomic uint64_t);
+    struct path_state *state = calloc(1, bytes);
+    if (!state)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context on path staged");
+    state->common = common;
+    *result = state;
+    return WEFT_OK;
+}
+
+static void staged_close(struct path_state *state)
+{
+    free(state);
+}
+
+static const char *staged_obstacle(const struct path_facts *facts)
+{
+    if (facts->same_pe)
+        return "the same PE";
+    return facts->same_node ? NULL : "the PEs run on different kernels";
+}
+
+const struct path_ops path_staged = {
+    .name = "staged",
+    .why = "through host memory that both PEs map",
+    .unasked = true,
+    .thread = true,
+    .obstacle = staged_obstacle,
+    .join = staged_join,
+    .leave = staged_leave,
+    .open = staged_open,
+    .close = staged_close,
+    .put = staged_put,
+    .get = staged_get,
+    .iget = staged_iget,
+    .store = staged_store,
+    .load = staged_load,
+    .atomic = staged_atomic,
+    .put_signal = staged_put_signal,
+    .fence = staged_fence,
+    .quiet = staged_quiet,
+    .progress = staged_progress,
+};
