@@ -35,6 +35,10 @@ enum config_type {
       "Paths that may be used, in this order, e.g. \"p2p,staged\"; \"^p2p\" excludes one.")          \
     X(SLOW, CONFIG_STRING, "", NULL,                                                                 \
       "For tests, how path slow works: order=random|given, delay=, seed=, fail=, lie=NUMBER.")       \
+    X(FABRIC_PROVIDER, CONFIG_STRING, "", NULL,                                                      \
+      "Provider of libfabric that path net uses, such as verbs, tcp or shm; empty: the fastest.")    \
+    X(FABRIC_INTERFACE, CONFIG_STRING, "", NULL,                                                     \
+      "Interface that path net uses, such as eth0 or mlx5_0; empty: one that reaches all nodes.")    \
     X(CHECK, CONFIG_BOOL, "0", NULL,                                                                 \
       "Check that collective calls agree between PEs, and say how they differ.")                     \
     X(SPIN, CONFIG_INT, "-1", NULL,                                                                  \

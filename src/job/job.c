@@ -32,13 +32,15 @@ struct hello {
     int32_t pid;
     int32_t device; /* device_wanted() */
     int32_t prove;  /* WEFT_PROVE is not off */
+    uint32_t paths; /* job_paths_wanted() */
 };
 
 static void fill_hello(struct weft_job *job, const weft_init_attr *attr, struct hello *hello)
 {
     *hello = (struct hello){.pid = (int32_t)getpid(),
                             .device = device_wanted(),
-                            .prove = config_choice(CONFIG_PROVE) != PROVE_OFF_CHOICE};
+                            .prove = config_choice(CONFIG_PROVE) != PROVE_OFF_CHOICE,
+                            .paths = job_paths_wanted(job)};
     snprintf(hello->version, sizeof hello->version, "%s", WEFT_VERSION_STRING);
     hello->heap_bytes = attr->heap_bytes ? attr->heap_bytes : config_size(CONFIG_HEAP_SIZE);
     hello->data_bytes =
@@ -251,8 +253,10 @@ static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
     if (!status)
         look_at_cpus(job, all);
     int device = 0, prove = 0;
+    uint32_t paths = 0;
     for (int pe = 0; pe < job->npes; pe++) {
         device |= all[pe].device;
+        paths |= all[pe].paths;
         prove |= all[pe].prove;
     }
     free(all);
@@ -263,6 +267,8 @@ static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
     segment_dump(&job->segments[SEG_SYSTEM], BOX_BYTES);
     start_box(job, &mine);
     status = life_start(job);
+    if (!status)
+        status = job_look_paths(job, paths);
     if (!status)
         status = job_choose_paths(job, WEFT_HOST);
     if (!status)
@@ -306,7 +312,7 @@ static void tear_down(struct weft_job *job, bool clean)
     if (job->box)
         atomic_store(&job->box->state, clean ? BOX_FINALIZED : BOX_ABORTED);
     empty_handles(job);
-    job_leave_paths(job);
+    job_leave_paths(job, clean);
     job->fault = &job->no_box_fault;
     job->box = NULL;
     job_gpu_close(job);

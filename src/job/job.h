@@ -97,6 +97,7 @@ struct weft_job {
     struct segment segments[SEG_COUNT];
     struct path_order order;
     struct path_world paths; /* what the paths know of this job; choices[kind][pe] are here */
+    char (*lacks[PATH_COUNT])[200]; /* [npes] what each PE lacks for paths that have looked */
     struct box *box;
     struct heap *heap;
     void *scratch;        /* [npes] packets: for exchanges that must not fail for want of memory */
@@ -186,10 +187,16 @@ weft_status job_choose_paths(struct weft_job *job, weft_kind kind);
 /* Fills in what the paths know of the job from the beginning. */
 void job_tell_paths(struct weft_job *job);
 
+/* Lets paths look whether they can be used (path_ops.look): those that any PE may need, `wanted`, bit
+ * per path; job_paths_wanted() says it for this PE. Collective, before any path is chosen. */
+uint32_t job_paths_wanted(const struct weft_job *job);
+weft_status job_look_paths(struct weft_job *job, uint32_t wanted);
+
 /* Lets the paths that some PE has newly chosen set up what they keep for the job, and undoes that.
- * Joining is collective over the job, after every choice and before contexts see it. */
+ * Joining is collective over the job, after every choice and before contexts see it; so is leaving when
+ * `clean`: a peer may still need to hear that what it gave has arrived. */
 weft_status job_join_paths(struct weft_job *job);
-void job_leave_paths(struct weft_job *job);
+void job_leave_paths(struct weft_job *job, bool clean);
 
 /* How long waits poll, as CPUs allow. threads: every PE has a thread of a path besides, on which others
  * wait. */

@@ -12,6 +12,73 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* -------------------------------------------------------------------------------------- looking */
+
+enum { LACKS_BYTES = sizeof((struct path_found){0}.lacks) };
+
+uint32_t job_paths_wanted(const struct weft_job *job)
+{
+    uint32_t wanted = 0;
+    for (int i = 0; i < job->order.count; i++)
+        wanted |= 1u << job->order.order[i];
+    for (int path = 0; path < PATH_COUNT && !job->order.forced && job->boot->nodes > 1; path++)
+        wanted |= (uint32_t)path_ops_of((enum path_id)path)->unasked << path;
+    return wanted & ~job->order.excluded;
+}
+
+static weft_status look(struct weft_job *job, enum path_id path)
+{
+    struct path_found *found = calloc(1, sizeof *found);
+    job->paths.found[path] = found;
+    job->lacks[path] = calloc((size_t)job->npes, LACKS_BYTES);
+    weft_status status =
+        found && job->lacks[path]
+            ? WEFT_OK
+            : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for path %s", path_name(path));
+    status = boot_agree(job->boot, status);
+    if (!status)
+        status = boot_agree(job->boot, path_ops_of(path)->look(&job->paths, found));
+    return status
+               ? status
+               : job->boot->ops->allgather(job->boot, found->lacks, job->lacks[path], LACKS_BYTES);
+}
+
+weft_status job_look_paths(struct weft_job *job, uint32_t wanted)
+{
+    weft_status status = WEFT_OK;
+    for (int path = 0; path < PATH_COUNT && !status; path++)
+        if (wanted & 1u << path && path_ops_of((enum path_id)path)->look)
+            status = look(job, (enum path_id)path);
+    return status;
+}
+
+static void forget_found(struct weft_job *job, enum path_id path)
+{
+    struct path_found *found = job->paths.found[path];
+    if (found && found->keeps && found->drop)
+        found->drop(found->keeps);
+    free(found);
+    free(job->lacks[path]);
+    job->paths.found[path] = NULL;
+    job->lacks[path] = NULL;
+}
+
+/* Adds to the facts what a path has found at both ends. */
+static void add_found(const struct weft_job *job, enum path_id path, int pe,
+                      struct path_facts *facts)
+{
+    char(*lacks)[LACKS_BYTES] = job->lacks[path];
+    if (!path_ops_of(path)->look)
+        return;
+    if (!lacks) {
+        facts->lacks[path] = "not looked for: when the job began no PE needed it";
+        return;
+    }
+    if (lacks[job->pe][0] || lacks[pe][0])
+        facts->lacks[path] = lacks[job->pe][0] ? lacks[job->pe] : lacks[pe];
+    facts->has[path] = job->paths.found[path]->has;
+}
+
 /* ------------------------------------------------------------------------------------- choosing */
 
 static struct path_facts facts_of(const struct weft_job *job, weft_kind kind, int pe)
@@ -28,6 +95,8 @@ static struct path_facts facts_of(const struct weft_job *job, weft_kind kind, in
         facts.mapped = job->gpu->heap.windows[slot].mapped;
         facts.evidence = job->gpu->heap.windows[slot].evidence;
     }
+    for (int path = 0; path < PATH_COUNT; path++)
+        add_found(job, (enum path_id)path, pe, &facts);
     return facts;
 }
 
@@ -91,12 +160,18 @@ weft_status job_join_paths(struct weft_job *job)
     return status;
 }
 
-void job_leave_paths(struct weft_job *job)
+void job_leave_paths(struct weft_job *job, bool clean)
 {
+    bool any = false;
+    for (int path = 0; path < PATH_COUNT; path++)
+        any |= job->paths.common[path] != NULL;
+    if (any && clean) /* a failure is told by whatever comes next, and nothing here can mend it */
+        job->boot->ops->barrier(job->boot);
     for (int path = 0; path < PATH_COUNT; path++) {
         if (job->paths.common[path])
             path_ops_of((enum path_id)path)->leave(job->paths.common[path]);
         job->paths.common[path] = NULL;
+        forget_found(job, (enum path_id)path);
     }
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Paths of the plan that this version does not have: named, so that nobody takes them for a slip. */
-static const char *const planned[] = {"relay", "gda", "net", "file"};
+static const char *const planned[] = {"relay", "gda", "file"};
 
 static void list_paths(char *text, size_t bytes)
 {
@@ -84,7 +84,8 @@ static const char *obstacle(enum path_id path, const struct path_facts *facts,
         return "excluded by WEFT_PATH";
     if (facts->failed & (1u << path))
         return "its proof failed";
-    return path_ops_of(path)->obstacle(facts);
+    const char *why_not = path_ops_of(path)->obstacle(facts);
+    return why_not ? why_not : facts->lacks[path];
 }
 
 /* The k-th path to try, PATH_NONE after the last: the program's order, or the list's own. A PE
@@ -106,9 +107,10 @@ static enum path_id candidate(const struct path_facts *facts, const struct path_
 static const char *why_taken(enum path_id path, const struct path_facts *facts,
                              const struct path_order *order)
 {
-    return facts->same_pe  ? "the same PE"
-           : order->forced ? "chosen by WEFT_PATH"
-                           : path_ops_of(path)->why;
+    return facts->same_pe     ? "the same PE"
+           : facts->has[path] ? facts->has[path]
+           : order->forced    ? "chosen by WEFT_PATH"
+                              : path_ops_of(path)->why;
 }
 
 const char *path_why(enum path_id path, const struct path_facts *facts,

@@ -24,6 +24,7 @@
     X(SELF, self)                                                                                  \
     X(P2P, p2p)                                                                                    \
     X(STAGED, staged)                                                                              \
+    X(NET, net)                                                                                    \
     X(WEAK, weak)                                                                                  \
     X(SLOW, slow)
 
@@ -49,6 +50,7 @@ struct path_ops;
 struct path_choice;
 struct path_state;  /* what a path keeps per context; only the path looks inside */
 struct path_common; /* what it keeps per job, likewise */
+struct path_found;
 struct path_wait;
 
 /* What paths know of their job. Filled by the job; read only here. */
@@ -58,6 +60,7 @@ struct path_world {
     char *(*map)[SEG_COUNT]; /* [npes] where each PE's host segments are mapped here, NULL = not */
     struct gpu *gpu;         /* NULL until GPU memory is first asked for */
     struct path_choice *choices[MEMORY_KINDS]; /* [npes] each; NULL: that kind is not in use */
+    struct path_found *found[PATH_COUNT];      /* by look() of that path; NULL: it did not look */
     struct path_common *common[PATH_COUNT];    /* what join() of that path has made */
     size_t sizes[SEG_COUNT];                   /* of each PE's part of the host segments */
     uint64_t wait_limit_ns;                    /* of any wait; 0 = none */
@@ -120,6 +123,13 @@ struct path_strides {
     size_t remote_step, local_step, element, n;
 };
 
+/* What a path has found out about this machine before any pair chooses it. */
+struct path_found {
+    char lacks[200], has[200]; /* what is missing, "" = nothing; what there is */
+    void *keeps;               /* for join(), which takes it; else `drop` frees it */
+    void (*drop)(void *keeps);
+};
+
 struct path_facts;
 
 /* Sizes and bounds have been checked by the caller; the local side of an operation is any memory of
@@ -135,6 +145,12 @@ struct path_ops {
 
     /* NULL when the path can be used between two PEs, else why not. A pure function. */
     const char *(*obstacle)(const struct path_facts *facts);
+
+    /* Looks whether what the path needs is here. Called once, before any pair chooses a path, in a job
+     * that may need this one: WEFT_PATH names it, or there are other nodes and it is taken unasked.
+     * Collective over the job; a pair uses the path when neither end lacks anything. A failure ends the
+     * job: wrong configuration, or PEs that do not hear each other. NULL: it needs nothing. */
+    weft_status (*look)(const struct path_world *world, struct path_found *found);
 
     /* What it keeps for the whole job, world->common[] afterwards. Called once, before any context opens
      * the path and when some PE of the job has chosen it for some peer; collective over the job, so
@@ -210,6 +226,9 @@ struct path_facts {
     bool mapped;          /* it is mapped here and may be accessed */
     const char *evidence; /* why it is not mapped; NULL = not known */
     uint32_t failed;      /* bit per path: its proof failed */
+    /* Of paths that look before they are chosen: what either end lacks, NULL = nothing; what this end
+     * has found. */
+    const char *lacks[PATH_COUNT], *has[PATH_COUNT];
 };
 
 struct path_choice {

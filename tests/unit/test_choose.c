@@ -18,6 +18,10 @@ enum facts {
     REFUSED,     /* ... with the reason */
     FAR,         /* on another kernel */
     FAR_MAPPED,  /* on another kernel, though something claims that it is mapped */
+    FAR_GPU,     /* GPU memory there */
+    FAR_ALONE,   /* on another kernel, and no provider reaches it */
+    NET_LACKS,   /* mapped, and a PE lacks libfabric */
+    NET_FAILED,  /* on another kernel, and the proof of net failed */
     GPU_MAPPED,  /* GPU memory of another PE of the node */
     GPU_REFUSED, /* ... that cannot be accessed */
     P2P_FAILED,  /* mapped, but the proof of p2p failed */
@@ -30,6 +34,7 @@ static struct path_facts facts_of(enum facts which)
 {
     const uint32_t p2p = 1u << PATH_P2P, weak = 1u << PATH_WEAK;
     struct path_facts f = {.kind = WEFT_HOST, .same_node = true, .mapped = true};
+    f.lacks[PATH_NET] = "not looked for"; /* but where a row says otherwise */
     switch (which) {
     case OWN:
         f.same_pe = true;
@@ -46,8 +51,18 @@ static struct path_facts facts_of(enum facts which)
         f.kind = which == GPU_REFUSED ? WEFT_GPU : WEFT_HOST;
         break;
     case FAR:
+    case FAR_GPU:
+    case FAR_ALONE:
+    case NET_FAILED:
         f.mapped = false;
         f.same_node = false;
+        f.kind = which == FAR_GPU ? WEFT_GPU : WEFT_HOST;
+        f.has[PATH_NET] = "provider tcp on eth0";
+        f.lacks[PATH_NET] = which == FAR_ALONE ? "PE 2: libfabric is not here" : NULL;
+        f.failed = which == NET_FAILED ? 1u << PATH_NET : 0;
+        break;
+    case NET_LACKS:
+        f.lacks[PATH_NET] = "PE 2: libfabric is not here";
         break;
     case FAR_MAPPED:
         f.same_node = false;
@@ -87,8 +102,11 @@ static const struct row {
      "p2p: the peer's memory is not mapped here; staged: through host memory that both PEs map"},
     {REFUSED, "", PATH_STAGED,
      "p2p: cuDeviceCanAccessPeer said no; staged: through host memory that both PEs map"},
-    {FAR, "", NONE, "p2p: the PEs run on different kernels"},
-    {FAR, "", NONE, "staged: the PEs run on different kernels"},
+    {FAR, "", PATH_NET, "p2p: the PEs run on different kernels; "},
+    {FAR, "", PATH_NET, "net: provider tcp on eth0"},
+    {FAR_GPU, "", PATH_NET, "net: provider tcp on eth0"},
+    {FAR_ALONE, "", NONE, "net: PE 2: libfabric is not here"},
+    {NET_FAILED, "", NONE, "net: its proof failed"},
     {FAR_MAPPED, "", NONE, "p2p: the PEs run on different kernels"},
     {GPU_MAPPED, "", PATH_P2P, "p2p: the peer's memory is mapped"},
     {GPU_REFUSED, "", PATH_STAGED, "p2p: cuDeviceCanAccessPeer said no; staged: through"},
@@ -116,6 +134,15 @@ static const struct row {
     {OWN, "staged,^self", NONE, "staged: the same PE"},
     {GPU_MAPPED, "weak", PATH_WEAK, "weak: chosen by WEFT_PATH"},
     {GPU_MAPPED, "slow,p2p", PATH_SLOW, "slow: chosen by WEFT_PATH"},
+    {FAR, "net", PATH_NET, "net: provider tcp on eth0"},
+    {FAR, "p2p,net", PATH_NET, "p2p: the PEs run on different kernels; net: provider tcp"},
+    {FAR_ALONE, "net", NONE, "WEFT_PATH allows no other"},
+    {NET_LACKS, "", PATH_P2P, "mapped"},
+    {NET_LACKS, "net", NONE, "net: PE 2: libfabric is not here"},
+    {NET_LACKS, "net,p2p", PATH_P2P, "net: PE 2: libfabric is not here; p2p: chosen"},
+    {MAPPED, "net", NONE, "net: not looked for"},
+    {OWN, "net", PATH_SELF, "the same PE"},
+    {FAR, "^net", NONE, "different kernels"},
     {FAR, "p2p,weak,slow", NONE, "WEFT_PATH allows no other"},
     {REFUSED, "weak", NONE, "weak: cuDeviceCanAccessPeer said no"},
     {NOT_MAPPED, "weak", NONE, "weak: "},
@@ -184,6 +211,11 @@ static void why_of_each_path(void **state)
         {FAR, "", PATH_STAGED, "the PEs run on different kernels"},
         {NOT_MAPPED, "", PATH_P2P, "the peer's memory is not mapped here"},
         {FAR, "", PATH_P2P, "the PEs run on different kernels"},
+        {FAR, "", PATH_NET, "provider tcp on eth0"},
+        {MAPPED, "", PATH_NET, "not looked for"},
+        {NET_LACKS, "", PATH_NET, "PE 2: libfabric is not here"},
+        {OWN, "", PATH_NET, "the same PE"},
+        {NET_FAILED, "", PATH_NET, "its proof failed"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof whys / sizeof whys[0]; i++) {
@@ -270,7 +302,7 @@ static void parsing(void **state)
         {"p2pp", "\"p2pp\""},
         {" p2p", "\" p2p\""},
         {"relay", "\"relay\", which this version of Weft does not have yet"},
-        {"^net", "\"net\", which this version of Weft does not have yet"},
+        {"^gda", "\"gda\", which this version of Weft does not have yet"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         if (!wrong[i].sentence) {

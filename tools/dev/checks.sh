@@ -269,7 +269,7 @@ verb_paths() {
     need_packages build test
     build default all || exit 1
     local path
-    for path in p2p weak slow staged; do
+    for path in p2p weak slow staged net_tcp net_shm net_nodes; do
         tests build "tests over the path $path" ctest -R "\\.$path(\\.|\$)"
     done
     summary

@@ -13,6 +13,7 @@ libhwloc-dev    pkg-config --exists hwloc
 libpng-dev      pkg-config --exists libpng
 libpmix-dev     pkg-config --exists pmix
 libibverbs-dev  pkg-config --exists libibverbs
+libfabric-dev   pkg-config --exists libfabric
 '
 packages_test='
 g++             command -v c++

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of path net: one endpoint of libfabric per PE, over which every operation goes in one of
+ * two ways.
+ *
+ * Requests: small puts, atomics, signals, single values and all that touches GPU memory are records in
+ * messages to the PE that owns the memory (net_message.c), whose threads carry them out on its own
+ * memory (net_serve.c). So they are atomic with the accesses of that PE and its node, whatever the
+ * provider's own atomics are, and what a PE gives to one peer is carried out in the order in which it
+ * was given. Messages are numbered; the owner tells up to which number it has carried them out.
+ * Direct: larger puts and gets between host memories are remote writes and reads (net_direct.c).
+ *
+ * One lock guards all of it, calls of libfabric included, so that providers need none of their own.
+ * Whoever waits polls; a thread (net_progress.c) polls for those who compute. */
+#ifndef WEFT_PATH_NET_H
+#define WEFT_PATH_NET_H
+
+#include "driver/fabric.h"
+#include "path/net_choose.h"
+#include "path/path.h"
+#include "path/serve.h"
+
+#include <pthread.h>
+
+enum {
+    NET_MESSAGE_BYTES = 8192,   /* of a message, its head included */
+    NET_WINDOW = 32,            /* messages to a peer that it has not told to be done */
+    NET_CHUNK_BYTES = 16 << 20, /* memory is registered in pieces of this size */
+    NET_SENTENCE_BYTES = 256,
+};
+
+/* ------------------------------------------------------------------------------ what goes over */
+
+enum { NET_MAGIC = 0x316e6677 }; /* "wfn1" */
+
+enum net_flag { NET_TELL = 1 }; /* the receiver shall tell when it has carried this out */
+
+/* In front of each message. */
+struct net_head {
+    uint32_t magic;
+    int32_t from;
+    uint64_t number;  /* of a message with requests, from 1 on for each peer; 0: answers */
+    uint64_t handled; /* the sender has carried out the receiver's messages up to this one */
+    uint32_t bytes;   /* of the whole message */
+    uint32_t flags;   /* enum net_flag */
+};
+
+enum net_kind {
+    NET_PUT = 1, /* data */
+    NET_STORE,   /* one value, by one access */
+    NET_ATOMIC,  /* struct net_atomic */
+    NET_GET,     /* struct net_wanted */
+    NET_KEY,     /* struct net_wanted; offset: number of the chunk */
+    NET_DATA,    /* answers: struct net_result, data */
+    NET_KEY_IS,  /* struct net_result, struct net_key */
+};
+
+/* In front of each record, at a multiple of 8 bytes. */
+struct net_record {
+    uint8_t kind, segment, amo, width;
+    uint32_t bytes; /* of data behind what belongs to the kind */
+    uint64_t offset;
+};
+
+struct net_atomic {
+    uint64_t value, expected, token; /* token 0: no answer is wanted */
+};
+
+struct net_wanted {
+    uint64_t token;
+    uint32_t bytes, pad;
+};
+
+struct net_result {
+    uint64_t token;
+    uint32_t position; /* of these data in the whole answer */
+    int32_t status;    /* weft_status of the owner */
+};
+
+/* Where a chunk is, as remote accesses need it. */
+struct net_key {
+    uint64_t key, base;
+    uint32_t known; /* 0: it could not be registered; requests reach it */
+    uint32_t asked; /* at this end: the owner has answered */
+};
+
+/* ------------------------------------------------------------------------------ at this end */
+
+struct path_common;
+struct net_peer;
+
+/* In front of whatever libfabric is given: it comes back with the completion. */
+struct net_post {
+    struct fi_context2 context; /* libfabric's own while the operation is under way */
+    enum net_post_kind { NET_POST_SEND, NET_POST_RECEIVE, NET_POST_DIRECT } kind;
+    struct net_peer *peer;
+};
+
+struct net_message {
+    struct net_post post;
+    struct net_message *next;
+    void *descriptor; /* of the registered buffer, where the provider wants one */
+    _Alignas(8) unsigned char bytes[NET_MESSAGE_BYTES];
+};
+
+struct net_peer {
+    int pe;
+    fi_addr_t address;
+    /* As the one who asks. */
+    struct net_message *open; /* being filled; goes when it is full, or when somebody wants it to */
+    uint64_t sent;            /* number of the last message with requests */
+    uint64_t done;            /* the owner has told that it is done with those up to here */
+    uint64_t asked;           /* the last one that was sent with NET_TELL */
+    uint64_t stalled;         /* in this retry (path_common.retries) the provider took nothing */
+    struct net_key *keys[SEG_COUNT]; /* by chunk; NULL: none of that segment is known */
+    /* As the owner. */
+    uint64_t handled;
+    bool tell;                   /* the peer waits to be told of `handled` */
+    bool answering;              /* in the engine's list of peers to be answered */
+    struct net_message *answers; /* being filled */
+    struct net_message *early;   /* messages that came before their turn */
+    struct net_peer *next_answering;
+    weft_status failed; /* nothing more goes to it */
+    char sentence[NET_SENTENCE_BYTES];
+};
+
+/* What a context has given to one peer. */
+struct net_channel {
+    uint64_t last;          /* number of the last message that has something of it */
+    uint64_t fence;         /* direct operations wait until this one is done */
+    uint32_t writes, reads; /* direct operations under way */
+    bool fence_writes;      /* whatever comes next waits until no write is under way */
+    bool unconfirmed;       /* writes have left whose arrival nobody has told */
+    bool touched;           /* used since the last quiet: in the context's list */
+};
+
+struct path_state {
+    struct path_common *net;
+    struct net_channel *channels; /* [npes] */
+    int *touched;                 /* [npes] PEs whose channel is */
+    int touched_count;
+    uint32_t under_way; /* operations that point here: direct ones, answers that are awaited */
+    bool closed;        /* freed when nothing points here any more */
+    weft_status failed; /* of an operation that nobody waited for */
+    char sentence[NET_SENTENCE_BYTES];
+    struct path_state *next;
+};
+
+/* A direct operation. */
+struct net_direct {
+    struct net_post post;
+    struct path_state *state;
+    bool write;
+    struct net_bounce *bounce; /* registered copy of the local side; NULL: it is used in place */
+    void *to;                  /* where a get's bounce is copied to */
+    size_t bytes;
+    struct net_direct *next;
+};
+
+/* An answer that is awaited; `token` of its request is its number and how often that was used. */
+struct net_awaited {
+    struct path_state *state;
+    struct net_peer *peer;
+    void *to;
+    size_t bytes, came;
+    uint32_t uses;
+    bool taken, done;
+    bool forgotten; /* nobody waits: freed when the answer is complete */
+    weft_status status;
+    struct net_key key;
+};
+
+struct net_traits {
+    bool confirmed; /* a write's completion means that it has arrived (FI_DELIVERY_COMPLETE); else
+                     * messages do not overtake writes, so that an answer to one confirms it */
+    bool virtual_addresses; /* FI_MR_VIRT_ADDR */
+    bool registers_local;   /* FI_MR_LOCAL */
+    bool binds_memory;      /* FI_MR_ENDPOINT */
+    bool has_descriptor;    /* the completion queue has a file descriptor that can be polled */
+    size_t most;            /* bytes of a direct operation */
+};
+
+struct path_common {
+    const struct path_world *world;
+    const struct fabric *lib;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_ep *endpoint;
+    int descriptor; /* of the completion queue, -1 = none */
+    char provider[64];
+    struct net_traits traits;
+
+    pthread_mutex_t lock;   /* guards all below, and every call of libfabric */
+    struct net_peer *peers; /* [npes] */
+    struct net_message *free_messages;
+    struct net_message *waiting, **waiting_end; /* refused by the provider for now (FI_EAGAIN) */
+    int sending;                                /* messages under way */
+    uint64_t retries;
+    struct net_peer *answering;
+    struct net_direct *free_directs;
+    struct net_bounce *free_bounces;
+    struct net_awaited *awaited; /* array, grows */
+    uint32_t awaited_count, awaited_next;
+    struct net_slab *slabs; /* what messages and bounce buffers are made of */
+    struct net_memory *memory;
+    struct path_state *closed; /* contexts that something still points to */
+    struct serve *serve;       /* carries out what peers ask for */
+    uint64_t events;           /* completions so far: what a wait looks at */
+    weft_status failed;        /* of the endpoint, not of one peer */
+    char sentence[NET_SENTENCE_BYTES];
+
+    pthread_t thread;
+    bool threaded;
+    pid_t process;
+    struct path_common *next_running;
+    _Atomic bool stop;
+    _Atomic uint32_t polls; /* by callers: while they poll, the thread need not */
+    int wake;               /* eventfd that ends the thread's sleep */
+};
+
+/* ------------------------------------------------------------- net_offers.c: what libfabric has */
+
+/* Chooses together with all PEs: what to open, or NULL, and in `lacks` why nothing. `has`: the offer in
+ * words. Both have room for `bytes`. */
+weft_status net_find(const struct path_world *world, struct fi_info **info, char *lacks, char *has,
+                     size_t bytes);
+void net_drop_info(void *info); /* a struct fi_info */
+
+/* -------------------------------------------------------------- net_open.c: endpoint, addresses */
+
+/* Collective. Takes `info` over. */
+weft_status net_open(const struct path_world *world, struct fi_info *info,
+                     struct path_common **net);
+void net_close(struct path_common *net);
+
+/* "fi_endpoint: Function not implemented (provider tcp;ofi_rxm)" */
+weft_status net_refused(const struct path_common *net, const char *call, int error);
+
+/* ------------------------------------------------------------------ net_progress.c (lock held) */
+
+/* Reads completions, and does what they ask for. Whether there were any. */
+bool net_poll(struct path_common *net);
+
+/* One turn of a wait for `peer`: polls, and when nothing comes, takes a step of the job's own wait,
+ * without the lock. Fails when the peer or the endpoint has, or when that step does. */
+weft_status net_wait(struct path_common *net, const struct net_peer *peer, struct path_wait *wait);
+
+static inline struct path_wait net_waiting(const struct path_common *net,
+                                           const struct net_peer *peer,
+                                           enum box_operation operation, uint64_t expected)
+{
+    return (struct path_wait){
+        .world = net->world, .operation = operation, .pe = peer->pe, .expected = expected};
+}
+
+weft_status net_start_thread(struct path_common *net);
+void net_stop_thread(struct path_common *net);
+
+/* The peer's failure as a status of this thread; WEFT_OK: it has none. */
+weft_status net_failure(const struct path_common *net, const struct net_peer *peer);
+
+/* Nothing more goes to the peer. */
+void net_fail_peer(struct path_common *net, struct net_peer *peer, weft_status status,
+                   const char *sentence);
+
+/* ------------------------------------------------------------------- net_message.c (lock held) */
+
+/* Room for a record with `bytes` behind it, in the message to the peer that is being filled. May wait
+ * for the window, without the lock meanwhile. */
+weft_status net_request(struct path_state *state, struct net_peer *peer, size_t bytes,
+                        struct net_record **record);
+
+/* Sends what has been filled; `tell`: the owner shall tell when it is done. */
+void net_flush(struct path_common *net, struct net_peer *peer, bool tell);
+
+/* Waits until the owner is done with message `number`, which need not have been sent. */
+weft_status net_await_done(struct path_common *net, struct net_peer *peer, uint64_t number);
+
+/* Room for a record of an answer. NULL: no memory, and the peer has been given up. */
+struct net_record *net_answer(struct path_common *net, struct net_peer *peer, size_t bytes);
+void net_send_answers(struct path_common *net);
+
+void net_message_sent(struct path_common *net, struct net_message *message);
+void net_message_came(struct path_common *net, struct net_message *message);
+void net_retry(struct path_common *net);
+struct net_message *net_take_message(struct path_common *net);
+void net_give_message(struct path_common *net, struct net_message *message);
+weft_status net_post_receive(struct path_common *net, struct net_message *message);
+
+static inline void *net_behind(struct net_record *record)
+{
+    return record + 1;
+}
+
+/* --------------------------------------------------------------------- net_serve.c (lock held) */
+
+/* Carries out the records of a message, which is well formed as far as its head goes. */
+void net_serve(struct path_common *net, struct net_peer *from, struct net_message *message);
+
+/* A token for a request whose answer of `bytes` bytes goes to `to`. */
+weft_status net_await(struct path_state *state, struct net_peer *peer, void *to, size_t bytes,
+                      uint64_t *token);
+
+/* Waits for the answer; the token is void afterwards. key: of an answer to NET_KEY, else NULL. */
+weft_status net_await_answer(struct path_common *net, uint64_t token, struct net_key *key);
+
+/* Nobody waits: quiet does. */
+void net_forget_answer(struct path_common *net, uint64_t token);
+
+/* The peer has failed: its answers that nobody waits for will not come. */
+void net_fail_answers(struct path_common *net, const struct net_peer *peer);
+
+/* -------------------------------------------------------------------- net_memory.c (lock held) */
+
+/* The registration of the chunk of an own segment; NULL: it could not be registered. */
+struct fid_mr *net_own_chunk(struct path_common *net, enum segment_id segment, size_t chunk,
+                             struct net_key *key);
+
+/* Where a chunk of a peer is; asks the peer at first, and waits. */
+weft_status net_peer_chunk(struct path_state *state, struct net_peer *peer, enum segment_id segment,
+                           size_t chunk, struct net_key *key);
+
+/* Memory of the library's own, registered where the provider wants that. */
+void *net_slab(struct path_common *net, size_t bytes, void **descriptor);
+void net_free_memory(struct path_common *net);
+
+/* -------------------------------------------------------------------- net_direct.c (lock held) */
+
+weft_status net_write(struct path_state *state, struct remote to, const void *src, size_t bytes);
+weft_status net_read(struct path_state *state, struct remote from, void *dst, size_t bytes);
+void net_direct_done(struct path_common *net, struct net_direct *direct, bool well);
+
+/* ------------------------------------------------------------------------------ net.c (lock held) */
+
+struct net_channel *net_touch(struct path_state *state, int pe);
+void net_drop_state(struct path_state *state);
+void net_free_state(struct path_state *state);
+
+/* Any sizes, in as many pieces as it takes; a get waits. */
+weft_status net_put_by_requests(struct path_state *state, struct remote to, const void *src,
+                                size_t bytes);
+weft_status net_get_by_requests(struct path_state *state, struct remote from, void *dst,
+                                size_t bytes);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registration of memory. The segments are registered chunk by chunk, when a peer first asks for the key
+ * of a chunk: a provider that pins what it registers then pins only what is used. Memory of the library's
+ * own is registered where the provider wants the local side registered too. */
+#include "path/net.h"
+
+#include "base/log.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct net_slab {
+    struct net_slab *next;
+    void *memory;
+    size_t bytes;
+    struct fid_mr *registered;
+};
+
+struct net_memory {
+    struct net_chunks {
+        struct net_chunk {
+            struct fid_mr *registered;
+            bool tried;
+        } * chunk;
+        size_t count;
+    } segments[SEG_COUNT];
+    uint64_t keys; /* handed out so far */
+};
+
+/* ------------------------------------------------------------------------------- registration */
+
+static int bind_and_enable(struct path_common *net, struct fid_mr *memory)
+{
+    if (!net->traits.binds_memory)
+        return 0;
+    int error = fi_mr_bind(memory, &net->endpoint->fid, 0);
+    return error ? error : fi_mr_enable(memory);
+}
+
+static struct fid_mr *register_memory(struct path_common *net, const void *base, size_t bytes,
+                                      uint64_t access, const char *what)
+{
+    struct fid_mr *memory = NULL;
+    int error =
+        fi_mr_reg(net->domain, base, bytes, access, 0, ++net->memory->keys, 0, &memory, NULL);
+    if (!error && (error = bind_and_enable(net, memory))) {
+        fi_close(&memory->fid);
+        memory = NULL;
+    }
+    if (error)
+        log_warn("path net: provider %s cannot register %zu bytes of %s: %s; they are reached by "
+                 "messages",
+                 net->provider, bytes, what, net->lib->strerror(-error));
+    return memory;
+}
+
+static bool make_memory(struct path_common *net)
+{
+    if (!net->memory)
+        net->memory = calloc(1, sizeof *net->memory);
+    return net->memory != NULL;
+}
+
+/* -------------------------------------------------------------------------------- own segments */
+
+static struct net_chunks *chunks_of(struct path_common *net, enum segment_id segment)
+{
+    if (!make_memory(net))
+        return NULL;
+    struct net_chunks *chunks = &net->memory->segments[segment];
+    if (chunks->chunk)
+        return chunks;
+    chunks->count = (net->world->sizes[segment] + NET_CHUNK_BYTES - 1) / NET_CHUNK_BYTES;
+    chunks->chunk = calloc(chunks->count + 1, sizeof *chunks->chunk);
+    return chunks->chunk ? chunks : NULL;
+}
+
+struct fid_mr *net_own_chunk(struct path_common *net, enum segment_id segment, size_t number,
+                             struct net_key *key)
+{
+    static const char *const names[SEG_COUNT] = {"the host heap", "the program's data",
+                                                 "the system segment"};
+    struct net_chunks *chunks = chunks_of(net, segment);
+    if (!chunks || number >= chunks->count)
+        return NULL;
+    struct net_chunk *chunk = &chunks->chunk[number];
+    size_t start = number * NET_CHUNK_BYTES, left = net->world->sizes[segment] - start;
+    char *base = net->world->map[net->world->pe][segment] + start;
+    if (!chunk->tried) {
+        chunk->tried = true;
+        chunk->registered =
+            register_memory(net, base, left < NET_CHUNK_BYTES ? left : NET_CHUNK_BYTES,
+                            FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ | FI_WRITE, names[segment]);
+    }
+    if (key && chunk->registered)
+        *key =
+            (struct net_key){.key = fi_mr_key(chunk->registered),
+                             .base = net->traits.virtual_addresses ? (uint64_t)(uintptr_t)base : 0,
+                             .known = 1};
+    return chunk->registered;
+}
+
+/* --------------------------------------------------------------------------------- peers' chunks */
+
+static weft_status ask_for_key(struct path_state *state, struct net_peer *peer,
+                               enum segment_id segment, size_t chunk, struct net_key *key)
+{
+    uint64_t token;
+    struct net_record *record;
+    weft_status status = net_request(state, peer, sizeof(struct net_wanted), &record);
+    if (status)
+        return status;
+    status = net_await(state, peer, NULL, sizeof *key, &token);
+    record->kind = NET_KEY;
+    record->segment = (uint8_t)segment;
+    record->offset = chunk;
+    memcpy(net_behind(record), &(struct net_wanted){.token = status ? 0 : token},
+           sizeof(struct net_wanted));
+    if (status)
+        return status;
+    net_flush(state->net, peer, false);
+    return net_await_answer(state->net, token, key);
+}
+
+weft_status net_peer_chunk(struct path_state *state, struct net_peer *peer, enum segment_id segment,
+                           size_t chunk, struct net_key *key)
+{
+    size_t bytes = state->net->world->sizes[segment];
+    size_t count = (bytes + NET_CHUNK_BYTES - 1) / NET_CHUNK_BYTES;
+    if (!peer->keys[segment])
+        peer->keys[segment] = calloc(count + 1, sizeof *peer->keys[segment]);
+    if (!peer->keys[segment] || chunk >= count)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the keys of PE %d", peer->pe);
+    struct net_key *known = &peer->keys[segment][chunk];
+    weft_status status = WEFT_OK;
+    if (!known->asked) {
+        status = ask_for_key(state, peer, segment, chunk, key);
+        key->asked = 1;
+        if (!status)
+            *known = *key;
+    }
+    *key = *known;
+    return status;
+}
+
+/* ----------------------------------------------------------------------------------- own memory */
+
+void *net_slab(struct path_common *net, size_t bytes, void **descriptor)
+{
+    *descriptor = NULL;
+    struct net_slab *slab = make_memory(net) ? calloc(1, sizeof *slab) : NULL;
+    void *memory =
+        slab ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+             : MAP_FAILED;
+    if (memory == MAP_FAILED) {
+        free(slab);
+        return NULL;
+    }
+    *slab = (struct net_slab){.next = net->slabs, .memory = memory, .bytes = bytes};
+    if (net->traits.registers_local) {
+        slab->registered =
+            register_memory(net, memory, bytes, FI_SEND | FI_RECV | FI_READ | FI_WRITE, "messages");
+        if (!slab->registered) {
+            munmap(memory, bytes);
+            free(slab);
+            return NULL;
+        }
+        *descriptor = fi_mr_desc(slab->registered);
+    }
+    net->slabs = slab;
+    return memory;
+}
+
+static void free_segments(struct net_memory *memory)
+{
+    for (int s = 0; s < SEG_COUNT; s++) {
+        struct net_chunks *chunks = &memory->segments[s];
+        for (size_t i = 0; i < chunks->count && chunks->chunk; i++)
+            if (chunks->chunk[i].registered)
+                fi_close(&chunks->chunk[i].registered->fid);
+        free(chunks->chunk);
+    }
+    free(memory);
+}
+
+void net_free_memory(struct path_common *net)
+{
+    while (net->slabs) {
+        struct net_slab *slab = net->slabs;
+        net->slabs = slab->next;
+        if (slab->registered)
+            fi_close(&slab->registered->fid);
+        munmap(slab->memory, slab->bytes);
+        free(slab);
+    }
+    if (net->memory)
+        free_segments(net->memory);
+    net->memory = NULL;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What makes path net go on: reading completions, by whoever waits, and by a thread for those who
+ * compute. The thread keeps away while callers poll often, and sleeps while nothing comes: on the
+ * descriptor of the completion queue where the provider has one, else for a time that grows. */
+#include "path/net.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    ENTRIES = 16,                 /* read at once */
+    ROUNDS = 8,                   /* at most, before others get the lock */
+    GRACE_NS = 300 * 1000 * 1000, /* for the launcher's account of a death to arrive */
+    OFTEN = 4,                    /* polls by callers in one nap: the thread is not needed */
+    NAP_SHORTEST_NS = 20 * 1000,
+    NAP_LONGEST_NS = 1000 * 1000,
+    SLEEP_MS = 100, /* at most, while nothing is under way */
+};
+
+/* ------------------------------------------------------------------------------------- failures */
+
+weft_status net_failure(const struct path_common *net, const struct net_peer *peer)
+{
+    if (unlikely(peer->failed))
+        return base_fail(peer->failed, "%s", peer->sentence);
+    if (unlikely(net->failed))
+        return base_fail(net->failed, "%s", net->sentence);
+    return WEFT_OK;
+}
+
+void net_fail_peer(struct path_common *net, struct net_peer *peer, weft_status status,
+                   const char *sentence)
+{
+    if (peer->failed)
+        return;
+    char copy[NET_SENTENCE_BYTES]; /* may be the last error itself */
+    snprintf(copy, sizeof copy, "%.*s", NET_SENTENCE_BYTES - 1, sentence);
+    memcpy(peer->sentence, copy, sizeof copy);
+    peer->failed = status;
+    if (peer->open)
+        net_give_message(net, peer->open);
+    peer->open = NULL;
+    net_fail_answers(net, peer);
+}
+
+static void fail_operation(struct path_common *net, struct fi_cq_err_entry *error)
+{
+    static const char *const doing[] = {
+        [NET_POST_SEND] = "a message to", [NET_POST_DIRECT] = "a remote access at"};
+    struct net_post *post = error->op_context;
+    char cause[128], sentence[NET_SENTENCE_BYTES];
+    fi_cq_strerror(net->cq, error->prov_errno, error->err_data, cause, sizeof cause);
+    if (!post || post->kind == NET_POST_RECEIVE) {
+        if (error->err == FI_ECANCELED)
+            return;
+        net->failed = WEFT_ERR_PATH;
+        snprintf(net->sentence, sizeof net->sentence, "path net cannot receive (provider %s): %s",
+                 net->provider, net->lib->strerror(error->err));
+        return;
+    }
+    snprintf(sentence, sizeof sentence, "%s PE %d failed (provider %s on %s): %s%s%s%s",
+             doing[post->kind], post->peer->pe, net->provider, net->info->domain_attr->name,
+             net->lib->strerror(error->err), cause[0] ? " (" : "", cause, cause[0] ? ")" : "");
+    net_fail_peer(net, post->peer, WEFT_ERR_PATH, sentence);
+    if (post->kind == NET_POST_SEND)
+        net_message_sent(net, (struct net_message *)(void *)post);
+    else
+        net_direct_done(net, (struct net_direct *)(void *)post, false);
+}
+
+/* ---------------------------------------------------------------------------------- completions */
+
+static void completed(struct path_common *net, struct net_post *post)
+{
+    switch (post->kind) {
+    case NET_POST_SEND:
+        net_message_sent(net, (struct net_message *)(void *)post);
+        break;
+    case NET_POST_RECEIVE:
+        net_message_came(net, (struct net_message *)(void *)post);
+        break;
+    case NET_POST_DIRECT:
+        net_direct_done(net, (struct net_direct *)(void *)post, true);
+        break;
+    }
+}
+
+/* How many were read. */
+static int read_some(struct path_common *net)
+{
+    struct fi_cq_entry entries[ENTRIES];
+    ssize_t n = fi_cq_read(net->cq, entries, ENTRIES);
+    for (ssize_t i = 0; i < n; i++)
+        completed(net, entries[i].op_context);
+    if (n != -FI_EAVAIL)
+        return n > 0 ? (int)n : 0;
+    struct fi_cq_err_entry error = {0};
+    if (fi_cq_readerr(net->cq, &error, 0) != 1)
+        return 0;
+    fail_operation(net, &error);
+    return 1;
+}
+
+bool net_poll(struct path_common *net)
+{
+    int all = 0, some = ENTRIES;
+    for (int round = 0; round < ROUNDS && some == ENTRIES; round++)
+        all += some = read_some(net);
+    if (net->waiting)
+        net_retry(net);
+    if (net->answering)
+        net_send_answers(net);
+    net->events += (uint64_t)all;
+    return all > 0;
+}
+
+/* --------------------------------------------------------------------------------------- callers */
+
+/* The launcher may know better why a peer does not answer: its death ends the job, with its account. */
+static weft_status account_of(struct path_common *net, const struct net_peer *peer,
+                              struct path_wait *wait)
+{
+    weft_status failed = net_failure(net, peer), status = WEFT_OK;
+    char sentence[NET_SENTENCE_BYTES];
+    snprintf(sentence, sizeof sentence, "%.*s", NET_SENTENCE_BYTES - 1, base_last_error());
+    uint64_t until = clock_now_ns() + GRACE_NS;
+    pthread_mutex_unlock(&net->lock);
+    while (!status && clock_now_ns() < until)
+        status = path_wait_step(wait, 0);
+    pthread_mutex_lock(&net->lock);
+    return status ? status : base_fail(failed, "%s", sentence);
+}
+
+weft_status net_wait(struct path_common *net, const struct net_peer *peer, struct path_wait *wait)
+{
+    atomic_fetch_add_explicit(&net->polls, 1, memory_order_relaxed);
+    bool came = net_poll(net);
+    if (unlikely(peer->failed || net->failed))
+        return account_of(net, peer, wait);
+    if (came)
+        return WEFT_OK;
+    uint64_t events = net->events;
+    pthread_mutex_unlock(&net->lock);
+    weft_status status = path_wait_step(wait, events);
+    pthread_mutex_lock(&net->lock);
+    return status;
+}
+
+/* -------------------------------------------------------------------------------------- the thread */
+
+static void nap(uint64_t ns)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+}
+
+/* Until something comes, or the thread shall stop. Without a descriptor: for *ns, which doubles. */
+static void sleep_for_event(struct path_common *net, uint64_t *ns)
+{
+    struct fid *queue = &net->cq->fid;
+    if (net->descriptor < 0) {
+        nap(*ns);
+        *ns = 2 * *ns < NAP_LONGEST_NS ? 2 * *ns : NAP_LONGEST_NS;
+        return;
+    }
+    pthread_mutex_lock(&net->lock);
+    bool quiet = fi_trywait(net->fabric, &queue, 1) == FI_SUCCESS;
+    bool under_way = net->sending || net->waiting;
+    pthread_mutex_unlock(&net->lock);
+    if (!quiet)
+        return;
+    struct pollfd wait[] = {{.fd = net->descriptor, .events = POLLIN},
+                            {.fd = net->wake, .events = POLLIN}};
+    poll(wait, 2, under_way ? 1 : SLEEP_MS);
+}
+
+static void *run(void *argument)
+{
+    struct path_common *net = argument;
+    uint32_t seen = atomic_load_explicit(&net->polls, memory_order_relaxed);
+    uint64_t nap_ns = NAP_SHORTEST_NS;
+    while (!atomic_load_explicit(&net->stop, memory_order_relaxed)) {
+        pthread_mutex_lock(&net->lock);
+        bool came = net_poll(net);
+        pthread_mutex_unlock(&net->lock);
+        uint32_t polls = atomic_load_explicit(&net->polls, memory_order_relaxed);
+        if (polls - seen >= OFTEN) {
+            nap(net->world->boot->local_npes > net->world->cpus ? NAP_LONGEST_NS
+                                                                : NAP_LONGEST_NS / 5);
+        } else if (came) {
+            nap_ns = NAP_SHORTEST_NS;
+        } else {
+            sleep_for_event(net, &nap_ns);
+        }
+        seen = polls;
+    }
+    return NULL;
+}
+
+/* A process that ends without finalizing: the thread must not run into the library's own end. */
+static struct path_common *running;
+static pthread_mutex_t running_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void join(struct path_common *net)
+{
+    uint64_t one = 1;
+    if (!net->threaded || net->process != getpid())
+        return;
+    net->threaded = false;
+    atomic_store_explicit(&net->stop, true, memory_order_relaxed);
+    while (write(net->wake, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+    pthread_join(net->thread, NULL);
+}
+
+static void at_exit(void)
+{
+    pthread_mutex_lock(&running_lock);
+    for (struct path_common *net = running; net; net = net->next_running)
+        join(net);
+    pthread_mutex_unlock(&running_lock);
+}
+
+static void register_at_exit(void)
+{
+    atexit(at_exit);
+}
+
+weft_status net_start_thread(struct path_common *net)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_at_exit);
+    net->process = getpid();
+    net->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (net->wake < 0)
+        return base_fail(WEFT_ERR_SYSTEM, "eventfd: %s", strerror(errno));
+    int error = pthread_create(&net->thread, NULL, run, net);
+    if (error)
+        return base_fail(WEFT_ERR_SYSTEM, "path net: pthread_create: %s", strerror(error));
+    net->threaded = true;
+    pthread_mutex_lock(&running_lock);
+    net->next_running = running;
+    running = net;
+    pthread_mutex_unlock(&running_lock);
+    return WEFT_OK;
+}
+
+void net_stop_thread(struct path_common *net)
+{
+    pthread_mutex_lock(&running_lock);
+    struct path_common **at = &running;
+    while (*at && *at != net)
+        at = &(*at)->next_running;
+    if (*at)
+        *at = net->next_running;
+    join(net);
+    pthread_mutex_unlock(&running_lock);
+    if (net->wake >= 0)
+        close(net->wake);
+    net->wake = -1;
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What comes in messages: requests of peers, which are carried out on this PE's memory (serve.h), and
+ * answers to this PE's own, for which somebody waits or a quiet will. */
+#include "path/net.h"
+
+#include "base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ANSWER_MOST = NET_MESSAGE_BYTES - sizeof(struct net_head) - sizeof(struct net_record) -
+                  sizeof(struct net_result)
+};
+
+/* ------------------------------------------------------------------------------ answers awaited */
+
+static struct net_awaited *awaited_of(struct path_common *net, uint64_t token)
+{
+    uint32_t number = (uint32_t)token - 1;
+    if (number >= net->awaited_count)
+        return NULL;
+    struct net_awaited *awaited = &net->awaited[number];
+    return awaited->taken && awaited->uses == (uint32_t)(token >> 32) ? awaited : NULL;
+}
+
+static weft_status more_awaited(struct path_common *net)
+{
+    uint32_t count = net->awaited_count ? 2 * net->awaited_count : 64;
+    struct net_awaited *more = realloc(net->awaited, count * sizeof *more);
+    if (!more)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %u answers", count);
+    memset(more + net->awaited_count, 0, (count - net->awaited_count) * sizeof *more);
+    net->awaited = more;
+    net->awaited_count = count;
+    return WEFT_OK;
+}
+
+weft_status net_await(struct path_state *state, struct net_peer *peer, void *to, size_t bytes,
+                      uint64_t *token)
+{
+    struct path_common *net = state->net;
+    uint32_t free = 0;
+    while (free < net->awaited_count &&
+           net->awaited[(net->awaited_next + free) % net->awaited_count].taken)
+        free++;
+    weft_status status = WEFT_OK;
+    if (free == net->awaited_count) {
+        net->awaited_next = net->awaited_count;
+        free = 0;
+        status = more_awaited(net);
+    }
+    if (status)
+        return status;
+    uint32_t number = (net->awaited_next + free) % net->awaited_count;
+    struct net_awaited *awaited = &net->awaited[number];
+    net->awaited_next = number + 1;
+    uint32_t uses = awaited->uses + 1;
+    *awaited = (struct net_awaited){
+        .state = state, .peer = peer, .to = to, .bytes = bytes, .uses = uses, .taken = true};
+    state->under_way++;
+    *token = (uint64_t)uses << 32 | (number + 1);
+    return WEFT_OK;
+}
+
+static void release(struct path_common *net, struct net_awaited *awaited)
+{
+    struct path_state *state = awaited->state;
+    (void)net;
+    awaited->taken = false;
+    state->under_way--;
+    net_drop_state(state);
+}
+
+weft_status net_await_answer(struct path_common *net, uint64_t token, struct net_key *key)
+{
+    struct net_awaited *awaited = awaited_of(net, token);
+    struct net_peer *peer = awaited->peer;
+    struct path_wait wait = net_waiting(net, peer, BOX_OP_GET, 1);
+    weft_status status = WEFT_OK;
+    /* Looked up anew each time: the table may have grown meanwhile. */
+    while (!status && !(awaited = awaited_of(net, token))->done)
+        status = net_wait(net, peer, &wait);
+    path_wait_end(&wait);
+    awaited = awaited_of(net, token);
+    if (status) {
+        awaited->forgotten = true;
+        awaited->to = NULL;
+        return status;
+    }
+    status = awaited->status;
+    if (key)
+        *key = awaited->key;
+    release(net, awaited);
+    return status ? base_fail(status, "PE %d could not carry out what PE %d asked for: %s",
+                              peer->pe, net->world->pe, base_status_text(status))
+                  : WEFT_OK;
+}
+
+void net_forget_answer(struct path_common *net, uint64_t token)
+{
+    struct net_awaited *awaited = awaited_of(net, token);
+    awaited->forgotten = true;
+}
+
+static void answered(struct path_common *net, struct net_awaited *awaited)
+{
+    struct path_state *state = awaited->state;
+    awaited->done = true;
+    if (!awaited->forgotten)
+        return;
+    if (awaited->status && !state->failed) {
+        state->failed = awaited->status;
+        snprintf(state->sentence, sizeof state->sentence,
+                 "PE %d could not carry out what PE %d asked for: %s", awaited->peer->pe,
+                 net->world->pe, base_status_text(awaited->status));
+    }
+    release(net, awaited);
+}
+
+void net_fail_answers(struct path_common *net, const struct net_peer *peer)
+{
+    for (uint32_t i = 0; i < net->awaited_count; i++) {
+        struct net_awaited *awaited = &net->awaited[i];
+        if (awaited->taken && awaited->peer == peer && awaited->forgotten)
+            release(net, awaited); /* the peer's failure is told instead */
+    }
+}
+
+static void data_came(struct path_common *net, struct net_peer *from,
+                      const struct net_record *record)
+{
+    const struct net_result *result = net_behind((struct net_record *)record);
+    struct net_awaited *awaited = awaited_of(net, result->token);
+    if (!result->token) {
+        char sentence[NET_SENTENCE_BYTES];
+        snprintf(sentence, sizeof sentence, "PE %d could not carry out what PE %d asked for: %.*s",
+                 from->pe, net->world->pe, (int)record->bytes, (const char *)(result + 1));
+        net_fail_peer(net, from, (weft_status)result->status, sentence);
+        return;
+    }
+    if (!awaited || awaited->done || result->position > awaited->bytes ||
+        record->bytes > awaited->bytes - result->position)
+        return;
+    if (awaited->to && record->bytes)
+        memcpy((char *)awaited->to + result->position, result + 1, record->bytes);
+    awaited->came += record->bytes;
+    awaited->status = (weft_status)result->status;
+    if (awaited->status || awaited->came >= awaited->bytes)
+        answered(net, awaited);
+}
+
+static void key_came(struct path_common *net, const struct net_record *record)
+{
+    const struct net_result *result = net_behind((struct net_record *)record);
+    struct net_awaited *awaited = awaited_of(net, result->token);
+    if (!awaited || awaited->done || record->bytes != sizeof awaited->key)
+        return;
+    memcpy(&awaited->key, result + 1, sizeof awaited->key);
+    answered(net, awaited);
+}
+
+/* ------------------------------------------------------------------------------------- requests */
+
+/* data: what is sent back with it. */
+static void *answer(struct path_common *net, struct net_peer *to, enum net_kind kind,
+                    struct net_result result, size_t bytes)
+{
+    struct net_record *record = net_answer(net, to, sizeof result + bytes);
+    if (!record)
+        return NULL;
+    record->kind = (uint8_t)kind;
+    record->bytes = (uint32_t)bytes;
+    memcpy(net_behind(record), &result, sizeof result);
+    return (struct net_result *)net_behind(record) + 1;
+}
+
+/* Nobody waits for it, so the sentence goes back. */
+static void tell_failure(struct path_common *net, struct net_peer *to, weft_status status)
+{
+    const char *sentence = base_last_error();
+    size_t length = strnlen(sentence, NET_SENTENCE_BYTES / 2);
+    void *data = answer(net, to, NET_DATA, (struct net_result){.status = status}, length);
+    if (data)
+        memcpy(data, sentence, length);
+}
+
+static weft_status begin(struct path_common *net, const struct net_record *record,
+                         enum serve_operation operation, void *data)
+{
+    const struct serve_request request = {.operation = (uint8_t)operation,
+                                          .segment = record->segment,
+                                          .offset = record->offset,
+                                          .bytes = record->bytes};
+    return serve_begin(net->serve, &request, data, NULL);
+}
+
+static void carry_out_atomic(struct path_common *net, struct net_peer *from,
+                             struct net_record *record)
+{
+    const struct net_atomic *atomic = net_behind(record);
+    const struct serve_request request = {.operation = SERVE_ATOMIC,
+                                          .segment = record->segment,
+                                          .amo = record->amo,
+                                          .offset = record->offset,
+                                          .bytes = record->width,
+                                          .value = atomic->value,
+                                          .expected = atomic->expected};
+    uint64_t before = 0;
+    weft_status status = serve_begin(net->serve, &request, NULL, atomic->token ? &before : NULL);
+    if (status && !atomic->token)
+        tell_failure(net, from, status);
+    if (!atomic->token)
+        return;
+    struct net_result result = {.token = atomic->token, .status = status};
+    void *data = answer(net, from, NET_DATA, result, record->width);
+    if (data)
+        memcpy(data, &before, record->width); /* little endian, as all that Weft runs on */
+}
+
+/* In as many pieces as it takes messages. */
+static void carry_out_get(struct path_common *net, struct net_peer *from, struct net_record *record)
+{
+    const struct net_wanted wanted = *(const struct net_wanted *)net_behind(record);
+    struct net_record piece = *record;
+    weft_status status = WEFT_OK;
+    for (uint32_t done = 0; done < wanted.bytes && !status; done += piece.bytes) {
+        uint32_t left = wanted.bytes - done;
+        piece.bytes = left < ANSWER_MOST ? left : ANSWER_MOST;
+        piece.offset = record->offset + done;
+        void *data =
+            answer(net, from, NET_DATA,
+                   (struct net_result){.token = wanted.token, .position = done}, piece.bytes);
+        if (!data)
+            return;
+        status = begin(net, &piece, record->width ? SERVE_LOAD : SERVE_GET, data);
+        if (!status)
+            status = serve_quiet(net->serve);
+        if (status)
+            ((struct net_result *)data - 1)->status = status;
+    }
+}
+
+static void tell_key(struct path_common *net, struct net_peer *from, struct net_record *record)
+{
+    const struct net_wanted *wanted = net_behind(record);
+    struct net_key key = {0};
+    if (record->segment < SEG_COUNT)
+        net_own_chunk(net, (enum segment_id)record->segment, record->offset, &key);
+    struct net_result result = {.token = wanted->token};
+    void *data = answer(net, from, NET_KEY_IS, result, sizeof key);
+    if (data)
+        memcpy(data, &key, sizeof key);
+}
+
+/* ------------------------------------------------------------------------------- whole messages */
+
+static size_t fixed_bytes(const struct net_record *record)
+{
+    switch (record->kind) {
+    case NET_ATOMIC:
+        return sizeof(struct net_atomic);
+    case NET_GET:
+    case NET_KEY:
+        return sizeof(struct net_wanted);
+    case NET_DATA:
+    case NET_KEY_IS:
+        return sizeof(struct net_result);
+    default:
+        return 0;
+    }
+}
+
+static void carry_out(struct path_common *net, struct net_peer *from, struct net_record *record)
+{
+    weft_status status = WEFT_OK;
+    switch (record->kind) {
+    case NET_PUT:
+        status = begin(net, record, SERVE_PUT, net_behind(record));
+        break;
+    case NET_STORE:
+        status = begin(net, record, SERVE_STORE, net_behind(record));
+        break;
+    case NET_ATOMIC:
+        carry_out_atomic(net, from, record);
+        break;
+    case NET_GET:
+        carry_out_get(net, from, record);
+        break;
+    case NET_KEY:
+        tell_key(net, from, record);
+        break;
+    case NET_DATA:
+        data_came(net, from, record);
+        break;
+    case NET_KEY_IS:
+        key_came(net, record);
+        break;
+    default:
+        status = base_fail(WEFT_ERR_VERSION, "a message has a record of the unknown kind %d",
+                           record->kind);
+    }
+    if (status)
+        tell_failure(net, from, status);
+}
+
+void net_serve(struct path_common *net, struct net_peer *from, struct net_message *message)
+{
+    uint32_t end = ((const struct net_head *)(void *)message->bytes)->bytes;
+    uint32_t at = sizeof(struct net_head);
+    while (end - at >= sizeof(struct net_record)) {
+        struct net_record *record = (struct net_record *)(void *)(message->bytes + at);
+        uint64_t bytes = sizeof *record + fixed_bytes(record) + (uint64_t)record->bytes;
+        if (bytes > end - at)
+            return;
+        carry_out(net, from, record);
+        at += (uint32_t)((bytes + 7) & ~(uint64_t)7);
+        if (at > end)
+            return;
+    }
+    /* From here on the message's buffer may be used again, and the sender may be told. */
+    weft_status status = serve_quiet(net->serve);
+    if (status)
+        tell_failure(net, from, status);
+}
