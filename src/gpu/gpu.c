@@ -70,8 +70,9 @@ static weft_status make_system_area(struct gpu *gpu, int team_slots)
     size_t teams = (gpu->team_bytes * (size_t)team_slots + 4095) & ~4095ul;
     gpu->areas_bytes = weft_dev_room_offset(gpu->boot->npes, team_slots, team_slots);
     gpu->areas_bytes = (gpu->areas_bytes + 4095) & ~(size_t)4095;
+    size_t proofs = (members * sizeof(struct prove_area) + 63) & ~(size_t)63;
     gpu->system_bytes =
-        TICKETS_BYTES + gpu->areas_bytes + teams + members * sizeof(struct prove_area);
+        TICKETS_BYTES + gpu->areas_bytes + teams + proofs + members * GPU_LINE_BYTES;
     gpu->books = heap_create(gpu->heap.size);
     if (!gpu->books)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU heap's books");
@@ -81,6 +82,7 @@ static weft_status make_system_area(struct gpu *gpu, int team_slots)
     gpu->areas_offset = gpu->system_offset + TICKETS_BYTES;
     gpu->teams_offset = gpu->areas_offset + gpu->areas_bytes;
     gpu->proof_offset = gpu->teams_offset + teams;
+    gpu->lines_offset = gpu->proof_offset + proofs;
     return status;
 }
 
@@ -157,6 +159,7 @@ weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, 
     pthread_mutex_init(&gpu->wait_lock, NULL);
     pthread_mutex_init(&gpu->aside_lock, NULL);
     pthread_mutex_init(&gpu->registrations_lock, NULL);
+    pthread_mutex_init(&gpu->marks_lock, NULL);
     for (int i = 0; i < GPU_LANES; i++)
         pthread_mutex_init(&gpu->lanes[i].lock, NULL);
     status = gpu->slot_of ? WEFT_OK
@@ -223,6 +226,7 @@ static void stop_machinery(struct gpu *gpu)
         idle &= close_stream(gpu, gpu->lanes[i].stream);
     idle &= close_stream(gpu, gpu->wait_stream);
     idle &= close_stream(gpu, gpu->aside_stream);
+    gpu_marks_free(gpu);
     drop_registrations(gpu);
     gpu_unpin_heap(gpu);
     gpu_module_unload(&gpu->module);
@@ -248,6 +252,7 @@ void gpu_close(struct gpu *gpu)
     pthread_mutex_destroy(&gpu->wait_lock);
     pthread_mutex_destroy(&gpu->aside_lock);
     pthread_mutex_destroy(&gpu->registrations_lock);
+    pthread_mutex_destroy(&gpu->marks_lock);
     for (int i = 0; i < GPU_LANES; i++)
         pthread_mutex_destroy(&gpu->lanes[i].lock);
     free(gpu);

@@ -17,7 +17,8 @@ enum {
     GPU_LANES = 4,
     GPU_SIGNAL_THREADS = 256, /* of the block that does a small copy and its signal */
     GPU_BLOCK_COPY_LIMIT =
-        16 << 10,         /* bytes up to which a block is sooner than copy engine and signal */
+        16 << 10, /* bytes up to which a block is sooner than copy engine and signal */
+    GPU_LINE_BYTES = 64,
     GPU_WIDE_BLOCK = 512, /* bytes up to which that block is a single warp */
 };
 
@@ -75,12 +76,15 @@ struct gpu {
     size_t areas_offset, areas_bytes;   /* in them: struct weft_dev_area of every team */
     size_t teams_offset;                /* struct gpu_team_area of every team */
     size_t proof_offset;                /* struct prove_area of every peer */
-    size_t team_bytes;                  /* of one team's struct gpu_team_area */
-    int *slot_of;                       /* [npes] place among the local PEs, -1 = on another node */
+    size_t lines_offset; /* of every peer, for proofs of paths; GPU_LINE_BYTES each */
+    size_t team_bytes;   /* of one team's struct gpu_team_area */
+    int *slot_of;        /* [npes] place among the local PEs, -1 = on another node */
     pthread_mutex_t registrations_lock;
     struct gpu_registration *registrations;
     struct gpu_pins pins;
-    void **pinned_ranges; /* by gpu_pin_range(), under the lock of registrations */
+    pthread_mutex_t marks_lock;
+    struct gpu_mark *marks; /* that are not in use */
+    void **pinned_ranges;   /* by gpu_pin_range(), under the lock of registrations */
     size_t pinned_range_count;
     struct gpu_reporting reporting; /* for kernels; the box is set by the job */
     void *registered_box;
@@ -213,12 +217,16 @@ weft_status gpu_quiet(struct gpu *gpu);
 /* The same for one lane. */
 weft_status gpu_lane_quiet(struct gpu *gpu, unsigned lane);
 
-/* A mark behind what has been put on a lane, to be asked for without waiting. *mark NULL: one is made,
- * which gpu_mark_free() frees; else it is used again. Passed: what was in front of it is complete. */
+/* A mark behind what has been put on a lane, to be asked for without waiting. */
 struct gpu_mark;
 weft_status gpu_mark_put(struct gpu *gpu, unsigned lane, struct gpu_mark **mark);
-weft_status gpu_mark_passed(struct gpu *gpu, const struct gpu_mark *mark, bool *passed);
-void gpu_mark_free(struct gpu *gpu, struct gpu_mark *mark);
+
+/* *mark NULL afterwards: what was in front of it is complete. */
+weft_status gpu_mark_passed(struct gpu *gpu, struct gpu_mark **mark);
+
+/* For one that nobody will ask for; NULL is none. */
+void gpu_mark_drop(struct gpu *gpu, struct gpu_mark **mark);
+void gpu_marks_free(struct gpu *gpu);
 
 /* ---------------------------------------------------------------------------- proof of pairs */
 

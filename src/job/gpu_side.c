@@ -5,12 +5,9 @@
 #include "gpu/gpu.h"
 #include "job/device_state.h"
 
-#include "base/config.h"
 #include "base/log.h"
 
 #include <stdlib.h>
-
-enum { PROVE_OFF_CHOICE = 2 }; /* of WEFT_PROVE */
 
 void job_gpu_attach(struct weft_ctx *ctx)
 {
@@ -24,28 +21,55 @@ void job_gpu_attach(struct weft_ctx *ctx)
     __atomic_store_n(&ctx->gpu, gpu, __ATOMIC_RELEASE);
 }
 
+/* Resident kernels on both ends have proven what is mapped. What is not is proven as host memory is, as
+ * soon as some pair of the job needs that. */
+static weft_status prove_unmapped(struct weft_job *job)
+{
+    struct path_choice *choices = job->paths.choices[WEFT_GPU];
+    int32_t wanted = 0, *all = calloc((size_t)job->npes, sizeof *all);
+    if (!all)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d PEs", job->npes);
+    for (int pe = 0; pe < job->npes; pe++)
+        wanted |= choices[pe].path != PATH_NONE && !choices[pe].proven;
+    weft_status status = job->boot->ops->allgather(job->boot, &wanted, all, sizeof wanted);
+    for (int pe = 0; pe < job->npes && !status; pe++)
+        wanted |= all[pe];
+    free(all);
+    return status || !wanted ? status : job_prove_paths(job, WEFT_GPU);
+}
+
+static void note_proofs(struct weft_job *job)
+{
+    struct path_choice *choices = job->paths.choices[WEFT_GPU];
+    for (int pe = 0; pe < job->npes; pe++) {
+        if (choices[pe].path == PATH_NONE || !job->proving)
+            choices[pe].proven = false;
+        else if (job_direct(job, WEFT_GPU, pe))
+            choices[pe].proven = true;
+        job_show_proof(job, WEFT_GPU, pe);
+    }
+}
+
 /* Paths for GPU memory, as the windows are now, and every context sees them. A pair that the machine
  * leaves without a path is refused when it is used; one that WEFT_PATH leaves without is refused
  * now. */
 static weft_status choose_and_fill(struct weft_job *job)
 {
-    bool proven = config_choice(CONFIG_PROVE) != PROVE_OFF_CHOICE;
     weft_status status = job_choose_paths(job, WEFT_GPU);
     if (status == WEFT_ERR_NO_PATH && !job->order.forced && !job->order.excluded)
         status = WEFT_OK;
     status = boot_agree(job->boot, status);
     if (!status)
         status = job_join_paths(job);
-    struct path_choice *choices = job->paths.choices[WEFT_GPU];
-    for (int pe = 0; choices && pe < job->npes; pe++) {
-        choices[pe].proven = proven && choices[pe].path != PATH_NONE;
-        job_show_proof(job, WEFT_GPU, pe);
-    }
+    if (status)
+        return status;
+    note_proofs(job);
     pthread_mutex_lock(&job->lock);
     for (struct weft_ctx *ctx = job->contexts; ctx && !status; ctx = ctx->next)
         status = ctx_fill(ctx);
     pthread_mutex_unlock(&job->lock);
-    return boot_agree(job->boot, status);
+    status = boot_agree(job->boot, status);
+    return status || !job->proving ? status : prove_unmapped(job);
 }
 
 weft_status job_gpu_open(struct weft_job *job)

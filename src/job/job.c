@@ -277,8 +277,9 @@ static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
         status = make_world(job);
     if (!status)
         status = check_boxes(job);
+    job->proving = prove;
     if (!status && prove)
-        status = job_prove_host(job);
+        status = job_prove_paths(job, WEFT_HOST);
     return status ? status : device_init(job, device);
 }
 

@@ -96,7 +96,9 @@ struct weft_job {
     weft_thread thread;
     struct segment segments[SEG_COUNT];
     struct path_order order;
-    struct path_world paths; /* what the paths know of this job; choices[kind][pe] are here */
+    struct path_world paths;       /* what the paths know of this job; choices[kind][pe] are here */
+    uint64_t proofs[MEMORY_KINDS]; /* how often its paths were proven, alike at every PE */
+    bool proving;                  /* some PE wants proofs */
     char (*lacks[PATH_COUNT])[200]; /* [npes] what each PE lacks for paths that have looked */
     struct box *box;
     struct heap *heap;
@@ -202,10 +204,10 @@ void job_leave_paths(struct weft_job *job, bool clean);
  * wait. */
 void job_set_spin(struct weft_job *job, bool threads);
 
-/* Every pair of PEs of a node puts a pattern, then adds to a counter, over the path it has chosen, and
- * looks at what arrived; done at init. What failed is told to both ends, the path dropped for the
- * next one. Collective over the job. */
-weft_status job_prove_host(struct weft_job *job);
+/* Every pair of PEs puts a pattern, then adds to a counter, over the path it has chosen to memory of
+ * this kind, and looks at what arrived. What failed is told to both ends, the path dropped for the next
+ * one. Collective over the job. */
+weft_status job_prove_paths(struct weft_job *job, weft_kind kind);
 
 /* Proofs of all pairs have ended; evidence[pe] is what this PE saw go wrong with its path to `pe` ("" =
  * nothing). A path that either end found wrong is dropped at both for the next one, and contexts and

@@ -297,44 +297,68 @@ weft_status job_settle_proofs(struct weft_job *job, weft_kind kind,
     return status ? job_fail(job, status, base_last_error()) : WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------- proof of the host's paths */
+/* ----------------------------------------------------------------------------- proof of the paths */
 
-static struct remote line_at(struct weft_job *job, int pe)
+_Static_assert(sizeof(struct prove_line) <= GPU_LINE_BYTES, "a line fits its place");
+
+static size_t lines_offset(const struct weft_job *job, weft_kind kind)
 {
-    return (struct remote){&job->system_ctx->peers[WEFT_HOST][pe], SEG_SYSTEM,
-                           prove_lines_offset(job->npes) +
-                               (size_t)job->pe * sizeof(struct prove_line)};
+    return kind == WEFT_GPU ? job->gpu->lines_offset : prove_lines_offset(job->npes);
 }
 
-static weft_status prove_once(struct weft_job *job, uint64_t number,
-                              char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again)
+static struct remote line_at(struct weft_job *job, weft_kind kind, int pe)
 {
-    const struct path_choice *choices = job->paths.choices[WEFT_HOST];
-    const struct prove_line *lines =
-        (const struct prove_line *)(job->segments[SEG_SYSTEM].base + prove_lines_offset(job->npes));
+    return (struct remote){&job->system_ctx->peers[kind][pe],
+                           kind == WEFT_GPU ? SEG_GPU : SEG_SYSTEM,
+                           lines_offset(job, kind) + (size_t)job->pe * sizeof(struct prove_line)};
+}
+
+/* What the others have left in this PE's lines. */
+static weft_status read_lines(struct weft_job *job, weft_kind kind, struct prove_line *lines)
+{
+    size_t bytes = (size_t)job->npes * sizeof *lines, offset = lines_offset(job, kind);
+    if (kind == WEFT_GPU)
+        return gpu_copy(job->gpu, 0, lines,
+                        (void *)(uintptr_t)(gpu_heap_own(&job->gpu->heap)->base + offset), bytes,
+                        GPU_DONE);
+    memcpy(lines, job->segments[SEG_SYSTEM].base + offset, bytes);
+    return WEFT_OK;
+}
+
+static weft_status prove_once(struct weft_job *job, weft_kind kind,
+                              char (*evidence)[PROVE_EVIDENCE_BYTES], struct prove_line *lines,
+                              bool *again)
+{
+    const struct path_choice *choices = job->paths.choices[kind];
+    uint64_t number = ++job->proofs[kind];
     for (int pe = 0; pe < job->npes; pe++)
         if (choices[pe].path != PATH_NONE)
-            prove_send(line_at(job, pe), number, evidence[pe]);
+            prove_send(line_at(job, kind, pe), number, evidence[pe]);
     weft_status status = job->boot->ops->barrier(job->boot);
+    if (!status)
+        status = boot_agree(job->boot, read_lines(job, kind, lines));
     for (int pe = 0; pe < job->npes && !status; pe++)
         if (!evidence[pe][0] && choices[pe].path != PATH_NONE)
             prove_receive(&lines[pe], pe, job->pe, number, evidence[pe]);
-    return status ? status : job_settle_proofs(job, WEFT_HOST, evidence, again);
+    return status ? status : job_settle_proofs(job, kind, evidence, again);
 }
 
 /* A path that took another's place is proven in its turn, together with all the others: the numbers of
  * proofs must stay alike at both ends of every pair. */
-weft_status job_prove_host(struct weft_job *job)
+weft_status job_prove_paths(struct weft_job *job, weft_kind kind)
 {
-    char(*evidence)[PROVE_EVIDENCE_BYTES] = NULL;
+    size_t n = (size_t)job->npes;
+    char(*evidence)[PROVE_EVIDENCE_BYTES] = malloc(n * sizeof *evidence);
+    struct prove_line *lines = calloc(n, sizeof *lines);
     bool again = true;
-    weft_status status = WEFT_OK;
-    for (uint64_t number = 1; again && !status; number++) {
-        free(evidence);
-        evidence = calloc((size_t)job->npes, sizeof *evidence);
-        status = evidence ? prove_once(job, number, evidence, &again)
-                          : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a proof");
+    weft_status status = evidence && lines
+                             ? WEFT_OK
+                             : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a proof");
+    while (again && !status) {
+        memset(evidence, 0, n * sizeof *evidence);
+        status = prove_once(job, kind, evidence, lines, &again);
     }
     free(evidence);
+    free(lines);
     return status;
 }

@@ -46,12 +46,17 @@ weft_status serve_open(const struct path_world *world, struct serve **result)
     return WEFT_OK;
 }
 
+static void drop_marks(struct serve *serve)
+{
+    for (; serve->first_mark < serve->next_mark; serve->first_mark++)
+        gpu_mark_drop(serve->world->gpu, &serve->marks[serve->first_mark % MARKS].event);
+}
+
 void serve_close(struct serve *serve)
 {
     if (!serve)
         return;
-    for (int i = 0; i < MARKS; i++)
-        gpu_mark_free(serve->world->gpu, serve->marks[i].event);
+    drop_marks(serve);
     free(serve);
 }
 
@@ -121,7 +126,7 @@ static weft_status settle(struct serve *serve)
     weft_status status = gpu_lane_quiet(serve->world->gpu, SERVE_LANE);
     if (!status) {
         serve->unsettled = serve->unmarked = false;
-        serve->first_mark = serve->next_mark;
+        drop_marks(serve);
     }
     return status;
 }
@@ -136,11 +141,10 @@ weft_status serve_quiet(struct serve *serve)
 weft_status serve_look(struct serve *serve, uint64_t *complete)
 {
     weft_status status = WEFT_OK;
-    bool passed = true;
-    while (passed && !status && serve->first_mark < serve->next_mark) {
-        const struct mark *mark = &serve->marks[serve->first_mark % MARKS];
-        status = gpu_mark_passed(serve->world->gpu, mark->event, &passed);
-        if (status || !passed)
+    while (!status && serve->first_mark < serve->next_mark) {
+        struct mark *mark = &serve->marks[serve->first_mark % MARKS];
+        status = gpu_mark_passed(serve->world->gpu, &mark->event);
+        if (status || mark->event)
             break;
         serve->complete = mark->given;
         serve->first_mark++;

@@ -53,11 +53,8 @@ static weft_status check(const struct staged_channel *channel)
 /* Whether this PE's GPU has done what it does with this request. */
 static weft_status copied(struct staged_channel *channel, struct staged_asked *asked, bool *yes)
 {
-    *yes = true;
-    if (!asked->marked)
-        return WEFT_OK;
-    weft_status status = gpu_mark_passed(gpu_of(channel), asked->mark, yes);
-    asked->marked = !*yes;
+    weft_status status = asked->mark ? gpu_mark_passed(gpu_of(channel), &asked->mark) : WEFT_OK;
+    *yes = !asked->mark;
     return status;
 }
 
@@ -102,7 +99,6 @@ static weft_status empty(struct staged_channel *channel, uint64_t number)
         gpu_copy(gpu_of(channel), STAGED_EMPTY_LANE, asked->to, answer, asked->bytes, GPU_IN_ORDER);
     if (!status)
         status = gpu_mark_put(gpu_of(channel), STAGED_EMPTY_LANE, &asked->mark);
-    asked->marked = true;
     return status;
 }
 
@@ -268,7 +264,6 @@ static weft_status fill(struct staged_channel *channel, struct staged_asked *ask
         gpu_copy(gpu_of(channel), STAGED_FILL_LANE, data, from, bytes, GPU_IN_ORDER);
     if (!status)
         status = gpu_mark_put(gpu_of(channel), STAGED_FILL_LANE, &asked->mark);
-    asked->marked = true;
     return status;
 }
 
@@ -297,7 +292,6 @@ weft_status staged_ask(struct staged_channel *channel, enum box_operation operat
     asked->to = to;
     asked->bytes = bytes;
     asked->to_device = to_device;
-    asked->marked = false;
     asked->room = in_room ? which : STAGED_ROOMS;
     asked->room_end = channel->rooms[which].head;
     announce(channel);

@@ -247,6 +247,11 @@ static void one_fails(const char *call)
     begin();
     struct piece piece = shareable(PIECE);
     char *base = (char *)(uintptr_t)piece.base;
+    uint64_t *word;
+    OK(weft_alloc(job, WEFT_GPU, 8, 0, WEFT_ALLOC_ZERO, (void **)&word));
+    OK(weft_p64(ctx, word, 1, next)); /* a path makes its events when it first needs some */
+    OK(weft_g64(ctx, word, &seen, next));
+    OK(weft_free(job, word));
     int alive = live();
     CHECK(cuda_fault_plan(call, me == 0, CUDA_ERROR_UNKNOWN));
     weft_status status = weft_register_symmetric(job, base, PIECE, &symmetric);

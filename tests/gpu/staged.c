@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPU memory that is not mapped at the peer: the path staged takes its place, is proven, and does what
+ * the others do: data of any size from and to either kind of memory, atomics in which owner and peer
+ * meet, a flag in mapped host memory behind data in GPU memory, signals of either kind. */
+#include "gpu_test.h"
+
+#include <weft.h>
+
+enum { BYTES = 3 * 512 * 1024 + 4097, ROUNDS = 30, ADDS = 50 };
+
+static weft_job *job;
+static weft_ctx *ctx;
+static int me, n, next, previous;
+
+static weft_path_info query(int pe, weft_kind kind)
+{
+    weft_path_info info = {.size = sizeof info, .kind = kind};
+    OK(weft_path_query(job, pe, &info));
+    return info;
+}
+
+/* WEFT_PATH is empty: chosen by itself, and only where there is nothing better. */
+static void is_chosen(void)
+{
+    weft_path_info gpu = query(next, WEFT_GPU), host = query(next, WEFT_HOST);
+    CHECK(strcmp(gpu.name, "staged") == 0 && gpu.proven == 1 && gpu.load_store == 0);
+    CHECK(strstr(gpu.reason, "p2p: cuDeviceCanAccessPeer("));
+    CHECK(strstr(gpu.reason, "staged: through host memory that both PEs map"));
+    CHECK(strcmp(host.name, "p2p") == 0);
+}
+
+static unsigned char pattern(int pe, int round, size_t i)
+{
+    return (unsigned char)(i * 29 + (i >> 9) + (size_t)pe * 101 + (size_t)round * 13 + 1);
+}
+
+static void make(unsigned char *to, int pe, int round, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        to[i] = pattern(pe, round, i);
+}
+
+static void compare(const unsigned char *seen, int pe, int round, size_t bytes, const char *what)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (seen[i] != pattern(pe, round, i)) {
+            fprintf(stderr, "PE %d, %s, round %d: byte %zu is %#x instead of %#x\n", me, what,
+                    round, i, seen[i], pattern(pe, round, i));
+            exit(1);
+        }
+}
+
+static void transfers(unsigned char *to, unsigned char *from, unsigned char *plain)
+{
+    static const size_t sizes[] = {1, 3, 8, 24, 63, 64, 65, 1000, 65537, 524288, 524289, BYTES};
+    for (int round = 0; round < (int)(sizeof sizes / sizeof sizes[0]); round++) {
+        size_t bytes = sizes[round];
+        make(plain, me, round, bytes);
+        fill(job, from, plain, bytes);
+        OK(weft_put(ctx, to, round % 2 ? from : plain, bytes, next));
+        OK(weft_barrier(weft_team_world(job)));
+        look(job, plain, to, bytes);
+        compare(plain, previous, round, bytes, round % 2 ? "put" : "put from plain memory");
+        memset(plain, 0, bytes);
+        OK(weft_get_nbi(ctx, plain, to, bytes, next));
+        OK(weft_quiet(ctx));
+        compare(plain, me, round, bytes, "get into plain memory");
+        OK(weft_get(ctx, from, to, bytes, next));
+        look(job, plain, from, bytes);
+        compare(plain, me, round, bytes, "get");
+        OK(weft_barrier(weft_team_world(job)));
+    }
+}
+
+/* Data in GPU memory by asking, the flag by a store of the CPU: only the fence keeps them in order. */
+static void flag_behind_data(unsigned char *to, unsigned char *plain, uint64_t *flag)
+{
+    for (int round = 1; round <= ROUNDS; round++) {
+        make(plain, me, round, BYTES);
+        OK(weft_put_nbi(ctx, to, plain, BYTES, next));
+        OK(weft_fence(ctx));
+        OK(weft_p64(ctx, flag, (uint64_t)round, next));
+        OK(weft_wait_until(ctx, WEFT_UINT64, flag, WEFT_GE, (uint64_t)round));
+        OK(weft_quiet(ctx));
+        look(job, plain, to, BYTES);
+        compare(plain, previous, round, BYTES, "flag in host memory");
+        OK(weft_barrier(weft_team_world(job)));
+    }
+}
+
+static void signals(unsigned char *to, unsigned char *plain, uint64_t *signal, const char *what)
+{
+    uint64_t seen = 0;
+    for (int round = 1; round <= ROUNDS; round++) {
+        size_t bytes = round % 3 ? BYTES : 40;
+        make(plain, me, round, bytes);
+        if (round % 2)
+            OK(weft_put_signal(ctx, to, plain, bytes, signal, 1, WEFT_SIGNAL_ADD, next));
+        else
+            OK(weft_put_signal_nbi(ctx, to, plain, bytes, signal, (uint64_t)round, WEFT_SIGNAL_SET,
+                                   next));
+        OK(weft_signal_wait(ctx, signal, WEFT_GE, (uint64_t)round, &seen));
+        OK(weft_quiet(ctx));
+        look(job, plain, to, bytes);
+        compare(plain, previous, round, bytes, what);
+        OK(weft_barrier(weft_team_world(job)));
+    }
+}
+
+/* Every PE, the owner among them, adds to the same words: none is lost, and each value is seen once. */
+static void atomics(uint64_t *words)
+{
+    uint64_t before, sum = 0, zero[2] = {0, 0xffffffff00000000u};
+    fill(job, words, zero, sizeof zero);
+    OK(weft_barrier(weft_team_world(job)));
+    for (int i = 0; i < ADDS; i++) {
+        OK(weft_atomic_fetch_add64(ctx, words, 1, &before, 0));
+        CHECK(before < (uint64_t)n * ADDS);
+        OK(weft_atomic_add64(ctx, words + 1, (uint64_t)-3, 0));
+    }
+    OK(weft_barrier(weft_team_world(job)));
+    OK(weft_g64(ctx, words, &sum, 0));
+    CHECK(sum == (uint64_t)n * ADDS);
+    OK(weft_g64(ctx, words + 1, &sum, 0));
+    CHECK(sum == 0xffffffff00000000u - 3 * (uint64_t)n * ADDS);
+    OK(weft_barrier(weft_team_world(job)));
+}
+
+int main(int argc, char **argv)
+{
+    OK(weft_init(&job, NULL));
+    ctx = weft_default_ctx(job);
+    me = weft_my_pe(job);
+    n = weft_n_pes(job);
+    next = (me + 1) % n;
+    previous = (me + n - 1) % n;
+    unsigned char *to, *from, *plain = malloc(BYTES);
+    uint64_t *signal, *flag = alloc(job, 64);
+    to = gpu_alloc(job, BYTES, WEFT_ALLOC_ZERO);
+    from = gpu_alloc(job, BYTES, WEFT_ALLOC_ZERO);
+    signal = gpu_alloc(job, 64, WEFT_ALLOC_ZERO);
+    if (argc > 1 && strcmp(argv[1], "chosen") == 0)
+        is_chosen();
+    transfers(to, from, plain);
+    flag_behind_data(to, plain, flag);
+    signals(to, plain, signal, "signal in GPU memory");
+    signals(to, plain, flag + 4, "signal in host memory");
+    atomics(signal + 2);
+    free(plain);
+    OK(weft_finalize(job));
+    return 0;
+}
