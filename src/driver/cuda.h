@@ -92,6 +92,8 @@ typedef struct CUmemAccessDesc_st {
     X(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 110)                            \
     X(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, 116)                                          \
     X(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 124)                                                  \
+    X(CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, 1)                                                 \
+    X(CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, 3)                                          \
     X(CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 1)                                                      \
     X(CU_COMPUTEMODE_PROHIBITED, 2)                                                                \
     X(CU_COMPUTEMODE_EXCLUSIVE_PROCESS, 3)                                                         \
@@ -141,6 +143,9 @@ enum cuda_constant {
       (text, bytes, device))                                                                       \
     X(DeviceCanAccessPeer, ("cuDeviceCanAccessPeer"), 0,                                           \
       (int *can, CUdevice device, CUdevice peer), (can, device, peer))                             \
+    X(DeviceGetP2PAttribute, ("cuDeviceGetP2PAttribute"), 0,                                       \
+      (int *value, int attribute, CUdevice device, CUdevice peer),                                 \
+      (value, attribute, device, peer))                                                            \
     X(DevicePrimaryCtxRetain, ("cuDevicePrimaryCtxRetain"), 0,                                     \
       (CUcontext * context, CUdevice device), (context, device))                                   \
     X(DevicePrimaryCtxRelease, ("cuDevicePrimaryCtxRelease_v2"), 0, (CUdevice device), (device))   \

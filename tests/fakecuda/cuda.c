@@ -6,7 +6,7 @@
  * count of all that lives, so that a test can see what was left. Here: driver, devices, memory.
  *
  * Environment: FAKE_CUDA_DEVICES (2), FAKE_CUDA_MEMORY in MiB (8192), FAKE_CUDA_VERSION (13000),
- * FAKE_CUDA_MODE (compute mode, 0), FAKE_CUDA_PEER (1: peers can be accessed), FAKE_CUDA_VMM (1),
+ * FAKE_CUDA_MODE (compute mode, 0), FAKE_CUDA_PEER and what else joins GPUs (links.c), FAKE_CUDA_VMM (1),
  * FAKE_CUDA_INIT (result of cuInit), FAKE_CUDA_LIE (1: stores to a peer's memory stay here),
  * FAKE_CUDA_REFUSE (1: peer access is offered, not given), FAKE_CUDA_ORDER (immediate, delayed or
  * reordered: see stream.c), FAKE_CUDA_SEED (of its delays), FAKE_CUDA_PAGEABLE (1: the device
@@ -178,7 +178,7 @@ EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
     return ordinal >= 0 && ordinal < visible(list) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-static int physical(CUdevice device)
+int fake_physical(CUdevice device)
 {
     int list[DEVICES];
     return device >= 0 && device < visible(list) ? list[device] : 0;
@@ -194,7 +194,7 @@ EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
     memset(uuid, 0, sizeof *uuid);
     memcpy(uuid->bytes, "\xfa\x4e\x00\x01", 4);
-    uuid->bytes[15] = (char)physical(device);
+    uuid->bytes[15] = (char)fake_physical(device);
     return CUDA_SUCCESS;
 }
 
@@ -230,13 +230,7 @@ EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 
 EXPORT CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device)
 {
-    snprintf(text, (size_t)bytes, "0000:%02X:00.0", 0x10 + physical(device));
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
-{
-    *can = setting("FAKE_CUDA_PEER", 1);
+    snprintf(text, (size_t)bytes, "0000:%02X:00.0", 0x10 + fake_physical(device));
     return CUDA_SUCCESS;
 }
 
@@ -288,10 +282,22 @@ static int current_device(void)
     return depth ? ((struct object *)stack[depth - 1])->device : 0;
 }
 
+int fake_current_device(void)
+{
+    return depth ? current_device() : -1;
+}
+
+bool fake_peer_open(CUdevice by, CUdevice of)
+{
+    return peers[by] & 1u << of;
+}
+
 EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 {
-    unsigned bit = 1u << ((struct object *)peer)->device;
-    if (!setting("FAKE_CUDA_PEER", 1) || setting("FAKE_CUDA_REFUSE", 0))
+    int device = ((struct object *)peer)->device;
+    unsigned bit = 1u << device;
+    if (!fake_peers(fake_physical(current_device()), fake_physical(device)) ||
+        setting("FAKE_CUDA_REFUSE", 0))
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     if (peers[current_device()] & bit)
         return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
@@ -325,7 +331,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
     if (result)
         return result;
     cuDeviceTotalMem_v2(total_bytes, device);
-    *free_bytes = *total_bytes - used_bytes[physical(device)];
+    *free_bytes = *total_bytes - used_bytes[fake_physical(device)];
     return CUDA_SUCCESS;
 }
 
@@ -371,14 +377,16 @@ EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
 EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
                             const CUmemAllocationProp *properties, unsigned long long flags)
 {
-    int device = physical(properties->location.id);
+    int device = fake_physical(properties->location.id);
     size_t total;
     cuDeviceTotalMem_v2(&total, properties->location.id);
     if (bytes % GRANULARITY || !bytes)
         return CUDA_ERROR_INVALID_VALUE;
     if (used_bytes[device] + bytes > total)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    int fd = memfd_create("fake-gpu-memory", MFD_CLOEXEC);
+    char name[32]; /* tells those who import it whose memory it is */
+    snprintf(name, sizeof name, "fake-gpu-memory-%d", device);
+    int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)bytes))
         return CUDA_ERROR_OPERATING_SYSTEM;
     struct object *o = new_object(HANDLE);
@@ -448,6 +456,10 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAcc
     struct object *m = find(MAPPING, address);
     if (!m || count != 1 || access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
         return CUDA_ERROR_INVALID_VALUE;
+    int by = fake_physical(access->location.id), of = objects[m->device].device;
+    if (by != of && (!fake_peers(by, of) || setting("FAKE_CUDA_REFUSE", 0)))
+        return CUDA_ERROR_INVALID_DEVICE;
+    m->access |= 1u << access->location.id;
     return mprotect(memory_at(address), bytes, PROT_READ | PROT_WRITE) ? CUDA_ERROR_INVALID_VALUE
                                                                        : CUDA_SUCCESS;
 }
@@ -462,6 +474,17 @@ EXPORT CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAlloca
     return CUDA_SUCCESS;
 }
 
+/* The GPU that imported memory is of. */
+static int device_of_memory(int fd)
+{
+    char link[40], name[80] = "";
+    int device = 0;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (readlink(link, name, sizeof name - 1) > 0)
+        sscanf(name, "/memfd:fake-gpu-memory-%d", &device);
+    return device;
+}
+
 EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
                                                void *shareable, int type)
 {
@@ -472,6 +495,7 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *han
     struct object *o = new_object(HANDLE);
     o->fd = fd;
     o->bytes = (size_t)bytes;
+    o->device = device_of_memory(fd);
     o->uses = 1;
     o->imported = 1;
     *handle = number_of(o);

@@ -38,6 +38,7 @@ struct object {
     int uses;         /* handle: mappings and itself */
     int imported;     /* handle: of another process */
     int handle_types; /* handle: as it was created */
+    unsigned access;  /* mapping: the devices that it is open to, as bits */
     char name[64];    /* module: of its one variable */
     uintptr_t global; /* module: where that is */
     struct fake_stream *stream;
@@ -67,6 +68,20 @@ static inline void *memory_at(uintptr_t address)
 {
     return (void *)(is_device_address(address) ? address | DEVICE_BIT : address);
 }
+
+/* links.c: which GPUs, by their physical numbers, can access each other, and by NVLink. */
+bool fake_peers(int a, int b);
+bool fake_nvlink(int a, int b);
+
+/* Whether work of a device (-1: not known) may touch an address. */
+bool fake_copy_may(int device, CUdeviceptr address);
+bool fake_kernel_may(int device, CUdeviceptr address);
+bool fake_arguments_may(int device, const uint64_t *words, size_t count);
+
+int fake_physical(CUdevice device);            /* behind CUDA_VISIBLE_DEVICES */
+bool fake_peer_open(CUdevice by, CUdevice of); /* by cuCtxEnablePeerAccess() */
+int fake_current_device(void);                 /* -1: no context is current */
+int fake_stream_device(CUstream stream);       /* -1: not known */
 
 CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes);
 CUresult cuMemFree_v2(CUdeviceptr address);

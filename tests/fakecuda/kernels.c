@@ -219,6 +219,10 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
     int kernel = (int)((const char *const *)function - kernel_names);
     if (kernel < 0 || kernel >= FAKE_KERNELS || !block_x || !grid_x)
         return CUDA_ERROR_INVALID_VALUE;
+    /* Kernels run on streams of the context that is current. */
+    if (fake_stream_device(stream) >= 0 && fake_current_device() >= 0 &&
+        fake_stream_device(stream) != fake_current_device())
+        return CUDA_ERROR_INVALID_CONTEXT;
     const unsigned short *bytes = argument_bytes[kernel];
     if (!bytes[0]) {
         fprintf(stderr, "the stand-in of CUDA has no row of argument_bytes for %s\n",
@@ -233,6 +237,10 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
     for (int i = 0; bytes[i]; i++) {
         memcpy(at, parameters[i], bytes[i]);
         at += place_of(bytes[i]);
+    }
+    if (!fake_arguments_may(fake_stream_device(stream), op->data, places)) {
+        free(op);
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     op->kernel = kernel;
     op->blocks = grid_x;

@@ -396,6 +396,9 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
     bool snapshot = !late && is_pageable(from), to_pageable = !late && is_pageable(to);
     if (leaves_registration(to, bytes) || leaves_registration(from, bytes))
         return CUDA_ERROR_INVALID_VALUE;
+    int device = fake_stream_device(stream);
+    if (!fake_copy_may(device, to) || !fake_copy_may(device, from))
+        return CUDA_ERROR_INVALID_VALUE;
     struct fake_op *op = op_new(stream, snapshot ? run_snapshot : run_copy, snapshot ? bytes : 0);
     op->to = to;
     op->from = from;
@@ -418,6 +421,8 @@ static void run_fill(struct fake_op *op)
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t bytes,
                                 CUstream stream)
 {
+    if (!fake_copy_may(fake_stream_device(stream), address))
+        return CUDA_ERROR_INVALID_VALUE;
     struct fake_op *op = op_new(stream, run_fill, 0);
     op->to = address;
     op->value = value;
@@ -438,7 +443,7 @@ static CUresult write_value(CUstream stream, CUdeviceptr address, uint64_t value
                             unsigned flags)
 {
     enum { NO_MEMORY_BARRIER = 1 };
-    if (address % width)
+    if (address % width || !fake_kernel_may(fake_stream_device(stream), address))
         return CUDA_ERROR_INVALID_VALUE;
     struct fake_op *op = op_new(stream, run_write, 0);
     op->to = address;
@@ -481,7 +486,14 @@ EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 {
     CUresult result = make(STREAM, (void **)stream);
     ((struct object *)*stream)->stream = stream_new();
+    ((struct object *)*stream)->device = fake_current_device();
     return result;
+}
+
+int fake_stream_device(CUstream stream)
+{
+    const struct object *o = (const struct object *)stream;
+    return o && o->kind == STREAM ? o->device : fake_current_device();
 }
 
 EXPORT CUresult cuStreamDestroy_v2(CUstream stream)

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which GPUs of the stand-in are joined, by what, and whether work of a GPU may touch an address: a
+ * mapping only where cuMemSetAccess has opened it to that GPU, plain memory of another GPU by kernels
+ * only where peer access is open. Work that may not fails as with the driver.
+ *
+ * Environment: FAKE_CUDA_PEER (0: no pair), FAKE_CUDA_NO_PEER ("0-1,2-3": not these pairs),
+ * FAKE_CUDA_PCIE (pairs that have peer access without NVLink), FAKE_CUDA_TOPOLOGY (cube: eight GPUs in
+ * a hybrid cube mesh, two full quads and a link from each GPU to its counterpart; others: no access). */
+#include "fake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool listed(const char *variable, int a, int b)
+{
+    const char *text = getenv(variable);
+    int first, second, length;
+    for (; text && sscanf(text, "%d-%d%n", &first, &second, &length) == 2; text++) {
+        if ((first == a && second == b) || (first == b && second == a))
+            return true;
+        text += length;
+        if (*text != ',')
+            break;
+    }
+    return false;
+}
+
+bool fake_peers(int a, int b)
+{
+    const char *topology = getenv("FAKE_CUDA_TOPOLOGY");
+    if (!setting("FAKE_CUDA_PEER", 1) || listed("FAKE_CUDA_NO_PEER", a, b))
+        return false;
+    if (topology && strcmp(topology, "cube") == 0)
+        return a / 4 == b / 4 || a % 4 == b % 4;
+    return true;
+}
+
+bool fake_nvlink(int a, int b)
+{
+    return a != b && fake_peers(a, b) && !listed("FAKE_CUDA_PCIE", a, b);
+}
+
+EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+    *can = fake_peers(fake_physical(device), fake_physical(peer));
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice device, CUdevice peer)
+{
+    int a = fake_physical(device), b = fake_physical(peer);
+    if (a == b)
+        return CUDA_ERROR_INVALID_DEVICE;
+    switch (attribute) {
+    case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
+        *value = !fake_nvlink(a, b);
+        return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
+        *value = fake_nvlink(a, b);
+        return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ----------------------------------------------------------------------------- who may touch what */
+
+bool fake_copy_may(int device, CUdeviceptr address)
+{
+    const struct object *mapping = find(MAPPING, address);
+    return device < 0 || !mapping || mapping->access & 1u << device;
+}
+
+bool fake_kernel_may(int device, CUdeviceptr address)
+{
+    const struct object *plain = find(DEVICE, address);
+    if (plain && device >= 0)
+        return plain->device == device || fake_peer_open(device, plain->device);
+    return fake_copy_may(device, address);
+}
+
+/* Words that are no addresses hardly ever look like one of a mapping. */
+bool fake_arguments_may(int device, const uint64_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_device_address(words[i]) && !fake_kernel_may(device, words[i]))
+            return false;
+    return true;
+}
