@@ -2,6 +2,7 @@
 /* Reading and checking WEFT_ variables. See config.h for the table. */
 #include "base/config.h"
 
+#include "base/cpus.h"
 #include "base/status.h"
 
 #include <ctype.h>
@@ -91,6 +92,19 @@ static bool parse_int(const char *text, int64_t *number)
     return !errno && end != text && !*end;
 }
 
+static bool parse_power(const char *text, int64_t *number)
+{
+    enum { LEAST = 2, MOST = 1 << 20 };
+    return parse_int(text, number) && *number >= LEAST && *number <= MOST &&
+           !(*number & (*number - 1));
+}
+
+static bool parse_cpus(const char *text)
+{
+    cpu_set_t ignored;
+    return !strcmp(text, "near") || !strcmp(text, "any") || cpus_parse(text, &ignored);
+}
+
 static bool parse_bool(const char *text, int64_t *number)
 {
     static const char *const words[] = {"0", "1", "no", "yes", "off", "on", "false", "true"};
@@ -127,6 +141,10 @@ static bool parse_value(const struct config_var *var, const char *text, int64_t 
         return true;
     case CONFIG_INT:
         return parse_int(text, number);
+    case CONFIG_POWER:
+        return parse_power(text, number);
+    case CONFIG_CPUS:
+        return parse_cpus(text);
     case CONFIG_BOOL:
         return parse_bool(text, number);
     case CONFIG_CHOICE:
@@ -259,6 +277,10 @@ static const char *accepted(const struct config_var *var)
         return "any text";
     case CONFIG_INT:
         return "a whole number";
+    case CONFIG_POWER:
+        return "a power of two from 2 to 1048576";
+    case CONFIG_CPUS:
+        return "near, any or a list of CPUs such as 0-3,8";
     case CONFIG_SIZE:
         return "bytes, such as 65536, 64K or 1.5G";
     case CONFIG_DURATION:

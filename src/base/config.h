@@ -13,6 +13,8 @@
 enum config_type {
     CONFIG_STRING,   /* taken as it is */
     CONFIG_INT,      /* whole number */
+    CONFIG_POWER,    /* a power of two, 2 to 1M */
+    CONFIG_CPUS,     /* near, any, or a list of CPUs such as 0-3,8 */
     CONFIG_SIZE,     /* bytes; suffix K, M, G, T (powers of 1024) */
     CONFIG_DURATION, /* seconds, or with suffix ms, s, m, h; 0 = no limit */
     CONFIG_BOOL,     /* 1, 0, yes, no, on, off, true, false */
@@ -72,8 +74,12 @@ enum config_type {
       "Lanes of the SIMT executor that are resident together; further blocks wait their turn.")      \
     X(SIMT_EXITED, CONFIG_CHOICE, "report", "report|allow",                                          \
       "Whether a sync that names an exited lane is a fault of the kernel.")                          \
-    X(PROXY_SLOTS, CONFIG_INT, "1024", NULL,                                                         \
+    X(PROXY_SLOTS, CONFIG_POWER, "1024", NULL,                                                       \
       "Operations that device code may have given to the proxy and not had released; a power of 2.") \
+    X(PROXY, CONFIG_CHOICE, "auto", "auto|always",                                                   \
+      "Whether the proxy of device code runs where a peer needs it, or always, to be measured.")     \
+    X(PROXY_CPUS, CONFIG_CPUS, "near", NULL,                                                         \
+      "CPUs of the proxy's thread: near = of those allowed the ones at the GPU, any, or 0-3,8.")     \
     X(GPU, CONFIG_STRING, "", NULL,                                                                  \
       "GPUs to use, one per local PE in turn: numbers, GPU-... or MIG-... names, PCI addresses.")    \
     X(GPU_HEAP_SIZE, CONFIG_SIZE, "0", NULL,                                                         \

@@ -40,7 +40,10 @@ void box_wait_text(const struct box_wait *wait, char *text, size_t bytes)
     char expected[24], seen[24];
     number_text(wait, atomic_load(&wait->expected), expected, sizeof expected);
     number_text(wait, atomic_load(&wait->seen), seen, sizeof seen);
-    if (wait->team >= 0)
+    if (atomic_load(&wait->operation) == BOX_OP_SETTLE)
+        snprintf(text, bytes, "%s requests to the proxy are to be complete, %s are", expected,
+                 seen);
+    else if (wait->team >= 0)
         snprintf(text, bytes, "step %s of team %d awaited, which is at %s", expected, wait->team,
                  seen);
     else

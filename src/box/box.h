@@ -40,7 +40,8 @@
     X(SIGNAL, "signal")                                                                            \
     X(PROVE, "prove")                                                                              \
     X(INIT, "init")                                                                                \
-    X(FINALIZE, "finalize")
+    X(FINALIZE, "finalize")                                                                        \
+    X(SETTLE, "quiet of device code")
 
 enum box_operation {
 #define BOX_ENUM(id, name) BOX_OP_##id,

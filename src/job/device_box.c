@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *operation_name(uint32_t operation)
+const char *device_operation_name(uint32_t operation)
 {
     static const char *const names[] = {
 #define NAME(id, name) name,
@@ -69,7 +69,7 @@ void device_record_text(const struct weft_dev_record *shared, int pe, char *text
     if (record.team >= 0)
         snprintf(team, sizeof team, " of team %d", record.team);
     snprintf(who, sizeof who, "PE %d, kernel block %u thread %u: %s%s", pe, record.block,
-             record.thread, operation_name(record.operation), team);
+             record.thread, device_operation_name(record.operation), team);
     if (record.state == WEFT_DEV_RECORD_REFUSED)
         text_refused(&record, who, text, bytes);
     else

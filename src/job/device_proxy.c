@@ -6,12 +6,12 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "gpu/gpu.h"
+#include "job/device_proxy_place.h"
+#include "job/waiter.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <weft/device/arithmetic.h>
 
@@ -189,16 +189,6 @@ static weft_status do_request(const struct device_proxy *self, const struct prox
 
 /* --------------------------------------------------------------------------- for the thread */
 
-static const char *operation_name(int operation)
-{
-    static const char *const names[] = {
-#define NAME(id, name) name,
-        WEFT_DEV_OPERATIONS(NAME)
-#undef NAME
-    };
-    return operation >= 0 && operation < WEFT_DEV_OP_COUNT ? names[operation] : "operation";
-}
-
 static void fail(struct device_proxy *self, weft_status status, const char *what, int pe)
 {
     char sentence[512], to[24] = "";
@@ -217,7 +207,7 @@ static void show_begin(struct device_proxy *self, int operation, int pe)
 {
     enum { LOOK_NS = 1000 * 1000 };
     struct box_proxy *box = &self->job->box->proxy;
-    uint64_t now = clock_now_ns();
+    uint64_t now = clock_coarse_ns();
     SHOW(box->operation, (uint32_t)operation);
     SHOW(box->peer, pe);
     SHOW(box->since_ns, now);
@@ -246,7 +236,7 @@ static uint64_t carry(void *argument, const struct proxy_request *request)
     show_end(self);
     SHOW(box->carried, atomic_load_explicit(&box->carried, memory_order_relaxed) + 1);
     if (status)
-        fail(self, status, operation_name(request->operation), request->pe);
+        fail(self, status, device_operation_name((uint32_t)request->operation), request->pe);
     return before;
 }
 
@@ -279,28 +269,20 @@ static void quiet(void *argument)
     SHOW(box->behind, 0);
 }
 
-static void progress(void *argument)
+static bool progress(void *argument)
 {
     struct weft_ctx *ctx = ((struct device_proxy *)argument)->ctx;
     int open = __atomic_load_n(&ctx->open_count, __ATOMIC_ACQUIRE);
+    bool needed = false;
     for (int i = 0; i < open; i++)
-        if (ctx->open[i].ops->progress)
+        if (ctx->open[i].ops->progress) {
             ctx->open[i].ops->progress(ctx->open[i].state);
+            needed = true;
+        }
+    return needed;
 }
 
 /* ---------------------------------------------------------------------------- start and stop */
-
-static weft_status wanted_bits(uint32_t *bits)
-{
-    enum { LEAST_BITS = 1, MOST_BITS = 20 };
-    int64_t slots = config_int(CONFIG_PROXY_SLOTS);
-    for (*bits = LEAST_BITS; *bits <= MOST_BITS; ++*bits)
-        if (slots == (int64_t)1 << *bits)
-            return WEFT_OK;
-    return base_fail(WEFT_ERR_CONFIG,
-                     "WEFT_PROXY_SLOTS is %lld; it takes a power of two from %d to %d",
-                     (long long)slots, 1 << LEAST_BITS, 1 << MOST_BITS);
-}
 
 static weft_status make_ring(struct device_proxy *self, struct device_view *view,
                              const struct weft_dev_ring **seen)
@@ -308,10 +290,8 @@ static weft_status make_ring(struct device_proxy *self, struct device_view *view
     void *host, *own, *table;
     uint64_t host_as_seen;
     struct weft_dev_ring ring;
-    uint32_t bits;
-    weft_status status = wanted_bits(&bits);
-    if (!status)
-        status = view->shared_make(view, proxy_host_bytes(bits), &host, &host_as_seen);
+    uint32_t bits = (uint32_t)__builtin_ctzll((unsigned long long)config_int(CONFIG_PROXY_SLOTS));
+    weft_status status = view->shared_make(view, proxy_host_bytes(bits), &host, &host_as_seen);
     if (!status)
         status = view->table_make(view, proxy_device_bytes(bits), &own);
     if (!status)
@@ -336,9 +316,11 @@ weft_status device_proxy_open(struct weft_job *job, struct device_view *view,
         status = make_ring(self, view, ring);
     const struct proxy_owner owner = {self, carry, fence, quiet, progress};
     if (!status)
-        status = proxy_start(&self->proxy, &owner, job->crowded ? 1 : job->spin);
+        status = proxy_start(&self->proxy, &owner, device_proxy_shares(job) ? 1 : job->spin);
+    if (!status)
+        status = device_proxy_place(job, self->proxy.thread);
     if (status)
-        free(self); /* the job frees the context */
+        device_proxy_close(self); /* the job frees the context */
     else
         *result = self;
     return status;
@@ -352,34 +334,22 @@ void device_proxy_close(struct device_proxy *self)
     free(self);
 }
 
-/* A stopped process is no fault, so that at most a slice counts of the time between two looks. */
 weft_status device_proxy_settle(struct device_proxy *self)
 {
-    enum { SLICE_NS = 20 * 1000 * 1000, NAP_NS = 20 * 1000, YIELDS = 200 };
-    struct weft_job *job = self->job;
-    uint64_t target = proxy_given(&self->proxy), last = clock_now_ns(), waited = 0, looked = 0;
+    struct waiter waiter = WAITER(self->job, BOX_OP_SETTLE, -1);
     weft_status status = WEFT_OK;
-    proxy_want(&self->proxy, target);
-    for (unsigned looks = 1; !status && !proxy_completed(&self->proxy, target); looks++) {
-        if (looks < YIELDS)
-            sched_yield();
-        else
-            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
-        uint64_t now = clock_now_ns(), step = now - last;
-        last = now;
-        waited += step < SLICE_NS ? step : SLICE_NS;
-        if (waited - looked > SLICE_NS) {
-            looked = waited;
-            status = life_check(job);
-        }
-        if (!status)
-            status = job_check_failed(job);
-        if (!status && job->wait_limit_ns && waited > job->wait_limit_ns)
-            status =
-                base_fail(WEFT_ERR_TIMEOUT,
-                          "waited %.1f s for what device code gave to the proxy to be complete "
-                          "(limit WEFT_WAIT_LIMIT)",
-                          (double)waited * 1e-9);
+    waiter.expected = proxy_given(&self->proxy);
+    proxy_want(&self->proxy, waiter.expected);
+    while (!status && !proxy_completed(&self->proxy, waiter.expected)) {
+        waiter.others = atomic_load_explicit(&self->proxy.taken, memory_order_relaxed);
+        status =
+            waiter_step(&waiter, atomic_load_explicit(self->proxy.completed, memory_order_relaxed));
     }
+    waiter_end(&waiter);
     return status;
+}
+
+void device_proxy_wake(struct device_proxy *self)
+{
+    proxy_wake(&self->proxy);
 }

@@ -19,4 +19,7 @@ void device_proxy_close(struct device_proxy *proxy);
 /* What kernels gave that have ended is complete at every PE. WEFT_ERR_TIMEOUT after WEFT_WAIT_LIMIT. */
 weft_status device_proxy_settle(struct device_proxy *proxy);
 
+/* Kernels are about to be launched. */
+void device_proxy_wake(struct device_proxy *proxy);
+
 #endif

@@ -3,6 +3,7 @@
  * What the two targets see differently comes through struct device_view. See device_state.h. */
 #include "job/device_proxy.h"
 
+#include "base/config.h"
 #include "base/log.h"
 #include "boot/agree.h"
 
@@ -13,8 +14,9 @@
 struct device_state {
     struct weft_dev dev;
     struct device_view *view;
-    struct device_proxy *proxy; /* NULL: every peer is direct, or has no path at all */
-    bool *pairs;                /* [npes][npes] whether the first reaches the second directly */
+    struct device_proxy
+        *proxy;  /* NULL: every peer is direct, or has no path at all, and nobody asks */
+    bool *pairs; /* [npes][npes] whether the first reaches the second directly */
     struct weft_dev_team teams[TEAM_SLOTS]; /* what the table of the device holds */
 };
 
@@ -300,6 +302,17 @@ weft_status device_check_running(void)
     return status;
 }
 
+weft_status device_before_launch(void)
+{
+    pthread_mutex_lock(&units_lock);
+    struct weft_job *job = running;
+    weft_status status = job && job_failed(job) ? job_check_failed(job) : WEFT_OK;
+    if (job && !status && job->device->proxy)
+        device_proxy_wake(job->device->proxy);
+    pthread_mutex_unlock(&units_lock);
+    return status;
+}
+
 static weft_status fill(struct weft_job *job, struct device_state *state)
 {
     struct device_view *view = state->view;
@@ -323,7 +336,7 @@ static weft_status fill(struct weft_job *job, struct device_state *state)
         status = gather_pairs(job, state);
     if (!status)
         status = view->table_make(view, sizeof state->teams, &teams);
-    if (!status && dev->carried)
+    if (!status && (dev->carried || config_choice(CONFIG_PROXY)))
         status = device_proxy_open(job, view, &dev->ring, &state->proxy);
     if (status)
         return status;

@@ -91,11 +91,17 @@ weft_status device_settle(struct weft_job *job);
 /* WEFT_OK, or what device code has reported, in words. */
 weft_status device_check(struct weft_job *job);
 
+/* "put_signal"; "an unknown operation" for a number that is none. */
+const char *device_operation_name(uint32_t operation);
+
 /* One record in words, for messages and for `weft attach`. `record` may be torn or hostile. */
 void device_record_text(const struct weft_dev_record *record, int pe, char *text, size_t bytes);
 
 /* The failure of the job whose device code this process runs, if there is such a job and it has failed. */
 weft_status device_check_running(void);
+
+/* The same, for who launches kernels that may have something for the proxy. */
+weft_status device_before_launch(void);
 
 /* Units of the program's device code: weft_device_register() and weft_device_unregister(). */
 void device_register(struct weft_device_unit *unit);

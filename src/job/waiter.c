@@ -64,6 +64,7 @@ static void tell(const struct waiter *waiter, const char *verb, char *text, size
 {
     struct box_wait wait;
     char whom[32] = "", what[128], doing[256];
+    atomic_init(&wait.operation, waiter->operation);
     describe(waiter, &wait);
     box_wait_text(&wait, what, sizeof what);
     if (waiter->peer >= 0)

@@ -2,6 +2,8 @@
 /* Phases, packets, barrier and sync. See coll.h for how they work. */
 #include "ops/coll.h"
 
+#include "job/device_state.h"
+
 #include <stdlib.h>
 
 enum { SYNC_RADIX = 64 };
@@ -257,6 +259,8 @@ static weft_status quiet_all(struct weft_job *job)
             status = weft_quiet(ctx);
         access_act_for_others(before);
         pthread_mutex_unlock(&job->contexts_stay);
+    } else if (unlikely(job->device)) { /* of kernels, which may not reach what the host does */
+        status = device_settle(job);
     }
     return status;
 }

@@ -103,7 +103,7 @@ WEFT_EXPORT weft_status weft_launch(const struct weft_kernel *kernel, unsigned f
     int where = on_cuda(kernel->name);
     if (where < 0)
         return (weft_status)where;
-    weft_status failed = device_check_running();
+    weft_status failed = device_before_launch();
     if (failed)
         return failed;
     /* Device code of a library loaded meanwhile gets the state here at the latest. */

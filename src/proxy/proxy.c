@@ -6,17 +6,23 @@
 #include "base/clock.h"
 #include "base/status.h"
 
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     BATCH = 64,                     /* descriptors before the count is told all the same */
-    NAP_AFTER_NS = 2 * 1000 * 1000, /* of an empty ring */
-    NAP_NS = 50 * 1000,
-    COUNTS = 16,    /* words: each count in a line of its own */
-    BOUNCES = 1024, /* runs of values under way; more slots have no more of them */
+    NAP_AFTER_NS = 2 * 1000 * 1000, /* of an empty ring; from then on the thread sleeps */
+    NAP_SHARE = 1000,               /* for this part of the time it has found nothing, */
+    NAP_SHORTEST_NS = 50 * 1000,    /* at least this, while a path needs looks no more, */
+    NAP_LONGEST_NS = 1000 * 1000,   /* and at most this */
+    AHEAD = 4,                      /* descriptors fetched while one is carried out */
+    COUNTS = 16,                    /* words: each count in a line of its own */
+    BOUNCES = 1024,                 /* runs of values under way; more slots have no more of them */
 };
 
 /* -------------------------------------------------------------------------------- the memory */
@@ -85,20 +91,22 @@ static const uint64_t *proxy_place(const uint64_t *words, uint64_t ticket, uint3
 }
 
 /* Acquire: pairs with the device's fence in front of the words, so that a source that they name is
- * seen. False: not all words are of this ticket yet. */
-static bool arrived(const uint64_t *words, uint64_t phase, uint64_t *payload)
+ * seen. False: not all words are of this ticket yet; mostly not even the first. */
+static inline bool arrived(const uint64_t *words, uint64_t phase, uint64_t *payload)
 {
-    for (int i = 0; i < WEFT_DEV_RING_WORDS; i++) {
-        uint64_t word = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE);
-        if (word >> WEFT_DEV_RING_SHIFT != phase)
-            return false;
-        payload[i] = word & WEFT_DEV_RING_MASK;
+    uint64_t wrong = 0;
+    payload[0] = __atomic_load_n(&words[0], __ATOMIC_ACQUIRE) ^ phase << WEFT_DEV_RING_SHIFT;
+    if (payload[0] >> WEFT_DEV_RING_SHIFT)
+        return false;
+    for (int i = 1; i < WEFT_DEV_RING_WORDS; i++) {
+        payload[i] = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE) ^ phase << WEFT_DEV_RING_SHIFT;
+        wrong |= payload[i];
     }
-    return true;
+    return wrong >> WEFT_DEV_RING_SHIFT == 0;
 }
 
-bool proxy_read(const uint64_t *words, uint64_t ticket, uint32_t slot_bits,
-                struct proxy_request *request, unsigned *flags, uint32_t *result)
+static inline bool read_place(const uint64_t *words, uint64_t ticket, uint32_t slot_bits,
+                              struct proxy_request *request, unsigned *flags, uint32_t *result)
 {
     uint64_t w[WEFT_DEV_RING_WORDS];
     const uint64_t *at = proxy_place(words, ticket, slot_bits);
@@ -127,6 +135,12 @@ bool proxy_read(const uint64_t *words, uint64_t ticket, uint32_t slot_bits,
     return true;
 }
 
+bool proxy_read(const uint64_t *words, uint64_t ticket, uint32_t slot_bits,
+                struct proxy_request *request, unsigned *flags, uint32_t *result)
+{
+    return read_place(words, ticket, slot_bits, request, flags, result);
+}
+
 bool proxy_completed(struct proxy *proxy, uint64_t tickets)
 {
     return atomic_load_explicit(proxy->completed, memory_order_acquire) >= tickets;
@@ -139,6 +153,15 @@ void proxy_want(struct proxy *proxy, uint64_t tickets)
            !atomic_compare_exchange_weak_explicit(&proxy->wanted, &before, tickets,
                                                   memory_order_release, memory_order_relaxed))
         ;
+    proxy_wake(proxy);
+}
+
+/* Sequentially consistent, as is nap(): either this sees the napper, or that sees the bell. */
+void proxy_wake(struct proxy *proxy)
+{
+    atomic_fetch_add(&proxy->bell, 1);
+    if (atomic_load(&proxy->napping))
+        syscall(SYS_futex, &proxy->bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 /* ------------------------------------------------------------------------------- the thread */
@@ -193,7 +216,8 @@ static bool drain(struct proxy *proxy)
     unsigned flags;
     uint32_t result;
     while (taken - first < BATCH &&
-           proxy_read(proxy->words, taken, proxy->slot_bits, &request, &flags, &result)) {
+           read_place(proxy->words, taken, proxy->slot_bits, &request, &flags, &result)) {
+        __builtin_prefetch(proxy_place(proxy->words, taken + AHEAD, proxy->slot_bits));
         if (request.operation == WEFT_DEV_OP_FENCE)
             proxy->owner.fence(proxy->owner.self);
         else if (request.operation == WEFT_DEV_OP_QUIET)
@@ -220,15 +244,48 @@ static bool complete_for_host(struct proxy *proxy)
     return true;
 }
 
-static void rest(struct proxy *proxy, uint32_t *idle, uint64_t *idle_since)
+/* How long nothing has been found. */
+struct idle {
+    uint32_t looks, bell;
+    uint64_t since_ns;
+};
+
+static bool has_work(struct proxy *proxy)
 {
-    proxy->owner.progress(proxy->owner.self);
-    if (++*idle < proxy->spin)
+    uint64_t taken = atomic_load_explicit(&proxy->taken, memory_order_relaxed);
+    return atomic_load_explicit(&proxy->stop, memory_order_acquire) ||
+           !proxy_completed(proxy, atomic_load_explicit(&proxy->wanted, memory_order_acquire)) ||
+           proxy_given(proxy) != taken;
+}
+
+static void nap(struct proxy *proxy, uint64_t idle_ns, bool busy)
+{
+    uint64_t ns = idle_ns / NAP_SHARE;
+    ns = ns < NAP_SHORTEST_NS || busy ? NAP_SHORTEST_NS : ns > NAP_LONGEST_NS ? NAP_LONGEST_NS : ns;
+    atomic_store(&proxy->napping, 1);
+    uint32_t bell = atomic_load(&proxy->bell);
+    if (!has_work(proxy))
+        syscall(SYS_futex, &proxy->bell, FUTEX_WAIT_PRIVATE, bell,
+                &(struct timespec){.tv_nsec = (long)ns}, NULL, 0);
+    atomic_store(&proxy->napping, 0);
+}
+
+static void rest(struct proxy *proxy, struct idle *idle)
+{
+    bool busy = proxy->owner.progress(proxy->owner.self);
+    uint32_t bell = atomic_load_explicit(&proxy->bell, memory_order_relaxed);
+    if (bell != idle->bell) {
+        *idle = (struct idle){.bell = bell};
+    }
+    if (idle->looks < proxy->spin) {
+        idle->looks++;
         return;
-    if (*idle == proxy->spin)
-        *idle_since = clock_now_ns();
-    if (clock_now_ns() - *idle_since > NAP_AFTER_NS)
-        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    }
+    uint64_t now = clock_now_ns();
+    if (!idle->since_ns)
+        idle->since_ns = now;
+    if (now - idle->since_ns > NAP_AFTER_NS)
+        nap(proxy, now - idle->since_ns, busy);
     else
         sched_yield();
 }
@@ -236,15 +293,14 @@ static void rest(struct proxy *proxy, uint32_t *idle, uint64_t *idle_since)
 static void *serve(void *argument)
 {
     struct proxy *proxy = argument;
-    uint64_t idle_since = 0;
-    uint32_t idle = 0;
+    struct idle idle = {0};
     while (!atomic_load_explicit(&proxy->stop, memory_order_acquire)) {
         bool any = drain(proxy);
         any |= complete_for_host(proxy);
         if (any)
-            idle = 0;
+            idle = (struct idle){.bell = idle.bell};
         else
-            rest(proxy, &idle, &idle_since);
+            rest(proxy, &idle);
     }
     return NULL;
 }
@@ -259,6 +315,8 @@ weft_status proxy_start(struct proxy *proxy, const struct proxy_owner *owner, ui
     int error = pthread_create(&proxy->thread, NULL, serve, proxy);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     proxy->running = error == 0;
+    if (!error)
+        pthread_setname_np(proxy->thread, "weft-proxy"); /* 15 letters at most; top -H shows it */
     return error ? base_fail(WEFT_ERR_SYSTEM, "no thread for the proxy of device code: %s",
                              strerror(error))
                  : WEFT_OK;
@@ -269,6 +327,7 @@ void proxy_stop(struct proxy *proxy)
     if (!proxy->running)
         return;
     atomic_store_explicit(&proxy->stop, true, memory_order_release);
+    proxy_wake(proxy);
     pthread_join(proxy->thread, NULL);
     proxy->running = false;
 }

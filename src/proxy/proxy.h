@@ -36,7 +36,8 @@ struct proxy_owner {
     uint64_t (*carry)(void *self, const struct proxy_request *request);
     void (*fence)(void *self);
     void (*quiet)(void *self);
-    void (*progress)(void *self); /* nothing is to be done just now */
+    /* Nothing is to be done just now. False: and nothing is under way that needs this call often. */
+    bool (*progress)(void *self);
 };
 
 struct proxy {
@@ -53,6 +54,9 @@ struct proxy {
     /* For `weft attach` and settling: carried out so far. */
     _Atomic uint64_t taken;
     _Atomic uint64_t wanted; /* the host waits until so many are complete */
+    /* Rung by who has something for a thread that naps. */
+    _Atomic uint32_t bell;
+    _Atomic uint32_t napping;
 };
 
 /* Bytes of the part of the ring that is in host memory: words, values of runs, results, the counts. */
@@ -66,11 +70,16 @@ size_t proxy_device_bytes(uint32_t slot_bits);
 void proxy_lay_out(struct proxy *proxy, uint32_t slot_bits, void *host, uint64_t host_as_seen,
                    uint64_t device, struct weft_dev_ring *ring);
 
-/* Starts the thread. WEFT_ERR_SYSTEM: the system has none left. */
+/* Starts the thread. While the ring is empty it looks `spin` times, then gives its CPU away between
+ * looks, then sleeps for short times that grow with the time for which it has found nothing.
+ * WEFT_ERR_SYSTEM: the system has none left. */
 weft_status proxy_start(struct proxy *proxy, const struct proxy_owner *owner, uint32_t spin);
 
 /* Ends the thread. What is in the ring is left there: settle first. */
 void proxy_stop(struct proxy *proxy);
+
+/* Something may come: a thread that sleeps looks at once. */
+void proxy_wake(struct proxy *proxy);
 
 /* How many tickets device code has written: what a kernel gave that has ended is among them. */
 uint64_t proxy_given(struct proxy *proxy);

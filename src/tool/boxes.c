@@ -102,13 +102,7 @@ static void decode_kernels(const struct weft_dev_box *device, struct boxes_pe *p
 
 static void decode_proxy(const struct box *box, struct boxes_pe *pe)
 {
-    static const char *const names[] = {
-#define NAME(id, name) name,
-        WEFT_DEV_OPERATIONS(NAME)
-#undef NAME
-    };
     const struct box_proxy *proxy = &box->proxy;
-    uint32_t operation = proxy->operation;
     int32_t peer = proxy->peer;
     pe->proxy.carried = proxy->carried;
     pe->proxy.completed = proxy->completed;
@@ -116,7 +110,7 @@ static void decode_proxy(const struct box *box, struct boxes_pe *pe)
     if (!pe->proxy.since_ns)
         return;
     pe->proxy.behind = proxy->behind;
-    const char *name = operation < WEFT_DEV_OP_COUNT ? names[operation] : "unknown operation";
+    const char *name = device_operation_name(proxy->operation);
     if (peer < 0)
         snprintf(pe->proxy.under_way, sizeof pe->proxy.under_way, "%s", name);
     else

@@ -193,7 +193,7 @@ static void the_proxy_is_decoded(void **state)
     assert_string_equal(pe.proxy.under_way, "quiet");
     box->proxy.operation = 0xfffffff0u;
     boxes_decode(bytes, &pe);
-    assert_string_equal(pe.proxy.under_way, "unknown operation");
+    assert_string_equal(pe.proxy.under_way, "an unknown operation");
     free(bytes);
 }
 

@@ -125,6 +125,8 @@ WEFT_KERNEL(everything, (char *, there), (char *, here), (uint64_t *, got), (int
 
 #if WEFT_HOST_CODE
 
+#include "path/path.h"
+
 #include <unistd.h>
 
 static char *there, *here;
@@ -143,7 +145,7 @@ static void take_away(uint32_t carrier)
     memset(peers[carried].part, 0, sizeof peers[carried].part);
     peers[carried].atomics = 0;
     peers[carried].carrier = carrier;
-    peers[carried].path = 3; /* of PATH_LIST: slow */
+    peers[carried].path = PATH_SLOW;
     weft_dev_state.peers = peers;
     weft_dev_state.all_atomics = 0;
     weft_dev_state.carried = carrier ? 1u << carrier : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* WEFT_PROXY_SLOTS: a ring of that size carries operations; a size that no ring can have is refused when
- * the job starts, by its value and with what it takes. */
+/* The variables of the proxy. WEFT_PROXY_SLOTS: a ring of that size carries operations. WEFT_PROXY_CPUS:
+ * the thread runs there, or the job does not start. WEFT_PROXY: there is a thread though nobody needs it. */
 #include "device_test.h"
 
 WEFT_KERNEL(put_all, (uint64_t *, words), (int, n), (int, pe))
@@ -12,13 +12,45 @@ WEFT_KERNEL(put_all, (uint64_t *, words), (int, n), (int, pe))
 
 #if WEFT_HOST_CODE
 
-/* What holds device code starts it with the job. */
-static void refused(const char *slots)
+#include <dirent.h>
+
+/* In /proc/self/task, of the thread that is called weft-proxy. */
+static int proxy_cpus(char list[64])
 {
-    char text[80];
-    snprintf(text, sizeof text, "WEFT_PROXY_SLOTS is %s; it takes a power of two from 2 to 1048576",
-             slots);
-    FAILS(weft_init(&job, NULL), WEFT_ERR_CONFIG, text);
+    DIR *tasks = opendir("/proc/self/task");
+    int found = 0;
+    CHECK(tasks);
+    for (struct dirent *task; !found && (task = readdir(tasks));) {
+        char name[300], line[256], comm[64] = "";
+        snprintf(name, sizeof name, "/proc/self/task/%s/status", task->d_name);
+        FILE *file = fopen(name, "r");
+        while (file && fgets(line, sizeof line, file)) {
+            if (sscanf(line, "Name: %63s", comm) != 1 && strcmp(comm, "weft-proxy") == 0 &&
+                strncmp(line, "Cpus_allowed_list:", 18) == 0)
+                found = sscanf(line + 18, "%63s", list) == 1;
+        }
+        if (file)
+            fclose(file);
+    }
+    closedir(tasks);
+    return found;
+}
+
+/* WEFT_PROXY_CPUS, and WEFT_PROXY=always: a thread although every peer is direct. */
+static void placed(const char *cpus)
+{
+    char list[64] = "";
+    device_begin();
+    CHECK(proxy_cpus(list));
+    CHECK(strcmp(list, cpus) == 0);
+    device_end();
+    CHECK(!proxy_cpus(list));
+}
+
+static void not_placed(void)
+{
+    FAILS(weft_init(&job, NULL), WEFT_ERR_CONFIG,
+          "WEFT_PROXY_CPUS is \"1000\", none of which this process may use");
     CHECK(job == NULL);
     fprintf(stderr, "seen: %s\n", weft_last_error());
 }
@@ -40,8 +72,10 @@ static void carried(void)
 
 int main(int argc, char **argv)
 {
-    if (argc > 2 && strcmp(argv[1], "refused") == 0)
-        refused(argv[2]);
+    if (argc > 2 && strcmp(argv[1], "placed") == 0)
+        placed(argv[2]);
+    else if (argc > 1 && strcmp(argv[1], "not_placed") == 0)
+        not_placed();
     else
         carried();
     return 0;

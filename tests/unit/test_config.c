@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The configuration table: values, suffixes, refusal of unknown names and bad values. */
 #include "base/config.h"
+#include "base/cpus.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,6 +48,39 @@ static void durations_take_suffixes(void **state)
     assert_false(config_parse_duration("5 m", &ns));
 }
 
+static void lists_of_cpus(void **state)
+{
+    static const char *const bad[] = {"",   "-1", "3-1", "1,",   ",1",
+                                      "1-", "x",  "1 ",  "1024", "0-9999999999999999999999"};
+    cpu_set_t cpus;
+    assert_true(cpus_parse("0-3,8,1023\n", &cpus));
+    assert_int_equal(CPU_COUNT(&cpus), 6);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        assert_int_equal(CPU_ISSET((size_t)cpu, &cpus) != 0, cpu < 4 || cpu == 8 || cpu == 1023);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(cpus_parse(bad[i], &cpus));
+}
+
+static void bad_values_of_the_proxy(void **state)
+{
+    static const char *const bad[][2] = {
+        {"WEFT_PROXY_SLOTS", "3"},  {"WEFT_PROXY_SLOTS", "1"},  {"WEFT_PROXY_SLOTS", "2097152"},
+        {"WEFT_PROXY_SLOTS", "-4"}, {"WEFT_PROXY_CPUS", "far"}, {"WEFT_PROXY_CPUS", "3-1"},
+        {"WEFT_PROXY", "never"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        setenv(bad[i][0], bad[i][1], 1);
+        config_reset();
+        assert_int_equal(config_check(), WEFT_ERR_CONFIG);
+        assert_non_null(strstr(weft_last_error(), bad[i][0]));
+        unsetenv(bad[i][0]);
+    }
+    setenv("WEFT_PROXY_SLOTS", "1048576", 1);
+    setenv("WEFT_PROXY_CPUS", "0-1,7", 1);
+    config_reset();
+    assert_int_equal(config_check(), WEFT_OK);
+    assert_int_equal(config_int(CONFIG_PROXY_SLOTS), 1 << 20);
+}
+
 static void environment_wins_over_default(void **state)
 {
     assert_int_equal(config_size(CONFIG_HEAP_SIZE), 4ull << 30);
@@ -84,6 +118,8 @@ int main(void)
         cmocka_unit_test_setup(sizes_take_suffixes, reset),
         cmocka_unit_test_setup(durations_take_suffixes, reset),
         cmocka_unit_test_setup(environment_wins_over_default, reset),
+        cmocka_unit_test_setup(lists_of_cpus, reset),
+        cmocka_unit_test_setup(bad_values_of_the_proxy, reset),
         cmocka_unit_test_setup(unknown_name_is_refused_with_nearest, reset),
         cmocka_unit_test_setup(bad_value_is_refused_with_value, reset),
     };

@@ -47,9 +47,10 @@ static void quiet(void *self)
     noted.at_quiet = noted.requests;
 }
 
-static void progress(void *self)
+static bool progress(void *self)
 {
     (void)self;
+    return false;
 }
 
 static const struct proxy_owner owner = {&noted, carry, fence, quiet, progress};
