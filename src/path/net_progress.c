@@ -182,25 +182,33 @@ static void sleep_for_event(struct path_common *net, uint64_t *ns)
     poll(wait, 2, under_way ? 1 : SLEEP_MS);
 }
 
+/* Whether callers poll by themselves; then they are left alone with the lock. */
+static bool on_leave(struct path_common *net, uint32_t *seen)
+{
+    uint32_t polls = atomic_load_explicit(&net->polls, memory_order_relaxed);
+    bool often = polls - *seen >= OFTEN;
+    *seen = polls;
+    return often;
+}
+
 static void *run(void *argument)
 {
     struct path_common *net = argument;
-    uint32_t seen = atomic_load_explicit(&net->polls, memory_order_relaxed);
+    const struct path_world *world = net->world;
+    uint64_t leave_ns = world->boot->local_npes > world->cpus ? NAP_LONGEST_NS : NAP_LONGEST_NS / 5;
     uint64_t nap_ns = NAP_SHORTEST_NS;
+    uint32_t seen = 0;
     while (!atomic_load_explicit(&net->stop, memory_order_relaxed)) {
-        pthread_mutex_lock(&net->lock);
+        if (on_leave(net, &seen) || pthread_mutex_trylock(&net->lock)) {
+            nap(leave_ns);
+            continue;
+        }
         bool came = net_poll(net);
         pthread_mutex_unlock(&net->lock);
-        uint32_t polls = atomic_load_explicit(&net->polls, memory_order_relaxed);
-        if (polls - seen >= OFTEN) {
-            nap(net->world->boot->local_npes > net->world->cpus ? NAP_LONGEST_NS
-                                                                : NAP_LONGEST_NS / 5);
-        } else if (came) {
+        if (came)
             nap_ns = NAP_SHORTEST_NS;
-        } else {
+        else
             sleep_for_event(net, &nap_ns);
-        }
-        seen = polls;
     }
     return NULL;
 }

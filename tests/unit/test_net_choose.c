@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which provider and interface path net takes: rows of what libfabric offers, of what was asked for and
+ * of what must come out, an offer or a part of the refusal. */
+#include "path/net_choose.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ALL NET_NEEDED
+#define LAN "10.0.0.0/24"
+#define WAN "192.0.2.0/24"
+
+/* Offers by letter, so that a row names its list as a string. */
+static const struct {
+    char letter;
+    struct net_offer offer;
+} known[] = {
+    {'c', {"cxi", "cxi0", "", ALL, NET_REACH_OTHERS, 0, false}},
+    {'e', {"efa", "rdmap0-rdm", "", ALL, NET_REACH_OTHERS, 0, false}},
+    {'E', {"efa", "rdmap0-dgrm", "", ALL & ~NET_DATAGRAMS, NET_REACH_OTHERS, 0, false}},
+    {'v', {"verbs;ofi_rxm", "mlx5_0", LAN, ALL, NET_REACH_OTHERS, 4, false}},
+    {'w', {"verbs;ofi_rxm", "mlx5_1", WAN, ALL, NET_REACH_OTHERS, 4, false}},
+    {'V', {"verbs", "mlx5_0", "", ALL & ~NET_DATAGRAMS, NET_REACH_OTHERS, 4, false}},
+    {'t', {"tcp;ofi_rxm", "eth0", LAN, ALL, NET_REACH_OTHERS, 4, false}},
+    {'u', {"tcp;ofi_rxm", "eth1", WAN, ALL, NET_REACH_OTHERS, 4, false}},
+    {'6', {"tcp;ofi_rxm", "eth0", "fd00::/64", ALL, NET_REACH_OTHERS, 6, false}},
+    {'k', {"tcp;ofi_rxm", "eth0", "fe80::/64", ALL, NET_REACH_LINK, 6, false}},
+    {'l', {"tcp;ofi_rxm", "lo", "127.0.0.1/32", ALL, NET_REACH_NODE, 4, false}},
+    {'i', {"tcp;ofi_rxm", "ib0", "10.1.0.0/16", ALL, NET_REACH_OTHERS, 4, true}},
+    {'T', {"tcp", "eth0", LAN, ALL, NET_REACH_OTHERS, 4, false}},
+    {'n', {"net", "eth0", LAN, ALL, NET_REACH_OTHERS, 4, false}},
+    {'s', {"shm", "shm", "", ALL, NET_REACH_NODE, 0, false}},
+    {'o', {"sockets", "eth0", LAN, ALL, NET_REACH_OTHERS, 4, false}},
+    {'x', {"acme", "acme0", "", ALL, NET_REACH_OTHERS, 0, false}},
+    {'m', {"bare", "b0", "", ALL & ~NET_MESSAGES, NET_REACH_OTHERS, 0, false}},
+    {'r', {"bare", "b0", "", ALL & ~NET_READ, NET_REACH_OTHERS, 0, false}},
+    {'W', {"bare", "b0", "", ALL & ~NET_WRITE, NET_REACH_OTHERS, 0, false}},
+    {'K', {"bare", "b0", "", ALL & ~NET_KEYS, NET_REACH_OTHERS, 0, false}},
+};
+
+static size_t offers_of(const char *letters, struct net_offer *offers)
+{
+    size_t n = 0;
+    for (; *letters; letters++)
+        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+            if (known[i].letter == *letters)
+                offers[n++] = known[i].offer;
+    return n;
+}
+
+enum { ONE_NODE = 0, NODES = 1 };
+
+static const struct row {
+    const char *offers;
+    int nodes;
+    const char *provider, *interface;
+    char taken; /* letter of the offer; 0: refused */
+    const char *sentence;
+    weft_status status;
+} rows[] = {
+    /* the fastest class, whatever the order of the list */
+    {"tvc", NODES, "", "", 'c', NULL, WEFT_OK},
+    {"tve", NODES, "", "", 'e', NULL, WEFT_OK},
+    {"tlv", NODES, "", "", 'v', NULL, WEFT_OK},
+    {"lt", NODES, "", "", 't', NULL, WEFT_OK},
+    {"otn", NODES, "", "", 't', NULL, WEFT_OK},
+    {"ontT", NODES, "", "", 'T', NULL, WEFT_OK},
+    {"os", NODES, "", "", 'o', NULL, WEFT_OK},
+    {"ts6", NODES, "", "", 't', NULL, WEFT_OK},
+    {"6k", NODES, "", "", '6', NULL, WEFT_OK},
+    {"k6", NODES, "", "", '6', NULL, WEFT_OK},
+    {"k", NODES, "", "", 'k', NULL, WEFT_OK},
+    {"Et", NODES, "", "", 't', NULL, WEFT_OK},
+    {"xt", NODES, "", "", 't', NULL, WEFT_OK},
+    /* interfaces: other nodes need one that reaches them; within one the loopback is as good */
+    {"itl", NODES, "", "", 't', NULL, WEFT_OK},
+    {"il", NODES, "", "", 'i', NULL, WEFT_OK},
+    {"tl", ONE_NODE, "", "", 'l', NULL, WEFT_OK},
+    {"ti", ONE_NODE, "", "", 't', NULL, WEFT_OK},
+    {"st", ONE_NODE, "", "", 't', NULL, WEFT_OK},
+    {"s", ONE_NODE, "", "", 's', NULL, WEFT_OK},
+    /* asked for */
+    {"vtl", NODES, "tcp", "", 't', NULL, WEFT_OK},
+    {"vtT", NODES, "tcp", "", 'T', NULL, WEFT_OK},
+    {"vtT", NODES, "tcp;ofi_rxm", "", 't', NULL, WEFT_OK},
+    {"vtu", NODES, "", "eth1", 'u', NULL, WEFT_OK},
+    {"vwt", NODES, "verbs", "mlx5_1", 'w', NULL, WEFT_OK},
+    {"tl", NODES, "", "lo", 'l', NULL, WEFT_OK},
+    {"ti", NODES, "", "ib0", 'i', NULL, WEFT_OK},
+    {"st", ONE_NODE, "shm", "", 's', NULL, WEFT_OK},
+    {"xt", NODES, "acme", "", 'x', NULL, WEFT_OK},
+    /* refused: what is there is listed, each once */
+    {"tul", NODES, "verbs", "", 0,
+     "WEFT_FABRIC_PROVIDER is \"verbs\", which libfabric does not offer here; it offers tcp;ofi_rxm",
+     WEFT_ERR_CONFIG},
+    {"tvs", NODES, "tc", "", 0, "offers tcp;ofi_rxm, verbs;ofi_rxm, shm", WEFT_ERR_CONFIG},
+    {"", NODES, "tcp", "", 0, "it offers none", WEFT_ERR_CONFIG},
+    {"tulv", NODES, "", "eth7", 0,
+     "WEFT_FABRIC_INTERFACE is \"eth7\", which libfabric does not offer here; it offers eth0, eth1, "
+     "lo, mlx5_0",
+     WEFT_ERR_CONFIG},
+    {"tulv", NODES, "verbs", "eth0", 0,
+     "which provider verbs does not offer here; it offers mlx5_0", WEFT_ERR_CONFIG},
+    /* what a provider lacks is named */
+    {"Vt", NODES, "verbs", "", 0, "verbs has no reliable datagrams (FI_EP_RDM)", WEFT_ERR_CONFIG},
+    {"m", NODES, "bare", "", 0, "bare has no messages (FI_MSG)", WEFT_ERR_CONFIG},
+    {"r", NODES, "bare", "", 0, "bare has no remote reads", WEFT_ERR_CONFIG},
+    {"W", NODES, "bare", "", 0, "bare has no remote writes", WEFT_ERR_CONFIG},
+    {"K", NODES, "bare", "", 0, "bare has no memory keys of at most 8 bytes", WEFT_ERR_CONFIG},
+    {"st", NODES, "shm", "", 0, "shm on shm reaches no other node", WEFT_ERR_CONFIG},
+    {"sl", NODES, "", "", 0, "shm on shm reaches no other node", WEFT_ERR_UNSUPPORTED},
+    {"sl", NODES, "", "", 0, "tcp;ofi_rxm on lo reaches no other node", WEFT_ERR_UNSUPPORTED},
+    {"E", NODES, "", "", 0, "efa has no reliable datagrams", WEFT_ERR_UNSUPPORTED},
+    {"", NODES, "", "", 0, "none is offered", WEFT_ERR_UNSUPPORTED},
+};
+
+static void every_row(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct row *row = &rows[i];
+        struct net_offer offers[8];
+        size_t count = offers_of(row->offers, offers);
+        struct net_wish wish = {row->provider, row->interface, row->nodes == NODES};
+        net_rows common;
+        weft_status status = net_choose_rows(offers, count, &wish, &common);
+        int taken = status ? -1 : net_choose_offer(offers, count, &wish, common, 0);
+        char letter = taken < 0 ? '\0' : row->offers[taken];
+        if (letter != row->taken || status != row->status ||
+            (row->sentence && !strstr(weft_last_error(), row->sentence)))
+            fail_msg(
+                "row %zu (\"%s\", provider \"%s\", interface \"%s\"): '%c', %s, \"%s\"; wanted "
+                "'%c', \"%s\"",
+                i, row->offers, row->provider, row->interface, letter ? letter : '-',
+                weft_status_name(status), status ? weft_last_error() : "",
+                row->taken ? row->taken : '-', row->sentence ? row->sentence : "");
+    }
+}
+
+static net_rows rows_of(const char *letters, uint64_t *networks)
+{
+    struct net_offer offers[8];
+    size_t count = offers_of(letters, offers);
+    const struct net_wish wish = {"", "", true};
+    net_rows common = 0;
+    assert_int_equal(net_choose_rows(offers, count, &wish, &common), WEFT_OK);
+    *networks = net_choose_networks(offers, count);
+    return common;
+}
+
+/* What PE 0 takes when PE 1 has other offers. */
+static void what_all_have(void **state)
+{
+    static const struct {
+        const char *mine, *theirs;
+        char taken;
+    } pairs[] = {
+        {"vt", "vt", 'v'}, {"vt", "t", 't'}, {"t", "vt", 't'}, {"vt", "w", 'v'}, {"ct", "vt", 't'},
+        {"t6", "6", '6'},  {"t", "6", 0},    {"Tt", "t", 't'}, {"ut", "t", 't'}, {"tu", "ui", 'u'},
+        {"ut", "tu", 'u'}, {"it", "i", 'i'}, {"to", "o", 'o'}, {"tT", "T", 'T'},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        struct net_offer offers[8];
+        size_t count = offers_of(pairs[i].mine, offers);
+        const struct net_wish wish = {"", "", true};
+        uint64_t mine, theirs;
+        net_rows common = rows_of(pairs[i].mine, &mine);
+        common &= rows_of(pairs[i].theirs, &theirs);
+        int taken = net_choose_offer(offers, count, &wish, common, mine & theirs);
+        char letter = taken < 0 ? '\0' : pairs[i].mine[taken];
+        if (letter != pairs[i].taken)
+            fail_msg("\"%s\" beside \"%s\": '%c' instead of '%c'", pairs[i].mine, pairs[i].theirs,
+                     letter ? letter : '-', pairs[i].taken ? pairs[i].taken : '-');
+    }
+}
+
+static void in_words(void **state)
+{
+    (void)state;
+    struct net_offer offers[2];
+    char text[200];
+    offers_of("ti", offers);
+    net_offer_text(&offers[0], text, sizeof text);
+    assert_string_equal(text, "provider tcp;ofi_rxm on eth0 (" LAN ")");
+    net_offer_text(&offers[1], text, sizeof text);
+    assert_string_equal(text, "provider tcp;ofi_rxm on ib0 (10.1.0.0/16); IP over InfiniBand: a "
+                              "fraction of what RDMA on the same port gives");
+    offers_of("s", offers);
+    net_offer_text(&offers[0], text, sizeof text);
+    assert_string_equal(text, "provider shm on shm");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row),
+        cmocka_unit_test(what_all_have),
+        cmocka_unit_test(in_words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
