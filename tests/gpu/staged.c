@@ -11,6 +11,7 @@ enum { BYTES = 3 * 512 * 1024 + 4097, ROUNDS = 30, ADDS = 50 };
 static weft_job *job;
 static weft_ctx *ctx;
 static int me, n, next, previous;
+static unsigned char seen[BYTES];
 
 static weft_path_info query(int pe, weft_kind kind)
 {
@@ -40,12 +41,12 @@ static void make(unsigned char *to, int pe, int round, size_t bytes)
         to[i] = pattern(pe, round, i);
 }
 
-static void compare(const unsigned char *seen, int pe, int round, size_t bytes, const char *what)
+static void compare(const unsigned char *found, int pe, int round, size_t bytes, const char *what)
 {
     for (size_t i = 0; i < bytes; i++)
-        if (seen[i] != pattern(pe, round, i)) {
+        if (found[i] != pattern(pe, round, i)) {
             fprintf(stderr, "PE %d, %s, round %d: byte %zu is %#x instead of %#x\n", me, what,
-                    round, i, seen[i], pattern(pe, round, i));
+                    round, i, found[i], pattern(pe, round, i));
             exit(1);
         }
 }
@@ -65,6 +66,8 @@ static void transfers(unsigned char *to, unsigned char *from, unsigned char *pla
         OK(weft_get_nbi(ctx, plain, to, bytes, next));
         OK(weft_quiet(ctx));
         compare(plain, me, round, bytes, "get into plain memory");
+        memset(plain, 0, bytes);
+        fill(job, from, plain, bytes);
         OK(weft_get(ctx, from, to, bytes, next));
         look(job, plain, from, bytes);
         compare(plain, me, round, bytes, "get");
@@ -81,16 +84,15 @@ static void flag_behind_data(unsigned char *to, unsigned char *plain, uint64_t *
         OK(weft_fence(ctx));
         OK(weft_p64(ctx, flag, (uint64_t)round, next));
         OK(weft_wait_until(ctx, WEFT_UINT64, flag, WEFT_GE, (uint64_t)round));
-        OK(weft_quiet(ctx));
-        look(job, plain, to, BYTES);
-        compare(plain, previous, round, BYTES, "flag in host memory");
+        look(job, seen, to, BYTES); /* before any quiet, which would complete what is served here */
+        compare(seen, previous, round, BYTES, "flag in host memory");
         OK(weft_barrier(weft_team_world(job)));
     }
 }
 
 static void signals(unsigned char *to, unsigned char *plain, uint64_t *signal, const char *what)
 {
-    uint64_t seen = 0;
+    uint64_t value = 0;
     for (int round = 1; round <= ROUNDS; round++) {
         size_t bytes = round % 3 ? BYTES : 40;
         make(plain, me, round, bytes);
@@ -99,10 +101,9 @@ static void signals(unsigned char *to, unsigned char *plain, uint64_t *signal, c
         else
             OK(weft_put_signal_nbi(ctx, to, plain, bytes, signal, (uint64_t)round, WEFT_SIGNAL_SET,
                                    next));
-        OK(weft_signal_wait(ctx, signal, WEFT_GE, (uint64_t)round, &seen));
-        OK(weft_quiet(ctx));
-        look(job, plain, to, bytes);
-        compare(plain, previous, round, bytes, what);
+        OK(weft_signal_wait(ctx, signal, WEFT_GE, (uint64_t)round, &value));
+        look(job, seen, to, bytes); /* before any quiet, as above */
+        compare(seen, previous, round, bytes, what);
         OK(weft_barrier(weft_team_world(job)));
     }
 }
