@@ -12,6 +12,7 @@ static weft_job *job;
 static weft_ctx *ctx;
 static int me, n, next, previous;
 static unsigned char seen[BYTES];
+static weft_ctx *readers[4]; /* each has a stream of its own */
 
 static weft_path_info query(int pe, weft_kind kind)
 {
@@ -84,7 +85,8 @@ static void flag_behind_data(unsigned char *to, unsigned char *plain, uint64_t *
         OK(weft_fence(ctx));
         OK(weft_p64(ctx, flag, (uint64_t)round, next));
         OK(weft_wait_until(ctx, WEFT_UINT64, flag, WEFT_GE, (uint64_t)round));
-        look(job, seen, to, BYTES); /* before any quiet, which would complete what is served here */
+        /* Before any quiet, which would complete what is served here. */
+        OK(weft_get(readers[round % 4], seen, to, BYTES, me));
         compare(seen, previous, round, BYTES, "flag in host memory");
         OK(weft_barrier(weft_team_world(job)));
     }
@@ -102,7 +104,7 @@ static void signals(unsigned char *to, unsigned char *plain, uint64_t *signal, c
             OK(weft_put_signal_nbi(ctx, to, plain, bytes, signal, (uint64_t)round, WEFT_SIGNAL_SET,
                                    next));
         OK(weft_signal_wait(ctx, signal, WEFT_GE, (uint64_t)round, &value));
-        look(job, seen, to, bytes); /* before any quiet, as above */
+        OK(weft_get(readers[round % 4], seen, to, bytes, me)); /* as above */
         compare(seen, previous, round, bytes, what);
         OK(weft_barrier(weft_team_world(job)));
     }
@@ -142,6 +144,8 @@ int main(int argc, char **argv)
     signal = gpu_alloc(job, 64, WEFT_ALLOC_ZERO);
     if (argc > 1 && strcmp(argv[1], "chosen") == 0)
         is_chosen();
+    for (int i = 0; i < 4; i++)
+        OK(weft_ctx_create(weft_team_world(job), 0, &readers[i]));
     transfers(to, from, plain);
     flag_behind_data(to, plain, flag);
     signals(to, plain, signal, "signal in GPU memory");
