@@ -19,7 +19,7 @@ static bool in_job(void)
 }
 
 /* `weft run -n N weft bench ...` with the same options. */
-static int start_job(const struct bench_options *options, int argc, char **argv)
+int bench_start_job(const struct bench_options *options, int argc, char **argv)
 {
     static char self[4096];
     char pes[16], *progress = isatty(STDERR_FILENO) ? "--progress=1" : "--progress=0";
@@ -265,6 +265,10 @@ int cmd_bench(int argc, char **argv)
 {
     struct bench_options options;
     bench_parse(argc, argv, &options);
+    if (in_job() && options.paths) {
+        fprintf(stderr, "weft bench: --paths starts a job for each path; leave the launcher out\n");
+        return EXIT_USAGE;
+    }
     if (in_job()) {
         bench_device_choose(&options);
         return count_points(&options) ? run_bench(&options) : refuse(&options);
@@ -275,5 +279,6 @@ int cmd_bench(int argc, char **argv)
         return refuse(&options);
     if (!options.pes)
         options.pes = 2;
-    return start_job(&options, argc, argv);
+    return options.paths ? bench_paths(&options, argc, argv)
+                         : bench_start_job(&options, argc, argv);
 }

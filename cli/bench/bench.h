@@ -49,7 +49,9 @@ struct bench_options {
     bool verify, json, bind;
     int ctas, threads; /* of the grids of device scopes; threads of a block */
     const char *html;
-    int progress; /* 1 shown, 0 not, -1 when stderr is a terminal */
+    const char *paths; /* of --paths; NULL: the job's own */
+    bool all_pairs;    /* --pair all */
+    int progress;      /* 1 shown, 0 not, -1 when stderr is a terminal */
 };
 
 /* What is the least time that an operation could take on this machine. */
@@ -145,6 +147,12 @@ struct bench_point {
     double memcpy_us;          /* memcpy of `bytes`; negative: none */
     struct bench_floors floors;
 };
+
+/* bench.c: runs `weft run -n N weft bench ...` with these options; its exit status. */
+int bench_start_job(const struct bench_options *options, int argc, char **argv);
+
+/* bench_paths.c: one job for each path of options->paths (and pair); the exit status of the command. */
+int bench_paths(const struct bench_options *options, int argc, char **argv);
 
 /* options.c */
 void bench_parse(int argc, char **argv, struct bench_options *options);

@@ -25,6 +25,8 @@ enum {
     KEY_REPETITIONS,
     KEY_CTAS,
     KEY_THREADS,
+    KEY_PATHS,
+    KEY_ONE_PATH,
 };
 
 static const struct argp_option option_list[] = {
@@ -33,7 +35,11 @@ static const struct argp_option option_list[] = {
      "sizes in bytes, e.g. 8,4K,1M (8,64,1K,8K,64K,1M,4M; by a thread to 8K, by a warp to 64K)", 0},
     {"iters", 'i', "N", 0, "operations in each repetition (as many as take 15 ms)", 0},
     {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions, of which the median counts (9)", 0},
-    {"pair", KEY_PAIR, "A,B", 0, "put, get, p, g, atomics, latency: PE A acts on PE B (0,1)", 0},
+    {"pair", KEY_PAIR, "A,B", 0,
+     "put, get, p, g, atomics, latency: PE A acts on PE B (0,1); with --paths also `all`", 0},
+    {"paths", KEY_PATHS, "LIST", 0,
+     "the same over each of these paths, e.g. p2p,staged, in a job of its own; figures side by side",
+     0},
     {"memory", KEY_MEMORY, "KIND", 0, "where the buffers lie: host, gpu (gpu on cuda, else host)",
      0},
     {"scope", KEY_SCOPE, "SCOPE", 0, "who calls: host, thread, warp, block, stream (host)", 0},
@@ -47,6 +53,7 @@ static const struct argp_option option_list[] = {
     {"json", 'j', NULL, 0, "print one JSON object a line and point", 0},
     {"html", KEY_HTML, "FILE", 0, "also write a page with plots", 0},
     {"list", KEY_LIST, NULL, 0, "list the benchmarks of this build", 0},
+    {"one-path", KEY_ONE_PATH, NULL, OPTION_HIDDEN, "a job that --paths has started", 0},
     {"progress", KEY_PROGRESS, "0|1", OPTION_HIDDEN, "show progress on stderr", 0},
     {0},
 };
@@ -91,6 +98,9 @@ static void parse_sizes(struct argp_state *state, struct bench_options *options,
 static void parse_pair(struct argp_state *state, struct bench_options *options, const char *text)
 {
     char rest;
+    options->all_pairs = strcmp(text, "all") == 0;
+    if (options->all_pairs)
+        return;
     if (sscanf(text, "%d,%d%c", &options->from, &options->to, &rest) != 2 || options->from < 0 ||
         options->to < 0)
         argp_error(state, "--pair %s: two PE numbers are wanted, e.g. 0,1", text);
@@ -160,6 +170,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case KEY_THREADS:
         options->threads = (int)parse_number(state, "threads", argument, 1, 1024);
         return 0;
+    case KEY_PATHS:
+        options->paths = argument;
+        return 0;
+    case KEY_ONE_PATH:
+        options->paths = NULL;
+        return 0;
     case KEY_VERIFY:
     case KEY_NO_VERIFY:
         options->verify = key == KEY_VERIFY;
@@ -175,6 +191,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_PROGRESS:
         options->progress = strcmp(argument, "1") == 0;
+        return 0;
+    case ARGP_KEY_END:
+        if (options->all_pairs && !options->paths)
+            argp_error(state, "--pair all goes with --paths");
+        if (options->html && options->paths)
+            argp_error(state, "--html and --paths do not go together");
         return 0;
     case ARGP_KEY_ARG:
         parse_names(state, options, argument);
