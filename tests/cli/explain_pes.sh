@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # `weft explain --job PID PE PE` on living jobs: one as it comes, one whose first path lies, one with GPU
-# memory that cannot be reached; and what it says of jobs and PEs that are not there.
+# memory that cannot be accessed; and what it says of jobs and PEs that are not there.
 #   explain_pes.sh WEFT HANGING_PROGRAM JSON_GET FAKE_CUDA_FOLDER
 set -u
 weft=$1 program=$2 json_get=$3 standins=$4
@@ -109,17 +109,18 @@ json 'ways.1.memories.0.path' 'weak'
 grep -A 2 '"path": "slow"' "$folder/out" | grep -q '"failed": true' || fail 'that slow failed'
 end_job
 
-# --- GPU memory, of PEs that can reach each other's and of PEs that cannot
+# --- GPU memory, of PEs that can access each other's and of PEs that cannot
 start 2 LD_LIBRARY_PATH="$standins" FAKE_CUDA_DEVICES=2 FAKE_CUDA_MEMORY=128 -- gpu
 expect 0 "gpu       p2p: the peer's memory is mapped" "$weft" explain --job "$pid" 0 1
 [ "$(grep -c '^  proof     proven$' "$folder/out")" -eq 4 ] || fail 'four proofs'
 end_job
 start 2 LD_LIBRARY_PATH="$standins" FAKE_CUDA_DEVICES=2 FAKE_CUDA_MEMORY=128 FAKE_CUDA_PEER=0 -- gpu
-expect 1 'gpu       none' "$weft" explain --job "$pid" 0 1
+expect 0 'gpu       staged: through host memory that both PEs map' "$weft" explain --job "$pid" 0 1
 line '^            p2p: .*cuDeviceCanAccessPeer'
-line '^  proof     not tried$'
-expect 1 '"ways"' "$weft" explain --job "$pid" 0 1 --json
-json 'ways.0.memories.1.path ways.0.memories.1.in_use ways.0.memories.1.proof' 'null true not tried'
+line "^  host      p2p: the peer's memory is mapped$"
+[ "$(grep -c '^  proof     proven$' "$folder/out")" -eq 4 ] || fail 'four proofs'
+expect 0 '"ways"' "$weft" explain --job "$pid" 0 1 --json
+json 'ways.0.memories.1.path ways.0.memories.1.in_use ways.0.memories.1.proof' 'staged true proven'
 end_job
 
 exit $((failures > 0))
