@@ -250,6 +250,17 @@ void gpu_device_close(struct gpu_device *gpu)
     *gpu = (struct gpu_device){0};
 }
 
+bool gpu_device_find(const struct gpu_device *gpu, const CUuuid *uuid, CUdevice *device,
+                     int *ordinal)
+{
+    CUuuid found;
+    for (*ordinal = 0; *ordinal < gpu->visible; ++*ordinal)
+        if (!gpu->cuda->DeviceGet(device, *ordinal) && !gpu->cuda->DeviceGetUuid(&found, *device) &&
+            memcmp(&found, uuid, sizeof found) == 0)
+            return true;
+    return false;
+}
+
 weft_status gpu_enter(const struct gpu_device *gpu)
 {
     CUresult result = gpu->cuda->CtxPushCurrent(gpu->context);

@@ -33,6 +33,10 @@ weft_status gpu_device_open(struct gpu_device *gpu, const struct cuda *cuda, CUc
                             const char *wanted, int local_pe);
 void gpu_device_close(struct gpu_device *gpu);
 
+/* The visible device of this name as `gpu` sees it; false: it is not visible. */
+bool gpu_device_find(const struct gpu_device *gpu, const CUuuid *uuid, CUdevice *device,
+                     int *ordinal);
+
 /* Makes the context current in this thread for the calls until gpu_leave(). */
 weft_status gpu_enter(const struct gpu_device *gpu);
 void gpu_leave(const struct gpu_device *gpu);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing the GPU side; which memory an address is. See gpu.h. */
 #include "gpu/lane.h"
+#include "gpu/relay.h"
 
 #include "base/clock.h"
 #include "base/config.h"
@@ -11,6 +12,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+void gpu_machinery_init(struct gpu *gpu)
+{
+    pthread_mutex_init(&gpu->wait_lock, NULL);
+    pthread_mutex_init(&gpu->aside_lock, NULL);
+    pthread_mutex_init(&gpu->registrations_lock, NULL);
+    pthread_mutex_init(&gpu->marks_lock, NULL);
+    pthread_mutex_init(&gpu->around_lock, NULL);
+    for (int i = 0; i < GPU_LANES; i++)
+        pthread_mutex_init(&gpu->lanes[i].lock, NULL);
+}
+
+void gpu_machinery_end(struct gpu *gpu)
+{
+    pthread_mutex_destroy(&gpu->wait_lock);
+    pthread_mutex_destroy(&gpu->aside_lock);
+    pthread_mutex_destroy(&gpu->registrations_lock);
+    pthread_mutex_destroy(&gpu->marks_lock);
+    pthread_mutex_destroy(&gpu->around_lock);
+    for (int i = 0; i < GPU_LANES; i++)
+        pthread_mutex_destroy(&gpu->lanes[i].lock);
+}
 
 static weft_status make_streams(struct gpu *gpu)
 {
@@ -44,7 +67,7 @@ static weft_status make_pinned(struct gpu *gpu)
     return result ? cuda_fail(&gpu->cuda, result, "cuMemHostGetDevicePointer") : WEFT_OK;
 }
 
-static weft_status start_machinery(struct gpu *gpu)
+weft_status gpu_machinery_start(struct gpu *gpu)
 {
     weft_status status = gpu_enter(&gpu->device);
     if (status)
@@ -108,7 +131,8 @@ static void log_step(uint64_t *since_ns, const char *step)
     *since_ns = now;
 }
 
-static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots)
+static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
+                            enum gpu_relay_wish wish)
 {
     struct boot *boot = gpu->boot;
     uint64_t since = clock_now_ns();
@@ -120,14 +144,18 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots)
     log_step(&since, "the context");
     status = boot_agree(boot, status);
     if (!status)
-        status = gpu_heap_create(&gpu->heap, &gpu->device, boot, config_size(CONFIG_GPU_HEAP_SIZE));
+        status = gpu_heap_create(&gpu->heap, &gpu->device, boot, config_size(CONFIG_GPU_HEAP_SIZE),
+                                 wish);
     if (status)
         return status;
     log_step(&since, "waiting for the other PEs, and reserving addresses");
-    status = start_machinery(gpu);
+    status = gpu_machinery_start(gpu);
     if (!status)
         status = make_system_area(gpu, team_slots);
     log_step(&since, "kernels, streams, pinned memory");
+    if (!status)
+        gpu_relay_start(gpu);
+    log_step(&since, "third GPUs");
     status = boot_agree(boot, status);
     if (!status)
         status = gpu_heap_grow(&gpu->heap, gpu->system_offset + gpu->system_bytes);
@@ -140,7 +168,8 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots)
     return status;
 }
 
-weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, int team_slots)
+weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, int team_slots,
+                     enum gpu_relay_wish wish)
 {
     *result = NULL;
     struct gpu *gpu = calloc(1, sizeof *gpu);
@@ -156,17 +185,12 @@ weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, 
         gpu->slot_of[boot->local_pes[slot]] = slot;
     gpu->wait_limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
     gpu->stripe_bytes = config_size(CONFIG_GPU_STRIPE);
-    pthread_mutex_init(&gpu->wait_lock, NULL);
-    pthread_mutex_init(&gpu->aside_lock, NULL);
-    pthread_mutex_init(&gpu->registrations_lock, NULL);
-    pthread_mutex_init(&gpu->marks_lock, NULL);
-    for (int i = 0; i < GPU_LANES; i++)
-        pthread_mutex_init(&gpu->lanes[i].lock, NULL);
+    gpu_machinery_init(gpu);
     status = gpu->slot_of ? WEFT_OK
                           : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU side");
     status = boot_agree(boot, status);
     if (!status)
-        status = open_all(gpu, current, team_slots);
+        status = open_all(gpu, current, team_slots, wish);
     if (status) {
         char sentence[512];
         snprintf(sentence, sizeof sentence, "%s", base_last_error());
@@ -216,7 +240,7 @@ static bool close_stream(struct gpu *gpu, CUstream stream)
     return status != WEFT_ERR_TIMEOUT;
 }
 
-static void stop_machinery(struct gpu *gpu)
+void gpu_machinery_stop(struct gpu *gpu)
 {
     bool idle = true;
     /* Twice: an error of that one call must not let work run on in memory that is freed next. */
@@ -239,8 +263,9 @@ void gpu_close(struct gpu *gpu)
 {
     if (!gpu)
         return;
+    gpu_relay_stop(gpu);
     if (gpu->device.context)
-        stop_machinery(gpu);
+        gpu_machinery_stop(gpu);
     if (gpu->heap.device)
         gpu_heap_destroy(&gpu->heap);
     heap_destroy(gpu->books);
@@ -249,12 +274,7 @@ void gpu_close(struct gpu *gpu)
         gpu_device_close(&gpu->device);
     if (gpu->cuda.handle)
         cuda_close(&gpu->cuda);
-    pthread_mutex_destroy(&gpu->wait_lock);
-    pthread_mutex_destroy(&gpu->aside_lock);
-    pthread_mutex_destroy(&gpu->registrations_lock);
-    pthread_mutex_destroy(&gpu->marks_lock);
-    for (int i = 0; i < GPU_LANES; i++)
-        pthread_mutex_destroy(&gpu->lanes[i].lock);
+    gpu_machinery_end(gpu);
     free(gpu);
 }
 
@@ -277,6 +297,8 @@ static bool registered(struct gpu *gpu, uintptr_t address, enum gpu_place *place
 enum gpu_place gpu_place_of(struct gpu *gpu, const void *pointer)
 {
     uintptr_t address = (uintptr_t)pointer;
+    if (gpu->main)
+        gpu = gpu->main;
     if (address - gpu->heap.reservation < gpu->heap.reserved_bytes)
         return GPU_PLACE_DEVICE;
     enum gpu_place place;

@@ -58,6 +58,7 @@ struct gpu_pins {
 };
 
 struct gpu {
+    struct gpu *main; /* of a third GPU, this PE's own (gpu/relay.h); else NULL */
     struct cuda cuda;
     struct boot *boot;
     struct gpu_device device;
@@ -90,6 +91,13 @@ struct gpu {
     void *registered_box;
     uint64_t wait_limit_ns;
     size_t stripe_bytes; /* copies from this size are dealt out over the lanes; 0 = never */
+
+    struct gpu **sides; /* [heap.relay_count] third GPUs, NULL = not used */
+    /* Of a third GPU: memory of this PE's own GPU through which it reaches what it cannot access. */
+    CUdeviceptr around;
+    size_t around_bytes;
+    CUmemGenericAllocationHandle around_handle;
+    pthread_mutex_t around_lock;
 };
 
 /* Host memory that kernels read and write. */
@@ -103,9 +111,10 @@ struct gpu_pinned {
 };
 
 /* Opens the GPU side of every PE. Collective over the job. `current`: see gpu_device_open().
- * team_slots: how many teams need a place for barriers on streams. Fails at every PE with the same
- * status, and then leaves nothing. */
-weft_status gpu_open(struct gpu **gpu, struct boot *boot, CUcontext current, int team_slots);
+ * team_slots: how many teams need a place for barriers on streams. wish: for which peers a third GPU is
+ * looked for. Fails at every PE with the same status, and then leaves nothing. */
+weft_status gpu_open(struct gpu **gpu, struct boot *boot, CUcontext current, int team_slots,
+                     enum gpu_relay_wish wish);
 
 /* Not collective: the caller sees to it that no peer uses this PE's memory any more. */
 void gpu_close(struct gpu *gpu);

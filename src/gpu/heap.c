@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "boot/agree.h"
 #include "gpu/holders.h"
+#include "gpu/relay.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -47,15 +48,27 @@ static weft_status out_of_memory(const struct gpu_heap *heap, size_t bytes)
         total_bytes >> 20, heap->backed >> 20, holders);
 }
 
-static weft_status allow_access(const struct gpu_heap *heap, CUdeviceptr address, size_t bytes,
-                                CUresult *result)
+static weft_status allow_access(const struct gpu_heap *heap, const struct gpu_device *by,
+                                CUdeviceptr address, size_t bytes)
 {
-    CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, heap->device->device},
+    CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, by->device},
                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    *result = heap->device->cuda->MemSetAccess(address, bytes, &access, 1);
-    return *result ? cuda_fail(heap->device->cuda, *result, "cuMemSetAccess of %zu MiB for GPU %d",
-                               bytes >> 20, heap->device->ordinal)
-                   : WEFT_OK;
+    CUresult result = heap->device->cuda->MemSetAccess(address, bytes, &access, 1);
+    return result ? cuda_fail(heap->device->cuda, result, "cuMemSetAccess of %zu MiB for GPU %d",
+                              bytes >> 20, by->ordinal)
+                  : WEFT_OK;
+}
+
+/* The own part is open to every third GPU, a peer's to the one that carries from and to it. */
+static weft_status allow_relays(const struct gpu_heap *heap, int slot, CUdeviceptr address,
+                                size_t bytes)
+{
+    bool own = slot == heap->boot->local_pe;
+    weft_status status = WEFT_OK;
+    for (int relay = 0; relay < heap->relay_count && !status; relay++)
+        if (own ? gpu_relay_used(heap, relay) : heap->windows[slot].relay == relay)
+            status = allow_access(heap, &heap->relays[relay], address, bytes);
+    return status;
 }
 
 weft_status gpu_heap_map(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk,
@@ -67,7 +80,11 @@ weft_status gpu_heap_map(const struct gpu_heap *heap, int slot, struct gpu_chunk
     if (result)
         return cuda_fail(cuda, result, "cuMemMap of %zu MiB of PE %d", chunk->bytes >> 20,
                          heap->boot->local_pes[slot]);
-    weft_status status = allow_access(heap, address, chunk->bytes, &result);
+    weft_status status = heap->windows[slot].mapped
+                             ? allow_access(heap, heap->device, address, chunk->bytes)
+                             : WEFT_OK;
+    if (!status)
+        status = allow_relays(heap, slot, address, chunk->bytes);
     if (status)
         cuda->MemUnmap(address, chunk->bytes);
     else
@@ -99,6 +116,19 @@ weft_status gpu_heap_export(const struct gpu_heap *heap, const struct gpu_chunk 
                      chunk->bytes >> 20, heap->device->ordinal);
 }
 
+/* A third GPU that may not access the own part is done without. */
+static weft_status map_own(struct gpu_heap *heap, struct gpu_chunk *chunk,
+                           CUmemGenericAllocationHandle handle)
+{
+    int me = heap->boot->local_pe;
+    weft_status status = gpu_heap_map(heap, me, chunk, handle);
+    if (!status || !heap->relay_count)
+        return status;
+    for (int relay = 0; relay < heap->relay_count; relay++)
+        gpu_relay_lose(heap, relay, base_last_error());
+    return gpu_heap_map(heap, me, chunk, handle);
+}
+
 static weft_status make_own_part(struct gpu_heap *heap, struct gpu_chunk *chunk, int *fd)
 {
     const struct cuda *cuda = heap->device->cuda;
@@ -116,7 +146,7 @@ static weft_status make_own_part(struct gpu_heap *heap, struct gpu_chunk *chunk,
     if (result)
         return cuda_fail(cuda, result, "cuMemCreate of %zu MiB on GPU %d", chunk->bytes >> 20,
                          heap->device->ordinal);
-    weft_status status = gpu_heap_map(heap, me, chunk, handle);
+    weft_status status = map_own(heap, chunk, handle);
     if (status) {
         cuda->MemRelease(handle);
         return status;
@@ -131,6 +161,16 @@ static weft_status make_own_part(struct gpu_heap *heap, struct gpu_chunk *chunk,
 
 /* ------------------------------------------------------------------------------ peers' parts */
 
+void gpu_heap_unmap_unused(struct gpu_heap *heap, int slot)
+{
+    if (gpu_heap_holds(heap, slot))
+        return;
+    for (int i = 0; i < heap->chunk_count; i++)
+        gpu_heap_unmap(heap, slot, &heap->chunks[i]);
+    for (struct gpu_adopted *a = heap->adopted; a; a = a->next)
+        gpu_heap_unmap(heap, slot, &a->chunk);
+}
+
 void gpu_heap_drop(struct gpu_heap *heap, int slot, const char *evidence)
 {
     struct gpu_window *window = &heap->windows[slot];
@@ -138,10 +178,20 @@ void gpu_heap_drop(struct gpu_heap *heap, int slot, const char *evidence)
     snprintf(copy, sizeof copy, "%s", evidence);
     memcpy(window->evidence, copy, sizeof copy);
     window->mapped = false;
-    for (int i = 0; i < heap->chunk_count; i++)
-        gpu_heap_unmap(heap, slot, &heap->chunks[i]);
-    for (struct gpu_adopted *a = heap->adopted; a; a = a->next)
-        gpu_heap_unmap(heap, slot, &a->chunk);
+    gpu_heap_unmap_unused(heap, slot);
+}
+
+/* A part that cannot be mapped is lost for all GPUs that used it; where this one did not, what is known of
+ * that stays. */
+static void give_up(struct gpu_heap *heap, int slot)
+{
+    char why[sizeof heap->windows->evidence];
+    snprintf(why, sizeof why, "%s", base_last_error());
+    gpu_relay_drop(heap, slot, why);
+    if (!heap->windows[slot].mapped)
+        return;
+    log_info("GPU memory of PE %d cannot be mapped: %s", heap->boot->local_pes[slot], why);
+    gpu_heap_drop(heap, slot, why);
 }
 
 weft_status gpu_heap_import(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk, int fd)
@@ -169,12 +219,9 @@ static weft_status share_parts(struct gpu_heap *heap, struct gpu_chunk *chunk, i
         weft_status status = boot->ops->share_fd(boot, boot->local_pes[slot], own_fd, &taken);
         if (status)
             return status;
-        if (slot != boot->local_pe && heap->windows[slot].mapped &&
-            gpu_heap_import(heap, slot, chunk, taken)) {
-            log_info("GPU memory of PE %d cannot be mapped: %s", boot->local_pes[slot],
-                     base_last_error());
-            gpu_heap_drop(heap, slot, base_last_error());
-        }
+        if (slot != boot->local_pe && gpu_heap_holds(heap, slot) &&
+            gpu_heap_import(heap, slot, chunk, taken))
+            give_up(heap, slot);
         if (taken >= 0 && taken != own_fd)
             close(taken);
     }
@@ -322,13 +369,9 @@ static void ask_peer(struct gpu_heap *heap, struct gpu_window *window)
         snprintf(window->evidence, sizeof window->evidence, "the same GPU");
         return;
     }
-    for (int i = 0; i < own->visible; i++) {
-        CUdevice device;
-        CUuuid uuid;
-        int can = 0;
-        if (cuda->DeviceGet(&device, i) || cuda->DeviceGetUuid(&uuid, device) ||
-            memcmp(&uuid, &window->gpu.uuid, sizeof uuid) != 0)
-            continue;
+    CUdevice device;
+    int ordinal, can = 0;
+    if (gpu_device_find(own, &window->gpu.uuid, &device, &ordinal)) {
         CUresult result = cuda->DeviceCanAccessPeer(&can, own->device, device);
         char error[128] = "";
         if (result)
@@ -368,7 +411,7 @@ static weft_status agree_on_pairs(struct gpu_heap *heap)
     return status;
 }
 
-static weft_status set_up(struct gpu_heap *heap, size_t bytes)
+static weft_status set_up(struct gpu_heap *heap, size_t bytes, enum gpu_relay_wish wish)
 {
     weft_status status = exchange_identities(heap, &bytes);
     if (status)
@@ -378,12 +421,13 @@ static weft_status set_up(struct gpu_heap *heap, size_t bytes)
         return status;
     for (int slot = 0; slot < heap->boot->local_npes; slot++)
         ask_peer(heap, &heap->windows[slot]);
+    gpu_relay_choose(heap, wish);
     status = add_chunk(heap, round_up(GPU_FIRST_CHUNK, heap->granularity));
     return status ? status : agree_on_pairs(heap);
 }
 
 weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *device,
-                            struct boot *boot, size_t bytes)
+                            struct boot *boot, size_t bytes, enum gpu_relay_wish wish)
 {
     *heap = (struct gpu_heap){
         .device = device, .boot = boot, .adopted_lock = PTHREAD_MUTEX_INITIALIZER};
@@ -393,7 +437,7 @@ weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *devi
     bool entered = !status;
     status = boot_agree(boot, status);
     if (!status)
-        status = set_up(heap, bytes);
+        status = set_up(heap, bytes, wish);
     if (entered)
         gpu_leave(device);
     if (status)
@@ -421,6 +465,9 @@ void gpu_heap_destroy(struct gpu_heap *heap)
         heap->device->cuda->MemAddressFree(heap->reservation, heap->reserved_bytes);
     if (entered)
         gpu_leave(heap->device);
+    for (int relay = 0; relay < heap->relay_count; relay++)
+        gpu_device_close(&heap->relays[relay]);
+    free(heap->relays);
     free(heap->chunks);
     free(heap->windows);
     *heap = (struct gpu_heap){0};

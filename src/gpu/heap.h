@@ -29,8 +29,17 @@ struct gpu_identity {
 struct gpu_window {
     CUdeviceptr base;
     struct gpu_identity gpu;
-    bool mapped;        /* its chunks are mapped here and may be accessed */
-    char evidence[256]; /* what said so, or what refused */
+    bool mapped;          /* its chunks are mapped here and may be accessed */
+    char evidence[256];   /* what said so, or what refused */
+    int relay;            /* of heap->relays[]: its chunks are mapped for that GPU; -1 = for none */
+    char relay_text[160]; /* which GPU that is, or why there is none */
+};
+
+/* For which peers a third GPU is looked for; see gpu/relay.h. */
+enum gpu_relay_wish {
+    GPU_RELAY_NEVER,
+    GPU_RELAY_WHERE_NEEDED, /* this PE's GPU cannot access theirs, and NVLink leads there */
+    GPU_RELAY_ALWAYS,       /* also beside direct access, over PCIe, and by the peer's own GPU */
 };
 
 struct gpu_chunk {
@@ -54,6 +63,8 @@ struct gpu_heap {
     CUdeviceptr reservation;
     size_t reserved_bytes;
     struct gpu_window *windows; /* [local_npes], in the order of local PEs */
+    struct gpu_device *relays;  /* third GPUs that this PE has opened */
+    int relay_count;
     struct gpu_chunk *chunks;
     int chunk_count;
     struct gpu_adopted *adopted;  /* from the end of the window down */
@@ -64,7 +75,7 @@ struct gpu_heap {
  * `bytes` per PE, 0 = the memory of the largest GPU of the job. Collective over the job.
  * On failure, which is the same at every PE, nothing is left. */
 weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *device,
-                            struct boot *boot, size_t bytes);
+                            struct boot *boot, size_t bytes, enum gpu_relay_wish wish);
 
 /* Puts memory behind [0, end) of every window. Collective over the job, with the same `end`. Fails
  * at every PE or at none; WEFT_ERR_NO_MEMORY says how much is free and who holds the rest. A peer
@@ -74,8 +85,18 @@ weft_status gpu_heap_grow(struct gpu_heap *heap, size_t end);
 /* Unmaps and frees. Not collective; the caller sees to it that no peer still uses this memory. */
 void gpu_heap_destroy(struct gpu_heap *heap);
 
-/* Gives up a peer's part: its chunks are unmapped here, and `evidence` is why. */
+/* Gives up a peer's part for this GPU, and `evidence` is why: its chunks are unmapped here unless a third
+ * GPU uses them. */
 void gpu_heap_drop(struct gpu_heap *heap, int slot, const char *evidence);
+
+/* Unmaps a peer's part that no GPU of this PE uses. */
+void gpu_heap_unmap_unused(struct gpu_heap *heap, int slot);
+
+/* Whether a peer's part is mapped here for any GPU. */
+static inline bool gpu_heap_holds(const struct gpu_heap *heap, int slot)
+{
+    return heap->windows[slot].mapped || heap->windows[slot].relay >= 0;
+}
 
 /* Parts of a chunk, as heap.c and adopt.c both need them; the device's context is current. Mapping sets
  * chunk->handles[slot], which unmapping releases. */

@@ -11,6 +11,13 @@
 
 #include "gpu/gpu.h"
 
+/* What of a struct gpu belongs to its device: locks; streams, kernels and pinned memory. stop() takes what
+ * start() has made, also in part. */
+void gpu_machinery_init(struct gpu *gpu);
+weft_status gpu_machinery_start(struct gpu *gpu);
+void gpu_machinery_stop(struct gpu *gpu);
+void gpu_machinery_end(struct gpu *gpu);
+
 static inline struct gpu_lane *lane_of(struct gpu *gpu, unsigned lane)
 {
     return &gpu->lanes[lane % GPU_LANES];

@@ -131,7 +131,7 @@ void gpu_unpin_range(struct gpu *gpu, const void *base, size_t bytes)
 
 size_t gpu_pin_run(const struct gpu *gpu, const void *address, size_t bytes)
 {
-    const struct gpu_pins *pins = &gpu->pins;
+    const struct gpu_pins *pins = gpu->main ? &gpu->main->pins : &gpu->pins;
     size_t offset = (uintptr_t)address - (uintptr_t)pins->slots;
     if (!pins->count || offset >= pins->stride * (size_t)pins->slot_count)
         return bytes;

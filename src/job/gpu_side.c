@@ -4,6 +4,7 @@
 #include "boot/agree.h"
 #include "gpu/gpu.h"
 #include "job/device_state.h"
+#include "path/relay.h"
 
 #include "base/log.h"
 
@@ -77,7 +78,8 @@ weft_status job_gpu_open(struct weft_job *job)
     if (job->gpu)
         return WEFT_OK;
     struct gpu *gpu;
-    weft_status status = gpu_open(&gpu, job->boot, job->program_context, TEAM_SLOTS);
+    weft_status status =
+        gpu_open(&gpu, job->boot, job->program_context, TEAM_SLOTS, relay_wish(&job->order));
     if (status)
         return status;
     struct weft_dev_box *box = device_box(job->box);

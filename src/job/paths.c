@@ -92,8 +92,11 @@ static struct path_facts facts_of(const struct weft_job *job, weft_kind kind, in
     };
     int slot = kind == WEFT_GPU ? job->gpu->slot_of[pe] : -1;
     if (slot >= 0) {
-        facts.mapped = job->gpu->heap.windows[slot].mapped;
-        facts.evidence = job->gpu->heap.windows[slot].evidence;
+        const struct gpu_window *window = &job->gpu->heap.windows[slot];
+        facts.mapped = window->mapped;
+        facts.evidence = window->evidence;
+        facts.third = window->relay < 0 ? NULL : window->relay_text;
+        facts.no_third = window->relay_text;
     }
     for (int path = 0; path < PATH_COUNT; path++)
         add_found(job, (enum path_id)path, pe, &facts);

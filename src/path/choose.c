@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Paths of the plan that this version does not have: named, so that nobody takes them for a slip. */
-static const char *const planned[] = {"relay", "gda", "file"};
+static const char *const planned[] = {"gda", "file"};
 
 static void list_paths(char *text, size_t bytes)
 {
@@ -88,29 +88,44 @@ static const char *obstacle(enum path_id path, const struct path_facts *facts,
     return why_not ? why_not : facts->lacks[path];
 }
 
+/* Whether WEFT_PATH says which paths this memory may be reached by: it does not where it names only paths
+ * that the memory cannot have. */
+static bool is_forced(const struct path_facts *facts, const struct path_order *order)
+{
+    bool speaks = facts->kind == WEFT_GPU;
+    for (int i = 0; i < order->count; i++)
+        speaks |= !path_ops_of(order->order[i])->gpu_only;
+    return order->forced && speaks;
+}
+
 /* The k-th path to try, PATH_NONE after the last: the program's order, or the list's own. A PE
  * reaches itself by plain copies whatever is forced between PEs, unless that is excluded. */
 static enum path_id candidate(const struct path_facts *facts, const struct path_order *order, int k)
 {
-    bool itself = facts->same_pe && order->forced;
+    bool forced = is_forced(facts, order), itself = facts->same_pe && forced;
     if (itself && k == 0)
         return PATH_SELF;
     k -= itself;
-    if (order->forced)
+    if (forced)
         return k < order->count ? order->order[k] : PATH_NONE;
-    for (int i = 0; i < PATH_COUNT; i++)
-        if (path_ops_of((enum path_id)i)->unasked && k-- == 0)
+    for (int i = 0; i < PATH_COUNT; i++) {
+        const struct path_ops *ops = path_ops_of((enum path_id)i);
+        bool fits = ops->unasked && (facts->kind == WEFT_GPU || !ops->gpu_only);
+        if (fits && k-- == 0)
             return (enum path_id)i;
+    }
     return PATH_NONE;
 }
 
 static const char *why_taken(enum path_id path, const struct path_facts *facts,
                              const struct path_order *order)
 {
-    return facts->same_pe     ? "the same PE"
-           : facts->has[path] ? facts->has[path]
-           : order->forced    ? "chosen by WEFT_PATH"
-                              : path_ops_of(path)->why;
+    const struct path_ops *ops = path_ops_of(path);
+    return facts->same_pe            ? "the same PE"
+           : facts->has[path]        ? facts->has[path]
+           : ops->way                ? ops->way(facts)
+           : is_forced(facts, order) ? "chosen by WEFT_PATH"
+                                     : ops->why;
 }
 
 const char *path_why(enum path_id path, const struct path_facts *facts,
@@ -125,7 +140,8 @@ const char *path_why(enum path_id path, const struct path_facts *facts,
     for (int k = 0; (tried = candidate(facts, order, k)) != PATH_NONE; k++)
         if (tried == path)
             return "another one comes before it";
-    return order->forced ? "WEFT_PATH does not name it" : "taken only when WEFT_PATH names it";
+    return is_forced(facts, order) ? "WEFT_PATH does not name it"
+                                   : "taken only when WEFT_PATH names it";
 }
 
 weft_status path_choose(const struct path_facts *facts, const struct path_order *order,
@@ -148,5 +164,5 @@ weft_status path_choose(const struct path_facts *facts, const struct path_order 
     choice->path = PATH_NONE;
     return base_fail(WEFT_ERR_NO_PATH, "no path is left to its %s memory (%s)%s",
                      facts->kind == WEFT_GPU ? "GPU" : "host", text,
-                     order->forced ? "; WEFT_PATH allows no other" : "");
+                     is_forced(facts, order) ? "; WEFT_PATH allows no other" : "");
 }

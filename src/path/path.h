@@ -23,6 +23,7 @@
 #define PATH_LIST(X)                                                                               \
     X(SELF, self)                                                                                  \
     X(P2P, p2p)                                                                                    \
+    X(RELAY, relay)                                                                                \
     X(STAGED, staged)                                                                              \
     X(NET, net)                                                                                    \
     X(WEAK, weak)                                                                                  \
@@ -140,11 +141,16 @@ struct path_ops {
     const char *name;
     const char *why; /* it was taken, where it was taken unasked */
     bool unasked;    /* may be chosen without being named in WEFT_PATH */
-    bool thread;     /* a thread of the peer has a part in its operations */
-    bool direct; /* its operations on mapped host memory are loads and stores: peer->base is set */
+    bool
+        gpu_only; /* it reaches no host memory, so that a WEFT_PATH of such paths leaves that free */
+    bool thread;  /* a thread of the peer has a part in its operations */
+    bool direct;  /* its operations on mapped host memory are loads and stores: peer->base is set */
 
     /* NULL when the path can be used between two PEs, else why not. A pure function. */
     const char *(*obstacle)(const struct path_facts *facts);
+
+    /* In its place, what is known of the way between the two when the path is taken. NULL: nothing. */
+    const char *(*way)(const struct path_facts *facts);
 
     /* Looks whether what the path needs is here. Called once, before any pair chooses a path, in a job
      * that may need this one: WEFT_PATH names it, or there are other nodes and it is taken unasked.
@@ -225,6 +231,8 @@ struct path_facts {
     bool same_node;       /* the PEs share a kernel */
     bool mapped;          /* it is mapped here and may be accessed */
     const char *evidence; /* why it is not mapped; NULL = not known */
+    const char *third;    /* by which third GPU GPU memory can be reached; NULL = by none */
+    const char *no_third; /* why by none */
     uint32_t failed;      /* bit per path: its proof failed */
     /* Of paths that look before they are chosen: what either end lacks, NULL = nothing; what this end
      * has found. */

@@ -12,22 +12,25 @@
 
 /* What is known of the other side. */
 enum facts {
-    OWN,         /* the same PE */
-    MAPPED,      /* another PE of the node, mapped here */
-    NOT_MAPPED,  /* ... whose memory is not, and nobody knows why */
-    REFUSED,     /* ... with the reason */
-    FAR,         /* on another kernel */
-    FAR_MAPPED,  /* on another kernel, though something claims that it is mapped */
-    FAR_GPU,     /* GPU memory there */
-    FAR_ALONE,   /* on another kernel, and no provider reaches it */
-    NET_LACKS,   /* mapped, and a PE lacks libfabric */
-    NET_FAILED,  /* on another kernel, and the proof of net failed */
-    GPU_MAPPED,  /* GPU memory of another PE of the node */
-    GPU_REFUSED, /* ... that cannot be accessed */
-    P2P_FAILED,  /* mapped, but the proof of p2p failed */
-    WEAK_FAILED, /* ... of weak */
-    BOTH_FAILED, /* ... of both */
-    SELF_FAILED, /* the own memory, whose proof failed */
+    OWN,          /* the same PE */
+    MAPPED,       /* another PE of the node, mapped here */
+    NOT_MAPPED,   /* ... whose memory is not, and nobody knows why */
+    REFUSED,      /* ... with the reason */
+    FAR,          /* on another kernel */
+    FAR_MAPPED,   /* on another kernel, though something claims that it is mapped */
+    FAR_GPU,      /* GPU memory there */
+    FAR_ALONE,    /* on another kernel, and no provider reaches it */
+    NET_LACKS,    /* mapped, and a PE lacks libfabric */
+    NET_FAILED,   /* on another kernel, and the proof of net failed */
+    GPU_MAPPED,   /* GPU memory of another PE of the node */
+    GPU_REFUSED,  /* ... that cannot be accessed */
+    GPU_THIRD,    /* ... but by a third GPU */
+    GPU_EITHER,   /* mapped, and a third GPU is there too */
+    THIRD_FAILED, /* ... whose proof failed */
+    P2P_FAILED,   /* mapped, but the proof of p2p failed */
+    WEAK_FAILED,  /* ... of weak */
+    BOTH_FAILED,  /* ... of both */
+    SELF_FAILED,  /* the own memory, whose proof failed */
 };
 
 static struct path_facts facts_of(enum facts which)
@@ -49,6 +52,7 @@ static struct path_facts facts_of(enum facts which)
         f.mapped = false;
         f.evidence = "cuDeviceCanAccessPeer said no";
         f.kind = which == GPU_REFUSED ? WEFT_GPU : WEFT_HOST;
+        f.no_third = "no third GPU has NVLink to both";
         break;
     case FAR:
     case FAR_GPU:
@@ -66,6 +70,18 @@ static struct path_facts facts_of(enum facts which)
         break;
     case FAR_MAPPED:
         f.same_node = false;
+        break;
+    case GPU_THIRD:
+    case THIRD_FAILED:
+        f.mapped = false;
+        f.kind = WEFT_GPU;
+        f.evidence = "cuDeviceCanAccessPeer said no";
+        f.third = "over GPU 2";
+        f.failed = which == THIRD_FAILED ? 1u << PATH_RELAY : 0;
+        break;
+    case GPU_EITHER:
+        f.kind = WEFT_GPU;
+        f.third = "over GPU 3";
         break;
     case GPU_MAPPED:
         f.kind = WEFT_GPU;
@@ -109,7 +125,27 @@ static const struct row {
     {NET_FAILED, "", NONE, "net: its proof failed"},
     {FAR_MAPPED, "", NONE, "p2p: the PEs run on different kernels"},
     {GPU_MAPPED, "", PATH_P2P, "p2p: the peer's memory is mapped"},
-    {GPU_REFUSED, "", PATH_STAGED, "p2p: cuDeviceCanAccessPeer said no; staged: through"},
+    {GPU_REFUSED, "", PATH_STAGED,
+     "p2p: cuDeviceCanAccessPeer said no; relay: no third GPU has NVLink to both; staged: through"},
+    {GPU_THIRD, "", PATH_RELAY, "p2p: cuDeviceCanAccessPeer said no; relay: over GPU 2"},
+    {GPU_EITHER, "", PATH_P2P, "p2p: the peer's memory is mapped"},
+    {GPU_EITHER, "relay", PATH_RELAY, "relay: over GPU 3"},
+    {GPU_EITHER, "^p2p", PATH_RELAY, "p2p: excluded by WEFT_PATH; relay: over GPU 3"},
+    {GPU_THIRD, "^relay", PATH_STAGED, "relay: excluded by WEFT_PATH; staged: through"},
+    {GPU_THIRD, "p2p,staged", PATH_STAGED, "staged: chosen by WEFT_PATH"},
+    {GPU_THIRD, "staged,relay", PATH_STAGED, "staged: chosen by WEFT_PATH"},
+    {THIRD_FAILED, "", PATH_STAGED, "relay: its proof failed; staged: through"},
+    {THIRD_FAILED, "relay", NONE, "relay: its proof failed"},
+    {GPU_REFUSED, "relay", NONE, "relay: no third GPU has NVLink to both"},
+    {GPU_REFUSED, "relay", NONE, "WEFT_PATH allows no other"},
+    {GPU_MAPPED, "relay", NONE, "relay: no third GPU reaches both"},
+    {FAR_GPU, "relay", NONE, "relay: the PEs run on different kernels"},
+    {OWN, "relay", PATH_SELF, "self: the same PE"},
+    /* host memory needs no GPU: such a list does not speak of it, a longer one does */
+    {MAPPED, "relay", PATH_P2P, "p2p: the peer's memory is mapped"},
+    {NOT_MAPPED, "relay", PATH_STAGED, "staged: through host memory that both PEs map"},
+    {MAPPED, "relay,weak", PATH_WEAK, "relay: for GPU memory only; weak: chosen by WEFT_PATH"},
+    {MAPPED, "relay,^p2p", PATH_STAGED, "p2p: excluded by WEFT_PATH; staged: through"},
     {GPU_REFUSED, "p2p", NONE, "GPU memory"},
     /* a proof that failed counts for that path alone; weak is never taken unasked */
     {P2P_FAILED, "", PATH_STAGED, "p2p: its proof failed; staged: through"},
@@ -161,7 +197,7 @@ static const struct row {
     {MAPPED, "p2p,weak,^p2p", PATH_WEAK, "p2p: excluded by WEFT_PATH; weak: chosen"},
     {MAPPED, "^p2p,p2p,weak", PATH_WEAK, "p2p: excluded by WEFT_PATH; weak: chosen"},
     {MAPPED, "^p2p,^weak,^slow,^staged", NONE, "excluded by WEFT_PATH"},
-    {GPU_MAPPED, "^p2p", PATH_STAGED, "p2p: excluded by WEFT_PATH; staged: through"},
+    {GPU_MAPPED, "^p2p", PATH_STAGED, "relay: no third GPU reaches both; staged: through"},
 };
 
 static void every_row(void **state)
@@ -207,6 +243,14 @@ static void why_of_each_path(void **state)
         {GPU_REFUSED, "", PATH_P2P, "cuDeviceCanAccessPeer said no"},
         {GPU_REFUSED, "", PATH_SLOW, "cuDeviceCanAccessPeer said no"},
         {GPU_REFUSED, "", PATH_STAGED, "through host memory that both PEs map"},
+        {GPU_THIRD, "", PATH_RELAY, "over GPU 2"},
+        {GPU_THIRD, "", PATH_STAGED, "another one comes before it"},
+        {GPU_THIRD, "staged", PATH_RELAY, "WEFT_PATH does not name it"},
+        {GPU_EITHER, "relay", PATH_P2P, "WEFT_PATH does not name it"},
+        {GPU_EITHER, "relay", PATH_RELAY, "over GPU 3"},
+        {GPU_REFUSED, "", PATH_RELAY, "no third GPU has NVLink to both"},
+        {MAPPED, "", PATH_RELAY, "for GPU memory only"},
+        {MAPPED, "relay", PATH_RELAY, "for GPU memory only"},
         {MAPPED, "", PATH_STAGED, "another one comes before it"},
         {FAR, "", PATH_STAGED, "the PEs run on different kernels"},
         {NOT_MAPPED, "", PATH_P2P, "the peer's memory is not mapped here"},
@@ -301,7 +345,7 @@ static void parsing(void **state)
         {"p2", "\"p2\""},
         {"p2pp", "\"p2pp\""},
         {" p2p", "\" p2p\""},
-        {"relay", "\"relay\", which this version of Weft does not have yet"},
+        {"file", "\"file\", which this version of Weft does not have yet"},
         {"^gda", "\"gda\", which this version of Weft does not have yet"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
