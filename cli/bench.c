@@ -194,6 +194,8 @@ static weft_status measure_and_report(struct bench *bench, FILE *html, struct re
 {
     bool reports = bench->me == bench->from;
     weft_status status = bench_prepare(bench);
+    if (bench->options->trace)
+        return status ? status : bench_proxy_trace(bench);
     if (!status && reports && !bench->options->json)
         bench_table_head(stdout, bench);
     if (!status)

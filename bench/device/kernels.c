@@ -1,31 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels of kernels.h, compiled for both targets. Every loop is bounded by its count, every wait
  * by the job's wait limit. */
-#include "kernels.h"
-
-#include <weft_device.h>
-
-#define BLOCK_FIRST (weft_dev_thread_rank() == 0)
-
-/* The first thread of a block notes when the timed rounds begin; all have arrived. */
-WEFT_DEVICE void begin_timing(struct device_times *times)
-{
-    weft_dev_sync_block();
-    if (BLOCK_FIRST) {
-        times[weft_dev_block_rank()].status = 0;
-        times[weft_dev_block_rank()].wrong = 0;
-        times[weft_dev_block_rank()].start = weft_dev_clock_ns();
-    }
-}
-
-WEFT_DEVICE void end_timing(struct device_times *times, int status)
-{
-    weft_dev_sync_block();
-    if (BLOCK_FIRST) {
-        times[weft_dev_block_rank()].end = weft_dev_clock_ns();
-        times[weft_dev_block_rank()].status = status;
-    }
-}
+#include "timing.h"
 
 /* ------------------------------------------------------------------------------- ping-pong */
 

@@ -47,6 +47,7 @@ struct bench_options {
     uint64_t iterations; /* 0 = adaptive */
     int repetitions;
     bool verify, json, bind;
+    bool trace;        /* the steps of a proxied put_signal in place of the points */
     int ctas, threads; /* of the grids of device scopes; threads of a block */
     const char *html;
     const char *paths; /* of --paths; NULL: the job's own */
@@ -117,6 +118,7 @@ struct bench_entry {
     bool dst_per_pe;
     enum bench_floor floor;
     size_t largest; /* of the sizes that are measured unasked; 0: as the scope has it */
+    bool apart;     /* not among "all": it is asked for by name */
     bool by_units;  /* an iteration is one operation of each thread, warp or block of the grid */
     /* Bytes of src and of dst when they are not as said above. */
     size_t (*room)(const struct bench_options *options, size_t bytes);
@@ -162,6 +164,8 @@ extern const struct bench_entry bench_entries[];
 extern const int bench_entry_count;
 bool bench_selected(const struct bench_options *options, const struct bench_entry *entry);
 bool bench_name_known(const char *name, size_t length);
+/* Whether the options name an entry that is apart: all such are the proxy's. */
+bool bench_names_proxy(const struct bench_options *options);
 /* The entry of this name for the scope, target and memory of `options`; NULL: there is none. */
 const struct bench_entry *bench_find(const char *name, const struct bench_options *options);
 /* The sizes at which this entry is measured: those of --sizes, or as many of the usual ones as its
@@ -254,6 +258,12 @@ BENCH_FUNCTIONS(device_latency_signal)
 BENCH_FUNCTIONS(device_latency_packet)
 BENCH_FUNCTIONS(device_barrier)
 BENCH_FUNCTIONS(device_sync)
+BENCH_FUNCTIONS(device_proxy_empty)
+BENCH_FUNCTIONS(device_proxy_trip)
+BENCH_FUNCTIONS(device_proxy_p)
+BENCH_FUNCTIONS(device_proxy_put)
+BENCH_FUNCTIONS(device_proxy_put_signal)
+BENCH_FUNCTIONS(device_proxy_g)
 BENCH_FUNCTIONS(stream_put)
 BENCH_FUNCTIONS(stream_get)
 BENCH_FUNCTIONS(stream_barrier)
@@ -262,6 +272,10 @@ size_t device_put_room(const struct bench_options *options, size_t bytes);
 size_t device_get_room(const struct bench_options *options, size_t bytes);
 size_t device_words_room(const struct bench_options *options, size_t bytes);
 size_t device_packet_room(const struct bench_options *options, size_t bytes);
+size_t device_proxied_room(const struct bench_options *options, size_t bytes);
+
+/* proxy_trace.c: measures and prints the steps of a put_signal and quiet through the proxy. */
+weft_status bench_proxy_trace(struct bench *bench);
 
 /* device.c: fills in what --target, --memory, --ctas and --threads leave open; says to the library
  * which target is meant, before the job begins; prepares the scopes other than host. */

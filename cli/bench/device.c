@@ -15,6 +15,8 @@ enum { SIMT_THREADS = 64, CUDA_THREADS = 1024, WARP = 32 };
 void bench_device_tell(const struct bench_options *options)
 {
     setenv("WEFT_TARGET", options->target == TARGET_CUDA ? "cuda" : "simt", 1);
+    if (bench_names_proxy(options))
+        setenv("WEFT_PROXY", "always", 1);
     config_reset();
 }
 

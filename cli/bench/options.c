@@ -27,6 +27,7 @@ enum {
     KEY_THREADS,
     KEY_PATHS,
     KEY_ONE_PATH,
+    KEY_TRACE,
 };
 
 static const struct argp_option option_list[] = {
@@ -47,6 +48,7 @@ static const struct argp_option option_list[] = {
      "what the caller runs on: host; cuda, simt (cuda where there is a GPU)", 0},
     {"ctas", KEY_CTAS, "N", 0, "blocks of the grid in put, get, p, g, atomic_add (1)", 0},
     {"threads", KEY_THREADS, "N", 0, "threads of a block (1024 on cuda, 64 on simt)", 0},
+    {"trace", KEY_TRACE, NULL, 0, "proxy: print the steps of a put_signal and quiet", 0},
     {"verify", KEY_VERIFY, NULL, 0, "check contents before each timing (the default)", 0},
     {"no-verify", KEY_NO_VERIFY, NULL, 0, "do not check contents", 0},
     {"no-bind", KEY_NO_BIND, NULL, 0, "do not give each PE a CPU of its own", 0},
@@ -176,6 +178,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case KEY_ONE_PATH:
         options->paths = NULL;
         return 0;
+    case KEY_TRACE:
+        options->trace = true;
+        return 0;
     case KEY_VERIFY:
     case KEY_NO_VERIFY:
         options->verify = key == KEY_VERIFY;
@@ -221,7 +226,8 @@ void bench_parse(int argc, char **argv, struct bench_options *options)
                "started. Exit status 1 when data arrived wrong or the job failed."};
     *options = (struct bench_options){
         .to = -1,               /* 1, or 0 in a job of one */
-        .memory = MEMORY_COUNT, /* not given; so are target, ctas and threads */
+        .memory = MEMORY_COUNT, /* not given; so are scope, target, ctas and threads */
+        .scope = SCOPE_COUNT,
         .target = TARGET_COUNT,
         .repetitions = 9,
         .verify = true,
@@ -229,4 +235,12 @@ void bench_parse(int argc, char **argv, struct bench_options *options)
         .progress = -1,
     };
     argp_parse(&argp, argc, argv, 0, NULL, options);
+    bool proxy = bench_names_proxy(options);
+    options->bind &= !proxy; /* its thread needs a CPU beside the PE's */
+    if (options->scope == SCOPE_COUNT)
+        options->scope = proxy ? SCOPE_THREAD : SCOPE_HOST;
+    if (options->trace && (!proxy || options->scope != SCOPE_THREAD)) {
+        fprintf(stderr, "weft bench: --trace is for the benchmark \"proxy\", scope thread\n");
+        exit(EXIT_USAGE);
+    }
 }

@@ -63,12 +63,29 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
     DEVICE_ROW(device_latency, THREAD, target, kinds, "latency",                                   \
                "ping-pong of p and wait_until, half a round trip", .family = "latency",            \
                .bytes = 8)                                                                         \
+    DEVICE_ROW(device_proxy_empty, THREAD, target, kinds, "proxy_empty",                           \
+               "requests for nothing to the proxy by each thread of the grid, then one quiet",     \
+               PROXY_ROW, .by_units = true)                                                        \
+    DEVICE_ROW(device_proxy_p, THREAD, target, kinds, "proxy_p",                                   \
+               "neighbouring 8-byte values through the proxy, by each thread, then one quiet",     \
+               PROXY_ROW, .by_units = true)                                                        \
+    DEVICE_ROW(device_proxy_trip, THREAD, target, kinds, "proxy_trip",                             \
+               "a request for nothing to the proxy, waited for, by one thread", PROXY_ROW)         \
+    DEVICE_ROW(device_proxy_put, THREAD, target, kinds, "proxy_put",                               \
+               "puts of 8 bytes through the proxy, each waited for, by one thread", PROXY_ROW)     \
+    DEVICE_ROW(device_proxy_put_signal, THREAD, target, kinds, "proxy_put_signal",                 \
+               "put_signal of 8 bytes through the proxy, each waited for, by one thread",          \
+               PROXY_ROW)                                                                          \
+    DEVICE_ROW(device_proxy_g, THREAD, target, kinds, "proxy_g",                                   \
+               "8-byte values read through the proxy by one thread", PROXY_ROW)                    \
     DEVICE_ROW(stream_put, STREAM, target, kinds, "put", "put_on_stream back to back",             \
                .sized = true)                                                                      \
     DEVICE_ROW(stream_get, STREAM, target, kinds, "get", "get_on_stream back to back",             \
                .sized = true)                                                                      \
     DEVICE_ROW(stream_barrier, STREAM, target, kinds, "barrier",                                   \
                "barrier_on_stream over all PEs, back to back", .shape = SHAPE_ALL)
+
+#define PROXY_ROW .family = "proxy", .bytes = 8, .apart = true, .room = device_proxied_room
 
 const struct bench_entry bench_entries[] = {
     {.name = "put",
@@ -191,7 +208,7 @@ static bool same(const char *text, const char *name, size_t length)
 
 static bool stands_for(const char *name, size_t length, const struct bench_entry *entry)
 {
-    return same("all", name, length) || same(entry->name, name, length) ||
+    return (same("all", name, length) && !entry->apart) || same(entry->name, name, length) ||
            same(entry->family, name, length);
 }
 
@@ -200,6 +217,18 @@ bool bench_name_known(const char *name, size_t length)
     for (int i = 0; i < bench_entry_count; i++)
         if (stands_for(name, length, &bench_entries[i]))
             return true;
+    return false;
+}
+
+bool bench_names_proxy(const struct bench_options *options)
+{
+    for (const char *name = options->names; *name;) {
+        size_t length = strcspn(name, ",");
+        for (int i = 0; i < bench_entry_count; i++)
+            if (bench_entries[i].apart && stands_for(name, length, &bench_entries[i]))
+                return true;
+        name += length + (name[length] == ',');
+    }
     return false;
 }
 

@@ -19,6 +19,10 @@ void device_proxy_close(struct device_proxy *proxy);
 /* What kernels gave that have ended is complete at every PE. WEFT_ERR_TIMEOUT after WEFT_WAIT_LIMIT. */
 weft_status device_proxy_settle(struct device_proxy *proxy);
 
+/* Notes what happens to ticket t in times[t % n], n a power of two, until it is called with NULL. The
+ * ring is empty. */
+void device_proxy_trace(struct device_proxy *proxy, struct proxy_times *times, uint64_t n);
+
 /* Kernels are about to be launched. */
 void device_proxy_wake(struct device_proxy *proxy);
 

@@ -364,6 +364,15 @@ weft_status device_settle(struct weft_job *job)
     return state && state->proxy ? device_proxy_settle(state->proxy) : WEFT_OK;
 }
 
+weft_status device_trace_proxy(struct weft_job *job, struct proxy_times *times, uint64_t n)
+{
+    if (!job->device || !job->device->proxy)
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "this job has no proxy: its peers are direct, and WEFT_PROXY is auto");
+    device_proxy_trace(job->device->proxy, times, n);
+    return WEFT_OK;
+}
+
 static weft_status start(struct weft_job *job)
 {
     struct device_state *state = calloc(1, sizeof *state);

@@ -88,6 +88,11 @@ void device_team_gone(struct weft_job *job, const struct weft_team *team);
  * state. */
 weft_status device_settle(struct weft_job *job);
 
+struct proxy_times;
+
+/* See proxy_trace() of src/tool. */
+weft_status device_trace_proxy(struct weft_job *job, struct proxy_times *times, uint64_t n);
+
 /* WEFT_OK, or what device code has reported, in words. */
 weft_status device_check(struct weft_job *job);
 

@@ -83,6 +83,25 @@ void proxy_lay_out(struct proxy *proxy, uint32_t slot_bits, void *host, uint64_t
 #undef OWN
 }
 
+void proxy_trace_to(struct proxy *proxy, struct proxy_times *times, uint64_t n)
+{
+    proxy->times_n = n;
+    atomic_store_explicit(&proxy->times, times, memory_order_release);
+}
+
+/* Where the times of a ticket go, NULL when nobody measures. */
+static inline struct proxy_times *times_of(struct proxy *proxy, uint64_t ticket)
+{
+    struct proxy_times *times = atomic_load_explicit(&proxy->times, memory_order_acquire);
+    return times ? times + (ticket & (proxy->times_n - 1)) : NULL;
+}
+
+#define NOTE(times, what)                                                                          \
+    do {                                                                                           \
+        if (times)                                                                                 \
+            (times)->what = clock_now_ns();                                                        \
+    } while (0)
+
 /* --------------------------------------------------------------------------- one descriptor */
 
 static const uint64_t *proxy_place(const uint64_t *words, uint64_t ticket, uint32_t slot_bits)
@@ -106,12 +125,14 @@ static inline bool arrived(const uint64_t *words, uint64_t phase, uint64_t *payl
 }
 
 static inline bool read_place(const uint64_t *words, uint64_t ticket, uint32_t slot_bits,
-                              struct proxy_request *request, unsigned *flags, uint32_t *result)
+                              struct proxy_request *request, unsigned *flags, uint32_t *result,
+                              struct proxy_times *times)
 {
     uint64_t w[WEFT_DEV_RING_WORDS];
     const uint64_t *at = proxy_place(words, ticket, slot_bits);
     if (!arrived(at, weft_dev_ring_phase(ticket, slot_bits), w))
         return false;
+    NOTE(times, seen);
     *flags = (unsigned)(w[0] >> 16 & 0xff);
     *result = (uint32_t)(w[7] >> 16);
     *request = (struct proxy_request){
@@ -138,7 +159,7 @@ static inline bool read_place(const uint64_t *words, uint64_t ticket, uint32_t s
 bool proxy_read(const uint64_t *words, uint64_t ticket, uint32_t slot_bits,
                 struct proxy_request *request, unsigned *flags, uint32_t *result)
 {
-    return read_place(words, ticket, slot_bits, request, flags, result);
+    return read_place(words, ticket, slot_bits, request, flags, result, NULL);
 }
 
 bool proxy_completed(struct proxy *proxy, uint64_t tickets)
@@ -208,25 +229,39 @@ static void complete(struct proxy *proxy, uint64_t tickets)
     tell(proxy->completed, tickets);
 }
 
+static void do_ticket(struct proxy *proxy, struct proxy_request *request, uint64_t ticket,
+                      unsigned flags, uint32_t result, struct proxy_times *times)
+{
+    NOTE(times, handed);
+    if (request->operation == WEFT_DEV_OP_FENCE)
+        proxy->owner.fence(proxy->owner.self);
+    else if (request->operation == WEFT_DEV_OP_QUIET)
+        proxy->owner.quiet(proxy->owner.self);
+    else
+        carry_one(proxy, request, ticket, flags, result);
+    NOTE(times, returned);
+    if (request->operation == WEFT_DEV_OP_QUIET)
+        tell(proxy->completed, ticket + 1);
+    atomic_store_explicit(&proxy->taken, ticket + 1, memory_order_release);
+    if (flags & WEFT_DEV_RING_WAITED)
+        tell(proxy->released, ticket + 1);
+    NOTE(times, counted);
+}
+
 /* True: something was there. */
 static bool drain(struct proxy *proxy)
 {
     uint64_t taken = atomic_load_explicit(&proxy->taken, memory_order_relaxed), first = taken;
+    struct proxy_times *times = times_of(proxy, taken);
     struct proxy_request request;
     unsigned flags;
     uint32_t result;
     while (taken - first < BATCH &&
-           read_place(proxy->words, taken, proxy->slot_bits, &request, &flags, &result)) {
+           read_place(proxy->words, taken, proxy->slot_bits, &request, &flags, &result, times)) {
+        NOTE(times, decoded);
         __builtin_prefetch(proxy_place(proxy->words, taken + AHEAD, proxy->slot_bits));
-        if (request.operation == WEFT_DEV_OP_FENCE)
-            proxy->owner.fence(proxy->owner.self);
-        else if (request.operation == WEFT_DEV_OP_QUIET)
-            complete(proxy, taken + 1);
-        else
-            carry_one(proxy, &request, taken, flags, result);
-        atomic_store_explicit(&proxy->taken, ++taken, memory_order_release);
-        if (flags & WEFT_DEV_RING_WAITED)
-            tell(proxy->released, taken);
+        do_ticket(proxy, &request, taken, flags, result, times);
+        times = times_of(proxy, ++taken);
     }
     if (taken != first)
         tell(proxy->released, taken);

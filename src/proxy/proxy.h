@@ -40,6 +40,11 @@ struct proxy_owner {
     bool (*progress)(void *self);
 };
 
+/* When the thread did what with a request, for who measures: by clock_now_ns(). */
+struct proxy_times {
+    uint64_t seen, decoded, handed, returned, counted;
+};
+
 struct proxy {
     struct proxy_owner owner;
     pthread_t thread;
@@ -53,7 +58,9 @@ struct proxy {
     _Atomic uint64_t *released, *completed;
     /* For `weft attach` and settling: carried out so far. */
     _Atomic uint64_t taken;
-    _Atomic uint64_t wanted; /* the host waits until so many are complete */
+    _Atomic uint64_t wanted;           /* the host waits until so many are complete */
+    struct proxy_times *_Atomic times; /* NULL: nobody measures; of ticket t at t % times_n */
+    uint64_t times_n;
     /* Rung by who has something for a thread that naps. */
     _Atomic uint32_t bell;
     _Atomic uint32_t napping;
@@ -77,6 +84,10 @@ weft_status proxy_start(struct proxy *proxy, const struct proxy_owner *owner, ui
 
 /* Ends the thread. What is in the ring is left there: settle first. */
 void proxy_stop(struct proxy *proxy);
+
+/* Notes when what is done with ticket t, in times[t % n], n a power of two; NULL: no longer. The ring is
+ * empty. */
+void proxy_trace_to(struct proxy *proxy, struct proxy_times *times, uint64_t n);
 
 /* Something may come: a thread that sleeps looks at once. */
 void proxy_wake(struct proxy *proxy);

@@ -9,6 +9,7 @@
  *   job_gpus.h       which GPUs the processes of a job use
  *   launcher.h       the hub of a job, for `weft run`
  *   link_counters.h  error counters of links
+ *   proxy_trace.h    when the proxy's thread did what
  *   printable.h      text from elsewhere, made fit for a terminal and for JSON
  *
  * A front for rooms that the command must not depend on one by one: when one of them changes, this

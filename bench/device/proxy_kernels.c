@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernels of proxy_kernels.h. Every loop is bounded by its count, every wait by the job's wait
+ * limit. */
+#include "proxy_kernels.h"
+#include "timing.h"
+
+WEFT_DEVICE_NOINLINE struct weft_dev_request asked_for(int what, uint64_t *dst, uint64_t *src,
+                                                       int peer, uint64_t round)
+{
+    int operation = what == PROXIED_P            ? WEFT_DEV_OP_P
+                    : what == PROXIED_PUT        ? WEFT_DEV_OP_PUT
+                    : what == PROXIED_PUT_SIGNAL ? WEFT_DEV_OP_PUT_SIGNAL
+                    : what == PROXIED_G          ? WEFT_DEV_OP_G
+                                                 : WEFT_DEV_OP_NONE;
+    size_t at = weft_dev_grid_rank();
+    struct weft_dev_request r = weft_dev_request_of(operation, dst + at, 8, peer);
+    if (what == PROXIED_P)
+        r.value = src[at];
+    if (what == PROXIED_TRIP || what == PROXIED_PUT || what == PROXIED_PUT_SIGNAL)
+        r.local = src + at;
+    if (what == PROXIED_PUT_SIGNAL) {
+        r.signal = dst + weft_dev_grid_threads();
+        r.value = round + 1;
+        r.what = WEFT_SIGNAL_SET;
+    }
+    return r;
+}
+
+WEFT_KERNEL(proxied, (int, what), (uint64_t *, dst), (uint64_t *, src), (int, peer),
+            (uint64_t, rounds), (struct device_times *, times))
+{
+    int status = weft_dev_state.ring ? WEFT_OK : WEFT_ERR_UNSUPPORTED;
+    begin_timing(times);
+    for (uint64_t i = 0; i < rounds && !status; i++) {
+        struct weft_dev_request r = asked_for(what, dst, src, peer, i);
+        uint64_t value = weft_dev_proxy_request(&r);
+        if (what == PROXIED_G)
+            src[weft_dev_grid_rank()] = value;
+    }
+    if (!status)
+        weft_dev_proxy_order(1);
+    end_timing(times, status);
+}
+
+/* The same as weft_dev_proxy_request() and weft_dev_proxy_order(1) do, with a look at the clock between
+ * their steps. */
+WEFT_DEVICE int trace_one(struct weft_dev_request *r, struct device_trace *t)
+{
+    const struct weft_dev_ring *ring = weft_dev_state.ring;
+    struct weft_dev_request quiet = weft_dev_request_of(WEFT_DEV_OP_QUIET, NULL, 0, -1);
+    struct weft_dev_descriptor d;
+    d.number = 0;
+    d.flags = 0;
+    t->called = weft_dev_clock_ns();
+    weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
+    t->ticket = weft_dev_ring_ticket(r, ring->slots);
+    t->taken = weft_dev_clock_ns();
+    weft_dev_ring_describe(&d, r);
+    weft_dev_ring_write(&d, t->ticket);
+    t->written = weft_dev_clock_ns();
+    uint64_t ticket = weft_dev_ring_ticket(&quiet, ring->slots);
+    weft_dev_ring_describe(&d, &quiet);
+    weft_dev_ring_write(&d, ticket);
+    int done = weft_dev_ring_await(&quiet, ring->completed, ticket + 1, 0);
+    t->counted = weft_dev_clock_ns();
+    weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
+    t->returned = weft_dev_clock_ns();
+    return done ? WEFT_OK : WEFT_ERR_TIMEOUT;
+}
+
+WEFT_KERNEL(proxy_trace, (uint64_t *, dst), (uint64_t *, src), (int, peer), (uint64_t, rounds),
+            (struct device_trace *, trace), (struct device_times *, times))
+{
+    int status = weft_dev_state.ring ? WEFT_OK : WEFT_ERR_UNSUPPORTED;
+    begin_timing(times);
+    for (uint64_t i = 0; i < rounds && !status; i++) {
+        struct weft_dev_request r = asked_for(PROXIED_PUT_SIGNAL, dst, src, peer, i);
+        status = trace_one(&r, trace + i);
+    }
+    end_timing(times, status);
+}

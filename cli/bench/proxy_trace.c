@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft bench proxy --trace`: a put_signal and the quiet behind it, step by step, from the call in the
+ * kernel through the proxy's thread and back. */
+#include "tool/proxy_trace.h"
+#include "bench/device.h"
+#include "device/proxy_kernels.h"
+#include "tool/tool.h"
+
+#include <jansson.h>
+#include <weft/device/control.h>
+
+enum { ROUNDS = 1024, WARM = 128, TICKETS = 4096, STEPS = 10 };
+
+static const char *const step_names[STEPS] = {
+    "ticket taken",  "descriptor written", "seen by the thread",
+    "decoded",       "handed to the path", "path returned",
+    "complete",      "count written",      "count seen by the device",
+    "call returned",
+};
+
+/* The moments of one round, the first of them the call; those of the host by the host's clock. */
+struct round {
+    double at[STEPS + 1];
+};
+/* Steps whose moments are the thread's. */
+enum { FIRST_OF_HOST = 3, LAST_OF_HOST = 8 };
+
+static struct round round_of(const struct device_trace *device,
+                             const struct proxy_trace_times *times)
+{
+    const struct proxy_trace_times *put = &times[device->ticket % TICKETS];
+    const struct proxy_trace_times *quiet = &times[(device->ticket + 1) % TICKETS];
+    return (struct round){{(double)device->called, (double)device->taken, (double)device->written,
+                           (double)put->seen, (double)put->decoded, (double)put->handed,
+                           (double)put->returned, (double)quiet->returned, (double)quiet->counted,
+                           (double)device->counted, (double)device->returned}};
+}
+
+/* What to add to the host's clock to have the device's: the fastest way there and the fastest way back
+ * are taken to be equally long. 0 where both have one clock. */
+static double clock_offset(const struct bench *bench, const struct round *rounds, int n)
+{
+    double there = 1e300, back = 1e300;
+    if (bench->options->target != TARGET_CUDA)
+        return 0;
+    for (int i = 0; i < n; i++) {
+        const double *at = rounds[i].at;
+        double out = at[FIRST_OF_HOST] - at[FIRST_OF_HOST - 1];
+        double in = at[LAST_OF_HOST + 1] - at[LAST_OF_HOST];
+        there = out < there ? out : there;
+        back = in < back ? in : back;
+    }
+    return (back - there) / 2;
+}
+
+/* Mean moments in ns since the call. */
+static void average(const struct bench *bench, struct round *rounds, int n, double mean[STEPS])
+{
+    double offset = clock_offset(bench, rounds, n);
+    for (int step = 1; step <= STEPS; step++) {
+        double sum = 0;
+        for (int i = 0; i < n; i++)
+            sum += rounds[i].at[step] - rounds[i].at[0] +
+                   (step >= FIRST_OF_HOST && step <= LAST_OF_HOST ? offset : 0);
+        mean[step - 1] = sum / n;
+    }
+}
+
+static void print_table(const struct bench *bench, const double mean[STEPS])
+{
+    printf("put_signal of 8 bytes and quiet through the proxy, PE %d to PE %d over %s, target %s, "
+           "mean of %d\n",
+           bench->from, bench->to, bench->path, bench_target_names[bench->options->target],
+           ROUNDS - 1);
+    printf("%-26s %12s %12s\n", "step", "took", "since call");
+    for (int step = 0; step < STEPS; step++)
+        printf("%-26s %12s %12s\n", step_names[step],
+               bench_us_text((mean[step] - (step ? mean[step - 1] : 0)) / 1e3).text,
+               bench_us_text(mean[step] / 1e3).text);
+}
+
+static void print_json(const struct bench *bench, const double mean[STEPS])
+{
+    json_t *steps = json_array();
+    for (int step = 0; step < STEPS; step++)
+        json_array_append_new(steps, json_pack("{s:s, s:f, s:f}", "step", step_names[step], "us",
+                                               (mean[step] - (step ? mean[step - 1] : 0)) / 1e3,
+                                               "since_call_us", mean[step] / 1e3));
+    json_t *row =
+        json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:o}", "bench", "proxy_trace", "path",
+                  bench->path, "target", bench_target_names[bench->options->target], "from",
+                  bench->from, "to", bench->to, "rounds", ROUNDS - 1, "steps", steps);
+    json_dumpf(row, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
+    putchar('\n');
+    json_decref(row);
+}
+
+static weft_status run_rounds(struct bench *bench, uint64_t *words, struct device_trace *trace,
+                              int rounds)
+{
+    double ignored = 0;
+    weft_status status = WEFT_LAUNCH(proxy_trace, 1, 1, 0, bench->device->stream, words, words + 8,
+                                     bench->to, (uint64_t)rounds, trace, bench->device->times);
+    return status ? status : device_finish(bench, 1, &ignored, NULL);
+}
+
+/* The thread notes the last round's end while that round returns: it is left out. */
+static weft_status trace_rounds(struct bench *bench, uint64_t *words, struct device_trace *trace)
+{
+    static struct proxy_trace_times times[TICKETS];
+    static struct device_trace seen[ROUNDS];
+    static struct round rounds[ROUNDS];
+    double mean[STEPS];
+    weft_status status = run_rounds(bench, words, trace, WARM);
+    if (!status)
+        status = proxy_trace(bench->job, times, TICKETS);
+    if (!status)
+        status = run_rounds(bench, words, trace, ROUNDS);
+    if (!status)
+        status = proxy_trace(bench->job, NULL, 0);
+    if (!status)
+        status = weft_get(bench->ctx, seen, trace, sizeof seen, bench->me);
+    if (status)
+        return status;
+    for (int i = 0; i < ROUNDS - 1; i++)
+        rounds[i] = round_of(&seen[i], times);
+    average(bench, rounds, ROUNDS - 1, mean);
+    if (bench->options->json)
+        print_json(bench, mean);
+    else
+        print_table(bench, mean);
+    return WEFT_OK;
+}
+
+weft_status bench_proxy_trace(struct bench *bench)
+{
+    void *trace = NULL, *words = NULL;
+    weft_status status =
+        weft_alloc(bench->job, weft_device_kind(bench->job), ROUNDS * sizeof(struct device_trace),
+                   0, WEFT_ALLOC_ZERO, &trace);
+    if (!status)
+        status = bench_alloc(bench, 4096, WEFT_ALLOC_ZERO, &words);
+    if (!status && bench->me == bench->from)
+        status = trace_rounds(bench, words, trace);
+    if (!status)
+        status = weft_barrier(bench->world);
+    if (!status)
+        status = weft_free(bench->job, words);
+    return status ? status : weft_free(bench->job, trace);
+}
