@@ -298,10 +298,7 @@ static void empty_handles(struct weft_job *job)
     for (struct weft_ctx *ctx = job->contexts; ctx; ctx = ctx->next)
         ctx_empty(ctx);
     for (struct weft_team *team = job->teams; team; team = team->next) {
-        free(team->pes);
-        free(team->mailbox_at);
-        team->pes = NULL;
-        team->mailbox_at = NULL;
+        team_empty(team);
     }
 }
 

@@ -67,14 +67,28 @@ struct mailbox {
     } packet[2];
 };
 
+/* A team whose members share nodes, but not all the same one: its collectives go within nodes, between
+ * them, and within nodes. Alike at every member. */
+struct team_nodes {
+    int n;         /* nodes, numbered by their first member */
+    int least;     /* members of the smallest */
+    bool in_order; /* the members of a node follow one another in the team */
+    int mine;      /* this PE's node, and its place there */
+    int local_me;
+    int *of;    /* node of each member */
+    int *first; /* members[first[k]] ... members[first[k + 1] - 1] are those of node k, in order */
+    int *members; /* [team->n] */
+};
+
 struct weft_team {
     struct weft_job *job;
     int n;
-    int me;            /* -1: not a member (never handed out) */
-    int *pes;          /* numbers in the job */
-    int slot;          /* synchronisation area, the same at every member */
-    bool direct;       /* every member's memory can be loaded and stored */
-    bool split_off;    /* may be destroyed */
+    int me;                   /* -1: not a member (never handed out) */
+    int *pes;                 /* numbers in the job */
+    int slot;                 /* synchronisation area, the same at every member */
+    struct team_nodes *nodes; /* NULL: all on one node, or each on one of its own */
+    bool direct;              /* every member's memory can be loaded and stored */
+    bool split_off;           /* may be destroyed */
     int leader;        /* goes first out of the next barrier or sync (ops/coll.h), -1: nobody */
     uint64_t sequence; /* phases used so far */
     uint64_t packets;  /* packet exchanges so far */
@@ -175,6 +189,7 @@ void ctx_empty(struct weft_ctx *ctx);
 weft_status team_new(struct weft_job *job, const int *pes, int n, int slot,
                      struct weft_team **team);
 void team_free(struct weft_team *team);
+void team_empty(struct weft_team *team);  /* all but the handle */
 void team_unlink(struct weft_team *team); /* from the job's list */
 
 /* Sets what the team knows of its members' paths. */

@@ -25,6 +25,79 @@ void team_fill(struct weft_team *team)
     }
 }
 
+static void count_members(struct weft_team *team, struct team_nodes *nodes, int *number)
+{
+    const int *node_of = team->job->boot->node_of;
+    for (int i = 0; i < team->n; i++) {
+        int *known = &number[node_of[team->pes[i]]];
+        if (*known < 0)
+            *known = nodes->n++;
+        nodes->of[i] = *known;
+        nodes->first[*known + 1]++;
+        nodes->in_order &= i == 0 || nodes->of[i] >= nodes->of[i - 1];
+    }
+    nodes->least = team->n;
+    for (int k = 0; k < nodes->n; k++) {
+        if (nodes->first[k + 1] < nodes->least)
+            nodes->least = nodes->first[k + 1];
+        nodes->first[k + 1] += nodes->first[k];
+    }
+}
+
+static void list_members(struct weft_team *team, struct team_nodes *nodes, int *used)
+{
+    for (int i = 0; i < team->n; i++) {
+        int node = nodes->of[i];
+        if (i == team->me) {
+            nodes->mine = node;
+            nodes->local_me = used[node];
+        }
+        nodes->members[nodes->first[node] + used[node]++] = i;
+    }
+}
+
+static void free_nodes(struct team_nodes *nodes)
+{
+    if (!nodes)
+        return;
+    free(nodes->of);
+    free(nodes->first);
+    free(nodes->members);
+    free(nodes);
+}
+
+/* Leaves team->nodes NULL where nodes make no difference. */
+static weft_status find_nodes(struct weft_team *team)
+{
+    int all = team->job->boot->nodes;
+    if (all < 2 || team->n < 3)
+        return WEFT_OK;
+    struct team_nodes *nodes = calloc(1, sizeof *nodes);
+    int *number = malloc((size_t)all * sizeof *number), *used = calloc((size_t)all, sizeof *used);
+    if (nodes) {
+        nodes->in_order = true;
+        nodes->of = calloc((size_t)team->n, sizeof *nodes->of);
+        nodes->first = calloc((size_t)all + 1, sizeof *nodes->first);
+        nodes->members = calloc((size_t)team->n, sizeof *nodes->members);
+    }
+    bool good = nodes && number && used && nodes->of && nodes->first && nodes->members;
+    if (good) {
+        for (int k = 0; k < all; k++)
+            number[k] = -1;
+        count_members(team, nodes, number);
+        list_members(team, nodes, used);
+    }
+    free(number);
+    free(used);
+    if (good && nodes->n > 1 && nodes->n < team->n) {
+        team->nodes = nodes;
+        return WEFT_OK;
+    }
+    free_nodes(nodes);
+    return good ? WEFT_OK
+                : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team of %d PEs", team->n);
+}
+
 weft_status team_new(struct weft_job *job, const int *pes, int n, int slot,
                      struct weft_team **result)
 {
@@ -46,6 +119,11 @@ weft_status team_new(struct weft_job *job, const int *pes, int n, int slot,
     for (int i = 0; i < n; i++)
         if (pes[i] == job->pe)
             team->me = i;
+    weft_status status = find_nodes(team);
+    if (status) {
+        team_free(team);
+        return status;
+    }
     team->mailboxes =
         (struct mailbox *)(job->segments[SEG_SYSTEM].base + team_area_offset(slot, job->npes));
     team_fill(team);
@@ -80,9 +158,18 @@ void team_unlink(struct weft_team *team)
     pthread_mutex_unlock(&team->job->lock);
 }
 
-void team_free(struct weft_team *team)
+void team_empty(struct weft_team *team)
 {
     free(team->pes);
     free(team->mailbox_at);
+    free_nodes(team->nodes);
+    team->pes = NULL;
+    team->mailbox_at = NULL;
+    team->nodes = NULL;
+}
+
+void team_free(struct weft_team *team)
+{
+    team_empty(team);
     free(team);
 }

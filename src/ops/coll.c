@@ -75,6 +75,12 @@ static inline weft_status packet_send(struct weft_team *team, int member, uint64
     return status ? status : mailbox_put(team, member, at, &number, sizeof number);
 }
 
+weft_status coll_packet_send(struct weft_team *team, int member, uint64_t number,
+                             const void *payload, size_t bytes)
+{
+    return packet_send(team, member, number, payload, bytes);
+}
+
 static inline weft_status packet_await(struct weft_team *team, int member, uint64_t number,
                                        enum box_operation operation, void *payload, size_t bytes)
 {
@@ -94,6 +100,12 @@ static inline weft_status packet_await(struct weft_team *team, int member, uint6
     if (!status)
         access_copy(payload, mailbox->packet[which].payload, bytes);
     return status;
+}
+
+weft_status coll_packet_await(struct weft_team *team, int member, uint64_t number,
+                              enum box_operation operation, void *payload, size_t bytes)
+{
+    return packet_await(team, member, number, operation, payload, bytes);
 }
 
 static weft_status exchange(struct weft_team *team, enum box_operation operation, const char *mine,
@@ -117,6 +129,8 @@ static weft_status exchange(struct weft_team *team, enum box_operation operation
 weft_status coll_exchange(struct weft_team *team, enum box_operation operation, const void *mine,
                           void *all, size_t bytes)
 {
+    if (unlikely(team->nodes != NULL))
+        return coll_nodes_exchange(team, operation, mine, all, bytes);
     return exchange(team, operation, mine, 0, all, bytes);
 }
 
@@ -134,6 +148,8 @@ static weft_status sync_phase(struct weft_team *team, enum box_operation operati
 {
     int n = team->n, me = team->me;
     weft_status status = WEFT_OK;
+    if (unlikely(team->nodes != NULL))
+        return coll_nodes_sync(team, operation, phase);
     for (long step = 1; step < n && !status; step *= SYNC_RADIX) {
         for (long j = 1; j < SYNC_RADIX && j * step < n && !status; j++)
             status = coll_notify(team, (int)((me + j * step) % n), phase);

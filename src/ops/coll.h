@@ -9,7 +9,12 @@
  * arrival tells of the data too (NCCL calls this its LL protocol). A mailbox has two packets; exchanges
  * with even numbers use one, those with odd numbers the other. Two are enough where every member sends to
  * every other: a member that sends exchange k + 2 has finished k + 1, so it has k + 1 from everyone, so
- * everyone had finished reading k. One-sided collectives (broadcast) therefore use phases only. */
+ * everyone had finished reading k. One-sided collectives (broadcast) therefore use phases only.
+ *
+ * Nodes. Where members share nodes (team->nodes), coll_nodes.c does sync, exchange, broadcast, collect and
+ * reduce by node. In an exchange the leader of a node, its first member, then writes the packets of its
+ * members into their mailboxes at the other leaders, and those of the other nodes into the mailboxes at its
+ * neighbours: still one writer for each mailbox and exchange, and the count of two holds as above. */
 #ifndef WEFT_OPS_COLL_H
 #define WEFT_OPS_COLL_H
 
@@ -120,6 +125,32 @@ weft_status coll_exchange(struct weft_team *team, enum box_operation operation, 
 /* The same with a different payload for each member: mine + i * bytes goes to member i. */
 weft_status coll_exchange_each(struct weft_team *team, enum box_operation operation,
                                const void *mine, void *all, size_t bytes);
+
+/* One packet to a member, and from one: what an exchange is made of. */
+weft_status coll_packet_send(struct weft_team *team, int member, uint64_t number,
+                             const void *payload, size_t bytes);
+weft_status coll_packet_await(struct weft_team *team, int member, uint64_t number,
+                              enum box_operation operation, void *payload, size_t bytes);
+
+/* The same as their namesakes, for a team with nodes. collect: block i, bytes[i] long, lies at at[i] of the
+ * destination. reduce: where the members of each node follow one another (nodes->in_order). */
+weft_status coll_nodes_sync(struct weft_team *team, enum box_operation operation, uint64_t phase);
+weft_status coll_nodes_exchange(struct weft_team *team, enum box_operation operation,
+                                const void *mine, char *all, size_t bytes);
+weft_status coll_nodes_broadcast(struct weft_team *team, struct place to, const void *src,
+                                 size_t bytes, int root, uint64_t phase);
+weft_status coll_nodes_collect(struct weft_team *team, enum box_operation operation,
+                               struct place to, const void *src, const size_t *at,
+                               const size_t *bytes, uint64_t phase);
+
+struct coll_nodes_reduction {
+    reduce_function *combine;
+    size_t element;
+    struct place from, to;
+};
+
+weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_nodes_reduction *what,
+                              size_t n, uint64_t phase);
 
 /* weft_broadcast(); with to_root false the root's own destination stays as it is, as the active-set
  * routines of OpenSHMEM want it. */

@@ -79,7 +79,7 @@ weft_status coll_broadcast(weft_team *team, void *dst, const void *src, size_t b
     if ((unsigned)root >= (unsigned)team->n)
         return base_fail(WEFT_ERR_PE, "%s: root %d; the team's PEs are 0 ... %d", name, root,
                          team->n - 1);
-    team->leader = team->job->crowded ? root : -1;
+    team->leader = team->job->crowded && !team->nodes ? root : -1;
     struct place to, from;
     status = coll_place(name, "dst", team, dst, bytes, &to);
     if (!status && !src)
@@ -89,7 +89,9 @@ weft_status coll_broadcast(weft_team *team, void *dst, const void *src, size_t b
     if (coll_on_gpu(team, dst, src))
         return coll_gpu_broadcast(team, dst, src, bytes, root);
     /* The choice must come out alike at every member: it looks at nothing but common things. */
-    if (bytes >= PULL_FROM_BYTES && team->direct && team->n > 1) {
+    if (team->nodes) {
+        status = coll_nodes_broadcast(team, to, src, bytes, root, phase);
+    } else if (bytes >= PULL_FROM_BYTES && team->direct && team->n > 1) {
         status = coll_place(name, "src", team, src, bytes, &from);
         if (!status)
             status = broadcast_pull(team, dst, to, from, bytes, root, phase);
@@ -132,6 +134,22 @@ static weft_status push_blocks(struct weft_team *team, enum box_operation operat
     return status ? status : await_all(team, phase, operation);
 }
 
+/* fcollect of a team with nodes. */
+static weft_status collect_equal(struct weft_team *team, enum box_operation operation,
+                                 struct place to, const void *src, size_t bytes, uint64_t phase)
+{
+    size_t *at = malloc((size_t)team->n * 2 * sizeof *at), *sizes = at + team->n;
+    if (!at)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d sizes", team->n);
+    for (int i = 0; i < team->n; i++) {
+        at[i] = (size_t)i * bytes;
+        sizes[i] = bytes;
+    }
+    weft_status status = coll_nodes_collect(team, operation, to, src, at, sizes, phase);
+    free(at);
+    return status;
+}
+
 static weft_status all_blocks(const char *name, struct weft_team *team,
                               enum box_operation operation, void *dst, const void *src,
                               size_t bytes, bool each)
@@ -156,6 +174,8 @@ static weft_status all_blocks(const char *name, struct weft_team *team,
     if (bytes <= PACKET_BYTES && team->n <= PACKET_STACK_PES)
         return each ? coll_exchange_each(team, operation, src, dst, bytes)
                     : coll_exchange(team, operation, src, dst, bytes);
+    if (team->nodes && !each)
+        return collect_equal(team, operation, to, src, bytes, phase);
     return push_blocks(team, operation, to, src, each ? bytes : 0, bytes, phase);
 }
 
@@ -173,18 +193,67 @@ WEFT_EXPORT weft_status weft_fcollect(weft_team *team, void *dst, const void *sr
 
 /* From GPU memory into host memory: through a copy in host memory. */
 static weft_status collect_from_gpu(struct weft_team *team, struct place to, void *dst,
-                                    const void *src, size_t bytes, size_t before, uint64_t phase)
+                                    const void *src, const size_t *sizes, const size_t *at,
+                                    uint64_t phase)
 {
+    size_t bytes = sizes[team->me], before = at[team->me];
     char *copy = malloc(bytes ? bytes : 1);
     weft_status status =
         copy ? gpu_copy(team->job->gpu, 0, copy, src, bytes, GPU_DONE)
              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu bytes", bytes);
+    if (team->nodes) {
+        status =
+            status ? status : coll_nodes_collect(team, BOX_OP_COLLECT, to, copy, at, sizes, phase);
+        free(copy);
+        return status;
+    }
     to.offset += before;
     if (!status)
         status = push_to_all(team, to, copy, bytes, phase);
     if (!status)
         memcpy((char *)dst + before, copy, bytes);
     free(copy);
+    return status ? status : await_all(team, phase, BOX_OP_COLLECT);
+}
+
+/* Where each member's block lies, from the sizes that all have told. */
+static weft_status place_blocks(const char *name, const struct weft_team *team, const size_t *sizes,
+                                size_t *at, size_t *total)
+{
+    *total = 0;
+    for (int i = 0; i < team->n; i++) {
+        at[i] = *total;
+        if (__builtin_add_overflow(*total, sizes[i], total))
+            return base_fail(WEFT_ERR_RANGE, "%s: the sizes add up to too much", name);
+    }
+    return WEFT_OK;
+}
+
+static weft_status collect_blocks(const char *name, struct weft_team *team, void *dst,
+                                  const void *src, const size_t *sizes, const size_t *at,
+                                  size_t total, uint64_t phase)
+{
+    size_t bytes = sizes[team->me], before = at[team->me];
+    struct place to;
+    weft_status status = total ? coll_place(name, "dst", team, dst, total, &to) : WEFT_OK;
+    if (status || total == 0)
+        return status;
+    if (bytes && !src)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
+    if (coll_on_gpu(team, dst, dst))
+        return coll_gpu_blocks(team, BOX_OP_COLLECT, dst, src, 0, bytes, before);
+    if (coll_on_gpu(team, src,
+                    src)) /* sizes differ, so src may be null elsewhere: known here only */
+        return collect_from_gpu(team, to, dst, src, sizes, at, phase);
+    if (team->nodes)
+        return coll_nodes_collect(team, BOX_OP_COLLECT, to, src, at, sizes, phase);
+    to.offset += before;
+    if (bytes) {
+        status = push_to_all(team, to, src, bytes, phase);
+        memmove((char *)dst + before, src, bytes);
+    } else {
+        status = notify_all(team, phase);
+    }
     return status ? status : await_all(team, phase, BOX_OP_COLLECT);
 }
 
@@ -195,38 +264,16 @@ WEFT_EXPORT weft_status weft_collect(weft_team *team, void *dst, const void *src
     weft_status status = coll_begin(name, team, BOX_OP_COLLECT, -1, 0, 0, &phase);
     if (status)
         return status;
-    uint64_t mine = bytes, *sizes = malloc((size_t)team->n * sizeof *sizes);
+    size_t *sizes = malloc((size_t)team->n * 2 * sizeof *sizes), *at = sizes + team->n, total = 0;
     if (!sizes)
         return base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory for %d sizes", name, team->n);
-    status = coll_exchange(team, BOX_OP_COLLECT, &mine, sizes, sizeof mine);
-    size_t before = 0, total = 0;
-    for (int i = 0; i < team->n && !status; i++) {
-        if (i < team->me)
-            before += sizes[i];
-        if (__builtin_add_overflow(total, sizes[i], &total))
-            status = base_fail(WEFT_ERR_RANGE, "%s: the sizes add up to too much", name);
-    }
+    status = coll_exchange(team, BOX_OP_COLLECT, &bytes, sizes, sizeof bytes);
+    if (!status)
+        status = place_blocks(name, team, sizes, at, &total);
+    if (!status)
+        status = collect_blocks(name, team, dst, src, sizes, at, total, phase);
     free(sizes);
-    struct place to;
-    if (!status && total)
-        status = coll_place(name, "dst", team, dst, total, &to);
-    if (status || total == 0)
-        return status;
-    if (bytes && !src)
-        return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
-    if (coll_on_gpu(team, dst, dst))
-        return coll_gpu_blocks(team, BOX_OP_COLLECT, dst, src, 0, bytes, before);
-    if (coll_on_gpu(team, src,
-                    src)) /* sizes differ, so src may be null elsewhere: known here only */
-        return collect_from_gpu(team, to, dst, src, bytes, before, phase);
-    to.offset += before;
-    if (bytes) {
-        status = push_to_all(team, to, src, bytes, phase);
-        memmove((char *)dst + before, src, bytes);
-    } else {
-        status = notify_all(team, phase);
-    }
-    return status ? status : await_all(team, phase, BOX_OP_COLLECT);
+    return status;
 }
 
 /* ---------------------------------------------------------------------------------- alltoalls */

@@ -222,5 +222,10 @@ WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src,
                          name, dst, src);
     if (bytes <= PACKET_BYTES && bytes * (size_t)team->n <= SMALL_STACK_BYTES)
         return reduce_small(&reduction, dst, src, n);
+    if (team->nodes && team->nodes->in_order) {
+        struct coll_nodes_reduction what = {reduction.combine, reduction.element, reduction.from,
+                                            reduction.to};
+        return coll_nodes_reduce(team, &what, n, phase);
+    }
     return reduce_large(&reduction, n, phase);
 }
