@@ -336,7 +336,9 @@ int run_agent_main(struct run *run)
         goto out;
     result = run_loop(run);
     struct boot_limit second = {.left_ns = RUN_SECOND_NS};
-    if (!agent->up_lost)
+    if (agent->up_lost)
+        result = HOST_EXIT_LOST;
+    else
         wire_send(&agent->up, &second, HOST_DONE, 0, NULL, 0, -1);
 out:
     run_stop_guard(run);

@@ -635,7 +635,10 @@ void run_hosts_exited(struct run *run, int index)
     run_unwatch(run, host->pidfd);
     run_hosts_serve(run, index, EPOLLIN);
     describe_status(status, how, sizeof how);
-    snprintf(why, sizeof why, "`%.300s` %s", host->rsh, how);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == HOST_EXIT_LOST)
+        snprintf(why, sizeof why, "this host does not answer its agent any more");
+    else
+        snprintf(why, sizeof why, "`%.300s` %s", host->rsh, how);
     lose_host(run, index, why);
 }
 

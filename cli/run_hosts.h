@@ -9,6 +9,9 @@
 
 #include "run.h"
 
+/* Exit status of an agent that has lost the launcher. */
+enum { HOST_EXIT_LOST = 96 };
+
 enum run_host_frame {
     /* from the launcher */
     HOST_GO = 1, /* start the PEs */

@@ -30,10 +30,10 @@ run() {
 
 says() { grep -qE -- "$1" "$out" || fail "nobody says: $1"; }
 says_not() { ! grep -qE -- "$1" "$out" || fail "somebody says: $1"; }
-nothing_left() { [ -z "$(left weft weft-guard job_boot_exchange boot_victim sleep)" ]; }
+nothing_left() { [ -z "$(left weft weft-guard job_boot_exchange boot_victim steady sleep)" ]; }
 gone() {
     await 10 nothing_left || {
-        fail "left behind: $(left weft weft-guard job_boot_exchange boot_victim sleep)"
+        fail "left behind: $(left weft weft-guard job_boot_exchange boot_victim steady sleep)"
         ps -eo pid,ppid,stat,args
     }
 }
@@ -61,6 +61,23 @@ output() {
     says '^2 at b$'
 }
 
+# Ranks lie on the hosts by turns: the members of a node do not follow one another.
+by_turns() {
+    local pe pids=() status=0
+    export MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 WORLD_SIZE=5 WEFT_SECRET=0123456789abcdef0123
+    for pe in 0 1 2 3 4; do
+        RANK=$pe WEFT_HEAP_SIZE=4M ip netns exec "$(echo a b a b a | cut -d" " -f$((pe + 1)))" timeout 60 \
+            "$build/bin/job_collective" >>"$out" 2>&1 &
+        pids+=($!)
+    done
+    for pe in "${pids[@]}"; do
+        wait "$pe" || status=1
+    done
+    [ $status = 0 ] || fail "a PE has failed"
+    unset MASTER_ADDR MASTER_PORT WORLD_SIZE WEFT_SECRET
+    gone
+}
+
 rank() {
     local pe pids=() status=0
     export MASTER_ADDR=10.77.0.1 MASTER_PORT=29400 WORLD_SIZE=5 WEFT_SECRET=0123456789abcdef0123
@@ -75,6 +92,74 @@ rank() {
     [ $status = 0 ] || fail "a PE has failed"
     unset MASTER_ADDR MASTER_PORT WORLD_SIZE WEFT_SECRET
     gone
+}
+
+# Whole jobs: p2p within a host, net between them.
+jobs() {
+    local program
+    for program in rma atomic wait team collective; do
+        WEFT_HEAP_SIZE=4M WEFT_NODE_PES=2 run 0 "$weft" run --hosts a:2,b:2 \
+            "$build/bin/job_$program"
+    done
+}
+
+# 64 PEs on 8 hosts: they start, compute and end.
+many() {
+    local program
+    make_hosts_more d e f g h
+    for program in boot_exchange rma atomic wait; do
+        WEFT_HEAP_SIZE=4M run 0 "$weft" run --hosts a:8,b:8,c:8,d:8,e:8,f:8,g:8,h:8 \
+            "$build/bin/job_$program"
+    done
+}
+
+# start_steady SECONDS: a job that has begun.
+start_steady() {
+    "$weft" run --hosts a:2,b:2 "$build/bin/steady" "$1" >"$out" 2>&1 &
+    launcher=$!
+    await 30 grep -q ready "$out" || fail "the job did not begin"
+}
+
+# The link is down for a second: the lines carry it, and nobody notices but by the time it takes.
+hiccup() {
+    start_steady 4
+    cut_off b
+    sleep 1
+    join_again b
+    wait $launcher || fail "a link that was down for a second has ended the job"
+    gone
+}
+
+# A host is cut off in the midst of a job: PEs on both sides are told, and it is named.
+parted() {
+    local status
+    export WEFT_WAIT_LIMIT=6s
+    start_steady 60
+    cut_off b
+    wait $launcher
+    status=$?
+    [ $status != 0 ] || fail "nobody has noticed"
+    says '^weft run: (host b \(10.77.0.2\) with PEs 2 to 3 is lost|PE [0-3] \(pid [0-9]+ on [ab]\))'
+    says '^told [01]: .*(PE [23]|host b)'
+    gone
+    join_again b
+    export WEFT_WAIT_LIMIT=60s
+}
+
+# A PE dies in the midst of a job; the PEs of the other host are told which.
+dead() {
+    run 137 "$weft" run --hosts a:2,b:2 "$build/bin/steady" 30 3
+    says '^weft run: PE 3 \(pid [0-9]+ on b\) was killed by signal 9 \(Killed\); ending'
+    says '^told 0: WEFT_ERR_PEER_DEAD: PE 3 \(pid [0-9]+ on b\) was killed by signal 9'
+}
+
+# Delay, loss and packets out of order.
+bad_line() {
+    if ! slow_net 1ms 1% 5%; then
+        echo "skipped: $case: this kernel has no netem (sch_netem)"
+        return
+    fi
+    jobs
 }
 
 # A PE in the job is killed, exits, or aborts.
@@ -127,7 +212,7 @@ cable() {
     wait $launcher
     status=$?
     [ $status = 1 ] || fail "status $status when a host was cut off"
-    says '^weft run: host b \(10.77.0.2\) with PEs 2 to 3 is lost: it does not answer any more: '
+    says '^weft run: host b \(10.77.0.2\) with PEs 2 to 3 is lost: (it does not answer any more: |this host does not answer its agent)'
     says '^weft run on b: the launcher is lost \(it does not answer any more: '
     gone
     join_again b
@@ -192,9 +277,10 @@ secret() {
 }
 
 make_hosts a b c
-[ $# -gt 0 ] || set -- exchange output rank deaths kills cable strangers unreachable secret
+[ $# -gt 0 ] || set -- exchange jobs output rank by_turns deaths kills cable strangers unreachable secret hiccup parted dead bad_line many
 for case in "$@"; do
     "$case"
 done
+[ -z "${HOSTS_SHOW:-}" ] || cat "$out"
 [ $bad = 0 ] && echo "hosts: $* passed"
 exit $bad

@@ -20,19 +20,24 @@ enter_own_world() {
 
 # make_hosts NAME...: each with address 10.77.0.1, .2, ... on eth0; we have 10.77.0.254.
 make_hosts() {
-    local name i=0
     mount -t tmpfs none /run
     ip link set lo up
     ip link add hub type bridge
     ip addr add 10.77.0.254/24 dev hub
     ip link set hub up
+    hosts_made=0
+    make_hosts_more "$@"
+}
+
+make_hosts_more() {
+    local name
     for name in "$@"; do
-        i=$((i + 1))
+        hosts_made=$((hosts_made + 1))
         ip netns add "$name"
         ip link add "to-$name" type veth peer name eth0 netns "$name"
         ip link set "to-$name" master hub up
         ip -n "$name" link set lo up
-        ip -n "$name" addr add "10.77.0.$i/24" dev eth0
+        ip -n "$name" addr add "10.77.0.$hosts_made/24" dev eth0
         ip -n "$name" link set eth0 up
     done
 }
