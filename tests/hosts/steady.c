@@ -67,20 +67,22 @@ static void round_of(weft_team *world, uint64_t *to, uint64_t *from, uint64_t *s
 
 int main(int argc, char **argv)
 {
-    time_t until = time(NULL) + (argc > 1 ? atoi(argv[1]) : 1);
+    time_t until = 0; /* counts from when it has begun, however long that took */
     int victim = argc > 2 ? atoi(argv[2]) : -1;
     must(weft_init(&job, NULL));
     weft_team *world = weft_team_world(job);
     uint64_t *to = words(), *from = words(), *signal = words(), *more = words();
     for (uint64_t round = 1;; round++) {
         round_of(world, to, from, signal, round);
+        if (round == 2)
+            until = time(NULL) + (argc > 1 ? atoi(argv[1]) : 1);
         if (round == 2 && weft_my_pe(job) == 0) {
             printf("ready\n");
             fflush(stdout);
         }
         if (round == 3 && weft_my_pe(job) == victim)
             kill(getpid(), SIGKILL);
-        *from = time(NULL) < until;
+        *from = round < 3 || time(NULL) < until;
         must(weft_broadcast(world, more, from, sizeof *more, 0));
         if (!*more)
             break;
