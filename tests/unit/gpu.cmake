@@ -6,6 +6,8 @@ weft_unit_test(gpu_proof SOURCES test_gpu_proof.c)
 target_compile_options(test_gpu_proof PRIVATE -Wno-missing-prototypes)
 weft_unit_test(gpu_peers SOURCES test_gpu_peers.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
 add_dependencies(test_gpu_peers fakecuda)
+weft_unit_test(gpu_relay SOURCES test_gpu_relay.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
+add_dependencies(test_gpu_relay fakecuda)
 
 weft_unit_test(gpu_api_faults SOURCES test_gpu_api_faults.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
 add_dependencies(test_gpu_api_faults fakecuda)
