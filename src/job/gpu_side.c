@@ -51,6 +51,35 @@ static void note_proofs(struct weft_job *job)
     }
 }
 
+weft_status job_gpu_pairs(struct weft_job *job)
+{
+    size_t n = (size_t)job->npes;
+    bool *own = calloc(n, sizeof *own);
+    if (!job->gpu_pairs)
+        job->gpu_pairs = calloc(n * n, sizeof *job->gpu_pairs);
+    weft_status status =
+        own && job->gpu_pairs
+            ? WEFT_OK
+            : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d PEs", job->npes);
+    for (int pe = 0; pe < job->npes && !status; pe++)
+        own[pe] = job_direct(job, WEFT_GPU, pe);
+    status = boot_agree(job->boot, status);
+    if (!status)
+        status = job->boot->ops->allgather(job->boot, own, job->gpu_pairs, n * sizeof *own);
+    free(own);
+    return status;
+}
+
+bool job_gpu_team_direct(const struct weft_team *team)
+{
+    size_t npes = (size_t)team->job->npes;
+    for (int i = 0; i < team->n; i++)
+        for (int k = 0; k < team->n; k++)
+            if (!team->job->gpu_pairs[(size_t)team->pes[i] * npes + (size_t)team->pes[k]])
+                return false;
+    return true;
+}
+
 /* Paths for GPU memory, as the windows are now, and every context sees them. A pair that the machine
  * leaves without a path is refused when it is used; one that WEFT_PATH leaves without is refused
  * now. */
@@ -70,6 +99,8 @@ static weft_status choose_and_fill(struct weft_job *job)
         status = ctx_fill(ctx);
     pthread_mutex_unlock(&job->lock);
     status = boot_agree(job->boot, status);
+    if (!status)
+        status = job_gpu_pairs(job);
     return status || !job->proving ? status : prove_unmapped(job);
 }
 
@@ -126,8 +157,13 @@ void job_gpu_team_gone(struct weft_job *job, const struct weft_team *team)
 
 void job_gpu_close(struct weft_job *job)
 {
+    if (job->end_far_streams)
+        job->end_far_streams(job);
+    job->end_far_streams = NULL;
     gpu_close(job->gpu);
     job->gpu = job->paths.gpu = NULL;
+    free(job->gpu_pairs);
+    job->gpu_pairs = NULL;
     while (job->stream_calls) {
         void *first = job->stream_calls;
         job->stream_calls = *(void **)first;

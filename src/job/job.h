@@ -127,9 +127,12 @@ struct weft_job {
     struct weft_ctx *default_ctx;
     struct weft_ctx *system_ctx; /* the library's own: also reaches SEG_SYSTEM */
     struct weft_team *world, *node;
-    size_t heap_end;       /* the host heap has been handed out so far, at most */
-    struct gpu *gpu;       /* NULL until GPU memory is first asked for; paths.gpu is the same */
-    void *stream_calls;    /* kept for captured graphs (ops/stream.c): each begins with the next */
+    size_t heap_end;    /* the host heap has been handed out so far, at most */
+    struct gpu *gpu;    /* NULL until GPU memory is first asked for; paths.gpu is the same */
+    bool *gpu_pairs;    /* [npes * npes] which PEs reach whose GPU memory by load and store */
+    void *stream_calls; /* kept for captured graphs (ops/stream.c): each begins with the next */
+    void *far_streams;  /* of ops/stream_far.c; ended by: */
+    void (*end_far_streams)(struct weft_job *job);
     void *program_context; /* CUDA context that the program had made current before weft_init() */
     bool checking;
     bool threads_are_pes;
@@ -307,6 +310,11 @@ void job_gpu_team_gone(struct weft_job *job, const struct weft_team *team);
 
 /* Not collective; no PE uses this PE's memory any more. */
 void job_gpu_close(struct weft_job *job);
+
+/* Tells every PE which pairs reach each other's GPU memory by load and store, so that all members of a team
+ * know alike whether all do. Collective over the job; again whenever paths have changed. */
+weft_status job_gpu_pairs(struct weft_job *job);
+bool job_gpu_team_direct(const struct weft_team *team);
 
 /* -------------------------------------------------------------------------- life and death */
 

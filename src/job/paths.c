@@ -275,7 +275,9 @@ static weft_status settle_failures(struct weft_job *job, weft_kind kind,
         status = boot_agree(job->boot, dropped);
     if (!status)
         status = job_join_paths(job);
-    return status ? status : refill(job);
+    if (!status)
+        status = refill(job);
+    return status || kind != WEFT_GPU ? status : job_gpu_pairs(job);
 }
 
 weft_status job_settle_proofs(struct weft_job *job, weft_kind kind,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations in stream order on cuda. Copies are done by the copy engine; a small put with signal
  * by one block, which then stores the signal; waits and barriers by kernels of bounded duration.
- * On simt the host's own functions are called in stream order (stream_simt.c). */
+ * On simt, and where this GPU has no address of the memory, the host's own functions are called in
+ * stream order (stream_call.c). */
 #include "ops/stream.h"
 
 #include "base/config.h"
@@ -10,17 +11,23 @@
 
 enum { SIMT_TARGET_CHOICE = 2 }; /* of WEFT_TARGET */
 
-/* A job with a GPU side runs its streams there, unless its device code is known to run on simt. */
-static bool on_cuda(const struct weft_job *job)
+bool stream_on_cuda(const struct weft_job *job)
 {
     return job->gpu && config_choice(CONFIG_TARGET) != SIMT_TARGET_CHOICE;
 }
 
-static bool capturing(struct gpu *gpu, weft_stream stream)
+bool stream_capturing(struct gpu *gpu, weft_stream stream)
 {
     int status = CU_STREAM_CAPTURE_STATUS_NONE;
     return gpu->cuda.StreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
            status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* Whether the stream does it itself: else it is a call of the host. Without any path it says so at once. */
+static bool by_stream(const struct weft_job *job, struct remote at)
+{
+    return stream_on_cuda(job) &&
+           (at.peer->path == PATH_NONE || job_direct(job, (weft_kind)at.peer->kind, at.peer->pe));
 }
 
 /* ------------------------------------------------------------------------------ put and get */
@@ -47,8 +54,8 @@ WEFT_EXPORT weft_status weft_put_on_stream(weft_ctx *ctx, void *dst, const void 
         return status;
     if (!src)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
-    if (!on_cuda(ctx->job))
-        return stream_simt_put(ctx, dst, src, bytes, pe, stream);
+    if (!by_stream(ctx->job, to))
+        return stream_call_put(ctx, dst, src, bytes, pe, stream);
     access_count(BOX_OP_PUT, to.peer, bytes, to.offset);
     status = to.peer->ops->address(to, &address);
     return status ? status : copy_on(ctx->gpu, stream, address, src, bytes);
@@ -65,8 +72,8 @@ WEFT_EXPORT weft_status weft_get_on_stream(weft_ctx *ctx, void *dst, const void 
         return status;
     if (!dst)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: dst is null", name);
-    if (!on_cuda(ctx->job))
-        return stream_simt_get(ctx, dst, src, bytes, pe, stream);
+    if (!by_stream(ctx->job, from))
+        return stream_call_get(ctx, dst, src, bytes, pe, stream);
     access_count(BOX_OP_GET, from.peer, bytes, from.offset);
     status = from.peer->ops->address(from, &address);
     return status ? status : copy_on(ctx->gpu, stream, dst, address, bytes);
@@ -133,7 +140,7 @@ static weft_status host_signal_on(struct weft_job *job, weft_stream stream, char
 {
     struct gpu *gpu = job->gpu;
     struct host_signal *call, signal = {NULL, (uint64_t *)at, value, op};
-    bool captured = capturing(gpu, stream);
+    bool captured = stream_capturing(gpu, stream);
     weft_status status = WEFT_OK;
     if (captured)
         status = keep_host_signal(job, signal, &call);
@@ -163,7 +170,7 @@ static weft_status signal_on(struct weft_job *job, weft_stream stream, struct re
     if (at.segment != SEG_GPU)
         return host_signal_on(job, stream, address, value, op);
     /* The driver's own store has a barrier in front of it. In a graph a kernel is the safe form. */
-    if (op == WEFT_SIGNAL_SET && gpu->cuda.StreamWriteValue64 && !capturing(gpu, stream) &&
+    if (op == WEFT_SIGNAL_SET && gpu->cuda.StreamWriteValue64 && !stream_capturing(gpu, stream) &&
         gpu->cuda.StreamWriteValue64(stream, (uintptr_t)address, value,
                                      CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS)
         return WEFT_OK;
@@ -220,8 +227,8 @@ WEFT_EXPORT weft_status weft_put_signal_on_stream(weft_ctx *ctx, void *dst, cons
         return status;
     if (!src)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
-    if (!on_cuda(ctx->job))
-        return stream_simt_put_signal(ctx, dst, src, bytes, signal, value, op, pe, stream);
+    if (!by_stream(ctx->job, to) || !by_stream(ctx->job, at))
+        return stream_call_put_signal(ctx, dst, src, bytes, signal, value, op, pe, stream);
     access_count(BOX_OP_SIGNAL, to.peer, bytes, to.offset);
     return put_signal_cuda(ctx, to, src, bytes, at, value, op, stream);
 }
@@ -236,8 +243,8 @@ WEFT_EXPORT weft_status weft_signal_on_stream(weft_ctx *ctx, uint64_t *signal, u
         status = access_resolve_aligned(name, ctx, signal, sizeof *signal, pe, &at);
     if (status)
         return status;
-    if (!on_cuda(ctx->job))
-        return stream_simt_signal(ctx, signal, value, op, pe, stream);
+    if (!by_stream(ctx->job, at))
+        return stream_call_signal(ctx, signal, value, op, pe, stream);
     access_count(BOX_OP_SIGNAL, at.peer, sizeof *signal, at.offset);
     status = gpu_enter(&ctx->gpu->device);
     if (status)
@@ -263,8 +270,8 @@ WEFT_EXPORT weft_status weft_signal_wait_on_stream(weft_ctx *ctx, const uint64_t
     if ((uintptr_t)signal % sizeof *signal)
         return base_fail(WEFT_ERR_ALIGNMENT, "%s: %p is not a multiple of 8", name,
                          (const void *)signal);
-    if (!on_cuda(ctx->job))
-        return stream_simt_signal_wait(ctx, signal, cmp, value, stream);
+    if (!stream_on_cuda(ctx->job))
+        return stream_call_signal_wait(ctx, signal, cmp, value, stream);
     struct gpu *gpu = ctx->gpu;
     if (segment == SEG_DATA || (segment == SEG_HEAP && !gpu_heap_pinned(gpu, offset, 8)))
         return base_fail(WEFT_ERR_UNSUPPORTED,
@@ -296,8 +303,8 @@ WEFT_EXPORT weft_status weft_quiet_on_stream(weft_ctx *ctx, weft_stream stream)
                                              : job_check_failed(ctx->job);
     if (status)
         return status;
-    if (!on_cuda(ctx->job))
-        return stream_simt_quiet(ctx, stream);
+    if (!stream_on_cuda(ctx->job))
+        return stream_call_quiet(ctx, stream);
     return weft_quiet(ctx);
 }
 
@@ -337,8 +344,8 @@ WEFT_EXPORT weft_status weft_barrier_on_stream(weft_team *team, weft_stream stre
     weft_status status = job_check_failed(job);
     if (status)
         return status;
-    if (!on_cuda(job))
-        return stream_simt_barrier(team, stream);
+    if (!stream_on_cuda(job) || !job_gpu_team_direct(team))
+        return stream_call_barrier(team, stream);
     struct gpu_barrier barrier;
     struct gpu_reporting reporting = job->gpu->reporting;
     status = fill_barrier(team, &barrier);

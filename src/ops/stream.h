@@ -1,27 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two halves of operations in stream order. */
+/* The parts of operations in stream order: what a CUDA stream does itself (stream.c), and what is a call
+ * of the host (stream_call.c), made by the thread of a stream of simt or by one that follows a CUDA stream
+ * (stream_far.c). */
 #ifndef WEFT_OPS_STREAM_H
 #define WEFT_OPS_STREAM_H
 
+#include "gpu/gpu.h"
 #include "ops/access.h"
 #include "path/path.h"
 
 #include <weft/stream.h>
 
-/* On simt: the host's function is called in stream order by a thread of that stream. Its failure
- * ends the job's further work, since the call that asked for it has returned long ago. */
-weft_status stream_simt_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
+/* A job with a GPU side runs its streams there, unless its device code is known to run on simt. */
+bool stream_on_cuda(const struct weft_job *job);
+
+bool stream_capturing(struct gpu *gpu, weft_stream stream);
+
+/* On simt, and on cuda toward memory that this GPU has no address of: the host's function is called in
+ * stream order. Its failure ends the job's further work, since the call that asked for it has returned
+ * long ago. */
+weft_status stream_call_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
                             weft_stream stream);
-weft_status stream_simt_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
+weft_status stream_call_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
                             weft_stream stream);
-weft_status stream_simt_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
+weft_status stream_call_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
                                    uint64_t *signal, uint64_t value, weft_signal_op op, int pe,
                                    weft_stream stream);
-weft_status stream_simt_signal(weft_ctx *ctx, uint64_t *signal, uint64_t value, weft_signal_op op,
+weft_status stream_call_signal(weft_ctx *ctx, uint64_t *signal, uint64_t value, weft_signal_op op,
                                int pe, weft_stream stream);
-weft_status stream_simt_signal_wait(weft_ctx *ctx, const uint64_t *signal, weft_cmp cmp,
+weft_status stream_call_signal_wait(weft_ctx *ctx, const uint64_t *signal, weft_cmp cmp,
                                     uint64_t value, weft_stream stream);
-weft_status stream_simt_quiet(weft_ctx *ctx, weft_stream stream);
-weft_status stream_simt_barrier(weft_team *team, weft_stream stream);
+weft_status stream_call_quiet(weft_ctx *ctx, weft_stream stream);
+weft_status stream_call_barrier(weft_team *team, weft_stream stream);
+
+/* Has a thread call run(argument) when the stream comes there, and the stream wait until it has. Takes
+ * argument over, which free() frees. In a graph it is called at each replay. */
+weft_status stream_far_call(struct weft_job *job, weft_stream stream, void (*run)(void *argument),
+                            void *argument);
 
 #endif

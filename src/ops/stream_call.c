@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations in stream order on simt: each is kept as a record, and the stream's own thread makes
- * the host's call from it when its turn comes. */
+/* Operations in stream order as calls of the host: each is kept as a record, and a thread makes the call
+ * from it when its turn comes. On simt that is the stream's own thread, on cuda one that follows the
+ * stream (stream_far.c). */
 #include "ops/stream.h"
 
 #include <stdlib.h>
@@ -51,13 +52,18 @@ static weft_status perform(const struct call *call)
 
 static void run(void *argument)
 {
-    struct call *call = argument;
+    const struct call *call = argument;
     bool before = access_act_for_others(true);
     weft_status status = perform(call);
     access_act_for_others(before);
     if (status && atomic_load(&call->job->state) == JOB_RUNNING)
         job_fail(call->job, status, weft_last_error());
-    free(call);
+}
+
+static void run_once(void *argument)
+{
+    run(argument);
+    free(argument);
 }
 
 static weft_status queue(weft_stream stream, struct call call)
@@ -66,15 +72,16 @@ static weft_status queue(weft_stream stream, struct call call)
     if (!kept)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a call on a stream");
     *kept = call;
-    call.job = call.ctx ? call.ctx->job : call.team->job;
-    kept->job = call.job;
-    weft_status status = weft_stream_host_call(stream, run, kept);
+    kept->job = call.ctx ? call.ctx->job : call.team->job;
+    if (stream_on_cuda(kept->job))
+        return stream_far_call(kept->job, stream, run, kept);
+    weft_status status = weft_stream_host_call(stream, run_once, kept);
     if (status)
         free(kept);
     return status;
 }
 
-weft_status stream_simt_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
+weft_status stream_call_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
                             weft_stream stream)
 {
     return queue(
@@ -82,7 +89,7 @@ weft_status stream_simt_put(weft_ctx *ctx, void *dst, const void *src, size_t by
         (struct call){.kind = PUT, .ctx = ctx, .dst = dst, .src = src, .bytes = bytes, .pe = pe});
 }
 
-weft_status stream_simt_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
+weft_status stream_call_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
                             weft_stream stream)
 {
     return queue(
@@ -90,7 +97,7 @@ weft_status stream_simt_get(weft_ctx *ctx, void *dst, const void *src, size_t by
         (struct call){.kind = GET, .ctx = ctx, .dst = dst, .src = src, .bytes = bytes, .pe = pe});
 }
 
-weft_status stream_simt_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
+weft_status stream_call_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
                                    uint64_t *signal, uint64_t value, weft_signal_op op, int pe,
                                    weft_stream stream)
 {
@@ -105,7 +112,7 @@ weft_status stream_simt_put_signal(weft_ctx *ctx, void *dst, const void *src, si
                                        .pe = pe});
 }
 
-weft_status stream_simt_signal(weft_ctx *ctx, uint64_t *signal, uint64_t value, weft_signal_op op,
+weft_status stream_call_signal(weft_ctx *ctx, uint64_t *signal, uint64_t value, weft_signal_op op,
                                int pe, weft_stream stream)
 {
     return queue(
@@ -114,7 +121,7 @@ weft_status stream_simt_signal(weft_ctx *ctx, uint64_t *signal, uint64_t value, 
             .kind = SIGNAL, .ctx = ctx, .signal = signal, .value = value, .op = (int)op, .pe = pe});
 }
 
-weft_status stream_simt_signal_wait(weft_ctx *ctx, const uint64_t *signal, weft_cmp cmp,
+weft_status stream_call_signal_wait(weft_ctx *ctx, const uint64_t *signal, weft_cmp cmp,
                                     uint64_t value, weft_stream stream)
 {
     return queue(stream, (struct call){.kind = WAIT,
@@ -124,12 +131,12 @@ weft_status stream_simt_signal_wait(weft_ctx *ctx, const uint64_t *signal, weft_
                                        .op = (int)cmp});
 }
 
-weft_status stream_simt_quiet(weft_ctx *ctx, weft_stream stream)
+weft_status stream_call_quiet(weft_ctx *ctx, weft_stream stream)
 {
     return queue(stream, (struct call){.kind = QUIET, .ctx = ctx});
 }
 
-weft_status stream_simt_barrier(weft_team *team, weft_stream stream)
+weft_status stream_call_barrier(weft_team *team, weft_stream stream)
 {
     return queue(stream, (struct call){.kind = BARRIER, .team = team});
 }
