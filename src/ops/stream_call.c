@@ -22,24 +22,34 @@ struct call {
     int pe;
 };
 
+/* What has been put is complete when the stream goes on: nothing that waits on a stream lets out what a
+ * path holds back. */
+static weft_status complete(const struct call *call, weft_status status)
+{
+    return status ? status : weft_quiet(call->ctx);
+}
+
+static weft_status give_signal(const struct call *call)
+{
+    weft_status status = weft_fence(call->ctx);
+    return status ? status
+                  : weft_signal(call->ctx, call->signal, call->value, (weft_signal_op)call->op,
+                                call->pe);
+}
+
 static weft_status perform(const struct call *call)
 {
     switch (call->kind) {
-    case PUT: {
-        weft_status status = weft_put(call->ctx, call->dst, call->src, call->bytes, call->pe);
-        return status ? status : weft_quiet(call->ctx);
-    }
+    case PUT:
+        return complete(call, weft_put(call->ctx, call->dst, call->src, call->bytes, call->pe));
     case GET:
         return weft_get(call->ctx, call->dst, call->src, call->bytes, call->pe);
     case PUT_SIGNAL:
-        return weft_put_signal(call->ctx, call->dst, call->src, call->bytes, call->signal,
-                               call->value, (weft_signal_op)call->op, call->pe);
-    case SIGNAL: {
-        weft_status status = weft_fence(call->ctx);
-        return status ? status
-                      : weft_signal(call->ctx, call->signal, call->value, (weft_signal_op)call->op,
-                                    call->pe);
-    }
+        return complete(call,
+                        weft_put_signal(call->ctx, call->dst, call->src, call->bytes, call->signal,
+                                        call->value, (weft_signal_op)call->op, call->pe));
+    case SIGNAL:
+        return complete(call, give_signal(call));
     case WAIT:
         return weft_signal_wait(call->ctx, call->signal, (weft_cmp)call->op, call->value, NULL);
     case QUIET:

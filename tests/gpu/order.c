@@ -379,17 +379,12 @@ int main(void)
     shared_context(host, gpu);
     struct cuda cuda;
     CUstream stream = make_stream(&cuda, gpu);
-    if (weft_ptr(job, gpu, next)) {
-        stream_barriers(stream, &cuda, gpu, gpu_other, host);
-        stream_barriers(stream, &cuda, host_other, gpu_other, host);
-        stream_barrier_completes(stream, &cuda, gpu, gpu_other, host);
-        stream_quiets(stream, &cuda, gpu, gpu_other, host);
-        stream_signals(stream, &cuda, gpu, gpu_other, gpu_signal, host);
-        stream_signals(stream, &cuda, gpu, gpu_other, flag, host);
-    } else {
-        FAILS(weft_put_on_stream(contexts[0], gpu, gpu_other, 8, next, stream), WEFT_ERR_NO_PATH,
-              "not by load and store");
-    }
+    stream_barriers(stream, &cuda, gpu, gpu_other, host);
+    stream_barriers(stream, &cuda, host_other, gpu_other, host);
+    stream_barrier_completes(stream, &cuda, gpu, gpu_other, host);
+    stream_quiets(stream, &cuda, gpu, gpu_other, host);
+    stream_signals(stream, &cuda, gpu, gpu_other, gpu_signal, host);
+    stream_signals(stream, &cuda, gpu, gpu_other, flag, host);
     CHECK(cuda.StreamDestroy(stream) == 0);
     for (int c = 0; c < CONTEXTS; c++)
         OK(weft_ctx_destroy(contexts[c]));
