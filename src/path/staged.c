@@ -53,7 +53,7 @@ static weft_status ask_chunks(struct staged_channel *channel, enum serve_operati
                               size_t *rest)
 {
     enum box_operation own = operation == SERVE_PUT ? BOX_OP_PUT : BOX_OP_GET;
-    size_t chunk = staged_chunk(channel->common->world, from ? from : to, at.segment);
+    size_t chunk = staged_chunk(channel->common->world, from ? from : to, at.segment, bytes);
     weft_status status = WEFT_OK;
     size_t sent = 0;
     while (bytes - sent > chunk && !status) {

@@ -33,8 +33,9 @@ enum staged_room_id { STAGED_HOST_ROOM, STAGED_GPU_ROOM, STAGED_ROOMS };
 enum {
     STAGED_HOST_CHUNK = 64 << 10,
     STAGED_HOST_BYTES = 512 << 10,
-    STAGED_GPU_CHUNK = 512 << 10,
-    STAGED_GPU_BYTES = 4 << 20,
+    STAGED_GPU_LEAST = 128 << 10,
+    STAGED_GPU_MOST = 1 << 20,
+    STAGED_GPU_BYTES = 8 << 20,
 };
 
 /* ------------------------------------------------------------------------- in shared memory */
@@ -150,8 +151,10 @@ void staged_wake(struct staged_desk *desk);
 weft_status staged_ask(struct staged_channel *channel, enum box_operation operation,
                        const struct serve_request *request, const void *from, void *to);
 
-/* How many bytes one request can have, of a transfer between this local memory and that segment. */
-size_t staged_chunk(const struct path_world *world, const void *local, enum segment_id segment);
+/* How many bytes one request can have, of a transfer of so many between this local memory and that
+ * segment. */
+size_t staged_chunk(const struct path_world *world, const void *local, enum segment_id segment,
+                    size_t bytes);
 
 /* Moves on what can be moved on, without waiting. */
 weft_status staged_advance(struct staged_channel *channel);

@@ -226,9 +226,18 @@ static bool is_device(const struct path_world *world, const void *local)
     return world->gpu && local && gpu_place_of(world->gpu, local) == GPU_PLACE_DEVICE;
 }
 
-size_t staged_chunk(const struct path_world *world, const void *local, enum segment_id segment)
+/* Of GPU memory so large a part that starting a copy costs little, and so small a one that both copies of
+ * a transfer run at the same time for most of it. */
+size_t staged_chunk(const struct path_world *world, const void *local, enum segment_id segment,
+                    size_t bytes)
 {
-    return segment == SEG_GPU || is_device(world, local) ? STAGED_GPU_CHUNK : STAGED_HOST_CHUNK;
+    enum { PARTS = 4, GRAIN = 64 << 10 };
+    if (segment != SEG_GPU && !is_device(world, local))
+        return STAGED_HOST_CHUNK;
+    size_t part = (bytes / PARTS + GRAIN - 1) / GRAIN * GRAIN;
+    return part < STAGED_GPU_LEAST  ? STAGED_GPU_LEAST
+           : part > STAGED_GPU_MOST ? STAGED_GPU_MOST
+                                    : part;
 }
 
 /* A slot, and a room when the slot is too small. */
@@ -252,6 +261,24 @@ static void announce(struct staged_channel *channel)
     channel->announced = true;
 }
 
+/* A word of GPU memory, with nothing else under way: the wait for a single load is shorter than that for
+ * an event. */
+static bool is_lone_word(const struct staged_channel *channel, const void *from, size_t bytes)
+{
+    return channel->taken == gone_of(channel) && bytes > 0 &&
+           bytes + (uintptr_t)from % sizeof(uint64_t) <= sizeof(uint64_t);
+}
+
+static weft_status fill_word(struct staged_channel *channel, void *data, const void *from,
+                             size_t bytes)
+{
+    uint64_t word = 0;
+    weft_status status = gpu_access(gpu_of(channel), STAGED_FILL_LANE, (uintptr_t)from,
+                                    GPU_ACCESS_LOAD, bytes, 0, 0, &word);
+    memcpy(data, &word, bytes);
+    return status;
+}
+
 /* The source on its way into the slot or the room. */
 static weft_status fill(struct staged_channel *channel, struct staged_asked *asked, void *data,
                         const void *from, size_t bytes, bool from_device)
@@ -260,6 +287,8 @@ static weft_status fill(struct staged_channel *channel, struct staged_asked *ask
         memcpy(data, from, bytes);
         return WEFT_OK;
     }
+    if (is_lone_word(channel, from, bytes))
+        return fill_word(channel, data, from, bytes);
     weft_status status =
         gpu_copy(gpu_of(channel), STAGED_FILL_LANE, data, from, bytes, GPU_IN_ORDER);
     if (!status)
