@@ -4,12 +4,12 @@
 # machine: one GPU shared by several PEs, then one PE per GPU. Prints a table; exits 1 when something
 # failed. Needs CMake, a C compiler, nvcc (without it the embedded PTX is used) and an NVIDIA driver.
 #   tests/gpu/run.sh [BUILD_FOLDER [GROUP ...]]
-# Groups: memory shared device device_shared proxy faults figures; all of them unless some are named.
+# Groups: memory shared device device_shared proxy staged faults figures; all of them unless some are named.
 set -u
 cd "$(dirname "$0")/../.."
 build=${1:-build-gpu}
 [ $# -eq 0 ] || shift
-groups=${*:-memory shared device device_shared proxy faults figures}
+groups=${*:-memory shared device device_shared proxy staged faults figures}
 # A kernel of a job left behind would share the GPU with whatever is measured next.
 trap 'trap - TERM INT; kill -- $(jobs -p) 2> /dev/null; exit 143' TERM INT
 logs=${OUT:-$build}/gpu-logs
@@ -141,6 +141,21 @@ group_proxy() {
     programs proxy 2 rma atomics own private
     litmus proxy 2 message_passing put_signal
 }
+# Through host memory that both PEs map, by the host and by device code: two PEs on one GPU, on two.
+group_staged() {
+    local program where
+    for where in "WEFT_GPU=0" ""; do
+        extra="WEFT_PATH=staged${where:+ $where}"
+        for program in staged rma atomic signal collective heap register order; do
+            [ -x "$build/bin/job_gpu_$program" ] &&
+                run "staged $program" 2 90 "$build/bin/job_gpu_$program"
+        done
+        extra="WEFT_TARGET=cuda LITMUS_ROUNDS=50 $extra"
+        programs staged 2 rma atomics signal
+        litmus staged 2 message_passing put_signal
+        [ "$gpus" -gt 1 ] || break
+    done
+}
 group_faults() { # what must be said, not done
     local case pes=$((gpus > 1 ? gpus : 2))
     extra="WEFT_PROVE=cached"
@@ -175,6 +190,9 @@ group_figures() { # on one GPU or over the link, then with large copies dealt ou
     [ -x "$build/bin/gpu_bench" ] || return
     extra=
     bench "bench" $((gpus > 1 ? 2 : 1))
+    extra="WEFT_PATH=staged"
+    bench "bench" 2 "path\|PU to \|quiet\|fetch\|host$\|64"
+    extra=
     [ "$gpus" -gt 1 ] || return
     extra="WEFT_GPU_STRIPE=4M"
     bench "bench striped" 2 "see WEFT_GPU_STRIPE"
