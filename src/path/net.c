@@ -12,6 +12,7 @@
 
 enum {
     SMALL_BYTES = 4096,          /* puts up to this go in messages */
+    SMALL_GET_BYTES = 1024,      /* gets, where the owner has to move the data in any case */
     GPU_PIECE_BYTES = 256 << 10, /* of GPU memory, staged at a time */
     NET_LANE = 2                 /* any: contexts are dealt out over all of them */
 };
@@ -162,9 +163,10 @@ weft_status net_put_by_requests(struct path_state *state, struct remote to, cons
     return status;
 }
 
-/* Asks for a part of the peer's memory; waits for it. width: it is one value, read by one access. */
+/* Asks for a part of the peer's memory, and waits for it unless `nbi`. value: it is one value, read by
+ * one access. */
 static weft_status get_part(struct path_state *state, struct remote from, void *dst, size_t bytes,
-                            bool value)
+                            bool value, bool nbi)
 {
     struct net_peer *peer = &state->net->peers[from.peer->pe];
     struct net_record *record;
@@ -180,8 +182,14 @@ static weft_status get_part(struct path_state *state, struct remote from, void *
     memcpy(net_behind(record),
            &(struct net_wanted){.token = token, .bytes = status ? 0 : (uint32_t)bytes},
            sizeof(struct net_wanted));
+    if (status)
+        return status;
+    if (nbi) {
+        net_forget_answer(state->net, token);
+        return WEFT_OK;
+    }
     net_flush(state->net, peer, false);
-    return status ? status : net_await_answer(state->net, token, NULL);
+    return net_await_answer(state->net, token, NULL);
 }
 
 weft_status net_get_by_requests(struct path_state *state, struct remote from, void *dst,
@@ -190,7 +198,7 @@ weft_status net_get_by_requests(struct path_state *state, struct remote from, vo
     weft_status status = WEFT_OK;
     for (size_t piece; bytes && !status; bytes -= piece) {
         piece = bytes < GPU_PIECE_BYTES ? bytes : GPU_PIECE_BYTES;
-        status = get_part(state, from, dst, piece, false);
+        status = get_part(state, from, dst, piece, false, false);
         from.offset += piece;
         dst = (char *)dst + piece;
     }
@@ -233,7 +241,9 @@ static weft_status get(struct path_state *state, struct remote from, void *dst, 
     if (status)
         return status;
     if (is_value(from, bytes))
-        return get_part(state, from, dst, bytes, true);
+        return get_part(state, from, dst, bytes, true, nbi);
+    if (state->net->traits.cpu_moves && bytes <= SMALL_GET_BYTES)
+        return get_part(state, from, dst, bytes, false, nbi);
     if (from.segment == SEG_GPU)
         return net_get_by_requests(state, from, dst, bytes);
     status = net_read(state, from, dst, bytes);
@@ -319,7 +329,7 @@ static weft_status net_load(struct remote from, void *value, size_t width)
 {
     struct path_state *state = from.peer->state;
     pthread_mutex_lock(&state->net->lock);
-    weft_status status = get_part(state, from, value, width, true);
+    weft_status status = get_part(state, from, value, width, true, false);
     pthread_mutex_unlock(&state->net->lock);
     return status;
 }

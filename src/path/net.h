@@ -176,6 +176,7 @@ struct net_traits {
     bool registers_local;   /* FI_MR_LOCAL */
     bool binds_memory;      /* FI_MR_ENDPOINT */
     bool has_descriptor;    /* the completion queue has a file descriptor that can be polled */
+    bool cpu_moves;         /* remote accesses are carried out by a CPU of the owner */
     size_t most;            /* bytes of a direct operation */
 };
 

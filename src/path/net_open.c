@@ -34,19 +34,28 @@ weft_status net_refused(const struct path_common *net, const char *call, int err
 
 /* ------------------------------------------------------------------------------------- traits */
 
+static bool is_one_of(const struct fi_info *info, const char *const *names)
+{
+    while (*names && strcmp(*names, info->fabric_attr->prov_name) != 0)
+        names++;
+    return *names != NULL;
+}
+
 /* Providers of which it is known that a message is never carried out before what earlier writes of the
  * same sender have left in memory: one stream of bytes, or one connection of a NIC that keeps that order.
  * The flag of libfabric alone promises the order in which operations begin. */
 static bool keeps_order(const struct fi_info *info)
 {
-    static const char *const names[] = {"tcp", "net", "tcp;ofi_rxm", "net;ofi_rxm",
-                                        "verbs;ofi_rxm"};
-    if (!(info->tx_attr->msg_order & FI_ORDER_SAW))
-        return false;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(info->fabric_attr->prov_name, names[i]) == 0)
-            return true;
-    return false;
+    static const char *const names[] = {"tcp",         "net",           "tcp;ofi_rxm",
+                                        "net;ofi_rxm", "verbs;ofi_rxm", NULL};
+    return info->tx_attr->msg_order & FI_ORDER_SAW && is_one_of(info, names);
+}
+
+static bool owner_moves_data(const struct fi_info *info)
+{
+    static const char *const names[] = {"tcp",     "net",         "tcp;ofi_rxm", "net;ofi_rxm",
+                                        "sockets", "udp;ofi_rxd", NULL};
+    return is_one_of(info, names);
 }
 
 static void find_traits(struct path_common *net)
@@ -58,6 +67,7 @@ static void find_traits(struct path_common *net)
         .virtual_addresses = mode & FI_MR_VIRT_ADDR,
         .registers_local = mode & FI_MR_LOCAL,
         .binds_memory = mode & FI_MR_ENDPOINT,
+        .cpu_moves = owner_moves_data(info),
         .most = info->ep_attr->max_msg_size,
     };
     snprintf(net->provider, sizeof net->provider, "%s", info->fabric_attr->prov_name);

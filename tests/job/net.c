@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Path net where it differs from others: libfabric absent at one PE, names that are not offered,
+ * transfers across the pieces in which memory is registered, both ways at once, many small operations in
+ * one message with all others between them, and what the path says of itself.
+ *
+ *   net absent | unknown_provider | unknown_interface | moves [PROVIDER] */
+#include "job.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+
+void *__real_dlopen(const char *file, int flags);
+void *__wrap_dlopen(const char *file, int flags);
+
+static bool absent;
+
+void *__wrap_dlopen(const char *file, int flags)
+{
+    if (absent && file && strncmp(file, "libfabric", 9) == 0)
+        return __real_dlopen("libfabric-that-is-not-here.so", flags);
+    return __real_dlopen(file, flags);
+}
+
+/* Every PE is told the same, so that none waits. */
+static int refused(weft_status wanted, const char *sentence)
+{
+    weft_job *job;
+    FAILS(weft_init(&job, NULL), wanted, sentence);
+    printf("refused as it should be\n");
+    return 0;
+}
+
+enum { CHUNK = 16 << 20, AREA = 3 * CHUNK + 4096 };
+
+static unsigned char content(size_t i, int pe, int round)
+{
+    return (unsigned char)(i * 7 + i / 251 + (size_t)pe * 13 + (size_t)round * 101 + 5);
+}
+
+/* From and to places beside the borders of chunks, to the next PE and from it, all under way at once. */
+static void across_chunks(weft_job *job)
+{
+    static const struct {
+        size_t at, bytes;
+    } parts[] = {
+        {1, 5000},         {CHUNK - 1, 2},           {CHUNK - 4097, 8195}, {2 * CHUNK - 3, 7},
+        {CHUNK / 2, 4096}, {CHUNK / 2 + 4096, 4097}, {2 * CHUNK + 9, 65},  {3 * CHUNK - 11, 77},
+    };
+    enum { PARTS = sizeof parts / sizeof parts[0] };
+    int me = weft_my_pe(job), n = weft_n_pes(job), to = (me + 1) % n, from = (me + n - 1) % n;
+    weft_ctx *ctx = weft_default_ctx(job);
+    unsigned char *area, *mine = malloc(AREA), *back = calloc(AREA, 1);
+    CHECK(mine && back);
+    OK(weft_alloc(job, WEFT_HOST, AREA, 0, 0, (void **)&area));
+    for (size_t i = 0; i < AREA; i++)
+        mine[i] = content(i, me, 1);
+    for (int i = 0; i < PARTS; i++)
+        OK(weft_put_nbi(ctx, area + parts[i].at, mine + parts[i].at, parts[i].bytes, to));
+    OK(weft_quiet(ctx));
+    for (int i = 0; i < PARTS; i++)
+        OK(weft_get_nbi(ctx, back + parts[i].at, area + parts[i].at, parts[i].bytes, to));
+    OK(weft_quiet(ctx));
+    OK(weft_barrier(weft_team_world(job)));
+    for (int i = 0; i < PARTS; i++)
+        for (size_t k = parts[i].at; k < parts[i].at + parts[i].bytes; k++)
+            CHECK(area[k] == content(k, from, 1) && back[k] == content(k, me, 1));
+    OK(weft_barrier(weft_team_world(job)));
+    /* all of it, in one operation each way */
+    for (size_t i = 0; i < AREA; i++)
+        mine[i] = content(i, me, 2);
+    OK(weft_put(ctx, area, mine, AREA, to));
+    OK(weft_get(ctx, back, area, AREA, to));
+    OK(weft_barrier(weft_team_world(job)));
+    for (size_t i = 0; i < AREA; i += 1 + i % 17)
+        CHECK(area[i] == content(i, from, 2) && back[i] == content(i, me, 2));
+    OK(weft_free(job, area));
+    free(mine);
+    free(back);
+}
+
+/* More small operations than windows hold, of every kind, in the order that fences give. */
+static void many_small(weft_job *job)
+{
+    enum { ROUNDS = 3000 };
+    int me = weft_my_pe(job), n = weft_n_pes(job), to = (me + 1) % n, from = (me + n - 1) % n;
+    weft_ctx *ctx = weft_default_ctx(job);
+    struct {
+        uint64_t values[ROUNDS], sum, last, signal;
+        unsigned char large[6000];
+    } * area;
+    static uint64_t mine[ROUNDS];
+    unsigned char large[6000];
+    uint64_t before = 0, sum = 0;
+    area = alloc(job, sizeof *area);
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        mine[i] = (i + 1) * 0x9e3779b97f4a7c15u ^ (uint64_t)me << 56;
+        OK(weft_put_nbi(ctx, &area->values[i], &mine[i], sizeof mine[i], to));
+        OK(weft_atomic_add64(ctx, &area->sum, mine[i], to));
+        sum += mine[i];
+        if (i % 500 == 499) {
+            memset(large, (int)(i / 500) + me, sizeof large);
+            OK(weft_put(ctx, area->large, large, sizeof large, to));
+            OK(weft_fence(ctx)); /* the counter is behind the data, which went another way */
+            OK(weft_atomic_set64(ctx, &area->last, i, to));
+            OK(weft_atomic_fetch64(ctx, &area->sum, &before, to));
+            CHECK(before == sum);
+        }
+    }
+    OK(weft_quiet(ctx));
+    OK(weft_put_signal(ctx, area->large, large, sizeof large, &area->signal, 77, WEFT_SIGNAL_ADD,
+                       to));
+    OK(weft_signal_wait(ctx, &area->signal, WEFT_EQ, 77, NULL));
+    CHECK(area->last == ROUNDS - 1);
+    for (uint64_t i = 0; i < ROUNDS; i++)
+        CHECK(area->values[i] == ((i + 1) * 0x9e3779b97f4a7c15u ^ (uint64_t)from << 56));
+    for (size_t i = 0; i < sizeof large; i++)
+        CHECK(area->large[i] == (unsigned char)(ROUNDS / 500 - 1 + from));
+    OK(weft_barrier(weft_team_world(job)));
+    OK(weft_free(job, area));
+}
+
+static int moves(const char *provider)
+{
+    weft_job *job;
+    OK(weft_init(&job, NULL));
+    weft_path_info path = {.size = sizeof path};
+    OK(weft_path_query(job, (weft_my_pe(job) + 1) % weft_n_pes(job), &path));
+    CHECK(strcmp(path.name, "net") == 0 && !path.load_store && path.proven == 1);
+    CHECK(strstr(path.reason, "net: provider ") && strstr(path.reason, provider));
+    across_chunks(job);
+    many_small(job);
+    OK(weft_finalize(job));
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "moves", *pe = getenv("WEFT_PE");
+    if (strcmp(what, "unknown_provider") == 0)
+        return refused(WEFT_ERR_CONFIG, "which libfabric does not offer here; it offers ");
+    if (strcmp(what, "unknown_interface") == 0)
+        return refused(WEFT_ERR_CONFIG, "WEFT_FABRIC_INTERFACE is \"moon0\"");
+    if (strcmp(what, "absent") == 0) {
+        absent = pe && strcmp(pe, "1") == 0;
+        return refused(WEFT_ERR_NO_PATH, "net: PE 1: libfabric is not here (libfabric");
+    }
+    return moves(argc > 2 ? argv[2] : "");
+}
