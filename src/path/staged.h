@@ -31,7 +31,8 @@ enum {
 enum staged_room_id { STAGED_HOST_ROOM, STAGED_GPU_ROOM, STAGED_ROOMS };
 
 enum {
-    STAGED_HOST_CHUNK = 64 << 10,
+    STAGED_HOST_LEAST = 16 << 10,
+    STAGED_HOST_MOST = 64 << 10,
     STAGED_HOST_BYTES = 512 << 10,
     STAGED_GPU_LEAST = 128 << 10,
     STAGED_GPU_MOST = 1 << 20,

@@ -226,18 +226,17 @@ static bool is_device(const struct path_world *world, const void *local)
     return world->gpu && local && gpu_place_of(world->gpu, local) == GPU_PLACE_DEVICE;
 }
 
-/* Of GPU memory so large a part that starting a copy costs little, and so small a one that both copies of
- * a transfer run at the same time for most of it. */
+/* So large a part that handing it over costs little, and so small a one that both copies of a transfer
+ * run at the same time for most of it. */
 size_t staged_chunk(const struct path_world *world, const void *local, enum segment_id segment,
                     size_t bytes)
 {
-    enum { PARTS = 4, GRAIN = 64 << 10 };
-    if (segment != SEG_GPU && !is_device(world, local))
-        return STAGED_HOST_CHUNK;
+    enum { PARTS = 4, GRAIN = 4 << 10 };
+    bool gpu = segment == SEG_GPU || is_device(world, local);
+    size_t least = gpu ? STAGED_GPU_LEAST : STAGED_HOST_LEAST;
+    size_t most = gpu ? STAGED_GPU_MOST : STAGED_HOST_MOST;
     size_t part = (bytes / PARTS + GRAIN - 1) / GRAIN * GRAIN;
-    return part < STAGED_GPU_LEAST  ? STAGED_GPU_LEAST
-           : part > STAGED_GPU_MOST ? STAGED_GPU_MOST
-                                    : part;
+    return part < least ? least : part > most ? most : part;
 }
 
 /* A slot, and a room when the slot is too small. */
