@@ -120,6 +120,7 @@ struct net_peer {
     struct net_message *early;   /* messages that came before their turn */
     struct net_peer *next_answering;
     weft_status failed; /* nothing more goes to it */
+    bool accounted;     /* the launcher has had time to tell why */
     char sentence[NET_SENTENCE_BYTES];
 };
 
@@ -246,7 +247,7 @@ bool net_poll(struct path_common *net);
 
 /* One turn of a wait for `peer`: polls, and when nothing comes, takes a step of the job's own wait,
  * without the lock. Fails when the peer or the endpoint has, or when that step does. */
-weft_status net_wait(struct path_common *net, const struct net_peer *peer, struct path_wait *wait);
+weft_status net_wait(struct path_common *net, struct net_peer *peer, struct path_wait *wait);
 
 static inline struct path_wait net_waiting(const struct path_common *net,
                                            const struct net_peer *peer,
@@ -259,8 +260,8 @@ static inline struct path_wait net_waiting(const struct path_common *net,
 weft_status net_start_thread(struct path_common *net);
 void net_stop_thread(struct path_common *net);
 
-/* The peer's failure as a status of this thread; WEFT_OK: it has none. */
-weft_status net_failure(const struct path_common *net, const struct net_peer *peer);
+/* The peer's failure as a status of this thread; WEFT_OK: it has none. May wait, without the lock. */
+weft_status net_failure(struct path_common *net, struct net_peer *peer);
 
 /* Nothing more goes to the peer. */
 void net_fail_peer(struct path_common *net, struct net_peer *peer, weft_status status,

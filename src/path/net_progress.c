@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 enum {
-    ENTRIES = 16,                 /* read at once */
-    ROUNDS = 8,                   /* at most, before others get the lock */
-    GRACE_NS = 300 * 1000 * 1000, /* for the launcher's account of a death to arrive */
-    OFTEN = 4,                    /* polls by callers in one nap: the thread is not needed */
+    ENTRIES = 16,                  /* read at once */
+    ROUNDS = 8,                    /* at most, before others get the lock */
+    GRACE_NS = 2000 * 1000 * 1000, /* for the launcher's account of a death to arrive */
+    OFTEN = 4,                     /* polls by callers in one nap: the thread is not needed */
     NAP_SHORTEST_NS = 20 * 1000,
     NAP_LONGEST_NS = 1000 * 1000,
     SLEEP_MS = 100, /* at most, while nothing is under way */
@@ -28,13 +28,34 @@ enum {
 
 /* ------------------------------------------------------------------------------------- failures */
 
-weft_status net_failure(const struct path_common *net, const struct net_peer *peer)
+/* The launcher may know better why a peer does not answer: its death ends the job, with its account. The
+ * first who is told of the failure waits for that. */
+static void get_account(struct path_common *net, struct net_peer *peer)
 {
-    if (unlikely(peer->failed))
-        return base_fail(peer->failed, "%s", peer->sentence);
-    if (unlikely(net->failed))
-        return base_fail(net->failed, "%s", net->sentence);
-    return WEFT_OK;
+    struct path_wait wait = net_waiting(net, peer, BOX_OP_QUIET, 0);
+    weft_status status = WEFT_OK;
+    uint64_t until = clock_now_ns() + GRACE_NS;
+    peer->accounted = true;
+    pthread_mutex_unlock(&net->lock);
+    while (!status && clock_now_ns() < until)
+        status = path_wait_step(&wait, 0);
+    path_wait_end(&wait);
+    pthread_mutex_lock(&net->lock);
+    if (status != WEFT_ERR_PEER_DEAD)
+        return;
+    peer->failed = status;
+    snprintf(peer->sentence, sizeof peer->sentence, "path net to PE %d: %.*s", peer->pe,
+             NET_SENTENCE_BYTES - 40, base_last_error());
+}
+
+weft_status net_failure(struct path_common *net, struct net_peer *peer)
+{
+    if (likely(!peer->failed && !net->failed))
+        return WEFT_OK;
+    if (!peer->accounted)
+        get_account(net, peer);
+    return peer->failed ? base_fail(peer->failed, "%s", peer->sentence)
+                        : base_fail(net->failed, "%s", net->sentence);
 }
 
 void net_fail_peer(struct path_common *net, struct net_peer *peer, weft_status status,
@@ -58,7 +79,10 @@ static void fail_operation(struct path_common *net, struct fi_cq_err_entry *erro
         [NET_POST_SEND] = "a message to", [NET_POST_DIRECT] = "a remote access at"};
     struct net_post *post = error->op_context;
     char cause[128], sentence[NET_SENTENCE_BYTES];
-    fi_cq_strerror(net->cq, error->prov_errno, error->err_data, cause, sizeof cause);
+    const char *more =
+        fi_cq_strerror(net->cq, error->prov_errno, error->err_data, cause, sizeof cause);
+    if (!more || !more[strspn(more, " ")] || strcmp(more, net->lib->strerror(error->err)) == 0)
+        more = NULL;
     if (!post || post->kind == NET_POST_RECEIVE) {
         if (error->err == FI_ECANCELED)
             return;
@@ -69,7 +93,7 @@ static void fail_operation(struct path_common *net, struct fi_cq_err_entry *erro
     }
     snprintf(sentence, sizeof sentence, "%s PE %d failed (provider %s on %s): %s%s%s%s",
              doing[post->kind], post->peer->pe, net->provider, net->info->domain_attr->name,
-             net->lib->strerror(error->err), cause[0] ? " (" : "", cause, cause[0] ? ")" : "");
+             net->lib->strerror(error->err), more ? " (" : "", more ? more : "", more ? ")" : "");
     net_fail_peer(net, post->peer, WEFT_ERR_PATH, sentence);
     if (post->kind == NET_POST_SEND)
         net_message_sent(net, (struct net_message *)(void *)post);
@@ -125,34 +149,19 @@ bool net_poll(struct path_common *net)
 
 /* --------------------------------------------------------------------------------------- callers */
 
-/* The launcher may know better why a peer does not answer: its death ends the job, with its account. */
-static weft_status account_of(struct path_common *net, const struct net_peer *peer,
-                              struct path_wait *wait)
-{
-    weft_status failed = net_failure(net, peer), status = WEFT_OK;
-    char sentence[NET_SENTENCE_BYTES];
-    snprintf(sentence, sizeof sentence, "%.*s", NET_SENTENCE_BYTES - 1, base_last_error());
-    uint64_t until = clock_now_ns() + GRACE_NS;
-    pthread_mutex_unlock(&net->lock);
-    while (!status && clock_now_ns() < until)
-        status = path_wait_step(wait, 0);
-    pthread_mutex_lock(&net->lock);
-    return status ? status : base_fail(failed, "%s", sentence);
-}
-
-weft_status net_wait(struct path_common *net, const struct net_peer *peer, struct path_wait *wait)
+weft_status net_wait(struct path_common *net, struct net_peer *peer, struct path_wait *wait)
 {
     atomic_fetch_add_explicit(&net->polls, 1, memory_order_relaxed);
     bool came = net_poll(net);
     if (unlikely(peer->failed || net->failed))
-        return account_of(net, peer, wait);
+        return net_failure(net, peer);
     if (came)
         return WEFT_OK;
     uint64_t events = net->events;
     pthread_mutex_unlock(&net->lock);
     weft_status status = path_wait_step(wait, events);
     pthread_mutex_lock(&net->lock);
-    return status;
+    return unlikely(status) ? base_fail_context(status, "path net to PE %d", peer->pe) : WEFT_OK;
 }
 
 /* -------------------------------------------------------------------------------------- the thread */
