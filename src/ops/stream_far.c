@@ -1,23 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of the host in the order of a CUDA stream, for memory that no address of this GPU reaches. A
- * function that the driver calls may not use the driver itself, so it only announces the call; a thread
- * of ours, one for each stream, makes it, and the stream waits for a word that the thread sets. */
+/* Calls of the host in the order of a CUDA stream, for memory that no address of this GPU reaches. A thread
+ * of ours, one for each stream, makes them. When the stream comes to a call it writes a word that the
+ * thread polls, and waits for another that the thread writes. In a captured graph, and where the driver
+ * has no such write, a function that the driver calls tells the thread: it may not use the driver itself,
+ * and takes tens of microseconds. */
 #include "ops/stream.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
-enum { WORDS = 512 }; /* in each page of pinned memory */
+enum {
+    PAIRS = 256, /* of words in each page of pinned memory */
+    SPINS = 2000,
+    NAP_NS = 20 * 1000
+};
+
+struct pair {
+    _Atomic uint64_t go;   /* the stream has come to the call */
+    _Atomic uint64_t done; /* the call has been made */
+};
 
 struct far_call {
-    struct far_call *next; /* announced behind it */
+    struct far_call *next; /* in the list of its stream */
     struct far_call *kept; /* the next of those that stay until the job ends */
     struct far_stream *stream;
     void (*run)(void *argument);
     void *argument; /* freed with the call */
-    _Atomic uint64_t *done;
-    bool captured; /* a graph may announce it any number of times, so it stays */
+    struct pair *pair;
+    CUdeviceptr seen; /* where the GPU sees the pair */
+    bool captured;    /* a graph may come to it any number of times, so it stays */
 };
 
 /* The thread that makes the calls of one stream: in their order, and whatever those of others wait for. */
@@ -27,16 +41,20 @@ struct far_stream {
     weft_stream stream;
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t announced;
+    pthread_cond_t given;
+    /* Those given and not made, in the order in which they were given; but what a graph has come to may
+     * stand behind what the stream comes to later. */
     struct far_call *first, **last;
+    struct far_call *made; /* the stream may still be waiting for it */
     bool stop;
 };
 
 struct page {
     struct page *next;
-    _Atomic uint64_t *words; /* pinned; where the GPU sees them: */
+    struct pair *pairs; /* pinned; where the GPU sees them: */
     CUdeviceptr seen;
-    bool used[WORDS];
+    unsigned turn; /* pairs are used in turn, so that one is seldom used again soon */
+    bool used[PAIRS];
 };
 
 struct far {
@@ -54,16 +72,16 @@ static weft_status add_page(struct far *far)
 {
     struct page *page = calloc(1, sizeof *page);
     struct gpu *gpu = far->gpu;
-    void *words;
+    void *pairs;
     if (!page)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for calls on a stream");
-    CUresult result = gpu->cuda.MemHostAlloc(&words, WORDS * sizeof *page->words,
+    CUresult result = gpu->cuda.MemHostAlloc(&pairs, PAIRS * sizeof *page->pairs,
                                              CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     if (!result) {
-        page->words = words;
-        result = gpu->cuda.MemHostGetDevicePointer(&page->seen, words, 0);
+        page->pairs = pairs;
+        result = gpu->cuda.MemHostGetDevicePointer(&page->seen, pairs, 0);
         if (result)
-            gpu->cuda.MemFreeHost(words);
+            gpu->cuda.MemFreeHost(pairs);
     }
     if (result) {
         free(page);
@@ -75,51 +93,98 @@ static weft_status add_page(struct far *far)
 }
 
 /* Under far->lock. */
-static bool take_word(struct far *far, _Atomic uint64_t **word, CUdeviceptr *seen)
+static bool take_pair(struct far *far, struct far_call *call)
 {
     for (struct page *page = far->pages; page; page = page->next)
-        for (int i = 0; i < WORDS; i++)
-            if (!page->used[i]) {
-                page->used[i] = true;
-                *word = page->words + i;
-                *seen = page->seen + (size_t)i * sizeof **word;
-                return true;
-            }
+        for (int tries = 0; tries < PAIRS; tries++) {
+            unsigned i = page->turn++ % PAIRS;
+            if (page->used[i])
+                continue;
+            page->used[i] = true;
+            call->pair = page->pairs + i;
+            call->seen = page->seen + i * sizeof *page->pairs;
+            atomic_store_explicit(&call->pair->go, 0, memory_order_relaxed);
+            atomic_store_explicit(&call->pair->done, 0, memory_order_relaxed);
+            return true;
+        }
     return false;
 }
 
-static void free_word(struct far *far, const _Atomic uint64_t *word)
+static void free_call(struct far *far, struct far_call *call)
 {
-    for (struct page *page = far->pages; page; page = page->next)
-        if (word >= page->words && word < page->words + WORDS)
-            page->used[word - page->words] = false;
+    pthread_mutex_lock(&far->lock);
+    for (struct page *page = far->pages; page && call->pair; page = page->next)
+        if (call->pair >= page->pairs && call->pair < page->pairs + PAIRS)
+            page->used[call->pair - page->pairs] = false;
+    pthread_mutex_unlock(&far->lock);
+    free(call->argument);
+    free(call);
 }
 
 /* ---------------------------------------------------------------------- the thread of a stream */
 
-static struct far_call *next_call(struct far_stream *stream)
+static void append(struct far_call *call)
 {
+    struct far_stream *stream = call->stream;
     pthread_mutex_lock(&stream->lock);
-    while (!stream->first && !stream->stop)
-        pthread_cond_wait(&stream->announced, &stream->lock);
-    struct far_call *call = stream->first;
-    if (call) {
-        stream->first = call->next;
-        if (!stream->first)
-            stream->last = &stream->first;
-    }
+    call->next = NULL;
+    *stream->last = call;
+    stream->last = &call->next;
+    pthread_cond_signal(&stream->given);
     pthread_mutex_unlock(&stream->lock);
-    return call;
 }
 
-/* What was announced is made even when the job ends, so that no stream waits in vain; it fails then. */
+/* Under the stream's lock: the call that the stream has come to, taken out of the list. */
+static struct far_call *take_due(struct far_stream *stream)
+{
+    for (struct far_call **at = &stream->first; *at; at = &(*at)->next) {
+        struct far_call *call = *at;
+        /* Acquire: pairs with the stream's write, behind all that it did before. */
+        if (!atomic_load_explicit(&call->pair->go, memory_order_acquire))
+            continue;
+        *at = call->next;
+        if (!*at)
+            stream->last = at;
+        return call;
+    }
+    return NULL;
+}
+
+/* NULL: the end. What the stream has come to is made first, even when the job ends, so that no stream waits
+ * in vain; it fails then. */
+static struct far_call *next_call(struct far_stream *stream)
+{
+    struct far_call *call;
+    for (unsigned looks = 0;; looks++) {
+        pthread_mutex_lock(&stream->lock);
+        while (!stream->first && !stream->stop) {
+            pthread_cond_wait(&stream->given, &stream->lock);
+            looks = 0;
+        }
+        call = take_due(stream);
+        bool end = !call && stream->stop;
+        pthread_mutex_unlock(&stream->lock);
+        if (call || end)
+            return call;
+        if (looks < SPINS)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    }
+}
+
 static void *make_calls(void *argument)
 {
     struct far_stream *stream = argument;
     for (struct far_call *call; (call = next_call(stream)) != NULL;) {
+        /* The stream has passed its wait for the call before. */
+        if (stream->made)
+            free_call(stream->far, stream->made);
+        stream->made = call->captured ? NULL : call;
+        atomic_store_explicit(&call->pair->go, 0, memory_order_relaxed);
         call->run(call->argument);
         /* Release: pairs with the acquire of the stream's wait. */
-        atomic_store_explicit(call->done, 1, memory_order_release);
+        atomic_store_explicit(&call->pair->done, 1, memory_order_release);
     }
     return NULL;
 }
@@ -133,9 +198,9 @@ static weft_status start_stream(struct far *far, weft_stream key, struct far_str
     stream->stream = key;
     stream->last = &stream->first;
     pthread_mutex_init(&stream->lock, NULL);
-    pthread_cond_init(&stream->announced, NULL);
+    pthread_cond_init(&stream->given, NULL);
     if (pthread_create(&stream->thread, NULL, make_calls, stream)) {
-        pthread_cond_destroy(&stream->announced);
+        pthread_cond_destroy(&stream->given);
         pthread_mutex_destroy(&stream->lock);
         free(stream);
         return base_fail(WEFT_ERR_SYSTEM, "pthread_create for the calls of a stream failed");
@@ -155,36 +220,13 @@ static weft_status find_stream(struct far *far, weft_stream key, struct far_stre
     return start_stream(far, key, stream);
 }
 
-/* ------------------------------------------------------------------- what the driver calls */
-
-static void announce(void *argument)
+/* Called by the driver. */
+static void come_to(void *argument)
 {
     struct far_call *call = argument;
-    struct far_stream *stream = call->stream;
-    atomic_store_explicit(call->done, 0, memory_order_relaxed);
-    pthread_mutex_lock(&stream->lock);
-    call->next = NULL;
-    *stream->last = call;
-    stream->last = &call->next;
-    pthread_cond_signal(&stream->announced);
-    pthread_mutex_unlock(&stream->lock);
-}
-
-static void free_call(struct far_call *call)
-{
-    free(call->argument);
-    free(call);
-}
-
-/* The stream has passed its wait. */
-static void release(void *argument)
-{
-    struct far_call *call = argument;
-    struct far *far = call->stream->far;
-    pthread_mutex_lock(&far->lock);
-    free_word(far, call->done);
-    pthread_mutex_unlock(&far->lock);
-    free_call(call);
+    atomic_store_explicit(&call->pair->done, 0, memory_order_relaxed);
+    atomic_store_explicit(&call->pair->go, 1, memory_order_release);
+    append(call);
 }
 
 /* -------------------------------------------------------------------------------- the calls */
@@ -193,10 +235,18 @@ static void stop_stream(struct far_stream *stream)
 {
     pthread_mutex_lock(&stream->lock);
     stream->stop = true;
-    pthread_cond_signal(&stream->announced);
+    pthread_cond_signal(&stream->given);
     pthread_mutex_unlock(&stream->lock);
     pthread_join(stream->thread, NULL);
-    pthread_cond_destroy(&stream->announced);
+    if (stream->made)
+        free_call(stream->far, stream->made);
+    while (stream->first) { /* the stream was destroyed before it came there */
+        struct far_call *first = stream->first;
+        stream->first = first->next;
+        if (!first->captured)
+            free_call(stream->far, first);
+    }
+    pthread_cond_destroy(&stream->given);
     pthread_mutex_destroy(&stream->lock);
     free(stream);
 }
@@ -213,14 +263,14 @@ static void end_far(struct weft_job *job)
     while (far->kept) {
         struct far_call *first = far->kept;
         far->kept = first->kept;
-        free_call(first);
+        free_call(far, first);
     }
     bool entered = gpu_enter(&far->gpu->device) == WEFT_OK;
     while (far->pages) {
         struct page *first = far->pages;
         far->pages = first->next;
         if (entered)
-            far->gpu->cuda.MemFreeHost((void *)first->words);
+            far->gpu->cuda.MemFreeHost(first->pairs);
         free(first);
     }
     if (entered)
@@ -257,29 +307,41 @@ static weft_status wait_on(struct gpu *gpu, weft_stream stream, CUdeviceptr at)
 
 /* *begun: the stream has a part of it. */
 static weft_status put_on_stream(struct far *far, weft_stream stream, struct far_call *call,
-                                 CUdeviceptr seen, bool *begun)
+                                 bool *begun)
 {
     struct gpu *gpu = far->gpu;
-    CUresult result = gpu->cuda.LaunchHostFunc(stream, announce, call);
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    CUdeviceptr go = call->seen + offsetof(struct pair, go),
+                done = call->seen + offsetof(struct pair, done);
+    if (!call->captured && gpu->cuda.StreamWriteValue64)
+        result = gpu->cuda.StreamWriteValue64(stream, go, 1, CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (!result)
+        append(call);
+    else
+        result = gpu->cuda.LaunchHostFunc(stream, come_to, call);
     *begun = !result;
-    weft_status status = result ? WEFT_OK : wait_on(gpu, stream, seen);
-    if (!result && !status && !call->captured)
-        result = gpu->cuda.LaunchHostFunc(stream, release, call);
     return result ? cuda_fail(&gpu->cuda, result, "cuLaunchHostFunc for a call on a stream")
-                  : status;
+                  : wait_on(gpu, stream, done);
 }
 
 /* Under far->lock. */
-static weft_status make_ready(struct far *far, weft_stream stream, struct far_call *call,
-                              CUdeviceptr *seen)
+static weft_status make_ready(struct far *far, weft_stream stream, struct far_call *call)
 {
     weft_status status = find_stream(far, stream, &call->stream);
-    if (!status && !take_word(far, &call->done, seen)) {
+    if (!status && !take_pair(far, call)) {
         status = add_page(far);
         if (!status)
-            take_word(far, &call->done, seen);
+            take_pair(far, call);
     }
     return status;
+}
+
+static void keep(struct far *far, struct far_call *call)
+{
+    pthread_mutex_lock(&far->lock);
+    call->kept = far->kept;
+    far->kept = call;
+    pthread_mutex_unlock(&far->lock);
 }
 
 weft_status stream_far_call(struct weft_job *job, weft_stream stream, void (*run)(void *argument),
@@ -287,7 +349,6 @@ weft_status stream_far_call(struct weft_job *job, weft_stream stream, void (*run
 {
     struct far *far = far_of(job);
     struct far_call *call = far ? calloc(1, sizeof *call) : NULL;
-    CUdeviceptr seen = 0;
     bool begun = false;
     weft_status status =
         call ? gpu_enter(&job->gpu->device)
@@ -301,20 +362,14 @@ weft_status stream_far_call(struct weft_job *job, weft_stream stream, void (*run
     call->argument = argument;
     bool captured = call->captured = stream_capturing(job->gpu, stream);
     pthread_mutex_lock(&far->lock);
-    status = make_ready(far, stream, call, &seen);
+    status = make_ready(far, stream, call);
     pthread_mutex_unlock(&far->lock);
     if (!status)
-        status = put_on_stream(far, stream, call, seen, &begun);
+        status = put_on_stream(far, stream, call, &begun);
     gpu_leave(&job->gpu->device);
-    pthread_mutex_lock(&far->lock);
-    if (!begun && call->done)
-        free_word(far, call->done);
-    if (begun && (status || captured)) { /* else it may be free already */
-        call->kept = far->kept;
-        far->kept = call;
-    }
-    pthread_mutex_unlock(&far->lock);
     if (!begun)
-        free_call(call);
+        free_call(far, call);
+    else if (captured)
+        keep(far, call);
     return status;
 }
