@@ -8,6 +8,7 @@
 #include <weft_device.h>
 
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,7 +18,7 @@
 
 #include <cmocka.h>
 
-enum { NOTES = 4096, APART = 1 << 20 };
+enum { NOTES = 8192, APART = 1 << 20 };
 
 /* What the owner was asked for; written by the proxy's thread, read behind a quiet. */
 static struct {
@@ -315,6 +316,77 @@ static void nobody_drains(void **state)
     drop();
 }
 
+/* Producers wait without giving their CPU away, as a GPU's do. */
+#ifdef __SANITIZE_THREAD__
+enum { PRODUCERS = 3, EACH = 60 };
+#else
+enum { PRODUCERS = 3, EACH = 600 };
+#endif
+
+/* By turns a value that nobody waits for, one that comes back, a waited-for put and a fence. */
+static void *produce(void *number)
+{
+    uint64_t me = (uintptr_t)number;
+    char source[8];
+    for (uint64_t i = 0; i < EACH; i++) {
+        struct weft_dev_request r = word(WEFT_DEV_OP_P, me << 60 | i);
+        if (i % 4 == 1)
+            r.operation = WEFT_DEV_OP_G;
+        if (i % 4 == 2) {
+            r.operation = WEFT_DEV_OP_PUT;
+            r.local = source;
+        }
+        uint64_t value = r.value, seen = weft_dev_proxy_request(&r);
+        assert_true(i % 4 != 1 || seen == ~value);
+        if (i % 4 == 3)
+            weft_dev_proxy_order(i % 8 == 7);
+    }
+    return NULL;
+}
+
+/* Each one's requests come in its order, and all of them. */
+static void several_producers(void **state)
+{
+    (void)state;
+    pthread_t threads[PRODUCERS];
+    for (uint32_t bits = 1; bits <= 5; bits += 2) {
+        uint64_t next[PRODUCERS] = {0};
+        start(bits);
+        for (uintptr_t i = 0; i < PRODUCERS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, produce, (void *)i), 0);
+        for (int i = 0; i < PRODUCERS; i++)
+            pthread_join(threads[i], NULL);
+        weft_dev_proxy_order(1);
+        assert_int_equal(noted.at_quiet, PRODUCERS * EACH);
+        proxy_stop(&proxy);
+        for (int i = 0; i < PRODUCERS * EACH; i++) {
+            uint64_t value = noted.request[i].value;
+            assert_true(value >> 60 < PRODUCERS);
+            assert_true((value << 4 >> 4) == next[value >> 60]++);
+        }
+        drop();
+    }
+}
+
+/* A thread that sleeps is woken by who wants something, and by who gives something without a word. */
+static void sleeper(void **state)
+{
+    (void)state;
+    start(2);
+    for (int i = 0; i < 4; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 8000000}, NULL);
+        struct weft_dev_request r = word(WEFT_DEV_OP_G, 5);
+        assert_true(weft_dev_proxy_request(&r) == ~(uint64_t)5);
+        nanosleep(&(struct timespec){.tv_nsec = 8000000}, NULL);
+        proxy_want(&proxy, (uint64_t)i + 1);
+        while (!proxy_completed(&proxy, (uint64_t)i + 1))
+            sched_yield();
+        proxy_wake(&proxy);
+    }
+    assert_int_equal(noted.requests, 4);
+    drop();
+}
+
 static int refuse_threads;
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
                           void *argument);
@@ -355,6 +427,8 @@ int main(void)
         cmocka_unit_test(host_asks),
         cmocka_unit_test(half_a_descriptor),
         cmocka_unit_test(nobody_drains),
+        cmocka_unit_test(several_producers),
+        cmocka_unit_test(sleeper),
         cmocka_unit_test(no_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,7 +46,7 @@ check_build() {
 # operations reach most of it.
 short_asan=(-L '^(unit|job|shmem|gpu|simt|cli)$' -LE '^long$'
     -E 'machine|bench|demo|install|coverage|docs_fresh|reference|jacobi|solver|limits|house|reduce_typed|reduce_values|amo_typed|\.slow|reordered|^device\.(collective|extremes|wait|signal|packet|units|litmus)|\.([4-9]|[1-9][0-9]+)$')
-short_tsan=(-R '^unit\.(group|heap|config|wire|simt)|^job\.threads|^device\.(signal|packet|wait)\.1$|^device\.packet\.weak\.2$')
+short_tsan=(-R '^unit\.(group|heap|config|wire|simt|proxy)|^job\.threads|^device\.(signal|packet|wait)\.1$|^device\.(packet|runs)\.weak\.2$')
 
 # prepare PRESET TARGET... | prepare PRESET ctest-selection...: configures, and builds the targets, or
 # all that the selected tests run.
