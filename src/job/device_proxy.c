@@ -150,11 +150,27 @@ static weft_status put_signal(const struct device_proxy *self, struct remote at,
                                              (weft_signal_op)r->what, false);
 }
 
+/* Paths are asked for what there is to move, here as by the host's operations. A request for nothing is
+ * one by which the ring itself is measured. */
+static bool moves_nothing(const struct proxy_request *r)
+{
+    switch (r->operation) {
+    case WEFT_DEV_OP_PUT:
+    case WEFT_DEV_OP_GET:
+        return !r->bytes;
+    case WEFT_DEV_OP_IPUT:
+    case WEFT_DEV_OP_IGET:
+        return !r->bytes || !r->n;
+    default:
+        return r->operation == WEFT_DEV_OP_NONE;
+    }
+}
+
 static weft_status do_request(const struct device_proxy *self, const struct proxy_request *r,
                               uint64_t *before)
 {
     struct remote at;
-    if (r->operation == WEFT_DEV_OP_NONE) /* by which the ring itself is measured */
+    if (moves_nothing(r))
         return WEFT_OK;
     weft_status status = place(self, r->symmetric, r->pe, &at);
     if (status)
