@@ -4,9 +4,11 @@
  * meet, a flag in mapped host memory behind data in GPU memory, signals of either kind. */
 #include "gpu_test.h"
 
+#include "driver/cuda.h"
+
 #include <weft.h>
 
-enum { BYTES = 3 * 512 * 1024 + 4097, ROUNDS = 30, ADDS = 50 };
+enum { BYTES = 3 * 512 * 1024 + 4097, ROUNDS = 9, ADDS = 30 };
 
 static weft_job *job;
 static weft_ctx *ctx;
@@ -129,8 +131,42 @@ static void atomics(uint64_t *words)
     OK(weft_barrier(weft_team_world(job)));
 }
 
+/* One call of the driver fails at PE `where`, which asks (0) or is asked (1): PE 0 is told, or all is right.
+ * In a job of two. */
+static void one_fails(const char *call, int where, unsigned char *to, unsigned char *from,
+                      unsigned char *plain)
+{
+    weft_status status = WEFT_OK;
+    make(plain, 0, 3, BYTES);
+    fill(job, from, plain, BYTES);
+    memset(plain, 0, BYTES);
+    OK(weft_barrier(weft_team_world(job)));
+    CHECK(cuda_fault_plan(call, me == where ? 2 : 0, CUDA_ERROR_UNKNOWN));
+    OK(weft_barrier(weft_team_world(job)));
+    if (me != 0) {
+        weft_barrier(weft_team_world(job)); /* until PE 0 ends the job, or has done all */
+        return;
+    }
+    status = weft_put(ctx, to, from, BYTES, 1);
+    if (!status)
+        status = weft_quiet(ctx);
+    if (!status)
+        status = weft_get(ctx, plain, to, BYTES, 1);
+    if (status)
+        fprintf(stderr, "seen: %s: %s\n", weft_status_name(status), weft_last_error());
+    else
+        compare(plain, 0, 3, BYTES, "nothing failed");
+    if (status)
+        weft_abort(job, 0);
+    fprintf(stderr, "seen: all is right\n");
+    weft_barrier(weft_team_world(job));
+}
+
 int main(int argc, char **argv)
 {
+    bool fails = argc > 3 && strcmp(argv[1], "fails") == 0;
+    if (fails)
+        CHECK(cuda_fault_plan(argv[2], 0, 0)); /* tables opened from here on can fail it */
     OK(weft_init(&job, NULL));
     ctx = weft_default_ctx(job);
     me = weft_my_pe(job);
@@ -142,6 +178,10 @@ int main(int argc, char **argv)
     to = gpu_alloc(job, BYTES, WEFT_ALLOC_ZERO);
     from = gpu_alloc(job, BYTES, WEFT_ALLOC_ZERO);
     signal = gpu_alloc(job, 64, WEFT_ALLOC_ZERO);
+    if (fails) {
+        one_fails(argv[2], atoi(argv[3]), to, from, plain);
+        return weft_finalize(job) ? 1 : 0;
+    }
     if (argc > 1 && strcmp(argv[1], "chosen") == 0)
         is_chosen();
     for (int i = 0; i < 4; i++)
