@@ -51,7 +51,7 @@ struct staged_slot {
 
 struct staged_ring {
     _Alignas(64) _Atomic uint64_t done; /* requests complete, in order; the owner's */
-    int32_t failed;                     /* weft_status of the first that failed; before `done` */
+    _Atomic int32_t failed;             /* weft_status of the first that failed; before `done` */
     char sentence[STAGED_SENTENCE];
     struct staged_slot slots[STAGED_SLOTS];
 };

@@ -105,7 +105,9 @@ static weft_status empty(struct staged_channel *channel, uint64_t number)
 static weft_status look_for_failure(struct staged_channel *channel)
 {
     char sentence[STAGED_SENTENCE];
-    weft_status failed = channel->ring->failed; /* before `done`, which was loaded with acquire */
+    /* Acquire: pairs with the owner's note; its words are there. */
+    weft_status failed =
+        (weft_status)atomic_load_explicit(&channel->ring->failed, memory_order_acquire);
     if (!failed)
         return WEFT_OK;
     snprintf(sentence, sizeof sentence, "%.*s", STAGED_SENTENCE - 1, channel->ring->sentence);

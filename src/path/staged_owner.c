@@ -105,16 +105,17 @@ static void fall_asleep(struct staged_owner *owner)
 static void note_failure(struct staged_owner *owner, int from, weft_status status)
 {
     struct staged_ring *ring = &staged_desk(owner->common, owner->common->me)->channels[from].ring;
-    if (ring->failed)
+    if (atomic_load_explicit(&ring->failed, memory_order_relaxed))
         return;
     snprintf(ring->sentence, sizeof ring->sentence, "%s", base_last_error());
-    ring->failed = status;
+    /* Release: pairs with look_for_failure(), which may come before the count does. */
+    atomic_store_explicit(&ring->failed, status, memory_order_release);
 }
 
-static bool fits_room(const struct staged_slot *slot, uint64_t bytes)
+static bool fits_room(uint32_t room, uint32_t at, uint64_t bytes)
 {
-    size_t room = slot->room == STAGED_HOST_ROOM ? STAGED_HOST_BYTES : STAGED_GPU_BYTES;
-    return slot->room < STAGED_ROOMS && slot->at <= room && bytes <= room - slot->at;
+    size_t size = room == STAGED_HOST_ROOM ? STAGED_HOST_BYTES : STAGED_GPU_BYTES;
+    return room < STAGED_ROOMS && at <= size && bytes <= size - at;
 }
 
 /* NULL: the request is not what an asker of this version writes. */
@@ -123,9 +124,10 @@ static void *data_of(struct staged_channel_memory *memory, struct staged_slot *s
 {
     if (request->operation == SERVE_ATOMIC || request->bytes <= STAGED_INLINE)
         return slot->data;
-    if (!fits_room(slot, request->bytes))
+    uint32_t room = slot->room, at = slot->at;
+    if (!fits_room(room, at, request->bytes))
         return NULL;
-    return (slot->room == STAGED_HOST_ROOM ? memory->host_room : memory->gpu_room) + slot->at;
+    return (room == STAGED_HOST_ROOM ? memory->host_room : memory->gpu_room) + at;
 }
 
 static void begin_one(struct staged_owner *owner, int from)
