@@ -57,6 +57,13 @@ struct gpu_pins {
     size_t undo_count;
 };
 
+/* Memory of this PE's GPU through which a third GPU reaches what it cannot access. */
+struct gpu_around {
+    CUdeviceptr at; /* 0 = not made yet */
+    size_t bytes;
+    CUmemGenericAllocationHandle handle;
+};
+
 struct gpu {
     struct gpu *main; /* of a third GPU, this PE's own (gpu/relay.h); else NULL */
     struct cuda cuda;
@@ -93,10 +100,8 @@ struct gpu {
     size_t stripe_bytes; /* copies from this size are dealt out over the lanes; 0 = never */
 
     struct gpu **sides; /* [heap.relay_count] third GPUs, NULL = not used */
-    /* Of a third GPU: memory of this PE's own GPU through which it reaches what it cannot access. */
-    CUdeviceptr around;
-    size_t around_bytes;
-    CUmemGenericAllocationHandle around_handle;
+    /* Of a third GPU. */
+    struct gpu_around around;
     pthread_mutex_t around_lock;
 };
 

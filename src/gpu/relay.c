@@ -245,15 +245,15 @@ void gpu_relay_start(struct gpu *gpu)
     }
 }
 
-static void free_around(struct gpu *side)
+static void free_around(struct gpu *side, struct gpu_around *around)
 {
     const struct cuda *cuda = &side->cuda;
-    if (!side->around)
+    if (!around->at)
         return;
-    cuda->MemUnmap(side->around, side->around_bytes);
-    cuda->MemRelease(side->around_handle);
-    cuda->MemAddressFree(side->around, side->around_bytes);
-    side->around = 0;
+    cuda->MemUnmap(around->at, around->bytes);
+    cuda->MemRelease(around->handle);
+    cuda->MemAddressFree(around->at, around->bytes);
+    around->at = 0;
 }
 
 void gpu_relay_stop(struct gpu *gpu)
@@ -263,7 +263,7 @@ void gpu_relay_stop(struct gpu *gpu)
         if (!side)
             continue;
         gpu_machinery_stop(side);
-        free_around(side);
+        free_around(side, &side->around);
         gpu_machinery_end(side);
         free(side);
     }
@@ -280,7 +280,8 @@ bool gpu_relay_reaches(struct gpu *side, const void *local)
            gpu_place_of(side, local) != GPU_PLACE_DEVICE;
 }
 
-static CUresult map_around(struct gpu *side, CUdeviceptr at, size_t bytes)
+static CUresult map_around(struct gpu *side, CUdeviceptr at, size_t bytes,
+                           CUmemGenericAllocationHandle handle)
 {
     const struct gpu_device *own = &side->main->device;
     const struct cuda *cuda = &side->cuda;
@@ -288,7 +289,7 @@ static CUresult map_around(struct gpu *side, CUdeviceptr at, size_t bytes)
                                   CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     const CUmemAccessDesc there = {{CU_MEM_LOCATION_TYPE_DEVICE, side->device.device},
                                    CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CUresult result = cuda->MemMap(at, bytes, 0, side->around_handle, 0);
+    CUresult result = cuda->MemMap(at, bytes, 0, handle, 0);
     if (result)
         return result;
     result = cuda->MemSetAccess(at, bytes, &here, 1);
@@ -299,56 +300,57 @@ static CUresult map_around(struct gpu *side, CUdeviceptr at, size_t bytes)
     return result;
 }
 
-/* Memory of this PE's GPU that both GPUs access, made when it is first needed. */
-static weft_status make_around(struct gpu *side)
+static weft_status fill_around(struct gpu *side, struct gpu_around *around)
 {
     enum { AROUND_BYTES = 4 << 20 };
-    const struct gpu_heap *heap = &side->main->heap;
     const struct cuda *cuda = &side->cuda;
     CUmemAllocationProp properties = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {CU_MEM_LOCATION_TYPE_DEVICE, side->main->device.device}};
-    size_t unit = heap->granularity, bytes = (AROUND_BYTES + unit - 1) / unit * unit;
+    size_t unit = side->main->heap.granularity, bytes = (AROUND_BYTES + unit - 1) / unit * unit;
     CUdeviceptr at = 0;
-    if (side->around)
-        return WEFT_OK;
     CUresult result = cuda->MemAddressReserve(&at, bytes, 0, 0, 0);
     if (result)
         return cuda_fail(cuda, result, "cuMemAddressReserve of %zu MiB", bytes >> 20);
-    result = cuda->MemCreate(&side->around_handle, bytes, &properties, 0);
+    result = cuda->MemCreate(&around->handle, bytes, &properties, 0);
     if (!result) {
-        result = map_around(side, at, bytes);
+        result = map_around(side, at, bytes, around->handle);
         if (result)
-            cuda->MemRelease(side->around_handle);
+            cuda->MemRelease(around->handle);
     }
     if (result) {
         cuda->MemAddressFree(at, bytes);
         return cuda_fail(cuda, result, "%zu MiB of GPU %d that GPU %d can access", bytes >> 20,
                          side->main->device.ordinal, side->device.ordinal);
     }
-    side->around = at;
-    side->around_bytes = bytes;
+    around->at = at;
+    around->bytes = bytes;
     return WEFT_OK;
+}
+
+static weft_status make_around(struct gpu *side, struct gpu_around *around)
+{
+    weft_status status = around->at ? WEFT_OK : gpu_enter(&side->main->device);
+    if (status || around->at)
+        return status;
+    status = fill_around(side, around);
+    gpu_leave(&side->main->device);
+    return status;
 }
 
 weft_status gpu_relay_copy_around(struct gpu *side, unsigned lane, void *dst, const void *src,
                                   size_t bytes)
 {
     bool out = !gpu_relay_reaches(side, src); /* from this GPU, else to it */
+    struct gpu *first = out ? side->main : side, *second = out ? side : side->main;
     pthread_mutex_lock(&side->around_lock);
-    weft_status status = gpu_enter(&side->main->device);
-    if (!status) {
-        status = make_around(side);
-        gpu_leave(&side->main->device);
-    }
-    void *between = (void *)(uintptr_t)side->around;
+    weft_status status = make_around(side, &side->around);
+    void *between = (void *)(uintptr_t)side->around.at;
     for (size_t done = 0; done < bytes && !status;) {
-        size_t now = bytes - done < side->around_bytes ? bytes - done : side->around_bytes;
-        status = gpu_copy(out ? side->main : side, lane, between, (const char *)src + done, now,
-                          GPU_DONE);
+        size_t now = bytes - done < side->around.bytes ? bytes - done : side->around.bytes;
+        status = gpu_copy(first, lane, between, (const char *)src + done, now, GPU_DONE);
         if (!status)
-            status =
-                gpu_copy(out ? side : side->main, lane, (char *)dst + done, between, now, GPU_DONE);
+            status = gpu_copy(second, lane, (char *)dst + done, between, now, GPU_DONE);
         done += now;
     }
     pthread_mutex_unlock(&side->around_lock);

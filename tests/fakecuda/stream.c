@@ -554,6 +554,7 @@ EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags)
     pthread_cond_init(&e->changed, NULL);
     e->uses = 1;
     ((struct object *)*event)->event = e;
+    ((struct object *)*event)->device = fake_current_device();
     return result;
 }
 
@@ -613,6 +614,9 @@ static struct fake_op *event_op(CUstream stream, CUevent event, void (*run)(stru
 
 EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
 {
+    int of = ((const struct object *)event)->device, device = fake_stream_device(stream);
+    if (of >= 0 && device >= 0 && of != device) /* both are of one context */
+        return CUDA_ERROR_INVALID_CONTEXT;
     op_submit(event_op(stream, event, run_record, 1));
     return CUDA_SUCCESS;
 }

@@ -8,6 +8,7 @@
 
 #include <weft.h>
 #include <weft/gpu.h>
+#include <weft/stream.h>
 
 enum { BYTES = 9 * 1024 * 1024 + 4099 }; /* more than two pieces of what goes around */
 
@@ -53,7 +54,7 @@ static void carry(unsigned char *heap, unsigned char *own, unsigned char *plain)
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
         size_t bytes = sizes[k];
         make_pattern(plain, me + (int)k, bytes);
-        OK(weft_put(ctx, heap, plain, bytes, me));
+        fill(job, heap, plain, bytes);
         OK(weft_get(ctx, own + 3, heap, bytes, me));
         OK(weft_barrier(weft_team_world(job)));
         OK(weft_put(ctx, heap + 1, own + 3, bytes, other));
@@ -65,7 +66,7 @@ static void carry(unsigned char *heap, unsigned char *own, unsigned char *plain)
         OK(weft_get_nbi(ctx, own + 1, heap + 1, bytes, other));
         OK(weft_quiet(ctx));
         OK(weft_barrier(weft_team_world(job)));
-        OK(weft_put(ctx, heap + 1, own + 1, bytes, me));
+        fill(job, heap + 1, own + 1, bytes);
         look(job, plain, heap + 1, bytes);
         for (size_t i = 0; i < bytes; i++)
             CHECK(plain[i] == pattern_byte(me + (int)k, i));
@@ -80,7 +81,7 @@ static void behind_it(uint64_t *heap, uint64_t *own, uint64_t *signal)
     for (uint64_t round = 1; round <= 5; round++) {
         for (size_t i = 0; i < 64; i++)
             words[i] = round << 56 | (uint64_t)me << 32 | i;
-        OK(weft_put(ctx, heap, words, sizeof words, me));
+        fill(job, heap, words, sizeof words);
         OK(weft_get(ctx, own, heap, sizeof words, me));
         OK(weft_barrier(weft_team_world(job)));
         OK(weft_put_signal(ctx, heap + 64, own, sizeof words, signal, round, WEFT_SIGNAL_SET,
@@ -98,7 +99,93 @@ static void behind_it(uint64_t *heap, uint64_t *own, uint64_t *signal)
         CHECK(words[3 * i] == (5ull << 56 | (uint64_t)other << 32 | 2 * i));
 }
 
-static void foreign_memory(void)
+/* The same in the order of a stream, without a word of the host in between. */
+static void in_stream_order(const struct cuda *cuda, unsigned char *heap, unsigned char *own,
+                            unsigned char *plain, uint64_t *signal)
+{
+    static const size_t sizes[] = {5, BYTES - 3, 4096};
+    CUstream stream;
+    CHECK(cuda->StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == 0);
+    for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+        size_t bytes = sizes[k];
+        make_pattern(plain, me + (int)k, bytes);
+        fill(job, heap, plain, bytes);
+        OK(weft_get_on_stream(ctx, own, heap, bytes, me, stream));
+        CHECK(cuda->StreamSynchronize(stream) == 0);
+        OK(weft_barrier(weft_team_world(job)));
+        OK(weft_put_signal_on_stream(ctx, heap, own, bytes, signal, 1, WEFT_SIGNAL_ADD, other,
+                                     stream));
+        OK(weft_signal_wait_on_stream(ctx, signal, WEFT_GE, k + 1, stream));
+        OK(weft_get_on_stream(ctx, own + 1, heap, bytes, me, stream));
+        CHECK(cuda->StreamSynchronize(stream) == 0);
+        look(job, plain, heap, bytes);
+        for (size_t i = 0; i < bytes; i++)
+            CHECK(plain[i] == pattern_byte(other + (int)k, i));
+        OK(weft_barrier(weft_team_world(job)));
+        OK(weft_get_on_stream(ctx, own + 3, heap, bytes, other, stream));
+        CHECK(cuda->StreamSynchronize(stream) == 0);
+        OK(weft_barrier(weft_team_world(job)));
+        fill(job, heap, own + 3, bytes);
+        look(job, plain, heap, bytes);
+        for (size_t i = 0; i < bytes; i++)
+            CHECK(plain[i] == pattern_byte(me + (int)k, i));
+        OK(weft_barrier(weft_team_world(job)));
+    }
+    CHECK(cuda->StreamDestroy(stream) == 0);
+}
+
+/* Several at once on two streams, each with data of its own. */
+static void crowd(const struct cuda *cuda, unsigned char *heap, unsigned char *own,
+                  unsigned char *plain)
+{
+    enum { MANY = 30, EACH = 48 };
+    CUstream streams[2];
+    for (int i = 0; i < 2; i++)
+        CHECK(cuda->StreamCreate(&streams[i], CU_STREAM_NON_BLOCKING) == 0);
+    make_pattern(plain, me, MANY * EACH);
+    fill(job, heap, plain, MANY * EACH);
+    OK(weft_barrier(weft_team_world(job)));
+    for (size_t i = 0; i < MANY; i++)
+        OK(weft_get_on_stream(ctx, own + i * EACH, heap + i * EACH, EACH, other, streams[i % 2]));
+    for (int i = 0; i < 2; i++)
+        CHECK(cuda->StreamSynchronize(streams[i]) == 0);
+    OK(weft_barrier(weft_team_world(job)));
+    fill(job, heap, own, MANY * EACH);
+    look(job, plain, heap, MANY * EACH);
+    for (size_t i = 0; i < MANY * EACH; i++)
+        CHECK(plain[i] == pattern_byte(other, i));
+    OK(weft_barrier(weft_team_world(job)));
+    for (int i = 0; i < 2; i++)
+        CHECK(cuda->StreamDestroy(streams[i]) == 0);
+}
+
+/* The stream goes on only when the source has been read and the destination written. */
+static void goes_on_behind(const struct cuda *cuda, uint64_t *heap)
+{
+    enum { WORDS = 4096 };
+    static uint64_t words[WORDS];
+    uint64_t *source = heap, *target = heap + WORDS, *fresh = heap + 2 * WORDS;
+    CUstream stream;
+    CHECK(cuda->StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == 0);
+    for (uint64_t round = 1; round <= 10; round++) {
+        for (size_t i = 0; i < WORDS; i++)
+            words[i] = round << 56 | (uint64_t)me << 32 | i;
+        fill(job, source, words, sizeof words);
+        memset(words, 0xee, sizeof words);
+        fill(job, fresh, words, sizeof words);
+        OK(weft_put_on_stream(ctx, target, source, sizeof words, other, stream));
+        OK(weft_put_on_stream(ctx, source, fresh, sizeof words, me, stream));
+        CHECK(cuda->StreamSynchronize(stream) == 0);
+        OK(weft_barrier(weft_team_world(job)));
+        look(job, words, target, sizeof words);
+        for (size_t i = 0; i < WORDS; i++)
+            CHECK(words[i] == (round << 56 | (uint64_t)other << 32 | i));
+        OK(weft_barrier(weft_team_world(job)));
+    }
+    CHECK(cuda->StreamDestroy(stream) == 0);
+}
+
+static void foreign_memory(bool relayed)
 {
     struct cuda cuda;
     CUcontext context;
@@ -113,6 +200,11 @@ static void foreign_memory(void)
     CHECK(cuda.MemAlloc(&own, BYTES + 16) == 0);
     carry(heap, (unsigned char *)(uintptr_t)own, plain);
     behind_it(words, (uint64_t *)(uintptr_t)own, words + 250);
+    if (relayed) {
+        in_stream_order(&cuda, heap, (unsigned char *)(uintptr_t)own, plain, words + 251);
+        crowd(&cuda, heap, (unsigned char *)(uintptr_t)own, plain);
+        goes_on_behind(&cuda, (uint64_t *)(void *)heap);
+    }
     CHECK(cuda.MemFree(own) == 0);
     struct piece piece = make_piece(&cuda, 12 << 20, info.ordinal, 0);
     carry(heap, (unsigned char *)(uintptr_t)piece.base, plain);
@@ -149,7 +241,7 @@ int main(int argc, char **argv)
         expect_staged(word);
     else if (me < 2)
         expect_relay(strcmp(argv[1], "forced") == 0, word);
-    foreign_memory();
+    foreign_memory(strcmp(argv[1], "staged") != 0);
     grown();
     OK(weft_finalize(job));
     return 0;
