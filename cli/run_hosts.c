@@ -4,12 +4,8 @@
  * run_hosts_signal() and run_hosts_relay(). Knows nothing of how a job ends. */
 #include "run_hosts.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,70 +39,15 @@ static const char *describe_host(const struct run_host *host)
 
 /* ----------------------------------------------------------------------------- where we listen */
 
-static int listen_on(int family, struct sockaddr *address, socklen_t bytes)
-{
-    int on = 1, off = 0;
-    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (bind(fd, address, bytes) == 0 && listen(fd, 1024) == 0 &&
-        getsockname(fd, address, &bytes) == 0)
-        return fd;
-    int error = errno;
-    close(fd);
-    errno = error;
-    return -1;
-}
-
 /* At a port that the kernel chooses, or WEFT_BOOT_PORT where a firewall leaves just one open. */
 static int listen_for_agents(int *port)
 {
-    uint16_t wanted = htons((uint16_t)config_int(CONFIG_BOOT_PORT));
-    struct sockaddr_in6 v6 = {
-        .sin6_family = AF_INET6, .sin6_addr = in6addr_any, .sin6_port = wanted};
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = wanted};
-    int fd = listen_on(AF_INET6, (struct sockaddr *)&v6, sizeof v6);
-    *port = ntohs(v6.sin6_port);
-    if (fd >= 0)
-        return fd;
-    fd = listen_on(AF_INET, (struct sockaddr *)&v4, sizeof v4);
-    *port = ntohs(v4.sin_port);
+    *port = (int)config_int(CONFIG_BOOT_PORT);
+    int wanted = *port, fd = listen_everywhere(port);
     if (fd < 0)
         run_say("listening for the agents of other hosts%s: %s", wanted ? " (WEFT_BOOT_PORT)" : "",
                 strerror(errno));
     return fd;
-}
-
-/* Whichever of our addresses an agent can reach: it tries all of them. */
-static int list_addresses(struct rendezvous_address *addresses, int port)
-{
-    struct ifaddrs *all;
-    int count = 0;
-    if (getifaddrs(&all) < 0)
-        return 0;
-    for (struct ifaddrs *one = all; one && count < MOST_ADDRESSES; one = one->ifa_next) {
-        if (!one->ifa_addr || !(one->ifa_flags & IFF_UP))
-            continue;
-        struct rendezvous_address *at = &addresses[count];
-        memset(at, 0, sizeof *at);
-        if (one->ifa_addr->sa_family == AF_INET) {
-            struct sockaddr_in *v4 = (struct sockaddr_in *)&at->address;
-            memcpy(v4, one->ifa_addr, at->bytes = sizeof *v4);
-            v4->sin_port = htons((uint16_t)port);
-        } else if (one->ifa_addr->sa_family == AF_INET6) {
-            struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&at->address;
-            memcpy(v6, one->ifa_addr, at->bytes = sizeof *v6);
-            v6->sin6_port = htons((uint16_t)port);
-            if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
-                at->bytes = 0; /* its scope is a number that means nothing elsewhere */
-        }
-        count += at->bytes > 0;
-    }
-    freeifaddrs(all);
-    return count;
 }
 
 static bool random_hex(char *text, size_t bytes)
@@ -315,7 +256,7 @@ static void hear_last_words(struct run *run)
 static bool start_shells(struct run *run, const char *secret, const char *job, int port)
 {
     struct rendezvous_address addresses[MOST_ADDRESSES];
-    int count = list_addresses(addresses, port);
+    int count = listen_addresses(addresses, MOST_ADDRESSES, port);
     for (int i = 0; i < run->host_count; i++) {
         size_t bytes = 0;
         char *setup = run_setup_write(run, i, secret, job, addresses, count, &bytes);

@@ -151,6 +151,17 @@ typedef enum weft_thread {
 
 /* -------------------------------------------------------------------------- set-up, a job's PEs */
 
+/* Where the PEs of a job meet, and how they know each other: bytes that the program hands to all of them
+ * by means of its own (a file, MPI, a socket). They hold a secret. */
+typedef struct weft_unique_id {
+    unsigned char bytes[128];
+} weft_unique_id;
+
+/* Makes an id for one job. To be called on the machine on which PE 0 of that job will run; the port in it
+ * is free now, and PE 0 listens there from weft_init() on until all PEs have come. Not collective; no job is
+ * needed. Errors: WEFT_ERR_ARGUMENT, _SYSTEM (no port, no random number). */
+weft_status weft_unique_id_get(weft_unique_id *id);
+
 typedef struct weft_init_attr {
     size_t size;        /* sizeof(weft_init_attr): lets the structure grow */
     weft_thread thread; /* SINGLE (which is 0) and FUNNELED count as SERIALIZED */
@@ -158,6 +169,9 @@ typedef struct weft_init_attr {
     unsigned flags;     /* WEFT_INIT_* */
     weft_group *group;  /* PEs as threads: the group, else NULL */
     int group_pe;       /* PEs as threads: this thread's PE number */
+    const weft_unique_id *unique_id; /* meet by this id instead of a launcher's ways; else NULL */
+    int unique_id_pe;                /* with it: this PE's number, 0 ... unique_id_npes - 1 */
+    int unique_id_npes;              /* and how many PEs there are */
 } weft_init_attr;
 
 #define WEFT_INIT_GLOBAL_DATA 1u /* the program's .data and .bss become a symmetric segment */
@@ -165,7 +179,8 @@ typedef struct weft_init_attr {
 /* Joins the job that the launcher started, or makes a job of one PE when there was none. Collective
  * over the job. attr may be NULL. On success *job is the handle for all else. On failure nothing is
  * left behind, and *job is NULL. May be called again after weft_finalize().
- * Launchers: `weft run`, PMIx (mpirun, srun), RANK/WORLD_SIZE/MASTER_ADDR/MASTER_PORT (torchrun).
+ * Launchers: `weft run`, PMIx (mpirun, srun), RANK/WORLD_SIZE/MASTER_ADDR/MASTER_PORT (torchrun); or, by
+ * attr.unique_id, whatever has started the processes and handed them the id.
  * Errors: WEFT_ERR_ARGUMENT (attr), _CONFIG, _BOOT, _SYSTEM, _NO_MEMORY, _VERSION, _NO_PATH,
  * _TIMEOUT, _PEER_DEAD, _JOB (another PE has ended the job). */
 weft_status weft_init(weft_job **job, const weft_init_attr *attr);

@@ -7,9 +7,11 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "boot/listen.h"
 #include "boot/member.h"
 #include "boot/methods.h"
 #include "boot/rendezvous.h"
+#include "boot/unique_id.h"
 #include "driver/crypto.h"
 
 #include <arpa/inet.h>
@@ -41,6 +43,9 @@ struct environment {
     int first_port;
     int ports;
     const char *secret; /* NULL: none */
+    size_t secret_bytes;
+    const char *job; /* what the PEs have in common besides; NULL: torchrun's variables tell */
+    bool everywhere; /* PE 0 listens at all addresses of its machine, and all are tried */
     struct rendezvous_address addresses[MOST_ADDRESSES];
     int count;
 };
@@ -192,6 +197,7 @@ static weft_status read_environment(struct environment *where)
                          where->master_port);
     const char *secret = config_string(CONFIG_SECRET);
     where->secret = *secret ? secret : NULL;
+    where->secret_bytes = strlen(secret);
     return WEFT_OK;
 }
 
@@ -337,7 +343,11 @@ static weft_status listen_failure(const struct environment *where, int error)
 
 static weft_status listen_for_others(const struct environment *where, int *listening)
 {
-    int error = 0;
+    int error = 0, port = where->first_port;
+    if (where->everywhere && where->secret) {
+        *listening = listen_everywhere(&port);
+        return *listening >= 0 ? WEFT_OK : listen_failure(where, errno);
+    }
     for (int i = 0; i < where->count; i++) {
         int fd = listen_at(&where->addresses[i]);
         if (fd < 0 && errno == EADDRNOTAVAIL)
@@ -360,10 +370,14 @@ static struct rendezvous make_rendezvous(const struct environment *where)
                                     .n = where->size,
                                     .me = where->rank,
                                     .key = where->secret,
-                                    .key_bytes = where->secret ? strlen(where->secret) : 0};
+                                    .key_bytes = where->secret_bytes,
+                                    .many_addresses = where->everywhere};
     const char *run = getenv("TORCHELASTIC_RUN_ID"), *again = getenv("TORCHELASTIC_RESTART_COUNT");
-    snprintf(rendezvous.job, sizeof rendezvous.job, "%d/%s/%.40s", where->master_port,
-             again ? again : "0", run ? run : "");
+    if (where->job)
+        snprintf(rendezvous.job, sizeof rendezvous.job, "%s", where->job);
+    else
+        snprintf(rendezvous.job, sizeof rendezvous.job, "%d/%s/%.40s", where->master_port,
+                 again ? again : "0", run ? run : "");
     return rendezvous;
 }
 
@@ -431,6 +445,39 @@ static weft_status open_world(struct boot **boot, struct environment *where)
     }
     *boot = &made->boot;
     return WEFT_OK;
+}
+
+weft_status boot_open_id(struct boot **boot, const weft_unique_id *id, int pe, int npes)
+{
+    uint8_t secret[UNIQUE_ID_SECRET_BYTES];
+    bool keyed;
+    if (!unique_id_good(id))
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "the unique id was not made by weft_unique_id_get(), or "
+                         "was not passed on whole");
+    if (npes < 1 || npes > MOST_WORLD || pe < 0 || pe >= npes)
+        return base_fail(WEFT_ERR_ARGUMENT, "PE %d of a job of %d PEs", pe, npes);
+    if (npes == 1)
+        return boot_open_single(boot);
+    struct environment *where = calloc(1, sizeof *where);
+    if (!where)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the connections at start");
+    where->rank = pe;
+    where->size = npes;
+    where->host = "the host of the unique id";
+    where->master_port = where->first_port = unique_id_port(id);
+    where->ports = 1;
+    where->everywhere = true;
+    where->job = "unique id";
+    where->count = unique_id_read(id, where->addresses, MOST_ADDRESSES, secret, &keyed);
+    where->secret = keyed ? (const char *)secret : NULL;
+    where->secret_bytes = keyed ? sizeof secret : 0;
+    if (!keyed) /* it cannot be proven, so the kernel has to say who is who */
+        use_local_name(where);
+    log_set_pe(pe);
+    weft_status status = open_world(boot, where);
+    free(where);
+    return status;
 }
 
 weft_status boot_open_tcp(struct boot **boot)

@@ -409,7 +409,9 @@ weft_status job_enter(const weft_init_attr *attr, struct weft_job **result)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a job");
     weft_status status = path_order_parse(config_string(CONFIG_PATH), &job->order);
     if (!status)
-        status = boot_open(&job->boot, attr->group, attr->group_pe);
+        status = attr->unique_id ? boot_open_id(&job->boot, attr->unique_id, attr->unique_id_pe,
+                                                attr->unique_id_npes)
+                                 : boot_open(&job->boot, attr->group, attr->group_pe);
     if (status) {
         free_job(job);
         return status;

@@ -81,7 +81,8 @@ WEFT_EXPORT int weft_nvshmem_init(const unsigned char *id, int pe, int n_pes)
     if (implicit.inits++)
         return 0;
     weft_init_attr attr = {.size = sizeof attr, .thread = WEFT_THREAD_SERIALIZED};
-    weft_status status = id ? unique_id_use(id, pe, n_pes) : WEFT_OK;
+    weft_unique_id meeting;
+    weft_status status = id ? unique_id_use(id, pe, n_pes, &meeting, &attr) : WEFT_OK;
     if (!status)
         status = weft_init(&implicit.job, &attr);
     if (!status)

@@ -5,7 +5,8 @@
 
 #include <weft/nvshmem/host.h>
 
-/* Makes the process's environment say what the id says, so that weft_init() meets there. */
-weft_status unique_id_use(const unsigned char *id, int pe, int n_pes);
+/* Makes weft_init() meet by these bytes; they go to *id, which attr then refers to. */
+weft_status unique_id_use(const unsigned char *bytes, int pe, int n_pes, weft_unique_id *id,
+                          weft_init_attr *attr);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joining, leaving and ending a job, and what can be asked of it. */
 #include "base/config.h"
+#include "boot/unique_id.h"
 #include "gpu/gpu.h"
 #include "job/job.h"
 #include "ops/coll.h"
@@ -18,7 +19,20 @@ static weft_status check_attr(const weft_init_attr *attr)
     if ((unsigned)attr->thread > WEFT_THREAD_MULTIPLE)
         return base_fail(WEFT_ERR_ARGUMENT, "weft_init: attr.thread is %d, not a weft_thread",
                          (int)attr->thread);
+    if (attr->size >= sizeof *attr && attr->unique_id && attr->group)
+        return base_fail(
+            WEFT_ERR_ARGUMENT,
+            "weft_init: attr has a group and a unique id; PEs are threads or meet by an "
+            "id, not both");
     return WEFT_OK;
+}
+
+WEFT_EXPORT weft_status weft_unique_id_get(weft_unique_id *id)
+{
+    if (!id)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_unique_id_get: id is null");
+    weft_status status = unique_id_make(id);
+    return status ? base_fail_context(status, "weft_unique_id_get") : WEFT_OK;
 }
 
 WEFT_EXPORT weft_status weft_init(weft_job **result, const weft_init_attr *given)

@@ -6,6 +6,7 @@
 
 #include "boot/handshake.h"
 #include "boot/hub.h"
+#include "boot/listen.h"
 #include "boot/methods.h"
 #include "boot/rendezvous.h"
 #include "driver/crypto.h"

@@ -30,10 +30,10 @@ run() {
 
 says() { grep -qE -- "$1" "$out" || fail "nobody says: $1"; }
 says_not() { ! grep -qE -- "$1" "$out" || fail "somebody says: $1"; }
-nothing_left() { [ -z "$(left weft weft-guard job_boot_exchange boot_victim steady sleep)" ]; }
+nothing_left() { [ -z "$(left weft weft-guard job_boot_exchange boot_victim steady by_id sleep)" ]; }
 gone() {
     await 10 nothing_left || {
-        fail "left behind: $(left weft weft-guard job_boot_exchange boot_victim steady sleep)"
+        fail "left behind: $(left weft weft-guard job_boot_exchange boot_victim steady by_id sleep)"
         ps -eo pid,ppid,stat,args
     }
 }
@@ -91,6 +91,21 @@ rank() {
     done
     [ $status = 0 ] || fail "a PE has failed"
     unset MASTER_ADDR MASTER_PORT WORLD_SIZE WEFT_SECRET
+    gone
+}
+
+# No launcher: the program hands an id around.
+unique_id() {
+    local pe pids=() status=0 hosts=(a a b c)
+    for pe in 0 1 2 3; do
+        ip netns exec "${hosts[pe]}" timeout 60 "$build/bin/by_id" $pe 4 "$out.id" >>"$out" 2>&1 &
+        pids+=($!)
+    done
+    for pe in "${pids[@]}"; do
+        wait "$pe" || status=1
+    done
+    rm -f "$out".id.*
+    [ $status = 0 ] || fail "a PE has failed"
     gone
 }
 
@@ -277,7 +292,7 @@ secret() {
 }
 
 make_hosts a b c
-[ $# -gt 0 ] || set -- exchange jobs output rank by_turns deaths kills cable strangers unreachable secret hiccup parted dead bad_line many
+[ $# -gt 0 ] || set -- exchange jobs output rank by_turns unique_id deaths kills cable strangers unreachable secret hiccup parted dead bad_line many
 for case in "$@"; do
     "$case"
 done

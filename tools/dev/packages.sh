@@ -24,6 +24,10 @@ procps          command -v pgrep
 '
 packages_hosts='
 iproute2        command -v ip
+slurmd          [ -x /usr/sbin/slurmd ]
+slurmctld       [ -x /usr/sbin/slurmctld ]
+slurm-client    command -v srun
+munge           [ -x /usr/sbin/munged ]
 '
 packages_docs='
 scdoc           command -v scdoc
