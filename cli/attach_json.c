@@ -56,11 +56,12 @@ void attach_json(FILE *to, const struct boxes_job *job)
         if (!pe->present)
             continue;
         json_array_append_new(
-            pes, json_pack("{s:i, s:i, s:s, s:s, s:f, s:s, s:o, s:o, s:o, s:o}", "pe", pe->pe,
-                           "pid", pe->pid, "program", pe->program, "state", attach_state(pe),
-                           "seconds", attach_seconds(job->now_ns, pe->start_ns), "failure",
-                           pe->failure, "waits", waits(pe, job->now_ns), "kernels", kernels(pe),
-                           "proxy", proxy(pe, job->now_ns), "paths", paths(pe)));
+            pes, json_pack("{s:i, s:i, s:i, s:i, s:s, s:s, s:f, s:s, s:o, s:o, s:o, s:o}", "pe",
+                           pe->pe, "pid", pe->pid, "node", pe->node, "npes", pe->npes, "program",
+                           pe->program, "state", attach_state(pe), "seconds",
+                           attach_seconds(job->now_ns, pe->start_ns), "failure", pe->failure,
+                           "waits", waits(pe, job->now_ns), "kernels", kernels(pe), "proxy",
+                           proxy(pe, job->now_ns), "paths", paths(pe)));
     }
     attach_diagnose(job, sentence, sizeof sentence);
     json_t *all = json_pack("{s:o, s:s}", "pes", pes, "diagnosis", sentence);

@@ -2,6 +2,8 @@
 /* `weft attach` for people. */
 #include "attach.h"
 
+#include <unistd.h>
+
 static void print_wait(FILE *to, const struct boxes_wait *wait, uint64_t now_ns)
 {
     fprintf(to, "    waiting %.1f s in %s", attach_seconds(now_ns, wait->since_ns),
@@ -59,9 +61,26 @@ static void print_pe(FILE *to, const struct boxes_pe *pe, uint64_t now_ns, int h
     print_history(to, pe, history);
 }
 
+/* Of a job over several nodes only those of this one can be seen. */
+static void print_node(FILE *to, const struct boxes_job *job)
+{
+    char host[256] = "";
+    const struct boxes_pe *any = NULL;
+    for (int i = 0; i < job->count; i++)
+        any = job->pes[i].present ? &job->pes[i] : any;
+    if (!any || any->npes <= job->count)
+        return;
+    gethostname(host, sizeof host - 1);
+    fprintf(to,
+            "node %d of the job, on %s: %d of its %d PEs; `weft attach` on the other hosts shows "
+            "theirs\n",
+            any->node, host, job->count, any->npes);
+}
+
 void attach_text(FILE *to, const struct boxes_job *job, int history)
 {
     char sentence[512];
+    print_node(to, job);
     for (int i = 0; i < job->count; i++)
         print_pe(to, &job->pes[i], job->now_ns, history);
     fprintf(to, "\nwho waits for whom:\n");
@@ -71,6 +90,9 @@ void attach_text(FILE *to, const struct boxes_job *job, int history)
         if (whom >= 0)
             fprintf(to, "    PE %d --%s--> PE %d\n", pe->pe, pe->waits[0].operation,
                     job->pes[whom].pe);
+        else if (whom == ATTACH_SOMEBODY && pe->waits[0].peer >= 0)
+            fprintf(to, "    PE %d --%s--> PE %d, on another node\n", pe->pe,
+                    pe->waits[0].operation, pe->waits[0].peer);
         else if (whom == ATTACH_SOMEBODY)
             fprintf(to, "    PE %d --%s--> ?\n", pe->pe, pe->waits[0].operation);
     }

@@ -93,6 +93,22 @@ static void warn(struct waiter *waiter)
     log_warn("%s; `weft attach %d` shows who waits for whom", text, waiter->job->box->pid);
 }
 
+/* Where the wait depends on PEs of other nodes, and half of the limit has passed: as long as some of
+ * them move, it does not go on. */
+static void look_far(struct waiter *waiter)
+{
+    uint64_t half = waiter->job->wait_limit_ns / 2;
+    if (!half || waiter->idle_ns <= half) {
+        waiter->far_asked = waiter->far_asked && waiter->idle_ns;
+        return;
+    }
+    uint64_t moves = watch_far(waiter->job);
+    if (waiter->far_asked && moves != waiter->far_moves)
+        waiter->idle_ns = half;
+    waiter->far_moves = moves;
+    waiter->far_asked = true;
+}
+
 /* A look at the PEs that this wait depends on: whether they move, and who is to blame. */
 static weft_status look_at_peers(struct waiter *waiter)
 {
@@ -103,6 +119,8 @@ static weft_status look_at_peers(struct waiter *waiter)
     else if (view.stopped && waiter->idle_ns > waiter->watch_idle)
         waiter->idle_ns = waiter->watch_idle; /* a stopped PE cannot move: this time is no fault */
     waiter->moves = view.moves;
+    if (view.far)
+        look_far(waiter);
     waiter->watch_idle = waiter->idle_ns;
     waiter->watched_ns = waiter->waited_ns;
     if (job->wait_warn_ns && waiter->waited_ns >= job->wait_warn_ns && !waiter->warned)

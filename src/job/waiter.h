@@ -36,6 +36,8 @@ struct waiter {
     uint64_t others;                 /* set by waits for several variables: a sum over them */
     uint64_t seen, others_seen;      /* at the last look */
     uint64_t moves;                  /* what watch_peers() said last */
+    uint64_t far_moves;              /* and watch_far(); */
+    bool far_asked;                  /* it was asked since something near moved */
 };
 
 #define WAITER(job_, operation_, peer_)                                                            \

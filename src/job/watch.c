@@ -5,12 +5,14 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SET_WORDS = 64, SET_BITS = 64 * SET_WORDS }; /* PEs of a node that are followed */
 
 struct set {
     uint64_t words[SET_WORDS];
+    bool far; /* and PEs of other nodes */
 };
 
 static bool set_has(const struct set *set, int i)
@@ -39,6 +41,7 @@ static int slots(const struct weft_job *job)
 static void add_pe(const struct weft_job *job, struct set *set, int pe)
 {
     int slot = pe < 0 ? -1 : slot_of(job, pe);
+    set->far |= slot < 0 && job->boot->nodes > 1;
     for (int i = 0; pe < 0 && i < slots(job); i++)
         set_add(set, i);
     if (slot >= 0 && slot < slots(job))
@@ -56,7 +59,7 @@ static void add_waits(const struct weft_job *job, struct set *set, int slot)
 
 static void depended_on(const struct weft_job *job, int pe, struct set *set)
 {
-    struct set followed = {{0}};
+    struct set followed = {{0}, false};
     add_pe(job, set, pe);
     for (bool more = true; more;) {
         more = false;
@@ -97,7 +100,7 @@ static bool is_stopped(pid_t pid)
 
 struct watch watch_peers(struct weft_job *job, int pe)
 {
-    struct set set = {{0}};
+    struct set set = {{0}, false};
     struct watch view = {0};
     depended_on(job, pe, &set);
     for (int slot = 0; slot < slots(job); slot++) {
@@ -106,7 +109,22 @@ struct watch watch_peers(struct weft_job *job, int pe)
         view.moves += box_moves(job_box(job, slot));
         view.stopped = view.stopped || is_stopped(pid_of(job, slot));
     }
+    view.far = set.far;
     return view;
+}
+
+uint64_t watch_far(struct weft_job *job)
+{
+    struct box *copy = malloc(sizeof *copy);
+    uint64_t moves = 0;
+    for (int pe = 0; copy && pe < job->npes; pe++) {
+        const struct path_ops *ops = path_ops_of(job->paths.choices[WEFT_HOST][pe].path);
+        struct remote box = {&job->system_ctx->peers[WEFT_HOST][pe], SEG_SYSTEM, 0};
+        if (slot_of(job, pe) < 0 && ops->get && !ops->get(box, copy, sizeof *copy, false))
+            moves += box_moves(copy);
+    }
+    free(copy);
+    return moves;
 }
 
 void watch_describe(struct weft_job *job, int pe, char *text, size_t bytes)
@@ -115,7 +133,7 @@ void watch_describe(struct weft_job *job, int pe, char *text, size_t bytes)
     if (pe < 0)
         snprintf(text, bytes, "any PE may store there");
     else if (slot < 0)
-        snprintf(text, bytes, "PE %d is on another node", pe);
+        snprintf(text, bytes, "PE %d%s is on another node", pe, boot_where(job->boot, pe).text);
     else if (is_stopped(pid_of(job, slot)))
         snprintf(text, bytes, "PE %d (pid %d) is stopped, by a signal or in a debugger", pe,
                  job_box(job, slot)->pid);

@@ -146,6 +146,8 @@ void boxes_decode(const void *bytes, struct boxes_pe *pe)
         return;
     pe->pe = box.pe;
     pe->pid = box.pid;
+    pe->npes = box.npes;
+    pe->node = box.node;
     pe->state = state_of(&box);
     pe->start_ns = box.start_ns;
     pe->collectives = box.collectives;

@@ -45,6 +45,8 @@ struct boxes_pe {
     bool present; /* has begun; else all else is 0 */
     bool alive;   /* its process exists */
     int pe, pid;
+    int npes; /* of the job; the node may have fewer */
+    int node; /* number of its node in the job */
     enum boxes_state state;
     char program[64];
     char failure[256]; /* the first fault that ended its work, "" without one */

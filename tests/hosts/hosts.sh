@@ -30,10 +30,10 @@ run() {
 
 says() { grep -qE -- "$1" "$out" || fail "nobody says: $1"; }
 says_not() { ! grep -qE -- "$1" "$out" || fail "somebody says: $1"; }
-nothing_left() { [ -z "$(left weft weft-guard job_boot_exchange boot_victim steady by_id sleep)" ]; }
+nothing_left() { [ -z "$(left weft weft-guard job_boot_exchange boot_victim steady by_id slow_peer sleep)" ]; }
 gone() {
     await 10 nothing_left || {
-        fail "left behind: $(left weft weft-guard job_boot_exchange boot_victim steady by_id sleep)"
+        fail "left behind: $(left weft weft-guard job_boot_exchange boot_victim steady by_id slow_peer sleep)"
         ps -eo pid,ppid,stat,args
     }
 }
@@ -159,6 +159,33 @@ parted() {
     gone
     join_again b
     export WEFT_WAIT_LIMIT=60s
+}
+
+# A wait for a PE of another host lasts as long as that one works, and no longer.
+patience() {
+    export WEFT_WAIT_LIMIT=3s
+    run 0 "$weft" run --hosts a,b "$build/bin/slow_peer" 8
+    run 1 "$weft" run --hosts a,b "$build/bin/slow_peer" 60 idle
+    says '^PE 0: wait_until waited [0-9.]+ s: .* nothing has moved for [0-9.]+ s'
+    export WEFT_WAIT_LIMIT=60s
+}
+
+# `weft attach` says of which node the PEs are that it shows.
+attach() {
+    "$weft" run --hosts a:2,b "$build/bin/slow_peer" 4 >"$out" 2>&1 &
+    launcher=$!
+    await 20 sh -c '[ "$(pgrep -cx slow_peer)" = 3 ]' || fail "the job did not start"
+    waits() {
+        # shellcheck disable=SC2046
+        "$weft" attach "$(pgrep -x slow_peer | head -n 1)" >"$out.attach" 2>&1
+        grep -q -- '--wait_until-->' "$out.attach"
+    }
+    await 20 waits || fail "nobody waits: $(cat "$out.attach")"
+    grep -Eq '^node [01] of the job, on .*: [12] of its 3 PEs' "$out.attach" ||
+        fail "of which node? $(cat "$out.attach")"
+    rm -f "$out.attach"
+    wait $launcher || fail "the job has failed"
+    gone
 }
 
 # A PE dies in the midst of a job; the PEs of the other host are told which.
@@ -292,7 +319,7 @@ secret() {
 }
 
 make_hosts a b c
-[ $# -gt 0 ] || set -- exchange jobs output rank by_turns unique_id deaths kills cable strangers unreachable secret hiccup parted dead bad_line many
+[ $# -gt 0 ] || set -- exchange jobs output rank by_turns unique_id deaths kills cable strangers unreachable secret hiccup parted dead patience attach bad_line many
 for case in "$@"; do
     "$case"
 done
