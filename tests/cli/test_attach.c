@@ -439,7 +439,7 @@ static void people_read(void **state)
 static void programs_read(void **state)
 {
     static const char expected[] =
-        "{\n  \"pes\": [\n    {\n      \"pe\": 0,\n      \"pid\": 100,\n      \"program\": "
+        "{\n  \"pes\": [\n    {\n      \"pe\": 0,\n      \"pid\": 100,\n      \"node\": 0,\n      \"npes\": 0,\n      \"program\": "
         "\"prog\",\n      \"state\": \"running\",\n      \"seconds\": 2.5,\n      \"failure\": "
         "\"lost\",\n      \"waits\": [\n        {\n          \"operation\": \"barrier\",\n"
         "          \"peer\": 1,\n          \"seconds\": 1.5,\n          \"compare\": \">=\",\n"
@@ -449,7 +449,7 @@ static void programs_read(void **state)
         "        \"completed\": 7,\n        \"behind\": 3,\n        \"under_way\": \"put to PE 1\",\n"
         "        \"seconds\": 0.5\n      },\n      \"paths\": {\n        \"p2p\": {\n"
         "          \"operations\": 20,\n          \"bytes\": 160,\n          \"last\": \"get from PE 1\"\n        }\n      }\n    },\n"
-        "    {\n      \"pe\": 1,\n      \"pid\": 101,\n      \"program\": \"prog\",\n"
+        "    {\n      \"pe\": 1,\n      \"pid\": 101,\n      \"node\": 0,\n      \"npes\": 0,\n      \"program\": \"prog\",\n"
         "      \"state\": \"running\",\n      \"seconds\": 2.5,\n      \"failure\": \"\",\n"
         "      \"waits\": [],\n      \"kernels\": [],\n      \"proxy\": {\n        \"carried\": 0,\n"
         "        \"completed\": 0,\n        \"behind\": 0,\n        \"under_way\": \"\",\n"
