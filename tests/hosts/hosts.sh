@@ -172,7 +172,7 @@ patience() {
 
 # `weft attach` says of which node the PEs are that it shows.
 attach() {
-    "$weft" run --hosts a:2,b "$build/bin/slow_peer" 4 >"$out" 2>&1 &
+    "$weft" run --hosts a:2,b "$build/bin/slow_peer" 90 >"$out" 2>&1 &
     launcher=$!
     await 20 sh -c '[ "$(pgrep -cx slow_peer)" = 3 ]' || fail "the job did not start"
     waits() {
@@ -180,11 +180,12 @@ attach() {
         "$weft" attach "$(pgrep -x slow_peer | head -n 1)" >"$out.attach" 2>&1
         grep -q -- '--wait_until-->' "$out.attach"
     }
-    await 20 waits || fail "nobody waits: $(cat "$out.attach")"
+    await 40 waits || fail "nobody waits: $(cat "$out.attach")"
     grep -Eq '^node [01] of the job, on .*: [12] of its 3 PEs' "$out.attach" ||
         fail "of which node? $(cat "$out.attach")"
     rm -f "$out.attach"
-    wait $launcher || fail "the job has failed"
+    kill -TERM $launcher
+    wait $launcher
     gone
 }
 
