@@ -300,6 +300,58 @@ unreachable() {
     run 2 "$weft" run --hosts -oProxyCommand=true true
 }
 
+# The real remote shell: a server of ssh on each host, with keys of its own.
+real_ssh() {
+    local dir host sshd servers=()
+    sshd=$(PATH=$PATH:/usr/sbin command -v sshd) || {
+        echo "skipped: $case: no sshd (package openssh-server)"
+        return
+    }
+    dir=$(mktemp -d)
+    mkdir -p /run/sshd
+    ssh-keygen -q -t ed25519 -N '' -f "$dir/host"
+    ssh-keygen -q -t ed25519 -N '' -f "$dir/user"
+    cp "$dir/user.pub" "$dir/authorized"
+    cat >"$dir/sshd" <<END
+HostKey $dir/host
+AuthorizedKeysFile $dir/authorized
+PidFile none
+StrictModes no
+UsePAM no
+PermitRootLogin yes
+END
+    printf 'Host *\n IdentityFile %s\n UserKnownHostsFile %s\n StrictHostKeyChecking no\n LogLevel ERROR\n' \
+        "$dir/user" "$dir/known" >"$dir/ssh"
+    for host in a b; do
+        ip netns exec $host "$sshd" -D -e -f "$dir/sshd" 2>"$dir/log-$host" &
+        servers+=($!)
+    done
+    export WEFT_RSH="ssh -F $dir/ssh -x -o BatchMode=yes -o ConnectTimeout=5"
+    await 10 ssh -F "$dir/ssh" -o BatchMode=yes 10.77.0.1 true 2>/dev/null || fail "sshd: $(cat "$dir/log-a")"
+    run 0 "$weft" run --weft "$(readlink -f "$weft")" --hosts 10.77.0.1:2,root@10.77.0.2:2 \
+        "$(readlink -f "$build")/bin/job_boot_exchange" 4 2
+    # shellcheck disable=SC2016
+    run 0 sh -c "echo pear | '$weft' run --prefix --hosts 10.77.0.1,10.77.0.2 sh -c '
+        test \$WEFT_PE = 1 || cat; test \$WEFT_PE = 0 || echo \"two  words\" \$WEFT_PE'"
+    says '^\[10.77.0.1 0\] pear$'
+    says '^\[10.77.0.2 1\] two  words 1$'
+    run 137 "$weft" run --hosts 10.77.0.1:2,10.77.0.2:2 "$(readlink -f "$build")/bin/boot_victim" gather 3
+    says 'PE 3 \(pid [0-9]+ on 10.77.0.2\) was killed by signal 9'
+    run 1 "$weft" run --hosts 10.77.0.1,10.77.0.9 true
+    says 'ssh: connect to host 10.77.0.9 port 22: (No route to host|Connection timed out)'
+    says 'weft run: host 10.77.0.9: .* ended with status 255 before weft was there'
+    "$weft" run --hosts 10.77.0.1:2,10.77.0.2:2 sleep 60 >"$out" 2>&1 &
+    launcher=$!
+    await 10 sh -c '[ $(pgrep -cx sleep) -ge 4 ]' || fail "the PEs did not start"
+    kill -9 $launcher
+    wait $launcher 2>/dev/null
+    gone
+    kill "${servers[@]}"
+    wait
+    rm -rf "$dir"
+    export WEFT_RSH="ip netns exec"
+}
+
 # Nobody sees the secret: not in a command line, not in an environment.
 secret() {
     local secret
@@ -320,7 +372,7 @@ secret() {
 }
 
 make_hosts a b c
-[ $# -gt 0 ] || set -- exchange jobs output rank by_turns unique_id deaths kills cable strangers unreachable secret hiccup parted dead patience attach bad_line many
+[ $# -gt 0 ] || set -- exchange jobs output rank by_turns unique_id deaths kills cable strangers unreachable secret real_ssh hiccup parted dead patience attach bad_line many
 for case in "$@"; do
     "$case"
 done

@@ -28,6 +28,7 @@ slurmd          [ -x /usr/sbin/slurmd ]
 slurmctld       [ -x /usr/sbin/slurmctld ]
 slurm-client    command -v srun
 munge           [ -x /usr/sbin/munged ]
+openssh-server  [ -x /usr/sbin/sshd ]
 '
 packages_docs='
 scdoc           command -v scdoc
