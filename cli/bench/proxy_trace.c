@@ -4,66 +4,23 @@
 #include "tool/proxy_trace.h"
 #include "bench/device.h"
 #include "device/proxy_kernels.h"
+#include "device/steps.h"
 #include "tool/tool.h"
 
 #include <jansson.h>
 #include <weft/device/control.h>
 
-enum { ROUNDS = 1024, WARM = 128, TICKETS = 4096, STEPS = 10 };
+enum { ROUNDS = 1024, WARM = 128, TICKETS = 4096, STEPS = PROXY_STEPS };
 
-static const char *const step_names[STEPS] = {
-    "ticket taken",  "descriptor written", "seen by the thread",
-    "decoded",       "handed to the path", "path returned",
-    "complete",      "count written",      "count seen by the device",
-    "call returned",
-};
-
-/* The moments of one round, the first of them the call; those of the host by the host's clock. */
-struct round {
-    double at[STEPS + 1];
-};
-/* Steps whose moments are the thread's. */
-enum { FIRST_OF_HOST = 3, LAST_OF_HOST = 8 };
-
-static struct round round_of(const struct device_trace *device,
-                             const struct proxy_trace_times *times)
+static struct proxy_round round_of(const struct device_trace *device,
+                                   const struct proxy_trace_times *times)
 {
     const struct proxy_trace_times *put = &times[device->ticket % TICKETS];
     const struct proxy_trace_times *quiet = &times[(device->ticket + 1) % TICKETS];
-    return (struct round){{(double)device->called, (double)device->taken, (double)device->written,
-                           (double)put->seen, (double)put->decoded, (double)put->handed,
-                           (double)put->returned, (double)quiet->returned, (double)quiet->counted,
-                           (double)device->counted, (double)device->returned}};
-}
-
-/* What to add to the host's clock to have the device's: the fastest way there and the fastest way back
- * are taken to be equally long. 0 where both have one clock. */
-static double clock_offset(const struct bench *bench, const struct round *rounds, int n)
-{
-    double there = 1e300, back = 1e300;
-    if (bench->options->target != TARGET_CUDA)
-        return 0;
-    for (int i = 0; i < n; i++) {
-        const double *at = rounds[i].at;
-        double out = at[FIRST_OF_HOST] - at[FIRST_OF_HOST - 1];
-        double in = at[LAST_OF_HOST + 1] - at[LAST_OF_HOST];
-        there = out < there ? out : there;
-        back = in < back ? in : back;
-    }
-    return (back - there) / 2;
-}
-
-/* Mean moments in ns since the call. */
-static void average(const struct bench *bench, struct round *rounds, int n, double mean[STEPS])
-{
-    double offset = clock_offset(bench, rounds, n);
-    for (int step = 1; step <= STEPS; step++) {
-        double sum = 0;
-        for (int i = 0; i < n; i++)
-            sum += rounds[i].at[step] - rounds[i].at[0] +
-                   (step >= FIRST_OF_HOST && step <= LAST_OF_HOST ? offset : 0);
-        mean[step - 1] = sum / n;
-    }
+    return (struct proxy_round){
+        {(double)device->called, (double)device->taken, (double)device->written, (double)put->seen,
+         (double)put->decoded, (double)put->handed, (double)put->returned, (double)quiet->returned,
+         (double)quiet->counted, (double)device->counted, (double)device->returned}};
 }
 
 static void print_table(const struct bench *bench, const double mean[STEPS])
@@ -74,7 +31,7 @@ static void print_table(const struct bench *bench, const double mean[STEPS])
            ROUNDS - 1);
     printf("%-26s %12s %12s\n", "step", "took", "since call");
     for (int step = 0; step < STEPS; step++)
-        printf("%-26s %12s %12s\n", step_names[step],
+        printf("%-26s %12s %12s\n", proxy_step_names[step],
                bench_us_text((mean[step] - (step ? mean[step - 1] : 0)) / 1e3).text,
                bench_us_text(mean[step] / 1e3).text);
 }
@@ -83,9 +40,10 @@ static void print_json(const struct bench *bench, const double mean[STEPS])
 {
     json_t *steps = json_array();
     for (int step = 0; step < STEPS; step++)
-        json_array_append_new(steps, json_pack("{s:s, s:f, s:f}", "step", step_names[step], "us",
-                                               (mean[step] - (step ? mean[step - 1] : 0)) / 1e3,
-                                               "since_call_us", mean[step] / 1e3));
+        json_array_append_new(steps,
+                              json_pack("{s:s, s:f, s:f}", "step", proxy_step_names[step], "us",
+                                        (mean[step] - (step ? mean[step - 1] : 0)) / 1e3,
+                                        "since_call_us", mean[step] / 1e3));
     json_t *row =
         json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:o}", "bench", "proxy_trace", "path",
                   bench->path, "target", bench_target_names[bench->options->target], "from",
@@ -109,7 +67,7 @@ static weft_status trace_rounds(struct bench *bench, uint64_t *words, struct dev
 {
     static struct proxy_trace_times times[TICKETS];
     static struct device_trace seen[ROUNDS];
-    static struct round rounds[ROUNDS];
+    static struct proxy_round rounds[ROUNDS];
     double mean[STEPS];
     weft_status status = run_rounds(bench, words, trace, WARM);
     if (!status)
@@ -124,7 +82,7 @@ static weft_status trace_rounds(struct bench *bench, uint64_t *words, struct dev
         return status;
     for (int i = 0; i < ROUNDS - 1; i++)
         rounds[i] = round_of(&seen[i], times);
-    average(bench, rounds, ROUNDS - 1, mean);
+    proxy_steps_average(rounds, ROUNDS - 1, bench->options->target == TARGET_CUDA, mean);
     if (bench->options->json)
         print_json(bench, mean);
     else

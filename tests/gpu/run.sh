@@ -186,7 +186,15 @@ bench() {
     local log=$logs/$(echo "$1-$2${extra:+-$extra}" | tr -c 'A-Za-z0-9.\n-' _).log
     grep "${3:-}" "$log" | cut -c1-110
 }
+proxy_bench() { # PEs: the ring by itself and the steps of an operation through it
+    [ -x "$build/bin/weft_proxy_bench" ] || return
+    run "proxy figures" "$1" 60 "$build/bin/weft_proxy_bench"
+    cut -c1-110 "$logs/$(echo "proxy figures-$1-$extra" | tr -c 'A-Za-z0-9.\n-' _).log"
+}
 group_figures() { # on one GPU or over the link, then with large copies dealt out over streams
+    extra="WEFT_TARGET=cuda"
+    proxy_bench 1
+    [ "$gpus" -gt 1 ] && proxy_bench 2
     [ -x "$build/bin/gpu_bench" ] || return
     extra=
     bench "bench" $((gpus > 1 ? 2 : 1))
