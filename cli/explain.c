@@ -219,12 +219,9 @@ static void print_other_routes(const struct verdict *v)
     int indices[ROUTES_MOST];
     int64_t total;
     int n = routes_disjoint(&v->routes, indices, &total);
-    bool offered = true;
-    for (int i = 0; i < n; i++)
-        offered &= v->routes.list[indices[i]].offered;
     if (n > 1)
-        printf("  striped over %d ways that share no link: %s GB/s%s\n", n,
-               show_gbps(total, gbps, sizeof gbps), offered ? "" : "; not in this version of Weft");
+        printf("  striped over %d ways that share no link: %s GB/s; not in this version of Weft\n",
+               n, show_gbps(total, gbps, sizeof gbps));
 }
 
 static void print_text(const struct verdict *v)

@@ -275,12 +275,13 @@ static void add_gpu_disk(const struct machine *machine, const struct endpoint *g
     add_staged(machine, gpu, disk, FACT_DISK_PERMILLE, routes);
 }
 
-/* Which ways this version of Weft takes: peer access between GPUs (p2p), and copies between a GPU
- * and host memory. Here a row changes when a path is added: staged, net, gda, file. */
+/* Which ways this version of Weft takes: peer access between GPUs (p2p), a GPU between (relay), and copies
+ * between a GPU and host memory. Here a row changes when a path is added: staged, net, gda, file. */
 static bool weft_has(enum route_kind kind, bool gpus, bool gpu)
 {
     switch (kind) {
     case ROUTE_LINK:
+    case ROUTE_RELAY:
         return true;
     case ROUTE_PEER:
         return gpus;
@@ -345,12 +346,22 @@ const char *route_state(const struct route *route)
     return (route->offered ? states : without)[route->usable];
 }
 
+static const struct route *first_offered(const struct routes *routes, bool direct)
+{
+    for (int i = 0; i < routes->n; i++) {
+        const struct route *route = &routes->list[i];
+        bool is_direct = route->kind == ROUTE_LINK || route->kind == ROUTE_PEER;
+        if (route->usable != ANSWER_NO && route->offered && (is_direct || !direct))
+            return route;
+    }
+    return NULL;
+}
+
+/* Peer access comes before a relay even where that copies faster: kernels load and store over it. */
 const struct route *routes_taken(const struct routes *routes)
 {
-    for (int i = 0; i < routes->n; i++)
-        if (routes->list[i].usable != ANSWER_NO && routes->list[i].offered)
-            return &routes->list[i];
-    return NULL;
+    const struct route *direct = first_offered(routes, true);
+    return direct ? direct : first_offered(routes, false);
 }
 
 void routes_sort(struct routes *routes)
