@@ -4,12 +4,13 @@
 # machine: one GPU shared by several PEs, then one PE per GPU. Prints a table; exits 1 when something
 # failed. Needs CMake, a C compiler, nvcc (without it the embedded PTX is used) and an NVIDIA driver.
 #   tests/gpu/run.sh [BUILD_FOLDER [GROUP ...]]
-# Groups: memory shared device device_shared proxy staged faults figures; all of them unless some are named.
+# Groups: memory shared device device_shared proxy staged relay faults figures; all of them unless some
+# are named.
 set -u
 cd "$(dirname "$0")/../.."
 build=${1:-build-gpu}
 [ $# -eq 0 ] || shift
-groups=${*:-memory shared device device_shared proxy staged faults figures}
+groups=${*:-memory shared device device_shared proxy staged relay faults figures}
 # A kernel of a job left behind would share the GPU with whatever is measured next.
 trap 'trap - TERM INT; kill -- $(jobs -p) 2> /dev/null; exit 143' TERM INT
 logs=${OUT:-$build}/gpu-logs
@@ -156,6 +157,23 @@ group_staged() {
         [ "$gpus" -gt 1 ] || break
     done
 }
+# By a third GPU; where there are only two, by the peer's own, which pulls and pushes.
+group_relay() {
+    local program third=
+    [ "$gpus" -gt 1 ] || return
+    [ "$gpus" -eq 2 ] || third=2
+    extra=WEFT_PATH=relay
+    run "relay relay" 2 90 "$build/bin/job_gpu_relay" forced $third
+    for program in rma atomic signal order stream collective heap register symmetric; do
+        [ -x "$build/bin/job_gpu_$program" ] &&
+            run "relay $program" "$gpus" 90 "$build/bin/job_gpu_$program"
+    done
+    extra="WEFT_PATH=relay WEFT_GPU_STRIPE=8M"
+    run "relay striped" 2 90 "$build/bin/job_gpu_rma"
+    extra="WEFT_TARGET=cuda LITMUS_ROUNDS=50 WEFT_PATH=relay"
+    programs relay 2 rma atomics signal
+    litmus relay 2 message_passing put_signal
+}
 group_faults() { # what must be said, not done
     local case pes=$((gpus > 1 ? gpus : 2))
     extra="WEFT_PROVE=cached"
@@ -202,6 +220,8 @@ group_figures() { # on one GPU or over the link, then with large copies dealt ou
     bench "bench" 2 "path\|PU to \|quiet\|fetch\|host$\|64"
     extra=
     [ "$gpus" -gt 1 ] || return
+    extra="WEFT_PATH=relay"
+    bench "bench" 2 "path\|PU to \|quiet\|fetch\|host$\|64"
     extra="WEFT_GPU_STRIPE=4M"
     bench "bench striped" 2 "see WEFT_GPU_STRIPE"
     extra=
