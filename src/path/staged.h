@@ -59,7 +59,7 @@ struct staged_ring {
 struct staged_channel_memory {
     struct staged_ring ring;
     _Alignas(4096) unsigned char host_room[STAGED_HOST_BYTES];
-    _Alignas(4096) unsigned char gpu_room[STAGED_GPU_BYTES];
+    _Alignas(SEGMENT_ALIGN) unsigned char gpu_room[STAGED_GPU_BYTES]; /* huge pages fit */
 };
 
 /* The beginning of an owner's part of the area. Channels follow, one for each local PE. */
@@ -67,7 +67,7 @@ struct staged_desk {
     _Alignas(64) _Atomic uint32_t asleep;                      /* futex of the owner's thread */
     _Alignas(64) _Atomic uint32_t asked[STAGED_MOST_PES / 32]; /* bit per local PE that has asked */
     _Atomic uint32_t users; /* PEs as threads: who still uses the mapping; in the first desk */
-    _Alignas(4096) struct staged_channel_memory channels[];
+    _Alignas(SEGMENT_ALIGN) struct staged_channel_memory channels[];
 };
 
 /* ------------------------------------------------------------------------ the asker's own part */

@@ -105,9 +105,16 @@ void staged_leave(struct path_common *path_common)
     free(common);
 }
 
+/* The slots, and the room that a GPU uses, in huge pages where the kernel gives them. */
 bool staged_pin(const struct staged_common *common, struct staged_channel_memory *memory)
 {
-    if (gpu_pin_range(common->world->gpu, memory, sizeof *memory))
+    struct gpu *gpu = common->world->gpu;
+    madvise(memory->gpu_room, sizeof memory->gpu_room, MADV_HUGEPAGE);
+    weft_status status =
+        gpu_pin_range(gpu, memory, offsetof(struct staged_channel_memory, host_room));
+    if (!status)
+        status = gpu_pin_range(gpu, memory->gpu_room, sizeof memory->gpu_room);
+    if (status)
         log_info(
             "path staged: its memory is not pinned, so that each copy takes the driver two: %s",
             base_last_error());
