@@ -51,18 +51,21 @@ struct pe {
     uint64_t seen[MOST_PES];
 };
 
-/* Puts this PE's number at `offset` of every peer that is relayed: from the host, then from memory that
- * only its own GPU can access. */
+/* Puts this PE's number at `offset` of every peer that is relayed: from its own heap, then from memory
+ * that only its own GPU can access. */
 static weft_status send(struct gpu *gpu, size_t offset, const uint64_t *own)
 {
     const struct boot *boot = gpu->boot;
+    CUdeviceptr heap = gpu_heap_own(&gpu->heap)->base + offset + 1024;
     weft_status status = WEFT_OK;
     for (int slot = 0; slot < boot->local_npes && !status; slot++) {
         struct gpu *side = gpu_relay_side(gpu, slot);
         CUdeviceptr at = gpu->heap.windows[slot].base + offset + 16 * (size_t)boot->pe;
         if (!side)
             continue;
-        status = gpu_access(side, 1, at, GPU_ACCESS_STORE, 8, 100 + (uint64_t)boot->pe, 0, NULL);
+        status = gpu_copy(gpu, 1, (void *)(uintptr_t)heap, own, 8, GPU_DONE);
+        if (!status)
+            status = gpu_copy(side, 1, (void *)(uintptr_t)at, (void *)(uintptr_t)heap, 8, GPU_DONE);
         if (!status)
             status = gpu_relay_copy_around(side, 1, (void *)(uintptr_t)(at + 8), own, 8);
         if (!status)
@@ -274,6 +277,26 @@ static void cube_mesh(void **state)
     unsetenv("FAKE_CUDA_TOPOLOGY");
 }
 
+/* The driver offers the access and does not give it: no third GPU, and the job goes on. */
+static void refused(void **state)
+{
+    struct pe pes[MOST_PES];
+    (void)state;
+    setenv("FAKE_CUDA_DEVICES", "3", 1);
+    setenv("FAKE_CUDA_NO_PEER", "0-1", 1);
+    setenv("FAKE_CUDA_REFUSE", "1", 1);
+    wish = GPU_RELAY_WHERE_NEEDED;
+    run(2, pes);
+    for (int pe = 0; pe < 2; pe++) {
+        assert_int_equal(pes[pe].status, WEFT_OK);
+        assert_int_equal(pes[pe].over[1 - pe], -1);
+        assert_non_null(strstr(pes[pe].text[1 - pe], "cuMemSetAccess of 64 MiB for GPU 2"));
+    }
+    assert_nothing_left();
+    unsetenv("FAKE_CUDA_REFUSE");
+    unsetenv("FAKE_CUDA_NO_PEER");
+}
+
 /* What fails at one PE costs it the third GPU, with the reason, or is told by all. */
 static void one_of_them_fails(void **state)
 {
@@ -318,9 +341,8 @@ static void one_of_them_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(which_third),
-        cmocka_unit_test(the_peers_own),
-        cmocka_unit_test(cube_mesh),
+        cmocka_unit_test(which_third),       cmocka_unit_test(the_peers_own),
+        cmocka_unit_test(cube_mesh),         cmocka_unit_test(refused),
         cmocka_unit_test(one_of_them_fails),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
