@@ -122,5 +122,10 @@ line "^  host      p2p: the peer's memory is mapped$"
 expect 0 '"ways"' "$weft" explain --job "$pid" 0 1 --json
 json 'ways.0.memories.1.path ways.0.memories.1.in_use ways.0.memories.1.proof' 'staged true proven'
 end_job
+start 2 LD_LIBRARY_PATH="$standins" FAKE_CUDA_DEVICES=3 FAKE_CUDA_MEMORY=128 FAKE_CUDA_NO_PEER=0-1 -- gpu
+expect 0 'gpu       relay: over GPU 2 (0000:12:00.0), which reaches both by NVLink' "$weft" explain --job "$pid" 0 1
+line '^            p2p: cuDeviceCanAccessPeer.*: no;'
+line '^            staged: another one comes before it$'
+end_job
 
 exit $((failures > 0))
