@@ -119,6 +119,37 @@ static void many_small(weft_job *job)
     OK(weft_free(job, area));
 }
 
+/* What goes in messages and what is written directly, over the same bytes: the later one stays. */
+static void overlaps(weft_job *job)
+{
+    enum { ROUNDS = 400, LARGE = 9000, AT = 4001 };
+    int me = weft_my_pe(job), n = weft_n_pes(job), to = (me + 1) % n;
+    weft_ctx *ctx = weft_default_ctx(job);
+    unsigned char *area = alloc(job, LARGE), *large = malloc(LARGE), *other = malloc(LARGE);
+    unsigned char small[40];
+    CHECK(large && other);
+    for (int i = 0; i < ROUNDS; i++) {
+        memset(large, i, LARGE);
+        memset(other, i + 1, LARGE);
+        memset(small, i + 2, sizeof small);
+        OK(weft_put_nbi(ctx, area + AT, small, sizeof small, to));
+        OK(weft_fence(ctx));
+        OK(weft_put_nbi(ctx, area, large, LARGE, to));
+        OK(weft_fence(ctx));
+        if (i % 3 == 1)
+            OK(weft_put_nbi(ctx, area + AT, small, sizeof small, to));
+        else if (i % 3 == 2)
+            OK(weft_put_nbi(ctx, area, other, LARGE, to));
+        OK(weft_barrier(weft_team_world(job)));
+        CHECK(area[AT] == (unsigned char)(i % 3 == 0 ? i : i % 3 == 1 ? i + 2 : i + 1));
+        CHECK(area[AT + 39] == area[AT] && area[0] == (unsigned char)(i + (i % 3 == 2)));
+        OK(weft_barrier(weft_team_world(job)));
+    }
+    free(large);
+    free(other);
+    OK(weft_free(job, area));
+}
+
 static int moves(const char *provider)
 {
     weft_job *job;
@@ -129,6 +160,7 @@ static int moves(const char *provider)
     CHECK(strstr(path.reason, "net: provider ") && strstr(path.reason, provider));
     across_chunks(job);
     many_small(job);
+    overlaps(job);
     OK(weft_finalize(job));
     return 0;
 }
