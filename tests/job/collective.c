@@ -170,6 +170,31 @@ INTEGERS(INTEGER_OPS)
 REALS(REAL_OPS)
 COMPLEXES(COMPLEX_OPS)
 
+/* Large terms that cancel: in another order the sum has other bits. */
+static float term(int pe, size_t i)
+{
+    size_t kind = ((size_t)pe * 7 + i) % 5;
+    return kind == 0 ? 1e8f : kind == 1 ? -1e8f : 0.37f * (float)(pe + 1) + (float)(i % 17);
+}
+
+static void order_of_terms(weft_team *team, float *dst, float *src)
+{
+    static const size_t counts[] = {1, 13, 100, 3001};
+    int n = weft_team_n_pes(team), me = weft_team_my_pe(team);
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        for (size_t i = 0; i < counts[c]; i++)
+            src[i] = term(me, i);
+        OK(weft_reduce(team, dst, src, counts[c], WEFT_FLOAT, WEFT_SUM));
+        for (size_t i = 0; i < counts[c]; i++) {
+            float sum = term(0, i);
+            for (int pe = 1; pe < n; pe++)
+                sum += term(pe, i);
+            CHECK(memcmp(&dst[i], &sum, sizeof sum) == 0);
+        }
+        OK(weft_sync(team));
+    }
+}
+
 static void refusals(weft_team *team, void *dst, void *src)
 {
     char local[64];
@@ -195,6 +220,7 @@ int main(void)
     INTEGERS(CALL)
     REALS(CALL)
     COMPLEXES(CALL)
+    order_of_terms(world, dst, src);
     OK(weft_team_split_strided(world, n > 1, 2, n > 1 ? n / 2 : 1, &odd));
     if (odd) {
         moving(job, odd, dst, src);
