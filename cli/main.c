@@ -21,7 +21,7 @@ static const struct command {
     {"doctor", cmd_doctor, "check the machine: drivers, limits, links, peer access, RDMA, storage"},
     {"topo", cmd_topo, "show GPUs, NICs, disks and the speed of every pair; record a machine"},
 #endif
-    {"run", cmd_run, "start a job of several PEs on this machine"},
+    {"run", cmd_run, "start a job of several PEs on this machine, or on several"},
     {"version", cmd_version, "print the version"},
 };
 

@@ -23,7 +23,7 @@ build=$1 bad=0 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 make_hosts # a bridge alone: Slurm resolves nothing where there is only loopback
 mount -t tmpfs none /var/log
-mkdir -p "$dir/munge" "$dir/state" "$dir/spool"
+mkdir -p "$dir/munge" "$dir/state" "$dir/spool" "$dir/tmp"
 chmod 755 "$dir"
 head -c 1024 /dev/urandom >"$dir/munge/key"
 chmod 400 "$dir/munge/key"
@@ -42,6 +42,7 @@ SlurmUser=root
 SlurmdUser=root
 StateSaveLocation=$dir/state
 SlurmdSpoolDir=$dir/spool
+TmpFS=$dir/tmp
 SlurmctldPidFile=$dir/slurmctld.pid
 SlurmdPidFile=$dir/slurmd.pid
 SlurmctldLogFile=$dir/slurmctld.log
@@ -74,6 +75,7 @@ await 30 idle || {
 run() {
     local wanted=$1 status
     shift
+    await 20 idle # the job before has left
     timeout -k 5 100 "$@" >"$dir/out" 2>&1
     status=$?
     [ $status = "$wanted" ] && return
@@ -100,5 +102,6 @@ run 137 srun -n 3 --mpi=pmix --kill-on-bad-exit=1 "$build/bin/steady" 30 1
 # Without PMIx each process is alone, and says so.
 run 0 srun -n 2 --mpi=none "$build/bin/job_boot_exchange" 1
 says 'SLURM_NTASKS is 2, but this process found no way to the others .* srun --mpi=pmix'
+[ $bad = 0 ] || tail -n 15 "$dir/slurmd.log"
 [ $bad = 0 ] && echo "slurm: passed"
 exit $bad
