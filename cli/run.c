@@ -322,8 +322,13 @@ static int run_here(struct run *run)
 static bool list_hosts(struct run *run)
 {
     struct run_options *options = &run->options;
-    if (options->host_count && !run_deal_pes(options))
+    if (options->host_count && !run_deal_pes(options)) {
+        for (int i = 0; i < options->host_count; i++)
+            free(options->hosts[i].name);
+        free(options->hosts);
+        free(options->env);
         return false;
+    }
     run->host_count = options->host_count;
     run->hosts = run->host_count ? calloc((size_t)run->host_count, sizeof *run->hosts) : NULL;
     for (int i = 0, first = 0; run->hosts && i < run->host_count; i++) {

@@ -41,7 +41,7 @@ static bool reserve(char **data, size_t *size, size_t needed)
 
 static void append(struct run_sink *sink, const char *data, size_t bytes)
 {
-    if (sink->broken || !reserve(&sink->data, &sink->size, sink->used + bytes))
+    if (!bytes || sink->broken || !reserve(&sink->data, &sink->size, sink->used + bytes))
         return;
     memcpy(sink->data + sink->used, data, bytes);
     sink->used += bytes;
