@@ -142,12 +142,15 @@ static void past_end(void)
     host_sees(WEFT_ERR_RANGE, "put", "past the end");
 }
 
-/* Up to the last byte all is well; one byte more is told, and so is a last element outside. */
+/* Up to the last byte all is well; one byte more is told, and so is a last element outside. The window of a
+ * GPU's heap has more addresses than memory, so there its end cannot be touched. */
 static void one_past_end(void)
 {
-    LAUNCH(put_to_end, 1, 1, 0, NULL, word, me, 0, 0);
-    LAUNCH(put_to_end, 1, 1, 0, NULL, word, me, 0, 1);
-    OK(weft_device_check(job));
+    if (weft_target_get() != WEFT_CUDA) {
+        LAUNCH(put_to_end, 1, 1, 0, NULL, word, me, 0, 0);
+        LAUNCH(put_to_end, 1, 1, 0, NULL, word, me, 0, 1);
+        OK(weft_device_check(job));
+    }
     LAUNCH_FAULTY(put_to_end, 1, 1, 0, NULL, word, me, 1, 0);
     host_sees(WEFT_ERR_RANGE, "put", "past the end");
 }
