@@ -12,7 +12,8 @@
 #   WEFT_CUDA_GENCODE      nvcc's options for what GPUs to compile for
 #   WEFT_NVCC_FLAGS        further options for nvcc; for one target: its property WEFT_NVCC_OPTIONS
 
-set(WEFT_CUDA_GENCODE "-gencode=arch=compute_90,code=sm_90;-gencode=arch=compute_75,code=compute_75"
+# One pass of the compiler for both: nothing here needs instructions that came later.
+set(WEFT_CUDA_GENCODE "-gencode=arch=compute_75,code=[sm_90,compute_75]"
     CACHE STRING "nvcc options: the GPUs that kernels are compiled for")
 set(WEFT_NVCC_FLAGS "" CACHE STRING "further nvcc options for kernels")
 find_program(WEFT_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda /opt/cuda

@@ -222,7 +222,7 @@ bool bench_name_known(const char *name, size_t length)
 
 bool bench_names_proxy(const struct bench_options *options)
 {
-    for (const char *name = options->names; *name;) {
+    for (const char *name = options->names; name && *name;) {
         size_t length = strcspn(name, ",");
         for (int i = 0; i < bench_entry_count; i++)
             if (bench_entries[i].apart && stands_for(name, length, &bench_entries[i]))
@@ -270,7 +270,7 @@ bool bench_selected(const struct bench_options *options, const struct bench_entr
 {
     if (!fits(options, entry))
         return false;
-    for (const char *name = options->names; *name;) {
+    for (const char *name = options->names; name && *name;) {
         size_t length = strcspn(name, ",");
         if (stands_for(name, length, entry))
             return true;

@@ -57,7 +57,8 @@ weft_status unique_id_make(weft_unique_id *result)
     const struct crypto_driver *crypto;
     int port = 0, fd = listen_everywhere(&port); /* free until PE 0 listens there */
     if (fd < 0)
-        return base_fail(WEFT_ERR_SYSTEM, "no free port for a unique id, or no socket: %s", strerror(errno));
+        return base_fail(WEFT_ERR_SYSTEM, "no free port for a unique id, or no socket: %s",
+                         strerror(errno));
     close(fd);
     id.port = (uint16_t)port;
     id.keyed = crypto_load(&crypto) == WEFT_OK;

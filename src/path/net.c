@@ -238,7 +238,7 @@ static weft_status get(struct path_state *state, struct remote from, void *dst, 
 {
     struct net_peer *peer = &state->net->peers[from.peer->pe];
     weft_status status = net_failure(state->net, peer);
-    if (status)
+    if (status || !bytes) /* nobody would answer */
         return status;
     if (is_value(from, bytes))
         return get_part(state, from, dst, bytes, true, nbi);

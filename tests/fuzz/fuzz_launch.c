@@ -46,6 +46,19 @@ void run_end(struct run *run, int pe, weft_status status, int result, const char
             run_tell_end(run, other);
 }
 
+void run_agent_serve(struct run *run, int pe)
+{
+}
+
+void run_agent_program_ended(struct run *run, int pe)
+{
+}
+
+void run_hosts_relay(void *run, int pe, enum frame_type type, int number, const void *payload,
+                     size_t bytes)
+{
+}
+
 /* A frame that is whole but for its first bytes is more likely to get far. */
 static struct wire_frame *make_frame(const uint8_t *bytes, size_t size)
 {

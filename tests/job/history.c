@@ -116,15 +116,15 @@ static void recorded(weft_team *world)
     CHECK(new_ones(BOX_OP_UNREGISTER) == 1);
 }
 
-/* All others are seen to wait, by their black boxes: a time would not do on a busy machine. */
-static void until_all_wait(void)
+/* All others are seen in that wait, by their black boxes: a time would not do on a busy machine. */
+static void until_all_wait(enum box_operation wanted)
 {
     for (int slot = 0; slot < job->boot->local_npes; slot++) {
         const struct box *box = (const struct box *)segment_slot(&job->segments[SEG_SYSTEM], slot);
         bool waits = slot == job->boot->local_pe;
         for (int tries = 0; tries < 20000 && !waits; tries++) {
             for (int i = 0; i < BOX_WAITS; i++)
-                waits |= atomic_load(&box->waits[i].operation) != BOX_OP_NONE;
+                waits |= atomic_load(&box->waits[i].operation) == (uint32_t)wanted;
             usleep(1000);
         }
         CHECK(waits);
@@ -139,7 +139,7 @@ static void long_waits(void)
         OK(weft_barrier(world));
         new_ones(BOX_OP_NONE);
         if (me == 0) {
-            until_all_wait();
+            until_all_wait(signal ? BOX_OP_SIGNAL_WAIT : BOX_OP_WAIT);
             for (int pe = 1; pe < n; pe++)
                 OK(weft_p64(ctx, a + 40 + signal, 99, pe));
             OK(weft_quiet(ctx));

@@ -184,6 +184,7 @@ static void check_atomics(void)
         nvshmemx_##name##_p_on_stream(vars + 7, (T)77, next, stream);                              \
         for (int i = 1; i < VARS; i++)                                                             \
             nvshmem_##name##_p(vars + i, (T)(10 + i), next);                                       \
+        nvshmem_quiet();                                                                           \
         CHECK(!weft_stream_synchronize(stream), "%s", weft_last_error());                          \
         for (int i = 1; i < VARS; i++)                                                             \
             CHECK(vars[i] == (T)(10 + i), "the stream passed its waits too early, " #name);        \
