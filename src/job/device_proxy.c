@@ -166,6 +166,19 @@ static bool moves_nothing(const struct proxy_request *r)
     }
 }
 
+/* Fence or quiet of all paths that keep something. */
+static weft_status order_paths(const struct device_proxy *self, bool quiet)
+{
+    struct weft_ctx *ctx = self->ctx;
+    weft_status status = WEFT_OK;
+    int open = __atomic_load_n(&ctx->open_count, __ATOMIC_ACQUIRE);
+    for (int i = 0; i < open && !status && !job_failed(self->job); i++)
+        status = quiet ? ctx->open[i].ops->quiet(ctx->open[i].state)
+                       : ctx->open[i].ops->fence(ctx->open[i].state);
+    atomic_thread_fence(memory_order_seq_cst);
+    return status;
+}
+
 static weft_status do_request(const struct device_proxy *self, const struct proxy_request *r,
                               uint64_t *before)
 {
@@ -192,7 +205,9 @@ static weft_status do_request(const struct device_proxy *self, const struct prox
     case WEFT_DEV_OP_ATOMIC:
         return atomic(at, r, before);
     case WEFT_DEV_OP_FLAG:
-        return ops->store(at, &r->value, 8);
+        /* The number of the meeting before must not come behind this one. */
+        status = order_paths(self, false);
+        return status ? status : ops->store(at, &r->value, 8);
     case WEFT_DEV_OP_SIGNAL:
         return ops->atomic(at, r->what == WEFT_SIGNAL_ADD ? WEFT_AMO_ADD : WEFT_AMO_SET, 8,
                            r->value, 0, NULL, false);
@@ -260,13 +275,7 @@ static uint64_t carry(void *argument, const struct proxy_request *request)
 
 static void order(struct device_proxy *self, bool quiet)
 {
-    struct weft_ctx *ctx = self->ctx;
-    weft_status status = WEFT_OK;
-    int open = __atomic_load_n(&ctx->open_count, __ATOMIC_ACQUIRE);
-    for (int i = 0; i < open && !status && !job_failed(self->job); i++)
-        status = quiet ? ctx->open[i].ops->quiet(ctx->open[i].state)
-                       : ctx->open[i].ops->fence(ctx->open[i].state);
-    atomic_thread_fence(memory_order_seq_cst);
+    weft_status status = order_paths(self, quiet);
     if (status)
         fail(self, status, quiet ? "quiet" : "fence", -1);
 }
