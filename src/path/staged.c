@@ -50,7 +50,7 @@ static struct serve_request request_at(enum serve_operation operation, struct re
 /* All of a transfer but its last chunk; what is left is in *rest. */
 static weft_status ask_chunks(struct staged_channel *channel, enum serve_operation operation,
                               struct remote at, const char *from, char *to, size_t bytes,
-                              size_t *rest)
+                              uint64_t *rest)
 {
     enum box_operation own = operation == SERVE_PUT ? BOX_OP_PUT : BOX_OP_GET;
     size_t chunk = staged_chunk(channel->common->world, from ? from : to, at.segment, bytes);
@@ -67,17 +67,17 @@ static weft_status ask_chunks(struct staged_channel *channel, enum serve_operati
     return status;
 }
 
-static weft_status staged_put(struct remote to, const void *src, size_t bytes, bool nbi)
+/* `last` is what is asked with the last chunk: a put, or one with a signal. */
+static weft_status put_as(struct remote to, const void *src, size_t bytes,
+                          struct serve_request last, bool nbi)
 {
     struct staged_channel *channel = channel_of(to);
-    size_t rest = bytes;
     pthread_mutex_lock(&channel->lock);
-    weft_status status = ask_chunks(channel, SERVE_PUT, to, src, NULL, bytes, &rest);
-    struct serve_request request = request_at(SERVE_PUT, to, rest);
-    request.offset += bytes - rest;
+    weft_status status = ask_chunks(channel, SERVE_PUT, to, src, NULL, bytes, &last.bytes);
+    size_t sent = bytes - (size_t)last.bytes;
+    last.offset += sent;
     if (!status)
-        status =
-            staged_ask(channel, BOX_OP_PUT, &request, (const char *)src + (bytes - rest), NULL);
+        status = staged_ask(channel, BOX_OP_PUT, &last, (const char *)src + sent, NULL);
     if (!status && !nbi)
         status = staged_await_published(channel, BOX_OP_PUT, channel->taken);
     note(to.peer->state, channel);
@@ -85,10 +85,15 @@ static weft_status staged_put(struct remote to, const void *src, size_t bytes, b
     return status;
 }
 
+static weft_status staged_put(struct remote to, const void *src, size_t bytes, bool nbi)
+{
+    return put_as(to, src, bytes, request_at(SERVE_PUT, to, bytes), nbi);
+}
+
 static weft_status staged_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
     struct staged_channel *channel = channel_of(from);
-    size_t rest = bytes;
+    uint64_t rest = bytes;
     pthread_mutex_lock(&channel->lock);
     weft_status status = ask_chunks(channel, SERVE_GET, from, NULL, dst, bytes, &rest);
     struct serve_request request = request_at(SERVE_GET, from, rest);
@@ -107,24 +112,12 @@ static weft_status staged_put_signal(struct remote to, const void *src, size_t b
                                      struct remote signal, uint64_t value, weft_signal_op op,
                                      bool nbi)
 {
-    struct staged_channel *channel = channel_of(to);
-    size_t rest = bytes;
-    pthread_mutex_lock(&channel->lock);
-    weft_status status = ask_chunks(channel, SERVE_PUT, to, src, NULL, bytes, &rest);
-    struct serve_request request = request_at(SERVE_PUT_SIGNAL, to, rest);
-    request.offset += bytes - rest;
-    request.signal_segment = (uint8_t)signal.segment;
-    request.signal_offset = signal.offset;
-    request.signal_op = (uint8_t)op;
-    request.value = value;
-    if (!status)
-        status =
-            staged_ask(channel, BOX_OP_PUT, &request, (const char *)src + (bytes - rest), NULL);
-    if (!status && !nbi)
-        status = staged_await_published(channel, BOX_OP_PUT, channel->taken);
-    note(to.peer->state, channel);
-    pthread_mutex_unlock(&channel->lock);
-    return status;
+    struct serve_request last = request_at(SERVE_PUT_SIGNAL, to, bytes);
+    last.signal_segment = (uint8_t)signal.segment;
+    last.signal_offset = signal.offset;
+    last.signal_op = (uint8_t)op;
+    last.value = value;
+    return put_as(to, src, bytes, last, nbi);
 }
 
 /* Elements follow each other without waiting for each other. */

@@ -24,7 +24,8 @@ WEFT_DEVICE uint64_t wrong_places(const void *own, const void *shared, const voi
            (uint64_t)(weft_dev_is_global(shared) != 0) << 1 |
            (uint64_t)(weft_dev_is_global(dynamic) != 0) << 2 |
            (uint64_t)(weft_dev_is_global(symmetric) != 1) << 3 |
-           (uint64_t)(weft_dev_is_global(plain) != 1) << 4;
+           (uint64_t)(weft_dev_is_global(plain) != 1) << 4 |
+           (uint64_t)(weft_dev_is_global(NULL) != 1) << 5; /* alike on both targets */
 }
 
 WEFT_KERNEL(from_stack, (char *, there), (uint64_t *, signal), (const char *, source),

@@ -271,14 +271,12 @@ verb_paths() {
     need_packages build test
     build default all || exit 1
     local path
-    for path in p2p weak slow staged net_tcp net_shm net_nodes; do
+    for path in p2p weak slow staged relay net_tcp net_shm net_nodes; do
         tests build "tests over the path $path" ctest -R "\\.$path(\\.|\$)"
     done
     summary
 }
 
-# Foreign calls that fail, ports that others hold, PEs that are killed: ROUNDS of the last, under weft run
-# and by rank variables; a tenth of them under mpirun, which takes a second to start.
 # Hosts are network namespaces: needs root, or user namespaces.
 verb_hosts() {
     need_packages build test hosts
@@ -287,6 +285,8 @@ verb_hosts() {
     summary
 }
 
+# Foreign calls that fail, ports that others hold, PEs that are killed: ROUNDS of the last, under weft run
+# and by rank variables; a tenth of them under mpirun, which takes a second to start.
 verb_faults() {
     need_packages build test
     build default all || exit 1

@@ -185,16 +185,21 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_get_words(char *dst, const char *src, 
     }
 }
 
-/* Whether the peer has a carrier, and the local side is memory that only threads see, which a
- * carrier does not reach. 0 too when PE or address are wrong: weft_dev_remote() tells of that. */
-WEFT_DEVICE int weft_dev_remote_by_words(const void *symmetric, uint64_t bytes, const void *local,
-                                         int pe)
+/* Whether a carrier takes operations there. 0 too when PE or address are wrong: weft_dev_remote() tells
+ * of that. */
+WEFT_DEVICE int weft_dev_is_carried(const void *symmetric, uint64_t bytes, int pe)
 {
     int segment;
     uint64_t offset;
-    return !weft_dev_is_global(local) && (uint32_t)pe < (uint32_t)weft_dev_state.n_pes &&
-           weft_dev_state.peers[pe].carrier &&
+    return (uint32_t)pe < (uint32_t)weft_dev_state.n_pes && weft_dev_state.peers[pe].carrier &&
            weft_dev_find(symmetric, bytes, &segment, &offset) == WEFT_OK;
+}
+
+/* The same, and the local side is memory that only threads see, which a carrier does not reach. */
+WEFT_DEVICE int weft_dev_remote_by_words(const void *symmetric, uint64_t bytes, const void *local,
+                                         int pe)
+{
+    return !weft_dev_is_global(local) && weft_dev_is_carried(symmetric, bytes, pe);
 }
 
 /* ------------------------------------------------------------------------- puts and gets */
@@ -206,7 +211,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_move(int operation, const void *symmet
 {
     int word = operation == WEFT_DEV_OP_PUT && bytes <= 8 && !(bytes & (bytes - 1)) &&
                !((uintptr_t)symmetric & (bytes - 1));
-    if (weft_dev_remote_by_words(symmetric, bytes, word ? NULL : local, pe)) {
+    if (word ? weft_dev_is_carried(symmetric, bytes, pe)
+             : weft_dev_remote_by_words(symmetric, bytes, local, pe)) {
         if (operation == WEFT_DEV_OP_PUT)
             weft_dev_remote_put_words((char *)(uintptr_t)symmetric, (const char *)local, bytes, pe);
         else

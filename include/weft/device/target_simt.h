@@ -112,7 +112,7 @@ WEFT_DEVICE void weft_simt_poll(const volatile void *p, int wrote)
 
 WEFT_DEVICE int weft_dev_is_global(const void *p)
 {
-    return p != NULL && !weft_simt_is_private(p);
+    return !weft_simt_is_private(p); /* as on a GPU, where no window of private memory holds 0 */
 }
 
 /* A static array of one byte is the key by which the lanes of a block find the same memory. */
