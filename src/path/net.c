@@ -110,7 +110,7 @@ static weft_status await_reads(struct path_state *state, struct net_peer *peer)
 static void fence_channel(const struct path_common *net, struct net_channel *channel)
 {
     channel->fence = channel->last;
-    channel->fence_writes = net->traits.confirmed && channel->writes > 0;
+    channel->fence_writes = net->rails[0].traits.confirmed && channel->writes > 0;
 }
 
 /* Before a request: messages follow the writes in front of them, or else those have arrived. */
@@ -242,7 +242,7 @@ static weft_status get(struct path_state *state, struct remote from, void *dst, 
         return status;
     if (is_value(from, bytes))
         return get_part(state, from, dst, bytes, true, nbi);
-    if (state->net->traits.cpu_moves && bytes <= SMALL_GET_BYTES)
+    if (state->net->rails[0].traits.cpu_moves && bytes <= SMALL_GET_BYTES)
         return get_part(state, from, dst, bytes, false, nbi);
     if (from.segment == SEG_GPU)
         return net_get_by_requests(state, from, dst, bytes);

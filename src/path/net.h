@@ -25,6 +25,7 @@ enum {
     NET_MESSAGE_BYTES = 8192,   /* of a message, its head included */
     NET_WINDOW = 32,            /* messages to a peer that it has not told to be done */
     NET_CHUNK_BYTES = 16 << 20, /* memory is registered in pieces of this size */
+    NET_RAILS = 8,              /* NICs that a PE uses, at most */
     NET_SENTENCE_BYTES = 256,
 };
 
@@ -104,7 +105,7 @@ struct net_message {
 
 struct net_peer {
     int pe;
-    fi_addr_t address;
+    fi_addr_t address[NET_RAILS]; /* by rail; FI_ADDR_NOTAVAIL: not reached over that one */
     /* As the one who asks. */
     struct net_message *open; /* being filled; goes when it is full, or when somebody wants it to */
     uint64_t sent;            /* number of the last message with requests */
@@ -181,9 +182,8 @@ struct net_traits {
     size_t most;            /* bytes of a direct operation */
 };
 
-struct path_common {
-    const struct path_world *world;
-    const struct fabric *lib;
+/* One NIC that this PE uses. The first, rails[0], is the one that messages go over. */
+struct net_rail {
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
@@ -191,8 +191,15 @@ struct path_common {
     struct fid_cq *cq;
     struct fid_ep *endpoint;
     int descriptor; /* of the completion queue, -1 = none */
-    char provider[64];
     struct net_traits traits;
+};
+
+struct path_common {
+    const struct path_world *world;
+    const struct fabric *lib;
+    char provider[64]; /* the same on every rail */
+    struct net_rail rails[NET_RAILS];
+    int rail_count;
 
     pthread_mutex_t lock;   /* guards all below, and every call of libfabric */
     struct net_peer *peers; /* [npes] */
@@ -237,8 +244,20 @@ weft_status net_open(const struct path_world *world, struct fi_info *info,
                      struct path_common **net);
 void net_close(struct path_common *net);
 
-/* "fi_endpoint: Function not implemented (provider tcp;ofi_rxm)" */
-weft_status net_refused(const struct path_common *net, const char *call, int error);
+/* ------------------------------------------------------------------------ net_rails.c: the NICs */
+
+/* Opens endpoint and completion queue of a rail whose `info` is set. */
+weft_status net_open_rail(struct path_common *net, struct net_rail *rail);
+
+/* The endpoint goes first, so that nothing moves in memory that is freed after it; then the rest. */
+void net_close_endpoint(struct net_rail *rail);
+void net_close_rail(struct path_common *net, struct net_rail *rail);
+
+const char *net_interface(const struct net_rail *rail);
+
+/* "fi_endpoint: Function not implemented (provider tcp;ofi_rxm on eth0)" */
+weft_status net_refused(const struct path_common *net, const struct net_rail *rail,
+                        const char *call, int error);
 
 /* ------------------------------------------------------------------ net_progress.c (lock held) */
 

@@ -99,7 +99,7 @@ static weft_status prepare_local(struct path_common *net, struct piece *piece,
     *local = piece->local;
     *descriptor = NULL;
     direct->bounce = NULL;
-    if (!net->traits.registers_local)
+    if (!net->rails[0].traits.registers_local)
         return WEFT_OK;
     *descriptor = own_descriptor(net, piece->local, &piece->bytes);
     if (*descriptor)
@@ -128,14 +128,14 @@ static ssize_t post(struct path_common *net, const struct piece *piece, const st
     struct fi_msg_rma message = {.msg_iov = &here,
                                  .desc = &descriptor,
                                  .iov_count = 1,
-                                 .addr = direct->post.peer->address,
+                                 .addr = direct->post.peer->address[0],
                                  .rma_iov = &there,
                                  .rma_iov_count = 1,
                                  .context = &direct->post.context};
     if (!piece->write)
-        return fi_readmsg(net->endpoint, &message, FI_COMPLETION);
-    return fi_writemsg(net->endpoint, &message,
-                       FI_COMPLETION | (net->traits.confirmed ? FI_DELIVERY_COMPLETE : 0));
+        return fi_readmsg(net->rails[0].endpoint, &message, FI_COMPLETION);
+    return fi_writemsg(net->rails[0].endpoint, &message,
+                       FI_COMPLETION | (net->rails[0].traits.confirmed ? FI_DELIVERY_COMPLETE : 0));
 }
 
 static void count(struct path_state *state, const struct net_direct *direct, int by)
@@ -144,7 +144,7 @@ static void count(struct path_state *state, const struct net_direct *direct, int
     uint32_t *number = direct->write ? &channel->writes : &channel->reads;
     *number += (uint32_t)by;
     state->under_way += (uint32_t)by;
-    if (direct->write && !state->net->traits.confirmed)
+    if (direct->write && !state->net->rails[0].traits.confirmed)
         channel->unconfirmed = true;
 }
 
@@ -169,7 +169,8 @@ static weft_status post_piece(struct path_state *state, struct piece *piece,
         status = net_wait(net, peer, &wait);
     path_wait_end(&wait);
     if (!status && error) {
-        status = net_refused(net, piece->write ? "fi_writemsg" : "fi_readmsg", (int)error);
+        status = net_refused(net, &net->rails[0], piece->write ? "fi_writemsg" : "fi_readmsg",
+                             (int)error);
         net_fail_peer(net, peer, WEFT_ERR_PATH, base_last_error());
         status = net_failure(net, peer);
     }
@@ -187,8 +188,8 @@ static struct piece next_piece(const struct path_common *net, const struct piece
     size_t left = NET_CHUNK_BYTES - whole->at.offset % NET_CHUNK_BYTES;
     if (piece.bytes > left)
         piece.bytes = left;
-    if (piece.bytes > net->traits.most)
-        piece.bytes = net->traits.most;
+    if (piece.bytes > net->rails[0].traits.most)
+        piece.bytes = net->rails[0].traits.most;
     return piece;
 }
 

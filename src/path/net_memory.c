@@ -33,9 +33,9 @@ struct net_memory {
 
 static int bind_and_enable(struct path_common *net, struct fid_mr *memory)
 {
-    if (!net->traits.binds_memory)
+    if (!net->rails[0].traits.binds_memory)
         return 0;
-    int error = fi_mr_bind(memory, &net->endpoint->fid, 0);
+    int error = fi_mr_bind(memory, &net->rails[0].endpoint->fid, 0);
     return error ? error : fi_mr_enable(memory);
 }
 
@@ -43,8 +43,8 @@ static struct fid_mr *register_memory(struct path_common *net, const void *base,
                                       uint64_t access, const char *what)
 {
     struct fid_mr *memory = NULL;
-    int error =
-        fi_mr_reg(net->domain, base, bytes, access, 0, ++net->memory->keys, 0, &memory, NULL);
+    int error = fi_mr_reg(net->rails[0].domain, base, bytes, access, 0, ++net->memory->keys, 0,
+                          &memory, NULL);
     if (!error && (error = bind_and_enable(net, memory))) {
         fi_close(&memory->fid);
         memory = NULL;
@@ -95,10 +95,10 @@ struct fid_mr *net_own_chunk(struct path_common *net, enum segment_id segment, s
                             FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ | FI_WRITE, names[segment]);
     }
     if (key && chunk->registered)
-        *key =
-            (struct net_key){.key = fi_mr_key(chunk->registered),
-                             .base = net->traits.virtual_addresses ? (uint64_t)(uintptr_t)base : 0,
-                             .known = 1};
+        *key = (struct net_key){
+            .key = fi_mr_key(chunk->registered),
+            .base = net->rails[0].traits.virtual_addresses ? (uint64_t)(uintptr_t)base : 0,
+            .known = 1};
     return chunk->registered;
 }
 
@@ -159,7 +159,7 @@ void *net_slab(struct path_common *net, size_t bytes, void **descriptor)
         return NULL;
     }
     *slab = (struct net_slab){.next = net->slabs, .memory = memory, .bytes = bytes};
-    if (net->traits.registers_local) {
+    if (net->rails[0].traits.registers_local) {
         slab->registered =
             register_memory(net, memory, bytes, FI_SEND | FI_RECV | FI_READ | FI_WRITE, "messages");
         if (!slab->registered) {

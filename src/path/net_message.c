@@ -82,12 +82,12 @@ static bool try_to_send(struct path_common *net, struct net_message *message)
         return true;
     }
     head->handled = peer->handled;
-    ssize_t error = fi_send(net->endpoint, message->bytes, head->bytes, message->descriptor,
-                            peer->address, &message->post.context);
+    ssize_t error = fi_send(net->rails[0].endpoint, message->bytes, head->bytes,
+                            message->descriptor, peer->address[0], &message->post.context);
     if (error == -FI_EAGAIN)
         return false;
     if (error) {
-        net_refused(net, "fi_send", (int)error);
+        net_refused(net, &net->rails[0], "fi_send", (int)error);
         net_fail_peer(net, peer, WEFT_ERR_PATH, base_last_error());
         net_give_message(net, message);
         return true;
@@ -245,9 +245,9 @@ weft_status net_post_receive(struct path_common *net, struct net_message *messag
 {
     message->post.kind = NET_POST_RECEIVE;
     message->post.peer = NULL;
-    ssize_t error = fi_recv(net->endpoint, message->bytes, NET_MESSAGE_BYTES, message->descriptor,
-                            FI_ADDR_UNSPEC, &message->post.context);
-    return error ? net_refused(net, "fi_recv", (int)error) : WEFT_OK;
+    ssize_t error = fi_recv(net->rails[0].endpoint, message->bytes, NET_MESSAGE_BYTES,
+                            message->descriptor, FI_ADDR_UNSPEC, &message->post.context);
+    return error ? net_refused(net, &net->rails[0], "fi_recv", (int)error) : WEFT_OK;
 }
 
 static void receive_again(struct path_common *net, struct net_message *message)

@@ -73,14 +73,15 @@ void net_fail_peer(struct path_common *net, struct net_peer *peer, weft_status s
     net_fail_answers(net, peer);
 }
 
-static void fail_operation(struct path_common *net, struct fi_cq_err_entry *error)
+static void fail_operation(struct path_common *net, const struct net_rail *rail,
+                           struct fi_cq_err_entry *error)
 {
     static const char *const doing[] = {
         [NET_POST_SEND] = "a message to", [NET_POST_DIRECT] = "a remote access at"};
     struct net_post *post = error->op_context;
     char cause[128], sentence[NET_SENTENCE_BYTES];
     const char *more =
-        fi_cq_strerror(net->cq, error->prov_errno, error->err_data, cause, sizeof cause);
+        fi_cq_strerror(rail->cq, error->prov_errno, error->err_data, cause, sizeof cause);
     if (!more || !more[strspn(more, " ")] || strcmp(more, net->lib->strerror(error->err)) == 0)
         more = NULL;
     if (!post || post->kind == NET_POST_RECEIVE) {
@@ -92,7 +93,7 @@ static void fail_operation(struct path_common *net, struct fi_cq_err_entry *erro
         return;
     }
     snprintf(sentence, sizeof sentence, "%s PE %d failed (provider %s on %s): %s%s%s%s",
-             doing[post->kind], post->peer->pe, net->provider, net->info->domain_attr->name,
+             doing[post->kind], post->peer->pe, net->provider, net_interface(rail),
              net->lib->strerror(error->err), more ? " (" : "", more ? more : "", more ? ")" : "");
     net_fail_peer(net, post->peer, WEFT_ERR_PATH, sentence);
     if (post->kind == NET_POST_SEND)
@@ -119,26 +120,34 @@ static void completed(struct path_common *net, struct net_post *post)
 }
 
 /* How many were read. */
-static int read_some(struct path_common *net)
+static int read_some(struct path_common *net, struct net_rail *rail)
 {
     struct fi_cq_entry entries[ENTRIES];
-    ssize_t n = fi_cq_read(net->cq, entries, ENTRIES);
+    ssize_t n = fi_cq_read(rail->cq, entries, ENTRIES);
     for (ssize_t i = 0; i < n; i++)
         completed(net, entries[i].op_context);
     if (n != -FI_EAVAIL)
         return n > 0 ? (int)n : 0;
     struct fi_cq_err_entry error = {0};
-    if (fi_cq_readerr(net->cq, &error, 0) != 1)
+    if (fi_cq_readerr(rail->cq, &error, 0) != 1)
         return 0;
-    fail_operation(net, &error);
+    fail_operation(net, rail, &error);
     return 1;
+}
+
+static int read_rail(struct path_common *net, struct net_rail *rail)
+{
+    int all = 0, some = ENTRIES;
+    for (int round = 0; round < ROUNDS && some == ENTRIES; round++)
+        all += some = read_some(net, rail);
+    return all;
 }
 
 bool net_poll(struct path_common *net)
 {
-    int all = 0, some = ENTRIES;
-    for (int round = 0; round < ROUNDS && some == ENTRIES; round++)
-        all += some = read_some(net);
+    int all = 0;
+    for (int i = 0; i < net->rail_count; i++)
+        all += read_rail(net, &net->rails[i]);
     if (net->waiting)
         net_retry(net);
     if (net->answering)
@@ -171,24 +180,37 @@ static void nap(uint64_t ns)
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
+/* The descriptors of all queues; false: one has none, or something has come. Lock held. */
+static bool may_sleep(struct path_common *net, struct pollfd *wait, nfds_t *count, bool *sleeps)
+{
+    *sleeps = true;
+    for (int i = 0; i < net->rail_count; i++) {
+        struct net_rail *rail = &net->rails[i];
+        struct fid *queue = &rail->cq->fid;
+        *sleeps = *sleeps && rail->descriptor >= 0;
+        if (!*sleeps || fi_trywait(rail->fabric, &queue, 1) != FI_SUCCESS)
+            return false;
+        wait[(*count)++] = (struct pollfd){.fd = rail->descriptor, .events = POLLIN};
+    }
+    return true;
+}
+
 /* Until something comes, or the thread shall stop. Without a descriptor: for *ns, which doubles. */
 static void sleep_for_event(struct path_common *net, uint64_t *ns)
 {
-    struct fid *queue = &net->cq->fid;
-    if (net->descriptor < 0) {
-        nap(*ns);
-        *ns = 2 * *ns < NAP_LONGEST_NS ? 2 * *ns : NAP_LONGEST_NS;
-        return;
-    }
+    struct pollfd wait[NET_RAILS + 1] = {{.fd = net->wake, .events = POLLIN}};
+    nfds_t count = 1;
+    bool sleeps;
     pthread_mutex_lock(&net->lock);
-    bool quiet = fi_trywait(net->fabric, &queue, 1) == FI_SUCCESS;
+    bool quiet = may_sleep(net, wait, &count, &sleeps);
     bool under_way = net->sending || net->waiting;
     pthread_mutex_unlock(&net->lock);
-    if (!quiet)
+    if (quiet)
+        poll(wait, count, under_way ? 1 : SLEEP_MS);
+    if (sleeps)
         return;
-    struct pollfd wait[] = {{.fd = net->descriptor, .events = POLLIN},
-                            {.fd = net->wake, .events = POLLIN}};
-    poll(wait, 2, under_way ? 1 : SLEEP_MS);
+    nap(*ns);
+    *ns = 2 * *ns < NAP_LONGEST_NS ? 2 * *ns : NAP_LONGEST_NS;
 }
 
 /* Whether callers poll by themselves; then they are left alone with the lock. */

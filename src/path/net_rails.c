@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The NICs of path net: what libfabric has on each, opened and closed. What goes over them is not known
+ * here. */
+#include "path/net.h"
+
+#include "base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { QUEUE_ENTRIES = 4096 };
+
+const char *net_interface(const struct net_rail *rail)
+{
+    const char *name = rail->info->domain_attr->name;
+    return name ? name : "an interface without a name";
+}
+
+weft_status net_refused(const struct path_common *net, const struct net_rail *rail,
+                        const char *call, int error)
+{
+    return base_fail(WEFT_ERR_SYSTEM, "%s: %s (provider %s on %s)", call,
+                     net->lib->strerror(error < 0 ? -error : error), net->provider,
+                     net_interface(rail));
+}
+
+/* ------------------------------------------------------------------------------------- traits */
+
+static bool is_one_of(const struct fi_info *info, const char *const *names)
+{
+    while (*names && strcmp(*names, info->fabric_attr->prov_name) != 0)
+        names++;
+    return *names != NULL;
+}
+
+/* Providers of which it is known that a message is never carried out before what earlier writes of the
+ * same sender have left in memory: one stream of bytes, or one connection of a NIC that keeps that order.
+ * The flag of libfabric alone promises the order in which operations begin. */
+static bool keeps_order(const struct fi_info *info)
+{
+    static const char *const names[] = {"tcp",         "net",           "tcp;ofi_rxm",
+                                        "net;ofi_rxm", "verbs;ofi_rxm", NULL};
+    return info->tx_attr->msg_order & FI_ORDER_SAW && is_one_of(info, names);
+}
+
+static bool owner_moves_data(const struct fi_info *info)
+{
+    static const char *const names[] = {"tcp",     "net",         "tcp;ofi_rxm", "net;ofi_rxm",
+                                        "sockets", "udp;ofi_rxd", NULL};
+    return is_one_of(info, names);
+}
+
+static void find_traits(struct net_rail *rail)
+{
+    const struct fi_info *info = rail->info;
+    int mode = info->domain_attr->mr_mode;
+    rail->traits = (struct net_traits){
+        .confirmed = !keeps_order(info),
+        .virtual_addresses = mode & FI_MR_VIRT_ADDR,
+        .registers_local = mode & FI_MR_LOCAL,
+        .binds_memory = mode & FI_MR_ENDPOINT,
+        .cpu_moves = owner_moves_data(info),
+        .most = info->ep_attr->max_msg_size,
+    };
+}
+
+/* ------------------------------------------------------------------------------------ endpoint */
+
+/* With a descriptor to sleep on, where the provider has one. */
+static int open_queue(struct net_rail *rail)
+{
+    struct fi_cq_attr attr = {
+        .size = QUEUE_ENTRIES, .format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_FD};
+    int error = fi_cq_open(rail->domain, &attr, &rail->cq, NULL);
+    rail->descriptor = -1;
+    if (!error && fi_control(&rail->cq->fid, FI_GETWAIT, &rail->descriptor) == 0)
+        return 0;
+    if (!error)
+        fi_close(&rail->cq->fid);
+    rail->cq = NULL;
+    rail->descriptor = -1;
+    attr.wait_obj = FI_WAIT_NONE;
+    return fi_cq_open(rail->domain, &attr, &rail->cq, NULL);
+}
+
+weft_status net_open_rail(struct path_common *net, struct net_rail *rail)
+{
+    struct fi_av_attr table = {.type = FI_AV_TABLE, .count = (size_t)net->world->npes};
+    find_traits(rail);
+    rail->descriptor = -1;
+    int error = net->lib->fabric(rail->info->fabric_attr, &rail->fabric, NULL);
+    if (error)
+        return net_refused(net, rail, "fi_fabric", error);
+    if ((error = fi_domain(rail->fabric, rail->info, &rail->domain, NULL)))
+        return net_refused(net, rail, "fi_domain", error);
+    if ((error = fi_av_open(rail->domain, &table, &rail->av, NULL)))
+        return net_refused(net, rail, "fi_av_open", error);
+    if ((error = open_queue(rail)))
+        return net_refused(net, rail, "fi_cq_open", error);
+    if ((error = fi_endpoint(rail->domain, rail->info, &rail->endpoint, NULL)))
+        return net_refused(net, rail, "fi_endpoint", error);
+    if ((error = fi_ep_bind(rail->endpoint, &rail->av->fid, 0)))
+        return net_refused(net, rail, "fi_ep_bind of the addresses", error);
+    if ((error = fi_ep_bind(rail->endpoint, &rail->cq->fid, FI_TRANSMIT | FI_RECV)))
+        return net_refused(net, rail, "fi_ep_bind of the completions", error);
+    if ((error = fi_enable(rail->endpoint)))
+        return net_refused(net, rail, "fi_enable", error);
+    return WEFT_OK;
+}
+
+#define CLOSE(object)                                                                              \
+    do {                                                                                           \
+        if (object)                                                                                \
+            fi_close(&(object)->fid);                                                              \
+        (object) = NULL;                                                                           \
+    } while (0)
+
+void net_close_endpoint(struct net_rail *rail)
+{
+    CLOSE(rail->endpoint);
+}
+
+void net_close_rail(struct path_common *net, struct net_rail *rail)
+{
+    CLOSE(rail->endpoint);
+    CLOSE(rail->cq);
+    CLOSE(rail->av);
+    CLOSE(rail->domain);
+    CLOSE(rail->fabric);
+    if (rail->info)
+        net->lib->freeinfo(rail->info);
+    rail->info = NULL;
+}
