@@ -41,6 +41,10 @@ enum config_type {
       "Provider of libfabric that path net uses, such as verbs, tcp or shm; empty: the fastest.")    \
     X(FABRIC_INTERFACE, CONFIG_STRING, "", NULL,                                                     \
       "Interface that path net uses, such as eth0 or mlx5_0; empty: one that reaches all nodes.")    \
+    X(NET_LOT, CONFIG_SIZE, "512K", NULL,                                                            \
+      "Bytes of GPU memory that path net takes through pinned host memory at a time, at most.")      \
+    X(NET_LOTS, CONFIG_INT, "8", NULL,                                                               \
+      "How many of them are under way to one PE; each takes WEFT_NET_LOT of host memory there.")     \
     X(CHECK, CONFIG_BOOL, "0", NULL,                                                                 \
       "Check that collective calls agree between PEs, and say how they differ.")                     \
     X(SPIN, CONFIG_INT, "-1", NULL,                                                                  \

@@ -13,7 +13,8 @@
 enum {
     SMALL_BYTES = 4096,          /* puts up to this go in messages */
     SMALL_GET_BYTES = 1024,      /* gets, where the owner has to move the data in any case */
-    GPU_PIECE_BYTES = 256 << 10, /* of GPU memory, staged at a time */
+    SMALL_GPU_GET_BYTES = 8192,  /* gets from GPU memory */
+    GPU_PIECE_BYTES = 256 << 10, /* of it, asked for at a time */
     NET_LANE = 2                 /* any: contexts are dealt out over all of them */
 };
 
@@ -106,10 +107,35 @@ static weft_status await_reads(struct path_state *state, struct net_peer *peer)
     return status;
 }
 
+/* The source of staged puts may be used again. */
+static weft_status await_filling(struct path_state *state, struct net_peer *peer)
+{
+    struct net_channel *channel = &state->channels[peer->pe];
+    struct path_wait wait = net_waiting(state->net, peer, BOX_OP_PUT, 0);
+    weft_status status = WEFT_OK;
+    while (!status && channel->filling)
+        status = net_wait(state->net, peer, &wait);
+    path_wait_end(&wait);
+    return status;
+}
+
+/* What is staged is a message or a write from now on. */
+static weft_status await_staging(struct path_state *state, struct net_peer *peer)
+{
+    struct net_channel *channel = &state->channels[peer->pe];
+    struct path_wait wait = net_waiting(state->net, peer, BOX_OP_PUT, 0);
+    weft_status status = WEFT_OK;
+    while (!status && channel->staging)
+        status = net_wait(state->net, peer, &wait);
+    path_wait_end(&wait);
+    return status;
+}
+
 /* What is given next must not come before what was given so far. Costs nothing until then. */
 static void fence_channel(const struct path_common *net, struct net_channel *channel)
 {
     channel->fence = channel->last;
+    channel->fence_staging = channel->staging > 0;
     channel->fence_writes = net->rails[0].traits.confirmed && channel->writes > 0;
 }
 
@@ -117,8 +143,13 @@ static void fence_channel(const struct path_common *net, struct net_channel *cha
 static weft_status order_request(struct path_state *state, struct net_peer *peer)
 {
     struct net_channel *channel = &state->channels[peer->pe];
-    if (likely(!channel->fence_writes))
+    if (likely(!channel->fence_writes && !channel->fence_staging))
         return WEFT_OK;
+    weft_status status = channel->fence_staging ? await_staging(state, peer) : WEFT_OK;
+    if (channel->fence_staging)
+        fence_channel(state->net, channel);
+    if (status || !channel->fence_writes)
+        return status;
     channel->fence_writes = false;
     return await_writes(state, peer);
 }
@@ -207,12 +238,30 @@ weft_status net_get_by_requests(struct path_state *state, struct remote from, vo
 
 /* ------------------------------------------------------------------------- put and get, lock held */
 
+/* device: the source is GPU memory, of more than SMALL_BYTES. */
+static weft_status put_staged(struct path_state *state, struct remote to, const void *src,
+                              size_t bytes, bool device, bool nbi)
+{
+    struct net_peer *peer = &state->net->peers[to.peer->pe];
+    weft_status status =
+        to.segment == SEG_GPU ? order_request(state, peer) : order_write(state, peer);
+    if (!status)
+        status = net_stage_move(state, to, (void *)src, bytes, device, true);
+    if (!status && !nbi)
+        status = device ? await_filling(state, peer) : await_writes(state, peer);
+    return status;
+}
+
 static weft_status put(struct path_state *state, struct remote to, const void *src, size_t bytes,
                        bool nbi)
 {
     struct net_peer *peer = &state->net->peers[to.peer->pe];
-    bool direct = bytes > SMALL_BYTES && to.segment != SEG_GPU;
+    bool direct = bytes > SMALL_BYTES && to.segment != SEG_GPU, staged = false;
     weft_status status = net_failure(state->net, peer);
+    if (!status && bytes > SMALL_BYTES && to.segment == SEG_GPU)
+        status = net_stage_ready(state, peer, SEG_GPU, &staged);
+    if (!status && staged)
+        return put_staged(state, to, src, bytes, false, nbi);
     if (!status)
         status = direct ? order_write(state, peer) : order_request(state, peer);
     if (status)
@@ -244,9 +293,14 @@ static weft_status get(struct path_state *state, struct remote from, void *dst, 
         return get_part(state, from, dst, bytes, true, nbi);
     if (state->net->rails[0].traits.cpu_moves && bytes <= SMALL_GET_BYTES)
         return get_part(state, from, dst, bytes, false, nbi);
-    if (from.segment == SEG_GPU)
+    bool staged = false;
+    if (from.segment == SEG_GPU && bytes > SMALL_GPU_GET_BYTES)
+        status = net_stage_ready(state, peer, SEG_GPU, &staged);
+    if (!status && !staged && from.segment == SEG_GPU)
         return net_get_by_requests(state, from, dst, bytes);
-    status = net_read(state, from, dst, bytes);
+    if (!status)
+        status = staged ? net_stage_move(state, from, dst, bytes, false, false)
+                        : net_read(state, from, dst, bytes);
     return status || nbi ? status : await_reads(state, peer);
 }
 
@@ -257,7 +311,7 @@ static bool on_device(const struct path_world *world, const void *local)
     return unlikely(world->gpu != NULL) && gpu_place_of(world->gpu, local) == GPU_PLACE_DEVICE;
 }
 
-/* The NIC does not reach it: it goes through host memory, a piece at a time. */
+/* A few bytes, or no pinned memory for them: through plain host memory, a piece at a time. */
 static weft_status through_host(struct remote at, void *local, size_t bytes, bool is_put)
 {
     struct path_state *state = at.peer->state;
@@ -286,13 +340,44 @@ static weft_status through_host(struct remote at, void *local, size_t bytes, boo
     return status;
 }
 
+/* Whether it is moved by pieces of pinned memory; then it has been. */
+static weft_status device_staged(struct remote at, void *local, size_t bytes, bool is_put, bool nbi,
+                                 bool *staged)
+{
+    struct path_state *state = at.peer->state;
+    struct net_peer *peer = &state->net->peers[at.peer->pe];
+    *staged = false;
+    if (bytes <= SMALL_BYTES)
+        return WEFT_OK;
+    pthread_mutex_lock(&state->net->lock);
+    weft_status status = net_failure(state->net, peer);
+    if (!status)
+        status = net_stage_ready(state, peer, at.segment, staged);
+    if (!status && *staged && is_put)
+        status = put_staged(state, at, local, bytes, true, nbi);
+    else if (!status && *staged)
+        status = net_stage_move(state, at, local, bytes, true, false);
+    if (!status && *staged && !is_put && !nbi)
+        status = await_reads(state, peer);
+    pthread_mutex_unlock(&state->net->lock);
+    return status;
+}
+
+/* `local` is GPU memory. */
+static weft_status from_device(struct remote at, void *local, size_t bytes, bool is_put, bool nbi)
+{
+    bool staged;
+    weft_status status = device_staged(at, local, bytes, is_put, nbi, &staged);
+    return status || staged ? status : through_host(at, local, bytes, is_put);
+}
+
 /* ------------------------------------------------------------------------------------ the table */
 
 static weft_status net_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
     struct path_state *state = to.peer->state;
     if (on_device(to.peer->world, src))
-        return through_host(to, (void *)src, bytes, true);
+        return from_device(to, (void *)src, bytes, true, nbi);
     pthread_mutex_lock(&state->net->lock);
     weft_status status = put(state, to, src, bytes, nbi);
     pthread_mutex_unlock(&state->net->lock);
@@ -303,7 +388,7 @@ static weft_status net_get(struct remote from, void *dst, size_t bytes, bool nbi
 {
     struct path_state *state = from.peer->state;
     if (on_device(from.peer->world, dst))
-        return through_host(from, dst, bytes, false);
+        return from_device(from, dst, bytes, false, nbi);
     pthread_mutex_lock(&state->net->lock);
     weft_status status = get(state, from, dst, bytes, nbi);
     pthread_mutex_unlock(&state->net->lock);
@@ -413,7 +498,7 @@ static weft_status net_put_signal(struct remote to, const void *src, size_t byte
     struct net_peer *peer = &state->net->peers[to.peer->pe];
     weft_status status = WEFT_OK;
     if (on_device(to.peer->world, src)) {
-        status = through_host(to, (void *)src, bytes, true);
+        status = from_device(to, (void *)src, bytes, true, nbi);
         bytes = 0;
     }
     pthread_mutex_lock(&state->net->lock);
@@ -444,7 +529,7 @@ static weft_status net_iput(struct remote to, const void *src, const struct path
         status = await_writes(state, peer);
     pthread_mutex_unlock(&state->net->lock);
     for (size_t i = 0; i < s->n && !status && device; i++) {
-        status = through_host(to, (char *)from + i * s->local_step, s->element, true);
+        status = from_device(to, (char *)from + i * s->local_step, s->element, true, false);
         to.offset += s->remote_step;
     }
     return status;
@@ -519,6 +604,7 @@ static void forget_idle(struct path_state *state)
         int pe = state->touched[i];
         struct net_channel *channel = &state->channels[pe];
         channel->touched = channel->writes || channel->reads || channel->unconfirmed ||
+                           channel->staging || channel->filling ||
                            channel->last > state->net->peers[pe].done;
         if (channel->touched)
             state->touched[kept++] = pe;
@@ -544,6 +630,8 @@ static weft_status net_quiet(struct path_state *state)
 {
     pthread_mutex_lock(&state->net->lock);
     weft_status status = WEFT_OK, first;
+    for (int i = 0; i < state->touched_count && !status; i++)
+        status = await_staging(state, &state->net->peers[state->touched[i]]);
     for (int i = 0; i < state->touched_count; i++)
         ask(state, state->touched[i]);
     for (int i = 0; i < state->touched_count && !status; i++)

@@ -2,12 +2,12 @@
 /* The inside of path net: one endpoint of libfabric per PE, over which every operation goes in one of
  * two ways.
  *
- * Requests: small puts, atomics, signals, single values and all that touches GPU memory are records in
- * messages to the PE that owns the memory (net_message.c), whose threads carry them out on its own
+ * Requests: small puts, atomics, signals and single values are records in messages to the PE that owns the memory (net_message.c), whose threads carry them out on its own
  * memory (net_serve.c). So they are atomic with the accesses of that PE and its node, whatever the
  * provider's own atomics are, and what a PE gives to one peer is carried out in the order in which it
  * was given. Messages are numbered; the owner tells up to which number it has carried them out.
  * Direct: larger puts and gets between host memories are remote writes and reads (net_direct.c).
+ * Staged: larger ones from or to GPU memory go in pieces through pinned host memory (net_stage.c).
  *
  * One lock guards all of it, calls of libfabric included, so that providers need none of their own.
  * Whoever waits polls; a thread (net_progress.c) polls for those who compute. */
@@ -51,8 +51,12 @@ enum net_kind {
     NET_ATOMIC,  /* struct net_atomic */
     NET_GET,     /* struct net_wanted */
     NET_KEY,     /* struct net_wanted; offset: number of the chunk */
+    NET_ROOM,    /* struct net_wanted: a room of so many bytes for the sender */
+    NET_LANDED,  /* struct net_lot: a put, whose data are in the sender's room */
+    NET_LIFT,    /* struct net_lot: a get, whose data go into it */
     NET_DATA,    /* answers: struct net_result, data */
     NET_KEY_IS,  /* struct net_result, struct net_key */
+    NET_LIFTED,  /* struct net_result */
 };
 
 /* In front of each record, at a multiple of 8 bytes. */
@@ -69,6 +73,14 @@ struct net_atomic {
 struct net_wanted {
     uint64_t token;
     uint32_t bytes, pad;
+};
+
+/* A part of a room. */
+struct net_lot {
+    uint64_t token; /* of a lift: comes back with the answer */
+    uint64_t position;
+    uint32_t bytes;
+    int32_t status; /* of a lift; the owner's own note */
 };
 
 struct net_result {
@@ -92,7 +104,7 @@ struct net_peer;
 /* In front of whatever libfabric is given: it comes back with the completion. */
 struct net_post {
     struct fi_context2 context; /* libfabric's own while the operation is under way */
-    enum net_post_kind { NET_POST_SEND, NET_POST_RECEIVE, NET_POST_DIRECT } kind;
+    enum net_post_kind { NET_POST_SEND, NET_POST_RECEIVE, NET_POST_DIRECT, NET_POST_STAGED } kind;
     struct net_peer *peer;
 };
 
@@ -100,6 +112,7 @@ struct net_message {
     struct net_post post;
     struct net_message *next;
     void *descriptor; /* of the registered buffer, where the provider wants one */
+    uint64_t given;   /* begun, and complete when so many requests of `serve` are */
     _Alignas(8) unsigned char bytes[NET_MESSAGE_BYTES];
 };
 
@@ -113,8 +126,13 @@ struct net_peer {
     uint64_t asked;           /* the last one that was sent with NET_TELL */
     uint64_t stalled;         /* in this retry (path_common.retries) the provider took nothing */
     struct net_key *keys[SEG_COUNT]; /* by chunk; NULL: none of that segment is known */
+    struct net_stage *stage;         /* net_stage.c; NULL: nothing has been staged yet */
     /* As the owner. */
-    uint64_t handled;
+    uint64_t begun;   /* messages begun, in order, */
+    uint64_t handled; /* and complete */
+    unsigned char *room;
+    size_t room_bytes;
+    struct fid_mr *room_registered;
     bool tell;                   /* the peer waits to be told of `handled` */
     bool answering;              /* in the engine's list of peers to be answered */
     struct net_message *answers; /* being filled */
@@ -129,8 +147,11 @@ struct net_peer {
 struct net_channel {
     uint64_t last;          /* number of the last message that has something of it */
     uint64_t fence;         /* direct operations wait until this one is done */
-    uint32_t writes, reads; /* direct operations under way */
-    bool fence_writes;      /* whatever comes next waits until no write is under way */
+    uint32_t writes, reads; /* direct operations under way, and staged gets */
+    uint32_t filling;       /* pieces of staged puts that are being copied from their source */
+    uint32_t staging;       /* those of which the owner has not been sent word */
+    bool fence_writes;      /* whatever comes next waits until no write is under way, */
+    bool fence_staging;     /* until word of all pieces has been sent */
     bool unconfirmed;       /* writes have left whose arrival nobody has told */
     bool touched;           /* used since the last quiet: in the context's list */
 };
@@ -140,7 +161,7 @@ struct path_state {
     struct net_channel *channels; /* [npes] */
     int *touched;                 /* [npes] PEs whose channel is */
     int touched_count;
-    uint32_t under_way; /* operations that point here: direct ones, answers that are awaited */
+    uint32_t under_way; /* what points here: direct operations, pieces, answers that are awaited */
     bool closed;        /* freed when nothing points here any more */
     weft_status failed; /* of an operation that nobody waited for */
     char sentence[NET_SENTENCE_BYTES];
@@ -208,6 +229,11 @@ struct path_common {
     int sending;                                /* messages under way */
     uint64_t retries;
     struct net_peer *answering;
+    struct net_message *late, **late_end; /* begun and not complete, in order */
+    struct net_stage *stages;             /* that have something under way */
+    size_t lot_bytes;                     /* of a room's part, one piece each, */
+    uint32_t lots;                        /* of which it has so many */
+    bool restless;                        /* some piece goes on without anything coming */
     struct net_direct *free_directs;
     struct net_bounce *free_bounces;
     struct net_awaited *awaited; /* array, grows */
@@ -310,6 +336,12 @@ struct net_message *net_take_message(struct path_common *net);
 void net_give_message(struct path_common *net, struct net_message *message);
 weft_status net_post_receive(struct path_common *net, struct net_message *message);
 
+/* A record in the message that is being filled, where that needs no wait; else NULL. */
+struct net_record *net_try_request(struct path_state *state, struct net_peer *peer, size_t bytes);
+
+/* Looks which of the messages begun are complete, and tells. Whether there were any. */
+bool net_finish_late(struct path_common *net);
+
 static inline void *net_behind(struct net_record *record)
 {
     return record + 1;
@@ -317,8 +349,14 @@ static inline void *net_behind(struct net_record *record)
 
 /* --------------------------------------------------------------------- net_serve.c (lock held) */
 
-/* Carries out the records of a message, which is well formed as far as its head goes. */
+/* Begins the records of a message, which is well formed as far as its head goes. */
 void net_serve(struct path_common *net, struct net_peer *from, struct net_message *message);
+
+/* They are complete: answers what had to wait for that. */
+void net_served(struct path_common *net, struct net_peer *from, struct net_message *message);
+
+/* Nobody waits for an answer, so the last error goes back: the peer gives this PE up. */
+void net_tell_failure(struct path_common *net, struct net_peer *to, weft_status status);
 
 /* A token for a request whose answer of `bytes` bytes goes to `to`. */
 weft_status net_await(struct path_state *state, struct net_peer *peer, void *to, size_t bytes,
@@ -345,6 +383,16 @@ weft_status net_peer_chunk(struct path_state *state, struct net_peer *peer, enum
 
 /* Memory of the library's own, registered where the provider wants that. */
 void *net_slab(struct path_common *net, size_t bytes, void **descriptor);
+
+/* The same, pinned for this PE's GPU too, where it has one. */
+void *net_pinned_slab(struct path_common *net, size_t bytes, void **descriptor);
+
+/* This PE's room for a peer, made at the first call; key->known 0: there is none. */
+void net_room(struct path_common *net, struct net_peer *peer, size_t bytes, struct net_key *key);
+
+/* The descriptor of local memory that lies in a chunk of an own segment, which may be registered here
+ * first; *bytes is cut at the end of the chunk. NULL: it lies in none. */
+void *net_own_descriptor(struct path_common *net, const void *local, size_t *bytes);
 void net_free_memory(struct path_common *net);
 
 /* -------------------------------------------------------------------- net_direct.c (lock held) */
@@ -352,6 +400,27 @@ void net_free_memory(struct path_common *net);
 weft_status net_write(struct path_state *state, struct remote to, const void *src, size_t bytes);
 weft_status net_read(struct path_state *state, struct remote from, void *dst, size_t bytes);
 void net_direct_done(struct path_common *net, struct net_direct *direct, bool well);
+
+/* --------------------------------------------------------------------- net_stage.c (lock held) */
+
+/* Whether the peer has a room, or none is needed to reach the segment; asks at first, and waits. */
+weft_status net_stage_ready(struct path_state *state, struct net_peer *peer,
+                            enum segment_id segment, bool *ready);
+
+/* Moves data of which one side at least is GPU memory: `device` says so of the local side. A put's source
+ * is in use while the channel is `filling` or has `writes`; a get's data are there when it has no `reads`. */
+weft_status net_stage_move(struct path_state *state, struct remote at, void *local, size_t bytes,
+                           bool device, bool write);
+
+/* Takes every piece as far as it goes without waiting. Whether any moved. */
+bool net_stage_advance(struct path_common *net);
+
+void net_stage_done(struct path_common *net, struct net_post *post, bool well);
+void net_stage_lifted(struct path_common *net, struct net_peer *peer,
+                      const struct net_result *result);
+
+/* What the GPU still copies has ended afterwards. */
+void net_stage_free(struct path_common *net);
 
 /* ------------------------------------------------------------------------------ net.c (lock held) */
 

@@ -73,9 +73,7 @@ static void give_back(struct path_common *net, struct net_direct *direct)
 
 /* ------------------------------------------------------------------------------------ local side */
 
-/* The descriptor of local memory that lies in a chunk of an own segment, which may be registered here
- * first; *bytes is cut at the end of the chunk. NULL: it lies in none. */
-static void *own_descriptor(struct path_common *net, const void *local, size_t *bytes)
+void *net_own_descriptor(struct path_common *net, const void *local, size_t *bytes)
 {
     for (int s = 0; s < SEG_COUNT; s++) {
         uintptr_t base = (uintptr_t)net->world->map[net->world->pe][s];
@@ -101,7 +99,7 @@ static weft_status prepare_local(struct path_common *net, struct piece *piece,
     direct->bounce = NULL;
     if (!net->rails[0].traits.registers_local)
         return WEFT_OK;
-    *descriptor = own_descriptor(net, piece->local, &piece->bytes);
+    *descriptor = net_own_descriptor(net, piece->local, &piece->bytes);
     if (*descriptor)
         return WEFT_OK;
     direct->bounce = take_bounce(net);

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "gpu/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ struct net_slab {
     void *memory;
     size_t bytes;
     struct fid_mr *registered;
+    bool pinned; /* for this PE's GPU */
 };
 
 struct net_memory {
@@ -147,9 +149,10 @@ weft_status net_peer_chunk(struct path_state *state, struct net_peer *peer, enum
 
 /* ----------------------------------------------------------------------------------- own memory */
 
-void *net_slab(struct path_common *net, size_t bytes, void **descriptor)
+/* access 0: it is not registered. */
+static struct net_slab *new_slab(struct path_common *net, size_t bytes, uint64_t access,
+                                 const char *what)
 {
-    *descriptor = NULL;
     struct net_slab *slab = make_memory(net) ? calloc(1, sizeof *slab) : NULL;
     void *memory =
         slab ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
@@ -159,18 +162,69 @@ void *net_slab(struct path_common *net, size_t bytes, void **descriptor)
         return NULL;
     }
     *slab = (struct net_slab){.next = net->slabs, .memory = memory, .bytes = bytes};
-    if (net->rails[0].traits.registers_local) {
-        slab->registered =
-            register_memory(net, memory, bytes, FI_SEND | FI_RECV | FI_READ | FI_WRITE, "messages");
-        if (!slab->registered) {
-            munmap(memory, bytes);
-            free(slab);
-            return NULL;
-        }
-        *descriptor = fi_mr_desc(slab->registered);
+    slab->registered = access ? register_memory(net, memory, bytes, access, what) : NULL;
+    if (access && !slab->registered) {
+        munmap(memory, bytes);
+        free(slab);
+        return NULL;
     }
     net->slabs = slab;
-    return memory;
+    return slab;
+}
+
+static struct net_slab *local_slab(struct path_common *net, size_t bytes, const char *what,
+                                   void **descriptor)
+{
+    uint64_t access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
+    struct net_slab *slab =
+        new_slab(net, bytes, net->rails[0].traits.registers_local ? access : 0, what);
+    *descriptor = slab && slab->registered ? fi_mr_desc(slab->registered) : NULL;
+    return slab;
+}
+
+void *net_slab(struct path_common *net, size_t bytes, void **descriptor)
+{
+    struct net_slab *slab = local_slab(net, bytes, "messages", descriptor);
+    return slab ? slab->memory : NULL;
+}
+
+/* Best effort: without it the driver copies once more. */
+static void pin(struct path_common *net, struct net_slab *slab)
+{
+    struct gpu *gpu = net->world->gpu;
+    if (!gpu)
+        return;
+    madvise(slab->memory, slab->bytes, MADV_HUGEPAGE);
+    slab->pinned = gpu_pin_range(gpu, slab->memory, slab->bytes) == WEFT_OK;
+    if (!slab->pinned)
+        log_info("path net: its memory is not pinned, so that each copy takes the driver two: %s",
+                 base_last_error());
+}
+
+void *net_pinned_slab(struct path_common *net, size_t bytes, void **descriptor)
+{
+    struct net_slab *slab = local_slab(net, bytes, "pinned memory", descriptor);
+    if (!slab)
+        return NULL;
+    pin(net, slab);
+    return slab->memory;
+}
+
+void net_room(struct path_common *net, struct net_peer *peer, size_t bytes, struct net_key *key)
+{
+    struct net_slab *slab =
+        peer->room ? NULL : new_slab(net, bytes, FI_REMOTE_READ | FI_REMOTE_WRITE, "pinned memory");
+    if (slab) {
+        pin(net, slab);
+        peer->room = slab->memory;
+        peer->room_bytes = bytes;
+        peer->room_registered = slab->registered;
+    }
+    if (peer->room)
+        *key = (struct net_key){
+            .key = fi_mr_key(peer->room_registered),
+            .base = net->rails[0].traits.virtual_addresses ? (uint64_t)(uintptr_t)peer->room : 0,
+            .known = 1};
 }
 
 static void free_segments(struct net_memory *memory)
@@ -192,6 +246,8 @@ void net_free_memory(struct path_common *net)
         net->slabs = slab->next;
         if (slab->registered)
             fi_close(&slab->registered->fid);
+        if (slab->pinned)
+            gpu_unpin_range(net->world->gpu, slab->memory, slab->bytes);
         munmap(slab->memory, slab->bytes);
         free(slab);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages of path net: filling, sending, numbering and receiving them. A message with requests has a
  * number, and its receiver carries it out in the order of numbers, whatever order it arrives in. Answers
- * have none. Every message tells how far its sender is with those of its receiver. */
+ * have none. Every message tells how far its sender is with those of its receiver: a message that gives
+ * work to this PE's GPU is begun, and complete some time later. */
 #include "path/net.h"
 
 #include "base/status.h"
@@ -185,6 +186,18 @@ weft_status net_request(struct path_state *state, struct net_peer *peer, size_t 
     return WEFT_OK;
 }
 
+struct net_record *net_try_request(struct path_state *state, struct net_peer *peer, size_t bytes)
+{
+    if (peer->open && !has_room(peer->open, bytes))
+        net_flush(state->net, peer, false);
+    if (!peer->open && peer->sent - peer->done < NET_WINDOW)
+        peer->open = new_message(state->net, peer);
+    if (!peer->open)
+        return NULL;
+    net_touch(state, peer->pe)->last = peer->sent + 1;
+    return add_record(peer->open, bytes);
+}
+
 weft_status net_await_done(struct path_common *net, struct net_peer *peer, uint64_t number)
 {
     weft_status status = net_failure(net, peer);
@@ -265,15 +278,61 @@ static bool well_formed(const struct path_common *net, const struct net_head *he
            head->bytes >= sizeof *head && head->bytes <= NET_MESSAGE_BYTES;
 }
 
+static void finish(struct path_common *net, struct net_message *message)
+{
+    const struct net_head *head = head_of(message);
+    struct net_peer *peer = &net->peers[head->from];
+    net_served(net, peer, message);
+    peer->handled = head->number;
+    if (head->flags & NET_TELL)
+        to_be_answered(net, peer);
+    net_give_message(net, message);
+}
+
+/* The GPU has failed: what is under way will not be complete, and those who asked are told. */
+static uint64_t give_up(struct path_common *net, weft_status status)
+{
+    for (struct net_message *message = net->late; message; message = message->next)
+        net_tell_failure(net, &net->peers[head_of(message)->from], status);
+    return serve_given(net->serve);
+}
+
+bool net_finish_late(struct path_common *net)
+{
+    uint64_t complete;
+    bool any = false;
+    if (likely(!net->late))
+        return false;
+    weft_status status = serve_look(net->serve, &complete);
+    if (status)
+        complete = give_up(net, status);
+    while (net->late && net->late->given <= complete) {
+        struct net_message *message = net->late;
+        net->late = message->next;
+        if (!net->late)
+            net->late_end = &net->late;
+        finish(net, message);
+        any = true;
+    }
+    return any;
+}
+
+/* The buffer stays with the message until it is complete, which may be at once. Answers have no number,
+ * and nothing of them is left. */
 static void carry_out(struct path_common *net, struct net_peer *peer, struct net_message *message)
 {
     const struct net_head *head = head_of(message);
     net_serve(net, peer, message);
-    if (!head->number)
+    if (!head->number) {
+        net_give_message(net, message);
         return;
-    peer->handled = head->number;
-    if (head->flags & NET_TELL)
-        to_be_answered(net, peer);
+    }
+    peer->begun = head->number;
+    message->given = serve_given(net->serve);
+    message->next = NULL;
+    *net->late_end = message;
+    net->late_end = &message->next;
+    net_finish_late(net);
 }
 
 /* Those whose turn has come with the one before them. */
@@ -282,13 +341,12 @@ static void carry_out_early(struct path_common *net, struct net_peer *peer)
     struct net_message **at = &peer->early;
     while (*at) {
         struct net_message *message = *at;
-        if (head_of(message)->number != peer->handled + 1) {
+        if (head_of(message)->number != peer->begun + 1) {
             at = &message->next;
             continue;
         }
         *at = message->next;
         carry_out(net, peer, message);
-        net_give_message(net, message);
         at = &peer->early;
     }
 }
@@ -303,14 +361,14 @@ void net_message_came(struct path_common *net, struct net_message *message)
     struct net_peer *peer = &net->peers[head->from];
     if (head->handled > peer->done)
         peer->done = head->handled;
-    if (head->number > peer->handled + 1) {
+    if (head->number > peer->begun + 1) {
         message->next = peer->early;
         peer->early = message;
         receive_again(net, net_take_message(net));
         return;
     }
     carry_out(net, peer, message);
-    receive_again(net, message);
+    receive_again(net, net_take_message(net));
     if (peer->early)
         carry_out_early(net, peer);
 }

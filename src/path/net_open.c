@@ -106,6 +106,7 @@ static weft_status make(const struct path_world *world, struct fi_info *info,
     snprintf(net->provider, sizeof net->provider, "%s", info->fabric_attr->prov_name);
     net->wake = -1;
     net->waiting_end = &net->waiting;
+    net->late_end = &net->late;
     pthread_mutex_init(&net->lock, NULL);
     *result = net;
     return fabric_open(&net->lib);
@@ -143,6 +144,7 @@ static void free_peers(struct path_common *net)
 void net_close(struct path_common *net)
 {
     net_stop_thread(net);
+    net_stage_free(net);
     for (int i = 0; i < net->rail_count; i++)
         net_close_endpoint(&net->rails[i]);
     net_free_memory(net);

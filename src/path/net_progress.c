@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,10 @@ static void fail_operation(struct path_common *net, const struct net_rail *rail,
                            struct fi_cq_err_entry *error)
 {
     static const char *const doing[] = {
-        [NET_POST_SEND] = "a message to", [NET_POST_DIRECT] = "a remote access at"};
+        [NET_POST_SEND] = "a message to",
+        [NET_POST_DIRECT] = "a remote access at",
+        [NET_POST_STAGED] = "a remote access at",
+    };
     struct net_post *post = error->op_context;
     char cause[128], sentence[NET_SENTENCE_BYTES];
     const char *more =
@@ -98,6 +102,8 @@ static void fail_operation(struct path_common *net, const struct net_rail *rail,
     net_fail_peer(net, post->peer, WEFT_ERR_PATH, sentence);
     if (post->kind == NET_POST_SEND)
         net_message_sent(net, (struct net_message *)(void *)post);
+    else if (post->kind == NET_POST_STAGED)
+        net_stage_done(net, post, false);
     else
         net_direct_done(net, (struct net_direct *)(void *)post, false);
 }
@@ -112,6 +118,9 @@ static void completed(struct path_common *net, struct net_post *post)
         break;
     case NET_POST_RECEIVE:
         net_message_came(net, (struct net_message *)(void *)post);
+        break;
+    case NET_POST_STAGED:
+        net_stage_done(net, post, true);
         break;
     case NET_POST_DIRECT:
         net_direct_done(net, (struct net_direct *)(void *)post, true);
@@ -148,6 +157,10 @@ bool net_poll(struct path_common *net)
     int all = 0;
     for (int i = 0; i < net->rail_count; i++)
         all += read_rail(net, &net->rails[i]);
+    if (net->late)
+        all += net_finish_late(net);
+    if (net->stages)
+        all += net_stage_advance(net);
     if (net->waiting)
         net_retry(net);
     if (net->answering)
@@ -235,9 +248,12 @@ static void *run(void *argument)
             continue;
         }
         bool came = net_poll(net);
+        bool restless = net->late || net->restless;
         pthread_mutex_unlock(&net->lock);
         if (came)
             nap_ns = NAP_SHORTEST_NS;
+        else if (restless)
+            sched_yield(); /* the GPU is at it: nothing will wake us */
         else
             sleep_for_event(net, &nap_ns);
     }

@@ -176,8 +176,7 @@ static void *answer(struct path_common *net, struct net_peer *to, enum net_kind 
     return (struct net_result *)net_behind(record) + 1;
 }
 
-/* Nobody waits for it, so the sentence goes back. */
-static void tell_failure(struct path_common *net, struct net_peer *to, weft_status status)
+void net_tell_failure(struct path_common *net, struct net_peer *to, weft_status status)
 {
     const char *sentence = base_last_error();
     size_t length = strnlen(sentence, NET_SENTENCE_BYTES / 2);
@@ -210,13 +209,58 @@ static void carry_out_atomic(struct path_common *net, struct net_peer *from,
     uint64_t before = 0;
     weft_status status = serve_begin(net->serve, &request, NULL, atomic->token ? &before : NULL);
     if (status && !atomic->token)
-        tell_failure(net, from, status);
+        net_tell_failure(net, from, status);
     if (!atomic->token)
         return;
     struct net_result result = {.token = atomic->token, .status = status};
     void *data = answer(net, from, NET_DATA, result, record->width);
     if (data)
         memcpy(data, &before, record->width); /* little endian, as all that Weft runs on */
+}
+
+/* A part of the room of a peer. NULL: its room has none there. */
+static void *lot_of(const struct net_peer *from, const struct net_lot *lot)
+{
+    if (lot->position > from->room_bytes || lot->bytes > from->room_bytes - lot->position) {
+        base_fail(WEFT_ERR_ARGUMENT, "a lot of %u bytes at %llu of a room of %zu", lot->bytes,
+                  (unsigned long long)lot->position, from->room_bytes);
+        return NULL;
+    }
+    return from->room + lot->position;
+}
+
+static weft_status begin_lot(struct path_common *net, struct net_peer *from,
+                             const struct net_record *record, enum serve_operation operation)
+{
+    const struct net_lot *lot = net_behind((struct net_record *)record);
+    void *data = lot_of(from, lot);
+    struct net_record whole = *record;
+    whole.bytes = lot->bytes;
+    return data ? begin(net, &whole, operation, data) : WEFT_ERR_ARGUMENT;
+}
+
+static void lift(struct path_common *net, struct net_peer *from, struct net_record *record)
+{
+    struct net_lot *lot = net_behind(record);
+    lot->status = begin_lot(net, from, record, SERVE_GET);
+}
+
+static void tell_lifted(struct path_common *net, struct net_peer *from, struct net_record *record)
+{
+    const struct net_lot *lot = net_behind(record);
+    answer(net, from, NET_LIFTED, (struct net_result){.token = lot->token, .status = lot->status},
+           0);
+}
+
+static void tell_room(struct path_common *net, struct net_peer *from, struct net_record *record)
+{
+    const struct net_wanted *wanted = net_behind(record);
+    struct net_key key = {0};
+    net_room(net, from, wanted->bytes, &key);
+    void *data =
+        answer(net, from, NET_KEY_IS, (struct net_result){.token = wanted->token}, sizeof key);
+    if (data)
+        memcpy(data, &key, sizeof key);
 }
 
 /* In as many pieces as it takes messages. */
@@ -263,9 +307,14 @@ static size_t fixed_bytes(const struct net_record *record)
         return sizeof(struct net_atomic);
     case NET_GET:
     case NET_KEY:
+    case NET_ROOM:
         return sizeof(struct net_wanted);
+    case NET_LANDED:
+    case NET_LIFT:
+        return sizeof(struct net_lot);
     case NET_DATA:
     case NET_KEY_IS:
+    case NET_LIFTED:
         return sizeof(struct net_result);
     default:
         return 0;
@@ -291,6 +340,18 @@ static void carry_out(struct path_common *net, struct net_peer *from, struct net
     case NET_KEY:
         tell_key(net, from, record);
         break;
+    case NET_ROOM:
+        tell_room(net, from, record);
+        break;
+    case NET_LANDED:
+        status = begin_lot(net, from, record, SERVE_PUT);
+        break;
+    case NET_LIFT:
+        lift(net, from, record);
+        break;
+    case NET_LIFTED:
+        net_stage_lifted(net, from, net_behind(record));
+        break;
     case NET_DATA:
         data_came(net, from, record);
         break;
@@ -302,10 +363,13 @@ static void carry_out(struct path_common *net, struct net_peer *from, struct net
                            record->kind);
     }
     if (status)
-        tell_failure(net, from, status);
+        net_tell_failure(net, from, status);
 }
 
-void net_serve(struct path_common *net, struct net_peer *from, struct net_message *message)
+static void for_each_record(struct path_common *net, struct net_peer *from,
+                            struct net_message *message,
+                            void (*act)(struct path_common *net, struct net_peer *from,
+                                        struct net_record *record))
 {
     uint32_t end = ((const struct net_head *)(void *)message->bytes)->bytes;
     uint32_t at = sizeof(struct net_head);
@@ -314,13 +378,26 @@ void net_serve(struct path_common *net, struct net_peer *from, struct net_messag
         uint64_t bytes = sizeof *record + fixed_bytes(record) + (uint64_t)record->bytes;
         if (bytes > end - at)
             return;
-        carry_out(net, from, record);
+        act(net, from, record);
         at += (uint32_t)((bytes + 7) & ~(uint64_t)7);
         if (at > end)
             return;
     }
-    /* From here on the message's buffer may be used again, and the sender may be told. */
-    weft_status status = serve_quiet(net->serve);
-    if (status)
-        tell_failure(net, from, status);
+}
+
+void net_serve(struct path_common *net, struct net_peer *from, struct net_message *message)
+{
+    for_each_record(net, from, message, carry_out);
+}
+
+static void complete(struct path_common *net, struct net_peer *from, struct net_record *record)
+{
+    if (record->kind == NET_LIFT)
+        tell_lifted(net, from, record);
+}
+
+void net_served(struct path_common *net, struct net_peer *from, struct net_message *message)
+{
+    if (from->room)
+        for_each_record(net, from, message, complete);
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    MARKS = 16,    /* copies of which the end is looked for */
+    MARKS = 64,    /* copies of which the end is looked for */
     SERVE_LANE = 1 /* any: contexts are dealt out over all of them */
 };
 
@@ -136,6 +136,11 @@ weft_status serve_quiet(struct serve *serve)
     weft_status status = settle(serve);
     serve->complete = status ? serve->complete : serve->given;
     return status;
+}
+
+uint64_t serve_given(const struct serve *serve)
+{
+    return serve->given;
 }
 
 weft_status serve_look(struct serve *serve, uint64_t *complete)

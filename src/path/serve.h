@@ -52,6 +52,9 @@ weft_status serve_begin(struct serve *serve, const struct serve_request *request
  * data no longer looked at. Does not wait. */
 weft_status serve_look(struct serve *serve, uint64_t *complete);
 
+/* How many have been begun. */
+uint64_t serve_given(const struct serve *serve);
+
 /* Returns when all are complete. */
 weft_status serve_quiet(struct serve *serve);
 
