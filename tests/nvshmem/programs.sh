@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Usage: programs.sh SOURCE BUILD WEFT host|cuda NVCC|mpi
+# Usage: programs.sh SOURCE BUILD WEFT host|cuda NVCC|cuda_front NVCC|mpi
 # Programs in the style of those written for NVSHMEM compile as they are, without a warning, and where
-# the target simt can run them their values are right. cuda: with nvcc, which links them too. mpi: the
+# the target simt can run them their values are right. cuda: with nvcc, which links them too; cuda_front:
+# one, as far as PTX. mpi: the
 # communicator's PEs, in either order of the headers; exit 77 without MPI. LINK_OPTIONS: what this build of
 # the library needs besides.
 set -u
@@ -27,6 +28,10 @@ runs() {
 }
 
 case $what in
+cuda_front)
+    runs exchange.cu "$5" -std=c++17 -arch=compute_75 -Werror all-warnings -Xcompiler -Wall \
+        -I "$source/include" "$programs/exchange.cu" -ptx -o "$folder/exchange.ptx"
+    ;;
 cuda)
     for program in ring jacobi exchange; do
         runs "$program.cu" "$5" -std=c++17 -arch=sm_90 -Xptxas -O0 -Werror all-warnings -Xcompiler -Wall \

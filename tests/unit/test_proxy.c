@@ -320,7 +320,7 @@ static void nobody_drains(void **state)
 #ifdef __SANITIZE_THREAD__
 enum { PRODUCERS = 3, EACH = 60 };
 #else
-enum { PRODUCERS = 3, EACH = 600 };
+enum { PRODUCERS = 3, EACH = 200 };
 #endif
 
 /* By turns a value that nobody waits for, one that comes back, a waited-for put and a fence. */

@@ -46,7 +46,7 @@ check_build() {
 # Few PEs touch the same code as many; what device code compiles to is large, and errors, carriers and plain
 # operations reach most of it.
 short_asan=(-L '^(unit|job|shmem|gpu|simt|cli)$' -LE '^long$'
-    -E 'machine|bench|demo|install|coverage|docs_fresh|reference|jacobi|solver|limits|house|pages|documented|shmem.(built|compile_time|profile_tool|old_style|wrappers|environment)|shmem_.*.(weak|staged|net)|reduce_typed|reduce_values|amo_typed|\.slow|delayed|reordered|device.*.(staged|net)|^device\.(collective|extremes|wait|signal|packet|units|litmus)|\.([3-9]|[1-9][0-9]+)$')
+    -E 'machine|bench|demo|install|coverage|docs_fresh|reference|jacobi|solver|limits|house|pages|documented|shmem.(built|compile_time|profile_tool|old_style|wrappers|environment)|shmem_.*\.(weak|staged|net)|shmem_.*\.1$|\.weak\.1$|reduce_typed|reduce_values|amo_typed|\.slow|delayed|reordered|device.*.(staged|net)|^device\.(collective|extremes|wait|signal|packet|units|litmus)|\.([3-9]|[1-9][0-9]+)$')
 short_tsan=(-R '^unit\.(group|heap|config|wire|simt|proxy)|^job\.threads|^device\.(signal|packet|wait)\.1$|^device\.(packet|runs)\.weak\.2$')
 
 # prepare PRESET TARGET... | prepare PRESET ctest-selection...: configures, and builds the targets, or
@@ -263,6 +263,14 @@ verb_lint() {
     check "cppcheck" cppcheck --quiet --error-exitcode=1 --inline-suppr -j "$cores" \
         --enable=warning,performance,portability \
         --suppressions-list=tools/dev/cppcheck.txt -Iinclude -Isrc -Icli src cli examples
+    summary
+}
+
+# All but the fuzz targets and the hosts, which have their own verbs.
+verb_long() {
+    need_packages build test
+    build default all || exit 1
+    tests build "every test" ctest -LE 'fuzz|hosts'
     summary
 }
 
