@@ -24,12 +24,11 @@ static uint64_t addend(int from, int to, uint64_t number)
     return pattern(from, to, number, DATA_WORDS) >> 3;
 }
 
-static uint64_t sum_before(int from, int to, uint64_t number)
+/* What the counter is set to before: a proof depends on none before it, whose atomics may have gone
+ * nowhere. */
+static uint64_t begin_at(int from, int to, uint64_t number)
 {
-    uint64_t sum = 0;
-    for (uint64_t i = 1; i < number; i++)
-        sum += addend(from, to, i);
-    return sum;
+    return pattern(from, to, number, DATA_WORDS + 1);
 }
 
 static struct remote field(struct remote line, size_t offset)
@@ -48,6 +47,9 @@ static weft_status send(struct remote to, int me, int pe, uint64_t number, uint6
         data[i] = pattern(me, pe, number, i);
     weft_status status =
         ops->put(field(to, offsetof(struct prove_line, data)), data, sizeof data, false);
+    if (!status)
+        status = ops->atomic(field(to, offsetof(struct prove_line, counter)), WEFT_AMO_SET,
+                             sizeof *before, begin_at(me, pe, number), 0, NULL, false);
     if (!status)
         status = ops->fence(state);
     if (!status)
@@ -73,10 +75,10 @@ void prove_send(struct remote to, uint64_t number, char evidence[PROVE_EVIDENCE_
         snprintf(evidence, PROVE_EVIDENCE_BYTES, "%s", base_last_error());
         return;
     }
-    if (before != sum_before(me, pe, number)) {
+    if (before != begin_at(me, pe, number)) {
         snprintf(evidence, PROVE_EVIDENCE_BYTES,
                  "an atomic from PE %d found %#llx at PE %d instead of %#llx", me,
-                 (unsigned long long)before, pe, (unsigned long long)sum_before(me, pe, number));
+                 (unsigned long long)before, pe, (unsigned long long)begin_at(me, pe, number));
         return;
     }
     for (int i = 0; i < DATA_WORDS; i++)
@@ -94,7 +96,7 @@ void prove_receive(const struct prove_line *line, int from, int me, uint64_t num
     /* Acquire: pairs with the store of the flag, which the sender ordered behind the data. */
     uint64_t flag = __atomic_load_n(&line->flag, __ATOMIC_ACQUIRE);
     uint64_t counter = __atomic_load_n(&line->counter, __ATOMIC_RELAXED);
-    uint64_t wanted = sum_before(from, me, number + 1);
+    uint64_t wanted = begin_at(from, me, number) + addend(from, me, number);
     evidence[0] = '\0';
     if (flag != number) {
         snprintf(evidence, PROVE_EVIDENCE_BYTES, "the flag of PE %d shows %llu at PE %d, not %llu",
