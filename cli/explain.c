@@ -144,7 +144,9 @@ static void print_measured(const struct verdict *v)
         puts("  measured  not measured");
         return;
     }
-    const struct route *route = v->chosen;
+    /* Measured is direct access; what goes another way is not compared with it. */
+    bool other = v->chosen && (v->chosen->kind == ROUTE_STAGED || v->chosen->kind == ROUTE_RELAY);
+    const struct route *route = other ? NULL : v->chosen;
     if (m->proof.value && (v->a.kind == ENDPOINT_GPU && v->b.kind == ENDPOINT_GPU))
         printf("  proof     %s%s%s\n", m->proof.value, *text_or(m->evidence, "") ? ": " : "",
                text_or(m->evidence, ""));
@@ -220,8 +222,9 @@ static void print_other_routes(const struct verdict *v)
     int64_t total;
     int n = routes_disjoint(&v->routes, indices, &total);
     if (n > 1)
-        printf("  striped over %d ways that share no link: %s GB/s; not in this version of Weft\n",
-               n, show_gbps(total, gbps, sizeof gbps));
+        printf(
+            "  striped over %d ways that share no link: %s GB/s; taken where it measures faster\n",
+            n, show_gbps(total, gbps, sizeof gbps));
 }
 
 static void print_text(const struct verdict *v)

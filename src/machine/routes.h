@@ -90,7 +90,7 @@ const struct route *routes_best(const struct routes *routes);
 /* The best of the usable ones that Weft takes; NULL when there is none. */
 const struct route *routes_taken(const struct routes *routes);
 
-/* Usable routes that share no link, so that a transfer can be striped over them; indices into
+/* Usable routes over which Weft stripes large transfers, for they share no link; indices into
  * routes->list, best first. Returns how many. */
 int routes_disjoint(const struct routes *routes, int *indices, int64_t *total_mbps);
 

@@ -275,8 +275,9 @@ static void add_gpu_disk(const struct machine *machine, const struct endpoint *g
     add_staged(machine, gpu, disk, FACT_DISK_PERMILLE, routes);
 }
 
-/* Which ways this version of Weft takes: peer access between GPUs (p2p), a GPU between (relay), and copies
- * between a GPU and host memory. Here a row changes when a path is added: staged, net, gda, file. */
+/* Which ways this version of Weft takes: peer access between GPUs (p2p), a GPU between (relay), host memory
+ * between two GPUs (staged), and copies between a GPU and host memory. Here a row changes when a path is
+ * added: net, gda, file. */
 static bool weft_has(enum route_kind kind, bool gpus, bool gpu)
 {
     switch (kind) {
@@ -284,6 +285,7 @@ static bool weft_has(enum route_kind kind, bool gpus, bool gpu)
     case ROUTE_RELAY:
         return true;
     case ROUTE_PEER:
+    case ROUTE_STAGED:
         return gpus;
     case ROUTE_HOST:
         return gpu;
@@ -374,19 +376,21 @@ const struct route *routes_best(const struct routes *routes)
     return routes->n && routes->list[0].usable != ANSWER_NO ? &routes->list[0] : NULL;
 }
 
-/* Links, PCIe and each relay use wires of their own; PCIe peer-to-peer and staging share the GPU's
- * PCIe link, so only the better of the two counts. */
+/* The direct way, of which the driver takes the links where there are any, and each relay, which uses wires of
+ * its own. Not host memory between: it shares PCIe with peer-to-peer, and the peer's thread has a part in
+ * it. */
 int routes_disjoint(const struct routes *routes, int *indices, int64_t *total_mbps)
 {
     int n = 0;
-    bool pcie_used = false;
+    bool direct_used = false;
     *total_mbps = 0;
     for (int i = 0; i < routes->n; i++) {
         const struct route *route = &routes->list[i];
-        bool pcie = route->kind == ROUTE_PEER || route->kind == ROUTE_STAGED;
-        if (route->usable == ANSWER_NO || !route->mbps || (pcie && pcie_used))
+        bool direct = route->kind == ROUTE_LINK || route->kind == ROUTE_PEER;
+        if (route->usable == ANSWER_NO || !route->mbps || !route->offered ||
+            route->kind == ROUTE_STAGED || (direct && direct_used))
             continue;
-        pcie_used |= pcie;
+        direct_used |= direct;
         indices[n++] = i;
         *total_mbps += route->mbps;
     }
