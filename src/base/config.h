@@ -90,6 +90,8 @@ enum config_type {
       "Addresses reserved for each PE's GPU heap; memory comes on demand. 0 = as the GPU has.")      \
     X(GPU_STRIPE, CONFIG_SIZE, "0", NULL,                                                            \
       "Host-initiated copies from this size are dealt out over several streams; 0 = never.")         \
+    X(STRIPES, CONFIG_INT, "0", NULL,                                                                \
+      "Ways of a large copy between GPUs: 0 = what shares no link and is faster; n = up to n.")      \
     X(PROVE, CONFIG_CHOICE, "cached", "always|cached|off",                                           \
       "Whether pairs of GPUs prove peer access at first use, or trust an earlier proof.")            \
     X(RSH, CONFIG_STRING, "ssh -x -o BatchMode=yes -o ConnectTimeout=10", NULL,                      \

@@ -181,17 +181,19 @@ weft_status gpu_adopt(struct gpu_heap *heap, struct gpu_own_memory *own,
     adopted->chunk.bytes = own->bytes;
     adopted->chunk.handles = handles;
     adopted->lead = own->lead;
+    gpu_heap_begin_growing(heap);
     status = map_all(heap, &adopted->chunk, own);
     if (status) {
         drop(heap, adopted);
-        return status;
+    } else {
+        pthread_mutex_lock(&heap->adopted_lock);
+        adopted->next = *behind;
+        *behind = adopted;
+        pthread_mutex_unlock(&heap->adopted_lock);
+        *result = adopted;
     }
-    pthread_mutex_lock(&heap->adopted_lock);
-    adopted->next = *behind;
-    *behind = adopted;
-    pthread_mutex_unlock(&heap->adopted_lock);
-    *result = adopted;
-    return WEFT_OK;
+    gpu_heap_end_growing(heap);
+    return status;
 }
 
 bool gpu_adopt_holds(struct gpu_heap *heap, size_t offset, size_t bytes)

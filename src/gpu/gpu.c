@@ -2,6 +2,7 @@
 /* Opening and closing the GPU side; which memory an address is. See gpu.h. */
 #include "gpu/lane.h"
 #include "gpu/relay.h"
+#include "gpu/stripe.h"
 
 #include "base/clock.h"
 #include "base/config.h"
@@ -154,6 +155,8 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
         status = make_system_area(gpu, team_slots);
     log_step(&since, "kernels, streams, pinned memory");
     if (!status)
+        status = gpu_stripes_start(gpu);
+    if (!status)
         gpu_relay_start(gpu);
     log_step(&since, "third GPUs");
     status = boot_agree(boot, status);
@@ -263,7 +266,9 @@ void gpu_close(struct gpu *gpu)
 {
     if (!gpu)
         return;
+    gpu_stripes_stop(gpu);
     gpu_relay_stop(gpu);
+    free(gpu->links);
     if (gpu->device.context)
         gpu_machinery_stop(gpu);
     if (gpu->heap.device)

@@ -99,7 +99,12 @@ struct gpu {
     uint64_t wait_limit_ns;
     size_t stripe_bytes; /* copies from this size are dealt out over the lanes; 0 = never */
 
-    struct gpu **sides; /* [heap.relay_count] third GPUs, NULL = not used */
+    struct gpu *_Atomic *sides; /* [device.visible] of heap.relays[], NULL = not used */
+    struct gpu_links *links;    /* what joins the visible GPUs; NULL: nobody has needed to know */
+    struct gpu_stripes
+        *stripes; /* [local PEs] ways of large copies; NULL: always one (gpu/stripe.h) */
+    void (*stripes_told)(void *to, int pe); /* something new is known of the ways to that PE */
+    void *stripes_told_to;
     /* Of a third GPU. */
     struct gpu_around around;
     pthread_mutex_t around_lock;

@@ -59,14 +59,21 @@ static weft_status allow_access(const struct gpu_heap *heap, const struct gpu_de
                   : WEFT_OK;
 }
 
-/* The own part is open to every third GPU, a peer's to the one that carries from and to it. */
+static bool is_open_to(const struct gpu_heap *heap, int slot, int relay)
+{
+    const struct gpu_window *window = &heap->windows[slot];
+    if (slot == heap->boot->local_pe)
+        return gpu_relay_used(heap, relay);
+    return window->relay == relay || atomic_load(&window->stripes) & 1u << relay;
+}
+
+/* The own part is open to every third GPU, a peer's to those that carry from and to it. */
 static weft_status allow_relays(const struct gpu_heap *heap, int slot, CUdeviceptr address,
                                 size_t bytes)
 {
-    bool own = slot == heap->boot->local_pe;
     weft_status status = WEFT_OK;
     for (int relay = 0; relay < heap->relay_count && !status; relay++)
-        if (own ? gpu_relay_used(heap, relay) : heap->windows[slot].relay == relay)
+        if (is_open_to(heap, slot, relay))
             status = allow_access(heap, &heap->relays[relay], address, bytes);
     return status;
 }
@@ -194,7 +201,8 @@ static void give_up(struct gpu_heap *heap, int slot)
     gpu_heap_drop(heap, slot, why);
 }
 
-weft_status gpu_heap_import(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk, int fd)
+static weft_status import_chunk(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk,
+                                int fd)
 {
     const struct cuda *cuda = heap->device->cuda;
     CUmemGenericAllocationHandle handle;
@@ -207,6 +215,15 @@ weft_status gpu_heap_import(const struct gpu_heap *heap, int slot, struct gpu_ch
     if (status)
         cuda->MemRelease(handle);
     return status;
+}
+
+/* Large copies can do with one way. */
+weft_status gpu_heap_import(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk, int fd)
+{
+    weft_status status = import_chunk(heap, slot, chunk, fd);
+    if (!status || !atomic_exchange(&heap->windows[slot].stripes, 0))
+        return status;
+    return import_chunk(heap, slot, chunk, fd);
 }
 
 /* Each PE in turn passes its descriptor to all others; a peer whose memory cannot be mapped is
@@ -286,10 +303,59 @@ weft_status gpu_heap_grow(struct gpu_heap *heap, size_t end)
     weft_status status = gpu_enter(heap->device);
     if (status)
         return status;
+    gpu_heap_begin_growing(heap);
     status = add_chunk(heap, bytes);
     if (status == WEFT_ERR_NO_MEMORY && bytes > need)
         status = add_chunk(heap, need);
+    gpu_heap_end_growing(heap);
     gpu_leave(heap->device);
+    return status;
+}
+
+/* --------------------------------------------------------------------- opening to further GPUs */
+
+bool gpu_heap_begin_opening(struct gpu_heap *heap)
+{
+    pthread_mutex_lock(&heap->opening_lock);
+    if (!heap->growing)
+        return true;
+    pthread_mutex_unlock(&heap->opening_lock);
+    return false;
+}
+
+void gpu_heap_end_opening(struct gpu_heap *heap)
+{
+    pthread_mutex_unlock(&heap->opening_lock);
+}
+
+/* Growing waits for peers, and they perhaps for a put of another thread here: so that one does not wait
+ * for the growth, but goes one way. */
+void gpu_heap_begin_growing(struct gpu_heap *heap)
+{
+    pthread_mutex_lock(&heap->opening_lock);
+    heap->growing = true;
+    pthread_mutex_unlock(&heap->opening_lock);
+}
+
+void gpu_heap_end_growing(struct gpu_heap *heap)
+{
+    pthread_mutex_lock(&heap->opening_lock);
+    heap->growing = false;
+    pthread_mutex_unlock(&heap->opening_lock);
+}
+
+weft_status gpu_heap_open_to(struct gpu_heap *heap, int slot, const struct gpu_device *by)
+{
+    CUdeviceptr base = heap->windows[slot].base;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < heap->chunk_count && !status; i++)
+        if (heap->chunks[i].handles[slot])
+            status = allow_access(heap, by, base + heap->chunks[i].offset, heap->chunks[i].bytes);
+    pthread_mutex_lock(&heap->adopted_lock);
+    for (struct gpu_adopted *a = heap->adopted; a && !status; a = a->next)
+        if (a->chunk.handles[slot])
+            status = allow_access(heap, by, base + a->chunk.offset, a->chunk.bytes);
+    pthread_mutex_unlock(&heap->adopted_lock);
     return status;
 }
 
@@ -429,8 +495,11 @@ static weft_status set_up(struct gpu_heap *heap, size_t bytes, enum gpu_relay_wi
 weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *device,
                             struct boot *boot, size_t bytes, enum gpu_relay_wish wish)
 {
-    *heap = (struct gpu_heap){
-        .device = device, .boot = boot, .adopted_lock = PTHREAD_MUTEX_INITIALIZER};
+    *heap = (struct gpu_heap){.device = device,
+                              .boot = boot,
+                              .wish = wish,
+                              .adopted_lock = PTHREAD_MUTEX_INITIALIZER,
+                              .opening_lock = PTHREAD_MUTEX_INITIALIZER};
     heap->windows = calloc((size_t)boot->local_npes, sizeof *heap->windows);
     weft_status status =
         heap->windows ? gpu_enter(device) : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");

@@ -11,6 +11,7 @@
 #include "gpu/device.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { GPU_FIRST_CHUNK = 64 << 20 };
 
@@ -33,6 +34,8 @@ struct gpu_window {
     char evidence[256];   /* what said so, or what refused */
     int relay;            /* of heap->relays[]: its chunks are mapped for that GPU; -1 = for none */
     char relay_text[160]; /* which GPU that is, or why there is none */
+    _Atomic uint32_t
+        stripes; /* bit per heap->relays[]: its chunks are open to those too (stripe.h) */
 };
 
 /* For which peers a third GPU is looked for; see gpu/relay.h. */
@@ -63,12 +66,15 @@ struct gpu_heap {
     CUdeviceptr reservation;
     size_t reserved_bytes;
     struct gpu_window *windows; /* [local_npes], in the order of local PEs */
-    struct gpu_device *relays;  /* third GPUs that this PE has opened */
-    int relay_count;
+    enum gpu_relay_wish wish;
+    struct gpu_device *relays; /* [device->visible] third GPUs that this PE has opened */
+    _Atomic int relay_count;
     struct gpu_chunk *chunks;
     int chunk_count;
     struct gpu_adopted *adopted;  /* from the end of the window down */
     pthread_mutex_t adopted_lock; /* of the list: other threads read it while one registers */
+    pthread_mutex_t opening_lock; /* of `growing`; held while chunks are opened to further GPUs */
+    bool growing;                 /* chunks come, or memory is adopted */
 };
 
 /* Reserves the windows, finds out which peers' memory can be accessed, and makes the first chunk.
@@ -105,6 +111,18 @@ weft_status gpu_heap_map(const struct gpu_heap *heap, int slot, struct gpu_chunk
 void gpu_heap_unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk);
 weft_status gpu_heap_export(const struct gpu_heap *heap, const struct gpu_chunk *chunk, int *fd);
 weft_status gpu_heap_import(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk, int fd);
+
+/* Between these two the chunks that there are stay, and no others come: another thread may be making the
+ * heap grow. False: it is at it, and there is nothing to end. */
+bool gpu_heap_begin_opening(struct gpu_heap *heap);
+void gpu_heap_end_opening(struct gpu_heap *heap);
+
+/* Round what changes the chunks; not at once with an opening. */
+void gpu_heap_begin_growing(struct gpu_heap *heap);
+void gpu_heap_end_growing(struct gpu_heap *heap);
+
+/* Opens all chunks of a part that is mapped here to a further GPU. The device's context is current. */
+weft_status gpu_heap_open_to(struct gpu_heap *heap, int slot, const struct gpu_device *by);
 
 /* The end of what the heap itself may grow into: adopted memory is behind. */
 size_t gpu_heap_ceiling(const struct gpu_heap *heap);

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "boot/agree.h"
 #include "gpu/proof_cache.h"
+#include "gpu/relay.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,6 +207,7 @@ static void settle_pair(struct proof_run *run, int slot, const struct verdict *h
     snprintf(evidence, sizeof evidence, "the proof failed, PE %d saw: %s",
              ours ? gpu->boot->pe : pe, ours ? here->evidence : there->evidence);
     log_warn("GPU memory of PE %d is not used directly: %s", pe, evidence);
+    gpu_relay_late(gpu, slot);
     gpu_heap_drop(&gpu->heap, slot, evidence);
 }
 

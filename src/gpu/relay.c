@@ -183,7 +183,8 @@ void gpu_relay_choose(struct gpu_heap *heap, enum gpu_relay_wish wish)
 bool gpu_relay_used(const struct gpu_heap *heap, int relay)
 {
     for (int slot = 0; slot < heap->boot->local_npes; slot++)
-        if (heap->windows[slot].relay == relay)
+        if (heap->windows[slot].relay == relay ||
+            atomic_load(&heap->windows[slot].stripes) & 1u << relay)
             return true;
     return false;
 }
@@ -203,9 +204,11 @@ void gpu_relay_lose(struct gpu_heap *heap, int relay, const char *evidence)
 {
     char copy[160];
     snprintf(copy, sizeof copy, "%s", evidence);
-    for (int slot = 0; slot < heap->boot->local_npes; slot++)
+    for (int slot = 0; slot < heap->boot->local_npes; slot++) {
+        atomic_fetch_and(&heap->windows[slot].stripes, ~(1u << relay));
         if (heap->windows[slot].relay == relay)
             gpu_relay_drop(heap, slot, copy);
+    }
 }
 
 /* ------------------------------------------------------------------------------------- the sides */
@@ -235,14 +238,58 @@ static struct gpu *make_side(struct gpu *gpu, int relay)
 void gpu_relay_start(struct gpu *gpu)
 {
     struct gpu_heap *heap = &gpu->heap;
-    if (heap->relay_count)
-        gpu->sides = calloc((size_t)heap->relay_count, sizeof(struct gpu *));
+    gpu->sides = calloc((size_t)gpu->device.visible, sizeof *gpu->sides);
     for (int relay = 0; relay < heap->relay_count; relay++) {
         if (gpu->sides && gpu_relay_used(heap, relay))
             gpu->sides[relay] = make_side(gpu, relay);
         if (!gpu->sides || (gpu_relay_used(heap, relay) && !gpu->sides[relay]))
             gpu_relay_lose(heap, relay, gpu->sides ? base_last_error() : "no private memory");
     }
+}
+
+/* A third GPU with its streams; -1 with base_last_error(). */
+static int side_on(struct gpu *gpu, int ordinal)
+{
+    int relay = gpu->sides ? relay_on(&gpu->heap, ordinal) : -1;
+    if (relay >= 0 && !gpu->sides[relay])
+        gpu->sides[relay] = make_side(gpu, relay);
+    return relay >= 0 && gpu->sides[relay] ? relay : -1;
+}
+
+static weft_status open_to(struct gpu *gpu, int relay, int slot)
+{
+    struct gpu_heap *heap = &gpu->heap;
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    status = gpu_heap_open_to(heap, heap->boot->local_pe, &heap->relays[relay]);
+    if (!status)
+        status = gpu_heap_open_to(heap, slot, &heap->relays[relay]);
+    gpu_leave(&gpu->device);
+    return status;
+}
+
+int gpu_relay_open(struct gpu *gpu, int ordinal, int slot)
+{
+    int relay = side_on(gpu, ordinal);
+    if (relay < 0 || open_to(gpu, relay, slot))
+        return -1;
+    atomic_fetch_or(&gpu->heap.windows[slot].stripes, 1u << relay);
+    return relay;
+}
+
+void gpu_relay_late(struct gpu *gpu, int slot)
+{
+    struct gpu_heap *heap = &gpu->heap;
+    struct gpu_window *window = &heap->windows[slot];
+    if (heap->wish == GPU_RELAY_NEVER || window->relay >= 0 || slot == heap->boot->local_pe ||
+        !gpu_heap_begin_opening(heap))
+        return;
+    choose(heap, window, heap->wish);
+    int relay = window->relay;
+    if (relay >= 0 && (side_on(gpu, heap->relays[relay].ordinal) < 0 || open_to(gpu, relay, slot)))
+        no_relay(window, base_last_error());
+    gpu_heap_end_opening(heap);
 }
 
 static void free_around(struct gpu *side, struct gpu_around *around)
@@ -258,7 +305,7 @@ static void free_around(struct gpu *side, struct gpu_around *around)
 
 void gpu_relay_stop(struct gpu *gpu)
 {
-    for (int relay = 0; gpu->sides && relay < gpu->heap.relay_count; relay++) {
+    for (int relay = 0; gpu->sides && relay < gpu->device.visible; relay++) {
         struct gpu *side = gpu->sides[relay];
         if (!side)
             continue;

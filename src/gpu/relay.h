@@ -20,6 +20,15 @@ void gpu_relay_lose(struct gpu_heap *heap, int relay, const char *evidence);
 /* Whether some window goes over this one. */
 bool gpu_relay_used(const struct gpu_heap *heap, int relay);
 
+/* For a peer whose memory this GPU could access and is about to give up: looks for a third GPU, as
+ * gpu_relay_choose() does, and opens to it what is mapped. */
+void gpu_relay_late(struct gpu *gpu, int slot);
+
+/* Opens this PE's part and that of a peer to one more GPU, for a part of large copies: its place in
+ * gpu->sides, and the bit of windows[].stripes; -1 with base_last_error(). Between gpu_heap_begin_opening()
+ * and gpu_heap_end_opening(). */
+int gpu_relay_open(struct gpu *gpu, int ordinal, int slot);
+
 /* Streams and kernels on every third GPU, gpu->sides[]. One that fails is lost. */
 void gpu_relay_start(struct gpu *gpu);
 void gpu_relay_stop(struct gpu *gpu);

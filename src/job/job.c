@@ -365,6 +365,7 @@ static void free_job(struct weft_job *job)
         free(team);
     }
     pthread_mutex_destroy(&job->lock);
+    pthread_mutex_destroy(&job->show_lock);
     pthread_mutex_destroy(&job->contexts_stay);
     free(job);
 }
@@ -390,6 +391,7 @@ static struct weft_job *new_job(const weft_init_attr *attr)
     if (!job)
         return NULL;
     pthread_mutex_init(&job->lock, NULL);
+    pthread_mutex_init(&job->show_lock, NULL);
     pthread_mutex_init(&job->contexts_stay, NULL);
     for (int s = 0; s < SEG_COUNT; s++)
         job->segments[s].fd = -1;

@@ -117,7 +117,8 @@ struct weft_job {
     struct box *box;
     struct heap *heap;
     void *scratch;        /* [npes] packets: for exchanges that must not fail for want of memory */
-    pthread_mutex_t lock; /* books, lists of contexts and teams */
+    pthread_mutex_t lock;      /* books, lists of contexts and teams */
+    pthread_mutex_t show_lock; /* of what is shown of choices; nothing is waited for under it */
     /* Who holds this may wait while the contexts stay: they are listed and unlisted under both locks,
      * this one first. A wait takes `lock` for itself. */
     pthread_mutex_t contexts_stay;
@@ -240,6 +241,9 @@ void job_show_choice(struct weft_job *job, weft_kind kind, int pe, const struct 
 void job_show_proof(struct weft_job *job, weft_kind kind, int pe);
 void job_show_failed(struct weft_job *job, weft_kind kind, int pe, enum path_id path,
                      const char *evidence);
+
+/* What has become known of large copies to a peer's GPU memory; `of` is the job. From any thread. */
+void job_show_stripes(void *of, int pe);
 
 /* Whether remote memory of `kind` at PE `pe` is loaded and stored in place. */
 static inline bool job_direct(const struct weft_job *job, weft_kind kind, int pe)

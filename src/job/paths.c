@@ -6,7 +6,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "boot/agree.h"
-#include "gpu/gpu.h"
+#include "gpu/relay.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -235,6 +235,8 @@ static weft_status drop_path(struct weft_job *job, weft_kind kind, int pe, const
     enum path_id failed = choice->path;
     choice->failed |= 1u << failed;
     choice->proven = false;
+    if (kind == WEFT_GPU && job->gpu->slot_of[pe] >= 0)
+        gpu_relay_late(job->gpu, job->gpu->slot_of[pe]);
     job_show_failed(job, kind, pe, failed, evidence);
     weft_status status = choose(job, kind, pe);
     size_t used = strlen(choice->reason);

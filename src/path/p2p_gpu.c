@@ -2,7 +2,7 @@
 /* Operations of the paths `self` and `p2p` that touch GPU memory on either side: the host asks its GPU
  * for copies between any two kinds of memory, atomics and signals. `remote` is a place in the GPU heap
  * or in a host segment of a PE of this node. */
-#include "gpu/gpu.h"
+#include "gpu/stripe.h"
 #include "path/p2p.h"
 
 #include "base/status.h"
@@ -61,6 +61,17 @@ weft_status p2p_gpu_address(struct remote at, char **address)
                            slot < 0 ? "another kernel" : world->gpu->heap.windows[slot].evidence);
 }
 
+/* Between a peer's memory and own memory. */
+static weft_status copy(struct remote at, void *dst, const void *src, size_t bytes,
+                        enum gpu_manner manner)
+{
+    struct path_state *state = at.peer->state;
+    int slot = at.segment == SEG_GPU ? state->gpu->slot_of[at.peer->pe] : -1;
+    if (slot < 0)
+        return gpu_copy(state->gpu, state->lane, dst, src, bytes, manner);
+    return gpu_copy_peer(state->gpu, state->gpu, slot, state->lane, dst, src, bytes, manner);
+}
+
 weft_status p2p_gpu_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
     struct path_state *state = to.peer->state;
@@ -70,17 +81,16 @@ weft_status p2p_gpu_put(struct remote to, const void *src, size_t bytes, bool nb
         return status;
     if (!nbi && gpu_place_of(state->gpu, src) == GPU_PLACE_PLAIN)
         return gpu_copy_plain(state->gpu, state->lane, dst, src, bytes);
-    return gpu_copy(state->gpu, state->lane, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
+    return copy(to, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
 }
 
 weft_status p2p_gpu_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
-    struct path_state *state = from.peer->state;
     char *src;
     weft_status status = p2p_gpu_address(from, &src);
     if (status)
         return status;
-    return gpu_copy(state->gpu, state->lane, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
+    return copy(from, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
 }
 
 /* One by one, for what kernels cannot access. */
@@ -182,7 +192,7 @@ weft_status p2p_gpu_put_signal(struct remote to, const void *src, size_t bytes,
         return status;
     bool plain = gpu_place_of(gpu, src) == GPU_PLACE_PLAIN, must_settle = !nbi && !plain;
     status = plain && !nbi ? gpu_copy_plain(gpu, state->lane, dst, src, bytes)
-                           : gpu_copy(gpu, state->lane, dst, src, bytes, GPU_IN_ORDER);
+                           : copy(to, dst, src, bytes, GPU_IN_ORDER);
     if (status)
         return status;
     if (signal.segment != SEG_GPU)

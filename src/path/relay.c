@@ -4,6 +4,7 @@
  * at once, and nothing is kept there (gpu/relay.h). Operations are those of path p2p asked of another GPU;
  * order and completion come from its lanes. */
 #include "gpu/relay.h"
+#include "gpu/stripe.h"
 #include "path/relay.h"
 
 #include "base/status.h"
@@ -34,6 +35,15 @@ static weft_status locate(struct remote at, struct gpu **side, char **address)
     return WEFT_OK;
 }
 
+/* Both sides are reached by the third GPU. */
+static weft_status copy(struct remote at, struct gpu *side, void *dst, const void *src,
+                        size_t bytes, enum gpu_manner manner)
+{
+    struct path_state *state = at.peer->state;
+    int slot = state->gpu->slot_of[at.peer->pe];
+    return gpu_copy_peer(state->gpu, side, slot, state->lane, dst, src, bytes, manner);
+}
+
 static weft_status relay_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
     unsigned lane = to.peer->state->lane;
@@ -46,7 +56,7 @@ static weft_status relay_put(struct remote to, const void *src, size_t bytes, bo
         return gpu_relay_copy_around(side, lane, dst, src, bytes);
     if (!nbi && gpu_place_of(side, src) == GPU_PLACE_PLAIN)
         return gpu_copy_plain(side, lane, dst, src, bytes);
-    return gpu_copy(side, lane, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
+    return copy(to, side, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
 }
 
 static weft_status relay_get(struct remote from, void *dst, size_t bytes, bool nbi)
@@ -59,7 +69,7 @@ static weft_status relay_get(struct remote from, void *dst, size_t bytes, bool n
         return status;
     if (!gpu_relay_reaches(side, dst))
         return gpu_relay_copy_around(side, lane, dst, src, bytes);
-    return gpu_copy(side, lane, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
+    return copy(from, side, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
 }
 
 /* One by one, for what kernels of the third GPU cannot access. */
@@ -164,7 +174,7 @@ static weft_status relay_put_signal(struct remote to, const void *src, size_t by
     else if (plain && !nbi)
         status = gpu_copy_plain(side, lane, dst, src, bytes);
     else
-        status = gpu_copy(side, lane, dst, src, bytes, GPU_IN_ORDER);
+        status = copy(to, side, dst, src, bytes, GPU_IN_ORDER);
     if (!status)
         status = gpu_signal(side, lane, (uintptr_t)at, value, op);
     return !status && !nbi && reached && !plain ? gpu_lane_quiet(side, lane) : status;
@@ -176,9 +186,11 @@ static weft_status relay_quiet(struct path_state *state)
 {
     const struct gpu *gpu = state->gpu;
     weft_status status = WEFT_OK;
-    for (int i = 0; gpu->sides && i < gpu->heap.relay_count && !status; i++)
-        if (gpu->sides[i])
-            status = gpu_quiet(gpu->sides[i]);
+    for (int i = 0; gpu->sides && i < gpu->heap.relay_count && !status; i++) {
+        struct gpu *side = gpu->sides[i];
+        if (side)
+            status = gpu_quiet(side);
+    }
     return status;
 }
 

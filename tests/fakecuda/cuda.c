@@ -7,7 +7,8 @@
  *
  * Environment: FAKE_CUDA_DEVICES (2), FAKE_CUDA_MEMORY in MiB (8192), FAKE_CUDA_VERSION (13000),
  * FAKE_CUDA_MODE (compute mode, 0), FAKE_CUDA_PEER and what else joins GPUs (links.c), FAKE_CUDA_VMM (1),
- * FAKE_CUDA_INIT (result of cuInit), FAKE_CUDA_LIE (1: stores to a peer's memory stay here),
+ * FAKE_CUDA_INIT (result of cuInit), FAKE_CUDA_LIE (1: stores to a peer's memory stay here; 2: those of
+ * the kernels that prove alone),
  * FAKE_CUDA_REFUSE (1: peer access is offered, not given), FAKE_CUDA_ORDER (immediate, delayed or
  * reordered: see stream.c), FAKE_CUDA_SEED (of its delays), FAKE_CUDA_PAGEABLE (1: the device
  * accesses plain host memory by itself, and so when the copy is made), FAKE_CUDA_DMABUF (1: memory
@@ -426,7 +427,7 @@ EXPORT CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
     if (!o || !r || bytes > o->bytes || address + bytes > r->base + r->bytes ||
         find(MAPPING, address))
         return CUDA_ERROR_INVALID_VALUE;
-    int lie = o->imported && setting("FAKE_CUDA_LIE", 0);
+    int lie = o->imported && setting("FAKE_CUDA_LIE", 0) == 1;
     if (mmap(memory_at(address), bytes, PROT_NONE, (lie ? MAP_PRIVATE : MAP_SHARED) | MAP_FIXED,
              o->fd, (off_t)offset) == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -73,6 +73,12 @@ static inline void *memory_at(uintptr_t address)
 bool fake_peers(int a, int b);
 bool fake_nvlink(int a, int b);
 
+/* Of which GPU memory is, -1: it is the host's. */
+int fake_gpu_of(CUdeviceptr address);
+
+/* GB/s from the memory of one to that of the other. */
+double fake_gbps(int a, int b);
+
 /* Whether work of a device (-1: not known) may touch an address. */
 bool fake_copy_may(int device, CUdeviceptr address);
 bool fake_kernel_may(int device, CUdeviceptr address);

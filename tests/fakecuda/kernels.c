@@ -95,10 +95,12 @@ static void run_prove(void **a, unsigned block)
     struct prove_pair *local = malloc((block + 1) * sizeof *local);
     memcpy(local, pairs, (block + 1) * sizeof *local);
     local[block].own = memory_at((uintptr_t)local[block].own);
+    bool other =
+        fake_gpu_of((uintptr_t)pairs[block].own) != fake_gpu_of((uintptr_t)pairs[block].peer);
     struct object *peer = find(DEVICE, (uintptr_t)local[block].peer);
     struct prove_area *elsewhere = NULL;
     local[block].peer = memory_at((uintptr_t)local[block].peer);
-    if (peer && setting("FAKE_CUDA_LIE", 0))
+    if (peer ? setting("FAKE_CUDA_LIE", 0) : other && setting("FAKE_CUDA_LIE", 0) == 2)
         local[block].peer = elsewhere = calloc(1, sizeof *elsewhere);
     weft_kernel_prove(local, peer ? patience(A(1, uint64_t)) : A(1, uint64_t),
                       P(2, struct prove_report *));

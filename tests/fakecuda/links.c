@@ -5,7 +5,8 @@
  *
  * Environment: FAKE_CUDA_PEER (0: no pair), FAKE_CUDA_NO_PEER ("0-1,2-3": not these pairs),
  * FAKE_CUDA_PCIE (pairs that have peer access without NVLink), FAKE_CUDA_TOPOLOGY (cube: eight GPUs in
- * a hybrid cube mesh, two full quads and a link from each GPU to its counterpart; others: no access). */
+ * a hybrid cube mesh, two full quads and a link from each GPU to its counterpart; others: no access),
+ * FAKE_CUDA_RATES ("0-1:25,0-2:50": GB/s between these two instead of FAKE_CUDA_GBPS). */
 #include "fake.h"
 
 #include <stdio.h>
@@ -39,6 +40,23 @@ bool fake_peers(int a, int b)
 bool fake_nvlink(int a, int b)
 {
     return a != b && fake_peers(a, b) && !listed("FAKE_CUDA_PCIE", a, b);
+}
+
+double fake_gbps(int a, int b)
+{
+    const char *slow = getenv("FAKE_CUDA_SLOW"), *text = getenv("FAKE_CUDA_RATES");
+    double gbps = setting("FAKE_CUDA_GBPS", 400);
+    int first, second, rate, length;
+    if (slow && sscanf(slow, "%d-%d", &first, &second) == 2 && first == a && second == b)
+        return gbps / 2;
+    for (; text && sscanf(text, "%d-%d:%d%n", &first, &second, &rate, &length) == 3; text++) {
+        if ((first == a && second == b) || (first == b && second == a))
+            return rate;
+        text += length;
+        if (*text != ',')
+            break;
+    }
+    return gbps;
 }
 
 EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in of libnvidia-ml.so.1 with little but places, links and their error counters:
- * FAKE_CUDA_DEVICES (2) GPUs of 18 links to a switch, 4 errors on each, all peers of each other.
+ * FAKE_CUDA_DEVICES (2) GPUs of 18 links to a switch, 4 errors on each, all peers of each other; with
+ * FAKE_NVML_LINKS ("0-1:2,1-2:1") so many links between these two instead, and no switch.
  * FAKE_NVML_GROW=1: one more on link 3 of GPU 1 from the third reading on; 2: one more with every
  * reading. FAKE_NVML_PIDS="0:4711,1:4712:300": the processes on each GPU, perhaps with the MiB that
  * each holds there (negative: not told); a negative process is the error that is given instead. */
@@ -84,10 +85,38 @@ EXPORT nvml_return nvmlDeviceGetP2PStatus(nvml_device a, nvml_device b, int inde
     return NVML_OK;
 }
 
+/* Where link number `link` leads: to a GPU, -1: nowhere. */
+static int other_end(nvml_device device, unsigned link)
+{
+    int me = (int)(uintptr_t)device - 1, a, b, count, length;
+    unsigned passed = 0;
+    for (const char *text = getenv("FAKE_NVML_LINKS");
+         text && sscanf(text, "%d-%d:%d%n", &a, &b, &count, &length) == 3; text++) {
+        if (a == me || b == me)
+            passed += (unsigned)count;
+        if (passed > link)
+            return a == me ? b : a;
+        text += length;
+        if (*text != ',')
+            break;
+    }
+    return -1;
+}
+
+EXPORT nvml_return nvmlDeviceGetNvLinkRemotePciInfo_v2(nvml_device device, unsigned link,
+                                                       struct nvml_pci *pci);
+EXPORT nvml_return nvmlDeviceGetNvLinkRemotePciInfo_v2(nvml_device device, unsigned link,
+                                                       struct nvml_pci *pci)
+{
+    int other = other_end(device, link);
+    return other < 0 ? NVML_NOT_SUPPORTED
+                     : nvmlDeviceGetPciInfo_v3((nvml_device)(uintptr_t)(other + 1), pci);
+}
+
 EXPORT nvml_return nvmlDeviceGetNvLinkState(nvml_device device, unsigned link, int *active);
 EXPORT nvml_return nvmlDeviceGetNvLinkState(nvml_device device, unsigned link, int *active)
 {
-    *active = 1;
+    *active = !getenv("FAKE_NVML_LINKS") || other_end(device, link) >= 0;
     return link < 18 ? NVML_OK : NVML_NOT_SUPPORTED;
 }
 
@@ -102,7 +131,7 @@ EXPORT nvml_return nvmlDeviceGetNvLinkRemoteDeviceType(nvml_device device, unsig
                                                        int *type);
 EXPORT nvml_return nvmlDeviceGetNvLinkRemoteDeviceType(nvml_device device, unsigned link, int *type)
 {
-    *type = 2; /* a switch */
+    *type = getenv("FAKE_NVML_LINKS") ? 0 : 2; /* a GPU, a switch */
     return NVML_OK;
 }
 

@@ -358,19 +358,26 @@ void op_submit(struct fake_op *op)
 
 /* ------------------------------------------------------------------------------------- copies */
 
-/* ns that this copy takes; only plain device and pinned memory counts. */
-static double copy_ns(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+int fake_gpu_of(CUdeviceptr address)
 {
-    struct object *source = find(DEVICE, from), *target = find(DEVICE, to);
-    double gbps = setting("FAKE_CUDA_GBPS", 400);
-    const char *slow = getenv("FAKE_CUDA_SLOW");
-    int a, b;
-    if (!source || !target)
-        gbps = 55;
-    else if (slow && sscanf(slow, "%d-%d", &a, &b) == 2 && source->device == a &&
-             target->device == b)
-        gbps /= 2;
-    return (double)bytes / gbps;
+    const struct object *plain = find(DEVICE, address);
+    if (plain)
+        return plain->device;
+    const struct object *mapping = find(MAPPING, address);
+    return mapping ? objects[mapping->device].device : -1;
+}
+
+/* ns that this copy takes, by work of that GPU; one that carries between two others is as fast as the
+ * slower of its links. */
+static double copy_ns(int by, CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    int source = fake_gpu_of(from), target = fake_gpu_of(to);
+    if (source < 0 || target < 0)
+        return (double)bytes / 55;
+    if (by < 0 || by == source || by == target)
+        return (double)bytes / fake_gbps(source, target);
+    double in = fake_gbps(source, by), out = fake_gbps(by, target);
+    return (double)bytes / (in < out ? in : out);
 }
 
 static bool is_pageable(CUdeviceptr address)
@@ -403,7 +410,7 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
     op->to = to;
     op->from = from;
     op->bytes = bytes;
-    op->ns = copy_ns(to, from, bytes);
+    op->ns = copy_ns(device < 0 ? -1 : fake_physical(device), to, from, bytes);
     if (snapshot)
         memcpy(op->data, memory_at(from), bytes);
     op_submit(op);
@@ -595,6 +602,8 @@ static void run_wait(struct fake_op *op)
     pthread_mutex_lock(&e->lock);
     while (e->done < op->value)
         pthread_cond_wait(&e->changed, &e->lock);
+    if (op->stream->ns < e->ns)
+        op->stream->ns = e->ns; /* the work behind it begins no sooner */
     pthread_mutex_unlock(&e->lock);
     event_unuse(e);
 }

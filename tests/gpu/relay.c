@@ -2,7 +2,8 @@
 /* Path relay: which pairs take it, by themselves or forced, over which GPU, and that it carries data from
  * and to memory that the third GPU cannot access: what the program took from cuMemAlloc() and
  * cuMemCreate(). What it shares with p2p is tested by the other programs of this folder.
- *   relay chosen GPU | forced [GPU] | staged WORDS     GPU: of the pair of PEs 0 and 1; none: the peer's */
+ *   relay chosen GPU | lost GPU | forced [GPU] | staged WORDS     GPU: of the pair of PEs 0 and 1; none: the
+ *   peer's. lost: p2p was there, and has failed its proof */
 #include "gpu_test.h"
 #include "own_memory.h"
 
@@ -23,8 +24,11 @@ static weft_path_info query(int pe, weft_kind kind)
     return info;
 }
 
-static void expect_relay(bool forced, const char *gpu)
+static void expect_relay(const char *how, const char *gpu)
 {
+    const char *before =
+        strcmp(how, "lost") == 0 ? "p2p: the proof failed" : "p2p: cuDeviceCanAccessPeer(";
+    bool forced = strcmp(how, "forced") == 0;
     char over[32];
     weft_path_info info = query(other, WEFT_GPU), host = query(other, WEFT_HOST);
     snprintf(over, sizeof over, "%sGPU %s", *gpu ? "over " : "over the peer's own ", gpu);
@@ -33,7 +37,7 @@ static void expect_relay(bool forced, const char *gpu)
         fprintf(stderr, "PE %d: %s, proven %d: %s\n", me, info.name, info.proven, info.reason);
         exit(1);
     }
-    CHECK(forced || strstr(info.reason, "p2p: cuDeviceCanAccessPeer("));
+    CHECK(forced || strstr(info.reason, before));
     CHECK(strcmp(host.name, "p2p") == 0);
     CHECK(strcmp(query(me, WEFT_GPU).name, "self") == 0);
 }
@@ -240,7 +244,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "staged") == 0)
         expect_staged(word);
     else if (me < 2)
-        expect_relay(strcmp(argv[1], "forced") == 0, word);
+        expect_relay(argv[1], word);
     foreign_memory(strcmp(argv[1], "staged") != 0);
     grown();
     OK(weft_finalize(job));

@@ -4,13 +4,13 @@
 # machine: one GPU shared by several PEs, then one PE per GPU. Prints a table; exits 1 when something
 # failed. Needs CMake, a C compiler, nvcc (without it the embedded PTX is used) and an NVIDIA driver.
 #   tests/gpu/run.sh [BUILD_FOLDER [GROUP ...]]
-# Groups: memory shared device device_shared proxy staged relay faults figures; all of them unless some
-# are named.
+# Groups: memory stripes shared device device_shared proxy staged relay faults figures; all of them unless
+# some are named.
 set -u
 cd "$(dirname "$0")/../.."
 build=${1:-build-gpu}
 [ $# -eq 0 ] || shift
-groups=${*:-memory shared device device_shared proxy staged relay faults figures}
+groups=${*:-memory stripes shared device device_shared proxy staged relay faults figures}
 # A kernel of a job left behind would share the GPU with whatever is measured next.
 trap 'trap - TERM INT; kill -- $(jobs -p) 2> /dev/null; exit 143' TERM INT
 logs=${OUT:-$build}/gpu-logs
@@ -90,6 +90,27 @@ group_memory() { # operations of the host and of streams on GPU memory
     done
     extra="WEFT_GPU_STRIPE=8M"
     run "striped copies" "$gpus" 60 "$build/bin/job_gpu_rma"
+}
+# Large copies over several ways: taken by itself where that is faster, then forced over wires that ways share,
+# with the rate of a put beside that of one way.
+group_stripes() {
+    local ways program
+    [ "$gpus" -gt 1 ] || return
+    for ways in 0 1 2 4; do
+        [ "$ways" -le 2 ] || [ "$gpus" -gt 2 ] || break
+        extra="WEFT_STRIPES=$ways STRIPE_MIB=256"
+        run "stripes" 2 90 "$build/bin/job_gpu_stripe" -
+        grep "copies\|put of" "$logs/$(echo "stripes-2-$extra" | tr -c 'A-Za-z0-9.\n-' _).log" | cut -c1-150
+        extra="WEFT_STRIPES=$ways"
+        [ "$ways" -gt 1 ] || continue
+        for program in rma signal order; do
+            run "stripes $program" "$gpus" 90 "$build/bin/job_gpu_$program"
+        done
+    done
+    [ "$gpus" -gt 2 ] || return
+    extra="WEFT_PATH=relay WEFT_STRIPES=2 STRIPE_MIB=256"
+    run "stripes" 2 90 "$build/bin/job_gpu_stripe" -
+    grep "copies\|put of" "$logs/$(echo "stripes-2-$extra" | tr -c 'A-Za-z0-9.\n-' _).log" | cut -c1-150
 }
 group_shared() { # several PEs on one GPU
     extra="WEFT_GPU=0 WEFT_PROVE=always"

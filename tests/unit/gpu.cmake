@@ -9,6 +9,8 @@ add_dependencies(test_gpu_peers fakecuda)
 weft_unit_test(gpu_relay SOURCES test_gpu_relay.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
 add_dependencies(test_gpu_relay fakecuda)
 
+weft_unit_test(gpu_ways SOURCES test_gpu_ways.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
+add_dependencies(test_gpu_ways fakecuda fakenvml)
 weft_unit_test(gpu_api_faults SOURCES test_gpu_api_faults.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
 add_dependencies(test_gpu_api_faults fakecuda)
 weft_unit_test(gpu_holders SOURCES test_gpu_holders.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Over which ways a large copy between two GPUs can go at the same time: the direct one, and over third GPUs
+ * that have links to both. A pure function of what joins the GPUs of the machine, so that it can be tested
+ * by tables; what is known of a machine is read in links.c. Says nothing of whether it is faster. */
+#ifndef WEFT_GPU_WAYS_H
+#define WEFT_GPU_WAYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    GPU_WAYS_MOST = 8,
+    GPU_LINKS_MOST = 16, /* GPUs that are looked at */
+    GPU_WAY_DIRECT = -1,
+};
+
+enum gpu_wires {
+    GPU_WIRES_NONE,   /* no access */
+    GPU_WIRES_PCIE,   /* each GPU's one link to the host, whatever the other GPU is */
+    GPU_WIRES_OWN,    /* NVLink that joins these two and no others */
+    GPU_WIRES_SWITCH, /* NVLink into switches: each GPU's links, whatever the other GPU is */
+    GPU_WIRES_NVLINK, /* NVLink, and nobody has told which */
+};
+
+struct gpu_join {
+    enum gpu_wires wires;
+    int links; /* of GPU_WIRES_OWN */
+};
+
+struct gpu_links {
+    int n; /* visible GPUs, by their ordinals */
+    struct gpu_join join[GPU_LINKS_MOST][GPU_LINKS_MOST];
+    char unknown[96]; /* why nobody has told; "" = it is known */
+};
+
+struct gpu_ways {
+    int n;
+    int via[GPU_WAYS_MOST]; /* ordinal of the GPU between, or GPU_WAY_DIRECT, which comes first */
+    char text[160];         /* which they are, or why there is but one */
+};
+
+/* From GPU `a` to `b`, at most `most`. Ways that share no link; `forced`: also such as do, and the one that
+ * the peer's own GPU makes by pulling, where there is no other. Of equal third GPUs the next ones behind
+ * `a` come first, so that different GPUs take different ones. */
+void gpu_ways_find(const struct gpu_links *links, int a, int b, int most, bool forced,
+                   struct gpu_ways *ways);
+
+/* "direct, over GPU 2", of those that are in via[]. */
+void gpu_ways_list(struct gpu_ways *ways);
+
+#endif

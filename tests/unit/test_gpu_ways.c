@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ways of large copies between two GPUs, by tables of machines; and what is read of a machine, over the
+ * stand-ins of driver and NVML. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "gpu/links.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CUBE                                                                                       \
+    "0-1:1,0-2:1,0-3:2,0-4:2,1-2:2,1-3:1,1-5:2,2-3:1,2-6:2,3-7:2,4-5:1,4-6:1,4-7:2,5-6:2,5-7:1,6-7:1"
+
+/* "0-1:2" two NVLinks of their own, "0-1:p" PCIe, "0-1:s" through switches, "0-1:?" NVLink that nobody
+ * tells of. */
+static struct gpu_links machine(int n, const char *text)
+{
+    struct gpu_links links = {.n = n};
+    int a, b, length;
+    char what;
+    for (; sscanf(text, "%d-%d:%c%n", &a, &b, &what, &length) == 3; text++) {
+        struct gpu_join join = {GPU_WIRES_OWN, what - '0'};
+        if (what == 'p' || what == 's' || what == '?')
+            join = (struct gpu_join){what == 'p'   ? GPU_WIRES_PCIE
+                                     : what == 's' ? GPU_WIRES_SWITCH
+                                                   : GPU_WIRES_NVLINK,
+                                     0};
+        links.join[a][b] = links.join[b][a] = join;
+        text += length;
+        if (*text != ',')
+            break;
+    }
+    return links;
+}
+
+/* "d 2 3": direct, over GPU 2, over GPU 3. */
+static void spell(const struct gpu_ways *ways, char *text)
+{
+    text[0] = '\0';
+    for (int i = 0; i < ways->n; i++)
+        if (ways->via[i] == GPU_WAY_DIRECT)
+            strcat(text, i ? " d" : "d");
+        else
+            sprintf(text + strlen(text), i ? " %d" : "%d", ways->via[i]);
+}
+
+static void which_ways(void **state)
+{
+    static const struct {
+        const char *name;
+        int n;
+        const char *links;
+        int a, b, most;
+        bool forced;
+        const char *ways, *text;
+    } rows[] = {
+        /* A hybrid cube mesh: the more links, the sooner; no direct way between the quads' others. */
+        {"cube", 8, CUBE, 0, 1, 8, false, "d 2 3", "direct, over GPU 2, over GPU 3"},
+        {"cube", 8, CUBE, 0, 2, 8, false, "d 1 3", "direct, over GPU 1, over GPU 3"},
+        {"cube", 8, CUBE, 0, 3, 8, false, "d 1 2", "direct"},
+        {"cube", 8, CUBE, 0, 4, 8, false, "d", "no third GPU has links of its own to both"},
+        {"cube", 8, CUBE, 0, 7, 8, false, "3 4", "over GPU 3, over GPU 4"},
+        {"cube", 8, CUBE, 7, 0, 8, false, "3 4", "over GPU 3, over GPU 4"},
+        {"cube", 8, CUBE, 0, 5, 8, false, "1 4", "over GPU 1, over GPU 4"},
+        {"cube", 8, CUBE, 0, 1, 2, false, "d 2", "direct, over GPU 2"},
+        {"cube", 8, CUBE, 1, 0, 2, false, "d 2", "direct, over GPU 2"},
+        {"cube", 8, CUBE, 2, 3, 8, false, "d 0 1", "direct"},
+        {"cube", 8, CUBE, 4, 6, 8, false, "d 5 7", "direct, over GPU 5, over GPU 7"},
+        /* The wider bundle first, whatever its number. */
+        {"mesh", 4, "0-1:2,0-2:1,1-2:1,0-3:4,1-3:3", 0, 1, 8, false, "d 3 2", "over GPU 3, over"},
+        {"mesh", 4, "0-1:2,0-2:1,1-2:1,0-3:4,1-3:3", 0, 1, 2, false, "d 3", "direct, over GPU 3"},
+        /* PCIe between the two, NVLink over a third: no wire in common. */
+        {"bridges", 3, "0-1:p,0-2:4,1-2:4", 0, 1, 8, false, "d 2", "direct, over GPU 2"},
+        {"bridges", 3, "0-1:p,0-2:4,1-2:p", 0, 1, 8, false, "d", "PCIe is one link of each GPU"},
+        /* PCIe alone: every way takes each GPU's own link, and an uplink that they share. */
+        {"pcie", 4, "0-1:p,0-2:p,0-3:p,1-2:p,1-3:p,2-3:p", 0, 1, 8, false, "d", "PCIe is one link"},
+        {"pcie", 4, "0-1:p,0-2:p,0-3:p,1-2:p,1-3:p,2-3:p", 0, 1, 8, true, "d 2 3", "over GPU 2"},
+        /* NVSwitch: all ways share the GPU's links. */
+        {"switch", 4, "0-1:s,0-2:s,0-3:s,1-2:s,1-3:s,2-3:s", 0, 1, 8, false, "d", "switches"},
+        {"switch", 4, "0-1:s,0-2:s,0-3:s,1-2:s,1-3:s,2-3:s", 1, 3, 8, true, "d 2 0", "over GPU 2"},
+        {"switch", 4, "0-1:s,0-2:s,0-3:s,1-2:s,1-3:s,2-3:s", 1, 3, 2, true, "d 2", "direct, over"},
+        {"two", 2, "0-1:s", 0, 1, 8, false, "d", "no third GPU is visible"},
+        {"two", 2, "0-1:s", 0, 1, 8, true, "d 1", "direct, over GPU 1"},
+        {"two", 2, "0-1:s", 1, 0, 8, true, "d 0", "direct, over GPU 0"},
+        {"untold", 3, "0-1:?,0-2:?,1-2:?", 0, 1, 8, false, "d", "not known"},
+        {"untold", 3, "0-1:?,0-2:?,1-2:?", 0, 1, 8, true, "d 2", "over GPU 2"},
+        {"untold", 3, "0-1:2,0-2:?,1-2:2", 0, 1, 8, false, "d", "no third GPU"},
+        {"apart", 3, "0-2:1", 0, 1, 8, true, "", "no third GPU"},
+        {"alone", 3, "0-1:1,0-2:1,1-2:1", 0, 0, 8, true, "", "the same GPU"},
+        {"hidden", 3, "0-1:1,0-2:1,1-2:1", 0, -1, 8, true, "", "not visible"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct gpu_links links = machine(rows[i].n, rows[i].links);
+        struct gpu_ways ways;
+        char text[64];
+        gpu_ways_find(&links, rows[i].a, rows[i].b, rows[i].most, rows[i].forced, &ways);
+        spell(&ways, text);
+        if (strcmp(text, rows[i].ways) != 0 || !strstr(ways.text, rows[i].text))
+            fail_msg("row %zu, %s: \"%s\" instead of \"%s\" (%s)", i, rows[i].name, text,
+                     rows[i].ways, ways.text);
+    }
+}
+
+/* No two ways of a pair have a bundle of links in common, on any machine. */
+static void disjoint(void **state)
+{
+    struct gpu_links links = machine(8, CUBE);
+    (void)state;
+    for (int a = 0; a < 8; a++)
+        for (int b = 0; b < 8; b++) {
+            struct gpu_ways ways;
+            unsigned used[8] = {0};
+            if (a == b)
+                continue;
+            gpu_ways_find(&links, a, b, 8, false, &ways);
+            assert_true(ways.n > 0);
+            for (int i = 0; i < ways.n; i++) {
+                int first = ways.via[i] == GPU_WAY_DIRECT ? b : ways.via[i];
+                assert_int_not_equal(links.join[a][first].links, 0);
+                assert_int_not_equal(first == b || links.join[first][b].links, 0);
+                assert_false(used[a] & 1u << first);
+                used[a] |= 1u << first;
+            }
+        }
+}
+
+static void read_machine(struct gpu_links *links)
+{
+    struct cuda cuda;
+    assert_int_equal(cuda_open(&cuda), WEFT_OK);
+    struct gpu_device own = {.cuda = &cuda};
+    assert_int_equal(cuda.DeviceGetCount(&own.visible), 0);
+    gpu_links_read(&own, links);
+    cuda_close(&cuda);
+}
+
+static void what_is_read(void **state)
+{
+    struct gpu_links links;
+    (void)state;
+    setenv("FAKE_CUDA_DEVICES", "4", 1);
+    setenv("FAKE_CUDA_NO_PEER", "0-3", 1);
+    setenv("FAKE_CUDA_PCIE", "1-3", 1);
+    setenv("FAKE_NVML_LINKS", "0-1:2,0-2:1,1-2:3", 1);
+    read_machine(&links);
+    assert_int_equal(links.n, 4);
+    assert_int_equal(links.join[0][1].wires, GPU_WIRES_OWN);
+    assert_int_equal(links.join[0][1].links, 2);
+    assert_int_equal(links.join[2][1].links, 3);
+    assert_int_equal(links.join[2][0].links, 1);
+    assert_int_equal(links.join[0][3].wires, GPU_WIRES_NONE);
+    assert_int_equal(links.join[1][3].wires, GPU_WIRES_PCIE);
+    assert_int_equal(links.join[2][3].wires,
+                     GPU_WIRES_NVLINK); /* the driver says so, NVML does not */
+    unsetenv("FAKE_NVML_LINKS");
+    read_machine(&links);
+    assert_int_equal(links.join[0][1].wires, GPU_WIRES_SWITCH);
+    assert_int_equal(links.join[1][3].wires, GPU_WIRES_PCIE);
+    setenv("CUDA_VISIBLE_DEVICES", "2,1,0", 1);
+    setenv("FAKE_NVML_LINKS", "0-1:2,0-2:1,1-2:3", 1);
+    read_machine(&links);
+    assert_int_equal(links.n, 3);
+    assert_int_equal(links.join[0][1].links, 3); /* by the numbers of the driver */
+    assert_int_equal(links.join[1][2].links, 2);
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    unsetenv("FAKE_NVML_LINKS");
+    unsetenv("FAKE_CUDA_PCIE");
+    unsetenv("FAKE_CUDA_NO_PEER");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(which_ways),
+        cmocka_unit_test(disjoint),
+        cmocka_unit_test(what_is_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
