@@ -120,7 +120,9 @@ weft_status boot_local_connect(struct boot *boot, struct member *node)
         free(wires);
         return status;
     }
-    return member_init(node, boot->local_npes, boot->local_pe, boot->local_pes, wires);
+    status = member_init(node, boot->local_npes, boot->local_pe, boot->local_pes, wires);
+    node->boot = status ? NULL : boot;
+    return status;
 }
 
 weft_status boot_local_share(struct boot *boot, struct member *node, int from, int fd, int *taken)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PEs started by a launcher that speaks PMIx (mpirun of Open MPI, srun --mpi=pmix, prterun). PMIx
- * carries the first exchanges; the PEs of a node then connect to each other over AF_UNIX, for
- * descriptors and for news of a PE's end, and if that is the whole job, for all else: a fence of
- * PMIx costs much more than an exchange among them. */
+ * carries the first exchanges: a fence of it costs much more than an exchange among PEs that are
+ * connected, and it does not tell of a PE's end. So the PEs of one node then connect over AF_UNIX;
+ * those of several nodes over TCP, by a unique id that PE 0 hands over here. Where they cannot reach
+ * each other so, PMIx goes on carrying the exchanges, and that is said. Only standard keys are used. */
 #include "driver/pmix.h"
 #include "base/clock.h"
-#include "base/config.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "boot/member.h"
 #include "boot/methods.h"
+#include "boot/unique_id.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -21,8 +23,10 @@ struct pmix_boot {
     struct boot boot;
     const struct pmix_driver *pmix;
     pmix_proc_t self;
+    struct boot *world; /* over TCP, does all below where it is there */
     struct member node;
     bool has_node; /* `node` is connected */
+    bool opening;  /* the PEs still look for each other: WEFT_BOOT_LIMIT */
 };
 
 /* A process that finalizes PMIx and begins anew confuses its server (the fence of another PE may find
@@ -47,67 +51,72 @@ static weft_status pmix_fail(const struct pmix_boot *made, const char *call, pmi
                      (int)error);
 }
 
-/* -------------------------------------------------------------------------------------- fence */
+/* ------------------------------------------------------------------------------------- answers */
 
-/* Shared with PMIx's thread; the last of the two to let go frees it. */
-struct fence {
+/* Of a call that may never return, shared with the thread that waits for it; the last of the two to let
+ * go frees it. */
+struct answer {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     bool done;
     bool abandoned;
     pmix_status_t result;
+    const struct pmix_driver *pmix;
+    pmix_proc_t self; /* what PMIx_Init gives */
 };
 
-static void fence_free(struct fence *fence)
+static void answer_free(struct answer *answer)
 {
-    pthread_cond_destroy(&fence->moved);
-    pthread_mutex_destroy(&fence->lock);
-    free(fence);
+    pthread_cond_destroy(&answer->moved);
+    pthread_mutex_destroy(&answer->lock);
+    free(answer);
 }
 
-static void fence_done(pmix_status_t result, void *argument)
+static void answer_come(pmix_status_t result, void *argument)
 {
-    struct fence *fence = argument;
-    pthread_mutex_lock(&fence->lock);
-    fence->result = result;
-    fence->done = true;
-    bool abandoned = fence->abandoned;
-    pthread_cond_signal(&fence->moved);
-    pthread_mutex_unlock(&fence->lock);
+    struct answer *answer = argument;
+    pthread_mutex_lock(&answer->lock);
+    answer->result = result;
+    answer->done = true;
+    bool abandoned = answer->abandoned;
+    pthread_cond_signal(&answer->moved);
+    pthread_mutex_unlock(&answer->lock);
     if (abandoned)
-        fence_free(fence);
+        answer_free(answer);
 }
 
-static struct fence *fence_make(void)
+static struct answer *answer_make(const struct pmix_driver *pmix)
 {
-    struct fence *fence = calloc(1, sizeof *fence);
-    if (!fence)
+    struct answer *answer = calloc(1, sizeof *answer);
+    if (!answer)
         return NULL;
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&fence->moved, &clock);
+    pthread_cond_init(&answer->moved, &clock);
     pthread_condattr_destroy(&clock);
-    pthread_mutex_init(&fence->lock, NULL);
-    return fence;
+    pthread_mutex_init(&answer->lock, NULL);
+    answer->pmix = pmix;
+    return answer;
 }
 
-/* Waits for PMIx's answer; true when it came. */
-static bool fence_await(struct fence *fence)
+/* Waits until it has come, and returns true; else it is the other side's to free. */
+static bool answer_await(struct answer *answer, struct boot_limit limit)
 {
-    uint64_t limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
-    uint64_t until_ns = clock_now_ns() + limit_ns;
+    uint64_t until_ns = clock_now_ns() + limit.left_ns;
     struct timespec until = {(time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000)};
-    pthread_mutex_lock(&fence->lock);
+    pthread_mutex_lock(&answer->lock);
     int error = 0;
-    while (!fence->done && !error)
-        error = limit_ns ? pthread_cond_timedwait(&fence->moved, &fence->lock, &until)
-                         : pthread_cond_wait(&fence->moved, &fence->lock);
-    bool done = fence->done;
-    fence->abandoned = !done;
-    pthread_mutex_unlock(&fence->lock);
+    while (!answer->done && !error)
+        error = limit.endless ? pthread_cond_wait(&answer->moved, &answer->lock)
+                              : pthread_cond_timedwait(&answer->moved, &answer->lock, &until);
+    bool done = answer->done;
+    answer->abandoned = !done;
+    pthread_mutex_unlock(&answer->lock);
     return done;
 }
+
+/* ---------------------------------------------------------------------------------------- fence */
 
 static pmix_info_t flag(const char *key)
 {
@@ -116,23 +125,64 @@ static pmix_info_t flag(const char *key)
     return info;
 }
 
-static weft_status fence_all(struct pmix_boot *made)
+static void value_come(pmix_status_t result, pmix_value_t *value, void *argument)
+{
+    answer_come(result, argument);
+}
+
+/* Whether `pe` has given its part: else its own node's server waits for it. */
+static bool has_come(struct pmix_boot *made, const char *key, int pe, struct boot_limit limit)
+{
+    struct answer *answer = answer_make(made->pmix);
+    pmix_proc_t of = made->self;
+    of.rank = (pmix_rank_t)pe;
+    if (!answer)
+        return true;
+    pmix_status_t error = made->pmix->Get_nb(&of, key, NULL, 0, value_come, answer);
+    if (error != PMIX_SUCCESS) { /* it will not call back */
+        answer_free(answer);
+        return error == PMIX_OPERATION_SUCCEEDED;
+    }
+    if (!answer_await(answer, limit))
+        return false;
+    bool come = answer->result == PMIX_SUCCESS;
+    answer_free(answer);
+    return come;
+}
+
+/* A fence tells that somebody is missing, and not who: each is asked for. */
+static weft_status somebody_missing(struct pmix_boot *made, const char *key)
+{
+    enum { ENOUGH = 100 };
+    const struct boot_limit each = {.left_ns = UINT64_C(1000000000)};
+    uint64_t until_ns = clock_now_ns() + 8 * each.left_ns;
+    char list[ENOUGH + 40] = "";
+    int n = 0;
+    for (int pe = 0; key && pe < made->boot.npes && n < ENOUGH && clock_now_ns() < until_ns; pe++)
+        if (pe != made->boot.pe && !has_come(made, key, pe, each))
+            n += snprintf(list + n, sizeof list - (size_t)n, "%s PE %d%s", n ? "," : ":", pe,
+                          boot_where(&made->boot, pe).text);
+    return base_fail(WEFT_ERR_TIMEOUT, "not every PE came to an exchange over PMIx within %s%s",
+                     made->opening ? BOOT_LIMIT_NAMES : "WEFT_WAIT_LIMIT", list);
+}
+
+/* key: under which each PE gives something in this exchange, NULL: nothing. */
+static weft_status fence_all(struct pmix_boot *made, const char *key)
 {
     pmix_info_t collect = flag(PMIX_COLLECT_DATA);
-    struct fence *fence = fence_make();
-    if (!fence)
+    struct answer *answer = answer_make(made->pmix);
+    if (!answer)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for a PMIx fence");
-    pmix_status_t error = made->pmix->Fence_nb(NULL, 0, &collect, 1, fence_done, fence);
+    pmix_status_t error = made->pmix->Fence_nb(NULL, 0, &collect, 1, answer_come, answer);
     if (error == PMIX_OPERATION_SUCCEEDED || error != PMIX_SUCCESS) { /* it will not call back */
-        fence_free(fence);
+        answer_free(answer);
         return error == PMIX_OPERATION_SUCCEEDED ? WEFT_OK
                                                  : pmix_fail(made, "PMIx_Fence_nb", error);
     }
-    if (!fence_await(fence))
-        return base_fail(WEFT_ERR_TIMEOUT,
-                         "not every PE came to an exchange over PMIx within WEFT_WAIT_LIMIT");
-    error = fence->result;
-    fence_free(fence);
+    if (!answer_await(answer, made->opening ? boot_limit_join() : boot_limit_start()))
+        return somebody_missing(made, key);
+    error = answer->result;
+    answer_free(answer);
     return error == PMIX_SUCCESS ? WEFT_OK : pmix_fail(made, "PMIx_Fence", error);
 }
 
@@ -170,21 +220,41 @@ static weft_status get(struct pmix_boot *made, const char *key, int pe, void *pa
     return status;
 }
 
+struct key {
+    char text[32];
+};
+
+static struct key next_key(void)
+{
+    struct key key;
+    pthread_mutex_lock(&connection.lock);
+    snprintf(key.text, sizeof key.text, "weft.%u", connection.exchanges++);
+    pthread_mutex_unlock(&connection.lock);
+    return key;
+}
+
+/* PE 0's, at every PE. */
+static weft_status hand_out(struct pmix_boot *made, void *what, size_t bytes)
+{
+    struct key key = next_key();
+    weft_status status = made->boot.pe == 0 ? put(made, key.text, what, bytes) : WEFT_OK;
+    if (!status)
+        status = fence_all(made, NULL);
+    return status || made->boot.pe == 0 ? status : get(made, key.text, 0, what, bytes);
+}
+
 static weft_status exchange(struct pmix_boot *made, const void *mine, void *all, size_t bytes)
 {
-    char key[32];
-    pthread_mutex_lock(&connection.lock);
-    snprintf(key, sizeof key, "weft.%u", connection.exchanges++);
-    pthread_mutex_unlock(&connection.lock);
-    weft_status status = put(made, key, mine, bytes);
+    struct key key = next_key();
+    weft_status status = put(made, key.text, mine, bytes);
     if (!status)
-        status = fence_all(made);
+        status = fence_all(made, key.text);
     for (int pe = 0; !status && pe < made->boot.npes; pe++) {
         char *part = (char *)all + (size_t)pe * bytes;
         if (pe == made->boot.pe)
             memcpy(part, mine, bytes);
         else
-            status = get(made, key, pe, part, bytes);
+            status = get(made, key.text, pe, part, bytes);
     }
     return status;
 }
@@ -192,9 +262,11 @@ static weft_status exchange(struct pmix_boot *made, const void *mine, void *all,
 static weft_status pmix_allgather(struct boot *boot, const void *mine, void *all, size_t bytes)
 {
     struct pmix_boot *made = self(boot);
+    if (made->world)
+        return made->world->ops->allgather(made->world, mine, all, bytes);
     if (made->has_node && boot->nodes == 1)
         return member_allgather(&made->node, mine, all, bytes);
-    return bytes ? exchange(made, mine, all, bytes) : fence_all(made);
+    return bytes ? exchange(made, mine, all, bytes) : fence_all(made, NULL);
 }
 
 static weft_status pmix_barrier(struct boot *boot)
@@ -204,7 +276,10 @@ static weft_status pmix_barrier(struct boot *boot)
 
 static weft_status pmix_share_fd(struct boot *boot, int from, int fd, int *taken)
 {
-    return boot_local_share(boot, &self(boot)->node, from, fd, taken);
+    struct pmix_boot *made = self(boot);
+    if (made->world)
+        return made->world->ops->share_fd(made->world, from, fd, taken);
+    return boot_local_share(boot, &made->node, from, fd, taken);
 }
 
 /* ---------------------------------------------------------------------------------------- end */
@@ -214,32 +289,45 @@ static void pmix_abort(struct boot *boot, int code, const char *sentence)
     struct pmix_boot *made = self(boot);
     char text[400];
     snprintf(text, sizeof text, "PE %d aborted the job with code %d: %s", boot->pe, code, sentence);
-    if (made->has_node)
+    if (made->world)
+        made->world->ops->abort(made->world, code, sentence);
+    else if (made->has_node)
         member_abort(&made->node, code, sentence);
     made->pmix->Abort(code, text, NULL, 0);
 }
 
 static void pmix_fail_job(struct boot *boot, weft_status why, const char *sentence)
 {
-    if (self(boot)->has_node)
-        member_fail(&self(boot)->node, why, sentence);
+    struct pmix_boot *made = self(boot);
+    if (made->world)
+        made->world->ops->fail(made->world, why, sentence);
+    else if (made->has_node)
+        member_fail(&made->node, why, sentence);
 }
 
 static weft_status pmix_check(struct boot *boot)
 {
-    return self(boot)->has_node ? member_check(&self(boot)->node) : WEFT_OK;
+    struct pmix_boot *made = self(boot);
+    if (made->world)
+        return made->world->ops->check(made->world);
+    return made->has_node ? member_check(&made->node) : WEFT_OK;
 }
 
 static void pmix_forked(struct boot *boot)
 {
-    if (self(boot)->has_node)
-        member_forked(&self(boot)->node);
+    struct pmix_boot *made = self(boot);
+    if (made->world)
+        made->world->ops->forked(made->world);
+    else if (made->has_node)
+        member_forked(&made->node);
 }
 
 static void pmix_close(struct boot *boot, bool clean)
 {
     struct pmix_boot *made = self(boot);
-    if (made->has_node)
+    if (made->world)
+        made->world->ops->close(made->world, clean);
+    else if (made->has_node)
         member_close(&made->node, clean);
     pthread_mutex_lock(&connection.lock);
     connection.clean = clean;
@@ -280,6 +368,54 @@ static weft_status job_size(struct pmix_boot *made, int *npes)
     return WEFT_OK;
 }
 
+/* One that could not connect keeps all from it: the others would wait for it. Each has said why. */
+static weft_status agree(struct pmix_boot *made, weft_status mine, weft_status *first, int *where)
+{
+    int32_t own = mine, *all = calloc((size_t)made->boot.npes, sizeof *all);
+    if (!all)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for %d PEs", made->boot.npes);
+    weft_status status = exchange(made, &own, all, sizeof own);
+    *first = WEFT_OK;
+    for (int pe = made->boot.npes - 1; pe >= 0 && !status; pe--)
+        if (all[pe]) {
+            *first = (weft_status)all[pe];
+            *where = pe;
+        }
+    free(all);
+    return status;
+}
+
+/* The PEs of several nodes, over TCP. That they cannot is not the end of the job. */
+static weft_status connect_world(struct pmix_boot *made)
+{
+    weft_unique_id id = {{0}};
+    weft_status status = WEFT_OK, first;
+    int where = 0;
+    if (made->boot.pe == 0)
+        status = unique_id_make(&id);
+    if (status)
+        log_warn("PEs of several nodes: %s", base_last_error());
+    status = hand_out(made, &id, sizeof id);
+    if (status)
+        return status;
+    struct boot *world = NULL;
+    weft_status mine = boot_open_id(&world, &id, made->boot.pe, made->boot.npes);
+    if (mine)
+        log_warn("PE %d%s: %s", made->boot.pe, boot_where(&made->boot, made->boot.pe).text,
+                 base_last_error());
+    status = agree(made, mine, &first, &where);
+    if (!status && !first) {
+        made->world = world;
+        return WEFT_OK;
+    }
+    if (world)
+        world->ops->close(world, false);
+    if (!status && made->boot.pe == where)
+        log_warn("not all PEs reach PE 0 over TCP: the job goes on over PMIx alone, and a PE that "
+                 "dies on another node is noticed after WEFT_WAIT_LIMIT");
+    return status;
+}
+
 static weft_status connect_pes(struct pmix_boot *made)
 {
     int npes;
@@ -287,10 +423,15 @@ static weft_status connect_pes(struct pmix_boot *made)
     if (status)
         return status;
     boot_set(&made->boot, &pmix_ops, (int)made->self.rank, npes);
+    made->opening = true;
     status = boot_find_nodes(&made->boot);
-    if (!status)
+    if (!status && made->boot.nodes > 1)
+        status = connect_world(made);
+    if (!status && !made->world) {
         status = boot_local_connect(&made->boot, &made->node);
-    made->has_node = !status;
+        made->has_node = !status;
+    }
+    made->opening = false;
     return status;
 }
 
@@ -307,6 +448,42 @@ static void disconnect(void)
         connection.pmix->Finalize(NULL, 0);
 }
 
+static void *init_thread(void *argument)
+{
+    struct answer *answer = argument;
+    answer_come(answer->pmix->Init(&answer->self, NULL, 0), answer);
+    return NULL;
+}
+
+/* PMIx_Init waits without a limit for a launcher that does not answer, so it is another thread that
+ * waits; one that it keeps for ever is left behind. */
+static weft_status init_bounded(struct pmix_boot *made)
+{
+    struct answer *answer = answer_make(made->pmix);
+    pthread_t thread;
+    if (!answer)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the connection to PMIx");
+    int failed = pthread_create(&thread, NULL, init_thread, answer);
+    if (failed) {
+        answer_free(answer);
+        return base_fail(WEFT_ERR_SYSTEM, "a thread for PMIx_Init: %s", strerror(failed));
+    }
+    pthread_detach(thread);
+    if (!answer_await(answer, boot_limit_join()))
+        return base_fail(WEFT_ERR_TIMEOUT,
+                         "PMIx_Init: the launcher's PMIx server did not answer within "
+                         "" BOOT_LIMIT_NAMES
+                         ": it is stopped, overloaded or gone (PMIX_NAMESPACE is %s, PMIX_RANK %s)",
+                         getenv("PMIX_NAMESPACE"), getenv("PMIX_RANK"));
+    pmix_status_t error = answer->result;
+    connection.self = answer->self;
+    answer_free(answer);
+    return error == PMIX_SUCCESS
+               ? WEFT_OK
+               : base_fail_context(pmix_fail(made, "PMIx_Init", error),
+                                   "the PMIx of the launcher (PMIX_NAMESPACE is set)");
+}
+
 /* Caller holds the lock of `connection`. */
 static weft_status connect_once(struct pmix_boot *made)
 {
@@ -314,10 +491,9 @@ static weft_status connect_once(struct pmix_boot *made)
     if (status)
         return status;
     if (!connection.pmix) {
-        pmix_status_t error = made->pmix->Init(&connection.self, NULL, 0);
-        if (error != PMIX_SUCCESS)
-            return base_fail_context(pmix_fail(made, "PMIx_Init", error),
-                                     "the PMIx of the launcher (PMIX_NAMESPACE is set)");
+        status = init_bounded(made);
+        if (status)
+            return status;
         connection.pmix = made->pmix;
         connection.process = getpid();
         atexit(disconnect);

@@ -47,7 +47,8 @@ struct attempt {
     uint64_t until_ns; /* give up, or when fd is -1: try again */
     uint64_t pause_ms;
     size_t got;
-    int error; /* errno of the last connection that did not come about */
+    int error;     /* errno of the last connection that did not come about */
+    bool unproven; /* what is there did not know the secret: that it hangs up says no more */
     struct handshake_greeting greeting;
     struct handshake_hello hello;
     struct handshake_proof proof;
@@ -184,6 +185,9 @@ static const char *secret_of(const struct search *search)
 static void note(struct search *search, struct attempt *attempt, enum answer answer)
 {
     char peer[96];
+    attempt->unproven |= answer == ANSWER_UNPROVEN;
+    if (answer == ANSWER_REFUSED && attempt->unproven)
+        return;
     search->refusals += answer == ANSWER_REFUSED;
     if (answer > search->best)
         search->best = answer;

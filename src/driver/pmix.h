@@ -16,6 +16,7 @@
     X(Commit)                                                                                      \
     X(Fence_nb)                                                                                    \
     X(Get)                                                                                         \
+    X(Get_nb)                                                                                      \
     X(Error_string)
 
 /* pmix->Get is PMIx_Get and so on. */

@@ -90,8 +90,9 @@ static weft_status compare_hellos(const struct weft_job *job, const struct hello
 {
     for (int pe = 1; pe < job->npes; pe++) {
         if (strncmp(all[pe].version, all[0].version, sizeof all[0].version) != 0)
-            return base_fail(WEFT_ERR_VERSION, "PE 0 runs Weft %.15s and PE %d Weft %.15s",
-                             all[0].version, pe, all[pe].version);
+            return base_fail(WEFT_ERR_VERSION, "PE 0%s runs Weft %.15s and PE %d%s Weft %.15s",
+                             boot_where(job->boot, 0).text, all[0].version, pe,
+                             boot_where(job->boot, pe).text, all[pe].version);
         if (all[pe].heap_bytes != all[0].heap_bytes)
             return base_fail(WEFT_ERR_MISMATCH,
                              "the heap has %llu bytes at PE 0 and %llu at PE %d; WEFT_HEAP_SIZE "

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -277,6 +278,36 @@ static void impostor_as_hub(void **state)
     close(fd);
 }
 
+/* A hub with another secret goes on to hang up without a word: what was seen first is what is told. */
+static void unproven_hub_hangs_up(void **state)
+{
+    struct {
+        uint64_t magic;
+        uint32_t version, keyed;
+        uint8_t nonce[32];
+    } greeting = {UINT64_C(0x7472617473665457), 2, 1, {0x99}};
+    uint8_t hello[HELLO_BYTES], proof[40] = {0}, more;
+    int fd = listen_tcp(port + 1);
+    setenv("WEFT_SECRET", "warp and weft of a loom", 1);
+    setenv("WEFT_WAIT_LIMIT", "1500ms", 1);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_sec = 1}, sizeof(struct timeval));
+    pid_t second = start_rank(1, "nobody", "9");
+    for (int visit = 0; visit < 14; visit++) { /* more than are taken for a refusal */
+        int visitor = accept(fd, NULL, NULL);
+        if (visitor < 0)
+            break;
+        assert_int_equal(send(visitor, &greeting, sizeof greeting, MSG_NOSIGNAL), sizeof greeting);
+        assert_int_equal(recv(visitor, hello, sizeof hello, MSG_WAITALL), sizeof hello);
+        memcpy(proof, hello, 8);
+        if (visit == 0 && send(visitor, proof, sizeof proof, 0) == sizeof proof)
+            assert_int_equal(recv(visitor, &more, 1, 0), 0);
+        close(visitor);
+    }
+    close(fd);
+    faults_wait(second, &outcomes[1]);
+    faults_expect(&outcomes[1], 3, "or the first PE was given another secret");
+}
+
 /* Servers that accept and say nothing at the first ports cost no time: with a limit shorter than
  * the patience with one of them, the job starts. */
 static void silent_servers_in_front(void **state)
@@ -524,6 +555,7 @@ int main(int argc, char **argv)
         TEST(strangers_at_tcp),
         TEST(wrong_secret),
         TEST(impostor_as_hub),
+        TEST(unproven_hub_hangs_up),
         TEST(silent_servers_in_front),
         TEST(numbers_out_of_range),
         TEST(silent_peer_is_dropped),

@@ -5,38 +5,14 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/net.sh"
+. "$here/judge.sh"
 enter_own_world "$0" "$@"
 build=$1
 shift
-weft=$build/bin/weft bad=0 skipped=0 out=$(mktemp)
+weft=$build/bin/weft out=$(mktemp)
+leftover="weft weft-guard job_boot_exchange boot_victim steady by_id slow_peer sleep"
 trap 'rm -f "$out"' EXIT
 export WEFT_RSH="ip netns exec" WEFT_BOOT_LIMIT=20s WEFT_WAIT_LIMIT=60s
-
-fail() {
-    echo "FAILED: $case: $*"
-    sed 's/^/    /' "$out"
-    bad=1
-}
-
-# run STATUS COMMAND...: what it says goes to $out.
-run() {
-    local wanted=$1 status
-    shift
-    timeout -k 5 100 "$@" >"$out" 2>&1
-    status=$?
-    [ $status = "$wanted" ] || fail "status $status in place of $wanted: $*"
-    gone
-}
-
-says() { grep -qE -- "$1" "$out" || fail "nobody says: $1"; }
-says_not() { ! grep -qE -- "$1" "$out" || fail "somebody says: $1"; }
-nothing_left() { [ -z "$(left weft weft-guard job_boot_exchange boot_victim steady by_id slow_peer sleep)" ]; }
-gone() {
-    await 10 nothing_left || {
-        fail "left behind: $(left weft weft-guard job_boot_exchange boot_victim steady by_id slow_peer sleep)"
-        ps -eo pid,ppid,stat,args
-    }
-}
 
 exchange() {
     run 0 "$weft" run --hosts a:2,b:2 "$build/bin/job_boot_exchange" 4 2
@@ -381,7 +357,4 @@ make_hosts a b c
 for case in "$@"; do
     "$case"
 done
-[ -z "${HOSTS_SHOW:-}" ] || cat "$out"
-[ $bad = 0 ] || exit 1
-[ $skipped = 0 ] || exit 77
-echo "hosts: $* passed"
+verdict "$@"

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced. Hosts as network namespaces of this kernel, joined by a bridge: enter_own_world runs the
 # script again in namespaces of its own, so that nothing of it is seen outside and all of it goes when the
-# script ends, in whatever way. Without the right to make them the test is skipped.
+# script ends, in whatever way: processes, networks, and files, which lie in a file system of its own.
+# Without the right to make them the test is skipped.
 
 # enter_own_world SCRIPT ARGUMENT...
 enter_own_world() {
-    [ -z "${HOSTS_OWN_WORLD:-}" ] || return 0
-    local own=(--net --mount --pid --fork --kill-child --mount-proc)
+    [ -z "${HOSTS_OWN_WORLD:-}" ] || {
+        mount -t tmpfs none /run
+        mkdir /run/tmp
+        export TMPDIR=/run/tmp
+        return 0
+    }
+    local own=(--net --mount --uts --pid --fork --kill-child --mount-proc)
     [ "$(id -u)" = 0 ] || own+=(--user --map-root-user)
     if ! command -v ip >/dev/null || ! unshare "${own[@]}" sh -c \
         'mount -t tmpfs none /run && ip link add veth0 type veth peer name veth1 && ip netns add own' \
@@ -20,7 +26,6 @@ enter_own_world() {
 
 # make_hosts NAME...: each with address 10.77.0.1, .2, ... on eth0; we have 10.77.0.254.
 make_hosts() {
-    mount -t tmpfs none /run
     ip link set lo up
     ip link add hub type bridge
     ip addr add 10.77.0.254/24 dev hub
@@ -40,6 +45,28 @@ make_hosts_more() {
         ip -n "$name" addr add "10.77.0.$hosts_made/24" dev eth0
         ip -n "$name" link set eth0 up
     done
+}
+
+# name_hosts: the hosts, and we as "hub", are found by name.
+name_hosts() {
+    local name number=0
+    hostname hub
+    {
+        printf '127.0.0.1 localhost\n10.77.0.254 hub\n'
+        for name in "$@"; do
+            number=$((number + 1))
+            printf '10.77.0.%d %s\n' $number "$name"
+        done
+    } >/run/hosts
+    mount --bind /run/hosts /etc/hosts
+}
+
+# on_host NAME COMMAND...: with the network and the name of that host, and in our file systems.
+on_host() {
+    local name=$1
+    shift
+    # shellcheck disable=SC2016
+    nsenter "--net=/run/netns/$name" unshare --uts sh -c 'hostname "$0"; exec "$@"' "$name" "$@"
 }
 
 # slow_net DELAY LOSS REORDER: every host sends so from now on; false where the kernel has no netem.
