@@ -132,15 +132,34 @@ static void fill_hints(struct fi_info *hints)
     hints->domain_attr->av_type = FI_AV_TABLE;
 }
 
+/* libfabric makes its queues as long as so many peers need, and takes 256 where nobody tells: too long for
+ * devices whose queues end before (soft RoCE), and too short for larger jobs. It reads this once, at its first
+ * call of a process; children of the program shall not find it. */
+static int getinfo_for(const struct fabric *lib, int npes, struct fi_info *hints,
+                       struct fi_info **list)
+{
+    enum { LEAST = 8 };
+    static const char name[] = "FI_UNIVERSE_SIZE";
+    char peers[16];
+    bool told = getenv(name) != NULL;
+    snprintf(peers, sizeof peers, "%d", npes < LEAST ? LEAST : npes);
+    if (!told)
+        setenv(name, peers, 1);
+    int error = lib->getinfo(API_VERSION, NULL, NULL, 0, hints, list);
+    if (!told)
+        unsetenv(name);
+    return error;
+}
+
 /* all: whatever there is, so that what cannot be used can be named. */
-static weft_status list_offers(const struct fabric *lib, bool all, struct offers *offers)
+static weft_status list_offers(const struct fabric *lib, int npes, bool all, struct offers *offers)
 {
     struct fi_info *hints = lib->dupinfo(NULL);
     if (!hints)
         return base_fail(WEFT_ERR_NO_MEMORY, "fi_dupinfo: no memory");
     if (!all)
         fill_hints(hints);
-    int error = lib->getinfo(API_VERSION, NULL, NULL, 0, all ? NULL : hints, &offers->list);
+    int error = getinfo_for(lib, npes, all ? NULL : hints, &offers->list);
     lib->freeinfo(hints);
     if (error && error != -FI_ENODATA)
         return base_fail(WEFT_ERR_SYSTEM, "fi_getinfo: %s", lib->strerror(-error));
@@ -156,17 +175,17 @@ struct common {
     char lacks[160]; /* when there are no rows */
 };
 
-static weft_status rows_here(const struct fabric *lib, const struct net_wish *wish,
+static weft_status rows_here(const struct fabric *lib, int npes, const struct net_wish *wish,
                              struct offers *offers, struct common *mine)
 {
-    weft_status status = list_offers(lib, false, offers);
+    weft_status status = list_offers(lib, npes, false, offers);
     if (!status)
         status = net_choose_rows(offers->offer, offers->count, wish, &mine->rows);
     if (status == WEFT_ERR_CONFIG || status == WEFT_ERR_UNSUPPORTED) {
         /* Said again with all that is there in view: so a provider that lacks something is named. */
         struct offers every = {0};
         net_rows none;
-        status = list_offers(lib, true, &every);
+        status = list_offers(lib, npes, true, &every);
         if (!status)
             status = net_choose_rows(every.offer, every.count, wish, &none);
         if (!status)
@@ -203,12 +222,12 @@ static weft_status compare(const struct path_world *world, const struct common *
 }
 
 /* WEFT_ERR_CONFIG stays one; what else this PE lacks is told to all instead. */
-static weft_status look(const struct net_wish *wish, const struct fabric **lib,
+static weft_status look(const struct net_wish *wish, int npes, const struct fabric **lib,
                         struct offers *offers, struct common *mine)
 {
     weft_status status = fabric_open(lib);
     if (!status)
-        status = rows_here(*lib, wish, offers, mine);
+        status = rows_here(*lib, npes, wish, offers, mine);
     if (!status || status == WEFT_ERR_CONFIG)
         return status;
     mine->rows = 0;
@@ -239,7 +258,7 @@ weft_status net_find(const struct path_world *world, struct fi_info **info, char
     struct common mine = {0}, both;
     *info = NULL;
     lacks[0] = has[0] = '\0';
-    weft_status status = boot_agree(world->boot, look(&wish, &lib, &offers, &mine));
+    weft_status status = boot_agree(world->boot, look(&wish, world->npes, &lib, &offers, &mine));
     if (!status)
         status = compare(world, &mine, &both, lacks, bytes);
     if (!status && !lacks[0])

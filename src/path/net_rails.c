@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { QUEUE_ENTRIES = 4096 };
 
@@ -16,12 +17,25 @@ const char *net_interface(const struct net_rail *rail)
     return name ? name : "an interface without a name";
 }
 
+/* What may lie behind want of memory: providers of NICs lock the memory that they use. */
+static void add_limit(const struct net_rail *rail, int error, char *text, size_t bytes)
+{
+    struct rlimit limit;
+    text[0] = '\0';
+    if (error == FI_ENOMEM && rail->traits.registers_local &&
+        getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        snprintf(text, bytes, "; the limit of locked memory (ulimit -l) is %llu KiB",
+                 (unsigned long long)limit.rlim_cur / 1024);
+}
+
 weft_status net_refused(const struct path_common *net, const struct net_rail *rail,
                         const char *call, int error)
 {
-    return base_fail(WEFT_ERR_SYSTEM, "%s: %s (provider %s on %s)", call,
-                     net->lib->strerror(error < 0 ? -error : error), net->provider,
-                     net_interface(rail));
+    char limit[96];
+    error = error < 0 ? -error : error;
+    add_limit(rail, error, limit, sizeof limit);
+    return base_fail(WEFT_ERR_SYSTEM, "%s: %s (provider %s on %s)%s", call,
+                     net->lib->strerror(error), net->provider, net_interface(rail), limit);
 }
 
 /* ------------------------------------------------------------------------------------- traits */

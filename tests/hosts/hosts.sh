@@ -88,7 +88,7 @@ unique_id() {
 # Whole jobs: p2p within a host, net between them.
 jobs() {
     local program
-    for program in rma atomic wait team collective; do
+    for program in ${HOSTS_JOBS:-rma atomic wait team collective}; do
         WEFT_HEAP_SIZE=4M WEFT_NODE_PES=2 run 0 "$weft" run --hosts a:2,b:2 \
             "$build/bin/job_$program"
     done
@@ -176,14 +176,18 @@ dead() {
 }
 
 # Delay, loss and packets out of order.
-bad_line() {
+over_bad_lines() {
     if ! slow_net 1ms 1% 5%; then
-        echo "skipped: $case: this kernel has no netem (sch_netem)"
+        echo "skipped: $case: this kernel has no netem (sch_netem); ./dev vm has one"
         skipped=1
         return
     fi
-    jobs
+    "$1"
 }
+bad_line() { over_bad_lines jobs; }
+bad_hiccup() { over_bad_lines hiccup; }
+bad_dead() { over_bad_lines dead; }
+bad_parted() { over_bad_lines parted; }
 
 # A PE in the job is killed, exits, or aborts.
 deaths() {

@@ -30,6 +30,22 @@ slurm-client    command -v srun
 munge           [ -x /usr/sbin/munged ]
 openssh-server  [ -x /usr/sbin/sshd ]
 '
+packages_vm='
+qemu-system-x86 command -v qemu-system-x86_64
+busybox-static  [ -x /bin/busybox ] && ! ldd /bin/busybox
+cpio            command -v cpio
+kmod            command -v modprobe
+xz-utils        command -v xz
+make            command -v make
+binutils        command -v strip
+iproute2        command -v rdma
+procps          command -v pgrep
+ibverbs-providers ls /etc/libibverbs.d/rxe.driver
+perftest        command -v ib_write_bw
+libfabric-bin   command -v fi_info
+openssh-server  [ -x /usr/sbin/sshd ]
+openssh-client  command -v ssh-keygen
+'
 packages_docs='
 scdoc           command -v scdoc
 '

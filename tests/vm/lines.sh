@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+# lines.sh CASE...: in a guest: cases of tests/hosts, whose hosts are network namespaces, over lines that delay,
+# lose and reorder packets. Its kernel has netem; many a machine's own has not.
+. tests/vm/guest.sh
+modules veth bridge sch_netem
+export HOSTS_LIMIT=300 HOSTS_JOBS="rma wait"
+for each in "$@"; do
+    begin "hosts $each"
+    timeout -k 5 400 bash tests/hosts/hosts.sh build "$each" >$out 2>&1 || fail "status $?"
+    end
+done
+[ $bad = 0 ]

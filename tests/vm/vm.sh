@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# vm.sh CASE...: boots virtual machines (machine.sh) for each, and shows what is said in them. Each case is a set
+# of guests with what is tried there. Status 0: all well.
+set -u
+tree=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$tree" || exit 1
+vm=$tree/build/vm
+. tools/dev/packages.sh
+. tests/vm/machine.sh
+
+stop() {
+    local pid
+    for pid in $(jobs -p); do
+        kill "$pid" 2>/dev/null
+    done
+    wait
+}
+trap stop EXIT
+trap 'exit 1' INT TERM
+
+# one COMMAND: a guest.
+one() {
+    vm_boot one 2 "$1"
+    cat "$vm/w/one.out" 2>/dev/null
+    vm_status one
+}
+
+# pair ARGUMENT...: two guests on one cable.
+pair() {
+    local nic=romfile=,host_mtu=4200,netdev=n mac=mac=52:54:00:00:00:0 status=0 first
+    rm -rf "$vm/cable" "$vm"/w/pair.* "$vm/w/keys"
+    mkdir "$vm/w/keys"
+    ssh-keygen -q -t ed25519 -N '' -f "$vm/w/keys/host" && ssh-keygen -q -t ed25519 -N '' -f "$vm/w/keys/user" || return 1
+    cat >"$vm/w/keys/ssh" <<END
+Host *
+ IdentityFile /run/user.key
+ UserKnownHostsFile /run/known
+ StrictHostKeyChecking no
+ LogLevel ERROR
+ ConnectTimeout 20
+END
+    local cable=stream,id=n,addr.type=unix,addr.path=$vm/cable
+    vm_boot pair0 1 "install -m 600 /w/keys/user /run/user.key; bash tests/vm/pair.sh 0 $*" \
+        -netdev "$cable,server=on" -device "virtio-net-pci,$nic,${mac}1" &
+    first=$!
+    for _ in $(seq 100); do
+        [ ! -S "$vm/cable" ] || break
+        sleep 0.1
+    done
+    vm_boot pair1 1 "bash tests/vm/pair.sh 1 $*" -netdev "$cable,server=off" \
+        -device "virtio-net-pci,$nic,${mac}2"
+    wait $first
+    cat "$vm/w/pair0.out" 2>/dev/null
+    vm_status pair0 || status=1
+    vm_status pair1 || { status=1; tail -n 20 "$vm/w/pair1.out"; }
+    rm -rf "$vm/w/keys" "$vm/cable"
+    return $status
+}
+
+case ${1:-} in
+rxe | siw) one "bash tests/vm/verbs.sh $*" ;;
+pair) shift; pair "$@" ;;
+lines) shift; one "bash tests/vm/lines.sh $*" ;;
+*) sed -n 3,5p "$0"; exit 2 ;;
+esac

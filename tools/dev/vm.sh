@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by ./dev: jobs over real verbs and over lines that lose packets, in virtual machines (tests/vm).
+
+prepare_vm() {
+    local tree=$PWD vm=$PWD/build/vm
+    . tests/vm/machine.sh
+    vm_prepare
+}
+
+prepare_siw() {
+    local tree=$PWD vm=$PWD/build/vm kernel
+    . tests/vm/machine.sh
+    kernel=$(cat "$vm/kernel")
+    vm_make_siw
+}
+
+# in_guests WORDS CASE...
+in_guests() {
+    local words=$1
+    shift
+    check "$words" nice tests/vm/vm.sh "$@"
+    sed -n '/^== /,$p' "$log" | tac | sed '/^== /q' | tac | grep -E '^(rxe|siw|two guests|hosts)[^:]*: [0-9]+ s' |
+        sed 's/^/    /' || true
+}
+
+# ./dev vm [short | rxe CASE... | siw CASE... | pair KIND CASE... | lines CASE...]
+verb_vm() {
+    need_packages build test vm
+    build default all || exit 1
+    step "installing to build/vm/installed" cmake --install build --prefix build/vm/installed || exit 1
+    step "a guest's kernel, and what it starts with" prepare_vm || exit 1
+    case "${1:-all}:${2:-}" in
+    short: | rxe:* | lines:* | pair:rxe) ;;
+    *) step "soft iWARP for that kernel" prepare_siw || fail "no siw.ko; see $log" ;;
+    esac
+    case ${1:-all} in
+    short) in_guests "soft RoCE, two ports" rxe rma moves words ;;
+    all)
+        in_guests "soft RoCE, two ports" rxe link rma jobs moves words threads litmus shmem
+        in_guests "soft RoCE, device code" rxe device
+        in_guests "soft RoCE, faults" rxe loss reorder asked kill_anywhere port_down
+        in_guests "soft iWARP, two ports" siw link rma moves words litmus device
+        in_guests "soft iWARP, faults" siw loss reorder asked port_down memory_limit
+        in_guests "soft RoCE, two guests" pair rxe jobs ranks words loss dead hiccup parted
+        in_guests "soft iWARP, two guests" pair siw jobs words loss dead hiccup parted
+        in_guests "TCP over bad lines" lines exchange bad_line bad_hiccup bad_dead bad_parted
+        ;;
+    *) in_guests "$*" "$@" ;;
+    esac
+    summary
+}
