@@ -40,11 +40,15 @@ enum config_type {
     X(FABRIC_PROVIDER, CONFIG_STRING, "", NULL,                                                      \
       "Provider of libfabric that path net uses, such as verbs, tcp or shm; empty: the fastest.")    \
     X(FABRIC_INTERFACE, CONFIG_STRING, "", NULL,                                                     \
-      "Interface that path net uses, such as eth0 or mlx5_0; empty: one that reaches all nodes.")    \
+      "Interfaces that path net may use, such as mlx5_0 or eth0,eth1; empty: those of all nodes.")   \
     X(NET_LOT, CONFIG_SIZE, "512K", NULL,                                                            \
       "Bytes of GPU memory that path net takes through pinned host memory at a time, at most.")      \
     X(NET_LOTS, CONFIG_INT, "8", NULL,                                                               \
       "How many of them are under way to one PE; each takes WEFT_NET_LOT of host memory there.")     \
+    X(FABRIC_RAILS, CONFIG_INT, "0", NULL,                                                           \
+      "NICs that large transfers of a PE are spread over, 1 to 8; 0 = its share of the nearest.")    \
+    X(FABRIC_STRIPE, CONFIG_SIZE, "1M", NULL,                                                        \
+      "Transfers from this size are spread over several NICs; 0 = never.")                           \
     X(CHECK, CONFIG_BOOL, "0", NULL,                                                                 \
       "Check that collective calls agree between PEs, and say how they differ.")                     \
     X(SPIN, CONFIG_INT, "-1", NULL,                                                                  \

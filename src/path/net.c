@@ -136,7 +136,8 @@ static void fence_channel(const struct path_common *net, struct net_channel *cha
 {
     channel->fence = channel->last;
     channel->fence_staging = channel->staging > 0;
-    channel->fence_writes = net->rails[0].traits.confirmed && channel->writes > 0;
+    channel->fence_writes =
+        (net->rails[0].traits.confirmed && channel->writes > 0) || channel->stripes > 0;
 }
 
 /* Before a request: messages follow the writes in front of them, or else those have arrived. */
@@ -680,18 +681,16 @@ static const char *net_obstacle(const struct path_facts *facts)
 
 static weft_status net_look(const struct path_world *world, struct path_found *found)
 {
-    struct fi_info *info;
-    weft_status status = net_find(world, &info, found->lacks, found->has, sizeof found->has);
-    found->keeps = info;
-    found->drop = net_drop_info;
+    struct net_taken *taken;
+    weft_status status = net_find(world, &taken, found->lacks, found->has);
+    found->keeps = taken;
+    found->drop = net_drop_taken;
     return status;
 }
 
 static weft_status net_join(const struct path_world *world, struct path_common **common)
 {
-    struct fi_info *info = world->found[PATH_NET]->keeps;
-    world->found[PATH_NET]->keeps = NULL;
-    return net_open(world, info, common);
+    return net_open(world, world->found[PATH_NET]->keeps, common);
 }
 
 static void net_leave(struct path_common *common)

@@ -16,6 +16,7 @@
 
 #include "driver/fabric.h"
 #include "path/net_choose.h"
+#include "path/net_pick.h"
 #include "path/path.h"
 #include "path/serve.h"
 
@@ -25,7 +26,6 @@ enum {
     NET_MESSAGE_BYTES = 8192,   /* of a message, its head included */
     NET_WINDOW = 32,            /* messages to a peer that it has not told to be done */
     NET_CHUNK_BYTES = 16 << 20, /* memory is registered in pieces of this size */
-    NET_RAILS = 8,              /* NICs that a PE uses, at most */
     NET_SENTENCE_BYTES = 256,
 };
 
@@ -46,17 +46,19 @@ struct net_head {
 };
 
 enum net_kind {
-    NET_PUT = 1, /* data */
-    NET_STORE,   /* one value, by one access */
-    NET_ATOMIC,  /* struct net_atomic */
-    NET_GET,     /* struct net_wanted */
-    NET_KEY,     /* struct net_wanted; offset: number of the chunk */
-    NET_ROOM,    /* struct net_wanted: a room of so many bytes for the sender */
-    NET_LANDED,  /* struct net_lot: a put, whose data are in the sender's room */
-    NET_LIFT,    /* struct net_lot: a get, whose data go into it */
-    NET_DATA,    /* answers: struct net_result, data */
-    NET_KEY_IS,  /* struct net_result, struct net_key */
-    NET_LIFTED,  /* struct net_result */
+    NET_PUT = 1,   /* data */
+    NET_STORE,     /* one value, by one access */
+    NET_ATOMIC,    /* struct net_atomic */
+    NET_GET,       /* struct net_wanted */
+    NET_KEY,       /* struct net_wanted; offset: number of the chunk */
+    NET_RAIL_KEYS, /* likewise; the answer is data: struct net_key for each rail of the owner */
+    NET_ROOM,      /* struct net_wanted: a room of so many bytes for the sender */
+    NET_LANDED,    /* struct net_lot: a put, whose data are in the sender's room */
+    NET_LIFT,      /* struct net_lot: a get, whose data go into it */
+    NET_DATA,      /* answers: struct net_result, data */
+    NET_KEY_IS,    /* struct net_result, struct net_key */
+    NET_LIFTED,    /* struct net_result */
+    NET_NOTE,      /* struct net_note */
 };
 
 /* In front of each record, at a multiple of 8 bytes. */
@@ -89,6 +91,14 @@ struct net_result {
     int32_t status;    /* weft_status of the owner */
 };
 
+/* Between PEs that give a rail up (net_stripe.h). `rail`: of the PE that closes it; of the one that asks. */
+struct net_note {
+    uint8_t kind;
+    uint8_t rail;
+    uint8_t pad[6];
+};
+enum net_note_kind { NET_CLOSE_RAIL = 1, NET_CLOSED_RAIL, NET_ASK, NET_HERE };
+
 /* Where a chunk is, as remote accesses need it. */
 struct net_key {
     uint64_t key, base;
@@ -104,7 +114,13 @@ struct net_peer;
 /* In front of whatever libfabric is given: it comes back with the completion. */
 struct net_post {
     struct fi_context2 context; /* libfabric's own while the operation is under way */
-    enum net_post_kind { NET_POST_SEND, NET_POST_RECEIVE, NET_POST_DIRECT, NET_POST_STAGED } kind;
+    enum net_post_kind {
+        NET_POST_SEND,
+        NET_POST_RECEIVE,
+        NET_POST_DIRECT,
+        NET_POST_STAGED,
+        NET_POST_STRIPE
+    } kind;
     struct net_peer *peer;
 };
 
@@ -119,6 +135,11 @@ struct net_message {
 struct net_peer {
     int pe;
     fi_addr_t address[NET_RAILS]; /* by rail; FI_ADDR_NOTAVAIL: not reached over that one */
+    uint8_t there[NET_RAILS];     /* which of its own rails that is */
+    uint8_t closed;               /* bit per rail of its own: it has told that it is closed, */
+    uint8_t asked_closed;         /* has been asked to close it */
+    uint8_t wants_closed;         /* bit per rail of this PE: it has asked for that */
+    struct net_key *rail_keys[SEG_COUNT]; /* NET_RAILS for each chunk; net_stripe.c */
     /* As the one who asks. */
     struct net_message *open; /* being filled; goes when it is full, or when somebody wants it to */
     uint64_t sent;            /* number of the last message with requests */
@@ -148,6 +169,7 @@ struct net_channel {
     uint64_t last;          /* number of the last message that has something of it */
     uint64_t fence;         /* direct operations wait until this one is done */
     uint32_t writes, reads; /* direct operations under way, and staged gets */
+    uint32_t stripes;       /* those of the writes that are on rails: no message follows them */
     uint32_t filling;       /* pieces of staged puts that are being copied from their source */
     uint32_t staging;       /* those of which the owner has not been sent word */
     bool fence_writes;      /* whatever comes next waits until no write is under way, */
@@ -203,6 +225,11 @@ struct net_traits {
     size_t most;            /* bytes of a direct operation */
 };
 
+struct net_piece;
+struct net_pieces {
+    struct net_piece *first, *last;
+};
+
 /* One NIC that this PE uses. The first, rails[0], is the one that messages go over. */
 struct net_rail {
     struct fi_info *info;
@@ -213,6 +240,21 @@ struct net_rail {
     struct fid_ep *endpoint;
     int descriptor; /* of the completion queue, -1 = none */
     struct net_traits traits;
+    uint64_t network; /* a number for its network; 0 = not told */
+    uint32_t mbps;    /* 0 = not told */
+    /* Of large transfers (net_stripe.c). */
+    struct net_rail_memory *memory;
+    struct net_pieces pieces; /* under way */
+    size_t under_way;         /* their bytes */
+    int to_confirm;           /* pieces whose confirmation could not be posted yet */
+    size_t moved;             /* bytes since busy_since */
+    uint64_t busy_since;
+    double rate;          /* bytes a nanosecond, as measured; 0 = not yet */
+    bool refused;         /* it took nothing when it was last tried */
+    uint64_t stood_ns;    /* nothing has moved */
+    bool asked, answered; /* whether the peer is there; it is */
+    bool told;            /* of its failure */
+    char cause[128]; /* why it is given up; "" = it is not. Then `endpoint` is or will be NULL */
 };
 
 struct path_common {
@@ -221,6 +263,8 @@ struct path_common {
     char provider[64]; /* the same on every rail */
     struct net_rail rails[NET_RAILS];
     int rail_count;
+    bool home_carries;   /* large transfers go over rails[0] too */
+    size_t stripe_bytes; /* transfers from this size on go over rails */
 
     pthread_mutex_t lock;   /* guards all below, and every call of libfabric */
     struct net_peer *peers; /* [npes] */
@@ -234,6 +278,9 @@ struct path_common {
     size_t lot_bytes;                     /* of a room's part, one piece each, */
     uint32_t lots;                        /* of which it has so many */
     bool restless;                        /* some piece goes on without anything coming */
+    struct net_pieces pieces;             /* of large transfers, waiting for a rail */
+    int stripes;                          /* all pieces */
+    uint64_t looked_ns;                   /* when rails were last looked at */
     struct net_direct *free_directs;
     struct net_bounce *free_bounces;
     struct net_awaited *awaited; /* array, grows */
@@ -257,16 +304,25 @@ struct path_common {
 
 /* ------------------------------------------------------------- net_offers.c: what libfabric has */
 
-/* Chooses together with all PEs: what to open, or NULL, and in `lacks` why nothing. `has`: the offer in
- * words. Both have room for `bytes`. */
-weft_status net_find(const struct path_world *world, struct fi_info **info, char *lacks, char *has,
-                     size_t bytes);
-void net_drop_info(void *info); /* a struct fi_info */
+/* What this PE is going to open. */
+struct net_taken {
+    struct fi_info *info[NET_RAILS]; /* the first: what messages go over */
+    uint64_t network[NET_RAILS];     /* numbers for their networks; 0 = not told */
+    uint32_t mbps[NET_RAILS];
+    int count;
+    bool home_carries; /* large transfers go over the first too */
+};
+
+/* Chooses together with all PEs: what to open, or NULL, and in `lacks` why nothing. `has`: that in words.
+ * Both are those of struct path_found. */
+weft_status net_find(const struct path_world *world, struct net_taken **taken, char *lacks,
+                     char *has);
+void net_drop_taken(void *taken);
 
 /* -------------------------------------------------------------- net_open.c: endpoint, addresses */
 
-/* Collective. Takes `info` over. */
-weft_status net_open(const struct path_world *world, struct fi_info *info,
+/* Collective. Takes what `taken` holds. */
+weft_status net_open(const struct path_world *world, struct net_taken *taken,
                      struct path_common **net);
 void net_close(struct path_common *net);
 
@@ -277,9 +333,13 @@ weft_status net_open_rail(struct path_common *net, struct net_rail *rail);
 
 /* The endpoint goes first, so that nothing moves in memory that is freed after it; then the rest. */
 void net_close_endpoint(struct net_rail *rail);
+void net_close_objects(struct net_rail *rail); /* all but `info` */
 void net_close_rail(struct path_common *net, struct net_rail *rail);
 
 const char *net_interface(const struct net_rail *rail);
+
+/* Whether a CPU of the owner carries out remote accesses. */
+bool net_cpu_moves(const struct fi_info *info);
 
 /* "fi_endpoint: Function not implemented (provider tcp;ofi_rxm on eth0)" */
 weft_status net_refused(const struct path_common *net, const struct net_rail *rail,

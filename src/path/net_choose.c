@@ -66,9 +66,19 @@ static bool wished_provider(const struct net_offer *offer, const struct net_wish
                              : provider_row(offer->provider) < PROVIDERS;
 }
 
+/* Whether the list "eth0,eth1" names it. */
+static bool lists(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == length && strncmp(at, name, length) == 0)
+            return true;
+    return false;
+}
+
 static bool wished_interface(const struct net_offer *offer, const struct net_wish *wish)
 {
-    return !wish->interface[0] || strcmp(wish->interface, offer->interface) == 0;
+    return !wish->interface[0] || lists(wish->interface, offer->interface);
 }
 
 static bool reaches(const struct net_offer *offer, const struct net_wish *wish)
@@ -115,16 +125,35 @@ static weft_status unknown_provider(const struct net_offer *offers, size_t count
                      wish->provider, list[0] ? list : "none");
 }
 
+/* The first name of the list that nothing has which is wished otherwise; *length 0: all are there. */
+static const char *missing_interface(const struct net_offer *offers, size_t count,
+                                     const struct net_wish *wish, size_t *length)
+{
+    const char *at = wish->interface;
+    for (; *at; at += *length, at += *at == ',') {
+        bool found = false;
+        *length = strcspn(at, ",");
+        for (size_t i = 0; i < count && !found; i++)
+            found = wished_provider(&offers[i], wish) && strlen(offers[i].interface) == *length &&
+                    strncmp(at, offers[i].interface, *length) == 0;
+        if (!found)
+            return at;
+    }
+    *length = 0;
+    return NULL;
+}
+
 static weft_status unknown_interface(const struct net_offer *offers, size_t count,
-                                     const struct net_wish *wish)
+                                     const struct net_wish *wish, const char *name, size_t length)
 {
     char list[256];
+    bool alone = strlen(wish->interface) == length;
     list_names(offers, count, wish->provider, list, sizeof list);
     return base_fail(
         WEFT_ERR_CONFIG,
-        "WEFT_FABRIC_INTERFACE is \"%s\", which %s%s does not offer here; it offers %s",
-        wish->interface, wish->provider[0] ? "provider " : "libfabric", wish->provider,
-        list[0] ? list : "none");
+        "WEFT_FABRIC_INTERFACE %s \"%.*s\", which %s%s does not offer here; it offers %s",
+        alone ? "is" : "names", (int)length, name, wish->provider[0] ? "provider " : "libfabric",
+        wish->provider, list[0] ? list : "none");
 }
 
 /* Why a wish that names things which are there cannot be fulfilled. */
@@ -151,19 +180,19 @@ static weft_status refuse(const struct net_offer *offers, size_t count, const st
 weft_status net_choose_rows(const struct net_offer *offers, size_t count,
                             const struct net_wish *wish, net_rows *rows)
 {
-    bool provider = !wish->provider[0], interface = !wish->interface[0];
+    bool provider = !wish->provider[0];
+    size_t length;
     *rows = 0;
     for (size_t i = 0; i < count; i++) {
-        bool named = wished_provider(&offers[i], wish);
-        provider |= named;
-        interface |= named && wished_interface(&offers[i], wish);
+        provider |= wished_provider(&offers[i], wish);
         if (fits(&offers[i], wish))
             *rows |= (net_rows)1 << row_of(&offers[i]);
     }
     if (!provider)
         return unknown_provider(offers, count, wish);
-    if (!interface)
-        return unknown_interface(offers, count, wish);
+    const char *missing = missing_interface(offers, count, wish, &length);
+    if (missing)
+        return unknown_interface(offers, count, wish, missing, length);
     return *rows ? WEFT_OK : refuse(offers, count, wish);
 }
 
@@ -187,7 +216,7 @@ uint64_t net_choose_networks(const struct net_offer *offers, size_t count)
 /* Larger is better. */
 static int rank(const struct net_offer *offer, const struct net_wish *wish, uint64_t networks)
 {
-    int rank = 0;
+    int rank = offer->down ? 0 : 16;
     if (wish->nodes)
         rank += offer->reach == NET_REACH_OTHERS ? 8 : 0;
     else
@@ -197,17 +226,71 @@ static int rank(const struct net_offer *offer, const struct net_wish *wish, uint
     return rank + (offer->ipoib ? 0 : 2);
 }
 
-int net_choose_offer(const struct net_offer *offers, size_t count, const struct net_wish *wish,
-                     net_rows common, uint64_t networks)
+/* What the best of those have that can be taken. */
+struct best {
+    int row, rank;
+    uint32_t mbps;
+};
+
+static bool can_be_taken(const struct net_offer *offer, const struct net_wish *wish,
+                         const struct best *best)
 {
-    int best = -1, row = common ? __builtin_ctzll(common) : -1;
-    for (size_t i = 0; i < count; i++) {
-        if (!fits(&offers[i], wish) || row_of(&offers[i]) != row)
-            continue;
-        if (best < 0 || rank(&offers[i], wish, networks) > rank(&offers[best], wish, networks))
-            best = (int)i;
+    return fits(offer, wish) && row_of(offer) == best->row;
+}
+
+static void find_best(const struct net_offer *offers, size_t count, const struct net_wish *wish,
+                      uint64_t networks, struct best *best)
+{
+    for (size_t i = 0; i < count; i++)
+        if (can_be_taken(&offers[i], wish, best) && rank(&offers[i], wish, networks) > best->rank)
+            best->rank = rank(&offers[i], wish, networks);
+    for (size_t i = 0; i < count && !wish->interface[0]; i++)
+        if (can_be_taken(&offers[i], wish, best) &&
+            rank(&offers[i], wish, networks) == best->rank && offers[i].mbps > best->mbps)
+            best->mbps = offers[i].mbps;
+}
+
+static bool has_interface(const struct net_offer *offers, const int *taken, int n, const char *name)
+{
+    while (n-- > 0)
+        if (strcmp(offers[taken[n]].interface, name) == 0)
+            return true;
+    return false;
+}
+
+/* Which of the names in the list it has; 0 where there is no list. */
+static size_t place_in_list(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == length && strncmp(at, name, length) == 0)
+            return (size_t)(at - list);
+    return 0;
+}
+
+static void insert_in_order(const struct net_offer *offers, const struct net_wish *wish, int offer,
+                            int *taken, int n)
+{
+    size_t place = place_in_list(wish->interface, offers[offer].interface);
+    for (; n > 0 && place_in_list(wish->interface, offers[taken[n - 1]].interface) > place; n--)
+        taken[n] = taken[n - 1];
+    taken[n] = offer;
+}
+
+int net_choose_offers(const struct net_offer *offers, size_t count, const struct net_wish *wish,
+                      net_rows common, uint64_t networks, int *taken, int most)
+{
+    struct best best = {.row = common ? __builtin_ctzll(common) : -1, .rank = -1};
+    int n = 0;
+    find_best(offers, count, wish, networks, &best);
+    for (size_t i = 0; i < count && n < most; i++) {
+        const struct net_offer *offer = &offers[i];
+        bool slow = offer->mbps && offer->mbps < best.mbps / 2;
+        if (can_be_taken(offer, wish, &best) && rank(offer, wish, networks) == best.rank && !slow &&
+            !has_interface(offers, taken, n, offer->interface))
+            insert_in_order(offers, wish, (int)i, taken, n++);
     }
-    return best;
+    return n;
 }
 
 void net_offer_text(const struct net_offer *offer, char *text, size_t bytes)

@@ -35,12 +35,14 @@ struct net_offer {
     enum net_reach reach;
     uint8_t family; /* of its addresses: 4, 6, or 0 for the provider's own */
     bool ipoib;     /* the interface is IP over InfiniBand */
+    bool down;      /* its carrier is gone */
+    uint32_t mbps;  /* 0 = not told */
 };
 
 /* What was asked for. "" = anything. */
 struct net_wish {
-    const char *provider, *interface;
-    bool nodes; /* some PEs are on other nodes */
+    const char *provider, *interface; /* interface: one, or several: "eth0,eth1" */
+    bool nodes;                       /* some PEs are on other nodes */
 };
 
 /* The kinds of ways that PEs compare: a provider of the table with a family of addresses. Bit i of such
@@ -53,12 +55,13 @@ typedef uint64_t net_rows;
 weft_status net_choose_rows(const struct net_offer *offers, size_t count,
                             const struct net_wish *wish, net_rows *rows);
 
-/* The best offer of the lowest row in `common`, which all PEs have; -1 when `common` is empty. Among
- * interfaces: one that reaches other nodes where that is needed (the loopback interface where it is
- * not), of a network in `networks` (those of other PEs; net_networks_both()) before others, no
- * IP over InfiniBand before it, then the first. */
-int net_choose_offer(const struct net_offer *offers, size_t count, const struct net_wish *wish,
-                     net_rows common, uint64_t networks);
+/* The best offers of the lowest row in `common`, which all PEs have: numbers of at most `most` offers,
+ * each of another interface, in the order of the wish or else in theirs; how many. None when `common` is empty. The best are
+ * those whose carrier is there before those where it is gone, which reach other nodes where that is
+ * needed (the loopback interface where it is not), are of a network in `networks` (those of other PEs),
+ * are not IP over InfiniBand; and, unless the wish names interfaces, at least half as fast as the fastest. */
+int net_choose_offers(const struct net_offer *offers, size_t count, const struct net_wish *wish,
+                      net_rows common, uint64_t networks, int *taken, int most);
 
 /* A set of networks as bits, for comparing those of several PEs: few collide, and one that does only
  * makes an interface look more common than it is. */

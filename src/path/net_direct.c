@@ -2,7 +2,7 @@
 /* Remote writes and reads of path net, between host memories: cut at the borders of registered chunks,
  * each piece posted at once, its completion counted in the context's channel to the peer. Local memory
  * that the provider wants registered and that is not, goes by way of registered copies. */
-#include "path/net.h"
+#include "path/net_stripe.h"
 
 #include "base/status.h"
 
@@ -191,23 +191,43 @@ static struct piece next_piece(const struct path_common *net, const struct piece
     return piece;
 }
 
+static void advance(struct piece *whole, size_t bytes)
+{
+    whole->bytes -= bytes;
+    whole->at.offset += bytes;
+    whole->local = (char *)whole->local + bytes;
+}
+
+static weft_status move_next(struct path_state *state, struct piece *piece)
+{
+    struct net_peer *peer = &state->net->peers[piece->at.peer->pe];
+    struct net_key key;
+    weft_status status =
+        net_peer_chunk(state, peer, piece->at.segment, piece->at.offset / NET_CHUNK_BYTES, &key);
+    if (status)
+        return status;
+    if (key.known)
+        return post_piece(state, piece, &key);
+    return piece->write ? net_put_by_requests(state, piece->at, piece->local, piece->bytes)
+                        : net_get_by_requests(state, piece->at, piece->local, piece->bytes);
+}
+
 static weft_status move(struct path_state *state, struct piece whole)
 {
-    struct net_peer *peer = &state->net->peers[whole.at.peer->pe];
+    const struct net_peer *peer = &state->net->peers[whole.at.peer->pe];
+    bool stripes = net_stripes(state->net, peer, whole.bytes);
     weft_status status = WEFT_OK;
     while (whole.bytes && !status) {
+        size_t striped = 0;
+        if (stripes)
+            status =
+                net_stripe_move(state, whole.at, whole.local, whole.bytes, whole.write, &striped);
+        advance(&whole, striped);
+        if (status || striped)
+            continue;
         struct piece piece = next_piece(state->net, &whole);
-        struct net_key key;
-        status =
-            net_peer_chunk(state, peer, whole.at.segment, whole.at.offset / NET_CHUNK_BYTES, &key);
-        if (!status && key.known)
-            status = post_piece(state, &piece, &key);
-        else if (!status)
-            status = piece.write ? net_put_by_requests(state, piece.at, piece.local, piece.bytes)
-                                 : net_get_by_requests(state, piece.at, piece.local, piece.bytes);
-        whole.bytes -= piece.bytes;
-        whole.at.offset += piece.bytes;
-        whole.local = (char *)whole.local + piece.bytes;
+        status = move_next(state, &piece);
+        advance(&whole, piece.bytes);
     }
     return status;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What libfabric offers here, in the words of net_choose.h, and the choice that all PEs make together.
  * Opens nothing. */
-#include "path/net.h"
+#include "path/net_offers.h"
 
 #include "base/config.h"
 #include "base/status.h"
 #include "boot/agree.h"
+#include "path/net_near.h"
 
 #include <arpa/inet.h>
 #include <net/if.h>
@@ -71,6 +72,15 @@ static void judge_address(const struct fi_info *info, struct net_offer *offer)
         offer->reach = NET_REACH_NODE;
 }
 
+static void judge_link(const struct fi_info *info, struct net_offer *offer)
+{
+    const struct fi_link_attr *link = info->nic ? info->nic->link_attr : NULL;
+    offer->mbps = (uint32_t)(link && link->speed ? link->speed / 1000000
+                                                 : net_speed_of("", offer->interface));
+    offer->down = link && link->state == FI_LINK_DOWN;
+    offer->down |= net_is_down("", offer->interface);
+}
+
 static struct net_offer offer_of(const struct fi_info *info)
 {
     struct net_offer offer = {.abilities = abilities_of(info)};
@@ -82,28 +92,22 @@ static struct net_offer offer_of(const struct fi_info *info)
         snprintf(offer.network, sizeof offer.network, "%s", network);
     judge_address(info, &offer);
     offer.ipoib = is_ipoib(offer.interface);
+    judge_link(info, &offer);
     return offer;
 }
 
 /* ------------------------------------------------------------------------------- the whole list */
 
-struct offers {
-    struct fi_info *list;
-    struct fi_info **info;   /* [count] in the list */
-    struct net_offer *offer; /* [count] */
-    size_t count;
-};
-
-static void free_offers(const struct fabric *lib, struct offers *offers)
+static void free_offers(const struct fabric *lib, struct net_offers *offers)
 {
     if (offers->list)
         lib->freeinfo(offers->list);
     free(offers->info);
     free(offers->offer);
-    *offers = (struct offers){0};
+    *offers = (struct net_offers){0};
 }
 
-static weft_status tabulate(struct offers *offers)
+static weft_status tabulate(struct net_offers *offers)
 {
     for (const struct fi_info *info = offers->list; info; info = info->next)
         offers->count++;
@@ -152,7 +156,8 @@ static int getinfo_for(const struct fabric *lib, int npes, struct fi_info *hints
 }
 
 /* all: whatever there is, so that what cannot be used can be named. */
-static weft_status list_offers(const struct fabric *lib, int npes, bool all, struct offers *offers)
+static weft_status list_offers(const struct fabric *lib, int npes, bool all,
+                               struct net_offers *offers)
 {
     struct fi_info *hints = lib->dupinfo(NULL);
     if (!hints)
@@ -168,22 +173,15 @@ static weft_status list_offers(const struct fabric *lib, int npes, bool all, str
 
 /* ------------------------------------------------------------------------- what all have in common */
 
-/* What a PE tells the others of its offers. */
-struct common {
-    net_rows rows;
-    uint64_t networks;
-    char lacks[160]; /* when there are no rows */
-};
-
 static weft_status rows_here(const struct fabric *lib, int npes, const struct net_wish *wish,
-                             struct offers *offers, struct common *mine)
+                             struct net_offers *offers, struct net_common *mine)
 {
     weft_status status = list_offers(lib, npes, false, offers);
     if (!status)
         status = net_choose_rows(offers->offer, offers->count, wish, &mine->rows);
     if (status == WEFT_ERR_CONFIG || status == WEFT_ERR_UNSUPPORTED) {
         /* Said again with all that is there in view: so a provider that lacks something is named. */
-        struct offers every = {0};
+        struct net_offers every = {0};
         net_rows none;
         status = list_offers(lib, npes, true, &every);
         if (!status)
@@ -199,10 +197,10 @@ static weft_status rows_here(const struct fabric *lib, int npes, const struct ne
     return status;
 }
 
-static weft_status compare(const struct path_world *world, const struct common *mine,
-                           struct common *both, char *lacks, size_t bytes)
+static weft_status compare(const struct path_world *world, const struct net_common *mine,
+                           struct net_common *both, char *lacks, size_t bytes)
 {
-    struct common *all = calloc((size_t)world->npes, sizeof *all);
+    struct net_common *all = calloc((size_t)world->npes, sizeof *all);
     weft_status status =
         all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d PEs", world->npes);
     status = boot_agree(world->boot, status);
@@ -223,7 +221,7 @@ static weft_status compare(const struct path_world *world, const struct common *
 
 /* WEFT_ERR_CONFIG stays one; what else this PE lacks is told to all instead. */
 static weft_status look(const struct net_wish *wish, int npes, const struct fabric **lib,
-                        struct offers *offers, struct common *mine)
+                        struct net_offers *offers, struct net_common *mine)
 {
     weft_status status = fabric_open(lib);
     if (!status)
@@ -235,42 +233,39 @@ static weft_status look(const struct net_wish *wish, int npes, const struct fabr
     return WEFT_OK;
 }
 
-static weft_status take(const struct fabric *lib, const struct net_wish *wish,
-                        const struct offers *offers, const struct common *both,
-                        struct fi_info **info, char *has, size_t bytes)
+/* ------------------------------------------------------------------------------------- choosing */
+
+static weft_status check_wish(void)
 {
-    int best = net_choose_offer(offers->offer, offers->count, wish, both->rows, both->networks);
-    if (best < 0)
-        return WEFT_OK;
-    *info = lib->dupinfo(offers->info[best]);
-    net_offer_text(&offers->offer[best], has, bytes);
-    return *info ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "fi_dupinfo: no memory");
+    int64_t rails = config_int(CONFIG_FABRIC_RAILS);
+    return rails >= 0 && rails <= NET_RAILS
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_CONFIG,
+                           "WEFT_FABRIC_RAILS is %lld, and a PE uses 1 to %d NICs (0: its share)",
+                           (long long)rails, NET_RAILS);
 }
 
-weft_status net_find(const struct path_world *world, struct fi_info **info, char *lacks, char *has,
-                     size_t bytes)
+weft_status net_find(const struct path_world *world, struct net_taken **taken, char *lacks,
+                     char *has)
 {
     const struct net_wish wish = {.provider = config_string(CONFIG_FABRIC_PROVIDER),
                                   .interface = config_string(CONFIG_FABRIC_INTERFACE),
                                   .nodes = world->boot->nodes > 1};
     const struct fabric *lib = NULL;
-    struct offers offers = {0};
-    struct common mine = {0}, both;
-    *info = NULL;
+    struct net_offers offers = {0};
+    struct net_common mine = {0}, both;
+    *taken = NULL;
     lacks[0] = has[0] = '\0';
-    weft_status status = boot_agree(world->boot, look(&wish, world->npes, &lib, &offers, &mine));
+    weft_status status = check_wish();
     if (!status)
-        status = compare(world, &mine, &both, lacks, bytes);
+        status = look(&wish, world->npes, &lib, &offers, &mine);
+    status = boot_agree(world->boot, status);
+    if (!status)
+        status = compare(world, &mine, &both, lacks, sizeof((struct path_found){0}.lacks));
     if (!status && !lacks[0])
-        status = take(lib, &wish, &offers, &both, info, has, bytes);
+        status = net_take(world, lib, &wish, &offers, &both, taken, has,
+                          sizeof((struct path_found){0}.has));
     if (lib && lib->handle)
         free_offers(lib, &offers);
     return status;
-}
-
-void net_drop_info(void *info)
-{
-    const struct fabric *lib;
-    if (fabric_open(&lib) == WEFT_OK)
-        lib->freeinfo(info);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing the endpoint of this PE, and telling its address to all the others. */
-#include "path/net.h"
+#include "path/net_stripe.h"
 
+#include "base/config.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "boot/agree.h"
@@ -18,11 +19,16 @@ enum {
     RECEIVES_PER_PEER = 4,
 };
 
-/* How a PE is reached. */
-struct address {
-    uint64_t bytes;
-    unsigned char name[ADDRESS_BYTES];
+/* How a PE is reached over each of its rails. */
+struct addresses {
+    int32_t count;
+    struct address {
+        uint64_t network, bytes;
+        unsigned char name[ADDRESS_BYTES];
+    } rail[NET_RAILS];
 };
+
+/* ------------------------------------------------------------------------------------ endpoints */
 
 static weft_status post_receives(struct path_common *net)
 {
@@ -40,57 +46,97 @@ static weft_status post_receives(struct path_common *net)
     return status;
 }
 
-static weft_status open_here(struct path_common *net, struct address *mine)
+static weft_status tell_address(struct path_common *net, struct net_rail *rail,
+                                struct address *mine)
 {
-    weft_status status = net_open_rail(net, &net->rails[0]);
+    size_t bytes = sizeof mine->name;
+    int error = fi_getname(&rail->endpoint->fid, mine->name, &bytes);
+    mine->bytes = bytes;
+    mine->network = rail->network;
+    return error ? net_refused(net, rail, "fi_getname", error) : WEFT_OK;
+}
+
+static weft_status open_here(struct path_common *net, struct addresses *mine)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < net->rail_count && !status; i++) {
+        status = net_open_rail(net, &net->rails[i]);
+        if (!status)
+            status = tell_address(net, &net->rails[i], &mine->rail[i]);
+    }
+    mine->count = net->rail_count;
     if (!status)
         status = serve_open(net->world, &net->serve);
-    if (!status)
-        status = post_receives(net);
-    if (status)
-        return status;
-    mine->bytes = sizeof mine->name;
-    size_t bytes = sizeof mine->name;
-    int error = fi_getname(&net->rails[0].endpoint->fid, mine->name, &bytes);
-    mine->bytes = bytes;
-    return error ? net_refused(net, &net->rails[0], "fi_getname", error) : WEFT_OK;
+    return status ? status : post_receives(net);
 }
 
 /* ------------------------------------------------------------------------------------ addresses */
 
-static weft_status insert(struct path_common *net, const struct address *all)
+/* Which of a peer's rails one of this PE's leads to: of the same network, the one of the same number
+ * before others, the next ones by turns; -1 = none. */
+static int rail_there(const struct path_common *net, int rail, const struct addresses *peer)
 {
-    for (int pe = 0; pe < net->world->npes; pe++) {
-        struct net_peer *peer = &net->peers[pe];
-        peer->pe = pe;
-        int inserted = fi_av_insert(net->rails[0].av, all[pe].name, 1, &peer->address[0], 0, NULL);
-        if (inserted != 1) {
-            base_fail(WEFT_ERR_SYSTEM, "fi_av_insert: the address of PE %d was refused", pe);
-            return inserted < 0 ? net_refused(net, &net->rails[0], "fi_av_insert", inserted)
-                                : WEFT_ERR_SYSTEM;
-        }
+    uint64_t network = net->rails[rail].network;
+    for (int i = 0; i < peer->count; i++) {
+        int there = (rail + i) % peer->count;
+        if (!network || !peer->rail[there].network || peer->rail[there].network == network)
+            return there;
     }
-    return WEFT_OK;
+    return -1;
 }
 
-static weft_status exchange(struct path_common *net, const struct address *mine)
+static weft_status insert(struct path_common *net, struct net_peer *peer, int rail,
+                          const struct addresses *its)
+{
+    struct net_rail *mine = &net->rails[rail];
+    int there = rail ? rail_there(net, rail, its) : 0;
+    peer->address[rail] = FI_ADDR_NOTAVAIL;
+    if (there < 0)
+        return WEFT_OK;
+    peer->there[rail] = (uint8_t)there;
+    int inserted = fi_av_insert(mine->av, its->rail[there].name, 1, &peer->address[rail], 0, NULL);
+    if (inserted == 1)
+        return WEFT_OK;
+    base_fail(WEFT_ERR_SYSTEM, "fi_av_insert: the address of PE %d was refused", peer->pe);
+    return inserted < 0 ? net_refused(net, mine, "fi_av_insert", inserted) : WEFT_ERR_SYSTEM;
+}
+
+static weft_status exchange(struct path_common *net, const struct addresses *mine)
 {
     const struct path_world *world = net->world;
-    struct address *all = calloc((size_t)world->npes, sizeof *all);
+    struct addresses *all = calloc((size_t)world->npes, sizeof *all);
     weft_status status =
         all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d PEs", world->npes);
     status = boot_agree(world->boot, status);
     if (!status)
         status = world->boot->ops->allgather(world->boot, mine, all, sizeof *all);
-    if (!status)
-        status = insert(net, all);
+    for (int pe = 0; pe < world->npes && !status; pe++) {
+        net->peers[pe].pe = pe;
+        for (int rail = 0; rail < net->rail_count && !status; rail++)
+            status = insert(net, &net->peers[pe], rail, &all[pe]);
+    }
     free(all);
     return status;
 }
 
 /* ---------------------------------------------------------------------------------- open, close */
 
-static weft_status make(const struct path_world *world, struct fi_info *info,
+static void take(struct path_common *net, struct net_taken *taken)
+{
+    uint64_t stripe = config_size(CONFIG_FABRIC_STRIPE);
+    net->rail_count = taken->count;
+    net->home_carries = taken->home_carries;
+    net->stripe_bytes = !taken->home_carries ? 0 : stripe ? stripe : SIZE_MAX;
+    for (int i = 0; i < taken->count; i++) {
+        net->rails[i].info = taken->info[i];
+        net->rails[i].network = taken->network[i];
+        net->rails[i].mbps = taken->mbps[i];
+        taken->info[i] = NULL;
+    }
+    snprintf(net->provider, sizeof net->provider, "%s", net->rails[0].info->fabric_attr->prov_name);
+}
+
+static weft_status make(const struct path_world *world, struct net_taken *taken,
                         struct path_common **result)
 {
     struct path_common *net = calloc(1, sizeof *net);
@@ -101,9 +147,7 @@ static weft_status make(const struct path_world *world, struct fi_info *info,
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for path net");
     }
     net->world = world;
-    net->rails[0].info = info;
-    net->rail_count = 1;
-    snprintf(net->provider, sizeof net->provider, "%s", info->fabric_attr->prov_name);
+    take(net, taken);
     net->wake = -1;
     net->waiting_end = &net->waiting;
     net->late_end = &net->late;
@@ -112,11 +156,11 @@ static weft_status make(const struct path_world *world, struct fi_info *info,
     return fabric_open(&net->lib);
 }
 
-weft_status net_open(const struct path_world *world, struct fi_info *info,
+weft_status net_open(const struct path_world *world, struct net_taken *taken,
                      struct path_common **result)
 {
-    struct address mine = {0};
-    weft_status status = make(world, info, result);
+    struct addresses mine = {0};
+    weft_status status = make(world, taken, result);
     struct path_common *net = *result;
     if (!status)
         status = open_here(net, &mine);
@@ -133,11 +177,17 @@ weft_status net_open(const struct path_world *world, struct fi_info *info,
     return status;
 }
 
+static void free_keys(struct net_peer *peer, int segment)
+{
+    free(peer->keys[segment]);
+    free(peer->rail_keys[segment]);
+}
+
 static void free_peers(struct path_common *net)
 {
     for (int pe = 0; pe < net->world->npes; pe++)
         for (int s = 0; s < SEG_COUNT; s++)
-            free(net->peers[pe].keys[s]);
+            free_keys(&net->peers[pe], s);
     free(net->peers);
 }
 
@@ -147,6 +197,9 @@ void net_close(struct path_common *net)
     net_stage_free(net);
     for (int i = 0; i < net->rail_count; i++)
         net_close_endpoint(&net->rails[i]);
+    net_stripe_close(net);
+    for (int i = 0; i < net->rail_count; i++)
+        net_free_rail_memory(&net->rails[i]);
     net_free_memory(net);
     for (int i = 0; i < net->rail_count; i++)
         net_close_rail(net, &net->rails[i]);

@@ -2,7 +2,7 @@
 /* What makes path net go on: reading completions, by whoever waits, and by a thread for those who
  * compute. The thread keeps away while callers poll often, and sleeps while nothing comes: on the
  * descriptor of the completion queue where the provider has one, else for a time that grows. */
-#include "path/net.h"
+#include "path/net_stripe.h"
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -74,7 +74,7 @@ void net_fail_peer(struct path_common *net, struct net_peer *peer, weft_status s
     net_fail_answers(net, peer);
 }
 
-static void fail_operation(struct path_common *net, const struct net_rail *rail,
+static void fail_operation(struct path_common *net, struct net_rail *rail,
                            struct fi_cq_err_entry *error)
 {
     static const char *const doing[] = {
@@ -94,6 +94,10 @@ static void fail_operation(struct path_common *net, const struct net_rail *rail,
         net->failed = WEFT_ERR_PATH;
         snprintf(net->sentence, sizeof net->sentence, "path net cannot receive (provider %s): %s",
                  net->provider, net->lib->strerror(error->err));
+        return;
+    }
+    if (post->kind == NET_POST_STRIPE) {
+        net_stripe_failed(net, rail, post, more ? more : net->lib->strerror(error->err));
         return;
     }
     snprintf(sentence, sizeof sentence, "%s PE %d failed (provider %s on %s): %s%s%s%s",
@@ -124,6 +128,9 @@ static void completed(struct path_common *net, struct net_post *post)
         break;
     case NET_POST_DIRECT:
         net_direct_done(net, (struct net_direct *)(void *)post, true);
+        break;
+    case NET_POST_STRIPE:
+        net_stripe_completed(net, post);
         break;
     }
 }
@@ -156,11 +163,14 @@ bool net_poll(struct path_common *net)
 {
     int all = 0;
     for (int i = 0; i < net->rail_count; i++)
-        all += read_rail(net, &net->rails[i]);
+        if (net->rails[i].endpoint)
+            all += read_rail(net, &net->rails[i]);
     if (net->late)
         all += net_finish_late(net);
     if (net->stages)
         all += net_stage_advance(net);
+    if (net->stripes || net->rail_count > 1)
+        net_stripe_advance(net);
     if (net->waiting)
         net_retry(net);
     if (net->answering)
@@ -199,6 +209,8 @@ static bool may_sleep(struct path_common *net, struct pollfd *wait, nfds_t *coun
     *sleeps = true;
     for (int i = 0; i < net->rail_count; i++) {
         struct net_rail *rail = &net->rails[i];
+        if (!rail->endpoint)
+            continue;
         struct fid *queue = &rail->cq->fid;
         *sleeps = *sleeps && rail->descriptor >= 0;
         if (!*sleeps || fi_trywait(rail->fabric, &queue, 1) != FI_SUCCESS)
@@ -216,7 +228,7 @@ static void sleep_for_event(struct path_common *net, uint64_t *ns)
     bool sleeps;
     pthread_mutex_lock(&net->lock);
     bool quiet = may_sleep(net, wait, &count, &sleeps);
-    bool under_way = net->sending || net->waiting;
+    bool under_way = net->sending || net->waiting || net->stripes;
     pthread_mutex_unlock(&net->lock);
     if (quiet)
         poll(wait, count, under_way ? 1 : SLEEP_MS);

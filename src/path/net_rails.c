@@ -57,7 +57,7 @@ static bool keeps_order(const struct fi_info *info)
     return info->tx_attr->msg_order & FI_ORDER_SAW && is_one_of(info, names);
 }
 
-static bool owner_moves_data(const struct fi_info *info)
+bool net_cpu_moves(const struct fi_info *info)
 {
     static const char *const names[] = {"tcp",     "net",         "tcp;ofi_rxm", "net;ofi_rxm",
                                         "sockets", "udp;ofi_rxd", NULL};
@@ -73,7 +73,7 @@ static void find_traits(struct net_rail *rail)
         .virtual_addresses = mode & FI_MR_VIRT_ADDR,
         .registers_local = mode & FI_MR_LOCAL,
         .binds_memory = mode & FI_MR_ENDPOINT,
-        .cpu_moves = owner_moves_data(info),
+        .cpu_moves = net_cpu_moves(info),
         .most = info->ep_attr->max_msg_size,
     };
 }
@@ -134,13 +134,19 @@ void net_close_endpoint(struct net_rail *rail)
     CLOSE(rail->endpoint);
 }
 
-void net_close_rail(struct path_common *net, struct net_rail *rail)
+void net_close_objects(struct net_rail *rail)
 {
     CLOSE(rail->endpoint);
     CLOSE(rail->cq);
     CLOSE(rail->av);
     CLOSE(rail->domain);
     CLOSE(rail->fabric);
+    rail->descriptor = -1;
+}
+
+void net_close_rail(struct path_common *net, struct net_rail *rail)
+{
+    net_close_objects(rail);
     if (rail->info)
         net->lib->freeinfo(rail->info);
     rail->info = NULL;

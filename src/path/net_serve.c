@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What comes in messages: requests of peers, which are carried out on this PE's memory (serve.h), and
  * answers to this PE's own, for which somebody waits or a quiet will. */
-#include "path/net.h"
+#include "path/net_stripe.h"
 
 #include "base/status.h"
 
@@ -298,6 +298,19 @@ static void tell_key(struct path_common *net, struct net_peer *from, struct net_
         memcpy(data, &key, sizeof key);
 }
 
+static void tell_rail_keys(struct path_common *net, struct net_peer *from,
+                           struct net_record *record)
+{
+    const struct net_wanted *wanted = net_behind(record);
+    struct net_key keys[NET_RAILS] = {{0}};
+    if (record->segment < SEG_COUNT)
+        net_rail_keys(net, (enum segment_id)record->segment, record->offset, keys);
+    struct net_result result = {.token = wanted->token};
+    void *data = answer(net, from, NET_DATA, result, sizeof keys);
+    if (data)
+        memcpy(data, keys, sizeof keys);
+}
+
 /* ------------------------------------------------------------------------------- whole messages */
 
 static size_t fixed_bytes(const struct net_record *record)
@@ -308,10 +321,13 @@ static size_t fixed_bytes(const struct net_record *record)
     case NET_GET:
     case NET_KEY:
     case NET_ROOM:
+    case NET_RAIL_KEYS:
         return sizeof(struct net_wanted);
     case NET_LANDED:
     case NET_LIFT:
         return sizeof(struct net_lot);
+    case NET_NOTE:
+        return sizeof(struct net_note);
     case NET_DATA:
     case NET_KEY_IS:
     case NET_LIFTED:
@@ -351,6 +367,12 @@ static void carry_out(struct path_common *net, struct net_peer *from, struct net
         break;
     case NET_LIFTED:
         net_stage_lifted(net, from, net_behind(record));
+        break;
+    case NET_RAIL_KEYS:
+        tell_rail_keys(net, from, record);
+        break;
+    case NET_NOTE:
+        net_stripe_note(net, from, net_behind(record));
         break;
     case NET_DATA:
         data_came(net, from, record);

@@ -126,7 +126,7 @@ struct path_strides {
 
 /* What a path has found out about this machine before any pair chooses it. */
 struct path_found {
-    char lacks[200], has[200]; /* what is missing, "" = nothing; what there is */
+    char lacks[200], has[240]; /* what is missing, "" = nothing; what there is */
     void *keeps;               /* for join(), which takes it; else `drop` frees it */
     void (*drop)(void *keeps);
 };

@@ -19,27 +19,32 @@ static const struct {
     char letter;
     struct net_offer offer;
 } known[] = {
-    {'c', {"cxi", "cxi0", "", ALL, NET_REACH_OTHERS, 0, false}},
-    {'e', {"efa", "rdmap0-rdm", "", ALL, NET_REACH_OTHERS, 0, false}},
-    {'E', {"efa", "rdmap0-dgrm", "", ALL & ~NET_DATAGRAMS, NET_REACH_OTHERS, 0, false}},
-    {'v', {"verbs;ofi_rxm", "mlx5_0", LAN, ALL, NET_REACH_OTHERS, 4, false}},
-    {'w', {"verbs;ofi_rxm", "mlx5_1", WAN, ALL, NET_REACH_OTHERS, 4, false}},
-    {'V', {"verbs", "mlx5_0", "", ALL & ~NET_DATAGRAMS, NET_REACH_OTHERS, 4, false}},
-    {'t', {"tcp;ofi_rxm", "eth0", LAN, ALL, NET_REACH_OTHERS, 4, false}},
-    {'u', {"tcp;ofi_rxm", "eth1", WAN, ALL, NET_REACH_OTHERS, 4, false}},
-    {'6', {"tcp;ofi_rxm", "eth0", "fd00::/64", ALL, NET_REACH_OTHERS, 6, false}},
-    {'k', {"tcp;ofi_rxm", "eth0", "fe80::/64", ALL, NET_REACH_LINK, 6, false}},
-    {'l', {"tcp;ofi_rxm", "lo", "127.0.0.1/32", ALL, NET_REACH_NODE, 4, false}},
-    {'i', {"tcp;ofi_rxm", "ib0", "10.1.0.0/16", ALL, NET_REACH_OTHERS, 4, true}},
-    {'T', {"tcp", "eth0", LAN, ALL, NET_REACH_OTHERS, 4, false}},
-    {'n', {"net", "eth0", LAN, ALL, NET_REACH_OTHERS, 4, false}},
-    {'s', {"shm", "shm", "", ALL, NET_REACH_NODE, 0, false}},
-    {'o', {"sockets", "eth0", LAN, ALL, NET_REACH_OTHERS, 4, false}},
-    {'x', {"acme", "acme0", "", ALL, NET_REACH_OTHERS, 0, false}},
-    {'m', {"bare", "b0", "", ALL & ~NET_MESSAGES, NET_REACH_OTHERS, 0, false}},
-    {'r', {"bare", "b0", "", ALL & ~NET_READ, NET_REACH_OTHERS, 0, false}},
-    {'W', {"bare", "b0", "", ALL & ~NET_WRITE, NET_REACH_OTHERS, 0, false}},
-    {'K', {"bare", "b0", "", ALL & ~NET_KEYS, NET_REACH_OTHERS, 0, false}},
+    {'c', {"cxi", "cxi0", "", ALL, NET_REACH_OTHERS, 0, false, false, 0}},
+    {'e', {"efa", "rdmap0-rdm", "", ALL, NET_REACH_OTHERS, 0, false, false, 0}},
+    {'E', {"efa", "rdmap0-dgrm", "", ALL & ~NET_DATAGRAMS, NET_REACH_OTHERS, 0, false, false, 0}},
+    {'v', {"verbs;ofi_rxm", "mlx5_0", LAN, ALL, NET_REACH_OTHERS, 4, false, false, 0}},
+    {'w', {"verbs;ofi_rxm", "mlx5_1", WAN, ALL, NET_REACH_OTHERS, 4, false, false, 0}},
+    {'V', {"verbs", "mlx5_0", "", ALL & ~NET_DATAGRAMS, NET_REACH_OTHERS, 4, false, false, 0}},
+    {'t', {"tcp;ofi_rxm", "eth0", LAN, ALL, NET_REACH_OTHERS, 4, false, false, 0}},
+    {'u', {"tcp;ofi_rxm", "eth1", WAN, ALL, NET_REACH_OTHERS, 4, false, false, 0}},
+    {'6', {"tcp;ofi_rxm", "eth0", "fd00::/64", ALL, NET_REACH_OTHERS, 6, false, false, 0}},
+    {'k', {"tcp;ofi_rxm", "eth0", "fe80::/64", ALL, NET_REACH_LINK, 6, false, false, 0}},
+    {'l', {"tcp;ofi_rxm", "lo", "127.0.0.1/32", ALL, NET_REACH_NODE, 4, false, false, 0}},
+    {'i', {"tcp;ofi_rxm", "ib0", "10.1.0.0/16", ALL, NET_REACH_OTHERS, 4, true, false, 0}},
+    {'T', {"tcp", "eth0", LAN, ALL, NET_REACH_OTHERS, 4, false, false, 0}},
+    {'n', {"net", "eth0", LAN, ALL, NET_REACH_OTHERS, 4, false, false, 0}},
+    {'s', {"shm", "shm", "", ALL, NET_REACH_NODE, 0, false, false, 0}},
+    {'o', {"sockets", "eth0", LAN, ALL, NET_REACH_OTHERS, 4, false, false, 0}},
+    {'x', {"acme", "acme0", "", ALL, NET_REACH_OTHERS, 0, false, false, 0}},
+    {'m', {"bare", "b0", "", ALL & ~NET_MESSAGES, NET_REACH_OTHERS, 0, false, false, 0}},
+    {'r', {"bare", "b0", "", ALL & ~NET_READ, NET_REACH_OTHERS, 0, false, false, 0}},
+    {'W', {"bare", "b0", "", ALL & ~NET_WRITE, NET_REACH_OTHERS, 0, false, false, 0}},
+    {'1', {"tcp;ofi_rxm", "eth1", LAN, ALL, NET_REACH_OTHERS, 4, false, false, 10000}},
+    {'2', {"tcp;ofi_rxm", "eth2", LAN, ALL, NET_REACH_OTHERS, 4, false, false, 25000}},
+    {'3', {"tcp;ofi_rxm", "eth3", WAN, ALL, NET_REACH_OTHERS, 4, false, false, 20000}},
+    {'@', {"tcp;ofi_rxm", "eth2", WAN, ALL, NET_REACH_OTHERS, 4, false, false, 25000}},
+    {'d', {"tcp;ofi_rxm", "eth4", LAN, ALL, NET_REACH_OTHERS, 4, false, true, 100000}},
+    {'K', {"bare", "b0", "", ALL & ~NET_KEYS, NET_REACH_OTHERS, 0, false, false, 0}},
 };
 
 static size_t offers_of(const char *letters, struct net_offer *offers)
@@ -83,7 +88,16 @@ static const struct row {
     {"ti", ONE_NODE, "", "", 't', NULL, WEFT_OK},
     {"st", ONE_NODE, "", "", 't', NULL, WEFT_OK},
     {"s", ONE_NODE, "", "", 's', NULL, WEFT_OK},
+    {"dt", NODES, "", "", 't', NULL, WEFT_OK},
+    {"di", NODES, "", "", 'i', NULL, WEFT_OK},
+    {"d", NODES, "", "", 'd', NULL, WEFT_OK},
+    {"dt", NODES, "", "eth4", 'd', NULL, WEFT_OK},
+    {"12", NODES, "", "", '2', NULL, WEFT_OK},
     /* asked for */
+    {"12", NODES, "", "eth1,eth2", '1', NULL, WEFT_OK},
+    {"12", NODES, "", "eth2,eth1", '2', NULL, WEFT_OK},
+    {"tl", NODES, "", "lo,eth0", 't', NULL, WEFT_OK},
+    {"vt", NODES, "", "eth0,mlx5_0", 'v', NULL, WEFT_OK},
     {"vtl", NODES, "tcp", "", 't', NULL, WEFT_OK},
     {"vtT", NODES, "tcp", "", 'T', NULL, WEFT_OK},
     {"vtT", NODES, "tcp;ofi_rxm", "", 't', NULL, WEFT_OK},
@@ -103,6 +117,13 @@ static const struct row {
      "WEFT_FABRIC_INTERFACE is \"eth7\", which libfabric does not offer here; it offers eth0, eth1, "
      "lo, mlx5_0",
      WEFT_ERR_CONFIG},
+    {"tu", NODES, "", "eth1,eth,eth0", 0,
+     "WEFT_FABRIC_INTERFACE names \"eth\", which libfabric does not offer here; it offers eth0, eth1",
+     WEFT_ERR_CONFIG},
+    {"tu", NODES, "", "eth0,,eth1", 0, "WEFT_FABRIC_INTERFACE names \"\", which", WEFT_ERR_CONFIG},
+    {"tu", NODES, "", "eth0 ,eth1", 0, "names \"eth0 \", which", WEFT_ERR_CONFIG},
+    {"tv", NODES, "tcp", "eth0,mlx5_0", 0,
+     "names \"mlx5_0\", which provider tcp does not offer here", WEFT_ERR_CONFIG},
     {"tulv", NODES, "verbs", "eth0", 0,
      "which provider verbs does not offer here; it offers mlx5_0", WEFT_ERR_CONFIG},
     /* what a provider lacks is named */
@@ -118,6 +139,14 @@ static const struct row {
     {"", NODES, "", "", 0, "none is offered", WEFT_ERR_UNSUPPORTED},
 };
 
+/* The first of what can be taken. */
+static int first_of(const struct net_offer *offers, size_t count, const struct net_wish *wish,
+                    net_rows common, uint64_t networks)
+{
+    int taken[4];
+    return net_choose_offers(offers, count, wish, common, networks, taken, 4) ? taken[0] : -1;
+}
+
 static void every_row(void **state)
 {
     (void)state;
@@ -128,7 +157,7 @@ static void every_row(void **state)
         struct net_wish wish = {row->provider, row->interface, row->nodes == NODES};
         net_rows common;
         weft_status status = net_choose_rows(offers, count, &wish, &common);
-        int taken = status ? -1 : net_choose_offer(offers, count, &wish, common, 0);
+        int taken = status ? -1 : first_of(offers, count, &wish, common, 0);
         char letter = taken < 0 ? '\0' : row->offers[taken];
         if (letter != row->taken || status != row->status ||
             (row->sentence && !strstr(weft_last_error(), row->sentence)))
@@ -171,11 +200,44 @@ static void what_all_have(void **state)
         uint64_t mine, theirs;
         net_rows common = rows_of(pairs[i].mine, &mine);
         common &= rows_of(pairs[i].theirs, &theirs);
-        int taken = net_choose_offer(offers, count, &wish, common, mine & theirs);
+        int taken = first_of(offers, count, &wish, common, mine & theirs);
         char letter = taken < 0 ? '\0' : pairs[i].mine[taken];
         if (letter != pairs[i].taken)
             fail_msg("\"%s\" beside \"%s\": '%c' instead of '%c'", pairs[i].mine, pairs[i].theirs,
                      letter ? letter : '-', pairs[i].taken ? pairs[i].taken : '-');
+    }
+}
+
+/* All that can be taken: each interface once, none that is much slower, unless they are named. */
+static void several(void **state)
+{
+    static const struct {
+        const char *offers, *interface, *networks, *taken;
+        int most;
+    } lists[] = {
+        {"tu", "", "", "tu", 8},          {"tut", "", "", "tu", 8}, {"tu6l", "", "", "tu", 8},
+        {"tuv", "", "", "v", 8},          {"12", "", "", "2", 8},   {"32", "", "", "32", 8},
+        {"12", "eth2,eth1", "", "21", 8}, {"tud", "", "", "tu", 8}, {"tui", "", "", "tu", 8},
+        {"123t", "", "", "23t", 8},       {"tu", "", "", "t", 1},   {"vw", "", "", "vw", 8},
+        {"tu", "", "t", "t", 8},          {"tu", "", "i", "tu", 8}, {"2@", "", "u", "@", 8},
+        {"tui", "ib0,eth0", "", "t", 8},  {"ls", "", "", "", 8},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        struct net_offer offers[8], theirs[8];
+        char got[9] = "";
+        int taken[8];
+        size_t count = offers_of(lists[i].offers, offers);
+        uint64_t networks = net_choose_networks(theirs, offers_of(lists[i].networks, theirs));
+        const struct net_wish wish = {"", lists[i].interface, true};
+        net_rows common = 0;
+        net_choose_rows(offers, count, &wish, &common);
+        int n = net_choose_offers(offers, count, &wish, common, networks, taken, lists[i].most);
+        for (int k = 0; k < n; k++)
+            got[k] = lists[i].offers[taken[k]];
+        if (strcmp(got, lists[i].taken) != 0)
+            fail_msg("row %zu (\"%s\", \"%s\"): \"%s\" instead of \"%s\"", i, lists[i].offers,
+                     lists[i].interface, got, lists[i].taken);
     }
 }
 
@@ -200,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row),
         cmocka_unit_test(what_all_have),
+        cmocka_unit_test(several),
         cmocka_unit_test(in_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

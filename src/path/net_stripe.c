@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Large transfers over several NICs. See net_stripe.h; what happens when one fails is in
+ * net_stripe_fail.c. */
+#include "path/net_stripe_piece.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PIECE_BYTES = 256 << 10,
+    UNDER_WAY_BYTES = 16 * PIECE_BYTES, /* on a rail: more wait for whichever is free first */
+    FIRST_BYTES = 4 * PIECE_BYTES,      /* on one of which it is not known how fast it is */
+    RATE_NS = 1000 * 1000,              /* a rail's rate is taken over at least so long, */
+    SHORT_NS = 50 * 1000,               /* or over all that it had to do */
+};
+
+/* ------------------------------------------------------------------------------------------ lists */
+
+void net_pieces_append(struct net_pieces *list, struct net_piece *piece)
+{
+    piece->next = NULL;
+    piece->previous = list->last;
+    *(list->last ? &list->last->next : &list->first) = piece;
+    list->last = piece;
+}
+
+void net_pieces_remove(struct net_pieces *list, struct net_piece *piece)
+{
+    *(piece->previous ? &piece->previous->next : &list->first) = piece->next;
+    *(piece->next ? &piece->next->previous : &list->last) = piece->previous;
+}
+
+/* ------------------------------------------------------------------------------------- completion */
+
+static void count(struct net_piece *piece, int by)
+{
+    struct path_state *state = piece->state;
+    struct net_channel *channel = net_touch(state, piece->post.peer->pe);
+    *(piece->write ? &channel->writes : &channel->reads) += (uint32_t)by;
+    channel->stripes += piece->write ? (uint32_t)by : 0;
+    state->under_way += (uint32_t)by;
+    state->net->stripes += by;
+}
+
+/* It is in no list any more. */
+void net_piece_finish(struct net_piece *piece)
+{
+    struct path_state *state = piece->state;
+    count(piece, -1);
+    free(piece);
+    net_drop_state(state);
+}
+
+/* What the rail gives while it is busy, for the choice among rails. */
+static void take_rate(struct net_rail *rail, size_t bytes)
+{
+    uint64_t now = clock_now_ns(), ns = now - rail->busy_since;
+    rail->moved += bytes;
+    rail->stood_ns = 0;
+    rail->asked = rail->answered = false;
+    if (ns < (rail->pieces.first ? RATE_NS : SHORT_NS))
+        return;
+    double rate = (double)rail->moved / (double)ns;
+    rail->rate = rail->rate > 0 ? (3 * rail->rate + rate) / 4 : rate;
+    rail->moved = 0;
+    rail->busy_since = now;
+}
+
+static void leave(struct path_common *net, struct net_piece *piece)
+{
+    struct net_rail *rail = &net->rails[piece->rail];
+    net_pieces_remove(&rail->pieces, piece);
+    rail->under_way -= piece->bytes;
+    take_rate(rail, piece->bytes);
+}
+
+static void enter(struct path_common *net, struct net_piece *piece)
+{
+    struct net_rail *rail = &net->rails[piece->rail];
+    if (!rail->pieces.first) {
+        rail->busy_since = clock_now_ns();
+        rail->moved = 0;
+    }
+    net_pieces_append(&rail->pieces, piece);
+    rail->under_way += piece->bytes;
+}
+
+/* ---------------------------------------------------------------------------------------- posting */
+
+/* For the piece, or for the few bytes of it that are read behind it: their coming says that it has
+ * arrived. */
+static ssize_t post(struct path_common *net, struct net_piece *piece, const struct net_key *key,
+                    bool confirm)
+{
+    struct net_rail *rail = &net->rails[piece->rail];
+    struct net_peer *peer = piece->post.peer;
+    bool write = piece->write && !confirm;
+    void *descriptor, *local = piece->local;
+    if (confirm)
+        local = net_rail_scratch(net, rail, &descriptor);
+    else
+        descriptor = net_rail_descriptor(net, rail, local);
+    size_t bytes = confirm ? 1 : piece->bytes;
+    struct iovec here = {local, bytes};
+    struct fi_rma_iov there = {key->base + piece->offset % NET_CHUNK_BYTES, bytes, key->key};
+    struct fi_msg_rma message = {.msg_iov = &here,
+                                 .desc = &descriptor,
+                                 .iov_count = 1,
+                                 .addr = peer->address[piece->rail],
+                                 .rma_iov = &there,
+                                 .rma_iov_count = 1,
+                                 .context = &piece->post.context};
+    if (!local)
+        return -FI_ENOMEM;
+    uint64_t flags = FI_COMPLETION | (rail->traits.confirmed ? FI_DELIVERY_COMPLETE : 0);
+    return write ? fi_writemsg(rail->endpoint, &message, flags)
+                 : fi_readmsg(rail->endpoint, &message, FI_COMPLETION);
+}
+
+/* Both have been asked for before the piece was queued. */
+static const struct net_key *key_of(const struct net_piece *piece, int rail)
+{
+    struct net_peer *peer = piece->post.peer;
+    size_t chunk = piece->offset / NET_CHUNK_BYTES;
+    return rail ? &peer->rail_keys[piece->segment][chunk * NET_RAILS + peer->there[rail]]
+                : &peer->keys[piece->segment][chunk];
+}
+
+/* Whether the provider has taken it; a refusal other than for now gives the rail up. */
+static bool post_piece(struct path_common *net, struct net_piece *piece, bool confirm)
+{
+    struct net_rail *rail = &net->rails[piece->rail];
+    ssize_t error = post(net, piece, key_of(piece, piece->rail), confirm);
+    if (!error)
+        piece->step = confirm ? NET_CONFIRMING : NET_MOVING;
+    if (error && error != -FI_EAGAIN)
+        net_rail_failed(net, rail, piece->post.peer, net->lib->strerror((int)-error));
+    return !error;
+}
+
+void net_stripe_completed(struct path_common *net, struct net_post *post)
+{
+    struct net_piece *piece = (struct net_piece *)(void *)post;
+    struct net_rail *rail = &net->rails[piece->rail];
+    if (piece->step == NET_MOVING && piece->write && !rail->traits.confirmed) {
+        piece->step = NET_MOVED;
+        if (!post_piece(net, piece, true))
+            rail->to_confirm++;
+        return;
+    }
+    leave(net, piece);
+    net_piece_finish(piece);
+}
+
+/* ----------------------------------------------------------------------------------- choice of rail */
+
+static bool goes_over(const struct path_common *net, const struct net_peer *peer, int rail)
+{
+    return net->rails[rail].endpoint && !net->rails[rail].cause[0] &&
+           peer->address[rail] != FI_ADDR_NOTAVAIL && !(peer->closed >> peer->there[rail] & 1);
+}
+
+static bool carries(const struct path_common *net, const struct net_piece *piece, int rail)
+{
+    return goes_over(net, piece->post.peer, rail) && key_of(piece, rail)->known;
+}
+
+/* Until all rails have been measured, what they are told to give decides. */
+static double rate_of(const struct path_common *net, const struct net_rail *rail)
+{
+    bool measured = true;
+    for (int i = 0; i < net->rail_count; i++)
+        measured &=
+            net->rails[i].rate > 0 || !net->rails[i].endpoint || (i == 0 && !net->home_carries);
+    return measured ? rail->rate : rail->mbps ? (double)rail->mbps : 1;
+}
+
+static bool has_room(const struct net_rail *rail)
+{
+    return rail->under_way < (rail->rate > 0 ? UNDER_WAY_BYTES : FIRST_BYTES);
+}
+
+/* The one that will have carried it first, of those that have not refused. Where no other leads to the
+ * peer, the first. -1 = that one has no room, and none other would be sooner. */
+static int choose_rail(const struct path_common *net, const struct net_piece *piece,
+                       uint32_t refused)
+{
+    int best = -1;
+    double soonest = 0;
+    bool any = false;
+    for (int i = net->home_carries ? 0 : 1; i < net->rail_count; i++) {
+        const struct net_rail *rail = &net->rails[i];
+        bool leads = carries(net, piece, i);
+        double time = (double)(rail->under_way + piece->bytes) / rate_of(net, rail);
+        any |= leads;
+        if (leads && !(refused >> i & 1) && (best < 0 || time < soonest)) {
+            best = i;
+            soonest = time;
+        }
+    }
+    if (!any && !(refused & 1))
+        best = 0;
+    return best >= 0 && has_room(&net->rails[best]) ? best : -1;
+}
+
+/* False: no rail takes it for now. */
+static bool start(struct path_common *net, struct net_piece *piece, uint32_t *refused)
+{
+    int chosen;
+    while ((chosen = choose_rail(net, piece, *refused)) >= 0) {
+        piece->rail = (uint8_t)chosen;
+        net->rails[chosen].refused = !post_piece(net, piece, false);
+        if (net->rails[chosen].refused) {
+            *refused |= 1u << chosen;
+            continue;
+        }
+        net_pieces_remove(&net->pieces, piece);
+        enter(net, piece);
+        return true;
+    }
+    return false;
+}
+
+static void confirm_moved(struct path_common *net, struct net_rail *rail)
+{
+    for (struct net_piece *piece = rail->pieces.first; piece && rail->to_confirm;
+         piece = piece->next)
+        if (piece->step == NET_MOVED && post_piece(net, piece, true))
+            rail->to_confirm--;
+}
+
+static void start_pieces(struct path_common *net)
+{
+    struct net_piece *piece = net->pieces.first, *next;
+    uint32_t refused = 0;
+    for (; piece; piece = next) {
+        next = piece->next;
+        if (piece->post.peer->failed) {
+            net_pieces_remove(&net->pieces, piece);
+            net_piece_finish(piece);
+        } else if (!net_piece_waits(piece) && !start(net, piece, &refused)) {
+            return;
+        }
+    }
+}
+
+void net_stripe_advance(struct path_common *net)
+{
+    net_rails_check(net);
+    for (int i = 0; i < net->rail_count; i++)
+        if (net->rails[i].to_confirm && !net->rails[i].cause[0])
+            confirm_moved(net, &net->rails[i]);
+    if (net->pieces.first)
+        start_pieces(net);
+}
+
+/* ---------------------------------------------------------------------------------------- queueing */
+
+bool net_stripes(const struct path_common *net, const struct net_peer *peer, size_t bytes)
+{
+    if (bytes < net->stripe_bytes)
+        return false;
+    for (int i = 1; i < net->rail_count; i++)
+        if (goes_over(net, peer, i))
+            return true;
+    return false;
+}
+
+static weft_status queue_piece(struct path_state *state, struct remote at, void *local,
+                               size_t bytes, bool write)
+{
+    struct path_common *net = state->net;
+    struct net_piece *piece = calloc(1, sizeof *piece);
+    if (!piece)
+        return base_fail(WEFT_ERR_NO_MEMORY, "path net: no private memory for a transfer");
+    *piece = (struct net_piece){.post = {.kind = NET_POST_STRIPE, .peer = &net->peers[at.peer->pe]},
+                                .state = state,
+                                .segment = (uint8_t)at.segment,
+                                .write = write,
+                                .offset = at.offset,
+                                .local = local,
+                                .bytes = bytes};
+    count(piece, 1);
+    net_pieces_append(&net->pieces, piece);
+    return WEFT_OK;
+}
+
+/* Up to the ends of the chunks on both sides; the keys are known afterwards. *bytes 0: not over rails. */
+static weft_status prepare(struct path_state *state, struct remote at, const void *local,
+                           size_t *bytes)
+{
+    struct path_common *net = state->net;
+    struct net_peer *peer = &net->peers[at.peer->pe];
+    size_t chunk = at.offset / NET_CHUNK_BYTES,
+           left = NET_CHUNK_BYTES - at.offset % NET_CHUNK_BYTES;
+    const struct net_key *keys;
+    struct net_key home;
+    if (*bytes > left)
+        *bytes = left;
+    if (!net_rail_local(net, local, bytes)) {
+        *bytes = 0;
+        return WEFT_OK;
+    }
+    weft_status status = net_peer_chunk(state, peer, at.segment, chunk, &home);
+    if (!status)
+        status = net_peer_rail_keys(state, peer, at.segment, chunk, &keys);
+    if (!status && !home.known)
+        *bytes = 0; /* it would have nowhere to go when a rail fails */
+    return status;
+}
+
+weft_status net_stripe_move(struct path_state *state, struct remote at, void *local, size_t bytes,
+                            bool write, size_t *taken)
+{
+    size_t whole = bytes;
+    weft_status status = prepare(state, at, local, &whole);
+    size_t most = state->net->rails[0].traits.most;
+    *taken = status ? 0 : whole;
+    for (size_t done = 0, piece; done < *taken && !status; done += piece) {
+        piece = *taken - done < PIECE_BYTES ? *taken - done : PIECE_BYTES;
+        piece = piece < most ? piece : most;
+        status = queue_piece(state, at, (char *)local + done, piece, write);
+        at.offset += piece;
+    }
+    net_stripe_advance(state->net);
+    return status;
+}
+
+void net_stripe_close(struct path_common *net)
+{
+    for (int i = -1; i < net->rail_count; i++) {
+        struct net_pieces *list = i < 0 ? &net->pieces : &net->rails[i].pieces;
+        while (list->first) {
+            struct net_piece *piece = list->first;
+            net_pieces_remove(list, piece);
+            net_piece_finish(piece);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rails that fail: they are closed, and what was under way on them goes again over others. See
+ * net_stripe.h for what makes that safe.
+ *
+ * A rail has failed when the provider says so, or when for some time nothing has moved on it although the
+ * peer, asked over the first rail, is there. A PE that gives a rail up asks the peers it was writing to
+ * to close theirs; their answer lets the pieces go again. */
+#include "path/net_stripe_piece.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    PATIENCE_S = 3,               /* before the peer is asked, and again after it has answered */
+    SLICE_NS = 100 * 1000 * 1000, /* what a look counts at most: being stopped is no failure */
+};
+
+static int number_of(const struct path_common *net, const struct net_rail *rail)
+{
+    return (int)(rail - net->rails);
+}
+
+/* ------------------------------------------------------------------------------------------- notes */
+
+static void send_note(struct path_common *net, struct net_peer *peer, enum net_note_kind kind,
+                      int rail)
+{
+    const struct net_note note = {.kind = (uint8_t)kind, .rail = (uint8_t)rail};
+    struct net_record *record = net_answer(net, peer, sizeof note);
+    if (!record)
+        return;
+    record->kind = NET_NOTE;
+    memcpy(net_behind(record), &note, sizeof note);
+}
+
+static void tell_closed(struct path_common *net, int rail)
+{
+    for (int pe = 0; pe < net->world->npes; pe++) {
+        struct net_peer *peer = &net->peers[pe];
+        if (!(peer->wants_closed >> rail & 1))
+            continue;
+        peer->wants_closed &= (uint8_t) ~(1u << rail);
+        send_note(net, peer, NET_CLOSED_RAIL, rail);
+    }
+}
+
+/* The peer answers, so it is the rail that has failed. */
+static void warn(const struct path_common *net, struct net_rail *rail, const struct net_peer *peer)
+{
+    if (rail->told)
+        return;
+    rail->told = true;
+    log_warn("path net: %s is given up, since an access at PE %d failed (provider %s): %s; large "
+             "transfers go on over %s",
+             net_interface(rail), peer->pe, net->provider, rail->cause,
+             net->rail_count > 2 ? "the others" : net_interface(&net->rails[0]));
+}
+
+static void peer_closed(struct path_common *net, struct net_peer *peer, int there)
+{
+    peer->closed |= (uint8_t)(1u << there);
+    for (int i = 1; i < net->rail_count; i++)
+        if (peer->there[i] == there && net->rails[i].cause[0])
+            warn(net, &net->rails[i], peer);
+}
+
+void net_stripe_note(struct path_common *net, struct net_peer *from, const struct net_note *note)
+{
+    struct net_rail *rail = &net->rails[note->rail];
+    if (note->rail < 1 || note->rail >= NET_RAILS)
+        return;
+    switch ((enum net_note_kind)note->kind) {
+    case NET_CLOSE_RAIL:
+        from->wants_closed |= (uint8_t)(1u << note->rail);
+        if (!rail->endpoint)
+            tell_closed(net, note->rail);
+        else if (!rail->cause[0])
+            snprintf(rail->cause, sizeof rail->cause, "PE %d has given it up", from->pe);
+        break;
+    case NET_CLOSED_RAIL:
+        peer_closed(net, from, note->rail);
+        break;
+    case NET_ASK:
+        send_note(net, from, NET_HERE, note->rail);
+        break;
+    case NET_HERE:
+        rail->answered = rail->asked;
+        rail->stood_ns = 0;
+        break;
+    }
+}
+
+/* ----------------------------------------------------------------------------------------- giving up */
+
+void net_rail_failed(struct path_common *net, struct net_rail *rail, struct net_peer *peer,
+                     const char *cause)
+{
+    char sentence[NET_SENTENCE_BYTES];
+    if (rail != &net->rails[0]) {
+        if (!rail->cause[0])
+            snprintf(rail->cause, sizeof rail->cause, "%s", cause);
+        return;
+    }
+    snprintf(sentence, sizeof sentence, "a remote access at PE %d failed (provider %s on %s): %s",
+             peer->pe, net->provider, net_interface(rail), cause);
+    net_fail_peer(net, peer, WEFT_ERR_PATH, sentence);
+}
+
+void net_stripe_failed(struct path_common *net, struct net_rail *rail, struct net_post *post,
+                       const char *cause)
+{
+    struct net_piece *piece = (struct net_piece *)(void *)post;
+    net_rail_failed(net, rail, post->peer, cause);
+    if (rail != &net->rails[0])
+        return; /* it goes again when the rail is closed */
+    net_pieces_remove(&rail->pieces, piece);
+    rail->under_way -= piece->bytes;
+    net_piece_finish(piece);
+}
+
+/* The piece waits for another rail, and, when it writes, for its owner to close this one. The owner's
+ * first rail carries messages and is never closed. */
+static void go_again(struct path_common *net, struct net_rail *rail, struct net_piece *piece)
+{
+    struct net_peer *peer = piece->post.peer;
+    uint8_t there = peer->there[number_of(net, rail)];
+    char sentence[NET_SENTENCE_BYTES];
+    if (piece->write && !there) {
+        snprintf(sentence, sizeof sentence,
+                 "a remote access at PE %d failed (provider %s on %s): %s", peer->pe, net->provider,
+                 net_interface(rail), rail->cause);
+        net_fail_peer(net, peer, WEFT_ERR_PATH, sentence);
+    }
+    if (peer->failed) {
+        net_piece_finish(piece);
+        return;
+    }
+    piece->step = NET_WAITING;
+    piece->closing = piece->write ? there : 0;
+    if (piece->closing && !(peer->asked_closed >> there & 1))
+        send_note(net, peer, NET_CLOSE_RAIL, there);
+    if (piece->closing)
+        peer->asked_closed |= (uint8_t)(1u << there);
+    net_pieces_append(&net->pieces, piece);
+}
+
+/* Nothing that came over it can move memory afterwards, so peers may be told. */
+static void close_failed(struct path_common *net, struct net_rail *rail)
+{
+    net_close_endpoint(rail);
+    net_free_rail_memory(rail);
+    net_close_objects(rail);
+    rail->under_way = 0;
+    rail->to_confirm = 0;
+    while (rail->pieces.first) {
+        struct net_piece *piece = rail->pieces.first;
+        net_pieces_remove(&rail->pieces, piece);
+        go_again(net, rail, piece);
+    }
+    tell_closed(net, number_of(net, rail));
+    log_debug("path net: %s is closed: %s", net_interface(rail), rail->cause);
+}
+
+/* -------------------------------------------------------------------------------------- standing still */
+
+/* Somebody who could tell whether it is the rail or the peer. */
+static struct net_peer *peer_on(struct path_common *net, const struct net_rail *rail)
+{
+    const struct net_piece *piece = rail->pieces.first ? rail->pieces.first : net->pieces.first;
+    return piece ? piece->post.peer : NULL;
+}
+
+static void look_at(struct path_common *net, struct net_rail *rail, uint64_t ns)
+{
+    struct net_peer *peer = peer_on(net, rail);
+    if (!peer || (!rail->pieces.first && !rail->refused)) {
+        rail->stood_ns = 0;
+        return;
+    }
+    rail->stood_ns += ns;
+    if (rail->stood_ns < (uint64_t)PATIENCE_S * 1000 * 1000 * 1000 ||
+        (rail->asked && !rail->answered))
+        return;
+    if (rail->asked) {
+        snprintf(rail->cause, sizeof rail->cause, "nothing has moved for %d s", 2 * PATIENCE_S);
+        return;
+    }
+    rail->asked = true;
+    send_note(net, peer, NET_ASK, number_of(net, rail));
+}
+
+void net_rails_check(struct path_common *net)
+{
+    uint64_t now = clock_now_ns(), ns = now - net->looked_ns;
+    net->looked_ns = now;
+    for (int i = 1; i < net->rail_count; i++) {
+        struct net_rail *rail = &net->rails[i];
+        if (rail->endpoint && !rail->cause[0])
+            look_at(net, rail, ns < SLICE_NS ? ns : SLICE_NS);
+        if (rail->endpoint && rail->cause[0])
+            close_failed(net, rail);
+    }
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is registered with rails other than the first: chunks of the segments, when a peer first asks for
+ * the keys of one; and where peers' chunks are. See net_stripe.h. */
+#include "path/net_stripe.h"
+
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+struct net_rail_memory {
+    struct rail_chunk {
+        struct fid_mr *registered;
+        bool tried;
+    } * chunks[SEG_COUNT];
+    size_t counts[SEG_COUNT];
+    uint64_t scratch;
+    struct fid_mr *scratch_registered;
+    uint64_t keys; /* the next one to ask for */
+};
+
+/* -------------------------------------------------------------------------------- own memory */
+
+/* Where the provider takes the key that it is given, keys of different PEs differ, so that what reaches the
+ * wrong PE is refused. */
+static uint64_t first_key(const struct net_rail *rail)
+{
+    uint64_t key = 0;
+    if (rail->info->domain_attr->mr_key_size < sizeof key ||
+        getrandom(&key, sizeof key, GRND_NONBLOCK) != sizeof key)
+        return 1;
+    return key & (UINT64_MAX >> 8); /* some bits are left to count in, and to the provider */
+}
+
+static struct net_rail_memory *memory_of(struct net_rail *rail)
+{
+    if (!rail->memory) {
+        rail->memory = calloc(1, sizeof *rail->memory);
+        if (rail->memory)
+            rail->memory->keys = first_key(rail);
+    }
+    return rail->memory;
+}
+
+static struct fid_mr *register_memory(struct net_rail *rail, void *base, size_t bytes)
+{
+    struct fid_mr *memory = NULL;
+    int error =
+        fi_mr_reg(rail->domain, base, bytes, FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ | FI_WRITE,
+                  0, rail->memory->keys++, 0, &memory, NULL);
+    if (error)
+        return NULL;
+    if (rail->traits.binds_memory &&
+        (fi_mr_bind(memory, &rail->endpoint->fid, 0) || fi_mr_enable(memory))) {
+        fi_close(&memory->fid);
+        return NULL;
+    }
+    return memory;
+}
+
+static struct fid_mr *own_chunk(struct path_common *net, struct net_rail *rail,
+                                enum segment_id segment, size_t number, char **base)
+{
+    size_t whole = net->world->sizes[segment], start = number * NET_CHUNK_BYTES;
+    struct net_rail_memory *memory = memory_of(rail);
+    if (!memory || start >= whole)
+        return NULL;
+    if (!memory->chunks[segment]) {
+        memory->counts[segment] = (whole + NET_CHUNK_BYTES - 1) / NET_CHUNK_BYTES;
+        memory->chunks[segment] = calloc(memory->counts[segment], sizeof *memory->chunks[segment]);
+    }
+    if (!memory->chunks[segment])
+        return NULL;
+    struct rail_chunk *chunk = &memory->chunks[segment][number];
+    *base = net->world->map[net->world->pe][segment] + start;
+    size_t left = whole - start;
+    if (!chunk->tried)
+        chunk->registered =
+            register_memory(rail, *base, left < NET_CHUNK_BYTES ? left : NET_CHUNK_BYTES);
+    chunk->tried = true;
+    return chunk->registered;
+}
+
+void net_rail_keys(struct path_common *net, enum segment_id segment, size_t chunk,
+                   struct net_key keys[NET_RAILS])
+{
+    memset(keys, 0, NET_RAILS * sizeof *keys);
+    for (int i = 1; i < net->rail_count; i++) {
+        struct net_rail *rail = &net->rails[i];
+        char *base;
+        struct fid_mr *memory = rail->endpoint ? own_chunk(net, rail, segment, chunk, &base) : NULL;
+        if (memory)
+            keys[i] = (struct net_key){
+                .key = fi_mr_key(memory),
+                .base = rail->traits.virtual_addresses ? (uint64_t)(uintptr_t)base : 0,
+                .known = 1};
+    }
+}
+
+/* ------------------------------------------------------------------------------------ local side */
+
+static bool find_own(const struct path_common *net, const void *local, enum segment_id *segment,
+                     size_t *offset)
+{
+    for (int s = 0; s < SEG_COUNT; s++) {
+        uintptr_t base = (uintptr_t)net->world->map[net->world->pe][s];
+        *segment = (enum segment_id)s;
+        *offset = (uintptr_t)local - base;
+        if (base && *offset < net->world->sizes[s])
+            return true;
+    }
+    return false;
+}
+
+bool net_rail_local(struct path_common *net, const void *local, size_t *bytes)
+{
+    enum segment_id segment;
+    size_t offset;
+    if (!net->rails[0].traits.registers_local)
+        return true;
+    if (!find_own(net, local, &segment, &offset))
+        return false;
+    size_t left = NET_CHUNK_BYTES - offset % NET_CHUNK_BYTES;
+    if (*bytes > left)
+        *bytes = left;
+    for (int i = 0; i < net->rail_count; i++)
+        if (net->rails[i].endpoint && !net_rail_descriptor(net, &net->rails[i], local))
+            return false;
+    return true;
+}
+
+void *net_rail_descriptor(struct path_common *net, struct net_rail *rail, const void *local)
+{
+    enum segment_id segment;
+    size_t offset;
+    char *base;
+    if (!rail->traits.registers_local || !find_own(net, local, &segment, &offset))
+        return NULL;
+    struct fid_mr *memory = rail == &net->rails[0]
+                                ? net_own_chunk(net, segment, offset / NET_CHUNK_BYTES, NULL)
+                                : own_chunk(net, rail, segment, offset / NET_CHUNK_BYTES, &base);
+    return memory ? fi_mr_desc(memory) : NULL;
+}
+
+void *net_rail_scratch(struct path_common *net, struct net_rail *rail, void **descriptor)
+{
+    struct net_rail_memory *memory = memory_of(rail);
+    (void)net;
+    *descriptor = NULL;
+    if (!memory)
+        return NULL;
+    if (rail->traits.registers_local && !memory->scratch_registered)
+        memory->scratch_registered =
+            register_memory(rail, &memory->scratch, sizeof memory->scratch);
+    if (rail->traits.registers_local && !memory->scratch_registered)
+        return NULL;
+    if (memory->scratch_registered)
+        *descriptor = fi_mr_desc(memory->scratch_registered);
+    return &memory->scratch;
+}
+
+void net_free_rail_memory(struct net_rail *rail)
+{
+    struct net_rail_memory *memory = rail->memory;
+    if (!memory)
+        return;
+    for (int s = 0; s < SEG_COUNT; s++) {
+        for (size_t i = 0; memory->chunks[s] && i < memory->counts[s]; i++)
+            if (memory->chunks[s][i].registered)
+                fi_close(&memory->chunks[s][i].registered->fid);
+        free(memory->chunks[s]);
+    }
+    if (memory->scratch_registered)
+        fi_close(&memory->scratch_registered->fid);
+    free(memory);
+    rail->memory = NULL;
+}
+
+/* -------------------------------------------------------------------------------- peers' chunks */
+
+static weft_status ask_for_keys(struct path_state *state, struct net_peer *peer,
+                                enum segment_id segment, size_t chunk, struct net_key *keys)
+{
+    uint64_t token;
+    struct net_record *record;
+    size_t bytes = NET_RAILS * sizeof *keys;
+    weft_status status = net_request(state, peer, sizeof(struct net_wanted), &record);
+    if (status)
+        return status;
+    status = net_await(state, peer, keys, bytes, &token);
+    record->kind = NET_RAIL_KEYS;
+    record->segment = (uint8_t)segment;
+    record->offset = chunk;
+    memcpy(net_behind(record),
+           &(struct net_wanted){.token = status ? 0 : token, .bytes = (uint32_t)bytes},
+           sizeof(struct net_wanted));
+    if (status)
+        return status;
+    net_flush(state->net, peer, false);
+    return net_await_answer(state->net, token, NULL);
+}
+
+weft_status net_peer_rail_keys(struct path_state *state, struct net_peer *peer,
+                               enum segment_id segment, size_t chunk, const struct net_key **result)
+{
+    size_t whole = state->net->world->sizes[segment];
+    size_t count = (whole + NET_CHUNK_BYTES - 1) / NET_CHUNK_BYTES;
+    if (!peer->rail_keys[segment])
+        peer->rail_keys[segment] = calloc(count, NET_RAILS * sizeof(struct net_key));
+    if (!peer->rail_keys[segment])
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the keys of PE %d", peer->pe);
+    struct net_key *keys = peer->rail_keys[segment] + chunk * NET_RAILS, came[NET_RAILS];
+    weft_status status = WEFT_OK;
+    if (!keys[0].asked) { /* place 0 has no key of its own: net_peer_chunk() has */
+        status = ask_for_keys(state, peer, segment, chunk, came);
+        if (!status)
+            memcpy(keys, came, sizeof came);
+        if (!status)
+            keys[0].asked = 1;
+    }
+    *result = keys;
+    return status;
+}

@@ -1,0 +1,218 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# rails.sh BUILD [CASE...]: path net over several NICs of a host. Hosts are network namespaces with two
+# interfaces each, eth0 on 10.77.0.0/24 and eth1 on 10.78.0.0/24. Which of them carried what is told by
+# their counters.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/net.sh"
+enter_own_world "$0" "$@"
+build=$1
+shift
+weft=$build/bin/weft bad=0 skipped=0 out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+export WEFT_RSH="ip netns exec" WEFT_BOOT_LIMIT=20s WEFT_WAIT_LIMIT=60s WEFT_HEAP_SIZE=64M WEFT_FABRIC_INTERFACE=eth0,eth1
+
+fail() {
+    echo "FAILED: $case: $*"
+    sed 's/^/    /' "$out"
+    bad=1
+}
+says() { grep -qE -- "$1" "$out" || fail "nobody says: $1"; }
+says_not() { ! grep -qE -- "$1" "$out" || fail "somebody says: $1"; }
+times() { [ "$(grep -cE -- "$2" "$out")" = "$1" ] || fail "not $1 times: $2"; }
+
+# run STATUS COMMAND...
+run() {
+    local wanted=$1 status
+    shift
+    timeout -k 5 100 "$@" >"$out" 2>&1
+    status=$?
+    [ $status = "$wanted" ] || fail "status $status in place of $wanted: $*"
+}
+
+# second_net HOST...: eth1, on a bridge of its own.
+second_net() {
+    local name n=0
+    ip link add hub1 type bridge
+    ip link set hub1 up
+    for name in "$@"; do
+        n=$((n + 1))
+        ip link add "to1-$name" type veth peer name eth1 netns "$name"
+        ip link set "to1-$name" master hub1 up
+        ip -n "$name" addr add "10.78.0.$n/24" dev eth1
+        ip -n "$name" link set eth1 up
+    done
+}
+
+# sent HOST INTERFACE: bytes so far.
+sent() { ip netns exec "$1" cat "/sys/class/net/$2/statistics/tx_bytes"; }
+
+# share HOST COMMAND...: sets first and second to what went over eth0 and eth1 meanwhile, in KiB.
+share() {
+    local host=$1
+    shift
+    first=$(sent "$host" eth0) second=$(sent "$host" eth1)
+    "$@"
+    first=$((($(sent "$host" eth0) - first) / 1024)) second=$((($(sent "$host" eth1) - second) / 1024))
+}
+
+# at_least WHAT NUMBER LEAST
+at_least() { [ "$2" -ge "$3" ] || fail "$1: $2 and not at least $3"; }
+at_most() { [ "$2" -le "$3" ] || fail "$1: $2 and not at most $3"; }
+
+# Both carry a good part, about half when nothing else runs; what is not large goes over the first.
+both() {
+    WEFT_FABRIC_RAILS=2 WEFT_FABRIC_STRIPE=64K share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 2
+    says '^PE 0: .*net: provider .* on eth0 \(10\.77\.0\.0/24\).*; large transfers over eth0,eth1'
+    at_least "KiB over eth0" $first $(((first + second) / 6))
+    at_least "KiB over eth1" $second $(((first + second) / 6))
+    at_least "KiB over eth1" $second 10000
+    WEFT_FABRIC_RAILS=2 WEFT_FABRIC_STRIPE=32M share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 1
+    at_most "KiB over eth1, below the threshold" $second 200
+    WEFT_FABRIC_RAILS=2 WEFT_FABRIC_STRIPE=0 share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 1
+    at_most "KiB over eth1, striped never" $second 200
+}
+
+# Every program's sizes, over rails wherever there are two.
+programs() {
+    local program
+    for program in rma atomic team collective; do
+        WEFT_NODE_PES=2 WEFT_HEAP_SIZE=4M WEFT_FABRIC_RAILS=2 WEFT_FABRIC_STRIPE=4K run 0 "$weft" run --hosts a:2,b:2 \
+            "$build/bin/job_$program"
+    done
+    WEFT_FABRIC_INTERFACE='' WEFT_FABRIC_RAILS=2 WEFT_FABRIC_STRIPE=4K run 0 "$weft" run --hosts a,b,c "$build/bin/job_net" moves
+}
+
+# Unasked each PE takes one, the next PE the next one.
+shared_out() {
+    WEFT_FABRIC_INTERFACE='' share a run 0 "$weft" run --hosts a:2,b:2 "$build/bin/rails" 1
+    says '^PE 0: .* on eth[01] .*; one of 2 at a distance that is not told$'
+    says '^PE 1: .* on eth[01] .*; one of 2 at a distance that is not told; large transfers over eth[01]$'
+    says_not ' alone'
+    at_least "KiB over eth0" $first 2000
+    at_least "KiB over eth1" $second 2000
+}
+
+# All on one, though there are two: said once for each node.
+crowd() {
+    WEFT_FABRIC_INTERFACE=eth0 run 0 "$weft" run --hosts a:3,b:2 "$build/bin/rails" 0 100000
+    times 1 'path net: all 3 PEs of this node use eth0 alone, while eth[01],eth[01] can be used; with all of them in WEFT_FABRIC_INTERFACE'
+    times 1 'path net: all 2 PEs of this node use eth0 alone'
+    WEFT_FABRIC_INTERFACE=eth0,eth1 run 0 "$weft" run --hosts a:2,b:2 "$build/bin/rails" 0 100000
+    says_not ' alone'
+    WEFT_FABRIC_INTERFACE=eth1 run 0 "$weft" run --hosts a,b "$build/bin/rails" 0 100000
+    says '^PE 0: .* on eth1 \(10\.78\.0\.0/24\)'
+    says_not ' alone'
+}
+
+bad_input() {
+    WEFT_FABRIC_INTERFACE=eth0,moon1 run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
+    says 'WEFT_FABRIC_INTERFACE names "moon1", which libfabric does not offer here; it offers eth[01], eth[01], lo'
+    WEFT_FABRIC_INTERFACE=, run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
+    says 'WEFT_FABRIC_INTERFACE names "", which'
+    WEFT_FABRIC_RAILS=9 run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
+    says 'WEFT_FABRIC_RAILS is 9, and a PE uses 1 to 8 NICs'
+    WEFT_FABRIC_RAILS=-1 run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
+    says 'WEFT_FABRIC_RAILS is -1'
+    WEFT_FABRIC_RAILS=two run 2 "$weft" run --hosts a,b "$build/bin/rails" 0
+    says 'WEFT_FABRIC_RAILS'
+    WEFT_FABRIC_STRIPE=much run 2 "$weft" run --hosts a,b "$build/bin/rails" 0
+    says 'WEFT_FABRIC_STRIPE'
+}
+
+# A rail with a tenth of the speed carries a small part.
+slow_rail() {
+    local name
+    for name in a b; do
+        ip netns exec $name tc qdisc add dev eth0 root tbf rate 800mbit burst 256kb latency 50ms 2>/dev/null &&
+            ip netns exec $name tc qdisc add dev eth1 root tbf rate 80mbit burst 64kb latency 50ms 2>/dev/null ||
+            {
+                echo "skipped: $case: this kernel has no tbf (sch_tbf)"
+                skipped=1
+                return
+            }
+    done
+    WEFT_FABRIC_RAILS=2 share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 6
+    at_least "KiB over eth1" $second 1000
+    at_most "KiB over the slow eth1" $second $((first / 3))
+    for name in a b; do
+        ip netns exec $name tc qdisc del dev eth0 root
+        ip netns exec $name tc qdisc del dev eth1 root
+    done
+}
+
+start() {
+    WEFT_FABRIC_RAILS=2 "$weft" run --hosts a,b "$build/bin/rails" "$@" >"$out" 2>&1 &
+    launcher=$!
+    await 30 grep -q ready "$out" || fail "the job did not begin"
+    sleep 0.5
+}
+
+# The second rail is gone for a second, in the midst of transfers.
+rail_hiccup() {
+    start 6
+    ip link set to1-b down
+    sleep 1
+    ip link set to1-b up
+    wait $launcher || fail "a rail that was down for a second has ended the job"
+    says '^PE 1: [0-9]+ rounds'
+}
+
+# It is gone for good: the transfers go on over the other, no byte is wrong, and it is said why.
+rail_down() {
+    start 14
+    ip link set to1-b down
+    wait $launcher || fail "a rail that went down has ended the job"
+    says 'path net: eth1 is given up, since an access at PE [01] failed \(provider .*\): nothing has moved for 6 s; large transfers go on over eth0'
+    says '^PE 1: [0-9]+ rounds'
+    ip link set to1-b up
+}
+
+# Its connections end, again and again, until that was in the midst of a transfer.
+rail_reset() {
+    local again
+    start 6
+    [ -n "$(ip netns exec b ss -KHn src 10.78.0.2 2>/dev/null)" ] || fail "no connection on eth1"
+    for again in {1..100}; do
+        ! grep -q 'given up' "$out" || break
+        ip netns exec b ss -KHn src 10.78.0.2 >/dev/null 2>&1
+        sleep 0.02
+    done
+    wait $launcher || fail "a rail whose connections were cut has ended the job"
+    says '^PE 1: [0-9]+ rounds'
+    if ! zgrep -q INET_DIAG_DESTROY=y /proc/config.gz 2>/dev/null; then
+        echo "skipped: $case: whether this kernel closes sockets on demand is not known"
+        skipped=1
+        return
+    fi
+    says 'path net: eth1 is given up, since an access at PE [01] failed \(provider .*\): '
+}
+
+# An address that both hosts have leads nowhere, though it is on a network of that name at both.
+containers() {
+    local name
+    for name in a b; do
+        ip -n $name link add aaa0 type veth peer name aaa1
+        ip -n $name addr add 172.17.0.1/16 dev aaa0
+        ip -n $name link set aaa0 up
+        ip -n $name link set aaa1 up
+    done
+    WEFT_FABRIC_INTERFACE='' WEFT_FABRIC_RAILS=3 run 0 "$weft" run --hosts a,b "$build/bin/rails" 1
+    says '^PE 0: .* on eth[01] .*; large transfers over eth[01],eth[01]$'
+    says_not 'aaa0'
+    for name in a b; do
+        ip -n $name link del aaa0
+    done
+}
+
+make_hosts a b c
+second_net a b
+[ $# -gt 0 ] || set -- both programs shared_out crowd bad_input slow_rail rail_hiccup rail_down rail_reset containers
+for case in "$@"; do
+    "$case"
+done
+[ -z "${HOSTS_SHOW:-}" ] || cat "$out"
+[ $bad = 0 ] || exit 1
+[ $skipped = 0 ] || exit 77
+echo "rails: $* passed"

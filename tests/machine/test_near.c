@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How near the library finds NICs to GPUs and CPUs, beside what the machine's model says of the same
+ * machines, and the NICs that the PEs of a node come to; and the same from files as the kernel has them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "machine/routes.h"
+#include "path/net_near.h"
+#include "path/net_pick.h"
+
+/* -------------------------------------------------------------------------------- recorded machines */
+
+/* From a description, which has blanks, or from a file. */
+static struct machine *load(const char *name)
+{
+    char path[512];
+    struct machine *machine;
+    snprintf(path, sizeof path, MACHINES "/%s.json", name);
+    if (machine_load(strchr(name, ' ') ? name : path, &machine))
+        fail_msg("%s", weft_last_error());
+    return machine;
+}
+
+/* As the kernel names it: the root, then every bridge, then the device. */
+static void add_chain(const struct machine *m, const struct machine_pci *pci, char *chain,
+                      size_t bytes)
+{
+    size_t used;
+    if (pci->parent.value && *pci->parent.value)
+        add_chain(m, machine_find_pci(m, pci->parent.value), chain, bytes);
+    else
+        snprintf(chain, bytes, "pci%s", pci->root.value ? pci->root.value : "");
+    used = strlen(chain);
+    snprintf(chain + used, bytes - used, "/%s", pci->bdf.value);
+}
+
+static struct net_place place_of(const struct machine *m, const struct endpoint *end)
+{
+    struct net_place place = {.numa = -1};
+    if (!end->pci)
+        return place;
+    add_chain(m, end->pci, place.chain, sizeof place.chain);
+    place.numa = (int)routes_numa(m, end->pci);
+    return place;
+}
+
+static struct net_spot spot_of_gpu(const struct machine *m, int gpu, struct endpoint *end)
+{
+    char name[16];
+    snprintf(name, sizeof name, "gpu%d", gpu);
+    assert_int_equal(endpoint_find(m, name, end), WEFT_OK);
+    return (struct net_spot){.gpu = true, .device = place_of(m, end)};
+}
+
+static const char *const machines[] = {"dgx-1v",
+                                       "dgx-2",
+                                       "dgx-a100",
+                                       "mi300x-8",
+                                       "p100-8",
+                                       "vm-p2p-clique",
+                                       "container-2-of-8",
+                                       "2 socket, 4 gpu each, 1 nic per 2 gpu",
+                                       "2 socket, 2 gpu each, 1 nic per 1 gpu"};
+enum { MACHINES_COUNT = sizeof machines / sizeof machines[0] };
+
+static void as_the_model_says(void **state)
+{
+    static const enum net_near same[] = {
+        [LEVEL_PIX] = NET_NEAR_PIX, [LEVEL_PXB] = NET_NEAR_PXB,
+        [LEVEL_PHB] = NET_NEAR_PHB, [LEVEL_NODE] = NET_NEAR_NODE,
+        [LEVEL_SYS] = NET_NEAR_SYS, [LEVEL_UNKNOWN] = NET_NEAR_UNKNOWN};
+    int pairs = 0;
+    (void)state;
+    for (size_t i = 0; i < MACHINES_COUNT; i++) {
+        struct machine *m = load(machines[i]);
+        for (size_t g = 0; g < m->n_gpus; g++)
+            for (size_t n = 0; n < m->n_nics; n++, pairs++) {
+                struct endpoint gpu, nic;
+                struct net_spot spot = spot_of_gpu(m, (int)g, &gpu);
+                assert_int_equal(endpoint_find(m, m->nics[n].name.value, &nic), WEFT_OK);
+                struct net_place place = place_of(m, &nic);
+                enum level level = routes_level(m, gpu.pci, nic.pci);
+                enum net_near near = net_near(&spot, &place);
+                if (near != same[level] || strcmp(net_near_name(near), level_name(level)) != 0)
+                    fail_msg("%s, %s to %s: %s instead of %s (%s, %s)", machines[i], gpu.name,
+                             nic.name, net_near_name(near), level_name(level), spot.device.chain,
+                             place.chain);
+            }
+        machine_free(m);
+    }
+    assert_true(pairs > 150);
+}
+
+/* One PE on each GPU. */
+static void tell_all(const struct machine *m, struct net_candidates *all)
+{
+    for (size_t g = 0; g < m->n_gpus; g++) {
+        struct endpoint gpu, nic;
+        struct net_spot spot = spot_of_gpu(m, (int)g, &gpu);
+        for (size_t n = 0; n < m->n_nics; n++) {
+            assert_int_equal(endpoint_find(m, m->nics[n].name.value, &nic), WEFT_OK);
+            struct net_place place = place_of(m, &nic);
+            all[g].list[all[g].count++] =
+                (struct net_candidate){.name = n + 1, .near = (uint8_t)net_near(&spot, &place)};
+        }
+    }
+}
+
+static void taken_on_them(void **state)
+{
+    static const struct {
+        const char *machine, *taken; /* number of the NIC by GPU */
+        bool crowded;
+    } rows[] = {
+        {"dgx-1v", "00112233", false},
+        {"dgx-a100", "01234567", false},
+        {"mi300x-8", "01234567", false},
+        {"p100-8", "00000000", true},
+        {"2 socket, 4 gpu each, 1 nic per 2 gpu", "00112233", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct machine *m = load(rows[i].machine);
+        static struct net_candidates all[16];
+        const int node_of[16] = {0};
+        char got[17] = "";
+        memset(all, 0, sizeof all);
+        tell_all(m, all);
+        for (int pe = 0; pe < (int)m->n_gpus; pe++) {
+            struct net_picked picked;
+            net_pick(all, node_of, (int)m->n_gpus, pe, &picked);
+            got[pe] = (char)('0' + picked.home);
+            assert_int_equal(picked.crowded, rows[i].crowded);
+            for (int n = 0; n < all[pe].count; n++)
+                assert_true(all[pe].list[n].near >= all[pe].list[picked.home].near);
+        }
+        if (strcmp(got, rows[i].taken) != 0)
+            fail_msg("%s: %s instead of %s", rows[i].machine, got, rows[i].taken);
+        machine_free(m);
+    }
+}
+
+/* ---------------------------------------------------------------------------------- places apart */
+
+static void apart(void **state)
+{
+    static const struct {
+        const char *a, *b;
+        int numa_a, numa_b;
+        enum net_near near;
+    } rows[] = {
+        {"pci0000:00/0000:00:01.0/0000:01:00.0", "pci0000:00/0000:00:02.0/0000:02:00.0", 0, 0,
+         NET_NEAR_PHB},
+        {"pci0000:00/0000:00:01.0/0000:01:00.0", "pci0000:00/0000:00:01.0/0000:01:00.1", 0, 0,
+         NET_NEAR_PIX},
+        {"pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0",
+         "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0", 0, 0, NET_NEAR_PIX},
+        {"pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0/0000:04:00.0/0000:05:00.0",
+         "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:06:00.0", 0, 0, NET_NEAR_PXB},
+        {"pci0000:00/0000:00:05.0", "pci0000:00/0000:00:06.0", -1, -1, NET_NEAR_PHB},
+        {"pci0000:00/0000:00:05.0", "pci0000:0f/0000:0f:05.0", 1, 1, NET_NEAR_NODE},
+        {"pci0000:00/0000:00:05.0", "pci0000:01/0000:01:05.0", 0, 1, NET_NEAR_SYS},
+        {"pci0000:00/0000:00:05.0", "pci0000:01/0000:01:05.0", -1, 1, NET_NEAR_UNKNOWN},
+        {"pci0000:00/0000:00:05.0", "", 0, -1, NET_NEAR_UNKNOWN},
+        {"", "pci0000:00/0000:00:05.0", 0, 0, NET_NEAR_NODE},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct net_spot spot = {.gpu = true, .device.numa = rows[i].numa_a};
+        struct net_place nic = {.numa = rows[i].numa_b};
+        strcpy(spot.device.chain, rows[i].a);
+        strcpy(nic.chain, rows[i].b);
+        if (net_near(&spot, &nic) != rows[i].near)
+            fail_msg("row %zu: %s instead of %s", i, net_near_name(net_near(&spot, &nic)),
+                     net_near_name(rows[i].near));
+    }
+    struct net_spot cpus = {.numas = 1 << 1 | 1 << 2};
+    assert_int_equal(net_near(&cpus, &(struct net_place){"pci0000:00/0000:00:05.0", 1}),
+                     NET_NEAR_NODE);
+    assert_int_equal(net_near(&cpus, &(struct net_place){"pci0000:00/0000:00:05.0", 0}),
+                     NET_NEAR_SYS);
+    assert_int_equal(net_near(&cpus, &(struct net_place){"", -1}), NET_NEAR_UNKNOWN);
+}
+
+/* ------------------------------------------------------------------------------ files of a kernel */
+
+static char root[] = "/tmp/weft-near-XXXXXX";
+
+static void shell(const char *command)
+{
+    char line[1024];
+    snprintf(line, sizeof line, "cd %s && %s", root, command);
+    assert_int_equal(system(line), 0);
+}
+
+/* Two sockets; on each a GPU with a NIC (an InfiniBand one, a virtio one) below one switch or beside it. */
+static int make_files(void **state)
+{
+    (void)state;
+    assert_non_null(mkdtemp(root));
+    shell(
+        "A=sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0; B=sys/devices/pci0000:80/0000:80:01.0;"
+        "mkdir -p $A/0000:02:00.0/0000:03:00.0 $A/0000:02:01.0/0000:04:00.0/infiniband/mlx5_0"
+        " $B/0000:81:00.0 $B/../0000:80:03.0/virtio3/net/eth1 sys/devices/virtual/net/veth0"
+        " sys/bus/pci/devices sys/class/net sys/class/infiniband dev"
+        " sys/devices/system/node/node0 sys/devices/system/node/node1;"
+        "for d in $A/0000:02:00.0/0000:03:00.0 $A/0000:02:01.0/0000:04:00.0; do echo 0 >$d/numa_node; "
+        "ln -s ../../../../$d sys/bus/pci/devices/; done;"
+        "for d in $B/0000:81:00.0 sys/devices/pci0000:80/0000:80:03.0; do echo 1 >$d/numa_node; "
+        "ln -s ../../../../$d sys/bus/pci/devices/; done");
+    shell(
+        "D=../../../sys/devices; ln -s $D/virtual/net/veth0 sys/class/net/veth0;"
+        "ln -s $D/pci0000:80/0000:80:03.0/virtio3/net/eth1 sys/class/net/eth1;"
+        "ln -s ../.. sys/devices/pci0000:80/0000:80:03.0/virtio3/net/eth1/device;"
+        "N=pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0/infiniband/mlx5_0;"
+        "ln -s $D/$N sys/class/infiniband/mlx5_0; ln -s ../.. sys/devices/$N/device;"
+        "echo 25000 >sys/class/net/eth1/speed; echo up >sys/class/net/eth1/operstate;"
+        "echo -1 >sys/class/net/veth0/speed; echo lowerlayerdown >sys/class/net/veth0/operstate;"
+        "echo 0-3 >sys/devices/system/node/node0/cpulist; echo 4-7 >sys/devices/system/node/node1/cpulist");
+    shell("for g in 81:00.0=1 03:00.0=0; do d=proc/driver/nvidia/gpus/0000:${g%=*}; mkdir -p $d;"
+          "printf 'Model: \\t H200\\nDevice Minor: \\t %s\\n' ${g#*=} >$d/information;"
+          "touch dev/nvidia${g#*=}; done");
+    return 0;
+}
+
+static int remove_files(void **state)
+{
+    char line[64];
+    (void)state;
+    snprintf(line, sizeof line, "rm -rf %s", root);
+    return system(line);
+}
+
+static void places(void **state)
+{
+    struct net_place place;
+    (void)state;
+    assert_true(net_place_of_interface(root, "mlx5_0", &place));
+    assert_string_equal(place.chain,
+                        "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0");
+    assert_int_equal(place.numa, 0);
+    assert_true(net_place_of_interface(root, "eth1", &place));
+    assert_string_equal(place.chain, "pci0000:80/0000:80:03.0");
+    assert_int_equal(place.numa, 1);
+    assert_true(net_place_of_pci(root, "0000:81:00.0", &place));
+    assert_string_equal(place.chain, "pci0000:80/0000:80:01.0/0000:81:00.0");
+    assert_false(net_place_of_pci(root, "0000:99:00.0", &place));
+    assert_false(net_place_of_interface(root, "veth0", &place));
+    assert_int_equal(place.numa, -1);
+    assert_false(net_place_of_interface(root, "moon0", &place));
+    assert_false(net_place_of_interface(root, "../../x", &place));
+    assert_int_equal(net_speed_of(root, "eth1"), 25000);
+    assert_int_equal(net_speed_of(root, "veth0"), 0);
+    assert_int_equal(net_speed_of(root, "moon0"), 0);
+    assert_false(net_is_down(root, "eth1"));
+    assert_true(net_is_down(root, "veth0"));
+    assert_false(net_is_down(root, "moon0"));
+}
+
+static void spots(void **state)
+{
+    static const struct {
+        int local_pe;
+        const char *wanted, *visible, *text;
+    } rows[] = {
+        {0, "", NULL, "GPU 0000:03:00.0"},
+        {1, "", NULL, "GPU 0000:81:00.0"},
+        {2, "", NULL, "GPU 0000:03:00.0"},
+        {0, "1", NULL, "GPU 0000:81:00.0"},
+        {1, "1,0", NULL, "GPU 0000:03:00.0"},
+        {0, "81:00.0", NULL, "GPU 0000:81:00.0"},
+        {0, "", "1", "GPU 0000:81:00.0"},
+        {1, "", "1", "GPU 0000:81:00.0"},
+        {1, "", "1,0", "GPU 0000:03:00.0"},
+        {0, "1", "1,0", "GPU 0000:03:00.0"},
+        {1, "", "1,7,0", "GPU 0000:81:00.0"},
+        {0, "", "", "the CPUs of NUMA node 1"},
+        {0, "", "-1", "the CPUs of NUMA node 1"},
+        {0, "7", NULL, "the CPUs of NUMA node 1"},
+        {0, "", "GPU-8932f937", "the CPUs of NUMA node 1"},
+        {0, "GPU-8932f937", NULL, "the CPUs of NUMA node 1"},
+    };
+    cpu_set_t cpus;
+    struct net_spot spot;
+    (void)state;
+    CPU_ZERO(&cpus);
+    CPU_SET(5, &cpus);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        net_find_spot(root, rows[i].local_pe, rows[i].wanted, rows[i].visible, &cpus, &spot);
+        if (strcmp(spot.text, rows[i].text) != 0 || spot.gpu != (rows[i].text[0] == 'G'))
+            fail_msg("row %zu: %s instead of %s", i, spot.text, rows[i].text);
+    }
+    assert_int_equal(spot.numas, 1 << 1);
+    CPU_SET(0, &cpus);
+    net_find_spot(root, 0, "", "", &cpus, &spot);
+    assert_string_equal(spot.text, "the CPUs of 2 NUMA nodes");
+    assert_int_equal(spot.numas, 3);
+    /* A container without the file of the first GPU. */
+    shell("rm dev/nvidia0");
+    net_find_spot(root, 0, "", NULL, &cpus, &spot);
+    assert_string_equal(spot.text, "GPU 0000:81:00.0");
+    net_find_spot("/nonexistent", 0, "", NULL, &cpus, &spot);
+    assert_int_equal(spot.numas, 0);
+    assert_false(spot.gpu);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_the_model_says),
+        cmocka_unit_test(taken_on_them),
+        cmocka_unit_test(apart),
+        cmocka_unit_test(places),
+        cmocka_unit_test(spots),
+    };
+    return cmocka_run_group_tests(tests, make_files, remove_files);
+}

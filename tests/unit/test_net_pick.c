@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which NICs the PEs of a job take: rows of what each PE of some nodes could use, in short words, and of
+ * what they take. A NIC is written as its name (a letter), its nearness (0 is the nearest), the network
+ * it is on (a digit, '-' where none is told), and an address where two PEs share it: "a01", "b3-". '*' behind
+ * it: more such NICs give more. */
+#include "path/net_pick.h"
+
+#include <ctype.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PES = 16 };
+
+struct job {
+    struct net_candidates all[PES];
+    int node_of[PES], npes;
+};
+
+/* PEs are apart by '/', nodes by "//", NICs by a blank. rails: wished by all. */
+static void read_job(const char *text, int rails, struct job *job)
+{
+    int node = 0;
+    memset(job, 0, sizeof *job);
+    job->npes = 1;
+    job->all[0].rails = rails;
+    while (*text) {
+        struct net_candidates *told = &job->all[job->npes - 1];
+        if (text[0] == '/') {
+            node += text[1] == '/';
+            text += 1 + (text[1] == '/');
+            job->all[job->npes].rails = rails;
+            job->node_of[job->npes++] = node;
+            continue;
+        }
+        struct net_candidate *nic = &told->list[told->count++];
+        *nic = (struct net_candidate){.name = (uint64_t)text[0],
+                                      .near = (uint8_t)(text[1] - '0'),
+                                      .network = text[2] == '-' ? 0 : (uint64_t)text[2]};
+        for (text += 3; *text && *text != ' ' && *text != '/'; text++) {
+            nic->spreads |= *text == '*';
+            nic->mbps = *text == '+' ? 2000 : *text == '.' ? 1000 : nic->mbps;
+            nic->address = isupper((unsigned char)*text) ? (uint64_t)*text : nic->address;
+        }
+        text += *text == ' ';
+    }
+}
+
+/* "a" home and large transfers over a; "a:b" messages over a, large ones over b; "a:ab" both over a. */
+static void write_picked(const struct net_candidates *told, const struct net_picked *picked,
+                         char *text)
+{
+    char home = picked->home < 0 ? '-' : (char)told->list[picked->home].name;
+    *text++ = home;
+    if (picked->count != 1 || picked->rails[0] != picked->home)
+        *text++ = ':';
+    for (int i = 0; i < picked->count && text[-1] == ':'; i++)
+        for (int k = i; k < picked->count; k++, i = picked->count)
+            *text++ = (char)told->list[picked->rails[k]].name;
+    *text = '\0';
+}
+
+static const struct row {
+    const char *what, *job;
+    int rails;
+    const char *picked; /* by PEs in order; '!' in front: the PE's node is crowded */
+} rows[] = {
+    {"one", "a0-", 0, "a"},
+    {"the nearest", "a3- b1- c2-", 0, "b"},
+    {"as told among equals", "b1- a1-", 0, "b"},
+    {"two PEs near different ones", "a0- b4-/a4- b0-", 0, "a b"},
+    {"ties are shared out", "a0- b0-/a0- b0-", 0, "a b"},
+    {"8 PEs, 8 NICs, one distance",
+     "a1- b1- c1- d1- e1- f1- g1- h1-/a1- b1- c1- d1- e1- f1- g1- h1-/a1- b1- c1- d1- e1- f1- g1- h1-/"
+     "a1- b1- c1- d1- e1- f1- g1- h1-/a1- b1- c1- d1- e1- f1- g1- h1-/a1- b1- c1- d1- e1- f1- g1- h1-/"
+     "a1- b1- c1- d1- e1- f1- g1- h1-/a1- b1- c1- d1- e1- f1- g1- h1-",
+     0, "a b c d e f g h"},
+    {"more PEs than NICs", "a0- b0- c0-/a0- b0- c0-/a0- b0- c0-/a0- b0- c0-/a0- b0- c0-", 0,
+     "a b c a b"},
+    {"fewer PEs than NICs", "a0- b0- c0-/a0- b0- c0-", 0, "a b"},
+    {"nearer before less taken", "a0- b1-/a0- b1-/a0- b1-", 0, "!a !a !a"},
+    {"two near each socket", "a0- b0- c4- d4-/a0- b0- c4- d4-/a4- b4- c0- d0-/a4- b4- c0- d0-", 0,
+     "a b c d"},
+    {"a GPU without a near one takes what is less taken", "a0- b4-/a4- b4-", 0, "a b"},
+    {"nodes do not share", "a0- b0-//a0- b0-", 0, "a a"},
+    {"nodes differ", "a0- b0-/a0- b0-//c0-/c0-", 0, "a b !c !c"},
+    {"all on one, alone on it", "a0-", 0, "a"},
+    {"two on one", "a0-/a0-", 0, "!a !a"},
+    {"not all on one", "a0- b0-/a0-/b0-", 0, "a a b"},
+    /* rails */
+    {"wished for", "a0- b0- c1-", 2, "a:ab"},
+    {"more than there are", "a0- b0-", 5, "a:ab"},
+    {"two each of four", "a0- b0- c0- d0-/a0- b0- c0- d0-", 2, "a:ab c:cd"},
+    {"two each of three", "a0- b0- c0-/a0- b0- c0-", 2, "a:ab c:ca"},
+    {"unasked: none where more give no more", "a0- b0-", 0, "a"},
+    {"unasked: the share of one PE", "a0-* b0-* c4-*", 0, "a:ab"},
+    {"unasked: of two PEs of four", "a0-* b0-* c0-* d0-*/a0-* b0-* c0-* d0-*", 0, "a:ab c:cd"},
+    {"unasked: of two PEs of three", "a0-* b0-* c0-*/a0-* b0-* c0-*", 0, "a b"},
+    {"unasked: at most four", "a0-* b0-* c0-* d0-* e0-* f0-*", 0, "a:abcd"},
+    /* networks */
+    {"one home for all", "a01 b02//b02 a01", 0, "a a:b"},
+    {"the faster is home", "a01. b02+//a01. b02+", 0, "b:a b:a"},
+    {"what not all have is left out", "a01 b02//b02", 0, "b b"},
+    {"nothing in common: any", "a01//b02", 0, "a b"},
+    {"large ones over the near one", "a41 b02//a41 b02/a01 b42", 0, "a:b a:b a"},
+    {"shared out over networks", "a01 b02/a01 b02//a01 b02/a01 b02", 0, "a a:b a a:b"},
+    {"rails over networks", "a01 b02//a01 b02", 2, "a:ab a:ab"},
+    /* addresses of several nodes */
+    {"a bridge to containers", "a01 b02X//a01 b02X", 2, "a a"},
+    {"first in the list", "b02X a01//b02X a01", 0, "a a"},
+    {"nothing else is there", "b02X//b02X", 0, "b b"},
+    {"PEs of one node have one address", "a01A/a01A//a01B", 0, "!a !a a"},
+};
+
+static void every_row(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char got[256] = "";
+        struct job job;
+        read_job(rows[i].job, rows[i].rails, &job);
+        for (int pe = 0; pe < job.npes; pe++) {
+            struct net_picked picked;
+            char one[32];
+            net_pick(job.all, job.node_of, job.npes, pe, &picked);
+            write_picked(&job.all[pe], &picked, one);
+            size_t used = strlen(got);
+            snprintf(got + used, sizeof got - used, "%s%s%s", pe ? " " : "",
+                     picked.crowded ? "!" : "", one);
+        }
+        if (strcmp(got, rows[i].picked) != 0)
+            fail_msg("%s (%s, rails %d): \"%s\" instead of \"%s\"", rows[i].what, rows[i].job,
+                     rows[i].rails, got, rows[i].picked);
+    }
+}
+
+/* How many a PE is told to be equally near to. */
+static void equals(void **state)
+{
+    (void)state;
+    struct job job;
+    struct net_picked picked;
+    read_job("a1- b1- c1- d4-/a0- b1-", 0, &job);
+    net_pick(job.all, job.node_of, job.npes, 0, &picked);
+    assert_int_equal(picked.equal, 3);
+    net_pick(job.all, job.node_of, job.npes, 1, &picked);
+    assert_int_equal(picked.equal, 1);
+}
+
+/* PEs that wish for different numbers, one for more than any PE may have; and a PE that has none. */
+static void wishes_differ(void **state)
+{
+    (void)state;
+    struct job job;
+    struct net_picked picked;
+    read_job("a0- b0- c0- d0- e0- f0- g0- h0- i0- j0-/a0- b0-/", 1, &job);
+    job.all[0].rails = 100;
+    net_pick(job.all, job.node_of, job.npes, 0, &picked);
+    assert_int_equal(picked.count, NET_RAILS);
+    net_pick(job.all, job.node_of, job.npes, 1, &picked);
+    assert_int_equal(picked.count, 1);
+    net_pick(job.all, job.node_of, job.npes, 2, &picked);
+    assert_int_equal(picked.home, -1);
+    assert_int_equal(picked.count, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row),
+        cmocka_unit_test(equals),
+        cmocka_unit_test(wishes_differ),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
