@@ -91,6 +91,12 @@ typedef struct CUmemAccessDesc_st {
     X(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 103)                        \
     X(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 110)                            \
     X(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, 116)                                          \
+    X(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, 117)                               \
+    X(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, 118)                                    \
+    X(CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES, 200)                                         \
+    X(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST, 1)                                              \
+    X(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX, 0)                                       \
+    X(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES, 200)                                         \
     X(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 124)                                                  \
     X(CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, 1)                                                 \
     X(CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, 3)                                          \
@@ -210,6 +216,8 @@ enum cuda_constant {
     X(MemGetHandleForAddressRange, ("cuMemGetHandleForAddressRange"), 1,                           \
       (void *handle, CUdeviceptr address, size_t bytes, int type, unsigned long long flags),       \
       (handle, address, bytes, type, flags))                                                       \
+    X(FlushGPUDirectRDMAWrites, ("cuFlushGPUDirectRDMAWrites"), 1, (int target, int scope),        \
+      (target, scope))                                                                             \
     X(PointerGetAttribute, ("cuPointerGetAttribute"), 0,                                           \
       (void *value, int attribute, CUdeviceptr address), (value, attribute, address))              \
     X(StreamCreate, ("cuStreamCreate"), 0, (CUstream * stream, unsigned flags), (stream, flags))   \

@@ -96,7 +96,7 @@ static weft_status make_system_area(struct gpu *gpu, int team_slots)
     gpu->areas_bytes = (gpu->areas_bytes + 4095) & ~(size_t)4095;
     size_t proofs = (members * sizeof(struct prove_area) + 63) & ~(size_t)63;
     gpu->system_bytes =
-        TICKETS_BYTES + gpu->areas_bytes + teams + proofs + members * GPU_LINE_BYTES;
+        TICKETS_BYTES + gpu->areas_bytes + teams + proofs + 3 * members * GPU_LINE_BYTES;
     gpu->books = heap_create(gpu->heap.size);
     if (!gpu->books)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU heap's books");
@@ -107,6 +107,7 @@ static weft_status make_system_area(struct gpu *gpu, int team_slots)
     gpu->teams_offset = gpu->areas_offset + gpu->areas_bytes;
     gpu->proof_offset = gpu->teams_offset + teams;
     gpu->lines_offset = gpu->proof_offset + proofs;
+    gpu->nic_lines_offset = gpu->lines_offset + members * GPU_LINE_BYTES;
     return status;
 }
 

@@ -84,9 +84,10 @@ struct gpu {
     size_t areas_offset, areas_bytes;   /* in them: struct weft_dev_area of every team */
     size_t teams_offset;                /* struct gpu_team_area of every team */
     size_t proof_offset;                /* struct prove_area of every peer */
-    size_t lines_offset; /* of every peer, for proofs of paths; GPU_LINE_BYTES each */
-    size_t team_bytes;   /* of one team's struct gpu_team_area */
-    int *slot_of;        /* [npes] place among the local PEs, -1 = on another node */
+    size_t lines_offset;     /* of every peer, for proofs of paths; GPU_LINE_BYTES each */
+    size_t nic_lines_offset; /* likewise, two for each: what it writes here, and what goes to it */
+    size_t team_bytes;       /* of one team's struct gpu_team_area */
+    int *slot_of;            /* [npes] place among the local PEs, -1 = on another node */
     pthread_mutex_t registrations_lock;
     struct gpu_registration *registrations;
     struct gpu_pins pins;
@@ -181,6 +182,24 @@ static inline CUdeviceptr gpu_team_address(const struct gpu *gpu, int slot, int 
 {
     return gpu_address(gpu, slot, gpu->teams_offset + (size_t)team_slot * gpu->team_bytes);
 }
+
+/* ------------------------------------------------------------------------ for NICs (gpu/nic.c) */
+
+/* The allocation of the heap that holds an offset of the windows; false: the heap has none there. */
+bool gpu_chunk_at(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes);
+
+/* A dma-buf of own memory, whole pages of the host; the caller closes it. */
+weft_status gpu_export_dmabuf(struct gpu *gpu, CUdeviceptr at, size_t bytes, int *fd);
+
+/* When what a NIC has written into GPU memory is visible to kernels and copies, of this GPU and of those that
+ * reach it: a completion, or a flag in host memory, may come before. */
+enum gpu_nic_writes {
+    GPU_NIC_WRITES_ORDERED,   /* with the completion */
+    GPU_NIC_WRITES_FLUSHED,   /* after gpu_flush_nic_writes() */
+    GPU_NIC_WRITES_UNORDERED, /* the driver has no means */
+};
+enum gpu_nic_writes gpu_nic_writes(struct gpu *gpu);
+weft_status gpu_flush_nic_writes(struct gpu *gpu);
 
 /* ----------------------------------------------------------------- operations by the host
  * Every function makes the device's context current itself. `lane`: any number; equal numbers keep

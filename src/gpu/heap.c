@@ -250,10 +250,12 @@ static weft_status add_chunk(struct gpu_heap *heap, size_t bytes)
     struct boot *boot = heap->boot;
     struct gpu_chunk chunk = {.offset = heap->backed, .bytes = bytes};
     int fd = -1;
+    pthread_mutex_lock(&heap->adopted_lock);
     struct gpu_chunk *chunks =
         realloc(heap->chunks, (size_t)(heap->chunk_count + 1) * sizeof *chunks);
     if (chunks)
         heap->chunks = chunks;
+    pthread_mutex_unlock(&heap->adopted_lock);
     chunk.handles = calloc((size_t)boot->local_npes, sizeof *chunk.handles);
     weft_status status = chunks && chunk.handles
                              ? make_own_part(heap, &chunk, &fd)
@@ -261,7 +263,9 @@ static weft_status add_chunk(struct gpu_heap *heap, size_t bytes)
     /* Nobody shares before everybody has memory to share. */
     status = boot_agree(boot, status);
     if (!status) {
+        pthread_mutex_lock(&heap->adopted_lock);
         heap->chunks[heap->chunk_count++] = chunk;
+        pthread_mutex_unlock(&heap->adopted_lock);
         heap->backed += bytes;
         if (boot->local_npes > 1)
             status = share_parts(heap, &heap->chunks[heap->chunk_count - 1], fd);

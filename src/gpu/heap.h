@@ -72,7 +72,7 @@ struct gpu_heap {
     struct gpu_chunk *chunks;
     int chunk_count;
     struct gpu_adopted *adopted;  /* from the end of the window down */
-    pthread_mutex_t adopted_lock; /* of the list: other threads read it while one registers */
+    pthread_mutex_t adopted_lock; /* of both lists: other threads read them while one adds */
     pthread_mutex_t opening_lock; /* of `growing`; held while chunks are opened to further GPUs */
     bool growing;                 /* chunks come, or memory is adopted */
 };

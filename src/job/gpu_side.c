@@ -80,6 +80,23 @@ bool job_gpu_team_direct(const struct weft_team *team)
     return true;
 }
 
+/* What is chosen and proven may have better ways still. Every PE asks, since the others answer. */
+static weft_status refine_paths(struct weft_job *job)
+{
+    struct path_choice *choices = job->paths.choices[WEFT_GPU];
+    char found[PATH_FOUND_BYTES];
+    weft_status status = WEFT_OK;
+    for (int pe = 0; pe < job->npes && !status; pe++) {
+        const struct path_ops *ops = path_ops_of(choices[pe].path);
+        found[0] = '\0';
+        if (ops->refine)
+            status = ops->refine(&job->paths, WEFT_GPU, pe, found, sizeof found);
+        if (found[0])
+            job_show_found(job, WEFT_GPU, pe, found);
+    }
+    return boot_agree(job->boot, status);
+}
+
 /* Paths for GPU memory, as the windows are now, and every context sees them. A pair that the machine
  * leaves without a path is refused when it is used; one that WEFT_PATH leaves without is refused
  * now. */
@@ -101,7 +118,9 @@ static weft_status choose_and_fill(struct weft_job *job)
     status = boot_agree(job->boot, status);
     if (!status)
         status = job_gpu_pairs(job);
-    return status || !job->proving ? status : prove_unmapped(job);
+    if (!status && job->proving)
+        status = prove_unmapped(job);
+    return status ? status : refine_paths(job);
 }
 
 weft_status job_gpu_open(struct weft_job *job)

@@ -239,6 +239,9 @@ weft_status job_settle_proofs(struct weft_job *job, weft_kind kind,
  * from; its proof; and what was seen when a path failed its proof. */
 void job_show_choice(struct weft_job *job, weft_kind kind, int pe, const struct path_facts *facts);
 void job_show_proof(struct weft_job *job, weft_kind kind, int pe);
+
+/* Adds to the reason of the path that is taken what it has found. */
+void job_show_found(struct weft_job *job, weft_kind kind, int pe, const char *found);
 void job_show_failed(struct weft_job *job, weft_kind kind, int pe, enum path_id path,
                      const char *evidence);
 

@@ -90,3 +90,18 @@ void job_show_failed(struct weft_job *job, weft_kind kind, int pe, enum path_id 
     shown_choice(job, kind, pe)->why[path] = box_reason(shown(job), text);
     pthread_mutex_unlock(&job->show_lock);
 }
+
+void job_show_found(struct weft_job *job, weft_kind kind, int pe, const char *found)
+{
+    struct path_choice *choice = &job->paths.choices[kind][pe];
+    struct box_choices *all = shown(job);
+    uint16_t *why = &shown_choice(job, kind, pe)->why[choice->path];
+    char text[BOX_REASON_BYTES];
+    size_t used = strlen(choice->reason);
+    pthread_mutex_lock(&job->show_lock);
+    snprintf(text, sizeof text, "%.*s%s%s", BOX_REASON_BYTES - PATH_FOUND_BYTES,
+             *why ? all->reasons[*why - 1] : "", *why ? "; " : "", found);
+    *why = box_reason(all, text);
+    pthread_mutex_unlock(&job->show_lock);
+    snprintf(choice->reason + used, sizeof choice->reason - used, "; %s", found);
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path `net`: a peer that is reached over a network, by libfabric. Its table of operations, and what a
  * context keeps; net.h says how an operation travels. */
-#include "path/net.h"
+#include "path/net_hmem.h"
 
 #include "base/status.h"
 #include "gpu/gpu.h"
@@ -54,7 +54,7 @@ void net_drop_state(struct path_state *state)
     net_free_state(state);
 }
 
-static weft_status open_state(const struct path_world *world, struct path_state **result)
+weft_status net_open_state(const struct path_world *world, struct path_state **result)
 {
     struct path_state *state = calloc(1, sizeof *state);
     if (state) {
@@ -72,7 +72,7 @@ static weft_status open_state(const struct path_world *world, struct path_state 
 }
 
 /* What was never completed by a quiet is lost, as it may be. */
-static void close_state(struct path_state *state)
+void net_close_state(struct path_state *state)
 {
     struct path_common *net = state->net;
     pthread_mutex_lock(&net->lock);
@@ -244,8 +244,8 @@ static weft_status put_staged(struct path_state *state, struct remote to, const 
                               size_t bytes, bool device, bool nbi)
 {
     struct net_peer *peer = &state->net->peers[to.peer->pe];
-    weft_status status =
-        to.segment == SEG_GPU ? order_request(state, peer) : order_write(state, peer);
+    bool asks = to.segment == SEG_GPU && peer->gpu_trust != NET_TRUSTED;
+    weft_status status = asks ? order_request(state, peer) : order_write(state, peer);
     if (!status)
         status = net_stage_move(state, to, (void *)src, bytes, device, true);
     if (!status && !nbi)
@@ -257,17 +257,15 @@ static weft_status put(struct path_state *state, struct remote to, const void *s
                        bool nbi)
 {
     struct net_peer *peer = &state->net->peers[to.peer->pe];
-    bool direct = bytes > SMALL_BYTES && to.segment != SEG_GPU, staged = false;
+    bool large = bytes > SMALL_BYTES;
     weft_status status = net_failure(state->net, peer);
-    if (!status && bytes > SMALL_BYTES && to.segment == SEG_GPU)
-        status = net_stage_ready(state, peer, SEG_GPU, &staged);
-    if (!status && staged)
+    if (!status && large && to.segment == SEG_GPU)
         return put_staged(state, to, src, bytes, false, nbi);
     if (!status)
-        status = direct ? order_write(state, peer) : order_request(state, peer);
+        status = large ? order_write(state, peer) : order_request(state, peer);
     if (status)
         return status;
-    if (!direct) {
+    if (!large) {
         status = net_put_by_requests(state, to, src, bytes);
         if (!nbi)
             net_flush(state->net, peer, false);
@@ -294,14 +292,11 @@ static weft_status get(struct path_state *state, struct remote from, void *dst, 
         return get_part(state, from, dst, bytes, true, nbi);
     if (state->net->rails[0].traits.cpu_moves && bytes <= SMALL_GET_BYTES)
         return get_part(state, from, dst, bytes, false, nbi);
-    bool staged = false;
-    if (from.segment == SEG_GPU && bytes > SMALL_GPU_GET_BYTES)
-        status = net_stage_ready(state, peer, SEG_GPU, &staged);
-    if (!status && !staged && from.segment == SEG_GPU)
+    bool few = bytes <= SMALL_GPU_GET_BYTES && peer->gpu_trust != NET_TRUSTED;
+    if (from.segment == SEG_GPU && few)
         return net_get_by_requests(state, from, dst, bytes);
-    if (!status)
-        status = staged ? net_stage_move(state, from, dst, bytes, false, false)
-                        : net_read(state, from, dst, bytes);
+    status = from.segment == SEG_GPU ? net_stage_move(state, from, dst, bytes, false, false)
+                                     : net_read(state, from, dst, bytes);
     return status || nbi ? status : await_reads(state, peer);
 }
 
@@ -312,64 +307,37 @@ static bool on_device(const struct path_world *world, const void *local)
     return unlikely(world->gpu != NULL) && gpu_place_of(world->gpu, local) == GPU_PLACE_DEVICE;
 }
 
-/* A few bytes, or no pinned memory for them: through plain host memory, a piece at a time. */
+/* A few bytes: through plain host memory. */
 static weft_status through_host(struct remote at, void *local, size_t bytes, bool is_put)
 {
     struct path_state *state = at.peer->state;
     struct gpu *gpu = at.peer->world->gpu;
-    size_t most = bytes < GPU_PIECE_BYTES ? bytes : GPU_PIECE_BYTES;
-    char *host = malloc(most);
-    weft_status status =
-        host ? WEFT_OK
-             : base_fail(WEFT_ERR_NO_MEMORY,
-                         "path net: no private memory for %zu bytes of GPU memory", most);
-    for (size_t piece; bytes && !status; bytes -= piece) {
-        piece = bytes < most ? bytes : most;
-        if (is_put)
-            status = gpu_copy(gpu, NET_LANE, host, local, piece, GPU_DONE);
-        if (status)
-            break;
-        pthread_mutex_lock(&state->net->lock);
-        status = is_put ? put(state, at, host, piece, false) : get(state, at, host, piece, false);
-        pthread_mutex_unlock(&state->net->lock);
-        if (!is_put && !status)
-            status = gpu_copy(gpu, NET_LANE, local, host, piece, GPU_DONE);
-        at.offset += piece;
-        local = (char *)local + piece;
-    }
-    free(host);
-    return status;
-}
-
-/* Whether it is moved by pieces of pinned memory; then it has been. */
-static weft_status device_staged(struct remote at, void *local, size_t bytes, bool is_put, bool nbi,
-                                 bool *staged)
-{
-    struct path_state *state = at.peer->state;
-    struct net_peer *peer = &state->net->peers[at.peer->pe];
-    *staged = false;
-    if (bytes <= SMALL_BYTES)
-        return WEFT_OK;
+    unsigned char host[SMALL_BYTES];
+    weft_status status = is_put ? gpu_copy(gpu, NET_LANE, host, local, bytes, GPU_DONE) : WEFT_OK;
+    if (status)
+        return status;
     pthread_mutex_lock(&state->net->lock);
-    weft_status status = net_failure(state->net, peer);
-    if (!status)
-        status = net_stage_ready(state, peer, at.segment, staged);
-    if (!status && *staged && is_put)
-        status = put_staged(state, at, local, bytes, true, nbi);
-    else if (!status && *staged)
-        status = net_stage_move(state, at, local, bytes, true, false);
-    if (!status && *staged && !is_put && !nbi)
-        status = await_reads(state, peer);
+    status = is_put ? put(state, at, host, bytes, false) : get(state, at, host, bytes, false);
     pthread_mutex_unlock(&state->net->lock);
-    return status;
+    return status || is_put ? status : gpu_copy(gpu, NET_LANE, local, host, bytes, GPU_DONE);
 }
 
 /* `local` is GPU memory. */
 static weft_status from_device(struct remote at, void *local, size_t bytes, bool is_put, bool nbi)
 {
-    bool staged;
-    weft_status status = device_staged(at, local, bytes, is_put, nbi, &staged);
-    return status || staged ? status : through_host(at, local, bytes, is_put);
+    struct path_state *state = at.peer->state;
+    struct net_peer *peer = &state->net->peers[at.peer->pe];
+    if (bytes <= SMALL_BYTES)
+        return through_host(at, local, bytes, is_put);
+    pthread_mutex_lock(&state->net->lock);
+    weft_status status = net_failure(state->net, peer);
+    if (!status)
+        status = is_put ? put_staged(state, at, local, bytes, true, nbi)
+                        : net_stage_move(state, at, local, bytes, true, false);
+    if (!status && !is_put && !nbi)
+        status = await_reads(state, peer);
+    pthread_mutex_unlock(&state->net->lock);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------ the table */
@@ -627,12 +595,23 @@ static weft_status await_answers(struct path_state *state)
     return status;
 }
 
-static weft_status net_quiet(struct path_state *state)
+/* Word of all that is staged has gone, and what must be there before it is confirmed is. */
+static weft_status prepare_quiet(struct path_state *state, int pe)
 {
-    pthread_mutex_lock(&state->net->lock);
+    struct net_channel *channel = &state->channels[pe];
+    struct net_peer *peer = &state->net->peers[pe];
+    weft_status status = await_staging(state, peer);
+    if (!status && channel->settle)
+        status = await_writes(state, peer);
+    channel->settle = false;
+    return status;
+}
+
+weft_status net_complete(struct path_state *state)
+{
     weft_status status = WEFT_OK, first;
     for (int i = 0; i < state->touched_count && !status; i++)
-        status = await_staging(state, &state->net->peers[state->touched[i]]);
+        status = prepare_quiet(state, state->touched[i]);
     for (int i = 0; i < state->touched_count; i++)
         ask(state, state->touched[i]);
     for (int i = 0; i < state->touched_count && !status; i++)
@@ -641,8 +620,15 @@ static weft_status net_quiet(struct path_state *state)
         status = await_answers(state);
     first = tell_failure(state);
     forget_idle(state);
-    pthread_mutex_unlock(&state->net->lock);
     return first ? first : status;
+}
+
+static weft_status net_quiet(struct path_state *state)
+{
+    pthread_mutex_lock(&state->net->lock);
+    weft_status status = net_complete(state);
+    pthread_mutex_unlock(&state->net->lock);
+    return status;
 }
 
 static weft_status net_fence(struct path_state *state)
@@ -705,8 +691,9 @@ const struct path_ops path_net = {
     .look = net_look,
     .join = net_join,
     .leave = net_leave,
-    .open = open_state,
-    .close = close_state,
+    .open = net_open_state,
+    .close = net_close_state,
+    .refine = net_refine,
     .put = net_put,
     .get = net_get,
     .iput = net_iput,

@@ -27,13 +27,17 @@ enum {
     NET_WINDOW = 32,            /* messages to a peer that it has not told to be done */
     NET_CHUNK_BYTES = 16 << 20, /* memory is registered in pieces of this size */
     NET_SENTENCE_BYTES = 256,
+    NET_WHY_BYTES = 160,
 };
 
 /* ------------------------------------------------------------------------------ what goes over */
 
 enum { NET_MAGIC = 0x316e6677 }; /* "wfn1" */
 
-enum net_flag { NET_TELL = 1 }; /* the receiver shall tell when it has carried this out */
+enum net_flag {
+    NET_TELL = 1, /* the receiver shall tell when it has carried this out */
+    NET_FLUSH = 2 /* the sender's NIC has written into GPU memory of the receiver */
+};
 
 /* In front of each message. */
 struct net_head {
@@ -52,6 +56,7 @@ enum net_kind {
     NET_GET,       /* struct net_wanted */
     NET_KEY,       /* struct net_wanted; offset: number of the chunk */
     NET_RAIL_KEYS, /* likewise; the answer is data: struct net_key for each rail of the owner */
+    NET_PLACE,     /* struct net_wanted; a struct net_place comes back as data */
     NET_ROOM,      /* struct net_wanted: a room of so many bytes for the sender */
     NET_LANDED,    /* struct net_lot: a put, whose data are in the sender's room */
     NET_LIFT,      /* struct net_lot: a get, whose data go into it */
@@ -148,6 +153,12 @@ struct net_peer {
     uint64_t stalled;         /* in this retry (path_common.retries) the provider took nothing */
     struct net_key *keys[SEG_COUNT]; /* by chunk; NULL: none of that segment is known */
     struct net_stage *stage;         /* net_stage.c; NULL: nothing has been staged yet */
+    struct net_extents *gpu_places;  /* net_hmem.c: of its GPU memory */
+    enum { NET_UNTRIED, NET_TRUSTED, NET_REFUSED } gpu_trust;
+    bool gpu_dmabuf;             /* it is registered so */
+    bool gpu_flush;              /* what is written there is to be flushed */
+    bool gpu_written;            /* it has been, and no message has gone since */
+    char gpu_why[NET_WHY_BYTES]; /* it is refused */
     /* As the owner. */
     uint64_t begun;   /* messages begun, in order, */
     uint64_t handled; /* and complete */
@@ -175,6 +186,7 @@ struct net_channel {
     bool fence_writes;      /* whatever comes next waits until no write is under way, */
     bool fence_staging;     /* until word of all pieces has been sent */
     bool unconfirmed;       /* writes have left whose arrival nobody has told */
+    bool settle;            /* the message that confirms them must not go before they are there */
     bool touched;           /* used since the last quiet: in the context's list */
 };
 
@@ -287,6 +299,12 @@ struct path_common {
     uint32_t awaited_count, awaited_next;
     struct net_slab *slabs; /* what messages and bounce buffers are made of */
     struct net_memory *memory;
+    struct net_extents *own_gpu;   /* net_hmem.c: GPU memory that the NIC reaches */
+    char gpu_lacks[NET_WHY_BYTES]; /* why it reaches none; "" = it may */
+    bool gpu_asked;
+    int gpu_writes; /* enum gpu_nic_writes */
+    bool proving;
+    char proof_failed[NET_WHY_BYTES];
     struct path_state *closed; /* contexts that something still points to */
     struct serve *serve;       /* carries out what peers ask for */
     uint64_t events;           /* completions so far: what a wait looks at */
@@ -441,6 +459,9 @@ struct fid_mr *net_own_chunk(struct path_common *net, enum segment_id segment, s
 weft_status net_peer_chunk(struct path_state *state, struct net_peer *peer, enum segment_id segment,
                            size_t chunk, struct net_key *key);
 
+/* For a registration. */
+uint64_t net_next_key(struct path_common *net);
+
 /* Memory of the library's own, registered where the provider wants that. */
 void *net_slab(struct path_common *net, size_t bytes, void **descriptor);
 
@@ -463,10 +484,6 @@ void net_direct_done(struct path_common *net, struct net_direct *direct, bool we
 
 /* --------------------------------------------------------------------- net_stage.c (lock held) */
 
-/* Whether the peer has a room, or none is needed to reach the segment; asks at first, and waits. */
-weft_status net_stage_ready(struct path_state *state, struct net_peer *peer,
-                            enum segment_id segment, bool *ready);
-
 /* Moves data of which one side at least is GPU memory: `device` says so of the local side. A put's source
  * is in use while the channel is `filling` or has `writes`; a get's data are there when it has no `reads`. */
 weft_status net_stage_move(struct path_state *state, struct remote at, void *local, size_t bytes,
@@ -475,6 +492,8 @@ weft_status net_stage_move(struct path_state *state, struct remote at, void *loc
 /* Takes every piece as far as it goes without waiting. Whether any moved. */
 bool net_stage_advance(struct path_common *net);
 
+/* Its failure is one of a proof, not of the peer. */
+bool net_stage_proves(const struct net_post *post);
 void net_stage_done(struct path_common *net, struct net_post *post, bool well);
 void net_stage_lifted(struct path_common *net, struct net_peer *peer,
                       const struct net_result *result);
@@ -487,6 +506,12 @@ void net_stage_free(struct path_common *net);
 struct net_channel *net_touch(struct path_state *state, int pe);
 void net_drop_state(struct path_state *state);
 void net_free_state(struct path_state *state);
+weft_status net_open_state(const struct path_world *world,
+                           struct path_state **state); /* not held */
+void net_close_state(struct path_state *state);
+
+/* What a quiet does. */
+weft_status net_complete(struct path_state *state);
 
 /* Any sizes, in as many pieces as it takes; a get waits. */
 weft_status net_put_by_requests(struct path_state *state, struct remote to, const void *src,

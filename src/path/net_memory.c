@@ -41,6 +41,18 @@ static int bind_and_enable(struct path_common *net, struct fid_mr *memory)
     return error ? error : fi_mr_enable(memory);
 }
 
+static bool make_memory(struct path_common *net)
+{
+    if (!net->memory)
+        net->memory = calloc(1, sizeof *net->memory);
+    return net->memory != NULL;
+}
+
+uint64_t net_next_key(struct path_common *net)
+{
+    return make_memory(net) ? ++net->memory->keys : 0;
+}
+
 static struct fid_mr *register_memory(struct path_common *net, const void *base, size_t bytes,
                                       uint64_t access, const char *what)
 {
@@ -56,13 +68,6 @@ static struct fid_mr *register_memory(struct path_common *net, const void *base,
                  "messages",
                  net->provider, bytes, what, net->lib->strerror(-error));
     return memory;
-}
-
-static bool make_memory(struct path_common *net)
-{
-    if (!net->memory)
-        net->memory = calloc(1, sizeof *net->memory);
-    return net->memory != NULL;
 }
 
 /* -------------------------------------------------------------------------------- own segments */

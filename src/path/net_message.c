@@ -3,7 +3,7 @@
  * number, and its receiver carries it out in the order of numbers, whatever order it arrives in. Answers
  * have none. Every message tells how far its sender is with those of its receiver: a message that gives
  * work to this PE's GPU is begun, and complete some time later. */
-#include "path/net.h"
+#include "path/net_hmem.h"
 
 #include "base/status.h"
 
@@ -150,6 +150,9 @@ void net_flush(struct path_common *net, struct net_peer *peer, bool tell)
         head->flags |= NET_TELL;
         peer->asked = head->number;
     }
+    if (peer->gpu_written)
+        head->flags |= NET_FLUSH;
+    peer->gpu_written = false;
     send(net, message);
 }
 
@@ -322,6 +325,9 @@ bool net_finish_late(struct path_common *net)
 static void carry_out(struct path_common *net, struct net_peer *peer, struct net_message *message)
 {
     const struct net_head *head = head_of(message);
+    weft_status status = head->flags & NET_FLUSH ? net_flush_gpu(net) : WEFT_OK;
+    if (status)
+        net_tell_failure(net, peer, status);
     net_serve(net, peer, message);
     if (!head->number) {
         net_give_message(net, message);

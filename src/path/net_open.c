@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing the endpoint of this PE, and telling its address to all the others. */
+#include "path/net_hmem.h"
 #include "path/net_stripe.h"
 
 #include "base/config.h"
@@ -58,6 +59,8 @@ static weft_status tell_address(struct path_common *net, struct net_rail *rail,
 
 static weft_status open_here(struct path_common *net, struct addresses *mine)
 {
+    net->rails[0].info =
+        net_with_gpu(net->lib, net->rails[0].info, net->gpu_lacks, sizeof net->gpu_lacks);
     weft_status status = WEFT_OK;
     for (int i = 0; i < net->rail_count && !status; i++) {
         status = net_open_rail(net, &net->rails[i]);
@@ -200,6 +203,7 @@ void net_close(struct path_common *net)
     net_stripe_close(net);
     for (int i = 0; i < net->rail_count; i++)
         net_free_rail_memory(&net->rails[i]);
+    net_free_places(net);
     net_free_memory(net);
     for (int i = 0; i < net->rail_count; i++)
         net_close_rail(net, &net->rails[i]);

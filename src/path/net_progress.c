@@ -103,7 +103,10 @@ static void fail_operation(struct path_common *net, struct net_rail *rail,
     snprintf(sentence, sizeof sentence, "%s PE %d failed (provider %s on %s): %s%s%s%s",
              doing[post->kind], post->peer->pe, net->provider, net_interface(rail),
              net->lib->strerror(error->err), more ? " (" : "", more ? more : "", more ? ")" : "");
-    net_fail_peer(net, post->peer, WEFT_ERR_PATH, sentence);
+    if (post->kind == NET_POST_STAGED && net_stage_proves(post))
+        snprintf(net->proof_failed, sizeof net->proof_failed, "%.*s", NET_WHY_BYTES - 1, sentence);
+    else
+        net_fail_peer(net, post->peer, WEFT_ERR_PATH, sentence);
     if (post->kind == NET_POST_SEND)
         net_message_sent(net, (struct net_message *)(void *)post);
     else if (post->kind == NET_POST_STAGED)

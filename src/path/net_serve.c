@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What comes in messages: requests of peers, which are carried out on this PE's memory (serve.h), and
  * answers to this PE's own, for which somebody waits or a quiet will. */
+#include "path/net_hmem.h"
 #include "path/net_stripe.h"
 
 #include "base/status.h"
@@ -252,6 +253,17 @@ static void tell_lifted(struct path_common *net, struct net_peer *from, struct n
            0);
 }
 
+static void tell_place(struct path_common *net, struct net_peer *from, struct net_record *record)
+{
+    const struct net_wanted *wanted = net_behind(record);
+    struct net_place place;
+    net_own_place(net, (size_t)record->offset, &place);
+    void *data =
+        answer(net, from, NET_DATA, (struct net_result){.token = wanted->token}, sizeof place);
+    if (data)
+        memcpy(data, &place, sizeof place);
+}
+
 static void tell_room(struct path_common *net, struct net_peer *from, struct net_record *record)
 {
     const struct net_wanted *wanted = net_behind(record);
@@ -320,6 +332,7 @@ static size_t fixed_bytes(const struct net_record *record)
         return sizeof(struct net_atomic);
     case NET_GET:
     case NET_KEY:
+    case NET_PLACE:
     case NET_ROOM:
     case NET_RAIL_KEYS:
         return sizeof(struct net_wanted);
@@ -355,6 +368,9 @@ static void carry_out(struct path_common *net, struct net_peer *from, struct net
         break;
     case NET_KEY:
         tell_key(net, from, record);
+        break;
+    case NET_PLACE:
+        tell_place(net, from, record);
         break;
     case NET_ROOM:
         tell_room(net, from, record);

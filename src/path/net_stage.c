@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory over path net where the NIC does not reach it: pieces of a transfer go through pinned host
- * memory, several at a time, so that the copies at both ends run beside each other and beside the wire. One
- * copy at an end whose memory is GPU memory, none at an end whose memory is not.
+/* GPU memory over path net. Where the NIC does not reach it (net_hmem.c), pieces of a transfer go through
+ * pinned host memory, several at a time, so that the copies at both ends run beside each other and beside the
+ * wire. One copy at an end whose memory is GPU memory, none at an end whose memory is not, or is reached.
  *
  * For each peer there is memory here in so many lots, and a room of so many lots at the peer (net_room()).
  * Piece n uses lot n of both, counted round, and goes through phases:
@@ -13,7 +13,7 @@
  *
  * less those that one of the two ends does not need. Only this PE hands out lots, so the owner keeps no
  * books. Knows nothing of how the owner's GPU copies (net_serve.c). */
-#include "path/net.h"
+#include "path/net_hmem.h"
 
 #include "base/config.h"
 #include "base/status.h"
@@ -34,12 +34,13 @@ enum {
 
 enum phase { FILLING, POSTING, POSTED, TELLING, TOLD, ASKING, ASKED, EMPTYING, OVER };
 
-struct net_piece {
+struct net_parcel {
     struct net_post post; /* of its remote access; first */
     enum phase phase;
     bool write;
     bool here, there;                     /* goes through a lot here, through one at the peer */
     bool device;                          /* the local side is GPU memory */
+    bool proof;                           /* of net_hmem.c */
     bool in_flight;                       /* libfabric has it */
     bool staging, filling, writes, reads; /* it is counted there in the channel */
     struct path_state *state;
@@ -56,31 +57,31 @@ struct net_piece {
 struct net_stage {
     struct net_peer *peer;
     struct net_stage *next;
-    bool active;              /* in net->stages */
-    struct net_piece *pieces; /* [lots] */
+    bool active;               /* in net->stages */
+    struct net_parcel *pieces; /* [lots] */
     uint64_t taken, gone;
     unsigned char *lots;
     void *descriptor;
     struct net_key room;
 };
 
-static struct net_piece *piece_of(const struct path_common *net, const struct net_stage *stage,
-                                  uint64_t number)
+static struct net_parcel *piece_of(const struct path_common *net, const struct net_stage *stage,
+                                   uint64_t number)
 {
     return &stage->pieces[(number - 1) % net->lots];
 }
 
-static size_t position_of(const struct path_common *net, const struct net_piece *piece)
+static size_t position_of(const struct path_common *net, const struct net_parcel *piece)
 {
     return (size_t)((piece->number - 1) % net->lots) * net->lot_bytes;
 }
 
-static unsigned char *lot_of(const struct path_common *net, const struct net_piece *piece)
+static unsigned char *lot_of(const struct path_common *net, const struct net_parcel *piece)
 {
     return piece->post.peer->stage->lots + position_of(net, piece);
 }
 
-static struct net_channel *channel_of(const struct net_piece *piece)
+static struct net_channel *channel_of(const struct net_parcel *piece)
 {
     return &piece->state->channels[piece->post.peer->pe];
 }
@@ -99,7 +100,7 @@ static void join(bool *counted, uint32_t *count)
     *counted = true;
 }
 
-static void end(struct net_piece *piece)
+static void end(struct net_parcel *piece)
 {
     struct net_channel *channel = channel_of(piece);
     struct path_state *state = piece->state;
@@ -125,7 +126,7 @@ static void lose(struct path_common *net, struct net_peer *peer, weft_status sta
 
 /* ------------------------------------------------------------------------------------ this GPU */
 
-static weft_status begin_copy(struct path_common *net, struct net_piece *piece, unsigned lane,
+static weft_status begin_copy(struct path_common *net, struct net_parcel *piece, unsigned lane,
                               void *to, const void *from)
 {
     struct gpu *gpu = net->world->gpu;
@@ -133,7 +134,7 @@ static weft_status begin_copy(struct path_common *net, struct net_piece *piece, 
     return status ? status : gpu_mark_put(gpu, lane, &piece->mark);
 }
 
-static bool copied(struct path_common *net, struct net_piece *piece)
+static bool copied(struct path_common *net, struct net_parcel *piece)
 {
     if (!piece->mark)
         return true;
@@ -145,7 +146,7 @@ static bool copied(struct path_common *net, struct net_piece *piece)
     return !piece->mark;
 }
 
-static void fill(struct path_common *net, struct net_piece *piece)
+static void fill(struct path_common *net, struct net_parcel *piece)
 {
     piece->phase = FILLING;
     if (!piece->device) {
@@ -157,7 +158,7 @@ static void fill(struct path_common *net, struct net_piece *piece)
         lose(net, piece->post.peer, status);
 }
 
-static void empty(struct path_common *net, struct net_piece *piece)
+static void empty(struct path_common *net, struct net_parcel *piece)
 {
     piece->phase = EMPTYING;
     if (!piece->device) {
@@ -171,7 +172,7 @@ static void empty(struct path_common *net, struct net_piece *piece)
 
 /* ------------------------------------------------------------------------------------- the wire */
 
-static ssize_t post(struct path_common *net, struct net_piece *piece)
+static ssize_t post(struct path_common *net, struct net_parcel *piece)
 {
     const struct net_rail *rail = &net->rails[0];
     const struct net_stage *stage = piece->post.peer->stage;
@@ -193,29 +194,41 @@ static ssize_t post(struct path_common *net, struct net_piece *piece)
 }
 
 /* What a write to its final place is from now on, is for the channel to complete. */
-static void posted(struct path_common *net, struct net_piece *piece)
+static void posted(struct path_common *net, struct net_parcel *piece)
 {
     struct net_channel *channel = channel_of(piece);
+    struct net_peer *peer = piece->post.peer;
+    bool confirmed = net->rails[0].traits.confirmed;
     piece->in_flight = true;
     piece->phase = POSTED;
     if (!piece->write || piece->there)
         return;
-    net_touch(piece->state, piece->post.peer->pe);
+    net_touch(piece->state, peer->pe);
     join(&piece->writes, &channel->writes);
     leave(&piece->staging, &channel->staging);
-    if (!net->rails[0].traits.confirmed)
+    bool flush = piece->at.segment == SEG_GPU && peer->gpu_flush;
+    if (flush && confirmed)
+        channel->settle = true;
+    if (flush && !confirmed)
+        peer->gpu_written = true; /* the message that is sent next follows the write */
+    if (flush || !confirmed)
         channel->unconfirmed = true;
 }
 
-static bool try_to_post(struct path_common *net, struct net_piece *piece)
+static bool try_to_post(struct path_common *net, struct net_parcel *piece)
 {
     ssize_t error = post(net, piece);
     if (error == -FI_EAGAIN) {
         net->restless = true;
         return false;
     }
-    if (error) {
+    if (error)
         net_refused(net, &net->rails[0], piece->write ? "fi_writemsg" : "fi_readmsg", (int)error);
+    if (error && piece->proof) {
+        snprintf(net->proof_failed, sizeof net->proof_failed, "%.*s", NET_WHY_BYTES - 1,
+                 base_last_error());
+        end(piece);
+    } else if (error) {
         net_fail_peer(net, piece->post.peer, WEFT_ERR_PATH, base_last_error());
     } else {
         posted(net, piece);
@@ -224,7 +237,7 @@ static bool try_to_post(struct path_common *net, struct net_piece *piece)
 }
 
 /* Word to the owner, behind the write where messages follow writes. */
-static bool try_to_tell(struct path_common *net, struct net_piece *piece, enum net_kind kind)
+static bool try_to_tell(struct path_common *net, struct net_parcel *piece, enum net_kind kind)
 {
     struct net_peer *peer = piece->post.peer;
     struct net_record *record = net_try_request(piece->state, peer, sizeof(struct net_lot));
@@ -244,12 +257,20 @@ static bool try_to_tell(struct path_common *net, struct net_piece *piece, enum n
     return true;
 }
 
+bool net_stage_proves(const struct net_post *post)
+{
+    return ((const struct net_parcel *)(const void *)post)->proof;
+}
+
 void net_stage_done(struct path_common *net, struct net_post *post, bool well)
 {
-    struct net_piece *piece = (struct net_piece *)(void *)post;
+    struct net_parcel *piece = (struct net_parcel *)(void *)post;
     (void)net;
-    (void)well; /* the peer has failed then */
+    (void)well; /* the peer has failed then, or the proof */
     piece->in_flight = false;
+    if (piece->write && !piece->there && piece->at.segment == SEG_GPU &&
+        piece->post.peer->gpu_flush)
+        piece->post.peer->gpu_written = true;
     leave(&piece->writes, &channel_of(piece)->writes);
 }
 
@@ -259,7 +280,7 @@ void net_stage_lifted(struct path_common *net, struct net_peer *peer,
     const struct net_stage *stage = peer->stage;
     if (!stage || result->token <= stage->gone || result->token > stage->taken)
         return;
-    struct net_piece *piece = piece_of(net, stage, result->token);
+    struct net_parcel *piece = piece_of(net, stage, result->token);
     if (piece->phase != ASKED)
         return;
     piece->phase = POSTING;
@@ -272,7 +293,7 @@ void net_stage_lifted(struct path_common *net, struct net_peer *peer,
 
 /* ------------------------------------------------------------------------------------- moving on */
 
-static bool on_write(struct path_common *net, struct net_piece *piece)
+static bool on_write(struct path_common *net, struct net_parcel *piece)
 {
     bool follows = !net->rails[0].traits.confirmed;
     switch (piece->phase) {
@@ -307,7 +328,16 @@ static bool on_write(struct path_common *net, struct net_piece *piece)
     }
 }
 
-static bool on_read(struct path_common *net, struct net_piece *piece)
+/* The NIC has put it where it goes. */
+static void arrive(struct path_common *net, struct net_parcel *piece)
+{
+    weft_status status = piece->device ? net_flush_gpu(net) : WEFT_OK;
+    if (status)
+        lose(net, piece->post.peer, status);
+    end(piece);
+}
+
+static bool on_read(struct path_common *net, struct net_parcel *piece)
 {
     switch (piece->phase) {
     case ASKING:
@@ -323,7 +353,7 @@ static bool on_read(struct path_common *net, struct net_piece *piece)
         if (piece->here)
             empty(net, piece);
         else
-            end(piece);
+            arrive(net, piece);
         return true;
     case EMPTYING:
         if (!copied(net, piece)) {
@@ -338,7 +368,7 @@ static bool on_read(struct path_common *net, struct net_piece *piece)
 }
 
 /* Nothing more goes to the peer: what libfabric or the GPU still holds is waited for. */
-static bool on_failed(struct path_common *net, struct net_piece *piece)
+static bool on_failed(struct path_common *net, struct net_parcel *piece)
 {
     if (piece->in_flight)
         return false;
@@ -350,7 +380,7 @@ static bool on_failed(struct path_common *net, struct net_piece *piece)
     return true;
 }
 
-static bool step(struct path_common *net, struct net_piece *piece)
+static bool step(struct path_common *net, struct net_parcel *piece)
 {
     if (piece->phase == OVER)
         return false;
@@ -408,20 +438,26 @@ static weft_status make_stage(struct path_common *net, struct net_peer *peer)
     struct net_stage *stage = calloc(1, sizeof *stage);
     if (stage)
         stage->pieces = calloc(net->lots, sizeof *stage->pieces);
-    if (stage && stage->pieces)
-        stage->lots = net_pinned_slab(net, net->lots * net->lot_bytes, &stage->descriptor);
-    if (!stage || !stage->lots) {
-        if (stage)
-            free(stage->pieces);
+    if (!stage || !stage->pieces) {
         free(stage);
-        return base_fail(WEFT_ERR_NO_MEMORY,
-                         "path net: no registered memory of %zu KiB for GPU memory to and from PE "
-                         "%d (WEFT_NET_LOT, WEFT_NET_LOTS)",
-                         net->lots * net->lot_bytes >> 10, peer->pe);
+        return base_fail(WEFT_ERR_NO_MEMORY, "path net: no private memory for transfers to PE %d",
+                         peer->pe);
     }
     stage->peer = peer;
     peer->stage = stage;
     return WEFT_OK;
+}
+
+static weft_status make_lots(struct path_common *net, struct net_stage *stage)
+{
+    if (!stage->lots)
+        stage->lots = net_pinned_slab(net, net->lots * net->lot_bytes, &stage->descriptor);
+    return stage->lots
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_NO_MEMORY,
+                           "path net: no registered memory of %zu KiB for GPU memory to and from "
+                           "PE %d (WEFT_NET_LOT, WEFT_NET_LOTS)",
+                           net->lots * net->lot_bytes >> 10, stage->peer->pe);
 }
 
 static weft_status ask_for_room(struct path_state *state, struct net_peer *peer,
@@ -444,21 +480,16 @@ static weft_status ask_for_room(struct path_state *state, struct net_peer *peer,
     return net_await_answer(state->net, token, room);
 }
 
-weft_status net_stage_ready(struct path_state *state, struct net_peer *peer,
-                            enum segment_id segment, bool *ready)
+/* The peer's room is asked for once; room.known 0 afterwards: it has none. */
+static weft_status find_room(struct path_state *state, struct net_peer *peer)
 {
-    weft_status status = peer->stage ? WEFT_OK : make_stage(state->net, peer);
-    *ready = !status;
-    if (status || segment != SEG_GPU)
-        return status;
-    if (!peer->stage->room.asked) {
-        struct net_key room = {0};
-        status = ask_for_room(state, peer, &room);
-        room.asked = 1;
-        if (!status)
-            peer->stage->room = room;
-    }
-    *ready = peer->stage->room.known;
+    struct net_key room = {0};
+    if (peer->stage->room.asked)
+        return WEFT_OK;
+    weft_status status = ask_for_room(state, peer, &room);
+    room.asked = 1;
+    if (!status)
+        peer->stage->room = room;
     return status;
 }
 
@@ -511,13 +542,13 @@ static void activate(struct path_common *net, struct net_stage *stage)
     net->stages = stage;
 }
 
-static void begin(struct path_state *state, struct net_piece piece)
+static void begin(struct path_state *state, struct net_parcel piece)
 {
     struct path_common *net = state->net;
     struct net_peer *peer = piece.post.peer;
     struct net_stage *stage = peer->stage;
     struct net_channel *channel = net_touch(state, peer->pe);
-    struct net_piece *to = piece_of(net, stage, ++stage->taken);
+    struct net_parcel *to = piece_of(net, stage, ++stage->taken);
     *to = piece;
     to->number = stage->taken;
     to->state = state;
@@ -543,65 +574,80 @@ static void begin(struct path_state *state, struct net_piece piece)
     advance(net, stage);
 }
 
-/* Finds whether the local side can be used in place; *bytes is cut where it changes. */
-static bool through_lot(struct path_common *net, const void *local, bool device, size_t *bytes,
-                        void **descriptor)
+/* Whether the local side cannot be used in place; *bytes is cut where it changes. */
+static bool through_lot(struct path_common *net, const struct net_peer *peer, const void *local,
+                        bool device, size_t *bytes, void **descriptor)
 {
     *descriptor = NULL;
-    if (device)
-        return true;
+    if (device) /* only what was proven */
+        return peer->gpu_trust != NET_TRUSTED || !net_gpu_local(net, local, bytes, descriptor);
     if (!net->rails[0].traits.registers_local)
         return false;
     *descriptor = net_own_descriptor(net, local, bytes);
     return !*descriptor;
 }
 
-/* In place of the registered chunk of the peer's host memory that holds the final place: it has none. */
-static weft_status by_requests(struct path_state *state, const struct net_piece *piece)
+/* In place of memory of the peer that can be written and read: it has none. */
+static weft_status by_requests(struct path_state *state, const struct net_parcel *piece)
 {
     struct gpu *gpu = state->net->world->gpu;
-    void *host = malloc(piece->bytes);
+    void *host = piece->device ? malloc(piece->bytes) : piece->local;
     weft_status status = host
                              ? WEFT_OK
                              : base_fail(WEFT_ERR_NO_MEMORY,
                                          "path net: no private memory for %zu bytes", piece->bytes);
-    if (!status && piece->write)
+    if (!status && piece->write && piece->device)
         status = gpu_copy(gpu, FILL_LANE, host, piece->local, piece->bytes, GPU_DONE);
     if (!status)
         status = piece->write ? net_put_by_requests(state, piece->at, host, piece->bytes)
                               : net_get_by_requests(state, piece->at, host, piece->bytes);
-    if (!status && !piece->write)
+    if (!status && !piece->write && piece->device)
         status = gpu_copy(gpu, EMPTY_LANE, piece->local, host, piece->bytes, GPU_DONE);
-    free(host);
+    if (piece->device)
+        free(host);
     return status;
 }
 
-/* The final place is in a registered chunk of the peer's host memory; *bytes is cut at its end. */
-static weft_status find_place(struct path_state *state, struct net_peer *peer, struct remote at,
-                              size_t *bytes, struct net_key *key)
+/* Finds the final place, or else the room; *bytes is cut at the end of what is registered as one. Neither:
+ * key.known is 0. May wait. */
+static weft_status find_place(struct path_state *state, struct net_parcel *piece)
 {
-    size_t left = NET_CHUNK_BYTES - at.offset % NET_CHUNK_BYTES;
-    if (*bytes > left)
-        *bytes = left;
-    weft_status status = net_peer_chunk(state, peer, at.segment, at.offset / NET_CHUNK_BYTES, key);
-    key->base += at.offset % NET_CHUNK_BYTES;
+    struct net_peer *peer = piece->post.peer;
+    size_t offset = piece->at.offset, left = NET_CHUNK_BYTES - offset % NET_CHUNK_BYTES;
+    weft_status status;
+    piece->there = false;
+    if (piece->at.segment != SEG_GPU) {
+        piece->bytes = piece->bytes < left ? piece->bytes : left;
+        status =
+            net_peer_chunk(state, peer, piece->at.segment, offset / NET_CHUNK_BYTES, &piece->key);
+        piece->key.base += offset % NET_CHUNK_BYTES;
+        return status;
+    }
+    status = net_gpu_place(state, peer, offset, &piece->bytes, &piece->key);
+    if (status || piece->key.known)
+        return status;
+    piece->there = true;
+    status = find_room(state, peer);
+    piece->key = peer->stage->room;
     return status;
 }
 
-static weft_status move_piece(struct path_state *state, struct net_piece *piece, size_t bytes)
+/* One piece of at most piece->bytes bytes, `part` where it goes through lots. */
+static weft_status move_piece(struct path_state *state, struct net_parcel *piece, size_t part)
 {
     struct path_common *net = state->net;
     struct net_peer *peer = piece->post.peer;
-    weft_status status = take_lot(net, peer, piece->write);
-    piece->bytes = bytes;
-    piece->here = through_lot(net, piece->local, piece->device, &piece->bytes, &piece->descriptor);
-    if (!status && !piece->there) {
-        status = find_place(state, peer, piece->at, &piece->bytes, &piece->key);
-        if (!status && !piece->key.known)
-            return by_requests(state, piece);
-    }
-    /* Asking for a key may have waited. */
-    while (!status && peer->stage->taken - peer->stage->gone >= net->lots)
+    weft_status status = find_place(state, piece);
+    piece->here =
+        through_lot(net, peer, piece->local, piece->device, &piece->bytes, &piece->descriptor);
+    bool through = piece->here || piece->there;
+    if (through && piece->bytes > part)
+        piece->bytes = part;
+    if (!status && !piece->key.known)
+        return by_requests(state, piece);
+    if (!status && piece->here)
+        status = make_lots(net, peer->stage);
+    if (!status)
         status = take_lot(net, peer, piece->write);
     if (!status)
         begin(state, *piece);
@@ -611,17 +657,21 @@ static weft_status move_piece(struct path_state *state, struct net_piece *piece,
 weft_status net_stage_move(struct path_state *state, struct remote at, void *local, size_t bytes,
                            bool device, bool write)
 {
-    struct net_peer *peer = &state->net->peers[at.peer->pe];
-    struct net_piece piece = {.post = {.kind = NET_POST_STAGED, .peer = peer},
-                              .write = write,
-                              .there = at.segment == SEG_GPU,
-                              .device = device,
-                              .at = at,
-                              .local = local};
-    size_t part = part_of(state->net, bytes);
-    weft_status status = WEFT_OK;
+    struct path_common *net = state->net;
+    struct net_peer *peer = &net->peers[at.peer->pe];
+    struct net_parcel piece = {.post = {.kind = NET_POST_STAGED, .peer = peer},
+                               .write = write,
+                               .device = device,
+                               .proof = net->proving,
+                               .at = at,
+                               .local = local};
+    weft_status status = peer->stage ? WEFT_OK : make_stage(net, peer);
+    if (status)
+        return status;
+    size_t part = part_of(net, bytes), most = net->rails[0].traits.most;
     while (bytes && !status) {
-        status = move_piece(state, &piece, bytes < part ? bytes : part);
+        piece.bytes = bytes < most ? bytes : most;
+        status = move_piece(state, &piece, part);
         bytes -= piece.bytes;
         piece.at.offset += piece.bytes;
         piece.local += piece.bytes;

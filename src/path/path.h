@@ -40,6 +40,7 @@ enum path_id {
 _Static_assert((int)PATH_COUNT < (int)BOX_PATHS, "the black box has a column for every path");
 
 enum { MEMORY_KINDS = 2 }; /* WEFT_HOST, WEFT_GPU */
+enum { PATH_FOUND_BYTES = 200 };
 
 static inline weft_kind segment_kind(enum segment_id segment)
 {
@@ -162,6 +163,13 @@ struct path_ops {
      * the path and when some PE of the job has chosen it for some peer; collective over the job, so
      * also at PEs that have not. NULL: nothing. */
     weft_status (*join)(const struct path_world *world, struct path_common **common);
+
+    /* Looks, when that kind of memory of a peer is reached over this path, whether it can be reached better
+     * than by what was proven, and says in *found what will be used and why; *found "" = nothing is to be
+     * said. Called after the proofs of the kind, by every PE, and again when that memory has grown. A failure
+     * ends the job. NULL: there is no better way. */
+    weft_status (*refine)(const struct path_world *world, weft_kind kind, int pe, char *found,
+                          size_t bytes);
 
     /* Not collective but for PEs that are threads, which come all or none. Contexts are closed, the
      * segments still mapped, the GPU side still open. */

@@ -12,7 +12,8 @@
  * FAKE_CUDA_REFUSE (1: peer access is offered, not given), FAKE_CUDA_ORDER (immediate, delayed or
  * reordered: see stream.c), FAKE_CUDA_SEED (of its delays), FAKE_CUDA_PAGEABLE (1: the device
  * accesses plain host memory by itself, and so when the copy is made), FAKE_CUDA_DMABUF (1: memory
- * can be exported as a dma-buf). Events tell the time that copies would
+ * can be exported as a dma-buf), FAKE_CUDA_FLUSH (1: the driver flushes writes of NICs) and
+ * FAKE_CUDA_NIC_ORDER (0; 200: they need no flush). Events tell the time that copies would
  * take at FAKE_CUDA_GBPS (400) between GPUs, FAKE_CUDA_SLOW ("1-0": from GPU 1 to GPU 0) at half of
  * it, and at 55 GB/s to and from the host; FAKE_CUDA_FLAG_NS (630) is the latency of an echo. */
 #include "fake.h"
@@ -216,6 +217,12 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
         break;
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
         *value = setting("FAKE_CUDA_PAGEABLE", 1);
+        break;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
+        *value = setting("FAKE_CUDA_FLUSH", 1);
+        break;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
+        *value = setting("FAKE_CUDA_NIC_ORDER", 0);
         break;
     default:
         *value = 1;
@@ -531,12 +538,37 @@ EXPORT CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr address,
                                               int type, unsigned long long flags)
 {
     struct object *o = find(DEVICE, address);
+    if (!o)
+        o = find(MAPPING, address);
     if (!setting("FAKE_CUDA_DMABUF", 1))
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (!o || address + bytes > o->base + o->bytes)
+    if (!o || address + bytes > o->base + o->bytes || address % 4096 || bytes % 4096)
         return CUDA_ERROR_INVALID_VALUE;
-    *(int *)handle = memfd_create("fake-dma-buf", MFD_CLOEXEC);
-    return *(int *)handle < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+    int fd = memfd_create("fake-dma-buf", MFD_CLOEXEC);
+    const uint64_t range[2] = {address, bytes}; /* for stand-ins of what takes it */
+    if (fd < 0 || write(fd, range, sizeof range) != sizeof range)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    *(int *)handle = fd;
+    return CUDA_SUCCESS;
+}
+
+static void (*on_flush)(void);
+
+/* For a stand-in of a NIC: what is to be done at a flush. */
+EXPORT void fake_cuda_on_flush(void (*function)(void));
+EXPORT void fake_cuda_on_flush(void (*function)(void))
+{
+    on_flush = function;
+}
+
+EXPORT CUresult cuFlushGPUDirectRDMAWrites(int target, int scope)
+{
+    if (target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX ||
+        scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES || !depth)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (on_flush)
+        on_flush();
+    return CUDA_SUCCESS;
 }
 
 static CUresult allocate(int kind, uintptr_t *address, size_t bytes)

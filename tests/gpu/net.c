@@ -4,7 +4,9 @@
  * signals behind transfers of many pieces, several threads at once; an end whose GPU fails, or that dies,
  * in the middle.
  *
- *   net moves | fails CALL WHERE | dies put|get */
+ *   net moves [TEXT] | fails CALL WHERE | dies put|get
+ *
+ * TEXT: what the path says of GPU memory. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"
@@ -258,6 +260,16 @@ static int one_dies(bool put)
     return 3;
 }
 
+static void is_told(const char *text)
+{
+    weft_path_info info = {.size = sizeof info, .kind = WEFT_GPU};
+    OK(weft_path_query(job, next, &info));
+    if (strstr(info.reason, text))
+        return;
+    fprintf(stderr, "the reason is \"%s\" without \"%s\"\n", info.reason, text);
+    exit(1);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "moves";
@@ -284,6 +296,8 @@ int main(int argc, char **argv)
         return one_dies(argc > 2 && strcmp(argv[2], "put") == 0);
     for (int i = 0; i < 4; i++)
         OK(weft_ctx_create(weft_team_world(job), 0, &readers[i]));
+    if (argc > 2)
+        is_told(argv[2]);
     uint64_t *signal = gpu_alloc(job, 64, WEFT_ALLOC_ZERO), *host_signal = alloc(job, 64);
     sizes();
     flags_among_data();

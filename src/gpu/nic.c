@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a NIC needs of this PE's GPU memory: where physical allocations lie, dma-bufs of them, and when what
+ * it has written is visible to kernels. See gpu.h. Knows nothing of NICs themselves. */
+#include "gpu/gpu.h"
+
+#include "base/status.h"
+
+#include <stdio.h>
+
+bool gpu_chunk_at(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes)
+{
+    struct gpu_heap *heap = &gpu->heap;
+    bool found = false;
+    pthread_mutex_lock(&heap->adopted_lock);
+    for (int i = 0; i < heap->chunk_count && !found; i++) {
+        found = offset - heap->chunks[i].offset < heap->chunks[i].bytes;
+        *start = heap->chunks[i].offset;
+        *bytes = heap->chunks[i].bytes;
+    }
+    pthread_mutex_unlock(&heap->adopted_lock);
+    return found;
+}
+
+weft_status gpu_export_dmabuf(struct gpu *gpu, CUdeviceptr at, size_t bytes, int *fd)
+{
+    *fd = -1;
+    if (!gpu->cuda.MemGetHandleForAddressRange)
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "this CUDA driver has no cuMemGetHandleForAddressRange; version 11.7 has");
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    CUresult result = gpu->cuda.MemGetHandleForAddressRange(fd, at, bytes,
+                                                            CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    gpu_leave(&gpu->device);
+    return result ? cuda_fail(&gpu->cuda, result, "cuMemGetHandleForAddressRange of %zu KiB",
+                              bytes >> 10)
+                  : WEFT_OK;
+}
+
+enum gpu_nic_writes gpu_nic_writes(struct gpu *gpu)
+{
+    int ordering = 0, options = 0;
+    const struct cuda *cuda = &gpu->cuda;
+    if (!cuda->DeviceGetAttribute(&ordering, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING,
+                                  gpu->device.device) &&
+        ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES)
+        return GPU_NIC_WRITES_ORDERED;
+    bool flushes = cuda->FlushGPUDirectRDMAWrites &&
+                   !cuda->DeviceGetAttribute(
+                       &options, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS,
+                       gpu->device.device) &&
+                   options & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST;
+    return flushes ? GPU_NIC_WRITES_FLUSHED : GPU_NIC_WRITES_UNORDERED;
+}
+
+weft_status gpu_flush_nic_writes(struct gpu *gpu)
+{
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    CUresult result =
+        gpu->cuda.FlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                           CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES);
+    gpu_leave(&gpu->device);
+    return result ? cuda_fail(&gpu->cuda, result, "cuFlushGPUDirectRDMAWrites on GPU %d",
+                              gpu->device.ordinal)
+                  : WEFT_OK;
+}

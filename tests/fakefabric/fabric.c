@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A libfabric.so.1 in front of the real one. It shows the real provider tcp;ofi_rxm under another name, with
+ * FI_HMEM and FI_MR_LOCAL, so that the program registers GPU memory (of tests/fakecuda) and every local
+ * buffer; it checks each registration and each use (check.c), and hands on what the real provider can do.
+ *
+ * What a NIC writes into GPU memory is held back until the driver is told to flush (FAKE_FABRIC_HELD), as a
+ * GPU may see it late: the writer sends the bytes to a copy and, behind them, which bytes those were.
+ *
+ * Environment: FAKE_FABRIC_NAME (verbs;ofi_rxm), FAKE_FABRIC_HMEM=0, FAKE_FABRIC_DMABUF=0 (libfabric 1.17),
+ * FAKE_FABRIC_REFUSE (dmabuf, address: such registrations are refused), FAKE_FABRIC_HELD,
+ * FAKE_FABRIC_LIE (held back for ever), FAKE_FABRIC_FAIL (read, write: posts on GPU memory are). */
+#include "fake.h"
+
+#include "../fakecuda/fake.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define REAL_PROVIDER "tcp;ofi_rxm"
+#define MR_DMABUF     (1ull << 40)
+
+/* In the keys of GPU memory; with the others: of its reads, and of the marks of what was written. */
+enum { HMEM_BIT = 40, READ_BIT = 41, MASK_BIT = 42 };
+
+enum { MASK_BYTES = 16 << 20, CONTEXTS = 4096 };
+
+static struct {
+    int (*getinfo)(uint32_t, const char *, const char *, uint64_t, const struct fi_info *,
+                   struct fi_info **);
+    void (*freeinfo)(struct fi_info *);
+    struct fi_info *(*dupinfo)(const struct fi_info *);
+    int (*fabric)(struct fi_fabric_attr *, struct fid_fabric **, void *);
+    const char *(*strerror)(int);
+    uint32_t (*version)(void);
+} real;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct fi_context2 contexts[CONTEXTS]; /* of writes of masks */
+static unsigned next_context;
+static unsigned char *mask; /* MASK_BYTES of 0xff */
+
+/* A mask whose turn to be sent has not come. */
+static struct pending {
+    struct fid_ep *endpoint;
+    struct fi_msg_rma message;
+    struct iovec here;
+    struct fi_rma_iov there;
+} pending[CONTEXTS];
+static int pending_count;
+
+/* The real tables of the objects, one of each kind: they are the same for all of a kind. */
+static struct fi_ops_fabric *fabric_ops;
+static struct fi_ops_domain *domain_ops;
+static struct fi_ops *domain_fid_ops;
+static struct fi_ops_mr *mr_ops;
+static struct fi_ops_msg *msg_ops;
+static struct fi_ops_rma *rma_ops;
+static struct fi_ops_cq *cq_ops;
+
+static void load(void)
+{
+    void *library = dlopen(REAL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        broken("%s", dlerror());
+    *(void **)&real.getinfo = dlsym(library, "fi_getinfo");
+    *(void **)&real.freeinfo = dlsym(library, "fi_freeinfo");
+    *(void **)&real.dupinfo = dlsym(library, "fi_dupinfo");
+    *(void **)&real.fabric = dlsym(library, "fi_fabric");
+    *(void **)&real.strerror = dlsym(library, "fi_strerror");
+    *(void **)&real.version = dlsym(library, "fi_version");
+    mask = mmap(NULL, MASK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mask == MAP_FAILED)
+        broken("no memory");
+    memset(mask, 0xff, MASK_BYTES);
+}
+
+static const char *shown_name(void)
+{
+    const char *name = getenv("FAKE_FABRIC_NAME");
+    return name ? name : "verbs;ofi_rxm";
+}
+
+static bool holds(void)
+{
+    return asked_for("FAKE_FABRIC_HELD", NULL) || asked_for("FAKE_FABRIC_LIE", NULL);
+}
+
+/* ---------------------------------------------------------------------------------- what is offered */
+
+static void rename_provider(struct fi_info *info, const char *name)
+{
+    free(info->fabric_attr->prov_name);
+    info->fabric_attr->prov_name = strdup(name);
+}
+
+static uint32_t real_version(uint32_t version)
+{
+    return version < real.version() ? version : real.version();
+}
+
+/* As the real provider is to see it. */
+static struct fi_info *for_real(const struct fi_info *info)
+{
+    struct fi_info *copy = real.dupinfo(info);
+    if (!copy)
+        broken("no memory");
+    copy->caps &= ~FI_HMEM;
+    if (copy->tx_attr)
+        copy->tx_attr->caps &= ~FI_HMEM;
+    if (copy->rx_attr)
+        copy->rx_attr->caps &= ~FI_HMEM;
+    if (copy->domain_attr) {
+        copy->domain_attr->caps &= ~FI_HMEM;
+        copy->domain_attr->mr_mode &= ~(FI_MR_HMEM | FI_MR_LOCAL | FI_MR_PROV_KEY);
+    }
+    if (copy->fabric_attr) {
+        rename_provider(copy, REAL_PROVIDER);
+        copy->fabric_attr->api_version = real_version(copy->fabric_attr->api_version);
+    }
+    return copy;
+}
+
+static void show(struct fi_info *info, uint32_t version, bool hmem)
+{
+    rename_provider(info, shown_name());
+    info->fabric_attr->api_version = version;
+    info->domain_attr->mr_mode |= FI_MR_LOCAL;
+    if (!hmem)
+        return;
+    info->caps |= FI_HMEM;
+    info->domain_attr->mr_mode |= FI_MR_HMEM;
+}
+
+EXPORT uint32_t fi_version(void)
+{
+    pthread_once(&once, load);
+    const char *text = getenv("FAKE_FABRIC_DMABUF");
+    return text && !atoi(text) ? FI_VERSION(1, 17) : FI_VERSION(1, 20);
+}
+
+EXPORT int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                      const struct fi_info *hints, struct fi_info **info)
+{
+    pthread_once(&once, load);
+    if (version > fi_version())
+        broken("fi_getinfo for a version that is not there");
+    bool hmem = hints && hints->caps & FI_HMEM;
+    const char *has = getenv("FAKE_FABRIC_HMEM");
+    if (hmem && has && !atoi(has))
+        return -FI_ENODATA;
+    if (hmem && hints->domain_attr && !(hints->domain_attr->mr_mode & FI_MR_HMEM))
+        broken("FI_HMEM is asked for without FI_MR_HMEM");
+    struct fi_info *wanted = hints ? for_real(hints) : NULL;
+    int error = real.getinfo(real_version(version), node, service, flags, wanted, info);
+    if (wanted)
+        real.freeinfo(wanted);
+    struct fi_info **at = info;
+    while (!error && *at) {
+        struct fi_info *one = *at;
+        if (strcmp(one->fabric_attr->prov_name, REAL_PROVIDER) == 0) {
+            show(one, version, hmem);
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
+        one->next = NULL;
+        real.freeinfo(one);
+    }
+    return error ? error : *info ? 0 : -FI_ENODATA;
+}
+
+EXPORT void fi_freeinfo(struct fi_info *info)
+{
+    real.freeinfo(info);
+}
+
+EXPORT struct fi_info *fi_dupinfo(const struct fi_info *info)
+{
+    pthread_once(&once, load);
+    return real.dupinfo(info);
+}
+
+EXPORT const char *fi_strerror(int error)
+{
+    pthread_once(&once, load);
+    return real.strerror(error);
+}
+
+/* -------------------------------------------------------------------------------- registrations */
+
+static void *at_cpu(uintptr_t address)
+{
+    return memory_at(address);
+}
+
+static int close_region(struct fid *fid)
+{
+    struct fid_mr *mr = (struct fid_mr *)(void *)fid;
+    struct region *region = mr->mem_desc;
+    if (!region->open)
+        broken("a registration is closed twice");
+    region->open = false;
+    if (region->read)
+        fi_close(&region->read->fid);
+    if (region->mask)
+        fi_close(&region->mask->fid);
+    struct fi_ops *ops = region->ops;
+    mr->mem_desc = region->real_descriptor;
+    fid->ops = region->real_ops;
+    free(ops);
+    return fid->ops->close(fid);
+}
+
+static void note(struct region *region, struct fid_mr *mr, uintptr_t base, size_t bytes)
+{
+    region->mr = mr;
+    region->base = base;
+    region->bytes = bytes;
+    region->device = is_device_address(base);
+    region->real_descriptor = mr->mem_desc;
+    region->real_ops = mr->fid.ops;
+    region->ops = malloc(sizeof *region->ops);
+    if (!region->ops)
+        broken("no memory");
+    *region->ops = *mr->fid.ops;
+    region->ops->close = close_region;
+    mr->fid.ops = region->ops;
+    mr->mem_desc = region;
+}
+
+static void *anonymous(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        broken("no memory");
+    return memory;
+}
+
+static int reg(struct fid *domain, const void *base, size_t bytes, uint64_t access, uint64_t offset,
+               uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+    check_address(base, bytes, NULL);
+    int error = mr_ops->reg(domain, base, bytes, access, offset, key, flags, mr, context);
+    if (!error)
+        note(region_new(), *mr, (uintptr_t)base, bytes);
+    return error;
+}
+
+static void listen_for_flushes(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void (*on_flush)(void (*)(void)) = NULL;
+    if (driver)
+        *(void **)&on_flush = dlsym(driver, "fake_cuda_on_flush");
+    if (!on_flush)
+        broken("the driver is not the one of tests/fakecuda");
+    on_flush(region_flush);
+}
+
+static int reg_device(struct fid *domain, uintptr_t base, size_t bytes,
+                      const struct fi_mr_attr *attr, struct fid_mr **mr)
+{
+    struct region *region = region_new();
+    uint64_t key = attr->requested_key | 1ull << HMEM_BIT, access = attr->access;
+    void *memory = at_cpu(base);
+    listen_for_flushes();
+    if (holds()) {
+        region->shadow = anonymous(bytes);
+        region->written = anonymous(bytes);
+    }
+    int error = mr_ops->reg(domain, region->shadow ? region->shadow : memory, bytes, access, 0, key,
+                            0, mr, NULL);
+    if (!error)
+        error = mr_ops->reg(domain, memory, bytes, access, 0, key | 1ull << READ_BIT, 0,
+                            &region->read, NULL);
+    if (!error && region->written)
+        error = mr_ops->reg(domain, region->written, bytes, access, 0, key | 1ull << MASK_BIT, 0,
+                            &region->mask, NULL);
+    if (error)
+        broken("the real library does not register: %s", real.strerror(-error));
+    note(region, *mr, base, bytes);
+    return 0;
+}
+
+static int regattr(struct fid *domain, const struct fi_mr_attr *attr, uint64_t flags,
+                   struct fid_mr **mr)
+{
+    if (attr->iov_count != 1)
+        broken("%zu pieces in one registration", attr->iov_count);
+    if (flags & MR_DMABUF) {
+        size_t bytes;
+        if (fi_version() < FI_VERSION(1, 20))
+            broken("a dma-buf for a libfabric that knows none");
+        if (asked_for("FAKE_FABRIC_REFUSE", "dmabuf"))
+            return -FI_EOPNOTSUPP;
+        uintptr_t base = check_dmabuf(attr->mr_iov, attr, &bytes);
+        return reg_device(domain, base, bytes, attr, mr);
+    }
+    const struct iovec *whole = attr->mr_iov;
+    if (is_device_address((uintptr_t)whole->iov_base) && asked_for("FAKE_FABRIC_REFUSE", "address"))
+        return -FI_EFAULT;
+    check_address(whole->iov_base, whole->iov_len, attr);
+    if (is_device_address((uintptr_t)whole->iov_base))
+        return reg_device(domain, (uintptr_t)whole->iov_base, whole->iov_len, attr, mr);
+    return reg(domain, whole->iov_base, whole->iov_len, attr->access, 0, attr->requested_key, flags,
+               mr, NULL);
+}
+
+static struct fi_ops_mr own_mr_ops = {.size = sizeof own_mr_ops, .reg = reg, .regattr = regattr};
+
+/* -------------------------------------------------------------------------------------- operations */
+
+/* Whether no mask waits any more. */
+static bool send_masks(void)
+{
+    while (pending_count) {
+        struct pending *p = &pending[pending_count - 1];
+        p->message.msg_iov = &p->here;
+        p->message.rma_iov = &p->there;
+        ssize_t error = rma_ops->writemsg(p->endpoint, &p->message, FI_COMPLETION);
+        if (error == -FI_EAGAIN)
+            return false;
+        pending_count--; /* an error comes by the data too */
+    }
+    return true;
+}
+
+static void mark_written(struct fid_ep *endpoint, const struct fi_msg_rma *data)
+{
+    struct pending *p = &pending[pending_count++];
+    if (pending_count == CONTEXTS || data->rma_iov->len > MASK_BYTES)
+        broken("too much to be marked");
+    *p = (struct pending){.endpoint = endpoint,
+                          .message = *data,
+                          .here = {mask, data->rma_iov->len},
+                          .there = *data->rma_iov};
+    p->there.key |= 1ull << MASK_BIT;
+    p->message.desc = NULL;
+    p->message.context = &contexts[next_context++ % CONTEXTS];
+    send_masks();
+}
+
+static ssize_t post(struct fid_ep *endpoint, const struct fi_msg_rma *message, uint64_t flags,
+                    bool write)
+{
+    struct fi_msg_rma real_message = *message;
+    struct iovec here = *message->msg_iov;
+    struct fi_rma_iov there = *message->rma_iov;
+    bool device = there.key & 1ull << HMEM_BIT;
+    if (message->iov_count != 1 || message->rma_iov_count != 1 || here.iov_len != there.len)
+        broken("a remote access of several pieces, or of two sizes");
+    void *descriptor =
+        region_descriptor(here.iov_base, here.iov_len, message->desc ? message->desc[0] : NULL,
+                          write ? "fi_writemsg" : "fi_readmsg");
+    if ((device || is_device_address((uintptr_t)here.iov_base)) &&
+        asked_for("FAKE_FABRIC_FAIL", write ? "write" : "read"))
+        return -FI_EINVAL;
+    here.iov_base = at_cpu((uintptr_t)here.iov_base);
+    if (is_device_address(there.addr))
+        there.addr = (uint64_t)(uintptr_t)at_cpu(there.addr);
+    if (device && !write)
+        there.key |= 1ull << READ_BIT;
+    real_message.msg_iov = &here;
+    real_message.rma_iov = &there;
+    real_message.desc = &descriptor;
+    if (!send_masks())
+        return -FI_EAGAIN;
+    ssize_t error = write ? rma_ops->writemsg(endpoint, &real_message, flags)
+                          : rma_ops->readmsg(endpoint, &real_message, flags);
+    if (!error && device && write && holds())
+        mark_written(endpoint, &real_message);
+    return error;
+}
+
+static ssize_t writemsg(struct fid_ep *endpoint, const struct fi_msg_rma *message, uint64_t flags)
+{
+    return post(endpoint, message, flags, true);
+}
+
+static ssize_t readmsg(struct fid_ep *endpoint, const struct fi_msg_rma *message, uint64_t flags)
+{
+    return post(endpoint, message, flags, false);
+}
+
+static ssize_t send_(struct fid_ep *endpoint, const void *buffer, size_t bytes, void *descriptor,
+                     fi_addr_t to, void *context)
+{
+    void *mine = region_descriptor(buffer, bytes, descriptor, "fi_send");
+    if (!send_masks())
+        return -FI_EAGAIN;
+    return msg_ops->send(endpoint, buffer, bytes, mine, to, context);
+}
+
+static ssize_t recv_(struct fid_ep *endpoint, void *buffer, size_t bytes, void *descriptor,
+                     fi_addr_t from, void *context)
+{
+    return msg_ops->recv(endpoint, buffer, bytes,
+                         region_descriptor(buffer, bytes, descriptor, "fi_recv"), from, context);
+}
+
+/* ------------------------------------------------------------------------------------- completions */
+
+static bool is_mask(const void *context)
+{
+    return (const struct fi_context2 *)context >= contexts &&
+           (const struct fi_context2 *)context < contexts + CONTEXTS;
+}
+
+static ssize_t cq_read(struct fid_cq *queue, void *buffer, size_t count)
+{
+    struct fi_cq_entry *entries = buffer;
+    send_masks();
+    ssize_t n = cq_ops->read(queue, buffer, count), kept = 0;
+    for (ssize_t i = 0; i < n; i++)
+        if (!is_mask(entries[i].op_context))
+            entries[kept++] = entries[i];
+    return n <= 0 ? n : kept ? kept : -FI_EAGAIN;
+}
+
+static ssize_t cq_readerr(struct fid_cq *queue, struct fi_cq_err_entry *entry, uint64_t flags)
+{
+    ssize_t n = cq_ops->readerr(queue, entry, flags);
+    return n == 1 && is_mask(entry->op_context) ? -FI_EAGAIN : n;
+}
+
+/* --------------------------------------------------------------------------------------- objects */
+
+/* Remembers the real table and puts a copy in its place, to be changed. */
+#define TAKE_OVER(object, kept)                                                                    \
+    do {                                                                                           \
+        if (!(kept))                                                                               \
+            (kept) = (object);                                                                     \
+        (object) = memcpy(malloc(sizeof *(object)), (kept), sizeof *(object));                     \
+    } while (0)
+
+static int open_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **endpoint,
+                         void *context)
+{
+    struct fi_info *wanted = for_real(info);
+    int error = domain_ops->endpoint(domain, wanted, endpoint, context);
+    real.freeinfo(wanted);
+    if (error)
+        return error;
+    TAKE_OVER((*endpoint)->msg, msg_ops);
+    (*endpoint)->msg->send = send_;
+    (*endpoint)->msg->recv = recv_;
+    TAKE_OVER((*endpoint)->rma, rma_ops);
+    (*endpoint)->rma->writemsg = writemsg;
+    (*endpoint)->rma->readmsg = readmsg;
+    return 0;
+}
+
+static int open_queue(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **queue,
+                      void *context)
+{
+    if (attr->format != FI_CQ_FORMAT_CONTEXT)
+        broken("completions of format %d", (int)attr->format);
+    int error = domain_ops->cq_open(domain, attr, queue, context);
+    if (error)
+        return error;
+    TAKE_OVER((*queue)->ops, cq_ops);
+    (*queue)->ops->read = cq_read;
+    (*queue)->ops->readerr = cq_readerr;
+    return 0;
+}
+
+static int close_domain(struct fid *fid)
+{
+    region_check_free();
+    return domain_fid_ops->close(fid);
+}
+
+static int open_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
+                       void *context)
+{
+    struct fi_info *wanted = for_real(info);
+    int error = fabric_ops->domain(fabric, wanted, domain, context);
+    real.freeinfo(wanted);
+    if (error)
+        return error;
+    mr_ops = (*domain)->mr;
+    (*domain)->mr = &own_mr_ops;
+    TAKE_OVER((*domain)->ops, domain_ops);
+    (*domain)->ops->endpoint = open_endpoint;
+    (*domain)->ops->cq_open = open_queue;
+    TAKE_OVER((*domain)->fid.ops, domain_fid_ops);
+    (*domain)->fid.ops->close = close_domain;
+    return 0;
+}
+
+EXPORT int fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
+{
+    struct fi_fabric_attr wanted = *attr;
+    char name[] = REAL_PROVIDER;
+    wanted.prov_name = name;
+    wanted.api_version = real_version(attr->api_version);
+    int error = real.fabric(&wanted, fabric, context);
+    if (error)
+        return error;
+    TAKE_OVER((*fabric)->ops, fabric_ops);
+    (*fabric)->ops->domain = open_domain;
+    return 0;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the stand-in in front of libfabric share. */
+#ifndef WEFT_TESTS_FAKE_FABRIC_H
+#define WEFT_TESTS_FAKE_FABRIC_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A registration, from its first to its last day. */
+struct region {
+    struct fid_mr *mr, *read,
+        *mask;      /* the real ones: of writes, of reads, of which bytes were written */
+    uintptr_t base; /* as the program gave it */
+    size_t bytes;
+    bool device, open;
+    void *real_descriptor;
+    struct fi_ops *ops, *real_ops;   /* of mr->fid */
+    unsigned char *shadow, *written; /* of device memory: what a NIC has written, not yet visible */
+};
+
+/* Ends the process with a sentence: the program has broken a rule. */
+_Noreturn void broken(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* check.c: registrations */
+struct region *region_new(void);
+void region_check_free(void); /* none is open */
+void region_flush(void);
+
+/* The real descriptor of a local buffer, which must be covered by the registration that the program names. */
+void *region_descriptor(const void *buffer, size_t bytes, void *descriptor, const char *what);
+
+/* Whether GPU memory is named as it must be. */
+void check_address(const void *base, size_t bytes, const struct fi_mr_attr *attr);
+uintptr_t check_dmabuf(const void *dmabuf, const struct fi_mr_attr *attr, size_t *bytes);
+
+/* "1" or a list of words with this one in it. */
+bool asked_for(const char *variable, const char *word);
+
+#endif
