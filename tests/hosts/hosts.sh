@@ -10,7 +10,7 @@ enter_own_world "$0" "$@"
 build=$1
 shift
 weft=$build/bin/weft out=$(mktemp)
-leftover="weft weft-guard job_boot_exchange boot_victim steady by_id slow_peer sleep"
+leftover="weft weft-guard job_boot_exchange boot_victim steady by_id slow_peer sleep other_version job_rma job_collective"
 trap 'rm -f "$out"' EXIT
 export WEFT_RSH="ip netns exec" WEFT_BOOT_LIMIT=20s WEFT_WAIT_LIMIT=60s
 
@@ -37,37 +37,84 @@ output() {
     says '^2 at b$'
 }
 
-# Ranks lie on the hosts by turns: the members of a node do not follow one another.
-by_turns() {
-    local pe pids=() status=0
-    export MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 WORLD_SIZE=5 WEFT_SECRET=0123456789abcdef0123
-    for pe in 0 1 2 3 4; do
-        RANK=$pe WEFT_HEAP_SIZE=4M ip netns exec "$(echo a b a b a | cut -d" " -f$((pe + 1)))" timeout 60 \
-            "$build/bin/job_collective" >>"$out" 2>&1 &
+# by_rank STATUSES HOSTS COMMAND...: PE i on the i-th of these hosts, as torchrun starts it; the statuses that
+# are meant, in the order of the PEs.
+by_rank() {
+    local wanted=$1 hosts pe pids=() status=""
+    read -ra hosts <<<"$2"
+    shift 2
+    : >"$out"
+    export MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 WORLD_SIZE=${#hosts[@]}
+    export WEFT_SECRET=${SECRET-0123456789abcdef0123}
+    for pe in "${!hosts[@]}"; do
+        RANK=$pe LOCAL_RANK=$(echo "${hosts[*]:0:pe}" | grep -ow "${hosts[pe]}" | wc -l) \
+            LOCAL_WORLD_SIZE=$(echo "${hosts[*]}" | grep -ow "${hosts[pe]}" | wc -l) \
+            on_host "${hosts[pe]}" timeout -k 5 60 "$@" >>"$out" 2>&1 &
         pids+=($!)
     done
     for pe in "${pids[@]}"; do
-        wait "$pe" || status=1
+        wait "$pe"
+        status+=" $?"
     done
-    [ $status = 0 ] || fail "a PE has failed"
+    [ "${status# }" = "$wanted" ] || fail "status$status in place of $wanted"
     unset MASTER_ADDR MASTER_PORT WORLD_SIZE WEFT_SECRET
     gone
 }
 
 rank() {
-    local pe pids=() status=0
-    export MASTER_ADDR=10.77.0.1 MASTER_PORT=29400 WORLD_SIZE=5 WEFT_SECRET=0123456789abcdef0123
-    for pe in 0 1 2 3 4; do
-        RANK=$pe ip netns exec "$(echo a a b b c | cut -d' ' -f$((pe + 1)))" timeout 60 \
-            "$build/bin/job_boot_exchange" 5 2 >>"$out" 2>&1 &
-        pids+=($!)
-    done
-    for pe in "${pids[@]}"; do
-        wait "$pe" || status=1
-    done
-    [ $status = 0 ] || fail "a PE has failed"
-    unset MASTER_ADDR MASTER_PORT WORLD_SIZE WEFT_SECRET
-    gone
+    by_rank "0 0 0 0 0" "a a b b c" "$build/bin/job_boot_exchange" 5 2
+    WEFT_NODE_PES=2 WEFT_HEAP_SIZE=4M by_rank "0 0 0 0" "a a b b" "$build/bin/job_rma"
+}
+
+# The members of a node do not follow one another.
+by_turns() {
+    WEFT_HEAP_SIZE=4M by_rank "0 0 0 0 0" "a b a b a" "$build/bin/job_collective"
+}
+
+# A PE is killed in the midst of a job: the others are told which, and where.
+rank_dead() {
+    by_rank "3 3 3 137" "a a b b" "$build/bin/steady" 60 3
+    says 'told 0: WEFT_ERR_PEER_DEAD: PE 3 on b has ended: its connection to PE 0 on a was closed'
+    says 'told 1: WEFT_ERR_PEER_DEAD: PE 3 on b has ended: its connection to PE [02] on [ab] was closed'
+    says 'told 2: WEFT_ERR_PEER_DEAD: PE 3 on b has ended: its connection to PE [02] on [ab] was closed'
+}
+
+# A PE is killed before it has connected: missed when WEFT_BOOT_LIMIT has passed, by all that have come.
+rank_early() {
+    export WEFT_BOOT_LIMIT=2s
+    # shellcheck disable=SC2016
+    by_rank "3 3 137 3" "a a b b" sh -c 'test $RANK != 2 || kill -9 $$; exec "$0" nobody 9' "$build/bin/boot_victim"
+    [ "$(grep -c 'WEFT_ERR_TIMEOUT: TCP start: 1 of 3 members did not come within WEFT_BOOT_LIMIT .*: 2$' "$out")" = 3 ] ||
+        fail "not all three were told of PE 2"
+    # shellcheck disable=SC2016
+    by_rank "137 3 3" "a b b" sh -c 'test $RANK != 0 || kill -9 $$; exec "$0" nobody 9' "$build/bin/boot_victim"
+    says 'nobody answered there; is the first PE running, .*tried 10\.77\.0\.1:29501: Connection refused'
+    export WEFT_BOOT_LIMIT=20s
+}
+
+# One host has another secret, another version, or no way to PE 0.
+rank_strangers() {
+    export WEFT_BOOT_LIMIT=2s
+    # shellcheck disable=SC2016
+    by_rank "3 3 3" "a a b" sh -c 'test $RANK != 2 || WEFT_SECRET=98765432109876543210; exec "$0" nobody 9' \
+        "$build/bin/boot_victim"
+    says 'dropped a stranger, 10\.77\.0\.2:[0-9]+: it closed the connection on our proof: its WEFT_SECRET differs'
+    says 'what listens at 10\.77\.0\.1:29501 does not know this PE.s WEFT_SECRET'
+    says 'or the first PE was given another secret'
+    says '1 of 2 members did not come within WEFT_BOOT_LIMIT .*: 2$'
+    SECRET='' by_rank "3 3" "a b" "$build/bin/boot_victim" nobody 9
+    says 'MASTER_ADDR is "10.77.0.1", so this job may span machines, .*set WEFT_SECRET'
+    export WEFT_BOOT_LIMIT=20s
+    # shellcheck disable=SC2016
+    by_rank "3 3 3" "a a b" sh -c 'test $RANK != 2 || exec "$0"/other_version 5; exec "$0"/steady 5' "$build/bin"
+    says 'WEFT_ERR_VERSION: .*PE 0 on a runs Weft [0-9.]+ and PE 2 on b Weft 99\.9\.9'
+    export WEFT_BOOT_LIMIT=2s
+    ip -n b route add unreachable 10.77.0.1
+    by_rank "3 3 3" "a a b" "$build/bin/boot_victim" nobody 9
+    says 'no connection within WEFT_BOOT_LIMIT .*tried 10\.77\.0\.1:29501: No route to host'
+    says '1 of 2 members did not come within WEFT_BOOT_LIMIT .*: 2$'
+    ip -n b route del unreachable 10.77.0.1
+    export WEFT_BOOT_LIMIT=20s
 }
 
 # No launcher: the program hands an id around.
@@ -82,6 +129,25 @@ unique_id() {
     done
     rm -f "$out".id.*
     [ $status = 0 ] || fail "a PE has failed"
+    gone
+}
+
+# One PE with the id does not come.
+id_early() {
+    local pe pids=() hosts=(a a b)
+    : >"$out"
+    export WEFT_BOOT_LIMIT=2s
+    for pe in 0 1 2; do
+        on_host "${hosts[pe]}" timeout 60 "$build/bin/by_id" $pe 4 "$out.id" >>"$out" 2>&1 &
+        pids+=($!)
+    done
+    for pe in "${pids[@]}"; do
+        ! wait "$pe" || fail "a PE has not noticed"
+    done
+    rm -f "$out".id.*
+    [ "$(grep -c '1 of 3 members did not come within WEFT_BOOT_LIMIT .*: 3$' "$out")" = 3 ] ||
+        fail "not all three were told of PE 3"
+    export WEFT_BOOT_LIMIT=20s
     gone
 }
 
@@ -109,6 +175,12 @@ start_steady() {
     "$weft" run --hosts a:2,b:2 "$build/bin/steady" "$1" >"$out" 2>&1 &
     launcher=$!
     await 30 grep -q ready "$out" || fail "the job did not begin"
+}
+
+# For killed.sh: a job that goes on.
+stay() {
+    start_steady 90
+    wait $launcher
 }
 
 # The link is down for a second: the lines carry it, and nobody notices but by the time it takes.
@@ -357,7 +429,8 @@ secret() {
 }
 
 make_hosts a b c
-[ $# -gt 0 ] || set -- exchange jobs output rank by_turns unique_id deaths kills cable strangers unreachable secret real_ssh hiccup parted dead patience attach bad_line many
+name_hosts a b c
+[ $# -gt 0 ] || set -- exchange jobs output rank by_turns rank_dead rank_early rank_strangers unique_id id_early deaths kills cable strangers unreachable secret real_ssh hiccup parted dead patience attach bad_line many
 for case in "$@"; do
     "$case"
 done

@@ -165,6 +165,9 @@ mixed_versions() {
     says "WEFT_ERR_VERSION: .*PE 0 on a runs Weft [0-9.]+ and PE 2 on b Weft 99\.9\.9"
 }
 
+# For killed.sh: a job that goes on.
+stay() { run_on 0 4 2 "$build/bin/steady" 90; }
+
 # The launcher is killed: its PEs end on every host.
 kills() {
     [ "$launcher" != srun ] || return 0 # srun is not what its PEs belong to
