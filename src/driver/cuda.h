@@ -50,6 +50,22 @@ typedef struct CUmemAccessDesc_st {
     int flags;
 } CUmemAccessDesc;
 
+/* Of the operations that the driver knows, those that write. */
+typedef union CUstreamBatchMemOpParams_union {
+    int operation;
+    struct CUstreamMemOpWriteValueParams_st {
+        int operation;
+        CUdeviceptr address;
+        union {
+            uint32_t value;
+            uint64_t value64;
+        };
+        unsigned flags;
+        CUdeviceptr alias; /* the driver's */
+    } writeValue;
+    uint64_t pad[6];
+} CUstreamBatchMemOpParams;
+
 /* X(name, value): every constant of the driver API that is used. */
 #define CUDA_CONSTANTS(X)                                                                          \
     X(CUDA_SUCCESS, 0)                                                                             \
@@ -119,6 +135,9 @@ typedef struct CUmemAccessDesc_st {
     X(CU_STREAM_CAPTURE_STATUS_NONE, 0)                                                            \
     X(CU_STREAM_CAPTURE_STATUS_ACTIVE, 1)                                                          \
     X(CU_STREAM_WRITE_VALUE_DEFAULT, 0)                                                            \
+    X(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER, 1)                                                  \
+    X(CU_STREAM_MEM_OP_WRITE_VALUE_32, 2)                                                          \
+    X(CU_STREAM_MEM_OP_WRITE_VALUE_64, 5)                                                          \
     X(CU_EVENT_DISABLE_TIMING, 2)                                                                  \
     X(CU_MEMHOSTALLOC_PORTABLE, 1)                                                                 \
     X(CU_MEMHOSTALLOC_DEVICEMAP, 2)                                                                \
@@ -234,6 +253,9 @@ enum cuda_constant {
     X(StreamWriteValue32, ("cuStreamWriteValue32_v2", "cuStreamWriteValue32"), 1,                  \
       (CUstream stream, CUdeviceptr address, uint32_t value, unsigned flags),                      \
       (stream, address, value, flags))                                                             \
+    X(StreamBatchMemOp, ("cuStreamBatchMemOp_v2", "cuStreamBatchMemOp"), 1,                        \
+      (CUstream stream, unsigned count, CUstreamBatchMemOpParams *list, unsigned flags),           \
+      (stream, count, list, flags))                                                                \
     X(LaunchHostFunc, ("cuLaunchHostFunc"), 0,                                                     \
       (CUstream stream, void (*function)(void *), void *argument), (stream, function, argument))   \
     X(EventCreate, ("cuEventCreate"), 0, (CUevent * event, unsigned flags), (event, flags))        \

@@ -20,6 +20,7 @@ enum {
         16 << 10, /* bytes up to which a block is sooner than copy engine and signal */
     GPU_LINE_BYTES = 64,
     GPU_WIDE_BLOCK = 512, /* bytes up to which that block is a single warp */
+    GPU_MARK_WORDS = 40,  /* marks that are words; where they are all in use, events serve */
 };
 
 /* A stream of the library's own. Operations of one context go through one lane, in order; large
@@ -92,8 +93,10 @@ struct gpu {
     struct gpu_registration *registrations;
     struct gpu_pins pins;
     pthread_mutex_t marks_lock;
-    struct gpu_mark *marks; /* that are not in use */
-    void **pinned_ranges;   /* by gpu_pin_range(), under the lock of registrations */
+    struct gpu_mark *marks; /* that are not in use: events, */
+    struct gpu_mark *words; /* and words of `pinned` that the GPU writes */
+    bool words_made;
+    void **pinned_ranges; /* by gpu_pin_range(), under the lock of registrations */
     size_t pinned_range_count;
     struct gpu_reporting reporting; /* for kernels; the box is set by the job */
     void *registered_box;
@@ -119,6 +122,9 @@ struct gpu_pinned {
     } lanes[GPU_LANES];
     uint64_t wait_seen, wait_met;
     uint64_t aside; /* what a load by the copy engine found */
+    struct {
+        uint64_t number, spare[7];
+    } marks[GPU_MARK_WORDS];
 };
 
 /* Opens the GPU side of every PE. Collective over the job. `current`: see gpu_device_open().
@@ -261,6 +267,23 @@ weft_status gpu_mark_put(struct gpu *gpu, unsigned lane, struct gpu_mark **mark)
 
 /* *mark NULL afterwards: what was in front of it is complete. */
 weft_status gpu_mark_passed(struct gpu *gpu, struct gpu_mark **mark);
+
+/* Stores of 4 or 8 bytes, aligned, to device memory, and a mark behind them, given to the GPU at once: sooner
+ * complete, and sooner seen to be, than a copy with a mark. They become visible in their order, and where
+ * `first` is false behind what the lane did before; it is true when all of that is known to be complete.
+ * *mark NULL: the driver has no such thing, and nothing was given. */
+struct gpu_word {
+    CUdeviceptr at;
+    uint64_t value;
+    unsigned width;
+};
+enum { GPU_MOST_WORDS = 4 };
+
+/* `bytes` from host memory as such stores, at most GPU_MOST_WORDS - 1; returns how many, 0: they are not so
+ * few, or not aligned. */
+int gpu_words_of(CUdeviceptr at, const void *data, size_t bytes, struct gpu_word *words);
+weft_status gpu_store_marked(struct gpu *gpu, unsigned lane, const struct gpu_word *words, int n,
+                             bool first, struct gpu_mark **mark);
 
 /* For one that nobody will ask for; NULL is none. */
 void gpu_mark_drop(struct gpu *gpu, struct gpu_mark **mark);

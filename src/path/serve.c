@@ -224,12 +224,41 @@ static weft_status store_gpu(struct serve *serve, const struct serve_request *r,
     return access_gpu(serve, r, GPU_ACCESS_STORE, value, NULL);
 }
 
+/* What the lane answers comes behind all that was on it. */
+static weft_status answered(struct serve *serve, weft_status status)
+{
+    if (status)
+        return status;
+    drop_marks(serve);
+    serve->unsettled = serve->unmarked = false;
+    return WEFT_OK;
+}
+
 static weft_status load_gpu(struct serve *serve, const struct serve_request *r, void *data)
 {
     uint64_t value = 0;
     weft_status status = access_gpu(serve, r, GPU_ACCESS_LOAD, 0, &value);
     memcpy(data, &value, (size_t)r->bytes);
-    return status;
+    return answered(serve, status);
+}
+
+static weft_status atomic_gpu(struct serve *serve, const struct serve_request *r, uint64_t *before)
+{
+    weft_status status = access_gpu(serve, r, r->amo, r->value, before);
+    return r->amo >= WEFT_AMO_FETCH ? answered(serve, status) : status;
+}
+
+/* An asker that does nothing but wait for one word has it sooner by a load; of many gets in a row the copies
+ * run at the same time. */
+static weft_status get_gpu(struct serve *serve, const struct serve_request *r, void *data)
+{
+    struct gpu *gpu = serve->world->gpu;
+    CUdeviceptr at = gpu_place(serve, r->offset);
+    bool word = r->bytes > 0 && at % sizeof(uint64_t) + r->bytes <= sizeof(uint64_t);
+    if (r->urgent && word && serve->first_mark == serve->next_mark)
+        return load_gpu(serve, r, data);
+    return gpu_copy(gpu, SERVE_LANE, data, (const void *)(uintptr_t)at, (size_t)r->bytes,
+                    GPU_IN_ORDER);
 }
 
 /* Few bytes are sooner stored than copied, and need not stay where they are. */
@@ -248,17 +277,15 @@ static weft_status put_gpu(struct serve *serve, const struct serve_request *r, c
 static weft_status on_gpu(struct serve *serve, const struct serve_request *r, void *data,
                           uint64_t *before)
 {
-    struct gpu *gpu = serve->world->gpu;
-    const void *at = (const void *)(uintptr_t)gpu_place(serve, r->offset);
     switch (r->operation) {
     case SERVE_GET:
-        return gpu_copy(gpu, SERVE_LANE, data, at, (size_t)r->bytes, GPU_IN_ORDER);
+        return get_gpu(serve, r, data);
     case SERVE_STORE:
         return store_gpu(serve, r, data);
     case SERVE_LOAD:
         return load_gpu(serve, r, data);
     case SERVE_ATOMIC:
-        return access_gpu(serve, r, r->amo, r->value, before);
+        return atomic_gpu(serve, r, before);
     default:
         return put_gpu(serve, r, data);
     }
@@ -292,11 +319,52 @@ static weft_status signal_after(struct serve *serve, const struct serve_request 
                       (weft_signal_op)r->signal_op);
 }
 
+/* ------------------------------------------------------------------------------- a few words */
+
+/* The stores that a request comes to, when it comes to no more than a few. */
+static bool as_words(struct serve *serve, const struct serve_request *r, const void *data,
+                     struct gpu_word *words, int *n)
+{
+    bool set = r->operation == SERVE_ATOMIC && r->amo == WEFT_AMO_SET;
+    bool put = r->operation == SERVE_PUT || r->operation == SERVE_STORE;
+    bool signal = r->operation == SERVE_PUT_SIGNAL && r->signal_segment == SEG_GPU &&
+                  r->signal_op == WEFT_SIGNAL_SET;
+    if (r->segment != SEG_GPU || !(set || put || signal))
+        return false;
+    *n = gpu_words_of(gpu_place(serve, r->offset), set ? (const void *)&r->value : data,
+                      (size_t)r->bytes, words);
+    if (!*n && !(signal && r->bytes == 0))
+        return false;
+    if (signal)
+        words[(*n)++] = (struct gpu_word){gpu_place(serve, r->signal_offset), r->value, 8};
+    return true;
+}
+
+/* Such a request, given to the GPU in one with its mark. False: it is to be carried out as others are. */
+static bool store_words(struct serve *serve, const struct serve_request *r, const void *data)
+{
+    struct mark *next = &serve->marks[serve->next_mark % MARKS];
+    struct gpu_word words[GPU_MOST_WORDS];
+    int n;
+    if (serve->next_mark - serve->first_mark == MARKS || !as_words(serve, r, data, words, &n) ||
+        gpu_store_marked(serve->world->gpu, SERVE_LANE, words, n, !serve->unsettled,
+                         &next->event) ||
+        !next->event)
+        return false;
+    next->given = serve->given;
+    serve->next_mark++;
+    serve->unsettled = true;
+    serve->unmarked = false;
+    return true;
+}
+
 weft_status serve_begin(struct serve *serve, const struct serve_request *request, void *data,
                         uint64_t *before)
 {
     weft_status status = check(serve, request);
     serve->given++;
+    if (!status && store_words(serve, request, data))
+        return WEFT_OK;
     if (!status)
         status = do_one(serve, request, data, before);
     if (!status && request->operation == SERVE_PUT_SIGNAL)

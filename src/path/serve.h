@@ -26,6 +26,7 @@ struct serve_request {
     uint8_t signal_segment;
     uint8_t amo;       /* weft_amo */
     uint8_t signal_op; /* weft_signal_op */
+    uint8_t urgent;    /* of a put or get: the asker waits for it alone */
     uint64_t offset;   /* in the segment */
     uint64_t bytes;    /* of an atomic: its width, 4 or 8 */
     uint64_t value;    /* of an atomic, of the signal */

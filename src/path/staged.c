@@ -72,6 +72,7 @@ static weft_status put_as(struct remote to, const void *src, size_t bytes,
                           struct serve_request last, bool nbi)
 {
     struct staged_channel *channel = channel_of(to);
+    last.urgent = !nbi;
     pthread_mutex_lock(&channel->lock);
     weft_status status = ask_chunks(channel, SERVE_PUT, to, src, NULL, bytes, &last.bytes);
     size_t sent = bytes - (size_t)last.bytes;
@@ -98,6 +99,7 @@ static weft_status staged_get(struct remote from, void *dst, size_t bytes, bool 
     weft_status status = ask_chunks(channel, SERVE_GET, from, NULL, dst, bytes, &rest);
     struct serve_request request = request_at(SERVE_GET, from, rest);
     request.offset += bytes - rest;
+    request.urgent = !nbi;
     if (!status)
         status = staged_ask(channel, BOX_OP_GET, &request, NULL, (char *)dst + (bytes - rest));
     if (!status && !nbi)

@@ -95,7 +95,15 @@ static weft_status empty(struct staged_channel *channel, uint64_t number)
         memcpy(asked->to, answer, asked->bytes);
         return WEFT_OK;
     }
-    weft_status status =
+    struct gpu_word words[GPU_MOST_WORDS];
+    int n = gpu_words_of((uintptr_t)asked->to, answer, asked->bytes, words);
+    weft_status status = WEFT_OK;
+    if (n)
+        status =
+            gpu_store_marked(gpu_of(channel), STAGED_EMPTY_LANE, words, n, false, &asked->mark);
+    if (status || asked->mark)
+        return status;
+    status =
         gpu_copy(gpu_of(channel), STAGED_EMPTY_LANE, asked->to, answer, asked->bytes, GPU_IN_ORDER);
     if (!status)
         status = gpu_mark_put(gpu_of(channel), STAGED_EMPTY_LANE, &asked->mark);
@@ -262,11 +270,12 @@ static void announce(struct staged_channel *channel)
     channel->announced = true;
 }
 
-/* A word of GPU memory, with nothing else under way: the wait for a single load is shorter than that for
- * an event. */
-static bool is_lone_word(const struct staged_channel *channel, const void *from, size_t bytes)
+/* A word of GPU memory that is waited for, or with nothing else under way: the wait for a single load is
+ * shorter than that for an event. */
+static bool is_lone_word(const struct staged_channel *channel, const void *from, size_t bytes,
+                         bool urgent)
 {
-    return channel->taken == gone_of(channel) && bytes > 0 &&
+    return (urgent || channel->taken == gone_of(channel)) && bytes > 0 &&
            bytes + (uintptr_t)from % sizeof(uint64_t) <= sizeof(uint64_t);
 }
 
@@ -282,13 +291,13 @@ static weft_status fill_word(struct staged_channel *channel, void *data, const v
 
 /* The source on its way into the slot or the room. */
 static weft_status fill(struct staged_channel *channel, struct staged_asked *asked, void *data,
-                        const void *from, size_t bytes, bool from_device)
+                        const void *from, size_t bytes, bool from_device, bool urgent)
 {
     if (!from_device) {
         memcpy(data, from, bytes);
         return WEFT_OK;
     }
-    if (is_lone_word(channel, from, bytes))
+    if (is_lone_word(channel, from, bytes, urgent))
         return fill_word(channel, data, from, bytes);
     weft_status status =
         gpu_copy(gpu_of(channel), STAGED_FILL_LANE, data, from, bytes, GPU_IN_ORDER);
@@ -327,7 +336,7 @@ weft_status staged_ask(struct staged_channel *channel, enum box_operation operat
     announce(channel);
     if (from && bytes)
         status = fill(channel, asked, in_room ? channel->rooms[which].memory + at : slot->data,
-                      from, bytes, from_device);
+                      from, bytes, from_device, request->urgent);
     if (status)
         return break_by_error(channel, status);
     channel->taken++;

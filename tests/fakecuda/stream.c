@@ -473,6 +473,24 @@ EXPORT CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, ui
     return write_value(stream, address, value, 4, flags);
 }
 
+/* In their order, each as if it were asked for by itself; all are refused or none. */
+EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned count,
+                                      CUstreamBatchMemOpParams *list, unsigned flags)
+{
+    for (unsigned i = 0; i < count; i++) {
+        size_t width = list[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ? 8 : 4;
+        if ((width == 4 && list[i].operation != CU_STREAM_MEM_OP_WRITE_VALUE_32) ||
+            list[i].writeValue.address % width ||
+            !fake_kernel_may(fake_stream_device(stream), list[i].writeValue.address))
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (unsigned i = 0; i < count; i++)
+        write_value(stream, list[i].writeValue.address, list[i].writeValue.value64,
+                    list[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ? 8 : 4,
+                    list[i].writeValue.flags);
+    return CUDA_SUCCESS;
+}
+
 static void run_host(struct fake_op *op)
 {
     op->function(op->argument);

@@ -16,4 +16,8 @@
     X(offsetof(CUmemAllocationProp, win32HandleMetaData))                                          \
     X(offsetof(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable))                              \
     X(sizeof(CUmemAccessDesc))                                                                     \
+    X(sizeof(CUstreamBatchMemOpParams))                                                            \
+    X(offsetof(CUstreamBatchMemOpParams, writeValue.address))                                      \
+    X(offsetof(CUstreamBatchMemOpParams, writeValue.value64))                                      \
+    X(offsetof(CUstreamBatchMemOpParams, writeValue.flags))                                        \
     X(offsetof(CUmemAccessDesc, flags))
