@@ -112,6 +112,63 @@ static void signals(unsigned char *to, unsigned char *plain, uint64_t *signal, c
     }
 }
 
+/* A word in GPU memory behind a copy that is not yet complete: who sees the word sees the copy. */
+static void word_behind_copy(unsigned char *to, unsigned char *from, unsigned char *plain,
+                             uint64_t *word)
+{
+    enum { SOME = 60000 };
+    uint64_t zero = 0;
+    fill(job, word, &zero, sizeof zero);
+    OK(weft_barrier(weft_team_world(job)));
+    for (int round = 1; round <= 3 * ROUNDS; round++) {
+        make(plain, me, round, SOME);
+        fill(job, from, plain, SOME);
+        OK(weft_put_nbi(ctx, to, from, SOME, next));
+        OK(weft_fence(ctx));
+        if (round % 2)
+            OK(weft_put_signal_nbi(ctx, to + SOME + 8, plain, 8, word, (uint64_t)round,
+                                   WEFT_SIGNAL_SET, next));
+        else
+            OK(weft_p64(ctx, word, (uint64_t)round, next));
+        OK(weft_signal_wait(ctx, word, WEFT_GE, (uint64_t)round, NULL));
+        OK(weft_get(readers[round % 4], seen, to, SOME, me));
+        compare(seen, previous, round, SOME, "word behind a copy");
+        OK(weft_barrier(weft_team_world(job)));
+    }
+}
+
+/* Bytes so few that they are stored by themselves, or loaded: of every size and place, from and to either
+ * kind of memory; what is beside them stays. */
+static void few_bytes(unsigned char *to, unsigned char *from, unsigned char *plain)
+{
+    enum { AROUND = 64 };
+    unsigned char found[AROUND];
+    static const size_t sizes[] = {0, 1, 3, 4, 7, 8, 12, 16, 24, 33}, places[] = {0, 4, 8, 13};
+    for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++)
+        for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
+            size_t bytes = sizes[k], at = places[p];
+            int round = (int)(4 * k + p + p / 2);
+            make(plain, me, round, AROUND);
+            fill(job, from, plain, AROUND);
+            memset(found, 0xee, AROUND);
+            fill(job, to, found, AROUND);
+            OK(weft_barrier(weft_team_world(job)));
+            OK(weft_put(ctx, to + at, (round & 1 ? from : plain) + at, bytes, next));
+            OK(weft_barrier(weft_team_world(job)));
+            look(job, found, to, AROUND);
+            for (size_t i = 0; i < AROUND; i++)
+                CHECK(found[i] == (i < at || i >= at + bytes ? 0xee : pattern(previous, round, i)));
+            memset(found, 0xdd, AROUND);
+            fill(job, to, found, AROUND);
+            OK(weft_get(ctx, round & 2 ? to + at : found + at, from + at, bytes, next));
+            if (round & 2)
+                look(job, found, to, AROUND);
+            for (size_t i = 0; i < AROUND; i++)
+                CHECK(found[i] == (i < at || i >= at + bytes ? 0xdd : pattern(next, round, i)));
+            OK(weft_barrier(weft_team_world(job)));
+        }
+}
+
 /* Every PE, the owner among them, adds to the same words: none is lost, and each value is seen once. */
 static void atomics(uint64_t *words)
 {
@@ -191,6 +248,8 @@ int main(int argc, char **argv)
     signals(to, plain, signal, "signal in GPU memory");
     signals(to, plain, flag + 4, "signal in host memory");
     atomics(signal + 2);
+    word_behind_copy(to, from, plain, signal + 4);
+    few_bytes(to, from, plain);
     free(plain);
     OK(weft_finalize(job));
     return 0;
