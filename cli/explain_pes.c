@@ -108,19 +108,28 @@ static bool is_off(const struct choices *one)
     return false;
 }
 
+/* Both ways, or the one whose PE is on this machine. How many were read; `why`: what was not. */
+static int read_ways(int pid, const int pes[2], struct choices *ways, char *why, int why_bytes)
+{
+    int wanted = pes[0] == pes[1] ? 1 : 2, read = 0;
+    why[0] = '\0';
+    for (int i = 0; i < wanted; i++)
+        read += choices_read(pid, pes[i], pes[1 - i], &ways[read], why, why_bytes);
+    return read;
+}
+
 int explain_pes(int pid, const int pes[2], bool json)
 {
     static struct choices both[2];
     char why[512];
-    int n = pes[0] == pes[1] ? 1 : 2;
+    int n = read_ways(pid, pes, both, why, sizeof why);
     bool off = false;
-    for (int i = 0; i < n; i++) {
-        if (!choices_read(pid, pes[i], pes[1 - i], &both[i], why, sizeof why)) {
-            fprintf(stderr, "weft explain: %s\n", why);
-            return EXIT_USAGE;
-        }
+    if (why[0])
+        fprintf(stderr, "weft explain: %s\n", why);
+    if (!n)
+        return EXIT_USAGE;
+    for (int i = 0; i < n; i++)
         off |= is_off(&both[i]);
-    }
     json_t *list = json_array();
     for (int i = 0; i < n; i++) {
         if (json)

@@ -99,6 +99,16 @@ fi
 end_job
 expect 2 "there is no process $pid" "$weft" explain --job "$pid" 0 1
 
+# --- PEs of two machines
+if /sbin/ldconfig -p | grep -q 'libfabric\.so\.1'; then
+    start 2 WEFT_NODE_PES=1 WEFT_FABRIC_PROVIDER=tcp WEFT_FABRIC_INTERFACE=lo
+    expect 0 'host      net: provider tcp' "$weft" explain --job "$pid" 0 1
+    line '^weft explain: PE 1 of the job of process [0-9]+ is on another machine'
+    [ "$(grep -c -- '-> PE' "$folder/out")" -eq 1 ] || fail 'the way from here, and no other'
+    expect 2 'is on another machine' "$weft" explain --job "$pid" 1 1
+    end_job
+fi
+
 # --- a path that lies
 start 2 WEFT_PATH=slow,weak WEFT_SLOW=lie=1
 expect 1 'host      weak: chosen by WEFT_PATH' "$weft" explain --job "$pid" 0 1

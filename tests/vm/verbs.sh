@@ -113,7 +113,7 @@ on_bad_cable() {
     done
 }
 loss() { on_bad_cable loss 2%; }
-reorder() { on_bad_cable delay 2ms 1ms reorder 25% 50%; }
+reorder() { on_bad_cable delay 1ms reorder 10% 50%; }
 
 # A peer that dies while it is asked.
 asked() {
