@@ -103,6 +103,41 @@ static void behind_it(uint64_t *heap, uint64_t *own, uint64_t *signal)
         CHECK(words[3 * i] == (5ull << 56 | (uint64_t)other << 32 | 2 * i));
 }
 
+/* From heap to heap: a large transfer, which may go in parts at the same time, before its signal; elements
+ * of the peer's into the own. */
+static void between_heaps(unsigned char *heap, unsigned char *plain, uint64_t *signal)
+{
+    enum { HALF = BYTES / 2 & ~7, WORDS = 48 };
+    uint64_t words[WORDS], seen = 0;
+    for (uint64_t round = 1; round <= 3; round++) {
+        make_pattern(plain, me + (int)round, HALF);
+        fill(job, heap, plain, HALF);
+        OK(weft_barrier(weft_team_world(job)));
+        OK(weft_put_signal_nbi(ctx, heap + HALF, heap, HALF, signal, round, WEFT_SIGNAL_SET,
+                               other));
+        OK(weft_signal_wait(ctx, signal, WEFT_GE, round, &seen));
+        look(job, words, heap + 2 * HALF - 64, 64); /* what would come last */
+        for (size_t i = 0; i < 64; i++)
+            CHECK(((unsigned char *)words)[i] == pattern_byte(other + (int)round, HALF - 64 + i));
+        look(job, plain, heap + HALF, HALF);
+        for (size_t i = 0; i < HALF; i++)
+            CHECK(plain[i] == pattern_byte(other + (int)round, i));
+        OK(weft_quiet(ctx));
+        OK(weft_barrier(weft_team_world(job)));
+    }
+    for (size_t i = 0; i < WORDS; i++)
+        words[i] = ~((uint64_t)me << 32 | i);
+    fill(job, heap, words, sizeof words);
+    memset(words, 0, sizeof words);
+    fill(job, heap + HALF, words, sizeof words);
+    OK(weft_barrier(weft_team_world(job)));
+    OK(weft_iget(ctx, heap + HALF, heap, 2, 3, 8, 15, other));
+    look(job, words, heap + HALF, sizeof words);
+    for (size_t i = 0; i < 30; i++)
+        CHECK(words[i] == (i % 2 ? 0 : ~((uint64_t)other << 32 | (3 * i / 2))));
+    OK(weft_barrier(weft_team_world(job)));
+}
+
 /* The same in the order of a stream, without a word of the host in between. */
 static void in_stream_order(const struct cuda *cuda, unsigned char *heap, unsigned char *own,
                             unsigned char *plain, uint64_t *signal)
@@ -204,6 +239,7 @@ static void foreign_memory(bool relayed)
     CHECK(cuda.MemAlloc(&own, BYTES + 16) == 0);
     carry(heap, (unsigned char *)(uintptr_t)own, plain);
     behind_it(words, (uint64_t *)(uintptr_t)own, words + 250);
+    between_heaps(heap, plain, words + 249);
     if (relayed) {
         in_stream_order(&cuda, heap, (unsigned char *)(uintptr_t)own, plain, words + 251);
         crowd(&cuda, heap, (unsigned char *)(uintptr_t)own, plain);

@@ -78,6 +78,49 @@ static void transfers(unsigned char *to, unsigned char *from, unsigned char *pla
     }
 }
 
+/* What a blocking put has read may be written over at once, by another stream too. */
+static void source_is_free(unsigned char *to, unsigned char *from, unsigned char *plain)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        weft_ctx *writer = readers[round % 4];
+        make(plain, me, round, BYTES);
+        fill(job, from, plain, BYTES);
+        OK(weft_put(ctx, to, from, BYTES, next));
+        memset(plain, 0xee, BYTES);
+        OK(weft_put(writer, from, plain, BYTES, me));
+        OK(weft_quiet(writer));
+        OK(weft_barrier(weft_team_world(job)));
+        look(job, plain, to, BYTES);
+        compare(plain, previous, round, BYTES, "source written over");
+        OK(weft_barrier(weft_team_world(job)));
+    }
+}
+
+/* More under way than the shared memory of the path holds at once: `count` pieces, each of its own. */
+static void many_under_way(unsigned char *to, size_t piece, int count, const char *what)
+{
+    unsigned char *plain = malloc(piece * (size_t)count);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < count; i++)
+            make(plain + piece * (size_t)i, me, round + i, piece);
+        for (int i = 0; i < count; i++)
+            OK(weft_put_nbi(ctx, to + piece * (size_t)i, plain + piece * (size_t)i, piece, next));
+        OK(weft_quiet(ctx));
+        OK(weft_barrier(weft_team_world(job)));
+        look(job, plain, to, piece * (size_t)count);
+        for (int i = 0; i < count; i++)
+            compare(plain + piece * (size_t)i, previous, round + i, piece, what);
+        memset(plain, 0, piece * (size_t)count);
+        for (int i = 0; i < count; i++)
+            OK(weft_get_nbi(ctx, plain + piece * (size_t)i, to + piece * (size_t)i, piece, next));
+        OK(weft_quiet(ctx));
+        for (int i = 0; i < count; i++)
+            compare(plain + piece * (size_t)i, me, round + i, piece, what);
+        OK(weft_barrier(weft_team_world(job)));
+    }
+    free(plain);
+}
+
 /* Data in GPU memory by asking, the flag by a store of the CPU: only the fence keeps them in order. */
 static void flag_behind_data(unsigned char *to, unsigned char *plain, uint64_t *flag)
 {
@@ -244,6 +287,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < 4; i++)
         OK(weft_ctx_create(weft_team_world(job), 0, &readers[i]));
     transfers(to, from, plain);
+    source_is_free(to, from, plain);
+    many_under_way(gpu_alloc(job, 20 * 700001, 0), 700001, 20, "many into GPU memory");
+    many_under_way(alloc(job, 100 * 20011), 20011, 100, "many into host memory");
     flag_behind_data(to, plain, flag);
     signals(to, plain, signal, "signal in GPU memory");
     signals(to, plain, flag + 4, "signal in host memory");

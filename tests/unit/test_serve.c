@@ -181,6 +181,8 @@ static void refused(void **state)
         {{.operation = SERVE_ATOMIC, .bytes = 2}, WEFT_ERR_ARGUMENT},
         {{.operation = SERVE_ATOMIC, .offset = 4, .bytes = 8}, WEFT_ERR_ARGUMENT},
         {{.operation = SERVE_STORE, .bytes = 3}, WEFT_ERR_ARGUMENT},
+        {{.operation = SERVE_STORE, .bytes = 16}, WEFT_ERR_ARGUMENT},
+        {{.operation = SERVE_LOAD, .bytes = 16}, WEFT_ERR_ARGUMENT},
         {{.operation = SERVE_LOAD, .offset = 2, .bytes = 4}, WEFT_ERR_ARGUMENT},
         {{.operation = SERVE_PUT_SIGNAL, .signal_offset = BYTES - 4}, WEFT_ERR_ARGUMENT},
         {{.operation = SERVE_PUT_SIGNAL, .signal_offset = BYTES}, WEFT_ERR_ADDRESS},
