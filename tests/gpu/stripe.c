@@ -2,10 +2,12 @@
 /* Large copies over several ways: what weft_path_query() says of them, and that data, signals and what
  * overlaps come out as with one way, before and behind a growth of the heap.
  *   stripe WORDS       what must be told of the ways to the other PE; "-": whatever is told
+ *   stripe WORDS WEFT  ... and by the command WEFT, explain --job, from outside too
  * With STRIPE_MIB in the environment the rate of a put of that size is printed. */
 #include "gpu_test.h"
 
 #include <time.h>
+#include <unistd.h>
 #include <weft.h>
 
 enum {
@@ -26,6 +28,24 @@ static void expect(const char *words)
         printf("%s: %s\n", info.name, info.reason);
     if (strcmp(words, "-") != 0 && !strstr(info.reason, words)) {
         fprintf(stderr, "PE %d: %s: %s; expected: %s\n", me, info.name, info.reason, words);
+        exit(1);
+    }
+}
+
+/* What another process reads of it. */
+static void expect_outside(const char *weft, const char *words)
+{
+    char command[512], line[1024];
+    int found = 0;
+    snprintf(command, sizeof command, "'%s' explain --job %d %d %d", weft, (int)getpid(), me,
+             other);
+    FILE *output = popen(command, "r");
+    CHECK(output != NULL);
+    while (output && fgets(line, sizeof line, output))
+        found |= strstr(line, words) != NULL;
+    CHECK(pclose(output) == 0);
+    if (!found) {
+        fprintf(stderr, "PE %d: %s does not say: %s\n", me, command, words);
         exit(1);
     }
 }
@@ -178,6 +198,9 @@ int main(int argc, char **argv)
     unsigned char *grown = gpu_alloc(job, (64u << 20) + LARGE, 0);
     odd_places(grown + (64u << 20) - 64, from, plain);
     expect(argv[1]);
+    if (argc > 2 && me == 0)
+        expect_outside(argv[2], argv[1]);
+    OK(weft_barrier(weft_team_world(job)));
     if (figures)
         print_rate(gpu_alloc(job, room, 0), gpu_alloc(job, room, 0), room);
     free(plain);
