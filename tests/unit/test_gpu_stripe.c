@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Striped copies by PEs that are threads over the stand-in of the CUDA driver, with every call of the driver
+ * made to fail once: the copy is right, or it fails with words, and then what it was to do is over; nothing
+ * is left. And a heap that grows at the same time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "boot/agree.h"
+#include "gpu/relay.h"
+#include "gpu/stripe.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BYTES = (8 << 20) + 4096 + 24, COPIES = 3 };
+
+static int (*live)(void);
+static void (*list)(void), (*reset)(void);
+static size_t bytes; /* of a copy */
+static bool grow;    /* chunks come while the first copy is made */
+
+static int set_up(void **state)
+{
+    (void)state;
+    void *fake = dlopen("libcuda.so.1", RTLD_NOW);
+    setenv("WEFT_WAIT_LIMIT", "10s", 1);
+    setenv("WEFT_LOG", "error", 1);
+    setenv("WEFT_GPU_HEAP_SIZE", "256M", 1);
+    setenv("WEFT_PROVE", "off", 1);
+    setenv("FAKE_CUDA_DEVICES", "3", 1);
+    setenv("FAKE_NVML_LINKS", "0-1:1,0-2:2,1-2:2", 1);
+    *(void **)&live = fake ? dlsym(fake, "fake_cuda_live") : NULL;
+    *(void **)&list = fake ? dlsym(fake, "fake_cuda_list") : NULL;
+    *(void **)&reset = fake ? dlsym(fake, "fake_cuda_reset") : NULL;
+    return live && list && reset ? 0 : -1;
+}
+
+struct pe {
+    weft_group *group;
+    int pe;
+    weft_status opened, copied[COPIES];
+    char sentence[512], text[200];
+    bool right[COPIES]; /* what came from the other PE */
+};
+
+static unsigned char byte_of(int pe, int copy, size_t i)
+{
+    return (unsigned char)((size_t)pe * 91 + (size_t)copy * 17 + i * 7 + (i >> 11) * 3 + 1);
+}
+
+static void *at(CUdeviceptr address)
+{
+    return (void *)(uintptr_t)address;
+}
+
+/* Every copy goes on, whatever has become of the one before: their places differ. */
+static void put_all(struct gpu *gpu, struct pe *pe, unsigned char *plain)
+{
+    int other = 1 - gpu->boot->local_pe;
+    size_t first = gpu->system_offset + gpu->system_bytes;
+    CUdeviceptr from = gpu_heap_own(&gpu->heap)->base + first;
+    CUdeviceptr to = gpu->heap.windows[other].base + first + MOST_BYTES;
+    bool mapped = gpu->heap.windows[other].mapped; /* else no path leads there any more */
+    for (int copy = 0; copy < COPIES; copy++) {
+        pe->copied[copy] = WEFT_ERR_NO_PATH;
+        if (!mapped)
+            continue;
+        for (size_t i = 0; i < bytes; i++)
+            plain[i] = byte_of(gpu->boot->pe, copy, i);
+        weft_status status = gpu_copy(gpu, 1, at(from), plain, bytes, GPU_DONE);
+        if (!status && grow && copy == 0)
+            gpu_heap_begin_growing(&gpu->heap); /* as another thread would be at it */
+        if (!status)
+            status = gpu_copy_peer(gpu, gpu, other, 1, at(to + (size_t)copy * MOST_BYTES), at(from),
+                                   bytes, copy == 1 ? GPU_ANY_ORDER : GPU_DONE);
+        if (grow && copy == 0)
+            gpu_heap_end_growing(&gpu->heap);
+        if (!status)
+            status = gpu_quiet(gpu);
+        pe->copied[copy] = status;
+        if (status)
+            snprintf(pe->sentence, sizeof pe->sentence, "%s", base_last_error());
+    }
+}
+
+static void see_all(struct gpu *gpu, struct pe *pe, unsigned char *plain)
+{
+    size_t first = gpu->system_offset + gpu->system_bytes + MOST_BYTES;
+    CUdeviceptr own = gpu_heap_own(&gpu->heap)->base + first;
+    for (int copy = 0; copy < COPIES; copy++) {
+        const void *place = at(own + (size_t)copy * MOST_BYTES);
+        pe->right[copy] = !gpu_copy(gpu, 0, plain, place, bytes, GPU_DONE) ||
+                          !gpu_copy(gpu, 0, plain, place, bytes, GPU_DONE); /* the fault is over */
+        for (size_t i = 0; i < bytes; i++)
+            pe->right[copy] &= plain[i] == byte_of(1 - gpu->boot->pe, copy, i);
+    }
+}
+
+static void *run_pe(void *argument)
+{
+    struct pe *pe = argument;
+    struct boot *boot;
+    struct gpu *gpu;
+    unsigned char *plain = malloc(MOST_BYTES);
+    pe->opened = boot_open(&boot, pe->group, pe->pe);
+    if (pe->opened)
+        return NULL;
+    pe->opened = gpu_open(&gpu, boot, NULL, 16, GPU_RELAY_WHERE_NEEDED);
+    if (!pe->opened) {
+        put_all(gpu, pe, plain);
+        boot->ops->barrier(boot);
+        see_all(gpu, pe, plain);
+        gpu_stripes_text(gpu, 1 - boot->local_pe, pe->text, sizeof pe->text);
+    }
+    boot->ops->barrier(boot);
+    gpu_close(gpu);
+    boot->ops->close(boot, pe->opened == WEFT_OK);
+    free(plain);
+    return NULL;
+}
+
+static void run(struct pe *pes)
+{
+    weft_group *group;
+    pthread_t threads[2];
+    config_reset();
+    assert_int_equal(weft_group_create(2, &group), WEFT_OK);
+    for (int i = 0; i < 2; i++) {
+        pes[i] = (struct pe){.group = group, .pe = i};
+        pthread_create(&threads[i], NULL, run_pe, &pes[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    weft_group_destroy(group);
+}
+
+static void assert_nothing_left(void)
+{
+    if (live() != 0)
+        list();
+    assert_int_equal(live(), 0);
+}
+
+/* What arrived is right wherever the copy says that it is done. */
+static void assert_honest(const struct pe *pes, const char *name, unsigned k)
+{
+    for (int pe = 0; pe < 2; pe++)
+        for (int copy = 0; copy < COPIES; copy++) {
+            if (!pes[pe].copied[copy] && !pes[1 - pe].right[copy])
+                fail_msg("%s, use %u: copy %d of PE %d is wrong (%s)", name, k, copy, pe,
+                         pes[pe].text);
+            if (pes[pe].copied[copy] && pes[pe].copied[copy] != WEFT_ERR_NO_PATH &&
+                !strstr(pes[pe].sentence, "CUDA_ERROR_UNKNOWN"))
+                fail_msg("%s, use %u: PE %d says \"%s\"", name, k, pe, pes[pe].sentence);
+        }
+}
+
+static void all_right(const char *words)
+{
+    struct pe pes[2];
+    run(pes);
+    for (int pe = 0; pe < 2; pe++) {
+        assert_int_equal(pes[pe].opened, WEFT_OK);
+        for (int copy = 0; copy < COPIES; copy++) {
+            assert_int_equal(pes[pe].copied[copy], WEFT_OK);
+            assert_true(pes[pe].right[copy]);
+        }
+        if (!strstr(pes[pe].text, words))
+            fail_msg("PE %d: \"%s\" instead of \"%s\"", pe, pes[pe].text, words);
+    }
+    assert_nothing_left();
+}
+
+static void nothing_fails(void **state)
+{
+    (void)state;
+    bytes = 300 * 1024 + 24;
+    setenv("WEFT_STRIPES", "2", 1);
+    all_right("striped over 2 ways by WEFT_STRIPES (direct, over GPU 2)");
+    grow = true;
+    all_right("striped over 2 ways by WEFT_STRIPES (direct, over GPU 2)");
+    grow = false;
+    setenv("WEFT_STRIPES", "1", 1);
+    all_right("");
+    bytes = MOST_BYTES;
+    setenv("WEFT_STRIPES", "0", 1);
+    setenv("FAKE_CUDA_RATES", "0-1:25,0-2:50,1-2:50", 1);
+    all_right("striped from 1024 KiB: direct 25.0 + GPU 2 50.0");
+    unsetenv("FAKE_CUDA_RATES");
+}
+
+/* No third GPU: the peer's own one takes a part. */
+static void no_third(void **state)
+{
+    (void)state;
+    bytes = 300 * 1024;
+    setenv("WEFT_STRIPES", "2", 1);
+    setenv("FAKE_CUDA_NO_PEER", "1-2", 1);
+    all_right("over 2 ways by WEFT_STRIPES (direct, over GPU ");
+    unsetenv("FAKE_CUDA_NO_PEER");
+}
+
+static void one_call_fails(const char *name, unsigned most, unsigned *failed, unsigned *one_way)
+{
+    for (unsigned k = 1; k <= most; k++) {
+        struct pe pes[2];
+        assert_true(cuda_fault_plan(name, k, CUDA_ERROR_UNKNOWN));
+        run(pes);
+        unsigned uses = cuda_fault_uses();
+        cuda_fault_plan(NULL, 0, 0);
+        assert_int_equal(pes[0].opened, pes[1].opened);
+        if (!pes[0].opened) {
+            assert_honest(pes, name, k);
+            for (int pe = 0; pe < 2; pe++) {
+                *one_way += strncmp(pes[pe].text, "one way", 7) == 0;
+                for (int copy = 0; copy < COPIES; copy++)
+                    *failed +=
+                        pes[pe].copied[copy] != WEFT_OK && pes[pe].copied[copy] != WEFT_ERR_NO_PATH;
+            }
+        }
+        assert_nothing_left();
+        reset();
+        if (uses < k)
+            return;
+    }
+}
+
+static void each_call_fails(void **state)
+{
+    static const char *const names[] = {
+        "MemcpyAsync",  "StreamWaitEvent",        "EventRecord",        "EventCreate",
+        "MemSetAccess", "DevicePrimaryCtxRetain", "StreamCreate",       "ModuleLoadData",
+        "MemHostAlloc", "DeviceGetP2PAttribute",  "DeviceCanAccessPeer"};
+    unsigned failed = 0, one_way = 0;
+    (void)state;
+    bytes = 130 * 1024;
+    setenv("WEFT_STRIPES", "2", 1);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        one_call_fails(names[i], 60, &failed, &one_way);
+    assert_true(failed > 10);
+    assert_true(one_way > 5);
+}
+
+static void measuring_fails(void **state)
+{
+    static const char *const names[] = {"EventElapsedTime", "EventCreate", "EventRecord"};
+    unsigned failed = 0, one_way = 0;
+    (void)state;
+    bytes = MOST_BYTES;
+    setenv("WEFT_STRIPES", "0", 1);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        one_call_fails(names[i], 9, &failed, &one_way);
+    assert_true(failed > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_fails),
+        cmocka_unit_test(no_third),
+        cmocka_unit_test(each_call_fails),
+        cmocka_unit_test(measuring_fails),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
