@@ -13,7 +13,8 @@ WEFT_DEVICE_NOINLINE struct weft_dev_request asked_for(int what, uint64_t *dst, 
                     : what == PROXIED_G          ? WEFT_DEV_OP_G
                                                  : WEFT_DEV_OP_NONE;
     size_t at = weft_dev_grid_rank();
-    struct weft_dev_request r = weft_dev_request_of(operation, dst + at, 8, peer);
+    unsigned bytes = operation == WEFT_DEV_OP_NONE ? 0 : 8;
+    struct weft_dev_request r = weft_dev_request_of(operation, dst + at, bytes, peer);
     if (what == PROXIED_P)
         r.value = src[at];
     if (what == PROXIED_TRIP || what == PROXIED_PUT || what == PROXIED_PUT_SIGNAL)
@@ -48,19 +49,13 @@ WEFT_DEVICE int trace_one(struct weft_dev_request *r, struct device_trace *t)
 {
     const struct weft_dev_ring *ring = weft_dev_state.ring;
     struct weft_dev_request quiet = weft_dev_request_of(WEFT_DEV_OP_QUIET, NULL, 0, -1);
-    struct weft_dev_descriptor d;
-    d.number = 0;
-    d.flags = 0;
     t->called = weft_dev_clock_ns();
-    weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
     t->ticket = weft_dev_ring_ticket(r, ring->slots);
     t->taken = weft_dev_clock_ns();
-    weft_dev_ring_describe(&d, r);
-    weft_dev_ring_write(&d, t->ticket);
+    weft_dev_ring_write(r, 0, 0, t->ticket);
     t->written = weft_dev_clock_ns();
     uint64_t ticket = weft_dev_ring_ticket(&quiet, ring->slots);
-    weft_dev_ring_describe(&d, &quiet);
-    weft_dev_ring_write(&d, ticket);
+    weft_dev_ring_write(&quiet, 0, 0, ticket);
     int done = weft_dev_ring_await(&quiet, ring->completed, ticket + 1, 0);
     t->counted = weft_dev_clock_ns();
     weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);

@@ -214,14 +214,14 @@ __global__ void trips(const struct weft_dev_ring constant, const struct weft_dev
 }
 
 /* The ring as the headers have it: a request for nothing, which waits. */
-__global__ void trips_of_tree(int local, uint64_t rounds, struct out *out)
+__global__ void trips_of_tree(int local, uint64_t bytes, uint64_t rounds, struct out *out)
 {
     static __device__ uint64_t word;
     uint64_t begin = weft_dev_clock_ns();
 #pragma unroll 1
     for (uint64_t i = 0; i < rounds; i++) {
         struct weft_dev_request r =
-            weft_dev_request_of(local ? WEFT_DEV_OP_NONE : WEFT_DEV_OP_G, &word, 8, 0);
+            weft_dev_request_of(local ? WEFT_DEV_OP_NONE : WEFT_DEV_OP_G, &word, bytes, 0);
         r.local = local ? &word : NULL;
         weft_dev_proxy_request(&r);
     }
@@ -452,10 +452,10 @@ static void variant(const char *name, int mhz)
     fflush(stdout);
 }
 
-static void of_tree(const char *name, int local)
+static void of_tree(const char *name, int local, uint64_t bytes)
 {
-    struct row row =
-        measure(8, 1, false, [=] { trips_of_tree<<<1, 1>>>(local, ROUNDS, (struct out *)out); });
+    struct row row = measure(
+        8, 1, false, [=] { trips_of_tree<<<1, 1>>>(local, bytes, ROUNDS, (struct out *)out); });
     printf("%-64s %6.2f %6.2f%s\n", name, row.median, row.least, row.good ? "" : " (no end)");
     fflush(stdout);
 }
@@ -516,8 +516,9 @@ int main(int n, char **arguments)
         REPEATS, mhz);
     printf("%-64s %6s %6s   %6s %6s %6s %6s\n", "", "median", "least", "ticket", "fence", "stores",
            "wait");
-    of_tree("as the headers have it: waits for `released`", 1);
-    of_tree("as the headers have it: fetches, no fence", 0);
+    of_tree("as the headers have it: an empty request, which waits", 1, 0);
+    of_tree("as the headers have it: the same with bytes to make visible", 1, 8);
+    of_tree("as the headers have it: a value from before", 0, 8);
     variant<CONSTANT, COUNTED, CLEAN, NONE, 1, RELAXED>("flag of 8 bytes, relaxed", mhz);
     variant<CONSTANT, COUNTED, CLEAN, NONE, 1, ACQUIRE>("flag of 8 bytes, acquire", mhz);
     variant<CONSTANT, COUNTED, CLEAN, NONE, 1, FENCED>("flag of 8 bytes, relaxed then fence", mhz);

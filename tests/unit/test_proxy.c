@@ -262,17 +262,13 @@ static void half_a_descriptor(void **state)
 {
     (void)state;
     enum { BITS = 2 };
-    struct weft_dev_descriptor d;
     struct proxy_request request;
     unsigned flags;
     uint32_t result;
     struct weft_dev_request r = word(WEFT_DEV_OP_P, 0x1122334455667788u);
     lay_out(BITS);
     assert_false(proxy_read(proxy.words, 0, BITS, &request, &flags, &result));
-    d.flags = WEFT_DEV_RING_WAITED;
-    d.number = 3;
-    weft_dev_ring_describe(&d, &r);
-    weft_dev_ring_write(&d, 1);
+    weft_dev_ring_write(&r, WEFT_DEV_RING_WAITED, 3, 1);
     assert_true(proxy_read(proxy.words, 1, BITS, &request, &flags, &result));
     assert_true(flags == WEFT_DEV_RING_WAITED && result == 3 && request.value == r.value);
     assert_false(proxy_read(proxy.words, 5, BITS, &request, &flags, &result));
@@ -280,14 +276,31 @@ static void half_a_descriptor(void **state)
     uint64_t *place = proxy.words + WEFT_DEV_RING_WORDS;
     for (int late = 0; late < WEFT_DEV_RING_WORDS; late++) {
         uint64_t before = place[late];
-        weft_dev_ring_write(&d, 5);
+        weft_dev_ring_write(&r, WEFT_DEV_RING_WAITED, 3, 5);
         uint64_t word = place[late];
         place[late] = before;
         assert_false(proxy_read(proxy.words, 5, BITS, &request, &flags, &result));
         place[late] = word;
         assert_true(proxy_read(proxy.words, 5, BITS, &request, &flags, &result));
-        weft_dev_ring_write(&d, 1);
+        weft_dev_ring_write(&r, WEFT_DEV_RING_WAITED, 3, 1);
     }
+    drop();
+}
+
+/* Who has to ask the host for room notes all that it sees: nobody else of the lap asks again. */
+static void room_is_noted(void **state)
+{
+    (void)state;
+    lay_out(4);
+    weft_dev_state.wait_limit_ns = 5 * 1000 * 1000;
+    for (int i = 0; i < 32; i++) {
+        struct weft_dev_request r = word(WEFT_DEV_OP_P, 1);
+        *proxy.released = i == 16 ? 13 : 0;
+        weft_dev_proxy_request(&r);
+        assert_int_equal(*ring.known, i < 16 ? 0 : 13);
+        assert_int_equal(box.failed, i < 29 ? WEFT_OK : WEFT_ERR_TIMEOUT);
+    }
+    assert_int_equal(box.tickets, 1);
     drop();
 }
 
@@ -426,6 +439,7 @@ int main(void)
         cmocka_unit_test(order),
         cmocka_unit_test(host_asks),
         cmocka_unit_test(half_a_descriptor),
+        cmocka_unit_test(room_is_noted),
         cmocka_unit_test(nobody_drains),
         cmocka_unit_test(several_producers),
         cmocka_unit_test(sleeper),

@@ -23,14 +23,6 @@
  * compiler gives every kernel the registers that the longest chain of calls below it needs, also one that
  * never gets here. */
 
-/* One descriptor in the making: the words without their phase; enum weft_dev_ring_flag; and, of what
- * fetches, which value from before it is. */
-struct weft_dev_descriptor {
-    uint64_t word[WEFT_DEV_RING_WORDS];
-    uint64_t number;
-    uint32_t flags;
-};
-
 /* Waits until *at is at least `target` or, with `equal`, until its upper half is `target`. When the
  * wait runs out it leaves a record, makes the job fail and returns 0. */
 WEFT_DEVICE_NOINLINE int weft_dev_ring_await(const struct weft_dev_request *r, const uint64_t *at,
@@ -42,12 +34,12 @@ WEFT_DEVICE_NOINLINE int weft_dev_ring_await(const struct weft_dev_request *r, c
         seen = weft_dev_load_u64(at, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
         if (equal ? seen >> 32 == target : seen >= target)
             return 1;
-        if (polls % WEFT_DEV_EAGER_POLLS)
+        if (polls % WEFT_DEV_EAGER_POLLS != WEFT_DEV_EAGER_POLLS - 1) /* most waits are short */
             continue;
-        if (polls && weft_dev_job_failed(polls)) /* not at once: most waits are short */
+        if (weft_dev_job_failed(polls + 1))
             return 0;
         uint64_t now = weft_dev_clock_ns();
-        if (!polls || seen != last) {
+        if (!since || seen != last) {
             last = seen;
             since = now;
         }
@@ -60,53 +52,72 @@ WEFT_DEVICE_NOINLINE int weft_dev_ring_await(const struct weft_dev_request *r, c
     return 0;
 }
 
+/* What is released is at least `target`, and noted for those who come next: as much as was seen, so that
+ * of all the tickets that use the places once, one looks into memory of the host. A slower thread may
+ * overwrite the note by an older count; then one more look is taken, nothing else. 0 when the ring
+ * stayed full. Release: pairs with the fence of weft_dev_ring_bounce(). */
+WEFT_DEVICE_NOINLINE int weft_dev_ring_room(const struct weft_dev_request *r, uint64_t target)
+{
+    const struct weft_dev_ring *ring = weft_dev_state.ring;
+    uint64_t seen = weft_dev_load_u64(ring->released, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
+    if (seen < target) {
+        if (!weft_dev_ring_await(r, ring->released, target, 0))
+            return 0;
+        seen = target;
+    }
+    weft_dev_store_u64(ring->known, seen, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
+    return 1;
+}
+
 /* A ticket, when none of the `places` (at most as many as there are slots) that it takes in turn is
- * in use; ~0 when the ring stayed full. */
+ * in use; ~0 when the ring stayed full. All that it waits for is in the device's own memory, unless
+ * there is no room as far as is known.
+ *
+ * What is known is read first, so that both are under way at once; it may be older than the ticket,
+ * which errs to the safe side. It is relaxed: the words are stored only if the place is free, and no
+ * target stores before the load that decides on it; the host, which has released the place, has read
+ * it. The host reads a source behind the words, so what this thread knows of it is made visible before
+ * them, while the ticket is on its way. Pairs with the acquiring loads of arrived() of the host. */
 WEFT_DEVICE uint64_t weft_dev_ring_ticket(const struct weft_dev_request *r, uint64_t places)
 {
     const struct weft_dev_ring *ring = weft_dev_state.ring;
-    uint64_t ticket = weft_dev_atomic_add_u64(ring->head, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     uint64_t known = weft_dev_load_u64(ring->known, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-    if (WEFT_DEV_LIKELY(ticket - known < places))
+    uint64_t ticket = weft_dev_atomic_add_u64(ring->head, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    if (r->local && r->bytes)
+        weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
+    if (WEFT_DEV_LIKELY(ticket - known < places) || weft_dev_ring_room(r, ticket - places + 1))
         return ticket;
-    if (!weft_dev_ring_await(r, ring->released, ticket - places + 1, 0))
-        return ~(uint64_t)0;
-    /* A slower thread may overwrite this by an older count; then one more look at `released` is
-     * taken, nothing else. Release: pairs with the fence of weft_dev_ring_bounce(). */
-    weft_dev_store_u64(ring->known, ticket - places + 1, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
-    return ticket;
+    return ~(uint64_t)0;
 }
 
-/* Which words are which: proxy_read() of the host reads them. */
-WEFT_DEVICE_NOINLINE void weft_dev_ring_describe(struct weft_dev_descriptor *d,
-                                                 const struct weft_dev_request *r)
+/* A pair of words goes in one store; each has its phase, so that pairs may arrive in any order. */
+WEFT_DEVICE void weft_dev_ring_pair(uint64_t *words, uint64_t lo, uint64_t hi, uint64_t phase)
 {
-    int strided = r->operation == WEFT_DEV_OP_IPUT || r->operation == WEFT_DEV_OP_IGET;
-    d->word[0] = (uint64_t)(uint8_t)r->operation | (uint64_t)(uint8_t)r->what << 8 |
-                 (uint64_t)d->flags << 16 | (uint64_t)(uint32_t)r->pe << 24;
-    d->word[1] = (uintptr_t)r->symmetric;
-    d->word[2] = (uintptr_t)r->local;
-    d->word[3] = r->bytes;
-    d->word[4] = strided ? r->n : (uintptr_t)r->signal;
-    d->word[5] = strided ? (uint64_t)r->remote_stride : r->value;
-    d->word[6] = strided ? (uint64_t)r->local_stride : r->compare;
-    d->word[7] = r->value >> 56 | r->compare >> 56 << 8 |
-                 (d->number & (weft_dev_state.ring->slots - 1)) << 16;
+    struct weft_dev_vec16 v;
+    v.lo = (lo & WEFT_DEV_RING_MASK) | phase;
+    v.hi = (hi & WEFT_DEV_RING_MASK) | phase;
+    weft_dev_store_vec16_relaxed(words, v);
 }
 
-/* Pairs of words go in one store each, in any order: each has its phase. */
-WEFT_DEVICE_NOINLINE void weft_dev_ring_write(const struct weft_dev_descriptor *d, uint64_t ticket)
+/* Which words are which: proxy_read() of the host reads them. `flags` are of enum weft_dev_ring_flag;
+ * `number` says, of what fetches, which value from before it is. */
+WEFT_DEVICE_NOINLINE void weft_dev_ring_write(const struct weft_dev_request *r, uint32_t flags,
+                                              uint64_t number, uint64_t ticket)
 {
     const struct weft_dev_ring *ring = weft_dev_state.ring;
     uint64_t *words = ring->words + (ticket & (ring->slots - 1)) * WEFT_DEV_RING_WORDS;
     uint64_t phase = weft_dev_ring_phase(ticket, ring->slot_bits) << WEFT_DEV_RING_SHIFT;
-    WEFT_NO_UNROLL
-    for (int i = 0; i < WEFT_DEV_RING_WORDS; i += 2) {
-        struct weft_dev_vec16 v;
-        v.lo = (d->word[i] & WEFT_DEV_RING_MASK) | phase;
-        v.hi = (d->word[i + 1] & WEFT_DEV_RING_MASK) | phase;
-        weft_dev_store_vec16_relaxed(words + i, v);
-    }
+    int strided = r->operation == WEFT_DEV_OP_IPUT || r->operation == WEFT_DEV_OP_IGET;
+    weft_dev_ring_pair(words,
+                       (uint64_t)(uint8_t)r->operation | (uint64_t)(uint8_t)r->what << 8 |
+                           (uint64_t)flags << 16 | (uint64_t)(uint32_t)r->pe << 24,
+                       (uintptr_t)r->symmetric, phase);
+    weft_dev_ring_pair(words + 2, (uintptr_t)r->local, r->bytes, phase);
+    weft_dev_ring_pair(words + 4, strided ? r->n : (uintptr_t)r->signal,
+                       strided ? (uint64_t)r->remote_stride : r->value, phase);
+    weft_dev_ring_pair(words + 6, strided ? (uint64_t)r->local_stride : r->compare,
+                       r->value >> 56 | r->compare >> 56 << 8 | (number & (ring->slots - 1)) << 16,
+                       phase);
 }
 
 WEFT_DEVICE void weft_dev_ring_value(char *to, const struct weft_dev_request *r)
@@ -147,63 +158,56 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_ring_bounce(struct weft_dev_request *r,
 }
 
 /* Called by one thread for its scope. Gives the operation to the host, and waits as long as its kind
- * demands: for the value from before, or until it is carried out, or not at all. The host reads a source,
- * so what this thread knows of it is made visible first. Of single values of lanes that have the same
- * place one is enough: nobody can say which came last.
+ * demands: for the value from before, or until it is carried out, or not at all. Of single values of
+ * lanes that have the same place one is enough: nobody can say which came last.
  *
  * A value from before has a place of its own, taken in turn: a thread that is late to read would else
  * find it overwritten. Its two halves carry a number that tells them from those before. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
 {
     const struct weft_dev_ring *ring = weft_dev_state.ring;
-    struct weft_dev_descriptor d;
     struct weft_dev_run run;
-    uint64_t value = 0, ticket = 0;
+    uint64_t value = 0, ticket = 0, number = 0;
+    uint32_t flags = 0;
     run.leads = 1;
-    d.number = 0;
-    d.flags = 0;
     if (r->operation == WEFT_DEV_OP_P) {
         weft_dev_run_find(&run, (uintptr_t)r->symmetric, (unsigned)r->bytes, r->pe);
         if (run.values > 1)
-            d.flags = WEFT_DEV_RING_BOUNCED;
+            flags = WEFT_DEV_RING_BOUNCED;
         else if (!run.leads)
             return 0;
     } else if (r->operation == WEFT_DEV_OP_G || (r->operation == WEFT_DEV_OP_ATOMIC && !r->nbi))
-        d.flags = WEFT_DEV_RING_FETCHES;
+        flags = WEFT_DEV_RING_FETCHES;
     else if (r->local && !r->nbi)
-        d.flags = WEFT_DEV_RING_WAITED;
-    if (r->local)
-        weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
-    if (d.flags & WEFT_DEV_RING_FETCHES) {
-        d.number =
-            weft_dev_atomic_add_u64(ring->result_head, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-        if (!weft_dev_ring_await(r, ring->turns + (d.number & (ring->slots - 1)),
-                                 d.number >> ring->slot_bits, 0))
+        flags = WEFT_DEV_RING_WAITED;
+    if (flags & WEFT_DEV_RING_FETCHES) {
+        number = weft_dev_atomic_add_u64(ring->result_head, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        if (!weft_dev_ring_await(r, ring->turns + (number & (ring->slots - 1)),
+                                 number >> ring->slot_bits, 0))
             return 0;
-        r->signal = (uint64_t *)(uintptr_t)(uint32_t)((d.number >> ring->slot_bits) + 1);
+        r->signal = (uint64_t *)(uintptr_t)(uint32_t)((number >> ring->slot_bits) + 1);
     }
     if (run.leads)
         ticket =
-            weft_dev_ring_ticket(r, d.flags & WEFT_DEV_RING_BOUNCED ? ring->bounces : ring->slots);
-    if (d.flags & WEFT_DEV_RING_BOUNCED)
+            weft_dev_ring_ticket(r, flags & WEFT_DEV_RING_BOUNCED ? ring->bounces : ring->slots);
+    if (flags & WEFT_DEV_RING_BOUNCED)
         ticket = weft_dev_ring_bounce(r, &run, ticket);
     if (ticket == ~(uint64_t)0)
         return 0;
-    weft_dev_ring_describe(&d, r);
-    weft_dev_ring_write(&d, ticket);
-    if (d.flags & WEFT_DEV_RING_WAITED)
+    weft_dev_ring_write(r, flags, number, ticket);
+    if (flags & WEFT_DEV_RING_WAITED)
         weft_dev_ring_await(r, ring->released, ticket + 1, 0);
-    if (!(d.flags & WEFT_DEV_RING_FETCHES))
+    if (!(flags & WEFT_DEV_RING_FETCHES))
         return 0;
     WEFT_NO_UNROLL
     for (int half = 0; half < 2; half++) {
-        const uint64_t *at = ring->results + 2 * (d.number & (ring->slots - 1)) + half;
+        const uint64_t *at = ring->results + 2 * (number & (ring->slots - 1)) + half;
         if (weft_dev_ring_await(r, at, (uintptr_t)r->signal, 1))
             value |= (weft_dev_load_u64(at, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS) & 0xffffffffu)
                      << 32 * half;
     }
-    weft_dev_store_u64(ring->turns + (d.number & (ring->slots - 1)),
-                       (d.number >> ring->slot_bits) + 1, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
+    weft_dev_store_u64(ring->turns + (number & (ring->slots - 1)), (number >> ring->slot_bits) + 1,
+                       WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
     return value;
 }
 
