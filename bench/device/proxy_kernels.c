@@ -17,11 +17,12 @@ WEFT_DEVICE_NOINLINE struct weft_dev_request asked_for(int what, uint64_t *dst, 
     struct weft_dev_request r = weft_dev_request_of(operation, dst + at, bytes, peer);
     if (what == PROXIED_P)
         r.value = src[at];
-    if (what == PROXIED_TRIP || what == PROXIED_PUT || what == PROXIED_PUT_SIGNAL)
+    if (what == PROXIED_TRIP || what == PROXIED_PUT)
         r.local = src + at;
     if (what == PROXIED_PUT_SIGNAL) {
         r.signal = dst + weft_dev_grid_threads();
         r.value = round + 1;
+        r.compare = src[at]; /* as weft_dev_remote_put_signal() gives few bytes */
         r.what = WEFT_SIGNAL_SET;
     }
     return r;
@@ -30,7 +31,7 @@ WEFT_DEVICE_NOINLINE struct weft_dev_request asked_for(int what, uint64_t *dst, 
 WEFT_KERNEL(proxied, (int, what), (uint64_t *, dst), (uint64_t *, src), (int, peer),
             (uint64_t, rounds), (struct device_times *, times))
 {
-    int status = weft_dev_state.ring ? WEFT_OK : WEFT_ERR_UNSUPPORTED;
+    int status = weft_dev_state.ring.slots ? WEFT_OK : WEFT_ERR_UNSUPPORTED;
     begin_timing(times);
     for (uint64_t i = 0; i < rounds && !status; i++) {
         struct weft_dev_request r = asked_for(what, dst, src, peer, i);
@@ -43,22 +44,28 @@ WEFT_KERNEL(proxied, (int, what), (uint64_t *, dst), (uint64_t *, src), (int, pe
     end_timing(times, status);
 }
 
-/* The same as weft_dev_proxy_request() and weft_dev_proxy_order(1) do, with a look at the clock between
- * their steps. */
+/* The same as weft_dev_proxy_request() and weft_dev_proxy_order(1) do where there is room, with a look at
+ * the clock between their steps. */
 WEFT_DEVICE int trace_one(struct weft_dev_request *r, struct device_trace *t)
 {
-    const struct weft_dev_ring *ring = weft_dev_state.ring;
+    const struct weft_dev_ring *ring = &weft_dev_state.ring;
     struct weft_dev_request quiet = weft_dev_request_of(WEFT_DEV_OP_QUIET, NULL, 0, -1);
+    struct weft_dev_ring_wait w;
+    int room;
     t->called = weft_dev_clock_ns();
-    t->ticket = weft_dev_ring_ticket(r, ring->slots);
+    struct weft_dev_ring_words words = weft_dev_ring_words_of(r, 0);
+    t->ticket = weft_dev_ring_ticket(0, ring->slots, &room);
+    if (!room && !weft_dev_ring_await(&w, r, ring->released, t->ticket - ring->slots + 1, 0))
+        return WEFT_ERR_TIMEOUT;
     t->taken = weft_dev_clock_ns();
-    weft_dev_ring_write(r, 0, 0, t->ticket);
+    weft_dev_ring_store_both(r, &words, t->ticket);
     t->written = weft_dev_clock_ns();
-    uint64_t ticket = weft_dev_ring_ticket(&quiet, ring->slots);
-    weft_dev_ring_write(&quiet, 0, 0, ticket);
-    int done = weft_dev_ring_await(&quiet, ring->completed, ticket + 1, 0);
-    t->counted = weft_dev_clock_ns();
+    uint64_t ticket = weft_dev_ring_give(&quiet, 0);
+    if (ticket & WEFT_DEV_RING_UNWRITTEN && !weft_dev_ring_give_late(&w, &quiet, 0, &ticket))
+        return WEFT_ERR_TIMEOUT;
     weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
+    int done = weft_dev_ring_await(&w, &quiet, ring->completed, ticket + 1, 0);
+    t->counted = weft_dev_clock_ns();
     t->returned = weft_dev_clock_ns();
     return done ? WEFT_OK : WEFT_ERR_TIMEOUT;
 }
@@ -66,7 +73,7 @@ WEFT_DEVICE int trace_one(struct weft_dev_request *r, struct device_trace *t)
 WEFT_KERNEL(proxy_trace, (uint64_t *, dst), (uint64_t *, src), (int, peer), (uint64_t, rounds),
             (struct device_trace *, trace), (struct device_times *, times))
 {
-    int status = weft_dev_state.ring ? WEFT_OK : WEFT_ERR_UNSUPPORTED;
+    int status = weft_dev_state.ring.slots ? WEFT_OK : WEFT_ERR_UNSUPPORTED;
     begin_timing(times);
     for (uint64_t i = 0; i < rounds && !status; i++) {
         struct weft_dev_request r = asked_for(PROXIED_PUT_SIGNAL, dst, src, peer, i);

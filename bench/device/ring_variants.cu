@@ -374,7 +374,8 @@ static bool answer(int n)
     for (uint64_t ticket = 0, looks = 0; ticket < ROUNDS; looks++) {
         if (arrived(ticket, n)) {
             uint64_t *at = words + (ticket & (SLOTS - 1)) * WEFT_DEV_RING_WORDS;
-            uint64_t number = at[4] << 32, place = at[7] >> 16 & (SLOTS - 1);
+            uint64_t number = (uint64_t)weft_dev_ring_number(ticket, SLOT_BITS) << 32;
+            uint64_t place = ticket & (SLOTS - 1);
             if ((at[0] >> 16 & 0xff) == WEFT_DEV_RING_FETCHES) {
                 __atomic_store_n(results + 2 * place, number, __ATOMIC_RELEASE);
                 __atomic_store_n(results + 2 * place + 1, number, __ATOMIC_RELEASE);
@@ -488,11 +489,11 @@ static void set_up(void)
     ring.known = own + 16;
     ring.fenced = own + 17;
     ring.quieted = own + 18;
-    ring.result_head = own + 32;
-    ring.turns = own + 64;
+    ring.reading = own + 64;
+    ring.bounces = SLOTS;
     CHECK(cudaMemcpy(table, &ring, sizeof ring, cudaMemcpyHostToDevice));
     state.n_pes = 1;
-    state.ring = table;
+    state.ring = ring;
     state.wait_limit_ns = 20 * 1000 * 1000;
     CHECK(cudaMemcpyToSymbol(weft_dev_state, &state, sizeof state));
 }

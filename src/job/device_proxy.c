@@ -146,8 +146,8 @@ static weft_status put_signal(const struct device_proxy *self, struct remote at,
     struct remote signal;
     weft_status status = place(self, r->signal, r->pe, &signal);
     return status ? status
-                  : at.peer->ops->put_signal(at, r->local, r->bytes, signal, r->value,
-                                             (weft_signal_op)r->what, false);
+                  : at.peer->ops->put_signal(at, r->local ? r->local : &r->compare, r->bytes,
+                                             signal, r->value, (weft_signal_op)r->what, false);
 }
 
 /* Paths are asked for what there is to move, here as by the host's operations. A request for nothing is
@@ -312,26 +312,21 @@ static bool progress(void *argument)
 /* ---------------------------------------------------------------------------- start and stop */
 
 static weft_status make_ring(struct device_proxy *self, struct device_view *view,
-                             const struct weft_dev_ring **seen)
+                             struct weft_dev_ring *ring)
 {
-    void *host, *own, *table;
+    void *host, *own;
     uint64_t host_as_seen;
-    struct weft_dev_ring ring;
     uint32_t bits = (uint32_t)__builtin_ctzll((unsigned long long)config_int(CONFIG_PROXY_SLOTS));
     weft_status status = view->shared_make(view, proxy_host_bytes(bits), &host, &host_as_seen);
     if (!status)
         status = view->table_make(view, proxy_device_bytes(bits), &own);
     if (!status)
-        status = view->table_make(view, sizeof ring, &table);
-    if (status)
-        return status;
-    proxy_lay_out(&self->proxy, bits, host, host_as_seen, (uintptr_t)own, &ring);
-    *seen = table;
-    return view->table_write(view, table, 0, &ring, sizeof ring);
+        proxy_lay_out(&self->proxy, bits, host, host_as_seen, (uintptr_t)own, ring);
+    return status;
 }
 
 weft_status device_proxy_open(struct weft_job *job, struct device_view *view,
-                              const struct weft_dev_ring **ring, struct device_proxy **result)
+                              struct weft_dev_ring *ring, struct device_proxy **result)
 {
     struct device_proxy *self = calloc(1, sizeof *self);
     *result = NULL;

@@ -11,7 +11,7 @@ struct device_proxy;
 /* Makes the ring in memory of the view, which frees it, and starts the thread. *ring is the ring as
  * device code knows it. */
 weft_status device_proxy_open(struct weft_job *job, struct device_view *view,
-                              const struct weft_dev_ring **ring, struct device_proxy **proxy);
+                              struct weft_dev_ring *ring, struct device_proxy **proxy);
 
 /* No kernel of the job runs any more. NULL is fine. */
 void device_proxy_close(struct device_proxy *proxy);

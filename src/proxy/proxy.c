@@ -43,7 +43,7 @@ size_t proxy_host_bytes(uint32_t slot_bits)
 size_t proxy_device_bytes(uint32_t slot_bits)
 {
     size_t slots = (size_t)1 << slot_bits;
-    return (4 * COUNTS + slots) * sizeof(uint64_t);
+    return (2 * COUNTS + slots) * sizeof(uint64_t);
 }
 
 void proxy_lay_out(struct proxy *proxy, uint32_t slot_bits, void *host, uint64_t host_as_seen,
@@ -74,8 +74,7 @@ void proxy_lay_out(struct proxy *proxy, uint32_t slot_bits, void *host, uint64_t
         .known = OWN(COUNTS),
         .fenced = OWN(COUNTS + 1),
         .quieted = OWN(COUNTS + 2),
-        .result_head = OWN(2 * COUNTS),
-        .turns = OWN(4 * COUNTS),
+        .reading = OWN(2 * COUNTS),
         .bounce = SEEN(proxy->bounce),
         .bounces = proxy->bounces,
     };
@@ -125,7 +124,7 @@ static inline bool arrived(const uint64_t *words, uint64_t phase, uint64_t *payl
 }
 
 static inline bool read_place(const uint64_t *words, uint64_t ticket, uint32_t slot_bits,
-                              struct proxy_request *request, unsigned *flags, uint32_t *result,
+                              struct proxy_request *request, unsigned *flags,
                               struct proxy_times *times)
 {
     uint64_t w[WEFT_DEV_RING_WORDS];
@@ -134,7 +133,6 @@ static inline bool read_place(const uint64_t *words, uint64_t ticket, uint32_t s
         return false;
     NOTE(times, seen);
     *flags = (unsigned)(w[0] >> 16 & 0xff);
-    *result = (uint32_t)(w[7] >> 16);
     *request = (struct proxy_request){
         .operation = (int)(w[0] & 0xff),
         .what = (int)(w[0] >> 8 & 0xff),
@@ -157,9 +155,9 @@ static inline bool read_place(const uint64_t *words, uint64_t ticket, uint32_t s
 }
 
 bool proxy_read(const uint64_t *words, uint64_t ticket, uint32_t slot_bits,
-                struct proxy_request *request, unsigned *flags, uint32_t *result)
+                struct proxy_request *request, unsigned *flags)
 {
-    return read_place(words, ticket, slot_bits, request, flags, result, NULL);
+    return read_place(words, ticket, slot_bits, request, flags, NULL);
 }
 
 bool proxy_completed(struct proxy *proxy, uint64_t tickets)
@@ -187,13 +185,11 @@ void proxy_wake(struct proxy *proxy)
 
 /* ------------------------------------------------------------------------------- the thread */
 
-/* Two halves that each carry the number: the device sees both or waits. The number is in `signal`, which
- * an operation that fetches has no use for. */
-static void give_result(struct proxy *proxy, const struct proxy_request *request, uint32_t place,
-                        uint64_t value)
+/* Two halves that each carry the number: the device sees both or waits. */
+static void give_result(struct proxy *proxy, uint64_t ticket, uint64_t value)
 {
-    uint64_t number = (uint64_t)(uint32_t)request->signal << 32;
-    uint64_t *at = proxy->results + 2 * (size_t)place;
+    uint64_t number = (uint64_t)weft_dev_ring_number(ticket, proxy->slot_bits) << 32;
+    uint64_t *at = proxy->results + 2 * (ticket & (proxy->slots - 1));
     __atomic_store_n(at, (value & 0xffffffffu) | number, __ATOMIC_RELEASE);
     __atomic_store_n(at + 1, value >> 32 | number, __ATOMIC_RELEASE);
 }
@@ -206,14 +202,14 @@ static void *bounced(const struct proxy *proxy, uint64_t ticket, uintptr_t symme
 }
 
 static void carry_one(struct proxy *proxy, struct proxy_request *request, uint64_t ticket,
-                      unsigned flags, uint32_t result)
+                      unsigned flags)
 {
     struct proxy_owner *owner = &proxy->owner;
     if (flags & WEFT_DEV_RING_BOUNCED)
         request->local = bounced(proxy, ticket, request->symmetric);
     uint64_t value = owner->carry(owner->self, request);
-    if (flags & WEFT_DEV_RING_FETCHES && result < proxy->slots)
-        give_result(proxy, request, result, value);
+    if (flags & WEFT_DEV_RING_FETCHES)
+        give_result(proxy, ticket, value);
 }
 
 /* Release: who sees the count may write the places, and reads what was fetched. */
@@ -230,7 +226,7 @@ static void complete(struct proxy *proxy, uint64_t tickets)
 }
 
 static void do_ticket(struct proxy *proxy, struct proxy_request *request, uint64_t ticket,
-                      unsigned flags, uint32_t result, struct proxy_times *times)
+                      unsigned flags, struct proxy_times *times)
 {
     NOTE(times, handed);
     if (request->operation == WEFT_DEV_OP_FENCE)
@@ -238,7 +234,7 @@ static void do_ticket(struct proxy *proxy, struct proxy_request *request, uint64
     else if (request->operation == WEFT_DEV_OP_QUIET)
         proxy->owner.quiet(proxy->owner.self);
     else
-        carry_one(proxy, request, ticket, flags, result);
+        carry_one(proxy, request, ticket, flags);
     NOTE(times, returned);
     if (request->operation == WEFT_DEV_OP_QUIET)
         tell(proxy->completed, ticket + 1);
@@ -255,12 +251,11 @@ static bool drain(struct proxy *proxy)
     struct proxy_times *times = times_of(proxy, taken);
     struct proxy_request request;
     unsigned flags;
-    uint32_t result;
     while (taken - first < BATCH &&
-           read_place(proxy->words, taken, proxy->slot_bits, &request, &flags, &result, times)) {
+           read_place(proxy->words, taken, proxy->slot_bits, &request, &flags, times)) {
         NOTE(times, decoded);
         __builtin_prefetch(proxy_place(proxy->words, taken + AHEAD, proxy->slot_bits));
-        do_ticket(proxy, &request, taken, flags, result, times);
+        do_ticket(proxy, &request, taken, flags, times);
         times = times_of(proxy, ++taken);
     }
     if (taken != first)

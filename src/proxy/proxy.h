@@ -21,7 +21,9 @@ struct proxy_request {
     int what; /* enum weft_dev_atomic or weft_signal_op */
     bool nbi; /* nobody waits for it but by quiet */
     uintptr_t symmetric;
-    void *local; /* of P: a run of values of which `bytes` is the size in all; NULL: `value` */
+    /* Of P a run of values, of which `bytes` is the size in all. NULL: P has `value`, PUT_SIGNAL its data
+     * in `compare`. */
+    void *local;
     uint64_t bytes, value, compare;
     uintptr_t signal;
     uint64_t n;
@@ -69,7 +71,7 @@ struct proxy {
 /* Bytes of the part of the ring that is in host memory: words, values of runs, results, the counts. */
 size_t proxy_host_bytes(uint32_t slot_bits);
 
-/* Bytes of the device's own part: head, known, fenced, quieted, result_head, turns. */
+/* Bytes of the device's own part: head, known, fenced, quieted, reading. */
 size_t proxy_device_bytes(uint32_t slot_bits);
 
 /* Lays a ring of 1 << slot_bits descriptors out: `host` and `device` are zeroed memory of those
@@ -103,6 +105,6 @@ bool proxy_completed(struct proxy *proxy, uint64_t tickets);
 
 /* One descriptor; false when it has not arrived whole. For the thread, and for tests. */
 bool proxy_read(const uint64_t *words, uint64_t ticket, uint32_t slot_bits,
-                struct proxy_request *request, unsigned *flags, uint32_t *result);
+                struct proxy_request *request, unsigned *flags);
 
 #endif

@@ -2,13 +2,17 @@
 /* The ring of the proxy (include/weft/device/proxy.h, src/proxy/proxy.c): PRODUCERS threads of the device
  * take tickets, wait for room, and write the WORDS of a descriptor in any order, each with the phase of
  * its ticket; the host reads a place when all words have that phase, carries it out, and counts it as
- * released. A run of values brings LANES of them in a place of its own, of which there are fewer than
- * slots: its lanes write them, in any order, before its leader writes the words. Claims: every ticket is
- * carried out once, in order, with the words and values of its own producer; a producer that waits until
- * it is released finds it carried out; nobody is stuck. Broken by a producer that does not wait for room
- * (-DNO_ROOM), or for its values' place (-DNO_BOUNCE_ROOM), or that writes words before the values
- * (-DVALUES_LATE); by words without a phase of their own round (-DONE_PHASE); by a host that looks at the
- * first word alone (-DFIRST_WORD), or that releases before it has carried out (-DCREDIT_EARLY). */
+ * released. Whether there is room a producer tells by `known`, which it has read before its ticket, and
+ * which it may have read long ago; who finds no room by that waits for `released`, and notes what it has
+ * seen, also over what a faster one has noted. A run of values brings LANES of them in a place of its own,
+ * of which there are fewer than slots: its lanes write them, in any order, before its leader writes the
+ * words. Claims: every ticket is carried out once, in order, with the words and values of its own producer;
+ * what is known has been released; a producer that waits until it is released finds it carried out; nobody
+ * is stuck. Broken by a producer that does not wait for room (-DNO_ROOM), or for its values' place
+ * (-DNO_BOUNCE_ROOM), that notes the next ticket's room with its own (-DNOTED_AHEAD), or looks for one
+ * place too many (-DROOM_OFF_BY_ONE), or that writes words before the values (-DVALUES_LATE); by words
+ * without a phase of their own round (-DONE_PHASE); by a host that looks at the first word alone
+ * (-DFIRST_WORD), or that releases before it has carried out (-DCREDIT_EARLY). */
 #define SLOTS 2
 #define BOUNCES 1
 #define PRODUCERS 2
@@ -26,6 +30,11 @@
 #else
 #define ROOM BOUNCES
 #endif
+#ifdef ROOM_OFF_BY_ONE
+#define EXTRA 1
+#else
+#define EXTRA 0
+#endif
 #define WORD(ticket, i) (((ticket) % SLOTS) * WORDS + (i))
 #define VALUE(ticket, i) (((ticket) % BOUNCES) * LANES + (i))
 
@@ -33,7 +42,7 @@ byte phase[SLOTS * WORDS];
 byte payload[SLOTS * WORDS];
 bit is_run[SLOTS];
 byte bounce[BOUNCES * LANES];
-byte head, released;
+byte head, released, known;
 byte giver[TICKETS]; /* who took it, for the claim alone */
 byte carried[TICKETS];
 
@@ -50,16 +59,30 @@ inline write_values() {
     bounce[VALUE(ticket, 1 - first)] = me * 16 + ticket
 }
 
+/* What it notes may be older than what has been noted meanwhile. */
+inline wait_for_room(places) {
+    if
+    :: ticket < seen + places -> skip
+    :: else ->
+        atomic { ticket < released + places -> seen = released }
+#ifdef NOTED_AHEAD
+        seen++;
+#endif
+        d_step { known = seen; assert(known <= released) }
+    fi
+}
+
 proctype producer(byte me) {
-    byte ticket, i, first;
+    byte ticket, i, first, seen;
     bit run_of;
     for (i : 1 .. EACH) {
         if :: run_of = 0 :: run_of = 1 fi;
+        seen = known;
         d_step { ticket = head; head++; giver[ticket] = me }
 #ifndef NO_ROOM
         if
-        :: run_of -> ticket < released + ROOM
-        :: else -> ticket < released + SLOTS
+        :: run_of -> wait_for_room(ROOM + EXTRA)
+        :: else -> wait_for_room(SLOTS + EXTRA)
         fi;
 #endif
 #ifdef VALUES_LATE
@@ -72,7 +95,8 @@ proctype producer(byte me) {
         if
         :: skip /* p: nobody waits */
         :: released > ticket -> assert(carried[ticket] == 1) /* put: its source is free */
-        fi
+        fi;
+        d_step { ticket = 0; first = 0; seen = 0; run_of = 0 } /* fewer states */
     }
 }
 

@@ -1,56 +1,87 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* Values from before, of the proxy (include/weft/device/proxy.h, give_result() of src/proxy/proxy.c):
- * each fetch of THREADS takes the next number, waits for its turn at place number % PLACES, and gives its
- * request; the host answers requests in whatever order they were given, with two halves that carry the
- * number of the round; the thread reads both and ends its turn. Claims: each gets its own value, whole;
- * nobody is stuck. Broken by a thread that does not wait for its turn (-DNO_TURN) or ends it before it has
- * read (-DTURN_EARLY), that looks at one half's number alone (-DONE_HALF), and by numbers that do not
- * change from round to round (-DONE_NUMBER). */
+/* Values from before, of the proxy (include/weft/device/proxy.h, give_result() of src/proxy/proxy.c): each
+ * request of THREADS takes the next ticket, waits for room, and, if it fetches, counts in `reading` of its
+ * place that it begins; an odd count says that whoever had the place before has not taken its value yet, and
+ * is waited for. Then it gives its request; the host carries tickets out in their order, writes the value
+ * of those that fetch in two halves that carry the number of the round, and releases them; the thread reads
+ * both and counts that it has read. Claims: each gets its own value, whole; nobody is stuck. Broken by a
+ * thread that does not wait for a late reader (-DNO_TURN), that counts before it has read (-DTURN_EARLY) or
+ * before there is room (-DBEGUN_EARLY), that looks at one half's number alone (-DONE_HALF), and by numbers
+ * that do not change from round to round (-DONE_NUMBER). */
 #define PLACES 2
-#define THREADS 3
-#define EACH 2
-#define FETCHES (THREADS * EACH)
+#define THREADS 2
+#define EACH 3
+#define TICKETS (THREADS * EACH)
 #ifdef ONE_NUMBER
-#define ROUND(number) 1
+#define ROUND(ticket) 1
 #else
-#define ROUND(number) (1 + (number) / PLACES)
+#define ROUND(ticket) (1 + (ticket) / PLACES)
 #endif
-#define HALF(number, i) (((number) % PLACES) * 2 + (i))
+#define HALF(ticket, i) (((ticket) % PLACES) * 2 + (i))
 
-byte result_head;
-byte turns[PLACES];
+byte head, released;
+byte reading[PLACES];
 byte tag[PLACES * 2];
 byte value[PLACES * 2];
-chan requests = [FETCHES] of { byte };
+byte given[TICKETS]; /* 1: a request that fetches, 2: another */
+
+inline begin() {
+    d_step { count = reading[ticket % PLACES]; reading[ticket % PLACES]++ }
+}
+
+inline room() {
+    ticket < released + PLACES
+}
 
 proctype thread() {
-    byte number, i, low, high;
+    byte ticket, i, low, high, count;
     for (i : 1 .. EACH) {
-        d_step { number = result_head; result_head++ }
-#ifndef NO_TURN
-        turns[number % PLACES] >= number / PLACES;
+        d_step { ticket = head; head++ }
+        if
+        :: room(); given[ticket] = 2
+        :: skip ->
+#ifdef BEGUN_EARLY
+            begin();
+            room();
+#else
+            room();
+            begin();
 #endif
-        requests ! number;
-        atomic { tag[HALF(number, 0)] == ROUND(number) -> low = value[HALF(number, 0)] }
+#ifndef NO_TURN
+            if
+            :: count % 2 == 1 -> reading[ticket % PLACES] >= count + 2
+            :: else
+            fi;
+#endif
+            given[ticket] = 1;
+            atomic { tag[HALF(ticket, 0)] == ROUND(ticket) -> low = value[HALF(ticket, 0)] }
 #ifdef TURN_EARLY
-        turns[number % PLACES] = number / PLACES + 1;
+            reading[ticket % PLACES]++;
 #endif
 #ifdef ONE_HALF
-        high = value[HALF(number, 1)];
+            high = value[HALF(ticket, 1)];
 #else
-        atomic { tag[HALF(number, 1)] == ROUND(number) -> high = value[HALF(number, 1)] }
+            atomic { tag[HALF(ticket, 1)] == ROUND(ticket) -> high = value[HALF(ticket, 1)] }
 #endif
-        assert(low == number + 1 && high == number + 1);
-        turns[number % PLACES] = number / PLACES + 1
+            assert(low == ticket + 1 && high == ticket + 1);
+#ifndef TURN_EARLY
+            reading[ticket % PLACES]++
+#endif
+        fi;
+        d_step { ticket = 0; low = 0; high = 0; count = 0 } /* fewer states */
     }
 }
 
 proctype host() {
-    byte number, i;
-    for (i : 1 .. FETCHES) {
-        requests ? number;
-        d_step { value[HALF(number, 0)] = number + 1; tag[HALF(number, 0)] = ROUND(number) }
-        d_step { value[HALF(number, 1)] = number + 1; tag[HALF(number, 1)] = ROUND(number) }
+    byte ticket;
+    for (ticket : 0 .. TICKETS - 1) {
+        given[ticket] != 0;
+        if
+        :: given[ticket] == 1 ->
+            d_step { value[HALF(ticket, 0)] = ticket + 1; tag[HALF(ticket, 0)] = ROUND(ticket) }
+            d_step { value[HALF(ticket, 1)] = ticket + 1; tag[HALF(ticket, 1)] = ROUND(ticket) }
+        :: else
+        fi;
+        released = ticket + 1
     }
 }
 

@@ -71,7 +71,7 @@ static void lay_out(uint32_t slot_bits)
     assert_non_null(own);
     proxy_lay_out(&proxy, slot_bits, host, (uintptr_t)host, (uintptr_t)own, &ring);
     weft_dev_state.n_pes = 4;
-    weft_dev_state.ring = &ring;
+    weft_dev_state.ring = ring;
     weft_dev_state.box = &box;
     weft_dev_state.tickets = &box.tickets;
     weft_dev_state.wait_limit_ns = 0;
@@ -120,8 +120,8 @@ static void parts_do_not_overlap(void **state)
         assert_int_equal((uintptr_t)ring.head, device);
         assert_true(ring.known > ring.head && ring.fenced > ring.known);
         assert_true(ring.quieted > ring.fenced);
-        assert_true(ring.result_head > ring.quieted && ring.turns > ring.result_head);
-        assert_true((uintptr_t)(ring.turns + slots) <= device + proxy_device_bytes(bits));
+        assert_true(ring.reading > ring.quieted);
+        assert_true((uintptr_t)(ring.reading + slots) <= device + proxy_device_bytes(bits));
         drop();
     }
 }
@@ -264,25 +264,24 @@ static void half_a_descriptor(void **state)
     enum { BITS = 2 };
     struct proxy_request request;
     unsigned flags;
-    uint32_t result;
     struct weft_dev_request r = word(WEFT_DEV_OP_P, 0x1122334455667788u);
     lay_out(BITS);
-    assert_false(proxy_read(proxy.words, 0, BITS, &request, &flags, &result));
-    weft_dev_ring_write(&r, WEFT_DEV_RING_WAITED, 3, 1);
-    assert_true(proxy_read(proxy.words, 1, BITS, &request, &flags, &result));
-    assert_true(flags == WEFT_DEV_RING_WAITED && result == 3 && request.value == r.value);
-    assert_false(proxy_read(proxy.words, 5, BITS, &request, &flags, &result));
-    assert_false(proxy_read(proxy.words, 0, BITS, &request, &flags, &result));
+    assert_false(proxy_read(proxy.words, 0, BITS, &request, &flags));
+    weft_dev_ring_write(&r, WEFT_DEV_RING_WAITED, 1);
+    assert_true(proxy_read(proxy.words, 1, BITS, &request, &flags));
+    assert_true(flags == WEFT_DEV_RING_WAITED && request.value == r.value);
+    assert_false(proxy_read(proxy.words, 5, BITS, &request, &flags));
+    assert_false(proxy_read(proxy.words, 0, BITS, &request, &flags));
     uint64_t *place = proxy.words + WEFT_DEV_RING_WORDS;
     for (int late = 0; late < WEFT_DEV_RING_WORDS; late++) {
         uint64_t before = place[late];
-        weft_dev_ring_write(&r, WEFT_DEV_RING_WAITED, 3, 5);
+        weft_dev_ring_write(&r, WEFT_DEV_RING_WAITED, 5);
         uint64_t word = place[late];
         place[late] = before;
-        assert_false(proxy_read(proxy.words, 5, BITS, &request, &flags, &result));
+        assert_false(proxy_read(proxy.words, 5, BITS, &request, &flags));
         place[late] = word;
-        assert_true(proxy_read(proxy.words, 5, BITS, &request, &flags, &result));
-        weft_dev_ring_write(&r, WEFT_DEV_RING_WAITED, 3, 1);
+        assert_true(proxy_read(proxy.words, 5, BITS, &request, &flags));
+        weft_dev_ring_write(&r, WEFT_DEV_RING_WAITED, 1);
     }
     drop();
 }
@@ -301,6 +300,40 @@ static void room_is_noted(void **state)
         assert_int_equal(box.failed, i < 29 ? WEFT_OK : WEFT_ERR_TIMEOUT);
     }
     assert_int_equal(box.tickets, 1);
+    drop();
+}
+
+static void *read_late(void *at)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    __atomic_fetch_add((uint64_t *)at, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+/* A value is asked for only when whoever had the place before has taken its own. */
+static void late_reader(void **state)
+{
+    (void)state;
+    pthread_t reader;
+    start(1);
+    for (uint64_t i = 0; i < 4; i++) {
+        struct weft_dev_request r = word(WEFT_DEV_OP_G, i);
+        assert_true(weft_dev_proxy_request(&r) == ~i);
+    }
+    assert_true(ring.reading[0] == 4 && ring.reading[1] == 4);
+    ring.reading[0]++;
+    assert_int_equal(pthread_create(&reader, NULL, read_late, &ring.reading[0]), 0);
+    struct weft_dev_request r = word(WEFT_DEV_OP_G, 7);
+    assert_true(weft_dev_proxy_request(&r) == ~(uint64_t)7);
+    pthread_join(reader, NULL);
+    assert_true(ring.reading[0] == 8);
+    weft_dev_state.wait_limit_ns = 5 * 1000 * 1000;
+    ring.reading[1]++;
+    r = word(WEFT_DEV_OP_ATOMIC, 8);
+    assert_true(weft_dev_proxy_request(&r) == 0);
+    assert_int_equal(box.failed, WEFT_ERR_TIMEOUT);
+    assert_true(box.records[0].expected == 7 && box.records[0].seen == 6);
+    assert_int_equal(proxy_given(&proxy), 5);
     drop();
 }
 
@@ -336,7 +369,7 @@ enum { PRODUCERS = 3, EACH = 60 };
 enum { PRODUCERS = 3, EACH = 200 };
 #endif
 
-/* By turns a value that nobody waits for, one that comes back, a waited-for put and a fence. */
+/* By turns a value that nobody waits for, one that comes back, a waited-for put_signal and a fence. */
 static void *produce(void *number)
 {
     uint64_t me = (uintptr_t)number;
@@ -346,7 +379,7 @@ static void *produce(void *number)
         if (i % 4 == 1)
             r.operation = WEFT_DEV_OP_G;
         if (i % 4 == 2) {
-            r.operation = WEFT_DEV_OP_PUT;
+            r.operation = WEFT_DEV_OP_PUT_SIGNAL;
             r.local = source;
         }
         uint64_t value = r.value, seen = weft_dev_proxy_request(&r);
@@ -440,6 +473,7 @@ int main(void)
         cmocka_unit_test(host_asks),
         cmocka_unit_test(half_a_descriptor),
         cmocka_unit_test(room_is_noted),
+        cmocka_unit_test(late_reader),
         cmocka_unit_test(nobody_drains),
         cmocka_unit_test(several_producers),
         cmocka_unit_test(sleeper),

@@ -27,8 +27,8 @@ WEFT_DEVICE void weft_thread_fence(void)
 
 WEFT_DEVICE void weft_thread_quiet(void)
 {
-    weft_dev_remote_order(1);
-    weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
+    if (!weft_dev_remote_order(1))
+        weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
 }
 
 WEFT_DEVICE void weft_warp_fence(void)

@@ -6,8 +6,8 @@
  * A thread takes a ticket, waits while the ring is full, and writes the descriptor of its request.
  * The host carries tickets out in their order and tells two counts: of those it has carried out
  * (their sources are free, their gets have arrived) and of those that are complete at every PE. Fence
- * and quiet are descriptors of their own; quiet then waits for the second count. Values from before
- * come back through places that the device polls. Neighbouring single values that lanes of a warp give
+ * and quiet are descriptors of their own; quiet then waits for the second count. A value from before
+ * comes back in the ticket's place for results, which the device polls. Neighbouring single values that lanes of a warp give
  * together go as one request (run.h): each lane writes its own into a place of the ring for them, which
  * is used again when the ticket has been carried out.
  *
@@ -21,104 +21,247 @@
 
 /* What follows is out of line, in functions that call little and keep what they have in memory: the
  * compiler gives every kernel the registers that the longest chain of calls below it needs, also one that
- * never gets here. */
+ * never gets here. What a request takes from memory it takes before the first load that acquires: those
+ * behind it go past the L1 cache. */
 
-/* Waits until *at is at least `target` or, with `equal`, until its upper half is `target`. When the
- * wait runs out it leaves a record, makes the job fail and returns 0. */
-WEFT_DEVICE_NOINLINE int weft_dev_ring_await(const struct weft_dev_request *r, const uint64_t *at,
-                                             uint64_t target, int equal)
+/* ------------------------------------------------------------------------------------- waits */
+
+/* A wait for memory that the host or another thread writes: in memory, so that a call keeps nothing. */
+struct weft_dev_ring_wait {
+    const uint64_t *at;
+    uint64_t target; /* at least; of a result the number in the upper halves of both words */
+    uint64_t seen;
+    uint64_t value; /* of a result */
+    uint32_t polls;
+    struct weft_dev_patience patience;
+};
+
+enum { WEFT_DEV_RING_POLLS = 64 }; /* between two looks at the clock */
+
+WEFT_DEVICE_NOINLINE int weft_dev_ring_poll(struct weft_dev_ring_wait *w)
 {
-    uint64_t seen, last = 0, since = 0;
+    const uint64_t *at = w->at;
+    uint64_t target = w->target, seen = 0;
     WEFT_NO_UNROLL
-    for (uint32_t polls = 0;; polls++) {
+    for (int i = 0; i < WEFT_DEV_RING_POLLS; i++) {
         seen = weft_dev_load_u64(at, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
-        if (equal ? seen >> 32 == target : seen >= target)
+        if (seen >= target)
             return 1;
-        if (polls % WEFT_DEV_EAGER_POLLS != WEFT_DEV_EAGER_POLLS - 1) /* most waits are short */
-            continue;
-        if (weft_dev_job_failed(polls + 1))
-            return 0;
-        uint64_t now = weft_dev_clock_ns();
-        if (!since || seen != last) {
-            last = seen;
-            since = now;
-        }
-        if (weft_dev_state.wait_limit_ns && now - since > weft_dev_state.wait_limit_ns)
-            break;
     }
-    weft_dev_record(WEFT_DEV_RECORD_EXPIRED, r->operation, WEFT_ERR_TIMEOUT, r->pe, -1, at,
-                    equal ? WEFT_EQ : WEFT_GE, target, seen, weft_dev_state.wait_limit_ns);
-    weft_dev_fail(WEFT_ERR_TIMEOUT);
+    w->seen = seen;
     return 0;
 }
 
-/* What is released is at least `target`, and noted for those who come next: as much as was seen, so that
- * of all the tickets that use the places once, one looks into memory of the host. A slower thread may
- * overwrite the note by an older count; then one more look is taken, nothing else. 0 when the ring
- * stayed full. Release: pairs with the fence of weft_dev_ring_bounce(). */
-WEFT_DEVICE_NOINLINE int weft_dev_ring_room(const struct weft_dev_request *r, uint64_t target)
+/* Both halves have the number of this use. Relaxed: the value is in the words themselves. */
+WEFT_DEVICE_NOINLINE int weft_dev_ring_poll_result(struct weft_dev_ring_wait *w)
 {
-    const struct weft_dev_ring *ring = weft_dev_state.ring;
-    uint64_t seen = weft_dev_load_u64(ring->released, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
-    if (seen < target) {
-        if (!weft_dev_ring_await(r, ring->released, target, 0))
-            return 0;
-        seen = target;
+    const uint64_t *at = w->at;
+    uint32_t number = (uint32_t)(w->target >> 32);
+    struct weft_dev_vec16 seen = {0, 0};
+    WEFT_NO_UNROLL
+    for (int i = 0; i < WEFT_DEV_RING_POLLS; i++) {
+        seen = weft_dev_load_vec16_relaxed(at);
+        if (seen.lo >> 32 == number && seen.hi >> 32 == number) {
+            w->value = (seen.lo & 0xffffffffu) | seen.hi << 32;
+            return 1;
+        }
     }
-    weft_dev_store_u64(ring->known, seen, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
+    w->seen = seen.lo;
+    return 0;
+}
+
+/* Waits until *at is at least `target`, or is the result of that number; 0 when the wait runs out, which
+ * is on record, and the job fails. */
+WEFT_DEVICE int weft_dev_ring_await(struct weft_dev_ring_wait *w, const struct weft_dev_request *r,
+                                    const uint64_t *at, uint64_t target, int result)
+{
+    struct weft_dev_patience *p = &w->patience;
+    w->at = at;
+    w->target = target;
+    if (WEFT_DEV_LIKELY(result ? weft_dev_ring_poll_result(w) : weft_dev_ring_poll(w)))
+        return 1;
+    weft_dev_patience_begin(
+        p, weft_dev_awaited_of(r->operation, r->pe, -1, w->at, WEFT_GE, w->target));
+    w->polls = 0;
+    do {
+        w->polls += WEFT_DEV_RING_POLLS;
+        if (!w->polls) /* come round */
+            w->polls = 1u << 30;
+        if (weft_dev_patience_slow(p, w->polls, w->seen)) {
+            weft_dev_fail(WEFT_ERR_TIMEOUT);
+            return 0;
+        }
+    } while (!(result ? weft_dev_ring_poll_result(w) : weft_dev_ring_poll(w)));
+    weft_dev_patience_close(p);
     return 1;
 }
 
-/* A ticket, when none of the `places` (at most as many as there are slots) that it takes in turn is
- * in use; ~0 when the ring stayed full. All that it waits for is in the device's own memory, unless
- * there is no room as far as is known.
+/* ------------------------------------------------------------------------------------- words */
+
+/* The first half of a request's words: proxy_read() of the host knows which are which. `flags` are of
+ * enum weft_dev_ring_flag. */
+struct weft_dev_ring_words {
+    uint64_t word[WEFT_DEV_RING_WORDS / 2];
+};
+
+WEFT_DEVICE struct weft_dev_ring_words weft_dev_ring_words_of(const struct weft_dev_request *r,
+                                                              uint32_t flags)
+{
+    struct weft_dev_ring_words w;
+    w.word[0] = (uint64_t)(uint8_t)r->operation | (uint64_t)(uint8_t)r->what << 8 |
+                (uint64_t)flags << 16 | (uint64_t)(uint32_t)r->pe << 24;
+    w.word[1] = (uintptr_t)r->symmetric;
+    w.word[2] = (uintptr_t)r->local;
+    w.word[3] = r->bytes;
+    return w;
+}
+
+/* The second half; of words, that is. */
+WEFT_DEVICE struct weft_dev_ring_words weft_dev_ring_more_words(const struct weft_dev_request *r)
+{
+    int strided = r->operation == WEFT_DEV_OP_IPUT || r->operation == WEFT_DEV_OP_IGET;
+    struct weft_dev_ring_words w;
+    w.word[0] = strided ? r->n : (uintptr_t)r->signal;
+    w.word[1] = strided ? (uint64_t)r->remote_stride : r->value;
+    w.word[2] = strided ? (uint64_t)r->local_stride : r->compare;
+    w.word[3] = r->value >> 56 | r->compare >> 56 << 8;
+    return w;
+}
+
+/* A pair of words goes in one store; each has its phase, so that pairs may arrive in any order. */
+WEFT_DEVICE void weft_dev_ring_store(const struct weft_dev_ring_words *w, uint64_t *to,
+                                     uint64_t phase)
+{
+    WEFT_UNROLL
+    for (int i = 0; i < WEFT_DEV_RING_WORDS / 2; i += 2) {
+        struct weft_dev_vec16 v;
+        v.lo = (w->word[i] & WEFT_DEV_RING_MASK) | phase;
+        v.hi = (w->word[i + 1] & WEFT_DEV_RING_MASK) | phase;
+        weft_dev_store_vec16_relaxed(to + i, v);
+    }
+}
+
+/* By halves, for want of registers. The first is in those already; the second is read here, but for
+ * plain puts and gets, which have nothing in it: behind their fence it would be a trip to L2. */
+WEFT_DEVICE void weft_dev_ring_store_both(const struct weft_dev_request *r,
+                                          const struct weft_dev_ring_words *first, uint64_t ticket)
+{
+    const struct weft_dev_ring *ring = &weft_dev_state.ring;
+    uint64_t *to = ring->words + (ticket & (ring->slots - 1)) * WEFT_DEV_RING_WORDS;
+    uint64_t phase = weft_dev_ring_phase(ticket, ring->slot_bits) << WEFT_DEV_RING_SHIFT;
+    unsigned operation = (unsigned)(first->word[0] & 0xff);
+    struct weft_dev_ring_words second = {{0, 0, 0, 0}};
+    weft_dev_ring_store(first, to, phase);
+    if (operation != WEFT_DEV_OP_PUT && operation != WEFT_DEV_OP_GET)
+        second = weft_dev_ring_more_words(r);
+    weft_dev_ring_store(&second, to + WEFT_DEV_RING_WORDS / 2, phase);
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_ring_write(const struct weft_dev_request *r, uint32_t flags,
+                                              uint64_t ticket)
+{
+    struct weft_dev_ring_words w = weft_dev_ring_words_of(r, flags);
+    weft_dev_ring_store_both(r, &w, ticket);
+}
+
+/* ----------------------------------------------------------------------------------- tickets */
+
+/* A ticket; *room: none of the `places` (at most as many as there are slots) that it takes in turn is in
+ * use, as far as is known. All that it waits for is in the device's own memory.
  *
  * What is known is read first, so that both are under way at once; it may be older than the ticket,
  * which errs to the safe side. It is relaxed: the words are stored only if the place is free, and no
  * target stores before the load that decides on it; the host, which has released the place, has read
- * it. The host reads a source behind the words, so what this thread knows of it is made visible before
+ * it. The host reads a `source` behind the words, so what this thread knows of it is made visible before
  * them, while the ticket is on its way. Pairs with the acquiring loads of arrived() of the host. */
-WEFT_DEVICE uint64_t weft_dev_ring_ticket(const struct weft_dev_request *r, uint64_t places)
+WEFT_DEVICE uint64_t weft_dev_ring_ticket(int source, uint64_t places, int *room)
 {
-    const struct weft_dev_ring *ring = weft_dev_state.ring;
+    const struct weft_dev_ring *ring = &weft_dev_state.ring;
     uint64_t known = weft_dev_load_u64(ring->known, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     uint64_t ticket = weft_dev_atomic_add_u64(ring->head, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-    if (r->local && r->bytes)
+    if (source)
         weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
-    if (WEFT_DEV_LIKELY(ticket - known < places) || weft_dev_ring_room(r, ticket - places + 1))
-        return ticket;
-    return ~(uint64_t)0;
+    *room = ticket - known < places;
+    return ticket;
 }
 
-/* A pair of words goes in one store; each has its phase, so that pairs may arrive in any order. */
-WEFT_DEVICE void weft_dev_ring_pair(uint64_t *words, uint64_t lo, uint64_t hi, uint64_t phase)
+/* What is released is at least `target`, and noted for those who come next: as much as was seen, so that
+ * of all the tickets that use the places once, one looks into memory of the host. A slower thread may
+ * overwrite the note by an older count; then one more look is taken, nothing else. Release: pairs with
+ * the fence of weft_dev_ring_bounce(). 0: it is not yet. */
+WEFT_DEVICE_NOINLINE int weft_dev_ring_room(uint64_t target)
 {
-    struct weft_dev_vec16 v;
-    v.lo = (lo & WEFT_DEV_RING_MASK) | phase;
-    v.hi = (hi & WEFT_DEV_RING_MASK) | phase;
-    weft_dev_store_vec16_relaxed(words, v);
+    const struct weft_dev_ring *ring = &weft_dev_state.ring;
+    uint64_t seen = weft_dev_load_u64(ring->released, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
+    if (seen >= target)
+        weft_dev_store_u64(ring->known, seen, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
+    return seen >= target;
 }
 
-/* Which words are which: proxy_read() of the host reads them. `flags` are of enum weft_dev_ring_flag;
- * `number` says, of what fetches, which value from before it is. */
-WEFT_DEVICE_NOINLINE void weft_dev_ring_write(const struct weft_dev_request *r, uint32_t flags,
-                                              uint64_t number, uint64_t ticket)
+/* The thread whose ticket had the place for results before may be late to read: its ticket is released,
+ * its value is not taken. Each counts when it begins, with room for its words, and when it has read. An
+ * odd count: the one before reads; then r->n is the count that it makes, and 0 is returned.
+ *
+ * Relaxed: the words of a request, upon which the host writes the place, are stored only when this has
+ * come back, and who has the place next begins when the host has released them. */
+WEFT_DEVICE int weft_dev_ring_reads(struct weft_dev_request *r, uint64_t ticket)
 {
-    const struct weft_dev_ring *ring = weft_dev_state.ring;
-    uint64_t *words = ring->words + (ticket & (ring->slots - 1)) * WEFT_DEV_RING_WORDS;
-    uint64_t phase = weft_dev_ring_phase(ticket, ring->slot_bits) << WEFT_DEV_RING_SHIFT;
-    int strided = r->operation == WEFT_DEV_OP_IPUT || r->operation == WEFT_DEV_OP_IGET;
-    weft_dev_ring_pair(words,
-                       (uint64_t)(uint8_t)r->operation | (uint64_t)(uint8_t)r->what << 8 |
-                           (uint64_t)flags << 16 | (uint64_t)(uint32_t)r->pe << 24,
-                       (uintptr_t)r->symmetric, phase);
-    weft_dev_ring_pair(words + 2, (uintptr_t)r->local, r->bytes, phase);
-    weft_dev_ring_pair(words + 4, strided ? r->n : (uintptr_t)r->signal,
-                       strided ? (uint64_t)r->remote_stride : r->value, phase);
-    weft_dev_ring_pair(words + 6, strided ? (uint64_t)r->local_stride : r->compare,
-                       r->value >> 56 | r->compare >> 56 << 8 | (number & (ring->slots - 1)) << 16,
-                       phase);
+    const struct weft_dev_ring *ring = &weft_dev_state.ring;
+    uint64_t count = weft_dev_atomic_add_u64(ring->reading + (ticket & (ring->slots - 1)), 1,
+                                             WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    r->n = count & 1 ? count + 2 : 0;
+    return !(count & 1);
 }
+
+/* Of a ticket whose words have not been written, for want of room or because of a late reader. */
+#define WEFT_DEV_RING_UNWRITTEN ((uint64_t)1 << 63)
+
+WEFT_DEVICE uint64_t weft_dev_ring_places(uint32_t flags)
+{
+    return flags & WEFT_DEV_RING_BOUNCED ? weft_dev_state.ring.bounces : weft_dev_state.ring.slots;
+}
+
+/* Takes a ticket, and writes the request but for a run, whose values are not there yet. */
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_ring_give(struct weft_dev_request *r, uint32_t flags)
+{
+    struct weft_dev_ring_words w = weft_dev_ring_words_of(r, flags);
+    int room;
+    uint64_t ticket =
+        weft_dev_ring_ticket(r->local && r->bytes, weft_dev_ring_places(flags), &room);
+    if (!WEFT_DEV_LIKELY(room))
+        return ticket | WEFT_DEV_RING_UNWRITTEN;
+    if (flags & WEFT_DEV_RING_FETCHES && !WEFT_DEV_LIKELY(weft_dev_ring_reads(r, ticket)))
+        return ticket | WEFT_DEV_RING_UNWRITTEN;
+    if (!(flags & WEFT_DEV_RING_BOUNCED))
+        weft_dev_ring_store_both(r, &w, ticket);
+    return ticket;
+}
+
+/* The same, of a ticket that could not be written at once; *to is it. 0 when it never could. */
+WEFT_DEVICE int weft_dev_ring_give_late(struct weft_dev_ring_wait *w, struct weft_dev_request *r,
+                                        uint32_t flags, uint64_t *to)
+{
+    const struct weft_dev_ring *ring = &weft_dev_state.ring;
+    int fetches = flags & WEFT_DEV_RING_FETCHES;
+    *to &= ~WEFT_DEV_RING_UNWRITTEN;
+    if (!fetches || !r->n) {
+        WEFT_NO_UNROLL
+        while (!weft_dev_ring_room(*to - weft_dev_ring_places(flags) + 1))
+            if (!weft_dev_ring_await(w, r, ring->released, *to - weft_dev_ring_places(flags) + 1,
+                                     0))
+                return 0;
+        if (fetches)
+            weft_dev_ring_reads(r, *to);
+    }
+    if (fetches && r->n &&
+        !weft_dev_ring_await(w, r, ring->reading + (*to & (ring->slots - 1)), r->n, 0))
+        return 0;
+    if (!(flags & WEFT_DEV_RING_BOUNCED))
+        weft_dev_ring_write(r, flags, *to);
+    return 1;
+}
+
+/* ------------------------------------------------------------------------------------- runs */
 
 WEFT_DEVICE void weft_dev_ring_value(char *to, const struct weft_dev_request *r)
 {
@@ -135,12 +278,11 @@ WEFT_DEVICE void weft_dev_ring_value(char *to, const struct weft_dev_request *r)
 /* Each lane of a run writes its value into the place of the leader's ticket, and the leader's request
  * becomes that of all. The first fence and sync: a place is written after the host has read from it
  * what it held before, which whoever wrote `known` has seen. The second pair: the host, which acquires
- * the descriptor behind them, reads what all lanes wrote. ~0 at the lanes that have nothing left to
- * do. */
-WEFT_DEVICE_NOINLINE uint64_t weft_dev_ring_bounce(struct weft_dev_request *r,
-                                                   const struct weft_dev_run *run, uint64_t ticket)
+ * the descriptor behind them, reads what all lanes wrote. */
+WEFT_DEVICE_NOINLINE void weft_dev_ring_bounce(struct weft_dev_request *r,
+                                               const struct weft_dev_run *run, uint64_t ticket)
 {
-    const struct weft_dev_ring *ring = weft_dev_state.ring;
+    const struct weft_dev_ring *ring = &weft_dev_state.ring;
     weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_GPU);
     ticket = weft_dev_shuffle_u64(run->mask, ticket, run->leader);
     weft_dev_sync_warp(run->mask);
@@ -154,20 +296,21 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_ring_bounce(struct weft_dev_request *r,
     weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
     r->bytes *= run->values;
     r->value = 0;
-    return run->leads ? ticket : ~(uint64_t)0;
+    if (run->leads && ticket != ~(uint64_t)0)
+        weft_dev_ring_write(r, WEFT_DEV_RING_BOUNCED, ticket);
 }
+
+/* ----------------------------------------------------------------------------- as a carrier */
 
 /* Called by one thread for its scope. Gives the operation to the host, and waits as long as its kind
  * demands: for the value from before, or until it is carried out, or not at all. Of single values of
- * lanes that have the same place one is enough: nobody can say which came last.
- *
- * A value from before has a place of its own, taken in turn: a thread that is late to read would else
- * find it overwritten. Its two halves carry a number that tells them from those before. */
+ * lanes that have the same place one is enough: nobody can say which came last. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
 {
-    const struct weft_dev_ring *ring = weft_dev_state.ring;
+    const struct weft_dev_ring *ring = &weft_dev_state.ring;
+    struct weft_dev_ring_wait w;
     struct weft_dev_run run;
-    uint64_t value = 0, ticket = 0, number = 0;
+    uint64_t ticket = 0;
     uint32_t flags = 0;
     run.leads = 1;
     if (r->operation == WEFT_DEV_OP_P) {
@@ -180,54 +323,53 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
         flags = WEFT_DEV_RING_FETCHES;
     else if (r->local && !r->nbi)
         flags = WEFT_DEV_RING_WAITED;
-    if (flags & WEFT_DEV_RING_FETCHES) {
-        number = weft_dev_atomic_add_u64(ring->result_head, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-        if (!weft_dev_ring_await(r, ring->turns + (number & (ring->slots - 1)),
-                                 number >> ring->slot_bits, 0))
-            return 0;
-        r->signal = (uint64_t *)(uintptr_t)(uint32_t)((number >> ring->slot_bits) + 1);
-    }
     if (run.leads)
-        ticket =
-            weft_dev_ring_ticket(r, flags & WEFT_DEV_RING_BOUNCED ? ring->bounces : ring->slots);
+        ticket = weft_dev_ring_give(r, flags);
+    if (!WEFT_DEV_LIKELY(!(ticket & WEFT_DEV_RING_UNWRITTEN)) &&
+        !weft_dev_ring_give_late(&w, r, flags, &ticket))
+        ticket = ~(uint64_t)0;
     if (flags & WEFT_DEV_RING_BOUNCED)
-        ticket = weft_dev_ring_bounce(r, &run, ticket);
-    if (ticket == ~(uint64_t)0)
+        weft_dev_ring_bounce(r, &run, ticket);
+    if (!(flags & (WEFT_DEV_RING_WAITED | WEFT_DEV_RING_FETCHES)) || ticket == ~(uint64_t)0)
         return 0;
-    weft_dev_ring_write(r, flags, number, ticket);
-    if (flags & WEFT_DEV_RING_WAITED)
-        weft_dev_ring_await(r, ring->released, ticket + 1, 0);
-    if (!(flags & WEFT_DEV_RING_FETCHES))
+    if (flags & WEFT_DEV_RING_WAITED) {
+        weft_dev_ring_await(&w, r, ring->released, ticket + 1, 0);
         return 0;
-    WEFT_NO_UNROLL
-    for (int half = 0; half < 2; half++) {
-        const uint64_t *at = ring->results + 2 * (number & (ring->slots - 1)) + half;
-        if (weft_dev_ring_await(r, at, (uintptr_t)r->signal, 1))
-            value |= (weft_dev_load_u64(at, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS) & 0xffffffffu)
-                     << 32 * half;
     }
-    weft_dev_store_u64(ring->turns + (number & (ring->slots - 1)), (number >> ring->slot_bits) + 1,
-                       WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
-    return value;
+    if (!weft_dev_ring_await(&w, r, ring->results + 2 * (ticket & (ring->slots - 1)),
+                             (uint64_t)weft_dev_ring_number(ticket, ring->slot_bits) << 32, 1))
+        return 0;
+    /* Stored only when the value has come: see weft_dev_ring_reads(). */
+    weft_dev_atomic_add_u64(ring->reading + (w.at - ring->results) / 2, 1, WEFT_ORDER_RELAXED,
+                            WEFT_SCOPE_GPU);
+    return w.value;
 }
 
 /* A fence or quiet right behind another of its kind would do nothing more and is left out, so that
- * of the threads of a block few write one. */
+ * of the threads of a block few write one. The fence of a quiet stands between what came before, and
+ * what comes behind the acquiring load of the count; it is on its way while the host is at work. */
 WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
 {
-    const struct weft_dev_ring *ring = weft_dev_state.ring;
-    uint64_t *last = quiet ? ring->quieted : ring->fenced;
+    const struct weft_dev_ring *ring = &weft_dev_state.ring;
+    struct weft_dev_ring_wait w;
     struct weft_dev_request r =
         weft_dev_request_of(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE, NULL, 0, -1);
+    uint64_t *last = quiet ? ring->quieted : ring->fenced;
     r.n = weft_dev_load_u64(ring->head, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-    if (r.n && weft_dev_load_u64(last, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) != r.n) {
-        weft_dev_proxy_request(&r);
-        /* Only when nobody has given anything since: the last ticket is then this one. */
-        if (weft_dev_load_u64(ring->head, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) == r.n + 1)
-            weft_dev_store_u64(last, r.n + 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    if (r.n && r.n != weft_dev_load_u64(last, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU)) {
+        uint64_t ticket = weft_dev_ring_give(&r, 0);
+        if (!WEFT_DEV_LIKELY(!(ticket & WEFT_DEV_RING_UNWRITTEN)) &&
+            !weft_dev_ring_give_late(&w, &r, 0, &ticket))
+            return;
+        if (ticket == r.n) /* nobody has given anything between */
+            weft_dev_store_u64(r.operation == WEFT_DEV_OP_QUIET ? ring->quieted : ring->fenced,
+                               ticket + 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     }
-    if (r.operation == WEFT_DEV_OP_QUIET)
-        weft_dev_ring_await(&r, ring->completed, r.n, 0);
+    if (r.operation != WEFT_DEV_OP_QUIET)
+        return;
+    weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
+    if (r.n)
+        weft_dev_ring_await(&w, &r, ring->completed, r.n, 0);
 }
 
 #endif

@@ -14,7 +14,8 @@
  * request is the carrier's to change. It returns when an operation of that kind may return: with the
  * source of a put reusable and the result of a get or of a fetching atomic there, unless nbi. Its
  * order(quiet) is called by every thread that fences (quiet = 0: what this thread gave it before
- * reaches each PE before what it gives later) or quiets (quiet = 1: it is complete). */
+ * reaches each PE before what it gives later) or quiets (quiet = 1: it is complete, and what the thread
+ * did without a carrier is behind a sequentially consistent fence of the system). */
 #ifndef WEFT_DEVICE_REMOTE_H
 #define WEFT_DEVICE_REMOTE_H
 
@@ -62,33 +63,33 @@ WEFT_DEVICE uint64_t weft_dev_request_extent(const struct weft_dev_request *r)
     return r->operation == WEFT_DEV_OP_PUT_PACKET ? (r->bytes + 7) / 8 * 16 : r->bytes;
 }
 
-/* Why nothing can be done: WEFT_ERR_PE, _ADDRESS, _RANGE, or _NO_PATH; and at which address. */
-WEFT_DEVICE int weft_dev_request_fault(const struct weft_dev_request *r, const void **at,
-                                       uint64_t *bytes)
+/* Why device code cannot do it by itself: WEFT_ERR_NO_PATH when there is no direct address, else what is
+ * wrong, WEFT_ERR_PE, _ADDRESS or _RANGE; and at which address. */
+WEFT_DEVICE_NOINLINE int weft_dev_request_fault(const struct weft_dev_request *r, const void **at)
 {
+    uint64_t bytes = weft_dev_request_extent(r), offset;
     int segment, status = WEFT_OK;
-    uint64_t offset;
     *at = r->symmetric;
-    *bytes = weft_dev_request_extent(r);
+    if (r->operation == WEFT_DEV_OP_FLAG) /* a flag's is in the library's own areas */
+        return WEFT_ERR_NO_PATH;
     if ((uint32_t)r->pe >= (uint32_t)weft_dev_state.n_pes)
         return WEFT_ERR_PE;
-    if (!weft_dev_direct_slow(*at, *bytes, r->pe, 0))
-        status = weft_dev_find(*at, *bytes, &segment, &offset);
+    if (!weft_dev_direct_slow(*at, bytes, r->pe, 0))
+        status = weft_dev_find(*at, bytes, &segment, &offset);
     if (!status && r->signal && !weft_dev_direct_slow(r->signal, 8, r->pe, 0)) {
         *at = r->signal;
-        *bytes = 8;
-        status = weft_dev_find(*at, *bytes, &segment, &offset);
+        status = weft_dev_find(*at, 8, &segment, &offset);
     }
     return status ? status : WEFT_ERR_NO_PATH;
 }
 
 /* The operation is not done: a record, and the job fails. For want of a path the record has the
  * number of the peer's in `expected`, and in `seen` whether there is a direct address, so that only
- * atomics lack one. */
-WEFT_DEVICE uint64_t weft_dev_request_refuse(const struct weft_dev_request *r, int status,
-                                             const void *at, uint64_t expected)
+ * atomics lack one; else the size. */
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_request_refuse(const struct weft_dev_request *r, int status,
+                                                      const void *at)
 {
-    uint64_t seen = 0;
+    uint64_t expected = at == r->symmetric ? weft_dev_request_extent(r) : 8, seen = 0;
     if (status == WEFT_ERR_NO_PATH) {
         expected = weft_dev_state.peers[r->pe].path;
         seen = weft_dev_direct_slow(at, 1, r->pe, 0) != NULL;
@@ -99,33 +100,24 @@ WEFT_DEVICE uint64_t weft_dev_request_refuse(const struct weft_dev_request *r, i
     return 0;
 }
 
-/* Gives the request to what carries operations to its peer. 1: there is such a carrier. */
-WEFT_DEVICE int weft_dev_carry(struct weft_dev_request *request, uint64_t *before)
+/* Called by one thread for its scope. The value from before, of operations that fetch; 0 when it
+ * cannot be done, which is on record. Inline, as is what gives it to the carrier: each function that the
+ * carrier's are called through costs every kernel registers. */
+WEFT_DEVICE uint64_t weft_dev_remote(struct weft_dev_request *request)
 {
-    switch (weft_dev_state.peers[request->pe].carrier) {
+    const void *at;
+    int status = weft_dev_request_fault(request, &at);
+    if (status == WEFT_ERR_NO_PATH)
+        switch (weft_dev_state.peers[request->pe].carrier) {
 #define WEFT_DEV_CARRIER_CASE(ID, name)                                                            \
     case WEFT_DEV_CARRIER_##ID:                                                                    \
-        *before = weft_dev_##name##_request(request);                                              \
-        return 1;
-        WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_CASE)
+        return weft_dev_##name##_request(request);
+            WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_CASE)
 #undef WEFT_DEV_CARRIER_CASE
-    default:
-        return 0;
-    }
-}
-
-/* Called by one thread for its scope. The value from before, of operations that fetch; 0 when it
- * cannot be done, which is on record. */
-WEFT_DEVICE_NOINLINE uint64_t weft_dev_remote(struct weft_dev_request *request)
-{
-    const void *at = request->symmetric; /* a flag's is in the library's own areas */
-    uint64_t bytes = 8, before;
-    int status = request->operation == WEFT_DEV_OP_FLAG
-                     ? WEFT_ERR_NO_PATH
-                     : weft_dev_request_fault(request, &at, &bytes);
-    if (status == WEFT_ERR_NO_PATH && weft_dev_carry(request, &before))
-        return before;
-    return weft_dev_request_refuse(request, status, at, bytes);
+        default:
+            break;
+        }
+    return weft_dev_request_refuse(request, status, at);
 }
 
 /* A word of `bytes` bytes: p, g, signal, atomic, 8 bytes of a packet, a flag. */
@@ -141,7 +133,7 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_remote_word(int operation, int what, cons
     return weft_dev_remote(&r);
 }
 
-WEFT_DEVICE_NOINLINE void weft_dev_carried_order(int quiet)
+WEFT_DEVICE void weft_dev_carried_order(int quiet)
 {
 #define WEFT_DEV_CARRIER_ORDER(ID, name)                                                           \
     if (weft_dev_state.carried >> WEFT_DEV_CARRIER_##ID & 1)                                       \
@@ -154,19 +146,28 @@ WEFT_DEVICE_NOINLINE void weft_dev_carried_order(int quiet)
 /* ------------------------------------------------------- local sides that only threads see
  *
  * In words of up to 8 bytes, each aligned to its size at the peer. */
+
+/* Up to 8 bytes that begin anywhere; one load where they are 8 that are aligned. */
+WEFT_DEVICE uint64_t weft_dev_word_of(const char *src, unsigned bytes)
+{
+    uint64_t value = 0;
+    if (bytes == 8 && !((uintptr_t)src & 7))
+        return *(const weft_dev_any_u64 *)(const void *)src;
+    WEFT_NO_UNROLL
+    for (unsigned i = 0; i < bytes; i++)
+        value |= (uint64_t)(uint8_t)src[i] << 8 * i;
+    return value;
+}
+
 WEFT_DEVICE_NOINLINE void weft_dev_remote_put_words(char *dst, const char *src, uint64_t bytes,
                                                     int pe)
 {
     unsigned width;
     WEFT_NO_UNROLL
     for (; bytes; dst += width, src += width, bytes -= width) {
-        uint64_t value = 0;
         for (width = 8; (uintptr_t)dst & (width - 1) || width > bytes;)
             width /= 2;
-        WEFT_NO_UNROLL
-        for (unsigned i = 0; i < width; i++)
-            value |= (uint64_t)(uint8_t)src[i] << 8 * i;
-        weft_dev_remote_word(WEFT_DEV_OP_P, 0, dst, width, value, 0, pe);
+        weft_dev_remote_word(WEFT_DEV_OP_P, 0, dst, width, weft_dev_word_of(src, width), 0, pe);
     }
 }
 
@@ -231,28 +232,29 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_packet(void *buffer, const char *src, 
 {
     WEFT_NO_UNROLL
     for (uint64_t at = 0; at < bytes; at += 8) {
-        uint64_t left = bytes - at, payload = 0;
-        WEFT_NO_UNROLL
-        for (unsigned i = 0; i < 8 && i < left; i++)
-            payload |= (uint64_t)(uint8_t)src[at + i] << 8 * i;
-        weft_dev_remote_word(WEFT_DEV_OP_PUT_PACKET, 0, (char *)buffer + 2 * at,
-                             left < 8 ? (unsigned)left : 8, number, payload, pe);
+        unsigned width = bytes - at < 8 ? (unsigned)(bytes - at) : 8;
+        weft_dev_remote_word(WEFT_DEV_OP_PUT_PACKET, 0, (char *)buffer + 2 * at, width, number,
+                             weft_dev_word_of(src + at, width), pe);
     }
 }
 
+/* Up to 8 bytes go with the request: the source is free at once, and the host need not read it. */
 WEFT_DEVICE_NOINLINE void weft_dev_remote_put_signal(void *dst, const void *src, uint64_t bytes,
                                                      uint64_t *signal, uint64_t value, int what,
                                                      int pe)
 {
     struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_PUT_SIGNAL, dst, bytes, pe);
-    if (weft_dev_remote_by_words(dst, bytes, src, pe) &&
-        weft_dev_remote_by_words(signal, 8, src, pe)) {
+    if (bytes <= 8) {
+        r.compare = weft_dev_word_of((const char *)src, (unsigned)bytes);
+    } else if (weft_dev_remote_by_words(dst, bytes, src, pe) &&
+               weft_dev_remote_by_words(signal, 8, src, pe)) {
         weft_dev_remote_put_words((char *)dst, (const char *)src, bytes, pe);
         weft_dev_carried_order(0);
         weft_dev_remote_word(WEFT_DEV_OP_SIGNAL, what, signal, 8, value, 0, pe);
         return;
+    } else {
+        r.local = (void *)(uintptr_t)src;
     }
-    r.local = (void *)(uintptr_t)src;
     r.signal = signal;
     r.value = value;
     r.what = what;
@@ -284,12 +286,14 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_strided(int operation, const void *sym
 }
 
 /* Fence and quiet of what was carried: every fence and quiet calls it first. Costs nothing where
- * there are no carriers, a test where no peer has one. */
-WEFT_DEVICE void weft_dev_remote_order(int quiet)
+ * there are no carriers, a test where no peer has one. 1: a carrier has quieted, and fenced with it. */
+WEFT_DEVICE int weft_dev_remote_order(int quiet)
 {
-    if (WEFT_DEV_CARRIER_END > WEFT_DEV_CARRIER_NONE + 1 &&
-        !WEFT_DEV_LIKELY(!weft_dev_state.carried))
-        weft_dev_carried_order(quiet);
+    if (WEFT_DEV_CARRIER_END <= WEFT_DEV_CARRIER_NONE + 1 ||
+        WEFT_DEV_LIKELY(!weft_dev_state.carried))
+        return 0;
+    weft_dev_carried_order(quiet);
+    return quiet;
 }
 
 #endif

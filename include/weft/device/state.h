@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 4 };
+enum { WEFT_DEV_VERSION = 5 };
 
 /* Segments, in the order in which operations look for an address. */
 enum weft_dev_segment_id {
@@ -68,9 +68,9 @@ struct weft_dev_peer {
 /* The ring by which device code gives operations to a thread of the host (proxy.h). `words`, `results`
  * and `bounce` are in host memory that the device reads and writes, as are the two counts that the host
  * writes; the rest is the device's own. Tickets count from 0 and never wrap; ticket t has place
- * t % slots, and place t % bounces for values that it brings. In device-accessible memory. */
+ * t % slots, and place t % bounces for values that it brings. */
 struct weft_dev_ring {
-    uint32_t slots; /* 1 << slot_bits */
+    uint32_t slots; /* 1 << slot_bits; 0: there is no ring */
     uint32_t slot_bits;
     uint64_t *words;   /* [slots][WEFT_DEV_RING_WORDS] */
     uint64_t *results; /* [slots][2] packets: 4 bytes of the value and 4 of the number, twice */
@@ -80,8 +80,7 @@ struct weft_dev_ring {
     uint64_t *known;           /* `released` as the device saw it last */
     uint64_t *fenced;          /* 1 + ticket of the last fence */
     uint64_t *quieted;         /* 1 + ticket of the last quiet */
-    uint64_t *result_head;     /* the next result */
-    uint64_t *turns;           /* [slots] how many results each place has given */
+    uint64_t *reading;         /* [slots] results begun and taken; odd while one is under way */
     char *bounce;              /* [bounces][WEFT_DEV_BOUNCE_BYTES] values of a run, see proxy.h */
     uint64_t bounces;          /* a power of two, at most slots */
 };
@@ -136,6 +135,13 @@ struct weft_dev_area {
 WEFT_DEV_BOTH uint64_t weft_dev_ring_phase(uint64_t ticket, uint32_t slot_bits)
 {
     return (ticket >> slot_bits & 127) + 1;
+}
+
+/* By which the halves of its result are told from those of earlier tickets of the same place; 0, as in a
+ * new ring, comes after 2^32 - 1 others. */
+WEFT_DEV_BOTH uint32_t weft_dev_ring_number(uint64_t ticket, uint32_t slot_bits)
+{
+    return (uint32_t)(ticket >> slot_bits) + 1;
 }
 
 WEFT_DEV_BOTH size_t weft_dev_area_bytes(int n_pes)
@@ -283,7 +289,7 @@ struct weft_dev {
     uint64_t wait_limit_ns; /* 0 = none */
     struct weft_dev_box *box;
     uint64_t *tickets; /* for box->records; on cuda in device memory, on simt box->tickets */
-    const struct weft_dev_ring *ring; /* NULL: no peer needs one */
+    struct weft_dev_ring ring; /* here, not behind an address: its own would be loaded each time */
     uint64_t reserved[7];
 };
 

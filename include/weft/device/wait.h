@@ -33,7 +33,7 @@ struct weft_dev_awaited {
  * acquiring poll drops it from the L1 cache, and to read it then is a trip to L2 (0.2 us of 1 on an
  * H200). */
 struct weft_dev_patience {
-    struct weft_dev_awaited what;
+    struct weft_dev_record what; /* but for its place and what has been seen */
     uint64_t since, changed, seen;
     uint64_t record; /* 1 + number of the record that shows it; 0: none yet */
 };
@@ -73,10 +73,17 @@ WEFT_DEVICE_NOINLINE int weft_dev_patience_slow(struct weft_dev_patience *p, uin
         p->seen = seen;
         p->changed = now;
     }
-    if (!p->record && now - p->since > WEFT_DEV_SHOW_NS) {
-        p->record = weft_dev_record(WEFT_DEV_RECORD_WAITING, p->what.operation, 0, p->what.peer,
-                                    p->what.team, p->what.address, p->what.compare,
-                                    p->what.expected, seen, now - p->since);
+    uint64_t limit = weft_dev_state.wait_limit_ns;
+    int expired = limit && now - p->changed > limit;
+    if (expired || (!p->record && now - p->since > WEFT_DEV_SHOW_NS)) {
+        p->what.state = expired ? WEFT_DEV_RECORD_EXPIRED : WEFT_DEV_RECORD_WAITING;
+        p->what.status = expired ? WEFT_ERR_TIMEOUT : 0;
+        p->what.seen = seen;
+        p->what.waited_ns = now - p->since;
+        uint64_t record = weft_dev_record_write(&p->what);
+        if (expired)
+            return WEFT_ERR_TIMEOUT;
+        p->record = record;
     } else if (p->record && polls % (1024 * WEFT_DEV_POLLS_PER_LOOK) == 0) {
         struct weft_dev_record *record = weft_dev_patience_record(p);
         if (record) {
@@ -85,13 +92,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_patience_slow(struct weft_dev_patience *p, uin
                                WEFT_SCOPE_SYS);
         }
     }
-    uint64_t limit = weft_dev_state.wait_limit_ns;
-    if (!limit || now - p->changed <= limit)
-        return WEFT_OK;
-    weft_dev_record(WEFT_DEV_RECORD_EXPIRED, p->what.operation, WEFT_ERR_TIMEOUT, p->what.peer,
-                    p->what.team, p->what.address, p->what.compare, p->what.expected, seen,
-                    now - p->since);
-    return WEFT_ERR_TIMEOUT;
+    return WEFT_OK;
 }
 
 WEFT_DEVICE struct weft_dev_awaited weft_dev_awaited_of(int operation, int peer, int team,
@@ -102,6 +103,18 @@ WEFT_DEVICE struct weft_dev_awaited weft_dev_awaited_of(int operation, int peer,
     return what;
 }
 
+WEFT_DEVICE void weft_dev_patience_begin(struct weft_dev_patience *p, struct weft_dev_awaited what)
+{
+    p->what.operation = (uint32_t)what.operation;
+    p->what.peer = what.peer;
+    p->what.team = what.team;
+    p->what.address = (uintptr_t)what.address;
+    p->what.compare = what.compare;
+    p->what.expected = what.expected;
+    p->since = 0;
+    p->record = 0;
+}
+
 /* After a poll that was in vain: WEFT_OK to go on, WEFT_ERR_TIMEOUT when the wait has run out. *polls
  * is the caller's own count, in a register, and *p of the same wait. */
 WEFT_DEVICE int weft_dev_patience_step(struct weft_dev_patience *p, struct weft_dev_awaited what,
@@ -110,11 +123,8 @@ WEFT_DEVICE int weft_dev_patience_step(struct weft_dev_patience *p, struct weft_
     ++*polls;
     if (WEFT_DEV_LIKELY(*polls < WEFT_DEV_EAGER_POLLS || *polls % WEFT_DEV_POLLS_PER_LOOK))
         return WEFT_OK;
-    if (*polls == WEFT_DEV_EAGER_POLLS) {
-        p->what = what;
-        p->since = 0;
-        p->record = 0;
-    }
+    if (*polls == WEFT_DEV_EAGER_POLLS)
+        weft_dev_patience_begin(p, what);
     if (*polls >> 31) /* never comes round to 0 */
         *polls = 1u << 30;
     return weft_dev_patience_slow(p, *polls, seen);
