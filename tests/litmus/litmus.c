@@ -237,7 +237,7 @@ static const struct {
 /* How often the forbidden outcome came, at either PE. */
 static int64_t look_for(int (*run)(uint64_t round), uint64_t *rounds)
 {
-    uint64_t most = removed ? MOST_ROUNDS : ROUNDS;
+    uint64_t most = removed ? MOST_ROUNDS : rounds_or(ROUNDS);
     int64_t *forbidden = alloc(job, 2 * sizeof *forbidden);
     for (*rounds = 0; *rounds < most && (!removed || !forbidden[1]);) {
         for (int i = 0; i < ROUNDS_AT_A_TIME; i++) {

@@ -67,7 +67,7 @@ sent() { cat /sys/class/net/${1:-va}/statistics/tx_bytes; }
 
 # What all programs are told. Devices lock what they register; soft iWARP minds the limit for root too.
 ulimit -l unlimited
-export WEFT_HEAP_SIZE=4M WEFT_WAIT_LIMIT=60s WEFT_BOOT_LIMIT=60s
+export WEFT_HEAP_SIZE=4M WEFT_WAIT_LIMIT=60s WEFT_BOOT_LIMIT=60s JOB_ROUNDS=400
 
 # run STATUS COMMAND...: what it says goes to $out; nothing of it is left.
 run() {
