@@ -285,6 +285,7 @@ struct path_common {
     int sending;                                /* messages under way */
     uint64_t retries;
     struct net_peer *answering;
+    bool leaving;                         /* no more answers are given */
     struct net_message *late, **late_end; /* begun and not complete, in order */
     struct net_stage *stages;             /* that have something under way */
     size_t lot_bytes;                     /* of a room's part, one piece each, */
@@ -382,6 +383,9 @@ static inline struct path_wait net_waiting(const struct path_common *net,
 
 weft_status net_start_thread(struct path_common *net);
 void net_stop_thread(struct path_common *net);
+
+/* Before endpoints are closed: takes what is still coming. Without the lock. */
+void net_drain(struct path_common *net);
 
 /* The peer's failure as a status of this thread; WEFT_OK: it has none. May wait, without the lock. */
 weft_status net_failure(struct path_common *net, struct net_peer *peer);

@@ -197,6 +197,7 @@ static void free_peers(struct path_common *net)
 void net_close(struct path_common *net)
 {
     net_stop_thread(net);
+    net_drain(net);
     net_stage_free(net);
     for (int i = 0; i < net->rail_count; i++)
         net_close_endpoint(&net->rails[i]);

@@ -176,10 +176,30 @@ bool net_poll(struct path_common *net)
         net_stripe_advance(net);
     if (net->waiting)
         net_retry(net);
-    if (net->answering)
+    if (net->answering && !net->leaving)
         net_send_answers(net);
     net->events += (uint64_t)all;
     return all > 0;
+}
+
+/* ofi_rxm gives the room of a message that it has not told of yet back to its connection, also when that
+ * has just been closed, and dies of it where connections have rooms of their own (verbs). So what is still
+ * coming is taken first: answers that nobody waits for. None is given any more, and other PEs have come as
+ * far (the barrier of job_leave_paths()), so that it ends. */
+void net_drain(struct path_common *net)
+{
+    enum { STILL_NS = 2 * 1000 * 1000, MOST_NS = 100 * 1000 * 1000 };
+    if (net->process != getpid() || !strstr(net->provider, ";ofi_rxm"))
+        return;
+    pthread_mutex_lock(&net->lock);
+    net->leaving = true;
+    uint64_t now = clock_now_ns(), until = now + MOST_NS, still = now + STILL_NS;
+    while (now < still && now < until) {
+        bool came = net_poll(net);
+        now = clock_now_ns();
+        still = came ? now + STILL_NS : still;
+    }
+    pthread_mutex_unlock(&net->lock);
 }
 
 /* --------------------------------------------------------------------------------------- callers */
