@@ -73,7 +73,7 @@ export WEFT_HEAP_SIZE=4M WEFT_WAIT_LIMIT=60s WEFT_BOOT_LIMIT=60s JOB_ROUNDS=400
 run() {
     local wanted=$1 status
     shift
-    timeout -k 5 "${limit:-120}" "$@" >$out 2>&1
+    timeout -k 5 "${limit:-240}" "$@" >$out 2>&1
     status=$?
     [ $status = "$wanted" ] || fail "status $status in place of $wanted: $*"
     nothing_left

@@ -47,7 +47,8 @@ nothing_left() {
 
 moved() { cat "/sys/class/net/$port/statistics/$1_bytes"; }
 
-# crosses LEAST PROGRAM...: two PEs on each node; LEAST bytes go each way.
+# crosses LEAST PROGRAM...: a PE on each node, or as $hosts says; LEAST bytes go each way. Nothing is chosen by
+# variables: the fastest class that both nodes have.
 crosses() {
     local least=$1 out_bytes in_bytes
     shift
@@ -59,12 +60,13 @@ crosses() {
     echo "    ${*##*/}: $out_bytes and $in_bytes bytes"
 }
 
-# Nothing is chosen by variables: the fastest class that both nodes have.
-jobs() {
-    crosses 100000 build/bin/job_rma
-    hosts=10.2.0.1:2,10.2.0.2:2 crosses 100000 build/bin/job_collective
-    WEFT_HEAP_SIZE=64M crosses 40000000 build/bin/job_net moves verbs
-}
+rma() { crosses 100000 build/bin/job_rma; }
+
+# Two PEs on each node: p2p within, net between them.
+nodes() { hosts=10.2.0.1:2,10.2.0.2:2 crosses 100000 build/bin/job_collective; }
+
+# Large transfers across the pieces in which memory is registered.
+moves() { WEFT_HEAP_SIZE=64M crosses 40000000 build/bin/job_net moves verbs; }
 
 # Without a launcher.
 ranks() {

@@ -75,7 +75,7 @@ shmem() {
 device() {
     local program
     export WEFT_TARGET=simt WEFT_HEAP_SIZE=16M
-    for program in rma signal atomics packet; do
+    for program in rma signal packet; do
         crosses 10000 2 build/bin/device_$program
     done
     export WEFT_HEAP_SIZE=4M
