@@ -78,16 +78,18 @@ static weft_status load(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, 
                         uint64_t *value)
 {
     CUdeviceptr room = lane->answer_device + offsetof(struct gpu_answer, value);
-    uint64_t word = 0, blank;
+    uint64_t word = 0, blank, settles;
     pthread_mutex_lock(&lane->lock);
     blank = ++lane->number * 0x9e3779b97f4a7c15u; /* unlikely to be the variable's value */
     __atomic_store_n(&lane->answer->value, blank, __ATOMIC_RELAXED);
-    CUresult result =
-        gpu->cuda.MemcpyAsync(room, at & ~(CUdeviceptr)7, sizeof word, lane_use(lane));
+    CUresult result = gpu->cuda.MemcpyAsync(room, at & ~(CUdeviceptr)7, sizeof word,
+                                            lane_use_answered(lane, &settles));
     lane_used(lane, WEFT_OK);
     weft_status status = result ? cuda_fail(&gpu->cuda, result, "cuMemcpyAsync of 8 bytes at %#llx",
                                             (unsigned long long)at)
                                 : await_load(gpu, lane, blank, &word);
+    if (!status)
+        lane_settled(lane, settles); /* the next quiet need not ask the driver */
     pthread_mutex_unlock(&lane->lock);
     word >>= 8 * (at % 8);
     *value = width == 8 ? word : word & ((1ull << 8 * width) - 1);
