@@ -19,7 +19,12 @@ enum {
     NAP_SHARE = 1000,                 /* for this part of the time it has waited in vain, */
     NAP_SHORTEST_NS = 50 * 1000,      /* at least this */
     NAP_LONGEST_NS = 2 * 1000 * 1000, /* and at most this */
+    LOOK_SHARE = 8,                   /* of the limit, for an answer from another node */
 };
+
+/* This thread is in watch_far(), whose own waits neither look further nor are shown: as the look of a wait
+ * they move nothing. */
+static _Thread_local bool looking_far;
 
 /* Other PEs, and threads that are PEs, may read meanwhile: what they act upon is a word that cannot
  * tear (watch.c). */
@@ -94,15 +99,19 @@ static void warn(struct waiter *waiter)
 }
 
 /* Where the wait depends on PEs of other nodes, and half of the limit has passed: as long as some of
- * them move, it does not go on. */
+ * them move, it does not go on. Time that passes because they cannot be asked is time in which nothing
+ * moves. */
 static void look_far(struct waiter *waiter)
 {
     uint64_t half = waiter->job->wait_limit_ns / 2;
-    if (!half || waiter->idle_ns <= half) {
+    if (!half || waiter->idle_ns <= half || looking_far) {
         waiter->far_asked = waiter->far_asked && waiter->idle_ns;
         return;
     }
-    uint64_t moves = watch_far(waiter->job);
+    uint64_t moves;
+    looking_far = true;
+    waiter->idle_ns += watch_far(waiter->job, &moves);
+    looking_far = false;
     if (waiter->far_asked && moves != waiter->far_moves)
         waiter->idle_ns = half;
     waiter->far_moves = moves;
@@ -123,9 +132,11 @@ static weft_status look_at_peers(struct waiter *waiter)
         look_far(waiter);
     waiter->watch_idle = waiter->idle_ns;
     waiter->watched_ns = waiter->waited_ns;
-    if (job->wait_warn_ns && waiter->waited_ns >= job->wait_warn_ns && !waiter->warned)
+    if (job->wait_warn_ns && waiter->waited_ns >= job->wait_warn_ns && !waiter->warned &&
+        !looking_far)
         warn(waiter);
-    if (job->wait_limit_ns && waiter->idle_ns > job->wait_limit_ns)
+    uint64_t limit = looking_far ? job->wait_limit_ns / LOOK_SHARE : job->wait_limit_ns;
+    if (limit && waiter->idle_ns > limit)
         return time_out(waiter);
     return WEFT_OK;
 }
@@ -157,7 +168,7 @@ static weft_status look_around(struct waiter *waiter, uint64_t seen)
 {
     uint64_t now = clock_now_ns();
     count_time(waiter, seen, now);
-    if (!waiter->slot && waiter->waited_ns > SHOW_AFTER_NS)
+    if (!waiter->slot && waiter->waited_ns > SHOW_AFTER_NS && !looking_far)
         enter(waiter, now);
     if (waiter->slot)
         atomic_store_explicit(&waiter->slot->seen, seen, memory_order_relaxed);

@@ -3,6 +3,8 @@
  * leads to a wrong PE for one look, never out of bounds. */
 #include "job/watch.h"
 
+#include "base/clock.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,18 +115,24 @@ struct watch watch_peers(struct weft_job *job, int pe)
     return view;
 }
 
-uint64_t watch_far(struct weft_job *job)
+uint64_t watch_far(struct weft_job *job, uint64_t *moves)
 {
     struct box *copy = malloc(sizeof *copy);
-    uint64_t moves = 0;
-    for (int pe = 0; copy && pe < job->npes; pe++) {
+    uint64_t vain_ns = 0;
+    *moves = 0;
+    for (int pe = 0; copy && pe < job->npes && !vain_ns; pe++) {
         const struct path_ops *ops = path_ops_of(job->paths.choices[WEFT_HOST][pe].path);
         struct remote box = {&job->system_ctx->peers[WEFT_HOST][pe], SEG_SYSTEM, 0};
-        if (slot_of(job, pe) < 0 && ops->get && !ops->get(box, copy, sizeof *copy, false))
-            moves += box_moves(copy);
+        uint64_t asked = clock_now_ns();
+        if (slot_of(job, pe) >= 0 || !ops->get)
+            continue;
+        if (ops->get(box, copy, sizeof *copy, false))
+            vain_ns = clock_now_ns() - asked;
+        else
+            *moves += box_moves(copy);
     }
     free(copy);
-    return moves;
+    return vain_ns;
 }
 
 void watch_describe(struct weft_job *job, int pe, char *text, size_t bytes)

@@ -308,8 +308,8 @@ struct path_common {
     char proof_failed[NET_WHY_BYTES];
     struct path_state *closed; /* contexts that something still points to */
     struct serve *serve;       /* carries out what peers ask for */
-    uint64_t events;           /* completions so far: what a wait looks at */
-    weft_status failed;        /* of the endpoint, not of one peer */
+    uint64_t events;    /* completions so far, but for messages that left: what a wait looks at */
+    weft_status failed; /* of the endpoint, not of one peer */
     char sentence[NET_SENTENCE_BYTES];
 
     pthread_t thread;
@@ -359,6 +359,11 @@ const char *net_interface(const struct net_rail *rail);
 
 /* Whether a CPU of the owner carries out remote accesses. */
 bool net_cpu_moves(const struct fi_info *info);
+
+/* " at 10.1.0.2:4711", where the peer is reached over the rail; "" where the provider does not tell. */
+enum { NET_WHERE_BYTES = 96 };
+const char *net_where(const struct net_rail *rail, int number, const struct net_peer *peer,
+                      char text[NET_WHERE_BYTES]);
 
 /* "fi_endpoint: Function not implemented (provider tcp;ofi_rxm on eth0)" */
 weft_status net_refused(const struct path_common *net, const struct net_rail *rail,

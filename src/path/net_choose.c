@@ -10,10 +10,11 @@
 /* The fastest class first: NICs that move memory themselves, then TCP, then what is left over. "tcp" has
  * datagrams of its own since libfabric 1.18; in 1.17 that was the provider "net", on trial, and many times
  * slower than ofi_rxm where PEs share CPUs. Shared memory is behind TCP although it is faster: it
- * reaches no other node, and a PE that is killed leaves its files in /dev/shm. */
+ * reaches no other node, and a PE that is killed leaves its files in /dev/shm. "sockets", which nobody
+ * maintains any more and which does not always go on, is not among them. */
 static const char *const providers[] = {
     "cxi", "efa",         "opx", "psm3", "psm2", "verbs;ofi_rxm", "verbs;ofi_rxd",
-    "tcp", "tcp;ofi_rxm", "net", "shm",  "sm2",  "sockets",       "udp;ofi_rxd",
+    "tcp", "tcp;ofi_rxm", "net", "shm",  "sm2",  "udp;ofi_rxd",
 };
 enum { PROVIDERS = sizeof providers / sizeof providers[0], FAMILIES = 3 };
 _Static_assert(PROVIDERS *FAMILIES + FAMILIES <= 64, "a bit for every row");

@@ -88,8 +88,11 @@ static bool try_to_send(struct path_common *net, struct net_message *message)
     if (error == -FI_EAGAIN)
         return false;
     if (error) {
-        net_refused(net, &net->rails[0], "fi_send", (int)error);
-        net_fail_peer(net, peer, WEFT_ERR_PATH, base_last_error());
+        char sentence[NET_SENTENCE_BYTES], where[NET_WHERE_BYTES];
+        snprintf(sentence, sizeof sentence, "a message to PE %d%s failed (provider %s on %s): %s",
+                 peer->pe, net_where(&net->rails[0], 0, peer, where), net->provider,
+                 net_interface(&net->rails[0]), net->lib->strerror((int)-error));
+        net_fail_peer(net, peer, WEFT_ERR_PATH, sentence);
         net_give_message(net, message);
         return true;
     }

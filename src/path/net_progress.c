@@ -83,7 +83,7 @@ static void fail_operation(struct path_common *net, struct net_rail *rail,
         [NET_POST_STAGED] = "a remote access at",
     };
     struct net_post *post = error->op_context;
-    char cause[128], sentence[NET_SENTENCE_BYTES];
+    char cause[128], sentence[NET_SENTENCE_BYTES], where[NET_WHERE_BYTES];
     const char *more =
         fi_cq_strerror(rail->cq, error->prov_errno, error->err_data, cause, sizeof cause);
     if (!more || !more[strspn(more, " ")] || strcmp(more, net->lib->strerror(error->err)) == 0)
@@ -100,9 +100,10 @@ static void fail_operation(struct path_common *net, struct net_rail *rail,
         net_stripe_failed(net, rail, post, more ? more : net->lib->strerror(error->err));
         return;
     }
-    snprintf(sentence, sizeof sentence, "%s PE %d failed (provider %s on %s): %s%s%s%s",
-             doing[post->kind], post->peer->pe, net->provider, net_interface(rail),
-             net->lib->strerror(error->err), more ? " (" : "", more ? more : "", more ? ")" : "");
+    snprintf(sentence, sizeof sentence, "%s PE %d%s failed (provider %s on %s): %s%s%s%s",
+             doing[post->kind], post->peer->pe, net_where(rail, 0, post->peer, where),
+             net->provider, net_interface(rail), net->lib->strerror(error->err), more ? " (" : "",
+             more ? more : "", more ? ")" : "");
     if (post->kind == NET_POST_STAGED && net_stage_proves(post))
         snprintf(net->proof_failed, sizeof net->proof_failed, "%.*s", NET_WHY_BYTES - 1, sentence);
     else
@@ -117,8 +118,10 @@ static void fail_operation(struct path_common *net, struct net_rail *rail,
 
 /* ---------------------------------------------------------------------------------- completions */
 
+/* That a message has left tells nothing of the peer: a wait must not take it for a move of anybody. */
 static void completed(struct path_common *net, struct net_post *post)
 {
+    net->events += post->kind != NET_POST_SEND;
     switch (post->kind) {
     case NET_POST_SEND:
         net_message_sent(net, (struct net_message *)(void *)post);
@@ -178,7 +181,6 @@ bool net_poll(struct path_common *net)
         net_retry(net);
     if (net->answering && !net->leaving)
         net_send_answers(net);
-    net->events += (uint64_t)all;
     return all > 0;
 }
 
@@ -216,7 +218,9 @@ weft_status net_wait(struct path_common *net, struct net_peer *peer, struct path
     pthread_mutex_unlock(&net->lock);
     weft_status status = path_wait_step(wait, events);
     pthread_mutex_lock(&net->lock);
-    return unlikely(status) ? base_fail_context(status, "path net to PE %d", peer->pe) : WEFT_OK;
+    return unlikely(status) ? base_fail_context(status, "path net to PE %d over %s", peer->pe,
+                                                net_interface(&net->rails[0]))
+                            : WEFT_OK;
 }
 
 /* -------------------------------------------------------------------------------------- the thread */

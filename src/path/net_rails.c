@@ -28,6 +28,22 @@ static void add_limit(const struct net_rail *rail, int error, char *text, size_t
                  (unsigned long long)limit.rlim_cur / 1024);
 }
 
+const char *net_where(const struct net_rail *rail, int number, const struct net_peer *peer,
+                      char text[NET_WHERE_BYTES])
+{
+    unsigned char address[128];
+    char words[NET_WHERE_BYTES];
+    size_t bytes = sizeof address, length = sizeof words;
+    text[0] = '\0';
+    if (!rail->av || peer->address[number] == FI_ADDR_NOTAVAIL ||
+        fi_av_lookup(rail->av, peer->address[number], address, &bytes) || bytes > sizeof address ||
+        !fi_av_straddr(rail->av, address, words, &length))
+        return text;
+    const char *after = strstr(words, "://");
+    snprintf(text, NET_WHERE_BYTES, " at %.*s", NET_WHERE_BYTES - 5, after ? after + 3 : words);
+    return text;
+}
+
 weft_status net_refused(const struct path_common *net, const struct net_rail *rail,
                         const char *call, int error)
 {

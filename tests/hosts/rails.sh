@@ -189,6 +189,30 @@ rail_reset() {
     says 'path net: eth1 is given up, since an access at PE [01] failed \(provider .*\): '
 }
 
+# The NIC that messages go over is gone, while the launcher is reached over another: it ends within the limit, and is
+# told with the peer's name.
+home_down() {
+    export WEFT_WAIT_LIMIT=8s
+    WEFT_FABRIC_INTERFACE=eth1,eth0 start 90
+    ip link set to1-b down
+    sleep 40
+    ! kill -0 $launcher 2>/dev/null || fail "it still runs, 40 s later"
+    wait $launcher && fail "nobody has noticed"
+    says '^told [01]: .*(WEFT_ERR_TIMEOUT: PE [01]: .* waited .*nothing has moved for|WEFT_ERR_PATH: .*PE [01])'
+    ip link set to1-b up
+    export WEFT_WAIT_LIMIT=60s
+}
+
+# The launcher reaches both, they do not reach each other: the pair, the address and the cause are told.
+unreached() {
+    ip -n b addr del 10.78.0.2/24 dev eth1
+    ip -n b addr add 10.79.0.2/24 dev eth1
+    WEFT_FABRIC_INTERFACE=eth1 run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
+    says 'from PE 0 to PE 1: no path is left .*: a message to PE 1 at 10\.79\.0\.2:[0-9]+ failed \(provider .* on eth1\): Network is unreachable|from PE 1 to PE 0: no path is left .*: a message to PE 0 at 10\.78\.0\.1:[0-9]+ failed'
+    ip -n b addr del 10.79.0.2/24 dev eth1
+    ip -n b addr add 10.78.0.2/24 dev eth1
+}
+
 # An address that both hosts have leads nowhere, though it is on a network of that name at both.
 containers() {
     local name
@@ -208,7 +232,7 @@ containers() {
 
 make_hosts a b c
 second_net a b
-[ $# -gt 0 ] || set -- both programs shared_out crowd bad_input slow_rail rail_hiccup rail_down rail_reset containers
+[ $# -gt 0 ] || set -- both programs shared_out crowd bad_input slow_rail rail_hiccup rail_down rail_reset home_down unreached containers
 for case in "$@"; do
     "$case"
 done

@@ -108,6 +108,7 @@ static const struct row {
     {"what not all have is left out", "a01 b02//b02", 0, "b b"},
     {"nothing in common: any", "a01//b02", 0, "a b"},
     {"large ones over the near one", "a41 b02//a41 b02/a01 b42", 0, "a:b a:b a"},
+    {"messages over one, large ones over another", "a41 b02/a41 b02", 0, "a:b a:b"},
     {"shared out over networks", "a01 b02/a01 b02//a01 b02/a01 b02", 0, "a a:b a a:b"},
     {"rails over networks", "a01 b02//a01 b02", 2, "a:ab a:ab"},
     /* addresses of several nodes */
