@@ -171,10 +171,11 @@ bool net_poll(struct path_common *net)
     for (int i = 0; i < net->rail_count; i++)
         if (net->rails[i].endpoint)
             all += read_rail(net, &net->rails[i]);
-    if (net->late)
-        all += net_finish_late(net);
+    int own = net->late ? net_finish_late(net) : 0;
     if (net->stages)
-        all += net_stage_advance(net);
+        own += net_stage_advance(net);
+    net->events += (uint64_t)own;
+    all += own;
     if (net->stripes || net->rail_count > 1)
         net_stripe_advance(net);
     if (net->waiting)
