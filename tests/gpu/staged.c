@@ -262,11 +262,44 @@ static void one_fails(const char *call, int where, unsigned char *to, unsigned c
     weft_barrier(weft_team_world(job));
 }
 
+/* What is no more than a word needs no event of the driver, at neither end: a copy with an event behind it
+ * takes longer than all else together. */
+static void without_events(uint64_t *to, uint64_t *from)
+{
+    uint64_t value = 0, mine = 0x8000000000000001u + (uint64_t)me;
+    fill(job, from, &mine, sizeof mine);
+    OK(weft_barrier(weft_team_world(job)));
+    unsigned before = cuda_fault_uses();
+    for (uint64_t i = 0; i < 10; i++) {
+        OK(weft_put(ctx, to, from, sizeof *to, next));
+        OK(weft_quiet(ctx));
+        OK(weft_put_signal(ctx, to + 1, from, sizeof *to, to + 2, i, WEFT_SIGNAL_SET, next));
+        OK(weft_quiet(ctx));
+        OK(weft_p64(ctx, to + 3, i, next));
+        OK(weft_quiet(ctx));
+        OK(weft_g64(ctx, to + 3, &value, next));
+        CHECK(value == i);
+        OK(weft_atomic_fetch_add64(ctx, to + 4, 3, &value, next));
+        CHECK(value == 3 * i);
+        OK(weft_get(ctx, &value, from, sizeof value, next));
+        CHECK(value == 0x8000000000000001u + (uint64_t)next);
+        OK(weft_get(ctx, to + 8, from, sizeof value, next));
+    }
+    OK(weft_barrier(weft_team_world(job)));
+    CHECK(cuda_fault_uses() == before);
+    uint64_t found[9];
+    look(job, found, to, sizeof found);
+    CHECK(found[0] == 0x8000000000000001u + (uint64_t)previous && found[1] == found[0]);
+    CHECK(found[2] == 9 && found[3] == 9 && found[4] == 30);
+    CHECK(found[8] == 0x8000000000000001u + (uint64_t)next);
+}
+
 int main(int argc, char **argv)
 {
     bool fails = argc > 3 && strcmp(argv[1], "fails") == 0;
-    if (fails)
-        CHECK(cuda_fault_plan(argv[2], 0, 0)); /* tables opened from here on can fail it */
+    bool counts = argc > 1 && strcmp(argv[1], "counts") == 0;
+    if (fails || counts)
+        CHECK(cuda_fault_plan(fails ? argv[2] : "EventRecord", 0, 0)); /* of tables opened later */
     OK(weft_init(&job, NULL));
     ctx = weft_default_ctx(job);
     me = weft_my_pe(job);
@@ -280,6 +313,10 @@ int main(int argc, char **argv)
     signal = gpu_alloc(job, 64, WEFT_ALLOC_ZERO);
     if (fails) {
         one_fails(argv[2], atoi(argv[3]), to, from, plain);
+        return weft_finalize(job) ? 1 : 0;
+    }
+    if (counts) {
+        without_events((uint64_t *)(void *)to, (uint64_t *)(void *)from);
         return weft_finalize(job) ? 1 : 0;
     }
     if (argc > 1 && strcmp(argv[1], "chosen") == 0)
