@@ -3,7 +3,8 @@
  *
  * Phases. Each collective of a team owns TEAM_PHASES numbers of the team's sequence, the same at
  * every member. "Member i has reached phase p" is a store of p into flag of the mailbox that i has at
- * the other; flags only grow, so a late reader that finds a higher number is right to go on.
+ * the other; flags only grow, so a late reader that finds a higher number is right to go on. Large ones over
+ * nodes take a number more for each piece.
  *
  * Packets. A payload of up to PACKET_BYTES and its number travel in one cache line, so that the line's
  * arrival tells of the data too (NCCL calls this its LL protocol). A mailbox has two packets; exchanges

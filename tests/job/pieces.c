@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives so large that they cross nodes in pieces: broadcasts from every root, in place and not, and
+ * reductions whose bits show the order of their terms, back to back; over all PEs and over teams that span the nodes unevenly. */
+#include "job.h"
+
+#include <unistd.h>
+
+enum { PIECE = 512 * 1024, MOST = 9 * PIECE + 4104 };
+
+static const size_t sizes[] = {PIECE - 8,     PIECE,           PIECE + 8, 2 * PIECE + 40,
+                               3 * PIECE - 8, 5 * PIECE + 808, MOST};
+enum { SIZES = sizeof sizes / sizeof sizes[0] };
+
+static uint64_t word(int pe, size_t i, int round)
+{
+    return ((uint64_t)(unsigned)pe << 56 | (uint64_t)i << 8 | (uint64_t)(unsigned)round) *
+           UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static void broadcasts(weft_team *team, uint64_t *dst, uint64_t *src)
+{
+    int n = weft_team_n_pes(team), me = weft_team_my_pe(team), round = 0;
+    for (size_t s = 0; s < SIZES; s++)
+        for (int root = 0; root < n; root++, round++) {
+            size_t words = sizes[s] / 8;
+            uint64_t *from = round % 2 ? src : dst;
+            memset(dst, 0xee, MOST + 8);
+            OK(weft_sync(team));
+            for (size_t i = 0; me == root && i < words; i++)
+                from[i] = word(root, i, round);
+            if (me == round * 3 % n) /* it comes late */
+                usleep(3000);
+            OK(weft_broadcast(team, dst, from, sizes[s], root));
+            for (size_t i = 0; i < words; i++)
+                CHECK(dst[i] == word(root, i, round));
+            CHECK(dst[words] == UINT64_C(0xeeeeeeeeeeeeeeee));
+            OK(weft_sync(team));
+        }
+}
+
+/* Large terms that cancel: in another order the sum has other bits. */
+static double term(int member, size_t i, int round)
+{
+    size_t kind = ((size_t)member * 7 + i) % 5;
+    return kind == 0 ? 1e17 : kind == 1 ? -1e17 : 0.37 * (member + round + 1) + (double)(i % 1009);
+}
+
+static void reductions(weft_team *team, double *dst, double *src)
+{
+    int n = weft_team_n_pes(team), me = weft_team_my_pe(team), differ = 0;
+    for (int round = 0; round < 2 * SIZES; round++) {
+        size_t count = sizes[round / 2] / 8;
+        double *from = round % 2 ? dst : src;
+        if (me == round * 3 % n) /* it comes late: the others may not take what lay there before */
+            usleep(3000);
+        for (size_t i = 0; i < count; i++)
+            from[i] = term(me, i, round);
+        OK(weft_reduce(team, dst, from, count, WEFT_DOUBLE, WEFT_SUM));
+        for (size_t i = 0; i < count; i++) {
+            double sum = term(0, i, round), back = term(n - 1, i, round);
+            for (int member = 1; member < n; member++) {
+                sum += term(member, i, round);
+                back += term(n - 1 - member, i, round);
+            }
+            CHECK(memcmp(&dst[i], &sum, sizeof sum) == 0);
+            differ += memcmp(&sum, &back, sizeof sum) != 0;
+        }
+    }
+    CHECK(n < 3 || differ > 0);
+}
+
+int main(void)
+{
+    weft_job *job;
+    weft_team *most = NULL;
+    OK(weft_init(&job, NULL));
+    int n = weft_n_pes(job);
+    uint64_t *dst = alloc(job, MOST + 64), *src = alloc(job, MOST + 64);
+    OK(weft_barrier(weft_team_world(job)));
+    broadcasts(weft_team_world(job), dst, src);
+    reductions(weft_team_world(job), (double *)dst, (double *)src);
+    OK(weft_barrier(weft_team_world(job)));
+    if (n > 2)
+        OK(weft_team_split_strided(weft_team_world(job), 1, 1, n - 1, &most));
+    if (most) {
+        broadcasts(most, dst, src);
+        reductions(most, (double *)dst, (double *)src);
+    }
+    OK(weft_barrier(weft_team_world(job)));
+    OK(weft_finalize(job));
+    return 0;
+}
