@@ -4,7 +4,8 @@
  * buffer; it checks each registration and each use (check.c), and hands on what the real provider can do.
  *
  * What a NIC writes into GPU memory is held back until the driver is told to flush (FAKE_FABRIC_HELD), as a
- * GPU may see it late: the writer sends the bytes to a copy and, behind them, which bytes those were.
+ * GPU may see it late: the writer sends the bytes to a copy and, behind them, which bytes those were; what is
+ * read goes to the reader's copy.
  *
  * Environment: FAKE_FABRIC_NAME (verbs;ofi_rxm), FAKE_FABRIC_HMEM=0, FAKE_FABRIC_DMABUF=0 (libfabric 1.17),
  * FAKE_FABRIC_REFUSE (dmabuf, address: such registrations are refused), FAKE_FABRIC_HELD,
@@ -51,6 +52,13 @@ static struct pending {
     struct fi_rma_iov there;
 } pending[CONTEXTS];
 static int pending_count;
+
+/* Reads under way into GPU memory here, that are held back when they have come. */
+static struct arriving {
+    void *context;
+    struct region *region;
+    size_t at, bytes;
+} arriving[CONTEXTS];
 
 /* The real tables of the objects, one of each kind: they are the same for all of a kind. */
 static struct fi_ops_fabric *fabric_ops;
@@ -344,6 +352,33 @@ static void mark_written(struct fid_ep *endpoint, const struct fi_msg_rma *data)
     send_masks();
 }
 
+/* Where a read into GPU memory goes in its place. */
+static void *hold_read(const struct fi_msg_rma *message, struct region *region)
+{
+    struct arriving *one = arriving;
+    while (one < arriving + CONTEXTS && one->context)
+        one++;
+    if (one == arriving + CONTEXTS)
+        broken("too many reads");
+    *one = (struct arriving){.context = message->context,
+                             .region = region,
+                             .at = (uintptr_t)message->msg_iov->iov_base - region->base,
+                             .bytes = message->msg_iov->iov_len};
+    return region->shadow + one->at;
+}
+
+static void forget_read(const void *context, bool came)
+{
+    for (struct arriving *one = arriving; one < arriving + CONTEXTS; one++) {
+        if (one->context != context)
+            continue;
+        if (came)
+            memset(one->region->written + one->at, 0xff, one->bytes);
+        one->context = NULL;
+        return;
+    }
+}
+
 static ssize_t post(struct fid_ep *endpoint, const struct fi_msg_rma *message, uint64_t flags,
                     bool write)
 {
@@ -359,6 +394,8 @@ static ssize_t post(struct fid_ep *endpoint, const struct fi_msg_rma *message, u
     if ((device || is_device_address((uintptr_t)here.iov_base)) &&
         asked_for("FAKE_FABRIC_FAIL", write ? "write" : "read"))
         return -FI_EINVAL;
+    struct region *region = message->desc[0];
+    bool held = !write && region->shadow;
     here.iov_base = at_cpu((uintptr_t)here.iov_base);
     if (is_device_address(there.addr))
         there.addr = (uint64_t)(uintptr_t)at_cpu(there.addr);
@@ -369,8 +406,12 @@ static ssize_t post(struct fid_ep *endpoint, const struct fi_msg_rma *message, u
     real_message.desc = &descriptor;
     if (!send_masks())
         return -FI_EAGAIN;
+    if (held)
+        here.iov_base = hold_read(message, region);
     ssize_t error = write ? rma_ops->writemsg(endpoint, &real_message, flags)
                           : rma_ops->readmsg(endpoint, &real_message, flags);
+    if (error && held)
+        forget_read(message->context, false);
     if (!error && device && write && holds())
         mark_written(endpoint, &real_message);
     return error;
@@ -416,8 +457,10 @@ static ssize_t cq_read(struct fid_cq *queue, void *buffer, size_t count)
     send_masks();
     ssize_t n = cq_ops->read(queue, buffer, count), kept = 0;
     for (ssize_t i = 0; i < n; i++)
-        if (!is_mask(entries[i].op_context))
+        if (!is_mask(entries[i].op_context)) {
+            forget_read(entries[i].op_context, true);
             entries[kept++] = entries[i];
+        }
     return n <= 0 ? n : kept ? kept : -FI_EAGAIN;
 }
 

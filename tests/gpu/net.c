@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 
 enum { AREA = (1 << 20) + 4096, LARGE = 1000003, ROUNDS = 6, THREADS = 4, PART = 150001 };
 
@@ -127,6 +128,35 @@ static void flags_among_data(void)
             int in_flag = i % BLOCK - (BLOCK - 8);
             unsigned char wanted = content(previous, round, (size_t)i);
             CHECK(seen[i] == (in_flag < 0 ? wanted : ((unsigned char *)&flag)[in_flag]));
+        }
+        barrier();
+    }
+}
+
+/* What a fence parts arrives in that order, however each part travels: the last writer of a byte is the
+ * last that was given. */
+static void small_and_large(void)
+{
+    enum { SMALL = 3001, AT = 100, ALL = 70001 };
+    for (int round = 0; round < ROUNDS; round++) {
+        make(plain, me, round, ALL);
+        memset(seen, round, SMALL);
+        if (round % 2) {
+            OK(weft_put_nbi(ctx, gpu_to, plain, ALL, next));
+            OK(weft_fence(ctx));
+        }
+        for (int i = 0; i < 8; i++) /* as many as take the owner's GPU a while */
+            OK(weft_put_nbi(ctx, gpu_to + AT, seen, SMALL, next));
+        if (round % 2 == 0) {
+            OK(weft_fence(ctx));
+            OK(weft_put_nbi(ctx, gpu_to, plain, ALL, next));
+        }
+        OK(weft_quiet(ctx));
+        barrier();
+        look(job, seen, gpu_to, ALL);
+        for (size_t i = 0; i < ALL; i++) {
+            bool small = round % 2 && i >= AT && i < AT + SMALL;
+            CHECK(seen[i] == (small ? (unsigned char)round : content(previous, round, i)));
         }
         barrier();
     }
@@ -301,6 +331,7 @@ int main(int argc, char **argv)
     uint64_t *signal = gpu_alloc(job, 64, WEFT_ALLOC_ZERO), *host_signal = alloc(job, 64);
     sizes();
     flags_among_data();
+    small_and_large();
     signals(signal, false);
     signals(signal + 1, true);
     signals(host_signal, true);
