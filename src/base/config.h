@@ -43,7 +43,7 @@ enum config_type {
       "Interfaces that path net may use, such as mlx5_0 or eth0,eth1; empty: those of all nodes.")      \
     X(NET_GPU, CONFIG_CHOICE, "auto", "auto|direct|staged",                                             \
       "GPU memory over path net: in place where the NIC reaches it, also where a CPU moves it, never.") \
-    X(NET_LOT, CONFIG_SIZE, "512K", NULL,                                                               \
+    X(NET_LOT, CONFIG_SIZE, "1M", NULL,                                                                 \
       "Bytes of GPU memory that path net takes through pinned host memory at a time, at most.")         \
     X(NET_LOTS, CONFIG_INT, "8", NULL,                                                                  \
       "How many of them are under way to one PE; each takes WEFT_NET_LOT of host memory there.")        \

@@ -4,13 +4,13 @@
 # machine: one GPU shared by several PEs, then one PE per GPU. Prints a table; exits 1 when something
 # failed. Needs CMake, a C compiler, nvcc (without it the embedded PTX is used) and an NVIDIA driver.
 #   tests/gpu/run.sh [BUILD_FOLDER [GROUP ...]]
-# Groups: memory stripes shared device device_shared proxy staged relay faults figures; all of them unless
+# Groups: memory stripes shared device device_shared proxy staged relay net faults figures; all of them unless
 # some are named.
 set -u
 cd "$(dirname "$0")/../.."
 build=${1:-build-gpu}
 [ $# -eq 0 ] || shift
-groups=${*:-memory stripes shared device device_shared proxy staged relay faults figures}
+groups=${*:-memory stripes shared device device_shared proxy staged relay net faults figures}
 # A kernel of a job left behind would share the GPU with whatever is measured next.
 trap 'trap - TERM INT; kill -- $(jobs -p) 2> /dev/null; exit 143' TERM INT
 logs=${OUT:-$build}/gpu-logs
@@ -196,6 +196,31 @@ group_relay() {
     extra="WEFT_TARGET=cuda LITMUS_ROUNDS=50 WEFT_PATH=relay"
     programs relay 2 rma atomics signal
     litmus relay 2 message_passing put_signal
+}
+# GPU memory over libfabric, by a CPU through pinned memory: every byte compared, then the rates. A libfabric
+# that is elsewhere: PKG_CONFIG_PATH for the build, LD_LIBRARY_PATH to run.
+group_net() {
+    local provider program where= reason
+    [ "$gpus" -gt 1 ] || where="WEFT_GPU=0 "
+    reason=$(WEFT_PATH=net timeout 30 "$build/bin/weft" run -n 2 "$build/bin/job_gpu_atomic" 2>&1 |
+        grep -m1 "libfabric")
+    [ -z "$reason" ] || { echo "net: skipped: $reason" | cut -c1-200; return; }
+    for provider in tcp shm; do
+        extra="${where}WEFT_PATH=net WEFT_FABRIC_PROVIDER=$provider"
+        run "net" 2 120 "$build/bin/job_gpu_net" moves
+        for program in rma atomic signal collective heap stream register order; do
+            run "net $program" 2 90 "$build/bin/job_gpu_$program"
+        done
+        extra="$extra WEFT_NET_LOT=64K WEFT_NET_LOTS=3"
+        run "net, small lots" 2 120 "$build/bin/job_gpu_net" moves
+    done
+    # Beside one piece at a time, and pieces of other sizes.
+    for provider in tcp shm; do
+        for lots in "1M WEFT_NET_LOTS=8" "1M WEFT_NET_LOTS=1" "256K WEFT_NET_LOTS=8" "4M WEFT_NET_LOTS=4"; do
+            extra="${where}WEFT_PATH=net WEFT_FABRIC_PROVIDER=$provider WEFT_NET_LOT=$lots"
+            bench "net bench" 2 "path\|PU to \|fetch"
+        done
+    done
 }
 group_faults() { # what must be said, not done
     local case pes=$((gpus > 1 ? gpus : 2))
