@@ -128,13 +128,15 @@ __attribute__((constructor)) static void weft_cuda_register_here(void)
 
 /* Most threads of a block that kernels of this file are launched with. At 1024 the compiler keeps every
  * kernel within 64 registers, so that none fails to launch for want of them; a file whose blocks are
- * smaller may say so before it includes <weft_device.h>. */
+ * smaller may say so before it includes <weft_device.h>. Said with the bound: one block on a multiprocessor
+ * is enough. Without that word the compiler may halve a kernel's registers to fit two, and put the rest on
+ * the stack: single values then go at half the rate (H200). */
 #ifndef WEFT_KERNEL_THREADS
 #define WEFT_KERNEL_THREADS 1024
 #endif
 
 #define WEFT_KERNEL_CUDA(name, params)                                                             \
-    extern "C" __global__ void __launch_bounds__(WEFT_KERNEL_THREADS)                              \
+    extern "C" __global__ void __launch_bounds__(WEFT_KERNEL_THREADS, 1)                           \
         weft_cuda_kernel_##name params;                                                            \
     extern "C" const struct weft_kernel_cuda weft_kernel_cuda_##name                               \
         __attribute__((visibility("hidden")));                                                     \
