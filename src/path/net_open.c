@@ -57,13 +57,32 @@ static weft_status tell_address(struct path_common *net, struct net_rail *rail,
     return error ? net_refused(net, rail, "fi_getname", error) : WEFT_OK;
 }
 
+/* The first rail, with GPU memory where the provider has that; one that cannot be opened so is opened without,
+ * and what it said is kept. */
+static weft_status open_first(struct path_common *net)
+{
+    struct net_rail *rail = &net->rails[0];
+    struct fi_info *plain = net->lib->dupinfo(rail->info);
+    rail->info = net_with_gpu(net->lib, rail->info, net->gpu_lacks, sizeof net->gpu_lacks);
+    weft_status status = net_open_rail(net, rail);
+    if (status && !net->gpu_lacks[0] && plain) {
+        snprintf(net->gpu_lacks, sizeof net->gpu_lacks, "opened with FI_HMEM: %.120s",
+                 base_last_error());
+        net_close_objects(rail);
+        net->lib->freeinfo(rail->info);
+        rail->info = plain;
+        return net_open_rail(net, rail);
+    }
+    if (plain)
+        net->lib->freeinfo(plain);
+    return status;
+}
+
 static weft_status open_here(struct path_common *net, struct addresses *mine)
 {
-    net->rails[0].info =
-        net_with_gpu(net->lib, net->rails[0].info, net->gpu_lacks, sizeof net->gpu_lacks);
     weft_status status = WEFT_OK;
     for (int i = 0; i < net->rail_count && !status; i++) {
-        status = net_open_rail(net, &net->rails[i]);
+        status = i ? net_open_rail(net, &net->rails[i]) : open_first(net);
         if (!status)
             status = tell_address(net, &net->rails[i], &mine->rail[i]);
     }

@@ -9,7 +9,8 @@
  *
  * Environment: FAKE_FABRIC_NAME (verbs;ofi_rxm), FAKE_FABRIC_HMEM=0, FAKE_FABRIC_DMABUF=0 (libfabric 1.17),
  * FAKE_FABRIC_REFUSE (dmabuf, address: such registrations are refused), FAKE_FABRIC_HELD,
- * FAKE_FABRIC_LIE (held back for ever), FAKE_FABRIC_FAIL (read, write: posts on GPU memory are). */
+ * FAKE_FABRIC_LIE (held back for ever), FAKE_FABRIC_FAIL (read, write: posts on GPU memory fail;
+ * domain: one with FI_HMEM cannot be opened). */
 #include "fake.h"
 
 #include "../fakecuda/fake.h"
@@ -520,6 +521,8 @@ static int close_domain(struct fid *fid)
 static int open_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
                        void *context)
 {
+    if (info->caps & FI_HMEM && asked_for("FAKE_FABRIC_FAIL", "domain"))
+        return -FI_ENOSYS;
     struct fi_info *wanted = for_real(info);
     int error = fabric_ops->domain(fabric, wanted, domain, context);
     real.freeinfo(wanted);
