@@ -1,15 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # `weft attach` shows what a kernel waits for while it hangs: operation, block, thread, values; and, with
-# `proxied`, what the proxy is at, of 120 puts each of which takes its time.
+# `proxied`, what the proxy is at and how much waits in its ring, of the gets of 32 lanes each of which takes
+# its time, and that the lanes wait.
 #   attach.sh WEFT DEVICE_ERRORS [proxied]
 set -u
 out=$(mktemp)
-case=hang pes=1
+case=hang pes=1 waiting=
 wanted='kernel block 0 thread 0: signal_wait has been waiting .*expected >= 42, seen 0'
 if [ "${3:-}" = proxied ]; then
-    case=many_puts pes=2
-    wanted='proxy: [0-9]* operations carried out, [0-9]* complete; [a-z]* .*under way for [0-9.]* s, at least [0-9]* behind it'
+    case=many_gets pes=2
+    wanted='proxy: [0-9]* operations carried out, [0-9]* complete; get .*under way for [0-9.]* s, at least [1-3][0-9] behind it'
+    waiting='kernel block 0 thread [0-9]*: get has been waiting .*expected >= [1-9]'
     export WEFT_PATH=slow WEFT_SLOW=delay=20000us
 fi
 "$1" run -n $pes "$2" $case > /dev/null 2>&1 &
@@ -19,7 +21,7 @@ for attempt in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     sleep 0.25
     for pid in $(ps -e -o pid= -o args= | grep "[0-9] $2 $case" | awk '{print $1}'); do
         "$1" attach "$pid" > "$out" 2>&1 || continue
-        grep -q "$wanted" "$out" && found=0
+        grep -q "$wanted" "$out" && grep -q "$waiting" "$out" && found=0
     done
     [ $found -eq 0 ] && break
 done

@@ -22,6 +22,13 @@ WEFT_KERNEL(put_often, (void *, dst), (uint64_t *, src), (int, pe))
     weft_warp_quiet();
 }
 
+/* One request of each lane is in the ring at a time. */
+WEFT_KERNEL(get_by_lanes, (uint64_t *, dst), (uint64_t *, src), (int, pe))
+{
+    for (int i = 0; i < 4; i++)
+        weft_thread_get(dst + 2 * weft_dev_lane(), src, 16, pe);
+}
+
 /* Up to the end of the heap's segment, and `over` bytes more: one range, or two elements apart. */
 WEFT_KERNEL(put_to_end, (uint64_t *, src), (int, pe), (int, over), (int, strided))
 {
@@ -119,9 +126,9 @@ static void carried_fails(void)
 }
 
 /* For `weft attach`: takes a while over a path that is slow. */
-static void many_puts(void)
+static void many_gets(void)
 {
-    LAUNCH(put_often, 1, 32, 0, NULL, word, word + 8, (me + 1) % n_pes);
+    LAUNCH(get_by_lanes, 1, 32, 0, NULL, word + 8, word, (me + 1) % n_pes);
 }
 
 static void bad_pe(void)
@@ -273,7 +280,7 @@ int main(int argc, char **argv)
         {"bad_p", bad_p},
         {"bad_address_of_peer", bad_address_of_peer},
         {"carried_fails", carried_fails},
-        {"many_puts", many_puts},
+        {"many_gets", many_gets},
         {"bad_pe", bad_pe},
         {"negative_pe", negative_pe},
         {"past_end", past_end},
