@@ -12,7 +12,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/slurm.sh"
 launcher=$2
 export PATH=$PATH:/usr/sbin
-export PRRTE=${HOSTS_PRRTE:-}
+PRRTE=
+[ "$launcher" != prterun ] || PRRTE=${HOSTS_PRRTE:-}
+export PRRTE
 [ -z "$PRRTE" ] || PATH=$PRRTE/bin:$PATH
 
 command -v "$launcher" >/dev/null || {
