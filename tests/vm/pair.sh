@@ -124,7 +124,7 @@ hiccup() {
 # A node is cut off for good, and is there again when all has been said.
 parted() {
     local status
-    export WEFT_WAIT_LIMIT=8s
+    export WEFT_WAIT_LIMIT=20s # also of the start
     start_steady 100
     tc qdisc replace dev "$port" root netem loss 100%
     wait $launcher

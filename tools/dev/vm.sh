@@ -34,15 +34,17 @@ verb_vm() {
     *) step "soft iWARP for that kernel" prepare_siw || fail "no siw.ko; see $log" ;;
     esac
     case ${1:-all} in
-    short) in_guests "soft RoCE, two ports" rxe rma moves words ;;
+    short) in_guests "soft RoCE, two ports" rxe rma words ;;
     all)
-        in_guests "soft RoCE, two ports" rxe link rma jobs moves words threads litmus shmem
-        in_guests "soft RoCE, device code" rxe device
-        in_guests "soft RoCE, faults" rxe loss reorder asked kill_anywhere port_down
-        in_guests "soft iWARP, two ports" siw link rma moves words litmus device
-        in_guests "soft iWARP, faults" siw loss reorder asked port_down memory_limit
-        in_guests "soft RoCE, two guests" pair rxe jobs ranks words loss dead hiccup parted
-        in_guests "soft iWARP, two guests" pair siw jobs words loss dead hiccup parted
+        in_guests "soft RoCE, two ports" rxe link rma jobs moves words
+        in_guests "soft RoCE, more jobs" rxe more_jobs
+        in_guests "soft RoCE, litmus" rxe litmus
+        in_guests "soft RoCE, shmem and device code" rxe shmem device
+        in_guests "soft RoCE, faults" rxe loss reorder asked port_down kill_anywhere
+        in_guests "soft RoCE, two guests" pair rxe rma nodes moves ranks words
+        in_guests "soft RoCE, two guests, faults" pair rxe loss dead hiccup parted
+        in_guests "soft iWARP, two ports" siw link rma words asked memory_limit
+        in_guests "soft iWARP, two guests" pair siw rma moves words loss dead parted
         in_guests "TCP over bad lines" lines exchange bad_line bad_hiccup bad_dead bad_parted
         ;;
     *) in_guests "$*" "$@" ;;
