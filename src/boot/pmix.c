@@ -389,7 +389,7 @@ static weft_status agree(struct pmix_boot *made, weft_status mine, weft_status *
 static weft_status connect_world(struct pmix_boot *made)
 {
     weft_unique_id id = {{0}};
-    weft_status status = WEFT_OK, first;
+    weft_status status = WEFT_OK, first = WEFT_OK;
     int where = 0;
     if (made->boot.pe == 0)
         status = unique_id_make(&id);

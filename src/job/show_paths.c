@@ -27,7 +27,7 @@ static struct box_choice *shown_choice(const struct weft_job *job, weft_kind kin
 static void show_taken(struct weft_job *job, weft_kind kind, int pe, const char *why)
 {
     struct box_choice *to = shown_choice(job, kind, pe);
-    char text[BOX_REASON_BYTES], stripes[200] = "";
+    char text[2 * BOX_REASON_BYTES], stripes[200] = "";
     enum path_id path = job->paths.choices[kind][pe].path;
     if (path == PATH_NONE)
         return;
