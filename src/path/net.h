@@ -261,11 +261,12 @@ struct net_rail {
     int to_confirm;           /* pieces whose confirmation could not be posted yet */
     size_t moved;             /* bytes since busy_since */
     uint64_t busy_since;
-    double rate;          /* bytes a nanosecond, as measured; 0 = not yet */
-    bool refused;         /* it took nothing when it was last tried */
-    uint64_t stood_ns;    /* nothing has moved */
-    bool asked, answered; /* whether the peer is there; it is */
-    bool told;            /* of its failure */
+    double rate;                    /* bytes a nanosecond, as measured; 0 = not yet */
+    double bytes_lately, ns_lately; /* of which it is made */
+    bool refused;                   /* it took nothing when it was last tried */
+    uint64_t stood_ns;              /* nothing has moved */
+    bool asked, answered;           /* whether the peer is there; it is */
+    bool told;                      /* of its failure */
     char cause[128]; /* why it is given up; "" = it is not. Then `endpoint` is or will be NULL */
 };
 

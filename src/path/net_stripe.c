@@ -13,7 +13,7 @@ enum {
     PIECE_BYTES = 256 << 10,
     UNDER_WAY_BYTES = 16 * PIECE_BYTES, /* on a rail: more wait for whichever is free first */
     FIRST_BYTES = 4 * PIECE_BYTES,      /* on one of which it is not known how fast it is */
-    RATE_NS = 1000 * 1000,              /* a rail's rate is taken over at least so long, */
+    RATE_NS = 5 * 1000 * 1000,          /* a rail's rate is taken over at least so long, */
     SHORT_NS = 50 * 1000,               /* or over all that it had to do */
 };
 
@@ -63,8 +63,10 @@ static void take_rate(struct net_rail *rail, size_t bytes)
     rail->asked = rail->answered = false;
     if (ns < (rail->pieces.first ? RATE_NS : SHORT_NS))
         return;
-    double rate = (double)rail->moved / (double)ns;
-    rail->rate = rail->rate > 0 ? (3 * rail->rate + rate) / 4 : rate;
+    /* Weighed by time: what comes in a burst after a pause is not taken for speed. */
+    rail->bytes_lately = rail->bytes_lately * 3 / 4 + (double)rail->moved;
+    rail->ns_lately = rail->ns_lately * 3 / 4 + (double)ns;
+    rail->rate = rail->bytes_lately / rail->ns_lately;
     rail->moved = 0;
     rail->busy_since = now;
 }

@@ -61,12 +61,12 @@ share() {
 at_least() { [ "$2" -ge "$3" ] || fail "$1: $2 and not at least $3"; }
 at_most() { [ "$2" -le "$3" ] || fail "$1: $2 and not at most $3"; }
 
-# Both carry a good part, about half when nothing else runs; what is not large goes over the first.
+# Both carry a part, which depends on what else the CPUs do; what is not large goes over the first.
 both() {
     WEFT_FABRIC_RAILS=2 WEFT_FABRIC_STRIPE=64K share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 2
     says '^PE 0: .*net: provider .* on eth0 \(10\.77\.0\.0/24\).*; large transfers over eth0,eth1'
-    at_least "KiB over eth0" $first $(((first + second) / 6))
-    at_least "KiB over eth1" $second $(((first + second) / 6))
+    at_least "KiB over eth0" $first $(((first + second) / 20))
+    at_least "KiB over eth1" $second $(((first + second) / 20))
     at_least "KiB over eth1" $second 10000
     WEFT_FABRIC_RAILS=2 WEFT_FABRIC_STRIPE=32M share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 1
     at_most "KiB over eth1, below the threshold" $second 200
