@@ -147,6 +147,7 @@ sshd_here
 await 60 test -e /w/pair.ready && await 30 on1 true 2>/dev/null || echo "node 1 does not answer"
 for each in "$@"; do
     begin "two guests, $kind $each"
+    declare -F "$each" >/dev/null || fail "there is no such case"
     $each
     end
 done

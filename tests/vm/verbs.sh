@@ -158,6 +158,7 @@ memory_limit() {
 
 for each in "$@"; do
     begin "$kind $each"
+    declare -F "$each" >/dev/null || fail "there is no such case"
     $each
     end
 done

@@ -36,8 +36,8 @@ verb_vm() {
     case ${1:-all} in
     short) in_guests "soft RoCE, two ports" rxe rma words ;;
     all)
-        in_guests "soft RoCE, two ports" rxe link rma jobs moves words
-        in_guests "soft RoCE, more jobs" rxe more_jobs
+        in_guests "soft RoCE, two ports" rxe link rma moves words
+        in_guests "soft RoCE, jobs" rxe jobs
         in_guests "soft RoCE, litmus" rxe litmus
         in_guests "soft RoCE, shmem and device code" rxe shmem device
         in_guests "soft RoCE, faults" rxe loss reorder asked port_down kill_anywhere
