@@ -33,8 +33,8 @@ edges() {
     done
 }
 
-edges >"${TMPDIR:-/tmp}/weft-arrows.$$"
-trap 'rm -f "${TMPDIR:-/tmp}/weft-arrows.$$"' EXIT
+edges >"${TMPDIR:-/tmp}/house-arrows.$$"
+trap 'rm -f "${TMPDIR:-/tmp}/house-arrows.$$"' EXIT
 
 judge() {
     awk -v order="$order" -v what="$1" '
@@ -66,7 +66,7 @@ judge() {
         }'
 }
 
-judge includes <"${TMPDIR:-/tmp}/weft-arrows.$$" || failed=1
+judge includes <"${TMPDIR:-/tmp}/house-arrows.$$" || failed=1
 
 while read -r room; do
     case " $may_export " in *" $room "*) continue ;; esac
