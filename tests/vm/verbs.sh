@@ -39,9 +39,9 @@ jobs() {
     crosses 100000 2 build/bin/job_wait
     crosses 100000 4 build/bin/job_rma
     crosses 100000 3 build/bin/job_collective
-    crosses 10000 2 build/bin/job_wait_types
+    crosses 3000 2 build/bin/job_wait_types
     crosses 10000 2 build/bin/job_bounds
-    crosses 10000 2 build/bin/job_promises net
+    crosses 3000 2 build/bin/job_promises net
     crosses 10000 3 build/bin/job_team
 }
 
