@@ -84,7 +84,7 @@ enum config_type {
       "Lanes of the SIMT executor that are resident together; further blocks wait their turn.")         \
     X(SIMT_EXITED, CONFIG_CHOICE, "report", "report|allow",                                             \
       "Whether a sync that names an exited lane is a fault of the kernel.")                             \
-    X(PROXY_SLOTS, CONFIG_POWER, "1024", NULL,                                                          \
+    X(PROXY_SLOTS, CONFIG_POWER, "4096", NULL,                                                          \
       "Operations that device code may have given to the proxy and not had released; a power of 2.")    \
     X(PROXY, CONFIG_CHOICE, "auto", "auto|always",                                                      \
       "Whether the proxy of device code runs where a peer needs it, or always, to be measured.")        \

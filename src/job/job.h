@@ -117,7 +117,7 @@ struct weft_job {
     struct box *box;
     struct heap *heap;
     void *scratch;        /* [npes] packets: for exchanges that must not fail for want of memory */
-    pthread_mutex_t lock;      /* books, lists of contexts and teams */
+    pthread_mutex_t lock; /* books, lists of contexts and teams */
     pthread_mutex_t show_lock; /* of what is shown of choices; nothing is waited for under it */
     /* Who holds this may wait while the contexts stay: they are listed and unlisted under both locks,
      * this one first. A wait takes `lock` for itself. */

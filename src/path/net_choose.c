@@ -11,7 +11,7 @@
  * datagrams of its own since libfabric 1.18; in 1.17 that was the provider "net", on trial, and many times
  * slower than ofi_rxm where PEs share CPUs. Shared memory is behind TCP although it is faster: it
  * reaches no other node, and a PE that is killed leaves its files in /dev/shm. "sockets", which nobody
- * maintains any more and which does not always go on, is not among them. */
+ * maintains any more and over which few runs ended in time, is not among them. */
 static const char *const providers[] = {
     "cxi", "efa",         "opx", "psm3", "psm2", "verbs;ofi_rxm", "verbs;ofi_rxd",
     "tcp", "tcp;ofi_rxm", "net", "shm",  "sm2",  "udp;ofi_rxd",

@@ -17,6 +17,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -473,12 +474,27 @@ static ssize_t cq_readerr(struct fid_cq *queue, struct fi_cq_err_entry *entry, u
 
 /* --------------------------------------------------------------------------------------- objects */
 
+/* Kept until the process ends: objects of the real library use theirs until they are closed. */
+static void *new_table(size_t bytes)
+{
+    static struct table {
+        struct table *before;
+        max_align_t content[];
+    } * newest;
+    struct table *table = malloc(sizeof *table + bytes);
+    if (!table)
+        abort();
+    table->before = newest;
+    newest = table;
+    return table->content;
+}
+
 /* Remembers the real table and puts a copy in its place, to be changed. */
 #define TAKE_OVER(object, kept)                                                                    \
     do {                                                                                           \
         if (!(kept))                                                                               \
             (kept) = (object);                                                                     \
-        (object) = memcpy(malloc(sizeof *(object)), (kept), sizeof *(object));                     \
+        (object) = memcpy(new_table(sizeof *(object)), (kept), sizeof *(object));                  \
     } while (0)
 
 static int open_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **endpoint,

@@ -317,6 +317,7 @@ int main(int argc, char **argv)
     }
     if (counts) {
         without_events((uint64_t *)(void *)to, (uint64_t *)(void *)from);
+        free(plain);
         return weft_finalize(job) ? 1 : 0;
     }
     if (argc > 1 && strcmp(argv[1], "chosen") == 0)

@@ -28,7 +28,8 @@ foreach(order delayed reordered)
                          ENVIRONMENT "LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER};FAKE_CUDA_ORDER=${order}")
   endforeach()
 endforeach()
-set_tests_properties(unit.gpu.delayed unit.gpu_peers.delayed unit.gpu_api_faults.reordered
+set_tests_properties(unit.gpu.delayed unit.gpu_peers.delayed unit.gpu_api_faults.delayed
+                     unit.gpu_api_faults.reordered
                      PROPERTIES LABELS "unit;long")
 
 # The committed PTX text is made from the present kernels.

@@ -364,9 +364,9 @@ static void nobody_drains(void **state)
 
 /* Producers wait without giving their CPU away, as a GPU's do. */
 #ifdef __SANITIZE_THREAD__
-enum { PRODUCERS = 3, EACH = 60 };
+enum { PRODUCERS = 3, EACH = 20 };
 #else
-enum { PRODUCERS = 3, EACH = 200 };
+enum { PRODUCERS = 3, EACH = 80 };
 #endif
 
 /* By turns a value that nobody waits for, one that comes back, a waited-for put_signal and a fence. */
