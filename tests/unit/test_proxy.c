@@ -364,7 +364,7 @@ static void nobody_drains(void **state)
 
 /* Producers wait without giving their CPU away, as a GPU's do. */
 #ifdef __SANITIZE_THREAD__
-enum { PRODUCERS = 3, EACH = 20 };
+enum { PRODUCERS = 2, EACH = 20 };
 #else
 enum { PRODUCERS = 3, EACH = 80 };
 #endif
