@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    SMALL_BYTES = 4096,          /* puts up to this go in messages */
+    SMALL_BYTES = 3 << 10,       /* puts up to this go in messages */
     SMALL_GET_BYTES = 1024,      /* gets, where the owner has to move the data in any case */
     SMALL_GPU_GET_BYTES = 8192,  /* gets from GPU memory */
     GPU_PIECE_BYTES = 256 << 10, /* of it, asked for at a time */
