@@ -328,6 +328,7 @@ int main(int argc, char **argv)
     source_is_free(to, from, plain);
     many_under_way(gpu_alloc(job, 20 * 700001, 0), 700001, 20, "many into GPU memory");
     many_under_way(alloc(job, 100 * 20011), 20011, 100, "many into host memory");
+    many_under_way(alloc(job, 500 * 24), 24, 500, "many words");
     flag_behind_data(to, plain, flag);
     signals(to, plain, signal, "signal in GPU memory");
     signals(to, plain, flag + 4, "signal in host memory");
