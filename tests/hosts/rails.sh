@@ -198,7 +198,7 @@ home_down() {
     sleep 40
     ! kill -0 $launcher 2>/dev/null || fail "it still runs, 40 s later"
     wait $launcher && fail "nobody has noticed"
-    says '^told [01]: .*(WEFT_ERR_TIMEOUT: PE [01]: .* waited .*nothing has moved for|WEFT_ERR_PATH: .*PE [01])'
+    says '^told [01]: .*(WEFT_ERR_TIMEOUT: .*PE [01]: .* waited .*nothing has moved for|WEFT_ERR_PATH: .*PE [01])'
     ip link set to1-b up
     export WEFT_WAIT_LIMIT=60s
 }
