@@ -119,13 +119,15 @@ static int count_points(const struct bench_options *options)
     int all = 0;
     for (int i = 0; i < bench_entry_count; i++)
         if (bench_selected(options, &bench_entries[i]))
-            all += bench_sizes(options, &bench_entries[i], &sizes);
+            all += bench_sizes(options, &bench_entries[i], &sizes) *
+                   (bench_entries[i].gridded ? options->n_ctas : 1);
     return all;
 }
 
-static weft_status run_all(struct bench *bench, struct results *results)
+/* options are those of the bench: the number of blocks is the point's. */
+static weft_status run_all(struct bench *bench, struct bench_options *options,
+                           struct results *results)
 {
-    const struct bench_options *options = bench->options;
     int all = count_points(options), done = 0;
     weft_status status = WEFT_OK;
     for (int i = 0; !status && i < bench_entry_count; i++) {
@@ -133,10 +135,12 @@ static weft_status run_all(struct bench *bench, struct results *results)
         if (!bench_selected(options, entry))
             continue;
         const size_t *sizes;
-        int n = bench_sizes(options, entry, &sizes);
-        for (int s = 0; !status && s < n; s++) {
-            show_progress(bench, entry, sizes[s], done++, all);
-            status = run_point(bench, entry, sizes[s], results);
+        int n = bench_sizes(options, entry, &sizes), grids = entry->gridded ? options->n_ctas : 1;
+        for (int point = 0; !status && point < n * grids; point++) {
+            size_t bytes = sizes[point % n];
+            options->ctas = options->ctas_list[point / n];
+            show_progress(bench, entry, bytes, done++, all);
+            status = run_point(bench, entry, bytes, results);
         }
     }
     return status;
@@ -190,7 +194,8 @@ static bool fits_job(const struct bench *bench)
     return fits;
 }
 
-static weft_status measure_and_report(struct bench *bench, FILE *html, struct results *results)
+static weft_status measure_and_report(struct bench *bench, struct bench_options *options,
+                                      FILE *html, struct results *results)
 {
     bool reports = bench->me == bench->from;
     weft_status status = bench_prepare(bench);
@@ -199,7 +204,7 @@ static weft_status measure_and_report(struct bench *bench, FILE *html, struct re
     if (!status && reports && !bench->options->json)
         bench_table_head(stdout, bench);
     if (!status)
-        status = run_all(bench, results);
+        status = run_all(bench, options, results);
     if (status || !reports)
         return status;
     if (!bench->options->json)
@@ -227,7 +232,7 @@ static int run_bench(struct bench_options *options)
     /* Opened first: a file that cannot be written is known before the work, not after it. */
     if (options->html && bench.me == bench.from && !(html = fopen(options->html, "w")))
         return html_failed(&bench);
-    if (measure_and_report(&bench, html, &results))
+    if (measure_and_report(&bench, options, html, &results))
         return give_up(&bench, weft_last_error());
     if (html && !close_whole(html))
         return give_up(&bench, "the file of --html could not be written in full");
@@ -267,10 +272,14 @@ int cmd_bench(int argc, char **argv)
 {
     struct bench_options options;
     bench_parse(argc, argv, &options);
-    if (in_job() && options.paths) {
-        fprintf(stderr, "weft bench: --paths starts a job for each path; leave the launcher out\n");
+    bool evaluation = strcmp(options.names, BENCH_EVALUATION) == 0;
+    if (in_job() && (options.paths || evaluation)) {
+        fprintf(stderr, "weft bench: %s starts jobs of its own; leave the launcher out\n",
+                evaluation ? BENCH_EVALUATION : "--paths");
         return EXIT_USAGE;
     }
+    if (evaluation)
+        return bench_evaluation(&options);
     if (in_job()) {
         bench_device_choose(&options);
         return count_points(&options) ? run_bench(&options) : refuse(&options);

@@ -49,6 +49,7 @@ struct bench_options {
     bool verify, json, bind;
     bool trace;        /* the steps of a proxied put_signal in place of the points */
     int ctas, threads; /* of the grids of device scopes; threads of a block */
+    int ctas_list[BENCH_SIZES_MAX], n_ctas; /* --ctas, each measured in its turn as `ctas` */
     const char *html;
     const char *paths; /* of --paths; NULL: the job's own */
     bool all_pairs;    /* --pair all */
@@ -113,6 +114,7 @@ struct bench_entry {
     unsigned memories; /* bit per bench_memory */
     enum bench_shape shape;
     bool sized;      /* measured at each of --sizes, else at `bytes` */
+    bool gridded;    /* measured with each of --ctas, else with the first */
     size_t bytes;    /* of an unsized one; 0 when it moves no data */
     bool src_per_pe; /* src holds bytes for each PE, not once */
     bool dst_per_pe;
@@ -156,6 +158,11 @@ int bench_start_job(const struct bench_options *options, int argc, char **argv);
 /* bench_paths.c: one job for each path of options->paths (and pair); the exit status of the command. */
 int bench_paths(const struct bench_options *options, int argc, char **argv);
 
+/* bench_evaluation.c: the programs by which ways to communicate from kernels are compared, over one path
+ * after another. */
+#define BENCH_EVALUATION "evaluation"
+int bench_evaluation(const struct bench_options *options);
+
 /* options.c */
 void bench_parse(int argc, char **argv, struct bench_options *options);
 
@@ -164,7 +171,7 @@ extern const struct bench_entry bench_entries[];
 extern const int bench_entry_count;
 bool bench_selected(const struct bench_options *options, const struct bench_entry *entry);
 bool bench_name_known(const char *name, size_t length);
-/* Whether the options name an entry that is apart: all such are the proxy's. */
+/* Whether the options name an entry of the proxy. */
 bool bench_names_proxy(const struct bench_options *options);
 /* The entry of this name for the scope, target and memory of `options`; NULL: there is none. */
 const struct bench_entry *bench_find(const char *name, const struct bench_options *options);
@@ -246,10 +253,11 @@ BENCH_ATOMIC_LIST(BENCH_ATOMIC_DECLARE)
 #undef BENCH_ATOMIC_DECLARE
 
 /* The benchmarks of device scopes, each for all scopes and targets that have it: device_rma.c,
- * device_latency.c, device_stream.c over what device.h offers. */
+ * device_latency.c, device_programs.c, device_stream.c over what device.h offers. */
 BENCH_FUNCTIONS(device_put)
 BENCH_FUNCTIONS(device_get)
 BENCH_FUNCTIONS(device_p)
+BENCH_FUNCTIONS(device_p_scattered)
 BENCH_FUNCTIONS(device_g)
 BENCH_FUNCTIONS(device_fetch_add)
 BENCH_FUNCTIONS(device_add)
@@ -258,6 +266,9 @@ BENCH_FUNCTIONS(device_latency_signal)
 BENCH_FUNCTIONS(device_latency_packet)
 BENCH_FUNCTIONS(device_barrier)
 BENCH_FUNCTIONS(device_sync)
+BENCH_FUNCTIONS(device_alltoall)
+BENCH_FUNCTIONS(device_jacobi_values)
+BENCH_FUNCTIONS(device_jacobi_rows)
 BENCH_FUNCTIONS(device_proxy_empty)
 BENCH_FUNCTIONS(device_proxy_trip)
 BENCH_FUNCTIONS(device_proxy_p)
@@ -289,6 +300,7 @@ double bench_units(const struct bench_options *options, const struct bench_entry
 struct bench_text {
     char text[24];
 };
+struct bench_text bench_name_text(const struct bench_point *point); /* "put x16": by 16 blocks */
 struct bench_text bench_bytes_text(size_t bytes);
 struct bench_text bench_us_text(double us);        /* "4.21 ns"; "-" when negative */
 struct bench_text bench_number_text(double value); /* three digits; "-" when not positive */

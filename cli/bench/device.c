@@ -34,8 +34,9 @@ void bench_device_choose(struct bench_options *options)
         options->memory = cuda ? MEMORY_GPU : MEMORY_HOST;
     if (!options->threads)
         options->threads = cuda ? CUDA_THREADS : SIMT_THREADS;
-    if (!options->ctas)
-        options->ctas = 1;
+    if (!options->n_ctas)
+        options->ctas_list[options->n_ctas++] = 1;
+    options->ctas = options->ctas_list[0];
 }
 
 static weft_status symmetric(struct bench *bench, size_t bytes, void **address)
@@ -116,7 +117,8 @@ weft_status device_fill(struct bench *bench, void *words, size_t bytes, uint64_t
     return status ? status : weft_stream_synchronize(stream);
 }
 
-weft_status device_holds(struct bench *bench, void *bytes, size_t n, uint64_t seed, bool *right)
+weft_status device_holds(struct bench *bench, void *bytes, size_t n, size_t shift, uint64_t seed,
+                         bool *right)
 {
     struct bench_device *d = bench->device;
     uint64_t found = 0;
@@ -124,7 +126,7 @@ weft_status device_holds(struct bench *bench, void *bytes, size_t n, uint64_t se
     if (!status)
         status = weft_quiet(bench->ctx);
     if (!status)
-        status = WEFT_LAUNCH(check_bytes, 16, 64, 0, d->stream, bytes, n, 0, seed, d->wrong);
+        status = WEFT_LAUNCH(check_bytes, 16, 64, 0, d->stream, bytes, n, shift, seed, d->wrong);
     if (!status)
         status = weft_stream_synchronize(d->stream);
     if (!status)

@@ -104,7 +104,7 @@ check_move(struct bench *bench, struct bench_case *c, int receiver, int sender, 
     if (!status)
         status = weft_barrier(bench->world);
     if (!status && bench->me == receiver)
-        status = device_holds(bench, c->dst, room - 8, seed_of(sender), right);
+        status = device_holds(bench, c->dst, room - 8, 0, seed_of(sender), right);
     return status;
 }
 
@@ -129,17 +129,20 @@ static uint64_t covering(const struct bench_options *o)
     return (((uint64_t)1 << word_bits(o)) + threads - 1) / threads;
 }
 
-weft_status device_p_run(struct bench *bench, struct bench_case *c, uint64_t iterations, double *ns)
+static weft_status put_words(struct bench *bench, struct bench_case *c, int scattered,
+                             uint64_t iterations, double *ns)
 {
     const struct bench_options *o = bench->options;
     if (bench->me != bench->from)
         return WEFT_OK;
-    weft_status status = WEFT_LAUNCH(p_rate, o->ctas, o->threads, 0, bench->device->stream, c->dst,
-                                     word_bits(o), 0, bench->to, iterations, bench->device->times);
+    weft_status status =
+        WEFT_LAUNCH(p_rate, o->ctas, o->threads, 0, bench->device->stream, c->dst, word_bits(o),
+                    scattered, bench->to, iterations, bench->device->times);
     return status ? status : device_finish(bench, (unsigned)o->ctas, ns, NULL);
 }
 
-weft_status device_p_check(struct bench *bench, struct bench_case *c, bool *right)
+static weft_status check_put_words(struct bench *bench, struct bench_case *c, int scattered,
+                                   bool *right)
 {
     double ignored = 0;
     size_t room = device_words_room(bench->options, 8);
@@ -147,12 +150,33 @@ weft_status device_p_check(struct bench *bench, struct bench_case *c, bool *righ
     if (!status)
         status = weft_barrier(bench->world);
     if (!status)
-        status = device_p_run(bench, c, covering(bench->options), &ignored);
+        status = put_words(bench, c, scattered, covering(bench->options), &ignored);
     if (!status)
         status = weft_barrier(bench->world);
     if (!status && bench->me == bench->to)
-        status = device_holds(bench, c->dst, room, 0, right);
+        status = device_holds(bench, c->dst, room, 0, 0, right);
     return status;
+}
+
+weft_status device_p_run(struct bench *bench, struct bench_case *c, uint64_t iterations, double *ns)
+{
+    return put_words(bench, c, 0, iterations, ns);
+}
+
+weft_status device_p_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    return check_put_words(bench, c, 0, right);
+}
+
+weft_status device_p_scattered_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                                   double *ns)
+{
+    return put_words(bench, c, 1, iterations, ns);
+}
+
+weft_status device_p_scattered_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    return check_put_words(bench, c, 1, right);
 }
 
 /* The kernel compares what it reads. */

@@ -69,8 +69,8 @@ static weft_status check_move(struct bench *bench, struct bench_case *c, enum st
     if (!status)
         status = weft_barrier(bench->world);
     if (!status && bench->me == receiver)
-        status =
-            device_holds(bench, c->dst, c->bytes < whole ? c->bytes : whole, 100 + sender, right);
+        status = device_holds(bench, c->dst, c->bytes < whole ? c->bytes : whole, 0, 100 + sender,
+                              right);
     return status;
 }
 
@@ -114,5 +114,5 @@ weft_status stream_barrier_check(struct bench *bench, struct bench_case *c, bool
         status = weft_barrier_on_stream(bench->world, stream);
     if (!status)
         status = weft_stream_synchronize(stream);
-    return status ? status : device_holds(bench, c->dst, 64, 100 + (uint64_t)before, right);
+    return status ? status : device_holds(bench, c->dst, 64, 0, 100 + (uint64_t)before, right);
 }

@@ -2,22 +2,14 @@
 /* `weft bench --html FILE`: one self-contained page, plots as inline SVG. No script, nothing that
  * is loaded from elsewhere. */
 #include "bench/bench.h"
+#include "bench/plot.h"
 
 #include <math.h>
 #include <string.h>
 #include <time.h>
 
-enum { WIDTH = 460, HEIGHT = 290, LEFT = 62, RIGHT = 26, TOP = 30, BOTTOM = 40 };
-
 /* What a plot shows of a point; NAN where there is nothing. */
 typedef double (*figure)(const struct bench_point *point);
-
-struct plot {
-    FILE *to;
-    const struct bench_point *points;
-    int count;
-    double x_low, x_high, y_low, y_high; /* as log2 of bytes and log10 of the figure */
-};
 
 static double time_of(const struct bench_point *point)
 {
@@ -60,113 +52,21 @@ static double rate_max(const struct bench_point *point)
     return point->gbps > 0 ? point->gbps * point->us / point->us_min : NAN;
 }
 
-static double x_at(const struct plot *plot, double bytes)
+/* The points in order of their bytes, as a line of `value` with a band from `low` to `high`, and the floor. */
+static void draw_points(FILE *to, const struct bench_point *points, int count, const char *title,
+                        const char *unit, figure value, figure low, figure high, figure least)
 {
-    double span = plot->x_high > plot->x_low ? plot->x_high - plot->x_low : 1;
-    return LEFT + (log2(bytes) - plot->x_low) / span * (WIDTH - LEFT - RIGHT);
-}
-
-static double y_at(const struct plot *plot, double value)
-{
-    double span = plot->y_high - plot->y_low;
-    return HEIGHT - BOTTOM - (log10(value) - plot->y_low) / span * (HEIGHT - TOP - BOTTOM);
-}
-
-static void widen(struct plot *plot, figure value)
-{
-    for (int i = 0; i < plot->count; i++) {
-        double v = value(&plot->points[i]);
-        if (!(v > 0))
-            continue;
-        plot->y_low = fmin(plot->y_low, floor(log10(v)));
-        plot->y_high = fmax(plot->y_high, ceil(log10(v)));
+    struct plot_series series[2] = {{.n = count}, {.n = count, .dashed = true}};
+    const struct plot plot = {
+        .title = title, .unit = unit, .bytes = true, .series = series, .count = 2};
+    for (int i = 0; i < count; i++) {
+        series[0].x[i] = series[1].x[i] = (double)points[i].bytes;
+        series[0].y[i] = value(&points[i]);
+        series[0].low[i] = low(&points[i]);
+        series[0].high[i] = high(&points[i]);
+        series[1].y[i] = least(&points[i]);
     }
-}
-
-static void draw_line(const struct plot *plot, figure value, const char *class)
-{
-    fprintf(plot->to, "<polyline class=\"%s\" points=\"", class);
-    for (int i = 0; i < plot->count; i++) {
-        double v = value(&plot->points[i]);
-        if (v > 0)
-            fprintf(plot->to, "%.1f,%.1f ", x_at(plot, (double)plot->points[i].bytes),
-                    y_at(plot, v));
-    }
-    fprintf(plot->to, "\"/>\n");
-}
-
-/* The spread of the repetitions as a band. */
-static void draw_band(const struct plot *plot, figure low, figure high)
-{
-    fprintf(plot->to, "<polygon class=\"band\" points=\"");
-    for (int i = 0; i < plot->count; i++)
-        if (low(&plot->points[i]) > 0)
-            fprintf(plot->to, "%.1f,%.1f ", x_at(plot, (double)plot->points[i].bytes),
-                    y_at(plot, low(&plot->points[i])));
-    for (int i = plot->count - 1; i >= 0; i--)
-        if (high(&plot->points[i]) > 0)
-            fprintf(plot->to, "%.1f,%.1f ", x_at(plot, (double)plot->points[i].bytes),
-                    y_at(plot, high(&plot->points[i])));
-    fprintf(plot->to, "\"/>\n");
-}
-
-static void draw_dots(const struct plot *plot, figure value, const char *unit)
-{
-    for (int i = 0; i < plot->count; i++) {
-        const struct bench_point *point = &plot->points[i];
-        double v = value(point);
-        if (v > 0)
-            fprintf(plot->to,
-                    "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\"><title>%s: %.4g %s</title></circle>\n",
-                    x_at(plot, (double)point->bytes), y_at(plot, v),
-                    bench_bytes_text(point->bytes).text, v, unit);
-    }
-}
-
-static void draw_axes(const struct plot *plot, const char *title)
-{
-    fprintf(plot->to, "<text x=\"%d\" y=\"18\" class=\"title\">%s</text>\n", LEFT, title);
-    for (double e = plot->y_low; e <= plot->y_high + 0.01; e++) {
-        double y = y_at(plot, pow(10, e));
-        fprintf(plot->to,
-                "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>"
-                "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
-                LEFT, WIDTH - RIGHT, y, y, LEFT - 6, y + 4, pow(10, e));
-    }
-    int every = (plot->count + 7) / 8; /* at most eight labels */
-    for (int i = 0; i < plot->count; i += every) {
-        size_t bytes = plot->points[i].bytes;
-        fprintf(plot->to, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
-                x_at(plot, (double)bytes), HEIGHT - BOTTOM + 18, bench_bytes_text(bytes).text);
-    }
-}
-
-static void draw_plot(FILE *to, const struct bench_point *points, int count, const char *title,
-                      const char *unit, figure value, figure low, figure high, figure floor)
-{
-    struct plot plot = {.to = to, .points = points, .count = count};
-    plot.x_low = log2((double)points[0].bytes);
-    plot.x_high = plot.x_low;
-    for (int i = 1; i < count; i++) {
-        plot.x_low = fmin(plot.x_low, log2((double)points[i].bytes));
-        plot.x_high = fmax(plot.x_high, log2((double)points[i].bytes));
-    }
-    plot.y_low = INFINITY;
-    plot.y_high = -INFINITY;
-    widen(&plot, low);
-    widen(&plot, high);
-    widen(&plot, floor);
-    if (plot.y_low > plot.y_high)
-        return;
-    if (plot.y_low == plot.y_high)
-        plot.y_high++;
-    fprintf(to, "<svg viewBox=\"0 0 %d %d\" role=\"img\">\n", WIDTH, HEIGHT);
-    draw_axes(&plot, title);
-    draw_band(&plot, low, high);
-    draw_line(&plot, floor, "floor");
-    draw_line(&plot, value, "value");
-    draw_dots(&plot, value, unit);
-    fprintf(to, "</svg>\n");
+    plot_draw(to, &plot);
 }
 
 /* Unsized benchmarks are drawn in two groups: waiting for another PE costs ten times a store. */
@@ -202,8 +102,9 @@ static void draw_bars(FILE *to, const struct bench_point *points, int count, boo
                 "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>"
                 "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\"/>"
                 "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n",
-                NAME - 8, y + 13, point->entry->name, NAME, y, fmax(point->us * scale, 0.5),
-                ROW - 6, end + 6, y + 13, bench_us_text(point->us).text);
+                NAME - 8, y + 13, bench_name_text(point).text, NAME, y,
+                fmax(point->us * scale, 0.5), ROW - 6, end + 6, y + 13,
+                bench_us_text(point->us).text);
         if (point->floor_us > 0)
             fprintf(to, "<line class=\"mark\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>\n",
                     NAME + point->floor_us * scale, NAME + point->floor_us * scale, y - 2,
@@ -215,7 +116,7 @@ static void draw_bars(FILE *to, const struct bench_point *points, int count, boo
 static void write_row(FILE *to, const struct bench_point *point)
 {
     static const char *const found[] = {"no", "WRONG", "right"};
-    fprintf(to, "<tr><td>%s</td>", point->entry->name);
+    fprintf(to, "<tr><td>%s</td>", bench_name_text(point).text);
     fprintf(to, "<td>%s</td>", point->bytes ? bench_bytes_text(point->bytes).text : "-");
     fprintf(to, "<td>%s</td>", bench_us_text(point->us).text);
     fprintf(to, "<td>%s</td>", bench_us_text(point->us_min).text);
@@ -241,27 +142,11 @@ static void write_table(FILE *to, const struct bench_point *points, int count)
 
 static void write_head(FILE *to, const struct bench *bench)
 {
-    static const char style[] =
-        ":root{color-scheme:light dark;--ink:#222;--paper:#fff;--line:#1663b0;--grid:#ddd;"
-        "--floor:#b3541e}@media(prefers-color-scheme:dark){:root{--ink:#ddd;--paper:#181a1d;"
-        "--line:#6cb2f5;--grid:#3a3d42;--floor:#e9a06b}}"
-        "body{font:15px/1.5 sans-serif;color:var(--ink);background:var(--paper);max-width:1000px;"
-        "margin:2em auto;padding:0 1em}svg{width:49%;font:11px sans-serif;fill:var(--ink)}"
-        "svg.wide{width:100%}.title{font-weight:bold;font-size:13px}.grid{stroke:var(--grid)}"
-        "polyline{fill:none;stroke-width:2}.value{stroke:var(--line)}"
-        ".floor{stroke:var(--floor);stroke-dasharray:5 4}circle,rect{fill:var(--line)}"
-        ".band{fill:var(--line);opacity:.2}.mark{stroke:var(--floor);stroke-width:2}"
-        "table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
-        "td,th{padding:.1em .7em;text-align:right;border-bottom:1px solid var(--grid)}"
-        "td:first-child,th:first-child{text-align:left}";
     char date[32];
     time_t now = time(NULL);
     struct tm local;
     strftime(date, sizeof date, "%Y-%m-%d %H:%M", localtime_r(&now, &local));
-    fprintf(to,
-            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-            "<title>weft bench</title><style>%s</style></head><body>\n<h1>weft bench</h1>\n",
-            style);
+    plot_page_begin(to, "weft bench");
     fprintf(to, "<p>Weft %s, %s. %d PEs; PE %d to PE %d over %s; %s memory, scope %s, target %s. ",
             weft_version(), date, bench->n, bench->from, bench->to, bench->path,
             bench_memory_names[bench->options->memory], bench_scope_names[bench->options->scope],
@@ -270,22 +155,29 @@ static void write_head(FILE *to, const struct bench *bench)
                 "this machine did in the same run without the library.</p>\n");
 }
 
+static bool of_one_line(const struct bench_point *a, const struct bench_point *b)
+{
+    return a->entry == b->entry && a->ctas == b->ctas;
+}
+
 void bench_html(FILE *to, const struct bench *bench, const struct bench_point *points, int count)
 {
     write_head(to, bench);
     for (int i = 0, n; i < count; i += n) {
-        for (n = 1; i + n < count && points[i + n].entry == points[i].entry; n++)
+        for (n = 1; i + n < count && n < PLOT_POINTS && of_one_line(&points[i + n], &points[i]);
+             n++)
             ;
         if (!points[i].entry->sized)
             continue;
-        fprintf(to, "<h2>%s</h2><p>%s</p>\n", points[i].entry->name, points[i].entry->text);
-        draw_plot(to, &points[i], n, "time in us, over bytes", "us", time_of, time_min, time_max,
-                  time_floor);
-        draw_plot(to, &points[i], n, "GB/s, over bytes", "GB/s", rate_of, rate_min, rate_max,
-                  rate_floor);
+        fprintf(to, "<h2>%s</h2><p>%s</p>\n", bench_name_text(&points[i]).text,
+                points[i].entry->text);
+        draw_points(to, &points[i], n, "time in us, over bytes", "us", time_of, time_min, time_max,
+                    time_floor);
+        draw_points(to, &points[i], n, "GB/s, over bytes", "GB/s", rate_of, rate_min, rate_max,
+                    rate_floor);
     }
     draw_bars(to, points, count, false, "single operations");
     draw_bars(to, points, count, true, "waiting for another PE");
     write_table(to, points, count);
-    fprintf(to, "</body></html>\n");
+    plot_page_end(to);
 }

@@ -35,6 +35,8 @@ weft_status bench_case_open(struct bench *bench, const struct bench_entry *entry
     unsigned hints = entry->scope == SCOPE_HOST ? 0 : WEFT_ALLOC_ZERO;
     if (entry->room)
         src = dst = entry->room(bench->options, bytes);
+    src = (src + 7) & ~(size_t)7; /* buffers are filled by words */
+    dst = (dst + 7) & ~(size_t)7;
     *c = (struct bench_case){.entry = entry, .bytes = bytes};
     weft_status status = bench_alloc(bench, src > least ? src : least, hints, &c->src);
     if (status)

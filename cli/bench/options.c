@@ -46,7 +46,8 @@ static const struct argp_option option_list[] = {
     {"scope", KEY_SCOPE, "SCOPE", 0, "who calls: host, thread, warp, block, stream (host)", 0},
     {"target", KEY_TARGET, "TARGET", 0,
      "what the caller runs on: host; cuda, simt (cuda where there is a GPU)", 0},
-    {"ctas", KEY_CTAS, "N", 0, "blocks of the grid in put, get, p, g, atomic_add (1)", 0},
+    {"ctas", KEY_CTAS, "LIST", 0,
+     "blocks of the grid in put, get, p, g, atomic_add (1); each number of a list in its turn", 0},
     {"threads", KEY_THREADS, "N", 0, "threads of a block (1024 on cuda, 64 on simt)", 0},
     {"trace", KEY_TRACE, NULL, 0, "proxy: print the steps of a put_signal and quiet", 0},
     {"verify", KEY_VERIFY, NULL, 0, "check contents before each timing (the default)", 0},
@@ -97,6 +98,20 @@ static void parse_sizes(struct argp_state *state, struct bench_options *options,
     }
 }
 
+static void parse_ctas(struct argp_state *state, struct bench_options *options, const char *list)
+{
+    options->n_ctas = 0;
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        char item[32];
+        snprintf(item, sizeof item, "%.*s", (int)strcspn(at, ","), at);
+        if (options->n_ctas == BENCH_SIZES_MAX)
+            argp_error(state, "--ctas: at most %d numbers", BENCH_SIZES_MAX);
+        else
+            options->ctas_list[options->n_ctas++] =
+                (int)parse_number(state, "ctas", item, 1, BENCH_CTAS_MAX);
+    }
+}
+
 static void parse_pair(struct argp_state *state, struct bench_options *options, const char *text)
 {
     char rest;
@@ -112,13 +127,15 @@ static void parse_names(struct argp_state *state, struct bench_options *options,
 {
     if (options->names)
         argp_error(state, "one argument is wanted; several benchmarks are written put,get");
+    options->names = names;
+    if (strcmp(names, BENCH_EVALUATION) == 0)
+        return;
     for (const char *name = names; *name;) {
         size_t length = strcspn(name, ",");
         if (!bench_name_known(name, length))
             argp_error(state, "there is no benchmark \"%.*s\"; see --list", (int)length, name);
         name += length + (name[length] == ',');
     }
-    options->names = names;
 }
 
 static void list_benchmarks(void)
@@ -127,6 +144,8 @@ static void list_benchmarks(void)
         printf("%-17s %-7s %-5s %s\n", bench_entries[i].name,
                bench_scope_names[bench_entries[i].scope],
                bench_target_names[bench_entries[i].target], bench_entries[i].text);
+    printf("%-17s %-7s %-5s %s\n", BENCH_EVALUATION, "", "",
+           "put, p, jacobi and alltoall by kernels over blocks, sizes and PEs, path by path");
     exit(EXIT_GOOD);
 }
 
@@ -167,7 +186,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
                                                           bench_target_names, TARGET_COUNT);
         return 0;
     case KEY_CTAS:
-        options->ctas = (int)parse_number(state, "ctas", argument, 1, BENCH_CTAS_MAX);
+        parse_ctas(state, options, argument);
         return 0;
     case KEY_THREADS:
         options->threads = (int)parse_number(state, "threads", argument, 1, 1024);
@@ -200,8 +219,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_END:
         if (options->all_pairs && !options->paths)
             argp_error(state, "--pair all goes with --paths");
-        if (options->html && options->paths)
-            argp_error(state, "--html and --paths do not go together");
+        if (options->html && options->paths && strcmp(options->names, BENCH_EVALUATION) != 0)
+            argp_error(state, "--html and --paths go together in `evaluation` alone");
         return 0;
     case ARGP_KEY_ARG:
         parse_names(state, options, argument);
@@ -219,11 +238,12 @@ void bench_parse(int argc, char **argv, struct bench_options *options)
         .options = option_list,
         .parser = parse,
         .args_doc = "[NAME[,NAME...]]",
-        .doc = "Measure the operations between the PEs of a job, beside what the bare machine does "
-               "in the same run. NAME is a benchmark of --list, a family (atomic, latency) or "
-               "`all`, the default. Starts the job itself, or uses the one that `weft run`, mpirun "
-               "or torchrun "
-               "started. Exit status 1 when data arrived wrong or the job failed."};
+        .doc =
+            "Measure the operations between the PEs of a job, beside what the bare machine does "
+            "in the same run. NAME is a benchmark of --list, a family (atomic, latency), "
+            "`all`, the default, or alone `evaluation`. Starts the job itself, or uses the one that `weft run`, mpirun "
+            "or torchrun "
+            "started. Exit status 1 when data arrived wrong or the job failed."};
     *options = (struct bench_options){
         .to = -1,               /* 1, or 0 in a job of one */
         .memory = MEMORY_COUNT, /* not given; so are scope, target, ctas and threads */

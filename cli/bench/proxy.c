@@ -53,7 +53,7 @@ static weft_status check(struct bench *bench, struct bench_case *c, int what, bo
     if (!status)
         status = weft_barrier(bench->world);
     if (!status && moves && bench->me == (gets ? bench->from : bench->to))
-        status = device_holds(bench, gets ? c->src : c->dst, bytes, SENT, right);
+        status = device_holds(bench, gets ? c->src : c->dst, bytes, 0, SENT, right);
     return status;
 }
 

@@ -29,11 +29,11 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
      __VA_ARGS__},
 #define DEVICE_SCOPE_ROWS(scope, target, kinds)                                                    \
     DEVICE_ROW(device_put, scope, target, kinds, "put",                                            \
-               "put_nbi by each unit of the grid, then one quiet", .sized = true,                  \
-               .by_units = true, .room = device_put_room)                                          \
+               "put_nbi by each unit of the grid, then one quiet", .sized = true, GRIDDED,         \
+               .room = device_put_room)                                                            \
     DEVICE_ROW(device_get, scope, target, kinds, "get",                                            \
-               "get_nbi by each unit of the grid, then one quiet", .sized = true,                  \
-               .by_units = true, .room = device_get_room)                                          \
+               "get_nbi by each unit of the grid, then one quiet", .sized = true, GRIDDED,         \
+               .room = device_get_room)                                                            \
     DEVICE_ROW(device_latency_signal, scope, target, kinds, "latency_signal",                      \
                "ping-pong of put_signal and signal_wait, half a round trip", .family = "latency",  \
                .sized = true)                                                                      \
@@ -50,25 +50,35 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
     DEVICE_SCOPE_ROWS(BLOCK, target, kinds)                                                        \
     DEVICE_ROW(device_p, THREAD, target, kinds, "p",                                               \
                "single 8-byte values by each thread of the grid, then one quiet", .bytes = 8,      \
-               .by_units = true, .room = device_words_room)                                        \
+               GRIDDED, .room = device_words_room)                                                 \
+    DEVICE_ROW(device_p_scattered, THREAD, target, kinds, "p_scattered",                           \
+               "the same, neighbouring lanes 128 bytes apart: none is joined with others",         \
+               .bytes = 8, GRIDDED, .room = device_words_room)                                     \
     DEVICE_ROW(device_g, THREAD, target, kinds, "g",                                               \
-               "single 8-byte values read by each thread of the grid", .bytes = 8,                 \
-               .by_units = true, .room = device_words_room)                                        \
+               "single 8-byte values read by each thread of the grid", .bytes = 8, GRIDDED,        \
+               .room = device_words_room)                                                          \
     DEVICE_ROW(device_fetch_add, THREAD, target, kinds, "atomic_fetch_add",                        \
                "64-bit atomics of one thread, each made from the last result", .family = "atomic", \
                .bytes = 8)                                                                         \
     DEVICE_ROW(device_add, THREAD, target, kinds, "atomic_add",                                    \
                "64-bit atomics by each thread of the grid, on neighbouring words",                 \
-               .family = "atomic", .bytes = 8, .by_units = true, .room = device_words_room)        \
+               .family = "atomic", .bytes = 8, GRIDDED, .room = device_words_room)                 \
     DEVICE_ROW(device_latency, THREAD, target, kinds, "latency",                                   \
                "ping-pong of p and wait_until, half a round trip", .family = "latency",            \
                .bytes = 8)                                                                         \
+    DEVICE_ROW(device_alltoall, BLOCK, target, kinds, "alltoall",                                  \
+               "alltoall over all PEs by one block; bytes per pair", .shape = SHAPE_ALL,           \
+               .sized = true, .src_per_pe = true, .dst_per_pe = true, .largest = 64 << 10)         \
+    DEVICE_ROW(device_jacobi_values, BLOCK, target, kinds, "jacobi_values",                        \
+               "a step of a solver over all PEs that puts each rim cell by p", JACOBI_ROW)         \
+    DEVICE_ROW(device_jacobi_rows, BLOCK, target, kinds, "jacobi_rows",                            \
+               "a step of a solver over all PEs that sends rim rows by put_signal", JACOBI_ROW)    \
     DEVICE_ROW(device_proxy_empty, THREAD, target, kinds, "proxy_empty",                           \
                "requests for nothing to the proxy by each thread of the grid, then one quiet",     \
-               PROXY_ROW, .by_units = true)                                                        \
+               PROXY_ROW, GRIDDED)                                                                 \
     DEVICE_ROW(device_proxy_p, THREAD, target, kinds, "proxy_p",                                   \
                "neighbouring 8-byte values through the proxy, by each thread, then one quiet",     \
-               PROXY_ROW, .by_units = true)                                                        \
+               PROXY_ROW, GRIDDED)                                                                 \
     DEVICE_ROW(device_proxy_trip, THREAD, target, kinds, "proxy_trip",                             \
                "a request for nothing to the proxy, waited for, by one thread", PROXY_ROW)         \
     DEVICE_ROW(device_proxy_put, THREAD, target, kinds, "proxy_put",                               \
@@ -85,7 +95,9 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
     DEVICE_ROW(stream_barrier, STREAM, target, kinds, "barrier",                                   \
                "barrier_on_stream over all PEs, back to back", .shape = SHAPE_ALL)
 
-#define PROXY_ROW .family = "proxy", .bytes = 8, .apart = true, .room = device_proxied_room
+#define GRIDDED    .gridded = true, .by_units = true
+#define JACOBI_ROW .family = "jacobi", .apart = true, .shape = SHAPE_ALL
+#define PROXY_ROW  .family = "proxy", .bytes = 8, .apart = true, .room = device_proxied_room
 
 const struct bench_entry bench_entries[] = {
     {.name = "put",
@@ -225,7 +237,8 @@ bool bench_names_proxy(const struct bench_options *options)
     for (const char *name = options->names; name && *name;) {
         size_t length = strcspn(name, ",");
         for (int i = 0; i < bench_entry_count; i++)
-            if (bench_entries[i].apart && stands_for(name, length, &bench_entries[i]))
+            if (same(bench_entries[i].family, "proxy", 5) &&
+                stands_for(name, length, &bench_entries[i]))
                 return true;
         name += length + (name[length] == ',');
     }

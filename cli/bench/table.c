@@ -17,6 +17,16 @@ struct bench_text bench_bytes_text(size_t bytes)
     return out;
 }
 
+struct bench_text bench_name_text(const struct bench_point *point)
+{
+    struct bench_text out;
+    if (point->entry->gridded && point->ctas > 1)
+        snprintf(out.text, sizeof out.text, "%s x%d", point->entry->name, point->ctas);
+    else
+        snprintf(out.text, sizeof out.text, "%s", point->entry->name);
+    return out;
+}
+
 static int decimals(double value)
 {
     return value < 0.0995 ? 4 : value < 0.995 ? 3 : value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
@@ -85,11 +95,15 @@ void bench_table_head(FILE *to, const struct bench *bench)
             bench_target_names[options->target], sysconf(_SC_NPROCESSORS_ONLN));
     if (options->target == TARGET_SIMT)
         fprintf(to, "figures of the stand-in, not of a GPU\n");
-    if (options->scope != SCOPE_HOST && options->scope != SCOPE_STREAM)
+    if (options->scope != SCOPE_HOST && options->scope != SCOPE_STREAM) {
+        fprintf(to, "grids of");
+        for (int i = 0; i < options->n_ctas; i++)
+            fprintf(to, "%s %d", i ? "," : "", options->ctas_list[i]);
         fprintf(to,
-                "grids of %d block%s of %d threads; a time is that of one operation of each "
-                "thread, warp or block\n",
-                options->ctas, options->ctas == 1 ? "" : "s", options->threads);
+                " block%s of %d threads; a time is that of one operation of each thread, warp or "
+                "block\n",
+                options->n_ctas == 1 && options->ctas == 1 ? "" : "s", options->threads);
+    }
     fprintf(to, "floors of this machine, now: half a round trip of a cache line %s",
             bench_us_text(ns_to_us(floors->one_line_ns)).text);
     fprintf(to, ", over two lines %s", bench_us_text(ns_to_us(floors->two_lines_ns)).text);
@@ -106,9 +120,10 @@ void bench_table_row(FILE *to, const struct bench_point *point, const struct ben
 {
     static const char *const found[] = {"no", "WRONG", "right"};
     const struct bench_entry *entry = point->entry;
-    if (previous && previous->entry != entry && (entry->sized || previous->entry->sized))
+    if (previous && (previous->entry != entry || previous->ctas != point->ctas) &&
+        (entry->sized || previous->entry->sized))
         fputc('\n', to);
-    fprintf(to, "%-17s", entry->name);
+    fprintf(to, "%-17s", bench_name_text(point).text);
     fprintf(to, " %9s", point->bytes ? bench_bytes_text(point->bytes).text : "-");
     fprintf(to, " %9s", bench_us_text(point->us).text);
     fprintf(to, " %9s", bench_us_text(point->us_min).text);

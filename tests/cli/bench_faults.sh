@@ -69,6 +69,10 @@ for scope in thread warp block stream; do
     sees count_wrong get --scope $scope --target simt
 done
 sees count_wrong p --scope thread --target simt
+sees count_wrong p_scattered --scope thread --target simt
+sees count_wrong alltoall --scope block --target simt --pes 3
+sees get jacobi_values --scope block --target simt
+sees get jacobi_rows --scope block --target simt --pes 3
 sees count_wrong barrier --scope stream --target simt
 
 # Host-initiated operations on GPU memory, over the stand-in of the driver.

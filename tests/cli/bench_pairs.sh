@@ -27,7 +27,8 @@ for memory in host gpu; do
     [ "$(grep -c '^benchmark .* p2p .* staged .* staged/p2p$' <<< "$table")" = 3 ] ||
         fail "$memory: not three tables of two columns: $table"
     # Both times, and how many times the first the second is: no dash in the place of a figure.
-    [ "$(grep -cE '^latency +8 B +[0-9.]+ [nmu]?s +- +[0-9.]+ [nmu]?s +- +[0-9.]+$' <<< "$table")" = 3 ] ||
+    time='[0-9.]+ [nmu]?s' rate='[0-9.]+'
+    [ "$(grep -cE "^latency +3 +8 B +$time +- +$rate +$time +- +$rate +$rate$" <<< "$table")" = 3 ] ||
         fail "$memory: not three rows of latency: $table"
     rows=$(bench $memory --json | grep '"bench":"latency"')
     for pair in 0,1 0,2 1,2; do

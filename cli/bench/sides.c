@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sides.h: one job for each path, and the table of their figures. What a figure is and how it is taken
+ * is not known here. */
+#include "bench/sides.h"
+
+#include "commands.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+bool sides_parse(const char *list, struct bench_sides *sides)
+{
+    *sides = (struct bench_sides){0};
+    while (*list) {
+        size_t length = strcspn(list, ",");
+        if (!length || length >= SIDE_NAME_BYTES || sides->count == SIDES_MAX)
+            return false;
+        snprintf(sides->side[sides->count++].path, SIDE_NAME_BYTES, "%.*s", (int)length, list);
+        list += length + (list[length] == ',');
+    }
+    return sides->count > 0;
+}
+
+/* ------------------------------------------------------------------------------------- the jobs */
+
+/* In a child of its own: the rows are what it prints. Its exit status, or -1. */
+static int run_job(const struct bench_options *options, int argc, char **argv, const char *path,
+                   int rows_fd)
+{
+    char pair[48];
+    char **args = calloc((size_t)argc + 4, sizeof *args);
+    if (!args)
+        return -1;
+    memcpy(args, argv, (size_t)argc * sizeof *args);
+    snprintf(pair, sizeof pair, "--pair=%d,%d", options->from, options->to);
+    args[argc] = "--one-path";
+    args[argc + 1] = "--json";
+    args[argc + 2] = pair;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (setenv("WEFT_PATH", path, 1) || dup2(rows_fd, STDOUT_FILENO) < 0)
+            _exit(EXIT_FAULT);
+        int code = bench_start_job(options, argc + 3, args);
+        fflush(NULL);
+        _exit(code);
+    }
+    free(args);
+    int state = 0;
+    while (pid > 0 && waitpid(pid, &state, 0) < 0 && errno == EINTR)
+        ;
+    return pid > 0 && WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+}
+
+/* Lines that are no rows (a program's own words) are passed on to stderr. */
+static void read_rows(int fd, json_t *rows)
+{
+    char *line = NULL;
+    size_t room = 0;
+    FILE *from = fdopen(fd, "r");
+    if (!from)
+        return;
+    rewind(from);
+    while (getline(&line, &room, from) > 0) {
+        json_t *row = json_loads(line, 0, NULL);
+        if (row)
+            json_array_append_new(rows, row);
+        else
+            fputs(line, stderr);
+    }
+    free(line);
+    fclose(from);
+}
+
+void sides_measure(const struct bench_options *options, int argc, char **argv,
+                   struct bench_sides *sides)
+{
+    for (int i = 0; i < sides->count; i++) {
+        struct bench_side *side = &sides->side[i];
+        int fd = memfd_create("weft-bench-rows", MFD_CLOEXEC);
+        if (!side->rows)
+            side->rows = json_array();
+        int code = fd < 0 ? -1 : run_job(options, argc, argv, side->path, fd);
+        if (fd >= 0)
+            read_rows(fd, side->rows);
+        if (code) {
+            sides->failed = true;
+            fprintf(stderr, "weft bench: PE %d to PE %d over %s: no figures, or not all\n",
+                    options->from, options->to, side->path);
+        }
+    }
+}
+
+void sides_clear(struct bench_sides *sides)
+{
+    for (int i = 0; i < sides->count; i++) {
+        json_decref(sides->side[i].rows);
+        sides->side[i].rows = NULL;
+    }
+}
+
+/* ----------------------------------------------------------------------------------- printing */
+
+static bool same_point(const json_t *a, const json_t *b)
+{
+    static const char *const keys[] = {"bench", "bytes", "ctas", "pes"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (!json_equal(json_object_get(a, keys[i]), json_object_get(b, keys[i])))
+            return false;
+    return true;
+}
+
+const json_t *side_row_like(const struct bench_side *side, const json_t *wanted)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(side->rows, i, row) if (same_point(row, wanted)) return row;
+    return NULL;
+}
+
+double side_figure(const json_t *row, const char *key)
+{
+    const json_t *value = row ? json_object_get(row, key) : NULL;
+    return json_is_number(value) ? json_number_value(value) : -1;
+}
+
+static void print_head(const struct bench_sides *sides)
+{
+    printf("%-18s %3s %4s %8s", "benchmark", "PEs", "ctas", "bytes");
+    for (int i = 0; i < sides->count; i++)
+        printf("  %10.10s    GB/s   Mop/s", sides->side[i].path);
+    for (int i = 1; i < sides->count; i++)
+        printf("  %s/%s", sides->side[i].path, sides->side[0].path);
+    printf("\n");
+}
+
+static void print_line(const struct bench_sides *sides, const json_t *first)
+{
+    double base = side_figure(first, "us"), ctas = side_figure(first, "ctas");
+    char blocks[16] = ""; /* none in scope host */
+    size_t bytes = (size_t)json_integer_value(json_object_get(first, "bytes"));
+    if (ctas > 0)
+        snprintf(blocks, sizeof blocks, "%.0f", ctas);
+    printf("%-18s %3.0f %4s %8s", json_string_value(json_object_get(first, "bench")),
+           side_figure(first, "pes"), blocks, bytes ? bench_bytes_text(bytes).text : "");
+    for (int i = 0; i < sides->count; i++) {
+        const json_t *row = side_row_like(&sides->side[i], first);
+        printf("  %10s  %6s  %6s", bench_us_text(side_figure(row, "us")).text,
+               bench_number_text(side_figure(row, "gbps")).text,
+               bench_number_text(side_figure(row, "mops")).text);
+    }
+    for (int i = 1; i < sides->count; i++) {
+        double us = side_figure(side_row_like(&sides->side[i], first), "us");
+        int width = (int)(strlen(sides->side[i].path) + strlen(sides->side[0].path) + 1);
+        printf("  %*s", width, bench_number_text(base > 0 && us > 0 ? us / base : 0).text);
+    }
+    printf("\n");
+}
+
+void sides_print_table(const struct bench_sides *sides)
+{
+    const struct bench_side *longest = &sides->side[0];
+    size_t i;
+    json_t *row;
+    for (int k = 1; k < sides->count; k++)
+        if (json_array_size(sides->side[k].rows) > json_array_size(longest->rows))
+            longest = &sides->side[k];
+    print_head(sides);
+    json_array_foreach(longest->rows, i, row)
+    {
+        const json_t *first = side_row_like(&sides->side[0], row);
+        print_line(sides, first ? first : row);
+    }
+    printf("\n");
+}
+
+void sides_print_json(const struct bench_sides *sides)
+{
+    size_t i;
+    json_t *row;
+    for (int k = 0; k < sides->count; k++)
+        json_array_foreach(sides->side[k].rows, i, row)
+        {
+            json_dumpf(row, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
+            putchar('\n');
+        }
+    fflush(stdout);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft bench evaluation`: four programs by which ways to communicate from kernels are compared (Hsu et
+ * al., "GPU-initiated networking with NVSHMEM", and those before it): bandwidth of puts over blocks and
+ * sizes, rate of single values over blocks with neighbouring and with scattered lanes, a Jacobi solver in
+ * two styles over ever more PEs, and the time of an alltoall. Each over every path of --paths, in jobs of
+ * their own; --html draws all on one page. What a figure is, is not known here. */
+#include "bench/plot.h"
+#include "bench/sides.h"
+#include "commands.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* What a line of a plot is; its points are rows that differ in what is on the x axis. */
+enum axis { AXIS_BYTES, AXIS_CTAS, AXIS_PES };
+
+static const char *const axis_keys[] = {"bytes", "ctas", "pes"};
+
+struct program {
+    const char *title, *names, *scope;
+    const char *sizes; /* unless --sizes are given; NULL: it has none */
+    bool grids;        /* by each of --ctas */
+    bool scales;       /* over 1, 2, 4 ... PEs */
+    bool all_pes;      /* over as many PEs as there are */
+    enum axis x, lines;
+    bool a_plot_per_path; /* else the paths are lines too */
+    const char *figure, *unit, *plot;
+};
+
+static const struct program programs[] = {
+    {.title = "Bandwidth of puts by blocks",
+     .names = "put",
+     .scope = "block",
+     .sizes = "8,64,512,2K,8K,64K,1M",
+     .grids = true,
+     .x = AXIS_BYTES,
+     .lines = AXIS_CTAS,
+     .a_plot_per_path = true,
+     .figure = "gbps",
+     .unit = "GB/s",
+     .plot = "GB/s, over bytes"},
+    {.title = "Rate of single values of 8 bytes",
+     .names = "p,p_scattered",
+     .scope = "thread",
+     .grids = true,
+     .x = AXIS_CTAS,
+     .figure = "mops",
+     .unit = "M/s",
+     .plot = "M/s, over blocks"},
+    {.title = "Jacobi solver, time of a step",
+     .names = "jacobi_values,jacobi_rows",
+     .scope = "block",
+     .scales = true,
+     .x = AXIS_PES,
+     .figure = "us",
+     .unit = "us",
+     .plot = "us, over PEs"},
+    {.title = "Alltoall by one block",
+     .names = "alltoall",
+     .scope = "block",
+     .sizes = "8,64,512,4K,32K",
+     .all_pes = true,
+     .x = AXIS_BYTES,
+     .figure = "us",
+     .unit = "us",
+     .plot = "us, over bytes per pair"},
+};
+
+enum { PROGRAMS = sizeof programs / sizeof programs[0] };
+
+/* ------------------------------------------------------------------------------------ the jobs */
+
+static void join(const int *numbers, int n, char *text, size_t room)
+{
+    size_t at = 0;
+    for (int i = 0; i < n && at < room; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%d", i ? "," : "", numbers[i]);
+}
+
+static void join_sizes(const struct bench_options *options, char *text, size_t room)
+{
+    size_t at = 0;
+    for (int i = 0; i < options->n_sizes && at < room; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%zu", i ? "," : "", options->sizes[i]);
+}
+
+static void one_job(const struct bench_options *given, const struct program *program, int pes,
+                    struct bench_sides *sides)
+{
+    char names[64], scope[32], target[32], threads[32], ctas[512], sizes[1024], iters[48];
+    char repetitions[32];
+    struct bench_options options = *given;
+    char *argv[12] = {"weft bench"};
+    int argc = 1;
+    options.pes = pes;
+    options.from = 0;
+    options.to = pes > 1;
+    snprintf(names, sizeof names, "%s", program->names);
+    snprintf(scope, sizeof scope, "--scope=%s", program->scope);
+    snprintf(repetitions, sizeof repetitions, "--repetitions=%d", given->repetitions);
+    argv[argc++] = names;
+    argv[argc++] = scope;
+    argv[argc++] = repetitions;
+    if (given->target != TARGET_COUNT) {
+        snprintf(target, sizeof target, "--target=%s", bench_target_names[given->target]);
+        argv[argc++] = target;
+    }
+    if (given->threads) {
+        snprintf(threads, sizeof threads, "--threads=%d", given->threads);
+        argv[argc++] = threads;
+    }
+    if (given->iterations) {
+        snprintf(iters, sizeof iters, "--iters=%llu", (unsigned long long)given->iterations);
+        argv[argc++] = iters;
+    }
+    if (!given->verify)
+        argv[argc++] = "--no-verify";
+    if (program->grids) {
+        join(given->ctas_list, given->n_ctas, ctas + snprintf(ctas, sizeof ctas, "--ctas="),
+             sizeof ctas - 7);
+        argv[argc++] = ctas;
+    }
+    if (program->sizes) {
+        snprintf(sizes, sizeof sizes, "--sizes=%s", program->sizes);
+        if (given->n_sizes)
+            join_sizes(given, sizes + strlen("--sizes="), sizeof sizes - strlen("--sizes="));
+        argv[argc++] = sizes;
+    }
+    sides_measure(&options, argc, argv, sides);
+}
+
+static void run(const struct bench_options *options, const struct program *program,
+                struct bench_sides *sides)
+{
+    int most = options->pes ? options->pes : 2;
+    for (int pes = program->scales ? 1 : most; pes <= most; pes *= 2)
+        one_job(options, program, program->scales || program->all_pes ? pes : 2, sides);
+    for (int pes = 1; program->scales && pes <= most; pes *= 2) /* the last one, where it is odd */
+        if (pes < most && pes * 2 > most)
+            one_job(options, program, most, sides);
+}
+
+/* ------------------------------------------------------------------------------------ the page */
+
+static bool of_line(const json_t *row, const json_t *first, const struct program *program)
+{
+    const char *key = axis_keys[program->lines];
+    return json_equal(json_object_get(row, "bench"), json_object_get(first, "bench")) &&
+           (!program->a_plot_per_path ||
+            json_equal(json_object_get(row, key), json_object_get(first, key)));
+}
+
+/* The line that row `begin` of a side begins: the rows that differ from it in x alone. */
+static void make_line(const struct program *program, const struct bench_side *side, size_t begin,
+                      struct plot_series *line)
+{
+    const json_t *first = json_array_get(side->rows, begin);
+    *line = (struct plot_series){0};
+    for (size_t i = begin; i < json_array_size(side->rows) && line->n < PLOT_POINTS; i++) {
+        const json_t *row = json_array_get(side->rows, i);
+        if (!of_line(row, first, program))
+            continue;
+        line->x[line->n] = side_figure(row, axis_keys[program->x]);
+        line->y[line->n++] = side_figure(row, program->figure);
+    }
+}
+
+static bool begins_line(const struct program *program, const struct bench_side *side, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (of_line(json_array_get(side->rows, i), json_array_get(side->rows, at), program))
+            return false;
+    return true;
+}
+
+/* Every line of a side, behind those that the plot already has; labels are kept in `labels`. */
+static void add_lines(const struct program *program, const struct bench_side *side,
+                      struct plot_series *series, char (*labels)[64], int *count)
+{
+    for (size_t i = 0; i < json_array_size(side->rows) && *count < PLOT_SERIES; i++) {
+        const json_t *row = json_array_get(side->rows, i);
+        if (!begins_line(program, side, i))
+            continue;
+        make_line(program, side, i, &series[*count]);
+        if (program->a_plot_per_path)
+            snprintf(labels[*count], sizeof labels[0], "%.0f blocks",
+                     side_figure(row, axis_keys[program->lines]));
+        else
+            snprintf(labels[*count], sizeof labels[0], "%s, %s", side->path,
+                     json_string_value(json_object_get(row, "bench")));
+        series[*count].label = labels[*count];
+        (*count)++;
+    }
+}
+
+static void draw(FILE *to, const struct program *program, const struct bench_sides *sides)
+{
+    static struct plot_series series[PLOT_SERIES];
+    char labels[PLOT_SERIES][64], title[128];
+    int count = 0;
+    fprintf(to, "<h2>%s</h2>\n", program->title);
+    for (int i = 0; i < sides->count; i++) {
+        add_lines(program, &sides->side[i], series, labels, &count);
+        if (!program->a_plot_per_path && i + 1 < sides->count)
+            continue;
+        snprintf(title, sizeof title, "%s%s%s", program->plot, program->a_plot_per_path ? ": " : "",
+                 program->a_plot_per_path ? sides->side[i].path : "");
+        const struct plot plot = {.title = title,
+                                  .unit = program->unit,
+                                  .bytes = program->x == AXIS_BYTES,
+                                  .series = series,
+                                  .count = count};
+        plot_draw(to, &plot);
+        count = 0;
+    }
+}
+
+static void write_head(FILE *to, const struct bench_sides *sides)
+{
+    char date[32];
+    time_t now = time(NULL);
+    struct tm local;
+    const json_t *row = json_array_get(sides->side[0].rows, 0);
+    const char *target = json_string_value(json_object_get(row, "target"));
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M", localtime_r(&now, &local));
+    plot_page_begin(to, "weft bench evaluation");
+    fprintf(to, "<p>Weft %s, %s. Target %s%s. Medians.</p>\n", weft_version(), date,
+            target ? target : "unknown",
+            target && strcmp(target, "simt") == 0 ? ": figures of the stand-in, not of a GPU" : "");
+}
+
+/* ------------------------------------------------------------------------------------- together */
+
+static bool all_verified(const struct bench_sides *sides)
+{
+    size_t i;
+    json_t *row;
+    for (int k = 0; k < sides->count; k++)
+        json_array_foreach(sides->side[k].rows, i, row)
+        {
+            if (json_is_false(json_object_get(row, "verified")))
+                return false;
+        }
+    return true;
+}
+
+static int close_page(FILE *page, const char *name)
+{
+    if (!page)
+        return EXIT_GOOD;
+    plot_page_end(page);
+    bool whole = !ferror(page);
+    if (fclose(page) == 0 && whole)
+        return EXIT_GOOD;
+    fprintf(stderr, "weft bench: the file of --html %s could not be written in full\n", name);
+    return EXIT_FAULT;
+}
+
+int bench_evaluation(const struct bench_options *given)
+{
+    static const int grids[] = {1, 2, 4, 8, 16, 32, 64};
+    struct bench_options options = *given;
+    struct bench_sides sides;
+    FILE *page = NULL;
+    bool good = true;
+    if (!sides_parse(options.paths ? options.paths : "p2p", &sides)) {
+        fprintf(stderr, "weft bench: --paths %s: up to %d paths are wanted, e.g. proxy,gda\n",
+                options.paths, SIDES_MAX);
+        return EXIT_USAGE;
+    }
+    if (!options.n_ctas) {
+        options.n_ctas = options.target == TARGET_SIMT ? 3 : (int)(sizeof grids / sizeof grids[0]);
+        memcpy(options.ctas_list, grids, sizeof grids);
+    }
+    if (options.html && !(page = fopen(options.html, "w"))) {
+        fprintf(stderr, "weft bench: fopen(\"%s\") for --html: %s\n", options.html,
+                strerror(errno));
+        return EXIT_FAULT;
+    }
+    for (int i = 0; i < PROGRAMS; i++) {
+        run(&options, &programs[i], &sides);
+        if (options.json)
+            sides_print_json(&sides);
+        else {
+            printf("%s\n", programs[i].title);
+            sides_print_table(&sides);
+        }
+        if (page && i == 0)
+            write_head(page, &sides);
+        if (page)
+            draw(page, &programs[i], &sides);
+        good &= all_verified(&sides) && !sides.failed;
+        sides_clear(&sides);
+    }
+    return close_page(page, options.html) || !good ? EXIT_FAULT : EXIT_GOOD;
+}
