@@ -50,18 +50,17 @@ struct net_head {
 };
 
 enum net_kind {
-    NET_PUT = 1,   /* data */
-    NET_STORE,     /* one value, by one access */
-    NET_ATOMIC,    /* struct net_atomic */
-    NET_GET,       /* struct net_wanted */
-    NET_KEY,       /* struct net_wanted; offset: number of the chunk */
+    NET_PUT = 1, /* data */
+    NET_STORE,   /* one value, by one access */
+    NET_ATOMIC,  /* struct net_atomic */
+    NET_GET,     /* struct net_wanted */
+    NET_KEY, /* struct net_wanted; offset: number of the chunk; a struct net_key comes back as data */
     NET_RAIL_KEYS, /* likewise; the answer is data: struct net_key for each rail of the owner */
     NET_PLACE,     /* struct net_wanted; a struct net_place comes back as data */
-    NET_ROOM,      /* struct net_wanted: a room of so many bytes for the sender */
+    NET_ROOM,      /* struct net_wanted: a room of so many bytes for the sender; likewise */
     NET_LANDED,    /* struct net_lot: a put, whose data are in the sender's room */
     NET_LIFT,      /* struct net_lot: a get, whose data go into it */
     NET_DATA,      /* answers: struct net_result, data */
-    NET_KEY_IS,    /* struct net_result, struct net_key */
     NET_LIFTED,    /* struct net_result */
     NET_NOTE,      /* struct net_note */
 };
@@ -223,7 +222,6 @@ struct net_awaited {
     bool taken, done;
     bool forgotten; /* nobody waits: freed when the answer is complete */
     weft_status status;
-    struct net_key key;
 };
 
 struct net_traits {
@@ -446,18 +444,32 @@ void net_served(struct path_common *net, struct net_peer *from, struct net_messa
 /* Nobody waits for an answer, so the last error goes back: the peer gives this PE up. */
 void net_tell_failure(struct path_common *net, struct net_peer *to, weft_status status);
 
+/* -------------------------------------------------------------------------- net_ask.c (lock held) */
+
 /* A token for a request whose answer of `bytes` bytes goes to `to`. */
 weft_status net_await(struct path_state *state, struct net_peer *peer, void *to, size_t bytes,
                       uint64_t *token);
 
-/* Waits for the answer; the token is void afterwards. key: of an answer to NET_KEY, else NULL. */
-weft_status net_await_answer(struct path_common *net, uint64_t token, struct net_key *key);
+/* Waits for the answer; the token is void afterwards, and nothing goes to `to` any more. */
+weft_status net_await_answer(struct path_common *net, uint64_t token);
+
+/* Its request does not go. */
+void net_cancel_answer(struct path_common *net, uint64_t token);
 
 /* Nobody waits: quiet does. */
 void net_forget_answer(struct path_common *net, uint64_t token);
 
+/* Sends a request that has a struct net_wanted behind it, and waits for its answer, `bytes` bytes for `to`,
+ * unless nbi. wanted: the number of bytes that stands in the request. */
+weft_status net_ask(struct path_state *state, struct net_peer *peer,
+                    const struct net_record *question, uint32_t wanted, void *to, size_t bytes,
+                    bool nbi);
+
 /* The peer has failed: its answers that nobody waits for will not come. */
 void net_fail_answers(struct path_common *net, const struct net_peer *peer);
+
+/* A record of kind NET_DATA. */
+void net_data_came(struct path_common *net, struct net_peer *from, const struct net_record *record);
 
 /* -------------------------------------------------------------------- net_memory.c (lock held) */
 
@@ -511,17 +523,34 @@ void net_stage_lifted(struct path_common *net, struct net_peer *peer,
 /* What the GPU still copies has ended afterwards. */
 void net_stage_free(struct path_common *net);
 
-/* ------------------------------------------------------------------------------ net.c (lock held) */
+/* ------------------------------------------------------------------------ net_order.c (lock held) */
 
 struct net_channel *net_touch(struct path_state *state, int pe);
 void net_drop_state(struct path_state *state);
 void net_free_state(struct path_state *state);
 weft_status net_open_state(const struct path_world *world,
                            struct path_state **state); /* not held */
-void net_close_state(struct path_state *state);
+void net_close_state(struct path_state *state);        /* not held */
 
-/* What a quiet does. */
+/* Direct and staged operations of the context at the peer have arrived. */
+weft_status net_await_writes(struct path_state *state, struct net_peer *peer);
+weft_status net_await_reads(struct path_state *state, struct net_peer *peer);
+
+/* The source of staged puts may be used again. */
+weft_status net_await_filling(struct path_state *state, struct net_peer *peer);
+
+/* What is given next must not come before what was given so far. Costs nothing until then. */
+void net_fence_channel(const struct path_common *net, struct net_channel *channel);
+
+/* Before a request; before a write, which would overtake what the owner has yet to carry out. */
+weft_status net_order_request(struct path_state *state, struct net_peer *peer);
+weft_status net_order_write(struct path_state *state, struct net_peer *peer);
+
+/* What a fence does, and what a quiet does. */
+weft_status net_order(struct path_state *state);
 weft_status net_complete(struct path_state *state);
+
+/* ------------------------------------------------------------------------------ net.c (lock held) */
 
 /* Any sizes, in as many pieces as it takes; a get waits. */
 weft_status net_put_by_requests(struct path_state *state, struct remote to, const void *src,

@@ -298,29 +298,11 @@ weft_status net_flush_gpu(struct path_common *net)
 
 /* --------------------------------------------------------------------------------- peers' places */
 
-static weft_status ask_for_place(struct path_state *state, struct net_peer *peer, size_t offset,
-                                 struct net_place *place)
-{
-    struct net_record *record;
-    uint64_t token;
-    weft_status status = net_request(state, peer, sizeof(struct net_wanted), &record);
-    if (status)
-        return status;
-    status = net_await(state, peer, place, sizeof *place, &token);
-    record->kind = NET_PLACE;
-    record->offset = offset;
-    memcpy(net_behind(record), &(struct net_wanted){.token = status ? 0 : token},
-           sizeof(struct net_wanted));
-    if (status)
-        return status;
-    net_flush(state->net, peer, false);
-    return net_await_answer(state->net, token, NULL);
-}
-
 static weft_status learn_place(struct path_state *state, struct net_peer *peer, size_t offset,
                                struct net_place *place)
 {
-    weft_status status = ask_for_place(state, peer, offset, place);
+    const struct net_record question = {.kind = NET_PLACE, .offset = offset};
+    weft_status status = net_ask(state, peer, &question, 0, place, sizeof *place, false);
     if (status)
         return status;
     peer->gpu_flush |= place->flush;

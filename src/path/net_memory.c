@@ -111,26 +111,6 @@ struct fid_mr *net_own_chunk(struct path_common *net, enum segment_id segment, s
 
 /* --------------------------------------------------------------------------------- peers' chunks */
 
-static weft_status ask_for_key(struct path_state *state, struct net_peer *peer,
-                               enum segment_id segment, size_t chunk, struct net_key *key)
-{
-    uint64_t token;
-    struct net_record *record;
-    weft_status status = net_request(state, peer, sizeof(struct net_wanted), &record);
-    if (status)
-        return status;
-    status = net_await(state, peer, NULL, sizeof *key, &token);
-    record->kind = NET_KEY;
-    record->segment = (uint8_t)segment;
-    record->offset = chunk;
-    memcpy(net_behind(record), &(struct net_wanted){.token = status ? 0 : token},
-           sizeof(struct net_wanted));
-    if (status)
-        return status;
-    net_flush(state->net, peer, false);
-    return net_await_answer(state->net, token, key);
-}
-
 weft_status net_peer_chunk(struct path_state *state, struct net_peer *peer, enum segment_id segment,
                            size_t chunk, struct net_key *key)
 {
@@ -143,7 +123,10 @@ weft_status net_peer_chunk(struct path_state *state, struct net_peer *peer, enum
     struct net_key *known = &peer->keys[segment][chunk];
     weft_status status = WEFT_OK;
     if (!known->asked) {
-        status = ask_for_key(state, peer, segment, chunk, key);
+        const struct net_record question = {
+            .kind = NET_KEY, .segment = (uint8_t)segment, .offset = chunk};
+        *key = (struct net_key){0};
+        status = net_ask(state, peer, &question, 0, key, sizeof *key, false);
         key->asked = 1;
         if (!status)
             *known = *key;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What comes in messages: requests of peers, which are carried out on this PE's memory (serve.h), and
- * answers to this PE's own, for which somebody waits or a quiet will. */
+ * answers to this PE's own (net_ask.c). */
 #include "path/net_hmem.h"
 #include "path/net_stripe.h"
 
@@ -14,153 +14,6 @@ enum {
     ANSWER_MOST = NET_MESSAGE_BYTES - sizeof(struct net_head) - sizeof(struct net_record) -
                   sizeof(struct net_result)
 };
-
-/* ------------------------------------------------------------------------------ answers awaited */
-
-static struct net_awaited *awaited_of(struct path_common *net, uint64_t token)
-{
-    uint32_t number = (uint32_t)token - 1;
-    if (number >= net->awaited_count)
-        return NULL;
-    struct net_awaited *awaited = &net->awaited[number];
-    return awaited->taken && awaited->uses == (uint32_t)(token >> 32) ? awaited : NULL;
-}
-
-static weft_status more_awaited(struct path_common *net)
-{
-    uint32_t count = net->awaited_count ? 2 * net->awaited_count : 64;
-    struct net_awaited *more = realloc(net->awaited, count * sizeof *more);
-    if (!more)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %u answers", count);
-    memset(more + net->awaited_count, 0, (count - net->awaited_count) * sizeof *more);
-    net->awaited = more;
-    net->awaited_count = count;
-    return WEFT_OK;
-}
-
-weft_status net_await(struct path_state *state, struct net_peer *peer, void *to, size_t bytes,
-                      uint64_t *token)
-{
-    struct path_common *net = state->net;
-    uint32_t free = 0;
-    while (free < net->awaited_count &&
-           net->awaited[(net->awaited_next + free) % net->awaited_count].taken)
-        free++;
-    weft_status status = WEFT_OK;
-    if (free == net->awaited_count) {
-        net->awaited_next = net->awaited_count;
-        free = 0;
-        status = more_awaited(net);
-    }
-    if (status)
-        return status;
-    uint32_t number = (net->awaited_next + free) % net->awaited_count;
-    struct net_awaited *awaited = &net->awaited[number];
-    net->awaited_next = number + 1;
-    uint32_t uses = awaited->uses + 1;
-    *awaited = (struct net_awaited){
-        .state = state, .peer = peer, .to = to, .bytes = bytes, .uses = uses, .taken = true};
-    state->under_way++;
-    *token = (uint64_t)uses << 32 | (number + 1);
-    return WEFT_OK;
-}
-
-static void release(struct path_common *net, struct net_awaited *awaited)
-{
-    struct path_state *state = awaited->state;
-    (void)net;
-    awaited->taken = false;
-    state->under_way--;
-    net_drop_state(state);
-}
-
-weft_status net_await_answer(struct path_common *net, uint64_t token, struct net_key *key)
-{
-    struct net_awaited *awaited = awaited_of(net, token);
-    struct net_peer *peer = awaited->peer;
-    struct path_wait wait = net_waiting(net, peer, BOX_OP_GET, 1);
-    weft_status status = WEFT_OK;
-    /* Looked up anew each time: the table may have grown meanwhile. */
-    while (!status && !(awaited = awaited_of(net, token))->done)
-        status = net_wait(net, peer, &wait);
-    path_wait_end(&wait);
-    awaited = awaited_of(net, token);
-    if (status) {
-        awaited->forgotten = true;
-        awaited->to = NULL;
-        return status;
-    }
-    status = awaited->status;
-    if (key)
-        *key = awaited->key;
-    release(net, awaited);
-    return status ? base_fail(status, "PE %d could not carry out what PE %d asked for: %s",
-                              peer->pe, net->world->pe, base_status_text(status))
-                  : WEFT_OK;
-}
-
-void net_forget_answer(struct path_common *net, uint64_t token)
-{
-    struct net_awaited *awaited = awaited_of(net, token);
-    awaited->forgotten = true;
-}
-
-static void answered(struct path_common *net, struct net_awaited *awaited)
-{
-    struct path_state *state = awaited->state;
-    awaited->done = true;
-    if (!awaited->forgotten)
-        return;
-    if (awaited->status && !state->failed) {
-        state->failed = awaited->status;
-        snprintf(state->sentence, sizeof state->sentence,
-                 "PE %d could not carry out what PE %d asked for: %s", awaited->peer->pe,
-                 net->world->pe, base_status_text(awaited->status));
-    }
-    release(net, awaited);
-}
-
-void net_fail_answers(struct path_common *net, const struct net_peer *peer)
-{
-    for (uint32_t i = 0; i < net->awaited_count; i++) {
-        struct net_awaited *awaited = &net->awaited[i];
-        if (awaited->taken && awaited->peer == peer && awaited->forgotten)
-            release(net, awaited); /* the peer's failure is told instead */
-    }
-}
-
-static void data_came(struct path_common *net, struct net_peer *from,
-                      const struct net_record *record)
-{
-    const struct net_result *result = net_behind((struct net_record *)record);
-    struct net_awaited *awaited = awaited_of(net, result->token);
-    if (!result->token) {
-        char sentence[NET_SENTENCE_BYTES];
-        snprintf(sentence, sizeof sentence, "PE %d could not carry out what PE %d asked for: %.*s",
-                 from->pe, net->world->pe, (int)record->bytes, (const char *)(result + 1));
-        net_fail_peer(net, from, (weft_status)result->status, sentence);
-        return;
-    }
-    if (!awaited || awaited->done || result->position > awaited->bytes ||
-        record->bytes > awaited->bytes - result->position)
-        return;
-    if (awaited->to && record->bytes)
-        memcpy((char *)awaited->to + result->position, result + 1, record->bytes);
-    awaited->came += record->bytes;
-    awaited->status = (weft_status)result->status;
-    if (awaited->status || awaited->came >= awaited->bytes)
-        answered(net, awaited);
-}
-
-static void key_came(struct path_common *net, const struct net_record *record)
-{
-    const struct net_result *result = net_behind((struct net_record *)record);
-    struct net_awaited *awaited = awaited_of(net, result->token);
-    if (!awaited || awaited->done || record->bytes != sizeof awaited->key)
-        return;
-    memcpy(&awaited->key, result + 1, sizeof awaited->key);
-    answered(net, awaited);
-}
 
 /* ------------------------------------------------------------------------------------- requests */
 
@@ -253,15 +106,20 @@ static void tell_lifted(struct path_common *net, struct net_peer *from, struct n
            0);
 }
 
-static void tell_place(struct path_common *net, struct net_peer *from, struct net_record *record)
+static void answer_data(struct path_common *net, struct net_peer *to, struct net_record *record,
+                        const void *what, size_t bytes)
 {
     const struct net_wanted *wanted = net_behind(record);
+    void *data = answer(net, to, NET_DATA, (struct net_result){.token = wanted->token}, bytes);
+    if (data)
+        memcpy(data, what, bytes);
+}
+
+static void tell_place(struct path_common *net, struct net_peer *from, struct net_record *record)
+{
     struct net_place place;
     net_own_place(net, (size_t)record->offset, &place);
-    void *data =
-        answer(net, from, NET_DATA, (struct net_result){.token = wanted->token}, sizeof place);
-    if (data)
-        memcpy(data, &place, sizeof place);
+    answer_data(net, from, record, &place, sizeof place);
 }
 
 static void tell_room(struct path_common *net, struct net_peer *from, struct net_record *record)
@@ -269,10 +127,7 @@ static void tell_room(struct path_common *net, struct net_peer *from, struct net
     const struct net_wanted *wanted = net_behind(record);
     struct net_key key = {0};
     net_room(net, from, wanted->bytes, &key);
-    void *data =
-        answer(net, from, NET_KEY_IS, (struct net_result){.token = wanted->token}, sizeof key);
-    if (data)
-        memcpy(data, &key, sizeof key);
+    answer_data(net, from, record, &key, sizeof key);
 }
 
 /* In as many pieces as it takes messages. */
@@ -300,27 +155,19 @@ static void carry_out_get(struct path_common *net, struct net_peer *from, struct
 
 static void tell_key(struct path_common *net, struct net_peer *from, struct net_record *record)
 {
-    const struct net_wanted *wanted = net_behind(record);
     struct net_key key = {0};
     if (record->segment < SEG_COUNT)
         net_own_chunk(net, (enum segment_id)record->segment, record->offset, &key);
-    struct net_result result = {.token = wanted->token};
-    void *data = answer(net, from, NET_KEY_IS, result, sizeof key);
-    if (data)
-        memcpy(data, &key, sizeof key);
+    answer_data(net, from, record, &key, sizeof key);
 }
 
 static void tell_rail_keys(struct path_common *net, struct net_peer *from,
                            struct net_record *record)
 {
-    const struct net_wanted *wanted = net_behind(record);
     struct net_key keys[NET_RAILS] = {{0}};
     if (record->segment < SEG_COUNT)
         net_rail_keys(net, (enum segment_id)record->segment, record->offset, keys);
-    struct net_result result = {.token = wanted->token};
-    void *data = answer(net, from, NET_DATA, result, sizeof keys);
-    if (data)
-        memcpy(data, keys, sizeof keys);
+    answer_data(net, from, record, keys, sizeof keys);
 }
 
 /* ------------------------------------------------------------------------------- whole messages */
@@ -342,7 +189,6 @@ static size_t fixed_bytes(const struct net_record *record)
     case NET_NOTE:
         return sizeof(struct net_note);
     case NET_DATA:
-    case NET_KEY_IS:
     case NET_LIFTED:
         return sizeof(struct net_result);
     default:
@@ -391,10 +237,7 @@ static void carry_out(struct path_common *net, struct net_peer *from, struct net
         net_stripe_note(net, from, net_behind(record));
         break;
     case NET_DATA:
-        data_came(net, from, record);
-        break;
-    case NET_KEY_IS:
-        key_came(net, record);
+        net_data_came(net, from, record);
         break;
     default:
         status = base_fail(WEFT_ERR_VERSION, "a message has a record of the unknown kind %d",

@@ -460,33 +460,15 @@ static weft_status make_lots(struct path_common *net, struct net_stage *stage)
                            net->lots * net->lot_bytes >> 10, stage->peer->pe);
 }
 
-static weft_status ask_for_room(struct path_state *state, struct net_peer *peer,
-                                struct net_key *room)
-{
-    struct net_record *record;
-    uint64_t token;
-    weft_status status = net_request(state, peer, sizeof(struct net_wanted), &record);
-    if (status)
-        return status;
-    status = net_await(state, peer, NULL, sizeof *room, &token);
-    record->kind = NET_ROOM;
-    memcpy(net_behind(record),
-           &(struct net_wanted){.token = status ? 0 : token,
-                                .bytes = (uint32_t)(state->net->lots * state->net->lot_bytes)},
-           sizeof(struct net_wanted));
-    if (status)
-        return status;
-    net_flush(state->net, peer, false);
-    return net_await_answer(state->net, token, room);
-}
-
 /* The peer's room is asked for once; room.known 0 afterwards: it has none. */
 static weft_status find_room(struct path_state *state, struct net_peer *peer)
 {
+    const struct net_record question = {.kind = NET_ROOM};
+    uint32_t wanted = (uint32_t)(state->net->lots * state->net->lot_bytes);
     struct net_key room = {0};
     if (peer->stage->room.asked)
         return WEFT_OK;
-    weft_status status = ask_for_room(state, peer, &room);
+    weft_status status = net_ask(state, peer, &question, wanted, &room, sizeof room, false);
     room.asked = 1;
     if (!status)
         peer->stage->room = room;

@@ -179,28 +179,6 @@ void net_free_rail_memory(struct net_rail *rail)
 
 /* -------------------------------------------------------------------------------- peers' chunks */
 
-static weft_status ask_for_keys(struct path_state *state, struct net_peer *peer,
-                                enum segment_id segment, size_t chunk, struct net_key *keys)
-{
-    uint64_t token;
-    struct net_record *record;
-    size_t bytes = NET_RAILS * sizeof *keys;
-    weft_status status = net_request(state, peer, sizeof(struct net_wanted), &record);
-    if (status)
-        return status;
-    status = net_await(state, peer, keys, bytes, &token);
-    record->kind = NET_RAIL_KEYS;
-    record->segment = (uint8_t)segment;
-    record->offset = chunk;
-    memcpy(net_behind(record),
-           &(struct net_wanted){.token = status ? 0 : token, .bytes = (uint32_t)bytes},
-           sizeof(struct net_wanted));
-    if (status)
-        return status;
-    net_flush(state->net, peer, false);
-    return net_await_answer(state->net, token, NULL);
-}
-
 weft_status net_peer_rail_keys(struct path_state *state, struct net_peer *peer,
                                enum segment_id segment, size_t chunk, const struct net_key **result)
 {
@@ -213,7 +191,9 @@ weft_status net_peer_rail_keys(struct path_state *state, struct net_peer *peer,
     struct net_key *keys = peer->rail_keys[segment] + chunk * NET_RAILS, came[NET_RAILS];
     weft_status status = WEFT_OK;
     if (!keys[0].asked) { /* place 0 has no key of its own: net_peer_chunk() has */
-        status = ask_for_keys(state, peer, segment, chunk, came);
+        const struct net_record question = {
+            .kind = NET_RAIL_KEYS, .segment = (uint8_t)segment, .offset = chunk};
+        status = net_ask(state, peer, &question, sizeof came, came, sizeof came, false);
         if (!status)
             memcpy(keys, came, sizeof came);
         if (!status)
