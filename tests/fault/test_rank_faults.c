@@ -249,24 +249,33 @@ static int listen_tcp(int at_port)
     return fd;
 }
 
-/* Somebody sits at the port of PE 0, speaks its protocol, and collects what members tell him: not
- * one byte that depends on the secret. The real PE 0 is found at the next port all the same. */
-static void impostor_as_hub(void **state)
+/* What a hub without the secret can do: says its greeting, hears the member's, and makes of that a proof whose
+ * tag is wrong. */
+static void greet(int visitor, uint8_t proof[40])
 {
-    struct {
+    const struct {
         uint64_t magic;
         uint32_t version, keyed;
         uint8_t nonce[32];
     } greeting = {UINT64_C(0x7472617473665457), 2, 1, {0x99}};
-    uint8_t hello[HELLO_BYTES], proof[40] = {0}, more;
+    uint8_t hello[HELLO_BYTES];
+    assert_int_equal(send(visitor, &greeting, sizeof greeting, MSG_NOSIGNAL), sizeof greeting);
+    assert_int_equal(recv(visitor, hello, sizeof hello, MSG_WAITALL), sizeof hello);
+    memset(proof, 0, 40);
+    memcpy(proof, hello, 8);
+}
+
+/* Somebody sits at the port of PE 0, speaks its protocol, and collects what members tell him: not
+ * one byte that depends on the secret. The real PE 0 is found at the next port all the same. */
+static void impostor_as_hub(void **state)
+{
+    uint8_t proof[40], more;
     int fd = listen_tcp(port + 1);
     setenv("WEFT_SECRET", "warp and weft of a loom", 1);
     pid_t second = start_rank(1, "nobody", "9");
     int visitor = accept(fd, NULL, NULL);
-    assert_int_equal(send(visitor, &greeting, sizeof greeting, 0), sizeof greeting);
-    assert_int_equal(recv(visitor, hello, sizeof hello, MSG_WAITALL), sizeof hello);
-    memcpy(proof, hello, 8);
-    assert_int_equal(send(visitor, proof, sizeof proof, 0), sizeof proof); /* with a wrong tag */
+    greet(visitor, proof);
+    assert_int_equal(send(visitor, proof, sizeof proof, 0), sizeof proof);
     assert_int_equal(recv(visitor, &more, 1, 0), 0); /* it hangs up and says no more */
     pid_t first = start_rank(0, "nobody", "9");
     faults_wait(second, &outcomes[1]);
@@ -281,12 +290,7 @@ static void impostor_as_hub(void **state)
 /* A hub with another secret goes on to hang up without a word: what was seen first is what is told. */
 static void unproven_hub_hangs_up(void **state)
 {
-    struct {
-        uint64_t magic;
-        uint32_t version, keyed;
-        uint8_t nonce[32];
-    } greeting = {UINT64_C(0x7472617473665457), 2, 1, {0x99}};
-    uint8_t hello[HELLO_BYTES], proof[40] = {0}, more;
+    uint8_t proof[40], more;
     int fd = listen_tcp(port + 1);
     setenv("WEFT_SECRET", "warp and weft of a loom", 1);
     setenv("WEFT_WAIT_LIMIT", "1500ms", 1);
@@ -296,9 +300,7 @@ static void unproven_hub_hangs_up(void **state)
         int visitor = accept(fd, NULL, NULL);
         if (visitor < 0)
             break;
-        assert_int_equal(send(visitor, &greeting, sizeof greeting, MSG_NOSIGNAL), sizeof greeting);
-        assert_int_equal(recv(visitor, hello, sizeof hello, MSG_WAITALL), sizeof hello);
-        memcpy(proof, hello, 8);
+        greet(visitor, proof);
         if (visit == 0 && send(visitor, proof, sizeof proof, 0) == sizeof proof)
             assert_int_equal(recv(visitor, &more, 1, 0), 0);
         close(visitor);

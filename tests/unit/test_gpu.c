@@ -9,10 +9,10 @@
 #include <cmocka.h>
 
 #include "base/config.h"
+#include "fake_cuda.h"
 #include "gpu/gpu.h"
 #include "gpu/proof_cache.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void *fake;
-static int (*live)(void);
-static void (*list)(void), (*reset)(void), (*fill)(int);
+static void (*fill)(int);
 
 static int set_up(void **state)
 {
@@ -35,14 +33,10 @@ static int set_up(void **state)
     setenv("WEFT_LOG", "error", 1);
     setenv("WEFT_BOOT", "single", 1);
     setenv("WEFT_GPU_HEAP_SIZE", "256M", 1);
-    fake = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!fake)
+    if (fake_cuda_find())
         return -1;
-    *(void **)&live = dlsym(fake, "fake_cuda_live");
-    *(void **)&list = dlsym(fake, "fake_cuda_list");
-    *(void **)&reset = dlsym(fake, "fake_cuda_reset");
-    *(void **)&fill = dlsym(fake, "fake_cuda_fill");
-    return live && reset && fill ? 0 : -1;
+    *(void **)&fill = dlsym(fake.library, "fake_cuda_fill");
+    return fill ? 0 : -1;
 }
 
 static int tear_down(void **state)
@@ -59,9 +53,9 @@ static int tear_down(void **state)
 
 static void assert_nothing_left(const char *what, unsigned k)
 {
-    if (live() != 0) {
-        list();
-        fail_msg("%s, use %u: %d objects are left", what, k, live());
+    if (fake.live() != 0) {
+        fake.list();
+        fail_msg("%s, use %u: %d objects are left", what, k, fake.live());
     }
 }
 
@@ -264,7 +258,7 @@ static void every_call_may_fail(void **state)
             /* What a failing release cannot give back is not the library's fault. */
             if (!is_release(*name, status))
                 assert_nothing_left(*name, k);
-            reset();
+            fake.reset();
             if (uses < k)
                 break;
         }

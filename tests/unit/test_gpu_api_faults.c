@@ -11,8 +11,8 @@
 
 #include "base/config.h"
 #include "driver/cuda.h"
+#include "fake_cuda.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,6 @@
 
 enum { WORDS = 5000 };
 
-static int (*live)(void);
-static void (*list)(void), (*reset)(void);
 static CUresult (*stream_create)(CUstream *stream, unsigned flags);
 static CUresult (*stream_destroy)(CUstream stream), (*stream_synchronize)(CUstream stream);
 
@@ -35,21 +33,17 @@ static int set_up(void **state)
 {
     (void)state;
     static char cache[] = "/tmp/weft-test-XXXXXX";
-    void *fake = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!fake || !mkdtemp(cache))
+    if (fake_cuda_find() || !mkdtemp(cache))
         return -1;
     setenv("XDG_RUNTIME_DIR", cache, 1);
     setenv("WEFT_LOG", "error", 1);
     setenv("WEFT_HEAP_SIZE", "4M", 1);
     setenv("WEFT_GPU_HEAP_SIZE", "256M", 1);
     setenv("WEFT_WAIT_LIMIT", "10s", 1);
-    *(void **)&live = dlsym(fake, "fake_cuda_live");
-    *(void **)&list = dlsym(fake, "fake_cuda_list");
-    *(void **)&reset = dlsym(fake, "fake_cuda_reset");
-    *(void **)&stream_create = dlsym(fake, "cuStreamCreate");
-    *(void **)&stream_destroy = dlsym(fake, "cuStreamDestroy_v2");
-    *(void **)&stream_synchronize = dlsym(fake, "cuStreamSynchronize");
-    return live && list && reset && stream_create && stream_destroy && stream_synchronize ? 0 : -1;
+    *(void **)&stream_create = dlsym(fake.library, "cuStreamCreate");
+    *(void **)&stream_destroy = dlsym(fake.library, "cuStreamDestroy_v2");
+    *(void **)&stream_synchronize = dlsym(fake.library, "cuStreamSynchronize");
+    return stream_create && stream_destroy && stream_synchronize ? 0 : -1;
 }
 
 static int tear_down(void **state)
@@ -226,9 +220,7 @@ static void a_good_run(void **state)
     weft_status status = run(sentence, sizeof sentence);
     if (status)
         fail_msg("%s: %s: %s", step, weft_status_name(status), sentence);
-    if (live())
-        list();
-    assert_int_equal(live(), 0);
+    fake_cuda_expect_nothing();
 }
 
 /* What a failing release cannot give back is not the library's fault; without the context nothing can
@@ -260,12 +252,12 @@ static void every_call_may_fail(void **state)
             if (status && strlen(sentence) < 10)
                 fail_msg("use %u of %s: %s in %s, without a sentence", k, *name,
                          weft_status_name(status), step);
-            if (live() && !is_release(*name)) {
-                list();
-                fail_msg("use %u of %s (%s): %d objects are left; %s", k, *name, step, live(),
+            if (fake.live() && !is_release(*name)) {
+                fake.list();
+                fail_msg("use %u of %s (%s): %d objects are left; %s", k, *name, step, fake.live(),
                          sentence);
             }
-            reset();
+            fake.reset();
             if (uses < k)
                 break;
         }
@@ -294,7 +286,7 @@ static void what_cannot_be_read_is_no_finding(void **state)
     assert_true(status != WEFT_OK);
     assert_non_null(strstr(weft_last_error(), "cuMemcpyAsync"));
     assert_true(weft_finalize(job) != WEFT_OK); /* the job has failed */
-    reset();
+    fake.reset();
 }
 
 int main(void)

@@ -10,10 +10,10 @@
 
 #include "base/config.h"
 #include "boot/agree.h"
+#include "fake_cuda.h"
 #include "gpu/gpu.h"
 #include "gpu/proof_cache.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,24 +22,17 @@
 
 enum { MOST_PES = 4 };
 
-static int (*live)(void);
-static void (*list)(void), (*reset)(void);
-
 static int set_up(void **state)
 {
     (void)state;
     static char cache[] = "/tmp/weft-test-XXXXXX";
-    void *fake = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!fake || !mkdtemp(cache))
+    if (!mkdtemp(cache))
         return -1;
     setenv("XDG_RUNTIME_DIR", cache, 1);
     setenv("WEFT_WAIT_LIMIT", "4s", 1);
     setenv("WEFT_LOG", "error", 1);
     setenv("WEFT_GPU_HEAP_SIZE", "256M", 1);
-    *(void **)&live = dlsym(fake, "fake_cuda_live");
-    *(void **)&list = dlsym(fake, "fake_cuda_list");
-    *(void **)&reset = dlsym(fake, "fake_cuda_reset");
-    return live && list && reset ? 0 : -1;
+    return fake_cuda_find();
 }
 
 static void forget_proofs(void)
@@ -129,13 +122,6 @@ static void run(int n, struct pe *pes)
     weft_group_destroy(group);
 }
 
-static void assert_nothing_left(void)
-{
-    if (live() != 0)
-        list();
-    assert_int_equal(live(), 0);
-}
-
 static void shares_and_proves(void **state)
 {
     (void)state;
@@ -153,7 +139,7 @@ static void shares_and_proves(void **state)
                     assert_non_null(strstr(pes[i].evidence[j], "proven: patterns, flags"));
             }
         }
-        assert_nothing_left();
+        fake_cuda_expect_nothing();
     }
     unsetenv("WEFT_PROVE");
 }
@@ -195,7 +181,7 @@ static void a_lying_pair_is_dropped(void **state)
         assert_non_null(strstr(pes[i].evidence[1 - i], "the proof failed"));
         assert_non_null(strstr(pes[i].evidence[1 - i], "did not arrive"));
     }
-    assert_nothing_left();
+    fake_cuda_expect_nothing();
 }
 
 static void a_refused_pair_is_not_used(void **state)
@@ -216,7 +202,7 @@ static void a_refused_pair_is_not_used(void **state)
     assert_int_equal(pes[0].seen[1], 101);
     unsetenv("FAKE_CUDA_DEVICES");
     unsetenv("FAKE_CUDA_PEER");
-    assert_nothing_left();
+    fake_cuda_expect_nothing();
 }
 
 static void expect(weft_status status, const char *words)
@@ -229,7 +215,7 @@ static void expect(weft_status status, const char *words)
                      weft_status_name(pes[i].status), pes[i].sentence, weft_status_name(status),
                      words);
     }
-    assert_nothing_left();
+    fake_cuda_expect_nothing();
 }
 
 static void bad_input(void **state)
@@ -291,8 +277,8 @@ static void one_of_them_fails(void **state)
             assert_int_equal(pes[0].status, pes[1].status);
             if (pes[0].status)
                 assert_true(strstr(pes[0].sentence, "cu") || strstr(pes[0].sentence, "GPU"));
-            assert_nothing_left();
-            reset();
+            fake_cuda_expect_nothing();
+            fake.reset();
             if (uses < k)
                 break;
         }

@@ -12,9 +12,9 @@
 
 #include "base/config.h"
 #include "boot/agree.h"
+#include "fake_cuda.h"
 #include "gpu/relay.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,22 +22,16 @@
 
 enum { MOST_PES = 8 };
 
-static int (*live)(void);
-static void (*list)(void), (*reset)(void);
 static enum gpu_relay_wish wish;
 
 static int set_up(void **state)
 {
     (void)state;
-    void *fake = dlopen("libcuda.so.1", RTLD_NOW);
     setenv("WEFT_WAIT_LIMIT", "10s", 1);
     setenv("WEFT_LOG", "error", 1);
     setenv("WEFT_GPU_HEAP_SIZE", "256M", 1);
     setenv("WEFT_PROVE", "off", 1);
-    *(void **)&live = fake ? dlsym(fake, "fake_cuda_live") : NULL;
-    *(void **)&list = fake ? dlsym(fake, "fake_cuda_list") : NULL;
-    *(void **)&reset = fake ? dlsym(fake, "fake_cuda_reset") : NULL;
-    return live && list && reset ? 0 : -1;
+    return fake_cuda_find();
 }
 
 struct pe {
@@ -156,13 +150,6 @@ static void run(int n, struct pe *pes)
     weft_group_destroy(group);
 }
 
-static void assert_nothing_left(void)
-{
-    if (live() != 0)
-        list();
-    assert_int_equal(live(), 0);
-}
-
 static uint64_t sent_by(int pe)
 {
     return 2 * ((100 + (uint64_t)pe) << 32 | (100 + (uint64_t)pe));
@@ -223,7 +210,7 @@ static void which_third(void **state)
             assert_int_equal(pes[pe].mapped[other], rows[i].no_peer == NULL);
             assert_int_equal(pes[pe].seen[other], rows[i].over < 0 ? 0 : sent_by(other));
         }
-        assert_nothing_left();
+        fake_cuda_expect_nothing();
     }
     unsetenv("CUDA_VISIBLE_DEVICES");
     unsetenv("FAKE_CUDA_PCIE");
@@ -244,7 +231,7 @@ static void the_peers_own(void **state)
         assert_non_null(strstr(pes[pe].text[1 - pe], "over the peer's own GPU"));
         assert_int_equal(pes[pe].seen[1 - pe], sent_by(1 - pe));
     }
-    assert_nothing_left();
+    fake_cuda_expect_nothing();
 }
 
 /* Eight GPUs: each PE has three peers without a link, and takes another GPU for each of them. */
@@ -273,7 +260,7 @@ static void cube_mesh(void **state)
             taken |= 1u << over;
         }
     }
-    assert_nothing_left();
+    fake_cuda_expect_nothing();
     unsetenv("FAKE_CUDA_TOPOLOGY");
 }
 
@@ -292,7 +279,7 @@ static void refused(void **state)
         assert_int_equal(pes[pe].over[1 - pe], -1);
         assert_non_null(strstr(pes[pe].text[1 - pe], "cuMemSetAccess of 64 MiB for GPU 2"));
     }
-    assert_nothing_left();
+    fake_cuda_expect_nothing();
     unsetenv("FAKE_CUDA_REFUSE");
     unsetenv("FAKE_CUDA_NO_PEER");
 }
@@ -328,8 +315,8 @@ static void one_of_them_fails(void **state)
                 if (kept && pes[1 - pe].over[pe] == 2)
                     assert_int_equal(pes[pe].seen[1 - pe], sent_by(1 - pe));
             }
-            assert_nothing_left();
-            reset();
+            fake_cuda_expect_nothing();
+            fake.reset();
             if (uses < k)
                 break;
         }

@@ -12,10 +12,10 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "boot/agree.h"
+#include "fake_cuda.h"
 #include "gpu/relay.h"
 #include "gpu/stripe.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,25 +23,19 @@
 
 enum { MOST_BYTES = (8 << 20) + 4096 + 24, COPIES = 3 };
 
-static int (*live)(void);
-static void (*list)(void), (*reset)(void);
 static size_t bytes; /* of a copy */
 static bool grow;    /* chunks come while the first copy is made */
 
 static int set_up(void **state)
 {
     (void)state;
-    void *fake = dlopen("libcuda.so.1", RTLD_NOW);
     setenv("WEFT_WAIT_LIMIT", "10s", 1);
     setenv("WEFT_LOG", "error", 1);
     setenv("WEFT_GPU_HEAP_SIZE", "256M", 1);
     setenv("WEFT_PROVE", "off", 1);
     setenv("FAKE_CUDA_DEVICES", "3", 1);
     setenv("FAKE_NVML_LINKS", "0-1:1,0-2:2,1-2:2", 1);
-    *(void **)&live = fake ? dlsym(fake, "fake_cuda_live") : NULL;
-    *(void **)&list = fake ? dlsym(fake, "fake_cuda_list") : NULL;
-    *(void **)&reset = fake ? dlsym(fake, "fake_cuda_reset") : NULL;
-    return live && list && reset ? 0 : -1;
+    return fake_cuda_find();
 }
 
 struct pe {
@@ -143,13 +137,6 @@ static void run(struct pe *pes)
     weft_group_destroy(group);
 }
 
-static void assert_nothing_left(void)
-{
-    if (live() != 0)
-        list();
-    assert_int_equal(live(), 0);
-}
-
 /* What arrived is right wherever the copy says that it is done. */
 static void assert_honest(const struct pe *pes, const char *name, unsigned k)
 {
@@ -177,7 +164,7 @@ static void all_right(const char *words)
         if (!strstr(pes[pe].text, words))
             fail_msg("PE %d: \"%s\" instead of \"%s\"", pe, pes[pe].text, words);
     }
-    assert_nothing_left();
+    fake_cuda_expect_nothing();
 }
 
 static void nothing_fails(void **state)
@@ -227,8 +214,8 @@ static void one_call_fails(const char *name, unsigned most, unsigned *failed, un
                         pes[pe].copied[copy] != WEFT_OK && pes[pe].copied[copy] != WEFT_ERR_NO_PATH;
             }
         }
-        assert_nothing_left();
-        reset();
+        fake_cuda_expect_nothing();
+        fake.reset();
         if (uses < k)
             return;
     }
