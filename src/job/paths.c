@@ -14,8 +14,6 @@
 
 /* -------------------------------------------------------------------------------------- looking */
 
-enum { LACKS_BYTES = sizeof((struct path_found){0}.lacks) };
-
 uint32_t job_paths_wanted(const struct weft_job *job)
 {
     uint32_t wanted = 0;
@@ -30,7 +28,7 @@ static weft_status look(struct weft_job *job, enum path_id path)
 {
     struct path_found *found = calloc(1, sizeof *found);
     job->paths.found[path] = found;
-    job->lacks[path] = calloc((size_t)job->npes, LACKS_BYTES);
+    job->lacks[path] = calloc((size_t)job->npes, PATH_LACKS_BYTES);
     weft_status status =
         found && job->lacks[path]
             ? WEFT_OK
@@ -38,9 +36,9 @@ static weft_status look(struct weft_job *job, enum path_id path)
     status = boot_agree(job->boot, status);
     if (!status)
         status = boot_agree(job->boot, path_ops_of(path)->look(&job->paths, found));
-    return status
-               ? status
-               : job->boot->ops->allgather(job->boot, found->lacks, job->lacks[path], LACKS_BYTES);
+    return status ? status
+                  : job->boot->ops->allgather(job->boot, found->lacks, job->lacks[path],
+                                              PATH_LACKS_BYTES);
 }
 
 weft_status job_look_paths(struct weft_job *job, uint32_t wanted)
@@ -67,7 +65,7 @@ static void forget_found(struct weft_job *job, enum path_id path)
 static void add_found(const struct weft_job *job, enum path_id path, int pe,
                       struct path_facts *facts)
 {
-    char(*lacks)[LACKS_BYTES] = job->lacks[path];
+    char(*lacks)[PATH_LACKS_BYTES] = job->lacks[path];
     if (!path_ops_of(path)->look)
         return;
     if (!lacks) {
@@ -228,16 +226,22 @@ static weft_status refill(struct weft_job *job)
     return status;
 }
 
-/* Gives up the path from here to `pe`, and chooses the next one. */
-static weft_status drop_path(struct weft_job *job, weft_kind kind, int pe, const char *evidence)
+/* The path from here to `pe` is not used any more. */
+static void drop_path(struct weft_job *job, weft_kind kind, int pe, const char *evidence)
 {
     struct path_choice *choice = &job->paths.choices[kind][pe];
-    enum path_id failed = choice->path;
-    choice->failed |= 1u << failed;
+    choice->failed |= 1u << choice->path;
     choice->proven = false;
     if (kind == WEFT_GPU && job->gpu->slot_of[pe] >= 0)
         gpu_relay_late(job->gpu, job->gpu->slot_of[pe]);
-    job_show_failed(job, kind, pe, failed, evidence);
+    job_show_failed(job, kind, pe, choice->path, evidence);
+}
+
+/* Chooses the next one, and says of both. */
+static weft_status replace_path(struct weft_job *job, weft_kind kind, int pe, enum path_id failed,
+                                const char *evidence)
+{
+    struct path_choice *choice = &job->paths.choices[kind][pe];
     weft_status status = choose(job, kind, pe);
     size_t used = strlen(choice->reason);
     snprintf(choice->reason + used, sizeof choice->reason - used, " (%s: %s)", path_name(failed),
@@ -253,28 +257,76 @@ static weft_status drop_path(struct weft_job *job, weft_kind kind, int pe, const
     return WEFT_OK;
 }
 
+/* Paths that may be taken and that nobody has looked for, since others would do. */
+static uint32_t not_looked_for(const struct weft_job *job)
+{
+    uint32_t paths = 0;
+    for (int path = 0; path < PATH_COUNT && !job->order.forced; path++) {
+        const struct path_ops *ops = path_ops_of((enum path_id)path);
+        if (ops->look && ops->unasked && !job->lacks[path])
+            paths |= 1u << path;
+    }
+    return paths & ~job->order.excluded;
+}
+
+/* Where some PE of the job has a pair with no path left (stranded), the last ones are looked for. */
+static weft_status look_further(struct weft_job *job, bool stranded)
+{
+    uint32_t wanted = stranded ? not_looked_for(job) : 0;
+    uint32_t *all = calloc((size_t)job->npes, sizeof *all);
+    weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    status = boot_agree(job->boot, status);
+    if (!status)
+        status = job->boot->ops->allgather(job->boot, &wanted, all, sizeof wanted);
+    for (int pe = 0; pe < job->npes && !status; pe++)
+        wanted |= all[pe];
+    free(all);
+    return status ? status : job_look_paths(job, wanted);
+}
+
+/* seen[pe]: what either end saw go wrong, "" = nothing. */
+static weft_status replace_paths(struct weft_job *job, weft_kind kind, const char **seen)
+{
+    struct path_choice *choices = job->paths.choices[kind];
+    enum path_id *failed = calloc((size_t)job->npes, sizeof *failed);
+    bool stranded = false;
+    weft_status status = failed ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    status = boot_agree(job->boot, status);
+    for (int pe = 0; pe < job->npes && !status; pe++) {
+        if (!seen[pe][0])
+            continue;
+        failed[pe] = choices[pe].path;
+        drop_path(job, kind, pe, seen[pe]);
+        stranded |= choose(job, kind, pe) != WEFT_OK;
+    }
+    if (!status)
+        status = look_further(job, stranded);
+    weft_status first = status;
+    for (int pe = 0; pe < job->npes && !status; pe++) {
+        weft_status one = seen[pe][0] ? replace_path(job, kind, pe, failed[pe], seen[pe]) : WEFT_OK;
+        first = first ? first : one;
+    }
+    free(failed);
+    return status ? status : boot_agree(job->boot, first);
+}
+
 /* Every PE gets what any PE saw of any pair, npes * npes sentences: failures are rare. */
 static weft_status settle_failures(struct weft_job *job, weft_kind kind,
                                    char (*mine)[PROVE_EVIDENCE_BYTES])
 {
     size_t n = (size_t)job->npes;
     char(*all)[PROVE_EVIDENCE_BYTES] = calloc(n * n, sizeof *all);
-    weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    const char **seen = calloc(n, sizeof *seen);
+    weft_status status = all && seen ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(job->boot, status);
     if (!status)
         status = job->boot->ops->allgather(job->boot, mine, all, n * sizeof *all);
-    weft_status dropped = WEFT_OK;
-    for (int pe = 0; pe < job->npes && !status; pe++) {
-        const char *theirs = all[(size_t)pe * n + (size_t)job->pe];
-        const char *evidence = mine[pe][0] ? mine[pe] : theirs;
-        if (!evidence[0])
-            continue;
-        weft_status one = drop_path(job, kind, pe, evidence);
-        dropped = dropped ? dropped : one;
-    }
-    free(all);
+    for (size_t pe = 0; pe < n && !status; pe++)
+        seen[pe] = mine[pe][0] ? mine[pe] : all[pe * n + (size_t)job->pe];
     if (!status)
-        status = boot_agree(job->boot, dropped);
+        status = replace_paths(job, kind, seen);
+    free(all);
+    free(seen);
     if (!status)
         status = job_join_paths(job);
     if (!status)

@@ -261,7 +261,7 @@ weft_status net_find(const struct path_world *world, struct net_taken **taken, c
         status = look(&wish, world->npes, &lib, &offers, &mine);
     status = boot_agree(world->boot, status);
     if (!status)
-        status = compare(world, &mine, &both, lacks, sizeof((struct path_found){0}.lacks));
+        status = compare(world, &mine, &both, lacks, PATH_LACKS_BYTES);
     if (!status && !lacks[0])
         status = net_take(world, lib, &wish, &offers, &both, taken, has,
                           sizeof((struct path_found){0}.has));

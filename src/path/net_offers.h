@@ -18,7 +18,7 @@ struct net_offers {
 struct net_common {
     net_rows rows;
     uint64_t networks;
-    char lacks[160]; /* when there are no rows */
+    char lacks[PATH_LACKS_BYTES - 16]; /* when there are no rows */
 };
 
 /* What this PE opens of the lowest row that all have, and that in words. Collective. */

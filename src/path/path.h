@@ -40,7 +40,7 @@ enum path_id {
 _Static_assert((int)PATH_COUNT < (int)BOX_PATHS, "the black box has a column for every path");
 
 enum { MEMORY_KINDS = 2 }; /* WEFT_HOST, WEFT_GPU */
-enum { PATH_FOUND_BYTES = 200 };
+enum { PATH_FOUND_BYTES = 200, PATH_LACKS_BYTES = 320 };
 
 static inline weft_kind segment_kind(enum segment_id segment)
 {
@@ -127,8 +127,8 @@ struct path_strides {
 
 /* What a path has found out about this machine before any pair chooses it. */
 struct path_found {
-    char lacks[200], has[240]; /* what is missing, "" = nothing; what there is */
-    void *keeps;               /* for join(), which takes it; else `drop` frees it */
+    char lacks[PATH_LACKS_BYTES], has[240]; /* what is missing, "" = nothing; what there is */
+    void *keeps;                            /* for join(), which takes it; else `drop` frees it */
     void (*drop)(void *keeps);
 };
 
@@ -154,8 +154,8 @@ struct path_ops {
     const char *(*way)(const struct path_facts *facts);
 
     /* Looks whether what the path needs is here. Called once, before any pair chooses a path, in a job
-     * that may need this one: WEFT_PATH names it, or there are other nodes and it is taken unasked.
-     * Collective over the job; a pair uses the path when neither end lacks anything. A failure ends the
+     * that may need this one: WEFT_PATH names it, or there are other nodes and it is taken unasked; else
+     * when a pair has no other path left, and it is taken unasked. Collective over the job; a pair uses the path when neither end lacks anything. A failure ends the
      * job: wrong configuration, or PEs that do not hear each other. NULL: it needs nothing. */
     weft_status (*look)(const struct path_world *world, struct path_found *found);
 
