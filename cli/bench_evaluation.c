@@ -117,6 +117,8 @@ static void one_job(const struct bench_options *given, const struct program *pro
     }
     if (!given->verify)
         argv[argc++] = "--no-verify";
+    if (!given->bind)
+        argv[argc++] = "--no-bind";
     if (program->grids) {
         join(given->ctas_list, given->n_ctas, ctas + snprintf(ctas, sizeof ctas, "--ctas="),
              sizeof ctas - 7);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A benchmark's part in the job: joining it, a CPU of its own for each PE where there are enough,
- * the pair that is measured and its path. */
+/* A benchmark's part in the job: joining it, a CPU of its own for each PE where the host is measured and
+ * there are enough, the pair that is measured and its path. */
 #include "bench/bench.h"
 
 #include <sched.h>
@@ -61,7 +61,8 @@ weft_status bench_prepare(struct bench *bench)
 {
     const struct bench_options *options = bench->options;
     weft_team *node = weft_team_node(bench->job);
-    if (options->bind)
+    /* Kernels may have a thread of the PE work for them, which needs a CPU beside the PE's. */
+    if (options->bind && options->scope == SCOPE_HOST)
         bind_to_cpu(weft_team_my_pe(node), weft_team_n_pes(node));
     weft_status status = WEFT_OK;
     void *control = NULL, *lines = NULL;
