@@ -33,7 +33,7 @@ END
 # on1 COMMAND...: at the other node.
 on1() { ssh -F /w/keys/ssh -x -o BatchMode=yes 10.2.0.2 "$@"; }
 
-left_anywhere() { left; on1 ps -eo stat=,comm= | awk '$2 ~ /^(weft|job_|device_|rails|steady|asked_dead|by_id|boot_victim|torture)/ && $1 !~ /^Z/'; }
+left_anywhere() { left; on1 ps -eo stat=,comm= | awk '$2 ~ /^(weft|job_|device_|steady|asked_dead|by_id|boot_victim|torture)/ && $1 !~ /^Z/'; }
 
 nothing_left() {
     await 20 sh -c 'true' # one round at least

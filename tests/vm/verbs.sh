@@ -5,7 +5,7 @@
 . tests/vm/guest.sh
 kind=$1
 shift
-make_cable va vb 10.1.0 0 && make_verbs "$kind" va vb || exit 1
+make_cable && make_verbs "$kind" || exit 1
 export WEFT_PATH=net WEFT_FABRIC_PROVIDER=verbs VM_PORTS="${kind}a ${kind}b"
 over=tests/vm/on_port.sh
 
