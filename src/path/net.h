@@ -236,6 +236,7 @@ struct net_traits {
 };
 
 struct net_piece;
+struct net_pin;
 struct net_pieces {
     struct net_piece *first, *last;
 };
@@ -291,6 +292,7 @@ struct path_common {
     uint32_t lots;                        /* of which it has so many */
     bool restless;                        /* some piece goes on without anything coming */
     struct net_pieces pieces;             /* of large transfers, waiting for a rail */
+    struct net_pin *pins;                 /* local memory that is registered for some of them */
     int stripes;                          /* all pieces */
     uint64_t looked_ns;                   /* when rails were last looked at */
     struct net_direct *free_directs;

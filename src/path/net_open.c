@@ -222,7 +222,7 @@ void net_close(struct path_common *net)
         net_close_endpoint(&net->rails[i]);
     net_stripe_close(net);
     for (int i = 0; i < net->rail_count; i++)
-        net_free_rail_memory(&net->rails[i]);
+        net_free_rail_memory(net, &net->rails[i]);
     net_free_places(net);
     net_free_memory(net);
     for (int i = 0; i < net->rail_count; i++)

@@ -50,6 +50,7 @@ void net_piece_finish(struct net_piece *piece)
 {
     struct path_state *state = piece->state;
     count(piece, -1);
+    net_drop_pin(state->net, piece->pin);
     free(piece);
     net_drop_state(state);
 }
@@ -104,7 +105,7 @@ static ssize_t post(struct path_common *net, struct net_piece *piece, const stru
     if (confirm)
         local = net_rail_scratch(net, rail, &descriptor);
     else
-        descriptor = net_rail_descriptor(net, rail, local);
+        descriptor = net_rail_descriptor(net, rail, local, piece->pin);
     size_t bytes = confirm ? 1 : piece->bytes;
     struct iovec here = {local, bytes};
     struct fi_rma_iov there = {key->base + piece->offset % NET_CHUNK_BYTES, bytes, key->key};
@@ -272,7 +273,7 @@ bool net_stripes(const struct path_common *net, const struct net_peer *peer, siz
 }
 
 static weft_status queue_piece(struct path_state *state, struct remote at, void *local,
-                               size_t bytes, bool write)
+                               size_t bytes, bool write, struct net_pin *pin)
 {
     struct path_common *net = state->net;
     struct net_piece *piece = calloc(1, sizeof *piece);
@@ -281,6 +282,7 @@ static weft_status queue_piece(struct path_state *state, struct remote at, void 
     *piece = (struct net_piece){.post = {.kind = NET_POST_STRIPE, .peer = &net->peers[at.peer->pe]},
                                 .state = state,
                                 .segment = (uint8_t)at.segment,
+                                .pin = net_take_pin(pin),
                                 .write = write,
                                 .offset = at.offset,
                                 .local = local,
@@ -291,8 +293,8 @@ static weft_status queue_piece(struct path_state *state, struct remote at, void 
 }
 
 /* Up to the ends of the chunks on both sides; the keys are known afterwards. *bytes 0: not over rails. */
-static weft_status prepare(struct path_state *state, struct remote at, const void *local,
-                           size_t *bytes)
+static weft_status prepare(struct path_state *state, struct remote at, void *local, bool write,
+                           size_t *bytes, struct net_pin **pin)
 {
     struct path_common *net = state->net;
     struct net_peer *peer = &net->peers[at.peer->pe];
@@ -302,15 +304,13 @@ static weft_status prepare(struct path_state *state, struct remote at, const voi
     struct net_key home;
     if (*bytes > left)
         *bytes = left;
-    if (!net_rail_local(net, local, bytes)) {
-        *bytes = 0;
-        return WEFT_OK;
-    }
+    *pin = NULL;
     weft_status status = net_peer_chunk(state, peer, at.segment, chunk, &home);
     if (!status)
         status = net_peer_rail_keys(state, peer, at.segment, chunk, &keys);
-    if (!status && !home.known)
-        *bytes = 0; /* it would have nowhere to go when a rail fails */
+    /* Without the first it would have nowhere to go when a rail fails. */
+    if (!status && (!home.known || !net_rail_local(net, local, bytes, write, pin)))
+        *bytes = 0;
     return status;
 }
 
@@ -318,15 +318,17 @@ weft_status net_stripe_move(struct path_state *state, struct remote at, void *lo
                             bool write, size_t *taken)
 {
     size_t whole = bytes;
-    weft_status status = prepare(state, at, local, &whole);
+    struct net_pin *pin;
+    weft_status status = prepare(state, at, local, write, &whole, &pin);
     size_t most = state->net->rails[0].traits.most;
     *taken = status ? 0 : whole;
     for (size_t done = 0, piece; done < *taken && !status; done += piece) {
         piece = *taken - done < PIECE_BYTES ? *taken - done : PIECE_BYTES;
         piece = piece < most ? piece : most;
-        status = queue_piece(state, at, (char *)local + done, piece, write);
+        status = queue_piece(state, at, (char *)local + done, piece, write, pin);
         at.offset += piece;
     }
+    net_drop_pin(state->net, pin);
     net_stripe_advance(state->net);
     return status;
 }

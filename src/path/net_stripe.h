@@ -39,9 +39,16 @@ void net_stripe_close(struct path_common *net);
 void net_rail_keys(struct path_common *net, enum segment_id segment, size_t chunk,
                    struct net_key keys[NET_RAILS]);
 
-/* Whether the local side can be used on every rail as it is; *bytes is cut where that ends. */
-bool net_rail_local(struct path_common *net, const void *local, size_t *bytes);
-void *net_rail_descriptor(struct path_common *net, struct net_rail *rail, const void *local);
+/* Whether the local side can be used on every rail; *bytes is cut where that ends. *pin: memory outside the
+ * segments, which has been registered with every rail for this transfer, or NULL. Who has a piece of it takes it,
+ * and the last who drops it ends the registration. */
+bool net_rail_local(struct path_common *net, void *local, size_t *bytes, bool write,
+                    struct net_pin **pin);
+struct net_pin *net_take_pin(struct net_pin *pin);
+void net_drop_pin(struct path_common *net, struct net_pin *pin);
+
+void *net_rail_descriptor(struct path_common *net, struct net_rail *rail, const void *local,
+                          const struct net_pin *pin);
 
 /* The keys of a peer's chunk on all its rails; asks at first, and waits. */
 weft_status net_peer_rail_keys(struct path_state *state, struct net_peer *peer,
@@ -51,6 +58,6 @@ weft_status net_peer_rail_keys(struct path_state *state, struct net_peer *peer,
 void *net_rail_scratch(struct path_common *net, struct net_rail *rail, void **descriptor);
 
 /* The registrations of a rail; its endpoint is closed. */
-void net_free_rail_memory(struct net_rail *rail);
+void net_free_rail_memory(struct path_common *net, struct net_rail *rail);
 
 #endif

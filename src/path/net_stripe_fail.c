@@ -151,7 +151,7 @@ static void go_again(struct path_common *net, struct net_rail *rail, struct net_
 static void close_failed(struct path_common *net, struct net_rail *rail)
 {
     net_close_endpoint(rail);
-    net_free_rail_memory(rail);
+    net_free_rail_memory(net, rail);
     net_close_objects(rail);
     rail->under_way = 0;
     rail->to_confirm = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is registered with rails other than the first: chunks of the segments, when a peer first asks for
- * the keys of one; and where peers' chunks are. See net_stripe.h. */
+ * the keys of one; other local memory for as long as a transfer from or to it takes; and where peers' chunks
+ * are. See net_stripe.h. */
 #include "path/net_stripe.h"
 
 #include "base/status.h"
@@ -43,12 +44,11 @@ static struct net_rail_memory *memory_of(struct net_rail *rail)
     return rail->memory;
 }
 
-static struct fid_mr *register_memory(struct net_rail *rail, void *base, size_t bytes)
+static struct fid_mr *register_memory(struct net_rail *rail, void *base, size_t bytes,
+                                      uint64_t access, uint64_t key)
 {
     struct fid_mr *memory = NULL;
-    int error =
-        fi_mr_reg(rail->domain, base, bytes, FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ | FI_WRITE,
-                  0, rail->memory->keys++, 0, &memory, NULL);
+    int error = fi_mr_reg(rail->domain, base, bytes, access, 0, key, 0, &memory, NULL);
     if (error)
         return NULL;
     if (rail->traits.binds_memory &&
@@ -77,7 +77,8 @@ static struct fid_mr *own_chunk(struct path_common *net, struct net_rail *rail,
     size_t left = whole - start;
     if (!chunk->tried)
         chunk->registered =
-            register_memory(rail, *base, left < NET_CHUNK_BYTES ? left : NET_CHUNK_BYTES);
+            register_memory(rail, *base, left < NET_CHUNK_BYTES ? left : NET_CHUNK_BYTES,
+                            FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ | FI_WRITE, memory->keys++);
     chunk->tried = true;
     return chunk->registered;
 }
@@ -113,28 +114,93 @@ static bool find_own(const struct path_common *net, const void *local, enum segm
     return false;
 }
 
-bool net_rail_local(struct path_common *net, const void *local, size_t *bytes)
+/* Memory outside the segments may be gone or another's after the transfer, so it is not kept registered. */
+struct net_pin {
+    struct fid_mr *registered[NET_RAILS];
+    int uses;
+    struct net_pin *next;
+};
+
+static void unregister(struct net_pin *pin, int rail)
+{
+    if (pin->registered[rail])
+        fi_close(&pin->registered[rail]->fid);
+    pin->registered[rail] = NULL;
+}
+
+static uint64_t next_key(struct path_common *net, struct net_rail *rail)
+{
+    return rail == &net->rails[0] ? net_next_key(net) : memory_of(rail) ? rail->memory->keys++ : 0;
+}
+
+static struct net_pin *make_pin(struct path_common *net, void *local, size_t bytes, bool write)
+{
+    struct net_pin *pin = calloc(1, sizeof *pin);
+    bool all = pin != NULL;
+    if (!pin)
+        return NULL;
+    *pin = (struct net_pin){.uses = 1, .next = net->pins};
+    net->pins = pin;
+    for (int i = 0; i < net->rail_count && all; i++) {
+        struct net_rail *rail = &net->rails[i];
+        uint64_t key = rail->endpoint ? next_key(net, rail) : 0;
+        if (key)
+            pin->registered[i] =
+                register_memory(rail, local, bytes, write ? FI_WRITE : FI_READ, key);
+        all = !rail->endpoint || pin->registered[i];
+    }
+    if (!all)
+        net_drop_pin(net, pin);
+    return all ? pin : NULL;
+}
+
+struct net_pin *net_take_pin(struct net_pin *pin)
+{
+    if (pin)
+        pin->uses++;
+    return pin;
+}
+
+void net_drop_pin(struct path_common *net, struct net_pin *pin)
+{
+    struct net_pin **at = &net->pins;
+    if (!pin || --pin->uses)
+        return;
+    while (*at != pin)
+        at = &(*at)->next;
+    *at = pin->next;
+    for (int i = 0; i < NET_RAILS; i++)
+        unregister(pin, i);
+    free(pin);
+}
+
+bool net_rail_local(struct path_common *net, void *local, size_t *bytes, bool write,
+                    struct net_pin **pin)
 {
     enum segment_id segment;
     size_t offset;
+    *pin = NULL;
     if (!net->rails[0].traits.registers_local)
         return true;
     if (!find_own(net, local, &segment, &offset))
-        return false;
+        return (*pin = make_pin(net, local, *bytes, write)) != NULL;
     size_t left = NET_CHUNK_BYTES - offset % NET_CHUNK_BYTES;
     if (*bytes > left)
         *bytes = left;
     for (int i = 0; i < net->rail_count; i++)
-        if (net->rails[i].endpoint && !net_rail_descriptor(net, &net->rails[i], local))
+        if (net->rails[i].endpoint && !net_rail_descriptor(net, &net->rails[i], local, NULL))
             return false;
     return true;
 }
 
-void *net_rail_descriptor(struct path_common *net, struct net_rail *rail, const void *local)
+void *net_rail_descriptor(struct path_common *net, struct net_rail *rail, const void *local,
+                          const struct net_pin *pin)
 {
     enum segment_id segment;
     size_t offset;
     char *base;
+    if (pin)
+        return fi_mr_desc(pin->registered[rail - net->rails]);
     if (!rail->traits.registers_local || !find_own(net, local, &segment, &offset))
         return NULL;
     struct fid_mr *memory = rail == &net->rails[0]
@@ -151,8 +217,8 @@ void *net_rail_scratch(struct path_common *net, struct net_rail *rail, void **de
     if (!memory)
         return NULL;
     if (rail->traits.registers_local && !memory->scratch_registered)
-        memory->scratch_registered =
-            register_memory(rail, &memory->scratch, sizeof memory->scratch);
+        memory->scratch_registered = register_memory(rail, &memory->scratch, sizeof memory->scratch,
+                                                     FI_READ, memory->keys++);
     if (rail->traits.registers_local && !memory->scratch_registered)
         return NULL;
     if (memory->scratch_registered)
@@ -160,9 +226,11 @@ void *net_rail_scratch(struct path_common *net, struct net_rail *rail, void **de
     return &memory->scratch;
 }
 
-void net_free_rail_memory(struct net_rail *rail)
+void net_free_rail_memory(struct path_common *net, struct net_rail *rail)
 {
     struct net_rail_memory *memory = rail->memory;
+    for (struct net_pin *pin = net->pins; pin; pin = pin->next)
+        unregister(pin, (int)(rail - net->rails));
     if (!memory)
         return;
     for (int s = 0; s < SEG_COUNT; s++) {

@@ -9,6 +9,7 @@ struct net_piece {
     struct net_post post;
     struct path_state *state;
     struct net_piece *next, *previous;
+    struct net_pin *pin; /* `local` is registered so; NULL: it need not be, or is of a segment */
     char *local;
     size_t offset, bytes; /* in the peer's segment; it lies in one chunk */
     uint8_t segment, rail;

@@ -12,10 +12,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { REGIONS = 4096 };
+enum { REGIONS = 4096, ENDPOINTS = 64 };
 
 static struct region regions[REGIONS];
 static int region_count;
+
+static struct {
+    const struct fid_ep *endpoint;
+    const struct fid *domain;
+} endpoints[ENDPOINTS];
+static int endpoint_count;
 
 void broken(const char *format, ...)
 {
@@ -34,19 +40,41 @@ bool asked_for(const char *variable, const char *word)
     return text && (!word || strstr(text, word));
 }
 
+/* The latest ones that were closed stay, so that their use is noticed. */
 struct region *region_new(void)
 {
-    if (region_count == REGIONS)
+    static int turn;
+    struct region *region = region_count < REGIONS ? &regions[region_count++] : NULL;
+    for (int i = 0; i < REGIONS && !region; i++, turn = (turn + 1) % REGIONS)
+        if (!regions[turn].open)
+            region = &regions[turn];
+    if (!region)
         broken("more than %d registrations", REGIONS);
-    struct region *region = &regions[region_count++];
-    region->open = true;
+    *region = (struct region){.open = true};
     return region;
 }
 
-void region_check_free(void)
+void note_endpoint(const struct fid_ep *endpoint, const struct fid *domain)
+{
+    if (endpoint_count == ENDPOINTS)
+        broken("more than %d endpoints", ENDPOINTS);
+    endpoints[endpoint_count].endpoint = endpoint;
+    endpoints[endpoint_count++].domain = domain;
+}
+
+/* The address may have been that of one which was closed. */
+static const struct fid *domain_of(const struct fid_ep *endpoint)
+{
+    int i = endpoint_count - 1;
+    while (i > 0 && endpoints[i].endpoint != endpoint)
+        i--;
+    return endpoints[i].domain;
+}
+
+void region_check_free(const struct fid *domain)
 {
     for (int i = 0; i < region_count; i++)
-        if (regions[i].open)
+        if (regions[i].open && regions[i].domain == domain)
             broken("the domain is closed, and %zu bytes at %#zx are registered still",
                    regions[i].bytes, (size_t)regions[i].base);
 }
@@ -73,7 +101,8 @@ void region_flush(void)
     }
 }
 
-void *region_descriptor(const void *buffer, size_t bytes, void *descriptor, const char *what)
+void *region_descriptor(const struct fid_ep *endpoint, const void *buffer, size_t bytes,
+                        void *descriptor, const char *what)
 {
     struct region *r = descriptor;
     uintptr_t at = (uintptr_t)buffer;
@@ -86,6 +115,8 @@ void *region_descriptor(const void *buffer, size_t bytes, void *descriptor, cons
     if (at < r->base || at + bytes > r->base + r->bytes)
         broken("%s: %zu bytes at %p are not within the %zu registered at %#zx", what, bytes, buffer,
                r->bytes, (size_t)r->base);
+    if (r->domain != domain_of(endpoint))
+        broken("%s: %p is registered with another NIC", what, buffer);
     return r->real_descriptor;
 }
 

@@ -26,8 +26,9 @@
 #define REAL_PROVIDER "tcp;ofi_rxm"
 #define MR_DMABUF     (1ull << 40)
 
-/* In the keys of GPU memory; with the others: of its reads, and of the marks of what was written. */
-enum { HMEM_BIT = 40, READ_BIT = 41, MASK_BIT = 42 };
+/* In the keys of GPU memory, above those that the program asks for; with the others: of its reads, and of the
+ * marks of what was written. */
+enum { HMEM_BIT = 60, READ_BIT = 61, MASK_BIT = 62 };
 
 enum { MASK_BYTES = 16 << 20, CONTEXTS = 4096 };
 
@@ -225,8 +226,10 @@ static int close_region(struct fid *fid)
     return fid->ops->close(fid);
 }
 
-static void note(struct region *region, struct fid_mr *mr, uintptr_t base, size_t bytes)
+static void note(struct region *region, const struct fid *domain, struct fid_mr *mr, uintptr_t base,
+                 size_t bytes)
 {
+    region->domain = domain;
     region->mr = mr;
     region->base = base;
     region->bytes = bytes;
@@ -256,7 +259,7 @@ static int reg(struct fid *domain, const void *base, size_t bytes, uint64_t acce
     check_address(base, bytes, NULL);
     int error = mr_ops->reg(domain, base, bytes, access, offset, key, flags, mr, context);
     if (!error)
-        note(region_new(), *mr, (uintptr_t)base, bytes);
+        note(region_new(), domain, *mr, (uintptr_t)base, bytes);
     return error;
 }
 
@@ -292,7 +295,7 @@ static int reg_device(struct fid *domain, uintptr_t base, size_t bytes,
                             &region->mask, NULL);
     if (error)
         broken("the real library does not register: %s", real.strerror(-error));
-    note(region, *mr, base, bytes);
+    note(region, domain, *mr, base, bytes);
     return 0;
 }
 
@@ -390,9 +393,9 @@ static ssize_t post(struct fid_ep *endpoint, const struct fi_msg_rma *message, u
     bool device = there.key & 1ull << HMEM_BIT;
     if (message->iov_count != 1 || message->rma_iov_count != 1 || here.iov_len != there.len)
         broken("a remote access of several pieces, or of two sizes");
-    void *descriptor =
-        region_descriptor(here.iov_base, here.iov_len, message->desc ? message->desc[0] : NULL,
-                          write ? "fi_writemsg" : "fi_readmsg");
+    void *descriptor = region_descriptor(endpoint, here.iov_base, here.iov_len,
+                                         message->desc ? message->desc[0] : NULL,
+                                         write ? "fi_writemsg" : "fi_readmsg");
     if ((device || is_device_address((uintptr_t)here.iov_base)) &&
         asked_for("FAKE_FABRIC_FAIL", write ? "write" : "read"))
         return -FI_EINVAL;
@@ -432,7 +435,7 @@ static ssize_t readmsg(struct fid_ep *endpoint, const struct fi_msg_rma *message
 static ssize_t send_(struct fid_ep *endpoint, const void *buffer, size_t bytes, void *descriptor,
                      fi_addr_t to, void *context)
 {
-    void *mine = region_descriptor(buffer, bytes, descriptor, "fi_send");
+    void *mine = region_descriptor(endpoint, buffer, bytes, descriptor, "fi_send");
     if (!send_masks())
         return -FI_EAGAIN;
     return msg_ops->send(endpoint, buffer, bytes, mine, to, context);
@@ -442,7 +445,8 @@ static ssize_t recv_(struct fid_ep *endpoint, void *buffer, size_t bytes, void *
                      fi_addr_t from, void *context)
 {
     return msg_ops->recv(endpoint, buffer, bytes,
-                         region_descriptor(buffer, bytes, descriptor, "fi_recv"), from, context);
+                         region_descriptor(endpoint, buffer, bytes, descriptor, "fi_recv"), from,
+                         context);
 }
 
 /* ------------------------------------------------------------------------------------- completions */
@@ -505,6 +509,7 @@ static int open_endpoint(struct fid_domain *domain, struct fi_info *info, struct
     real.freeinfo(wanted);
     if (error)
         return error;
+    note_endpoint(*endpoint, &domain->fid);
     TAKE_OVER((*endpoint)->msg, msg_ops);
     (*endpoint)->msg->send = send_;
     (*endpoint)->msg->recv = recv_;
@@ -530,7 +535,7 @@ static int open_queue(struct fid_domain *domain, struct fi_cq_attr *attr, struct
 
 static int close_domain(struct fid *fid)
 {
-    region_check_free();
+    region_check_free(fid);
     return domain_fid_ops->close(fid);
 }
 

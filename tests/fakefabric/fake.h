@@ -15,6 +15,7 @@
 
 /* A registration, from its first to its last day. */
 struct region {
+    const struct fid *domain;
     struct fid_mr *mr, *read,
         *mask;      /* the real ones: of writes, of reads, of which bytes were written */
     uintptr_t base; /* as the program gave it */
@@ -30,11 +31,14 @@ _Noreturn void broken(const char *format, ...) __attribute__((format(printf, 1, 
 
 /* check.c: registrations */
 struct region *region_new(void);
-void region_check_free(void); /* none is open */
+void region_check_free(const struct fid *domain); /* none of this domain is open */
 void region_flush(void);
 
-/* The real descriptor of a local buffer, which must be covered by the registration that the program names. */
-void *region_descriptor(const void *buffer, size_t bytes, void *descriptor, const char *what);
+/* The real descriptor of a local buffer, which must be covered by the registration that the program names, and that
+ * must be one with the endpoint's domain. */
+void *region_descriptor(const struct fid_ep *endpoint, const void *buffer, size_t bytes,
+                        void *descriptor, const char *what);
+void note_endpoint(const struct fid_ep *endpoint, const struct fid *domain);
 
 /* Whether GPU memory is named as it must be. */
 void check_address(const void *base, size_t bytes, const struct fi_mr_attr *attr);
