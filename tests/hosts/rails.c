@@ -3,9 +3,10 @@
  * puts with a signal behind them, puts behind a fence, gets, both ways at once, from places beside all
  * borders. Says what was taken, how long the longest round took, and how fast gets were.
  *
- *   rails SECONDS [BYTES [quiet]]
+ *   rails SECONDS [BYTES [quiet | own]]
  *
- * quiet: an operation that fails is told and ends the program well. */
+ * quiet: an operation that fails is told and ends the program well. own: from and to memory of the program's
+ * own, not of a segment. */
 #include <weft.h>
 
 #include <stdbool.h>
@@ -102,7 +103,8 @@ int main(int argc, char **argv)
     weft_job *job;
     double seconds = argc > 1 ? atof(argv[1]) : 0, longest = 0;
     size_t bytes = argc > 2 ? (size_t)atoll(argv[2]) : 6000011;
-    quiet = argc > 3;
+    quiet = argc > 3 && strcmp(argv[3], "quiet") == 0;
+    bool own = argc > 3 && strcmp(argv[3], "own") == 0;
     OK(weft_init(&job, NULL));
     me = weft_my_pe(job);
     int n = weft_n_pes(job), rounds = 0;
@@ -111,10 +113,10 @@ int main(int argc, char **argv)
         OK(weft_path_query(job, pe, &path));
     printf("PE %d: %s\n", me, path.reason);
     struct area *area;
-    unsigned char
-        *mine; /* of a segment: some providers send from no other memory over several NICs */
+    unsigned char *memory = own ? malloc(2 * bytes + 1) : NULL, *mine = memory + own; /* odd */
     OK(weft_alloc(job, WEFT_HOST, sizeof *area + bytes + 3 * 4099, 0, 0, (void **)&area));
-    OK(weft_alloc(job, WEFT_HOST, 2 * bytes, 0, 0, (void **)&mine));
+    if (!own)
+        OK(weft_alloc(job, WEFT_HOST, 2 * bytes, 0, 0, (void **)&mine));
     memset(area, 0, sizeof *area);
     OK(weft_barrier(weft_team_world(job)));
     double start = now();
@@ -134,5 +136,6 @@ int main(int argc, char **argv)
     printf("PE %d: %d rounds, the longest %.1f s, gets at %.1f MB/s\n", me, rounds, longest,
            1e-6 * (double)bytes * rounds / getting);
     OK(weft_finalize(job));
+    free(memory);
     return 0;
 }
