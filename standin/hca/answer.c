@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// The requester's second half: acknowledgements, data of reads, refusals, and packets that are lost.
+#include "hca.h"
+#include "send.h"
+
+#include <string.h>
+
+enum { REFUSED_RNR = 0xff }; // PACKET_NAK: receiver not ready; `length` has the timer's code
+
+static struct flight *oldest(struct qp *qp)
+{
+    return qp->flight_head == qp->flight_tail ? NULL
+                                              : &qp->flights[qp->flight_head & qp->flight_mask];
+}
+
+static bool is_read(const struct flight *f)
+{
+    return f->opcode == WQE_READ || wqe_is_atomic(f->opcode);
+}
+
+// Where SOFT_HCA_MODE=adversarial: nobody may read a slot again that is not his.
+static void poison(struct qp *qp, uint16_t from, uint16_t to)
+{
+    for (uint16_t i = from; i != to; i++)
+        memset(qp->ring + (size_t)(i & (qp->blocks - 1)) * WQE_BLOCK_BYTES, 0xff, WQE_BLOCK_BYTES);
+}
+
+void send_retire(struct qp *qp)
+{
+    struct flight *f;
+    while ((f = oldest(qp)) && psn_before(f->last_psn, qp->acked)) {
+        struct flight done = *f;
+        qp->reads -= is_read(f);
+        qp->flight_head++;
+        if (done.complete < 2)
+            continue;
+        uint16_t end = (uint16_t)(done.index + done.blocks);
+        if (qp->device->config->mode == MODE_ADVERSARIAL)
+            poison(qp, qp->released, end);
+        qp->released = end;
+        qp->count_completions++;
+        cq_write_request(qp->send_cq, qp, &done);
+    }
+    if (qp->taken != qp->producer || qp->fault.syndrome)
+        qp_list(qp);
+}
+
+// acknowledge: all up to psn has arrived.
+static void acknowledge(struct qp *qp, uint32_t psn)
+{
+    if (psn_before(psn, qp->acked))
+        return;
+    qp->acked = psn_add(psn, 1);
+    qp->retries = qp->retry_count;
+    qp->rnr_tries = qp->rnr_retry;
+    qp->lost_since = 0;
+    send_retire(qp);
+}
+
+// go_back: sends again from the packet psn on, which is of a request in flight.
+static void go_back(struct qp *qp, uint32_t psn)
+{
+    struct flight *f = NULL;
+    for (uint32_t i = qp->flight_head; i != qp->flight_tail; i++) {
+        struct flight *at = &qp->flights[i & qp->flight_mask];
+        if (!f && !psn_before(at->last_psn, psn)) {
+            f = at;
+            qp->flight_tail = i;
+            qp->reads -= is_read(f);
+            break;
+        }
+    }
+    if (!f)
+        return;
+    // What was entered behind it is entered again when it is sent again.
+    qp->reads = 0;
+    for (uint32_t i = qp->flight_head; i != qp->flight_tail; i++)
+        qp->reads += is_read(&qp->flights[i & qp->flight_mask]);
+    qp->taken = f->index;
+    qp->psn = f->first_psn;
+    qp->resume = (psn - f->first_psn) & 0xffffff;
+    qp->busy = qp->begun = false;
+    qp->fault = (struct fault){0};
+    qp->lost_since = 0;
+    qp_list(qp);
+}
+
+static struct flight *flight_of(struct qp *qp, uint32_t psn)
+{
+    for (uint32_t i = qp->flight_head; i != qp->flight_tail; i++) {
+        struct flight *f = &qp->flights[i & qp->flight_mask];
+        if (!psn_before(psn, f->first_psn) && !psn_before(f->last_psn, psn))
+            return f;
+    }
+    return NULL;
+}
+
+// Of infiniband's table of timers (IBA, "Timer Field Values"), in units of 10 µs.
+static uint64_t rnr_ns(uint8_t code)
+{
+    static const uint32_t units[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
+                                       16,    24,   32,   48,    64,    96,    128,   192,
+                                       256,   384,  512,  768,   1024,  1536,  2048,  3072,
+                                       4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
+    return (uint64_t)units[code & 31] * 10000;
+}
+
+static void take_refusal(struct qp *qp, const struct packet *p)
+{
+    struct flight *f = flight_of(qp, p->psn);
+    if (!f)
+        return;
+    if (p->psn != qp->acked)
+        acknowledge(qp, psn_add(p->psn, 0xffffff));
+    f = flight_of(qp, p->psn);
+    if (!f)
+        return;
+    if (p->immediate != REFUSED_RNR) {
+        qp_fail(qp, f->index, f->opcode, (uint8_t)p->immediate, 0);
+        return;
+    }
+    if (qp->rnr_retry != 7 && !qp->rnr_tries--) {
+        qp->rnr_tries = 0;
+        qp_fail(qp, f->index, f->opcode, SYNDROME_RNR_EXCEEDED, 0);
+        return;
+    }
+    qp->wait_until = qp->device->now + rnr_ns((uint8_t)p->length);
+    go_back(qp, p->psn);
+}
+
+// scatter: data that came back, from byte `offset` of the request's segments on.
+static uint8_t scatter(struct qp *qp, uint16_t index, uint64_t offset, const uint8_t *from,
+                       uint64_t bytes)
+{
+    uint32_t words[WQE_MAX_UNITS * 4 + 4];
+    struct wqe w;
+    struct wqe_segment s;
+    bool fits;
+    send_load(qp, index, words, &w);
+    if (wqe_decode(words, qp->type == QP_DCI, &w))
+        return SYNDROME_LOCAL_QP_OPERATION;
+    unsigned at = w.data;
+    while (bytes && wqe_segment_next(words, w.units, &at, &s, &fits)) {
+        if (offset >= s.bytes) {
+            offset -= s.bytes;
+            continue;
+        }
+        uint64_t n = s.bytes - offset < bytes ? s.bytes - offset : bytes, memory;
+        if (s.is_inline)
+            return SYNDROME_LOCAL_QP_OPERATION;
+        enum mr_refusal r =
+            mr_find(&qp->device->keys, s.lkey, qp->pd, MR_LOCAL_WRITE, s.address, s.bytes, &memory);
+        if (r) {
+            log_error(qp->device, "QP 0x%x: request 0x%x writes 0x%llx + %u with lkey 0x%x: %s",
+                      qp->qpn, index, (unsigned long long)s.address, s.bytes, s.lkey,
+                      mr_refusal_text(r));
+            return SYNDROME_LOCAL_PROTECTION;
+        }
+        memory_put((void *)(uintptr_t)(memory + offset), from, n);
+        from += n;
+        bytes -= n;
+        offset = 0;
+    }
+    return SYNDROME_NONE;
+}
+
+static void take_data(struct qp *qp, const struct packet *p)
+{
+    const uint8_t *data = (const uint8_t *)(p + 1);
+    struct flight *f = flight_of(qp, p->psn);
+    if (!f || !is_read(f))
+        return;
+    if (p->psn != qp->acked) {
+        acknowledge(qp, psn_add(p->psn, 0xffffff));
+        f = flight_of(qp, p->psn);
+        if (!f)
+            return;
+    }
+    uint8_t value[8];
+    if (p->kind == PACKET_ATOMIC_VALUE && p->bytes == 4) {
+        // A value of 8 bytes comes in the host's order, one of 4 bytes big-endian.
+        for (unsigned i = 0; i < 4; i++)
+            value[i] = data[3 - i];
+        data = value;
+    }
+    uint8_t syndrome = scatter(qp, f->index, p->immediate, data, p->bytes);
+    if (syndrome) {
+        qp_fail(qp, f->index, f->opcode, syndrome, VENDOR_KEY);
+        return;
+    }
+    f->received = p->immediate + p->bytes;
+    if (p->flags & PACKET_LAST)
+        acknowledge(qp, p->psn);
+}
+
+static void take_answer(struct device *d, struct link_out *link, const struct packet *p)
+{
+    struct qp *qp = qp_find(d, p->to_qpn);
+    // Answers to a queue that was reset or destroyed meanwhile.
+    if (!qp || qp->link != link || (qp->state != QP_RTS && qp->state != QP_SQD) ||
+        p->from_qpn != qp->remote_qpn || psn_before(p->psn, qp->acked) ||
+        !psn_before(p->psn, qp->psn))
+        return;
+    switch (p->kind) {
+    case PACKET_ACK:
+        acknowledge(qp, p->psn);
+        break;
+    case PACKET_NAK:
+        take_refusal(qp, p);
+        break;
+    case PACKET_READ_DATA:
+    case PACKET_ATOMIC_VALUE:
+        take_data(qp, p);
+        break;
+    default:
+        break;
+    }
+}
+
+bool send_answers(struct link_out *link, struct device *d)
+{
+    const struct packet *p;
+    bool worked = false, broken = false;
+    while ((p = ring_peek(&link->answers, &broken))) {
+        take_answer(d, link, p);
+        ring_take(&link->answers, p);
+        worked = true;
+    }
+    if (worked)
+        ring_release(&link->answers);
+    if (broken && !atomic_exchange(&link->dead, true))
+        log_error(d, "the answers from LID %u cannot be read", link->lid);
+    return worked;
+}
+
+// --- Lost packets ---
+
+// Nothing is lost on the way between two processes, but a responder drops what its queue does not expect. That
+// is certain when all packets were read there and all answers here.
+static bool is_lost(const struct qp *qp)
+{
+    struct link_out *link = qp->link;
+    if (qp->flight_head == qp->flight_tail || qp->acked == qp->psn)
+        return false;
+    if (!link || atomic_load(&link->dead))
+        return true;
+    uint64_t read = __atomic_load_n(&link->requests.shared->head, __ATOMIC_ACQUIRE);
+    uint64_t answers = __atomic_load_n(&link->answers.shared->tail, __ATOMIC_ACQUIRE);
+    return read >= qp->link_mark && answers == link->answers.own;
+}
+
+// send_timers: true: the queue waits for the clock, and is to be looked at again.
+bool send_timers(struct qp *qp)
+{
+    struct device *d = qp->device;
+    if (qp->state != QP_RTS)
+        return false;
+    if (qp->wait_until)
+        return true;
+    if (!is_lost(qp)) {
+        qp->lost_since = 0;
+        return qp->flight_head != qp->flight_tail;
+    }
+    if (!qp->lost_since) {
+        qp->lost_since = d->now;
+        return true;
+    }
+    if (!qp->timeout || d->now - qp->lost_since < UINT64_C(4096) << qp->timeout)
+        return true;
+    struct flight *f = oldest(qp);
+    if (qp->retries) {
+        qp->retries--;
+        go_back(qp, qp->acked);
+        return true;
+    }
+    log_error(d, "QP 0x%x: no answer from QP 0x%x of LID %u%s", qp->qpn, qp->remote_qpn,
+              qp->remote_lid,
+              !qp->link || atomic_load(&qp->link->dead) ? ", whose process is gone" : "");
+    qp_fail(qp, f->index, f->opcode, SYNDROME_RETRY_EXCEEDED, 0);
+    return true;
+}
+
+// --- DC ---
+
+static uint16_t target_lid(const struct qp *qp, const struct wqe_address *a)
+{
+    // The last two bytes of a GID are the LID (link.c).
+    return a->full && qp->device->config->link == LINK_ROCE
+               ? (uint16_t)(a->gid[14] << 8 | a->gid[15])
+               : a->lid;
+}
+
+bool send_same_target(const struct qp *qp, const struct wqe_address *a)
+{
+    return qp->remote_qpn == a->dctn && qp->remote_lid == target_lid(qp, a) &&
+           qp->remote_key == a->key;
+}
+
+bool send_target(struct qp *qp, const struct wqe_address *a)
+{
+    struct device *d = qp->device;
+    uint16_t lid = target_lid(qp, a);
+    if (send_same_target(qp, a) && qp->link)
+        return true;
+    if (!qp->link || qp->link->lid != lid) {
+        link_release(d, qp);
+        link_attach(d, qp, link_find(d, lid));
+        if (!qp->link) {
+            link_want(d, lid);
+            return false;
+        }
+    }
+    qp->remote_lid = lid;
+    qp->remote_qpn = a->dctn;
+    qp->remote_key = a->key;
+    qp->opens = true;
+    return true;
+}

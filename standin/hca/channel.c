@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Completion channels and asynchronous events: fixed messages through a pipe, which a program may poll.
+#include "hca.h"
+
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <unistd.h>
+
+int channel_open(struct channel *c)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC))
+        return -1;
+    // The engine never waits for a reader.
+    fcntl(fds[1], F_SETFL, O_NONBLOCK);
+    c->read_fd = fds[0];
+    c->write_fd = fds[1];
+    return 0;
+}
+
+void channel_close(struct channel *c)
+{
+    close(c->read_fd);
+    close(c->write_fd);
+}
+
+void channel_send(struct channel *c, const void *event, size_t bytes)
+{
+    // When the pipe is full the reader has events enough to wake it.
+    ssize_t n = write(c->write_fd, event, bytes);
+    (void)n;
+}
+
+void device_async_event(struct device *d, struct qp *qp, struct cq *cq, int event)
+{
+    struct ibv_async_event e = {.event_type = (enum ibv_event_type)event};
+    struct channel *c = qp ? qp->events : cq->events;
+    if (qp)
+        e.element.qp = qp->owner;
+    else
+        e.element.cq = cq->owner;
+    if (c && (qp ? qp->owner : cq->owner))
+        channel_send(c, &e, sizeof e);
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one table of the variables SOFT_HCA_*, described for users in docs/hca.md.
+#include "config.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern char **environ;
+
+static struct config values;
+static bool values_good;
+
+static const struct variable {
+    const char *name;
+    const char *words; // a choice: its words, separated by blanks; else a number
+    unsigned standard, least, most;
+    size_t offset;
+} variables[] = {
+    {"SOFT_HCA_MODE", "strict adversarial lenient", MODE_STRICT, 0, 0,
+     offsetof(struct config, mode)},
+    {"SOFT_HCA_LINK", "ib roce", LINK_IB, 0, 0, offsetof(struct config, link)},
+    {"SOFT_HCA_DEVICES", NULL, 1, 1, 8, offsetof(struct config, devices)},
+    {"SOFT_HCA_LOG", "none errors all", LOG_ERRORS, 0, 0, offsetof(struct config, log)},
+    {"SOFT_HCA_SEED", NULL, 1, 0, 0xffffffffu, offsetof(struct config, seed)},
+    {"SOFT_HCA_IDLE_US", NULL, 1000, 1, 1000000, offsetof(struct config, idle_us)},
+    {"SOFT_HCA_WEAK_ATOMICS", NULL, 0, 0, 1, offsetof(struct config, weak_atomics)},
+    {"SOFT_HCA_FAIL_AT", NULL, 0, 0, 0xffffffffu, offsetof(struct config, fail_at)},
+    {"SOFT_HCA_RING_KIB", NULL, 512, 64, 65536, offsetof(struct config, ring_kib)},
+};
+enum { VARIABLES = sizeof variables / sizeof *variables };
+
+static bool choose_word(const struct variable *v, const char *text, unsigned *out)
+{
+    size_t length = strlen(text);
+    unsigned i = 0;
+    for (const char *w = v->words; *w; i++) {
+        size_t n = strcspn(w, " ");
+        if (n == length && !strncmp(w, text, n)) {
+            *out = i;
+            return true;
+        }
+        w += n + (w[n] == ' ');
+    }
+    fprintf(stderr, "soft HCA: %s=%s is none of: %s\n", v->name, text, v->words);
+    return false;
+}
+
+static bool read_number(const struct variable *v, const char *text, unsigned *out)
+{
+    char *end;
+    errno = 0;
+    unsigned long n = strtoul(text, &end, 10);
+    if (errno || end == text || *end || *text == '-' || n < v->least || n > v->most) {
+        fprintf(stderr, "soft HCA: %s=%s is not a number from %u to %u\n", v->name, text, v->least,
+                v->most);
+        return false;
+    }
+    *out = (unsigned)n;
+    return true;
+}
+
+static bool known(const char *entry)
+{
+    size_t length = strcspn(entry, "=");
+    for (unsigned i = 0; i < VARIABLES; i++)
+        if (strlen(variables[i].name) == length && !strncmp(entry, variables[i].name, length))
+            return true;
+    fprintf(stderr, "soft HCA: there is no variable %.*s; there are", (int)length, entry);
+    for (unsigned i = 0; i < VARIABLES; i++)
+        fprintf(stderr, " %s", variables[i].name);
+    fputc('\n', stderr);
+    return false;
+}
+
+static void read_all(void)
+{
+    values_good = true;
+    for (char **e = environ; e && *e; e++)
+        if (!strncmp(*e, "SOFT_HCA_", 9))
+            values_good &= known(*e);
+    for (unsigned i = 0; i < VARIABLES; i++) {
+        const struct variable *v = &variables[i];
+        unsigned *out = (unsigned *)((char *)&values + v->offset);
+        const char *text = getenv(v->name);
+        *out = v->standard;
+        if (text && *text)
+            values_good &= v->words ? choose_word(v, text, out) : read_number(v, text, out);
+    }
+    // A ring's size is a power of two.
+    while (values.ring_kib & (values.ring_kib - 1))
+        values.ring_kib += values.ring_kib & -values.ring_kib;
+}
+
+const struct config *config_get(bool *good)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_all);
+    if (good)
+        *good = values_good;
+    return &values;
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Completion queues: entries of 64 bytes as in struct mlx5_cqe64, in a ring or all in entry 0 (collapsed).
+#include "hca.h"
+
+#include <infiniband/verbs.h>
+#include <string.h>
+
+enum {
+    CQE_REQUEST = 0,
+    CQE_REQUEST_ERROR = 13,
+    CQE_RESPONSE_ERROR = 14,
+};
+
+// What of an entry differs.
+struct entry {
+    uint8_t kind; // opcode of the CQE
+    bool solicited;
+    uint8_t opcode; // of the request
+    uint16_t index;
+    uint32_t bytes, immediate, number;
+    uint8_t syndrome, vendor;
+};
+
+static bool overrun(struct cq *cq)
+{
+    if (cq->dead)
+        return true;
+    if (cq->ignore_overrun)
+        return false;
+    uint32_t consumer = be32(__atomic_load_n(&cq->record[0], __ATOMIC_ACQUIRE));
+    if (((cq->producer - consumer) & 0xffffff) < UINT32_C(1) << cq->log_size)
+        return false;
+    cq->dead = true;
+    log_error(
+        cq->device,
+        "CQ 0x%x overrun: its %u entries are not consumed (consumer index 0x%x, producer 0x%x)",
+        cq->cqn, 1u << cq->log_size, consumer & 0xffffff, cq->producer & 0xffffff);
+    device_async_event(cq->device, NULL, cq, IBV_EVENT_CQ_ERR);
+    return true;
+}
+
+static void put(struct cq *cq, const struct qp *qp, const struct entry *e)
+{
+    if (overrun(cq))
+        return;
+    uint32_t slot = cq->collapsed ? 0 : cq->producer & ((1u << cq->log_size) - 1);
+    uint8_t *at = cq->buffer + (size_t)slot * 64;
+    uint32_t words[16] = {0};
+    uint8_t tail[8];
+    words[8] = be32(e->number);
+    words[9] = e->immediate;
+    words[11] = be32(e->bytes);
+    uint64_t stamp = be64(cq->device->now);
+    memcpy(&words[12], &stamp, 8);
+    ((uint8_t *)words)[54] = e->syndrome ? e->vendor : ((uint8_t *)words)[54];
+    ((uint8_t *)words)[55] = e->syndrome ? e->syndrome : ((uint8_t *)words)[55];
+    memcpy(at, words, 56);
+
+    uint32_t who = be32((uint32_t)e->opcode << 24 | qp->qpn);
+    uint8_t owner = cq->producer >> cq->log_size & 1;
+    memcpy(tail, &who, 4);
+    tail[4] = (uint8_t)(e->index >> 8);
+    tail[5] = (uint8_t)e->index;
+    tail[6] = 0;
+    tail[7] = (uint8_t)(e->kind << 4 | (e->solicited ? 2 : 0) | owner);
+    uint64_t last;
+    memcpy(&last, tail, 8);
+    // Pairs with the poller's load of the last byte or word: the rest of the entry, and all that the
+    // completion stands for, is there before.
+    __atomic_store_n((uint64_t *)(at + 56), last, __ATOMIC_RELEASE);
+    cq->producer++;
+    if (e->solicited || e->syndrome)
+        cq->solicited = cq->producer;
+    if (cq->channel)
+        cq_notify(cq);
+}
+
+void cq_write_request(struct cq *cq, const struct qp *qp, const struct flight *f)
+{
+    struct entry e = {.kind = CQE_REQUEST,
+                      .solicited = f->solicited,
+                      .opcode = f->opcode,
+                      .index = f->index,
+                      .bytes = f->received,
+                      .number = qp->user_index};
+    put(cq, qp, &e);
+}
+
+void cq_write_error(struct cq *cq, const struct qp *qp, bool responder, uint16_t index,
+                    uint8_t opcode, uint8_t syndrome, uint8_t vendor)
+{
+    struct entry e = {.kind = responder ? CQE_RESPONSE_ERROR : CQE_REQUEST_ERROR,
+                      .opcode = opcode,
+                      .index = index,
+                      .syndrome = syndrome,
+                      .vendor = vendor,
+                      .number = responder && qp->srq ? qp->srq->number : qp->user_index};
+    put(cq, qp, &e);
+}
+
+void cq_write_receive(struct cq *cq, const struct qp *qp, uint8_t kind, uint16_t index,
+                      uint32_t bytes, uint32_t immediate, bool solicited)
+{
+    struct entry e = {.kind = kind,
+                      .solicited = solicited,
+                      .index = index,
+                      .bytes = bytes,
+                      .immediate = immediate,
+                      .number = qp->user_index};
+    put(cq, qp, &e);
+}
+
+// cq_notify: sends the event that was asked for, when there is something behind the consumer index that
+// came with the request. The arming word: sequence << 28 | solicited only << 24 | consumer index.
+bool cq_notify(struct cq *cq)
+{
+    uint32_t word = be32(__atomic_load_n(&cq->record[1], __ATOMIC_ACQUIRE));
+    if (word == cq->fired)
+        return false;
+    uint32_t last = word >> 24 & 1 ? cq->solicited : cq->producer;
+    if ((int32_t)((last - word) << 8) <= 0)
+        return false;
+    cq->fired = word;
+    channel_send(cq->channel, &cq->owner, sizeof cq->owner);
+    return true;
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices of this process: each is one HCA with one port and one LID of its own, shared by all contexts
+// that are opened on it, with an engine and a door thread while any is open.
+#include "hca.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct device *devices[8];
+
+void device_lock(struct device *d)
+{
+    atomic_fetch_add(&d->wanted, 1);
+    pthread_mutex_lock(&d->lock);
+    atomic_fetch_sub(&d->wanted, 1);
+}
+
+void device_unlock(struct device *d)
+{
+    pthread_mutex_unlock(&d->lock);
+}
+
+void device_wake(struct device *d)
+{
+    link_ring(d->bell);
+}
+
+void device_knock(struct device *d)
+{
+    // When the pipe is full the thread is awake anyway.
+    ssize_t n = write(d->wake[1], "", 1);
+    (void)n;
+}
+
+static int start_thread(pthread_t *t, void *(*body)(void *), struct device *d)
+{
+    // Signals are for the program's threads.
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int e = pthread_create(t, NULL, body, d);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return e;
+}
+
+static void stop_threads(struct device *d, bool engine)
+{
+    atomic_store(&d->stop, true);
+    device_knock(d);
+    device_wake(d);
+    pthread_join(d->door, NULL);
+    if (engine)
+        pthread_join(d->engine, NULL);
+}
+
+static struct device *make(unsigned number)
+{
+    size_t table = MAX_MRS * sizeof(struct mr_entry);
+    struct device *d = calloc(1, sizeof *d);
+    if (!d)
+        return NULL;
+    d->number = number;
+    d->config = config_get(NULL);
+    d->random = d->config->seed;
+    pthread_mutex_init(&d->lock, NULL);
+    d->keys.count = MAX_MRS;
+    d->keys.entries = mmap(NULL, table, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    d->uar_top = 1;
+    if (d->keys.entries == MAP_FAILED || link_open(d)) {
+        if (d->keys.entries != MAP_FAILED)
+            munmap(d->keys.entries, table);
+        free(d);
+        return NULL;
+    }
+    int e = start_thread(&d->door, door_main, d);
+    if (!e && (e = start_thread(&d->engine, engine_main, d)))
+        stop_threads(d, false);
+    if (e) {
+        link_close(d);
+        munmap(d->keys.entries, table);
+        free(d);
+        errno = e;
+        return NULL;
+    }
+    return d;
+}
+
+struct device *device_open(unsigned number)
+{
+    pthread_mutex_lock(&open_lock);
+    struct device *d = devices[number];
+    if (!d)
+        d = devices[number] = make(number);
+    if (d)
+        d->users++;
+    pthread_mutex_unlock(&open_lock);
+    return d;
+}
+
+static void destroy(struct device *d)
+{
+    stop_threads(d, true);
+    for (unsigned i = 0; i < MAX_QPS; i++)
+        if (d->qps[i])
+            qp_remove(d->qps[i]);
+    link_close(d);
+    munmap(d->keys.entries, MAX_MRS * sizeof(struct mr_entry));
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+void device_close(struct device *d)
+{
+    pthread_mutex_lock(&open_lock);
+    bool last = !--d->users;
+    if (last)
+        devices[d->number] = NULL;
+    pthread_mutex_unlock(&open_lock);
+    if (last)
+        destroy(d);
+}
+
+// A program that ends without closing its devices: the engine must not touch memory that is going away.
+__attribute__((destructor)) static void stop_all(void)
+{
+    for (unsigned i = 0; i < 8; i++)
+        if (devices[i])
+            stop_threads(devices[i], true);
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine: a thread that polls the doorbells, carries out queues, and lies down when there is nothing to do.
+#include "hca.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool poll_doorbells(struct device *d)
+{
+    bool worked = false;
+    for (unsigned i = 1; i < d->uar_top; i++) {
+        struct uar *u = d->uars[i];
+        if (!u)
+            continue;
+        // Pairs with the doorbell's store: the requests and the doorbell record were written before.
+        uint64_t value = __atomic_load_n(u->reg, __ATOMIC_ACQUIRE);
+        if (value == u->seen)
+            continue;
+        u->seen = value;
+        send_doorbell(u, value);
+        worked = true;
+    }
+    return worked;
+}
+
+static bool run_queues(struct device *d, bool *timed)
+{
+    bool worked = false;
+    for (unsigned i = 0; i < d->work_count; i++) {
+        struct qp *qp = d->work[i];
+        bool ran = send_run(qp), waits = send_timers(qp);
+        bool more = ran || qp->fault.syndrome || qp->busy ||
+                    (qp->state == QP_RTS && qp->taken != qp->producer);
+        worked |= ran;
+        *timed |= waits;
+        if (more || waits)
+            continue;
+        qp->listed = false;
+        d->work[i--] = d->work[--d->work_count];
+    }
+    return worked;
+}
+
+static void publish(struct device *d)
+{
+    for (unsigned i = 0; i < d->out_count; i++) {
+        struct link_out *l = d->out[i];
+        if (!l->unpublished)
+            continue;
+        l->unpublished = false;
+        ring_publish(&l->requests);
+        if (!l->self)
+            link_ring(l->bell);
+    }
+}
+
+// engine_pass: one look at everything. *timed: something waits for the clock.
+bool engine_pass(struct device *d, bool *timed)
+{
+    bool worked = false;
+    *timed = false;
+    d->now = clock_ns();
+    worked |= poll_doorbells(d);
+    worked |= run_queues(d, timed);
+    publish(d);
+    for (unsigned i = 0; i < d->in_count; i++)
+        worked |= respond_run(d->in[i], d);
+    for (unsigned i = 0; i < d->out_count; i++)
+        worked |= send_answers(d->out[i], d);
+    for (unsigned i = 0; i < d->notify_count; i++)
+        worked |= cq_notify(d->notify[i]);
+    return worked;
+}
+
+// A doorbell is a plain store, which wakes nobody: the longer nothing came, the longer the engine sleeps. Peers
+// and the plain verbs ring the bell.
+static void lie_down(struct device *d, uint64_t idle_ns, bool timed)
+{
+    uint64_t most = (uint64_t)d->config->idle_us * 1000, sleep = idle_ns / 8;
+    if (idle_ns < 20000) {
+        sched_yield();
+        return;
+    }
+    if (timed && most > 50000)
+        most = 50000;
+    sleep = sleep < 10000 ? 10000 : sleep > most ? most : sleep;
+    struct timespec t = {(time_t)(sleep / 1000000000), (long)(sleep % 1000000000)};
+    uint32_t seen = __atomic_load_n(&d->bell[0], __ATOMIC_RELAXED);
+    __atomic_store_n(&d->bell[1], 1, __ATOMIC_RELAXED);
+    // Pairs with the fence of link_ring(): after it, what was published without a ring is seen.
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    device_lock(d);
+    bool unused, worked = engine_pass(d, &unused);
+    device_unlock(d);
+    if (!worked && !atomic_load(&d->stop))
+        syscall(SYS_futex, d->bell, FUTEX_WAIT, seen, &t, NULL, 0);
+    __atomic_store_n(&d->bell[1], 0, __ATOMIC_RELAXED);
+}
+
+void *engine_main(void *device)
+{
+    struct device *d = device;
+    uint64_t last = clock_ns();
+    prctl(PR_SET_TIMERSLACK, 1000UL);
+    while (!atomic_load(&d->stop)) {
+        bool timed;
+        // Others come first: they want the lock once, the engine all the time.
+        while (atomic_load(&d->wanted))
+            sched_yield();
+        pthread_mutex_lock(&d->lock);
+        bool worked = engine_pass(d, &timed);
+        uint64_t now = d->now;
+        pthread_mutex_unlock(&d->lock);
+        if (worked)
+            last = now;
+        else
+            lie_down(d, now - last, timed);
+    }
+    return NULL;
+}

@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the HCAs of a host find each other: a LID is claimed by binding an abstract UNIX socket of its
+// name, which vanishes with the process; whoever wants to send there connects and passes the memory of two
+// rings, one for requests and one for answers. Each side rings the other's bell, a futex in shared memory.
+#include "hca.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { HELLO_MAGIC = 0x57686361, HELLO_VERSION = 1, HANDSHAKE_MS = 5000, BELL_BYTES = 4096 };
+
+struct hello {
+    uint32_t magic, version;
+    uint32_t lid;
+    uint32_t ring_bytes;
+};
+
+// --- Memory of rings and bells ---
+
+static size_t ring_total(uint64_t size)
+{
+    return sizeof(struct ring_shared) + size;
+}
+
+static void ring_place(struct ring *r, void *memory, uint64_t size)
+{
+    *r = (struct ring){.shared = memory, .size = size};
+}
+
+// A memory file that cannot shrink under who maps it.
+static int shared_memory(size_t bytes, void **at)
+{
+    int fd = memfd_create("weft-hca", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -1;
+    if (ftruncate(fd, (off_t)bytes) ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ||
+        (*at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static void *map_received(int fd, size_t bytes)
+{
+    off_t size = lseek(fd, 0, SEEK_END);
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (size < 0 || (size_t)size < bytes || seals < 0 || !(seals & F_SEAL_SHRINK))
+        return MAP_FAILED;
+    return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+}
+
+void link_ring(uint32_t *bell)
+{
+    if (!bell)
+        return;
+    // Pairs with the fence of an engine that lies down: either it sees what was published before, or
+    // this sees that it sleeps.
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&bell[1], __ATOMIC_RELAXED))
+        return;
+    __atomic_add_fetch(&bell[0], 1, __ATOMIC_RELAXED);
+    syscall(SYS_futex, bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+// --- Names ---
+
+static socklen_t name_of(unsigned lid, struct sockaddr_un *a)
+{
+    *a = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int n = snprintf(a->sun_path + 1, sizeof a->sun_path - 1, "weft-hca-%u-%u", getuid(), lid);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (unsigned)n);
+}
+
+// link_open: claims a LID and listens there. 0, or -1 with errno.
+int link_open(struct device *d)
+{
+    struct sockaddr_un a;
+    void *bell;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    // Begin at a place of the process's own, so that a LID is not used again soon.
+    unsigned begin = (unsigned)getpid() * 8 + d->number, lid = 0;
+    for (unsigned i = 0; i < MAX_LIDS; i++) {
+        lid = (begin + i) % MAX_LIDS + 1;
+        if (lid >= MAX_LIDS)
+            continue;
+        socklen_t n = name_of(lid, &a);
+        if (!bind(fd, (struct sockaddr *)&a, n))
+            break;
+        lid = 0;
+        if (errno != EADDRINUSE)
+            break;
+    }
+    d->bell_fd = lid && !listen(fd, 256) ? shared_memory(BELL_BYTES, &bell) : -1;
+    if (d->bell_fd < 0 || pipe2(d->wake, O_CLOEXEC | O_NONBLOCK)) {
+        int e = errno;
+        close(fd);
+        if (d->bell_fd >= 0)
+            close(d->bell_fd);
+        errno = e;
+        return -1;
+    }
+    d->bell = bell;
+    d->lid = (uint16_t)lid;
+    d->listener = fd;
+    return 0;
+}
+
+static void free_out(struct link_out *l)
+{
+    if (l->fd >= 0)
+        close(l->fd);
+    munmap(l->memory, l->bytes);
+    if (l->bell && !l->self)
+        munmap(l->bell, BELL_BYTES);
+    free(l);
+}
+
+static void free_in(struct link_in *l)
+{
+    if (l->fd >= 0)
+        close(l->fd);
+    if (!l->self) {
+        munmap(l->memory, l->bytes);
+        munmap(l->bell, BELL_BYTES);
+    }
+    free(l);
+}
+
+void link_close(struct device *d)
+{
+    for (unsigned i = 0; i < d->out_count; i++)
+        free_out(d->out[i]);
+    for (unsigned i = 0; i < d->in_count; i++)
+        free_in(d->in[i]);
+    d->out_count = d->in_count = 0;
+    close(d->listener);
+    close(d->wake[0]);
+    close(d->wake[1]);
+    munmap(d->bell, BELL_BYTES);
+    close(d->bell_fd);
+}
+
+// --- Messages with file descriptors ---
+
+static int send_hello(int fd, const struct hello *h, const int *fds, unsigned count)
+{
+    union {
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct iovec iov = {.iov_base = (void *)h, .iov_len = sizeof *h};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(c), fds, count * sizeof(int));
+    return sendmsg(fd, &m, MSG_NOSIGNAL) == sizeof *h ? 0 : -1;
+}
+
+// receive_hello: with exactly `count` file descriptors, or -1 with none left open.
+static int receive_hello(int fd, struct hello *h, int *fds, unsigned count)
+{
+    union {
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct iovec iov = {.iov_base = h, .iov_len = sizeof *h};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = sizeof control.bytes};
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    if (poll(&p, 1, HANDSHAKE_MS) != 1)
+        return -1;
+    ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+    struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m);
+    unsigned got = 0;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+        got = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        memcpy(fds, CMSG_DATA(c), got * sizeof(int));
+    }
+    bool same_user =
+        !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) && peer.uid == getuid();
+    if (n == sizeof *h && got == count && same_user && h->magic == HELLO_MAGIC &&
+        h->version == HELLO_VERSION)
+        return 0;
+    for (unsigned i = 0; i < got; i++)
+        close(fds[i]);
+    return -1;
+}
+
+// --- The side that sends requests ---
+
+static struct link_out *new_out(struct device *d, uint16_t lid, int *fd)
+{
+    struct link_out *l = calloc(1, sizeof *l);
+    uint64_t size = (uint64_t)d->config->ring_kib << 10;
+    if (!l)
+        return NULL;
+    l->lid = lid;
+    l->fd = -1;
+    l->bytes = 2 * ring_total(size);
+    *fd = shared_memory(l->bytes, &l->memory);
+    if (*fd < 0) {
+        free(l);
+        return NULL;
+    }
+    ring_place(&l->requests, l->memory, size);
+    ring_place(&l->answers, (char *)l->memory + ring_total(size), size);
+    return l;
+}
+
+static int shake_hands(struct device *d, struct link_out *l, int memory_fd)
+{
+    struct sockaddr_un a;
+    struct hello h = {HELLO_MAGIC, HELLO_VERSION, d->lid, (uint32_t)l->requests.size};
+    int fds[2] = {memory_fd, d->bell_fd}, bell = -1;
+    int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    socklen_t n = name_of(l->lid, &a);
+    if (s < 0)
+        return -1;
+    if (connect(s, (struct sockaddr *)&a, n) || send_hello(s, &h, fds, 2) ||
+        receive_hello(s, &h, &bell, 1)) {
+        close(s);
+        return -1;
+    }
+    l->bell = map_received(bell, BELL_BYTES);
+    close(bell);
+    if (l->bell == MAP_FAILED) {
+        l->bell = NULL;
+        close(s);
+        return -1;
+    }
+    l->fd = s;
+    return 0;
+}
+
+// A link to this process itself: the same rings, seen from the other side.
+static bool connect_self(struct device *d, struct link_out *l)
+{
+    struct link_in *in = calloc(1, sizeof *in);
+    if (!in || d->in_count == MAX_LINKS) {
+        free(in);
+        return false;
+    }
+    in->self = l->self = true;
+    in->lid = l->lid;
+    in->fd = -1;
+    ring_place(&in->requests, l->requests.shared, l->requests.size);
+    ring_place(&in->answers, l->answers.shared, l->answers.size);
+    d->in[d->in_count++] = in;
+    return true;
+}
+
+// link_find: the link to a LID, if need be a dead one.
+struct link_out *link_find(struct device *d, uint16_t lid)
+{
+    struct link_out *found = NULL;
+    for (unsigned i = 0; i < d->out_count; i++)
+        if (d->out[i]->lid == lid && (!found || !atomic_load(&d->out[i]->dead)))
+            found = d->out[i];
+    return found;
+}
+
+static struct link_out *find_alive(struct device *d, uint16_t lid)
+{
+    struct link_out *l = link_find(d, lid);
+    return l && !atomic_load(&l->dead) ? l : NULL;
+}
+
+// link_connect: a link to that LID. When nobody is there, it is a dead one, in which packets are lost. NULL:
+// no memory.
+struct link_out *link_connect(struct device *d, uint16_t lid)
+{
+    int fd;
+    device_lock(d);
+    struct link_out *l = find_alive(d, lid), *other;
+    device_unlock(d);
+    if (l)
+        return l;
+    l = new_out(d, lid, &fd);
+    if (!l)
+        return NULL;
+    if (lid != d->lid && shake_hands(d, l, fd))
+        atomic_store(&l->dead, true);
+    close(fd);
+    device_lock(d);
+    other = find_alive(d, lid);
+    if (other || d->out_count == MAX_LINKS || (lid == d->lid && !connect_self(d, l))) {
+        free_out(l);
+        l = other;
+    } else {
+        d->out[d->out_count++] = l;
+    }
+    device_unlock(d);
+    device_knock(d);
+    return l;
+}
+
+void link_attach(struct device *d, struct qp *qp, struct link_out *l)
+{
+    qp->link = l;
+    if (l)
+        l->users++;
+}
+
+void link_release(struct device *d, struct qp *qp)
+{
+    struct link_out *l = qp->link;
+    qp->link = NULL;
+    if (!l || --l->users || !atomic_load(&l->dead))
+        return;
+    for (unsigned i = 0; i < d->out_count; i++)
+        if (d->out[i] == l)
+            d->out[i--] = d->out[--d->out_count];
+    free_out(l);
+}
+
+void link_want(struct device *d, uint16_t lid)
+{
+    for (unsigned i = 0; i < d->wanted_count; i++)
+        if (d->wanted_lids[i] == lid)
+            return;
+    if (d->wanted_count == 64)
+        return;
+    d->wanted_lids[d->wanted_count++] = lid;
+    device_knock(d);
+}
+
+// --- The side that is connected to ---
+
+static void take_visitor(struct device *d, int s)
+{
+    struct hello h, mine = {HELLO_MAGIC, HELLO_VERSION, d->lid, 0};
+    int fds[2];
+    struct link_in *in = calloc(1, sizeof *in);
+    if (!in || receive_hello(s, &h, fds, 2)) {
+        free(in);
+        close(s);
+        return;
+    }
+    bool sane = h.ring_bytes >= 4096 * 4 && h.ring_bytes <= 1u << 30 &&
+                !(h.ring_bytes & (h.ring_bytes - 1));
+    in->lid = (uint16_t)h.lid;
+    in->fd = s;
+    in->bytes = 2 * ring_total(h.ring_bytes);
+    in->memory = sane ? map_received(fds[0], in->bytes) : MAP_FAILED;
+    in->bell = map_received(fds[1], BELL_BYTES);
+    close(fds[0]);
+    close(fds[1]);
+    if (in->memory == MAP_FAILED || (void *)in->bell == MAP_FAILED) {
+        if (in->memory != MAP_FAILED)
+            munmap(in->memory, in->bytes);
+        if ((void *)in->bell != MAP_FAILED)
+            munmap(in->bell, BELL_BYTES);
+        close(s);
+        free(in);
+        return;
+    }
+    ring_place(&in->requests, in->memory, h.ring_bytes);
+    ring_place(&in->answers, (char *)in->memory + ring_total(h.ring_bytes), h.ring_bytes);
+    device_lock(d);
+    bool room = d->in_count < MAX_LINKS && !send_hello(s, &mine, &d->bell_fd, 1);
+    if (room)
+        d->in[d->in_count++] = in;
+    device_unlock(d);
+    if (!room)
+        free_in(in);
+}
+
+static void drop_in(struct device *d, int fd)
+{
+    device_lock(d);
+    for (unsigned i = 0; i < d->in_count; i++) {
+        if (d->in[i]->fd != fd)
+            continue;
+        // What had arrived is carried out before the link goes.
+        for (unsigned n = 0; n < 1000 && respond_run(d->in[i], d); n++)
+            ;
+        for (unsigned k = 0; k < d->in[i]->pending_count; k++)
+            d->in[i]->pending_streams[k]->acknowledge = false;
+        free_in(d->in[i]);
+        d->in[i] = d->in[--d->in_count];
+        break;
+    }
+    for (unsigned i = 0; i < d->out_count; i++)
+        if (d->out[i]->fd == fd)
+            link_dead(d, d->out[i]);
+    device_unlock(d);
+    device_wake(d);
+}
+
+// link_dead: the peer is gone. Who uses the link finds out (send_timers()).
+void link_dead(struct device *d, struct link_out *l)
+{
+    atomic_store(&l->dead, true);
+    close(l->fd);
+    l->fd = -1;
+}
+
+static void connect_wanted(struct device *d)
+{
+    for (;;) {
+        device_lock(d);
+        uint16_t lid = d->wanted_count ? d->wanted_lids[--d->wanted_count] : 0;
+        device_unlock(d);
+        if (!lid)
+            return;
+        link_connect(d, lid);
+        device_wake(d);
+    }
+}
+
+// door_main: the thread that lets visitors in and notices who has gone.
+void *door_main(void *device)
+{
+    struct device *d = device;
+    struct pollfd *fds = NULL;
+    while (!atomic_load(&d->stop)) {
+        device_lock(d);
+        unsigned n = 2 + d->in_count + d->out_count, k = 2;
+        struct pollfd *more = realloc(fds, n * sizeof *fds);
+        if (!more) {
+            device_unlock(d);
+            break;
+        }
+        fds = more;
+        fds[0] = (struct pollfd){.fd = d->listener, .events = POLLIN};
+        fds[1] = (struct pollfd){.fd = d->wake[0], .events = POLLIN};
+        for (unsigned i = 0; i < d->in_count; i++)
+            fds[k++] = (struct pollfd){.fd = d->in[i]->fd, .events = POLLIN};
+        for (unsigned i = 0; i < d->out_count; i++)
+            fds[k++] = (struct pollfd){.fd = d->out[i]->fd, .events = POLLIN};
+        device_unlock(d);
+        if (poll(fds, n, -1) < 0)
+            continue;
+        char drain[64];
+        while (fds[1].revents && read(d->wake[0], drain, sizeof drain) > 0)
+            ;
+        int s = fds[0].revents ? accept4(d->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+        if (s >= 0)
+            take_visitor(d, s);
+        // Nobody speaks after the handshake: whatever comes is the end.
+        for (unsigned i = 2; i < n; i++)
+            if (fds[i].fd >= 0 && fds[i].revents)
+                drop_in(d, fds[i].fd);
+        connect_wanted(d);
+    }
+    free(fds);
+    return NULL;
+}

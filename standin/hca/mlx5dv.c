@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of mlx5dv.h but for commands (devx.c): doorbell pages, memory of queues, what lies
+// inside the objects of the plain verbs.
+#include "context.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct hca_umem {
+    struct mlx5dv_devx_umem umem;
+    struct device *device;
+};
+
+struct hca_uar {
+    struct mlx5dv_devx_uar uar;
+    struct uar *of;
+};
+
+PUBLIC bool mlx5dv_is_supported(struct ibv_device *device)
+{
+    return true;
+}
+
+PUBLIC struct ibv_context *mlx5dv_open_device(struct ibv_device *device,
+                                              struct mlx5dv_context_attr *attr)
+{
+    if (attr->comp_mask || attr->flags & ~(uint32_t)MLX5DV_CONTEXT_FLAGS_DEVX) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    return ibv_open_device(device);
+}
+
+PUBLIC int mlx5dv_query_device(struct ibv_context *context, struct mlx5dv_context *out)
+{
+    uint64_t asked = out->comp_mask;
+    *out = (struct mlx5dv_context){.flags = MLX5DV_CONTEXT_FLAGS_CQE_V1,
+                                   .comp_mask = asked & MLX5DV_CONTEXT_MASK_DYN_BFREGS,
+                                   .max_dynamic_bfregs = MAX_UARS - 1};
+    return 0;
+}
+
+PUBLIC int mlx5dv_devx_query_eqn(struct ibv_context *context, uint32_t vector, uint32_t *eqn)
+{
+    if (vector)
+        return EINVAL;
+    *eqn = 1;
+    return 0;
+}
+
+// --- Doorbell pages: a register of its own for everybody who asks ---
+
+PUBLIC struct mlx5dv_devx_uar *mlx5dv_devx_alloc_uar(struct ibv_context *context, uint32_t flags)
+{
+    struct device *d = context_of(context)->device;
+    struct hca_uar *u = calloc(1, sizeof *u);
+    if (!u)
+        return NULL;
+    device_lock(d);
+    u->of = uar_add(d);
+    device_unlock(d);
+    if (!u->of) {
+        free(u);
+        errno = ENOMEM;
+        return NULL;
+    }
+    u->uar = (struct mlx5dv_devx_uar){
+        .reg_addr = u->of->reg, .base_addr = u->of->page, .page_id = u->of->page_id};
+    return &u->uar;
+}
+
+PUBLIC void mlx5dv_devx_free_uar(struct mlx5dv_devx_uar *devx_uar)
+{
+    struct hca_uar *u = HOLDER(devx_uar, struct hca_uar, uar);
+    struct device *d = u->of->device;
+    device_lock(d);
+    if (u->of->queues)
+        log_error(d, "UAR %u was freed while %u queues use it", devx_uar->page_id, u->of->queues);
+    for (unsigned i = 0; i < MAX_QPS; i++)
+        if (d->qps[i] && d->qps[i]->uar == u->of)
+            d->qps[i]->uar = NULL;
+    uar_remove(u->of);
+    device_unlock(d);
+    free(u);
+}
+
+// --- Memory of queues ---
+
+PUBLIC struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *context, void *addr,
+                                                     size_t size, uint32_t access)
+{
+    struct device *d = context_of(context)->device;
+    struct hca_umem *h = calloc(1, sizeof *h);
+    struct umem *u = calloc(1, sizeof *u);
+    if (!h || !u || !addr || !size || (uintptr_t)addr + size < (uintptr_t)addr) {
+        free(h);
+        free(u);
+        errno = EINVAL;
+        return NULL;
+    }
+    u->address = addr;
+    u->bytes = size;
+    device_lock(d);
+    uint32_t id = 1;
+    while (id < MAX_UMEMS && d->umems[id])
+        id++;
+    if (id < MAX_UMEMS)
+        d->umems[id] = u;
+    device_unlock(d);
+    if (id == MAX_UMEMS) {
+        free(h);
+        free(u);
+        errno = ENOMEM;
+        return NULL;
+    }
+    h->umem.umem_id = id;
+    h->device = d;
+    return &h->umem;
+}
+
+PUBLIC struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg_ex(struct ibv_context *context,
+                                                        struct mlx5dv_devx_umem_in *in)
+{
+    // Memory that is named by a dma-buf alone has no address here.
+    if (in->comp_mask) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    return mlx5dv_devx_umem_reg(context, in->addr, in->size, in->access);
+}
+
+PUBLIC int mlx5dv_devx_umem_dereg(struct mlx5dv_devx_umem *umem)
+{
+    struct hca_umem *h = HOLDER(umem, struct hca_umem, umem);
+    struct device *d = h->device;
+    device_lock(d);
+    struct umem *u = d->umems[umem->umem_id];
+    if (u->users) {
+        log_error(d, "umem %u cannot be deregistered: %u objects lie in it", umem->umem_id,
+                  u->users);
+        device_unlock(d);
+        return EREMOTEIO;
+    }
+    d->umems[umem->umem_id] = NULL;
+    device_unlock(d);
+    free(u);
+    free(h);
+    return 0;
+}
+
+// --- What lies inside ---
+
+PUBLIC int mlx5dv_init_obj(struct mlx5dv_obj *obj, uint64_t type)
+{
+    if (type & ~(uint64_t)MLX5DV_OBJ_PD)
+        return EOPNOTSUPP;
+    if (type & MLX5DV_OBJ_PD) {
+        obj->pd.out->pdn = pd_of(obj->pd.in)->number;
+        obj->pd.out->comp_mask = 0;
+    }
+    return 0;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of memory keys: who gets which.
+#include "hca.h"
+
+#include <errno.h>
+
+uint32_t mr_add(struct device *d, uint32_t pd, uint64_t address, uint64_t memory, uint64_t bytes,
+                uint32_t access)
+{
+    // The next free index and not the lowest: a key that was given back stays unknown for long, and its
+    // tag changes besides.
+    for (uint32_t tries = 1; tries < MAX_MRS; tries++) {
+        uint32_t index = d->key_next++ % (MAX_MRS - 1) + 1;
+        struct mr_entry *e = &d->keys.entries[index];
+        if (e->valid)
+            continue;
+        *e = (struct mr_entry){.address = address,
+                               .bytes = bytes,
+                               .memory = memory,
+                               .pd = pd,
+                               .access = access,
+                               .tag = (uint8_t)(e->tag + 1),
+                               .valid = true};
+        return index << 8 | e->tag;
+    }
+    return 0;
+}
+
+int mr_remove(struct device *d, uint32_t key)
+{
+    uint32_t index = key >> 8;
+    if (index >= MAX_MRS || !d->keys.entries[index].valid ||
+        d->keys.entries[index].tag != (key & 0xff))
+        return EINVAL;
+    d->keys.entries[index].valid = false;
+    return 0;
+}
+
+const char *mr_refusal_text(enum mr_refusal r)
+{
+    static const char *const text[] = {
+        [MR_FINE] = "fine",
+        [MR_NO_SUCH_KEY] = "no such key",
+        [MR_STALE_TAG] = "key of memory that was deregistered",
+        [MR_OTHER_DOMAIN] = "key of another protection domain",
+        [MR_NOT_PERMITTED] = "not permitted by the key",
+        [MR_OUT_OF_BOUNDS] = "outside the key's memory",
+    };
+    return text[r];
+}

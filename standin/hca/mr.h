@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory keys: which bytes a key names, for whom, and for what. A key is an index of 24 bits and a tag of 8
+// that changes whenever the index is given out again, so that a key of memory that was deregistered
+// is refused. The check is free of the C library (see wqe.h).
+#ifndef WEFT_HCA_MR_H
+#define WEFT_HCA_MR_H
+
+#include "wqe.h"
+
+// Bits of enum ibv_access_flags.
+enum {
+    MR_LOCAL_WRITE = 1,
+    MR_REMOTE_WRITE = 2,
+    MR_REMOTE_READ = 4,
+    MR_REMOTE_ATOMIC = 8,
+    MR_RELAXED_ORDERING = 1 << 20,
+};
+
+struct mr_entry {
+    uint64_t address; // as the key's user counts (iova)
+    uint64_t bytes;
+    uint64_t memory; // where that lies in this process
+    uint32_t pd;
+    uint32_t access;
+    uint8_t tag;
+    bool valid;
+};
+
+struct mr_table {
+    struct mr_entry *entries;
+    uint32_t count;
+};
+
+// Why a key was refused; words for it in mr_refusal_text().
+enum mr_refusal {
+    MR_FINE,
+    MR_NO_SUCH_KEY,
+    MR_STALE_TAG,
+    MR_OTHER_DOMAIN,
+    MR_NOT_PERMITTED,
+    MR_OUT_OF_BOUNDS,
+};
+
+// mr_find: where address … address + bytes of a key lie in this process; *memory is set when all is fine.
+WQE_INLINE enum mr_refusal mr_find(const struct mr_table *t, uint32_t key, uint32_t pd,
+                                   uint32_t need, uint64_t address, uint64_t bytes,
+                                   uint64_t *memory)
+{
+    uint32_t index = key >> 8;
+    if (index >= t->count || !t->entries[index].valid)
+        return MR_NO_SUCH_KEY;
+    const struct mr_entry *e = &t->entries[index];
+    if (e->tag != (key & 0xff))
+        return MR_STALE_TAG;
+    if (e->pd != pd)
+        return MR_OTHER_DOMAIN;
+    if ((e->access & need) != need)
+        return MR_NOT_PERMITTED;
+    // Nothing here may overflow: address + bytes is never formed.
+    if (address < e->address || bytes > e->bytes || address - e->address > e->bytes - bytes)
+        return MR_OUT_OF_BOUNDS;
+    *memory = e->memory + (address - e->address);
+    return MR_FINE;
+}
+
+#endif

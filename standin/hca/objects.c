@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Doorbell pages, completion queues and moves of queue pairs: what the plain verbs and DevX have in common.
+#include "context.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { UAR_BYTES = 4096, UAR_REGISTER = 0x800 };
+
+struct uar *uar_add(struct device *d)
+{
+    for (uint32_t i = 1; i < MAX_UARS; i++) {
+        if (d->uars[i])
+            continue;
+        struct uar *u = calloc(1, sizeof *u);
+        if (!u)
+            return NULL;
+        u->page = mmap(NULL, UAR_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (u->page == MAP_FAILED) {
+            free(u);
+            return NULL;
+        }
+        u->device = d;
+        u->page_id = i;
+        u->reg = (uint64_t *)(u->page + UAR_REGISTER);
+        d->uars[i] = u;
+        d->uar_top = i >= d->uar_top ? i + 1 : d->uar_top;
+        return u;
+    }
+    return NULL;
+}
+
+void uar_remove(struct uar *u)
+{
+    struct device *d = u->device;
+    d->uars[u->page_id] = NULL;
+    while (d->uar_top > 1 && !d->uars[d->uar_top - 1])
+        d->uar_top--;
+    munmap(u->page, UAR_BYTES);
+    free(u);
+}
+
+struct cq *cq_add(struct device *d)
+{
+    for (unsigned tries = 1; tries < MAX_CQS; tries++) {
+        uint32_t n = d->cq_next++ % (MAX_CQS - 1) + 1;
+        if (d->cqs[n])
+            continue;
+        struct cq *cq = calloc(1, sizeof *cq);
+        if (!cq)
+            return NULL;
+        cq->device = d;
+        cq->cqn = n;
+        d->cqs[n] = cq;
+        return cq;
+    }
+    return NULL;
+}
+
+void cq_remove(struct cq *cq)
+{
+    struct device *d = cq->device;
+    for (unsigned i = 0; i < d->notify_count; i++)
+        if (d->notify[i] == cq)
+            d->notify[i--] = d->notify[--d->notify_count];
+    for (unsigned i = 0; i < 2; i++)
+        if (cq->memories[i])
+            cq->memories[i]->users--;
+    d->cqs[cq->cqn] = NULL;
+    free(cq);
+}
+
+// The moves of an RC queue pair; from any state to RESET and ERROR besides. A DC target stays in RTR, an
+// initiator has no peer.
+static bool move_exists(const struct qp *qp, unsigned to)
+{
+    unsigned from = qp->state;
+    if (to == QP_RESET || to == QP_ERROR)
+        return true;
+    if (to == QP_INIT)
+        return from == QP_RESET || from == QP_INIT;
+    if (to == QP_RTR)
+        return from == QP_INIT;
+    if (to == QP_RTS)
+        return qp->type != QP_DCT &&
+               (from == QP_RTR || from == QP_RTS || from == QP_SQD || from == QP_SQE);
+    return to == QP_SQD && from == QP_RTS;
+}
+
+static void take_over(struct qp *qp, const struct qp_move *m, unsigned what)
+{
+    if (what & MOVE_ACCESS)
+        qp->access = m->access;
+    if (what & MOVE_TIMER)
+        qp->rnr_timer = m->rnr_timer;
+    if (what & MOVE_PATH) {
+        qp->remote_qpn = m->remote_qpn;
+        qp->remote_lid = m->remote_lid;
+        qp->mtu = m->mtu;
+        qp->stream.expected = m->receive_psn & 0xffffff;
+        qp->stream.qpn = m->remote_qpn;
+        qp->stream.lid = m->remote_lid;
+    }
+    if (what & MOVE_SEND) {
+        qp->psn = qp->acked = m->send_psn & 0xffffff;
+        qp->max_reads = m->max_reads < MAX_READS ? m->max_reads : MAX_READS;
+        qp->timeout = m->timeout & 31;
+        qp->retry_count = qp->retries = m->retry_count & 7;
+        qp->rnr_retry = qp->rnr_tries = m->rnr_retry & 7;
+    }
+}
+
+int qp_move(struct qp *qp, const struct qp_move *m, unsigned what)
+{
+    struct device *d = qp->device;
+    struct link_out *link = NULL;
+    if (m->to == QP_RTR && qp->type == QP_RC && (what & MOVE_PATH)) {
+        link = link_connect(d, m->remote_lid);
+        if (!link)
+            return ENOMEM;
+    }
+    device_lock(d);
+    if (!move_exists(qp, m->to)) {
+        log_error(d, "QP 0x%x: no move from state %u to %u", qp->qpn, qp->state, m->to);
+        device_unlock(d);
+        return EINVAL;
+    }
+    if (m->to == QP_RESET)
+        qp_reset(qp);
+    else if (m->to == QP_ERROR)
+        qp_to_error(qp);
+    else
+        take_over(qp, m, what);
+    if (link) {
+        link_release(d, qp);
+        // It may have died, and been freed, since it was connected.
+        link_attach(d, qp, link_find(d, m->remote_lid));
+    }
+    if (m->to != QP_ERROR)
+        qp->state = m->to;
+    if (m->to == QP_RTS)
+        qp_list(qp);
+    device_unlock(d);
+    device_wake(d);
+    return 0;
+}

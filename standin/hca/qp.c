@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Queue pairs: their numbers, their states, and what becomes of their requests when they fail. The moves between
+// states that a program may ask for are checked by those who read the question (devx.c, verbs_qp.c).
+#include "hca.h"
+
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct qp *qp_find(struct device *d, uint32_t qpn)
+{
+    return qpn >> 12 == d->lid ? d->qps[qpn & (MAX_QPS - 1)] : NULL;
+}
+
+struct qp *qp_add(struct device *d)
+{
+    struct qp *qp = calloc(1, sizeof *qp);
+    if (!qp)
+        return NULL;
+    // A number comes again as late as it can: packets to the old queue may still be under way.
+    for (unsigned tries = 1; tries < MAX_QPS; tries++) {
+        uint32_t n = d->qp_next++ % (MAX_QPS - 1) + 1;
+        if (d->qps[n])
+            continue;
+        qp->device = d;
+        qp->qpn = (uint32_t)d->lid << 12 | n;
+        qp->user_index = qp->qpn;
+        qp->mtu = 1024;
+        d->qps[n] = qp;
+        return qp;
+    }
+    free(qp);
+    return NULL;
+}
+
+// qp_set_ring: false: no memory.
+bool qp_set_ring(struct qp *qp, void *ring, uint32_t blocks)
+{
+    qp->ring = ring;
+    qp->blocks = blocks;
+    qp->flight_mask = blocks ? blocks - 1 : 0;
+    qp->flights = calloc(blocks ? blocks : 1, sizeof *qp->flights);
+    return qp->flights;
+}
+
+void qp_remove(struct qp *qp)
+{
+    struct device *d = qp->device;
+    qp_reset(qp);
+    for (unsigned i = 0; i < d->work_count; i++)
+        if (d->work[i] == qp)
+            d->work[i--] = d->work[--d->work_count];
+    respond_forget(d, qp);
+    d->qps[qp->qpn & (MAX_QPS - 1)] = NULL;
+    if (qp->uar) {
+        qp->uar->queues--;
+        if (qp->uar->only == qp)
+            qp->uar->only = NULL;
+    }
+    for (unsigned i = 0; i < 2; i++)
+        if (qp->memories[i])
+            qp->memories[i]->users--;
+    if (qp->send_cq)
+        qp->send_cq->users--;
+    if (qp->receive_cq)
+        qp->receive_cq->users--;
+    if (qp->srq)
+        qp->srq->users--;
+    free(qp->flights);
+    free(qp);
+}
+
+void qp_reset(struct qp *qp)
+{
+    link_release(qp->device, qp);
+    for (struct stream *s = qp->stream.next, *next; s; s = next) {
+        next = s->next;
+        free(s);
+    }
+    respond_forget(qp->device, qp);
+    memset(&qp->stream, 0, sizeof qp->stream);
+    qp->producer = qp->taken = qp->released = 0;
+    qp->flight_head = qp->flight_tail = 0;
+    qp->reads = 0;
+    qp->busy = qp->begun = false;
+    qp->resume = 0;
+    qp->offset = 0;
+    qp->fault = (struct fault){0};
+    qp->psn = qp->acked = 0;
+    qp->wait_until = qp->lost_since = 0;
+    qp->receive.taken = 0;
+    qp->state = QP_RESET;
+}
+
+void qp_list(struct qp *qp)
+{
+    struct device *d = qp->device;
+    if (qp->listed)
+        return;
+    qp->listed = true;
+    d->work[d->work_count++] = qp;
+}
+
+// qp_to_error: all requests that are not complete will be flushed, by the engine (send_run()).
+void qp_to_error(struct qp *qp)
+{
+    if (qp->state == QP_ERROR || qp->state == QP_RESET)
+        return;
+    if (qp->flight_head != qp->flight_tail)
+        qp->taken = qp->flights[qp->flight_head & qp->flight_mask].index;
+    qp->flight_head = qp->flight_tail;
+    qp->reads = 0;
+    qp->busy = qp->begun = false;
+    qp->resume = 0;
+    qp->fault = (struct fault){0};
+    qp->state = QP_ERROR;
+    receive_flush(qp);
+    qp_list(qp);
+}
+
+// qp_fail: the request at index ends with an error, whether it asked for a completion or not.
+void qp_fail(struct qp *qp, uint16_t index, uint8_t opcode, uint8_t syndrome, uint8_t vendor)
+{
+    uint32_t control[4];
+    struct wqe w;
+    memcpy(control, qp->ring + (size_t)(index & (qp->blocks - 1)) * WQE_BLOCK_BYTES, 16);
+    wqe_control(control, &w);
+    cq_write_error(qp->send_cq, qp, false, index, opcode, syndrome, vendor);
+    log_error(qp->device, "QP 0x%x: request 0x%x (opcode 0x%02x) ended with syndrome 0x%02x",
+              qp->qpn, index, opcode, syndrome);
+    qp_to_error(qp);
+    qp->taken = (uint16_t)(index + (w.blocks ? w.blocks : 1));
+    if ((int16_t)(qp->producer - qp->taken) < 0)
+        qp->taken = qp->producer;
+    qp->released = qp->taken;
+}

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+// The responder: carries out what arrives, in this process's own memory, by its own keys, and answers.
+#include "hca.h"
+
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PACKETS_A_PASS = 256,
+    REFUSED_RNR = 0xff,
+    CQE_WRITE_IMMEDIATE = 1,
+    CQE_SEND = 2,
+    CQE_SEND_IMMEDIATE = 3,
+    MAX_DC_STREAMS = 4096,
+};
+
+// A packet that is being carried out.
+struct request {
+    struct device *device;
+    struct link_in *link;
+    const struct packet *packet;
+    const uint8_t *data;
+    uint32_t bytes;
+    struct qp *qp;
+    struct stream *stream;
+};
+
+// --- Answers ---
+
+static struct packet *answer(struct request *r, uint8_t kind, uint32_t payload)
+{
+    struct packet *p = ring_reserve(&r->link->answers, payload);
+    if (p)
+        *p = (struct packet){.bytes = payload,
+                             .kind = kind,
+                             .from_lid = r->device->lid,
+                             .to_qpn = r->packet->from_qpn,
+                             .from_qpn = r->qp->qpn,
+                             .psn = r->packet->psn};
+    return p;
+}
+
+// refuse: a negative answer. Room for it was seen before (respond_run()). What follows is dropped.
+static bool refuse(struct request *r, uint8_t syndrome, uint32_t timer)
+{
+    struct packet *p = answer(r, PACKET_NAK, 0);
+    p->immediate = syndrome;
+    p->length = timer;
+    ring_commit(&r->link->answers, p);
+    r->stream->refused = true;
+    if (syndrome != REFUSED_RNR && r->qp->type == QP_RC)
+        qp_to_error(r->qp);
+    return true;
+}
+
+static void acknowledge_later(struct request *r)
+{
+    if (r->stream->acknowledge)
+        return;
+    r->stream->acknowledge = true;
+    r->link->pending[r->link->pending_count] = r->qp;
+    r->link->pending_streams[r->link->pending_count++] = r->stream;
+}
+
+static bool acknowledge_all(struct link_in *link, struct device *d)
+{
+    while (link->pending_count) {
+        struct packet *p = ring_reserve(&link->answers, 0);
+        if (!p)
+            return false;
+        struct qp *qp = link->pending[--link->pending_count];
+        struct stream *s = link->pending_streams[link->pending_count];
+        *p = (struct packet){.kind = PACKET_ACK,
+                             .from_lid = d->lid,
+                             .to_qpn = s->qpn,
+                             .from_qpn = qp->qpn,
+                             .psn = psn_add(s->expected, 0xffffff)};
+        ring_commit(&link->answers, p);
+        s->acknowledge = false;
+    }
+    return true;
+}
+
+// respond_forget: nothing is acknowledged any more in the name of this queue.
+void respond_forget(struct device *d, struct qp *qp)
+{
+    for (unsigned i = 0; i < d->in_count; i++) {
+        struct link_in *l = d->in[i];
+        for (unsigned k = 0; k < l->pending_count; k++) {
+            if (l->pending[k] != qp)
+                continue;
+            l->pending_streams[k]->acknowledge = false;
+            l->pending_count--;
+            l->pending[k] = l->pending[l->pending_count];
+            l->pending_streams[k] = l->pending_streams[l->pending_count];
+            k--;
+        }
+    }
+}
+
+// done: the packet was carried out.
+static bool done(struct request *r)
+{
+    r->stream->expected = psn_add(r->packet->psn, 1);
+    acknowledge_later(r);
+    return true;
+}
+
+// --- Memory ---
+
+// reach: where the remote address lies; NULL: refused, and the answer was given.
+static void *reach(struct request *r, uint32_t need, uint64_t bytes)
+{
+    const struct packet *p = r->packet;
+    uint64_t memory;
+    enum mr_refusal why = MR_NOT_PERMITTED;
+    bool by_queue = !(r->qp->access & need);
+    if (!by_queue)
+        why = mr_find(&r->device->keys, p->rkey, r->qp->pd, need, p->address, bytes, &memory);
+    if (!why)
+        return (void *)(uintptr_t)memory;
+    log_error(r->device,
+              "QP 0x%x: QP 0x%x of LID %u asks for 0x%llx + %llu with rkey 0x%x (%s): %s",
+              r->qp->qpn, p->from_qpn, p->from_lid, (unsigned long long)p->address,
+              (unsigned long long)bytes, p->rkey,
+              need == MR_REMOTE_WRITE  ? "write"
+              : need == MR_REMOTE_READ ? "read"
+                                       : "atomic",
+              by_queue ? "not permitted by the queue's access flags" : mr_refusal_text(why));
+    refuse(r, SYNDROME_REMOTE_ACCESS, 0);
+    return NULL;
+}
+
+// --- Receiving ---
+
+static bool not_ready(struct request *r)
+{
+    return refuse(r, REFUSED_RNR, r->qp->rnr_timer);
+}
+
+static bool complete_receive(struct request *r, uint8_t kind, uint32_t bytes)
+{
+    const struct packet *p = r->packet;
+    r->stream->receiving = false;
+    r->qp->count_received++;
+    cq_write_receive(r->qp->receive_cq, r->qp, kind, r->stream->receive_index, bytes, p->immediate,
+                     p->flags & PACKET_SOLICITED);
+    return done(r);
+}
+
+static bool run_send(struct request *r)
+{
+    const struct packet *p = r->packet;
+    struct stream *s = r->stream;
+    if (!s->receiving) {
+        if (!receive_take(r->qp, &s->receive_index))
+            return not_ready(r);
+        s->receiving = true;
+        s->received = 0;
+    }
+    uint8_t syndrome = receive_scatter(r->qp, s->receive_index, s->received, r->data, r->bytes);
+    if (syndrome) {
+        bool length = syndrome == SYNDROME_LOCAL_LENGTH;
+        if (length)
+            log_error(r->device,
+                      "QP 0x%x: a message of %u bytes or more does not fit receive entry 0x%x",
+                      r->qp->qpn, s->received + p->length, s->receive_index);
+        s->receiving = false;
+        cq_write_error(r->qp->receive_cq, r->qp, true, s->receive_index, 0, syndrome, 0);
+        return refuse(r, length ? SYNDROME_REMOTE_INVALID_REQUEST : SYNDROME_REMOTE_OPERATION, 0);
+    }
+    s->received += r->bytes;
+    if (!(p->flags & PACKET_LAST))
+        return done(r);
+    return complete_receive(r, p->flags & PACKET_IMMEDIATE ? CQE_SEND_IMMEDIATE : CQE_SEND,
+                            s->received);
+}
+
+static bool run_write(struct request *r)
+{
+    const struct packet *p = r->packet;
+    struct stream *s = r->stream;
+    // The whole rest of the message must lie in the key's memory before its first byte is written.
+    void *to = p->length ? reach(r, MR_REMOTE_WRITE, p->length) : NULL;
+    if (p->length && !to)
+        return true;
+    bool immediate = p->flags & PACKET_IMMEDIATE;
+    if (immediate && !receive_take(r->qp, &s->receive_index))
+        return not_ready(r);
+    memory_put(to, r->data, r->bytes);
+    s->received = p->flags & PACKET_FIRST ? p->length : s->received;
+    return immediate ? complete_receive(r, CQE_WRITE_IMMEDIATE, s->received) : done(r);
+}
+
+// --- Reading ---
+
+// run_read: false when the ring of answers is full; it goes on there next time.
+static bool run_read(struct request *r)
+{
+    const struct packet *p = r->packet;
+    uint32_t offset = r->link->read_offset;
+    const uint8_t *from = p->length ? reach(r, MR_REMOTE_READ, p->length) : NULL;
+    r->link->read_offset = 0;
+    if (p->length && !from)
+        return true;
+    do {
+        uint32_t rest = p->length - offset, n = rest < r->qp->mtu ? rest : r->qp->mtu;
+        struct packet *a = answer(r, PACKET_READ_DATA, n);
+        if (!a) {
+            r->link->read_offset = offset;
+            return false;
+        }
+        if (n)
+            memcpy(a + 1, from + offset, n);
+        a->immediate = offset;
+        offset += n;
+        a->flags = offset == p->length ? PACKET_LAST : 0;
+        ring_commit(&r->link->answers, a);
+    } while (offset < p->length);
+    r->stream->expected = psn_add(p->psn, 1);
+    return true;
+}
+
+// --- Atomics ---
+
+static uint64_t change_8(uint64_t *at, const struct wqe_atomic *a, bool weak)
+{
+    uint64_t old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    if (weak) {
+        __atomic_store_n(at, wqe_atomic_apply(a, old), __ATOMIC_RELEASE);
+        return old;
+    }
+    while (!__atomic_compare_exchange_n(at, &old, wqe_atomic_apply(a, old), true, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
+        ;
+    return old;
+}
+
+static uint32_t change_4(uint32_t *at, const struct wqe_atomic *a, bool weak)
+{
+    uint32_t old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    if (weak) {
+        __atomic_store_n(at, (uint32_t)wqe_atomic_apply(a, old), __ATOMIC_RELEASE);
+        return old;
+    }
+    while (!__atomic_compare_exchange_n(at, &old, (uint32_t)wqe_atomic_apply(a, old), true,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        ;
+    return old;
+}
+
+static bool run_atomic(struct request *r)
+{
+    const struct packet *p = r->packet;
+    uint64_t operands[4], old;
+    memcpy(operands, r->data, sizeof operands);
+    struct wqe_atomic a = {.compare_swap = p->immediate >> 8 & 1,
+                           .bytes = p->immediate & 0xff,
+                           .operand = operands[0],
+                           .operand_mask = operands[1],
+                           .compare = operands[2],
+                           .compare_mask = operands[3]};
+    if ((p->address & (a.bytes - 1u)) || (a.bytes != 4 && a.bytes != 8)) {
+        log_error(r->device, "QP 0x%x: atomic of %u bytes at 0x%llx, which is not aligned",
+                  r->qp->qpn, a.bytes, (unsigned long long)p->address);
+        return refuse(r, SYNDROME_REMOTE_INVALID_REQUEST, 0);
+    }
+    void *at = reach(r, MR_REMOTE_ATOMIC, a.bytes);
+    if (!at)
+        return true;
+    bool weak = r->device->config->weak_atomics;
+    old = a.bytes == 8 ? change_8(at, &a, weak) : change_4(at, &a, weak);
+    struct packet *v = answer(r, PACKET_ATOMIC_VALUE, a.bytes);
+    memcpy(v + 1, &old, a.bytes);
+    v->flags = PACKET_LAST;
+    ring_commit(&r->link->answers, v);
+    r->stream->expected = psn_add(p->psn, 1);
+    return true;
+}
+
+// --- Whose packet it is ---
+
+static struct stream *dc_stream(struct qp *qp, const struct packet *p)
+{
+    unsigned count = 0;
+    struct stream *s;
+    for (s = qp->stream.next; s; s = s->next, count++)
+        if (s->qpn == p->from_qpn && s->lid == p->from_lid)
+            break;
+    if (!s && count < MAX_DC_STREAMS && (s = calloc(1, sizeof *s))) {
+        s->next = qp->stream.next;
+        qp->stream.next = s;
+        s->qpn = p->from_qpn;
+        s->lid = p->from_lid;
+    }
+    if (s && p->flags & PACKET_OPENS) {
+        s->expected = p->psn;
+        s->refused = s->receiving = false;
+    }
+    return s;
+}
+
+static bool find_stream(struct request *r)
+{
+    const struct packet *p = r->packet;
+    struct qp *qp = qp_find(r->device, p->to_qpn);
+    bool dc = p->flags & PACKET_DC;
+    if (!qp || dc != (qp->type == QP_DCT) ||
+        (qp->state != QP_RTR && qp->state != QP_RTS && qp->state != QP_SQD))
+        return false;
+    r->qp = qp;
+    if (!dc) {
+        r->stream = &qp->stream;
+        return qp->type == QP_RC && qp->remote_qpn == p->from_qpn && qp->remote_lid == p->from_lid;
+    }
+    uint64_t key;
+    if (r->bytes < 8)
+        return false;
+    memcpy(&key, r->data, 8);
+    if (key != qp->dc_key) {
+        log_error(r->device, "DCT 0x%x: QP 0x%x of LID %u comes with the wrong access key", qp->qpn,
+                  p->from_qpn, p->from_lid);
+        return false;
+    }
+    r->data += 8;
+    r->bytes -= 8;
+    r->stream = dc_stream(qp, p);
+    return r->stream;
+}
+
+// in_turn: is this the packet that the stream expects? Others are dropped; one that was carried out
+// before is acknowledged again.
+static bool in_turn(struct request *r)
+{
+    struct stream *s = r->stream;
+    if (r->packet->psn == s->expected) {
+        s->refused = false;
+        return true;
+    }
+    if (psn_before(r->packet->psn, s->expected)) {
+        acknowledge_later(r);
+        return false;
+    }
+    if (!s->refused)
+        log_error(r->device,
+                  "QP 0x%x: packet 0x%x of QP 0x%x where 0x%x is expected; it is dropped",
+                  r->qp->qpn, r->packet->psn, r->packet->from_qpn, s->expected);
+    s->refused = true;
+    return false;
+}
+
+// carry_out: false: there is no room for the answer yet.
+static bool carry_out(struct request *r)
+{
+    if (!find_stream(r) || !in_turn(r))
+        return true;
+    switch (r->packet->kind) {
+    case PACKET_SEND:
+        return run_send(r);
+    case PACKET_WRITE:
+        return run_write(r);
+    case PACKET_READ:
+        return run_read(r);
+    case PACKET_ATOMIC:
+        return r->bytes == 32 ? run_atomic(r) : true;
+    default:
+        return true;
+    }
+}
+
+bool respond_run(struct link_in *link, struct device *d)
+{
+    const struct packet *p;
+    bool broken = false;
+    unsigned n = 0;
+    for (; n < PACKETS_A_PASS && (p = ring_peek(&link->requests, &broken)); n++) {
+        struct request r = {.device = d,
+                            .link = link,
+                            .packet = p,
+                            .data = (const uint8_t *)(p + 1),
+                            .bytes = p->bytes};
+        if (!ring_reserve(&link->answers, 64) ||
+            (link->pending_count == 64 && !acknowledge_all(link, d)))
+            break;
+        if (!carry_out(&r))
+            break;
+        ring_take(&link->requests, p);
+    }
+    bool pending = link->pending_count;
+    acknowledge_all(link, d);
+    if (n || pending) {
+        // In this order: who sees its requests read and no answer may take them for lost.
+        ring_publish(&link->answers);
+        ring_release(&link->requests);
+        link_ring(link->bell);
+    }
+    if (broken && !atomic_exchange(&link->dead, true))
+        log_error(d, "the requests of LID %u cannot be read", link->lid);
+    return n || pending;
+}

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+// The requester: doorbells, taking requests off the ring, and sending them in packets. What comes back is
+// taken in answer.c.
+#include "send.h"
+#include "hca.h"
+
+#include <string.h>
+
+enum { REQUESTS_A_PASS = 64, BYTES_A_PASS = 256 << 10 };
+
+static void raise_fault(struct qp *qp, uint8_t syndrome, uint8_t vendor)
+{
+    if (!qp->fault.syndrome)
+        qp->fault = (struct fault){syndrome, vendor};
+    qp_list(qp);
+}
+
+// --- Doorbells ---
+
+// What the doorbell says is what counts; the record is checked against it.
+static void ring_bell(struct qp *qp, uint16_t index)
+{
+    struct device *d = qp->device;
+    uint16_t record = (uint16_t)be32(__atomic_load_n(&qp->record[1], __ATOMIC_ACQUIRE));
+    bool strict = d->config->mode != MODE_LENIENT;
+    d->count_doorbells++;
+    if (qp->state != QP_RTS && qp->state != QP_SQD && qp->state != QP_ERROR) {
+        log_error(d, "QP 0x%x: doorbell 0x%x in state %u; it is lost", qp->qpn, index, qp->state);
+        return;
+    }
+    if ((int16_t)(record - index) < 0 && strict) {
+        log_error(
+            d,
+            "QP 0x%x: doorbell 0x%x, but the doorbell record says 0x%x (word 0: 0x%x). The record "
+            "of a send queue is the second word, and is written before the doorbell",
+            qp->qpn, index, record, be32(__atomic_load_n(&qp->record[0], __ATOMIC_RELAXED)));
+        raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_RECORD_BEHIND);
+        return;
+    }
+    // A later doorbell of the same register may have been overwritten by an earlier one that came late:
+    // the record has both.
+    if ((int16_t)(record - index) > 0)
+        index = record;
+    if ((int16_t)(index - qp->producer) <= 0)
+        return;
+    uint16_t used = (uint16_t)(index - qp->released);
+    if (used > qp->blocks) {
+        log_error(
+            d,
+            "QP 0x%x: doorbell 0x%x is %u blocks ahead of 0x%x, behind which nothing has completed, "
+            "in a ring of %u: slots were used again before their completion",
+            qp->qpn, index, used, qp->released, qp->blocks);
+        raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_OVERRUN);
+        return;
+    }
+    qp->producer = index;
+    qp_list(qp);
+}
+
+void send_doorbell(struct uar *uar, uint64_t value)
+{
+    struct device *d = uar->device;
+    uint32_t words[2];
+    memcpy(words, &value, 8);
+    uint32_t qpn = be32(words[1]) >> 8;
+    uint16_t index = (uint16_t)(be32(words[0]) >> 8);
+    struct qp *qp = qp_find(d, qpn);
+    if (!qp || !qp->ring) {
+        log_error(d, "doorbell on UAR %u for QP 0x%x, which does not exist or does not send",
+                  uar->page_id, qpn);
+    } else if (qp->uar != uar) {
+        log_error(d, "doorbell for QP 0x%x on UAR %u; the queue was created on UAR %u", qpn,
+                  uar->page_id, qp->uar ? qp->uar->page_id : 0);
+    } else {
+        ring_bell(qp, index);
+    }
+    if (uar->queues < 2)
+        return;
+    // Several queues share the register, which remembers one doorbell: the others' records tell of
+    // theirs.
+    for (unsigned n = 1; n < MAX_QPS; n++) {
+        struct qp *other = d->qps[n];
+        if (!other || other == qp || other->uar != uar || !other->ring || other->state != QP_RTS)
+            continue;
+        uint16_t record = (uint16_t)be32(__atomic_load_n(&other->record[1], __ATOMIC_ACQUIRE));
+        if ((int16_t)(record - other->producer) > 0)
+            ring_bell(other, record);
+    }
+}
+
+// --- Requests ---
+
+void send_load(const struct qp *qp, uint16_t index, uint32_t *words, struct wqe *wqe)
+{
+    uint32_t mask = qp->blocks - 1, slot = index & mask;
+    memcpy(words, qp->ring + (size_t)slot * WQE_BLOCK_BYTES, WQE_UNIT_BYTES);
+    wqe_control(words, wqe);
+    size_t bytes = wqe->units * WQE_UNIT_BYTES,
+           room = (size_t)(qp->blocks - slot) * WQE_BLOCK_BYTES;
+    size_t first = bytes < room ? bytes : room;
+    if (first > WQE_UNIT_BYTES)
+        memcpy(words + 4, qp->ring + (size_t)slot * WQE_BLOCK_BYTES + WQE_UNIT_BYTES,
+               first - WQE_UNIT_BYTES);
+    if (bytes > first)
+        memcpy((uint8_t *)words + first, qp->ring, bytes - first);
+}
+
+static bool check_request(struct qp *qp, const struct wqe *w)
+{
+    struct device *d = qp->device;
+    bool strict = d->config->mode != MODE_LENIENT;
+    if (strict && w->index != qp->taken) {
+        log_error(d, "QP 0x%x: the request at 0x%x says that it is 0x%x", qp->qpn, qp->taken,
+                  w->index);
+        raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_WRONG_INDEX);
+    } else if (strict && w->qpn != qp->qpn) {
+        log_error(d, "QP 0x%x: the request at 0x%x is for QP 0x%x", qp->qpn, qp->taken, w->qpn);
+        raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_WRONG_QPN);
+    } else if (w->blocks > (uint16_t)(qp->producer - qp->taken)) {
+        log_error(d, "QP 0x%x: the request at 0x%x has %u blocks, but the doorbell is at 0x%x",
+                  qp->qpn, qp->taken, w->blocks, qp->producer);
+        raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_INCOMPLETE);
+    }
+    return !qp->fault.syndrome;
+}
+
+// take: the request at `taken` becomes the current one, or the queue has a fault.
+static bool take(struct qp *qp)
+{
+    struct wqe *w = &qp->wqe;
+    send_load(qp, qp->taken, qp->words, w);
+    if (!check_request(qp, w))
+        return false;
+    uint8_t syndrome = wqe_decode(qp->words, qp->type == QP_DCI, w);
+    if (syndrome) {
+        log_error(qp->device,
+                  "QP 0x%x: the request at 0x%x (opcode 0x%02x, %u units) cannot be read", qp->qpn,
+                  qp->taken, w->opcode, w->units);
+        raise_fault(qp, syndrome, VENDOR_MALFORMED);
+        return false;
+    }
+    uint64_t number = ++qp->device->count_requests;
+    if (qp->device->config->fail_at && number == qp->device->config->fail_at) {
+        log_error(qp->device, "QP 0x%x: request 0x%x fails because SOFT_HCA_FAIL_AT=%u asks for it",
+                  qp->qpn, qp->taken, qp->device->config->fail_at);
+        raise_fault(qp, SYNDROME_REMOTE_OPERATION, VENDOR_INJECTED);
+        return false;
+    }
+    if ((w->opcode == WQE_READ || wqe_is_atomic(w->opcode)) && !qp->max_reads) {
+        log_error(qp->device,
+                  "QP 0x%x: read or atomic at 0x%x, but the queue allows none (max_rd_atomic 0)",
+                  qp->qpn, qp->taken);
+        raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_NO_READS);
+        return false;
+    }
+    qp->busy = true;
+    qp->offset = 0;
+    return true;
+}
+
+// must_wait: something before has to complete first.
+static bool must_wait(struct qp *qp)
+{
+    const struct wqe *w = &qp->wqe;
+    bool idle = qp->flight_head == qp->flight_tail,
+         read = w->opcode == WQE_READ || wqe_is_atomic(w->opcode);
+    if ((w->fence == 2 || w->fence == 4) && qp->reads)
+        return true;
+    if (w->fence == 3 && !idle)
+        return true;
+    if (read && qp->reads >= qp->max_reads)
+        return true;
+    return w->address.present && !idle && !send_same_target(qp, &w->address);
+}
+
+// gather: the message's bytes from `offset` on, to `to`; with NULL they are only looked at.
+static uint8_t gather(struct qp *qp, uint64_t offset, uint8_t *to, uint64_t bytes)
+{
+    struct wqe_segment s;
+    unsigned at = qp->wqe.data;
+    bool fits;
+    while (bytes && wqe_segment_next(qp->words, qp->wqe.units, &at, &s, &fits)) {
+        if (offset >= s.bytes) {
+            offset -= s.bytes;
+            continue;
+        }
+        uint64_t n = s.bytes - offset < bytes ? s.bytes - offset : bytes, memory;
+        if (s.is_inline) {
+            memory = (uintptr_t)qp->words + s.address + offset;
+        } else {
+            enum mr_refusal r =
+                mr_find(&qp->device->keys, s.lkey, qp->pd, 0, s.address, s.bytes, &memory);
+            if (r) {
+                log_error(qp->device, "QP 0x%x: request 0x%x reads 0x%llx + %u with lkey 0x%x: %s",
+                          qp->qpn, qp->taken, (unsigned long long)s.address, s.bytes, s.lkey,
+                          mr_refusal_text(r));
+                return SYNDROME_LOCAL_PROTECTION;
+            }
+            memory += offset;
+        }
+        if (to) {
+            memcpy(to, (const void *)(uintptr_t)memory, n);
+            to += n;
+        }
+        bytes -= n;
+        offset = 0;
+    }
+    return SYNDROME_NONE;
+}
+
+static struct flight *begin(struct qp *qp)
+{
+    const struct wqe *w = &qp->wqe;
+    struct flight *f = &qp->flights[qp->flight_tail & qp->flight_mask];
+    bool read = w->opcode == WQE_READ || wqe_is_atomic(w->opcode);
+    uint32_t packets = read || !w->length ? 1 : (uint32_t)((w->length + qp->mtu - 1) / qp->mtu);
+    if (wqe_is_local(w->opcode))
+        packets = 0;
+    *f = (struct flight){.first_psn = qp->psn,
+                         .last_psn = psn_add(qp->psn, packets - 1),
+                         .index = qp->taken,
+                         .opcode = w->opcode,
+                         .blocks = w->blocks,
+                         .complete = w->complete,
+                         .solicited = w->complete == 3};
+    qp->flight_tail++;
+    qp->reads += read;
+    qp->count_requests++;
+    qp->count_bytes += w->length;
+    return f;
+}
+
+static void finish(struct qp *qp)
+{
+    qp->taken = (uint16_t)(qp->taken + qp->wqe.blocks);
+    qp->busy = qp->begun = false;
+}
+
+static void fill_header(struct qp *qp, struct packet *p, uint32_t payload)
+{
+    const struct wqe *w = &qp->wqe;
+    *p = (struct packet){.bytes = payload,
+                         .flags = (uint8_t)(qp->offset ? 0 : PACKET_FIRST),
+                         .from_lid = qp->device->lid,
+                         .to_qpn = qp->remote_qpn,
+                         .from_qpn = qp->qpn,
+                         .psn = qp->psn,
+                         .length = (uint32_t)(w->length - qp->offset),
+                         .rkey = w->rkey,
+                         .address = w->remote + qp->offset};
+    if (qp->type == QP_DCI)
+        p->flags |= PACKET_DC | (qp->opens ? PACKET_OPENS : 0);
+}
+
+static uint8_t fill_payload(struct qp *qp, struct packet *p, uint32_t payload)
+{
+    const struct wqe *w = &qp->wqe;
+    uint8_t *to = (uint8_t *)(p + 1);
+    if (qp->type == QP_DCI) {
+        memcpy(to, &qp->remote_key, 8);
+        to += 8;
+        p->bytes += 8;
+    }
+    if (wqe_is_atomic(w->opcode)) {
+        uint64_t operands[4] = {w->atomic.operand, w->atomic.operand_mask, w->atomic.compare,
+                                w->atomic.compare_mask};
+        memcpy(to, operands, sizeof operands);
+        return SYNDROME_NONE;
+    }
+    return gather(qp, qp->offset, to, payload);
+}
+
+static void fill_kind(const struct wqe *w, struct packet *p, bool last)
+{
+    bool with_immediate = w->opcode == WQE_SEND_IMM || w->opcode == WQE_WRITE_IMM;
+    p->flags |= last ? PACKET_LAST : 0;
+    p->flags |= last && with_immediate ? PACKET_IMMEDIATE : 0;
+    p->flags |= last && w->solicited ? PACKET_SOLICITED : 0;
+    p->immediate = w->immediate;
+    p->kind = PACKET_SEND;
+    if (w->opcode == WQE_WRITE || w->opcode == WQE_WRITE_IMM)
+        p->kind = PACKET_WRITE;
+    if (w->opcode == WQE_READ)
+        p->kind = PACKET_READ;
+    if (wqe_is_atomic(w->opcode)) {
+        p->kind = PACKET_ATOMIC;
+        p->immediate = w->atomic.bytes | (uint32_t)w->atomic.compare_swap << 8;
+        p->length = w->atomic.bytes;
+    }
+}
+
+// send_packet: the next packet of the current request. False: no room now, or a fault.
+static bool send_packet(struct qp *qp)
+{
+    const struct wqe *w = &qp->wqe;
+    bool read = w->opcode == WQE_READ, atomic = wqe_is_atomic(w->opcode);
+    uint64_t rest = w->length - qp->offset;
+    uint32_t payload = rest < qp->mtu ? (uint32_t)rest : qp->mtu;
+    payload = read ? 0 : atomic ? 32 : payload;
+    struct packet *p = ring_reserve(&qp->link->requests, payload + (qp->type == QP_DCI ? 8 : 0));
+    if (!p)
+        return false;
+    bool last = read || atomic || payload == rest;
+    fill_header(qp, p, payload);
+    fill_kind(w, p, last);
+    uint8_t syndrome = fill_payload(qp, p, payload);
+    if (syndrome) {
+        // What was sent of the message stays without its end; the request is not in flight any more.
+        qp->flight_tail--;
+        qp->reads -= atomic;
+        qp->busy = qp->begun = false;
+        raise_fault(qp, syndrome, VENDOR_KEY);
+        return false;
+    }
+    ring_commit(&qp->link->requests, p);
+    qp->link->unpublished = true;
+    qp->link_mark = qp->link->requests.own;
+    qp->opens = false;
+    qp->psn = psn_add(qp->psn, 1);
+    qp->offset += payload;
+    if (last)
+        finish(qp);
+    return true;
+}
+
+// run_local: a request that sends nothing. It completes in its turn.
+static void run_local(struct qp *qp)
+{
+    uint8_t syndrome = gather(qp, 0, NULL, qp->wqe.length);
+    if (syndrome) {
+        qp->busy = false;
+        raise_fault(qp, syndrome, VENDOR_KEY);
+        return;
+    }
+    begin(qp);
+    finish(qp);
+    send_retire(qp);
+}
+
+// start: enters the current request among those in flight. False: something has to happen before.
+static bool start(struct qp *qp)
+{
+    if (must_wait(qp))
+        return false;
+    if (qp->wqe.address.present && !send_target(qp, &qp->wqe.address))
+        return false;
+    if (!qp->link || !ring_reserve(&qp->link->requests, qp->mtu + 8))
+        return false;
+    begin(qp);
+    qp->begun = true;
+    qp->psn = psn_add(qp->psn, qp->resume);
+    qp->offset = qp->resume * qp->mtu;
+    qp->resume = 0;
+    return true;
+}
+
+static bool run_request(struct qp *qp, uint64_t *bytes)
+{
+    if (!qp->busy && !take(qp))
+        return false;
+    if (wqe_is_local(qp->wqe.opcode)) {
+        if (must_wait(qp))
+            return false;
+        run_local(qp);
+        return true;
+    }
+    if (!qp->begun && !start(qp))
+        return false;
+    while (qp->busy && *bytes < BYTES_A_PASS) {
+        *bytes += qp->mtu;
+        if (!send_packet(qp))
+            return false;
+    }
+    return !qp->busy;
+}
+
+// --- Flushing ---
+
+static void flush(struct qp *qp)
+{
+    while (qp->taken != qp->producer) {
+        uint32_t control[4];
+        struct wqe w;
+        memcpy(control, qp->ring + (size_t)(qp->taken & (qp->blocks - 1)) * WQE_BLOCK_BYTES, 16);
+        wqe_control(control, &w);
+        uint16_t rest = (uint16_t)(qp->producer - qp->taken);
+        uint16_t blocks = w.blocks ? w.blocks : 1;
+        cq_write_error(qp->send_cq, qp, false, qp->taken, w.opcode, SYNDROME_FLUSHED, 0);
+        qp->taken = (uint16_t)(qp->taken + (blocks < rest ? blocks : rest));
+        qp->released = qp->taken;
+    }
+}
+
+// send_run: what this queue can do now. False: nothing, and it need not be visited before its next doorbell or
+// answer.
+bool send_run(struct qp *qp)
+{
+    uint64_t bytes = 0;
+    bool worked = false;
+    if (qp->state == QP_ERROR) {
+        worked = qp->ring && qp->taken != qp->producer;
+        if (worked)
+            flush(qp);
+        return worked;
+    }
+    if (qp->state != QP_RTS || (qp->wait_until && qp->device->now < qp->wait_until))
+        return false;
+    qp->wait_until = 0;
+    for (unsigned n = 0; n < REQUESTS_A_PASS && bytes < BYTES_A_PASS; n++) {
+        if (qp->fault.syndrome || (!qp->busy && qp->taken == qp->producer))
+            break;
+        if (!run_request(qp, &bytes))
+            break;
+        worked = true;
+    }
+    if (qp->fault.syndrome && qp->flight_head == qp->flight_tail) {
+        struct fault f = qp->fault;
+        qp_fail(qp, qp->taken, qp->wqe.opcode, f.syndrome, f.vendor);
+        worked = true;
+    }
+    return worked || bytes;
+}

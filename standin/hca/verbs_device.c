@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices, ports and addresses as the verbs show them.
+#include "context.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_DEVICES = 8 };
+
+static struct ibv_device devices[MAX_DEVICES];
+
+int device_number(struct ibv_device *device)
+{
+    return (int)(device - devices);
+}
+
+// --- Devices ---
+
+static void describe(unsigned i)
+{
+    struct ibv_device *v = &devices[i];
+    v->node_type = IBV_NODE_CA;
+    v->transport_type = IBV_TRANSPORT_IB;
+    snprintf(v->name, sizeof v->name, "mlx5_soft%u", i);
+    snprintf(v->dev_name, sizeof v->dev_name, "uverbs_soft%u", i);
+    // There is no such folder: whoever looks there finds nothing, as on a system without the driver.
+    snprintf(v->dev_path, sizeof v->dev_path, "/sys/class/infiniband_verbs/uverbs_soft%u", i);
+    snprintf(v->ibdev_path, sizeof v->ibdev_path, "/sys/class/infiniband/mlx5_soft%u", i);
+}
+
+PUBLIC struct ibv_device **ibv_get_device_list(int *num)
+{
+    bool good;
+    const struct config *c = config_get(&good);
+    unsigned n = good ? c->devices : 0;
+    struct ibv_device **list = calloc(n + 1, sizeof *list);
+    if (!list)
+        return NULL;
+    for (unsigned i = 0; i < n; i++) {
+        describe(i);
+        list[i] = &devices[i];
+    }
+    if (num)
+        *num = (int)n;
+    return list;
+}
+
+PUBLIC void ibv_free_device_list(struct ibv_device **list)
+{
+    free(list);
+}
+
+PUBLIC const char *ibv_get_device_name(struct ibv_device *device)
+{
+    return device->name;
+}
+
+PUBLIC int ibv_get_device_index(struct ibv_device *device)
+{
+    return device_number(device);
+}
+
+static uint64_t guid_of(uint16_t lid)
+{
+    union ibv_gid gid;
+    gid_of(config_get(NULL), lid, &gid);
+    return gid.global.interface_id;
+}
+
+PUBLIC __be64 ibv_get_device_guid(struct ibv_device *device)
+{
+    // The GUID contains the LID, which is claimed when the device is opened.
+    struct device *d = device_open((unsigned)device_number(device));
+    uint64_t guid = d ? guid_of(d->lid) : 0;
+    if (d)
+        device_close(d);
+    return guid;
+}
+
+PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+    struct hca_context *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    if (channel_open(&c->events)) {
+        free(c);
+        return NULL;
+    }
+    c->device = device_open((unsigned)device_number(device));
+    if (!c->device) {
+        int e = errno;
+        channel_close(&c->events);
+        free(c);
+        errno = e;
+        return NULL;
+    }
+    struct ibv_context *v = &c->verbs.context;
+    v->device = device;
+    v->cmd_fd = -1;
+    v->async_fd = c->events.read_fd;
+    v->num_comp_vectors = 1;
+    v->abi_compat = __VERBS_ABI_IS_EXTENDED;
+    pthread_mutex_init(&v->mutex, NULL);
+    c->verbs.sz = sizeof c->verbs;
+    verbs_fill(c);
+    return v;
+}
+
+PUBLIC int ibv_close_device(struct ibv_context *context)
+{
+    struct hca_context *c = context_of(context);
+    device_close(c->device);
+    channel_close(&c->events);
+    pthread_mutex_destroy(&context->mutex);
+    free(c);
+    return 0;
+}
+
+PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
+{
+    struct device *d = context_of(context)->device;
+    *a = (struct ibv_device_attr){.node_guid = guid_of(d->lid),
+                                  .sys_image_guid = guid_of(d->lid),
+                                  .max_mr_size = UINT64_MAX,
+                                  .page_size_cap = 0xfffffffffffff000,
+                                  .vendor_id = VENDOR_ID,
+                                  .vendor_part_id = VENDOR_PART,
+                                  .max_qp = MAX_QPS - 1,
+                                  .max_qp_wr = MAX_QUEUE_BLOCKS,
+                                  .device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN,
+                                  .max_sge = 30,
+                                  .max_sge_rd = 30,
+                                  .max_cq = MAX_CQS - 1,
+                                  .max_cqe = (1 << MAX_CQ_LOG) - 1,
+                                  .max_mr = MAX_MRS - 1,
+                                  .max_pd = MAX_PDS - 1,
+                                  .max_qp_rd_atom = MAX_READS,
+                                  .max_res_rd_atom = MAX_READS * (MAX_QPS - 1),
+                                  .max_qp_init_rd_atom = MAX_READS,
+                                  .atomic_cap = IBV_ATOMIC_HCA,
+                                  .max_ah = 1 << 20,
+                                  .max_srq = MAX_SRQS - 1,
+                                  .max_srq_wr = MAX_QUEUE_BLOCKS,
+                                  .max_srq_sge = 30,
+                                  .max_pkeys = 1,
+                                  .local_ca_ack_delay = 16,
+                                  .phys_port_cnt = 1};
+    snprintf(a->fw_ver, sizeof a->fw_ver, "soft.0.1");
+    return 0;
+}
+
+// --- Ports ---
+
+void port_describe(const struct device *d, struct ibv_port_attr *out)
+{
+    bool roce = d->config->link == LINK_ROCE;
+    *out = (struct ibv_port_attr){.state = IBV_PORT_ACTIVE,
+                                  .max_mtu = IBV_MTU_4096,
+                                  .active_mtu = IBV_MTU_4096,
+                                  .gid_tbl_len = 1,
+                                  .port_cap_flags = roce ? IBV_PORT_IP_BASED_GIDS : 0,
+                                  .max_msg_sz = UINT32_C(1) << 31,
+                                  .pkey_tbl_len = 1,
+                                  .lid = roce ? 0 : d->lid,
+                                  .sm_lid = roce ? 0 : d->lid,
+                                  .max_vl_num = 1,
+                                  .active_width = 2,
+                                  .active_speed = 32,
+                                  .phys_state = 5,
+                                  .link_layer =
+                                      roce ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND};
+}
+
+#undef ibv_query_port
+PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port,
+                          struct _compat_ibv_port_attr *out)
+{
+    // Older callers have no more than this of the structure.
+    struct ibv_port_attr a;
+    if (port != 1)
+        return EINVAL;
+    port_describe(context_of(context)->device, &a);
+    memcpy(out, &a, offsetof(struct ibv_port_attr, port_cap_flags2));
+    return 0;
+}
+
+// --- Addresses: fe80::0257:48ff:fe00:LID ---
+
+void gid_of(const struct config *c, uint16_t lid, union ibv_gid *out)
+{
+    static const uint8_t fixed[14] = {0xfe, 0x80, 0,    0,    0,    0,    0,
+                                      0,    0x02, 0x57, 0x48, 0xff, 0xfe, 0x00};
+    memcpy(out->raw, fixed, sizeof fixed);
+    out->raw[14] = (uint8_t)(lid >> 8);
+    out->raw[15] = (uint8_t)lid;
+}
+
+// lid_of_gid: 0: no GID of a soft HCA.
+uint16_t lid_of_gid(const uint8_t *gid)
+{
+    union ibv_gid mine;
+    gid_of(NULL, 0, &mine);
+    return memcmp(mine.raw, gid, 14) ? 0 : (uint16_t)(gid[14] << 8 | gid[15]);
+}
+
+PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
+{
+    struct device *d = context_of(context)->device;
+    if (port != 1 || index != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    gid_of(d->config, d->lid, gid);
+    return 0;
+}
+
+PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
+                             struct ibv_gid_entry *entry, uint32_t flags, size_t size)
+{
+    struct device *d = context_of(context)->device;
+    struct ibv_gid_entry e = {.gid_index = index, .port_num = port};
+    if (port != 1 || index != 0 || flags)
+        return index && port == 1 ? ENODATA : EINVAL;
+    gid_of(d->config, d->lid, &e.gid);
+    e.gid_type = d->config->link == LINK_ROCE ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
+    memcpy(entry, &e, size < sizeof e ? size : sizeof e);
+    return 0;
+}
+
+PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+                                    size_t max, uint32_t flags, size_t size)
+{
+    if (!max || flags)
+        return -EINVAL;
+    int e = _ibv_query_gid_ex(context, 1, 0, entries, 0, size);
+    return e ? -e : 1;
+}
+
+PUBLIC int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+    if (port != 1 || index != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    *pkey = 0xffff;
+    return 0;
+}
+
+PUBLIC int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
+{
+    return port == 1 && pkey == 0xffff ? 0 : -1;
+}
