@@ -27,13 +27,24 @@ static json_t *kernels(const struct boxes_pe *pe)
     return list;
 }
 
+static json_t *ring(const struct boxes_proxy *ring, uint64_t now_ns)
+{
+    return json_pack("{s:I, s:I, s:I, s:s, s:f}", "carried", (json_int_t)ring->carried, "completed",
+                     (json_int_t)ring->completed, "behind", (json_int_t)ring->behind, "under_way",
+                     ring->under_way, "seconds",
+                     ring->since_ns ? attach_seconds(now_ns, ring->since_ns) : 0.0);
+}
+
 static json_t *proxy(const struct boxes_pe *pe, uint64_t now_ns)
 {
-    bool busy = pe->proxy.since_ns != 0;
-    return json_pack("{s:I, s:I, s:I, s:s, s:f}", "carried", (json_int_t)pe->proxy.carried,
-                     "completed", (json_int_t)pe->proxy.completed, "behind",
-                     (json_int_t)pe->proxy.behind, "under_way", pe->proxy.under_way, "seconds",
-                     busy ? attach_seconds(now_ns, pe->proxy.since_ns) : 0.0);
+    json_t *all = ring(&pe->proxy, now_ns), *rings = json_array();
+    for (int i = 0; i < pe->n_rings; i++) {
+        json_t *one = ring(&pe->rings[i], now_ns);
+        json_object_set_new(one, "ring", json_integer(pe->rings[i].ring));
+        json_array_append_new(rings, one);
+    }
+    json_object_set_new(all, "rings", rings);
+    return all;
 }
 
 static json_t *paths(const struct boxes_pe *pe)

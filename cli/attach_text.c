@@ -27,15 +27,16 @@ static void print_history(FILE *to, const struct boxes_pe *pe, int most)
     fprintf(to, "  (%llu in all)\n", (unsigned long long)pe->past_count);
 }
 
-static void print_proxy(FILE *to, const struct boxes_pe *pe, uint64_t now_ns)
+static void print_ring(FILE *to, const struct boxes_proxy *ring, uint64_t now_ns)
 {
-    if (!pe->proxy.carried && !pe->proxy.since_ns)
-        return;
-    fprintf(to, "    proxy: %llu operations carried out, %llu complete",
-            (unsigned long long)pe->proxy.carried, (unsigned long long)pe->proxy.completed);
-    if (pe->proxy.since_ns)
-        fprintf(to, "; %s under way for %.1f s, at least %llu behind it", pe->proxy.under_way,
-                attach_seconds(now_ns, pe->proxy.since_ns), (unsigned long long)pe->proxy.behind);
+    fprintf(to, "    proxy");
+    if (ring->ring)
+        fprintf(to, ", ring %d", ring->ring);
+    fprintf(to, ": %llu operations carried out, %llu complete", (unsigned long long)ring->carried,
+            (unsigned long long)ring->completed);
+    if (ring->since_ns)
+        fprintf(to, "; %s under way for %.1f s, at least %llu behind it", ring->under_way,
+                attach_seconds(now_ns, ring->since_ns), (unsigned long long)ring->behind);
     fputc('\n', to);
 }
 
@@ -53,7 +54,8 @@ static void print_pe(FILE *to, const struct boxes_pe *pe, uint64_t now_ns, int h
         print_wait(to, &pe->waits[i], now_ns);
     for (int i = 0; i < pe->n_kernels; i++)
         fprintf(to, "    %s\n", pe->kernels[i]);
-    print_proxy(to, pe, now_ns);
+    for (int i = 0; i < pe->n_rings; i++)
+        print_ring(to, &pe->rings[i], now_ns);
     for (int i = 0; i < pe->n_paths; i++)
         fprintf(to, "    path %s: %llu operations, %llu bytes%s%s\n", pe->paths[i].name,
                 (unsigned long long)pe->paths[i].operations, (unsigned long long)pe->paths[i].bytes,

@@ -15,6 +15,8 @@ WEFT_DEVICE_NOINLINE struct weft_dev_request asked_for(int what, uint64_t *dst, 
     size_t at = weft_dev_grid_rank();
     unsigned bytes = operation == WEFT_DEV_OP_NONE ? 0 : 8;
     struct weft_dev_request r = weft_dev_request_of(operation, dst + at, bytes, peer);
+    if (operation == WEFT_DEV_OP_NONE) /* over as many rings as there are blocks */
+        r.pe = (peer + (int)weft_dev_block_rank()) % weft_dev_n_pes();
     if (what == PROXIED_P)
         r.value = src[at];
     if (what == PROXIED_TRIP || what == PROXIED_PUT)
@@ -50,12 +52,15 @@ WEFT_DEVICE int trace_one(struct weft_dev_request *r, struct device_trace *t)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;
     struct weft_dev_request quiet = weft_dev_request_of(WEFT_DEV_OP_QUIET, NULL, 0, -1);
+    const uint64_t *released;
     struct weft_dev_ring_wait w;
     int room;
     t->called = weft_dev_clock_ns();
+    r->queue = quiet.queue = weft_dev_state.peers[r->pe].ring;
+    released = weft_dev_ring_released(r->queue);
     struct weft_dev_ring_words words = weft_dev_ring_words_of(r, 0);
-    t->ticket = weft_dev_ring_ticket(0, ring->slots, &room);
-    if (!room && !weft_dev_ring_await(&w, r, ring->released, t->ticket - ring->slots + 1, 0))
+    t->ticket = weft_dev_ring_ticket(r->queue, 0, ring->slots, &room);
+    if (!room && !weft_dev_ring_await(&w, r, released, t->ticket - ring->slots + 1, 0))
         return WEFT_ERR_TIMEOUT;
     t->taken = weft_dev_clock_ns();
     weft_dev_ring_store_both(r, &words, t->ticket);
@@ -64,7 +69,8 @@ WEFT_DEVICE int trace_one(struct weft_dev_request *r, struct device_trace *t)
     if (ticket & WEFT_DEV_RING_UNWRITTEN && !weft_dev_ring_give_late(&w, &quiet, 0, &ticket))
         return WEFT_ERR_TIMEOUT;
     weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
-    int done = weft_dev_ring_await(&w, &quiet, ring->completed, ticket + 1, 0);
+    t->quiet = ticket;
+    int done = weft_dev_ring_await(&w, &quiet, released + WEFT_DEV_RING_COMPLETED, ticket + 1, 0);
     t->counted = weft_dev_clock_ns();
     t->returned = weft_dev_clock_ns();
     return done ? WEFT_OK : WEFT_ERR_TIMEOUT;

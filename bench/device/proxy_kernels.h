@@ -10,7 +10,7 @@
 /* What every thread of the grid asks for in each round, with word `rank` of dst and src as its own; one
  * quiet behind all. */
 enum proxied {
-    PROXIED_EMPTY,      /* nothing: the ring alone */
+    PROXIED_EMPTY,      /* nothing, for a PE of its own in each block: the rings alone */
     PROXIED_TRIP,       /* nothing, and waits until it has been done */
     PROXIED_P,          /* its word of src, as p */
     PROXIED_PUT,        /* the same as a put of 8 bytes, which waits until its source is free */
@@ -20,9 +20,9 @@ enum proxied {
 WEFT_KERNEL_DECLARE(proxied, (int, what), (uint64_t *, dst), (uint64_t *, src), (int, peer),
                     (uint64_t, rounds), (struct device_times *, times));
 
-/* Of one put_signal and the quiet behind it, by the device's clock; the quiet has the next ticket. */
+/* Of one put_signal and the quiet behind it, by the device's clock; and the tickets of both. */
 struct device_trace {
-    uint64_t ticket;
+    uint64_t ticket, quiet;
     uint64_t called, taken, written, counted, returned;
 };
 

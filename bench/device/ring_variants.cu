@@ -89,19 +89,19 @@ __device__ __forceinline__ uint64_t take(const struct weft_dev_ring *ring, uint6
     if (TICKET == COUNTED)
         return ticket;
     if (TICKET == KNOWN_FIRST || TICKET == KNOWN_GLOBAL)
-        known = weft_dev_load_u64(ring->known, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        known = weft_dev_load_u64(ring->head + WEFT_DEV_RING_KNOWN, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     ticket = TICKET == KNOWN_GLOBAL
                  ? add_global(ring->head)
                  : weft_dev_atomic_add_u64(ring->head, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     if (TICKET == ATOMIC)
         return ticket;
     if (TICKET == KNOWN || TICKET == MISER)
-        known = weft_dev_load_u64(ring->known, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        known = weft_dev_load_u64(ring->head + WEFT_DEV_RING_KNOWN, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     if (ticket - known < ring->slots)
         return ticket;
     uint64_t seen = weft_dev_load_u64(ring->released, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
     *late += ticket - seen >= ring->slots;
-    weft_dev_store_u64(ring->known, TICKET == MISER ? ticket - ring->slots + 1 : seen,
+    weft_dev_store_u64(ring->head + WEFT_DEV_RING_KNOWN, TICKET == MISER ? ticket - ring->slots + 1 : seen,
                        WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
     return ticket;
 }
@@ -199,7 +199,7 @@ __global__ void trips(const struct weft_dev_ring constant, const struct weft_dev
                                   weft_dev_ring_phase(ticket, ring->slot_bits)
                                       << WEFT_DEV_RING_SHIFT);
         STAMP(3);
-        late += !wait_for<POLL>(ring->released, ticket + 1, ring->known);
+        late += !wait_for<POLL>(ring->released, ticket + 1, ring->head + WEFT_DEV_RING_KNOWN);
         STAMP(4);
         if (STAMPED)
 #pragma unroll
@@ -484,13 +484,11 @@ static void set_up(void)
     ring.words = words;
     ring.results = results;
     ring.released = released;
-    ring.completed = released + 16;
     ring.head = own;
-    ring.known = own + 16;
-    ring.fenced = own + 17;
-    ring.quieted = own + 18;
     ring.reading = own + 64;
     ring.bounces = SLOTS;
+    ring.rings = 1;
+    ring.step = 1;
     CHECK(cudaMemcpy(table, &ring, sizeof ring, cudaMemcpyHostToDevice));
     state.n_pes = 1;
     state.ring = ring;

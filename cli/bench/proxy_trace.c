@@ -16,7 +16,7 @@ static struct proxy_round round_of(const struct device_trace *device,
                                    const struct proxy_trace_times *times)
 {
     const struct proxy_trace_times *put = &times[device->ticket % TICKETS];
-    const struct proxy_trace_times *quiet = &times[(device->ticket + 1) % TICKETS];
+    const struct proxy_trace_times *quiet = &times[device->quiet % TICKETS];
     return (struct proxy_round){
         {(double)device->called, (double)device->taken, (double)device->written, (double)put->seen,
          (double)put->decoded, (double)put->handed, (double)put->returned, (double)quiet->returned,

@@ -88,6 +88,8 @@ enum config_type {
       "Operations that device code may have given to the proxy and not had released; a power of 2.")    \
     X(PROXY, CONFIG_CHOICE, "auto", "auto|always",                                                      \
       "Whether the proxy of device code runs where a peer needs it, or always, to be measured.")        \
+    X(PROXY_THREADS, CONFIG_CHOICE, "1", "1|2|3|4|5|6|7|8",                                             \
+      "Threads of the proxy, each with a ring of its own for some of the PEs.")                         \
     X(PROXY_CPUS, CONFIG_CPUS, "near", NULL,                                                            \
       "CPUs of the proxy's thread: near = of those allowed the ones at the GPU, any, or 0-3,8.")        \
     X(GPU, CONFIG_STRING, "", NULL,                                                                     \

@@ -54,11 +54,12 @@ enum box_state { BOX_EMPTY, BOX_RUNNING, BOX_FINALIZED, BOX_ABORTED };
 
 enum {
     BOX_MAGIC = 0x57656674, /* "Weft" */
-    BOX_VERSION = 6,
+    BOX_VERSION = 7,
     BOX_WAITS = 16,    /* threads of a PE that can be seen waiting at a time */
     BOX_HISTORY = 64,  /* last operations */
     BOX_CONTEXTS = 32, /* counter lines; contexts beyond share them */
     BOX_PATHS = 12,
+    BOX_PROXIES = 8, /* threads that carry out what device code gives */
     BOX_BYTES = 64 * 1024,
 };
 
@@ -93,9 +94,9 @@ struct box_counters {
     uint64_t reserved;
 };
 
-/* What the proxy does with the operations that device code gave it. Written by its thread alone. */
+/* What a thread of the proxy does with the operations that device code gave it. Written by it alone. */
 struct box_proxy {
-    _Atomic uint64_t carried;   /* operations carried out; 0 and `since_ns` 0: there is no proxy */
+    _Atomic uint64_t carried;   /* operations carried out; 0 and `since_ns` 0: nothing came to it */
     _Atomic uint64_t completed; /* of them, complete at every PE */
     _Atomic uint64_t behind;    /* given and not begun, when that was looked at last */
     _Atomic uint64_t since_ns;  /* when the one under way was begun; 0: none is */
@@ -117,7 +118,7 @@ struct box {
     _Atomic uint64_t steps;  /* tests, and waits that took long: calls that count nowhere else */
     char program[64];
     char failure[256]; /* sentence of the first fault that ended this PE's work */
-    struct box_proxy proxy;
+    struct box_proxy proxies[BOX_PROXIES];
     _Atomic uint64_t collectives; /* calls on the world team; tells who lags behind */
     struct box_wait waits[BOX_WAITS];
     _Atomic uint64_t past_count;

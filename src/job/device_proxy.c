@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations that device code gave to the proxy, carried out over the paths of a context of its own. What
- * fails becomes the job's failure; everything after it is dropped, so that kernels end. */
+/* Operations that device code gave to the proxy, carried out over paths: those of each ring over a context
+ * of its own, so that its fence and quiet are of what came through it. What fails becomes the job's failure;
+ * everything after it is dropped, so that kernels end. */
 #include "job/device_proxy.h"
 
 #include "base/clock.h"
@@ -15,11 +16,23 @@
 
 #include <weft/device/arithmetic.h>
 
-struct device_proxy {
-    struct proxy proxy;
+_Static_assert((int)BOX_PROXIES == (int)WEFT_DEV_RINGS_MOST,
+               "each thread has its place in the box");
+
+/* A ring and its thread. */
+struct ring {
+    struct proxy *proxy;
     struct weft_job *job;
-    struct weft_ctx *ctx; /* of the world; the job frees it */
-    uint64_t looked_ns;   /* how much is in the ring, for the black box */
+    struct weft_ctx *ctx;  /* of the world; the job frees it */
+    struct box_proxy *box; /* what the thread is at */
+    uint64_t looked_ns;    /* how much is in the ring, for the black box */
+};
+
+struct device_proxy {
+    struct weft_job *job;
+    uint32_t n;
+    struct proxy proxies[WEFT_DEV_RINGS_MOST];
+    struct ring rings[WEFT_DEV_RINGS_MOST];
 };
 
 /* ------------------------------------------------------------------------------------ places */
@@ -32,7 +45,7 @@ static bool inside(uintptr_t at, uintptr_t base, size_t size, size_t *offset)
 
 /* From an own address as device code has it, the library's own areas included. Device code has checked
  * the range. */
-static weft_status place(const struct device_proxy *self, uintptr_t at, int pe, struct remote *to)
+static weft_status place(const struct ring *self, uintptr_t at, int pe, struct remote *to)
 {
     const struct weft_job *job = self->job;
     bool found = false;
@@ -140,7 +153,7 @@ static weft_status packet(struct remote at, const struct proxy_request *r)
     return at.peer->ops->put(at, wire, sizeof wire, false);
 }
 
-static weft_status put_signal(const struct device_proxy *self, struct remote at,
+static weft_status put_signal(const struct ring *self, struct remote at,
                               const struct proxy_request *r)
 {
     struct remote signal;
@@ -167,7 +180,7 @@ static bool moves_nothing(const struct proxy_request *r)
 }
 
 /* Fence or quiet of all paths that keep something. */
-static weft_status order_paths(const struct device_proxy *self, bool quiet)
+static weft_status order_paths(const struct ring *self, bool quiet)
 {
     struct weft_ctx *ctx = self->ctx;
     weft_status status = WEFT_OK;
@@ -179,7 +192,7 @@ static weft_status order_paths(const struct device_proxy *self, bool quiet)
     return status;
 }
 
-static weft_status do_request(const struct device_proxy *self, const struct proxy_request *r,
+static weft_status do_request(const struct ring *self, const struct proxy_request *r,
                               uint64_t *before)
 {
     struct remote at;
@@ -222,7 +235,7 @@ static weft_status do_request(const struct device_proxy *self, const struct prox
 
 /* --------------------------------------------------------------------------- for the thread */
 
-static void fail(struct device_proxy *self, weft_status status, const char *what, int pe)
+static void fail(struct ring *self, weft_status status, const char *what, int pe)
 {
     char sentence[512], to[24] = "";
     if (pe >= 0)
@@ -236,10 +249,10 @@ static void fail(struct device_proxy *self, weft_status status, const char *what
 
 /* In the black box, for `weft attach`: what is under way now, and, not more often than every
  * millisecond, how much is behind it. */
-static void show_begin(struct device_proxy *self, int operation, int pe)
+static void show_begin(struct ring *self, int operation, int pe)
 {
     enum { LOOK_NS = 1000 * 1000 };
-    struct box_proxy *box = &self->job->box->proxy;
+    struct box_proxy *box = self->box;
     uint64_t now = clock_coarse_ns();
     SHOW(box->operation, (uint32_t)operation);
     SHOW(box->peer, pe);
@@ -247,20 +260,20 @@ static void show_begin(struct device_proxy *self, int operation, int pe)
     if (now - self->looked_ns < LOOK_NS)
         return;
     self->looked_ns = now;
-    uint64_t taken = atomic_load_explicit(&self->proxy.taken, memory_order_relaxed);
-    uint64_t given = proxy_given(&self->proxy);
-    SHOW(box->behind, given > taken ? given - taken - 1 : 0);
+    uint64_t taken = atomic_load_explicit(&self->proxy->taken, memory_order_relaxed);
+    uint64_t given = proxy_between(self->proxy, taken, proxy_given(self->proxy));
+    SHOW(box->behind, given ? given - 1 : 0);
 }
 
-static void show_end(struct device_proxy *self)
+static void show_end(struct ring *self)
 {
-    SHOW(self->job->box->proxy.since_ns, 0);
+    SHOW(self->box->since_ns, 0);
 }
 
 static uint64_t carry(void *argument, const struct proxy_request *request)
 {
-    struct device_proxy *self = argument;
-    struct box_proxy *box = &self->job->box->proxy;
+    struct ring *self = argument;
+    struct box_proxy *box = self->box;
     uint64_t before = 0;
     if (job_failed(self->job))
         return 0;
@@ -273,7 +286,7 @@ static uint64_t carry(void *argument, const struct proxy_request *request)
     return before;
 }
 
-static void order(struct device_proxy *self, bool quiet)
+static void order(struct ring *self, bool quiet)
 {
     weft_status status = order_paths(self, quiet);
     if (status)
@@ -287,8 +300,8 @@ static void fence(void *argument)
 
 static void quiet(void *argument)
 {
-    struct device_proxy *self = argument;
-    struct box_proxy *box = &self->job->box->proxy;
+    struct ring *self = argument;
+    struct box_proxy *box = self->box;
     show_begin(self, WEFT_DEV_OP_QUIET, -1);
     order(self, true);
     show_end(self);
@@ -298,7 +311,7 @@ static void quiet(void *argument)
 
 static bool progress(void *argument)
 {
-    struct weft_ctx *ctx = ((struct device_proxy *)argument)->ctx;
+    struct weft_ctx *ctx = ((struct ring *)argument)->ctx;
     int open = __atomic_load_n(&ctx->open_count, __ATOMIC_ACQUIRE);
     bool needed = false;
     for (int i = 0; i < open; i++)
@@ -311,18 +324,55 @@ static bool progress(void *argument)
 
 /* ---------------------------------------------------------------------------- start and stop */
 
-static weft_status make_ring(struct device_proxy *self, struct device_view *view,
-                             struct weft_dev_ring *ring)
+weft_status device_proxy_spread(const struct weft_job *job, struct weft_dev_peer *peers)
+{
+    const int *node_of = job->boot->node_of;
+    int nodes = job->boot->nodes, rings = 1 + config_choice(CONFIG_PROXY_THREADS);
+    int *size = calloc((size_t)nodes * 2, sizeof *size), *place = size + nodes;
+    if (!size)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d nodes", nodes);
+    for (int pe = 0; pe < job->npes; pe++)
+        size[node_of[pe]]++;
+    for (int pe = 0; pe < job->npes; pe++) {
+        int node = node_of[pe], from_own = place[node]++ - job->boot->local_pe % size[node];
+        int apart = (node - node_of[job->pe] + nodes) % nodes;
+        peers[pe].ring = (uint32_t)(((from_own + size[node]) % size[node] + apart) % rings);
+    }
+    free(size);
+    return WEFT_OK;
+}
+
+static weft_status make_rings(struct device_proxy *self, struct device_view *view,
+                              struct weft_dev_ring *ring)
 {
     void *host, *own;
-    uint64_t host_as_seen;
+    uint64_t host_as_seen, begin[WEFT_DEV_RINGS_MOST * WEFT_DEV_RING_APART];
     uint32_t bits = (uint32_t)__builtin_ctzll((unsigned long long)config_int(CONFIG_PROXY_SLOTS));
-    weft_status status = view->shared_make(view, proxy_host_bytes(bits), &host, &host_as_seen);
+    size_t bytes = proxy_device_begin(self->n, begin);
+    weft_status status =
+        view->shared_make(view, proxy_host_bytes(self->n, bits), &host, &host_as_seen);
     if (!status)
-        status = view->table_make(view, proxy_device_bytes(bits), &own);
+        status = view->table_make(view, proxy_device_bytes(self->n, bits), &own);
     if (!status)
-        proxy_lay_out(&self->proxy, bits, host, host_as_seen, (uintptr_t)own, ring);
+        status = view->table_write(view, own, 0, begin, bytes);
+    if (!status)
+        proxy_lay_out(self->proxies, self->n, bits, host, host_as_seen, (uintptr_t)own, ring);
     return status;
+}
+
+static weft_status start_ring(struct device_proxy *self, uint32_t number)
+{
+    struct weft_job *job = self->job;
+    struct ring *ring = &self->rings[number];
+    ring->job = job;
+    ring->proxy = &self->proxies[number];
+    ring->box = &job->box->proxies[number];
+    weft_status status = ctx_new(job, job->world, 0, &ring->ctx);
+    const struct proxy_owner owner = {ring, carry, fence, quiet, progress};
+    uint32_t spin = device_proxy_shares(job, (int)self->n) ? 1 : job->spin;
+    if (!status)
+        status = proxy_start(ring->proxy, &owner, spin);
+    return status ? status : device_proxy_place(job, ring->proxy->thread);
 }
 
 weft_status device_proxy_open(struct weft_job *job, struct device_view *view,
@@ -333,16 +383,12 @@ weft_status device_proxy_open(struct weft_job *job, struct device_view *view,
     if (!self)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the proxy of device code");
     self->job = job;
-    weft_status status = ctx_new(job, job->world, 0, &self->ctx);
-    if (!status)
-        status = make_ring(self, view, ring);
-    const struct proxy_owner owner = {self, carry, fence, quiet, progress};
-    if (!status)
-        status = proxy_start(&self->proxy, &owner, device_proxy_shares(job) ? 1 : job->spin);
-    if (!status)
-        status = device_proxy_place(job, self->proxy.thread);
+    self->n = 1 + (uint32_t)config_choice(CONFIG_PROXY_THREADS);
+    weft_status status = make_rings(self, view, ring);
+    for (uint32_t i = 0; i < self->n && !status; i++)
+        status = start_ring(self, i);
     if (status)
-        device_proxy_close(self); /* the job frees the context */
+        device_proxy_close(self); /* the job frees the contexts */
     else
         *result = self;
     return status;
@@ -350,33 +396,47 @@ weft_status device_proxy_open(struct weft_job *job, struct device_view *view,
 
 void device_proxy_close(struct device_proxy *self)
 {
-    if (!self)
-        return;
-    proxy_stop(&self->proxy);
+    for (uint32_t i = 0; self && i < self->n; i++)
+        proxy_stop(&self->proxies[i]);
     free(self);
 }
 
-weft_status device_proxy_settle(struct device_proxy *self)
+static weft_status await_settled(struct weft_job *job, struct proxy *proxy, uint64_t end)
 {
-    struct waiter waiter = WAITER(self->job, BOX_OP_SETTLE, -1);
+    struct waiter waiter = WAITER(job, BOX_OP_SETTLE, -1);
     weft_status status = WEFT_OK;
-    waiter.expected = proxy_given(&self->proxy);
-    proxy_want(&self->proxy, waiter.expected);
-    while (!status && !proxy_completed(&self->proxy, waiter.expected)) {
-        waiter.others = atomic_load_explicit(&self->proxy.taken, memory_order_relaxed);
-        status =
-            waiter_step(&waiter, atomic_load_explicit(self->proxy.completed, memory_order_relaxed));
+    waiter.expected = proxy_between(proxy, proxy->number, end);
+    while (!status && !proxy_completed(proxy, end)) {
+        waiter.others = atomic_load_explicit(&proxy->taken, memory_order_relaxed);
+        uint64_t completed = atomic_load_explicit(proxy->completed, memory_order_relaxed);
+        status = waiter_step(&waiter, proxy_between(proxy, proxy->number, completed));
     }
     waiter_end(&waiter);
     return status;
 }
 
+/* All are asked before any is waited for. */
+weft_status device_proxy_settle(struct device_proxy *self)
+{
+    uint64_t end[WEFT_DEV_RINGS_MOST];
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < self->n; i++) {
+        end[i] = proxy_given(&self->proxies[i]);
+        proxy_want(&self->proxies[i], end[i]);
+    }
+    for (uint32_t i = 0; i < self->n && !status; i++)
+        status = await_settled(self->job, &self->proxies[i], end[i]);
+    return status;
+}
+
 void device_proxy_trace(struct device_proxy *self, struct proxy_times *times, uint64_t n)
 {
-    proxy_trace_to(&self->proxy, times, n);
+    for (uint32_t i = 0; i < self->n; i++)
+        proxy_trace_to(&self->proxies[i], times, n);
 }
 
 void device_proxy_wake(struct device_proxy *self)
 {
-    proxy_wake(&self->proxy);
+    for (uint32_t i = 0; i < self->n; i++)
+        proxy_wake(&self->proxies[i]);
 }

@@ -8,8 +8,12 @@
 
 struct device_proxy;
 
-/* Makes the ring in memory of the view, which frees it, and starts the thread. *ring is the ring as
- * device code knows it. */
+/* Which ring carries what device code has for each PE of the job, peers[npes].ring. Toward the PEs of a node
+ * they take turns, and so they do toward those PEs of all nodes that have this one's place there. */
+weft_status device_proxy_spread(const struct weft_job *job, struct weft_dev_peer *peers);
+
+/* Makes the rings, WEFT_PROXY_THREADS of them, in memory of the view, which frees it, and starts the threads.
+ * *ring is what device code knows of them. */
 weft_status device_proxy_open(struct weft_job *job, struct device_view *view,
                               struct weft_dev_ring *ring, struct device_proxy **proxy);
 

@@ -10,8 +10,8 @@
  * are named there. */
 weft_status device_proxy_place(const struct weft_job *job, pthread_t thread);
 
-/* Whether other threads of the job need the CPUs that the thread will have: it then gives them away
- * between looks. */
-bool device_proxy_shares(const struct weft_job *job);
+/* Whether other threads of the job need the CPUs that so many threads of the proxy will have: they then give
+ * them away between looks. */
+bool device_proxy_shares(const struct weft_job *job, int threads);
 
 #endif

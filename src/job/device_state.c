@@ -171,7 +171,9 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
     for (int segment = 0; segment < WEFT_DEV_PARTS; segment++)
         fill_segment(job, view, dev, peers, segment);
     void *table;
-    weft_status status = view->table_make(view, bytes, &table);
+    weft_status status = device_proxy_spread(job, peers);
+    if (!status)
+        status = view->table_make(view, bytes, &table);
     if (!status)
         status = view->table_write(view, table, 0, peers, bytes);
     dev->peers = table;

@@ -21,65 +21,97 @@ enum {
     NAP_SHORTEST_NS = 50 * 1000,    /* at least this, while a path needs looks no more, */
     NAP_LONGEST_NS = 1000 * 1000,   /* and at most this */
     AHEAD = 4,                      /* descriptors fetched while one is carried out */
-    COUNTS = 16,                    /* words: each count in a line of its own */
-    BOUNCES = 1024,                 /* runs of values under way; more slots have no more of them */
+    BOUNCES = 1024, /* runs of values under way; more slots of a ring have no more of them */
 };
 
 /* -------------------------------------------------------------------------------- the memory */
 
-static uint32_t bounces(uint32_t slot_bits)
+/* Of the numbers of tickets; the next power of two. */
+static uint32_t step_of(uint32_t rings)
 {
-    uint32_t slots = 1u << slot_bits;
-    return slots < BOUNCES ? slots : BOUNCES;
+    uint32_t step = 1;
+    while (step < rings)
+        step *= 2;
+    return step;
 }
 
-size_t proxy_host_bytes(uint32_t slot_bits)
+/* Of all rings. */
+static size_t slots_of(uint32_t rings, uint32_t slot_bits)
+{
+    return (size_t)step_of(rings) << slot_bits;
+}
+
+static size_t bounces_of(uint32_t rings, uint32_t slot_bits)
 {
     size_t slots = (size_t)1 << slot_bits;
-    return (slots * (WEFT_DEV_RING_WORDS + 2) + 2 * COUNTS) * sizeof(uint64_t) +
-           (size_t)bounces(slot_bits) * WEFT_DEV_BOUNCE_BYTES;
+    return (slots < BOUNCES ? slots : BOUNCES) * step_of(rings);
 }
 
-size_t proxy_device_bytes(uint32_t slot_bits)
+size_t proxy_host_bytes(uint32_t rings, uint32_t slot_bits)
 {
-    size_t slots = (size_t)1 << slot_bits;
-    return (2 * COUNTS + slots) * sizeof(uint64_t);
+    size_t words = slots_of(rings, slot_bits) * (WEFT_DEV_RING_WORDS + 2);
+    return (words + (size_t)rings * WEFT_DEV_RING_APART) * sizeof(uint64_t) +
+           bounces_of(rings, slot_bits) * WEFT_DEV_BOUNCE_BYTES;
 }
 
-void proxy_lay_out(struct proxy *proxy, uint32_t slot_bits, void *host, uint64_t host_as_seen,
-                   uint64_t device, struct weft_dev_ring *ring)
+size_t proxy_device_bytes(uint32_t rings, uint32_t slot_bits)
 {
-    uint32_t slots = 1u << slot_bits;
-    uint64_t shift = host_as_seen - (uintptr_t)host;
-    proxy->slots = slots;
-    proxy->slot_bits = slot_bits;
-    proxy->bounces = bounces(slot_bits);
-    proxy->words = host;
-    proxy->bounce = (char *)(proxy->words + (size_t)slots * WEFT_DEV_RING_WORDS);
-    proxy->results =
-        (uint64_t *)(void *)(proxy->bounce + (size_t)proxy->bounces * WEFT_DEV_BOUNCE_BYTES);
-    uint64_t *counts = proxy->results + 2 * (size_t)slots;
+    return ((size_t)rings * WEFT_DEV_RING_APART + slots_of(rings, slot_bits)) * sizeof(uint64_t);
+}
+
+size_t proxy_device_begin(uint32_t rings, uint64_t *own)
+{
+    size_t words = (size_t)rings * WEFT_DEV_RING_APART;
+    memset(own, 0, words * sizeof *own);
+    for (uint32_t r = 0; r < rings; r++, own += WEFT_DEV_RING_APART)
+        own[0] = own[WEFT_DEV_RING_KNOWN] = own[WEFT_DEV_RING_FENCED] = own[WEFT_DEV_RING_QUIETED] =
+            r;
+    return words * sizeof *own;
+}
+
+/* `all`: where the counts of ring 0 are. */
+static void lay_out_one(struct proxy *proxy, uint32_t number, const struct proxy *all)
+{
+    uint64_t *counts = (uint64_t *)(void *)all->released + (size_t)number * WEFT_DEV_RING_APART;
+    *proxy = *all;
+    proxy->number = number;
     proxy->released = (_Atomic uint64_t *)counts;
-    proxy->completed = (_Atomic uint64_t *)(counts + COUNTS);
-#define SEEN(p)   ((void *)((uintptr_t)(p) + shift))
-#define OWN(word) ((uint64_t *)(uintptr_t)(device + (word) * sizeof(uint64_t)))
+    proxy->completed = (_Atomic uint64_t *)(counts + WEFT_DEV_RING_COMPLETED);
+    atomic_init(proxy->released, number);
+    atomic_init(proxy->completed, number);
+    atomic_init(&proxy->taken, number);
+    atomic_init(&proxy->wanted, number);
+}
+
+void proxy_lay_out(struct proxy *proxies, uint32_t rings, uint32_t slot_bits, void *host,
+                   uint64_t host_as_seen, uint64_t device, struct weft_dev_ring *ring)
+{
+    uint32_t slots = (uint32_t)slots_of(rings, slot_bits);
+    uint64_t shift = host_as_seen - (uintptr_t)host;
+    struct proxy all = {.slots = slots, .step = step_of(rings)};
+    all.slot_bits = (uint32_t)__builtin_ctz(slots);
+    all.bounces = (uint32_t)bounces_of(rings, slot_bits);
+    all.words = host;
+    all.bounce = (char *)(all.words + (size_t)slots * WEFT_DEV_RING_WORDS);
+    all.results = (uint64_t *)(void *)(all.bounce + (size_t)all.bounces * WEFT_DEV_BOUNCE_BYTES);
+    all.released = (_Atomic uint64_t *)(all.results + 2 * (size_t)slots);
+#define SEEN(p) ((void *)((uintptr_t)(p) + shift))
     *ring = (struct weft_dev_ring){
         .slots = slots,
-        .slot_bits = slot_bits,
-        .words = SEEN(proxy->words),
-        .results = SEEN(proxy->results),
-        .released = SEEN(counts),
-        .completed = SEEN(counts + COUNTS),
-        .head = OWN(0),
-        .known = OWN(COUNTS),
-        .fenced = OWN(COUNTS + 1),
-        .quieted = OWN(COUNTS + 2),
-        .reading = OWN(2 * COUNTS),
-        .bounce = SEEN(proxy->bounce),
-        .bounces = proxy->bounces,
+        .slot_bits = all.slot_bits,
+        .words = SEEN(all.words),
+        .results = SEEN(all.results),
+        .released = SEEN(all.released),
+        .head = (uint64_t *)(uintptr_t)device,
+        .reading = (uint64_t *)(uintptr_t)device + (size_t)rings * WEFT_DEV_RING_APART,
+        .bounce = SEEN(all.bounce),
+        .bounces = all.bounces,
+        .rings = rings,
+        .step = all.step,
     };
 #undef SEEN
-#undef OWN
+    for (uint32_t r = 0; r < rings; r++)
+        lay_out_one(&proxies[r], r, &all);
 }
 
 void proxy_trace_to(struct proxy *proxy, struct proxy_times *times, uint64_t n)
@@ -160,16 +192,21 @@ bool proxy_read(const uint64_t *words, uint64_t ticket, uint32_t slot_bits,
     return read_place(words, ticket, slot_bits, request, flags, NULL);
 }
 
-bool proxy_completed(struct proxy *proxy, uint64_t tickets)
+bool proxy_completed(struct proxy *proxy, uint64_t end)
 {
-    return atomic_load_explicit(proxy->completed, memory_order_acquire) >= tickets;
+    return atomic_load_explicit(proxy->completed, memory_order_acquire) >= end;
 }
 
-void proxy_want(struct proxy *proxy, uint64_t tickets)
+uint64_t proxy_between(const struct proxy *proxy, uint64_t from, uint64_t to)
+{
+    return to > from ? (to - from) / proxy->step : 0;
+}
+
+void proxy_want(struct proxy *proxy, uint64_t end)
 {
     uint64_t before = atomic_load_explicit(&proxy->wanted, memory_order_relaxed);
-    while (before < tickets &&
-           !atomic_compare_exchange_weak_explicit(&proxy->wanted, &before, tickets,
+    while (before < end &&
+           !atomic_compare_exchange_weak_explicit(&proxy->wanted, &before, end,
                                                   memory_order_release, memory_order_relaxed))
         ;
     proxy_wake(proxy);
@@ -218,11 +255,11 @@ static void tell(_Atomic uint64_t *count, uint64_t value)
     atomic_store_explicit(count, value, memory_order_release);
 }
 
-/* The first `tickets` are complete. */
-static void complete(struct proxy *proxy, uint64_t tickets)
+/* The tickets below `end` are complete. */
+static void complete(struct proxy *proxy, uint64_t end)
 {
     proxy->owner.quiet(proxy->owner.self);
-    tell(proxy->completed, tickets);
+    tell(proxy->completed, end);
 }
 
 static void do_ticket(struct proxy *proxy, struct proxy_request *request, uint64_t ticket,
@@ -237,10 +274,10 @@ static void do_ticket(struct proxy *proxy, struct proxy_request *request, uint64
         carry_one(proxy, request, ticket, flags);
     NOTE(times, returned);
     if (request->operation == WEFT_DEV_OP_QUIET)
-        tell(proxy->completed, ticket + 1);
-    atomic_store_explicit(&proxy->taken, ticket + 1, memory_order_release);
+        tell(proxy->completed, ticket + proxy->step);
+    atomic_store_explicit(&proxy->taken, ticket + proxy->step, memory_order_release);
     if (flags & WEFT_DEV_RING_WAITED)
-        tell(proxy->released, ticket + 1);
+        tell(proxy->released, ticket + proxy->step);
     NOTE(times, counted);
 }
 
@@ -251,12 +288,14 @@ static bool drain(struct proxy *proxy)
     struct proxy_times *times = times_of(proxy, taken);
     struct proxy_request request;
     unsigned flags;
-    while (taken - first < BATCH &&
+    while (taken - first < BATCH * proxy->step &&
            read_place(proxy->words, taken, proxy->slot_bits, &request, &flags, times)) {
         NOTE(times, decoded);
-        __builtin_prefetch(proxy_place(proxy->words, taken + AHEAD, proxy->slot_bits));
+        __builtin_prefetch(
+            proxy_place(proxy->words, taken + AHEAD * proxy->step, proxy->slot_bits));
         do_ticket(proxy, &request, taken, flags, times);
-        times = times_of(proxy, ++taken);
+        taken += proxy->step;
+        times = times_of(proxy, taken);
     }
     if (taken != first)
         tell(proxy->released, taken);
@@ -365,7 +404,7 @@ void proxy_stop(struct proxy *proxy)
 uint64_t proxy_given(struct proxy *proxy)
 {
     uint64_t ticket = atomic_load_explicit(&proxy->taken, memory_order_acquire);
-    for (uint32_t i = 0; i < proxy->slots; i++, ticket++) {
+    for (uint32_t i = 0; i < proxy->slots; i += proxy->step, ticket += proxy->step) {
         const uint64_t *at = proxy_place(proxy->words, ticket, proxy->slot_bits);
         uint64_t first = __atomic_load_n(at, __ATOMIC_ACQUIRE);
         if (first >> WEFT_DEV_RING_SHIFT != weft_dev_ring_phase(ticket, proxy->slot_bits))

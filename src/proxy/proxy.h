@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's end of the ring by which device code gives operations to it (weft/device/proxy.h): one
+/* The host's end of a ring by which device code gives operations to it (weft/device/proxy.h): one
  * thread that reads descriptors in their order, has each carried out by its owner, and tells the device
- * what is done. Knows the ring, and nothing of segments, peers and paths. */
+ * what is done. Knows the ring, and nothing of segments, peers and paths. Several rings of a device lie in
+ * one memory and share the numbers of tickets (struct weft_dev_ring); their threads share nothing. */
 #ifndef WEFT_PROXY_PROXY_H
 #define WEFT_PROXY_PROXY_H
 
@@ -52,15 +53,17 @@ struct proxy {
     pthread_t thread;
     bool running;
     _Atomic bool stop;
-    uint32_t spin; /* looks at an empty ring before the CPU is given away */
-    /* Host addresses of what the ring's descriptor names; the counts are written here alone. */
+    uint32_t spin;   /* looks at an empty ring before the CPU is given away */
+    uint32_t number; /* of the ring, whose first ticket it is; the next ones are `step` apart */
+    uint64_t step;
+    /* Host addresses of what the descriptor of all rings names; the counts are written here alone. */
     uint32_t slots, slot_bits, bounces;
     uint64_t *words, *results;
     char *bounce;
     _Atomic uint64_t *released, *completed;
-    /* For `weft attach` and settling: carried out so far. */
+    /* For `weft attach` and settling: its tickets below this are carried out. */
     _Atomic uint64_t taken;
-    _Atomic uint64_t wanted;           /* the host waits until so many are complete */
+    _Atomic uint64_t wanted;           /* the host waits until those below this are complete */
     struct proxy_times *_Atomic times; /* NULL: nobody measures; of ticket t at t % times_n */
     uint64_t times_n;
     /* Rung by who has something for a thread that naps. */
@@ -68,16 +71,21 @@ struct proxy {
     _Atomic uint32_t napping;
 };
 
-/* Bytes of the part of the ring that is in host memory: words, values of runs, results, the counts. */
-size_t proxy_host_bytes(uint32_t slot_bits);
+/* Bytes of the part of the rings that is in host memory: words, values of runs, results, the counts. */
+size_t proxy_host_bytes(uint32_t rings, uint32_t slot_bits);
 
 /* Bytes of the device's own part: head, known, fenced, quieted, reading. */
-size_t proxy_device_bytes(uint32_t slot_bits);
+size_t proxy_device_bytes(uint32_t rings, uint32_t slot_bits);
 
-/* Lays a ring of 1 << slot_bits descriptors out: `host` and `device` are zeroed memory of those
- * sizes, host_as_seen the address by which device code knows `host`. */
-void proxy_lay_out(struct proxy *proxy, uint32_t slot_bits, void *host, uint64_t host_as_seen,
-                   uint64_t device, struct weft_dev_ring *ring);
+/* What its first words are to be, for `own` of WEFT_DEV_RINGS_MOST * WEFT_DEV_RING_APART; all behind them
+ * is zero. How many bytes of it. */
+size_t proxy_device_begin(uint32_t rings, uint64_t *own);
+
+/* Lays `rings` rings of 1 << slot_bits descriptors each out, one for each of `proxies`: `host` and `device`
+ * are memory of those sizes, host_as_seen the address by which device code knows `host`. `host` is
+ * zeroed, `device` has what proxy_device_begin() says. */
+void proxy_lay_out(struct proxy *proxies, uint32_t rings, uint32_t slot_bits, void *host,
+                   uint64_t host_as_seen, uint64_t device, struct weft_dev_ring *ring);
 
 /* Starts the thread. While the ring is empty it looks `spin` times, then gives its CPU away between
  * looks, then sleeps for short times that grow with the time for which it has found nothing.
@@ -94,16 +102,20 @@ void proxy_trace_to(struct proxy *proxy, struct proxy_times *times, uint64_t n);
 /* Something may come: a thread that sleeps looks at once. */
 void proxy_wake(struct proxy *proxy);
 
-/* How many tickets device code has written: what a kernel gave that has ended is among them. */
+/* Below which ticket device code has written all of this ring: what a kernel gave that has ended is among
+ * them. proxy_want() and proxy_completed() take such a number. */
 uint64_t proxy_given(struct proxy *proxy);
 
-/* Asks the thread to complete the first `tickets`, which nobody on the device need have asked for. */
-void proxy_want(struct proxy *proxy, uint64_t tickets);
+/* How many requests there are from the one count to the other. */
+uint64_t proxy_between(const struct proxy *proxy, uint64_t from, uint64_t to);
 
-/* Whether the first `tickets` are complete at every PE. */
-bool proxy_completed(struct proxy *proxy, uint64_t tickets);
+/* Asks the thread to complete the tickets below `end`, which nobody on the device need have asked for. */
+void proxy_want(struct proxy *proxy, uint64_t end);
 
-/* One descriptor; false when it has not arrived whole. For the thread, and for tests. */
+/* Whether the tickets below `end` are complete at every PE. */
+bool proxy_completed(struct proxy *proxy, uint64_t end);
+
+/* One descriptor of all rings' `words`; false when it has not arrived whole. For the thread, and for tests. */
 bool proxy_read(const uint64_t *words, uint64_t ticket, uint32_t slot_bits,
                 struct proxy_request *request, unsigned *flags);
 

@@ -100,21 +100,45 @@ static void decode_kernels(const struct weft_dev_box *device, struct boxes_pe *p
     }
 }
 
+static void decode_ring(const struct box_proxy *box, struct boxes_proxy *ring)
+{
+    int32_t peer = box->peer;
+    ring->carried = box->carried;
+    ring->completed = box->completed;
+    ring->since_ns = box->since_ns;
+    if (!ring->since_ns)
+        return;
+    ring->behind = box->behind;
+    const char *name = device_operation_name(box->operation);
+    if (peer < 0)
+        snprintf(ring->under_way, sizeof ring->under_way, "%s", name);
+    else
+        snprintf(ring->under_way, sizeof ring->under_way, "%s to PE %d", name, peer);
+}
+
+static void add_ring(struct boxes_proxy *all, const struct boxes_proxy *ring)
+{
+    all->carried += ring->carried;
+    all->completed += ring->completed;
+    all->behind += ring->behind;
+    if (!ring->since_ns || (all->since_ns && all->since_ns <= ring->since_ns))
+        return;
+    all->since_ns = ring->since_ns;
+    memcpy(all->under_way, ring->under_way, sizeof all->under_way);
+}
+
 static void decode_proxy(const struct box *box, struct boxes_pe *pe)
 {
-    const struct box_proxy *proxy = &box->proxy;
-    int32_t peer = proxy->peer;
-    pe->proxy.carried = proxy->carried;
-    pe->proxy.completed = proxy->completed;
-    pe->proxy.since_ns = proxy->since_ns;
-    if (!pe->proxy.since_ns)
-        return;
-    pe->proxy.behind = proxy->behind;
-    const char *name = device_operation_name(proxy->operation);
-    if (peer < 0)
-        snprintf(pe->proxy.under_way, sizeof pe->proxy.under_way, "%s", name);
-    else
-        snprintf(pe->proxy.under_way, sizeof pe->proxy.under_way, "%s to PE %d", name, peer);
+    _Static_assert((int)BOXES_RINGS_MOST == (int)BOX_PROXIES, "a place for each");
+    for (int i = 0; i < BOX_PROXIES; i++) {
+        struct boxes_proxy *ring = &pe->rings[pe->n_rings];
+        ring->ring = i;
+        decode_ring(&box->proxies[i], ring);
+        if (!ring->carried && !ring->since_ns)
+            continue;
+        add_ring(&pe->proxy, ring);
+        pe->n_rings++;
+    }
 }
 
 static enum boxes_state state_of(const struct box *box)

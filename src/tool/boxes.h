@@ -13,6 +13,7 @@ enum {
     BOXES_HISTORY_MOST = 64,
     BOXES_PATHS_MOST = 12,
     BOXES_KERNELS_MOST = 32,
+    BOXES_RINGS_MOST = 8,
 };
 
 /* A wait that has become slow. */
@@ -41,6 +42,16 @@ struct boxes_path {
 
 enum boxes_state { BOXES_STARTING, BOXES_RUNNING, BOXES_FINALIZED, BOXES_ABORTED, BOXES_UNKNOWN };
 
+/* What a thread of the proxy does; all zeros when it has done nothing. */
+struct boxes_proxy {
+    int ring;           /* its number */
+    uint64_t carried;   /* operations that device code gave and that were carried out */
+    uint64_t completed; /* of them, complete at every PE */
+    uint64_t behind;    /* given and not begun, at least */
+    uint64_t since_ns;  /* of the one under way; 0: none is */
+    char under_way[64]; /* "put to PE 3", "" */
+};
+
 struct boxes_pe {
     bool present; /* has begun; else all else is 0 */
     bool alive;   /* its process exists */
@@ -61,13 +72,9 @@ struct boxes_pe {
     int n_paths;
     char kernels[BOXES_KERNELS_MOST][384]; /* what its kernels wait for, or what failed in them */
     int n_kernels;
-    struct {
-        uint64_t carried;   /* operations that device code gave and that were carried out */
-        uint64_t completed; /* of them, complete at every PE */
-        uint64_t behind;    /* given and not begun, at least */
-        uint64_t since_ns;  /* of the one under way; 0: none is */
-        char under_way[64]; /* "put to PE 3", "" */
-    } proxy;                /* all zeros without one, or when it has done nothing */
+    struct boxes_proxy proxy; /* of all threads, with what has been under way longest */
+    struct boxes_proxy rings[BOXES_RINGS_MOST]; /* of those that had something to do */
+    int n_rings;
 };
 
 struct boxes_job {

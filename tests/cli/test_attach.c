@@ -172,28 +172,44 @@ static void the_proxy_is_decoded(void **state)
     struct boxes_pe pe;
     (void)state;
     char *bytes = new_box(&box);
-    box->proxy.carried = 70001;
-    box->proxy.completed = 69000;
-    box->proxy.behind = 17;
+    box->proxies[0].carried = 70001;
+    box->proxies[0].completed = 69000;
+    box->proxies[0].behind = 17;
     boxes_decode(bytes, &pe);
     assert_int_equal(pe.proxy.carried, 70001);
     assert_int_equal(pe.proxy.completed, 69000);
     assert_int_equal(pe.proxy.behind, 0);
     assert_string_equal(pe.proxy.under_way, "");
-    box->proxy.since_ns = 9 * SECOND;
-    box->proxy.operation = WEFT_DEV_OP_PUT_SIGNAL;
-    box->proxy.peer = 65535;
+    box->proxies[0].since_ns = 9 * SECOND;
+    box->proxies[0].operation = WEFT_DEV_OP_PUT_SIGNAL;
+    box->proxies[0].peer = 65535;
     boxes_decode(bytes, &pe);
     assert_int_equal(pe.proxy.since_ns, 9 * SECOND);
     assert_int_equal(pe.proxy.behind, 17);
     assert_string_equal(pe.proxy.under_way, "put_signal to PE 65535");
-    box->proxy.operation = WEFT_DEV_OP_QUIET;
-    box->proxy.peer = -1;
+    box->proxies[0].operation = WEFT_DEV_OP_QUIET;
+    box->proxies[0].peer = -1;
     boxes_decode(bytes, &pe);
     assert_string_equal(pe.proxy.under_way, "quiet");
-    box->proxy.operation = 0xfffffff0u;
+    box->proxies[0].operation = 0xfffffff0u;
     boxes_decode(bytes, &pe);
     assert_string_equal(pe.proxy.under_way, "an unknown operation");
+    assert_int_equal(pe.n_rings, 1);
+    box->proxies[5].carried = 30;
+    box->proxies[5].completed = 20;
+    box->proxies[5].behind = 4;
+    box->proxies[5].since_ns = 8 * SECOND;
+    box->proxies[5].operation = WEFT_DEV_OP_G;
+    box->proxies[5].peer = 3;
+    box->proxies[7].since_ns = 9 * SECOND;
+    boxes_decode(bytes, &pe);
+    assert_int_equal(pe.n_rings, 3);
+    assert_true(pe.rings[0].ring == 0 && pe.rings[1].ring == 5 && pe.rings[2].ring == 7);
+    assert_string_equal(pe.rings[1].under_way, "g to PE 3");
+    assert_int_equal(pe.rings[0].carried, 70001);
+    assert_true(pe.proxy.carried == 70031 && pe.proxy.completed == 69020 && pe.proxy.behind == 21);
+    assert_int_equal(pe.proxy.since_ns, 8 * SECOND); /* the longest */
+    assert_string_equal(pe.proxy.under_way, "g to PE 3");
     free(bytes);
 }
 
@@ -389,6 +405,9 @@ static struct boxes_job example(void)
     pes[0].proxy.behind = 3;
     pes[0].proxy.since_ns = job.now_ns - SECOND / 2;
     snprintf(pes[0].proxy.under_way, sizeof pes[0].proxy.under_way, "put to PE 1");
+    pes[0].rings[0] = pes[0].proxy;
+    pes[0].rings[1] = (struct boxes_proxy){.ring = 2, .carried = 5, .completed = 5};
+    pes[0].n_rings = 2;
     pes[0].paths[0] = (struct boxes_path){"p2p", 20, 160, "get from PE 1"};
     pes[0].n_paths = 1;
     did(1, "alloc", 0);
@@ -422,6 +441,7 @@ static void people_read(void **state)
         "    kernel words\n"
         "    proxy: 9 operations carried out, 7 complete; put to PE 1 under way for 0.5 s, at least 3 "
         "behind it\n"
+        "    proxy, ring 2: 5 operations carried out, 5 complete\n"
         "    path p2p: 20 operations, 160 bytes, last: get from PE 1\n"
         "PE 1  pid 101  prog  running for 2.5 s\n"
         "    last operations: put(4096 B) sync  (3 in all)\n"
@@ -447,13 +467,19 @@ static void programs_read(void **state)
         "          \"segment\": \"heap\"\n        }\n      ],\n      \"kernels\": [\n"
         "        \"kernel words\"\n      ],\n      \"proxy\": {\n        \"carried\": 9,\n"
         "        \"completed\": 7,\n        \"behind\": 3,\n        \"under_way\": \"put to PE 1\",\n"
-        "        \"seconds\": 0.5\n      },\n      \"paths\": {\n        \"p2p\": {\n"
+        "        \"seconds\": 0.5,\n        \"rings\": [\n          {\n            \"carried\": 9,\n"
+        "            \"completed\": 7,\n            \"behind\": 3,\n"
+        "            \"under_way\": \"put to PE 1\",\n            \"seconds\": 0.5,\n"
+        "            \"ring\": 0\n          },\n          {\n            \"carried\": 5,\n"
+        "            \"completed\": 5,\n            \"behind\": 0,\n"
+        "            \"under_way\": \"\",\n            \"seconds\": 0.0,\n"
+        "            \"ring\": 2\n          }\n        ]\n      },\n      \"paths\": {\n        \"p2p\": {\n"
         "          \"operations\": 20,\n          \"bytes\": 160,\n          \"last\": \"get from PE 1\"\n        }\n      }\n    },\n"
         "    {\n      \"pe\": 1,\n      \"pid\": 101,\n      \"node\": 0,\n      \"npes\": 0,\n      \"program\": \"prog\",\n"
         "      \"state\": \"running\",\n      \"seconds\": 2.5,\n      \"failure\": \"\",\n"
         "      \"waits\": [],\n      \"kernels\": [],\n      \"proxy\": {\n        \"carried\": 0,\n"
         "        \"completed\": 0,\n        \"behind\": 0,\n        \"under_way\": \"\",\n"
-        "        \"seconds\": 0.0\n      },\n      \"paths\": {}\n    }\n  ],\n"
+        "        \"seconds\": 0.0,\n        \"rings\": []\n      },\n      \"paths\": {}\n    }\n  ],\n"
         "  \"diagnosis\": \"1 of 3 PEs wait, directly or through others, for PE 1 (pid 101), which "
         "is not waiting in Weft: it computes, or is blocked elsewhere (last operation: sync, "
         "collectives done: 0)\"\n}\n";

@@ -104,7 +104,10 @@ static int carried; /* device code does not reach the others */
 
 static uint64_t requests(void)
 {
-    return atomic_load(&job->box->proxy.carried);
+    uint64_t all = 0;
+    for (int i = 0; i < BOX_PROXIES; i++)
+        all += atomic_load(&job->box->proxies[i].carried);
+    return all;
 }
 
 /* Whether some lane of some PE has given this value here; *meant: some lane has a place here. */

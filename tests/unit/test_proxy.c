@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring from device code to the host: the device's end (weft/device/proxy.h, as plain functions) and the
+/* The rings from device code to the host: the device's end (weft/device/proxy.h, as plain functions) and the
  * host's (src/proxy) against each other, without a job. What is given arrives whole, in order and once;
  * values from before come back to who asked; what is half written is not read; a ring that nobody drains, or
  * a thread that cannot be had, is told. */
@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-enum { NOTES = 8192, APART = 1 << 20 };
+enum { NOTES = 8192, APART = 1 << 20, PES = 4 };
 
 /* What the owner was asked for; written by the proxy's thread, read behind a quiet. */
 static struct {
@@ -58,6 +58,7 @@ static const struct proxy_owner owner = {&noted, carry, fence, quiet, progress};
 static struct proxy proxy;
 static struct weft_dev_ring ring;
 static struct weft_dev_box box;
+static struct weft_dev_peer peers[PES];
 static void *host, *own;
 
 static void lay_out(uint32_t slot_bits)
@@ -65,12 +66,13 @@ static void lay_out(uint32_t slot_bits)
     memset(&noted, 0, sizeof noted);
     memset(&box, 0, sizeof box);
     memset(&proxy, 0, sizeof proxy);
-    host = calloc(1, proxy_host_bytes(slot_bits));
-    own = calloc(1, proxy_device_bytes(slot_bits));
+    host = calloc(1, proxy_host_bytes(1, slot_bits));
+    own = calloc(1, proxy_device_bytes(1, slot_bits));
     assert_non_null(host);
     assert_non_null(own);
-    proxy_lay_out(&proxy, slot_bits, host, (uintptr_t)host, (uintptr_t)own, &ring);
-    weft_dev_state.n_pes = 4;
+    proxy_lay_out(&proxy, 1, slot_bits, host, (uintptr_t)host, (uintptr_t)own, &ring);
+    weft_dev_state.n_pes = PES;
+    weft_dev_state.peers = peers;
     weft_dev_state.ring = ring;
     weft_dev_state.box = &box;
     weft_dev_state.tickets = &box.tickets;
@@ -101,29 +103,38 @@ static struct weft_dev_request word(int operation, uint64_t value)
 /* Every part has its place: none overlaps another, and device code gets its own addresses. */
 static void parts_do_not_overlap(void **state)
 {
+    static const uint32_t steps[] = {0, 1, 2, 4, 4, 8, 8, 8, 8};
     (void)state;
-    for (uint32_t bits = 1; bits <= 11; bits++) {
-        lay_out(bits);
-        proxy_lay_out(&proxy, bits, host, (uintptr_t)host + APART, (uintptr_t)own, &ring);
-        uintptr_t base = (uintptr_t)host + APART, device = (uintptr_t)own, slots = 1u << bits;
-        assert_int_equal(ring.slots, slots);
-        assert_int_equal(ring.slot_bits, bits);
-        assert_int_equal((uintptr_t)ring.words, base);
-        assert_int_equal((uintptr_t)ring.bounce, base + slots * 64);
-        assert_int_equal(ring.bounces, slots < 1024 ? slots : 1024);
-        assert_int_equal((uintptr_t)ring.results, base + slots * 64 + ring.bounces * 320);
-        assert_int_equal((uintptr_t)ring.released, (uintptr_t)ring.results + slots * 16);
-        assert_true((uintptr_t)ring.completed >= (uintptr_t)ring.released + 64);
-        assert_true((uintptr_t)ring.completed + 8 <= base + proxy_host_bytes(bits));
-        assert_int_equal((uintptr_t)proxy.released + APART, (uintptr_t)ring.released);
-        assert_int_equal((uintptr_t)proxy.completed + APART, (uintptr_t)ring.completed);
-        assert_int_equal((uintptr_t)ring.head, device);
-        assert_true(ring.known > ring.head && ring.fenced > ring.known);
-        assert_true(ring.quieted > ring.fenced);
-        assert_true(ring.reading > ring.quieted);
-        assert_true((uintptr_t)(ring.reading + slots) <= device + proxy_device_bytes(bits));
-        drop();
-    }
+    for (uint32_t bits = 1; bits <= 11; bits++)
+        for (uint32_t rings = 1; rings <= WEFT_DEV_RINGS_MOST; rings++) {
+            struct proxy several[WEFT_DEV_RINGS_MOST];
+            uint64_t *memory = calloc(1, proxy_host_bytes(rings, bits)), device = 0x100000;
+            assert_non_null(memory);
+            proxy_lay_out(several, rings, bits, memory, (uintptr_t)memory + APART, device, &ring);
+            uintptr_t base = (uintptr_t)memory + APART, slots = (size_t)steps[rings] << bits;
+            assert_int_equal(ring.slots, slots);
+            assert_int_equal(1u << ring.slot_bits, slots);
+            assert_true(ring.rings == rings && ring.step == steps[rings]);
+            assert_int_equal((uintptr_t)ring.words, base);
+            assert_int_equal((uintptr_t)ring.bounce, base + slots * 64);
+            assert_int_equal(ring.bounces, (bits < 10 ? 1u << bits : 1024) * steps[rings]);
+            assert_int_equal((uintptr_t)ring.results, base + slots * 64 + ring.bounces * 320);
+            assert_int_equal((uintptr_t)ring.released, (uintptr_t)ring.results + slots * 16);
+            assert_int_equal((uintptr_t)ring.head, device);
+            assert_int_equal((uintptr_t)ring.reading, device + (size_t)rings * 256);
+            assert_int_equal((uintptr_t)(ring.reading + slots),
+                             device + proxy_device_bytes(rings, bits));
+            for (uint32_t r = 0; r < rings; r++) {
+                uintptr_t released = (uintptr_t)(ring.released + (size_t)r * WEFT_DEV_RING_APART);
+                uintptr_t completed = released + WEFT_DEV_RING_COMPLETED * sizeof(uint64_t);
+                assert_int_equal((uintptr_t)several[r].released + APART, released);
+                assert_int_equal((uintptr_t)several[r].completed + APART, completed);
+                assert_true(completed >= released + 64);
+                assert_true(completed + 64 <= base + proxy_host_bytes(rings, bits));
+                assert_true(*several[r].released == r && *several[r].completed == r);
+            }
+            free(memory);
+        }
 }
 
 static void every_field_arrives(void **state)
@@ -137,7 +148,7 @@ static void every_field_arrives(void **state)
     put.bytes = (1ull << 55) + 3;
     put.signal = &signal;
     put.what = WEFT_SIGNAL_ADD;
-    put.pe = 0x7fffffff;
+    put.pe = 3;
     struct weft_dev_request sent = put;
     weft_dev_proxy_request(&put);
     struct weft_dev_request swap = word(WEFT_DEV_OP_ATOMIC, 0x8000000000000001u);
@@ -267,9 +278,11 @@ static void half_a_descriptor(void **state)
     struct weft_dev_request r = word(WEFT_DEV_OP_P, 0x1122334455667788u);
     lay_out(BITS);
     assert_false(proxy_read(proxy.words, 0, BITS, &request, &flags));
+    r.pe = 0x7fffffff;
     weft_dev_ring_write(&r, WEFT_DEV_RING_WAITED, 1);
     assert_true(proxy_read(proxy.words, 1, BITS, &request, &flags));
     assert_true(flags == WEFT_DEV_RING_WAITED && request.value == r.value);
+    assert_int_equal(request.pe, 0x7fffffff);
     assert_false(proxy_read(proxy.words, 5, BITS, &request, &flags));
     assert_false(proxy_read(proxy.words, 0, BITS, &request, &flags));
     uint64_t *place = proxy.words + WEFT_DEV_RING_WORDS;
@@ -296,7 +309,7 @@ static void room_is_noted(void **state)
         struct weft_dev_request r = word(WEFT_DEV_OP_P, 1);
         *proxy.released = i == 16 ? 13 : 0;
         weft_dev_proxy_request(&r);
-        assert_int_equal(*ring.known, i < 16 ? 0 : 13);
+        assert_int_equal(ring.head[WEFT_DEV_RING_KNOWN], i < 16 ? 0 : 13);
         assert_int_equal(box.failed, i < 29 ? WEFT_OK : WEFT_ERR_TIMEOUT);
     }
     assert_int_equal(box.tickets, 1);
@@ -360,6 +373,93 @@ static void nobody_drains(void **state)
     assert_true(record->expected == 1 && record->seen == 0);
     assert_int_equal(proxy_given(&proxy), 2);
     drop();
+}
+
+/* Three rings: what is for one PE comes into one of them, in its order, and its fence is there too. */
+enum { THREE = 3 };
+static struct {
+    struct proxy_request request[256];
+    int requests, fences, quiets, at_quiet;
+} apart[THREE];
+
+static uint64_t carry_apart(void *self, const struct proxy_request *request)
+{
+    int ring_number = (int)(uintptr_t)self;
+    apart[ring_number].request[apart[ring_number].requests++] = *request;
+    return ~request->value;
+}
+
+static void fence_apart(void *self)
+{
+    apart[(uintptr_t)self].fences++;
+}
+
+static void quiet_apart(void *self)
+{
+    apart[(uintptr_t)self].quiets++;
+    apart[(uintptr_t)self].at_quiet = apart[(uintptr_t)self].requests;
+}
+
+static void three_rings(void **state)
+{
+    static const uint32_t ring_of[PES] = {2, 0, 1, 0};
+    struct proxy three[THREE];
+    uint64_t begin[WEFT_DEV_RINGS_MOST * WEFT_DEV_RING_APART];
+    (void)state;
+    for (uint32_t bits = 0; bits <= 3; bits += 3) {
+        lay_out(1);
+        memset(apart, 0, sizeof apart);
+        void *memory = calloc(1, proxy_host_bytes(THREE, bits));
+        char *device = calloc(1, proxy_device_bytes(THREE, bits));
+        memcpy(device, begin, proxy_device_begin(THREE, begin));
+        proxy_lay_out(three, THREE, bits, memory, (uintptr_t)memory, (uintptr_t)device, &ring);
+        weft_dev_state.ring = ring;
+        for (uintptr_t i = 0; i < THREE; i++) {
+            const struct proxy_owner one = {(void *)i, carry_apart, fence_apart, quiet_apart,
+                                            progress};
+            assert_int_equal(proxy_start(&three[i], &one, 1), WEFT_OK);
+        }
+        for (int pe = 0; pe < PES; pe++)
+            peers[pe].ring = ring_of[pe];
+        weft_dev_proxy_order(0);
+        weft_dev_proxy_order(1); /* nothing was given */
+        for (uint64_t i = 0; i < 120; i++) {
+            struct weft_dev_request r = word(i % 2 ? WEFT_DEV_OP_G : WEFT_DEV_OP_P, i << 53 | i);
+            r.pe = i % 5 < 3 ? 1 : 2; /* nothing for ring 2 */
+            uint64_t value = r.value, seen = weft_dev_proxy_request(&r);
+            assert_true(i % 2 == 0 || seen == ~value);
+            if (i == 60)
+                weft_dev_proxy_order(0);
+        }
+        weft_dev_proxy_order(1);
+        assert_true(apart[0].at_quiet == 72 && apart[1].at_quiet == 48);
+        assert_true(apart[0].quiets == 1 && apart[1].quiets == 1);
+        assert_true(apart[0].fences == 1 && apart[1].fences == 1);
+        assert_true(apart[2].requests + apart[2].fences + apart[2].quiets == 0);
+        for (uint64_t i = 0, next[2] = {0}; i < 120; i++) {
+            int number = i % 5 < 3 ? 0 : 1;
+            const struct proxy_request *r = &apart[number].request[next[number]++];
+            assert_true(r->value == (i << 53 | i) && r->pe == (number ? 2 : 1));
+        }
+        uint64_t given = proxy_given(&three[1]);
+        assert_int_equal(proxy_between(&three[1], 1, given), 50);
+        assert_true(proxy_completed(&three[1], given) && !proxy_completed(&three[1], given + 1));
+        assert_int_equal(proxy_given(&three[2]), 2);
+        struct weft_dev_request late = word(WEFT_DEV_OP_G, 9);
+        late.pe = 0;
+        assert_true(weft_dev_proxy_request(&late) == ~(uint64_t)9);
+        proxy_want(&three[2], proxy_given(&three[2]));
+        for (int i = 0; i < 20000 && !proxy_completed(&three[2], 6); i++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        assert_true(proxy_completed(&three[2], 6) && apart[2].at_quiet == 1);
+        assert_true(apart[0].quiets == 1 && apart[1].quiets == 1);
+        for (int i = 0; i < THREE; i++)
+            proxy_stop(&three[i]);
+        free(memory);
+        free(device);
+        memset(peers, 0, sizeof peers);
+        drop();
+    }
 }
 
 /* Producers wait without giving their CPU away, as a GPU's do. */
@@ -475,6 +575,7 @@ int main(void)
         cmocka_unit_test(room_is_noted),
         cmocka_unit_test(late_reader),
         cmocka_unit_test(nobody_drains),
+        cmocka_unit_test(three_rings),
         cmocka_unit_test(several_producers),
         cmocka_unit_test(sleeper),
         cmocka_unit_test(no_thread),

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The carrier `proxy`: operations on PEs without direct addresses are given to a thread of the host
- * through a ring (struct weft_dev_ring), which carries them out over the path that the host has
- * chosen. Many device threads write, one host thread reads.
+/* The carrier `proxy`: operations on PEs without direct addresses are given to threads of the host
+ * through rings (struct weft_dev_ring), which carry them out over the path that the host has
+ * chosen. Many device threads write a ring, one host thread reads it.
+ *
+ * What is given for one PE goes into one ring, whoever gives it (struct weft_dev_peer): so whatever order
+ * there is toward a PE does not depend on how many rings there are. Fence and quiet go into each ring that
+ * was used since the last one.
  *
  * A thread takes a ticket, waits while the ring is full, and writes the descriptor of its request.
- * The host carries tickets out in their order and tells two counts: of those it has carried out
+ * The host carries the tickets of a ring out in their order and tells two counts: of those it has carried out
  * (their sources are free, their gets have arrived) and of those that are complete at every PE. Fence
  * and quiet are descriptors of their own; quiet then waits for the second count. A value from before
  * comes back in the ticket's place for results, which the device polls. Neighbouring single values that lanes of a warp give
@@ -166,7 +170,13 @@ WEFT_DEVICE_NOINLINE void weft_dev_ring_write(const struct weft_dev_request *r, 
 
 /* ----------------------------------------------------------------------------------- tickets */
 
-/* A ticket; *room: none of the `places` (at most as many as there are slots) that it takes in turn is in
+/* The device's own words of a ring, `head` first. */
+WEFT_DEVICE uint64_t *weft_dev_ring_own(uint32_t of)
+{
+    return weft_dev_state.ring.head + of * WEFT_DEV_RING_APART;
+}
+
+/* A ticket of ring `of`; *room: none of the `places` (at most as many as there are slots) that it takes in turn is in
  * use, as far as is known. All that it waits for is in the device's own memory.
  *
  * What is known is read first, so that both are under way at once; it may be older than the ticket,
@@ -174,27 +184,36 @@ WEFT_DEVICE_NOINLINE void weft_dev_ring_write(const struct weft_dev_request *r, 
  * target stores before the load that decides on it; the host, which has released the place, has read
  * it. The host reads a `source` behind the words, so what this thread knows of it is made visible before
  * them, while the ticket is on its way. Pairs with the acquiring loads of arrived() of the host. */
-WEFT_DEVICE uint64_t weft_dev_ring_ticket(int source, uint64_t places, int *room)
+WEFT_DEVICE uint64_t weft_dev_ring_ticket(uint32_t of, int source, uint64_t places, int *room)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;
-    uint64_t known = weft_dev_load_u64(ring->known, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-    uint64_t ticket = weft_dev_atomic_add_u64(ring->head, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    uint64_t *head = weft_dev_ring_own(of);
+    uint64_t known =
+        weft_dev_load_u64(head + WEFT_DEV_RING_KNOWN, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    uint64_t ticket = weft_dev_atomic_add_u64(head, ring->step, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     if (source)
         weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
     *room = ticket - known < places;
     return ticket;
 }
 
-/* What is released is at least `target`, and noted for those who come next: as much as was seen, so that
+WEFT_DEVICE const uint64_t *weft_dev_ring_released(uint32_t of)
+{
+    return weft_dev_state.ring.released + of * WEFT_DEV_RING_APART;
+}
+
+/* What ring `of` has released is at least `target`, and noted for those who come next: as much as was seen, so that
  * of all the tickets that use the places once, one looks into memory of the host. A slower thread may
  * overwrite the note by an older count; then one more look is taken, nothing else. Release: pairs with
  * the fence of weft_dev_ring_bounce(). 0: it is not yet. */
-WEFT_DEVICE_NOINLINE int weft_dev_ring_room(uint64_t target)
+WEFT_DEVICE_NOINLINE int weft_dev_ring_room(uint32_t of, uint64_t target)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;
-    uint64_t seen = weft_dev_load_u64(ring->released, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
+    size_t at = (size_t)of * WEFT_DEV_RING_APART;
+    uint64_t seen = weft_dev_load_u64(ring->released + at, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
     if (seen >= target)
-        weft_dev_store_u64(ring->known, seen, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
+        weft_dev_store_u64(ring->head + at + WEFT_DEV_RING_KNOWN, seen, WEFT_ORDER_RELEASE,
+                           WEFT_SCOPE_GPU);
     return seen >= target;
 }
 
@@ -221,13 +240,13 @@ WEFT_DEVICE uint64_t weft_dev_ring_places(uint32_t flags)
     return flags & WEFT_DEV_RING_BOUNCED ? weft_dev_state.ring.bounces : weft_dev_state.ring.slots;
 }
 
-/* Takes a ticket, and writes the request but for a run, whose values are not there yet. */
+/* Takes a ticket of ring r->queue, and writes the request but for a run, whose values are not there yet. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_ring_give(struct weft_dev_request *r, uint32_t flags)
 {
     struct weft_dev_ring_words w = weft_dev_ring_words_of(r, flags);
     int room;
     uint64_t ticket =
-        weft_dev_ring_ticket(r->local && r->bytes, weft_dev_ring_places(flags), &room);
+        weft_dev_ring_ticket(r->queue, r->local && r->bytes, weft_dev_ring_places(flags), &room);
     if (!WEFT_DEV_LIKELY(room))
         return ticket | WEFT_DEV_RING_UNWRITTEN;
     if (flags & WEFT_DEV_RING_FETCHES && !WEFT_DEV_LIKELY(weft_dev_ring_reads(r, ticket)))
@@ -246,9 +265,9 @@ WEFT_DEVICE int weft_dev_ring_give_late(struct weft_dev_ring_wait *w, struct wef
     *to &= ~WEFT_DEV_RING_UNWRITTEN;
     if (!fetches || !r->n) {
         WEFT_NO_UNROLL
-        while (!weft_dev_ring_room(*to - weft_dev_ring_places(flags) + 1))
-            if (!weft_dev_ring_await(w, r, ring->released, *to - weft_dev_ring_places(flags) + 1,
-                                     0))
+        while (!weft_dev_ring_room(r->queue, *to - weft_dev_ring_places(flags) + 1))
+            if (!weft_dev_ring_await(w, r, weft_dev_ring_released(r->queue),
+                                     *to - weft_dev_ring_places(flags) + 1, 0))
                 return 0;
         if (fetches)
             weft_dev_ring_reads(r, *to);
@@ -312,6 +331,7 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
     struct weft_dev_run run;
     uint64_t ticket = 0;
     uint32_t flags = 0;
+    r->queue = weft_dev_state.peers[r->pe].ring;
     run.leads = 1;
     if (r->operation == WEFT_DEV_OP_P) {
         weft_dev_run_find(&run, (uintptr_t)r->symmetric, (unsigned)r->bytes, r->pe);
@@ -333,7 +353,7 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
     if (!(flags & (WEFT_DEV_RING_WAITED | WEFT_DEV_RING_FETCHES)) || ticket == ~(uint64_t)0)
         return 0;
     if (flags & WEFT_DEV_RING_WAITED) {
-        weft_dev_ring_await(&w, r, ring->released, ticket + 1, 0);
+        weft_dev_ring_await(&w, r, weft_dev_ring_released(r->queue), ticket + 1, 0);
         return 0;
     }
     if (!weft_dev_ring_await(&w, r, ring->results + 2 * (ticket & (ring->slots - 1)),
@@ -345,31 +365,50 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
     return w.value;
 }
 
-/* A fence or quiet right behind another of its kind would do nothing more and is left out, so that
- * of the threads of a block few write one. The fence of a quiet stands between what came before, and
- * what comes behind the acquiring load of the count; it is on its way while the host is at work. */
-WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
+/* Into ring r->queue. A fence or quiet right behind another of its kind would do nothing more and is left
+ * out, so that of the threads of a block few write one. r->n: where its `head` stood before; 0 when nothing
+ * is to be waited for. */
+WEFT_DEVICE void weft_dev_ring_order(struct weft_dev_ring_wait *w, struct weft_dev_request *r)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;
+    const uint64_t *head = weft_dev_ring_own(r->queue);
+    const uint64_t *last =
+        head + (r->operation == WEFT_DEV_OP_QUIET ? WEFT_DEV_RING_QUIETED : WEFT_DEV_RING_FENCED);
+    r->n = weft_dev_load_u64(head, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    if (r->n == weft_dev_load_u64(last, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU))
+        return;
+    uint64_t ticket = weft_dev_ring_give(r, 0);
+    if (!WEFT_DEV_LIKELY(!(ticket & WEFT_DEV_RING_UNWRITTEN)) &&
+        !weft_dev_ring_give_late(w, r, 0, &ticket))
+        r->n = 0;
+    else if (ticket == r->n) /* nobody has given anything between */
+        weft_dev_store_u64(weft_dev_ring_own(r->queue) + (r->operation == WEFT_DEV_OP_QUIET
+                                                              ? WEFT_DEV_RING_QUIETED
+                                                              : WEFT_DEV_RING_FENCED),
+                           ticket + ring->step, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+}
+
+/* In all rings before it waits for any. The fence of a quiet stands between what came before, and
+ * what comes behind the acquiring loads of the counts; it is on its way while the host is at work. */
+WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
+{
     struct weft_dev_ring_wait w;
+    uint64_t given[WEFT_DEV_RINGS_MOST];
     struct weft_dev_request r =
         weft_dev_request_of(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE, NULL, 0, -1);
-    uint64_t *last = quiet ? ring->quieted : ring->fenced;
-    r.n = weft_dev_load_u64(ring->head, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-    if (r.n && r.n != weft_dev_load_u64(last, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU)) {
-        uint64_t ticket = weft_dev_ring_give(&r, 0);
-        if (!WEFT_DEV_LIKELY(!(ticket & WEFT_DEV_RING_UNWRITTEN)) &&
-            !weft_dev_ring_give_late(&w, &r, 0, &ticket))
-            return;
-        if (ticket == r.n) /* nobody has given anything between */
-            weft_dev_store_u64(r.operation == WEFT_DEV_OP_QUIET ? ring->quieted : ring->fenced,
-                               ticket + 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    WEFT_NO_UNROLL
+    for (r.queue = 0; r.queue < weft_dev_state.ring.rings; r.queue++) {
+        weft_dev_ring_order(&w, &r);
+        given[r.queue] = r.n;
     }
     if (r.operation != WEFT_DEV_OP_QUIET)
         return;
     weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
-    if (r.n)
-        weft_dev_ring_await(&w, &r, ring->completed, r.n, 0);
+    WEFT_NO_UNROLL
+    for (r.queue = 0; r.queue < weft_dev_state.ring.rings; r.queue++)
+        if (given[r.queue] >= weft_dev_state.ring.step)
+            weft_dev_ring_await(&w, &r, weft_dev_ring_released(r.queue) + WEFT_DEV_RING_COMPLETED,
+                                given[r.queue], 0);
 }
 
 #endif

@@ -37,6 +37,7 @@ struct weft_dev_request {
     /* 1: may return before it is complete, which the next quiet completes. Of an atomic: its result is
      * not wanted. */
     int32_t nbi;
+    uint32_t queue; /* for the carrier: which of its queues the request goes into */
 };
 
 /* With an atomic's number: its result is not wanted. */
@@ -45,7 +46,8 @@ struct weft_dev_request {
 WEFT_DEVICE struct weft_dev_request weft_dev_request_of(int operation, const void *symmetric,
                                                         uint64_t bytes, int pe)
 {
-    struct weft_dev_request r = {operation, pe, symmetric, NULL, bytes, 0, 0, NULL, 0, 0, 0, 0, 0};
+    struct weft_dev_request r = {operation, pe, symmetric, NULL, bytes, 0, 0,
+                                 NULL,      0,  0,         0,    0,     0, 0};
     return r;
 }
 

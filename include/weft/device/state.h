@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 5 };
+enum { WEFT_DEV_VERSION = 6 };
 
 /* Segments, in the order in which operations look for an address. */
 enum weft_dev_segment_id {
@@ -62,27 +62,46 @@ struct weft_dev_peer {
     uint32_t atomics;              /* 1: atomics by the device's own instructions reach it */
     uint32_t carrier;              /* enum weft_dev_carrier: for all that is not direct */
     uint32_t path;                 /* for messages: number of the path as the host has it */
-    uint32_t reserved[5];
+    uint32_t ring;                 /* of the proxy: what is given for this PE, whoever gives it */
+    uint32_t reserved[4];
 };
 
-/* The ring by which device code gives operations to a thread of the host (proxy.h). `words`, `results`
- * and `bounce` are in host memory that the device reads and writes, as are the two counts that the host
- * writes; the rest is the device's own. Tickets count from 0 and never wrap; ticket t has place
- * t % slots, and place t % bounces for values that it brings. */
+/* The rings by which device code gives operations to threads of the host, one each (proxy.h). `words`,
+ * `results` and `bounce` are in host memory that the device reads and writes, as are the counts that the
+ * host writes; the rest is the device's own.
+ *
+ * All rings share one sequence of tickets, which begins at 0 and never wraps: of `step` of them, one after
+ * the other, ring r has number r. So ticket t has place t % slots, and place t % bounces for values that it
+ * brings, which no other ring uses; and counts of a ring are multiples of `step`: n says that its tickets
+ * below n are meant. With one ring step is 1, and they are what they are called. */
 struct weft_dev_ring {
-    uint32_t slots; /* 1 << slot_bits; 0: there is no ring */
+    uint32_t slots; /* 1 << slot_bits, of all rings; 0: there is none */
     uint32_t slot_bits;
     uint64_t *words;   /* [slots][WEFT_DEV_RING_WORDS] */
     uint64_t *results; /* [slots][2] packets: 4 bytes of the value and 4 of the number, twice */
-    const uint64_t *released; /* tickets that were carried out: their places and sources are free */
-    const uint64_t *completed; /* tickets whose effects every PE sees */
-    uint64_t *head;            /* the next ticket */
-    uint64_t *known;           /* `released` as the device saw it last */
-    uint64_t *fenced;          /* 1 + ticket of the last fence */
-    uint64_t *quieted;         /* 1 + ticket of the last quiet */
-    uint64_t *reading;         /* [slots] results begun and taken; odd while one is under way */
-    char *bounce;              /* [bounces][WEFT_DEV_BOUNCE_BYTES] values of a run, see proxy.h */
-    uint64_t bounces;          /* a power of two, at most slots */
+    /* [rings][WEFT_DEV_RING_APART], of each: tickets that were carried out, so that their places and
+     * sources are free; at WEFT_DEV_RING_COMPLETED those whose effects every PE sees. */
+    const uint64_t *released;
+    /* [rings][WEFT_DEV_RING_APART], of each: the next ticket; and see enum weft_dev_ring_own. */
+    uint64_t *head;
+    uint64_t *reading; /* [slots] results begun and taken; odd while one is under way */
+    char *bounce;      /* [bounces][WEFT_DEV_BOUNCE_BYTES] values of a run, see proxy.h */
+    uint64_t bounces;  /* a power of two, at most slots */
+    uint32_t rings;
+    uint64_t step; /* a power of two, not less than rings */
+};
+
+enum { WEFT_DEV_RINGS_MOST = 8 };
+
+/* Words from one ring's counts to the next one's, and from `released` of a ring to what is complete: each
+ * in a line of its own. */
+enum { WEFT_DEV_RING_APART = 32, WEFT_DEV_RING_COMPLETED = 16 };
+
+/* The device's own words of a ring, from its `head` on. */
+enum weft_dev_ring_own {
+    WEFT_DEV_RING_KNOWN = 16, /* `released` as the device saw it last */
+    WEFT_DEV_RING_FENCED,     /* where `head` stood behind the last fence */
+    WEFT_DEV_RING_QUIETED,    /* where it stood behind the last quiet */
 };
 
 /* A descriptor is 8 words of 8 bytes. The top byte of each is the phase of the ticket, so that the host
