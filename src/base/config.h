@@ -91,7 +91,7 @@ enum config_type {
     X(PROXY_THREADS, CONFIG_CHOICE, "1", "1|2|3|4|5|6|7|8",                                             \
       "Threads of the proxy, each with a ring of its own for some of the PEs.")                         \
     X(PROXY_CPUS, CONFIG_CPUS, "near", NULL,                                                            \
-      "CPUs of the proxy's thread: near = of those allowed the ones at the GPU, any, or 0-3,8.")        \
+      "CPUs of the proxy's threads: near = of those allowed the ones at the NIC or GPU, any, or 0-3,8.")\
     X(GPU, CONFIG_STRING, "", NULL,                                                                     \
       "GPUs to use, one per local PE in turn: numbers, GPU-... or MIG-... names, PCI addresses.")       \
     X(GPU_HEAP_SIZE, CONFIG_SIZE, "0", NULL,                                                            \

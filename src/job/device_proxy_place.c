@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* On which CPUs the proxy's thread runs: those that WEFT_PROXY_CPUS names, or, of those that this PE may
- * use, the ones at its GPU, whose memory and doorbells are a socket nearer to them. */
+/* On which CPUs the proxy's threads run: those that WEFT_PROXY_CPUS names, or, of those that this PE may
+ * use, the ones at the NIC over which it reaches a peer, or at its GPU, a socket nearer to it. */
 #include "job/device_proxy_place.h"
 
 #include "base/config.h"
@@ -25,15 +25,39 @@ static bool cpus_at_gpu(const struct weft_job *job, cpu_set_t *cpus)
     return known;
 }
 
+/* Of the device of a path over which the proxy reaches some peer. */
+static bool cpus_at_device(const struct weft_job *job, cpu_set_t *cpus)
+{
+    for (int kind = 0; kind < MEMORY_KINDS; kind++)
+        for (int pe = 0; job->paths.choices[kind] && pe < job->npes; pe++) {
+            enum path_id path = job->paths.choices[kind][pe].path;
+            const struct path_ops *ops = path_ops_of(path);
+            if (ops->cpus && job->paths.common[path] && ops->cpus(job->paths.common[path], cpus))
+                return true;
+        }
+    return false;
+}
+
+void device_proxy_choose(const cpu_set_t *allowed, const cpu_set_t *nic, const cpu_set_t *gpu,
+                         cpu_set_t *cpus)
+{
+    const cpu_set_t *near[] = {nic, gpu};
+    for (int i = 0; i < 2; i++) {
+        if (!near[i])
+            continue;
+        CPU_AND(cpus, near[i], allowed);
+        if (CPU_COUNT(cpus))
+            return;
+    }
+    *cpus = *allowed;
+}
+
 /* Of those that the calling thread has, which the launcher may have chosen. */
 static void cpus_near(const struct weft_job *job, cpu_set_t *cpus)
 {
-    cpu_set_t near;
-    if (!cpus_at_gpu(job, &near))
-        return;
-    CPU_AND(&near, &near, cpus);
-    if (CPU_COUNT(&near))
-        *cpus = near;
+    cpu_set_t allowed = *cpus, nic, gpu;
+    bool has_nic = cpus_at_device(job, &nic), has_gpu = cpus_at_gpu(job, &gpu);
+    device_proxy_choose(&allowed, has_nic ? &nic : NULL, has_gpu ? &gpu : NULL, cpus);
 }
 
 bool device_proxy_shares(const struct weft_job *job, int threads)

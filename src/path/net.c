@@ -420,6 +420,7 @@ const struct path_ops path_net = {
     .look = net_look,
     .join = net_join,
     .leave = net_leave,
+    .cpus = net_cpus,
     .open = net_open_state,
     .close = net_close_state,
     .refine = net_refine,

@@ -346,6 +346,9 @@ weft_status net_open(const struct path_world *world, struct net_taken *taken,
                      struct path_common **net);
 void net_close(struct path_common *net);
 
+/* net_take.c: the CPUs next to the NIC that messages go over. */
+bool net_cpus(const struct path_common *net, cpu_set_t *cpus);
+
 /* ------------------------------------------------------------------------ net_rails.c: the NICs */
 
 /* Opens endpoint and completion queue of a rail whose `info` is set. */

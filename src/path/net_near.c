@@ -269,15 +269,25 @@ static bool find_gpu(const char *root, int local_pe, const char *wanted, const c
 
 /* ------------------------------------------------------------------------------------------ CPUs */
 
+static bool read_cpus(const char *root, int numa, cpu_set_t *cpus)
+{
+    char name[16], list[4096];
+    snprintf(name, sizeof name, "node%d", numa);
+    return read_line(list, sizeof list, root, "/sys/devices/system/node", name, "cpulist") &&
+           cpus_parse(list, cpus);
+}
+
+bool net_cpus_at(const char *root, const struct net_place *place, cpu_set_t *cpus)
+{
+    return place->numa >= 0 && read_cpus(root, place->numa, cpus);
+}
+
 static void find_numas(const char *root, const cpu_set_t *cpus, struct net_spot *spot)
 {
     int count = 0, last = 0;
     for (int numa = 0; numa < NUMAS_MOST; numa++) {
-        char name[16], list[4096];
         cpu_set_t here;
-        snprintf(name, sizeof name, "node%d", numa);
-        if (!read_line(list, sizeof list, root, "/sys/devices/system/node", name, "cpulist") ||
-            !cpus_parse(list, &here))
+        if (!read_cpus(root, numa, &here))
             continue;
         CPU_AND(&here, &here, cpus);
         if (!CPU_COUNT(&here))

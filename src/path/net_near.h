@@ -47,6 +47,9 @@ enum net_near net_near(const struct net_spot *spot, const struct net_place *nic)
 bool net_place_of_pci(const char *root, const char *address, struct net_place *place);
 bool net_place_of_interface(const char *root, const char *name, struct net_place *place);
 
+/* The CPUs of a device's NUMA node. */
+bool net_cpus_at(const char *root, const struct net_place *place, cpu_set_t *cpus);
+
 /* What the kernel tells of an interface: speed in Mbit/s, 0 = not told; whether its carrier is gone. */
 uint64_t net_speed_of(const char *root, const char *name);
 bool net_is_down(const char *root, const char *name);

@@ -49,6 +49,14 @@ static bool find_place(const struct fi_info *info, const char *interface, struct
     return net_place_of_pci("", address, place);
 }
 
+bool net_cpus(const struct path_common *net, cpu_set_t *cpus)
+{
+    struct net_place place;
+    const struct net_rail *home = &net->rails[0];
+    return home->info && find_place(home->info, net_interface(home), &place) &&
+           net_cpus_at("", &place, cpus);
+}
+
 /* One CPU drives all rails of a PE, and moves the data of such a provider itself: it can do more than a
  * slow NIC, and no more than a fast one. */
 static bool spreads(const struct fi_info *info, const struct net_offer *offer, bool placed)

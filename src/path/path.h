@@ -10,6 +10,7 @@
 #ifndef WEFT_PATH_PATH_H
 #define WEFT_PATH_PATH_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -174,6 +175,10 @@ struct path_ops {
     /* Not collective but for PEs that are threads, which come all or none. Contexts are closed, the
      * segments still mapped, the GPU side still open. */
     void (*leave)(struct path_common *common);
+
+    /* The CPUs next to the device that this PE's operations go through, for threads that give many of them.
+     * False: the machine does not tell. NULL: no device has a part in them. */
+    bool (*cpus)(const struct path_common *common, cpu_set_t *cpus);
 
     /* What it keeps for one context. *state NULL afterwards: nothing, so that fence and quiet need
      * not ask it; then it is opened again when the job gets a GPU side. */

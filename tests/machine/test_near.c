@@ -266,6 +266,23 @@ static void places(void **state)
     assert_false(net_is_down(root, "moon0"));
 }
 
+static void cpus_of_devices(void **state)
+{
+    struct net_place place;
+    cpu_set_t cpus;
+    (void)state;
+    assert_true(net_place_of_interface(root, "eth1", &place));
+    assert_true(net_cpus_at(root, &place, &cpus));
+    assert_true(CPU_COUNT(&cpus) == 4 && CPU_ISSET(4, &cpus) && CPU_ISSET(7, &cpus));
+    assert_true(net_place_of_pci(root, "0000:03:00.0", &place));
+    assert_true(net_cpus_at(root, &place, &cpus));
+    assert_true(CPU_COUNT(&cpus) == 4 && CPU_ISSET(0, &cpus) && CPU_ISSET(3, &cpus));
+    place.numa = -1;
+    assert_false(net_cpus_at(root, &place, &cpus));
+    place.numa = 9;
+    assert_false(net_cpus_at(root, &place, &cpus));
+}
+
 static void spots(void **state)
 {
     static const struct {
@@ -320,6 +337,7 @@ int main(void)
         cmocka_unit_test(taken_on_them),
         cmocka_unit_test(apart),
         cmocka_unit_test(places),
+        cmocka_unit_test(cpus_of_devices),
         cmocka_unit_test(spots),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);

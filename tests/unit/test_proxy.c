@@ -2,8 +2,11 @@
 /* The rings from device code to the host: the device's end (weft/device/proxy.h, as plain functions) and the
  * host's (src/proxy) against each other, without a job. What is given arrives whole, in order and once;
  * values from before come back to who asked; what is half written is not read; a ring that nobody drains, or
- * a thread that cannot be had, is told. */
+ * a thread that cannot be had, is told. And on which CPUs the threads run. */
+#include "job/device_proxy_place.h"
 #include "proxy/proxy.h"
+
+#include "base/cpus.h"
 
 #include <weft_device.h>
 
@@ -533,6 +536,35 @@ static void sleeper(void **state)
     drop();
 }
 
+static cpu_set_t cpus_of(const char *list)
+{
+    cpu_set_t cpus;
+    assert_true(cpus_parse(list, &cpus));
+    return cpus;
+}
+
+/* Which CPUs a thread gets, of what this PE may use, what is at the NIC and what is at the GPU. */
+static void places_of_threads(void **state)
+{
+    static const char *const rows[][4] = {
+        {"0-15", "8-15", "0-7", "8-15"}, {"0-15", NULL, "0-7", "0-7"},
+        {"0-15", NULL, NULL, "0-15"},    {"0-15", "0-3", NULL, "0-3"},
+        {"0-7", "8-15", "4-11", "4-7"}, /* the launcher has bound this PE away from its NIC, */
+        {"2,3", "8-15", "4-7", "2-3"},  /* and from its GPU, */
+        {"7-9", "8-15", "0-7", "8,9"},  /* or not quite */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cpu_set_t allowed = cpus_of(rows[i][0]), expected = cpus_of(rows[i][3]), got, nic, gpu;
+        if (rows[i][1])
+            nic = cpus_of(rows[i][1]);
+        if (rows[i][2])
+            gpu = cpus_of(rows[i][2]);
+        device_proxy_choose(&allowed, rows[i][1] ? &nic : NULL, rows[i][2] ? &gpu : NULL, &got);
+        assert_true(CPU_EQUAL(&got, &expected));
+    }
+}
+
 static int refuse_threads;
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
                           void *argument);
@@ -578,6 +610,7 @@ int main(void)
         cmocka_unit_test(three_rings),
         cmocka_unit_test(several_producers),
         cmocka_unit_test(sleeper),
+        cmocka_unit_test(places_of_threads),
         cmocka_unit_test(no_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
