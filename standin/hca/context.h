@@ -33,6 +33,101 @@ struct hca_mr {
     size_t mapped_bytes;
 };
 
+struct hca_cq {
+    struct ibv_cq cq;
+    struct cq *of;
+    void *memory;
+    size_t bytes;
+    pthread_mutex_t lock;
+    uint32_t consumer;
+    uint32_t events; // got so far; the sequence number of the next arming
+};
+
+struct hca_srq {
+    struct ibv_srq srq;
+    struct srq *of;
+    void *memory;
+    size_t bytes;
+    pthread_mutex_t lock;
+    uint64_t *wr_ids;
+    uint32_t max_sge, count;
+    uint16_t head, tail; // of the list of free entries
+    uint16_t posted;
+};
+
+// A queue pair of the plain verbs. A request's bookkeeping stands at the index of its first block.
+struct hca_qp {
+    union {
+        struct ibv_qp qp;
+        struct ibv_qp_ex ex;
+    };
+    struct mlx5dv_qp_ex dv;
+    struct qp *of;
+    void *memory;
+    size_t bytes;
+    struct ibv_qp_cap cap;
+    bool signal_all;
+    struct ibv_qp_attr attributes; // as they were set
+    pthread_mutex_t send_lock, receive_lock;
+    // Send queue.
+    uint16_t next;         // block
+    uint32_t posted, done; // requests
+    uint64_t *send_ids;
+    uint32_t *send_numbers; // `posted` before the request
+    // Receive queue.
+    uint16_t received_posted, received_done;
+    uint64_t *receive_ids;
+    // The request that ibv_wr_*() functions are building.
+    struct ibv_send_wr building;
+    struct ibv_sge sges[32];
+    uint8_t inline_data[1024];
+    struct hca_ah *target;
+    uint32_t target_qpn;
+    uint64_t target_key;
+    uint16_t next_before;
+    uint32_t posted_before;
+    int build_error;
+    bool is_building;
+};
+
+struct hca_ah {
+    struct ibv_ah ah;
+    struct mlx5_wqe_av av;
+};
+
+struct hca_channel {
+    struct ibv_comp_channel channel;
+    struct channel pipe;
+};
+
+static inline struct hca_cq *cq_of(struct ibv_cq *cq)
+{
+    return HOLDER(cq, struct hca_cq, cq);
+}
+
+static inline struct hca_srq *srq_of(struct ibv_srq *srq)
+{
+    return HOLDER(srq, struct hca_srq, srq);
+}
+
+static inline struct hca_qp *qp_of(struct ibv_qp *qp)
+{
+    return (struct hca_qp *)qp;
+}
+
+// What the tables of the context name.
+int verbs_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int verbs_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+int verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int verbs_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int verbs_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+struct ibv_qp *verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a);
+struct ibv_srq *verbs_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *a);
+void verbs_fill_wr(struct hca_qp *q);
+void srq_free_entry(struct hca_srq *s, uint16_t index);
+// queue_memory: zeroed pages that a child of the process does not get.
+void *queue_memory(size_t bytes);
+
 static inline struct hca_context *context_of(struct ibv_context *c)
 {
     return HOLDER(c, struct hca_context, verbs.context);

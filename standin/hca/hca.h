@@ -236,6 +236,7 @@ struct device {
     struct mr_table keys;
     uint32_t key_next;
     struct qp *qps[MAX_QPS];
+    _Atomic(void *) owners[MAX_QPS]; // of plain queue pairs; read without the lock
     uint32_t qp_next;
     struct cq *cqs[MAX_CQS];
     uint32_t cq_next;

@@ -151,13 +151,48 @@ PUBLIC int mlx5dv_devx_umem_dereg(struct mlx5dv_devx_umem *umem)
 
 // --- What lies inside ---
 
+static void show_qp(struct hca_qp *q, struct mlx5dv_qp *out)
+{
+    const struct qp *qp = q->of;
+    *out = (struct mlx5dv_qp){.dbrec = (__be32 *)qp->record};
+    out->sq.buf = qp->ring;
+    out->sq.wqe_cnt = qp->blocks;
+    out->sq.stride = qp->blocks ? WQE_BLOCK_BYTES : 0;
+    out->rq.buf = qp->receive.ring;
+    out->rq.wqe_cnt = qp->receive.ring ? 1u << qp->receive.log_count : 0;
+    out->rq.stride = qp->receive.ring ? 1u << qp->receive.log_stride : 0;
+    out->bf.reg = qp->uar->reg; // of size 0: no BlueFlame, 8 bytes of doorbell only
+}
+
 PUBLIC int mlx5dv_init_obj(struct mlx5dv_obj *obj, uint64_t type)
 {
-    if (type & ~(uint64_t)MLX5DV_OBJ_PD)
+    uint64_t known = MLX5DV_OBJ_PD | MLX5DV_OBJ_QP | MLX5DV_OBJ_CQ | MLX5DV_OBJ_SRQ | MLX5DV_OBJ_AH;
+    if (type & ~known)
         return EOPNOTSUPP;
-    if (type & MLX5DV_OBJ_PD) {
-        obj->pd.out->pdn = pd_of(obj->pd.in)->number;
-        obj->pd.out->comp_mask = 0;
+    if (type & MLX5DV_OBJ_PD)
+        *obj->pd.out = (struct mlx5dv_pd){.pdn = pd_of(obj->pd.in)->number};
+    if (type & MLX5DV_OBJ_QP)
+        show_qp(qp_of(obj->qp.in), obj->qp.out);
+    if (type & MLX5DV_OBJ_CQ) {
+        const struct cq *cq = cq_of(obj->cq.in)->of;
+        *obj->cq.out = (struct mlx5dv_cq){.buf = cq->buffer,
+                                          .dbrec = (__be32 *)cq->record,
+                                          .cqe_cnt = 1u << cq->log_size,
+                                          .cqe_size = 64,
+                                          .cqn = cq->cqn};
     }
+    if (type & MLX5DV_OBJ_SRQ) {
+        const struct hca_srq *s = srq_of(obj->srq.in);
+        uint64_t asked = obj->srq.out->comp_mask & MLX5DV_SRQ_MASK_SRQN;
+        *obj->srq.out = (struct mlx5dv_srq){.buf = s->memory,
+                                            .dbrec = (__be32 *)s->of->queue.record,
+                                            .stride = 1u << s->of->queue.log_stride,
+                                            .head = s->head,
+                                            .tail = s->tail,
+                                            .comp_mask = asked,
+                                            .srqn = s->of->number};
+    }
+    if (type & MLX5DV_OBJ_AH)
+        *obj->ah.out = (struct mlx5dv_ah){.av = &HOLDER(obj->ah.in, struct hca_ah, ah)->av};
     return 0;
 }

@@ -166,3 +166,11 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
     free(m);
     return 0;
 }
+
+PUBLIC int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+                        int access)
+{
+    // Says that the region is as it was.
+    errno = EOPNOTSUPP;
+    return IBV_REREG_MR_ERR_INPUT;
+}

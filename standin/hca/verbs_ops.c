@@ -54,9 +54,24 @@ static struct ibv_pd *alloc_parent_domain(struct ibv_context *context,
     return &pd->pd;
 }
 
+static int get_srq_num(struct ibv_srq *srq, uint32_t *number)
+{
+    *number = srq_of(srq)->of->number;
+    return 0;
+}
+
 void verbs_fill(struct hca_context *c)
 {
     c->verbs.query_port = query_port;
     c->verbs.query_device_ex = query_device_ex;
     c->verbs.alloc_parent_domain = alloc_parent_domain;
+    c->verbs.create_qp_ex = verbs_create_qp_ex;
+    c->verbs.create_srq_ex = verbs_create_srq_ex;
+    c->verbs.get_srq_num = get_srq_num;
+    struct ibv_context_ops *ops = &c->verbs.context.ops;
+    ops->poll_cq = verbs_poll_cq;
+    ops->req_notify_cq = verbs_req_notify_cq;
+    ops->post_send = verbs_post_send;
+    ops->post_recv = verbs_post_recv;
+    ops->post_srq_recv = verbs_post_srq_recv;
 }
