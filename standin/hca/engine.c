@@ -9,6 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
+// An engine that lies down soon is woken before those who spin; one that yields its CPU to them waits for the end
+// of their slice.
+enum { SPIN_NS = 5000, SHORTEST_SLEEP_NS = 10000 };
+
 static bool poll_doorbells(struct device *d)
 {
     bool worked = false;
@@ -81,13 +85,11 @@ bool engine_pass(struct device *d, bool *timed)
 static void lie_down(struct device *d, uint64_t idle_ns, bool timed)
 {
     uint64_t most = (uint64_t)d->config->idle_us * 1000, sleep = idle_ns / 8;
-    if (idle_ns < 20000) {
-        sched_yield();
+    if (idle_ns < SPIN_NS)
         return;
-    }
     if (timed && most > 50000)
         most = 50000;
-    sleep = sleep < 10000 ? 10000 : sleep > most ? most : sleep;
+    sleep = sleep < SHORTEST_SLEEP_NS ? SHORTEST_SLEEP_NS : sleep > most ? most : sleep;
     struct timespec t = {(time_t)(sleep / 1000000000), (long)(sleep % 1000000000)};
     uint32_t seen = __atomic_load_n(&d->bell[0], __ATOMIC_RELAXED);
     __atomic_store_n(&d->bell[1], 1, __ATOMIC_RELAXED);

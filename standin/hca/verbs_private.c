@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define REFUSED(name)                                                                                    \
-    PUBLIC int name(void);                                                                                \
-    PUBLIC int name(void)                                                                                 \
-    {                                                                                                     \
-        return EOPNOTSUPP;                                                                                \
+#define REFUSED(name)                                                                              \
+    PUBLIC int name(void);                                                                         \
+    PUBLIC int name(void)                                                                          \
+    {                                                                                              \
+        return EOPNOTSUPP;                                                                         \
     }
 REFUSED(ibv_cmd_alloc_pd)
 REFUSED(ibv_cmd_create_ah)
@@ -42,21 +42,23 @@ PUBLIC void *_verbs_init_and_alloc_context(void)
     return NULL;
 }
 
-#define IGNORED(name)                                                                                     \
-    PUBLIC void name(void);                                                                                \
-    PUBLIC void name(void)                                                                                 \
-    {                                                                                                      \
+#define IGNORED(name)                                                                              \
+    PUBLIC void name(void);                                                                        \
+    PUBLIC void name(void)                                                                         \
+    {                                                                                              \
     }
 IGNORED(__verbs_log)
 IGNORED(verbs_register_driver_34)
 IGNORED(verbs_set_ops)
 IGNORED(verbs_uninit_context)
 
-PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, unsigned *type);
-PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, unsigned *type)
+PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index,
+                              unsigned *type);
+PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index,
+                              unsigned *type)
 {
     // 0: InfiniBand or RoCE v1, 1: RoCE v2.
-    if(port != 1 || index)
+    if (port != 1 || index)
         return -1;
     *type = context_of(context)->device->config->link == LINK_ROCE;
     return 0;
@@ -69,9 +71,9 @@ PUBLIC int ibv_read_sysfs_file(const char *folder, const char *file, char *text,
     snprintf(path, sizeof path, "%s/%s", folder, file);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-    if(fd >= 0)
+    if (fd >= 0)
         close(fd);
-    if(n <= 0)
+    if (n <= 0)
         return -1;
     n -= text[n - 1] == '\n';
     text[n] = 0;

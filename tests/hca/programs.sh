@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Programs of others over the software HCA, unmodified: their reading of the verbs is not ours.
+#   programs.sh FOLDER_OF_THE_HCA [short]
+# Exit 77: none of them is installed (packages perftest, ibverbs-utils).
+set -u
+export LD_LIBRARY_PATH=$1
+port=$((20000 + $$ % 20000)) ran=0 failed=0
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+# pair LINK PROGRAM...: a server and a client; both must end well.
+pair() {
+    local link=$1 server
+    shift
+    command -v "$1" >/dev/null || return 0
+    port=$((port + 1)) ran=$((ran + 1))
+    SOFT_HCA_LINK=$link timeout -k 1 60 "$@" -p $port >"$out/server" 2>&1 &
+    server=$!
+    # The client asks until the server listens.
+    for _ in $(seq 50); do
+        grep -q ":$(printf %04X $port) " /proc/net/tcp /proc/net/tcp6 && break
+        sleep 0.1
+    done
+    if SOFT_HCA_LINK=$link timeout -k 1 60 "$@" -p $port 127.0.0.1 >"$out/client" 2>&1 &&
+        wait $server && ! grep -q '^mlx5_soft.*:' "$out/server" "$out/client"; then
+        echo "$link: $*: good"
+    else
+        echo "$link: $*: failed"
+        tail -5 "$out/server" "$out/client"
+        failed=1
+    fi
+}
+
+if command -v ibv_devinfo >/dev/null; then
+    ran=$((ran + 1))
+    ibv_devinfo -v | grep -q 'hca_id:.*mlx5_soft0' || { echo "ibv_devinfo: no device" && failed=1; }
+fi
+pair ib ib_write_bw -n 20 -s 5000
+pair roce ib_atomic_bw -n 20 -A FETCH_AND_ADD
+if [ "${2-}" != short ]; then
+    pair ib ib_read_bw -n 50
+    pair roce ib_write_bw -n 50
+    pair ib ib_write_bw -n 50 --use_old_post_send
+    pair ib ib_atomic_bw -n 100 -A CMP_AND_SWAP
+    pair ib ib_send_lat -n 20
+    pair ib ib_write_lat -n 20
+    pair ib ib_send_bw -n 100 -e
+    pair ib ib_send_bw -n 100 --use-srq
+    pair ib ib_send_bw -n 50 -q 4
+    pair ib ibv_rc_pingpong -n 50 -c
+    pair ib ibv_rc_pingpong -n 50 -e
+    pair ib ibv_srq_pingpong -n 50 -q 4 -c
+fi
+[ $ran -gt 0 ] || exit 77
+exit $failed
