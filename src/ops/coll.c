@@ -10,25 +10,16 @@ enum { SYNC_RADIX = 64 };
 
 /* -------------------------------------------------------------------- mailboxes without load/store */
 
-/* A write into the mailbox that this PE has at `member`. The library's own context orders it after
- * everything that was put before. */
-static weft_status mailbox_put(struct weft_team *team, int member, size_t offset_in_mailbox,
-                               const void *src, size_t bytes)
-{
-    struct weft_ctx *ctx = team->job->system_ctx;
-    weft_status status = weft_fence(ctx);
-    if (status)
-        return status;
-    struct mailbox *mailbox = &team->mailboxes[team->me];
-    status = weft_put(ctx, (char *)mailbox + offset_in_mailbox, src, bytes, team->pes[member]);
-    /* It may be long until this PE calls Weft again, so a path that holds operations back has to
-     * let the flag go now. */
-    return status ? status : weft_fence(ctx);
-}
-
+/* The library's own context orders the flag after everything that was put before. It may be long until this
+ * PE calls Weft again, so a path that holds operations back has to let the flag go now: the second fence. */
 weft_status coll_notify_slow(struct weft_team *team, int member, uint64_t phase)
 {
-    return mailbox_put(team, member, offsetof(struct mailbox, flag), &phase, sizeof phase);
+    struct weft_ctx *ctx = team->job->system_ctx;
+    struct mailbox *mailbox = &team->mailboxes[team->me];
+    weft_status status = weft_fence(ctx);
+    if (!status)
+        status = weft_put(ctx, (void *)&mailbox->flag, &phase, sizeof phase, team->pes[member]);
+    return status ? status : weft_fence(ctx);
 }
 
 weft_status coll_put_slow(struct weft_team *team, int member, struct place to, const void *src,
@@ -36,6 +27,22 @@ weft_status coll_put_slow(struct weft_team *team, int member, struct place to, c
 {
     char *address = team->job->segments[to.segment].base + to.offset;
     return weft_put(team->job->system_ctx, address, src, bytes, team->pes[member]);
+}
+
+/* The signal is behind the data; the fence in front of it is for what was put before. */
+weft_status coll_put_notify_slow(struct weft_team *team, int member, struct place to,
+                                 const void *src, size_t bytes, uint64_t phase, bool nbi)
+{
+    struct weft_ctx *ctx = team->job->system_ctx;
+    char *address = team->job->segments[to.segment].base + to.offset;
+    uint64_t *flag = (uint64_t *)&team->mailboxes[team->me].flag;
+    int pe = team->pes[member];
+    weft_status status = weft_fence(ctx);
+    if (!status && nbi)
+        status = weft_put_signal_nbi(ctx, address, src, bytes, flag, phase, WEFT_SIGNAL_SET, pe);
+    else if (!status)
+        status = weft_put_signal(ctx, address, src, bytes, flag, phase, WEFT_SIGNAL_SET, pe);
+    return status ? status : weft_fence(ctx);
 }
 
 weft_status coll_await_slow(struct weft_team *team, int member, uint64_t phase,
@@ -70,9 +77,12 @@ static inline weft_status packet_send(struct weft_team *team, int member, uint64
         atomic_store_explicit(&mailbox->packet[which].number, number, memory_order_release);
         return WEFT_OK;
     }
-    size_t at = which ? offsetof(struct mailbox, packet[1]) : offsetof(struct mailbox, packet[0]);
-    weft_status status = mailbox_put(team, member, at + sizeof number, payload, bytes);
-    return status ? status : mailbox_put(team, member, at, &number, sizeof number);
+    struct weft_ctx *ctx = team->job->system_ctx;
+    mailbox = &team->mailboxes[team->me];
+    weft_status status = weft_put_signal(ctx, mailbox->packet[which].payload, payload, bytes,
+                                         (uint64_t *)&mailbox->packet[which].number, number,
+                                         WEFT_SIGNAL_SET, team->pes[member]);
+    return status ? status : weft_fence(ctx);
 }
 
 weft_status coll_packet_send(struct weft_team *team, int member, uint64_t number,

@@ -12,16 +12,18 @@
  * every other: a member that sends exchange k + 2 has finished k + 1, so it has k + 1 from everyone, so
  * everyone had finished reading k. One-sided collectives (broadcast) therefore use phases only.
  *
- * Nodes. Where members share nodes (team->nodes), coll_nodes.c does sync, exchange, broadcast, collect and
- * reduce by node. In an exchange the leader of a node, its first member, then writes the packets of its
- * members into their mailboxes at the other leaders, and those of the other nodes into the mailboxes at its
- * neighbours: still one writer for each mailbox and exchange, and the count of two holds as above. */
+ * Nodes. Where members share nodes (team->nodes), the coll_nodes*.c do all of them by node. In an exchange a
+ * member then sends its packet to one member of each other node, which hands it on into the mailboxes at its
+ * neighbours before its own exchange ends: still one writer for each mailbox and exchange, and the count of two
+ * holds as above. */
 #ifndef WEFT_OPS_COLL_H
 #define WEFT_OPS_COLL_H
 
 #include "job/waiter.h"
 #include "ops/access.h"
 #include "ops/reduce.h"
+
+enum { COLL_NBI_LEAST = 256 * 1024 }; /* blocks to other nodes from here on travel side by side */
 
 /* A symmetric range, found once and used for every member. */
 struct place {
@@ -44,6 +46,8 @@ weft_status coll_await_slow(struct weft_team *team, int member, uint64_t phase,
                             enum box_operation operation);
 weft_status coll_put_slow(struct weft_team *team, int member, struct place to, const void *src,
                           size_t bytes);
+weft_status coll_put_notify_slow(struct weft_team *team, int member, struct place to,
+                                 const void *src, size_t bytes, uint64_t phase, bool nbi);
 
 /* Tells a member that this PE has reached `phase`; what this PE stored or put before through
  * coll_put() is visible to it then. */
@@ -81,6 +85,18 @@ static inline weft_status coll_put(struct weft_team *team, int member, struct pl
         return coll_put_slow(team, member, to, src, bytes);
     memcpy(address, src, bytes);
     return WEFT_OK;
+}
+
+/* coll_put() and coll_notify(): over a network one message instead of two. nbi: src stays as it is until the next
+ * quiet of the library's context. */
+static inline weft_status coll_put_notify(struct weft_team *team, int member, struct place to,
+                                          const void *src, size_t bytes, uint64_t phase, bool nbi)
+{
+    char *address = coll_address(team, member, to);
+    if (unlikely(!address))
+        return coll_put_notify_slow(team, member, to, src, bytes, phase, nbi);
+    memcpy(address, src, bytes);
+    return coll_notify(team, member, phase);
 }
 
 /* Whether a collective with these arguments touches GPU memory; then it is done by the functions of
@@ -134,7 +150,8 @@ weft_status coll_packet_await(struct weft_team *team, int member, uint64_t numbe
                               enum box_operation operation, void *payload, size_t bytes);
 
 /* The same as their namesakes, for a team with nodes. collect: block i, bytes[i] long, lies at at[i] of the
- * destination. reduce: where the members of each node follow one another (nodes->in_order). */
+ * destination. reduce: where the members of each node follow one another (nodes->in_order), or the order of the
+ * elements makes no difference. */
 weft_status coll_nodes_sync(struct weft_team *team, enum box_operation operation, uint64_t phase);
 weft_status coll_nodes_exchange(struct weft_team *team, enum box_operation operation,
                                 const void *mine, char *all, size_t bytes);
@@ -143,6 +160,15 @@ weft_status coll_nodes_broadcast(struct weft_team *team, struct place to, const 
 weft_status coll_nodes_collect(struct weft_team *team, enum box_operation operation,
                                struct place to, const void *src, const size_t *at,
                                const size_t *bytes, uint64_t phase);
+
+/* n elements for each member, elements `dst_stride` and `src_stride` of them apart, as weft_alltoalls() has them. */
+struct coll_nodes_blocks {
+    struct place to, from;
+    size_t element, n, dst_stride, src_stride;
+};
+
+weft_status coll_nodes_alltoall(struct weft_team *team, enum box_operation operation,
+                                const struct coll_nodes_blocks *what, uint64_t phase);
 
 struct coll_nodes_reduction {
     reduce_function *combine;

@@ -19,9 +19,7 @@ static weft_status push_to_all(struct weft_team *team, struct place to, const vo
     weft_status status = WEFT_OK;
     for (int k = 1; k < team->n && !status; k++) {
         int i = team->me + k < team->n ? team->me + k : team->me + k - team->n;
-        status = coll_put(team, i, to, src, bytes);
-        if (!status)
-            status = coll_notify(team, i, phase);
+        status = coll_put_notify(team, i, to, src, bytes, phase, false);
     }
     return status;
 }
@@ -120,18 +118,19 @@ static weft_status push_blocks(struct weft_team *team, enum box_operation operat
                                uint64_t phase)
 {
     int n = team->n, me = team->me;
+    bool nbi = !team->direct && bytes >= COLL_NBI_LEAST;
     weft_status status = WEFT_OK;
     to.offset += (size_t)me * bytes;
     for (int k = 1; k < n && !status; k++) {
         int i = me + k < n ? me + k : me + k - n;
-        status = coll_put(team, i, to, src + (size_t)i * src_step, bytes);
-        if (!status)
-            status = coll_notify(team, i, phase);
+        status = coll_put_notify(team, i, to, src + (size_t)i * src_step, bytes, phase, nbi);
     }
     char *own = team->job->segments[to.segment].base + to.offset;
     if (own != src + (size_t)me * src_step)
         memmove(own, src + (size_t)me * src_step, bytes);
-    return status ? status : await_all(team, phase, operation);
+    if (!status)
+        status = await_all(team, phase, operation);
+    return status || !nbi ? status : weft_quiet(team->job->system_ctx);
 }
 
 /* fcollect of a team with nodes. */
@@ -148,6 +147,15 @@ static weft_status collect_equal(struct weft_team *team, enum box_operation oper
     weft_status status = coll_nodes_collect(team, operation, to, src, at, sizes, phase);
     free(at);
     return status;
+}
+
+/* src_bytes: from the first element of the source to its last. */
+static weft_status alltoall_by_node(const char *name, struct weft_team *team,
+                                    enum box_operation operation, const void *src, size_t src_bytes,
+                                    struct coll_nodes_blocks what, uint64_t phase)
+{
+    weft_status status = coll_place(name, "src", team, src, src_bytes, &what.from);
+    return status ? status : coll_nodes_alltoall(team, operation, &what, phase);
 }
 
 static weft_status all_blocks(const char *name, struct weft_team *team,
@@ -171,6 +179,11 @@ static weft_status all_blocks(const char *name, struct weft_team *team,
     if (coll_on_gpu(team, dst, src))
         return coll_gpu_blocks(team, operation, dst, src, each ? bytes : 0, bytes,
                                (size_t)team->me * bytes);
+    if (team->nodes && each) {
+        struct coll_nodes_blocks what = {
+            .to = to, .element = bytes, .n = 1, .dst_stride = 1, .src_stride = 1};
+        return alltoall_by_node(name, team, operation, src, total, what, phase);
+    }
     if (bytes <= PACKET_BYTES && team->n <= PACKET_STACK_PES)
         return each ? coll_exchange_each(team, operation, src, dst, bytes)
                     : coll_exchange(team, operation, src, dst, bytes);
@@ -293,10 +306,11 @@ WEFT_EXPORT weft_status weft_alltoalls(weft_team *team, void *dst, const void *s
                          "%s: strides %td and %td, element of %zu bytes; at least 1 is needed",
                          name, dst_stride, src_stride, element);
     /* Block i of either side begins n elements, each `stride` apart, after block i - 1. */
-    size_t dst_block, src_block, total;
+    size_t dst_block, src_block, total, src_total;
     if (__builtin_mul_overflow((size_t)dst_stride * element, n, &dst_block) ||
         __builtin_mul_overflow((size_t)src_stride * element, n, &src_block) ||
-        __builtin_mul_overflow(dst_block, (size_t)team->n, &total))
+        __builtin_mul_overflow(dst_block, (size_t)team->n, &total) ||
+        __builtin_mul_overflow(src_block, (size_t)team->n, &src_total))
         return base_fail(WEFT_ERR_RANGE, "%s: strides and sizes are too large", name);
     struct place to;
     status = coll_place(name, "dst", team, dst, total - ((size_t)dst_stride - 1) * element, &to);
@@ -304,6 +318,15 @@ WEFT_EXPORT weft_status weft_alltoalls(weft_team *team, void *dst, const void *s
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (!status && coll_on_gpu(team, dst, src))
         return coll_gpu_strided(team, dst, src, dst_stride, src_stride, element, n);
+    if (!status && team->nodes) {
+        struct coll_nodes_blocks what = {.to = to,
+                                         .element = element,
+                                         .n = n,
+                                         .dst_stride = (size_t)dst_stride,
+                                         .src_stride = (size_t)src_stride};
+        size_t src_bytes = src_total - ((size_t)src_stride - 1) * element;
+        return alltoall_by_node(name, team, BOX_OP_ALLTOALLS, src, src_bytes, what, phase);
+    }
     char *target = (char *)dst + (size_t)team->me * dst_block;
     for (int k = 0; k < team->n && !status; k++) {
         int i = (team->me + k) % team->n;

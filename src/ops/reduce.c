@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions. Small vectors: everyone sends everyone its vector as a packet and combines. Larger:
  * member i combines chunk i of all sources, tile by tile in its first-level cache, and stores the
- * result into all destinations. Either way each element is combined once, in the order of the team,
+ * result into all destinations; by node in coll_nodes_reduce.c, where the order of the team allows it. Either way each element is combined once, in the order of the team,
  * so all members get the same bits. */
 #include "ops/reduce.h"
 
@@ -9,7 +9,12 @@
 
 #include <stdlib.h>
 
-enum { TILE_BYTES = 16 * 1024, SMALL_STACK_BYTES = 64 * PACKET_BYTES };
+enum {
+    TILE_BYTES = 16 * 1024,
+    SMALL_STACK_BYTES = 64 * PACKET_BYTES,
+    FETCH_BYTES = 1 << 20,   /* private memory for what comes from members that are not mapped */
+    LEAST_FETCH = 16 * 1024, /* of one of them at a time */
+};
 
 #define COMBINE(name, ctype, expression)                                                           \
     static void name(void *restrict acc_, const void *restrict in_, size_t n)                      \
@@ -89,6 +94,13 @@ static const size_t alignment_of[WEFT_TYPE_COUNT] = {
 #undef ALIGNMENT
 };
 
+/* Whether the bits of the result are the same in whatever order elements are combined: sums and products of
+ * integers wrap. */
+static bool any_order(weft_type type)
+{
+    return combine_of[type][WEFT_AND] != NULL;
+}
+
 struct reduction {
     struct weft_team *team;
     reduce_function *combine;
@@ -115,37 +127,18 @@ static weft_status reduce_small(const struct reduction *reduction, void *dst, co
     return WEFT_OK;
 }
 
-/* What member i contributes to a tile: in place where it can be loaded, else fetched into `room`. */
-static weft_status tile_of(const struct reduction *reduction, int member, size_t offset,
-                           size_t bytes, void *room, const void **tile)
-{
-    struct weft_team *team = reduction->team;
-    struct place at = reduction->from;
-    at.offset += offset;
-    const char *address = coll_address(team, member, at);
-    *tile = address;
-    if (address)
-        return WEFT_OK;
-    *tile = room;
-    return weft_get(team->job->system_ctx, room, team->job->segments[at.segment].base + at.offset,
-                    bytes, team->pes[member]);
-}
-
+/* All members' memory is mapped here. */
 static weft_status reduce_tile(const struct reduction *reduction, size_t offset, size_t bytes)
 {
-    _Alignas(64) char acc[TILE_BYTES], room[TILE_BYTES];
+    _Alignas(64) char acc[TILE_BYTES];
     struct weft_team *team = reduction->team;
-    const void *tile;
-    weft_status status = tile_of(reduction, 0, offset, bytes, room, &tile);
-    if (!status)
-        memcpy(acc, tile, bytes);
-    for (int i = 1; i < team->n && !status; i++) {
-        status = tile_of(reduction, i, offset, bytes, room, &tile);
-        if (!status)
-            reduction->combine(acc, tile, bytes / reduction->element);
-    }
-    struct place to = reduction->to;
+    struct place from = reduction->from, to = reduction->to;
+    from.offset += offset;
     to.offset += offset;
+    memcpy(acc, coll_address(team, 0, from), bytes);
+    for (int i = 1; i < team->n; i++)
+        reduction->combine(acc, coll_address(team, i, from), bytes / reduction->element);
+    weft_status status = WEFT_OK;
     for (int k = 0; k < team->n && !status; k++)
         status = coll_put(team, (team->me + k) % team->n, to, acc, bytes);
     return status;
@@ -163,22 +156,152 @@ static weft_status everyone(struct weft_team *team, uint64_t phase)
     return status;
 }
 
+/* Byte where the part of the vector that a member works on begins; it ends where the next one's does. */
+static size_t chunk_begin(const struct reduction *reduction, size_t n, int member)
+{
+    size_t per_line = 64 / reduction->element;
+    size_t lines = (n + per_line - 1) / per_line;
+    size_t first = lines * (size_t)member / (size_t)reduction->team->n * per_line;
+    return (first < n ? first : n) * reduction->element;
+}
+
+/* ------------------------------------------------------------------- where some are not mapped */
+
+/* A tile of a vector that comes from members whose memory is not mapped here, all at the same time, while the
+ * tile before it is combined. */
+struct fetched {
+    const struct reduction *reduction;
+    size_t begin, bytes; /* the part */
+    size_t tile;
+    int far;    /* members that are not mapped */
+    char *room; /* the result, and two tiles of each of these by turns */
+};
+
+static char *far_room(const struct fetched *f, size_t tile, int which)
+{
+    return f->room + (1 + (tile & 1) * (size_t)f->far + (size_t)which) * f->tile;
+}
+
+static size_t tile_bytes(const struct fetched *f, size_t tile)
+{
+    size_t left = f->bytes - tile * f->tile;
+    return left < f->tile ? left : f->tile;
+}
+
+static struct place tile_at(const struct fetched *f, struct place of, size_t tile)
+{
+    return (struct place){of.segment, of.offset + f->begin + tile * f->tile};
+}
+
+static char *own_place(struct weft_team *team, struct place place)
+{
+    return team->job->segments[place.segment].base + place.offset;
+}
+
+static bool is_far(struct weft_team *team, int member)
+{
+    return member != team->me && !team->mailbox_at[member];
+}
+
+static weft_status ask_for_tile(const struct fetched *f, size_t tile)
+{
+    struct weft_team *team = f->reduction->team;
+    char *from = own_place(team, tile_at(f, f->reduction->from, tile));
+    weft_status status = WEFT_OK;
+    int which = 0;
+    for (int i = 0; i < team->n && !status; i++)
+        if (is_far(team, i))
+            status = weft_get_nbi(team->job->system_ctx, far_room(f, tile, which++), from,
+                                  tile_bytes(f, tile), team->pes[i]);
+    return status;
+}
+
+static void combine_tile(const struct fetched *f, size_t tile)
+{
+    struct weft_team *team = f->reduction->team;
+    struct place at = tile_at(f, f->reduction->from, tile);
+    size_t bytes = tile_bytes(f, tile);
+    int which = 0;
+    for (int i = 0; i < team->n; i++) {
+        const char *source = is_far(team, i) ? far_room(f, tile, which++)
+                             : i == team->me ? own_place(team, at)
+                                             : coll_address(team, i, at);
+        if (i == 0)
+            memcpy(f->room, source, bytes);
+        else
+            f->reduction->combine(f->room, source, bytes / f->reduction->element);
+    }
+    memcpy(own_place(team, tile_at(f, f->reduction->to, tile)), f->room, bytes);
+}
+
+/* The result of a part, in this PE's destination. */
+static weft_status reduce_fetched(const struct reduction *reduction, size_t begin, size_t bytes)
+{
+    struct weft_team *team = reduction->team;
+    struct fetched f = {.reduction = reduction, .begin = begin, .bytes = bytes};
+    if (!bytes)
+        return WEFT_OK;
+    for (int i = 0; i < team->n; i++)
+        f.far += is_far(team, i);
+    f.tile = FETCH_BYTES / (2 * (size_t)f.far + 1) / 64 * 64;
+    f.tile = f.tile < LEAST_FETCH ? LEAST_FETCH : f.tile;
+    f.tile = f.tile > bytes ? (bytes + 63) / 64 * 64 : f.tile;
+    f.room = malloc((2 * (size_t)f.far + 1) * f.tile);
+    if (!f.room)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory to reduce");
+    weft_status status = ask_for_tile(&f, 0);
+    for (size_t tile = 0; tile * f.tile < bytes && !status; tile++) {
+        status = weft_quiet(team->job->system_ctx);
+        if (!status && (tile + 1) * f.tile < bytes)
+            status = ask_for_tile(&f, tile + 1);
+        if (!status)
+            combine_tile(&f, tile);
+    }
+    if (!status) /* else what was asked for may still come */
+        free(f.room);
+    return status;
+}
+
+/* A team with nodes whose members the order of the elements goes to and fro between: each member works on its
+ * part, whose result then goes once to each node. */
+static weft_status reduce_over_nodes(const struct reduction *reduction, size_t n, uint64_t phase)
+{
+    struct weft_team *team = reduction->team;
+    size_t *at = malloc((size_t)team->n * 2 * sizeof *at), *bytes = at + team->n;
+    if (!at)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d sizes", team->n);
+    for (int i = 0; i < team->n; i++) {
+        at[i] = chunk_begin(reduction, n, i);
+        bytes[i] = chunk_begin(reduction, n, i + 1) - at[i];
+    }
+    struct place mine = {reduction->to.segment, reduction->to.offset + at[team->me]};
+    weft_status status = coll_nodes_sync(team, BOX_OP_REDUCE, phase);
+    if (!status)
+        status = reduce_fetched(reduction, at[team->me], bytes[team->me]);
+    if (!status)
+        status = coll_nodes_collect(team, BOX_OP_REDUCE, reduction->to, own_place(team, mine), at,
+                                    bytes, phase + 1);
+    free(at);
+    return status;
+}
+
 /* Phases: all sources are ready; all chunks are in all destinations (and all sources are read). */
 static weft_status reduce_large(const struct reduction *reduction, size_t n, uint64_t phase)
 {
     struct weft_team *team = reduction->team;
+    size_t begin = chunk_begin(reduction, n, team->me),
+           end = chunk_begin(reduction, n, team->me + 1);
+    struct place mine = {reduction->to.segment, reduction->to.offset + begin};
     weft_status status = everyone(team, phase);
-    size_t per_line = 64 / reduction->element;
-    size_t lines = (n + per_line - 1) / per_line;
-    size_t first = lines * (size_t)team->me / (size_t)team->n * per_line;
-    size_t last = lines * ((size_t)team->me + 1) / (size_t)team->n * per_line;
-    if (last > n)
-        last = n;
-    for (size_t at = first * reduction->element; at < last * reduction->element && !status;
-         at += TILE_BYTES) {
-        size_t left = last * reduction->element - at;
-        status = reduce_tile(reduction, at, left < TILE_BYTES ? left : TILE_BYTES);
+    if (team->direct) {
+        for (size_t at = begin; at < end && !status; at += TILE_BYTES)
+            status = reduce_tile(reduction, at, end - at < TILE_BYTES ? end - at : TILE_BYTES);
+        return status ? status : everyone(team, phase + 1);
     }
+    if (!status)
+        status = reduce_fetched(reduction, begin, end - begin);
+    for (int k = 1; k < team->n && begin < end && !status; k++)
+        status = coll_put(team, (team->me + k) % team->n, mine, own_place(team, mine), end - begin);
     return status ? status : everyone(team, phase + 1);
 }
 
@@ -222,10 +345,12 @@ WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src,
                          name, dst, src);
     if (bytes <= PACKET_BYTES && bytes * (size_t)team->n <= SMALL_STACK_BYTES)
         return reduce_small(&reduction, dst, src, n);
-    if (team->nodes && team->nodes->in_order) {
+    if (team->nodes && (team->nodes->in_order || any_order(type))) {
         struct coll_nodes_reduction what = {reduction.combine, reduction.element, reduction.from,
                                             reduction.to};
         return coll_nodes_reduce(team, &what, n, phase);
     }
+    if (team->nodes)
+        return reduce_over_nodes(&reduction, n, phase);
     return reduce_large(&reduction, n, phase);
 }
