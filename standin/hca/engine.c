@@ -24,8 +24,14 @@ static bool poll_doorbells(struct device *d)
         uint64_t value = __atomic_load_n(u->reg, __ATOMIC_ACQUIRE);
         if (value == u->seen)
             continue;
+        if (adversary_skips(d)) {
+            worked = true; // it is looked at again
+            continue;
+        }
         u->seen = value;
         send_doorbell(u, value);
+        if (adversary_skips(d))
+            send_doorbell(u, value); // once more
         worked = true;
     }
     return worked;
@@ -73,7 +79,7 @@ bool engine_pass(struct device *d, bool *timed)
     publish(d);
     for (unsigned i = 0; i < d->in_count; i++)
         worked |= respond_run(d->in[i], d);
-    for (unsigned i = 0; i < d->out_count; i++)
+    for (unsigned i = 0; i < d->out_count && !adversary_skips(d); i++)
         worked |= send_answers(d->out[i], d);
     for (unsigned i = 0; i < d->notify_count; i++)
         worked |= cq_notify(d->notify[i]);

@@ -27,6 +27,8 @@ enum {
     MAX_READS = 16,
     LOG_LINES = 64,
     LOG_LINE_BYTES = 240,
+    HELD_WRITES = 64,
+    HELD_BYTES = 256,
 };
 
 // Values of enum ibv_qp_state.
@@ -198,6 +200,8 @@ struct link_out {
     bool unpublished;
 };
 
+struct held_write;
+
 // Requests of another process to this one.
 struct link_in {
     uint16_t lid;
@@ -212,6 +216,15 @@ struct link_in {
     struct qp *pending[64]; // queues that have something to acknowledge
     struct stream *pending_streams[64];
     unsigned pending_count;
+    struct held_write *held; // adversarial mode
+    unsigned held_count;
+};
+
+// A write that the adversary has not placed yet.
+struct held_write {
+    void *to;
+    uint32_t bytes;
+    uint8_t data[HELD_BYTES];
 };
 
 struct log_line {
@@ -341,6 +354,12 @@ void *door_main(void *device);
 // engine.c
 void *engine_main(void *device);
 bool engine_pass(struct device *d, bool *timed);
+
+// adversary.c
+bool adversary_skips(struct device *d);
+unsigned adversary_budget(struct device *d, unsigned usual);
+bool adversary_hold(struct device *d, struct link_in *link, void *to, const void *from, uint32_t bytes);
+void adversary_place(struct device *d, struct link_in *link);
 
 // memory.c: copies that a reader in another thread may follow.
 void memory_put(void *to, const void *from, size_t bytes);

@@ -132,6 +132,7 @@ static void free_out(struct link_out *l)
 
 static void free_in(struct link_in *l)
 {
+    free(l->held);
     if (l->fd >= 0)
         close(l->fd);
     if (!l->self) {

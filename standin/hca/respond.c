@@ -44,6 +44,7 @@ static struct packet *answer(struct request *r, uint8_t kind, uint32_t payload)
 // refuse: a negative answer. Room for it was seen before (respond_run()). What follows is dropped.
 static bool refuse(struct request *r, uint8_t syndrome, uint32_t timer)
 {
+    adversary_place(r->device, r->link);
     struct packet *p = answer(r, PACKET_NAK, 0);
     p->immediate = syndrome;
     p->length = timer;
@@ -65,6 +66,7 @@ static void acknowledge_later(struct request *r)
 
 static bool acknowledge_all(struct link_in *link, struct device *d)
 {
+    adversary_place(d, link);
     while (link->pending_count) {
         struct packet *p = ring_reserve(&link->answers, 0);
         if (!p)
@@ -177,6 +179,14 @@ static bool run_send(struct request *r)
                             s->received);
 }
 
+// is_relaxed: writes into this key's memory may pass each other.
+static bool is_relaxed(const struct request *r)
+{
+    uint32_t index = r->packet->rkey >> 8;
+    return r->packet->length && index < MAX_MRS &&
+           r->device->keys.entries[index].access & MR_RELAXED_ORDERING;
+}
+
 static bool run_write(struct request *r)
 {
     const struct packet *p = r->packet;
@@ -188,7 +198,11 @@ static bool run_write(struct request *r)
     bool immediate = p->flags & PACKET_IMMEDIATE;
     if (immediate && !receive_take(r->qp, &s->receive_index))
         return not_ready(r);
-    memory_put(to, r->data, r->bytes);
+    if (immediate || !is_relaxed(r) || !adversary_hold(r->device, r->link, to, r->data, r->bytes)) {
+        if (immediate)
+            adversary_place(r->device, r->link);
+        memory_put(to, r->data, r->bytes);
+    }
     s->received = p->flags & PACKET_FIRST ? p->length : s->received;
     return immediate ? complete_receive(r, CQE_WRITE_IMMEDIATE, s->received) : done(r);
 }
@@ -218,7 +232,8 @@ static bool run_read(struct request *r)
         a->flags = offset == p->length ? PACKET_LAST : 0;
         ring_commit(&r->link->answers, a);
     } while (offset < p->length);
-    r->stream->expected = psn_add(p->psn, 1);
+    if (p->psn == r->stream->expected)
+        r->stream->expected = psn_add(p->psn, 1);
     return true;
 }
 
@@ -339,7 +354,11 @@ static bool in_turn(struct request *r)
         return true;
     }
     if (psn_before(r->packet->psn, s->expected)) {
-        acknowledge_later(r);
+        // The data of a read is read again; what an atomic did is not done twice.
+        if (r->packet->kind == PACKET_READ)
+            return true;
+        if (r->packet->kind != PACKET_ATOMIC)
+            acknowledge_later(r);
         return false;
     }
     if (!s->refused)
@@ -355,6 +374,8 @@ static bool carry_out(struct request *r)
 {
     if (!find_stream(r) || !in_turn(r))
         return true;
+    if (r->packet->kind != PACKET_WRITE)
+        adversary_place(r->device, r->link);
     switch (r->packet->kind) {
     case PACKET_SEND:
         return run_send(r);
@@ -373,8 +394,10 @@ bool respond_run(struct link_in *link, struct device *d)
 {
     const struct packet *p;
     bool broken = false;
-    unsigned n = 0;
-    for (; n < PACKETS_A_PASS && (p = ring_peek(&link->requests, &broken)); n++) {
+    unsigned n = 0, most = adversary_budget(d, PACKETS_A_PASS);
+    if (adversary_skips(d))
+        return ring_peek(&link->requests, &broken);
+    for (; n < most && (p = ring_peek(&link->requests, &broken)); n++) {
         struct request r = {.device = d,
                             .link = link,
                             .packet = p,

@@ -406,7 +406,8 @@ bool send_run(struct qp *qp)
     if (qp->state != QP_RTS || (qp->wait_until && qp->device->now < qp->wait_until))
         return false;
     qp->wait_until = 0;
-    for (unsigned n = 0; n < REQUESTS_A_PASS && bytes < BYTES_A_PASS; n++) {
+    unsigned most = adversary_budget(qp->device, REQUESTS_A_PASS);
+    for (unsigned n = 0; n < most && bytes < BYTES_A_PASS; n++) {
         if (qp->fault.syndrome || (!qp->busy && qp->taken == qp->producer))
             break;
         if (!run_request(qp, &bytes))
