@@ -24,6 +24,10 @@
  *   device/reduce.h      reduce, reducescatter over teams
  *   device/remote.h      what becomes of operations on PEs without direct addresses
  *   device/proxy.h       the ring to the thread of the host that carries them
+ *   device/gda.h         operations as requests of the network adapter, given by the threads themselves
+ *   device/gda_span.h    what those are made of: places, waits, reservations
+ *   device/gda_queue.h   its queues, used by many threads without a lock
+ *   device/gda_wqe.h     the requests' format
  *   device/run.h         which single values of a warp can go there together
  *   device/control.h     the host's side: weft_device_start, weft_team_device, weft_device_check
  *   device/simt.h        the primitives below all of them
@@ -39,6 +43,7 @@
 #include <weft/device/atomics.h>
 #include <weft/device/collective.h>
 #include <weft/device/control.h>
+#include <weft/device/gda.h>
 #include <weft/device/order.h>
 #include <weft/device/packet.h>
 #include <weft/device/proxy.h>

@@ -51,6 +51,16 @@ enum config_type {
       "NICs that large transfers of a PE are spread over, 1 to 8; 0 = its share of the nearest.")       \
     X(FABRIC_STRIPE, CONFIG_SIZE, "1M", NULL,                                                           \
       "Transfers from this size are spread over several NICs; 0 = never.")                              \
+    X(HCA, CONFIG_STRING, "auto", NULL,                                                                 \
+      "Adapters of path gda: auto, soft = the software adapter, or names such as mlx5_0,mlx5_1.")       \
+    X(HCA_LIB, CONFIG_STRING, "", NULL,                                                                 \
+      "Folder of the libibverbs and libmlx5 of path gda; empty: the system's, or what is soft.")        \
+    X(GDA_QUEUES, CONFIG_INT, "2", NULL,                                                                \
+      "Queues of the adapter that device code has to each PE over path gda, 1 to 64.")                  \
+    X(GDA_DEPTH, CONFIG_POWER, "1024", NULL,                                                            \
+      "Blocks of 64 bytes of each queue of path gda, a power of 2 from 128 to 32768.")                  \
+    X(GDA_CHUNK, CONFIG_SIZE, "1G", NULL,                                                               \
+      "Segments are registered for path gda in pieces of this size, a power of 2, 64K to 1G.")          \
     X(CHECK, CONFIG_BOOL, "0", NULL,                                                                    \
       "Check that collective calls agree between PEs, and say how they differ.")                        \
     X(SPIN, CONFIG_INT, "-1", NULL,                                                                     \

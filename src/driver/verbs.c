@@ -2,7 +2,10 @@
 /* Loads libibverbs. See verbs.h. */
 #include "driver/verbs.h"
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -10,18 +13,26 @@
 
 #ifdef WEFT_HAVE_VERBS
 
-weft_status verbs_open(struct verbs *verbs)
+static weft_status load(struct verbs *verbs, const char *folder, bool queues)
 {
-    static const char *const names[] = {"libibverbs.so.1", "libibverbs.so", NULL};
-    static const struct driver_symbol symbols[] = {
+    char file[PATH_MAX];
+    snprintf(file, sizeof file, "%s/libibverbs.so.1", folder);
+    const char *const names[] = {folder[0] ? file : "libibverbs.so.1",
+                                 folder[0] ? NULL : "libibverbs.so", NULL};
+    const struct driver_symbol symbols[] = {
 #define SYMBOL(name, symbol, optional, result, parameters)                                         \
     {{#symbol}, offsetof(struct verbs, name), optional},
         VERBS_FUNCTIONS(SYMBOL)
 #undef SYMBOL
+#define SYMBOL(name, symbol, optional, result, parameters)                                         \
+    {{#symbol}, offsetof(struct verbs, name), !queues},
+            VERBS_QUEUE_FUNCTIONS(SYMBOL)
+#undef SYMBOL
     };
-    static const struct driver_library library = {
+    const struct driver_library library = {
         .what = "libibverbs",
-        .remedy = "apt-get install libibverbs1 ibverbs-providers",
+        .remedy = folder[0] ? "WEFT_HCA and WEFT_HCA_LIB say where it is looked for"
+                            : "apt-get install libibverbs1 ibverbs-providers",
         .names = names,
         .symbols = symbols,
         .symbol_count = sizeof symbols / sizeof symbols[0],
@@ -34,14 +45,25 @@ weft_status verbs_open(struct verbs *verbs)
 
 #else
 
-weft_status verbs_open(struct verbs *verbs)
+static weft_status load(struct verbs *verbs, const char *folder, bool queues)
 {
+    (void)folder, (void)queues;
     memset(verbs, 0, sizeof *verbs);
     return base_fail(WEFT_ERR_UNSUPPORTED, "this weft was built without rdma-core's headers "
                                            "(libibverbs-dev)");
 }
 
 #endif
+
+weft_status verbs_open(struct verbs *verbs)
+{
+    return load(verbs, "", true);
+}
+
+weft_status verbs_open_at(struct verbs *verbs, const char *folder)
+{
+    return load(verbs, folder, false);
+}
 
 void verbs_close(struct verbs *verbs)
 {

@@ -29,6 +29,12 @@
     X(reg_dmabuf_mr, ibv_reg_dmabuf_mr, 1, struct ibv_mr *,                                        \
       (struct ibv_pd *, uint64_t offset, size_t, uint64_t iova, int fd, int))                      \
     X(dereg_mr, ibv_dereg_mr, 0, int, (struct ibv_mr *))                                           \
+    X(query_device, ibv_query_device, 1, int, (struct ibv_context *, struct ibv_device_attr *))    \
+    X(create_ah, ibv_create_ah, 1, struct ibv_ah *, (struct ibv_pd *, struct ibv_ah_attr *))       \
+    X(destroy_ah, ibv_destroy_ah, 1, int, (struct ibv_ah *))
+
+/* Queues as verbs make them: who makes his own in another way has no use for these. */
+#define VERBS_QUEUE_FUNCTIONS(X)                                                                   \
     X(create_cq, ibv_create_cq, 0, struct ibv_cq *,                                                \
       (struct ibv_context *, int, void *, struct ibv_comp_channel *, int))                         \
     X(destroy_cq, ibv_destroy_cq, 0, int, (struct ibv_cq *))                                       \
@@ -40,6 +46,7 @@
 struct verbs {
 #define MEMBER(name, symbol, optional, result, parameters) result(*name) parameters;
     VERBS_FUNCTIONS(MEMBER)
+    VERBS_QUEUE_FUNCTIONS(MEMBER)
 #undef MEMBER
     void *handle;
 };
@@ -52,6 +59,10 @@ struct verbs {
 /* WEFT_ERR_UNSUPPORTED: no library, a symbol is missing, or built without the headers; the sentence
  * says which. verbs_close() undoes it. */
 weft_status verbs_open(struct verbs *verbs);
+
+/* The same, with the library of a folder ("" = the system's), for who makes his queues in another way:
+ * VERBS_QUEUE_FUNCTIONS may be missing. */
+weft_status verbs_open_at(struct verbs *verbs, const char *folder);
 void verbs_close(struct verbs *verbs);
 
 #endif

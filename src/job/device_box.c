@@ -2,6 +2,8 @@
 /* What device code has reported, in words. The box may be written while it is read. */
 #include "job/device_state.h"
 
+#include "path/gda_error.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +53,14 @@ static void text_refused(const struct weft_dev_record *record, const char *who, 
                  record->seen ? "atomics at" : "direct address of", record->peer,
                  record->expected < PATH_COUNT ? path_name((enum path_id)record->expected)
                                                : "unknown");
+        break;
+    case WEFT_ERR_PATH: /* expected: number of the queue; seen: vendor's word, syndrome << 8 */
+        snprintf(
+            text, bytes,
+            "%s: queue %llu of path gda to PE %d has failed: %s (syndrome %#04x, vendor %#04x)",
+            who, (unsigned long long)record->expected, record->peer,
+            gda_syndrome_text((unsigned)(record->seen >> 8 & 0xff)),
+            (unsigned)(record->seen >> 8 & 0xff), (unsigned)(record->seen & 0xff));
         break;
     case WEFT_ERR_NOT_MEMBER:
         snprintf(text, bytes, "%s: there is no team %d of which this PE is a member", who,

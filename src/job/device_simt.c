@@ -62,7 +62,7 @@ static uint64_t simt_areas(struct device_view *view, int pe)
 static bool simt_atomics(struct device_view *view, int pe)
 {
     const struct weft_job *job = of(view)->job;
-    return pe == job->pe || reached(job, pe);
+    return reached(job, pe); /* of this PE, too: its path may want the own atomics */
 }
 
 static weft_status simt_table_make(struct device_view *view, size_t bytes, void **result)

@@ -147,6 +147,24 @@ static void fill_segment(struct weft_job *job, struct device_view *view, struct 
         find_window(filled, peers, segment, job->pe, job->npes);
 }
 
+/* By what device code's operations on a peer go that it does not reach directly. */
+static uint32_t carrier_of(const struct device_view *view, enum path_id path)
+{
+    uint32_t own = path == PATH_NONE || view->cuda ? 0 : path_ops_of(path)->carrier;
+    return path == PATH_NONE ? WEFT_DEV_CARRIER_NONE : own ? own : WEFT_DEV_CARRIER_PROXY;
+}
+
+/* What the paths that are carriers themselves tell device code. */
+static void fill_carriers(struct weft_job *job, const struct device_view *view,
+                          struct weft_dev *dev)
+{
+    for (int path = 0; path < PATH_COUNT && !view->cuda; path++) {
+        const struct path_ops *ops = path_ops_of((enum path_id)path);
+        if (ops->carrier && dev->carried >> ops->carrier & 1)
+            ops->device(job->paths.common[path], dev);
+    }
+}
+
 /* The table of peers, and the segments' windows, which follow from it. */
 static weft_status fill_peers(struct weft_job *job, struct device_view *view, struct weft_dev *dev)
 {
@@ -163,13 +181,14 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
         peers[pe].atomics = view->atomics(view, pe);
         bool direct = peers[pe].part[WEFT_DEV_AREAS] && peers[pe].atomics;
         peers[pe].carrier =
-            direct || peers[pe].path == PATH_NONE ? WEFT_DEV_CARRIER_NONE : WEFT_DEV_CARRIER_PROXY;
+            direct ? WEFT_DEV_CARRIER_NONE : carrier_of(view, (enum path_id)peers[pe].path);
         if (peers[pe].part[WEFT_DEV_AREAS] && !peers[pe].atomics)
             dev->all_atomics = 0;
         dev->carried |= peers[pe].carrier ? 1u << peers[pe].carrier : 0;
     }
     for (int segment = 0; segment < WEFT_DEV_PARTS; segment++)
         fill_segment(job, view, dev, peers, segment);
+    fill_carriers(job, view, dev);
     void *table;
     weft_status status = device_proxy_spread(job, peers);
     if (!status)
@@ -338,7 +357,8 @@ static weft_status fill(struct weft_job *job, struct device_state *state)
         status = gather_pairs(job, state);
     if (!status)
         status = view->table_make(view, sizeof state->teams, &teams);
-    if (!status && (dev->carried || config_choice(CONFIG_PROXY)))
+    bool proxied = dev->carried >> WEFT_DEV_CARRIER_PROXY & 1;
+    if (!status && (proxied || config_choice(CONFIG_PROXY)))
         status = device_proxy_open(job, view, &dev->ring, &state->proxy);
     if (status)
         return status;
@@ -363,7 +383,13 @@ static void free_state(struct weft_job *job)
 weft_status device_settle(struct weft_job *job)
 {
     struct device_state *state = job->device;
-    return state && state->proxy ? device_proxy_settle(state->proxy) : WEFT_OK;
+    weft_status status = WEFT_OK;
+    for (int path = 0; state && path < PATH_COUNT && !status; path++) {
+        const struct path_ops *ops = path_ops_of((enum path_id)path);
+        if (ops->carrier && state->dev.carried >> ops->carrier & 1)
+            status = ops->settle_device(job->paths.common[path]);
+    }
+    return state && state->proxy && !status ? device_proxy_settle(state->proxy) : status;
 }
 
 weft_status device_trace_proxy(struct weft_job *job, struct proxy_times *times, uint64_t n)

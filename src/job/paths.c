@@ -75,6 +75,7 @@ static void add_found(const struct weft_job *job, enum path_id path, int pe,
     if (lacks[job->pe][0] || lacks[pe][0])
         facts->lacks[path] = lacks[job->pe][0] ? lacks[job->pe] : lacks[pe];
     facts->has[path] = job->paths.found[path]->has;
+    facts->own_too |= (uint32_t)job->paths.found[path]->own_too << path;
 }
 
 /* ------------------------------------------------------------------------------------- choosing */

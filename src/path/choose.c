@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Paths of the plan that this version does not have: named, so that nobody takes them for a slip. */
-static const char *const planned[] = {"gda", "file"};
+static const char *const planned[] = {"file"};
 
 static void list_paths(char *text, size_t bytes)
 {
@@ -99,10 +99,12 @@ static bool is_forced(const struct path_facts *facts, const struct path_order *o
 }
 
 /* The k-th path to try, PATH_NONE after the last: the program's order, or the list's own. A PE
- * reaches itself by plain copies whatever is forced between PEs, unless that is excluded. */
+ * reaches itself by plain copies whatever is forced between PEs, unless that is excluded or the path wants
+ * this PE's own memory, too. */
 static enum path_id candidate(const struct path_facts *facts, const struct path_order *order, int k)
 {
-    bool forced = is_forced(facts, order), itself = facts->same_pe && forced;
+    bool forced = is_forced(facts, order);
+    bool itself = facts->same_pe && forced && !(facts->own_too >> order->order[0] & 1);
     if (itself && k == 0)
         return PATH_SELF;
     k -= itself;

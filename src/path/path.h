@@ -26,6 +26,7 @@
     X(P2P, p2p)                                                                                    \
     X(RELAY, relay)                                                                                \
     X(STAGED, staged)                                                                              \
+    X(GDA, gda)                                                                                    \
     X(NET, net)                                                                                    \
     X(WEAK, weak)                                                                                  \
     X(SLOW, slow)
@@ -49,6 +50,7 @@ static inline weft_kind segment_kind(enum segment_id segment)
 }
 
 struct gpu;
+struct weft_dev;
 struct path_ops;
 struct path_choice;
 struct path_state;  /* what a path keeps per context; only the path looks inside */
@@ -129,7 +131,10 @@ struct path_strides {
 /* What a path has found out about this machine before any pair chooses it. */
 struct path_found {
     char lacks[PATH_LACKS_BYTES], has[240]; /* what is missing, "" = nothing; what there is */
-    void *keeps;                            /* for join(), which takes it; else `drop` frees it */
+    /* This PE's own memory is reached by it as well: what others do there by this path is atomic only with
+     * what goes the same way. */
+    bool own_too;
+    void *keeps; /* for join(), which takes it; else `drop` frees it */
     void (*drop)(void *keeps);
 };
 
@@ -179,6 +184,15 @@ struct path_ops {
     /* The CPUs next to the device that this PE's operations go through, for threads that give many of them.
      * False: the machine does not tell. NULL: no device has a part in them. */
     bool (*cpus)(const struct path_common *common, cpu_set_t *cpus);
+
+    /* Device code of target simt gives its operations to this path by itself: by that carrier (enum
+     * weft_dev_carrier), and with what `device` puts into *dev, whose segments are filled. 0: it gives them
+     * to the proxy. */
+    unsigned carrier;
+    void (*device)(struct path_common *common, struct weft_dev *dev);
+
+    /* What device code has given so is complete at every PE. */
+    weft_status (*settle_device)(struct path_common *common);
 
     /* What it keeps for one context. *state NULL afterwards: nothing, so that fence and quiet need
      * not ask it; then it is opened again when the job gets a GPU side. */
@@ -250,6 +264,7 @@ struct path_facts {
     /* Of paths that look before they are chosen: what either end lacks, NULL = nothing; what this end
      * has found. */
     const char *lacks[PATH_COUNT], *has[PATH_COUNT];
+    uint32_t own_too; /* bit per path that reaches this PE's own memory as well */
 };
 
 struct path_choice {

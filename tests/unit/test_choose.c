@@ -346,7 +346,7 @@ static void parsing(void **state)
         {"p2pp", "\"p2pp\""},
         {" p2p", "\" p2p\""},
         {"file", "\"file\", which this version of Weft does not have yet"},
-        {"^gda", "\"gda\", which this version of Weft does not have yet"},
+        {"^file", "\"file\", which this version of Weft does not have yet"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         if (!wrong[i].sentence) {

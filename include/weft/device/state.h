@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 6 };
+enum { WEFT_DEV_VERSION = 7 };
 
 /* Segments, in the order in which operations look for an address. */
 enum weft_dev_segment_id {
@@ -44,7 +44,7 @@ struct weft_dev_segment {
  *     void weft_dev_NAME_order(int quiet)
  * and a line here; a new WEFT_DEV_VERSION goes with it. See remote.h. */
 #ifndef WEFT_DEV_CARRIERS
-#define WEFT_DEV_CARRIERS(X) X(PROXY, proxy)
+#define WEFT_DEV_CARRIERS(X) X(PROXY, proxy) X(GDA, gda)
 #endif
 
 enum weft_dev_carrier {
@@ -119,6 +119,24 @@ enum weft_dev_ring_flag {
  * as far behind the start of a line as they do at the peer, so that whoever copies them has both sides
  * aligned alike. */
 enum { WEFT_DEV_BOUNCE_LINE = 64, WEFT_DEV_BOUNCE_BYTES = 5 * WEFT_DEV_BOUNCE_LINE };
+
+/* What device code needs to give operations to queues of the network adapter (gda.h). In device-accessible
+ * memory. Segments are registered in chunks of 1 << chunk_bits bytes, each with a key of its own; chunks
+ * are numbered through all segments. Part WEFT_DEV_AREAS is in the library's own segment, areas_offset
+ * behind its start. */
+struct weft_dev_gda {
+    struct weft_dev_gda_queue *queues; /* [n_pes][each] */
+    uint32_t each;
+    uint32_t chunk_bits;
+    uint32_t chunks;
+    uint32_t first[WEFT_DEV_PARTS]; /* number of a segment's first chunk */
+    uint64_t own[WEFT_DEV_PARTS];   /* where the own segments are registered */
+    const uint64_t *bases;          /* [n_pes][WEFT_DEV_PARTS] and those of the others */
+    const uint32_t *remote_keys;    /* [n_pes][chunks] */
+    const uint32_t *local_keys;     /* [chunks] */
+    uint64_t *used;                 /* bit per queue that has ever been used */
+    uint64_t areas_offset;
+};
 
 /* A team, found by the number that weft_team_device() gives. In device-accessible memory. */
 struct weft_dev_team {
@@ -309,7 +327,8 @@ struct weft_dev {
     struct weft_dev_box *box;
     uint64_t *tickets; /* for box->records; on cuda in device memory, on simt box->tickets */
     struct weft_dev_ring ring; /* here, not behind an address: its own would be loaded each time */
-    uint64_t reserved[7];
+    const struct weft_dev_gda *gda; /* NULL: no peer has that carrier */
+    uint64_t reserved[6];
 };
 
 #ifdef __cplusplus

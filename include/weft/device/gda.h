@@ -1,0 +1,615 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The carrier `gda`: operations on PEs without direct addresses become requests that the calling threads
+ * themselves store into a send queue of the network adapter, publish and see completed (gda_queue.h); no
+ * thread of the host has a part in it.
+ *
+ * To each PE lead several queues. A block uses one of them for what it puts and gets; atomics and signals
+ * on one address go by one queue, whoever gives them. What one queue carries arrives in its order; between
+ * queues only completion orders, so a fence waits for it where there are several. Lanes of a warp that give
+ * values or fetch together reserve, publish and wait as one; values that stand next to each other go in
+ * one inline write, which each lane stores its own part of.
+ *
+ * A put whose source is not registered is copied into the requests; what is got there comes through the
+ * queue's places for results. An error completion leaves a record with the queue and the syndrome, and
+ * the job fails. */
+#ifndef WEFT_DEVICE_GDA_H
+#define WEFT_DEVICE_GDA_H
+
+#include <weft/device/arithmetic.h>
+#include <weft/device/gda_span.h>
+#include <weft/device/run.h>
+
+/* ------------------------------------------------------------------------------- single values */
+
+/* A lane's part of an inline write: in words of at most 4 bytes, as the data begin at an odd one. */
+WEFT_DEVICE void weft_dev_gda_part(const struct weft_dev_gda_ring *ring, uint64_t index,
+                                   uint32_t at, uint64_t value, unsigned bytes)
+{
+    char *to = weft_dev_gda_at(ring, index, WEFT_DEV_GDA_INLINE_AT + at);
+    if (bytes == 8) {
+        *(weft_dev_any_u32 *)(void *)to = (uint32_t)value;
+        to = weft_dev_gda_at(ring, index, WEFT_DEV_GDA_INLINE_AT + at + 4);
+        *(weft_dev_any_u32 *)(void *)to = (uint32_t)(value >> 32);
+    } else if (bytes == 4) {
+        *(weft_dev_any_u32 *)(void *)to = (uint32_t)value;
+    } else if (bytes == 2) {
+        *(weft_dev_any_u16 *)(void *)to = (uint16_t)value;
+    } else {
+        *(weft_dev_any_u8 *)(void *)to = (uint8_t)value;
+    }
+}
+
+/* p: each run of neighbours is one inline write; the runs toward one PE are one span. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
+{
+    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(r->pe);
+    struct weft_dev_gda_group g;
+    struct weft_dev_run run;
+    uint64_t whole;
+    uint32_t bytes;
+    int begun = 1;
+    weft_dev_run_find(&run, (uintptr_t)r->symmetric, (unsigned)r->bytes, r->pe);
+    bytes = run.values * (uint32_t)r->bytes;
+    whole = bytes;
+    g.at = 0;
+    if (run.leads) {
+        uint32_t mask = weft_dev_active_mask();
+        mask = weft_dev_match_any_u64(mask, (uintptr_t)q);
+        begun = weft_dev_gda_begin_group(&g, mask, q, r, weft_dev_gda_inline_blocks(bytes));
+        if (begun)
+            weft_dev_gda_inline_head(&q->ring, g.at,
+                                     weft_dev_gda_there(r->symmetric, r->pe, &whole), bytes,
+                                     g.ends ? WEFT_DEV_GDA_SIGNALED : 0);
+    }
+    uint64_t at = weft_dev_shuffle_u64(run.mask, begun ? g.at : ~(uint64_t)0, run.leader);
+    if (at != ~(uint64_t)0)
+        weft_dev_gda_part(&q->ring, at, run.at * (uint32_t)r->bytes, r->value, (unsigned)r->bytes);
+    weft_dev_sync_warp(run.mask);
+    if (run.leads && begun)
+        weft_dev_gda_give_group(&g);
+}
+
+/* ------------------------------------------------------------------------- fetching, atomics */
+
+/* What the adapter does for an atomic; FETCH adds nothing. */
+WEFT_DEVICE int weft_dev_gda_does(int what)
+{
+    return what == WEFT_DEV_ATOMIC_AND                                   ? WEFT_DEV_GDA_AND
+           : what == WEFT_DEV_ATOMIC_OR                                  ? WEFT_DEV_GDA_OR
+           : what == WEFT_DEV_ATOMIC_XOR                                 ? WEFT_DEV_GDA_XOR
+           : what == WEFT_DEV_ATOMIC_CSWAP                               ? WEFT_DEV_GDA_CSWAP
+           : what == WEFT_DEV_ATOMIC_SWAP || what == WEFT_DEV_ATOMIC_SET ? WEFT_DEV_GDA_SWAP
+                                                                         : WEFT_DEV_GDA_ADD;
+}
+
+WEFT_DEVICE void weft_dev_gda_store_atomic(const struct weft_dev_gda_ring *ring, uint64_t index,
+                                           const struct weft_dev_request *r,
+                                           struct weft_dev_gda_place to, uint32_t flags)
+{
+    uint64_t bytes = r->bytes;
+    struct weft_dev_gda_place at = weft_dev_gda_there(r->symmetric, r->pe, &bytes);
+    int does = weft_dev_gda_does(r->what);
+    uint64_t value = r->what == WEFT_DEV_ATOMIC_FETCH ? 0 : r->value;
+    if (r->bytes == 4)
+        weft_dev_gda_atomic4(ring, index, does, at, to, (uint32_t)value, (uint32_t)r->compare,
+                             flags);
+    else
+        weft_dev_gda_atomic8(ring, index, does, at, to, value, r->compare, flags);
+}
+
+/* The place of a lane's result is its own until it has read it. */
+WEFT_DEVICE int weft_dev_gda_take_result(struct weft_dev_gda_queue *q, uint64_t index,
+                                         const struct weft_dev_request *r)
+{
+    struct weft_dev_patience patience;
+    uint32_t polls = 0;
+    WEFT_NO_UNROLL
+    while (!weft_dev_gda_result_free(q, index))
+        if (weft_dev_patience_step(
+                &patience, weft_dev_awaited_of(r->operation, r->pe, -1, q->busy, WEFT_EQ, 0),
+                &polls, 1)) {
+            weft_dev_fail(WEFT_ERR_TIMEOUT);
+            return 0;
+        }
+    weft_dev_gda_result_take(q, index);
+    return 1;
+}
+
+/* The sum of real numbers. */
+WEFT_DEVICE uint64_t weft_dev_gda_added(int what, uint64_t a, uint64_t b)
+{
+    if (what == WEFT_DEV_ATOMIC_ADD_F32)
+        return weft_dev_bits_f32(weft_dev_f32_bits((uint32_t)a) + weft_dev_f32_bits((uint32_t)b));
+    if (what == WEFT_DEV_ATOMIC_ADD_F64)
+        return weft_dev_bits_f64(weft_dev_f64_bits(a) + weft_dev_f64_bits(b));
+    if (what == WEFT_DEV_ATOMIC_ADD_F16X2)
+        return weft_dev_f16_f32(weft_dev_f32_f16((uint16_t)a) + weft_dev_f32_f16((uint16_t)b)) |
+               (uint32_t)weft_dev_f16_f32(weft_dev_f32_f16((uint16_t)(a >> 16)) +
+                                          weft_dev_f32_f16((uint16_t)(b >> 16)))
+                   << 16;
+    return weft_dev_bf16_f32(weft_dev_f32_bf16((uint16_t)a) + weft_dev_f32_bf16((uint16_t)b)) |
+           (uint32_t)weft_dev_bf16_f32(weft_dev_f32_bf16((uint16_t)(a >> 16)) +
+                                       weft_dev_f32_bf16((uint16_t)(b >> 16)))
+               << 16;
+}
+
+/* What an atomic makes of `old`. */
+WEFT_DEVICE uint64_t weft_dev_gda_new_value(const struct weft_dev_request *r, uint64_t old)
+{
+    switch (r->what) {
+    case WEFT_DEV_ATOMIC_ADD:
+        return old + r->value;
+    case WEFT_DEV_ATOMIC_AND:
+        return old & r->value;
+    case WEFT_DEV_ATOMIC_OR:
+        return old | r->value;
+    case WEFT_DEV_ATOMIC_XOR:
+        return old ^ r->value;
+    case WEFT_DEV_ATOMIC_FETCH:
+        return old;
+    case WEFT_DEV_ATOMIC_CSWAP:
+        return old == r->compare ? r->value : old;
+    case WEFT_DEV_ATOMIC_SWAP:
+    case WEFT_DEV_ATOMIC_SET:
+        return r->value;
+    default:
+        return weft_dev_gda_added(r->what, old, r->value);
+    }
+}
+
+/* An atomic on memory of this PE that no other reaches: the own instructions, as a loop that knows them
+ * all. */
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_own_atomic(const struct weft_dev_request *r)
+{
+    uint64_t seen, old, value, all = r->bytes == 4 ? 0xffffffffu : ~(uint64_t)0;
+    uint32_t *word = (uint32_t *)(uintptr_t)r->symmetric;
+    uint64_t *wide = (uint64_t *)(uintptr_t)r->symmetric;
+    seen = r->bytes == 4 ? weft_dev_load_u32(word, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS)
+                         : weft_dev_load_u64(wide, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    do {
+        old = seen;
+        value = weft_dev_gda_new_value(r, old) & all;
+        seen = r->bytes == 4
+                   ? weft_dev_atomic_cas_u32(word, (uint32_t)old, (uint32_t)value,
+                                             WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS)
+                   : weft_dev_atomic_cas_u64(wide, old, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } while (seen != old);
+    return old;
+}
+
+/* g and atomics. Lanes whose requests go by one queue give them as one span and wait for it together. */
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_fetch(struct weft_dev_request *r)
+{
+    int atomic = r->operation == WEFT_DEV_OP_ATOMIC, fetches = !atomic || !r->nbi;
+    struct weft_dev_gda_queue *q =
+        atomic ? weft_dev_gda_word_queue(r->symmetric, r->pe) : weft_dev_gda_own_queue(r->pe);
+    uint32_t blocks =
+        atomic ? weft_dev_gda_atomic_blocks(weft_dev_gda_does(r->what), (unsigned)r->bytes) : 1;
+    uint32_t mask = weft_dev_active_mask();
+    struct weft_dev_gda_group g;
+    uint64_t value = 0, whole = r->bytes;
+    mask = weft_dev_match_any_u64(mask, (uintptr_t)q | (uint64_t)fetches);
+    if (!weft_dev_gda_begin_group(&g, mask, q, r, blocks))
+        return 0;
+    uint32_t flags = g.ends ? WEFT_DEV_GDA_SIGNALED : 0;
+    struct weft_dev_gda_place to = fetches ? weft_dev_gda_result(q, g.at) : weft_dev_gda_sink(q);
+    if (fetches && !weft_dev_gda_take_result(q, g.at, r))
+        to = weft_dev_gda_sink(q); /* the job has failed; the span is given all the same */
+    if (atomic)
+        weft_dev_gda_store_atomic(&q->ring, g.at, r, to, flags);
+    else
+        weft_dev_gda_move(&q->ring, g.at, WEFT_DEV_GDA_READ,
+                          weft_dev_gda_there(r->symmetric, r->pe, &whole), to, (uint32_t)r->bytes,
+                          flags);
+    weft_dev_gda_give_group(&g);
+    if (!fetches)
+        return 0;
+    int there = 1;
+    if (weft_dev_lane() == g.first)
+        there = weft_dev_gda_await(q, r, g.span.end);
+    there = weft_dev_all(mask, there);
+    weft_dev_sync_warp(mask); /* a vote does not order memory */
+    if (there)
+        value = weft_dev_gda_result_value(q, g.at, (unsigned)r->bytes, atomic);
+    weft_dev_gda_result_read(q, g.at);
+    return value;
+}
+
+/* Real numbers: by compare and swap, until nobody has come between. */
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_add_real(struct weft_dev_request *r)
+{
+    struct weft_dev_request one = *r;
+    uint64_t seen, expected;
+    one.nbi = 0;
+    one.what = WEFT_DEV_ATOMIC_FETCH;
+    seen = weft_dev_gda_fetch(&one);
+    one.what = WEFT_DEV_ATOMIC_CSWAP;
+    do {
+        expected = seen;
+        one.compare = expected;
+        one.value = weft_dev_gda_added(r->what, expected, r->value);
+        seen = weft_dev_gda_fetch(&one);
+    } while (seen != expected && !weft_dev_job_failed(0));
+    return expected;
+}
+
+/* -------------------------------------------------------------------------------- bulk, one thread */
+
+/* One inline write of up to WEFT_DEV_GDA_INLINE_MOST bytes from memory that is not registered, or that
+ * is free again at once. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_put_inline(struct weft_dev_gda_queue *q,
+                                                 const struct weft_dev_request *r, const char *dst,
+                                                 const char *src, uint32_t bytes)
+{
+    struct weft_dev_gda_span span;
+    uint64_t whole = bytes;
+    uint32_t blocks = weft_dev_gda_inline_blocks(bytes);
+    struct weft_dev_gda_place at = weft_dev_gda_there(dst, r->pe, &whole);
+    if (!weft_dev_gda_begin(&span, q, r, blocks > 1 ? blocks + 1 : 1))
+        return 0;
+    weft_dev_gda_inline_head(&q->ring, span.base, at, bytes,
+                             blocks > 1 ? 0 : WEFT_DEV_GDA_SIGNALED);
+    if (blocks > 1)
+        weft_dev_gda_nop(&q->ring, span.end - 1, WEFT_DEV_GDA_SIGNALED);
+    WEFT_NO_UNROLL
+    for (uint32_t i = 0; i < bytes; i += 4) {
+        unsigned part = bytes - i < 4 ? bytes - i : 4;
+        *(weft_dev_any_u32 *)(void *)weft_dev_gda_at(&q->ring, span.base,
+                                                     WEFT_DEV_GDA_INLINE_AT + i) =
+            (uint32_t)weft_dev_word_of(src + i, part);
+    }
+    weft_dev_gda_give(&span);
+    return 1;
+}
+
+/* Bytes of the next inline write to `dst`: none goes over the end of a key. */
+WEFT_DEVICE uint32_t weft_dev_gda_inline_piece(const char *dst, int pe, uint64_t bytes)
+{
+    uint64_t piece = bytes < WEFT_DEV_GDA_INLINE_MOST ? bytes : WEFT_DEV_GDA_INLINE_MOST;
+    (void)weft_dev_gda_there(dst, pe, &piece);
+    return (uint32_t)piece;
+}
+
+/* Puts are copied up to this size, where their source is to be free on return: no completion is waited
+ * for then. */
+enum { WEFT_DEV_GDA_COPIED = 2 * WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT };
+
+/* One request by which registered memory is moved in place. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_move_one(struct weft_dev_gda_queue *q,
+                                               const struct weft_dev_request *r, uint32_t opcode,
+                                               struct weft_dev_gda_place there,
+                                               struct weft_dev_gda_place here, uint32_t bytes,
+                                               uint64_t *end)
+{
+    struct weft_dev_gda_span span;
+    if (!weft_dev_gda_begin(&span, q, r, 1))
+        return 0;
+    weft_dev_gda_move(&q->ring, span.base, opcode, there, here, bytes, WEFT_DEV_GDA_SIGNALED);
+    *end = span.end;
+    weft_dev_gda_give(&span);
+    return 1;
+}
+
+/* *end: how much of the queue must be complete before the source is free; 0: it is. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_put(struct weft_dev_gda_queue *q,
+                                          const struct weft_dev_request *r, uint64_t *end)
+{
+    const char *src = (const char *)r->local, *dst = (const char *)r->symmetric;
+    struct weft_dev_gda_place here;
+    uint64_t left = r->bytes;
+    *end = 0;
+    WEFT_NO_UNROLL
+    while (left) {
+        uint64_t piece = left;
+        struct weft_dev_gda_place there = weft_dev_gda_there(dst, r->pe, &piece);
+        piece = piece < 1u << 30 ? piece : 1u << 30;
+        if ((!r->nbi && left <= WEFT_DEV_GDA_COPIED) || !weft_dev_gda_here(src, &piece, &here)) {
+            piece = weft_dev_gda_inline_piece(dst, r->pe, left);
+            if (!weft_dev_gda_put_inline(q, r, dst, src, (uint32_t)piece))
+                return 0;
+        } else if (!weft_dev_gda_move_one(q, r, WEFT_DEV_GDA_WRITE, there, here, (uint32_t)piece,
+                                          end)) {
+            return 0;
+        }
+        dst += piece;
+        src += piece;
+        left -= piece;
+    }
+    return 1;
+}
+
+/* What is read into memory that is not registered comes through the places for results, some at a time:
+ * `n` elements of at most WEFT_DEV_GDA_RESULT bytes. */
+enum { WEFT_DEV_GDA_READS = 16 };
+
+WEFT_DEVICE_NOINLINE int weft_dev_gda_read_some(struct weft_dev_gda_queue *q,
+                                                const struct weft_dev_request *r, const char *from,
+                                                char *to, uint64_t from_step, uint64_t to_step,
+                                                uint32_t element, uint32_t n)
+{
+    struct weft_dev_gda_span span;
+    int there = weft_dev_gda_begin(&span, q, r, n);
+    if (!there)
+        return 0;
+    WEFT_NO_UNROLL
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t whole = element, index = span.base + i;
+        struct weft_dev_gda_place at = weft_dev_gda_there(from + i * from_step, r->pe, &whole);
+        struct weft_dev_gda_place result = weft_dev_gda_take_result(q, index, r)
+                                               ? weft_dev_gda_result(q, index)
+                                               : weft_dev_gda_sink(q);
+        weft_dev_gda_move(&q->ring, index, WEFT_DEV_GDA_READ, at, result, element,
+                          i + 1 == n ? WEFT_DEV_GDA_SIGNALED : 0);
+    }
+    weft_dev_gda_give(&span);
+    there = weft_dev_gda_await(q, r, span.end);
+    WEFT_NO_UNROLL
+    for (uint32_t i = 0; i < n; i++) {
+        const char *result = (const char *)(uintptr_t)weft_dev_gda_result(q, span.base + i).address;
+        for (uint32_t k = 0; k < element && there; k++)
+            to[i * to_step + k] = (char)weft_dev_load_u8((const uint8_t *)result + k,
+                                                         WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+        weft_dev_gda_result_read(q, span.base + i);
+    }
+    return there;
+}
+
+/* Up to WEFT_DEV_GDA_READS * WEFT_DEV_GDA_RESULT bytes that end before the next key; how many it were, 0
+ * when it cannot be done. */
+WEFT_DEVICE uint64_t weft_dev_gda_get_through(struct weft_dev_gda_queue *q,
+                                              const struct weft_dev_request *r, const char *from,
+                                              char *to, uint64_t bytes)
+{
+    uint64_t most = WEFT_DEV_GDA_READS * WEFT_DEV_GDA_RESULT;
+    bytes = bytes < most ? bytes : most;
+    (void)weft_dev_gda_there(from, r->pe, &bytes);
+    uint32_t whole = (uint32_t)(bytes / WEFT_DEV_GDA_RESULT);
+    uint32_t rest = whole ? WEFT_DEV_GDA_RESULT : (uint32_t)bytes;
+    int done = weft_dev_gda_read_some(q, r, from, to, WEFT_DEV_GDA_RESULT, WEFT_DEV_GDA_RESULT,
+                                      rest, whole ? whole : 1);
+    return !done ? 0 : whole ? (uint64_t)whole * WEFT_DEV_GDA_RESULT : bytes;
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_gda_get(const struct weft_dev_request *r)
+{
+    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(r->pe);
+    const char *src = (const char *)r->symmetric;
+    char *dst = (char *)r->local;
+    struct weft_dev_gda_place here;
+    uint64_t left = r->bytes, end = 0;
+    WEFT_NO_UNROLL
+    while (left) {
+        uint64_t piece = left;
+        struct weft_dev_gda_place there = weft_dev_gda_there(src, r->pe, &piece);
+        piece = piece < 1u << 30 ? piece : 1u << 30;
+        if (!weft_dev_gda_here(dst, &piece, &here)) {
+            piece = weft_dev_gda_get_through(q, r, src, dst, left);
+            if (!piece)
+                return;
+        } else if (!weft_dev_gda_move_one(q, r, WEFT_DEV_GDA_READ, there, here, (uint32_t)piece,
+                                          &end)) {
+            return;
+        }
+        dst += piece;
+        src += piece;
+        left -= piece;
+    }
+    if (!r->nbi && end)
+        weft_dev_gda_await(q, r, end);
+}
+
+/* ------------------------------------------------------------------------------------ strided */
+
+/* One column of the elements: `width` bytes at the start of each. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_column(const struct weft_dev_request *r, const char *there,
+                                             char *here, uint32_t width)
+{
+    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(r->pe);
+    uint64_t far_step = (uint64_t)r->remote_stride * r->bytes;
+    uint64_t near_step = (uint64_t)r->local_stride * r->bytes;
+    int put = r->operation == WEFT_DEV_OP_IPUT, done = 1;
+    uint32_t n;
+    WEFT_NO_UNROLL
+    for (uint64_t i = 0; i < r->n && done; i += n, there += n * far_step, here += n * near_step) {
+        uint64_t left = r->n - i;
+        n = put ? 1 : left < WEFT_DEV_GDA_READS ? (uint32_t)left : WEFT_DEV_GDA_READS;
+        done = put ? weft_dev_gda_put_inline(q, r, there, here, width)
+                   : weft_dev_gda_read_some(q, r, there, here, far_step, near_step, width, n);
+    }
+    return done;
+}
+
+/* Elements of 16 bytes that are aligned to 8 may go over the end of a key: as two columns. */
+WEFT_DEVICE void weft_dev_gda_strided(const struct weft_dev_request *r)
+{
+    const char *there = (const char *)r->symmetric;
+    uint64_t far_step = (uint64_t)r->remote_stride * r->bytes;
+    uint32_t width = (uint32_t)r->bytes;
+    if (width == 16 && (((uintptr_t)there | far_step) & 15))
+        width = 8;
+    for (uint32_t at = 0; at < r->bytes; at += width)
+        if (!weft_dev_gda_column(r, there + at, (char *)r->local + at, width))
+            return;
+}
+
+/* ------------------------------------------------------------------------- signals, flags, packets */
+
+/* A word of 8 bytes: set by an inline write, added to by an atomic. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_signal(struct weft_dev_gda_queue *q,
+                                              const struct weft_dev_request *r, const void *signal,
+                                              int add, uint32_t flags)
+{
+    struct weft_dev_gda_span span;
+    uint64_t whole = 8;
+    struct weft_dev_gda_place at = weft_dev_gda_there(signal, r->pe, &whole);
+    if (!weft_dev_gda_begin(&span, q, r, 1))
+        return;
+    if (add)
+        weft_dev_gda_atomic8(&q->ring, span.base, WEFT_DEV_GDA_ADD, at, weft_dev_gda_sink(q),
+                             r->value, 0, flags | WEFT_DEV_GDA_SIGNALED);
+    else
+        weft_dev_gda_value(&q->ring, span.base, at, r->value, 8, flags | WEFT_DEV_GDA_SIGNALED);
+    weft_dev_gda_give(&span);
+}
+
+/* The signal follows in the same queue, and is carried out behind the data also where the network takes
+ * several ways. Data of 8 bytes and less are in the request itself. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_put_signal(struct weft_dev_request *r)
+{
+    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(r->pe);
+    uint64_t end = 0;
+    int given = 1;
+    if (r->bytes && !r->local) {
+        r->local = &r->compare;
+        given = weft_dev_gda_put_inline(q, r, (const char *)r->symmetric, (const char *)&r->compare,
+                                        (uint32_t)r->bytes);
+    } else if (r->bytes) {
+        given = weft_dev_gda_put(q, r, &end);
+    }
+    if (!given)
+        return;
+    weft_dev_gda_signal(q, r, r->signal, r->what == WEFT_SIGNAL_ADD, WEFT_DEV_GDA_ORDERED);
+    if (!r->nbi && end)
+        weft_dev_gda_await(q, r, end);
+}
+
+/* 8 bytes of a packet: both halves carry its number. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_packet(const struct weft_dev_request *r)
+{
+    uint64_t wire[2];
+    wire[0] = (r->compare & 0xffffffffu) | r->value << 32;
+    wire[1] = r->compare >> 32 | r->value << 32;
+    weft_dev_gda_put_inline(weft_dev_gda_own_queue(r->pe), r, (const char *)r->symmetric,
+                            (const char *)wire, 16);
+}
+
+/* ---------------------------------------------------------------------------------- own memory
+ *
+ * Where the adapter's atomics are not atomic with the device's own, those on this PE's own segments go by
+ * the adapter too, on a queue that leads back here. Memory in no segment nobody else reaches. */
+
+WEFT_DEVICE void weft_dev_gda_own_signal(const struct weft_dev_request *r, const void *signal)
+{
+    uint64_t offset;
+    int segment, add = r->what == WEFT_SIGNAL_ADD;
+    if (add && weft_dev_find(signal, 8, &segment, &offset) == WEFT_OK)
+        weft_dev_gda_signal(weft_dev_gda_word_queue(signal, r->pe), r, signal, 1, 0);
+    else
+        weft_dev_signal_at((char *)(uintptr_t)signal, r->value, (weft_signal_op)r->what);
+}
+
+/* 1: it is done. Data are moved by this thread; what it stored is visible before the signal. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_own(struct weft_dev_request *r, uint64_t *before)
+{
+    uint64_t offset;
+    int segment;
+    *before = 0;
+    if (r->operation == WEFT_DEV_OP_SIGNAL) {
+        weft_dev_gda_own_signal(r, r->symmetric);
+        return 1;
+    }
+    if (r->operation == WEFT_DEV_OP_PUT_SIGNAL) {
+        const void *from = r->local ? r->local : &r->compare;
+        weft_dev_move((char *)(uintptr_t)r->symmetric, (const char *)from, r->bytes, 0, 1, 0);
+        weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
+        weft_dev_gda_own_signal(r, r->signal);
+        return 1;
+    }
+    if (r->operation != WEFT_DEV_OP_ATOMIC || !weft_dev_find(r->symmetric, 1, &segment, &offset))
+        return 0;
+    *before = weft_dev_gda_own_atomic(r);
+    return 1;
+}
+
+/* ----------------------------------------------------------------------------- as a carrier */
+
+/* Waits for everything that was given to the used queues; those of which all is known to be complete
+ * cost two loads. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r)
+{
+    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    uint32_t n = (uint32_t)weft_dev_state.n_pes * gda->each;
+    struct weft_dev_request waits = *r;
+    WEFT_NO_UNROLL
+    for (uint32_t word = 0; word * 64 < n; word++) {
+        uint64_t left = weft_dev_load_u64(&gda->used[word], WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        WEFT_NO_UNROLL
+        for (; left; left &= left - 1) {
+            uint32_t number = word * 64 + weft_dev_find_first_u64(left) - 1;
+            struct weft_dev_gda_queue *q = gda->queues + number;
+            uint64_t head = weft_dev_load_u64(&q->head, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+            waits.pe = (int)(number / gda->each);
+            if (weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU) < head &&
+                !weft_dev_gda_await(q, &waits, head))
+                return;
+        }
+    }
+}
+
+/* Called by each thread; of those that are here together one looks. One queue to a PE keeps the order
+ * by itself. The quiet's fence stands between what came before and what comes behind it. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
+{
+    struct weft_dev_request r =
+        weft_dev_request_of(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE, NULL, 0, -1);
+    if (!quiet && weft_dev_state.gda->each == 1)
+        return;
+    uint32_t mask = weft_dev_active_mask();
+    weft_dev_sync_warp(mask);
+    if (weft_dev_lane() == weft_dev_find_first_u32(mask) - 1)
+        weft_dev_gda_complete(&r);
+    weft_dev_sync_warp(mask);
+    if (quiet)
+        weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
+}
+
+/* Called by one thread for its scope. What it put before in memory of this PE is visible to the adapter
+ * by the fence before the doorbell. */
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
+{
+    uint64_t end;
+    if (r->pe == weft_dev_state.me && weft_dev_gda_own(r, &end))
+        return end;
+    switch (r->operation) {
+    case WEFT_DEV_OP_P:
+        weft_dev_gda_p(r);
+        return 0;
+    case WEFT_DEV_OP_ATOMIC:
+        if (r->what >= WEFT_DEV_ATOMIC_ADD_F32)
+            return weft_dev_gda_add_real(r);
+        return weft_dev_gda_fetch(r);
+    case WEFT_DEV_OP_G:
+        return weft_dev_gda_fetch(r);
+    case WEFT_DEV_OP_PUT:
+        if (weft_dev_gda_put(weft_dev_gda_own_queue(r->pe), r, &end) && !r->nbi && end)
+            weft_dev_gda_await(weft_dev_gda_own_queue(r->pe), r, end);
+        return 0;
+    case WEFT_DEV_OP_GET:
+        weft_dev_gda_get(r);
+        return 0;
+    case WEFT_DEV_OP_IPUT:
+    case WEFT_DEV_OP_IGET:
+        weft_dev_gda_strided(r);
+        return 0;
+    case WEFT_DEV_OP_SIGNAL:
+        weft_dev_gda_signal(weft_dev_gda_word_queue(r->symmetric, r->pe), r, r->symmetric,
+                            r->what == WEFT_SIGNAL_ADD, 0);
+        return 0;
+    case WEFT_DEV_OP_PUT_SIGNAL:
+        weft_dev_gda_put_signal(r);
+        return 0;
+    case WEFT_DEV_OP_PUT_PACKET:
+        weft_dev_gda_packet(r);
+        return 0;
+    case WEFT_DEV_OP_FLAG:
+        /* The number of the meeting before must not come behind this one: one queue for all of them. */
+        weft_dev_gda_order(0);
+        weft_dev_gda_signal(weft_dev_gda_queue_of(r->pe, 0), r, r->symmetric, 0,
+                            WEFT_DEV_GDA_ORDERED);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+#endif

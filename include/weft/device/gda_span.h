@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the operations of carrier `gda` (gda.h) are made of: which queue, which place and key a symmetric
+ * address is, bounded waits for completions, and blocks reserved by one thread or by lanes together. Knows
+ * no operation. */
+#ifndef WEFT_DEVICE_GDA_SPAN_H
+#define WEFT_DEVICE_GDA_SPAN_H
+
+#include <weft/device/gda_queue.h>
+#include <weft/device/remote.h>
+#include <weft/device/wait.h>
+
+/* ------------------------------------------------------------------------------- queues, places */
+
+/* `which`: any number; the same one leads to the same queue. */
+WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queue_of(int pe, uint32_t which)
+{
+    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    return gda->queues + (uint32_t)pe * gda->each + which % gda->each;
+}
+
+WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_own_queue(int pe)
+{
+    return weft_dev_gda_queue_of(pe, weft_dev_block_rank());
+}
+
+/* Of what is done to one word, whatever block does it. */
+WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_word_queue(const void *word, int pe)
+{
+    return weft_dev_gda_queue_of(pe, (uint32_t)((uintptr_t)word >> 3) * 0x9e3779b1u >> 16);
+}
+
+/* Segment and offset of a symmetric address, the team areas included; it has been checked. */
+WEFT_DEVICE int weft_dev_gda_find(const void *symmetric, uint64_t *offset)
+{
+    const struct weft_dev_segment *areas = &weft_dev_state.segment[WEFT_DEV_AREAS];
+    int segment;
+    if (weft_dev_find(symmetric, 1, &segment, offset) == WEFT_OK)
+        return segment;
+    *offset = (uintptr_t)symmetric - areas->base + weft_dev_state.gda->areas_offset;
+    return WEFT_DEV_AREAS;
+}
+
+/* Where `symmetric` is at PE pe; *bytes is cut where another key begins. */
+WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_there(const void *symmetric, int pe,
+                                                         uint64_t *bytes)
+{
+    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    struct weft_dev_gda_place at;
+    uint64_t offset;
+    int segment = weft_dev_gda_find(symmetric, &offset);
+    uint64_t chunk = offset >> gda->chunk_bits;
+    uint64_t left = ((chunk + 1) << gda->chunk_bits) - offset;
+    *bytes = *bytes < left ? *bytes : left;
+    at.address = gda->bases[(uint32_t)pe * WEFT_DEV_PARTS + (uint32_t)segment] + offset;
+    at.key = gda->remote_keys[(uint64_t)(uint32_t)pe * gda->chunks + gda->first[segment] + chunk];
+    return at;
+}
+
+/* The local side of a transfer, likewise; 0: it is not registered. */
+WEFT_DEVICE int weft_dev_gda_here(const void *local, uint64_t *bytes, struct weft_dev_gda_place *at)
+{
+    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    uint64_t offset, end;
+    int segment;
+    if (weft_dev_find(local, 1, &segment, &offset))
+        return 0;
+    uint64_t chunk = offset >> gda->chunk_bits;
+    end = (chunk + 1) << gda->chunk_bits;
+    end = end < weft_dev_state.segment[segment].size ? end : weft_dev_state.segment[segment].size;
+    *bytes = *bytes < end - offset ? *bytes : end - offset;
+    at->address = gda->own[segment] + offset;
+    at->key = gda->local_keys[gda->first[segment] + chunk];
+    return 1;
+}
+
+/* ------------------------------------------------------------------------------------- waits */
+
+/* The queue has failed: its syndrome and the vendor's word go on record with its number. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_broken(const struct weft_dev_gda_queue *q,
+                                              const struct weft_dev_request *r)
+{
+    uint64_t why = weft_dev_load_u64(q->completion - 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    weft_dev_record(WEFT_DEV_RECORD_REFUSED, r->operation, WEFT_ERR_PATH, r->pe, -1, r->symmetric,
+                    0, q->name, why >> 48, 0);
+    weft_dev_fail(WEFT_ERR_PATH);
+}
+
+enum { WEFT_DEV_GDA_POLLS = 64 }; /* between two looks at the clock */
+
+/* 1: `target` blocks are complete; 0: not yet; -1: the queue has failed. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_poll(struct weft_dev_gda_queue *q, uint64_t target,
+                                           uint64_t *seen)
+{
+    WEFT_NO_UNROLL
+    for (int i = 0; i < WEFT_DEV_GDA_POLLS; i++) {
+        *seen = weft_dev_gda_done(q);
+        if (*seen == WEFT_DEV_GDA_FAILED)
+            return -1;
+        if (*seen >= target) {
+            weft_dev_atomic_max_u64(&q->done, *seen, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Waits until the first `target` blocks are complete; 0 when the queue fails or the wait runs out, which
+ * is on record, and the job fails. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_await(struct weft_dev_gda_queue *q,
+                                            const struct weft_dev_request *r, uint64_t target)
+{
+    struct weft_dev_patience patience;
+    uint64_t seen;
+    uint32_t polls = 0;
+    int there = weft_dev_gda_poll(q, target, &seen);
+    if (!WEFT_DEV_LIKELY(there)) {
+        weft_dev_patience_begin(&patience, weft_dev_awaited_of(r->operation, r->pe, -1,
+                                                               q->completion, WEFT_GE, target));
+        while (!(there = weft_dev_gda_poll(q, target, &seen))) {
+            polls += WEFT_DEV_GDA_POLLS;
+            if (!polls) /* come round */
+                polls = 1u << 30;
+            if (weft_dev_patience_slow(&patience, polls, seen)) {
+                weft_dev_fail(WEFT_ERR_TIMEOUT);
+                return 0;
+            }
+        }
+        weft_dev_patience_close(&patience);
+    }
+    if (there < 0)
+        weft_dev_gda_broken(q, r);
+    return there > 0;
+}
+
+/* ----------------------------------------------------------------------------------- spans */
+
+/* Blocks of a queue that one thread has reserved, for itself or for lanes that it has met. */
+struct weft_dev_gda_span {
+    struct weft_dev_gda_queue *q;
+    uint64_t base, end;
+};
+
+/* The first reservation of a queue notes that it is used: fences and quiets visit no others. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_first_use(const struct weft_dev_gda_queue *q)
+{
+    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    uint64_t number = (uint64_t)(q - gda->queues);
+    weft_dev_atomic_or_u64(&gda->used[number / 64], (uint64_t)1 << number % 64, WEFT_ORDER_RELAXED,
+                           WEFT_SCOPE_GPU);
+}
+
+/* Reserves blocks, with room for them. 0: never, which is on record. */
+WEFT_DEVICE int weft_dev_gda_begin(struct weft_dev_gda_span *span, struct weft_dev_gda_queue *q,
+                                   const struct weft_dev_request *r, uint32_t blocks)
+{
+    span->q = q;
+    span->base = weft_dev_gda_reserve(q, blocks);
+    span->end = span->base + blocks;
+    if (!WEFT_DEV_LIKELY(span->base))
+        weft_dev_gda_first_use(q);
+    return WEFT_DEV_LIKELY(weft_dev_gda_room(q, span->end)) ||
+           weft_dev_gda_await(q, r, weft_dev_gda_needed(q, span->end));
+}
+
+WEFT_DEVICE void weft_dev_gda_give(const struct weft_dev_gda_span *span)
+{
+    weft_dev_gda_publish(span->q, span->base, span->end);
+}
+
+/* The same for lanes `mask`, which are here together and have the same queue: the caller's blocks begin
+ * at *base. The last lane's request may take several blocks; then a NOP ends the span. 0 at all of them
+ * when it cannot be done. */
+struct weft_dev_gda_group {
+    struct weft_dev_gda_span span;
+    uint32_t mask, first, last; /* lanes; the first one publishes */
+    uint64_t at;                /* of the caller's blocks */
+    uint32_t ends;              /* 1: the caller's request is the last, and takes one block */
+};
+
+WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_group(struct weft_dev_gda_group *g, uint32_t mask,
+                                                  struct weft_dev_gda_queue *q,
+                                                  const struct weft_dev_request *r, uint32_t blocks)
+{
+    unsigned lane = weft_dev_lane();
+    uint32_t before = mask & ((1u << lane) - 1);
+    uint32_t several = weft_dev_ballot(mask, blocks > 1);
+    uint32_t at = weft_dev_popcount_u32(before), total = weft_dev_popcount_u32(mask);
+    g->mask = mask;
+    g->first = weft_dev_find_first_u32(mask) - 1;
+    g->last = 31 - weft_dev_leading_zeros_u32(mask);
+    WEFT_NO_UNROLL
+    for (uint32_t left = several; left; left &= left - 1) {
+        unsigned from = weft_dev_find_first_u32(left) - 1;
+        uint32_t more = weft_dev_shuffle_u32(mask, blocks, from) - 1;
+        total += more;
+        at += from < lane ? more : 0;
+    }
+    uint32_t nop = several >> g->last & 1;
+    int begun = 1;
+    g->span.q = q;
+    g->span.base = 0;
+    if (lane == g->first) {
+        begun = weft_dev_gda_begin(&g->span, q, r, total + nop);
+        if (begun && nop)
+            weft_dev_gda_nop(&q->ring, g->span.end - 1, WEFT_DEV_GDA_SIGNALED);
+    }
+    g->span.base = weft_dev_shuffle_u64(mask, g->span.base, g->first);
+    g->span.end = g->span.base + total + nop;
+    g->at = g->span.base + at;
+    g->ends = lane == g->last && !nop;
+    return weft_dev_all(mask, begun);
+}
+
+/* All lanes have stored their requests. */
+WEFT_DEVICE void weft_dev_gda_give_group(const struct weft_dev_gda_group *g)
+{
+    weft_dev_sync_warp(g->mask);
+    if (weft_dev_lane() == g->first)
+        weft_dev_gda_give(&g->span);
+}
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Work requests of an mlx5 send queue, composed in registers and stored into the queue's ring. The same
+ * text for device code and for the host, so that a request has the same bytes whoever gives it. Formats
+ * and names of fields are those of <infiniband/mlx5dv.h>. Knows nothing of PEs and of how a request is
+ * published (gda_queue.h).
+ *
+ * A ring consists of blocks of 64 bytes, a request of segments of 16. A request begins at a block and may
+ * go over the ring's end. Its first two segments are the control segment and the remote address. */
+#ifndef WEFT_DEVICE_GDA_WQE_H
+#define WEFT_DEVICE_GDA_WQE_H
+
+#include <weft/device/simt.h>
+#include <weft/device/state.h>
+
+enum weft_dev_gda_opcode {
+    WEFT_DEV_GDA_NOP = 0,
+    WEFT_DEV_GDA_WRITE = 0x08,
+    WEFT_DEV_GDA_READ = 0x10,
+    WEFT_DEV_GDA_CS = 0x11, /* compare and swap, 8 bytes */
+    WEFT_DEV_GDA_FA = 0x12, /* fetch and add, 8 bytes */
+    WEFT_DEV_GDA_MASKED_CS = 0x14,
+    WEFT_DEV_GDA_MASKED_FA = 0x15,
+    WEFT_DEV_GDA_DUMP = 0x23, /* a read of own memory, which it makes consistent */
+};
+
+/* Of a masked atomic, with its opcode. */
+enum weft_dev_gda_modifier { WEFT_DEV_GDA_4_BYTES = 0x08, WEFT_DEV_GDA_8_BYTES = 0x09 };
+
+enum weft_dev_gda_flag {
+    WEFT_DEV_GDA_SIGNALED = 2 << 2, /* a completion is written; without, only of an error */
+    WEFT_DEV_GDA_ORDERED = 3 << 5,  /* strong order: carried out behind all that came before it */
+};
+
+enum {
+    WEFT_DEV_GDA_BLOCK = 64,
+    WEFT_DEV_GDA_SEGMENT = 16,
+    WEFT_DEV_GDA_INLINE_AT = 36, /* where the data of an inline write begin in it, */
+    WEFT_DEV_GDA_INLINE_ONE = WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT, /* that fit one block, */
+    WEFT_DEV_GDA_INLINE_BLOCKS = 5, /* and the blocks of the longest: 284 bytes of data */
+    WEFT_DEV_GDA_INLINE_MOST =
+        WEFT_DEV_GDA_INLINE_BLOCKS * WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT,
+};
+
+/* Where requests stand. */
+struct weft_dev_gda_ring {
+    char *blocks;
+    uint64_t mask;   /* bytes of the ring - 1; it has a power of two */
+    uint32_t number; /* of the queue pair */
+    uint32_t depth;  /* blocks of the ring, 128 ... 32768 */
+};
+
+/* A remote or local place. */
+struct weft_dev_gda_place {
+    uint64_t address;
+    uint32_t key;
+};
+
+WEFT_DEV_BOTH uint32_t weft_dev_be32(uint32_t x)
+{
+    return x >> 24 | (x >> 8 & 0xff00) | (x << 8 & 0xff0000) | x << 24;
+}
+
+WEFT_DEV_BOTH uint64_t weft_dev_be64(uint64_t x)
+{
+    return (uint64_t)weft_dev_be32((uint32_t)x) << 32 | weft_dev_be32((uint32_t)(x >> 32));
+}
+
+WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_words(uint32_t a, uint32_t b, uint32_t c,
+                                                       uint32_t d)
+{
+    struct weft_dev_vec16 v;
+    v.lo = a | (uint64_t)b << 32;
+    v.hi = c | (uint64_t)d << 32;
+    return v;
+}
+
+/* ---------------------------------------------------------------------------------- segments */
+
+/* `segments`: of the whole request. */
+WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_control(const struct weft_dev_gda_ring *ring,
+                                                         uint64_t index, uint32_t opcode,
+                                                         uint32_t modifier, uint32_t segments,
+                                                         uint32_t flags)
+{
+    return weft_dev_gda_words(
+        weft_dev_be32(modifier << 24 | (uint32_t)(index & 0xffff) << 8 | opcode),
+        weft_dev_be32(ring->number << 8 | segments), flags << 24, 0);
+}
+
+WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_remote(struct weft_dev_gda_place at)
+{
+    struct weft_dev_vec16 v;
+    v.lo = weft_dev_be64(at.address);
+    v.hi = weft_dev_be32(at.key);
+    return v;
+}
+
+/* 1 ... 2^31 - 1 bytes. */
+WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_local(struct weft_dev_gda_place at, uint32_t bytes)
+{
+    struct weft_dev_vec16 v;
+    v.lo = weft_dev_be32(bytes) | (uint64_t)weft_dev_be32(at.key) << 32;
+    v.hi = weft_dev_be64(at.address);
+    return v;
+}
+
+/* The first 12 bytes of inline data stand in the segment of its length. */
+WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_inline(uint32_t bytes, uint64_t first,
+                                                        uint32_t next)
+{
+    return weft_dev_gda_words(weft_dev_be32(bytes | 0x80000000u), (uint32_t)first,
+                              (uint32_t)(first >> 32), next);
+}
+
+WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_pair(uint64_t a, uint64_t b)
+{
+    struct weft_dev_vec16 v;
+    v.lo = weft_dev_be64(a);
+    v.hi = weft_dev_be64(b);
+    return v;
+}
+
+/* ------------------------------------------------------------------------------------ storing */
+
+WEFT_DEVICE char *weft_dev_gda_at(const struct weft_dev_gda_ring *ring, uint64_t index,
+                                  uint64_t byte)
+{
+    return ring->blocks + ((index * WEFT_DEV_GDA_BLOCK + byte) & ring->mask);
+}
+
+WEFT_DEVICE void weft_dev_gda_store(const struct weft_dev_gda_ring *ring, uint64_t index,
+                                    unsigned segment, struct weft_dev_vec16 v)
+{
+    weft_dev_store_vec16(weft_dev_gda_at(ring, index, segment * WEFT_DEV_GDA_SEGMENT), v);
+}
+
+/* ------------------------------------------------------------------------------ whole requests */
+
+WEFT_DEVICE void weft_dev_gda_nop(const struct weft_dev_gda_ring *ring, uint64_t index,
+                                  uint32_t flags)
+{
+    weft_dev_gda_store(ring, index, 0,
+                       weft_dev_gda_control(ring, index, WEFT_DEV_GDA_NOP, 0, 1, flags));
+}
+
+/* WRITE of registered memory, or READ into it. */
+WEFT_DEVICE void weft_dev_gda_move(const struct weft_dev_gda_ring *ring, uint64_t index,
+                                   uint32_t opcode, struct weft_dev_gda_place remote,
+                                   struct weft_dev_gda_place local, uint32_t bytes, uint32_t flags)
+{
+    weft_dev_gda_store(ring, index, 0, weft_dev_gda_control(ring, index, opcode, 0, 3, flags));
+    weft_dev_gda_store(ring, index, 1, weft_dev_gda_remote(remote));
+    weft_dev_gda_store(ring, index, 2, weft_dev_gda_local(local, bytes));
+}
+
+/* Blocks of an inline write. */
+WEFT_DEV_BOTH uint32_t weft_dev_gda_inline_blocks(uint32_t bytes)
+{
+    return (WEFT_DEV_GDA_INLINE_AT + bytes + WEFT_DEV_GDA_BLOCK - 1) / WEFT_DEV_GDA_BLOCK;
+}
+
+/* An inline write but for its data, which stand at WEFT_DEV_GDA_INLINE_AT. */
+WEFT_DEVICE void weft_dev_gda_inline_head(const struct weft_dev_gda_ring *ring, uint64_t index,
+                                          struct weft_dev_gda_place remote, uint32_t bytes,
+                                          uint32_t flags)
+{
+    uint32_t segments =
+        (WEFT_DEV_GDA_INLINE_AT + bytes + WEFT_DEV_GDA_SEGMENT - 1) / WEFT_DEV_GDA_SEGMENT;
+    weft_dev_gda_store(ring, index, 0,
+                       weft_dev_gda_control(ring, index, WEFT_DEV_GDA_WRITE, 0, segments, flags));
+    weft_dev_gda_store(ring, index, 1, weft_dev_gda_remote(remote));
+    *(weft_dev_any_u32 *)(void *)weft_dev_gda_at(ring, index, 32) =
+        weft_dev_be32(bytes | 0x80000000u);
+}
+
+/* An inline write of up to 12 bytes. */
+WEFT_DEVICE void weft_dev_gda_value(const struct weft_dev_gda_ring *ring, uint64_t index,
+                                    struct weft_dev_gda_place remote, uint64_t value,
+                                    uint32_t bytes, uint32_t flags)
+{
+    weft_dev_gda_store(ring, index, 0,
+                       weft_dev_gda_control(ring, index, WEFT_DEV_GDA_WRITE, 0, 3, flags));
+    weft_dev_gda_store(ring, index, 1, weft_dev_gda_remote(remote));
+    weft_dev_gda_store(ring, index, 2, weft_dev_gda_inline(bytes, value, 0));
+}
+
+/* Of one word: what stood there goes to `local`, of 4 bytes in big-endian order, of 8 in the host's. */
+enum weft_dev_gda_atomic {
+    WEFT_DEV_GDA_ADD,
+    WEFT_DEV_GDA_XOR,
+    WEFT_DEV_GDA_AND,
+    WEFT_DEV_GDA_OR,
+    WEFT_DEV_GDA_SWAP,
+    WEFT_DEV_GDA_CSWAP
+};
+
+/* Blocks of an atomic: swaps under a mask of 8 bytes take two, all others one. */
+WEFT_DEV_BOTH uint32_t weft_dev_gda_atomic_blocks(int what, unsigned width)
+{
+    return width == 8 && (what == WEFT_DEV_GDA_AND || what == WEFT_DEV_GDA_OR ||
+                          what == WEFT_DEV_GDA_SWAP)
+               ? 2
+               : 1;
+}
+
+/* 4 bytes: always masked; an addition carries over every bit but those of the boundary. */
+WEFT_DEVICE void weft_dev_gda_atomic4(const struct weft_dev_gda_ring *ring, uint64_t index,
+                                      int what, struct weft_dev_gda_place remote,
+                                      struct weft_dev_gda_place local, uint32_t value,
+                                      uint32_t expected, uint32_t flags)
+{
+    int adds = what == WEFT_DEV_GDA_ADD || what == WEFT_DEV_GDA_XOR;
+    uint32_t swap_mask = what == WEFT_DEV_GDA_AND  ? ~value
+                         : what == WEFT_DEV_GDA_OR ? value
+                                                   : 0xffffffffu;
+    uint32_t compare_mask = what == WEFT_DEV_GDA_CSWAP ? 0xffffffffu : 0;
+    weft_dev_gda_store(ring, index, 0,
+                       weft_dev_gda_control(ring, index,
+                                            adds ? WEFT_DEV_GDA_MASKED_FA : WEFT_DEV_GDA_MASKED_CS,
+                                            WEFT_DEV_GDA_4_BYTES, 4, flags));
+    weft_dev_gda_store(ring, index, 1, weft_dev_gda_remote(remote));
+    weft_dev_gda_store(ring, index, 2,
+                       adds ? weft_dev_gda_words(weft_dev_be32(value),
+                                                 what == WEFT_DEV_GDA_XOR ? 0xffffffffu : 0, 0, 0)
+                            : weft_dev_gda_words(weft_dev_be32(value),
+                                                 weft_dev_be32(expected & compare_mask),
+                                                 weft_dev_be32(swap_mask), compare_mask));
+    weft_dev_gda_store(ring, index, 3, weft_dev_gda_local(local, 4));
+}
+
+/* 8 bytes: plain where that does. */
+WEFT_DEVICE void weft_dev_gda_atomic8(const struct weft_dev_gda_ring *ring, uint64_t index,
+                                      int what, struct weft_dev_gda_place remote,
+                                      struct weft_dev_gda_place local, uint64_t value,
+                                      uint64_t expected, uint32_t flags)
+{
+    int two = weft_dev_gda_atomic_blocks(what, 8) == 2;
+    uint32_t opcode = what == WEFT_DEV_GDA_ADD     ? WEFT_DEV_GDA_FA
+                      : what == WEFT_DEV_GDA_CSWAP ? WEFT_DEV_GDA_CS
+                      : what == WEFT_DEV_GDA_XOR   ? WEFT_DEV_GDA_MASKED_FA
+                                                   : WEFT_DEV_GDA_MASKED_CS;
+    uint32_t modifier =
+        opcode == WEFT_DEV_GDA_FA || opcode == WEFT_DEV_GDA_CS ? 0 : WEFT_DEV_GDA_8_BYTES;
+    uint64_t second = what == WEFT_DEV_GDA_CSWAP ? expected
+                      : what == WEFT_DEV_GDA_XOR ? ~(uint64_t)0
+                                                 : 0;
+    uint64_t swap_mask = what == WEFT_DEV_GDA_AND  ? ~value
+                         : what == WEFT_DEV_GDA_OR ? value
+                                                   : ~(uint64_t)0;
+    weft_dev_gda_store(ring, index, 0,
+                       weft_dev_gda_control(ring, index, opcode, modifier, two ? 5 : 4, flags));
+    weft_dev_gda_store(ring, index, 1, weft_dev_gda_remote(remote));
+    weft_dev_gda_store(ring, index, 2, weft_dev_gda_pair(value, second));
+    if (two)
+        weft_dev_gda_store(ring, index, 3, weft_dev_gda_pair(swap_mask, 0));
+    weft_dev_gda_store(ring, index, two ? 4 : 3, weft_dev_gda_local(local, 8));
+}
+
+#endif

@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Path `gda`: the host's operations as requests that the calling thread gives to the adapter itself. One
+ * put, followed: put() finds the source's key and the destination's, begin() reserves blocks of the queue
+ * to that PE, weft_dev_gda_move() stores the request (gda_wqe.h), weft_dev_gda_publish() rings the doorbell
+ * (gda_queue.h), and gda_await() sees the completion. Device code does the same by itself (gda.h of
+ * weft/device). What comes to this PE its adapter carries out; no thread here has a part in it. */
+#include "path/gda.h"
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/status.h"
+#include "gpu/gpu.h"
+#include "path/gda_error.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    SMALL_BYTES = 2 * WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT, /* copied into the request */
+    MOST_BYTES = 1 << 30,                                          /* of one request */
+    GDA_LANE = 3 /* any: contexts are dealt out over all of them */
+};
+
+/* A context: how far it has used the host's queue to each PE. One queue carries in order what it is
+ * given, so a fence has nothing to do. */
+struct path_state {
+    struct gda *gda;
+    uint64_t *last; /* [npes] complete when so much of the queue is */
+    uint64_t *used; /* bit per PE whose queue it has ever used */
+};
+
+static struct gda *gda_of(const struct path_world *world)
+{
+    return (struct gda *)(void *)world->common[PATH_GDA];
+}
+
+/* ---------------------------------------------------------------------------------------- waits */
+
+/* A queue that fails because its peer has ended fails for that: the launcher gets time to tell. */
+static weft_status failed(const struct weft_dev_gda_queue *q, int pe, struct path_wait *wait)
+{
+    enum { LOOKS = 25, PAUSE_NS = 20 * 1000 * 1000 };
+    uint64_t word = __atomic_load_n(q->completion - 1, __ATOMIC_RELAXED);
+    unsigned syndrome = (unsigned)(word >> 56), vendor = (unsigned)(word >> 48 & 0xff);
+    for (int i = 0; i < LOOKS; i++) {
+        weft_status status = path_wait_step(wait, (uint64_t)i);
+        if (status)
+            return status;
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    }
+    return base_fail(WEFT_ERR_PATH,
+                     "path gda: the host's queue to PE %d (queue pair %#x) has failed: %s "
+                     "(syndrome %#04x, vendor %#04x)",
+                     pe, q->ring.number, gda_syndrome_text(syndrome), syndrome, vendor);
+}
+
+weft_status gda_await(const struct gda *gda, struct weft_dev_gda_queue *q, int pe, uint64_t target,
+                      enum box_operation operation)
+{
+    uint64_t done = weft_dev_gda_look(q);
+    if (done != WEFT_DEV_GDA_FAILED && done >= target)
+        return WEFT_OK;
+    struct path_wait wait = {
+        .world = gda->world, .operation = operation, .pe = pe, .expected = target};
+    weft_status status = WEFT_OK;
+    while (!status && done != WEFT_DEV_GDA_FAILED && done < target) {
+        status = path_wait_step(&wait, done);
+        done = weft_dev_gda_look(q);
+    }
+    if (!status && done == WEFT_DEV_GDA_FAILED)
+        status = failed(q, pe, &wait);
+    path_wait_end(&wait);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------------- spans */
+
+struct span {
+    struct weft_dev_gda_queue *q;
+    int pe;
+    uint64_t base, end;
+};
+
+static struct weft_dev_gda_queue *queue_to(const struct gda *gda, int pe)
+{
+    return &gda->queues[gda_queue_number(gda, pe, gda->each)];
+}
+
+/* Blocks of the queue to the peer, with room for them. */
+static weft_status begin(struct path_state *state, const struct peer *peer, uint32_t blocks,
+                         struct span *span)
+{
+    struct weft_dev_gda_queue *q = queue_to(state->gda, peer->pe);
+    *span = (struct span){.q = q, .pe = peer->pe, .base = weft_dev_gda_reserve(q, blocks)};
+    span->end = span->base + blocks;
+    if (likely(weft_dev_gda_room(q, span->end)))
+        return WEFT_OK;
+    return gda_await(state->gda, q, peer->pe, weft_dev_gda_needed(q, span->end), BOX_OP_PUT);
+}
+
+static void give(struct path_state *state, const struct span *span)
+{
+    weft_dev_gda_publish(span->q, span->base, span->end);
+    weft_dev_atomic_max_u64(&state->last[span->pe], span->end, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    uint64_t bit = (uint64_t)1 << span->pe % 64, *word = &state->used[span->pe / 64];
+    if (unlikely(!(__atomic_load_n(word, __ATOMIC_RELAXED) & bit)))
+        __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+}
+
+/* ------------------------------------------------------------------------------------- requests */
+
+/* One inline write; its source is free on return. */
+static weft_status put_inline(struct path_state *state, struct remote to, const void *src,
+                              size_t bytes, uint32_t flags)
+{
+    struct span span;
+    uint32_t blocks = weft_dev_gda_inline_blocks((uint32_t)bytes);
+    size_t whole = bytes, at = WEFT_DEV_GDA_INLINE_AT, part;
+    weft_status status = begin(state, to.peer, blocks > 1 ? blocks + 1 : 1, &span);
+    if (status)
+        return status;
+    const struct weft_dev_gda_ring *ring = &span.q->ring;
+    weft_dev_gda_inline_head(ring, span.base, gda_there(state->gda, to, &whole), (uint32_t)bytes,
+                             flags | (blocks > 1 ? 0 : WEFT_DEV_GDA_SIGNALED));
+    for (const char *from = src; bytes; bytes -= part, from += part, at += part) {
+        part = WEFT_DEV_GDA_BLOCK - at % WEFT_DEV_GDA_BLOCK; /* the ring may end behind a block */
+        part = bytes < part ? bytes : part;
+        memcpy(weft_dev_gda_at(ring, span.base, at), from, part);
+    }
+    if (blocks > 1)
+        weft_dev_gda_nop(ring, span.end - 1, WEFT_DEV_GDA_SIGNALED);
+    give(state, &span);
+    return WEFT_OK;
+}
+
+/* One request that moves registered memory in place. *end: when it is complete. */
+static weft_status move(struct path_state *state, const struct peer *peer, uint32_t opcode,
+                        struct weft_dev_gda_place there, struct weft_dev_gda_place here,
+                        size_t bytes, uint64_t *end)
+{
+    struct span span;
+    weft_status status = begin(state, peer, 1, &span);
+    if (status)
+        return status;
+    weft_dev_gda_move(&span.q->ring, span.base, opcode, there, here, (uint32_t)bytes,
+                      WEFT_DEV_GDA_SIGNALED);
+    give(state, &span);
+    *end = span.end;
+    return WEFT_OK;
+}
+
+static bool on_device(const struct path_world *world, const void *local)
+{
+    return unlikely(world->gpu != NULL) && gpu_place_of(world->gpu, local) == GPU_PLACE_DEVICE;
+}
+
+static weft_status copy(const struct path_world *world, void *to, const void *from, size_t bytes)
+{
+    if (on_device(world, to) || on_device(world, from))
+        return gpu_copy(world->gpu, GDA_LANE, to, from, bytes, GPU_DONE);
+    memcpy(to, from, bytes);
+    return WEFT_OK;
+}
+
+/* ------------------------------------------------------------------ memory that is not registered */
+
+/* A registered piece that nothing is on its way from. Lock held. */
+static weft_status take_bounce(struct gda *gda, int pe, uint32_t *number)
+{
+    *number = gda->next_bounce++ % GDA_BOUNCES;
+    const struct gda_bounce *bounce = &gda->bounces[*number];
+    return bounce->q ? gda_await(gda, bounce->q, pe, bounce->end, BOX_OP_PUT) : WEFT_OK;
+}
+
+static struct weft_dev_gda_place bounce_place(const struct gda *gda, uint32_t number)
+{
+    return (struct weft_dev_gda_place){(uintptr_t)gda->bounce + (size_t)number * GDA_BOUNCE_BYTES,
+                                       gda->bounce_region->lkey};
+}
+
+/* Up to GDA_BOUNCE_BYTES of a put or get; a put's source is free on return, a get's data are there. */
+static weft_status bounce_locked(struct path_state *state, struct remote at, void *local,
+                                 size_t bytes, bool is_put)
+{
+    struct gda *gda = state->gda;
+    size_t whole = bytes;
+    uint32_t number;
+    uint64_t end = 0;
+    weft_status status = take_bounce(gda, at.peer->pe, &number);
+    if (status)
+        return status;
+    struct weft_dev_gda_place here = bounce_place(gda, number);
+    char *piece = gda->bounce + (size_t)number * GDA_BOUNCE_BYTES;
+    if (is_put)
+        status = copy(gda->world, piece, local, bytes);
+    if (!status)
+        status = move(state, at.peer, is_put ? WEFT_DEV_GDA_WRITE : WEFT_DEV_GDA_READ,
+                      gda_there(gda, at, &whole), here, bytes, &end);
+    if (status)
+        return status;
+    gda->bounces[number] = (struct gda_bounce){queue_to(gda, at.peer->pe), end};
+    if (is_put)
+        return WEFT_OK;
+    status = gda_await(gda, queue_to(gda, at.peer->pe), at.peer->pe, end, BOX_OP_GET);
+    return status ? status : copy(gda->world, local, piece, bytes);
+}
+
+static weft_status bounce(struct path_state *state, struct remote at, void *local, size_t bytes,
+                          bool is_put)
+{
+    pthread_mutex_lock(&state->gda->lock);
+    weft_status status = bounce_locked(state, at, local, bytes, is_put);
+    pthread_mutex_unlock(&state->gda->lock);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------ put and get */
+
+/* *end: when the source of what moves in place is free; as it is where nothing does. */
+static weft_status put(struct path_state *state, struct remote to, const char *src, size_t bytes,
+                       uint64_t *end)
+{
+    weft_status status = WEFT_OK;
+    for (size_t piece; bytes && !status; to.offset += piece, src += piece, bytes -= piece) {
+        piece = bytes < MOST_BYTES ? bytes : MOST_BYTES;
+        struct weft_dev_gda_place there = gda_there(state->gda, to, &piece), here;
+        if (bytes <= SMALL_BYTES && !on_device(state->gda->world, src)) {
+            status = put_inline(state, to, src, piece, 0);
+        } else if (gda_here(state->gda, src, &piece, &here)) {
+            status = move(state, to.peer, WEFT_DEV_GDA_WRITE, there, here, piece, end);
+        } else {
+            piece = piece < GDA_BOUNCE_BYTES ? piece : GDA_BOUNCE_BYTES;
+            status = bounce(state, to, (void *)(uintptr_t)src, piece, true);
+        }
+    }
+    return status;
+}
+
+static weft_status get(struct path_state *state, struct remote from, char *dst, size_t bytes,
+                       uint64_t *end)
+{
+    weft_status status = WEFT_OK;
+    for (size_t piece; bytes && !status; from.offset += piece, dst += piece, bytes -= piece) {
+        piece = bytes < MOST_BYTES ? bytes : MOST_BYTES;
+        struct weft_dev_gda_place there = gda_there(state->gda, from, &piece), here;
+        if (gda_here(state->gda, dst, &piece, &here)) {
+            status = move(state, from.peer, WEFT_DEV_GDA_READ, there, here, piece, end);
+        } else {
+            piece = piece < GDA_BOUNCE_BYTES ? piece : GDA_BOUNCE_BYTES;
+            status = bounce(state, from, dst, piece, false);
+        }
+    }
+    return status;
+}
+
+static weft_status settled(struct path_state *state, const struct peer *peer, uint64_t end,
+                           enum box_operation operation)
+{
+    return end ? gda_await(state->gda, queue_to(state->gda, peer->pe), peer->pe, end, operation)
+               : WEFT_OK;
+}
+
+/* Own memory is reached by this path for the sake of atomics alone: the rest is copied. */
+static char *own(const struct remote *at)
+{
+    const struct path_world *world = at->peer->world;
+    return at->peer->pe == world->pe ? world->map[world->pe][at->segment] + at->offset : NULL;
+}
+
+static weft_status gda_put(struct remote to, const void *src, size_t bytes, bool nbi)
+{
+    uint64_t end = 0;
+    if (unlikely(own(&to) != NULL))
+        return copy(to.peer->world, own(&to), src, bytes);
+    weft_status status = put(to.peer->state, to, src, bytes, &end);
+    return status || nbi ? status : settled(to.peer->state, to.peer, end, BOX_OP_PUT);
+}
+
+static weft_status gda_get(struct remote from, void *dst, size_t bytes, bool nbi)
+{
+    uint64_t end = 0;
+    if (unlikely(own(&from) != NULL))
+        return copy(from.peer->world, dst, own(&from), bytes);
+    weft_status status = get(from.peer->state, from, dst, bytes, &end);
+    return status || nbi ? status : settled(from.peer->state, from.peer, end, BOX_OP_GET);
+}
+
+static weft_status gda_address(struct remote at, char **address)
+{
+    *address = own(&at);
+    return *address
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_NO_PATH,
+                           "the host memory of PE %d is reached over path gda, not by load and "
+                           "store",
+                           at.peer->pe);
+}
+
+static weft_status gda_store(struct remote to, const void *value, size_t width)
+{
+    if (unlikely(own(&to) != NULL))
+        return copy(to.peer->world, own(&to), value, width);
+    return put_inline(to.peer->state, to, value, width, 0);
+}
+
+static weft_status gda_iput(struct remote to, const void *src, const struct path_strides *s)
+{
+    struct path_state *state = to.peer->state;
+    const char *from = src;
+    uint64_t end = 0;
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < s->n && !status; i++, to.offset += s->remote_step)
+        status = own(&to) ? copy(to.peer->world, own(&to), from + i * s->local_step, s->element)
+                          : put(state, to, from + i * s->local_step, s->element, &end);
+    return status ? status : settled(state, to.peer, end, BOX_OP_PUT);
+}
+
+static weft_status gda_iget(struct remote from, void *dst, const struct path_strides *s)
+{
+    struct path_state *state = from.peer->state;
+    char *to = dst;
+    uint64_t end = 0;
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < s->n && !status; i++, from.offset += s->remote_step)
+        status = own(&from) ? copy(from.peer->world, to + i * s->local_step, own(&from), s->element)
+                            : get(state, from, to + i * s->local_step, s->element, &end);
+    return status ? status : settled(state, from.peer, end, BOX_OP_GET);
+}
+
+/* ------------------------------------------------------------------------------ single values back */
+
+/* The place of a block's result is the caller's alone until it has read it. */
+static weft_status take_result(struct path_state *state, const struct span *span, uint64_t index)
+{
+    struct path_wait wait = {
+        .world = state->gda->world, .operation = BOX_OP_GET, .pe = span->pe, .expected = 1};
+    weft_status status = WEFT_OK;
+    while (!weft_dev_gda_result_free(span->q, index) && !status)
+        status = path_wait_step(&wait, 0);
+    path_wait_end(&wait);
+    if (!status)
+        weft_dev_gda_result_take(span->q, index);
+    return status;
+}
+
+/* Publishes, waits, reads. */
+static weft_status bring(struct path_state *state, const struct span *span, size_t width,
+                         bool atomic, uint64_t *value)
+{
+    give(state, span);
+    weft_status status =
+        gda_await(state->gda, span->q, span->pe, span->end, atomic ? BOX_OP_ATOMIC : BOX_OP_GET);
+    if (!status)
+        *value = weft_dev_gda_result_value(span->q, span->base, (unsigned)width, atomic);
+    weft_dev_gda_result_read(span->q, span->base);
+    return status;
+}
+
+static weft_status gda_load(struct remote from, void *value, size_t width)
+{
+    struct path_state *state = from.peer->state;
+    struct span span;
+    size_t whole = width;
+    uint64_t result = 0;
+    if (unlikely(own(&from) != NULL))
+        return copy(from.peer->world, value, own(&from), width);
+    weft_status status = begin(state, from.peer, 1, &span);
+    if (!status)
+        status = take_result(state, &span, span.base);
+    if (status)
+        return status;
+    weft_dev_gda_move(&span.q->ring, span.base, WEFT_DEV_GDA_READ,
+                      gda_there(state->gda, from, &whole), weft_dev_gda_result(span.q, span.base),
+                      (uint32_t)width, WEFT_DEV_GDA_SIGNALED);
+    status = bring(state, &span, width, false, &result);
+    memcpy(value, &result, width);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------- atomics, signals */
+
+static int does(weft_amo amo)
+{
+    switch (amo) {
+    case WEFT_AMO_AND:
+    case WEFT_AMO_FETCH_AND:
+        return WEFT_DEV_GDA_AND;
+    case WEFT_AMO_OR:
+    case WEFT_AMO_FETCH_OR:
+        return WEFT_DEV_GDA_OR;
+    case WEFT_AMO_XOR:
+    case WEFT_AMO_FETCH_XOR:
+        return WEFT_DEV_GDA_XOR;
+    case WEFT_AMO_SET:
+    case WEFT_AMO_SWAP:
+        return WEFT_DEV_GDA_SWAP;
+    case WEFT_AMO_CSWAP:
+        return WEFT_DEV_GDA_CSWAP;
+    default: /* a fetch adds nothing */
+        return WEFT_DEV_GDA_ADD;
+    }
+}
+
+static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
+                              uint64_t expected, void *fetched, bool nbi)
+{
+    struct path_state *state = at.peer->state;
+    struct span span;
+    size_t whole = width;
+    uint64_t before = 0;
+    uint32_t blocks = weft_dev_gda_atomic_blocks(does(amo), (unsigned)width);
+    uint32_t flags = blocks > 1 ? 0 : WEFT_DEV_GDA_SIGNALED;
+    weft_status status = begin(state, at.peer, blocks > 1 ? blocks + 1 : 1, &span);
+    (void)nbi;
+    if (!status && fetched)
+        status = take_result(state, &span, span.base);
+    if (status)
+        return status;
+    const struct weft_dev_gda_ring *ring = &span.q->ring;
+    struct weft_dev_gda_place there = gda_there(state->gda, at, &whole);
+    struct weft_dev_gda_place to =
+        fetched ? weft_dev_gda_result(span.q, span.base) : weft_dev_gda_sink(span.q);
+    value = amo == WEFT_AMO_FETCH ? 0 : value;
+    if (width == 4)
+        weft_dev_gda_atomic4(ring, span.base, does(amo), there, to, (uint32_t)value,
+                             (uint32_t)expected, flags);
+    else
+        weft_dev_gda_atomic8(ring, span.base, does(amo), there, to, value, expected, flags);
+    if (blocks > 1)
+        weft_dev_gda_nop(ring, span.end - 1, WEFT_DEV_GDA_SIGNALED);
+    if (!fetched) {
+        give(state, &span);
+        return own(&at) ? gda_await(state->gda, span.q, span.pe, span.end, BOX_OP_ATOMIC) : WEFT_OK;
+    }
+    status = bring(state, &span, width, true, &before);
+    return status ? status : copy(state->gda->world, fetched, &before, width);
+}
+
+/* A set is one inline write, an add one atomic; carried out behind all that the queue was given before,
+ * also where the network takes several ways. */
+static weft_status signal(struct path_state *state, struct remote at, uint64_t value,
+                          weft_signal_op op)
+{
+    struct span span;
+    size_t whole = sizeof value;
+    weft_status status = begin(state, at.peer, 1, &span);
+    if (status)
+        return status;
+    const struct weft_dev_gda_ring *ring = &span.q->ring;
+    struct weft_dev_gda_place there = gda_there(state->gda, at, &whole);
+    uint32_t flags = WEFT_DEV_GDA_SIGNALED | WEFT_DEV_GDA_ORDERED;
+    if (op == WEFT_SIGNAL_SET)
+        weft_dev_gda_value(ring, span.base, there, value, sizeof value, flags);
+    else
+        weft_dev_gda_atomic8(ring, span.base, WEFT_DEV_GDA_ADD, there, weft_dev_gda_sink(span.q),
+                             value, 0, flags);
+    give(state, &span);
+    return WEFT_OK;
+}
+
+static weft_status gda_put_signal(struct remote to, const void *src, size_t bytes, struct remote at,
+                                  uint64_t value, weft_signal_op op, bool nbi)
+{
+    struct path_state *state = to.peer->state;
+    uint64_t end = 0;
+    if (unlikely(own(&to) != NULL)) {
+        weft_status copied = copy(to.peer->world, own(&to), src, bytes);
+        weft_amo amo = op == WEFT_SIGNAL_SET ? WEFT_AMO_SET : WEFT_AMO_ADD;
+        return copied ? copied : gda_atomic(at, amo, sizeof value, value, 0, NULL, false);
+    }
+    weft_status status = put(state, to, src, bytes, &end);
+    if (!status)
+        status = signal(state, at, value, op);
+    return status || nbi ? status : settled(state, to.peer, end, BOX_OP_PUT);
+}
+
+/* ------------------------------------------------------------------------------------ completion */
+
+/* Every queue that the context has ever used; those that have nothing under way cost two loads. */
+static weft_status gda_quiet(struct path_state *state)
+{
+    struct gda *gda = state->gda;
+    for (int word = 0; word <= (gda->world->npes - 1) / 64; word++) {
+        uint64_t left = __atomic_load_n(&state->used[word], __ATOMIC_RELAXED);
+        for (; left; left &= left - 1) {
+            int pe = word * 64 + __builtin_ctzll(left);
+            struct weft_dev_gda_queue *q = queue_to(gda, pe);
+            uint64_t last = __atomic_load_n(&state->last[pe], __ATOMIC_RELAXED);
+            if (__atomic_load_n(&q->done, __ATOMIC_ACQUIRE) >= last)
+                continue;
+            weft_status status = gda_await(gda, q, pe, last, BOX_OP_QUIET);
+            if (status)
+                return status;
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status gda_fence(struct path_state *state)
+{
+    (void)state;
+    return WEFT_OK;
+}
+
+/* ------------------------------------------------------------------------------- joining, leaving */
+
+static void close_state(struct path_state *state)
+{
+    free(state->last);
+    free(state->used);
+    free(state);
+}
+
+static weft_status open_state(const struct path_world *world, struct path_state **result)
+{
+    struct path_state *state = calloc(1, sizeof *state);
+    if (state) {
+        state->gda = gda_of(world);
+        state->last = calloc((size_t)world->npes, sizeof *state->last);
+        state->used = calloc((size_t)world->npes / 64 + 1, sizeof *state->used);
+    }
+    if (!state || !state->last || !state->used) {
+        if (state)
+            close_state(state);
+        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for a context");
+    }
+    *result = state;
+    return WEFT_OK;
+}
+
+static const char *obstacle(const struct path_facts *facts)
+{
+    bool own = facts->same_pe && !(facts->own_too >> PATH_GDA & 1);
+    return own                       ? "the same PE"
+           : facts->kind == WEFT_GPU ? "this version reaches host memory only by it"
+                                     : NULL;
+}
+
+static weft_status look(const struct path_world *world, struct path_found *found)
+{
+    struct gda_device *device = NULL;
+    weft_status status =
+        gda_find(world, &device, found->lacks, sizeof found->lacks, found->has, sizeof found->has);
+    found->keeps = device;
+    found->drop = gda_drop_device;
+    found->own_too = device && !device->atomics_with_cpu;
+    return status;
+}
+
+static weft_status join(const struct path_world *world, struct path_common **common)
+{
+    struct path_found *found = world->found[PATH_GDA];
+    struct gda_device *device = found->keeps;
+    struct gda *gda = NULL;
+    found->keeps = NULL;
+    weft_status status = gda_join(world, device, &gda);
+    *common = (struct path_common *)(void *)gda;
+    return status;
+}
+
+static void leave(struct path_common *common)
+{
+    gda_leave((struct gda *)(void *)common);
+}
+
+const struct path_ops path_gda = {
+    .name = "gda",
+    .why = "an adapter that device code can give requests to",
+    .obstacle = obstacle,
+    .look = look,
+    .join = join,
+    .leave = leave,
+    .open = open_state,
+    .close = close_state,
+    .carrier = WEFT_DEV_CARRIER_GDA,
+    .device = gda_tell_device,
+    .settle_device = gda_settle_device,
+    .address = gda_address,
+    .put = gda_put,
+    .get = gda_get,
+    .iput = gda_iput,
+    .iget = gda_iget,
+    .store = gda_store,
+    .load = gda_load,
+    .atomic = gda_atomic,
+    .put_signal = gda_put_signal,
+    .fence = gda_fence,
+    .quiet = gda_quiet,
+};

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of path gda: send queues of an mlx5 adapter in memory of this PE, of which each has one peer.
+ * Whoever has an operation stores the request itself, rings the adapter's doorbell and sees the completion
+ * (weft/device/gda_queue.h): device code by queues of its own (weft/device/gda.h), the host by one more to
+ * each peer (gda.c). Both use the same requests, so what they cost can be compared on one wire.
+ *
+ * A PE uses one adapter, for all it sends and all that comes to its memory: atomics of one adapter are
+ * atomic with each other. */
+#ifndef WEFT_PATH_GDA_H
+#define WEFT_PATH_GDA_H
+
+#include "driver/mlx5.h"
+#include "path/path.h"
+
+#include <weft/device/gda_queue.h>
+#include <weft/device/state.h>
+
+#include <pthread.h>
+
+enum {
+    GDA_PORT = 1,
+    GDA_PAGE = 4096,
+    GDA_NAME_BYTES = 32,
+    GDA_BOUNCES = 16,            /* pieces of memory that is not registered, under way */
+    GDA_BOUNCE_BYTES = 64 << 10, /* of each */
+};
+
+/* ------------------------------------------------------------------- gda_open.c: the adapter */
+
+/* What look() has found; join() takes it. */
+struct gda_device {
+    struct mlx5 lib;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    uint32_t pd_number, eq_number;
+    char name[GDA_NAME_BYTES];
+    struct ibv_port_attr port;
+    union ibv_gid gid;
+    int gid_index;
+    bool ethernet;         /* RoCE: peers are found by GID, else by LID */
+    bool atomics_with_cpu; /* atomics of the adapter are atomic with those of CPUs */
+    uint8_t log_reads;     /* reads and atomics under way in one queue, as a power of 2 */
+};
+
+/* The nearest adapter that has all that is needed. *result NULL: none; `lacks` says what is missing, of
+ * each adapter all at once. `has`: which it is. A failure is one of the configuration. */
+weft_status gda_find(const struct path_world *world, struct gda_device **result, char *lacks,
+                     size_t lacks_bytes, char *has, size_t has_bytes);
+void gda_drop_device(void *device);
+
+/* --------------------------------------------------------------------------- what a PE keeps */
+
+/* One queue as the adapter has it. */
+struct gda_link {
+    struct mlx5dv_devx_uar *uar;
+    struct mlx5dv_devx_obj *cq, *qp;
+    uint32_t cq_number;
+};
+
+/* Where a piece of memory that is not registered is on its way. */
+struct gda_bounce {
+    struct weft_dev_gda_queue *q;
+    uint64_t end; /* free when so much of the queue is complete */
+};
+
+struct gda {
+    const struct path_world *world;
+    struct gda_device *device;
+    uint32_t each;  /* queues of device code to each PE; the host has one more */
+    uint32_t depth; /* blocks */
+    char *area;     /* rings, completions, records and results of all queues, */
+    size_t area_bytes, queue_bytes;
+    struct mlx5dv_devx_umem *area_umem; /* as the adapter's own, */
+    struct ibv_mr *area_region;         /* and as memory that results go to */
+    struct gda_link *links;             /* [npes * (each + 1)] in the order of `queues` */
+    struct weft_dev_gda_queue *queues;  /* [npes * each] of device code, then the host's [npes] */
+    uint64_t *marks;
+    uint32_t *busy;
+    uint64_t *used; /* bit per queue of device code */
+
+    uint32_t chunk_bits, chunks; /* registered pieces of all segments together */
+    uint32_t first[SEG_COUNT];
+    struct ibv_mr **regions; /* [chunks] */
+    uint32_t *local_keys;    /* [chunks] */
+    uint32_t *remote_keys;   /* [npes][chunks] */
+    uint64_t *bases;         /* [npes][WEFT_DEV_PARTS], by enum weft_dev_segment_id */
+    struct weft_dev_gda table;
+
+    pthread_mutex_t lock; /* of the bounces */
+    char *bounce;
+    struct ibv_mr *bounce_region;
+    struct gda_bounce bounces[GDA_BOUNCES];
+    uint32_t next_bounce;
+};
+
+static inline uint32_t gda_queue_count(const struct gda *gda)
+{
+    return (uint32_t)gda->world->npes * (gda->each + 1);
+}
+
+/* Queue k < each of device code to PE pe, or the host's for k = each. */
+static inline uint32_t gda_queue_number(const struct gda *gda, int pe, uint32_t k)
+{
+    return k < gda->each ? (uint32_t)pe * gda->each + k
+                         : (uint32_t)gda->world->npes * gda->each + (uint32_t)pe;
+}
+
+/* Which part of a weft_dev_gda a segment of the host is; device code of simt has no other. */
+static inline int gda_part(enum segment_id segment)
+{
+    return segment == SEG_HEAP   ? WEFT_DEV_HEAP
+           : segment == SEG_DATA ? WEFT_DEV_DATA
+                                 : WEFT_DEV_AREAS;
+}
+
+/* ------------------------------------------------- gda_join.c: what a PE keeps, made and unmade */
+
+/* Collective. */
+weft_status gda_join(const struct path_world *world, struct gda_device *device,
+                     struct gda **result);
+void gda_leave(struct gda *gda);
+
+/* Entries of the path's table: see path.h. */
+void gda_tell_device(struct path_common *common, struct weft_dev *dev);
+weft_status gda_settle_device(struct path_common *common);
+
+/* ---------------------------------------------------------------- gda_devx.c: commands of DevX */
+
+/* What the adapter cannot do that is needed, into `lacks`; "" = nothing. */
+void gda_query_caps(const struct gda_device *device, char *lacks, size_t bytes);
+weft_status gda_create_cq(struct gda *gda, struct gda_link *link, size_t ring_at, size_t record_at);
+weft_status gda_create_qp(struct gda *gda, struct gda_link *link, size_t ring_at, size_t record_at,
+                          uint32_t *number);
+
+/* How a peer's end of a queue is reached. */
+struct gda_address {
+    uint32_t lid, mtu;
+    uint8_t gid[16];
+    uint8_t mac[6];
+    uint8_t ethernet, pad;
+};
+
+/* Through all states to where requests may be sent; `sport`: of the UDP packets, for RoCE. */
+weft_status gda_connect_qp(struct gda *gda, struct gda_link *link, uint32_t number,
+                           uint32_t peer_number, const struct gda_address *peer, uint32_t sport);
+
+/* ------------------------------------------------- gda_connect.c: queues, and those of the peers */
+
+weft_status gda_make_queues(struct gda *gda);
+weft_status gda_connect(struct gda *gda); /* collective */
+void gda_free_queues(struct gda *gda);
+
+/* --------------------------------------------------------------------- gda_memory.c: registration */
+
+weft_status gda_register_segments(struct gda *gda);
+void gda_free_memory(struct gda *gda);
+
+/* Where an offset of a segment is at PE pe; *bytes is cut where another key begins. */
+struct weft_dev_gda_place gda_there(const struct gda *gda, struct remote at, size_t *bytes);
+
+/* The same of own memory; false: it is not registered. */
+bool gda_here(const struct gda *gda, const void *local, size_t *bytes,
+              struct weft_dev_gda_place *at);
+
+/* ---------------------------------------------------------------- gda.c: the host as initiator */
+
+/* Waits until `target` blocks of a queue are complete. */
+weft_status gda_await(const struct gda *gda, struct weft_dev_gda_queue *q, int pe, uint64_t target,
+                      enum box_operation operation);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What path gda keeps for the whole job, made and unmade; and what device code is told of it. */
+#include "path/gda.h"
+
+#include "base/config.h"
+#include "base/status.h"
+#include "boot/agree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static weft_status make_bounce(struct gda *gda)
+{
+    size_t bytes = (size_t)GDA_BOUNCES * GDA_BOUNCE_BYTES;
+    void *bounce = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bounce == MAP_FAILED)
+        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory of %zu bytes", bytes);
+    gda->bounce = bounce;
+    gda->bounce_region =
+        gda->device->lib.verbs.reg_mr(gda->device->pd, bounce, bytes, IBV_ACCESS_LOCAL_WRITE);
+    return gda->bounce_region ? WEFT_OK
+                              : base_fail(WEFT_ERR_SYSTEM, "path gda: ibv_reg_mr of %zu bytes: %s",
+                                          bytes, strerror(errno));
+}
+
+/* A PE that none has chosen the path for may lack what it needs; it would not be asked for anything. */
+static weft_status make(struct gda *gda)
+{
+    if (!gda->device)
+        return base_fail(WEFT_ERR_NO_PATH,
+                         "path gda: PE %d has no adapter, and others have chosen it",
+                         gda->world->pe);
+    weft_status status = gda_register_segments(gda);
+    if (!status)
+        status = make_bounce(gda);
+    return status ? status : gda_make_queues(gda);
+}
+
+weft_status gda_join(const struct path_world *world, struct gda_device *device, struct gda **result)
+{
+    struct gda *gda = calloc(1, sizeof *gda);
+    if (!gda) {
+        gda_drop_device(device);
+        return boot_agree(world->boot, base_fail(WEFT_ERR_NO_MEMORY, "no memory for path gda"));
+    }
+    *result = gda;
+    gda->world = world;
+    gda->device = device;
+    gda->each = (uint32_t)config_int(CONFIG_GDA_QUEUES);
+    gda->depth = (uint32_t)config_int(CONFIG_GDA_DEPTH);
+    gda->chunk_bits = (uint32_t)__builtin_ctzll(config_size(CONFIG_GDA_CHUNK));
+    pthread_mutex_init(&gda->lock, NULL);
+    weft_status status = boot_agree(world->boot, make(gda));
+    return status ? status : gda_connect(gda);
+}
+
+void gda_leave(struct gda *gda)
+{
+    if (gda->device) {
+        gda_free_queues(gda);
+        gda_free_memory(gda);
+        if (gda->bounce_region)
+            gda->device->lib.verbs.dereg_mr(gda->bounce_region);
+        if (gda->bounce)
+            munmap(gda->bounce, (size_t)GDA_BOUNCES * GDA_BOUNCE_BYTES);
+        gda_drop_device(gda->device);
+    }
+    pthread_mutex_destroy(&gda->lock);
+    free(gda);
+}
+
+/* ------------------------------------------------------------------------------- for device code */
+
+/* Own addresses are those of dev->segment, which need not be where they are registered. */
+void gda_tell_device(struct path_common *common, struct weft_dev *dev)
+{
+    struct gda *gda = (struct gda *)(void *)common;
+    const struct path_world *world = gda->world;
+    struct weft_dev_gda *table = &gda->table;
+    *table = (struct weft_dev_gda){.queues = gda->queues,
+                                   .each = gda->each,
+                                   .chunk_bits = gda->chunk_bits,
+                                   .chunks = gda->chunks,
+                                   .bases = gda->bases,
+                                   .remote_keys = gda->remote_keys,
+                                   .local_keys = gda->local_keys,
+                                   .used = gda->used};
+    for (int s = 0; s < SEG_COUNT; s++) {
+        int part = gda_part((enum segment_id)s);
+        table->first[part] = gda->first[s];
+        table->own[part] = (uintptr_t)world->map[world->pe][s];
+    }
+    table->areas_offset = dev->segment[WEFT_DEV_AREAS].base - table->own[WEFT_DEV_AREAS];
+    dev->gda = table;
+}
+
+weft_status gda_settle_device(struct path_common *common)
+{
+    struct gda *gda = (struct gda *)(void *)common;
+    weft_status status = WEFT_OK;
+    uint32_t count = (uint32_t)gda->world->npes * gda->each;
+    for (uint32_t i = 0; i < count && !status; i++) {
+        struct weft_dev_gda_queue *q = &gda->queues[i];
+        uint64_t head = __atomic_load_n(&q->head, __ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&q->done, __ATOMIC_ACQUIRE) < head)
+            status = gda_await(gda, q, (int)(i / gda->each), head, BOX_OP_SETTLE);
+    }
+    return status;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registration of the segments with the adapter, in chunks with a key each, all at the start: device code
+ * cannot ask for one later. Knows nothing of queues. */
+#include "path/gda.h"
+
+#include "base/status.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const segment_names[SEG_COUNT] = {"the host heap", "the program's data",
+                                                     "the system segment"};
+
+static uint32_t chunks_of(const struct gda *gda, int segment)
+{
+    size_t size = gda->world->sizes[segment];
+    return (uint32_t)((size + ((size_t)1 << gda->chunk_bits) - 1) >> gda->chunk_bits);
+}
+
+static weft_status register_chunk(struct gda *gda, int segment, uint32_t number)
+{
+    enum {
+        ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                 IBV_ACCESS_REMOTE_ATOMIC
+    };
+    size_t start = (size_t)number << gda->chunk_bits, most = (size_t)1 << gda->chunk_bits;
+    size_t left = gda->world->sizes[segment] - start, bytes = left < most ? left : most;
+    char *base = gda->world->map[gda->world->pe][segment] + start;
+    struct ibv_mr *region = gda->device->lib.verbs.reg_mr(gda->device->pd, base, bytes, ACCESS);
+    if (!region)
+        return base_fail(WEFT_ERR_SYSTEM,
+                         "path gda: %s cannot register %zu bytes of %s (ibv_reg_mr: %s)%s",
+                         gda->device->name, bytes, segment_names[segment], strerror(errno),
+                         errno == ENOMEM ? "; the limit of locked memory (ulimit -l), or "
+                                           "WEFT_HEAP_SIZE, is to be changed"
+                                         : "");
+    gda->regions[gda->first[segment] + number] = region;
+    gda->local_keys[gda->first[segment] + number] = region->lkey;
+    return WEFT_OK;
+}
+
+weft_status gda_register_segments(struct gda *gda)
+{
+    size_t npes = (size_t)gda->world->npes;
+    for (int s = 0; s < SEG_COUNT; s++) {
+        gda->first[s] = gda->chunks;
+        gda->chunks += chunks_of(gda, s);
+    }
+    gda->regions = calloc(gda->chunks, sizeof *gda->regions);
+    gda->local_keys = calloc(gda->chunks, sizeof *gda->local_keys);
+    gda->remote_keys = calloc(npes * gda->chunks, sizeof *gda->remote_keys);
+    gda->bases = calloc(npes * WEFT_DEV_PARTS, sizeof *gda->bases);
+    if (!gda->regions || !gda->local_keys || !gda->remote_keys || !gda->bases)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %u keys", gda->chunks);
+    weft_status status = WEFT_OK;
+    for (int s = 0; s < SEG_COUNT; s++)
+        for (uint32_t i = 0; i < chunks_of(gda, s) && !status; i++)
+            status = register_chunk(gda, s, i);
+    return status;
+}
+
+void gda_free_memory(struct gda *gda)
+{
+    for (uint32_t i = 0; gda->regions && i < gda->chunks; i++)
+        if (gda->regions[i])
+            gda->device->lib.verbs.dereg_mr(gda->regions[i]);
+    free(gda->regions);
+    free(gda->local_keys);
+    free(gda->remote_keys);
+    free(gda->bases);
+}
+
+struct weft_dev_gda_place gda_there(const struct gda *gda, struct remote at, size_t *bytes)
+{
+    size_t pe = (size_t)at.peer->pe, chunk = at.offset >> gda->chunk_bits;
+    size_t left = ((chunk + 1) << gda->chunk_bits) - at.offset;
+    *bytes = *bytes < left ? *bytes : left;
+    return (struct weft_dev_gda_place){
+        gda->bases[pe * WEFT_DEV_PARTS + (size_t)gda_part(at.segment)] + at.offset,
+        gda->remote_keys[pe * gda->chunks + gda->first[at.segment] + chunk]};
+}
+
+bool gda_here(const struct gda *gda, const void *local, size_t *bytes,
+              struct weft_dev_gda_place *at)
+{
+    for (int s = 0; s < SEG_COUNT; s++) {
+        size_t size = gda->world->sizes[s];
+        size_t offset = (size_t)((const char *)local - gda->world->map[gda->world->pe][s]);
+        if (offset >= size)
+            continue;
+        size_t chunk = offset >> gda->chunk_bits, end = (chunk + 1) << gda->chunk_bits;
+        end = end < size ? end : size;
+        *bytes = *bytes < end - offset ? *bytes : end - offset;
+        *at = (struct weft_dev_gda_place){(uintptr_t)local, gda->local_keys[gda->first[s] + chunk]};
+        return true;
+    }
+    return false;
+}
