@@ -5,7 +5,8 @@
  * Requests: small puts, atomics, signals and single values are records in messages to the PE that owns the memory (net_message.c), whose threads carry them out on its own
  * memory (net_serve.c). So they are atomic with the accesses of that PE and its node, whatever the
  * provider's own atomics are, and what a PE gives to one peer is carried out in the order in which it
- * was given. Messages are numbered; the owner tells up to which number it has carried them out.
+ * was given. Messages are numbered; the owner tells up to which number it has carried them out. With several
+ * NICs they go again over another when theirs fails (net_move.c).
  * Direct: larger puts and gets between host memories are remote writes and reads (net_direct.c).
  * Staged: larger ones from or to GPU memory go in pieces through pinned host memory (net_stage.c).
  *
@@ -35,18 +36,20 @@ enum {
 enum { NET_MAGIC = 0x316e6677 }; /* "wfn1" */
 
 enum net_flag {
-    NET_TELL = 1, /* the receiver shall tell when it has carried this out */
-    NET_FLUSH = 2 /* the sender's NIC has written into GPU memory of the receiver */
+    NET_TELL = 1,   /* the receiver shall tell when it has carried this out */
+    NET_FLUSH = 2,  /* the sender's NIC has written into GPU memory of the receiver */
+    NET_ANSWERS = 4 /* numbered by themselves */
 };
 
 /* In front of each message. */
 struct net_head {
     uint32_t magic;
     int32_t from;
-    uint64_t number;  /* of a message with requests, from 1 on for each peer; 0: answers */
-    uint64_t handled; /* the sender has carried out the receiver's messages up to this one */
-    uint32_t bytes;   /* of the whole message */
-    uint32_t flags;   /* enum net_flag */
+    uint64_t number;   /* from 1 on for each peer, requests and answers apart; 0: a probe */
+    uint64_t handled;  /* the sender has carried out the receiver's requests up to this one, */
+    uint64_t answered; /* and has its answers up to this one */
+    uint32_t bytes;    /* of the whole message */
+    uint32_t flags;    /* enum net_flag */
 };
 
 enum net_kind {
@@ -101,7 +104,7 @@ struct net_note {
     uint8_t rail;
     uint8_t pad[6];
 };
-enum net_note_kind { NET_CLOSE_RAIL = 1, NET_CLOSED_RAIL, NET_ASK, NET_HERE };
+enum net_note_kind { NET_CLOSE_RAIL = 1, NET_CLOSED_RAIL, NET_ASK, NET_HERE, NET_PROBE, NET_ALIVE };
 
 /* Where a chunk is, as remote accesses need it. */
 struct net_key {
@@ -131,8 +134,15 @@ struct net_post {
 struct net_message {
     struct net_post post;
     struct net_message *next;
-    void *descriptor; /* of the registered buffer, where the provider wants one */
-    uint64_t given;   /* begun, and complete when so many requests of `serve` are */
+    void *const *descriptors; /* of the registered buffer, by rail; NULL where that wants none */
+    uint64_t given;           /* begun, and complete when so many requests of `serve` are */
+    /* It is free when it is nothing of these. */
+    bool in_flight; /* libfabric has it, on `rail` */
+    bool queued;    /* in the list of those that are to be sent */
+    bool kept;      /* it may have to go again; in the list of its peer */
+    bool probe;
+    uint8_t rail;
+    struct net_message *next_kept;
     _Alignas(8) unsigned char bytes[NET_MESSAGE_BYTES];
 };
 
@@ -144,6 +154,22 @@ struct net_peer {
     uint8_t asked_closed;         /* has been asked to close it */
     uint8_t wants_closed;         /* bit per rail of this PE: it has asked for that */
     struct net_key *rail_keys[SEG_COUNT]; /* NET_RAILS for each chunk; net_stripe.c */
+    /* Where messages to it go (net_move.c). */
+    uint8_t via;              /* the rail */
+    struct net_message *kept; /* sent, and not known to have arrived */
+    uint64_t answers_sent, answers_came;
+    uint64_t stood_ns;                /* nothing has come over `via`, although something is due */
+    uint64_t probed_ns;               /* when it was last probed, counted so; */
+    bool probed;                      /* it has been */
+    uint8_t alive;                    /* bit per rail that something has come over meanwhile, */
+    uint64_t alive_ns;                /* for the first time then */
+    uint8_t refused;                  /* bit per rail over which a probe has failed */
+    char suspect[NET_SENTENCE_BYTES]; /* what has failed over `via`; "" = nothing has */
+    char cause[128];                  /* of that */
+    uint32_t awaiting, pieces,
+        directs; /* answers, pieces of large transfers, other accesses under way */
+    uint64_t
+        loose; /* a write that nobody sends again has left; message `loose`, when it is done, confirms it */
     /* As the one who asks. */
     struct net_message *open; /* being filled; goes when it is full, or when somebody wants it to */
     uint64_t sent;            /* number of the last message with requests */
@@ -167,7 +193,8 @@ struct net_peer {
     bool tell;                   /* the peer waits to be told of `handled` */
     bool answering;              /* in the engine's list of peers to be answered */
     struct net_message *answers; /* being filled */
-    struct net_message *early;   /* messages that came before their turn */
+    struct net_message *early;   /* requests that came before their turn, */
+    struct net_message *early_answers;
     struct net_peer *next_answering;
     weft_status failed; /* nothing more goes to it */
     bool accounted;     /* the launcher has had time to tell why */
@@ -241,7 +268,7 @@ struct net_pieces {
     struct net_piece *first, *last;
 };
 
-/* One NIC that this PE uses. The first, rails[0], is the one that messages go over. */
+/* One NIC that this PE uses. The first, rails[0], is the one that messages go over until it fails. */
 struct net_rail {
     struct fi_info *info;
     struct fid_fabric *fabric;
@@ -266,6 +293,8 @@ struct net_rail {
     uint64_t stood_ns;              /* nothing has moved */
     bool asked, answered;           /* whether the peer is there; it is */
     bool told;                      /* of its failure */
+    bool carried;                   /* messages, until it failed */
+    int sending;                    /* messages under way */
     char cause[128]; /* why it is given up; "" = it is not. Then `endpoint` is or will be NULL */
 };
 
@@ -282,7 +311,6 @@ struct path_common {
     struct net_peer *peers; /* [npes] */
     struct net_message *free_messages;
     struct net_message *waiting, **waiting_end; /* refused by the provider for now (FI_EAGAIN) */
-    int sending;                                /* messages under way */
     uint64_t retries;
     struct net_peer *answering;
     bool leaving;                         /* no more answers are given */
@@ -294,7 +322,8 @@ struct path_common {
     struct net_pieces pieces;             /* of large transfers, waiting for a rail */
     struct net_pin *pins;                 /* local memory that is registered for some of them */
     int stripes;                          /* all pieces */
-    uint64_t looked_ns;                   /* when rails were last looked at */
+    uint64_t looked_ns;                   /* when rails were last looked at, */
+    uint64_t peers_looked_ns;             /* and peers */
     struct net_direct *free_directs;
     struct net_bounce *free_bounces;
     struct net_awaited *awaited; /* array, grows */
@@ -378,6 +407,9 @@ weft_status net_refused(const struct path_common *net, const struct net_rail *ra
 /* Reads completions, and does what they ask for. Whether there were any. */
 bool net_poll(struct path_common *net);
 
+/* Those of one rail; how many. */
+int net_read_rail(struct path_common *net, struct net_rail *rail);
+
 /* One turn of a wait for `peer`: polls, and when nothing comes, takes a step of the job's own wait,
  * without the lock. Fails when the peer or the endpoint has, or when that step does. */
 weft_status net_wait(struct path_common *net, struct net_peer *peer, struct path_wait *wait);
@@ -420,12 +452,21 @@ weft_status net_await_done(struct path_common *net, struct net_peer *peer, uint6
 struct net_record *net_answer(struct path_common *net, struct net_peer *peer, size_t bytes);
 void net_send_answers(struct path_common *net);
 
+/* Queues it, or sends it at once. */
+void net_send(struct path_common *net, struct net_message *message);
+
+struct net_message *net_new_message(struct path_common *net, struct net_peer *peer);
+struct net_record *net_add_record(struct net_message *message, size_t bytes);
+
+/* Gives it back, unless something still needs it. */
+void net_let_go(struct path_common *net, struct net_message *message);
+
 void net_message_sent(struct path_common *net, struct net_message *message);
 void net_message_came(struct path_common *net, struct net_message *message);
 void net_retry(struct path_common *net);
 struct net_message *net_take_message(struct path_common *net);
 void net_give_message(struct path_common *net, struct net_message *message);
-weft_status net_post_receive(struct path_common *net, struct net_message *message);
+weft_status net_post_receive(struct path_common *net, int rail, struct net_message *message);
 
 /* A record in the message that is being filled, where that needs no wait; else NULL. */
 struct net_record *net_try_request(struct path_state *state, struct net_peer *peer, size_t bytes);
@@ -437,6 +478,38 @@ static inline void *net_behind(struct net_record *record)
 {
     return record + 1;
 }
+
+/* ---------------------------------------------------------------------- net_move.c (lock held) */
+
+/* Whether the rail leads to the peer, and has not failed at either end. */
+bool net_goes_over(const struct path_common *net, const struct net_peer *peer, int rail);
+
+/* Another than `rail` that does, at both ends; -1 = none. */
+int net_other_rail(const struct path_common *net, const struct net_peer *peer, int rail);
+
+/* A message that goes to the peer again when its rail fails, until it is known to have arrived. */
+void net_keep(struct net_peer *peer, struct net_message *message);
+
+/* The peer has told how far it is: lets go of those that have arrived. */
+void net_arrived(struct path_common *net, struct net_peer *peer, const struct net_head *told);
+
+/* An operation over the peer's rail has failed. True: another leads there, which is tried. */
+bool net_suspect(struct path_common *net, struct net_peer *peer, const char *sentence,
+                 const char *cause);
+
+/* Something of the peer has come over the rail. */
+void net_heard(struct net_peer *peer, int rail);
+void net_probe_came(struct path_common *net, struct net_peer *from, struct net_message *message);
+void net_probe_failed(struct net_peer *peer, int rail);
+
+/* Looks whether the rails that messages go over still move, and probes. */
+void net_look_at_peers(struct path_common *net);
+
+/* The rail is closed: messages go over another one, and what had not arrived goes again. */
+void net_move_peers(struct path_common *net, struct net_rail *rail);
+
+/* The peer has failed. */
+void net_forget_kept(struct path_common *net, struct net_peer *peer);
 
 /* --------------------------------------------------------------------- net_serve.c (lock held) */
 
@@ -489,8 +562,10 @@ weft_status net_peer_chunk(struct path_state *state, struct net_peer *peer, enum
 /* For a registration. */
 uint64_t net_next_key(struct path_common *net);
 
-/* Memory of the library's own, registered where the provider wants that. */
+/* Memory of the library's own, registered where the provider wants that; net_message_slab(): with every
+ * rail. */
 void *net_slab(struct path_common *net, size_t bytes, void **descriptor);
+void *net_message_slab(struct path_common *net, size_t bytes, void *const **descriptors);
 
 /* The same, pinned for this PE's GPU too, where it has one. */
 void *net_pinned_slab(struct path_common *net, size_t bytes, void **descriptor);
@@ -518,6 +593,9 @@ weft_status net_stage_move(struct path_state *state, struct remote at, void *loc
 
 /* Takes every piece as far as it goes without waiting. Whether any moved. */
 bool net_stage_advance(struct path_common *net);
+
+/* Whether something of the peer is under way. */
+bool net_stage_busy(const struct net_peer *peer);
 
 /* Its failure is one of a proof, not of the peer. */
 bool net_stage_proves(const struct net_post *post);

@@ -53,6 +53,7 @@ weft_status net_await(struct path_state *state, struct net_peer *peer, void *to,
     *awaited = (struct net_awaited){
         .state = state, .peer = peer, .to = to, .bytes = bytes, .uses = uses, .taken = true};
     state->under_way++;
+    peer->awaiting++;
     *token = (uint64_t)uses << 32 | (number + 1);
     return WEFT_OK;
 }
@@ -61,6 +62,7 @@ static void release(struct net_awaited *awaited)
 {
     struct path_state *state = awaited->state;
     awaited->taken = false;
+    awaited->peer->awaiting--;
     state->under_way--;
     net_drop_state(state);
 }

@@ -142,8 +142,11 @@ static void count(struct path_state *state, const struct net_direct *direct, int
     uint32_t *number = direct->write ? &channel->writes : &channel->reads;
     *number += (uint32_t)by;
     state->under_way += (uint32_t)by;
-    if (direct->write && !state->net->rails[0].traits.confirmed)
-        channel->unconfirmed = true;
+    direct->post.peer->directs += (uint32_t)by;
+    if (!direct->write || state->net->rails[0].traits.confirmed)
+        return;
+    channel->unconfirmed = true;
+    direct->post.peer->loose = direct->post.peer->sent + 1;
 }
 
 static weft_status post_piece(struct path_state *state, struct piece *piece,
@@ -206,7 +209,7 @@ static weft_status move_next(struct path_state *state, struct piece *piece)
         net_peer_chunk(state, peer, piece->at.segment, piece->at.offset / NET_CHUNK_BYTES, &key);
     if (status)
         return status;
-    if (key.known)
+    if (key.known && net_goes_over(state->net, peer, 0))
         return post_piece(state, piece, &key);
     return piece->write ? net_put_by_requests(state, piece->at, piece->local, piece->bytes)
                         : net_get_by_requests(state, piece->at, piece->local, piece->bytes);
@@ -215,11 +218,12 @@ static weft_status move_next(struct path_state *state, struct piece *piece)
 static weft_status move(struct path_state *state, struct piece whole)
 {
     const struct net_peer *peer = &state->net->peers[whole.at.peer->pe];
-    bool stripes = net_stripes(state->net, peer, whole.bytes);
+    bool pieces = peer->via || net_other_rail(state->net, peer, peer->via) >= 0 ||
+                  net_stripes(state->net, peer, whole.bytes);
     weft_status status = WEFT_OK;
     while (whole.bytes && !status) {
         size_t striped = 0;
-        if (stripes)
+        if (pieces)
             status =
                 net_stripe_move(state, whole.at, whole.local, whole.bytes, whole.write, &striped);
         advance(&whole, striped);
@@ -252,6 +256,7 @@ void net_direct_done(struct path_common *net, struct net_direct *direct, bool we
         channel->writes--;
     else
         channel->reads--;
+    direct->post.peer->directs--;
     give_back(net, direct);
     state->under_way--;
     net_drop_state(state);

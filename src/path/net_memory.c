@@ -2,7 +2,7 @@
 /* Registration of memory. The segments are registered chunk by chunk, when a peer first asks for the key
  * of a chunk: a provider that pins what it registers then pins only what is used. Memory of the library's
  * own is registered where the provider wants the local side registered too. */
-#include "path/net.h"
+#include "path/net_stripe.h"
 
 #include "base/log.h"
 #include "base/status.h"
@@ -16,8 +16,9 @@ struct net_slab {
     struct net_slab *next;
     void *memory;
     size_t bytes;
-    struct fid_mr *registered;
-    bool pinned; /* for this PE's GPU */
+    struct fid_mr *registered, *on_rails[NET_RAILS];
+    void *descriptors[NET_RAILS]; /* of messages */
+    bool pinned;                  /* for this PE's GPU */
 };
 
 struct net_memory {
@@ -35,6 +36,8 @@ struct net_memory {
 
 static int bind_and_enable(struct path_common *net, struct fid_mr *memory)
 {
+    if (!net->rails[0].endpoint)
+        return -FI_EOPBADSTATE;
     if (!net->rails[0].traits.binds_memory)
         return 0;
     int error = fi_mr_bind(memory, &net->rails[0].endpoint->fid, 0);
@@ -90,7 +93,7 @@ struct fid_mr *net_own_chunk(struct path_common *net, enum segment_id segment, s
     static const char *const names[SEG_COUNT] = {"the host heap", "the program's data",
                                                  "the system segment"};
     struct net_chunks *chunks = chunks_of(net, segment);
-    if (!chunks || number >= chunks->count)
+    if (!chunks || number >= chunks->count || !net->rails[0].endpoint)
         return NULL;
     struct net_chunk *chunk = &chunks->chunk[number];
     size_t start = number * NET_CHUNK_BYTES, left = net->world->sizes[segment] - start;
@@ -164,8 +167,8 @@ static struct net_slab *local_slab(struct path_common *net, size_t bytes, const 
                                    void **descriptor)
 {
     uint64_t access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
-    struct net_slab *slab =
-        new_slab(net, bytes, net->rails[0].traits.registers_local ? access : 0, what);
+    bool registers = net->rails[0].traits.registers_local && net->rails[0].endpoint;
+    struct net_slab *slab = new_slab(net, bytes, registers ? access : 0, what);
     *descriptor = slab && slab->registered ? fi_mr_desc(slab->registered) : NULL;
     return slab;
 }
@@ -174,6 +177,23 @@ void *net_slab(struct path_common *net, size_t bytes, void **descriptor)
 {
     struct net_slab *slab = local_slab(net, bytes, "messages", descriptor);
     return slab ? slab->memory : NULL;
+}
+
+void *net_message_slab(struct path_common *net, size_t bytes, void *const **descriptors)
+{
+    void *first;
+    struct net_slab *slab = local_slab(net, bytes, "messages", &first);
+    if (!slab)
+        return NULL;
+    slab->descriptors[0] = first;
+    for (int i = 1; i < net->rail_count && net->rails[i].traits.registers_local; i++) {
+        slab->on_rails[i] =
+            net_rail_register(&net->rails[i], slab->memory, bytes, FI_SEND | FI_RECV);
+        if (slab->on_rails[i])
+            slab->descriptors[i] = fi_mr_desc(slab->on_rails[i]);
+    }
+    *descriptors = slab->descriptors;
+    return slab->memory;
 }
 
 /* Best effort: without it the driver copies once more. */
@@ -234,6 +254,9 @@ void net_free_memory(struct path_common *net)
         net->slabs = slab->next;
         if (slab->registered)
             fi_close(&slab->registered->fid);
+        for (int i = 0; i < NET_RAILS; i++)
+            if (slab->on_rails[i])
+                fi_close(&slab->on_rails[i]->fid);
         if (slab->pinned)
             gpu_unpin_range(net->world->gpu, slab->memory, slab->bytes);
         munmap(slab->memory, slab->bytes);

@@ -18,7 +18,7 @@ static struct net_head *head_of(struct net_message *message)
     return (struct net_head *)(void *)message->bytes;
 }
 
-static struct net_record *add_record(struct net_message *message, size_t bytes)
+struct net_record *net_add_record(struct net_message *message, size_t bytes)
 {
     struct net_head *head = head_of(message);
     struct net_record *record = (struct net_record *)(void *)(message->bytes + head->bytes);
@@ -44,11 +44,11 @@ void net_give_message(struct path_common *net, struct net_message *message)
 struct net_message *net_take_message(struct path_common *net)
 {
     if (!net->free_messages) {
-        void *descriptor;
+        void *const *descriptors;
         struct net_message *slab =
-            net_slab(net, MESSAGES_PER_SLAB * sizeof(struct net_message), &descriptor);
+            net_message_slab(net, MESSAGES_PER_SLAB * sizeof(struct net_message), &descriptors);
         for (int i = 0; slab && i < MESSAGES_PER_SLAB; i++) {
-            slab[i].descriptor = descriptor;
+            slab[i].descriptors = descriptors;
             net_give_message(net, &slab[i]);
         }
     }
@@ -58,12 +58,13 @@ struct net_message *net_take_message(struct path_common *net)
     return message;
 }
 
-static struct net_message *new_message(struct path_common *net, struct net_peer *peer)
+struct net_message *net_new_message(struct path_common *net, struct net_peer *peer)
 {
     struct net_message *message = net_take_message(net);
     if (!message)
         return NULL;
     message->next = NULL;
+    message->in_flight = message->queued = message->kept = message->probe = false;
     message->post.kind = NET_POST_SEND;
     message->post.peer = peer;
     *head_of(message) = (struct net_head){
@@ -73,39 +74,68 @@ static struct net_message *new_message(struct path_common *net, struct net_peer 
 
 /* ------------------------------------------------------------------------------------- sending */
 
-/* Whether the provider has taken it, or it is lost with its peer. */
+void net_let_go(struct path_common *net, struct net_message *message)
+{
+    if (!message->in_flight && !message->queued && !message->kept)
+        net_give_message(net, message);
+}
+
+/* It goes again over another rail, or is lost with its peer. */
+static void send_failed(struct path_common *net, struct net_message *message, int error)
+{
+    struct net_peer *peer = message->post.peer;
+    const struct net_rail *rail = &net->rails[peer->via];
+    char sentence[NET_SENTENCE_BYTES], where[NET_WHERE_BYTES];
+    const char *cause = net->lib->strerror(error);
+    snprintf(sentence, sizeof sentence, "a message to PE %d%s failed (provider %s on %s): %s",
+             peer->pe, net_where(rail, peer->via, peer, where), net->provider, net_interface(rail),
+             cause);
+    if (net_suspect(net, peer, sentence, cause))
+        net_keep(peer, message);
+    else
+        net_fail_peer(net, peer, WEFT_ERR_PATH, sentence);
+    net_let_go(net, message);
+}
+
+/* Whether the provider has taken it, or it waits for another rail, or is lost with its peer. */
 static bool try_to_send(struct path_common *net, struct net_message *message)
 {
     struct net_peer *peer = message->post.peer;
+    struct net_rail *rail = &net->rails[peer->via];
     struct net_head *head = head_of(message);
-    if (peer->failed) {
-        net_give_message(net, message);
+    message->queued = false;
+    if (unlikely(peer->failed || peer->suspect[0])) {
+        if (!peer->failed)
+            net_keep(peer, message);
+        net_let_go(net, message);
         return true;
     }
     head->handled = peer->handled;
-    ssize_t error = fi_send(net->rails[0].endpoint, message->bytes, head->bytes,
-                            message->descriptor, peer->address[0], &message->post.context);
+    head->answered = peer->answers_came;
+    ssize_t error =
+        fi_send(rail->endpoint, message->bytes, head->bytes, message->descriptors[peer->via],
+                peer->address[peer->via], &message->post.context);
     if (error == -FI_EAGAIN)
         return false;
     if (error) {
-        char sentence[NET_SENTENCE_BYTES], where[NET_WHERE_BYTES];
-        snprintf(sentence, sizeof sentence, "a message to PE %d%s failed (provider %s on %s): %s",
-                 peer->pe, net_where(&net->rails[0], 0, peer, where), net->provider,
-                 net_interface(&net->rails[0]), net->lib->strerror((int)-error));
-        net_fail_peer(net, peer, WEFT_ERR_PATH, sentence);
-        net_give_message(net, message);
+        send_failed(net, message, (int)-error);
         return true;
     }
-    net->sending++;
+    message->in_flight = true;
+    message->rail = peer->via;
+    rail->sending++;
+    if (net->rail_count > 1 && net_other_rail(net, peer, peer->via) >= 0)
+        net_keep(peer, message);
     return true;
 }
 
 /* In the order given, for each peer. */
-static void send(struct path_common *net, struct net_message *message)
+void net_send(struct path_common *net, struct net_message *message)
 {
     if (!net->waiting && try_to_send(net, message))
         return;
     message->next = NULL;
+    message->queued = true;
     *net->waiting_end = message;
     net->waiting_end = &message->next;
 }
@@ -123,6 +153,7 @@ void net_retry(struct path_common *net)
         if (peer->stalled == net->retries || !try_to_send(net, message)) {
             peer->stalled = net->retries;
             message->next = NULL;
+            message->queued = true;
             *net->waiting_end = message;
             net->waiting_end = &message->next;
         }
@@ -132,8 +163,9 @@ void net_retry(struct path_common *net)
 
 void net_message_sent(struct path_common *net, struct net_message *message)
 {
-    net->sending--;
-    net_give_message(net, message);
+    message->in_flight = false;
+    net->rails[message->rail].sending--;
+    net_let_go(net, message);
 }
 
 /* ------------------------------------------------------------------------------------- requests */
@@ -142,7 +174,7 @@ void net_flush(struct path_common *net, struct net_peer *peer, bool tell)
 {
     struct net_message *message = peer->open;
     if (!message && tell && peer->asked < peer->sent)
-        message = new_message(net, peer);
+        message = net_new_message(net, peer);
     if (!message)
         return;
     peer->open = NULL;
@@ -156,7 +188,7 @@ void net_flush(struct path_common *net, struct net_peer *peer, bool tell)
     if (peer->gpu_written)
         head->flags |= NET_FLUSH;
     peer->gpu_written = false;
-    send(net, message);
+    net_send(net, message);
 }
 
 static weft_status open_message(struct path_common *net, struct net_peer *peer)
@@ -168,7 +200,7 @@ static weft_status open_message(struct path_common *net, struct net_peer *peer)
     path_wait_end(&wait);
     if (status || peer->open)
         return status;
-    peer->open = new_message(net, peer);
+    peer->open = net_new_message(net, peer);
     return peer->open ? WEFT_OK
                       : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a message to PE %d",
                                   peer->pe);
@@ -187,7 +219,7 @@ weft_status net_request(struct path_state *state, struct net_peer *peer, size_t 
     }
     if (status)
         return status;
-    *record = add_record(peer->open, bytes);
+    *record = net_add_record(peer->open, bytes);
     net_touch(state, peer->pe)->last = peer->sent + 1;
     return WEFT_OK;
 }
@@ -197,11 +229,11 @@ struct net_record *net_try_request(struct path_state *state, struct net_peer *pe
     if (peer->open && !has_room(peer->open, bytes))
         net_flush(state->net, peer, false);
     if (!peer->open && peer->sent - peer->done < NET_WINDOW)
-        peer->open = new_message(state->net, peer);
+        peer->open = net_new_message(state->net, peer);
     if (!peer->open)
         return NULL;
     net_touch(state, peer->pe)->last = peer->sent + 1;
-    return add_record(peer->open, bytes);
+    return net_add_record(peer->open, bytes);
 }
 
 weft_status net_await_done(struct path_common *net, struct net_peer *peer, uint64_t number)
@@ -227,32 +259,40 @@ static void to_be_answered(struct path_common *net, struct net_peer *peer)
     net->answering = peer;
 }
 
+static void send_answers(struct path_common *net, struct net_peer *peer,
+                         struct net_message *message)
+{
+    head_of(message)->number = ++peer->answers_sent;
+    head_of(message)->flags |= NET_ANSWERS;
+    net_send(net, message);
+}
+
 struct net_record *net_answer(struct path_common *net, struct net_peer *peer, size_t bytes)
 {
     if (peer->answers && !has_room(peer->answers, bytes)) {
-        send(net, peer->answers);
+        send_answers(net, peer, peer->answers);
         peer->answers = NULL;
     }
     if (!peer->answers)
-        peer->answers = new_message(net, peer);
+        peer->answers = net_new_message(net, peer);
     if (!peer->answers) {
         net_fail_peer(net, peer, WEFT_ERR_NO_MEMORY, "no private memory for an answer");
         return NULL;
     }
     to_be_answered(net, peer);
-    return add_record(peer->answers, bytes);
+    return net_add_record(peer->answers, bytes);
 }
 
 void net_send_answers(struct path_common *net)
 {
     while (net->answering) {
         struct net_peer *peer = net->answering;
-        struct net_message *message = peer->answers ? peer->answers : new_message(net, peer);
+        struct net_message *message = peer->answers ? peer->answers : net_new_message(net, peer);
         net->answering = peer->next_answering;
         peer->answering = false;
         peer->answers = NULL;
         if (message)
-            send(net, message);
+            send_answers(net, peer, message);
         else
             net_fail_peer(net, peer, WEFT_ERR_NO_MEMORY, "no private memory for an answer");
     }
@@ -260,18 +300,20 @@ void net_send_answers(struct path_common *net)
 
 /* ------------------------------------------------------------------------------------ receiving */
 
-weft_status net_post_receive(struct path_common *net, struct net_message *message)
+weft_status net_post_receive(struct path_common *net, int number, struct net_message *message)
 {
+    struct net_rail *rail = &net->rails[number];
     message->post.kind = NET_POST_RECEIVE;
     message->post.peer = NULL;
-    ssize_t error = fi_recv(net->rails[0].endpoint, message->bytes, NET_MESSAGE_BYTES,
-                            message->descriptor, FI_ADDR_UNSPEC, &message->post.context);
-    return error ? net_refused(net, &net->rails[0], "fi_recv", (int)error) : WEFT_OK;
+    message->rail = (uint8_t)number;
+    ssize_t error = fi_recv(rail->endpoint, message->bytes, NET_MESSAGE_BYTES,
+                            message->descriptors[number], FI_ADDR_UNSPEC, &message->post.context);
+    return error ? net_refused(net, rail, "fi_recv", (int)error) : WEFT_OK;
 }
 
-static void receive_again(struct path_common *net, struct net_message *message)
+static void receive_again(struct path_common *net, int rail, struct net_message *message)
 {
-    if (message && net_post_receive(net, message) == WEFT_OK)
+    if (message && net_post_receive(net, rail, message) == WEFT_OK)
         return;
     net->failed = WEFT_ERR_PATH;
     snprintf(net->sentence, sizeof net->sentence, "path net cannot receive any more: %s",
@@ -323,19 +365,15 @@ bool net_finish_late(struct path_common *net)
     return any;
 }
 
-/* The buffer stays with the message until it is complete, which may be at once. Answers have no number,
- * and nothing of them is left. */
-static void carry_out(struct path_common *net, struct net_peer *peer, struct net_message *message)
+/* The buffer stays with the message until it is complete, which may be at once. */
+static void carry_out_requests(struct path_common *net, struct net_peer *peer,
+                               struct net_message *message)
 {
     const struct net_head *head = head_of(message);
     weft_status status = head->flags & NET_FLUSH ? net_flush_gpu(net) : WEFT_OK;
     if (status)
         net_tell_failure(net, peer, status);
     net_serve(net, peer, message);
-    if (!head->number) {
-        net_give_message(net, message);
-        return;
-    }
     peer->begun = head->number;
     message->given = serve_given(net->serve);
     message->next = NULL;
@@ -344,40 +382,84 @@ static void carry_out(struct path_common *net, struct net_peer *peer, struct net
     net_finish_late(net);
 }
 
-/* Those whose turn has come with the one before them. */
-static void carry_out_early(struct path_common *net, struct net_peer *peer)
+/* Nothing of answers is left. */
+static void carry_out(struct path_common *net, struct net_peer *peer, struct net_message *message)
 {
-    struct net_message **at = &peer->early;
+    const struct net_head *head = head_of(message);
+    if (!(head->flags & NET_ANSWERS)) {
+        carry_out_requests(net, peer, message);
+        return;
+    }
+    net_serve(net, peer, message);
+    peer->answers_came = head->number;
+    net_give_message(net, message);
+}
+
+/* Those whose turn has come with the one before them: `last` is the number of that. */
+static void carry_out_early(struct path_common *net, struct net_peer *peer,
+                            struct net_message **early, const uint64_t *last)
+{
+    struct net_message **at = early;
     while (*at) {
         struct net_message *message = *at;
-        if (head_of(message)->number != peer->begun + 1) {
+        if (head_of(message)->number != *last + 1) {
             at = &message->next;
             continue;
         }
         *at = message->next;
         carry_out(net, peer, message);
-        at = &peer->early;
+        at = early;
     }
+}
+
+/* What went again when a rail failed may have come before. */
+static bool has_come(struct net_message *early, uint64_t last, uint64_t number)
+{
+    for (; early; early = early->next)
+        if (head_of(early)->number == number)
+            return true;
+    return number <= last;
+}
+
+static void take_in_turn(struct path_common *net, struct net_peer *peer,
+                         struct net_message *message, struct net_message **early,
+                         const uint64_t *last)
+{
+    if (head_of(message)->number > *last + 1) {
+        message->next = *early;
+        *early = message;
+        return;
+    }
+    carry_out(net, peer, message);
+    if (*early)
+        carry_out_early(net, peer, early, last);
 }
 
 void net_message_came(struct path_common *net, struct net_message *message)
 {
     const struct net_head *head = head_of(message);
+    int rail = message->rail;
     if (!well_formed(net, head)) {
-        receive_again(net, message);
+        receive_again(net, rail, message);
         return;
     }
     struct net_peer *peer = &net->peers[head->from];
+    bool answers = head->flags & NET_ANSWERS;
+    struct net_message **early = answers ? &peer->early_answers : &peer->early;
+    const uint64_t *last = answers ? &peer->answers_came : &peer->begun;
     if (head->handled > peer->done)
         peer->done = head->handled;
-    if (head->number > peer->begun + 1) {
-        message->next = peer->early;
-        peer->early = message;
-        receive_again(net, net_take_message(net));
+    net_heard(peer, rail);
+    if (peer->kept)
+        net_arrived(net, peer, head);
+    if (!head->number)
+        net_probe_came(net, peer, message);
+    if (!head->number || has_come(*early, *last, head->number)) {
+        if (head->flags & NET_TELL)
+            to_be_answered(net, peer); /* what told it may be lost */
+        receive_again(net, rail, message);
         return;
     }
-    carry_out(net, peer, message);
-    receive_again(net, net_take_message(net));
-    if (peer->early)
-        carry_out_early(net, peer);
+    receive_again(net, rail, net_take_message(net));
+    take_in_turn(net, peer, message, early, last);
 }

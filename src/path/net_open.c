@@ -31,17 +31,17 @@ struct addresses {
 
 /* ------------------------------------------------------------------------------------ endpoints */
 
-static weft_status post_receives(struct path_common *net)
+static weft_status post_receives(struct path_common *net, int rail)
 {
     int count = net->world->npes * RECEIVES_PER_PEER;
     count = count < RECEIVES_LEAST ? RECEIVES_LEAST : count > RECEIVES_MOST ? RECEIVES_MOST : count;
-    if ((size_t)count > net->rails[0].info->rx_attr->size)
-        count = (int)net->rails[0].info->rx_attr->size;
+    if ((size_t)count > net->rails[rail].info->rx_attr->size)
+        count = (int)net->rails[rail].info->rx_attr->size;
     weft_status status = WEFT_OK;
     for (int i = 0; i < count && !status; i++) {
         struct net_message *message = net_take_message(net);
         status = message
-                     ? net_post_receive(net, message)
+                     ? net_post_receive(net, rail, message)
                      : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d messages", count);
     }
     return status;
@@ -89,7 +89,9 @@ static weft_status open_here(struct path_common *net, struct addresses *mine)
     mine->count = net->rail_count;
     if (!status)
         status = serve_open(net->world, &net->serve);
-    return status ? status : post_receives(net);
+    for (int i = 0; i < net->rail_count && !status; i++)
+        status = post_receives(net, i);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------ addresses */

@@ -72,6 +72,8 @@ void net_fail_peer(struct path_common *net, struct net_peer *peer, weft_status s
         net_give_message(net, peer->open);
     peer->open = NULL;
     net_fail_answers(net, peer);
+    net_forget_kept(net, peer);
+    net_stripe_forget(net, peer);
 }
 
 static void fail_operation(struct path_common *net, struct net_rail *rail,
@@ -96,17 +98,27 @@ static void fail_operation(struct path_common *net, struct net_rail *rail,
                  net->provider, net->lib->strerror(error->err));
         return;
     }
+    if (!more)
+        more = net->lib->strerror(error->err);
     if (post->kind == NET_POST_STRIPE) {
-        net_stripe_failed(net, rail, post, more ? more : net->lib->strerror(error->err));
+        net_stripe_failed(net, rail, post, more);
         return;
     }
+    if (post->kind == NET_POST_SEND && ((struct net_message *)(void *)post)->probe) {
+        net_probe_failed(post->peer, (int)(rail - net->rails));
+        net_message_sent(net, (struct net_message *)(void *)post);
+        return;
+    }
+    const char *what = net->lib->strerror(error->err);
+    bool further = strcmp(more, what) != 0;
     snprintf(sentence, sizeof sentence, "%s PE %d%s failed (provider %s on %s): %s%s%s%s",
-             doing[post->kind], post->peer->pe, net_where(rail, 0, post->peer, where),
-             net->provider, net_interface(rail), net->lib->strerror(error->err), more ? " (" : "",
-             more ? more : "", more ? ")" : "");
+             doing[post->kind], post->peer->pe,
+             net_where(rail, (int)(rail - net->rails), post->peer, where), net->provider,
+             net_interface(rail), what, further ? " (" : "", further ? more : "",
+             further ? ")" : "");
     if (post->kind == NET_POST_STAGED && net_stage_proves(post))
         snprintf(net->proof_failed, sizeof net->proof_failed, "%.*s", NET_WHY_BYTES - 1, sentence);
-    else
+    else if (post->kind != NET_POST_SEND || !net_suspect(net, post->peer, sentence, more))
         net_fail_peer(net, post->peer, WEFT_ERR_PATH, sentence);
     if (post->kind == NET_POST_SEND)
         net_message_sent(net, (struct net_message *)(void *)post);
@@ -157,7 +169,7 @@ static int read_some(struct path_common *net, struct net_rail *rail)
     return 1;
 }
 
-static int read_rail(struct path_common *net, struct net_rail *rail)
+int net_read_rail(struct path_common *net, struct net_rail *rail)
 {
     int all = 0, some = ENTRIES;
     for (int round = 0; round < ROUNDS && some == ENTRIES; round++)
@@ -170,7 +182,7 @@ bool net_poll(struct path_common *net)
     int all = 0;
     for (int i = 0; i < net->rail_count; i++)
         if (net->rails[i].endpoint)
-            all += read_rail(net, &net->rails[i]);
+            all += net_read_rail(net, &net->rails[i]);
     int own = net->late ? net_finish_late(net) : 0;
     if (net->stages)
         own += net_stage_advance(net);
@@ -220,7 +232,7 @@ weft_status net_wait(struct path_common *net, struct net_peer *peer, struct path
     weft_status status = path_wait_step(wait, events);
     pthread_mutex_lock(&net->lock);
     return unlikely(status) ? base_fail_context(status, "path net to PE %d over %s", peer->pe,
-                                                net_interface(&net->rails[0]))
+                                                net_interface(&net->rails[peer->via]))
                             : WEFT_OK;
 }
 
@@ -256,7 +268,9 @@ static void sleep_for_event(struct path_common *net, uint64_t *ns)
     bool sleeps;
     pthread_mutex_lock(&net->lock);
     bool quiet = may_sleep(net, wait, &count, &sleeps);
-    bool under_way = net->sending || net->waiting || net->stripes;
+    bool under_way = net->waiting || net->stripes;
+    for (int i = 0; i < net->rail_count; i++)
+        under_way |= net->rails[i].sending > 0;
     pthread_mutex_unlock(&net->lock);
     if (quiet)
         poll(wait, count, under_way ? 1 : SLEEP_MS);

@@ -213,6 +213,8 @@ static void posted(struct path_common *net, struct net_parcel *piece)
         peer->gpu_written = true; /* the message that is sent next follows the write */
     if (flush || !confirmed)
         channel->unconfirmed = true;
+    if (!confirmed)
+        peer->loose = peer->sent + 1;
 }
 
 static bool try_to_post(struct path_common *net, struct net_parcel *piece)
@@ -255,6 +257,11 @@ static bool try_to_tell(struct path_common *net, struct net_parcel *piece, enum 
     net_flush(net, peer, kind == NET_LANDED); /* the answer frees the lot */
     leave(&piece->staging, &channel_of(piece)->staging);
     return true;
+}
+
+bool net_stage_busy(const struct net_peer *peer)
+{
+    return peer->stage && peer->stage->gone < peer->stage->taken;
 }
 
 bool net_stage_proves(const struct net_post *post)
@@ -647,6 +654,9 @@ weft_status net_stage_move(struct path_state *state, struct remote at, void *loc
                                .proof = net->proving,
                                .at = at,
                                .local = local};
+    piece.bytes = bytes;
+    if (!net_goes_over(net, peer, 0)) /* that NIC alone has the memory registered */
+        return by_requests(state, &piece);
     weft_status status = peer->stage ? WEFT_OK : make_stage(net, peer);
     if (status)
         return status;

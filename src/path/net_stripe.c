@@ -43,6 +43,7 @@ static void count(struct net_piece *piece, int by)
     channel->stripes += piece->write ? (uint32_t)by : 0;
     state->under_way += (uint32_t)by;
     state->net->stripes += by;
+    piece->post.peer->pieces += (uint32_t)by;
 }
 
 /* It is in no list any more. */
@@ -155,20 +156,16 @@ void net_stripe_completed(struct path_common *net, struct net_post *post)
         return;
     }
     leave(net, piece);
+    if (piece->rail == piece->post.peer->via)
+        net_heard(piece->post.peer, piece->rail);
     net_piece_finish(piece);
 }
 
 /* ----------------------------------------------------------------------------------- choice of rail */
 
-static bool goes_over(const struct path_common *net, const struct net_peer *peer, int rail)
-{
-    return net->rails[rail].endpoint && !net->rails[rail].cause[0] &&
-           peer->address[rail] != FI_ADDR_NOTAVAIL && !(peer->closed >> peer->there[rail] & 1);
-}
-
 static bool carries(const struct path_common *net, const struct net_piece *piece, int rail)
 {
-    return goes_over(net, piece->post.peer, rail) && key_of(piece, rail)->known;
+    return net_goes_over(net, piece->post.peer, rail) && key_of(piece, rail)->known;
 }
 
 /* Until all rails have been measured, what they are told to give decides. */
@@ -186,15 +183,16 @@ static bool has_room(const struct net_rail *rail)
     return rail->under_way < (rail->rate > 0 ? UNDER_WAY_BYTES : FIRST_BYTES);
 }
 
-/* The one that will have carried it first, of those that have not refused. Where no other leads to the
- * peer, the first. -1 = that one has no room, and none other would be sooner. */
+/* The one that will have carried it first, of those that have not refused; for a piece that is not spread,
+ * the peer's own. Where no other leads to the peer, that one too. -1 = it has no room, and none other would be
+ * sooner. */
 static int choose_rail(const struct path_common *net, const struct net_piece *piece,
                        uint32_t refused)
 {
-    int best = -1;
+    int best = -1, via = piece->post.peer->via;
     double soonest = 0;
     bool any = false;
-    for (int i = net->home_carries ? 0 : 1; i < net->rail_count; i++) {
+    for (int i = net->home_carries ? 0 : 1; i < net->rail_count && piece->spread; i++) {
         const struct net_rail *rail = &net->rails[i];
         bool leads = carries(net, piece, i);
         double time = (double)(rail->under_way + piece->bytes) / rate_of(net, rail);
@@ -204,8 +202,8 @@ static int choose_rail(const struct path_common *net, const struct net_piece *pi
             soonest = time;
         }
     }
-    if (!any && !(refused & 1))
-        best = 0;
+    if (!any && !(refused >> via & 1) && carries(net, piece, via))
+        best = via;
     return best >= 0 && has_room(&net->rails[best]) ? best : -1;
 }
 
@@ -235,6 +233,15 @@ static void confirm_moved(struct path_common *net, struct net_rail *rail)
             rail->to_confirm--;
 }
 
+/* No NIC that is left has the memory registered at both ends. */
+static bool leads_nowhere(const struct path_common *net, const struct net_piece *piece)
+{
+    for (int i = 0; i < net->rail_count; i++)
+        if (carries(net, piece, i))
+            return false;
+    return net_goes_over(net, piece->post.peer, piece->post.peer->via);
+}
+
 static void start_pieces(struct path_common *net)
 {
     struct net_piece *piece = net->pieces.first, *next;
@@ -244,6 +251,9 @@ static void start_pieces(struct path_common *net)
         if (piece->post.peer->failed) {
             net_pieces_remove(&net->pieces, piece);
             net_piece_finish(piece);
+        } else if (unlikely(leads_nowhere(net, piece))) {
+            net_fail_peer(net, piece->post.peer, WEFT_ERR_PATH,
+                          "no NIC that is left has the memory of a transfer registered");
         } else if (!net_piece_waits(piece) && !start(net, piece, &refused)) {
             return;
         }
@@ -267,13 +277,13 @@ bool net_stripes(const struct path_common *net, const struct net_peer *peer, siz
     if (bytes < net->stripe_bytes)
         return false;
     for (int i = 1; i < net->rail_count; i++)
-        if (goes_over(net, peer, i))
+        if (net_goes_over(net, peer, i))
             return true;
     return false;
 }
 
 static weft_status queue_piece(struct path_state *state, struct remote at, void *local,
-                               size_t bytes, bool write, struct net_pin *pin)
+                               size_t bytes, bool write, bool spread, struct net_pin *pin)
 {
     struct path_common *net = state->net;
     struct net_piece *piece = calloc(1, sizeof *piece);
@@ -284,6 +294,8 @@ static weft_status queue_piece(struct path_state *state, struct remote at, void 
                                 .segment = (uint8_t)at.segment,
                                 .pin = net_take_pin(pin),
                                 .write = write,
+                                .spread = spread,
+                                .closing = -1,
                                 .offset = at.offset,
                                 .local = local,
                                 .bytes = bytes};
@@ -294,38 +306,55 @@ static weft_status queue_piece(struct path_state *state, struct remote at, void 
 
 /* Up to the ends of the chunks on both sides; the keys are known afterwards. *bytes 0: not over rails. */
 static weft_status prepare(struct path_state *state, struct remote at, void *local, bool write,
-                           size_t *bytes, struct net_pin **pin)
+                           bool spread, size_t *bytes, struct net_pin **pin)
 {
     struct path_common *net = state->net;
     struct net_peer *peer = &net->peers[at.peer->pe];
     size_t chunk = at.offset / NET_CHUNK_BYTES,
            left = NET_CHUNK_BYTES - at.offset % NET_CHUNK_BYTES;
     const struct net_key *keys;
-    struct net_key home;
+    struct net_key home = {0};
     if (*bytes > left)
         *bytes = left;
     *pin = NULL;
-    weft_status status = net_peer_chunk(state, peer, at.segment, chunk, &home);
+    weft_status status = WEFT_OK;
+    if (net_goes_over(net, peer, 0))
+        status = net_peer_chunk(state, peer, at.segment, chunk, &home);
     if (!status)
         status = net_peer_rail_keys(state, peer, at.segment, chunk, &keys);
-    /* Without the first it would have nowhere to go when a rail fails. */
-    if (!status && (!home.known || !net_rail_local(net, local, bytes, write, pin)))
+    /* Without that of its own rail it would have nowhere to go when another fails. */
+    bool known = !status && (peer->via ? &keys[peer->there[peer->via]] : &home)->known;
+    if (!known || !net_rail_local(net, local, bytes, write, spread ? pin : NULL))
         *bytes = 0;
     return status;
+}
+
+void net_stripe_forget(struct path_common *net, const struct net_peer *peer)
+{
+    for (int i = 0; i < net->rail_count; i++)
+        for (struct net_piece *piece = net->rails[i].pieces.first, *next; piece; piece = next) {
+            next = piece->next;
+            if (piece->post.peer != peer || piece->step != NET_LOST)
+                continue;
+            net_pieces_remove(&net->rails[i].pieces, piece);
+            net->rails[i].under_way -= piece->bytes;
+            net_piece_finish(piece);
+        }
 }
 
 weft_status net_stripe_move(struct path_state *state, struct remote at, void *local, size_t bytes,
                             bool write, size_t *taken)
 {
+    bool spread = net_stripes(state->net, &state->net->peers[at.peer->pe], bytes);
     size_t whole = bytes;
     struct net_pin *pin;
-    weft_status status = prepare(state, at, local, write, &whole, &pin);
+    weft_status status = prepare(state, at, local, write, spread, &whole, &pin);
     size_t most = state->net->rails[0].traits.most;
     *taken = status ? 0 : whole;
     for (size_t done = 0, piece; done < *taken && !status; done += piece) {
         piece = *taken - done < PIECE_BYTES ? *taken - done : PIECE_BYTES;
         piece = piece < most ? piece : most;
-        status = queue_piece(state, at, (char *)local + done, piece, write, pin);
+        status = queue_piece(state, at, (char *)local + done, piece, write, spread, pin);
         at.offset += piece;
     }
     net_drop_pin(state->net, pin);

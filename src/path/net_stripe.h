@@ -4,7 +4,7 @@
  * data are there. So fence, quiet and put_signal, which wait for the channel, hold over all rails,
  * whose pieces overtake one another.
  *
- * A rail other than the first that fails is given up, and its pieces go over the others. A piece is
+ * A rail that fails is given up, and its pieces go over the others. A piece is
  * written again only when its owner has closed that rail too: until then what was sent before might
  * still arrive, and destroy what came later. All with the lock of path net held. */
 #ifndef WEFT_PATH_NET_STRIPE_H
@@ -31,6 +31,9 @@ void net_stripe_advance(struct path_common *net);
 /* A peer's note on a rail. */
 void net_stripe_note(struct path_common *net, struct net_peer *from, const struct net_note *note);
 
+/* The peer has failed: what has failed with it is dropped. */
+void net_stripe_forget(struct path_common *net, const struct net_peer *peer);
+
 void net_stripe_close(struct path_common *net);
 
 /* ------------------------------------------------------------------------ net_stripe_memory.c */
@@ -40,7 +43,8 @@ void net_rail_keys(struct path_common *net, enum segment_id segment, size_t chun
                    struct net_key keys[NET_RAILS]);
 
 /* Whether the local side can be used on every rail; *bytes is cut where that ends. *pin: memory outside the
- * segments, which has been registered with every rail for this transfer, or NULL. Who has a piece of it takes it,
+ * segments, which has been registered with every rail for this transfer, or NULL; where pin is NULL
+ * it is not registered. Who has a piece of it takes it,
  * and the last who drops it ends the registration. */
 bool net_rail_local(struct path_common *net, void *local, size_t *bytes, bool write,
                     struct net_pin **pin);
@@ -56,6 +60,9 @@ weft_status net_peer_rail_keys(struct path_state *state, struct net_peer *peer,
 
 /* Eight bytes that remote reads of this rail may go to. */
 void *net_rail_scratch(struct path_common *net, struct net_rail *rail, void **descriptor);
+
+/* Memory of the library's own, for as long as the rail is there. */
+struct fid_mr *net_rail_register(struct net_rail *rail, void *base, size_t bytes, uint64_t access);
 
 /* The registrations of a rail; its endpoint is closed. */
 void net_free_rail_memory(struct path_common *net, struct net_rail *rail);

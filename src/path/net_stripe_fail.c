@@ -13,11 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    PATIENCE_S = 3,               /* before the peer is asked, and again after it has answered */
-    SLICE_NS = 100 * 1000 * 1000, /* what a look counts at most: being stopped is no failure */
-};
-
 static int number_of(const struct path_common *net, const struct net_rail *rail)
 {
     return (int)(rail - net->rails);
@@ -53,25 +48,28 @@ static void warn(const struct path_common *net, struct net_rail *rail, const str
     if (rail->told)
         return;
     rail->told = true;
-    log_warn("path net: %s is given up, since an access at PE %d failed (provider %s): %s; large "
-             "transfers go on over %s",
-             net_interface(rail), peer->pe, net->provider, rail->cause,
-             net->rail_count > 2 ? "the others" : net_interface(&net->rails[0]));
+    log_warn(
+        "path net: %s is given up, since what went to PE %d failed (provider %s): %s; %s go on "
+        "over %s",
+        net_interface(rail), peer->pe, net->provider, rail->cause,
+        rail->carried ? "messages and transfers" : "large transfers",
+        net->rail_count > 2 && !rail->carried ? "the others"
+                                              : net_interface(&net->rails[peer->via]));
 }
 
 static void peer_closed(struct path_common *net, struct net_peer *peer, int there)
 {
     peer->closed |= (uint8_t)(1u << there);
-    for (int i = 1; i < net->rail_count; i++)
+    for (int i = 0; i < net->rail_count; i++)
         if (peer->there[i] == there && net->rails[i].cause[0])
             warn(net, &net->rails[i], peer);
 }
 
 void net_stripe_note(struct path_common *net, struct net_peer *from, const struct net_note *note)
 {
-    struct net_rail *rail = &net->rails[note->rail];
-    if (note->rail < 1 || note->rail >= NET_RAILS)
+    if (note->rail >= net->rail_count)
         return;
+    struct net_rail *rail = &net->rails[note->rail];
     switch ((enum net_note_kind)note->kind) {
     case NET_CLOSE_RAIL:
         from->wants_closed |= (uint8_t)(1u << note->rail);
@@ -90,6 +88,9 @@ void net_stripe_note(struct path_common *net, struct net_peer *from, const struc
         rail->answered = rail->asked;
         rail->stood_ns = 0;
         break;
+    case NET_PROBE:
+    case NET_ALIVE: /* those come without a number (net_move.c) */
+        break;
     }
 }
 
@@ -99,36 +100,43 @@ void net_rail_failed(struct path_common *net, struct net_rail *rail, struct net_
                      const char *cause)
 {
     char sentence[NET_SENTENCE_BYTES];
-    if (rail != &net->rails[0]) {
-        if (!rail->cause[0])
-            snprintf(rail->cause, sizeof rail->cause, "%s", cause);
-        return;
-    }
     snprintf(sentence, sizeof sentence, "a remote access at PE %d failed (provider %s on %s): %s",
              peer->pe, net->provider, net_interface(rail), cause);
-    net_fail_peer(net, peer, WEFT_ERR_PATH, sentence);
+    if (number_of(net, rail) != peer->via) {
+        if (!rail->cause[0])
+            snprintf(rail->cause, sizeof rail->cause, "%s", cause);
+    } else if (!net_suspect(net, peer, sentence, cause)) {
+        net_fail_peer(net, peer, WEFT_ERR_PATH, sentence);
+    }
 }
 
 void net_stripe_failed(struct path_common *net, struct net_rail *rail, struct net_post *post,
                        const char *cause)
 {
     struct net_piece *piece = (struct net_piece *)(void *)post;
-    net_rail_failed(net, rail, post->peer, cause);
-    if (rail != &net->rails[0])
-        return; /* it goes again when the rail is closed */
-    net_pieces_remove(&rail->pieces, piece);
-    rail->under_way -= piece->bytes;
-    net_piece_finish(piece);
+    struct net_peer *peer = post->peer;
+    piece->step = NET_LOST;
+    if (peer->failed)
+        net_stripe_forget(net, peer);
+    else
+        net_rail_failed(net, rail, peer, cause);
 }
 
-/* The piece waits for another rail, and, when it writes, for its owner to close this one. The owner's
- * first rail carries messages and is never closed. */
+void net_ask_to_close(struct path_common *net, struct net_peer *peer, int there)
+{
+    if (!(peer->asked_closed >> there & 1))
+        send_note(net, peer, NET_CLOSE_RAIL, there);
+    peer->asked_closed |= (uint8_t)(1u << there);
+}
+
+/* The piece waits for another rail, and, when it writes, for its owner to close this one; which it cannot where
+ * that carries the messages between the two. */
 static void go_again(struct path_common *net, struct net_rail *rail, struct net_piece *piece)
 {
     struct net_peer *peer = piece->post.peer;
     uint8_t there = peer->there[number_of(net, rail)];
     char sentence[NET_SENTENCE_BYTES];
-    if (piece->write && !there) {
+    if (piece->write && there == peer->there[peer->via]) {
         snprintf(sentence, sizeof sentence,
                  "a remote access at PE %d failed (provider %s on %s): %s", peer->pe, net->provider,
                  net_interface(rail), rail->cause);
@@ -139,20 +147,27 @@ static void go_again(struct path_common *net, struct net_rail *rail, struct net_
         return;
     }
     piece->step = NET_WAITING;
-    piece->closing = piece->write ? there : 0;
-    if (piece->closing && !(peer->asked_closed >> there & 1))
-        send_note(net, peer, NET_CLOSE_RAIL, there);
-    if (piece->closing)
-        peer->asked_closed |= (uint8_t)(1u << there);
+    piece->closing = piece->write ? (int8_t)there : -1;
+    if (there != peer->there[peer->via])
+        net_ask_to_close(net, peer, there);
     net_pieces_append(&net->pieces, piece);
+}
+
+/* What has come over it is taken first: ofi_rxm dies of a message that comes after. */
+static void drain(struct path_common *net, struct net_rail *rail)
+{
+    enum { ROUNDS = 64 };
+    for (int i = 0; i < ROUNDS && net_read_rail(net, rail) > 0; i++)
+        ;
 }
 
 /* Nothing that came over it can move memory afterwards, so peers may be told. */
 static void close_failed(struct path_common *net, struct net_rail *rail)
 {
+    drain(net, rail);
     net_close_endpoint(rail);
     net_free_rail_memory(net, rail);
-    net_close_objects(rail);
+    net_move_peers(net, rail);
     rail->under_way = 0;
     rail->to_confirm = 0;
     while (rail->pieces.first) {
@@ -181,25 +196,34 @@ static void look_at(struct path_common *net, struct net_rail *rail, uint64_t ns)
         return;
     }
     rail->stood_ns += ns;
-    if (rail->stood_ns < (uint64_t)PATIENCE_S * 1000 * 1000 * 1000 ||
+    if (rail->stood_ns < (uint64_t)NET_PATIENCE_S * 1000 * 1000 * 1000 ||
         (rail->asked && !rail->answered))
         return;
     if (rail->asked) {
-        snprintf(rail->cause, sizeof rail->cause, "nothing has moved for %d s", 2 * PATIENCE_S);
+        snprintf(rail->cause, sizeof rail->cause, "nothing has moved for %d s", 2 * NET_PATIENCE_S);
         return;
     }
     rail->asked = true;
     send_note(net, peer, NET_ASK, number_of(net, rail));
 }
 
+/* Whether messages to those go over it that have pieces on it: net_move.c looks at them. */
+static bool rail_is_home(struct path_common *net, const struct net_rail *rail)
+{
+    const struct net_peer *peer = peer_on(net, rail);
+    return !peer || peer->via == number_of(net, rail);
+}
+
 void net_rails_check(struct path_common *net)
 {
     uint64_t now = clock_now_ns(), ns = now - net->looked_ns;
     net->looked_ns = now;
-    for (int i = 1; i < net->rail_count; i++) {
+    if (net->rail_count > 1)
+        net_look_at_peers(net);
+    for (int i = 0; i < net->rail_count; i++) {
         struct net_rail *rail = &net->rails[i];
-        if (rail->endpoint && !rail->cause[0])
-            look_at(net, rail, ns < SLICE_NS ? ns : SLICE_NS);
+        if (rail->endpoint && !rail->cause[0] && !rail_is_home(net, rail))
+            look_at(net, rail, ns < NET_SLICE_NS ? ns : NET_SLICE_NS);
         if (rail->endpoint && rail->cause[0])
             close_failed(net, rail);
     }

@@ -59,6 +59,13 @@ static struct fid_mr *register_memory(struct net_rail *rail, void *base, size_t 
     return memory;
 }
 
+struct fid_mr *net_rail_register(struct net_rail *rail, void *base, size_t bytes, uint64_t access)
+{
+    return rail->endpoint && memory_of(rail)
+               ? register_memory(rail, base, bytes, access, rail->memory->keys++)
+               : NULL;
+}
+
 static struct fid_mr *own_chunk(struct path_common *net, struct net_rail *rail,
                                 enum segment_id segment, size_t number, char **base)
 {
@@ -179,11 +186,10 @@ bool net_rail_local(struct path_common *net, void *local, size_t *bytes, bool wr
 {
     enum segment_id segment;
     size_t offset;
-    *pin = NULL;
     if (!net->rails[0].traits.registers_local)
         return true;
     if (!find_own(net, local, &segment, &offset))
-        return (*pin = make_pin(net, local, *bytes, write)) != NULL;
+        return pin && (*pin = make_pin(net, local, *bytes, write)) != NULL;
     size_t left = NET_CHUNK_BYTES - offset % NET_CHUNK_BYTES;
     if (*bytes > left)
         *bytes = left;

@@ -14,12 +14,14 @@ struct net_piece {
     size_t offset, bytes; /* in the peer's segment; it lies in one chunk */
     uint8_t segment, rail;
     bool write;
-    uint8_t closing; /* of the peer's rails the one that must be closed before it goes; 0 = none */
+    bool spread;    /* over any rail */
+    int8_t closing; /* of the peer's rails the one that must be closed before it goes; -1 = none */
     enum net_piece_step {
         NET_WAITING,
         NET_MOVING,
         NET_MOVED, /* as far as this end knows; must be confirmed */
         NET_CONFIRMING,
+        NET_LOST, /* failed; it goes again when the rail is closed */
     } step;
 };
 
@@ -30,12 +32,21 @@ void net_piece_finish(struct net_piece *piece);
 /* Its owner has still to close a rail. */
 static inline bool net_piece_waits(const struct net_piece *piece)
 {
-    return piece->closing && !(piece->post.peer->closed >> piece->closing & 1);
+    return piece->closing >= 0 && !(piece->post.peer->closed >> piece->closing & 1);
 }
 
-/* Nothing more goes over the rail; it is closed at the next step. The first rail: the peer is given up. */
+enum {
+    NET_PATIENCE_S = 3, /* before the peer is asked, and again after it has answered */
+    NET_SLICE_NS = 100 * 1000 * 1000, /* what a look counts at most: being stopped is no failure */
+};
+
+/* Nothing more goes over the rail; it is closed at the next step. The one that messages to the peer go over: when
+ * the peer is there over another; else the peer is given up. */
 void net_rail_failed(struct path_common *net, struct net_rail *rail, struct net_peer *peer,
                      const char *cause);
+
+/* Asks the peer to close a rail of its own, if that has not been done. */
+void net_ask_to_close(struct path_common *net, struct net_peer *peer, int there);
 
 /* Closes rails that have failed, and looks whether others stand still. */
 void net_rails_check(struct path_common *net);
