@@ -19,11 +19,13 @@ unsigned adversary_budget(struct device *d, unsigned usual)
 }
 
 // adversary_hold: takes the write over, to be placed later; false: place it now.
-bool adversary_hold(struct device *d, struct link_in *link, void *to, const void *from, uint32_t bytes)
+bool adversary_hold(struct device *d, struct link_in *link, void *to, const void *from,
+                    uint32_t bytes)
 {
-    if(d->config->mode != MODE_ADVERSARIAL || link->held_count == HELD_WRITES || bytes > HELD_BYTES)
+    if (d->config->mode != MODE_ADVERSARIAL || link->held_count == HELD_WRITES ||
+        bytes > HELD_BYTES)
         return false;
-    if(!link->held && !(link->held = calloc(HELD_WRITES, sizeof *link->held)))
+    if (!link->held && !(link->held = calloc(HELD_WRITES, sizeof *link->held)))
         return false;
     struct held_write *w = &link->held[link->held_count++];
     w->to = to;
@@ -34,11 +36,11 @@ bool adversary_hold(struct device *d, struct link_in *link, void *to, const void
 
 void adversary_place(struct device *d, struct link_in *link)
 {
-    while(link->held_count) {
+    while (link->held_count) {
         unsigned i = random_next(d) % link->held_count;
         struct held_write *w = &link->held[i], *last = &link->held[--link->held_count];
         memory_put(w->to, w->data, w->bytes);
-        if(w != last)
+        if (w != last)
             *w = *last;
     }
 }

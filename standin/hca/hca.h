@@ -358,7 +358,8 @@ bool engine_pass(struct device *d, bool *timed);
 // adversary.c
 bool adversary_skips(struct device *d);
 unsigned adversary_budget(struct device *d, unsigned usual);
-bool adversary_hold(struct device *d, struct link_in *link, void *to, const void *from, uint32_t bytes);
+bool adversary_hold(struct device *d, struct link_in *link, void *to, const void *from,
+                    uint32_t bytes);
 void adversary_place(struct device *d, struct link_in *link);
 
 // memory.c: copies that a reader in another thread may follow.
