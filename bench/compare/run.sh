@@ -3,25 +3,27 @@
 # Runs the same OpenSHMEM benchmark with Weft and with other libraries, in turn, several rounds, and
 # prints medians side by side. What is not installed is said to be absent.
 #
-#   bench/compare/run.sh [-r ROUNDS] [-n PES] [-b BUILD] [-q] [-s] [-h]
+#   bench/compare/run.sh [-r ROUNDS] [-n PES] [-b BUILD] [-q] [-s] [-t] [-h]
 #     -r  rounds (5)          -n  PEs of the benchmark (2)
 #     -b  Weft's build folder (build)
 #     -q  8 bytes alone, no start-up and memory
 #     -s  start-up and memory only
+#     -t  over TCP on the loopback interface, no start-up and memory: Weft's path net (libfabric), Open MPI's UCX
 #
 # Peers: ompi (Debian: openmpi-bin, libopenmpi-dev).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-rounds=5 pes=2 build=build only_start= small=
-while getopts r:n:b:qsh option; do
+rounds=5 pes=2 build=build only_start= small= tcp=
+while getopts r:n:b:qsth option; do
     case $option in
     r) rounds=$OPTARG ;;
     n) pes=$OPTARG ;;
     b) build=$OPTARG ;;
     q) small=small ;;
     s) only_start=1 ;;
-    *) sed -n '3,14s/^# \{0,1\}//p' "$0"; [ "$option" = h ] && exit 0; exit 2 ;;
+    t) tcp=1 ;;
+    *) sed -n '3,15s/^# \{0,1\}//p' "$0"; [ "$option" = h ] && exit 0; exit 2 ;;
     esac
 done
 
@@ -35,6 +37,11 @@ export WEFT_HEAP_SIZE=1G SHMEM_SYMMETRIC_SIZE=512M
 # Each side: NAME_bench and NAME_hello in $work, and start_NAME PES PROGRAM.
 sides=() absent=()
 
+if [ -n "$tcp" ]; then
+    export WEFT_PATH=net WEFT_FABRIC_PROVIDER=tcp WEFT_FABRIC_INTERFACE=lo
+    export UCX_TLS=tcp,self UCX_NET_DEVICES=lo
+fi
+
 start_weft() { "$build/bin/weft" run -n "$1" "$2" $small; }
 start_weft_api() { start_weft "$@"; }
 
@@ -42,6 +49,9 @@ start_weft_api() { start_weft "$@"; }
 start_ompi() {
     local place=(--oversubscribe)
     [ "$1" -le "$cpus" ] && place=(--bind-to core)
+    # Left alone it takes UCX for RDMA alone.
+    [ -z "$tcp" ] || place+=(-mca pml ucx -mca spml ucx -mca opal_common_ucx_tls any
+        -mca opal_common_ucx_devices any -x UCX_TLS -x UCX_NET_DEVICES)
     mpirun --allow-run-as-root "${place[@]}" -mca osc ^rdma -x SHMEM_SYMMETRIC_SIZE -np "$1" "$2" $small
 }
 
@@ -80,6 +90,7 @@ for side in "${sides[@]}"; do
     ompi) echo "ompi      $(mpirun --version | head -1), OpenSHMEM as packaged, -mca osc ^rdma" ;;
     esac
 done
+[ -z "$tcp" ] || echo "wire      TCP on lo: weft by libfabric (WEFT_PATH=net), ompi by UCX (UCX_TLS=tcp,self)"
 [ ${#absent[@]} -eq 0 ] || printf 'absent    %s\n' "${absent[@]}"
 awk '{exit !($1 > 0.7)}' /proc/loadavg && echo "WARNING   this machine is busy; figures are not to be trusted"
 echo
@@ -140,7 +151,7 @@ one_run() { # side program pes
 
 # What the machine does without a library, in the same round: memcpy, cache lines, single accesses.
 floors() {
-    [ "$pes" -gt 1 ] || return 0
+    [ "$pes" -gt 1 ] && [ -z "$tcp" ] || return 0
     "$build/bin/weft" bench put --json --no-verify --pes "$pes" --sizes 8,1K,64K,1M,64M \
         >"$work/out" 2>"$work/err" || return 0
     awk '
@@ -179,7 +190,7 @@ if [ -z "$only_start" ]; then
     table us bytes <"$work/figures"
     echo
 fi
-[ -z "$small" ] || exit "${failed:-0}"
+[ -z "$small$tcp" ] || exit "${failed:-0}"
 
 for round in $(seq "$rounds"); do
     for n in 2 4 16; do

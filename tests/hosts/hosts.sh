@@ -69,6 +69,7 @@ rank() {
 # The members of a node do not follow one another.
 by_turns() {
     WEFT_HEAP_SIZE=4M by_rank "0 0 0 0 0" "a b a b a" "$build/bin/job_collective"
+    WEFT_HEAP_SIZE=16M by_rank "0 0 0 0 0 0 0 0 0" "a c b a c a c c c" "$build/bin/job_placed" -
 }
 
 # A PE is killed in the midst of a job: the others are told which, and where.
