@@ -4,6 +4,7 @@
  * are. See net_stripe.h. */
 #include "path/net_stripe.h"
 
+#include "base/log.h"
 #include "base/status.h"
 
 #include <stdlib.h>
@@ -49,8 +50,11 @@ static struct fid_mr *register_memory(struct net_rail *rail, void *base, size_t 
 {
     struct fid_mr *memory = NULL;
     int error = fi_mr_reg(rail->domain, base, bytes, access, 0, key, 0, &memory, NULL);
-    if (error)
+    if (error) {
+        log_info("path net: %s does not take %zu bytes at %p: %s", net_interface(rail), bytes, base,
+                 strerror(error < 0 ? -error : error));
         return NULL;
+    }
     if (rail->traits.binds_memory &&
         (fi_mr_bind(memory, &rail->endpoint->fid, 0) || fi_mr_enable(memory))) {
         fi_close(&memory->fid);

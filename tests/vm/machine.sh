@@ -87,16 +87,22 @@ vm_make_start() {
     rm -rf "$root"
 }
 
+# A guest that did not get the CPU while it measured its clock would see time go several times too fast.
+vm_measure_clock() {
+    cc -O1 -o "$vm/tsc" "$tree/tests/vm/tsc.c" && "$vm/tsc" >"$vm/tsc_khz"
+}
+
 # All that guests need, as far as it is not there yet.
 vm_prepare() {
     mkdir -p "$vm/fetched" "$vm/w"
-    vm_make_kernel && vm_make_start
+    vm_make_kernel && vm_make_start && vm_measure_clock
 }
 
 # boot NAME CPUS COMMAND [QEMU ARGUMENT...]: a guest that runs COMMAND (a line of bash) as root in the source
 # tree, and ends. What it says goes to $vm/w/NAME.out, its status to NAME.rc.
 vm_boot() {
-    local name=$1 cpus=$2 share=(-virtfs)
+    local name=$1 cpus=$2 share=(-virtfs) khz
+    khz=$(cat "$vm/tsc_khz")
     printf '%s\n' "$3" >"$vm/w/$name.sh"
     shift 3
     rm -f "$vm/w/$name".{out,rc,dmesg,console}
@@ -105,7 +111,7 @@ vm_boot() {
         -smp "$cpus" -nodefaults -no-user-config -no-reboot -display none \
         -serial "file:$vm/w/$name.console" -kernel "$vm/k/boot/vmlinuz-$(cat "$vm/kernel")" \
         -initrd "$vm/start.gz" \
-        -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable job=$name tree=$tree" \
+        -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable ${khz:+tsc_early_khz=$khz} job=$name tree=$tree" \
         "${share[@]}" local,path=/usr,mount_tag=usr,security_model=none,readonly=on \
         "${share[@]}" "local,path=$vm/k/,mount_tag=k,security_model=none,readonly=on" \
         "${share[@]}" "local,path=$tree,mount_tag=tree,security_model=none,readonly=on,multidevs=remap" \

@@ -33,7 +33,7 @@ END
 # on1 COMMAND...: at the other node.
 on1() { ssh -F /w/keys/ssh -x -o BatchMode=yes 10.2.0.2 "$@"; }
 
-left_anywhere() { left; on1 ps -eo stat=,comm= | awk '$2 ~ /^(weft|job_|device_|steady|asked_dead|by_id|boot_victim|torture)/ && $1 !~ /^Z/'; }
+left_anywhere() { left; on1 ps -eo stat=,comm= | awk '$2 ~ /^(weft|job_|device_|rails|steady|asked_dead|by_id|boot_victim|torture)/ && $1 !~ /^Z/'; }
 
 nothing_left() {
     await 20 sh -c 'true' # one round at least
@@ -85,7 +85,7 @@ ranks() {
 start_steady() {
     "$weft" run --hosts 10.2.0.1:2,10.2.0.2:2 build/bin/steady "$@" >$out 2>&1 &
     launcher=$!
-    await 60 grep -q ready $out || fail "the job did not begin"
+    await 120 grep -q ready $out || fail "the job did not begin"
 }
 
 words() {
@@ -134,7 +134,7 @@ parted() {
     says '^weft run: (host 10.2.0.2.* with PEs 2 to 3 is lost|PE [0-3] \(pid [0-9]+ on )'
     says '^told [01]: .*(PE [23]|host 10.2.0.2)'
     nothing_left
-    export WEFT_WAIT_LIMIT=60s
+    export WEFT_WAIT_LIMIT=120s
 }
 
 if [ "$node" = 1 ]; then

@@ -5,7 +5,7 @@
 . tests/vm/guest.sh
 kind=$1
 shift
-make_cable && make_verbs "$kind" || exit 1
+make_cable va vb 10.1.0 0 && make_verbs "$kind" va vb || exit 1
 export WEFT_PATH=net WEFT_FABRIC_PROVIDER=verbs VM_PORTS="${kind}a ${kind}b"
 over=tests/vm/on_port.sh
 
@@ -75,7 +75,7 @@ shmem() {
 device() {
     local program
     export WEFT_TARGET=simt WEFT_HEAP_SIZE=16M
-    for program in rma signal packet; do
+    for program in rma signal packet atomics; do
         crosses 10000 2 build/bin/device_$program
     done
     export WEFT_HEAP_SIZE=4M
@@ -86,7 +86,7 @@ device() {
 words() {
     "$weft" run -n 2 $over build/bin/steady 20 >$out 2>&1 &
     launcher=$!
-    await 60 grep -q ready $out || fail "the job did not begin"
+    await 120 grep -q ready $out || fail "the job did not begin"
     "$weft" explain --job "$(pgrep -x steady | head -n 1)" 0 1 >>$out 2>&1
     says "net: provider verbs;ofi_rxm on ${kind}[ab]"
     kill -TERM $launcher
@@ -129,7 +129,7 @@ kill_anywhere() { limit=300 run 0 build/bin/random_kills run "$weft" build/bin/t
 start_steady() {
     "$weft" run -n 2 $over build/bin/steady "$1" >$out 2>&1 &
     launcher=$!
-    await 60 grep -q ready $out || fail "the job did not begin"
+    await 120 grep -q ready $out || fail "the job did not begin"
 }
 
 # The port goes down for a second: the provider carries it, or all are told by whom and why.
@@ -140,12 +140,13 @@ port_down() {
     ip link set vb down
     sleep 1
     ip link set vb up
+    route_cable va vb 10.1.0 0
     wait $launcher
     status=$?
     sed 's/^/    /' $out
     [ $status = 0 ] || says '^told [01]: WEFT_ERR_[A-Z_]*: .*PE [01].*provider verbs'
     nothing_left
-    export WEFT_WAIT_LIMIT=60s
+    export WEFT_WAIT_LIMIT=120s
 }
 
 # Devices lock what they register, and a process may lock so much. The limit is named.

@@ -61,6 +61,7 @@ END
 case ${1:-} in
 rxe | siw) one "bash tests/vm/verbs.sh $*" ;;
 pair) shift; pair "$@" ;;
+rails) shift; one "bash tests/vm/rails.sh $*" ;;
 lines) shift; one "bash tests/vm/lines.sh $*" ;;
 *) sed -n 3,5p "$0"; exit 2 ;;
 esac

@@ -19,18 +19,18 @@ in_guests() {
     local words=$1
     shift
     check "$words" nice tests/vm/vm.sh "$@"
-    sed -n '/^== /,$p' "$log" | tac | sed '/^== /q' | tac | grep -E '^(rxe|siw|two guests|hosts)[^:]*: [0-9]+ s' |
+    sed -n '/^== /,$p' "$log" | tac | sed '/^== /q' | tac | grep -E '^(rxe|siw|two cables|two guests|hosts)[^:]*: [0-9]+ s' |
         sed 's/^/    /' || true
 }
 
-# ./dev vm [short | rxe CASE... | siw CASE... | pair KIND CASE... | lines CASE...]
+# ./dev vm [short | rxe CASE... | siw CASE... | rails CASE... | pair KIND CASE... | lines CASE...]
 verb_vm() {
     need_packages build test vm
     build default all || exit 1
     step "installing to build/vm/installed" cmake --install build --prefix build/vm/installed || exit 1
     step "a guest's kernel, and what it starts with" prepare_vm || exit 1
     case "${1:-all}:${2:-}" in
-    short: | rxe:* | lines:* | pair:rxe) ;;
+    short: | rxe:* | rails:* | lines:* | pair:rxe) ;;
     *) step "soft iWARP for that kernel" prepare_siw || fail "no siw.ko; see $log" ;;
     esac
     case ${1:-all} in
@@ -41,6 +41,7 @@ verb_vm() {
         in_guests "soft RoCE, litmus" rxe litmus
         in_guests "soft RoCE, shmem and device code" rxe shmem device
         in_guests "soft RoCE, faults" rxe loss reorder asked port_down kill_anywhere
+        in_guests "soft RoCE, two cables" rails both own moves silent killed loss reorder down
         in_guests "soft RoCE, two guests" pair rxe rma nodes moves ranks words
         in_guests "soft RoCE, two guests, faults" pair rxe loss dead hiccup parted
         in_guests "soft iWARP, two ports" siw link rma words asked memory_limit
