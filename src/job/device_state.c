@@ -150,8 +150,16 @@ static void fill_segment(struct weft_job *job, struct device_view *view, struct 
 /* By what device code's operations on a peer go that it does not reach directly. */
 static uint32_t carrier_of(const struct device_view *view, enum path_id path)
 {
-    uint32_t own = path == PATH_NONE || view->cuda ? 0 : path_ops_of(path)->carrier;
+    const struct path_ops *ops = path_ops_of(path);
+    uint32_t own = view->cuda || !ops->carrier ? 0 : ops->carrier();
     return path == PATH_NONE ? WEFT_DEV_CARRIER_NONE : own ? own : WEFT_DEV_CARRIER_PROXY;
+}
+
+/* Whether some peer has the path's own carrier. */
+static bool carries(const struct weft_dev *dev, const struct path_ops *ops)
+{
+    unsigned own = ops->carrier ? ops->carrier() : 0;
+    return own && dev->carried >> own & 1;
 }
 
 /* What the paths that are carriers themselves tell device code. */
@@ -160,7 +168,7 @@ static void fill_carriers(struct weft_job *job, const struct device_view *view,
 {
     for (int path = 0; path < PATH_COUNT && !view->cuda; path++) {
         const struct path_ops *ops = path_ops_of((enum path_id)path);
-        if (ops->carrier && dev->carried >> ops->carrier & 1)
+        if (carries(dev, ops))
             ops->device(job->paths.common[path], dev);
     }
 }
@@ -189,7 +197,7 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
     for (int segment = 0; segment < WEFT_DEV_PARTS; segment++)
         fill_segment(job, view, dev, peers, segment);
     fill_carriers(job, view, dev);
-    void *table;
+    void *table = NULL;
     weft_status status = device_proxy_spread(job, peers);
     if (!status)
         status = view->table_make(view, bytes, &table);
@@ -386,7 +394,7 @@ weft_status device_settle(struct weft_job *job)
     weft_status status = WEFT_OK;
     for (int path = 0; state && path < PATH_COUNT && !status; path++) {
         const struct path_ops *ops = path_ops_of((enum path_id)path);
-        if (ops->carrier && state->dev.carried >> ops->carrier & 1)
+        if (carries(&state->dev, ops))
             status = ops->settle_device(job->paths.common[path]);
     }
     return state && state->proxy && !status ? device_proxy_settle(state->proxy) : status;

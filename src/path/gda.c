@@ -537,6 +537,11 @@ static const char *obstacle(const struct path_facts *facts)
                                      : NULL;
 }
 
+static unsigned carrier(void)
+{
+    return config_choice(CONFIG_GDA_INITIATOR) ? 0 : WEFT_DEV_CARRIER_GDA;
+}
+
 static weft_status look(const struct path_world *world, struct path_found *found)
 {
     struct gda_device *device = NULL;
@@ -573,7 +578,7 @@ const struct path_ops path_gda = {
     .leave = leave,
     .open = open_state,
     .close = close_state,
-    .carrier = WEFT_DEV_CARRIER_GDA,
+    .carrier = carrier,
     .device = gda_tell_device,
     .settle_device = gda_settle_device,
     .address = gda_address,

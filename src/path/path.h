@@ -185,10 +185,10 @@ struct path_ops {
      * False: the machine does not tell. NULL: no device has a part in them. */
     bool (*cpus)(const struct path_common *common, cpu_set_t *cpus);
 
-    /* Device code of target simt gives its operations to this path by itself: by that carrier (enum
-     * weft_dev_carrier), and with what `device` puts into *dev, whose segments are filled. 0: it gives them
-     * to the proxy. */
-    unsigned carrier;
+    /* Device code of target simt gives its operations to this path by itself: by the carrier that this
+     * tells (enum weft_dev_carrier), and with what `device` puts into *dev, whose segments are filled. 0, as
+     * where it is NULL: it gives them to the proxy. */
+    unsigned (*carrier)(void);
     void (*device)(struct path_common *common, struct weft_dev *dev);
 
     /* What device code has given so is complete at every PE. */

@@ -200,7 +200,9 @@ int main(void)
     carried = n_pes > 1 && !job_direct(job, weft_device_kind(job), (me + 1) % n_pes);
     weft_path_info info = {.size = sizeof info, .kind = weft_device_kind(job)};
     OK(weft_path_query(job, (me + 1) % n_pes, &info));
-    counted = carried && strcmp(info.name, "gda") != 0;
+    const char *initiator = getenv("WEFT_GDA_INITIATOR");
+    counted =
+        carried && (strcmp(info.name, "gda") != 0 || (initiator && !strcmp(initiator, "cpu")));
     unsigned round = 0;
     for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++)
         for (unsigned width = 1; width <= 8; width *= 2)

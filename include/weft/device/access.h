@@ -219,11 +219,21 @@ WEFT_DEVICE char *weft_dev_direct_word(const void *symmetric, int pe)
     return weft_dev_direct_slow(symmetric, 1, pe, 0);
 }
 
+/* Whether the device's own atomics are not to be used at PE pe, where they are not everywhere. Memory of
+ * this PE that is in no segment nobody else reaches. */
+WEFT_DEVICE_NOINLINE int weft_dev_lacks_atomics(const void *symmetric, int pe)
+{
+    int segment;
+    uint64_t offset;
+    return !weft_dev_state.peers[pe].atomics &&
+           weft_dev_find(symmetric, 1, &segment, &offset) == WEFT_OK;
+}
+
 /* The same for the device's atomics, which do not work over every link: NULL where they do not. */
 WEFT_DEVICE char *weft_dev_direct_atomic(const void *symmetric, int pe)
 {
     char *at = weft_dev_direct_word(symmetric, pe);
-    return at && !weft_dev_state.all_atomics && !weft_dev_state.peers[pe].atomics ? NULL : at;
+    return at && !weft_dev_state.all_atomics && weft_dev_lacks_atomics(symmetric, pe) ? NULL : at;
 }
 
 /* ------------------------------------------------------------------------------ the job */

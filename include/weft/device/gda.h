@@ -133,50 +133,6 @@ WEFT_DEVICE uint64_t weft_dev_gda_added(int what, uint64_t a, uint64_t b)
                << 16;
 }
 
-/* What an atomic makes of `old`. */
-WEFT_DEVICE uint64_t weft_dev_gda_new_value(const struct weft_dev_request *r, uint64_t old)
-{
-    switch (r->what) {
-    case WEFT_DEV_ATOMIC_ADD:
-        return old + r->value;
-    case WEFT_DEV_ATOMIC_AND:
-        return old & r->value;
-    case WEFT_DEV_ATOMIC_OR:
-        return old | r->value;
-    case WEFT_DEV_ATOMIC_XOR:
-        return old ^ r->value;
-    case WEFT_DEV_ATOMIC_FETCH:
-        return old;
-    case WEFT_DEV_ATOMIC_CSWAP:
-        return old == r->compare ? r->value : old;
-    case WEFT_DEV_ATOMIC_SWAP:
-    case WEFT_DEV_ATOMIC_SET:
-        return r->value;
-    default:
-        return weft_dev_gda_added(r->what, old, r->value);
-    }
-}
-
-/* An atomic on memory of this PE that no other reaches: the own instructions, as a loop that knows them
- * all. */
-WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_own_atomic(const struct weft_dev_request *r)
-{
-    uint64_t seen, old, value, all = r->bytes == 4 ? 0xffffffffu : ~(uint64_t)0;
-    uint32_t *word = (uint32_t *)(uintptr_t)r->symmetric;
-    uint64_t *wide = (uint64_t *)(uintptr_t)r->symmetric;
-    seen = r->bytes == 4 ? weft_dev_load_u32(word, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS)
-                         : weft_dev_load_u64(wide, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    do {
-        old = seen;
-        value = weft_dev_gda_new_value(r, old) & all;
-        seen = r->bytes == 4
-                   ? weft_dev_atomic_cas_u32(word, (uint32_t)old, (uint32_t)value,
-                                             WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS)
-                   : weft_dev_atomic_cas_u64(wide, old, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } while (seen != old);
-    return old;
-}
-
 /* g and atomics. Lanes whose requests go by one queue give them as one span and wait for it together. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_fetch(struct weft_dev_request *r)
 {
@@ -265,7 +221,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_put_inline(struct weft_dev_gda_queue *q,
 /* Bytes of the next inline write to `dst`: none goes over the end of a key. */
 WEFT_DEVICE uint32_t weft_dev_gda_inline_piece(const char *dst, int pe, uint64_t bytes)
 {
-    uint64_t piece = bytes < WEFT_DEV_GDA_INLINE_MOST ? bytes : WEFT_DEV_GDA_INLINE_MOST;
+    uint64_t most = WEFT_DEV_GDA_INLINE_MOST, piece = bytes < most ? bytes : most;
     (void)weft_dev_gda_there(dst, pe, &piece);
     return (uint32_t)piece;
 }
@@ -364,7 +320,7 @@ WEFT_DEVICE uint64_t weft_dev_gda_get_through(struct weft_dev_gda_queue *q,
     bytes = bytes < most ? bytes : most;
     (void)weft_dev_gda_there(from, r->pe, &bytes);
     uint32_t whole = (uint32_t)(bytes / WEFT_DEV_GDA_RESULT);
-    uint32_t rest = whole ? WEFT_DEV_GDA_RESULT : (uint32_t)bytes;
+    uint32_t rest = whole ? (uint32_t)WEFT_DEV_GDA_RESULT : (uint32_t)bytes;
     int done = weft_dev_gda_read_some(q, r, from, to, WEFT_DEV_GDA_RESULT, WEFT_DEV_GDA_RESULT,
                                       rest, whole ? whole : 1);
     return !done ? 0 : whole ? (uint64_t)whole * WEFT_DEV_GDA_RESULT : bytes;
@@ -412,7 +368,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_column(const struct weft_dev_request *r, c
     WEFT_NO_UNROLL
     for (uint64_t i = 0; i < r->n && done; i += n, there += n * far_step, here += n * near_step) {
         uint64_t left = r->n - i;
-        n = put ? 1 : left < WEFT_DEV_GDA_READS ? (uint32_t)left : WEFT_DEV_GDA_READS;
+        n = put ? 1 : left < WEFT_DEV_GDA_READS ? (uint32_t)left : (uint32_t)WEFT_DEV_GDA_READS;
         done = put ? weft_dev_gda_put_inline(q, r, there, here, width)
                    : weft_dev_gda_read_some(q, r, there, here, far_step, near_step, width, n);
     }
@@ -499,11 +455,8 @@ WEFT_DEVICE void weft_dev_gda_own_signal(const struct weft_dev_request *r, const
 }
 
 /* 1: it is done. Data are moved by this thread; what it stored is visible before the signal. */
-WEFT_DEVICE_NOINLINE int weft_dev_gda_own(struct weft_dev_request *r, uint64_t *before)
+WEFT_DEVICE_NOINLINE int weft_dev_gda_own(struct weft_dev_request *r)
 {
-    uint64_t offset;
-    int segment;
-    *before = 0;
     if (r->operation == WEFT_DEV_OP_SIGNAL) {
         weft_dev_gda_own_signal(r, r->symmetric);
         return 1;
@@ -515,10 +468,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_own(struct weft_dev_request *r, uint64_t *
         weft_dev_gda_own_signal(r, r->signal);
         return 1;
     }
-    if (r->operation != WEFT_DEV_OP_ATOMIC || !weft_dev_find(r->symmetric, 1, &segment, &offset))
-        return 0;
-    *before = weft_dev_gda_own_atomic(r);
-    return 1;
+    return 0;
 }
 
 /* ----------------------------------------------------------------------------- as a carrier */
@@ -568,8 +518,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
 {
     uint64_t end;
-    if (r->pe == weft_dev_state.me && weft_dev_gda_own(r, &end))
-        return end;
+    if (r->pe == weft_dev_state.me && weft_dev_gda_own(r))
+        return 0;
     switch (r->operation) {
     case WEFT_DEV_OP_P:
         weft_dev_gda_p(r);

@@ -44,7 +44,11 @@ struct weft_dev_segment {
  *     void weft_dev_NAME_order(int quiet)
  * and a line here; a new WEFT_DEV_VERSION goes with it. See remote.h. */
 #ifndef WEFT_DEV_CARRIERS
+#ifdef __CUDACC__ /* no peer of a GPU has the other in this version, and it would cost every kernel registers */
+#define WEFT_DEV_CARRIERS(X) X(PROXY, proxy)
+#else
 #define WEFT_DEV_CARRIERS(X) X(PROXY, proxy) X(GDA, gda)
+#endif
 #endif
 
 enum weft_dev_carrier {
