@@ -258,7 +258,7 @@ static uint64_t now_ms(void)
 static int take_entry(struct mlx5_cqe64 *e, struct mlx5_cqe64 *out)
 {
     memcpy(out, e, sizeof *out);
-    return e->op_own >> 4;
+    return out->op_own >> 4;
 }
 
 int client_poll(struct client *c, struct mlx5_cqe64 *out)
@@ -266,7 +266,8 @@ int client_poll(struct client *c, struct mlx5_cqe64 *out)
     uint64_t end = now_ms() + 10000;
     struct mlx5_cqe64 *e = &c->cqes[c->consumer & ((1u << c->log_cq) - 1)];
     while (now_ms() < end) {
-        uint8_t own = __atomic_load_n(&e->op_own, __ATOMIC_ACQUIRE);
+        uint64_t last = __atomic_load_n((uint64_t *)&e->sop_drop_qpn, __ATOMIC_ACQUIRE);
+        uint8_t own = (uint8_t)(last >> 56);
         if (own >> 4 != MLX5_CQE_INVALID && (own & 1) == (c->consumer >> c->log_cq & 1)) {
             int opcode = take_entry(e, out);
             c->consumer++;
