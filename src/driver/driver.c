@@ -6,15 +6,47 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+
+/* What the program does on a signal is its own affair. Libraries that libfabric is linked to (PSM) take SIGTERM,
+ * SIGINT and those of crashes as soon as they are loaded, and end the process with status 1. */
+struct dispositions {
+    struct sigaction of[NSIG];
+    bool known[NSIG];
+};
+
+static void remember(struct dispositions *before)
+{
+    for (int number = 1; number < NSIG; number++)
+        before->known[number] = sigaction(number, NULL, &before->of[number]) == 0;
+}
+
+static void restore(const struct dispositions *before)
+{
+    struct sigaction now;
+    for (int number = 1; number < NSIG; number++)
+        if (before->known[number] && sigaction(number, NULL, &now) == 0 &&
+            now.sa_handler != before->of[number].sa_handler)
+            sigaction(number, &before->of[number], NULL);
+}
+
+static void *open_quietly(const char *name)
+{
+    struct dispositions before;
+    remember(&before);
+    void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    restore(&before);
+    return handle;
+}
 
 static void *open_first(const struct driver_library *library, char *tried, size_t tried_bytes)
 {
     size_t used = 0;
     tried[0] = '\0';
     for (const char *const *name = library->names; *name; name++) {
-        void *handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
+        void *handle = open_quietly(*name);
         if (handle)
             return handle;
         const char *reason = dlerror();

@@ -26,7 +26,8 @@ struct driver_library {
 
 /* Opens the first of `names` that is there and fills `table`. *handle is for driver_unload().
  * WEFT_ERR_UNSUPPORTED: no such library (each name with the loader's reason), or it lacks a symbol
- * (which one, in which file). The table is all zeros then, and nothing stays loaded. */
+ * (which one, in which file). The table is all zeros then, and nothing stays loaded. What the program does on a
+ * signal stays as it was. */
 weft_status driver_load(const struct driver_library *library, void *table, size_t table_bytes,
                         void **handle);
 

@@ -368,6 +368,11 @@ weft_status net_find(const struct path_world *world, struct net_taken **taken, c
                      char *has);
 void net_drop_taken(void *taken);
 
+/* ------------------------------------------------------------------------- net_leftovers.c */
+
+/* Before an endpoint of provider shm is opened. */
+void net_remove_leftovers(const struct path_world *world);
+
 /* -------------------------------------------------------------- net_open.c: endpoint, addresses */
 
 /* Collective. Takes what `taken` holds. */

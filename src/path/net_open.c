@@ -81,6 +81,8 @@ static weft_status open_first(struct path_common *net)
 static weft_status open_here(struct path_common *net, struct addresses *mine)
 {
     weft_status status = WEFT_OK;
+    if (strcmp(net->provider, "shm") == 0)
+        net_remove_leftovers(net->world);
     for (int i = 0; i < net->rail_count && !status; i++) {
         status = i ? net_open_rail(net, &net->rails[i]) : open_first(net);
         if (!status)

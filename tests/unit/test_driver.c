@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,12 @@
 #include "driver/crypto.h"
 #include "driver/driver.h"
 
-static bool no_openssl, no_sodium;
+static bool no_openssl, no_sodium, takes_signals;
+
+static void theirs(int number)
+{
+    (void)number;
+}
 
 void *__real_dlopen(const char *file, int flags);
 void *__wrap_dlopen(const char *file, int flags);
@@ -31,6 +37,11 @@ void *__wrap_dlopen(const char *file, int flags)
         return __real_dlopen("libcrypto-that-is-not-here.so", flags);
     if (sodium && no_sodium)
         return __real_dlopen("libsodium-that-is-not-here.so", flags);
+    if (takes_signals) {
+        signal(SIGTERM, theirs);
+        signal(SIGUSR1, theirs);
+        signal(SIGUSR2, theirs);
+    }
     return __real_dlopen(sodium ? SODIUM : file, flags);
 }
 
@@ -186,10 +197,35 @@ static void hmac(void **state)
     in_process(by_none);
 }
 
+static void own(int number)
+{
+    (void)number;
+}
+
+/* A library that takes signals when it is loaded: the program has them again. */
+static void signals_stay(void **state)
+{
+    const char *const names[] = {"libm.so.6", NULL};
+    const struct driver_symbol symbols[] = {SYMBOL(cosine, false, "cos")};
+    struct maths maths;
+    void *handle;
+    (void)state;
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGUSR1, own);
+    signal(SIGUSR2, SIG_IGN);
+    takes_signals = true;
+    assert_int_equal(load(names, symbols, 1, &maths, &handle), WEFT_OK);
+    takes_signals = false;
+    driver_unload(handle);
+    assert_ptr_equal(signal(SIGTERM, SIG_DFL), SIG_DFL);
+    assert_ptr_equal(signal(SIGUSR1, SIG_DFL), own);
+    assert_ptr_equal(signal(SIGUSR2, SIG_DFL), SIG_IGN);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(absent_library),
-                                       cmocka_unit_test(old_library),
-                                       cmocka_unit_test(second_names), cmocka_unit_test(hmac)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(absent_library), cmocka_unit_test(signals_stay),
+        cmocka_unit_test(old_library), cmocka_unit_test(second_names), cmocka_unit_test(hmac)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
