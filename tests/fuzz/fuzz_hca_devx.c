@@ -8,6 +8,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct ibv_context *context;
+static struct ibv_pd *pd;
 static struct mlx5dv_devx_umem *umem;
 static struct mlx5dv_devx_uar *uar;
 static uint8_t *memory;
@@ -22,7 +23,8 @@ static void open_once(void)
     memory = aligned_alloc(4096, BYTES);
     umem = mlx5dv_devx_umem_reg(context, memory, BYTES, 1);
     uar = mlx5dv_devx_alloc_uar(context, 0);
-    if (!umem || !uar || !ibv_alloc_pd(context))
+    pd = ibv_alloc_pd(context);
+    if (!umem || !uar || !pd)
         abort();
 }
 
