@@ -31,6 +31,14 @@ static void close_pair(struct client *a, struct client *b)
 
 static const struct client_options ring = {.ring = true};
 
+// A doorbell of the test's own.
+static void store_doorbell(struct client *c, const uint32_t *words)
+{
+    uint64_t value;
+    memcpy(&value, words, 8);
+    __atomic_store_n((uint64_t *)c->uar->reg_addr, value, __ATOMIC_RELEASE);
+}
+
 // The next completion is an error with this syndrome, of this request; returns the vendor's syndrome.
 static int expect_error(struct client *c, int syndrome, int index)
 {
@@ -294,7 +302,7 @@ static void record_behind_the_doorbell(void **state)
     // The record of the receive queue in its place.
     a.qp_record[0] = htobe32(1);
     uint32_t words[2] = {htobe32(1u << 8), htobe32(a.qpn << 8)};
-    memcpy(a.uar->reg_addr, words, 8);
+    store_doorbell(&a, words);
     assert_int_equal(expect_error(&a, 2, 0), 0x81);
     close_pair(&a, &b);
 }
@@ -458,7 +466,7 @@ static void doorbells_that_mean_nothing(void **state)
     assert_int_equal(client_connect(&a), 0);
     // Another queue's number on this register.
     uint32_t words[2] = {htobe32(1u << 8), htobe32(b.qpn << 8)};
-    memcpy(a.uar->reg_addr, words, 8);
+    store_doorbell(&a, words);
     usleep(5000);
     assert_int_equal(a.cqes[0].op_own, 0xff);
     // And it goes on: the same doorbell again, and an old one behind it.
@@ -467,7 +475,7 @@ static void doorbells_that_mean_nothing(void **state)
     client_write_inline(&a, a.remote_memory, "y", 1);
     assert_int_equal(client_poll(&a, &e), MLX5_CQE_REQ);
     words[1] = htobe32(a.qpn << 8);
-    memcpy(a.uar->reg_addr, words, 8);
+    store_doorbell(&a, words);
     client_write_inline(&a, a.remote_memory, "z", 1);
     assert_int_equal(client_poll(&a, &e), MLX5_CQE_REQ);
     assert_int_equal(b.memory[0], 'z');
