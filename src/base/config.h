@@ -112,6 +112,8 @@ enum config_type {
       "Host-initiated copies from this size are dealt out over several streams; 0 = never.")            \
     X(STRIPES, CONFIG_INT, "0", NULL,                                                                   \
       "Ways of a large copy between GPUs: 0 = what shares no link and is faster; n = up to n.")         \
+    X(STRIPE_HOST, CONFIG_SIZE, "0", NULL,                                                              \
+      "From this size copies over NVLink may go over host memory too, where faster; 0 = never.")        \
     X(PROVE, CONFIG_CHOICE, "cached", "always|cached|off",                                              \
       "Whether pairs of GPUs prove peer access at first use, or trust an earlier proof.")               \
     X(RSH, CONFIG_STRING, "ssh -x -o BatchMode=yes -o ConnectTimeout=10", NULL,                         \

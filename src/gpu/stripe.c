@@ -44,6 +44,7 @@ static void drop_events(struct gpu_stripes *set)
         set->lead->cuda.EventDestroy(set->begun);
     memset(set->ended, 0, sizeof set->ended);
     set->begun = NULL;
+    gpu_host_way_close(&set->host);
 }
 
 void gpu_stripes_stop(struct gpu *gpu)
@@ -111,6 +112,7 @@ static void settle_all(struct gpu_stripes *set, unsigned lane)
             gpu_wait_stream(set->by[i], lane_of(set->by[i], lane)->stream, "a part of a copy");
             gpu_leave(&set->by[i]->device);
         }
+    gpu_host_way_settle(&set->host);
     base_fail(WEFT_ERR_SYSTEM, "%s", sentence);
 }
 
@@ -124,7 +126,10 @@ static weft_status put_parts(struct gpu_stripes *set, unsigned lane, char *dst, 
     weft_status status = WEFT_OK;
     size_t at = part[0];
     for (int i = 1; i < set->ways.n && !result && !status; at += part[i++])
-        if (part[i])
+        if (part[i] && set->ways.via[i] == GPU_WAY_HOST)
+            status = gpu_host_way_copy(&set->host, set->begun, set->ended[i], dst + at, src + at,
+                                       part[i]);
+        else if (part[i])
             status = side_part(set, i, lane, dst + at, src + at, part[i]);
     if (!result && !status && part[0])
         status = gpu_copy_on(set->lead, stream, dst, src, part[0]);
@@ -185,18 +190,29 @@ static weft_status make_events(struct gpu_stripes *set)
     return status;
 }
 
-/* A third GPU that cannot be opened, or may not access both, is left out. */
-static void open_ways(struct gpu_stripes *set, struct gpu *gpu, int slot)
+/* The GPU that carries a way's part, in gpu->sides[]; -1 with base_last_error(). */
+static int open_way(struct gpu_stripes *set, struct gpu *gpu, int slot, int via, int peers)
+{
+    int relay = gpu_relay_open(gpu, via == GPU_WAY_HOST ? peers : via, slot);
+    if (relay >= 0 && via == GPU_WAY_HOST && gpu_host_way_open(&set->host, gpu, gpu->sides[relay]))
+        return -1;
+    return relay;
+}
+
+/* A way whose GPU cannot be opened, or may not access both, is left out. */
+static void open_ways(struct gpu_stripes *set, struct gpu *gpu, int slot, int peers)
 {
     int n = 1;
     set->by[0] = set->lead;
     set->mask = 0;
     for (int i = 1; i < set->ways.n; i++) {
-        int relay = gpu_relay_open(gpu, set->ways.via[i], slot);
+        int relay = open_way(set, gpu, slot, set->ways.via[i], peers);
         if (relay < 0) {
+            char name[GPU_WAY_NAME];
+            gpu_way_name(set->ways.via[i], name);
             snprintf(set->text, sizeof set->text, "one way: %.150s", base_last_error());
-            log_info("copies to PE %d do not go over GPU %d: %s", gpu->boot->local_pes[slot],
-                     set->ways.via[i], base_last_error());
+            log_info("copies to PE %d do not go over %s: %s", gpu->boot->local_pes[slot], name,
+                     base_last_error());
             continue;
         }
         set->mask |= 1u << relay;
@@ -206,7 +222,15 @@ static void open_ways(struct gpu_stripes *set, struct gpu *gpu, int slot)
     set->ways.n = n;
 }
 
-static void find_ways(struct gpu_stripes *set, struct gpu *gpu, int slot)
+/* From WEFT_STRIPE_HOST on, which is 0 where nobody wants it. */
+static size_t host_look(void)
+{
+    uint64_t wanted = config_size(CONFIG_STRIPE_HOST);
+    return wanted && wanted < GPU_STRIPE_LOOK ? GPU_STRIPE_LOOK : (size_t)wanted;
+}
+
+/* False: it is too early to say, for the only other way is worth it in larger copies. */
+static bool find_ways(struct gpu_stripes *set, struct gpu *gpu, int slot, size_t bytes)
 {
     int64_t wanted = config_int(CONFIG_STRIPES);
     int most = wanted > 1 ? (int)wanted : GPU_WAYS_MOST, ordinal = -1;
@@ -214,26 +238,33 @@ static void find_ways(struct gpu_stripes *set, struct gpu *gpu, int slot)
     if (!gpu->links) {
         gpu->links = malloc(sizeof *gpu->links);
         if (!gpu->links)
-            return;
+            return true;
         gpu_links_read(&gpu->device, gpu->links);
     }
     gpu_device_find(&gpu->device, &gpu->heap.windows[slot].gpu.uuid, &peer, &ordinal);
     gpu_ways_find(gpu->links, gpu->device.ordinal, ordinal, GPU_WAYS_MOST, wanted > 1, &set->ways);
+    bool host = host_look() &&
+                gpu_ways_add_host(gpu->links, gpu->device.ordinal, ordinal, wanted > 1, &set->ways);
+    set->look = host ? host_look() : GPU_STRIPE_LOOK;
+    if (wanted <= 1 && bytes < set->look)
+        return false;
     bool several = set->ways.n > 1;
     order_ways(set, gpu);
     if (set->ways.n > most)
         set->ways.n = most;
     snprintf(set->text, sizeof set->text, "one way: %s",
              several ? "no other way than that of path relay" : set->ways.text);
-    open_ways(set, gpu, slot);
+    open_ways(set, gpu, slot, ordinal);
     if (set->ways.n > 1)
         gpu_ways_list(&set->ways);
+    return true;
 }
 
 static void one_way(struct gpu_stripes *set)
 {
     set->decided = true;
     set->ways.n = 1;
+    gpu_host_way_close(&set->host);
     atomic_store_explicit(&set->from, SIZE_MAX, memory_order_relaxed);
 }
 
@@ -270,8 +301,13 @@ static weft_status decide(struct gpu_stripes *set, struct gpu *gpu, struct gpu *
         return WEFT_OK; /* the heap grows: next time */
     set->lead = by;
     set->ways.n = 1;
-    find_ways(set, gpu, slot);
+    bool found = find_ways(set, gpu, slot, bytes);
     gpu_heap_end_opening(&gpu->heap);
+    if (!found) {
+        set->lead = NULL;
+        atomic_store_explicit(&set->from, set->look, memory_order_relaxed);
+        return WEFT_OK;
+    }
     weft_status status = set->ways.n > 1 ? make_events(set) : WEFT_OK;
     if (status || set->ways.n < 2) {
         if (status)

@@ -10,10 +10,9 @@
 #include <string.h>
 
 enum {
-    LARGE = GPU_STRIPE_LOOK,
-    SMALL = GPU_STRIPE_LOOK / 8,
+    SMALLER = 8,        /* the smaller of the two sizes is so many times smaller than set->look */
     LEAST_PERCENT = 10, /* of all rates together, for a way to be worth its events */
-    GAIN_PERCENT = 5,   /* that striping must be faster at LARGE */
+    GAIN_PERCENT = 5,   /* that striping must be faster at set->look */
 };
 
 struct run {
@@ -22,6 +21,7 @@ struct run {
     void *dst;
     const void *src;
     CUevent begun, ended;
+    size_t large, small;
 };
 
 static CUresult record(struct run *run, CUevent event)
@@ -74,10 +74,10 @@ static weft_status measure_ways(struct run *run, double *rate)
     for (int i = 0; i < run->set->ways.n && !status; i++) {
         double ms;
         only(share, i);
-        status = time_once(run, SMALL, share, &ms);
+        status = time_once(run, run->small, share, &ms);
         if (!status)
-            status = best_of_two(run, LARGE, share, &ms);
-        rate[i] = ms > 0 ? LARGE / ms * 1e-6 : 0;
+            status = best_of_two(run, run->large, share, &ms);
+        rate[i] = ms > 0 ? (double)run->large / ms * 1e-6 : 0;
     }
     return status;
 }
@@ -115,9 +115,8 @@ static void say(struct gpu_stripes *set, const double *rate, double together, si
         (size_t)snprintf(set->text, sizeof set->text, "striped from %zu KiB:", from >> 10);
     const char *before = "";
     for (int i = 0; i < set->ways.n && used < sizeof set->text; i++) {
-        char way[24] = "direct";
-        if (set->ways.via[i] != GPU_WAY_DIRECT)
-            snprintf(way, sizeof way, "GPU %d", set->ways.via[i]);
+        char way[GPU_WAY_NAME];
+        gpu_way_name(set->ways.via[i], way);
         if (!set->share[i])
             continue;
         used += (size_t)snprintf(set->text + used, sizeof set->text - used, "%s %s %.1f", before,
@@ -129,15 +128,16 @@ static void say(struct gpu_stripes *set, const double *rate, double together, si
 }
 
 /* One way and all ways as lines over the size, each through two measured points: where they meet. */
-static size_t where_they_meet(double one_small, double one, double all_small, double all)
+static size_t where_they_meet(const struct run *run, double one_small, double one, double all_small,
+                              double all)
 {
-    double span = LARGE - SMALL;
+    double span = (double)(run->large - run->small);
     double gain_per_byte = ((one - one_small) - (all - all_small)) / span;
     if (all_small <= one_small || gain_per_byte <= 0)
-        return all_small <= one_small ? SMALL : LARGE;
-    double at = SMALL + (all_small - one_small) / gain_per_byte;
+        return all_small <= one_small ? run->small : run->large;
+    double at = (double)run->small + (all_small - one_small) / gain_per_byte;
     size_t grain = 64 << 10;
-    return at >= LARGE ? LARGE : ((size_t)at + grain - 1) / grain * grain;
+    return at >= (double)run->large ? run->large : ((size_t)at + grain - 1) / grain * grain;
 }
 
 static weft_status measure(struct run *run)
@@ -152,13 +152,13 @@ static weft_status measure(struct run *run)
     double direct = rate[0];
     deal_shares(set, rate);
     only(alone, 0);
-    status = best_of_two(run, LARGE, alone, &one);
+    status = best_of_two(run, run->large, alone, &one);
     if (!status)
-        status = best_of_two(run, SMALL, alone, &one_small);
+        status = best_of_two(run, run->small, alone, &one_small);
     if (!status && set->ways.n > 1)
-        status = best_of_two(run, LARGE, set->share, &all);
+        status = best_of_two(run, run->large, set->share, &all);
     if (!status && set->ways.n > 1)
-        status = best_of_two(run, SMALL, set->share, &all_small);
+        status = best_of_two(run, run->small, set->share, &all_small);
     if (status)
         return status;
     if (set->ways.n < 2 || all * (100 + GAIN_PERCENT) > one * 100) {
@@ -168,15 +168,16 @@ static weft_status measure(struct run *run)
         set->ways.n = 1;
         return WEFT_OK;
     }
-    set->from = where_they_meet(one_small, one, all_small, all);
-    say(set, rate, LARGE / all * 1e-6, set->from);
+    set->from = where_they_meet(run, one_small, one, all_small, all);
+    say(set, rate, (double)run->large / all * 1e-6, set->from);
     return WEFT_OK;
 }
 
 weft_status gpu_stripe_measure(struct gpu_stripes *set, unsigned lane, void *dst, const void *src)
 {
     const struct cuda *cuda = &set->lead->cuda;
-    struct run run = {.set = set, .lane = lane, .dst = dst, .src = src};
+    struct run run = {.set = set, .lane = lane, .dst = dst, .src = src, .large = set->look};
+    run.small = run.large / SMALLER / 4096 * 4096;
     CUresult result = cuda->EventCreate(&run.begun, 0);
     if (!result)
         result = cuda->EventCreate(&run.ended, 0);

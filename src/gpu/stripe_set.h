@@ -4,6 +4,7 @@
 #define WEFT_GPU_STRIPE_SET_H
 
 #include "gpu/stripe.h"
+#include "gpu/stripe_host.h"
 #include "gpu/ways.h"
 
 enum {
@@ -21,6 +22,8 @@ struct gpu_stripes {
     unsigned share[GPU_WAYS_MOST];
     uint32_t mask; /* of windows[].stripes: what third GPUs need */
     CUevent begun, ended[GPU_WAYS_MOST];
+    struct gpu_host_way host; /* of GPU_WAY_HOST */
+    size_t look;              /* bytes of the copies that are measured */
     char text[200];
 };
 
@@ -28,7 +31,7 @@ struct gpu_stripes {
 weft_status gpu_stripe_parts(struct gpu_stripes *set, unsigned lane, void *dst, const void *src,
                              size_t bytes, const unsigned *share);
 
-/* Finds shares and the size by copying the first GPU_STRIPE_LOOK bytes several times; set->ways.n is 1
+/* Finds shares and the size by copying the first set->look bytes several times; set->ways.n is 1
  * afterwards where more are no faster. Says so in set->text. The same context. */
 weft_status gpu_stripe_measure(struct gpu_stripes *set, unsigned lane, void *dst, const void *src);
 

@@ -58,15 +58,22 @@ static const char *why_one(const struct gpu_links *links, int a, int b)
     }
 }
 
+void gpu_way_name(int via, char name[GPU_WAY_NAME])
+{
+    if (via >= 0)
+        snprintf(name, GPU_WAY_NAME, "GPU %d", via);
+    else
+        snprintf(name, GPU_WAY_NAME, "%s", via == GPU_WAY_HOST ? "host memory" : "direct");
+}
+
 void gpu_ways_list(struct gpu_ways *ways)
 {
     size_t used = 0;
     for (int i = 0; i < ways->n && used < sizeof ways->text; i++) {
-        char way[24] = "direct";
-        if (ways->via[i] != GPU_WAY_DIRECT)
-            snprintf(way, sizeof way, "over GPU %d", ways->via[i]);
-        used += (size_t)snprintf(ways->text + used, sizeof ways->text - used, "%s%s", i ? ", " : "",
-                                 way);
+        char way[GPU_WAY_NAME];
+        gpu_way_name(ways->via[i], way);
+        used += (size_t)snprintf(ways->text + used, sizeof ways->text - used, "%s%s%s",
+                                 i ? ", " : "", ways->via[i] == GPU_WAY_DIRECT ? "" : "over ", way);
     }
 }
 
@@ -96,4 +103,18 @@ void gpu_ways_find(const struct gpu_links *links, int a, int b, int most, bool f
         snprintf(ways->text, sizeof ways->text, "%s", why_one(links, a, b));
     else
         gpu_ways_list(ways);
+}
+
+bool gpu_ways_add_host(const struct gpu_links *links, int a, int b, bool forced,
+                       struct gpu_ways *ways)
+{
+    if (ways->n == 0 || ways->via[0] != GPU_WAY_DIRECT || (ways->n > 1 && !forced) ||
+        links->join[a][b].wires == GPU_WIRES_PCIE)
+        return false;
+    if (ways->n < GPU_WAYS_MOST)
+        ways->n++;
+    memmove(ways->via + 2, ways->via + 1, (size_t)(ways->n - 2) * sizeof ways->via[0]);
+    ways->via[1] = GPU_WAY_HOST;
+    gpu_ways_list(ways);
+    return true;
 }

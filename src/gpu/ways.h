@@ -12,6 +12,7 @@ enum {
     GPU_WAYS_MOST = 8,
     GPU_LINKS_MOST = 16, /* GPUs that are looked at */
     GPU_WAY_DIRECT = -1,
+    GPU_WAY_HOST = -2, /* through host memory, over both GPUs' PCIe links */
 };
 
 enum gpu_wires {
@@ -35,8 +36,9 @@ struct gpu_links {
 
 struct gpu_ways {
     int n;
-    int via[GPU_WAYS_MOST]; /* ordinal of the GPU between, or GPU_WAY_DIRECT, which comes first */
-    char text[160];         /* which they are, or why there is but one */
+    int via
+        [GPU_WAYS_MOST]; /* ordinal of the GPU between, GPU_WAY_DIRECT, which comes first, _HOST */
+    char text[160];      /* which they are, or why there is but one */
 };
 
 /* From GPU `a` to `b`, at most `most`. Ways that share no link; `forced`: also such as do, and the one that
@@ -44,6 +46,15 @@ struct gpu_ways {
  * `a` come first, so that different GPUs take different ones. */
 void gpu_ways_find(const struct gpu_links *links, int a, int b, int most, bool forced,
                    struct gpu_ways *ways);
+
+/* Puts the way through host memory behind the direct one, where that is NVLink, so that both share no link:
+ * in a list that has but that one, or, forced, before all others. Whether it is in the list. */
+bool gpu_ways_add_host(const struct gpu_links *links, int a, int b, bool forced,
+                       struct gpu_ways *ways);
+
+/* "GPU 2", "direct", "host memory". */
+enum { GPU_WAY_NAME = 24 };
+void gpu_way_name(int via, char name[GPU_WAY_NAME]);
 
 /* "direct, over GPU 2", of those that are in via[]. */
 void gpu_ways_list(struct gpu_ways *ways);

@@ -107,6 +107,12 @@ group_stripes() {
             run "stripes $program" "$gpus" 90 "$build/bin/job_gpu_$program"
         done
     done
+    # The way over host memory beside NVLink: as measured, without it, and forced.
+    for ways in "0 WEFT_STRIPE_HOST=256M" 0 "2 WEFT_STRIPE_HOST=256M"; do
+        extra="WEFT_STRIPES=$ways STRIPE_MIB=1024"
+        run "stripes" 2 120 "$build/bin/job_gpu_stripe" -
+        grep "copies\|put of" "$logs/$(echo "stripes-2-$extra" | tr -c 'A-Za-z0-9.\n-' _).log" | cut -c1-150
+    done
     [ "$gpus" -gt 2 ] || return
     extra="WEFT_PATH=relay WEFT_STRIPES=2 STRIPE_MIB=256"
     run "stripes" 2 90 "$build/bin/job_gpu_stripe" -

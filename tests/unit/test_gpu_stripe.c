@@ -237,6 +237,23 @@ static void each_call_fails(void **state)
     assert_true(one_way > 5);
 }
 
+static void host_way_fails(void **state)
+{
+    static const char *const names[] = {"MemHostAlloc", "StreamCreate",    "EventCreate",
+                                        "MemcpyAsync",  "StreamWaitEvent", "EventRecord"};
+    unsigned failed = 0, one_way = 0;
+    (void)state;
+    bytes = 1300 * 1024; /* three pieces */
+    setenv("WEFT_STRIPES", "2", 1);
+    setenv("WEFT_STRIPE_HOST", "8M", 1);
+    all_right("striped over 2 ways by WEFT_STRIPES (direct, over host memory)");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        one_call_fails(names[i], 60, &failed, &one_way);
+    assert_true(failed > 10);
+    assert_true(one_way > 5);
+    unsetenv("WEFT_STRIPE_HOST");
+}
+
 static void measuring_fails(void **state)
 {
     static const char *const names[] = {"EventElapsedTime", "EventCreate", "EventRecord"};
@@ -252,9 +269,8 @@ static void measuring_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_fails),
-        cmocka_unit_test(no_third),
-        cmocka_unit_test(each_call_fails),
+        cmocka_unit_test(nothing_fails),   cmocka_unit_test(no_third),
+        cmocka_unit_test(each_call_fails), cmocka_unit_test(host_way_fails),
         cmocka_unit_test(measuring_fails),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

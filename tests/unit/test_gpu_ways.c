@@ -108,6 +108,40 @@ static void which_ways(void **state)
     }
 }
 
+/* Through host memory only beside NVLink; where no third GPU helps, or first of all when forced. */
+static void beside_nvlink(void **state)
+{
+    static const struct {
+        int n;
+        const char *links;
+        bool forced, added;
+        const char *ways;
+    } rows[] = {
+        {2, "0-1:s", false, true, "d -2"},
+        {2, "0-1:4", false, true, "d -2"},
+        {2, "0-1:?", false, true, "d -2"},
+        {2, "0-1:p", false, false, "d"},
+        {2, "0-1:p", true, false, "d 1"},
+        {2, "0-1:s", true, true, "d -2 1"},
+        {3, "0-1:1,0-2:1,1-2:1", false, false, "d 2"},
+        {3, "0-1:1,0-2:1,1-2:1", true, true, "d -2 2"},
+        {3, "0-2:1,1-2:1", true, false, "2"},
+        {3, "0-2:1", false, false, ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct gpu_links links = machine(rows[i].n, rows[i].links);
+        struct gpu_ways ways;
+        char text[64];
+        gpu_ways_find(&links, 0, 1, GPU_WAYS_MOST, rows[i].forced, &ways);
+        bool added = gpu_ways_add_host(&links, 0, 1, rows[i].forced, &ways);
+        spell(&ways, text);
+        if (added != rows[i].added || strcmp(text, rows[i].ways) != 0)
+            fail_msg("row %zu: \"%s\" instead of \"%s\"", i, text, rows[i].ways);
+        assert_true(!added || strstr(ways.text, "direct, over host memory"));
+    }
+}
+
 /* No two ways of a pair have a bundle of links in common, on any machine. */
 static void disjoint(void **state)
 {
@@ -179,6 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(which_ways),
+        cmocka_unit_test(beside_nvlink),
         cmocka_unit_test(disjoint),
         cmocka_unit_test(what_is_read),
     };
