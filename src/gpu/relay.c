@@ -5,12 +5,16 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "gpu/lane.h"
+#include "gpu/links.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------------------ which third GPU */
+/* ------------------------------------------------------------------------------ which third GPU
+ *
+ * As gpu_thirds_divide() divides them; where that knows of none, as of GPUs beyond those it looks at, the
+ * best one for this pair alone. */
 
 /* One that might serve. */
 struct third {
@@ -84,6 +88,35 @@ static bool is_better(const struct third *a, const struct third *b)
     return a->rank != b->rank ? a->rank < b->rank : a->load < b->load;
 }
 
+/* By the links of the machine, and by what the other pairs of the node take; false: not found so. */
+static bool find_planned(const struct gpu_heap *heap, CUdevice peer, int peers, bool all,
+                         struct third *best)
+{
+    struct {
+        struct gpu_links links;
+        int third[GPU_LINKS_MOST][GPU_LINKS_MOST];
+    } *plan = malloc(sizeof *plan);
+    uint32_t used = 0;
+    bool found = false;
+    if (!plan)
+        return false;
+    for (int slot = 0; slot < heap->boot->local_npes; slot++) {
+        CUdevice device;
+        int ordinal;
+        if (gpu_device_find(heap->device, &heap->windows[slot].gpu.uuid, &device, &ordinal) &&
+            ordinal < GPU_LINKS_MOST)
+            used |= 1u << ordinal;
+    }
+    gpu_links_read(heap->device, &plan->links);
+    gpu_thirds_divide(&plan->links, used, all, plan->third);
+    if (heap->device->ordinal < GPU_LINKS_MOST && peers < GPU_LINKS_MOST) {
+        int ordinal = plan->third[heap->device->ordinal][peers];
+        found = ordinal >= 0 && look_at(heap, ordinal, peer, best);
+    }
+    free(plan);
+    return found;
+}
+
 static bool find_third(const struct gpu_heap *heap, CUdevice peer, struct third *best)
 {
     const struct gpu_device *own = heap->device;
@@ -141,7 +174,8 @@ static void choose(struct gpu_heap *heap, struct gpu_window *window, enum gpu_re
         no_relay(window, "the peer's GPU is not visible to this PE (CUDA_VISIBLE_DEVICES)");
         return;
     }
-    if (!find_third(heap, peer, &third)) {
+    bool all = wish == GPU_RELAY_ALWAYS || window->mapped; /* its proof has failed */
+    if (!find_planned(heap, peer, ordinal, all, &third) && !find_third(heap, peer, &third)) {
         no_relay(window, own->visible < 3 ? "no third GPU is visible to this PE"
                                           : "no GPU can access both this PE's and the peer's");
         return;

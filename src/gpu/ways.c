@@ -118,3 +118,64 @@ bool gpu_ways_add_host(const struct gpu_links *links, int a, int b, bool forced,
     gpu_ways_list(ways);
     return true;
 }
+
+/* ------------------------------------------------------------------------------ which third GPU */
+
+/* How many pairs a bundle carries already, from the one GPU to the other. */
+typedef int pairs_over[GPU_LINKS_MOST][GPU_LINKS_MOST];
+
+struct third {
+    int ordinal; /* -1: none */
+    bool nvlink; /* to both */
+    int least;   /* links that a further pair would have of the scarcer of the two bundles, */
+    int both;    /* and of both; in parts of a link */
+};
+
+static int share_of(const struct gpu_join *join, int pairs)
+{
+    enum { PARTS = 840 };
+    return (join->links ? join->links : 1) * PARTS / (pairs + 1);
+}
+
+static bool is_better(const struct third *a, const struct third *b)
+{
+    if (b->ordinal < 0 || a->nvlink != b->nvlink)
+        return b->ordinal < 0 || a->nvlink;
+    return a->least != b->least ? a->least > b->least : a->both > b->both;
+}
+
+static int third_of(const struct gpu_links *links, int a, int b, const pairs_over *pairs)
+{
+    struct third best = {.ordinal = -1};
+    for (int i = 1; i < links->n; i++) {
+        int it = (a + i) % links->n;
+        const struct gpu_join *in = &links->join[a][it], *out = &links->join[it][b];
+        if (it == b || in->wires == GPU_WIRES_NONE || out->wires == GPU_WIRES_NONE)
+            continue;
+        int first = share_of(in, (*pairs)[a][it]), second = share_of(out, (*pairs)[it][b]);
+        struct third next = {it, in->wires != GPU_WIRES_PCIE && out->wires != GPU_WIRES_PCIE,
+                             least(first, second), first + second};
+        if (is_better(&next, &best))
+            best = next;
+    }
+    return best.ordinal;
+}
+
+void gpu_thirds_divide(const struct gpu_links *links, uint32_t used, bool all,
+                       int third[GPU_LINKS_MOST][GPU_LINKS_MOST])
+{
+    pairs_over pairs = {{0}};
+    for (int i = 0; i < GPU_LINKS_MOST * GPU_LINKS_MOST; i++) {
+        int a = i / GPU_LINKS_MOST, b = i % GPU_LINKS_MOST;
+        third[a][b] = -1;
+        if (a == b || a >= links->n || b >= links->n || !(used >> a & used >> b & 1) ||
+            (!all && links->join[a][b].wires != GPU_WIRES_NONE))
+            continue;
+        int taken = third_of(links, a, b, (const pairs_over *)&pairs);
+        third[a][b] = taken;
+        if (taken >= 0) {
+            pairs[a][taken]++;
+            pairs[taken][b]++;
+        }
+    }
+}

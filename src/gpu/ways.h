@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
     GPU_WAYS_MOST = 8,
@@ -51,6 +52,13 @@ void gpu_ways_find(const struct gpu_links *links, int a, int b, int most, bool f
  * in a list that has but that one, or, forced, before all others. Whether it is in the list. */
 bool gpu_ways_add_host(const struct gpu_links *links, int a, int b, bool forced,
                        struct gpu_ways *ways);
+
+/* third[a][b]: which third GPU the PE of GPU a has for GPU b, for those in `used` (bit per ordinal) that have no
+ * access to each other, or for `all`; -1 where there is none or none is wanted. NVLink to both before PCIe; then
+ * the one over which a pair more has most, when each bundle's links are divided among the pairs that go over it
+ * already; then the next one. Every PE that sees the same machine comes to the same. */
+void gpu_thirds_divide(const struct gpu_links *links, uint32_t used, bool all,
+                       int third[GPU_LINKS_MOST][GPU_LINKS_MOST]);
 
 /* "GPU 2", "direct", "host memory". */
 enum { GPU_WAY_NAME = 24 };

@@ -81,6 +81,8 @@ static weft_status put_as(struct remote to, const void *src, size_t bytes,
         status = staged_ask(channel, BOX_OP_PUT, &last, (const char *)src + sent, NULL);
     if (!status && !nbi)
         status = staged_await_published(channel, BOX_OP_PUT, channel->taken);
+    else if (!status && last.operation == SERVE_PUT_SIGNAL)
+        staged_leave_alone(channel);
     note(to.peer->state, channel);
     pthread_mutex_unlock(&channel->lock);
     return status;

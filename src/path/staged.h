@@ -102,6 +102,8 @@ struct staged_channel {
     _Atomic uint64_t gone; /* may be read without the lock: it only grows */
     struct staged_asked asked[STAGED_SLOTS];
     bool announced; /* the owner looks here */
+    /* This PE's own thread moves the channel on, until all is published. Set under the lock. */
+    _Atomic bool restless;
     bool pinned;
     weft_status broken; /* the channel is not used any more */
     char sentence[STAGED_SENTENCE + 64];
@@ -159,6 +161,10 @@ size_t staged_chunk(const struct path_world *world, const void *local, enum segm
 
 /* Moves on what can be moved on, without waiting. */
 weft_status staged_advance(struct staged_channel *channel);
+
+/* The asker may come no more for a long time, and somebody waits for what it has asked: this PE's own thread
+ * publishes what still waits for a copy of its GPU. */
+void staged_leave_alone(struct staged_channel *channel);
 
 /* Return when the first `number` requests are published, or gone; WEFT_OK, or why the channel is not
  * used any more. */

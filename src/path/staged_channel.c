@@ -169,6 +169,15 @@ weft_status staged_advance(struct staged_channel *channel)
     return status ? break_by_error(channel, status) : WEFT_OK;
 }
 
+void staged_leave_alone(struct staged_channel *channel)
+{
+    if (channel->published == channel->taken || channel->broken)
+        return;
+    /* Sequentially consistent for the sake of staged_wake(), as a publication is. */
+    atomic_store(&channel->restless, true);
+    staged_wake(staged_desk(channel->common, channel->common->me));
+}
+
 /* ------------------------------------------------------------------------------------ waiting */
 
 static uint64_t gone_of(const struct staged_channel *channel)

@@ -89,12 +89,20 @@ static bool anything_pending(struct staged_owner *owner)
     return false;
 }
 
+static bool anything_restless(struct staged_owner *owner)
+{
+    for (int slot = 0; slot < owner->common->locals; slot++)
+        if (atomic_load(&owner->common->channels[slot].restless))
+            return true;
+    return false;
+}
+
 static void fall_asleep(struct staged_owner *owner)
 {
     struct staged_desk *desk = staged_desk(owner->common, owner->common->me);
     const struct timespec most = {.tv_nsec = SLEEP_MOST_MS * 1000 * 1000L};
     atomic_store(&desk->asleep, 1);
-    if (!anything_pending(owner) && !atomic_load(&owner->stop))
+    if (!anything_pending(owner) && !anything_restless(owner) && !atomic_load(&owner->stop))
         futex(&desk->asleep, FUTEX_WAIT, 1, &most);
     atomic_store(&desk->asleep, 0);
 }
@@ -208,6 +216,28 @@ static bool serve_all(struct staged_owner *owner)
     return any;
 }
 
+/* What this PE has asked of others and does not come back to. A lock that is held is held by somebody who
+ * moves the channel on himself, or leaves it restless. True: there is such a channel. */
+static bool move_on(struct staged_owner *owner)
+{
+    bool any = false;
+    for (int slot = 0; slot < owner->common->locals; slot++) {
+        struct staged_channel *channel = &owner->common->channels[slot];
+        if (!atomic_load_explicit(&channel->restless, memory_order_relaxed))
+            continue;
+        any = true;
+        if (pthread_mutex_trylock(&channel->lock))
+            continue;
+        /* A failure stays in the channel. */
+        if (staged_advance(channel) || channel->published == channel->taken)
+            atomic_store_explicit(&channel->restless, false, memory_order_relaxed);
+        pthread_mutex_unlock(&channel->lock);
+    }
+    if (any && !owner->spare_cpus)
+        sched_yield();
+    return any;
+}
+
 /* ---------------------------------------------------------------------------------- thread */
 
 static void rest(struct staged_owner *owner, uint64_t *idle_since, unsigned *idle)
@@ -230,7 +260,8 @@ static void *run(void *argument)
     uint64_t idle_since = 0;
     unsigned idle = 0;
     while (!atomic_load(&owner->stop)) {
-        if (serve_all(owner))
+        bool any = serve_all(owner);
+        if (move_on(owner) || any)
             idle = 0;
         else
             rest(owner, &idle_since, &idle);

@@ -3,6 +3,9 @@
  * memory; tests; the limit of a wait. */
 #include "gpu_test.h"
 
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
 #include <weft.h>
 
 enum { WORDS = 8192, ROUNDS = 20 };
@@ -90,8 +93,45 @@ static void wait_types(char *place)
     OK(weft_barrier(weft_team_world(job)));
 }
 
+/* Without a wait: by its signal a PE's data comes although that PE calls nothing of Weft any more, until a
+ * signal of the system tells it that it has come. `pid`: a word of host memory. */
+static void away(uint64_t *data, uint64_t *signal, uint64_t *pid)
+{
+    enum { LIMIT_S = 10 };
+    uint64_t *source = gpu_alloc(job, WORDS * 8, 0), *seen = malloc(WORDS * 8);
+    const struct timespec limit = {.tv_sec = LIMIT_S};
+    sigset_t told;
+    sigemptyset(&told);
+    sigaddset(&told, SIGUSR1);
+    OK(weft_p64(ctx, pid, (uint64_t)getpid(), next));
+    OK(weft_barrier(weft_team_world(job)));
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        for (uint64_t i = 0; i < WORDS; i++)
+            seen[i] = round << 32 | i;
+        fill(job, source, seen, WORDS * 8);
+        OK(weft_barrier(weft_team_world(job)));
+        if (me == 0) {
+            OK(weft_put_signal_nbi(ctx, data, source, WORDS * 8, signal, round, WEFT_SIGNAL_SET,
+                                   next));
+            CHECK(sigtimedwait(&told, NULL, &limit) == SIGUSR1);
+        } else {
+            OK(weft_signal_wait(ctx, signal, WEFT_EQ, round, NULL));
+            look(job, seen, data, WORDS * 8);
+            for (uint64_t i = 0; i < WORDS; i++)
+                CHECK(seen[i] == (round << 32 | i));
+            CHECK(kill((pid_t)*pid, SIGUSR1) == 0);
+        }
+        OK(weft_barrier(weft_team_world(job)));
+    }
+    free(seen);
+}
+
 int main(int argc, char **argv)
 {
+    sigset_t told;
+    sigemptyset(&told);
+    sigaddset(&told, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &told, NULL); /* of every thread; see away() */
     OK(weft_init(&job, NULL));
     ctx = weft_default_ctx(job);
     me = weft_my_pe(job);
@@ -109,6 +149,11 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "waits") == 0) {
         waits(gpu_data);
+        OK(weft_finalize(job));
+        return 0;
+    }
+    if (argc > 1 && strcmp(argv[1], "away") == 0) {
+        away(gpu_data, gpu_signal, host_data);
         OK(weft_finalize(job));
         return 0;
     }

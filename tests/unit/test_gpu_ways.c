@@ -142,6 +142,73 @@ static void beside_nvlink(void **state)
     }
 }
 
+/* "0-5=1": GPU 0 has GPU 1 for GPU 5. */
+static void thirds(void **state)
+{
+    static const struct {
+        int n;
+        const char *links;
+        uint32_t used;
+        bool all;
+        const char *expected;
+    } rows[] = {
+        /* More links before a smaller number; the smaller of both bundles counts. */
+        {4, "0-2:1,1-2:1,0-3:2,1-3:2", 3, false, "0-1=3 1-0=3"},
+        {4, "0-2:4,1-2:1,0-3:2,1-3:2", 3, false, "0-1=3 1-0=3"},
+        {4, "0-2:1,1-2:1,0-3:1,1-3:1", 3, false, "0-1=2 1-0=2"},
+        /* NVLink before PCIe. */
+        {4, "0-2:p,1-2:4,0-3:1,1-3:1", 3, false, "0-1=3 1-0=3"},
+        {4, "0-2:s,1-2:s,0-3:p,1-3:p", 3, false, "0-1=2 1-0=2"},
+        {3, "0-2:p,1-2:p", 3, false, "0-1=2 1-0=2"},
+        /* Links that another pair goes over are halved. */
+        {5, "0-3:2,0-4:1,1-3:2,1-4:2,2-3:2,2-4:2,1-2:1", 7, false, "0-1=3 0-2=3 1-0=3 2-0=3"},
+        {5, "0-3:3,0-4:2,1-3:4,1-4:4,2-3:4,2-4:4,1-2:1", 7, false, "0-1=3 0-2=4 1-0=3 2-0=4"},
+        /* Who has access, or no PE, needs none. */
+        {4, "0-1:1,0-2:1,1-2:1,0-3:1,1-3:1", 3, false, ""},
+        {4, "0-1:1,0-2:1,1-2:1,0-3:1,1-3:1", 3, true, "0-1=2 1-0=2"},
+        {2, "0-1:1", 3, true, ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct gpu_links links = machine(rows[i].n, rows[i].links);
+        int third[GPU_LINKS_MOST][GPU_LINKS_MOST];
+        char text[256] = "";
+        gpu_thirds_divide(&links, rows[i].used, rows[i].all, third);
+        for (int a = 0; a < GPU_LINKS_MOST; a++)
+            for (int b = 0; b < GPU_LINKS_MOST; b++)
+                if (third[a][b] >= 0)
+                    sprintf(text + strlen(text), "%s%d-%d=%d", *text ? " " : "", a, b, third[a][b]);
+        if (strcmp(text, rows[i].expected) != 0)
+            fail_msg("row %zu: \"%s\" instead of \"%s\"", i, text, rows[i].expected);
+    }
+}
+
+/* In a cube mesh each GPU has another one for each that it has no access to, and no bundle carries more than
+ * three pairs in a direction for two links, one for one. */
+static void thirds_of_a_cube(void **state)
+{
+    struct gpu_links links = machine(8, CUBE);
+    int third[GPU_LINKS_MOST][GPU_LINKS_MOST], pairs[8][8] = {{0}};
+    (void)state;
+    gpu_thirds_divide(&links, 0xff, false, third);
+    for (int a = 0; a < 8; a++) {
+        unsigned taken = 0;
+        for (int b = 0; b < 8; b++) {
+            int it = third[a][b];
+            assert_int_equal(it < 0, a == b || links.join[a][b].wires != GPU_WIRES_NONE);
+            if (it < 0)
+                continue;
+            assert_false(taken & 1u << it);
+            taken |= 1u << it;
+            pairs[a][it]++;
+            pairs[it][b]++;
+        }
+    }
+    for (int a = 0; a < 8; a++)
+        for (int b = 0; b < 8; b++)
+            assert_true(2 * pairs[a][b] <= 3 * links.join[a][b].links);
+}
+
 /* No two ways of a pair have a bundle of links in common, on any machine. */
 static void disjoint(void **state)
 {
@@ -212,10 +279,9 @@ static void what_is_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(which_ways),
-        cmocka_unit_test(beside_nvlink),
-        cmocka_unit_test(disjoint),
-        cmocka_unit_test(what_is_read),
+        cmocka_unit_test(which_ways), cmocka_unit_test(beside_nvlink),
+        cmocka_unit_test(thirds),     cmocka_unit_test(thirds_of_a_cube),
+        cmocka_unit_test(disjoint),   cmocka_unit_test(what_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
