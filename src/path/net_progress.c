@@ -85,7 +85,7 @@ static void fail_operation(struct path_common *net, struct net_rail *rail,
         [NET_POST_STAGED] = "a remote access at",
     };
     struct net_post *post = error->op_context;
-    char cause[128], sentence[NET_SENTENCE_BYTES], where[NET_WHERE_BYTES];
+    char cause[128], sentence[NET_SENTENCE_BYTES], where[NET_WHERE_BYTES], limit[96];
     const char *more =
         fi_cq_strerror(rail->cq, error->prov_errno, error->err_data, cause, sizeof cause);
     if (!more || !more[strspn(more, " ")] || strcmp(more, net->lib->strerror(error->err)) == 0)
@@ -111,11 +111,12 @@ static void fail_operation(struct path_common *net, struct net_rail *rail,
     }
     const char *what = net->lib->strerror(error->err);
     bool further = strcmp(more, what) != 0;
-    snprintf(sentence, sizeof sentence, "%s PE %d%s failed (provider %s on %s): %s%s%s%s",
+    net_limit(rail, error->err, limit, sizeof limit);
+    snprintf(sentence, sizeof sentence, "%s PE %d%s failed (provider %s on %s): %s%s%s%s%s",
              doing[post->kind], post->peer->pe,
              net_where(rail, (int)(rail - net->rails), post->peer, where), net->provider,
              net_interface(rail), what, further ? " (" : "", further ? more : "",
-             further ? ")" : "");
+             further ? ")" : "", limit);
     if (post->kind == NET_POST_STAGED && net_stage_proves(post))
         snprintf(net->proof_failed, sizeof net->proof_failed, "%.*s", NET_WHY_BYTES - 1, sentence);
     else if (post->kind != NET_POST_SEND || !net_suspect(net, post->peer, sentence, more))

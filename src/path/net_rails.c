@@ -17,8 +17,7 @@ const char *net_interface(const struct net_rail *rail)
     return name ? name : "an interface without a name";
 }
 
-/* What may lie behind want of memory: providers of NICs lock the memory that they use. */
-static void add_limit(const struct net_rail *rail, int error, char *text, size_t bytes)
+void net_limit(const struct net_rail *rail, int error, char *text, size_t bytes)
 {
     struct rlimit limit;
     text[0] = '\0';
@@ -49,7 +48,7 @@ weft_status net_refused(const struct path_common *net, const struct net_rail *ra
 {
     char limit[96];
     error = error < 0 ? -error : error;
-    add_limit(rail, error, limit, sizeof limit);
+    net_limit(rail, error, limit, sizeof limit);
     return base_fail(WEFT_ERR_SYSTEM, "%s: %s (provider %s on %s)%s", call,
                      net->lib->strerror(error), net->provider, net_interface(rail), limit);
 }

@@ -153,7 +153,7 @@ port_down() {
 memory_limit() {
     (ulimit -l 2048 && timeout 60 "$weft" run -n 2 $over build/bin/job_rma) >$out 2>&1 &&
         fail "2 MiB of locked memory were enough"
-    says 'Cannot allocate memory \(provider verbs;ofi_rxm on siw[ab]\); the limit of locked memory \(ulimit -l\) is 2048 KiB'
+    says '\(provider verbs;ofi_rxm on siw[ab]\): Cannot allocate memory.*; the limit of locked memory \(ulimit -l\) is 2048 KiB'
     nothing_left
 }
 
