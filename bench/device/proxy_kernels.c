@@ -60,7 +60,8 @@ WEFT_DEVICE int trace_one(struct weft_dev_request *r, struct device_trace *t)
     released = weft_dev_ring_released(r->queue);
     struct weft_dev_ring_words words = weft_dev_ring_words_of(r, 0);
     t->ticket = weft_dev_ring_ticket(r->queue, 0, ring->slots, &room);
-    if (!room && !weft_dev_ring_await(&w, r, released, t->ticket - ring->slots + 1, 0))
+    if (!room &&
+        !weft_dev_ring_await(&w, r, released, t->ticket - ring->slots + 1, WEFT_DEV_RING_ROOM))
         return WEFT_ERR_TIMEOUT;
     t->taken = weft_dev_clock_ns();
     weft_dev_ring_store_both(r, &words, t->ticket);
@@ -70,7 +71,8 @@ WEFT_DEVICE int trace_one(struct weft_dev_request *r, struct device_trace *t)
         return WEFT_ERR_TIMEOUT;
     weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
     t->quiet = ticket;
-    int done = weft_dev_ring_await(&w, &quiet, released + WEFT_DEV_RING_COMPLETED, ticket + 1, 0);
+    int done = weft_dev_ring_await(&w, &quiet, released + WEFT_DEV_RING_COMPLETED, ticket + 1,
+                                   WEFT_DEV_RING_COUNT);
     t->counted = weft_dev_clock_ns();
     t->returned = weft_dev_clock_ns();
     return done ? WEFT_OK : WEFT_ERR_TIMEOUT;

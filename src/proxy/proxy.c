@@ -64,8 +64,8 @@ size_t proxy_device_begin(uint32_t rings, uint64_t *own)
     size_t words = (size_t)rings * WEFT_DEV_RING_APART;
     memset(own, 0, words * sizeof *own);
     for (uint32_t r = 0; r < rings; r++, own += WEFT_DEV_RING_APART)
-        own[0] = own[WEFT_DEV_RING_KNOWN] = own[WEFT_DEV_RING_FENCED] = own[WEFT_DEV_RING_QUIETED] =
-            r;
+        own[0] = own[WEFT_DEV_RING_KNOWN] = own[WEFT_DEV_RING_DONE] = own[WEFT_DEV_RING_FENCED] =
+            own[WEFT_DEV_RING_QUIETED] = r;
     return words * sizeof *own;
 }
 

@@ -40,20 +40,75 @@ struct weft_dev_ring_wait {
     struct weft_dev_patience patience;
 };
 
-enum { WEFT_DEV_RING_POLLS = 64 }; /* between two looks at the clock */
+enum {
+    WEFT_DEV_RING_POLLS = 64, /* between two looks at the clock */
+    WEFT_DEV_RING_TURN = 8,   /* of the host's count by one thread, before another may */
+};
 
-WEFT_DEVICE_NOINLINE int weft_dev_ring_poll(struct weft_dev_ring_wait *w)
+enum weft_dev_ring_awaited {
+    WEFT_DEV_RING_COUNT, /* a count of the host, or of the device, that stands for an own request */
+    WEFT_DEV_RING_ROOM,  /* the same, for room: there will be many who wait, and long */
+    WEFT_DEV_RING_RESULT, /* a value from before */
+};
+
+/* Where the device notes what it has seen of a count of the host, with the word by which threads take turns
+ * behind it; NULL for what is no such count, or where they take none. */
+WEFT_DEVICE uint64_t *weft_dev_ring_note(const uint64_t *count)
+{
+    const struct weft_dev_ring *ring = &weft_dev_state.ring;
+    uint64_t at = (uint64_t)(count - ring->released);
+    if (!WEFT_DEV_HOST_IN_TURN || at >= (uint64_t)ring->rings * WEFT_DEV_RING_APART)
+        return NULL;
+    return ring->head + at / WEFT_DEV_RING_APART * WEFT_DEV_RING_APART +
+           (at % WEFT_DEV_RING_APART ? WEFT_DEV_RING_DONE : WEFT_DEV_RING_KNOWN);
+}
+
+/* By the one whose turn it is; of all the tickets that use the places once, few look. A slower thread may
+ * overwrite a note by an older one; then one more look is taken, nothing else. Release: who finds the note
+ * sees what the count stands for; pairs with the fence of weft_dev_ring_bounce(), too. */
+WEFT_DEVICE uint64_t weft_dev_ring_look(const struct weft_dev_ring_wait *w, uint64_t *note,
+                                        uint64_t seen)
+{
+    WEFT_NO_UNROLL
+    for (int i = 0; i < WEFT_DEV_RING_TURN && seen < w->target; i++) {
+        uint64_t now = weft_dev_load_u64(w->at, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
+        if (now <= seen)
+            continue;
+        seen = now;
+        weft_dev_store_u64(note, seen, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
+    }
+    return seen;
+}
+
+WEFT_DEVICE_NOINLINE int weft_dev_ring_poll_eagerly(struct weft_dev_ring_wait *w)
 {
     const uint64_t *at = w->at;
     uint64_t target = w->target, seen = 0;
     WEFT_NO_UNROLL
-    for (int i = 0; i < WEFT_DEV_RING_POLLS; i++) {
+    for (int i = 0; i < WEFT_DEV_RING_TURN && seen < target; i++)
         seen = weft_dev_load_u64(at, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
-        if (seen >= target)
-            return 1;
+    return seen >= target;
+}
+
+/* Of those who wait for the same count, one at a time looks into memory of the host, and the others at its
+ * note: where several multiprocessors poll a line of the host, copies to the host by the same GPU's copy
+ * engine take the longer, on an H200 7 us with one of them, 17 with four, 257 with 64. Acquire: pairs with
+ * the note's release. What is no count of the host is polled by each who waits for it. */
+WEFT_DEVICE_NOINLINE int weft_dev_ring_poll(struct weft_dev_ring_wait *w)
+{
+    uint64_t *note = weft_dev_ring_note(w->at), seen = 0;
+    WEFT_NO_UNROLL
+    for (int i = 0; i < WEFT_DEV_RING_POLLS && seen < w->target; i++) {
+        seen = note ? weft_dev_load_u64(note, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU)
+                    : weft_dev_load_u64(w->at, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
+        if (seen >= w->target || !note || i % WEFT_DEV_RING_TURN ||
+            weft_dev_atomic_cas_u64(note + 1, 0, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU))
+            continue;
+        seen = weft_dev_ring_look(w, note, seen);
+        weft_dev_store_u64(note + 1, 0, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     }
     w->seen = seen;
-    return 0;
+    return seen >= w->target;
 }
 
 /* Both halves have the number of this use. Relaxed: the value is in the words themselves. */
@@ -74,15 +129,24 @@ WEFT_DEVICE_NOINLINE int weft_dev_ring_poll_result(struct weft_dev_ring_wait *w)
     return 0;
 }
 
+WEFT_DEVICE int weft_dev_ring_poll_for(struct weft_dev_ring_wait *w,
+                                       enum weft_dev_ring_awaited what)
+{
+    return what == WEFT_DEV_RING_RESULT ? weft_dev_ring_poll_result(w) : weft_dev_ring_poll(w);
+}
+
 /* Waits until *at is at least `target`, or is the result of that number; 0 when the wait runs out, which
  * is on record, and the job fails. */
 WEFT_DEVICE int weft_dev_ring_await(struct weft_dev_ring_wait *w, const struct weft_dev_request *r,
-                                    const uint64_t *at, uint64_t target, int result)
+                                    const uint64_t *at, uint64_t target,
+                                    enum weft_dev_ring_awaited what)
 {
     struct weft_dev_patience *p = &w->patience;
     w->at = at;
     w->target = target;
-    if (WEFT_DEV_LIKELY(result ? weft_dev_ring_poll_result(w) : weft_dev_ring_poll(w)))
+    if (what == WEFT_DEV_RING_COUNT && WEFT_DEV_LIKELY(weft_dev_ring_poll_eagerly(w)))
+        return 1;
+    if (WEFT_DEV_LIKELY(weft_dev_ring_poll_for(w, what)))
         return 1;
     weft_dev_patience_begin(
         p, weft_dev_awaited_of(r->operation, r->pe, -1, w->at, WEFT_GE, w->target));
@@ -95,7 +159,7 @@ WEFT_DEVICE int weft_dev_ring_await(struct weft_dev_ring_wait *w, const struct w
             weft_dev_fail(WEFT_ERR_TIMEOUT);
             return 0;
         }
-    } while (!(result ? weft_dev_ring_poll_result(w) : weft_dev_ring_poll(w)));
+    } while (!weft_dev_ring_poll_for(w, what));
     weft_dev_patience_close(p);
     return 1;
 }
@@ -202,21 +266,6 @@ WEFT_DEVICE const uint64_t *weft_dev_ring_released(uint32_t of)
     return weft_dev_state.ring.released + of * WEFT_DEV_RING_APART;
 }
 
-/* What ring `of` has released is at least `target`, and noted for those who come next: as much as was seen, so that
- * of all the tickets that use the places once, one looks into memory of the host. A slower thread may
- * overwrite the note by an older count; then one more look is taken, nothing else. Release: pairs with
- * the fence of weft_dev_ring_bounce(). 0: it is not yet. */
-WEFT_DEVICE_NOINLINE int weft_dev_ring_room(uint32_t of, uint64_t target)
-{
-    const struct weft_dev_ring *ring = &weft_dev_state.ring;
-    size_t at = (size_t)of * WEFT_DEV_RING_APART;
-    uint64_t seen = weft_dev_load_u64(ring->released + at, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
-    if (seen >= target)
-        weft_dev_store_u64(ring->head + at + WEFT_DEV_RING_KNOWN, seen, WEFT_ORDER_RELEASE,
-                           WEFT_SCOPE_GPU);
-    return seen >= target;
-}
-
 /* The thread whose ticket had the place for results before may be late to read: its ticket is released,
  * its value is not taken. Each counts when it begins, with room for its words, and when it has read. An
  * odd count: the one before reads; then r->n is the count that it makes, and 0 is returned.
@@ -264,16 +313,15 @@ WEFT_DEVICE int weft_dev_ring_give_late(struct weft_dev_ring_wait *w, struct wef
     int fetches = flags & WEFT_DEV_RING_FETCHES;
     *to &= ~WEFT_DEV_RING_UNWRITTEN;
     if (!fetches || !r->n) {
-        WEFT_NO_UNROLL
-        while (!weft_dev_ring_room(r->queue, *to - weft_dev_ring_places(flags) + 1))
-            if (!weft_dev_ring_await(w, r, weft_dev_ring_released(r->queue),
-                                     *to - weft_dev_ring_places(flags) + 1, 0))
-                return 0;
+        if (!weft_dev_ring_await(w, r, weft_dev_ring_released(r->queue),
+                                 *to - weft_dev_ring_places(flags) + 1, WEFT_DEV_RING_ROOM))
+            return 0;
         if (fetches)
             weft_dev_ring_reads(r, *to);
     }
     if (fetches && r->n &&
-        !weft_dev_ring_await(w, r, ring->reading + (*to & (ring->slots - 1)), r->n, 0))
+        !weft_dev_ring_await(w, r, ring->reading + (*to & (ring->slots - 1)), r->n,
+                             WEFT_DEV_RING_COUNT))
         return 0;
     if (!(flags & WEFT_DEV_RING_BOUNCED))
         weft_dev_ring_write(r, flags, *to);
@@ -353,11 +401,13 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
     if (!(flags & (WEFT_DEV_RING_WAITED | WEFT_DEV_RING_FETCHES)) || ticket == ~(uint64_t)0)
         return 0;
     if (flags & WEFT_DEV_RING_WAITED) {
-        weft_dev_ring_await(&w, r, weft_dev_ring_released(r->queue), ticket + 1, 0);
+        weft_dev_ring_await(&w, r, weft_dev_ring_released(r->queue), ticket + 1,
+                            WEFT_DEV_RING_COUNT);
         return 0;
     }
     if (!weft_dev_ring_await(&w, r, ring->results + 2 * (ticket & (ring->slots - 1)),
-                             (uint64_t)weft_dev_ring_number(ticket, ring->slot_bits) << 32, 1))
+                             (uint64_t)weft_dev_ring_number(ticket, ring->slot_bits) << 32,
+                             WEFT_DEV_RING_RESULT))
         return 0;
     /* Stored only when the value has come: see weft_dev_ring_reads(). */
     weft_dev_atomic_add_u64(ring->reading + (w.at - ring->results) / 2, 1, WEFT_ORDER_RELAXED,
@@ -390,7 +440,7 @@ WEFT_DEVICE void weft_dev_ring_order(struct weft_dev_ring_wait *w, struct weft_d
 
 /* In all rings before it waits for any. The fence of a quiet stands between what came before, and
  * what comes behind the acquiring loads of the counts; it is on its way while the host is at work. */
-WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
+WEFT_DEVICE void weft_dev_ring_order_all(int quiet)
 {
     struct weft_dev_ring_wait w;
     uint64_t given[WEFT_DEV_RINGS_MOST];
@@ -408,7 +458,21 @@ WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
     for (r.queue = 0; r.queue < weft_dev_state.ring.rings; r.queue++)
         if (given[r.queue] >= weft_dev_state.ring.step)
             weft_dev_ring_await(&w, &r, weft_dev_ring_released(r.queue) + WEFT_DEV_RING_COMPLETED,
-                                given[r.queue], 0);
+                                given[r.queue], WEFT_DEV_RING_COUNT);
+}
+
+/* For lanes that are here together one of them orders: what they gave and stored is before its tickets by
+ * the first sync, and what it waited for before what they do next by the second. Each lane fences for
+ * itself, as its own later stores need it. */
+WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
+{
+    uint32_t mask = weft_dev_active_mask();
+    weft_dev_sync_warp(mask);
+    if (weft_dev_lane() == weft_dev_find_first_u32(mask) - 1)
+        weft_dev_ring_order_all(quiet);
+    else if (quiet)
+        weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
+    weft_dev_sync_warp(mask);
 }
 
 #endif

@@ -142,6 +142,10 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *   int  weft_dev_vec16_unit()      16 when a relaxed vec16 access is never torn, 8 when its
  *                                   halves are not
  *
+ *   WEFT_DEV_HOST_IN_TURN           1: threads that wait for one word of the host look at it in turns, since
+ *                                   many that poll it hold others up; 0: each looks for itself. On simt a
+ *                                   turn is a write, and who writes does not wait: its CPU is not given away
+ *
  * Atomics return the value before.
  *   T weft_dev_atomic_add_{u32,u64,f32,f64}(T *p, T value, order, scope)
  *   T weft_dev_atomic_exch_{u32,u64}(T *p, T value, order, scope)

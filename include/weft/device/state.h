@@ -104,8 +104,11 @@ enum { WEFT_DEV_RING_APART = 32, WEFT_DEV_RING_COMPLETED = 16 };
 /* The device's own words of a ring, from its `head` on. */
 enum weft_dev_ring_own {
     WEFT_DEV_RING_KNOWN = 16, /* `released` as the device saw it last */
+    WEFT_DEV_RING_LOOKS,      /* 1: a thread that waits looks at it now */
     WEFT_DEV_RING_FENCED,     /* where `head` stood behind the last fence */
     WEFT_DEV_RING_QUIETED,    /* where it stood behind the last quiet */
+    WEFT_DEV_RING_DONE,       /* what is complete, as the device saw it last */
+    WEFT_DEV_RING_DONE_LOOKS, /* as above */
 };
 
 /* A descriptor is 8 words of 8 bytes. The top byte of each is the phase of the ticket, so that the host

@@ -19,6 +19,10 @@
     extern __shared__ __align__(16) unsigned char weft_dev_shared_bytes[];                         \
     type *const name = (type *)weft_dev_shared_bytes
 
+#ifndef WEFT_DEV_HOST_IN_TURN
+#define WEFT_DEV_HOST_IN_TURN 1
+#endif
+
 /* ------------------------------------------------------------------------------ where am I */
 
 #define WEFT_CUDA_INDEX(name, builtin)                                                             \

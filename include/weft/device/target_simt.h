@@ -93,6 +93,10 @@ void weft_simt_tsan_fence(void);
 }
 #endif
 
+#ifndef WEFT_DEV_HOST_IN_TURN
+#define WEFT_DEV_HOST_IN_TURN 0
+#endif
+
 /* Called before each access that a lane might spin on. Polling one address gives way soon. */
 WEFT_DEVICE void weft_simt_poll(const volatile void *p, int wrote)
 {
