@@ -89,20 +89,23 @@ __device__ __forceinline__ uint64_t take(const struct weft_dev_ring *ring, uint6
     if (TICKET == COUNTED)
         return ticket;
     if (TICKET == KNOWN_FIRST || TICKET == KNOWN_GLOBAL)
-        known = weft_dev_load_u64(ring->head + WEFT_DEV_RING_KNOWN, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        known =
+            weft_dev_load_u64(ring->head + WEFT_DEV_RING_KNOWN, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     ticket = TICKET == KNOWN_GLOBAL
                  ? add_global(ring->head)
                  : weft_dev_atomic_add_u64(ring->head, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     if (TICKET == ATOMIC)
         return ticket;
     if (TICKET == KNOWN || TICKET == MISER)
-        known = weft_dev_load_u64(ring->head + WEFT_DEV_RING_KNOWN, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        known =
+            weft_dev_load_u64(ring->head + WEFT_DEV_RING_KNOWN, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     if (ticket - known < ring->slots)
         return ticket;
     uint64_t seen = weft_dev_load_u64(ring->released, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
     *late += ticket - seen >= ring->slots;
-    weft_dev_store_u64(ring->head + WEFT_DEV_RING_KNOWN, TICKET == MISER ? ticket - ring->slots + 1 : seen,
-                       WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
+    weft_dev_store_u64(ring->head + WEFT_DEV_RING_KNOWN,
+                       TICKET == MISER ? ticket - ring->slots + 1 : seen, WEFT_ORDER_RELEASE,
+                       WEFT_SCOPE_GPU);
     return ticket;
 }
 

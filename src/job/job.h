@@ -113,7 +113,8 @@ struct weft_job {
     struct path_world paths;       /* what the paths know of this job; choices[kind][pe] are here */
     uint64_t proofs[MEMORY_KINDS]; /* how often its paths were proven, alike at every PE */
     bool proving;                  /* some PE wants proofs */
-    char (*lacks[PATH_COUNT])[PATH_LACKS_BYTES]; /* [npes] what each PE lacks for paths that have looked */
+    char (*lacks[PATH_COUNT])
+        [PATH_LACKS_BYTES]; /* [npes] what each PE lacks for paths that have looked */
     struct box *box;
     struct heap *heap;
     void *scratch;        /* [npes] packets: for exchanges that must not fail for want of memory */

@@ -52,59 +52,53 @@ enum weft_dev_ring_awaited {
 };
 
 /* Where the device notes what it has seen of a count of the host, with the word by which threads take turns
- * behind it; NULL for what is no such count, or where they take none. */
+ * behind it; NULL for what is no such count. */
 WEFT_DEVICE uint64_t *weft_dev_ring_note(const uint64_t *count)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;
     uint64_t at = (uint64_t)(count - ring->released);
-    if (!WEFT_DEV_HOST_IN_TURN || at >= (uint64_t)ring->rings * WEFT_DEV_RING_APART)
+    if (at >= (uint64_t)ring->rings * WEFT_DEV_RING_APART)
         return NULL;
     return ring->head + at / WEFT_DEV_RING_APART * WEFT_DEV_RING_APART +
            (at % WEFT_DEV_RING_APART ? WEFT_DEV_RING_DONE : WEFT_DEV_RING_KNOWN);
 }
 
-/* By the one whose turn it is; of all the tickets that use the places once, few look. A slower thread may
- * overwrite a note by an older one; then one more look is taken, nothing else. Release: who finds the note
- * sees what the count stands for; pairs with the fence of weft_dev_ring_bounce(), too. */
-WEFT_DEVICE uint64_t weft_dev_ring_look(const struct weft_dev_ring_wait *w, uint64_t *note,
-                                        uint64_t seen)
+/* Looks that many times at what is waited for. A count of the host is noted for those who come next, so that
+ * of all the tickets that use the places once, few look. A slower thread may overwrite a note by an older
+ * one; then one more look is taken, nothing else. Release: who finds the note sees what the count stands for;
+ * pairs with the fence of weft_dev_ring_bounce(), too. */
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_ring_look(const struct weft_dev_ring_wait *w, uint64_t *note,
+                                                 int polls)
 {
+    uint64_t seen = 0, noted = 0;
     WEFT_NO_UNROLL
-    for (int i = 0; i < WEFT_DEV_RING_TURN && seen < w->target; i++) {
-        uint64_t now = weft_dev_load_u64(w->at, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
-        if (now <= seen)
+    for (int i = 0; i < polls && seen < w->target; i++) {
+        seen = weft_dev_load_u64(w->at, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
+        if (!note || seen == noted || (!WEFT_DEV_HOST_IN_TURN && seen < w->target))
             continue;
-        seen = now;
         weft_dev_store_u64(note, seen, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
+        noted = seen;
     }
     return seen;
 }
 
-WEFT_DEVICE_NOINLINE int weft_dev_ring_poll_eagerly(struct weft_dev_ring_wait *w)
-{
-    const uint64_t *at = w->at;
-    uint64_t target = w->target, seen = 0;
-    WEFT_NO_UNROLL
-    for (int i = 0; i < WEFT_DEV_RING_TURN && seen < target; i++)
-        seen = weft_dev_load_u64(at, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
-    return seen >= target;
-}
-
 /* Of those who wait for the same count, one at a time looks into memory of the host, and the others at its
- * note: where several multiprocessors poll a line of the host, copies to the host by the same GPU's copy
- * engine take the longer, on an H200 7 us with one of them, 17 with four, 257 with 64. Acquire: pairs with
- * the note's release. What is no count of the host is polled by each who waits for it. */
+ * note (WEFT_DEV_HOST_IN_TURN): where several multiprocessors poll a line of the host, copies to the host by
+ * the same GPU's copy engine take the longer, on an H200 7 us with one of them, 17 with four, 257 with 64.
+ * Acquire: pairs with the note's release. What is no count of the host is polled by each who waits for it. */
 WEFT_DEVICE_NOINLINE int weft_dev_ring_poll(struct weft_dev_ring_wait *w)
 {
     uint64_t *note = weft_dev_ring_note(w->at), seen = 0;
+    if (!WEFT_DEV_HOST_IN_TURN || !note)
+        seen = weft_dev_ring_look(w, note, WEFT_DEV_RING_POLLS);
     WEFT_NO_UNROLL
-    for (int i = 0; i < WEFT_DEV_RING_POLLS && seen < w->target; i++) {
-        seen = note ? weft_dev_load_u64(note, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU)
-                    : weft_dev_load_u64(w->at, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
-        if (seen >= w->target || !note || i % WEFT_DEV_RING_TURN ||
+    for (int i = 0; WEFT_DEV_HOST_IN_TURN && note && i < WEFT_DEV_RING_POLLS && seen < w->target;
+         i++) {
+        seen = weft_dev_load_u64(note, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
+        if (seen >= w->target || i % WEFT_DEV_RING_TURN ||
             weft_dev_atomic_cas_u64(note + 1, 0, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU))
             continue;
-        seen = weft_dev_ring_look(w, note, seen);
+        seen = weft_dev_ring_look(w, note, WEFT_DEV_RING_TURN);
         weft_dev_store_u64(note + 1, 0, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     }
     w->seen = seen;
@@ -144,7 +138,8 @@ WEFT_DEVICE int weft_dev_ring_await(struct weft_dev_ring_wait *w, const struct w
     struct weft_dev_patience *p = &w->patience;
     w->at = at;
     w->target = target;
-    if (what == WEFT_DEV_RING_COUNT && WEFT_DEV_LIKELY(weft_dev_ring_poll_eagerly(w)))
+    if (what == WEFT_DEV_RING_COUNT &&
+        WEFT_DEV_LIKELY(weft_dev_ring_look(w, NULL, WEFT_DEV_RING_TURN) >= target))
         return 1;
     if (WEFT_DEV_LIKELY(weft_dev_ring_poll_for(w, what)))
         return 1;
@@ -440,7 +435,7 @@ WEFT_DEVICE void weft_dev_ring_order(struct weft_dev_ring_wait *w, struct weft_d
 
 /* In all rings before it waits for any. The fence of a quiet stands between what came before, and
  * what comes behind the acquiring loads of the counts; it is on its way while the host is at work. */
-WEFT_DEVICE void weft_dev_ring_order_all(int quiet)
+WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
 {
     struct weft_dev_ring_wait w;
     uint64_t given[WEFT_DEV_RINGS_MOST];
@@ -459,20 +454,6 @@ WEFT_DEVICE void weft_dev_ring_order_all(int quiet)
         if (given[r.queue] >= weft_dev_state.ring.step)
             weft_dev_ring_await(&w, &r, weft_dev_ring_released(r.queue) + WEFT_DEV_RING_COMPLETED,
                                 given[r.queue], WEFT_DEV_RING_COUNT);
-}
-
-/* For lanes that are here together one of them orders: what they gave and stored is before its tickets by
- * the first sync, and what it waited for before what they do next by the second. Each lane fences for
- * itself, as its own later stores need it. */
-WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
-{
-    uint32_t mask = weft_dev_active_mask();
-    weft_dev_sync_warp(mask);
-    if (weft_dev_lane() == weft_dev_find_first_u32(mask) - 1)
-        weft_dev_ring_order_all(quiet);
-    else if (quiet)
-        weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
-    weft_dev_sync_warp(mask);
 }
 
 #endif

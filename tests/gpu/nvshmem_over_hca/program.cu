@@ -102,7 +102,8 @@ __global__ void swaps(uint64_t *wide, uint32_t *narrow, int peer, unsigned long 
     *good = right;
 }
 
-__global__ void send_signal(unsigned char *dst, const unsigned char *src, uint64_t *signal, int peer)
+__global__ void send_signal(unsigned char *dst, const unsigned char *src, uint64_t *signal,
+                            int peer)
 {
     nvshmemx_putmem_signal_block(dst, src, BYTES, signal, 41, NVSHMEM_SIGNAL_SET, peer);
 }
@@ -222,8 +223,10 @@ static void words(uint64_t *wide, uint32_t *narrow, int peer)
     unsigned long long olds = take_counter();
     nvshmem_barrier_all();
     if (me == 0) {
-        expect("atomics of 8 bytes", word_at(wide, 8) == 2 * 3 * ADDS && word_at(wide + 1, 8) == 2 * 5 * ADDS);
-        expect("atomics of 4 bytes", word_at(narrow, 4) == 2 * ADDS && word_at(narrow + 1, 4) == 0xffffffffu);
+        expect("atomics of 8 bytes",
+               word_at(wide, 8) == 2 * 3 * ADDS && word_at(wide + 1, 8) == 2 * 5 * ADDS);
+        expect("atomics of 4 bytes",
+               word_at(narrow, 4) == 2 * ADDS && word_at(narrow + 1, 4) == 0xffffffffu);
     }
     /* Each sees sums of threes below the end. */
     expect("values from before", olds % 3 == 0 && olds <= 3ull * (2 * ADDS - 1) * 2 * ADDS / 2);
@@ -252,7 +255,8 @@ int main(void)
     CUDA(cudaMemset(counter, 0, sizeof *counter));
     unsigned char *dst = (unsigned char *)nvshmem_calloc(1, BYTES + 8);
     unsigned char *src = (unsigned char *)nvshmem_calloc(1, BYTES + 8);
-    uint64_t *wide = (uint64_t *)nvshmem_calloc(1, 4096), *signal = (uint64_t *)nvshmem_calloc(1, 64);
+    uint64_t *wide = (uint64_t *)nvshmem_calloc(1, 4096),
+             *signal = (uint64_t *)nvshmem_calloc(1, 64);
     uint32_t *narrow = (uint32_t *)nvshmem_calloc(1, 4096);
     if (!dst || !src || !wide || !narrow || !signal)
         return 1;
