@@ -161,8 +161,9 @@ struct path_ops {
 
     /* Looks whether what the path needs is here. Called once, before any pair chooses a path, in a job
      * that may need this one: WEFT_PATH names it, or there are other nodes and it is taken unasked; else
-     * when a pair has no other path left, and it is taken unasked. Collective over the job; a pair uses the path when neither end lacks anything. A failure ends the
-     * job: wrong configuration, or PEs that do not hear each other. NULL: it needs nothing. */
+     * when a pair has no other path left, and it is taken unasked. Collective over the job; a pair uses the
+     * path when neither end lacks anything. A failure ends the job: wrong configuration, or PEs that do not
+     * hear each other. NULL: it needs nothing. */
     weft_status (*look)(const struct path_world *world, struct path_found *found);
 
     /* What it keeps for the whole job, world->common[] afterwards. Called once, before any context opens
