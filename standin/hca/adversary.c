@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-// SOFT_HCA_MODE=adversarial: what the rules permit and nobody expects. Steps of the engine are left out at random,
-// so that doorbells are seen late, work comes in odd batches and completions gather; doorbells come twice; and
-// writes into memory of relaxed ordering are placed in any order before the acknowledgement, or before
-// what must not pass them.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SOFT_HCA_MODE=adversarial: what the rules permit and nobody expects. Steps of the engine are left out at random,
+ * so that doorbells are seen late, work comes in odd batches and completions gather; doorbells come twice; and
+ * writes into memory of relaxed ordering are placed in any order before the acknowledgement, or before
+ * what must not pass them. */
 #include "hca.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ unsigned adversary_budget(struct device *d, unsigned usual)
     return d->config->mode == MODE_ADVERSARIAL ? 1 + random_next(d) % usual : usual;
 }
 
-// adversary_hold: takes the write over, to be placed later; false: place it now.
+/* adversary_hold: takes the write over, to be placed later; false: place it now. */
 bool adversary_hold(struct device *d, struct link_in *link, void *to, const void *from,
                     uint32_t bytes)
 {

@@ -1,11 +1,11 @@
-// SPDX-License-Identifier: Apache-2.0
-// The requester's second half: acknowledgements, data of reads, refusals, and packets that are lost.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The requester's second half: acknowledgements, data of reads, refusals, and packets that are lost. */
 #include "hca.h"
 #include "send.h"
 
 #include <string.h>
 
-enum { REFUSED_RNR = 0xff }; // PACKET_NAK: receiver not ready; `length` has the timer's code
+enum { REFUSED_RNR = 0xff }; /* PACKET_NAK: receiver not ready; `length` has the timer's code */
 
 static struct flight *oldest(struct qp *qp)
 {
@@ -18,7 +18,7 @@ static bool is_read(const struct flight *f)
     return f->opcode == WQE_READ || wqe_is_atomic(f->opcode);
 }
 
-// Where SOFT_HCA_MODE=adversarial: nobody may read a slot again that is not his.
+/* Where SOFT_HCA_MODE=adversarial: nobody may read a slot again that is not his. */
 static void poison(struct qp *qp, uint16_t from, uint16_t to)
 {
     for (uint16_t i = from; i != to; i++)
@@ -45,7 +45,7 @@ void send_retire(struct qp *qp)
         qp_list(qp);
 }
 
-// acknowledge: all up to psn has arrived.
+/* acknowledge: all up to psn has arrived. */
 static void acknowledge(struct qp *qp, uint32_t psn)
 {
     if (psn_before(psn, qp->acked))
@@ -57,7 +57,7 @@ static void acknowledge(struct qp *qp, uint32_t psn)
     send_retire(qp);
 }
 
-// go_back: sends again from the packet psn on, which is of a request in flight.
+/* go_back: sends again from the packet psn on, which is of a request in flight. */
 static void go_back(struct qp *qp, uint32_t psn)
 {
     struct flight *f = NULL;
@@ -72,7 +72,7 @@ static void go_back(struct qp *qp, uint32_t psn)
     }
     if (!f)
         return;
-    // What was entered behind it is entered again when it is sent again.
+    /* What was entered behind it is entered again when it is sent again. */
     qp->reads = 0;
     for (uint32_t i = qp->flight_head; i != qp->flight_tail; i++)
         qp->reads += is_read(&qp->flights[i & qp->flight_mask]);
@@ -95,7 +95,7 @@ static struct flight *flight_of(struct qp *qp, uint32_t psn)
     return NULL;
 }
 
-// Of infiniband's table of timers (IBA, "Timer Field Values"), in units of 10 µs.
+/* Of infiniband's table of timers (IBA, "Timer Field Values"), in units of 10 µs. */
 static uint64_t rnr_ns(uint8_t code)
 {
     static const uint32_t units[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
@@ -128,7 +128,7 @@ static void take_refusal(struct qp *qp, const struct packet *p)
     go_back(qp, p->psn);
 }
 
-// scatter: data that came back, from byte `offset` of the request's segments on.
+/* scatter: data that came back, from byte `offset` of the request's segments on. */
 static uint8_t scatter(struct qp *qp, uint16_t index, uint64_t offset, const uint8_t *from,
                        uint64_t bytes)
 {
@@ -178,7 +178,7 @@ static void take_data(struct qp *qp, const struct packet *p)
     }
     uint8_t value[8];
     if (p->kind == PACKET_ATOMIC_VALUE && p->bytes == 4) {
-        // A value of 8 bytes comes in the host's order, one of 4 bytes big-endian.
+        /* A value of 8 bytes comes in the host's order, one of 4 bytes big-endian. */
         for (unsigned i = 0; i < 4; i++)
             value[i] = data[3 - i];
         data = value;
@@ -196,7 +196,7 @@ static void take_data(struct qp *qp, const struct packet *p)
 static void take_answer(struct device *d, struct link_out *link, const struct packet *p)
 {
     struct qp *qp = qp_find(d, p->to_qpn);
-    // Answers to a queue that was reset or destroyed meanwhile.
+    /* Answers to a queue that was reset or destroyed meanwhile. */
     if (!qp || qp->link != link || (qp->state != QP_RTS && qp->state != QP_SQD) ||
         p->from_qpn != qp->remote_qpn || psn_before(p->psn, qp->acked) ||
         !psn_before(p->psn, qp->psn))
@@ -233,10 +233,10 @@ bool send_answers(struct link_out *link, struct device *d)
     return worked;
 }
 
-// --- Lost packets ---
+/* --- Lost packets --- */
 
-// Nothing is lost on the way between two processes, but a responder drops what its queue does not expect. That
-// is certain when all packets were read there and all answers here.
+/* Nothing is lost on the way between two processes, but a responder drops what its queue does not expect. That
+ * is certain when all packets were read there and all answers here. */
 static bool is_lost(const struct qp *qp)
 {
     struct link_out *link = qp->link;
@@ -249,7 +249,7 @@ static bool is_lost(const struct qp *qp)
     return read >= qp->link_mark && answers == link->answers.own;
 }
 
-// send_timers: true: the queue waits for the clock, and is to be looked at again.
+/* send_timers: true: the queue waits for the clock, and is to be looked at again. */
 bool send_timers(struct qp *qp)
 {
     struct device *d = qp->device;
@@ -280,11 +280,11 @@ bool send_timers(struct qp *qp)
     return true;
 }
 
-// --- DC ---
+/* --- DC --- */
 
 static uint16_t target_lid(const struct qp *qp, const struct wqe_address *a)
 {
-    // The last two bytes of a GID are the LID (link.c).
+    /* The last two bytes of a GID are the LID (link.c). */
     return a->full && qp->device->config->link == LINK_ROCE
                ? (uint16_t)(a->gid[14] << 8 | a->gid[15])
                : a->lid;

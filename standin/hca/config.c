@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The one table of the variables SOFT_HCA_*, described for users in docs/hca.md.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one table of the variables SOFT_HCA_*, described for users in docs/hca.md. */
 #include "config.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ static bool values_good;
 
 static const struct variable {
     const char *name;
-    const char *words; // a choice: its words, separated by blanks; else a number
+    const char *words; /* a choice: its words, separated by blanks; else a number */
     unsigned standard, least, most;
     size_t offset;
 } variables[] = {
@@ -90,7 +90,7 @@ static void read_all(void)
         if (text && *text)
             values_good &= v->words ? choose_word(v, text, out) : read_number(v, text, out);
     }
-    // A ring's size is a power of two.
+    /* A ring's size is a power of two. */
     while (values.ring_kib & (values.ring_kib - 1))
         values.ring_kib += values.ring_kib & -values.ring_kib;
 }

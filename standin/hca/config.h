@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The variables SOFT_HCA_*: read once, when the first device is looked for.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The variables SOFT_HCA_*: read once, when the first device is looked for. */
 #ifndef WEFT_HCA_CONFIG_H
 #define WEFT_HCA_CONFIG_H
 
@@ -11,19 +11,20 @@ enum config_link { LINK_IB, LINK_ROCE };
 enum config_log { LOG_NONE, LOG_ERRORS, LOG_ALL };
 
 struct config {
-    unsigned mode;    // enum config_mode
-    unsigned link;    // enum config_link
-    unsigned devices; // 1..8
-    unsigned log;     // enum config_log
-    unsigned seed;    // of the adversarial mode
-    unsigned idle_us; // the longest sleep of an engine that finds nothing to do
+    unsigned mode;    /* enum config_mode */
+    unsigned link;    /* enum config_link */
+    unsigned devices; /* 1..8 */
+    unsigned log;     /* enum config_log */
+    unsigned seed;    /* of the adversarial mode */
+    unsigned idle_us; /* the longest sleep of an engine that finds nothing to do */
     unsigned weak_atomics;
-    unsigned fail_at; // the request of this number, counted from 1 over the process, fails; 0: none
-    unsigned ring_kib; // of each direction between two processes
+    unsigned
+        fail_at; /* the request of this number, counted from 1 over the process, fails; 0: none */
+    unsigned ring_kib; /* of each direction between two processes */
 };
 
-// config_get: the variables' values. A value that cannot be used is an error: the sentence goes to
-// standard error, *good is false, and there are no devices.
+/* config_get: the variables' values. A value that cannot be used is an error: the sentence goes to
+ * standard error, *good is false, and there are no devices. */
 const struct config *config_get(bool *good);
 
 #endif

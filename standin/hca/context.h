@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The objects that programs hold, around those of the HCA. Every public structure lies inside one of these.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The objects that programs hold, around those of the HCA. Every public structure lies inside one of these. */
 #ifndef WEFT_HCA_CONTEXT_H
 #define WEFT_HCA_CONTEXT_H
 
@@ -16,20 +16,20 @@ enum { VENDOR_ID = 0x02c9, VENDOR_PART = 0x1021 };
 
 struct hca_context {
     struct device *device;
-    struct channel events;      // asynchronous ones
-    struct verbs_context verbs; // last: its `context` is what the program sees
+    struct channel events;      /* asynchronous ones */
+    struct verbs_context verbs; /* last: its `context` is what the program sees */
 };
 
 struct hca_pd {
     struct ibv_pd pd;
     uint32_t number;
-    struct hca_pd *parent; // of a parent domain
+    struct hca_pd *parent; /* of a parent domain */
     unsigned users;
 };
 
 struct hca_mr {
     struct ibv_mr mr;
-    void *mapped; // of a dma-buf
+    void *mapped; /* of a dma-buf */
     size_t mapped_bytes;
 };
 
@@ -40,7 +40,7 @@ struct hca_cq {
     size_t bytes;
     pthread_mutex_t lock;
     uint32_t consumer;
-    uint32_t events; // got so far; the sequence number of the next arming
+    uint32_t events; /* got so far; the sequence number of the next arming */
 };
 
 struct hca_srq {
@@ -51,11 +51,11 @@ struct hca_srq {
     pthread_mutex_t lock;
     uint64_t *wr_ids;
     uint32_t max_sge, count;
-    uint16_t head, tail; // of the list of free entries
+    uint16_t head, tail; /* of the list of free entries */
     uint16_t posted;
 };
 
-// A queue pair of the plain verbs. A request's bookkeeping stands at the index of its first block.
+/* A queue pair of the plain verbs. A request's bookkeeping stands at the index of its first block. */
 struct hca_qp {
     union {
         struct ibv_qp qp;
@@ -67,17 +67,17 @@ struct hca_qp {
     size_t bytes;
     struct ibv_qp_cap cap;
     bool signal_all;
-    struct ibv_qp_attr attributes; // as they were set
+    struct ibv_qp_attr attributes; /* as they were set */
     pthread_mutex_t send_lock, receive_lock;
-    // Send queue.
-    uint16_t next;         // block
-    uint32_t posted, done; // requests
+    /* Send queue. */
+    uint16_t next;         /* block */
+    uint32_t posted, done; /* requests */
     uint64_t *send_ids;
-    uint32_t *send_numbers; // `posted` before the request
-    // Receive queue.
+    uint32_t *send_numbers; /* `posted` before the request */
+    /* Receive queue. */
     uint16_t received_posted, received_done;
     uint64_t *receive_ids;
-    // The request that ibv_wr_*() functions are building.
+    /* The request that ibv_wr_*() functions are building. */
     struct ibv_send_wr building;
     struct ibv_sge sges[32];
     uint8_t inline_data[1024];
@@ -115,7 +115,7 @@ static inline struct hca_qp *qp_of(struct ibv_qp *qp)
     return (struct hca_qp *)qp;
 }
 
-// What the tables of the context name.
+/* What the tables of the context name. */
 int verbs_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int verbs_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
@@ -125,7 +125,7 @@ struct ibv_qp *verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_ini
 struct ibv_srq *verbs_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *a);
 void verbs_fill_wr(struct hca_qp *q);
 void srq_free_entry(struct hca_srq *s, uint16_t index);
-// queue_memory: zeroed pages that a child of the process does not get.
+/* queue_memory: zeroed pages that a child of the process does not get. */
 void *queue_memory(size_t bytes);
 
 static inline struct hca_context *context_of(struct ibv_context *c)
@@ -138,41 +138,41 @@ static inline struct hca_pd *pd_of(struct ibv_pd *pd)
     return HOLDER(pd, struct hca_pd, pd);
 }
 
-// verbs_device.c
+/* verbs_device.c */
 int device_number(struct ibv_device *device);
-// The port as ibv_query_port() shows it.
+/* The port as ibv_query_port() shows it. */
 void port_describe(const struct device *d, struct ibv_port_attr *out);
 void gid_of(const struct config *c, uint16_t lid, union ibv_gid *out);
 uint16_t lid_of_gid(const uint8_t *gid);
 
-// The tables of functions that inline functions of verbs.h call.
+/* The tables of functions that inline functions of verbs.h call. */
 void verbs_fill(struct hca_context *c);
 
-// uar.c
+/* uar.c */
 struct uar *uar_add(struct device *d);
 void uar_remove(struct uar *u);
 
-// cq_table.c
+/* cq_table.c */
 struct cq *cq_add(struct device *d);
 void cq_remove(struct cq *cq);
 
-// move.c: what a program may ask of a queue; as ibv_modify_qp() and the DevX commands say it.
+/* move.c: what a program may ask of a queue; as ibv_modify_qp() and the DevX commands say it. */
 struct qp_move {
-    unsigned to; // enum qp_state
+    unsigned to; /* enum qp_state */
     uint32_t remote_qpn, receive_psn, send_psn;
     uint16_t remote_lid;
-    uint32_t mtu; // bytes
+    uint32_t mtu; /* bytes */
     uint8_t access, max_reads, timeout, retry_count, rnr_retry, rnr_timer;
 };
-// Each of the parts of `what` that is named is taken over.
+/* Each of the parts of `what` that is named is taken over. */
 enum {
     MOVE_ACCESS = 1,
     MOVE_TIMER = 2,
     MOVE_PATH = 4,
     MOVE_SEND = 8,
 };
-// qp_move: 0, EINVAL (a transition that does not exist) or ENOMEM. May wait for the peer's process: never
-// under the lock.
+/* qp_move: 0, EINVAL (a transition that does not exist) or ENOMEM. May wait for the peer's process: never
+ * under the lock. */
 int qp_move(struct qp *qp, const struct qp_move *m, unsigned what);
 
 #endif

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Devices of this process: each is one HCA with one port and one LID of its own, shared by all contexts
-// that are opened on it, with an engine and a door thread while any is open.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices of this process: each is one HCA with one port and one LID of its own, shared by all contexts
+ * that are opened on it, with an engine and a door thread while any is open. */
 #include "hca.h"
 
 #include <errno.h>
@@ -33,14 +33,14 @@ void device_wake(struct device *d)
 
 void device_knock(struct device *d)
 {
-    // When the pipe is full the thread is awake anyway.
+    /* When the pipe is full the thread is awake anyway. */
     ssize_t n = write(d->wake[1], "", 1);
     (void)n;
 }
 
 static int start_thread(pthread_t *t, void *(*body)(void *), struct device *d)
 {
-    // Signals are for the program's threads.
+    /* Signals are for the program's threads. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -127,7 +127,7 @@ void device_close(struct device *d)
         destroy(d);
 }
 
-// A program that ends without closing its devices: the engine must not touch memory that is going away.
+/* A program that ends without closing its devices: the engine must not touch memory that is going away. */
 __attribute__((destructor)) static void stop_all(void)
 {
     for (unsigned i = 0; i < 8; i++)

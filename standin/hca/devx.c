@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Commands of the device as DevX gives them: buffers in the device's own format, big-endian. Offsets are
-// those of the published interface of the device family, written down here as a table of what is used.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands of the device as DevX gives them: buffers in the device's own format, big-endian. Offsets are
+ * those of the published interface of the device family, written down here as a table of what is used. */
 #include "context.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ enum {
     CMD_2RST = 0x50a,
     CMD_QUERY_QP = 0x50b,
     CMD_INIT2INIT = 0x50e,
-    // Status bytes of an answer.
+    /* Status bytes of an answer. */
     STATUS_OK = 0x00,
     STATUS_BAD_OP = 0x02,
     STATUS_BAD_PARAM = 0x03,
@@ -38,7 +38,7 @@ enum {
     ANSWER_BYTES = 16,
 };
 
-// A field: the byte offset of its dword, its shift there, its width.
+/* A field: the byte offset of its dword, its shift there, its width. */
 struct field {
     uint16_t at;
     uint8_t shift, width;
@@ -46,13 +46,13 @@ struct field {
 
 static const struct field in_opcode = {0, 16, 16}, in_modifier = {4, 0, 16}, in_number = {8, 0, 24},
                           out_status = {0, 24, 8}, out_number = {8, 0, 24};
-// Behind the 16 bytes of CREATE_CQ.
+/* Behind the 16 bytes of CREATE_CQ. */
 enum { CQC = 0x10, CQC_RECORD_ADDRESS = CQC + 0x38, CQ_UMEM_OFFSET = 0x50 };
 static const struct field cqc_record_valid = {CQC, 25, 1}, cqc_size = {CQC, 21, 3},
                           cqc_collapsed = {CQC, 20, 1}, cqc_ignore_overrun = {CQC, 17, 1},
                           cqc_record_umem = {CQC + 4, 0, 32}, cqc_log_size = {CQC + 0xc, 24, 5},
                           cq_umem = {0x58, 0, 32}, cq_umem_valid = {0x5c, 31, 1};
-// Behind the 24 bytes of CREATE_QP and of the moves.
+/* Behind the 24 bytes of CREATE_QP and of the moves. */
 enum {
     QPC = 0x18,
     ADS = QPC + 0x18,
@@ -117,7 +117,7 @@ static void set(uint8_t *out, struct field f, uint32_t v)
     memcpy(out + f.at, &w, 4);
 }
 
-// refuse: the answer's status, and why in the error log. Returns what the public functions return.
+/* refuse: the answer's status, and why in the error log. Returns what the public functions return. */
 static int refuse(struct command *c, uint8_t status, const char *why)
 {
     set(c->out, out_status, status);
@@ -131,7 +131,7 @@ static int refuse(struct command *c, uint8_t status, const char *why)
     return EREMOTEIO;
 }
 
-// begin: both buffers are there and long enough. The answer is cleared.
+/* begin: both buffers are there and long enough. The answer is cleared. */
 static int begin(struct command *c, size_t in_least, size_t out_least)
 {
     if (!c->in || !c->out || c->in_bytes < ANSWER_BYTES || c->out_bytes < ANSWER_BYTES) {
@@ -146,9 +146,9 @@ static int begin(struct command *c, size_t in_least, size_t out_least)
     return 0;
 }
 
-// --- Memory given by the program ---
+/* --- Memory given by the program --- */
 
-// piece: `bytes` at `offset` of a registered range; NULL: not inside it, or not aligned.
+/* piece: `bytes` at `offset` of a registered range; NULL: not inside it, or not aligned. */
 static void *piece(struct device *d, uint32_t id, uint64_t offset, uint64_t bytes, uint64_t align,
                    struct umem **owner)
 {
@@ -161,7 +161,7 @@ static void *piece(struct device *d, uint32_t id, uint64_t offset, uint64_t byte
     return u->address + offset;
 }
 
-// --- Capabilities ---
+/* --- Capabilities --- */
 
 static int query_caps(struct command *c)
 {
@@ -191,7 +191,7 @@ static int query_caps(struct command *c)
     return 0;
 }
 
-// --- Creating ---
+/* --- Creating --- */
 
 static const char *fill_cq(struct command *c, struct cq *cq)
 {
@@ -332,7 +332,7 @@ static int create_qp(struct command *c, struct mlx5dv_devx_obj *o)
     return 0;
 }
 
-// --- Moving ---
+/* --- Moving --- */
 
 static uint8_t log_reads(uint32_t log)
 {
@@ -401,7 +401,7 @@ static int modify_qp(struct command *c, struct qp *qp)
     uint32_t code = what & MOVE_PATH ? get(c, qpc_mtu) : 1;
     if (code < 1 || code > 5)
         return refuse(c, STATUS_BAD_PARAM, "mtu is none of 1 (256 bytes) to 5 (4096)");
-    // The command names the state that is left, too.
+    /* The command names the state that is left, too. */
     if ((opcode == CMD_RST2INIT && qp->state != QP_RESET) ||
         (opcode == CMD_RTR2RTS && qp->state != QP_RTR) ||
         (opcode == CMD_RTS2RTS && qp->state != QP_RTS) ||
@@ -415,7 +415,7 @@ static int modify_qp(struct command *c, struct qp *qp)
 static int query_qp(struct command *c, struct qp *qp)
 {
     static const uint8_t states[] = {0, 1, 2, 3,
-                                     5, 4, 6}; // of the device: RST INIT RTR RTS SQER SQD ERR
+                                     5, 4, 6}; /* of the device: RST INIT RTR RTS SQER SQD ERR */
     if (c->out_bytes < CREATE_BYTES)
         return refuse(c, STATUS_BAD_OUTPUT_LENGTH, "output too short");
     device_lock(c->device);
@@ -429,7 +429,7 @@ static int query_qp(struct command *c, struct qp *qp)
     return 0;
 }
 
-// --- Public functions ---
+/* --- Public functions --- */
 
 PUBLIC int mlx5dv_devx_general_cmd(struct ibv_context *context, const void *in, size_t inlen,
                                    void *out, size_t outlen)

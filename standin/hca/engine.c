@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The engine: a thread that polls the doorbells, carries out queues, and lies down when there is nothing to do.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine: a thread that polls the doorbells, carries out queues, and lies down when there is nothing to do. */
 #include "hca.h"
 
 #include <linux/futex.h>
@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-// An engine that lies down soon is woken before those who spin; one that yields its CPU to them waits for the end
-// of their slice.
+/* An engine that lies down soon is woken before those who spin; one that yields its CPU to them waits for the end
+ * of their slice. */
 enum { SPIN_NS = 5000, SHORTEST_SLEEP_NS = 10000 };
 
 static bool poll_doorbells(struct device *d)
@@ -20,18 +20,18 @@ static bool poll_doorbells(struct device *d)
         struct uar *u = d->uars[i];
         if (!u)
             continue;
-        // Pairs with the doorbell's store: the requests and the doorbell record were written before.
+        /* Pairs with the doorbell's store: the requests and the doorbell record were written before. */
         uint64_t value = __atomic_load_n(u->reg, __ATOMIC_ACQUIRE);
         if (value == u->seen)
             continue;
         if (adversary_skips(d)) {
-            worked = true; // it is looked at again
+            worked = true; /* it is looked at again */
             continue;
         }
         u->seen = value;
         send_doorbell(u, value);
         if (adversary_skips(d))
-            send_doorbell(u, value); // once more
+            send_doorbell(u, value); /* once more */
         worked = true;
     }
     return worked;
@@ -68,7 +68,7 @@ static void publish(struct device *d)
     }
 }
 
-// engine_pass: one look at everything. *timed: something waits for the clock.
+/* engine_pass: one look at everything. *timed: something waits for the clock. */
 bool engine_pass(struct device *d, bool *timed)
 {
     bool worked = false;
@@ -86,8 +86,8 @@ bool engine_pass(struct device *d, bool *timed)
     return worked;
 }
 
-// A doorbell is a plain store, which wakes nobody: the longer nothing came, the longer the engine sleeps. Peers
-// and the plain verbs ring the bell.
+/* A doorbell is a plain store, which wakes nobody: the longer nothing came, the longer the engine sleeps. Peers
+ * and the plain verbs ring the bell. */
 static void lie_down(struct device *d, uint64_t idle_ns, bool timed)
 {
     uint64_t most = (uint64_t)d->config->idle_us * 1000, sleep = idle_ns / 8;
@@ -99,7 +99,7 @@ static void lie_down(struct device *d, uint64_t idle_ns, bool timed)
     struct timespec t = {(time_t)(sleep / 1000000000), (long)(sleep % 1000000000)};
     uint32_t seen = __atomic_load_n(&d->bell[0], __ATOMIC_RELAXED);
     __atomic_store_n(&d->bell[1], 1, __ATOMIC_RELAXED);
-    // Pairs with the fence of link_ring(): after it, what was published without a ring is seen.
+    /* Pairs with the fence of link_ring(): after it, what was published without a ring is seen. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     device_lock(d);
     bool unused, worked = engine_pass(d, &unused);
@@ -116,7 +116,7 @@ void *engine_main(void *device)
     prctl(PR_SET_TIMERSLACK, 1000UL);
     while (!atomic_load(&d->stop)) {
         bool timed;
-        // Others come first: they want the lock once, the engine all the time.
+        /* Others come first: they want the lock once, the engine all the time. */
         while (atomic_load(&d->wanted))
             sched_yield();
         pthread_mutex_lock(&d->lock);

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// The objects of the HCA and who may touch them. All of a device's objects are changed under its lock;
-// the engine holds the lock for one pass at a time, and whoever wants it says so (device_lock()).
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The objects of the HCA and who may touch them. All of a device's objects are changed under its lock;
+ * the engine holds the lock for one pass at a time, and whoever wants it says so (device_lock()). */
 #ifndef WEFT_HCA_HCA_H
 #define WEFT_HCA_HCA_H
 
@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 enum {
-    MAX_LIDS = 4095, // a LID is also the upper 12 bits of the numbers of its queues
+    MAX_LIDS = 4095, /* a LID is also the upper 12 bits of the numbers of its queues */
     MAX_QPS = 4096,
     MAX_CQS = 8192,
     MAX_SRQS = 1024,
@@ -31,7 +31,7 @@ enum {
     HELD_BYTES = 256,
 };
 
-// Values of enum ibv_qp_state.
+/* Values of enum ibv_qp_state. */
 enum qp_state { QP_RESET, QP_INIT, QP_RTR, QP_RTS, QP_SQD, QP_SQE, QP_ERROR };
 enum qp_type { QP_RC, QP_DCI, QP_DCT };
 
@@ -43,10 +43,10 @@ struct uar {
     struct device *device;
     uint32_t page_id;
     uint8_t *page;
-    uint64_t *reg;   // the doorbell register
-    uint64_t seen;   // its value at the engine's last look
-    unsigned queues; // that name this page
-    struct qp *only; // the queue, where there is but one
+    uint64_t *reg;   /* the doorbell register */
+    uint64_t seen;   /* its value at the engine's last look */
+    unsigned queues; /* that name this page */
+    struct qp *only; /* the queue, where there is but one */
 };
 
 struct umem {
@@ -58,27 +58,27 @@ struct umem {
 struct cq {
     struct device *device;
     uint32_t cqn;
-    uint8_t *buffer; // entries of 64 bytes
+    uint8_t *buffer; /* entries of 64 bytes */
     uint32_t log_size;
     uint32_t producer;
-    uint32_t *record; // [0] consumer index, [1] arming; big-endian
+    uint32_t *record; /* [0] consumer index, [1] arming; big-endian */
     bool collapsed, ignore_overrun, dead;
     unsigned users;
     struct umem *memories[2];
-    struct channel *channel; // completion events; NULL: none
-    struct channel *events;  // asynchronous ones, of the context
-    void *owner;             // what an event names
-    uint32_t fired;          // the arming word whose event was sent
-    uint32_t solicited;      // producer index behind the last solicited entry
+    struct channel *channel; /* completion events; NULL: none */
+    struct channel *events;  /* asynchronous ones, of the context */
+    void *owner;             /* what an event names */
+    uint32_t fired;          /* the arming word whose event was sent */
+    uint32_t solicited;      /* producer index behind the last solicited entry */
 };
 
 struct receive_queue {
     uint8_t *ring;
     uint32_t log_count, log_stride;
-    uint32_t *record; // the producer's 16-bit counter, big-endian
+    uint32_t *record; /* the producer's 16-bit counter, big-endian */
     uint16_t taken;
-    uint16_t next; // linked: the entry that is taken next
-    bool linked;   // of an SRQ: entries begin with a segment that names the next
+    uint16_t next; /* linked: the entry that is taken next */
+    bool linked;   /* of an SRQ: entries begin with a segment that names the next */
 };
 
 struct srq {
@@ -89,43 +89,43 @@ struct srq {
     void *owner;
 };
 
-// A request that was sent and is not yet acknowledged.
+/* A request that was sent and is not yet acknowledged. */
 struct flight {
     uint32_t first_psn, last_psn;
-    uint32_t received; // bytes of a read's data
+    uint32_t received; /* bytes of a read's data */
     uint16_t index;
     uint8_t opcode, blocks, complete, solicited;
 };
 
-// Why a request may not be carried out. vendor tells apart what has one syndrome.
+/* Why a request may not be carried out. vendor tells apart what has one syndrome. */
 struct fault {
     uint8_t syndrome, vendor;
 };
 
-// Vendor syndromes of this HCA.
+/* Vendor syndromes of this HCA. */
 enum {
     VENDOR_NONE = 0,
-    VENDOR_RECORD_BEHIND = 0x81, // doorbell record behind the doorbell
-    VENDOR_OVERRUN = 0x82,       // slots used again before their completion
-    VENDOR_WRONG_INDEX = 0x83,   // index in the request is not its place
-    VENDOR_WRONG_QPN = 0x84,     // queue number in the request
-    VENDOR_MALFORMED = 0x85,     // the request cannot be read
-    VENDOR_INCOMPLETE = 0x86,    // longer than what was published
-    VENDOR_KEY = 0x87,           // local key refused
-    VENDOR_INJECTED = 0x88,      // SOFT_HCA_FAIL_AT
+    VENDOR_RECORD_BEHIND = 0x81, /* doorbell record behind the doorbell */
+    VENDOR_OVERRUN = 0x82,       /* slots used again before their completion */
+    VENDOR_WRONG_INDEX = 0x83,   /* index in the request is not its place */
+    VENDOR_WRONG_QPN = 0x84,     /* queue number in the request */
+    VENDOR_MALFORMED = 0x85,     /* the request cannot be read */
+    VENDOR_INCOMPLETE = 0x86,    /* longer than what was published */
+    VENDOR_KEY = 0x87,           /* local key refused */
+    VENDOR_INJECTED = 0x88,      /* SOFT_HCA_FAIL_AT */
     VENDOR_LENGTH = 0x89,
-    VENDOR_NO_READS = 0x8a, // read or atomic where the queue allows none
+    VENDOR_NO_READS = 0x8a, /* read or atomic where the queue allows none */
 };
 
-// What a responder remembers of the one who sends to it.
+/* What a responder remembers of the one who sends to it. */
 struct stream {
     uint32_t qpn;
     uint16_t lid;
-    bool refused; // packets behind one that was not accepted are dropped
+    bool refused; /* packets behind one that was not accepted are dropped */
     bool acknowledge;
     uint32_t expected;
-    bool receiving;    // a message, into the entry receive_index
-    uint32_t received; // bytes of it
+    bool receiving;    /* a message, into the entry receive_index */
+    uint32_t received; /* bytes of it */
     uint16_t receive_index;
     struct stream *next;
 };
@@ -135,92 +135,92 @@ struct qp {
     uint32_t qpn, pd, user_index;
     enum qp_type type;
     enum qp_state state;
-    void *owner; // struct ibv_qp of the plain verbs
+    void *owner; /* struct ibv_qp of the plain verbs */
     struct channel *events;
     struct cq *send_cq, *receive_cq;
     struct srq *srq;
     struct umem *memories[2];
     struct uar *uar;
-    uint32_t *record; // doorbell records: [0] receive, [1] send
+    uint32_t *record; /* doorbell records: [0] receive, [1] send */
 
-    // Send queue. Indices count blocks, in 16 bits: released ≤ taken ≤ producer.
+    /* Send queue. Indices count blocks, in 16 bits: released ≤ taken ≤ producer. */
     uint8_t *ring;
     uint32_t blocks;
     uint16_t producer, taken, released;
-    bool listed;        // the engine visits it
-    struct fault fault; // found at `taken`; raised when all before is complete
+    bool listed;        /* the engine visits it */
+    struct fault fault; /* found at `taken`; raised when all before is complete */
     struct flight *flights;
     uint32_t flight_head, flight_tail, flight_mask;
     unsigned reads;
 
-    // The request at `taken`, of which `offset` bytes were sent.
+    /* The request at `taken`, of which `offset` bytes were sent. */
     bool busy;
-    bool begun;      // its flight is entered
-    uint32_t resume; // packets of it that need not be sent again
+    bool begun;      /* its flight is entered */
+    uint32_t resume; /* packets of it that need not be sent again */
     uint32_t offset;
     struct wqe wqe;
     uint32_t words[WQE_MAX_UNITS * 4 + 4];
 
-    // Requester.
+    /* Requester. */
     uint32_t remote_qpn;
     uint16_t remote_lid;
     uint64_t remote_key;
     struct link_out *link;
     uint32_t mtu;
-    uint32_t psn, acked; // next to send; all before `acked` are acknowledged
+    uint32_t psn, acked; /* next to send; all before `acked` are acknowledged */
     uint32_t first_psn;
     uint8_t max_reads, timeout, retry_count, rnr_retry, retries, rnr_tries;
-    bool opens;          // DC: the next packet opens a connection
-    uint64_t wait_until; // ns; nothing is sent before
-    uint64_t lost_since; // ns; when the packets were known to be lost
-    uint64_t link_mark;  // of the link's ring behind the last packet
+    bool opens;          /* DC: the next packet opens a connection */
+    uint64_t wait_until; /* ns; nothing is sent before */
+    uint64_t lost_since; /* ns; when the packets were known to be lost */
+    uint64_t link_mark;  /* of the link's ring behind the last packet */
 
-    // Responder.
-    struct stream stream; // DC target: head of a list
+    /* Responder. */
+    struct stream stream; /* DC target: head of a list */
     struct receive_queue receive;
-    uint8_t access; // MR_REMOTE_*
+    uint8_t access; /* MR_REMOTE_* */
     uint8_t rnr_timer;
     uint64_t dc_key;
-    uint8_t attribute_memory[8]; // min_rnr, rd_atomic and the like as they were set
+    uint8_t attribute_memory[8]; /* min_rnr, rd_atomic and the like as they were set */
 
     uint64_t count_requests, count_bytes, count_completions, count_received;
 };
 
-// Requests of this process to the process of one LID, and the answers.
+/* Requests of this process to the process of one LID, and the answers. */
 struct link_out {
     uint16_t lid;
     atomic_bool dead;
-    bool self; // both ends are in this process
+    bool self; /* both ends are in this process */
     unsigned users;
     int fd;
     void *memory;
     size_t bytes;
     struct ring requests, answers;
-    uint32_t *bell; // of the peer's engine
+    uint32_t *bell; /* of the peer's engine */
     bool unpublished;
 };
 
 struct held_write;
 
-// Requests of another process to this one.
+/* Requests of another process to this one. */
 struct link_in {
     uint16_t lid;
     atomic_bool dead;
-    bool self; // both ends are in this process
+    bool self; /* both ends are in this process */
     int fd;
     void *memory;
     size_t bytes;
     struct ring requests, answers;
     uint32_t *bell;
-    uint32_t read_offset;   // of the read that waits for room for its data
-    struct qp *pending[64]; // queues that have something to acknowledge
+    uint32_t read_offset;   /* of the read that waits for room for its data */
+    struct qp *pending[64]; /* queues that have something to acknowledge */
     struct stream *pending_streams[64];
     unsigned pending_count;
-    struct held_write *held; // adversarial mode
+    struct held_write *held; /* adversarial mode */
     unsigned held_count;
 };
 
-// A write that the adversary has not placed yet.
+/* A write that the adversary has not placed yet. */
 struct held_write {
     void *to;
     uint32_t bytes;
@@ -233,23 +233,23 @@ struct log_line {
 };
 
 struct device {
-    unsigned number; // mlx5_softN
+    unsigned number; /* mlx5_softN */
     uint16_t lid;
-    unsigned users; // contexts
+    unsigned users; /* contexts */
     const struct config *config;
 
     pthread_mutex_t lock;
-    atomic_uint wanted; // threads that wait for the lock
+    atomic_uint wanted; /* threads that wait for the lock */
     pthread_t engine, door;
     atomic_bool stop;
     int listener, wake[2];
-    uint32_t *bell; // one word, in memory that peers map; [1]: the engine sleeps
+    uint32_t *bell; /* one word, in memory that peers map; [1]: the engine sleeps */
     int bell_fd;
 
     struct mr_table keys;
     uint32_t key_next;
     struct qp *qps[MAX_QPS];
-    _Atomic(void *) owners[MAX_QPS]; // of plain queue pairs; read without the lock
+    _Atomic(void *) owners[MAX_QPS]; /* of plain queue pairs; read without the lock */
     uint32_t qp_next;
     struct cq *cqs[MAX_CQS];
     uint32_t cq_next;
@@ -257,45 +257,45 @@ struct device {
     uint32_t srq_next;
     struct umem *umems[MAX_UMEMS];
     struct uar *uars[MAX_UARS];
-    unsigned uar_top;         // one more than the highest used
-    unsigned pds[MAX_PDS];    // users of each, 0: free; 1: allocated
-    struct qp *work[MAX_QPS]; // queues that have something to send or to wait for
+    unsigned uar_top;         /* one more than the highest used */
+    unsigned pds[MAX_PDS];    /* users of each, 0: free; 1: allocated */
+    struct qp *work[MAX_QPS]; /* queues that have something to send or to wait for */
     unsigned work_count;
-    struct cq *notify[MAX_CQS]; // completion queues with a channel
+    struct cq *notify[MAX_CQS]; /* completion queues with a channel */
     unsigned notify_count;
     struct link_out *out[MAX_LINKS];
     unsigned out_count;
     struct link_in *in[MAX_LINKS];
     unsigned in_count;
 
-    uint16_t wanted_lids[64]; // that the door thread is to connect
+    uint16_t wanted_lids[64]; /* that the door thread is to connect */
     unsigned wanted_count;
 
-    uint64_t now; // ns, of this pass
+    uint64_t now; /* ns, of this pass */
     uint64_t random;
     struct log_line lines[LOG_LINES];
     uint64_t line_count;
     uint64_t count_requests, count_errors, count_doorbells;
 };
 
-// device.c
-struct device *device_open(unsigned number); // NULL: errno
+/* device.c */
+struct device *device_open(unsigned number); /* NULL: errno */
 void device_close(struct device *d);
 void device_lock(struct device *d);
 void device_unlock(struct device *d);
-void device_wake(struct device *d);  // the engine
-void device_knock(struct device *d); // the door thread
+void device_wake(struct device *d);  /* the engine */
+void device_knock(struct device *d); /* the door thread */
 
-// log.c: a line in the error log; the caller holds the lock.
+/* log.c: a line in the error log; the caller holds the lock. */
 void log_error(struct device *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// mr.c
+/* mr.c */
 uint32_t mr_add(struct device *d, uint32_t pd, uint64_t address, uint64_t memory, uint64_t bytes,
-                uint32_t access); // 0: the table is full
+                uint32_t access); /* 0: the table is full */
 int mr_remove(struct device *d, uint32_t key);
 const char *mr_refusal_text(enum mr_refusal r);
 
-// cq.c
+/* cq.c */
 void cq_write_request(struct cq *cq, const struct qp *qp, const struct flight *f);
 void cq_write_error(struct cq *cq, const struct qp *qp, bool responder, uint16_t index,
                     uint8_t opcode, uint8_t syndrome, uint8_t vendor);
@@ -303,7 +303,7 @@ void cq_write_receive(struct cq *cq, const struct qp *qp, uint8_t kind, uint16_t
                       uint32_t bytes, uint32_t immediate, bool solicited);
 bool cq_notify(struct cq *cq);
 
-// channel.c: completion and asynchronous events through a pipe.
+/* channel.c: completion and asynchronous events through a pipe. */
 struct channel {
     int read_fd, write_fd;
 };
@@ -312,57 +312,57 @@ void channel_close(struct channel *c);
 void channel_send(struct channel *c, const void *event, size_t bytes);
 void device_async_event(struct device *d, struct qp *qp, struct cq *cq, int event);
 
-// qp.c
-struct qp *qp_add(struct device *d); // numbered, in RESET; NULL: none left
+/* qp.c */
+struct qp *qp_add(struct device *d); /* numbered, in RESET; NULL: none left */
 void qp_remove(struct qp *qp);
 void qp_reset(struct qp *qp);
 void qp_to_error(struct qp *qp);
 void qp_fail(struct qp *qp, uint16_t index, uint8_t opcode, uint8_t syndrome, uint8_t vendor);
-void qp_list(struct qp *qp); // the engine visits it from now on
+void qp_list(struct qp *qp); /* the engine visits it from now on */
 struct qp *qp_find(struct device *d, uint32_t qpn);
 bool qp_set_ring(struct qp *qp, void *ring, uint32_t blocks);
 
-// send.c: the requester.
+/* send.c: the requester. */
 bool send_run(struct qp *qp);
 bool send_answers(struct link_out *link, struct device *d);
 void send_doorbell(struct uar *uar, uint64_t value);
 bool send_timers(struct qp *qp);
 
-// respond.c
+/* respond.c */
 bool respond_run(struct link_in *link, struct device *d);
 void respond_forget(struct device *d, struct qp *qp);
 
-// receive.c
+/* receive.c */
 bool receive_take(struct qp *qp, uint16_t *index);
 uint8_t receive_scatter(struct qp *qp, uint16_t index, uint64_t offset, const void *data,
                         uint64_t bytes);
 void receive_flush(struct qp *qp);
 
-// link.c
-struct link_out *link_connect(struct device *d, uint16_t lid); // may wait; never under the lock
-struct link_out *link_find(struct device *d, uint16_t lid);    // under the lock
-void link_want(struct device *d, uint16_t lid);                // has it connected soon
-void link_attach(struct device *d, struct qp *qp, struct link_out *link); // under the lock
+/* link.c */
+struct link_out *link_connect(struct device *d, uint16_t lid); /* may wait; never under the lock */
+struct link_out *link_find(struct device *d, uint16_t lid);    /* under the lock */
+void link_want(struct device *d, uint16_t lid);                /* has it connected soon */
+void link_attach(struct device *d, struct qp *qp, struct link_out *link); /* under the lock */
 void link_release(struct device *d, struct qp *qp);
-int link_open(struct device *d); // claims a LID and listens
+int link_open(struct device *d); /* claims a LID and listens */
 void link_close(struct device *d);
 void link_ring(uint32_t *bell);
 
 void link_dead(struct device *d, struct link_out *l);
 void *door_main(void *device);
 
-// engine.c
+/* engine.c */
 void *engine_main(void *device);
 bool engine_pass(struct device *d, bool *timed);
 
-// adversary.c
+/* adversary.c */
 bool adversary_skips(struct device *d);
 unsigned adversary_budget(struct device *d, unsigned usual);
 bool adversary_hold(struct device *d, struct link_in *link, void *to, const void *from,
                     uint32_t bytes);
 void adversary_place(struct device *d, struct link_in *link);
 
-// memory.c: copies that a reader in another thread may follow.
+/* memory.c: copies that a reader in another thread may follow. */
 void memory_put(void *to, const void *from, size_t bytes);
 uint64_t clock_ns(void);
 uint32_t random_next(struct device *d);
@@ -377,7 +377,7 @@ static inline uint64_t be64(uint64_t v)
     return __builtin_bswap64(v);
 }
 
-// psn_before: a comes before b, in 24 bits.
+/* psn_before: a comes before b, in 24 bits. */
 static inline bool psn_before(uint32_t a, uint32_t b)
 {
     return (int32_t)((a - b) << 8) < 0;

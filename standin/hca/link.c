@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-// How the HCAs of a host find each other: a LID is claimed by binding an abstract UNIX socket of its
-// name, which vanishes with the process; whoever wants to send there connects and passes the memory of two
-// rings, one for requests and one for answers. Each side rings the other's bell, a futex in shared memory.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the HCAs of a host find each other: a LID is claimed by binding an abstract UNIX socket of its
+ * name, which vanishes with the process; whoever wants to send there connects and passes the memory of two
+ * rings, one for requests and one for answers. Each side rings the other's bell, a futex in shared memory. */
 #include "hca.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ struct hello {
     uint32_t ring_bytes;
 };
 
-// --- Memory of rings and bells ---
+/* --- Memory of rings and bells --- */
 
 static size_t ring_total(uint64_t size)
 {
@@ -38,7 +38,7 @@ static void ring_place(struct ring *r, void *memory, uint64_t size)
     *r = (struct ring){.shared = memory, .size = size};
 }
 
-// A memory file that cannot shrink under who maps it.
+/* A memory file that cannot shrink under who maps it. */
 static int shared_memory(size_t bytes, void **at)
 {
     int fd = memfd_create("weft-hca", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -66,8 +66,8 @@ void link_ring(uint32_t *bell)
 {
     if (!bell)
         return;
-    // Pairs with the fence of an engine that lies down: either it sees what was published before, or
-    // this sees that it sleeps.
+    /* Pairs with the fence of an engine that lies down: either it sees what was published before, or
+     * this sees that it sleeps. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&bell[1], __ATOMIC_RELAXED))
         return;
@@ -75,7 +75,7 @@ void link_ring(uint32_t *bell)
     syscall(SYS_futex, bell, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-// --- Names ---
+/* --- Names --- */
 
 static socklen_t name_of(unsigned lid, struct sockaddr_un *a)
 {
@@ -84,7 +84,7 @@ static socklen_t name_of(unsigned lid, struct sockaddr_un *a)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (unsigned)n);
 }
 
-// link_open: claims a LID and listens there. 0, or -1 with errno.
+/* link_open: claims a LID and listens there. 0, or -1 with errno. */
 int link_open(struct device *d)
 {
     struct sockaddr_un a;
@@ -92,7 +92,7 @@ int link_open(struct device *d)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
-    // Begin at a place of the process's own, so that a LID is not used again soon.
+    /* Begin at a place of the process's own, so that a LID is not used again soon. */
     unsigned begin = (unsigned)getpid() * 8 + d->number, lid = 0;
     for (unsigned i = 0; i < MAX_LIDS; i++) {
         lid = (begin + i) % MAX_LIDS + 1;
@@ -156,7 +156,7 @@ void link_close(struct device *d)
     close(d->bell_fd);
 }
 
-// --- Messages with file descriptors ---
+/* --- Messages with file descriptors --- */
 
 static int send_hello(int fd, const struct hello *h, const int *fds, unsigned count)
 {
@@ -177,7 +177,7 @@ static int send_hello(int fd, const struct hello *h, const int *fds, unsigned co
     return sendmsg(fd, &m, MSG_NOSIGNAL) == sizeof *h ? 0 : -1;
 }
 
-// receive_hello: with exactly `count` file descriptors, or -1 with none left open.
+/* receive_hello: with exactly `count` file descriptors, or -1 with none left open. */
 static int receive_hello(int fd, struct hello *h, int *fds, unsigned count)
 {
     union {
@@ -211,7 +211,7 @@ static int receive_hello(int fd, struct hello *h, int *fds, unsigned count)
     return -1;
 }
 
-// --- The side that sends requests ---
+/* --- The side that sends requests --- */
 
 static struct link_out *new_out(struct device *d, uint16_t lid, int *fd)
 {
@@ -257,7 +257,7 @@ static int shake_hands(struct device *d, struct link_out *l, int memory_fd)
     return 0;
 }
 
-// A link to this process itself: the same rings, seen from the other side.
+/* A link to this process itself: the same rings, seen from the other side. */
 static bool connect_self(struct device *d, struct link_out *l)
 {
     struct link_in *in = calloc(1, sizeof *in);
@@ -274,7 +274,7 @@ static bool connect_self(struct device *d, struct link_out *l)
     return true;
 }
 
-// link_find: the link to a LID, if need be a dead one.
+/* link_find: the link to a LID, if need be a dead one. */
 struct link_out *link_find(struct device *d, uint16_t lid)
 {
     struct link_out *found = NULL;
@@ -290,8 +290,8 @@ static struct link_out *find_alive(struct device *d, uint16_t lid)
     return l && !atomic_load(&l->dead) ? l : NULL;
 }
 
-// link_connect: a link to that LID. When nobody is there, it is a dead one, in which packets are lost. NULL:
-// no memory.
+/* link_connect: a link to that LID. When nobody is there, it is a dead one, in which packets are lost. NULL:
+ * no memory. */
 struct link_out *link_connect(struct device *d, uint16_t lid)
 {
     int fd;
@@ -349,7 +349,7 @@ void link_want(struct device *d, uint16_t lid)
     device_knock(d);
 }
 
-// --- The side that is connected to ---
+/* --- The side that is connected to --- */
 
 static void take_visitor(struct device *d, int s)
 {
@@ -396,7 +396,7 @@ static void drop_in(struct device *d, int fd)
     for (unsigned i = 0; i < d->in_count; i++) {
         if (d->in[i]->fd != fd)
             continue;
-        // What had arrived is carried out before the link goes.
+        /* What had arrived is carried out before the link goes. */
         for (unsigned n = 0; n < 1000 && respond_run(d->in[i], d); n++)
             ;
         for (unsigned k = 0; k < d->in[i]->pending_count; k++)
@@ -412,7 +412,7 @@ static void drop_in(struct device *d, int fd)
     device_wake(d);
 }
 
-// link_dead: the peer is gone. Who uses the link finds out (send_timers()).
+/* link_dead: the peer is gone. Who uses the link finds out (send_timers()). */
 void link_dead(struct device *d, struct link_out *l)
 {
     atomic_store(&l->dead, true);
@@ -433,7 +433,7 @@ static void connect_wanted(struct device *d)
     }
 }
 
-// door_main: the thread that lets visitors in and notices who has gone.
+/* door_main: the thread that lets visitors in and notices who has gone. */
 void *door_main(void *device)
 {
     struct device *d = device;
@@ -462,7 +462,7 @@ void *door_main(void *device)
         int s = fds[0].revents ? accept4(d->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
         if (s >= 0)
             take_visitor(d, s);
-        // Nobody speaks after the handshake: whatever comes is the end.
+        /* Nobody speaks after the handshake: whatever comes is the end. */
         for (unsigned i = 2; i < n; i++)
             if (fds[i].fd >= 0 && fds[i].revents)
                 drop_in(d, fds[i].fd);

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Doorbell pages, completion queues and moves of queue pairs: what the plain verbs and DevX have in common.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Doorbell pages, completion queues and moves of queue pairs: what the plain verbs and DevX have in common. */
 #include "context.h"
 
 #include <errno.h>
@@ -73,8 +73,8 @@ void cq_remove(struct cq *cq)
     free(cq);
 }
 
-// The moves of an RC queue pair; from any state to RESET and ERROR besides. A DC target stays in RTR, an
-// initiator has no peer.
+/* The moves of an RC queue pair; from any state to RESET and ERROR besides. A DC target stays in RTR, an
+ * initiator has no peer. */
 static bool move_exists(const struct qp *qp, unsigned to)
 {
     unsigned from = qp->state;
@@ -136,7 +136,7 @@ int qp_move(struct qp *qp, const struct qp_move *m, unsigned what)
         take_over(qp, m, what);
     if (link) {
         link_release(d, qp);
-        // It may have died, and been freed, since it was connected.
+        /* It may have died, and been freed, since it was connected. */
         link_attach(d, qp, link_find(d, m->remote_lid));
     }
     if (m->to != QP_ERROR)

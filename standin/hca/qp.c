@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Queue pairs: their numbers, their states, and what becomes of their requests when they fail. The moves between
-// states that a program may ask for are checked by those who read the question (devx.c, verbs_qp.c).
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Queue pairs: their numbers, their states, and what becomes of their requests when they fail. The moves between
+ * states that a program may ask for are checked by those who read the question (devx.c, verbs_qp.c). */
 #include "hca.h"
 
 #include <infiniband/verbs.h>
@@ -17,7 +17,7 @@ struct qp *qp_add(struct device *d)
     struct qp *qp = calloc(1, sizeof *qp);
     if (!qp)
         return NULL;
-    // A number comes again as late as it can: packets to the old queue may still be under way.
+    /* A number comes again as late as it can: packets to the old queue may still be under way. */
     for (unsigned tries = 1; tries < MAX_QPS; tries++) {
         uint32_t n = d->qp_next++ % (MAX_QPS - 1) + 1;
         if (d->qps[n])
@@ -33,7 +33,7 @@ struct qp *qp_add(struct device *d)
     return NULL;
 }
 
-// qp_set_ring: false: no memory.
+/* qp_set_ring: false: no memory. */
 bool qp_set_ring(struct qp *qp, void *ring, uint32_t blocks)
 {
     qp->ring = ring;
@@ -101,7 +101,7 @@ void qp_list(struct qp *qp)
     d->work[d->work_count++] = qp;
 }
 
-// qp_to_error: all requests that are not complete will be flushed, by the engine (send_run()).
+/* qp_to_error: all requests that are not complete will be flushed, by the engine (send_run()). */
 void qp_to_error(struct qp *qp)
 {
     if (qp->state == QP_ERROR || qp->state == QP_RESET)
@@ -118,7 +118,7 @@ void qp_to_error(struct qp *qp)
     qp_list(qp);
 }
 
-// qp_fail: the request at index ends with an error, whether it asked for a completion or not.
+/* qp_fail: the request at index ends with an error, whether it asked for a completion or not. */
 void qp_fail(struct qp *qp, uint16_t index, uint8_t opcode, uint8_t syndrome, uint8_t vendor)
 {
     uint32_t control[4];

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The responder: carries out what arrives, in this process's own memory, by its own keys, and answers.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The responder: carries out what arrives, in this process's own memory, by its own keys, and answers. */
 #include "hca.h"
 
 #include <infiniband/verbs.h>
@@ -15,7 +15,7 @@ enum {
     MAX_DC_STREAMS = 4096,
 };
 
-// A packet that is being carried out.
+/* A packet that is being carried out. */
 struct request {
     struct device *device;
     struct link_in *link;
@@ -26,7 +26,7 @@ struct request {
     struct stream *stream;
 };
 
-// --- Answers ---
+/* --- Answers --- */
 
 static struct packet *answer(struct request *r, uint8_t kind, uint32_t payload)
 {
@@ -41,7 +41,7 @@ static struct packet *answer(struct request *r, uint8_t kind, uint32_t payload)
     return p;
 }
 
-// refuse: a negative answer. Room for it was seen before (respond_run()). What follows is dropped.
+/* refuse: a negative answer. Room for it was seen before (respond_run()). What follows is dropped. */
 static bool refuse(struct request *r, uint8_t syndrome, uint32_t timer)
 {
     adversary_place(r->device, r->link);
@@ -84,7 +84,7 @@ static bool acknowledge_all(struct link_in *link, struct device *d)
     return true;
 }
 
-// respond_forget: nothing is acknowledged any more in the name of this queue.
+/* respond_forget: nothing is acknowledged any more in the name of this queue. */
 void respond_forget(struct device *d, struct qp *qp)
 {
     for (unsigned i = 0; i < d->in_count; i++) {
@@ -101,7 +101,7 @@ void respond_forget(struct device *d, struct qp *qp)
     }
 }
 
-// done: the packet was carried out.
+/* done: the packet was carried out. */
 static bool done(struct request *r)
 {
     r->stream->expected = psn_add(r->packet->psn, 1);
@@ -109,9 +109,9 @@ static bool done(struct request *r)
     return true;
 }
 
-// --- Memory ---
+/* --- Memory --- */
 
-// reach: where the remote address lies; NULL: refused, and the answer was given.
+/* reach: where the remote address lies; NULL: refused, and the answer was given. */
 static void *reach(struct request *r, uint32_t need, uint64_t bytes)
 {
     const struct packet *p = r->packet;
@@ -134,7 +134,7 @@ static void *reach(struct request *r, uint32_t need, uint64_t bytes)
     return NULL;
 }
 
-// --- Receiving ---
+/* --- Receiving --- */
 
 static bool not_ready(struct request *r)
 {
@@ -179,7 +179,7 @@ static bool run_send(struct request *r)
                             s->received);
 }
 
-// is_relaxed: writes into this key's memory may pass each other.
+/* is_relaxed: writes into this key's memory may pass each other. */
 static bool is_relaxed(const struct request *r)
 {
     uint32_t index = r->packet->rkey >> 8;
@@ -191,7 +191,7 @@ static bool run_write(struct request *r)
 {
     const struct packet *p = r->packet;
     struct stream *s = r->stream;
-    // The whole rest of the message must lie in the key's memory before its first byte is written.
+    /* The whole rest of the message must lie in the key's memory before its first byte is written. */
     void *to = p->length ? reach(r, MR_REMOTE_WRITE, p->length) : NULL;
     if (p->length && !to)
         return true;
@@ -207,9 +207,9 @@ static bool run_write(struct request *r)
     return immediate ? complete_receive(r, CQE_WRITE_IMMEDIATE, s->received) : done(r);
 }
 
-// --- Reading ---
+/* --- Reading --- */
 
-// run_read: false when the ring of answers is full; it goes on there next time.
+/* run_read: false when the ring of answers is full; it goes on there next time. */
 static bool run_read(struct request *r)
 {
     const struct packet *p = r->packet;
@@ -237,7 +237,7 @@ static bool run_read(struct request *r)
     return true;
 }
 
-// --- Atomics ---
+/* --- Atomics --- */
 
 static uint64_t change_8(uint64_t *at, const struct wqe_atomic *a, bool weak)
 {
@@ -294,7 +294,7 @@ static bool run_atomic(struct request *r)
     return true;
 }
 
-// --- Whose packet it is ---
+/* --- Whose packet it is --- */
 
 static struct stream *dc_stream(struct qp *qp, const struct packet *p)
 {
@@ -344,8 +344,8 @@ static bool find_stream(struct request *r)
     return r->stream;
 }
 
-// in_turn: is this the packet that the stream expects? Others are dropped; one that was carried out
-// before is acknowledged again.
+/* in_turn: is this the packet that the stream expects? Others are dropped; one that was carried out
+ * before is acknowledged again. */
 static bool in_turn(struct request *r)
 {
     struct stream *s = r->stream;
@@ -354,7 +354,7 @@ static bool in_turn(struct request *r)
         return true;
     }
     if (psn_before(r->packet->psn, s->expected)) {
-        // The data of a read is read again; what an atomic did is not done twice.
+        /* The data of a read is read again; what an atomic did is not done twice. */
         if (r->packet->kind == PACKET_READ)
             return true;
         if (r->packet->kind != PACKET_ATOMIC)
@@ -369,7 +369,7 @@ static bool in_turn(struct request *r)
     return false;
 }
 
-// carry_out: false: there is no room for the answer yet.
+/* carry_out: false: there is no room for the answer yet. */
 static bool carry_out(struct request *r)
 {
     if (!find_stream(r) || !in_turn(r))
@@ -413,7 +413,7 @@ bool respond_run(struct link_in *link, struct device *d)
     bool pending = link->pending_count;
     acknowledge_all(link, d);
     if (n || pending) {
-        // In this order: who sees its requests read and no answer may take them for lost.
+        /* In this order: who sees its requests read and no answer may take them for lost. */
         ring_publish(&link->answers);
         ring_release(&link->requests);
         link_ring(link->bell);

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Packets between the HCAs of two processes: their form, and a ring of them in memory that both map, with one
-// producer and one consumer. Says nothing of what a packet does.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packets between the HCAs of two processes: their form, and a ring of them in memory that both map, with one
+ * producer and one consumer. Says nothing of what a packet does. */
 #ifndef WEFT_HCA_RING_H
 #define WEFT_HCA_RING_H
 
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum packet_kind {
-    PACKET_PAD, // the rest of the ring up to its end
+    PACKET_PAD, /* the rest of the ring up to its end */
     PACKET_SEND,
     PACKET_WRITE,
     PACKET_READ,
@@ -25,30 +25,31 @@ enum {
     PACKET_LAST = 2,
     PACKET_IMMEDIATE = 4,
     PACKET_SOLICITED = 8,
-    PACKET_DC = 16,    // begins with the access key; the sender is a DC initiator
-    PACKET_OPENS = 32, // of DC: forget what came from this initiator before
+    PACKET_DC = 16,    /* begins with the access key; the sender is a DC initiator */
+    PACKET_OPENS = 32, /* of DC: forget what came from this initiator before */
     PACKET_MAX_PAYLOAD = 4096 + 8,
 };
 
 struct packet {
-    uint32_t bytes; // of payload behind the header; the whole is rounded up to 8
+    uint32_t bytes; /* of payload behind the header; the whole is rounded up to 8 */
     uint8_t kind, flags;
     uint16_t from_lid;
     uint32_t to_qpn, from_qpn;
     uint32_t psn;
-    uint32_t length; // of the message from this packet's first byte on
+    uint32_t length; /* of the message from this packet's first byte on */
     uint32_t rkey;
-    uint32_t immediate; // of NAK: syndrome; of READ_DATA: offset; of ATOMIC: bytes
+    uint32_t immediate; /* of NAK: syndrome; of READ_DATA: offset; of ATOMIC: bytes */
     uint64_t address;
 };
 
 struct ring_shared {
-    _Alignas(64) uint64_t tail; // bytes produced; release by the producer, acquire by the consumer
-    _Alignas(64) uint64_t head; // bytes consumed; the other way round
+    _Alignas(
+        64) uint64_t tail; /* bytes produced; release by the producer, acquire by the consumer */
+    _Alignas(64) uint64_t head; /* bytes consumed; the other way round */
     _Alignas(64) uint8_t data[];
 };
 
-// One side's view. `other` is the last that was seen of the other's counter.
+/* One side's view. `other` is the last that was seen of the other's counter. */
 struct ring {
     struct ring_shared *shared;
     uint64_t size, own, other;
@@ -59,7 +60,7 @@ static inline uint64_t packet_size(const struct packet *p)
     return sizeof *p + (((uint64_t)p->bytes + 7) & ~UINT64_C(7));
 }
 
-// ring_reserve: room for a packet of so much payload, contiguous, or NULL.
+/* ring_reserve: room for a packet of so much payload, contiguous, or NULL. */
 static inline struct packet *ring_reserve(struct ring *r, uint32_t payload)
 {
     uint64_t need = sizeof(struct packet) + (((uint64_t)payload + 7) & ~UINT64_C(7));
@@ -71,7 +72,7 @@ static inline struct packet *ring_reserve(struct ring *r, uint32_t payload)
             return NULL;
     }
     if (need > rest) {
-        // Eight bytes are always there; kind and rest are all that is read of it.
+        /* Eight bytes are always there; kind and rest are all that is read of it. */
         struct packet *pad = (struct packet *)(r->shared->data + at);
         pad->bytes = (uint32_t)rest;
         pad->kind = PACKET_PAD;
@@ -86,13 +87,13 @@ static inline void ring_commit(struct ring *r, const struct packet *p)
     r->own += packet_size(p);
 }
 
-// ring_publish: what was committed may be read by the other side.
+/* ring_publish: what was committed may be read by the other side. */
 static inline void ring_publish(struct ring *r)
 {
     __atomic_store_n(&r->shared->tail, r->own, __ATOMIC_RELEASE);
 }
 
-// ring_peek: the next packet, or NULL. *broken is set when what lies there cannot be one.
+/* ring_peek: the next packet, or NULL. *broken is set when what lies there cannot be one. */
 static inline const struct packet *ring_peek(struct ring *r, bool *broken)
 {
     for (;;) {
@@ -121,7 +122,7 @@ static inline void ring_take(struct ring *r, const struct packet *p)
     r->own += packet_size(p);
 }
 
-// ring_release: what was taken may be overwritten by the producer.
+/* ring_release: what was taken may be overwritten by the producer. */
 static inline void ring_release(struct ring *r)
 {
     __atomic_store_n(&r->shared->head, r->own, __ATOMIC_RELEASE);

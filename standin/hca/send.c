@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// The requester: doorbells, taking requests off the ring, and sending them in packets. What comes back is
-// taken in answer.c.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The requester: doorbells, taking requests off the ring, and sending them in packets. What comes back is
+ * taken in answer.c. */
 #include "send.h"
 #include "hca.h"
 
@@ -15,9 +15,9 @@ static void raise_fault(struct qp *qp, uint8_t syndrome, uint8_t vendor)
     qp_list(qp);
 }
 
-// --- Doorbells ---
+/* --- Doorbells --- */
 
-// What the doorbell says is what counts; the record is checked against it.
+/* What the doorbell says is what counts; the record is checked against it. */
 static void ring_bell(struct qp *qp, uint16_t index)
 {
     struct device *d = qp->device;
@@ -37,8 +37,8 @@ static void ring_bell(struct qp *qp, uint16_t index)
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_RECORD_BEHIND);
         return;
     }
-    // A later doorbell of the same register may have been overwritten by an earlier one that came late:
-    // the record has both.
+    /* A later doorbell of the same register may have been overwritten by an earlier one that came late:
+     * the record has both. */
     if ((int16_t)(record - index) > 0)
         index = record;
     if ((int16_t)(index - qp->producer) <= 0)
@@ -76,8 +76,8 @@ void send_doorbell(struct uar *uar, uint64_t value)
     }
     if (uar->queues < 2)
         return;
-    // Several queues share the register, which remembers one doorbell: the others' records tell of
-    // theirs.
+    /* Several queues share the register, which remembers one doorbell: the others' records tell of
+     * theirs. */
     for (unsigned n = 1; n < MAX_QPS; n++) {
         struct qp *other = d->qps[n];
         if (!other || other == qp || other->uar != uar || !other->ring || other->state != QP_RTS)
@@ -88,7 +88,7 @@ void send_doorbell(struct uar *uar, uint64_t value)
     }
 }
 
-// --- Requests ---
+/* --- Requests --- */
 
 void send_load(const struct qp *qp, uint16_t index, uint32_t *words, struct wqe *wqe)
 {
@@ -124,7 +124,7 @@ static bool check_request(struct qp *qp, const struct wqe *w)
     return !qp->fault.syndrome;
 }
 
-// take: the request at `taken` becomes the current one, or the queue has a fault.
+/* take: the request at `taken` becomes the current one, or the queue has a fault. */
 static bool take(struct qp *qp)
 {
     struct wqe *w = &qp->wqe;
@@ -158,7 +158,7 @@ static bool take(struct qp *qp)
     return true;
 }
 
-// must_wait: something before has to complete first.
+/* must_wait: something before has to complete first. */
 static bool must_wait(struct qp *qp)
 {
     const struct wqe *w = &qp->wqe;
@@ -173,7 +173,7 @@ static bool must_wait(struct qp *qp)
     return w->address.present && !idle && !send_same_target(qp, &w->address);
 }
 
-// gather: the message's bytes from `offset` on, to `to`; with NULL they are only looked at.
+/* gather: the message's bytes from `offset` on, to `to`; with NULL they are only looked at. */
 static uint8_t gather(struct qp *qp, uint64_t offset, uint8_t *to, uint64_t bytes)
 {
     struct wqe_segment s;
@@ -289,7 +289,7 @@ static void fill_kind(const struct wqe *w, struct packet *p, bool last)
     }
 }
 
-// send_packet: the next packet of the current request. False: no room now, or a fault.
+/* send_packet: the next packet of the current request. False: no room now, or a fault. */
 static bool send_packet(struct qp *qp)
 {
     const struct wqe *w = &qp->wqe;
@@ -305,7 +305,7 @@ static bool send_packet(struct qp *qp)
     fill_kind(w, p, last);
     uint8_t syndrome = fill_payload(qp, p, payload);
     if (syndrome) {
-        // What was sent of the message stays without its end; the request is not in flight any more.
+        /* What was sent of the message stays without its end; the request is not in flight any more. */
         qp->flight_tail--;
         qp->reads -= atomic;
         qp->busy = qp->begun = false;
@@ -323,7 +323,7 @@ static bool send_packet(struct qp *qp)
     return true;
 }
 
-// run_local: a request that sends nothing. It completes in its turn.
+/* run_local: a request that sends nothing. It completes in its turn. */
 static void run_local(struct qp *qp)
 {
     uint8_t syndrome = gather(qp, 0, NULL, qp->wqe.length);
@@ -337,7 +337,7 @@ static void run_local(struct qp *qp)
     send_retire(qp);
 }
 
-// start: enters the current request among those in flight. False: something has to happen before.
+/* start: enters the current request among those in flight. False: something has to happen before. */
 static bool start(struct qp *qp)
 {
     if (must_wait(qp))
@@ -374,7 +374,7 @@ static bool run_request(struct qp *qp, uint64_t *bytes)
     return !qp->busy;
 }
 
-// --- Flushing ---
+/* --- Flushing --- */
 
 static void flush(struct qp *qp)
 {
@@ -391,8 +391,8 @@ static void flush(struct qp *qp)
     }
 }
 
-// send_run: what this queue can do now. False: nothing, and it need not be visited before its next doorbell or
-// answer.
+/* send_run: what this queue can do now. False: nothing, and it need not be visited before its next doorbell or
+ * answer. */
 bool send_run(struct qp *qp)
 {
     uint64_t bytes = 0;

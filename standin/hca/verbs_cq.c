@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Completion queues and channels of the plain verbs: read as the provider of a NIC reads them.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Completion queues and channels of the plain verbs: read as the provider of a NIC reads them. */
 #include "context.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
         errno = EINVAL;
         return NULL;
     }
-    // One entry stays free.
+    /* One entry stays free. */
     while (1 << log <= cqe)
         log++;
     struct hca_cq *h = calloc(1, sizeof *h);
@@ -96,7 +96,7 @@ PUBLIC int ibv_resize_cq(struct ibv_cq *cq, int cqe)
     return cqe <= cq->cqe ? 0 : EOPNOTSUPP;
 }
 
-// --- Polling ---
+/* --- Polling --- */
 
 static enum ibv_wc_status status_of(uint8_t syndrome)
 {
@@ -169,7 +169,7 @@ static bool translate(struct hca_cq *h, const struct mlx5_cqe64 *e, struct ibv_w
 {
     uint32_t qpn = be32toh(e->sop_drop_qpn) & 0xffffff;
     struct hca_qp *q = atomic_load(&h->of->device->owners[qpn & (MAX_QPS - 1)]);
-    // Completions of a queue that was destroyed are forgotten.
+    /* Completions of a queue that was destroyed are forgotten. */
     if (!q || q->of->qpn != qpn)
         return false;
     const struct mlx5_err_cqe *error = (const struct mlx5_err_cqe *)e;
@@ -210,7 +210,7 @@ int verbs_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
     before = h->consumer;
     while (got < n) {
         struct mlx5_cqe64 *e = (struct mlx5_cqe64 *)h->of->buffer + (h->consumer & mask);
-        // Pairs with the HCA's store of the last word.
+        /* Pairs with the HCA's store of the last word. */
         uint64_t last = __atomic_load_n((uint64_t *)&e->sop_drop_qpn, __ATOMIC_ACQUIRE);
         uint8_t own = (uint8_t)(last >> 56);
         if (own >> 4 == MLX5_CQE_INVALID || (own & 1) != (h->consumer >> h->of->log_size & 1))
@@ -224,7 +224,7 @@ int verbs_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
     return got;
 }
 
-// --- Events ---
+/* --- Events --- */
 
 int verbs_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
@@ -291,5 +291,5 @@ PUBLIC int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
 
 PUBLIC void ibv_ack_async_event(struct ibv_async_event *event)
 {
-    // Nothing waits for it: objects are destroyed without.
+    /* Nothing waits for it: objects are destroyed without. */
 }

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Devices, ports and addresses as the verbs show them.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices, ports and addresses as the verbs show them. */
 #include "context.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ int device_number(struct ibv_device *device)
     return (int)(device - devices);
 }
 
-// --- Devices ---
+/* --- Devices --- */
 
 static void describe(unsigned i)
 {
@@ -26,7 +26,7 @@ static void describe(unsigned i)
     v->transport_type = IBV_TRANSPORT_IB;
     snprintf(v->name, sizeof v->name, "mlx5_soft%u", i);
     snprintf(v->dev_name, sizeof v->dev_name, "uverbs_soft%u", i);
-    // There is no such folder: whoever looks there finds nothing, as on a system without the driver.
+    /* There is no such folder: whoever looks there finds nothing, as on a system without the driver. */
     snprintf(v->dev_path, sizeof v->dev_path, "/sys/class/infiniband_verbs/uverbs_soft%u", i);
     snprintf(v->ibdev_path, sizeof v->ibdev_path, "/sys/class/infiniband/mlx5_soft%u", i);
 }
@@ -72,7 +72,7 @@ static uint64_t guid_of(uint16_t lid)
 
 PUBLIC __be64 ibv_get_device_guid(struct ibv_device *device)
 {
-    // The GUID contains the LID, which is claimed when the device is opened.
+    /* The GUID contains the LID, which is claimed when the device is opened. */
     struct device *d = device_open((unsigned)device_number(device));
     uint64_t guid = d ? guid_of(d->lid) : 0;
     if (d)
@@ -152,7 +152,7 @@ PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
     return 0;
 }
 
-// --- Ports ---
+/* --- Ports --- */
 
 void port_describe(const struct device *d, struct ibv_port_attr *out)
 {
@@ -178,7 +178,7 @@ void port_describe(const struct device *d, struct ibv_port_attr *out)
 PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port,
                           struct _compat_ibv_port_attr *out)
 {
-    // Older callers have no more than this of the structure.
+    /* Older callers have no more than this of the structure. */
     struct ibv_port_attr a;
     if (port != 1)
         return EINVAL;
@@ -187,7 +187,7 @@ PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port,
     return 0;
 }
 
-// --- Addresses: fe80::0257:48ff:fe00:LID ---
+/* --- Addresses: fe80::0257:48ff:fe00:LID --- */
 
 void gid_of(const struct config *c, uint16_t lid, union ibv_gid *out)
 {
@@ -198,7 +198,7 @@ void gid_of(const struct config *c, uint16_t lid, union ibv_gid *out)
     out->raw[15] = (uint8_t)lid;
 }
 
-// lid_of_gid: 0: no GID of a soft HCA.
+/* lid_of_gid: 0: no GID of a soft HCA. */
 uint16_t lid_of_gid(const uint8_t *gid)
 {
     union ibv_gid mine;

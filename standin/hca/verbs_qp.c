@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Queue pairs and shared receive queues of the plain verbs: their rings are made here, in the device's format.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Queue pairs and shared receive queues of the plain verbs: their rings are made here, in the device's format. */
 #include "context.h"
 
 #include <errno.h>
@@ -22,9 +22,9 @@ static uint32_t log_of(uint32_t power)
     return (uint32_t)__builtin_ctz(power);
 }
 
-// What a queue pair is made of.
+/* What a queue pair is made of. */
 struct plan {
-    uint32_t blocks; // of the send ring
+    uint32_t blocks; /* of the send ring */
     uint32_t receive_count, receive_log;
 };
 
@@ -70,7 +70,7 @@ static bool fill_qp(struct hca_qp *q, struct qp *qp, const struct plan *p, struc
     return true;
 }
 
-// make: a queue pair of the HCA with its rings. NULL: errno.
+/* make: a queue pair of the HCA with its rings. NULL: errno. */
 static struct qp *make(struct hca_qp *q, struct device *d, const struct plan *p)
 {
     q->bytes = (((size_t)p->receive_count << p->receive_log) + 63) & ~(size_t)63;
@@ -173,7 +173,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 
 struct ibv_qp *verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
 {
-    enum { KNOWN_OPS = 0x7f }; // writes, sends, reads, atomics; with immediate data or without
+    enum { KNOWN_OPS = 0x7f }; /* writes, sends, reads, atomics; with immediate data or without */
     uint32_t known =
         IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
     bool ops =
@@ -240,7 +240,7 @@ PUBLIC int ibv_destroy_qp(struct ibv_qp *qp)
     return 0;
 }
 
-// --- States ---
+/* --- States --- */
 
 static uint16_t lid_of(const struct device *d, const struct ibv_ah_attr *ah)
 {
@@ -280,7 +280,7 @@ static unsigned read_attributes(const struct device *d, const struct ibv_qp_attr
     return what;
 }
 
-// What a move needs (IBA, "QP State Transition Properties"), of an RC queue pair.
+/* What a move needs (IBA, "QP State Transition Properties"), of an RC queue pair. */
 static int needed(unsigned to)
 {
     if (to == IBV_QPS_INIT)

@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-// The format of a work request (WQE): what a linear copy of one says. Knows nothing of queues, keys or
-// memory, calls no function of the C library and follows no pointer but the one it is given, so that
-// the same text compiles for a CPU and for a GPU. Formats are those of infiniband/mlx5dv.h.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The format of a work request (WQE): what a linear copy of one says. Knows nothing of queues, keys or
+ * memory, calls no function of the C library and follows no pointer but the one it is given, so that
+ * the same text compiles for a CPU and for a GPU. Formats are those of infiniband/mlx5dv.h. */
 #ifndef WEFT_HCA_WQE_H
 #define WEFT_HCA_WQE_H
 
@@ -17,7 +17,7 @@
 enum {
     WQE_BLOCK_BYTES = 64,
     WQE_UNIT_BYTES = 16,
-    WQE_MAX_UNITS = 63, // the field has 6 bits
+    WQE_MAX_UNITS = 63, /* the field has 6 bits */
     WQE_MAX_BLOCKS = 16,
 };
 #define WQE_MAX_MESSAGE (UINT64_C(1) << 31)
@@ -37,7 +37,7 @@ enum wqe_opcode {
     WQE_DUMP = 0x23,
 };
 
-// Syndromes of an error completion.
+/* Syndromes of an error completion. */
 enum {
     SYNDROME_NONE = 0x00,
     SYNDROME_LOCAL_LENGTH = 0x01,
@@ -53,16 +53,16 @@ enum {
     SYNDROME_RNR_EXCEEDED = 0x16,
 };
 
-// Atomic operations as one form: v becomes v with the operand's bits added or put in.
+/* Atomic operations as one form: v becomes v with the operand's bits added or put in. */
 struct wqe_atomic {
-    bool compare_swap; // else fetch-add
-    uint8_t bytes;     // 4 or 8
+    bool compare_swap; /* else fetch-add */
+    uint8_t bytes;     /* 4 or 8 */
     uint64_t operand, operand_mask;
     uint64_t compare, compare_mask;
 };
 
 struct wqe_address {
-    bool present, full; // full: 48 bytes with a GID, else 16
+    bool present, full; /* full: 48 bytes with a GID, else 16 */
     uint32_t dctn;
     uint64_t key;
     uint16_t lid;
@@ -71,25 +71,25 @@ struct wqe_address {
 
 struct wqe {
     uint8_t opcode, modifier, units, blocks;
-    uint8_t fence;    // 0..7, bits 7:5 of the control segment
-    uint8_t complete; // 2: completion, 3: with event, 0: only an error completes
+    uint8_t fence;    /* 0..7, bits 7:5 of the control segment */
+    uint8_t complete; /* 2: completion, 3: with event, 0: only an error completes */
     bool solicited;
-    uint8_t data; // the unit at which the data segments begin
+    uint8_t data; /* the unit at which the data segments begin */
     uint16_t index;
     uint32_t qpn;
-    uint32_t immediate; // as it lies in memory
+    uint32_t immediate; /* as it lies in memory */
     uint32_t rkey;
     uint64_t remote;
-    uint64_t length; // bytes of all data segments
+    uint64_t length; /* bytes of all data segments */
     struct wqe_atomic atomic;
     struct wqe_address address;
 };
 
 struct wqe_segment {
     bool is_inline;
-    uint32_t bytes; // 2^31 too
+    uint32_t bytes; /* 2^31 too */
     uint32_t lkey;
-    uint64_t address; // inline: offset in the request, in bytes
+    uint64_t address; /* inline: offset in the request, in bytes */
 };
 
 WQE_INLINE uint32_t wqe_u32(const uint32_t *w, unsigned i)
@@ -108,8 +108,8 @@ WQE_INLINE unsigned wqe_blocks(unsigned units)
     return (units + 3) / 4;
 }
 
-// wqe_segment_next: the data segment at unit *at of a request of so many units; false behind the last, or when it
-// does not fit, which *fits tells apart.
+/* wqe_segment_next: the data segment at unit *at of a request of so many units; false behind the last, or when it
+ * does not fit, which *fits tells apart. */
 WQE_INLINE bool wqe_segment_next(const uint32_t *w, unsigned units, unsigned *at,
                                  struct wqe_segment *out, bool *fits)
 {
@@ -147,8 +147,8 @@ WQE_INLINE uint8_t wqe_sum_segments(const uint32_t *w, struct wqe *out)
     return out->length > WQE_MAX_MESSAGE ? SYNDROME_LOCAL_LENGTH : SYNDROME_NONE;
 }
 
-// The operands stand behind the remote address, at unit `at`. Returns the units taken, 0 for a form that
-// does not exist.
+/* The operands stand behind the remote address, at unit `at`. Returns the units taken, 0 for a form that
+ * does not exist. */
 WQE_INLINE unsigned wqe_atomic_decode(const uint32_t *w, unsigned at, unsigned units,
                                       const struct wqe *r, struct wqe_atomic *a)
 {
@@ -180,8 +180,8 @@ WQE_INLINE unsigned wqe_atomic_decode(const uint32_t *w, unsigned at, unsigned u
     return 2;
 }
 
-// wqe_atomic_apply: what v becomes. The mask of a fetch-add marks the last bit of each field that is
-// added for itself: no carry leaves a marked bit.
+/* wqe_atomic_apply: what v becomes. The mask of a fetch-add marks the last bit of each field that is
+ * added for itself: no carry leaves a marked bit. */
 WQE_INLINE uint64_t wqe_atomic_apply(const struct wqe_atomic *a, uint64_t v)
 {
     uint64_t m = a->operand_mask;
@@ -211,7 +211,7 @@ WQE_INLINE unsigned wqe_address_decode(const uint32_t *w, unsigned at, unsigned 
     return 3;
 }
 
-// wqe_control: the control segment alone.
+/* wqe_control: the control segment alone. */
 WQE_INLINE void wqe_control(const uint32_t *w, struct wqe *out)
 {
     uint32_t first = wqe_u32(w, 0), second = wqe_u32(w, 1), third = wqe_u32(w, 2);
@@ -238,9 +238,9 @@ WQE_INLINE bool wqe_is_local(uint8_t opcode)
     return opcode == WQE_NOP || opcode == WQE_DUMP;
 }
 
-// wqe_decode: what the linear copy w of a request says, whose control segment out has (wqe_control()) and
-// of which out->units units lie there. dc: the queue is a DC initiator, whose requests carry an address.
-// Returns a syndrome.
+/* wqe_decode: what the linear copy w of a request says, whose control segment out has (wqe_control()) and
+ * of which out->units units lie there. dc: the queue is a DC initiator, whose requests carry an address.
+ * Returns a syndrome. */
 WQE_INLINE uint8_t wqe_decode(const uint32_t *w, bool dc, struct wqe *out)
 {
     unsigned at = 1, taken;
