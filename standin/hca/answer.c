@@ -25,21 +25,31 @@ static void poison(struct qp *qp, uint16_t from, uint16_t to)
         memset(qp->ring + (size_t)(i & (qp->blocks - 1)) * WQE_BLOCK_BYTES, 0xff, WQE_BLOCK_BYTES);
 }
 
+/* Where completions are collapsed nobody sees another than the last of several that come at once. */
 void send_retire(struct qp *qp)
 {
-    struct flight *f;
+    struct flight *f, last = {0};
+    struct cq *cq = qp->send_cq;
+    uint32_t unseen = 0;
     while ((f = oldest(qp)) && psn_before(f->last_psn, qp->acked)) {
-        struct flight done = *f;
         qp->reads -= is_read(f);
         qp->flight_head++;
-        if (done.complete < 2)
+        if (f->complete < 2)
             continue;
-        uint16_t end = (uint16_t)(done.index + done.blocks);
+        last = *f;
+        uint16_t end = (uint16_t)(last.index + last.blocks);
         if (qp->device->config->mode == MODE_ADVERSARIAL)
             poison(qp, qp->released, end);
         qp->released = end;
         qp->count_completions++;
-        cq_write_request(qp->send_cq, qp, &done);
+        if (cq->collapsed)
+            unseen++;
+        else
+            cq_write_request(cq, qp, &last);
+    }
+    if (unseen) {
+        cq->producer += unseen - 1;
+        cq_write_request(cq, qp, &last);
     }
     if (qp->taken != qp->producer || qp->fault.syndrome)
         qp_list(qp);

@@ -10,8 +10,18 @@
 #include <unistd.h>
 
 /* An engine that lies down soon is woken before those who spin; one that yields its CPU to them waits for the end
- * of their slice. */
-enum { SPIN_NS = 5000, SHORTEST_SLEEP_NS = 10000 };
+ * of their slice. How long it looks around before is learned from the last pauses: a longer look is worth it where
+ * work comes that soon, which it does not where those who give it need this CPU. */
+enum { SPIN_LEAST_NS = 5000, SPIN_MOST_NS = 50000, SHORTEST_SLEEP_NS = 10000 };
+
+static uint64_t next_spin(uint64_t spin_ns, uint64_t pause_ns)
+{
+    if (pause_ns >= SPIN_MOST_NS)
+        return spin_ns / 2 > SPIN_LEAST_NS ? spin_ns / 2 : SPIN_LEAST_NS;
+    if (pause_ns <= spin_ns)
+        return spin_ns;
+    return spin_ns * 2 < SPIN_MOST_NS ? spin_ns * 2 : SPIN_MOST_NS;
+}
 
 static bool poll_doorbells(struct device *d)
 {
@@ -91,8 +101,6 @@ bool engine_pass(struct device *d, bool *timed)
 static void lie_down(struct device *d, uint64_t idle_ns, bool timed)
 {
     uint64_t most = (uint64_t)d->config->idle_us * 1000, sleep = idle_ns / 8;
-    if (idle_ns < SPIN_NS)
-        return;
     if (timed && most > 50000)
         most = 50000;
     sleep = sleep < SHORTEST_SLEEP_NS ? SHORTEST_SLEEP_NS : sleep > most ? most : sleep;
@@ -112,7 +120,7 @@ static void lie_down(struct device *d, uint64_t idle_ns, bool timed)
 void *engine_main(void *device)
 {
     struct device *d = device;
-    uint64_t last = clock_ns();
+    uint64_t last = clock_ns(), spin_ns = SPIN_LEAST_NS;
     prctl(PR_SET_TIMERSLACK, 1000UL);
     while (!atomic_load(&d->stop)) {
         bool timed;
@@ -123,10 +131,12 @@ void *engine_main(void *device)
         bool worked = engine_pass(d, &timed);
         uint64_t now = d->now;
         pthread_mutex_unlock(&d->lock);
-        if (worked)
+        if (worked) {
+            spin_ns = next_spin(spin_ns, now - last);
             last = now;
-        else
+        } else if (now - last >= spin_ns) {
             lie_down(d, now - last, timed);
+        }
     }
     return NULL;
 }

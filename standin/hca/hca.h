@@ -332,6 +332,15 @@ bool send_timers(struct qp *qp);
 bool respond_run(struct link_in *link, struct device *d);
 void respond_forget(struct device *d, struct qp *qp);
 
+/* burst.c: short writes, many in a packet. */
+struct burst_write {
+    uint64_t address;
+    uint32_t rkey, bytes;
+    const uint8_t *data;
+};
+unsigned burst_send(struct qp *qp);
+bool burst_next(const uint8_t *data, uint32_t bytes, uint32_t *at, struct burst_write *out);
+
 /* receive.c */
 bool receive_take(struct qp *qp, uint16_t *index);
 uint8_t receive_scatter(struct qp *qp, uint16_t index, uint64_t offset, const void *data,

@@ -18,7 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { HELLO_MAGIC = 0x57686361, HELLO_VERSION = 1, HANDSHAKE_MS = 5000, BELL_BYTES = 4096 };
+enum { HELLO_MAGIC = 0x57686361, HELLO_VERSION = 2, HANDSHAKE_MS = 5000, BELL_BYTES = 4096 };
 
 struct hello {
     uint32_t magic, version;

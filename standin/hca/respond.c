@@ -207,6 +207,32 @@ static bool run_write(struct request *r)
     return immediate ? complete_receive(r, CQE_WRITE_IMMEDIATE, s->received) : done(r);
 }
 
+/* run_writes: short ones in one packet. Those of them that were carried out before are passed over; from one that is
+ * refused on nothing is. */
+static bool run_writes(struct request *r)
+{
+    const struct packet *whole = r->packet;
+    struct stream *s = r->stream;
+    struct packet one = *whole;
+    struct burst_write w;
+    uint32_t at = 0;
+    r->packet = &one;
+    for (uint32_t n = 0; n < whole->length && burst_next(r->data, r->bytes, &at, &w); n++) {
+        one.psn = psn_add(whole->psn, n);
+        if (one.psn != s->expected)
+            continue;
+        one.rkey = w.rkey;
+        one.address = w.address;
+        void *to = reach(r, MR_REMOTE_WRITE, w.bytes);
+        if (!to)
+            return true;
+        memory_put(to, w.data, w.bytes);
+        s->expected = psn_add(one.psn, 1);
+    }
+    acknowledge_later(r);
+    return true;
+}
+
 /* --- Reading --- */
 
 /* run_read: false when the ring of answers is full; it goes on there next time. */
@@ -355,7 +381,7 @@ static bool in_turn(struct request *r)
     }
     if (psn_before(r->packet->psn, s->expected)) {
         /* The data of a read is read again; what an atomic did is not done twice. */
-        if (r->packet->kind == PACKET_READ)
+        if (r->packet->kind == PACKET_READ || r->packet->kind == PACKET_WRITES)
             return true;
         if (r->packet->kind != PACKET_ATOMIC)
             acknowledge_later(r);
@@ -381,6 +407,8 @@ static bool carry_out(struct request *r)
         return run_send(r);
     case PACKET_WRITE:
         return run_write(r);
+    case PACKET_WRITES:
+        return run_writes(r);
     case PACKET_READ:
         return run_read(r);
     case PACKET_ATOMIC:

@@ -18,6 +18,7 @@ enum packet_kind {
     PACKET_NAK,
     PACKET_READ_DATA,
     PACKET_ATOMIC_VALUE,
+    PACKET_WRITES, /* `length` short ones (burst.c), of consecutive numbers */
 };
 
 enum {

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { REQUESTS_A_PASS = 64, BYTES_A_PASS = 256 << 10 };
+enum { REQUESTS_A_PASS = 256, BYTES_A_PASS = 256 << 10 };
 
 static void raise_fault(struct qp *qp, uint8_t syndrome, uint8_t vendor)
 {
@@ -409,6 +409,11 @@ bool send_run(struct qp *qp)
     unsigned most = adversary_budget(qp->device, REQUESTS_A_PASS);
     for (unsigned n = 0; n < most && bytes < BYTES_A_PASS; n++) {
         if (qp->fault.syndrome || (!qp->busy && qp->taken == qp->producer))
+            break;
+        unsigned short_writes = burst_send(qp);
+        worked |= short_writes;
+        n += short_writes;
+        if (!qp->busy && qp->taken == qp->producer)
             break;
         if (!run_request(qp, &bytes))
             break;
