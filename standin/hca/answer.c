@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-enum { REFUSED_RNR = 0xff }; /* PACKET_NAK: receiver not ready; `length` has the timer's code */
-
 static struct flight *oldest(struct qp *qp)
 {
     return qp->flight_head == qp->flight_tail ? NULL
@@ -64,6 +62,7 @@ static void acknowledge(struct qp *qp, uint32_t psn)
     qp->retries = qp->retry_count;
     qp->rnr_tries = qp->rnr_retry;
     qp->lost_since = 0;
+    qp->gap = false;
     send_retire(qp);
 }
 
@@ -91,8 +90,64 @@ static void go_back(struct qp *qp, uint32_t psn)
     qp->resume = (psn - f->first_psn) & 0xffffff;
     qp->busy = qp->begun = false;
     qp->fault = (struct fault){0};
-    qp->lost_since = 0;
+    qp->gap = false;
     qp_list(qp);
+}
+
+static void give_up(struct qp *qp)
+{
+    char text[ADDRESS_TEXT];
+    struct flight *f = oldest(qp);
+    log_error(qp->device, "QP 0x%x: no answer from QP 0x%x of %s%s", qp->qpn, qp->remote_qpn,
+              address_text(qp->remote, text),
+              !qp->link || atomic_load(&qp->link->dead) ? ", whose process is gone" : "");
+    qp_fail(qp, f->index, f->opcode, SYNDROME_RETRY_EXCEEDED, 0);
+}
+
+/* try_again: from the packet psn on, if one of the tries that the queue grants is left. */
+static void try_again(struct qp *qp, uint32_t psn)
+{
+    if (!qp->retries) {
+        give_up(qp);
+        return;
+    }
+    qp->retries--;
+    qp->lost_since = 0;
+    go_back(qp, psn);
+}
+
+/* missing_before: the first packet before psn that was answered by data which did not arrive here: what comes for
+ * a later packet acknowledges a write, and never a read or atomic. */
+static bool missing_before(struct qp *qp, uint32_t psn, uint32_t *missing)
+{
+    if (!qp->reads)
+        return false;
+    for (uint32_t i = qp->flight_head; i != qp->flight_tail; i++) {
+        struct flight *f = &qp->flights[i & qp->flight_mask];
+        if (!psn_before(f->first_psn, psn))
+            return false;
+        *missing = psn_before(f->first_psn, qp->acked) ? qp->acked : f->first_psn;
+        if (is_read(f) && psn_before(*missing, psn))
+            return true;
+    }
+    return false;
+}
+
+/* acknowledge_before: something came for the packet psn: all before it has arrived. False: an answer before it was
+ * lost, and is asked for again. */
+static bool acknowledge_before(struct qp *qp, uint32_t psn)
+{
+    uint32_t missing = psn;
+    bool good = !missing_before(qp, psn, &missing);
+    if (good)
+        missing = psn;
+    if (missing != qp->acked)
+        acknowledge(qp, psn_add(missing, 0xffffff));
+    if (good || qp->gap)
+        return good;
+    try_again(qp, missing);
+    qp->gap = true;
+    return false;
 }
 
 static struct flight *flight_of(struct qp *qp, uint32_t psn)
@@ -117,14 +172,15 @@ static uint64_t rnr_ns(uint8_t code)
 
 static void take_refusal(struct qp *qp, const struct packet *p)
 {
+    if (!acknowledge_before(qp, p->psn))
+        return;
     struct flight *f = flight_of(qp, p->psn);
     if (!f)
         return;
-    if (p->psn != qp->acked)
-        acknowledge(qp, psn_add(p->psn, 0xffffff));
-    f = flight_of(qp, p->psn);
-    if (!f)
+    if (p->immediate == REFUSED_SEQUENCE) {
+        try_again(qp, p->psn);
         return;
+    }
     if (p->immediate != REFUSED_RNR) {
         qp_fail(qp, f->index, f->opcode, (uint8_t)p->immediate, 0);
         return;
@@ -135,6 +191,7 @@ static void take_refusal(struct qp *qp, const struct packet *p)
         return;
     }
     qp->wait_until = qp->device->now + rnr_ns((uint8_t)p->length);
+    qp->lost_since = 0;
     go_back(qp, p->psn);
 }
 
@@ -177,14 +234,19 @@ static uint8_t scatter(struct qp *qp, uint16_t index, uint64_t offset, const uin
 static void take_data(struct qp *qp, const struct packet *p)
 {
     const uint8_t *data = (const uint8_t *)(p + 1);
+    if (!acknowledge_before(qp, p->psn))
+        return;
     struct flight *f = flight_of(qp, p->psn);
     if (!f || !is_read(f))
         return;
-    if (p->psn != qp->acked) {
-        acknowledge(qp, psn_add(p->psn, 0xffffff));
-        f = flight_of(qp, p->psn);
-        if (!f)
-            return;
+    uint32_t offset = ((p->psn - f->first_psn) & 0xffffff) * qp->mtu, rest = f->length - offset;
+    if ((p->kind == PACKET_READ_DATA) != (f->opcode == WQE_READ) ||
+        p->bytes != (rest < qp->mtu ? rest : qp->mtu)) {
+        log_error(qp->device,
+                  "QP 0x%x: the answer 0x%x to request 0x%x has %u bytes in place of %u", qp->qpn,
+                  p->psn, f->index, p->bytes, rest < qp->mtu ? rest : qp->mtu);
+        qp_fail(qp, f->index, f->opcode, SYNDROME_BAD_RESPONSE, 0);
+        return;
     }
     uint8_t value[8];
     if (p->kind == PACKET_ATOMIC_VALUE && p->bytes == 4) {
@@ -193,14 +255,13 @@ static void take_data(struct qp *qp, const struct packet *p)
             value[i] = data[3 - i];
         data = value;
     }
-    uint8_t syndrome = scatter(qp, f->index, p->immediate, data, p->bytes);
+    uint8_t syndrome = scatter(qp, f->index, offset, data, p->bytes);
     if (syndrome) {
         qp_fail(qp, f->index, f->opcode, syndrome, VENDOR_KEY);
         return;
     }
-    f->received = p->immediate + p->bytes;
-    if (p->flags & PACKET_LAST)
-        acknowledge(qp, p->psn);
+    f->received = offset + p->bytes;
+    acknowledge(qp, p->psn);
 }
 
 static void take_answer(struct device *d, struct link_out *link, const struct packet *p)
@@ -213,7 +274,7 @@ static void take_answer(struct device *d, struct link_out *link, const struct pa
         return;
     switch (p->kind) {
     case PACKET_ACK:
-        acknowledge(qp, p->psn);
+        acknowledge_before(qp, psn_add(p->psn, 1));
         break;
     case PACKET_NAK:
         take_refusal(qp, p);
@@ -230,6 +291,7 @@ static void take_answer(struct device *d, struct link_out *link, const struct pa
 bool send_answers(struct link_out *link, struct device *d)
 {
     const struct packet *p;
+    char text[ADDRESS_TEXT];
     bool worked = false, broken = false;
     while ((p = ring_peek(&link->answers, &broken))) {
         take_answer(d, link, p);
@@ -239,7 +301,7 @@ bool send_answers(struct link_out *link, struct device *d)
     if (worked)
         ring_release(&link->answers);
     if (broken && !atomic_exchange(&link->dead, true))
-        log_error(d, "the answers from LID %u cannot be read", link->lid);
+        log_error(d, "the answers from %s cannot be read", address_text(link->address, text));
     return worked;
 }
 
@@ -277,50 +339,38 @@ bool send_timers(struct qp *qp)
     }
     if (!qp->timeout || d->now - qp->lost_since < UINT64_C(4096) << qp->timeout)
         return true;
-    struct flight *f = oldest(qp);
-    if (qp->retries) {
-        qp->retries--;
-        go_back(qp, qp->acked);
-        return true;
-    }
-    log_error(d, "QP 0x%x: no answer from QP 0x%x of LID %u%s", qp->qpn, qp->remote_qpn,
-              qp->remote_lid,
-              !qp->link || atomic_load(&qp->link->dead) ? ", whose process is gone" : "");
-    qp_fail(qp, f->index, f->opcode, SYNDROME_RETRY_EXCEEDED, 0);
+    try_again(qp, qp->acked);
     return true;
 }
 
 /* --- DC --- */
 
-static uint16_t target_lid(const struct qp *qp, const struct wqe_address *a)
+uint32_t send_target_address(const struct qp *qp, const struct wqe_address *a)
 {
-    /* The last two bytes of a GID are the LID (link.c). */
-    return a->full && qp->device->config->link == LINK_ROCE
-               ? (uint16_t)(a->gid[14] << 8 | a->gid[15])
-               : a->lid;
+    return a->full && qp->device->config->link == LINK_ROCE ? address_of_gid(a->gid) : a->lid;
 }
 
 bool send_same_target(const struct qp *qp, const struct wqe_address *a)
 {
-    return qp->remote_qpn == a->dctn && qp->remote_lid == target_lid(qp, a) &&
+    return qp->remote_qpn == a->dctn && qp->remote == send_target_address(qp, a) &&
            qp->remote_key == a->key;
 }
 
 bool send_target(struct qp *qp, const struct wqe_address *a)
 {
     struct device *d = qp->device;
-    uint16_t lid = target_lid(qp, a);
+    uint32_t address = send_target_address(qp, a);
     if (send_same_target(qp, a) && qp->link)
         return true;
-    if (!qp->link || qp->link->lid != lid) {
+    if (!qp->link || qp->link->address != address) {
         link_release(d, qp);
-        link_attach(d, qp, link_find(d, lid));
+        link_attach(d, qp, link_find(d, address));
         if (!qp->link) {
-            link_want(d, lid);
+            link_want(d, address);
             return false;
         }
     }
-    qp->remote_lid = lid;
+    qp->remote = address;
     qp->remote_qpn = a->dctn;
     qp->remote_key = a->key;
     qp->opens = true;

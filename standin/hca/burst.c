@@ -143,7 +143,6 @@ unsigned burst_send(struct qp *qp)
         *p = (struct packet){.bytes = used,
                              .kind = PACKET_WRITES,
                              .flags = PACKET_FIRST | PACKET_LAST,
-                             .from_lid = qp->device->lid,
                              .to_qpn = qp->remote_qpn,
                              .from_qpn = qp->qpn,
                              .psn = qp->psn,

@@ -143,7 +143,6 @@ int device_number(struct ibv_device *device);
 /* The port as ibv_query_port() shows it. */
 void port_describe(const struct device *d, struct ibv_port_attr *out);
 void gid_of(const struct config *c, uint16_t lid, union ibv_gid *out);
-uint16_t lid_of_gid(const uint8_t *gid);
 
 /* The tables of functions that inline functions of verbs.h call. */
 void verbs_fill(struct hca_context *c);
@@ -160,8 +159,8 @@ void cq_remove(struct cq *cq);
 struct qp_move {
     unsigned to; /* enum qp_state */
     uint32_t remote_qpn, receive_psn, send_psn;
-    uint16_t remote_lid;
-    uint32_t mtu; /* bytes */
+    uint32_t remote; /* address */
+    uint32_t mtu;    /* bytes */
     uint8_t access, max_reads, timeout, retry_count, rnr_retry, rnr_timer;
 };
 /* Each of the parts of `what` that is named is taken over. */

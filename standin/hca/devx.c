@@ -368,7 +368,7 @@ static unsigned read_move(const struct command *c, uint32_t opcode, struct qp_mo
     m->remote_qpn = get(c, qpc_remote_qpn);
     m->receive_psn = get(c, qpc_receive_psn);
     m->send_psn = get(c, qpc_send_psn);
-    m->remote_lid = roce ? lid_of_gid(c->in + ADS_GID) : (uint16_t)get(c, ads_lid);
+    m->remote = roce ? address_of_gid(c->in + ADS_GID) : get(c, ads_lid);
     m->mtu = 128u << get(c, qpc_mtu);
     m->timeout = (uint8_t)get(c, ads_timeout);
     m->retry_count = (uint8_t)get(c, qpc_retry);

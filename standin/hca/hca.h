@@ -92,6 +92,7 @@ struct srq {
 /* A request that was sent and is not yet acknowledged. */
 struct flight {
     uint32_t first_psn, last_psn;
+    uint32_t length;   /* of the message */
     uint32_t received; /* bytes of a read's data */
     uint16_t index;
     uint8_t opcode, blocks, complete, solicited;
@@ -115,18 +116,32 @@ enum {
     VENDOR_INJECTED = 0x88,      /* SOFT_HCA_FAIL_AT */
     VENDOR_LENGTH = 0x89,
     VENDOR_NO_READS = 0x8a, /* read or atomic where the queue allows none */
+    VENDOR_ADDRESS = 0x8b,  /* the request names no address of an HCA */
+};
+
+/* What an atomic found, for the case that its answer is lost. */
+struct replay {
+    uint32_t psn;
+    uint8_t bytes; /* 0: none */
+    uint64_t value;
 };
 
 /* What a responder remembers of the one who sends to it. */
 struct stream {
-    uint32_t qpn;
-    uint16_t lid;
-    bool refused; /* packets behind one that was not accepted are dropped */
+    uint32_t qpn, from; /* `from`: an address, see address_of_gid() */
+    bool refused;       /* packets behind one that was not accepted are dropped */
     bool acknowledge;
     uint32_t expected;
+    uint32_t messages; /* completed, in 24 bits */
     bool receiving;    /* a message, into the entry receive_index */
     uint32_t received; /* bytes of it */
     uint16_t receive_index;
+    /* A message of several packets: its kind (PACKET_PAD: none) and, of a write, where the rest goes. */
+    uint8_t message;
+    uint32_t rkey, rest;
+    uint64_t address;
+    struct replay replays[MAX_READS];
+    unsigned replay_next;
     struct stream *next;
 };
 
@@ -163,7 +178,7 @@ struct qp {
 
     /* Requester. */
     uint32_t remote_qpn;
-    uint16_t remote_lid;
+    uint32_t remote; /* address */
     uint64_t remote_key;
     struct link_out *link;
     uint32_t mtu;
@@ -171,6 +186,8 @@ struct qp {
     uint32_t first_psn;
     uint8_t max_reads, timeout, retry_count, rnr_retry, retries, rnr_tries;
     bool opens;          /* DC: the next packet opens a connection */
+    bool gap;            /* sent again because an answer was missing; no progress since */
+    uint16_t counted;    /* requests before this index were counted by the device */
     uint64_t wait_until; /* ns; nothing is sent before */
     uint64_t lost_since; /* ns; when the packets were known to be lost */
     uint64_t link_mark;  /* of the link's ring behind the last packet */
@@ -186,9 +203,9 @@ struct qp {
     uint64_t count_requests, count_bytes, count_completions, count_received;
 };
 
-/* Requests of this process to the process of one LID, and the answers. */
+/* Requests of this process to the HCA of one address, and the answers. */
 struct link_out {
-    uint16_t lid;
+    uint32_t address;
     atomic_bool dead;
     bool self; /* both ends are in this process */
     unsigned users;
@@ -202,9 +219,9 @@ struct link_out {
 
 struct held_write;
 
-/* Requests of another process to this one. */
+/* Requests of another HCA to this one. */
 struct link_in {
-    uint16_t lid;
+    uint32_t address;
     atomic_bool dead;
     bool self; /* both ends are in this process */
     int fd;
@@ -268,7 +285,7 @@ struct device {
     struct link_in *in[MAX_LINKS];
     unsigned in_count;
 
-    uint16_t wanted_lids[64]; /* that the door thread is to connect */
+    uint32_t wanted_links[64]; /* addresses that the door thread is to connect */
     unsigned wanted_count;
 
     uint64_t now; /* ns, of this pass */
@@ -286,8 +303,14 @@ void device_unlock(struct device *d);
 void device_wake(struct device *d);  /* the engine */
 void device_knock(struct device *d); /* the door thread */
 
+/* verbs_device.c: the address that a GID of a soft HCA stands for, a LID; 0: none. */
+uint32_t address_of_gid(const uint8_t *gid);
+
 /* log.c: a line in the error log; the caller holds the lock. */
 void log_error(struct device *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* address_text: "LID 5" or "10.0.0.1", in `text`. */
+enum { ADDRESS_TEXT = 24 };
+const char *address_text(uint32_t address, char *text);
 
 /* mr.c */
 uint32_t mr_add(struct device *d, uint32_t pd, uint64_t address, uint64_t memory, uint64_t bytes,
@@ -348,9 +371,10 @@ uint8_t receive_scatter(struct qp *qp, uint16_t index, uint64_t offset, const vo
 void receive_flush(struct qp *qp);
 
 /* link.c */
-struct link_out *link_connect(struct device *d, uint16_t lid); /* may wait; never under the lock */
-struct link_out *link_find(struct device *d, uint16_t lid);    /* under the lock */
-void link_want(struct device *d, uint16_t lid);                /* has it connected soon */
+struct link_out *link_connect(struct device *d,
+                              uint32_t address);                /* may wait; not under the lock */
+struct link_out *link_find(struct device *d, uint32_t address); /* under the lock */
+void link_want(struct device *d, uint32_t address);             /* has it connected soon */
 void link_attach(struct device *d, struct qp *qp, struct link_out *link); /* under the lock */
 void link_release(struct device *d, struct qp *qp);
 int link_open(struct device *d); /* claims a LID and listens */

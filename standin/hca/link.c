@@ -18,7 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { HELLO_MAGIC = 0x57686361, HELLO_VERSION = 2, HANDSHAKE_MS = 5000, BELL_BYTES = 4096 };
+enum { HELLO_MAGIC = 0x57686361, HELLO_VERSION = 3, HANDSHAKE_MS = 5000, BELL_BYTES = 4096 };
 
 struct hello {
     uint32_t magic, version;
@@ -213,13 +213,13 @@ static int receive_hello(int fd, struct hello *h, int *fds, unsigned count)
 
 /* --- The side that sends requests --- */
 
-static struct link_out *new_out(struct device *d, uint16_t lid, int *fd)
+static struct link_out *new_out(struct device *d, uint32_t address, int *fd)
 {
     struct link_out *l = calloc(1, sizeof *l);
     uint64_t size = (uint64_t)d->config->ring_kib << 10;
     if (!l)
         return NULL;
-    l->lid = lid;
+    l->address = address;
     l->fd = -1;
     l->bytes = 2 * ring_total(size);
     *fd = shared_memory(l->bytes, &l->memory);
@@ -238,7 +238,7 @@ static int shake_hands(struct device *d, struct link_out *l, int memory_fd)
     struct hello h = {HELLO_MAGIC, HELLO_VERSION, d->lid, (uint32_t)l->requests.size};
     int fds[2] = {memory_fd, d->bell_fd}, bell = -1;
     int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    socklen_t n = name_of(l->lid, &a);
+    socklen_t n = name_of(l->address, &a);
     if (s < 0)
         return -1;
     if (connect(s, (struct sockaddr *)&a, n) || send_hello(s, &h, fds, 2) ||
@@ -266,7 +266,7 @@ static bool connect_self(struct device *d, struct link_out *l)
         return false;
     }
     in->self = l->self = true;
-    in->lid = l->lid;
+    in->address = l->address;
     in->fd = -1;
     ring_place(&in->requests, l->requests.shared, l->requests.size);
     ring_place(&in->answers, l->answers.shared, l->answers.size);
@@ -274,41 +274,41 @@ static bool connect_self(struct device *d, struct link_out *l)
     return true;
 }
 
-/* link_find: the link to a LID, if need be a dead one. */
-struct link_out *link_find(struct device *d, uint16_t lid)
+/* link_find: the link to an address, if need be a dead one. */
+struct link_out *link_find(struct device *d, uint32_t address)
 {
     struct link_out *found = NULL;
     for (unsigned i = 0; i < d->out_count; i++)
-        if (d->out[i]->lid == lid && (!found || !atomic_load(&d->out[i]->dead)))
+        if (d->out[i]->address == address && (!found || !atomic_load(&d->out[i]->dead)))
             found = d->out[i];
     return found;
 }
 
-static struct link_out *find_alive(struct device *d, uint16_t lid)
+static struct link_out *find_alive(struct device *d, uint32_t address)
 {
-    struct link_out *l = link_find(d, lid);
+    struct link_out *l = link_find(d, address);
     return l && !atomic_load(&l->dead) ? l : NULL;
 }
 
-/* link_connect: a link to that LID. When nobody is there, it is a dead one, in which packets are lost. NULL:
+/* link_connect: a link to that address. When nobody is there, it is a dead one, in which packets are lost. NULL:
  * no memory. */
-struct link_out *link_connect(struct device *d, uint16_t lid)
+struct link_out *link_connect(struct device *d, uint32_t address)
 {
     int fd;
     device_lock(d);
-    struct link_out *l = find_alive(d, lid), *other;
+    struct link_out *l = find_alive(d, address), *other;
     device_unlock(d);
     if (l)
         return l;
-    l = new_out(d, lid, &fd);
+    l = new_out(d, address, &fd);
     if (!l)
         return NULL;
-    if (lid != d->lid && shake_hands(d, l, fd))
+    if (address != d->lid && shake_hands(d, l, fd))
         atomic_store(&l->dead, true);
     close(fd);
     device_lock(d);
-    other = find_alive(d, lid);
-    if (other || d->out_count == MAX_LINKS || (lid == d->lid && !connect_self(d, l))) {
+    other = find_alive(d, address);
+    if (other || d->out_count == MAX_LINKS || (address == d->lid && !connect_self(d, l))) {
         free_out(l);
         l = other;
     } else {
@@ -338,14 +338,14 @@ void link_release(struct device *d, struct qp *qp)
     free_out(l);
 }
 
-void link_want(struct device *d, uint16_t lid)
+void link_want(struct device *d, uint32_t address)
 {
     for (unsigned i = 0; i < d->wanted_count; i++)
-        if (d->wanted_lids[i] == lid)
+        if (d->wanted_links[i] == address)
             return;
     if (d->wanted_count == 64)
         return;
-    d->wanted_lids[d->wanted_count++] = lid;
+    d->wanted_links[d->wanted_count++] = address;
     device_knock(d);
 }
 
@@ -363,7 +363,7 @@ static void take_visitor(struct device *d, int s)
     }
     bool sane = h.ring_bytes >= 4096 * 4 && h.ring_bytes <= 1u << 30 &&
                 !(h.ring_bytes & (h.ring_bytes - 1));
-    in->lid = (uint16_t)h.lid;
+    in->address = (uint16_t)h.lid;
     in->fd = s;
     in->bytes = 2 * ring_total(h.ring_bytes);
     in->memory = sane ? map_received(fds[0], in->bytes) : MAP_FAILED;
@@ -424,11 +424,11 @@ static void connect_wanted(struct device *d)
 {
     for (;;) {
         device_lock(d);
-        uint16_t lid = d->wanted_count ? d->wanted_lids[--d->wanted_count] : 0;
+        uint32_t address = d->wanted_count ? d->wanted_links[--d->wanted_count] : 0;
         device_unlock(d);
-        if (!lid)
+        if (!address)
             return;
-        link_connect(d, lid);
+        link_connect(d, address);
         device_wake(d);
     }
 }

@@ -5,6 +5,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+const char *address_text(uint32_t address, char *text)
+{
+    snprintf(text, ADDRESS_TEXT, "LID %u", address);
+    return text;
+}
+
 void log_error(struct device *d, const char *format, ...)
 {
     struct log_line *line = &d->lines[d->line_count % LOG_LINES];

@@ -98,11 +98,11 @@ static void take_over(struct qp *qp, const struct qp_move *m, unsigned what)
         qp->rnr_timer = m->rnr_timer;
     if (what & MOVE_PATH) {
         qp->remote_qpn = m->remote_qpn;
-        qp->remote_lid = m->remote_lid;
+        qp->remote = m->remote;
         qp->mtu = m->mtu;
         qp->stream.expected = m->receive_psn & 0xffffff;
         qp->stream.qpn = m->remote_qpn;
-        qp->stream.lid = m->remote_lid;
+        qp->stream.from = m->remote;
     }
     if (what & MOVE_SEND) {
         qp->psn = qp->acked = m->send_psn & 0xffffff;
@@ -118,7 +118,7 @@ int qp_move(struct qp *qp, const struct qp_move *m, unsigned what)
     struct device *d = qp->device;
     struct link_out *link = NULL;
     if (m->to == QP_RTR && qp->type == QP_RC && (what & MOVE_PATH)) {
-        link = link_connect(d, m->remote_lid);
+        link = link_connect(d, m->remote);
         if (!link)
             return ENOMEM;
     }
@@ -137,7 +137,7 @@ int qp_move(struct qp *qp, const struct qp_move *m, unsigned what)
     if (link) {
         link_release(d, qp);
         /* It may have died, and been freed, since it was connected. */
-        link_attach(d, qp, link_find(d, m->remote_lid));
+        link_attach(d, qp, link_find(d, m->remote));
     }
     if (m->to != QP_ERROR)
         qp->state = m->to;

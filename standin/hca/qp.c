@@ -88,6 +88,8 @@ void qp_reset(struct qp *qp)
     qp->fault = (struct fault){0};
     qp->psn = qp->acked = 0;
     qp->wait_until = qp->lost_since = 0;
+    qp->counted = 0;
+    qp->gap = false;
     qp->receive.taken = 0;
     qp->state = QP_RESET;
 }

@@ -8,7 +8,6 @@
 
 enum {
     PACKETS_A_PASS = 256,
-    REFUSED_RNR = 0xff,
     CQE_WRITE_IMMEDIATE = 1,
     CQE_SEND = 2,
     CQE_SEND_IMMEDIATE = 3,
@@ -24,6 +23,8 @@ struct request {
     uint32_t bytes;
     struct qp *qp;
     struct stream *stream;
+    uint32_t rkey;
+    uint64_t address;
 };
 
 /* --- Answers --- */
@@ -34,10 +35,10 @@ static struct packet *answer(struct request *r, uint8_t kind, uint32_t payload)
     if (p)
         *p = (struct packet){.bytes = payload,
                              .kind = kind,
-                             .from_lid = r->device->lid,
                              .to_qpn = r->packet->from_qpn,
                              .from_qpn = r->qp->qpn,
-                             .psn = r->packet->psn};
+                             .psn = r->packet->psn,
+                             .messages = r->stream->messages};
     return p;
 }
 
@@ -48,9 +49,11 @@ static bool refuse(struct request *r, uint8_t syndrome, uint32_t timer)
     struct packet *p = answer(r, PACKET_NAK, 0);
     p->immediate = syndrome;
     p->length = timer;
+    if (syndrome == REFUSED_SEQUENCE)
+        p->psn = r->stream->expected;
     ring_commit(&r->link->answers, p);
     r->stream->refused = true;
-    if (syndrome != REFUSED_RNR && r->qp->type == QP_RC)
+    if (syndrome != REFUSED_RNR && syndrome != REFUSED_SEQUENCE && r->qp->type == QP_RC)
         qp_to_error(r->qp);
     return true;
 }
@@ -74,10 +77,10 @@ static bool acknowledge_all(struct link_in *link, struct device *d)
         struct qp *qp = link->pending[--link->pending_count];
         struct stream *s = link->pending_streams[link->pending_count];
         *p = (struct packet){.kind = PACKET_ACK,
-                             .from_lid = d->lid,
                              .to_qpn = s->qpn,
                              .from_qpn = qp->qpn,
-                             .psn = psn_add(s->expected, 0xffffff)};
+                             .psn = psn_add(s->expected, 0xffffff),
+                             .messages = s->messages};
         ring_commit(&link->answers, p);
         s->acknowledge = false;
     }
@@ -101,10 +104,20 @@ void respond_forget(struct device *d, struct qp *qp)
     }
 }
 
+static void end_message(struct stream *s)
+{
+    s->messages = psn_add(s->messages, 1);
+    s->message = PACKET_PAD;
+}
+
 /* done: the packet was carried out. */
 static bool done(struct request *r)
 {
-    r->stream->expected = psn_add(r->packet->psn, 1);
+    struct stream *s = r->stream;
+    s->expected = psn_add(r->packet->psn, 1);
+    s->message = r->packet->kind;
+    if (r->packet->flags & PACKET_LAST)
+        end_message(s);
     acknowledge_later(r);
     return true;
 }
@@ -115,17 +128,17 @@ static bool done(struct request *r)
 static void *reach(struct request *r, uint32_t need, uint64_t bytes)
 {
     const struct packet *p = r->packet;
+    char text[ADDRESS_TEXT];
     uint64_t memory;
     enum mr_refusal why = MR_NOT_PERMITTED;
     bool by_queue = !(r->qp->access & need);
     if (!by_queue)
-        why = mr_find(&r->device->keys, p->rkey, r->qp->pd, need, p->address, bytes, &memory);
+        why = mr_find(&r->device->keys, r->rkey, r->qp->pd, need, r->address, bytes, &memory);
     if (!why)
         return (void *)(uintptr_t)memory;
-    log_error(r->device,
-              "QP 0x%x: QP 0x%x of LID %u asks for 0x%llx + %llu with rkey 0x%x (%s): %s",
-              r->qp->qpn, p->from_qpn, p->from_lid, (unsigned long long)p->address,
-              (unsigned long long)bytes, p->rkey,
+    log_error(r->device, "QP 0x%x: QP 0x%x of %s asks for 0x%llx + %llu with rkey 0x%x (%s): %s",
+              r->qp->qpn, p->from_qpn, address_text(r->link->address, text),
+              (unsigned long long)r->address, (unsigned long long)bytes, r->rkey,
               need == MR_REMOTE_WRITE  ? "write"
               : need == MR_REMOTE_READ ? "read"
                                        : "atomic",
@@ -182,8 +195,8 @@ static bool run_send(struct request *r)
 /* is_relaxed: writes into this key's memory may pass each other. */
 static bool is_relaxed(const struct request *r)
 {
-    uint32_t index = r->packet->rkey >> 8;
-    return r->packet->length && index < MAX_MRS &&
+    uint32_t index = r->rkey >> 8;
+    return r->bytes && index < MAX_MRS &&
            r->device->keys.entries[index].access & MR_RELAXED_ORDERING;
 }
 
@@ -191,9 +204,10 @@ static bool run_write(struct request *r)
 {
     const struct packet *p = r->packet;
     struct stream *s = r->stream;
+    uint32_t rest = p->flags & PACKET_FIRST ? p->length : s->rest;
     /* The whole rest of the message must lie in the key's memory before its first byte is written. */
-    void *to = p->length ? reach(r, MR_REMOTE_WRITE, p->length) : NULL;
-    if (p->length && !to)
+    void *to = rest ? reach(r, MR_REMOTE_WRITE, rest) : NULL;
+    if (rest && !to)
         return true;
     bool immediate = p->flags & PACKET_IMMEDIATE;
     if (immediate && !receive_take(r->qp, &s->receive_index))
@@ -204,6 +218,9 @@ static bool run_write(struct request *r)
         memory_put(to, r->data, r->bytes);
     }
     s->received = p->flags & PACKET_FIRST ? p->length : s->received;
+    s->rkey = r->rkey;
+    s->address = r->address + r->bytes;
+    s->rest = rest - r->bytes;
     return immediate ? complete_receive(r, CQE_WRITE_IMMEDIATE, s->received) : done(r);
 }
 
@@ -221,13 +238,14 @@ static bool run_writes(struct request *r)
         one.psn = psn_add(whole->psn, n);
         if (one.psn != s->expected)
             continue;
-        one.rkey = w.rkey;
-        one.address = w.address;
+        r->rkey = w.rkey;
+        r->address = w.address;
         void *to = reach(r, MR_REMOTE_WRITE, w.bytes);
         if (!to)
             return true;
         memory_put(to, w.data, w.bytes);
         s->expected = psn_add(one.psn, 1);
+        end_message(s);
     }
     acknowledge_later(r);
     return true;
@@ -239,13 +257,14 @@ static bool run_writes(struct request *r)
 static bool run_read(struct request *r)
 {
     const struct packet *p = r->packet;
-    uint32_t offset = r->link->read_offset;
+    uint32_t offset = r->link->read_offset, psn = psn_add(p->psn, offset / p->mtu);
     const uint8_t *from = p->length ? reach(r, MR_REMOTE_READ, p->length) : NULL;
-    r->link->read_offset = 0;
     if (p->length && !from)
         return true;
+    if (!offset && p->psn == r->stream->expected)
+        end_message(r->stream);
     do {
-        uint32_t rest = p->length - offset, n = rest < r->qp->mtu ? rest : r->qp->mtu;
+        uint32_t rest = p->length - offset, n = rest < p->mtu ? rest : p->mtu;
         struct packet *a = answer(r, PACKET_READ_DATA, n);
         if (!a) {
             r->link->read_offset = offset;
@@ -253,13 +272,15 @@ static bool run_read(struct request *r)
         }
         if (n)
             memcpy(a + 1, from + offset, n);
-        a->immediate = offset;
+        a->psn = psn;
+        a->flags = offset ? 0 : PACKET_FIRST;
+        psn = psn_add(psn, 1);
         offset += n;
-        a->flags = offset == p->length ? PACKET_LAST : 0;
+        a->flags |= offset == p->length ? PACKET_LAST : 0;
         ring_commit(&r->link->answers, a);
     } while (offset < p->length);
     if (p->psn == r->stream->expected)
-        r->stream->expected = psn_add(p->psn, 1);
+        r->stream->expected = psn;
     return true;
 }
 
@@ -291,9 +312,31 @@ static uint32_t change_4(uint32_t *at, const struct wqe_atomic *a, bool weak)
     return old;
 }
 
+/* answer_atomic: false: no room. */
+static bool answer_atomic(struct request *r, uint64_t value, uint32_t bytes)
+{
+    struct packet *v = answer(r, PACKET_ATOMIC_VALUE, bytes);
+    if (!v)
+        return false;
+    memcpy(v + 1, &value, bytes);
+    v->flags = PACKET_FIRST | PACKET_LAST;
+    ring_commit(&r->link->answers, v);
+    return true;
+}
+
+/* replay_atomic: its answer was lost. What it did is not done twice. */
+static void replay_atomic(struct request *r)
+{
+    const struct stream *s = r->stream;
+    for (unsigned i = 0; i < MAX_READS; i++)
+        if (s->replays[i].bytes && s->replays[i].psn == r->packet->psn)
+            answer_atomic(r, s->replays[i].value, s->replays[i].bytes);
+}
+
 static bool run_atomic(struct request *r)
 {
     const struct packet *p = r->packet;
+    struct stream *s = r->stream;
     uint64_t operands[4], old;
     memcpy(operands, r->data, sizeof operands);
     struct wqe_atomic a = {.compare_swap = p->immediate >> 8 & 1,
@@ -312,32 +355,32 @@ static bool run_atomic(struct request *r)
         return true;
     bool weak = r->device->config->weak_atomics;
     old = a.bytes == 8 ? change_8(at, &a, weak) : change_4(at, &a, weak);
-    struct packet *v = answer(r, PACKET_ATOMIC_VALUE, a.bytes);
-    memcpy(v + 1, &old, a.bytes);
-    v->flags = PACKET_LAST;
-    ring_commit(&r->link->answers, v);
-    r->stream->expected = psn_add(p->psn, 1);
-    return true;
+    s->replays[s->replay_next++ % MAX_READS] = (struct replay){p->psn, a.bytes, old};
+    end_message(s);
+    s->expected = psn_add(p->psn, 1);
+    return answer_atomic(r, old, a.bytes);
 }
 
 /* --- Whose packet it is --- */
 
-static struct stream *dc_stream(struct qp *qp, const struct packet *p)
+static struct stream *dc_stream(struct qp *qp, const struct packet *p, uint32_t from)
 {
     unsigned count = 0;
     struct stream *s;
     for (s = qp->stream.next; s; s = s->next, count++)
-        if (s->qpn == p->from_qpn && s->lid == p->from_lid)
+        if (s->qpn == p->from_qpn && s->from == from)
             break;
     if (!s && count < MAX_DC_STREAMS && (s = calloc(1, sizeof *s))) {
         s->next = qp->stream.next;
         qp->stream.next = s;
         s->qpn = p->from_qpn;
-        s->lid = p->from_lid;
+        s->from = from;
     }
     if (s && p->flags & PACKET_OPENS) {
         s->expected = p->psn;
         s->refused = s->receiving = false;
+        s->message = PACKET_PAD;
+        memset(s->replays, 0, sizeof s->replays);
     }
     return s;
 }
@@ -353,7 +396,7 @@ static bool find_stream(struct request *r)
     r->qp = qp;
     if (!dc) {
         r->stream = &qp->stream;
-        return qp->type == QP_RC && qp->remote_qpn == p->from_qpn && qp->remote_lid == p->from_lid;
+        return qp->type == QP_RC && qp->remote_qpn == p->from_qpn && qp->remote == r->link->address;
     }
     uint64_t key;
     if (r->bytes < 8)
@@ -361,17 +404,17 @@ static bool find_stream(struct request *r)
     memcpy(&key, r->data, 8);
     if (key != qp->dc_key) {
         log_error(r->device, "DCT 0x%x: QP 0x%x of LID %u comes with the wrong access key", qp->qpn,
-                  p->from_qpn, p->from_lid);
+                  p->from_qpn, r->link->address);
         return false;
     }
     r->data += 8;
     r->bytes -= 8;
-    r->stream = dc_stream(qp, p);
+    r->stream = dc_stream(qp, p, r->link->address);
     return r->stream;
 }
 
-/* in_turn: is this the packet that the stream expects? Others are dropped; one that was carried out
- * before is acknowledged again. */
+/* in_turn: is this the packet that the stream expects? One that was carried out before is answered again; where
+ * one is missing, that is said once. */
 static bool in_turn(struct request *r)
 {
     struct stream *s = r->stream;
@@ -380,19 +423,49 @@ static bool in_turn(struct request *r)
         return true;
     }
     if (psn_before(r->packet->psn, s->expected)) {
-        /* The data of a read is read again; what an atomic did is not done twice. */
+        /* The data of a read is read again. */
         if (r->packet->kind == PACKET_READ || r->packet->kind == PACKET_WRITES)
             return true;
-        if (r->packet->kind != PACKET_ATOMIC)
+        if (r->packet->kind == PACKET_ATOMIC)
+            replay_atomic(r);
+        else
             acknowledge_later(r);
         return false;
     }
-    if (!s->refused)
-        log_error(r->device,
-                  "QP 0x%x: packet 0x%x of QP 0x%x where 0x%x is expected; it is dropped",
-                  r->qp->qpn, r->packet->psn, r->packet->from_qpn, s->expected);
-    s->refused = true;
+    if (s->refused)
+        return false;
+    log_error(r->device, "QP 0x%x: packet 0x%x of QP 0x%x where 0x%x is expected; it is dropped",
+              r->qp->qpn, r->packet->psn, r->packet->from_qpn, s->expected);
+    refuse(r, REFUSED_SEQUENCE, 0);
     return false;
+}
+
+/* fits_message: does the packet go on with the message that was begun, or begin one where none is? Where the rest
+ * goes is told by the first packet alone. */
+static bool fits_message(struct request *r)
+{
+    const struct packet *p = r->packet;
+    const struct stream *s = r->stream;
+    bool first = p->flags & PACKET_FIRST, last = p->flags & PACKET_LAST;
+    bool parts = p->kind == PACKET_SEND || p->kind == PACKET_WRITE;
+    uint32_t rest = first ? p->length : s->rest;
+    r->rkey = p->rkey;
+    r->address = p->address;
+    if (p->kind == PACKET_INVALID || (p->kind == PACKET_READ && (p->mtu < 256 || p->mtu > 4096)))
+        return false;
+    if (p->psn != s->expected)
+        return true;
+    if (!parts)
+        return s->message == PACKET_PAD;
+    if (s->message != (first ? PACKET_PAD : p->kind))
+        return false;
+    if (p->kind == PACKET_SEND)
+        return true;
+    if (!first) {
+        r->rkey = s->rkey;
+        r->address = s->address;
+    }
+    return last ? rest == r->bytes : rest > r->bytes;
 }
 
 /* carry_out: false: there is no room for the answer yet. */
@@ -400,6 +473,11 @@ static bool carry_out(struct request *r)
 {
     if (!find_stream(r) || !in_turn(r))
         return true;
+    if (!fits_message(r)) {
+        log_error(r->device, "QP 0x%x: packet 0x%x of QP 0x%x does not belong where it comes",
+                  r->qp->qpn, r->packet->psn, r->packet->from_qpn);
+        return refuse(r, SYNDROME_REMOTE_INVALID_REQUEST, 0);
+    }
     if (r->packet->kind != PACKET_WRITE)
         adversary_place(r->device, r->link);
     switch (r->packet->kind) {
@@ -421,6 +499,7 @@ static bool carry_out(struct request *r)
 bool respond_run(struct link_in *link, struct device *d)
 {
     const struct packet *p;
+    char text[ADDRESS_TEXT];
     bool broken = false;
     unsigned n = 0, most = adversary_budget(d, PACKETS_A_PASS);
     if (adversary_skips(d))
@@ -436,6 +515,7 @@ bool respond_run(struct link_in *link, struct device *d)
             break;
         if (!carry_out(&r))
             break;
+        link->read_offset = 0;
         ring_take(&link->requests, p);
     }
     bool pending = link->pending_count;
@@ -447,6 +527,6 @@ bool respond_run(struct link_in *link, struct device *d)
         link_ring(link->bell);
     }
     if (broken && !atomic_exchange(&link->dead, true))
-        log_error(d, "the requests of LID %u cannot be read", link->lid);
+        log_error(d, "the requests of %s cannot be read", address_text(link->address, text));
     return n || pending;
 }

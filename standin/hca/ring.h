@@ -18,7 +18,8 @@ enum packet_kind {
     PACKET_NAK,
     PACKET_READ_DATA,
     PACKET_ATOMIC_VALUE,
-    PACKET_WRITES, /* `length` short ones (burst.c), of consecutive numbers */
+    PACKET_WRITES,  /* `length` short ones (burst.c), of consecutive numbers */
+    PACKET_INVALID, /* a request that no responder knows */
 };
 
 enum {
@@ -34,13 +35,22 @@ enum {
 struct packet {
     uint32_t bytes; /* of payload behind the header; the whole is rounded up to 8 */
     uint8_t kind, flags;
-    uint16_t from_lid;
+    uint16_t mtu; /* of READ: bytes that each packet of the answer is to bring */
     uint32_t to_qpn, from_qpn;
+    /* A read takes as many numbers as its answer has packets; each of those has its own. */
     uint32_t psn;
-    uint32_t length; /* of the message from this packet's first byte on */
-    uint32_t rkey;
-    uint32_t immediate; /* of NAK: syndrome; of READ_DATA: offset; of ATOMIC: bytes */
-    uint64_t address;
+    uint32_t
+        length;    /* FIRST: of the whole message; of NAK for want of a receive: the timer's code */
+    uint32_t rkey; /* FIRST */
+    uint32_t immediate; /* of NAK: why; of ATOMIC: bytes, and bit 8: compare and swap */
+    uint32_t messages;  /* of answers: how many messages are complete at the responder */
+    uint64_t address;   /* FIRST */
+};
+
+/* Why: a syndrome of a completion, or one of these. */
+enum {
+    REFUSED_SEQUENCE = 0xfe, /* another packet is expected: the one that the answer names */
+    REFUSED_RNR = 0xff,      /* there is no receive */
 };
 
 struct ring_shared {

@@ -124,6 +124,16 @@ static bool check_request(struct qp *qp, const struct wqe *w)
     return !qp->fault.syndrome;
 }
 
+/* is_due_to_fail: counts the request, the first time that it is taken, for SOFT_HCA_FAIL_AT. */
+static bool is_due_to_fail(struct qp *qp)
+{
+    struct device *d = qp->device;
+    if ((int16_t)(qp->taken - qp->counted) < 0)
+        return false;
+    qp->counted = (uint16_t)(qp->taken + 1);
+    return ++d->count_requests == d->config->fail_at;
+}
+
 /* take: the request at `taken` becomes the current one, or the queue has a fault. */
 static bool take(struct qp *qp)
 {
@@ -139,8 +149,7 @@ static bool take(struct qp *qp)
         raise_fault(qp, syndrome, VENDOR_MALFORMED);
         return false;
     }
-    uint64_t number = ++qp->device->count_requests;
-    if (qp->device->config->fail_at && number == qp->device->config->fail_at) {
+    if (is_due_to_fail(qp)) {
         log_error(qp->device, "QP 0x%x: request 0x%x fails because SOFT_HCA_FAIL_AT=%u asks for it",
                   qp->qpn, qp->taken, qp->device->config->fail_at);
         raise_fault(qp, SYNDROME_REMOTE_OPERATION, VENDOR_INJECTED);
@@ -151,6 +160,12 @@ static bool take(struct qp *qp)
                   "QP 0x%x: read or atomic at 0x%x, but the queue allows none (max_rd_atomic 0)",
                   qp->qpn, qp->taken);
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_NO_READS);
+        return false;
+    }
+    if (w->address.present && !send_target_address(qp, &w->address)) {
+        log_error(qp->device, "QP 0x%x: the request at 0x%x names no LID or GID of an HCA", qp->qpn,
+                  qp->taken);
+        raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_ADDRESS);
         return false;
     }
     qp->busy = true;
@@ -208,16 +223,20 @@ static uint8_t gather(struct qp *qp, uint64_t offset, uint8_t *to, uint64_t byte
     return SYNDROME_NONE;
 }
 
+static uint32_t packets_of(const struct qp *qp, uint64_t bytes)
+{
+    return bytes ? (uint32_t)((bytes + qp->mtu - 1) / qp->mtu) : 1;
+}
+
 static struct flight *begin(struct qp *qp)
 {
     const struct wqe *w = &qp->wqe;
     struct flight *f = &qp->flights[qp->flight_tail & qp->flight_mask];
     bool read = w->opcode == WQE_READ || wqe_is_atomic(w->opcode);
-    uint32_t packets = read || !w->length ? 1 : (uint32_t)((w->length + qp->mtu - 1) / qp->mtu);
-    if (wqe_is_local(w->opcode))
-        packets = 0;
+    uint32_t packets = wqe_is_local(w->opcode) ? 0 : packets_of(qp, w->length);
     *f = (struct flight){.first_psn = qp->psn,
                          .last_psn = psn_add(qp->psn, packets - 1),
+                         .length = (uint32_t)w->length,
                          .index = qp->taken,
                          .opcode = w->opcode,
                          .blocks = w->blocks,
@@ -241,7 +260,7 @@ static void fill_header(struct qp *qp, struct packet *p, uint32_t payload)
     const struct wqe *w = &qp->wqe;
     *p = (struct packet){.bytes = payload,
                          .flags = (uint8_t)(qp->offset ? 0 : PACKET_FIRST),
-                         .from_lid = qp->device->lid,
+                         .mtu = (uint16_t)qp->mtu,
                          .to_qpn = qp->remote_qpn,
                          .from_qpn = qp->qpn,
                          .psn = qp->psn,
@@ -301,6 +320,7 @@ static bool send_packet(struct qp *qp)
     if (!p)
         return false;
     bool last = read || atomic || payload == rest;
+    uint32_t numbers = read ? packets_of(qp, rest) : 1;
     fill_header(qp, p, payload);
     fill_kind(w, p, last);
     uint8_t syndrome = fill_payload(qp, p, payload);
@@ -316,7 +336,7 @@ static bool send_packet(struct qp *qp)
     qp->link->unpublished = true;
     qp->link_mark = qp->link->requests.own;
     qp->opens = false;
-    qp->psn = psn_add(qp->psn, 1);
+    qp->psn = psn_add(qp->psn, numbers);
     qp->offset += payload;
     if (last)
         finish(qp);

@@ -11,7 +11,9 @@ void send_load(const struct qp *qp, uint16_t index, uint32_t *words, struct wqe 
 /* send_retire: completes all requests that are acknowledged, in order. */
 void send_retire(struct qp *qp);
 
-/* DC: is the queue connected to this target? send_target(): connects it, when nothing is in flight. */
+/* DC: the address that a request names, 0: none; is the queue connected to this target? send_target():
+ * connects it, when nothing is in flight. */
+uint32_t send_target_address(const struct qp *qp, const struct wqe_address *a);
 bool send_same_target(const struct qp *qp, const struct wqe_address *a);
 bool send_target(struct qp *qp, const struct wqe_address *a);
 

@@ -198,12 +198,11 @@ void gid_of(const struct config *c, uint16_t lid, union ibv_gid *out)
     out->raw[15] = (uint8_t)lid;
 }
 
-/* lid_of_gid: 0: no GID of a soft HCA. */
-uint16_t lid_of_gid(const uint8_t *gid)
+uint32_t address_of_gid(const uint8_t *gid)
 {
     union ibv_gid mine;
     gid_of(NULL, 0, &mine);
-    return memcmp(mine.raw, gid, 14) ? 0 : (uint16_t)(gid[14] << 8 | gid[15]);
+    return memcmp(mine.raw, gid, 14) ? 0 : (uint32_t)(gid[14] << 8 | gid[15]);
 }
 
 PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)

@@ -242,10 +242,10 @@ PUBLIC int ibv_destroy_qp(struct ibv_qp *qp)
 
 /* --- States --- */
 
-static uint16_t lid_of(const struct device *d, const struct ibv_ah_attr *ah)
+static uint32_t address_of(const struct device *d, const struct ibv_ah_attr *ah)
 {
     if (d->config->link == LINK_ROCE || !ah->dlid)
-        return ah->is_global ? lid_of_gid(ah->grh.dgid.raw) : 0;
+        return ah->is_global ? address_of_gid(ah->grh.dgid.raw) : 0;
     return ah->dlid;
 }
 
@@ -263,7 +263,7 @@ static unsigned read_attributes(const struct device *d, const struct ibv_qp_attr
         what |= MOVE_TIMER;
     }
     if (mask & IBV_QP_AV) {
-        m->remote_lid = lid_of(d, &a->ah_attr);
+        m->remote = address_of(d, &a->ah_attr);
         m->remote_qpn = a->dest_qp_num;
         m->receive_psn = a->rq_psn;
         m->mtu = 128u << a->path_mtu;
@@ -306,7 +306,7 @@ static bool acceptable(const struct hca_qp *q, const struct ibv_qp_attr *a, int 
         return false;
     if (mask & IBV_QP_PKEY_INDEX && a->pkey_index)
         return false;
-    if (mask & IBV_QP_AV && q->of->type == QP_RC && !lid_of(q->of->device, &a->ah_attr))
+    if (mask & IBV_QP_AV && q->of->type == QP_RC && !address_of(q->of->device, &a->ah_attr))
         return false;
     if (mask & IBV_QP_AV && a->ah_attr.is_global && a->ah_attr.grh.sgid_index)
         return false;
