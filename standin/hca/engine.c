@@ -9,19 +9,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* An engine that lies down soon is woken before those who spin; one that yields its CPU to them waits for the end
- * of their slice. How long it looks around before is learned from the last pauses: a longer look is worth it where
- * work comes that soon, which it does not where those who give it need this CPU. */
-enum { SPIN_LEAST_NS = 5000, SPIN_MOST_NS = 50000, SHORTEST_SLEEP_NS = 10000 };
-
-static uint64_t next_spin(uint64_t spin_ns, uint64_t pause_ns)
-{
-    if (pause_ns >= SPIN_MOST_NS)
-        return spin_ns / 2 > SPIN_LEAST_NS ? spin_ns / 2 : SPIN_LEAST_NS;
-    if (pause_ns <= spin_ns)
-        return spin_ns;
-    return spin_ns * 2 < SPIN_MOST_NS ? spin_ns * 2 : SPIN_MOST_NS;
-}
+/* An engine without work first lets others have its CPU: those who wait for it do the same, so that a turn takes no
+ * longer than their looks, and whoever gives requests meanwhile gives many. Beside a thread that keeps the CPU for
+ * its whole slice that would take milliseconds: then, and when nothing has come for YIELD_NS, it sleeps, from which
+ * it is woken before those who spin. A sleep is a timer, which costs more than a look where the CPU is virtual. */
+enum {
+    YIELD_NS = 200 * 1000,
+    SLICE_NS = 1500 * 1000,            /* away for so long: somebody computes here */
+    AFTER_SLICE_NS = 20 * 1000 * 1000, /* and is taken to do so for that long */
+    SHORTEST_SLEEP_NS = 10000,
+};
 
 static bool poll_doorbells(struct device *d)
 {
@@ -117,10 +114,18 @@ static void lie_down(struct device *d, uint64_t idle_ns, bool timed)
     __atomic_store_n(&d->bell[1], 0, __ATOMIC_RELAXED);
 }
 
+/* step_aside: for others of this CPU. Returns until when to sleep instead. */
+static uint64_t step_aside(uint64_t now)
+{
+    sched_yield();
+    uint64_t back = clock_ns();
+    return back - now > SLICE_NS ? back + AFTER_SLICE_NS : 0;
+}
+
 void *engine_main(void *device)
 {
     struct device *d = device;
-    uint64_t last = clock_ns(), spin_ns = SPIN_LEAST_NS;
+    uint64_t last = clock_ns(), sleep_until = 0;
     prctl(PR_SET_TIMERSLACK, 1000UL);
     while (!atomic_load(&d->stop)) {
         bool timed;
@@ -131,12 +136,12 @@ void *engine_main(void *device)
         bool worked = engine_pass(d, &timed);
         uint64_t now = d->now;
         pthread_mutex_unlock(&d->lock);
-        if (worked) {
-            spin_ns = next_spin(spin_ns, now - last);
+        if (worked)
             last = now;
-        } else if (now - last >= spin_ns) {
+        else if (now - last < YIELD_NS && now >= sleep_until)
+            sleep_until = step_aside(now);
+        else
             lie_down(d, now - last, timed);
-        }
     }
     return NULL;
 }

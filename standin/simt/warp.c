@@ -270,6 +270,8 @@ WEFT_EXPORT uint32_t weft_simt_active_mask(void)
     if (!lane)
         return 1;
     block_spend(lane);
+    if ((lane->warp->existing & ~lane->warp->exited) == lane_bit(lane))
+        return lane_bit(lane); /* there is nobody to wait for */
     lane->site = __builtin_return_address(0);
     lane->warp->in_active |= lane_bit(lane);
     lane->warp->ready &= ~lane_bit(lane);

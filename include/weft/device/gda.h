@@ -39,16 +39,35 @@ WEFT_DEVICE void weft_dev_gda_part(const struct weft_dev_gda_ring *ring, uint64_
     }
 }
 
+/* One value by one thread: a block, by itself. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_p_one(struct weft_dev_gda_queue *q,
+                                             const struct weft_dev_request *r)
+{
+    struct weft_dev_gda_span span;
+    uint64_t whole = r->bytes;
+    struct weft_dev_gda_place at = weft_dev_gda_there(r->symmetric, r->pe, &whole);
+    if (!weft_dev_gda_begin(&span, q, r, 1))
+        return;
+    weft_dev_gda_value(&q->ring, span.base, at, r->value, (uint32_t)r->bytes,
+                       WEFT_DEV_GDA_SIGNALED);
+    weft_dev_gda_give(&span);
+}
+
 /* p: each run of neighbours is one inline write; the runs toward one PE are one span. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
 {
     struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(r->pe);
+    uint32_t together = weft_dev_active_mask();
+    if (!(together & (together - 1))) {
+        weft_dev_gda_p_one(q, r);
+        return;
+    }
     struct weft_dev_gda_group g;
     struct weft_dev_run run;
     uint64_t whole;
     uint32_t bytes;
     int begun = 1;
-    weft_dev_run_find(&run, (uintptr_t)r->symmetric, (unsigned)r->bytes, r->pe);
+    weft_dev_run_find(&run, together, (uintptr_t)r->symmetric, (unsigned)r->bytes, r->pe);
     bytes = run.values * (uint32_t)r->bytes;
     whole = bytes;
     g.at = 0;

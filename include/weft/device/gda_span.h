@@ -177,11 +177,29 @@ struct weft_dev_gda_group {
     uint32_t ends;              /* 1: the caller's request is the last, and takes one block */
 };
 
+/* Of one lane: nobody is to be met. */
+WEFT_DEVICE int weft_dev_gda_begin_one(struct weft_dev_gda_group *g, uint32_t mask,
+                                       struct weft_dev_gda_queue *q,
+                                       const struct weft_dev_request *r, uint32_t blocks)
+{
+    int nop = blocks > 1;
+    g->mask = mask;
+    g->first = g->last = weft_dev_lane();
+    int begun = weft_dev_gda_begin(&g->span, q, r, blocks + (uint32_t)nop);
+    if (begun && nop)
+        weft_dev_gda_nop(&q->ring, g->span.end - 1, WEFT_DEV_GDA_SIGNALED);
+    g->at = g->span.base;
+    g->ends = !nop;
+    return begun;
+}
+
 WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_group(struct weft_dev_gda_group *g, uint32_t mask,
                                                   struct weft_dev_gda_queue *q,
                                                   const struct weft_dev_request *r, uint32_t blocks)
 {
     unsigned lane = weft_dev_lane();
+    if (!(mask & (mask - 1)))
+        return weft_dev_gda_begin_one(g, mask, q, r, blocks);
     uint32_t before = mask & ((1u << lane) - 1);
     uint32_t several = weft_dev_ballot(mask, blocks > 1);
     uint32_t at = weft_dev_popcount_u32(before), total = weft_dev_popcount_u32(mask);

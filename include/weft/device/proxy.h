@@ -377,7 +377,8 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
     r->queue = weft_dev_state.peers[r->pe].ring;
     run.leads = 1;
     if (r->operation == WEFT_DEV_OP_P) {
-        weft_dev_run_find(&run, (uintptr_t)r->symmetric, (unsigned)r->bytes, r->pe);
+        weft_dev_run_find(&run, weft_dev_active_mask(), (uintptr_t)r->symmetric, (unsigned)r->bytes,
+                          r->pe);
         if (run.values > 1)
             flags = WEFT_DEV_RING_BOUNCED;
         else if (!run.leads)

@@ -22,12 +22,19 @@ struct weft_dev_run {
  * multiples of this. */
 enum { WEFT_DEV_RUN_PAGE = 4096 };
 
-/* Called by all lanes that are here together. `bytes` is 1, 2, 4 or 8, and the address a multiple. */
-WEFT_DEVICE_NOINLINE void weft_dev_run_find(struct weft_dev_run *run, uint64_t address,
-                                            unsigned bytes, int pe)
+/* Called by all lanes that are here together, which are `mask`. `bytes` is 1, 2, 4 or 8, and the address a
+ * multiple. */
+WEFT_DEVICE_NOINLINE void weft_dev_run_find(struct weft_dev_run *run, uint32_t mask,
+                                            uint64_t address, unsigned bytes, int pe)
 {
-    uint32_t mask = weft_dev_active_mask();
     unsigned lane = weft_dev_lane();
+    run->mask = mask;
+    run->leader = lane;
+    run->leads = 1;
+    run->at = 0;
+    run->values = 1;
+    if (!(mask & (mask - 1))) /* one lane alone */
+        return;
     uint32_t up_to_me = (2u << lane) - 1;
     uint32_t before = mask & up_to_me >> 1;
     unsigned previous = before ? 31 - weft_dev_leading_zeros_u32(before) : lane;
