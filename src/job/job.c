@@ -22,7 +22,7 @@
  * do without. Longer ones are likely for a PE that does not run, because the machine has other work.
  * Where PEs share a CPU the awaited one is likely not running at all: each poll, and more so each
  * pause (60 ns on recent Xeons), keeps it from it. */
-enum { SPIN_SPARE_CPUS = 2000, SPIN_SHARED_CPUS = 2, PROVE_OFF_CHOICE = 2 };
+enum { SPIN_SPARE_CPUS = 2000, SPIN_SHARED_CPUS = 2, SPIN_BETWEEN_LOOKS = 8, PROVE_OFF_CHOICE = 2 };
 
 /* What the PEs tell each other first. */
 struct hello {
@@ -231,6 +231,11 @@ void job_set_spin(struct weft_job *job, bool threads)
         job->spin = configured > UINT32_MAX ? UINT32_MAX : (uint32_t)configured;
     else
         job->spin = wanted > job->node_cpus ? SPIN_SHARED_CPUS : SPIN_SPARE_CPUS;
+    bool looks = false;
+    for (int path = 0; path < PATH_COUNT; path++)
+        looks |= job->paths.common[path] && path_ops_of((enum path_id)path)->progress;
+    job->spin_between_looks =
+        looks && configured < 0 && job->spin > SPIN_BETWEEN_LOOKS ? SPIN_BETWEEN_LOOKS : job->spin;
 }
 
 static void look_at_cpus(struct weft_job *job, const struct hello *all)

@@ -138,9 +138,10 @@ struct weft_job {
     void *program_context; /* CUDA context that the program had made current before weft_init() */
     bool checking;
     bool threads_are_pes;
-    bool crowded;  /* on some node there are more PEs than CPUs; alike at every PE */
-    int node_cpus; /* that the PEs of this node may run on */
-    uint32_t spin; /* polls before a waiting PE yields */
+    bool crowded;                /* on some node there are more PEs than CPUs; alike at every PE */
+    int node_cpus;               /* that the PEs of this node may run on */
+    uint32_t spin;               /* polls before a waiting PE yields */
+    uint32_t spin_between_looks; /* where what it waits for may come by messages */
     uint64_t wait_slice_ns, wait_warn_ns, wait_limit_ns; /* WEFT_WAIT_*; 0 = none */
     uint64_t watch_every_ns;                             /* a wait looks at the PEs it depends on */
     _Atomic int failed; /* a weft_status: every further call returns it */

@@ -152,13 +152,14 @@ weft_status job_join_paths(struct weft_job *job)
     for (int pe = 0; pe < job->npes && !status; pe++)
         wanted |= all[pe];
     free(all);
+    bool threads = false;
     for (int path = 0; path < PATH_COUNT && !status; path++)
         if (wanted & 1u << path) {
             status = path_ops_of((enum path_id)path)->join(&job->paths, &job->paths.common[path]);
             status = boot_agree(job->boot, status);
-            if (path_ops_of((enum path_id)path)->thread)
-                job_set_spin(job, true);
+            threads |= path_ops_of((enum path_id)path)->thread;
         }
+    job_set_spin(job, threads);
     return status;
 }
 
@@ -193,6 +194,7 @@ static weft_status wait_step(struct path_wait *wait, uint64_t seen)
         const struct waiter begun = WAITER(wait->world->job, wait->operation, wait->pe);
         *waiter = begun;
         waiter->expected = wait->expected;
+        waiter->spin = waiter->job->spin; /* a path that waits looks by itself */
     }
     return waiter_step(waiter, seen);
 }

@@ -14,6 +14,7 @@
 #ifndef WEFT_JOB_WAITER_H
 #define WEFT_JOB_WAITER_H
 
+#include "base/cpus.h"
 #include "job/job.h"
 
 struct waiter {
@@ -26,6 +27,7 @@ struct waiter {
     uint64_t expected;
     uint32_t compare; /* weft_cmp */
     uint32_t polls;
+    uint32_t spin;  /* so many of them before waiter_slow() */
     bool is_signed; /* the variable */
     bool warned;
     struct box_wait *slot;           /* in the black box once the wait is slow */
@@ -40,23 +42,22 @@ struct waiter {
     bool far_asked;                  /* it was asked since something near moved */
 };
 
+/* What a peer stores is there by itself. What comes by messages comes when this PE looks for them, and
+ * waiter_slow() does. */
+static inline uint32_t waiter_spin(const struct weft_job *job, int peer)
+{
+    bool stores = peer >= 0 && job_direct(job, WEFT_HOST, peer);
+    return likely(stores) ? job->spin : job->spin_between_looks;
+}
+
 #define WAITER(job_, operation_, peer_)                                                            \
     {                                                                                              \
         .job = (job_), .operation = (operation_), .peer = (peer_), .team = -1,                     \
-        .segment = SEG_SYSTEM, .compare = WEFT_GE                                                  \
+        .segment = SEG_SYSTEM, .compare = WEFT_GE, .spin = waiter_spin(job_, peer_)                \
     }
 
 weft_status waiter_slow(struct waiter *waiter, uint64_t seen);
 void waiter_leave(struct waiter *waiter);
-
-static inline void cpu_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
 
 /* A poll without pause runs far ahead of the line's arrival, and the CPU then throws that work
  * away: with a pause from the fifth poll on a ping-pong takes 36 ns instead of 57 (Zen 5). */
@@ -65,7 +66,7 @@ enum { WAITER_EAGER_POLLS = 4 };
 static inline weft_status waiter_step(struct waiter *waiter, uint64_t seen)
 {
     uint32_t polls = ++waiter->polls;
-    if (likely(polls < waiter->job->spin)) {
+    if (likely(polls < waiter->spin)) {
         if (polls > WAITER_EAGER_POLLS)
             cpu_relax();
         return WEFT_OK;

@@ -281,8 +281,10 @@ static weft_status quiet_all(struct weft_job *job)
     if (unlikely(job->default_ctx->open_count)) {
         pthread_mutex_lock(&job->contexts_stay);
         bool before = access_act_for_others(true);
+        /* What collectives put by the library's own context is complete by their flags. */
         for (struct weft_ctx *ctx = job->contexts; ctx && !status; ctx = ctx->next)
-            status = weft_quiet(ctx);
+            if (ctx != job->system_ctx)
+                status = weft_quiet(ctx);
         access_act_for_others(before);
         pthread_mutex_unlock(&job->contexts_stay);
     } else if (unlikely(job->device)) { /* of kernels, which may not reach what the host does */

@@ -149,7 +149,7 @@ static weft_status through_host(struct remote at, void *local, size_t bytes, boo
     weft_status status = is_put ? gpu_copy(gpu, NET_LANE, host, local, bytes, GPU_DONE) : WEFT_OK;
     if (status)
         return status;
-    pthread_mutex_lock(&state->net->lock);
+    net_enter(state->net);
     status = is_put ? put(state, at, host, bytes, false) : get(state, at, host, bytes, false);
     pthread_mutex_unlock(&state->net->lock);
     return status || is_put ? status : gpu_copy(gpu, NET_LANE, local, host, bytes, GPU_DONE);
@@ -162,7 +162,7 @@ static weft_status from_device(struct remote at, void *local, size_t bytes, bool
     struct net_peer *peer = &state->net->peers[at.peer->pe];
     if (bytes <= SMALL_BYTES)
         return through_host(at, local, bytes, is_put);
-    pthread_mutex_lock(&state->net->lock);
+    net_enter(state->net);
     weft_status status = net_failure(state->net, peer);
     if (!status)
         status = is_put ? put_staged(state, at, local, bytes, true, nbi)
@@ -180,7 +180,7 @@ static weft_status net_put(struct remote to, const void *src, size_t bytes, bool
     struct path_state *state = to.peer->state;
     if (on_device(to.peer->world, src))
         return from_device(to, (void *)src, bytes, true, nbi);
-    pthread_mutex_lock(&state->net->lock);
+    net_enter(state->net);
     weft_status status = put(state, to, src, bytes, nbi);
     pthread_mutex_unlock(&state->net->lock);
     return status;
@@ -191,7 +191,7 @@ static weft_status net_get(struct remote from, void *dst, size_t bytes, bool nbi
     struct path_state *state = from.peer->state;
     if (on_device(from.peer->world, dst))
         return from_device(from, dst, bytes, false, nbi);
-    pthread_mutex_lock(&state->net->lock);
+    net_enter(state->net);
     weft_status status = get(state, from, dst, bytes, nbi);
     pthread_mutex_unlock(&state->net->lock);
     return status;
@@ -202,7 +202,7 @@ static weft_status net_store(struct remote to, const void *value, size_t width)
 {
     struct path_state *state = to.peer->state;
     struct net_peer *peer = &state->net->peers[to.peer->pe];
-    pthread_mutex_lock(&state->net->lock);
+    net_enter(state->net);
     weft_status status = net_order_request(state, peer);
     if (!status)
         status = put_record(state, to, NET_STORE, value, width);
@@ -215,7 +215,7 @@ static weft_status net_store(struct remote to, const void *value, size_t width)
 static weft_status net_load(struct remote from, void *value, size_t width)
 {
     struct path_state *state = from.peer->state;
-    pthread_mutex_lock(&state->net->lock);
+    net_enter(state->net);
     weft_status status = get_part(state, from, value, width, true, false);
     pthread_mutex_unlock(&state->net->lock);
     return status;
@@ -268,7 +268,7 @@ static weft_status net_atomic(struct remote at, weft_amo amo, size_t width, uint
     struct gpu *gpu = at.peer->world->gpu;
     bool device = fetched && on_device(at.peer->world, fetched);
     uint64_t before = 0;
-    pthread_mutex_lock(&state->net->lock);
+    net_enter(state->net);
     weft_status status = atomic(state, at, amo, width, (struct net_atomic){value, expected, 0},
                                 device ? &before : fetched, nbi && !device);
     pthread_mutex_unlock(&state->net->lock);
@@ -301,7 +301,7 @@ static weft_status net_put_signal(struct remote to, const void *src, size_t byte
         status = from_device(to, (void *)src, bytes, true, nbi);
         bytes = 0;
     }
-    pthread_mutex_lock(&state->net->lock);
+    net_enter(state->net);
     if (!status)
         status = put_signal(state, to, src, bytes, signal, value, op);
     if (!status && !nbi)
@@ -319,7 +319,7 @@ static weft_status net_iput(struct remote to, const void *src, const struct path
     const char *from = src;
     weft_status status = WEFT_OK;
     bool device = on_device(to.peer->world, src);
-    pthread_mutex_lock(&state->net->lock);
+    net_enter(state->net);
     for (size_t i = 0; i < s->n && !status && !device; i++) {
         status = put(state, to, from + i * s->local_step, s->element, true);
         to.offset += s->remote_step;
@@ -346,7 +346,7 @@ static weft_status net_iget(struct remote from, void *dst, const struct path_str
         status = net_get(from, to + i * s->local_step, s->element, false);
     if (one_by_one)
         return status;
-    pthread_mutex_lock(&state->net->lock);
+    net_enter(state->net);
     status = net_failure(state->net, peer);
     for (size_t i = 0; i < s->n && !status; i++, from.offset += s->remote_step)
         status = net_read(state, from, to + i * s->local_step, s->element);
@@ -360,7 +360,7 @@ static weft_status net_iget(struct remote from, void *dst, const struct path_str
 
 static weft_status net_quiet(struct path_state *state)
 {
-    pthread_mutex_lock(&state->net->lock);
+    net_enter(state->net);
     weft_status status = net_complete(state);
     pthread_mutex_unlock(&state->net->lock);
     return status;
@@ -368,13 +368,13 @@ static weft_status net_quiet(struct path_state *state)
 
 static weft_status net_fence(struct path_state *state)
 {
-    pthread_mutex_lock(&state->net->lock);
+    net_enter(state->net);
     weft_status status = net_order(state);
     pthread_mutex_unlock(&state->net->lock);
     return status;
 }
 
-/* A PE that waits lets out what it holds back. */
+/* A PE that waits lets out what each context holds back; one of them looks for all. */
 static void net_progress(struct path_state *state)
 {
     struct path_common *net = state->net;
@@ -383,7 +383,10 @@ static void net_progress(struct path_state *state)
         return;
     for (int i = 0; i < state->touched_count; i++)
         net_flush(net, &net->peers[state->touched[i]], false);
-    net_poll(net);
+    if (!net->poller)
+        net->poller = state;
+    if (net->poller == state)
+        net_poll(net);
     pthread_mutex_unlock(&net->lock);
 }
 

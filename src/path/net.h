@@ -15,6 +15,7 @@
 #ifndef WEFT_PATH_NET_H
 #define WEFT_PATH_NET_H
 
+#include "base/cpus.h"
 #include "driver/fabric.h"
 #include "path/net_choose.h"
 #include "path/net_pick.h"
@@ -337,6 +338,7 @@ struct path_common {
     bool proving;
     char proof_failed[NET_WHY_BYTES];
     struct path_state *closed; /* contexts that something still points to */
+    struct path_state *poller; /* whose progress looks for completions; NULL: the next */
     struct serve *serve;       /* carries out what peers ask for */
     uint64_t events;    /* completions so far, but for messages that left: what a wait looks at */
     weft_status failed; /* of the endpoint, not of one peer */
@@ -410,6 +412,18 @@ const char *net_where(const struct net_rail *rail, int number, const struct net_
 /* "fi_endpoint: Function not implemented (provider tcp;ofi_rxm on eth0)" */
 weft_status net_refused(const struct path_common *net, const struct net_rail *rail,
                         const char *call, int error);
+
+/* Takes the lock. Whoever has it is done in a few microseconds, sooner than a sleeping thread wakes. */
+static inline void net_enter(struct path_common *net)
+{
+    enum { TRIES = 100 };
+    for (int i = 0; i < TRIES; i++) {
+        if (pthread_mutex_trylock(&net->lock) == 0)
+            return;
+        cpu_relax();
+    }
+    pthread_mutex_lock(&net->lock);
+}
 
 /* ------------------------------------------------------------------ net_progress.c (lock held) */
 

@@ -469,7 +469,7 @@ weft_status net_refine(const struct path_world *world, weft_kind kind, int pe, c
         status = net_open_state(world, &state);
     if (status)
         return status;
-    pthread_mutex_lock(&net->lock);
+    net_enter(net);
     if (state) {
         peer->gpu_trust = NET_REFUSED;
         status = prove(state, peer);

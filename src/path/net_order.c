@@ -59,8 +59,9 @@ weft_status net_open_state(const struct path_world *world, struct path_state **r
 void net_close_state(struct path_state *state)
 {
     struct path_common *net = state->net;
-    pthread_mutex_lock(&net->lock);
+    net_enter(net);
     state->closed = true;
+    net->poller = net->poller == state ? NULL : net->poller;
     state->next = net->closed;
     net->closed = state;
     net_drop_state(state);

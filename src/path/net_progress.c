@@ -24,7 +24,8 @@ enum {
     OFTEN = 4,                     /* polls by callers in one nap: the thread is not needed */
     NAP_SHORTEST_NS = 20 * 1000,
     NAP_LONGEST_NS = 1000 * 1000,
-    SLEEP_MS = 100, /* at most, while nothing is under way */
+    SLEEP_MS = 100,        /* at most, while nothing is under way */
+    AWAKE_NS = 100 * 1000, /* the thread, after two events as near to each other */
 };
 
 /* ------------------------------------------------------------------------------------- failures */
@@ -41,7 +42,7 @@ static void get_account(struct path_common *net, struct net_peer *peer)
     while (!status && clock_now_ns() < until)
         status = path_wait_step(&wait, 0);
     path_wait_end(&wait);
-    pthread_mutex_lock(&net->lock);
+    net_enter(net);
     if (status != WEFT_ERR_PEER_DEAD)
         return;
     peer->failed = status;
@@ -207,7 +208,7 @@ void net_drain(struct path_common *net)
     enum { STILL_NS = 2 * 1000 * 1000, MOST_NS = 100 * 1000 * 1000 };
     if (net->process != getpid() || !strstr(net->provider, ";ofi_rxm"))
         return;
-    pthread_mutex_lock(&net->lock);
+    net_enter(net);
     net->leaving = true;
     uint64_t now = clock_now_ns(), until = now + MOST_NS, still = now + STILL_NS;
     while (now < still && now < until) {
@@ -231,7 +232,7 @@ weft_status net_wait(struct path_common *net, struct net_peer *peer, struct path
     uint64_t events = net->events;
     pthread_mutex_unlock(&net->lock);
     weft_status status = path_wait_step(wait, events);
-    pthread_mutex_lock(&net->lock);
+    net_enter(net);
     return unlikely(status) ? base_fail_context(status, "path net to PE %d over %s", peer->pe,
                                                 net_interface(&net->rails[peer->via]))
                             : WEFT_OK;
@@ -267,7 +268,7 @@ static void sleep_for_event(struct path_common *net, uint64_t *ns)
     struct pollfd wait[NET_RAILS + 1] = {{.fd = net->wake, .events = POLLIN}};
     nfds_t count = 1;
     bool sleeps;
-    pthread_mutex_lock(&net->lock);
+    net_enter(net);
     bool quiet = may_sleep(net, wait, &count, &sleeps);
     bool under_way = net->waiting || net->stripes;
     for (int i = 0; i < net->rail_count; i++)
@@ -295,7 +296,7 @@ static void *run(void *argument)
     struct path_common *net = argument;
     const struct path_world *world = net->world;
     uint64_t leave_ns = world->boot->local_npes > world->cpus ? NAP_LONGEST_NS : NAP_LONGEST_NS / 5;
-    uint64_t nap_ns = NAP_SHORTEST_NS;
+    uint64_t nap_ns = NAP_SHORTEST_NS, last_ns = 0, awake_until = 0;
     uint32_t seen = 0;
     while (!atomic_load_explicit(&net->stop, memory_order_relaxed)) {
         if (on_leave(net, &seen) || pthread_mutex_trylock(&net->lock)) {
@@ -305,12 +306,16 @@ static void *run(void *argument)
         bool came = net_poll(net);
         bool restless = net->late || net->restless;
         pthread_mutex_unlock(&net->lock);
-        if (came)
+        uint64_t now = clock_now_ns();
+        if (came) {
             nap_ns = NAP_SHORTEST_NS;
-        else if (restless)
-            sched_yield(); /* the GPU is at it: nothing will wake us */
-        else
+            awake_until = now - last_ns < AWAKE_NS ? now + AWAKE_NS : now;
+            last_ns = now;
+        } else if (restless || now < awake_until) {
+            sched_yield(); /* the GPU is at it, and nothing will wake us; or waking takes longer */
+        } else {
             sleep_for_event(net, &nap_ns);
+        }
     }
     return NULL;
 }
