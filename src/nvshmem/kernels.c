@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations on streams and collectives of <nvshmem.h> that the host API does not have: they are
- * done by a kernel in the program's own translation units, one for each target that it was compiled
- * for. Also the cooperative launch of the program's kernels. Knows no operation. */
+ * done by a kernel: on cuda one that the program's own units bring, on simt that of run_simt.c. Also the
+ * cooperative launch of the program's kernels. Knows no operation. */
 #include <weft/nvshmem/host.h>
 
 #include "base/config.h"
@@ -9,12 +9,13 @@
 #include "base/status.h"
 #include "gpu/gpu.h"
 #include "job/device_state.h"
+#include "nvshmem/run_simt.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct weft_nvshmem_kernels *brought[2]; /* by target; set by constructors */
+static const struct weft_nvshmem_kernels *brought; /* for cuda; set by constructors */
 
 WEFT_EXPORT void weft_nvshmem_register(const struct weft_nvshmem_kernels *kernels)
 {
@@ -24,40 +25,38 @@ WEFT_EXPORT void weft_nvshmem_register(const struct weft_nvshmem_kernels *kernel
             "the program was compiled against another nvshmem.h (its table of kernels has %zu "
             "bytes; this library needs %zu): they are not used",
             kernels->size, sizeof *kernels);
-    else
-        __atomic_compare_exchange_n(&brought[kernels->cuda != 0], &none, kernels, 0,
-                                    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    else if (kernels->cuda) /* for simt: of a program compiled before the library had its own */
+        __atomic_compare_exchange_n(&brought, &none, kernels, 0, __ATOMIC_RELEASE,
+                                    __ATOMIC_RELAXED);
 }
 
-static const struct weft_nvshmem_kernels *of_target(void)
+static const struct weft_nvshmem_kernels *of_program(void)
 {
-    return __atomic_load_n(&brought[weft_target_get() == WEFT_CUDA], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&brought, __ATOMIC_ACQUIRE);
 }
 
 static weft_status kernels_fail(const struct weft_nvshmem_kernels *kernels, int error,
                                 const char *what)
 {
-    if (!error)
-        return WEFT_OK;
-    return kernels->cuda ? base_fail(WEFT_ERR_KERNEL, "%s: CUDA error %d: %s", what, error,
-                                     kernels->error_text(error))
-                         : (weft_status)error;
+    return error ? base_fail(WEFT_ERR_KERNEL, "%s: CUDA error %d: %s", what, error,
+                             kernels->error_text(error))
+                 : WEFT_OK;
 }
 
 static weft_status nobody_brings_it(void)
 {
     return base_fail(WEFT_ERR_UNSUPPORTED,
-                     "the program has no kernel for it on %s; include <nvshmemx.h>, without "
-                     "NVSHMEM_HOSTLIB_ONLY, in a file that is compiled %s",
-                     weft_target_name(weft_target_get()),
-                     weft_target_get() == WEFT_CUDA ? "by nvcc" : "for simt");
+                     "the program has no kernel for it on cuda; include <nvshmemx.h>, without "
+                     "NVSHMEM_HOSTLIB_ONLY, in a file that is compiled by nvcc");
 }
 
 static weft_status enqueue(const struct weft_nv_call *call, weft_stream stream)
 {
-    const struct weft_nvshmem_kernels *kernels = of_target();
+    const struct weft_nvshmem_kernels *kernels = of_program();
     if (!weft_nvshmem_job())
         return base_fail(WEFT_ERR_ARGUMENT, "called before nvshmem_init");
+    if (weft_target_get() == WEFT_SIMT)
+        return run_simt(call, stream);
     if (!kernels)
         return nobody_brings_it();
     weft_status status = device_units_upload();
@@ -141,7 +140,7 @@ static bool is_cuda_function(const struct weft_nvshmem_kernels *kernels, const v
 static weft_status launch_cuda(const struct weft_kernel *kernel, weft_dim3 grid, weft_dim3 block,
                                void **args, size_t shared_bytes, weft_stream stream)
 {
-    const struct weft_nvshmem_kernels *kernels = of_target();
+    const struct weft_nvshmem_kernels *kernels = of_program();
     const unsigned g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
     if (kernels && is_cuda_function(kernels, kernel))
         return kernels_fail(kernels, kernels->launch(kernel, g, b, args, shared_bytes, stream),
@@ -168,7 +167,7 @@ WEFT_EXPORT int weft_nvshmem_launch(const void *function, weft_dim3 grid, weft_d
 static weft_status resident(const struct weft_kernel *kernel, unsigned threads, size_t shared_bytes,
                             int *blocks)
 {
-    const struct weft_nvshmem_kernels *kernels = of_target();
+    const struct weft_nvshmem_kernels *kernels = of_program();
     if (!threads)
         return base_fail(WEFT_ERR_ARGUMENT, "a block of 0 threads");
     if (weft_target_get() == WEFT_SIMT) {

@@ -274,6 +274,8 @@ verb_lint() {
 # All but the fuzz targets and the hosts, which have their own verbs.
 verb_long() {
     need_packages build test
+    # shellcheck disable=SC2034  # for configure
+    all_kernels=1
     build default all || exit 1
     tests build "every test" ctest -LE 'fuzz|hosts'
     summary

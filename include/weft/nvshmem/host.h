@@ -111,9 +111,9 @@ struct weft_nv_call {
 /* What a unit brings. The functions return 0, or an error that error_text explains. */
 struct weft_nvshmem_kernels {
     size_t size; /* sizeof(struct weft_nvshmem_kernels): lets it grow */
-    int cuda;    /* 1: for cuda, 0: for simt */
+    int cuda;    /* 1 */
     int (*call)(const struct weft_nv_call *call, weft_stream stream);
-    /* cuda only: cooperative launch of a kernel, and how many of its blocks can be resident. */
+    /* Cooperative launch of a kernel, and how many of its blocks can be resident. */
     int (*launch)(const void *function, const unsigned *grid, const unsigned *block, void **args,
                   size_t shared_bytes, weft_stream stream);
     int (*resident)(const void *function, unsigned threads, size_t shared_bytes, int *blocks);

@@ -1,67 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of one block that does what <nvshmemx.h> puts on a stream and <weft/stream.h> has no
- * function for, and its registration with the library (host.h). */
+/* The kernel of one block on a GPU that does what <nvshmemx.h> puts on a stream and <weft/stream.h> has
+ * no function for, and its registration with the library (host.h). On simt the library has its own. */
 #ifndef WEFT_NVSHMEM_KERNEL_H
 #define WEFT_NVSHMEM_KERNEL_H
 
 #include <weft/nvshmem/types.h>
 
-#if WEFT_NV_DEVICE_PART
+#if WEFT_NV_DEVICE_PART && WEFT_TARGET_CUDA
 
-#if WEFT_TARGET_SIMT
-#include <weft/simt_executor.h>
-#endif
-
-/* By all threads of the block. Collectives report themselves; a wait that ran out is reported here. */
-WEFT_NV_DEVICE void weft_nv_run(const struct weft_nv_call *c)
-{
-    int status = WEFT_OK;
-    switch (c->kind) {
-    case WEFT_NV_CALL_SYNC:
-        weft_block_sync(c->team);
-        return;
-    case WEFT_NV_CALL_BROADCAST:
-        weft_block_broadcast(c->team, c->dst, c->src, c->n, c->pe);
-        return;
-    case WEFT_NV_CALL_FCOLLECT:
-        weft_block_fcollect(c->team, c->dst, c->src, c->n);
-        return;
-    case WEFT_NV_CALL_ALLTOALL:
-        weft_block_alltoall(c->team, c->dst, c->src, c->n);
-        return;
-    case WEFT_NV_CALL_REDUCE:
-        weft_block_reduce(c->team, c->dst, c->src, c->n, (weft_type)c->type, (weft_op)c->op);
-        return;
-    case WEFT_NV_CALL_REDUCESCATTER:
-        weft_block_reducescatter(c->team, c->dst, c->src, c->n, (weft_type)c->type, (weft_op)c->op);
-        return;
-    case WEFT_NV_CALL_P:
-        weft_block_put(c->dst, &c->value, c->element, c->pe);
-        return;
-    case WEFT_NV_CALL_IPUT:
-        weft_block_iput(c->dst, c->src, c->dst_stride, c->src_stride, c->element, c->n, c->pe);
-        return;
-    case WEFT_NV_CALL_IGET:
-        weft_block_iget(c->dst, c->src, c->dst_stride, c->src_stride, c->element, c->n, c->pe);
-        return;
-    case WEFT_NV_CALL_WAIT:
-        status = weft_block_wait_until((weft_type)c->type, c->src, (weft_cmp)c->pe, c->value);
-        break;
-    case WEFT_NV_CALL_WAIT_ALL:
-        status = weft_block_wait_until_all((weft_type)c->type, c->src, c->n, (const int *)c->dst,
-                                           (weft_cmp)c->pe, c->value);
-        break;
-    case WEFT_NV_CALL_WAIT_ALL_VECTOR:
-        status =
-            weft_block_wait_until_all_vector((weft_type)c->type, c->src, c->n, (const int *)c->dst,
-                                             (weft_cmp)c->pe, (void *)(uintptr_t)c->value);
-        break;
-    }
-    if (status && weft_dev_thread_rank() == 0)
-        weft_dev_fail(status);
-}
-
-#if WEFT_TARGET_CUDA
+#include <weft/nvshmem/run.h>
 
 enum { WEFT_NV_KERNEL_THREADS = 512 };
 
@@ -117,41 +64,6 @@ static const struct weft_nvshmem_kernels weft_nv_kernels = {sizeof(struct weft_n
                                                             weft_nv_kernel_launch,
                                                             weft_nv_kernel_resident,
                                                             weft_nv_kernel_error};
-
-#else
-
-enum { WEFT_NV_KERNEL_THREADS = 64 };
-
-WEFT_NV_HOST void weft_nv_kernel(const void *call)
-{
-    weft_nv_run((const struct weft_nv_call *)call);
-}
-
-WEFT_NV_HOST int weft_nv_kernel_call(const struct weft_nv_call *call, weft_stream stream)
-{
-    weft_simt_launch_attr attr;
-    memset(&attr, 0, sizeof attr);
-    attr.size = sizeof attr;
-    attr.name = "an operation on a stream";
-    attr.kernel = weft_nv_kernel;
-    attr.args = call;
-    attr.args_bytes = sizeof *call;
-    attr.grid[0] = attr.grid[1] = attr.grid[2] = 1;
-    attr.block[0] = WEFT_NV_KERNEL_THREADS;
-    attr.block[1] = attr.block[2] = 1;
-    return weft_simt_launch(&attr, (weft_simt_stream *)stream);
-}
-
-WEFT_NV_HOST const char *weft_nv_kernel_error(int error)
-{
-    (void)error;
-    return weft_last_error();
-}
-
-static const struct weft_nvshmem_kernels weft_nv_kernels = {
-    sizeof(struct weft_nvshmem_kernels), 0, weft_nv_kernel_call, NULL, NULL, weft_nv_kernel_error};
-
-#endif
 
 __attribute__((constructor)) static void weft_nv_kernels_register(void)
 {

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is put on a stream and <weft/stream.h> has no function for, as one block of threads does it. Part
+ * of the kernel that each unit brings on cuda (kernel.h); on simt the library has it. */
+#ifndef WEFT_NVSHMEM_RUN_H
+#define WEFT_NVSHMEM_RUN_H
+
+#include <weft/nvshmem/host.h>
+#include <weft_device.h>
+
+/* By all threads of the block. Collectives report themselves; a wait that ran out is reported here. */
+WEFT_DEVICE void weft_nv_run(const struct weft_nv_call *c)
+{
+    int status = WEFT_OK;
+    switch (c->kind) {
+    case WEFT_NV_CALL_SYNC:
+        weft_block_sync(c->team);
+        return;
+    case WEFT_NV_CALL_BROADCAST:
+        weft_block_broadcast(c->team, c->dst, c->src, c->n, c->pe);
+        return;
+    case WEFT_NV_CALL_FCOLLECT:
+        weft_block_fcollect(c->team, c->dst, c->src, c->n);
+        return;
+    case WEFT_NV_CALL_ALLTOALL:
+        weft_block_alltoall(c->team, c->dst, c->src, c->n);
+        return;
+    case WEFT_NV_CALL_REDUCE:
+        weft_block_reduce(c->team, c->dst, c->src, c->n, (weft_type)c->type, (weft_op)c->op);
+        return;
+    case WEFT_NV_CALL_REDUCESCATTER:
+        weft_block_reducescatter(c->team, c->dst, c->src, c->n, (weft_type)c->type, (weft_op)c->op);
+        return;
+    case WEFT_NV_CALL_P:
+        weft_block_put(c->dst, &c->value, c->element, c->pe);
+        return;
+    case WEFT_NV_CALL_IPUT:
+        weft_block_iput(c->dst, c->src, c->dst_stride, c->src_stride, c->element, c->n, c->pe);
+        return;
+    case WEFT_NV_CALL_IGET:
+        weft_block_iget(c->dst, c->src, c->dst_stride, c->src_stride, c->element, c->n, c->pe);
+        return;
+    case WEFT_NV_CALL_WAIT:
+        status = weft_block_wait_until((weft_type)c->type, c->src, (weft_cmp)c->pe, c->value);
+        break;
+    case WEFT_NV_CALL_WAIT_ALL:
+        status = weft_block_wait_until_all((weft_type)c->type, c->src, c->n, (const int *)c->dst,
+                                           (weft_cmp)c->pe, c->value);
+        break;
+    case WEFT_NV_CALL_WAIT_ALL_VECTOR:
+        status =
+            weft_block_wait_until_all_vector((weft_type)c->type, c->src, c->n, (const int *)c->dst,
+                                             (weft_cmp)c->pe, (void *)(uintptr_t)c->value);
+        break;
+    }
+    if (status && weft_dev_thread_rank() == 0)
+        weft_dev_fail(status);
+}
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel of weft/nvshmem/run.h for the target simt, compiled once, here, and not in each of a program's
+ * units: it takes a compiler longer than most programs. */
+#include "nvshmem/run_simt.h"
+
+#include <weft/nvshmem/run.h>
+#include <weft/simt_executor.h>
+
+enum { THREADS = 64 };
+
+static void kernel(const void *call)
+{
+    weft_nv_run(call);
+}
+
+weft_status run_simt(const struct weft_nv_call *call, weft_stream stream)
+{
+    const weft_simt_launch_attr attr = {
+        .size = sizeof attr,
+        .name = "an operation on a stream",
+        .kernel = kernel,
+        .args = call,
+        .args_bytes = sizeof *call,
+        .grid = {1, 1, 1},
+        .block = {THREADS, 1, 1},
+    };
+    return weft_simt_launch(&attr, (weft_simt_stream *)stream);
+}
