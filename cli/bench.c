@@ -200,7 +200,9 @@ static weft_status measure_and_report(struct bench *bench, struct bench_options 
     bool reports = bench->me == bench->from;
     weft_status status = bench_prepare(bench);
     if (bench->options->trace)
-        return status ? status : bench_proxy_trace(bench);
+        return status                                          ? status
+               : strcmp(bench->options->names, BENCH_GDA) == 0 ? bench_gda_trace(bench)
+                                                               : bench_proxy_trace(bench);
     if (!status && reports && !bench->options->json)
         bench_table_head(stdout, bench);
     if (!status)
@@ -272,21 +274,24 @@ int cmd_bench(int argc, char **argv)
 {
     struct bench_options options;
     bench_parse(argc, argv, &options);
-    bool evaluation = strcmp(options.names, BENCH_EVALUATION) == 0;
-    if (in_job() && (options.paths || evaluation)) {
+    bool suite = bench_is_suite(options.names) && !options.trace;
+    if (in_job() && (options.paths || suite)) {
         fprintf(stderr, "weft bench: %s starts jobs of its own; leave the launcher out\n",
-                evaluation ? BENCH_EVALUATION : "--paths");
+                suite ? options.names : "--paths");
         return EXIT_USAGE;
     }
-    if (evaluation)
-        return bench_evaluation(&options);
+    if (suite)
+        return bench_suite(&options);
     if (in_job()) {
         bench_device_choose(&options);
+        if (options.trace)
+            return run_bench(&options);
         return count_points(&options) ? run_bench(&options) : refuse(&options);
     }
     if (options.scope == SCOPE_HOST || options.target != TARGET_COUNT)
         bench_device_choose(&options);
-    if (!(options.target == TARGET_COUNT ? has_points_anywhere(&options) : count_points(&options)))
+    if (!options.trace &&
+        !(options.target == TARGET_COUNT ? has_points_anywhere(&options) : count_points(&options)))
         return refuse(&options);
     if (!options.pes)
         options.pes = 2;

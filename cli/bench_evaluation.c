@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench evaluation`: four programs by which ways to communicate from kernels are compared (Hsu et
+/* Sets of benchmarks by kernels, each over several paths in jobs of their own; --html draws all on one page.
+ * What a figure is, is not known here.
+ *
+ * `weft bench evaluation`: four programs by which ways to communicate from kernels are compared (Hsu et
  * al., "GPU-initiated networking with NVSHMEM", and those before it): bandwidth of puts over blocks and
  * sizes, rate of single values over blocks with neighbouring and with scattered lanes, a Jacobi solver in
- * two styles over ever more PEs, and the time of an alltoall. Each over every path of --paths, in jobs of
- * their own; --html draws all on one page. What a figure is, is not known here. */
+ * two styles over ever more PEs, and the time of an alltoall. Over every path of --paths.
+ *
+ * `weft bench gda`: single requests to a network adapter, given by device code itself and, for comparison,
+ * by the CPU through the proxy on the same queues. */
 #include "bench/plot.h"
 #include "bench/sides.h"
 #include "commands.h"
@@ -21,6 +26,8 @@ static const char *const axis_keys[] = {"bytes", "ctas", "pes"};
 struct program {
     const char *title, *names, *scope;
     const char *sizes; /* unless --sizes are given; NULL: it has none */
+    int threads;       /* of a block; 0: as --threads say */
+    int iterations;    /* unless --iters are given; 0: as many as take some time */
     bool grids;        /* by each of --ctas */
     bool scales;       /* over 1, 2, 4 ... PEs */
     bool all_pes;      /* over as many PEs as there are */
@@ -29,7 +36,7 @@ struct program {
     const char *figure, *unit, *plot;
 };
 
-static const struct program programs[] = {
+static const struct program evaluation[] = {
     {.title = "Bandwidth of puts by blocks",
      .names = "put",
      .scope = "block",
@@ -68,7 +75,81 @@ static const struct program programs[] = {
      .plot = "us, over bytes per pair"},
 };
 
-enum { PROGRAMS = sizeof programs / sizeof programs[0] };
+/* With enough rounds that the quiet behind them, which the proxy carries out for each thread, counts for
+ * nothing. */
+static const struct program gda[] = {
+    {.title = "8 bytes by one thread of each block, back to back",
+     .names = "put,p",
+     .scope = "thread",
+     .sizes = "8",
+     .threads = 1,
+     .iterations = 20000,
+     .grids = true,
+     .x = AXIS_CTAS,
+     .figure = "mops",
+     .unit = "M/s",
+     .plot = "M/s, over blocks"},
+    {.title =
+         "8 bytes by each lane of warps, with neighbouring lanes (p) and without (p_scattered)",
+     .names = "p,p_scattered",
+     .scope = "thread",
+     .iterations = 300,
+     .grids = true,
+     .x = AXIS_CTAS,
+     .figure = "mops",
+     .unit = "M/s",
+     .plot = "M/s, over blocks"},
+    {.title = "Atomics by each lane of warps, none waited for; the proxy waits for each",
+     .names = "atomic_add",
+     .scope = "thread",
+     .iterations = 20,
+     .x = AXIS_CTAS,
+     .figure = "mops",
+     .unit = "M/s",
+     .plot = "M/s"},
+    {.title = "8 bytes by one thread, each waited for",
+     .names = "put_quiet,g,atomic_fetch_add,latency",
+     .scope = "thread",
+     .sizes = "8",
+     .threads = 1,
+     .iterations = 500,
+     .x = AXIS_CTAS,
+     .figure = "us",
+     .unit = "us",
+     .plot = "us"},
+};
+
+#define COUNT(programs) (int)(sizeof(programs) / sizeof(programs)[0])
+static const struct suite {
+    const char *name, *text, *paths;
+    const struct program *programs;
+    int count, grids; /* of the numbers of blocks that are measured unasked on a GPU */
+} suites[] = {
+    {"evaluation",
+     "put, p, jacobi and alltoall by kernels over blocks, sizes and PEs, path by path", "p2p",
+     evaluation, COUNT(evaluation), 7},
+    {BENCH_GDA, "8 bytes over path gda: device code as initiator beside the CPU, with the ratio",
+     "gda:auto,gda:cpu", gda, COUNT(gda), 7},
+};
+
+static const struct suite *suite_of(const char *name)
+{
+    for (int i = 0; i < COUNT(suites); i++)
+        if (strcmp(suites[i].name, name) == 0)
+            return &suites[i];
+    return NULL;
+}
+
+bool bench_is_suite(const char *name)
+{
+    return suite_of(name) != NULL;
+}
+
+void bench_list_suites(void)
+{
+    for (int i = 0; i < COUNT(suites); i++)
+        printf("%-17s %-7s %-5s %s\n", suites[i].name, "", "", suites[i].text);
+}
 
 /* ------------------------------------------------------------------------------------ the jobs */
 
@@ -107,12 +188,15 @@ static void one_job(const struct bench_options *given, const struct program *pro
         snprintf(target, sizeof target, "--target=%s", bench_target_names[given->target]);
         argv[argc++] = target;
     }
-    if (given->threads) {
-        snprintf(threads, sizeof threads, "--threads=%d", given->threads);
+    if (program->threads || given->threads) {
+        snprintf(threads, sizeof threads, "--threads=%d",
+                 program->threads ? program->threads : given->threads);
         argv[argc++] = threads;
     }
-    if (given->iterations) {
-        snprintf(iters, sizeof iters, "--iters=%llu", (unsigned long long)given->iterations);
+    if (given->iterations || program->iterations) {
+        snprintf(iters, sizeof iters, "--iters=%llu",
+                 (unsigned long long)(given->iterations ? given->iterations
+                                                        : (uint64_t)program->iterations));
         argv[argc++] = iters;
     }
     if (!given->verify)
@@ -219,7 +303,7 @@ static void draw(FILE *to, const struct program *program, const struct bench_sid
     }
 }
 
-static void write_head(FILE *to, const struct bench_sides *sides)
+static void write_head(FILE *to, const struct suite *suite, const struct bench_sides *sides)
 {
     char date[32];
     time_t now = time(NULL);
@@ -227,7 +311,9 @@ static void write_head(FILE *to, const struct bench_sides *sides)
     const json_t *row = json_array_get(sides->side[0].rows, 0);
     const char *target = json_string_value(json_object_get(row, "target"));
     strftime(date, sizeof date, "%Y-%m-%d %H:%M", localtime_r(&now, &local));
-    plot_page_begin(to, "weft bench evaluation");
+    char title[64];
+    snprintf(title, sizeof title, "weft bench %s", suite->name);
+    plot_page_begin(to, title);
     fprintf(to, "<p>Weft %s, %s. Target %s%s. Medians.</p>\n", weft_version(), date,
             target ? target : "unknown",
             target && strcmp(target, "simt") == 0 ? ": figures of the stand-in, not of a GPU" : "");
@@ -260,20 +346,21 @@ static int close_page(FILE *page, const char *name)
     return EXIT_FAULT;
 }
 
-int bench_evaluation(const struct bench_options *given)
+int bench_suite(const struct bench_options *given)
 {
+    const struct suite *suite = suite_of(given->names);
     static const int grids[] = {1, 2, 4, 8, 16, 32, 64};
     struct bench_options options = *given;
     struct bench_sides sides;
     FILE *page = NULL;
     bool good = true;
-    if (!sides_parse(options.paths ? options.paths : "p2p", &sides)) {
+    if (!sides_parse(options.paths ? options.paths : suite->paths, &sides)) {
         fprintf(stderr, "weft bench: --paths %s: up to %d paths are wanted, e.g. proxy,gda\n",
                 options.paths, SIDES_MAX);
         return EXIT_USAGE;
     }
     if (!options.n_ctas) {
-        options.n_ctas = options.target == TARGET_SIMT ? 3 : (int)(sizeof grids / sizeof grids[0]);
+        options.n_ctas = options.target == TARGET_SIMT ? 3 : suite->grids;
         memcpy(options.ctas_list, grids, sizeof grids);
     }
     if (options.html && !(page = fopen(options.html, "w"))) {
@@ -281,18 +368,19 @@ int bench_evaluation(const struct bench_options *given)
                 strerror(errno));
         return EXIT_FAULT;
     }
-    for (int i = 0; i < PROGRAMS; i++) {
-        run(&options, &programs[i], &sides);
+    for (int i = 0; i < suite->count; i++) {
+        const struct program *program = &suite->programs[i];
+        run(&options, program, &sides);
         if (options.json)
             sides_print_json(&sides);
         else {
-            printf("%s\n", programs[i].title);
+            printf("%s\n", program->title);
             sides_print_table(&sides);
         }
         if (page && i == 0)
-            write_head(page, &sides);
+            write_head(page, suite, &sides);
         if (page)
-            draw(page, &programs[i], &sides);
+            draw(page, program, &sides);
         good &= all_verified(&sides) && !sides.failed;
         sides_clear(&sides);
     }

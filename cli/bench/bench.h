@@ -47,7 +47,7 @@ struct bench_options {
     uint64_t iterations; /* 0 = adaptive */
     int repetitions;
     bool verify, json, bind;
-    bool trace;        /* the steps of a proxied put_signal in place of the points */
+    bool trace;        /* the steps of one operation in place of the points: proxy, gda */
     int ctas, threads; /* of the grids of device scopes; threads of a block */
     int ctas_list[BENCH_SIZES_MAX], n_ctas; /* --ctas, each measured in its turn as `ctas` */
     const char *html;
@@ -158,10 +158,13 @@ int bench_start_job(const struct bench_options *options, int argc, char **argv);
 /* bench_paths.c: one job for each path of options->paths (and pair); the exit status of the command. */
 int bench_paths(const struct bench_options *options, int argc, char **argv);
 
-/* bench_evaluation.c: the programs by which ways to communicate from kernels are compared, over one path
- * after another. */
-#define BENCH_EVALUATION "evaluation"
-int bench_evaluation(const struct bench_options *options);
+/* bench_evaluation.c: sets of benchmarks by kernels over one path after another: the programs by which ways
+ * to communicate are compared (`evaluation`), and requests to an adapter given by device code beside those
+ * given by the CPU (`gda`). */
+#define BENCH_GDA "gda"
+bool bench_is_suite(const char *name);
+void bench_list_suites(void);
+int bench_suite(const struct bench_options *options);
 
 /* options.c */
 void bench_parse(int argc, char **argv, struct bench_options *options);
@@ -275,6 +278,7 @@ BENCH_FUNCTIONS(device_proxy_p)
 BENCH_FUNCTIONS(device_proxy_put)
 BENCH_FUNCTIONS(device_proxy_put_signal)
 BENCH_FUNCTIONS(device_proxy_g)
+BENCH_FUNCTIONS(device_put_quiet)
 BENCH_FUNCTIONS(stream_put)
 BENCH_FUNCTIONS(stream_get)
 BENCH_FUNCTIONS(stream_barrier)
@@ -284,6 +288,9 @@ size_t device_get_room(const struct bench_options *options, size_t bytes);
 size_t device_words_room(const struct bench_options *options, size_t bytes);
 size_t device_packet_room(const struct bench_options *options, size_t bytes);
 size_t device_proxied_room(const struct bench_options *options, size_t bytes);
+
+/* gda.c: measures and prints the steps of a put over path gda. */
+weft_status bench_gda_trace(struct bench *bench);
 
 /* proxy_trace.c: measures and prints the steps of a put_signal and quiet through the proxy. */
 weft_status bench_proxy_trace(struct bench *bench);

@@ -49,7 +49,8 @@ static const struct argp_option option_list[] = {
     {"ctas", KEY_CTAS, "LIST", 0,
      "blocks of the grid in put, get, p, g, atomic_add (1); each number of a list in its turn", 0},
     {"threads", KEY_THREADS, "N", 0, "threads of a block (1024 on cuda, 64 on simt)", 0},
-    {"trace", KEY_TRACE, NULL, 0, "proxy: print the steps of a put_signal and quiet", 0},
+    {"trace", KEY_TRACE, NULL, 0,
+     "proxy: print the steps of a put_signal and quiet; gda: those of a put and its completion", 0},
     {"verify", KEY_VERIFY, NULL, 0, "check contents before each timing (the default)", 0},
     {"no-verify", KEY_NO_VERIFY, NULL, 0, "do not check contents", 0},
     {"no-bind", KEY_NO_BIND, NULL, 0, "do not give each PE a CPU of its own", 0},
@@ -128,7 +129,7 @@ static void parse_names(struct argp_state *state, struct bench_options *options,
     if (options->names)
         argp_error(state, "one argument is wanted; several benchmarks are written put,get");
     options->names = names;
-    if (strcmp(names, BENCH_EVALUATION) == 0)
+    if (bench_is_suite(names))
         return;
     for (const char *name = names; *name;) {
         size_t length = strcspn(name, ",");
@@ -144,8 +145,7 @@ static void list_benchmarks(void)
         printf("%-17s %-7s %-5s %s\n", bench_entries[i].name,
                bench_scope_names[bench_entries[i].scope],
                bench_target_names[bench_entries[i].target], bench_entries[i].text);
-    printf("%-17s %-7s %-5s %s\n", BENCH_EVALUATION, "", "",
-           "put, p, jacobi and alltoall by kernels over blocks, sizes and PEs, path by path");
+    bench_list_suites();
     exit(EXIT_GOOD);
 }
 
@@ -219,8 +219,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_END:
         if (options->all_pairs && !options->paths)
             argp_error(state, "--pair all goes with --paths");
-        if (options->html && options->paths && strcmp(options->names, BENCH_EVALUATION) != 0)
-            argp_error(state, "--html and --paths go together in `evaluation` alone");
+        if (options->html && options->paths && !bench_is_suite(options->names))
+            argp_error(state, "--html and --paths go together in `evaluation` and `gda` alone");
         return 0;
     case ARGP_KEY_ARG:
         parse_names(state, options, argument);
@@ -241,7 +241,7 @@ void bench_parse(int argc, char **argv, struct bench_options *options)
         .doc =
             "Measure the operations between the PEs of a job, beside what the bare machine does "
             "in the same run. NAME is a benchmark of --list, a family (atomic, latency), "
-            "`all`, the default, or alone `evaluation`. Starts the job itself, or uses the one that `weft run`, mpirun "
+            "`all`, the default, or alone `evaluation` or `gda`. Starts the job itself, or uses the one that `weft run`, mpirun "
             "or torchrun "
             "started. Exit status 1 when data arrived wrong or the job failed."};
     *options = (struct bench_options){
@@ -256,11 +256,12 @@ void bench_parse(int argc, char **argv, struct bench_options *options)
     };
     argp_parse(&argp, argc, argv, 0, NULL, options);
     bool proxy = bench_names_proxy(options);
+    bool gda = strcmp(options->names, BENCH_GDA) == 0;
     options->bind &= !proxy; /* its thread needs a CPU beside the PE's */
     if (options->scope == SCOPE_COUNT)
-        options->scope = proxy ? SCOPE_THREAD : SCOPE_HOST;
-    if (options->trace && (!proxy || options->scope != SCOPE_THREAD)) {
-        fprintf(stderr, "weft bench: --trace is for the benchmark \"proxy\", scope thread\n");
+        options->scope = proxy || gda ? SCOPE_THREAD : SCOPE_HOST;
+    if (options->trace && (!(proxy || gda) || options->scope != SCOPE_THREAD)) {
+        fprintf(stderr, "weft bench: --trace is for the benchmarks proxy and gda, scope thread\n");
         exit(EXIT_USAGE);
     }
 }

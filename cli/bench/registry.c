@@ -88,6 +88,8 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
                PROXY_ROW)                                                                          \
     DEVICE_ROW(device_proxy_g, THREAD, target, kinds, "proxy_g",                                   \
                "8-byte values read through the proxy by one thread", PROXY_ROW)                    \
+    DEVICE_ROW(device_put_quiet, THREAD, target, kinds, "put_quiet",                               \
+               "put of 8 bytes and quiet, by one thread", .bytes = 8, .apart = true)               \
     DEVICE_ROW(stream_put, STREAM, target, kinds, "put", "put_on_stream back to back",             \
                .sized = true)                                                                      \
     DEVICE_ROW(stream_get, STREAM, target, kinds, "get", "get_on_stream back to back",             \

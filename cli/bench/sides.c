@@ -27,6 +27,16 @@ bool sides_parse(const char *list, struct bench_sides *sides)
 
 /* ------------------------------------------------------------------------------------- the jobs */
 
+/* For the job that this process is going to start. */
+static bool choose(const char *side)
+{
+    char path[SIDE_NAME_BYTES];
+    size_t length = strcspn(side, ":");
+    snprintf(path, sizeof path, "%.*s", (int)length, side);
+    return !setenv("WEFT_PATH", path, 1) &&
+           (!side[length] || !setenv("WEFT_GDA_INITIATOR", side + length + 1, 1));
+}
+
 /* In a child of its own: the rows are what it prints. Its exit status, or -1. */
 static int run_job(const struct bench_options *options, int argc, char **argv, const char *path,
                    int rows_fd)
@@ -43,7 +53,7 @@ static int run_job(const struct bench_options *options, int argc, char **argv, c
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-        if (setenv("WEFT_PATH", path, 1) || dup2(rows_fd, STDOUT_FILENO) < 0)
+        if (!choose(path) || dup2(rows_fd, STDOUT_FILENO) < 0)
             _exit(EXIT_FAULT);
         int code = bench_start_job(options, argc + 3, args);
         fflush(NULL);
@@ -57,7 +67,7 @@ static int run_job(const struct bench_options *options, int argc, char **argv, c
 }
 
 /* Lines that are no rows (a program's own words) are passed on to stderr. */
-static void read_rows(int fd, json_t *rows)
+static void read_rows(int fd, struct bench_side *side)
 {
     char *line = NULL;
     size_t room = 0;
@@ -67,10 +77,12 @@ static void read_rows(int fd, json_t *rows)
     rewind(from);
     while (getline(&line, &room, from) > 0) {
         json_t *row = json_loads(line, 0, NULL);
-        if (row)
-            json_array_append_new(rows, row);
-        else
+        if (row) {
+            json_object_set_new(row, "side", json_string(side->path));
+            json_array_append_new(side->rows, row);
+        } else {
             fputs(line, stderr);
+        }
     }
     free(line);
     fclose(from);
@@ -86,7 +98,7 @@ void sides_measure(const struct bench_options *options, int argc, char **argv,
             side->rows = json_array();
         int code = fd < 0 ? -1 : run_job(options, argc, argv, side->path, fd);
         if (fd >= 0)
-            read_rows(fd, side->rows);
+            read_rows(fd, side);
         if (code) {
             sides->failed = true;
             fprintf(stderr, "weft bench: PE %d to PE %d over %s: no figures, or not all\n",

@@ -21,7 +21,8 @@ struct bench_sides {
     bool failed; /* some job did not end well */
 };
 
-/* The paths of a list such as p2p,staged, with no rows. False: it is none. */
+/* The paths of a list such as p2p,staged, with no rows. False: it is none. gda:cpu is path gda with
+ * WEFT_GDA_INITIATOR=cpu. */
 bool sides_parse(const char *list, struct bench_sides *sides);
 
 /* Runs `weft bench` with these arguments once for each path, in jobs of options->pes PEs, and adds what

@@ -50,7 +50,7 @@ static void put(struct cq *cq, const struct qp *qp, const struct entry *e)
     words[8] = be32(e->number);
     words[9] = e->immediate;
     words[11] = be32(e->bytes);
-    uint64_t stamp = be64(cq->device->now);
+    uint64_t stamp = be64(clock_ns());
     memcpy(&words[12], &stamp, 8);
     ((uint8_t *)words)[54] = e->syndrome ? e->vendor : ((uint8_t *)words)[54];
     ((uint8_t *)words)[55] = e->syndrome ? e->syndrome : ((uint8_t *)words)[55];

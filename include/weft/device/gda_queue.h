@@ -105,16 +105,30 @@ WEFT_DEVICE int weft_dev_gda_room(const struct weft_dev_gda_queue *q, uint64_t e
            weft_dev_gda_needed(q, end);
 }
 
-/* The record first: the adapter may read it any time after the doorbell. By one thread at a time. */
-WEFT_DEVICE void weft_dev_gda_ring_doorbell(const struct weft_dev_gda_queue *q, uint64_t end)
+/* Both as the adapter reads them, the record first: it may be read any time after the doorbell. By one
+ * thread at a time. */
+WEFT_DEVICE void weft_dev_gda_record_end(const struct weft_dev_gda_queue *q, uint64_t end)
+{
+    weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
+    weft_dev_store_u32(q->record, weft_dev_be32((uint32_t)(end & 0xffff)), WEFT_ORDER_RELAXED,
+                       WEFT_SCOPE_SYS);
+}
+
+WEFT_DEVICE void weft_dev_gda_bell(const struct weft_dev_gda_queue *q, uint64_t end)
 {
     uint64_t bell = weft_dev_be32((uint32_t)(end & 0xffff) << 8) |
                     (uint64_t)weft_dev_be32(q->ring.number << 8) << 32;
     weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
-    weft_dev_store_u32(q->record, weft_dev_be32((uint32_t)(end & 0xffff)), WEFT_ORDER_RELAXED,
-                       WEFT_SCOPE_SYS);
-    weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
     weft_dev_store_u64(q->doorbell, bell, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
+}
+
+/* Takes the mark of ringing away; what others have published since `end` is returned, `end` when nothing,
+ * else the caller goes on ringing. */
+WEFT_DEVICE uint64_t weft_dev_gda_stop_ringing(struct weft_dev_gda_queue *q, uint64_t end)
+{
+    return weft_dev_atomic_cas_u64(&q->ready, end << 1 | 1, end << 1, WEFT_ORDER_ACQ_REL,
+                                   WEFT_SCOPE_GPU) >>
+           1;
 }
 
 /* Publishes what is reserved from `base` to `end` if its turn has come: 1, and 2 when the caller is to
@@ -162,12 +176,12 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_publish(struct weft_dev_gda_queue *q, uin
         }
         if (!rings)
             return;
-        weft_dev_gda_ring_doorbell(q, end);
-        uint64_t seen = weft_dev_atomic_cas_u64(&q->ready, end << 1 | 1, end << 1,
-                                                WEFT_ORDER_ACQ_REL, WEFT_SCOPE_GPU);
-        if (__builtin_expect(seen == (end << 1 | 1), 1))
+        weft_dev_gda_record_end(q, end);
+        weft_dev_gda_bell(q, end);
+        uint64_t seen = weft_dev_gda_stop_ringing(q, end);
+        if (__builtin_expect(seen == end, 1))
             return;
-        end = seen >> 1;
+        end = seen;
         turn = 1;
     }
 }

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernels of gda_kernels.h. Every loop is bounded by its count, every wait by the job's wait limit. */
+#include "gda_kernels.h"
+#include "timing.h"
+
+WEFT_KERNEL(put_quiet, (uint64_t *, dst), (uint64_t *, src), (int, peer), (uint64_t, rounds),
+            (struct device_times *, times))
+{
+    begin_timing(times);
+    for (uint64_t i = 0; i < rounds; i++) {
+        weft_thread_put(dst, src, sizeof *dst, peer);
+        weft_thread_quiet();
+    }
+    end_timing(times, 0);
+}
+
+/* The same as weft_dev_gda_p_one() and the wait of a quiet do where nobody else uses the queue, with a
+ * look at the clock between the steps. */
+WEFT_DEVICE int trace_put(uint64_t *dst, uint64_t value, int peer, struct gda_trace *t)
+{
+    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(peer);
+    struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_P, dst, sizeof *dst, peer);
+    uint64_t whole = sizeof *dst;
+    t->called = weft_dev_clock_ns();
+    struct weft_dev_gda_place at = weft_dev_gda_there(dst, peer, &whole);
+    uint64_t base = weft_dev_gda_reserve(q, 1), end = base + 1;
+    if (!base)
+        weft_dev_gda_first_use(q);
+    t->reserved = weft_dev_clock_ns();
+    if (!weft_dev_gda_room(q, end) && !weft_dev_gda_await(q, &r, weft_dev_gda_needed(q, end)))
+        return WEFT_ERR_TIMEOUT;
+    t->waited = weft_dev_clock_ns();
+    weft_dev_gda_value(&q->ring, base, at, value, sizeof *dst, WEFT_DEV_GDA_SIGNALED);
+    t->written = weft_dev_clock_ns();
+    if (weft_dev_gda_advance(q, base, end) != 2)
+        return WEFT_ERR_UNSUPPORTED; /* others use the queue: these are not one put's times */
+    t->published = weft_dev_clock_ns();
+    weft_dev_gda_record_end(q, end);
+    t->recorded = weft_dev_clock_ns();
+    weft_dev_gda_bell(q, end);
+    t->rung = weft_dev_clock_ns();
+    weft_dev_gda_stop_ringing(q, end);
+    if (!weft_dev_gda_await(q, &r, end))
+        return WEFT_ERR_TIMEOUT;
+    t->seen = weft_dev_clock_ns();
+    t->stamp =
+        weft_dev_be64(weft_dev_load_u64(q->completion - 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS));
+    return WEFT_OK;
+}
+
+WEFT_KERNEL(gda_trace, (uint64_t *, dst), (int, peer), (uint64_t, rounds),
+            (struct gda_trace *, trace), (struct device_times *, times))
+{
+    int status = weft_dev_state.gda ? WEFT_OK : WEFT_ERR_UNSUPPORTED;
+    begin_timing(times);
+    for (uint64_t i = 0; i < rounds && !status; i++)
+        status = trace_put(dst, i, peer, trace + i);
+    end_timing(times, status);
+}
