@@ -19,6 +19,7 @@ static const struct command {
     {"explain", cmd_explain,
      "by which way data goes between two devices or PEs, and why by no better"},
     {"doctor", cmd_doctor, "check the machine: drivers, limits, links, peer access, RDMA, storage"},
+    {"hca", cmd_hca, "show the software adapters of running processes"},
     {"topo", cmd_topo, "show GPUs, NICs, disks and the speed of every pair; record a machine"},
 #endif
     {"run", cmd_run, "start a job of several PEs on this machine, or on several"},

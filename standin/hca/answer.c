@@ -69,6 +69,7 @@ static void acknowledge(struct qp *qp, uint32_t psn)
 /* go_back: sends again from the packet psn on, which is of a request in flight. */
 static void go_back(struct qp *qp, uint32_t psn)
 {
+    qp->count_retries++;
     struct flight *f = NULL;
     for (uint32_t i = qp->flight_head; i != qp->flight_tail; i++) {
         struct flight *at = &qp->flights[i & qp->flight_mask];

@@ -200,7 +200,8 @@ struct qp {
     uint64_t dc_key;
     uint8_t attribute_memory[8]; /* min_rnr, rd_atomic and the like as they were set */
 
-    uint64_t count_requests, count_bytes, count_completions, count_received;
+    uint64_t count_requests, count_bytes, count_completions, count_received, count_errors,
+        count_retries;
 };
 
 /* Requests of this process to the HCA of one address, and the answers. */
@@ -369,6 +370,10 @@ bool receive_take(struct qp *qp, uint16_t *index);
 uint8_t receive_scatter(struct qp *qp, uint16_t index, uint64_t offset, const void *data,
                         uint64_t bytes);
 void receive_flush(struct qp *qp);
+
+/* report.c */
+#define REPORT_QUESTION "show"
+void report_answer(struct device *d, int socket);
 
 /* link.c */
 struct link_out *link_connect(struct device *d,

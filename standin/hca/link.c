@@ -177,6 +177,13 @@ static int send_hello(int fd, const struct hello *h, const int *fds, unsigned co
     return sendmsg(fd, &m, MSG_NOSIGNAL) == sizeof *h ? 0 : -1;
 }
 
+static bool is_same_user(int s)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    return !getsockopt(s, SOL_SOCKET, SO_PEERCRED, &peer, &length) && peer.uid == getuid();
+}
+
 /* receive_hello: with exactly `count` file descriptors, or -1 with none left open. */
 static int receive_hello(int fd, struct hello *h, int *fds, unsigned count)
 {
@@ -190,8 +197,6 @@ static int receive_hello(int fd, struct hello *h, int *fds, unsigned count)
                        .msg_control = control.bytes,
                        .msg_controllen = sizeof control.bytes};
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    struct ucred peer;
-    socklen_t length = sizeof peer;
     if (poll(&p, 1, HANDSHAKE_MS) != 1)
         return -1;
     ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
@@ -201,9 +206,7 @@ static int receive_hello(int fd, struct hello *h, int *fds, unsigned count)
         got = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
         memcpy(fds, CMSG_DATA(c), got * sizeof(int));
     }
-    bool same_user =
-        !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) && peer.uid == getuid();
-    if (n == sizeof *h && got == count && same_user && h->magic == HELLO_MAGIC &&
+    if (n == sizeof *h && got == count && is_same_user(fd) && h->magic == HELLO_MAGIC &&
         h->version == HELLO_VERSION)
         return 0;
     for (unsigned i = 0; i < got; i++)
@@ -351,8 +354,23 @@ void link_want(struct device *d, uint32_t address)
 
 /* --- The side that is connected to --- */
 
+/* One who asks instead of sending (report.c). */
+static bool is_question(int s)
+{
+    char word[sizeof REPORT_QUESTION];
+    struct pollfd p = {.fd = s, .events = POLLIN};
+    ssize_t n = poll(&p, 1, HANDSHAKE_MS) == 1 ? recv(s, word, sizeof word, MSG_PEEK) : -1;
+    return n == sizeof word - 1 && !memcmp(word, REPORT_QUESTION, sizeof word - 1);
+}
+
 static void take_visitor(struct device *d, int s)
 {
+    if (is_question(s)) {
+        if (is_same_user(s))
+            report_answer(d, s);
+        close(s);
+        return;
+    }
     struct hello h, mine = {HELLO_MAGIC, HELLO_VERSION, d->lid, 0};
     int fds[2];
     struct link_in *in = calloc(1, sizeof *in);

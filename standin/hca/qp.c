@@ -128,6 +128,7 @@ void qp_fail(struct qp *qp, uint16_t index, uint8_t opcode, uint8_t syndrome, ui
     memcpy(control, qp->ring + (size_t)(index & (qp->blocks - 1)) * WQE_BLOCK_BYTES, 16);
     wqe_control(control, &w);
     cq_write_error(qp->send_cq, qp, false, index, opcode, syndrome, vendor);
+    qp->count_errors++;
     log_error(qp->device, "QP 0x%x: request 0x%x (opcode 0x%02x) ended with syndrome 0x%02x",
               qp->qpn, index, opcode, syndrome);
     qp_to_error(qp);
