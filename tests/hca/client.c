@@ -76,9 +76,9 @@ int client_open(struct client *c, const struct client_options *o)
     memset(c, 0, sizeof *c);
     int n = 0;
     struct ibv_device **list = ibv_get_device_list(&n);
-    if (!list || !n)
+    if (!list || n <= o->device)
         return -1;
-    c->context = ibv_open_device(list[0]);
+    c->context = ibv_open_device(list[o->device]);
     ibv_free_device_list(list);
     c->pd = c->context ? ibv_alloc_pd(c->context) : NULL;
     if (!c->pd)
@@ -104,7 +104,8 @@ int client_open(struct client *c, const struct client_options *o)
     memset(c->cqes, 0xff, cq);
     c->cq_record = (uint32_t *)(c->arena + sq + cq);
     c->qp_record = c->cq_record + 16;
-    c->uar = mlx5dv_devx_alloc_uar(c->context, MLX5DV_UAR_ALLOC_TYPE_NC);
+    c->shares_uar = o->uar;
+    c->uar = o->uar ? o->uar : mlx5dv_devx_alloc_uar(c->context, MLX5DV_UAR_ALLOC_TYPE_NC);
     c->umem = mlx5dv_devx_umem_reg(c->context, c->arena, bytes, IBV_ACCESS_LOCAL_WRITE);
     c->mr = ibv_reg_mr(c->pd, c->memory, CLIENT_MEMORY,
                        o->access ? o->access
@@ -123,7 +124,7 @@ void client_close(struct client *c)
         mlx5dv_devx_obj_destroy(c->cq);
     if (c->umem)
         mlx5dv_devx_umem_dereg(c->umem);
-    if (c->uar)
+    if (c->uar && !c->shares_uar)
         mlx5dv_devx_free_uar(c->uar);
     if (c->mr)
         ibv_dereg_mr(c->mr);

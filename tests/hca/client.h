@@ -16,6 +16,7 @@ struct client {
     struct ibv_pd *pd;
     uint32_t pdn;
     struct mlx5dv_devx_uar *uar;
+    bool shares_uar;
     uint8_t *arena; // send ring, completion ring, records
     struct mlx5dv_devx_umem *umem;
     struct mlx5dv_devx_obj *cq, *qp;
@@ -39,8 +40,10 @@ struct client {
 
 struct client_options {
     unsigned log_sq, log_cq;
-    bool ring;  // completion queue in a ring, else collapsed
-    int access; // of the memory; 0: all
+    bool ring;                   // completion queue in a ring, else collapsed
+    int access;                  // of the memory; 0: all
+    int device;                  /* number in the list */
+    struct mlx5dv_devx_uar *uar; /* another client's; NULL: one of its own */
 };
 
 // A request being written.
