@@ -91,11 +91,19 @@ static void lacking(char *lacks, size_t bytes, const char *what, const char *why
                  why);
 }
 
-/* RoCE wants a GID of version 2; the kernel tells the type of each beside it. -1: there is none. */
+/* How far a GID reaches: one of RoCE v2 further than one of v1, which no router knows, and the one of an IPv4 address
+ * further than a link-local one. */
+static int reach_of(const union ibv_gid *gid, bool second)
+{
+    static const unsigned char ipv4[12] = {[10] = 0xff, [11] = 0xff};
+    return 2 * second + !memcmp(gid->raw, ipv4, sizeof ipv4);
+}
+
+/* The GID of the port that reaches furthest; the kernel tells the version of each beside it. -1: there is none. */
 static int find_gid(const struct gda_device *device, union ibv_gid *gid)
 {
     static const union ibv_gid zero;
-    int any = -1;
+    int any = -1, furthest = -1;
     for (int i = 0; i < GIDS_MOST && i < device->port.gid_tbl_len; i++) {
         char path[300], type[32] = "";
         union ibv_gid here;
@@ -109,12 +117,11 @@ static int find_gid(const struct gda_device *device, union ibv_gid *gid)
         bool second = file && fgets(type, sizeof type, file) && strstr(type, "v2");
         if (file)
             fclose(file);
-        if (any >= 0 && !second)
+        if (reach_of(&here, second) <= furthest)
             continue;
+        furthest = reach_of(&here, second);
         any = i;
         *gid = here;
-        if (second)
-            break;
     }
     return any;
 }

@@ -5,6 +5,10 @@
 
 #include <string.h>
 
+/* The first time, and how often it is doubled. */
+#define RESEND_NS UINT64_C(5000000)
+enum { RESEND_SHIFT = 5 };
+
 static struct flight *oldest(struct qp *qp)
 {
     return qp->flight_head == qp->flight_tail ? NULL
@@ -62,7 +66,10 @@ static void acknowledge(struct qp *qp, uint32_t psn)
     qp->retries = qp->retry_count;
     qp->rnr_tries = qp->rnr_retry;
     qp->lost_since = 0;
+    qp->resends = 0;
     qp->gap = false;
+    if (qp->window && qp->window < roce_window(qp))
+        qp->window++;
     send_retire(qp);
 }
 
@@ -105,6 +112,13 @@ static void give_up(struct qp *qp)
     qp_fail(qp, f->index, f->opcode, SYNDROME_RETRY_EXCEEDED, 0);
 }
 
+/* narrow: packets were lost, and perhaps because there were too many. */
+static void narrow(struct qp *qp)
+{
+    if (qp->window > 2)
+        qp->window /= 2;
+}
+
 /* try_again: from the packet psn on, if one of the tries that the queue grants is left. */
 static void try_again(struct qp *qp, uint32_t psn)
 {
@@ -114,7 +128,9 @@ static void try_again(struct qp *qp, uint32_t psn)
     }
     qp->retries--;
     qp->lost_since = 0;
+    qp->resends = 0;
     go_back(qp, psn);
+    narrow(qp);
 }
 
 /* missing_before: the first packet before psn that was answered by data which did not arrive here: what comes for
@@ -134,18 +150,25 @@ static bool missing_before(struct qp *qp, uint32_t psn, uint32_t *missing)
     return false;
 }
 
+/* acknowledge_most: something came for a packet behind psn, or for psn: of all before it acknowledges what it can.
+ * Returns the first that is not acknowledged. */
+static uint32_t acknowledge_most(struct qp *qp, uint32_t psn)
+{
+    uint32_t missing;
+    if (missing_before(qp, psn, &missing))
+        psn = missing;
+    if (psn != qp->acked)
+        acknowledge(qp, psn_add(psn, 0xffffff));
+    return psn;
+}
+
 /* acknowledge_before: something came for the packet psn: all before it has arrived. False: an answer before it was
  * lost, and is asked for again. */
 static bool acknowledge_before(struct qp *qp, uint32_t psn)
 {
-    uint32_t missing = psn;
-    bool good = !missing_before(qp, psn, &missing);
-    if (good)
-        missing = psn;
-    if (missing != qp->acked)
-        acknowledge(qp, psn_add(missing, 0xffffff));
-    if (good || qp->gap)
-        return good;
+    uint32_t missing = acknowledge_most(qp, psn);
+    if (missing == psn || qp->gap)
+        return missing == psn;
     try_again(qp, missing);
     qp->gap = true;
     return false;
@@ -265,14 +288,39 @@ static void take_data(struct qp *qp, const struct packet *p)
     acknowledge(qp, p->psn);
 }
 
+/* take_late: the answer to a packet that is about to be sent again. All that were sent again before it have arrived; of
+ * a read or atomic among them the answer is still to come. A refusal holds when its packet has a request again: the
+ * responder will not repeat it. */
+static void take_late(struct qp *qp, const struct packet *p)
+{
+    if (p->kind == PACKET_NAK && p->immediate != REFUSED_RNR && p->immediate != REFUSED_SEQUENCE) {
+        qp->late = (uint8_t)p->immediate;
+        qp->late_psn = p->psn;
+    }
+    acknowledge_most(qp, qp->psn);
+}
+
+void send_take_late_refusal(struct qp *qp)
+{
+    struct packet p = {.kind = PACKET_NAK, .psn = qp->late_psn, .immediate = qp->late};
+    if (!qp->late || !psn_before(qp->late_psn, qp->psn))
+        return;
+    qp->late = 0;
+    take_refusal(qp, &p);
+}
+
 static void take_answer(struct device *d, struct link_out *link, const struct packet *p)
 {
     struct qp *qp = qp_find(d, p->to_qpn);
     /* Answers to a queue that was reset or destroyed meanwhile. */
     if (!qp || qp->link != link || (qp->state != QP_RTS && qp->state != QP_SQD) ||
         p->from_qpn != qp->remote_qpn || psn_before(p->psn, qp->acked) ||
-        !psn_before(p->psn, qp->psn))
+        !psn_before(p->psn, qp->psn_most))
         return;
+    if (!psn_before(p->psn, qp->psn)) {
+        take_late(qp, p);
+        return;
+    }
     switch (p->kind) {
     case PACKET_ACK:
         acknowledge_before(qp, psn_add(p->psn, 1));
@@ -309,17 +357,31 @@ bool send_answers(struct link_out *link, struct device *d)
 /* --- Lost packets --- */
 
 /* Nothing is lost on the way between two processes, but a responder drops what its queue does not expect. That
- * is certain when all packets were read there and all answers here. */
+ * is certain when all packets were read there and all answers here. Over RoCE nothing is certain. */
 static bool is_lost(const struct qp *qp)
 {
     struct link_out *link = qp->link;
     if (qp->flight_head == qp->flight_tail || qp->acked == qp->psn)
         return false;
-    if (!link || atomic_load(&link->dead))
+    if (!link || atomic_load(&link->dead) || link->roce)
         return true;
     uint64_t read = __atomic_load_n(&link->requests.shared->head, __ATOMIC_ACQUIRE);
     uint64_t answers = __atomic_load_n(&link->answers.shared->tail, __ATOMIC_ACQUIRE);
     return read >= qp->link_mark && answers == link->answers.own;
+}
+
+/* resend_early: on a wire that loses packets the queue's time, which is for peers that do not answer, is too long to wait
+ * for one packet. What is sent before it is over takes none of its tries. */
+static void resend_early(struct qp *qp)
+{
+    struct device *d = qp->device;
+    if (!qp->link || !qp->link->roce || d->now < qp->resend_at)
+        return;
+    qp->resend_at =
+        d->now + (RESEND_NS << (qp->resends < RESEND_SHIFT ? qp->resends : RESEND_SHIFT));
+    qp->resends++;
+    go_back(qp, qp->acked);
+    narrow(qp);
 }
 
 /* send_timers: true: the queue waits for the clock, and is to be looked at again. */
@@ -331,15 +393,18 @@ bool send_timers(struct qp *qp)
     if (qp->wait_until)
         return true;
     if (!is_lost(qp)) {
-        qp->lost_since = 0;
+        if (!qp->resends)
+            qp->lost_since = 0;
         return qp->flight_head != qp->flight_tail;
     }
-    if (!qp->lost_since) {
+    if (!qp->lost_since)
         qp->lost_since = d->now;
+    if (!qp->resends)
+        qp->resend_at = qp->lost_since + RESEND_NS;
+    if (!qp->timeout || d->now - qp->lost_since < UINT64_C(4096) << qp->timeout) {
+        resend_early(qp);
         return true;
     }
-    if (!qp->timeout || d->now - qp->lost_since < UINT64_C(4096) << qp->timeout)
-        return true;
     try_again(qp, qp->acked);
     return true;
 }

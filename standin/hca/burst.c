@@ -99,8 +99,8 @@ static void enter(struct qp *qp, const struct wqe *w, uint32_t psn, uint32_t pac
 static bool applies(const struct qp *qp)
 {
     const struct config *c = qp->device->config;
-    return qp->type == QP_RC && qp->link && !qp->busy && !qp->resume && !qp->fault.syndrome &&
-           c->mode != MODE_ADVERSARIAL && !c->fail_at;
+    return qp->type == QP_RC && qp->link && !qp->link->roce && !qp->busy && !qp->resume &&
+           !qp->fault.syndrome && c->mode != MODE_ADVERSARIAL && !c->fail_at;
 }
 
 /* burst_send: takes requests as long as they are plain short writes; returns how many. */
@@ -151,6 +151,8 @@ unsigned burst_send(struct qp *qp)
         qp->link->unpublished = true;
         qp->link_mark = qp->link->requests.own;
         qp->psn = psn_add(qp->psn, writes);
+        if (psn_before(qp->psn_most, qp->psn))
+            qp->psn_most = qp->psn;
     }
     if (local)
         send_retire(qp);

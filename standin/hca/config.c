@@ -2,6 +2,7 @@
 /* The one table of the variables SOFT_HCA_*, described for users in docs/hca.md. */
 #include "config.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -11,12 +12,13 @@
 
 extern char **environ;
 
+static const char TEXT[] = "";
 static struct config values;
 static bool values_good;
 
 static const struct variable {
     const char *name;
-    const char *words; /* a choice: its words, separated by blanks; else a number */
+    const char *words; /* a choice: its words, separated by blanks; else a number, or TEXT */
     unsigned standard, least, most;
     size_t offset;
 } variables[] = {
@@ -30,6 +32,9 @@ static const struct variable {
     {"SOFT_HCA_WEAK_ATOMICS", NULL, 0, 0, 1, offsetof(struct config, weak_atomics)},
     {"SOFT_HCA_FAIL_AT", NULL, 0, 0, 0xffffffffu, offsetof(struct config, fail_at)},
     {"SOFT_HCA_RING_KIB", NULL, 512, 64, 65536, offsetof(struct config, ring_kib)},
+    {"SOFT_HCA_ADDRESS", TEXT, 0, 0, 0, offsetof(struct config, address)},
+    {"SOFT_HCA_ICRC", "ignore check", 0, 0, 0, offsetof(struct config, check_icrc)},
+    {"SOFT_HCA_CAPTURE", TEXT, 0, 0, 0, offsetof(struct config, capture)},
 };
 enum { VARIABLES = sizeof variables / sizeof *variables };
 
@@ -76,6 +81,47 @@ static bool known(const char *entry)
     return false;
 }
 
+/* read_addresses: IPv4 addresses between commas, or "lo". */
+static bool read_addresses(struct config *c)
+{
+    char one[INET_ADDRSTRLEN + 1];
+    if (c->address && c->link != LINK_ROCE) {
+        fprintf(stderr, "soft HCA: SOFT_HCA_ADDRESS is for SOFT_HCA_LINK=roce, which is not set\n");
+        return false;
+    }
+    for (const char *at = c->address; at && *at;) {
+        size_t n = strcspn(at, ",");
+        struct in_addr a;
+        snprintf(one, sizeof one, "%.*s", (int)n, at);
+        if (!strcmp(one, "lo")) {
+            a.s_addr = htonl(CONFIG_LOOPBACK);
+        } else if (n >= INET_ADDRSTRLEN || inet_pton(AF_INET, one, &a) != 1 ||
+                   !(ntohl(a.s_addr) >> 24)) {
+            fprintf(stderr, "soft HCA: SOFT_HCA_ADDRESS: \"%.*s\" is no IPv4 address, nor lo\n",
+                    (int)n, at);
+            return false;
+        }
+        if (c->address_count == CONFIG_ADDRESSES) {
+            fprintf(stderr, "soft HCA: SOFT_HCA_ADDRESS has more than %d addresses\n",
+                    CONFIG_ADDRESSES);
+            return false;
+        }
+        c->addresses[c->address_count++] = ntohl(a.s_addr);
+        at += n + (at[n] == ',');
+    }
+    return true;
+}
+
+static bool read_value(const struct variable *v, const char *text)
+{
+    void *out = (char *)&values + v->offset;
+    if (v->words == TEXT) {
+        *(const char **)out = text;
+        return true;
+    }
+    return v->words ? choose_word(v, text, out) : read_number(v, text, out);
+}
+
 static void read_all(void)
 {
     values_good = true;
@@ -84,12 +130,13 @@ static void read_all(void)
             values_good &= known(*e);
     for (unsigned i = 0; i < VARIABLES; i++) {
         const struct variable *v = &variables[i];
-        unsigned *out = (unsigned *)((char *)&values + v->offset);
         const char *text = getenv(v->name);
-        *out = v->standard;
+        if (v->words != TEXT)
+            *(unsigned *)((char *)&values + v->offset) = v->standard;
         if (text && *text)
-            values_good &= v->words ? choose_word(v, text, out) : read_number(v, text, out);
+            values_good &= read_value(v, text);
     }
+    values_good &= read_addresses(&values);
     /* A ring's size is a power of two. */
     while (values.ring_kib & (values.ring_kib - 1))
         values.ring_kib += values.ring_kib & -values.ring_kib;

@@ -6,6 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum {
+    CONFIG_ADDRESSES = 64,
+    CONFIG_LOOPBACK = 127 << 24, /* "lo": any of that network */
+};
+
 enum config_mode { MODE_STRICT, MODE_ADVERSARIAL, MODE_LENIENT };
 enum config_link { LINK_IB, LINK_ROCE };
 enum config_log { LOG_NONE, LOG_ERRORS, LOG_ALL };
@@ -20,7 +25,12 @@ struct config {
     unsigned weak_atomics;
     unsigned
         fail_at; /* the request of this number, counted from 1 over the process, fails; 0: none */
-    unsigned ring_kib; /* of each direction between two processes */
+    unsigned ring_kib;   /* of each direction between two processes */
+    unsigned check_icrc; /* of what comes by RoCE */
+    const char *address; /* SOFT_HCA_ADDRESS, NULL: unset; and the IPv4 addresses in it */
+    uint32_t addresses[CONFIG_ADDRESSES];
+    unsigned address_count;
+    const char *capture; /* NULL: unset */
 };
 
 /* config_get: the variables' values. A value that cannot be used is an error: the sentence goes to

@@ -143,6 +143,10 @@ int device_number(struct ibv_device *device);
 /* The port as ibv_query_port() shows it. */
 void port_describe(const struct device *d, struct ibv_port_attr *out);
 void gid_of(const struct config *c, uint16_t lid, union ibv_gid *out);
+unsigned gid_count(const struct device *d);
+/* path_refusal: why a queue pair cannot be connected to that address from that GID; NULL: it can. */
+const char *path_refusal(const struct device *d, unsigned gid_index, uint32_t address,
+                         uint32_t mtu);
 
 /* The tables of functions that inline functions of verbs.h call. */
 void verbs_fill(struct hca_context *c);

@@ -73,10 +73,15 @@ static struct device *make(unsigned number)
     d->keys.entries = mmap(NULL, table, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     d->uar_top = 1;
-    if (d->keys.entries == MAP_FAILED || link_open(d)) {
+    bool linked = d->keys.entries != MAP_FAILED && !link_open(d);
+    if (!linked || roce_open(d)) {
+        int e = errno;
+        if (linked)
+            link_close(d);
         if (d->keys.entries != MAP_FAILED)
             munmap(d->keys.entries, table);
         free(d);
+        errno = e;
         return NULL;
     }
     int e = start_thread(&d->door, door_main, d);
@@ -84,6 +89,7 @@ static struct device *make(unsigned number)
         stop_threads(d, false);
     if (e) {
         link_close(d);
+        roce_close(d);
         munmap(d->keys.entries, table);
         free(d);
         errno = e;
@@ -111,6 +117,7 @@ static void destroy(struct device *d)
         if (d->qps[i])
             qp_remove(d->qps[i]);
     link_close(d);
+    roce_close(d);
     munmap(d->keys.entries, MAX_MRS * sizeof(struct mr_entry));
     pthread_mutex_destroy(&d->lock);
     free(d);

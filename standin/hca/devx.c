@@ -75,7 +75,8 @@ static const struct field qpc_service = {QPC, 16, 8}, qpc_pd = {QPC + 4, 0, 24},
                           qpc_srq = {QPC + 0xac, 0, 24}, qpc_record_valid = {QPC + 0xd0, 28, 1},
                           qpc_record_umem = {QPC + 0xe4, 0, 32}, qpc_state = {QPC, 28, 4},
                           qp_umem = {0x108, 0, 32}, qp_umem_valid = {0x10c, 31, 1},
-                          ads_lid = {ADS + 4, 0, 16}, ads_timeout = {ADS + 8, 27, 5};
+                          ads_lid = {ADS + 4, 0, 16}, ads_timeout = {ADS + 8, 27, 5},
+                          ads_gid_index = {ADS + 8, 16, 8};
 enum { ADS_GID = ADS + 0x10, RQ_TYPE_SRQ = 1, RQ_TYPE_NONE = 3 };
 
 struct mlx5dv_devx_obj {
@@ -401,6 +402,11 @@ static int modify_qp(struct command *c, struct qp *qp)
     uint32_t code = what & MOVE_PATH ? get(c, qpc_mtu) : 1;
     if (code < 1 || code > 5)
         return refuse(c, STATUS_BAD_PARAM, "mtu is none of 1 (256 bytes) to 5 (4096)");
+    const char *why = NULL;
+    if (what & MOVE_PATH && qp->type == QP_RC)
+        why = path_refusal(c->device, get(c, ads_gid_index), m.remote, m.mtu);
+    if (why)
+        return refuse(c, STATUS_BAD_PARAM, why);
     /* The command names the state that is left, too. */
     if ((opcode == CMD_RST2INIT && qp->state != QP_RESET) ||
         (opcode == CMD_RTR2RTS && qp->state != QP_RTR) ||

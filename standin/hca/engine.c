@@ -84,12 +84,14 @@ bool engine_pass(struct device *d, bool *timed)
     worked |= poll_doorbells(d);
     worked |= run_queues(d, timed);
     publish(d);
+    worked |= roce_receive(d);
     for (unsigned i = 0; i < d->in_count; i++)
         worked |= respond_run(d->in[i], d);
     for (unsigned i = 0; i < d->out_count && !adversary_skips(d); i++)
         worked |= send_answers(d->out[i], d);
     for (unsigned i = 0; i < d->notify_count; i++)
         worked |= cq_notify(d->notify[i]);
+    worked |= roce_send(d);
     return worked;
 }
 

@@ -7,6 +7,7 @@
 #include "config.h"
 #include "mr.h"
 #include "ring.h"
+#include "roce.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -116,7 +117,8 @@ enum {
     VENDOR_INJECTED = 0x88,      /* SOFT_HCA_FAIL_AT */
     VENDOR_LENGTH = 0x89,
     VENDOR_NO_READS = 0x8a, /* read or atomic where the queue allows none */
-    VENDOR_ADDRESS = 0x8b,  /* the request names no address of an HCA */
+    VENDOR_ADDRESS = 0x8b,  /* the request names no address that its queue reaches */
+    VENDOR_NO_FORM = 0x8c,  /* an atomic that the wire has no form for */
 };
 
 /* What an atomic found, for the case that its answer is lost. */
@@ -183,6 +185,9 @@ struct qp {
     struct link_out *link;
     uint32_t mtu;
     uint32_t psn, acked; /* next to send; all before `acked` are acknowledged */
+    uint32_t psn_most;   /* behind the last that was ever sent */
+    uint8_t late; /* syndrome of a refusal of late_psn, which is about to be sent again; 0: none */
+    uint32_t late_psn;
     uint32_t first_psn;
     uint8_t max_reads, timeout, retry_count, rnr_retry, retries, rnr_tries;
     bool opens;          /* DC: the next packet opens a connection */
@@ -190,6 +195,9 @@ struct qp {
     uint16_t counted;    /* requests before this index were counted by the device */
     uint64_t wait_until; /* ns; nothing is sent before */
     uint64_t lost_since; /* ns; when the packets were known to be lost */
+    uint32_t window;     /* of a wire that loses packets: so many may be under way; 0: any */
+    uint64_t resend_at;  /* ns; there, they are sent again before the queue's time is over */
+    unsigned resends;    /* so often since the last progress */
     uint64_t link_mark;  /* of the link's ring behind the last packet */
 
     /* Responder. */
@@ -216,6 +224,7 @@ struct link_out {
     struct ring requests, answers;
     uint32_t *bell; /* of the peer's engine */
     bool unpublished;
+    struct roce_peer *roce; /* the far end, where it is the wire of RoCE */
 };
 
 struct held_write;
@@ -293,7 +302,8 @@ struct device {
     uint64_t random;
     struct log_line lines[LOG_LINES];
     uint64_t line_count;
-    uint64_t count_requests, count_errors, count_doorbells;
+    uint64_t count_requests, count_errors, count_doorbells, count_damaged;
+    struct roce *roce; /* NULL: no address */
 };
 
 /* device.c */
@@ -304,7 +314,7 @@ void device_unlock(struct device *d);
 void device_wake(struct device *d);  /* the engine */
 void device_knock(struct device *d); /* the door thread */
 
-/* verbs_device.c: the address that a GID of a soft HCA stands for, a LID; 0: none. */
+/* verbs_device.c: the address that a GID of a soft HCA stands for, 0: none (roce.h). */
 uint32_t address_of_gid(const uint8_t *gid);
 
 /* log.c: a line in the error log; the caller holds the lock. */
@@ -317,6 +327,8 @@ const char *address_text(uint32_t address, char *text);
 uint32_t mr_add(struct device *d, uint32_t pd, uint64_t address, uint64_t memory, uint64_t bytes,
                 uint32_t access); /* 0: the table is full */
 int mr_remove(struct device *d, uint32_t key);
+/* mr_invalidate: a message of the peer ends what the key permits to others; false: no such key of this domain. */
+bool mr_invalidate(struct device *d, uint32_t key, uint32_t pd);
 const char *mr_refusal_text(enum mr_refusal r);
 
 /* cq.c */

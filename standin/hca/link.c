@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the HCAs of a host find each other: a LID is claimed by binding an abstract UNIX socket of its
+/* Links to other HCAs. How those of a host find each other: a LID is claimed by binding an abstract UNIX socket of its
  * name, which vanishes with the process; whoever wants to send there connects and passes the memory of two
  * rings, one for requests and one for answers. Each side rings the other's bell, a futex in shared memory. */
 #include "hca.h"
@@ -127,6 +127,7 @@ static void free_out(struct link_out *l)
     munmap(l->memory, l->bytes);
     if (l->bell && !l->self)
         munmap(l->bell, BELL_BYTES);
+    roce_part(l);
     free(l);
 }
 
@@ -135,10 +136,10 @@ static void free_in(struct link_in *l)
     free(l->held);
     if (l->fd >= 0)
         close(l->fd);
-    if (!l->self) {
+    if (l->memory)
         munmap(l->memory, l->bytes);
+    if (l->bell)
         munmap(l->bell, BELL_BYTES);
-    }
     free(l);
 }
 
@@ -277,6 +278,36 @@ static bool connect_self(struct device *d, struct link_out *l)
     return true;
 }
 
+/* A link over RoCE, whose far ends are in this process too (roce.c). */
+static bool connect_roce(struct device *d, struct link_out *l)
+{
+    struct link_in *in = calloc(1, sizeof *in);
+    void *memory = NULL;
+    int fd = in && d->in_count < MAX_LINKS ? shared_memory(l->bytes, &memory) : -1;
+    if (fd < 0) {
+        free(in);
+        return false;
+    }
+    close(fd);
+    *in = (struct link_in){.address = l->address, .fd = -1, .memory = memory, .bytes = l->bytes};
+    ring_place(&in->requests, memory, l->requests.size);
+    ring_place(&in->answers, (char *)memory + ring_total(l->requests.size), l->requests.size);
+    if (!roce_join(d, l, in)) {
+        free_in(in);
+        return false;
+    }
+    d->in[d->in_count++] = in;
+    return true;
+}
+
+/* connect_here: makes the far end of a link that has it in this process. */
+static bool connect_here(struct device *d, struct link_out *l)
+{
+    if (address_is_ipv4(l->address))
+        return connect_roce(d, l);
+    return l->address != d->lid || connect_self(d, l);
+}
+
 /* link_find: the link to an address, if need be a dead one. */
 struct link_out *link_find(struct device *d, uint32_t address)
 {
@@ -306,12 +337,12 @@ struct link_out *link_connect(struct device *d, uint32_t address)
     l = new_out(d, address, &fd);
     if (!l)
         return NULL;
-    if (address != d->lid && shake_hands(d, l, fd))
+    if (address != d->lid && !address_is_ipv4(address) && shake_hands(d, l, fd))
         atomic_store(&l->dead, true);
     close(fd);
     device_lock(d);
     other = find_alive(d, address);
-    if (other || d->out_count == MAX_LINKS || (address == d->lid && !connect_self(d, l))) {
+    if (other || d->out_count == MAX_LINKS || !connect_here(d, l)) {
         free_out(l);
         l = other;
     } else {

@@ -7,7 +7,11 @@
 
 const char *address_text(uint32_t address, char *text)
 {
-    snprintf(text, ADDRESS_TEXT, "LID %u", address);
+    if (address_is_ipv4(address))
+        snprintf(text, ADDRESS_TEXT, "%u.%u.%u.%u", address >> 24, address >> 16 & 0xff,
+                 address >> 8 & 0xff, address & 0xff);
+    else
+        snprintf(text, ADDRESS_TEXT, "LID %u", address);
     return text;
 }
 

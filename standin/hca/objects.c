@@ -105,7 +105,7 @@ static void take_over(struct qp *qp, const struct qp_move *m, unsigned what)
         qp->stream.from = m->remote;
     }
     if (what & MOVE_SEND) {
-        qp->psn = qp->acked = m->send_psn & 0xffffff;
+        qp->psn = qp->acked = qp->psn_most = m->send_psn & 0xffffff;
         qp->max_reads = m->max_reads < MAX_READS ? m->max_reads : MAX_READS;
         qp->timeout = m->timeout & 31;
         qp->retry_count = qp->retries = m->retry_count & 7;
@@ -138,6 +138,7 @@ int qp_move(struct qp *qp, const struct qp_move *m, unsigned what)
         link_release(d, qp);
         /* It may have died, and been freed, since it was connected. */
         link_attach(d, qp, link_find(d, m->remote));
+        qp->window = roce_window(qp);
     }
     if (m->to != QP_ERROR)
         qp->state = m->to;

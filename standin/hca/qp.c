@@ -86,10 +86,12 @@ void qp_reset(struct qp *qp)
     qp->resume = 0;
     qp->offset = 0;
     qp->fault = (struct fault){0};
-    qp->psn = qp->acked = 0;
+    qp->late = 0;
+    qp->psn = qp->acked = qp->psn_most = 0;
     qp->wait_until = qp->lost_since = 0;
     qp->counted = 0;
     qp->gap = false;
+    qp->resends = 0;
     qp->receive.taken = 0;
     qp->state = QP_RESET;
 }
@@ -115,6 +117,7 @@ void qp_to_error(struct qp *qp)
     qp->busy = qp->begun = false;
     qp->resume = 0;
     qp->fault = (struct fault){0};
+    qp->late = 0;
     qp->state = QP_ERROR;
     receive_flush(qp);
     qp_list(qp);

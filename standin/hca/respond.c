@@ -11,6 +11,7 @@ enum {
     CQE_WRITE_IMMEDIATE = 1,
     CQE_SEND = 2,
     CQE_SEND_IMMEDIATE = 3,
+    CQE_SEND_INVALIDATE = 4,
     MAX_DC_STREAMS = 4096,
 };
 
@@ -175,6 +176,9 @@ static bool run_send(struct request *r)
         s->received = 0;
     }
     uint8_t syndrome = receive_scatter(r->qp, s->receive_index, s->received, r->data, r->bytes);
+    if (!syndrome && p->flags & PACKET_INVALIDATE &&
+        !mr_invalidate(r->device, be32(p->immediate), r->qp->pd))
+        syndrome = SYNDROME_LOCAL_PROTECTION;
     if (syndrome) {
         bool length = syndrome == SYNDROME_LOCAL_LENGTH;
         if (length)
@@ -188,8 +192,10 @@ static bool run_send(struct request *r)
     s->received += r->bytes;
     if (!(p->flags & PACKET_LAST))
         return done(r);
-    return complete_receive(r, p->flags & PACKET_IMMEDIATE ? CQE_SEND_IMMEDIATE : CQE_SEND,
-                            s->received);
+    uint8_t kind = p->flags & PACKET_IMMEDIATE ? CQE_SEND_IMMEDIATE : CQE_SEND;
+    if (p->flags & PACKET_INVALIDATE)
+        kind = CQE_SEND_INVALIDATE;
+    return complete_receive(r, kind, s->received);
 }
 
 /* is_relaxed: writes into this key's memory may pass each other. */
@@ -474,8 +480,11 @@ static bool carry_out(struct request *r)
     if (!find_stream(r) || !in_turn(r))
         return true;
     if (!fits_message(r)) {
-        log_error(r->device, "QP 0x%x: packet 0x%x of QP 0x%x does not belong where it comes",
-                  r->qp->qpn, r->packet->psn, r->packet->from_qpn);
+        log_error(r->device, "QP 0x%x: packet 0x%x of QP 0x%x does not belong where it comes: %s",
+                  r->qp->qpn, r->packet->psn, r->packet->from_qpn,
+                  r->packet->kind == PACKET_INVALID
+                      ? "no such opcode, or a length that does not go with the path MTU"
+                      : "another message is not complete, or not as long as was said");
         return refuse(r, SYNDROME_REMOTE_INVALID_REQUEST, 0);
     }
     if (r->packet->kind != PACKET_WRITE)

@@ -20,6 +20,8 @@ enum packet_kind {
     PACKET_ATOMIC_VALUE,
     PACKET_WRITES,  /* `length` short ones (burst.c), of consecutive numbers */
     PACKET_INVALID, /* a request that no responder knows */
+    PACKET_WHO,     /* RoCE: is the other end an HCA of this kind? */
+    PACKET_I_AM,    /* it is */
 };
 
 enum {
@@ -27,8 +29,9 @@ enum {
     PACKET_LAST = 2,
     PACKET_IMMEDIATE = 4,
     PACKET_SOLICITED = 8,
-    PACKET_DC = 16,    /* begins with the access key; the sender is a DC initiator */
-    PACKET_OPENS = 32, /* of DC: forget what came from this initiator before */
+    PACKET_DC = 16,         /* begins with the access key; the sender is a DC initiator */
+    PACKET_OPENS = 32,      /* of DC: forget what came from this initiator before */
+    PACKET_INVALIDATE = 64, /* `immediate` is a key of the responder that ends with the message */
     PACKET_MAX_PAYLOAD = 4096 + 8,
 };
 

@@ -3,10 +3,15 @@
  * taken in answer.c. */
 #include "send.h"
 #include "hca.h"
+#include "roce_format.h"
 
 #include <string.h>
 
-enum { REQUESTS_A_PASS = 256, BYTES_A_PASS = 256 << 10 };
+enum {
+    REQUESTS_A_PASS = 256,
+    BYTES_A_PASS = 256 << 10,
+    NUMBERS_TOLD_APART = 1 << 22, /* before and after, in 24 bits */
+};
 
 static void raise_fault(struct qp *qp, uint8_t syndrome, uint8_t vendor)
 {
@@ -162,9 +167,11 @@ static bool take(struct qp *qp)
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_NO_READS);
         return false;
     }
-    if (w->address.present && !send_target_address(qp, &w->address)) {
-        log_error(qp->device, "QP 0x%x: the request at 0x%x names no LID or GID of an HCA", qp->qpn,
-                  qp->taken);
+    uint32_t address = w->address.present ? send_target_address(qp, &w->address) : 1;
+    if (!address || address_is_ipv4(address)) {
+        log_error(qp->device, "QP 0x%x: the request at 0x%x names %s", qp->qpn, qp->taken,
+                  address ? "an IPv4 address, where DC does not go"
+                          : "no LID or GID of a software HCA");
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_ADDRESS);
         return false;
     }
@@ -294,6 +301,7 @@ static void fill_kind(const struct wqe *w, struct packet *p, bool last)
     bool with_immediate = w->opcode == WQE_SEND_IMM || w->opcode == WQE_WRITE_IMM;
     p->flags |= last ? PACKET_LAST : 0;
     p->flags |= last && with_immediate ? PACKET_IMMEDIATE : 0;
+    p->flags |= last && w->opcode == WQE_SEND_INVALIDATE ? PACKET_INVALIDATE : 0;
     p->flags |= last && w->solicited ? PACKET_SOLICITED : 0;
     p->immediate = w->immediate;
     p->kind = PACKET_SEND;
@@ -308,21 +316,43 @@ static void fill_kind(const struct wqe *w, struct packet *p, bool last)
     }
 }
 
+/* admitted: how many numbers the next packet may take, 0: none now. There is a bound to what is under way, a low one
+ * where packets may be lost. A read that is longer is asked for in parts, one at a time. Their ends do not depend on
+ * what was lost: a responder takes no request of which it has executed a part. */
+static uint32_t admitted(const struct qp *qp, uint32_t numbers)
+{
+    uint32_t under_way = (qp->psn - qp->acked) & 0xffffff, part = roce_window(qp);
+    part = part ? part : NUMBERS_TOLD_APART;
+    if (qp->wqe.opcode == WQE_READ) {
+        uint32_t to_end = part - qp->offset / qp->mtu % part;
+        numbers = numbers < to_end ? numbers : to_end;
+        if (under_way && qp->offset)
+            return 0;
+    }
+    return !under_way || under_way + numbers <= (qp->window ? qp->window : part) ? numbers : 0;
+}
+
 /* send_packet: the next packet of the current request. False: no room now, or a fault. */
 static bool send_packet(struct qp *qp)
 {
     const struct wqe *w = &qp->wqe;
     bool read = w->opcode == WQE_READ, atomic = wqe_is_atomic(w->opcode);
     uint64_t rest = w->length - qp->offset;
-    uint32_t payload = rest < qp->mtu ? (uint32_t)rest : qp->mtu;
-    payload = read ? 0 : atomic ? 32 : payload;
+    uint32_t numbers = admitted(qp, read ? packets_of(qp, rest) : 1);
+    if (!numbers)
+        return false;
+    /* What of the message the packet brings or asks for. */
+    uint64_t most = (uint64_t)numbers * qp->mtu;
+    uint32_t part = (uint32_t)(rest < most ? rest : most);
+    uint32_t payload = read ? 0 : atomic ? 32 : part;
     struct packet *p = ring_reserve(&qp->link->requests, payload + (qp->type == QP_DCI ? 8 : 0));
     if (!p)
         return false;
-    bool last = read || atomic || payload == rest;
-    uint32_t numbers = read ? packets_of(qp, rest) : 1;
+    bool last = part == rest;
     fill_header(qp, p, payload);
     fill_kind(w, p, last);
+    if (read)
+        p->length = part;
     uint8_t syndrome = fill_payload(qp, p, payload);
     if (syndrome) {
         /* What was sent of the message stays without its end; the request is not in flight any more. */
@@ -337,9 +367,12 @@ static bool send_packet(struct qp *qp)
     qp->link_mark = qp->link->requests.own;
     qp->opens = false;
     qp->psn = psn_add(qp->psn, numbers);
-    qp->offset += payload;
+    if (psn_before(qp->psn_most, qp->psn))
+        qp->psn_most = qp->psn;
+    qp->offset += part;
     if (last)
         finish(qp);
+    send_take_late_refusal(qp);
     return true;
 }
 
@@ -357,6 +390,29 @@ static void run_local(struct qp *qp)
     send_retire(qp);
 }
 
+/* is_understood: atomics with masks and of 4 bytes have a form of RoCE between two HCAs of this kind only. False: that
+ * is not known yet, or the other end is of another kind. */
+static bool is_understood(struct qp *qp)
+{
+    const struct wqe_atomic *a = &qp->wqe.atomic;
+    char text[ADDRESS_TEXT];
+    if (!wqe_is_atomic(qp->wqe.opcode) ||
+        roce_has_form(a->compare_swap, a->bytes, a->operand_mask, a->compare_mask))
+        return true;
+    enum roce_other other = roce_knows_own(qp);
+    if (other != ROCE_OTHER_KIND)
+        return other == ROCE_OWN_KIND;
+    log_error(
+        qp->device,
+        "QP 0x%x: the atomic at 0x%x, %u bytes%s, has no form in RoCE, and what is at %s is no "
+        "HCA of this kind, or does not answer",
+        qp->qpn, qp->taken, a->bytes, a->bytes == 8 ? " with a mask" : "",
+        address_text(qp->remote, text));
+    qp->busy = false;
+    raise_fault(qp, SYNDROME_REMOTE_INVALID_REQUEST, VENDOR_NO_FORM);
+    return false;
+}
+
 /* start: enters the current request among those in flight. False: something has to happen before. */
 static bool start(struct qp *qp)
 {
@@ -364,7 +420,7 @@ static bool start(struct qp *qp)
         return false;
     if (qp->wqe.address.present && !send_target(qp, &qp->wqe.address))
         return false;
-    if (!qp->link || !ring_reserve(&qp->link->requests, qp->mtu + 8))
+    if (!qp->link || !ring_reserve(&qp->link->requests, qp->mtu + 8) || !is_understood(qp))
         return false;
     begin(qp);
     qp->begun = true;
@@ -428,7 +484,7 @@ bool send_run(struct qp *qp)
     qp->wait_until = 0;
     unsigned most = adversary_budget(qp->device, REQUESTS_A_PASS);
     for (unsigned n = 0; n < most && bytes < BYTES_A_PASS; n++) {
-        if (qp->fault.syndrome || (!qp->busy && qp->taken == qp->producer))
+        if (qp->state != QP_RTS || qp->fault.syndrome || (!qp->busy && qp->taken == qp->producer))
             break;
         unsigned short_writes = burst_send(qp);
         worked |= short_writes;

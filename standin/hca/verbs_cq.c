@@ -189,6 +189,12 @@ static bool translate(struct hca_cq *h, const struct mlx5_cqe64 *e, struct ibv_w
         wc->opcode = IBV_WC_RECV;
         wc->wc_flags = e->op_own >> 4 == MLX5_CQE_RESP_SEND_IMM ? IBV_WC_WITH_IMM : 0;
         return true;
+    case MLX5_CQE_RESP_SEND_INV:
+        take_received(q, e, wc);
+        wc->opcode = IBV_WC_RECV;
+        wc->wc_flags = IBV_WC_WITH_INV;
+        wc->invalidated_rkey = be32toh(e->imm_inval_pkey);
+        return true;
     case MLX5_CQE_REQ_ERR:
         take_sent(q, e, wc);
         break;

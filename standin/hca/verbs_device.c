@@ -2,6 +2,7 @@
 /* Devices, ports and addresses as the verbs show them. */
 #include "context.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,10 +158,12 @@ PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 void port_describe(const struct device *d, struct ibv_port_attr *out)
 {
     bool roce = d->config->link == LINK_ROCE;
+    uint32_t mtu = roce_mtu(d);
+    enum ibv_mtu active = mtu ? (enum ibv_mtu)(__builtin_ctz(mtu) - 7) : IBV_MTU_4096;
     *out = (struct ibv_port_attr){.state = IBV_PORT_ACTIVE,
                                   .max_mtu = IBV_MTU_4096,
-                                  .active_mtu = IBV_MTU_4096,
-                                  .gid_tbl_len = 1,
+                                  .active_mtu = active,
+                                  .gid_tbl_len = (int)gid_count(d),
                                   .port_cap_flags = roce ? IBV_PORT_IP_BASED_GIDS : 0,
                                   .max_msg_sz = UINT32_C(1) << 31,
                                   .pkey_tbl_len = 1,
@@ -187,7 +190,8 @@ PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port,
     return 0;
 }
 
-/* --- Addresses: fe80::0257:48ff:fe00:LID --- */
+/* --- Addresses. GID 0: fe80::0257:48ff:fe00:LID, for HCAs of this host. GID 1, where the device has an IPv4 address
+ * of its own: ::ffff:ADDRESS, for those that are reached by RoCE v2 --- */
 
 void gid_of(const struct config *c, uint16_t lid, union ibv_gid *out)
 {
@@ -198,21 +202,62 @@ void gid_of(const struct config *c, uint16_t lid, union ibv_gid *out)
     out->raw[15] = (uint8_t)lid;
 }
 
+static const uint8_t ipv4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
 uint32_t address_of_gid(const uint8_t *gid)
 {
     union ibv_gid mine;
     gid_of(NULL, 0, &mine);
+    if (!memcmp(ipv4_prefix, gid, sizeof ipv4_prefix) && gid[12])
+        return (uint32_t)gid[12] << 24 | (uint32_t)gid[13] << 16 | (uint32_t)gid[14] << 8 | gid[15];
     return memcmp(mine.raw, gid, 14) ? 0 : (uint32_t)(gid[14] << 8 | gid[15]);
+}
+
+unsigned gid_count(const struct device *d)
+{
+    return roce_address(d) ? 2 : 1;
+}
+
+static void gid_at(const struct device *d, unsigned index, union ibv_gid *out)
+{
+    uint32_t address = htonl(roce_address(d));
+    if (!index) {
+        gid_of(d->config, d->lid, out);
+        return;
+    }
+    memcpy(out->raw, ipv4_prefix, sizeof ipv4_prefix);
+    memcpy(out->raw + 12, &address, 4);
+}
+
+const char *path_refusal(const struct device *d, unsigned gid_index, uint32_t address, uint32_t mtu)
+{
+    bool ipv4 = address_is_ipv4(address);
+    if (!address)
+        return "the peer has no LID, and its GID is none of a software HCA and none of an IPv4 address";
+    if (d->config->link == LINK_IB)
+        return ipv4 ? "an IPv4 address is reached with SOFT_HCA_LINK=roce only" : NULL;
+    if (ipv4 && !roce_address(d))
+        return "the peer's GID is an IPv4 address, and this device has none: SOFT_HCA_ADDRESS gives "
+               "it one";
+    if (gid_index >= gid_count(d))
+        return "no such GID index at this port";
+    if (ipv4 != (gid_index == 1))
+        return ipv4 ? "the peer's GID is an IPv4 address: the GID index for it is 1, not 0"
+                    : "the peer's GID is of an HCA of this host: the GID index for it is 0, not 1";
+    if (ipv4 && mtu > roce_mtu(d))
+        return "the path MTU is over the port's active MTU: the interface of SOFT_HCA_ADDRESS carries "
+               "no longer packets";
+    return NULL;
 }
 
 PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
     struct device *d = context_of(context)->device;
-    if (port != 1 || index != 0) {
+    if (port != 1 || index < 0 || (unsigned)index >= gid_count(d)) {
         errno = EINVAL;
         return -1;
     }
-    gid_of(d->config, d->lid, gid);
+    gid_at(d, (unsigned)index, gid);
     return 0;
 }
 
@@ -221,9 +266,11 @@ PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_
 {
     struct device *d = context_of(context)->device;
     struct ibv_gid_entry e = {.gid_index = index, .port_num = port};
-    if (port != 1 || index != 0 || flags)
-        return index && port == 1 ? ENODATA : EINVAL;
-    gid_of(d->config, d->lid, &e.gid);
+    if (port != 1 || flags)
+        return EINVAL;
+    if (index >= gid_count(d))
+        return ENODATA;
+    gid_at(d, index, &e.gid);
     e.gid_type = d->config->link == LINK_ROCE ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
     memcpy(entry, &e, size < sizeof e ? size : sizeof e);
     return 0;
@@ -232,10 +279,13 @@ PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_
 PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
                                     size_t max, uint32_t flags, size_t size)
 {
-    if (!max || flags)
+    unsigned count = gid_count(context_of(context)->device);
+    if (max < count || flags)
         return -EINVAL;
-    int e = _ibv_query_gid_ex(context, 1, 0, entries, 0, size);
-    return e ? -e : 1;
+    for (unsigned i = 0; i < count; i++)
+        _ibv_query_gid_ex(context, 1, i, (struct ibv_gid_entry *)((char *)entries + i * size), 0,
+                          size);
+    return count;
 }
 
 PUBLIC int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)

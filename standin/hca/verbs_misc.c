@@ -10,7 +10,8 @@
 
 PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *a)
 {
-    if (a->port_num != 1 || (a->is_global && a->grh.sgid_index)) {
+    unsigned gids = gid_count(context_of(pd->context)->device);
+    if (a->port_num != 1 || (a->is_global && a->grh.sgid_index >= gids)) {
         errno = EINVAL;
         return NULL;
     }
@@ -184,7 +185,7 @@ PUBLIC int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, 
 
 PUBLIC int mlx5dv_modify_qp_udp_sport(struct ibv_qp *qp, uint16_t sport)
 {
-    /* There is no UDP on this wire. */
+    /* All that goes by UDP leaves from one port (roce.c). */
     return 0;
 }
 

@@ -17,6 +17,7 @@ static const struct {
     [IBV_WR_RDMA_READ] = {WQE_READ, true, false},
     [IBV_WR_ATOMIC_CMP_AND_SWP] = {WQE_COMPARE_SWAP, true, true},
     [IBV_WR_ATOMIC_FETCH_AND_ADD] = {WQE_FETCH_ADD, true, true},
+    [IBV_WR_SEND_WITH_INV] = {WQE_SEND_INVALIDATE, false, false},
 };
 
 /* A request is put together in one piece and copied into the ring block by block. */
@@ -81,7 +82,7 @@ static int compose(struct draft *w, struct hca_qp *q, const struct ibv_send_wr *
 {
     uint8_t flags =
         wr->send_flags & IBV_SEND_SIGNALED || q->signal_all ? MLX5_WQE_CTRL_CQ_UPDATE : 0;
-    if ((unsigned)wr->opcode >= sizeof opcodes / sizeof *opcodes)
+    if ((unsigned)wr->opcode >= sizeof opcodes / sizeof *opcodes || !opcodes[wr->opcode].wqe)
         return EINVAL;
     bool remote = opcodes[wr->opcode].remote, atomic = opcodes[wr->opcode].atomic;
     flags |= wr->send_flags & IBV_SEND_FENCE ? MLX5_WQE_CTRL_FENCE : 0;
@@ -105,7 +106,9 @@ static int compose(struct draft *w, struct hca_qp *q, const struct ibv_send_wr *
     if (e)
         return e;
     mlx5dv_set_ctrl_seg((struct mlx5_wqe_ctrl_seg *)w->bytes, q->next, opcodes[wr->opcode].wqe, 0,
-                        q->of->qpn, flags, (uint8_t)(w->used / 16), 0, wr->imm_data);
+                        q->of->qpn, flags, (uint8_t)(w->used / 16), 0,
+                        wr->opcode == IBV_WR_SEND_WITH_INV ? htobe32(wr->invalidate_rkey)
+                                                           : wr->imm_data);
     return 0;
 }
 

@@ -294,6 +294,21 @@ static int needed(unsigned to)
     return 0;
 }
 
+static bool reaches(const struct hca_qp *q, const struct ibv_qp_attr *a, int mask)
+{
+    struct device *d = q->of->device;
+    unsigned index = a->ah_attr.is_global ? a->ah_attr.grh.sgid_index : 0;
+    const char *why = path_refusal(d, index, address_of(d, &a->ah_attr),
+                                   mask & IBV_QP_PATH_MTU ? 128u << a->path_mtu : 0);
+    if (!why)
+        return true;
+    device_lock(d);
+    log_error(d, "QP 0x%x cannot be connected: %s (GID index %u, %u GIDs here)", q->of->qpn, why,
+              index, gid_count(d));
+    device_unlock(d);
+    return false;
+}
+
 static bool acceptable(const struct hca_qp *q, const struct ibv_qp_attr *a, int mask)
 {
     unsigned from = q->of->state, to = mask & IBV_QP_STATE ? a->qp_state : from;
@@ -306,9 +321,7 @@ static bool acceptable(const struct hca_qp *q, const struct ibv_qp_attr *a, int 
         return false;
     if (mask & IBV_QP_PKEY_INDEX && a->pkey_index)
         return false;
-    if (mask & IBV_QP_AV && q->of->type == QP_RC && !address_of(q->of->device, &a->ah_attr))
-        return false;
-    if (mask & IBV_QP_AV && a->ah_attr.is_global && a->ah_attr.grh.sgid_index)
+    if (mask & IBV_QP_AV && q->of->type == QP_RC && !reaches(q, a, mask))
         return false;
     if (mask & IBV_QP_PATH_MTU && (a->path_mtu < IBV_MTU_256 || a->path_mtu > IBV_MTU_4096))
         return false;

@@ -260,6 +260,7 @@ WQE_INLINE uint8_t wqe_decode(const uint32_t *w, bool dc, struct wqe *out)
     switch (out->opcode) {
     case WQE_SEND:
     case WQE_SEND_IMM:
+    case WQE_SEND_INVALIDATE:
     case WQE_DUMP:
         break;
     case WQE_WRITE:

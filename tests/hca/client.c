@@ -87,8 +87,10 @@ int client_open(struct client *c, const struct client_options *o)
     struct mlx5dv_obj obj = {.pd = {.in = c->pd, .out = &inner}};
     struct ibv_port_attr port;
     if (mlx5dv_init_obj(&obj, MLX5DV_OBJ_PD) || ibv_query_port(c->context, 1, &port) ||
-        ibv_query_gid(c->context, 1, 0, &c->gid))
+        ibv_query_gid(c->context, 1, port.gid_tbl_len - 1, &c->gid))
         return -1;
+    c->gid_index = (unsigned)port.gid_tbl_len - 1;
+    c->mtu = port.active_mtu;
     c->pdn = inner.pdn;
     c->lid = port.lid;
     c->roce = port.link_layer == IBV_LINK_LAYER_ETHERNET;
@@ -145,7 +147,7 @@ int client_move(struct client *c, unsigned opcode)
     // Access by the peer.
     put(in, 0x18 + 0x90, 13, 3, 7);
     put(in, 0x18 + 0x14, 0, 24, c->remote_qpn);
-    put(in, 0x18 + 0x8, 29, 3, 5);
+    put(in, 0x18 + 0x8, 29, 3, c->mtu);
     put(in, 0x18 + 0x70, 21, 3, 4);
     put(in, 0x18 + 0x70, 16, 3, 7);
     put(in, 0x18 + 0x70, 13, 3, 7);
@@ -153,6 +155,7 @@ int client_move(struct client *c, unsigned opcode)
     put(in, 0x18 + 0x94, 0, 24, 0xfffff0);
     put(in, 0x30 + 0x4, 0, 16, c->remote_lid);
     put(in, 0x30 + 0x8, 27, 5, 12);
+    put(in, 0x30 + 0x8, 16, 8, c->gid_index);
     memcpy(in + 0x30 + 0x10, c->remote_gid.raw, 16);
     return mlx5dv_devx_obj_modify(c->qp, in, sizeof in, out, sizeof out);
 }

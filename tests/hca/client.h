@@ -35,6 +35,7 @@ struct client {
     uint32_t remote_qpn, remote_rkey;
     union ibv_gid gid, remote_gid;
     bool roce;
+    unsigned gid_index, mtu; /* the last GID of the port, the path MTU's code */
     uint64_t remote_memory;
 };
 

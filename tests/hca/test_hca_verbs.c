@@ -28,7 +28,8 @@ struct side {
     struct ibv_mr *mr;
     uint8_t *memory;
     struct ibv_port_attr port;
-    union ibv_gid gid;
+    union ibv_gid gid, last_gid; // DC goes by the first, RC by the last
+    int last_gid_index;
 };
 
 enum {
@@ -55,6 +56,8 @@ static void open_side(struct side *s, bool events, bool srq, int more_access)
             ibv_create_srq(s->pd, &(struct ibv_srq_init_attr){.attr = {.max_wr = 7, .max_sge = 2}});
     assert_int_equal(ibv_query_port(s->context, 1, &s->port), 0);
     assert_int_equal(ibv_query_gid(s->context, 1, 0, &s->gid), 0);
+    s->last_gid_index = s->port.gid_tbl_len - 1;
+    assert_int_equal(ibv_query_gid(s->context, 1, s->last_gid_index, &s->last_gid), 0);
 }
 
 static void make_rc(struct side *s)
@@ -105,6 +108,8 @@ static void connect_rc(struct side *s, const struct side *to, unsigned rnr_retry
                              .max_dest_rd_atomic = 4,
                              .min_rnr_timer = 1};
     to_address(to, &a.ah_attr);
+    a.ah_attr.grh.dgid = to->last_gid;
+    a.ah_attr.grh.sgid_index = (uint8_t)s->last_gid_index;
     // A move that lacks what it needs is refused.
     assert_int_equal(ibv_modify_qp(s->qp, &a, IBV_QP_STATE | IBV_QP_AV), EINVAL);
     assert_int_equal(ibv_modify_qp(s->qp, &a,

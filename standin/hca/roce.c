@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RoCE v2 over a plain UDP socket. The socket is not connected and forbids fragments: so the kernel sends every
+ * datagram with identification 0, which the packets' check covers. What a queue pair does is decided elsewhere
+ * (send.c, respond.c): this takes packets out of the rings of its links, and puts those that come into them. */
+#include "roce.h"
+#include "hca.h"
+#include "roce_capture.h"
+#include "roce_format.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    BATCH = 32,
+    WINDOW_BYTES = 64 << 10, /* under way of a queue: receivers' sockets hold not much more */
+    WINDOW_PACKETS = 64,     /* soft RoCE of Linux keeps 128 */
+    HEADERS_MOST = 80,       /* what a path MTU leaves of a network's for all headers */
+    ASK_EACH_NS = 20000000,
+    ASK_TIMES = 100, /* two seconds */
+};
+
+/* The far ends of a link: these rings are the other process's view of them. */
+struct roce_peer {
+    struct ring requests, answers; /* to the peer, from it: of its responder */
+    struct ring arriving, leaving; /* from the peer, to it: of its requester */
+    enum roce_other kind;
+    unsigned asked;
+    uint64_t asked_at;
+};
+
+struct datagram {
+    struct sockaddr_in other;
+    uint32_t bytes;
+    uint8_t data[ROCE_MOST];
+};
+
+struct roce {
+    int socket;
+    uint32_t address, mtu;
+    struct roce_capture *capture;
+    struct datagram out[BATCH], in[BATCH];
+    unsigned out_count;
+    bool too_long; /* was said */
+};
+
+/* --- Address and socket --- */
+
+static int open_socket(uint32_t address)
+{
+    int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int whole = IP_PMTUDISC_DO, buffer = 8 << 20;
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_port = htons(ROCE_PORT), .sin_addr.s_addr = htonl(address)};
+    if (s < 0)
+        return -1;
+    if (setsockopt(s, IPPROTO_IP, IP_MTU_DISCOVER, &whole, sizeof whole) ||
+        bind(s, (struct sockaddr *)&a, sizeof a)) {
+        int e = errno;
+        close(s);
+        errno = e;
+        return -1;
+    }
+    /* As much as the system grants. */
+    if (setsockopt(s, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer))
+        setsockopt(s, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
+    return s;
+}
+
+static bool has_address(const struct ifaddrs *i, uint32_t address)
+{
+    if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || !i->ifa_netmask)
+        return false;
+    uint32_t own = ntohl(((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr.s_addr);
+    uint32_t mask = ntohl(((struct sockaddr_in *)(void *)i->ifa_netmask)->sin_addr.s_addr);
+    /* All of the network of a loopback is its own. */
+    return own == address || (i->ifa_flags & IFF_LOOPBACK && !((own ^ address) & mask));
+}
+
+/* The interface's MTU, less the headers, rounded down to a path MTU. */
+static uint32_t mtu_of(int s, uint32_t address)
+{
+    struct ifaddrs *all = NULL;
+    struct ifreq request = {.ifr_mtu = 1500};
+    uint32_t mtu = 4096;
+    if (getifaddrs(&all))
+        return 1024;
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        if (!has_address(i, address))
+            continue;
+        snprintf(request.ifr_name, sizeof request.ifr_name, "%s", i->ifa_name);
+        if (ioctl(s, SIOCGIFMTU, &request))
+            request.ifr_mtu = 1500;
+        break;
+    }
+    freeifaddrs(all);
+    while (mtu > 256 && mtu + HEADERS_MOST > (uint32_t)request.ifr_mtu)
+        mtu /= 2;
+    return mtu;
+}
+
+/* open_loopback: an address that goes with the LID, which no other process has, so that it is free but by chance. */
+static int open_loopback(uint16_t lid, uint32_t *address)
+{
+    enum { TRIES = 16 };
+    int s = -1;
+    for (uint32_t i = 0; i < TRIES && s < 0; i++) {
+        *address = (uint32_t)CONFIG_LOOPBACK | (i + 1) << 16 | lid;
+        s = open_socket(*address);
+    }
+    return s;
+}
+
+/* take_address: the first of the list that nobody has. */
+static int take_address(const struct device *d, uint32_t *address, int *error)
+{
+    const struct config *c = d->config;
+    *error = EADDRNOTAVAIL;
+    for (unsigned i = 0; i < c->address_count; i++) {
+        *address = c->addresses[i];
+        int s =
+            *address == CONFIG_LOOPBACK ? open_loopback(d->lid, address) : open_socket(*address);
+        if (s >= 0)
+            return s;
+        *error = errno;
+        if (errno != EADDRINUSE && errno != EADDRNOTAVAIL)
+            return -1;
+    }
+    return -1;
+}
+
+int roce_open(struct device *d)
+{
+    const struct config *c = d->config;
+    uint32_t address;
+    int error;
+    if (!c->address_count)
+        return 0;
+    int s = take_address(d, &address, &error);
+    if (s < 0) {
+        fprintf(
+            stderr,
+            "soft HCA: mlx5_soft%u gets no address of SOFT_HCA_ADDRESS=%s at UDP port %d: %s. Each "
+            "device of each process takes one that is of this host and free; soft RoCE of the "
+            "kernel (rdma_rxe) takes the port of all addresses in its network namespace\n",
+            d->number, c->address, ROCE_PORT, strerror(error));
+        errno = error;
+        return -1;
+    }
+    d->roce = calloc(1, sizeof *d->roce);
+    if (!d->roce) {
+        close(s);
+        return -1;
+    }
+    d->roce->socket = s;
+    d->roce->address = address;
+    d->roce->mtu = mtu_of(s, address);
+    d->roce->capture = roce_capture_open(c->capture, d->number);
+    return 0;
+}
+
+void roce_close(struct device *d)
+{
+    if (!d->roce)
+        return;
+    close(d->roce->socket);
+    roce_capture_close(d->roce->capture);
+    free(d->roce);
+    d->roce = NULL;
+}
+
+uint32_t roce_address(const struct device *d)
+{
+    return d->roce ? d->roce->address : 0;
+}
+
+uint32_t roce_mtu(const struct device *d)
+{
+    return d->roce ? d->roce->mtu : 0;
+}
+
+/* --- Links --- */
+
+bool roce_join(struct device *d, struct link_out *out, struct link_in *in)
+{
+    struct roce_peer *p = calloc(1, sizeof *p);
+    if (!p)
+        return false;
+    p->requests = (struct ring){.shared = out->requests.shared, .size = out->requests.size};
+    p->answers = (struct ring){.shared = out->answers.shared, .size = out->answers.size};
+    p->arriving = (struct ring){.shared = in->requests.shared, .size = in->requests.size};
+    p->leaving = (struct ring){.shared = in->answers.shared, .size = in->answers.size};
+    out->roce = p;
+    return true;
+}
+
+void roce_part(struct link_out *out)
+{
+    free(out->roce);
+    out->roce = NULL;
+}
+
+uint32_t roce_window(const struct qp *qp)
+{
+    uint32_t most = WINDOW_BYTES / qp->mtu;
+    if (!qp->link || !qp->link->roce)
+        return 0;
+    return most < WINDOW_PACKETS ? most : WINDOW_PACKETS;
+}
+
+/* --- Sending --- */
+
+/* push: what is collected leaves, as far as the kernel takes it. */
+static void push(struct roce *r)
+{
+    struct mmsghdr messages[BATCH];
+    struct iovec parts[BATCH];
+    unsigned sent = 0;
+    for (unsigned i = 0; i < r->out_count; i++) {
+        parts[i] = (struct iovec){r->out[i].data, r->out[i].bytes};
+        messages[i].msg_hdr = (struct msghdr){.msg_name = &r->out[i].other,
+                                              .msg_namelen = sizeof r->out[i].other,
+                                              .msg_iov = &parts[i],
+                                              .msg_iovlen = 1};
+    }
+    while (sent < r->out_count) {
+        int n = sendmmsg(r->socket, messages + sent, r->out_count - sent, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == EINTR))
+            break;
+        /* One that cannot leave is lost, as on any network. */
+        sent += n < 0 ? 1 : (unsigned)n;
+    }
+    for (unsigned i = 0; i < sent && r->capture; i++)
+        roce_capture_add(r->capture,
+                         &(struct roce_route){r->address, ntohl(r->out[i].other.sin_addr.s_addr),
+                                              ROCE_PORT, ROCE_PORT},
+                         r->out[i].data, r->out[i].bytes);
+    r->out_count -= sent;
+    memmove(r->out, r->out + sent, r->out_count * sizeof *r->out);
+}
+
+/* misbehave: what an adversarial network does to the last datagram that was collected. */
+static void misbehave(struct device *d)
+{
+    struct roce *r = d->roce;
+    struct datagram *last = &r->out[r->out_count - 1];
+    uint32_t dice = random_next(d), which = dice >> 8;
+    if (d->config->mode != MODE_ADVERSARIAL)
+        return;
+    switch (dice % 64) {
+    case 0:
+    case 1: /* lost */
+        r->out_count--;
+        break;
+    case 2: /* twice */
+        if (r->out_count < BATCH)
+            r->out[r->out_count++] = *last;
+        break;
+    case 3:
+    case 4: /* before one that was sent earlier */
+        if (r->out_count > 1) {
+            struct datagram *other = &r->out[which % (r->out_count - 1)], held = *other;
+            *other = *last;
+            *last = held;
+        }
+        break;
+    case 5: /* damaged, where that is seen */
+        if (d->config->check_icrc)
+            last->data[which / 8 % last->bytes] ^= (uint8_t)(1u << which % 8);
+        break;
+    default:
+        break;
+    }
+}
+
+/* collect: one packet more to send; false: no room until some have left. */
+static bool collect(struct device *d, uint32_t to, const struct packet *p, const uint8_t *payload)
+{
+    struct roce *r = d->roce;
+    struct roce_route route = {r->address, to, ROCE_PORT, ROCE_PORT};
+    if (r->out_count == BATCH)
+        push(r);
+    if (r->out_count == BATCH)
+        return false;
+    struct datagram *g = &r->out[r->out_count];
+    g->bytes = (uint32_t)roce_encode(p, payload, &route, g->data);
+    if (!g->bytes)
+        return true;
+    g->other = (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons(ROCE_PORT), .sin_addr.s_addr = htonl(to)};
+    r->out_count++;
+    misbehave(d);
+    return true;
+}
+
+static bool drain(struct device *d, uint32_t to, struct ring *ring)
+{
+    const struct packet *p;
+    bool broken = false, worked = false;
+    while ((p = ring_peek(ring, &broken)) && collect(d, to, p, (const uint8_t *)(p + 1))) {
+        ring_take(ring, p);
+        worked = true;
+    }
+    if (worked)
+        ring_release(ring);
+    return worked;
+}
+
+bool roce_send(struct device *d)
+{
+    bool worked = false;
+    if (!d->roce)
+        return false;
+    for (unsigned i = 0; i < d->out_count; i++) {
+        struct link_out *l = d->out[i];
+        if (!l->roce)
+            continue;
+        worked |= drain(d, l->address, &l->roce->leaving);
+        worked |= drain(d, l->address, &l->roce->requests);
+    }
+    if (d->roce->out_count)
+        push(d->roce);
+    return worked;
+}
+
+/* --- Asking who is there --- */
+
+static void say(struct qp *qp, uint8_t kind)
+{
+    struct packet p = {.kind = kind, .to_qpn = qp->remote_qpn, .psn = qp->psn};
+    collect(qp->device, qp->link->address, &p, NULL);
+}
+
+enum roce_other roce_knows_own(struct qp *qp)
+{
+    struct roce_peer *p = qp->link ? qp->link->roce : NULL;
+    uint64_t now = qp->device->now;
+    if (!p)
+        return ROCE_OWN_KIND;
+    if (p->kind != ROCE_ASKED || (p->asked && now - p->asked_at < ASK_EACH_NS))
+        return p->kind;
+    if (p->asked == ASK_TIMES) {
+        /* Who comes to this address later is asked anew. */
+        p->asked = 0;
+        return ROCE_OTHER_KIND;
+    }
+    p->asked++;
+    p->asked_at = now;
+    say(qp, PACKET_WHO);
+    return p->kind;
+}
+
+/* --- Receiving --- */
+
+/* put: the packet into a ring; where it is full the packet is lost. */
+static void put(struct ring *ring, const struct packet *p, const uint8_t *payload)
+{
+    struct packet *to = ring_reserve(ring, p->bytes);
+    if (!to)
+        return;
+    *to = *p;
+    if (p->bytes)
+        memcpy(to + 1, payload, p->bytes);
+    ring_commit(ring, to);
+    ring_publish(ring);
+}
+
+void roce_take(struct device *d, const uint8_t *bytes, uint32_t n, uint32_t from, uint16_t port)
+{
+    struct roce_route route = {from, d->roce->address, port, ROCE_PORT};
+    struct packet p;
+    const uint8_t *payload;
+    uint64_t scratch[4];
+    uint32_t qpn;
+    if (!roce_target(bytes, n, &qpn))
+        return;
+    struct qp *qp = qp_find(d, qpn);
+    if (!qp || !qp->link || !qp->link->roce || qp->link->address != from)
+        return;
+    if (d->config->check_icrc && !roce_is_whole(bytes, n, &route)) {
+        d->count_damaged++;
+        return;
+    }
+    if (!roce_decode(bytes, n, qp->mtu, &p, &payload, scratch))
+        return;
+    /* Packets do not say from which queue they are: from the one that this queue is connected to. */
+    p.from_qpn = qp->remote_qpn;
+    struct roce_peer *peer = qp->link->roce;
+    if (p.kind == PACKET_WHO)
+        say(qp, PACKET_I_AM);
+    else if (p.kind == PACKET_I_AM)
+        peer->kind = ROCE_OWN_KIND;
+    else
+        put(roce_is_answer(p.kind) ? &peer->answers : &peer->arriving, &p, payload);
+}
+
+bool roce_receive(struct device *d)
+{
+    struct roce *r = d->roce;
+    struct mmsghdr messages[BATCH];
+    struct iovec parts[BATCH];
+    if (!r)
+        return false;
+    for (unsigned i = 0; i < BATCH; i++) {
+        parts[i] = (struct iovec){r->in[i].data, sizeof r->in[i].data};
+        messages[i].msg_hdr = (struct msghdr){.msg_name = &r->in[i].other,
+                                              .msg_namelen = sizeof r->in[i].other,
+                                              .msg_iov = &parts[i],
+                                              .msg_iovlen = 1};
+    }
+    int n = recvmmsg(r->socket, messages, BATCH, MSG_DONTWAIT, NULL);
+    for (int i = 0; i < n; i++) {
+        uint32_t from = ntohl(r->in[i].other.sin_addr.s_addr);
+        uint16_t port = ntohs(r->in[i].other.sin_port);
+        if (messages[i].msg_hdr.msg_flags & MSG_TRUNC)
+            continue;
+        if (r->capture)
+            roce_capture_add(r->capture, &(struct roce_route){from, r->address, port, ROCE_PORT},
+                             r->in[i].data, messages[i].msg_len);
+        roce_take(d, r->in[i].data, messages[i].msg_len, from, port);
+    }
+    return n > 0;
+}

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packets of the HCA as datagrams of RoCE v2, and back; the check over them. One table says what each opcode is. */
+#include "roce_format.h"
+
+#include "wqe.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* Extended headers, in the order in which they follow the transport header. */
+enum {
+    HAS_ADDRESS = 1, /* RETH: address, key, length */
+    HAS_ATOMIC = 2,  /* AtomicETH: address, key, swap or add, compare */
+    HAS_MASKED = 4,  /* of this HCA: address, key, form, four operands */
+    HAS_ACK = 8,     /* AETH: syndrome, number of messages */
+    HAS_VALUE = 16,  /* 8 bytes */
+    HAS_VALUE_4 = 32,
+    HAS_WORD = 64, /* immediate data, or the key to be invalidated */
+    HAS_PAYLOAD = 128,
+};
+
+enum {
+    PLACE = PACKET_FIRST | PACKET_LAST | PACKET_IMMEDIATE | PACKET_INVALIDATE,
+    FIRST = PACKET_FIRST,
+    LAST = PACKET_LAST,
+    ONLY = PACKET_FIRST | PACKET_LAST,
+    RELIABLE = 0x00, /* the upper three bits of an opcode: reliable connection */
+    OWN = 0xc0,      /* two of them: left to manufacturers */
+};
+
+static const struct form {
+    uint8_t opcode, kind, flags, headers;
+} forms[] = {
+    {0x00, PACKET_SEND, FIRST, HAS_PAYLOAD},
+    {0x01, PACKET_SEND, 0, HAS_PAYLOAD},
+    {0x02, PACKET_SEND, LAST, HAS_PAYLOAD},
+    {0x03, PACKET_SEND, LAST | PACKET_IMMEDIATE, HAS_WORD | HAS_PAYLOAD},
+    {0x04, PACKET_SEND, ONLY, HAS_PAYLOAD},
+    {0x05, PACKET_SEND, ONLY | PACKET_IMMEDIATE, HAS_WORD | HAS_PAYLOAD},
+    {0x06, PACKET_WRITE, FIRST, HAS_ADDRESS | HAS_PAYLOAD},
+    {0x07, PACKET_WRITE, 0, HAS_PAYLOAD},
+    {0x08, PACKET_WRITE, LAST, HAS_PAYLOAD},
+    {0x09, PACKET_WRITE, LAST | PACKET_IMMEDIATE, HAS_WORD | HAS_PAYLOAD},
+    {0x0a, PACKET_WRITE, ONLY, HAS_ADDRESS | HAS_PAYLOAD},
+    {0x0b, PACKET_WRITE, ONLY | PACKET_IMMEDIATE, HAS_ADDRESS | HAS_WORD | HAS_PAYLOAD},
+    {0x0c, PACKET_READ, 0, HAS_ADDRESS},
+    {0x0d, PACKET_READ_DATA, FIRST, HAS_ACK | HAS_PAYLOAD},
+    {0x0e, PACKET_READ_DATA, 0, HAS_PAYLOAD},
+    {0x0f, PACKET_READ_DATA, LAST, HAS_ACK | HAS_PAYLOAD},
+    {0x10, PACKET_READ_DATA, ONLY, HAS_ACK | HAS_PAYLOAD},
+    {0x11, PACKET_ACK, 0, HAS_ACK},
+    {0x12, PACKET_ATOMIC_VALUE, 0, HAS_ACK | HAS_VALUE},
+    {0x13, PACKET_ATOMIC, 0, HAS_ATOMIC}, /* compare and swap */
+    {0x14, PACKET_ATOMIC, 0, HAS_ATOMIC}, /* fetch and add */
+    {0x16, PACKET_SEND, LAST | PACKET_INVALIDATE, HAS_WORD | HAS_PAYLOAD},
+    {0x17, PACKET_SEND, ONLY | PACKET_INVALIDATE, HAS_WORD | HAS_PAYLOAD},
+    /* Between two of these HCAs. */
+    {0xc0, PACKET_WHO, 0, 0},
+    {0xc1, PACKET_I_AM, 0, 0},
+    {0xc2, PACKET_ATOMIC, 0, HAS_MASKED},
+    {0xc3, PACKET_ATOMIC_VALUE, 0, HAS_ACK | HAS_VALUE_4},
+};
+enum {
+    FORMS = sizeof forms / sizeof *forms,
+    COMPARE_SWAP = 0x13,
+    FETCH_ADD = 0x14,
+    MASKED = 0xc2,
+    VALUE = 0x12,
+    VALUE_4 = 0xc3,
+    COMPARE_BIT = 1 << 8, /* of the field `immediate` of an atomic */
+};
+
+/* Codes of the header AETH. */
+enum {
+    AETH_ACK = 0x1f,
+    AETH_RNR = 0x20,
+    AETH_SEQUENCE = 0x60,
+    AETH_INVALID,
+    AETH_ACCESS,
+    AETH_OPERATION
+};
+
+static const struct form *form_of(uint8_t opcode)
+{
+    for (unsigned i = 0; i < FORMS; i++)
+        if (forms[i].opcode == opcode)
+            return &forms[i];
+    return NULL;
+}
+
+bool roce_is_answer(uint8_t kind)
+{
+    return kind == PACKET_READ_DATA || kind == PACKET_ACK || kind == PACKET_NAK ||
+           kind == PACKET_ATOMIC_VALUE;
+}
+
+bool roce_has_form(bool compare_swap, uint32_t bytes, uint64_t operand_mask, uint64_t compare_mask)
+{
+    if (bytes != 8)
+        return false;
+    return compare_swap ? !~operand_mask && !~compare_mask : !operand_mask;
+}
+
+/* --- The check: CRC-32 as of Ethernet, eight bytes a step --- */
+
+static uint32_t crc_tables[8][256];
+
+static void make_tables(void)
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t v = i;
+        for (int bit = 0; bit < 8; bit++)
+            v = v >> 1 ^ (v & 1 ? 0xedb88320u : 0);
+        crc_tables[0][i] = v;
+    }
+    for (uint32_t i = 0; i < 256; i++)
+        for (int t = 1; t < 8; t++)
+            crc_tables[t][i] =
+                crc_tables[t - 1][i] >> 8 ^ crc_tables[0][crc_tables[t - 1][i] & 0xff];
+}
+
+static uint32_t crc_add(uint32_t crc, const uint8_t *p, size_t n)
+{
+    for (; n >= 8; n -= 8, p += 8) {
+        uint64_t v;
+        memcpy(&v, p, 8);
+        v ^= crc;
+        crc = crc_tables[7][v & 0xff] ^ crc_tables[6][v >> 8 & 0xff] ^
+              crc_tables[5][v >> 16 & 0xff] ^ crc_tables[4][v >> 24 & 0xff] ^
+              crc_tables[3][v >> 32 & 0xff] ^ crc_tables[2][v >> 40 & 0xff] ^
+              crc_tables[1][v >> 48 & 0xff] ^ crc_tables[0][v >> 56];
+    }
+    while (n--)
+        crc = crc >> 8 ^ crc_tables[0][(crc ^ *p++) & 0xff];
+    return crc;
+}
+
+static void put16(uint8_t *at, uint32_t v)
+{
+    at[0] = (uint8_t)(v >> 8);
+    at[1] = (uint8_t)v;
+}
+
+static void put32(uint8_t *at, uint32_t v)
+{
+    put16(at, v >> 16);
+    put16(at + 2, v);
+}
+
+static void put64(uint8_t *at, uint64_t v)
+{
+    put32(at, (uint32_t)(v >> 32));
+    put32(at + 4, (uint32_t)v);
+}
+
+static uint32_t get32(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+static uint64_t get64(const uint8_t *at)
+{
+    return (uint64_t)get32(at) << 32 | get32(at + 4);
+}
+
+void roce_pseudo_header(const struct roce_route *route, size_t bytes,
+                        uint8_t out[ROCE_PSEUDO_BYTES])
+{
+    static const uint8_t fixed[] = {0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17};
+    memset(out, 0, ROCE_PSEUDO_BYTES);
+    memcpy(out, fixed, sizeof fixed);
+    put16(out + 2, (uint32_t)(ROCE_PSEUDO_BYTES + bytes));
+    put32(out + 12, route->from);
+    put32(out + 16, route->to);
+    put16(out + 20, route->from_port);
+    put16(out + 22, route->to_port);
+    put16(out + 24, (uint32_t)(8 + bytes));
+}
+
+/* check_of: over a datagram of n bytes without its check. What routers change counts as ones: type of service, time
+ * to live, both checksums, and the byte of the transport header that tells of congestion. */
+static uint32_t check_of(const uint8_t *bytes, size_t n, const struct roce_route *route)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    uint8_t head[8 + ROCE_PSEUDO_BYTES + 8];
+    pthread_once(&once, make_tables);
+    memset(head, 0xff, 8);
+    uint8_t *ip = head + 8, *transport = ip + ROCE_PSEUDO_BYTES;
+    roce_pseudo_header(route, n + ROCE_CHECK_BYTES, ip);
+    memcpy(transport, bytes, 8);
+    ip[1] = ip[8] = ip[10] = ip[11] = ip[26] = ip[27] = transport[4] = 0xff;
+    uint32_t crc = crc_add(0xffffffff, head, sizeof head);
+    return ~crc_add(crc, bytes + 8, n - 8);
+}
+
+static void put_check(uint8_t *bytes, size_t n, const struct roce_route *route)
+{
+    uint32_t crc = check_of(bytes, n, route);
+    for (unsigned i = 0; i < 4; i++)
+        bytes[n + i] = (uint8_t)(crc >> 8 * i);
+}
+
+bool roce_is_whole(const uint8_t *bytes, size_t n, const struct roce_route *route)
+{
+    if (n < ROCE_TRANSPORT_BYTES + ROCE_CHECK_BYTES)
+        return false;
+    n -= ROCE_CHECK_BYTES;
+    uint32_t crc = check_of(bytes, n, route), there = 0;
+    for (unsigned i = 0; i < 4; i++)
+        there |= (uint32_t)bytes[n + i] << 8 * i;
+    return crc == there;
+}
+
+/* --- To bytes --- */
+
+static const struct form *form_for(const struct packet *p, const uint64_t *operands)
+{
+    if (p->kind == PACKET_ATOMIC) {
+        bool swap = p->immediate & COMPARE_BIT;
+        if (!roce_has_form(swap, p->immediate & 0xff, operands[1], operands[3]))
+            return form_of(MASKED);
+        return form_of(swap ? COMPARE_SWAP : FETCH_ADD);
+    }
+    if (p->kind == PACKET_ATOMIC_VALUE)
+        return form_of(p->bytes == 4 ? VALUE_4 : VALUE);
+    uint8_t kind = p->kind == PACKET_NAK ? PACKET_ACK : p->kind, flags = 0;
+    if (kind == PACKET_SEND || kind == PACKET_WRITE || kind == PACKET_READ_DATA)
+        flags = p->flags & PLACE;
+    for (unsigned i = 0; i < FORMS; i++)
+        if (forms[i].kind == kind && forms[i].flags == flags)
+            return &forms[i];
+    return NULL;
+}
+
+static uint8_t ack_code(const struct packet *p)
+{
+    if (p->kind != PACKET_NAK)
+        return AETH_ACK;
+    switch (p->immediate) {
+    case REFUSED_RNR:
+        return (uint8_t)(AETH_RNR | (p->length & 31));
+    case REFUSED_SEQUENCE:
+        return AETH_SEQUENCE;
+    case SYNDROME_REMOTE_INVALID_REQUEST:
+        return AETH_INVALID;
+    case SYNDROME_REMOTE_ACCESS:
+        return AETH_ACCESS;
+    default:
+        return AETH_OPERATION;
+    }
+}
+
+static uint8_t *put_headers(uint8_t *at, const struct packet *p, const struct form *f,
+                            const uint64_t *numbers)
+{
+    if (f->headers & (HAS_ADDRESS | HAS_ATOMIC | HAS_MASKED)) {
+        put64(at, p->address);
+        put32(at + 8, p->rkey);
+        at += 12;
+    }
+    if (f->headers & HAS_ADDRESS) {
+        put32(at, p->length);
+        at += 4;
+    }
+    if (f->headers & HAS_ATOMIC) {
+        put64(at, numbers[0]);
+        put64(at + 8, p->immediate & COMPARE_BIT ? numbers[2] : 0);
+        at += 16;
+    }
+    if (f->headers & HAS_MASKED) {
+        put32(at, p->immediate);
+        for (unsigned i = 0; i < 4; i++)
+            put64(at + 4 + 8 * i, numbers[i]);
+        at += 36;
+    }
+    if (f->headers & HAS_ACK) {
+        put32(at, (uint32_t)ack_code(p) << 24 | p->messages);
+        at += 4;
+    }
+    if (f->headers & HAS_VALUE) {
+        put64(at, numbers[0]);
+        at += 8;
+    }
+    if (f->headers & HAS_VALUE_4) {
+        put32(at, (uint32_t)numbers[0]);
+        at += 4;
+    }
+    if (f->headers & HAS_WORD) {
+        memcpy(at, &p->immediate, 4); /* as it lies in memory */
+        at += 4;
+    }
+    return at;
+}
+
+size_t roce_encode(const struct packet *p, const uint8_t *payload, const struct roce_route *route,
+                   uint8_t *out)
+{
+    uint64_t numbers[4] = {0};
+    bool counts = p->kind == PACKET_ATOMIC || p->kind == PACKET_ATOMIC_VALUE;
+    if (counts)
+        memcpy(numbers, payload, p->bytes < sizeof numbers ? p->bytes : sizeof numbers);
+    const struct form *f = form_for(p, numbers);
+    uint32_t bytes = f && f->headers & HAS_PAYLOAD ? p->bytes : 0, pad = -bytes & 3;
+    bool request = !roce_is_answer(p->kind);
+    bool ask = request && (p->flags & LAST || p->psn % ROCE_ASK_EACH == ROCE_ASK_EACH - 1);
+    if (!f || bytes > 4096)
+        return 0;
+    out[0] = f->opcode;
+    out[1] = (uint8_t)((p->flags & PACKET_SOLICITED ? 0x80 : 0) | 0x40 | pad << 4);
+    put16(out + 2, 0xffff);
+    put32(out + 4, p->to_qpn);
+    put32(out + 8, (ask ? 1u << 31 : 0) | p->psn);
+    uint8_t *at = put_headers(out + ROCE_TRANSPORT_BYTES, p, f, numbers);
+    if (bytes)
+        memcpy(at, payload, bytes);
+    memset(at + bytes, 0, pad);
+    size_t n = (size_t)(at - out) + bytes + pad;
+    put_check(out, n, route);
+    return n + ROCE_CHECK_BYTES;
+}
+
+/* --- From bytes --- */
+
+bool roce_target(const uint8_t *bytes, size_t n, uint32_t *qpn)
+{
+    if (n < ROCE_TRANSPORT_BYTES + ROCE_CHECK_BYTES || n > ROCE_MOST)
+        return false;
+    *qpn = get32(bytes + 4) & 0xffffff;
+    /* Version 0; the default partition, as a full or a limited member. */
+    return !(bytes[1] & 0xf) && (bytes[2] & 0x7f) == 0x7f && bytes[3] == 0xff;
+}
+
+static size_t headers_bytes(const struct form *f)
+{
+    static const uint8_t bytes[] = {16, 28, 48, 4, 8, 4, 4, 0};
+    size_t n = ROCE_TRANSPORT_BYTES;
+    for (unsigned i = 0; i < sizeof bytes; i++)
+        n += f->headers >> i & 1 ? bytes[i] : 0;
+    return n;
+}
+
+/* get_ack: an acknowledgement or why not; false: a code that says neither. */
+static bool get_ack(struct packet *p, const uint8_t *at)
+{
+    static const uint8_t reasons[] = {REFUSED_SEQUENCE, SYNDROME_REMOTE_INVALID_REQUEST,
+                                      SYNDROME_REMOTE_ACCESS, SYNDROME_REMOTE_OPERATION};
+    p->messages = get32(at) & 0xffffff;
+    if (p->kind != PACKET_ACK || at[0] <= AETH_ACK)
+        return at[0] <= AETH_ACK;
+    p->kind = PACKET_NAK;
+    if (at[0] >> 5 == AETH_RNR >> 5) {
+        p->immediate = REFUSED_RNR;
+        p->length = at[0] & 31;
+        return true;
+    }
+    p->immediate = reasons[at[0] & 3];
+    return at[0] >= AETH_SEQUENCE && at[0] <= AETH_OPERATION;
+}
+
+static void get_operands(struct packet *p, const struct form *f, const uint8_t *at,
+                         uint64_t scratch[4])
+{
+    p->bytes = ROCE_ATOMIC_BYTES;
+    if (f->headers & HAS_MASKED) {
+        p->immediate = get32(at) & (COMPARE_BIT | 0xff);
+        for (unsigned i = 0; i < 4; i++)
+            scratch[i] = get64(at + 4 + 8 * i);
+        return;
+    }
+    bool swap = f->opcode == COMPARE_SWAP;
+    p->immediate = 8 | (swap ? COMPARE_BIT : 0);
+    scratch[0] = get64(at);
+    scratch[1] = swap ? ~UINT64_C(0) : 0;
+    scratch[2] = get64(at + 8);
+    scratch[3] = ~UINT64_C(0);
+}
+
+/* get_headers: false: what is said there means nothing. */
+static bool get_headers(struct packet *p, const struct form *f, const uint8_t *at,
+                        uint64_t scratch[4])
+{
+    if (f->headers & (HAS_ADDRESS | HAS_ATOMIC | HAS_MASKED)) {
+        p->address = get64(at);
+        p->rkey = get32(at + 8);
+        at += 12;
+    }
+    if (f->headers & HAS_ADDRESS) {
+        p->length = get32(at);
+        at += 4;
+    }
+    if (f->headers & (HAS_ATOMIC | HAS_MASKED))
+        get_operands(p, f, at, scratch);
+    if (f->headers & HAS_ACK) {
+        if (!get_ack(p, at))
+            return false;
+        at += 4;
+    }
+    if (f->headers & (HAS_VALUE | HAS_VALUE_4)) {
+        uint32_t four = get32(at);
+        p->bytes = f->headers & HAS_VALUE ? 8 : 4;
+        if (p->bytes == 8)
+            scratch[0] = get64(at);
+        else
+            memcpy(scratch, &four, 4);
+    }
+    if (f->headers & HAS_WORD)
+        memcpy(&p->immediate, at, 4);
+    return true;
+}
+
+/* fits: all packets of a message but the last are as long as the path MTU. */
+static bool fits(const struct form *f, uint32_t bytes, uint32_t mtu)
+{
+    if (!(f->headers & HAS_PAYLOAD))
+        return !bytes;
+    if (!(f->flags & LAST))
+        return bytes == mtu;
+    return bytes <= mtu && (bytes || f->flags & FIRST);
+}
+
+bool roce_decode(const uint8_t *bytes, size_t n, uint32_t mtu, struct packet *p,
+                 const uint8_t **payload, uint64_t scratch[4])
+{
+    const struct form *f = form_of(bytes[0]);
+    *p = (struct packet){.kind = PACKET_INVALID,
+                         .mtu = (uint16_t)mtu,
+                         .to_qpn = get32(bytes + 4) & 0xffffff,
+                         .psn = get32(bytes + 8) & 0xffffff};
+    *payload = bytes;
+    if (!f)
+        return bytes[0] >> 5 == RELIABLE >> 5;
+    size_t head = headers_bytes(f), rest = n - ROCE_CHECK_BYTES, pad = bytes[1] >> 4 & 3;
+    bool request = !roce_is_answer(f->kind);
+    if (head + pad > rest || !fits(f, (uint32_t)(rest - head - pad), mtu))
+        return request && f->opcode >> 5 == RELIABLE >> 5;
+    p->kind = f->kind;
+    p->flags = (uint8_t)(f->flags | (bytes[1] & 0x80 && f->flags & LAST ? PACKET_SOLICITED : 0));
+    p->bytes = p->length = (uint32_t)(rest - head - pad);
+    *payload = bytes + head;
+    if (!get_headers(p, f, bytes + ROCE_TRANSPORT_BYTES, scratch))
+        return false;
+    if (!(f->headers & HAS_PAYLOAD))
+        *payload = (const uint8_t *)scratch;
+    return true;
+}
