@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Usage: demo.sh WEFT SOURCE. The demo says that all is good, gives the same picture for any number
+# Usage: demo.sh WEFT SOURCE short|all. The demo says that all is good, gives the same picture for any number
 # of PEs, and refuses in words what it cannot do.
 set -eu
 weft=$1
@@ -32,8 +32,8 @@ mends() {
 }
 # The picture that a newcomer sees; small ones for more PEs, which may have to share two busy CPUs.
 mends "$picture" 2
-mends "$colour" 2 3
 mends "$grey" 2 5
+[ "$3" = short ] || mends "$colour" 2 3
 
 # refused STATUS WORDS OPTION...
 refused() {
