@@ -46,7 +46,7 @@ check_build() {
 # Few PEs touch the same code as many; what device code compiles to is large, and errors, carriers and plain
 # operations reach most of it.
 short_asan=(-L '^(unit|job|shmem|gpu|simt|cli)$' -LE '^long$'
-    -E 'gda|hca|placed|last_way|leftovers|machine|bench|demo|install|coverage|docs_fresh|reference|jacobi|solver|limits|house|pages|documented|shmem.(built|compile_time|profile_tool|old_style|wrappers|environment)|shmem_.*\.(weak|staged|net)|shmem_.*\.1$|\.weak\.1$|reduce_typed|reduce_values|amo_typed|team.staged|^unit\.proxy|^gpu.*\.weak|^device\.(rma|atomics|own|cached|private).*weak|^job.*\.p2p\.1$|\.slow|delayed|reordered|device.*.(staged|net)|^device\.(collective|extremes|wait|signal|packet|units|litmus)|\.([3-9]|[1-9][0-9]+)$')
+    -E 'gda|hca|placed|last_way|leftovers|machine|bench|demo|install|coverage|docs_fresh|reference|jacobi|solver|limits|house|pages|documented|shmem.(built|compile_time|profile_tool|old_style|wrappers|environment)|shmem_.*\.(weak|staged|net)|shmem_.*\.1$|\.weak\.1$|reduce_typed|reduce_values|amo_typed|team.staged|^unit\.proxy|^gpu.*\.weak|^device\.(rma|atomics|own|cached|private).*weak|^job.*\.p2p\.1$|\.slow|delayed|reordered|device.*.(staged|net)|^device\.(collective|extremes|wait|signal|packet|units|litmus|atomics|private|cached|slots|own|nvshmem)|\.([3-9]|[1-9][0-9]+)$')
 short_tsan=(-R '^unit\.(group|heap|config|wire|simt_(spin|warp|memory)|proxy)|^job\.threads\.(p2p|slow|staged|net_tcp)|^device\.signal\.1$|^device\.(packet|runs)\.weak\.2$')
 
 # prepare PRESET TARGET... | prepare PRESET ctest-selection...: configures, and builds the targets, or
