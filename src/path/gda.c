@@ -41,6 +41,13 @@ static struct gda *gda_of(const struct path_world *world)
 static weft_status failed(const struct weft_dev_gda_queue *q, int pe, struct path_wait *wait)
 {
     enum { LOOKS = 25, PAUSE_NS = 20 * 1000 * 1000 };
+    uint64_t last = __atomic_load_n(q->completion, __ATOMIC_ACQUIRE);
+    if (weft_dev_gda_cqe_opcode(last) != WEFT_DEV_GDA_CQE_ERROR)
+        return base_fail(
+            WEFT_ERR_TIMEOUT,
+            "path gda: the host's queue to PE %d (queue pair %#x) was given up when a wait "
+            "for room in it had expired",
+            pe, q->ring.number);
     uint64_t word = __atomic_load_n(q->completion - 1, __ATOMIC_RELAXED);
     unsigned syndrome = (unsigned)(word >> 56), vendor = (unsigned)(word >> 48 & 0xff);
     for (int i = 0; i < LOOKS; i++) {
@@ -96,7 +103,11 @@ static weft_status begin(struct path_state *state, const struct peer *peer, uint
     span->end = span->base + blocks;
     if (likely(weft_dev_gda_room(q, span->end)))
         return WEFT_OK;
-    return gda_await(state->gda, q, peer->pe, weft_dev_gda_needed(q, span->end), BOX_OP_PUT);
+    weft_status status =
+        gda_await(state->gda, q, peer->pe, weft_dev_gda_needed(q, span->end), BOX_OP_PUT);
+    if (status) /* nothing gets past what was reserved here */
+        weft_dev_gda_abandon(q);
+    return status;
 }
 
 static void give(struct path_state *state, const struct span *span)
@@ -106,6 +117,14 @@ static void give(struct path_state *state, const struct span *span)
     uint64_t bit = (uint64_t)1 << span->pe % 64, *word = &state->used[span->pe / 64];
     if (unlikely(!(__atomic_load_n(word, __ATOMIC_RELAXED) & bit)))
         __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+}
+
+/* What was reserved, with nothing in it: the queue goes on behind it. */
+static void give_nothing(struct path_state *state, const struct span *span)
+{
+    for (uint64_t at = span->base; at < span->end; at++)
+        weft_dev_gda_nop(&span->q->ring, at, at + 1 == span->end ? WEFT_DEV_GDA_SIGNALED : 0);
+    give(state, span);
 }
 
 /* ------------------------------------------------------------------------------------- requests */
@@ -330,7 +349,7 @@ static weft_status gda_iget(struct remote from, void *dst, const struct path_str
 
 /* ------------------------------------------------------------------------------ single values back */
 
-/* The place of a block's result is the caller's alone until it has read it. */
+/* The place of a block's result is the caller's alone until it has read it. Without it the span is given away. */
 static weft_status take_result(struct path_state *state, const struct span *span, uint64_t index)
 {
     struct path_wait wait = {
@@ -339,7 +358,9 @@ static weft_status take_result(struct path_state *state, const struct span *span
     while (!weft_dev_gda_result_free(span->q, index) && !status)
         status = path_wait_step(&wait, 0);
     path_wait_end(&wait);
-    if (!status)
+    if (status)
+        give_nothing(state, span);
+    else
         weft_dev_gda_result_take(span->q, index);
     return status;
 }
@@ -487,7 +508,7 @@ static weft_status gda_quiet(struct path_state *state)
             int pe = word * 64 + __builtin_ctzll(left);
             struct weft_dev_gda_queue *q = queue_to(gda, pe);
             uint64_t last = __atomic_load_n(&state->last[pe], __ATOMIC_RELAXED);
-            if (__atomic_load_n(&q->done, __ATOMIC_ACQUIRE) >= last)
+            if (weft_dev_gda_reached(q, last))
                 continue;
             weft_status status = gda_await(gda, q, pe, last, BOX_OP_QUIET);
             if (status)

@@ -104,7 +104,7 @@ weft_status gda_settle_device(struct path_common *common)
     for (uint32_t i = 0; i < count && !status; i++) {
         struct weft_dev_gda_queue *q = &gda->queues[i];
         uint64_t head = __atomic_load_n(&q->head, __ATOMIC_ACQUIRE);
-        if (__atomic_load_n(&q->done, __ATOMIC_ACQUIRE) < head)
+        if (!weft_dev_gda_reached(q, head))
             status = gda_await(gda, q, (int)(i / gda->each), head, BOX_OP_SETTLE);
     }
     return status;

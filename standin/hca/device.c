@@ -66,6 +66,7 @@ static struct device *make(unsigned number)
     if (!d)
         return NULL;
     d->number = number;
+    d->pid = getpid();
     d->config = config_get(NULL);
     d->random = d->config->seed;
     pthread_mutex_init(&d->lock, NULL);
@@ -134,10 +135,11 @@ void device_close(struct device *d)
         destroy(d);
 }
 
-/* A program that ends without closing its devices: the engine must not touch memory that is going away. */
+/* A program that ends without closing its devices: the engine must not touch memory that is going away. A child that
+ * it has forked has none of the threads. */
 __attribute__((destructor)) static void stop_all(void)
 {
     for (unsigned i = 0; i < 8; i++)
-        if (devices[i])
+        if (devices[i] && devices[i]->pid == getpid())
             stop_threads(devices[i], true);
 }

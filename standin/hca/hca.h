@@ -263,6 +263,7 @@ struct device {
     unsigned number; /* mlx5_softN */
     uint16_t lid;
     unsigned users; /* contexts */
+    pid_t pid;      /* whose threads these are */
     const struct config *config;
 
     pthread_mutex_t lock;

@@ -206,6 +206,29 @@ static void completions(void **state)
     assert_true(q.done == end);
 }
 
+/* A queue with a gap has no room and nothing complete any more, whatever the adapter says. */
+static void given_up(void **state)
+{
+    (void)state;
+    uint64_t cqe[8];
+    struct weft_dev_gda_queue q = {.ring = ring, .completion = &cqe[7], .head = 40};
+    struct mlx5_cqe64 *entry = (void *)cqe;
+    memset(cqe, 0xff, sizeof cqe);
+    entry->wqe_counter = htobe16(9);
+    entry->op_own = MLX5_CQE_REQ << 4;
+    assert_true(weft_dev_gda_look(&q) == 10);
+    assert_int_equal(weft_dev_gda_reached(&q, 10), 1);
+    assert_int_equal(weft_dev_gda_reached(&q, 11), 0);
+    weft_dev_gda_abandon(&q);
+    assert_int_equal(weft_dev_gda_reached(&q, 0), 0);
+    assert_int_equal(weft_dev_gda_reached(&q, 10), 0);
+    assert_int_equal(weft_dev_gda_room(&q, 11), 0);
+    assert_true(weft_dev_gda_look(&q) == WEFT_DEV_GDA_FAILED);
+    entry->wqe_counter = htobe16(20);
+    assert_true(weft_dev_gda_look(&q) == WEFT_DEV_GDA_FAILED);
+    assert_int_equal(weft_dev_gda_reached(&q, 0), 0);
+}
+
 /* ------------------------------------------------------------------------------------ the queue */
 
 enum { GIVERS = 4, ROUNDS = 6000 };
@@ -305,7 +328,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_move),      cmocka_unit_test(inline_data), cmocka_unit_test(atomics),
-        cmocka_unit_test(completions), cmocka_unit_test(many_givers),
+        cmocka_unit_test(completions), cmocka_unit_test(given_up),    cmocka_unit_test(many_givers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -508,8 +508,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r
             struct weft_dev_gda_queue *q = gda->queues + number;
             uint64_t head = weft_dev_load_u64(&q->head, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
             waits.pe = (int)(number / gda->each);
-            if (weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU) < head &&
-                !weft_dev_gda_await(q, &waits, head))
+            if (!weft_dev_gda_reached(q, head) && !weft_dev_gda_await(q, &waits, head))
                 return;
         }
     }

@@ -49,7 +49,7 @@ struct weft_dev_gda_queue {
     uint64_t done_line[7];
 };
 
-/* A count of blocks that no queue comes to: the queue has failed. */
+/* A count of blocks that no queue comes to: the queue has failed, or was given up. */
 #define WEFT_DEV_GDA_FAILED (~(uint64_t)0)
 
 /* The parts of the completion's last 8 bytes. */
@@ -77,6 +77,8 @@ WEFT_DEVICE uint64_t weft_dev_gda_done(const struct weft_dev_gda_queue *q)
     uint64_t known = weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
     uint64_t word = weft_dev_load_u64(q->completion, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
     uint32_t opcode = weft_dev_gda_cqe_opcode(word);
+    if (known == WEFT_DEV_GDA_FAILED)
+        return known;
     if (opcode == WEFT_DEV_GDA_CQE_OK)
         return known + (uint16_t)(weft_dev_gda_cqe_index(word) + 1u - (uint32_t)known);
     return opcode == WEFT_DEV_GDA_CQE_NONE ? known : WEFT_DEV_GDA_FAILED;
@@ -97,12 +99,25 @@ WEFT_DEVICE uint64_t weft_dev_gda_needed(const struct weft_dev_gda_queue *q, uin
     return end > q->ring.depth ? end - q->ring.depth : 0;
 }
 
+/* Whether the first `target` blocks are known to be complete; never of a queue that was given up, whose
+ * count is negative here. */
+WEFT_DEVICE int weft_dev_gda_reached(const struct weft_dev_gda_queue *q, uint64_t target)
+{
+    return (int64_t)(weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU) - target) >= 0;
+}
+
 /* Whether there is room for blocks up to `end`, as far as is known. Acquire: the adapter has read what
  * stood there. */
 WEFT_DEVICE int weft_dev_gda_room(const struct weft_dev_gda_queue *q, uint64_t end)
 {
-    return weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU) >=
-           weft_dev_gda_needed(q, end);
+    return weft_dev_gda_reached(q, weft_dev_gda_needed(q, end));
+}
+
+/* Gives the queue up: who has reserved blocks and cannot store requests there leaves a gap that nothing
+ * behind it passes. All waits for the queue end at once from now on. */
+WEFT_DEVICE void weft_dev_gda_abandon(struct weft_dev_gda_queue *q)
+{
+    weft_dev_atomic_max_u64(&q->done, WEFT_DEV_GDA_FAILED, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
 }
 
 /* Both as the adapter reads them, the record first: it may be read any time after the doorbell. By one

@@ -75,10 +75,16 @@ WEFT_DEVICE int weft_dev_gda_here(const void *local, uint64_t *bytes, struct wef
 
 /* ------------------------------------------------------------------------------------- waits */
 
-/* The queue has failed: its syndrome and the vendor's word go on record with its number. */
+/* The queue has failed: its syndrome and the vendor's word go on record with its number. One that was given
+ * up has no syndrome; why is on record. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_broken(const struct weft_dev_gda_queue *q,
                                               const struct weft_dev_request *r)
 {
+    uint64_t last = weft_dev_load_u64(q->completion, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
+    if (weft_dev_gda_cqe_opcode(last) != WEFT_DEV_GDA_CQE_ERROR) {
+        weft_dev_fail(WEFT_ERR_TIMEOUT);
+        return;
+    }
     uint64_t why = weft_dev_load_u64(q->completion - 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
     weft_dev_record(WEFT_DEV_RECORD_REFUSED, r->operation, WEFT_ERR_PATH, r->pe, -1, r->symmetric,
                     0, q->name, why >> 48, 0);
@@ -114,6 +120,9 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_await(struct weft_dev_gda_queue *q,
     uint32_t polls = 0;
     int there = weft_dev_gda_poll(q, target, &seen);
     if (!WEFT_DEV_LIKELY(there)) {
+        if (weft_dev_job_failed(
+                0)) /* it may never come, and what follows would wait as long each */
+            return 0;
         weft_dev_patience_begin(&patience, weft_dev_awaited_of(r->operation, r->pe, -1,
                                                                q->completion, WEFT_GE, target));
         while (!(there = weft_dev_gda_poll(q, target, &seen))) {
@@ -149,6 +158,16 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_first_use(const struct weft_dev_gda_queue
                            WEFT_SCOPE_GPU);
 }
 
+/* Of a reservation whose room has to be waited for. Without it the reservation is a gap in the queue. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_await_room(struct weft_dev_gda_span *span,
+                                                 const struct weft_dev_request *r)
+{
+    if (weft_dev_gda_await(span->q, r, weft_dev_gda_needed(span->q, span->end)))
+        return 1;
+    weft_dev_gda_abandon(span->q);
+    return 0;
+}
+
 /* Reserves blocks, with room for them. 0: never, which is on record. */
 WEFT_DEVICE int weft_dev_gda_begin(struct weft_dev_gda_span *span, struct weft_dev_gda_queue *q,
                                    const struct weft_dev_request *r, uint32_t blocks)
@@ -158,8 +177,7 @@ WEFT_DEVICE int weft_dev_gda_begin(struct weft_dev_gda_span *span, struct weft_d
     span->end = span->base + blocks;
     if (!WEFT_DEV_LIKELY(span->base))
         weft_dev_gda_first_use(q);
-    return WEFT_DEV_LIKELY(weft_dev_gda_room(q, span->end)) ||
-           weft_dev_gda_await(q, r, weft_dev_gda_needed(q, span->end));
+    return WEFT_DEV_LIKELY(weft_dev_gda_room(q, span->end)) || weft_dev_gda_await_room(span, r);
 }
 
 WEFT_DEVICE void weft_dev_gda_give(const struct weft_dev_gda_span *span)
