@@ -63,5 +63,6 @@ rxe | siw) one "bash tests/vm/verbs.sh $*" ;;
 pair) shift; pair "$@" ;;
 rails) shift; one "bash tests/vm/rails.sh $*" ;;
 lines) shift; one "bash tests/vm/lines.sh $*" ;;
+hca) shift; one "bash tests/vm/hca.sh $*" ;;
 *) sed -n 3,5p "$0"; exit 2 ;;
 esac
