@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Debian packages by CPack, from the components of WeftInstall.cmake: libweft0, libweft-dev, weft,
-# weft-doc. `./dev packages` makes them from a build that is configured for /usr, and checks them.
+# weft-doc, and weft-hca where the software HCA is built. `./dev packages` makes them from a build that is configured for /usr, and checks them.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME weft)
 set(CPACK_PACKAGE_VENDOR "The Weft authors")
@@ -44,6 +44,12 @@ weft_package(command weft net "GPU communication on one symmetric memory - comma
 weft_package(documentation weft-doc doc
              "GPU communication on one symmetric memory - manuals"
              "This package holds the guides and all manual pages as a site in HTML.")
+if(TARGET weft_hca)
+  list(APPEND CPACK_COMPONENTS_ALL hca)
+endif()
+weft_package(hca weft-hca net "RDMA NIC in software - for tests of what writes work requests"
+             "This package holds an RDMA NIC of the mlx5 family in software, under the\nnames of libibverbs and libmlx5 in a folder of its own: for tests of programs\nthat write work requests. It says nothing about a NIC's speed.")
+set(CPACK_DEBIAN_HCA_PACKAGE_SUGGESTS "weft")
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libweft0 (= ${PROJECT_VERSION}-1), libc6-dev")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "weft, weft-doc")
@@ -64,7 +70,7 @@ execute_process(COMMAND gzip -9nc ${CMAKE_BINARY_DIR}/packages/changelog
 execute_process(COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/CHANGELOG.md
                 OUTPUT_FILE ${CMAKE_BINARY_DIR}/packages/changelog.gz)
 if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
-  foreach(c LIBRARY DEVELOPMENT COMMAND DOCUMENTATION)
+  foreach(c LIBRARY DEVELOPMENT COMMAND DOCUMENTATION HCA)
     string(TOLOWER ${c} component)
     install(FILES ${CMAKE_BINARY_DIR}/packages/copyright ${CMAKE_BINARY_DIR}/packages/changelog.gz
                   ${CMAKE_BINARY_DIR}/packages/changelog.Debian.gz

@@ -13,7 +13,7 @@ verb_packages() {
     step "configuring $folder" cmake --preset default -B $folder -DBUILD_TESTING=OFF \
         -DCMAKE_INSTALL_PREFIX=/usr -DWEFT_OSH_PREFIX=lib/weft \
         -DWEFT_WERROR="$(werror default cc)" || exit 1
-    step "building $folder" nice cmake --build $folder -j "$cores" --target weft weft_static weft_command man ||
+    step "building $folder" nice cmake --build $folder -j "$cores" --target weft weft_static weft_command weft_hca man ||
         exit 1
     step "packing" sh -c "cd $folder && cpack -G DEB" || exit 1
     step "checking with lintian" lintian --fail-on error,warning --suppress-tags "$not_asked" \
