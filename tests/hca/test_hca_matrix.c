@@ -142,6 +142,55 @@ static void one_of_many(void **state)
     }
 }
 
+/* The doorbell covers two of a request's three blocks, behind others that are whole. */
+static void published_in_part(void **state)
+{
+    struct client a, b;
+    struct mlx5_cqe64 e;
+    uint8_t data[100];
+    memset(data, 0x77, sizeof data);
+    open_pair(&a, &b, &(struct client_options){.ring = true});
+    write_words(&a, a.remote_memory, data, 8, MLX5_WQE_CTRL_CQ_UPDATE);
+    uint16_t index =
+        write_words(&a, a.remote_memory + 64, data, sizeof data, MLX5_WQE_CTRL_CQ_UPDATE);
+    a.next--;
+    client_doorbell(&a);
+    assert_int_equal(client_poll(&a, &e), MLX5_CQE_REQ);
+    assert_int_equal(client_poll(&a, &e), MLX5_CQE_REQ_ERR);
+    assert_int_equal(be16toh(e.wqe_counter), index);
+    assert_int_equal(as_error(&e)->syndrome, MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR);
+    assert_int_equal(as_error(&e)->vendor_err_synd, 0x86);
+    assert_int_equal(b.memory[0], 0x77);
+    assert_int_equal(b.memory[64], 0);
+    close_pair(&a, &b);
+}
+
+/* A key's number comes round again for other memory: the old key does not open that. */
+static void number_comes_round(void **state)
+{
+    enum { REMOTE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE };
+    struct client a, b;
+    struct mlx5_cqe64 e;
+    open_pair(&a, &b, &(struct client_options){0});
+    struct ibv_mr *mr = ibv_reg_mr(b.pd, b.memory, 4096, REMOTE);
+    assert_non_null(mr);
+    uint32_t old = mr->rkey;
+    do {
+        assert_int_equal(ibv_dereg_mr(mr), 0);
+        mr = ibv_reg_mr(b.pd, b.memory, 4096, REMOTE);
+        assert_non_null(mr);
+    } while (mr->rkey >> 8 != old >> 8);
+    assert_int_not_equal(mr->rkey, old);
+    for (int stale = 0; stale < 2; stale++) {
+        a.remote_rkey = stale ? old : mr->rkey;
+        uint16_t last = client_write_inline(&a, a.remote_memory, "key", 3);
+        assert_int_equal(client_poll_index(&a, last, &e), stale ? MLX5_CQE_REQ_ERR : MLX5_CQE_REQ);
+    }
+    assert_int_equal(as_error(&e)->syndrome, MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    close_pair(&a, &b);
+}
+
 /* What a read brings is sent on by the request behind it: only behind a fence is it there. */
 static void fences(void **state)
 {
@@ -325,10 +374,11 @@ int main(void)
 {
     const struct CMUnitTest asked[] = {cmocka_unit_test(fails_when_asked)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_length),   cmocka_unit_test(counters_wrap),
-        cmocka_unit_test(one_of_many),    cmocka_unit_test(fences),
-        cmocka_unit_test(local_reads),    cmocka_unit_test(shared_register),
-        cmocka_unit_test(two_initiators), cmocka_unit_test(destroyed_at_work),
+        cmocka_unit_test(every_length),       cmocka_unit_test(counters_wrap),
+        cmocka_unit_test(one_of_many),        cmocka_unit_test(published_in_part),
+        cmocka_unit_test(number_comes_round), cmocka_unit_test(fences),
+        cmocka_unit_test(local_reads),        cmocka_unit_test(shared_register),
+        cmocka_unit_test(two_initiators),     cmocka_unit_test(destroyed_at_work),
     };
     return getenv("SOFT_HCA_FAIL_AT") ? cmocka_run_group_tests(asked, NULL, NULL)
                                       : cmocka_run_group_tests(tests, NULL, NULL);

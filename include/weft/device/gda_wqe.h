@@ -57,7 +57,12 @@ struct weft_dev_gda_place {
 
 WEFT_DEV_BOTH uint32_t weft_dev_be32(uint32_t x)
 {
+#if defined(__CUDA_ARCH__)
+    return __byte_perm(x, 0,
+                       0x0123); /* one instruction, which the compiler does not find by itself */
+#else
     return x >> 24 | (x >> 8 & 0xff00) | (x << 8 & 0xff0000) | x << 24;
+#endif
 }
 
 WEFT_DEV_BOTH uint64_t weft_dev_be64(uint64_t x)
@@ -134,7 +139,10 @@ WEFT_DEVICE void weft_dev_gda_store(const struct weft_dev_gda_ring *ring, uint64
     weft_dev_store_vec16(weft_dev_gda_at(ring, index, segment * WEFT_DEV_GDA_SEGMENT), v);
 }
 
-/* ------------------------------------------------------------------------------ whole requests */
+/* ------------------------------------------------------------------------------ whole requests
+ *
+ * Each works on a copy of the ring's description: a store into the ring could have changed the original,
+ * which would be read again for each segment. */
 
 WEFT_DEVICE void weft_dev_gda_nop(const struct weft_dev_gda_ring *ring, uint64_t index,
                                   uint32_t flags)
@@ -148,9 +156,10 @@ WEFT_DEVICE void weft_dev_gda_move(const struct weft_dev_gda_ring *ring, uint64_
                                    uint32_t opcode, struct weft_dev_gda_place remote,
                                    struct weft_dev_gda_place local, uint32_t bytes, uint32_t flags)
 {
-    weft_dev_gda_store(ring, index, 0, weft_dev_gda_control(ring, index, opcode, 0, 3, flags));
-    weft_dev_gda_store(ring, index, 1, weft_dev_gda_remote(remote));
-    weft_dev_gda_store(ring, index, 2, weft_dev_gda_local(local, bytes));
+    const struct weft_dev_gda_ring own = *ring;
+    weft_dev_gda_store(&own, index, 0, weft_dev_gda_control(&own, index, opcode, 0, 3, flags));
+    weft_dev_gda_store(&own, index, 1, weft_dev_gda_remote(remote));
+    weft_dev_gda_store(&own, index, 2, weft_dev_gda_local(local, bytes));
 }
 
 /* Blocks of an inline write. */
@@ -178,10 +187,11 @@ WEFT_DEVICE void weft_dev_gda_value(const struct weft_dev_gda_ring *ring, uint64
                                     struct weft_dev_gda_place remote, uint64_t value,
                                     uint32_t bytes, uint32_t flags)
 {
-    weft_dev_gda_store(ring, index, 0,
-                       weft_dev_gda_control(ring, index, WEFT_DEV_GDA_WRITE, 0, 3, flags));
-    weft_dev_gda_store(ring, index, 1, weft_dev_gda_remote(remote));
-    weft_dev_gda_store(ring, index, 2, weft_dev_gda_inline(bytes, value, 0));
+    const struct weft_dev_gda_ring own = *ring;
+    weft_dev_gda_store(&own, index, 0,
+                       weft_dev_gda_control(&own, index, WEFT_DEV_GDA_WRITE, 0, 3, flags));
+    weft_dev_gda_store(&own, index, 1, weft_dev_gda_remote(remote));
+    weft_dev_gda_store(&own, index, 2, weft_dev_gda_inline(bytes, value, 0));
 }
 
 /* Of one word: what stood there goes to `local`, of 4 bytes in big-endian order, of 8 in the host's. */
