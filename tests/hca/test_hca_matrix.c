@@ -307,7 +307,7 @@ static void two_initiators(void **state)
         assert_int_equal(pthread_create(&threads[i], NULL, add, &t[i]), 0);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
-    assert_int_equal(word, 2 * ADDS);
+    assert_int_equal(__atomic_load_n(&word, __ATOMIC_ACQUIRE), 2 * ADDS);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(t[i].wrong, 0);
         for (unsigned k = 0; k < ADDS; k++) {
