@@ -25,7 +25,7 @@ enum {
     WINDOW_PACKETS = 64,     /* soft RoCE of Linux keeps 128 */
     HEADERS_MOST = 80,       /* what a path MTU leaves of a network's for all headers */
     ASK_EACH_NS = 20000000,
-    ASK_TIMES = 100, /* two seconds */
+    ASK_TIMES = 50, /* a second */
 };
 
 /* The far ends of a link: these rings are the other process's view of them. */

@@ -91,6 +91,7 @@ int client_open(struct client *c, const struct client_options *o)
         return -1;
     c->gid_index = (unsigned)port.gid_tbl_len - 1;
     c->mtu = port.active_mtu;
+    c->timeout = 12;
     c->pdn = inner.pdn;
     c->lid = port.lid;
     c->roce = port.link_layer == IBV_LINK_LAYER_ETHERNET;
@@ -154,7 +155,7 @@ int client_move(struct client *c, unsigned opcode)
     put(in, 0x18 + 0x78, 0, 24, 0xfffff0);
     put(in, 0x18 + 0x94, 0, 24, 0xfffff0);
     put(in, 0x30 + 0x4, 0, 16, c->remote_lid);
-    put(in, 0x30 + 0x8, 27, 5, 12);
+    put(in, 0x30 + 0x8, 27, 5, c->timeout);
     put(in, 0x30 + 0x8, 16, 8, c->gid_index);
     memcpy(in + 0x30 + 0x10, c->remote_gid.raw, 16);
     return mlx5dv_devx_obj_modify(c->qp, in, sizeof in, out, sizeof out);

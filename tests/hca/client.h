@@ -36,6 +36,7 @@ struct client {
     union ibv_gid gid, remote_gid;
     bool roce;
     unsigned gid_index, mtu; /* the last GID of the port, the path MTU's code */
+    unsigned timeout;        /* 4.096 us times 2 to this */
     uint64_t remote_memory;
 };
 

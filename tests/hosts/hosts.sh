@@ -161,6 +161,22 @@ jobs() {
     done
 }
 
+# Path gda between the hosts: software HCAs that speak RoCE v2 by UDP. That it went over the cable is seen at a port.
+came_from_a() { ip -s link show dev to-a | awk '/RX:/ { getline; print $1 }'; }
+gda() {
+    local program before
+    for program in rma atomic; do
+        before=$(came_from_a)
+        WEFT_HEAP_SIZE=4M WEFT_PATH=gda WEFT_HCA=soft run 0 "$weft" run --hosts a,b --env SOFT_HCA_LINK=roce \
+            --env SOFT_HCA_ADDRESS=10.77.0.1,10.77.0.2 "$build/bin/job_$program"
+        [ $(($(came_from_a) - before)) -gt 100000 ] ||
+            fail "job_$program: too little has left host a"
+    done
+    WEFT_HEAP_SIZE=4M WEFT_PATH=gda WEFT_HCA=soft run 1 "$weft" run --hosts a,b --env SOFT_HCA_LINK=roce \
+        --env SOFT_HCA_ADDRESS=10.77.0.9 "$build/bin/job_rma"
+    says 'mlx5_soft0 gets no address of SOFT_HCA_ADDRESS=10.77.0.9 at UDP port 4791: Cannot assign requested address'
+}
+
 # 64 PEs on 8 hosts: they start, compute and end.
 many() {
     local program
