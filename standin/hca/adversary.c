@@ -39,7 +39,7 @@ void adversary_place(struct device *d, struct link_in *link)
     while (link->held_count) {
         unsigned i = random_next(d) % link->held_count;
         struct held_write *w = &link->held[i], *last = &link->held[--link->held_count];
-        memory_put(w->to, w->data, w->bytes);
+        memory_put(d, w->to, w->data, w->bytes);
         if (w != last)
             *w = *last;
     }

@@ -247,7 +247,8 @@ static uint8_t scatter(struct qp *qp, uint16_t index, uint64_t offset, const uin
                       mr_refusal_text(r));
             return SYNDROME_LOCAL_PROTECTION;
         }
-        memory_put((void *)(uintptr_t)(memory + offset), from, n);
+        if (!memory_put(qp->device, (void *)(uintptr_t)(memory + offset), from, n))
+            return SYNDROME_LOCAL_PROTECTION;
         from += n;
         bytes -= n;
         offset = 0;

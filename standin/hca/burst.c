@@ -3,6 +3,7 @@
  * packet, which is looked up, acknowledged and completed once. Every request is checked as any other (send.c,
  * respond.c); whatever is not plain, or not right, is left to them, and so are all requests of the adversarial
  * mode, which takes each by itself. */
+#include "gpu_memory.h"
 #include "hca.h"
 #include "send.h"
 
@@ -79,8 +80,11 @@ static bool read_write(const struct qp *qp, struct write *w)
         units = UNITS_BEFORE_DATA + (4 + w->head.bytes + WQE_UNIT_BYTES - 1) / WQE_UNIT_BYTES;
     if (w->wqe.units != units)
         return false;
-    return w->is_inline || !mr_find(&qp->device->keys, wqe_u32(words, 9), qp->pd, 0,
-                                    wqe_u64(words, 10), w->head.bytes, &w->memory);
+    if (w->is_inline)
+        return true;
+    return !mr_find(&qp->device->keys, wqe_u32(words, 9), qp->pd, 0, wqe_u64(words, 10),
+                    w->head.bytes, &w->memory) &&
+           !gpu_memory_holds(w->memory);
 }
 
 static void enter(struct qp *qp, const struct wqe *w, uint32_t psn, uint32_t packets)

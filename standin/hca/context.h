@@ -31,6 +31,7 @@ struct hca_mr {
     struct ibv_mr mr;
     void *mapped; /* of a dma-buf */
     size_t mapped_bytes;
+    bool on_gpu; /* gpu_memory.h knows its range */
 };
 
 struct hca_cq {

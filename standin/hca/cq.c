@@ -43,6 +43,7 @@ static void put(struct cq *cq, const struct qp *qp, const struct entry *e)
 {
     if (overrun(cq))
         return;
+    memory_settle(cq->device);
     uint32_t slot = cq->collapsed ? 0 : cq->producer & ((1u << cq->log_size) - 1);
     uint8_t *at = cq->buffer + (size_t)slot * 64;
     uint32_t words[16] = {0};

@@ -24,6 +24,7 @@ enum {
     MAX_UARS = 8192,
     MAX_LINKS = 4096,
     MAX_QUEUE_BLOCKS = 16384,
+    MAX_SRQ_ENTRIES = 32767, /* their list has numbers of 16 bits, and one is always free */
     MAX_CQ_LOG = 22,
     MAX_READS = 16,
     LOG_LINES = 64,
@@ -413,8 +414,12 @@ bool adversary_hold(struct device *d, struct link_in *link, void *to, const void
                     uint32_t bytes);
 void adversary_place(struct device *d, struct link_in *link);
 
-/* memory.c: copies that a reader in another thread may follow. */
-void memory_put(void *to, const void *from, size_t bytes);
+/* memory.c: the memory that keys name, of the host or of a GPU; `at`, `to` and `from` of it are the program's
+ * addresses. A reader in another thread may follow a put. False: the CUDA driver refuses, which is in the log. */
+bool memory_put(struct device *d, void *to, const void *from, size_t bytes);
+bool memory_get(struct device *d, void *to, const void *from, size_t bytes);
+bool memory_change(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old);
+bool memory_settle(struct device *d); /* what was put is visible */
 uint64_t clock_ns(void);
 uint32_t random_next(struct device *d);
 

@@ -1,18 +1,18 @@
-// SPDX-License-Identifier: Apache-2.0
-// Stores into memory that a program polls, the clock, and random numbers.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stores into memory that a program polls, the clock, and random numbers. */
 #include "hca.h"
+
+#include "gpu_memory.h"
 
 #include <string.h>
 #include <time.h>
 
-// A store of up to 8 bytes at an address of that alignment is one store, and releases all before: such words are
-// the flags that programs wait for.
-void memory_put(void *to, const void *from, size_t bytes)
+/* A store of up to 8 bytes at an address of that alignment is one store, and releases all before: such words are
+ * the flags that programs wait for. */
+static void put_word(void *to, const void *from, size_t bytes)
 {
     uintptr_t at = (uintptr_t)to;
     uint64_t v = 0;
-    if (!bytes)
-        return;
     if (bytes == 8 && !(at & 7)) {
         memcpy(&v, from, 8);
         __atomic_store_n((uint64_t *)to, v, __ATOMIC_RELEASE);
@@ -30,6 +30,90 @@ void memory_put(void *to, const void *from, size_t bytes)
     }
 }
 
+static bool gpu_does(struct device *d, int result, const char *what, uintptr_t at, size_t bytes)
+{
+    if (result)
+        log_error(d, "%zu bytes of GPU memory at 0x%llx cannot be %s: the CUDA driver says %d",
+                  bytes, (unsigned long long)at, what, result);
+    return !result;
+}
+
+/* What went into GPU memory before is there before this is seen in the host's. */
+bool memory_put(struct device *d, void *to, const void *from, size_t bytes)
+{
+    if (!bytes)
+        return true;
+    if (gpu_memory_holds((uintptr_t)to))
+        return gpu_does(d, gpu_memory_put((uintptr_t)to, from, bytes), "written", (uintptr_t)to,
+                        bytes);
+    bool settled = memory_settle(d);
+    put_word(to, from, bytes);
+    return settled;
+}
+
+bool memory_get(struct device *d, void *to, const void *from, size_t bytes)
+{
+    if (bytes && gpu_memory_holds((uintptr_t)from))
+        return gpu_does(d, gpu_memory_get(to, (uintptr_t)from, bytes), "read", (uintptr_t)from,
+                        bytes);
+    if (bytes)
+        memcpy(to, from, bytes);
+    return true;
+}
+
+bool memory_settle(struct device *d)
+{
+    return gpu_does(d, gpu_memory_settle(), "written", 0, 0);
+}
+
+/* An adapter's atomic on GPU memory is a read and a write: what comes between, of the GPU itself, is lost. One
+ * engine carries out all that come to a process. */
+static bool change_far(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old)
+{
+    uint64_t value;
+    *old = 0;
+    if (!memory_get(d, old, at, a->bytes))
+        return false;
+    value = wqe_atomic_apply(a, *old);
+    return memory_put(d, at, &value, a->bytes);
+}
+
+static uint64_t change_8(uint64_t *at, const struct wqe_atomic *a, bool weak)
+{
+    uint64_t old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    if (weak) {
+        __atomic_store_n(at, wqe_atomic_apply(a, old), __ATOMIC_RELEASE);
+        return old;
+    }
+    while (!__atomic_compare_exchange_n(at, &old, wqe_atomic_apply(a, old), true, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
+        ;
+    return old;
+}
+
+static uint32_t change_4(uint32_t *at, const struct wqe_atomic *a, bool weak)
+{
+    uint32_t old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    if (weak) {
+        __atomic_store_n(at, (uint32_t)wqe_atomic_apply(a, old), __ATOMIC_RELEASE);
+        return old;
+    }
+    while (!__atomic_compare_exchange_n(at, &old, (uint32_t)wqe_atomic_apply(a, old), true,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        ;
+    return old;
+}
+
+bool memory_change(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old)
+{
+    bool weak = d->config->weak_atomics;
+    if (gpu_memory_holds((uintptr_t)at))
+        return change_far(d, at, a, old);
+    bool settled = memory_settle(d);
+    *old = a->bytes == 8 ? change_8(at, a, weak) : change_4(at, a, weak);
+    return settled;
+}
+
 uint64_t clock_ns(void)
 {
     struct timespec t;
@@ -37,7 +121,7 @@ uint64_t clock_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-// splitmix64, its upper half.
+/* splitmix64, its upper half. */
 uint32_t random_next(struct device *d)
 {
     uint64_t z = d->random += 0x9e3779b97f4a7c15u;

@@ -66,7 +66,8 @@ uint8_t receive_scatter(struct qp *qp, uint16_t index, uint64_t offset, const vo
                       mr_refusal_text(r));
             return SYNDROME_LOCAL_PROTECTION;
         }
-        memory_put((void *)(uintptr_t)(memory + offset), from, n);
+        if (!memory_put(qp->device, (void *)(uintptr_t)(memory + offset), from, n))
+            return SYNDROME_LOCAL_PROTECTION;
         from += n;
         bytes -= n;
         offset = 0;

@@ -68,9 +68,12 @@ static void acknowledge_later(struct request *r)
     r->link->pending_streams[r->link->pending_count++] = r->stream;
 }
 
+/* What is in GPU memory that has failed is not acknowledged: who waits for it gives up. */
 static bool acknowledge_all(struct link_in *link, struct device *d)
 {
     adversary_place(d, link);
+    if (!memory_settle(d))
+        return false;
     while (link->pending_count) {
         struct packet *p = ring_reserve(&link->answers, 0);
         if (!p)
@@ -221,7 +224,8 @@ static bool run_write(struct request *r)
     if (immediate || !is_relaxed(r) || !adversary_hold(r->device, r->link, to, r->data, r->bytes)) {
         if (immediate)
             adversary_place(r->device, r->link);
-        memory_put(to, r->data, r->bytes);
+        if (!memory_put(r->device, to, r->data, r->bytes))
+            return refuse(r, SYNDROME_REMOTE_OPERATION, 0);
     }
     s->received = p->flags & PACKET_FIRST ? p->length : s->received;
     s->rkey = r->rkey;
@@ -249,7 +253,8 @@ static bool run_writes(struct request *r)
         void *to = reach(r, MR_REMOTE_WRITE, w.bytes);
         if (!to)
             return true;
-        memory_put(to, w.data, w.bytes);
+        if (!memory_put(r->device, to, w.data, w.bytes))
+            return refuse(r, SYNDROME_REMOTE_OPERATION, 0);
         s->expected = psn_add(one.psn, 1);
         end_message(s);
     }
@@ -276,8 +281,8 @@ static bool run_read(struct request *r)
             r->link->read_offset = offset;
             return false;
         }
-        if (n)
-            memcpy(a + 1, from + offset, n);
+        if (!memory_get(r->device, a + 1, from + offset, n))
+            return refuse(r, SYNDROME_REMOTE_OPERATION, 0);
         a->psn = psn;
         a->flags = offset ? 0 : PACKET_FIRST;
         psn = psn_add(psn, 1);
@@ -291,32 +296,6 @@ static bool run_read(struct request *r)
 }
 
 /* --- Atomics --- */
-
-static uint64_t change_8(uint64_t *at, const struct wqe_atomic *a, bool weak)
-{
-    uint64_t old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-    if (weak) {
-        __atomic_store_n(at, wqe_atomic_apply(a, old), __ATOMIC_RELEASE);
-        return old;
-    }
-    while (!__atomic_compare_exchange_n(at, &old, wqe_atomic_apply(a, old), true, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE))
-        ;
-    return old;
-}
-
-static uint32_t change_4(uint32_t *at, const struct wqe_atomic *a, bool weak)
-{
-    uint32_t old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-    if (weak) {
-        __atomic_store_n(at, (uint32_t)wqe_atomic_apply(a, old), __ATOMIC_RELEASE);
-        return old;
-    }
-    while (!__atomic_compare_exchange_n(at, &old, (uint32_t)wqe_atomic_apply(a, old), true,
-                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        ;
-    return old;
-}
 
 /* answer_atomic: false: no room. */
 static bool answer_atomic(struct request *r, uint64_t value, uint32_t bytes)
@@ -359,8 +338,8 @@ static bool run_atomic(struct request *r)
     void *at = reach(r, MR_REMOTE_ATOMIC, a.bytes);
     if (!at)
         return true;
-    bool weak = r->device->config->weak_atomics;
-    old = a.bytes == 8 ? change_8(at, &a, weak) : change_4(at, &a, weak);
+    if (!memory_change(r->device, at, &a, &old))
+        return refuse(r, SYNDROME_REMOTE_OPERATION, 0);
     s->replays[s->replay_next++ % MAX_READS] = (struct replay){p->psn, a.bytes, old};
     end_message(s);
     s->expected = psn_add(p->psn, 1);
@@ -510,6 +489,7 @@ bool respond_run(struct link_in *link, struct device *d)
     const struct packet *p;
     char text[ADDRESS_TEXT];
     bool broken = false;
+    uint64_t before = link->answers.own;
     unsigned n = 0, most = adversary_budget(d, PACKETS_A_PASS);
     if (adversary_skips(d))
         return ring_peek(&link->requests, &broken);
@@ -529,7 +509,9 @@ bool respond_run(struct link_in *link, struct device *d)
     }
     bool pending = link->pending_count;
     acknowledge_all(link, d);
-    if (n || pending) {
+    /* Also a part of a read's data, which go on when the peer has taken these. */
+    bool answered = link->answers.own != before;
+    if (n || answered) {
         /* In this order: who sees its requests read and no answer may take them for lost. */
         ring_publish(&link->answers);
         ring_release(&link->requests);
@@ -537,5 +519,5 @@ bool respond_run(struct link_in *link, struct device *d)
     }
     if (broken && !atomic_exchange(&link->dead, true))
         log_error(d, "the requests of %s cannot be read", address_text(link->address, text));
-    return n || pending;
+    return n || pending || answered;
 }

@@ -221,7 +221,8 @@ static uint8_t gather(struct qp *qp, uint64_t offset, uint8_t *to, uint64_t byte
             memory += offset;
         }
         if (to) {
-            memcpy(to, (const void *)(uintptr_t)memory, n);
+            if (!memory_get(qp->device, to, (const void *)(uintptr_t)memory, n))
+                return SYNDROME_LOCAL_PROTECTION;
             to += n;
         }
         bytes -= n;

@@ -144,7 +144,7 @@ PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
                                   .atomic_cap = IBV_ATOMIC_HCA,
                                   .max_ah = 1 << 20,
                                   .max_srq = MAX_SRQS - 1,
-                                  .max_srq_wr = MAX_QUEUE_BLOCKS,
+                                  .max_srq_wr = MAX_SRQ_ENTRIES,
                                   .max_srq_sge = 30,
                                   .max_pkeys = 1,
                                   .local_ca_ack_delay = 16,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Protection domains and memory regions.
 #include "context.h"
+#include "gpu_memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -104,9 +105,35 @@ static struct ibv_mr *add_mr(struct ibv_pd *ibpd, uint64_t memory, uint64_t byte
     return &mr->mr;
 }
 
+/* Of GPU memory, by dma-buf or by its address, which a NIC's driver cannot turn into pages without the GPU's
+ * driver. */
+static struct ibv_mr *add_gpu_mr(struct ibv_pd *pd, uint64_t memory, uint64_t bytes, uint64_t iova,
+                                 int access, enum config_gpu way, bool *is_gpu)
+{
+    enum gpu_memory_kind kind = gpu_memory_add(memory, bytes);
+    unsigned allowed = context_of(pd->context)->device->config->gpu;
+    *is_gpu = kind != GPU_MEMORY_NONE;
+    if (!*is_gpu)
+        return NULL;
+    bool fine = kind == GPU_MEMORY_THERE && (allowed == GPU_ANY || allowed == way);
+    struct ibv_mr *mr = fine ? add_mr(pd, memory, bytes, iova, access) : NULL;
+    if (mr)
+        HOLDER(mr, struct hca_mr, mr)->on_gpu = true;
+    else if (kind == GPU_MEMORY_THERE)
+        gpu_memory_remove(memory, bytes);
+    if (!fine)
+        errno = way == GPU_DMABUF ? EOPNOTSUPP : EFAULT;
+    return mr;
+}
+
 PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
                                        unsigned int access)
 {
+    bool is_gpu;
+    struct ibv_mr *mr =
+        add_gpu_mr(pd, (uintptr_t)addr, length, iova, (int)access, GPU_PEERMEM, &is_gpu);
+    if (is_gpu)
+        return mr;
     if (!is_mapped((uintptr_t)addr, length)) {
         errno = EFAULT;
         return NULL;
@@ -126,10 +153,14 @@ PUBLIC struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t leng
 }
 
 // A dma-buf is reached where the program has mapped it already, when that is what the address says, else by
-// mapping it.
+// mapping it. One of GPU memory says by the address which that is.
 PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
                                         uint64_t iova, int fd, int access)
 {
+    bool is_gpu;
+    struct ibv_mr *mr = add_gpu_mr(pd, iova, length, iova, access, GPU_DMABUF, &is_gpu);
+    if (is_gpu)
+        return mr;
     if (is_mapped(iova, length))
         return add_mr(pd, iova, length, iova, access);
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skip = offset & (page - 1);
@@ -139,7 +170,7 @@ PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
         errno = EOPNOTSUPP;
         return NULL;
     }
-    struct ibv_mr *mr = add_mr(pd, (uintptr_t)at + skip, length, iova, access);
+    mr = add_mr(pd, (uintptr_t)at + skip, length, iova, access);
     if (!mr) {
         munmap(at, length + skip);
         return NULL;
@@ -161,6 +192,8 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
     device_unlock(d);
     if (e)
         return e;
+    if (m->on_gpu)
+        gpu_memory_remove((uintptr_t)mr->addr, mr->length);
     if (m->mapped)
         munmap(m->mapped, m->mapped_bytes);
     free(m);

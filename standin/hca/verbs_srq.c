@@ -40,7 +40,7 @@ PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 {
     struct device *d = context_of(pd->context)->device;
     uint32_t count = 1, log = 4;
-    if (!a->attr.max_wr || a->attr.max_wr >= MAX_QUEUE_BLOCKS || a->attr.max_sge > MAX_SGE) {
+    if (!a->attr.max_wr || a->attr.max_wr > MAX_SRQ_ENTRIES || a->attr.max_sge > MAX_SGE) {
         errno = EINVAL;
         return NULL;
     }

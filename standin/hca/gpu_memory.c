@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu_memory.h by the driver's asynchronous copies, on a stream of our own in each GPU's primary context: they
+ * wait for no kernel of the program, also for one that waits for them. The driver is the program's, and is only
+ * looked for; what it needs is made when memory is registered, since a driver call that makes something may wait
+ * for kernels. */
+#include "gpu_memory.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_GPUS = 64,
+    STAGE_BYTES = 64 << 10,
+    UNKNOWN_ADDRESS = 1, /* as the driver says it */
+    /* Of the driver's interface. */
+    POINTER_MEMORY_TYPE = 2,
+    POINTER_DEVICE_ORDINAL = 9,
+    MEMORY_TYPE_DEVICE = 2,
+    STREAM_NON_BLOCKING = 1,
+    HOST_ALLOC_PORTABLE = 1,
+};
+
+static struct {
+    bool usable;
+    int (*pointer_attribute)(void *, int, uint64_t);
+    int (*retain)(void **, int);
+    int (*push)(void *);
+    int (*pop)(void **);
+    int (*stream_create)(void **, unsigned);
+    int (*copy)(uint64_t, uint64_t, size_t, void *);
+    int (*synchronize)(void *);
+    int (*host_alloc)(void **, size_t, unsigned);
+} driver;
+
+static const struct {
+    void *function;
+    const char *symbol;
+} symbols[] = {
+    {&driver.pointer_attribute, "cuPointerGetAttribute"},
+    {&driver.retain, "cuDevicePrimaryCtxRetain"},
+    {&driver.push, "cuCtxPushCurrent_v2"},
+    {&driver.pop, "cuCtxPopCurrent_v2"},
+    {&driver.stream_create, "cuStreamCreate"},
+    {&driver.copy, "cuMemcpyAsync"},
+    {&driver.synchronize, "cuStreamSynchronize"},
+    {&driver.host_alloc, "cuMemHostAlloc"},
+};
+
+/* A GPU's stream, and pinned memory that its copies go through: the driver makes copies from other memory wait for
+ * each other. `used` bytes of it are the sources of copies under way. They live as long as the process. */
+static struct lane {
+    void *context, *stream;
+    uint8_t *stage;
+    size_t used;
+} lanes[MAX_GPUS];
+static struct lane *busy; /* the one with copies under way, of which there is one at most */
+
+static struct range {
+    uint64_t address, bytes;
+    int gpu;
+    unsigned users;
+} * ranges;
+static size_t range_count, range_room;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* --- The driver --- */
+
+/* A program may load it late. */
+static bool find_driver(void)
+{
+    void *library = driver.usable ? NULL : dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (!library)
+        return driver.usable;
+    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+        void *found = dlsym(library, symbols[i].symbol);
+        if (!found)
+            return false;
+        memcpy(symbols[i].function, &found, sizeof found);
+    }
+    return driver.usable = true;
+}
+
+/* The GPU that the address is of, or -1. */
+static int gpu_of(uint64_t address)
+{
+    unsigned type = 0;
+    int gpu = -1;
+    if (driver.pointer_attribute(&type, POINTER_MEMORY_TYPE, address) || type != MEMORY_TYPE_DEVICE)
+        return -1;
+    if (driver.pointer_attribute(&gpu, POINTER_DEVICE_ORDINAL, address) || gpu >= MAX_GPUS)
+        return -1;
+    return gpu;
+}
+
+static void leave(void)
+{
+    void *popped;
+    driver.pop(&popped);
+}
+
+/* Makes what is missing of a GPU's lane. 0, or the driver's result. */
+static int open_lane(struct lane *lane, int gpu)
+{
+    int result = lane->context ? 0 : driver.retain(&lane->context, gpu);
+    if (!result)
+        result = driver.push(lane->context);
+    if (result)
+        return result;
+    if (!lane->stream)
+        result = driver.stream_create(&lane->stream, STREAM_NON_BLOCKING);
+    if (!result && !lane->stage)
+        result = driver.host_alloc((void **)&lane->stage, STAGE_BYTES, HOST_ALLOC_PORTABLE);
+    leave();
+    return result;
+}
+
+/* --- Ranges --- */
+
+static struct range *find_exactly(uint64_t address, uint64_t bytes)
+{
+    for (size_t i = 0; i < range_count; i++)
+        if (ranges[i].address == address && ranges[i].bytes == bytes)
+            return &ranges[i];
+    return NULL;
+}
+
+static const struct range *find_around(uint64_t address)
+{
+    for (size_t i = 0; i < range_count; i++)
+        if (address - ranges[i].address < ranges[i].bytes)
+            return &ranges[i];
+    return NULL;
+}
+
+static bool note(uint64_t address, uint64_t bytes, int gpu)
+{
+    struct range *known = find_exactly(address, bytes);
+    if (known) {
+        known->users++;
+        return true;
+    }
+    if (range_count == range_room) {
+        size_t room = 2 * range_room + 16;
+        struct range *more = realloc(ranges, room * sizeof *more);
+        if (!more)
+            return false;
+        ranges = more;
+        range_room = room;
+    }
+    ranges[range_count] = (struct range){address, bytes, gpu, 1};
+    __atomic_store_n(&range_count, range_count + 1, __ATOMIC_RELEASE);
+    return true;
+}
+
+static enum gpu_memory_kind add_locked(uint64_t address, uint64_t bytes)
+{
+    int gpu = find_driver() && bytes ? gpu_of(address) : -1;
+    if (gpu < 0)
+        return GPU_MEMORY_NONE;
+    if (address + bytes < address || gpu_of(address + bytes - 1) != gpu)
+        return GPU_MEMORY_REFUSED;
+    bool ready = !open_lane(&lanes[gpu], gpu) && note(address, bytes, gpu);
+    return ready ? GPU_MEMORY_THERE : GPU_MEMORY_REFUSED;
+}
+
+enum gpu_memory_kind gpu_memory_add(uint64_t address, uint64_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    enum gpu_memory_kind kind = add_locked(address, bytes);
+    pthread_mutex_unlock(&lock);
+    return kind;
+}
+
+void gpu_memory_remove(uint64_t address, uint64_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    struct range *r = find_exactly(address, bytes);
+    if (r && !--r->users) {
+        *r = ranges[range_count - 1];
+        __atomic_store_n(&range_count, range_count - 1, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool gpu_memory_holds(uint64_t address)
+{
+    if (!__atomic_load_n(&range_count, __ATOMIC_ACQUIRE))
+        return false;
+    pthread_mutex_lock(&lock);
+    bool found = find_around(address) != NULL;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* --- Copies --- */
+
+static int settle_locked(void)
+{
+    struct lane *lane = busy;
+    if (!lane)
+        return 0;
+    busy = NULL;
+    lane->used = 0;
+    return driver.synchronize(lane->stream);
+}
+
+/* Makes the lane of what lies there the busy one, with its context current. 0, or why not. */
+static int enter(uint64_t address, struct lane **lane)
+{
+    const struct range *r = find_around(address);
+    if (!r)
+        return UNKNOWN_ADDRESS;
+    *lane = &lanes[r->gpu];
+    int result = busy && busy != *lane ? settle_locked() : 0;
+    if (result)
+        return result;
+    busy = *lane;
+    return driver.push((*lane)->context);
+}
+
+static int put_pieces(struct lane *lane, uint64_t to, const uint8_t *from, size_t bytes)
+{
+    int result = 0;
+    for (size_t n; !result && bytes; to += n, from += n, bytes -= n) {
+        if (lane->used == STAGE_BYTES) {
+            result = settle_locked();
+            busy = lane;
+        }
+        n = bytes < STAGE_BYTES - lane->used ? bytes : STAGE_BYTES - lane->used;
+        uint8_t *piece = lane->stage + lane->used;
+        memcpy(piece, from, n);
+        if (!result)
+            result = driver.copy(to, (uintptr_t)piece, n, lane->stream);
+        /* A copy is of whole words, so that what is one store to who polls for it stays one. */
+        lane->used += (n + 15) & ~(size_t)15;
+    }
+    return result;
+}
+
+static int get_pieces(struct lane *lane, uint8_t *to, uint64_t from, size_t bytes)
+{
+    int result = settle_locked(); /* its memory is used for what comes back */
+    for (size_t n; !result && bytes; to += n, from += n, bytes -= n) {
+        n = bytes < STAGE_BYTES ? bytes : STAGE_BYTES;
+        result = driver.copy((uintptr_t)lane->stage, from, n, lane->stream);
+        if (!result)
+            result = driver.synchronize(lane->stream);
+        if (!result)
+            memcpy(to, lane->stage, n);
+    }
+    return result;
+}
+
+int gpu_memory_put(uint64_t to, const void *from, size_t bytes)
+{
+    struct lane *lane;
+    pthread_mutex_lock(&lock);
+    int result = enter(to, &lane);
+    if (!result) {
+        result = put_pieces(lane, to, from, bytes);
+        leave();
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+int gpu_memory_get(void *to, uint64_t from, size_t bytes)
+{
+    struct lane *lane;
+    pthread_mutex_lock(&lock);
+    int result = enter(from, &lane);
+    if (!result) {
+        result = get_pieces(lane, to, from, bytes);
+        leave();
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+int gpu_memory_settle(void)
+{
+    if (!__atomic_load_n(&range_count, __ATOMIC_ACQUIRE))
+        return 0;
+    pthread_mutex_lock(&lock);
+    int result = settle_locked();
+    pthread_mutex_unlock(&lock);
+    return result;
+}
