@@ -166,7 +166,8 @@ struct qp_move {
     uint32_t remote_qpn, receive_psn, send_psn;
     uint32_t remote; /* address */
     uint32_t mtu;    /* bytes */
-    uint8_t access, max_reads, timeout, retry_count, rnr_retry, rnr_timer;
+    uint8_t access, access_set; /* MR_REMOTE_*, and which of them are taken over */
+    uint8_t max_reads, timeout, retry_count, rnr_retry, rnr_timer;
 };
 /* Each of the parts of `what` that is named is taken over. */
 enum {

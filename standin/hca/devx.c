@@ -340,6 +340,17 @@ static uint8_t log_reads(uint32_t log)
     return (uint8_t)(log > 4 ? MAX_READS : 1u << log);
 }
 
+/* Which of what the peer may do the command sets: from RESET all, later what its mask of optional fields names. */
+static uint8_t access_set(const struct command *c, uint32_t opcode)
+{
+    static const struct field optional = {0x10, 0, 32};
+    enum { OPTIONAL_READ = 2, OPTIONAL_ATOMIC = 4, OPTIONAL_WRITE = 8 };
+    uint32_t mask = opcode == CMD_RST2INIT ? ~0u : get(c, optional);
+    return (uint8_t)((mask & OPTIONAL_WRITE ? MR_REMOTE_WRITE : 0) |
+                     (mask & OPTIONAL_READ ? MR_REMOTE_READ : 0) |
+                     (mask & OPTIONAL_ATOMIC ? MR_REMOTE_ATOMIC : 0));
+}
+
 static unsigned read_move(const struct command *c, uint32_t opcode, struct qp_move *m)
 {
     bool roce = c->device->config->link == LINK_ROCE;
@@ -365,6 +376,7 @@ static unsigned read_move(const struct command *c, uint32_t opcode, struct qp_mo
     m->access =
         (uint8_t)((get(c, qpc_rwe) ? MR_REMOTE_WRITE : 0) | (get(c, qpc_rre) ? MR_REMOTE_READ : 0) |
                   (get(c, qpc_rae) ? MR_REMOTE_ATOMIC : 0));
+    m->access_set = access_set(c, opcode);
     m->rnr_timer = (uint8_t)get(c, qpc_min_rnr);
     m->remote_qpn = get(c, qpc_remote_qpn);
     m->receive_psn = get(c, qpc_receive_psn);
@@ -379,7 +391,7 @@ static unsigned read_move(const struct command *c, uint32_t opcode, struct qp_mo
         return MOVE_ACCESS;
     if (m->to == QP_RTR)
         return MOVE_ACCESS | MOVE_TIMER | MOVE_PATH;
-    return opcode == CMD_RTR2RTS ? MOVE_SEND : 0;
+    return opcode == CMD_RTR2RTS ? MOVE_ACCESS | MOVE_SEND : MOVE_ACCESS;
 }
 
 static bool is_move(uint32_t opcode)

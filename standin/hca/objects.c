@@ -93,7 +93,7 @@ static bool move_exists(const struct qp *qp, unsigned to)
 static void take_over(struct qp *qp, const struct qp_move *m, unsigned what)
 {
     if (what & MOVE_ACCESS)
-        qp->access = m->access;
+        qp->access = (uint8_t)((qp->access & ~m->access_set) | (m->access & m->access_set));
     if (what & MOVE_TIMER)
         qp->rnr_timer = m->rnr_timer;
     if (what & MOVE_PATH) {

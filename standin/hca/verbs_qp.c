@@ -256,6 +256,7 @@ static unsigned read_attributes(const struct device *d, const struct ibv_qp_attr
     if (mask & IBV_QP_ACCESS_FLAGS) {
         m->access =
             (uint8_t)(a->qp_access_flags & (MR_REMOTE_WRITE | MR_REMOTE_READ | MR_REMOTE_ATOMIC));
+        m->access_set = MR_REMOTE_WRITE | MR_REMOTE_READ | MR_REMOTE_ATOMIC;
         what |= MOVE_ACCESS;
     }
     if (mask & IBV_QP_MIN_RNR_TIMER) {
