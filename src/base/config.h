@@ -61,6 +61,8 @@ enum config_type {
       "Blocks of 64 bytes of each queue of path gda, a power of 2 from 128 to 32768.")                   \
     X(GDA_INITIATOR, CONFIG_CHOICE, "auto", "auto|cpu",                                                  \
       "Who gives requests of device code to path gda: it itself where it can, or the proxy's thread.")   \
+    X(GDA_DOORBELL, CONFIG_CHOICE, "auto", "auto|gpu|cpu",                                               \
+      "Who rings doorbells of path gda for a GPU: it, else a thread; it or nobody; the thread.")         \
     X(GDA_CHUNK, CONFIG_SIZE, "1G", NULL,                                                                \
       "Segments are registered for path gda in pieces of this size, a power of 2, 64K to 1G.")           \
     X(CHECK, CONFIG_BOOL, "0", NULL,                                                                     \

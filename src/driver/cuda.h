@@ -142,7 +142,8 @@ typedef union CUstreamBatchMemOpParams_union {
     X(CU_MEMHOSTALLOC_PORTABLE, 1)                                                                 \
     X(CU_MEMHOSTALLOC_DEVICEMAP, 2)                                                                \
     X(CU_MEMHOSTREGISTER_PORTABLE, 1)                                                              \
-    X(CU_MEMHOSTREGISTER_DEVICEMAP, 2)
+    X(CU_MEMHOSTREGISTER_DEVICEMAP, 2)                                                             \
+    X(CU_MEMHOSTREGISTER_IOMEMORY, 4)
 
 enum cuda_constant {
 #define CUDA_CONSTANT(name, value) name = value,

@@ -99,6 +99,32 @@ weft_status gpu_copy_plain(struct gpu *gpu, unsigned number, void *dst, const vo
     return status;
 }
 
+weft_status gpu_alloc(struct gpu *gpu, size_t bytes, CUdeviceptr *address)
+{
+    *address = 0;
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    CUresult result = gpu->cuda.MemAlloc(address, bytes);
+    gpu_leave(&gpu->device);
+    if (result)
+        return cuda_fail(&gpu->cuda, result, "cuMemAlloc of %zu bytes for a table", bytes);
+    status = gpu_fill(gpu, (void *)(uintptr_t)*address, 0, bytes);
+    if (status) {
+        gpu_free(gpu, *address);
+        *address = 0;
+    }
+    return status;
+}
+
+void gpu_free(struct gpu *gpu, CUdeviceptr address)
+{
+    if (!address || gpu_enter(&gpu->device))
+        return;
+    gpu->cuda.MemFree(address);
+    gpu_leave(&gpu->device);
+}
+
 weft_status gpu_fill(struct gpu *gpu, void *address, unsigned char value, size_t bytes)
 {
     weft_status status = gpu_enter(&gpu->device);

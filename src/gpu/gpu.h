@@ -160,6 +160,19 @@ size_t gpu_pin_run(const struct gpu *gpu, const void *address, size_t bytes);
 weft_status gpu_pin_range(struct gpu *gpu, void *address, size_t bytes);
 void gpu_unpin_range(struct gpu *gpu, const void *address, size_t bytes);
 
+/* Where kernels find pinned memory. */
+weft_status gpu_seen(struct gpu *gpu, void *address, CUdeviceptr *seen);
+
+/* Makes a register of a device, or a word of plain memory in its place, writable by kernels, which find it at
+ * *seen. WEFT_ERR_UNSUPPORTED: the driver refuses. gpu_unpin_range() undoes it. */
+enum gpu_register_kind { GPU_REGISTER_DEVICE, GPU_REGISTER_MEMORY };
+weft_status gpu_map_register(struct gpu *gpu, void *address, size_t bytes, CUdeviceptr *seen,
+                             enum gpu_register_kind *kind);
+
+/* Device memory outside the heap, zeroed. */
+weft_status gpu_alloc(struct gpu *gpu, size_t bytes, CUdeviceptr *address);
+void gpu_free(struct gpu *gpu, CUdeviceptr address);
+
 /* Lets kernels report into the black box: `box` (the PE's, of `bytes`) is pinned. */
 weft_status gpu_attach_box(struct gpu *gpu, void *box, size_t bytes,
                            struct weft_dev_box *device_box);
@@ -193,6 +206,16 @@ static inline CUdeviceptr gpu_team_address(const struct gpu *gpu, int slot, int 
 
 /* The allocation of the heap that holds an offset of the windows; false: the heap has none there. */
 bool gpu_chunk_at(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes);
+
+/* All allocations of the own part, in an order that is the same at every PE: those of the heap, then the program's
+ * own that it has adopted. Returns how many there are; no more than `most` are written. */
+struct gpu_extent {
+    size_t offset, bytes; /* in the windows */
+};
+size_t gpu_list_extents(struct gpu *gpu, struct gpu_extent *list, size_t most);
+
+/* Whether the kernel can turn addresses of GPU memory into pages for NICs. */
+bool gpu_peermem_is_here(void);
 
 /* A dma-buf of own memory, whole pages of the host; the caller closes it. */
 weft_status gpu_export_dmabuf(struct gpu *gpu, CUdeviceptr at, size_t bytes, int *fd);

@@ -6,6 +6,7 @@
 #include "base/status.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 bool gpu_chunk_at(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes)
 {
@@ -19,6 +20,32 @@ bool gpu_chunk_at(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes)
     }
     pthread_mutex_unlock(&heap->adopted_lock);
     return found;
+}
+
+static void list_one(const struct gpu_chunk *chunk, struct gpu_extent *list, size_t most, size_t *n)
+{
+    if (*n < most)
+        list[*n] = (struct gpu_extent){chunk->offset, chunk->bytes};
+    ++*n;
+}
+
+size_t gpu_list_extents(struct gpu *gpu, struct gpu_extent *list, size_t most)
+{
+    struct gpu_heap *heap = &gpu->heap;
+    size_t n = 0;
+    pthread_mutex_lock(&heap->adopted_lock);
+    for (int i = 0; i < heap->chunk_count; i++)
+        list_one(&heap->chunks[i], list, most, &n);
+    for (const struct gpu_adopted *a = heap->adopted; a; a = a->next)
+        list_one(&a->chunk, list, most, &n);
+    pthread_mutex_unlock(&heap->adopted_lock);
+    return n;
+}
+
+bool gpu_peermem_is_here(void)
+{
+    return access("/sys/module/nvidia_peermem", F_OK) == 0 ||
+           access("/sys/module/nv_peer_mem", F_OK) == 0;
 }
 
 weft_status gpu_export_dmabuf(struct gpu *gpu, CUdeviceptr at, size_t bytes, int *fd)

@@ -107,6 +107,43 @@ weft_status gpu_pin_range(struct gpu *gpu, void *address, size_t bytes)
                : status;
 }
 
+weft_status gpu_seen(struct gpu *gpu, void *address, CUdeviceptr *seen)
+{
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    CUresult result = gpu->cuda.MemHostGetDevicePointer(seen, address, 0);
+    gpu_leave(&gpu->device);
+    return result ? cuda_fail(&gpu->cuda, result, "cuMemHostGetDevicePointer of %p", address)
+                  : WEFT_OK;
+}
+
+/* The driver takes registers of devices only with a flag of its own, which it refuses for plain memory: so they are
+ * told apart. */
+weft_status gpu_map_register(struct gpu *gpu, void *address, size_t bytes, CUdeviceptr *seen,
+                             enum gpu_register_kind *kind)
+{
+    const unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    *kind = GPU_REGISTER_DEVICE;
+    CUresult result =
+        gpu->cuda.MemHostRegister(address, bytes, flags | CU_MEMHOSTREGISTER_IOMEMORY);
+    if (result && result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
+        *kind = GPU_REGISTER_MEMORY;
+        result = gpu->cuda.MemHostRegister(address, bytes, flags);
+    }
+    if (!result)
+        status = note_range(gpu, address);
+    /* Queues may share a register. */
+    if (!result || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+        result = gpu->cuda.MemHostGetDevicePointer(seen, address, 0);
+    gpu_leave(&gpu->device);
+    return result ? cuda_fail(&gpu->cuda, result, "cuMemHostRegister of a register at %p", address)
+                  : status;
+}
+
 void gpu_unpin_range(struct gpu *gpu, const void *base, size_t bytes)
 {
     size_t kept = 0;

@@ -49,7 +49,7 @@ static uint64_t cuda_part(struct device_view *view, enum weft_dev_segment_id seg
 {
     struct cuda_view *cuda = of(view);
     if (segment == WEFT_DEV_OTHER)
-        return job_direct(cuda->job, WEFT_HOST, pe)
+        return pe == cuda->job->pe || job_direct(cuda->job, WEFT_HOST, pe)
                    ? (uintptr_t)cuda->job->paths.map[pe][SEG_HEAP] /* one address for both */
                    : 0;
     int slot = direct_slot(cuda, pe);
@@ -63,31 +63,26 @@ static uint64_t cuda_areas(struct device_view *view, int pe)
     return slot < 0 ? 0 : gpu_address(gpu, slot, gpu->areas_offset);
 }
 
-/* A pair whose atomics fail the proof is not mapped at all. */
+/* A pair whose atomics fail the proof is not mapped at all; the path to this PE itself may want the own ones. */
 static bool cuda_atomics(struct device_view *view, int pe)
 {
-    return cuda_areas(view, pe) != 0;
+    return job_direct(of(view)->job, WEFT_GPU, pe);
 }
 
 static weft_status cuda_table_make(struct device_view *view, size_t bytes, void **table)
 {
     struct cuda_view *cuda = of(view);
-    struct gpu *gpu = cuda->gpu;
     CUdeviceptr address = 0;
     void **tables = realloc(cuda->tables, (cuda->table_count + 1) * sizeof *tables);
     if (!tables)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a table");
     cuda->tables = tables;
-    weft_status status = gpu_enter(&gpu->device);
+    weft_status status = gpu_alloc(cuda->gpu, bytes, &address);
     if (status)
         return status;
-    CUresult result = gpu->cuda.MemAlloc(&address, bytes);
-    gpu_leave(&gpu->device);
-    if (result)
-        return cuda_fail(&gpu->cuda, result, "cuMemAlloc of %zu bytes for a table", bytes);
     *table = (void *)(uintptr_t)address;
     cuda->tables[cuda->table_count++] = *table;
-    return gpu_fill(gpu, *table, 0, bytes);
+    return WEFT_OK;
 }
 
 static weft_status cuda_shared_make(struct device_view *view, size_t bytes, void **host,
@@ -145,11 +140,10 @@ static weft_status cuda_symbol_write(struct device_view *view, uint64_t address,
 static void cuda_view_close(struct device_view *view)
 {
     struct cuda_view *cuda = of(view);
-    if (gpu_enter(&cuda->gpu->device) == WEFT_OK) {
-        for (size_t i = 0; i < cuda->table_count; i++)
-            cuda->gpu->cuda.MemFree((uintptr_t)cuda->tables[i]);
-        if (cuda->shared)
-            cuda->gpu->cuda.MemFreeHost(cuda->shared);
+    for (size_t i = 0; i < cuda->table_count; i++)
+        gpu_free(cuda->gpu, (uintptr_t)cuda->tables[i]);
+    if (cuda->shared && gpu_enter(&cuda->gpu->device) == WEFT_OK) {
+        cuda->gpu->cuda.MemFreeHost(cuda->shared);
         gpu_leave(&cuda->gpu->device);
     }
     free(cuda->tables);

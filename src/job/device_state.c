@@ -147,30 +147,41 @@ static void fill_segment(struct weft_job *job, struct device_view *view, struct 
         find_window(filled, peers, segment, job->pe, job->npes);
 }
 
-/* By what device code's operations on a peer go that it does not reach directly. */
-static uint32_t carrier_of(const struct device_view *view, enum path_id path)
+/* The path's own, 0: it has none for this target. */
+static unsigned own_carrier(const struct weft_job *job, const struct device_view *view,
+                            enum path_id path)
 {
     const struct path_ops *ops = path_ops_of(path);
-    uint32_t own = view->cuda || !ops->carrier ? 0 : ops->carrier();
+    return path == PATH_NONE || !ops->carrier ? 0
+                                              : ops->carrier(job->paths.common[path], view->cuda);
+}
+
+/* By what device code's operations on a peer go that it does not reach directly. */
+static uint32_t carrier_of(const struct weft_job *job, const struct device_view *view,
+                           enum path_id path)
+{
+    uint32_t own = own_carrier(job, view, path);
     return path == PATH_NONE ? WEFT_DEV_CARRIER_NONE : own ? own : WEFT_DEV_CARRIER_PROXY;
 }
 
 /* Whether some peer has the path's own carrier. */
-static bool carries(const struct weft_dev *dev, const struct path_ops *ops)
+static bool carries(const struct weft_job *job, const struct device_view *view,
+                    const struct weft_dev *dev, enum path_id path)
 {
-    unsigned own = ops->carrier ? ops->carrier() : 0;
+    unsigned own = job->paths.common[path] ? own_carrier(job, view, path) : 0;
     return own && dev->carried >> own & 1;
 }
 
 /* What the paths that are carriers themselves tell device code. */
-static void fill_carriers(struct weft_job *job, const struct device_view *view,
-                          struct weft_dev *dev)
+static weft_status fill_carriers(struct weft_job *job, const struct device_view *view,
+                                 struct weft_dev *dev)
 {
-    for (int path = 0; path < PATH_COUNT && !view->cuda; path++) {
-        const struct path_ops *ops = path_ops_of((enum path_id)path);
-        if (carries(dev, ops))
-            ops->device(job->paths.common[path], dev);
-    }
+    weft_status status = WEFT_OK;
+    for (int path = 0; path < PATH_COUNT && !status; path++)
+        if (carries(job, view, dev, (enum path_id)path))
+            status =
+                path_ops_of((enum path_id)path)->device(job->paths.common[path], view->cuda, dev);
+    return status;
 }
 
 /* The table of peers, and the segments' windows, which follow from it. */
@@ -189,16 +200,17 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
         peers[pe].atomics = view->atomics(view, pe);
         bool direct = peers[pe].part[WEFT_DEV_AREAS] && peers[pe].atomics;
         peers[pe].carrier =
-            direct ? WEFT_DEV_CARRIER_NONE : carrier_of(view, (enum path_id)peers[pe].path);
+            direct ? WEFT_DEV_CARRIER_NONE : carrier_of(job, view, (enum path_id)peers[pe].path);
         if (peers[pe].part[WEFT_DEV_AREAS] && !peers[pe].atomics)
             dev->all_atomics = 0;
         dev->carried |= peers[pe].carrier ? 1u << peers[pe].carrier : 0;
     }
     for (int segment = 0; segment < WEFT_DEV_PARTS; segment++)
         fill_segment(job, view, dev, peers, segment);
-    fill_carriers(job, view, dev);
     void *table = NULL;
-    weft_status status = device_proxy_spread(job, peers);
+    weft_status status = fill_carriers(job, view, dev);
+    if (!status)
+        status = device_proxy_spread(job, peers);
     if (!status)
         status = view->table_make(view, bytes, &table);
     if (!status)
@@ -393,9 +405,8 @@ weft_status device_settle(struct weft_job *job)
     struct device_state *state = job->device;
     weft_status status = WEFT_OK;
     for (int path = 0; state && path < PATH_COUNT && !status; path++) {
-        const struct path_ops *ops = path_ops_of((enum path_id)path);
-        if (carries(&state->dev, ops))
-            status = ops->settle_device(job->paths.common[path]);
+        if (carries(job, state->view, &state->dev, (enum path_id)path))
+            status = path_ops_of((enum path_id)path)->settle_device(job->paths.common[path]);
     }
     return state && state->proxy && !status ? device_proxy_settle(state->proxy) : status;
 }

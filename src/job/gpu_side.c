@@ -97,6 +97,17 @@ static weft_status refine_paths(struct weft_job *job)
     return boot_agree(job->boot, status);
 }
 
+weft_status job_gpu_memory(struct weft_job *job)
+{
+    weft_status status = WEFT_OK;
+    for (int path = 0; path < PATH_COUNT && !status; path++) {
+        const struct path_ops *ops = path_ops_of((enum path_id)path);
+        if (job->paths.common[path] && ops->gpu_memory)
+            status = ops->gpu_memory(job->paths.common[path]);
+    }
+    return status;
+}
+
 /* Paths for GPU memory, as the windows are now, and every context sees them. A pair that the machine
  * leaves without a path is refused when it is used; one that WEFT_PATH leaves without is refused
  * now. */
@@ -108,6 +119,8 @@ static weft_status choose_and_fill(struct weft_job *job)
     status = boot_agree(job->boot, status);
     if (!status)
         status = job_join_paths(job);
+    if (!status)
+        status = job_gpu_memory(job);
     if (status)
         return status;
     note_proofs(job);

@@ -311,6 +311,9 @@ void job_gpu_attach(struct weft_ctx *ctx);
 /* Puts memory behind [0, end) of the GPU heap, in every context's eyes. Collective. */
 weft_status job_gpu_grow(struct weft_job *job, size_t end);
 
+/* Memory of the GPU heap has come or gone: the paths learn of it. Collective. */
+weft_status job_gpu_memory(struct weft_job *job);
+
 /* The host heap has been handed out up to `end`: the GPU may come to want it. */
 void job_gpu_pin(struct weft_job *job, size_t end);
 

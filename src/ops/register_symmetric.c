@@ -102,6 +102,8 @@ WEFT_EXPORT weft_status weft_register_symmetric(weft_job *job, void *address, si
     status = bring(name, job, address, bytes, &own);
     if (!status) {
         status = gpu_adopt(&gpu->heap, &own, &adopted);
+        if (!status && (status = job_gpu_memory(job)) != WEFT_OK)
+            gpu_adopt_end(&gpu->heap, adopted);
         if (status)
             base_fail_context(status, "%s", name);
     }
@@ -135,6 +137,7 @@ WEFT_EXPORT weft_status weft_unregister_symmetric(weft_job *job, void *symmetric
     if (status)
         return status;
     gpu_adopt_end(&gpu->heap, adopted);
+    status = job_gpu_memory(job);
     gpu_leave(&gpu->device);
-    return WEFT_OK;
+    return status;
 }

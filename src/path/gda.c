@@ -28,6 +28,7 @@ struct path_state {
     struct gda *gda;
     uint64_t *last; /* [npes] complete when so much of the queue is */
     uint64_t *used; /* bit per PE whose queue it has ever used */
+    bool reads_gpu; /* gets into GPU memory have been given, and nothing was flushed since */
 };
 
 static struct gda *gda_of(const struct path_world *world)
@@ -264,6 +265,8 @@ static weft_status get(struct path_state *state, struct remote from, char *dst, 
         piece = bytes < MOST_BYTES ? bytes : MOST_BYTES;
         struct weft_dev_gda_place there = gda_there(state->gda, from, &piece), here;
         if (gda_here(state->gda, dst, &piece, &here)) {
+            if (on_device(state->gda->world, dst))
+                __atomic_store_n(&state->reads_gpu, true, __ATOMIC_RELAXED);
             status = move(state, from.peer, WEFT_DEV_GDA_READ, there, here, piece, end);
         } else {
             piece = piece < GDA_BOUNCE_BYTES ? piece : GDA_BOUNCE_BYTES;
@@ -280,11 +283,23 @@ static weft_status settled(struct path_state *state, const struct peer *peer, ui
                : WEFT_OK;
 }
 
+/* What has been read into GPU memory is visible there. */
+static weft_status flush_reads(struct path_state *state)
+{
+    bool reads = unlikely(__atomic_load_n(&state->reads_gpu, __ATOMIC_RELAXED)) &&
+                 __atomic_exchange_n(&state->reads_gpu, false, __ATOMIC_RELAXED);
+    return reads ? gda_flush(state->gda) : WEFT_OK;
+}
+
 /* Own memory is reached by this path for the sake of atomics alone: the rest is copied. */
 static char *own(const struct remote *at)
 {
     const struct path_world *world = at->peer->world;
-    return at->peer->pe == world->pe ? world->map[world->pe][at->segment] + at->offset : NULL;
+    if (at->peer->pe != world->pe)
+        return NULL;
+    char *base = at->segment == SEG_GPU ? (char *)(uintptr_t)gpu_heap_own(&world->gpu->heap)->base
+                                        : world->map[world->pe][at->segment];
+    return base + at->offset;
 }
 
 static weft_status gda_put(struct remote to, const void *src, size_t bytes, bool nbi)
@@ -302,7 +317,9 @@ static weft_status gda_get(struct remote from, void *dst, size_t bytes, bool nbi
     if (unlikely(own(&from) != NULL))
         return copy(from.peer->world, dst, own(&from), bytes);
     weft_status status = get(from.peer->state, from, dst, bytes, &end);
-    return status || nbi ? status : settled(from.peer->state, from.peer, end, BOX_OP_GET);
+    if (!status && !nbi)
+        status = settled(from.peer->state, from.peer, end, BOX_OP_GET);
+    return status || nbi ? status : flush_reads(from.peer->state);
 }
 
 static weft_status gda_address(struct remote at, char **address)
@@ -311,8 +328,7 @@ static weft_status gda_address(struct remote at, char **address)
     return *address
                ? WEFT_OK
                : base_fail(WEFT_ERR_NO_PATH,
-                           "the host memory of PE %d is reached over path gda, not by load and "
-                           "store",
+                           "the memory of PE %d is reached over path gda, not by load and store",
                            at.peer->pe);
 }
 
@@ -344,7 +360,9 @@ static weft_status gda_iget(struct remote from, void *dst, const struct path_str
     for (size_t i = 0; i < s->n && !status; i++, from.offset += s->remote_step)
         status = own(&from) ? copy(from.peer->world, to + i * s->local_step, own(&from), s->element)
                             : get(state, from, to + i * s->local_step, s->element, &end);
-    return status ? status : settled(state, from.peer, end, BOX_OP_GET);
+    if (!status)
+        status = settled(state, from.peer, end, BOX_OP_GET);
+    return status ? status : flush_reads(state);
 }
 
 /* ------------------------------------------------------------------------------ single values back */
@@ -515,7 +533,7 @@ static weft_status gda_quiet(struct path_state *state)
                 return status;
         }
     }
-    return WEFT_OK;
+    return flush_reads(state);
 }
 
 static weft_status gda_fence(struct path_state *state)
@@ -552,15 +570,14 @@ static weft_status open_state(const struct path_world *world, struct path_state 
 
 static const char *obstacle(const struct path_facts *facts)
 {
-    bool own = facts->same_pe && !(facts->own_too >> PATH_GDA & 1);
-    return own                       ? "the same PE"
-           : facts->kind == WEFT_GPU ? "this version reaches host memory only by it"
-                                     : NULL;
+    return facts->same_pe && !(facts->own_too >> PATH_GDA & 1) ? "the same PE" : NULL;
 }
 
-static unsigned carrier(void)
+static unsigned carrier(const struct path_common *common, bool cuda)
 {
-    return config_choice(CONFIG_GDA_INITIATOR) ? 0 : WEFT_DEV_CARRIER_GDA;
+    const struct gda *gda = (const struct gda *)(const void *)common;
+    bool can = !cuda || (gda && gda->cuda);
+    return can && !config_choice(CONFIG_GDA_INITIATOR) ? WEFT_DEV_CARRIER_GDA : 0;
 }
 
 static weft_status look(const struct path_world *world, struct path_found *found)
@@ -597,6 +614,8 @@ const struct path_ops path_gda = {
     .look = look,
     .join = join,
     .leave = leave,
+    .refine = gda_refine,
+    .gpu_memory = gda_gpu_memory,
     .open = open_state,
     .close = close_state,
     .carrier = carrier,

@@ -83,8 +83,10 @@ struct gda {
     struct ibv_mr **regions; /* [chunks] */
     uint32_t *local_keys;    /* [chunks] */
     uint32_t *remote_keys;   /* [npes][chunks] */
-    uint64_t *bases;         /* [npes][WEFT_DEV_PARTS], by enum weft_dev_segment_id */
-    struct weft_dev_gda table;
+    uint64_t *bases;         /* [npes][SEG_COUNT] */
+    struct gda_gpu *gpu;     /* NULL: the job has no GPU memory */
+    struct gda_simt *simt;   /* what device code is told; NULL: there is none of that target */
+    struct gda_cuda *cuda;
 
     pthread_mutex_t lock; /* of the bounces */
     char *bounce;
@@ -105,14 +107,6 @@ static inline uint32_t gda_queue_number(const struct gda *gda, int pe, uint32_t 
                          : (uint32_t)gda->world->npes * gda->each + (uint32_t)pe;
 }
 
-/* Which part of a weft_dev_gda a segment of the host is; device code of simt has no other. */
-static inline int gda_part(enum segment_id segment)
-{
-    return segment == SEG_HEAP   ? WEFT_DEV_HEAP
-           : segment == SEG_DATA ? WEFT_DEV_DATA
-                                 : WEFT_DEV_AREAS;
-}
-
 /* ------------------------------------------------- gda_join.c: what a PE keeps, made and unmade */
 
 /* Collective. */
@@ -120,9 +114,64 @@ weft_status gda_join(const struct path_world *world, struct gda_device *device,
                      struct gda **result);
 void gda_leave(struct gda *gda);
 
+/* ------------------------------------------- gda_device.c, gda_cuda.c: what device code is told
+ *
+ * Where the parts of struct weft_dev_gda lie: of simt in host segments, of cuda in the GPU's as well. */
+
 /* Entries of the path's table: see path.h. */
-void gda_tell_device(struct path_common *common, struct weft_dev *dev);
+weft_status gda_tell_device(struct path_common *common, bool cuda, struct weft_dev *dev);
 weft_status gda_settle_device(struct path_common *common);
+void gda_free_simt(struct gda_simt *simt);
+
+/* Makes what device code of cuda needs beside its tables: the queues where the GPU reaches them, and their
+ * doorbells. WEFT_OK and gda->cuda NULL: the GPU cannot, and `lacks` says why. */
+weft_status gda_open_cuda(struct gda *gda, char *lacks, size_t bytes);
+void gda_close_cuda(struct gda *gda);
+weft_status gda_tell_cuda(struct gda *gda, struct weft_dev *dev);
+weft_status gda_tell_keys(struct gda *gda); /* once more, when there are new ones */
+/* Counts of all queues as device code has them, into gda->queues. */
+weft_status gda_read_cuda(struct gda *gda);
+void gda_describe_cuda(const struct gda *gda, char *text, size_t bytes);
+
+/* --------------------------------------------------------------------- gda_bell.c: doorbells
+ *
+ * Where the GPU may not write a register of the adapter, it writes a word of memory in its place, and a thread
+ * passes on what it finds there. */
+struct gda_bell;
+weft_status gda_bell_start(struct gda_bell **bell, uint32_t count);
+/* Before anything is written to `word`, which is zero. */
+void gda_bell_add(struct gda_bell *bell, const uint64_t *word, uint64_t *doorbell);
+void gda_bell_stop(struct gda_bell *bell);
+
+/* ------------------------------------------------------------------ gda_gpu.c: GPU memory's keys */
+
+enum { GDA_WHY_BYTES = 240 };
+
+/* Of the windows of the GPU heap, whose memory comes in allocations that are registered whole; every unit of one has
+ * its key. */
+struct gda_gpu {
+    uint32_t unit_bits, units;
+    uint64_t *bases;       /* [npes] where the windows begin */
+    uint32_t *local_keys;  /* [units] */
+    uint32_t *remote_keys; /* [npes][units] */
+    struct gda_region {
+        size_t offset, bytes;
+        struct ibv_mr *mr;
+    } * regions;
+    size_t region_count;
+    bool by_address;               /* some by its address, for want of a dma-buf */
+    bool flushed;                  /* what the adapter writes there is visible after a flush */
+    char why_proxy[GDA_WHY_BYTES]; /* device code cannot give requests itself; "" = it can */
+};
+
+/* Entry of the path's table: see path.h. */
+weft_status gda_gpu_memory(struct path_common *common);
+void gda_free_gpu(struct gda *gda);
+weft_status gda_refine(const struct path_world *world, weft_kind kind, int pe, char *found,
+                       size_t bytes);
+
+/* What an adapter has written into GPU memory here is visible. */
+weft_status gda_flush(const struct gda *gda);
 
 /* ---------------------------------------------------------------- gda_devx.c: commands of DevX */
 
@@ -158,7 +207,7 @@ void gda_free_memory(struct gda *gda);
 /* Where an offset of a segment is at PE pe; *bytes is cut where another key begins. */
 struct weft_dev_gda_place gda_there(const struct gda *gda, struct remote at, size_t *bytes);
 
-/* The same of own memory; false: it is not registered. */
+/* The same of own memory, the GPU's too; false: it is not registered. */
 bool gda_here(const struct gda *gda, const void *local, size_t *bytes,
               struct weft_dev_gda_place *at);
 

@@ -149,7 +149,7 @@ struct told {
     struct gda_address address;
     uint32_t each, chunks, chunk_bits;
     uint32_t pad;
-    uint64_t bases[WEFT_DEV_PARTS];
+    uint64_t bases[SEG_COUNT];
 };
 
 static size_t told_bytes(const struct gda *gda)
@@ -191,7 +191,7 @@ static weft_status tell(struct gda *gda, struct told *told)
     told->chunks = gda->chunks;
     told->chunk_bits = gda->chunk_bits;
     for (int s = 0; s < SEG_COUNT; s++)
-        told->bases[gda_part((enum segment_id)s)] = (uintptr_t)gda->world->map[gda->world->pe][s];
+        told->bases[s] = (uintptr_t)gda->world->map[gda->world->pe][s];
     for (uint32_t i = 0; i < gda->chunks; i++)
         *words++ = gda->regions[i]->rkey;
     for (int pe = 0; pe < gda->world->npes; pe++)
@@ -205,7 +205,7 @@ static weft_status connect_pe(struct gda *gda, const struct told *its, int pe)
     const uint32_t *keys = (const uint32_t *)(const void *)(its + 1);
     const uint32_t *numbers = keys + gda->chunks + (size_t)gda->world->pe * (gda->each + 1);
     memcpy(gda->remote_keys + (size_t)pe * gda->chunks, keys, gda->chunks * sizeof *keys);
-    memcpy(gda->bases + (size_t)pe * WEFT_DEV_PARTS, its->bases, sizeof its->bases);
+    memcpy(gda->bases + (size_t)pe * SEG_COUNT, its->bases, sizeof its->bases);
     if (its->address.ethernet != gda->device->ethernet)
         return base_fail(WEFT_ERR_MISMATCH,
                          "path gda: the adapter of PE %d is on %s, that of PE %d on %s",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What path gda keeps for the whole job, made and unmade; and what device code is told of it. */
+/* What path gda keeps for the whole job, made and unmade. */
 #include "path/gda.h"
 
 #include "base/config.h"
@@ -58,8 +58,11 @@ weft_status gda_join(const struct path_world *world, struct gda_device *device, 
 
 void gda_leave(struct gda *gda)
 {
+    gda_close_cuda(gda);
+    gda_free_simt(gda->simt);
     if (gda->device) {
         gda_free_queues(gda);
+        gda_free_gpu(gda);
         gda_free_memory(gda);
         if (gda->bounce_region)
             gda->device->lib.verbs.dereg_mr(gda->bounce_region);
@@ -69,43 +72,4 @@ void gda_leave(struct gda *gda)
     }
     pthread_mutex_destroy(&gda->lock);
     free(gda);
-}
-
-/* ------------------------------------------------------------------------------- for device code */
-
-/* Own addresses are those of dev->segment, which need not be where they are registered. */
-void gda_tell_device(struct path_common *common, struct weft_dev *dev)
-{
-    struct gda *gda = (struct gda *)(void *)common;
-    const struct path_world *world = gda->world;
-    struct weft_dev_gda *table = &gda->table;
-    *table = (struct weft_dev_gda){.queues = gda->queues,
-                                   .each = gda->each,
-                                   .chunk_bits = gda->chunk_bits,
-                                   .chunks = gda->chunks,
-                                   .bases = gda->bases,
-                                   .remote_keys = gda->remote_keys,
-                                   .local_keys = gda->local_keys,
-                                   .used = gda->used};
-    for (int s = 0; s < SEG_COUNT; s++) {
-        int part = gda_part((enum segment_id)s);
-        table->first[part] = gda->first[s];
-        table->own[part] = (uintptr_t)world->map[world->pe][s];
-    }
-    table->areas_offset = dev->segment[WEFT_DEV_AREAS].base - table->own[WEFT_DEV_AREAS];
-    dev->gda = table;
-}
-
-weft_status gda_settle_device(struct path_common *common)
-{
-    struct gda *gda = (struct gda *)(void *)common;
-    weft_status status = WEFT_OK;
-    uint32_t count = (uint32_t)gda->world->npes * gda->each;
-    for (uint32_t i = 0; i < count && !status; i++) {
-        struct weft_dev_gda_queue *q = &gda->queues[i];
-        uint64_t head = __atomic_load_n(&q->head, __ATOMIC_ACQUIRE);
-        if (!weft_dev_gda_reached(q, head))
-            status = gda_await(gda, q, (int)(i / gda->each), head, BOX_OP_SETTLE);
-    }
-    return status;
 }

@@ -50,7 +50,7 @@ weft_status gda_register_segments(struct gda *gda)
     gda->regions = calloc(gda->chunks, sizeof *gda->regions);
     gda->local_keys = calloc(gda->chunks, sizeof *gda->local_keys);
     gda->remote_keys = calloc(npes * gda->chunks, sizeof *gda->remote_keys);
-    gda->bases = calloc(npes * WEFT_DEV_PARTS, sizeof *gda->bases);
+    gda->bases = calloc(npes * SEG_COUNT, sizeof *gda->bases);
     if (!gda->regions || !gda->local_keys || !gda->remote_keys || !gda->bases)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %u keys", gda->chunks);
     weft_status status = WEFT_OK;
@@ -71,14 +71,38 @@ void gda_free_memory(struct gda *gda)
     free(gda->bases);
 }
 
+static void cut(size_t *bytes, size_t offset, uint32_t bits)
+{
+    size_t left = (((offset >> bits) + 1) << bits) - offset;
+    *bytes = *bytes < left ? *bytes : left;
+}
+
 struct weft_dev_gda_place gda_there(const struct gda *gda, struct remote at, size_t *bytes)
 {
-    size_t pe = (size_t)at.peer->pe, chunk = at.offset >> gda->chunk_bits;
-    size_t left = ((chunk + 1) << gda->chunk_bits) - at.offset;
-    *bytes = *bytes < left ? *bytes : left;
-    return (struct weft_dev_gda_place){
-        gda->bases[pe * WEFT_DEV_PARTS + (size_t)gda_part(at.segment)] + at.offset,
-        gda->remote_keys[pe * gda->chunks + gda->first[at.segment] + chunk]};
+    size_t pe = (size_t)at.peer->pe;
+    if (at.segment == SEG_GPU) {
+        const struct gda_gpu *gpu = gda->gpu;
+        cut(bytes, at.offset, gpu->unit_bits);
+        return (struct weft_dev_gda_place){
+            gpu->bases[pe] + at.offset,
+            gpu->remote_keys[pe * gpu->units + (at.offset >> gpu->unit_bits)]};
+    }
+    cut(bytes, at.offset, gda->chunk_bits);
+    return (struct weft_dev_gda_place){gda->bases[pe * SEG_COUNT + at.segment] + at.offset,
+                                       gda->remote_keys[pe * gda->chunks + gda->first[at.segment] +
+                                                        (at.offset >> gda->chunk_bits)]};
+}
+
+static bool is_in_window(const struct gda *gda, const void *local, size_t *bytes,
+                         struct weft_dev_gda_place *at)
+{
+    const struct gda_gpu *gpu = gda->gpu;
+    size_t offset = gpu ? (uintptr_t)local - gpu->bases[gda->world->pe] : 0;
+    if (!gpu || offset >> gpu->unit_bits >= gpu->units)
+        return false;
+    cut(bytes, offset, gpu->unit_bits);
+    *at = (struct weft_dev_gda_place){(uintptr_t)local, gpu->local_keys[offset >> gpu->unit_bits]};
+    return at->key != 0;
 }
 
 bool gda_here(const struct gda *gda, const void *local, size_t *bytes,
@@ -89,11 +113,11 @@ bool gda_here(const struct gda *gda, const void *local, size_t *bytes,
         size_t offset = (size_t)((const char *)local - gda->world->map[gda->world->pe][s]);
         if (offset >= size)
             continue;
-        size_t chunk = offset >> gda->chunk_bits, end = (chunk + 1) << gda->chunk_bits;
-        end = end < size ? end : size;
-        *bytes = *bytes < end - offset ? *bytes : end - offset;
-        *at = (struct weft_dev_gda_place){(uintptr_t)local, gda->local_keys[gda->first[s] + chunk]};
+        *bytes = *bytes < size - offset ? *bytes : size - offset;
+        cut(bytes, offset, gda->chunk_bits);
+        *at = (struct weft_dev_gda_place){
+            (uintptr_t)local, gda->local_keys[gda->first[s] + (offset >> gda->chunk_bits)]};
         return true;
     }
-    return false;
+    return is_in_window(gda, local, bytes, at);
 }

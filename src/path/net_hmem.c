@@ -104,12 +104,6 @@ struct fi_info *net_with_gpu(const struct fabric *lib, struct fi_info *info, cha
 
 /* ---------------------------------------------------------------------------------- registration */
 
-static bool peermem_is_here(void)
-{
-    return access("/sys/module/nvidia_peermem", F_OK) == 0 ||
-           access("/sys/module/nv_peer_mem", F_OK) == 0;
-}
-
 /* The attributes have grown: what this version does not know must be zero. */
 union attributes {
     struct fi_mr_attr attr;
@@ -168,7 +162,7 @@ static struct fid_mr *by_address(struct path_common *net, CUdeviceptr at, size_t
     int error = try_to_register(net, &whole, 0, &registered);
     if (error)
         snprintf(why, room, "fi_mr_regattr by address: %.30s%s", net->lib->strerror(-error),
-                 peermem_is_here() ? "" : " (load nvidia-peermem)");
+                 gpu_peermem_is_here() ? "" : " (load nvidia-peermem)");
     return error ? NULL : registered;
 }
 

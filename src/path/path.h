@@ -186,11 +186,15 @@ struct path_ops {
      * False: the machine does not tell. NULL: no device has a part in them. */
     bool (*cpus)(const struct path_common *common, cpu_set_t *cpus);
 
-    /* Device code of target simt gives its operations to this path by itself: by the carrier that this
-     * tells (enum weft_dev_carrier), and with what `device` puts into *dev, whose segments are filled. 0, as
-     * where it is NULL: it gives them to the proxy. */
-    unsigned (*carrier)(void);
-    void (*device)(struct path_common *common, struct weft_dev *dev);
+    /* GPU memory of the job has come or gone: makes ready what the path needs of it. Called when the path is
+     * joined by then, before anything of that memory is reached by it; collective over the job. NULL: nothing. */
+    weft_status (*gpu_memory)(struct path_common *common);
+
+    /* Device code of that target gives its operations to this path by itself: by the carrier that this tells
+     * (enum weft_dev_carrier), and with what `device` puts into *dev, whose segments are filled. 0, as where
+     * it is NULL: it gives them to the proxy. */
+    unsigned (*carrier)(const struct path_common *common, bool cuda);
+    weft_status (*device)(struct path_common *common, bool cuda, struct weft_dev *dev);
 
     /* What device code has given so is complete at every PE. */
     weft_status (*settle_device)(struct path_common *common);

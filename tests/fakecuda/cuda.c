@@ -613,8 +613,11 @@ EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *address,
                : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* No device has registers here. */
 EXPORT CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags)
 {
+    if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
+        return CUDA_ERROR_INVALID_VALUE;
     struct object *o = new_object(REGISTERED);
     o->base = (uintptr_t)address;
     o->bytes = bytes;

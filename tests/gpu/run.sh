@@ -4,13 +4,13 @@
 # machine: one GPU shared by several PEs, then one PE per GPU. Prints a table; exits 1 when something
 # failed. Needs CMake, a C compiler, nvcc (without it the embedded PTX is used) and an NVIDIA driver.
 #   tests/gpu/run.sh [BUILD_FOLDER [GROUP ...]]
-# Groups: memory stripes shared device device_shared proxy staged relay net faults figures; all of them unless
+# Groups: memory stripes shared device device_shared proxy staged relay net gda faults figures; all of them unless
 # some are named.
 set -u
 cd "$(dirname "$0")/../.."
 build=${1:-build-gpu}
 [ $# -eq 0 ] || shift
-groups=${*:-memory stripes shared device device_shared proxy staged relay net faults figures}
+groups=${*:-memory stripes shared device device_shared proxy staged relay net gda faults figures}
 # A kernel of a job left behind would share the GPU with whatever is measured next.
 trap 'trap - TERM INT; kill -- $(jobs -p) 2> /dev/null; exit 143' TERM INT
 logs=${OUT:-$build}/gpu-logs
@@ -227,6 +227,26 @@ group_net() {
             bench "net bench" 2 "path\|PU to \|fetch"
         done
     done
+}
+# By requests that the GPU itself gives to the software adapter, whose thread reaches GPU memory through the driver.
+group_gda() {
+    local program queues
+    [ "$gpus" -gt 1 ] || return
+    [ -e "$build/lib/weft-hca/libibverbs.so.1" ] || { echo "gda: skipped: built without libibverbs-dev"; return; }
+    export WEFT_HCA=soft SOFT_HCA_IDLE_US=20
+    extra="WEFT_PATH=gda"
+    for program in rma atomic signal order stream collective heap register symmetric; do
+        [ -x "$build/bin/job_gpu_$program" ] &&
+            run "gda $program" 2 60 "$build/bin/job_gpu_$program"
+    done
+    extra="WEFT_TARGET=cuda WEFT_PATH=gda LITMUS_ROUNDS=200"
+    programs gda 2 rma atomics signal runs wait packet collective own private
+    litmus gda 2 message_passing put_signal packet barrier sync
+    for queues in "WEFT_GDA_QUEUES=1 WEFT_GDA_DEPTH=128" WEFT_GDA_DOORBELL=cpu WEFT_GDA_INITIATOR=cpu; do
+        extra="WEFT_TARGET=cuda WEFT_PATH=gda $queues"
+        programs gda 2 rma signal
+    done
+    unset WEFT_HCA SOFT_HCA_IDLE_US
 }
 group_faults() { # what must be said, not done
     local case pes=$((gpus > 1 ? gpus : 2))

@@ -232,8 +232,11 @@ WEFT_DEVICE int weft_dev_meeting(struct weft_dev_group *g, enum weft_dev_meeting
     struct weft_dev_area *own = weft_dev_own_area(g);
     int status = WEFT_OK;
     g->number = weft_dev_load_u64(&own->syncs, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
-    if (meeting == WEFT_DEV_BARRIER)
+    if (meeting == WEFT_DEV_BARRIER && weft_dev_state.carried) {
+        weft_dev_scope_sync(
+            g->scope); /* nobody waits for what others of the scope are about to give */
         weft_dev_remote_order(1);
+    }
     weft_dev_scope_sync(g->scope);
     weft_dev_arrive(g, meeting);
     for (int i = (int)g->rank; i < g->m.n && !status; i += (int)g->threads)

@@ -45,8 +45,9 @@ struct weft_dev_gda_queue {
     uint64_t head_line[7];
     uint64_t ready; /* blocks published, times 2; + 1: somebody rings */
     uint64_t ready_line[7];
-    uint64_t done; /* blocks known to be complete */
-    uint64_t done_line[7];
+    uint64_t done;  /* blocks known to be complete */
+    uint64_t looks; /* 1: a thread that waits looks at the completion now */
+    uint64_t done_line[6];
 };
 
 /* A count of blocks that no queue comes to: the queue has failed, or was given up. */

@@ -29,15 +29,17 @@ WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_word_queue(const void *word,
     return weft_dev_gda_queue_of(pe, (uint32_t)((uintptr_t)word >> 3) * 0x9e3779b1u >> 16);
 }
 
-/* Segment and offset of a symmetric address, the team areas included; it has been checked. */
+/* The part that a symmetric address is in, the team areas included, and its offset from the first chunk; it
+ * has been checked. */
 WEFT_DEVICE int weft_dev_gda_find(const void *symmetric, uint64_t *offset)
 {
-    const struct weft_dev_segment *areas = &weft_dev_state.segment[WEFT_DEV_AREAS];
-    int segment;
-    if (weft_dev_find(symmetric, 1, &segment, offset) == WEFT_OK)
-        return segment;
-    *offset = (uintptr_t)symmetric - areas->base + weft_dev_state.gda->areas_offset;
-    return WEFT_DEV_AREAS;
+    int part;
+    if (weft_dev_find(symmetric, 1, &part, offset)) {
+        part = WEFT_DEV_AREAS;
+        *offset = (uintptr_t)symmetric - weft_dev_state.segment[WEFT_DEV_AREAS].base;
+    }
+    *offset += weft_dev_state.gda->skip[part];
+    return part;
 }
 
 /* Where `symmetric` is at PE pe; *bytes is cut where another key begins. */
@@ -47,12 +49,12 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_there(const void *symmetric, 
     const struct weft_dev_gda *gda = weft_dev_state.gda;
     struct weft_dev_gda_place at;
     uint64_t offset;
-    int segment = weft_dev_gda_find(symmetric, &offset);
-    uint64_t chunk = offset >> gda->chunk_bits;
-    uint64_t left = ((chunk + 1) << gda->chunk_bits) - offset;
+    int part = weft_dev_gda_find(symmetric, &offset);
+    uint64_t chunk = offset >> gda->chunk_bits[part];
+    uint64_t left = ((chunk + 1) << gda->chunk_bits[part]) - offset;
     *bytes = *bytes < left ? *bytes : left;
-    at.address = gda->bases[(uint32_t)pe * WEFT_DEV_PARTS + (uint32_t)segment] + offset;
-    at.key = gda->remote_keys[(uint64_t)(uint32_t)pe * gda->chunks + gda->first[segment] + chunk];
+    at.address = gda->bases[(uint32_t)pe * WEFT_DEV_PARTS + (uint32_t)part] + offset;
+    at.key = gda->remote_keys[(uint64_t)(uint32_t)pe * gda->chunks + gda->first[part] + chunk];
     return at;
 }
 
@@ -60,16 +62,18 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_there(const void *symmetric, 
 WEFT_DEVICE int weft_dev_gda_here(const void *local, uint64_t *bytes, struct weft_dev_gda_place *at)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
-    uint64_t offset, end;
-    int segment;
-    if (weft_dev_find(local, 1, &segment, &offset))
+    uint64_t offset, end, whole;
+    int part;
+    if (weft_dev_find(local, 1, &part, &offset))
         return 0;
-    uint64_t chunk = offset >> gda->chunk_bits;
-    end = (chunk + 1) << gda->chunk_bits;
-    end = end < weft_dev_state.segment[segment].size ? end : weft_dev_state.segment[segment].size;
+    whole = gda->skip[part] + weft_dev_state.segment[part].size;
+    offset += gda->skip[part];
+    uint64_t chunk = offset >> gda->chunk_bits[part];
+    end = (chunk + 1) << gda->chunk_bits[part];
+    end = end < whole ? end : whole;
     *bytes = *bytes < end - offset ? *bytes : end - offset;
-    at->address = gda->own[segment] + offset;
-    at->key = gda->local_keys[gda->first[segment] + chunk];
+    at->address = gda->own[part] + offset;
+    at->key = gda->local_keys[gda->first[part] + chunk];
     return 1;
 }
 
@@ -91,23 +95,48 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_broken(const struct weft_dev_gda_queue *q
     weft_dev_fail(WEFT_ERR_PATH);
 }
 
-enum { WEFT_DEV_GDA_POLLS = 64 }; /* between two looks at the clock */
+enum {
+    WEFT_DEV_GDA_POLLS = 64, /* between two looks at the clock */
+    WEFT_DEV_GDA_PAUSE_NS = 40,
+    WEFT_DEV_GDA_TURN = 8, /* polls of the completion by one thread, before others may */
+};
 
-/* 1: `target` blocks are complete; 0: not yet; -1: the queue has failed. */
+/* `polls` looks at the completion, fewer when it comes to `target`. What is seen is noted. */
+WEFT_DEVICE uint64_t weft_dev_gda_look_for(struct weft_dev_gda_queue *q, uint64_t target, int polls)
+{
+    uint64_t seen = 0;
+    WEFT_NO_UNROLL
+    for (int i = 0; i < polls && seen < target; i++)
+        seen = weft_dev_gda_done(q);
+    if (seen != WEFT_DEV_GDA_FAILED)
+        weft_dev_atomic_max_u64(&q->done, seen, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
+    return seen;
+}
+
+/* 1: `target` blocks are complete; 0: not yet; -1: the queue has failed. Of those who wait for a queue one at
+ * a time looks into memory of the host, and the others at what it notes (WEFT_DEV_HOST_IN_TURN): see
+ * weft_dev_ring_poll() of proxy.h. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_poll(struct weft_dev_gda_queue *q, uint64_t target,
                                            uint64_t *seen)
 {
+    if (!WEFT_DEV_HOST_IN_TURN)
+        *seen = weft_dev_gda_look_for(q, target, WEFT_DEV_GDA_POLLS);
     WEFT_NO_UNROLL
-    for (int i = 0; i < WEFT_DEV_GDA_POLLS; i++) {
-        *seen = weft_dev_gda_done(q);
-        if (*seen == WEFT_DEV_GDA_FAILED)
-            return -1;
-        if (*seen >= target) {
-            weft_dev_atomic_max_u64(&q->done, *seen, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
-            return 1;
-        }
+    for (int i = 0; WEFT_DEV_HOST_IN_TURN && i < WEFT_DEV_GDA_POLLS; i++) {
+        *seen = weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
+        if (*seen >= target)
+            break;
+        /* Lanes of this warp that have gone another way may have to publish first: they get their turn. */
+        weft_dev_nanosleep(WEFT_DEV_GDA_PAUSE_NS);
+        if (i % WEFT_DEV_GDA_TURN ||
+            weft_dev_atomic_cas_u64(&q->looks, 0, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU))
+            continue;
+        *seen = weft_dev_gda_look_for(q, target, WEFT_DEV_GDA_TURN);
+        weft_dev_store_u64(&q->looks, 0, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        if (*seen >= target)
+            break;
     }
-    return 0;
+    return *seen == WEFT_DEV_GDA_FAILED ? -1 : *seen >= target;
 }
 
 /* Waits until the first `target` blocks are complete; 0 when the queue fails or the wait runs out, which

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 7 };
+enum { WEFT_DEV_VERSION = 8 };
 
 /* Segments, in the order in which operations look for an address. */
 enum weft_dev_segment_id {
@@ -44,11 +44,7 @@ struct weft_dev_segment {
  *     void weft_dev_NAME_order(int quiet)
  * and a line here; a new WEFT_DEV_VERSION goes with it. See remote.h. */
 #ifndef WEFT_DEV_CARRIERS
-#ifdef __CUDACC__ /* no peer of a GPU has the other in this version, and it would cost every kernel registers */
-#define WEFT_DEV_CARRIERS(X) X(PROXY, proxy)
-#else
 #define WEFT_DEV_CARRIERS(X) X(PROXY, proxy) X(GDA, gda)
-#endif
 #endif
 
 enum weft_dev_carrier {
@@ -128,21 +124,21 @@ enum weft_dev_ring_flag {
 enum { WEFT_DEV_BOUNCE_LINE = 64, WEFT_DEV_BOUNCE_BYTES = 5 * WEFT_DEV_BOUNCE_LINE };
 
 /* What device code needs to give operations to queues of the network adapter (gda.h). In device-accessible
- * memory. Segments are registered in chunks of 1 << chunk_bits bytes, each with a key of its own; chunks
- * are numbered through all segments. Part WEFT_DEV_AREAS is in the library's own segment, areas_offset
- * behind its start. */
+ * memory. What each part lies in is registered in chunks of 1 << chunk_bits bytes, each with a key; chunks are
+ * numbered through all that is registered. A part begins `skip` bytes behind the start of the first of its
+ * chunks. */
 struct weft_dev_gda {
     struct weft_dev_gda_queue *queues; /* [n_pes][each] */
     uint32_t each;
-    uint32_t chunk_bits;
     uint32_t chunks;
-    uint32_t first[WEFT_DEV_PARTS]; /* number of a segment's first chunk */
-    uint64_t own[WEFT_DEV_PARTS];   /* where the own segments are registered */
-    const uint64_t *bases;          /* [n_pes][WEFT_DEV_PARTS] and those of the others */
-    const uint32_t *remote_keys;    /* [n_pes][chunks] */
-    const uint32_t *local_keys;     /* [chunks] */
-    uint64_t *used;                 /* bit per queue that has ever been used */
-    uint64_t areas_offset;
+    uint32_t chunk_bits[WEFT_DEV_PARTS];
+    uint32_t first[WEFT_DEV_PARTS]; /* number of a part's first chunk */
+    uint64_t skip[WEFT_DEV_PARTS];
+    uint64_t own[WEFT_DEV_PARTS]; /* where the first chunk of each is registered here */
+    const uint64_t *bases;        /* [n_pes][WEFT_DEV_PARTS] and at the others */
+    const uint32_t *remote_keys;  /* [n_pes][chunks] */
+    const uint32_t *local_keys;   /* [chunks] */
+    uint64_t *used;               /* bit per queue that has ever been used */
 };
 
 /* A team, found by the number that weft_team_device() gives. In device-accessible memory. */

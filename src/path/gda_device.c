@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What device code is told of path gda, and waiting for what it has given. Device code of simt uses the queues
+ * and the keys where the host has them; for cuda see gda_cuda.c. */
+#include "path/gda.h"
+
+#include "base/status.h"
+
+#include <stdlib.h>
+
+struct gda_simt {
+    struct weft_dev_gda table;
+    uint64_t bases[]; /* [npes][WEFT_DEV_PARTS] */
+};
+
+/* In which segment a part is; SEG_COUNT: simt has no such part. */
+static const enum segment_id segment_of[WEFT_DEV_PARTS] = {
+    [WEFT_DEV_HEAP] = SEG_HEAP,
+    [WEFT_DEV_OTHER] = SEG_COUNT,
+    [WEFT_DEV_DATA] = SEG_DATA,
+    [WEFT_DEV_AREAS] = SEG_SYSTEM,
+};
+
+/* Own addresses are those of dev->segment, which need not be where they are registered. */
+static void fill_part(const struct gda *gda, const struct weft_dev *dev, int part)
+{
+    struct gda_simt *simt = gda->simt;
+    struct weft_dev_gda *table = &simt->table;
+    enum segment_id s = segment_of[part];
+    table->chunk_bits[part] = gda->chunk_bits;
+    if (s == SEG_COUNT)
+        return;
+    table->first[part] = gda->first[s];
+    table->own[part] = (uintptr_t)gda->world->map[gda->world->pe][s];
+    if (part == WEFT_DEV_AREAS)
+        table->skip[part] = dev->segment[part].base - table->own[part];
+    for (size_t pe = 0; pe < (size_t)gda->world->npes; pe++)
+        simt->bases[pe * WEFT_DEV_PARTS + (size_t)part] = gda->bases[pe * SEG_COUNT + s];
+}
+
+static weft_status tell_simt(struct gda *gda, struct weft_dev *dev)
+{
+    size_t places = (size_t)gda->world->npes * WEFT_DEV_PARTS;
+    if (!gda->simt)
+        gda->simt = calloc(1, sizeof *gda->simt + places * sizeof gda->simt->bases[0]);
+    if (!gda->simt)
+        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for device code");
+    gda->simt->table = (struct weft_dev_gda){.queues = gda->queues,
+                                             .each = gda->each,
+                                             .chunks = gda->chunks,
+                                             .bases = gda->simt->bases,
+                                             .remote_keys = gda->remote_keys,
+                                             .local_keys = gda->local_keys,
+                                             .used = gda->used};
+    for (int part = 0; part < WEFT_DEV_PARTS; part++)
+        fill_part(gda, dev, part);
+    dev->gda = &gda->simt->table;
+    return WEFT_OK;
+}
+
+weft_status gda_tell_device(struct path_common *common, bool cuda, struct weft_dev *dev)
+{
+    struct gda *gda = (struct gda *)(void *)common;
+    return cuda ? gda_tell_cuda(gda, dev) : tell_simt(gda, dev);
+}
+
+void gda_free_simt(struct gda_simt *simt)
+{
+    free(simt);
+}
+
+weft_status gda_settle_device(struct path_common *common)
+{
+    struct gda *gda = (struct gda *)(void *)common;
+    weft_status status = gda_read_cuda(gda);
+    uint32_t count = (uint32_t)gda->world->npes * gda->each;
+    for (uint32_t i = 0; i < count && !status; i++) {
+        struct weft_dev_gda_queue *q = &gda->queues[i];
+        uint64_t head = __atomic_load_n(&q->head, __ATOMIC_ACQUIRE);
+        if (!weft_dev_gda_reached(q, head))
+            status = gda_await(gda, q, (int)(i / gda->each), head, BOX_OP_SETTLE);
+    }
+    return status;
+}
