@@ -142,6 +142,30 @@ static void one_of_many(void **state)
     }
 }
 
+/* Reads whose data do not fit the ring of answers at once (SOFT_HCA_RING_KIB=64): the rest follows as it is emptied. */
+static void large_reads(void **state)
+{
+    enum { BYTES = 65000 };
+    struct client a, b;
+    struct mlx5_cqe64 e;
+    uint16_t last = 0;
+    open_pair(&a, &b, &(struct client_options){0});
+    for (unsigned i = 0; i < BYTES; i++)
+        b.memory[i] = (uint8_t)(i * 11 + i / 256);
+    for (unsigned i = 0; i < 8; i++) {
+        struct wqe_maker w;
+        wqe_begin(&w, &a, MLX5_OPCODE_RDMA_READ, 0, i == 7 ? MLX5_WQE_CTRL_CQ_UPDATE : 0, 0);
+        wqe_remote(&w, a.remote_memory, a.remote_rkey);
+        wqe_data(&w, (uintptr_t)a.memory, BYTES, a.mr->lkey);
+        last = wqe_end(&w);
+    }
+    client_doorbell(&a);
+    assert_int_equal(client_poll_index(&a, last, &e), MLX5_CQE_REQ);
+    assert_int_equal(be32toh(e.byte_cnt), BYTES);
+    assert_memory_equal(a.memory, b.memory, BYTES);
+    close_pair(&a, &b);
+}
+
 /* The doorbell covers two of a request's three blocks, behind others that are whole. */
 static void published_in_part(void **state)
 {
@@ -374,11 +398,17 @@ int main(void)
 {
     const struct CMUnitTest asked[] = {cmocka_unit_test(fails_when_asked)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_length),       cmocka_unit_test(counters_wrap),
-        cmocka_unit_test(one_of_many),        cmocka_unit_test(published_in_part),
-        cmocka_unit_test(number_comes_round), cmocka_unit_test(fences),
-        cmocka_unit_test(local_reads),        cmocka_unit_test(shared_register),
-        cmocka_unit_test(two_initiators),     cmocka_unit_test(destroyed_at_work),
+        cmocka_unit_test(every_length),
+        cmocka_unit_test(counters_wrap),
+        cmocka_unit_test(one_of_many),
+        cmocka_unit_test(published_in_part),
+        cmocka_unit_test(large_reads),
+        cmocka_unit_test(number_comes_round),
+        cmocka_unit_test(fences),
+        cmocka_unit_test(local_reads),
+        cmocka_unit_test(shared_register),
+        cmocka_unit_test(two_initiators),
+        cmocka_unit_test(destroyed_at_work),
     };
     return getenv("SOFT_HCA_FAIL_AT") ? cmocka_run_group_tests(asked, NULL, NULL)
                                       : cmocka_run_group_tests(tests, NULL, NULL);
