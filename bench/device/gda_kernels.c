@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels of gda_kernels.h. Every loop is bounded by its count, every wait by the job's wait limit. */
+#ifndef WEFT_DEVICE_GDA
+#define WEFT_DEVICE_GDA /* one kernel takes a put apart */
+#endif
 #include "gda_kernels.h"
 #include "timing.h"
 

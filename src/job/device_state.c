@@ -30,12 +30,28 @@ _Atomic int device_units_pending;
 
 static const struct weft_dev no_state; /* version 0: device code refuses to work */
 
+/* Once, by one PE: the program's files are the same everywhere. */
+static void tell_of_slower_way(const struct weft_job *job, const struct weft_device_unit *unit)
+{
+    static bool told;
+    bool lacks = !(unit->carriers >> WEFT_DEV_CARRIER_GDA & 1);
+    if (told || job->pe || !unit->cuda || !(job->device->dev.carried >> WEFT_DEV_CARRIER_GDA & 1) ||
+        unit->size < sizeof *unit || !lacks)
+        return;
+    told = true;
+    log_warn(
+        "path gda: a file with kernels was compiled without -DWEFT_DEVICE_GDA: a thread of the "
+        "host gives its requests to the adapter");
+}
+
 static weft_status upload(struct weft_device_unit *unit)
 {
     struct weft_job *job = running;
     const struct weft_dev *state = job ? &job->device->dev : &no_state;
     int ordinal = job ? job->device->view->ordinal : -1;
     unit->pending = 0;
+    if (job)
+        tell_of_slower_way(job, unit);
     int error = unit->upload(state, ordinal);
     if (!error)
         return WEFT_OK;
@@ -205,6 +221,8 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
             dev->all_atomics = 0;
         dev->carried |= peers[pe].carrier ? 1u << peers[pe].carrier : 0;
     }
+    if (view->cuda && dev->carried >> WEFT_DEV_CARRIER_GDA & 1) /* for units without the other */
+        dev->carried |= 1u << WEFT_DEV_CARRIER_PROXY;
     for (int segment = 0; segment < WEFT_DEV_PARTS; segment++)
         fill_segment(job, view, dev, peers, segment);
     void *table = NULL;

@@ -164,8 +164,8 @@ void cq_remove(struct cq *cq);
 struct qp_move {
     unsigned to; /* enum qp_state */
     uint32_t remote_qpn, receive_psn, send_psn;
-    uint32_t remote; /* address */
-    uint32_t mtu;    /* bytes */
+    uint32_t remote;            /* address */
+    uint32_t mtu;               /* bytes */
     uint8_t access, access_set; /* MR_REMOTE_*, and which of them are taken over */
     uint8_t max_reads, timeout, retry_count, rnr_retry, rnr_timer;
 };

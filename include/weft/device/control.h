@@ -23,6 +23,7 @@ struct weft_device_unit {
     const char *(*error_text)(int error);
     struct weft_device_unit *next; /* the library's */
     int pending;                   /* the library's: has not got the present state yet */
+    uint32_t carriers; /* bit per enum weft_dev_carrier that was compiled into the unit */
 };
 
 /* Called by constructors, and by destructors of libraries that are unloaded. A unit that comes while

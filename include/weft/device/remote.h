@@ -116,6 +116,10 @@ WEFT_DEVICE uint64_t weft_dev_remote(struct weft_dev_request *request)
         return weft_dev_##name##_request(request);
             WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_CASE)
 #undef WEFT_DEV_CARRIER_CASE
+#if WEFT_DEV_PROXY_FOR_GDA
+        case WEFT_DEV_CARRIER_PROXY + 1:
+            return weft_dev_proxy_request(request);
+#endif
         default:
             break;
         }

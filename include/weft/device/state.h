@@ -42,9 +42,21 @@ struct weft_dev_segment {
  * a file of its own, <weft/device/NAME.h>, included by <weft_device.h>, that defines
  *     uint64_t weft_dev_NAME_request(struct weft_dev_request *request)
  *     void weft_dev_NAME_order(int quiet)
- * and a line here; a new WEFT_DEV_VERSION goes with it. See remote.h. */
+ * and a line here; a new WEFT_DEV_VERSION goes with it. See remote.h.
+ *
+ * Calls that may be made cost a kernel on a GPU registers and time, also where none is made. So path gda's
+ * are compiled for one where the file defines WEFT_DEVICE_GDA; elsewhere the proxy takes what is for such a
+ * peer, and its thread gives it to path gda. */
 #ifndef WEFT_DEV_CARRIERS
+#if defined __CUDACC__ && !defined WEFT_DEVICE_GDA
+#define WEFT_DEV_CARRIERS(X)   X(PROXY, proxy)
+#define WEFT_DEV_PROXY_FOR_GDA 1
+#else
 #define WEFT_DEV_CARRIERS(X) X(PROXY, proxy) X(GDA, gda)
+#endif
+#endif
+#ifndef WEFT_DEV_PROXY_FOR_GDA
+#define WEFT_DEV_PROXY_FOR_GDA 0
 #endif
 
 enum weft_dev_carrier {

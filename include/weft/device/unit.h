@@ -43,6 +43,7 @@ static const char *weft_dev_upload_error(int error)
 
 #endif
 
+#define WEFT_DEV_CARRIER_BIT(ID, name) | 1u << WEFT_DEV_CARRIER_##ID
 static struct weft_device_unit weft_dev_unit = {sizeof(struct weft_device_unit),
                                                 WEFT_DEV_VERSION,
                                                 sizeof(struct weft_dev),
@@ -50,7 +51,9 @@ static struct weft_device_unit weft_dev_unit = {sizeof(struct weft_device_unit),
                                                 weft_dev_upload,
                                                 weft_dev_upload_error,
                                                 NULL,
-                                                0};
+                                                0,
+                                                0 WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_BIT)};
+#undef WEFT_DEV_CARRIER_BIT
 
 __attribute__((constructor)) static void weft_dev_unit_register(void)
 {
