@@ -21,7 +21,8 @@ enum {
     ENTRIES = 16,                  /* read at once */
     ROUNDS = 8,                    /* at most, before others get the lock */
     GRACE_NS = 2000 * 1000 * 1000, /* for the launcher's account of a death to arrive */
-    OFTEN = 4,                     /* polls by callers in one nap: the thread is not needed */
+    OFTEN = 4,                     /* polls by callers in one nap: the thread is not needed, */
+    OFTEN_NS = 10 * 1000,          /* where they are so near to each other; or its CPU is shared */
     NAP_SHORTEST_NS = 20 * 1000,
     NAP_LONGEST_NS = 1000 * 1000,
     SLEEP_MS = 100,        /* at most, while nothing is under way */
@@ -283,10 +284,11 @@ static void sleep_for_event(struct path_common *net, uint64_t *ns)
 }
 
 /* Whether callers poll by themselves; then they are left alone with the lock. */
-static bool on_leave(struct path_common *net, uint32_t *seen)
+static bool on_leave(struct path_common *net, uint64_t leave_ns, uint32_t *seen)
 {
     uint32_t polls = atomic_load_explicit(&net->polls, memory_order_relaxed);
-    bool often = polls - *seen >= OFTEN;
+    uint64_t least = leave_ns < NAP_LONGEST_NS ? leave_ns / OFTEN_NS : OFTEN;
+    bool often = polls - *seen >= least;
     *seen = polls;
     return often;
 }
@@ -299,7 +301,7 @@ static void *run(void *argument)
     uint64_t nap_ns = NAP_SHORTEST_NS, last_ns = 0, awake_until = 0;
     uint32_t seen = 0;
     while (!atomic_load_explicit(&net->stop, memory_order_relaxed)) {
-        if (on_leave(net, &seen) || pthread_mutex_trylock(&net->lock)) {
+        if (on_leave(net, leave_ns, &seen) || pthread_mutex_trylock(&net->lock)) {
             nap(leave_ns);
             continue;
         }
