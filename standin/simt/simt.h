@@ -46,7 +46,8 @@ struct lane {
     unsigned arg;
     uint64_t value;
     uint64_t result;
-    const void *site; /* of active_mask */
+    const void *site; /* of active_mask, */
+    size_t depth;     /* and how much of the stack is used there */
     /* ThreadSanitizer's model of fences. */
     bool fenced;
     unsigned loads;

@@ -262,7 +262,8 @@ void warp_lane_exited(struct warp *warp, struct lane *lane)
 /* ----------------------------------------------------------------------------- active_mask
  *
  * The lanes that stand at the same call when no lane of the warp can go on otherwise: as much
- * convergence as a GPU would show, and never a wait for a lane that is elsewhere. */
+ * convergence as a GPU would show, and never a wait for a lane that is elsewhere. Lanes that have come to a
+ * function by different calls are not together on a GPU; here they are told apart by how deep their stacks are. */
 
 WEFT_EXPORT uint32_t weft_simt_active_mask(void)
 {
@@ -273,6 +274,8 @@ WEFT_EXPORT uint32_t weft_simt_active_mask(void)
     if ((lane->warp->existing & ~lane->warp->exited) == lane_bit(lane))
         return lane_bit(lane); /* there is nobody to wait for */
     lane->site = __builtin_return_address(0);
+    lane->depth =
+        (size_t)(lane->context.stack + lane->context.bytes - (char *)__builtin_frame_address(0));
     lane->warp->in_active |= lane_bit(lane);
     lane->warp->ready &= ~lane_bit(lane);
     block_give_way(lane);
@@ -286,9 +289,13 @@ void warp_resolve_active(struct warp *warp)
     warp->ready |= waiting;
     warp->todo |= waiting;
     while (waiting) {
-        const void *site = warp->lanes[lowest(waiting)].site;
+        const struct lane *first = &warp->lanes[lowest(waiting)];
         uint32_t group = 0;
-        for_each_lane(i, waiting) group |= (uint32_t)(warp->lanes[i].site == site) << i;
+        for_each_lane(i, waiting)
+        {
+            const struct lane *other = &warp->lanes[i];
+            group |= (uint32_t)(other->site == first->site && other->depth == first->depth) << i;
+        }
         for_each_lane(i, group) warp->lanes[i].result = group;
         waiting &= ~group;
     }
