@@ -1,11 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Usage: programs.sh SOURCE BUILD WEFT host|cuda NVCC|cuda_front NVCC|mpi
+# Usage: programs.sh SOURCE BUILD WEFT host|cuda NVCC|cuda_front NVCC|mpi|mpi_first
 # Programs in the style of those written for NVSHMEM compile as they are, without a warning, and where
 # the target simt can run them their values are right. cuda: with nvcc, which links them too; cuda_front:
-# one, as far as PTX. mpi: the
-# communicator's PEs, in either order of the headers; exit 77 without MPI. LINK_OPTIONS: what this build of
-# the library needs besides.
+# one, as far as PTX. mpi, mpi_first: the communicator's PEs, with MPI's header behind ours or in front of
+# it; exit 77 without MPI. LINK_OPTIONS: what this build of the library needs besides.
 set -u
 source=$1 build=$2 weft=$3 what=$4
 programs=$source/tests/nvshmem/programs
@@ -73,19 +72,17 @@ host)
         status=1
     fi
     ;;
-mpi)
+mpi | mpi_first)
     command -v mpicxx > /dev/null && command -v mpirun > /dev/null || exit 77
-    for order in first last; do
-        option=
-        [ $order = first ] || option=-DMPI_LAST
-        runs "mpi.cpp ($order)" mpicxx -std=c++17 $option -I "$source/include" \
-            "$programs/mpi.cpp" -o "$folder/mpi_$order" $link
-        # The launcher refuses root and few CPUs unless told otherwise.
-        set -- mpirun --allow-run-as-root --oversubscribe -n 4
-        mpirun --version 2>&1 | grep -q 'Open MPI\|OpenRTE' || set -- mpirun -n 4
-        runs "mpi_$order" "$@" "$folder/mpi_$order"
-        runs "mpi_$order of half the ranks" "$@" "$folder/mpi_$order" split
-    done
+    order=last option=-DMPI_LAST
+    [ "$what" = mpi ] || order=first option=
+    runs "mpi.cpp ($order)" mpicxx -std=c++17 $option -I "$source/include" \
+        "$programs/mpi.cpp" -o "$folder/mpi_$order" $link
+    # The launcher refuses root and few CPUs unless told otherwise.
+    set -- mpirun --allow-run-as-root --oversubscribe -n 4
+    mpirun --version 2>&1 | grep -q 'Open MPI\|OpenRTE' || set -- mpirun -n 4
+    runs "mpi_$order" "$@" "$folder/mpi_$order"
+    runs "mpi_$order of half the ranks" "$@" "$folder/mpi_$order" split
     ;;
 esac
 exit $status

