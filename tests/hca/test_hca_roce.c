@@ -481,18 +481,23 @@ static void refusals_have_their_syndromes(void **state)
 
 static void the_receiver_is_not_ready(void **state)
 {
-    enum { TEN_MS = 20 };
+    enum { CODE = 26, MS = 81, TIMES = 3 };
     client_write_inline(&hca, hca.remote_memory, "abc", 3);
     expect(WRITE_ONLY, FIRST_PSN, 3);
-    struct timespec a, b;
-    clock_gettime(CLOCK_MONOTONIC, &a);
-    reply(ACK, FIRST_PSN, 0x20 | TEN_MS);
-    usleep(3000);
-    pass_over();
-    expect(WRITE_ONLY, FIRST_PSN, 3);
-    clock_gettime(CLOCK_MONOTONIC, &b);
-    /* A pause that is asked for is kept: this is no figure but a promise. */
-    assert_true((b.tv_sec - a.tv_sec) * 1000 + (b.tv_nsec - a.tv_nsec) / 1000000 >= 9);
+    /* A pause that is asked for is kept: this is no figure but a promise. What comes before its end has perhaps been sent
+     * again before the HCA knew of it. */
+    bool kept = false;
+    for (int i = 0; i < TIMES && !kept; i++) {
+        struct timespec from, to;
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        reply(ACK, FIRST_PSN, 0x20 | CODE);
+        usleep(3000);
+        pass_over();
+        expect(WRITE_ONLY, FIRST_PSN, 3);
+        clock_gettime(CLOCK_MONOTONIC, &to);
+        kept = (to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1000000 >= MS;
+    }
+    assert_true(kept);
     reply(ACK, FIRST_PSN, ACKNOWLEDGED);
     done(0);
 }
