@@ -18,7 +18,7 @@ export NVSHMEM_DISABLE_NVLS=1 NCCL_NVLS_ENABLE=0
 
 gpus=$(ls /dev/nvidia[0-9]* 2>/dev/null | wc -l)
 pes=${PES:-$((gpus > 0 ? gpus : 2))}
-for folder in /usr/local/cuda/bin /opt/torch/.venv/bin; do
+for folder in /usr/local/cuda/bin ${VIRTUAL_ENV:+"$VIRTUAL_ENV/bin"}; do
     [ -d "$folder" ] && PATH=$PATH:$folder
 done
 generator=$(command -v ninja > /dev/null && echo "Ninja" || echo "Unix Makefiles")

@@ -3,7 +3,8 @@
 # Measures device operations with Weft and with the peers that are installed here, in turn, one
 # process per GPU, the same loops for all, and prints both figures of each row and their ratio.
 #   bench/compare/device/run.sh [BUILD_FOLDER]
-# NVSHMEM_HOME, NCCL_HOME: folders with include/ and lib/, where the search does not find them.
+# NVSHMEM_HOME, NCCL_HOME: folders with include/ and lib/, where the search does not find them: it looks
+# into the virtual environment of VIRTUAL_ENV and where python3 finds its packages.
 # Every process is ended after LIMIT seconds (60): waits inside a peer library have no bound.
 set -u
 cd "$(dirname "$0")/../../.."
@@ -18,7 +19,7 @@ unset CUDA_VISIBLE_DEVICES WEFT_GPU
 
 gpus=$(ls /dev/nvidia[0-9]* 2>/dev/null | wc -l)
 pes=${PES:-$((gpus > 0 ? gpus : 2))}
-for folder in /usr/local/cuda/bin /opt/torch/.venv/bin; do
+for folder in /usr/local/cuda/bin ${VIRTUAL_ENV:+"$VIRTUAL_ENV/bin"}; do
     [ -d "$folder" ] && PATH=$PATH:$folder
 done
 nvcc=$(command -v nvcc)
@@ -37,7 +38,8 @@ find_package() {
         [ -e "$folder/include/$header" ] && { echo "$folder"; return; }
     done
 }
-sites=(/opt/torch/.venv/lib/python3*/site-packages/nvidia /usr/lib/python3*/site-packages/nvidia)
+sites=(${VIRTUAL_ENV:+"$VIRTUAL_ENV"/lib/python3*/site-packages/nvidia}
+    $(python3 -c "import nvidia; print(*nvidia.__path__)" 2>/dev/null) /usr/lib/python3*/site-packages/nvidia)
 [ -n "${PEER_SITE:-}" ] && sites=("$PEER_SITE" "${sites[@]}")
 nvshmem=${NVSHMEM_HOME:-$(find_package nvshmem.h "${sites[@]/%//nvshmem}" /usr/local/nvshmem /opt/nvshmem)}
 nccl=${NCCL_HOME:-$(find_package nccl.h "${sites[@]/%//nccl}" /usr/local /usr)}

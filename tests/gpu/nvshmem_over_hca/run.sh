@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # NVSHMEM's own InfiniBand transports over the software HCA: two PEs, their memory not mapped at each other, every
-# transfer, atomic and signal compared. Needs two GPUs, nvcc and NVSHMEM (NVSHMEM_HOME, or pip's package).
+# transfer, atomic and signal compared. Needs two GPUs, nvcc and NVSHMEM (NVSHMEM_HOME, or a package in VIRTUAL_ENV).
 #   tests/gpu/nvshmem_over_hca/run.sh FOLDER_OF_THE_HCA [WORK_FOLDER]
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -9,7 +9,7 @@ hca=$(realpath "$1")
 work=${2:-$(mktemp -d)}
 mkdir -p "$work"
 export PATH=$PATH:/usr/local/cuda/bin
-for folder in "${NVSHMEM_HOME:-}" /opt/torch/.venv/lib/python3*/site-packages/nvidia/nvshmem \
+for folder in "${NVSHMEM_HOME:-}" ${VIRTUAL_ENV:+"$VIRTUAL_ENV"/lib/python3*/site-packages/nvidia/nvshmem} \
     /usr/lib/python3*/site-packages/nvidia/nvshmem /usr/local/nvshmem; do
     [ -e "$folder/include/nvshmem.h" ] && { nvshmem=$folder; break; }
 done
