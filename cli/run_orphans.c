@@ -95,16 +95,19 @@ static int list_orphans(const struct run *run, pid_t **orphans)
 
 /* ------------------------------------------------------------------------------- a PE's own ones */
 
-static bool environment_holds(pid_t pid, const char *entry)
+/* *empty: there is nothing to read, as of a process that is just being given another program. */
+static bool environment_holds(pid_t pid, const char *entry, bool *empty)
 {
     char path[64];
     static char text[65536];
     snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
+    *empty = false;
     if (fd < 0)
         return false;
     ssize_t n = read(fd, text, sizeof text);
     close(fd);
+    *empty = n == 0;
     /* with the zero behind it; ours come first in what PEs are given */
     return n > 0 && memmem(text, (size_t)n, entry, strlen(entry) + 1) != NULL;
 }
@@ -119,8 +122,11 @@ pid_t run_find_detached(struct run *run, int number)
         bool may_yet = false;
         int count = list_orphans(run, &orphans);
         for (int i = 0; i < count; i++) {
-            if (!environment_holds(orphans[i], entry))
+            bool empty;
+            if (!environment_holds(orphans[i], entry, &empty)) {
+                may_yet |= empty && !run_is_dying(orphans[i]);
                 continue;
+            }
             if (getpgid(orphans[i]) != pe->group)
                 return orphans[i];
             may_yet = true; /* a child of setsid(1) leaves the group only after its parent's end */
@@ -162,7 +168,8 @@ void run_kill_marked(const char *mark)
         DIR *processes = opendir("/proc");
         for (struct dirent *entry; processes && (entry = readdir(processes));) {
             pid_t pid = (pid_t)atoi(entry->d_name);
-            if (pid <= 0 || pid == getpid() || !environment_holds(pid, mark))
+            bool empty;
+            if (pid <= 0 || pid == getpid() || !environment_holds(pid, mark, &empty))
                 continue;
             found++;
             kill(pid, SIGKILL);
