@@ -162,21 +162,25 @@ bool run_is_dying(pid_t pid)
  * tells that they are of this job. Again until none is found: one may have forked meanwhile. */
 void run_kill_marked(const char *mark)
 {
-    enum { MOST_ROUNDS = 100 };
-    for (int round = 0, found = 1; found && round < MOST_ROUNDS; round++) {
-        found = 0;
+    /* One that is just being loaded shows its environment a moment later. Threads of the kernel never do. */
+    enum { MOST_ROUNDS = 100, EMPTY_ROUNDS = 5 };
+    for (int round = 0, again = 1; again && round < MOST_ROUNDS; round++) {
+        again = 0;
         DIR *processes = opendir("/proc");
         for (struct dirent *entry; processes && (entry = readdir(processes));) {
             pid_t pid = (pid_t)atoi(entry->d_name);
             bool empty;
-            if (pid <= 0 || pid == getpid() || !environment_holds(pid, mark, &empty))
+            if (pid <= 0 || pid == getpid())
                 continue;
-            found++;
-            kill(pid, SIGKILL);
+            if (environment_holds(pid, mark, &empty)) {
+                again = 1;
+                kill(pid, SIGKILL);
+            } else if (empty && round < EMPTY_ROUNDS)
+                again = 1;
         }
         if (processes)
             closedir(processes);
-        if (found)
+        if (again)
             usleep(END_STEP_US);
     }
 }

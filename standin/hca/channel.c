@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Completion channels and asynchronous events: fixed messages through a pipe, which a program may poll.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Completion channels and asynchronous events: fixed messages through a pipe, which a program may poll. */
 #include "hca.h"
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@ int channel_open(struct channel *c)
     int fds[2];
     if (pipe2(fds, O_CLOEXEC))
         return -1;
-    // The engine never waits for a reader.
+    /* The engine never waits for a reader. */
     fcntl(fds[1], F_SETFL, O_NONBLOCK);
     c->read_fd = fds[0];
     c->write_fd = fds[1];
@@ -26,7 +26,7 @@ void channel_close(struct channel *c)
 
 void channel_send(struct channel *c, const void *event, size_t bytes)
 {
-    // When the pipe is full the reader has events enough to wake it.
+    /* When the pipe is full the reader has events enough to wake it. */
     ssize_t n = write(c->write_fd, event, bytes);
     (void)n;
 }

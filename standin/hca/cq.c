@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Completion queues: entries of 64 bytes as in struct mlx5_cqe64, in a ring or all in entry 0 (collapsed).
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Completion queues: entries of 64 bytes as in struct mlx5_cqe64, in a ring or all in entry 0 (collapsed). */
 #include "hca.h"
 
 #include <infiniband/verbs.h>
@@ -11,11 +11,11 @@ enum {
     CQE_RESPONSE_ERROR = 14,
 };
 
-// What of an entry differs.
+/* What of an entry differs. */
 struct entry {
-    uint8_t kind; // opcode of the CQE
+    uint8_t kind; /* opcode of the CQE */
     bool solicited;
-    uint8_t opcode; // of the request
+    uint8_t opcode; /* of the request */
     uint16_t index;
     uint32_t bytes, immediate, number;
     uint8_t syndrome, vendor;
@@ -66,8 +66,8 @@ static void put(struct cq *cq, const struct qp *qp, const struct entry *e)
     tail[7] = (uint8_t)(e->kind << 4 | (e->solicited ? 2 : 0) | owner);
     uint64_t last;
     memcpy(&last, tail, 8);
-    // Pairs with the poller's load of the last byte or word: the rest of the entry, and all that the
-    // completion stands for, is there before.
+    /* Pairs with the poller's load of the last byte or word: the rest of the entry, and all that the
+     * completion stands for, is there before. */
     __atomic_store_n((uint64_t *)(at + 56), last, __ATOMIC_RELEASE);
     cq->producer++;
     if (e->solicited || e->syndrome)
@@ -111,8 +111,8 @@ void cq_write_receive(struct cq *cq, const struct qp *qp, uint8_t kind, uint16_t
     put(cq, qp, &e);
 }
 
-// cq_notify: sends the event that was asked for, when there is something behind the consumer index that
-// came with the request. The arming word: sequence << 28 | solicited only << 24 | consumer index.
+/* cq_notify: sends the event that was asked for, when there is something behind the consumer index that
+ * came with the request. The arming word: sequence << 28 | solicited only << 24 | consumer index. */
 bool cq_notify(struct cq *cq)
 {
     uint32_t word = be32(__atomic_load_n(&cq->record[1], __ATOMIC_ACQUIRE));

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// The functions of mlx5dv.h but for commands (devx.c): doorbell pages, memory of queues, what lies
-// inside the objects of the plain verbs.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The functions of mlx5dv.h but for commands (devx.c): doorbell pages, memory of queues, what lies
+ * inside the objects of the plain verbs. */
 #include "context.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ PUBLIC int mlx5dv_devx_query_eqn(struct ibv_context *context, uint32_t vector, u
     return 0;
 }
 
-// --- Doorbell pages: a register of its own for everybody who asks ---
+/* --- Doorbell pages: a register of its own for everybody who asks --- */
 
 PUBLIC struct mlx5dv_devx_uar *mlx5dv_devx_alloc_uar(struct ibv_context *context, uint32_t flags)
 {
@@ -85,7 +85,7 @@ PUBLIC void mlx5dv_devx_free_uar(struct mlx5dv_devx_uar *devx_uar)
     free(u);
 }
 
-// --- Memory of queues ---
+/* --- Memory of queues --- */
 
 PUBLIC struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *context, void *addr,
                                                      size_t size, uint32_t access)
@@ -122,7 +122,7 @@ PUBLIC struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *context
 PUBLIC struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg_ex(struct ibv_context *context,
                                                         struct mlx5dv_devx_umem_in *in)
 {
-    // Memory that is named by a dma-buf alone has no address here.
+    /* Memory that is named by a dma-buf alone has no address here. */
     if (in->comp_mask) {
         errno = EOPNOTSUPP;
         return NULL;
@@ -149,7 +149,7 @@ PUBLIC int mlx5dv_devx_umem_dereg(struct mlx5dv_devx_umem *umem)
     return 0;
 }
 
-// --- What lies inside ---
+/* --- What lies inside --- */
 
 static void show_qp(struct hca_qp *q, struct mlx5dv_qp *out)
 {
@@ -161,7 +161,7 @@ static void show_qp(struct hca_qp *q, struct mlx5dv_qp *out)
     out->rq.buf = qp->receive.ring;
     out->rq.wqe_cnt = qp->receive.ring ? 1u << qp->receive.log_count : 0;
     out->rq.stride = qp->receive.ring ? 1u << qp->receive.log_stride : 0;
-    out->bf.reg = qp->uar->reg; // of size 0: no BlueFlame, 8 bytes of doorbell only
+    out->bf.reg = qp->uar->reg; /* of size 0: no BlueFlame, 8 bytes of doorbell only */
 }
 
 PUBLIC int mlx5dv_init_obj(struct mlx5dv_obj *obj, uint64_t type)

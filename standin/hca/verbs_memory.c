@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Protection domains and memory regions.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Protection domains and memory regions. */
 #include "context.h"
 #include "gpu_memory.h"
 
@@ -56,7 +56,7 @@ PUBLIC int ibv_dealloc_pd(struct ibv_pd *ibpd)
     return 0;
 }
 
-// is_mapped: every page of the range is mapped in this process.
+/* is_mapped: every page of the range is mapped in this process. */
 static bool is_mapped(uint64_t address, uint64_t bytes)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), first = address & ~(page - 1);
@@ -76,7 +76,7 @@ static struct ibv_mr *add_mr(struct ibv_pd *ibpd, uint64_t memory, uint64_t byte
         errno = EOPNOTSUPP;
         return NULL;
     }
-    // Remote writing and atomics need local writing (IBA 10.6.3.1).
+    /* Remote writing and atomics need local writing (IBA 10.6.3.1). */
     if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&
         !(access & IBV_ACCESS_LOCAL_WRITE)) {
         errno = EINVAL;
@@ -152,8 +152,8 @@ PUBLIC struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t leng
     return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
 }
 
-// A dma-buf is reached where the program has mapped it already, when that is what the address says, else by
-// mapping it. One of GPU memory says by the address which that is.
+/* A dma-buf is reached where the program has mapped it already, when that is what the address says, else by
+ * mapping it. One of GPU memory says by the address which that is. */
 PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
                                         uint64_t iova, int fd, int access)
 {
@@ -203,7 +203,7 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
 PUBLIC int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
                         int access)
 {
-    // Says that the region is as it was.
+    /* Says that the region is as it was. */
     errno = EOPNOTSUPP;
     return IBV_REREG_MR_ERR_INPUT;
 }

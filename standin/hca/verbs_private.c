@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-// Names by which rdma-core's own libraries (providers of other NICs, the connection manager) are bound to
-// libibverbs when they are loaded, which programs linked with them insist on. A provider registers here
-// and is never given a device, so that its other calls cannot come; if one does, it fails.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names by which rdma-core's own libraries (providers of other NICs, the connection manager) are bound to
+ * libibverbs when they are loaded, which programs linked with them insist on. A provider registers here
+ * and is never given a device, so that its other calls cannot come; if one does, it fails. */
 #include "context.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigne
 PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index,
                               unsigned *type)
 {
-    // 0: InfiniBand or RoCE v1, 1: RoCE v2.
+    /* 0: InfiniBand or RoCE v1, 1: RoCE v2. */
     if (port != 1 || index)
         return -1;
     *type = context_of(context)->device->config->link == LINK_ROCE;

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Shared receive queues of the plain verbs.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared receive queues of the plain verbs. */
 #include "context.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
         errno = EINVAL;
         return NULL;
     }
-    // One entry stays free: the last of the list.
+    /* One entry stays free: the last of the list. */
     while (count <= a->attr.max_wr)
         count *= 2;
     while (1u << log < 16 + 16 * a->attr.max_sge)
@@ -109,7 +109,7 @@ struct ibv_srq *verbs_create_srq_ex(struct ibv_context *context, struct ibv_srq_
 
 PUBLIC int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *a, int mask)
 {
-    // Neither another size nor events at a limit.
+    /* Neither another size nor events at a limit. */
     return mask ? EOPNOTSUPP : 0;
 }
 

@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!context)
         open_once();
     memset(memory, 0xff, BYTES);
-    // A byte says what is done, and with which object; the command follows, filled up with zeros.
+    /* A byte says what is done, and with which object; the command follows, filled up with zeros. */
     while (size > 1 && count < OBJECTS) {
         uint8_t in[COMMAND] = {0}, out[COMMAND], what = *data;
         size_t n = size - 1 < COMMAND ? size - 1 : COMMAND;
@@ -49,12 +49,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             mlx5dv_devx_obj_modify(objects[(what >> 2) % count], in, n, out, 16);
             mlx5dv_devx_obj_query(objects[(what >> 2) % count], in, n, out, sizeof out);
         }
-        // Some doorbells on the way.
+        /* Some doorbells on the way. */
         __atomic_store_n((uint64_t *)uar->reg_addr, (uint64_t)what << 16, __ATOMIC_RELEASE);
         data += n + 1;
         size -= n + 1;
     }
-    // Queue pairs before what they use.
+    /* Queue pairs before what they use. */
     for (int round = 0; round < 2; round++)
         for (unsigned i = count; i-- > 0;)
             if (objects[i] && !mlx5dv_devx_obj_destroy(objects[i]))

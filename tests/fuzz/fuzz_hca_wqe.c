@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&w, 0, sizeof w);
     if (size < WQE_UNIT_BYTES || size > WQE_MAX_UNITS * WQE_UNIT_BYTES)
         return 0;
-    // Exactly as much memory as the request says that it has, so that a sanitizer sees what is read beyond.
+    /* Exactly as much memory as the request says that it has, so that a sanitizer sees what is read beyond. */
     uint32_t control[4];
     memcpy(control, data, sizeof control);
     wqe_control(control, &w);

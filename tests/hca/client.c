@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client.h"
 
 #include <endian.h>
@@ -145,7 +145,7 @@ int client_move(struct client *c, unsigned opcode)
     uint8_t in[272] = {0}, out[16] = {0};
     put(in, 0, 16, 16, opcode);
     put(in, 8, 0, 24, c->qpn);
-    // Access by the peer.
+    /* Access by the peer. */
     put(in, 0x18 + 0x90, 13, 3, 7);
     put(in, 0x18 + 0x14, 0, 24, c->remote_qpn);
     put(in, 0x18 + 0x8, 29, 3, c->mtu);
@@ -180,7 +180,7 @@ void client_pair(struct client *a, struct client *b)
     }
 }
 
-// --- Requests ---
+/* --- Requests --- */
 
 void wqe_begin(struct wqe_maker *w, struct client *c, unsigned opcode, unsigned modifier,
                unsigned flags, uint32_t immediate)
@@ -195,7 +195,7 @@ void wqe_begin(struct wqe_maker *w, struct client *c, unsigned opcode, unsigned 
 
 void wqe_word(struct wqe_maker *w, uint32_t v)
 {
-    // `units` counts quarters from here on until wqe_end() rounds it; kept in words[255].
+    /* `units` counts quarters from here on until wqe_end() rounds it; kept in words[255]. */
     w->words[w->units * 4 + w->words[255]++] = htobe32(v);
     if (w->words[255] == 4) {
         w->units++;

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// A small client of the software HCA for its tests: queue pairs made by DevX commands, requests written by hand.
-// It reads the formats for itself, and shares no text with the HCA.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A small client of the software HCA for its tests: queue pairs made by DevX commands, requests written by hand.
+ * It reads the formats for itself, and shares no text with the HCA. */
 #ifndef HCA_CLIENT_H
 #define HCA_CLIENT_H
 
@@ -17,7 +17,7 @@ struct client {
     uint32_t pdn;
     struct mlx5dv_devx_uar *uar;
     bool shares_uar;
-    uint8_t *arena; // send ring, completion ring, records
+    uint8_t *arena; /* send ring, completion ring, records */
     struct mlx5dv_devx_umem *umem;
     struct mlx5dv_devx_obj *cq, *qp;
     uint32_t cqn, qpn;
@@ -27,10 +27,10 @@ struct client {
     struct mlx5_cqe64 *cqes;
     uint32_t *cq_record, *qp_record;
     uint32_t consumer;
-    uint16_t next; // block
+    uint16_t next; /* block */
     uint8_t *memory;
     struct ibv_mr *mr;
-    // The other side.
+    /* The other side. */
     uint16_t remote_lid, lid;
     uint32_t remote_qpn, remote_rkey;
     union ibv_gid gid, remote_gid;
@@ -42,13 +42,13 @@ struct client {
 
 struct client_options {
     unsigned log_sq, log_cq;
-    bool ring;                   // completion queue in a ring, else collapsed
-    int access;                  // of the memory; 0: all
+    bool ring;                   /* completion queue in a ring, else collapsed */
+    int access;                  /* of the memory; 0: all */
     int device;                  /* number in the list */
     struct mlx5dv_devx_uar *uar; /* another client's; NULL: one of its own */
 };
 
-// A request being written.
+/* A request being written. */
 struct wqe_maker {
     struct client *c;
     uint16_t index;
@@ -58,30 +58,30 @@ struct wqe_maker {
 
 int client_open(struct client *c, const struct client_options *o);
 void client_close(struct client *c);
-int client_connect(struct client *c); // RST → RTS, to remote_*
+int client_connect(struct client *c); /* RST → RTS, to remote_* */
 int client_move(struct client *c, unsigned opcode);
-void client_pair(struct client *a, struct client *b); // tells each about the other
+void client_pair(struct client *a, struct client *b); /* tells each about the other */
 
 void wqe_begin(struct wqe_maker *w, struct client *c, unsigned opcode, unsigned modifier,
                unsigned flags, uint32_t immediate);
 void wqe_remote(struct wqe_maker *w, uint64_t address, uint32_t rkey);
 void wqe_data(struct wqe_maker *w, uint64_t address, uint32_t bytes, uint32_t lkey);
 void wqe_inline(struct wqe_maker *w, const void *data, uint32_t bytes);
-void wqe_word(struct wqe_maker *w, uint32_t v); // big-endian in the request
+void wqe_word(struct wqe_maker *w, uint32_t v); /* big-endian in the request */
 void wqe_long(struct wqe_maker *w, uint64_t v);
-uint16_t wqe_end(struct wqe_maker *w); // stores it; returns its index
+uint16_t wqe_end(struct wqe_maker *w); /* stores it; returns its index */
 void client_doorbell(struct client *c);
 
-// Waits, at most 10 s, for the next completion; returns its op_own's opcode, or -1.
+/* Waits, at most 10 s, for the next completion; returns its op_own's opcode, or -1. */
 int client_poll(struct client *c, struct mlx5_cqe64 *out);
-// Collapsed: waits until the entry names this request or is an error.
+/* Collapsed: waits until the entry names this request or is an error. */
 int client_poll_index(struct client *c, uint16_t index, struct mlx5_cqe64 *out);
 static inline struct mlx5_err_cqe *as_error(struct mlx5_cqe64 *e)
 {
     return (struct mlx5_err_cqe *)e;
 }
 
-// One request each, signalled, with doorbell.
+/* One request each, signalled, with doorbell. */
 uint16_t client_write_inline(struct client *c, uint64_t to, const void *data, uint32_t bytes);
 uint16_t client_write(struct client *c, uint64_t to, uint64_t from, uint32_t bytes);
 uint16_t client_read(struct client *c, uint64_t from, uint64_t to, uint32_t bytes);

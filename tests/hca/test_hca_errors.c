@@ -1,12 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-// What a NIC refuses, and what it silently ignores and the software HCA in strict mode does not.
-#include "client.h"
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a NIC refuses, and what it silently ignores and the software HCA in strict mode does not. */
+#include "pair.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 #include <endian.h>
 #include <errno.h>
 #include <signal.h>
@@ -14,24 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void open_pair(struct client *a, struct client *b, const struct client_options *o)
-{
-    assert_int_equal(client_open(a, o), 0);
-    assert_int_equal(client_open(b, o), 0);
-    client_pair(a, b);
-    assert_int_equal(client_connect(b), 0);
-    assert_int_equal(client_connect(a), 0);
-}
-
-static void close_pair(struct client *a, struct client *b)
-{
-    client_close(a);
-    client_close(b);
-}
-
 static const struct client_options ring = {.ring = true};
 
-// A doorbell of the test's own.
+/* A doorbell of the test's own. */
 static void store_doorbell(struct client *c, const uint32_t *words)
 {
     uint64_t value;
@@ -39,7 +19,7 @@ static void store_doorbell(struct client *c, const uint32_t *words)
     __atomic_store_n((uint64_t *)c->uar->reg_addr, value, __ATOMIC_RELEASE);
 }
 
-// The next completion is an error with this syndrome, of this request; returns the vendor's syndrome.
+/* The next completion is an error with this syndrome, of this request; returns the vendor's syndrome. */
 static int expect_error(struct client *c, int syndrome, int index)
 {
     struct mlx5_cqe64 e;
@@ -50,9 +30,9 @@ static int expect_error(struct client *c, int syndrome, int index)
     return as_error(&e)->vendor_err_synd;
 }
 
-// --- Keys ---
+/* --- Keys --- */
 
-// write_to: one write of `bytes` from a's memory with these keys; what completes.
+/* write_to: one write of `bytes` from a's memory with these keys; what completes. */
 static int write_with(struct client *a, uint64_t to, uint32_t rkey, uint64_t from, uint32_t lkey,
                       uint32_t bytes)
 {
@@ -68,7 +48,7 @@ static int write_with(struct client *a, uint64_t to, uint32_t rkey, uint64_t fro
 }
 
 struct key_case {
-    int64_t to, from; // from the begin of the memory
+    int64_t to, from; /* from the begin of the memory */
     uint32_t bytes;
     int rkey_change, lkey_change;
     int syndrome;
@@ -95,7 +75,7 @@ static void keys_have_bounds(void **state)
                                     (uintptr_t)a.memory + (uint64_t)k->from,
                                     a.mr->lkey + (uint32_t)k->lkey_change, k->bytes),
                          k->syndrome);
-        // What was refused has written nothing.
+        /* What was refused has written nothing. */
         for (unsigned n = 0; n < CLIENT_MEMORY; n++)
             assert_int_equal(b.memory[n],
                              !k->syndrome && n >= k->to && n < k->to + k->bytes ? 0x22 : 0x11);
@@ -121,7 +101,7 @@ static void permissions(void **state)
         {IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, MLX5_OPCODE_RDMA_READ, 0x13},
         {IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, MLX5_OPCODE_ATOMIC_FA, 0x13},
         {IBV_ACCESS_REMOTE_READ, MLX5_OPCODE_RDMA_READ,
-         4}, // the reader's own memory may not be written
+         4}, /* the reader's own memory may not be written */
         {IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ, MLX5_OPCODE_RDMA_READ, 0},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -158,7 +138,7 @@ static void key_of_freed_memory(void **state)
     close_pair(&a, &b);
 }
 
-// An address of the program's choice stands for the memory.
+/* An address of the program's choice stands for the memory. */
 static void keys_with_iova(void **state)
 {
     struct client a, b;
@@ -186,7 +166,7 @@ static void registration_is_refused(void **state)
     client_close(&c);
 }
 
-// --- Requests ---
+/* --- Requests --- */
 
 static void after_the_first_error(void **state)
 {
@@ -194,7 +174,7 @@ static void after_the_first_error(void **state)
     struct mlx5_cqe64 e;
     struct wqe_maker w;
     open_pair(&a, &b, &ring);
-    // A good one, one that fails though it is unsignalled, and two that are flushed.
+    /* A good one, one that fails though it is unsignalled, and two that are flushed. */
     wqe_begin(&w, &a, MLX5_OPCODE_RDMA_WRITE, 0, MLX5_WQE_CTRL_CQ_UPDATE, 0);
     wqe_remote(&w, a.remote_memory, a.remote_rkey);
     wqe_inline(&w, "abcdefgh", 8);
@@ -212,10 +192,10 @@ static void after_the_first_error(void **state)
     expect_error(&a, 0x13, bad);
     expect_error(&a, 5, bad + 1);
     expect_error(&a, 5, bad + 2);
-    // So is what is posted later.
+    /* So is what is posted later. */
     client_write_inline(&a, a.remote_memory, "x", 1);
     expect_error(&a, 5, bad + 3);
-    // From RESET on it works again.
+    /* From RESET on it works again. */
     assert_int_equal(client_move(&a, 0x50a), 0);
     assert_int_equal(client_move(&b, 0x50a), 0);
     a.next = 0;
@@ -234,11 +214,11 @@ static void malformed_requests(void **state)
         unsigned opcode, modifier, units, words;
         int syndrome;
     } cases[] = {
-        {0x3f, 0, 1, 0, 2},                   // no such opcode
-        {MLX5_OPCODE_RDMA_WRITE, 0, 1, 0, 2}, // without an address
+        {0x3f, 0, 1, 0, 2},                   /* no such opcode */
+        {MLX5_OPCODE_RDMA_WRITE, 0, 1, 0, 2}, /* without an address */
         {MLX5_OPCODE_ATOMIC_FA, 0, 2, 0, 2},
-        {MLX5_OPCODE_ATOMIC_MASKED_FA, 7, 4, 0, 2}, // neither 4 nor 8 bytes
-        {MLX5_OPCODE_ATOMIC_FA, 0, 3, 0, 1},        // nowhere to put the value
+        {MLX5_OPCODE_ATOMIC_MASKED_FA, 7, 4, 0, 2}, /* neither 4 nor 8 bytes */
+        {MLX5_OPCODE_ATOMIC_FA, 0, 3, 0, 1},        /* nowhere to put the value */
         {MLX5_OPCODE_UMR, 0, 3, 0, 2},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -270,7 +250,7 @@ static void misaligned_atomic(void **state)
     close_pair(&a, &b);
 }
 
-// --- What a NIC does not see ---
+/* --- What a NIC does not see --- */
 
 static void request_of_another_place(void **state)
 {
@@ -299,7 +279,7 @@ static void record_behind_the_doorbell(void **state)
     open_pair(&a, &b, &ring);
     wqe_begin(&w, &a, MLX5_OPCODE_NOP, 0, MLX5_WQE_CTRL_CQ_UPDATE, 0);
     wqe_end(&w);
-    // The record of the receive queue in its place.
+    /* The record of the receive queue in its place. */
     a.qp_record[0] = htobe32(1);
     uint32_t words[2] = {htobe32(1u << 8), htobe32(a.qpn << 8)};
     store_doorbell(&a, words);
@@ -321,7 +301,7 @@ static void slots_used_too_soon(void **state)
     close_pair(&a, &b);
 }
 
-// Many times round the ring with one completion in eight.
+/* Many times round the ring with one completion in eight. */
 static void unsignalled_runs(void **state)
 {
     struct client a, b;
@@ -344,7 +324,7 @@ static void unsignalled_runs(void **state)
     close_pair(&a, &b);
 }
 
-// --- The peer ---
+/* --- The peer --- */
 
 static void no_such_peer(void **state)
 {
@@ -428,13 +408,13 @@ static void peer_is_killed(void **state)
     client_close(&a);
 }
 
-// --- Control ---
+/* --- Control --- */
 
 static void moves_and_objects(void **state)
 {
     struct client a;
     assert_int_equal(client_open(&a, &ring), 0);
-    assert_int_equal(client_move(&a, 0x504), EREMOTEIO); // RTR2RTS in RESET
+    assert_int_equal(client_move(&a, 0x504), EREMOTEIO); /* RTR2RTS in RESET */
     assert_int_equal(client_move(&a, 0x502), 0);
     assert_int_equal(client_move(&a, 0x502), EREMOTEIO);
     assert_int_equal(mlx5dv_devx_umem_dereg(a.umem), EREMOTEIO);
@@ -443,7 +423,7 @@ static void moves_and_objects(void **state)
     assert_ptr_not_equal(u->reg_addr, a.uar->reg_addr);
     assert_int_equal((uintptr_t)u->reg_addr & 0xfff, 0x800);
     mlx5dv_devx_free_uar(u);
-    // With requests under way.
+    /* With requests under way. */
     client_doorbell(&a);
     client_close(&a);
 }
@@ -456,7 +436,7 @@ static void doorbells_that_mean_nothing(void **state)
     assert_int_equal(client_open(&b, &ring), 0);
     client_pair(&a, &b);
     struct wqe_maker w;
-    // Before RTS it is lost.
+    /* Before RTS it is lost. */
     wqe_begin(&w, &a, MLX5_OPCODE_NOP, 0, MLX5_WQE_CTRL_CQ_UPDATE, 0);
     wqe_end(&w);
     client_doorbell(&a);
@@ -464,12 +444,12 @@ static void doorbells_that_mean_nothing(void **state)
     assert_int_equal(a.cqes[0].op_own, 0xff);
     assert_int_equal(client_connect(&b), 0);
     assert_int_equal(client_connect(&a), 0);
-    // Another queue's number on this register.
+    /* Another queue's number on this register. */
     uint32_t words[2] = {htobe32(1u << 8), htobe32(b.qpn << 8)};
     store_doorbell(&a, words);
     usleep(5000);
     assert_int_equal(a.cqes[0].op_own, 0xff);
-    // And it goes on: the same doorbell again, and an old one behind it.
+    /* And it goes on: the same doorbell again, and an old one behind it. */
     client_doorbell(&a);
     assert_int_equal(client_poll(&a, &e), MLX5_CQE_REQ);
     client_write_inline(&a, a.remote_memory, "y", 1);
@@ -485,7 +465,7 @@ static void doorbells_that_mean_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(peer_is_killed), // first: it forks, and there is no engine yet
+        cmocka_unit_test(peer_is_killed), /* first: it forks, and there is no engine yet */
         cmocka_unit_test(keys_have_bounds),
         cmocka_unit_test(sum_beyond_all_addresses),
         cmocka_unit_test(permissions),

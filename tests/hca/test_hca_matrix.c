@@ -2,32 +2,12 @@
 /* Sizes, places and ends of queues: requests of every length over the end of the ring, indices and owner bits that
  * wrap, short writes that travel together, fences, local reads, registers that two queues share, two initiators of
  * one word, queues that go while they have work, and a failure that was asked for. */
-#include "client.h"
+#include "pair.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 #include <endian.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void open_pair(struct client *a, struct client *b, const struct client_options *o)
-{
-    assert_int_equal(client_open(a, o), 0);
-    assert_int_equal(client_open(b, o), 0);
-    client_pair(a, b);
-    assert_int_equal(client_connect(b), 0);
-    assert_int_equal(client_connect(a), 0);
-}
-
-static void close_pair(struct client *a, struct client *b)
-{
-    client_close(a);
-    client_close(b);
-}
 
 static uint16_t write_words(struct client *c, uint64_t to, const void *data, uint32_t bytes,
                             unsigned flags)

@@ -1,18 +1,13 @@
-// SPDX-License-Identifier: Apache-2.0
-// RC queue pairs over DevX: within a process, in two contexts, and between two processes.
-#include "client.h"
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RC queue pairs over DevX: within a process, in two contexts, and between two processes. */
+#include "pair.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 #include <endian.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { COUNT_AT = 60000 }; // exchange() leaves it alone
+enum { COUNT_AT = 60000 }; /* exchange() leaves it alone */
 
 static void fill(uint8_t *p, size_t bytes, unsigned seed)
 {
@@ -20,16 +15,7 @@ static void fill(uint8_t *p, size_t bytes, unsigned seed)
         p[i] = (uint8_t)(i * 7 + i / 251 + seed);
 }
 
-static void open_pair(struct client *a, struct client *b, const struct client_options *o)
-{
-    assert_int_equal(client_open(a, o), 0);
-    assert_int_equal(client_open(b, o), 0);
-    client_pair(a, b);
-    assert_int_equal(client_connect(b), 0);
-    assert_int_equal(client_connect(a), 0);
-}
-
-// What every test of data wants: values that arrive whole, at their place, and nothing beside.
+/* What every test of data wants: values that arrive whole, at their place, and nothing beside. */
 static void exchange(struct client *a, const volatile uint8_t *there)
 {
     struct mlx5_cqe64 e;
@@ -59,8 +45,7 @@ static void within_a_process(void **state)
     open_pair(&a, &b, &(struct client_options){0});
     exchange(&a, b.memory);
     exchange(&b, a.memory);
-    client_close(&a);
-    client_close(&b);
+    close_pair(&a, &b);
 }
 
 struct address {
@@ -91,7 +76,7 @@ static int peer_process(int out, int in)
     swap_addresses(&c, out, in);
     if (client_connect(&c) || write(out, &byte, 1) != 1)
         return 3;
-    // Both write at once.
+    /* Both write at once. */
     for (uint64_t i = 1; i <= 200; i++) {
         struct mlx5_cqe64 e;
         if (client_poll_index(&c, client_write_inline(&c, c.remote_memory + COUNT_AT, &i, 8), &e) !=
@@ -116,7 +101,7 @@ static void between_processes(void **state)
     assert_int_equal(pipe(there) | pipe(back), 0);
     pid_t child = fork();
     if (!child) {
-        close(there[1]); // so that the parent's end is seen here
+        close(there[1]); /* so that the parent's end is seen here */
         alarm(30);
         _exit(peer_process(back[1], there[0]));
     }
@@ -133,7 +118,7 @@ static void between_processes(void **state)
     client_close(&c);
 }
 
-// A ring of 8 entries and as many blocks, many times round: owner bit, wrap of requests over the ring's end.
+/* A ring of 8 entries and as many blocks, many times round: owner bit, wrap of requests over the ring's end. */
 static void rings_wrap(void **state)
 {
     struct client a, b;
@@ -148,8 +133,7 @@ static void rings_wrap(void **state)
         assert_int_equal(be16toh(e.wqe_counter), index);
         assert_memory_equal(b.memory + i, data, bytes);
     }
-    client_close(&a);
-    client_close(&b);
+    close_pair(&a, &b);
 }
 
 static uint64_t atomic(struct client *a, unsigned opcode, unsigned modifier, uint64_t at,
@@ -188,16 +172,16 @@ static void atomics(void **state)
     assert_int_equal(*v, 42);
     assert_int_equal(atomic(&a, 0x11, 0, at, (uint64_t[]){0xfedcba9876543210, 42}, 2, 8), 42);
     assert_true(*v == 0xfedcba9876543210);
-    // Two fields of 32 bits: no carry from the lower into the upper.
+    /* Two fields of 32 bits: no carry from the lower into the upper. */
     *v = 0x00000001ffffffff;
     assert_true(atomic(&a, 0x15, 9, at, (uint64_t[]){0x0000000100000001, 0x8000000080000000}, 2,
                        8) == 0x00000001ffffffff);
     assert_true(*v == 0x0000000200000000);
-    // A boundary at each bit is XOR.
+    /* A boundary at each bit is XOR. */
     *v = 0xf0f0;
     atomic(&a, 0x15, 9, at, (uint64_t[]){0xff00, ~0ull}, 2, 8);
     assert_true(*v == 0x0ff0);
-    // Compare the low byte, swap the second.
+    /* Compare the low byte, swap the second. */
     *v = 0x1122334455667788;
     assert_true(atomic(&a, 0x14, 9, at, (uint64_t[]){0xabcd, 0x88, 0xff00, 0xff}, 4, 8) ==
                 0x1122334455667788);
@@ -205,7 +189,7 @@ static void atomics(void **state)
     assert_true(atomic(&a, 0x14, 9, at, (uint64_t[]){0, 0x87, ~0ull, 0xff}, 4, 8) ==
                 0x112233445566ab88);
     assert_true(*v == 0x112233445566ab88);
-    // 4 bytes, with the neighbour untouched.
+    /* 4 bytes, with the neighbour untouched. */
     *v = 0x89abcdef01234567;
     assert_int_equal(atomic(&a, 0x15, 8, at + 4, (uint64_t[]){0x11, 0}, 2, 4), 0x89abcdef);
     assert_true(*v == 0x89abce0001234567);
@@ -213,14 +197,13 @@ static void atomics(void **state)
                      0x89abce00);
     assert_int_equal(*w, 0x89abce55);
     assert_int_equal(*(uint32_t *)v, 0x01234567);
-    client_close(&a);
-    client_close(&b);
+    close_pair(&a, &b);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(between_processes), // first: it forks, and there is no engine yet
+        cmocka_unit_test(between_processes), /* first: it forks, and there is no engine yet */
         cmocka_unit_test(within_a_process),
         cmocka_unit_test(rings_wrap),
         cmocka_unit_test(atomics),

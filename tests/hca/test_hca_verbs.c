@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// The plain verbs beyond what perftest uses: receives that are missing or too short, shared receive queues, DC, and
-// the order of writes in adversarial mode.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plain verbs beyond what perftest uses: receives that are missing or too short, shared receive queues, DC, and
+ * the order of writes in adversarial mode. */
 #include "client.h"
 
 #include <setjmp.h>
@@ -28,7 +28,7 @@ struct side {
     struct ibv_mr *mr;
     uint8_t *memory;
     struct ibv_port_attr port;
-    union ibv_gid gid, last_gid; // DC goes by the first, RC by the last
+    union ibv_gid gid, last_gid; /* DC goes by the first, RC by the last */
     int last_gid_index;
 };
 
@@ -110,7 +110,7 @@ static void connect_rc(struct side *s, const struct side *to, unsigned rnr_retry
     to_address(to, &a.ah_attr);
     a.ah_attr.grh.dgid = to->last_gid;
     a.ah_attr.grh.sgid_index = (uint8_t)s->last_gid_index;
-    // A move that lacks what it needs is refused.
+    /* A move that lacks what it needs is refused. */
     assert_int_equal(ibv_modify_qp(s->qp, &a, IBV_QP_STATE | IBV_QP_AV), EINVAL);
     assert_int_equal(ibv_modify_qp(s->qp, &a,
                                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
@@ -150,7 +150,7 @@ static void wait_wc(struct ibv_cq *cq, struct ibv_wc *wc)
 
 static void post_recv(struct side *s, uint64_t id, size_t at, uint32_t bytes)
 {
-    // In two parts.
+    /* In two parts. */
     struct ibv_sge sge[2] = {
         {(uintptr_t)s->memory + at, bytes / 3, s->mr->lkey},
         {(uintptr_t)s->memory + at + bytes / 3, bytes - bytes / 3, s->mr->lkey}};
@@ -183,7 +183,7 @@ static void send_and_receive(void **state)
     assert_int_equal(ibv_req_notify_cq(b.cq, 0), 0);
     post_recv(&b, 7, 100, 6000);
     post_send(&a, IBV_WR_SEND_WITH_IMM, 0, 5000, 0xabcdef01);
-    // The event comes through the channel, once.
+    /* The event comes through the channel, once. */
     struct ibv_cq *cq;
     void *who;
     struct pollfd p = {.fd = b.channel->fd, .events = POLLIN};
@@ -203,7 +203,7 @@ static void send_and_receive(void **state)
     wait_wc(a.cq, &wc);
     assert_int_equal(wc.wr_id, 100);
     assert_int_equal(wc.opcode, IBV_WC_SEND);
-    // The next one was not asked for.
+    /* The next one was not asked for. */
     post_recv(&b, 8, 0, 10);
     post_send(&a, IBV_WR_SEND, 0, 10, 0);
     wait_wc(b.cq, &wc);
@@ -232,7 +232,7 @@ static void receiver_not_ready(void **state)
     assert_memory_equal(b.memory + 1016, "thre", 4);
     close_side(&a);
     close_side(&b);
-    // With an end to its patience.
+    /* With an end to its patience. */
     open_rc(&a, &b, false, false, 2);
     post_send(&a, IBV_WR_SEND, 0, 4, 0);
     wait_wc(a.cq, &wc);
@@ -272,7 +272,7 @@ static void shared_receive_queue(void **state)
     struct side a, b;
     struct ibv_wc wc;
     open_rc(&a, &b, false, true, 7);
-    // Three of seven entries are used at a time, many times round the list.
+    /* Three of seven entries are used at a time, many times round the list. */
     for (unsigned i = 0; i < 3; i++)
         post_recv(&b, i, 64 * i, 64);
     for (unsigned i = 0; i < 40; i++) {
@@ -294,7 +294,7 @@ static void shared_receive_queue(void **state)
     close_side(&b);
 }
 
-// --- DC ---
+/* --- DC --- */
 
 static void make_dc_target(struct side *s)
 {
@@ -378,7 +378,7 @@ static void dynamic_connections(void **state)
     struct ibv_ah *ab = ibv_create_ah(a.pd, &to_b), *ac = ibv_create_ah(a.pd, &to_c);
     for (unsigned i = 0; i < 3000; i++)
         a.memory[i] = (uint8_t)(i * 5 + 3);
-    // From one queue to two targets in turn.
+    /* From one queue to two targets in turn. */
     for (unsigned i = 0; i < 6; i++)
         dc_write(&a, i % 2 ? &c : &b, i % 2 ? ac : ab, KEY, 4000 * i + 1, 3000);
     for (unsigned i = 0; i < 6; i++) {
@@ -387,7 +387,7 @@ static void dynamic_connections(void **state)
         assert_int_equal(wc.wr_id, 4000 * i + 1);
         assert_memory_equal((i % 2 ? c.memory : b.memory) + 4000 * i + 1, a.memory, 3000);
     }
-    // A message, too.
+    /* A message, too. */
     struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(a.qp);
     post_recv(&c, 5, 40000, 100);
     ibv_wr_start(ex);
@@ -400,7 +400,7 @@ static void dynamic_connections(void **state)
     assert_int_equal(wc.byte_len, 5);
     assert_memory_equal(c.memory + 40000, "hello", 5);
     wait_wc(a.cq, &wc);
-    // Who does not know the key is not heard.
+    /* Who does not know the key is not heard. */
     dc_write(&a, &b, ab, KEY + 1, 1, 8);
     wait_wc(a.cq, &wc);
     assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
@@ -411,9 +411,9 @@ static void dynamic_connections(void **state)
     close_side(&c);
 }
 
-// --- Order ---
+/* --- Order --- */
 
-// Sixteen writes to one place at a time: what is there at the end?
+/* Sixteen writes to one place at a time: what is there at the end? */
 static unsigned rounds_out_of_order(int access)
 {
     struct client a, b;

@@ -58,8 +58,8 @@ prepare() {
     configure "$preset" || return
     case $1 in
     -*)
-        # Path gda runs over the software HCA, which no test names.
-        [[ $* == *gda* ]] || hca=weft_hca
+        # Path gda loads the software HCA, which none of its tests names as a program.
+        ! ctest --test-dir "$folder" -N "$@" | grep -qE ': [^ ]*(gda|hca)' || hca=weft_hca
         nice -n 15 ninja -C "$folder" -j "$cores" weft_command fakecuda fakenvml ${hca:-} \
             $(targets_of "$folder" "$@")
         ;;
@@ -132,7 +132,7 @@ tests() {
 # run_asan [ctest selection]: without one, the tests that neither kill PEs on purpose nor look at
 # things in which instruments find nothing.
 run_asan() {
-    [ $# -gt 0 ] || set -- -L 'unit|job|simt|shmem|device|gpu|cli|nvshmem'
+    [ $# -gt 0 ] || set -- -L 'unit|job|simt|shmem|device|gpu|cli|nvshmem|hca'
     check_prepared asan "$@" || return 0
     # What libraries of the system leave behind is not ours; to know theirs, stacks must be whole.
     local options="suppressions=$PWD/tools/dev/leaks.txt:print_suppressions=0"

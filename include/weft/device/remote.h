@@ -117,7 +117,7 @@ WEFT_DEVICE uint64_t weft_dev_remote(struct weft_dev_request *request)
             WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_CASE)
 #undef WEFT_DEV_CARRIER_CASE
 #if WEFT_DEV_PROXY_FOR_GDA
-        case WEFT_DEV_CARRIER_PROXY + 1:
+        case WEFT_DEV_CARRIER_PROXY + 1: /* GDA, which the list of such a unit leaves out */
             return weft_dev_proxy_request(request);
 #endif
         default:
