@@ -81,9 +81,7 @@ static weft_status put_staged(struct path_state *state, struct remote to, const 
     weft_status status = asks ? net_order_request(state, peer) : net_order_write(state, peer);
     if (!status)
         status = net_stage_move(state, to, (void *)src, bytes, device, true);
-    if (!status && !nbi)
-        status = device ? net_await_filling(state, peer) : net_await_writes(state, peer);
-    return status;
+    return status || nbi ? status : net_await_filling(state, peer);
 }
 
 static weft_status put(struct path_state *state, struct remote to, const void *src, size_t bytes,
@@ -305,7 +303,7 @@ static weft_status net_put_signal(struct remote to, const void *src, size_t byte
     if (!status)
         status = put_signal(state, to, src, bytes, signal, value, op);
     if (!status && !nbi)
-        status = net_await_writes(state, peer);
+        status = net_await_sources(state, peer);
     pthread_mutex_unlock(&state->net->lock);
     return status;
 }
@@ -326,7 +324,7 @@ static weft_status net_iput(struct remote to, const void *src, const struct path
     }
     net_flush(state->net, peer, false);
     if (!status)
-        status = net_await_writes(state, peer);
+        status = net_await_sources(state, peer);
     pthread_mutex_unlock(&state->net->lock);
     for (size_t i = 0; i < s->n && !status && device; i++) {
         status = from_device(to, (char *)from + i * s->local_step, s->element, true, false);

@@ -8,7 +8,8 @@
  * was given. Messages are numbered; the owner tells up to which number it has carried them out. With several
  * NICs they go again over another when theirs fails (net_move.c).
  * Direct: larger puts and gets between host memories are remote writes and reads (net_direct.c).
- * Staged: larger ones from or to GPU memory go in pieces through pinned host memory (net_stage.c).
+ * Staged: larger ones from or to GPU memory go in pieces, in place where NICs were seen to reach it, else through
+ * pinned host memory (net_stage.h).
  *
  * One lock guards all of it, calls of libfabric included, so that providers need none of their own.
  * Whoever waits polls; a thread (net_progress.c) polls for those who compute. */
@@ -116,6 +117,13 @@ struct net_key {
 
 /* ------------------------------------------------------------------------------ at this end */
 
+/* The two ends of a transfer as NICs know them. */
+struct net_ends {
+    struct net_key keys[NET_RAILS]; /* by rail of the peer; base: of the first byte */
+    void *descriptors[NET_RAILS];   /* of the local side, by rail of this PE */
+    uint8_t reaches;                /* bit per rail of this PE with which it may be used */
+};
+
 struct path_common;
 struct net_peer;
 
@@ -181,6 +189,7 @@ struct net_peer {
     struct net_stage *stage;         /* net_stage.c; NULL: nothing has been staged yet */
     struct net_extents *gpu_places;  /* net_hmem.c: of its GPU memory */
     enum { NET_UNTRIED, NET_TRUSTED, NET_REFUSED } gpu_trust;
+    uint8_t gpu_rails;           /* bit per rail of this PE over which it was proven */
     bool gpu_dmabuf;             /* it is registered so */
     bool gpu_flush;              /* what is written there is to be flushed */
     bool gpu_written;            /* it has been, and no message has gone since */
@@ -190,7 +199,7 @@ struct net_peer {
     uint64_t handled; /* and complete */
     unsigned char *room;
     size_t room_bytes;
-    struct fid_mr *room_registered;
+    struct net_slab *room_slab;
     bool tell;                   /* the peer waits to be told of `handled` */
     bool answering;              /* in the engine's list of peers to be answered */
     struct net_message *answers; /* being filled */
@@ -208,7 +217,7 @@ struct net_channel {
     uint64_t fence;         /* direct operations wait until this one is done */
     uint32_t writes, reads; /* direct operations under way, and staged gets */
     uint32_t stripes;       /* those of the writes that are on rails: no message follows them */
-    uint32_t filling;       /* pieces of staged puts that are being copied from their source */
+    uint32_t filling;       /* pieces of staged puts whose source is in use */
     uint32_t staging;       /* those of which the owner has not been sent word */
     bool fence_writes;      /* whatever comes next waits until no write is under way, */
     bool fence_staging;     /* until word of all pieces has been sent */
@@ -281,15 +290,18 @@ struct net_rail {
     struct net_traits traits;
     uint64_t network; /* a number for its network; 0 = not told */
     uint32_t mbps;    /* 0 = not told */
+    bool hmem;        /* opened with FI_HMEM */
     /* Of large transfers (net_stripe.c). */
     struct net_rail_memory *memory;
     struct net_pieces pieces; /* under way */
     size_t under_way;         /* their bytes */
     int to_confirm;           /* pieces whose confirmation could not be posted yet */
     size_t moved;             /* bytes since busy_since */
+    bool connected;           /* something has come through */
     uint64_t busy_since;
     double rate;                    /* bytes a nanosecond, as measured; 0 = not yet */
-    double bytes_lately, ns_lately; /* of which it is made */
+    double bytes_lately, ns_lately; /* of which it is made, */
+    uint64_t rated_ns;              /* when */
     bool refused;                   /* it took nothing when it was last tried */
     uint64_t stood_ns;              /* nothing has moved */
     bool asked, answered;           /* whether the peer is there; it is */
@@ -590,11 +602,12 @@ uint64_t net_next_key(struct path_common *net);
 void *net_slab(struct path_common *net, size_t bytes, void **descriptor);
 void *net_message_slab(struct path_common *net, size_t bytes, void *const **descriptors);
 
-/* The same, pinned for this PE's GPU too, where it has one. */
-void *net_pinned_slab(struct path_common *net, size_t bytes, void **descriptor);
+/* The same for remote accesses, with every rail, pinned for this PE's GPU too, where it has one. */
+void *net_pinned_slab(struct path_common *net, size_t bytes, void *const **descriptors);
 
-/* This PE's room for a peer, made at the first call; key->known 0: there is none. */
-void net_room(struct path_common *net, struct net_peer *peer, size_t bytes, struct net_key *key);
+/* This PE's room for a peer, made at the first call, as each of its rails knows it; known 0: not there. */
+void net_room(struct path_common *net, struct net_peer *peer, size_t bytes,
+              struct net_key keys[NET_RAILS]);
 
 /* The descriptor of local memory that lies in a chunk of an own segment, which may be registered here
  * first; *bytes is cut at the end of the chunk. NULL: it lies in none. */
@@ -610,15 +623,18 @@ void net_direct_done(struct path_common *net, struct net_direct *direct, bool we
 /* --------------------------------------------------------------------- net_stage.c (lock held) */
 
 /* Moves data of which one side at least is GPU memory: `device` says so of the local side. A put's source
- * is in use while the channel is `filling` or has `writes`; a get's data are there when it has no `reads`. */
+ * is in use while the channel is `filling`; a get's data are there when it has no `reads`. */
 weft_status net_stage_move(struct path_state *state, struct remote at, void *local, size_t bytes,
                            bool device, bool write);
 
 /* Takes every piece as far as it goes without waiting. Whether any moved. */
 bool net_stage_advance(struct path_common *net);
 
-/* Whether something of the peer is under way. */
-bool net_stage_busy(const struct net_peer *peer);
+/* Whether something of the peer is under way that nobody sends again. */
+bool net_stage_loses(struct path_common *net, const struct net_peer *peer);
+
+/* The rail is closed: nothing comes of what was under way on it. */
+void net_stage_rail_closed(struct path_common *net, int rail);
 
 /* Its failure is one of a proof, not of the peer. */
 bool net_stage_proves(const struct net_post *post);
@@ -638,12 +654,13 @@ weft_status net_open_state(const struct path_world *world,
                            struct path_state **state); /* not held */
 void net_close_state(struct path_state *state);        /* not held */
 
-/* Direct and staged operations of the context at the peer have arrived. */
+/* Direct operations of the context at the peer, and staged ones to their final place, have arrived. */
 weft_status net_await_writes(struct path_state *state, struct net_peer *peer);
 weft_status net_await_reads(struct path_state *state, struct net_peer *peer);
 
-/* The source of staged puts may be used again. */
+/* The source of staged puts may be used again; of all puts. */
 weft_status net_await_filling(struct path_state *state, struct net_peer *peer);
+weft_status net_await_sources(struct path_state *state, struct net_peer *peer);
 
 /* What is given next must not come before what was given so far. Costs nothing until then. */
 void net_fence_channel(const struct path_common *net, struct net_channel *channel);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPU memory registered with the provider, by dma-buf or by address (which nvidia-peermem or the provider
- * itself turns into pages), so that the NIC reads and writes it in place. Nothing of that is taken on trust:
+ * itself turns into pages), so that NICs read and write it in place. Nothing of that is taken on trust:
  * a real registration is tried, and towards each peer bytes are written and read back before anything of the
  * program's goes that way (prove()). What is refused keeps its cause, and GPU memory goes through pinned
  * memory (net_stage.c) at the end that refuses.
@@ -11,6 +11,7 @@
  * message: by the driver's flush where the GPU does not keep that order by itself. A quiet sends such a message
  * and waits for its answer. A get into GPU memory is flushed here when it has come. */
 #include "path/net_hmem.h"
+#include "path/net_stripe.h"
 
 #include "base/config.h"
 #include "base/log.h"
@@ -40,7 +41,7 @@ _Static_assert(sizeof(struct dmabuf) == sizeof(struct fi_mr_dmabuf), "as libfabr
 struct net_extent {
     struct net_extent *next;
     struct net_place place;
-    struct fid_mr *registered;
+    struct fid_mr *registered[NET_RAILS];
 };
 
 struct net_extents {
@@ -110,21 +111,21 @@ union attributes {
     char room[256];
 };
 
-static int try_to_register(struct path_common *net, const void *where, uint64_t flags,
-                           struct fid_mr **registered)
+static int try_to_register(struct path_common *net, struct net_rail *rail, const void *where,
+                           uint64_t flags, struct fid_mr **registered)
 {
     union attributes a = {.room = {0}};
-    struct fid_domain *domain = net->rails[0].domain;
+    struct fid_domain *domain = rail->domain;
     a.attr.mr_iov = where;
     a.attr.iov_count = 1;
     a.attr.access = FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ | FI_WRITE | FI_SEND | FI_RECV;
-    a.attr.requested_key = net_next_key(net);
+    a.attr.requested_key = net_rail_next_key(net, rail);
     a.attr.iface = FI_HMEM_CUDA;
     a.attr.device.cuda = net->world->gpu->device.ordinal;
     int error = domain->mr->regattr(&domain->fid, &a.attr, flags, registered);
-    if (error || !net->rails[0].traits.binds_memory)
+    if (error || !rail->traits.binds_memory)
         return error;
-    error = fi_mr_bind(*registered, &net->rails[0].endpoint->fid, 0);
+    error = fi_mr_bind(*registered, &rail->endpoint->fid, 0);
     if (!error)
         error = fi_mr_enable(*registered);
     if (error)
@@ -132,12 +133,12 @@ static int try_to_register(struct path_common *net, const void *where, uint64_t 
     return error;
 }
 
-static struct fid_mr *by_dmabuf(struct path_common *net, CUdeviceptr at, size_t bytes, char *why,
-                                size_t room)
+static struct fid_mr *by_dmabuf(struct path_common *net, struct net_rail *rail, CUdeviceptr at,
+                                size_t bytes, char *why, size_t room)
 {
     struct fid_mr *registered = NULL;
     struct dmabuf whole = {.len = bytes, .base_addr = (void *)(uintptr_t)at};
-    uint32_t version = net->rails[0].info->fabric_attr->api_version;
+    uint32_t version = rail->info->fabric_attr->api_version;
     if (version < DMABUF_VERSION) {
         snprintf(why, room, "libfabric %u.%u takes no dma-buf, 1.20 does",
                  FI_MAJOR(net->lib->version()), FI_MINOR(net->lib->version()));
@@ -147,44 +148,51 @@ static struct fid_mr *by_dmabuf(struct path_common *net, CUdeviceptr at, size_t 
         snprintf(why, room, "%.75s (needs NVIDIA's open modules)", base_last_error());
         return NULL;
     }
-    int error = try_to_register(net, &whole, MR_DMABUF, &registered);
+    int error = try_to_register(net, rail, &whole, MR_DMABUF, &registered);
     close(whole.fd); /* the registration holds what it needs */
     if (error)
         snprintf(why, room, "fi_mr_regattr by dma-buf: %.40s", net->lib->strerror(-error));
     return error ? NULL : registered;
 }
 
-static struct fid_mr *by_address(struct path_common *net, CUdeviceptr at, size_t bytes, char *why,
-                                 size_t room)
+static struct fid_mr *by_address(struct path_common *net, struct net_rail *rail, CUdeviceptr at,
+                                 size_t bytes, char *why, size_t room)
 {
     struct fid_mr *registered = NULL;
     struct iovec whole = {(void *)(uintptr_t)at, bytes};
-    int error = try_to_register(net, &whole, 0, &registered);
+    int error = try_to_register(net, rail, &whole, 0, &registered);
     if (error)
         snprintf(why, room, "fi_mr_regattr by address: %.30s%s", net->lib->strerror(-error),
                  gpu_peermem_is_here() ? "" : " (load nvidia-peermem)");
     return error ? NULL : registered;
 }
 
-static void register_extent(struct path_common *net, struct net_extent *extent)
+static void register_with(struct path_common *net, struct net_rail *rail, struct net_extent *extent)
 {
     struct net_place *place = &extent->place;
-    struct gpu *gpu = net->world->gpu;
-    CUdeviceptr at = gpu_heap_own(&gpu->heap)->base + place->start;
+    int number = (int)(rail - net->rails);
+    CUdeviceptr at = gpu_heap_own(&net->world->gpu->heap)->base + place->start;
     size_t bytes = place->end - place->start;
     char one[128] = "", other[128] = "";
-    extent->registered = by_dmabuf(net, at, bytes, one, sizeof one);
-    place->dmabuf = extent->registered != NULL;
-    if (!extent->registered)
-        extent->registered = by_address(net, at, bytes, other, sizeof other);
-    if (!extent->registered) {
+    struct fid_mr *registered = by_dmabuf(net, rail, at, bytes, one, sizeof one);
+    place->dmabuf |= registered != NULL;
+    if (!registered)
+        registered = by_address(net, rail, at, bytes, other, sizeof other);
+    extent->registered[number] = registered;
+    if (registered)
+        place->keys[number] = (struct net_key){.key = fi_mr_key(registered),
+                                               .base = rail->traits.virtual_addresses ? at : 0,
+                                               .known = 1};
+    else
         snprintf(place->why, sizeof place->why, "%.78s; %.78s", one, other);
-        return;
-    }
-    place->key = (struct net_key){.key = fi_mr_key(extent->registered),
-                                  .base = net->rails[0].traits.virtual_addresses ? at : 0,
-                                  .known = 1};
-    place->flush = net->gpu_writes == GPU_NIC_WRITES_FLUSHED;
+}
+
+static void register_extent(struct path_common *net, struct net_extent *extent)
+{
+    for (int i = 0; i < net->rail_count; i++)
+        if (net->rails[i].hmem && net->rails[i].endpoint)
+            register_with(net, &net->rails[i], extent);
+    extent->place.flush = net->gpu_writes == GPU_NIC_WRITES_FLUSHED;
 }
 
 /* -------------------------------------------------------------------------------------- extents */
@@ -271,17 +279,20 @@ void net_own_place(struct path_common *net, size_t offset, struct net_place *pla
                  net->gpu_lacks[0] ? net->gpu_lacks : "it is memory of the program's own");
 }
 
-bool net_gpu_local(struct path_common *net, const void *local, size_t *bytes, void **descriptor)
+bool net_gpu_local(struct path_common *net, const void *local, size_t *bytes,
+                   void *descriptors[NET_RAILS])
 {
     struct gpu *gpu = net->world->gpu;
     size_t offset = (uintptr_t)local - gpu_heap_own(&gpu->heap)->base;
     const struct net_extent *extent = offset < gpu->heap.size ? own_extent(net, offset) : NULL;
-    if (!extent || !extent->registered)
-        return false;
-    if (*bytes > extent->place.end - offset)
+    bool any = false;
+    for (int i = 0; i < NET_RAILS && extent; i++) {
+        descriptors[i] = extent->registered[i] ? fi_mr_desc(extent->registered[i]) : NULL;
+        any |= extent->registered[i] != NULL;
+    }
+    if (any && *bytes > extent->place.end - offset)
         *bytes = extent->place.end - offset;
-    *descriptor = fi_mr_desc(extent->registered);
-    return true;
+    return any;
 }
 
 weft_status net_flush_gpu(struct path_common *net)
@@ -291,6 +302,14 @@ weft_status net_flush_gpu(struct path_common *net)
 }
 
 /* --------------------------------------------------------------------------------- peers' places */
+
+static bool is_reached(const struct net_place *place)
+{
+    bool any = false;
+    for (int i = 0; i < NET_RAILS; i++)
+        any |= place->keys[i].known;
+    return any;
+}
 
 static weft_status learn_place(struct path_state *state, struct net_peer *peer, size_t offset,
                                struct net_place *place)
@@ -307,12 +326,12 @@ static weft_status learn_place(struct path_state *state, struct net_peer *peer, 
 }
 
 weft_status net_gpu_place(struct path_state *state, struct net_peer *peer, size_t offset,
-                          size_t *bytes, struct net_key *key)
+                          size_t *bytes, struct net_key keys[NET_RAILS])
 {
     struct path_common *net = state->net;
     struct net_place place = {0};
     weft_status status = WEFT_OK;
-    *key = (struct net_key){0};
+    memset(keys, 0, NET_RAILS * sizeof *keys);
     if (peer->gpu_trust != NET_TRUSTED || !make_extents(net, &peer->gpu_places) ||
         offset >= net->world->gpu->heap.backed)
         return WEFT_OK;
@@ -321,12 +340,13 @@ weft_status net_gpu_place(struct path_state *state, struct net_peer *peer, size_
         place = known->place;
     else
         status = learn_place(state, peer, offset, &place);
-    if (status || !place.key.known)
+    if (status || !is_reached(&place))
         return status;
     if (*bytes > place.end - offset)
         *bytes = place.end - offset;
-    *key = place.key;
-    key->base += offset - place.start;
+    memcpy(keys, place.keys, sizeof place.keys);
+    for (int i = 0; i < NET_RAILS; i++)
+        keys[i].base += offset - place.start;
     return WEFT_OK;
 }
 
@@ -363,12 +383,12 @@ static weft_status differs(const unsigned char *seen, const unsigned char *wante
 }
 
 /* By the NIC from GPU memory here into GPU memory there, and back by the GPU's own copy. */
-static weft_status prove_write(struct path_state *state, struct peer *peer)
+static weft_status prove_write(struct path_state *state, struct peer *peer, int rail)
 {
     struct path_common *net = state->net;
     struct remote there = line_at(net, peer);
     unsigned char wanted[GPU_LINE_BYTES], seen[GPU_LINE_BYTES] = {0};
-    pattern(wanted, net->world->pe, peer->pe, 1);
+    pattern(wanted, net->world->pe, peer->pe, 2 * (unsigned)rail + 1);
     weft_status status =
         gpu_copy(net->world->gpu, 0, own_line(net, peer->pe), wanted, sizeof wanted, GPU_DONE);
     if (!status)
@@ -382,12 +402,12 @@ static weft_status prove_write(struct path_state *state, struct peer *peer)
 }
 
 /* By the GPU's own copy there, and by the NIC into GPU memory here. */
-static weft_status prove_read(struct path_state *state, struct peer *peer)
+static weft_status prove_read(struct path_state *state, struct peer *peer, int rail)
 {
     struct path_common *net = state->net;
     struct remote there = line_at(net, peer);
     unsigned char wanted[GPU_LINE_BYTES], seen[GPU_LINE_BYTES] = {0};
-    pattern(wanted, net->world->pe, peer->pe, 2);
+    pattern(wanted, net->world->pe, peer->pe, 2 * (unsigned)rail + 2);
     weft_status status = net_put_by_requests(state, there, wanted, sizeof wanted);
     if (!status)
         status = net_complete(state);
@@ -402,36 +422,68 @@ static weft_status prove_read(struct path_state *state, struct peer *peer)
                             "what the NIC has read from GPU memory is not what is there");
 }
 
-/* Leaves the cause in peer->gpu_why. A failure is one of the peer or of the job. */
+/* That one rail reaches GPU memory there; *well is what was seen, the cause stands in peer->gpu_why. */
+static weft_status prove_rail(struct path_state *state, struct net_peer *net_peer, int rail,
+                              bool *well)
+{
+    struct path_common *net = state->net;
+    struct peer peer = {.pe = net_peer->pe, .state = state, .world = net->world};
+    net_peer->gpu_trust = NET_TRUSTED; /* so that the proof goes that way, */
+    net_peer->gpu_rails = (uint8_t)(1u << rail);
+    net->proof_failed[0] = '\0';
+    net->proving = true;
+    weft_status saw = prove_write(state, &peer, rail);
+    if (!saw && !net->proof_failed[0])
+        saw = prove_read(state, &peer, rail);
+    net->proving = false;
+    if (!saw && !net_goes_over(net, net_peer, rail)) /* it has gone another way */
+        saw = base_fail(WEFT_ERR_PATH, "the NIC has failed");
+    *well = !saw && !net->proof_failed[0];
+    net_peer->gpu_trust = NET_REFUSED;
+    if (*well)
+        return net_failure(net, net_peer);
+    snprintf(net_peer->gpu_why, sizeof net_peer->gpu_why, "its proof failed: %.*s",
+             NET_WHY_BYTES - 30, net->proof_failed[0] ? net->proof_failed : base_last_error());
+    log_warn("path net: GPU memory of PE %d is not reached by %s: %s", peer.pe,
+             net->rail_count > 1 ? net_interface(&net->rails[rail]) : "the NIC", net_peer->gpu_why);
+    return net_failure(net, net_peer);
+}
+
+/* Over each rail. A failure is one of the peer or of the job. */
 static weft_status prove(struct path_state *state, struct net_peer *net_peer)
 {
     struct path_common *net = state->net;
     struct peer peer = {.pe = net_peer->pe, .state = state, .world = net->world};
     struct net_place place;
+    uint8_t proven = 0;
     if (!make_extents(net, &net_peer->gpu_places))
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the keys of PE %d", peer.pe);
     weft_status status = learn_place(state, net_peer, line_at(net, &peer).offset, &place);
-    if (status || !place.key.known) {
+    if (status || !is_reached(&place)) {
         snprintf(net_peer->gpu_why, sizeof net_peer->gpu_why, "PE %d: %.*s", peer.pe,
                  NET_WHY_BYTES - 20, place.why);
         return status;
     }
     net_peer->gpu_dmabuf = place.dmabuf;
-    net_peer->gpu_trust = NET_TRUSTED; /* so that the proof goes that way */
-    net->proof_failed[0] = '\0';
-    net->proving = true;
-    weft_status saw = prove_write(state, &peer);
-    if (!saw && !net->proof_failed[0])
-        saw = prove_read(state, &peer);
-    net->proving = false;
-    if (!saw && !net->proof_failed[0])
-        return net_failure(net, net_peer);
-    net_peer->gpu_trust = NET_REFUSED;
-    snprintf(net_peer->gpu_why, sizeof net_peer->gpu_why, "its proof failed: %.*s",
-             NET_WHY_BYTES - 30, net->proof_failed[0] ? net->proof_failed : base_last_error());
-    log_warn("path net: GPU memory of PE %d is not reached by the NIC: %s", peer.pe,
-             net_peer->gpu_why);
-    return net_failure(net, net_peer);
+    for (int i = 0; i < net->rail_count && !status; i++) {
+        bool well = false;
+        if (net_goes_over(net, net_peer, i) && place.keys[net_peer->there[i]].known)
+            status = prove_rail(state, net_peer, i, &well);
+        proven |= (uint8_t)(well << i);
+    }
+    net_peer->gpu_rails = proven;
+    net_peer->gpu_trust = proven ? NET_TRUSTED : NET_REFUSED;
+    return status;
+}
+
+/* ", over 2 of 3 NICs" */
+static void count_rails(const struct path_common *net, const struct net_peer *peer, char *text,
+                        size_t bytes)
+{
+    text[0] = '\0';
+    if (net->rail_count > 1)
+        snprintf(text, bytes, ", over %d of %d NICs", __builtin_popcount(peer->gpu_rails),
+                 net->rail_count);
 }
 
 /* Own GPU memory that the NIC does not reach goes through pinned memory here, whatever the peer has. */
@@ -439,11 +491,14 @@ static void describe(struct path_common *net, const struct net_peer *peer, char 
                      size_t bytes)
 {
     struct net_place own;
+    char rails[32];
     net_own_place(net, net->world->gpu->nic_lines_offset, &own);
+    count_rails(net, peer, rails, sizeof rails);
+    bool both = is_reached(&own);
     if (peer->gpu_trust == NET_TRUSTED)
-        snprintf(found, bytes, "the NIC reaches GPU memory there (%s, proven)%s%s",
-                 peer->gpu_dmabuf ? "dma-buf" : "by address",
-                 own.key.known ? "" : ", not here: ", own.key.known ? "" : own.why);
+        snprintf(found, bytes, "the NIC reaches GPU memory there (%s, proven%s)%s%s",
+                 peer->gpu_dmabuf ? "dma-buf" : "by address", rails,
+                 both ? "" : ", not here: ", both ? "" : own.why);
     else
         snprintf(found, bytes, "GPU memory goes through pinned memory: %s",
                  net->gpu_lacks[0] ? net->gpu_lacks : peer->gpu_why);
@@ -483,8 +538,9 @@ static void free_extents(struct net_extents *extents)
         while (extents->cells[i]) {
             struct net_extent *extent = extents->cells[i];
             extents->cells[i] = extent->next;
-            if (extent->registered)
-                fi_close(&extent->registered->fid);
+            for (int r = 0; r < NET_RAILS; r++)
+                if (extent->registered[r])
+                    fi_close(&extent->registered[r]->fid);
             free(extent);
         }
     if (extents)

@@ -17,7 +17,7 @@ struct net_slab {
     void *memory;
     size_t bytes;
     struct fid_mr *registered, *on_rails[NET_RAILS];
-    void *descriptors[NET_RAILS]; /* of messages */
+    void *descriptors[NET_RAILS]; /* of the local side, by rail */
     bool pinned;                  /* for this PE's GPU */
 };
 
@@ -163,35 +163,41 @@ static struct net_slab *new_slab(struct path_common *net, size_t bytes, uint64_t
     return slab;
 }
 
-static struct net_slab *local_slab(struct path_common *net, size_t bytes, const char *what,
-                                   void **descriptor)
+/* With the first rail, where that wants it. */
+static struct net_slab *local_slab(struct path_common *net, size_t bytes, const char *what)
 {
     uint64_t access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
     bool registers = net->rails[0].traits.registers_local && net->rails[0].endpoint;
     struct net_slab *slab = new_slab(net, bytes, registers ? access : 0, what);
-    *descriptor = slab && slab->registered ? fi_mr_desc(slab->registered) : NULL;
+    if (slab && slab->registered)
+        slab->descriptors[0] = fi_mr_desc(slab->registered);
     return slab;
+}
+
+/* With the others too. */
+static void register_with_others(struct path_common *net, struct net_slab *slab, uint64_t access)
+{
+    for (int i = 1; i < net->rail_count; i++) {
+        slab->on_rails[i] = net_rail_register(&net->rails[i], slab->memory, slab->bytes, access);
+        if (slab->on_rails[i])
+            slab->descriptors[i] = fi_mr_desc(slab->on_rails[i]);
+    }
 }
 
 void *net_slab(struct path_common *net, size_t bytes, void **descriptor)
 {
-    struct net_slab *slab = local_slab(net, bytes, "messages", descriptor);
+    struct net_slab *slab = local_slab(net, bytes, "messages");
+    *descriptor = slab ? slab->descriptors[0] : NULL;
     return slab ? slab->memory : NULL;
 }
 
 void *net_message_slab(struct path_common *net, size_t bytes, void *const **descriptors)
 {
-    void *first;
-    struct net_slab *slab = local_slab(net, bytes, "messages", &first);
+    struct net_slab *slab = local_slab(net, bytes, "messages");
     if (!slab)
         return NULL;
-    slab->descriptors[0] = first;
-    for (int i = 1; i < net->rail_count && net->rails[i].traits.registers_local; i++) {
-        slab->on_rails[i] =
-            net_rail_register(&net->rails[i], slab->memory, bytes, FI_SEND | FI_RECV);
-        if (slab->on_rails[i])
-            slab->descriptors[i] = fi_mr_desc(slab->on_rails[i]);
-    }
+    if (net->rails[0].traits.registers_local)
+        register_with_others(net, slab, FI_SEND | FI_RECV);
     *descriptors = slab->descriptors;
     return slab->memory;
 }
@@ -209,30 +215,50 @@ static void pin(struct path_common *net, struct net_slab *slab)
                  base_last_error());
 }
 
-void *net_pinned_slab(struct path_common *net, size_t bytes, void **descriptor)
+void *net_pinned_slab(struct path_common *net, size_t bytes, void *const **descriptors)
 {
-    struct net_slab *slab = local_slab(net, bytes, "pinned memory", descriptor);
+    struct net_slab *slab = local_slab(net, bytes, "pinned memory");
     if (!slab)
         return NULL;
+    if (net->rails[0].traits.registers_local)
+        register_with_others(net, slab, FI_READ | FI_WRITE);
+    *descriptors = slab->descriptors;
     pin(net, slab);
     return slab->memory;
 }
 
-void net_room(struct path_common *net, struct net_peer *peer, size_t bytes, struct net_key *key)
+static struct net_slab *make_room(struct path_common *net, size_t bytes)
 {
+    uint64_t access = FI_REMOTE_READ | FI_REMOTE_WRITE;
     struct net_slab *slab =
-        peer->room ? NULL : new_slab(net, bytes, FI_REMOTE_READ | FI_REMOTE_WRITE, "pinned memory");
+        new_slab(net, bytes, net->rails[0].endpoint ? access : 0, "pinned memory");
     if (slab) {
+        register_with_others(net, slab, access);
         pin(net, slab);
-        peer->room = slab->memory;
-        peer->room_bytes = bytes;
-        peer->room_registered = slab->registered;
     }
-    if (peer->room)
-        *key = (struct net_key){
-            .key = fi_mr_key(peer->room_registered),
-            .base = net->rails[0].traits.virtual_addresses ? (uint64_t)(uintptr_t)peer->room : 0,
-            .known = 1};
+    return slab;
+}
+
+void net_room(struct path_common *net, struct net_peer *peer, size_t bytes,
+              struct net_key keys[NET_RAILS])
+{
+    memset(keys, 0, NET_RAILS * sizeof *keys);
+    if (!peer->room_slab)
+        peer->room_slab = make_room(net, bytes);
+    const struct net_slab *slab = peer->room_slab;
+    if (!slab)
+        return;
+    peer->room = slab->memory;
+    peer->room_bytes = slab->bytes;
+    for (int i = 0; i < net->rail_count; i++) {
+        struct fid_mr *registered = i ? slab->on_rails[i] : slab->registered;
+        if (registered && net->rails[i].endpoint)
+            keys[i] = (struct net_key){.key = fi_mr_key(registered),
+                                       .base = net->rails[i].traits.virtual_addresses
+                                                   ? (uint64_t)(uintptr_t)peer->room
+                                                   : 0,
+                                       .known = 1};
+    }
 }
 
 static void free_segments(struct net_memory *memory)

@@ -221,9 +221,9 @@ void net_look_at_peers(struct path_common *net)
 
 /* What of the peer nobody can send again: remote accesses that are no pieces, and writes whose source may have
  * been used for something else. */
-static bool has_lost(const struct net_peer *peer)
+static bool has_lost(struct path_common *net, const struct net_peer *peer)
 {
-    return peer->directs || peer->done < peer->loose || net_stage_busy(peer);
+    return peer->directs || peer->done < peer->loose || net_stage_loses(net, peer);
 }
 
 static void move(struct path_common *net, struct net_peer *peer)
@@ -231,7 +231,7 @@ static void move(struct path_common *net, struct net_peer *peer)
     struct net_rail *rail = &net->rails[peer->via];
     int to = net_other_rail(net, peer, peer->via);
     char sentence[NET_SENTENCE_BYTES];
-    if (to < 0 || has_lost(peer)) {
+    if (to < 0 || has_lost(net, peer)) {
         snprintf(sentence, sizeof sentence,
                  "PE %d is not reached any more (provider %s on %s): %s%s", peer->pe, net->provider,
                  net_interface(rail), rail->cause,

@@ -57,22 +57,28 @@ static weft_status tell_address(struct path_common *net, struct net_rail *rail,
     return error ? net_refused(net, rail, "fi_getname", error) : WEFT_OK;
 }
 
-/* The first rail, with GPU memory where the provider has that; one that cannot be opened so is opened without,
- * and what it said is kept. */
-static weft_status open_first(struct path_common *net)
+/* A rail, with GPU memory where the provider has that; one that cannot be opened so is opened without. What the
+ * first said is kept in gpu_lacks. */
+static weft_status open_rail(struct path_common *net, struct net_rail *rail)
 {
-    struct net_rail *rail = &net->rails[0];
+    char lacks[NET_WHY_BYTES];
     struct fi_info *plain = net->lib->dupinfo(rail->info);
-    rail->info = net_with_gpu(net->lib, rail->info, net->gpu_lacks, sizeof net->gpu_lacks);
+    rail->info = net_with_gpu(net->lib, rail->info, lacks, sizeof lacks);
+    rail->hmem = !lacks[0];
     weft_status status = net_open_rail(net, rail);
-    if (status && !net->gpu_lacks[0] && plain) {
-        snprintf(net->gpu_lacks, sizeof net->gpu_lacks, "opened with FI_HMEM: %.120s",
-                 base_last_error());
+    if (status && rail->hmem && plain) {
+        snprintf(lacks, sizeof lacks, "opened with FI_HMEM: %.120s", base_last_error());
+        rail->hmem = false;
         net_close_objects(rail);
         net->lib->freeinfo(rail->info);
         rail->info = plain;
-        return net_open_rail(net, rail);
+        plain = NULL;
+        status = net_open_rail(net, rail);
     }
+    if (rail == net->rails)
+        memcpy(net->gpu_lacks, lacks, sizeof lacks);
+    else if (rail->hmem)
+        net->gpu_lacks[0] = '\0';
     if (plain)
         net->lib->freeinfo(plain);
     return status;
@@ -84,7 +90,7 @@ static weft_status open_here(struct path_common *net, struct addresses *mine)
     if (strcmp(net->provider, "shm") == 0)
         net_remove_leftovers(net->world);
     for (int i = 0; i < net->rail_count && !status; i++) {
-        status = i ? net_open_rail(net, &net->rails[i]) : open_first(net);
+        status = open_rail(net, &net->rails[i]);
         if (!status)
             status = tell_address(net, &net->rails[i], &mine->rail[i]);
     }
@@ -221,10 +227,10 @@ void net_close(struct path_common *net)
 {
     net_stop_thread(net);
     net_drain(net);
-    net_stage_free(net);
     for (int i = 0; i < net->rail_count; i++)
         net_close_endpoint(&net->rails[i]);
     net_stripe_close(net);
+    net_stage_free(net);
     for (int i = 0; i < net->rail_count; i++)
         net_free_rail_memory(net, &net->rails[i]);
     net_free_places(net);

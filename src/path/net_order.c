@@ -97,6 +97,12 @@ weft_status net_await_filling(struct path_state *state, struct net_peer *peer)
     return await_none(state, peer, BOX_OP_PUT, &state->channels[peer->pe].filling);
 }
 
+weft_status net_await_sources(struct path_state *state, struct net_peer *peer)
+{
+    weft_status status = net_await_filling(state, peer);
+    return status ? status : net_await_writes(state, peer);
+}
+
 /* What is staged is a message or a write from now on. */
 static weft_status await_staging(struct path_state *state, struct net_peer *peer)
 {

@@ -125,9 +125,9 @@ static void tell_place(struct path_common *net, struct net_peer *from, struct ne
 static void tell_room(struct path_common *net, struct net_peer *from, struct net_record *record)
 {
     const struct net_wanted *wanted = net_behind(record);
-    struct net_key key = {0};
-    net_room(net, from, wanted->bytes, &key);
-    answer_data(net, from, record, &key, sizeof key);
+    struct net_key keys[NET_RAILS];
+    net_room(net, from, wanted->bytes, keys);
+    answer_data(net, from, record, keys, sizeof keys);
 }
 
 /* In as many pieces as it takes messages. */

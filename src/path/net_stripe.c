@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large transfers over several NICs. See net_stripe.h; what happens when one fails is in
+/* Transfers over several NICs, piece by piece. See net_stripe.h; what happens when one fails is in
  * net_stripe_fail.c. */
+#include "path/net_stage.h"
 #include "path/net_stripe_piece.h"
 
 #include "base/clock.h"
 #include "base/status.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +17,8 @@ enum {
     FIRST_BYTES = 4 * PIECE_BYTES,      /* on one of which it is not known how fast it is */
     RATE_NS = 5 * 1000 * 1000,          /* a rail's rate is taken over at least so long, */
     SHORT_NS = 50 * 1000,               /* or over all that it had to do */
+    RATE_BYTES = 32 << 10,              /* less tells of a round trip alone */
+    TRY_NS = 20 * 1000 * 1000,          /* a rate as old as this may not hold any more */
 };
 
 /* ------------------------------------------------------------------------------------------ lists */
@@ -52,6 +56,8 @@ void net_piece_finish(struct net_piece *piece)
     struct path_state *state = piece->state;
     count(piece, -1);
     net_drop_pin(state->net, piece->pin);
+    if (piece->parcel)
+        net_stage_came(piece->parcel);
     free(piece);
     net_drop_state(state);
 }
@@ -63,12 +69,19 @@ static void take_rate(struct net_rail *rail, size_t bytes)
     rail->moved += bytes;
     rail->stood_ns = 0;
     rail->asked = rail->answered = false;
-    if (ns < (rail->pieces.first ? RATE_NS : SHORT_NS))
+    if (!rail->connected) { /* what was first had to wait for a connection: that is no rate */
+        rail->connected = true;
+        rail->moved = 0;
+        rail->busy_since = now;
+        return;
+    }
+    if (ns < (rail->pieces.first ? RATE_NS : SHORT_NS) || rail->moved < RATE_BYTES)
         return;
     /* Weighed by time: what comes in a burst after a pause is not taken for speed. */
     rail->bytes_lately = rail->bytes_lately * 3 / 4 + (double)rail->moved;
     rail->ns_lately = rail->ns_lately * 3 / 4 + (double)ns;
     rail->rate = rail->bytes_lately / rail->ns_lately;
+    rail->rated_ns = now;
     rail->moved = 0;
     rail->busy_since = now;
 }
@@ -81,10 +94,22 @@ static void leave(struct path_common *net, struct net_piece *piece)
     take_rate(rail, piece->bytes);
 }
 
+/* It has carried nothing for so long that a piece is worth the try: what slowed it down may be over. A twentieth of
+ * the time goes into that at most, by the rate as it was. */
+static bool to_be_tried(const struct net_rail *rail)
+{
+    if (rail->rate <= 0 || rail->pieces.first)
+        return false;
+    double since = (double)(clock_now_ns() - rail->rated_ns);
+    return since > TRY_NS && since > 20 * PIECE_BYTES / rail->rate;
+}
+
 static void enter(struct path_common *net, struct net_piece *piece)
 {
     struct net_rail *rail = &net->rails[piece->rail];
     if (!rail->pieces.first) {
+        if (to_be_tried(rail))
+            rail->bytes_lately = rail->ns_lately = 0;
         rail->busy_since = clock_now_ns();
         rail->moved = 0;
     }
@@ -105,11 +130,14 @@ static ssize_t post(struct path_common *net, struct net_piece *piece, const stru
     void *descriptor, *local = piece->local;
     if (confirm)
         local = net_rail_scratch(net, rail, &descriptor);
+    else if (piece->ends)
+        descriptor = piece->ends->descriptors[piece->rail];
     else
         descriptor = net_rail_descriptor(net, rail, local, piece->pin);
     size_t bytes = confirm ? 1 : piece->bytes;
+    size_t offset = piece->ends ? piece->offset : piece->offset % NET_CHUNK_BYTES;
     struct iovec here = {local, bytes};
-    struct fi_rma_iov there = {key->base + piece->offset % NET_CHUNK_BYTES, bytes, key->key};
+    struct fi_rma_iov there = {key->base + offset, bytes, key->key};
     struct fi_msg_rma message = {.msg_iov = &here,
                                  .desc = &descriptor,
                                  .iov_count = 1,
@@ -124,48 +152,82 @@ static ssize_t post(struct path_common *net, struct net_piece *piece, const stru
                  : fi_readmsg(rail->endpoint, &message, FI_COMPLETION);
 }
 
-/* Both have been asked for before the piece was queued. */
+/* They have been asked for before the piece was queued. */
 static const struct net_key *key_of(const struct net_piece *piece, int rail)
 {
     struct net_peer *peer = piece->post.peer;
+    if (piece->ends)
+        return &piece->ends->keys[peer->there[rail]];
     size_t chunk = piece->offset / NET_CHUNK_BYTES;
     return rail ? &peer->rail_keys[piece->segment][chunk * NET_RAILS + peer->there[rail]]
                 : &peer->keys[piece->segment][chunk];
 }
 
-/* Whether the provider has taken it; a refusal other than for now gives the rail up. */
-static bool post_piece(struct path_common *net, struct net_piece *piece, bool confirm)
+void net_piece_unproven(struct net_piece *piece, const char *cause)
+{
+    struct path_common *net = piece->state->net;
+    snprintf(net->proof_failed, sizeof net->proof_failed, "%.*s", NET_WHY_BYTES - 1, cause);
+    net_piece_finish(piece);
+}
+
+/* Whether the provider has taken it. A refusal other than for now gives the rail up, or, of a proof, ends
+ * the piece: then *gone. */
+static bool post_piece(struct path_common *net, struct net_piece *piece, bool confirm, bool *gone)
 {
     struct net_rail *rail = &net->rails[piece->rail];
     ssize_t error = post(net, piece, key_of(piece, piece->rail), confirm);
+    *gone = false;
     if (!error)
         piece->step = confirm ? NET_CONFIRMING : NET_MOVING;
-    if (error && error != -FI_EAGAIN)
+    if (!error || error == -FI_EAGAIN)
+        return !error;
+    if (!piece->proof) {
         net_rail_failed(net, rail, piece->post.peer, net->lib->strerror((int)-error));
-    return !error;
+        return false;
+    }
+    net_refused(net, rail, piece->write && !confirm ? "fi_writemsg" : "fi_readmsg", (int)error);
+    *gone = true;
+    return false;
 }
 
 void net_stripe_completed(struct path_common *net, struct net_post *post)
 {
     struct net_piece *piece = (struct net_piece *)(void *)post;
     struct net_rail *rail = &net->rails[piece->rail];
+    bool gone = false;
     if (piece->step == NET_MOVING && piece->write && !rail->traits.confirmed) {
         piece->step = NET_MOVED;
-        if (!post_piece(net, piece, true))
-            rail->to_confirm++;
-        return;
+        if (post_piece(net, piece, true, &gone))
+            return;
+        rail->to_confirm += !gone;
+        if (!gone)
+            return;
     }
     leave(net, piece);
     if (piece->rail == piece->post.peer->via)
         net_heard(piece->post.peer, piece->rail);
-    net_piece_finish(piece);
+    if (gone)
+        net_piece_unproven(piece, base_last_error());
+    else
+        net_piece_finish(piece);
 }
 
 /* ----------------------------------------------------------------------------------- choice of rail */
 
 static bool carries(const struct path_common *net, const struct net_piece *piece, int rail)
 {
-    return net_goes_over(net, piece->post.peer, rail) && key_of(piece, rail)->known;
+    return net_goes_over(net, piece->post.peer, rail) && key_of(piece, rail)->known &&
+           (!piece->ends || piece->ends->reaches >> rail & 1);
+}
+
+bool net_ends_meet(const struct path_common *net, const struct net_peer *peer,
+                   const struct net_ends *ends)
+{
+    for (int i = 0; i < net->rail_count; i++)
+        if (net_goes_over(net, peer, i) && ends->reaches >> i & 1 &&
+            ends->keys[peer->there[i]].known)
+            return true;
+    return false;
 }
 
 /* Until all rails have been measured, what they are told to give decides. */
@@ -197,6 +259,8 @@ static int choose_rail(const struct path_common *net, const struct net_piece *pi
         bool leads = carries(net, piece, i);
         double time = (double)(rail->under_way + piece->bytes) / rate_of(net, rail);
         any |= leads;
+        if (leads && !(refused >> i & 1) && to_be_tried(rail))
+            return i;
         if (leads && !(refused >> i & 1) && (best < 0 || time < soonest)) {
             best = i;
             soonest = time;
@@ -211,9 +275,16 @@ static int choose_rail(const struct path_common *net, const struct net_piece *pi
 static bool start(struct path_common *net, struct net_piece *piece, uint32_t *refused)
 {
     int chosen;
+    bool gone;
     while ((chosen = choose_rail(net, piece, *refused)) >= 0) {
         piece->rail = (uint8_t)chosen;
-        net->rails[chosen].refused = !post_piece(net, piece, false);
+        net->rails[chosen].refused = !post_piece(net, piece, false, &gone);
+        if (gone) {
+            net->rails[chosen].refused = false;
+            net_pieces_remove(&net->pieces, piece);
+            net_piece_unproven(piece, base_last_error());
+            return true;
+        }
         if (net->rails[chosen].refused) {
             *refused |= 1u << chosen;
             continue;
@@ -227,10 +298,19 @@ static bool start(struct path_common *net, struct net_piece *piece, uint32_t *re
 
 static void confirm_moved(struct path_common *net, struct net_rail *rail)
 {
-    for (struct net_piece *piece = rail->pieces.first; piece && rail->to_confirm;
-         piece = piece->next)
-        if (piece->step == NET_MOVED && post_piece(net, piece, true))
-            rail->to_confirm--;
+    bool gone;
+    for (struct net_piece *piece = rail->pieces.first, *next; piece && rail->to_confirm;
+         piece = next) {
+        next = piece->next;
+        if (piece->step != NET_MOVED)
+            continue;
+        bool posted = post_piece(net, piece, true, &gone);
+        rail->to_confirm -= posted || gone;
+        if (!gone)
+            continue;
+        leave(net, piece);
+        net_piece_unproven(piece, base_last_error());
+    }
 }
 
 /* No NIC that is left has the memory registered at both ends. */
@@ -251,6 +331,9 @@ static void start_pieces(struct path_common *net)
         if (piece->post.peer->failed) {
             net_pieces_remove(&net->pieces, piece);
             net_piece_finish(piece);
+        } else if (unlikely(leads_nowhere(net, piece)) && piece->proof) {
+            net_pieces_remove(&net->pieces, piece);
+            net_piece_unproven(piece, "the NIC has failed");
         } else if (unlikely(leads_nowhere(net, piece))) {
             net_fail_peer(net, piece->post.peer, WEFT_ERR_PATH,
                           "no NIC that is left has the memory of a transfer registered");
@@ -282,26 +365,50 @@ bool net_stripes(const struct path_common *net, const struct net_peer *peer, siz
     return false;
 }
 
-static weft_status queue_piece(struct path_state *state, struct remote at, void *local,
-                               size_t bytes, bool write, bool spread, struct net_pin *pin)
+/* A copy of it. */
+static weft_status queue_piece(struct net_piece content)
 {
-    struct path_common *net = state->net;
-    struct net_piece *piece = calloc(1, sizeof *piece);
+    struct net_piece *piece = malloc(sizeof *piece);
     if (!piece)
         return base_fail(WEFT_ERR_NO_MEMORY, "path net: no private memory for a transfer");
-    *piece = (struct net_piece){.post = {.kind = NET_POST_STRIPE, .peer = &net->peers[at.peer->pe]},
-                                .state = state,
-                                .segment = (uint8_t)at.segment,
-                                .pin = net_take_pin(pin),
-                                .write = write,
-                                .spread = spread,
-                                .closing = -1,
-                                .offset = at.offset,
-                                .local = local,
-                                .bytes = bytes};
+    *piece = content;
+    piece->post.kind = NET_POST_STRIPE;
+    piece->closing = -1;
+    net_take_pin(piece->pin);
     count(piece, 1);
-    net_pieces_append(&net->pieces, piece);
+    net_pieces_append(&piece->state->net->pieces, piece);
     return WEFT_OK;
+}
+
+/* Cut into pieces; *pieces: how many were queued. */
+static weft_status queue(struct net_piece whole, uint32_t *pieces)
+{
+    size_t most = whole.state->net->rails[0].traits.most, left = whole.bytes;
+    most = most < PIECE_BYTES ? most : PIECE_BYTES;
+    weft_status status = WEFT_OK;
+    for (*pieces = 0; left && !status; left -= whole.bytes) {
+        whole.bytes = left < most ? left : most;
+        status = queue_piece(whole);
+        *pieces += !status;
+        whole.offset += whole.bytes;
+        whole.local += whole.bytes;
+    }
+    return status;
+}
+
+weft_status net_stripe_transfer(struct path_state *state, const struct net_transfer *transfer,
+                                uint32_t *pieces)
+{
+    return queue((struct net_piece){.post.peer = transfer->peer,
+                                    .state = state,
+                                    .parcel = transfer->parcel,
+                                    .ends = transfer->ends,
+                                    .local = transfer->local,
+                                    .bytes = transfer->bytes,
+                                    .write = transfer->write,
+                                    .spread = transfer->spread,
+                                    .proof = transfer->proof},
+                 pieces);
 }
 
 /* Up to the ends of the chunks on both sides; the keys are known afterwards. *bytes 0: not over rails. */
@@ -349,14 +456,19 @@ weft_status net_stripe_move(struct path_state *state, struct remote at, void *lo
     size_t whole = bytes;
     struct net_pin *pin;
     weft_status status = prepare(state, at, local, write, spread, &whole, &pin);
-    size_t most = state->net->rails[0].traits.most;
+    uint32_t pieces;
     *taken = status ? 0 : whole;
-    for (size_t done = 0, piece; done < *taken && !status; done += piece) {
-        piece = *taken - done < PIECE_BYTES ? *taken - done : PIECE_BYTES;
-        piece = piece < most ? piece : most;
-        status = queue_piece(state, at, (char *)local + done, piece, write, spread, pin);
-        at.offset += piece;
-    }
+    if (!status)
+        status = queue((struct net_piece){.post.peer = &state->net->peers[at.peer->pe],
+                                          .state = state,
+                                          .segment = (uint8_t)at.segment,
+                                          .pin = pin,
+                                          .write = write,
+                                          .spread = spread,
+                                          .offset = at.offset,
+                                          .local = local,
+                                          .bytes = whole},
+                       &pieces);
     net_drop_pin(state->net, pin);
     net_stripe_advance(state->net);
     return status;

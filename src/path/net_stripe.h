@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large transfers between host memories, spread over several NICs of this PE: cut into pieces, each of
- * which goes over whichever rail will be free for it first, and counts in the context's channel until its
+/* Large transfers spread over several NICs of this PE, between host memories and for net_stage.c: cut into
+ * pieces, each of which goes over whichever rail will be free for it first, and counts in the context's channel until its
  * data are there. So fence, quiet and put_signal, which wait for the channel, hold over all rails,
  * whose pieces overtake one another.
  *
@@ -19,6 +19,23 @@ bool net_stripes(const struct path_common *net, const struct net_peer *peer, siz
  * some side is not registered with them. May wait, for keys. */
 weft_status net_stripe_move(struct path_state *state, struct remote at, void *local, size_t bytes,
                             bool write, size_t *taken);
+
+/* The same between ends that are known: queues all of it, for `parcel`, which has net_stage_came() called
+ * once for each of the *pieces. */
+struct net_transfer {
+    struct net_peer *peer;
+    struct net_parcel *parcel;
+    const struct net_ends *ends; /* stay as long as the pieces */
+    char *local;
+    size_t bytes;
+    bool write, spread, proof;
+};
+weft_status net_stripe_transfer(struct path_state *state, const struct net_transfer *transfer,
+                                uint32_t *pieces);
+
+/* Whether some rail leads from the one end to the other. */
+bool net_ends_meet(const struct path_common *net, const struct net_peer *peer,
+                   const struct net_ends *ends);
 
 /* A post of kind NET_POST_STRIPE is complete, or has failed for this cause. */
 void net_stripe_completed(struct path_common *net, struct net_post *post);
@@ -57,6 +74,9 @@ void *net_rail_descriptor(struct path_common *net, struct net_rail *rail, const 
 /* The keys of a peer's chunk on all its rails; asks at first, and waits. */
 weft_status net_peer_rail_keys(struct path_state *state, struct net_peer *peer,
                                enum segment_id segment, size_t chunk, const struct net_key **keys);
+
+/* A number for a registration with the rail; 0: no private memory. */
+uint64_t net_rail_next_key(struct path_common *net, struct net_rail *rail);
 
 /* Eight bytes that remote reads of this rail may go to. */
 void *net_rail_scratch(struct path_common *net, struct net_rail *rail, void **descriptor);

@@ -116,10 +116,19 @@ void net_stripe_failed(struct path_common *net, struct net_rail *rail, struct ne
     struct net_piece *piece = (struct net_piece *)(void *)post;
     struct net_peer *peer = post->peer;
     piece->step = NET_LOST;
-    if (peer->failed)
+    if (piece->proof && !peer->failed) {
+        char sentence[NET_SENTENCE_BYTES];
+        snprintf(sentence, sizeof sentence,
+                 "a remote access at PE %d failed (provider %s on %s): %s", peer->pe, net->provider,
+                 net_interface(rail), cause);
+        net_pieces_remove(&rail->pieces, piece);
+        rail->under_way -= piece->bytes;
+        net_piece_unproven(piece, sentence);
+    } else if (peer->failed) {
         net_stripe_forget(net, peer);
-    else
+    } else {
         net_rail_failed(net, rail, peer, cause);
+    }
 }
 
 void net_ask_to_close(struct path_common *net, struct net_peer *peer, int there)
@@ -168,6 +177,7 @@ static void close_failed(struct path_common *net, struct net_rail *rail)
     net_close_endpoint(rail);
     net_free_rail_memory(net, rail);
     net_move_peers(net, rail);
+    net_stage_rail_closed(net, number_of(net, rail));
     rail->under_way = 0;
     rail->to_confirm = 0;
     while (rail->pieces.first) {

@@ -139,7 +139,7 @@ static void unregister(struct net_pin *pin, int rail)
     pin->registered[rail] = NULL;
 }
 
-static uint64_t next_key(struct path_common *net, struct net_rail *rail)
+uint64_t net_rail_next_key(struct path_common *net, struct net_rail *rail)
 {
     return rail == &net->rails[0] ? net_next_key(net) : memory_of(rail) ? rail->memory->keys++ : 0;
 }
@@ -154,7 +154,7 @@ static struct net_pin *make_pin(struct path_common *net, void *local, size_t byt
     net->pins = pin;
     for (int i = 0; i < net->rail_count && all; i++) {
         struct net_rail *rail = &net->rails[i];
-        uint64_t key = rail->endpoint ? next_key(net, rail) : 0;
+        uint64_t key = rail->endpoint ? net_rail_next_key(net, rail) : 0;
         if (key)
             pin->registered[i] =
                 register_memory(rail, local, bytes, write ? FI_WRITE : FI_READ, key);

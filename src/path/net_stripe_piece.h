@@ -10,11 +10,14 @@ struct net_piece {
     struct path_state *state;
     struct net_piece *next, *previous;
     struct net_pin *pin; /* `local` is registered so; NULL: it need not be, or is of a segment */
+    struct net_parcel *parcel; /* it is a part of that, between these ends; NULL: of a chunk */
+    const struct net_ends *ends;
     char *local;
-    size_t offset, bytes; /* in the peer's segment; it lies in one chunk */
+    size_t offset, bytes; /* in the peer's segment, of which it lies in one chunk; from the ends */
     uint8_t segment, rail;
     bool write;
     bool spread;    /* over any rail */
+    bool proof;     /* that GPU memory is reached over a rail: its failure is no other's */
     int8_t closing; /* of the peer's rails the one that must be closed before it goes; -1 = none */
     enum net_piece_step {
         NET_WAITING,
@@ -28,6 +31,9 @@ struct net_piece {
 void net_pieces_append(struct net_pieces *list, struct net_piece *piece);
 void net_pieces_remove(struct net_pieces *list, struct net_piece *piece);
 void net_piece_finish(struct net_piece *piece);
+
+/* A piece of a proof, in no list any more, has failed. */
+void net_piece_unproven(struct net_piece *piece, const char *cause);
 
 /* Its owner has still to close a rail. */
 static inline bool net_piece_waits(const struct net_piece *piece)

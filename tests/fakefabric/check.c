@@ -63,7 +63,7 @@ void note_endpoint(const struct fid_ep *endpoint, const struct fid *domain)
 }
 
 /* The address may have been that of one which was closed. */
-static const struct fid *domain_of(const struct fid_ep *endpoint)
+const struct fid *domain_of(const struct fid_ep *endpoint)
 {
     int i = endpoint_count - 1;
     while (i > 0 && endpoints[i].endpoint != endpoint)

@@ -9,7 +9,8 @@
  *
  * Environment: FAKE_FABRIC_NAME (verbs;ofi_rxm), FAKE_FABRIC_HMEM=0, FAKE_FABRIC_DMABUF=0 (libfabric 1.17),
  * FAKE_FABRIC_REFUSE (dmabuf, address: such registrations are refused), FAKE_FABRIC_HELD,
- * FAKE_FABRIC_LIE (held back for ever), FAKE_FABRIC_FAIL (read, write: posts on GPU memory fail;
+ * FAKE_FABRIC_SLOW (a NIC reads what it writes elsewhere only when its completions are looked for),
+ * FAKE_FABRIC_NICS, FAKE_FABRIC_LOSE (nics.c), FAKE_FABRIC_LIE (held back for ever), FAKE_FABRIC_FAIL (read, write: posts on GPU memory fail;
  * domain: one with FI_HMEM cannot be opened). */
 #include "fake.h"
 
@@ -43,7 +44,7 @@ static struct {
 } real;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct fi_context2 contexts[CONTEXTS]; /* of writes of masks */
+static struct fi_context2 contexts[CONTEXTS]; /* of writes that a mask follows */
 static unsigned next_context;
 static unsigned char *mask; /* MASK_BYTES of 0xff */
 
@@ -53,8 +54,20 @@ static struct pending {
     struct fi_msg_rma message;
     struct iovec here;
     struct fi_rma_iov there;
+    uint64_t flags;
 } pending[CONTEXTS];
 static int pending_count;
+
+/* Writes whose source has not been read, in order. */
+static struct slow {
+    struct fid_ep *endpoint;
+    struct fi_msg_rma message;
+    struct iovec here;
+    struct fi_rma_iov there;
+    void *descriptor;
+    uint64_t flags;
+} slow[CONTEXTS];
+static int slow_count;
 
 /* Reads under way into GPU memory here, that are held back when they have come. */
 static struct arriving {
@@ -127,6 +140,7 @@ static struct fi_info *for_real(const struct fi_info *info)
     if (copy->domain_attr) {
         copy->domain_attr->caps &= ~FI_HMEM;
         copy->domain_attr->mr_mode &= ~(FI_MR_HMEM | FI_MR_LOCAL | FI_MR_PROV_KEY);
+        hide_second_nic(copy);
     }
     if (copy->fabric_attr) {
         rename_provider(copy, REAL_PROVIDER);
@@ -181,6 +195,8 @@ EXPORT int fi_getinfo(uint32_t version, const char *node, const char *service, u
         one->next = NULL;
         real.freeinfo(one);
     }
+    if (!error)
+        show_second_nics(*info, real.dupinfo);
     return error ? error : *info ? 0 : -FI_ENODATA;
 }
 
@@ -334,7 +350,7 @@ static bool send_masks(void)
         struct pending *p = &pending[pending_count - 1];
         p->message.msg_iov = &p->here;
         p->message.rma_iov = &p->there;
-        ssize_t error = rma_ops->writemsg(p->endpoint, &p->message, FI_COMPLETION);
+        ssize_t error = rma_ops->writemsg(p->endpoint, &p->message, p->flags);
         if (error == -FI_EAGAIN)
             return false;
         pending_count--; /* an error comes by the data too */
@@ -342,7 +358,9 @@ static bool send_masks(void)
     return true;
 }
 
-static void mark_written(struct fid_ep *endpoint, const struct fi_msg_rma *data)
+/* Its completion is that of the write: what has been written has arrived when the mask has. */
+static void mark_written(struct fid_ep *endpoint, const struct fi_msg_rma *data, void *context,
+                         uint64_t flags)
 {
     struct pending *p = &pending[pending_count++];
     if (pending_count == CONTEXTS || data->rma_iov->len > MASK_BYTES)
@@ -350,10 +368,11 @@ static void mark_written(struct fid_ep *endpoint, const struct fi_msg_rma *data)
     *p = (struct pending){.endpoint = endpoint,
                           .message = *data,
                           .here = {mask, data->rma_iov->len},
-                          .there = *data->rma_iov};
+                          .there = *data->rma_iov,
+                          .flags = flags};
     p->there.key |= 1ull << MASK_BIT;
     p->message.desc = NULL;
-    p->message.context = &contexts[next_context++ % CONTEXTS];
+    p->message.context = context;
     send_masks();
 }
 
@@ -384,6 +403,41 @@ static void forget_read(const void *context, bool came)
     }
 }
 
+/* Whether none waits any more. */
+static bool write_slow(void)
+{
+    int done = 0;
+    ssize_t error = 0;
+    for (; done < slow_count; done++) {
+        struct slow *s = &slow[done];
+        s->message.msg_iov = &s->here;
+        s->message.rma_iov = &s->there;
+        s->message.desc = &s->descriptor;
+        error = rma_ops->writemsg(s->endpoint, &s->message, s->flags);
+        if (error == -FI_EAGAIN)
+            break;
+        if (error)
+            broken("a write that was taken has failed: %s", real.strerror((int)-error));
+    }
+    memmove(slow, slow + done, (size_t)(slow_count - done) * sizeof slow[0]);
+    slow_count -= done;
+    return slow_count == 0;
+}
+
+static ssize_t write_later(struct fid_ep *endpoint, const struct fi_msg_rma *message,
+                           uint64_t flags)
+{
+    if (slow_count == CONTEXTS)
+        return -FI_EAGAIN;
+    slow[slow_count++] = (struct slow){.endpoint = endpoint,
+                                       .message = *message,
+                                       .here = *message->msg_iov,
+                                       .there = *message->rma_iov,
+                                       .descriptor = message->desc[0],
+                                       .flags = flags};
+    return 0;
+}
+
 static ssize_t post(struct fid_ep *endpoint, const struct fi_msg_rma *message, uint64_t flags,
                     bool write)
 {
@@ -400,7 +454,7 @@ static ssize_t post(struct fid_ep *endpoint, const struct fi_msg_rma *message, u
         asked_for("FAKE_FABRIC_FAIL", write ? "write" : "read"))
         return -FI_EINVAL;
     struct region *region = message->desc[0];
-    bool held = !write && region->shadow;
+    bool held = !write && region->shadow, marked = device && write && holds();
     here.iov_base = at_cpu((uintptr_t)here.iov_base);
     if (is_device_address(there.addr))
         there.addr = (uint64_t)(uintptr_t)at_cpu(there.addr);
@@ -411,14 +465,24 @@ static ssize_t post(struct fid_ep *endpoint, const struct fi_msg_rma *message, u
     real_message.desc = &descriptor;
     if (!send_masks())
         return -FI_EAGAIN;
+    if (nic_loses(domain_of(endpoint), message->context))
+        return 0;
+    if (asked_for("FAKE_FABRIC_SLOW", NULL) && write)
+        return write_later(endpoint, &real_message, flags);
+    if (!write_slow())
+        return -FI_EAGAIN;
     if (held)
         here.iov_base = hold_read(message, region);
+    if (marked)
+        real_message.context = &contexts[next_context++ % CONTEXTS];
     ssize_t error = write ? rma_ops->writemsg(endpoint, &real_message, flags)
                           : rma_ops->readmsg(endpoint, &real_message, flags);
     if (error && held)
         forget_read(message->context, false);
-    if (!error && device && write && holds())
-        mark_written(endpoint, &real_message);
+    if (!error)
+        nic_carries(domain_of(endpoint));
+    if (!error && marked)
+        mark_written(endpoint, &real_message, message->context, flags);
     return error;
 }
 
@@ -436,8 +500,10 @@ static ssize_t send_(struct fid_ep *endpoint, const void *buffer, size_t bytes, 
                      fi_addr_t to, void *context)
 {
     void *mine = region_descriptor(endpoint, buffer, bytes, descriptor, "fi_send");
-    if (!send_masks())
+    if (!send_masks() || !write_slow())
         return -FI_EAGAIN;
+    if (nic_loses(domain_of(endpoint), context))
+        return 0;
     return msg_ops->send(endpoint, buffer, bytes, mine, to, context);
 }
 
@@ -451,6 +517,20 @@ static ssize_t recv_(struct fid_ep *endpoint, void *buffer, size_t bytes, void *
 
 /* ------------------------------------------------------------------------------------- completions */
 
+static struct {
+    const struct fid_cq *queue;
+    const struct fid *domain;
+} queues[64];
+static int queue_count;
+
+static const struct fid *domain_of_queue(const struct fid_cq *queue)
+{
+    int i = queue_count - 1;
+    while (i > 0 && queues[i].queue != queue)
+        i--;
+    return queues[i].domain;
+}
+
 static bool is_mask(const void *context)
 {
     return (const struct fi_context2 *)context >= contexts &&
@@ -461,6 +541,9 @@ static ssize_t cq_read(struct fid_cq *queue, void *buffer, size_t count)
 {
     struct fi_cq_entry *entries = buffer;
     send_masks();
+    write_slow();
+    if (nic_has_lost(domain_of_queue(queue)))
+        return -FI_EAVAIL;
     ssize_t n = cq_ops->read(queue, buffer, count), kept = 0;
     for (ssize_t i = 0; i < n; i++)
         if (!is_mask(entries[i].op_context)) {
@@ -472,6 +555,11 @@ static ssize_t cq_read(struct fid_cq *queue, void *buffer, size_t count)
 
 static ssize_t cq_readerr(struct fid_cq *queue, struct fi_cq_err_entry *entry, uint64_t flags)
 {
+    void *lost = nic_next_lost(domain_of_queue(queue));
+    if (lost) {
+        *entry = (struct fi_cq_err_entry){.op_context = lost, .err = FI_EIO, .prov_errno = FI_EIO};
+        return 1;
+    }
     ssize_t n = cq_ops->readerr(queue, entry, flags);
     return n == 1 && is_mask(entry->op_context) ? -FI_EAGAIN : n;
 }
@@ -527,6 +615,10 @@ static int open_queue(struct fid_domain *domain, struct fi_cq_attr *attr, struct
     int error = domain_ops->cq_open(domain, attr, queue, context);
     if (error)
         return error;
+    if (queue_count == (int)(sizeof queues / sizeof queues[0]))
+        broken("more than %d completion queues", queue_count);
+    queues[queue_count].queue = *queue;
+    queues[queue_count++].domain = &domain->fid;
     TAKE_OVER((*queue)->ops, cq_ops);
     (*queue)->ops->read = cq_read;
     (*queue)->ops->readerr = cq_readerr;
@@ -536,6 +628,7 @@ static int open_queue(struct fid_domain *domain, struct fi_cq_attr *attr, struct
 static int close_domain(struct fid *fid)
 {
     region_check_free(fid);
+    tell_of_nic(fid);
     return domain_fid_ops->close(fid);
 }
 
@@ -549,6 +642,7 @@ static int open_domain(struct fid_fabric *fabric, struct fi_info *info, struct f
     real.freeinfo(wanted);
     if (error)
         return error;
+    note_nic(&(*domain)->fid, info->domain_attr->name);
     mr_ops = (*domain)->mr;
     (*domain)->mr = &own_mr_ops;
     TAKE_OVER((*domain)->ops, domain_ops);

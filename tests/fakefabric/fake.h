@@ -39,6 +39,20 @@ void region_flush(void);
 void *region_descriptor(const struct fid_ep *endpoint, const void *buffer, size_t bytes,
                         void *descriptor, const char *what);
 void note_endpoint(const struct fid_ep *endpoint, const struct fid *domain);
+const struct fid *domain_of(const struct fid_ep *endpoint);
+
+/* nics.c: several NICs of one interface, of which one may fail. */
+void show_second_nics(struct fi_info *list, struct fi_info *(*duplicate)(const struct fi_info *));
+void hide_second_nic(struct fi_info *info);
+void note_nic(const struct fid *domain, const char *name);
+void tell_of_nic(const struct fid *domain);
+
+void nic_carries(const struct fid *domain); /* one remote access more */
+
+/* Whether this NIC has failed: what is posted is lost, with an error for its context. */
+bool nic_loses(const struct fid *domain, void *context);
+bool nic_has_lost(const struct fid *domain);
+void *nic_next_lost(const struct fid *domain); /* NULL: none */
 
 /* Whether GPU memory is named as it must be. */
 void check_address(const void *base, size_t bytes, const struct fi_mr_attr *attr);

@@ -100,6 +100,22 @@ static void sizes(void)
                 one_size(bytes[i], (size_t)(round % 5) * 3, kinds >= 3, kinds % 3, round);
 }
 
+/* When a put has returned its source may be used for something else, whether the NIC reads it in place or not. */
+static void source_is_free(void)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        make(seen, me, round, LARGE);
+        fill(job, gpu_from, seen, LARGE);
+        OK(weft_put(ctx, gpu_to, gpu_from, LARGE, next));
+        memset(seen, 0x3c, LARGE);
+        fill(job, gpu_from, seen, LARGE);
+        barrier();
+        look(job, seen, gpu_to, LARGE);
+        compare(seen, previous, round, LARGE, "put whose source was used again");
+        barrier();
+    }
+}
+
 /* ---------------------------------------------------------------------------- flags among the data */
 
 /* Blocks of data with a flag behind each: fence alone keeps each flag behind all the data, and neither
@@ -330,6 +346,7 @@ int main(int argc, char **argv)
         is_told(argv[2]);
     uint64_t *signal = gpu_alloc(job, 64, WEFT_ALLOC_ZERO), *host_signal = alloc(job, 64);
     sizes();
+    source_is_free();
     flags_among_data();
     small_and_large();
     signals(signal, false);
@@ -339,5 +356,6 @@ int main(int argc, char **argv)
     free(plain);
     free(seen);
     OK(weft_finalize(job));
+    printf("PE %d: all has arrived as it was sent\n", me);
     return 0;
 }

@@ -97,6 +97,14 @@ programs() {
     WEFT_FABRIC_INTERFACE='' WEFT_FABRIC_RAILS=2 WEFT_FABRIC_STRIPE=4K run 0 "$weft" run --hosts a,b,c "$build/bin/job_net" moves
 }
 
+# GPU memory, of a stand-in for its driver, through pinned memory.
+gpu() {
+    LD_LIBRARY_PATH=$build/fakecuda WEFT_GPU_HEAP_SIZE=1G WEFT_HEAP_SIZE=16M WEFT_FABRIC_RAILS=2 WEFT_FABRIC_STRIPE=64K \
+        share a run 0 "$weft" run --hosts a,b "$build/bin/job_gpu_net" moves
+    at_least "KiB over eth0" $first 2000
+    at_least "KiB over eth1" $second 500
+}
+
 # Unasked each PE takes one, the next PE the next one.
 shared_out() {
     WEFT_FABRIC_INTERFACE='' share a run 0 "$weft" run --hosts a:2,b:2 "$build/bin/rails" 1
@@ -314,7 +322,7 @@ containers() {
 
 make_hosts a b c
 second_net a b
-[ $# -gt 0 ] || set -- both registered programs shared_out crowd bad_input slow_rail rail_hiccup rail_down rail_reset home_moves home_one_way home_moves_large home_hiccup home_reset home_killed home_down unreached containers
+[ $# -gt 0 ] || set -- both registered programs gpu shared_out crowd bad_input slow_rail rail_hiccup rail_down rail_reset home_moves home_one_way home_moves_large home_hiccup home_reset home_killed home_down unreached containers
 for case in "$@"; do
     "$case"
 done

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NICs of the stand-in: each interface is offered twice (FAKE_FABRIC_NICS=2), the second time as "NAME-2", and is
+ * a domain of its own then. FAKE_FABRIC_LOSE=NAME:COUNT:PE: that NIC of that PE fails at its COUNT-th remote
+ * access; from then on what is posted on it is lost, and each completes with an error. What each has carried is
+ * told when it is closed (FAKE_FABRIC_NICS). */
+#include "fake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND "-2"
+enum { NICS = 32, LOST = 8192 };
+
+static struct nic {
+    const struct fid *domain;
+    char name[64];
+    unsigned long accesses;
+} nics[NICS];
+static int nic_count;
+
+/* Posts whose error has not been read. */
+static struct {
+    const struct nic *nic;
+    void *context;
+} lost[LOST];
+static int lost_count;
+
+void show_second_nics(struct fi_info *list, struct fi_info *(*duplicate)(const struct fi_info *))
+{
+    if (!asked_for("FAKE_FABRIC_NICS", "2"))
+        return;
+    for (struct fi_info *one = list; one; one = one->next->next) {
+        struct fi_info single = *one, *second;
+        char name[80];
+        single.next = NULL;
+        second = duplicate(&single);
+        snprintf(name, sizeof name, "%.60s" SECOND, one->domain_attr->name);
+        free(second->domain_attr->name);
+        second->domain_attr->name = strdup(name);
+        second->next = one->next;
+        one->next = second;
+    }
+}
+
+void hide_second_nic(struct fi_info *info)
+{
+    char *name = info->domain_attr ? info->domain_attr->name : NULL;
+    size_t length = name ? strlen(name) : 0, more = strlen(SECOND);
+    if (length > more && strcmp(name + length - more, SECOND) == 0)
+        name[length - more] = '\0';
+}
+
+static struct nic *nic_of(const struct fid *domain)
+{
+    for (int i = nic_count - 1; i >= 0; i--)
+        if (nics[i].domain == domain)
+            return &nics[i];
+    broken("a domain that nobody has opened");
+}
+
+void note_nic(const struct fid *domain, const char *name)
+{
+    if (nic_count == NICS)
+        broken("more than %d domains", NICS);
+    nics[nic_count].domain = domain;
+    snprintf(nics[nic_count++].name, sizeof nics[0].name, "%s", name);
+}
+
+void tell_of_nic(const struct fid *domain)
+{
+    const struct nic *nic = nic_of(domain);
+    if (asked_for("FAKE_FABRIC_NICS", NULL))
+        fprintf(stderr, "fakefabric: %s has carried %lu remote accesses\n", nic->name,
+                nic->accesses);
+}
+
+/* As the launcher set it: the library has taken that out of its environment. */
+static int own_pe(void)
+{
+    static int pe = -2;
+    char text[8192], *at = text, *end = text;
+    FILE *file = pe == -2 ? fopen("/proc/self/environ", "r") : NULL;
+    if (!file)
+        return pe;
+    end += fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    *end = '\0';
+    pe = -1;
+    for (; at < end && pe < 0; at += strlen(at) + 1)
+        sscanf(at, "WEFT_PE=%d", &pe);
+    return pe;
+}
+
+static bool fails(const struct nic *nic)
+{
+    const char *text = getenv("FAKE_FABRIC_LOSE");
+    char name[64];
+    unsigned long count;
+    int which;
+    return text && sscanf(text, "%63[^:]:%lu:%d", name, &count, &which) == 3 && own_pe() == which &&
+           strcmp(nic->name, name) == 0 && nic->accesses >= count;
+}
+
+void nic_carries(const struct fid *domain)
+{
+    nic_of(domain)->accesses++;
+}
+
+bool nic_loses(const struct fid *domain, void *context)
+{
+    struct nic *nic = nic_of(domain);
+    if (!fails(nic))
+        return false;
+    if (lost_count == LOST)
+        broken("more than %d posts are lost", LOST);
+    lost[lost_count].nic = nic;
+    lost[lost_count++].context = context;
+    return true;
+}
+
+bool nic_has_lost(const struct fid *domain)
+{
+    for (int i = 0; i < lost_count; i++)
+        if (lost[i].nic->domain == domain)
+            return true;
+    return false;
+}
+
+void *nic_next_lost(const struct fid *domain)
+{
+    for (int i = 0; i < lost_count; i++) {
+        void *context = lost[i].context;
+        if (lost[i].nic->domain != domain)
+            continue;
+        memmove(&lost[i], &lost[i + 1], (size_t)(--lost_count - i) * sizeof lost[0]);
+        return context;
+    }
+    return NULL;
+}
