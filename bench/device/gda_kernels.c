@@ -26,23 +26,24 @@ WEFT_DEVICE int trace_put(uint64_t *dst, uint64_t value, int peer, struct gda_tr
     uint64_t whole = sizeof *dst;
     t->called = weft_dev_clock_ns();
     struct weft_dev_gda_place at = weft_dev_gda_there(dst, peer, &whole);
-    uint64_t base = weft_dev_gda_reserve(q, 1), end = base + 1;
-    if (!base)
-        weft_dev_gda_first_use(q);
+    uint64_t turns = weft_dev_gda_reserve(q, 1);
     t->reserved = weft_dev_clock_ns();
-    if (!weft_dev_gda_room(q, end) && !weft_dev_gda_await(q, &r, weft_dev_gda_needed(q, end)))
+    uint64_t done = weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
+    uint64_t base = weft_dev_gda_whole(done, (uint32_t)(turns >> 32)), end = base + 1;
+    if (!weft_dev_gda_in_turn(turns)) /* others use the queue: these are not one put's times */
+        return WEFT_ERR_UNSUPPORTED;
+    if (!weft_dev_gda_room(&q->ring, (uint32_t)done, (uint32_t)end) &&
+        !weft_dev_gda_await_room(q, end, &r))
         return WEFT_ERR_TIMEOUT;
     t->waited = weft_dev_clock_ns();
-    weft_dev_gda_value(&q->ring, base, at, value, sizeof *dst, WEFT_DEV_GDA_SIGNALED);
+    weft_dev_gda_value(&q->ring, base, at, value, sizeof *dst, 0);
     t->written = weft_dev_clock_ns();
-    if (weft_dev_gda_advance(q, base, end) != 2)
-        return WEFT_ERR_UNSUPPORTED; /* others use the queue: these are not one put's times */
-    t->published = weft_dev_clock_ns();
-    weft_dev_gda_record_end(q, end);
+    weft_dev_gda_record_end(&q->ring, (uint32_t)end);
     t->recorded = weft_dev_clock_ns();
-    weft_dev_gda_bell(q, end);
+    weft_dev_gda_bell(&q->ring, (uint32_t)end);
     t->rung = weft_dev_clock_ns();
-    weft_dev_gda_stop_ringing(q, end);
+    weft_dev_gda_pass(q, (uint32_t)base, (uint32_t)end);
+    t->passed = weft_dev_clock_ns();
     if (!weft_dev_gda_await(q, &r, end))
         return WEFT_ERR_TIMEOUT;
     t->seen = weft_dev_clock_ns();
@@ -55,6 +56,10 @@ WEFT_KERNEL(gda_trace, (uint64_t *, dst), (int, peer), (uint64_t, rounds),
             (struct gda_trace *, trace), (struct device_times *, times))
 {
     int status = weft_dev_state.gda ? WEFT_OK : WEFT_ERR_UNSUPPORTED;
+    if (!status) { /* the first one of a queue goes another way */
+        weft_thread_p64(dst, 0, peer);
+        weft_thread_quiet();
+    }
     begin_timing(times);
     for (uint64_t i = 0; i < rounds && !status; i++)
         status = trace_put(dst, i, peer, trace + i);

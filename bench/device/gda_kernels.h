@@ -13,7 +13,7 @@ WEFT_KERNEL_DECLARE(put_quiet, (uint64_t *, dst), (uint64_t *, src), (int, peer)
 /* Of one put, in ns: when each of its steps ended, by the device's clock, but `stamp`, which is what the
  * adapter has written into the completion as its time. */
 struct gda_trace {
-    uint64_t called, reserved, waited, written, published, recorded, rung, stamp, seen;
+    uint64_t called, reserved, waited, written, recorded, rung, passed, stamp, seen;
 };
 
 /* One thread: a put of 8 bytes and the wait for its completion, `rounds` times, noted in trace[round]. */

@@ -43,8 +43,8 @@ weft_status device_put_quiet_check(struct bench *bench, struct bench_case *c, bo
 enum { ROUNDS = 1024, WARM = 128, STEPS = 8, ADAPTER = 6 };
 
 static const char *const step_names[STEPS] = {
-    "slot reserved",   "room for it",   "request written",     "published",
-    "doorbell record", "doorbell rung", "done by the adapter", "completion seen",
+    "slot reserved", "room for it", "request written",     "doorbell record",
+    "doorbell rung", "turn passed", "done by the adapter", "completion seen",
 };
 
 /* What to add to the adapter's clock to have the device's: such that the fastest way there and the fastest
@@ -70,9 +70,9 @@ static void average(const struct bench *bench, const struct gda_trace *seen, dou
     for (int step = 0; step < STEPS; step++)
         mean[step] = 0;
     for (int i = 0; i < ROUNDS; i++) {
-        const uint64_t ends[STEPS] = {seen[i].reserved,  seen[i].waited,   seen[i].written,
-                                      seen[i].published, seen[i].recorded, seen[i].rung,
-                                      seen[i].stamp,     seen[i].seen};
+        const uint64_t ends[STEPS] = {seen[i].reserved, seen[i].waited, seen[i].written,
+                                      seen[i].recorded, seen[i].rung,   seen[i].passed,
+                                      seen[i].stamp,    seen[i].seen};
         for (int step = 0; step < STEPS; step++)
             mean[step] +=
                 ((double)ends[step] - (double)seen[i].called + (step == ADAPTER ? offset : 0)) /

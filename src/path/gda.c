@@ -12,6 +12,7 @@
 #include "gpu/gpu.h"
 #include "path/gda_error.h"
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -48,7 +49,7 @@ static weft_status failed(const struct weft_dev_gda_queue *q, int pe, struct pat
             WEFT_ERR_TIMEOUT,
             "path gda: the host's queue to PE %d (queue pair %#x) was given up when a wait "
             "for room in it had expired",
-            pe, q->ring.number);
+            pe, q->number);
     uint64_t word = __atomic_load_n(q->completion - 1, __ATOMIC_RELAXED);
     unsigned syndrome = (unsigned)(word >> 56), vendor = (unsigned)(word >> 48 & 0xff);
     for (int i = 0; i < LOOKS; i++) {
@@ -60,7 +61,7 @@ static weft_status failed(const struct weft_dev_gda_queue *q, int pe, struct pat
     return base_fail(WEFT_ERR_PATH,
                      "path gda: the host's queue to PE %d (queue pair %#x) has failed: %s "
                      "(syndrome %#04x, vendor %#04x)",
-                     pe, q->ring.number, gda_syndrome_text(syndrome), syndrome, vendor);
+                     pe, q->number, gda_syndrome_text(syndrome), syndrome, vendor);
 }
 
 weft_status gda_await(const struct gda *gda, struct weft_dev_gda_queue *q, int pe, uint64_t target,
@@ -88,6 +89,7 @@ struct span {
     struct weft_dev_gda_queue *q;
     int pe;
     uint64_t base, end;
+    bool in_turn; /* see weft_dev_gda_publish() */
 };
 
 static struct weft_dev_gda_queue *queue_to(const struct gda *gda, int pe)
@@ -100,9 +102,14 @@ static weft_status begin(struct path_state *state, const struct peer *peer, uint
                          struct span *span)
 {
     struct weft_dev_gda_queue *q = queue_to(state->gda, peer->pe);
-    *span = (struct span){.q = q, .pe = peer->pe, .base = weft_dev_gda_reserve(q, blocks)};
+    uint64_t turns = weft_dev_gda_reserve(q, blocks);
+    uint64_t done = __atomic_load_n(&q->done, __ATOMIC_ACQUIRE);
+    *span = (struct span){.q = q,
+                          .pe = peer->pe,
+                          .base = weft_dev_gda_whole(done, (uint32_t)(turns >> 32)),
+                          .in_turn = weft_dev_gda_in_turn(turns)};
     span->end = span->base + blocks;
-    if (likely(weft_dev_gda_room(q, span->end)))
+    if (likely(weft_dev_gda_room_late(q, done, (uint32_t)span->end)))
         return WEFT_OK;
     weft_status status =
         gda_await(state->gda, q, peer->pe, weft_dev_gda_needed(q, span->end), BOX_OP_PUT);
@@ -113,7 +120,7 @@ static weft_status begin(struct path_state *state, const struct peer *peer, uint
 
 static void give(struct path_state *state, const struct span *span)
 {
-    weft_dev_gda_publish(span->q, span->base, span->end);
+    weft_dev_gda_publish(span->q, &span->q->ring, span->base, span->end, span->in_turn);
     weft_dev_atomic_max_u64(&state->last[span->pe], span->end, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
     uint64_t bit = (uint64_t)1 << span->pe % 64, *word = &state->used[span->pe / 64];
     if (unlikely(!(__atomic_load_n(word, __ATOMIC_RELAXED) & bit)))
@@ -196,7 +203,7 @@ static weft_status take_bounce(struct gda *gda, int pe, uint32_t *number)
 static struct weft_dev_gda_place bounce_place(const struct gda *gda, uint32_t number)
 {
     return (struct weft_dev_gda_place){(uintptr_t)gda->bounce + (size_t)number * GDA_BOUNCE_BYTES,
-                                       gda->bounce_region->lkey};
+                                       htobe32(gda->bounce_region->lkey)};
 }
 
 /* Up to GDA_BOUNCE_BYTES of a put or get; a put's source is free on return, a get's data are there. */
@@ -488,12 +495,11 @@ static weft_status signal(struct path_state *state, struct remote at, uint64_t v
         return status;
     const struct weft_dev_gda_ring *ring = &span.q->ring;
     struct weft_dev_gda_place there = gda_there(state->gda, at, &whole);
-    uint32_t flags = WEFT_DEV_GDA_SIGNALED | WEFT_DEV_GDA_ORDERED;
     if (op == WEFT_SIGNAL_SET)
-        weft_dev_gda_value(ring, span.base, there, value, sizeof value, flags);
+        weft_dev_gda_value(ring, span.base, there, value, sizeof value, WEFT_DEV_GDA_ORDERED);
     else
         weft_dev_gda_atomic8(ring, span.base, WEFT_DEV_GDA_ADD, there, weft_dev_gda_sink(span.q),
-                             value, 0, flags);
+                             value, 0, WEFT_DEV_GDA_SIGNALED | WEFT_DEV_GDA_ORDERED);
     give(state, &span);
     return WEFT_OK;
 }

@@ -74,8 +74,7 @@ struct gda {
     struct ibv_mr *area_region;         /* and as memory that results go to */
     struct gda_link *links;             /* [npes * (each + 1)] in the order of `queues` */
     struct weft_dev_gda_queue *queues;  /* [npes * each] of device code, then the host's [npes] */
-    uint64_t *marks;
-    uint32_t *busy;
+    uint32_t *marks, *busy;
     uint64_t *used; /* bit per queue of device code */
 
     uint32_t chunk_bits, chunks; /* registered pieces of all segments together */

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "boot/agree.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,24 +77,23 @@ static weft_status make_queue(struct gda *gda, uint32_t number, uint32_t name)
     struct weft_dev_gda_queue *q = &gda->queues[number];
     size_t ring = number * gda->queue_bytes, completions = ring + ring_bytes(gda);
     size_t page = completions + ring_bytes(gda), results = page + GDA_PAGE;
-    q->ring.blocks = gda->area + ring;
-    q->ring.mask = (uint64_t)gda->depth * WEFT_DEV_GDA_BLOCK - 1;
-    q->ring.depth = gda->depth;
-    q->record = (uint32_t *)(void *)(gda->area + page + QP_RECORD + SEND_WORD);
+    q->ring.record = (uint32_t *)(void *)(gda->area + page + QP_RECORD + SEND_WORD);
     q->completion = (const uint64_t *)(const void *)(gda->area + completions + 56);
     q->results = gda->area + results;
-    q->results_key = gda->area_region->lkey;
+    q->results_key = htobe32(gda->area_region->lkey);
     q->marks = gda->marks + (size_t)number * gda->depth;
     q->busy = gda->busy + (size_t)number * gda->depth;
     q->name = name;
+    q->turns = WEFT_DEV_GDA_UNUSED;
     memset(gda->area + completions, 0xff, ring_bytes(gda));
     weft_status status = make_uar(gda, link);
     if (!status)
         status = gda_create_cq(gda, link, completions, page + CQ_RECORD);
     if (!status)
-        status = gda_create_qp(gda, link, ring, page + QP_RECORD, &q->ring.number);
+        status = gda_create_qp(gda, link, ring, page + QP_RECORD, &q->number);
     if (!status)
-        q->doorbell = link->uar->reg_addr;
+        q->ring.doorbell = link->uar->reg_addr;
+    weft_dev_gda_ring_set(&q->ring, gda->area + ring, gda->depth, q->number);
     return status;
 }
 
@@ -193,10 +193,10 @@ static weft_status tell(struct gda *gda, struct told *told)
     for (int s = 0; s < SEG_COUNT; s++)
         told->bases[s] = (uintptr_t)gda->world->map[gda->world->pe][s];
     for (uint32_t i = 0; i < gda->chunks; i++)
-        *words++ = gda->regions[i]->rkey;
+        *words++ = htobe32(gda->regions[i]->rkey);
     for (int pe = 0; pe < gda->world->npes; pe++)
         for (uint32_t k = 0; k <= gda->each; k++)
-            *words++ = gda->queues[gda_queue_number(gda, pe, k)].ring.number;
+            *words++ = gda->queues[gda_queue_number(gda, pe, k)].number;
     return device->ethernet ? own_mac(gda, &told->address) : WEFT_OK;
 }
 
@@ -214,7 +214,7 @@ static weft_status connect_pe(struct gda *gda, const struct told *its, int pe)
     weft_status status = WEFT_OK;
     for (uint32_t k = 0; k <= gda->each && !status; k++) {
         uint32_t number = gda_queue_number(gda, pe, k);
-        uint32_t mine = gda->queues[number].ring.number;
+        uint32_t mine = gda->queues[number].number;
         /* Networks that choose a way by the port spread the queues over several. */
         uint32_t sport = 0xc000u | ((mine * 0x9e3779b1u >> 18 ^ numbers[k]) & 0x3fff);
         status = gda_connect_qp(gda, &gda->links[number], mine, numbers[k], &its->address, sport);

@@ -44,7 +44,7 @@ static weft_status write_gpu(const struct gda *gda, CUdeviceptr to, const void *
 static uint64_t *word_of(const struct weft_dev_gda_queue *q)
 {
     enum { BEHIND_RECORDS = 256 };
-    return (uint64_t *)(void *)((char *)((uintptr_t)q->record & ~(uintptr_t)(GDA_PAGE - 1)) +
+    return (uint64_t *)(void *)((char *)((uintptr_t)q->ring.record & ~(uintptr_t)(GDA_PAGE - 1)) +
                                 BEHIND_RECORDS);
 }
 
@@ -55,7 +55,7 @@ static weft_status ring_by_thread(struct gda *gda, uint32_t i)
     weft_status status = cuda->bell ? WEFT_OK : gda_bell_start(&cuda->bell, cuda->count);
     if (status)
         return status;
-    gda_bell_add(cuda->bell, word_of(q), q->doorbell);
+    gda_bell_add(cuda->bell, word_of(q), q->ring.doorbell);
     cuda->by_thread++;
     cuda->seen[i] = (uintptr_t)word_of(q);
     return WEFT_OK;
@@ -68,7 +68,7 @@ static weft_status make_doorbell(struct gda *gda, uint32_t i)
     enum gpu_register_kind kind = GPU_REGISTER_DEVICE;
     if (wish == RING_CPU)
         return ring_by_thread(gda, i);
-    weft_status status = gpu_map_register(gda->world->gpu, gda->queues[i].doorbell,
+    weft_status status = gpu_map_register(gda->world->gpu, gda->queues[i].ring.doorbell,
                                           sizeof(uint64_t), &cuda->seen[i], &kind);
     if (!status) {
         cuda->by_register += kind == GPU_REGISTER_DEVICE;
@@ -167,7 +167,7 @@ void gda_close_cuda(struct gda *gda)
     gda_bell_stop(cuda->bell);
     free_tables(gda);
     for (uint32_t i = 0; gpu && i < cuda->count; i++)
-        gpu_unpin_range(gpu, gda->queues[i].doorbell, sizeof(uint64_t));
+        gpu_unpin_range(gpu, gda->queues[i].ring.doorbell, sizeof(uint64_t));
     if (gpu)
         gpu_unpin_range(gpu, gda->area, gda->area_bytes);
     free(cuda->seen);
@@ -184,9 +184,10 @@ static weft_status write_queues(const struct gda *gda)
     for (uint32_t i = 0; i < cuda->count; i++) {
         struct weft_dev_gda_queue *q = &cuda->read[i];
         *q = gda->queues[i];
-        q->head = q->ready = q->done = 0;
-        q->doorbell = (uint64_t *)(uintptr_t)cuda->seen[i];
-        q->marks = (uint64_t *)(uintptr_t)cuda->marks + (size_t)i * gda->depth;
+        q->turns = WEFT_DEV_GDA_UNUSED;
+        q->done = 0;
+        q->ring.doorbell = (uint64_t *)(uintptr_t)cuda->seen[i];
+        q->marks = (uint32_t *)(uintptr_t)cuda->marks + (size_t)i * gda->depth;
         q->busy = (uint32_t *)(uintptr_t)cuda->busy + (size_t)i * gda->depth;
     }
     return write_gpu(gda, cuda->queues, cuda->read, cuda->count * sizeof *cuda->read);
@@ -273,7 +274,7 @@ static weft_status make_tables(struct gda *gda)
         size_t bytes;
     } all[] = {
         {&cuda->queues, cuda->count * sizeof(struct weft_dev_gda_queue)},
-        {&cuda->marks, blocks * sizeof(uint64_t)},
+        {&cuda->marks, blocks * sizeof(uint32_t)},
         {&cuda->busy, blocks * sizeof(uint32_t)},
         {&cuda->used, (cuda->count / 64 + 1) * sizeof(uint64_t)},
         {&cuda->bases, npes * WEFT_DEV_PARTS * sizeof(uint64_t)},
@@ -309,7 +310,7 @@ weft_status gda_read_cuda(struct gda *gda)
         gpu_copy(gda->world->gpu, GDA_LANE, cuda->read, (const void *)(uintptr_t)cuda->queues,
                  cuda->count * sizeof *cuda->read, GPU_DONE);
     for (uint32_t i = 0; i < cuda->count && !status; i++) {
-        gda->queues[i].head = cuda->read[i].head;
+        gda->queues[i].turns = cuda->read[i].turns;
         gda->queues[i].done = cuda->read[i].done;
     }
     return status;

@@ -75,7 +75,7 @@ weft_status gda_settle_device(struct path_common *common)
     uint32_t count = (uint32_t)gda->world->npes * gda->each;
     for (uint32_t i = 0; i < count && !status; i++) {
         struct weft_dev_gda_queue *q = &gda->queues[i];
-        uint64_t head = __atomic_load_n(&q->head, __ATOMIC_ACQUIRE);
+        uint64_t head = weft_dev_gda_head(q);
         if (!weft_dev_gda_reached(q, head))
             status = gda_await(gda, q, (int)(i / gda->each), head, BOX_OP_SETTLE);
     }

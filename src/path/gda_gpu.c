@@ -8,6 +8,7 @@
 #include "boot/agree.h"
 #include "gpu/gpu.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,12 +90,12 @@ static weft_status exchange_keys(struct gda *gda, const struct gda_region *regio
 {
     const struct path_world *world = gda->world;
     struct gda_gpu *gpu = gda->gpu;
-    uint32_t mine = region->mr->rkey, *all = calloc((size_t)world->npes, sizeof *all);
+    uint32_t mine = htobe32(region->mr->rkey), *all = calloc((size_t)world->npes, sizeof *all);
     weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(world->boot, status);
     if (!status)
         status = world->boot->ops->allgather(world->boot, &mine, all, sizeof mine);
-    set_keys(gpu, gpu->local_keys, region->offset, region->bytes, region->mr->lkey);
+    set_keys(gpu, gpu->local_keys, region->offset, region->bytes, htobe32(region->mr->lkey));
     for (size_t pe = 0; pe < (size_t)world->npes && !status; pe++)
         set_keys(gpu, gpu->remote_keys + pe * gpu->units, region->offset, region->bytes, all[pe]);
     free(all);

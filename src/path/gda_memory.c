@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ static weft_status register_chunk(struct gda *gda, int segment, uint32_t number)
                                            "WEFT_HEAP_SIZE, is to be changed"
                                          : "");
     gda->regions[gda->first[segment] + number] = region;
-    gda->local_keys[gda->first[segment] + number] = region->lkey;
+    gda->local_keys[gda->first[segment] + number] = htobe32(region->lkey);
     return WEFT_OK;
 }
 

@@ -19,7 +19,7 @@
 enum { DEPTH = 128, NUMBER = 0x00abcdef };
 
 static _Alignas(64) char blocks[DEPTH * WEFT_DEV_GDA_BLOCK];
-static const struct weft_dev_gda_ring ring = {blocks, sizeof blocks - 1, NUMBER, DEPTH};
+static struct weft_dev_gda_ring ring;
 static const struct weft_dev_gda_place remote = {0x1122334455667788u, 0x99aabbcc};
 static const struct weft_dev_gda_place local = {0x0102030405060708u, 0x0a0b0c0d};
 
@@ -46,7 +46,7 @@ static struct expected begin(uint64_t index, uint8_t opcode, uint8_t modifier, u
     memset(blocks, 0, sizeof blocks);
     mlx5dv_set_ctrl_seg(&e.control, (uint16_t)index, opcode, modifier, NUMBER, flags, ds, 0, 0);
     e.remote.raddr = htobe64(remote.address);
-    e.remote.rkey = htobe32(remote.key);
+    e.remote.rkey = remote.key;
     return e;
 }
 
@@ -55,7 +55,7 @@ static void a_move(void **state)
     (void)state;
     for (uint64_t index = 126; index < 131; index++) {
         struct expected e = begin(index, MLX5_OPCODE_RDMA_READ, 0, 3, MLX5_WQE_CTRL_CQ_UPDATE);
-        mlx5dv_set_data_seg((void *)e.rest, 0x7654321, local.key, local.address);
+        mlx5dv_set_data_seg((void *)e.rest, 0x7654321, be32toh(local.key), local.address);
         weft_dev_gda_move(&ring, index, WEFT_DEV_GDA_READ, remote, local, 0x7654321,
                           WEFT_DEV_GDA_SIGNALED);
         assert_memory_equal(request_at(index, 64), &e, 64);
@@ -82,7 +82,10 @@ static void inline_data(void **state)
     uint64_t value = 0xfedcba9876543210u;
     memcpy(e.rest, &head, sizeof head);
     memcpy(e.rest + sizeof head, &value, sizeof value);
-    weft_dev_gda_value(&ring, 7, remote, value, 8, WEFT_DEV_GDA_SIGNALED);
+    weft_dev_gda_value(&ring, 7, remote, value, 8, 0);
+    assert_memory_equal(request_at(7, 48), &e, 48);
+    e.control.fm_ce_se |= 3 << 5;
+    weft_dev_gda_value(&ring, 7, remote, value, 8, WEFT_DEV_GDA_ORDERED);
     assert_memory_equal(request_at(7, 48), &e, 48);
 }
 
@@ -154,7 +157,7 @@ static void check_atomic(uint64_t index, int what, unsigned width, uint64_t old,
     assert_int_equal(weft_dev_gda_atomic_blocks(what, width), (ds + 3) / 4);
     memcpy(&data, request + 16 * (ds - 1), sizeof data);
     assert_int_equal(be32toh(data.byte_count), width);
-    assert_int_equal(be32toh(data.lkey), local.key);
+    assert_int_equal(data.lkey, local.key);
     assert_true(be64toh(data.addr) == local.address);
     assert_true(carried_out(request, width, old, all) == (meant(what, old, value, expected) & all));
 }
@@ -199,8 +202,8 @@ static void completions(void **state)
         assert_true(q.done == end);
     }
     assert_true(end > 4 * 65536);
-    assert_int_equal(weft_dev_gda_room(&q, end + DEPTH), 1);
-    assert_int_equal(weft_dev_gda_room(&q, end + DEPTH + 1), 0);
+    assert_int_equal(weft_dev_gda_room_late(&q, end, (uint32_t)(end + DEPTH)), 1);
+    assert_int_equal(weft_dev_gda_room_late(&q, end, (uint32_t)(end + DEPTH + 1)), 0);
     entry->op_own = MLX5_CQE_REQ_ERR << 4;
     assert_true(weft_dev_gda_look(&q) == WEFT_DEV_GDA_FAILED);
     assert_true(q.done == end);
@@ -211,7 +214,8 @@ static void given_up(void **state)
 {
     (void)state;
     uint64_t cqe[8];
-    struct weft_dev_gda_queue q = {.ring = ring, .completion = &cqe[7], .head = 40};
+    struct weft_dev_gda_queue q = {
+        .ring = ring, .completion = &cqe[7], .turns = (uint64_t)40 << 32 | 10};
     struct mlx5_cqe64 *entry = (void *)cqe;
     memset(cqe, 0xff, sizeof cqe);
     entry->wqe_counter = htobe16(9);
@@ -219,10 +223,12 @@ static void given_up(void **state)
     assert_true(weft_dev_gda_look(&q) == 10);
     assert_int_equal(weft_dev_gda_reached(&q, 10), 1);
     assert_int_equal(weft_dev_gda_reached(&q, 11), 0);
+    assert_true(weft_dev_gda_head(&q) == 40);
     weft_dev_gda_abandon(&q);
     assert_int_equal(weft_dev_gda_reached(&q, 0), 0);
     assert_int_equal(weft_dev_gda_reached(&q, 10), 0);
-    assert_int_equal(weft_dev_gda_room(&q, 11), 0);
+    assert_int_equal(weft_dev_gda_reached(&q, weft_dev_gda_head(&q)), 0);
+    assert_int_equal(weft_dev_gda_room_late(&q, q.done, 11), 0);
     assert_true(weft_dev_gda_look(&q) == WEFT_DEV_GDA_FAILED);
     entry->wqe_counter = htobe16(20);
     assert_true(weft_dev_gda_look(&q) == WEFT_DEV_GDA_FAILED);
@@ -235,7 +241,8 @@ enum { GIVERS = 4, ROUNDS = 6000 };
 
 static _Alignas(64) struct weft_dev_gda_queue queue;
 static uint32_t record;
-static uint64_t bell, marks[DEPTH], completion;
+static uint64_t bell, completion, start;
+static uint32_t marks[DEPTH];
 static _Atomic int finished;
 static _Atomic uint64_t wrong;
 
@@ -248,8 +255,8 @@ static uint64_t bell_index(void)
 /* Reads requests up to each doorbell, poisons them and completes: `seen` per giver counts its own. */
 static void *consume(void *argument)
 {
-    uint64_t *seen = argument, taken = 0;
-    while (atomic_load(&finished) < GIVERS || taken != queue.head) {
+    uint64_t *seen = argument, taken = start;
+    while (atomic_load(&finished) < GIVERS || taken != weft_dev_gda_head(&queue)) {
         uint64_t fresh = (bell_index() - taken) & 0xffff;
         if (!fresh) {
             sched_yield();
@@ -280,10 +287,12 @@ static void *give_many(void *argument)
     uint64_t who = (uintptr_t)argument, given = 0;
     for (uint32_t round = 0; round < ROUNDS; round++) {
         uint32_t n = 1 + (round * 7 + (uint32_t)who) % 5;
-        uint64_t base = weft_dev_gda_reserve(&queue, n);
-        while (!weft_dev_gda_room(&queue, base + n)) {
-            weft_dev_gda_look(&queue);
+        uint64_t turns = weft_dev_gda_reserve(&queue, n);
+        uint64_t done = __atomic_load_n(&queue.done, __ATOMIC_ACQUIRE);
+        uint64_t base = weft_dev_gda_whole(done, (uint32_t)(turns >> 32));
+        while (!weft_dev_gda_room_late(&queue, done, (uint32_t)base + n)) {
             sched_yield();
+            done = weft_dev_gda_look(&queue);
         }
         for (uint32_t i = 0; i < n; i++, given++) {
             uint64_t what[2] = {who, given};
@@ -292,24 +301,31 @@ static void *give_many(void *argument)
         }
         if (round % 64 == who)
             sched_yield(); /* others come to publish before */
-        weft_dev_gda_publish(&queue, base, base + n);
+        weft_dev_gda_publish(&queue, &queue.ring, base, base + n, weft_dev_gda_in_turn(turns));
     }
     finished++;
     return (void *)(uintptr_t)given;
 }
 
-static void many_givers(void **state)
+/* Of a queue that has carried `start` blocks. */
+static void give_from(uint64_t from)
 {
-    (void)state;
     pthread_t consumer, givers[GIVERS];
     uint64_t seen[GIVERS] = {0};
     void *given[GIVERS];
     completion = ~(uint64_t)0;
+    finished = 0;
+    start = from;
+    bell = htobe32((uint32_t)(from & 0xffff) << 8);
     queue = (struct weft_dev_gda_queue){.ring = ring,
-                                        .record = &record,
-                                        .doorbell = &bell,
                                         .completion = &completion,
-                                        .marks = marks};
+                                        .marks = marks,
+                                        .turns = from << 32 | (uint32_t)from,
+                                        .done = from};
+    if (!from)
+        queue.turns = WEFT_DEV_GDA_UNUSED;
+    queue.ring.record = &record;
+    queue.ring.doorbell = &bell;
     assert_int_equal(pthread_create(&consumer, NULL, consume, seen), 0);
     for (uintptr_t i = 0; i < GIVERS; i++)
         assert_int_equal(pthread_create(&givers[i], NULL, give_many, (void *)i), 0);
@@ -320,8 +336,19 @@ static void many_givers(void **state)
     assert_true(wrong == 0);
     for (int i = 0; i < GIVERS; i++)
         assert_true(seen[i] == (uintptr_t)given[i]);
-    assert_true(queue.ready == queue.head << 1);
-    assert_true(queue.head > 65536);
+    uint64_t head = weft_dev_gda_head(&queue);
+    assert_true(queue.turns == (head << 32 | (uint32_t)head));
+    assert_true(head - from > 65536);
+    for (int i = 0; i < DEPTH; i++)
+        assert_int_equal(marks[i], 0);
+}
+
+/* A new queue, and one whose counts of 32 bits come round. */
+static void many_givers(void **state)
+{
+    (void)state;
+    give_from(0);
+    give_from(((uint64_t)1 << 32) - 30000);
 }
 
 int main(void)
@@ -330,5 +357,6 @@ int main(void)
         cmocka_unit_test(a_move),      cmocka_unit_test(inline_data), cmocka_unit_test(atomics),
         cmocka_unit_test(completions), cmocka_unit_test(given_up),    cmocka_unit_test(many_givers),
     };
+    weft_dev_gda_ring_set(&ring, blocks, DEPTH, NUMBER);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

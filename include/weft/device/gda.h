@@ -39,18 +39,35 @@ WEFT_DEVICE void weft_dev_gda_part(const struct weft_dev_gda_ring *ring, uint64_
     }
 }
 
-/* One value by one thread: a block, by itself. */
-WEFT_DEVICE_NOINLINE void weft_dev_gda_p_one(struct weft_dev_gda_queue *q,
-                                             const struct weft_dev_request *r)
+/* One value, of a reservation of one block that found `turns`. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_p_late(struct weft_dev_gda_queue *q,
+                                              const struct weft_dev_request *r,
+                                              struct weft_dev_gda_place at, uint64_t turns)
 {
     struct weft_dev_gda_span span;
-    uint64_t whole = r->bytes;
-    struct weft_dev_gda_place at = weft_dev_gda_there(r->symmetric, r->pe, &whole);
-    if (!weft_dev_gda_begin(&span, q, r, 1))
+    if (!weft_dev_gda_begin_at(&span, q, r, 1, turns))
         return;
-    weft_dev_gda_value(&q->ring, span.base, at, r->value, (uint32_t)r->bytes,
-                       WEFT_DEV_GDA_SIGNALED);
+    weft_dev_gda_value(&span.ring, span.base, at, r->value, (uint32_t)r->bytes, 0);
     weft_dev_gda_give(&span);
+}
+
+/* One value by one thread, in a block by itself; `value` and `bytes` are those of the request. The usual way, in its turn and with room, is written out, with counts
+ * of 32 bits that do not come round: of this most of all each instruction counts (tools/gda_instructions.sh). */
+WEFT_DEVICE void weft_dev_gda_p_one(struct weft_dev_gda_queue *q, const struct weft_dev_request *r,
+                                    struct weft_dev_gda_place at, uint64_t value, uint32_t bytes)
+{
+    struct weft_dev_gda_ring ring = weft_dev_gda_ring_of(q);
+    uint64_t turns = weft_dev_gda_reserve(q, 1);
+    uint64_t done = weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
+    uint32_t base = (uint32_t)(turns >> 32);
+    if (!WEFT_DEV_LIKELY(weft_dev_gda_in_turn(turns) && base != UINT32_MAX &&
+                         weft_dev_gda_room(&ring, (uint32_t)done, base + 1))) {
+        weft_dev_gda_p_late(q, r, at, turns);
+        return;
+    }
+    weft_dev_gda_value(&ring, base, at, value, bytes, 0);
+    if (!WEFT_DEV_LIKELY(!weft_dev_gda_ring_for(q, &ring, base, base + 1)))
+        weft_dev_gda_follow(q, base + 1);
 }
 
 /* p: each run of neighbours is one inline write; the runs toward one PE are one span. */
@@ -58,13 +75,14 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
 {
     struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(r->pe);
     uint32_t together = weft_dev_active_mask();
+    uint64_t whole = r->bytes;
     if (!(together & (together - 1))) {
-        weft_dev_gda_p_one(q, r);
+        weft_dev_gda_p_one(q, r, weft_dev_gda_there(r->symmetric, r->pe, &whole), r->value,
+                           (uint32_t)r->bytes);
         return;
     }
     struct weft_dev_gda_group g;
     struct weft_dev_run run;
-    uint64_t whole;
     uint32_t bytes;
     int begun = 1;
     weft_dev_run_find(&run, together, (uintptr_t)r->symmetric, (unsigned)r->bytes, r->pe);
@@ -423,7 +441,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_signal(struct weft_dev_gda_queue *q,
         weft_dev_gda_atomic8(&q->ring, span.base, WEFT_DEV_GDA_ADD, at, weft_dev_gda_sink(q),
                              r->value, 0, flags | WEFT_DEV_GDA_SIGNALED);
     else
-        weft_dev_gda_value(&q->ring, span.base, at, r->value, 8, flags | WEFT_DEV_GDA_SIGNALED);
+        weft_dev_gda_value(&q->ring, span.base, at, r->value, 8, flags);
     weft_dev_gda_give(&span);
 }
 
@@ -506,7 +524,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r
         for (; left; left &= left - 1) {
             uint32_t number = word * 64 + weft_dev_find_first_u64(left) - 1;
             struct weft_dev_gda_queue *q = gda->queues + number;
-            uint64_t head = weft_dev_load_u64(&q->head, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+            uint64_t head = weft_dev_gda_head(q);
             waits.pe = (int)(number / gda->each);
             if (!weft_dev_gda_reached(q, head) && !weft_dev_gda_await(q, &waits, head))
                 return;

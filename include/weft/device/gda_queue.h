@@ -7,10 +7,13 @@
  *     publishes them                                      weft_dev_gda_publish()
  *     and looks how much is complete                      weft_dev_gda_done()
  *
- * Reservations are published in their order, and nobody waits for it: who comes too early leaves a mark
- * and goes, and whoever publishes what is before it publishes it too. One thread at a time rings the
- * doorbell; what others publish meanwhile it rings for when it has done, so that a doorbell stands for as
- * many requests as have come. The last request of a reservation takes one block and is signalled.
+ * Reservations are published in their order. Whose turn it is, because all before it is published, rings the
+ * doorbell and then passes the turn on. Both counts, of what is reserved and of what is published, are halves of one
+ * word: the add that reserves tells whether it is the caller's turn, and the one that passes the turn on
+ * whether anybody has reserved behind it. So a put to which nobody comes in between takes two atomics, and
+ * no compare and swap. Nobody waits for a turn: who comes too early leaves a mark and goes, and whoever has
+ * passed the turn on to a reservation with a mark takes it back, for all marks that follow each other, and rings once
+ * for all of them. The last request of a reservation takes one block and is signalled.
  *
  * Completions are collapsed: the adapter keeps one entry, of the last request that completed, whose index
  * has 16 bits. `done` is what is known of the whole count. Every reservation raises it to what it needs
@@ -32,26 +35,47 @@ enum {
  * behind those of all blocks stands one for results that nobody wants. */
 struct weft_dev_gda_queue {
     struct weft_dev_gda_ring ring;
-    uint32_t *record;           /* of the send doorbell */
-    uint64_t *doorbell;         /* register of the adapter */
     const uint64_t *completion; /* written by the adapter */
-    uint64_t *marks;            /* [depth] end of the reservation that begins in the block */
-    uint32_t *busy;             /* [depth] 1: the result has not been read yet */
-    char *results;              /* [depth + 1][WEFT_DEV_GDA_RESULT] registered */
-    uint32_t results_key;
-    uint32_t name; /* number of the queue among those to its peer, for messages */
-    uint64_t reserved[5];
-    uint64_t head; /* blocks reserved, from the first one on */
-    uint64_t head_line[7];
-    uint64_t ready; /* blocks published, times 2; + 1: somebody rings */
-    uint64_t ready_line[7];
-    uint64_t done;  /* blocks known to be complete */
+    uint32_t *marks;      /* [depth] blocks of the reservation that begins there; 0: no mark */
+    uint32_t *busy;       /* [depth] 1: the result has not been read yet */
+    char *results;        /* [depth + 1][WEFT_DEV_GDA_RESULT] registered */
+    uint32_t results_key; /* as requests have it */
+    uint32_t number;      /* of the queue pair */
+    uint32_t name;        /* number of the queue among those to its peer, for messages */
+    uint32_t reserved[9];
+    uint64_t turns; /* blocks reserved << 32 | blocks published, each modulo 2^32 */
+    uint64_t turns_line[7];
+    uint64_t done;  /* blocks known to be complete, from the first one on */
     uint64_t looks; /* 1: a thread that waits looks at the completion now */
     uint64_t done_line[6];
 };
 
-/* A count of blocks that no queue comes to: the queue has failed, or was given up. */
-#define WEFT_DEV_GDA_FAILED (~(uint64_t)0)
+/* `turns` of a new queue. What is published is no reservation's turn, so that the first one goes the way of those that
+ * come too early. */
+#define WEFT_DEV_GDA_UNUSED ((uint64_t)0xffffffffu)
+
+/* A count of blocks that no queue comes to: the queue has failed, or was given up. Far enough from 2^64 that
+ * a ring added to it is no small number. */
+#define WEFT_DEV_GDA_FAILED ((uint64_t)3 << 62)
+
+/* What of a queue never changes, in registers. */
+WEFT_DEVICE struct weft_dev_gda_ring weft_dev_gda_ring_of(const struct weft_dev_gda_queue *q)
+{
+    struct weft_dev_gda_ring ring;
+    struct weft_dev_vec16 write = weft_dev_load_vec16(q->ring.write);
+    struct weft_dev_vec16 blocks = weft_dev_load_vec16(&q->ring.blocks);
+    struct weft_dev_vec16 record = weft_dev_load_vec16(&q->ring.record);
+    ring.write[0] = (uint32_t)write.lo;
+    ring.write[1] = (uint32_t)(write.lo >> 32);
+    ring.write[2] = (uint32_t)write.hi;
+    ring.write[3] = (uint32_t)(write.hi >> 32);
+    ring.blocks = (char *)(uintptr_t)blocks.lo;
+    ring.last = (uint32_t)blocks.hi;
+    ring.number_be = (uint32_t)(blocks.hi >> 32);
+    ring.record = (uint32_t *)(uintptr_t)record.lo;
+    ring.doorbell = (uint64_t *)(uintptr_t)record.hi;
+    return ring;
+}
 
 /* The parts of the completion's last 8 bytes. */
 enum { WEFT_DEV_GDA_CQE_OK = 0, WEFT_DEV_GDA_CQE_ERROR = 13, WEFT_DEV_GDA_CQE_NONE = 15 };
@@ -66,9 +90,25 @@ WEFT_DEV_BOTH uint16_t weft_dev_gda_cqe_index(uint64_t word)
     return (uint16_t)((word >> 40 & 0xff) | (word >> 32 & 0xff) << 8);
 }
 
+/* The whole count that ends in the 32 bits of `low`, of blocks that are not known to be complete yet or have
+ * just become so. */
+WEFT_DEV_BOTH uint64_t weft_dev_gda_whole(uint64_t done, uint32_t low)
+{
+    return done + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)done);
+}
+
+/* `turns` as it was before: where the reservation begins << 32 | where what is published ends. */
 WEFT_DEVICE uint64_t weft_dev_gda_reserve(struct weft_dev_gda_queue *q, uint32_t blocks)
 {
-    return weft_dev_atomic_add_u64(&q->head, blocks, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    return weft_dev_global_add_u64(&q->turns, (uint64_t)blocks << 32, WEFT_ORDER_RELAXED,
+                                   WEFT_SCOPE_GPU);
+}
+
+/* Whether that is the caller's turn. What the one before did comes before its record and its doorbell by the fence
+ * between. */
+WEFT_DEVICE int weft_dev_gda_in_turn(uint64_t turns)
+{
+    return (uint32_t)(turns >> 32) == (uint32_t)turns;
 }
 
 /* Blocks complete, or WEFT_DEV_GDA_FAILED. What is known is read first: an index that is older than it
@@ -85,19 +125,25 @@ WEFT_DEVICE uint64_t weft_dev_gda_done(const struct weft_dev_gda_queue *q)
     return opcode == WEFT_DEV_GDA_CQE_NONE ? known : WEFT_DEV_GDA_FAILED;
 }
 
-/* The same, noted for those who come next. */
-WEFT_DEVICE uint64_t weft_dev_gda_look(struct weft_dev_gda_queue *q)
+/* The same, noted for those who come next. What is noted already is not written again: a lane of simt that
+ * writes does not wait. */
+WEFT_DEVICE uint64_t weft_dev_gda_note(struct weft_dev_gda_queue *q, uint64_t done)
 {
-    uint64_t done = weft_dev_gda_done(q);
-    if (done != WEFT_DEV_GDA_FAILED)
+    if (done != WEFT_DEV_GDA_FAILED &&
+        done != weft_dev_load_u64(&q->done, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU))
         weft_dev_atomic_max_u64(&q->done, done, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
     return done;
+}
+
+WEFT_DEVICE uint64_t weft_dev_gda_look(struct weft_dev_gda_queue *q)
+{
+    return weft_dev_gda_note(q, weft_dev_gda_done(q));
 }
 
 /* How much must be complete before blocks up to `end` are stored. */
 WEFT_DEVICE uint64_t weft_dev_gda_needed(const struct weft_dev_gda_queue *q, uint64_t end)
 {
-    return end > q->ring.depth ? end - q->ring.depth : 0;
+    return end > q->ring.last ? end - q->ring.last - 1 : 0;
 }
 
 /* Whether the first `target` blocks are known to be complete; never of a queue that was given up, whose
@@ -107,11 +153,28 @@ WEFT_DEVICE int weft_dev_gda_reached(const struct weft_dev_gda_queue *q, uint64_
     return (int64_t)(weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU) - target) >= 0;
 }
 
-/* Whether there is room for blocks up to `end`, as far as is known. Acquire: the adapter has read what
- * stood there. */
-WEFT_DEVICE int weft_dev_gda_room(const struct weft_dev_gda_queue *q, uint64_t end)
+/* Whether there is room for blocks up to `end` when `done` are complete: the adapter has read what stood
+ * there. The low halves of both suffice while the queue has not been given up, as it is not when it is the
+ * caller's turn: who gave it up has left a gap before. */
+WEFT_DEVICE int weft_dev_gda_room(const struct weft_dev_gda_ring *ring, uint32_t done, uint32_t end)
 {
-    return weft_dev_gda_reached(q, weft_dev_gda_needed(q, end));
+    return end - 1 - done <= ring->last;
+}
+
+/* The same of a reservation whose turn it need not be. */
+WEFT_DEVICE int weft_dev_gda_room_late(const struct weft_dev_gda_queue *q, uint64_t done,
+                                       uint32_t end)
+{
+    return done != WEFT_DEV_GDA_FAILED && weft_dev_gda_room(&q->ring, (uint32_t)done, end);
+}
+
+/* Blocks reserved; of a queue that was given up a count that it never comes to. */
+WEFT_DEVICE uint64_t weft_dev_gda_head(const struct weft_dev_gda_queue *q)
+{
+    uint64_t done = weft_dev_load_u64(&q->done, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    uint64_t turns = weft_dev_load_u64(&q->turns, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    return done == WEFT_DEV_GDA_FAILED ? done + 1
+                                       : weft_dev_gda_whole(done, (uint32_t)(turns >> 32));
 }
 
 /* Gives the queue up: who has reserved blocks and cannot store requests there leaves a gap that nothing
@@ -121,85 +184,98 @@ WEFT_DEVICE void weft_dev_gda_abandon(struct weft_dev_gda_queue *q)
     weft_dev_atomic_max_u64(&q->done, WEFT_DEV_GDA_FAILED, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
 }
 
-/* Both as the adapter reads them, the record first: it may be read any time after the doorbell. By one
- * thread at a time. */
-WEFT_DEVICE void weft_dev_gda_record_end(const struct weft_dev_gda_queue *q, uint64_t end)
+/* Both as the adapter reads them, the record first: it may be read any time after the doorbell. 16 bits of the
+ * count, the highest byte first. By whose turn it is. */
+WEFT_DEVICE void weft_dev_gda_record_end(const struct weft_dev_gda_ring *ring, uint32_t end)
 {
     weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
-    weft_dev_store_u32(q->record, weft_dev_be32((uint32_t)(end & 0xffff)), WEFT_ORDER_RELAXED,
+    weft_dev_store_u32(ring->record, weft_dev_bytes_of(end, 0, 0x0144), WEFT_ORDER_RELAXED,
                        WEFT_SCOPE_SYS);
 }
 
-WEFT_DEVICE void weft_dev_gda_bell(const struct weft_dev_gda_queue *q, uint64_t end)
+WEFT_DEVICE void weft_dev_gda_bell(const struct weft_dev_gda_ring *ring, uint32_t end)
 {
-    uint64_t bell = weft_dev_be32((uint32_t)(end & 0xffff) << 8) |
-                    (uint64_t)weft_dev_be32(q->ring.number << 8) << 32;
-    weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
-    weft_dev_store_u64(q->doorbell, bell, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
+    uint64_t bell = weft_dev_bytes_of(end, 0, 0x4014) | (uint64_t)ring->number_be << 32;
+    weft_dev_store_u64(ring->doorbell, bell, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
 }
 
-/* Takes the mark of ringing away; what others have published since `end` is returned, `end` when nothing,
- * else the caller goes on ringing. */
-WEFT_DEVICE uint64_t weft_dev_gda_stop_ringing(struct weft_dev_gda_queue *q, uint64_t end)
+/* Passes the turn on from `base` to `end`. 1: somebody has reserved behind it, and may have left a mark. Release:
+ * the next one's doorbell comes behind this one's. A count that comes round does not carry into the other one. */
+WEFT_DEVICE int weft_dev_gda_pass(struct weft_dev_gda_queue *q, uint32_t base, uint32_t end)
 {
-    return weft_dev_atomic_cas_u64(&q->ready, end << 1 | 1, end << 1, WEFT_ORDER_ACQ_REL,
-                                   WEFT_SCOPE_GPU) >>
-           1;
+    uint64_t more = (end - base) | (uint64_t)(end < base ? 0xffffffffu : 0) << 32;
+    uint64_t turns = weft_dev_global_add_u64(&q->turns, more, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
+    return (uint32_t)(turns >> 32) != end;
 }
 
-/* Publishes what is reserved from `base` to `end` if its turn has come: 1, and 2 when the caller is to
- * ring. Acquire and release: what the others stored is visible to whoever rings for them. */
-WEFT_DEVICE int weft_dev_gda_advance(struct weft_dev_gda_queue *q, uint64_t base, uint64_t end)
+/* Takes a mark: blocks of the reservation that begins at `base`, which is the caller's to publish now; 0: nobody
+ * has left one, or another has taken it. Acquire: its requests are there. */
+WEFT_DEVICE uint32_t weft_dev_gda_take_mark(struct weft_dev_gda_queue *q, uint32_t base)
 {
-    uint64_t expected = base << 1, seen;
-    for (;;) {
-        seen = weft_dev_atomic_cas_u64(&q->ready, expected, end << 1 | 1, WEFT_ORDER_ACQ_REL,
-                                       WEFT_SCOPE_GPU);
-        if (__builtin_expect(seen == expected, 1))
-            return seen & 1 ? 1 : 2;
-        if (seen >> 1 != base)
-            return 0;
-        expected = seen;
-    }
+    uint32_t *mark = &q->marks[base & q->ring.last];
+    return weft_dev_load_u32(mark, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU)
+               ? weft_dev_atomic_exch_u32(mark, 0, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU)
+               : 0;
 }
 
-/* Leaves a mark for whoever publishes what is before `base`; 1: that has happened meanwhile. The add of
- * nothing is a release in the order of changes of `ready`: whoever changes it later sees the mark, and
- * what was changed before it returns. */
-WEFT_DEVICE int weft_dev_gda_mark(struct weft_dev_gda_queue *q, uint64_t base, uint64_t end)
+/* Leaves a mark for whoever passes the turn on to `base`; 1: that has happened before, and the turn is the
+ * caller's. The add of nothing stands in the order of changes of `turns`: whoever passes the turn on behind it
+ * sees the mark, and of what was passed on before it tells. */
+WEFT_DEVICE int weft_dev_gda_mark(struct weft_dev_gda_queue *q, uint32_t base, uint32_t blocks)
 {
-    weft_dev_store_u64(&q->marks[base & (q->ring.depth - 1)], end, WEFT_ORDER_RELAXED,
-                       WEFT_SCOPE_GPU);
-    return weft_dev_atomic_add_u64(&q->ready, 0, WEFT_ORDER_ACQ_REL, WEFT_SCOPE_GPU) >> 1 == base;
+    weft_dev_store_u32(&q->marks[base & q->ring.last], blocks, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
+    uint64_t turns = weft_dev_atomic_add_u64(&q->turns, 0, WEFT_ORDER_ACQ_REL, WEFT_SCOPE_GPU);
+    return (uint32_t)turns == base && weft_dev_gda_take_mark(q, base);
 }
 
-/* Publishes blocks `base` to `end`, which the calling thread and those that it has met have stored. */
-WEFT_DEVICE_NOINLINE void weft_dev_gda_publish(struct weft_dev_gda_queue *q, uint64_t base,
-                                               uint64_t end)
+/* Rings for what is published up to `end`, and passes the turn on from `base`; `ring` is the queue's, or a copy. */
+WEFT_DEVICE int weft_dev_gda_ring_for(struct weft_dev_gda_queue *q,
+                                      const struct weft_dev_gda_ring *ring, uint32_t base,
+                                      uint32_t end)
 {
-    int rings = 0, turn = weft_dev_gda_advance(q, base, end);
-    if (!turn && (!weft_dev_gda_mark(q, base, end) || !(turn = weft_dev_gda_advance(q, base, end))))
+    weft_dev_gda_record_end(ring, end);
+    weft_dev_gda_bell(ring, end);
+    return weft_dev_gda_pass(q, base, end);
+}
+
+/* The turn was passed on to `end`, which somebody has reserved: takes it back where there is a mark, for that and
+ * those that follow, until there are no more. The fence is the acquire that the pass left out. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_follow(struct weft_dev_gda_queue *q, uint32_t end)
+{
+    uint32_t base, more;
+    do {
+        weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_GPU);
+        base = end;
+        WEFT_NO_UNROLL
+        while ((more = weft_dev_gda_take_mark(q, end)) != 0)
+            end += more;
+    } while (end != base && weft_dev_gda_ring_for(q, &q->ring, base, end));
+}
+
+/* Of a reservation that came too early, or is the first one of the queue. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_publish_late(struct weft_dev_gda_queue *q, uint64_t base,
+                                                    uint64_t end)
+{
+    uint32_t first = (uint32_t)base, turn;
+    turn = (uint32_t)weft_dev_load_u64(&q->turns, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
+    if (base && turn != first && !weft_dev_gda_mark(q, first, (uint32_t)(end - base)))
         return;
-    WEFT_NO_UNROLL
-    for (;;) {
-        rings |= turn == 2;
-        /* A mark of an earlier round of the ring is not beyond `end`. */
-        uint64_t mark = weft_dev_load_u64(&q->marks[end & (q->ring.depth - 1)], WEFT_ORDER_RELAXED,
-                                          WEFT_SCOPE_GPU);
-        if (mark > end && (turn = weft_dev_gda_advance(q, end, mark)) != 0) {
-            end = mark;
-            continue;
-        }
-        if (!rings)
-            return;
-        weft_dev_gda_record_end(q, end);
-        weft_dev_gda_bell(q, end);
-        uint64_t seen = weft_dev_gda_stop_ringing(q, end);
-        if (__builtin_expect(seen == end, 1))
-            return;
-        end = seen;
-        turn = 1;
-    }
+    if (!base)
+        first = (uint32_t)WEFT_DEV_GDA_UNUSED;
+    if (weft_dev_gda_ring_for(q, &q->ring, first, (uint32_t)end))
+        weft_dev_gda_follow(q, (uint32_t)end);
+}
+
+/* Publishes blocks `base` to `end`, which the calling thread and those that it has met have stored. `in_turn`: 1 when
+ * the reservation told so; then the turn is the caller's, and nobody else's. */
+WEFT_DEVICE void weft_dev_gda_publish(struct weft_dev_gda_queue *q,
+                                      const struct weft_dev_gda_ring *ring, uint64_t base,
+                                      uint64_t end, int in_turn)
+{
+    if (!__builtin_expect(in_turn, 1))
+        weft_dev_gda_publish_late(q, base, end);
+    else if (__builtin_expect(weft_dev_gda_ring_for(q, ring, (uint32_t)base, (uint32_t)end), 0))
+        weft_dev_gda_follow(q, (uint32_t)end);
 }
 
 /* The place for what the request at `index` brings. */
@@ -207,7 +283,7 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_result(const struct weft_dev_
                                                           uint64_t index)
 {
     struct weft_dev_gda_place at;
-    at.address = (uintptr_t)q->results + (index & (q->ring.depth - 1)) * WEFT_DEV_GDA_RESULT;
+    at.address = (uintptr_t)q->results + (index & q->ring.last) * WEFT_DEV_GDA_RESULT;
     at.key = q->results_key;
     return at;
 }
@@ -216,7 +292,7 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_result(const struct weft_dev_
 WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_sink(const struct weft_dev_gda_queue *q)
 {
     struct weft_dev_gda_place at;
-    at.address = (uintptr_t)q->results + (uint64_t)q->ring.depth * WEFT_DEV_GDA_RESULT;
+    at.address = (uintptr_t)q->results + ((uint64_t)q->ring.last + 1) * WEFT_DEV_GDA_RESULT;
     at.key = q->results_key;
     return at;
 }
@@ -225,20 +301,17 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_sink(const struct weft_dev_gd
  * weft_dev_gda_result_read(). Who has it now gets it after a round of the ring. */
 WEFT_DEVICE int weft_dev_gda_result_free(const struct weft_dev_gda_queue *q, uint64_t index)
 {
-    return !weft_dev_load_u32(&q->busy[index & (q->ring.depth - 1)], WEFT_ORDER_ACQUIRE,
-                              WEFT_SCOPE_GPU);
+    return !weft_dev_load_u32(&q->busy[index & q->ring.last], WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
 }
 
 WEFT_DEVICE void weft_dev_gda_result_take(struct weft_dev_gda_queue *q, uint64_t index)
 {
-    weft_dev_store_u32(&q->busy[index & (q->ring.depth - 1)], 1, WEFT_ORDER_RELAXED,
-                       WEFT_SCOPE_GPU);
+    weft_dev_store_u32(&q->busy[index & q->ring.last], 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
 }
 
 WEFT_DEVICE void weft_dev_gda_result_read(struct weft_dev_gda_queue *q, uint64_t index)
 {
-    weft_dev_store_u32(&q->busy[index & (q->ring.depth - 1)], 0, WEFT_ORDER_RELEASE,
-                       WEFT_SCOPE_GPU);
+    weft_dev_store_u32(&q->busy[index & q->ring.last], 0, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
 }
 
 /* A result of `width` bytes; of an atomic of 4 bytes it is in big-endian order. */

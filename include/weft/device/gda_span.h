@@ -108,9 +108,7 @@ WEFT_DEVICE uint64_t weft_dev_gda_look_for(struct weft_dev_gda_queue *q, uint64_
     WEFT_NO_UNROLL
     for (int i = 0; i < polls && seen < target; i++)
         seen = weft_dev_gda_done(q);
-    if (seen != WEFT_DEV_GDA_FAILED)
-        weft_dev_atomic_max_u64(&q->done, seen, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
-    return seen;
+    return weft_dev_gda_note(q, seen);
 }
 
 /* 1: `target` blocks are complete; 0: not yet; -1: the queue has failed. Of those who wait for a queue one at
@@ -175,7 +173,9 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_await(struct weft_dev_gda_queue *q,
 /* Blocks of a queue that one thread has reserved, for itself or for lanes that it has met. */
 struct weft_dev_gda_span {
     struct weft_dev_gda_queue *q;
+    struct weft_dev_gda_ring ring; /* the queue's */
     uint64_t base, end;
+    int in_turn; /* see weft_dev_gda_publish() */
 };
 
 /* The first reservation of a queue notes that it is used: fences and quiets visit no others. */
@@ -188,30 +188,53 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_first_use(const struct weft_dev_gda_queue
 }
 
 /* Of a reservation whose room has to be waited for. Without it the reservation is a gap in the queue. */
-WEFT_DEVICE_NOINLINE int weft_dev_gda_await_room(struct weft_dev_gda_span *span,
+WEFT_DEVICE_NOINLINE int weft_dev_gda_await_room(struct weft_dev_gda_queue *q, uint64_t end,
                                                  const struct weft_dev_request *r)
 {
-    if (weft_dev_gda_await(span->q, r, weft_dev_gda_needed(span->q, span->end)))
+    if (weft_dev_gda_await(q, r, weft_dev_gda_needed(q, end)))
         return 1;
-    weft_dev_gda_abandon(span->q);
+    weft_dev_gda_abandon(q);
     return 0;
 }
 
-/* Reserves blocks, with room for them. 0: never, which is on record. */
+/* Of a reservation that is not in its turn, or has no room: 0 when it never gets room. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_late(struct weft_dev_gda_queue *q, uint64_t base,
+                                                 uint64_t end, uint64_t done,
+                                                 const struct weft_dev_request *r)
+{
+    if (!base)
+        weft_dev_gda_first_use(q);
+    return weft_dev_gda_room_late(q, done, (uint32_t)end) || weft_dev_gda_await_room(q, end, r);
+}
+
+/* Goes on with a reservation that found `turns` (weft_dev_gda_reserve()). 0: there is never room for it, which is
+ * on record. */
+WEFT_DEVICE int weft_dev_gda_begin_at(struct weft_dev_gda_span *span, struct weft_dev_gda_queue *q,
+                                      const struct weft_dev_request *r, uint32_t blocks,
+                                      uint64_t turns)
+{
+    uint64_t done = weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
+    uint32_t base = (uint32_t)(turns >> 32);
+    span->q = q;
+    span->ring = weft_dev_gda_ring_of(q);
+    span->in_turn = weft_dev_gda_in_turn(turns);
+    span->base = weft_dev_gda_whole(done, base);
+    span->end = span->base + blocks;
+    return WEFT_DEV_LIKELY(span->in_turn &&
+                           weft_dev_gda_room(&span->ring, (uint32_t)done, base + blocks)) ||
+           weft_dev_gda_begin_late(q, span->base, span->end, done, r);
+}
+
+/* Reserves blocks, with room for them. */
 WEFT_DEVICE int weft_dev_gda_begin(struct weft_dev_gda_span *span, struct weft_dev_gda_queue *q,
                                    const struct weft_dev_request *r, uint32_t blocks)
 {
-    span->q = q;
-    span->base = weft_dev_gda_reserve(q, blocks);
-    span->end = span->base + blocks;
-    if (!WEFT_DEV_LIKELY(span->base))
-        weft_dev_gda_first_use(q);
-    return WEFT_DEV_LIKELY(weft_dev_gda_room(q, span->end)) || weft_dev_gda_await_room(span, r);
+    return weft_dev_gda_begin_at(span, q, r, blocks, weft_dev_gda_reserve(q, blocks));
 }
 
 WEFT_DEVICE void weft_dev_gda_give(const struct weft_dev_gda_span *span)
 {
-    weft_dev_gda_publish(span->q, span->base, span->end);
+    weft_dev_gda_publish(span->q, &span->ring, span->base, span->end, span->in_turn);
 }
 
 /* The same for lanes `mask`, which are here together and have the same queue: the caller's blocks begin

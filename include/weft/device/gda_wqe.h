@@ -41,27 +41,45 @@ enum {
         WEFT_DEV_GDA_INLINE_BLOCKS * WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT,
 };
 
-/* Where requests stand. */
+/* Where requests stand, and where the adapter is told of them: what of a queue never changes, made by
+ * weft_dev_gda_ring_set(). In pieces of 16 bytes, each of which one load brings. */
 struct weft_dev_gda_ring {
+    uint32_t
+        write[4]; /* the control segment of a signalled write of one block, but for its index */
     char *blocks;
-    uint64_t mask;   /* bytes of the ring - 1; it has a power of two */
-    uint32_t number; /* of the queue pair */
-    uint32_t depth;  /* blocks of the ring, 128 ... 32768 */
+    uint32_t last;      /* blocks of the ring - 1: 127 ... 32767, of all bits 1 */
+    uint32_t number_be; /* of the queue pair, << 8, as the adapter reads it */
+    uint32_t *record;   /* of the send doorbell */
+    uint64_t *doorbell; /* register of the adapter */
 };
 
-/* A remote or local place. */
+/* A remote or local place; the key in the order in which requests have it, as in all tables. */
 struct weft_dev_gda_place {
     uint64_t address;
     uint32_t key;
 };
 
+/* Bytes of x (0 ... 3, the lowest first) and y (4 ... 7); the lowest digit of `which` says the lowest byte. */
+WEFT_DEV_BOTH uint32_t weft_dev_bytes_of(uint32_t x, uint32_t y, uint32_t which)
+{
+#if defined(__CUDA_ARCH__)
+    return __byte_perm(x, y,
+                       which); /* one instruction, which the compiler does not find by itself */
+#else
+    uint64_t both = x | (uint64_t)y << 32;
+    return (uint32_t)(both >> 8 * (which & 7) & 0xff) |
+           (uint32_t)(both >> 8 * (which >> 4 & 7) & 0xff) << 8 |
+           (uint32_t)(both >> 8 * (which >> 8 & 7) & 0xff) << 16 |
+           (uint32_t)(both >> 8 * (which >> 12 & 7) & 0xff) << 24;
+#endif
+}
+
 WEFT_DEV_BOTH uint32_t weft_dev_be32(uint32_t x)
 {
 #if defined(__CUDA_ARCH__)
-    return __byte_perm(x, 0,
-                       0x0123); /* one instruction, which the compiler does not find by itself */
+    return weft_dev_bytes_of(x, 0, 0x0123);
 #else
-    return x >> 24 | (x >> 8 & 0xff00) | (x << 8 & 0xff0000) | x << 24;
+    return __builtin_bswap32(x);
 #endif
 }
 
@@ -79,6 +97,18 @@ WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_words(uint32_t a, uint32_t b, u
     return v;
 }
 
+WEFT_DEV_BOTH void weft_dev_gda_ring_set(struct weft_dev_gda_ring *ring, char *blocks,
+                                         uint32_t depth, uint32_t number)
+{
+    ring->blocks = blocks;
+    ring->last = depth - 1;
+    ring->number_be = weft_dev_be32(number << 8);
+    ring->write[0] = (uint32_t)WEFT_DEV_GDA_WRITE << 24;
+    ring->write[1] = ring->number_be | 3u << 24;
+    ring->write[2] = (uint32_t)WEFT_DEV_GDA_SIGNALED << 24;
+    ring->write[3] = 0;
+}
+
 /* ---------------------------------------------------------------------------------- segments */
 
 /* `segments`: of the whole request. */
@@ -87,16 +117,25 @@ WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_control(const struct weft_dev_g
                                                          uint32_t modifier, uint32_t segments,
                                                          uint32_t flags)
 {
-    return weft_dev_gda_words(
-        weft_dev_be32(modifier << 24 | (uint32_t)(index & 0xffff) << 8 | opcode),
-        weft_dev_be32(ring->number << 8 | segments), flags << 24, 0);
+    /* modifier, 16 bits of the index, opcode, the highest byte first */
+    return weft_dev_gda_words(weft_dev_bytes_of((uint32_t)index, 0, 0x4014) | opcode << 24 |
+                                  modifier,
+                              ring->number_be | segments << 24, flags << 24, 0);
+}
+
+/* Of a write of three segments, signalled. */
+WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_write_control(const struct weft_dev_gda_ring *ring,
+                                                               uint64_t index)
+{
+    return weft_dev_gda_words(weft_dev_bytes_of((uint32_t)index, ring->write[0], 0x7014),
+                              ring->write[1], ring->write[2], ring->write[3]);
 }
 
 WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_remote(struct weft_dev_gda_place at)
 {
     struct weft_dev_vec16 v;
     v.lo = weft_dev_be64(at.address);
-    v.hi = weft_dev_be32(at.key);
+    v.hi = at.key;
     return v;
 }
 
@@ -104,17 +143,15 @@ WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_remote(struct weft_dev_gda_plac
 WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_local(struct weft_dev_gda_place at, uint32_t bytes)
 {
     struct weft_dev_vec16 v;
-    v.lo = weft_dev_be32(bytes) | (uint64_t)weft_dev_be32(at.key) << 32;
+    v.lo = weft_dev_be32(bytes) | (uint64_t)at.key << 32;
     v.hi = weft_dev_be64(at.address);
     return v;
 }
 
-/* The first 12 bytes of inline data stand in the segment of its length. */
-WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_inline(uint32_t bytes, uint64_t first,
-                                                        uint32_t next)
+/* The first 8 of at most 255 bytes of inline data, in the segment of its length. */
+WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_inline(uint32_t bytes, uint64_t first)
 {
-    return weft_dev_gda_words(weft_dev_be32(bytes | 0x80000000u), (uint32_t)first,
-                              (uint32_t)(first >> 32), next);
+    return weft_dev_gda_words(bytes << 24 | 0x80, (uint32_t)first, (uint32_t)(first >> 32), 0);
 }
 
 WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_pair(uint64_t a, uint64_t b)
@@ -127,10 +164,15 @@ WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_pair(uint64_t a, uint64_t b)
 
 /* ------------------------------------------------------------------------------------ storing */
 
+WEFT_DEVICE char *weft_dev_gda_block(const struct weft_dev_gda_ring *ring, uint64_t index)
+{
+    return ring->blocks + (uint64_t)((uint32_t)index & ring->last) * WEFT_DEV_GDA_BLOCK;
+}
+
 WEFT_DEVICE char *weft_dev_gda_at(const struct weft_dev_gda_ring *ring, uint64_t index,
                                   uint64_t byte)
 {
-    return ring->blocks + ((index * WEFT_DEV_GDA_BLOCK + byte) & ring->mask);
+    return weft_dev_gda_block(ring, index + byte / WEFT_DEV_GDA_BLOCK) + byte % WEFT_DEV_GDA_BLOCK;
 }
 
 WEFT_DEVICE void weft_dev_gda_store(const struct weft_dev_gda_ring *ring, uint64_t index,
@@ -141,8 +183,8 @@ WEFT_DEVICE void weft_dev_gda_store(const struct weft_dev_gda_ring *ring, uint64
 
 /* ------------------------------------------------------------------------------ whole requests
  *
- * Each works on a copy of the ring's description: a store into the ring could have changed the original,
- * which would be read again for each segment. */
+ * Those of one block find it before they store: a store into the ring could have changed the ring's
+ * description, which would be read again for each segment. */
 
 WEFT_DEVICE void weft_dev_gda_nop(const struct weft_dev_gda_ring *ring, uint64_t index,
                                   uint32_t flags)
@@ -156,10 +198,11 @@ WEFT_DEVICE void weft_dev_gda_move(const struct weft_dev_gda_ring *ring, uint64_
                                    uint32_t opcode, struct weft_dev_gda_place remote,
                                    struct weft_dev_gda_place local, uint32_t bytes, uint32_t flags)
 {
-    const struct weft_dev_gda_ring own = *ring;
-    weft_dev_gda_store(&own, index, 0, weft_dev_gda_control(&own, index, opcode, 0, 3, flags));
-    weft_dev_gda_store(&own, index, 1, weft_dev_gda_remote(remote));
-    weft_dev_gda_store(&own, index, 2, weft_dev_gda_local(local, bytes));
+    char *at = weft_dev_gda_block(ring, index);
+    const struct weft_dev_vec16 control = weft_dev_gda_control(ring, index, opcode, 0, 3, flags);
+    weft_dev_store_vec16(at, control);
+    weft_dev_store_vec16(at + WEFT_DEV_GDA_SEGMENT, weft_dev_gda_remote(remote));
+    weft_dev_store_vec16(at + 2 * WEFT_DEV_GDA_SEGMENT, weft_dev_gda_local(local, bytes));
 }
 
 /* Blocks of an inline write. */
@@ -182,16 +225,17 @@ WEFT_DEVICE void weft_dev_gda_inline_head(const struct weft_dev_gda_ring *ring, 
         weft_dev_be32(bytes | 0x80000000u);
 }
 
-/* An inline write of up to 12 bytes. */
+/* An inline write of up to 8 bytes, signalled, with these flags besides. */
 WEFT_DEVICE void weft_dev_gda_value(const struct weft_dev_gda_ring *ring, uint64_t index,
                                     struct weft_dev_gda_place remote, uint64_t value,
                                     uint32_t bytes, uint32_t flags)
 {
-    const struct weft_dev_gda_ring own = *ring;
-    weft_dev_gda_store(&own, index, 0,
-                       weft_dev_gda_control(&own, index, WEFT_DEV_GDA_WRITE, 0, 3, flags));
-    weft_dev_gda_store(&own, index, 1, weft_dev_gda_remote(remote));
-    weft_dev_gda_store(&own, index, 2, weft_dev_gda_inline(bytes, value, 0));
+    char *at = weft_dev_gda_block(ring, index);
+    struct weft_dev_vec16 control = weft_dev_gda_write_control(ring, index);
+    control.hi |= flags << 24;
+    weft_dev_store_vec16(at, control);
+    weft_dev_store_vec16(at + WEFT_DEV_GDA_SEGMENT, weft_dev_gda_remote(remote));
+    weft_dev_store_vec16(at + 2 * WEFT_DEV_GDA_SEGMENT, weft_dev_gda_inline(bytes, value));
 }
 
 /* Of one word: what stood there goes to `local`, of 4 bytes in big-endian order, of 8 in the host's. */

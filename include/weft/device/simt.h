@@ -152,6 +152,8 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *   T weft_dev_atomic_cas_{u32,u64}(T *p, T expected, T desired, order, scope)
  *   T weft_dev_atomic_{and,or,xor}_{u32,u64}(T *p, T value, order, scope)
  *   T weft_dev_atomic_{min,max}_{u32,u64,i32,i64}(T *p, T value, order, scope)
+ *   uint64_t weft_dev_global_add_u64(p, value, order, scope)   the same as atomic_add of what is neither shared
+ *                                                              memory nor a thread's own: fewer instructions
  *   void weft_dev_fence(order, scope)
  *
  * Time

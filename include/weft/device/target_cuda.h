@@ -303,6 +303,16 @@ WEFT_CUDA_ATOMIC(max_i32, int32_t, "max.s32", "r")
 WEFT_CUDA_ATOMIC(max_i64, int64_t, "max.s64", "l")
 #undef WEFT_CUDA_ATOMIC
 
+/* Of memory that is known to be global: an instruction of any memory is made with a branch for the shared
+ * one. */
+WEFT_DEVICE uint64_t weft_dev_global_add_u64(volatile uint64_t *address, uint64_t value, int order,
+                                             int scope)
+{
+    uint64_t old, p = __cvta_generic_to_global((const void *)address);
+    WEFT_CUDA_ORDERS(WEFT_CUDA_ATOM, order, scope, "global.add.u64", "l");
+    return old;
+}
+
 #define WEFT_CUDA_ATOMIC_CAS(suffix, type, op, C)                                                  \
     WEFT_DEVICE type weft_dev_atomic_cas_##suffix(volatile type *p, type expected, type value,     \
                                                   int order, int scope)                            \

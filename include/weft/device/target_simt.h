@@ -389,6 +389,7 @@ WEFT_SIMT_CAS(u64, uint64_t)
     }
 WEFT_SIMT_FETCH(add_u32, uint32_t, __atomic_fetch_add)
 WEFT_SIMT_FETCH(add_u64, uint64_t, __atomic_fetch_add)
+#define weft_dev_global_add_u64 weft_dev_atomic_add_u64
 WEFT_SIMT_FETCH(exch_u32, uint32_t, __atomic_exchange_n)
 WEFT_SIMT_FETCH(exch_u64, uint64_t, __atomic_exchange_n)
 WEFT_SIMT_FETCH(and_u32, uint32_t, __atomic_fetch_and)
