@@ -135,7 +135,6 @@ typedef union CUstreamBatchMemOpParams_union {
     X(CU_STREAM_CAPTURE_STATUS_NONE, 0)                                                            \
     X(CU_STREAM_CAPTURE_STATUS_ACTIVE, 1)                                                          \
     X(CU_STREAM_WRITE_VALUE_DEFAULT, 0)                                                            \
-    X(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER, 1)                                                  \
     X(CU_STREAM_MEM_OP_WRITE_VALUE_32, 2)                                                          \
     X(CU_STREAM_MEM_OP_WRITE_VALUE_64, 5)                                                          \
     X(CU_EVENT_DISABLE_TIMING, 2)                                                                  \

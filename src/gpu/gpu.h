@@ -292,8 +292,8 @@ weft_status gpu_mark_put(struct gpu *gpu, unsigned lane, struct gpu_mark **mark)
 weft_status gpu_mark_passed(struct gpu *gpu, struct gpu_mark **mark);
 
 /* Stores of 4 or 8 bytes, aligned, to device memory, and a mark behind them, given to the GPU at once: sooner
- * complete, and sooner seen to be, than a copy with a mark. They become visible in their order, and where
- * `first` is false behind what the lane did before; it is true when all of that is known to be complete.
+ * complete, and sooner seen to be, than a copy with a mark. They become visible in their order, behind what the
+ * lane did before.
  * *mark NULL: the driver has no such thing, and nothing was given. */
 struct gpu_word {
     CUdeviceptr at;
@@ -306,7 +306,7 @@ enum { GPU_MOST_WORDS = 4 };
  * few, or not aligned. */
 int gpu_words_of(CUdeviceptr at, const void *data, size_t bytes, struct gpu_word *words);
 weft_status gpu_store_marked(struct gpu *gpu, unsigned lane, const struct gpu_word *words, int n,
-                             bool first, struct gpu_mark **mark);
+                             struct gpu_mark **mark);
 
 /* For one that nobody will ask for; NULL is none. */
 void gpu_mark_drop(struct gpu *gpu, struct gpu_mark **mark);

@@ -125,15 +125,14 @@ int gpu_words_of(CUdeviceptr at, const void *data, size_t bytes, struct gpu_word
     return n;
 }
 
-static CUstreamBatchMemOpParams write_of(CUdeviceptr at, uint64_t value, unsigned width,
-                                         bool barrier)
+/* With a barrier in front: version 2 of the interface refuses stores without one. */
+static CUstreamBatchMemOpParams write_of(CUdeviceptr at, uint64_t value, unsigned width)
 {
     CUstreamBatchMemOpParams params = {
         .writeValue = {.operation = width == 8 ? CU_STREAM_MEM_OP_WRITE_VALUE_64
                                                : CU_STREAM_MEM_OP_WRITE_VALUE_32,
                        .address = at,
-                       .flags = barrier ? CU_STREAM_WRITE_VALUE_DEFAULT
-                                        : CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER}};
+                       .flags = CU_STREAM_WRITE_VALUE_DEFAULT}};
     if (width == 8)
         params.writeValue.value64 = value;
     else
@@ -142,7 +141,7 @@ static CUstreamBatchMemOpParams write_of(CUdeviceptr at, uint64_t value, unsigne
 }
 
 weft_status gpu_store_marked(struct gpu *gpu, unsigned number, const struct gpu_word *words, int n,
-                             bool first, struct gpu_mark **result)
+                             struct gpu_mark **result)
 {
     CUstreamBatchMemOpParams list[GPU_MOST_WORDS + 1];
     struct gpu_lane *lane = lane_of(gpu, number);
@@ -159,11 +158,10 @@ weft_status gpu_store_marked(struct gpu *gpu, unsigned number, const struct gpu_
         give_back(gpu, mark);
         return status;
     }
-    /* A barrier in front of a store costs it a round trip to memory. */
     for (int i = 0; i < n; i++)
-        list[i] = write_of(words[i].at, words[i].value, words[i].width, i > 0 || !first);
+        list[i] = write_of(words[i].at, words[i].value, words[i].width);
     mark->number++;
-    list[n] = write_of(mark->device, mark->number, 8, true);
+    list[n] = write_of(mark->device, mark->number, 8);
     /* Of other threads' operations those that are there now are in front of these stores. */
     mark->covers = atomic_load_explicit(&lane->queued, memory_order_acquire) + 1;
     CUstream stream = lane_use(lane);

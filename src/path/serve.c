@@ -347,9 +347,7 @@ static bool store_words(struct serve *serve, const struct serve_request *r, cons
     struct gpu_word words[GPU_MOST_WORDS];
     int n;
     if (serve->next_mark - serve->first_mark == MARKS || !as_words(serve, r, data, words, &n) ||
-        gpu_store_marked(serve->world->gpu, SERVE_LANE, words, n, !serve->unsettled,
-                         &next->event) ||
-        !next->event)
+        gpu_store_marked(serve->world->gpu, SERVE_LANE, words, n, &next->event) || !next->event)
         return false;
     next->given = serve->given;
     serve->next_mark++;

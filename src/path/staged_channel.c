@@ -99,8 +99,7 @@ static weft_status empty(struct staged_channel *channel, uint64_t number)
     int n = gpu_words_of((uintptr_t)asked->to, answer, asked->bytes, words);
     weft_status status = WEFT_OK;
     if (n)
-        status =
-            gpu_store_marked(gpu_of(channel), STAGED_EMPTY_LANE, words, n, false, &asked->mark);
+        status = gpu_store_marked(gpu_of(channel), STAGED_EMPTY_LANE, words, n, &asked->mark);
     if (status || asked->mark)
         return status;
     status =

@@ -449,14 +449,13 @@ static void run_write(struct fake_op *op)
 static CUresult write_value(CUstream stream, CUdeviceptr address, uint64_t value, size_t width,
                             unsigned flags)
 {
-    enum { NO_MEMORY_BARRIER = 1 };
-    if (address % width || !fake_kernel_may(fake_stream_device(stream), address))
+    /* As the driver: version 2 of these functions knows no flag. */
+    if (flags || address % width || !fake_kernel_may(fake_stream_device(stream), address))
         return CUDA_ERROR_INVALID_VALUE;
     struct fake_op *op = op_new(stream, run_write, 0);
     op->to = address;
     op->value = value;
     op->bytes = width;
-    op->keeps_stores = flags & NO_MEMORY_BARRIER;
     op_submit(op);
     return CUDA_SUCCESS;
 }
@@ -479,7 +478,8 @@ EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned count,
 {
     for (unsigned i = 0; i < count; i++) {
         size_t width = list[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ? 8 : 4;
-        if ((width == 4 && list[i].operation != CU_STREAM_MEM_OP_WRITE_VALUE_32) ||
+        if (list[i].writeValue.flags ||
+            (width == 4 && list[i].operation != CU_STREAM_MEM_OP_WRITE_VALUE_32) ||
             list[i].writeValue.address % width ||
             !fake_kernel_may(fake_stream_device(stream), list[i].writeValue.address))
             return CUDA_ERROR_INVALID_VALUE;
