@@ -98,4 +98,3 @@ echo "Instructions of a put of 8 bytes that nothing is in the way of, for sm_90.
 echo "puts barriers for errors of memory; rest: all but those and the stores of the request's three segments."
 printf '%-32s %6s %9s %8s %7s %10s %6s\n' '' all segments atomics fences 'barriers' rest
 show 'queue, place and value known' $(count 'weft_dev_gda_p_one(q, r, at, value, 8);')
-show 'weft_thread_p64()' $(count 'weft_thread_p64((void *)(uintptr_t)at.address, value, pe);')

@@ -210,6 +210,7 @@ static weft_status write_table(struct gda *gda, const struct weft_dev *dev)
     struct weft_dev_gda table = {
         .queues = (struct weft_dev_gda_queue *)(uintptr_t)cuda->queues,
         .each = gda->each,
+        .fraction = weft_dev_gda_fraction(gda->each),
         .chunks = cuda->chunks,
         .bases = (const uint64_t *)(uintptr_t)cuda->bases,
         .remote_keys = (const uint32_t *)(uintptr_t)cuda->remote_keys,

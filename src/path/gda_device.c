@@ -46,6 +46,7 @@ static weft_status tell_simt(struct gda *gda, struct weft_dev *dev)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for device code");
     gda->simt->table = (struct weft_dev_gda){.queues = gda->queues,
                                              .each = gda->each,
+                                             .fraction = weft_dev_gda_fraction(gda->each),
                                              .chunks = gda->chunks,
                                              .bases = gda->simt->bases,
                                              .remote_keys = gda->remote_keys,

@@ -554,12 +554,13 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
 {
     uint64_t end;
+    if (r->operation == WEFT_DEV_OP_P) { /* before a jump through a table */
+        weft_dev_gda_p(r);
+        return 0;
+    }
     if (r->pe == weft_dev_state.me && weft_dev_gda_own(r))
         return 0;
     switch (r->operation) {
-    case WEFT_DEV_OP_P:
-        weft_dev_gda_p(r);
-        return 0;
     case WEFT_DEV_OP_ATOMIC:
         if (r->what >= WEFT_DEV_ATOMIC_ADD_F32)
             return weft_dev_gda_add_real(r);

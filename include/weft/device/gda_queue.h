@@ -54,6 +54,12 @@ struct weft_dev_gda_queue {
  * come too early. */
 #define WEFT_DEV_GDA_UNUSED ((uint64_t)0xffffffffu)
 
+/* 2^32 / each, rounded up; of 1 it is 0: what weft_dev_gda_queue_of() takes. */
+WEFT_DEV_BOTH uint32_t weft_dev_gda_fraction(uint32_t each)
+{
+    return (uint32_t)((((uint64_t)1 << 32) + each - 1) / each);
+}
+
 /* A count of blocks that no queue comes to: the queue has failed, or was given up. Far enough from 2^64 that
  * a ring added to it is no small number. */
 #define WEFT_DEV_GDA_FAILED ((uint64_t)3 << 62)

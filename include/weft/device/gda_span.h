@@ -11,11 +11,13 @@
 
 /* ------------------------------------------------------------------------------- queues, places */
 
-/* `which`: any number; the same one leads to the same queue. */
+/* `which`: any number; the same one leads to the same queue, and as many that follow each other as there are queues
+ * lead to all of them. That is which % each by two multiplications, exactly while `which` is less than 2^26. */
 WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queue_of(int pe, uint32_t which)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
-    return gda->queues + (uint32_t)pe * gda->each + which % gda->each;
+    uint32_t queue = (uint32_t)((uint64_t)(which * gda->fraction) * gda->each >> 32);
+    return gda->queues + (uint32_t)pe * gda->each + queue;
 }
 
 WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_own_queue(int pe)
@@ -106,8 +108,11 @@ WEFT_DEVICE uint64_t weft_dev_gda_look_for(struct weft_dev_gda_queue *q, uint64_
 {
     uint64_t seen = 0;
     WEFT_NO_UNROLL
-    for (int i = 0; i < polls && seen < target; i++)
+    for (int i = 0; i < polls && seen < target; i++) {
+        if (i && !WEFT_DEV_HOST_IN_TURN) /* the adapter's engine may want this CPU */
+            weft_dev_nanosleep(0);
         seen = weft_dev_gda_done(q);
+    }
     return weft_dev_gda_note(q, seen);
 }
 
@@ -187,11 +192,13 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_first_use(const struct weft_dev_gda_queue
                            WEFT_SCOPE_GPU);
 }
 
-/* Of a reservation whose room has to be waited for. Without it the reservation is a gap in the queue. */
+/* Of a reservation whose room has to be waited for: until a quarter of the ring is free, so that who comes next
+ * need not wait. All that is waited for was reserved before. Without room the reservation is a gap in the
+ * queue. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_await_room(struct weft_dev_gda_queue *q, uint64_t end,
                                                  const struct weft_dev_request *r)
 {
-    if (weft_dev_gda_await(q, r, weft_dev_gda_needed(q, end)))
+    if (weft_dev_gda_await(q, r, weft_dev_gda_needed(q, end + q->ring.last / 4)))
         return 1;
     weft_dev_gda_abandon(q);
     return 0;

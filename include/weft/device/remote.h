@@ -102,13 +102,28 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_request_refuse(const struct weft_dev_requ
     return 0;
 }
 
+/* Whether `bytes` at `symmetric` are in the heap, and PE pe has no direct address of its own: most of what comes here
+ * is so, and needs no longer look. */
+WEFT_DEVICE int weft_dev_is_far(const void *symmetric, uint64_t bytes, int pe)
+{
+    const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
+    uint64_t offset = (uintptr_t)symmetric - heap->base;
+    return offset < heap->size && bytes <= heap->size - offset &&
+           (uint32_t)pe < (uint32_t)weft_dev_state.n_pes &&
+           (uint32_t)(pe - heap->first) >= heap->count &&
+           !weft_dev_state.peers[pe].part[WEFT_DEV_HEAP];
+}
+
 /* Called by one thread for its scope. The value from before, of operations that fetch; 0 when it
  * cannot be done, which is on record. Inline, as is what gives it to the carrier: each function that the
  * carrier's are called through costs every kernel registers. */
 WEFT_DEVICE uint64_t weft_dev_remote(struct weft_dev_request *request)
 {
     const void *at;
-    int status = weft_dev_request_fault(request, &at);
+    int status = request->operation <= WEFT_DEV_OP_GET &&
+                         weft_dev_is_far(request->symmetric, request->bytes, request->pe)
+                     ? WEFT_ERR_NO_PATH
+                     : weft_dev_request_fault(request, &at);
     if (status == WEFT_ERR_NO_PATH)
         switch (weft_dev_state.peers[request->pe].carrier) {
 #define WEFT_DEV_CARRIER_CASE(ID, name)                                                            \
@@ -218,6 +233,11 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_move(int operation, const void *symmet
 {
     int word = operation == WEFT_DEV_OP_PUT && bytes <= 8 && !(bytes & (bytes - 1)) &&
                !((uintptr_t)symmetric & (bytes - 1));
+    if (word && bytes && weft_dev_is_far(symmetric, bytes, pe)) {
+        weft_dev_remote_word(WEFT_DEV_OP_P, 0, symmetric, (unsigned)bytes,
+                             weft_dev_word_of((const char *)local, (unsigned)bytes), 0, pe);
+        return;
+    }
     if (word ? weft_dev_is_carried(symmetric, bytes, pe)
              : weft_dev_remote_by_words(symmetric, bytes, local, pe)) {
         if (operation == WEFT_DEV_OP_PUT)

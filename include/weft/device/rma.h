@@ -34,7 +34,7 @@
 /* p of an address that weft_dev_in_window() does not cover. */
 WEFT_DEVICE_NOINLINE void weft_dev_p_slow(void *dst, uint64_t value, unsigned bytes, int pe)
 {
-    char *to = weft_dev_direct_slow(dst, bytes, pe, 0);
+    char *to = weft_dev_is_far(dst, bytes, pe) ? NULL : weft_dev_direct_slow(dst, bytes, pe, 0);
     if (!to)
         weft_dev_remote_word(WEFT_DEV_OP_P, 0, dst, bytes, value, 0, pe);
     else if (bytes == 8)

@@ -142,6 +142,7 @@ enum { WEFT_DEV_BOUNCE_LINE = 64, WEFT_DEV_BOUNCE_BYTES = 5 * WEFT_DEV_BOUNCE_LI
 struct weft_dev_gda {
     struct weft_dev_gda_queue *queues; /* [n_pes][each] */
     uint32_t each;
+    uint32_t fraction; /* of 2^32: see weft_dev_gda_fraction() */
     uint32_t chunks;
     uint32_t chunk_bits[WEFT_DEV_PARTS];
     uint32_t first[WEFT_DEV_PARTS]; /* number of a part's first chunk */
