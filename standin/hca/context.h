@@ -166,6 +166,7 @@ struct qp_move {
     uint32_t remote_qpn, receive_psn, send_psn;
     uint32_t remote;            /* address */
     uint32_t mtu;               /* bytes */
+    uint16_t source_port;       /* of UDP; 0: ROCE_PORT */
     uint8_t access, access_set; /* MR_REMOTE_*, and which of them are taken over */
     uint8_t max_reads, timeout, retry_count, rnr_retry, rnr_timer;
 };

@@ -76,7 +76,7 @@ static const struct field qpc_service = {QPC, 16, 8}, qpc_pd = {QPC + 4, 0, 24},
                           qpc_record_umem = {QPC + 0xe4, 0, 32}, qpc_state = {QPC, 28, 4},
                           qp_umem = {0x108, 0, 32}, qp_umem_valid = {0x10c, 31, 1},
                           ads_lid = {ADS + 4, 0, 16}, ads_timeout = {ADS + 8, 27, 5},
-                          ads_gid_index = {ADS + 8, 16, 8};
+                          ads_gid_index = {ADS + 8, 16, 8}, ads_sport = {ADS + 0x20, 0, 16};
 enum { ADS_GID = ADS + 0x10, RQ_TYPE_SRQ = 1, RQ_TYPE_NONE = 3 };
 
 struct mlx5dv_devx_obj {
@@ -383,6 +383,7 @@ static unsigned read_move(const struct command *c, uint32_t opcode, struct qp_mo
     m->send_psn = get(c, qpc_send_psn);
     m->remote = roce ? address_of_gid(c->in + ADS_GID) : get(c, ads_lid);
     m->mtu = 128u << get(c, qpc_mtu);
+    m->source_port = (uint16_t)get(c, ads_sport);
     m->timeout = (uint8_t)get(c, ads_timeout);
     m->retry_count = (uint8_t)get(c, qpc_retry);
     m->rnr_retry = (uint8_t)get(c, qpc_rnr_retry);

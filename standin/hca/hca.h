@@ -185,6 +185,7 @@ struct qp {
     uint64_t remote_key;
     struct link_out *link;
     uint32_t mtu;
+    uint16_t source_port; /* of UDP; 0: ROCE_PORT */
     uint32_t psn, acked; /* next to send; all before `acked` are acknowledged */
     uint32_t psn_most;   /* behind the last that was ever sent */
     uint8_t late; /* syndrome of a refusal of late_psn, which is about to be sent again; 0: none */

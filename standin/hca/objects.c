@@ -100,6 +100,7 @@ static void take_over(struct qp *qp, const struct qp_move *m, unsigned what)
         qp->remote_qpn = m->remote_qpn;
         qp->remote = m->remote;
         qp->mtu = m->mtu;
+        qp->source_port = m->source_port;
         qp->stream.expected = m->receive_psn & 0xffffff;
         qp->stream.qpn = m->remote_qpn;
         qp->stream.from = m->remote;

@@ -23,6 +23,7 @@ enum {
     BATCH = 32,
     WINDOW_BYTES = 64 << 10, /* under way of a queue: receivers' sockets hold not much more */
     WINDOW_PACKETS = 64,     /* soft RoCE of Linux keeps 128 */
+    SOURCES_MOST = 64,       /* source ports of a device */
     HEADERS_MOST = 80,       /* what a path MTU leaves of a network's for all headers */
     ASK_EACH_NS = 20000000,
     ASK_TIMES = 50, /* a second */
@@ -39,12 +40,22 @@ struct roce_peer {
 
 struct datagram {
     struct sockaddr_in other;
+    int socket;
+    uint16_t port; /* that it leaves from, or came from */
     uint32_t bytes;
     uint8_t data[ROCE_MOST];
 };
 
+/* A port that packets of some queues leave from. What comes, comes to ROCE_PORT. */
+struct source {
+    uint16_t port;
+    int socket;
+};
+
 struct roce {
     int socket;
+    struct source sources[SOURCES_MOST];
+    unsigned source_count;
     uint32_t address, mtu;
     struct roce_capture *capture;
     struct datagram out[BATCH], in[BATCH];
@@ -54,12 +65,12 @@ struct roce {
 
 /* --- Address and socket --- */
 
-static int open_socket(uint32_t address)
+static int open_socket(uint32_t address, uint16_t port)
 {
     int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int whole = IP_PMTUDISC_DO, buffer = 8 << 20;
     struct sockaddr_in a = {
-        .sin_family = AF_INET, .sin_port = htons(ROCE_PORT), .sin_addr.s_addr = htonl(address)};
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(address)};
     if (s < 0)
         return -1;
     if (setsockopt(s, IPPROTO_IP, IP_MTU_DISCOVER, &whole, sizeof whole) ||
@@ -114,7 +125,7 @@ static int open_loopback(uint16_t lid, uint32_t *address)
     int s = -1;
     for (uint32_t i = 0; i < TRIES && s < 0; i++) {
         *address = (uint32_t)CONFIG_LOOPBACK | (i + 1) << 16 | lid;
-        s = open_socket(*address);
+        s = open_socket(*address, ROCE_PORT);
     }
     return s;
 }
@@ -126,8 +137,8 @@ static int take_address(const struct device *d, uint32_t *address, int *error)
     *error = EADDRNOTAVAIL;
     for (unsigned i = 0; i < c->address_count; i++) {
         *address = c->addresses[i];
-        int s =
-            *address == CONFIG_LOOPBACK ? open_loopback(d->lid, address) : open_socket(*address);
+        int s = *address == CONFIG_LOOPBACK ? open_loopback(d->lid, address)
+                                            : open_socket(*address, ROCE_PORT);
         if (s >= 0)
             return s;
         *error = errno;
@@ -171,6 +182,9 @@ void roce_close(struct device *d)
 {
     if (!d->roce)
         return;
+    for (unsigned i = 0; i < d->roce->source_count; i++)
+        if (d->roce->sources[i].socket != d->roce->socket)
+            close(d->roce->sources[i].socket);
     close(d->roce->socket);
     roce_capture_close(d->roce->capture);
     free(d->roce);
@@ -218,6 +232,35 @@ uint32_t roce_window(const struct qp *qp)
 
 /* --- Sending --- */
 
+/* source_of: where packets of that queue leave from. A port that another process has on this address is not had. */
+static struct source source_of(struct device *d, uint32_t qpn)
+{
+    struct roce *r = d->roce;
+    const struct qp *qp = qp_find(d, qpn);
+    struct source usual = {ROCE_PORT, r->socket};
+    uint16_t port = qp ? qp->source_port : 0;
+    if (!port || port == ROCE_PORT)
+        return usual;
+    for (unsigned i = 0; i < r->source_count; i++)
+        if (r->sources[i].port == port)
+            return r->sources[i].socket == r->socket ? usual : r->sources[i];
+    if (r->source_count == SOURCES_MOST)
+        return usual;
+    int s = open_socket(r->address, port);
+    struct source *new = &r->sources[r->source_count++];
+    *new = (struct source){port, s < 0 ? r->socket : s};
+    return s < 0 ? usual : *new;
+}
+
+/* like_first: how many datagrams from `at` on leave by the same socket. */
+static unsigned like_first(const struct roce *r, unsigned at)
+{
+    unsigned end = at;
+    while (end < r->out_count && r->out[end].socket == r->out[at].socket)
+        end++;
+    return end - at;
+}
+
 /* push: what is collected leaves, as far as the kernel takes it. */
 static void push(struct roce *r)
 {
@@ -232,7 +275,7 @@ static void push(struct roce *r)
                                               .msg_iovlen = 1};
     }
     while (sent < r->out_count) {
-        int n = sendmmsg(r->socket, messages + sent, r->out_count - sent, MSG_DONTWAIT);
+        int n = sendmmsg(r->out[sent].socket, messages + sent, like_first(r, sent), MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == EINTR))
             break;
         /* One that cannot leave is lost, as on any network. */
@@ -241,7 +284,7 @@ static void push(struct roce *r)
     for (unsigned i = 0; i < sent && r->capture; i++)
         roce_capture_add(r->capture,
                          &(struct roce_route){r->address, ntohl(r->out[i].other.sin_addr.s_addr),
-                                              ROCE_PORT, ROCE_PORT},
+                                              r->out[i].port, ROCE_PORT},
                          r->out[i].data, r->out[i].bytes);
     r->out_count -= sent;
     memmove(r->out, r->out + sent, r->out_count * sizeof *r->out);
@@ -285,7 +328,8 @@ static void misbehave(struct device *d)
 static bool collect(struct device *d, uint32_t to, const struct packet *p, const uint8_t *payload)
 {
     struct roce *r = d->roce;
-    struct roce_route route = {r->address, to, ROCE_PORT, ROCE_PORT};
+    struct source source = source_of(d, p->from_qpn);
+    struct roce_route route = {r->address, to, source.port, ROCE_PORT};
     if (r->out_count == BATCH)
         push(r);
     if (r->out_count == BATCH)
@@ -294,6 +338,8 @@ static bool collect(struct device *d, uint32_t to, const struct packet *p, const
     g->bytes = (uint32_t)roce_encode(p, payload, &route, g->data);
     if (!g->bytes)
         return true;
+    g->socket = source.socket;
+    g->port = source.port;
     g->other = (struct sockaddr_in){
         .sin_family = AF_INET, .sin_port = htons(ROCE_PORT), .sin_addr.s_addr = htonl(to)};
     r->out_count++;
@@ -335,7 +381,7 @@ bool roce_send(struct device *d)
 
 static void say(struct qp *qp, uint8_t kind)
 {
-    struct packet p = {.kind = kind, .to_qpn = qp->remote_qpn, .psn = qp->psn};
+    struct packet p = {.kind = kind, .to_qpn = qp->remote_qpn, .from_qpn = qp->qpn, .psn = qp->psn};
     collect(qp->device, qp->link->address, &p, NULL);
 }
 

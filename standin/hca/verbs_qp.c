@@ -249,6 +249,13 @@ static uint32_t address_of(const struct device *d, const struct ibv_ah_attr *ah)
     return ah->dlid;
 }
 
+/* The port that RoCE makes of a flow label (rdma_flow_label_to_udp_sport() of Linux). */
+static uint16_t source_port(const struct ibv_ah_attr *ah)
+{
+    uint32_t label = ah->is_global ? ah->grh.flow_label & 0xfffff : 0;
+    return label ? (uint16_t)(0xc000 | ((label & 0x3fff) ^ label >> 14)) : 0;
+}
+
 static unsigned read_attributes(const struct device *d, const struct ibv_qp_attr *a, int mask,
                                 struct qp_move *m)
 {
@@ -268,6 +275,7 @@ static unsigned read_attributes(const struct device *d, const struct ibv_qp_attr
         m->remote_qpn = a->dest_qp_num;
         m->receive_psn = a->rq_psn;
         m->mtu = 128u << a->path_mtu;
+        m->source_port = source_port(&a->ah_attr);
         what |= MOVE_PATH;
     }
     if (mask & IBV_QP_SQ_PSN) {

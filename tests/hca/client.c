@@ -158,6 +158,7 @@ int client_move(struct client *c, unsigned opcode)
     put(in, 0x30 + 0x8, 27, 5, c->timeout);
     put(in, 0x30 + 0x8, 16, 8, c->gid_index);
     memcpy(in + 0x30 + 0x10, c->remote_gid.raw, 16);
+    put(in, 0x30 + 0x20, 0, 16, c->source_port);
     return mlx5dv_devx_obj_modify(c->qp, in, sizeof in, out, sizeof out);
 }
 

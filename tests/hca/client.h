@@ -37,6 +37,7 @@ struct client {
     bool roce;
     unsigned gid_index, mtu; /* the last GID of the port, the path MTU's code */
     unsigned timeout;        /* 4.096 us times 2 to this */
+    unsigned source_port;    /* of UDP */
     uint64_t remote_memory;
 };
 

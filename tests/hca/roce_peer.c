@@ -187,6 +187,7 @@ bool roce_peer_receive(int s, uint32_t own, unsigned ms, struct frame *f)
     uint32_t crc = 0;
     for (int i = 0; i < 4; i++)
         crc |= (uint32_t)bytes[n - 4 + i] << 8 * i;
+    f->from_port = ntohs(a.sin_port);
     f->whole = crc == check(ntohl(a.sin_addr.s_addr), own, ntohs(a.sin_port), bytes, (size_t)n - 4);
     return true;
 }

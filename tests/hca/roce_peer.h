@@ -26,6 +26,7 @@ struct frame {
     bool damaged; /* sent: with a wrong check */
     bool whole;   /* received: the check is right */
     unsigned pad;
+    uint16_t from_port; /* received */
 };
 
 /* roce_peer_open: at a free address of 127.0.0.0/8, which is returned. */

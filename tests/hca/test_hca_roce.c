@@ -8,10 +8,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#include <arpa/inet.h>
 #include <cmocka.h>
 #include <endian.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,12 +42,14 @@ enum {
     FIRST_PSN = 0xfffff0, /* of both ends (client.c) */
     QUIET_MS = 8,
     SOON_MS = 5000,
+    SOURCE_PORT = 0xd1ce,
 };
 
 static struct client hca;
 static int wire;
 static uint32_t here, there; /* this program's address, the HCA's */
 static uint32_t psn;         /* of the next request to the HCA */
+static uint16_t source_port; /* that the HCA's packets leave from */
 /* What was given last, all data of a read or one reply: given again when the HCA asks again. */
 static struct frame given[4];
 static int given_count;
@@ -72,10 +77,12 @@ static int open_both(void **state)
     hca.remote_qpn = ROCE_PEER_QPN;
     hca.remote_rkey = 0x11223344;
     hca.remote_memory = 0x7000000;
-    hca.mtu = 3;      /* 1024 */
+    hca.mtu = 3; /* 1024 */
+    hca.source_port = SOURCE_PORT;
     hca.timeout = 17; /* half a second: this program may have to wait for its CPU */
     assert_int_equal(client_connect(&hca), 0);
     psn = FIRST_PSN;
+    source_port = SOURCE_PORT;
     given_count = 0;
     return 0;
 }
@@ -122,6 +129,7 @@ static void answer(uint8_t syndrome, uint32_t of)
     assert_true(roce_peer_receive(wire, here, SOON_MS, &f));
     assert_true(f.whole);
     assert_int_equal(f.opcode, ACK);
+    assert_int_equal(f.from_port, source_port);
     assert_int_equal(f.qpn, ROCE_PEER_QPN);
     assert_int_equal(f.syndrome, syndrome);
     assert_int_equal(f.psn, of);
@@ -359,6 +367,7 @@ static struct frame expect(uint8_t opcode, uint32_t of, uint32_t bytes)
     for (;;) {
         assert_true(roce_peer_receive(wire, here, SOON_MS, &f));
         assert_true(f.whole);
+        assert_int_equal(f.from_port, source_port);
         assert_int_equal(f.qpn, ROCE_PEER_QPN);
         if (f.opcode == opcode && f.psn == (of & 0xffffff))
             break;
@@ -428,6 +437,21 @@ static void expect_2500(int from)
         }
     }
     assert_true(f.ask);
+}
+
+/* They leave from the common port then. */
+static void the_source_port_is_taken(void **state)
+{
+    int other = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_port = htons(SOURCE_PORT), .sin_addr.s_addr = htonl(there)};
+    assert_int_equal(bind(other, (struct sockaddr *)&a, sizeof a), 0);
+    source_port = 4791;
+    write_2500();
+    expect_2500(0);
+    reply(ACK, FIRST_PSN + 2, ACKNOWLEDGED);
+    done(0);
+    close(other);
 }
 
 static void an_acknowledgement_is_lost(void **state)
@@ -633,6 +657,7 @@ int main(void)
         CASE(damaged_packets),
         CASE(what_is_refused),
         CASE(no_receive_is_posted),
+        CASE(the_source_port_is_taken),
         CASE(an_acknowledgement_is_lost),
         CASE(sent_again_from_the_gap),
         CASE(one_acknowledgement_for_many),
