@@ -200,6 +200,7 @@ void check_gda(const struct machine *machine, const struct endpoint *gpu,
 {
     const struct machine_nic *n = machine_find_nic(machine, nic->name);
     const struct machine_rung *doorbell = rung(machine, gpu, nic, "doorbell", "failed");
+    const struct machine_rung *queues = rung(machine, gpu, nic, "queues", "failed");
     findings->path = "GPU-initiated RDMA";
     findings->gain_mbps = 0;
     if (n->driver.value && strncmp(n->driver.value, "mlx5", 4) != 0) {
@@ -209,6 +210,8 @@ void check_gda(const struct machine *machine, const struct endpoint *gpu,
     }
     if (text_is(machine->drivers.libmlx5, ""))
         finding_add(findings, REASON_GDA_LIB, WEIGHT_OFF, NULL, "libmlx5.so.1 not found");
+    if (queues)
+        rung_finding(findings, REASON_GDA_DEVX, WEIGHT_OFF, queues);
     if (number_is(machine->drivers.peer_mapping_override, 0))
         finding_add(findings, REASON_GDA_PEER_MAPPING, WEIGHT_SLOW, NULL,
                     "NVreg_RegistryDwords is \"%s\"",

@@ -24,6 +24,7 @@ static bool is_nature(enum reason reason)
     case REASON_GDR_GPU:
     case REASON_GDA_NIC:
     case REASON_GDA_LIB:
+    case REASON_GDA_DEVX:
     case REASON_GDA_PEER_MAPPING:
     case REASON_FILE_NO_FS_MODULE:
     case REASON_FILE_NO_CUFILE:

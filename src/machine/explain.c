@@ -100,8 +100,8 @@ static void explain_gpus(const struct machine *machine, struct verdict *v)
 static void explain_nic(const struct machine *machine, struct verdict *v,
                         const struct endpoint *gpu, const struct endpoint *nic)
 {
-    static const char *const rungs[] = {"export",   "dmabuf", "peermem",
-                                        "transfer", "speed",  "doorbell"};
+    static const char *const rungs[] = {"export", "dmabuf", "peermem", "transfer",
+                                        "speed",  "queues", "doorbell"};
     for (size_t i = 0; i < sizeof rungs / sizeof rungs[0]; i++) {
         const struct machine_rung *r = machine_find_rung(machine, gpu->index, nic->name, rungs[i]);
         if (r)

@@ -14,9 +14,10 @@
 #include "base/status.h"
 #include "driver/cuda.h"
 #include "driver/verbs.h"
+#include "machine/ladder_mlx5.h"
 #include "machine/ladder_verbs.h"
 
-enum { GPU_BYTES = 4 << 20, CHECK_BYTES = 4096 };
+enum { GPU_BYTES = 4 << 20, CHECK_BYTES = 4096, BELL_BYTES = 4096 };
 
 /* --- the GPU's side ---------------------------------------------------------------------------- */
 
@@ -132,6 +133,39 @@ static void record(struct climb *c, const char *rung, const struct rung_result *
         number_set(&to->mbps, r->mbps);
 }
 
+/* Whether the GPU may write the register. Real ones are of a device; a stand-in's are plain memory, which the driver
+ * takes without that flag alone. */
+static void try_bell(void *argument, void *reg, struct rung_result *r)
+{
+    const struct climb *c = argument;
+    char words[128];
+    uintptr_t page = (uintptr_t)reg & ~(uintptr_t)(BELL_BYTES - 1);
+    *r = (struct rung_result){.tried = true};
+    CUresult result = c->cuda.MemHostRegister(
+        (void *)page, BELL_BYTES, CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY);
+    if (result != CUDA_SUCCESS)
+        result = c->cuda.MemHostRegister((void *)page, BELL_BYTES, CU_MEMHOSTREGISTER_DEVICEMAP);
+    snprintf(r->detail, sizeof r->detail, "cuMemHostRegister of the doorbell's page: %s",
+             cuda_error_text(&c->cuda, result, words, sizeof words));
+    r->ok = result == CUDA_SUCCESS;
+    r->error = r->ok ? 0 : EPERM;
+    if (r->ok)
+        c->cuda.MemHostUnregister((void *)page);
+}
+
+/* Of adapters that device code can give requests to. */
+static void climb_queues(struct climb *c)
+{
+    const struct machine_nic *nic = machine_find_nic(c->machine, c->nic);
+    const struct ladder_bell bell = {.try = try_bell, .argument = c};
+    struct rung_result queues, doorbell;
+    if (!nic || !nic->driver.value || strncmp(nic->driver.value, "mlx5", 4) != 0)
+        return;
+    ladder_mlx5(c->nic, &bell, &queues, &doorbell);
+    record(c, "queues", &queues);
+    record(c, "doorbell", &doorbell);
+}
+
 static weft_status climb_memory(struct climb *c)
 {
     struct rung_result results[RUNGS];
@@ -144,6 +178,8 @@ static weft_status climb_memory(struct climb *c)
     static const char *const rungs[RUNGS] = {"dmabuf", "peermem", "transfer", "speed"};
     for (int i = 0; !status && i < RUNGS; i++)
         record(c, rungs[i], &results[i]);
+    if (!status)
+        climb_queues(c);
     if (c->dmabuf >= 0)
         close(c->dmabuf);
     return status;

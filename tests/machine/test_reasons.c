@@ -85,6 +85,8 @@ static const struct {
     {REASON_IPOIB, "dgx-1v", NULL, NULL, NULL},
     {REASON_GDA_NIC, "mi300x-8", NULL, "gpu0", "bnxt_re0"},
     {REASON_GDA_LIB, "dgx-a100", "set drivers.libmlx5 -", "gpu0", "mlx5_0"},
+    {REASON_GDA_DEVX, "dgx-a100", "set ladder[4].rung queues; set ladder[4].result failed", "gpu0",
+     "mlx5_0"},
     {REASON_GDA_PEER_MAPPING, "dgx-a100", NULL, "gpu0", "mlx5_0"},
     {REASON_GDA_UAR, "dgx-a100", "set ladder[4].rung doorbell; set ladder[4].result failed", "gpu0",
      "mlx5_0"},
