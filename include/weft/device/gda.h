@@ -99,7 +99,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
                                      g.ends ? WEFT_DEV_GDA_SIGNALED : 0);
     }
     uint64_t at = weft_dev_shuffle_u64(run.mask, begun ? g.at : ~(uint64_t)0, run.leader);
-    if (at != ~(uint64_t)0)
+    if (at != ~(uint64_t)0 && run.stands)
         weft_dev_gda_part(&q->ring, at, run.at * (uint32_t)r->bytes, r->value, (unsigned)r->bytes);
     weft_dev_sync_warp(run.mask);
     if (run.leads && begun)

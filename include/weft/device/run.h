@@ -16,6 +16,7 @@ struct weft_dev_run {
     uint32_t leads;  /* 1: the caller is it */
     uint32_t at;     /* where the caller's value stands, in values */
     uint32_t values; /* places; fewer than lanes where several have the same */
+    uint32_t stands; /* 1: of lanes with the same place it is the last, whose value stands there */
 };
 
 /* No run goes over the end of a segment into another one that is mapped behind it: segments are
@@ -33,6 +34,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_run_find(struct weft_dev_run *run, uint32_t m
     run->leads = 1;
     run->at = 0;
     run->values = 1;
+    run->stands = 1;
     if (!(mask & (mask - 1))) /* one lane alone */
         return;
     uint32_t up_to_me = (2u << lane) - 1;
@@ -51,6 +53,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_run_find(struct weft_dev_run *run, uint32_t m
     run->mask = mask & ~((1u << run->leader) - 1) & ((later_heads & (0 - later_heads)) - 1);
     run->at = weft_dev_popcount_u32(steps & run->mask & up_to_me);
     run->values = 1 + weft_dev_popcount_u32(steps & run->mask);
+    uint32_t later = mask & ~up_to_me;
+    run->stands = !(later & (0 - later) & ~(heads | steps));
 }
 
 #endif
