@@ -104,6 +104,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
     weft_dev_sync_warp(run.mask);
     if (run.leads && begun)
         weft_dev_gda_give_group(&g);
+    weft_dev_sync_warp(together); /* they stay so */
 }
 
 /* ------------------------------------------------------------------------- fetching, atomics */

@@ -312,6 +312,7 @@ WEFT_DEVICE void weft_dev_gda_give_group(const struct weft_dev_gda_group *g)
     weft_dev_sync_warp(g->mask);
     if (weft_dev_lane() == g->first)
         weft_dev_gda_give(&g->span);
+    weft_dev_sync_warp(g->mask); /* else each would give its next request by itself */
 }
 
 #endif
