@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The committed PTX text of src/gpu/kernels.cu. A build without nvcc embeds it, and the driver
-# compiles it on the machine with the GPU.
-#   cmake/gpu_ptx.sh          writes src/gpu/kernels.ptx anew (needs nvcc)
-#   cmake/gpu_ptx.sh --check  exit 1 when it is not made from the present source
+# The committed PTX text of src/gpu/kernels.cu, and of the software HCA's standin/hca/gpu_engine.cu. A build without
+# nvcc embeds it, and the driver compiles it on the machine with the GPU.
+#   cmake/gpu_ptx.sh          writes both .ptx anew (needs nvcc)
+#   cmake/gpu_ptx.sh --check  exit 1 when one is not made from the present source
 # PTX ISA 6.4 and sm_70 are named because nothing newer is used: old drivers accept it then.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-source=src/gpu/kernels.cu
-result=src/gpu/kernels.ptx
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 
 # The source and all of the project's headers that it includes, however deep, each once.
@@ -22,7 +20,7 @@ sources() {
         seen="$seen|$file|"
         echo "$file"
         while read -r header; do
-            for header in "include/$header" "src/gpu/$header"; do
+            for header in "include/$header" "$(dirname "$source")/$header"; do
                 [ ! -f "$header" ] || todo="${todo:+$todo$'\n'}$header"
             done
         done < <(sed -nE 's/^ *# *include ["<]([^">]+)[">].*/\1/p' "$file")
@@ -37,23 +35,23 @@ fingerprint() {
 generate() {
     local folder
     folder=$(mktemp -d)
-    "$nvcc" -x cu -std=c++17 -ptx -arch="${WEFT_PTX_ARCH:-compute_75}" -Iinclude -Isrc/gpu \
+    "$nvcc" -x cu -std=c++17 -ptx -arch="${WEFT_PTX_ARCH:-compute_75}" -Iinclude -I"$(dirname "$source")" \
         "$source" -o "$folder/k.ptx"
     echo "// SPDX-License-Identifier: Apache-2.0"
-    echo "// Made by cmake/gpu_ptx.sh from kernels.cu; fingerprint of the source:" \
+    echo "// Made by cmake/gpu_ptx.sh from ${source##*/}; fingerprint of the source:" \
          "$(fingerprint)"
     sed -e '/^\/\//d' -e 's/^\.version .*/.version 6.4/' -e 's/^\.target .*/.target sm_70/' \
         "$folder/k.ptx"
     rm -r "$folder"
 }
 
-if [ "${1:-}" != --check ]; then
-    generate > "$result.new"
-    mv "$result.new" "$result"
-    exit
-fi
-if grep -q "fingerprint of the source: $(fingerprint)" "$result"; then
-    exit 0
-fi
-echo "src/gpu/kernels.ptx is not made from the present kernels.cu; run cmake/gpu_ptx.sh" >&2
-exit 1
+for source in src/gpu/kernels.cu standin/hca/gpu_engine.cu; do
+    result=${source%.cu}.ptx
+    if [ "${1:-}" != --check ]; then
+        generate > "$result.new"
+        mv "$result.new" "$result"
+    elif ! grep -q "fingerprint of the source: $(fingerprint)" "$result"; then
+        echo "$result is not made from the present ${source##*/}; run cmake/gpu_ptx.sh" >&2
+        exit 1
+    fi
+done

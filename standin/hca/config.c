@@ -32,6 +32,7 @@ static const struct variable {
     {"SOFT_HCA_WEAK_ATOMICS", NULL, 0, 0, 1, offsetof(struct config, weak_atomics)},
     {"SOFT_HCA_FAIL_AT", NULL, 0, 0, 0xffffffffu, offsetof(struct config, fail_at)},
     {"SOFT_HCA_GPU", "any dmabuf peermem none", GPU_ANY, 0, 0, offsetof(struct config, gpu)},
+    {"SOFT_HCA_ENGINE", "cpu gpu other", ENGINE_CPU, 0, 0, offsetof(struct config, engine)},
     {"SOFT_HCA_RING_KIB", NULL, 512, 64, 65536, offsetof(struct config, ring_kib)},
     {"SOFT_HCA_ADDRESS", TEXT, 0, 0, 0, offsetof(struct config, address)},
     {"SOFT_HCA_ICRC", "ignore check", 0, 0, 0, offsetof(struct config, check_icrc)},

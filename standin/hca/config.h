@@ -14,6 +14,7 @@ enum {
 enum config_mode { MODE_STRICT, MODE_ADVERSARIAL, MODE_LENIENT };
 enum config_link { LINK_IB, LINK_ROCE };
 enum config_gpu { GPU_ANY, GPU_DMABUF, GPU_PEERMEM, GPU_NONE };
+enum config_engine { ENGINE_CPU, ENGINE_GPU, ENGINE_OTHER };
 enum config_log { LOG_NONE, LOG_ERRORS, LOG_ALL };
 
 struct config {
@@ -33,6 +34,7 @@ struct config {
     unsigned address_count;
     const char *capture; /* NULL: unset */
     unsigned gpu;        /* enum config_gpu: how GPU memory can be registered */
+    unsigned engine;     /* enum config_engine: of queues in GPU memory */
 };
 
 /* config_get: the variables' values. A value that cannot be used is an error: the sentence goes to

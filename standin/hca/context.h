@@ -153,7 +153,8 @@ const char *path_refusal(const struct device *d, unsigned gid_index, uint32_t ad
 void verbs_fill(struct hca_context *c);
 
 /* uar.c */
-struct uar *uar_add(struct device *d);
+/* may_be_far: who rings may be device code of the GPU that has an engine. */
+struct uar *uar_add(struct device *d, bool may_be_far);
 void uar_remove(struct uar *u);
 
 /* cq_table.c */

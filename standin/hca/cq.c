@@ -39,6 +39,13 @@ static bool overrun(struct cq *cq)
     return true;
 }
 
+/* Where the entry is in GPU memory: what comes first is there first. */
+static void put_far(struct cq *cq, uint8_t *at, const void *words, const uint8_t *tail)
+{
+    (void)(memory_put(cq->device, at, words, 56) && memory_put(cq->device, at + 56, tail, 8) &&
+           memory_settle(cq->device));
+}
+
 static void put(struct cq *cq, const struct qp *qp, const struct entry *e)
 {
     if (overrun(cq))
@@ -55,8 +62,6 @@ static void put(struct cq *cq, const struct qp *qp, const struct entry *e)
     memcpy(&words[12], &stamp, 8);
     ((uint8_t *)words)[54] = e->syndrome ? e->vendor : ((uint8_t *)words)[54];
     ((uint8_t *)words)[55] = e->syndrome ? e->syndrome : ((uint8_t *)words)[55];
-    memcpy(at, words, 56);
-
     uint32_t who = be32((uint32_t)e->opcode << 24 | qp->qpn);
     uint8_t owner = cq->producer >> cq->log_size & 1;
     memcpy(tail, &who, 4);
@@ -66,9 +71,14 @@ static void put(struct cq *cq, const struct qp *qp, const struct entry *e)
     tail[7] = (uint8_t)(e->kind << 4 | (e->solicited ? 2 : 0) | owner);
     uint64_t last;
     memcpy(&last, tail, 8);
+    if (cq->far)
+        put_far(cq, at, words, tail);
+    else
+        memcpy(at, words, 56);
     /* Pairs with the poller's load of the last byte or word: the rest of the entry, and all that the
      * completion stands for, is there before. */
-    __atomic_store_n((uint64_t *)(at + 56), last, __ATOMIC_RELEASE);
+    if (!cq->far)
+        __atomic_store_n((uint64_t *)(at + 56), last, __ATOMIC_RELEASE);
     cq->producer++;
     if (e->solicited || e->syndrome)
         cq->solicited = cq->producer;

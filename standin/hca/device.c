@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices of this process: each is one HCA with one port and one LID of its own, shared by all contexts
  * that are opened on it, with an engine and a door thread while any is open. */
+#include "gpu_engine.h"
 #include "hca.h"
 
 #include <errno.h>
@@ -38,7 +39,13 @@ void device_knock(struct device *d)
     (void)n;
 }
 
-static int start_thread(pthread_t *t, void *(*body)(void *), struct device *d)
+void device_changes(struct device *d)
+{
+    /* Pairs with the load of who keeps keys (gpu_engine.c). */
+    __atomic_add_fetch(&d->bell[2], 1, __ATOMIC_RELEASE);
+}
+
+int start_thread(pthread_t *t, void *(*body)(void *), struct device *d)
 {
     /* Signals are for the program's threads. */
     sigset_t all, old;
@@ -113,6 +120,7 @@ struct device *device_open(unsigned number)
 
 static void destroy(struct device *d)
 {
+    gpu_engine_stop(d);
     stop_threads(d, true);
     for (unsigned i = 0; i < MAX_QPS; i++)
         if (d->qps[i])
@@ -140,6 +148,8 @@ void device_close(struct device *d)
 __attribute__((destructor)) static void stop_all(void)
 {
     for (unsigned i = 0; i < 8; i++)
-        if (devices[i] && devices[i]->pid == getpid())
+        if (devices[i] && devices[i]->pid == getpid()) {
+            gpu_engine_stop(devices[i]);
             stop_threads(devices[i], true);
+        }
 }

@@ -2,6 +2,7 @@
 /* Commands of the device as DevX gives them: buffers in the device's own format, big-endian. Offsets are
  * those of the published interface of the device family, written down here as a table of what is used. */
 #include "context.h"
+#include "gpu_engine.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -215,6 +216,11 @@ static const char *fill_cq(struct command *c, struct cq *cq)
     cq->record = piece(d, get(c, cqc_record_umem), get64(c, CQC_RECORD_ADDRESS), 8, 8, &record);
     if (!cq->record)
         return "the doorbell record is outside its umem, or not aligned to 8 bytes";
+    cq->far = buffer->far;
+    if (record->far || cq->far) {
+        if (!cq->far || !cq->collapsed || !cq->ignore_overrun)
+            return "completions in GPU memory are collapsed, and ignore overrun (cc, oi)";
+    }
     cq->memories[0] = buffer;
     cq->memories[1] = record;
     buffer->users++;
@@ -261,7 +267,11 @@ static const char *fill_rings(struct command *c, struct qp *qp)
     qp->record = piece(d, get(c, qpc_record_umem), get64(c, QPC_RECORD_ADDRESS), 8, 8, &record);
     if (!qp->record)
         return "the doorbell record is outside its umem, or not aligned to 8 bytes";
-    if (sq && !qp_set_ring(qp, at + rq_bytes, UINT32_C(1) << log_sq))
+    if (wq->far != record->far)
+        return "one of ring and record is in GPU memory";
+    if (wq->far && (own_rq || !sq))
+        return "receive queues in GPU memory are not kept";
+    if (sq && !(wq->far ? qp_set_far_ring : qp_set_ring)(qp, at + rq_bytes, UINT32_C(1) << log_sq))
         return "no memory";
     if (own_rq)
         qp->receive = (struct receive_queue){
@@ -328,6 +338,9 @@ static int create_qp(struct command *c, struct mlx5dv_devx_obj *o)
     if (wrong)
         return refuse(c, STATUS_BAD_PARAM, wrong);
     o->qp = qp;
+    if (qp->far_ring && !qp->uar->pinned)
+        gpu_engine_pin(c->device, qp->uar);
+    qp->uar->for_gpu = qp->far_ring != 0;
     qp->events = &c->context->events;
     set(c->out, out_number, qp->qpn);
     return 0;
@@ -522,6 +535,8 @@ PUBLIC int mlx5dv_devx_obj_query(struct mlx5dv_devx_obj *obj, const void *in, si
 PUBLIC int mlx5dv_devx_obj_destroy(struct mlx5dv_devx_obj *obj)
 {
     struct device *d = obj->device;
+    if (obj->qp && obj->qp->far_ring)
+        gpu_engine_leave(d, obj->qp);
     device_lock(d);
     if (obj->cq && obj->cq->users) {
         log_error(d, "CQ 0x%x cannot be destroyed: %u queues use it", obj->cq->cqn, obj->cq->users);
@@ -531,6 +546,9 @@ PUBLIC int mlx5dv_devx_obj_destroy(struct mlx5dv_devx_obj *obj)
     }
     if (obj->cq)
         cq_remove(obj->cq);
+    /* What stands in its register is nobody's any more. */
+    if (obj->qp && obj->qp->far_ring && obj->qp->uar)
+        obj->qp->uar->by_cpu = false;
     if (obj->qp)
         qp_remove(obj->qp);
     device_unlock(d);

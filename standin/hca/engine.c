@@ -18,17 +18,34 @@ enum {
     SLICE_NS = 1500 * 1000,            /* away for so long: somebody computes here */
     AFTER_SLICE_NS = 20 * 1000 * 1000, /* and is taken to do so for that long */
     SHORTEST_SLEEP_NS = 10000,
+    FAR_LOOK_NS = 200 * 1000,
 };
+
+/* False: not now. */
+static bool look_at(struct device *d, struct uar *u, uint64_t *value)
+{
+    if (u->far) {
+        if (d->now < u->look_at)
+            return false;
+        u->look_at = d->now + FAR_LOOK_NS;
+        return memory_get(d, value, u->reg, sizeof *value);
+    }
+    /* Pairs with the doorbell's store: the requests and the doorbell record were written before. */
+    *value = __atomic_load_n(u->reg, __ATOMIC_ACQUIRE);
+    return true;
+}
 
 static bool poll_doorbells(struct device *d)
 {
     bool worked = false;
     for (unsigned i = 1; i < d->uar_top; i++) {
         struct uar *u = d->uars[i];
-        if (!u)
+        if (!u || (u->for_gpu && !u->by_cpu))
             continue;
-        /* Pairs with the doorbell's store: the requests and the doorbell record were written before. */
-        uint64_t value = __atomic_load_n(u->reg, __ATOMIC_ACQUIRE);
+        uint64_t value;
+        if (!look_at(d, u, &value))
+            continue;
+        u->owed = false;
         if (value == u->seen)
             continue;
         if (adversary_skips(d)) {

@@ -31,6 +31,7 @@ enum {
     LOG_LINE_BYTES = 240,
     HELD_WRITES = 64,
     HELD_BYTES = 256,
+    UAR_BYTES = 4096,
 };
 
 /* Values of enum ibv_qp_state. */
@@ -49,12 +50,21 @@ struct uar {
     uint64_t seen;   /* its value at the engine's last look */
     unsigned queues; /* that name this page */
     struct qp *only; /* the queue, where there is but one */
+    /* For the engine on a GPU: where that reads the register, 0: it does not; and whose turn it is. */
+    uint64_t pinned;
+    bool registered;
+    bool far;     /* the register is in the memory of the engine's GPU */
+    bool for_gpu; /* its queue is in GPU memory: that engine has it but where `by_cpu` says else, */
+    bool by_cpu;  /* because the kernel has left the queue, or cannot take it; */
+    bool owed;    /* and the one on the CPU has not looked at it yet */
+    uint64_t look_at; /* ns; far: that engine's next look, which takes the driver */
 };
 
 struct umem {
     uint8_t *address;
     uint64_t bytes;
     unsigned users;
+    bool far; /* of a GPU: reached through memory.c, or by the engine there */
 };
 
 struct cq {
@@ -65,6 +75,7 @@ struct cq {
     uint32_t producer;
     uint32_t *record; /* [0] consumer index, [1] arming; big-endian */
     bool collapsed, ignore_overrun, dead;
+    bool far; /* the entries are in GPU memory */
     unsigned users;
     struct umem *memories[2];
     struct channel *channel; /* completion events; NULL: none */
@@ -164,6 +175,10 @@ struct qp {
     /* Send queue. Indices count blocks, in 16 bits: released ≤ taken ≤ producer. */
     uint8_t *ring;
     uint32_t blocks;
+    uint64_t far_ring; /* in GPU memory, as the record is; `ring` is what was read of it. 0: no */
+    bool by_gpu;       /* the kernel has it (gpu_engine.h) */
+    bool leaves;       /* ... and is not to have it */
+    unsigned returns;  /* so often it came back with what the kernel does not do */
     uint16_t producer, taken, released;
     bool listed;        /* the engine visits it */
     struct fault fault; /* found at `taken`; raised when all before is complete */
@@ -273,7 +288,9 @@ struct device {
     pthread_t engine, door;
     atomic_bool stop;
     int listener, wake[2];
-    uint32_t *bell; /* one word, in memory that peers map; [1]: the engine sleeps */
+    /* In memory that peers map: [0] the bell; [1]: the engine sleeps; [2] counts changes of keys and of what queues
+     * permit. */
+    uint32_t *bell;
     int bell_fd;
 
     struct mr_table keys;
@@ -306,7 +323,9 @@ struct device {
     struct log_line lines[LOG_LINES];
     uint64_t line_count;
     uint64_t count_requests, count_errors, count_doorbells, count_damaged;
-    struct roce *roce; /* NULL: no address */
+    uint64_t count_by_gpu;  /* requests that the engine on a GPU has carried out */
+    struct roce *roce;      /* NULL: no address */
+    struct gpu_engine *gpu; /* NULL: no queue lies in GPU memory */
 };
 
 /* device.c */
@@ -314,8 +333,10 @@ struct device *device_open(unsigned number); /* NULL: errno */
 void device_close(struct device *d);
 void device_lock(struct device *d);
 void device_unlock(struct device *d);
-void device_wake(struct device *d);  /* the engine */
-void device_knock(struct device *d); /* the door thread */
+void device_wake(struct device *d);    /* the engine */
+void device_knock(struct device *d);   /* the door thread */
+void device_changes(struct device *d); /* a key or a queue is not what it was to others */
+int start_thread(pthread_t *t, void *(*body)(void *), struct device *d);
 
 /* verbs_device.c: the address that a GID of a soft HCA stands for, 0: none (roce.h). */
 uint32_t address_of_gid(const uint8_t *gid);
@@ -360,6 +381,11 @@ void qp_fail(struct qp *qp, uint16_t index, uint8_t opcode, uint8_t syndrome, ui
 void qp_list(struct qp *qp); /* the engine visits it from now on */
 struct qp *qp_find(struct device *d, uint32_t qpn);
 bool qp_set_ring(struct qp *qp, void *ring, uint32_t blocks);
+/* qp_set_far_ring: the same in GPU memory. qp_fetch: the blocks before `end` that are new. qp_record: a doorbell
+ * record, [0] or [1]. False: the CUDA driver refuses. */
+bool qp_set_far_ring(struct qp *qp, void *ring, uint32_t blocks);
+bool qp_fetch(struct qp *qp, uint16_t end);
+bool qp_record(struct qp *qp, unsigned which, uint16_t *value);
 
 /* send.c: the requester. */
 bool send_run(struct qp *qp);
@@ -400,6 +426,7 @@ void link_release(struct device *d, struct qp *qp);
 int link_open(struct device *d); /* claims a LID and listens */
 void link_close(struct device *d);
 void link_ring(uint32_t *bell);
+int link_call(uint32_t lid); /* a socket to whoever has that LID, -1: nobody */
 
 void link_dead(struct device *d, struct link_out *l);
 void *door_main(void *device);

@@ -2,6 +2,7 @@
 /* Links to other HCAs. How those of a host find each other: a LID is claimed by binding an abstract UNIX socket of its
  * name, which vanishes with the process; whoever wants to send there connects and passes the memory of two
  * rings, one for requests and one for answers. Each side rings the other's bell, a futex in shared memory. */
+#include "gpu_engine.h"
 #include "hca.h"
 
 #include <errno.h>
@@ -236,6 +237,18 @@ static struct link_out *new_out(struct device *d, uint32_t address, int *fd)
     return l;
 }
 
+int link_call(uint32_t lid)
+{
+    struct sockaddr_un a;
+    int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    socklen_t n = name_of(lid, &a);
+    if (s >= 0 && connect(s, (struct sockaddr *)&a, n)) {
+        close(s);
+        return -1;
+    }
+    return s;
+}
+
 static int shake_hands(struct device *d, struct link_out *l, int memory_fd)
 {
     struct sockaddr_un a;
@@ -385,20 +398,24 @@ void link_want(struct device *d, uint32_t address)
 
 /* --- The side that is connected to --- */
 
-/* One who asks instead of sending (report.c). */
-static bool is_question(int s)
+/* One who asks instead of sending (report.c, gpu_keys.c). */
+static bool answer_question(struct device *d, int s)
 {
     char word[sizeof REPORT_QUESTION];
     struct pollfd p = {.fd = s, .events = POLLIN};
     ssize_t n = poll(&p, 1, HANDSHAKE_MS) == 1 ? recv(s, word, sizeof word, MSG_PEEK) : -1;
-    return n == sizeof word - 1 && !memcmp(word, REPORT_QUESTION, sizeof word - 1);
+    bool shows = n == sizeof word - 1 && !memcmp(word, REPORT_QUESTION, sizeof word - 1);
+    bool key = n == sizeof word && !memcmp(word, GPU_KEYS_QUESTION, sizeof word);
+    if (shows && is_same_user(s))
+        report_answer(d, s);
+    if (key && is_same_user(s))
+        gpu_keys_answer(d, s);
+    return shows || key;
 }
 
 static void take_visitor(struct device *d, int s)
 {
-    if (is_question(s)) {
-        if (is_same_user(s))
-            report_answer(d, s);
+    if (answer_question(d, s)) {
         close(s);
         return;
     }

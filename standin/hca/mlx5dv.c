@@ -2,6 +2,9 @@
 /* The functions of mlx5dv.h but for commands (devx.c): doorbell pages, memory of queues, what lies
  * inside the objects of the plain verbs. */
 #include "context.h"
+#include "gpu_driver.h"
+#include "gpu_engine.h"
+#include "gpu_memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -58,7 +61,7 @@ PUBLIC struct mlx5dv_devx_uar *mlx5dv_devx_alloc_uar(struct ibv_context *context
     if (!u)
         return NULL;
     device_lock(d);
-    u->of = uar_add(d);
+    u->of = uar_add(d, true);
     device_unlock(d);
     if (!u->of) {
         free(u);
@@ -87,6 +90,18 @@ PUBLIC void mlx5dv_devx_free_uar(struct mlx5dv_devx_uar *devx_uar)
 
 /* --- Memory of queues --- */
 
+/* Memory of a GPU takes an engine there. False: there is none. */
+static bool reach_umem(struct device *d, struct umem *u)
+{
+    const struct gpu_driver *driver = gpu_driver();
+    int gpu = driver ? gpu_driver_owner(driver, (uintptr_t)u->address) : -1;
+    if (gpu < 0)
+        return true;
+    u->far = gpu_engine_start(d, gpu) && gpu_engine_open(d, (uintptr_t)u->address, u->bytes) &&
+             gpu_memory_add((uintptr_t)u->address, u->bytes) == GPU_MEMORY_THERE;
+    return u->far;
+}
+
 PUBLIC struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *context, void *addr,
                                                      size_t size, uint32_t access)
 {
@@ -101,6 +116,12 @@ PUBLIC struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *context
     }
     u->address = addr;
     u->bytes = size;
+    if (!reach_umem(d, u)) {
+        free(h);
+        free(u);
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
     device_lock(d);
     uint32_t id = 1;
     while (id < MAX_UMEMS && d->umems[id])
@@ -144,6 +165,8 @@ PUBLIC int mlx5dv_devx_umem_dereg(struct mlx5dv_devx_umem *umem)
     }
     d->umems[umem->umem_id] = NULL;
     device_unlock(d);
+    if (u->far)
+        gpu_memory_remove((uintptr_t)u->address, u->bytes);
     free(u);
     free(h);
     return 0;

@@ -33,6 +33,7 @@ int mr_remove(struct device *d, uint32_t key)
         d->keys.entries[index].tag != (key & 0xff))
         return EINVAL;
     d->keys.entries[index].valid = false;
+    device_changes(d);
     return 0;
 }
 
@@ -46,6 +47,7 @@ bool mr_invalidate(struct device *d, uint32_t key, uint32_t pd)
         return false;
     }
     e->access &= MR_LOCAL_WRITE;
+    device_changes(d);
     return true;
 }
 

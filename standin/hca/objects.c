@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Doorbell pages, completion queues and moves of queue pairs: what the plain verbs and DevX have in common. */
 #include "context.h"
+#include "gpu_driver.h"
+#include "gpu_engine.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,9 +10,22 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { UAR_BYTES = 4096, UAR_REGISTER = 0x800 };
+enum { UAR_REGISTER = 0x800 };
 
-struct uar *uar_add(struct device *d)
+static bool make_register(struct uar *u, bool may_be_far)
+{
+    u->pinned = may_be_far ? gpu_engine_register(u->device) : 0;
+    u->far = u->pinned;
+    u->reg = (uint64_t *)(uintptr_t)u->pinned;
+    u->page = (uint8_t *)u->reg;
+    if (u->far)
+        return true;
+    u->page = mmap(NULL, UAR_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    u->reg = (uint64_t *)(u->page + UAR_REGISTER);
+    return u->page != MAP_FAILED;
+}
+
+struct uar *uar_add(struct device *d, bool may_be_far)
 {
     for (uint32_t i = 1; i < MAX_UARS; i++) {
         if (d->uars[i])
@@ -18,14 +33,12 @@ struct uar *uar_add(struct device *d)
         struct uar *u = calloc(1, sizeof *u);
         if (!u)
             return NULL;
-        u->page = mmap(NULL, UAR_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (u->page == MAP_FAILED) {
+        u->device = d;
+        u->page_id = i;
+        if (!make_register(u, may_be_far)) {
             free(u);
             return NULL;
         }
-        u->device = d;
-        u->page_id = i;
-        u->reg = (uint64_t *)(u->page + UAR_REGISTER);
         d->uars[i] = u;
         d->uar_top = i >= d->uar_top ? i + 1 : d->uar_top;
         return u;
@@ -36,10 +49,14 @@ struct uar *uar_add(struct device *d)
 void uar_remove(struct uar *u)
 {
     struct device *d = u->device;
+    const struct gpu_driver *driver = u->registered ? gpu_driver() : NULL;
+    if (driver)
+        driver->host_unregister(u->page);
     d->uars[u->page_id] = NULL;
     while (d->uar_top > 1 && !d->uars[d->uar_top - 1])
         d->uar_top--;
-    munmap(u->page, UAR_BYTES);
+    if (!u->far)
+        munmap(u->page, UAR_BYTES);
     free(u);
 }
 
@@ -118,6 +135,8 @@ int qp_move(struct qp *qp, const struct qp_move *m, unsigned what)
 {
     struct device *d = qp->device;
     struct link_out *link = NULL;
+    if (m->to != QP_RTS && qp->far_ring)
+        gpu_engine_leave(d, qp);
     if (m->to == QP_RTR && qp->type == QP_RC && (what & MOVE_PATH)) {
         link = link_connect(d, m->remote);
         if (!link)
@@ -145,6 +164,10 @@ int qp_move(struct qp *qp, const struct qp_move *m, unsigned what)
         qp->state = m->to;
     if (m->to == QP_RTS)
         qp_list(qp);
+    if (m->to == QP_RTS && qp->far_ring && qp->uar)
+        qp->uar->by_cpu = false; /* until the kernel leaves it */
+    qp->leaves = false;
+    device_changes(d);
     device_unlock(d);
     device_wake(d);
     return 0;

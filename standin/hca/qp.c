@@ -43,6 +43,41 @@ bool qp_set_ring(struct qp *qp, void *ring, uint32_t blocks)
     return qp->flights;
 }
 
+/* The ring here is empty, and is filled as doorbells come. */
+bool qp_set_far_ring(struct qp *qp, void *ring, uint32_t blocks)
+{
+    void *here = calloc(blocks, WQE_BLOCK_BYTES);
+    qp->far_ring = (uintptr_t)ring;
+    return here && qp_set_ring(qp, here, blocks);
+}
+
+bool qp_fetch(struct qp *qp, uint16_t end)
+{
+    uint16_t at = qp->producer;
+    while (qp->far_ring && at != end) {
+        uint32_t slot = at & (qp->blocks - 1), n = (uint16_t)(end - at);
+        n = n < qp->blocks - slot ? n : qp->blocks - slot;
+        size_t offset = (size_t)slot * WQE_BLOCK_BYTES;
+        if (!memory_get(qp->device, qp->ring + offset, (void *)(uintptr_t)(qp->far_ring + offset),
+                        (size_t)n * WQE_BLOCK_BYTES))
+            return false;
+        at = (uint16_t)(at + n);
+    }
+    return true;
+}
+
+bool qp_record(struct qp *qp, unsigned which, uint16_t *value)
+{
+    uint32_t word = 0;
+    bool there = true;
+    if (qp->far_ring)
+        there = memory_get(qp->device, &word, &qp->record[which], sizeof word);
+    else
+        word = __atomic_load_n(&qp->record[which], __ATOMIC_ACQUIRE);
+    *value = (uint16_t)be32(word);
+    return there;
+}
+
 void qp_remove(struct qp *qp)
 {
     struct device *d = qp->device;
@@ -66,6 +101,8 @@ void qp_remove(struct qp *qp)
         qp->receive_cq->users--;
     if (qp->srq)
         qp->srq->users--;
+    if (qp->far_ring)
+        free(qp->ring);
     free(qp->flights);
     free(qp);
 }
@@ -94,6 +131,7 @@ void qp_reset(struct qp *qp)
     qp->resends = 0;
     qp->receive.taken = 0;
     qp->state = QP_RESET;
+    device_changes(qp->device);
 }
 
 void qp_list(struct qp *qp)
@@ -119,6 +157,7 @@ void qp_to_error(struct qp *qp)
     qp->fault = (struct fault){0};
     qp->late = 0;
     qp->state = QP_ERROR;
+    device_changes(qp->device);
     receive_flush(qp);
     qp_list(qp);
 }

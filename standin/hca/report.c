@@ -104,10 +104,10 @@ static void put_device(FILE *to, const struct device *d)
     fprintf(
         to,
         ",\"device\":\"mlx5_soft%u\",\"lid\":%u,\"link\":\"%s\",\"mode\":\"%s\",\"doorbells\":%llu,"
-        "\"requests\":%llu,\"errors\":%llu",
+        "\"requests\":%llu,\"by_gpu\":%llu,\"errors\":%llu",
         d->number, d->lid, d->config->link == LINK_IB ? "ib" : "roce", mode_names[d->config->mode],
         (unsigned long long)d->count_doorbells, (unsigned long long)d->count_requests,
-        (unsigned long long)d->count_errors);
+        (unsigned long long)d->count_by_gpu, (unsigned long long)d->count_errors);
 }
 
 static char *describe(struct device *d, size_t *bytes)

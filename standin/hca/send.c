@@ -26,19 +26,22 @@ static void raise_fault(struct qp *qp, uint8_t syndrome, uint8_t vendor)
 static void ring_bell(struct qp *qp, uint16_t index)
 {
     struct device *d = qp->device;
-    uint16_t record = (uint16_t)be32(__atomic_load_n(&qp->record[1], __ATOMIC_ACQUIRE));
+    uint16_t record, other = 0;
     bool strict = d->config->mode != MODE_LENIENT;
+    if (!qp_record(qp, 1, &record))
+        return;
     d->count_doorbells++;
     if (qp->state != QP_RTS && qp->state != QP_SQD && qp->state != QP_ERROR) {
         log_error(d, "QP 0x%x: doorbell 0x%x in state %u; it is lost", qp->qpn, index, qp->state);
         return;
     }
     if ((int16_t)(record - index) < 0 && strict) {
+        qp_record(qp, 0, &other);
         log_error(
             d,
             "QP 0x%x: doorbell 0x%x, but the doorbell record says 0x%x (word 0: 0x%x). The record "
             "of a send queue is the second word, and is written before the doorbell",
-            qp->qpn, index, record, be32(__atomic_load_n(&qp->record[0], __ATOMIC_RELAXED)));
+            qp->qpn, index, record, other);
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_RECORD_BEHIND);
         return;
     }
@@ -58,6 +61,8 @@ static void ring_bell(struct qp *qp, uint16_t index)
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_OVERRUN);
         return;
     }
+    if (!qp_fetch(qp, index))
+        return;
     qp->producer = index;
     qp_list(qp);
 }
@@ -85,10 +90,10 @@ void send_doorbell(struct uar *uar, uint64_t value)
      * theirs. */
     for (unsigned n = 1; n < MAX_QPS; n++) {
         struct qp *other = d->qps[n];
+        uint16_t record;
         if (!other || other == qp || other->uar != uar || !other->ring || other->state != QP_RTS)
             continue;
-        uint16_t record = (uint16_t)be32(__atomic_load_n(&other->record[1], __ATOMIC_ACQUIRE));
-        if ((int16_t)(record - other->producer) > 0)
+        if (qp_record(other, 1, &record) && (int16_t)(record - other->producer) > 0)
             ring_bell(other, record);
     }
 }

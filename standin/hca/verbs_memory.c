@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Protection domains and memory regions. */
 #include "context.h"
+#include "gpu_engine.h"
 #include "gpu_memory.h"
 
 #include <errno.h>
@@ -192,6 +193,8 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
     device_unlock(d);
     if (e)
         return e;
+    if (m->on_gpu)
+        gpu_engine_settle(d);
     if (m->on_gpu)
         gpu_memory_remove((uintptr_t)mr->addr, mr->length);
     if (m->mapped)

@@ -84,7 +84,7 @@ static struct qp *make(struct hca_qp *q, struct device *d, const struct plan *p)
         return NULL;
     device_lock(d);
     struct qp *qp = qp_add(d);
-    struct uar *uar = qp ? uar_add(d) : NULL;
+    struct uar *uar = qp ? uar_add(d, false) : NULL;
     bool good = uar && fill_qp(q, qp, p, uar);
     if (qp && !good) {
         qp_remove(qp);

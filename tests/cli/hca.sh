@@ -22,13 +22,14 @@ timeout 20 "$weft" hca --json $pid > "$folder/json" || fail "--json: status $?"
 has() { grep -qE -- "$1" "$folder/$2" || fail "$2 has no $1: $(cat "$folder/$2")"; }
 has "^\[\{\"pid\":$pid,\"program\":\"hca_shown\",\"device\":\"mlx5_soft0\",\"lid\":[1-9][0-9]*,\"link\":\"ib\",\"mode\":\"strict\"," json
 has '"requests":4,' json
+[ -z "${HCA_CLIENT_GPU-}" ] || has '"by_gpu":3,' json
 has '"state":"ERROR","peer":"LID [0-9]+","peer_qpn":[1-9][0-9]*,"posted":4,"waiting_blocks":0,"in_flight":0,"completed":3,"received":0,"bytes":32,"errors":1,"retries":0' json
 has '"bytes":65536,"pd":[0-9]+,"access":"lwra"' json
 has '"keys_in_all":2,' json
 has '"log":\["QP [^"]*outside the key.s memory' json
 
 timeout 20 "$weft" hca -k $pid > "$folder/text" || fail "status $?"
-has "^mlx5_soft0 of process $pid \(hca_shown\): LID [0-9]+, InfiniBand, strict; 2 queues, 2 keys, [1-4] doorbells, 4 requests, " text
+has "^mlx5_soft0 of process $pid \(hca_shown\): LID [0-9]+, InfiniBand, strict; 2 queues, 2 keys, [1-9] doorbells, 4 requests, " text
 has '^  0x[0-9a-f]+ +RC +ERROR +LID [0-9]+ 0x[0-9a-f]+ +4 +3 +0 +0 +1 +0$' text
 has '^  ! QP 0x.*ended with syndrome 0x13' text
 timeout 20 "$weft" hca > "$folder/all" && has "process $pid " all

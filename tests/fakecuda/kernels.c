@@ -6,6 +6,7 @@
 #include "gpu/kernels.cu"
 
 #include "fake.h"
+#include "gpu_queue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +16,15 @@ enum {
 #define ENUM(name) FAKE_##name,
     GPU_KERNELS(ENUM)
 #undef ENUM
-        FAKE_KERNELS
+        FAKE_weft_hca_slice,
+    FAKE_KERNELS
 };
 
 static const char *const kernel_names[] = {
 #define NAME(name) #name,
     GPU_KERNELS(NAME)
 #undef NAME
+        "weft_hca_slice",
 };
 
 /* An image "global NAME BYTES" is that of a module with one variable. */
@@ -79,6 +82,8 @@ EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodu
     *bytes = o->bytes;
     return CUDA_SUCCESS;
 }
+
+void fake_hca_slice(const struct gpu_slice *slice); /* hca_kernel.c: all blocks as one */
 
 #define A(i, type) (*(type *)a[i])
 #define P(i, type) ((type)memory_at(*(uintptr_t *)a[i]))
@@ -163,6 +168,10 @@ static void run_block(int kernel, void **a)
     case FAKE_weft_kernel_echo:
         run_echo(a);
         return;
+    case FAKE_weft_hca_slice:
+        if (!fake_block)
+            fake_hca_slice(&A(0, struct gpu_slice));
+        return;
     }
 }
 
@@ -175,6 +184,7 @@ static const unsigned short argument_bytes[FAKE_KERNELS][12] = {
     [FAKE_weft_kernel_barrier] = {sizeof(struct gpu_barrier), sizeof(struct gpu_reporting)},
     [FAKE_weft_kernel_prove] = {8, 8, 8},
     [FAKE_weft_kernel_echo] = {8, 8, 8, 8, 8, 8, 8},
+    [FAKE_weft_hca_slice] = {sizeof(struct gpu_slice)},
 };
 
 static size_t place_of(size_t bytes)

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client.h"
 
+#include <dlfcn.h>
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+
+/* Of the stand-in of CUDA: units of memory, and the bit by which its addresses differ from those of the CPU. */
+#define GPU_UNIT ((size_t)2 << 20)
+#define GPU_BIT  (UINT64_C(1) << 46)
 
 static void put(uint8_t *p, size_t at, unsigned shift, unsigned width, uint32_t v)
 {
@@ -71,6 +76,52 @@ static int make_qp(struct client *c, size_t record_at)
     return c->qp ? 0 : -1;
 }
 
+/* Memory of the stand-in of a GPU, which lives as long as the process: *there is its address, the result is where the
+ * CPU sees it. */
+static uint8_t *gpu_memory(size_t bytes, void **there)
+{
+    static const struct {
+        int type, handle_types, location, device;
+        void *metadata;
+        uint8_t flags[8];
+    } of = {1, 1, 1, 0, NULL, {0}};
+    static const struct {
+        int location, device, flags;
+    } access = {1, 0, 3};
+    struct {
+        int (*init)(unsigned);
+        int (*create)(uint64_t *, size_t, const void *, uint64_t);
+        int (*reserve)(uint64_t *, size_t, size_t, uint64_t, uint64_t);
+        int (*map)(uint64_t, size_t, size_t, uint64_t, uint64_t);
+        int (*open)(uint64_t, size_t, const void *, size_t);
+    } cuda;
+    static const char *const names[] = {"cuInit", "cuMemCreate", "cuMemAddressReserve", "cuMemMap",
+                                        "cuMemSetAccess"};
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    for (unsigned i = 0; i < 5; i++) {
+        void *found = library ? dlsym(library, names[i]) : NULL;
+        if (!found)
+            return NULL;
+        memcpy((char *)&cuda + i * sizeof found, &found, sizeof found);
+    }
+    uint64_t handle, at;
+    size_t whole = (bytes + GPU_UNIT - 1) / GPU_UNIT * GPU_UNIT;
+    if (cuda.init(0) || cuda.create(&handle, whole, &of, 0) || cuda.reserve(&at, whole, 0, 0, 0) ||
+        cuda.map(at, whole, 0, handle, 0) || cuda.open(at, whole, &access, 1))
+        return NULL;
+    *there = (void *)(uintptr_t)at;
+    return (uint8_t *)(uintptr_t)(at | GPU_BIT);
+}
+
+static uint8_t *client_memory(size_t bytes, bool on_gpu, void **there)
+{
+    if (on_gpu)
+        return gpu_memory(bytes, there);
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    *there = at;
+    return at == MAP_FAILED ? NULL : at;
+}
+
 int client_open(struct client *c, const struct client_options *o)
 {
     memset(c, 0, sizeof *c);
@@ -97,11 +148,14 @@ int client_open(struct client *c, const struct client_options *o)
     c->roce = port.link_layer == IBV_LINK_LAYER_ETHERNET;
     c->log_sq = o->log_sq ? o->log_sq : 6;
     c->log_cq = o->log_cq ? o->log_cq : 6;
-    c->collapsed = !o->ring;
+    c->collapsed = !o->ring || (o->single && getenv("HCA_CLIENT_GPU"));
+    c->last = ~UINT64_C(0);
     size_t sq = (size_t)64 << c->log_sq, cq = (size_t)64 << c->log_cq, bytes = sq + cq + 4096;
-    c->arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    c->memory =
-        mmap(NULL, CLIENT_MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    bool on_gpu = getenv("HCA_CLIENT_GPU") != NULL;
+    c->arena = client_memory(bytes, on_gpu && (!o->ring || o->single), &c->arena_there);
+    c->memory = client_memory(CLIENT_MEMORY, on_gpu, &c->memory_there);
+    if (!c->arena || !c->memory)
+        return -1;
     c->ring = c->arena;
     c->cqes = (struct mlx5_cqe64 *)(c->arena + sq);
     memset(c->cqes, 0xff, cq);
@@ -109,11 +163,11 @@ int client_open(struct client *c, const struct client_options *o)
     c->qp_record = c->cq_record + 16;
     c->shares_uar = o->uar;
     c->uar = o->uar ? o->uar : mlx5dv_devx_alloc_uar(c->context, MLX5DV_UAR_ALLOC_TYPE_NC);
-    c->umem = mlx5dv_devx_umem_reg(c->context, c->arena, bytes, IBV_ACCESS_LOCAL_WRITE);
-    c->mr = ibv_reg_mr(c->pd, c->memory, CLIENT_MEMORY,
-                       o->access ? o->access
-                                 : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+    c->umem = mlx5dv_devx_umem_reg(c->context, c->arena_there, bytes, IBV_ACCESS_LOCAL_WRITE);
+    c->mr = ibv_reg_mr_iova(c->pd, c->memory_there, CLIENT_MEMORY, (uintptr_t)c->memory,
+                            o->access ? o->access
+                                      : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                            IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
     if (!c->uar || !c->umem || !c->mr)
         return -1;
     return make_cq(c, sq, sq + cq) || make_qp(c, sq + cq + 64) ? -1 : 0;
@@ -136,8 +190,10 @@ void client_close(struct client *c)
     if (c->context)
         ibv_close_device(c->context);
     size_t bytes = ((size_t)64 << c->log_sq) + ((size_t)64 << c->log_cq) + 4096;
-    munmap(c->arena, bytes);
-    munmap(c->memory, CLIENT_MEMORY);
+    if (c->arena == c->arena_there)
+        munmap(c->arena, bytes);
+    if (c->memory == c->memory_there)
+        munmap(c->memory, CLIENT_MEMORY);
 }
 
 int client_move(struct client *c, unsigned opcode)
@@ -251,7 +307,13 @@ void client_doorbell(struct client *c)
     memcpy(&value, words, 8);
     __atomic_store_n(&c->qp_record[1], htobe32(c->next), __ATOMIC_RELEASE);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    __atomic_store_n((uint64_t *)c->uar->reg_addr, value, __ATOMIC_RELEASE);
+    __atomic_store_n(client_register(c), value, __ATOMIC_RELEASE);
+}
+
+uint64_t *client_register(const struct client *c)
+{
+    uintptr_t at = (uintptr_t)c->uar->reg_addr;
+    return (uint64_t *)(at >> 40 < 0x40 ? at | GPU_BIT : at);
 }
 
 static uint64_t now_ms(void)
@@ -267,9 +329,25 @@ static int take_entry(struct mlx5_cqe64 *e, struct mlx5_cqe64 *out)
     return out->op_own >> 4;
 }
 
+/* The entry of a collapsed queue, when it is another than the last time. */
+static int poll_single(struct client *c, struct mlx5_cqe64 *out)
+{
+    uint64_t end = now_ms() + 10000;
+    while (now_ms() < end) {
+        uint64_t last = __atomic_load_n((uint64_t *)&c->cqes[0].sop_drop_qpn, __ATOMIC_ACQUIRE);
+        if (last == c->last)
+            continue;
+        c->last = last;
+        return take_entry(&c->cqes[0], out);
+    }
+    return -1;
+}
+
 int client_poll(struct client *c, struct mlx5_cqe64 *out)
 {
     uint64_t end = now_ms() + 10000;
+    if (c->collapsed)
+        return poll_single(c, out);
     struct mlx5_cqe64 *e = &c->cqes[c->consumer & ((1u << c->log_cq) - 1)];
     while (now_ms() < end) {
         uint64_t last = __atomic_load_n((uint64_t *)&e->sop_drop_qpn, __ATOMIC_ACQUIRE);

@@ -17,7 +17,8 @@ struct client {
     uint32_t pdn;
     struct mlx5dv_devx_uar *uar;
     bool shares_uar;
-    uint8_t *arena; /* send ring, completion ring, records */
+    uint8_t *arena;                   /* send ring, completion ring, records */
+    void *arena_there, *memory_there; /* on a GPU, with HCA_CLIENT_GPU */
     struct mlx5dv_devx_umem *umem;
     struct mlx5dv_devx_obj *cq, *qp;
     uint32_t cqn, qpn;
@@ -27,6 +28,7 @@ struct client {
     struct mlx5_cqe64 *cqes;
     uint32_t *cq_record, *qp_record;
     uint32_t consumer;
+    uint64_t last; /* words of the last completion of a collapsed queue */
     uint16_t next; /* block */
     uint8_t *memory;
     struct ibv_mr *mr;
@@ -43,6 +45,8 @@ struct client {
 
 struct client_options {
     unsigned log_sq, log_cq;
+    bool
+        single; /* no completion comes before the one before it was taken: may be collapsed on a GPU */
     bool ring;                   /* completion queue in a ring, else collapsed */
     int access;                  /* of the memory; 0: all */
     int device;                  /* number in the list */
@@ -72,6 +76,7 @@ void wqe_word(struct wqe_maker *w, uint32_t v); /* big-endian in the request */
 void wqe_long(struct wqe_maker *w, uint64_t v);
 uint16_t wqe_end(struct wqe_maker *w); /* stores it; returns its index */
 void client_doorbell(struct client *c);
+uint64_t *client_register(const struct client *c); /* of the doorbell */
 
 /* Waits, at most 10 s, for the next completion; returns its op_own's opcode, or -1. */
 int client_poll(struct client *c, struct mlx5_cqe64 *out);

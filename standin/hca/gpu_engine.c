@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread that gives queues to the kernel, launches its slices and takes back what it leaves. See gpu_engine.h.
+ *
+ * A queue is the kernel's while qp->by_gpu is set, which only this thread changes, between slices and under the lock.
+ * The engine on the CPU does not look at such a queue. */
+#include "gpu_engine.h"
+#include "gpu_driver.h"
+#include "gpu_memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    SLICE_NS = 4 * 1000 * 1000,
+    LOOK_NS = 20 * 1000,  /* between looks whether a slice has ended */
+    REST_NS = 500 * 1000, /* without a queue */
+    RETURNS = 64,         /* so often a queue may be left to the CPU; then it stays there */
+    BLOCKS_MOST = 64,     /* of threads; as QUEUES_A_BLOCK of gpu_kernel.h has it: */
+    QUEUES_EACH = 32,
+    REGISTER_BYTES = 128,
+};
+
+struct gpu_engine {
+    const struct gpu_driver *driver;
+    int gpu;
+    void *context, *stream, *function;
+    pthread_t thread;
+    atomic_bool stop;
+    pthread_cond_t ended;     /* a slice, or the time without one; with the device's lock */
+    uint64_t slices;          /* so many */
+    uint32_t *words;          /* pinned; [0]: stop */
+    uint64_t words_seen;      /* by the GPU */
+    struct gpu_queue *queues; /* pinned */
+    uint64_t queues_there, keys_there, attention_there;
+    struct qp *owners[GPU_QUEUES];
+    uint32_t count;
+    uint64_t registers; /* doorbells, in the GPU's memory */
+    bool register_used[GPU_QUEUES];
+    struct gpu_keys keys;
+    uint64_t changes; /* sum of the counts of changes when the table was cleared */
+};
+
+/* The kernel's text, which the driver compiles. */
+__asm__(".pushsection .rodata\n"
+        ".globl weft_hca_image\n"
+        ".hidden weft_hca_image\n"
+        "weft_hca_image:\n"
+        ".incbin \"" WEFT_HCA_PTX "\"\n"
+        ".byte 0\n"
+        ".popsection\n");
+extern const char weft_hca_image[] __attribute__((visibility("hidden")));
+
+static void pause_ns(long ns)
+{
+    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+/* --- Giving and taking --- */
+
+static bool is_for_gpu(const struct qp *qp)
+{
+    return qp->far_ring && !qp->by_gpu && !qp->leaves && qp->returns < RETURNS &&
+           qp->type == QP_RC && qp->state == QP_RTS && qp->send_cq->far &&
+           qp->send_cq->users <= 2 && qp->uar && qp->uar->queues == 1 && qp->uar->pinned &&
+           !qp->uar->owed && qp->link && !qp->link->roce && !atomic_load(&qp->link->dead) &&
+           !qp->fault.syndrome && !qp->busy && qp->taken == qp->producer &&
+           qp->flight_head == qp->flight_tail;
+}
+
+static void give(struct gpu_engine *g, struct qp *qp)
+{
+    const struct cq *cq = qp->send_cq;
+    g->owners[g->count] = qp;
+    g->queues[g->count++] = (struct gpu_queue){
+        .ring = qp->far_ring,
+        .record = (uintptr_t)qp->record,
+        .doorbell = qp->uar->pinned,
+        .completion = (uintptr_t)cq->buffer,
+        .blocks = qp->blocks,
+        .number = qp->qpn,
+        .peer = qp->remote_qpn,
+        .user_index = qp->user_index,
+        .strict = qp->device->config->mode != MODE_LENIENT,
+        .log_completions = cq->log_size,
+        .rung = qp->uar->seen,
+        .completions = cq->producer,
+        .producer = qp->producer,
+        .taken = qp->taken,
+        .released = qp->released,
+    };
+    qp->by_gpu = true;
+    qp->uar->by_cpu = false;
+}
+
+static void count(struct qp *qp, struct gpu_queue *k)
+{
+    struct device *d = qp->device;
+    qp->count_requests += k->requests;
+    qp->count_bytes += k->bytes;
+    qp->count_completions += k->completions - qp->send_cq->producer;
+    qp->send_cq->producer = k->completions;
+    d->count_requests += k->requests;
+    d->count_by_gpu += k->requests;
+    d->count_doorbells += k->doorbells;
+    k->requests = k->bytes = k->doorbells = 0;
+}
+
+/* The CPU goes on where the kernel has stopped: the doorbell's last value is new to it. */
+static void take_back(struct gpu_engine *g, uint32_t i)
+{
+    struct qp *qp = g->owners[i];
+    const struct gpu_queue *k = &g->queues[i];
+    qp->producer = qp->taken = k->taken;
+    qp->released = k->released;
+    qp->by_gpu = false;
+    if (qp->uar) {
+        qp->uar->seen = 0;
+        qp->uar->by_cpu = qp->uar->owed = true;
+    }
+    g->owners[i] = g->owners[--g->count];
+    g->queues[i] = g->queues[g->count];
+}
+
+static bool must_leave(const struct qp *qp, const struct gpu_queue *k)
+{
+    return qp->leaves || k->parked == GPU_UNUSUAL || qp->state != QP_RTS || !qp->link ||
+           atomic_load(&qp->link->dead);
+}
+
+static uint64_t count_changes(const struct gpu_engine *g, const struct device *d)
+{
+    uint64_t sum = __atomic_load_n(&d->bell[2], __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < g->count; i++)
+        if (g->owners[i]->link && g->owners[i]->link->bell)
+            sum += (uint64_t)__atomic_load_n(&g->owners[i]->link->bell[2], __ATOMIC_ACQUIRE) << 20;
+    return sum + g->count;
+}
+
+/* Under the lock: who has the kernel's queues in the next slice. */
+static void deal(struct device *d, struct gpu_engine *g)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        struct qp *qp = g->owners[i];
+        count(qp, &g->queues[i]);
+        if (!must_leave(qp, &g->queues[i]))
+            continue;
+        qp->returns += g->queues[i].parked == GPU_UNUSUAL;
+        take_back(g, i--);
+    }
+    for (unsigned n = 1; n < MAX_QPS; n++) {
+        struct qp *qp = d->qps[n];
+        if (qp && is_for_gpu(qp) && g->count < GPU_QUEUES)
+            give(g, qp);
+        else if (qp && qp->far_ring && qp->uar && !qp->by_gpu && qp->state != QP_RESET)
+            qp->uar->by_cpu = true;
+    }
+    uint64_t changes = count_changes(g, d);
+    if (changes != g->changes)
+        gpu_keys_clear(&g->keys, g->driver);
+    g->changes = changes;
+}
+
+/* What a queue lacks is looked for, without the lock; where it is not found the queue leaves. */
+static bool find_keys(struct device *d, struct gpu_engine *g)
+{
+    bool left = false;
+    for (uint32_t i = 0; i < g->count; i++) {
+        struct gpu_queue *k = &g->queues[i];
+        if (k->parked != GPU_LACKS_KEY)
+            continue;
+        const struct gpu_want want = {.key = (uint32_t)k->lacks,
+                                      .number = k->number,
+                                      .peer = k->peer,
+                                      .remote = g->owners[i]->remote,
+                                      .far = k->lacks >> 32 == k->peer && k->peer != k->number};
+        bool found = gpu_keys_add(d, &g->keys, g->driver, g->gpu, &want);
+        k->parked = found ? GPU_RUNS : GPU_UNUSUAL;
+        left |= !found;
+    }
+    return left;
+}
+
+/* --- Slices --- */
+
+static int launch(struct gpu_engine *g)
+{
+    struct gpu_slice slice = {.ns = SLICE_NS,
+                              .stop = g->words_seen,
+                              .attention = g->attention_there,
+                              .queues = g->queues_there,
+                              .keys = g->keys_there,
+                              .count = g->count};
+    const struct gpu_driver *driver = g->driver;
+    void *arguments[] = {&slice};
+    unsigned blocks = g->count < BLOCKS_MOST ? g->count : BLOCKS_MOST;
+    int result = driver->copy(g->queues_there, (uintptr_t)g->queues, g->count * sizeof *g->queues,
+                              g->stream);
+    if (!result && g->keys.changed)
+        result = driver->copy(g->keys_there, (uintptr_t)g->keys.table,
+                              GPU_KEYS * sizeof *g->keys.table, g->stream);
+    g->keys.changed &= result != 0;
+    if (!result) /* words[1] is always 0 */
+        result = driver->copy(g->attention_there, (uintptr_t)&g->words[1], 4, g->stream);
+    if (!result)
+        result =
+            driver->launch(g->function, blocks, 1, 1, 256, 1, 1, 0, g->stream, arguments, NULL);
+    if (!result)
+        result = driver->copy((uintptr_t)g->queues, g->queues_there, g->count * sizeof *g->queues,
+                              g->stream);
+    return result;
+}
+
+static int run_slice(struct gpu_engine *g)
+{
+    int result = launch(g);
+    while (!result && (result = g->driver->stream_query(g->stream)) == DRIVER_NOT_READY) {
+        pause_ns(LOOK_NS);
+        result = 0;
+    }
+    return result;
+}
+
+static void end_slice(struct device *d, struct gpu_engine *g)
+{
+    __atomic_store_n(&g->words[0], 0, __ATOMIC_RELEASE);
+    g->slices++;
+    pthread_cond_broadcast(&g->ended);
+}
+
+static void *conduct(void *device)
+{
+    struct device *d = device;
+    struct gpu_engine *g = d->gpu;
+    int result = g->driver->push(g->context);
+    device_lock(d);
+    while (!atomic_load(&g->stop) && !result) {
+        deal(d, g);
+        end_slice(d, g);
+        device_unlock(d);
+        if (!g->count)
+            pause_ns(REST_NS);
+        else if (!find_keys(d, g))
+            result = run_slice(g);
+        device_lock(d);
+    }
+    if (result)
+        log_error(d, "the engine on GPU %d ends: the CUDA driver says %d", g->gpu, result);
+    while (g->count)
+        take_back(g, 0);
+    atomic_store(&g->stop, true);
+    end_slice(d, g);
+    device_unlock(d);
+    return NULL;
+}
+
+/* --- Beginning and end --- */
+
+static int make_memory(struct gpu_engine *g)
+{
+    const struct gpu_driver *driver = g->driver;
+    void *words = NULL, *queues = NULL, *table = NULL;
+    int result = driver->host_alloc(&words, 4096, DRIVER_HOST_PORTABLE_MAPPED);
+    if (!result)
+        result = driver->host_alloc(&queues, GPU_QUEUES * sizeof *g->queues,
+                                    DRIVER_HOST_PORTABLE_MAPPED);
+    if (!result)
+        result = driver->host_alloc(&table, GPU_KEYS * sizeof *g->keys.table,
+                                    DRIVER_HOST_PORTABLE_MAPPED);
+    if (!result)
+        result = driver->host_pointer(&g->words_seen, words, 0);
+    if (!result)
+        result = driver->allocate(&g->queues_there, GPU_QUEUES * sizeof *g->queues);
+    if (!result)
+        result = driver->allocate(&g->keys_there, GPU_KEYS * sizeof *g->keys.table);
+    if (!result)
+        result = driver->allocate(&g->attention_there, 256);
+    if (!result)
+        result = driver->allocate(&g->registers, GPU_QUEUES * REGISTER_BYTES);
+    g->words = words;
+    g->queues = queues;
+    g->keys.table = table;
+    if (!result) {
+        memset(words, 0, 4096);
+        gpu_keys_clear(&g->keys, driver);
+    }
+    return result;
+}
+
+/* The slices' blocks of threads begin before those of the program's kernels that wait for room. */
+static int make_stream(struct gpu_engine *g)
+{
+    enum { HIGHEST = -5 }; /* or the highest that there is */
+    return g->driver->stream_create_priority
+               ? g->driver->stream_create_priority(&g->stream, DRIVER_STREAM_NON_BLOCKING, HIGHEST)
+               : g->driver->stream_create(&g->stream, DRIVER_STREAM_NON_BLOCKING);
+}
+
+/* The GPU of the queues rings. */
+static void open_registers(struct gpu_engine *g, int gpu)
+{
+    void *context, *popped;
+    if (gpu == g->gpu || g->driver->retain(&context, gpu) || g->driver->push(context))
+        return;
+    g->driver->enable_peer(g->context, 0); /* it may be there already */
+    g->driver->pop(&popped);
+}
+
+static int make(struct gpu_engine *g)
+{
+    void *module, *popped;
+    int result = g->driver->retain(&g->context, g->gpu);
+    if (!result)
+        result = g->driver->push(g->context);
+    if (result)
+        return result;
+    result = g->driver->module_load(&module, weft_hca_image);
+    if (!result)
+        result = g->driver->module_function(&g->function, module, "weft_hca_slice");
+    if (!result)
+        result = make_stream(g);
+    if (!result)
+        result = make_memory(g);
+    g->driver->pop(&popped);
+    return result;
+}
+
+/* The engine's GPU: that of the queues, or the one behind it. */
+static int choose_gpu(const struct gpu_driver *driver, const struct config *c, int gpu)
+{
+    int n = 1;
+    if (c->engine == ENGINE_OTHER && !driver->device_count(&n) && n > 1)
+        return (gpu + 1) % n;
+    return gpu;
+}
+
+static void clear_registers(struct gpu_engine *g)
+{
+    static const uint8_t zeros[REGISTER_BYTES];
+    for (uint32_t i = 0; i < GPU_QUEUES; i++)
+        gpu_memory_put(g->registers + (uint64_t)i * REGISTER_BYTES, zeros, sizeof zeros);
+    gpu_memory_settle();
+}
+
+static struct gpu_engine *start(struct device *d, int gpu)
+{
+    const struct gpu_driver *driver = gpu_driver();
+    struct gpu_engine *g = driver ? calloc(1, sizeof *g) : NULL;
+    if (!g)
+        return NULL;
+    g->driver = driver;
+    g->gpu = choose_gpu(driver, d->config, gpu);
+    pthread_cond_init(&g->ended, NULL);
+    int result = make(g);
+    if (!result && gpu_memory_add(g->registers, GPU_QUEUES * REGISTER_BYTES) != GPU_MEMORY_THERE)
+        result = -1;
+    if (!result) {
+        open_registers(g, gpu);
+        clear_registers(g);
+        d->gpu = g;
+        result = start_thread(&g->thread, conduct, d);
+    }
+    if (!result)
+        return g;
+    device_lock(d);
+    log_error(d, "no engine on GPU %d: %d", g->gpu, result);
+    device_unlock(d);
+    d->gpu = NULL;
+    free(g); /* what the driver has made lives as long as the process */
+    return NULL;
+}
+
+bool gpu_engine_start(struct device *d, int gpu)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    bool there = d->config->engine != ENGINE_CPU && (d->gpu || start(d, gpu));
+    pthread_mutex_unlock(&lock);
+    return there;
+}
+
+static void hurry(struct gpu_engine *g)
+{
+    __atomic_store_n(&g->words[0], 1, __ATOMIC_RELEASE);
+}
+
+void gpu_engine_stop(struct device *d)
+{
+    struct gpu_engine *g = d->gpu;
+    if (!g)
+        return;
+    atomic_store(&g->stop, true);
+    hurry(g);
+    pthread_join(g->thread, NULL);
+    if (d->config->log == LOG_ALL)
+        fprintf(stderr,
+                "mlx5_soft%u: GPU %d has carried out %llu of %llu requests, in %llu slices\n",
+                d->number, g->gpu, (unsigned long long)d->count_by_gpu,
+                (unsigned long long)d->count_requests, (unsigned long long)g->slices);
+    d->gpu = NULL;
+}
+
+/* --- For those who change something --- */
+
+bool gpu_engine_pin(struct device *d, struct uar *uar)
+{
+    struct gpu_engine *g = d->gpu;
+    void *popped;
+    if (!g || g->driver->push(g->context))
+        return false;
+    /* Whoever rings may have pinned it. */
+    int result = g->driver->host_register(uar->page, UAR_BYTES, DRIVER_HOST_PORTABLE_MAPPED);
+    uar->registered = !result;
+    if (result == DRIVER_ALREADY_REGISTERED)
+        result = 0;
+    if (!result)
+        result = g->driver->host_pointer(&uar->pinned, uar->reg, 0);
+    g->driver->pop(&popped);
+    return !result;
+}
+
+bool gpu_engine_open(struct device *d, uint64_t memory, uint64_t bytes)
+{
+    struct gpu_engine *g = d->gpu;
+    void *popped;
+    if (g->driver->push(g->context))
+        return false;
+    bool open = gpu_keys_open(g->driver, g->gpu, memory, bytes);
+    g->driver->pop(&popped);
+    return open;
+}
+
+/* The same register is not given out again: it keeps its last value. */
+uint64_t gpu_engine_register(struct device *d)
+{
+    struct gpu_engine *g = d->gpu;
+    for (uint32_t i = 0; g && i < GPU_QUEUES; i++) {
+        if (g->register_used[i])
+            continue;
+        g->register_used[i] = true;
+        return g->registers + (uint64_t)i * REGISTER_BYTES;
+    }
+    return 0;
+}
+
+static void await_slice(struct device *d, struct gpu_engine *g)
+{
+    uint64_t begun = g->slices;
+    while (g->slices == begun && !atomic_load(&g->stop)) {
+        hurry(g);
+        pthread_cond_wait(&g->ended, &d->lock);
+    }
+}
+
+void gpu_engine_leave(struct device *d, struct qp *qp)
+{
+    device_lock(d);
+    qp->leaves = true;
+    while (qp->by_gpu)
+        await_slice(d, d->gpu);
+    device_unlock(d);
+}
+
+void gpu_engine_settle(struct device *d)
+{
+    struct gpu_engine *g = d->gpu;
+    if (!g)
+        return;
+    device_lock(d);
+    if (g->count)
+        await_slice(d, g);
+    device_unlock(d);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel of the software HCA's engine on the stand-in: the same text as on GPUs, as one thread. */
+#include "fake.h"
+
+#define LANES_AT(address) memory_at(address)
+#include "gpu_kernel.h"
+
+void fake_hca_slice(const struct gpu_slice *slice)
+{
+    static _Thread_local struct shared shared;
+    run_slice(&shared, slice);
+}
