@@ -63,6 +63,8 @@ enum config_type {
       "Who gives requests of device code to path gda: it itself where it can, or the proxy's thread.")   \
     X(GDA_DOORBELL, CONFIG_CHOICE, "auto", "auto|gpu|cpu",                                               \
       "Who rings doorbells of path gda for a GPU: it, else a thread; it or nobody; the thread.")         \
+    X(GDA_QUEUE_MEMORY, CONFIG_CHOICE, "auto", "auto|host|gpu",                                          \
+      "Where queues of a GPU's device code lie over path gda: its memory, else the host's; or one.")     \
     X(GDA_CHUNK, CONFIG_SIZE, "1G", NULL,                                                                \
       "Segments are registered for path gda in pieces of this size, a power of 2, 64K to 1G.")           \
     X(CHECK, CONFIG_BOOL, "0", NULL,                                                                     \

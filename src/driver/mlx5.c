@@ -21,6 +21,10 @@ weft_status mlx5_open(struct mlx5 *mlx5, const char *folder)
     {{#symbol}, offsetof(struct mlx5_functions, name), false},
         MLX5_FUNCTIONS(SYMBOL)
 #undef SYMBOL
+#define SYMBOL(name, symbol, result, parameters)                                                   \
+    {{#symbol}, offsetof(struct mlx5_functions, name), true},
+            MLX5_OPTIONAL(SYMBOL)
+#undef SYMBOL
     };
     const struct driver_library library = {
         .what = "libmlx5",

@@ -27,9 +27,15 @@
       (struct ibv_context *, uint32_t))                                                            \
     X(free_uar, mlx5dv_devx_free_uar, void, (struct mlx5dv_devx_uar *))
 
+/* NULL where the library is too old for them. */
+#define MLX5_OPTIONAL(X)                                                                           \
+    X(umem_reg_ex, mlx5dv_devx_umem_reg_ex, struct mlx5dv_devx_umem *,                             \
+      (struct ibv_context *, struct mlx5dv_devx_umem_in *))
+
 struct mlx5_functions {
 #define MEMBER(name, symbol, result, parameters) result(*name) parameters;
     MLX5_FUNCTIONS(MEMBER)
+    MLX5_OPTIONAL(MEMBER)
 #undef MEMBER
 };
 

@@ -118,12 +118,17 @@ weft_status gpu_seen(struct gpu *gpu, void *address, CUdeviceptr *seen)
                   : WEFT_OK;
 }
 
-/* The driver takes registers of devices only with a flag of its own, which it refuses for plain memory: so they are
+/* That of an adapter which a GPU carries out is in memory of a GPU. The driver takes registers of devices only with a flag of its own, which it refuses for plain memory: so they are
  * told apart. */
 weft_status gpu_map_register(struct gpu *gpu, void *address, size_t bytes, CUdeviceptr *seen,
                              enum gpu_register_kind *kind)
 {
     const unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+    if (gpu_place_of(gpu, address) == GPU_PLACE_DEVICE) {
+        *kind = GPU_REGISTER_MEMORY;
+        *seen = (uintptr_t)address;
+        return WEFT_OK;
+    }
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;

@@ -24,7 +24,7 @@ enum {
 };
 
 /* A context: how far it has used the host's queue to each PE. One queue carries in order what it is
- * given, so a fence has nothing to do. */
+ * given, so a fence has nothing to do but where GPU memory is of relaxed ordering. */
 struct path_state {
     struct gda *gda;
     uint64_t *last; /* [npes] complete when so much of the queue is */
@@ -544,8 +544,7 @@ static weft_status gda_quiet(struct path_state *state)
 
 static weft_status gda_fence(struct path_state *state)
 {
-    (void)state;
-    return WEFT_OK;
+    return state->gda->far ? gda_quiet(state) : WEFT_OK;
 }
 
 /* ------------------------------------------------------------------------------- joining, leaving */

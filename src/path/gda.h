@@ -55,6 +55,7 @@ struct gda_link {
     struct mlx5dv_devx_uar *uar;
     struct mlx5dv_devx_obj *cq, *qp;
     uint32_t cq_number;
+    uint32_t umem; /* that its memory is in */
 };
 
 /* Where a piece of memory that is not registered is on its way. */
@@ -79,13 +80,15 @@ struct gda {
 
     uint32_t chunk_bits, chunks; /* registered pieces of all segments together */
     uint32_t first[SEG_COUNT];
-    struct ibv_mr **regions; /* [chunks] */
-    uint32_t *local_keys;    /* [chunks] */
-    uint32_t *remote_keys;   /* [npes][chunks] */
-    uint64_t *bases;         /* [npes][SEG_COUNT] */
-    struct gda_gpu *gpu;     /* NULL: the job has no GPU memory */
-    struct gda_simt *simt;   /* what device code is told; NULL: there is none of that target */
+    struct ibv_mr **regions;       /* [chunks] */
+    uint32_t *local_keys;          /* [chunks] */
+    uint32_t *remote_keys;         /* [npes][chunks] */
+    uint64_t *bases;               /* [npes][SEG_COUNT] */
+    struct gda_address *addresses; /* [npes] */
+    struct gda_gpu *gpu;           /* NULL: the job has no GPU memory */
+    struct gda_simt *simt; /* what device code is told; NULL: there is none of that target */
     struct gda_cuda *cuda;
+    struct gda_far *far; /* NULL: queues of device code on a GPU are in memory of the host */
 
     pthread_mutex_t lock; /* of the bounces */
     char *bounce;
@@ -160,6 +163,7 @@ struct gda_gpu {
     size_t region_count;
     bool by_address;               /* some by its address, for want of a dma-buf */
     bool flushed;                  /* what the adapter writes there is visible after a flush */
+    char why_host[GDA_WHY_BYTES];  /* its queues are not in GPU memory; "" = they are */
     char why_proxy[GDA_WHY_BYTES]; /* device code cannot give requests itself; "" = it can */
 };
 
@@ -171,6 +175,26 @@ weft_status gda_refine(const struct path_world *world, weft_kind kind, int pe, c
 
 /* What an adapter has written into GPU memory here is visible. */
 weft_status gda_flush(const struct gda *gda);
+
+/* ------------------------------------------------------------------- gda_far.c: queues in GPU memory
+ *
+ * For device code on a GPU: beside those of `queues`, in their order, with everything that the adapter reads and writes
+ * in the GPU's memory. What it writes into GPU memory is then registered with relaxed ordering: only completion orders
+ * it. */
+struct gda_far {
+    struct mlx5dv_devx_umem *umem;
+    struct ibv_mr *region;
+    uint64_t area; /* in the GPU's memory */
+    size_t bytes;
+    struct gda_link *links;            /* [npes * each] */
+    struct weft_dev_gda_queue *queues; /* [npes * each] with addresses of the GPU */
+};
+
+/* Collective. gda->far stays NULL, and `lacks` says why, where one of the PEs cannot have them. */
+weft_status gda_open_far(struct gda *gda, char *lacks, size_t bytes);
+void gda_close_far(struct gda *gda);
+/* Waits until a queue of device code is complete to `target`; its counts are in gda->queues. */
+weft_status gda_await_far(const struct gda *gda, uint32_t number, uint64_t target);
 
 /* ---------------------------------------------------------------- gda_devx.c: commands of DevX */
 
@@ -194,6 +218,16 @@ weft_status gda_connect_qp(struct gda *gda, struct gda_link *link, uint32_t numb
 
 /* ------------------------------------------------- gda_connect.c: queues, and those of the peers */
 
+/* Where the parts of one queue are in an area. */
+struct gda_parts {
+    size_t ring, completions, page, results, bytes;
+};
+struct gda_parts gda_parts_of(const struct gda *gda, uint32_t number);
+/* Objects of the adapter for a queue whose memory is ready. */
+weft_status gda_make_queue(struct gda *gda, struct gda_link *link, struct weft_dev_gda_queue *q,
+                           const struct gda_parts *at, char *area);
+void gda_free_link(const struct gda *gda, struct gda_link *link);
+uint32_t gda_source_port(uint32_t mine, uint32_t its);
 weft_status gda_make_queues(struct gda *gda);
 weft_status gda_connect(struct gda *gda); /* collective */
 void gda_free_queues(struct gda *gda);

@@ -33,9 +33,20 @@ static size_t results_bytes(const struct gda *gda)
     return (bytes + GDA_PAGE - 1) / GDA_PAGE * GDA_PAGE;
 }
 
+struct gda_parts gda_parts_of(const struct gda *gda, uint32_t number)
+{
+    struct gda_parts at;
+    at.bytes = 2 * ring_bytes(gda) + GDA_PAGE + results_bytes(gda);
+    at.ring = number * at.bytes;
+    at.completions = at.ring + ring_bytes(gda);
+    at.page = at.completions + ring_bytes(gda);
+    at.results = at.page + GDA_PAGE;
+    return at;
+}
+
 static weft_status make_area(struct gda *gda)
 {
-    gda->queue_bytes = 2 * ring_bytes(gda) + GDA_PAGE + results_bytes(gda);
+    gda->queue_bytes = gda_parts_of(gda, 0).bytes;
     gda->area_bytes = gda_queue_count(gda) * gda->queue_bytes;
     void *area =
         mmap(NULL, gda->area_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -71,30 +82,36 @@ static weft_status make_uar(struct gda *gda, struct gda_link *link)
                                  gda->device->name, strerror(errno));
 }
 
+weft_status gda_make_queue(struct gda *gda, struct gda_link *link, struct weft_dev_gda_queue *q,
+                           const struct gda_parts *at, char *area)
+{
+    q->ring.record = (uint32_t *)(void *)(area + at->page + QP_RECORD + SEND_WORD);
+    q->completion = (const uint64_t *)(const void *)(area + at->completions + 56);
+    q->results = area + at->results;
+    weft_status status = make_uar(gda, link);
+    if (!status)
+        status = gda_create_cq(gda, link, at->completions, at->page + CQ_RECORD);
+    if (!status)
+        status = gda_create_qp(gda, link, at->ring, at->page + QP_RECORD, &q->number);
+    if (!status)
+        q->ring.doorbell = link->uar->reg_addr;
+    weft_dev_gda_ring_set(&q->ring, area + at->ring, gda->depth, q->number);
+    return status;
+}
+
 static weft_status make_queue(struct gda *gda, uint32_t number, uint32_t name)
 {
     struct gda_link *link = &gda->links[number];
     struct weft_dev_gda_queue *q = &gda->queues[number];
-    size_t ring = number * gda->queue_bytes, completions = ring + ring_bytes(gda);
-    size_t page = completions + ring_bytes(gda), results = page + GDA_PAGE;
-    q->ring.record = (uint32_t *)(void *)(gda->area + page + QP_RECORD + SEND_WORD);
-    q->completion = (const uint64_t *)(const void *)(gda->area + completions + 56);
-    q->results = gda->area + results;
+    struct gda_parts at = gda_parts_of(gda, number);
     q->results_key = htobe32(gda->area_region->lkey);
     q->marks = gda->marks + (size_t)number * gda->depth;
     q->busy = gda->busy + (size_t)number * gda->depth;
     q->name = name;
     q->turns = WEFT_DEV_GDA_UNUSED;
-    memset(gda->area + completions, 0xff, ring_bytes(gda));
-    weft_status status = make_uar(gda, link);
-    if (!status)
-        status = gda_create_cq(gda, link, completions, page + CQ_RECORD);
-    if (!status)
-        status = gda_create_qp(gda, link, ring, page + QP_RECORD, &q->number);
-    if (!status)
-        q->ring.doorbell = link->uar->reg_addr;
-    weft_dev_gda_ring_set(&q->ring, gda->area + ring, gda->depth, q->number);
-    return status;
+    link->umem = gda->area_umem->umem_id;
+    memset(gda->area + at.completions, 0xff, ring_bytes(gda));
+    return gda_make_queue(gda, link, q, &at, gda->area);
 }
 
 weft_status gda_make_queues(struct gda *gda)
@@ -104,11 +121,12 @@ weft_status gda_make_queues(struct gda *gda)
     if (status)
         return status;
     gda->links = calloc(count, sizeof *gda->links);
+    gda->addresses = calloc((size_t)gda->world->npes, sizeof *gda->addresses);
     gda->marks = calloc(count * gda->depth, sizeof *gda->marks);
     gda->busy = calloc(count * gda->depth, sizeof *gda->busy);
     gda->used = calloc(count / 64 + 1, sizeof *gda->used);
     gda->queues = aligned_alloc(WEFT_DEV_GDA_LINE, count * sizeof *gda->queues);
-    if (!gda->links || !gda->marks || !gda->busy || !gda->used || !gda->queues)
+    if (!gda->links || !gda->addresses || !gda->marks || !gda->busy || !gda->used || !gda->queues)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %zu queues", count);
     memset(gda->queues, 0, count * sizeof *gda->queues);
     for (int pe = 0; pe < gda->world->npes && !status; pe++)
@@ -117,18 +135,22 @@ weft_status gda_make_queues(struct gda *gda)
     return status;
 }
 
+void gda_free_link(const struct gda *gda, struct gda_link *link)
+{
+    const struct mlx5 *lib = &gda->device->lib;
+    if (link->qp)
+        lib->dv.obj_destroy(link->qp);
+    if (link->cq)
+        lib->dv.obj_destroy(link->cq);
+    if (link->uar)
+        lib->dv.free_uar(link->uar);
+}
+
 void gda_free_queues(struct gda *gda)
 {
     const struct mlx5 *lib = &gda->device->lib;
-    for (uint32_t i = 0; gda->links && i < gda_queue_count(gda); i++) {
-        struct gda_link *link = &gda->links[i];
-        if (link->qp)
-            lib->dv.obj_destroy(link->qp);
-        if (link->cq)
-            lib->dv.obj_destroy(link->cq);
-        if (link->uar)
-            lib->dv.free_uar(link->uar);
-    }
+    for (uint32_t i = 0; gda->links && i < gda_queue_count(gda); i++)
+        gda_free_link(gda, &gda->links[i]);
     if (gda->area_region)
         lib->verbs.dereg_mr(gda->area_region);
     if (gda->area_umem)
@@ -140,6 +162,7 @@ void gda_free_queues(struct gda *gda)
     free(gda->busy);
     free(gda->used);
     free(gda->queues);
+    free(gda->addresses);
 }
 
 /* ---------------------------------------------------------------------------------- the exchange */
@@ -200,6 +223,12 @@ static weft_status tell(struct gda *gda, struct told *told)
     return device->ethernet ? own_mac(gda, &told->address) : WEFT_OK;
 }
 
+/* Networks that choose a way by the port spread the queues over several. */
+uint32_t gda_source_port(uint32_t mine, uint32_t its)
+{
+    return 0xc000u | ((mine * 0x9e3779b1u >> 18 ^ its) & 0x3fff);
+}
+
 static weft_status connect_pe(struct gda *gda, const struct told *its, int pe)
 {
     const uint32_t *keys = (const uint32_t *)(const void *)(its + 1);
@@ -212,12 +241,12 @@ static weft_status connect_pe(struct gda *gda, const struct told *its, int pe)
                          gda->world->pe, gda->device->ethernet ? "RoCE" : "InfiniBand", pe,
                          its->address.ethernet ? "RoCE" : "InfiniBand");
     weft_status status = WEFT_OK;
+    gda->addresses[pe] = its->address;
     for (uint32_t k = 0; k <= gda->each && !status; k++) {
         uint32_t number = gda_queue_number(gda, pe, k);
         uint32_t mine = gda->queues[number].number;
-        /* Networks that choose a way by the port spread the queues over several. */
-        uint32_t sport = 0xc000u | ((mine * 0x9e3779b1u >> 18 ^ numbers[k]) & 0x3fff);
-        status = gda_connect_qp(gda, &gda->links[number], mine, numbers[k], &its->address, sport);
+        status = gda_connect_qp(gda, &gda->links[number], mine, numbers[k], &its->address,
+                                gda_source_port(mine, numbers[k]));
     }
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path gda for device code on a GPU. What the adapter reads and writes (rings, completions, records, results) stays
- * in the memory of the host, which is pinned so that the GPU reaches it; what only the GPU changes (counts, marks) and
- * reads often (keys, addresses) is copied into its own memory.
+/* Path gda for device code on a GPU. What the adapter reads and writes (rings, completions, records, results) is in the
+ * GPU's memory (gda_far.c) or, where the adapter does not reach that, in the host's, which is pinned so that the GPU
+ * reaches it; what only the GPU changes (counts, marks) and reads often (keys, addresses) is copied into its own memory.
  *
  * A doorbell is rung by the GPU itself where the driver lets it write the adapter's register; else it writes a word
  * of memory, and a thread of the host passes that on (gda_bell.c). */
@@ -38,6 +38,12 @@ static weft_status write_gpu(const struct gda *gda, CUdeviceptr to, const void *
     return gpu_copy(gda->world->gpu, GDA_LANE, (void *)(uintptr_t)to, from, bytes, GPU_DONE);
 }
 
+/* The queues of device code: with what the adapter reads in GPU memory, or in the host's. */
+static const struct weft_dev_gda_queue *queue_of(const struct gda *gda, uint32_t i)
+{
+    return gda->far ? &gda->far->queues[i] : &gda->queues[i];
+}
+
 /* --------------------------------------------------------------------------------------- doorbells */
 
 /* Zero until the GPU rings; in the page of the queue's records, which is pinned with all of the area. */
@@ -55,7 +61,7 @@ static weft_status ring_by_thread(struct gda *gda, uint32_t i)
     weft_status status = cuda->bell ? WEFT_OK : gda_bell_start(&cuda->bell, cuda->count);
     if (status)
         return status;
-    gda_bell_add(cuda->bell, word_of(q), q->ring.doorbell);
+    gda_bell_add(cuda->bell, word_of(q), queue_of(gda, i)->ring.doorbell);
     cuda->by_thread++;
     cuda->seen[i] = (uintptr_t)word_of(q);
     return WEFT_OK;
@@ -68,7 +74,7 @@ static weft_status make_doorbell(struct gda *gda, uint32_t i)
     enum gpu_register_kind kind = GPU_REGISTER_DEVICE;
     if (wish == RING_CPU)
         return ring_by_thread(gda, i);
-    weft_status status = gpu_map_register(gda->world->gpu, gda->queues[i].ring.doorbell,
+    weft_status status = gpu_map_register(gda->world->gpu, queue_of(gda, i)->ring.doorbell,
                                           sizeof(uint64_t), &cuda->seen[i], &kind);
     if (!status) {
         cuda->by_register += kind == GPU_REGISTER_DEVICE;
@@ -95,6 +101,10 @@ void gda_describe_cuda(const struct gda *gda, char *text, size_t bytes)
     else
         snprintf(text, bytes, "the GPU rings doorbells%s",
                  cuda->by_register ? "" : " in plain memory");
+    size_t used = strlen(text);
+    if (cuda && used < bytes)
+        snprintf(text + used, bytes - used, "; queues in %s%.100s",
+                 gda->far ? "GPU memory" : "host memory: ", gda->far ? "" : gda->gpu->why_host);
 }
 
 /* -------------------------------------------------------------------------------- opening, closing */
@@ -167,7 +177,7 @@ void gda_close_cuda(struct gda *gda)
     gda_bell_stop(cuda->bell);
     free_tables(gda);
     for (uint32_t i = 0; gpu && i < cuda->count; i++)
-        gpu_unpin_range(gpu, gda->queues[i].ring.doorbell, sizeof(uint64_t));
+        gpu_unpin_range(gpu, queue_of(gda, i)->ring.doorbell, sizeof(uint64_t));
     if (gpu)
         gpu_unpin_range(gpu, gda->area, gda->area_bytes);
     free(cuda->seen);
@@ -183,7 +193,7 @@ static weft_status write_queues(const struct gda *gda)
     const struct gda_cuda *cuda = gda->cuda;
     for (uint32_t i = 0; i < cuda->count; i++) {
         struct weft_dev_gda_queue *q = &cuda->read[i];
-        *q = gda->queues[i];
+        *q = *queue_of(gda, i);
         q->turns = WEFT_DEV_GDA_UNUSED;
         q->done = 0;
         q->ring.doorbell = (uint64_t *)(uintptr_t)cuda->seen[i];
@@ -216,6 +226,7 @@ static weft_status write_table(struct gda *gda, const struct weft_dev *dev)
         .remote_keys = (const uint32_t *)(uintptr_t)cuda->remote_keys,
         .local_keys = (const uint32_t *)(uintptr_t)cuda->local_keys,
         .used = (uint64_t *)(uintptr_t)cuda->used,
+        .unordered = gda->far != NULL,
         .first[WEFT_DEV_OTHER] = gda->first[SEG_HEAP],
         .own[WEFT_DEV_OTHER] = (uintptr_t)gda->world->map[gda->world->pe][SEG_HEAP],
     };

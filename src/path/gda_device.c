@@ -77,7 +77,11 @@ weft_status gda_settle_device(struct path_common *common)
     for (uint32_t i = 0; i < count && !status; i++) {
         struct weft_dev_gda_queue *q = &gda->queues[i];
         uint64_t head = weft_dev_gda_head(q);
-        if (!weft_dev_gda_reached(q, head))
+        if (weft_dev_gda_reached(q, head))
+            continue;
+        if (gda->far && gda->cuda)
+            status = gda_await_far(gda, i, head);
+        else
             status = gda_await(gda, q, (int)(i / gda->each), head, BOX_OP_SETTLE);
     }
     return status;

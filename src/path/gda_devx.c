@@ -143,7 +143,7 @@ static uint32_t log_of(uint32_t power)
 weft_status gda_create_cq(struct gda *gda, struct gda_link *link, size_t ring_at, size_t record_at)
 {
     unsigned char command[IN_BYTES] = {0}, out[OUT_BYTES] = {0};
-    uint32_t umem = gda->area_umem->umem_id;
+    uint32_t umem = link->umem;
     put(command, opcode, CREATE_CQ);
     put(command, in(CQC, 0x0, 25, 1), 1); /* dbr_umem_valid */
     put(command, in(CQC, 0x0, 20, 1), 1); /* cc */
@@ -170,7 +170,7 @@ weft_status gda_create_qp(struct gda *gda, struct gda_link *link, size_t ring_at
 {
     enum { RC = 0, MIGRATED = 3, NO_RECEIVE_QUEUE = 3 };
     unsigned char command[IN_BYTES] = {0}, out[OUT_BYTES] = {0};
-    uint32_t umem = gda->area_umem->umem_id;
+    uint32_t umem = link->umem;
     put(command, opcode, CREATE_QP);
     put(command, in(QPC, 0x0, 16, 8), RC);
     put(command, in(QPC, 0x0, 11, 2), MIGRATED);

@@ -15,10 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-             IBV_ACCESS_REMOTE_ATOMIC
-};
+/* Relaxed ordering only where fences wait for completion: see struct gda_far. */
+static int access_of(const struct gda *gda)
+{
+    return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+           IBV_ACCESS_REMOTE_ATOMIC | (gda->far ? IBV_ACCESS_RELAXED_ORDERING : 0);
+}
 
 static CUdeviceptr own_window(const struct gda *gda)
 {
@@ -40,7 +42,7 @@ static struct ibv_mr *by_dmabuf(struct gda *gda, CUdeviceptr at, size_t bytes, c
         snprintf(why, room, "%.100s (needs NVIDIA's open modules)", base_last_error());
         return NULL;
     }
-    struct ibv_mr *mr = verbs->reg_dmabuf_mr(gda->device->pd, 0, bytes, at, fd, ACCESS);
+    struct ibv_mr *mr = verbs->reg_dmabuf_mr(gda->device->pd, 0, bytes, at, fd, access_of(gda));
     if (!mr)
         snprintf(why, room, "ibv_reg_dmabuf_mr: %s", strerror(errno));
     close(fd); /* the region holds what it needs */
@@ -51,7 +53,8 @@ static struct ibv_mr *by_address(struct gda *gda, CUdeviceptr at, size_t bytes, 
                                  size_t room)
 {
     const struct verbs *verbs = &gda->device->lib.verbs;
-    struct ibv_mr *mr = verbs->reg_mr(gda->device->pd, (void *)(uintptr_t)at, bytes, ACCESS);
+    struct ibv_mr *mr =
+        verbs->reg_mr(gda->device->pd, (void *)(uintptr_t)at, bytes, access_of(gda));
     int error = errno;
     if (!mr)
         snprintf(why, room, "ibv_reg_mr: %s%s", strerror(error),
@@ -204,6 +207,8 @@ static weft_status begin(struct gda *gda)
         return status;
     uint64_t mine = own_window(gda);
     status = world->boot->ops->allgather(world->boot, &mine, gda->gpu->bases, sizeof mine);
+    if (!status)
+        status = gda_open_far(gda, gda->gpu->why_host, sizeof gda->gpu->why_host);
     if (!status)
         status = gda_open_cuda(gda, gda->gpu->why_proxy, sizeof gda->gpu->why_proxy);
     return boot_agree(world->boot, status);

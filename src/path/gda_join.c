@@ -59,6 +59,8 @@ weft_status gda_join(const struct path_world *world, struct gda_device *device, 
 void gda_leave(struct gda *gda)
 {
     gda_close_cuda(gda);
+    if (gda->device)
+        gda_close_far(gda);
     gda_free_simt(gda->simt);
     if (gda->device) {
         gda_free_queues(gda);

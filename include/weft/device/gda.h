@@ -4,9 +4,9 @@
  * thread of the host has a part in it.
  *
  * To each PE lead several queues. A block uses one of them for what it puts and gets; atomics and signals
- * on one address go by one queue, whoever gives them. What one queue carries arrives in its order; between
- * queues only completion orders, so a fence waits for it where there are several. Lanes of a warp that give
- * values or fetch together reserve, publish and wait as one; values that stand next to each other go in
+ * on one address go by one queue, whoever gives them. What one queue carries arrives in its order, but in GPU memory
+ * of relaxed ordering; there, and between queues, only completion orders, so a fence waits for it. Lanes of a
+ * warp that give values or fetch together reserve, publish and wait as one; values that stand next to each other go in
  * one inline write, which each lane stores its own part of.
  *
  * A put whose source is not registered is copied into the requests; what is got there comes through the
@@ -534,12 +534,13 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r
 }
 
 /* Called by each thread; of those that are here together one looks. One queue to a PE keeps the order
- * by itself. The quiet's fence stands between what came before and what comes behind it. */
+ * by itself, but in memory of relaxed ordering. The quiet's fence stands between what came before and what
+ * comes behind it. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
 {
     struct weft_dev_request r =
         weft_dev_request_of(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE, NULL, 0, -1);
-    if (!quiet && weft_dev_state.gda->each == 1)
+    if (!quiet && weft_dev_state.gda->each == 1 && !weft_dev_state.gda->unordered)
         return;
     uint32_t mask = weft_dev_active_mask();
     weft_dev_sync_warp(mask);

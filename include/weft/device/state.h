@@ -152,6 +152,8 @@ struct weft_dev_gda {
     const uint32_t *remote_keys;  /* [n_pes][chunks] */
     const uint32_t *local_keys;   /* [chunks] */
     uint64_t *used;               /* bit per queue that has ever been used */
+    uint32_t unordered; /* 1: what one queue carries into GPU memory only its completion orders */
+    uint32_t reserved;
 };
 
 /* A team, found by the number that weft_team_device() gives. In device-accessible memory. */
