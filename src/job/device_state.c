@@ -485,10 +485,18 @@ weft_status device_start(struct weft_job *job)
     return status;
 }
 
+/* Units of programs that were compiled before the library had its own end in front of that word. */
+static bool is_own(const struct weft_device_unit *unit)
+{
+    return unit->size >= offsetof(struct weft_device_unit, own) + sizeof unit->own && unit->own;
+}
+
 int device_wanted(void)
 {
+    bool any = false;
     pthread_mutex_lock(&units_lock);
-    bool any = units != NULL;
+    for (const struct weft_device_unit *unit = units; unit; unit = unit->next)
+        any |= !is_own(unit);
     pthread_mutex_unlock(&units_lock);
     return !any ? 0 : device_target() == WEFT_CUDA ? 2 : 1;
 }

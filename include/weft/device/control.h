@@ -24,6 +24,7 @@ struct weft_device_unit {
     struct weft_device_unit *next; /* the library's */
     int pending;                   /* the library's: has not got the present state yet */
     uint32_t carriers; /* bit per enum weft_dev_carrier that was compiled into the unit */
+    int own; /* 1: the library's own, for whose sake alone no job prepares for device code */
 };
 
 /* Called by constructors, and by destructors of libraries that are unloaded. A unit that comes while

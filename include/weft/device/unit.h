@@ -43,6 +43,11 @@ static const char *weft_dev_upload_error(int error)
 
 #endif
 
+#ifdef WEFT_BUILDING
+#define WEFT_DEV_UNIT_OWN 1
+#else
+#define WEFT_DEV_UNIT_OWN 0
+#endif
 #define WEFT_DEV_CARRIER_BIT(ID, name) | 1u << WEFT_DEV_CARRIER_##ID
 static struct weft_device_unit weft_dev_unit = {sizeof(struct weft_device_unit),
                                                 WEFT_DEV_VERSION,
@@ -52,8 +57,10 @@ static struct weft_device_unit weft_dev_unit = {sizeof(struct weft_device_unit),
                                                 weft_dev_upload_error,
                                                 NULL,
                                                 0,
-                                                0 WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_BIT)};
+                                                0 WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_BIT),
+                                                WEFT_DEV_UNIT_OWN};
 #undef WEFT_DEV_CARRIER_BIT
+#undef WEFT_DEV_UNIT_OWN
 
 __attribute__((constructor)) static void weft_dev_unit_register(void)
 {
