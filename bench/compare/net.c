@@ -7,7 +7,9 @@
  * round, by fi_write() and fi_read() over an endpoint pair of the same provider, opened beside Weft's. The
  * plain side is as good as such a program is: up to WINDOW operations under way, the completion queue
  * polled at both ends, the arrival of the last write confirmed by a message behind it. What has arrived
- * is compared. Prints the median of each, and the ratio. */
+ * is compared. Then one operation of 8 bytes at a time: a message and its answer beside puts that each side
+ * waits for, a read beside a get, a message with its answer beside a put and quiet. Prints the median of each,
+ * and the ratio. */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -270,6 +272,102 @@ static void row(weft_job *job, bool write, size_t bytes, int rounds, char *heap,
         report(write, bytes, median(with_plain, rounds), median(with_weft, rounds));
 }
 
+/* ---------------------------------------------------------------------------------- one at a time */
+
+enum { TRIPS = 1000 };
+
+/* Messages there and back; a PE's share of one. */
+static double plain_trips(int me)
+{
+    double start = now();
+    for (int i = 0; i < TRIPS; i++) {
+        if (!me)
+            send_token();
+        await_token();
+        if (me)
+            send_token();
+    }
+    return (now() - start) / TRIPS;
+}
+
+static double weft_trips(weft_ctx *ctx, int me, uint64_t *flag, uint64_t *value)
+{
+    double start = now();
+    for (int i = 0; i < TRIPS; i++) {
+        ++*value;
+        if (!me)
+            OK(weft_put(ctx, flag, value, sizeof *value, 1));
+        OK(weft_wait_until(ctx, WEFT_UINT64, flag, WEFT_EQ, *value));
+        if (me)
+            OK(weft_put(ctx, flag, value, sizeof *value, 0));
+    }
+    return (now() - start) / TRIPS;
+}
+
+static double plain_reads(void)
+{
+    double start = now();
+    for (int i = 0; i < TRIPS; i++) {
+        FI(fi_read(plain.endpoint, plain.buffer, 8, plain.descriptor, plain.peer, plain.base,
+                   plain.key, &plain.contexts[0]));
+        while (!plain_poll())
+            ;
+    }
+    double each = (now() - start) / TRIPS;
+    send_token();
+    await_token();
+    return each;
+}
+
+static double weft_each(weft_ctx *ctx, bool put, char *heap, char *local)
+{
+    double start = now();
+    for (int i = 0; i < TRIPS; i++) {
+        OK(put ? weft_put(ctx, heap, local, 8, 1) : weft_get(ctx, local, heap, 8, 1));
+        if (put)
+            OK(weft_quiet(ctx));
+    }
+    return (now() - start) / TRIPS;
+}
+
+static void one_at_a_time(weft_job *job, int rounds, char *heap, char *local)
+{
+    static double trips[MOST_ROUNDS], reads[MOST_ROUNDS], weft[3][MOST_ROUNDS];
+    weft_ctx *ctx = weft_default_ctx(job);
+    weft_team *world = weft_team_world(job);
+    int me = weft_my_pe(job);
+    uint64_t value = 0, *flag = (uint64_t *)(void *)(heap + 64);
+    *flag = 0;
+    for (int i = 0; i < rounds; i++) {
+        OK(weft_barrier(world));
+        trips[i] = plain_trips(me);
+        OK(weft_barrier(world));
+        weft[0][i] = weft_trips(ctx, me, flag, &value);
+        OK(weft_barrier(world));
+        if (me)
+            plain_serve();
+        else
+            reads[i] = plain_reads();
+        for (int put = 0; put < 2; put++) {
+            OK(weft_barrier(world));
+            if (!me)
+                weft[1 + put][i] = weft_each(ctx, put, heap, local);
+        }
+        OK(weft_barrier(world));
+    }
+    if (me)
+        return;
+    double trip = median(trips, rounds) * 1e6, read = median(reads, rounds) * 1e6, each[3];
+    for (int i = 0; i < 3; i++)
+        each[i] = median(weft[i], rounds) * 1e6;
+    printf("one way, with the other's wait %6.2f us  %10.2f us %9.2f\n", trip / 2, each[0] / 2,
+           trip / each[0]);
+    printf("get (plain: read)              %6.2f us  %10.2f us %9.2f\n", read, each[1],
+           read / each[1]);
+    printf("put and quiet (plain: message and answer) %6.2f us  %10.2f us %9.2f\n", trip, each[2],
+           trip / each[2]);
+}
+
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {8, 64, 1024, 4096, 8192, 65536, 1 << 20, MOST_BYTES};
@@ -301,6 +399,7 @@ int main(int argc, char **argv)
     for (int write = 1; write >= 0; write--)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
             row(job, write, sizes[i], rounds, heap, local);
+    one_at_a_time(job, rounds, heap, local);
     OK(weft_finalize(job));
     return 0;
 }
