@@ -242,6 +242,12 @@ group_gda() {
     extra="WEFT_TARGET=cuda WEFT_PATH=gda LITMUS_ROUNDS=200"
     programs gda 2 rma atomics signal runs wait packet collective own private
     litmus gda 2 message_passing put_signal packet barrier sync
+    # Queues in the GPU's memory, which a kernel of the adapter carries out.
+    extra="WEFT_TARGET=cuda WEFT_PATH=gda SOFT_HCA_ENGINE=gpu WEFT_GDA_QUEUE_MEMORY=gpu LITMUS_ROUNDS=2000"
+    programs gda 2 rma atomics signal wait collective
+    litmus gda 2 message_passing put_signal packet barrier
+    extra="$extra WEFT_GDA_QUEUES=1"
+    litmus gda 2 message_passing
     for queues in "WEFT_GDA_QUEUES=1 WEFT_GDA_DEPTH=128" WEFT_GDA_DOORBELL=cpu WEFT_GDA_INITIATOR=cpu; do
         extra="WEFT_TARGET=cuda WEFT_PATH=gda $queues"
         programs gda 2 rma signal
