@@ -25,7 +25,10 @@ export FI_TCP_IFACE=lo WEFT_PATH=net WEFT_FABRIC_INTERFACE=lo
 export WEFT_FABRIC_PROVIDER=$provider
 
 [ -x "$build/bin/compare_one_sided" ] || { echo "$build/bin/compare_one_sided is not there; build Weft first" >&2; exit 1; }
-command -v mpicc >/dev/null && command -v mpirun >/dev/null || { echo "mpicc and mpirun are not here (libopenmpi-dev, openmpi-bin)" >&2; exit 1; }
+if ! command -v mpicc >/dev/null || ! command -v mpirun >/dev/null; then
+    echo "mpicc and mpirun are not here (libopenmpi-dev, openmpi-bin)" >&2
+    exit 1
+fi
 mpicc -O3 -DOVER_MPI -o "$work/mpi" bench/compare/one_sided.c
 
 weft() { timeout 120 "$build/bin/weft" run -n 2 "$build/bin/compare_one_sided"; }
@@ -47,7 +50,7 @@ both() {
         awk '{v[NR] = $1} END {printf "%10.3f %10.3f", v[int((NR + 1) / 2)], v[1]}'
 }
 printf '%s, %d rounds by turns; medians and best\n%-18s %10s %10s %12s %10s\n' "$provider" "$rounds" "" Weft best "Open MPI" best
-for name in $(cut -d' ' -f1 "$work/weft.out" | awk '!seen[$1]++'); do
+cut -d' ' -f1 "$work/weft.out" | awk '!seen[$1]++' | while read -r name; do
     printf '%-18s %s   %s\n' "$name" "$(both weft "$name")" "$(both mpi "$name")"
 done
 echo
