@@ -194,6 +194,7 @@ static weft_status wait_step(struct path_wait *wait, uint64_t seen)
         const struct waiter begun = WAITER(wait->world->job, wait->operation, wait->pe);
         *waiter = begun;
         waiter->expected = wait->expected;
+        waiter->compare = BOX_COMPARE_REQUEST;
         waiter->spin = waiter->job->spin; /* a path that waits looks by itself */
     }
     return waiter_step(waiter, seen);

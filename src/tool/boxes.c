@@ -44,7 +44,9 @@ static void decode_waits(const struct box *box, struct boxes_pe *pe)
         *decoded = (struct boxes_wait){
             .operation = box_operation_name(wait->operation),
             .peer = wait->peer,
-            .compare = wait->compare < WEFT_CMP_COUNT ? signs[wait->compare] : "?",
+            .compare = wait->compare < WEFT_CMP_COUNT         ? signs[wait->compare]
+                       : wait->compare == BOX_COMPARE_REQUEST ? ">="
+                                                              : "?",
             .expected = wait->expected,
             .seen = wait->seen,
             .offset = wait->offset,

@@ -100,6 +100,13 @@ static void a_box_is_decoded(void **state)
                                       .segment = SEG_HEAP,
                                       .expected = (uint64_t)-5,
                                       .seen = INT64_MIN};
+    box->waits[7] = (struct box_wait){.operation = BOX_OP_QUIET,
+                                      .peer = 5,
+                                      .team = -1,
+                                      .compare = BOX_COMPARE_REQUEST,
+                                      .segment = SEG_SYSTEM,
+                                      .expected = 436,
+                                      .seen = 800};
     box->past_count = BOX_HISTORY + 2; /* the first two are overwritten */
     box->past[2] = (struct box_past){.operation = BOX_OP_SYNC};
     box->past[1] = (struct box_past){.operation = BOX_OP_REDUCE, .bytes = 800};
@@ -130,12 +137,13 @@ static void a_box_is_decoded(void **state)
     assert_string_equal(pe.program, "bad?[2J?.exe");
     assert_int_equal(strlen(pe.failure), sizeof box->failure - 1);
 
-    assert_int_equal(pe.n_waits, 3);
+    assert_int_equal(pe.n_waits, 4);
     assert_string_equal(pe.waits[0].what, "step 5 of team 3 awaited, which is at 4");
     assert_string_equal(pe.waits[1].what, "expected ? 1, seen 0 at offset 0 of the GPU heap");
     assert_string_equal(pe.waits[2].what,
                         "expected < -5, seen -9223372036854775808 at offset 24 of "
                         "the heap");
+    assert_string_equal(pe.waits[3].what, "request 436 of the path is not complete");
     assert_string_equal(pe.waits[0].operation, "barrier");
     assert_string_equal(pe.waits[0].compare, ">=");
     assert_string_equal(pe.waits[0].segment, "library's memory");
