@@ -142,9 +142,10 @@ struct replay {
 
 /* What a responder remembers of the one who sends to it. */
 struct stream {
-    uint32_t qpn, from; /* `from`: an address, see address_of_gid() */
-    bool refused;       /* packets behind one that was not accepted are dropped */
-    bool acknowledge;
+    uint32_t qpn, from;       /* `from`: an address, see address_of_gid() */
+    bool refused;             /* packets behind one that was not accepted are dropped */
+    bool acknowledge;   /* that is still to be said: */
+    uint32_t said_last; /* the last packet that an acknowledgement may name: never a read's or an atomic's */
     uint32_t expected;
     uint32_t messages; /* completed, in 24 bits */
     bool receiving;    /* a message, into the entry receive_index */

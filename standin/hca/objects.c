@@ -119,6 +119,7 @@ static void take_over(struct qp *qp, const struct qp_move *m, unsigned what)
         qp->mtu = m->mtu;
         qp->source_port = m->source_port;
         qp->stream.expected = m->receive_psn & 0xffffff;
+        qp->stream.said_last = psn_add(qp->stream.expected, 0xffffff);
         qp->stream.qpn = m->remote_qpn;
         qp->stream.from = m->remote;
     }

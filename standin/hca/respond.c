@@ -59,6 +59,8 @@ static bool refuse(struct request *r, uint8_t syndrome, uint32_t timer)
     return true;
 }
 
+/* An acknowledgement that bore the number of a read or atomic would tell the other end that this is complete without
+ * its answer. */
 static void acknowledge_later(struct request *r)
 {
     if (r->stream->acknowledge)
@@ -83,11 +85,32 @@ static bool acknowledge_all(struct link_in *link, struct device *d)
         *p = (struct packet){.kind = PACKET_ACK,
                              .to_qpn = s->qpn,
                              .from_qpn = qp->qpn,
-                             .psn = psn_add(s->expected, 0xffffff),
+                             .psn = s->said_last,
                              .messages = s->messages};
         ring_commit(&link->answers, p);
         s->acknowledge = false;
     }
+    return true;
+}
+
+static void forget_at(struct link_in *l, unsigned place)
+{
+    l->pending_streams[place]->acknowledge = false;
+    l->pending_count--;
+    l->pending[place] = l->pending[l->pending_count];
+    l->pending_streams[place] = l->pending_streams[l->pending_count];
+}
+
+/* A read's or atomic's answer tells of all before it, so nothing else need. False: that cannot be told. */
+static bool acknowledge_by_answer(struct request *r)
+{
+    if (!r->stream->acknowledge || r->packet->psn != r->stream->expected)
+        return true;
+    if (!memory_settle(r->device))
+        return false;
+    for (unsigned i = 0; i < r->link->pending_count; i++)
+        if (r->link->pending_streams[i] == r->stream)
+            forget_at(r->link, i--);
     return true;
 }
 
@@ -97,13 +120,8 @@ void respond_forget(struct device *d, struct qp *qp)
     for (unsigned i = 0; i < d->in_count; i++) {
         struct link_in *l = d->in[i];
         for (unsigned k = 0; k < l->pending_count; k++) {
-            if (l->pending[k] != qp)
-                continue;
-            l->pending_streams[k]->acknowledge = false;
-            l->pending_count--;
-            l->pending[k] = l->pending[l->pending_count];
-            l->pending_streams[k] = l->pending_streams[l->pending_count];
-            k--;
+            if (l->pending[k] == qp)
+                forget_at(l, k--);
         }
     }
 }
@@ -122,6 +140,7 @@ static bool done(struct request *r)
     s->message = r->packet->kind;
     if (r->packet->flags & PACKET_LAST)
         end_message(s);
+    s->said_last = r->packet->psn;
     acknowledge_later(r);
     return true;
 }
@@ -256,6 +275,7 @@ static bool run_writes(struct request *r)
         if (!memory_put(r->device, to, w.data, w.bytes))
             return refuse(r, SYNDROME_REMOTE_OPERATION, 0);
         s->expected = psn_add(one.psn, 1);
+        s->said_last = one.psn;
         end_message(s);
     }
     acknowledge_later(r);
@@ -272,6 +292,8 @@ static bool run_read(struct request *r)
     const uint8_t *from = p->length ? reach(r, MR_REMOTE_READ, p->length) : NULL;
     if (p->length && !from)
         return true;
+    if (!acknowledge_by_answer(r))
+        return refuse(r, SYNDROME_REMOTE_OPERATION, 0);
     if (!offset && p->psn == r->stream->expected)
         end_message(r->stream);
     do {
@@ -338,7 +360,7 @@ static bool run_atomic(struct request *r)
     void *at = reach(r, MR_REMOTE_ATOMIC, a.bytes);
     if (!at)
         return true;
-    if (!memory_change(r->device, at, &a, &old))
+    if (!acknowledge_by_answer(r) || !memory_change(r->device, at, &a, &old))
         return refuse(r, SYNDROME_REMOTE_OPERATION, 0);
     s->replays[s->replay_next++ % MAX_READS] = (struct replay){p->psn, a.bytes, old};
     end_message(s);
@@ -363,6 +385,7 @@ static struct stream *dc_stream(struct qp *qp, const struct packet *p, uint32_t 
     }
     if (s && p->flags & PACKET_OPENS) {
         s->expected = p->psn;
+        s->said_last = psn_add(p->psn, 0xffffff);
         s->refused = s->receiving = false;
         s->message = PACKET_PAD;
         memset(s->replays, 0, sizeof s->replays);

@@ -32,13 +32,44 @@ pair() {
     fi
 }
 
+# connected LINK PROGRAM...: likewise, connected by the connection manager.
+connected() {
+    local link=$1 server to
+    shift
+    command -v "$1" >/dev/null && [ -e "$LD_LIBRARY_PATH/librdmacm.so.1" ] || return 0
+    port=$((port + 1)) ran=$((ran + 1))
+    case $1 in
+    rping) to="-c -a 127.0.0.1" ;;
+    ucmatose) to="-s 127.0.0.1" ;;
+    *) to=127.0.0.1 ;;
+    esac
+    SOFT_HCA_LINK=$link timeout -k 1 60 "$@" -p $port $([ "$1" != rping ] || echo -s) >"$out/server" 2>&1 &
+    server=$!
+    for _ in $(seq 50); do
+        grep -q ":$(printf %04X $port) " /proc/net/tcp /proc/net/tcp6 && break
+        sleep 0.1
+    done
+    # shellcheck disable=SC2086  # words
+    if SOFT_HCA_LINK=$link timeout -k 1 60 "$@" -p $port $to >"$out/client" 2>&1 && wait $server; then
+        echo "$link: $*: good"
+    else
+        echo "$link: $*: failed"
+        tail -5 "$out/server" "$out/client"
+        failed=1
+    fi
+}
+
 if command -v ibv_devinfo >/dev/null; then
     ran=$((ran + 1))
     ibv_devinfo -v | grep -q 'hca_id:.*mlx5_soft0' || { echo "ibv_devinfo: no device" && failed=1; }
 fi
 pair ib ib_write_bw -n 20 -s 5000
+connected ib rping -C 10 -v -V
 pair roce ib_atomic_bw -n 20 -A FETCH_AND_ADD
 if [ "${2-}" != short ]; then
+    connected roce rping -C 50 -S 3000 -v -V
+    connected ib ucmatose -C 20 -S 5000
+    connected ib ib_write_bw -R -n 20
     pair ib ib_read_bw -n 50
     pair roce ib_write_bw -n 50
     pair ib ib_write_bw -n 50 --use_old_post_send

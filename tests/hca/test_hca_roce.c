@@ -275,6 +275,27 @@ static void reads_and_a_part_again(void **state)
     expect_data(READ_ONLY, f.psn, hca.memory, 0);
 }
 
+/* An acknowledgement with the number of a read or atomic would say that it is complete: soft RoCE believes it, when the
+ * data were lost on the way. */
+static void data_alone_acknowledge_a_read(void **state)
+{
+    for (int i = 0; i < 20; i++) {
+        struct frame write = write_frame(WRITE_ONLY, 0, 8, 8, (uint8_t)(i + 1)), got;
+        struct frame ask = write_frame(i % 2 ? FETCH_ADD : READ, 64, i % 2 ? 0 : 8, 0, 0);
+        give(&write);
+        give(&ask);
+        do
+            assert_true(roce_peer_receive(wire, here, SOON_MS, &got));
+        while (got.opcode == ACK && got.psn == write.psn);
+        assert_int_equal(got.opcode, i % 2 ? ATOMIC_VALUE : READ_ONLY);
+        assert_int_equal(got.psn, ask.psn);
+        /* Its acknowledgement was lost, too. */
+        give(&write);
+        answer(ACKNOWLEDGED, write.psn);
+        nothing_comes();
+    }
+}
+
 static void numbers_wrap_and_bytes_are_padded(void **state)
 {
     for (uint32_t i = 0; i < 40; i++) {
@@ -653,6 +674,7 @@ int main(void)
         CASE(a_packet_of_a_message_is_lost),
         CASE(packets_come_twice),
         CASE(reads_and_a_part_again),
+        CASE(data_alone_acknowledge_a_read),
         CASE(numbers_wrap_and_bytes_are_padded),
         CASE(damaged_packets),
         CASE(what_is_refused),

@@ -84,7 +84,7 @@ on_bad_cable() {
     gaps=$(($(counter out_of_seq_request) - gaps_before)) doubled=$(($(counter duplicate_request) - doubled_before))
 }
 loss() {
-    on_bad_cable loss 2%
+    TALK_LOSES=1 on_bad_cable loss 2%
     [ "$gaps" -gt 0 ] || fail "soft RoCE saw no gap"
     [ "$doubled" -gt 0 ] || fail "soft RoCE saw no request twice"
 }

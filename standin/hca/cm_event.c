@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Event channels of the connection manager: what the program is told, and when. */
+#include "cm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <rdma/rsocket.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+pthread_mutex_t cm_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t cm_acknowledged = PTHREAD_COND_INITIALIZER;
+
+enum { BELL = 0 }; /* the number of an event of epoll that is no identifier's */
+
+PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
+{
+    struct cm_channel *channel = calloc(1, sizeof *channel);
+    if (!channel)
+        return NULL;
+    channel->last = &channel->first;
+    channel->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+    channel->channel.fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = BELL};
+    if (channel->bell >= 0 && channel->channel.fd >= 0 &&
+        !epoll_ctl(channel->channel.fd, EPOLL_CTL_ADD, channel->bell, &event))
+        return &channel->channel;
+    rdma_destroy_event_channel(&channel->channel);
+    return NULL;
+}
+
+PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *public)
+{
+    struct cm_channel *channel = HOLDER(public, struct cm_channel, channel);
+    int e = errno;
+    if (channel->bell >= 0)
+        close(channel->bell);
+    if (public->fd >= 0)
+        close(public->fd);
+    free(channel);
+    errno = e;
+}
+
+/* --- What the program has not got yet --- */
+
+static void put(struct cm_channel *channel, struct cm_event *event)
+{
+    event->next = NULL;
+    *channel->last = event;
+    channel->last = &event->next;
+    eventfd_write(channel->bell, 1);
+}
+
+static struct cm_event *take(struct cm_channel *channel, struct cm_event **place)
+{
+    struct cm_event *event = *place;
+    eventfd_t one;
+    *place = event->next;
+    if (!*place)
+        channel->last = place;
+    eventfd_read(channel->bell, &one);
+    return event;
+}
+
+void cm_tell(struct cm_id *c, enum rdma_cm_event_type what, int status,
+             const struct cm_message *said)
+{
+    struct cm_event *event = calloc(1, sizeof *event);
+    if (!event)
+        return;
+    event->event = (struct rdma_cm_event){.id = &c->id, .event = what, .status = status};
+    if (what == RDMA_CM_EVENT_CONNECT_REQUEST && c->listener)
+        event->event.listen_id = &c->listener->id;
+    if (said) {
+        memcpy(event->private_data, said->private_data, sizeof event->private_data);
+        /* What the other end asks for is what this one has to have. */
+        event->event.param.conn = (struct rdma_conn_param){
+            .private_data = said->private_bytes ? event->private_data : NULL,
+            .private_data_len = said->private_bytes,
+            .responder_resources = said->initiator_depth,
+            .initiator_depth = said->responder_resources,
+            .flow_control = said->flow_control,
+            .retry_count = said->retry_count,
+            .rnr_retry_count = said->rnr_retry_count,
+            .srq = said->srq,
+            .qp_num = be32toh(said->qpn)};
+    }
+    c->unacknowledged++;
+    put(cm_channel_of(c), event);
+}
+
+unsigned cm_events_move(struct cm_id *c, struct cm_channel *to)
+{
+    unsigned moved = 0;
+    struct cm_channel *from = cm_channel_of(c);
+    for (struct cm_event **place = &from->first; *place;) {
+        if ((*place)->event.id != &c->id) {
+            place = &(*place)->next;
+            continue;
+        }
+        struct cm_event *event = take(from, place);
+        moved++;
+        if (to)
+            put(to, event);
+        else {
+            c->unacknowledged--;
+            free(event);
+        }
+    }
+    return moved;
+}
+
+/* --- What the program gets --- */
+
+/* Looks at the sockets of the channel once. */
+static int look(const struct cm_channel *channel, int timeout_ms)
+{
+    struct epoll_event events[16];
+    int n = epoll_wait(channel->channel.fd, events, 16, timeout_ms);
+    pthread_mutex_lock(&cm_lock);
+    for (int i = 0; i < n; i++) {
+        struct cm_id *c = events[i].data.u64 == BELL ? NULL : cm_id_find(events[i].data.u64);
+        if (c)
+            cm_come(c);
+    }
+    pthread_mutex_unlock(&cm_lock);
+    return n;
+}
+
+PUBLIC int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_event **out)
+{
+    struct cm_channel *channel = HOLDER(public, struct cm_channel, channel);
+    for (int timeout_ms = 0;;) {
+        pthread_mutex_lock(&cm_lock);
+        struct cm_event *event = channel->first ? take(channel, &channel->first) : NULL;
+        if (event)
+            cm_of(event->event.id)->listener = NULL; /* from now on it is the program's */
+        pthread_mutex_unlock(&cm_lock);
+        if (event) {
+            *out = &event->event;
+            return 0;
+        }
+        int n = look(channel, timeout_ms);
+        if (n < 0)
+            return -1;
+        if (n)
+            continue;
+        if (fcntl(public->fd, F_GETFL) & O_NONBLOCK) {
+            errno = EAGAIN;
+            return -1;
+        }
+        timeout_ms = -1;
+    }
+}
+
+PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+    if (!event) {
+        errno = EINVAL;
+        return -1;
+    }
+    pthread_mutex_lock(&cm_lock);
+    cm_of(event->id)->unacknowledged--;
+    pthread_cond_broadcast(&cm_acknowledged);
+    pthread_mutex_unlock(&cm_lock);
+    free(HOLDER(event, struct cm_event, event));
+    return 0;
+}
+
+int cm_now(struct cm_id *c, int result)
+{
+    struct rdma_cm_event *event;
+    if (result || !c->own_channel)
+        return result;
+    if (rdma_get_cm_event(c->id.channel, &event))
+        return -1;
+    int status = event->status;
+    if (status < 0)
+        status = -status;
+    else if (status)
+        status = ECONNREFUSED;
+    rdma_ack_cm_event(event);
+    errno = status;
+    return status ? -1 : 0;
+}
+
+/* For programs that wait for channels by it. There are no sockets of RDMA here, so all are plain descriptors. */
+PUBLIC int rpoll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    return poll(fds, count, timeout_ms);
+}
+
+PUBLIC const char *rdma_event_str(enum rdma_cm_event_type event)
+{
+    static const char *const names[] = {
+        [RDMA_CM_EVENT_ADDR_RESOLVED] = "RDMA_CM_EVENT_ADDR_RESOLVED",
+        [RDMA_CM_EVENT_ADDR_ERROR] = "RDMA_CM_EVENT_ADDR_ERROR",
+        [RDMA_CM_EVENT_ROUTE_RESOLVED] = "RDMA_CM_EVENT_ROUTE_RESOLVED",
+        [RDMA_CM_EVENT_ROUTE_ERROR] = "RDMA_CM_EVENT_ROUTE_ERROR",
+        [RDMA_CM_EVENT_CONNECT_REQUEST] = "RDMA_CM_EVENT_CONNECT_REQUEST",
+        [RDMA_CM_EVENT_CONNECT_RESPONSE] = "RDMA_CM_EVENT_CONNECT_RESPONSE",
+        [RDMA_CM_EVENT_CONNECT_ERROR] = "RDMA_CM_EVENT_CONNECT_ERROR",
+        [RDMA_CM_EVENT_UNREACHABLE] = "RDMA_CM_EVENT_UNREACHABLE",
+        [RDMA_CM_EVENT_REJECTED] = "RDMA_CM_EVENT_REJECTED",
+        [RDMA_CM_EVENT_ESTABLISHED] = "RDMA_CM_EVENT_ESTABLISHED",
+        [RDMA_CM_EVENT_DISCONNECTED] = "RDMA_CM_EVENT_DISCONNECTED",
+        [RDMA_CM_EVENT_DEVICE_REMOVAL] = "RDMA_CM_EVENT_DEVICE_REMOVAL",
+        [RDMA_CM_EVENT_MULTICAST_JOIN] = "RDMA_CM_EVENT_MULTICAST_JOIN",
+        [RDMA_CM_EVENT_MULTICAST_ERROR] = "RDMA_CM_EVENT_MULTICAST_ERROR",
+        [RDMA_CM_EVENT_ADDR_CHANGE] = "RDMA_CM_EVENT_ADDR_CHANGE",
+        [RDMA_CM_EVENT_TIMEWAIT_EXIT] = "RDMA_CM_EVENT_TIMEWAIT_EXIT"};
+    const char *name = event < sizeof names / sizeof names[0] ? names[event] : NULL;
+    return name ? name : "UNKNOWN EVENT";
+}
