@@ -85,11 +85,12 @@ static void send_failed(struct path_common *net, struct net_message *message, in
 {
     struct net_peer *peer = message->post.peer;
     const struct net_rail *rail = &net->rails[peer->via];
-    char sentence[NET_SENTENCE_BYTES], where[NET_WHERE_BYTES];
+    char sentence[NET_SENTENCE_BYTES], where[NET_WHERE_BYTES], limit[96];
     const char *cause = net->lib->strerror(error);
-    snprintf(sentence, sizeof sentence, "a message to PE %d%s failed (provider %s on %s): %s",
+    net_limit(rail, error, limit, sizeof limit);
+    snprintf(sentence, sizeof sentence, "a message to PE %d%s failed (provider %s on %s): %s%s",
              peer->pe, net_where(rail, peer->via, peer, where), net->provider, net_interface(rail),
-             cause);
+             cause, limit);
     if (net_suspect(net, peer, sentence, cause))
         net_keep(peer, message);
     else
