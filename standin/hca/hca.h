@@ -142,10 +142,11 @@ struct replay {
 
 /* What a responder remembers of the one who sends to it. */
 struct stream {
-    uint32_t qpn, from;       /* `from`: an address, see address_of_gid() */
-    bool refused;             /* packets behind one that was not accepted are dropped */
+    uint32_t qpn, from; /* `from`: an address, see address_of_gid() */
+    bool refused;       /* packets behind one that was not accepted are dropped */
     bool acknowledge;   /* that is still to be said: */
-    uint32_t said_last; /* the last packet that an acknowledgement may name: never a read's or an atomic's */
+    uint32_t
+        said_last; /* the last packet that an acknowledgement may name: never a read's or an atomic's */
     uint32_t expected;
     uint32_t messages; /* completed, in 24 bits */
     bool receiving;    /* a message, into the entry receive_index */
@@ -202,8 +203,8 @@ struct qp {
     struct link_out *link;
     uint32_t mtu;
     uint16_t source_port; /* of UDP; 0: ROCE_PORT */
-    uint32_t psn, acked; /* next to send; all before `acked` are acknowledged */
-    uint32_t psn_most;   /* behind the last that was ever sent */
+    uint32_t psn, acked;  /* next to send; all before `acked` are acknowledged */
+    uint32_t psn_most;    /* behind the last that was ever sent */
     uint8_t late; /* syndrome of a refusal of late_psn, which is about to be sent again; 0: none */
     uint32_t late_psn;
     uint32_t first_psn;

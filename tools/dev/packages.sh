@@ -13,6 +13,7 @@ libhwloc-dev    pkg-config --exists hwloc
 libpng-dev      pkg-config --exists libpng
 libpmix-dev     pkg-config --exists pmix
 libibverbs-dev  pkg-config --exists libibverbs
+librdmacm-dev   have_header rdma/rsocket.h
 libfabric-dev   pkg-config --exists libfabric
 '
 packages_test='
