@@ -286,7 +286,7 @@ verb_paths() {
     need_packages build test
     build default all || exit 1
     local path
-    for path in p2p weak slow staged relay net_tcp net_shm net_nodes; do
+    for path in p2p weak slow staged relay net_tcp net_shm net_nodes net_verbs gda; do
         tests build "tests over the path $path" ctest -R "\\.$path(\\.|\$)"
     done
     summary
