@@ -54,6 +54,7 @@ struct cm_channel {
     struct rdma_event_channel channel; /* .fd: of epoll */
     int bell; /* an eventfd: its count is that of `first` and those behind it */
     struct cm_event *first, **last;
+    struct cm_channel *next;
 };
 
 struct cm_id {
@@ -92,6 +93,9 @@ struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum 
 struct cm_id *cm_id_find(uint64_t number);
 /* Takes the identifier out of everything, with the events that nobody has got, and frees it. */
 void cm_id_drop(struct cm_id *c);
+
+/* Frees it, with its descriptors. */
+void cm_channel_end(struct cm_channel *channel);
 
 /* The device that has the identifier's source address becomes its device. -1 with errno. */
 int cm_attach(struct cm_id *c);

@@ -16,6 +16,17 @@ pthread_cond_t cm_acknowledged = PTHREAD_COND_INITIALIZER;
 
 enum { BELL = 0 }; /* the number of an event of epoll that is no identifier's */
 
+/* Programs end a channel while a thread of theirs waits for it. What such a thread finds is looked for here first. */
+static struct cm_channel *channels;
+
+static struct cm_channel **place_of(const struct cm_channel *channel)
+{
+    struct cm_channel **place = &channels;
+    while (*place && *place != channel)
+        place = &(*place)->next;
+    return place;
+}
+
 PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 {
     struct cm_channel *channel = calloc(1, sizeof *channel);
@@ -26,22 +37,36 @@ PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
     channel->channel.fd = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = BELL};
     if (channel->bell >= 0 && channel->channel.fd >= 0 &&
-        !epoll_ctl(channel->channel.fd, EPOLL_CTL_ADD, channel->bell, &event))
+        !epoll_ctl(channel->channel.fd, EPOLL_CTL_ADD, channel->bell, &event)) {
+        pthread_mutex_lock(&cm_lock);
+        channel->next = channels;
+        channels = channel;
+        pthread_mutex_unlock(&cm_lock);
         return &channel->channel;
-    rdma_destroy_event_channel(&channel->channel);
+    }
+    cm_channel_end(channel);
     return NULL;
+}
+
+void cm_channel_end(struct cm_channel *channel)
+{
+    struct cm_channel **place = place_of(channel);
+    int e = errno;
+    if (*place)
+        *place = channel->next;
+    if (channel->bell >= 0)
+        close(channel->bell);
+    if (channel->channel.fd >= 0)
+        close(channel->channel.fd);
+    free(channel);
+    errno = e;
 }
 
 PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *public)
 {
-    struct cm_channel *channel = HOLDER(public, struct cm_channel, channel);
-    int e = errno;
-    if (channel->bell >= 0)
-        close(channel->bell);
-    if (public->fd >= 0)
-        close(public->fd);
-    free(channel);
-    errno = e;
+    pthread_mutex_lock(&cm_lock);
+    cm_channel_end(HOLDER(public, struct cm_channel, channel));
+    pthread_mutex_unlock(&cm_lock);
 }
 
 /* --- What the program has not got yet --- */
@@ -115,11 +140,11 @@ unsigned cm_events_move(struct cm_id *c, struct cm_channel *to)
 
 /* --- What the program gets --- */
 
-/* Looks at the sockets of the channel once. */
-static int look(const struct cm_channel *channel, int timeout_ms)
+/* Looks at the sockets of the channel with that descriptor once. */
+static int look(int fd, int timeout_ms)
 {
     struct epoll_event events[16];
-    int n = epoll_wait(channel->channel.fd, events, 16, timeout_ms);
+    int n = epoll_wait(fd, events, 16, timeout_ms);
     pthread_mutex_lock(&cm_lock);
     for (int i = 0; i < n; i++) {
         struct cm_id *c = events[i].data.u64 == BELL ? NULL : cm_id_find(events[i].data.u64);
@@ -130,11 +155,24 @@ static int look(const struct cm_channel *channel, int timeout_ms)
     return n;
 }
 
+/* Whose channel has ended meanwhile waits for ever, as for a descriptor that is closed: programs (rping) leave such
+ * a thread behind when they end, and take an error for a failure. */
+static _Noreturn void wait_for_ever(void)
+{
+    for (;;)
+        pause();
+}
+
 PUBLIC int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_event **out)
 {
     struct cm_channel *channel = HOLDER(public, struct cm_channel, channel);
+    int fd = public->fd;
     for (int timeout_ms = 0;;) {
         pthread_mutex_lock(&cm_lock);
+        if (!*place_of(channel)) {
+            pthread_mutex_unlock(&cm_lock);
+            wait_for_ever();
+        }
         struct cm_event *event = channel->first ? take(channel, &channel->first) : NULL;
         if (event)
             cm_of(event->event.id)->listener = NULL; /* from now on it is the program's */
@@ -143,12 +181,12 @@ PUBLIC int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_e
             *out = &event->event;
             return 0;
         }
-        int n = look(channel, timeout_ms);
+        int n = look(fd, timeout_ms);
         if (n < 0)
             return -1;
         if (n)
             continue;
-        if (fcntl(public->fd, F_GETFL) & O_NONBLOCK) {
+        if (fcntl(fd, F_GETFL) & O_NONBLOCK) {
             errno = EAGAIN;
             return -1;
         }

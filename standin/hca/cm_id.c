@@ -140,7 +140,7 @@ void cm_id_drop(struct cm_id *c)
     if (c->fd >= 0)
         close(c->fd);
     if (c->own_channel)
-        rdma_destroy_event_channel(c->id.channel);
+        cm_channel_end(cm_channel_of(c));
     free(c);
 }
 

@@ -27,7 +27,7 @@ pair() {
         echo "$link: $*: good"
     else
         echo "$link: $*: failed"
-        tail -5 "$out/server" "$out/client"
+        tail -n 5 "$out/server" "$out/client"
         failed=1
     fi
 }
@@ -54,7 +54,7 @@ connected() {
         echo "$link: $*: good"
     else
         echo "$link: $*: failed"
-        tail -5 "$out/server" "$out/client"
+        tail -n 5 "$out/server" "$out/client"
         failed=1
     fi
 }
