@@ -59,7 +59,7 @@ prepare() {
     case $1 in
     -*)
         # Path gda loads the software HCA, which none of its tests names as a program.
-        ! ctest --test-dir "$folder" -N "$@" | grep -qE ': [^ ]*(gda|hca)' || hca=weft_hca
+        [ -z "$(ctest --test-dir "$folder" -N "$@" | grep -E ': [^ ]*(gda|hca|verbs)')" ] || hca=weft_hca
         nice -n 15 ninja -C "$folder" -j "$cores" weft_command fakecuda fakenvml ${hca:-} \
             $(targets_of "$folder" "$@")
         ;;
