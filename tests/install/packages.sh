@@ -31,13 +31,15 @@ depends=$(for package in "$folder"/*.deb; do dpkg-deb -f "$package" Depends; don
 # shellcheck disable=SC2086  # one word a package
 "${install[@]}" man-db openmpi-bin $depends >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
 files >"$work/before"
-[ "$(ls "$folder"/*.deb | wc -l)" = 4 ]
+for package in libweft0 libweft-dev weft weft-doc weft-hca; do
+    ls "$folder/${package}_"*.deb >/dev/null || exit 1
+done
 "${install[@]}" "$folder"/*.deb >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
 
 "$(dirname "$0")/readme_program.sh" "$readme"
 needs "$(pkg-config --modversion weft)" weft version
 needs 'every result was right' weft demo --pes 2 --output "$work/demo"
-for page in weft weft-run weft_init weft_put weft_quiet weft-shmem weft-reasons; do
+for page in weft weft-run weft_init weft_put weft_quiet weft-shmem weft-reasons weft-hca; do
     needs "$page" man "$page"
 done
 needs 'weft_put' cat /usr/share/doc/weft-doc/html/reference.html
@@ -66,12 +68,13 @@ int main(void)
 END
     oshcc hello.c -o hello
     needs 'given 7' oshrun -np 2 ./hello
+    needs 'given 8' env WEFT_PATH=gda WEFT_HCA=soft oshrun -np 2 ./hello
     needs 'given 8' mpirun --allow-run-as-root --oversubscribe -n 2 ./hello
     needs 'with Weft' man oshcc
     needs 'weft-run' man oshrun
 )
 
-apt-get purge -y weft libweft0 libweft-dev weft-doc >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
+apt-get purge -y weft libweft0 libweft-dev weft-doc weft-hca >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
 files >"$work/after"
 if ! diff "$work/before" "$work/after" >"$work/left"; then
     head -n 30 "$work/left"
