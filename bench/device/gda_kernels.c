@@ -25,7 +25,7 @@ WEFT_DEVICE int trace_put(uint64_t *dst, uint64_t value, int peer, struct gda_tr
     struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_P, dst, sizeof *dst, peer);
     uint64_t whole = sizeof *dst;
     t->called = weft_dev_clock_ns();
-    struct weft_dev_gda_place at = weft_dev_gda_there(dst, peer, &whole);
+    struct weft_dev_gda_place at = weft_dev_gda_there(q, dst, peer, &whole);
     uint64_t turns = weft_dev_gda_reserve(q, 1);
     t->reserved = weft_dev_clock_ns();
     uint64_t done = weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);

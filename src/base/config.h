@@ -55,6 +55,8 @@ enum config_type {
       "Adapters of path gda: auto, soft = the software adapter, or names such as mlx5_0,mlx5_1.")        \
     X(HCA_LIB, CONFIG_STRING, "", NULL,                                                                  \
       "Folder of the libibverbs and libmlx5 of path gda; empty: the system's, or what is soft.")         \
+    X(GDA_ADAPTERS, CONFIG_INT, "0", NULL,                                                               \
+      "Adapters that a PE uses over path gda, 1 to 8; 0 = its share of the nearest.")                    \
     X(GDA_QUEUES, CONFIG_INT, "2", NULL,                                                                 \
       "Queues of the adapter that device code has to each PE over path gda, 1 to 64.")                   \
     X(GDA_DEPTH, CONFIG_POWER, "1024", NULL,                                                             \

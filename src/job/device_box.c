@@ -101,6 +101,24 @@ static const struct weft_dev_record *first_fault(const struct weft_dev_box *box)
     return first;
 }
 
+/* Which device it was that failed a queue. */
+static void add_device(const struct weft_job *job, const struct weft_dev_record *record,
+                       char *sentence, size_t bytes)
+{
+    size_t used = strlen(sentence);
+    char name[64] = "";
+    if (record->state != WEFT_DEV_RECORD_REFUSED || record->status != WEFT_ERR_PATH)
+        return;
+    for (int path = 0; path < PATH_COUNT && !name[0]; path++) {
+        const struct path_ops *ops = path_ops_of((enum path_id)path);
+        if (ops->name_queue && job->paths.common[path])
+            ops->name_queue(job->paths.common[path], record->peer, record->expected, name,
+                            sizeof name);
+    }
+    if (name[0] && used < bytes)
+        snprintf(sentence + used, bytes - used, ": %s", name);
+}
+
 weft_status device_check(struct weft_job *job)
 {
     if (!job->device && !job->gpu)
@@ -111,7 +129,9 @@ weft_status device_check(struct weft_job *job)
         return WEFT_OK;
     char sentence[384] = "device code failed";
     const struct weft_dev_record *record = first_fault(box);
-    if (record)
+    if (record) {
         device_record_text(record, job->pe, sentence, sizeof sentence);
+        add_device(job, record, sentence, sizeof sentence);
+    }
     return job_fail(job, (weft_status)failed, sentence);
 }

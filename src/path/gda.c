@@ -1,34 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path `gda`: the host's operations as requests that the calling thread gives to the adapter itself. One
  * put, followed: put() finds the source's key and the destination's, begin() reserves blocks of the queue
- * to that PE, weft_dev_gda_move() stores the request (gda_wqe.h), weft_dev_gda_publish() rings the doorbell
+ * to that PE by an adapter, weft_dev_gda_move() stores the request (gda_wqe.h), weft_dev_gda_publish() rings the doorbell
  * (gda_queue.h), and gda_await() sees the completion. Device code does the same by itself (gda.h of
  * weft/device). What comes to this PE its adapter carries out; no thread here has a part in it. */
 #include "path/gda.h"
 
-#include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
 #include "gpu/gpu.h"
-#include "path/gda_error.h"
 
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     SMALL_BYTES = 2 * WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT, /* copied into the request */
     MOST_BYTES = 1 << 30,                                          /* of one request */
-    GDA_LANE = 3 /* any: contexts are dealt out over all of them */
+    PART_BYTES = 64 << 10, /* and at least so much by each of several adapters */
+    GDA_LANE = 3           /* any: contexts are dealt out over all of them */
 };
 
-/* A context: how far it has used the host's queue to each PE. One queue carries in order what it is
- * given, so a fence has nothing to do but where GPU memory is of relaxed ordering. */
+/* A context: how far it has used the host's queues to each PE. One queue carries in order what it is
+ * given, so a fence has nothing to do but where there are several adapters, or GPU memory is of relaxed ordering. */
 struct path_state {
     struct gda *gda;
-    uint64_t *last; /* [npes] complete when so much of the queue is */
-    uint64_t *used; /* bit per PE whose queue it has ever used */
+    uint64_t *last; /* [npes * count] complete when so much of the queue is */
+    uint64_t *used; /* bit per queue that it has ever used */
     bool reads_gpu; /* gets into GPU memory have been given, and nothing was flushed since */
 };
 
@@ -37,75 +35,42 @@ static struct gda *gda_of(const struct path_world *world)
     return (struct gda *)(void *)world->common[PATH_GDA];
 }
 
-/* ---------------------------------------------------------------------------------------- waits */
-
-/* A queue that fails because its peer has ended fails for that: the launcher gets time to tell. */
-static weft_status failed(const struct weft_dev_gda_queue *q, int pe, struct path_wait *wait)
-{
-    enum { LOOKS = 25, PAUSE_NS = 20 * 1000 * 1000 };
-    uint64_t last = __atomic_load_n(q->completion, __ATOMIC_ACQUIRE);
-    if (weft_dev_gda_cqe_opcode(last) != WEFT_DEV_GDA_CQE_ERROR)
-        return base_fail(
-            WEFT_ERR_TIMEOUT,
-            "path gda: the host's queue to PE %d (queue pair %#x) was given up when a wait "
-            "for room in it had expired",
-            pe, q->number);
-    uint64_t word = __atomic_load_n(q->completion - 1, __ATOMIC_RELAXED);
-    unsigned syndrome = (unsigned)(word >> 56), vendor = (unsigned)(word >> 48 & 0xff);
-    for (int i = 0; i < LOOKS; i++) {
-        weft_status status = path_wait_step(wait, (uint64_t)i);
-        if (status)
-            return status;
-        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
-    }
-    return base_fail(WEFT_ERR_PATH,
-                     "path gda: the host's queue to PE %d (queue pair %#x) has failed: %s "
-                     "(syndrome %#04x, vendor %#04x)",
-                     pe, q->number, gda_syndrome_text(syndrome), syndrome, vendor);
-}
-
-weft_status gda_await(const struct gda *gda, struct weft_dev_gda_queue *q, int pe, uint64_t target,
-                      enum box_operation operation)
-{
-    uint64_t done = weft_dev_gda_look(q);
-    if (done != WEFT_DEV_GDA_FAILED && done >= target)
-        return WEFT_OK;
-    struct path_wait wait = {
-        .world = gda->world, .operation = operation, .pe = pe, .expected = target};
-    weft_status status = WEFT_OK;
-    while (!status && done != WEFT_DEV_GDA_FAILED && done < target) {
-        status = path_wait_step(&wait, done);
-        done = weft_dev_gda_look(q);
-    }
-    if (!status && done == WEFT_DEV_GDA_FAILED)
-        status = failed(q, pe, &wait);
-    path_wait_end(&wait);
-    return status;
-}
-
 /* ---------------------------------------------------------------------------------------- spans */
 
 struct span {
     struct weft_dev_gda_queue *q;
     int pe;
+    uint32_t slot; /* of the queue in the context's lists */
     uint64_t base, end;
     bool in_turn; /* see weft_dev_gda_publish() */
 };
 
-static struct weft_dev_gda_queue *queue_to(const struct gda *gda, int pe)
+static struct weft_dev_gda_queue *queue_to(const struct gda *gda, int pe, uint32_t adapter)
 {
-    return &gda->queues[gda_queue_number(gda, pe, gda->each)];
+    return &gda->queues[gda_queue_number(gda, pe, gda->each + adapter)];
 }
 
-/* Blocks of the queue to the peer, with room for them. */
-static weft_status begin(struct path_state *state, const struct peer *peer, uint32_t blocks,
-                         struct span *span)
+/* The adapter of what may go by any: the same for all that one PE has for another. */
+static uint32_t home_of(const struct gda *gda, int pe)
 {
-    struct weft_dev_gda_queue *q = queue_to(state->gda, peer->pe);
+    return (uint32_t)(gda->world->pe + pe) % gda->count;
+}
+
+static uint32_t word_of(const struct gda *gda, struct remote at)
+{
+    return gda_adapter_of_word(gda, gda_address_of(gda, at));
+}
+
+/* Blocks of the queue to the peer by that adapter, with room for them. */
+static weft_status begin(struct path_state *state, const struct peer *peer, uint32_t adapter,
+                         uint32_t blocks, struct span *span)
+{
+    struct weft_dev_gda_queue *q = queue_to(state->gda, peer->pe, adapter);
     uint64_t turns = weft_dev_gda_reserve(q, blocks);
     uint64_t done = __atomic_load_n(&q->done, __ATOMIC_ACQUIRE);
     *span = (struct span){.q = q,
                           .pe = peer->pe,
+                          .slot = (uint32_t)peer->pe * state->gda->count + adapter,
                           .base = weft_dev_gda_whole(done, (uint32_t)(turns >> 32)),
                           .in_turn = weft_dev_gda_in_turn(turns)};
     span->end = span->base + blocks;
@@ -121,8 +86,9 @@ static weft_status begin(struct path_state *state, const struct peer *peer, uint
 static void give(struct path_state *state, const struct span *span)
 {
     weft_dev_gda_publish(span->q, &span->q->ring, span->base, span->end, span->in_turn);
-    weft_dev_atomic_max_u64(&state->last[span->pe], span->end, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    uint64_t bit = (uint64_t)1 << span->pe % 64, *word = &state->used[span->pe / 64];
+    weft_dev_atomic_max_u64(&state->last[span->slot], span->end, WEFT_ORDER_RELAXED,
+                            WEFT_SCOPE_SYS);
+    uint64_t bit = (uint64_t)1 << span->slot % 64, *word = &state->used[span->slot / 64];
     if (unlikely(!(__atomic_load_n(word, __ATOMIC_RELAXED) & bit)))
         __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
 }
@@ -138,18 +104,18 @@ static void give_nothing(struct path_state *state, const struct span *span)
 /* ------------------------------------------------------------------------------------- requests */
 
 /* One inline write; its source is free on return. */
-static weft_status put_inline(struct path_state *state, struct remote to, const void *src,
-                              size_t bytes, uint32_t flags)
+static weft_status put_inline(struct path_state *state, uint32_t adapter, struct remote to,
+                              const void *src, size_t bytes)
 {
     struct span span;
     uint32_t blocks = weft_dev_gda_inline_blocks((uint32_t)bytes);
     size_t whole = bytes, at = WEFT_DEV_GDA_INLINE_AT, part;
-    weft_status status = begin(state, to.peer, blocks > 1 ? blocks + 1 : 1, &span);
+    weft_status status = begin(state, to.peer, adapter, blocks > 1 ? blocks + 1 : 1, &span);
     if (status)
         return status;
     const struct weft_dev_gda_ring *ring = &span.q->ring;
-    weft_dev_gda_inline_head(ring, span.base, gda_there(state->gda, to, &whole), (uint32_t)bytes,
-                             flags | (blocks > 1 ? 0 : WEFT_DEV_GDA_SIGNALED));
+    weft_dev_gda_inline_head(ring, span.base, gda_there(state->gda, adapter, to, &whole),
+                             (uint32_t)bytes, blocks > 1 ? 0 : WEFT_DEV_GDA_SIGNALED);
     for (const char *from = src; bytes; bytes -= part, from += part, at += part) {
         part = WEFT_DEV_GDA_BLOCK - at % WEFT_DEV_GDA_BLOCK; /* the ring may end behind a block */
         part = bytes < part ? bytes : part;
@@ -162,12 +128,12 @@ static weft_status put_inline(struct path_state *state, struct remote to, const 
 }
 
 /* One request that moves registered memory in place. *end: when it is complete. */
-static weft_status move(struct path_state *state, const struct peer *peer, uint32_t opcode,
-                        struct weft_dev_gda_place there, struct weft_dev_gda_place here,
-                        size_t bytes, uint64_t *end)
+static weft_status move(struct path_state *state, uint32_t adapter, const struct peer *peer,
+                        uint32_t opcode, struct weft_dev_gda_place there,
+                        struct weft_dev_gda_place here, size_t bytes, uint64_t *end)
 {
     struct span span;
-    weft_status status = begin(state, peer, 1, &span);
+    weft_status status = begin(state, peer, adapter, 1, &span);
     if (status)
         return status;
     weft_dev_gda_move(&span.q->ring, span.base, opcode, there, here, (uint32_t)bytes,
@@ -200,44 +166,46 @@ static weft_status take_bounce(struct gda *gda, int pe, uint32_t *number)
     return bounce->q ? gda_await(gda, bounce->q, pe, bounce->end, BOX_OP_PUT) : WEFT_OK;
 }
 
-static struct weft_dev_gda_place bounce_place(const struct gda *gda, uint32_t number)
+static struct weft_dev_gda_place bounce_place(const struct gda *gda, uint32_t adapter,
+                                              uint32_t number)
 {
     return (struct weft_dev_gda_place){(uintptr_t)gda->bounce + (size_t)number * GDA_BOUNCE_BYTES,
-                                       htobe32(gda->bounce_region->lkey)};
+                                       htobe32(gda->bounce_regions[adapter]->lkey)};
 }
 
 /* Up to GDA_BOUNCE_BYTES of a put or get; a put's source is free on return, a get's data are there. */
-static weft_status bounce_locked(struct path_state *state, struct remote at, void *local,
-                                 size_t bytes, bool is_put)
+static weft_status bounce_locked(struct path_state *state, uint32_t adapter, struct remote at,
+                                 void *local, size_t bytes, bool is_put)
 {
     struct gda *gda = state->gda;
+    struct weft_dev_gda_queue *q = queue_to(gda, at.peer->pe, adapter);
     size_t whole = bytes;
     uint32_t number;
     uint64_t end = 0;
     weft_status status = take_bounce(gda, at.peer->pe, &number);
     if (status)
         return status;
-    struct weft_dev_gda_place here = bounce_place(gda, number);
+    struct weft_dev_gda_place here = bounce_place(gda, adapter, number);
     char *piece = gda->bounce + (size_t)number * GDA_BOUNCE_BYTES;
     if (is_put)
         status = copy(gda->world, piece, local, bytes);
     if (!status)
-        status = move(state, at.peer, is_put ? WEFT_DEV_GDA_WRITE : WEFT_DEV_GDA_READ,
-                      gda_there(gda, at, &whole), here, bytes, &end);
+        status = move(state, adapter, at.peer, is_put ? WEFT_DEV_GDA_WRITE : WEFT_DEV_GDA_READ,
+                      gda_there(gda, adapter, at, &whole), here, bytes, &end);
     if (status)
         return status;
-    gda->bounces[number] = (struct gda_bounce){queue_to(gda, at.peer->pe), end};
+    gda->bounces[number] = (struct gda_bounce){q, end};
     if (is_put)
         return WEFT_OK;
-    status = gda_await(gda, queue_to(gda, at.peer->pe), at.peer->pe, end, BOX_OP_GET);
+    status = gda_await(gda, q, at.peer->pe, end, BOX_OP_GET);
     return status ? status : copy(gda->world, local, piece, bytes);
 }
 
-static weft_status bounce(struct path_state *state, struct remote at, void *local, size_t bytes,
-                          bool is_put)
+static weft_status bounce(struct path_state *state, uint32_t adapter, struct remote at, void *local,
+                          size_t bytes, bool is_put)
 {
     pthread_mutex_lock(&state->gda->lock);
-    weft_status status = bounce_locked(state, at, local, bytes, is_put);
+    weft_status status = bounce_locked(state, adapter, at, local, bytes, is_put);
     pthread_mutex_unlock(&state->gda->lock);
     return status;
 }
@@ -245,49 +213,78 @@ static weft_status bounce(struct path_state *state, struct remote at, void *loca
 /* ------------------------------------------------------------------------------------ put and get */
 
 /* *end: when the source of what moves in place is free; as it is where nothing does. */
-static weft_status put(struct path_state *state, struct remote to, const char *src, size_t bytes,
-                       uint64_t *end)
+static weft_status put(struct path_state *state, uint32_t adapter, struct remote to,
+                       const char *src, size_t bytes, uint64_t *end)
 {
     weft_status status = WEFT_OK;
     for (size_t piece; bytes && !status; to.offset += piece, src += piece, bytes -= piece) {
         piece = bytes < MOST_BYTES ? bytes : MOST_BYTES;
-        struct weft_dev_gda_place there = gda_there(state->gda, to, &piece), here;
+        struct weft_dev_gda_place there = gda_there(state->gda, adapter, to, &piece), here;
         if (bytes <= SMALL_BYTES && !on_device(state->gda->world, src)) {
-            status = put_inline(state, to, src, piece, 0);
-        } else if (gda_here(state->gda, src, &piece, &here)) {
-            status = move(state, to.peer, WEFT_DEV_GDA_WRITE, there, here, piece, end);
+            status = put_inline(state, adapter, to, src, piece);
+        } else if (gda_here(state->gda, adapter, src, &piece, &here)) {
+            status = move(state, adapter, to.peer, WEFT_DEV_GDA_WRITE, there, here, piece, end);
         } else {
             piece = piece < GDA_BOUNCE_BYTES ? piece : GDA_BOUNCE_BYTES;
-            status = bounce(state, to, (void *)(uintptr_t)src, piece, true);
+            status = bounce(state, adapter, to, (void *)(uintptr_t)src, piece, true);
         }
     }
     return status;
 }
 
-static weft_status get(struct path_state *state, struct remote from, char *dst, size_t bytes,
-                       uint64_t *end)
+static weft_status get(struct path_state *state, uint32_t adapter, struct remote from, char *dst,
+                       size_t bytes, uint64_t *end)
 {
     weft_status status = WEFT_OK;
     for (size_t piece; bytes && !status; from.offset += piece, dst += piece, bytes -= piece) {
         piece = bytes < MOST_BYTES ? bytes : MOST_BYTES;
-        struct weft_dev_gda_place there = gda_there(state->gda, from, &piece), here;
-        if (gda_here(state->gda, dst, &piece, &here)) {
+        struct weft_dev_gda_place there = gda_there(state->gda, adapter, from, &piece), here;
+        if (gda_here(state->gda, adapter, dst, &piece, &here)) {
             if (on_device(state->gda->world, dst))
                 __atomic_store_n(&state->reads_gpu, true, __ATOMIC_RELAXED);
-            status = move(state, from.peer, WEFT_DEV_GDA_READ, there, here, piece, end);
+            status = move(state, adapter, from.peer, WEFT_DEV_GDA_READ, there, here, piece, end);
         } else {
             piece = piece < GDA_BOUNCE_BYTES ? piece : GDA_BOUNCE_BYTES;
-            status = bounce(state, from, dst, piece, false);
+            status = bounce(state, adapter, from, dst, piece, false);
         }
     }
     return status;
 }
 
-static weft_status settled(struct path_state *state, const struct peer *peer, uint64_t end,
-                           enum box_operation operation)
+/* By one adapter, or in as many parts as there are adapters; `ends`: of each. */
+static weft_status transfer(struct path_state *state, struct remote at, char *local, size_t bytes,
+                            bool is_put, uint64_t *ends)
 {
-    return end ? gda_await(state->gda, queue_to(state->gda, peer->pe), peer->pe, end, operation)
+    const struct gda *gda = state->gda;
+    uint32_t home = home_of(gda, at.peer->pe),
+             parts = bytes / PART_BYTES < gda->count ? 1 : gda->count;
+    size_t part = (bytes / parts + GDA_PAGE - 1) / GDA_PAGE * GDA_PAGE;
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < parts && !status;
+         i++, at.offset += part, local += part, bytes -= part) {
+        uint32_t adapter = (home + i) % gda->count;
+        part = i + 1 == parts ? bytes : part;
+        status = is_put ? put(state, adapter, at, local, part, &ends[adapter])
+                        : get(state, adapter, at, local, part, &ends[adapter]);
+    }
+    return status;
+}
+
+static weft_status settled(struct path_state *state, const struct peer *peer, uint32_t adapter,
+                           uint64_t end, enum box_operation operation)
+{
+    return end ? gda_await(state->gda, queue_to(state->gda, peer->pe, adapter), peer->pe, end,
+                           operation)
                : WEFT_OK;
+}
+
+static weft_status all_settled(struct path_state *state, const struct peer *peer,
+                               const uint64_t *ends, enum box_operation operation)
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t a = 0; a < state->gda->count && !status; a++)
+        status = settled(state, peer, a, ends[a], operation);
+    return status;
 }
 
 /* What has been read into GPU memory is visible there. */
@@ -311,21 +308,21 @@ static char *own(const struct remote *at)
 
 static weft_status gda_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
-    uint64_t end = 0;
+    uint64_t ends[GDA_ADAPTERS_MOST] = {0};
     if (unlikely(own(&to) != NULL))
         return copy(to.peer->world, own(&to), src, bytes);
-    weft_status status = put(to.peer->state, to, src, bytes, &end);
-    return status || nbi ? status : settled(to.peer->state, to.peer, end, BOX_OP_PUT);
+    weft_status status = transfer(to.peer->state, to, (char *)(uintptr_t)src, bytes, true, ends);
+    return status || nbi ? status : all_settled(to.peer->state, to.peer, ends, BOX_OP_PUT);
 }
 
 static weft_status gda_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
-    uint64_t end = 0;
+    uint64_t ends[GDA_ADAPTERS_MOST] = {0};
     if (unlikely(own(&from) != NULL))
         return copy(from.peer->world, dst, own(&from), bytes);
-    weft_status status = get(from.peer->state, from, dst, bytes, &end);
+    weft_status status = transfer(from.peer->state, from, dst, bytes, false, ends);
     if (!status && !nbi)
-        status = settled(from.peer->state, from.peer, end, BOX_OP_GET);
+        status = all_settled(from.peer->state, from.peer, ends, BOX_OP_GET);
     return status || nbi ? status : flush_reads(from.peer->state);
 }
 
@@ -343,32 +340,35 @@ static weft_status gda_store(struct remote to, const void *value, size_t width)
 {
     if (unlikely(own(&to) != NULL))
         return copy(to.peer->world, own(&to), value, width);
-    return put_inline(to.peer->state, to, value, width, 0);
+    struct path_state *state = to.peer->state;
+    return put_inline(state, home_of(state->gda, to.peer->pe), to, value, width);
 }
 
 static weft_status gda_iput(struct remote to, const void *src, const struct path_strides *s)
 {
     struct path_state *state = to.peer->state;
     const char *from = src;
+    uint32_t home = home_of(state->gda, to.peer->pe);
     uint64_t end = 0;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < s->n && !status; i++, to.offset += s->remote_step)
         status = own(&to) ? copy(to.peer->world, own(&to), from + i * s->local_step, s->element)
-                          : put(state, to, from + i * s->local_step, s->element, &end);
-    return status ? status : settled(state, to.peer, end, BOX_OP_PUT);
+                          : put(state, home, to, from + i * s->local_step, s->element, &end);
+    return status ? status : settled(state, to.peer, home, end, BOX_OP_PUT);
 }
 
 static weft_status gda_iget(struct remote from, void *dst, const struct path_strides *s)
 {
     struct path_state *state = from.peer->state;
     char *to = dst;
+    uint32_t home = home_of(state->gda, from.peer->pe);
     uint64_t end = 0;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < s->n && !status; i++, from.offset += s->remote_step)
         status = own(&from) ? copy(from.peer->world, to + i * s->local_step, own(&from), s->element)
-                            : get(state, from, to + i * s->local_step, s->element, &end);
+                            : get(state, home, from, to + i * s->local_step, s->element, &end);
     if (!status)
-        status = settled(state, from.peer, end, BOX_OP_GET);
+        status = settled(state, from.peer, home, end, BOX_OP_GET);
     return status ? status : flush_reads(state);
 }
 
@@ -409,16 +409,17 @@ static weft_status gda_load(struct remote from, void *value, size_t width)
     struct span span;
     size_t whole = width;
     uint64_t result = 0;
+    uint32_t home = home_of(state->gda, from.peer->pe);
     if (unlikely(own(&from) != NULL))
         return copy(from.peer->world, value, own(&from), width);
-    weft_status status = begin(state, from.peer, 1, &span);
+    weft_status status = begin(state, from.peer, home, 1, &span);
     if (!status)
         status = take_result(state, &span, span.base);
     if (status)
         return status;
-    weft_dev_gda_move(&span.q->ring, span.base, WEFT_DEV_GDA_READ,
-                      gda_there(state->gda, from, &whole), weft_dev_gda_result(span.q, span.base),
-                      (uint32_t)width, WEFT_DEV_GDA_SIGNALED);
+    weft_dev_gda_move(
+        &span.q->ring, span.base, WEFT_DEV_GDA_READ, gda_there(state->gda, home, from, &whole),
+        weft_dev_gda_result(span.q, span.base), (uint32_t)width, WEFT_DEV_GDA_SIGNALED);
     status = bring(state, &span, width, false, &result);
     memcpy(value, &result, width);
     return status;
@@ -455,16 +456,17 @@ static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint
     struct span span;
     size_t whole = width;
     uint64_t before = 0;
+    uint32_t adapter = word_of(state->gda, at);
     uint32_t blocks = weft_dev_gda_atomic_blocks(does(amo), (unsigned)width);
     uint32_t flags = blocks > 1 ? 0 : WEFT_DEV_GDA_SIGNALED;
-    weft_status status = begin(state, at.peer, blocks > 1 ? blocks + 1 : 1, &span);
+    weft_status status = begin(state, at.peer, adapter, blocks > 1 ? blocks + 1 : 1, &span);
     (void)nbi;
     if (!status && fetched)
         status = take_result(state, &span, span.base);
     if (status)
         return status;
     const struct weft_dev_gda_ring *ring = &span.q->ring;
-    struct weft_dev_gda_place there = gda_there(state->gda, at, &whole);
+    struct weft_dev_gda_place there = gda_there(state->gda, adapter, at, &whole);
     struct weft_dev_gda_place to =
         fetched ? weft_dev_gda_result(span.q, span.base) : weft_dev_gda_sink(span.q);
     value = amo == WEFT_AMO_FETCH ? 0 : value;
@@ -485,16 +487,16 @@ static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint
 
 /* A set is one inline write, an add one atomic; carried out behind all that the queue was given before,
  * also where the network takes several ways. */
-static weft_status signal(struct path_state *state, struct remote at, uint64_t value,
-                          weft_signal_op op)
+static weft_status signal(struct path_state *state, uint32_t adapter, struct remote at,
+                          uint64_t value, weft_signal_op op)
 {
     struct span span;
     size_t whole = sizeof value;
-    weft_status status = begin(state, at.peer, 1, &span);
+    weft_status status = begin(state, at.peer, adapter, 1, &span);
     if (status)
         return status;
     const struct weft_dev_gda_ring *ring = &span.q->ring;
-    struct weft_dev_gda_place there = gda_there(state->gda, at, &whole);
+    struct weft_dev_gda_place there = gda_there(state->gda, adapter, at, &whole);
     if (op == WEFT_SIGNAL_SET)
         weft_dev_gda_value(ring, span.base, there, value, sizeof value, WEFT_DEV_GDA_ORDERED);
     else
@@ -508,30 +510,37 @@ static weft_status gda_put_signal(struct remote to, const void *src, size_t byte
                                   uint64_t value, weft_signal_op op, bool nbi)
 {
     struct path_state *state = to.peer->state;
+    uint32_t adapter = word_of(state->gda, at); /* of the data too, which comes before it */
     uint64_t end = 0;
     if (unlikely(own(&to) != NULL)) {
         weft_status copied = copy(to.peer->world, own(&to), src, bytes);
         weft_amo amo = op == WEFT_SIGNAL_SET ? WEFT_AMO_SET : WEFT_AMO_ADD;
         return copied ? copied : gda_atomic(at, amo, sizeof value, value, 0, NULL, false);
     }
-    weft_status status = put(state, to, src, bytes, &end);
+    weft_status status = put(state, adapter, to, src, bytes, &end);
     if (!status)
-        status = signal(state, at, value, op);
-    return status || nbi ? status : settled(state, to.peer, end, BOX_OP_PUT);
+        status = signal(state, adapter, at, value, op);
+    return status || nbi ? status : settled(state, to.peer, adapter, end, BOX_OP_PUT);
 }
 
 /* ------------------------------------------------------------------------------------ completion */
+
+static uint32_t slots_of(const struct gda *gda)
+{
+    return (uint32_t)gda->world->npes * gda->count;
+}
 
 /* Every queue that the context has ever used; those that have nothing under way cost two loads. */
 static weft_status gda_quiet(struct path_state *state)
 {
     struct gda *gda = state->gda;
-    for (int word = 0; word <= (gda->world->npes - 1) / 64; word++) {
+    for (uint32_t word = 0; word <= slots_of(gda) / 64; word++) {
         uint64_t left = __atomic_load_n(&state->used[word], __ATOMIC_RELAXED);
         for (; left; left &= left - 1) {
-            int pe = word * 64 + __builtin_ctzll(left);
-            struct weft_dev_gda_queue *q = queue_to(gda, pe);
-            uint64_t last = __atomic_load_n(&state->last[pe], __ATOMIC_RELAXED);
+            uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(left);
+            int pe = (int)(slot / gda->count);
+            struct weft_dev_gda_queue *q = queue_to(gda, pe, slot % gda->count);
+            uint64_t last = __atomic_load_n(&state->last[slot], __ATOMIC_RELAXED);
             if (weft_dev_gda_reached(q, last))
                 continue;
             weft_status status = gda_await(gda, q, pe, last, BOX_OP_QUIET);
@@ -544,7 +553,7 @@ static weft_status gda_quiet(struct path_state *state)
 
 static weft_status gda_fence(struct path_state *state)
 {
-    return state->gda->far ? gda_quiet(state) : WEFT_OK;
+    return state->gda->far || state->gda->count > 1 ? gda_quiet(state) : WEFT_OK;
 }
 
 /* ------------------------------------------------------------------------------- joining, leaving */
@@ -561,8 +570,8 @@ static weft_status open_state(const struct path_world *world, struct path_state 
     struct path_state *state = calloc(1, sizeof *state);
     if (state) {
         state->gda = gda_of(world);
-        state->last = calloc((size_t)world->npes, sizeof *state->last);
-        state->used = calloc((size_t)world->npes / 64 + 1, sizeof *state->used);
+        state->last = calloc(slots_of(state->gda), sizeof *state->last);
+        state->used = calloc(slots_of(state->gda) / 64 + 1, sizeof *state->used);
     }
     if (!state || !state->last || !state->used) {
         if (state)
@@ -587,22 +596,22 @@ static unsigned carrier(const struct path_common *common, bool cuda)
 
 static weft_status look(const struct path_world *world, struct path_found *found)
 {
-    struct gda_device *device = NULL;
-    weft_status status =
-        gda_find(world, &device, found->lacks, sizeof found->lacks, found->has, sizeof found->has);
-    found->keeps = device;
-    found->drop = gda_drop_device;
-    found->own_too = device && !device->atomics_with_cpu;
+    struct gda_adapters *adapters = NULL;
+    weft_status status = gda_find(world, &adapters, found->lacks, sizeof found->lacks, found->has,
+                                  sizeof found->has);
+    found->keeps = adapters;
+    found->drop = gda_drop_adapters;
+    found->own_too = adapters && !gda_atomics_with_cpu(adapters);
     return status;
 }
 
 static weft_status join(const struct path_world *world, struct path_common **common)
 {
     struct path_found *found = world->found[PATH_GDA];
-    struct gda_device *device = found->keeps;
+    struct gda_adapters *adapters = found->keeps;
     struct gda *gda = NULL;
     found->keeps = NULL;
-    weft_status status = gda_join(world, device, &gda);
+    weft_status status = gda_join(world, adapters, &gda);
     *common = (struct path_common *)(void *)gda;
     return status;
 }
@@ -625,6 +634,7 @@ const struct path_ops path_gda = {
     .close = close_state,
     .carrier = carrier,
     .device = gda_tell_device,
+    .name_queue = gda_name_queue,
     .settle_device = gda_settle_device,
     .address = gda_address,
     .put = gda_put,

@@ -4,12 +4,14 @@
  * (weft/device/gda_queue.h): device code by queues of its own (weft/device/gda.h), the host by one more to
  * each peer (gda.c). Both use the same requests, so what they cost can be compared on one wire.
  *
- * A PE uses one adapter, for all it sends and all that comes to its memory: atomics of one adapter are
- * atomic with each other. */
+ * A PE uses one adapter or several, all PEs of a job as many: adapter a here and adapter a there are joined by queues of
+ * their own, and have keys of their own. Atomics of one adapter are atomic with each other, and with nothing else: those
+ * on one word go to the same adapter of its PE, whoever gives them (weft_dev_gda_word()). */
 #ifndef WEFT_PATH_GDA_H
 #define WEFT_PATH_GDA_H
 
 #include "driver/mlx5.h"
+#include "path/gda_pick.h"
 #include "path/path.h"
 
 #include <weft/device/gda_queue.h>
@@ -25,11 +27,10 @@ enum {
     GDA_BOUNCE_BYTES = 64 << 10, /* of each */
 };
 
-/* ------------------------------------------------------------------- gda_open.c: the adapter */
+/* ---------------------------------------------------------- gda_open.c, gda_look.c: the adapters */
 
-/* What look() has found; join() takes it. */
-struct gda_device {
-    struct mlx5 lib;
+struct gda_adapter {
+    const struct mlx5 *lib;
     struct ibv_context *context;
     struct ibv_pd *pd;
     uint32_t pd_number, eq_number;
@@ -42,16 +43,34 @@ struct gda_device {
     uint8_t log_reads;     /* reads and atomics under way in one queue, as a power of 2 */
 };
 
-/* The nearest adapter that has all that is needed. *result NULL: none; `lacks` says what is missing, of
- * each adapter all at once. `has`: which it is. A failure is one of the configuration. */
-weft_status gda_find(const struct path_world *world, struct gda_device **result, char *lacks,
+/* What look() has found; join() takes it. */
+struct gda_adapters {
+    struct mlx5 lib;
+    uint32_t count;
+    struct gda_adapter
+        one[GDA_CANDIDATES]; /* those that could be used, until they are shared out */
+};
+
+/* Opens an adapter and looks whether it has all that is needed: what it lacks, "" = nothing; then it is open. */
+void gda_look_at(struct gda_adapter *adapter, struct ibv_device *listed, char *lacks, size_t bytes);
+void gda_close_adapter(struct gda_adapter *adapter);
+
+/* Queues of device code to each PE: WEFT_GDA_QUEUES, and one by each adapter at least. */
+uint32_t gda_queues_each(uint32_t adapters);
+
+/* The adapters that this PE uses; collective. *result NULL: none; `lacks` says what is missing, of each adapter all at
+ * once. `has`: which they are. A failure is one of the configuration. */
+weft_status gda_find(const struct path_world *world, struct gda_adapters **result, char *lacks,
                      size_t lacks_bytes, char *has, size_t has_bytes);
-void gda_drop_device(void *device);
+void gda_drop_adapters(void *adapters);
+/* Atomics of all of them are atomic with those of CPUs. */
+bool gda_atomics_with_cpu(const struct gda_adapters *adapters);
 
 /* --------------------------------------------------------------------------- what a PE keeps */
 
 /* One queue as the adapter has it. */
 struct gda_link {
+    const struct gda_adapter *adapter;
     struct mlx5dv_devx_uar *uar;
     struct mlx5dv_devx_obj *cq, *qp;
     uint32_t cq_number;
@@ -66,25 +85,27 @@ struct gda_bounce {
 
 struct gda {
     const struct path_world *world;
-    struct gda_device *device;
-    uint32_t each;  /* queues of device code to each PE; the host has one more */
+    struct gda_adapters *adapters;
+    uint32_t count; /* of adapters */
+    uint32_t each;  /* queues of device code to each PE; the host has one more by each adapter */
     uint32_t depth; /* blocks */
     char *area;     /* rings, completions, records and results of all queues, */
     size_t area_bytes, queue_bytes;
-    struct mlx5dv_devx_umem *area_umem; /* as the adapter's own, */
-    struct ibv_mr *area_region;         /* and as memory that results go to */
-    struct gda_link *links;             /* [npes * (each + 1)] in the order of `queues` */
-    struct weft_dev_gda_queue *queues;  /* [npes * each] of device code, then the host's [npes] */
+    struct mlx5dv_devx_umem *area_umems[GDA_ADAPTERS_MOST]; /* as the adapters' own, */
+    struct ibv_mr *area_regions[GDA_ADAPTERS_MOST];         /* and as memory that results go to */
+    struct gda_link *links; /* [npes * (each + count)] in the order of `queues` */
+    struct weft_dev_gda_queue
+        *queues; /* [npes * each] of device code, then the host's [npes * count] */
     uint32_t *marks, *busy;
     uint64_t *used; /* bit per queue of device code */
 
     uint32_t chunk_bits, chunks; /* registered pieces of all segments together */
     uint32_t first[SEG_COUNT];
-    struct ibv_mr **regions;       /* [chunks] */
-    uint32_t *local_keys;          /* [chunks] */
-    uint32_t *remote_keys;         /* [npes][chunks] */
+    struct ibv_mr **regions;       /* [count][chunks] */
+    uint32_t *local_keys;          /* [count][chunks] */
+    uint32_t *remote_keys;         /* [count][npes][chunks] */
     uint64_t *bases;               /* [npes][SEG_COUNT] */
-    struct gda_address *addresses; /* [npes] */
+    struct gda_address *addresses; /* [npes][count] */
     struct gda_gpu *gpu;           /* NULL: the job has no GPU memory */
     struct gda_simt *simt; /* what device code is told; NULL: there is none of that target */
     struct gda_cuda *cuda;
@@ -92,27 +113,47 @@ struct gda {
 
     pthread_mutex_t lock; /* of the bounces */
     char *bounce;
-    struct ibv_mr *bounce_region;
+    struct ibv_mr *bounce_regions[GDA_ADAPTERS_MOST];
     struct gda_bounce bounces[GDA_BOUNCES];
     uint32_t next_bounce;
 };
 
 static inline uint32_t gda_queue_count(const struct gda *gda)
 {
-    return (uint32_t)gda->world->npes * (gda->each + 1);
+    return (uint32_t)gda->world->npes * (gda->each + gda->count);
 }
 
-/* Queue k < each of device code to PE pe, or the host's for k = each. */
+/* Queue k < each of device code to PE pe, or the host's by adapter a for k = each + a. */
 static inline uint32_t gda_queue_number(const struct gda *gda, int pe, uint32_t k)
 {
-    return k < gda->each ? (uint32_t)pe * gda->each + k
-                         : (uint32_t)gda->world->npes * gda->each + (uint32_t)pe;
+    return k < gda->each
+               ? (uint32_t)pe * gda->each + k
+               : (uint32_t)gda->world->npes * gda->each + (uint32_t)pe * gda->count + k - gda->each;
+}
+
+/* Which adapter queue k of a PE is at, at both ends. */
+static inline uint32_t gda_adapter_of(const struct gda *gda, uint32_t k)
+{
+    return (k < gda->each ? k : k - gda->each) % gda->count;
+}
+
+/* Which adapter carries out what changes that word: that of the queue which device code takes. */
+static inline uint32_t gda_adapter_of_word(const struct gda *gda, uint64_t address)
+{
+    return weft_dev_gda_word(address) % gda->each % gda->count;
+}
+
+/* Keys of a PE's chunks at an adapter. */
+static inline uint32_t *gda_remote_keys(const struct gda *gda, uint32_t adapter, int pe)
+{
+    return gda->remote_keys +
+           ((size_t)adapter * (size_t)gda->world->npes + (size_t)pe) * gda->chunks;
 }
 
 /* ------------------------------------------------- gda_join.c: what a PE keeps, made and unmade */
 
 /* Collective. */
-weft_status gda_join(const struct path_world *world, struct gda_device *device,
+weft_status gda_join(const struct path_world *world, struct gda_adapters *adapters,
                      struct gda **result);
 void gda_leave(struct gda *gda);
 
@@ -123,6 +164,8 @@ void gda_leave(struct gda *gda);
 /* Entries of the path's table: see path.h. */
 weft_status gda_tell_device(struct path_common *common, bool cuda, struct weft_dev *dev);
 weft_status gda_settle_device(struct path_common *common);
+void gda_name_queue(const struct path_common *common, int pe, uint64_t queue, char *text,
+                    size_t bytes);
 void gda_free_simt(struct gda_simt *simt);
 
 /* Makes what device code of cuda needs beside its tables: the queues where the GPU reaches them, and their
@@ -154,11 +197,11 @@ enum { GDA_WHY_BYTES = 240 };
 struct gda_gpu {
     uint32_t unit_bits, units;
     uint64_t *bases;       /* [npes] where the windows begin */
-    uint32_t *local_keys;  /* [units] */
-    uint32_t *remote_keys; /* [npes][units] */
+    uint32_t *local_keys;  /* [count][units] */
+    uint32_t *remote_keys; /* [count][npes][units] */
     struct gda_region {
         size_t offset, bytes;
-        struct ibv_mr *mr;
+        struct ibv_mr *mrs[GDA_ADAPTERS_MOST];
     } * regions;
     size_t region_count;
     bool by_address;               /* some by its address, for want of a dma-buf */
@@ -182,8 +225,8 @@ weft_status gda_flush(const struct gda *gda);
  * in the GPU's memory. What it writes into GPU memory is then registered with relaxed ordering: only completion orders
  * it. */
 struct gda_far {
-    struct mlx5dv_devx_umem *umem;
-    struct ibv_mr *region;
+    struct mlx5dv_devx_umem *umems[GDA_ADAPTERS_MOST];
+    struct ibv_mr *regions[GDA_ADAPTERS_MOST];
     uint64_t area; /* in the GPU's memory */
     size_t bytes;
     struct gda_link *links;            /* [npes * each] */
@@ -199,9 +242,9 @@ weft_status gda_await_far(const struct gda *gda, uint32_t number, uint64_t targe
 /* ---------------------------------------------------------------- gda_devx.c: commands of DevX */
 
 /* What the adapter cannot do that is needed, into `lacks`; "" = nothing. */
-void gda_query_caps(const struct gda_device *device, char *lacks, size_t bytes);
-weft_status gda_create_cq(struct gda *gda, struct gda_link *link, size_t ring_at, size_t record_at);
-weft_status gda_create_qp(struct gda *gda, struct gda_link *link, size_t ring_at, size_t record_at,
+void gda_query_caps(const struct gda_adapter *adapter, char *lacks, size_t bytes);
+weft_status gda_create_cq(struct gda_link *link, uint32_t depth, size_t ring_at, size_t record_at);
+weft_status gda_create_qp(struct gda_link *link, uint32_t depth, size_t ring_at, size_t record_at,
                           uint32_t *number);
 
 /* How a peer's end of a queue is reached. */
@@ -213,8 +256,8 @@ struct gda_address {
 };
 
 /* Through all states to where requests may be sent; `sport`: of the UDP packets, for RoCE. */
-weft_status gda_connect_qp(struct gda *gda, struct gda_link *link, uint32_t number,
-                           uint32_t peer_number, const struct gda_address *peer, uint32_t sport);
+weft_status gda_connect_qp(const struct gda_link *link, uint32_t number, uint32_t peer_number,
+                           const struct gda_address *peer, uint32_t sport);
 
 /* ------------------------------------------------- gda_connect.c: queues, and those of the peers */
 
@@ -226,7 +269,7 @@ struct gda_parts gda_parts_of(const struct gda *gda, uint32_t number);
 /* Objects of the adapter for a queue whose memory is ready. */
 weft_status gda_make_queue(struct gda *gda, struct gda_link *link, struct weft_dev_gda_queue *q,
                            const struct gda_parts *at, char *area);
-void gda_free_link(const struct gda *gda, struct gda_link *link);
+void gda_free_link(struct gda_link *link);
 uint32_t gda_source_port(uint32_t mine, uint32_t its);
 weft_status gda_make_queues(struct gda *gda);
 weft_status gda_connect(struct gda *gda); /* collective */
@@ -237,14 +280,18 @@ void gda_free_queues(struct gda *gda);
 weft_status gda_register_segments(struct gda *gda);
 void gda_free_memory(struct gda *gda);
 
-/* Where an offset of a segment is at PE pe; *bytes is cut where another key begins. */
-struct weft_dev_gda_place gda_there(const struct gda *gda, struct remote at, size_t *bytes);
+/* The address of an offset of a segment at its PE. */
+uint64_t gda_address_of(const struct gda *gda, struct remote at);
+
+/* The same with the key that a request by that adapter has; *bytes is cut where another key begins. */
+struct weft_dev_gda_place gda_there(const struct gda *gda, uint32_t adapter, struct remote at,
+                                    size_t *bytes);
 
 /* The same of own memory, the GPU's too; false: it is not registered. */
-bool gda_here(const struct gda *gda, const void *local, size_t *bytes,
+bool gda_here(const struct gda *gda, uint32_t adapter, const void *local, size_t *bytes,
               struct weft_dev_gda_place *at);
 
-/* ---------------------------------------------------------------- gda.c: the host as initiator */
+/* --------------------------------------------------------------------------- gda_wait.c: waits */
 
 /* Waits until `target` blocks of a queue are complete. */
 weft_status gda_await(const struct gda *gda, struct weft_dev_gda_queue *q, int pe, uint64_t target,

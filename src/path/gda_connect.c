@@ -44,6 +44,23 @@ struct gda_parts gda_parts_of(const struct gda *gda, uint32_t number)
     return at;
 }
 
+static weft_status register_area(struct gda *gda, uint32_t a)
+{
+    const struct gda_adapter *adapter = &gda->adapters->one[a];
+    size_t bytes = gda->area_bytes;
+    gda->area_umems[a] =
+        adapter->lib->dv.umem_reg(adapter->context, gda->area, bytes, IBV_ACCESS_LOCAL_WRITE);
+    if (!gda->area_umems[a])
+        return base_fail(WEFT_ERR_SYSTEM, "path gda: %s: mlx5dv_devx_umem_reg of %zu bytes: %s",
+                         adapter->name, bytes, strerror(errno));
+    gda->area_regions[a] =
+        adapter->lib->verbs.reg_mr(adapter->pd, gda->area, bytes, IBV_ACCESS_LOCAL_WRITE);
+    return gda->area_regions[a]
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_SYSTEM, "path gda: %s: ibv_reg_mr of %zu bytes: %s",
+                           adapter->name, bytes, strerror(errno));
+}
+
 static weft_status make_area(struct gda *gda)
 {
     gda->queue_bytes = gda_parts_of(gda, 0).bytes;
@@ -54,32 +71,25 @@ static weft_status make_area(struct gda *gda)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no %zu bytes for %u queues",
                          gda->area_bytes, gda_queue_count(gda));
     gda->area = area;
-    const struct mlx5 *lib = &gda->device->lib;
-    gda->area_umem =
-        lib->dv.umem_reg(gda->device->context, area, gda->area_bytes, IBV_ACCESS_LOCAL_WRITE);
-    if (!gda->area_umem)
-        return base_fail(WEFT_ERR_SYSTEM, "path gda: mlx5dv_devx_umem_reg of %zu bytes: %s",
-                         gda->area_bytes, strerror(errno));
-    gda->area_region =
-        lib->verbs.reg_mr(gda->device->pd, area, gda->area_bytes, IBV_ACCESS_LOCAL_WRITE);
-    return gda->area_region ? WEFT_OK
-                            : base_fail(WEFT_ERR_SYSTEM, "path gda: ibv_reg_mr of %zu bytes: %s",
-                                        gda->area_bytes, strerror(errno));
+    weft_status status = WEFT_OK;
+    for (uint32_t a = 0; a < gda->count && !status; a++)
+        status = register_area(gda, a);
+    return status;
 }
 
 /* ----------------------------------------------------------------------------------- the queues */
 
 /* Not cached by preference: a register that combines writes may hold a doorbell back. */
-static weft_status make_uar(struct gda *gda, struct gda_link *link)
+static weft_status make_uar(struct gda_link *link)
 {
     enum { WRITES_COMBINED = 0, NOT_CACHED = 1 };
-    const struct mlx5 *lib = &gda->device->lib;
-    link->uar = lib->dv.alloc_uar(gda->device->context, NOT_CACHED);
+    const struct gda_adapter *adapter = link->adapter;
+    link->uar = adapter->lib->dv.alloc_uar(adapter->context, NOT_CACHED);
     if (!link->uar)
-        link->uar = lib->dv.alloc_uar(gda->device->context, WRITES_COMBINED);
+        link->uar = adapter->lib->dv.alloc_uar(adapter->context, WRITES_COMBINED);
     return link->uar ? WEFT_OK
                      : base_fail(WEFT_ERR_SYSTEM, "path gda: mlx5dv_devx_alloc_uar on %s: %s",
-                                 gda->device->name, strerror(errno));
+                                 adapter->name, strerror(errno));
 }
 
 weft_status gda_make_queue(struct gda *gda, struct gda_link *link, struct weft_dev_gda_queue *q,
@@ -88,28 +98,33 @@ weft_status gda_make_queue(struct gda *gda, struct gda_link *link, struct weft_d
     q->ring.record = (uint32_t *)(void *)(area + at->page + QP_RECORD + SEND_WORD);
     q->completion = (const uint64_t *)(const void *)(area + at->completions + 56);
     q->results = area + at->results;
-    weft_status status = make_uar(gda, link);
+    weft_status status = make_uar(link);
     if (!status)
-        status = gda_create_cq(gda, link, at->completions, at->page + CQ_RECORD);
+        status = gda_create_cq(link, gda->depth, at->completions, at->page + CQ_RECORD);
     if (!status)
-        status = gda_create_qp(gda, link, at->ring, at->page + QP_RECORD, &q->number);
+        status = gda_create_qp(link, gda->depth, at->ring, at->page + QP_RECORD, &q->number);
     if (!status)
         q->ring.doorbell = link->uar->reg_addr;
     weft_dev_gda_ring_set(&q->ring, area + at->ring, gda->depth, q->number);
     return status;
 }
 
-static weft_status make_queue(struct gda *gda, uint32_t number, uint32_t name)
+/* Queue `name` to PE pe, with the keys that it has: see gda_queue_number(). */
+static weft_status make_queue(struct gda *gda, int pe, uint32_t name)
 {
+    uint32_t number = gda_queue_number(gda, pe, name), a = gda_adapter_of(gda, name);
     struct gda_link *link = &gda->links[number];
     struct weft_dev_gda_queue *q = &gda->queues[number];
     struct gda_parts at = gda_parts_of(gda, number);
-    q->results_key = htobe32(gda->area_region->lkey);
+    q->results_key = htobe32(gda->area_regions[a]->lkey);
+    q->remote_keys = gda_remote_keys(gda, a, pe);
+    q->local_keys = gda->local_keys + (size_t)a * gda->chunks;
     q->marks = gda->marks + (size_t)number * gda->depth;
     q->busy = gda->busy + (size_t)number * gda->depth;
     q->name = name;
     q->turns = WEFT_DEV_GDA_UNUSED;
-    link->umem = gda->area_umem->umem_id;
+    link->adapter = &gda->adapters->one[a];
+    link->umem = gda->area_umems[a]->umem_id;
     memset(gda->area + at.completions, 0xff, ring_bytes(gda));
     return gda_make_queue(gda, link, q, &at, gda->area);
 }
@@ -121,7 +136,7 @@ weft_status gda_make_queues(struct gda *gda)
     if (status)
         return status;
     gda->links = calloc(count, sizeof *gda->links);
-    gda->addresses = calloc((size_t)gda->world->npes, sizeof *gda->addresses);
+    gda->addresses = calloc((size_t)gda->world->npes * gda->count, sizeof *gda->addresses);
     gda->marks = calloc(count * gda->depth, sizeof *gda->marks);
     gda->busy = calloc(count * gda->depth, sizeof *gda->busy);
     gda->used = calloc(count / 64 + 1, sizeof *gda->used);
@@ -130,14 +145,16 @@ weft_status gda_make_queues(struct gda *gda)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %zu queues", count);
     memset(gda->queues, 0, count * sizeof *gda->queues);
     for (int pe = 0; pe < gda->world->npes && !status; pe++)
-        for (uint32_t k = 0; k <= gda->each && !status; k++)
-            status = make_queue(gda, gda_queue_number(gda, pe, k), k);
+        for (uint32_t k = 0; k < gda->each + gda->count && !status; k++)
+            status = make_queue(gda, pe, k);
     return status;
 }
 
-void gda_free_link(const struct gda *gda, struct gda_link *link)
+void gda_free_link(struct gda_link *link)
 {
-    const struct mlx5 *lib = &gda->device->lib;
+    if (!link->adapter)
+        return;
+    const struct mlx5 *lib = link->adapter->lib;
     if (link->qp)
         lib->dv.obj_destroy(link->qp);
     if (link->cq)
@@ -148,13 +165,15 @@ void gda_free_link(const struct gda *gda, struct gda_link *link)
 
 void gda_free_queues(struct gda *gda)
 {
-    const struct mlx5 *lib = &gda->device->lib;
+    const struct mlx5 *lib = &gda->adapters->lib;
     for (uint32_t i = 0; gda->links && i < gda_queue_count(gda); i++)
-        gda_free_link(gda, &gda->links[i]);
-    if (gda->area_region)
-        lib->verbs.dereg_mr(gda->area_region);
-    if (gda->area_umem)
-        lib->dv.umem_dereg(gda->area_umem);
+        gda_free_link(&gda->links[i]);
+    for (uint32_t a = 0; a < gda->count; a++) {
+        if (gda->area_regions[a])
+            lib->verbs.dereg_mr(gda->area_regions[a]);
+        if (gda->area_umems[a])
+            lib->dv.umem_dereg(gda->area_umems[a]);
+    }
     if (gda->area)
         munmap(gda->area, gda->area_bytes);
     free(gda->links);
@@ -167,9 +186,9 @@ void gda_free_queues(struct gda *gda)
 
 /* ---------------------------------------------------------------------------------- the exchange */
 
-/* What a PE tells all others; then the keys of its chunks, then the numbers of its queues to each PE. */
+/* What a PE tells all others; then, by each adapter, the keys of its chunks, then the numbers of its queues to each PE. */
 struct told {
-    struct gda_address address;
+    struct gda_address addresses[GDA_ADAPTERS_MOST];
     uint32_t each, chunks, chunk_bits;
     uint32_t pad;
     uint64_t bases[SEG_COUNT];
@@ -177,50 +196,56 @@ struct told {
 
 static size_t told_bytes(const struct gda *gda)
 {
-    size_t words = gda->chunks + (size_t)gda->world->npes * (gda->each + 1);
+    size_t words = (size_t)gda->count * gda->chunks + gda_queue_count(gda);
     return sizeof(struct told) + (words + words % 2) * sizeof(uint32_t);
 }
 
 /* The address of the adapter's own interface, as a peer needs it: from an address handle to itself. */
-static weft_status own_mac(struct gda *gda, struct gda_address *address)
+static weft_status own_mac(const struct gda_adapter *adapter, struct gda_address *address)
 {
-    const struct mlx5 *lib = &gda->device->lib;
-    struct ibv_ah_attr attr = {.is_global = 1,
-                               .port_num = GDA_PORT,
-                               .grh = {.dgid = gda->device->gid,
-                                       .sgid_index = (uint8_t)gda->device->gid_index,
-                                       .hop_limit = 64}};
+    const struct mlx5 *lib = adapter->lib;
+    struct ibv_ah_attr attr = {
+        .is_global = 1,
+        .port_num = GDA_PORT,
+        .grh = {.dgid = adapter->gid, .sgid_index = (uint8_t)adapter->gid_index, .hop_limit = 64}};
     struct mlx5dv_ah out = {0};
     struct mlx5dv_obj object = {.ah = {.out = &out}};
-    object.ah.in = lib->verbs.create_ah ? lib->verbs.create_ah(gda->device->pd, &attr) : NULL;
+    object.ah.in = lib->verbs.create_ah ? lib->verbs.create_ah(adapter->pd, &attr) : NULL;
     if (!object.ah.in || lib->dv.init_obj(&object, MLX5DV_OBJ_AH) || !out.av)
         return base_fail(WEFT_ERR_SYSTEM,
                          "path gda: ibv_create_ah on %s, which is to tell its MAC: %s",
-                         gda->device->name, strerror(errno));
+                         adapter->name, strerror(errno));
     memcpy(address->mac, out.av->rmac, sizeof address->mac);
     lib->verbs.destroy_ah(object.ah.in);
     return WEFT_OK;
 }
 
+static weft_status tell_address(const struct gda_adapter *adapter, struct gda_address *address)
+{
+    address->lid = adapter->port.lid;
+    address->mtu = adapter->port.active_mtu;
+    address->ethernet = adapter->ethernet;
+    memcpy(address->gid, &adapter->gid, sizeof address->gid);
+    return adapter->ethernet ? own_mac(adapter, address) : WEFT_OK;
+}
+
 static weft_status tell(struct gda *gda, struct told *told)
 {
-    const struct gda_device *device = gda->device;
     uint32_t *words = (uint32_t *)(void *)(told + 1);
-    told->address.lid = device->port.lid;
-    told->address.mtu = device->port.active_mtu;
-    told->address.ethernet = device->ethernet;
-    memcpy(told->address.gid, &device->gid, sizeof told->address.gid);
+    weft_status status = WEFT_OK;
     told->each = gda->each;
     told->chunks = gda->chunks;
     told->chunk_bits = gda->chunk_bits;
     for (int s = 0; s < SEG_COUNT; s++)
         told->bases[s] = (uintptr_t)gda->world->map[gda->world->pe][s];
-    for (uint32_t i = 0; i < gda->chunks; i++)
+    for (size_t i = 0; i < (size_t)gda->count * gda->chunks; i++)
         *words++ = htobe32(gda->regions[i]->rkey);
     for (int pe = 0; pe < gda->world->npes; pe++)
-        for (uint32_t k = 0; k <= gda->each; k++)
+        for (uint32_t k = 0; k < gda->each + gda->count; k++)
             *words++ = gda->queues[gda_queue_number(gda, pe, k)].number;
-    return device->ethernet ? own_mac(gda, &told->address) : WEFT_OK;
+    for (uint32_t a = 0; a < gda->count && !status; a++)
+        status = tell_address(&gda->adapters->one[a], &told->addresses[a]);
+    return status;
 }
 
 /* Networks that choose a way by the port spread the queues over several. */
@@ -229,23 +254,36 @@ uint32_t gda_source_port(uint32_t mine, uint32_t its)
     return 0xc000u | ((mine * 0x9e3779b1u >> 18 ^ its) & 0x3fff);
 }
 
+static weft_status check_kind(const struct gda *gda, const struct gda_address *its, uint32_t a,
+                              int pe)
+{
+    const struct gda_adapter *adapter = &gda->adapters->one[a];
+    return its->ethernet == adapter->ethernet
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_MISMATCH,
+                           "path gda: the adapter of PE %d (%s) is on %s, that of PE %d on %s",
+                           gda->world->pe, adapter->name, adapter->ethernet ? "RoCE" : "InfiniBand",
+                           pe, its->ethernet ? "RoCE" : "InfiniBand");
+}
+
 static weft_status connect_pe(struct gda *gda, const struct told *its, int pe)
 {
     const uint32_t *keys = (const uint32_t *)(const void *)(its + 1);
-    const uint32_t *numbers = keys + gda->chunks + (size_t)gda->world->pe * (gda->each + 1);
-    memcpy(gda->remote_keys + (size_t)pe * gda->chunks, keys, gda->chunks * sizeof *keys);
-    memcpy(gda->bases + (size_t)pe * SEG_COUNT, its->bases, sizeof its->bases);
-    if (its->address.ethernet != gda->device->ethernet)
-        return base_fail(WEFT_ERR_MISMATCH,
-                         "path gda: the adapter of PE %d is on %s, that of PE %d on %s",
-                         gda->world->pe, gda->device->ethernet ? "RoCE" : "InfiniBand", pe,
-                         its->address.ethernet ? "RoCE" : "InfiniBand");
+    const uint32_t *numbers =
+        keys + (size_t)gda->count * gda->chunks + (size_t)gda->world->pe * (gda->each + gda->count);
     weft_status status = WEFT_OK;
-    gda->addresses[pe] = its->address;
-    for (uint32_t k = 0; k <= gda->each && !status; k++) {
+    memcpy(gda->bases + (size_t)pe * SEG_COUNT, its->bases, sizeof its->bases);
+    for (uint32_t a = 0; a < gda->count && !status; a++) {
+        memcpy(gda_remote_keys(gda, a, pe), keys + (size_t)a * gda->chunks,
+               gda->chunks * sizeof *keys);
+        gda->addresses[(size_t)pe * gda->count + a] = its->addresses[a];
+        status = check_kind(gda, &its->addresses[a], a, pe);
+    }
+    for (uint32_t k = 0; k < gda->each + gda->count && !status; k++) {
         uint32_t number = gda_queue_number(gda, pe, k);
         uint32_t mine = gda->queues[number].number;
-        status = gda_connect_qp(gda, &gda->links[number], mine, numbers[k], &its->address,
+        status = gda_connect_qp(&gda->links[number], mine, numbers[k],
+                                &its->addresses[gda_adapter_of(gda, k)],
                                 gda_source_port(mine, numbers[k]));
     }
     return status;

@@ -86,7 +86,7 @@ static weft_status make_doorbell(struct gda *gda, uint32_t i)
         return base_fail(WEFT_ERR_NO_PATH,
                          "path gda: the GPU may not write the doorbells of %s (%s), and "
                          "WEFT_GDA_DOORBELL is gpu",
-                         gda->device->name, cuda->refused);
+                         gda->links[i].adapter->name, cuda->refused);
     return ring_by_thread(gda, i);
 }
 
@@ -199,6 +199,10 @@ static weft_status write_queues(const struct gda *gda)
         q->ring.doorbell = (uint64_t *)(uintptr_t)cuda->seen[i];
         q->marks = (uint32_t *)(uintptr_t)cuda->marks + (size_t)i * gda->depth;
         q->busy = (uint32_t *)(uintptr_t)cuda->busy + (size_t)i * gda->depth;
+        uint32_t a = gda_adapter_of(gda, i % gda->each);
+        size_t row = (size_t)a * (size_t)gda->world->npes + i / gda->each;
+        q->remote_keys = (const uint32_t *)(uintptr_t)cuda->remote_keys + row * cuda->chunks;
+        q->local_keys = (const uint32_t *)(uintptr_t)cuda->local_keys + (size_t)a * cuda->chunks;
     }
     return write_gpu(gda, cuda->queues, cuda->read, cuda->count * sizeof *cuda->read);
 }
@@ -221,10 +225,8 @@ static weft_status write_table(struct gda *gda, const struct weft_dev *dev)
         .queues = (struct weft_dev_gda_queue *)(uintptr_t)cuda->queues,
         .each = gda->each,
         .fraction = weft_dev_gda_fraction(gda->each),
-        .chunks = cuda->chunks,
+        .adapters = gda->count,
         .bases = (const uint64_t *)(uintptr_t)cuda->bases,
-        .remote_keys = (const uint32_t *)(uintptr_t)cuda->remote_keys,
-        .local_keys = (const uint32_t *)(uintptr_t)cuda->local_keys,
         .used = (uint64_t *)(uintptr_t)cuda->used,
         .unordered = gda->far != NULL,
         .first[WEFT_DEV_OTHER] = gda->first[SEG_HEAP],
@@ -268,11 +270,15 @@ weft_status gda_tell_keys(struct gda *gda)
     if (!cuda || !cuda->table)
         return WEFT_OK;
     const struct gda_gpu *gpu = gda->gpu;
-    weft_status status = write_keys(gda, cuda->local_keys, gda->local_keys, gpu->local_keys);
-    for (size_t pe = 0; pe < (size_t)gda->world->npes && !status; pe++)
+    size_t row_bytes = cuda->chunks * sizeof(uint32_t);
+    weft_status status = WEFT_OK;
+    for (size_t a = 0; a < gda->count && !status; a++)
+        status = write_keys(gda, cuda->local_keys + a * row_bytes,
+                            gda->local_keys + a * gda->chunks, gpu->local_keys + a * gpu->units);
+    for (size_t row = 0; row < gda->count * (size_t)gda->world->npes && !status; row++)
         status =
-            write_keys(gda, cuda->remote_keys + pe * cuda->chunks * sizeof(uint32_t),
-                       gda->remote_keys + pe * gda->chunks, gpu->remote_keys + pe * gpu->units);
+            write_keys(gda, cuda->remote_keys + row * row_bytes,
+                       gda->remote_keys + row * gda->chunks, gpu->remote_keys + row * gpu->units);
     return status;
 }
 
@@ -290,8 +296,8 @@ static weft_status make_tables(struct gda *gda)
         {&cuda->busy, blocks * sizeof(uint32_t)},
         {&cuda->used, (cuda->count / 64 + 1) * sizeof(uint64_t)},
         {&cuda->bases, npes * WEFT_DEV_PARTS * sizeof(uint64_t)},
-        {&cuda->remote_keys, npes * cuda->chunks * sizeof(uint32_t)},
-        {&cuda->local_keys, cuda->chunks * sizeof(uint32_t)},
+        {&cuda->remote_keys, gda->count * npes * cuda->chunks * sizeof(uint32_t)},
+        {&cuda->local_keys, gda->count * cuda->chunks * sizeof(uint32_t)},
         {&cuda->table, sizeof(struct weft_dev_gda)},
     };
     weft_status status = WEFT_OK;

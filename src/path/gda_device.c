@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct gda_simt {
@@ -47,10 +48,8 @@ static weft_status tell_simt(struct gda *gda, struct weft_dev *dev)
     gda->simt->table = (struct weft_dev_gda){.queues = gda->queues,
                                              .each = gda->each,
                                              .fraction = weft_dev_gda_fraction(gda->each),
-                                             .chunks = gda->chunks,
+                                             .adapters = gda->count,
                                              .bases = gda->simt->bases,
-                                             .remote_keys = gda->remote_keys,
-                                             .local_keys = gda->local_keys,
                                              .used = gda->used};
     for (int part = 0; part < WEFT_DEV_PARTS; part++)
         fill_part(gda, dev, part);
@@ -62,6 +61,17 @@ weft_status gda_tell_device(struct path_common *common, bool cuda, struct weft_d
 {
     struct gda *gda = (struct gda *)(void *)common;
     return cuda ? gda_tell_cuda(gda, dev) : tell_simt(gda, dev);
+}
+
+void gda_name_queue(const struct path_common *common, int pe, uint64_t queue, char *text,
+                    size_t bytes)
+{
+    const struct gda *gda = (const struct gda *)(const void *)common;
+    bool there = gda && queue < gda->each && pe >= 0 && pe < gda->world->npes;
+    snprintf(text, bytes, "%s", "");
+    if (there)
+        snprintf(text, bytes, "%s, port %d",
+                 gda->links[gda_queue_number(gda, pe, (uint32_t)queue)].adapter->name, GDA_PORT);
 }
 
 void gda_free_simt(struct gda_simt *simt)

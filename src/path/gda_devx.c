@@ -85,11 +85,11 @@ static const char *command_name(enum command command)
     return "a command";
 }
 
-static weft_status refused(const struct gda *gda, enum command command, const void *out)
+static weft_status refused(const struct gda_adapter *adapter, enum command command, const void *out)
 {
     int error = errno;
     return base_fail(WEFT_ERR_SYSTEM, "path gda: %s refuses %s: %s, status %#x, syndrome %#x",
-                     gda->device->name, command_name(command), strerror(error),
+                     adapter->name, command_name(command), strerror(error),
                      get(out, (struct field){0x0, 24, 8}), get(out, (struct field){0x4, 0, 32}));
 }
 
@@ -98,14 +98,14 @@ static weft_status refused(const struct gda *gda, enum command command, const vo
 /* Groups of capabilities, as QUERY_HCA_CAP numbers them: << 1, + 1 for what is there now. */
 enum { GENERAL_CAPS = 0, ATOMIC_CAPS = 3 };
 
-static bool query(const struct gda_device *device, int group, unsigned char *out, char *lacks,
+static bool query(const struct gda_adapter *adapter, int group, unsigned char *out, char *lacks,
                   size_t bytes)
 {
     unsigned char command[OUT_BYTES] = {0};
     memset(out, 0, CAPS_BYTES);
     put(command, opcode, QUERY_HCA_CAP);
     put(command, op_mod, (uint32_t)group << 1 | 1);
-    if (!device->lib.dv.general_cmd(device->context, command, sizeof command, out, CAPS_BYTES))
+    if (!adapter->lib->dv.general_cmd(adapter->context, command, sizeof command, out, CAPS_BYTES))
         return true;
     size_t used = strlen(lacks);
     snprintf(lacks + used, bytes - used, "%sQUERY_HCA_CAP: %s", used ? ", " : "", strerror(errno));
@@ -118,13 +118,13 @@ static void lacking(char *lacks, size_t bytes, const char *what)
     snprintf(lacks + used, bytes - used, "%s%s", used ? ", " : "", what);
 }
 
-void gda_query_caps(const struct gda_device *device, char *lacks, size_t bytes)
+void gda_query_caps(const struct gda_adapter *adapter, char *lacks, size_t bytes)
 {
     enum { CAP = 0x10, WIDTHS = 0xc }; /* bits of 4 and 8 bytes, as powers of two */
     unsigned char out[CAPS_BYTES];
-    if (query(device, GENERAL_CAPS, out, lacks, bytes) && get(out, in(CAP, 0x3c, 0, 4)) != 1)
+    if (query(adapter, GENERAL_CAPS, out, lacks, bytes) && get(out, in(CAP, 0x3c, 0, 4)) != 1)
         lacking(lacks, bytes, "completions of version 1");
-    if (!query(device, ATOMIC_CAPS, out, lacks, bytes))
+    if (!query(adapter, ATOMIC_CAPS, out, lacks, bytes))
         return;
     if ((get(out, in(CAP, 0x10, 0, 16)) & 0xf) != 0xf)
         lacking(lacks, bytes, "masked atomics");
@@ -140,8 +140,9 @@ static uint32_t log_of(uint32_t power)
 }
 
 /* Collapsed, and never overrun: the entry is written over. */
-weft_status gda_create_cq(struct gda *gda, struct gda_link *link, size_t ring_at, size_t record_at)
+weft_status gda_create_cq(struct gda_link *link, uint32_t depth, size_t ring_at, size_t record_at)
 {
+    const struct gda_adapter *adapter = link->adapter;
     unsigned char command[IN_BYTES] = {0}, out[OUT_BYTES] = {0};
     uint32_t umem = link->umem;
     put(command, opcode, CREATE_CQ);
@@ -149,33 +150,34 @@ weft_status gda_create_cq(struct gda *gda, struct gda_link *link, size_t ring_at
     put(command, in(CQC, 0x0, 20, 1), 1); /* cc */
     put(command, in(CQC, 0x0, 17, 1), 1); /* oi */
     put(command, in(CQC, 0x4, 0, 32), umem);
-    put(command, in(CQC, 0xc, 24, 5), log_of(gda->depth));
+    put(command, in(CQC, 0xc, 24, 5), log_of(depth));
     put(command, in(CQC, 0xc, 0, 24), link->uar->page_id);
-    put(command, in(CQC, 0x14, 0, 8), gda->device->eq_number);
+    put(command, in(CQC, 0x14, 0, 8), adapter->eq_number);
     put64(command, CQC + 0x38, record_at);
     put64(command, 0x50, ring_at);
     put(command, (struct field){0x58, 0, 32}, umem);
     put(command, (struct field){0x5c, 31, 1}, 1);
     errno = 0;
-    link->cq = gda->device->lib.dv.obj_create(gda->device->context, command, sizeof command, out,
-                                              sizeof out);
+    link->cq =
+        adapter->lib->dv.obj_create(adapter->context, command, sizeof command, out, sizeof out);
     if (!link->cq)
-        return refused(gda, CREATE_CQ, out);
+        return refused(adapter, CREATE_CQ, out);
     link->cq_number = get(out, object);
     return WEFT_OK;
 }
 
-weft_status gda_create_qp(struct gda *gda, struct gda_link *link, size_t ring_at, size_t record_at,
+weft_status gda_create_qp(struct gda_link *link, uint32_t depth, size_t ring_at, size_t record_at,
                           uint32_t *number)
 {
     enum { RC = 0, MIGRATED = 3, NO_RECEIVE_QUEUE = 3 };
+    const struct gda_adapter *adapter = link->adapter;
     unsigned char command[IN_BYTES] = {0}, out[OUT_BYTES] = {0};
     uint32_t umem = link->umem;
     put(command, opcode, CREATE_QP);
     put(command, in(QPC, 0x0, 16, 8), RC);
     put(command, in(QPC, 0x0, 11, 2), MIGRATED);
-    put(command, in(QPC, 0x4, 0, 24), gda->device->pd_number);
-    put(command, in(QPC, 0x8, 11, 4), log_of(gda->depth));
+    put(command, in(QPC, 0x4, 0, 24), adapter->pd_number);
+    put(command, in(QPC, 0x8, 11, 4), log_of(depth));
     put(command, in(QPC, 0xc, 0, 24), link->uar->page_id);
     put(command, in(QPC, 0x7c, 0, 24), link->cq_number);
     put(command, in(QPC, 0x9c, 0, 24), link->cq_number);
@@ -187,25 +189,25 @@ weft_status gda_create_qp(struct gda *gda, struct gda_link *link, size_t ring_at
     put(command, (struct field){0x108, 0, 32}, umem);
     put(command, (struct field){0x10c, 31, 1}, 1);
     errno = 0;
-    link->qp = gda->device->lib.dv.obj_create(gda->device->context, command, sizeof command, out,
-                                              sizeof out);
+    link->qp =
+        adapter->lib->dv.obj_create(adapter->context, command, sizeof command, out, sizeof out);
     if (!link->qp)
-        return refused(gda, CREATE_QP, out);
+        return refused(adapter, CREATE_QP, out);
     *number = get(out, object);
     return WEFT_OK;
 }
 
 /* ---------------------------------------------------------------------------------- connection */
 
-static weft_status modify(struct gda *gda, const struct gda_link *link, enum command command,
-                          uint32_t number, unsigned char buffer[IN_BYTES])
+static weft_status modify(const struct gda_link *link, enum command command, uint32_t number,
+                          unsigned char buffer[IN_BYTES])
 {
     unsigned char out[OUT_BYTES] = {0};
     put(buffer, opcode, command);
     put(buffer, object, number);
     errno = 0;
-    int error = gda->device->lib.dv.obj_modify(link->qp, buffer, IN_BYTES, out, sizeof out);
-    return error ? refused(gda, command, out) : WEFT_OK;
+    int error = link->adapter->lib->dv.obj_modify(link->qp, buffer, IN_BYTES, out, sizeof out);
+    return error ? refused(link->adapter, command, out) : WEFT_OK;
 }
 
 /* What the peer may do by this queue. */
@@ -218,18 +220,18 @@ static void permit(unsigned char *command)
     put(command, in(QPC, 0x90, 16, 4), UP_TO_8_BYTES);
 }
 
-static weft_status to_init(struct gda *gda, const struct gda_link *link, uint32_t number)
+static weft_status to_init(const struct gda_link *link, uint32_t number)
 {
     enum { MIGRATED = 3 };
     unsigned char command[IN_BYTES] = {0};
     put(command, in(QPC, 0x0, 11, 2), MIGRATED);
     permit(command);
     put(command, in(ADS, 0x24, 16, 8), GDA_PORT);
-    return modify(gda, link, RST2INIT_QP, number, command);
+    return modify(link, RST2INIT_QP, number, command);
 }
 
-static void set_way(const struct gda *gda, unsigned char *command, const struct gda_address *peer,
-                    uint32_t sport)
+static void set_way(const struct gda_adapter *adapter, unsigned char *command,
+                    const struct gda_address *peer, uint32_t sport)
 {
     put(command, in(ADS, 0x24, 16, 8), GDA_PORT);
     if (!peer->ethernet) {
@@ -237,46 +239,46 @@ static void set_way(const struct gda *gda, unsigned char *command, const struct 
         return;
     }
     put(command, in(ADS, 0x4, 23, 1), 1); /* grh */
-    put(command, in(ADS, 0x8, 16, 8), (uint32_t)gda->device->gid_index);
+    put(command, in(ADS, 0x8, 16, 8), (uint32_t)adapter->gid_index);
     put(command, in(ADS, 0x8, 0, 8), 64); /* hop limit */
     memcpy(command + ADS + 0x10, peer->gid, sizeof peer->gid);
     put(command, in(ADS, 0x20, 0, 16), sport);
     memcpy(command + ADS + 0x26, peer->mac, sizeof peer->mac);
 }
 
-static weft_status to_receive(struct gda *gda, const struct gda_link *link, uint32_t number,
-                              uint32_t peer_number, const struct gda_address *peer, uint32_t sport)
+static weft_status to_receive(const struct gda_link *link, uint32_t number, uint32_t peer_number,
+                              const struct gda_address *peer, uint32_t sport)
 {
     unsigned char command[IN_BYTES] = {0};
-    uint32_t mtu = gda->device->port.active_mtu;
+    uint32_t mtu = link->adapter->port.active_mtu;
     put(command, in(QPC, 0x8, 29, 3), peer->mtu < mtu ? peer->mtu : mtu);
     put(command, in(QPC, 0x8, 24, 5), 30); /* log_msg_max */
     put(command, in(QPC, 0x14, 0, 24), peer_number);
-    put(command, in(QPC, 0x90, 21, 3), gda->device->log_reads);
+    put(command, in(QPC, 0x90, 21, 3), link->adapter->log_reads);
     put(command, in(QPC, 0x94, 24, 5), 12); /* min_rnr_nak: 0.64 ms */
     permit(command);
-    set_way(gda, command, peer, sport);
-    return modify(gda, link, INIT2RTR_QP, number, command);
+    set_way(link->adapter, command, peer, sport);
+    return modify(link, INIT2RTR_QP, number, command);
 }
 
 /* 4.096 us << 20, seven times: half a minute until a peer that does not answer is given up. */
-static weft_status to_send(struct gda *gda, const struct gda_link *link, uint32_t number)
+static weft_status to_send(const struct gda_link *link, uint32_t number)
 {
     enum { RETRIES = 7, TIMEOUT = 20 };
     unsigned char command[IN_BYTES] = {0};
-    put(command, in(QPC, 0x70, 21, 3), gda->device->log_reads);
+    put(command, in(QPC, 0x70, 21, 3), link->adapter->log_reads);
     put(command, in(QPC, 0x70, 16, 3), RETRIES);
     put(command, in(QPC, 0x70, 13, 3), RETRIES);
     put(command, in(ADS, 0x8, 27, 5), TIMEOUT);
     put(command, in(ADS, 0x24, 16, 8), GDA_PORT);
-    return modify(gda, link, RTR2RTS_QP, number, command);
+    return modify(link, RTR2RTS_QP, number, command);
 }
 
-weft_status gda_connect_qp(struct gda *gda, struct gda_link *link, uint32_t number,
-                           uint32_t peer_number, const struct gda_address *peer, uint32_t sport)
+weft_status gda_connect_qp(const struct gda_link *link, uint32_t number, uint32_t peer_number,
+                           const struct gda_address *peer, uint32_t sport)
 {
-    weft_status status = to_init(gda, link, number);
+    weft_status status = to_init(link, number);
     if (!status)
-        status = to_receive(gda, link, number, peer_number, peer, sport);
-    return status ? status : to_send(gda, link, number);
+        status = to_receive(link, number, peer_number, peer, sport);
+    return status ? status : to_send(link, number);
 }

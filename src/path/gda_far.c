@@ -30,53 +30,57 @@ static uint32_t count_of(const struct gda *gda)
 
 /* ---------------------------------------------------------------------------------------- the area */
 
-static struct mlx5dv_devx_umem *umem_by_dmabuf(struct gda *gda, const struct gda_far *far)
+static struct mlx5dv_devx_umem *umem_by_dmabuf(struct gda *gda, const struct gda_far *far,
+                                               const struct gda_adapter *adapter)
 {
     struct mlx5dv_devx_umem_in in = {.size = far->bytes,
                                      .access = IBV_ACCESS_LOCAL_WRITE,
                                      .pgsz_bitmap = ~(uint64_t)(GDA_PAGE - 1),
                                      .comp_mask = MLX5DV_UMEM_MASK_DMABUF};
-    const struct mlx5_functions *dv = &gda->device->lib.dv;
+    const struct mlx5_functions *dv = &adapter->lib->dv;
     if (!dv->umem_reg_ex ||
         gpu_export_dmabuf(gda->world->gpu, far->area, far->bytes, &in.dmabuf_fd))
         return NULL;
-    struct mlx5dv_devx_umem *umem = dv->umem_reg_ex(gda->device->context, &in);
+    struct mlx5dv_devx_umem *umem = dv->umem_reg_ex(adapter->context, &in);
     close(in.dmabuf_fd); /* the adapter holds what it needs */
     return umem;
 }
 
-static weft_status register_area(struct gda *gda, struct gda_far *far)
+static weft_status register_area(struct gda *gda, struct gda_far *far, uint32_t a)
 {
-    const struct mlx5 *lib = &gda->device->lib;
+    const struct gda_adapter *adapter = &gda->adapters->one[a];
+    const struct mlx5 *lib = adapter->lib;
     void *at = (void *)(uintptr_t)far->area;
     int fd;
-    far->umem = umem_by_dmabuf(gda, far);
-    if (!far->umem)
-        far->umem = lib->dv.umem_reg(gda->device->context, at, far->bytes, IBV_ACCESS_LOCAL_WRITE);
-    if (!far->umem)
+    far->umems[a] = umem_by_dmabuf(gda, far, adapter);
+    if (!far->umems[a])
+        far->umems[a] = lib->dv.umem_reg(adapter->context, at, far->bytes, IBV_ACCESS_LOCAL_WRITE);
+    if (!far->umems[a])
         return base_fail(WEFT_ERR_NO_PATH,
                          "%s takes no queues in GPU memory (mlx5dv_devx_umem_reg: %s)",
-                         gda->device->name, strerror(errno));
+                         adapter->name, strerror(errno));
     if (lib->verbs.reg_dmabuf_mr &&
         !gpu_export_dmabuf(gda->world->gpu, far->area, far->bytes, &fd)) {
-        far->region = lib->verbs.reg_dmabuf_mr(gda->device->pd, 0, far->bytes, far->area, fd,
-                                               IBV_ACCESS_LOCAL_WRITE);
+        far->regions[a] = lib->verbs.reg_dmabuf_mr(adapter->pd, 0, far->bytes, far->area, fd,
+                                                   IBV_ACCESS_LOCAL_WRITE);
         close(fd);
     }
-    if (!far->region)
-        far->region = lib->verbs.reg_mr(gda->device->pd, at, far->bytes, IBV_ACCESS_LOCAL_WRITE);
-    return far->region ? WEFT_OK
-                       : base_fail(WEFT_ERR_NO_PATH, "%s takes no results in GPU memory (%s)",
-                                   gda->device->name, strerror(errno));
+    if (!far->regions[a])
+        far->regions[a] = lib->verbs.reg_mr(adapter->pd, at, far->bytes, IBV_ACCESS_LOCAL_WRITE);
+    return far->regions[a] ? WEFT_OK
+                           : base_fail(WEFT_ERR_NO_PATH, "%s takes no results in GPU memory (%s)",
+                                       adapter->name, strerror(errno));
 }
 
 static weft_status make_queue(struct gda *gda, struct gda_far *far, uint32_t i)
 {
     struct gda_parts at = gda_parts_of(gda, i);
     struct weft_dev_gda_queue *q = &far->queues[i];
-    q->results_key = htobe32(far->region->lkey);
+    uint32_t a = gda_adapter_of(gda, i % gda->each);
+    q->results_key = htobe32(far->regions[a]->lkey);
     q->name = i % gda->each;
-    far->links[i].umem = far->umem->umem_id;
+    far->links[i].adapter = &gda->adapters->one[a];
+    far->links[i].umem = far->umems[a]->umem_id;
     weft_status status = gpu_fill(gda->world->gpu, (void *)(uintptr_t)(far->area + at.completions),
                                   0xff, at.page - at.completions);
     return status ? status
@@ -99,26 +103,28 @@ static weft_status make_far(struct gda *gda, struct gda_far *far)
     CUdeviceptr area = 0;
     weft_status status = gpu_alloc(gda->world->gpu, far->bytes, &area);
     far->area = area;
-    if (!status)
-        status = register_area(gda, far);
+    for (uint32_t a = 0; a < gda->count && !status; a++)
+        status = register_area(gda, far, a);
     for (uint32_t i = 0; i < count && !status; i++)
         status = make_queue(gda, far, i);
     if (!status && config_int(CONFIG_GDA_DOORBELL) == RING_CPU &&
         gpu_place_of(gda->world->gpu, far->queues[0].ring.doorbell) == GPU_PLACE_DEVICE)
         status = base_fail(WEFT_ERR_NO_PATH, "a thread cannot ring the doorbells of %s",
-                           gda->device->name);
+                           gda->adapters->one[0].name);
     return status;
 }
 
 static void free_far(const struct gda *gda, struct gda_far *far)
 {
-    const struct mlx5 *lib = &gda->device->lib;
+    const struct mlx5 *lib = &gda->adapters->lib;
     for (uint32_t i = 0; far->links && i < count_of(gda); i++)
-        gda_free_link(gda, &far->links[i]);
-    if (far->region)
-        lib->verbs.dereg_mr(far->region);
-    if (far->umem)
-        lib->dv.umem_dereg(far->umem);
+        gda_free_link(&far->links[i]);
+    for (uint32_t a = 0; a < gda->count; a++) {
+        if (far->regions[a])
+            lib->verbs.dereg_mr(far->regions[a]);
+        if (far->umems[a])
+            lib->dv.umem_dereg(far->umems[a]);
+    }
     gpu_free(gda->world->gpu, far->area);
     free(far->links);
     free(far->queues);
@@ -150,9 +156,11 @@ static weft_status connect(struct gda *gda, struct gda_far *far, const uint32_t 
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < count_of(gda) && !status; i++) {
         uint32_t pe = i / gda->each, mine = far->queues[i].number;
+        uint32_t a = gda_adapter_of(gda, i % gda->each);
         uint32_t its = all[(size_t)pe * row + 1 + me * gda->each + i % gda->each];
-        status = gda_connect_qp(gda, &far->links[i], mine, its, &gda->addresses[pe],
-                                gda_source_port(mine, its));
+        status =
+            gda_connect_qp(&far->links[i], mine, its, &gda->addresses[(size_t)pe * gda->count + a],
+                           gda_source_port(mine, its));
     }
     return status;
 }
@@ -232,9 +240,10 @@ weft_status gda_await_far(const struct gda *gda, uint32_t number, uint64_t targe
     path_wait_end(&wait);
     if (!status && done == WEFT_DEV_GDA_FAILED)
         status = base_fail(WEFT_ERR_PATH,
-                           "path gda: queue %u of device code to PE %d (queue pair %#x) has failed "
-                           "(syndrome %#04x, vendor %#04x)",
+                           "path gda: queue %u of device code to PE %d (queue pair %#x of %s, port "
+                           "%d) has failed (syndrome %#04x, vendor %#04x)",
                            number % gda->each, pe, gda->far->queues[number].number,
-                           (unsigned)(last >> 56), (unsigned)(last >> 48 & 0xff));
+                           gda->far->links[number].adapter->name, GDA_PORT, (unsigned)(last >> 56),
+                           (unsigned)(last >> 48 & 0xff));
     return status;
 }

@@ -29,10 +29,10 @@ static CUdeviceptr own_window(const struct gda *gda)
 
 /* ---------------------------------------------------------------------------------- registration */
 
-static struct ibv_mr *by_dmabuf(struct gda *gda, CUdeviceptr at, size_t bytes, char *why,
-                                size_t room)
+static struct ibv_mr *by_dmabuf(struct gda *gda, const struct gda_adapter *adapter, CUdeviceptr at,
+                                size_t bytes, char *why, size_t room)
 {
-    const struct verbs *verbs = &gda->device->lib.verbs;
+    const struct verbs *verbs = &adapter->lib->verbs;
     int fd;
     if (!verbs->reg_dmabuf_mr) {
         snprintf(why, room, "libibverbs has no ibv_reg_dmabuf_mr");
@@ -42,19 +42,18 @@ static struct ibv_mr *by_dmabuf(struct gda *gda, CUdeviceptr at, size_t bytes, c
         snprintf(why, room, "%.100s (needs NVIDIA's open modules)", base_last_error());
         return NULL;
     }
-    struct ibv_mr *mr = verbs->reg_dmabuf_mr(gda->device->pd, 0, bytes, at, fd, access_of(gda));
+    struct ibv_mr *mr = verbs->reg_dmabuf_mr(adapter->pd, 0, bytes, at, fd, access_of(gda));
     if (!mr)
         snprintf(why, room, "ibv_reg_dmabuf_mr: %s", strerror(errno));
     close(fd); /* the region holds what it needs */
     return mr;
 }
 
-static struct ibv_mr *by_address(struct gda *gda, CUdeviceptr at, size_t bytes, char *why,
-                                 size_t room)
+static struct ibv_mr *by_address(struct gda *gda, const struct gda_adapter *adapter, CUdeviceptr at,
+                                 size_t bytes, char *why, size_t room)
 {
-    const struct verbs *verbs = &gda->device->lib.verbs;
     struct ibv_mr *mr =
-        verbs->reg_mr(gda->device->pd, (void *)(uintptr_t)at, bytes, access_of(gda));
+        adapter->lib->verbs.reg_mr(adapter->pd, (void *)(uintptr_t)at, bytes, access_of(gda));
     int error = errno;
     if (!mr)
         snprintf(why, room, "ibv_reg_mr: %s%s", strerror(error),
@@ -62,21 +61,21 @@ static struct ibv_mr *by_address(struct gda *gda, CUdeviceptr at, size_t bytes, 
     return mr;
 }
 
-static weft_status register_extent(struct gda *gda, const struct gpu_extent *extent,
-                                   struct ibv_mr **mr)
+static weft_status register_extent(struct gda *gda, const struct gda_adapter *adapter,
+                                   const struct gpu_extent *extent, struct ibv_mr **mr)
 {
     CUdeviceptr at = own_window(gda) + extent->offset;
     char one[160] = "", other[160] = "";
-    *mr = by_dmabuf(gda, at, extent->bytes, one, sizeof one);
+    *mr = by_dmabuf(gda, adapter, at, extent->bytes, one, sizeof one);
     if (*mr)
         return WEFT_OK;
-    *mr = by_address(gda, at, extent->bytes, other, sizeof other);
+    *mr = by_address(gda, adapter, at, extent->bytes, other, sizeof other);
     gda->gpu->by_address |= *mr != NULL;
     return *mr ? WEFT_OK
                : base_fail(WEFT_ERR_NO_PATH,
                            "path gda: %s reaches no GPU memory: %zu MiB of it can be registered "
                            "neither by dma-buf (%s) nor by address (%s)",
-                           gda->device->name, extent->bytes >> 20, one, other);
+                           adapter->name, extent->bytes >> 20, one, other);
 }
 
 /* ------------------------------------------------------------------------------------------ keys */
@@ -93,14 +92,21 @@ static weft_status exchange_keys(struct gda *gda, const struct gda_region *regio
 {
     const struct path_world *world = gda->world;
     struct gda_gpu *gpu = gda->gpu;
-    uint32_t mine = htobe32(region->mr->rkey), *all = calloc((size_t)world->npes, sizeof *all);
+    size_t npes = (size_t)world->npes;
+    uint32_t mine[GDA_ADAPTERS_MOST] = {0}, (*all)[GDA_ADAPTERS_MOST] = calloc(npes, sizeof *all);
     weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(world->boot, status);
+    for (uint32_t a = 0; a < gda->count; a++)
+        mine[a] = htobe32(region->mrs[a]->rkey);
     if (!status)
-        status = world->boot->ops->allgather(world->boot, &mine, all, sizeof mine);
-    set_keys(gpu, gpu->local_keys, region->offset, region->bytes, htobe32(region->mr->lkey));
-    for (size_t pe = 0; pe < (size_t)world->npes && !status; pe++)
-        set_keys(gpu, gpu->remote_keys + pe * gpu->units, region->offset, region->bytes, all[pe]);
+        status = world->boot->ops->allgather(world->boot, mine, all, sizeof mine);
+    for (uint32_t a = 0; a < gda->count && !status; a++) {
+        set_keys(gpu, gpu->local_keys + (size_t)a * gpu->units, region->offset, region->bytes,
+                 htobe32(region->mrs[a]->lkey));
+        for (size_t pe = 0; pe < npes; pe++)
+            set_keys(gpu, gpu->remote_keys + (a * npes + pe) * gpu->units, region->offset,
+                     region->bytes, all[pe][a]);
+    }
     free(all);
     return status;
 }
@@ -108,15 +114,24 @@ static weft_status exchange_keys(struct gda *gda, const struct gda_region *regio
 static weft_status add_region(struct gda *gda, const struct gpu_extent *extent)
 {
     struct gda_gpu *gpu = gda->gpu;
-    struct gda_region made = {extent->offset, extent->bytes, NULL};
+    struct gda_region made = {extent->offset, extent->bytes, {NULL}};
     struct gda_region *more = realloc(gpu->regions, (gpu->region_count + 1) * sizeof *more);
     gpu->regions = more ? more : gpu->regions;
-    weft_status status = more ? register_extent(gda, extent, &made.mr)
-                              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a key");
-    if (!status)
+    weft_status status =
+        more ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a key");
+    for (uint32_t a = 0; a < gda->count && !status; a++)
+        status = register_extent(gda, &gda->adapters->one[a], extent, &made.mrs[a]);
+    if (more)
         gpu->regions[gpu->region_count++] = made;
     status = boot_agree(gda->world->boot, status);
     return status ? status : exchange_keys(gda, &made);
+}
+
+static void deregister(const struct gda *gda, const struct gda_region *region)
+{
+    for (uint32_t a = 0; a < gda->count; a++)
+        if (region->mrs[a])
+            gda->adapters->lib.verbs.dereg_mr(region->mrs[a]);
 }
 
 static bool is_listed(const struct gpu_extent *list, size_t count, size_t offset, size_t bytes)
@@ -134,8 +149,10 @@ static void drop_gone(struct gda *gda, const struct gpu_extent *list, size_t cou
         struct gda_region *region = &gpu->regions[i];
         if (is_listed(list, count, region->offset, region->bytes))
             continue;
-        set_keys(gpu, gpu->local_keys, region->offset, region->bytes, 0);
-        gda->device->lib.verbs.dereg_mr(region->mr);
+        for (uint32_t a = 0; a < gda->count; a++)
+            set_keys(gpu, gpu->local_keys + (size_t)a * gpu->units, region->offset, region->bytes,
+                     0);
+        deregister(gda, region);
         *region = gpu->regions[--gpu->region_count];
         i--;
     }
@@ -190,12 +207,12 @@ static weft_status make_gpu(struct gda *gda)
     made->unit_bits = (uint32_t)__builtin_ctzll(gpu->heap.granularity);
     made->units = (uint32_t)(gpu->heap.size >> made->unit_bits);
     made->bases = calloc(npes, sizeof *made->bases);
-    made->local_keys = calloc(made->units, sizeof *made->local_keys);
-    made->remote_keys = calloc(npes * made->units, sizeof *made->remote_keys);
+    made->local_keys = calloc((size_t)gda->count * made->units, sizeof *made->local_keys);
+    made->remote_keys = calloc(gda->count * npes * made->units, sizeof *made->remote_keys);
     return made->bases && made->local_keys && made->remote_keys
                ? WEFT_OK
                : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %zu keys",
-                           npes * made->units);
+                           gda->count * npes * made->units);
 }
 
 /* PEs that cannot have what device code needs are served by their proxy. */
@@ -231,7 +248,7 @@ void gda_free_gpu(struct gda *gda)
     if (!gpu)
         return;
     for (size_t i = 0; i < gpu->region_count; i++)
-        gda->device->lib.verbs.dereg_mr(gpu->regions[i].mr);
+        deregister(gda, &gpu->regions[i]);
     free(gpu->regions);
     free(gpu->bases);
     free(gpu->local_keys);

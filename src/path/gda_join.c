@@ -18,17 +18,21 @@ static weft_status make_bounce(struct gda *gda)
     if (bounce == MAP_FAILED)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory of %zu bytes", bytes);
     gda->bounce = bounce;
-    gda->bounce_region =
-        gda->device->lib.verbs.reg_mr(gda->device->pd, bounce, bytes, IBV_ACCESS_LOCAL_WRITE);
-    return gda->bounce_region ? WEFT_OK
-                              : base_fail(WEFT_ERR_SYSTEM, "path gda: ibv_reg_mr of %zu bytes: %s",
-                                          bytes, strerror(errno));
+    for (uint32_t a = 0; a < gda->count; a++) {
+        const struct gda_adapter *adapter = &gda->adapters->one[a];
+        gda->bounce_regions[a] =
+            adapter->lib->verbs.reg_mr(adapter->pd, bounce, bytes, IBV_ACCESS_LOCAL_WRITE);
+        if (!gda->bounce_regions[a])
+            return base_fail(WEFT_ERR_SYSTEM, "path gda: %s: ibv_reg_mr of %zu bytes: %s",
+                             adapter->name, bytes, strerror(errno));
+    }
+    return WEFT_OK;
 }
 
 /* A PE that none has chosen the path for may lack what it needs; it would not be asked for anything. */
 static weft_status make(struct gda *gda)
 {
-    if (!gda->device)
+    if (!gda->adapters)
         return base_fail(WEFT_ERR_NO_PATH,
                          "path gda: PE %d has no adapter, and others have chosen it",
                          gda->world->pe);
@@ -38,17 +42,19 @@ static weft_status make(struct gda *gda)
     return status ? status : gda_make_queues(gda);
 }
 
-weft_status gda_join(const struct path_world *world, struct gda_device *device, struct gda **result)
+weft_status gda_join(const struct path_world *world, struct gda_adapters *adapters,
+                     struct gda **result)
 {
     struct gda *gda = calloc(1, sizeof *gda);
     if (!gda) {
-        gda_drop_device(device);
+        gda_drop_adapters(adapters);
         return boot_agree(world->boot, base_fail(WEFT_ERR_NO_MEMORY, "no memory for path gda"));
     }
     *result = gda;
     gda->world = world;
-    gda->device = device;
-    gda->each = (uint32_t)config_int(CONFIG_GDA_QUEUES);
+    gda->adapters = adapters;
+    gda->count = adapters ? adapters->count : 1;
+    gda->each = gda_queues_each(gda->count);
     gda->depth = (uint32_t)config_int(CONFIG_GDA_DEPTH);
     gda->chunk_bits = (uint32_t)__builtin_ctzll(config_size(CONFIG_GDA_CHUNK));
     pthread_mutex_init(&gda->lock, NULL);
@@ -59,18 +65,19 @@ weft_status gda_join(const struct path_world *world, struct gda_device *device, 
 void gda_leave(struct gda *gda)
 {
     gda_close_cuda(gda);
-    if (gda->device)
+    if (gda->adapters)
         gda_close_far(gda);
     gda_free_simt(gda->simt);
-    if (gda->device) {
+    if (gda->adapters) {
         gda_free_queues(gda);
         gda_free_gpu(gda);
         gda_free_memory(gda);
-        if (gda->bounce_region)
-            gda->device->lib.verbs.dereg_mr(gda->bounce_region);
+        for (uint32_t a = 0; a < gda->count; a++)
+            if (gda->bounce_regions[a])
+                gda->adapters->lib.verbs.dereg_mr(gda->bounce_regions[a]);
         if (gda->bounce)
             munmap(gda->bounce, (size_t)GDA_BOUNCES * GDA_BOUNCE_BYTES);
-        gda_drop_device(gda->device);
+        gda_drop_adapters(gda->adapters);
     }
     pthread_mutex_destroy(&gda->lock);
     free(gda);

@@ -19,7 +19,7 @@ static uint32_t chunks_of(const struct gda *gda, int segment)
     return (uint32_t)((size + ((size_t)1 << gda->chunk_bits) - 1) >> gda->chunk_bits);
 }
 
-static weft_status register_chunk(struct gda *gda, int segment, uint32_t number)
+static weft_status register_chunk(struct gda *gda, uint32_t a, int segment, uint32_t number)
 {
     enum {
         ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -28,44 +28,47 @@ static weft_status register_chunk(struct gda *gda, int segment, uint32_t number)
     size_t start = (size_t)number << gda->chunk_bits, most = (size_t)1 << gda->chunk_bits;
     size_t left = gda->world->sizes[segment] - start, bytes = left < most ? left : most;
     char *base = gda->world->map[gda->world->pe][segment] + start;
-    struct ibv_mr *region = gda->device->lib.verbs.reg_mr(gda->device->pd, base, bytes, ACCESS);
+    const struct gda_adapter *adapter = &gda->adapters->one[a];
+    struct ibv_mr *region = adapter->lib->verbs.reg_mr(adapter->pd, base, bytes, ACCESS);
     if (!region)
         return base_fail(WEFT_ERR_SYSTEM,
                          "path gda: %s cannot register %zu bytes of %s (ibv_reg_mr: %s)%s",
-                         gda->device->name, bytes, segment_names[segment], strerror(errno),
+                         adapter->name, bytes, segment_names[segment], strerror(errno),
                          errno == ENOMEM ? "; the limit of locked memory (ulimit -l), or "
                                            "WEFT_HEAP_SIZE, is to be changed"
                                          : "");
-    gda->regions[gda->first[segment] + number] = region;
-    gda->local_keys[gda->first[segment] + number] = htobe32(region->lkey);
+    size_t chunk = (size_t)a * gda->chunks + gda->first[segment] + number;
+    gda->regions[chunk] = region;
+    gda->local_keys[chunk] = htobe32(region->lkey);
     return WEFT_OK;
 }
 
 weft_status gda_register_segments(struct gda *gda)
 {
-    size_t npes = (size_t)gda->world->npes;
+    size_t npes = (size_t)gda->world->npes, count = gda->count;
     for (int s = 0; s < SEG_COUNT; s++) {
         gda->first[s] = gda->chunks;
         gda->chunks += chunks_of(gda, s);
     }
-    gda->regions = calloc(gda->chunks, sizeof *gda->regions);
-    gda->local_keys = calloc(gda->chunks, sizeof *gda->local_keys);
-    gda->remote_keys = calloc(npes * gda->chunks, sizeof *gda->remote_keys);
+    gda->regions = calloc(count * gda->chunks, sizeof *gda->regions);
+    gda->local_keys = calloc(count * gda->chunks, sizeof *gda->local_keys);
+    gda->remote_keys = calloc(count * npes * gda->chunks, sizeof *gda->remote_keys);
     gda->bases = calloc(npes * SEG_COUNT, sizeof *gda->bases);
     if (!gda->regions || !gda->local_keys || !gda->remote_keys || !gda->bases)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %u keys", gda->chunks);
     weft_status status = WEFT_OK;
-    for (int s = 0; s < SEG_COUNT; s++)
-        for (uint32_t i = 0; i < chunks_of(gda, s) && !status; i++)
-            status = register_chunk(gda, s, i);
+    for (uint32_t a = 0; a < gda->count; a++)
+        for (int s = 0; s < SEG_COUNT; s++)
+            for (uint32_t i = 0; i < chunks_of(gda, s) && !status; i++)
+                status = register_chunk(gda, a, s, i);
     return status;
 }
 
 void gda_free_memory(struct gda *gda)
 {
-    for (uint32_t i = 0; gda->regions && i < gda->chunks; i++)
+    for (size_t i = 0; gda->regions && i < (size_t)gda->count * gda->chunks; i++)
         if (gda->regions[i])
-            gda->device->lib.verbs.dereg_mr(gda->regions[i]);
+            gda->adapters->lib.verbs.dereg_mr(gda->regions[i]);
     free(gda->regions);
     free(gda->local_keys);
     free(gda->remote_keys);
@@ -78,23 +81,31 @@ static void cut(size_t *bytes, size_t offset, uint32_t bits)
     *bytes = *bytes < left ? *bytes : left;
 }
 
-struct weft_dev_gda_place gda_there(const struct gda *gda, struct remote at, size_t *bytes)
+uint64_t gda_address_of(const struct gda *gda, struct remote at)
 {
     size_t pe = (size_t)at.peer->pe;
+    return at.offset +
+           (at.segment == SEG_GPU ? gda->gpu->bases[pe] : gda->bases[pe * SEG_COUNT + at.segment]);
+}
+
+struct weft_dev_gda_place gda_there(const struct gda *gda, uint32_t adapter, struct remote at,
+                                    size_t *bytes)
+{
+    struct weft_dev_gda_place place = {.address = gda_address_of(gda, at)};
+    size_t pe = (size_t)at.peer->pe, row = (size_t)adapter * (size_t)gda->world->npes + pe;
     if (at.segment == SEG_GPU) {
         const struct gda_gpu *gpu = gda->gpu;
         cut(bytes, at.offset, gpu->unit_bits);
-        return (struct weft_dev_gda_place){
-            gpu->bases[pe] + at.offset,
-            gpu->remote_keys[pe * gpu->units + (at.offset >> gpu->unit_bits)]};
+        place.key = gpu->remote_keys[row * gpu->units + (at.offset >> gpu->unit_bits)];
+        return place;
     }
     cut(bytes, at.offset, gda->chunk_bits);
-    return (struct weft_dev_gda_place){gda->bases[pe * SEG_COUNT + at.segment] + at.offset,
-                                       gda->remote_keys[pe * gda->chunks + gda->first[at.segment] +
-                                                        (at.offset >> gda->chunk_bits)]};
+    place.key = gda->remote_keys[row * gda->chunks + gda->first[at.segment] +
+                                 (at.offset >> gda->chunk_bits)];
+    return place;
 }
 
-static bool is_in_window(const struct gda *gda, const void *local, size_t *bytes,
+static bool is_in_window(const struct gda *gda, uint32_t adapter, const void *local, size_t *bytes,
                          struct weft_dev_gda_place *at)
 {
     const struct gda_gpu *gpu = gda->gpu;
@@ -102,11 +113,13 @@ static bool is_in_window(const struct gda *gda, const void *local, size_t *bytes
     if (!gpu || offset >> gpu->unit_bits >= gpu->units)
         return false;
     cut(bytes, offset, gpu->unit_bits);
-    *at = (struct weft_dev_gda_place){(uintptr_t)local, gpu->local_keys[offset >> gpu->unit_bits]};
+    *at = (struct weft_dev_gda_place){
+        (uintptr_t)local,
+        gpu->local_keys[(size_t)adapter * gpu->units + (offset >> gpu->unit_bits)]};
     return at->key != 0;
 }
 
-bool gda_here(const struct gda *gda, const void *local, size_t *bytes,
+bool gda_here(const struct gda *gda, uint32_t adapter, const void *local, size_t *bytes,
               struct weft_dev_gda_place *at)
 {
     for (int s = 0; s < SEG_COUNT; s++) {
@@ -117,8 +130,9 @@ bool gda_here(const struct gda *gda, const void *local, size_t *bytes,
         *bytes = *bytes < size - offset ? *bytes : size - offset;
         cut(bytes, offset, gda->chunk_bits);
         *at = (struct weft_dev_gda_place){
-            (uintptr_t)local, gda->local_keys[gda->first[s] + (offset >> gda->chunk_bits)]};
+            (uintptr_t)local, gda->local_keys[(size_t)adapter * gda->chunks + gda->first[s] +
+                                              (offset >> gda->chunk_bits)]};
         return true;
     }
-    return is_in_window(gda, local, bytes, at);
+    return is_in_window(gda, adapter, local, bytes, at);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the adapter of path gda: which libraries, which device, whether it has all that the path needs.
- * Everything that a device lacks is told at once. */
+/* Finding the adapters of path gda: which libraries, which devices are near, and which of them this PE takes
+ * when all have told each other what they could. Everything that they lack is told at once. */
 #include "path/gda.h"
 
 #include "base/config.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "boot/agree.h"
+#include "path/gda_pick.h"
 #include "path/net_near.h"
 
 #include <dlfcn.h>
@@ -14,16 +16,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-enum { GIDS_MOST = 64, DEVICES_MOST = 64, DEPTH_LEAST = 128, DEPTH_MOST = 32768, EACH_MOST = 64 };
+enum { DEVICES_MOST = 64, DEPTH_LEAST = 128, DEPTH_MOST = 32768, EACH_MOST = 64 };
 
 /* ------------------------------------------------------------------------------ configuration */
 
 static weft_status check_config(void)
 {
     int64_t each = config_int(CONFIG_GDA_QUEUES), depth = config_int(CONFIG_GDA_DEPTH);
+    int64_t adapters = config_int(CONFIG_GDA_ADAPTERS);
     uint64_t chunk = config_size(CONFIG_GDA_CHUNK);
+    if (adapters < 0 || adapters > GDA_ADAPTERS_MOST)
+        return base_fail(
+            WEFT_ERR_CONFIG,
+            "WEFT_GDA_ADAPTERS is %lld, which is not 1 to %d, nor 0 for the PE's share",
+            (long long)adapters, GDA_ADAPTERS_MOST);
     if (each < 1 || each > EACH_MOST)
         return base_fail(WEFT_ERR_CONFIG, "WEFT_GDA_QUEUES is %lld, which is not 1 to %d",
                          (long long)each, EACH_MOST);
@@ -81,268 +88,297 @@ static bool is_wanted(const char *name)
     return false;
 }
 
-/* -------------------------------------------------------------------------------- one adapter */
+/* ------------------------------------------------------------------------------ this PE's own */
 
-static void lacking(char *lacks, size_t bytes, const char *what, const char *why)
-{
-    size_t used = strlen(lacks);
-    if (used < bytes)
-        snprintf(lacks + used, bytes - used, "%s%s%s%s", used ? ", " : "", what, why[0] ? ": " : "",
-                 why);
-}
-
-/* How far a GID reaches: one of RoCE v2 further than one of v1, which no router knows, and the one of an IPv4 address
- * further than a link-local one. */
-static int reach_of(const union ibv_gid *gid, bool second)
-{
-    static const unsigned char ipv4[12] = {[10] = 0xff, [11] = 0xff};
-    return 2 * second + !memcmp(gid->raw, ipv4, sizeof ipv4);
-}
-
-/* The GID of the port that reaches furthest; the kernel tells the version of each beside it. -1: there is none. */
-static int find_gid(const struct gda_device *device, union ibv_gid *gid)
-{
-    static const union ibv_gid zero;
-    int any = -1, furthest = -1;
-    for (int i = 0; i < GIDS_MOST && i < device->port.gid_tbl_len; i++) {
-        char path[300], type[32] = "";
-        union ibv_gid here;
-        if (device->lib.verbs.query_gid(device->context, GDA_PORT, i, &here))
-            break;
-        if (memcmp(&here, &zero, sizeof here) == 0)
-            continue;
-        snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/%d/gid_attrs/types/%d",
-                 device->name, GDA_PORT, i);
-        FILE *file = fopen(path, "re");
-        bool second = file && fgets(type, sizeof type, file) && strstr(type, "v2");
-        if (file)
-            fclose(file);
-        if (reach_of(&here, second) <= furthest)
-            continue;
-        furthest = reach_of(&here, second);
-        any = i;
-        *gid = here;
-    }
-    return any;
-}
-
-static void look_at_port(struct gda_device *device, char *lacks, size_t bytes)
-{
-    memset(&device->port, 0, sizeof device->port);
-    int error = device->lib.verbs.query_port(device->context, GDA_PORT, &device->port);
-    if (error) {
-        lacking(lacks, bytes, "ibv_query_port", strerror(error));
-        return;
-    }
-    if (device->port.state != IBV_PORT_ACTIVE)
-        lacking(lacks, bytes, "port 1 is down", "");
-    device->ethernet = device->port.link_layer == IBV_LINK_LAYER_ETHERNET;
-    device->gid_index = find_gid(device, &device->gid);
-    if (device->ethernet && device->gid_index < 0)
-        lacking(lacks, bytes, "no GID at port 1", "");
-    if (!device->ethernet && !device->port.lid)
-        lacking(lacks, bytes, "no LID at port 1", "");
-}
-
-static void look_at_pd(struct gda_device *device, char *lacks, size_t bytes)
-{
-    struct mlx5dv_pd number = {0};
-    struct mlx5dv_obj object = {.pd = {.out = &number}};
-    device->pd = device->lib.verbs.alloc_pd(device->context);
-    object.pd.in = device->pd;
-    if (!device->pd)
-        lacking(lacks, bytes, "ibv_alloc_pd", strerror(errno));
-    else if (device->lib.dv.init_obj(&object, MLX5DV_OBJ_PD))
-        lacking(lacks, bytes, "mlx5dv_init_obj of the protection domain", strerror(errno));
-    device->pd_number = number.pdn;
-    if (device->lib.dv.query_eqn(device->context, 0, &device->eq_number))
-        lacking(lacks, bytes, "mlx5dv_devx_query_eqn", strerror(errno));
-}
-
-/* That a doorbell register and a page of own memory can be had is tried with one of each. */
-static void look_at_memory(struct gda_device *device, char *lacks, size_t bytes)
-{
-    void *page = mmap(NULL, GDA_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct mlx5dv_devx_uar *uar = device->lib.dv.alloc_uar(device->context, 0);
-    if (!uar)
-        lacking(lacks, bytes, "no doorbell register (mlx5dv_devx_alloc_uar)", strerror(errno));
-    else
-        device->lib.dv.free_uar(uar);
-    if (page == MAP_FAILED)
-        return;
-    struct mlx5dv_devx_umem *umem =
-        device->lib.dv.umem_reg(device->context, page, GDA_PAGE, IBV_ACCESS_LOCAL_WRITE);
-    if (!umem)
-        lacking(lacks, bytes, "no queues in own memory (mlx5dv_devx_umem_reg)", strerror(errno));
-    else
-        device->lib.dv.umem_dereg(umem);
-    munmap(page, GDA_PAGE);
-}
-
-static void look_at_limits(struct gda_device *device)
-{
-    struct ibv_device_attr attr;
-    int most = 16;
-    memset(&attr, 0, sizeof attr);
-    if (device->lib.verbs.query_device && !device->lib.verbs.query_device(device->context, &attr)) {
-        most = attr.max_qp_rd_atom < attr.max_qp_init_rd_atom ? attr.max_qp_rd_atom
-                                                              : attr.max_qp_init_rd_atom;
-        device->atomics_with_cpu = attr.atomic_cap == IBV_ATOMIC_GLOB;
-    }
-    device->log_reads = most > 1 ? (uint8_t)(31 - __builtin_clz((unsigned)most)) : 0;
-    device->log_reads = device->log_reads < 7 ? device->log_reads : 7;
-}
-
-/* What it lacks, "" = nothing; then it is open. */
-static void look_at(struct gda_device *device, struct ibv_device *listed, char *lacks, size_t bytes)
-{
-    lacks[0] = '\0';
-    errno = 0;
-    device->context = device->lib.verbs.open_device(listed);
-    if (!device->context) {
-        lacking(lacks, bytes, "ibv_open_device", strerror(errno));
-        return;
-    }
-    look_at_port(device, lacks, bytes);
-    gda_query_caps(device, lacks, bytes);
-    look_at_pd(device, lacks, bytes);
-    look_at_memory(device, lacks, bytes);
-    look_at_limits(device);
-}
-
-static void close_context(struct gda_device *device)
-{
-    if (device->pd)
-        device->lib.verbs.dealloc_pd(device->pd);
-    if (device->context)
-        device->lib.verbs.close_device(device->context);
-    device->pd = NULL;
-    device->context = NULL;
-}
-
-void gda_drop_device(void *argument)
-{
-    struct gda_device *device = argument;
-    if (!device)
-        return;
-    close_context(device);
-    mlx5_close(&device->lib);
-    free(device);
-}
-
-/* ------------------------------------------------------------------------------ the nearest one */
+/* What this PE could use: `adapters` has them open, the nearest first, as `told` does. */
+struct finding {
+    const struct path_world *world;
+    struct gda_adapters *adapters;
+    struct gda_candidates told;
+    char *lacks; /* of those that cannot be used, "" = nothing */
+    size_t lacks_bytes;
+};
 
 struct candidate {
     struct ibv_device *listed;
     enum net_near near;
+    int place; /* in the list of libibverbs */
 };
 
 static int by_nearness(const void *a, const void *b)
 {
-    return (int)((const struct candidate *)a)->near - (int)((const struct candidate *)b)->near;
+    const struct candidate *one = a, *other = b;
+    return one->near != other->near ? (int)one->near - (int)other->near : one->place - other->place;
 }
 
-/* PEs of a node that have several equally near take them by turns. */
-static int list_candidates(const struct path_world *world, const struct gda_device *device,
+static int list_candidates(const struct path_world *world, const struct mlx5 *lib,
                            struct ibv_device **list, int n, struct candidate *found)
 {
     struct net_spot spot;
     struct net_place place;
     cpu_set_t cpus;
-    int count = 0, equal = 0, local = world->boot->local_pe;
+    int count = 0;
     CPU_ZERO(&cpus);
     sched_getaffinity(0, sizeof cpus, &cpus);
-    net_find_spot("", local, config_string(CONFIG_GPU), getenv("CUDA_VISIBLE_DEVICES"), &cpus,
-                  &spot);
+    net_find_spot("", world->boot->local_pe, config_string(CONFIG_GPU),
+                  getenv("CUDA_VISIBLE_DEVICES"), &cpus, &spot);
     for (int i = 0; i < n && count < DEVICES_MOST; i++) {
-        const char *name = device->lib.verbs.get_device_name(list[i]);
+        const char *name = lib->verbs.get_device_name(list[i]);
         if (!is_wanted(name))
             continue;
         enum net_near near =
             net_place_of_interface("", name, &place) ? net_near(&spot, &place) : NET_NEAR_UNKNOWN;
-        found[count++] = (struct candidate){list[i], near};
+        found[count++] = (struct candidate){list[i], near, i};
     }
     qsort(found, (size_t)count, sizeof *found, by_nearness);
-    while (equal < count && found[equal].near == found[0].near)
-        equal++;
-    for (int turn = equal ? local % equal : 0; turn > 0; turn--) {
-        struct candidate first = found[0];
-        memmove(found, found + 1, (size_t)(equal - 1) * sizeof *found);
-        found[equal - 1] = first;
-    }
     return count;
 }
 
-/* Opens the first that has everything; false: `lacks` names each with what it lacks. */
-static bool open_one(const struct path_world *world, struct gda_device *device, char *lacks,
-                     size_t bytes)
+static uint64_t number_of(const char *name)
 {
-    struct candidate found[DEVICES_MOST];
-    int n = 0;
-    errno = 0;
-    struct ibv_device **list = device->lib.verbs.get_device_list(&n);
-    int count = list ? list_candidates(world, device, list, n, found) : 0;
-    bool good = false;
-    lacks[0] = '\0';
-    for (int i = 0; i < count && !good; i++) {
-        char one[160];
-        snprintf(device->name, sizeof device->name, "%s",
-                 device->lib.verbs.get_device_name(found[i].listed));
-        look_at(device, found[i].listed, one, sizeof one);
-        good = !one[0];
-        if (!good) {
-            size_t used = strlen(lacks);
-            snprintf(lacks + used, bytes - used, "%s%s lacks %s", used ? "; " : "", device->name,
-                     one);
-            close_context(device);
-        }
-    }
-    if (list)
-        device->lib.verbs.free_device_list(list);
-    if (!count)
-        snprintf(lacks, bytes, "libibverbs lists %d RDMA devices%s%s%s", n,
-                 n ? ", none of those that WEFT_HCA names: " : "",
-                 n ? config_string(CONFIG_HCA) : "", errno ? " (no access to uverbs)" : "");
-    return good;
+    uint64_t hash = 1469598103934665603u; /* FNV-1a */
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * 1099511628211u;
+    return hash;
 }
 
-weft_status gda_find(const struct path_world *world, struct gda_device **result, char *lacks,
-                     size_t lacks_bytes, char *has, size_t has_bytes)
+/* Whether it may be used beside the first one: unasked only when it is as fast. */
+static bool is_alike(const struct finding *finding, const struct gda_adapter *one)
+{
+    const struct gda_adapter *first = &finding->adapters->one[0];
+    return !finding->adapters->count ||
+           (one->ethernet == first->ethernet &&
+            (finding->told.wanted || (one->port.active_speed == first->port.active_speed &&
+                                      one->port.active_width == first->port.active_width)));
+}
+
+static void try_one(struct finding *finding, const struct candidate *candidate)
+{
+    struct gda_adapters *adapters = finding->adapters;
+    struct gda_adapter *one = &adapters->one[adapters->count];
+    char lacks[160];
+    *one = (struct gda_adapter){.lib = &adapters->lib};
+    snprintf(one->name, sizeof one->name, "%s",
+             adapters->lib.verbs.get_device_name(candidate->listed));
+    gda_look_at(one, candidate->listed, lacks, sizeof lacks);
+    if (!lacks[0] && !is_alike(finding, one))
+        snprintf(lacks, sizeof lacks, "the kind of link of %s", adapters->one[0].name);
+    if (!lacks[0]) {
+        finding->told.list[finding->told.count++] =
+            (struct gda_candidate){number_of(one->name), candidate->near};
+        adapters->count++;
+        return;
+    }
+    size_t used = strlen(finding->lacks);
+    if (used < finding->lacks_bytes)
+        snprintf(finding->lacks + used, finding->lacks_bytes - used, "%s%s lacks %s",
+                 used ? "; " : "", one->name, lacks);
+    gda_close_adapter(one);
+}
+
+/* Opens all that are as near as the nearest good one, and further ones while more are wanted. */
+static void open_near(struct finding *finding)
+{
+    struct candidate found[DEVICES_MOST];
+    const struct mlx5 *lib = &finding->adapters->lib;
+    int n = 0, least = finding->told.wanted > 1 ? finding->told.wanted : 1;
+    errno = 0;
+    struct ibv_device **list = lib->verbs.get_device_list(&n);
+    int count = list ? list_candidates(finding->world, lib, list, n, found) : 0;
+    for (int i = 0; i < count && finding->told.count < GDA_CANDIDATES; i++) {
+        if (finding->told.count >= least && found[i].near != found[i - 1].near)
+            break;
+        try_one(finding, &found[i]);
+    }
+    if (list)
+        lib->verbs.free_device_list(list);
+    if (!count)
+        snprintf(finding->lacks, finding->lacks_bytes, "libibverbs lists %d RDMA devices%s%s%s", n,
+                 n ? ", none of those that WEFT_HCA names: " : "",
+                 n ? config_string(CONFIG_HCA) : "", errno ? " (no access to uverbs)" : "");
+}
+
+/* "mlx5_0, mlx5_1 and mlx5_2" */
+static void list_names(const struct gda_adapters *adapters, char *text, size_t bytes)
+{
+    size_t used = 0;
+    for (uint32_t a = 0; a < adapters->count && used < bytes; a++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s",
+                                 !a                         ? ""
+                                 : a + 1 == adapters->count ? " and "
+                                                            : ", ",
+                                 adapters->one[a].name);
+}
+
+/* A number that was asked for and is not there. */
+static weft_status check_wanted(const struct finding *finding)
+{
+    char names[200];
+    const struct gda_adapters *adapters = finding->adapters;
+    if (!adapters->count || finding->told.wanted <= finding->told.count)
+        return WEFT_OK;
+    list_names(adapters, names, sizeof names);
+    return base_fail(
+        WEFT_ERR_CONFIG,
+        "WEFT_GDA_ADAPTERS is %d, but %s alone can be used%s%s: it is to be %u or less, "
+        "0 for this PE's share",
+        finding->told.wanted, names, finding->lacks[0] ? "; " : "", finding->lacks,
+        adapters->count);
+}
+
+static weft_status find_own(struct finding *finding)
 {
     char folder[PATH_MAX];
-    *result = NULL;
     weft_status status = check_config();
     if (status)
         return status;
+    finding->told.wanted = (int32_t)config_int(CONFIG_GDA_ADAPTERS);
     if (!library_folder(folder)) {
-        snprintf(lacks, lacks_bytes,
+        snprintf(finding->lacks, finding->lacks_bytes,
                  "WEFT_HCA=soft: no folder weft-hca beside libweft; WEFT_HCA_LIB names another");
         return WEFT_OK;
     }
-    struct gda_device *device = calloc(1, sizeof *device);
-    if (!device)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for path gda");
-    if (mlx5_open(&device->lib, folder)) {
-        snprintf(lacks, lacks_bytes, "%s", base_last_error());
-        free(device);
+    if (mlx5_open(&finding->adapters->lib, folder)) {
+        snprintf(finding->lacks, finding->lacks_bytes, "%s", base_last_error());
         return WEFT_OK;
     }
-    if (!open_one(world, device, lacks, lacks_bytes)) {
-        gda_drop_device(device);
-        return WEFT_OK;
+    open_near(finding);
+    log_debug("path gda: %u adapters, libraries %s", finding->adapters->count,
+              folder[0] ? folder : "of the system");
+    return check_wanted(finding);
+}
+
+/* -------------------------------------------------------------------------------------- the job's */
+
+/* Leaves this PE the adapters that it picks. */
+static weft_status take_own(struct finding *finding, const struct gda_candidates *all)
+{
+    const struct path_world *world = finding->world;
+    struct gda_adapters *adapters = finding->adapters;
+    struct gda_picked picked;
+    uint32_t taken = 0;
+    gda_pick(all, world->boot->node_of, world->npes, world->pe, &picked);
+    for (uint32_t i = 0; i < adapters->count; i++) {
+        if (taken < picked.count && picked.which[taken] == i)
+            adapters->one[taken++] = adapters->one[i];
+        else
+            gda_close_adapter(&adapters->one[i]);
+    }
+    adapters->count = taken;
+    return WEFT_OK;
+}
+
+/* All PEs that have any take as many. *least: a PE that has no more. */
+static weft_status take_as_many(struct finding *finding, int *least)
+{
+    const struct path_world *world = finding->world;
+    struct gda_adapters *adapters = finding->adapters;
+    uint32_t mine = adapters->count, *counts = calloc((size_t)world->npes, sizeof *counts);
+    weft_status status = counts ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    status = boot_agree(world->boot, status);
+    if (!status)
+        status = world->boot->ops->allgather(world->boot, &mine, counts, sizeof mine);
+    *least = world->pe;
+    for (int pe = 0; pe < world->npes && !status && mine; pe++)
+        if (counts[pe] && counts[pe] < mine) {
+            mine = counts[pe];
+            *least = pe;
+        }
+    for (uint32_t i = mine; i < adapters->count; i++)
+        gda_close_adapter(&adapters->one[i]);
+    adapters->count = mine;
+    free(counts);
+    return status;
+}
+
+static weft_status share(struct finding *finding, int *least)
+{
+    const struct path_world *world = finding->world;
+    struct gda_candidates *all = calloc((size_t)world->npes, sizeof *all);
+    weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    status = boot_agree(world->boot, status);
+    if (!status)
+        status =
+            world->boot->ops->allgather(world->boot, &finding->told, all, sizeof finding->told);
+    if (!status)
+        status = take_own(finding, all);
+    free(all);
+    return status ? status : take_as_many(finding, least);
+}
+
+bool gda_atomics_with_cpu(const struct gda_adapters *adapters)
+{
+    bool all = true;
+    for (uint32_t a = 0; a < adapters->count; a++)
+        all &= adapters->one[a].atomics_with_cpu;
+    return all;
+}
+
+uint32_t gda_queues_each(uint32_t adapters)
+{
+    uint32_t each = (uint32_t)config_int(CONFIG_GDA_QUEUES);
+    return each > adapters ? each : adapters;
+}
+
+/* The reason of the path. */
+static void describe(const struct finding *finding, int least, char *has, size_t bytes)
+{
+    const struct gda_adapters *adapters = finding->adapters;
+    char names[120];
+    list_names(adapters, names, sizeof names);
+    size_t used = (size_t)snprintf(has, bytes, "requests to %s, port %d (%s)%s", names, GDA_PORT,
+                                   adapters->one[0].ethernet ? "RoCE" : "InfiniBand",
+                                   strcmp(config_string(CONFIG_HCA), "soft") &&
+                                           !config_string(CONFIG_HCA_LIB)[0]
+                                       ? ""
+                                       : ", libraries of their own");
+    if (least != finding->world->pe && used < bytes)
+        used += (size_t)snprintf(has + used, bytes - used, "; PE %d has no more", least);
+    if (config_int(CONFIG_GDA_QUEUES) < (int64_t)adapters->count && used < bytes)
+        snprintf(has + used, bytes - used, "; WEFT_GDA_QUEUES %lld raised to %u",
+                 (long long)config_int(CONFIG_GDA_QUEUES), adapters->count);
+}
+
+void gda_drop_adapters(void *argument)
+{
+    struct gda_adapters *adapters = argument;
+    if (!adapters)
+        return;
+    for (uint32_t a = 0; a < adapters->count; a++)
+        gda_close_adapter(&adapters->one[a]);
+    if (adapters->lib.handle)
+        mlx5_close(&adapters->lib);
+    free(adapters);
+}
+
+weft_status gda_find(const struct path_world *world, struct gda_adapters **result, char *lacks,
+                     size_t lacks_bytes, char *has, size_t has_bytes)
+{
+    struct finding finding = {.world = world, .lacks = lacks, .lacks_bytes = lacks_bytes};
+    int least = world->pe;
+    *result = NULL;
+    lacks[0] = '\0';
+    finding.adapters = calloc(1, sizeof *finding.adapters);
+    weft_status status = finding.adapters
+                             ? find_own(&finding)
+                             : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for path gda");
+    status = boot_agree(world->boot, status);
+    if (!status)
+        status = share(&finding, &least);
+    if (status || !finding.adapters->count) {
+        gda_drop_adapters(finding.adapters);
+        return status;
     }
     lacks[0] = '\0';
-    if (!device->atomics_with_cpu && strcmp(config_string(CONFIG_PATH), "gda") != 0) {
+    if (!gda_atomics_with_cpu(finding.adapters) && strcmp(config_string(CONFIG_PATH), "gda") != 0) {
         snprintf(lacks, lacks_bytes,
                  "atomics of %s are not atomic with those of CPUs: all must go by it "
                  "(WEFT_PATH=gda, and no other path)",
-                 device->name);
-        gda_drop_device(device);
+                 finding.adapters->one[0].name);
+        gda_drop_adapters(finding.adapters);
         return WEFT_OK;
     }
-    snprintf(has, has_bytes, "requests to %s, port %d (%s)%s", device->name, GDA_PORT,
-             device->ethernet ? "RoCE" : "InfiniBand", folder[0] ? ", libraries of their own" : "");
-    log_debug("path gda: %s, libraries %s", device->name, folder[0] ? folder : "of the system");
-    *result = device;
+    describe(&finding, least, has, has_bytes);
+    *result = finding.adapters;
     return WEFT_OK;
 }

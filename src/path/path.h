@@ -196,6 +196,10 @@ struct path_ops {
     unsigned (*carrier)(const struct path_common *common, bool cuda);
     weft_status (*device)(struct path_common *common, bool cuda, struct weft_dev *dev);
 
+    /* By which device that queue of its own to the PE leads for device code, "mlx5_0, port 1"; "" where there is none. */
+    void (*name_queue)(const struct path_common *common, int pe, uint64_t queue, char *text,
+                       size_t bytes);
+
     /* What device code has given so is complete at every PE. */
     weft_status (*settle_device)(struct path_common *common);
 

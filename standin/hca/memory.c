@@ -4,6 +4,7 @@
 
 #include "gpu_memory.h"
 
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -78,10 +79,18 @@ static bool change_far(struct device *d, void *at, const struct wqe_atomic *a, u
     return memory_put(d, at, &value, a->bytes);
 }
 
-static uint64_t change_8(uint64_t *at, const struct wqe_atomic *a, bool weak)
+/* Between the load and the store of a weak one, where others might come in between. */
+static void dawdle(struct device *d)
+{
+    if (adversary_skips(d))
+        sched_yield();
+}
+
+static uint64_t change_8(struct device *d, uint64_t *at, const struct wqe_atomic *a)
 {
     uint64_t old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-    if (weak) {
+    if (d->config->weak_atomics) {
+        dawdle(d);
         __atomic_store_n(at, wqe_atomic_apply(a, old), __ATOMIC_RELEASE);
         return old;
     }
@@ -91,10 +100,11 @@ static uint64_t change_8(uint64_t *at, const struct wqe_atomic *a, bool weak)
     return old;
 }
 
-static uint32_t change_4(uint32_t *at, const struct wqe_atomic *a, bool weak)
+static uint32_t change_4(struct device *d, uint32_t *at, const struct wqe_atomic *a)
 {
     uint32_t old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-    if (weak) {
+    if (d->config->weak_atomics) {
+        dawdle(d);
         __atomic_store_n(at, (uint32_t)wqe_atomic_apply(a, old), __ATOMIC_RELEASE);
         return old;
     }
@@ -106,11 +116,10 @@ static uint32_t change_4(uint32_t *at, const struct wqe_atomic *a, bool weak)
 
 bool memory_change(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old)
 {
-    bool weak = d->config->weak_atomics;
     if (gpu_memory_holds((uintptr_t)at))
         return change_far(d, at, a, old);
     bool settled = memory_settle(d);
-    *old = a->bytes == 8 ? change_8(at, a, weak) : change_4(at, a, weak);
+    *old = a->bytes == 8 ? change_8(d, at, a) : change_4(d, at, a);
     return settled;
 }
 

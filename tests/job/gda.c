@@ -3,10 +3,11 @@
  * PE alike, in words; and a request that the adapter fails becomes a status that names the peer and what
  * was wrong, with nobody waiting for ever.
  *
- *   gda refused STATUS SENTENCE | fails */
+ *   gda refused STATUS SENTENCE | fails | fewer */
 #include "job.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static int refused(weft_status wanted, const char *sentence)
 {
@@ -41,10 +42,35 @@ static int fails(void)
     return 0;
 }
 
+/* PE 0 takes one adapter and the others would take two: all use one, and say whose doing it is. */
+static int fewer(void)
+{
+    weft_job *job;
+    uint64_t *word, back = 0;
+    weft_path_info info = {.size = sizeof info, .kind = WEFT_HOST};
+    const char *number = getenv("WEFT_PE");
+    CHECK(number != NULL);
+    setenv("WEFT_GDA_ADAPTERS", strcmp(number, "0") ? "2" : "1", 1);
+    OK(weft_init(&job, NULL));
+    int me = weft_my_pe(job), to = (me + 1) % weft_n_pes(job);
+    OK(weft_path_query(job, to, &info));
+    CHECK(strstr(info.reason, "requests to mlx5_soft0, port 1"));
+    CHECK(!strstr(info.reason, "PE 0 has no more") == (me == 0));
+    OK(weft_alloc(job, WEFT_HOST, sizeof *word, 0, WEFT_ALLOC_ZERO, (void **)&word));
+    OK(weft_atomic_add64(weft_default_ctx(job), word, 7, to));
+    OK(weft_quiet(weft_default_ctx(job)));
+    OK(weft_g64(weft_default_ctx(job), word, &back, to));
+    CHECK(back == 7);
+    OK(weft_finalize(job));
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 4 && strcmp(argv[1], "refused") == 0)
         return refused((weft_status)atoi(argv[2]), argv[3]);
+    if (argc == 2 && strcmp(argv[1], "fewer") == 0)
+        return fewer();
     CHECK(argc == 2 && strcmp(argv[1], "fails") == 0);
     return fails();
 }

@@ -77,7 +77,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
     uint32_t together = weft_dev_active_mask();
     uint64_t whole = r->bytes;
     if (!(together & (together - 1))) {
-        weft_dev_gda_p_one(q, r, weft_dev_gda_there(r->symmetric, r->pe, &whole), r->value,
+        weft_dev_gda_p_one(q, r, weft_dev_gda_there(q, r->symmetric, r->pe, &whole), r->value,
                            (uint32_t)r->bytes);
         return;
     }
@@ -95,7 +95,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
         begun = weft_dev_gda_begin_group(&g, mask, q, r, weft_dev_gda_inline_blocks(bytes));
         if (begun)
             weft_dev_gda_inline_head(&q->ring, g.at,
-                                     weft_dev_gda_there(r->symmetric, r->pe, &whole), bytes,
+                                     weft_dev_gda_there(q, r->symmetric, r->pe, &whole), bytes,
                                      g.ends ? WEFT_DEV_GDA_SIGNALED : 0);
     }
     uint64_t at = weft_dev_shuffle_u64(run.mask, begun ? g.at : ~(uint64_t)0, run.leader);
@@ -122,10 +122,9 @@ WEFT_DEVICE int weft_dev_gda_does(int what)
 
 WEFT_DEVICE void weft_dev_gda_store_atomic(const struct weft_dev_gda_ring *ring, uint64_t index,
                                            const struct weft_dev_request *r,
+                                           struct weft_dev_gda_place at,
                                            struct weft_dev_gda_place to, uint32_t flags)
 {
-    uint64_t bytes = r->bytes;
-    struct weft_dev_gda_place at = weft_dev_gda_there(r->symmetric, r->pe, &bytes);
     int does = weft_dev_gda_does(r->what);
     uint64_t value = r->what == WEFT_DEV_ATOMIC_FETCH ? 0 : r->value;
     if (r->bytes == 4)
@@ -175,13 +174,14 @@ WEFT_DEVICE uint64_t weft_dev_gda_added(int what, uint64_t a, uint64_t b)
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_fetch(struct weft_dev_request *r)
 {
     int atomic = r->operation == WEFT_DEV_OP_ATOMIC, fetches = !atomic || !r->nbi;
+    uint64_t value = 0, whole = r->bytes;
+    struct weft_dev_gda_place at = weft_dev_gda_spot(r->symmetric, r->pe, &whole);
     struct weft_dev_gda_queue *q =
-        atomic ? weft_dev_gda_word_queue(r->symmetric, r->pe) : weft_dev_gda_own_queue(r->pe);
+        atomic ? weft_dev_gda_word_queue(at.address, r->pe) : weft_dev_gda_own_queue(r->pe);
     uint32_t blocks =
         atomic ? weft_dev_gda_atomic_blocks(weft_dev_gda_does(r->what), (unsigned)r->bytes) : 1;
     uint32_t mask = weft_dev_active_mask();
     struct weft_dev_gda_group g;
-    uint64_t value = 0, whole = r->bytes;
     mask = weft_dev_match_any_u64(mask, (uintptr_t)q | (uint64_t)fetches);
     if (!weft_dev_gda_begin_group(&g, mask, q, r, blocks))
         return 0;
@@ -189,12 +189,11 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_fetch(struct weft_dev_request *r)
     struct weft_dev_gda_place to = fetches ? weft_dev_gda_result(q, g.at) : weft_dev_gda_sink(q);
     if (fetches && !weft_dev_gda_take_result(q, g.at, r))
         to = weft_dev_gda_sink(q); /* the job has failed; the span is given all the same */
+    at = weft_dev_gda_keyed(q, at);
     if (atomic)
-        weft_dev_gda_store_atomic(&q->ring, g.at, r, to, flags);
+        weft_dev_gda_store_atomic(&q->ring, g.at, r, at, to, flags);
     else
-        weft_dev_gda_move(&q->ring, g.at, WEFT_DEV_GDA_READ,
-                          weft_dev_gda_there(r->symmetric, r->pe, &whole), to, (uint32_t)r->bytes,
-                          flags);
+        weft_dev_gda_move(&q->ring, g.at, WEFT_DEV_GDA_READ, at, to, (uint32_t)r->bytes, flags);
     weft_dev_gda_give_group(&g);
     if (!fetches)
         return 0;
@@ -238,7 +237,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_put_inline(struct weft_dev_gda_queue *q,
     struct weft_dev_gda_span span;
     uint64_t whole = bytes;
     uint32_t blocks = weft_dev_gda_inline_blocks(bytes);
-    struct weft_dev_gda_place at = weft_dev_gda_there(dst, r->pe, &whole);
+    struct weft_dev_gda_place at = weft_dev_gda_there(q, dst, r->pe, &whole);
     if (!weft_dev_gda_begin(&span, q, r, blocks > 1 ? blocks + 1 : 1))
         return 0;
     weft_dev_gda_inline_head(&q->ring, span.base, at, bytes,
@@ -260,7 +259,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_put_inline(struct weft_dev_gda_queue *q,
 WEFT_DEVICE uint32_t weft_dev_gda_inline_piece(const char *dst, int pe, uint64_t bytes)
 {
     uint64_t most = WEFT_DEV_GDA_INLINE_MOST, piece = bytes < most ? bytes : most;
-    (void)weft_dev_gda_there(dst, pe, &piece);
+    (void)weft_dev_gda_spot(dst, pe, &piece);
     return (uint32_t)piece;
 }
 
@@ -295,9 +294,9 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_put(struct weft_dev_gda_queue *q,
     WEFT_NO_UNROLL
     while (left) {
         uint64_t piece = left;
-        struct weft_dev_gda_place there = weft_dev_gda_there(dst, r->pe, &piece);
+        struct weft_dev_gda_place there = weft_dev_gda_there(q, dst, r->pe, &piece);
         piece = piece < 1u << 30 ? piece : 1u << 30;
-        if ((!r->nbi && left <= WEFT_DEV_GDA_COPIED) || !weft_dev_gda_here(src, &piece, &here)) {
+        if ((!r->nbi && left <= WEFT_DEV_GDA_COPIED) || !weft_dev_gda_here(q, src, &piece, &here)) {
             piece = weft_dev_gda_inline_piece(dst, r->pe, left);
             if (!weft_dev_gda_put_inline(q, r, dst, src, (uint32_t)piece))
                 return 0;
@@ -328,7 +327,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_read_some(struct weft_dev_gda_queue *q,
     WEFT_NO_UNROLL
     for (uint32_t i = 0; i < n; i++) {
         uint64_t whole = element, index = span.base + i;
-        struct weft_dev_gda_place at = weft_dev_gda_there(from + i * from_step, r->pe, &whole);
+        struct weft_dev_gda_place at = weft_dev_gda_there(q, from + i * from_step, r->pe, &whole);
         struct weft_dev_gda_place result = weft_dev_gda_take_result(q, index, r)
                                                ? weft_dev_gda_result(q, index)
                                                : weft_dev_gda_sink(q);
@@ -356,7 +355,7 @@ WEFT_DEVICE uint64_t weft_dev_gda_get_through(struct weft_dev_gda_queue *q,
 {
     uint64_t most = WEFT_DEV_GDA_READS * WEFT_DEV_GDA_RESULT;
     bytes = bytes < most ? bytes : most;
-    (void)weft_dev_gda_there(from, r->pe, &bytes);
+    (void)weft_dev_gda_spot(from, r->pe, &bytes);
     uint32_t whole = (uint32_t)(bytes / WEFT_DEV_GDA_RESULT);
     uint32_t rest = whole ? (uint32_t)WEFT_DEV_GDA_RESULT : (uint32_t)bytes;
     int done = weft_dev_gda_read_some(q, r, from, to, WEFT_DEV_GDA_RESULT, WEFT_DEV_GDA_RESULT,
@@ -374,9 +373,9 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_get(const struct weft_dev_request *r)
     WEFT_NO_UNROLL
     while (left) {
         uint64_t piece = left;
-        struct weft_dev_gda_place there = weft_dev_gda_there(src, r->pe, &piece);
+        struct weft_dev_gda_place there = weft_dev_gda_there(q, src, r->pe, &piece);
         piece = piece < 1u << 30 ? piece : 1u << 30;
-        if (!weft_dev_gda_here(dst, &piece, &here)) {
+        if (!weft_dev_gda_here(q, dst, &piece, &here)) {
             piece = weft_dev_gda_get_through(q, r, src, dst, left);
             if (!piece)
                 return;
@@ -428,14 +427,14 @@ WEFT_DEVICE void weft_dev_gda_strided(const struct weft_dev_request *r)
 
 /* ------------------------------------------------------------------------- signals, flags, packets */
 
-/* A word of 8 bytes: set by an inline write, added to by an atomic. */
+/* A word of 8 bytes, which is at `spot`: set by an inline write, added to by an atomic. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_signal(struct weft_dev_gda_queue *q,
-                                              const struct weft_dev_request *r, const void *signal,
-                                              int add, uint32_t flags)
+                                              const struct weft_dev_request *r,
+                                              struct weft_dev_gda_place spot, int add,
+                                              uint32_t flags)
 {
     struct weft_dev_gda_span span;
-    uint64_t whole = 8;
-    struct weft_dev_gda_place at = weft_dev_gda_there(signal, r->pe, &whole);
+    struct weft_dev_gda_place at = weft_dev_gda_keyed(q, spot);
     if (!weft_dev_gda_begin(&span, q, r, 1))
         return;
     if (add)
@@ -446,13 +445,32 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_signal(struct weft_dev_gda_queue *q,
     weft_dev_gda_give(&span);
 }
 
+/* A word of 8 bytes at the request's PE. */
+WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_word_spot(const void *word, int pe)
+{
+    uint64_t whole = 8;
+    return weft_dev_gda_spot(word, pe, &whole);
+}
+
+/* By the queue of the word. */
+WEFT_DEVICE void weft_dev_gda_signal_word(const struct weft_dev_request *r, const void *word,
+                                          int add)
+{
+    struct weft_dev_gda_place spot = weft_dev_gda_word_spot(word, r->pe);
+    weft_dev_gda_signal(weft_dev_gda_word_queue(spot.address, r->pe), r, spot, add, 0);
+}
+
 /* The signal follows in the same queue, and is carried out behind the data also where the network takes
- * several ways. Data of 8 bytes and less are in the request itself. */
+ * several ways; one that is added to in the queue of its word where there are several adapters. Data of 8 bytes and less
+ * are in the request itself. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_put_signal(struct weft_dev_request *r)
 {
-    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(r->pe);
+    struct weft_dev_gda_place signal = weft_dev_gda_word_spot(r->signal, r->pe);
+    int given = 1, add = r->what == WEFT_SIGNAL_ADD;
+    struct weft_dev_gda_queue *q = add && weft_dev_state.gda->adapters > 1
+                                       ? weft_dev_gda_word_queue(signal.address, r->pe)
+                                       : weft_dev_gda_own_queue(r->pe);
     uint64_t end = 0;
-    int given = 1;
     if (r->bytes && !r->local) {
         r->local = &r->compare;
         given = weft_dev_gda_put_inline(q, r, (const char *)r->symmetric, (const char *)&r->compare,
@@ -462,7 +480,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_put_signal(struct weft_dev_request *r)
     }
     if (!given)
         return;
-    weft_dev_gda_signal(q, r, r->signal, r->what == WEFT_SIGNAL_ADD, WEFT_DEV_GDA_ORDERED);
+    weft_dev_gda_signal(q, r, signal, add, WEFT_DEV_GDA_ORDERED);
     if (!r->nbi && end)
         weft_dev_gda_await(q, r, end);
 }
@@ -487,7 +505,7 @@ WEFT_DEVICE void weft_dev_gda_own_signal(const struct weft_dev_request *r, const
     uint64_t offset;
     int segment, add = r->what == WEFT_SIGNAL_ADD;
     if (add && weft_dev_find(signal, 8, &segment, &offset) == WEFT_OK)
-        weft_dev_gda_signal(weft_dev_gda_word_queue(signal, r->pe), r, signal, 1, 0);
+        weft_dev_gda_signal_word(r, signal, 1);
     else
         weft_dev_signal_at((char *)(uintptr_t)signal, r->value, (weft_signal_op)r->what);
 }
@@ -581,8 +599,7 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
         weft_dev_gda_strided(r);
         return 0;
     case WEFT_DEV_OP_SIGNAL:
-        weft_dev_gda_signal(weft_dev_gda_word_queue(r->symmetric, r->pe), r, r->symmetric,
-                            r->what == WEFT_SIGNAL_ADD, 0);
+        weft_dev_gda_signal_word(r, r->symmetric, r->what == WEFT_SIGNAL_ADD);
         return 0;
     case WEFT_DEV_OP_PUT_SIGNAL:
         weft_dev_gda_put_signal(r);
@@ -593,8 +610,8 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
     case WEFT_DEV_OP_FLAG:
         /* The number of the meeting before must not come behind this one: one queue for all of them. */
         weft_dev_gda_order(0);
-        weft_dev_gda_signal(weft_dev_gda_queue_of(r->pe, 0), r, r->symmetric, 0,
-                            WEFT_DEV_GDA_ORDERED);
+        weft_dev_gda_signal(weft_dev_gda_queue_of(r->pe, 0), r,
+                            weft_dev_gda_word_spot(r->symmetric, r->pe), 0, WEFT_DEV_GDA_ORDERED);
         return 0;
     default:
         return 0;

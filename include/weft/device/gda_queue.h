@@ -42,7 +42,11 @@ struct weft_dev_gda_queue {
     uint32_t results_key; /* as requests have it */
     uint32_t number;      /* of the queue pair */
     uint32_t name;        /* number of the queue among those to its peer, for messages */
-    uint32_t reserved[9];
+    uint32_t reserved;
+    const uint32_t *remote_keys; /* of the peer's chunks, at the adapter that the queue leads to, */
+    const uint32_t
+        *local_keys; /* and of own ones at the one that it begins at; as requests have them */
+    uint32_t reserved_too[4];
     uint64_t turns; /* blocks reserved << 32 | blocks published, each modulo 2^32 */
     uint64_t turns_line[7];
     uint64_t done;  /* blocks known to be complete, from the first one on */
@@ -58,6 +62,13 @@ struct weft_dev_gda_queue {
 WEFT_DEV_BOTH uint32_t weft_dev_gda_fraction(uint32_t each)
 {
     return (uint32_t)((((uint64_t)1 << 32) + each - 1) / each);
+}
+
+/* Which queue what changes one word goes by, host and device alike: found from its address at its PE, so that it is
+ * the same adapter there whoever gives it. Adapters are atomic each with itself alone. */
+WEFT_DEV_BOTH uint32_t weft_dev_gda_word(uint64_t address)
+{
+    return (uint32_t)(address >> 3) * 0x9e3779b1u >> 16;
 }
 
 /* A count of blocks that no queue comes to: the queue has failed, or was given up. Far enough from 2^64 that

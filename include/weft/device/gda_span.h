@@ -25,10 +25,10 @@ WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_own_queue(int pe)
     return weft_dev_gda_queue_of(pe, weft_dev_block_rank());
 }
 
-/* Of what is done to one word, whatever block does it. */
-WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_word_queue(const void *word, int pe)
+/* Of what is done to one word, whatever block does it; `address`: as that PE has it. */
+WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_word_queue(uint64_t address, int pe)
 {
-    return weft_dev_gda_queue_of(pe, (uint32_t)((uintptr_t)word >> 3) * 0x9e3779b1u >> 16);
+    return weft_dev_gda_queue_of(pe, weft_dev_gda_word(address));
 }
 
 /* The part that a symmetric address is in, the team areas included, and its offset from the first chunk; it
@@ -44,9 +44,10 @@ WEFT_DEVICE int weft_dev_gda_find(const void *symmetric, uint64_t *offset)
     return part;
 }
 
-/* Where `symmetric` is at PE pe; *bytes is cut where another key begins. */
-WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_there(const void *symmetric, int pe,
-                                                         uint64_t *bytes)
+/* Where `symmetric` is at PE pe, with the number of the chunk in the place of its key; *bytes is cut where another
+ * one begins. */
+WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_spot(const void *symmetric, int pe,
+                                                        uint64_t *bytes)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
     struct weft_dev_gda_place at;
@@ -56,12 +57,28 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_there(const void *symmetric, 
     uint64_t left = ((chunk + 1) << gda->chunk_bits[part]) - offset;
     *bytes = *bytes < left ? *bytes : left;
     at.address = gda->bases[(uint32_t)pe * WEFT_DEV_PARTS + (uint32_t)part] + offset;
-    at.key = gda->remote_keys[(uint64_t)(uint32_t)pe * gda->chunks + gda->first[part] + chunk];
+    at.key = gda->first[part] + (uint32_t)chunk;
     return at;
 }
 
+/* The same as a request of that queue has it. */
+WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_keyed(const struct weft_dev_gda_queue *q,
+                                                         struct weft_dev_gda_place spot)
+{
+    spot.key = q->remote_keys[spot.key];
+    return spot;
+}
+
+WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_there(const struct weft_dev_gda_queue *q,
+                                                         const void *symmetric, int pe,
+                                                         uint64_t *bytes)
+{
+    return weft_dev_gda_keyed(q, weft_dev_gda_spot(symmetric, pe, bytes));
+}
+
 /* The local side of a transfer, likewise; 0: it is not registered. */
-WEFT_DEVICE int weft_dev_gda_here(const void *local, uint64_t *bytes, struct weft_dev_gda_place *at)
+WEFT_DEVICE int weft_dev_gda_here(const struct weft_dev_gda_queue *q, const void *local,
+                                  uint64_t *bytes, struct weft_dev_gda_place *at)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
     uint64_t offset, end, whole;
@@ -75,7 +92,7 @@ WEFT_DEVICE int weft_dev_gda_here(const void *local, uint64_t *bytes, struct wef
     end = end < whole ? end : whole;
     *bytes = *bytes < end - offset ? *bytes : end - offset;
     at->address = gda->own[part] + offset;
-    at->key = gda->local_keys[gda->first[part] + chunk];
+    at->key = q->local_keys[gda->first[part] + chunk];
     return 1;
 }
 

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 9 };
+enum { WEFT_DEV_VERSION = 10 };
 
 /* Segments, in the order in which operations look for an address. */
 enum weft_dev_segment_id {
@@ -136,21 +136,19 @@ enum weft_dev_ring_flag {
 enum { WEFT_DEV_BOUNCE_LINE = 64, WEFT_DEV_BOUNCE_BYTES = 5 * WEFT_DEV_BOUNCE_LINE };
 
 /* What device code needs to give operations to queues of the network adapter (gda.h). In device-accessible
- * memory. What each part lies in is registered in chunks of 1 << chunk_bits bytes, each with a key; chunks are
- * numbered through all that is registered. A part begins `skip` bytes behind the start of the first of its
- * chunks. */
+ * memory. What each part lies in is registered in chunks of 1 << chunk_bits bytes, each with a key at every adapter,
+ * which are found by the queue; chunks are numbered through all that is registered. A part begins `skip` bytes behind
+ * the start of the first of its chunks. */
 struct weft_dev_gda {
     struct weft_dev_gda_queue *queues; /* [n_pes][each] */
     uint32_t each;
     uint32_t fraction; /* of 2^32: see weft_dev_gda_fraction() */
-    uint32_t chunks;
+    uint32_t adapters; /* queue k of a PE leads from adapter k % adapters here to that one there */
     uint32_t chunk_bits[WEFT_DEV_PARTS];
     uint32_t first[WEFT_DEV_PARTS]; /* number of a part's first chunk */
     uint64_t skip[WEFT_DEV_PARTS];
     uint64_t own[WEFT_DEV_PARTS]; /* where the first chunk of each is registered here */
     const uint64_t *bases;        /* [n_pes][WEFT_DEV_PARTS] and at the others */
-    const uint32_t *remote_keys;  /* [n_pes][chunks] */
-    const uint32_t *local_keys;   /* [chunks] */
     uint64_t *used;               /* bit per queue that has ever been used */
     uint32_t unordered; /* 1: what one queue carries into GPU memory only its completion orders */
     uint32_t reserved;

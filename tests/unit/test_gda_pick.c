@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which adapters the PEs of a job take over path gda: rows of what each PE of some nodes could use, the nearest first, and
+ * of what they take. An adapter is written as its name (a letter) and its nearness (0 is the nearest): "a0 b2". */
+#include "path/gda_pick.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PES = 16 };
+
+struct job {
+    struct gda_candidates all[PES];
+    int node_of[PES], npes;
+};
+
+/* PEs are apart by '/', nodes by "//", adapters by a blank. */
+static void read_job(const char *text, int wanted, struct job *job)
+{
+    memset(job, 0, sizeof *job);
+    job->npes = 1;
+    job->all[0].wanted = wanted;
+    for (int node = 0; *text;) {
+        struct gda_candidates *told = &job->all[job->npes - 1];
+        if (text[0] == '/') {
+            node += text[1] == '/';
+            text += 1 + (text[1] == '/');
+            job->all[job->npes].wanted = wanted;
+            job->node_of[job->npes++] = node;
+            continue;
+        }
+        told->list[told->count++] =
+            (struct gda_candidate){(uint64_t)text[0], (uint32_t)(text[1] - '0')};
+        text += 2 + (text[2] == ' ');
+    }
+}
+
+static const struct row {
+    const char *could;
+    int wanted;
+    const char *take;
+} rows[] = {
+    {"a0", 0, "a"},
+    {"a0 b0", 0, "ab"},
+    {"a0 b0 c1", 0, "ab"},
+    {"a0/a0", 0, "a/a"},
+    {"a0 b0/a0 b0", 0, "a/b"},
+    {"a0 b0/a0 b0/a0 b0", 0, "a/b/a"}, /* not enough: by turns */
+    {"a0 b0 c0 d0/a0 b0 c0 d0", 0, "ab/cd"},
+    {"a0 b0 c0/a0 b0 c0", 0, "a/b"},
+    {"a0 b0 c2 d2/c0 d0 a2 b2", 0, "ab/cd"}, /* each has its own */
+    {"a1 b1 c1/b0 a1 c1", 0, "ac/b"},        /* b is nearer to the other */
+    {"a1/a0", 0, "a/a"},
+    {"a0 b0//a0 b0", 0, "ab/ab"},
+    {"a0 b0///a0 b0", 0, "ab//ab"}, /* one PE has none */
+    {"a0 b0 c0 d0 e0 f0 g0 h0 i0 j0", 0, "abcdefgh"},
+    {"a0 b0 c0", 1, "a"},
+    {"a0 b0/a0 b0", 1, "a/b"},
+    {"a0 b0/a0 b0", 2, "ab/ab"},
+    {"a0 b0 c0/a0 b0 c0", 2, "ab/ac"},
+    {"a0 b1 c1/a0 b1 c1", 2, "ab/ab"},
+};
+
+static void the_rows(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct job job;
+        char text[64] = "", *at = text;
+        read_job(rows[i].could, rows[i].wanted, &job);
+        for (int pe = 0; pe < job.npes; pe++) {
+            struct gda_picked picked;
+            gda_pick(job.all, job.node_of, job.npes, pe, &picked);
+            *at++ = '/';
+            for (uint32_t k = 0; k < picked.count; k++)
+                *at++ = (char)job.all[pe].list[picked.which[k]].name;
+        }
+        *at = '\0';
+        if (strcmp(text + 1, rows[i].take) != 0)
+            fail_msg("%s, %d wanted: %s, not %s", rows[i].could, rows[i].wanted, text + 1,
+                     rows[i].take);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_rows)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
