@@ -114,7 +114,9 @@ one_host() {
 }
 
 # A PE is killed in the midst of a job: all others are told at once, with its host. Slurm is asked to leave
-# them alone meanwhile; mpirun and prterun cannot be, and are not that quick.
+# them alone meanwhile; mpirun and prterun cannot be, and are not that quick. Where it is not asked, it may end the
+# others by SIGTERM (143, which it then returns in place of 137) before they have said anything: then its own words
+# name the PE.
 dead() {
     local pe
     export KILL=0
@@ -126,7 +128,13 @@ dead() {
     run_on 137 4 2 "$build/bin/steady" 60 0
     says 'told [123]: WEFT_ERR_PEER_DEAD: PE 0 on a has ended: its connection to PE [123] on [ab] was closed'
     export KILL=1
-    run_on 137 3 3 "$build/bin/steady" 60 1
+    if [ "$launcher" = srun ]; then
+        run_on '137|143' 3 3 "$build/bin/steady" 60 1
+        says 'srun: .*(Terminating|Terminated) StepId=[0-9]+\.[0-9]+|STEP [0-9]+\.[0-9]+ ON .* CANCELLED'
+        says 'told [02]: WEFT_ERR_PEER_DEAD: PE 1 on b has ended|srun: error: b: task 1: Killed'
+    else
+        run_on 137 3 3 "$build/bin/steady" 60 1
+    fi
 }
 
 # A PE that ends before it has connected.
