@@ -54,7 +54,7 @@ enum box_state { BOX_EMPTY, BOX_RUNNING, BOX_FINALIZED, BOX_ABORTED };
 
 enum {
     BOX_MAGIC = 0x57656674, /* "Weft" */
-    BOX_VERSION = 7,
+    BOX_VERSION = 8,
     BOX_WAITS = 16,    /* threads of a PE that can be seen waiting at a time */
     BOX_HISTORY = 64,  /* last operations */
     BOX_CONTEXTS = 32, /* counter lines; contexts beyond share them */

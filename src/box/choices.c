@@ -2,6 +2,8 @@
 /* The reasons of chosen paths, each kept once. See choices.h. */
 #include "box/choices.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +13,8 @@ uint16_t box_reason(struct box_choices *choices, const char *text)
     char kept[BOX_REASON_BYTES];
     if (!text[0])
         return 0;
-    snprintf(kept, sizeof kept, "%s", text);
+    memset(kept, 0, sizeof kept);
+    base_shorten(kept, sizeof kept, text);
     for (uint32_t i = 0; i < count; i++)
         if (strcmp(choices->reasons[i], kept) == 0)
             return (uint16_t)(i + 1);

@@ -11,7 +11,7 @@
 enum {
     BOX_KINDS = 2, /* host memory, GPU memory */
     BOX_REASONS = 64,
-    BOX_REASON_BYTES = 256,
+    BOX_REASON_BYTES = 512,
 };
 
 enum box_proof {

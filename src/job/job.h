@@ -242,8 +242,10 @@ weft_status job_settle_proofs(struct weft_job *job, weft_kind kind,
 void job_show_choice(struct weft_job *job, weft_kind kind, int pe, const struct path_facts *facts);
 void job_show_proof(struct weft_job *job, weft_kind kind, int pe);
 
-/* Adds to the reason of the path that is taken what it has found. */
+/* What the path that is taken has found, beside why it is taken and in place of what it had found before. */
 void job_show_found(struct weft_job *job, weft_kind kind, int pe, const char *found);
+/* Why the path to that memory is taken, and no better one, for the program. */
+void job_tell_reason(struct weft_job *job, weft_kind kind, int pe, char *text, size_t bytes);
 void job_show_failed(struct weft_job *job, weft_kind kind, int pe, enum path_id path,
                      const char *evidence);
 

@@ -105,7 +105,9 @@ static struct path_facts facts_of(const struct weft_job *job, weft_kind kind, in
 static weft_status choose(struct weft_job *job, weft_kind kind, int pe)
 {
     struct path_facts facts = facts_of(job, kind, pe);
+    pthread_mutex_lock(&job->show_lock); /* a path may just tell what it has found */
     weft_status status = path_choose(&facts, &job->order, &job->paths.choices[kind][pe]);
+    pthread_mutex_unlock(&job->show_lock);
     job_show_choice(job, kind, pe, &facts);
     return status ? base_fail_context(status, "from PE %d to PE %d", job->pe, pe) : WEFT_OK;
 }
@@ -114,7 +116,7 @@ weft_status job_choose_paths(struct weft_job *job, weft_kind kind)
 {
     struct path_choice **choices = &job->paths.choices[kind];
     weft_status first = WEFT_OK;
-    char sentence[512];
+    char sentence[1024];
     if (!*choices)
         *choices = calloc((size_t)job->npes, sizeof **choices);
     if (!*choices)
@@ -205,6 +207,11 @@ static void wait_end(struct path_wait *wait)
     waiter_end(waiter_in(wait));
 }
 
+static void tell_found(const struct path_world *world, weft_kind kind, int pe, const char *found)
+{
+    job_show_found(world->job, kind, pe, found);
+}
+
 void job_tell_paths(struct weft_job *job)
 {
     job->paths.pe = job->pe;
@@ -214,6 +221,7 @@ void job_tell_paths(struct weft_job *job)
     job->paths.job = job;
     job->paths.wait_step = wait_step;
     job->paths.wait_end = wait_end;
+    job->paths.tell_found = tell_found;
 }
 
 /* ------------------------------------------------------------------------- settling what was proven */
@@ -251,7 +259,7 @@ static weft_status replace_path(struct weft_job *job, weft_kind kind, int pe, en
     snprintf(choice->reason + used, sizeof choice->reason - used, " (%s: %s)", path_name(failed),
              evidence);
     if (status) {
-        char sentence[512];
+        char sentence[1024];
         snprintf(sentence, sizeof sentence, "%s", base_last_error());
         return base_fail(status, "%s; what the proof of path %s saw: %s", sentence,
                          path_name(failed), evidence);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What can be asked of paths. */
-#include "gpu/stripe.h"
 #include "ops/access.h"
 
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 static weft_status check(const struct weft_job *job, int pe, const weft_path_info *info)
@@ -40,20 +38,6 @@ static void add_counters(const struct weft_job *job, enum path_id path, weft_pat
     }
 }
 
-/* What is known of large copies, behind why this path is taken. */
-static void add_stripes(const struct weft_job *job, int pe, weft_path_info *info)
-{
-    char text[200];
-    size_t used = strlen(info->reason), room = sizeof info->reason;
-    if (info->kind != WEFT_GPU)
-        return;
-    gpu_stripes_text(job->gpu, job->gpu->slot_of[pe], text, sizeof text);
-    size_t needs = strlen(text) + sizeof "; large copies: ";
-    if (text[0] && needs < room)
-        snprintf(info->reason + (used + needs < room ? used : room - needs), needs,
-                 "; large copies: %s", text);
-}
-
 WEFT_EXPORT weft_status weft_path_query(weft_job *job, int pe, weft_path_info *info)
 {
     weft_status status = check(job, pe, info);
@@ -65,8 +49,7 @@ WEFT_EXPORT weft_status weft_path_query(weft_job *job, int pe, weft_path_info *i
     filled.name = path_name(choice->path);
     filled.load_store = job_direct(job, filled.kind, pe);
     filled.proven = choice->proven ? 1 : choice->failed ? -1 : 0;
-    snprintf(filled.reason, sizeof filled.reason, "%s", choice->reason);
-    add_stripes(job, pe, &filled);
+    job_tell_reason(job, filled.kind, pe, filled.reason, sizeof filled.reason);
     add_counters(job, choice->path, &filled);
     memcpy(info, &filled, size);
     return WEFT_OK;

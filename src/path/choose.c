@@ -4,6 +4,7 @@
 #include "path/path.h"
 
 #include "base/status.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -146,19 +147,34 @@ const char *path_why(enum path_id path, const struct path_facts *facts,
                                    : "taken only when WEFT_PATH names it";
 }
 
+/* Behind `used` bytes of text; how many there are then. */
+static size_t add_reason(char *text, size_t used, size_t room, enum path_id path, const char *why)
+{
+    enum { LEAST_BYTES = 24 };
+    char part[PATH_REASON_BYTES];
+    if (used + LEAST_BYTES > room)
+        return used;
+    snprintf(part, sizeof part, "%s%s: %.*s", used ? "; " : "", path_name(path),
+             (int)sizeof part - 32, why);
+    base_shorten(text + used, room - used, part);
+    return used + strlen(text + used);
+}
+
 weft_status path_choose(const struct path_facts *facts, const struct path_order *order,
                         struct path_choice *choice)
 {
     size_t used = 0;
     char *text = choice->reason;
     enum path_id path;
-    text[0] = '\0';
+    enum { TAKEN_BYTES = 288 }; /* are left for why the one that is taken is */
+    text[0] = choice->found[0] = '\0';
+    choice->taken = choice->shown = 0;
     for (int k = 0; (path = candidate(facts, order, k)) != PATH_NONE; k++) {
         const char *why_not = obstacle(path, facts, order);
         const char *why = why_not ? why_not : why_taken(path, facts, order);
-        int n = snprintf(text + used, sizeof choice->reason - used, "%s%s: %s", used ? "; " : "",
-                         path_name(path), why);
-        used = n > 0 && used + (size_t)n < sizeof choice->reason ? used + (size_t)n : used;
+        size_t room = sizeof choice->reason - (why_not ? TAKEN_BYTES : 0);
+        choice->taken = (uint16_t)(used ? used + 2 : 0);
+        used = add_reason(text, used, room, path, why);
         choice->path = path;
         if (!why_not)
             return WEFT_OK;

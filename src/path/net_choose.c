@@ -94,14 +94,20 @@ static bool fits(const struct net_offer *offer, const struct net_wish *wish)
            reaches(offer, wish);
 }
 
-/* Each name once. */
+/* Each name once; where there is no room for more, "..." says so. */
 static void add_name(char *list, size_t bytes, const char *name)
 {
+    static const char more[] = ", ...";
     size_t length = strlen(name), used = strlen(list);
+    if (used >= strlen(more) && strcmp(list + used - strlen(more), more) == 0)
+        return;
     for (const char *at = list; (at = strstr(at, name)) != NULL; at += length)
         if ((at == list || at[-1] == ' ') && (at[length] == ',' || at[length] == '\0'))
             return;
-    snprintf(list + used, bytes - used, "%s%s", used ? ", " : "", name);
+    if (used + length + 2 + sizeof more > bytes)
+        snprintf(list + used, bytes - used, "%s", more);
+    else
+        snprintf(list + used, bytes - used, "%s%s", used ? ", " : "", name);
 }
 
 static void list_names(const struct net_offer *offers, size_t count, const char *provider,

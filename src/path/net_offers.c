@@ -5,6 +5,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "boot/agree.h"
 #include "path/net_near.h"
 
@@ -229,7 +230,7 @@ static weft_status look(const struct net_wish *wish, int npes, const struct fabr
     if (!status || status == WEFT_ERR_CONFIG)
         return status;
     mine->rows = 0;
-    snprintf(mine->lacks, sizeof mine->lacks, "%s", base_last_error());
+    base_shorten(mine->lacks, sizeof mine->lacks, base_last_error());
     return WEFT_OK;
 }
 

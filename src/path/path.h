@@ -42,7 +42,7 @@ enum path_id {
 _Static_assert((int)PATH_COUNT < (int)BOX_PATHS, "the black box has a column for every path");
 
 enum { MEMORY_KINDS = 2 }; /* WEFT_HOST, WEFT_GPU */
-enum { PATH_FOUND_BYTES = 200, PATH_LACKS_BYTES = 320 };
+enum { PATH_FOUND_BYTES = 320, PATH_LACKS_BYTES = 512, PATH_REASON_BYTES = 640 };
 
 static inline weft_kind segment_kind(enum segment_id segment)
 {
@@ -75,6 +75,10 @@ struct path_world {
     void *job;
     weft_status (*wait_step)(struct path_wait *wait, uint64_t seen);
     void (*wait_end)(struct path_wait *wait);
+
+    /* In place of what refine() has found: the path reaches that memory otherwise from now on. Waits for nothing.
+     * NULL: nobody wants to know. */
+    void (*tell_found)(const struct path_world *world, weft_kind kind, int pe, const char *found);
 };
 
 /* A wait of a path for a count that PE `pe` makes grow, as bounded and as visible as every other:
@@ -278,9 +282,13 @@ struct path_facts {
 
 struct path_choice {
     enum path_id path;
-    bool proven;      /* data, flags and atomics have been seen to arrive over it */
-    uint32_t failed;  /* bit per path whose proof failed between the two */
-    char reason[256]; /* why this, and why no better one */
+    bool proven;                    /* data, flags and atomics have been seen to arrive over it */
+    uint32_t failed;                /* bit per path whose proof failed between the two */
+    char reason[PATH_REASON_BYTES]; /* why no better one; from `taken` on: why this */
+    uint16_t taken;
+    /* What becomes of it later; under the job's lock of what is shown. */
+    uint16_t shown;               /* number of why this in the black box, without what was found */
+    char found[PATH_FOUND_BYTES]; /* by the path, of how it reaches that memory; it may change */
 };
 
 /* Fills path and reason. WEFT_ERR_NO_PATH, with each path's reason in the sentence and in

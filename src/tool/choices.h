@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { CHOICES_KINDS = 2, CHOICES_PATHS_MOST = 12, CHOICES_WHY_BYTES = 256 };
+enum { CHOICES_KINDS = 2, CHOICES_PATHS_MOST = 12, CHOICES_WHY_BYTES = 512 };
 
 enum choice_proof { CHOICE_UNUSED, CHOICE_NOT_PROVEN, CHOICE_PROVEN, CHOICE_FAILED };
 

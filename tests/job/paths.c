@@ -147,6 +147,18 @@ static void fails_late(void)
     OK(weft_finalize(job));
 }
 
+/* WEFT_PATH=gda,p2p without what gda needs, which is looked for at a place with a long name: why p2p is taken comes
+ * first, and that there is more is seen. */
+static void long_reason(void)
+{
+    begin();
+    weft_path_info info = query((me + 1) % npes, WEFT_HOST);
+    CHECK(strcmp(info.name, "p2p") == 0 && strlen(info.reason) < sizeof info.reason);
+    CHECK(strstr(info.reason, "p2p: chosen by WEFT_PATH; gda: ") == info.reason);
+    CHECK(strcmp(info.reason + strlen(info.reason) - 4, " ...") == 0);
+    OK(weft_finalize(job));
+}
+
 /* The library's own order. */
 static void by_itself(void)
 {
@@ -174,7 +186,8 @@ int main(int argc, char **argv)
     } cases[] = {{"all_lie", all_lie},         {"none_left", none_left},
                  {"first_lies", first_lies},   {"lies_later", lies_later},
                  {"fails_late", fails_late},   {"by_itself", by_itself},
-                 {"without_p2p", without_p2p}, {"staged_after_lies", staged_after_lies}};
+                 {"without_p2p", without_p2p}, {"staged_after_lies", staged_after_lies},
+                 {"long_reason", long_reason}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (argc < 2 || strcmp(argv[1], cases[i].name) != 0)
             continue;

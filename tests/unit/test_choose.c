@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The choice of a path, by rows of facts, WEFT_PATH and what must come out: the path, and a part of
  * the reason or of the refusal. */
+#include "base/text.h"
 #include "path/path.h"
 
 #include <setjmp.h>
@@ -313,8 +314,55 @@ static void long_evidence_is_cut(void **state)
     path_order_parse("^staged", &order);
     assert_int_equal(path_choose(&facts, &order, &room.choice), WEFT_ERR_NO_PATH);
     assert_true(strlen(room.choice.reason) < sizeof room.choice.reason);
+    assert_non_null(strstr(room.choice.reason, "xxx ..."));
     for (size_t i = 0; i < sizeof room.guard; i++)
         assert_int_equal(room.guard[i], 0x77);
+}
+
+/* However much is lacking for those that come before, why one is taken is there, and where it begins. */
+static void the_taken_one_has_room(void **state)
+{
+    (void)state;
+    char words[2000] = "";
+    struct path_order order;
+    struct path_choice choice;
+    struct path_facts facts = facts_of(REFUSED);
+    while (strlen(words) < sizeof words - 10)
+        strcat(words, "lacking ");
+    facts.evidence = words;
+    assert_int_equal(path_order_parse("", &order), WEFT_OK);
+    assert_int_equal(path_choose(&facts, &order, &choice), WEFT_OK);
+    assert_int_equal(choice.path, PATH_STAGED);
+    assert_string_equal(choice.reason + choice.taken,
+                        "staged: through host memory that both PEs map");
+    assert_non_null(strstr(choice.reason, "lacking ...; staged: "));
+}
+
+static void sentences_are_cut_between_words(void **state)
+{
+    static const struct {
+        const char *text, *kept;
+        size_t bytes;
+    } rows[] = {
+        {"all of it", "all of it", 10},
+        {"all of it!", "all ...", 10},
+        {"provider tcp, on eth0", "provider ...", 17},
+        {"one, two three", "one ...", 10},
+        {"0123456789abcdef", "01234 ...", 10},
+        {"0123456789", "0123", 5},
+        {"", "", 1},
+    };
+    char to[32];
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        memset(to, 0x77, sizeof to);
+        base_shorten(to, rows[i].bytes, rows[i].text);
+        assert_string_equal(to, rows[i].kept);
+        assert_int_equal(to[rows[i].bytes], 0x77);
+    }
+    strcpy(to, "in its own place");
+    base_shorten(to, 12, to);
+    assert_string_equal(to, "in its ...");
 }
 
 static void parsing(void **state)
@@ -427,9 +475,14 @@ static void no_path_says_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row),        cmocka_unit_test(why_of_each_path),
-        cmocka_unit_test(it_is_a_function), cmocka_unit_test(long_evidence_is_cut),
-        cmocka_unit_test(parsing),          cmocka_unit_test(every_path_has_its_table),
+        cmocka_unit_test(every_row),
+        cmocka_unit_test(why_of_each_path),
+        cmocka_unit_test(it_is_a_function),
+        cmocka_unit_test(long_evidence_is_cut),
+        cmocka_unit_test(the_taken_one_has_room),
+        cmocka_unit_test(sentences_are_cut_between_words),
+        cmocka_unit_test(parsing),
+        cmocka_unit_test(every_path_has_its_table),
         cmocka_unit_test(no_path_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
