@@ -29,8 +29,8 @@ enum {
     NET_MESSAGE_BYTES = 8192,   /* of a message, its head included */
     NET_WINDOW = 32,            /* messages to a peer that it has not told to be done */
     NET_CHUNK_BYTES = 16 << 20, /* memory is registered in pieces of this size */
-    NET_SENTENCE_BYTES = 256,
-    NET_WHY_BYTES = 160,
+    NET_SENTENCE_BYTES = 384,
+    NET_WHY_BYTES = 224,
 };
 
 /* ------------------------------------------------------------------------------ what goes over */
@@ -532,6 +532,9 @@ void net_arrived(struct path_common *net, struct net_peer *peer, const struct ne
 bool net_suspect(struct path_common *net, struct net_peer *peer, const char *sentence,
                  const char *cause);
 
+/* Gives the peer up for what has failed, and says so where no other rail is left that leads there. */
+void net_give_up(struct path_common *net, struct net_peer *peer, const char *sentence);
+
 /* Something of the peer has come over the rail. */
 void net_heard(struct net_peer *peer, int rail);
 void net_probe_came(struct path_common *net, struct net_peer *from, struct net_message *message);
@@ -566,7 +569,10 @@ weft_status net_await(struct path_state *state, struct net_peer *peer, void *to,
 /* Waits for the answer; the token is void afterwards, and nothing goes to `to` any more. */
 weft_status net_await_answer(struct path_common *net, uint64_t token);
 
-/* Its request does not go. */
+/* The same without waiting: whether it has come, with *status, and the token is void. */
+bool net_answer_came(struct path_common *net, uint64_t token, weft_status *status);
+
+/* Its request does not go, or nobody cares any more. */
 void net_cancel_answer(struct path_common *net, uint64_t token);
 
 /* Nobody waits: quiet does. */

@@ -95,6 +95,19 @@ weft_status net_await_answer(struct path_common *net, uint64_t token)
                   : WEFT_OK;
 }
 
+bool net_answer_came(struct path_common *net, uint64_t token, weft_status *status)
+{
+    struct net_awaited *awaited = awaited_of(net, token);
+    if (!awaited->done)
+        return false;
+    *status = awaited->status;
+    release(awaited);
+    if (*status)
+        base_fail(*status, "PE %d could not carry out what PE %d asked for: %s", awaited->peer->pe,
+                  net->world->pe, base_status_text(*status));
+    return true;
+}
+
 void net_forget_answer(struct path_common *net, uint64_t token)
 {
     struct net_awaited *awaited = awaited_of(net, token);

@@ -530,6 +530,26 @@ weft_status net_refine(const struct path_world *world, weft_kind kind, int pe, c
     return status;
 }
 
+void net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail)
+{
+    const struct net_rail *lost = &net->rails[rail];
+    char found[PATH_FOUND_BYTES];
+    if (peer->gpu_trust != NET_TRUSTED || net->proving || !(peer->gpu_rails >> rail & 1))
+        return;
+    for (int i = 0; i < net->rail_count; i++)
+        if (peer->gpu_rails >> i & 1 && net_goes_over(net, peer, i))
+            return;
+    peer->gpu_trust = NET_REFUSED;
+    snprintf(peer->gpu_why, sizeof peer->gpu_why,
+             "%s, the last NIC that reached it, has failed: %s", net_interface(lost),
+             lost->cause[0] ? lost->cause : "the peer has given it up");
+    describe(net, peer, found, sizeof found);
+    log_warn("path net: GPU memory of PE %d goes through pinned memory from now on: %s", peer->pe,
+             peer->gpu_why);
+    if (net->world->tell_found)
+        net->world->tell_found(net->world, WEFT_GPU, peer->pe, found);
+}
+
 /* --------------------------------------------------------------------------------------- the end */
 
 static void free_extents(struct net_extents *extents)

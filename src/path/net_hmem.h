@@ -33,6 +33,10 @@ void net_own_place(struct path_common *net, size_t offset, struct net_place *pla
 /* Before what a peer asks for that has written into GPU memory here, or a get into it is complete. */
 weft_status net_flush_gpu(struct path_common *net);
 
+/* A rail has failed at either end: where it was the last one over which GPU memory of the peer was proven, that goes
+ * through pinned memory from now on, and the path's reason says why. */
+void net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail);
+
 /* Entry of the path's table. */
 weft_status net_refine(const struct path_world *world, weft_kind kind, int pe, char *found,
                        size_t bytes);

@@ -94,7 +94,7 @@ static void send_failed(struct path_common *net, struct net_message *message, in
     if (net_suspect(net, peer, sentence, cause))
         net_keep(peer, message);
     else
-        net_fail_peer(net, peer, WEFT_ERR_PATH, sentence);
+        net_give_up(net, peer, sentence);
     net_let_go(net, message);
 }
 

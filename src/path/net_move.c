@@ -149,6 +149,16 @@ bool net_suspect(struct path_common *net, struct net_peer *peer, const char *sen
     return true;
 }
 
+void net_give_up(struct path_common *net, struct net_peer *peer, const char *sentence)
+{
+    static const char none[] = "; no NIC is left that leads there";
+    char whole[NET_SENTENCE_BYTES];
+    bool last = net->rail_count > 1 && net_other_rail(net, peer, peer->via) < 0;
+    snprintf(whole, sizeof whole, "%.*s%s", (int)(sizeof whole - sizeof none), sentence,
+             last ? none : "");
+    net_fail_peer(net, peer, WEFT_ERR_PATH, whole);
+}
+
 static void probe_all(struct path_common *net, struct net_peer *peer)
 {
     if (peer->probed && peer->stood_ns - peer->probed_ns < PROBE_NS)
@@ -235,7 +245,8 @@ static void move(struct path_common *net, struct net_peer *peer)
         snprintf(sentence, sizeof sentence,
                  "PE %d is not reached any more (provider %s on %s): %s%s", peer->pe, net->provider,
                  net_interface(rail), rail->cause,
-                 to < 0 ? "" : "; what was under way cannot be sent again over another interface");
+                 to < 0 ? "; no NIC is left that leads there"
+                        : "; what was under way cannot be sent again over another interface");
         net_fail_peer(net, peer, WEFT_ERR_PATH, sentence);
         return;
     }

@@ -122,7 +122,7 @@ static void fail_operation(struct path_common *net, struct net_rail *rail,
     if (post->kind == NET_POST_STAGED && net_stage_proves(post))
         snprintf(net->proof_failed, sizeof net->proof_failed, "%.*s", NET_WHY_BYTES - 1, sentence);
     else if (post->kind != NET_POST_SEND || !net_suspect(net, post->peer, sentence, more))
-        net_fail_peer(net, post->peer, WEFT_ERR_PATH, sentence);
+        net_give_up(net, post->peer, sentence);
     if (post->kind == NET_POST_SEND)
         net_message_sent(net, (struct net_message *)(void *)post);
     else if (post->kind == NET_POST_STAGED)

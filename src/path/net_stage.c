@@ -2,6 +2,7 @@
 /* What pieces of GPU memory under way over path net go through: net_stage.h. */
 #include "path/net_stage.h"
 
+#include "base/log.h"
 #include "base/status.h"
 #include "gpu/gpu.h"
 
@@ -222,14 +223,23 @@ static void landed(struct net_parcel *piece)
 {
     if (needs_flush(piece))
         piece->post.peer->gpu_written = true;
+    if (piece->again)
+        return;
     leave(&piece->filling, &channel_of(piece)->filling);
     leave(&piece->writes, &channel_of(piece)->writes);
 }
 
 void net_stage_came(struct net_parcel *piece)
 {
-    if (--piece->parts == 0)
+    if (--piece->parts == 0 && !piece->lost)
         landed(piece);
+}
+
+bool net_stage_strays(struct net_parcel *piece)
+{
+    bool in_place = !piece->here || !piece->there;
+    piece->lost |= in_place;
+    return in_place;
 }
 
 void net_stage_done(struct path_common *net, struct net_post *post, bool well)
@@ -258,7 +268,8 @@ static bool try_to_tell(struct path_common *net, struct net_parcel *piece, enum 
            sizeof(struct net_lot));
     piece->told = peer->sent + 1;
     net_flush(net, peer, kind == NET_LANDED); /* the answer frees the lot */
-    leave(&piece->staging, &channel_of(piece)->staging);
+    if (!piece->left)
+        leave(&piece->staging, &channel_of(piece)->staging);
     return true;
 }
 
@@ -313,6 +324,67 @@ static bool send(struct path_common *net, struct net_parcel *piece)
     return true;
 }
 
+/* All its parts have come or are lost. What NICs have written into GPU memory in place must not become visible
+ * after what goes again; the bytes there are as good as nobody's until it has come. */
+static void go_astray(struct path_common *net, struct net_parcel *piece)
+{
+    weft_status status = WEFT_OK;
+    if (needs_flush(piece))
+        piece->post.peer->gpu_written = true; /* the word of the first lot follows */
+    if (!piece->write && !piece->here && piece->device)
+        status = net_flush_gpu(net);
+    if (piece->write)
+        join(&piece->staging, &channel_of(piece)->staging);
+    log_debug("path net: a %s of %zu bytes at PE %d goes again, through pinned memory",
+              piece->write ? "write" : "read", piece->bytes, piece->post.peer->pe);
+    piece->phase = ASTRAY;
+    piece->lost = false;
+    piece->again = true;
+    piece->filled = piece->write && piece->here;
+    if (status)
+        lose(net, piece->post.peer, status);
+}
+
+static bool go_again(struct path_common *net, struct net_parcel *piece)
+{
+    bool ready;
+    weft_status status = net_stage_through_lots(net, piece, &ready);
+    if (status)
+        lose(net, piece->post.peer, status);
+    if (status || !ready) {
+        net->restless = true;
+        return status != WEFT_OK;
+    }
+    if (piece->bytes > net->lot_bytes) {
+        piece->left = piece->bytes - net->lot_bytes;
+        piece->bytes = net->lot_bytes;
+    }
+    if (!piece->write)
+        piece->phase = ASKING;
+    else if (piece->filled)
+        piece->phase = POSTING;
+    else
+        fill(net, piece);
+    return true;
+}
+
+/* A lot has made its way; the next one takes its place. */
+static void over(struct path_common *net, struct net_parcel *piece)
+{
+    if (!piece->left) {
+        end(piece);
+        return;
+    }
+    piece->at.offset += piece->bytes;
+    piece->local += piece->bytes;
+    piece->bytes = piece->left < net->lot_bytes ? piece->left : net->lot_bytes;
+    piece->left -= piece->bytes;
+    if (piece->write)
+        fill(net, piece);
+    else
+        piece->phase = ASKING;
+}
+
 static bool on_write(struct path_common *net, struct net_parcel *piece)
 {
     bool follows = !net->rails[0].traits.confirmed && !piece->sure;
@@ -322,13 +394,18 @@ static bool on_write(struct path_common *net, struct net_parcel *piece)
             net->restless = true;
             return false;
         }
-        leave(&piece->filling, &channel_of(piece)->filling);
+        if (!piece->left)
+            leave(&piece->filling, &channel_of(piece)->filling);
         piece->phase = POSTING;
         return true;
     case POSTING:
         return send(net, piece);
+    case ASTRAY:
+        return go_again(net, piece);
     case POSTED:
-        if (piece->there && (follows || !on_wire(piece)))
+        if (piece->lost && !on_wire(piece))
+            go_astray(net, piece);
+        else if (piece->there && (follows || !on_wire(piece)))
             piece->phase = TELLING;
         else if (on_wire(piece))
             return false;
@@ -343,7 +420,7 @@ static bool on_write(struct path_common *net, struct net_parcel *piece)
     default:
         if (piece->in_flight || piece->post.peer->done < piece->told)
             return false;
-        end(piece);
+        over(net, piece);
         return true;
     }
 }
@@ -367,10 +444,14 @@ static bool on_read(struct path_common *net, struct net_parcel *piece)
         return true;
     case POSTING:
         return send(net, piece);
+    case ASTRAY:
+        return go_again(net, piece);
     case POSTED:
         if (on_wire(piece))
             return false;
-        if (piece->here)
+        if (piece->lost)
+            go_astray(net, piece);
+        else if (piece->here)
             empty(net, piece);
         else
             arrive(net, piece);
@@ -380,7 +461,7 @@ static bool on_read(struct path_common *net, struct net_parcel *piece)
             net->restless = true;
             return false;
         }
-        end(piece);
+        over(net, piece);
         return true;
     default:
         return false;
@@ -396,6 +477,7 @@ static bool on_failed(struct path_common *net, struct net_parcel *piece)
         net->restless = true;
         return false;
     }
+    net_stage_forget_room(net, piece->post.peer);
     end(piece);
     return true;
 }

@@ -14,6 +14,11 @@
  * less those that one of the two ends does not need. Only this PE hands out lots, so the owner keeps no
  * books.
  *
+ * What goes in place at one end or at both, and has parts for which no NIC is left that reaches that end (net_stripe.h
+ * gives those back), goes again from its beginning through lots at both ends: ASTRAY until the room is known, then
+ * the phases above, lot after lot where it is larger than one. Its writes are counted until the owner is done with
+ * the last of them, so that whoever waits for them waits for that.
+ *
  * On the wire a piece is one remote access over the first NIC. Where the peer is reached over several it is
  * cut again, each part goes over whichever is free first and again over another when its NIC fails (net_stripe.h),
  * and the piece goes on when all parts are known to have arrived.
@@ -26,7 +31,7 @@
 #include "path/net_hmem.h"
 #include "path/net_stripe.h"
 
-enum net_phase { FILLING, POSTING, POSTED, TELLING, TOLD, ASKING, ASKED, EMPTYING, OVER };
+enum net_phase { FILLING, POSTING, POSTED, TELLING, TOLD, ASKING, ASKED, EMPTYING, ASTRAY, OVER };
 
 /* A piece. */
 struct net_parcel {
@@ -39,6 +44,10 @@ struct net_parcel {
     bool sure;                            /* goes in parts that go again when a NIC fails, */
     bool spread;                          /* over all NICs */
     bool in_flight;                       /* libfabric has it */
+    bool lost;                            /* no NIC is left for some of its parts */
+    bool again;                           /* it goes again, through lots at both ends, */
+    bool filled;                          /* and its data are in the lot here */
+    size_t left;                          /* bytes behind `bytes` that go again after them */
     uint32_t parts;                       /* that have not come */
     bool staging, filling, writes, reads; /* it is counted there in the channel */
     struct path_state *state;
@@ -61,13 +70,25 @@ struct net_stage {
     void *const *descriptors; /* of the lots, by rail */
     struct net_key room[NET_RAILS];
     bool room_asked;
+    uint64_t room_token; /* somebody asks for it who cannot wait; 0: nobody */
+    struct net_key room_came[NET_RAILS];
 };
 
 /* The piece takes its turn, of which there is one (stage->taken - stage->gone < net->lots), and goes as far as
  * it does without waiting. */
 void net_stage_begin(struct path_state *state, const struct net_parcel *piece);
 
+/* Both ends of the piece become lots; *ready false: not yet, since the peer is asked for its room. Never waits. */
+weft_status net_stage_through_lots(struct path_common *net, struct net_parcel *piece, bool *ready);
+
+/* The peer has failed: it will not answer. */
+void net_stage_forget_room(struct path_common *net, struct net_peer *peer);
+
 /* A part of the piece has arrived, or its peer has failed. */
 void net_stage_came(struct net_parcel *piece);
+
+/* No NIC is left that carries a part of the piece between these ends, and what the lost ones had is closed
+ * at both; net_stage_came() follows. False: it goes through lots already, so that there is no other way. */
+bool net_stage_strays(struct net_parcel *piece);
 
 #endif

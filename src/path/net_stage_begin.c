@@ -223,6 +223,73 @@ static weft_status find_place(struct path_state *state, struct net_parcel *piece
     return status;
 }
 
+/* Where nobody can wait. The answer is looked for at the next call. */
+static weft_status ask_for_room(struct path_common *net, struct net_parcel *piece)
+{
+    struct net_peer *peer = piece->post.peer;
+    struct net_stage *stage = peer->stage;
+    uint32_t wanted = (uint32_t)(net->lots * net->lot_bytes);
+    weft_status status = net_await(piece->state, peer, stage->room_came, sizeof stage->room_came,
+                                   &stage->room_token);
+    if (status)
+        return status;
+    struct net_record *record = net_try_request(piece->state, peer, sizeof(struct net_wanted));
+    if (!record) {
+        net_stage_forget_room(net, peer);
+        return WEFT_OK;
+    }
+    record->kind = NET_ROOM;
+    memcpy(net_behind(record), &(struct net_wanted){.token = stage->room_token, .bytes = wanted},
+           sizeof(struct net_wanted));
+    net_flush(net, peer, false);
+    return WEFT_OK;
+}
+
+void net_stage_forget_room(struct path_common *net, struct net_peer *peer)
+{
+    if (peer->stage->room_token)
+        net_cancel_answer(net, peer->stage->room_token);
+    peer->stage->room_token = 0;
+}
+
+static weft_status look_for_room(struct path_common *net, struct net_parcel *piece)
+{
+    struct net_stage *stage = piece->post.peer->stage;
+    weft_status status = WEFT_OK;
+    if (stage->room_asked)
+        return WEFT_OK;
+    if (!stage->room_token)
+        return ask_for_room(net, piece);
+    if (!net_answer_came(net, stage->room_token, &status))
+        return WEFT_OK;
+    stage->room_token = 0;
+    memcpy(stage->room, stage->room_came, sizeof stage->room);
+    stage->room_asked = status == WEFT_OK;
+    return status;
+}
+
+weft_status net_stage_through_lots(struct path_common *net, struct net_parcel *piece, bool *ready)
+{
+    struct net_peer *peer = piece->post.peer;
+    struct net_stage *stage = peer->stage;
+    struct net_ends *ends = &piece->ends;
+    weft_status status = look_for_room(net, piece);
+    *ready = stage->room_asked;
+    if (!status && *ready)
+        status = make_lots(net, stage);
+    if (status || !*ready)
+        return status;
+    piece->here = piece->there = true;
+    *ends = (struct net_ends){.reaches = UINT8_MAX};
+    memcpy(ends->keys, stage->room, sizeof ends->keys);
+    memcpy(ends->descriptors, stage->descriptors, sizeof ends->descriptors);
+    for (int i = 0; i < NET_RAILS; i++)
+        ends->keys[i].base += (piece->number - 1) % net->lots * net->lot_bytes;
+    return reaches(net, piece)
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_PATH, "no NIC that is left has pinned memory at both ends");
+}
+
 /* One piece of at most piece->bytes bytes, `part` where it goes through lots. */
 static weft_status move_piece(struct path_state *state, struct net_parcel *piece, size_t part)
 {

@@ -246,15 +246,15 @@ static bool has_room(const struct net_rail *rail)
 }
 
 /* The one that will have carried it first, of those that have not refused; for a piece that is not spread,
- * the peer's own. Where no other leads to the peer, that one too. -1 = it has no room, and none other would be
- * sooner. */
+ * the peer's own, where that can carry it. Where no other can, that one too. -1 = it has no room, and none other would
+ * be sooner. */
 static int choose_rail(const struct path_common *net, const struct net_piece *piece,
                        uint32_t refused)
 {
     int best = -1, via = piece->post.peer->via;
     double soonest = 0;
-    bool any = false;
-    for (int i = net->home_carries ? 0 : 1; i < net->rail_count && piece->spread; i++) {
+    bool any = false, own = !piece->spread && carries(net, piece, via);
+    for (int i = net->home_carries ? 0 : 1; i < net->rail_count && !own; i++) {
         const struct net_rail *rail = &net->rails[i];
         bool leads = carries(net, piece, i);
         double time = (double)(rail->under_way + piece->bytes) / rate_of(net, rail);
@@ -334,6 +334,12 @@ static void start_pieces(struct path_common *net)
         } else if (unlikely(leads_nowhere(net, piece)) && piece->proof) {
             net_pieces_remove(&net->pieces, piece);
             net_piece_unproven(piece, "the NIC has failed");
+        } else if (unlikely(leads_nowhere(net, piece)) && net_piece_waits(piece)) {
+            continue;
+        } else if (unlikely(leads_nowhere(net, piece)) && piece->parcel &&
+                   net_stage_strays(piece->parcel)) {
+            net_pieces_remove(&net->pieces, piece);
+            net_piece_finish(piece);
         } else if (unlikely(leads_nowhere(net, piece))) {
             net_fail_peer(net, piece->post.peer, WEFT_ERR_PATH,
                           "no NIC that is left has the memory of a transfer registered");

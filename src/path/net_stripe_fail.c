@@ -5,6 +5,7 @@
  * A rail has failed when the provider says so, or when for some time nothing has moved on it although the
  * peer, asked over the first rail, is there. A PE that gives a rail up asks the peers it was writing to
  * to close theirs; their answer lets the pieces go again. */
+#include "path/net_hmem.h"
 #include "path/net_stripe_piece.h"
 
 #include "base/clock.h"
@@ -60,9 +61,12 @@ static void warn(const struct path_common *net, struct net_rail *rail, const str
 static void peer_closed(struct path_common *net, struct net_peer *peer, int there)
 {
     peer->closed |= (uint8_t)(1u << there);
-    for (int i = 0; i < net->rail_count; i++)
+    for (int i = 0; i < net->rail_count; i++) {
         if (peer->there[i] == there && net->rails[i].cause[0])
             warn(net, &net->rails[i], peer);
+        if (peer->there[i] == there)
+            net_gpu_rail_lost(net, peer, i);
+    }
 }
 
 void net_stripe_note(struct path_common *net, struct net_peer *from, const struct net_note *note)
@@ -106,7 +110,7 @@ void net_rail_failed(struct path_common *net, struct net_rail *rail, struct net_
         if (!rail->cause[0])
             snprintf(rail->cause, sizeof rail->cause, "%s", cause);
     } else if (!net_suspect(net, peer, sentence, cause)) {
-        net_fail_peer(net, peer, WEFT_ERR_PATH, sentence);
+        net_give_up(net, peer, sentence);
     }
 }
 
@@ -178,6 +182,8 @@ static void close_failed(struct path_common *net, struct net_rail *rail)
     net_free_rail_memory(net, rail);
     net_move_peers(net, rail);
     net_stage_rail_closed(net, number_of(net, rail));
+    for (int pe = 0; pe < net->world->npes; pe++)
+        net_gpu_rail_lost(net, &net->peers[pe], number_of(net, rail));
     rail->under_way = 0;
     rail->to_confirm = 0;
     while (rail->pieces.first) {

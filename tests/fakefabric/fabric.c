@@ -10,7 +10,7 @@
  * Environment: FAKE_FABRIC_NAME (verbs;ofi_rxm), FAKE_FABRIC_HMEM=0, FAKE_FABRIC_DMABUF=0 (libfabric 1.17),
  * FAKE_FABRIC_REFUSE (dmabuf, address: such registrations are refused), FAKE_FABRIC_HELD,
  * FAKE_FABRIC_SLOW (a NIC reads what it writes elsewhere only when its completions are looked for),
- * FAKE_FABRIC_NICS, FAKE_FABRIC_LOSE (nics.c), FAKE_FABRIC_LIE (held back for ever), FAKE_FABRIC_FAIL (read, write: posts on GPU memory fail;
+ * FAKE_FABRIC_NICS, FAKE_FABRIC_LOSE, FAKE_FABRIC_NO_GPU (nics.c), FAKE_FABRIC_LIE (held back for ever), FAKE_FABRIC_FAIL (read, write: posts on GPU memory fail;
  * domain: one with FI_HMEM cannot be opened). */
 #include "fake.h"
 
@@ -322,6 +322,8 @@ static int regattr(struct fid *domain, const struct fi_mr_attr *attr, uint64_t f
         broken("%zu pieces in one registration", attr->iov_count);
     if (flags & MR_DMABUF) {
         size_t bytes;
+        if (nic_takes_no_gpu_memory(domain))
+            return -FI_EOPNOTSUPP;
         if (fi_version() < FI_VERSION(1, 20))
             broken("a dma-buf for a libfabric that knows none");
         if (asked_for("FAKE_FABRIC_REFUSE", "dmabuf"))
@@ -330,7 +332,8 @@ static int regattr(struct fid *domain, const struct fi_mr_attr *attr, uint64_t f
         return reg_device(domain, base, bytes, attr, mr);
     }
     const struct iovec *whole = attr->mr_iov;
-    if (is_device_address((uintptr_t)whole->iov_base) && asked_for("FAKE_FABRIC_REFUSE", "address"))
+    if (is_device_address((uintptr_t)whole->iov_base) &&
+        (asked_for("FAKE_FABRIC_REFUSE", "address") || nic_takes_no_gpu_memory(domain)))
         return -FI_EFAULT;
     check_address(whole->iov_base, whole->iov_len, attr);
     if (is_device_address((uintptr_t)whole->iov_base))

@@ -51,6 +51,7 @@ void nic_carries(const struct fid *domain); /* one remote access more */
 
 /* Whether this NIC has failed: what is posted is lost, with an error for its context. */
 bool nic_loses(const struct fid *domain, void *context);
+bool nic_takes_no_gpu_memory(const struct fid *domain);
 bool nic_has_lost(const struct fid *domain);
 void *nic_next_lost(const struct fid *domain); /* NULL: none */
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NICs of the stand-in: each interface is offered twice (FAKE_FABRIC_NICS=2), the second time as "NAME-2", and is
- * a domain of its own then. FAKE_FABRIC_LOSE=NAME:COUNT:PE: that NIC of that PE fails at its COUNT-th remote
- * access; from then on what is posted on it is lost, and each completes with an error. What each has carried is
- * told when it is closed (FAKE_FABRIC_NICS). */
+ * a domain of its own then. FAKE_FABRIC_LOSE=NAME:COUNT:PE, or a list of such: that NIC of that PE fails at its
+ * COUNT-th remote access; from then on what is posted on it is lost, and each completes with an error. COUNT may be
+ * LEAST-MOST: by chance, and told. FAKE_FABRIC_NO_GPU=NAME: that NIC takes no GPU memory. What each has carried
+ * is told when it is closed (FAKE_FABRIC_NICS). */
 #include "fake.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define SECOND "-2"
 enum { NICS = 32, LOST = 8192 };
@@ -15,8 +17,10 @@ enum { NICS = 32, LOST = 8192 };
 static struct nic {
     const struct fid *domain;
     char name[64];
-    unsigned long accesses;
+    unsigned long accesses, fails_at; /* NEVER: it does not */
+    bool chosen;
 } nics[NICS];
+#define NEVER (~0ul)
 static int nic_count;
 
 /* Posts whose error has not been read. */
@@ -92,14 +96,49 @@ static int own_pe(void)
     return pe;
 }
 
-static bool fails(const struct nic *nic)
+static unsigned long by_chance(const struct nic *nic, unsigned long least, unsigned long most)
+{
+    unsigned long chance = 0;
+    if (most <= least)
+        return least;
+    if (getrandom(&chance, sizeof chance, 0) != sizeof chance)
+        broken("no random number");
+    chance = least + chance % (most - least + 1);
+    fprintf(stderr, "fakefabric: %s of PE %d fails at its remote access %lu\n", nic->name, own_pe(),
+            chance);
+    return chance;
+}
+
+static unsigned long failing_access(const struct nic *nic)
 {
     const char *text = getenv("FAKE_FABRIC_LOSE");
-    char name[64];
-    unsigned long count;
-    int which;
-    return text && sscanf(text, "%63[^:]:%lu:%d", name, &count, &which) == 3 && own_pe() == which &&
-           strcmp(nic->name, name) == 0 && nic->accesses >= count;
+    for (; text; text = strchr(text, ','), text += text != NULL) {
+        char name[64];
+        unsigned long least, most;
+        int which = -1;
+        if (sscanf(text, "%63[^:]:%lu-%lu:%d", name, &least, &most, &which) != 4) {
+            if (sscanf(text, "%63[^:]:%lu:%d", name, &least, &which) != 3)
+                broken("FAKE_FABRIC_LOSE=%s", text);
+            most = least;
+        }
+        if (own_pe() == which && strcmp(nic->name, name) == 0)
+            return by_chance(nic, least, most);
+    }
+    return NEVER;
+}
+
+static bool fails(struct nic *nic)
+{
+    if (!nic->chosen)
+        nic->fails_at = failing_access(nic);
+    nic->chosen = true;
+    return nic->accesses >= nic->fails_at;
+}
+
+bool nic_takes_no_gpu_memory(const struct fid *domain)
+{
+    const char *name = getenv("FAKE_FABRIC_NO_GPU");
+    return name && strcmp(name, nic_of(domain)->name) == 0;
 }
 
 void nic_carries(const struct fid *domain)
