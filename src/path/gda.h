@@ -96,7 +96,8 @@ struct gda {
     struct gda_link *links; /* [npes * (each + count)] in the order of `queues` */
     struct weft_dev_gda_queue
         *queues; /* [npes * each] of device code, then the host's [npes * count] */
-    uint32_t *marks, *busy;
+    uint64_t *marks;
+    uint32_t *busy;
     uint64_t *used; /* bit per queue of device code */
 
     uint32_t chunk_bits, chunks; /* registered pieces of all segments together */

@@ -119,7 +119,7 @@ static weft_status make_queue(struct gda *gda, int pe, uint32_t name)
     q->results_key = htobe32(gda->area_regions[a]->lkey);
     q->remote_keys = gda_remote_keys(gda, a, pe);
     q->local_keys = gda->local_keys + (size_t)a * gda->chunks;
-    q->marks = gda->marks + (size_t)number * gda->depth;
+    q->marks = gda->marks + (size_t)number * gda->depth / WEFT_DEV_GDA_MARKS;
     q->busy = gda->busy + (size_t)number * gda->depth;
     q->name = name;
     q->turns = WEFT_DEV_GDA_UNUSED;
@@ -137,7 +137,7 @@ weft_status gda_make_queues(struct gda *gda)
         return status;
     gda->links = calloc(count, sizeof *gda->links);
     gda->addresses = calloc((size_t)gda->world->npes * gda->count, sizeof *gda->addresses);
-    gda->marks = calloc(count * gda->depth, sizeof *gda->marks);
+    gda->marks = calloc(count * gda->depth / WEFT_DEV_GDA_MARKS, sizeof *gda->marks);
     gda->busy = calloc(count * gda->depth, sizeof *gda->busy);
     gda->used = calloc(count / 64 + 1, sizeof *gda->used);
     gda->queues = aligned_alloc(WEFT_DEV_GDA_LINE, count * sizeof *gda->queues);

@@ -197,7 +197,7 @@ static weft_status write_queues(const struct gda *gda)
         q->turns = WEFT_DEV_GDA_UNUSED;
         q->done = 0;
         q->ring.doorbell = (uint64_t *)(uintptr_t)cuda->seen[i];
-        q->marks = (uint32_t *)(uintptr_t)cuda->marks + (size_t)i * gda->depth;
+        q->marks = (uint64_t *)(uintptr_t)cuda->marks + (size_t)i * gda->depth / WEFT_DEV_GDA_MARKS;
         q->busy = (uint32_t *)(uintptr_t)cuda->busy + (size_t)i * gda->depth;
         uint32_t a = gda_adapter_of(gda, i % gda->each);
         size_t row = (size_t)a * (size_t)gda->world->npes + i / gda->each;
@@ -292,7 +292,7 @@ static weft_status make_tables(struct gda *gda)
         size_t bytes;
     } all[] = {
         {&cuda->queues, cuda->count * sizeof(struct weft_dev_gda_queue)},
-        {&cuda->marks, blocks * sizeof(uint32_t)},
+        {&cuda->marks, blocks / WEFT_DEV_GDA_MARKS * sizeof(uint64_t)},
         {&cuda->busy, blocks * sizeof(uint32_t)},
         {&cuda->used, (cuda->count / 64 + 1) * sizeof(uint64_t)},
         {&cuda->bases, npes * WEFT_DEV_PARTS * sizeof(uint64_t)},

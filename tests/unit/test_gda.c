@@ -242,7 +242,7 @@ enum { GIVERS = 4, ROUNDS = 6000 };
 static _Alignas(64) struct weft_dev_gda_queue queue;
 static uint32_t record;
 static uint64_t bell, completion, start;
-static uint32_t marks[DEPTH];
+static uint64_t marks[DEPTH / WEFT_DEV_GDA_MARKS];
 static _Atomic int finished;
 static _Atomic uint64_t wrong;
 
@@ -339,7 +339,7 @@ static void give_from(uint64_t from)
     uint64_t head = weft_dev_gda_head(&queue);
     assert_true(queue.turns == (head << 32 | (uint32_t)head));
     assert_true(head - from > 65536);
-    for (int i = 0; i < DEPTH; i++)
+    for (int i = 0; i < DEPTH / WEFT_DEV_GDA_MARKS; i++)
         assert_int_equal(marks[i], 0);
 }
 

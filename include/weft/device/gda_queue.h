@@ -11,8 +11,8 @@
  * doorbell and then passes the turn on. Both counts, of what is reserved and of what is published, are halves of one
  * word: the add that reserves tells whether it is the caller's turn, and the one that passes the turn on
  * whether anybody has reserved behind it. So a put to which nobody comes in between takes two atomics, and
- * no compare and swap. Nobody waits for a turn: who comes too early leaves a mark and goes, and whoever has
- * passed the turn on to a reservation with a mark takes it back, for all marks that follow each other, and rings once
+ * no compare and swap. Nobody waits for a turn: who comes too early marks its blocks and goes, and whoever has
+ * passed the turn on to a block with a mark takes it back, for all marks that follow each other, and rings once
  * for all of them. The last request of a reservation takes one block and is signalled.
  *
  * Completions are collapsed: the adapter keeps one entry, of the last request that completed, whose index
@@ -36,7 +36,7 @@ enum {
 struct weft_dev_gda_queue {
     struct weft_dev_gda_ring ring;
     const uint64_t *completion; /* written by the adapter */
-    uint32_t *marks;      /* [depth] blocks of the reservation that begins there; 0: no mark */
+    uint64_t *marks;      /* [depth / 64] a bit for each block: it is stored, and to be published */
     uint32_t *busy;       /* [depth] 1: the result has not been read yet */
     char *results;        /* [depth + 1][WEFT_DEV_GDA_RESULT] registered */
     uint32_t results_key; /* as requests have it */
@@ -225,22 +225,63 @@ WEFT_DEVICE int weft_dev_gda_pass(struct weft_dev_gda_queue *q, uint32_t base, u
     return (uint32_t)(turns >> 32) != end;
 }
 
-/* Takes a mark: blocks of the reservation that begins at `base`, which is the caller's to publish now; 0: nobody
- * has left one, or another has taken it. Acquire: its requests are there. */
-WEFT_DEVICE uint32_t weft_dev_gda_take_mark(struct weft_dev_gda_queue *q, uint32_t base)
+/* --- Marks: a bit for each block of the ring, 64 to a word. --- */
+
+enum { WEFT_DEV_GDA_MARKS = 64 };
+
+/* Takes the mark of the block at `base`, to which the turn has been passed on; 1: the reservation that begins there is
+ * the caller's to publish now; 0: nobody has left a mark, or another has taken it. Acquire: its requests are there. */
+WEFT_DEVICE int weft_dev_gda_take_mark(struct weft_dev_gda_queue *q, uint32_t base)
 {
-    uint32_t *mark = &q->marks[base & q->ring.last];
-    return weft_dev_load_u32(mark, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU)
-               ? weft_dev_atomic_exch_u32(mark, 0, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU)
-               : 0;
+    uint32_t at = base & q->ring.last;
+    uint64_t *word = &q->marks[at / WEFT_DEV_GDA_MARKS];
+    uint64_t bit = (uint64_t)1 << at % WEFT_DEV_GDA_MARKS;
+    return (weft_dev_load_u64(word, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) & bit) &&
+           (weft_dev_atomic_and_u64(word, ~bit, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU) & bit);
 }
 
-/* Leaves a mark for whoever passes the turn on to `base`; 1: that has happened before, and the turn is the
+/* Takes all marks that follow each other from `from` on, by whose turn it is: nobody else takes any. Returns where
+ * they end. That the marks are gone is visible before the doorbell, so before anybody marks these blocks again. */
+WEFT_DEVICE uint32_t weft_dev_gda_take_marks(struct weft_dev_gda_queue *q, uint32_t from)
+{
+    uint32_t n;
+    WEFT_NO_UNROLL
+    do {
+        uint32_t at = from & q->ring.last, shift = at % WEFT_DEV_GDA_MARKS;
+        uint64_t *word = &q->marks[at / WEFT_DEV_GDA_MARKS];
+        uint64_t missing = ~(weft_dev_load_u64(word, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU) >> shift);
+        uint32_t left = WEFT_DEV_GDA_MARKS - shift;
+        n = missing ? weft_dev_find_first_u64(missing) - 1 : WEFT_DEV_GDA_MARKS;
+        if (n)
+            weft_dev_atomic_and_u64(word, ~(~(uint64_t)0 >> (WEFT_DEV_GDA_MARKS - n) << shift),
+                                    WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        from += n;
+        n = n == left;
+    } while (n);
+    return from;
+}
+
+/* Marks blocks `base` to `end`, the word of the first one last: whoever finds that one finds all of them. */
+WEFT_DEVICE void weft_dev_gda_set_marks(struct weft_dev_gda_queue *q, uint32_t base, uint32_t end)
+{
+    WEFT_NO_UNROLL
+    while (end != base) {
+        uint32_t at = (end - 1) & q->ring.last, n = at % WEFT_DEV_GDA_MARKS + 1;
+        uint32_t over = n;
+        n = n < end - base ? n : end - base;
+        weft_dev_atomic_or_u64(&q->marks[at / WEFT_DEV_GDA_MARKS],
+                               ~(uint64_t)0 >> (WEFT_DEV_GDA_MARKS - n) << (over - n),
+                               WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
+        end -= n;
+    }
+}
+
+/* Leaves marks for whoever passes the turn on to `base`; 1: that has happened before, and the turn is the
  * caller's. The add of nothing stands in the order of changes of `turns`: whoever passes the turn on behind it
  * sees the mark, and of what was passed on before it tells. */
-WEFT_DEVICE int weft_dev_gda_mark(struct weft_dev_gda_queue *q, uint32_t base, uint32_t blocks)
+WEFT_DEVICE int weft_dev_gda_mark(struct weft_dev_gda_queue *q, uint32_t base, uint32_t end)
 {
-    weft_dev_store_u32(&q->marks[base & q->ring.last], blocks, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
+    weft_dev_gda_set_marks(q, base, end);
     uint64_t turns = weft_dev_atomic_add_u64(&q->turns, 0, WEFT_ORDER_ACQ_REL, WEFT_SCOPE_GPU);
     return (uint32_t)turns == base && weft_dev_gda_take_mark(q, base);
 }
@@ -255,18 +296,34 @@ WEFT_DEVICE int weft_dev_gda_ring_for(struct weft_dev_gda_queue *q,
     return weft_dev_gda_pass(q, base, end);
 }
 
-/* The turn was passed on to `end`, which somebody has reserved: takes it back where there is a mark, for that and
- * those that follow, until there are no more. The fence is the acquire that the pass left out. */
-WEFT_DEVICE_NOINLINE void weft_dev_gda_follow(struct weft_dev_gda_queue *q, uint32_t end)
+/* The turn is the caller's, as is the mark of the block at `base`. Rings for it and for all marks that follow, also
+ * for those that come while it rings, then passes the turn on; and again where somebody has left a mark in between. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_serve(struct weft_dev_gda_queue *q, uint32_t base)
 {
-    uint32_t base, more;
+    uint32_t end, more;
     do {
+        more = weft_dev_gda_take_marks(q, base + 1);
+        WEFT_NO_UNROLL
+        do {
+            end = more;
+            weft_dev_gda_record_end(&q->ring, end);
+            weft_dev_gda_bell(&q->ring, end);
+            more = weft_dev_gda_take_marks(q, end);
+        } while (more != end);
+        if (!weft_dev_gda_pass(q, base, end))
+            return;
         weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_GPU);
         base = end;
-        WEFT_NO_UNROLL
-        while ((more = weft_dev_gda_take_mark(q, end)) != 0)
-            end += more;
-    } while (end != base && weft_dev_gda_ring_for(q, &q->ring, base, end));
+    } while (weft_dev_gda_take_mark(q, base));
+}
+
+/* The turn was passed on to `end`, which somebody has reserved: takes it back where there is a mark. The fence is
+ * the acquire that the pass left out. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_follow(struct weft_dev_gda_queue *q, uint32_t end)
+{
+    weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_GPU);
+    if (weft_dev_gda_take_mark(q, end))
+        weft_dev_gda_serve(q, end);
 }
 
 /* Of a reservation that came too early, or is the first one of the queue. */
@@ -275,8 +332,11 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_publish_late(struct weft_dev_gda_queue *q
 {
     uint32_t first = (uint32_t)base, turn;
     turn = (uint32_t)weft_dev_load_u64(&q->turns, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
-    if (base && turn != first && !weft_dev_gda_mark(q, first, (uint32_t)(end - base)))
+    if (base && turn != first) {
+        if (weft_dev_gda_mark(q, first, (uint32_t)end))
+            weft_dev_gda_serve(q, first);
         return;
+    }
     if (!base)
         first = (uint32_t)WEFT_DEV_GDA_UNUSED;
     if (weft_dev_gda_ring_for(q, &q->ring, first, (uint32_t)end))
