@@ -4,7 +4,8 @@
 # nvcc embeds it, and the driver compiles it on the machine with the GPU.
 #   cmake/gpu_ptx.sh          writes both .ptx anew (needs nvcc)
 #   cmake/gpu_ptx.sh --check  exit 1 when one is not made from the present source
-# PTX ISA 6.4 and sm_70 are named because nothing newer is used: old drivers accept it then.
+# PTX ISA 6.4 and sm_70 are named because nothing newer is used, but for hints, which are left out: old drivers accept
+# it then. What is written is assembled once, since a driver that refuses it is met on a machine with a GPU only.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
@@ -40,7 +41,7 @@ generate() {
     echo "// SPDX-License-Identifier: Apache-2.0"
     echo "// Made by cmake/gpu_ptx.sh from ${source##*/}; fingerprint of the source:" \
          "$(fingerprint)"
-    sed -e '/^\/\//d' -e 's/^\.version .*/.version 6.4/' -e 's/^\.target .*/.target sm_70/' \
+    sed -e '/^\/\//d' -e '/\.pragma "used_bytes_mask/d' -e 's/^\.version .*/.version 6.4/' -e 's/^\.target .*/.target sm_70/' \
         "$folder/k.ptx"
     rm -r "$folder"
 }
@@ -49,6 +50,7 @@ for source in src/gpu/kernels.cu standin/hca/gpu_engine.cu; do
     result=${source%.cu}.ptx
     if [ "${1:-}" != --check ]; then
         generate > "$result.new"
+        "$(dirname "$(readlink -f "$nvcc")")/ptxas" -arch=sm_90 "$result.new" -o /dev/null
         mv "$result.new" "$result"
     elif ! grep -q "fingerprint of the source: $(fingerprint)" "$result"; then
         echo "$result is not made from the present ${source##*/}; run cmake/gpu_ptx.sh" >&2

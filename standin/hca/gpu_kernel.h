@@ -23,6 +23,8 @@ enum {
     SMALL = 32,          /* bytes that one thread moves by itself */
     PIECE = 1 << 20,     /* of a long request, before the clock is looked at */
     WARP = 32,
+    STRIDE = 20, /* words from one block of the batch to the next: fewer of them share a bank */
+    UNITS_IN_LINE = STRIDE / 4, /* of a request, that follow each other there */
     IDLE_NS = 100,
     STOP_NS = 20000, /* between looks at the host's word */
 };
@@ -37,55 +39,90 @@ struct work {
     uint8_t kind, complete, waits, opcode, blocks, parked, pad[4];
 };
 
+/* Behind the words of each block stands once more the first unit of the next one. */
 struct shared {
-    uint32_t words[BATCH * 16];
+    uint32_t words[BATCH * STRIDE] __attribute__((aligned(16)));
     struct work work[BATCH];
     uint64_t bell[QUEUES_A_BLOCK];
-    uint32_t bad, last, completes, parts, requests, run;
+    uint32_t bad, last, completes, parts, requests, run, end, attention;
+    uint32_t longers; /* requests of `longer`: those that a warp moves together */
     uint64_t bytes;
-    uint16_t taken, end;
+    uint16_t longer[BATCH], jump[2][BATCH];
+    uint8_t begins[BATCH];
+    uint16_t taken;
 };
 
 /* --- Reading the batch --- */
 
+LANES_FN void keep_unit(struct shared *s, uint32_t i, struct lanes_16 v)
+{
+    uint32_t *to = &s->words[i / 4 * STRIDE + i % 4 * 4];
+    lanes_put_16(to, v);
+    if (i && i % 4 == 0)
+        lanes_put_16(to - 4, v);
+}
+
+/* Four units of each thread are on their way at a time. */
 LANES_FN void load_batch(struct shared *s, const struct gpu_queue *q, uint32_t n)
 {
-    for (uint32_t i = lanes_rank(); i < n * 4; i += LANES) {
-        uint32_t slot = (s->taken + i / 4) & (q->blocks - 1);
-        struct lanes_16 v = lanes_load_16(q->ring + (uint64_t)slot * WQE_BLOCK_BYTES + i % 4 * 16);
-        lanes_put_16(&s->words[i * 4], v);
+    for (uint32_t first = lanes_rank(); first < n * 4; first += 4 * LANES) {
+        struct lanes_16 v[4];
+        for (uint32_t k = 0, i = first; k < 4; k++, i += LANES) {
+            uint32_t slot = (s->taken + i / 4) & (q->blocks - 1);
+            if (i < n * 4)
+                v[k] = lanes_load_16(q->ring + (uint64_t)slot * WQE_BLOCK_BYTES + i % 4 * 16);
+        }
+        for (uint32_t k = 0, i = first; k < 4; k++, i += LANES)
+            if (i < n * 4)
+                keep_unit(s, i, v[k]);
     }
 }
 
 LANES_FN uint32_t blocks_at(const struct shared *s, uint32_t i)
 {
-    uint32_t blocks = wqe_blocks(wqe_u32(&s->words[i * 16], 1) & 0x3f);
+    uint32_t blocks = wqe_blocks(wqe_u32(&s->words[i * STRIDE], 1) & 0x3f);
     return blocks ? blocks : 1;
+}
+
+/* s->begins: whether a request begins there. After each round what 2, 4, 8 … requests lead to is known. */
+LANES_FN void find_begins(struct shared *s, uint32_t n)
+{
+    for (uint32_t i = lanes_rank(); i < n; i += LANES) {
+        s->begins[i] = !i;
+        s->jump[0][i] = (uint16_t)(i + blocks_at(s, i));
+    }
+    lanes_meet();
+    for (uint32_t reach = 1, round = 0; reach < n; reach *= 2, round = !round) {
+        const uint16_t *jump = s->jump[round];
+        for (uint32_t i = lanes_rank(); i < n; i += LANES) {
+            uint32_t to = jump[i];
+            if (to < n && s->begins[i])
+                s->begins[to] = 1;
+            s->jump[!round][i] = to < n ? jump[to] : (uint16_t)n;
+        }
+        lanes_meet();
+    }
 }
 
 /* Marks where requests begin; s->end: blocks of those that are whole. */
 LANES_FN void find_requests(struct shared *s, uint32_t n)
 {
     int single = 1;
+    uint32_t end = 0;
     for (uint32_t i = lanes_rank(); i < n; i += LANES) {
         s->work[i].kind = KIND_NOP;
         single &= blocks_at(s, i) == 1;
     }
     single = lanes_all(single);
-    if (lanes_rank() == 0)
-        s->end = (uint16_t)n;
-    if (!single && lanes_rank() == 0) {
-        uint32_t i = 0;
-        while (i < n) {
-            uint32_t blocks = blocks_at(s, i);
-            if (i + blocks > n)
-                break;
-            for (uint32_t k = 1; k < blocks; k++)
-                s->work[i + k].kind = KIND_NONE;
-            i += blocks;
-        }
-        s->end = (uint16_t)i;
+    if (!single)
+        find_begins(s, n);
+    for (uint32_t i = lanes_rank(); i < n && !single; i += LANES) {
+        if (!s->begins[i])
+            s->work[i].kind = KIND_NONE;
+        else if (i + blocks_at(s, i) <= n)
+            end = i + blocks_at(s, i);
     }
+    lanes_most(&s->end, single ? n : end);
     lanes_meet();
 }
 
@@ -159,7 +196,7 @@ LANES_FN int check_atomic(const struct gpu_queue *q, const struct gpu_key *keys,
     unsigned at;
     bool fits;
     uint32_t near;
-    if (wqe_decode(w, false, wqe))
+    if (wqe->units > UNITS_IN_LINE || wqe_decode(w, false, wqe))
         return 0;
     at = wqe->data;
     r->kind = KIND_ATOMIC;
@@ -178,7 +215,7 @@ LANES_FN int check_atomic(const struct gpu_queue *q, const struct gpu_key *keys,
 LANES_FN int check(const struct shared *s, const struct gpu_queue *q, const struct gpu_key *keys,
                    uint32_t at, struct work *r, struct refusal *why)
 {
-    const uint32_t *w = &s->words[at * 16];
+    const uint32_t *w = &s->words[at * STRIDE];
     uint32_t access = MR_RELAXED_ORDERING;
     int good = 1;
     struct wqe wqe;
@@ -210,8 +247,11 @@ LANES_FN void check_all(struct shared *s, const struct gpu_queue *q, const struc
         if (r->kind == KIND_NONE)
             continue;
         int good = check(s, q, keys, i, r, &why);
-        if (good && (r->bytes <= PIECE || !i))
+        if (good && (r->bytes <= PIECE || !i)) {
+            if (r->bytes > SMALL)
+                s->longer[lanes_next(&s->longers)] = (uint16_t)i;
             continue;
+        }
         r->parked = (uint8_t)(good ? (uint32_t)GPU_RUNS : why.parked);
         r->from = why.lacks;
         lanes_min(&s->bad, i);
@@ -293,17 +333,20 @@ LANES_FN uint32_t widest(uint64_t at, uint32_t rest)
     return !(at & 7) && rest >= 8 ? 8 : !(at & 3) && rest >= 4 ? 4 : !(at & 1) && rest >= 2 ? 2 : 1;
 }
 
+/* The word in which byte `at` of the batch stands. */
+LANES_FN uint32_t word_at(const struct shared *s, uint32_t at)
+{
+    return s->words[at / 64 * STRIDE + at / 4 % 16];
+}
+
 /* So many bytes of the batch, from byte `at` on. */
 LANES_FN uint64_t inline_bytes(const struct shared *s, uint32_t at, uint32_t bytes)
 {
-    const uint8_t *from = (const uint8_t *)s->words + at;
     uint64_t value = 0;
-    if (!(at & 3) && bytes >= 4) {
-        value = s->words[at / 4];
-        return bytes == 8 ? value | (uint64_t)s->words[at / 4 + 1] << 32 : value;
-    }
+    if (!(at & 3) && bytes >= 4)
+        return word_at(s, at) | (bytes == 8 ? (uint64_t)word_at(s, at + 4) << 32 : 0);
     for (uint32_t k = 0; k < bytes; k++)
-        value |= (uint64_t)from[k] << 8 * k;
+        value |= (uint64_t)(word_at(s, at + k) >> (at + k) % 4 * 8 & 0xff) << 8 * k;
     return value;
 }
 
@@ -385,7 +428,7 @@ LANES_FN void move_small(const struct work *r)
 /* The old value comes back in the host's order, of 4 bytes big-endian. */
 LANES_FN void change(const struct shared *s, const struct work *r, uint32_t at)
 {
-    const uint32_t *w = &s->words[at * 16];
+    const uint32_t *w = &s->words[at * STRIDE];
     struct wqe wqe;
     wqe_control(w, &wqe);
     (void)wqe_decode(w, false, &wqe);
@@ -412,7 +455,7 @@ LANES_FN void change(const struct shared *s, const struct work *r, uint32_t at)
 LANES_FN void run_part(const struct shared *s, uint32_t n, uint32_t number)
 {
     uint32_t warps = LANES > WARP ? LANES / WARP : 1, lanes = LANES < WARP ? LANES : WARP;
-    uint32_t warp = lanes_rank() / lanes, lane = lanes_rank() % lanes, longer = 0;
+    uint32_t warp = lanes_rank() / lanes, lane = lanes_rank() % lanes;
     for (uint32_t i = lanes_rank(); i < n; i += LANES) {
         const struct work *r = &s->work[i];
         if (r->part != number || r->kind <= KIND_NOP)
@@ -424,10 +467,9 @@ LANES_FN void run_part(const struct shared *s, uint32_t n, uint32_t number)
         else if (r->kind != KIND_INLINE && r->bytes <= SMALL)
             move_small(r);
     }
-    for (uint32_t i = 0; i < n; i++) {
-        const struct work *r = &s->work[i];
-        if (r->bytes <= SMALL || r->part != number || r->kind <= KIND_NOP ||
-            longer++ % warps != warp)
+    for (uint32_t k = warp; k < s->longers; k += warps) {
+        const struct work *r = &s->work[s->longer[k]];
+        if (s->longer[k] >= n || r->part != number)
             continue;
         if (r->kind == KIND_INLINE)
             move_inline(s, r, lane, lanes);
@@ -549,7 +591,7 @@ LANES_FN void begin_batch(struct shared *s, struct gpu_queue *q, uint64_t bell)
     s->run = q->parked ? 0 : (uint16_t)(q->producer - q->taken);
     s->run = s->run < BATCH ? s->run : (uint32_t)BATCH;
     s->bad = ~0u;
-    s->last = s->completes = s->requests = 0;
+    s->last = s->completes = s->requests = s->end = s->longers = 0;
     s->bytes = 0;
 }
 
@@ -602,6 +644,8 @@ LANES_FN int look_round(struct shared *s, const struct gpu_slice *slice, struct 
          i < slice->count && at < QUEUES_A_BLOCK; i += LANES * blocks, at += LANES)
         /* Pairs with the store of whoever rings: requests and record were written before. */
         s->bell[at] = lanes_acquire_8(queues[i].doorbell);
+    if (lanes_rank() == LANES - 1)
+        s->attention = lanes_load_4(slice->attention);
     lanes_meet();
     for (uint32_t i = mine; i < slice->count && k < QUEUES_A_BLOCK; i += blocks, k++) {
         struct gpu_queue *q = &queues[i];
@@ -616,7 +660,8 @@ LANES_FN int look_round(struct shared *s, const struct gpu_slice *slice, struct 
 }
 
 /* Memory of the host is far: one block looks there, now and then, and tells the others. */
-LANES_FN int slice_ends(const struct gpu_slice *slice, uint64_t begun, uint64_t *looked)
+LANES_FN int slice_ends(const struct shared *s, const struct gpu_slice *slice, uint64_t begun,
+                        uint64_t *looked)
 {
     uint64_t now = lanes_clock();
     if (lanes_block() == 0 && now - *looked >= STOP_NS) {
@@ -624,7 +669,7 @@ LANES_FN int slice_ends(const struct gpu_slice *slice, uint64_t begun, uint64_t 
         if (lanes_load_4(slice->stop))
             lanes_store_4(slice->attention, 1);
     }
-    return now - begun >= slice->ns || lanes_load_4(slice->attention);
+    return now - begun >= slice->ns || s->attention;
 }
 
 LANES_FN void run_slice(struct shared *s, const struct gpu_slice *slice)
@@ -635,7 +680,7 @@ LANES_FN void run_slice(struct shared *s, const struct gpu_slice *slice)
         int worked = look_round(s, slice, queues);
         int ends = 0;
         if (lanes_rank() == 0)
-            ends = slice_ends(slice, begun, &looked);
+            ends = slice_ends(s, slice, begun, &looked);
         if (lanes_any(ends))
             return;
         if (!worked)

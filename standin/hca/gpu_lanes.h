@@ -62,6 +62,17 @@ LANES_FN void lanes_min(uint32_t *at, uint32_t v)
 {
     atomicMin(at, v);
 }
+/* The next number, from 0 on. */
+LANES_FN uint32_t lanes_next(uint32_t *count)
+{
+    return atomicAdd(count, 1u);
+}
+/* Into the block's own memory, at a place of 16 bytes. */
+LANES_FN void lanes_put_16(uint32_t *to, struct lanes_16 v)
+{
+    *(uint4 *)to = make_uint4((uint32_t)v.low, (uint32_t)(v.low >> 32), (uint32_t)v.high,
+                              (uint32_t)(v.high >> 32));
+}
 
 /* By all threads together. */
 LANES_FN void lanes_sum_long(uint64_t *at, uint64_t v)
@@ -232,6 +243,17 @@ LANES_FN void lanes_min(uint32_t *at, uint32_t v)
 {
     *at = v < *at ? v : *at;
 }
+LANES_FN uint32_t lanes_next(uint32_t *count)
+{
+    return (*count)++;
+}
+LANES_FN void lanes_put_16(uint32_t *to, struct lanes_16 v)
+{
+    to[0] = (uint32_t)v.low;
+    to[1] = (uint32_t)(v.low >> 32);
+    to[2] = (uint32_t)v.high;
+    to[3] = (uint32_t)(v.high >> 32);
+}
 LANES_FN void lanes_sum_long(uint64_t *at, uint64_t v)
 {
     *at += v;
@@ -290,14 +312,5 @@ LANES_FN uint32_t lanes_swap_4(uint64_t at, uint32_t seen, uint32_t v)
 }
 
 #endif
-
-/* 16 bytes into the block's own memory. */
-LANES_FN void lanes_put_16(uint32_t *to, struct lanes_16 v)
-{
-    to[0] = (uint32_t)v.low;
-    to[1] = (uint32_t)(v.low >> 32);
-    to[2] = (uint32_t)v.high;
-    to[3] = (uint32_t)(v.high >> 32);
-}
 
 #endif
