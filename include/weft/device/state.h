@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 10 };
+enum { WEFT_DEV_VERSION = 11 };
 
 /* Segments, in the order in which operations look for an address. */
 enum weft_dev_segment_id {
