@@ -2,18 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs of others over the software HCA, unmodified: their reading of the verbs is not ours.
 #   programs.sh FOLDER_OF_THE_HCA [short]
-# Exit 77: none of them is installed (packages perftest, ibverbs-utils).
+# What is not installed is said to be skipped (packages perftest, ibverbs-utils, rdmacm-utils). Exit 77: none is installed.
 set -u
 export LD_LIBRARY_PATH=$1
 port=$((20000 + $$ % 20000)) ran=0 failed=0
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
+# here PROGRAM: whether it is installed; told once where it is not.
+declare -A told
+here() {
+    command -v "$1" >/dev/null && return
+    [ -n "${told[$1]-}" ] || echo "skipped: $1 is not installed"
+    told[$1]=1
+    return 1
+}
+
 # pair LINK PROGRAM...: a server and a client; both must end well.
 pair() {
     local link=$1 server
     shift
-    command -v "$1" >/dev/null || return 0
+    here "$1" || return 0
     port=$((port + 1)) ran=$((ran + 1))
     SOFT_HCA_LINK=$link timeout -k 1 60 "$@" -p $port >"$out/server" 2>&1 &
     server=$!
@@ -36,7 +45,11 @@ pair() {
 connected() {
     local link=$1 server to
     shift
-    command -v "$1" >/dev/null && [ -e "$LD_LIBRARY_PATH/librdmacm.so.1" ] || return 0
+    here "$1" || return 0
+    if [ ! -e "$LD_LIBRARY_PATH/librdmacm.so.1" ]; then
+        echo "skipped: $*: the software HCA was built without librdmacm-dev"
+        return 0
+    fi
     port=$((port + 1)) ran=$((ran + 1))
     case $1 in
     rping) to="-c -a 127.0.0.1" ;;
@@ -59,7 +72,7 @@ connected() {
     fi
 }
 
-if command -v ibv_devinfo >/dev/null; then
+if here ibv_devinfo; then
     ran=$((ran + 1))
     ibv_devinfo -v | grep -q 'hca_id:.*mlx5_soft0' || { echo "ibv_devinfo: no device" && failed=1; }
 fi
