@@ -18,6 +18,14 @@ here() {
     return 1
 }
 
+# Until the server listens at the port; one that another socket has, or had, does not count.
+await_listener() {
+    for _ in $(seq 50); do
+        grep -qE ": [0-9A-F]+:$(printf %04X $port) 0+:0000 0A" /proc/net/tcp /proc/net/tcp6 && return
+        sleep 0.1
+    done
+}
+
 # pair LINK PROGRAM...: a server and a client; both must end well.
 pair() {
     local link=$1 server
@@ -26,11 +34,7 @@ pair() {
     port=$((port + 1)) ran=$((ran + 1))
     SOFT_HCA_LINK=$link timeout -k 1 60 "$@" -p $port >"$out/server" 2>&1 &
     server=$!
-    # The client asks until the server listens.
-    for _ in $(seq 50); do
-        grep -q ":$(printf %04X $port) " /proc/net/tcp /proc/net/tcp6 && break
-        sleep 0.1
-    done
+    await_listener
     if SOFT_HCA_LINK=$link timeout -k 1 60 "$@" -p $port 127.0.0.1 >"$out/client" 2>&1 &&
         wait $server && ! grep -q '^mlx5_soft.*:' "$out/server" "$out/client"; then
         echo "$link: $*: good"
@@ -58,10 +62,7 @@ connected() {
     esac
     SOFT_HCA_LINK=$link timeout -k 1 60 "$@" -p $port $([ "$1" != rping ] || echo -s) >"$out/server" 2>&1 &
     server=$!
-    for _ in $(seq 50); do
-        grep -q ":$(printf %04X $port) " /proc/net/tcp /proc/net/tcp6 && break
-        sleep 0.1
-    done
+    await_listener
     # shellcheck disable=SC2086  # words
     if SOFT_HCA_LINK=$link timeout -k 1 60 "$@" -p $port $to >"$out/client" 2>&1 && wait $server; then
         echo "$link: $*: good"
