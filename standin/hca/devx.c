@@ -340,8 +340,10 @@ static int create_qp(struct command *c, struct mlx5dv_devx_obj *o)
     o->qp = qp;
     if (qp->far_ring && !qp->uar->pinned)
         gpu_engine_pin(c->device, qp->uar);
+    device_lock(c->device); /* the engine looks at both */
     qp->uar->for_gpu = qp->far_ring != 0;
     qp->events = &c->context->events;
+    device_unlock(c->device);
     set(c->out, out_number, qp->qpn);
     return 0;
 }

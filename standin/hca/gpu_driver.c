@@ -62,8 +62,9 @@ const struct gpu_driver *gpu_driver(void)
     static bool usable;
     pthread_mutex_lock(&lock);
     usable = usable || look_up(); /* a program may load it late */
+    bool now = usable;
     pthread_mutex_unlock(&lock);
-    return usable ? &table : NULL;
+    return now ? &table : NULL;
 }
 
 int gpu_driver_owner(const struct gpu_driver *driver, uint64_t address)

@@ -9,7 +9,7 @@
 #include <time.h>
 
 /* A store of up to 8 bytes at an address of that alignment is one store, and releases all before: such words are
- * the flags that programs wait for. */
+ * the flags that programs wait for. Of 16 each half is one: packets whose halves both bear their number. */
 static void put_word(void *to, const void *from, size_t bytes)
 {
     uintptr_t at = (uintptr_t)to;
@@ -25,6 +25,11 @@ static void put_word(void *to, const void *from, size_t bytes)
         __atomic_store_n((uint16_t *)to, (uint16_t)v, __ATOMIC_RELEASE);
     } else if (bytes == 1) {
         __atomic_store_n((uint8_t *)to, *(const uint8_t *)from, __ATOMIC_RELEASE);
+    } else if (bytes == 16 && !(at & 7)) {
+        uint64_t halves[2];
+        memcpy(halves, from, 16);
+        __atomic_store_n((uint64_t *)to, halves[0], __ATOMIC_RELEASE);
+        __atomic_store_n((uint64_t *)to + 1, halves[1], __ATOMIC_RELEASE);
     } else {
         memcpy(to, from, bytes);
         __atomic_thread_fence(__ATOMIC_RELEASE);

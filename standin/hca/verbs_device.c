@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +21,8 @@ int device_number(struct ibv_device *device)
 
 /* --- Devices --- */
 
-static void describe(unsigned i)
+static void describe(struct ibv_device *v, unsigned i)
 {
-    struct ibv_device *v = &devices[i];
     v->node_type = IBV_NODE_CA;
     v->transport_type = IBV_TRANSPORT_IB;
     snprintf(v->name, sizeof v->name, "mlx5_soft%u", i);
@@ -32,18 +32,25 @@ static void describe(unsigned i)
     snprintf(v->ibdev_path, sizeof v->ibdev_path, "/sys/class/infiniband/mlx5_soft%u", i);
 }
 
+/* Once: a program may list them in several threads. */
+static void describe_all(void)
+{
+    for (unsigned i = 0; i < MAX_DEVICES; i++)
+        describe(&devices[i], i);
+}
+
 PUBLIC struct ibv_device **ibv_get_device_list(int *num)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     bool good;
     const struct config *c = config_get(&good);
     unsigned n = good ? c->devices : 0;
     struct ibv_device **list = calloc(n + 1, sizeof *list);
     if (!list)
         return NULL;
-    for (unsigned i = 0; i < n; i++) {
-        describe(i);
+    pthread_once(&once, describe_all);
+    for (unsigned i = 0; i < n; i++)
         list[i] = &devices[i];
-    }
     if (num)
         *num = (int)n;
     return list;

@@ -179,11 +179,20 @@ WEFT_EXPORT void weft_simt_tsan_poll(const volatile void *p, int wrote)
         weft_simt_yield();
 }
 
+/* The host runs the same text (weft/device/gda_queue.h) in threads of its own. */
+static _Thread_local struct {
+    const volatile void *loaded[sizeof((struct lane *)0)->loaded / sizeof(void *)];
+    unsigned loads;
+} host_thread;
+
 WEFT_EXPORT void weft_simt_tsan_loaded(const volatile void *p)
 {
     struct lane *lane = simt_current;
+    enum { LOADED = sizeof host_thread.loaded / sizeof host_thread.loaded[0] };
     if (lane)
-        lane->loaded[lane->loads++ % (sizeof lane->loaded / sizeof lane->loaded[0])] = p;
+        lane->loaded[lane->loads++ % LOADED] = p;
+    else
+        host_thread.loaded[host_thread.loads++ % LOADED] = p;
 }
 
 WEFT_EXPORT int weft_simt_tsan_fenced(void)
@@ -194,12 +203,12 @@ WEFT_EXPORT int weft_simt_tsan_fenced(void)
 WEFT_EXPORT void weft_simt_tsan_fence(void)
 {
     struct lane *lane = simt_current;
-    if (!lane)
-        return;
-    lane->fenced = true;
-    for (size_t i = 0; i < sizeof lane->loaded / sizeof lane->loaded[0]; i++) {
-        if (lane->loaded[i])
-            tsan_acquire(lane->loaded[i]);
-        lane->loaded[i] = NULL;
+    const volatile void **loaded = lane ? lane->loaded : host_thread.loaded;
+    if (lane)
+        lane->fenced = true;
+    for (size_t i = 0; i < sizeof host_thread.loaded / sizeof host_thread.loaded[0]; i++) {
+        if (loaded[i])
+            tsan_acquire(loaded[i]);
+        loaded[i] = NULL;
     }
 }

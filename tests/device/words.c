@@ -8,14 +8,15 @@ enum { WORDS = 6, ROUNDS = 150, BLOCKS = 3 };
 WEFT_KERNEL(add, (uint64_t *, words), (uint64_t *, data), (int, rounds))
 {
     unsigned rank = weft_dev_thread_rank(), block = weft_dev_block_rank();
+    uint64_t *there = data + (unsigned)weft_dev_my_pe() * (BLOCKS + 1) + block;
+    uint64_t *mine = data + (unsigned)weft_dev_n_pes() * (BLOCKS + 1);
     for (int i = 0; i < rounds; i++) {
         uint64_t *word = words + (block + (unsigned)i) % WORDS;
         if (rank == 0)
             weft_thread_atomic_add64(word, 1, 0);
         if (rank == 0 && weft_thread_atomic_fetch_add64(word, 1, 0) == ~(uint64_t)0)
             return;
-        weft_block_put_signal(data + (unsigned)weft_dev_my_pe(), data + (unsigned)weft_dev_my_pe(),
-                              8, word, 1, WEFT_SIGNAL_ADD, 0);
+        weft_block_put_signal(there, mine, 8, word, 1, WEFT_SIGNAL_ADD, 0);
     }
     weft_block_quiet();
 }
@@ -25,12 +26,13 @@ int main(void)
 {
     device_begin();
     uint64_t *words = symmetric(WORDS * sizeof *words), mine = 5, seen[WORDS], sum = 0;
-    uint64_t *data = symmetric((size_t)n_pes * sizeof *data);
+    uint64_t *data = symmetric(((size_t)n_pes * (BLOCKS + 1) + 1) * sizeof *data);
+    uint64_t *there = data + me * (BLOCKS + 1) + BLOCKS;
     barrier();
     OK(WEFT_LAUNCH(add, BLOCKS, 32, 0, NULL, words, data, ROUNDS));
     for (int i = 0; i < ROUNDS; i++) {
         OK(weft_atomic_add64(ctx, words + i % WORDS, 1, 0));
-        OK(weft_put_signal(ctx, data + me, &mine, sizeof mine, words + (i + 1) % WORDS, 1,
+        OK(weft_put_signal(ctx, there, &mine, sizeof mine, words + (i + 1) % WORDS, 1,
                            WEFT_SIGNAL_ADD, 0));
     }
     OK(weft_stream_synchronize(NULL));

@@ -321,7 +321,10 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_group(struct weft_dev_gda_group *g, 
     g->span.end = g->span.base + total + nop;
     g->at = g->span.base + at;
     g->ends = lane == g->last && !nop;
-    return weft_dev_all(mask, begun);
+    begun = weft_dev_all(mask, begun);
+    weft_dev_sync_warp(
+        mask); /* all store behind what the first one has seen complete; a vote does not order */
+    return begun;
 }
 
 /* All lanes have stored their requests. */
