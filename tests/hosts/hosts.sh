@@ -189,6 +189,7 @@ many() {
 
 # start_steady SECONDS: a job that has begun.
 start_steady() {
+    : >"$out" # what the job before has said is not this one's
     "$weft" run --hosts a:2,b:2 "$build/bin/steady" "$1" >"$out" 2>&1 &
     launcher=$!
     await 30 grep -q ready "$out" || fail "the job did not begin"

@@ -181,6 +181,7 @@ stay() { run_on 0 4 2 "$build/bin/steady" 90; }
 # The launcher is killed: its PEs end on every host.
 kills() {
     [ "$launcher" != srun ] || return 0 # srun is not what its PEs belong to
+    : >"$out" # what the job before has said is not this one's
     bash -c 'launch "$@"' launch 4 2 "$build/bin/steady" 90 >"$out" 2>&1 &
     await 30 grep -q ready "$out" || fail "the job did not begin"
     kill -9 "$(pgrep -ox "$launcher")"

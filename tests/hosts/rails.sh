@@ -67,7 +67,7 @@ both() {
     says '^PE 0: .*net: provider .* on eth0 \(10\.77\.0\.0/24\).*; large transfers over eth0,eth1'
     at_least "KiB over eth0" $first $(((first + second) / 20))
     at_least "KiB over eth1" $second $(((first + second) / 20))
-    at_least "KiB over eth1" $second 10000
+    at_least "KiB over eth1" $second 3000
     WEFT_FABRIC_RAILS=2 WEFT_FABRIC_STRIPE=32M share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 1
     at_most "KiB over eth1, below the threshold" $second 200
     WEFT_FABRIC_RAILS=2 WEFT_FABRIC_STRIPE=0 share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 1
@@ -142,12 +142,12 @@ bad_input() {
     says 'WEFT_FABRIC_STRIPE'
 }
 
-# A rail with a tenth of the speed carries a small part.
+# A rail with a small part of the speed carries a small part, also where the CPUs do not keep up with the fast one.
 slow_rail() {
     local name
     for name in a b; do
         ip netns exec $name tc qdisc add dev eth0 root tbf rate 800mbit burst 256kb latency 50ms 2>/dev/null &&
-            ip netns exec $name tc qdisc add dev eth1 root tbf rate 80mbit burst 64kb latency 50ms 2>/dev/null ||
+            ip netns exec $name tc qdisc add dev eth1 root tbf rate 30mbit burst 64kb latency 50ms 2>/dev/null ||
             {
                 echo "skipped: $case: this kernel has no tbf (sch_tbf)"
                 skipped=1
@@ -168,6 +168,7 @@ start() { start_program rails "$@"; }
 start_program() {
     local program=$1
     shift
+    : >"$out" # what the case before has said is not this job's
     WEFT_FABRIC_RAILS=${rails:-2} "$weft" run --hosts a,b "$build/bin/$program" "$@" >"$out" 2>&1 &
     launcher=$!
     await 30 grep -q ready "$out" || fail "the job did not begin"
