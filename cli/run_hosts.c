@@ -132,19 +132,28 @@ static void become_shell(struct run *run, int index, char **words, const int *en
     _exit(127);
 }
 
+static bool open_pipe(const struct run_host *host, int ends[2])
+{
+    if (pipe2(ends, O_CLOEXEC) == 0)
+        return true;
+    run_say("a pipe to %s: %s%s", describe_host(host), strerror(errno),
+            errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+    return false;
+}
+
 /* Standard input of the remote shell, and with --prefix its output, which come by pipes. */
 static bool open_ends(struct run *run, int index, int *theirs)
 {
     struct run_host *host = &run->hosts[index];
     int ends[2];
     theirs[0] = theirs[1] = theirs[2] = -1;
-    if (pipe2(ends, O_CLOEXEC) < 0)
+    if (!open_pipe(host, ends))
         return false;
     theirs[0] = ends[0];
     host->stdin_end = ends[1];
     for (int stream = 0; run->options.prefix && stream < 2; stream++) {
         int number = run->options.npes + index;
-        if (pipe2(ends, O_CLOEXEC) < 0)
+        if (!open_pipe(host, ends))
             return false;
         fcntl(ends[0], F_SETFL, O_NONBLOCK);
         run->pes[number].streams[stream].fd = ends[0];

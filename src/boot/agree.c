@@ -3,28 +3,43 @@
 #include "boot/agree.h"
 
 #include "base/status.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SENTENCE_BYTES = 480 };
+enum { SENTENCE_BYTES = 768 };
 
 struct account {
     char sentence[SENTENCE_BYTES];
 };
 
+/* What PEs have agreed on within something else they agree on is that of the PE that it names already: "PE 1 on b: ..." */
+static const char *whose(const char *sentence, int npes, int *pe)
+{
+    int number = -1, behind = 0;
+    if (sscanf(sentence, "PE %d: %n", &number, &behind) < 1 || !behind)
+        sscanf(sentence, "PE %d on %*[^ :]: %n", &number, &behind);
+    if (!behind || number < 0 || number >= npes)
+        return sentence;
+    *pe = number;
+    return sentence + behind;
+}
+
 static weft_status gather_sentences(struct boot *boot, int failed, weft_status outcome)
 {
     struct account mine, *all = calloc((size_t)boot->npes, sizeof *all);
-    snprintf(mine.sentence, sizeof mine.sentence, "%s", base_last_error());
+    base_shorten(mine.sentence, sizeof mine.sentence, base_last_error());
     if (!all)
         return base_fail(WEFT_ERR_NO_MEMORY, "PE %d failed, and there is no memory for its words",
                          failed);
     weft_status status = boot->ops->allgather(boot, &mine, all, sizeof mine);
     if (!status) {
         all[failed].sentence[SENTENCE_BYTES - 1] = '\0';
-        status = failed == boot->pe ? base_fail(outcome, "%s", all[failed].sentence)
-                                    : base_fail(outcome, "PE %d: %s", failed, all[failed].sentence);
+        const char *sentence = whose(all[failed].sentence, boot->npes, &failed);
+        status = failed == boot->pe ? base_fail(outcome, "%s", sentence)
+                                    : base_fail(outcome, "PE %d%s: %s", failed,
+                                                boot_where(boot, failed).text, sentence);
     }
     free(all);
     return status;

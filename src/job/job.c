@@ -246,6 +246,20 @@ static void look_at_cpus(struct weft_job *job, const struct hello *all)
     job_set_spin(job, false);
 }
 
+/* PEs that do not reach each other are told as soon as those that do not find each other. */
+static weft_status prove_at_first(struct weft_job *job)
+{
+    uint64_t limit = job->wait_limit_ns, boot = config_duration_ns(CONFIG_BOOT_LIMIT);
+    if (boot && (!limit || boot < limit)) {
+        job->wait_limit_ns = boot;
+        job->limit_name = "WEFT_BOOT_LIMIT";
+    }
+    weft_status status = job_prove_paths(job, WEFT_HOST);
+    job->wait_limit_ns = limit;
+    job->limit_name = "WEFT_WAIT_LIMIT";
+    return status;
+}
+
 static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
 {
     struct hello mine;
@@ -285,7 +299,7 @@ static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
         status = check_boxes(job);
     job->proving = prove;
     if (!status && prove)
-        status = job_prove_paths(job, WEFT_HOST);
+        status = prove_at_first(job);
     return status ? status : device_init(job, device);
 }
 
@@ -383,6 +397,7 @@ static void set_wait_times(struct weft_job *job)
     job->wait_slice_ns = config_duration_ns(CONFIG_WAIT_SLICE);
     job->wait_warn_ns = config_duration_ns(CONFIG_WAIT_WARN);
     job->wait_limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
+    job->limit_name = "WEFT_WAIT_LIMIT";
     uint64_t every = MOST_NS;
     if (job->wait_warn_ns && job->wait_warn_ns / LOOKS_PER_LIMIT < every)
         every = job->wait_warn_ns / LOOKS_PER_LIMIT;

@@ -143,6 +143,7 @@ struct weft_job {
     uint32_t spin;               /* polls before a waiting PE yields */
     uint32_t spin_between_looks; /* where what it waits for may come by messages */
     uint64_t wait_slice_ns, wait_warn_ns, wait_limit_ns; /* WEFT_WAIT_*; 0 = none */
+    const char *limit_name;                              /* of what sets the last one */
     uint64_t watch_every_ns;                             /* a wait looks at the PEs it depends on */
     _Atomic int failed; /* a weft_status: every further call returns it */
     char failure[512];  /* its sentence; written once under lock before `failed` */

@@ -85,9 +85,10 @@ static weft_status time_out(const struct waiter *waiter)
     char text[600];
     tell(waiter, "waited", text, sizeof text);
     return base_fail(WEFT_ERR_TIMEOUT,
-                     "%s; nothing has moved for %.1f s (limit WEFT_WAIT_LIMIT); `weft attach %d` "
-                     "shows who waits for whom",
-                     text, (double)waiter->idle_ns * 1e-9, waiter->job->box->pid);
+                     "%s; nothing has moved for %.1f s (limit %s); `weft attach %d` shows who "
+                     "waits for whom",
+                     text, (double)waiter->idle_ns * 1e-9, waiter->job->limit_name,
+                     waiter->job->box->pid);
 }
 
 static void warn(struct waiter *waiter)
@@ -189,7 +190,7 @@ weft_status waiter_slow(struct waiter *waiter, uint64_t seen)
      * twice as long on the same CPU (1.8 us against 1.2 us for a turn on a Xeon under KVM), ten
      * times as long across idle CPUs, and would put a check into every put. */
     sched_yield();
-    if (waiter->slot || waiter->polls % POLLS_PER_LOOK == 0)
+    if (waiter->slot || looking_far || waiter->polls % POLLS_PER_LOOK == 0)
         return look_around(waiter, seen);
     return WEFT_OK;
 }

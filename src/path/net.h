@@ -409,9 +409,12 @@ void net_close_rail(struct path_common *net, struct net_rail *rail);
 
 const char *net_interface(const struct net_rail *rail);
 
-/* What may lie behind want of memory, "" behind another error: providers of NICs lock the memory that they
- * use. */
+/* What lies behind want of descriptors or may lie behind want of memory, "" behind another error: providers of NICs
+ * lock the memory that they use. */
 void net_limit(const struct net_rail *rail, int error, char *text, size_t bytes);
+
+/* Whether this process may open no more files: providers then take no connection, and say nothing. */
+bool net_no_descriptor(void);
 
 /* Whether a CPU of the owner carries out remote accesses. */
 bool net_cpu_moves(const struct fi_info *info);

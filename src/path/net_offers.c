@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 enum { API_VERSION = FI_VERSION(1, 11) };
 
@@ -174,6 +175,22 @@ static weft_status list_offers(const struct fabric *lib, int npes, bool all,
 
 /* ------------------------------------------------------------------------- what all have in common */
 
+/* libfabric leaves provider shm out, without a word, where it has no room for its file. */
+static weft_status add_hint(weft_status status, const struct net_wish *wish)
+{
+    enum { FILE_KIB = 16 << 10 };
+    struct statvfs room;
+    char sentence[512];
+    if (strcmp(wish->provider, "shm") != 0 || statvfs("/dev/shm", &room))
+        return status;
+    unsigned long long free_kib = (unsigned long long)room.f_bavail * room.f_frsize / 1024;
+    if (free_kib >= FILE_KIB)
+        return status;
+    base_shorten(sentence, sizeof sentence, base_last_error());
+    return base_fail(status, "%s; /dev/shm has %llu KiB free, and shm takes %d of it for each PE",
+                     sentence, free_kib, FILE_KIB);
+}
+
 static weft_status rows_here(const struct fabric *lib, int npes, const struct net_wish *wish,
                              struct net_offers *offers, struct net_common *mine)
 {
@@ -191,6 +208,8 @@ static weft_status rows_here(const struct fabric *lib, int npes, const struct ne
             status = base_fail(WEFT_ERR_UNSUPPORTED,
                                "libfabric offers no provider that registers memory in a way path "
                                "net knows");
+        else if (status == WEFT_ERR_CONFIG)
+            status = add_hint(status, wish);
         free_offers(lib, &every);
     }
     if (!status)

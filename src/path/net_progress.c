@@ -222,6 +222,19 @@ void net_drain(struct path_common *net)
 
 /* --------------------------------------------------------------------------------------- callers */
 
+/* Who was waited for, and where; and what libfabric keeps to itself. */
+static weft_status tell_wait(struct path_common *net, const struct net_peer *peer,
+                             weft_status status)
+{
+    const struct net_rail *rail = &net->rails[peer->via];
+    char where[NET_WHERE_BYTES], limit[96] = "";
+    if (status == WEFT_ERR_TIMEOUT && net_no_descriptor())
+        net_limit(rail, EMFILE, limit, sizeof limit);
+    return base_fail_context(status, "path net to PE %d%s over %s%s%s", peer->pe,
+                             net_where(rail, peer->via, peer, where), net_interface(rail), limit,
+                             limit[0] ? ", and all are open" : "");
+}
+
 weft_status net_wait(struct path_common *net, struct net_peer *peer, struct path_wait *wait)
 {
     atomic_fetch_add_explicit(&net->polls, 1, memory_order_relaxed);
@@ -234,9 +247,7 @@ weft_status net_wait(struct path_common *net, struct net_peer *peer, struct path
     pthread_mutex_unlock(&net->lock);
     weft_status status = path_wait_step(wait, events);
     net_enter(net);
-    return unlikely(status) ? base_fail_context(status, "path net to PE %d over %s", peer->pe,
-                                                net_interface(&net->rails[peer->via]))
-                            : WEFT_OK;
+    return unlikely(status) ? tell_wait(net, peer, status) : WEFT_OK;
 }
 
 /* -------------------------------------------------------------------------------------- the thread */

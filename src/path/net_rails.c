@@ -5,9 +5,11 @@
 
 #include "base/status.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { QUEUE_ENTRIES = 4096 };
 
@@ -21,10 +23,21 @@ void net_limit(const struct net_rail *rail, int error, char *text, size_t bytes)
 {
     struct rlimit limit;
     text[0] = '\0';
+    if (error == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        snprintf(text, bytes, "; the limit of open files (ulimit -n) is %llu",
+                 (unsigned long long)limit.rlim_cur);
     if (error == FI_ENOMEM && rail->traits.registers_local &&
         getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         snprintf(text, bytes, "; the limit of locked memory (ulimit -l) is %llu KiB",
                  (unsigned long long)limit.rlim_cur / 1024);
+}
+
+bool net_no_descriptor(void)
+{
+    int one = dup(STDERR_FILENO);
+    if (one >= 0)
+        close(one);
+    return one < 0 && errno == EMFILE;
 }
 
 const char *net_where(const struct net_rail *rail, int number, const struct net_peer *peer,

@@ -3,6 +3,7 @@
 #include "path/prove.h"
 
 #include "base/status.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -72,7 +73,7 @@ void prove_send(struct remote to, uint64_t number, char evidence[PROVE_EVIDENCE_
     evidence[0] = '\0';
     weft_status status = send(to, me, pe, number, &before, back);
     if (status) {
-        snprintf(evidence, PROVE_EVIDENCE_BYTES, "%s", base_last_error());
+        base_shorten(evidence, PROVE_EVIDENCE_BYTES, base_last_error());
         return;
     }
     if (before != begin_at(me, pe, number)) {

@@ -13,7 +13,7 @@ struct prove_line {
     uint64_t data[6];
 };
 
-enum { PROVE_EVIDENCE_BYTES = 160 };
+enum { PROVE_EVIDENCE_BYTES = 320 };
 
 /* Proof `number` (1, 2 ...) from this PE to `to`: a place in the peer's system segment, its line for
  * this PE. What is wrong at this end is left in evidence ("" = nothing). */

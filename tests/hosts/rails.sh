@@ -130,6 +130,15 @@ crowd() {
 bad_input() {
     WEFT_FABRIC_INTERFACE=eth0,moon1 run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
     says 'WEFT_FABRIC_INTERFACE names "moon1", which libfabric does not offer here; it offers eth[01], eth[01], lo'
+    ip -n a link add only0 type veth peer name only1
+    ip -n a addr add 10.99.0.1/24 dev only0
+    ip -n a link set only0 up
+    ip -n a link set only1 up
+    WEFT_FABRIC_INTERFACE=only0 run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
+    times 2 'WEFT_FABRIC_INTERFACE is "only0", which libfabric does not offer here; it offers eth[01], eth[01], lo'
+    says 'WEFT_ERR_CONFIG: PE 1 on b: WEFT_FABRIC_INTERFACE is "only0"'
+    says_not 'PE [01].*: PE 1'
+    ip -n a link del only0
     WEFT_FABRIC_INTERFACE=, run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
     says 'WEFT_FABRIC_INTERFACE names "", which'
     WEFT_FABRIC_RAILS=9 run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
@@ -138,6 +147,9 @@ bad_input() {
     says 'WEFT_FABRIC_RAILS is -1'
     WEFT_FABRIC_RAILS=two run 2 "$weft" run --hosts a,b "$build/bin/rails" 0
     says 'WEFT_FABRIC_RAILS'
+    # shellcheck disable=SC2016
+    run 1 "$weft" run --hosts a,b sh -c 'ulimit -n 16; exec "$0" 0' "$build/bin/rails"
+    says 'fi_[a-z]+: Too many open files \(provider tcp;ofi_rxm on eth[01]\); the limit of open files \(ulimit -n\) is 16'
     WEFT_FABRIC_STRIPE=much run 2 "$weft" run --hosts a,b "$build/bin/rails" 0
     says 'WEFT_FABRIC_STRIPE'
 }
@@ -302,6 +314,11 @@ unreached() {
     says 'from PE 0 to PE 1: no path is left .*: a message to PE 1 at 10\.79\.0\.2:[0-9]+ failed \(provider .* on eth1\): Network is unreachable|from PE 1 to PE 0: no path is left .*: a message to PE 0 at 10\.78\.0\.1:[0-9]+ failed'
     ip -n b addr del 10.79.0.2/24 dev eth1
     ip -n b addr add 10.78.0.2/24 dev eth1
+    # What goes to the other is lost: that ends with the start's limit, long before a wait's, and the address is told.
+    ip -n a neigh replace 10.78.0.2 lladdr 02:00:00:00:00:99 dev eth1 nud permanent
+    WEFT_BOOT_LIMIT=3s WEFT_FABRIC_INTERFACE=eth1 run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
+    says 'path net to PE [01] at 10\.78\.0\.[12]:[0-9]+ over eth1: PE [01]: get waited .*nothing has moved for [0-9.]+ s \(limit WEFT_BOOT_LIMIT\)'
+    ip -n a neigh del 10.78.0.2 dev eth1
 }
 
 # An address that both hosts have leads nowhere, though it is on a network of that name at both.
