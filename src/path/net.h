@@ -352,6 +352,7 @@ struct path_common {
     struct path_state *closed; /* contexts that something still points to */
     struct path_state *poller; /* whose progress looks for completions; NULL: the next */
     struct serve *serve;       /* carries out what peers ask for */
+    char *fetched;             /* GPU memory here on its way into messages */
     uint64_t events;    /* completions so far, but for messages that left: what a wait looks at */
     weft_status failed; /* of the endpoint, not of one peer */
     char sentence[NET_SENTENCE_BYTES];
@@ -613,6 +614,9 @@ void *net_message_slab(struct path_common *net, size_t bytes, void *const **desc
 
 /* The same for remote accesses, with every rail, pinned for this PE's GPU too, where it has one. */
 void *net_pinned_slab(struct path_common *net, size_t bytes, void *const **descriptors);
+
+/* Memory that is pinned for this PE's GPU alone, where it can be. */
+void *net_gpu_slab(struct path_common *net, size_t bytes);
 
 /* This PE's room for a peer, made at the first call, as each of its rails knows it; known 0: not there. */
 void net_room(struct path_common *net, struct net_peer *peer, size_t bytes,

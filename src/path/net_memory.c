@@ -227,6 +227,15 @@ void *net_pinned_slab(struct path_common *net, size_t bytes, void *const **descr
     return slab->memory;
 }
 
+void *net_gpu_slab(struct path_common *net, size_t bytes)
+{
+    struct net_slab *slab = new_slab(net, bytes, 0, "pinned memory");
+    if (!slab)
+        return NULL;
+    pin(net, slab);
+    return slab->memory;
+}
+
 static struct net_slab *make_room(struct path_common *net, size_t bytes)
 {
     uint64_t access = FI_REMOTE_READ | FI_REMOTE_WRITE;

@@ -12,7 +12,8 @@
 
 enum {
     ANSWER_MOST = NET_MESSAGE_BYTES - sizeof(struct net_head) - sizeof(struct net_record) -
-                  sizeof(struct net_result)
+                  sizeof(struct net_result),
+    FETCH_MOST = 256 << 10 /* as much as is asked for at a time */
 };
 
 /* ------------------------------------------------------------------------------------- requests */
@@ -130,12 +131,44 @@ static void tell_room(struct path_common *net, struct net_peer *from, struct net
     answer_data(net, from, record, keys, sizeof keys);
 }
 
+/* All of it at once into pinned memory, so that the GPU is waited for once whatever number of messages it takes. NULL: it
+ * is no GPU memory, or a value, or too much. */
+static const char *fetch_from_gpu(struct path_common *net, const struct net_record *record,
+                                  uint32_t bytes, weft_status *status)
+{
+    struct net_record whole = *record;
+    if (record->segment != SEG_GPU || record->width || bytes > FETCH_MOST)
+        return NULL;
+    if (!net->fetched)
+        net->fetched = net_gpu_slab(net, FETCH_MOST);
+    if (!net->fetched)
+        return NULL;
+    whole.bytes = bytes;
+    *status = begin(net, &whole, SERVE_GET, net->fetched);
+    if (!*status)
+        *status = serve_quiet(net->serve);
+    return net->fetched;
+}
+
+/* Into a message; of what has been fetched, or from where it is. */
+static weft_status answer_piece(struct path_common *net, const struct net_record *piece,
+                                const char *fetched, void *data)
+{
+    if (fetched) {
+        memcpy(data, fetched, piece->bytes);
+        return WEFT_OK;
+    }
+    weft_status status = begin(net, piece, piece->width ? SERVE_LOAD : SERVE_GET, data);
+    return status ? status : serve_quiet(net->serve);
+}
+
 /* In as many pieces as it takes messages. */
 static void carry_out_get(struct path_common *net, struct net_peer *from, struct net_record *record)
 {
     const struct net_wanted wanted = *(const struct net_wanted *)net_behind(record);
     struct net_record piece = *record;
-    weft_status status = WEFT_OK;
+    weft_status status = WEFT_OK, fetch = WEFT_OK;
+    const char *fetched = fetch_from_gpu(net, record, wanted.bytes, &fetch);
     for (uint32_t done = 0; done < wanted.bytes && !status; done += piece.bytes) {
         uint32_t left = wanted.bytes - done;
         piece.bytes = left < ANSWER_MOST ? left : ANSWER_MOST;
@@ -145,9 +178,7 @@ static void carry_out_get(struct path_common *net, struct net_peer *from, struct
                    (struct net_result){.token = wanted.token, .position = done}, piece.bytes);
         if (!data)
             return;
-        status = begin(net, &piece, record->width ? SERVE_LOAD : SERVE_GET, data);
-        if (!status)
-            status = serve_quiet(net->serve);
+        status = fetch ? fetch : answer_piece(net, &piece, fetched ? fetched + done : NULL, data);
         if (status)
             ((struct net_result *)data - 1)->status = status;
     }
