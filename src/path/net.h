@@ -410,8 +410,8 @@ void net_close_rail(struct path_common *net, struct net_rail *rail);
 
 const char *net_interface(const struct net_rail *rail);
 
-/* What lies behind want of descriptors or may lie behind want of memory, "" behind another error: providers of NICs
- * lock the memory that they use. */
+/* What may lie behind an error, "" = nothing is known: want of descriptors, which libfabric does not always name, or of
+ * memory that may be locked, which providers of NICs do with what they use. */
 void net_limit(const struct net_rail *rail, int error, char *text, size_t bytes);
 
 /* Whether this process may open no more files: providers then take no connection, and say nothing. */

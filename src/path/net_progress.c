@@ -230,9 +230,8 @@ static weft_status tell_wait(struct path_common *net, const struct net_peer *pee
     char where[NET_WHERE_BYTES], limit[96] = "";
     if (status == WEFT_ERR_TIMEOUT && net_no_descriptor())
         net_limit(rail, EMFILE, limit, sizeof limit);
-    return base_fail_context(status, "path net to PE %d%s over %s%s%s", peer->pe,
-                             net_where(rail, peer->via, peer, where), net_interface(rail), limit,
-                             limit[0] ? ", and all are open" : "");
+    return base_fail_context(status, "path net to PE %d%s over %s%s", peer->pe,
+                             net_where(rail, peer->via, peer, where), net_interface(rail), limit);
 }
 
 weft_status net_wait(struct path_common *net, struct net_peer *peer, struct path_wait *wait)

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { QUEUE_ENTRIES = 4096 };
+enum { QUEUE_ENTRIES = 4096, FEW_FILES = 8 };
 
 const char *net_interface(const struct net_rail *rail)
 {
@@ -19,13 +19,24 @@ const char *net_interface(const struct net_rail *rail)
     return name ? name : "an interface without a name";
 }
 
+/* At least so many. */
+static rlim_t open_files(const struct rlimit *limit)
+{
+    int next = dup(STDERR_FILENO); /* the lowest number that is free */
+    if (next < 0)
+        return errno == EMFILE ? limit->rlim_cur : 0;
+    close(next);
+    return (rlim_t)next;
+}
+
 void net_limit(const struct net_rail *rail, int error, char *text, size_t bytes)
 {
     struct rlimit limit;
     text[0] = '\0';
-    if (error == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
-        snprintf(text, bytes, "; the limit of open files (ulimit -n) is %llu",
-                 (unsigned long long)limit.rlim_cur);
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+        (error == EMFILE || open_files(&limit) + FEW_FILES > limit.rlim_cur))
+        snprintf(text, bytes, "; the limit of open files (ulimit -n) is %llu, and %llu are open",
+                 (unsigned long long)limit.rlim_cur, (unsigned long long)open_files(&limit));
     if (error == FI_ENOMEM && rail->traits.registers_local &&
         getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         snprintf(text, bytes, "; the limit of locked memory (ulimit -l) is %llu KiB",
@@ -34,10 +45,8 @@ void net_limit(const struct net_rail *rail, int error, char *text, size_t bytes)
 
 bool net_no_descriptor(void)
 {
-    int one = dup(STDERR_FILENO);
-    if (one >= 0)
-        close(one);
-    return one < 0 && errno == EMFILE;
+    struct rlimit limit;
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && open_files(&limit) >= limit.rlim_cur;
 }
 
 const char *net_where(const struct net_rail *rail, int number, const struct net_peer *peer,
