@@ -3,10 +3,11 @@
  * transfers across the pieces in which memory is registered, both ways at once, many small operations in
  * one message with all others between them, and what the path says of itself.
  *
- *   net absent | unknown_provider | unknown_interface | moves [PROVIDER] */
+ *   net absent | unknown_provider | unknown_interface | one_unknown | spins | moves [PROVIDER] */
 #include "job.h"
 
 #include <dlfcn.h>
+#include <sched.h>
 #include <stdbool.h>
 
 void *__real_dlopen(const char *file, int flags);
@@ -165,6 +166,53 @@ static int moves(const char *provider)
     return 0;
 }
 
+/* PE 1 alone names an interface that is not there: it is told so in its own words, the others with its number, once. */
+static int one_unknown(bool it_is_me)
+{
+    static const char sentence[] = "WEFT_FABRIC_INTERFACE is \"moon0\"";
+    weft_job *job;
+    if (it_is_me)
+        setenv("WEFT_FABRIC_INTERFACE", "moon0", 1);
+    FAILS(weft_init(&job, NULL), WEFT_ERR_CONFIG, sentence);
+    const char *said = weft_last_error();
+    CHECK(it_is_me || strncmp(said, "PE 1: ", 6) == 0);
+    CHECK(strstr(said, sentence) == said + (it_is_me ? 0 : 6));
+    printf("refused as it should be\n");
+    return 0;
+}
+
+/* PE 1 looks at its memory alone, with no call of the library: its thread carries out what PE 0 asks for. */
+static int spins(void)
+{
+    enum { ROUNDS = 20, BYTES = 70001 };
+    weft_job *job;
+    OK(weft_init(&job, NULL));
+    weft_ctx *ctx = weft_default_ctx(job);
+    uint64_t *words = alloc(job, 64), before;
+    unsigned char *area = alloc(job, BYTES), *mine = malloc(BYTES), *back = malloc(BYTES);
+    CHECK(mine && back);
+    OK(weft_barrier(weft_team_world(job)));
+    if (weft_my_pe(job) == 1)
+        while (__atomic_load_n(words, __ATOMIC_ACQUIRE) < ROUNDS)
+            sched_yield();
+    for (int round = 0; round < ROUNDS && weft_my_pe(job) == 0; round++) {
+        for (size_t i = 0; i < BYTES; i++)
+            mine[i] = content(i, 0, round);
+        OK(weft_put(ctx, area, mine, BYTES, 1));
+        OK(weft_fence(ctx));
+        OK(weft_atomic_fetch_add64(ctx, words, 1, &before, 1));
+        CHECK(before == (uint64_t)round);
+        OK(weft_get(ctx, back, area, BYTES, 1));
+        CHECK(memcmp(back, mine, BYTES) == 0);
+    }
+    for (size_t i = 0; i < BYTES && weft_my_pe(job) == 1; i++)
+        CHECK(area[i] == content(i, 0, ROUNDS - 1));
+    free(mine);
+    free(back);
+    OK(weft_finalize(job));
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "moves", *pe = getenv("WEFT_PE");
@@ -172,6 +220,10 @@ int main(int argc, char **argv)
         return refused(WEFT_ERR_CONFIG, "which libfabric does not offer here; it offers ");
     if (strcmp(what, "unknown_interface") == 0)
         return refused(WEFT_ERR_CONFIG, "WEFT_FABRIC_INTERFACE is \"moon0\"");
+    if (strcmp(what, "one_unknown") == 0)
+        return one_unknown(pe && strcmp(pe, "1") == 0);
+    if (strcmp(what, "spins") == 0)
+        return spins();
     if (strcmp(what, "absent") == 0) {
         absent = pe && strcmp(pe, "1") == 0;
         return refused(WEFT_ERR_NO_PATH, "net: PE 1: libfabric is not here (libfabric");
