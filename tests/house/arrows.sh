@@ -17,20 +17,21 @@ failed=0
 
 rooms() { echo "$order" | tr ' =' '\n\n'; }
 
-# room_of FILE: src/boot/tcp.c is of boot; standin and cli are rooms of their own.
+# src/boot/tcp.c is of boot; standin and cli are rooms of their own. Of what is included, a name that is no room is a
+# folder of the same room (cli/bench, standin/simt).
 edges() {
-    local file room
-    find src standin cli -name '*.[ch]' -o -name '*.cu' | sort | while read -r file; do
-        case $file in
-        src/*/*) room=${file#src/} room=${room%%/*} ;;
-        *) room=${file%%/*} ;;
-        esac
-        sed -nE 's|^ *# *include *"([a-z_]+)/.*|\1|p' "$file" | while read -r to; do
-            # A folder of the same room (cli/bench, standin/simt).
-            [ -d "src/$to" ] || to=$room
-            echo "$room $to $file"
-        done
-    done
+    grep -rE --include='*.[ch]' --include='*.cu' '^ *# *include *"[a-z_]+/' src standin cli |
+        awk -v rooms="$(cd src && printf '%s ' */)" '
+            BEGIN { n = split(rooms, names, "/ *"); for (i = 1; i < n; i++) is_room[names[i]] = 1 }
+            {
+                file = substr($0, 1, index($0, ":") - 1)
+                split(file, part, "/")
+                to = $0
+                sub(/^[^"]*"/, "", to)
+                sub(/\/.*/, "", to)
+                room = part[1] == "src" && part[3] ? part[2] : part[1]
+                print room, to in is_room ? to : room, file
+            }' | sort
 }
 
 edges >"${TMPDIR:-/tmp}/house-arrows.$$"
@@ -77,13 +78,13 @@ done < <(rooms)
 
 # calls: DEFINED symbols of a room's objects that another room's objects need.
 symbols() {
-    local room object
+    local room sources
     while read -r room; do
         [ -d "$objects/$room" ] || continue
         # An object whose source is gone is left over from an earlier build.
-        for object in "$objects/$room"/*.o; do
-            [ ! -e "src/$room/$(basename "$object" .o)" ] || nm -A "$object"
-        done | awk -v room="$room" '
+        mapfile -t sources < <(cd "src/$room" && ls)
+        (cd "$objects/$room" && nm -A $(comm -12 <(ls) <(printf '%s.o\n' "${sources[@]}" | sort))) |
+            awk -v room="$room" '
             { kind = $(NF - 1); split($1, at, ":"); sub(/.*\//, "", at[1]) }
             kind ~ /^[TDBRVWC]$/ { print "D", $NF, room }
             kind == "U" { print "U", $NF, room, at[1] }'
