@@ -6,6 +6,9 @@ if(WEFT_REDUCED)
   message(STATUS "WEFT_REDUCED: the command has only run and version; unit and machine tests are left out")
 endif()
 
+# For the short forms of the sanitizers, whose tests need no more of it.
+option(WEFT_RUN_ONLY "of the command only run and version" OFF)
+
 # Where oshcc, oshrun and their relatives go (cli/osh).
 set(WEFT_OSH_PREFIX "" CACHE STRING "a folder below the prefix for the commands of OpenSHMEM; else bin")
 

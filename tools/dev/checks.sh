@@ -40,27 +40,33 @@ check_build() {
     return 1
 }
 
-# What `./dev test` runs in the folders beside build/: short forms of `./dev asan` and `./dev tsan`.
+# What `./dev test` runs in the folders beside build/: short forms of `./dev asan` and `./dev tsan`, and how it builds
+# them: of the command what starts jobs, and without instruments what the tests do not run.
 # Scripts that compile programs of their own, without the instruments, are left to build/.
-# Machine files are read under AddressSanitizer by the fuzz targets.
+# Machine files and the software adapter are under AddressSanitizer in the fuzz targets.
 # Few PEs touch the same code as many; what device code compiles to is large, and errors, carriers and plain
 # operations reach most of it.
-short_asan=(-L '^(unit|job|shmem|gpu|simt|cli)$' -LE '^long$'
-    -E 'gda|hca|placed|last_way|leftovers|machine|bench|demo|install|coverage|docs_fresh|reference|jacobi|solver|limits|house|pages|documented|shmem.(built|compile_time|profile_tool|old_style|wrappers|environment)|shmem_.*\.(weak|staged|net)|shmem_.*\.1$|\.weak\.1$|reduce_typed|reduce_values|amo_typed|team.staged|^unit\.proxy|^gpu.*\.weak|^device\.(rma|atomics|own|cached|private).*weak|^job.*\.p2p\.1$|\.slow|delayed|reordered|device.*.(staged|net)|^device\.(collective|extremes|wait|signal|packet|units|litmus|atomics|private|cached|slots|own|nvshmem)|\.([3-9]|[1-9][0-9]+)$')
-short_tsan=(-R '^unit\.(group|heap|config|wire|simt_(spin|warp|memory)|proxy)|^job\.threads\.(p2p|slow|staged|net_tcp)|^device\.signal\.1$|^device\.(packet|runs)\.weak\.2$')
+short_asan=(-L '^(unit|job|shmem|gpu|simt)$' -LE '^(long|cli)$'
+    -E 'gda|hca|verbs|placed|last_way|leftovers|machine|bench|demo|install|coverage|docs_fresh|reference|jacobi|solver|limits|house|pages|documented|attach|gpu_stripe|gpu_relay.(far|pcie|two|none|slow)|shmem.(built|compile_time|profile_tool|old_style|wrappers|environment)|shmem_.*\.(weak|staged|net)|shmem_.*\.1$|\.weak\.1$|reduce_typed|reduce_values|amo_typed|team.staged|^unit\.proxy|^gpu.*\.weak|^device\.(rma|atomics|own|cached|private).*weak|^job.*\.p2p\.1$|\.slow|delayed|reordered|device.*.(staged|net)|^device\.(rma|carrier|collective|extremes|wait|signal|packet|units|litmus|atomics|private|cached|slots|own|nvshmem)|\.([3-9]|[1-9][0-9]+)$')
+short_asan_build=(-DWEFT_RUN_ONLY=ON '-DWEFT_PLAIN=nvshmem/|path/gda')
+short_tsan=(-R '^unit\.(group|heap|config|wire|simt_(spin|warp|memory)|proxy)|^job\.threads\.(p2p|slow|staged|net_tcp)|^device\.signal\.1$|^device\.packet\.weak\.2$')
+short_tsan_build=(-DWEFT_RUN_ONLY=ON
+    '-DWEFT_PLAIN=(gpu|nvshmem|shmem|driver)/|path/(gda|relay|net_hmem|net_stage|net_stripe|p2p_gpu)|boot/(pmix|tcp|rendezvous|local|unique)')
 
 # prepare PRESET TARGET... | prepare PRESET ctest-selection...: configures, and builds the targets, or
 # all that the selected tests run.
 prepare() {
-    local preset=$1 folder hca=
+    local preset=$1 folder tests loaded=()
     folder=$(folder_of "$1")
     shift
-    configure "$preset" || return
+    configure "$preset" ${short_form[@]+"${short_form[@]}"} || return
     case $1 in
     -*)
-        # Path gda loads the software HCA, which none of its tests names as a program.
-        [ -z "$(ctest --test-dir "$folder" -N "$@" | grep -E ': [^ ]*(gda|hca|verbs)')" ] || hca=weft_hca
-        nice -n 15 ninja -C "$folder" -j "$cores" weft_command fakecuda fakenvml ${hca:-} \
+        # What tests load they do not name as a program.
+        tests=$(ctest --test-dir "$folder" -N "$@")
+        ! grep -qE ': [^ ]*(gda|hca|verbs)' <<<"$tests" || loaded+=(weft_hca)
+        ! grep -qE ': [^ ]*(gpu|cuda|machine|cli|hca)' <<<"$tests" || loaded+=(fakecuda fakenvml)
+        nice -n 15 ninja -C "$folder" -j "$cores" weft_command ${loaded[@]+"${loaded[@]}"} \
             $(targets_of "$folder" "$@")
         ;;
     *) nice -n 15 ninja -C "$folder" -j "$cores" "$@" ;;
@@ -76,9 +82,9 @@ prepare_in_background() {
         trap 'kill -- "-$building" 2>/dev/null; exit 1' TERM
         for preset in asan tsan clang; do
             case $preset in
-            asan) selection=("${short_asan[@]}") ;;
-            tsan) selection=("${short_tsan[@]}") ;;
-            clang) selection=(fuzz_targets) ;;
+            asan) selection=("${short_asan[@]}") short_form=("${short_asan_build[@]}") ;;
+            tsan) selection=("${short_tsan[@]}") short_form=("${short_tsan_build[@]}") ;;
+            clang) selection=(fuzz_targets) short_form=() ;;
             esac
             prepare "$preset" "${selection[@]}" >"build/prepare-$preset.log" 2>&1 </dev/null &
             building=$!
@@ -153,13 +159,15 @@ run_tsan() {
 
 # fuzz_one SECONDS TARGET
 fuzz_one() {
-    local name=${2##*/fuzz_} folders
+    local name=${2##*/fuzz_} folders status=0
     folders=build-clang/tests/fuzz/found/$name
     mkdir -p "$folders"
     [ ! -d "tests/fuzz/corpus/$name" ] || folders="$folders tests/fuzz/corpus/$name"
+    # By its own limit of time (-max_total_time) it ends a second later.
     # shellcheck disable=SC2086  # folders without spaces
-    "$2" -max_total_time="$1" -max_len=4096 -rss_limit_mb=1024 \
-        -artifact_prefix="build-clang/crash-$name-" $folders >"build-clang/fuzz-$name.log" 2>&1 && return
+    timeout --preserve-status -s INT -k 300 "$1" "$2" -max_len=4096 -rss_limit_mb=1024 \
+        -artifact_prefix="build-clang/crash-$name-" $folders >"build-clang/fuzz-$name.log" 2>&1 || status=$?
+    [ $status != 0 ] && [ $status != 72 ] || return 0 # interrupted
     echo "the fuzz target $name found a fault:"
     tail -n 60 "build-clang/fuzz-$name.log"
     return 1
@@ -205,6 +213,8 @@ check_clang() {
 
 verb_test() {
     need_packages build test docs site fuzz format
+    # shellcheck disable=SC2034  # for configure
+    quick_kernels=1
     build default all || exit 1
     prepare_in_background
     tests build "tests" ctest -LE 'fuzz|hosts|^long$'
@@ -214,7 +224,8 @@ verb_test() {
     run_tsan "${short_tsan[@]}"
     run_fuzz 1
     check "a dozen faults on purpose" tools/mutants/run.sh --short
-    check_clang ' -c [^ ]*/tests/' # ./dev lint: all
+    # ./dev lint: all. What the fuzz targets have, clang has compiled.
+    check_clang ' -c [^ ]*/(tests|src/(base|box|driver|machine)|standin/hca)/'
     check "site of the documentation" tools/site.sh build/site
     summary
 }

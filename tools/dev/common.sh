@@ -68,16 +68,19 @@ folder_of() {
     [ "$1" = default ] && echo build || echo "build-$1"
 }
 
-# configure PRESET: with the tests where what they need is here; ./dev test sees to that.
+# configure PRESET [option of cmake ...]: with the tests where what they need is here; ./dev test sees to that.
 configure() {
-    local preset=$1 compiler=cc testing=OFF launcher= kernels=ON
+    local preset=$1 compiler=cc testing=OFF launcher= kernels=ON nvcc_flags=
+    shift
     ! pkg-config --exists cmocka || testing=ON
     [ "$preset" != clang ] || compiler=clang
     ! command -v ccache >/dev/null || launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
     # Where no GPU runs them, a few programs show that kernels compile; ./dev long compiles all.
     [ -e /dev/nvidiactl ] || [ -n "${all_kernels:-}" ] || kernels=OFF
+    [ $kernels = ON ] || [ -z "${quick_kernels:-}" ] || nvcc_flags='-Xcicc;-O1;-Xptxas;-O0'
     cmake --preset "$preset" -DBUILD_TESTING=$testing -DWEFT_ALL_KERNELS=$kernels $launcher \
-        -DWEFT_WERROR="$(werror "$preset" "$compiler")"
+        -DWEFT_WERROR="$(werror "$preset" "$compiler")" -DWEFT_RUN_ONLY=OFF -DWEFT_PLAIN= \
+        -DWEFT_NVCC_FLAGS="$nvcc_flags" "$@"
 }
 
 # build PRESET TARGET...
