@@ -37,10 +37,10 @@ has '^    gpu0  gpu1  18x NVLink 4 through NVSwitch +396 GB/s +400 GB/s +0.63 us
 has 'Kernels on both ends have proven 1 of 1 pair:'
 has '^       0   1  0, 1 +[0-9.]+ [nu]s +[0-9.]+ GB/s'
 has 'Every path was proven and every result was right'
+[ "$form" = all ] || exit $((failures > 0))
 options=--json
 demo 1 FAKE_CUDA_LIE=1
 json 'gpus.machine.pairs.0.proof good' 'failed false'
-[ "$form" = all ] || exit $((failures > 0))
 demo 0 FAKE_CUDA_DEVICES=2
 json 'gpus.used gpus.machine.gpus.# gpus.paths.# gpus.paths.0.right good' '2 2 1 true true'
 json 'gpus.machine.pairs.0.from gpus.machine.pairs.0.measured_gbps gpus.machine.pairs.0.proof' 'gpu0 400.0 proven'

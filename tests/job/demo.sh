@@ -32,8 +32,12 @@ mends() {
 }
 # The picture that a newcomer sees; small ones for more PEs, which may have to share two busy CPUs.
 mends "$picture" 2
-mends "$grey" 2 5
-[ "$3" = short ] || mends "$colour" 2 3
+if [ "$3" = short ]; then
+    mends "$grey" 2 3
+else
+    mends "$grey" 2 5
+    mends "$colour" 2 3
+fi
 
 # refused STATUS WORDS OPTION...
 refused() {
