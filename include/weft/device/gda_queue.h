@@ -251,7 +251,7 @@ WEFT_DEVICE uint32_t weft_dev_gda_take_marks(struct weft_dev_gda_queue *q, uint3
         uint64_t *word = &q->marks[at / WEFT_DEV_GDA_MARKS];
         uint64_t missing = ~(weft_dev_load_u64(word, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU) >> shift);
         uint32_t left = WEFT_DEV_GDA_MARKS - shift;
-        n = missing ? weft_dev_find_first_u64(missing) - 1 : WEFT_DEV_GDA_MARKS;
+        n = missing ? weft_dev_find_first_u64(missing) - 1 : (uint32_t)WEFT_DEV_GDA_MARKS;
         if (n)
             weft_dev_atomic_and_u64(word, ~(~(uint64_t)0 >> (WEFT_DEV_GDA_MARKS - n) << shift),
                                     WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
