@@ -30,7 +30,7 @@ WEFT_DEVICE int trace_put(uint64_t *dst, uint64_t value, int peer, struct gda_tr
     t->reserved = weft_dev_clock_ns();
     uint64_t done = weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
     uint64_t base = weft_dev_gda_whole(done, (uint32_t)(turns >> 32)), end = base + 1;
-    if (!weft_dev_gda_in_turn(turns)) /* others use the queue: these are not one put's times */
+    if (weft_dev_gda_ahead(turns)) /* others use the queue: these are not one put's times */
         return WEFT_ERR_UNSUPPORTED;
     if (!weft_dev_gda_room(&q->ring, (uint32_t)done, (uint32_t)end) &&
         !weft_dev_gda_await_room(q, end, &r))

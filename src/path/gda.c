@@ -42,7 +42,7 @@ struct span {
     int pe;
     uint32_t slot; /* of the queue in the context's lists */
     uint64_t base, end;
-    bool in_turn; /* see weft_dev_gda_publish() */
+    uint32_t ahead; /* see weft_dev_gda_publish() */
 };
 
 static struct weft_dev_gda_queue *queue_to(const struct gda *gda, int pe, uint32_t adapter)
@@ -72,7 +72,7 @@ static weft_status begin(struct path_state *state, const struct peer *peer, uint
                           .pe = peer->pe,
                           .slot = (uint32_t)peer->pe * state->gda->count + adapter,
                           .base = weft_dev_gda_whole(done, (uint32_t)(turns >> 32)),
-                          .in_turn = weft_dev_gda_in_turn(turns)};
+                          .ahead = weft_dev_gda_ahead(turns)};
     span->end = span->base + blocks;
     if (likely(weft_dev_gda_room_late(q, done, (uint32_t)span->end)))
         return WEFT_OK;
@@ -85,7 +85,7 @@ static weft_status begin(struct path_state *state, const struct peer *peer, uint
 
 static void give(struct path_state *state, const struct span *span)
 {
-    weft_dev_gda_publish(span->q, &span->q->ring, span->base, span->end, span->in_turn);
+    weft_dev_gda_publish(span->q, &span->q->ring, span->base, span->end, span->ahead);
     weft_dev_atomic_max_u64(&state->last[span->slot], span->end, WEFT_ORDER_RELAXED,
                             WEFT_SCOPE_SYS);
     uint64_t bit = (uint64_t)1 << span->slot % 64, *word = &state->used[span->slot / 64];

@@ -148,7 +148,7 @@ proctype producer(byte p) {
         :: else ->
             if
             :: ready == base -> turn = true
-            :: ready != base ->
+            :: true -> /* it need not look */
                 for (k : 0 .. SIZE - 1) {
 #ifndef MARK_RELAXED
                     EMPTY(p); /* release */

@@ -301,7 +301,7 @@ static void *give_many(void *argument)
         }
         if (round % 64 == who)
             sched_yield(); /* others come to publish before */
-        weft_dev_gda_publish(&queue, &queue.ring, base, base + n, weft_dev_gda_in_turn(turns));
+        weft_dev_gda_publish(&queue, &queue.ring, base, base + n, weft_dev_gda_ahead(turns));
     }
     finished++;
     return (void *)(uintptr_t)given;

@@ -60,7 +60,7 @@ WEFT_DEVICE void weft_dev_gda_p_one(struct weft_dev_gda_queue *q, const struct w
     uint64_t turns = weft_dev_gda_reserve(q, 1);
     uint64_t done = weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
     uint32_t base = (uint32_t)(turns >> 32);
-    if (!WEFT_DEV_LIKELY(weft_dev_gda_in_turn(turns) && base != UINT32_MAX &&
+    if (!WEFT_DEV_LIKELY(!weft_dev_gda_ahead(turns) && base != UINT32_MAX &&
                          weft_dev_gda_room(&ring, (uint32_t)done, base + 1))) {
         weft_dev_gda_p_late(q, r, at, turns);
         return;

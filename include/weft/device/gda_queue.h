@@ -121,11 +121,11 @@ WEFT_DEVICE uint64_t weft_dev_gda_reserve(struct weft_dev_gda_queue *q, uint32_t
                                    WEFT_SCOPE_GPU);
 }
 
-/* Whether that is the caller's turn. What the one before did comes before its record and its doorbell by the fence
- * between. */
-WEFT_DEVICE int weft_dev_gda_in_turn(uint64_t turns)
+/* How many blocks before it were not published yet. 0: it is the caller's turn; what the one before did comes before
+ * its record and its doorbell by the fence between. */
+WEFT_DEVICE uint32_t weft_dev_gda_ahead(uint64_t turns)
 {
-    return (uint32_t)(turns >> 32) == (uint32_t)turns;
+    return (uint32_t)(turns >> 32) - (uint32_t)turns;
 }
 
 /* Blocks complete, or WEFT_DEV_GDA_FAILED. What is known is read first: an index that is older than it
@@ -326,13 +326,14 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_follow(struct weft_dev_gda_queue *q, uint
         weft_dev_gda_serve(q, end);
 }
 
-/* Of a reservation that came too early, or is the first one of the queue. */
+/* Of a reservation that came too early, or is the first one of the queue. Whether its turn has come since is worth a
+ * look only where about one was ahead of it. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_publish_late(struct weft_dev_gda_queue *q, uint64_t base,
-                                                    uint64_t end)
+                                                    uint64_t end, uint32_t ahead)
 {
-    uint32_t first = (uint32_t)base, turn;
-    turn = (uint32_t)weft_dev_load_u64(&q->turns, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
-    if (base && turn != first) {
+    uint32_t first = (uint32_t)base;
+    if (base && (ahead > end - base || (uint32_t)weft_dev_load_u64(&q->turns, WEFT_ORDER_ACQUIRE,
+                                                                   WEFT_SCOPE_GPU) != first)) {
         if (weft_dev_gda_mark(q, first, (uint32_t)end))
             weft_dev_gda_serve(q, first);
         return;
@@ -343,14 +344,14 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_publish_late(struct weft_dev_gda_queue *q
         weft_dev_gda_follow(q, (uint32_t)end);
 }
 
-/* Publishes blocks `base` to `end`, which the calling thread and those that it has met have stored. `in_turn`: 1 when
- * the reservation told so; then the turn is the caller's, and nobody else's. */
+/* Publishes blocks `base` to `end`, which the calling thread and those that it has met have stored. `ahead` is what
+ * the reservation told: when 0, the turn is the caller's, and nobody else's. */
 WEFT_DEVICE void weft_dev_gda_publish(struct weft_dev_gda_queue *q,
                                       const struct weft_dev_gda_ring *ring, uint64_t base,
-                                      uint64_t end, int in_turn)
+                                      uint64_t end, uint32_t ahead)
 {
-    if (!__builtin_expect(in_turn, 1))
-        weft_dev_gda_publish_late(q, base, end);
+    if (!__builtin_expect(!ahead, 1))
+        weft_dev_gda_publish_late(q, base, end, ahead);
     else if (__builtin_expect(weft_dev_gda_ring_for(q, ring, (uint32_t)base, (uint32_t)end), 0))
         weft_dev_gda_follow(q, (uint32_t)end);
 }

@@ -120,7 +120,7 @@ enum {
     WEFT_DEV_GDA_TURN = 8, /* polls of the completion by one thread, before others may */
 };
 
-/* `polls` looks at the completion, fewer when it comes to `target`. What is seen is noted. */
+/* `polls` looks at the completion, fewer when it comes to `target`. Each is noted at once: others may wait for less. */
 WEFT_DEVICE uint64_t weft_dev_gda_look_for(struct weft_dev_gda_queue *q, uint64_t target, int polls)
 {
     uint64_t seen = 0;
@@ -128,9 +128,16 @@ WEFT_DEVICE uint64_t weft_dev_gda_look_for(struct weft_dev_gda_queue *q, uint64_
     for (int i = 0; i < polls && seen < target; i++) {
         if (i && !WEFT_DEV_HOST_IN_TURN) /* the adapter's engine may want this CPU */
             weft_dev_nanosleep(0);
-        seen = weft_dev_gda_done(q);
+        seen = weft_dev_gda_look(q);
     }
-    return weft_dev_gda_note(q, seen);
+    return seen;
+}
+
+/* Whether the caller is the one that looks at the completion from now on, as long as it likes. */
+WEFT_DEVICE int weft_dev_gda_take_looks(struct weft_dev_gda_queue *q)
+{
+    return !weft_dev_load_u64(&q->looks, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) &&
+           !weft_dev_atomic_cas_u64(&q->looks, 0, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
 }
 
 /* 1: `target` blocks are complete; 0: not yet; -1: the queue has failed. Of those who wait for a queue one at
@@ -144,17 +151,14 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_poll(struct weft_dev_gda_queue *q, uint64_
     WEFT_NO_UNROLL
     for (int i = 0; WEFT_DEV_HOST_IN_TURN && i < WEFT_DEV_GDA_POLLS; i++) {
         *seen = weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
+        if (*seen < target && weft_dev_gda_take_looks(q)) {
+            *seen = weft_dev_gda_look_for(q, target, WEFT_DEV_GDA_TURN);
+            weft_dev_store_u64(&q->looks, 0, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        }
         if (*seen >= target)
             break;
         /* Lanes of this warp that have gone another way may have to publish first: they get their turn. */
         weft_dev_nanosleep(WEFT_DEV_GDA_PAUSE_NS);
-        if (i % WEFT_DEV_GDA_TURN ||
-            weft_dev_atomic_cas_u64(&q->looks, 0, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU))
-            continue;
-        *seen = weft_dev_gda_look_for(q, target, WEFT_DEV_GDA_TURN);
-        weft_dev_store_u64(&q->looks, 0, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-        if (*seen >= target)
-            break;
     }
     return *seen == WEFT_DEV_GDA_FAILED ? -1 : *seen >= target;
 }
@@ -197,7 +201,7 @@ struct weft_dev_gda_span {
     struct weft_dev_gda_queue *q;
     struct weft_dev_gda_ring ring; /* the queue's */
     uint64_t base, end;
-    int in_turn; /* see weft_dev_gda_publish() */
+    uint32_t ahead; /* blocks that were reserved before and not published; 0: it is its turn */
 };
 
 /* The first reservation of a queue notes that it is used: fences and quiets visit no others. */
@@ -242,10 +246,10 @@ WEFT_DEVICE int weft_dev_gda_begin_at(struct weft_dev_gda_span *span, struct wef
     uint32_t base = (uint32_t)(turns >> 32);
     span->q = q;
     span->ring = weft_dev_gda_ring_of(q);
-    span->in_turn = weft_dev_gda_in_turn(turns);
+    span->ahead = weft_dev_gda_ahead(turns);
     span->base = weft_dev_gda_whole(done, base);
     span->end = span->base + blocks;
-    return WEFT_DEV_LIKELY(span->in_turn &&
+    return WEFT_DEV_LIKELY(!span->ahead &&
                            weft_dev_gda_room(&span->ring, (uint32_t)done, base + blocks)) ||
            weft_dev_gda_begin_late(q, span->base, span->end, done, r);
 }
@@ -259,7 +263,7 @@ WEFT_DEVICE int weft_dev_gda_begin(struct weft_dev_gda_span *span, struct weft_d
 
 WEFT_DEVICE void weft_dev_gda_give(const struct weft_dev_gda_span *span)
 {
-    weft_dev_gda_publish(span->q, &span->ring, span->base, span->end, span->in_turn);
+    weft_dev_gda_publish(span->q, &span->ring, span->base, span->end, span->ahead);
 }
 
 /* The same for lanes `mask`, which are here together and have the same queue: the caller's blocks begin
