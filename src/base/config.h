@@ -76,7 +76,7 @@ enum config_type {
     X(BOOT, CONFIG_CHOICE, "auto", "auto|weft|pmix|tcp|single",                                          \
       "How the PEs find each other: the launcher's socket, PMIx, RANK and MASTER_ADDR, or alone.")       \
     X(BOOT_LIMIT, CONFIG_DURATION, "60s", NULL,                                                          \
-      "How long PEs look for each other at start, at most WEFT_WAIT_LIMIT; 0 = as that.")                \
+      "How long PEs look for each other and try paths at start, at most WEFT_WAIT_LIMIT; 0: as it.")     \
     X(BOOT_SOCKET, CONFIG_INT, "-1", NULL,                                                               \
       "Set by `weft run`: number of the inherited socket to the launcher.")                              \
     X(BOOT_JOB, CONFIG_STRING, "", NULL,                                                                 \
