@@ -324,6 +324,36 @@ static void calls_of_one_by_itself(void **state)
     rdma_destroy_id(id);
 }
 
+static void await_for(struct rdma_event_channel *channel, const struct rdma_cm_id *id,
+                      enum rdma_cm_event_type what)
+{
+    struct rdma_cm_event *event = await(channel, what);
+    assert_ptr_equal(event->id, id);
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+}
+
+/* Events that nobody has looked at come in their order, and go to another channel with their identifier. */
+static void events_go_along(void **state)
+{
+    struct rdma_cm_id *ids[3];
+    struct sockaddr_in in = place(1);
+    struct rdma_event_channel *a = new_channel(), *b = new_channel();
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rdma_create_id(a, &ids[i], NULL, RDMA_PS_TCP), 0);
+        assert_int_equal(rdma_resolve_addr(ids[i], NULL, (struct sockaddr *)&in, 1000), 0);
+    }
+    assert_int_equal(rdma_resolve_route(ids[1], 1000), 0);
+    assert_int_equal(rdma_migrate_id(ids[1], b), 0);
+    await_for(b, ids[1], RDMA_CM_EVENT_ADDR_RESOLVED);
+    await_for(b, ids[1], RDMA_CM_EVENT_ROUTE_RESOLVED);
+    await_for(a, ids[0], RDMA_CM_EVENT_ADDR_RESOLVED);
+    await_for(a, ids[2], RDMA_CM_EVENT_ADDR_RESOLVED);
+    for (int i = 0; i < 3; i++)
+        rdma_destroy_id(ids[i]);
+    rdma_destroy_event_channel(a);
+    rdma_destroy_event_channel(b);
+}
+
 static void what_is_not_here(void **state)
 {
     struct rdma_cm_id *id;
@@ -389,6 +419,7 @@ int main(void)
         cmocka_unit_test(depths_are_the_lesser),  cmocka_unit_test(refusal_carries_words),
         cmocka_unit_test(nobody_listens),         cmocka_unit_test(listener_goes),
         cmocka_unit_test(calls_of_one_by_itself), cmocka_unit_test(what_is_not_here),
+        cmocka_unit_test(events_go_along),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

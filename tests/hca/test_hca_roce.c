@@ -318,9 +318,13 @@ static void damaged_packets(void **state)
     struct frame f = write_frame(WRITE_ONLY, 0, 8, 8, 0x5a);
     f.damaged = true;
     give(&f);
+    f.damaged = false;
+    uint32_t other; /* which the queue is not connected to */
+    int stranger = roce_peer_open(&other);
+    roce_peer_send(stranger, other, there, &f);
     nothing_comes();
     assert_true(is_filled(0, 8, 0));
-    f.damaged = false;
+    close(stranger);
     give(&f);
     answer(ACKNOWLEDGED, f.psn);
     assert_true(is_filled(0, 8, 0x5a));
