@@ -39,7 +39,7 @@ int setting(const char *name, int preset)
     return text ? atoi(text) : preset;
 }
 
-struct object *new_object(int kind)
+static struct object *new_object_of(int kind, CUdevice device)
 {
     struct object *found = NULL;
     pthread_mutex_lock(&lock);
@@ -47,11 +47,16 @@ struct object *new_object(int kind)
         if (objects[i].kind == FREE)
             found = &objects[i];
     if (found)
-        *found = (struct object){.kind = kind, .fd = -1};
+        *found = (struct object){.kind = kind, .fd = -1, .device = device};
     pthread_mutex_unlock(&lock);
     if (!found)
         abort();
     return found;
+}
+
+struct object *new_object(int kind)
+{
+    return new_object_of(kind, 0);
 }
 
 static struct object *object(unsigned long long number, int kind)
@@ -244,23 +249,25 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device)
 
 /* ------------------------------------------------------------------------------------ contexts */
 
+/* An object for each time that a device's context is retained, which threads do at once. */
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-    struct object *o = new_object(CONTEXT);
-    o->device = device;
-    *context = (CUcontext)o;
+    *context = (CUcontext)new_object_of(CONTEXT, device);
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-    for (int i = 1; i < MOST; i++) {
+    CUresult result = CUDA_ERROR_INVALID_CONTEXT;
+    pthread_mutex_lock(&lock);
+    for (int i = 1; i < MOST && result; i++) {
         if (objects[i].kind == CONTEXT && objects[i].device == device) {
             objects[i].kind = FREE;
-            return CUDA_SUCCESS;
+            result = CUDA_SUCCESS;
         }
     }
-    return CUDA_ERROR_INVALID_CONTEXT;
+    pthread_mutex_unlock(&lock);
+    return result;
 }
 
 EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
