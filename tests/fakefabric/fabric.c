@@ -79,7 +79,7 @@ static struct arriving {
 /* The real tables of the objects, one of each kind: they are the same for all of a kind. */
 static struct fi_ops_fabric *fabric_ops;
 static struct fi_ops_domain *domain_ops;
-static struct fi_ops *domain_fid_ops;
+static struct fi_ops *domain_fid_ops, *endpoint_fid_ops;
 static struct fi_ops_mr *mr_ops;
 static struct fi_ops_msg *msg_ops;
 static struct fi_ops_rma *rma_ops;
@@ -592,6 +592,21 @@ static void *new_table(size_t bytes)
         (object) = memcpy(new_table(sizeof *(object)), (kept), sizeof *(object));                  \
     } while (0)
 
+/* What it had not sent yet goes nowhere. */
+static int close_endpoint(struct fid *fid)
+{
+    int kept = 0;
+    for (int i = 0; i < slow_count; i++)
+        if (&slow[i].endpoint->fid != fid)
+            slow[kept++] = slow[i];
+    slow_count = kept;
+    for (int i = kept = 0; i < pending_count; i++)
+        if (&pending[i].endpoint->fid != fid)
+            pending[kept++] = pending[i];
+    pending_count = kept;
+    return endpoint_fid_ops->close(fid);
+}
+
 static int open_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **endpoint,
                          void *context)
 {
@@ -601,6 +616,8 @@ static int open_endpoint(struct fid_domain *domain, struct fi_info *info, struct
     if (error)
         return error;
     note_endpoint(*endpoint, &domain->fid);
+    TAKE_OVER((*endpoint)->fid.ops, endpoint_fid_ops);
+    (*endpoint)->fid.ops->close = close_endpoint;
     TAKE_OVER((*endpoint)->msg, msg_ops);
     (*endpoint)->msg->send = send_;
     (*endpoint)->msg->recv = recv_;
