@@ -51,8 +51,9 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p_late(struct weft_dev_gda_queue *q,
     weft_dev_gda_give(&span);
 }
 
-/* One value by one thread, in a block by itself; `value` and `bytes` are those of the request. The usual way, in its turn and with room, is written out, with counts
- * of 32 bits that do not come round: of this most of all each instruction counts (tools/gda_instructions.sh). */
+/* One value by one thread, in a block by itself; `value` and `bytes` are those of the request. The usual way, in its
+ * turn and with room, is written out, with counts of 32 bits that do not come round: of this most of all each
+ * instruction counts (tools/gda_instructions.sh). */
 WEFT_DEVICE void weft_dev_gda_p_one(struct weft_dev_gda_queue *q, const struct weft_dev_request *r,
                                     struct weft_dev_gda_place at, uint64_t value, uint32_t bytes)
 {
