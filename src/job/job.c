@@ -508,12 +508,14 @@ weft_status job_check_failed(struct weft_job *job)
     return unlikely(job->device || job->gpu) ? device_check(job) : WEFT_OK;
 }
 
-void job_progress(struct weft_job *job)
+bool job_progress(struct weft_job *job)
 {
+    bool came = false;
     pthread_mutex_lock(&job->lock);
     for (struct weft_ctx *ctx = job->contexts; ctx; ctx = ctx->next)
         for (int i = 0; i < ctx->open_count; i++)
             if (ctx->open[i].ops->progress)
-                ctx->open[i].ops->progress(ctx->open[i].state);
+                came |= ctx->open[i].ops->progress(ctx->open[i].state);
     pthread_mutex_unlock(&job->lock);
+    return came;
 }

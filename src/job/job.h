@@ -268,8 +268,8 @@ weft_status team_take(struct weft_job *job, const int *pes, int n, int slot,
 /* Which slots are free at this PE: TEAM_SLOT_WORDS words, one bit for each. */
 uint64_t *team_free_slots(struct weft_job *job);
 
-/* Lets every path that holds something back move on. */
-void job_progress(struct weft_job *job);
+/* Lets every path that holds something back move on. True: something has come. */
+bool job_progress(struct weft_job *job);
 
 /* Ends further waits with this status and sentence (the first one counts); returns the status that
  * counts. */

@@ -28,6 +28,7 @@ struct waiter {
     uint32_t compare; /* weft_cmp */
     uint32_t polls;
     uint32_t spin;  /* so many of them before waiter_slow() */
+    uint32_t empty; /* looks at the paths in a row that brought nothing */
     bool is_signed; /* the variable */
     bool warned;
     struct box_wait *slot;           /* in the black box once the wait is slow */

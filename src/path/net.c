@@ -99,7 +99,7 @@ static weft_status put(struct path_state *state, struct remote to, const void *s
     if (!large) {
         status = net_put_by_requests(state, to, src, bytes);
         if (!nbi)
-            net_flush(state->net, peer, false);
+            net_flush_unanswered(state->net, peer);
         return status;
     }
     status = net_write(state, to, src, bytes);
@@ -205,7 +205,7 @@ static weft_status net_store(struct remote to, const void *value, size_t width)
     if (!status)
         status = put_record(state, to, NET_STORE, value, width);
     if (!status)
-        net_flush(state->net, peer, false);
+        net_flush_unanswered(state->net, peer);
     pthread_mutex_unlock(&state->net->lock);
     return status;
 }
@@ -253,7 +253,10 @@ static weft_status atomic(struct path_state *state, struct remote at, weft_amo a
         return status;
     if (!fetched && nbi)
         return WEFT_OK;
-    net_flush(state->net, peer, false);
+    if (fetched)
+        net_flush(state->net, peer, false);
+    else
+        net_flush_unanswered(state->net, peer);
     if (fetched && nbi)
         net_forget_answer(state->net, operands.token);
     return fetched && !nbi ? net_await_answer(state->net, operands.token) : WEFT_OK;
@@ -285,7 +288,7 @@ static weft_status put_signal(struct path_state *state, struct remote to, const 
     if (!status)
         status =
             atomic_record(state, signal, amo, sizeof value, (struct net_atomic){.value = value});
-    net_flush(state->net, peer, false);
+    net_flush_unanswered(state->net, peer);
     return status;
 }
 
@@ -373,19 +376,19 @@ static weft_status net_fence(struct path_state *state)
 }
 
 /* A PE that waits lets out what each context holds back; one of them looks for all. */
-static void net_progress(struct path_state *state)
+static bool net_progress(struct path_state *state)
 {
     struct path_common *net = state->net;
     atomic_fetch_add_explicit(&net->polls, 1, memory_order_relaxed);
     if (pthread_mutex_trylock(&net->lock))
-        return;
+        return false;
     for (int i = 0; i < state->touched_count; i++)
         net_flush(net, &net->peers[state->touched[i]], false);
     if (!net->poller)
         net->poller = state;
-    if (net->poller == state)
-        net_poll(net);
+    bool came = net->poller == state && net_poll(net);
     pthread_mutex_unlock(&net->lock);
+    return came;
 }
 
 /* --------------------------------------------------------------------------- joining and leaving */

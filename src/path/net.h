@@ -184,7 +184,9 @@ struct net_peer {
     uint64_t sent;            /* number of the last message with requests */
     uint64_t done;            /* the owner has told that it is done with those up to here */
     uint64_t asked;           /* the last one that was sent with NET_TELL */
-    uint64_t stalled;         /* in this retry (path_common.retries) the provider took nothing */
+    bool quiet_follows; /* each message of requests without answers, lately: so they ask as well; */
+    bool guessed;       /* the last one has, and no quiet has come since */
+    uint64_t stalled;   /* in this retry (path_common.retries) the provider took nothing */
     struct net_key *keys[SEG_COUNT]; /* by chunk; NULL: none of that segment is known */
     struct net_stage *stage;         /* net_stage.c; NULL: nothing has been staged yet */
     struct net_extents *gpu_places;  /* net_hmem.c: of its GPU memory */
@@ -483,6 +485,10 @@ weft_status net_request(struct path_state *state, struct net_peer *peer, size_t 
 
 /* Sends what has been filled; `tell`: the owner shall tell when it is done. */
 void net_flush(struct path_common *net, struct net_peer *peer, bool tell);
+
+/* The same after requests that nobody answers: where a quiet has followed each such message lately, this one asks
+ * as that quiet would. */
+void net_flush_unanswered(struct path_common *net, struct net_peer *peer);
 
 /* Waits until the owner is done with message `number`, which need not have been sent. */
 weft_status net_await_done(struct path_common *net, struct net_peer *peer, uint64_t number);

@@ -192,6 +192,15 @@ void net_flush(struct path_common *net, struct net_peer *peer, bool tell)
     net_send(net, message);
 }
 
+void net_flush_unanswered(struct path_common *net, struct net_peer *peer)
+{
+    if (!peer->open)
+        return;
+    peer->quiet_follows = peer->quiet_follows && !peer->guessed; /* the last guess was wrong */
+    peer->guessed = peer->quiet_follows;
+    net_flush(net, peer, peer->guessed);
+}
+
 static weft_status open_message(struct path_common *net, struct net_peer *peer)
 {
     weft_status status = net_failure(net, peer);

@@ -157,6 +157,7 @@ static void ask(struct path_state *state, int pe)
 {
     struct net_channel *channel = &state->channels[pe];
     struct net_peer *peer = &state->net->peers[pe];
+    peer->guessed = false;
     if (channel->unconfirmed) {
         /* The answer to a message behind the writes confirms them. */
         if (!peer->open)
@@ -165,6 +166,7 @@ static void ask(struct path_state *state, int pe)
         channel->last = peer->sent;
         channel->unconfirmed = false;
     } else if (channel->last > peer->done && channel->last > peer->asked) {
+        peer->quiet_follows = !peer->open && peer->sent - peer->asked == 1;
         net_flush(state->net, peer, true);
     }
 }

@@ -25,7 +25,9 @@ enum {
     OFTEN_NS = 10 * 1000,          /* where they are so near to each other; or its CPU is shared */
     NAP_SHORTEST_NS = 20 * 1000,
     NAP_LONGEST_NS = 1000 * 1000,
-    SLEEP_MS = 100,        /* at most, while nothing is under way */
+    NAP_SPARE_NS =
+        200 * 1000, /* of a thread on leave, where each has a CPU; else it would stop a caller */
+    SLEEP_MS = 100, /* at most, while nothing is under way */
     AWAKE_NS = 100 * 1000, /* the thread, after two events as near to each other */
 };
 
@@ -294,10 +296,9 @@ static void sleep_for_event(struct path_common *net, uint64_t *ns)
 }
 
 /* Whether callers poll by themselves; then they are left alone with the lock. */
-static bool on_leave(struct path_common *net, uint64_t leave_ns, uint32_t *seen)
+static bool on_leave(struct path_common *net, uint64_t least, uint32_t *seen)
 {
     uint32_t polls = atomic_load_explicit(&net->polls, memory_order_relaxed);
-    uint64_t least = leave_ns < NAP_LONGEST_NS ? leave_ns / OFTEN_NS : OFTEN;
     bool often = polls - *seen >= least;
     *seen = polls;
     return often;
@@ -306,12 +307,13 @@ static bool on_leave(struct path_common *net, uint64_t leave_ns, uint32_t *seen)
 static void *run(void *argument)
 {
     struct path_common *net = argument;
-    const struct path_world *world = net->world;
-    uint64_t leave_ns = world->boot->local_npes > world->cpus ? NAP_LONGEST_NS : NAP_LONGEST_NS / 5;
+    int pes = net->world->boot->local_npes, cpus = net->world->cpus;
+    uint64_t leave_ns = 2 * pes > cpus ? NAP_LONGEST_NS : NAP_SPARE_NS;
+    uint64_t least = pes > cpus ? OFTEN : leave_ns / OFTEN_NS;
     uint64_t nap_ns = NAP_SHORTEST_NS, last_ns = 0, awake_until = 0;
     uint32_t seen = 0;
     while (!atomic_load_explicit(&net->stop, memory_order_relaxed)) {
-        if (on_leave(net, leave_ns, &seen) || pthread_mutex_trylock(&net->lock)) {
+        if (on_leave(net, least, &seen) || pthread_mutex_trylock(&net->lock)) {
             nap(leave_ns);
             continue;
         }

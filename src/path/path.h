@@ -240,8 +240,9 @@ struct path_ops {
     weft_status (*fence)(struct path_state *state);
     weft_status (*quiet)(struct path_state *state);
 
-    /* Moves on what is outstanding; called by waiting PEs. NULL: nothing ever needs it. */
-    void (*progress)(struct path_state *state);
+    /* Moves on what is outstanding; called by waiting PEs. True: something has come, which is worth a look
+     * before the CPU is given away. NULL: nothing ever needs it. */
+    bool (*progress)(struct path_state *state);
 };
 
 /* The table of a path with every entry but `progress`, `open` and `close` filled; PATH_NONE has one

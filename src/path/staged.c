@@ -219,7 +219,7 @@ static weft_status staged_fence(struct path_state *state)
 }
 
 /* A lock that is held is held by somebody who moves the channel on himself. */
-static void staged_progress(struct path_state *state)
+static bool staged_progress(struct path_state *state)
 {
     for (int slot = 0; slot < state->common->locals; slot++) {
         struct staged_channel *channel = &state->common->channels[slot];
@@ -230,6 +230,7 @@ static void staged_progress(struct path_state *state)
         staged_advance(channel); /* a failure stays in the channel */
         pthread_mutex_unlock(&channel->lock);
     }
+    return false;
 }
 
 static weft_status staged_open(const struct path_world *world, struct path_state **result)

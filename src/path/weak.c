@@ -66,12 +66,13 @@ static weft_status carry_out(struct path_state *state, struct carried carried)
 }
 
 /* A waiting PE lets out one at a time. */
-static void weak_progress(struct path_state *state)
+static bool weak_progress(struct path_state *state)
 {
     pthread_mutex_lock(&state->lock);
     if (state->count)
         deliver_one(state);
     pthread_mutex_unlock(&state->lock);
+    return false;
 }
 
 static weft_status weak_flush(struct path_state *state)
