@@ -7,11 +7,12 @@
  * GPU may see it late: the writer sends the bytes to a copy and, behind them, which bytes those were; what is
  * read goes to the reader's copy.
  *
- * Environment: FAKE_FABRIC_NAME (verbs;ofi_rxm), FAKE_FABRIC_HMEM=0, FAKE_FABRIC_DMABUF=0 (libfabric 1.17),
+ * Environment: FAKE_FABRIC_NAME (verbs;ofi_rxm; real: what it is), FAKE_FABRIC_HMEM=0, FAKE_FABRIC_DMABUF=0 (libfabric 1.17),
  * FAKE_FABRIC_REFUSE (dmabuf, address: such registrations are refused), FAKE_FABRIC_HELD,
  * FAKE_FABRIC_SLOW (a NIC reads what it writes elsewhere only when its completions are looked for),
- * FAKE_FABRIC_NICS, FAKE_FABRIC_LOSE, FAKE_FABRIC_NO_GPU (nics.c), FAKE_FABRIC_LIE (held back for ever), FAKE_FABRIC_FAIL (read, write: posts on GPU memory fail;
- * domain: one with FI_HMEM cannot be opened). */
+ * FAKE_FABRIC_NICS, FAKE_FABRIC_LOSE, FAKE_FABRIC_LOSE_DATA, FAKE_FABRIC_DEAF, FAKE_FABRIC_NO_GPU (nics.c),
+ * FAKE_FABRIC_LIE (held back for ever), FAKE_FABRIC_FAIL (read, write: posts on GPU memory fail; domain: one with
+ * FI_HMEM cannot be opened). */
 #include "fake.h"
 
 #include "../fakecuda/fake.h"
@@ -69,13 +70,6 @@ static struct slow {
 } slow[CONTEXTS];
 static int slow_count;
 
-/* Reads under way into GPU memory here, that are held back when they have come. */
-static struct arriving {
-    void *context;
-    struct region *region;
-    size_t at, bytes;
-} arriving[CONTEXTS];
-
 /* The real tables of the objects, one of each kind: they are the same for all of a kind. */
 static struct fi_ops_fabric *fabric_ops;
 static struct fi_ops_domain *domain_ops;
@@ -105,6 +99,8 @@ static void load(void)
 static const char *shown_name(void)
 {
     const char *name = getenv("FAKE_FABRIC_NAME");
+    if (name && strcmp(name, "real") == 0)
+        return REAL_PROVIDER;
     return name ? name : "verbs;ofi_rxm";
 }
 
@@ -379,33 +375,6 @@ static void mark_written(struct fid_ep *endpoint, const struct fi_msg_rma *data,
     send_masks();
 }
 
-/* Where a read into GPU memory goes in its place. */
-static void *hold_read(const struct fi_msg_rma *message, struct region *region)
-{
-    struct arriving *one = arriving;
-    while (one < arriving + CONTEXTS && one->context)
-        one++;
-    if (one == arriving + CONTEXTS)
-        broken("too many reads");
-    *one = (struct arriving){.context = message->context,
-                             .region = region,
-                             .at = (uintptr_t)message->msg_iov->iov_base - region->base,
-                             .bytes = message->msg_iov->iov_len};
-    return region->shadow + one->at;
-}
-
-static void forget_read(const void *context, bool came)
-{
-    for (struct arriving *one = arriving; one < arriving + CONTEXTS; one++) {
-        if (one->context != context)
-            continue;
-        if (came)
-            memset(one->region->written + one->at, 0xff, one->bytes);
-        one->context = NULL;
-        return;
-    }
-}
-
 /* Whether none waits any more. */
 static bool write_slow(void)
 {
@@ -468,19 +437,21 @@ static ssize_t post(struct fid_ep *endpoint, const struct fi_msg_rma *message, u
     real_message.desc = &descriptor;
     if (!send_masks())
         return -FI_EAGAIN;
-    if (nic_loses(domain_of(endpoint), message->context))
+    if (nic_loses(domain_of(endpoint), message->context, here.iov_len))
         return 0;
     if (asked_for("FAKE_FABRIC_SLOW", NULL) && write)
         return write_later(endpoint, &real_message, flags);
     if (!write_slow())
         return -FI_EAGAIN;
     if (held)
-        here.iov_base = hold_read(message, region);
+        here.iov_base = region->shadow + ((uintptr_t)message->msg_iov->iov_base - region->base);
+    if (!write)
+        note_read(endpoint, message->context, here.iov_base, here.iov_len, held ? region : NULL);
     if (marked)
         real_message.context = &contexts[next_context++ % CONTEXTS];
     ssize_t error = write ? rma_ops->writemsg(endpoint, &real_message, flags)
                           : rma_ops->readmsg(endpoint, &real_message, flags);
-    if (error && held)
+    if (error && !write)
         forget_read(message->context, false);
     if (!error)
         nic_carries(domain_of(endpoint));
@@ -505,7 +476,7 @@ static ssize_t send_(struct fid_ep *endpoint, const void *buffer, size_t bytes, 
     void *mine = region_descriptor(endpoint, buffer, bytes, descriptor, "fi_send");
     if (!send_masks() || !write_slow())
         return -FI_EAGAIN;
-    if (nic_loses(domain_of(endpoint), context))
+    if (nic_loses(domain_of(endpoint), context, 0))
         return 0;
     return msg_ops->send(endpoint, buffer, bytes, mine, to, context);
 }
@@ -521,7 +492,7 @@ static ssize_t recv_(struct fid_ep *endpoint, void *buffer, size_t bytes, void *
 /* ------------------------------------------------------------------------------------- completions */
 
 static struct {
-    const struct fid_cq *queue;
+    struct fid_cq *queue;
     const struct fid *domain;
 } queues[64];
 static int queue_count;
@@ -547,6 +518,8 @@ static ssize_t cq_read(struct fid_cq *queue, void *buffer, size_t count)
     write_slow();
     if (nic_has_lost(domain_of_queue(queue)))
         return -FI_EAVAIL;
+    if (nic_is_deaf(domain_of_queue(queue)))
+        return -FI_EAGAIN;
     ssize_t n = cq_ops->read(queue, buffer, count), kept = 0;
     for (ssize_t i = 0; i < n; i++)
         if (!is_mask(entries[i].op_context)) {
@@ -564,6 +537,8 @@ static ssize_t cq_readerr(struct fid_cq *queue, struct fi_cq_err_entry *entry, u
         return 1;
     }
     ssize_t n = cq_ops->readerr(queue, entry, flags);
+    if (n == 1)
+        forget_read(entry->op_context, false);
     return n == 1 && is_mask(entry->op_context) ? -FI_EAGAIN : n;
 }
 
@@ -592,6 +567,14 @@ static void *new_table(size_t bytes)
         (object) = memcpy(new_table(sizeof *(object)), (kept), sizeof *(object));                  \
     } while (0)
 
+static struct fid_cq *queue_of(const struct fid *domain)
+{
+    int i = queue_count - 1;
+    while (i > 0 && queues[i].domain != domain)
+        i--;
+    return queues[i].queue;
+}
+
 /* What it had not sent yet goes nowhere. */
 static int close_endpoint(struct fid *fid)
 {
@@ -604,6 +587,10 @@ static int close_endpoint(struct fid *fid)
         if (&pending[i].endpoint->fid != fid)
             pending[kept++] = pending[i];
     pending_count = kept;
+    const struct fid_ep *endpoint = (const struct fid_ep *)(const void *)fid;
+    if (strcmp(shown_name(), REAL_PROVIDER) != 0 &&
+        !end_reads(endpoint, cq_ops, queue_of(domain_of(endpoint))))
+        return 0;
     return endpoint_fid_ops->close(fid);
 }
 
@@ -673,6 +660,15 @@ static int open_domain(struct fid_fabric *fabric, struct fi_info *info, struct f
     return 0;
 }
 
+/* The real one may take what has come meanwhile. */
+static int trywait(struct fid_fabric *fabric, struct fid **fids, int count)
+{
+    const struct fid_cq *queue = (const struct fid_cq *)(const void *)fids[0];
+    return count == 1 && nic_is_deaf(domain_of_queue(queue))
+               ? 0
+               : fabric_ops->trywait(fabric, fids, count);
+}
+
 EXPORT int fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
 {
     struct fi_fabric_attr wanted = *attr;
@@ -684,5 +680,6 @@ EXPORT int fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, vo
         return error;
     TAKE_OVER((*fabric)->ops, fabric_ops);
     (*fabric)->ops->domain = open_domain;
+    (*fabric)->ops->trywait = trywait;
     return 0;
 }

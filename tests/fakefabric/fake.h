@@ -41,6 +41,17 @@ void *region_descriptor(const struct fid_ep *endpoint, const void *buffer, size_
 void note_endpoint(const struct fid_ep *endpoint, const struct fid *domain);
 const struct fid *domain_of(const struct fid_ep *endpoint);
 
+/* reads.c: those under way. One that goes into GPU memory by way of the copy of `region` shows when it has come. */
+void note_read(const struct fid_ep *endpoint, void *context, void *to, size_t bytes,
+               struct region *region);
+void forget_read(const void *context, bool came);
+
+/* The context of the last one, forgotten, when of another a part has come (with FAKE_FABRIC_DEAF=1); else NULL. */
+void *take_last_read(const struct fid *domain);
+
+/* Takes what still comes for an endpoint that is to be closed; false: not all does. */
+bool end_reads(const struct fid_ep *endpoint, const struct fi_ops_cq *real, struct fid_cq *queue);
+
 /* nics.c: several NICs of one interface, of which one may fail. */
 void show_second_nics(struct fi_info *list, struct fi_info *(*duplicate)(const struct fi_info *));
 void hide_second_nic(struct fi_info *info);
@@ -49,8 +60,9 @@ void tell_of_nic(const struct fid *domain);
 
 void nic_carries(const struct fid *domain); /* one remote access more */
 
-/* Whether this NIC has failed: what is posted is lost, with an error for its context. */
-bool nic_loses(const struct fid *domain, void *context);
+/* Whether this NIC has failed: what is posted is lost, with an error for its context. bytes: 0 = a message. */
+bool nic_loses(const struct fid *domain, void *context, size_t bytes);
+bool nic_is_deaf(const struct fid *domain); /* it has, and brings nothing more */
 bool nic_takes_no_gpu_memory(const struct fid *domain);
 bool nic_has_lost(const struct fid *domain);
 void *nic_next_lost(const struct fid *domain); /* NULL: none */

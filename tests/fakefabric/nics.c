@@ -2,8 +2,10 @@
 /* NICs of the stand-in: each interface is offered twice (FAKE_FABRIC_NICS=2), the second time as "NAME-2", and is
  * a domain of its own then. FAKE_FABRIC_LOSE=NAME:COUNT:PE, or a list of such: that NIC of that PE fails at its
  * COUNT-th remote access; from then on what is posted on it is lost, and each completes with an error. COUNT may be
- * LEAST-MOST: by chance, and told. FAKE_FABRIC_NO_GPU=NAME: that NIC takes no GPU memory. What each has carried
- * is told when it is closed (FAKE_FABRIC_NICS). */
+ * LEAST-MOST: by chance, and told. With FAKE_FABRIC_LOSE_DATA=1 what is lost first are data, no message and nothing
+ * that confirms a write. With FAKE_FABRIC_DEAF=1 it fails when from COUNT on a part of a read has come: nothing more
+ * comes of what is under way, the last of which ends with an error. FAKE_FABRIC_NO_GPU=NAME: that NIC takes no GPU
+ * memory. What each has carried is told when it is closed (FAKE_FABRIC_NICS). */
 #include "fake.h"
 
 #include <stdio.h>
@@ -12,13 +14,13 @@
 #include <sys/random.h>
 
 #define SECOND "-2"
-enum { NICS = 32, LOST = 8192 };
+enum { NICS = 32, LOST = 8192, CONFIRMING = 8 };
 
 static struct nic {
     const struct fid *domain;
     char name[64];
     unsigned long accesses, fails_at; /* NEVER: it does not */
-    bool chosen;
+    bool chosen, failed;
 } nics[NICS];
 #define NEVER (~0ul)
 static int nic_count;
@@ -127,12 +129,15 @@ static unsigned long failing_access(const struct nic *nic)
     return NEVER;
 }
 
-static bool fails(struct nic *nic)
+/* A post of so many bytes; of a message 0. */
+static bool fails(struct nic *nic, size_t bytes)
 {
     if (!nic->chosen)
         nic->fails_at = failing_access(nic);
     nic->chosen = true;
-    return nic->accesses >= nic->fails_at;
+    nic->failed |= nic->accesses >= nic->fails_at && !asked_for("FAKE_FABRIC_DEAF", "1") &&
+                   (bytes > CONFIRMING || !asked_for("FAKE_FABRIC_LOSE_DATA", "1"));
+    return nic->failed;
 }
 
 bool nic_takes_no_gpu_memory(const struct fid *domain)
@@ -146,16 +151,35 @@ void nic_carries(const struct fid *domain)
     nic_of(domain)->accesses++;
 }
 
-bool nic_loses(const struct fid *domain, void *context)
+static void lose(const struct nic *nic, void *context)
 {
-    struct nic *nic = nic_of(domain);
-    if (!fails(nic))
-        return false;
     if (lost_count == LOST)
         broken("more than %d posts are lost", LOST);
     lost[lost_count].nic = nic;
     lost[lost_count++].context = context;
+}
+
+bool nic_loses(const struct fid *domain, void *context, size_t bytes)
+{
+    struct nic *nic = nic_of(domain);
+    if (!fails(nic, bytes))
+        return false;
+    lose(nic, context);
     return true;
+}
+
+bool nic_is_deaf(const struct fid *domain)
+{
+    struct nic *nic = nic_of(domain);
+    if (!asked_for("FAKE_FABRIC_DEAF", "1"))
+        return false;
+    if (fails(nic, 0) || nic->accesses < nic->fails_at)
+        return nic->failed;
+    void *last = take_last_read(domain);
+    nic->failed = last;
+    if (last)
+        lose(nic, last);
+    return nic->failed;
 }
 
 bool nic_has_lost(const struct fid *domain)
