@@ -128,12 +128,8 @@ static ssize_t post(struct path_common *net, const struct piece *piece, const st
                                  .iov_count = 1,
                                  .addr = direct->post.peer->address[0],
                                  .rma_iov = &there,
-                                 .rma_iov_count = 1,
-                                 .context = &direct->post.context};
-    if (!piece->write)
-        return fi_readmsg(net->rails[0].endpoint, &message, FI_COMPLETION);
-    return fi_writemsg(net->rails[0].endpoint, &message,
-                       FI_COMPLETION | (net->rails[0].traits.confirmed ? FI_DELIVERY_COMPLETE : 0));
+                                 .rma_iov_count = 1};
+    return net_access(&net->rails[0], &direct->post, &message, piece->write);
 }
 
 static void count(struct path_state *state, const struct net_direct *direct, int by)

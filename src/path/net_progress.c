@@ -158,18 +158,30 @@ static void completed(struct path_common *net, struct net_post *post)
     }
 }
 
+static void left(struct net_rail *rail, struct net_post *post)
+{
+    if (!post || !post->reads)
+        return;
+    post->reads = false;
+    rail->reads--;
+    rail->unread_ns = 0;
+}
+
 /* How many were read. */
 static int read_some(struct path_common *net, struct net_rail *rail)
 {
     struct fi_cq_entry entries[ENTRIES];
     ssize_t n = fi_cq_read(rail->cq, entries, ENTRIES);
-    for (ssize_t i = 0; i < n; i++)
+    for (ssize_t i = 0; i < n; i++) {
+        left(rail, entries[i].op_context);
         completed(net, entries[i].op_context);
+    }
     if (n != -FI_EAVAIL)
         return n > 0 ? (int)n : 0;
     struct fi_cq_err_entry error = {0};
     if (fi_cq_readerr(rail->cq, &error, 0) != 1)
         return 0;
+    left(rail, error.op_context);
     fail_operation(net, rail, &error);
     return 1;
 }

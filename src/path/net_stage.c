@@ -130,7 +130,6 @@ static char *local_of(const struct path_common *net, const struct net_parcel *pi
 /* As one remote access over the first rail. */
 static ssize_t post(struct path_common *net, struct net_parcel *piece)
 {
-    const struct net_rail *rail = &net->rails[0];
     struct iovec here = {local_of(net, piece), piece->bytes};
     struct fi_rma_iov there = {piece->ends.keys[0].base, piece->bytes, piece->ends.keys[0].key};
     struct fi_msg_rma message = {.msg_iov = &here,
@@ -138,12 +137,8 @@ static ssize_t post(struct path_common *net, struct net_parcel *piece)
                                  .iov_count = 1,
                                  .addr = piece->post.peer->address[0],
                                  .rma_iov = &there,
-                                 .rma_iov_count = 1,
-                                 .context = &piece->post.context};
-    if (!piece->write)
-        return fi_readmsg(rail->endpoint, &message, FI_COMPLETION);
-    return fi_writemsg(rail->endpoint, &message,
-                       FI_COMPLETION | (rail->traits.confirmed ? FI_DELIVERY_COMPLETE : 0));
+                                 .rma_iov_count = 1};
+    return net_access(&net->rails[0], &piece->post, &message, piece->write);
 }
 
 static bool needs_flush(const struct net_parcel *piece)

@@ -143,13 +143,8 @@ static ssize_t post(struct path_common *net, struct net_piece *piece, const stru
                                  .iov_count = 1,
                                  .addr = peer->address[piece->rail],
                                  .rma_iov = &there,
-                                 .rma_iov_count = 1,
-                                 .context = &piece->post.context};
-    if (!local)
-        return -FI_ENOMEM;
-    uint64_t flags = FI_COMPLETION | (rail->traits.confirmed ? FI_DELIVERY_COMPLETE : 0);
-    return write ? fi_writemsg(rail->endpoint, &message, flags)
-                 : fi_readmsg(rail->endpoint, &message, FI_COMPLETION);
+                                 .rma_iov_count = 1};
+    return local ? net_access(rail, &piece->post, &message, write) : -FI_ENOMEM;
 }
 
 /* They have been asked for before the piece was queued. */

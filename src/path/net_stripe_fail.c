@@ -174,10 +174,18 @@ static void drain(struct path_common *net, struct net_rail *rail)
         ;
 }
 
+/* What it has asked for comes first, where it may not be closed before. A peer that is there sends it at once, or
+ * closes its own end, which ends it too. */
+static bool waits_for_reads(struct net_rail *rail, uint64_t ns)
+{
+    enum { MOST_NS = 300 * 1000 * 1000 };
+    rail->unread_ns += ns;
+    return rail->reads && rail->traits.dies_of_reads && rail->unread_ns < MOST_NS;
+}
+
 /* Nothing that came over it can move memory afterwards, so peers may be told. */
 static void close_failed(struct path_common *net, struct net_rail *rail)
 {
-    drain(net, rail);
     net_close_endpoint(rail);
     net_free_rail_memory(net, rail);
     net_move_peers(net, rail);
@@ -192,7 +200,8 @@ static void close_failed(struct path_common *net, struct net_rail *rail)
         go_again(net, rail, piece);
     }
     tell_closed(net, number_of(net, rail));
-    log_debug("path net: %s is closed: %s", net_interface(rail), rail->cause);
+    log_debug("path net: %s is %s: %s", net_interface(rail),
+              rail->kept ? "left open, with reads under way" : "closed", rail->cause);
 }
 
 /* -------------------------------------------------------------------------------------- standing still */
@@ -234,13 +243,17 @@ void net_rails_check(struct path_common *net)
 {
     uint64_t now = clock_now_ns(), ns = now - net->looked_ns;
     net->looked_ns = now;
+    ns = ns < NET_SLICE_NS ? ns : NET_SLICE_NS;
     if (net->rail_count > 1)
         net_look_at_peers(net);
     for (int i = 0; i < net->rail_count; i++) {
         struct net_rail *rail = &net->rails[i];
         if (rail->endpoint && !rail->cause[0] && !rail_is_home(net, rail))
-            look_at(net, rail, ns < NET_SLICE_NS ? ns : NET_SLICE_NS);
-        if (rail->endpoint && rail->cause[0])
+            look_at(net, rail, ns);
+        if (!rail->endpoint || !rail->cause[0])
+            continue;
+        drain(net, rail);
+        if (!waits_for_reads(rail, ns))
             close_failed(net, rail);
     }
 }

@@ -3,7 +3,7 @@
  * transfers across the pieces in which memory is registered, both ways at once, many small operations in
  * one message with all others between them, and what the path says of itself.
  *
- *   net absent | unknown_provider | unknown_interface | one_unknown | spins | moves [PROVIDER] */
+ *   net absent | unknown_provider | unknown_interface | one_unknown | spins | reads | moves [PROVIDER] */
 #include "job.h"
 
 #include <dlfcn.h>
@@ -213,6 +213,32 @@ static int spins(void)
     return 0;
 }
 
+/* Large gets both ways at once, of which NICs bring a part at a time. */
+static int reads(void)
+{
+    enum { ROUNDS = 6, BYTES = 8 << 20 };
+    weft_job *job;
+    OK(weft_init(&job, NULL));
+    int me = weft_my_pe(job), n = weft_n_pes(job), to = (me + 1) % n;
+    unsigned char *area, *mine = malloc(BYTES);
+    CHECK(mine);
+    OK(weft_alloc(job, WEFT_HOST, BYTES, 0, 0, (void **)&area));
+    for (size_t i = 0; i < BYTES; i++)
+        area[i] = content(i, me, 0);
+    OK(weft_barrier(weft_team_world(job)));
+    for (int round = 0; round < ROUNDS; round++) {
+        memset(mine, 0, BYTES);
+        OK(weft_get(weft_default_ctx(job), mine, area, BYTES, to));
+        for (size_t i = 0; i < BYTES; i += 1 + i % 17)
+            CHECK(mine[i] == content(i, to, 0));
+    }
+    OK(weft_barrier(weft_team_world(job)));
+    free(mine);
+    OK(weft_finalize(job));
+    printf("PE %d: all has come\n", me);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "moves", *pe = getenv("WEFT_PE");
@@ -224,6 +250,8 @@ int main(int argc, char **argv)
         return one_unknown(pe && strcmp(pe, "1") == 0);
     if (strcmp(what, "spins") == 0)
         return spins();
+    if (strcmp(what, "reads") == 0)
+        return reads();
     if (strcmp(what, "absent") == 0) {
         absent = pe && strcmp(pe, "1") == 0;
         return refused(WEFT_ERR_NO_PATH, "net: PE 1: libfabric is not here (libfabric");
