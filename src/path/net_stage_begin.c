@@ -61,6 +61,15 @@ static weft_status make_lots(struct path_common *net, struct net_stage *stage)
                            net->lots * net->lot_bytes >> 10, stage->peer->pe);
 }
 
+/* Its answer, which may be there already, is not needed any more; a quiet would wait for it. */
+static void drop_question(struct path_common *net, struct net_stage *stage)
+{
+    weft_status status;
+    if (stage->room_token && !net_answer_came(net, stage->room_token, &status))
+        net_forget_answer(net, stage->room_token);
+    stage->room_token = 0;
+}
+
 /* The peer's room is asked for once; no key is known afterwards: it has none. */
 static weft_status find_room(struct path_state *state, struct net_peer *peer)
 {
@@ -74,6 +83,7 @@ static weft_status find_room(struct path_state *state, struct net_peer *peer)
         return status;
     memcpy(peer->stage->room, keys, sizeof keys);
     peer->stage->room_asked = true;
+    drop_question(state->net, peer->stage);
     return WEFT_OK;
 }
 

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPU memory over path net whose last NIC fails in the midst of a put: what was lost asks the owner for its room
+ * without waiting, and before the answer is looked at another put has asked and waited. The answer that nobody looks for
+ * any more must not be what a quiet waits for. */
+#include "gpu_test.h"
+
+#include "path/net_stage.h"
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+enum { BYTES = 1 << 20 };
+
+bool __real_net_answer_came(struct path_common *net, uint64_t token, weft_status *status);
+bool __wrap_net_answer_came(struct path_common *net, uint64_t token, weft_status *status);
+
+static _Atomic bool asked;
+
+/* Not before the other one knows the room. */
+bool __wrap_net_answer_came(struct path_common *net, uint64_t token, weft_status *status)
+{
+    for (int pe = 0; pe < net->world->npes; pe++)
+        if (net->peers[pe].stage && net->peers[pe].stage->room_asked)
+            return __real_net_answer_came(net, token, status);
+    asked = true;
+    return false;
+}
+
+int main(void)
+{
+    weft_job *job;
+    OK(weft_init(&job, NULL));
+    weft_ctx *ctx = weft_default_ctx(job);
+    int me = weft_my_pe(job);
+    unsigned char *to = gpu_alloc(job, 2 * BYTES, WEFT_ALLOC_ZERO);
+    unsigned char *from = gpu_alloc(job, 2 * BYTES, 0), *plain = malloc(2 * BYTES);
+    CHECK(plain);
+    make_pattern(plain, me, 2 * BYTES);
+    fill(job, from, plain, 2 * BYTES);
+    OK(weft_barrier(weft_team_world(job)));
+    if (me == 1) {
+        OK(weft_put_nbi(ctx, to, from, BYTES, 0));
+        for (int i = 0; i < 60000 && !asked; i++)
+            usleep(1000); /* the library's thread goes on with it */
+        CHECK(asked);
+        OK(weft_put_nbi(ctx, to + BYTES, from + BYTES, BYTES, 0));
+        OK(weft_quiet(ctx));
+    }
+    OK(weft_barrier(weft_team_world(job)));
+    look(job, plain, to, 2 * BYTES);
+    for (size_t i = 0; i < 2 * BYTES && me == 0; i++)
+        CHECK(plain[i] == pattern_byte(1, i));
+    free(plain);
+    OK(weft_finalize(job));
+    return 0;
+}
