@@ -153,7 +153,8 @@ int client_open(struct client *c, const struct client_options *o)
     size_t sq = (size_t)64 << c->log_sq, cq = (size_t)64 << c->log_cq, bytes = sq + cq + 4096;
     bool on_gpu = getenv("HCA_CLIENT_GPU") != NULL;
     c->arena = client_memory(bytes, on_gpu && (!o->ring || o->single), &c->arena_there);
-    c->memory = client_memory(CLIENT_MEMORY, on_gpu, &c->memory_there);
+    c->memory_bytes = o->memory_bytes ? o->memory_bytes : CLIENT_MEMORY;
+    c->memory = client_memory(c->memory_bytes, on_gpu, &c->memory_there);
     if (!c->arena || !c->memory)
         return -1;
     c->ring = c->arena;
@@ -164,7 +165,7 @@ int client_open(struct client *c, const struct client_options *o)
     c->shares_uar = o->uar;
     c->uar = o->uar ? o->uar : mlx5dv_devx_alloc_uar(c->context, MLX5DV_UAR_ALLOC_TYPE_NC);
     c->umem = mlx5dv_devx_umem_reg(c->context, c->arena_there, bytes, IBV_ACCESS_LOCAL_WRITE);
-    c->mr = ibv_reg_mr_iova(c->pd, c->memory_there, CLIENT_MEMORY, (uintptr_t)c->memory,
+    c->mr = ibv_reg_mr_iova(c->pd, c->memory_there, c->memory_bytes, (uintptr_t)c->memory,
                             o->access ? o->access
                                       : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                             IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
@@ -193,7 +194,7 @@ void client_close(struct client *c)
     if (c->arena == c->arena_there)
         munmap(c->arena, bytes);
     if (c->memory == c->memory_there)
-        munmap(c->memory, CLIENT_MEMORY);
+        munmap(c->memory, c->memory_bytes);
 }
 
 int client_move(struct client *c, unsigned opcode)

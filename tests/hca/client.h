@@ -31,6 +31,7 @@ struct client {
     uint64_t last; /* words of the last completion of a collapsed queue */
     uint16_t next; /* block */
     uint8_t *memory;
+    size_t memory_bytes;
     struct ibv_mr *mr;
     /* The other side. */
     uint16_t remote_lid, lid;
@@ -50,6 +51,7 @@ struct client_options {
     bool ring;                   /* completion queue in a ring, else collapsed */
     int access;                  /* of the memory; 0: all */
     int device;                  /* number in the list */
+    size_t memory_bytes;         /* 0: CLIENT_MEMORY */
     struct mlx5dv_devx_uar *uar; /* another client's; NULL: one of its own */
 };
 

@@ -3,6 +3,7 @@
 #include "pair.h"
 
 #include <endian.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -136,6 +137,53 @@ static void rings_wrap(void **state)
     close_pair(&a, &b);
 }
 
+/* More requests of three blocks by one doorbell than the engine of a GPU looks at together (256 blocks): none is
+ * carried out before it is there whole. */
+static void requests_of_blocks(void **state)
+{
+    enum { COUNT = 150, BYTES = 140 };
+    struct client a, b;
+    struct mlx5_cqe64 e;
+    struct wqe_maker w;
+    uint8_t data[BYTES];
+    uint16_t index = 0;
+    open_pair(&a, &b, &(struct client_options){.log_sq = 9});
+    for (unsigned i = 0; i < COUNT; i++) {
+        fill(data, BYTES, i);
+        wqe_begin(&w, &a, MLX5_OPCODE_RDMA_WRITE, 0, i + 1 == COUNT ? MLX5_WQE_CTRL_CQ_UPDATE : 0,
+                  0);
+        wqe_remote(&w, a.remote_memory + (uint64_t)i * BYTES, a.remote_rkey);
+        wqe_inline(&w, data, BYTES);
+        index = wqe_end(&w);
+    }
+    assert_int_equal(index, (COUNT - 1) * 3);
+    client_doorbell(&a);
+    assert_int_equal(client_poll_index(&a, index, &e), MLX5_CQE_REQ);
+    for (unsigned i = 0; i < COUNT; i++) {
+        fill(data, BYTES, i);
+        assert_memory_equal(b.memory + (size_t)i * BYTES, data, BYTES);
+    }
+    close_pair(&a, &b);
+}
+
+/* Longer than what the engine of a GPU moves before it looks at the clock (1 MiB), one behind the other. */
+static void long_ones(void **state)
+{
+    enum { BYTES = (3 << 19) + 5 };
+    struct client a, b;
+    struct mlx5_cqe64 e;
+    if (!getenv("HCA_CLIENT_GPU"))
+        skip();
+    open_pair(&a, &b, &(struct client_options){.memory_bytes = 2 << 20});
+    for (unsigned i = 0; i < 3; i++) {
+        fill(a.memory, BYTES, i);
+        uint16_t index = client_write(&a, a.remote_memory, (uintptr_t)a.memory, BYTES);
+        assert_int_equal(client_poll_index(&a, index, &e), MLX5_CQE_REQ);
+        assert_memory_equal(b.memory, a.memory, BYTES);
+    }
+    close_pair(&a, &b);
+}
+
 static uint64_t atomic(struct client *a, unsigned opcode, unsigned modifier, uint64_t at,
                        const uint64_t *operands, unsigned count, uint32_t bytes)
 {
@@ -206,6 +254,8 @@ int main(void)
         cmocka_unit_test(between_processes), /* first: it forks, and there is no engine yet */
         cmocka_unit_test(within_a_process),
         cmocka_unit_test(rings_wrap),
+        cmocka_unit_test(requests_of_blocks),
+        cmocka_unit_test(long_ones),
         cmocka_unit_test(atomics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
