@@ -2,6 +2,7 @@
 /* Filling `struct weft_dev` from a job, and handing it to the translation units that hold copies.
  * What the two targets see differently comes through struct device_view. See device_state.h. */
 #include "job/device_proxy.h"
+#include "job/device_watch.h"
 
 #include "base/config.h"
 #include "base/log.h"
@@ -15,8 +16,9 @@ struct device_state {
     struct weft_dev dev;
     struct device_view *view;
     struct device_proxy
-        *proxy;  /* NULL: every peer is direct, or has no path at all, and nobody asks */
-    bool *pairs; /* [npes][npes] whether the first reaches the second directly */
+        *proxy; /* NULL: every peer is direct, or has no path at all, and nobody asks */
+    struct device_watch *watch; /* NULL: there is nobody to look after */
+    bool *pairs;                /* [npes][npes] whether the first reaches the second directly */
     struct weft_dev_team teams[TEAM_SLOTS]; /* what the table of the device holds */
 };
 
@@ -411,6 +413,7 @@ static weft_status fill(struct weft_job *job, struct device_state *state)
 static void free_state(struct weft_job *job)
 {
     struct device_state *state = job->device;
+    device_watch_stop(state->watch);
     job->device = NULL;
     device_proxy_close(state->proxy);
     state->view->close(state->view);
@@ -453,6 +456,8 @@ static weft_status start(struct weft_job *job)
     job->device = state;
     job_guard(job);
     status = fill(job, state);
+    if (!status)
+        status = device_watch_start(job, &state->watch);
     if (status)
         free_state(job);
     return status;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gda_dead.sh WEFT PROGRAM: of three PEs that put into each other's memory over path gda the second is killed. The others are
-# told which PE it was and by what, their kernels end, and so do they, with nothing of theirs left running or in /dev/shm.
+# told_dead.sh WEFT PROGRAM: of three PEs whose kernels depend on each other the second is killed. The others are told which PE
+# it was and by what, their kernels end, and so do they, with nothing of theirs left running or in /dev/shm.
 set -u
 weft=$1 program=$2 failed=0
 said=$(mktemp)

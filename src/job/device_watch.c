@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See device_watch.h. */
+#include "job/device_watch.h"
+
+#include "base/status.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { EVERY_NS = 50 * 1000 * 1000 };
+
+struct device_watch {
+    struct weft_job *job;
+    pthread_t thread;
+    pid_t process; /* a child of fork() has no such thread */
+    pthread_mutex_t lock;
+    pthread_cond_t stopped;
+    bool stop;
+};
+
+/* True: it is time to stop. Lock held. */
+static bool rest(struct device_watch *watch)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += EVERY_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    while (!watch->stop &&
+           pthread_cond_clockwait(&watch->stopped, &watch->lock, CLOCK_MONOTONIC, &until) == 0)
+        ;
+    return watch->stop;
+}
+
+static void *look(void *argument)
+{
+    struct device_watch *watch = argument;
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&watch->lock);
+    while (!status && !rest(watch)) {
+        pthread_mutex_unlock(&watch->lock);
+        status = life_check(watch->job); /* once the job has failed there is nothing more to find */
+        pthread_mutex_lock(&watch->lock);
+    }
+    pthread_mutex_unlock(&watch->lock);
+    return NULL;
+}
+
+weft_status device_watch_start(struct weft_job *job, struct device_watch **result)
+{
+    *result = NULL;
+    if (job->npes == 1 || job->threads_are_pes)
+        return WEFT_OK;
+    struct device_watch *watch = calloc(1, sizeof *watch);
+    if (!watch)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a thread's state");
+    watch->job = job;
+    watch->process = getpid();
+    pthread_mutex_init(&watch->lock, NULL);
+    pthread_cond_init(&watch->stopped, NULL);
+    sigset_t all, before;
+    sigfillset(&all); /* signals are the program's threads' */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&watch->thread, NULL, look, watch);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) {
+        free(watch);
+        return base_fail(WEFT_ERR_SYSTEM,
+                         "the thread that looks after device code: pthread_create: %s",
+                         strerror(error));
+    }
+    *result = watch;
+    return WEFT_OK;
+}
+
+void device_watch_stop(struct device_watch *watch)
+{
+    if (!watch || watch->process != getpid())
+        return;
+    pthread_mutex_lock(&watch->lock);
+    watch->stop = true;
+    pthread_cond_signal(&watch->stopped);
+    pthread_mutex_unlock(&watch->lock);
+    pthread_join(watch->thread, NULL);
+    pthread_cond_destroy(&watch->stopped);
+    pthread_mutex_destroy(&watch->lock);
+    free(watch);
+}

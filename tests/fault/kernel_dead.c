@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A PE is killed while kernels of the others wait for a signal from it, and their hosts for those kernels and in no other
+ * call: the kernels end, and the hosts are told which PE it was. Each prints its process, and then what it was told and how
+ * long after the death; told_dead.sh judges. */
+#include "tests/device/device_test.h"
+
+enum { BLOCKS = 3, ROUNDS = 7 };
+
+/* Every PE tells every other of each round; nobody tells of the last. */
+WEFT_KERNEL(rounds, (uint64_t *, signals), (uint64_t *, reached))
+{
+    int me = weft_dev_my_pe(), n = weft_dev_n_pes();
+    unsigned block = weft_dev_block_rank();
+    uint64_t *own = signals + (size_t)block * (unsigned)n;
+    for (uint64_t round = 1; round <= ROUNDS + 1 && !weft_dev_job_failed(0); round++) {
+        for (int to = 0; to < n && round <= ROUNDS; to++)
+            if (to != me)
+                weft_thread_signal(own + me, round, WEFT_SIGNAL_SET, to);
+        for (int from = 0; from < n; from++)
+            if (from != me)
+                weft_thread_signal_wait(own + from, WEFT_GE, round);
+        if (round <= ROUNDS)
+            reached[block] = round;
+    }
+}
+
+#if WEFT_HOST_CODE
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static bool all_wait(const uint64_t *reached)
+{
+    for (int block = 0; block < BLOCKS; block++)
+        if (__atomic_load_n(&reached[block], __ATOMIC_RELAXED) != ROUNDS)
+            return false;
+    return true;
+}
+
+int main(void)
+{
+    signal(SIGTERM, SIG_IGN); /* the launcher's: each ends by itself, however busy the machine is */
+    device_begin();
+    uint64_t *signals = symmetric(BLOCKS * (size_t)n_pes * sizeof *signals);
+    uint64_t *reached = symmetric(BLOCKS * sizeof *reached);
+    double *died = symmetric(sizeof *died), when = 0;
+    fprintf(stderr, "process %d\n", (int)getpid());
+    barrier();
+    OK(WEFT_LAUNCH(rounds, BLOCKS, 1, 0, NULL, signals, reached));
+    if (me == 1) {
+        while (!all_wait(reached))
+            usleep(1000);
+        usleep(300 * 1000); /* the others' hosts wait for their kernels, and for nothing else */
+        when = now();
+        for (int pe = 0; pe < n_pes; pe++)
+            OK(weft_put(ctx, died, &when, sizeof when, pe));
+        OK(weft_quiet(ctx));
+        raise(SIGKILL);
+    }
+    weft_status status = weft_stream_synchronize(NULL);
+    memcpy(&when, died, sizeof when);
+    fprintf(stderr, "PE %d was told after %.2f s: %s: %s; its kernel ended before: %s\n", me,
+            now() - when, weft_status_name(status), weft_last_error(), weft_status_name(status));
+    return 3;
+}
+#endif
