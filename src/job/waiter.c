@@ -15,7 +15,7 @@
 enum {
     POLLS_PER_LOOK = 32,              /* at the clock, while the wait is still short */
     LOOKS_PER_YIELD = 32,             /* at the paths, by a thread that is alone on its CPU */
-    YIELD_ALONE_NS = 3 * 1000,        /* a yield to somebody takes longer */
+    YIELD_ALONE_NS = 1000,            /* a yield to somebody takes longer */
     SHOW_AFTER_NS = 1000 * 1000,      /* into the black box */
     NAP_AFTER_NS = 50 * 1000 * 1000,  /* from then on the thread sleeps between polls: */
     NAP_SHARE = 1000,                 /* for this part of the time it has waited in vain, */
@@ -194,14 +194,18 @@ static bool yield(void)
     return clock_now_ns() - before < YIELD_ALONE_NS;
 }
 
-/* Between looks at the paths, which are calls of the system themselves. A thread that has its CPU to itself
+/* Between looks at the paths, which are calls of the system themselves. A PE that has its CPU to itself
  * gives it away now and then only, which shows whether it still has. */
 static void yield_between_looks(struct waiter *waiter, bool came)
 {
-    static _Thread_local bool alone;
+    _Atomic bool *alone = &waiter->job->paths.alone;
+    bool was = atomic_load_explicit(alone, memory_order_relaxed);
     waiter->empty = came ? 0 : waiter->empty + 1;
-    if (!came && (!alone || waiter->empty % LOOKS_PER_YIELD == 0))
-        alone = yield();
+    if (came || (was && waiter->empty % LOOKS_PER_YIELD))
+        return;
+    bool is = yield();
+    if (is != was)
+        atomic_store_explicit(alone, is, memory_order_relaxed);
 }
 
 weft_status waiter_slow(struct waiter *waiter, uint64_t seen)

@@ -25,10 +25,9 @@ enum {
     OFTEN_NS = 10 * 1000,          /* where they are so near to each other; or its CPU is shared */
     NAP_SHORTEST_NS = 20 * 1000,
     NAP_LONGEST_NS = 1000 * 1000,
-    NAP_SPARE_NS =
-        200 * 1000, /* of a thread on leave, where each has a CPU; else it would stop a caller */
-    SLEEP_MS = 100, /* at most, while nothing is under way */
-    AWAKE_NS = 100 * 1000, /* the thread, after two events as near to each other */
+    NAP_SPARE_NS = 200 * 1000, /* on leave, unless it would stop a caller */
+    SLEEP_MS = 100,            /* at most, while nothing is under way */
+    AWAKE_NS = 100 * 1000,     /* the thread, after two events as near to each other */
 };
 
 /* ------------------------------------------------------------------------------------- failures */
@@ -307,25 +306,29 @@ static void sleep_for_event(struct path_common *net, uint64_t *ns)
     *ns = 2 * *ns < NAP_LONGEST_NS ? 2 * *ns : NAP_LONGEST_NS;
 }
 
-/* Whether callers poll by themselves; then they are left alone with the lock. */
-static bool on_leave(struct path_common *net, uint64_t least, uint32_t *seen)
+/* Whether callers have polled by themselves while it napped; then they are left alone with the lock. Where this thread
+ * would take a CPU from them it naps longer; where others share it, it may come to messages before they do. */
+static bool on_leave(struct path_common *net, uint64_t *nap_ns, uint32_t *seen)
 {
+    const struct path_world *world = net->world;
+    int pes = world->boot->local_npes;
+    bool crowded = pes > world->cpus;
+    bool stops = 2 * pes > world->cpus &&
+                 (crowded || atomic_load_explicit(&world->alone, memory_order_relaxed));
     uint32_t polls = atomic_load_explicit(&net->polls, memory_order_relaxed);
-    bool often = polls - *seen >= least;
+    bool often = polls - *seen >= (crowded ? OFTEN : *nap_ns / OFTEN_NS);
     *seen = polls;
+    *nap_ns = stops ? NAP_LONGEST_NS : NAP_SPARE_NS;
     return often;
 }
 
 static void *run(void *argument)
 {
     struct path_common *net = argument;
-    int pes = net->world->boot->local_npes, cpus = net->world->cpus;
-    uint64_t leave_ns = 2 * pes > cpus ? NAP_LONGEST_NS : NAP_SPARE_NS;
-    uint64_t least = pes > cpus ? OFTEN : leave_ns / OFTEN_NS;
-    uint64_t nap_ns = NAP_SHORTEST_NS, last_ns = 0, awake_until = 0;
+    uint64_t nap_ns = NAP_SHORTEST_NS, leave_ns = NAP_SPARE_NS, last_ns = 0, awake_until = 0;
     uint32_t seen = 0;
     while (!atomic_load_explicit(&net->stop, memory_order_relaxed)) {
-        if (on_leave(net, least, &seen) || pthread_mutex_trylock(&net->lock)) {
+        if (on_leave(net, &leave_ns, &seen) || pthread_mutex_trylock(&net->lock)) {
             nap(leave_ns);
             continue;
         }
