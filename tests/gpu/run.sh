@@ -283,6 +283,11 @@ group_faults() { # what must be said, not done
         bad_atomic bad_team wait_expires packet_expires; do
         run "device $case" 1 60 "$build/bin/device_errors" "$case"
     done
+    wanted="^PE 0 was told after 0.*PEER_DEAD: PE 1 .*killed by signal 9"
+    extra="WEFT_TARGET=cuda"
+    run "a peer of a kernel dies" 2 60 "$build/bin/device_kernel_dead"
+    [ "$gpus" -lt 2 ] || extra="WEFT_TARGET=cuda WEFT_PATH=staged" run "a peer of a kernel dies" 2 60 "$build/bin/device_kernel_dead"
+    extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=1s"
     wanted="sync of team 0 waited" # PE 0 gives up, and the launcher ends PE 1
     run "device sync_expires" 2 60 "$build/bin/device_errors" sync_expires
     wanted=

@@ -2,7 +2,7 @@
 /* A PE is killed while kernels of the others wait for a signal from it, and their hosts for those kernels and in no other
  * call: the kernels end, and the hosts are told which PE it was. Each prints its process, and then what it was told and how
  * long after the death; told_dead.sh judges. */
-#include "tests/device/device_test.h"
+#include "device_test.h"
 
 enum { BLOCKS = 3, ROUNDS = 7 };
 
@@ -40,8 +40,10 @@ static double now(void)
 
 static bool all_wait(const uint64_t *reached)
 {
+    uint64_t blocks[BLOCKS];
+    fetch(blocks, reached, sizeof blocks);
     for (int block = 0; block < BLOCKS; block++)
-        if (__atomic_load_n(&reached[block], __ATOMIC_RELAXED) != ROUNDS)
+        if (blocks[block] != ROUNDS)
             return false;
     return true;
 }
@@ -52,7 +54,8 @@ int main(void)
     device_begin();
     uint64_t *signals = symmetric(BLOCKS * (size_t)n_pes * sizeof *signals);
     uint64_t *reached = symmetric(BLOCKS * sizeof *reached);
-    double *died = symmetric(sizeof *died), when = 0;
+    double *died, when = 0;
+    OK(weft_alloc(job, WEFT_HOST, sizeof *died, 0, WEFT_ALLOC_ZERO, (void **)&died));
     fprintf(stderr, "process %d\n", (int)getpid());
     barrier();
     OK(WEFT_LAUNCH(rounds, BLOCKS, 1, 0, NULL, signals, reached));
