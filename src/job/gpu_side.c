@@ -118,7 +118,7 @@ static weft_status choose_and_fill(struct weft_job *job)
         status = WEFT_OK;
     status = boot_agree(job->boot, status);
     if (!status)
-        status = job_join_paths(job);
+        status = job_join_paths(job, WEFT_OK);
     if (!status)
         status = job_gpu_memory(job);
     if (status)

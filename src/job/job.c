@@ -290,9 +290,8 @@ static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
     if (!status)
         status = job_look_paths(job, paths);
     if (!status)
-        status = job_choose_paths(job, WEFT_HOST);
-    if (!status)
-        status = job_join_paths(job); /* behind it every PE has started its box */
+        status = job_join_paths(job, job_choose_paths(job, WEFT_HOST));
+    /* Every PE has started its box. */
     if (!status)
         status = make_world(job);
     if (!status)

@@ -218,8 +218,9 @@ weft_status job_look_paths(struct weft_job *job, uint32_t wanted);
 
 /* Lets the paths that some PE has newly chosen set up what they keep for the job, and undoes that.
  * Joining is collective over the job, after every choice and before contexts see it; so is leaving when
- * `clean`: a peer may still need to hear that what it gave has arrived. */
-weft_status job_join_paths(struct weft_job *job);
+ * `clean`: a peer may still need to hear that what it gave has arrived. `chosen`: what job_choose_paths()
+ * gave; where it is a failure at some PE all PEs fail with its sentence. */
+weft_status job_join_paths(struct weft_job *job, weft_status chosen);
 void job_leave_paths(struct weft_job *job, bool clean);
 
 /* How long waits poll, as CPUs allow. threads: every PE has a thread of a path besides, on which others

@@ -109,7 +109,14 @@ static weft_status choose(struct weft_job *job, weft_kind kind, int pe)
     weft_status status = path_choose(&facts, &job->order, &job->paths.choices[kind][pe]);
     pthread_mutex_unlock(&job->show_lock);
     job_show_choice(job, kind, pe, &facts);
-    return status ? base_fail_context(status, "from PE %d to PE %d", job->pe, pe) : WEFT_OK;
+    if (!status)
+        return WEFT_OK;
+    const char *setting = config_string(CONFIG_PATH);
+    char sentence[1024];
+    snprintf(sentence, sizeof sentence, "%s", base_last_error());
+    return setting[0] ? base_fail(status, "from PE %d to PE %d: %s; WEFT_PATH of PE %d is %s",
+                                  job->pe, pe, sentence, job->pe, setting)
+                      : base_fail(status, "from PE %d to PE %d: %s", job->pe, pe, sentence);
 }
 
 weft_status job_choose_paths(struct weft_job *job, weft_kind kind)
@@ -145,16 +152,32 @@ static uint32_t paths_to_join(const struct weft_job *job)
     return wanted;
 }
 
-weft_status job_join_paths(struct weft_job *job)
+/* What the PEs want together; *failed: one of them has found no path for some peer. */
+static weft_status gather_wanted(struct weft_job *job, weft_status chosen, uint32_t *wanted,
+                                 bool *failed)
 {
-    uint32_t wanted = paths_to_join(job), *all = calloc((size_t)job->npes, sizeof *all);
+    struct {
+        uint32_t wanted;
+        int32_t chosen;
+    } mine = {paths_to_join(job), (int32_t)chosen}, *all = calloc((size_t)job->npes, sizeof *all);
     if (!all)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d PEs", job->npes);
-    weft_status status = job->boot->ops->allgather(job->boot, &wanted, all, sizeof wanted);
-    for (int pe = 0; pe < job->npes && !status; pe++)
-        wanted |= all[pe];
+    weft_status status = job->boot->ops->allgather(job->boot, &mine, all, sizeof mine);
+    for (int pe = 0; pe < job->npes && !status; pe++) {
+        *wanted |= all[pe].wanted;
+        *failed |= all[pe].chosen != WEFT_OK;
+    }
     free(all);
-    bool threads = false;
+    return status;
+}
+
+weft_status job_join_paths(struct weft_job *job, weft_status chosen)
+{
+    uint32_t wanted = 0;
+    bool failed = false, threads = false;
+    weft_status status = gather_wanted(job, chosen, &wanted, &failed);
+    if (!status && failed)
+        return boot_agree(job->boot, chosen);
     for (int path = 0; path < PATH_COUNT && !status; path++)
         if (wanted & 1u << path) {
             status = path_ops_of((enum path_id)path)->join(&job->paths, &job->paths.common[path]);
@@ -340,7 +363,7 @@ static weft_status settle_failures(struct weft_job *job, weft_kind kind,
     free(all);
     free(seen);
     if (!status)
-        status = job_join_paths(job);
+        status = job_join_paths(job, WEFT_OK);
     if (!status)
         status = refill(job);
     return status || kind != WEFT_GPU ? status : job_gpu_pairs(job);

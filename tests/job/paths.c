@@ -32,6 +32,17 @@ static void none_left(void)
     CHECK(strstr(weft_last_error(), "self: another PE"));
 }
 
+/* PE 1 alone: all are told what it excludes, where the others would not. */
+static void one_excludes(void)
+{
+    const char *pe = getenv("WEFT_PE");
+    if (pe && strcmp(pe, "1") == 0)
+        setenv("WEFT_PATH", "^p2p,^staged,^net", 1);
+    CHECK(weft_init(&job, NULL) == WEFT_ERR_NO_PATH);
+    CHECK(strstr(weft_last_error(), "net: excluded by WEFT_PATH"));
+    CHECK(strstr(weft_last_error(), "WEFT_PATH of PE 1 is ^p2p,^staged,^net"));
+}
+
 static void begin(void);
 
 /* WEFT_PATH=^p2p, or one that lies in front of it: staged takes the place unasked, is proven, and all of
@@ -183,10 +194,15 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"all_lie", all_lie},         {"none_left", none_left},
-                 {"first_lies", first_lies},   {"lies_later", lies_later},
-                 {"fails_late", fails_late},   {"by_itself", by_itself},
-                 {"without_p2p", without_p2p}, {"staged_after_lies", staged_after_lies},
+    } cases[] = {{"all_lie", all_lie},
+                 {"none_left", none_left},
+                 {"one_excludes", one_excludes},
+                 {"first_lies", first_lies},
+                 {"lies_later", lies_later},
+                 {"fails_late", fails_late},
+                 {"by_itself", by_itself},
+                 {"without_p2p", without_p2p},
+                 {"staged_after_lies", staged_after_lies},
                  {"long_reason", long_reason}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (argc < 2 || strcmp(argv[1], cases[i].name) != 0)
