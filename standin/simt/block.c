@@ -164,22 +164,43 @@ void block_give_way(struct lane *lane)
         switch_to(block, lane, next, false);
 }
 
-WEFT_EXPORT void weft_simt_yield(void)
+/* Begins a new count of what the lane polls; whether it has written something since the last one. */
+static bool begin_polls(struct lane *lane)
 {
-    struct lane *lane = simt_current;
-    struct weft_simt_lane *self = weft_simt_self();
-    self->budget = BUDGET;
-    if (!lane)
-        return;
+    struct weft_simt_lane *self = &lane->self;
+    bool wrote = self->wrote;
     /* A lane that has written nothing and polled the same addresses as before is waiting; any other
      * lane makes progress. */
-    if (self->wrote || self->low != lane->low || self->high != lane->high)
+    if (wrote || self->low != lane->low || self->high != lane->high)
         lane->warp->block->progress = true;
     lane->low = self->low;
     lane->high = self->high;
     self->low = UINTPTR_MAX;
     self->high = 0;
     self->wrote = 0;
+    self->budget = BUDGET;
+    return wrote;
+}
+
+/* A lane that is alone with its worker has nobody to give way to: while it writes it comes to the worker, which takes
+ * further blocks, once in so many times. */
+static bool goes_on(struct block *block)
+{
+    return block->only && block->alive == 1 && ++block->went_on % YIELDS_ALONE;
+}
+
+WEFT_EXPORT void weft_simt_yield(void)
+{
+    struct lane *lane = simt_current;
+    if (!lane)
+        weft_simt_self()->budget = BUDGET;
+    else if (!begin_polls(lane) || !goes_on(lane->warp->block))
+        block_give_way(lane);
+}
+
+void block_pause(struct lane *lane)
+{
+    begin_polls(lane);
     block_give_way(lane);
 }
 

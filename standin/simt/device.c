@@ -52,11 +52,13 @@ WEFT_EXPORT uint64_t weft_simt_clock_ns(void)
 WEFT_EXPORT void weft_simt_nanosleep(uint32_t ns)
 {
     struct lane *lane = simt_current;
-    if (lane && ns) {
+    if (!lane)
+        return;
+    if (ns) {
         lane->wake_ns = clock_now_ns() + (ns < LONGEST_SLEEP_NS ? ns : LONGEST_SLEEP_NS);
         lane->warp->sleeping |= lane_bit(lane);
     }
-    weft_simt_yield();
+    block_pause(lane);
 }
 
 /* -------------------------------------------------------------------------- shared memory */

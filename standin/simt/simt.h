@@ -25,8 +25,8 @@
 
 enum { LANES = WEFT_WARP_LANES, SITES = 64, SITE_STATIC_BYTES = 48 * 1024 };
 
-/* Polls before a lane gives way. */
-enum { BUDGET = 64 };
+/* Polls before a lane gives way; and how often it does so for its worker alone. */
+enum { BUDGET = 64, YIELDS_ALONE = 16 };
 
 /* Shared memory is not initialised; this byte makes that visible. */
 enum { SHARED_FILL = 0xa5 };
@@ -90,6 +90,8 @@ struct block {
     unsigned current_warp;
     bool progress;  /* in this slice: a lane ended, met others, or wrote */
     bool abandoned; /* a lane of it failed */
+    bool only;      /* its worker holds no other block */
+    unsigned went_on;
     struct context *worker;
     struct lane *dead; /* has exited; its stack goes back once another one runs */
     /* The barrier. */
@@ -139,6 +141,9 @@ enum slice block_slice(struct block *block, struct context *worker);
 
 /* Gives up the thread: to another lane of the block, else to the worker. */
 void block_give_way(struct lane *lane);
+
+/* The same as it wishes, and not because it has polled so often. */
+void block_pause(struct lane *lane);
 
 /* Takes one poll from the lane's budget; gives way when it is spent. */
 void block_spend(struct lane *lane);

@@ -178,6 +178,7 @@ static bool run_round(struct worker *worker)
     struct block **at = &worker->first;
     while (*at) {
         struct block *block = *at;
+        block->only = block == worker->first && !block->next;
         enum slice slice = block_slice(block, &worker->context);
         progress |= slice != SLICE_IDLE;
         if (slice != SLICE_ENDED) {

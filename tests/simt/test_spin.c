@@ -63,6 +63,26 @@ static void blocks_on_one_worker(void **state)
     restart_with("WEFT_SIMT_THREADS", NULL);
 }
 
+/* The first block waits for the last one, and counts its looks: it writes all the time, and has nobody beside it. */
+WEFT_KERNEL(busy_wait, (uint32_t *, flag), (uint64_t *, looks))
+{
+    if (weft_dev_block_rank() + 1 == weft_dev_grid_blocks())
+        set(flag, 1);
+    while (!weft_dev_load_u32(flag, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS))
+        weft_dev_atomic_add_u64(looks, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+}
+
+static void a_lane_that_writes_lets_blocks_begin(void **state)
+{
+    uint32_t flag = 0;
+    uint64_t looks = 0;
+    restart_with("WEFT_SIMT_THREADS", "1");
+    assert_ok(WEFT_LAUNCH(busy_wait, 3, 1, 0, NULL, &flag, &looks));
+    assert_ok(weft_stream_synchronize(NULL));
+    assert_true(looks > 0);
+    restart_with("WEFT_SIMT_THREADS", NULL);
+}
+
 /* A lock taken by compare and swap, a barrier of the grid, and polls by clock, vote and sleep. */
 WEFT_KERNEL(grid_barrier, (uint32_t *, lock), (uint32_t *, arrived), (unsigned *, plain),
             (uint64_t *, slept))
@@ -195,6 +215,7 @@ int main(void)
         cmocka_unit_test(warps_of_one_block),
         cmocka_unit_test(blocks_of_one_grid),
         cmocka_unit_test(blocks_on_one_worker),
+        cmocka_unit_test(a_lane_that_writes_lets_blocks_begin),
         cmocka_unit_test(locks_and_barriers_of_a_grid),
         cmocka_unit_test(warps_poll_by_vote),
         cmocka_unit_test(grids_on_two_streams),

@@ -101,7 +101,7 @@ void weft_simt_tsan_fence(void);
 #define WEFT_DEV_HOST_IN_TURN 0
 #endif
 
-/* Called before each access that a lane might spin on. Polling one address gives way soon. */
+/* Called before each load or atomic, which a lane might spin on. Polling one address gives way soon. */
 WEFT_DEVICE void weft_simt_poll(const volatile void *p, int wrote)
 {
 #if WEFT_SIMT_TSAN
@@ -110,11 +110,25 @@ WEFT_DEVICE void weft_simt_poll(const volatile void *p, int wrote)
     struct weft_simt_lane *self = weft_simt_self();
     self->budget -= self->polled == p ? 16 : 1;
     self->polled = p;
-    self->wrote |= wrote;
-    self->low = (uintptr_t)p < self->low ? (uintptr_t)p : self->low;
-    self->high = (uintptr_t)p > self->high ? (uintptr_t)p : self->high;
+    if (wrote) {
+        self->wrote = 1; /* which is progress, whatever it polled */
+    } else {
+        self->low = (uintptr_t)p < self->low ? (uintptr_t)p : self->low;
+        self->high = (uintptr_t)p > self->high ? (uintptr_t)p : self->high;
+    }
     if (__builtin_expect(self->budget <= 0, 0))
         weft_simt_yield();
+#endif
+}
+
+/* Called before each store: nobody spins on one. A lane that stores makes progress. */
+WEFT_DEVICE void weft_simt_writes(const volatile void *p)
+{
+#if WEFT_SIMT_TSAN
+    weft_simt_tsan_poll(p, 1);
+#else
+    (void)p;
+    weft_simt_self()->wrote = 1;
 #endif
 }
 
@@ -266,7 +280,7 @@ WEFT_DEVICE int weft_dev_sync_block_or(int pred)
                                          int scope)                                                \
     {                                                                                              \
         (void)scope;                                                                               \
-        weft_simt_poll(p, 1);                                                                      \
+        weft_simt_writes(p);                                                                       \
         if (WEFT_SIMT_RELEASES(order))                                                             \
             __atomic_store_n(p, value, __ATOMIC_RELEASE);                                          \
         else                                                                                       \
@@ -323,7 +337,7 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16_relaxed(const void *p)
 
 WEFT_DEVICE void weft_dev_store_vec16_relaxed(void *p, struct weft_dev_vec16 v)
 {
-    weft_simt_poll(p, 1);
+    weft_simt_writes(p);
 #if defined(__x86_64__) && !WEFT_SIMT_TSAN
     typedef long long weft_simt_vector __attribute__((vector_size(16)));
     weft_simt_vector raw = {(long long)v.lo, (long long)v.hi};
