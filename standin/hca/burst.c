@@ -14,6 +14,12 @@ enum {
     HEAD_BYTES = 16,
     BURST_BYTES = 4096, /* of a packet */
     UNITS_BEFORE_DATA = 2,
+    /* Of an inline write of one block: where its data begin, the most of them, and what these take in a packet; as many
+     * have room in the first of their units. */
+    SHORT_AT = UNITS_BEFORE_DATA * WQE_UNIT_BYTES + 4,
+    SHORT_BYTES = WQE_BLOCK_BYTES - SHORT_AT,
+    SHORT_ROOM = 32,
+    SHORT_OF_3_UNITS = WQE_UNIT_BYTES - 4,
 };
 
 /* In the packet, before each write's data, which are padded to 8 bytes. */
@@ -72,6 +78,7 @@ static bool read_write(const struct qp *qp, struct write *w)
         return w->wqe.units > 0;
     uint32_t count = wqe_u32(words, 8);
     w->is_inline = count >> 31;
+    w->memory = 0;
     w->head = (struct head){wqe_u64(words, 4), wqe_u32(words, 6), count & 0x7fffffff};
     if (!w->head.bytes || w->head.bytes > WRITE_BYTES)
         return false;
@@ -107,60 +114,138 @@ static bool applies(const struct qp *qp)
            !qp->fault.syndrome && c->mode != MODE_ADVERSARIAL && !c->fail_at;
 }
 
+/* What is put into one packet. */
+struct burst {
+    uint8_t *to;
+    uint32_t used, writes;
+    unsigned requests;
+    bool local; /* some of them send nothing */
+};
+
+/* An inline write of few bytes in one block, which most requests are: what of it is to be sent, and whether it asks for a
+ * completion. False: it is another. What it says of itself is compared and nothing else, so that where the next one lies
+ * does not depend on what is loaded of this one, which may still be on its way from another CPU. */
+static inline bool read_short(const struct qp *qp, const uint8_t *at, uint16_t index,
+                              struct head *head, uint32_t *flags)
+{
+    uint32_t first, second, count;
+    memcpy(&first, at, 4);
+    memcpy(&second, at + 4, 4);
+    memcpy(flags, at + 8, 4);
+    memcpy(&head->address, at + 16, 8);
+    memcpy(&head->rkey, at + 24, 4);
+    memcpy(&count, at + 32, 4);
+    head->address = be64(head->address);
+    head->rkey = be32(head->rkey);
+    head->bytes = be32(count) & 0x7fffffff;
+    *flags = be32(*flags);
+    uint32_t units = UNITS_BEFORE_DATA + (head->bytes > SHORT_OF_3_UNITS ? 2 : 1);
+    return first == be32((uint32_t)index << 8 | WQE_WRITE) && be32(count) >> 31 &&
+           head->bytes - 1 < SHORT_BYTES &&
+           (second & be32(0xffffff3f)) == be32(qp->qpn << 8 | units) && !(*flags >> 5 & 7);
+}
+
+/* add_shorts: such writes, as many as follow each other. */
+static void add_shorts(struct qp *qp, struct burst *b)
+{
+    const uint16_t from = qp->taken, producer = qp->producer;
+    const uint32_t first_psn = psn_add(qp->psn, b->writes);
+    struct flight flight = {.opcode = WQE_WRITE, .blocks = 1};
+    uint64_t sum = 0;
+    uint32_t used = b->used, n = 0;
+    for (; (uint16_t)(from + n) != producer && used + HEAD_BYTES + SHORT_ROOM <= BURST_BYTES; n++) {
+        uint16_t index = (uint16_t)(from + n);
+        const uint8_t *at = qp->ring + (size_t)(index & (qp->blocks - 1)) * WQE_BLOCK_BYTES;
+        uint8_t *to = b->to + used;
+        struct head head;
+        uint32_t flags, psn = psn_add(first_psn, n);
+        if (!read_short(qp, at, index, &head, &flags))
+            break;
+        memcpy(to, &head, HEAD_BYTES);
+        memcpy(to + HEAD_BYTES, at + SHORT_AT, 8);
+        if (head.bytes > 8)
+            memcpy(to + HEAD_BYTES + 8, at + SHORT_AT + 8, SHORT_BYTES - 8);
+        used += HEAD_BYTES + padded(head.bytes);
+        sum += head.bytes;
+        flight.first_psn = flight.last_psn = psn;
+        flight.index = index;
+        flight.complete = flags >> 2 & 3;
+        flight.solicited = flight.complete == 3;
+        qp->flights[(qp->flight_tail + n) & qp->flight_mask] = flight;
+    }
+    qp->count_bytes += sum;
+    qp->flight_tail += n;
+    qp->taken = (uint16_t)(from + n);
+    b->used = used;
+    b->writes += n;
+    b->requests += n;
+}
+
+/* add_other: the next request, of any plain form. False: there is none, or no room for it. */
+static bool add_other(struct qp *qp, struct burst *b)
+{
+    struct write w;
+    if (qp->taken == qp->producer || !read_write(qp, &w))
+        return false;
+    uint32_t psn = psn_add(qp->psn, b->writes), room = HEAD_BYTES + padded(w.head.bytes);
+    uint8_t *to = b->to + b->used;
+    if (w.wqe.opcode == WQE_NOP) {
+        enter(qp, &w.wqe, psn, 0);
+        b->local = true;
+        b->requests++;
+        return true;
+    }
+    if (b->used + room > BURST_BYTES)
+        return false;
+    memcpy(to, &w.head, HEAD_BYTES);
+    if (w.is_inline)
+        copy_ring(qp, UNITS_BEFORE_DATA * WQE_UNIT_BYTES + 4, to + HEAD_BYTES, w.head.bytes);
+    else
+        memcpy(to + HEAD_BYTES, (const void *)(uintptr_t)w.memory, w.head.bytes);
+    b->used += room;
+    enter(qp, &w.wqe, psn, 1);
+    qp->count_bytes += w.head.bytes;
+    b->writes++;
+    b->requests++;
+    return true;
+}
+
+static void give(struct qp *qp, struct packet *p, const struct burst *b)
+{
+    *p = (struct packet){.bytes = b->used,
+                         .kind = PACKET_WRITES,
+                         .flags = PACKET_FIRST | PACKET_LAST,
+                         .to_qpn = qp->remote_qpn,
+                         .from_qpn = qp->qpn,
+                         .psn = qp->psn,
+                         .length = b->writes};
+    ring_commit(&qp->link->requests, p);
+    qp->link->unpublished = true;
+    qp->link_mark = qp->link->requests.own;
+    qp->psn = psn_add(qp->psn, b->writes);
+    if (psn_before(qp->psn_most, qp->psn))
+        qp->psn_most = qp->psn;
+}
+
 /* burst_send: takes requests as long as they are plain short writes; returns how many. */
 unsigned burst_send(struct qp *qp)
 {
+    struct burst b = {0};
     struct packet *p;
-    struct write w;
-    unsigned requests = 0, writes = 0;
-    uint32_t used = 0;
-    bool local = false;
-    if (!applies(qp) || qp->taken == qp->producer || !read_write(qp, &w) ||
+    if (!applies(qp) || qp->taken == qp->producer ||
         !(p = ring_reserve(&qp->link->requests, BURST_BYTES)))
         return 0;
-    uint8_t *to = (uint8_t *)(p + 1);
-    do {
-        if (w.wqe.opcode == WQE_NOP) {
-            enter(qp, &w.wqe, psn_add(qp->psn, writes), 0);
-            local = true;
-            continue;
-        }
-        uint32_t room = HEAD_BYTES + padded(w.head.bytes);
-        if (used + room > BURST_BYTES)
-            break;
-        struct head *head = (struct head *)(to + used);
-        head->address = w.head.address;
-        head->rkey = w.head.rkey;
-        head->bytes = w.head.bytes;
-        if (w.is_inline)
-            copy_ring(qp, UNITS_BEFORE_DATA * WQE_UNIT_BYTES + 4, to + used + HEAD_BYTES,
-                      w.head.bytes);
-        else
-            memcpy(to + used + HEAD_BYTES, (const void *)(uintptr_t)w.memory, w.head.bytes);
-        used += room;
-        enter(qp, &w.wqe, psn_add(qp->psn, writes++), 1);
-        qp->count_bytes += w.head.bytes;
-    } while (++requests && qp->taken != qp->producer && read_write(qp, &w));
-    qp->count_requests += requests;
-    qp->device->count_requests += requests;
-    if (writes) {
-        *p = (struct packet){.bytes = used,
-                             .kind = PACKET_WRITES,
-                             .flags = PACKET_FIRST | PACKET_LAST,
-                             .to_qpn = qp->remote_qpn,
-                             .from_qpn = qp->qpn,
-                             .psn = qp->psn,
-                             .length = writes};
-        ring_commit(&qp->link->requests, p);
-        qp->link->unpublished = true;
-        qp->link_mark = qp->link->requests.own;
-        qp->psn = psn_add(qp->psn, writes);
-        if (psn_before(qp->psn_most, qp->psn))
-            qp->psn_most = qp->psn;
-    }
-    if (local)
+    b.to = (uint8_t *)(p + 1);
+    do
+        add_shorts(qp, &b);
+    while (add_other(qp, &b));
+    qp->count_requests += b.requests;
+    qp->device->count_requests += b.requests;
+    if (b.writes)
+        give(qp, p, &b);
+    if (b.local)
         send_retire(qp);
-    return requests;
+    return b.requests;
 }
 
 /* --- Carrying out --- */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    PACKETS_A_PASS = 256,
+    PACKETS_A_PASS = 256, /* and short writes */
     CQE_WRITE_IMMEDIATE = 1,
     CQE_SEND = 2,
     CQE_SEND_IMMEDIATE = 3,
@@ -548,6 +548,9 @@ static bool run_requests(struct link_in *link, struct device *d)
         if (!carry_out(&r))
             break;
         link->read_offset = 0;
+        /* So that what is done is acknowledged in between, also where requests come as fast as they are carried out. */
+        if (p->kind == PACKET_WRITES)
+            n += p->length;
         ring_take(&link->requests, p);
     }
     bool pending = link->pending_count;

@@ -257,24 +257,33 @@ static void misaligned_atomic(void **state)
 
 /* --- What a NIC does not see --- */
 
-static void request_of_another_place(void **state)
+static void one_elsewhere(unsigned opcode, bool wrong_qpn, uint8_t vendor)
 {
     struct client a, b;
     struct wqe_maker w;
+    uint64_t v = 1;
     open_pair(&a, &b, &ring);
-    wqe_begin(&w, &a, MLX5_OPCODE_NOP, 0, MLX5_WQE_CTRL_CQ_UPDATE, 0);
-    w.words[0] = htobe32(7u << 8 | MLX5_OPCODE_NOP);
+    wqe_begin(&w, &a, opcode, 0, MLX5_WQE_CTRL_CQ_UPDATE, 0);
+    if (opcode == MLX5_OPCODE_RDMA_WRITE) {
+        wqe_remote(&w, a.remote_memory, a.remote_rkey);
+        wqe_inline(&w, &v, sizeof v);
+    }
+    w.words[wrong_qpn] = htobe32(wrong_qpn ? b.qpn << 8 : 7u << 8 | opcode);
     wqe_end(&w);
     client_doorbell(&a);
-    assert_int_equal(expect_error(&a, 2, 0), 0x83);
+    assert_int_equal(expect_error(&a, 2, 0), vendor);
+    assert_int_equal(*(uint64_t *)b.memory, 0);
     close_pair(&a, &b);
-    open_pair(&a, &b, &ring);
-    wqe_begin(&w, &a, MLX5_OPCODE_NOP, 0, MLX5_WQE_CTRL_CQ_UPDATE, 0);
-    w.words[1] = htobe32(b.qpn << 8);
-    wqe_end(&w);
-    client_doorbell(&a);
-    assert_int_equal(expect_error(&a, 2, 0), 0x84);
-    close_pair(&a, &b);
+}
+
+/* A request for another place of the ring, or of another queue; also where many like it would go in one packet. */
+static void request_of_another_place(void **state)
+{
+    static const unsigned opcodes[] = {MLX5_OPCODE_NOP, MLX5_OPCODE_RDMA_WRITE};
+    for (int i = 0; i < 2; i++) {
+        one_elsewhere(opcodes[i], false, 0x83);
+        one_elsewhere(opcodes[i], true, 0x84);
+    }
 }
 
 static void record_behind_the_doorbell(void **state)
