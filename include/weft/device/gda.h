@@ -51,24 +51,32 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p_late(struct weft_dev_gda_queue *q,
     weft_dev_gda_give(&span);
 }
 
-/* One value by one thread, in a block by itself; `value` and `bytes` are those of the request. The usual way, in its
- * turn and with room, is written out, with counts of 32 bits that do not come round: of this most of all each
- * instruction counts (tools/gda_instructions.sh). */
-WEFT_DEVICE void weft_dev_gda_p_one(struct weft_dev_gda_queue *q, const struct weft_dev_request *r,
-                                    struct weft_dev_gda_place at, uint64_t value, uint32_t bytes)
+/* One value by one thread, in a block by itself. The usual way, in its turn and with room, is written out, with counts of
+ * 32 bits that do not come round: of this most of all each instruction counts (tools/gda_instructions.sh). 0: it is
+ * another; the block that is reserved found *turns. */
+WEFT_DEVICE int weft_dev_gda_p_at_once(struct weft_dev_gda_queue *q, struct weft_dev_gda_place at,
+                                       uint64_t value, uint32_t bytes, uint64_t *turns)
 {
     struct weft_dev_gda_ring ring = weft_dev_gda_ring_of(q);
-    uint64_t turns = weft_dev_gda_reserve(q, 1);
+    *turns = weft_dev_gda_reserve(q, 1);
     uint64_t done = weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
-    uint32_t base = (uint32_t)(turns >> 32);
-    if (!WEFT_DEV_LIKELY(!weft_dev_gda_ahead(turns) && base != UINT32_MAX &&
-                         weft_dev_gda_room(&ring, (uint32_t)done, base + 1))) {
-        weft_dev_gda_p_late(q, r, at, turns);
-        return;
-    }
+    uint32_t base = (uint32_t)(*turns >> 32);
+    if (!WEFT_DEV_LIKELY(!weft_dev_gda_ahead(*turns) && base != UINT32_MAX &&
+                         weft_dev_gda_room(&ring, (uint32_t)done, base + 1)))
+        return 0;
     weft_dev_gda_value(&ring, base, at, value, bytes, 0);
     if (!WEFT_DEV_LIKELY(!weft_dev_gda_ring_for(q, &ring, base, base + 1)))
         weft_dev_gda_follow(q, base + 1);
+    return 1;
+}
+
+/* `value` and `bytes` are those of the request. */
+WEFT_DEVICE void weft_dev_gda_p_one(struct weft_dev_gda_queue *q, const struct weft_dev_request *r,
+                                    struct weft_dev_gda_place at, uint64_t value, uint32_t bytes)
+{
+    uint64_t turns;
+    if (!WEFT_DEV_LIKELY(weft_dev_gda_p_at_once(q, at, value, bytes, &turns)))
+        weft_dev_gda_p_late(q, r, at, turns);
 }
 
 /* p: each run of neighbours is one inline write; the runs toward one PE are one span. */
@@ -107,6 +115,28 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
         weft_dev_gda_give_group(&g);
     weft_dev_sync_warp(together); /* they stay so */
 }
+
+#if WEFT_TARGET_SIMT
+/* The same from its arguments, which a block of one thread, that never meets another, gives at once. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_p_value(const void *symmetric, unsigned bytes,
+                                               uint64_t value, int pe)
+{
+    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(pe);
+    uint64_t whole = bytes, turns;
+    if (weft_dev_block_threads() > 1) {
+        struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_P, symmetric, bytes, pe);
+        r.value = value;
+        weft_dev_gda_p(&r);
+        return;
+    }
+    struct weft_dev_gda_place at = weft_dev_gda_there(q, symmetric, pe, &whole);
+    if (!WEFT_DEV_LIKELY(weft_dev_gda_p_at_once(q, at, value, bytes, &turns))) {
+        struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_P, symmetric, bytes, pe);
+        r.value = value;
+        weft_dev_gda_p_late(q, &r, at, turns);
+    }
+}
+#endif
 
 /* ------------------------------------------------------------------------- fetching, atomics */
 

@@ -56,6 +56,11 @@ WEFT_DEVICE struct weft_dev_request weft_dev_request_of(int operation, const voi
     WEFT_DEVICE_NOINLINE void weft_dev_##name##_order(int quiet);
 WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_DECLARE)
 #undef WEFT_DEV_CARRIER_DECLARE
+#define WEFT_DEV_CARRIER_DECLARE(ID, name)                                                         \
+    WEFT_DEVICE_NOINLINE void weft_dev_##name##_p_value(const void *symmetric, unsigned bytes,     \
+                                                        uint64_t value, int pe);
+WEFT_DEV_VALUE_CARRIERS(WEFT_DEV_CARRIER_DECLARE)
+#undef WEFT_DEV_CARRIER_DECLARE
 
 /* Bytes that a request touches at the peer. */
 WEFT_DEVICE uint64_t weft_dev_request_extent(const struct weft_dev_request *r)
@@ -154,6 +159,21 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_remote_word(int operation, int what, cons
     return weft_dev_remote(&r);
 }
 
+/* p of a word that is far (weft_dev_is_far()). */
+WEFT_DEVICE void weft_dev_remote_p(const void *symmetric, unsigned bytes, uint64_t value, int pe)
+{
+    switch (weft_dev_state.peers[pe].carrier) {
+#define WEFT_DEV_CARRIER_CASE(ID, name)                                                            \
+    case WEFT_DEV_CARRIER_##ID:                                                                    \
+        weft_dev_##name##_p_value(symmetric, bytes, value, pe);                                    \
+        return;
+        WEFT_DEV_VALUE_CARRIERS(WEFT_DEV_CARRIER_CASE)
+#undef WEFT_DEV_CARRIER_CASE
+    default:
+        weft_dev_remote_word(WEFT_DEV_OP_P, 0, symmetric, bytes, value, 0, pe);
+    }
+}
+
 WEFT_DEVICE void weft_dev_carried_order(int quiet)
 {
 #define WEFT_DEV_CARRIER_ORDER(ID, name)                                                           \
@@ -234,8 +254,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_move(int operation, const void *symmet
     int word = operation == WEFT_DEV_OP_PUT && bytes <= 8 && !(bytes & (bytes - 1)) &&
                !((uintptr_t)symmetric & (bytes - 1));
     if (word && bytes && weft_dev_is_far(symmetric, bytes, pe)) {
-        weft_dev_remote_word(WEFT_DEV_OP_P, 0, symmetric, (unsigned)bytes,
-                             weft_dev_word_of((const char *)local, (unsigned)bytes), 0, pe);
+        weft_dev_remote_p(symmetric, (unsigned)bytes,
+                          weft_dev_word_of((const char *)local, (unsigned)bytes), pe);
         return;
     }
     if (word ? weft_dev_is_carried(symmetric, bytes, pe)

@@ -34,6 +34,10 @@
 /* p of an address that weft_dev_in_window() does not cover. */
 WEFT_DEVICE_NOINLINE void weft_dev_p_slow(void *dst, uint64_t value, unsigned bytes, int pe)
 {
+    if (WEFT_TARGET_SIMT && weft_dev_is_far(dst, bytes, pe)) {
+        weft_dev_remote_p(dst, bytes, value, pe);
+        return;
+    }
     char *to = weft_dev_is_far(dst, bytes, pe) ? NULL : weft_dev_direct_slow(dst, bytes, pe, 0);
     if (!to)
         weft_dev_remote_word(WEFT_DEV_OP_P, 0, dst, bytes, value, 0, pe);
@@ -115,6 +119,13 @@ WEFT_DEVICE unsigned weft_dev_turned(unsigned rank, unsigned threads, const void
     return rank >= start ? rank - start : rank + threads - start;
 }
 
+/* On simt what is far is seen at once; on a GPU the instructions in every put would cost more. */
+WEFT_DEVICE char *weft_dev_put_to(void *dst, size_t bytes, int pe)
+{
+    return WEFT_TARGET_SIMT && weft_dev_is_far(dst, bytes, pe) ? NULL
+                                                               : weft_dev_direct(dst, bytes, pe);
+}
+
 WEFT_DEVICE void weft_dev_put(int scope, void *dst, const void *src, size_t bytes, int pe, int nbi)
 {
     unsigned rank = weft_dev_scope_rank(scope), threads = weft_dev_scope_threads(scope);
@@ -123,7 +134,7 @@ WEFT_DEVICE void weft_dev_put(int scope, void *dst, const void *src, size_t byte
         if (rank >= bytes / 16)
             return;
     }
-    char *to = weft_dev_direct(dst, bytes, pe);
+    char *to = weft_dev_put_to(dst, bytes, pe);
     if (to)
         weft_dev_move(to, (const char *)src, bytes, rank, threads, 0);
     else if (rank == 0)
