@@ -3,9 +3,9 @@
 #include "job/device_watch.h"
 
 #include "base/status.h"
+#include "base/thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -62,11 +62,7 @@ weft_status device_watch_start(struct weft_job *job, struct device_watch **resul
     watch->process = getpid();
     pthread_mutex_init(&watch->lock, NULL);
     pthread_cond_init(&watch->stopped, NULL);
-    sigset_t all, before;
-    sigfillset(&all); /* signals are the program's threads' */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&watch->thread, NULL, look, watch);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = thread_start(&watch->thread, look, watch);
     if (error) {
         free(watch);
         return base_fail(WEFT_ERR_SYSTEM,

@@ -6,6 +6,8 @@
  * and takes tens of microseconds. */
 #include "ops/stream.h"
 
+#include "base/thread.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -199,7 +201,7 @@ static weft_status start_stream(struct far *far, weft_stream key, struct far_str
     stream->last = &stream->first;
     pthread_mutex_init(&stream->lock, NULL);
     pthread_cond_init(&stream->given, NULL);
-    if (pthread_create(&stream->thread, NULL, make_calls, stream)) {
+    if (thread_start(&stream->thread, make_calls, stream)) {
         pthread_cond_destroy(&stream->given);
         pthread_mutex_destroy(&stream->lock);
         free(stream);

@@ -5,8 +5,8 @@
 #include "path/gda.h"
 
 #include "base/status.h"
+#include "base/thread.h"
 
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,11 +64,7 @@ weft_status gda_bell_start(struct gda_bell **result, uint32_t count)
     struct gda_bell *bell = calloc(1, sizeof *bell + count * sizeof bell->lines[0]);
     if (!bell)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %u doorbells", count);
-    sigset_t all, before;
-    sigfillset(&all); /* signals are the program's threads' */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&bell->thread, NULL, serve, bell);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = thread_start(&bell->thread, serve, bell);
     if (error) {
         free(bell);
         return base_fail(WEFT_ERR_SYSTEM,

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -386,7 +387,7 @@ weft_status net_start_thread(struct path_common *net)
     net->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (net->wake < 0)
         return base_fail(WEFT_ERR_SYSTEM, "eventfd: %s", strerror(errno));
-    int error = pthread_create(&net->thread, NULL, run, net);
+    int error = thread_start(&net->thread, run, net);
     if (error)
         return base_fail(WEFT_ERR_SYSTEM, "path net: pthread_create: %s", strerror(error));
     net->threaded = true;

@@ -70,8 +70,7 @@ struct path_world {
     size_t sizes[SEG_COUNT];                   /* of each PE's part of the host segments */
     uint64_t wait_limit_ns;                    /* of any wait; 0 = none */
     int cpus;                                  /* that the PEs of this node may run on */
-    _Atomic bool
-        alone; /* nobody else wanted its CPU when a thread of this PE that waits last asked */
+    _Atomic bool alone; /* nobody else wanted the CPU of a thread that waits, when it last asked */
 
     /* The job's own waiting (job/waiter.h), for path_wait_step() and path_wait_end(). */
     void *job;

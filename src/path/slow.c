@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "path/carrier.h"
 
 #include <errno.h>
@@ -375,7 +376,7 @@ static weft_status slow_open(const struct path_world *world, struct path_state *
     state->carrier.now = give_and_wait;
     weft_status status = parse_options(&state->options);
     state->random = (state->options.seed + ++contexts) * 2654435761u;
-    int error = status ? 0 : pthread_create(&state->thread, NULL, carry, state);
+    int error = status ? 0 : thread_start(&state->thread, carry, state);
     if (error)
         status = base_fail(WEFT_ERR_SYSTEM, "path slow: pthread_create: %s", strerror(error));
     if (status) {

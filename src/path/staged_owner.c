@@ -7,12 +7,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -279,11 +279,7 @@ static bool has_spare_cpus(const struct staged_common *common)
 
 static weft_status start_thread(struct staged_owner *owner)
 {
-    sigset_t all, before;
-    sigfillset(&all); /* signals are the program's threads' */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&owner->thread, NULL, run, owner);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = thread_start(&owner->thread, run, owner);
     owner->running = error == 0;
     return error ? base_fail(WEFT_ERR_SYSTEM, "no thread for path staged: %s", strerror(error))
                  : WEFT_OK;

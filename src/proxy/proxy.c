@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/thread.h"
 
 #include <linux/futex.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -376,13 +376,9 @@ static void *serve(void *argument)
 
 weft_status proxy_start(struct proxy *proxy, const struct proxy_owner *owner, uint32_t spin)
 {
-    sigset_t all, before;
     proxy->owner = *owner;
     proxy->spin = spin;
-    sigfillset(&all); /* signals are the program's threads' */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&proxy->thread, NULL, serve, proxy);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = thread_start(&proxy->thread, serve, proxy);
     proxy->running = error == 0;
     if (!error)
         pthread_setname_np(proxy->thread, "weft-proxy"); /* 15 letters at most; top -H shows it */
