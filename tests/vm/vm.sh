@@ -64,5 +64,6 @@ pair) shift; pair "$@" ;;
 rails) shift; one "bash tests/vm/rails.sh $*" ;;
 lines) shift; one "bash tests/vm/lines.sh $*" ;;
 hca) shift; one "bash tests/vm/hca.sh $*" ;;
+frames) shift; one "bash tests/vm/frames.sh $*" ;;
 *) sed -n 3,5p "$0"; exit 2 ;;
 esac

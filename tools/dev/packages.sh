@@ -46,6 +46,7 @@ perftest        command -v ib_write_bw
 libfabric-bin   command -v fi_info
 openssh-server  [ -x /usr/sbin/sshd ]
 openssh-client  command -v ssh-keygen
+v4l-utils       command -v v4l2-ctl
 '
 packages_docs='
 scdoc           command -v scdoc

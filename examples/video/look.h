@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A kernel's look at a frame: its checksum and how many of its pixels have each brightness, read straight
+ * from where the capture device has put them. */
+#ifndef EXAMPLES_VIDEO_LOOK_H
+#define EXAMPLES_VIDEO_LOOK_H
+
+#include "frame.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { BRIGHTNESSES = 256 };
+
+struct look_result {
+    uint64_t checksum; /* as checksum_of() */
+    uint32_t pixels[BRIGHTNESSES];
+};
+
+struct look;
+
+/* Memory of its own; collective over the job. */
+weft_status look_create(weft_job *job, struct look **look);
+weft_status look_destroy(weft_job *job, struct look *look);
+
+/* Lets a kernel look at a frame, and waits for its end. The result is valid until the next call. */
+weft_status look_at(struct look *look, const struct picture *picture, const unsigned char *data,
+                    const struct look_result **result);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
