@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See uring.h. Source: io_uring(7), io_uring_setup(2), io_uring_enter(2), io_uring_register(2). */
+#include "driver/uring.h"
+
+#include "base/status.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int setup(unsigned entries, struct io_uring_params *params)
+{
+    return (int)syscall(__NR_io_uring_setup, entries, params);
+}
+
+static int enter(int fd, unsigned submit, unsigned least, unsigned flags, const void *argument,
+                 size_t bytes)
+{
+    return (int)syscall(__NR_io_uring_enter, fd, submit, least, flags, argument, bytes);
+}
+
+static int enlist(int fd, unsigned what, const void *argument, unsigned n)
+{
+    return syscall(__NR_io_uring_register, fd, what, argument, n) < 0 ? errno : 0;
+}
+
+static weft_status refused(int error)
+{
+    const char *remedy = "";
+    if (error == EPERM || error == EACCES)
+        remedy = "; sysctl kernel.io_uring_disabled=0, or a seccomp filter that permits it "
+                 "(docker run --security-opt seccomp=...)";
+    else if (error == ENOSYS)
+        remedy = "; the kernel, or a seccomp filter, does not have it";
+    else if (error == ENOMEM)
+        remedy = "; ulimit -l unlimited";
+    return base_fail(WEFT_ERR_UNSUPPORTED, "io_uring_setup: %s%s", strerror(error), remedy);
+}
+
+static void *map(int fd, size_t bytes, uint64_t at)
+{
+    void *mapped =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, (off_t)at);
+    if (mapped == MAP_FAILED)
+        return NULL;
+    /* A child of fork() must not put requests into its parent's queue. */
+    madvise(mapped, bytes, MADV_DONTFORK);
+    return mapped;
+}
+
+static bool map_rings(struct uring *ring, const struct io_uring_params *p)
+{
+    size_t sq = p->sq_off.array + p->sq_entries * sizeof(unsigned),
+           cq = p->cq_off.cqes + p->cq_entries * sizeof(struct io_uring_cqe);
+    ring->rings_bytes = sq > cq ? sq : cq;
+    ring->sqes_bytes = p->sq_entries * sizeof(struct io_uring_sqe);
+    ring->rings = map(ring->fd, ring->rings_bytes, IORING_OFF_SQ_RING);
+    ring->sqes = map(ring->fd, ring->sqes_bytes, IORING_OFF_SQES);
+    if (!ring->rings || !ring->sqes)
+        return false;
+    char *base = ring->rings;
+    ring->sq_head = (unsigned *)(base + p->sq_off.head);
+    ring->sq_tail = (unsigned *)(base + p->sq_off.tail);
+    ring->sq_mask = (unsigned *)(base + p->sq_off.ring_mask);
+    ring->cq_head = (unsigned *)(base + p->cq_off.head);
+    ring->cq_tail = (unsigned *)(base + p->cq_off.tail);
+    ring->cq_mask = (unsigned *)(base + p->cq_off.ring_mask);
+    ring->cqes = (struct io_uring_cqe *)(base + p->cq_off.cqes);
+    unsigned *order = (unsigned *)(base + p->sq_off.array);
+    for (unsigned i = 0; i < p->sq_entries; i++)
+        order[i] = i; /* requests are given in the order of their places */
+    return true;
+}
+
+weft_status uring_open(struct uring *ring, unsigned entries)
+{
+    /* One mapping for both rings (5.4), no completion lost (5.5), waits with a limit (5.11), which also
+     * says that plain reads and writes are there (5.6). */
+    const unsigned needed = IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG;
+    struct io_uring_params params = {.flags = IORING_SETUP_CLAMP};
+    memset(ring, 0, sizeof *ring);
+    ring->fd = setup(entries, &params);
+    if (ring->fd < 0)
+        return refused(errno);
+    ring->entries = params.sq_entries;
+    weft_status status = WEFT_OK;
+    if ((params.features & needed) != needed)
+        status =
+            base_fail(WEFT_ERR_UNSUPPORTED,
+                      "io_uring of this kernel lacks features 0x%x of 0x%x; Linux 5.11 has them",
+                      needed & ~params.features, needed);
+    else if (params.sq_entries < entries)
+        status = base_fail(WEFT_ERR_UNSUPPORTED, "io_uring takes %u requests at once, not %u",
+                           params.sq_entries, entries);
+    else if (!map_rings(ring, &params))
+        status =
+            base_fail(WEFT_ERR_UNSUPPORTED, "mmap of the queues of io_uring: %s", strerror(errno));
+    if (status)
+        uring_close(ring);
+    return status;
+}
+
+void uring_close(struct uring *ring)
+{
+    if (ring->rings)
+        munmap(ring->rings, ring->rings_bytes);
+    if (ring->sqes)
+        munmap(ring->sqes, ring->sqes_bytes);
+    if (ring->fd >= 0)
+        close(ring->fd);
+    memset(ring, 0, sizeof *ring);
+    ring->fd = -1;
+}
+
+int uring_register_buffers(struct uring *ring, const struct iovec *buffers, unsigned n)
+{
+    return enlist(ring->fd, IORING_REGISTER_BUFFERS, buffers, n);
+}
+
+int uring_register_files(struct uring *ring, const int *files, unsigned n)
+{
+    return enlist(ring->fd, IORING_REGISTER_FILES, files, n);
+}
+
+struct io_uring_sqe *uring_put(struct uring *ring)
+{
+    unsigned place = *ring->sq_tail + ring->unpublished; /* written by this side alone */
+    /* Acquire: pairs with the kernel's release, which has read the request at that place. */
+    if (place - __atomic_load_n(ring->sq_head, __ATOMIC_ACQUIRE) >= ring->entries)
+        return NULL;
+    struct io_uring_sqe *sqe = &ring->sqes[place & *ring->sq_mask];
+    memset(sqe, 0, sizeof *sqe);
+    ring->unpublished++;
+    return sqe;
+}
+
+void uring_publish(struct uring *ring)
+{
+    /* Release: pairs with the kernel's acquire, and with that of uring_enter(). */
+    if (ring->unpublished)
+        __atomic_store_n(ring->sq_tail, *ring->sq_tail + ring->unpublished, __ATOMIC_RELEASE);
+    ring->unpublished = 0;
+}
+
+int uring_enter(struct uring *ring, uint64_t wait_ns)
+{
+    struct __kernel_timespec limit = {.tv_sec = (long long)(wait_ns / 1000000000u),
+                                      .tv_nsec = (long long)(wait_ns % 1000000000u)};
+    struct io_uring_getevents_arg argument = {.ts = (uintptr_t)&limit};
+    /* Another thread may give the same ones first: the kernel takes what is there. The head is read first, so
+     * that the difference is not below what is there. */
+    unsigned head = __atomic_load_n(ring->sq_head, __ATOMIC_ACQUIRE);
+    unsigned submit = __atomic_load_n(ring->sq_tail, __ATOMIC_ACQUIRE) - head;
+    if (!submit && !wait_ns)
+        return 0;
+    unsigned flags = wait_ns ? IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG : 0;
+    int n = enter(ring->fd, submit, wait_ns ? 1 : 0, flags, wait_ns ? &argument : NULL,
+                  wait_ns ? sizeof argument : 0);
+    return n < 0 ? errno : 0;
+}
+
+bool uring_take(struct uring *ring, uint64_t *user_data, int32_t *result)
+{
+    unsigned head = *ring->cq_head; /* written by this side alone */
+    /* Acquire: pairs with the kernel's release behind the completion. */
+    if (head == __atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE))
+        return false;
+    const struct io_uring_cqe *cqe = &ring->cqes[head & *ring->cq_mask];
+    *user_data = cqe->user_data;
+    *result = cqe->res;
+    /* Release: pairs with the kernel's acquire; it may use the place again. */
+    __atomic_store_n(ring->cq_head, head + 1, __ATOMIC_RELEASE);
+    return true;
+}
