@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Trains a model whose layers take more memory than it may have: parameters and optimizer state are in a
+ * file, and pass through a few slots of memory. The next layer is read and the last one written back while
+ * kernels compute with another.
+ *
+ *     ./offload --memory 4M model.bin                # 12 layers of 0.8 MB each
+ *     ./offload --memory 4M model.bin                # goes on where that stopped
+ *     ./offload --in-memory other.bin                # the same, to compare: cmp model.bin other.bin
+ *
+ * The result is, bit for bit, that of the run with everything in memory. What limits it is told: samples
+ * and bytes of the file a second, and how much of the file's time was hidden behind computing.
+ * Source of the idea: S. Rajbhandari et al., "ZeRO-Infinity: Breaking the GPU Memory Wall for Extreme Scale
+ * Deep Learning", SC 2021. */
+#include "../check.h"
+#include "store.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include <weft/launch.h>
+#include <weft_device.h>
+
+struct options {
+    struct model_shape shape;
+    struct store_wish wish;
+    uint64_t memory, steps;
+};
+
+struct training {
+    weft_job *job;
+    const struct options *options;
+    struct store *store;
+    struct model_work *work;
+    weft_event start, end;
+    uint64_t computed_ns; /* kernels were running */
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ------------------------------------------------------------------------------- a step */
+
+static weft_status compute(struct training *t, uint32_t visit, float *block, uint64_t step)
+{
+    uint32_t layers = t->options->shape.layers, layer = store_layer(t->store, visit);
+    weft_status status = WEFT_OK;
+    if (visit == 0)
+        status = model_begin(t->work, step);
+    if (!status && visit < layers)
+        status = model_forward(t->work, layer, block);
+    if (!status && visit == layers)
+        status = model_compare(t->work);
+    if (!status && visit >= layers)
+        status = model_backward(t->work, layer, block, step);
+    return status;
+}
+
+/* Kernels with the layer of a visit, and meanwhile transfers of others. False: a transfer failed. */
+static bool make_visit(struct training *t, uint32_t visit, uint64_t step)
+{
+    uint64_t ns;
+    float *block = store_take(t->store, visit);
+    if (!block)
+        return false;
+    CHECK(t->job, weft_event_record(t->start, NULL));
+    CHECK(t->job, compute(t, visit, block, step));
+    CHECK(t->job, weft_event_record(t->end, NULL));
+    bool begun = store_prefetch(t->store, visit);
+    CHECK(t->job, weft_stream_synchronize(NULL));
+    CHECK(t->job, weft_event_elapsed(t->start, t->end, &ns));
+    t->computed_ns += ns;
+    return begun && store_give(t->store, visit);
+}
+
+/* The transfers of a step, with nothing to compute. */
+static bool move_alone(struct training *t, uint64_t *ns)
+{
+    uint64_t start = now_ns();
+    for (uint32_t visit = 0; visit < 2 * t->options->shape.layers; visit++)
+        if (!store_take(t->store, visit) || !store_prefetch(t->store, visit) ||
+            !store_give(t->store, visit))
+            return false;
+    *ns = now_ns() - start;
+    return true;
+}
+
+static bool train(struct training *t, uint64_t first)
+{
+    uint64_t steps = t->options->steps;
+    for (uint64_t step = first + 1; step <= first + steps; step++) {
+        for (uint32_t visit = 0; visit < 2 * t->options->shape.layers; visit++)
+            if (!make_visit(t, visit, step))
+                return false;
+        if (step == first + 1 || step == first + steps || (step - first) % (steps / 5 + 1) == 0)
+            printf("step %" PRIu64 ": loss %.9g\n", step, model_loss(t->work));
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------- a run */
+
+static void introduce(const struct training *t, uint64_t first)
+{
+    const struct model_shape *s = &t->options->shape;
+    size_t layer = MODEL_PARTS * model_part_bytes(s);
+    printf(
+        "%u layers of width %u: %.1f MB with the optimizer's state; %u samples a step; kernels on "
+        "%s\n",
+        s->layers, s->width, 1e-6 * (double)layer * s->layers, s->batch,
+        weft_target_name(weft_target_get()));
+    printf("in memory: %u of the layers, %.1f MB, and %.1f MB of activations; file: %s\n",
+           store_slots(t->store), 1e-6 * (double)layer * store_slots(t->store),
+           1e-6 * (double)model_work_bytes(s), store_file(t->store));
+    if (first)
+        printf("goes on after step %" PRIu64 "\n", first);
+}
+
+static void report(const struct training *t, uint64_t took_ns, uint64_t alone_ns,
+                   const struct store_figures *from)
+{
+    const struct options *o = t->options;
+    struct store_figures to = store_figures(t->store);
+    double seconds = 1e-9 * (double)took_ns, steps = (double)o->steps;
+    double read = (double)(to.read_bytes - from->read_bytes),
+           written = (double)(to.written_bytes - from->written_bytes);
+    printf("%" PRIu64 " steps in %.3f s: %.0f samples/s; kernels ran for %.3f s\n", o->steps,
+           seconds, steps * o->shape.batch / seconds, 1e-9 * (double)t->computed_ns);
+    if (read + written == 0)
+        return;
+    printf("file: %.3f GB read, %.3f GB written, %.2f GB/s\n", 1e-9 * read, 1e-9 * written,
+           1e-9 * (read + written) / seconds);
+    double idle = took_ns > t->computed_ns ? (double)(took_ns - t->computed_ns) / steps : 0;
+    double hidden = 1 - idle / (double)alone_ns;
+    printf("its transfers alone take %.2f ms a step; no kernel ran for %.2f ms: %.0f %% of the "
+           "transfers was hidden behind computing\n",
+           1e-6 * (double)alone_ns, 1e-6 * idle, hidden > 0 ? 100 * hidden : 0.0);
+}
+
+/* 0, or the exit status. */
+static int run(struct training *t)
+{
+    uint64_t first, start, alone_ns = 1;
+    const struct options *o = t->options;
+    t->store = store_open(t->job, &o->shape, &o->wish, &first);
+    if (!t->store)
+        return 2;
+    introduce(t, first);
+    bool good = o->wish.in_memory || move_alone(t, &alone_ns);
+    struct store_figures before = store_figures(t->store);
+    start = now_ns();
+    good = good && train(t, first);
+    if (good)
+        report(t, now_ns() - start, alone_ns, &before);
+    good = good && store_finish(t->store, first + o->steps);
+    return store_close(t->store) && good ? 0 : 1;
+}
+
+/* What layers may have of the memory; false where that is not enough for two of them. */
+static bool share_memory(struct options *o)
+{
+    uint64_t layer = MODEL_PARTS * model_part_bytes(&o->shape), work = model_work_bytes(&o->shape);
+    if (o->wish.in_memory || o->memory >= work + 2 * layer) {
+        o->wish.memory = o->memory > work ? o->memory - work : 0;
+        return true;
+    }
+    fprintf(stderr,
+            "offload: --memory %" PRIu64 " is too small: two layers of %" PRIu64
+            " bytes and %" PRIu64 " of activations need %" PRIu64 " (--memory %" PRIu64
+            "K), or less by a smaller --width or --batch\n",
+            o->memory, layer, work, work + 2 * layer, (work + 2 * layer + 1023) / 1024);
+    return false;
+}
+
+/* The host heap has room for all that is asked of it, without a word of the user. */
+static size_t heap_bytes(const struct options *o)
+{
+    uint64_t layers = (uint64_t)MODEL_PARTS * model_part_bytes(&o->shape) * o->shape.layers;
+    uint64_t most = o->wish.in_memory || o->wish.memory > layers ? layers : o->wish.memory;
+    return most + model_work_bytes(&o->shape) + o->shape.layers * 8192 + (4 << 20);
+}
+
+/* ------------------------------------------------------------------------------- options */
+
+static int usage(FILE *to)
+{
+    fputs("usage: offload [option ...] FILE\n"
+          "  --memory SIZE   what layers and activations may take, as in 4M (default 4M)\n"
+          "  --in-memory     keep all layers in memory; FILE is read first and written last\n"
+          "  --steps N       train for N steps (default 20), from where FILE stands\n"
+          "  --layers N      (default 12)\n"
+          "  --width N       of a layer (default 256)\n"
+          "  --batch N       samples a step (default 32)\n"
+          "  --seed N        of parameters and samples (default 1)\n"
+          "  --one-by-one    wait for every transfer at once, to see what that costs\n"
+          "  --new           make FILE anew\n",
+          to);
+    return to == stdout ? 0 : 2;
+}
+
+static bool bad_value(const char *what, const char *text, const char *wanted)
+{
+    fprintf(stderr, "offload: --%s %s: %s is wanted\n", what, text, wanted);
+    return false;
+}
+
+static bool parse_number(const char *what, const char *text, uint32_t most, uint64_t *value)
+{
+    char *end, wanted[64];
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    if (text[0] >= '0' && text[0] <= '9' && !*end && !errno && *value >= 1 && *value <= most)
+        return true;
+    snprintf(wanted, sizeof wanted, "a whole number from 1 to %u", most);
+    return bad_value(what, text, wanted);
+}
+
+static bool parse_size(const char *text, uint64_t *bytes)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    errno = 0;
+    *bytes = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    if (text[0] >= '0' && text[0] <= '9' && !errno && !end[unit != NULL] &&
+        *bytes << shift >> shift == *bytes) {
+        *bytes <<= shift;
+        return true;
+    }
+    return bad_value("memory", text, "a size as 65536, 512K, 4M or 1G");
+}
+
+static bool parse_one(int option, const char *text, struct options *o)
+{
+    struct model_shape *s = &o->shape;
+    uint64_t value;
+    switch (option) {
+    case 'm':
+        return parse_size(text, &o->memory);
+    case 's':
+        return parse_number("steps", text, 1u << 30, &o->steps);
+    case 'l':
+        return parse_number("layers", text, 100000, &value) && (s->layers = (uint32_t)value);
+    case 'w':
+        return parse_number("width", text, 16384, &value) && (s->width = (uint32_t)value);
+    case 'b':
+        return parse_number("batch", text, 65536, &value) && (s->batch = (uint32_t)value);
+    case 'S':
+        return parse_number("seed", text, UINT32_MAX, &s->seed);
+    case 'i':
+        return o->wish.in_memory = true;
+    case 'o':
+        return o->wish.one_by_one = true;
+    case 'n':
+        return o->wish.anew = true;
+    }
+    return false;
+}
+
+/* -1: go on; else the exit status. */
+static int parse(int argc, char **argv, struct options *options)
+{
+    static const struct option known[] = {{"memory", required_argument, NULL, 'm'},
+                                          {"steps", required_argument, NULL, 's'},
+                                          {"layers", required_argument, NULL, 'l'},
+                                          {"width", required_argument, NULL, 'w'},
+                                          {"batch", required_argument, NULL, 'b'},
+                                          {"seed", required_argument, NULL, 'S'},
+                                          {"in-memory", no_argument, NULL, 'i'},
+                                          {"one-by-one", no_argument, NULL, 'o'},
+                                          {"new", no_argument, NULL, 'n'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+    int option;
+    while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
+        if (option == 'h')
+            return usage(stdout);
+        if (option == '?')
+            return usage(stderr);
+        if (!parse_one(option, optarg, options))
+            return 2;
+    }
+    if (optind + 1 != argc)
+        return usage(stderr);
+    options->wish.path = argv[optind];
+    return share_memory(options) ? -1 : 2;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {.shape = {.layers = 12, .width = 256, .batch = 32, .seed = 1},
+                              .memory = 4 << 20,
+                              .steps = 20};
+    int status = parse(argc, argv, &options);
+    if (status >= 0)
+        return status;
+    setlinebuf(stdout);
+    struct training t = {.options = &options};
+    weft_init_attr attr = {.size = sizeof attr, .heap_bytes = heap_bytes(&options)};
+    CHECK(t.job, weft_init(&t.job, &attr));
+    if (weft_n_pes(t.job) != 1) {
+        if (weft_my_pe(t.job) == 0)
+            fprintf(stderr, "offload: it trains on one PE; start it as one, not %d\n",
+                    weft_n_pes(t.job));
+        CHECK(t.job, weft_finalize(t.job));
+        return 2;
+    }
+    CHECK(t.job, weft_event_create(&t.start));
+    CHECK(t.job, weft_event_create(&t.end));
+    CHECK(t.job, model_work_create(t.job, &options.shape, &t.work));
+    status = run(&t);
+    CHECK(t.job, model_work_destroy(t.work));
+    CHECK(t.job, weft_event_destroy(t.end));
+    CHECK(t.job, weft_event_destroy(t.start));
+    CHECK(t.job, weft_finalize(t.job));
+    return status;
+}

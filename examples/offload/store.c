@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The layers of store.h.
+ *
+ * A slot of memory holds a layer, or its parameters alone. Which layer gives way to another is decided by
+ * what is known of the future: the one that is needed last (L. A. Belady, "A study of replacement algorithms
+ * for a virtual-storage computer", 1966).
+ *
+ * Why a layer is never read while it is out of date: it is changed in its slot alone, its write begins as
+ * soon as that has happened, and the slot is given to another layer only after that write has ended. So
+ * whoever reads it from the file, having found no slot that has it, begins after its last write.
+ *
+ * The file says that it is open while it is being changed. A run that was killed leaves it so, and then
+ * layers of different steps may stand in it. */
+#include "store.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <weft/launch.h>
+#include <weft_device.h>
+#include <weft_file.h>
+
+enum { PAGE = 4096, MOST_FILES = 8, VERSION = 1 };
+
+struct header {
+    char magic[8];
+    uint32_t version, layers, width, open;
+    uint64_t seed, step, layer_bytes, file_bytes;
+};
+static const char magic[8] = "WEFTOFF";
+
+struct slot {
+    float *memory;
+    weft_file *file; /* by which it is read and written; several slots may share one */
+    int64_t layer;   /* -1: none */
+    uint32_t parts;  /* of it that are here, or are being read */
+    bool moving;     /* a transfer may be under way */
+};
+
+struct store {
+    weft_job *job;
+    struct model_shape shape;
+    struct store_wish wish;
+    struct slot *slots;
+    uint32_t count; /* slots */
+    weft_file *files[MOST_FILES];
+    uint32_t file_count;
+    struct store_figures figures;
+    char words[400];
+};
+
+static bool well(weft_status status)
+{
+    if (status)
+        fprintf(stderr, "offload: %s\n", weft_last_error());
+    return !status;
+}
+
+/* ------------------------------------------------------------------------------- places */
+
+static size_t layer_bytes(const struct store *store)
+{
+    return MODEL_PARTS * model_part_bytes(&store->shape);
+}
+
+static uint64_t offset_of(const struct store *store, int64_t layer)
+{
+    uint64_t each = (layer_bytes(store) + PAGE - 1) / PAGE * PAGE;
+    return PAGE + (uint64_t)layer * each;
+}
+
+uint32_t store_layer(const struct store *store, uint32_t visit)
+{
+    uint32_t layers = store->shape.layers;
+    return visit < layers ? visit : 2 * layers - 1 - visit;
+}
+
+static uint32_t parts_for(const struct store *store, uint32_t visit)
+{
+    return visit < store->shape.layers ? 1 : MODEL_PARTS;
+}
+
+static struct slot *find_slot(struct store *store, uint32_t layer)
+{
+    for (uint32_t i = 0; i < store->count; i++)
+        if (store->slots[i].layer == layer)
+            return &store->slots[i];
+    return NULL;
+}
+
+/* How many visits after `visit` the layer of a slot is needed again; the steps follow each other. */
+static uint32_t needed_in(const struct store *store, const struct slot *slot, uint32_t visit)
+{
+    uint32_t round = 2 * store->shape.layers, ahead = 1;
+    while (slot->layer >= 0 && ahead < round &&
+           store_layer(store, (visit + ahead) % round) != (uint32_t)slot->layer)
+        ahead++;
+    return slot->layer >= 0 ? ahead : UINT32_MAX;
+}
+
+/* The slot that may be given away while `visit` is computed: not that of its own layer. */
+static struct slot *find_victim(struct store *store, uint32_t visit, uint32_t *ahead)
+{
+    struct slot *victim = NULL;
+    for (uint32_t i = 0; i < store->count; i++) {
+        struct slot *slot = &store->slots[i];
+        uint32_t needed = needed_in(store, slot, visit);
+        if (slot->layer == store_layer(store, visit) || (victim && needed <= *ahead))
+            continue;
+        victim = slot;
+        *ahead = needed;
+    }
+    return victim;
+}
+
+/* ------------------------------------------------------------------------------- transfers */
+
+/* Until no transfer of the slot is under way. */
+static bool settle(struct store *store, struct slot *slot)
+{
+    if (!slot->moving)
+        return true;
+    slot->moving = false;
+    return well(weft_file_quiet(slot->file));
+}
+
+/* Begins to read the parts of the layer up to `parts` that are not there. */
+static bool read_parts(struct store *store, struct slot *slot, uint32_t parts)
+{
+    size_t part = model_part_bytes(&store->shape), from = slot->parts * part,
+           bytes = parts * part - from;
+    slot->parts = parts;
+    slot->moving = true;
+    store->figures.read_bytes += bytes;
+    bool begun = well(weft_file_read_nbi(slot->file, (char *)slot->memory + from, bytes,
+                                         offset_of(store, slot->layer) + from,
+                                         weft_my_pe(store->job), NULL));
+    return begun && (!store->wish.one_by_one || settle(store, slot));
+}
+
+static bool write_layer(struct store *store, struct slot *slot)
+{
+    size_t bytes = layer_bytes(store);
+    slot->moving = true;
+    store->figures.written_bytes += bytes;
+    bool begun =
+        well(weft_file_write_nbi(slot->file, slot->memory, bytes, offset_of(store, slot->layer),
+                                 weft_my_pe(store->job), NULL));
+    return begun && (!store->wish.one_by_one || settle(store, slot));
+}
+
+/* Sees to it that the layer of a visit is there or on its way, while `now` is computed. *waits: it has to
+ * give way to a layer that is needed before it. */
+static bool bring(struct store *store, uint32_t now, uint32_t ahead, bool *waits)
+{
+    uint32_t visit = (now + ahead) % (2 * store->shape.layers), free_for = 0;
+    uint32_t parts = parts_for(store, visit);
+    struct slot *slot = find_slot(store, store_layer(store, visit));
+    if (slot && slot->parts >= parts)
+        return true;
+    if (!slot) {
+        slot = find_victim(store, now, &free_for);
+        if (!slot || free_for <= ahead) {
+            *waits = true;
+            return true;
+        }
+        if (!settle(store, slot)) /* what it held is in the file */
+            return false;
+        slot->layer = store_layer(store, visit);
+        slot->parts = 0;
+    }
+    return read_parts(store, slot, parts);
+}
+
+float *store_take(struct store *store, uint32_t visit)
+{
+    struct slot *slot = find_slot(store, store_layer(store, visit));
+    uint32_t parts = parts_for(store, visit), unused = 0;
+    if (!slot) {
+        slot = find_victim(store, visit, &unused);
+        if (!settle(store, slot))
+            return NULL;
+        slot->layer = store_layer(store, visit);
+        slot->parts = 0;
+    }
+    if (slot->parts < parts && !read_parts(store, slot, parts))
+        return NULL;
+    /* What is read must be here, and what is changed now must have been written. */
+    return settle(store, slot) ? slot->memory : NULL;
+}
+
+bool store_prefetch(struct store *store, uint32_t visit)
+{
+    bool waits = false, overlaps = !store->wish.in_memory && !store->wish.one_by_one;
+    /* One slot is left to the layer that is being written. */
+    uint32_t most = store->count > 3 ? store->count - 2 : 1;
+    for (uint32_t ahead = 1; ahead <= most && !waits && overlaps; ahead++)
+        if (!bring(store, visit, ahead, &waits))
+            return false;
+    return true;
+}
+
+bool store_give(struct store *store, uint32_t visit)
+{
+    struct slot *slot = find_slot(store, store_layer(store, visit));
+    return visit < store->shape.layers || store->wish.in_memory || write_layer(store, slot);
+}
+
+/* ------------------------------------------------------------------------------- the file */
+
+static struct header make_header(const struct store *store, uint64_t step, bool is_open)
+{
+    struct header header = {.version = VERSION,
+                            .layers = store->shape.layers,
+                            .width = store->shape.width,
+                            .open = is_open,
+                            .seed = store->shape.seed,
+                            .step = step,
+                            .layer_bytes = layer_bytes(store),
+                            .file_bytes = offset_of(store, store->shape.layers)};
+    memcpy(header.magic, magic, sizeof magic);
+    return header;
+}
+
+static bool write_header(struct store *store, uint64_t step, bool is_open)
+{
+    struct header header = make_header(store, step, is_open);
+    return well(weft_file_write(store->files[0], &header, sizeof header, 0, weft_my_pe(store->job),
+                                NULL)) &&
+           well(weft_file_sync(store->files[0]));
+}
+
+static bool refuse(const char *format, const char *path)
+{
+    fputs("offload: ", stderr);
+    fprintf(stderr, format, path);
+    fputs("; --new makes it anew\n", stderr);
+    return false;
+}
+
+static bool read_header(struct store *store, uint64_t *step)
+{
+    struct header found = {0}, wanted;
+    const char *path = store->wish.path;
+    uint64_t bytes = 0;
+    if (!well(weft_file_size(store->files[0], &bytes)))
+        return false;
+    if (bytes < sizeof found)
+        return refuse("%s is too short to be a model", path);
+    if (!well(
+            weft_file_read(store->files[0], &found, sizeof found, 0, weft_my_pe(store->job), NULL)))
+        return false;
+    if (memcmp(found.magic, magic, sizeof magic) != 0 || found.version != VERSION)
+        return refuse("%s is no model of this program", path);
+    if (found.layers != store->shape.layers || found.width != store->shape.width ||
+        found.seed != store->shape.seed) {
+        fprintf(stderr,
+                "offload: %s is of another model: %u layers of width %u with seed %" PRIu64
+                ", not %u of %u with %" PRIu64 "; say --layers, --width and --seed as they are, "
+                "or --new\n",
+                path, found.layers, found.width, found.seed, store->shape.layers,
+                store->shape.width, store->shape.seed);
+        return false;
+    }
+    wanted = make_header(store, found.step, found.open);
+    if (memcmp(&found, &wanted, sizeof found) != 0 || bytes < found.file_bytes)
+        return refuse("%s is damaged or cut short", path);
+    if (found.open)
+        return refuse("%s was left in the midst of a step by a run that was killed", path);
+    *step = found.step;
+    return true;
+}
+
+/* Every layer as it is before the first step. */
+static bool make_layers(struct store *store)
+{
+    struct slot *slot = &store->slots[0];
+    if (!well(weft_file_resize(store->files[0], offset_of(store, store->shape.layers))))
+        return false;
+    for (uint32_t layer = 0; layer < store->shape.layers; layer++) {
+        if (!well(model_init_layer(&store->shape, layer, slot->memory)) ||
+            !well(weft_stream_synchronize(NULL)) ||
+            !well(weft_file_write(store->files[0], slot->memory, layer_bytes(store),
+                                  offset_of(store, layer), weft_my_pe(store->job), NULL)))
+            return false;
+    }
+    return true;
+}
+
+static bool open_files(struct store *store)
+{
+    unsigned flags = WEFT_FILE_READ | WEFT_FILE_WRITE;
+    store->file_count = store->count < MOST_FILES ? store->count : MOST_FILES;
+    for (uint32_t i = 0; i < store->file_count; i++) {
+        unsigned first = i ? 0 : store->wish.anew ? WEFT_FILE_CREATE | WEFT_FILE_TRUNCATE : 0;
+        if (!well(weft_file_open(store->job, store->wish.path, flags | first, NULL,
+                                 &store->files[i])))
+            return false;
+    }
+    weft_file_info info = {.size = sizeof info};
+    if (!well(weft_file_query(store->files[0], &info)))
+        return false;
+    snprintf(store->words, sizeof store->words, "%s (%s on %s, %s%s%s)", store->wish.path,
+             info.backend, info.file_system, info.store, info.reason[0] ? "; " : "", info.reason);
+    return true;
+}
+
+static bool make_slots(struct store *store)
+{
+    uint64_t fit = store->wish.memory / layer_bytes(store);
+    uint32_t layers = store->shape.layers;
+    store->count = store->wish.in_memory || fit > layers ? layers : (uint32_t)fit;
+    store->slots = calloc(store->count, sizeof *store->slots);
+    if (!store->slots)
+        return well(WEFT_ERR_NO_MEMORY);
+    for (uint32_t i = 0; i < store->count; i++) {
+        void *memory = NULL;
+        /* Whole pages, as files like them best. */
+        if (!well(weft_alloc(store->job, weft_device_kind(store->job), layer_bytes(store), PAGE, 0,
+                             &memory)))
+            return false;
+        store->slots[i] = (struct slot){.memory = memory, .layer = -1};
+    }
+    return true;
+}
+
+static bool load_all(struct store *store)
+{
+    for (uint32_t i = 0; i < store->count; i++) {
+        store->slots[i].layer = i;
+        if (!read_parts(store, &store->slots[i], MODEL_PARTS))
+            return false;
+    }
+    for (uint32_t i = 0; i < store->count; i++)
+        if (!settle(store, &store->slots[i]))
+            return false;
+    return true;
+}
+
+static bool prepare(struct store *store, uint64_t *step)
+{
+    *step = 0;
+    if (access(store->wish.path, F_OK) != 0)
+        store->wish.anew = true;
+    if (!make_slots(store) || !open_files(store))
+        return false;
+    for (uint32_t i = 0; i < store->count; i++)
+        store->slots[i].file = store->files[i % store->file_count];
+    bool ready = store->wish.anew ? make_layers(store) : read_header(store, step);
+    if (!ready)
+        return false;
+    return store->wish.in_memory ? load_all(store) : write_header(store, *step, true);
+}
+
+struct store *store_open(weft_job *job, const struct model_shape *shape,
+                         const struct store_wish *wish, uint64_t *step)
+{
+    struct store *store = calloc(1, sizeof *store);
+    if (!store)
+        return NULL;
+    store->job = job;
+    store->shape = *shape;
+    store->wish = *wish;
+    if (prepare(store, step))
+        return store;
+    store_close(store);
+    return NULL;
+}
+
+bool store_finish(struct store *store, uint64_t step)
+{
+    if (store->wish.in_memory && !write_header(store, step, true))
+        return false;
+    for (uint32_t i = 0; i < store->count && store->wish.in_memory; i++)
+        if (!write_layer(store, &store->slots[i]))
+            return false;
+    for (uint32_t i = 0; i < store->count; i++)
+        if (!settle(store, &store->slots[i]))
+            return false;
+    for (uint32_t i = 0; i < store->file_count; i++) /* layers first, then that they are there */
+        if (!well(weft_file_sync(store->files[i])))
+            return false;
+    return write_header(store, step, false);
+}
+
+bool store_close(struct store *store)
+{
+    bool closed = true;
+    for (uint32_t i = 0; i < store->file_count; i++)
+        closed = well(weft_file_close(store->files[i])) && closed;
+    for (uint32_t i = store->slots ? store->count : 0; i > 0; i--)
+        closed = well(weft_free(store->job, store->slots[i - 1].memory)) && closed;
+    free(store->slots);
+    free(store);
+    return closed;
+}
+
+uint32_t store_slots(const struct store *store)
+{
+    return store->count;
+}
+
+const char *store_file(const struct store *store)
+{
+    return store->words;
+}
+
+struct store_figures store_figures(const struct store *store)
+{
+    return store->figures;
+}
