@@ -33,6 +33,7 @@
 #define WEFT_FILE_H
 
 #include <weft.h>
+#include <weft/launch.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -99,6 +100,47 @@ weft_status weft_file_read_nbi(weft_file *file, void *dst, size_t bytes, uint64_
                                weft_file_result *result);
 weft_status weft_file_write_nbi(weft_file *file, const void *src, size_t bytes, uint64_t offset,
                                 int pe, weft_file_result *result);
+
+/* One transfer of several. */
+typedef struct weft_file_part {
+    void *address; /* of a write: only read */
+    size_t bytes;
+    uint64_t offset;
+    int pe;
+    weft_file_result *result; /* NULL: nobody wants to know */
+} weft_file_part;
+
+/* n transfers by one call, all under way together as the depth allows; they have no order among each other, and
+ * each has its result. Returns the first failure in the order of the list; where an argument of some part is
+ * wrong, nothing has begun. */
+weft_status weft_file_read_vector(weft_file *file, const weft_file_part *parts, size_t n);
+weft_status weft_file_write_vector(weft_file *file, const weft_file_part *parts, size_t n);
+weft_status weft_file_read_vector_nbi(weft_file *file, const weft_file_part *parts, size_t n);
+weft_status weft_file_write_vector_nbi(weft_file *file, const weft_file_part *parts, size_t n);
+
+/* In the order of a stream (weft/stream.h): begins when what was put on it before has ended, and what is put on
+ * it afterwards waits until the bytes are there. A failure is told by the result and by the next
+ * weft_file_quiet(); the stream goes on. In a captured graph it is done again at each replay. Memory and result stay
+ * as they are, and the file stays open, until the stream has passed. */
+weft_status weft_file_read_on_stream(weft_file *file, void *dst, size_t bytes, uint64_t offset,
+                                     int pe, weft_file_result *result, weft_stream stream);
+weft_status weft_file_write_on_stream(weft_file *file, const void *src, size_t bytes,
+                                      uint64_t offset, int pe, weft_file_result *result,
+                                      weft_stream stream);
+
+/* One file spread over the members of a team, and gathered from them: block i, `bytes` long at offset
+ * `offset` + i * bytes of the file, and `dst` or `src` at member i. Collective over the team with the same
+ * arguments but file and result; dst and src are symmetric. file is NULL at members that cannot reach it, and
+ * must not be at all. Each block is moved once: by the member whose it is, if it has the file, else by one of those
+ * that have, in turn, straight into or from that member's memory. A member without the file needs no disk.
+ * result, of each member for its own block, may be NULL. Returns the same at every member: WEFT_OK, or the failure
+ * of the first member whose block has failed; on return every block has been tried. A gather is safe from a loss of
+ * power when every member that has the file has called weft_file_sync().
+ * Errors, besides: WEFT_ERR_ARGUMENT (no member has the file), _MISMATCH. */
+weft_status weft_file_scatter(weft_team *team, weft_file *file, void *dst, size_t bytes,
+                              uint64_t offset, weft_file_result *result);
+weft_status weft_file_gather(weft_team *team, weft_file *file, const void *src, size_t bytes,
+                             uint64_t offset, weft_file_result *result);
 
 /* Waits for every _nbi transfer of this handle that began before it. Returns the first failure since the
  * last quiet; each transfer's own is in its result. */

@@ -71,27 +71,39 @@ static uint32_t apply(const uint32_t map[32], uint32_t vector)
     return sum;
 }
 
-static void square(uint32_t result[32], const uint32_t map[32])
+/* result may be the map itself. */
+static void multiply(uint32_t result[32], const uint32_t left[32], const uint32_t right[32])
 {
+    uint32_t product[32];
     for (int i = 0; i < 32; i++)
-        result[i] = apply(map, map[i]);
+        product[i] = apply(left, right[i]);
+    memcpy(result, product, sizeof product);
 }
 
-uint32_t crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes)
+static void make_shift(struct crc32c_shift *shift, uint64_t bytes)
 {
-    uint32_t map[32], next[32];
-    map[0] = (uint32_t)POLYNOMIAL; /* one bit of zeros */
+    uint32_t power[32];
+    power[0] = (uint32_t)POLYNOMIAL; /* one bit of zeros */
     for (int i = 1; i < 32; i++)
-        map[i] = 1u << (i - 1);
-    for (int i = 0; i < 3; i++) { /* two, four, eight bits */
-        square(next, map);
-        memcpy(map, next, sizeof map);
+        power[i] = 1u << (i - 1);
+    for (int i = 0; i < 3; i++) /* two, four, eight bits */
+        multiply(power, power, power);
+    for (int i = 0; i < 32; i++)
+        shift->map[i] = 1u << i;
+    shift->bytes = bytes;
+    for (; bytes; bytes >>= 1) {
+        if (bytes & 1)
+            multiply(shift->map, power, shift->map);
+        multiply(power, power, power);
     }
-    for (; second_bytes; second_bytes >>= 1) {
-        if (second_bytes & 1)
-            first = apply(map, first);
-        square(next, map);
-        memcpy(map, next, sizeof map);
-    }
-    return first ^ second;
+}
+
+uint32_t crc32c_join(struct crc32c_shift *shift, uint32_t first, uint32_t second,
+                     uint64_t second_bytes)
+{
+    if (!second_bytes)
+        return first;
+    if (shift->bytes != second_bytes)
+        make_shift(shift, second_bytes);
+    return apply(shift->map, first) ^ second;
 }

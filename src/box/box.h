@@ -41,7 +41,8 @@
     X(PROVE, "prove")                                                                              \
     X(INIT, "init")                                                                                \
     X(FINALIZE, "finalize")                                                                        \
-    X(SETTLE, "quiet of device code")
+    X(SETTLE, "quiet of device code")                                                              \
+    X(FILE_TEAM, "file scatter or gather")
 
 enum box_operation {
 #define BOX_ENUM(id, name) BOX_OP_##id,

@@ -178,6 +178,9 @@ weft_status file_engine_run(struct file_engine *engine, const struct file_transf
 weft_status file_engine_begin(struct file_engine *engine, const struct file_transfer *transfer);
 weft_status file_engine_quiet(struct file_engine *engine);
 
+/* A failure that the next quiet tells, where none is waiting to be told. */
+void file_engine_note(struct file_engine *engine, weft_status status, const char *sentence);
+
 /* Fills all but the size. */
 void file_engine_describe(struct file_engine *engine, weft_file_info *info);
 

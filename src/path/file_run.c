@@ -33,6 +33,11 @@ enum {
 };
 static const uint64_t slice_ns = 100 * 1000 * 1000;
 
+/* Who waits for few requests that end soon looks for them so long before it sleeps: to be woken takes 25 us. With
+ * many under way the next end is near, and the CPU is better left to who brings it about. */
+enum { POLLED_DEPTH = 4 };
+static const uint64_t poll_ns = 100 * 1000;
+
 /* Buffers of more than this are not made known to io_uring: it would pin them all at once. */
 static const size_t most_known = (size_t)256 << 20;
 
@@ -65,7 +70,8 @@ struct op {
     weft_status status;
     int error;
     char sentence[SENTENCE_BYTES];
-    bool over, background, settles, dirty;
+    size_t *left; /* of the transfers of its call: how many are not over */
+    bool background, settles, dirty;
     struct op *next;       /* of those with something to plan, or of those to be settled */
     struct op *next_dirty; /* of those of which a piece has ended */
 };
@@ -82,6 +88,7 @@ struct file_engine {
     struct piece *work;   /* the driver's */
     unsigned given;       /* to the kernel, and not taken back */
     bool driven, waiting; /* the driver sleeps in take() */
+    bool quick;           /* the last wait was short */
     bool direct;
     int broken; /* errno with which the queue has failed */
     uint64_t last_ns;
@@ -95,7 +102,9 @@ struct file_engine {
 
     char *buffers; /* [depth], a chunk each */
     bool buffers_known;
+    struct crc32c_shift shift;
     struct gpu *pinned_for;
+    struct file_engine *next_lost;
 };
 
 /* ------------------------------------------------------------------------------------ failures */
@@ -476,7 +485,7 @@ static bool work_on_all(struct file_engine *engine)
 /* -------------------------------------------------------------------------------- the end of it */
 
 /* Under the lock: the piece's bytes count when all in front of them do. */
-static void count_piece(struct op *op, const struct piece *piece)
+static void count_piece(struct file_engine *engine, struct op *op, const struct piece *piece)
 {
     if (op->status)
         return;
@@ -484,7 +493,8 @@ static void count_piece(struct op *op, const struct piece *piece)
         fail_op(op, piece->status, 0, "%s", piece->sentence);
         return;
     }
-    op->crc = crc32c_join(op->crc, piece->crc, piece->got);
+    if (engine->settings.checksums)
+        op->crc = crc32c_join(&engine->shift, op->crc, piece->crc, piece->got);
     op->done += piece->got;
     if (piece->error)
         fail_io(op, piece->error, op->done);
@@ -500,7 +510,8 @@ static void end_op(struct file_engine *engine, struct op *op)
                                      .error = op->error,
                                      .done = op->done,
                                      .crc32c = engine->settings.checksums ? op->crc : 0};
-    op->over = true;
+    if (op->left)
+        --*op->left;
     if (op->background) {
         if (op->status && !engine->background_status) {
             engine->background_status = op->status;
@@ -528,7 +539,7 @@ static void retire(struct file_engine *engine, struct op *op)
         op->first = piece->next;
         if (!op->first)
             op->last = &op->first;
-        count_piece(op, piece);
+        count_piece(engine, op, piece);
         piece->phase = FREE;
         piece->next = engine->free;
         engine->free = piece;
@@ -629,8 +640,32 @@ static void look_at_limit(struct file_engine *engine, bool something)
         give_up(engine, ETIMEDOUT);
 }
 
-/* One round, under the lock, which it gives away while it copies and waits. */
-static void drive_once(struct file_engine *engine)
+static bool may_poll(const struct file_engine *engine, bool patient)
+{
+    return !patient && engine->quick && engine->given <= POLLED_DEPTH;
+}
+
+/* Not under the lock. */
+static struct file_io *wait_for_one(struct file_engine *engine, bool polls, int *error)
+{
+    const struct file_backend *backend = engine->settings.backend;
+    uint64_t begin = clock_now_ns(), now = begin;
+    struct file_io *list = NULL;
+    *error = 0;
+    while (polls && !list && !*error && now - begin < poll_ns) {
+        list = backend->take(engine->queue, 0, error);
+        now = clock_now_ns();
+        if (!list)
+            sched_yield();
+    }
+    if (!list && !*error)
+        list = backend->take(engine->queue, slice_ns, error);
+    engine->quick = clock_now_ns() - begin < 2 * poll_ns;
+    return list;
+}
+
+/* One round, under the lock, which it gives away while it copies and waits. patient: nobody waits for it. */
+static void drive_once(struct file_engine *engine, bool patient)
 {
     int error = 0;
     bool nap = false;
@@ -642,15 +677,17 @@ static void drive_once(struct file_engine *engine)
     }
     bool busy = engine->work != NULL || engine->settling;
     bool sleeps = !busy && engine->given && !engine->broken;
+    bool polls = may_poll(engine, patient);
     engine->waiting = sleeps;
     pthread_mutex_unlock(&engine->lock);
     if (busy)
         engine->settings.backend->push(engine->queue);
     bool moved = work_on_all(engine);
-    struct file_io *list =
-        engine->broken
-            ? NULL
-            : engine->settings.backend->take(engine->queue, sleeps ? slice_ns : 0, &error);
+    struct file_io *list = NULL;
+    if (sleeps)
+        list = wait_for_one(engine, polls, &error);
+    else if (!engine->broken)
+        list = engine->settings.backend->take(engine->queue, 0, &error);
     if (busy && !moved && !list)
         sched_yield(); /* the GPU is at it */
     pthread_mutex_lock(&engine->lock);
@@ -670,14 +707,6 @@ static void drive_once(struct file_engine *engine)
     }
 }
 
-static bool all_over(const struct op *ops, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!ops[i].over)
-            return false;
-    return true;
-}
-
 /* Under the lock. Who drives already may be asleep, and something is to be done. */
 static void come_beside(struct file_engine *engine)
 {
@@ -687,13 +716,13 @@ static void come_beside(struct file_engine *engine)
         engine->settings.backend->wake(engine->queue);
 }
 
-/* Under the lock. */
-static void drive_until(struct file_engine *engine, const struct op *ops, size_t n)
+/* Under the lock: until `left` is 0, or with NULL until nothing goes on by itself. */
+static void drive_until(struct file_engine *engine, const size_t *left)
 {
     engine->driven = true;
     engine->last_ns = clock_now_ns();
-    while (ops ? !all_over(ops, n) : engine->background > 0)
-        drive_once(engine);
+    while (left ? *left > 0 : engine->background > 0)
+        drive_once(engine, !left);
     engine->driven = false;
     pthread_cond_broadcast(&engine->moved);
     if (engine->background)
@@ -726,6 +755,7 @@ static weft_status outcome(const struct op *ops, size_t n)
 
 weft_status file_engine_run(struct file_engine *engine, const struct file_transfer *list, size_t n)
 {
+    size_t left = 0;
     struct op one = {0}, *ops = n == 1 ? &one : calloc(n, sizeof *ops);
     if (!ops)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu transfers", n);
@@ -733,11 +763,13 @@ weft_status file_engine_run(struct file_engine *engine, const struct file_transf
     weft_status status = engine->broken ? broken(engine) : WEFT_OK;
     for (size_t i = 0; i < n && !status; i++) {
         ops[i].transfer = list[i];
+        ops[i].left = &left;
+        left++;
         append(engine, &ops[i]);
     }
-    while (!status && !all_over(ops, n)) {
+    while (left) {
         if (!engine->driven) {
-            drive_until(engine, ops, n);
+            drive_until(engine, &left);
         } else {
             come_beside(engine);
             pthread_cond_wait(&engine->moved, &engine->lock);
@@ -759,7 +791,7 @@ static void *work(void *argument)
     pthread_mutex_lock(&engine->lock);
     while (!engine->stop || engine->background) {
         if (engine->background && !engine->driven)
-            drive_until(engine, NULL, 0);
+            drive_until(engine, NULL);
         else
             pthread_cond_wait(&engine->wake, &engine->lock);
     }
@@ -802,6 +834,16 @@ weft_status file_engine_begin(struct file_engine *engine, const struct file_tran
     return status;
 }
 
+void file_engine_note(struct file_engine *engine, weft_status status, const char *sentence)
+{
+    pthread_mutex_lock(&engine->lock);
+    if (!engine->background_status) {
+        engine->background_status = status;
+        snprintf(engine->background_sentence, sizeof engine->background_sentence, "%s", sentence);
+    }
+    pthread_mutex_unlock(&engine->lock);
+}
+
 weft_status file_engine_quiet(struct file_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
@@ -833,6 +875,7 @@ weft_status file_engine_open(struct opened_file *file, const struct file_setting
     engine->file = file;
     engine->settings = *settings;
     engine->direct = file->direct >= 0;
+    engine->quick = true;
     size_t a =
         file->alignment; /* a block of the file system may be larger than what was asked for */
     engine->settings.chunk_bytes = (settings->chunk_bytes + a - 1) / a * a;
@@ -850,6 +893,19 @@ weft_status file_engine_open(struct opened_file *file, const struct file_setting
     return WEFT_OK;
 }
 
+/* Behind a queue that has failed the kernel may still be at the buffers and the requests: they stay as they are
+ * until the process ends. This keeps them reachable. */
+static struct file_engine *lost;
+static pthread_mutex_t lost_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void keep_lost(struct file_engine *engine)
+{
+    pthread_mutex_lock(&lost_lock);
+    engine->next_lost = lost;
+    lost = engine;
+    pthread_mutex_unlock(&lost_lock);
+}
+
 void file_engine_close(struct file_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
@@ -860,9 +916,10 @@ void file_engine_close(struct file_engine *engine)
         pthread_join(engine->worker, NULL);
     if (engine->pinned_for)
         gpu_unpin_range(engine->pinned_for, engine->buffers, all_buffers(engine));
-    /* Behind a queue that has failed the kernel may still be at the buffers and the requests. */
-    if (engine->broken)
+    if (engine->broken) {
+        keep_lost(engine);
         return;
+    }
     engine->settings.backend->close(engine->queue);
     if (engine->buffers)
         munmap(engine->buffers, all_buffers(engine));

@@ -4,6 +4,8 @@
  * operation that the box can name is left out. */
 #include "job.h"
 
+#include <weft_file.h>
+
 #include "job/job.h"
 
 #include <unistd.h>
@@ -108,6 +110,10 @@ static void recorded(weft_team *world)
     RECORDS(TEAM_SPLIT, weft_team_split_strided(world, 0, 1, n, &part));
     RECORDS(TEAM_DESTROY, weft_team_destroy(part));
     RECORDS(PROVE, weft_prove(job));
+    new_ones(BOX_OP_NONE);
+    CHECK(weft_file_scatter(world, NULL, a, 8, 0, NULL)); /* nobody has the file */
+    CHECK(new_ones(BOX_OP_FILE_TEAM) == 1);
+    seen[BOX_OP_FILE_TEAM] = true;
     /* Refused, of memory of the host, and recorded all the same. */
     new_ones(BOX_OP_NONE);
     CHECK(weft_register_symmetric(job, a, 8, &block));

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A transfer whose requests fail: a layer between the engine and the queue lets the k-th request fail, end
+ * short, or be put off, for every k. What can go on does; what cannot says how many bytes are safe, and they
+ * are. The same for the calls around transfers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/status.h"
+#include "path/file.h"
+#include "tests/job/file.h"
+
+enum { BYTES = 61 * 1000, OFFSET = 777, CHUNK = 8192, DEPTH = 3, SHORT = 100000, NEVER = -1 };
+
+/* ------------------------------------------------------------------------------ the faulty layer */
+
+struct shadow {
+    struct file_io io; /* what the queue below gets */
+    struct file_io *original;
+    bool used;
+};
+
+static struct {
+    const struct file_backend *below;
+    int at, fault; /* the request of this number, from 1, 0 = none; errno, SHORT + bytes, NEVER */
+    bool from_then_on;
+    int seen;
+    struct file_io *done; /* ended without the queue below */
+    struct shadow shadows[DEPTH * 4];
+} faulty;
+
+static weft_status faulty_open(const struct opened_file *file, unsigned depth,
+                               struct file_queue **queue)
+{
+    return faulty.below->open(file, depth, queue);
+}
+
+static void faulty_close(struct file_queue *queue)
+{
+    faulty.below->close(queue);
+}
+
+static bool faulty_buffers(struct file_queue *queue, char *base, size_t bytes, unsigned count)
+{
+    return faulty.below->buffers && faulty.below->buffers(queue, base, bytes, count);
+}
+
+static struct shadow *free_shadow(void)
+{
+    struct shadow *shadow = faulty.shadows;
+    while (shadow->used)
+        shadow++;
+    shadow->used = true;
+    return shadow;
+}
+
+static void faulty_give(struct file_queue *queue, struct file_io *io)
+{
+    bool now = ++faulty.seen == faulty.at || (faulty.from_then_on && faulty.seen > faulty.at);
+    if (now && faulty.fault == NEVER)
+        return;
+    if (now && faulty.fault < SHORT) {
+        io->result = -faulty.fault;
+        io->next = faulty.done;
+        faulty.done = io;
+        faulty.below->wake(queue);
+        return;
+    }
+    struct shadow *shadow = free_shadow();
+    shadow->io = *io;
+    shadow->original = io;
+    if (now) {
+        size_t n = (size_t)(faulty.fault - SHORT);
+        shadow->io.bytes = n < io->bytes ? n : io->bytes;
+    }
+    faulty.below->give(queue, &shadow->io);
+}
+
+static void faulty_push(struct file_queue *queue)
+{
+    faulty.below->push(queue);
+}
+
+static struct file_io *faulty_take(struct file_queue *queue, uint64_t wait_ns, int *error)
+{
+    struct file_io *all = faulty.done;
+    faulty.done = NULL;
+    struct file_io *list = faulty.below->take(queue, all ? 0 : wait_ns, error);
+    while (list) {
+        struct shadow *shadow = (struct shadow *)list;
+        list = list->next;
+        shadow->original->result = shadow->io.result;
+        shadow->original->next = all;
+        all = shadow->original;
+        shadow->used = false;
+    }
+    return all;
+}
+
+static void faulty_wake(struct file_queue *queue)
+{
+    faulty.below->wake(queue);
+}
+
+static const struct file_backend faulty_backend = {.name = "faulty",
+                                                   .open = faulty_open,
+                                                   .close = faulty_close,
+                                                   .buffers = faulty_buffers,
+                                                   .give = faulty_give,
+                                                   .push = faulty_push,
+                                                   .take = faulty_take,
+                                                   .wake = faulty_wake};
+
+/* ------------------------------------------------------------------------------------ a transfer */
+
+static unsigned char source[BYTES + OFFSET], model[BYTES + 2 * OFFSET], memory[BYTES + 64];
+
+struct run {
+    struct opened_file file;
+    struct file_engine *engine;
+    weft_file_result result;
+    weft_status status;
+};
+
+static const char *path(void)
+{
+    return test_path("faults", 0);
+}
+
+static void open_run(struct run *run, unsigned flags, int at, int fault)
+{
+    struct file_settings settings = {
+        .backend = &faulty_backend, .depth = DEPTH, .chunk_bytes = CHUNK, .checksums = true};
+    faulty.at = at;
+    faulty.fault = fault;
+    faulty.seen = 0;
+    assert_int_equal(file_open(&file_system_calls, path(), flags, 0, &run->file), 0);
+    assert_int_equal(file_engine_open(&run->file, &settings, &run->engine), 0);
+}
+
+/* The source is not aligned, so that most pieces go through buffers, or is, so that most do not. */
+static void transfer(struct run *run, bool write, unsigned char *at)
+{
+    struct file_transfer t = {.place = {.kind = FILE_HOST, .address = (char *)at},
+                              .offset = OFFSET,
+                              .bytes = BYTES,
+                              .write = write,
+                              .result = &run->result};
+    run->status = file_engine_run(run->engine, &t, 1);
+    assert_int_equal(run->result.status, run->status);
+}
+
+static void close_run(struct run *run)
+{
+    file_engine_close(run->engine);
+    file_close(&run->file);
+}
+
+/* A file of bytes that are none of the source's. */
+static void make_file(void)
+{
+    int fd = open(path(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    for (size_t i = 0; i < sizeof model; i++)
+        model[i] = (unsigned char)(i * 7 + 3);
+    assert_true(fd >= 0 && write(fd, model, sizeof model) == (ssize_t)sizeof model);
+    close(fd);
+}
+
+static void read_file(unsigned char *seen)
+{
+    int fd = open(path(), O_RDONLY);
+    assert_true(fd >= 0 && read(fd, seen, sizeof model) == (ssize_t)sizeof model);
+    close(fd);
+}
+
+/* Of a write: `done` bytes are there, what was not given to it has not changed, and each byte of the rest is the
+ * old one or the new one. */
+static void check_written(uint64_t done)
+{
+    static unsigned char seen[sizeof model];
+    read_file(seen);
+    for (size_t i = 0; i < sizeof model; i++) {
+        bool inside = i >= OFFSET && i < OFFSET + BYTES;
+        unsigned char fresh = inside ? source[i - OFFSET] : 0;
+        if (inside && i < OFFSET + done ? seen[i] != fresh
+                                        : seen[i] != model[i] && !(inside && seen[i] == fresh))
+            fail_msg("byte %zu is %02x after a write of which %llu bytes are safe", i, seen[i],
+                     (unsigned long long)done);
+    }
+}
+
+/* Requests of a transfer without faults. */
+static int count_requests(bool write)
+{
+    struct run run;
+    open_run(&run, WEFT_FILE_READ | WEFT_FILE_WRITE, 0, 0);
+    transfer(&run, write, write ? source : memory);
+    assert_int_equal(run.status, WEFT_OK);
+    close_run(&run);
+    return faulty.seen;
+}
+
+static void check_fault(bool write, int k, int fault, bool ends_it)
+{
+    struct run run;
+    make_file();
+    memset(memory, 0xee, sizeof memory);
+    open_run(&run, WEFT_FILE_READ | WEFT_FILE_WRITE, k, fault);
+    transfer(&run, write, write ? source : memory);
+    if (ends_it) {
+        assert_int_equal(run.status, WEFT_ERR_SYSTEM);
+        assert_int_equal(run.result.error, fault);
+        assert_non_null(strstr(base_last_error(), strerror(fault)));
+        assert_true(run.result.done < BYTES);
+    } else {
+        assert_int_equal(run.status, WEFT_OK);
+        assert_int_equal(run.result.done, BYTES);
+    }
+    uint64_t done = run.result.done;
+    const unsigned char *right = write ? source : model + OFFSET;
+    assert_int_equal(run.result.crc32c, slow_crc32c(right, done));
+    if (write)
+        check_written(done);
+    else
+        assert_memory_equal(memory, model + OFFSET, done);
+    /* The engine goes on after it. */
+    faulty.at = 0;
+    transfer(&run, write, write ? source : memory);
+    assert_int_equal(run.status, WEFT_OK);
+    close_run(&run);
+}
+
+static void check_all(bool write)
+{
+    static const struct {
+        int fault;
+        bool ends_it;
+    } faults[] = {{EINTR, false},       {EAGAIN, false},      {ECANCELED, false},
+                  {EIO, true},          {ENOSPC, true},       {EDQUOT, true},
+                  {SHORT + 1, false},   {SHORT + 511, false}, {SHORT + 4096, false},
+                  {SHORT + 5000, false}};
+    make_file();
+    int requests = count_requests(write);
+    assert_true(requests >= BYTES / CHUNK);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        for (int k = 1; k <= requests; k++) {
+            /* A direct write that ends within a block is no write of any file system's. */
+            if (write && faults[i].fault > SHORT && faults[i].fault != SHORT + 4096)
+                continue;
+            /* And a read that does tells of the end of the file. */
+            if (!write && faults[i].fault > SHORT && (faults[i].fault - SHORT) % 4096)
+                continue;
+            check_fault(write, k, faults[i].fault, faults[i].ends_it);
+        }
+    unlink(path());
+}
+
+static void by(const struct file_backend *backend)
+{
+    faulty.below = backend;
+    faulty.from_then_on = false;
+}
+
+static bool uring_is_here(void)
+{
+    struct run run;
+    make_file();
+    by(&file_uring);
+    struct file_settings settings = {.backend = &file_uring, .depth = DEPTH, .chunk_bytes = CHUNK};
+    assert_int_equal(file_open(&file_system_calls, path(), WEFT_FILE_READ, 0, &run.file), 0);
+    bool here = file_engine_open(&run.file, &settings, &run.engine) == WEFT_OK;
+    if (here)
+        file_engine_close(run.engine);
+    file_close(&run.file);
+    unlink(path());
+    return here;
+}
+
+static void reads_by_uring(void **state)
+{
+    (void)state;
+    if (!uring_is_here())
+        skip();
+    check_all(false);
+}
+
+static void writes_by_uring(void **state)
+{
+    (void)state;
+    if (!uring_is_here())
+        skip();
+    check_all(true);
+}
+
+static void reads_by_threads(void **state)
+{
+    (void)state;
+    by(&file_threads);
+    check_all(false);
+}
+
+static void writes_by_threads(void **state)
+{
+    (void)state;
+    by(&file_threads);
+    check_all(true);
+}
+
+/* Every request ends short, at any length: by the page cache, which may do that. */
+static void always_short(void **state)
+{
+    (void)state;
+    by(&file_threads);
+    for (int n = 1; n < 3000; n += 577)
+        for (int write = 0; write < 2; write++) {
+            struct run run;
+            make_file();
+            open_run(&run, WEFT_FILE_READ | WEFT_FILE_WRITE | WEFT_FILE_BUFFERED, 1, SHORT + n);
+            faulty.from_then_on = true;
+            transfer(&run, write, write ? source : memory);
+            faulty.from_then_on = false;
+            assert_int_equal(run.status, WEFT_OK);
+            if (write)
+                check_written(BYTES);
+            else
+                assert_memory_equal(memory, model + OFFSET, BYTES);
+            close_run(&run);
+        }
+    unlink(path());
+}
+
+/* O_DIRECT was taken at open() and is refused by requests: all goes by the page cache, and says so. */
+static void direct_is_refused_later(void **state)
+{
+    (void)state;
+    by(&file_threads);
+    for (int write = 0; write < 2; write++) {
+        struct run run;
+        weft_file_info info = {.size = sizeof info};
+        make_file();
+        open_run(&run, WEFT_FILE_READ | WEFT_FILE_WRITE, 2, EINVAL);
+        bool direct = run.file.direct >= 0;
+        transfer(&run, write, write ? source : memory);
+        assert_int_equal(run.status, WEFT_OK);
+        file_engine_describe(run.engine, &info);
+        if (direct) {
+            assert_string_equal(info.reason_code, "FILE-BUFFERED");
+            assert_non_null(strstr(info.reason, strerror(EINVAL)));
+            assert_string_equal(info.backend, "threads buffered");
+        }
+        if (write)
+            check_written(BYTES);
+        else
+            assert_memory_equal(memory, model + OFFSET, BYTES);
+        close_run(&run);
+    }
+    unlink(path());
+}
+
+/* ----------------------------------------------------------------------- calls around transfers */
+
+static int fails_left, fails_with, folder_syncs;
+
+static int failing_fdatasync(int fd)
+{
+    if (!fails_left)
+        return fdatasync(fd);
+    fails_left--;
+    errno = fails_with;
+    return -1;
+}
+
+static int failing_fsync(int fd)
+{
+    folder_syncs++;
+    if (!fails_left)
+        return fsync(fd);
+    fails_left--;
+    errno = fails_with;
+    return -1;
+}
+
+static void sync_tells(void **state)
+{
+    (void)state;
+    struct file_calls calls = file_system_calls;
+    struct opened_file file;
+    calls.fdatasync = failing_fdatasync;
+    unlink(path());
+    assert_int_equal(file_open(&calls, path(), WEFT_FILE_WRITE | WEFT_FILE_CREATE, 0, &file), 0);
+    fails_left = 3, fails_with = EINTR;
+    assert_int_equal(file_make_safe(&file), WEFT_OK);
+    fails_left = 1, fails_with = EIO;
+    assert_int_equal(file_make_safe(&file), WEFT_ERR_SYSTEM);
+    assert_non_null(strstr(base_last_error(), strerror(EIO)));
+    assert_non_null(strstr(base_last_error(), "write it again"));
+    file_close(&file);
+    unlink(path());
+}
+
+/* The name is made safe once, by the handle that made the file; a failure is told and tried again. */
+static void name_is_made_safe(void **state)
+{
+    (void)state;
+    struct file_calls calls = file_system_calls;
+    struct opened_file file;
+    calls.fsync = failing_fsync;
+    unlink(path());
+    folder_syncs = 0;
+    assert_int_equal(file_open(&calls, path(), WEFT_FILE_WRITE | WEFT_FILE_CREATE, 0, &file), 0);
+    fails_left = 1, fails_with = EIO;
+    assert_int_equal(file_make_safe(&file), WEFT_ERR_SYSTEM);
+    assert_non_null(strstr(base_last_error(), "folder"));
+    assert_int_equal(file_make_safe(&file), WEFT_OK);
+    assert_int_equal(folder_syncs, 2);
+    assert_int_equal(file_make_safe(&file), WEFT_OK);
+    assert_int_equal(folder_syncs, 2);
+    file_close(&file);
+    assert_int_equal(file_open(&calls, path(), WEFT_FILE_WRITE | WEFT_FILE_CREATE, 0, &file), 0);
+    assert_int_equal(file_make_safe(&file), WEFT_OK); /* it was there */
+    assert_int_equal(folder_syncs, 2);
+    file_close(&file);
+    unlink(path());
+}
+
+/* A queue that completes nothing: the limit ends the transfer, and the engine takes no more. */
+static void never_ends(void **state)
+{
+    (void)state;
+    struct run run;
+    by(&file_threads);
+    make_file();
+    struct file_settings settings = {.backend = &faulty_backend,
+                                     .depth = DEPTH,
+                                     .chunk_bytes = CHUNK,
+                                     .wait_limit_ns = 150 * 1000 * 1000};
+    faulty.at = 2, faulty.fault = NEVER, faulty.seen = 0;
+    assert_int_equal(file_open(&file_system_calls, path(), WEFT_FILE_READ, 0, &run.file), 0);
+    assert_int_equal(file_engine_open(&run.file, &settings, &run.engine), 0);
+    transfer(&run, false, memory);
+    assert_int_equal(run.status, WEFT_ERR_TIMEOUT);
+    assert_int_equal(run.result.error, ETIMEDOUT);
+    assert_memory_equal(memory, model + OFFSET, run.result.done);
+    assert_true(run.result.done < BYTES);
+    struct file_transfer t = {.place = {.address = (char *)memory}, .bytes = 1};
+    assert_int_equal(file_engine_run(run.engine, &t, 1), WEFT_ERR_TIMEOUT);
+    file_engine_close(run.engine);
+    file_close(&run.file);
+    unlink(path());
+}
+
+int main(void)
+{
+    uint64_t random = 99;
+    random_bytes(&random, source, sizeof source);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_by_uring),   cmocka_unit_test(writes_by_uring),
+        cmocka_unit_test(reads_by_threads), cmocka_unit_test(writes_by_threads),
+        cmocka_unit_test(always_short),     cmocka_unit_test(direct_is_refused_later),
+        cmocka_unit_test(sync_tells),       cmocka_unit_test(name_is_made_safe),
+        cmocka_unit_test(never_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
