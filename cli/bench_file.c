@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft bench file`: how fast a file comes into memory, and goes from there, by blocks, depths and threads, beside
+ * plain read and copy, fio, and cuFile in its compatibility mode, in one run. A job of one PE. How a method
+ * moves the bytes is not known here (cli/bench/file_methods.c, file_cufile.c). */
+#include "bench_file.h"
+#include "bench/file.h"
+#include "commands.h"
+
+#include "tool/tool.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LIST_MOST = 16, REPETITIONS_MOST = 31, METHODS = 4 };
+
+struct options {
+    const char *path; /* NULL: a file is made here, and removed */
+    uint64_t bytes;
+    size_t window;
+    uint64_t blocks[LIST_MOST], depths[LIST_MOST], threads[LIST_MOST];
+    int n_blocks, n_depths, n_threads;
+    int repetitions;
+    bool gpu, write, read, json;
+    const char *methods;
+};
+
+static const struct {
+    const char *name;
+    double (*measure)(const struct file_point *point, char *why, size_t why_bytes);
+} methods[METHODS] = {{"weft", file_by_weft},
+                      {"plain", file_by_plain},
+                      {"fio", file_by_fio},
+                      {"cufile", file_by_cufile}};
+
+/* ------------------------------------------------------------------------------------- options */
+
+enum {
+    KEY_FILE = 256,
+    KEY_SIZE,
+    KEY_WINDOW,
+    KEY_BLOCKS,
+    KEY_DEPTHS,
+    KEY_THREADS,
+    KEY_MEMORY,
+    KEY_WRITE,
+    KEY_READ,
+    KEY_REPETITIONS,
+    KEY_METHODS,
+};
+
+static const struct argp_option option_list[] = {
+    {"file", KEY_FILE, "PATH", 0,
+     "a file or block device to read (a file of --size bytes is made in this folder, and removed)",
+     0},
+    {"size", KEY_SIZE, "BYTES", 0, "bytes that are moved (1G, or what --file has)", 0},
+    {"blocks", KEY_BLOCKS, "LIST", 0, "bytes of one request (256K,1M,4M)", 0},
+    {"depths", KEY_DEPTHS, "LIST", 0, "requests under way at once (4,16)", 0},
+    {"threads", KEY_THREADS, "LIST", 0, "threads, each with a part of the file (1)", 0},
+    {"memory", KEY_MEMORY, "KIND", 0, "the target: host, gpu (host)", 0},
+    {"window", KEY_WINDOW, "BYTES", 0,
+     "bytes of memory that each thread moves the file through (depth times block, as fio)", 0},
+    {"write", KEY_WRITE, NULL, 0, "write instead of read; not a file that --file names", 0},
+    {"methods", KEY_METHODS, "LIST", 0, "of weft, plain, fio, cufile (all that are here)", 0},
+    {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions, of which the median counts (3)", 0},
+    {"json", 'j', NULL, 0, "print one JSON object a line and point", 0},
+    {0},
+};
+
+static int parse_list(struct argp_state *state, const char *option, const char *list, uint64_t most,
+                      uint64_t *values)
+{
+    int n = 0;
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        char item[32];
+        snprintf(item, sizeof item, "%.*s", (int)strcspn(at, ","), at);
+        if (n == LIST_MOST)
+            argp_error(state, "--%s: at most %d values", option, LIST_MOST);
+        else if (!config_parse_size(item, &values[n]) || !values[n] || values[n] > most)
+            argp_error(state, "--%s: \"%s\" is not a number from 1 to %llu", option, item,
+                       (unsigned long long)most);
+        else
+            n++;
+    }
+    return n;
+}
+
+static uint64_t parse_bytes(struct argp_state *state, const char *option, const char *text)
+{
+    uint64_t bytes = 0;
+    if (!config_parse_size(text, &bytes) || !bytes)
+        argp_error(state, "--%s %s: a size such as 64M or 1G is wanted", option, text);
+    return bytes;
+}
+
+static void parse_blocks(struct argp_state *state, struct options *options, const char *list)
+{
+    options->n_blocks = parse_list(state, "blocks", list, 64 << 20, options->blocks);
+    for (int i = 0; i < options->n_blocks; i++)
+        if (options->blocks[i] % 4096)
+            argp_error(state, "--blocks: %llu is not a multiple of 4K",
+                       (unsigned long long)options->blocks[i]);
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct options *options = state->input;
+    switch (key) {
+    case KEY_FILE:
+        options->path = argument;
+        return 0;
+    case KEY_SIZE:
+        options->bytes = parse_bytes(state, "size", argument);
+        return 0;
+    case KEY_WINDOW:
+        options->window = parse_bytes(state, "window", argument);
+        return 0;
+    case KEY_BLOCKS:
+        parse_blocks(state, options, argument);
+        return 0;
+    case KEY_DEPTHS:
+        options->n_depths = parse_list(state, "depths", argument, 256, options->depths);
+        return 0;
+    case KEY_THREADS:
+        options->n_threads = parse_list(state, "threads", argument, 64, options->threads);
+        return 0;
+    case KEY_MEMORY:
+        options->gpu = strcmp(argument, "gpu") == 0;
+        if (!options->gpu && strcmp(argument, "host") != 0)
+            argp_error(state, "--memory %s: host or gpu is wanted", argument);
+        return 0;
+    case KEY_WRITE:
+        options->write = true;
+        return 0;
+    case KEY_METHODS:
+        options->methods = argument;
+        return 0;
+    case KEY_REPETITIONS:
+        options->repetitions = atoi(argument);
+        if (options->repetitions < 1 || options->repetitions > REPETITIONS_MOST)
+            argp_error(state, "--repetitions %s: 1 to %d is wanted", argument, REPETITIONS_MOST);
+        return 0;
+    case 'j':
+        options->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "\"%s\" is no option; `file` is measured alone", argument);
+        return 0;
+    case ARGP_KEY_END:
+        if (options->write && options->path)
+            argp_error(state, "--write and --file: what the file has would be lost");
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+static struct options parse_options(int argc, char **argv)
+{
+    static const struct argp argp = {
+        .options = option_list,
+        .parser = parse,
+        .doc =
+            "Measure reading a file into memory, in GB/s, by weft_file_read() and beside it by plain read and "
+            "copy, by fio, and by cuFile in its compatibility mode, where those are here. fio copies to no "
+            "target: with --memory gpu it shows what the store gives."};
+    struct options options = {.blocks = {256 << 10, 1 << 20, 4 << 20},
+                              .n_blocks = 3,
+                              .depths = {4, 16},
+                              .n_depths = 2,
+                              .threads = {1},
+                              .n_threads = 1,
+                              .repetitions = 3,
+                              .methods = "weft,plain,fio,cufile"};
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    return options;
+}
+
+/* ------------------------------------------------------------------------------------ the file */
+
+static bool fill_file(int fd, uint64_t bytes)
+{
+    enum { STEP = 1 << 20 };
+    char *block = malloc(STEP);
+    uint64_t random = 88172645463325252u;
+    bool well = block != NULL;
+    for (size_t i = 0; well && i < STEP; i += 8) { /* no store can shorten it */
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+        memcpy(block + i, &random, 8);
+    }
+    for (uint64_t at = 0; well && at < bytes; at += STEP) {
+        memcpy(block, &at, sizeof at);
+        size_t n = bytes - at < STEP ? (size_t)(bytes - at) : STEP;
+        well = pwrite(fd, block, n, (off_t)at) == (ssize_t)n;
+    }
+    free(block);
+    return well && fdatasync(fd) == 0;
+}
+
+static bool make_file(char *path, uint64_t bytes)
+{
+    int fd = mkostemp(path, O_CLOEXEC);
+    bool well = fd >= 0 && fill_file(fd, bytes);
+    if (!well)
+        fprintf(stderr, "weft bench: a file of %llu bytes in this folder: %s\n",
+                (unsigned long long)bytes, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return well;
+}
+
+/* --------------------------------------------------------------------------------- the figures */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static bool named(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length]))
+            return true;
+    return false;
+}
+
+struct row {
+    double gbps[METHODS]; /* negative: not measured */
+};
+
+/* Methods in turn in every repetition, so that a change of the machine's pace meets all. */
+static void measure(const struct options *options, const struct file_point *point, struct row *row,
+                    char (*why)[256])
+{
+    double all[METHODS][REPETITIONS_MOST];
+    for (int r = 0; r < options->repetitions; r++)
+        for (int m = 0; m < METHODS; m++) {
+            bool wanted = named(options->methods, methods[m].name) && !why[m][0];
+            all[m][r] = wanted ? methods[m].measure(point, why[m], sizeof why[m]) : -1;
+        }
+    for (int m = 0; m < METHODS; m++) {
+        qsort(all[m], (size_t)options->repetitions, sizeof(double), by_value);
+        row->gbps[m] = all[m][0] < 0 ? -1 : all[m][options->repetitions / 2];
+    }
+}
+
+static void print_json(const struct file_point *point, const struct row *row)
+{
+    json_t *object = json_object();
+    json_object_set_new(object, "bench", json_string("file"));
+    json_object_set_new(object, "direction", json_string(point->write ? "write" : "read"));
+    json_object_set_new(object, "memory", json_string(point->gpu ? "gpu" : "host"));
+    json_object_set_new(object, "bytes", json_integer((json_int_t)point->bytes));
+    json_object_set_new(object, "block", json_integer((json_int_t)point->block));
+    json_object_set_new(object, "depth", json_integer(point->depth));
+    json_object_set_new(object, "threads", json_integer(point->threads));
+    for (int m = 0; m < METHODS; m++) {
+        char key[32];
+        snprintf(key, sizeof key, "%s_gbps", methods[m].name);
+        json_object_set_new(object, key, row->gbps[m] < 0 ? json_null() : json_real(row->gbps[m]));
+    }
+    json_dumpf(object, stdout, JSON_REAL_PRECISION(4));
+    putchar('\n');
+    json_decref(object);
+}
+
+static void print_row(const struct file_point *point, const struct row *row)
+{
+    printf("%8zuK %6u %8u", point->block >> 10, point->depth, point->threads);
+    for (int m = 0; m < METHODS; m++)
+        row->gbps[m] < 0 ? printf(" %9s", "-") : printf(" %9.2f", row->gbps[m]);
+    if (row->gbps[0] >= 0 && row->gbps[2] > 0)
+        printf(" %9.2f", row->gbps[0] / row->gbps[2]);
+    putchar('\n');
+    fflush(stdout);
+}
+
+static void print_head(const struct options *options, const char *path, weft_job *job)
+{
+    weft_file *file;
+    weft_file_info info = {.size = sizeof info};
+    if (weft_file_open(job, path, WEFT_FILE_READ, NULL, &file))
+        return;
+    if (!weft_file_query(file, &info))
+        printf("%s, %s on %s; weft by %s%s%s\n", options->write ? "write" : "read",
+               info.file_system, info.store, info.backend, info.reason[0] ? ": " : "", info.reason);
+    weft_file_close(file);
+    printf("GB/s; memory: %s\n%9s %6s %8s", options->gpu ? "gpu" : "host", "block", "depth",
+           "threads");
+    for (int m = 0; m < METHODS; m++)
+        printf(" %9s", methods[m].name);
+    printf(" %9s\n", "weft/fio");
+}
+
+static int run_points(const struct options *options, struct file_point *point, uint64_t bytes)
+{
+    char why[METHODS][256] = {{0}};
+    for (int b = 0; b < options->n_blocks; b++)
+        for (int d = 0; d < options->n_depths; d++)
+            for (int t = 0; t < options->n_threads; t++) {
+                struct row row;
+                point->block = options->blocks[b];
+                point->depth = (unsigned)options->depths[d];
+                point->threads = (unsigned)options->threads[t];
+                point->window = options->window ? options->window : point->block * point->depth;
+                uint64_t step = point->window * point->threads;
+                point->bytes = bytes / step * step;
+                if (!point->bytes || point->window % point->block) {
+                    fprintf(stderr,
+                            "weft bench: %llu bytes, window %zu, block %zu, %u threads do not "
+                            "divide; left out\n",
+                            (unsigned long long)bytes, point->window, point->block, point->threads);
+                    continue;
+                }
+                measure(options, point, &row, why);
+                options->json ? print_json(point, &row) : print_row(point, &row);
+            }
+    for (int m = 0; m < METHODS; m++)
+        if (why[m][0])
+            fprintf(stderr, "weft bench: %s: %s\n", methods[m].name, why[m]);
+    return why[0][0] ? EXIT_FAULT : EXIT_GOOD;
+}
+
+static int give_up(void)
+{
+    fprintf(stderr, "weft bench: %s\n", weft_last_error());
+    return EXIT_FAULT;
+}
+
+static uint64_t largest(const uint64_t *values, int n)
+{
+    uint64_t most = 0;
+    for (int i = 0; i < n; i++)
+        most = values[i] > most ? values[i] : most;
+    return most;
+}
+
+/* For the threads, a window each. */
+static size_t most_memory(const struct options *options)
+{
+    uint64_t window = options->window ? options->window
+                                      : largest(options->blocks, options->n_blocks) *
+                                            largest(options->depths, options->n_depths);
+    return window * largest(options->threads, options->n_threads);
+}
+
+static int run_job(const struct options *options, const char *path)
+{
+    weft_job *job;
+    weft_init_attr attr = {.size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE};
+    struct file_point point = {
+        .path = path, .window = options->window, .write = options->write, .gpu = options->gpu};
+    uint64_t bytes = options->bytes;
+    void *memory;
+    weft_file *file;
+    size_t room = most_memory(options);
+    if (weft_init(&job, &attr))
+        return give_up();
+    point.job = job;
+    if (!bytes) {
+        if (weft_file_open(job, path, WEFT_FILE_READ, NULL, &file) ||
+            weft_file_size(file, &bytes) || weft_file_close(file))
+            return give_up();
+    }
+    if (weft_alloc(job, options->gpu ? WEFT_GPU : WEFT_HOST, room, 1 << 20, WEFT_ALLOC_ZERO,
+                   &memory))
+        return give_up();
+    point.memory = memory;
+    if (!options->json)
+        print_head(options, path, job);
+    int code = run_points(options, &point, bytes);
+    weft_free(job, memory);
+    return weft_finalize(job) ? give_up() : code;
+}
+
+int bench_file(int argc, char **argv)
+{
+    struct options options = parse_options(argc, argv);
+    char made[] = "./weft_bench_file.XXXXXX";
+    if (options.path)
+        return run_job(&options, options.path);
+    if (!options.bytes)
+        options.bytes = (uint64_t)1 << 30;
+    int code = make_file(made, options.bytes) ? run_job(&options, made) : EXIT_FAULT;
+    unlink(made);
+    return code;
+}

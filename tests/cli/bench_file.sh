@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# `weft bench file`: rows for every block, depth and number of threads, by every method that is here, of host memory
+# and of GPU memory over the stand-in of the driver; usage; and nothing is left in the folder.
+#   bench_file.sh WEFT FOLDER_OF_THE_STAND-INS
+set -u
+weft=$1 stand_in=$2
+failures=0
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    failures=$((failures + 1))
+}
+export WEFT_HEAP_SIZE=64M WEFT_GPU_HEAP_SIZE=1G
+folder=$(mktemp -d ./bench_file.XXXXXX) && cd "$folder" || exit 1
+figure='[0-9]+\.[0-9]{2}'
+options=(--size 8M --blocks 64K,128K --depths 2,4 --threads 1,2 --repetitions 1)
+for direction in "" --write; do
+    table=$("$weft" bench file "${options[@]}" --methods weft,plain $direction) || fail "host $direction: status $?"
+    [ "$(grep -cE "^ +(64|128)K +[24] +[12] +$figure +$figure +- +-$" <<< "$table")" = 8 ] ||
+        fail "host $direction: not eight rows with two figures: $table"
+done
+rows=$(LD_LIBRARY_PATH=$stand_in "$weft" bench file "${options[@]}" --methods weft --memory gpu --json) ||
+    fail "gpu: status $?"
+[ "$(grep -cE '^\{"bench": "file", "direction": "read", "memory": "gpu", .*"weft_gbps": [0-9.]+, "plain_gbps": null' <<< "$rows")" = 8 ] ||
+    fail "gpu: not eight rows: $rows"
+for wrong in "--blocks 5000" "--depths 257" "--memory disk" "put" "--file x --write" "--repetitions 0"; do
+    "$weft" bench file $wrong > /dev/null 2> words
+    [ $? = 2 ] || fail "$wrong: not refused as usage"
+    [ -s words ] || fail "$wrong: no words"
+    rm -f words
+done
+"$weft" bench file --file ./nothing > /dev/null 2> words && fail "a file that is not there: no fault"
+grep -q "No such file" words || fail "a file that is not there: $(cat words)"
+rm -f words
+[ -z "$(ls -A)" ] || fail "left behind: $(ls -A)"
+cd .. && rm -rf "$folder"
+[ $failures = 0 ]
