@@ -4,13 +4,13 @@
 # machine: one GPU shared by several PEs, then one PE per GPU. Prints a table; exits 1 when something
 # failed. Needs CMake, a C compiler, nvcc (without it the embedded PTX is used) and an NVIDIA driver.
 #   tests/gpu/run.sh [BUILD_FOLDER [GROUP ...]]
-# Groups: memory stripes shared device device_shared proxy staged relay net gda faults figures; all of them unless
+# Groups: memory stripes shared device device_shared proxy staged relay net gda examples faults figures; all of them unless
 # some are named.
 set -u
 cd "$(dirname "$0")/../.."
 build=${1:-build-gpu}
 [ $# -eq 0 ] || shift
-groups=${*:-memory stripes shared device device_shared proxy staged relay net gda faults figures}
+groups=${*:-memory stripes shared device device_shared proxy staged relay net gda examples faults figures}
 # A kernel of a job left behind would share the GPU with whatever is measured next.
 trap 'trap - TERM INT; kill -- $(jobs -p) 2> /dev/null; exit 143' TERM INT
 logs=${OUT:-$build}/gpu-logs
@@ -262,6 +262,36 @@ group_gda() {
         programs gda 2 rma signal
     done
     unset WEFT_HCA SOFT_HCA_IDLE_US
+}
+# Programs of examples/ whose test without a GPU is on simt: frames that a kernel reads from pinned memory, GPU
+# memory in a file for another number of PEs, layers that pass from a file through GPU memory and back.
+group_examples() {
+    local folder=$build/examples/files program memory pes
+    for program in video checkpoint offload; do
+        [ -x "$build/bin/example_$program" ] || { echo "examples: skipped: example_$program was not built"; return; }
+    done
+    told() { grep -h "$2" "$logs/$(echo "$1-1-$extra" | tr -c 'A-Za-z0-9.\n-' _).log" | cut -c1-170; }
+    rm -rf "$folder" && mkdir -p "$folder"
+    extra=WEFT_TARGET=cuda
+    "$build/bin/example_video" --make "$folder/clip.y4m" --size 1920x1080 --frames 100
+    run "video" 1 60 "$build/bin/example_video" "$folder/clip.y4m"
+    told video "^frames:\|frames in\|latency"
+    extra=
+    for pes in 3 1 2; do
+        run "checkpoint" "$pes" 60 "$build/bin/example_checkpoint" --gpu --elements 4000037 \
+            --steps $((12 / pes)) --every 4 "$folder/state"
+    done
+    run "checkpoint, on the host" 3 60 "$build/bin/example_checkpoint" --elements 4000037 --check "$folder/state"
+    extra=WEFT_TARGET=cuda
+    local model=("$build/bin/example_offload" --layers 24 --width 2048 --batch 256 --steps 5 --new)
+    run "offload in memory" 1 120 "${model[@]}" --in-memory "$folder/expected"
+    told "offload in memory" "samples/s"
+    for memory in 180M 400M; do
+        run "offload $memory" 1 120 "${model[@]}" --memory $memory "$folder/model"
+        told "offload $memory" "samples/s\|file:\|hidden"
+        cmp "$folder/model" "$folder/expected" || failures=$((failures + 1))
+    done
+    rm -rf "$folder"
 }
 group_faults() { # what must be said, not done
     local case pes=$((gpus > 1 ? gpus : 2))
