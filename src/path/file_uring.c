@@ -21,6 +21,7 @@ enum { BUFFERED_FILE, DIRECT_FILE };
 
 static void close_queue(struct file_queue *queue)
 {
+    uring_unregister(&queue->ring);
     uring_close(&queue->ring);
     free(queue);
 }
