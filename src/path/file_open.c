@@ -147,7 +147,8 @@ static void open_direct(struct opened_file *file, unsigned flags)
         no_direct(file, "fstatfs failed");
         return;
     }
-    if (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC) {
+    /* The file system of a device's name says nothing of the device. */
+    if (!file->block_device && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)) {
         no_direct(file, "the file system keeps its data there");
         return;
     }
@@ -163,7 +164,7 @@ static void open_direct(struct opened_file *file, unsigned flags)
     }
     if (!ask_alignment(file))
         no_direct(file, "statx says that this file has no direct I/O");
-    else
+    else if (!file->block_device)
         respect_blocks(file, &fs);
 }
 

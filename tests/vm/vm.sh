@@ -58,12 +58,26 @@ END
     return $status
 }
 
+# drives COMMAND: a guest with two drives of NVMe.
+drives() {
+    local i arguments=()
+    for i in 0 1; do
+        rm -f "$vm/w/drive$i" && truncate -s 256M "$vm/w/drive$i"
+        arguments+=(-drive "file=$vm/w/drive$i,if=none,format=raw,id=d$i" -device "nvme,drive=d$i,serial=weft$i")
+    done
+    vm_boot drives 2 "$1" "${arguments[@]}"
+    cat "$vm/w/drives.out" 2>/dev/null
+    rm -f "$vm"/w/drive[01]
+    vm_status drives
+}
+
 case ${1:-} in
 rxe | siw) one "bash tests/vm/verbs.sh $*" ;;
 pair) shift; pair "$@" ;;
 rails) shift; one "bash tests/vm/rails.sh $*" ;;
 lines) shift; one "bash tests/vm/lines.sh $*" ;;
 hca) shift; one "bash tests/vm/hca.sh $*" ;;
+files) shift; drives "bash tests/vm/files.sh $*" ;;
 frames) shift; one "bash tests/vm/frames.sh $*" ;;
 *) sed -n 3,5p "$0"; exit 2 ;;
 esac

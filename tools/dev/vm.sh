@@ -19,18 +19,19 @@ in_guests() {
     local words=$1
     shift
     check "$words" nice tests/vm/vm.sh "$@"
-    sed -n '/^== /,$p' "$log" | tac | sed '/^== /q' | tac | grep -E '^(rxe|siw|two cables|two guests|hosts|hca|frames)[^:]*: [0-9]+ s' |
+    sed -n '/^== /,$p' "$log" | tac | sed '/^== /q' | tac | grep -E '^(rxe|siw|two cables|two guests|hosts|hca|frames|files)[^:]*: [0-9]+ s' |
         sed 's/^/    /' || true
 }
 
-# ./dev vm [short | rxe CASE... | siw CASE... | rails CASE... | pair KIND CASE... | lines CASE... | hca CASE... | frames CASE...]
+# ./dev vm [short | rxe CASE... | siw CASE... | rails CASE... | pair KIND CASE... | lines CASE... | hca CASE... | frames CASE... |
+#           files CASE...]
 verb_vm() {
     need_packages build test vm
     build default all || exit 1
     step "installing to build/vm/installed" cmake --install build --prefix build/vm/installed || exit 1
     step "a guest's kernel, and what it starts with" prepare_vm || exit 1
     case "${1:-all}:${2:-}" in
-    short: | rxe:* | rails:* | lines:* | hca:* | frames:* | pair:rxe) ;;
+    short: | rxe:* | rails:* | lines:* | hca:* | frames:* | files:* | pair:rxe) ;;
     *) step "soft iWARP for that kernel" prepare_siw || fail "no siw.ko; see $log" ;;
     esac
     case ${1:-all} in
@@ -49,6 +50,11 @@ verb_vm() {
         in_guests "software HCA and soft RoCE" hca talk perftest loss double reorder
         in_guests "TCP over bad lines" lines exchange bad_line bad_hiccup bad_dead bad_parted
         in_guests "frames of a camera" frames ways picture lost faults words killed
+        in_guests "files on NVMe" files nvme tcp power
+        ;;
+    files)
+        [ $# -gt 1 ] || set -- files nvme tcp power
+        in_guests "files on NVMe" "$@"
         ;;
     frames)
         [ $# -gt 1 ] || set -- frames ways picture lost faults words killed
