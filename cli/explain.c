@@ -14,6 +14,7 @@
 #include "machine/ladder.h"
 #include "machine_options.h"
 #include "probe.h"
+#include "tool/file_way.h"
 #include "tool/job_gpus.h"
 
 struct arguments {
@@ -227,13 +228,25 @@ static void print_other_routes(const struct verdict *v)
             n, show_gbps(total, gbps, sizeof gbps));
 }
 
-static void print_text(const struct verdict *v)
+/* By what a job here would move the file, as weft_file_query() tells it. */
+static void print_file(const weft_file_info *file)
+{
+    printf("  file      %s, %u requests of up to %" PRIu64 " bytes at once; %s on %s\n",
+           file->backend, file->depth, file->chunk_bytes, file->file_system, file->store);
+    if (*file->reason)
+        printf("            %s: %s\n", file->reason_code, file->reason);
+}
+
+/* file: NULL where neither end is a file of this machine that can be opened. */
+static void print_text(const struct verdict *v, const weft_file_info *file)
 {
     print_head(v);
     print_measured(v);
     if (v->mount)
         printf("  mount     %s, %s on %s\n", text_or(v->mount->path, "?"),
                text_or(v->mount->type, "?"), text_or(v->mount->source, "?"));
+    if (file)
+        print_file(file);
     print_ladder(v);
     print_findings(v, WEIGHT_OFF, "off");
     print_findings(v, WEIGHT_SLOW, "slower than it could be");
@@ -280,7 +293,18 @@ static json_t *ladder_json(const struct verdict *v)
     return list;
 }
 
-static json_t *verdict_json(const struct verdict *v)
+static json_t *file_json(const weft_file_info *file)
+{
+    if (!file)
+        return json_null();
+    return json_pack("{s:s, s:i, s:I, s:i, s:i, s:s, s:s, s:s, s:s}", "backend", file->backend,
+                     "depth", (int)file->depth, "chunk_bytes", (json_int_t)file->chunk_bytes,
+                     "alignment", (int)file->alignment, "memory_alignment",
+                     (int)file->memory_alignment, "file_system", file->file_system, "store",
+                     file->store, "reason_code", file->reason_code, "reason", file->reason);
+}
+
+static json_t *verdict_json(const struct verdict *v, const weft_file_info *file)
 {
     json_t *findings = json_array(), *routes = json_array();
     for (int i = 0; i < v->findings.n; i++)
@@ -291,11 +315,11 @@ static json_t *verdict_json(const struct verdict *v)
                                                 "expected_gbps", json_gbps(r->mbps), "off",
                                                 r->usable == ANSWER_NO, "in_weft", r->offered));
     }
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "a", v->a.name, "b",
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "a", v->a.name, "b",
                      v->b.name, "chosen", chosen_json(v->chosen), "possible",
                      chosen_json(v->possible), "measured", measured_json(v->measured),
                      "measured_back", measured_json(v->measured_back), "ladder", ladder_json(v),
-                     "findings", findings, "routes", routes);
+                     "findings", findings, "routes", routes, "file", file_json(file));
 }
 
 /* --- running ----------------------------------------------------------------------------------- */
@@ -335,6 +359,15 @@ static const char *whole_path(const struct arguments *a, const char *name, char 
     return !a->options.file && strchr(name, '/') && realpath(name, real) ? real : name;
 }
 
+/* The end that is a file of this machine; NULL: neither is, or it cannot be opened, which is no matter of ways. */
+static const weft_file_info *find_file(const struct arguments *a, const char *x, const char *y,
+                                       weft_file_info *info)
+{
+    const char *path = strchr(x, '/') ? x : strchr(y, '/') ? y : NULL;
+    *info = (weft_file_info){.size = sizeof *info};
+    return path && !a->options.file && !tool_file_way(path, info) ? info : NULL;
+}
+
 /* Exit status of one pair; with a list, appends to it instead of printing. */
 static int explain_one(const struct arguments *a, struct machine *machine, const char *x,
                        const char *y, json_t *list)
@@ -345,16 +378,18 @@ static int explain_one(const struct arguments *a, struct machine *machine, const
     measure(a, machine, x, y);
     x = whole_path(a, x, real_x);
     y = whole_path(a, y, real_y);
+    weft_file_info info;
+    const weft_file_info *file = find_file(a, x, y, &info);
     if (explain_pair(machine, x, y, &v)) {
         fprintf(stderr, "weft explain: %s\n", weft_last_error());
     } else {
         status = verdict_has_fault(&v) ? EXIT_FAULT : EXIT_GOOD;
         if (list)
-            json_array_append_new(list, verdict_json(&v));
+            json_array_append_new(list, verdict_json(&v, file));
         else if (a->options.json)
-            json_print(verdict_json(&v));
+            json_print(verdict_json(&v, file));
         else
-            print_text(&v);
+            print_text(&v, file);
     }
     verdict_free(&v);
     return status;

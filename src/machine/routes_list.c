@@ -276,19 +276,20 @@ static void add_gpu_disk(const struct machine *machine, const struct endpoint *g
 }
 
 /* Which ways this version of Weft takes: peer access between GPUs (p2p), a GPU between (relay), host memory
- * between two GPUs (staged), and copies between a GPU and host memory. Here a row changes when a path is
- * added: net, gda, file. */
-static bool weft_has(enum route_kind kind, bool gpus, bool gpu)
+ * between two GPUs (staged), copies between a GPU and host memory, and files into either. Here a row changes when a
+ * path is added: net, gda. */
+static bool weft_has(enum route_kind kind, bool gpus, bool gpu, bool disk)
 {
     switch (kind) {
     case ROUTE_LINK:
     case ROUTE_RELAY:
         return true;
     case ROUTE_PEER:
-    case ROUTE_STAGED:
         return gpus;
+    case ROUTE_STAGED:
+        return gpus || disk;
     case ROUTE_HOST:
-        return gpu;
+        return gpu || disk;
     default:
         return false;
     }
@@ -336,7 +337,8 @@ void routes_between(const struct machine *machine, const struct endpoint *a,
         add_gpu_disk(machine, gpu, other, routes);
     }
     for (int i = 0; i < routes->n; i++)
-        routes->list[i].offered = weft_has(routes->list[i].kind, gpus, gpu->kind == ENDPOINT_GPU);
+        routes->list[i].offered = weft_has(routes->list[i].kind, gpus, gpu->kind == ENDPOINT_GPU,
+                                           a->kind == ENDPOINT_DISK || b->kind == ENDPOINT_DISK);
     routes_sort(routes);
 }
 

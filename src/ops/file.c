@@ -3,7 +3,6 @@
  * means, found as for a put. How bytes move is known below (src/path/file.h). */
 #include "ops/file.h"
 
-#include "base/config.h"
 #include "base/log.h"
 
 #include <stdlib.h>
@@ -43,58 +42,6 @@ static weft_status check_open(weft_job *job, const char *path, unsigned flags,
     if (flags & WEFT_FILE_EXCLUSIVE && !(flags & WEFT_FILE_CREATE))
         return base_fail(WEFT_ERR_ARGUMENT, "%s: WEFT_FILE_EXCLUSIVE needs WEFT_FILE_CREATE", name);
     return WEFT_OK;
-}
-
-static weft_status choose_depth(unsigned given, unsigned *depth)
-{
-    int64_t wanted = given ? (int64_t)given : config_int(CONFIG_FILE_DEPTH);
-    if (wanted < 1 || wanted > FILE_DEPTH_MOST)
-        return base_fail(given ? WEFT_ERR_ARGUMENT : WEFT_ERR_CONFIG,
-                         "%s is %lld; 1 to %d requests at once are possible",
-                         given ? "weft_file_open: attr->depth" : "WEFT_FILE_DEPTH",
-                         (long long)wanted, FILE_DEPTH_MOST);
-    *depth = (unsigned)wanted;
-    return WEFT_OK;
-}
-
-static weft_status choose_chunk(size_t given, size_t *chunk)
-{
-    uint64_t wanted = given ? given : config_size(CONFIG_FILE_CHUNK);
-    if (!wanted || wanted > FILE_CHUNK_MOST || wanted % FILE_PAGE)
-        return base_fail(given ? WEFT_ERR_ARGUMENT : WEFT_ERR_CONFIG,
-                         "%s is %llu; a multiple of %d up to %zu is wanted",
-                         given ? "weft_file_open: attr->chunk_bytes" : "WEFT_FILE_CHUNK",
-                         (unsigned long long)wanted, FILE_PAGE, FILE_CHUNK_MOST);
-    *chunk = wanted;
-    return WEFT_OK;
-}
-
-static weft_status choose_settings(const weft_job *job, const weft_file_attr *attr, unsigned flags,
-                                   struct file_settings *settings)
-{
-    *settings = (struct file_settings){.wait_limit_ns = job->wait_limit_ns,
-                                       .checksums = flags & WEFT_FILE_CHECKSUM};
-    weft_status status = choose_depth(attr ? attr->depth : 0, &settings->depth);
-    return status ? status : choose_chunk(attr ? attr->chunk_bytes : 0, &settings->chunk_bytes);
-}
-
-/* By io_uring, else by threads; the reason stands with what else keeps the file from better. */
-static weft_status open_engine(weft_file *file, struct file_settings *settings)
-{
-    enum { AUTO, URING, THREADS };
-    struct opened_file *handle = &file->handle;
-    int choice = config_choice(CONFIG_FILE_BACKEND);
-    if (choice != THREADS) {
-        settings->backend = &file_uring;
-        weft_status status = file_engine_open(handle, settings, &file->engine);
-        if (!status || choice == URING || status != WEFT_ERR_UNSUPPORTED)
-            return status;
-        file_note_threads(handle, weft_last_error());
-    } else {
-        file_note_threads(handle, "WEFT_FILE_BACKEND=threads");
-    }
-    settings->backend = &file_threads;
-    return file_engine_open(handle, settings, &file->engine);
 }
 
 /* Leaves what could be looked at: the handle, emptied. */
@@ -159,7 +106,8 @@ WEFT_EXPORT weft_status weft_file_open(weft_job *job, const char *path, unsigned
         return status;
     if (given)
         memcpy(&attr, given, given->size < sizeof attr ? given->size : sizeof attr);
-    status = choose_settings(job, &attr, flags, &settings);
+    status = file_choose_settings(&attr, flags, &settings);
+    settings.wait_limit_ns = job->wait_limit_ns;
     if (status)
         return status;
     weft_file *file = calloc(1, sizeof *file);
@@ -169,7 +117,7 @@ WEFT_EXPORT weft_status weft_file_open(weft_job *job, const char *path, unsigned
     file->flags = flags;
     status = file_open(&file_system_calls, path, flags, attr.mode, &file->handle);
     if (!status)
-        status = open_engine(file, &settings);
+        status = file_engine_choose(&file->handle, &settings, &file->engine);
     if (status) {
         file_close(&file->handle);
         free(file);

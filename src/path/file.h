@@ -5,6 +5,7 @@
  *
  *   file_plan.c    cuts a transfer into pieces: a pure function of offsets and alignments
  *   file_open.c    the open file: its descriptors, what kind of file system it is on, what it demands
+ *   file_choose.c  how many requests of what size, and by which queue
  *   file_uring.c, file_threads.c   queues: requests in, completions out
  *   file_place.c   the memory: what the CPU reaches, what the GPU copies, what a path carries
  *   file_run.c     the engine: pieces of all transfers through their phases
@@ -167,6 +168,13 @@ struct file_engine;
 /* The file stays the caller's and outlives the engine. */
 weft_status file_engine_open(struct opened_file *file, const struct file_settings *settings,
                              struct file_engine **engine);
+
+/* What the program asks for (0: what the environment says, else as many as suit most), all but the limit; and by
+ * io_uring, else by threads: the reason stands with what else keeps the file from better. */
+weft_status file_choose_settings(const weft_file_attr *attr, unsigned flags,
+                                 struct file_settings *settings);
+weft_status file_engine_choose(struct opened_file *file, struct file_settings *settings,
+                               struct file_engine **engine);
 
 /* Waits for what is under way. */
 void file_engine_close(struct file_engine *engine);

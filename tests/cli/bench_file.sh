@@ -11,7 +11,8 @@ fail() {
     failures=$((failures + 1))
 }
 export WEFT_HEAP_SIZE=64M WEFT_GPU_HEAP_SIZE=1G
-folder=$(mktemp -d ./bench_file.XXXXXX) && cd "$folder" || exit 1
+folder=$(mktemp -d "$PWD/bench_file.XXXXXX") && cd "$folder" || exit 1
+trap 'rm -rf "$folder"' EXIT
 figure='[0-9]+\.[0-9]{2}'
 options=(--size 8M --blocks 64K,128K --depths 2,4 --threads 1,2 --repetitions 1)
 for direction in "" --write; do
@@ -23,6 +24,16 @@ rows=$(LD_LIBRARY_PATH=$stand_in "$weft" bench file "${options[@]}" --methods we
     fail "gpu: status $?"
 [ "$(grep -cE '^\{"bench": "file", "direction": "read", "memory": "gpu", .*"weft_gbps": [0-9.]+, "plain_gbps": null' <<< "$rows")" = 8 ] ||
     fail "gpu: not eight rows: $rows"
+# `weft explain` tells of a file by what a job moves it, forced or not: as weft_file_query() does.
+head -c 100000 /dev/urandom > some
+for backend in auto threads; do
+    query=$(WEFT_FILE_BACKEND=$backend "$weft" bench file --file some --size 64K --blocks 64K --depths 1 --threads 1 \
+        --repetitions 1 --methods weft | sed -n 's/^read, \(.*\) on \(.*\); weft by \(uring\|threads\) \([a-z]*\).*/\3 \4 \1 on \2/p')
+    told=$(WEFT_FILE_BACKEND=$backend "$weft" explain host ./some |
+        sed -n 's/^  file      \([a-z]* [a-z]*\), [0-9]* requests of up to [0-9]* bytes at once; \(.*\)/\1 \2/p')
+    [ -n "$query" ] && [ "$query" = "$told" ] || fail "$backend: the job says \"$query\", explain \"$told\""
+done
+rm -f some
 for wrong in "--blocks 5000" "--depths 257" "--memory disk" "put" "--file x --write" "--repetitions 0"; do
     "$weft" bench file $wrong > /dev/null 2> words
     [ $? = 2 ] || fail "$wrong: not refused as usage"
@@ -33,5 +44,5 @@ done
 grep -q "No such file" words || fail "a file that is not there: $(cat words)"
 rm -f words
 [ -z "$(ls -A)" ] || fail "left behind: $(ls -A)"
-cd .. && rm -rf "$folder"
+cd ..
 [ $failures = 0 ]
