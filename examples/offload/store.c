@@ -91,14 +91,21 @@ static struct slot *find_slot(struct store *store, uint32_t layer)
     return NULL;
 }
 
-/* How many visits after `visit` the layer of a slot is needed again; the steps follow each other. */
+/* How many visits after `visit` visit `next` comes, 1 at least; the steps follow each other. */
+static uint32_t visits_until(const struct store *store, uint32_t next, uint32_t visit)
+{
+    uint32_t round = 2 * store->shape.layers;
+    return (next + round - visit - 1) % round + 1;
+}
+
+/* The same for the layer of a slot, which has a visit forward and one back. */
 static uint32_t needed_in(const struct store *store, const struct slot *slot, uint32_t visit)
 {
-    uint32_t round = 2 * store->shape.layers, ahead = 1;
-    while (slot->layer >= 0 && ahead < round &&
-           store_layer(store, (visit + ahead) % round) != (uint32_t)slot->layer)
-        ahead++;
-    return slot->layer >= 0 ? ahead : UINT32_MAX;
+    if (slot->layer < 0)
+        return UINT32_MAX;
+    uint32_t forward = (uint32_t)slot->layer, back = 2 * store->shape.layers - 1 - forward;
+    uint32_t a = visits_until(store, forward, visit), b = visits_until(store, back, visit);
+    return a < b ? a : b;
 }
 
 /* The slot that may be given away while `visit` is computed: not that of its own layer. */
