@@ -416,6 +416,15 @@ static bool damaged(struct work *work, const struct piece *piece, uint32_t seen,
                  work->arrays[piece->array].name, seen, expected);
 }
 
+/* Whether all of a piece is this PE's, and whether any of it is. */
+static bool is_whole(const struct work *work, const struct piece *piece, bool *any)
+{
+    uint64_t first, count, end = piece->first + piece->count;
+    checkpoint_range(&work->arrays[piece->array], work->me, work->n, &first, &count);
+    *any = piece->first < first + count && end > first;
+    return piece->first >= first && end <= first + count;
+}
+
 /* A piece that another PE needs parts of as well: all of it is read, because its checksum is of all of
  * it, and the own part is copied. */
 static bool read_cut(struct work *work, const struct piece *piece, uint64_t first, uint64_t last,
@@ -439,10 +448,11 @@ static bool read_piece(struct work *work, const struct piece *piece, void *with)
 {
     struct reading *r = with;
     uint64_t first, count, end = piece->first + piece->count;
-    checkpoint_range(&work->arrays[piece->array], work->me, work->n, &first, &count);
-    if (piece->first >= first + count || end <= first)
+    bool any, whole = is_whole(work, piece, &any);
+    if (!any)
         return true;
-    if (piece->first < first || end > first + count)
+    checkpoint_range(&work->arrays[piece->array], work->me, work->n, &first, &count);
+    if (!whole)
         return read_cut(work, piece, piece->first < first ? first : piece->first,
                         end < first + count ? end : first + count, r);
     r->pieces[r->begun] = *piece;
@@ -517,15 +527,24 @@ static bool read_header(struct work *work, const char *path, int count)
     return true;
 }
 
+static bool count_whole(struct work *work, const struct piece *piece, void *with)
+{
+    bool any;
+    *(uint64_t *)with += is_whole(work, piece, &any);
+    return true;
+}
+
 static bool read_table(struct work *work, const char *path, struct reading *r)
 {
-    uint64_t pieces = work->header.pieces, own = 0;
+    uint64_t pieces = work->header.pieces, own = 0, longest = PIECE;
     for (int i = 0; i < (int)work->header.arrays; i++)
-        own = own < work->arrays[i].element_bytes ? work->arrays[i].element_bytes : own;
+        if (longest < work->arrays[i].element_bytes)
+            longest = work->arrays[i].element_bytes;
+    for_pieces(work, (int)work->header.writers, -1, count_whole, &own);
     r->table = calloc(pieces + 1, sizeof *r->table);
-    r->results = calloc(pieces + 1, sizeof *r->results);
-    r->pieces = calloc(pieces + 1, sizeof *r->pieces);
-    r->cut = malloc(own < PIECE ? PIECE : own);
+    r->results = calloc(own + 1, sizeof *r->results);
+    r->pieces = calloc(own + 1, sizeof *r->pieces);
+    r->cut = malloc(longest);
     if (!r->table || !r->results || !r->pieces || !r->cut)
         return wrong(work, "no private memory for %llu pieces", (unsigned long long)pieces);
     if (pieces && !well(work, weft_file_read(work->file, r->table, pieces * sizeof *r->table, TABLE,
