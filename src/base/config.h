@@ -128,6 +128,8 @@ enum config_type {
       "From this size copies over NVLink may go over host memory too, where faster; 0 = never.")         \
     X(PROVE, CONFIG_CHOICE, "cached", "always|cached|off",                                               \
       "Whether pairs of GPUs prove peer access at first use, or trust an earlier proof.")                \
+    X(MAP, CONFIG_CHOICE, "auto", "auto|dmabuf|rm|gdrdrv|none",                                          \
+      "How the CPU maps GPU memory: auto, dmabuf, rm = the driver's own interface, gdrdrv, none.")       \
     X(RSH, CONFIG_STRING, "ssh -x -o BatchMode=yes -o ConnectTimeout=10", NULL,                          \
       "By what `weft run --hosts` reaches a host: gets its name and a command.")                         \
     X(TEXT_PE, CONFIG_BOOL, "0", NULL, "`weft run` prefixes each output line with its PE.")

@@ -229,6 +229,10 @@ enum cuda_constant {
     X(MemcpyAsync, ("cuMemcpyAsync"), 0,                                                           \
       (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream),                           \
       (to, from, bytes, stream))                                                                   \
+    X(MemcpyHtoD, ("cuMemcpyHtoD_v2"), 1, (CUdeviceptr to, const void *from, size_t bytes),        \
+      (to, from, bytes))                                                                           \
+    X(MemcpyDtoH, ("cuMemcpyDtoH_v2"), 1, (void *to, CUdeviceptr from, size_t bytes),              \
+      (to, from, bytes))                                                                           \
     X(MemsetD8Async, ("cuMemsetD8Async"), 0,                                                       \
       (CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream),                   \
       (address, value, bytes, stream))                                                             \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing the GPU side; which memory an address is. See gpu.h. */
 #include "gpu/lane.h"
+#include "gpu/map.h"
 #include "gpu/relay.h"
 #include "gpu/stripe.h"
 
@@ -95,8 +96,8 @@ static weft_status make_system_area(struct gpu *gpu, int team_slots)
     gpu->areas_bytes = weft_dev_room_offset(gpu->boot->npes, team_slots, team_slots);
     gpu->areas_bytes = (gpu->areas_bytes + 4095) & ~(size_t)4095;
     size_t proofs = (members * sizeof(struct prove_area) + 63) & ~(size_t)63;
-    gpu->system_bytes =
-        TICKETS_BYTES + gpu->areas_bytes + teams + proofs + 3 * members * GPU_LINE_BYTES;
+    size_t lines = 3 * members * GPU_LINE_BYTES, tests = members * GPU_MAP_TEST_BYTES;
+    gpu->system_bytes = TICKETS_BYTES + gpu->areas_bytes + teams + proofs + lines + tests;
     gpu->books = heap_create(gpu->heap.size);
     if (!gpu->books)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU heap's books");
@@ -108,6 +109,7 @@ static weft_status make_system_area(struct gpu *gpu, int team_slots)
     gpu->proof_offset = gpu->teams_offset + teams;
     gpu->lines_offset = gpu->proof_offset + proofs;
     gpu->nic_lines_offset = gpu->lines_offset + members * GPU_LINE_BYTES;
+    gpu->map_test_offset = gpu->lines_offset + lines;
     return status;
 }
 
@@ -144,6 +146,8 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
         status = gpu_device_open(&gpu->device, &gpu->cuda, current, config_string(CONFIG_GPU),
                                  boot->local_pe);
     log_step(&since, "the context");
+    if (!status)
+        status = gpu_map_create(gpu);
     status = boot_agree(boot, status);
     if (!status)
         status = gpu_heap_create(&gpu->heap, &gpu->device, boot, config_size(CONFIG_GPU_HEAP_SIZE),
@@ -169,6 +173,10 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
     if (!status)
         status = gpu_prove(gpu);
     log_step(&since, "proving the pairs");
+    if (!status) {
+        gpu_map_start(gpu);
+        log_step(&since, "mapping GPU memory for the CPU");
+    }
     return status;
 }
 
@@ -274,6 +282,7 @@ void gpu_close(struct gpu *gpu)
         gpu_machinery_stop(gpu);
     if (gpu->heap.device)
         gpu_heap_destroy(&gpu->heap);
+    gpu_map_destroy(gpu);
     heap_destroy(gpu->books);
     free(gpu->slot_of);
     if (gpu->device.context)
@@ -282,37 +291,4 @@ void gpu_close(struct gpu *gpu)
         cuda_close(&gpu->cuda);
     gpu_machinery_end(gpu);
     free(gpu);
-}
-
-/* ----------------------------------------------------------------------------------- addresses */
-
-static bool registered(struct gpu *gpu, uintptr_t address, enum gpu_place *place)
-{
-    bool found = false;
-    pthread_mutex_lock(&gpu->registrations_lock);
-    for (struct gpu_registration *r = gpu->registrations; r && !found; r = r->next) {
-        if (address - r->base < r->bytes) {
-            *place = r->device ? GPU_PLACE_DEVICE : GPU_PLACE_PINNED;
-            found = true;
-        }
-    }
-    pthread_mutex_unlock(&gpu->registrations_lock);
-    return found;
-}
-
-enum gpu_place gpu_place_of(struct gpu *gpu, const void *pointer)
-{
-    uintptr_t address = (uintptr_t)pointer;
-    if (gpu->main)
-        gpu = gpu->main;
-    if (address - gpu->heap.reservation < gpu->heap.reserved_bytes)
-        return GPU_PLACE_DEVICE;
-    enum gpu_place place;
-    if (gpu->registrations && registered(gpu, address, &place))
-        return place;
-    unsigned type = 0;
-    /* The driver refuses an address that it does not know. */
-    if (gpu->cuda.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address))
-        return GPU_PLACE_PLAIN;
-    return type == CU_MEMORYTYPE_DEVICE ? GPU_PLACE_DEVICE : GPU_PLACE_PINNED;
 }

@@ -87,8 +87,10 @@ struct gpu {
     size_t proof_offset;                /* struct prove_area of every peer */
     size_t lines_offset;     /* of every peer, for proofs of paths; GPU_LINE_BYTES each */
     size_t nic_lines_offset; /* likewise, two for each: what it writes here, and what goes to it */
-    size_t team_bytes;       /* of one team's struct gpu_team_area */
-    int *slot_of;            /* [npes] place among the local PEs, -1 = on another node */
+    size_t
+        map_test_offset; /* of every peer, GPU_MAP_TEST_BYTES each, for the test of the CPU's mapping */
+    size_t team_bytes; /* of one team's struct gpu_team_area */
+    int *slot_of;      /* [npes] place among the local PEs, -1 = on another node */
     pthread_mutex_t registrations_lock;
     struct gpu_registration *registrations;
     struct gpu_pins pins;
@@ -189,6 +191,10 @@ enum gpu_place {
  * else the driver is asked. */
 enum gpu_place gpu_place_of(struct gpu *gpu, const void *address);
 
+/* The same for the local side of a small transfer by the CPU, for which the driver's word would take longer than
+ * the transfer: pinned memory may be called plain. */
+enum gpu_place gpu_place_for_cpu(struct gpu *gpu, const void *address);
+
 /* Where local PE `slot`'s offset is mapped here, 0 when it cannot be accessed. */
 static inline CUdeviceptr gpu_address(const struct gpu *gpu, int slot, size_t offset)
 {
@@ -271,6 +277,10 @@ bool gpu_store_word(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, uint
 /* Behind what the lane did before: sets or adds to a signal in device memory. */
 weft_status gpu_signal(struct gpu *gpu, unsigned lane, CUdeviceptr signal, uint64_t value,
                        weft_signal_op op);
+
+/* Reads an aligned value of 2, 4 or 8 bytes of the heap's own part without asking the GPU, in about a microsecond,
+ * behind no work of any stream. False: it is not mapped for the CPU (gpu/map.h). */
+bool gpu_peek(struct gpu *gpu, CUdeviceptr at, size_t width, uint64_t *value);
 
 /* Waits about slice_ns for device memory to compare true; *met says whether that was seen, *seen what
  * was, sign-extended when is_signed. width 2, 4 or 8. */

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "boot/agree.h"
 #include "gpu/holders.h"
+#include "gpu/map.h"
 #include "gpu/relay.h"
 
 #include <fcntl.h>
@@ -21,7 +22,7 @@ static size_t round_up(size_t bytes, size_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
-static CUmemAllocationProp properties_of(const struct gpu_device *device)
+CUmemAllocationProp gpu_heap_properties(const struct gpu_device *device)
 {
     CUmemAllocationProp properties = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -92,11 +93,14 @@ weft_status gpu_heap_map(const struct gpu_heap *heap, int slot, struct gpu_chunk
                              : WEFT_OK;
     if (!status)
         status = allow_relays(heap, slot, address, chunk->bytes);
-    if (status)
+    if (status) {
         cuda->MemUnmap(address, chunk->bytes);
-    else
-        chunk->handles[slot] = handle;
-    return status;
+        return status;
+    }
+    chunk->handles[slot] = handle;
+    if (slot == heap->boot->local_pe)
+        gpu_map_learn(heap->map, slot, chunk, -1);
+    return WEFT_OK;
 }
 
 void gpu_heap_unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
@@ -104,6 +108,7 @@ void gpu_heap_unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chu
     const struct cuda *cuda = heap->device->cuda;
     if (!chunk->handles[slot])
         return;
+    gpu_map_forget(heap->map, slot, chunk); /* first: no address of the CPU outlives the memory */
     cuda->MemUnmap(heap->windows[slot].base + chunk->offset, chunk->bytes);
     cuda->MemRelease(chunk->handles[slot]);
     chunk->handles[slot] = 0;
@@ -140,7 +145,7 @@ static weft_status make_own_part(struct gpu_heap *heap, struct gpu_chunk *chunk,
 {
     const struct cuda *cuda = heap->device->cuda;
     int me = heap->boot->local_pe;
-    CUmemAllocationProp properties = properties_of(heap->device);
+    CUmemAllocationProp properties = gpu_heap_properties(heap->device);
     CUmemGenericAllocationHandle handle;
     CUresult result = cuda->MemCreate(&handle, chunk->bytes, &properties, 0);
     if (result && result != CUDA_ERROR_OUT_OF_MEMORY && heap->device->rdma) {
@@ -214,6 +219,8 @@ static weft_status import_chunk(const struct gpu_heap *heap, int slot, struct gp
     weft_status status = gpu_heap_map(heap, slot, chunk, handle);
     if (status)
         cuda->MemRelease(handle);
+    else
+        gpu_map_learn(heap->map, slot, chunk, fd);
     return status;
 }
 
@@ -369,7 +376,7 @@ static weft_status exchange_identities(struct gpu_heap *heap, size_t *bytes)
 {
     const struct gpu_device *device = heap->device;
     struct boot *boot = heap->boot;
-    CUmemAllocationProp properties = properties_of(device);
+    CUmemAllocationProp properties = gpu_heap_properties(device);
     size_t granularity = 0;
     CUresult result = device->cuda->MemGetAllocationGranularity(
         &granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
@@ -501,6 +508,7 @@ weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *devi
 {
     *heap = (struct gpu_heap){.device = device,
                               .boot = boot,
+                              .map = heap->map,
                               .wish = wish,
                               .adopted_lock = PTHREAD_MUTEX_INITIALIZER,
                               .opening_lock = PTHREAD_MUTEX_INITIALIZER};
@@ -543,5 +551,5 @@ void gpu_heap_destroy(struct gpu_heap *heap)
     free(heap->relays);
     free(heap->chunks);
     free(heap->windows);
-    *heap = (struct gpu_heap){0};
+    *heap = (struct gpu_heap){.map = heap->map};
 }

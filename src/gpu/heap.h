@@ -57,6 +57,8 @@ struct gpu_adopted {
     struct gpu_adopted *next;
 };
 
+struct gpu_map;
+
 struct gpu_heap {
     const struct gpu_device *device;
     struct boot *boot;
@@ -75,6 +77,8 @@ struct gpu_heap {
     pthread_mutex_t adopted_lock; /* of both lists: other threads read them while one adds */
     pthread_mutex_t opening_lock; /* of `growing`; held while chunks are opened to further GPUs */
     bool growing;                 /* chunks come, or memory is adopted */
+    struct gpu_map
+        *map; /* what the CPU maps of it, which is told of all memory; NULL: nothing (map.h) */
 };
 
 /* Reserves the windows, finds out which peers' memory can be accessed, and makes the first chunk.
@@ -82,6 +86,9 @@ struct gpu_heap {
  * On failure, which is the same at every PE, nothing is left. */
 weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *device,
                             struct boot *boot, size_t bytes, enum gpu_relay_wish wish);
+
+/* How memory of the heap is made. */
+CUmemAllocationProp gpu_heap_properties(const struct gpu_device *device);
 
 /* Puts memory behind [0, end) of every window. Collective over the job, with the same `end`. Fails
  * at every PE or at none; WEFT_ERR_NO_MEMORY says how much is free and who holds the rest. A peer

@@ -3,6 +3,8 @@
  * is not a PE. In the child every running job is emptied as if it had been finalized, without a word
  * to anybody, so that each call on it is refused and the parent's job goes on. The fast paths need
  * no check for that: their bounds are 0 then. */
+#include "gpu/gpu.h"
+#include "gpu/map.h"
 #include "job/job.h"
 
 #include <stdlib.h>
@@ -25,6 +27,8 @@ static void disown(struct weft_job *job)
         ctx->open_count = 0;
         ctx->gpu = NULL;
     }
+    if (job->gpu)
+        gpu_map_forget_all(job->gpu->heap.map);
     job->boot->ops->forked(job->boot);
 }
 

@@ -2,6 +2,7 @@
 /* What exactly is wrong with an argument. Off the fast path. */
 #include "ops/access.h"
 
+#include "base/compare.h"
 #include "gpu/adopt.h"
 #include "job/waiter.h"
 
@@ -148,6 +149,24 @@ weft_status access_resolve_aligned(const char *function, struct weft_ctx *ctx,
     return WEFT_OK;
 }
 
+/* The CPU polls through its mapping of the GPU's memory. False: there is none, and *status is as it was. */
+static bool wait_by_peeks(struct weft_ctx *ctx, struct waiter *waiter, const void *variable,
+                          size_t width, bool is_signed, uint64_t *seen, weft_status *status)
+{
+    uint64_t flip = is_signed ? 1ull << 63 : 0;
+    unsigned spare = 64 - 8 * (unsigned)width;
+    while (!*status) {
+        uint64_t bits;
+        if (!gpu_peek(ctx->gpu, (uintptr_t)variable, width, &bits))
+            return false;
+        *seen = is_signed ? (uint64_t)((int64_t)(bits << spare) >> spare) : bits;
+        if (compare_holds(*seen ^ flip, (weft_cmp)waiter->compare, waiter->expected ^ flip))
+            return true;
+        *status = waiter_step(waiter, *seen);
+    }
+    return true;
+}
+
 weft_status access_wait_device(struct weft_ctx *ctx, struct waiter *waiter, const void *variable,
                                size_t width, bool is_signed, uint64_t *seen)
 {
@@ -155,6 +174,7 @@ weft_status access_wait_device(struct weft_ctx *ctx, struct waiter *waiter, cons
     uint64_t now = 0;
     bool met = false;
     weft_status status = WEFT_OK;
+    met = wait_by_peeks(ctx, waiter, variable, width, is_signed, &now, &status);
     while (!met && !status) {
         status = gpu_wait_slice(ctx->gpu, (uintptr_t)variable, width, is_signed,
                                 (weft_cmp)waiter->compare, (int64_t)waiter->expected, slice_ns,

@@ -126,6 +126,8 @@ WEFT_EXPORT weft_status weft_signal_fetch(weft_ctx *ctx, const uint64_t *signal,
         return status;
     if (!value)
         return base_fail(WEFT_ERR_ARGUMENT, "weft_signal_fetch: value is null");
+    if (segment == SEG_GPU && gpu_peek(ctx->gpu, (uintptr_t)signal, sizeof *signal, value))
+        return WEFT_OK;
     if (segment == SEG_GPU)
         return gpu_access(ctx->gpu, 0, (uintptr_t)signal, GPU_ACCESS_LOAD, sizeof *signal, 0, 0,
                           value);

@@ -4,16 +4,12 @@
  * or in a host segment of a PE of this node. */
 #include "gpu/stripe.h"
 #include "path/p2p.h"
+#include "path/p2p_map.h"
 
 #include "base/status.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct path_state {
-    struct gpu *gpu;
-    unsigned lane;
-};
 
 weft_status p2p_gpu_open(const struct path_world *world, struct path_state **state)
 {
@@ -21,10 +17,11 @@ weft_status p2p_gpu_open(const struct path_world *world, struct path_state **sta
     *state = NULL;
     if (!world->gpu)
         return WEFT_OK;
-    *state = malloc(sizeof **state);
+    *state = calloc(1, sizeof **state);
     if (!*state)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context's GPU state");
-    **state = (struct path_state){world->gpu, atomic_fetch_add(&turn, 1) % GPU_LANES};
+    (*state)->gpu = world->gpu;
+    (*state)->lane = atomic_fetch_add(&turn, 1) % GPU_LANES;
     return WEFT_OK;
 }
 
@@ -76,6 +73,8 @@ weft_status p2p_gpu_put(struct remote to, const void *src, size_t bytes, bool nb
 {
     struct path_state *state = to.peer->state;
     char *dst;
+    if (p2p_map_put(to, src, bytes))
+        return WEFT_OK;
     weft_status status = p2p_gpu_address(to, &dst);
     if (status)
         return status;
@@ -87,6 +86,8 @@ weft_status p2p_gpu_put(struct remote to, const void *src, size_t bytes, bool nb
 weft_status p2p_gpu_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
     char *src;
+    if (p2p_map_get(from, dst, bytes))
+        return WEFT_OK;
     weft_status status = p2p_gpu_address(from, &src);
     if (status)
         return status;
@@ -109,6 +110,8 @@ weft_status p2p_gpu_strided(struct remote at, void *local, bool put, const struc
 {
     struct path_state *state = at.peer->state;
     char *there;
+    if (p2p_map_strided(at, local, put, s))
+        return WEFT_OK;
     if (at.segment != SEG_GPU || gpu_place_of(state->gpu, local) == GPU_PLACE_PLAIN)
         return strided_by_copies(at, local, put, s);
     weft_status status = p2p_gpu_address(at, &there);
@@ -128,6 +131,8 @@ weft_status p2p_gpu_store(struct remote to, const void *value, size_t width)
     struct path_state *state = to.peer->state;
     uint64_t bits = 0;
     char *at;
+    if (p2p_map_store(to, value, width))
+        return WEFT_OK;
     weft_status status = p2p_gpu_address(to, &at);
     if (status)
         return status;
@@ -141,6 +146,8 @@ weft_status p2p_gpu_load(struct remote from, void *value, size_t width)
     struct path_state *state = from.peer->state;
     uint64_t bits = 0;
     char *at;
+    if (p2p_map_load(from, value, width))
+        return WEFT_OK;
     weft_status status = p2p_gpu_address(from, &at);
     if (!status)
         status =
@@ -155,6 +162,10 @@ weft_status p2p_gpu_atomic(struct remote at, weft_amo amo, size_t width, uint64_
     struct path_state *state = at.peer->state;
     uint64_t before = 0;
     char *address;
+    if (amo == WEFT_AMO_SET && p2p_map_store(at, &value, width))
+        return WEFT_OK;
+    if (amo == WEFT_AMO_FETCH && p2p_map_load(at, fetched, width))
+        return WEFT_OK;
     weft_status status = p2p_gpu_address(at, &address);
     if (status)
         return status;
@@ -169,7 +180,7 @@ weft_status p2p_gpu_atomic(struct remote at, weft_amo amo, size_t width, uint64_
 static weft_status signal_host(struct path_state *state, char *at, uint64_t value,
                                weft_signal_op op)
 {
-    weft_status status = gpu_quiet(state->gpu);
+    weft_status status = p2p_gpu_quiet(state);
     if (status)
         return status;
     if (op == WEFT_SIGNAL_SET)
@@ -185,6 +196,9 @@ weft_status p2p_gpu_put_signal(struct remote to, const void *src, size_t bytes,
     struct path_state *state = to.peer->state;
     struct gpu *gpu = state->gpu;
     char *dst, *at;
+    if (op == WEFT_SIGNAL_SET && signal.segment == SEG_GPU &&
+        p2p_map_put_signal(to, src, bytes, signal, value))
+        return WEFT_OK;
     weft_status status = p2p_gpu_address(to, &dst);
     if (!status)
         status = p2p_gpu_address(signal, &at);
@@ -204,5 +218,8 @@ weft_status p2p_gpu_put_signal(struct remote to, const void *src, size_t bytes,
 /* Fence completes too: a CPU store to host memory that follows must not overtake a copy. */
 weft_status p2p_gpu_quiet(struct path_state *state)
 {
-    return state ? gpu_quiet(state->gpu) : WEFT_OK;
+    if (!state)
+        return WEFT_OK;
+    p2p_map_settle(state);
+    return gpu_quiet(state->gpu);
 }

@@ -551,6 +551,13 @@ EXPORT CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr address,
         return CUDA_ERROR_NOT_SUPPORTED;
     if (!o || address + bytes > o->base + o->bytes || address % 4096 || bytes % 4096)
         return CUDA_ERROR_INVALID_VALUE;
+    if (setting("FAKE_CUDA_DMABUF", 1) == 2) { /* one that can be mapped */
+        struct object *memory = o->kind == MAPPING ? &objects[o->device] : NULL;
+        if (!memory || address != o->base)
+            return CUDA_ERROR_INVALID_VALUE;
+        *(int *)handle = dup(memory->fd);
+        return CUDA_SUCCESS;
+    }
     int fd = memfd_create("fake-dma-buf", MFD_CLOEXEC);
     const uint64_t range[2] = {address, bytes}; /* for stand-ins of what takes it */
     if (fd < 0 || write(fd, range, sizeof range) != sizeof range)

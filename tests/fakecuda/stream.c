@@ -397,6 +397,18 @@ static void run_snapshot(struct fake_op *op)
     memcpy(memory_at(op->to), op->data, op->bytes);
 }
 
+EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
+{
+    memcpy(memory_at(to), from, bytes);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
+{
+    memcpy(to, memory_at(from), bytes);
+    return CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     bool late = setting("FAKE_CUDA_PAGEABLE", 1); /* the device reads pageable memory by itself */

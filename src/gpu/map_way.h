@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How GPU memory gets into the CPU's address space: one table for each way that a driver may offer. For map*.c. */
+#ifndef WEFT_GPU_MAP_WAY_H
+#define WEFT_GPU_MAP_WAY_H
+
+#include "driver/rm.h"
+#include "gpu/map.h"
+
+/* An allocation that can be mapped. */
+struct map_memory {
+    struct map_memory *next;
+    int slot;             /* of the window that it is in; -1: the program's own */
+    size_t offset, bytes; /* in the window */
+    const char *bus_id;   /* of its GPU */
+    CUdeviceptr address;  /* where this PE's GPU sees it */
+    CUmemGenericAllocationHandle
+        handle; /* of own memory; 0: another PE's, which cannot be exported again */
+    struct rm_memory rm;
+    int dmabuf; /* -1: none yet */
+};
+
+/* A part of one that is mapped. */
+struct map_piece {
+    struct map_piece *next;
+    struct map_memory *memory;
+    char *at;
+    size_t bytes;
+    struct rm_mapping rm;
+    unsigned long gdr;
+};
+
+struct map_way {
+    const char *name; /* as WEFT_MAP has it */
+    const char *what;
+
+    /* Takes what it needs of another PE's memory while its descriptor is there. NULL: nothing. */
+    weft_status (*learn)(struct gpu_map *map, struct map_memory *memory, int fd);
+
+    /* Gives up what it keeps of memory of which nothing is mapped. */
+    void (*forget)(struct gpu_map *map, struct map_memory *memory);
+
+    /* Maps `bytes` at `offset` of the memory at the address `at`, which is reserved. */
+    weft_status (*map)(struct gpu_map *map, struct map_memory *memory, size_t offset, size_t bytes,
+                       char *at, struct map_piece *piece);
+
+    /* And leaves the addresses reserved. */
+    void (*unmap)(struct gpu_map *map, struct map_piece *piece);
+
+    /* NULL: there is nothing to close. */
+    void (*close)(struct gpu_map *map);
+};
+
+extern const struct map_way map_way_dmabuf, map_way_rm, map_way_gdr;
+
+/* Reserves addresses for the CPU; gives them up. */
+char *map_reserve(size_t bytes);
+void map_reserved(char *at, size_t bytes); /* makes them so again */
+
+/* The allocation that holds an offset of a window; NULL: none is known. */
+struct map_memory *map_memory_at(const struct gpu_map *map, int slot, size_t offset);
+
+/* Moving windows leave that memory; they are given up. The lock is held, or nobody else is there. */
+void map_rove_forget(struct gpu_map *map, const struct map_memory *memory);
+void map_rove_end(struct gpu_map *map);
+
+/* Whether stores of the CPU arrive in GPU memory, and the other way, in the own test area of that window. */
+weft_status map_test(struct gpu_map *map, int slot);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What kind of memory an address is. See gpu.h. */
+#include "gpu/gpu.h"
+
+#include <link.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static bool registered(struct gpu *gpu, uintptr_t address, enum gpu_place *place)
+{
+    bool found = false;
+    pthread_mutex_lock(&gpu->registrations_lock);
+    for (struct gpu_registration *r = gpu->registrations; r && !found; r = r->next) {
+        if (address - r->base < r->bytes) {
+            *place = r->device ? GPU_PLACE_DEVICE : GPU_PLACE_PINNED;
+            found = true;
+        }
+    }
+    pthread_mutex_unlock(&gpu->registrations_lock);
+    return found;
+}
+
+enum gpu_place gpu_place_of(struct gpu *gpu, const void *pointer)
+{
+    uintptr_t address = (uintptr_t)pointer;
+    if (gpu->main)
+        gpu = gpu->main;
+    if (address - gpu->heap.reservation < gpu->heap.reserved_bytes)
+        return GPU_PLACE_DEVICE;
+    enum gpu_place place;
+    if (gpu->registrations && registered(gpu, address, &place))
+        return place;
+    unsigned type = 0;
+    /* The driver refuses an address that it does not know. */
+    if (gpu->cuda.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address))
+        return GPU_PLACE_PLAIN;
+    return type == CU_MEMORYTYPE_DEVICE ? GPU_PLACE_DEVICE : GPU_PLACE_PINNED;
+}
+
+/* ----------------------------------------------------------------------- without the driver's word */
+
+static int first_object(struct dl_phdr_info *info, size_t bytes, void *start)
+{
+    (void)bytes;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_LOAD)
+            continue;
+        *(uintptr_t *)start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        break;
+    }
+    return 1; /* the first one is the program itself */
+}
+
+/* The program and the heap that grows behind it (brk): nobody maps anything between. */
+static bool in_program(uintptr_t address)
+{
+    static _Atomic uintptr_t start;
+    uintptr_t from = atomic_load_explicit(&start, memory_order_relaxed);
+    if (!from) {
+        dl_iterate_phdr(first_object, &from);
+        atomic_store_explicit(&start, from, memory_order_relaxed);
+    }
+    return from && address >= from && address < (uintptr_t)sbrk(0);
+}
+
+/* The part of this thread's stack that is in use. Lanes of the stand-in of a GPU run on stacks of their own. */
+static bool on_stack(uintptr_t address)
+{
+    static _Thread_local uintptr_t lowest, end;
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (!end) {
+        pthread_attr_t attributes;
+        void *stack;
+        size_t bytes;
+        end = 1;
+        if (pthread_getattr_np(pthread_self(), &attributes))
+            return false;
+        if (!pthread_attr_getstack(&attributes, &stack, &bytes)) {
+            lowest = (uintptr_t)stack;
+            end = lowest + bytes;
+        }
+        pthread_attr_destroy(&attributes);
+    }
+    return here >= lowest && here < end && address >= here && address < end;
+}
+
+enum gpu_place gpu_place_for_cpu(struct gpu *gpu, const void *pointer)
+{
+    uintptr_t address = (uintptr_t)pointer;
+    const struct gpu_pins *pins = &gpu->pins;
+    if (address - (uintptr_t)pins->slots < pins->stride * (size_t)pins->slot_count)
+        return GPU_PLACE_PINNED; /* the host heap, whether all of it is or not */
+    if (on_stack(address) || in_program(address))
+        return GPU_PLACE_PLAIN;
+    return gpu_place_of(gpu, pointer);
+}

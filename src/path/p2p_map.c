@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See p2p_map.h. A put is posted: the CPU has sent its stores when it returns, and quiet and fence wait until they
+ * have arrived, by a load from the same memory behind them. PCI Express keeps stores to one GPU in order, so that
+ * a signal needs no such wait. */
+#include "path/p2p_map.h"
+
+#include <linux/membarrier.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    ALWAYS_BYTES = 512, /* by the CPU on any machine; beyond, what was measured decides */
+    THROUGH_CPU_BYTES =
+        1024, /* from GPU to GPU: one trip out and stores in, 1.2 us where an engine takes 7 */
+    STRIDED_STORES = 256,
+    STRIDED_LOADS = 4, /* a trip over PCIe each */
+};
+
+static _Thread_local char this_thread;
+static const char several;
+
+/* ------------------------------------------------------------------------- what is under way */
+
+static void stored(struct path_state *state, int slot)
+{
+    uint64_t bit = 1ull << (slot % 64);
+    if (!(atomic_load_explicit(&state->unsettled, memory_order_relaxed) & bit))
+        atomic_fetch_or_explicit(&state->unsettled, bit, memory_order_relaxed);
+    const char *storer = atomic_load_explicit(&state->storer, memory_order_relaxed);
+    if (storer != &this_thread)
+        atomic_store_explicit(&state->storer, storer ? &several : &this_thread,
+                              memory_order_relaxed);
+}
+
+/* Stores of other threads leave their CPUs at an interrupt, if they have not before (Intel SDM volume 3, 11.3.1). */
+static void send_others_stores(void)
+{
+    static _Atomic bool registered;
+    if (!atomic_load(&registered)) {
+        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+        atomic_store(&registered, true);
+    }
+    syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+void p2p_map_settle(struct path_state *state)
+{
+    if (!atomic_load_explicit(&state->unsettled, memory_order_relaxed))
+        return;
+    uint64_t slots = atomic_exchange_explicit(&state->unsettled, 0, memory_order_relaxed);
+    const char *storer = atomic_exchange_explicit(&state->storer, NULL, memory_order_relaxed);
+    if (storer != &this_thread)
+        send_others_stores();
+    const struct gpu_map *map = state->gpu->heap.map;
+    for (int slot = 0; slot < state->gpu->boot->local_npes; slot++)
+        if (slots & 1ull << (slot % 64) && map->windows[slot].tested)
+            gpu_map_settle(map, slot);
+}
+
+/* ------------------------------------------------------------------------------------- where */
+
+static int slot_of(struct remote at)
+{
+    return at.peer->state->gpu->slot_of[at.peer->pe];
+}
+
+static struct gpu_map *map_of(struct remote at)
+{
+    return at.peer->state->gpu->heap.map;
+}
+
+/* A part of the GPU heap of a PE of this node. */
+struct place {
+    int slot;
+    size_t offset;
+};
+
+static struct place place_of(struct remote at)
+{
+    return (struct place){slot_of(at), at.offset};
+}
+
+/* Own memory that lies in the GPU heap. */
+static bool is_in_heap(const struct gpu *gpu, const void *local, struct place *place)
+{
+    return gpu_map_place(gpu, local, &place->slot, &place->offset);
+}
+
+static bool stores_pay(const struct gpu *gpu, enum gpu_place place, size_t bytes)
+{
+    if (bytes <= ALWAYS_BYTES)
+        return true;
+    if (bytes > GPU_MAP_MOST)
+        return false;
+    const struct gpu_map_limits *limits = gpu_map_limits(gpu->heap.map);
+    return bytes <= (place == GPU_PLACE_PLAIN ? limits->store_plain : limits->store_pinned);
+}
+
+static bool loads_pay(const struct gpu *gpu, enum gpu_place place, size_t bytes)
+{
+    if (bytes <= ALWAYS_BYTES)
+        return true;
+    if (bytes > GPU_MAP_MOST)
+        return false;
+    const struct gpu_map_limits *limits = gpu_map_limits(gpu->heap.map);
+    return bytes <= (place == GPU_PLACE_PLAIN ? limits->load_plain : limits->load_pinned);
+}
+
+/* ----------------------------------------------------------------------------------- transfers */
+
+/* Between GPU memory on both sides. */
+static bool through_cpu(struct path_state *state, struct place to, struct place from, size_t bytes)
+{
+    char room[THROUGH_CPU_BYTES];
+    struct gpu_map *map = state->gpu->heap.map;
+    if (!gpu_map_load(map, from.slot, from.offset, room, bytes) ||
+        !gpu_map_store(map, to.slot, to.offset, room, bytes))
+        return false;
+    stored(state, to.slot);
+    return true;
+}
+
+/* Anything of this PE to the GPU's memory. */
+static bool store(struct remote to, const void *src, size_t bytes)
+{
+    struct gpu *gpu = to.peer->state->gpu;
+    struct place own;
+    if (bytes <= THROUGH_CPU_BYTES && is_in_heap(gpu, src, &own))
+        return through_cpu(to.peer->state, place_of(to), own, bytes);
+    enum gpu_place place = gpu_place_for_cpu(gpu, src);
+    if (place == GPU_PLACE_DEVICE || !stores_pay(gpu, place, bytes) ||
+        !gpu_map_store(map_of(to), slot_of(to), to.offset, src, bytes))
+        return false;
+    stored(to.peer->state, slot_of(to));
+    return true;
+}
+
+/* Own GPU memory to host memory of a peer, which is mapped here. */
+static bool put_from_device(struct remote to, const void *src, size_t bytes)
+{
+    struct gpu *gpu = to.peer->state->gpu;
+    char *dst = to.peer->base[to.segment];
+    struct place own;
+    return dst && loads_pay(gpu, GPU_PLACE_PINNED, bytes) && is_in_heap(gpu, src, &own) &&
+           gpu_map_load(gpu->heap.map, own.slot, own.offset, dst + to.offset, bytes);
+}
+
+bool p2p_map_put(struct remote to, const void *src, size_t bytes)
+{
+    if (!gpu_map_works(map_of(to)) || bytes > GPU_MAP_MOST)
+        return false;
+    return to.segment == SEG_GPU ? store(to, src, bytes) : put_from_device(to, src, bytes);
+}
+
+/* What was stored into own memory is in front of what this thread launches on its GPU. */
+static bool arrived(bool done)
+{
+    if (done)
+        wc_fence();
+    return done;
+}
+
+/* Host memory of a peer into own GPU memory: in front of what this PE launches there next, and quiet makes sure of
+ * it for others. */
+static bool get_to_device(struct remote from, void *dst, size_t bytes)
+{
+    struct gpu *gpu = from.peer->state->gpu;
+    const char *src = from.peer->base[from.segment];
+    struct place own;
+    if (!src || !stores_pay(gpu, GPU_PLACE_PINNED, bytes) || !is_in_heap(gpu, dst, &own) ||
+        !gpu_map_store(gpu->heap.map, own.slot, own.offset, src + from.offset, bytes))
+        return false;
+    stored(from.peer->state, own.slot);
+    return arrived(true);
+}
+
+bool p2p_map_get(struct remote from, void *dst, size_t bytes)
+{
+    struct gpu *gpu = from.peer->state->gpu;
+    struct place own;
+    if (!gpu_map_works(gpu->heap.map) || bytes > GPU_MAP_MOST)
+        return false;
+    if (from.segment != SEG_GPU)
+        return get_to_device(from, dst, bytes);
+    if (bytes <= THROUGH_CPU_BYTES && is_in_heap(gpu, dst, &own))
+        return arrived(through_cpu(from.peer->state, own, place_of(from), bytes));
+    enum gpu_place place = gpu_place_for_cpu(gpu, dst);
+    return place != GPU_PLACE_DEVICE && loads_pay(gpu, place, bytes) &&
+           gpu_map_load(gpu->heap.map, slot_of(from), from.offset, dst, bytes);
+}
+
+bool p2p_map_strided(struct remote at, void *local, bool put, const struct path_strides *s)
+{
+    struct gpu *gpu = at.peer->state->gpu;
+    size_t most = put ? STRIDED_STORES : STRIDED_LOADS;
+    if (!gpu_map_works(gpu->heap.map) || at.segment != SEG_GPU || s->n > most || s->element > 64 ||
+        gpu_place_for_cpu(gpu, local) == GPU_PLACE_DEVICE)
+        return false;
+    size_t whole = (s->n - 1) * s->remote_step + s->element;
+    char *mapped = gpu_map_at(gpu->heap.map, slot_of(at), at.offset, whole), *host = local;
+    if (!mapped)
+        return false;
+    for (size_t i = 0; i < s->n; i++, mapped += s->remote_step, host += s->local_step) {
+        if (put)
+            wc_store(mapped, host, s->element);
+        else
+            wc_load(host, mapped, s->element);
+    }
+    if (put) {
+        wc_fence();
+        stored(at.peer->state, slot_of(at));
+    }
+    return true;
+}
+
+bool p2p_map_store(struct remote to, const void *value, size_t width)
+{
+    if (!gpu_map_store(map_of(to), slot_of(to), to.offset, value, width))
+        return false;
+    stored(to.peer->state, slot_of(to));
+    return true;
+}
+
+bool p2p_map_load(struct remote from, void *value, size_t width)
+{
+    return gpu_map_load(map_of(from), slot_of(from), from.offset, value, width);
+}
+
+bool p2p_map_put_signal(struct remote to, const void *src, size_t bytes, struct remote signal,
+                        uint64_t value)
+{
+    if (!gpu_map_works(map_of(to)) || to.segment != SEG_GPU || bytes > GPU_MAP_MOST ||
+        !store(to, src, bytes))
+        return false;
+    wc_fence(); /* the signal is not seen before the data */
+    return gpu_map_store(map_of(to), slot_of(signal), signal.offset, &value, sizeof value);
+}
+
+weft_status p2p_map_refine(const struct path_world *world, weft_kind kind, int pe, char *found,
+                           size_t bytes)
+{
+    struct gpu *gpu = world->gpu;
+    if (kind != WEFT_GPU || !gpu)
+        return WEFT_OK;
+    const struct gpu_map *map = gpu->heap.map;
+    int slot = gpu->slot_of[pe];
+    const char *why = !map                 ? "WEFT_MAP=none"
+                      : gpu_map_works(map) ? map->windows[slot].why
+                                           : map->why;
+    if (gpu_map_works(map) && gpu_map_at(gpu->heap.map, slot, gpu->map_test_offset, 1))
+        snprintf(found, bytes, "small ones by the CPU, through %s", gpu_map_way_text(map));
+    else if (pe == world->pe) /* the one place where there is room for it */
+        snprintf(found, bytes, "small ones not by the CPU: %s", why);
+    else
+        snprintf(found, bytes, "small ones not by the CPU (PE %d to itself says why)", world->pe);
+    return WEFT_OK;
+}
