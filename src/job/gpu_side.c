@@ -194,6 +194,9 @@ void job_gpu_close(struct weft_job *job)
     if (job->end_far_streams)
         job->end_far_streams(job);
     job->end_far_streams = NULL;
+    if (job->end_mappings)
+        job->end_mappings(job);
+    job->end_mappings = NULL;
     gpu_close(job->gpu);
     job->gpu = job->paths.gpu = NULL;
     free(job->gpu_pairs);

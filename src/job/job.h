@@ -137,6 +137,8 @@ struct weft_job {
     void (*end_far_streams)(struct weft_job *job);
     struct weft_file *files; /* of ops/file.c, that are open; closed by: */
     void (*end_files)(struct weft_job *job);
+    void *mappings; /* of ops/map.c; ended by: */
+    void (*end_mappings)(struct weft_job *job);
     void *program_context; /* CUDA context that the program had made current before weft_init() */
     bool checking;
     bool threads_are_pes;

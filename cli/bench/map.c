@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small transfers between the host's memory and the GPU's: by the CPU through mappings (weft/map.h, and the host's
+ * put and get), and by the driver, in one run. `src` and `dst` of a case are GPU memory; the host's side is of the
+ * bench's own, plain and pinned. */
+#include "bench/bench.h"
+
+#include "tool/gpu_copies.h"
+#include "tool/tool.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <weft/gpu.h>
+#include <weft/map.h>
+
+/* The host's side. */
+struct side {
+    char *at;
+    bool pinned;
+};
+
+static weft_status side_open(struct bench *bench, size_t bytes, bool pinned, struct side *side)
+{
+    *side = (struct side){aligned_alloc(4096, (bytes + 4095) / 4096 * 4096), pinned};
+    if (!side->at)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for %zu bytes", bytes);
+    bench_fill(side->at, bytes, 7);
+    weft_status status = pinned ? weft_register(bench->job, side->at, bytes) : WEFT_OK;
+    if (status)
+        free(side->at);
+    return status;
+}
+
+static void side_close(struct bench *bench, struct side *side)
+{
+    if (side->pinned)
+        weft_unregister(bench->job, side->at);
+    free(side->at);
+}
+
+typedef weft_status act(struct bench *bench, struct bench_case *c, char *host);
+
+static weft_status act_put(struct bench *bench, struct bench_case *c, char *host)
+{
+    return weft_put(bench->ctx, c->dst, host, c->bytes, bench->to);
+}
+
+static weft_status act_get(struct bench *bench, struct bench_case *c, char *host)
+{
+    return weft_get(bench->ctx, host, c->src, c->bytes, bench->to);
+}
+
+static weft_status act_copy_to(struct bench *bench, struct bench_case *c, char *host)
+{
+    return weft_copy_to(bench->job, c->dst, host, c->bytes);
+}
+
+static weft_status act_copy_to_flush(struct bench *bench, struct bench_case *c, char *host)
+{
+    weft_status status = weft_copy_to(bench->job, c->dst, host, c->bytes);
+    return status ? status : weft_copy_flush(bench->job, c->dst);
+}
+
+static weft_status act_copy_from(struct bench *bench, struct bench_case *c, char *host)
+{
+    return weft_copy_from(bench->job, host, c->src, c->bytes);
+}
+
+static weft_status act_driver_to(struct bench *bench, struct bench_case *c, char *host)
+{
+    return driver_copy(bench->job, c->dst, host, c->bytes, true);
+}
+
+static weft_status act_driver_from(struct bench *bench, struct bench_case *c, char *host)
+{
+    return driver_copy(bench->job, host, c->src, c->bytes, false);
+}
+
+static weft_status repeat(struct bench *bench, struct bench_case *c, act *act, bool pinned,
+                          bool driver, uint64_t iterations, double *ns)
+{
+    struct side side;
+    if (bench->me != bench->from)
+        return WEFT_OK;
+    weft_status status = side_open(bench, c->bytes, pinned, &side);
+    if (status)
+        return status;
+    status = driver ? driver_copies_begin(bench->job) : WEFT_OK;
+    if (!status) {
+        status = act(bench, c, side.at); /* what the first one sets up is not the copy's */
+        uint64_t start = bench_now_ns();
+        for (uint64_t i = 0; i < iterations && !status; i++)
+            status = act(bench, c, side.at);
+        if (!status)
+            status = weft_quiet(bench->ctx);
+        *ns += (double)(bench_now_ns() - start);
+        if (driver)
+            driver_copies_end(bench->job);
+    }
+    side_close(bench, &side);
+    return status;
+}
+
+/* By PE `from`, what PE `at` then has in its GPU memory, or `from` in its host memory. */
+static weft_status check(struct bench *bench, struct bench_case *c, act *act, bool in, bool pinned,
+                         bool driver, int at, bool *right)
+{
+    struct side side = {0};
+    weft_status status = bench_set(bench, c->src, c->bytes, 3);
+    if (!status)
+        status = bench_set(bench, c->dst, c->bytes, 5);
+    if (!status)
+        status = weft_barrier(bench->world);
+    bool acts = !status && bench->me == bench->from;
+    if (acts) {
+        status = side_open(bench, c->bytes, pinned, &side);
+        if (!status && driver)
+            status = driver_copies_begin(bench->job);
+        if (!status)
+            status = act(bench, c, side.at);
+        if (!status && driver)
+            driver_copies_end(bench->job);
+    }
+    weft_status end = weft_barrier(bench->world);
+    status = status ? status : end;
+    if (!status && in && bench->me == at)
+        status = bench_has(bench, c->dst, c->bytes, 7, right);
+    if (acts && !in)
+        *right = *right && bench_holds(side.at, c->bytes, 3);
+    if (acts)
+        side_close(bench, &side);
+    return status;
+}
+
+#define ROW(name, act, in, pinned, driver, at)                                                     \
+    weft_status name##_run(struct bench *bench, struct bench_case *c, uint64_t n, double *ns)      \
+    {                                                                                              \
+        return repeat(bench, c, act, pinned, driver, n, ns);                                       \
+    }                                                                                              \
+    weft_status name##_check(struct bench *bench, struct bench_case *c, bool *right)               \
+    {                                                                                              \
+        return check(bench, c, act, in, pinned, driver, at, right);                                \
+    }
+
+ROW(map_put, act_put, true, false, false, bench->to)
+ROW(map_get, act_get, false, false, false, bench->from)
+ROW(map_copy_to, act_copy_to, true, false, false, bench->from)
+ROW(map_copy_to_flush, act_copy_to_flush, true, false, false, bench->from)
+ROW(map_copy_to_pinned, act_copy_to, true, true, false, bench->from)
+ROW(map_copy_from, act_copy_from, false, false, false, bench->from)
+ROW(map_copy_from_pinned, act_copy_from, false, true, false, bench->from)
+ROW(map_driver_to, act_driver_to, true, false, true, bench->from)
+ROW(map_driver_to_pinned, act_driver_to, true, true, true, bench->from)
+ROW(map_driver_from, act_driver_from, false, false, true, bench->from)
+ROW(map_driver_from_pinned, act_driver_from, false, true, true, bench->from)
+
+weft_status map_flag_run(struct bench *bench, struct bench_case *c, uint64_t iterations, double *ns)
+{
+    enum { MOST = 100000 }; /* a kernel ends by itself, and soon */
+    if (bench->me != bench->from)
+        return WEFT_OK;
+    weft_status status = WEFT_OK;
+    for (uint64_t done = 0; done < iterations && !status;) {
+        double part = 0;
+        uint64_t now = iterations - done < MOST ? iterations - done : MOST, zero = 0;
+        status = bench_write(bench, c->dst, &zero, sizeof zero);
+        if (!status)
+            status = flag_echo(bench->job, c->dst, now, &part);
+        *ns += part;
+        done += now;
+    }
+    return status;
+}
+
+/* flag_echo() fails where an answer is missing. */
+weft_status map_flag_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    double ns = 0;
+    weft_status status = map_flag_run(bench, c, 3, &ns);
+    uint64_t last = 0;
+    if (!status && bench->me == bench->from)
+        status = bench_read(bench, &last, c->dst, sizeof last);
+    *right = *right && (bench->me != bench->from || last == 3);
+    weft_status end = weft_barrier(bench->world);
+    return status ? status : end;
+}
+
+weft_status map_window_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                           double *ns)
+{
+    double all = 0;
+    if (bench->me != bench->from)
+        return WEFT_OK;
+    weft_status status = map_windows(bench->job, c->bytes, iterations, &all);
+    *ns += all;
+    return status;
+}
+
+weft_status map_window_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    (void)bench, (void)c, (void)right; /* it moves nothing */
+    return WEFT_OK;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See gpu_copies.h. */
+#include "tool/gpu_copies.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "gpu/gpu.h"
+#include "gpu/map.h"
+#include "job/job.h"
+
+#include <string.h>
+
+static weft_status gpu_of(weft_job *job, struct gpu **gpu)
+{
+    *gpu = job->gpu;
+    return *gpu ? WEFT_OK : base_fail(WEFT_ERR_UNSUPPORTED, "the job has no GPU side");
+}
+
+weft_status driver_copies_begin(weft_job *job)
+{
+    struct gpu *gpu;
+    weft_status status = gpu_of(job, &gpu);
+    if (!status && (!gpu->cuda.MemcpyHtoD || !gpu->cuda.MemcpyDtoH))
+        status = base_fail(WEFT_ERR_UNSUPPORTED, "the driver has no cuMemcpyHtoD");
+    return status ? status : gpu_enter(&gpu->device);
+}
+
+void driver_copies_end(weft_job *job)
+{
+    gpu_leave(&job->gpu->device);
+}
+
+weft_status driver_copy(weft_job *job, void *dst, const void *src, size_t bytes, bool in)
+{
+    const struct cuda *cuda = &job->gpu->cuda;
+    CUresult result = in ? cuda->MemcpyHtoD((uintptr_t)dst, src, bytes)
+                         : cuda->MemcpyDtoH(dst, (uintptr_t)src, bytes);
+    return result ? cuda_fail(cuda, result, "a copy of %zu bytes by the driver", bytes) : WEFT_OK;
+}
+
+/* ---------------------------------------------------------------------------------------- flags */
+
+/* Pinned. */
+struct echo_room {
+    struct echo_report report;
+    uint64_t line[8];
+    uint64_t answer;
+};
+
+static weft_status echo(struct gpu *gpu, struct echo_room *room, uint64_t *flag, uint64_t rounds,
+                        double *ns)
+{
+    int slot;
+    size_t offset;
+    if (!gpu_map_place(gpu, flag, &slot, &offset))
+        return base_fail(WEFT_ERR_ADDRESS, "the flag is not in the GPU heap");
+    uint64_t none = 0, limit_ns = 2000000000;
+    CUdeviceptr own = (uintptr_t)flag, peer = 0, report = 0;
+    if (gpu->cuda.MemHostGetDevicePointer(&report, room, 0))
+        return base_fail(WEFT_ERR_SYSTEM, "pinned memory that no kernel can access");
+    peer = report + offsetof(struct echo_room, answer);
+    void *arguments[] = {&own, &peer, &none, &none, &rounds, &limit_ns, &report};
+    weft_status status =
+        gpu_launch(&gpu->module, GPU_weft_kernel_echo, 1, 1, gpu->lanes[0].stream, arguments);
+    uint64_t start = 0, late = clock_now_ns() + 2 * limit_ns;
+    for (uint64_t round = 1; round <= rounds && !status; round++) {
+        if (round == 2) /* the kernel has started */
+            start = clock_now_ns();
+        if (!gpu_map_store(gpu->heap.map, slot, offset, &round, sizeof round))
+            status = base_fail(WEFT_ERR_UNSUPPORTED, "the GPU's memory is not mapped for the CPU");
+        while (!status && __atomic_load_n(&room->answer, __ATOMIC_ACQUIRE) < round)
+            if (clock_now_ns() > late)
+                status = base_fail(WEFT_ERR_TIMEOUT, "a kernel did not answer");
+    }
+    *ns = rounds > 1 ? (double)(clock_now_ns() - start) * (double)rounds / (double)(rounds - 1) : 0;
+    weft_status end = gpu_quiet(gpu);
+    return status ? status : end;
+}
+
+weft_status flag_echo(weft_job *job, uint64_t *flag, uint64_t rounds, double *ns)
+{
+    struct gpu *gpu;
+    struct echo_room *room = NULL;
+    weft_status status = gpu_of(job, &gpu);
+    if (!status)
+        status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    CUresult result = gpu->cuda.MemHostAlloc((void **)&room, sizeof *room,
+                                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    if (result) {
+        status = cuda_fail(&gpu->cuda, result, "cuMemHostAlloc");
+    } else {
+        memset(room, 0, sizeof *room);
+        status = echo(gpu, room, flag, rounds, ns);
+        gpu->cuda.MemFreeHost(room);
+    }
+    gpu_leave(&gpu->device);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------- mappings */
+
+weft_status map_windows(weft_job *job, size_t bytes, uint64_t rounds, double *ns)
+{
+    struct gpu *gpu;
+    struct gpu_map_extra extra;
+    weft_status status = gpu_of(job, &gpu);
+    if (!status && !gpu_map_works(gpu->heap.map))
+        status = base_fail(WEFT_ERR_UNSUPPORTED, "the GPU's memory is not mapped for the CPU");
+    if (!status)
+        status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    status = gpu_map_extra_make(gpu, bytes, &extra);
+    if (!status) {
+        uint64_t start = clock_now_ns();
+        for (uint64_t round = 0; round < rounds && !status; round++) {
+            struct gpu_map_user user = {0};
+            status = gpu_map_own(gpu->heap.map, (void *)(uintptr_t)extra.at, bytes, &user);
+            if (!status)
+                gpu_map_own_end(gpu->heap.map, &user);
+        }
+        *ns = (double)(clock_now_ns() - start);
+        gpu_map_extra_free(gpu, &extra);
+    }
+    gpu_leave(&gpu->device);
+    return status;
+}
