@@ -79,5 +79,8 @@ int main(void)
     OK(weft_file_close(file));
     CHECK(unlink(path) == 0);
     OK(weft_finalize(job));
+    free(model);
+    free(results);
+    free(parts);
     return 0;
 }

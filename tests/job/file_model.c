@@ -161,5 +161,8 @@ int main(int argc, char **argv)
     check_file(path, t.model, t.size);
     CHECK(unlink(path) == 0);
     OK(weft_finalize(t.job));
+    free(t.model);
+    free(t.plain);
+    free(t.expected);
     return 0;
 }

@@ -233,5 +233,6 @@ int main(int argc, char **argv)
     if (me == 0)
         CHECK(unlink(the_path()) == 0);
     OK(weft_finalize(job));
+    free(plain);
     return 0;
 }
