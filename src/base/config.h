@@ -71,10 +71,10 @@ enum config_type {
       "Segments are registered for path gda in pieces of this size, a power of 2, 64K to 1G.")           \
     X(FILE_BACKEND, CONFIG_CHOICE, "auto", "auto|uring|threads",                                         \
       "By what files are read and written: io_uring, else threads; only io_uring; only threads.")        \
-    X(FILE_DEPTH, CONFIG_INT, "16", NULL,                                                                \
-      "Requests on a file that are under way at once, 1 to 256.")                                        \
-    X(FILE_CHUNK, CONFIG_SIZE, "1M", NULL,                                                               \
-      "Bytes of one request on a file, at most; a multiple of 4K up to 64M.")                            \
+    X(FILE_DEPTH, CONFIG_INT, "0", NULL,                                                                 \
+      "Requests on a file under way at once, 1 to 256; 0 = as was measured on its file system.")         \
+    X(FILE_CHUNK, CONFIG_SIZE, "0", NULL,                                                                \
+      "Bytes of one request on a file, at most, a multiple of 4K up to 64M; 0 = as was measured.")       \
     X(CHECK, CONFIG_BOOL, "0", NULL,                                                                     \
       "Check that collective calls agree between PEs, and say how they differ.")                         \
     X(SPIN, CONFIG_INT, "-1", NULL,                                                                      \

@@ -125,10 +125,15 @@ int uring_register_files(struct uring *ring, const int *files, unsigned n)
     return enlist(ring->fd, IORING_REGISTER_FILES, files, n);
 }
 
+void uring_unregister_buffers(struct uring *ring)
+{
+    enlist(ring->fd, IORING_UNREGISTER_BUFFERS, NULL, 0);
+}
+
 void uring_unregister(struct uring *ring)
 {
     enlist(ring->fd, IORING_UNREGISTER_FILES, NULL, 0);
-    enlist(ring->fd, IORING_UNREGISTER_BUFFERS, NULL, 0);
+    uring_unregister_buffers(ring);
 }
 
 struct io_uring_sqe *uring_put(struct uring *ring)

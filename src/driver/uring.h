@@ -36,6 +36,8 @@ void uring_close(struct uring *ring);
 int uring_register_buffers(struct uring *ring, const struct iovec *buffers, unsigned n);
 int uring_register_files(struct uring *ring, const int *files, unsigned n);
 
+void uring_unregister_buffers(struct uring *ring);
+
 /* Lets go of both at once. A queue that is closed does so later, when the kernel comes to it: so long a file
  * system would be in use. */
 void uring_unregister(struct uring *ring);

@@ -135,7 +135,8 @@ struct weft_job {
     void *stream_calls; /* kept for captured graphs (ops/stream.c): each begins with the next */
     void *far_streams;  /* of ops/stream_far.c; ended by: */
     void (*end_far_streams)(struct weft_job *job);
-    struct weft_file *files; /* of ops/file.c, that are open; closed by: */
+    struct weft_file *files;       /* of ops/file.c, that are open; closed by: */
+    struct file_tunes *file_tunes; /* likewise; NULL: no file has been opened */
     void (*end_files)(struct weft_job *job);
     void *mappings; /* of ops/map.c; ended by: */
     void (*end_mappings)(struct weft_job *job);

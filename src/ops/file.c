@@ -7,6 +7,9 @@
 
 #include <stdlib.h>
 
+/* Bytes of a transfer by which one way is measured. */
+enum { TRIAL_BYTES = 48 << 20 };
+
 weft_status file_check(const char *function, const weft_file *file)
 {
     if (!file)
@@ -67,6 +70,8 @@ static void close_all(struct weft_job *job)
         if (close_file(file))
             log_warn("closing a file at weft_finalize(): %s", base_last_error());
     }
+    file_tunes_free(job->file_tunes);
+    job->file_tunes = NULL;
 }
 
 static void enlist(struct weft_job *job, weft_file *file)
@@ -75,6 +80,8 @@ static void enlist(struct weft_job *job, weft_file *file)
     file->next = job->files;
     job->files = file;
     job->end_files = close_all;
+    if (!job->file_tunes)
+        job->file_tunes = file_tunes_new(TRIAL_BYTES);
     pthread_mutex_unlock(&job->lock);
 }
 
@@ -115,6 +122,7 @@ WEFT_EXPORT weft_status weft_file_open(weft_job *job, const char *path, unsigned
         return base_fail(WEFT_ERR_NO_MEMORY, "weft_file_open: no private memory");
     file->job = job;
     file->flags = flags;
+    file->measured = settings.measured;
     status = file_open(&file_system_calls, path, flags, attr.mode, &file->handle);
     if (!status)
         status = file_engine_choose(&file->handle, &settings, &file->engine);
@@ -248,8 +256,9 @@ static weft_status run(const char *function, weft_file *file, bool write,
         status = file_find(function, file, write, part, &transfer);
     if (status || !part->bytes)
         return told(part->result, status);
-    status = file_engine_run(file->engine, &transfer, 1);
-    return status;
+    struct file_tunes *tunes = file->measured ? file->job->file_tunes : NULL;
+    return tunes ? file_engine_run_tuned(file->engine, tunes, file->handle.device, &transfer)
+                 : file_engine_run(file->engine, &transfer, 1);
 }
 
 static weft_status begin(const char *function, weft_file *file, bool write,

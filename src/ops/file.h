@@ -12,6 +12,7 @@ struct weft_file {
     struct file_engine *engine; /* NULL: the job has been finalized */
     weft_ctx *ctx;              /* toward other PEs; NULL until it is needed */
     unsigned flags;             /* WEFT_FILE_* */
+    bool measured;              /* how many requests of what size */
     struct weft_file *next;     /* of those that are open in the job */
 };
 

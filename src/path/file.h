@@ -6,6 +6,7 @@
  *   file_plan.c    cuts a transfer into pieces: a pure function of offsets and alignments
  *   file_open.c    the open file: its descriptors, what kind of file system it is on, what it demands
  *   file_choose.c  how many requests of what size, and by which queue
+ *   file_tune.c    the same by measurement
  *   file_uring.c, file_threads.c   queues: requests in, completions out
  *   file_place.c   the memory: what the CPU reaches, what the GPU copies, what a path carries
  *   file_run.c     the engine: pieces of all transfers through their phases
@@ -36,6 +37,9 @@
 #include <weft_file.h>
 
 enum { FILE_DEPTH_MOST = 256, FILE_PAGE = 4096 };
+
+/* What is begun with where nobody says otherwise, and what measuring tries at most. */
+enum { FILE_DEPTH = 16, FILE_CHUNK = 1 << 20, FILE_TUNE_MOST_DEPTH = 64 };
 #define FILE_CHUNK_MOST ((size_t)64 << 20)
 
 /* ------------------------------------------------------------------------------ open files */
@@ -61,6 +65,7 @@ struct opened_file {
     int buffered;             /* by the page cache */
     bool reads, writes, made; /* `made`: by this handle, so that its name is not yet safe */
     bool block_device;
+    uint64_t device;                      /* number of the file system, or of the block device */
     uint32_t alignment, memory_alignment; /* of what goes past the page cache */
     char file_system[32], store[64];
     char reason_code[32], reason[256]; /* why not direct; "" = direct */
@@ -108,7 +113,8 @@ struct file_backend {
     const char *name;
     weft_status (*open)(const struct opened_file *file, unsigned depth, struct file_queue **queue);
     void (*close)(struct file_queue *queue);
-    /* Tells of the buffers, `count` of `bytes` each; false: they are as any other memory. May be NULL. */
+    /* Tells of the buffers, `count` of `bytes` each; false: they are as any other memory. With a count of 0 there
+     * are none any more. May be NULL. */
     bool (*buffers)(struct file_queue *queue, char *base, size_t bytes, unsigned count);
     void (*give)(struct file_queue *queue, struct file_io *io);
     /* What was given begins. */
@@ -119,6 +125,14 @@ struct file_backend {
     void (*wake)(struct file_queue *queue);
 };
 extern const struct file_backend file_uring, file_threads;
+
+/* ----------------------------------------------------------------------------- measurement */
+
+/* How many requests of what size are quickest, by file system, direction and kind of memory: measured by the first
+ * transfer that is large enough, on its own bytes, and kept for the job. */
+struct file_tunes;
+struct file_tunes *file_tunes_new(size_t trial_bytes);
+void file_tunes_free(struct file_tunes *tunes);
 
 /* ---------------------------------------------------------------------------------- memory */
 
@@ -149,8 +163,9 @@ weft_status file_place_settle(const struct file_place *place);
 
 struct file_settings {
     const struct file_backend *backend;
-    unsigned depth;
+    unsigned depth, most_depth; /* most_depth: that file_engine_reshape() may ask for */
     size_t chunk_bytes;
+    bool measured;          /* depth and chunk may be replaced by what is measured */
     uint64_t wait_limit_ns; /* in which something must be completed; 0 = none */
     bool checksums;
 };
@@ -176,11 +191,19 @@ weft_status file_choose_settings(const weft_file_attr *attr, unsigned flags,
 weft_status file_engine_choose(struct opened_file *file, struct file_settings *settings,
                                struct file_engine **engine);
 
+/* Other requests from here on. False: something is under way, and nothing has changed. */
+bool file_engine_reshape(struct file_engine *engine, unsigned depth, size_t chunk);
+
 /* Waits for what is under way. */
 void file_engine_close(struct file_engine *engine);
 
 /* Carries the transfers out, at once, and returns when all have ended: the first one's failure that has one. */
 weft_status file_engine_run(struct file_engine *engine, const struct file_transfer *list, size_t n);
+
+/* The same for one transfer, with the requests that were measured to be the quickest; measures them. `where`: the
+ * file system. */
+weft_status file_engine_run_tuned(struct file_engine *engine, struct file_tunes *tunes,
+                                  uint64_t where, const struct file_transfer *transfer);
 
 /* Begins one that goes on by itself, and waits for all of those. */
 weft_status file_engine_begin(struct file_engine *engine, const struct file_transfer *transfer);

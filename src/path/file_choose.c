@@ -6,10 +6,11 @@
 #include "base/config.h"
 #include "base/status.h"
 
+/* 0: nobody says. */
 static weft_status choose_depth(unsigned given, unsigned *depth)
 {
     int64_t wanted = given ? (int64_t)given : config_int(CONFIG_FILE_DEPTH);
-    if (wanted < 1 || wanted > FILE_DEPTH_MOST)
+    if (wanted < 0 || wanted > FILE_DEPTH_MOST)
         return base_fail(given ? WEFT_ERR_ARGUMENT : WEFT_ERR_CONFIG,
                          "%s is %lld; 1 to %d requests at once are possible",
                          given ? "weft_file_open: attr->depth" : "WEFT_FILE_DEPTH",
@@ -21,7 +22,7 @@ static weft_status choose_depth(unsigned given, unsigned *depth)
 static weft_status choose_chunk(size_t given, size_t *chunk)
 {
     uint64_t wanted = given ? given : config_size(CONFIG_FILE_CHUNK);
-    if (!wanted || wanted > FILE_CHUNK_MOST || wanted % FILE_PAGE)
+    if (wanted > FILE_CHUNK_MOST || wanted % FILE_PAGE)
         return base_fail(given ? WEFT_ERR_ARGUMENT : WEFT_ERR_CONFIG,
                          "%s is %llu; a multiple of %d up to %zu is wanted",
                          given ? "weft_file_open: attr->chunk_bytes" : "WEFT_FILE_CHUNK",
@@ -35,7 +36,15 @@ weft_status file_choose_settings(const weft_file_attr *attr, unsigned flags,
 {
     *settings = (struct file_settings){.checksums = flags & WEFT_FILE_CHECKSUM};
     weft_status status = choose_depth(attr->depth, &settings->depth);
-    return status ? status : choose_chunk(attr->chunk_bytes, &settings->chunk_bytes);
+    if (!status)
+        status = choose_chunk(attr->chunk_bytes, &settings->chunk_bytes);
+    if (status)
+        return status;
+    settings->measured = !settings->depth && !settings->chunk_bytes;
+    settings->most_depth = settings->measured ? FILE_TUNE_MOST_DEPTH : 0;
+    settings->depth = settings->depth ? settings->depth : FILE_DEPTH;
+    settings->chunk_bytes = settings->chunk_bytes ? settings->chunk_bytes : FILE_CHUNK;
+    return WEFT_OK;
 }
 
 weft_status file_engine_choose(struct opened_file *file, struct file_settings *settings,

@@ -88,6 +88,7 @@ static weft_status open_buffered(struct opened_file *file, unsigned flags, unsig
         return base_fail(WEFT_ERR_SYSTEM, "weft_file_open: fstat of %s: %s", file->path,
                          strerror(errno));
     file->block_device = S_ISBLK(st->st_mode);
+    file->device = file->block_device ? st->st_rdev : st->st_dev;
     return refuse_kind(file->path, st->st_mode);
 }
 

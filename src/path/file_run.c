@@ -100,8 +100,8 @@ struct file_engine {
     pthread_cond_t wake;
     bool has_worker, stop;
 
-    char *buffers; /* [depth], a chunk each */
-    bool buffers_known;
+    char *buffers;                    /* [depth], a chunk each */
+    bool buffers_known, buffers_told; /* to the queue, which may have refused */
     struct crc32c_shift shift;
     struct gpu *pinned_for;
     struct file_engine *next_lost;
@@ -187,6 +187,7 @@ static weft_status make_buffers(struct file_engine *engine)
 static void tell_buffers(struct file_engine *engine)
 {
     const struct file_settings *s = &engine->settings;
+    engine->buffers_told = true;
     engine->buffers_known =
         s->backend->buffers && all_buffers(engine) <= most_known &&
         s->backend->buffers(engine->queue, engine->buffers, s->chunk_bytes, s->depth);
@@ -197,7 +198,7 @@ static weft_status ready_buffers(struct file_engine *engine, const struct op *op
 {
     enum { WORTH = 64 << 10 };
     weft_status status = engine->buffers ? WEFT_OK : make_buffers(engine);
-    if (!status && bytes >= WORTH && !engine->buffers_known)
+    if (!status && bytes >= WORTH && !engine->buffers_told)
         tell_buffers(engine);
     struct gpu *gpu = op->transfer.place.kind == FILE_DEVICE ? op->transfer.place.gpu : NULL;
     if (status || !gpu || engine->pinned_for == gpu)
@@ -206,6 +207,20 @@ static weft_status ready_buffers(struct file_engine *engine, const struct op *op
     if (!status)
         engine->pinned_for = gpu;
     return status;
+}
+
+/* The GPU has been unpinned before the memory goes. */
+static void drop_buffers(struct file_engine *engine)
+{
+    if (engine->pinned_for)
+        gpu_unpin_range(engine->pinned_for, engine->buffers, all_buffers(engine));
+    if (engine->buffers_known)
+        engine->settings.backend->buffers(engine->queue, NULL, 0, 0);
+    if (engine->buffers)
+        munmap(engine->buffers, all_buffers(engine));
+    engine->pinned_for = NULL;
+    engine->buffers = NULL;
+    engine->buffers_known = engine->buffers_told = false;
 }
 
 static char *buffer_of(const struct file_engine *engine, const struct piece *piece)
@@ -859,13 +874,43 @@ weft_status file_engine_quiet(struct file_engine *engine)
 
 /* -------------------------------------------------------------------------------- open, close */
 
+/* Nothing is under way. */
+static void set_shape(struct file_engine *engine, unsigned depth, size_t chunk)
+{
+    size_t a = engine->file->alignment; /* a block may be larger than what was asked for */
+    engine->settings.depth = depth;
+    engine->settings.chunk_bytes = (chunk + a - 1) / a * a;
+    engine->free = NULL;
+    for (unsigned i = depth; i-- > 0;) {
+        engine->pieces[i].number = i;
+        engine->pieces[i].next = engine->free;
+        engine->free = &engine->pieces[i];
+    }
+}
+
+bool file_engine_reshape(struct file_engine *engine, unsigned depth, size_t chunk)
+{
+    pthread_mutex_lock(&engine->lock);
+    bool idle = !engine->driven && !engine->todo && !engine->background && !engine->settling &&
+                !engine->given && !engine->inbox && !engine->work && !engine->broken;
+    bool fits = depth && depth <= engine->settings.most_depth;
+    bool same = depth == engine->settings.depth && chunk == engine->settings.chunk_bytes;
+    if (idle && fits && !same) {
+        drop_buffers(engine);
+        set_shape(engine, depth, chunk);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return idle && fits;
+}
+
 weft_status file_engine_open(struct opened_file *file, const struct file_settings *settings,
                              struct file_engine **result)
 {
+    unsigned most = settings->most_depth > settings->depth ? settings->most_depth : settings->depth;
     struct file_engine *engine = calloc(1, sizeof *engine);
-    struct piece *pieces = calloc(settings->depth, sizeof *pieces);
+    struct piece *pieces = calloc(most, sizeof *pieces);
     weft_status status = engine && pieces
-                             ? settings->backend->open(file, settings->depth, &engine->queue)
+                             ? settings->backend->open(file, most, &engine->queue)
                              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a file");
     if (status) {
         free(pieces);
@@ -874,18 +919,12 @@ weft_status file_engine_open(struct opened_file *file, const struct file_setting
     }
     engine->file = file;
     engine->settings = *settings;
+    engine->settings.most_depth = most;
     engine->direct = file->direct >= 0;
     engine->quick = true;
-    size_t a =
-        file->alignment; /* a block of the file system may be larger than what was asked for */
-    engine->settings.chunk_bytes = (settings->chunk_bytes + a - 1) / a * a;
     engine->pieces = pieces;
     engine->todo_last = &engine->todo;
-    for (unsigned i = settings->depth; i-- > 0;) {
-        pieces[i].number = i;
-        pieces[i].next = engine->free;
-        engine->free = &pieces[i];
-    }
+    set_shape(engine, settings->depth, settings->chunk_bytes);
     pthread_mutex_init(&engine->lock, NULL);
     pthread_cond_init(&engine->moved, NULL);
     pthread_cond_init(&engine->wake, NULL);
@@ -914,15 +953,14 @@ void file_engine_close(struct file_engine *engine)
     pthread_mutex_unlock(&engine->lock);
     if (engine->has_worker)
         pthread_join(engine->worker, NULL);
-    if (engine->pinned_for)
-        gpu_unpin_range(engine->pinned_for, engine->buffers, all_buffers(engine));
     if (engine->broken) {
+        if (engine->pinned_for)
+            gpu_unpin_range(engine->pinned_for, engine->buffers, all_buffers(engine));
         keep_lost(engine);
         return;
     }
+    drop_buffers(engine);
     engine->settings.backend->close(engine->queue);
-    if (engine->buffers)
-        munmap(engine->buffers, all_buffers(engine));
     pthread_cond_destroy(&engine->wake);
     pthread_cond_destroy(&engine->moved);
     pthread_mutex_destroy(&engine->lock);

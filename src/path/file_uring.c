@@ -47,6 +47,10 @@ static weft_status open_queue(const struct opened_file *file, unsigned depth,
 static bool tell_buffers(struct file_queue *queue, char *base, size_t bytes, unsigned count)
 {
     struct iovec list[FILE_DEPTH_MOST];
+    if (!count) {
+        uring_unregister_buffers(&queue->ring);
+        return true;
+    }
     for (unsigned i = 0; i < count; i++)
         list[i] = (struct iovec){base + i * bytes, bytes};
     return uring_register_buffers(&queue->ring, list, count) == 0;
