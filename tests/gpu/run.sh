@@ -4,13 +4,13 @@
 # machine: one GPU shared by several PEs, then one PE per GPU. Prints a table; exits 1 when something
 # failed. Needs CMake, a C compiler, nvcc (without it the embedded PTX is used) and an NVIDIA driver.
 #   tests/gpu/run.sh [BUILD_FOLDER [GROUP ...]]
-# Groups: memory stripes shared device device_shared proxy staged relay net gda examples faults figures; all of them unless
+# Groups: memory stripes shared device device_shared proxy staged relay net gda examples mapped faults figures; all of them unless
 # some are named.
 set -u
 cd "$(dirname "$0")/../.."
 build=${1:-build-gpu}
 [ $# -eq 0 ] || shift
-groups=${*:-memory stripes shared device device_shared proxy staged relay net gda examples faults figures}
+groups=${*:-memory stripes shared device device_shared proxy staged relay net gda examples mapped faults figures}
 # A kernel of a job left behind would share the GPU with whatever is measured next.
 trap 'trap - TERM INT; kill -- $(jobs -p) 2> /dev/null; exit 143' TERM INT
 logs=${OUT:-$build}/gpu-logs
@@ -292,6 +292,35 @@ group_examples() {
         cmp "$folder/model" "$folder/expected" || failures=$((failures + 1))
     done
     rm -rf "$folder"
+}
+group_mapped() { # GPU memory in the CPU's addresses
+    local n pes=$((gpus > 1 ? gpus : 2)) shim=$build/wrong_size.so
+    extra=
+    for n in 1 "$pes" 4; do run "mapped copies" "$n" 60 "$build/bin/job_gpu_map" works; done
+    extra="WEFT_MAP=none" run "not mapped" "$pes" 60 "$build/bin/job_gpu_map" none
+    extra="WEFT_TARGET=cuda"
+    [ ! -x "$build/bin/device_host_put" ] || run "host puts to a kernel" "$pes" 60 "$build/bin/device_host_put"
+    [ ! -x "$build/bin/device_host_put" ] ||
+        extra="WEFT_TARGET=cuda WEFT_MAP=none" run "host puts to a kernel" "$pes" 60 "$build/bin/device_host_put"
+    if gcc -shared -fPIC -o "$shim" tests/gpu/wrong_size.c -ldl; then
+        wanted="another interface, and no mapping" extra="WEFT_LOG=warn"
+        run "another interface" "$pes" 60 env LD_PRELOAD="$PWD/$shim" sh -c \
+            "'$build/bin/job_gpu_map' none && echo 'another interface, and no mapping'"
+        wanted=
+    fi
+    extra=
+    # Killed while it stores; what comes next finds the GPUs free, and maps them again.
+    wanted="killed by signal 9"
+    run "killed while it maps" "$pes" 30 sh -c "'$build/bin/job_gpu_map' works & sleep 1.5; kill -9 \$!; wait \$!; kill -9 \$\$"
+    wanted=
+    run "and after that" "$pes" 60 "$build/bin/job_gpu_map" works
+    if [ "$(id -u)" -eq 0 ] && command -v setpriv > /dev/null; then
+        local copy
+        copy=$(mktemp -d) && cp -r "$build/bin/weft" "$build/bin/job_gpu_map" "$copy/" && chmod -R a+rX "$copy"
+        run "as another user" 2 60 setpriv --reuid 65534 --regid 65534 --clear-groups env XDG_RUNTIME_DIR= HOME=/ \
+            "$copy/job_gpu_map" works
+        rm -rf "$copy"
+    fi
 }
 group_faults() { # what must be said, not done
     local case pes=$((gpus > 1 ? gpus : 2))
