@@ -8,6 +8,7 @@
 
 #include "gpu/map.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -231,6 +232,51 @@ static void operations(void)
     OK(weft_free(job, flag));
 }
 
+/* ---------------------------------------------------------------------------------------- threads */
+
+enum { THREADS = 4, THREAD_ROUNDS = 300, THREAD_BYTES = 300000 };
+
+static char *shared;
+
+/* Each on its own part of the next PE's memory, through the same context and the same windows. */
+static void *one_thread(void *argument)
+{
+    size_t number = (size_t)(uintptr_t)argument, lead = number * THREAD_BYTES;
+    unsigned char mine[1500], back[1500];
+    unsigned seed = (unsigned)number + 77;
+    for (int round = 0; round < THREAD_ROUNDS; round++) {
+        seed = seed * 1664525u + 1013904223u;
+        size_t at = lead + (seed >> 8) % (THREAD_BYTES - sizeof mine),
+               bytes = 9 + (seed >> 4) % 1400;
+        uint64_t word = seed * 0x9e3779b97f4a7c15u, seen = 0;
+        for (size_t i = 0; i < bytes; i++)
+            mine[i] = (unsigned char)(seed + i * 13);
+        OK(weft_put(ctx, shared + at, mine, bytes, next));
+        OK(weft_p64(ctx, shared + lead + THREAD_BYTES - 8, word, next));
+        OK(weft_quiet(ctx));
+        OK(weft_get(ctx, back, shared + at, bytes, next));
+        CHECK(memcmp(back, mine, bytes) == 0);
+        OK(weft_g64(ctx, shared + lead + THREAD_BYTES - 8, &seen, next));
+        CHECK(seen == word);
+        void *mapped = NULL;
+        if (weft_map(job, gpu + at, bytes, me, &mapped) == WEFT_OK)
+            OK(weft_unmap(job, mapped));
+    }
+    return NULL;
+}
+
+static void threads(void)
+{
+    pthread_t running[THREADS];
+    shared = gpu_alloc(job, THREADS * THREAD_BYTES, 0);
+    for (size_t i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&running[i], NULL, one_thread, (void *)(uintptr_t)i) == 0);
+    for (size_t i = 0; i < THREADS; i++)
+        CHECK(pthread_join(running[i], NULL) == 0);
+    OK(weft_barrier(world));
+    OK(weft_free(job, shared));
+}
+
 /* ------------------------------------------------------------------------------------ host memory */
 
 static void host_memory(void)
@@ -276,7 +322,8 @@ static void a_fork(void)
 
 int main(int argc, char **argv)
 {
-    OK(weft_init(&job, NULL));
+    weft_init_attr attr = {.size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE};
+    OK(weft_init(&job, &attr));
     ctx = weft_default_ctx(job);
     world = weft_team_world(job);
     me = weft_my_pe(job);
@@ -302,6 +349,7 @@ int main(int argc, char **argv)
     copies();
     OK(weft_barrier(world));
     operations();
+    threads();
     if (works && argc <= 3)
         a_fork();
     OK(weft_finalize(job));
