@@ -5,8 +5,10 @@
 #include "gpu/map_way.h"
 
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "gpu/proof_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +77,7 @@ weft_status map_test(struct gpu_map *map, int slot)
 
 /* ----------------------------------------------------------------------------- up to which size */
 
+enum { PROVE_ALWAYS_CHOICE = 0 }; /* of WEFT_PROVE */
 enum { SMALLEST = 512, LARGEST = GPU_MAP_MOST, TRIES = 9 };
 
 struct trial {
@@ -242,16 +245,35 @@ static const struct gpu_map_limits usual = {.store_plain = 64 << 10,
                                             .load_plain = 4 << 10,
                                             .load_pinned = 4 << 10};
 
+/* Once for each start of the machine, unless WEFT_PROVE wants nothing of earlier jobs believed. */
+static void find_limits(struct gpu_map *map)
+{
+    const struct gpu *gpu = map->gpu;
+    struct gpu_map_limits *l = &map->limits;
+    size_t known[4];
+    int driver = gpu->cuda.driver_version;
+    if (config_choice(CONFIG_PROVE) != PROVE_ALWAYS_CHOICE &&
+        proof_cache_sizes(&gpu->device.uuid, driver, known)) {
+        *l = (struct gpu_map_limits){known[0], known[1], known[2], known[3]};
+        return;
+    }
+    if (measure_now(map)) {
+        log_info("copies by the CPU have not been measured: %s", base_last_error());
+        *l = usual;
+        return;
+    }
+    proof_cache_keep_sizes(
+        &gpu->device.uuid, driver,
+        (size_t[4]){l->store_plain, l->store_pinned, l->load_plain, l->load_pinned});
+}
+
 const struct gpu_map_limits *gpu_map_limits(struct gpu_map *map)
 {
     if (atomic_load_explicit(&map->measured, memory_order_acquire))
         return &map->limits;
     pthread_mutex_lock(&map->measuring);
     if (!atomic_load_explicit(&map->measured, memory_order_relaxed)) {
-        if (measure_now(map)) {
-            log_info("copies by the CPU have not been measured: %s", base_last_error());
-            map->limits = usual;
-        }
+        find_limits(map);
         /* Release: pairs with the look above. */
         atomic_store_explicit(&map->measured, true, memory_order_release);
     }

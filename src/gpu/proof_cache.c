@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 128, BOOT_ID_BYTES = 40 };
+enum { LINE_BYTES = 192, BOOT_ID_BYTES = 40 };
 
 static bool own_folder(const char *path)
 {
@@ -26,14 +26,14 @@ static bool own_folder(const char *path)
            !(st.st_mode & 022);
 }
 
-bool proof_cache_file(char *path, unsigned long bytes)
+static bool file_named(const char *name, char *path, unsigned long bytes)
 {
     char folder[512];
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     if (runtime && runtime[0] == '/') {
         snprintf(folder, sizeof folder, "%s/weft", runtime);
         if (own_folder(folder))
-            return (unsigned long)snprintf(path, bytes, "%s/gpu-proofs", folder) < bytes;
+            return (unsigned long)snprintf(path, bytes, "%s/%s", folder, name) < bytes;
     }
     const char *home = getenv("HOME");
     if (!home || home[0] != '/')
@@ -43,7 +43,12 @@ bool proof_cache_file(char *path, unsigned long bytes)
         return false;
     snprintf(folder, sizeof folder, "%s/.cache/weft", home);
     return own_folder(folder) &&
-           (unsigned long)snprintf(path, bytes, "%s/gpu-proofs", folder) < bytes;
+           (unsigned long)snprintf(path, bytes, "%s/%s", folder, name) < bytes;
+}
+
+bool proof_cache_file(char *path, unsigned long bytes)
+{
+    return file_named("gpu-proofs", path, bytes);
 }
 
 static bool read_boot_id(char *id)
@@ -79,7 +84,7 @@ static FILE *open_own(const char *path, int flags)
         return NULL;
     struct stat st;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022) {
-        log_warn("%s is not this user's own file; proofs of GPU pairs are not kept in it", path);
+        log_warn("%s is not this user's own file; nothing of GPUs is kept in it", path);
         close(fd);
         return NULL;
     }
@@ -119,14 +124,14 @@ bool proof_cache_knows(const CUuuid *a, const CUuuid *b, int driver_version)
     return current && found;
 }
 
-void proof_cache_add(const CUuuid *a, const CUuuid *b, int driver_version)
+/* Adds the line unless it is there. */
+static void add_line(const char *name, const char *line)
 {
-    char path[600], line[LINE_BYTES], boot_id[BOOT_ID_BYTES];
+    char path[600], boot_id[BOOT_ID_BYTES];
     bool found;
-    FILE *file = proof_cache_file(path, sizeof path) ? open_own(path, O_RDWR | O_CREAT) : NULL;
+    FILE *file = file_named(name, path, sizeof path) ? open_own(path, O_RDWR | O_CREAT) : NULL;
     if (!file)
         return;
-    pair_line(a, b, driver_version, line);
     /* Several PEs of a job add at once. */
     if (flock(fileno(file), LOCK_EX) == 0 && read_boot_id(boot_id)) {
         if (!scan(file, line, &found)) {
@@ -139,6 +144,46 @@ void proof_cache_add(const CUuuid *a, const CUuuid *b, int driver_version)
         }
     }
     fclose(file);
+}
+
+void proof_cache_add(const CUuuid *a, const CUuuid *b, int driver_version)
+{
+    char line[LINE_BYTES];
+    pair_line(a, b, driver_version, line);
+    add_line("gpu-proofs", line);
+}
+
+/* A GPU's line: as a pair with itself, and the numbers behind. */
+static size_t sizes_line(const CUuuid *gpu, int driver_version, char *line)
+{
+    pair_line(gpu, gpu, driver_version, line);
+    return strlen(line);
+}
+
+bool proof_cache_sizes(const CUuuid *gpu, int driver_version, size_t numbers[4])
+{
+    char path[600], line[LINE_BYTES], text[LINE_BYTES], boot_id[BOOT_ID_BYTES];
+    FILE *file = file_named("gpu-copies", path, sizeof path) ? open_own(path, O_RDONLY) : NULL;
+    if (!file)
+        return false;
+    size_t length = sizes_line(gpu, driver_version, line);
+    bool found = false, current = read_boot_id(boot_id) && fgets(text, sizeof text, file);
+    current = current && strncmp(text, boot_id, strlen(boot_id)) == 0;
+    while (current && !found && fgets(text, sizeof text, file))
+        found = strncmp(text, line, length) == 0 && text[length] == ' ' &&
+                sscanf(text + length, " %zu %zu %zu %zu", &numbers[0], &numbers[1], &numbers[2],
+                       &numbers[3]) == 4;
+    fclose(file);
+    return found;
+}
+
+void proof_cache_keep_sizes(const CUuuid *gpu, int driver_version, const size_t numbers[4])
+{
+    char line[LINE_BYTES];
+    size_t length = sizes_line(gpu, driver_version, line);
+    snprintf(line + length, sizeof line - length, " %zu %zu %zu %zu", numbers[0], numbers[1],
+             numbers[2], numbers[3]);
+    add_line("gpu-copies", line);
 }
 
 /* Overwrites the line, so that lines that others add meanwhile stay where they are. */

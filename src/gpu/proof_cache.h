@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proofs of pairs of GPUs that succeeded since the machine was started, in a file of the user. Only
+/* Proofs of pairs of GPUs that succeeded, and sizes that were measured, since the machine was started, in files of the
+ * user. Only
  * a file that is the user's own, and that nobody else may write, is believed. */
 #ifndef WEFT_GPU_PROOF_CACHE_H
 #define WEFT_GPU_PROOF_CACHE_H
@@ -16,6 +17,11 @@ void proof_cache_add(const CUuuid *a, const CUuuid *b, int driver_version);
 
 /* Of a pair that has failed since. Best effort, too. */
 void proof_cache_remove(const CUuuid *a, const CUuuid *b, int driver_version);
+
+/* Up to which sizes copies were measured to be quicker by the CPU, since the machine was started: in the file gpu-copies
+ * beside. `numbers` are four of them. False: nothing is known. */
+bool proof_cache_sizes(const CUuuid *gpu, int driver_version, size_t numbers[4]);
+void proof_cache_keep_sizes(const CUuuid *gpu, int driver_version, const size_t numbers[4]);
 
 /* The file: $XDG_RUNTIME_DIR/weft/gpu-proofs, else ~/.cache/weft/gpu-proofs. False: neither. */
 bool proof_cache_file(char *path, unsigned long bytes);

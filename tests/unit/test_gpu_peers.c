@@ -166,6 +166,39 @@ static void trusts_an_earlier_proof(void **state)
     forget_proofs();
 }
 
+static void keeps_what_was_measured(void **state)
+{
+    (void)state;
+    const CUuuid one = {"the first of two"}, other = {"the second of it"};
+    const size_t sizes[4] = {1048576, 131072, 8192, 0}, more[4] = {7, 77, 777, 7777};
+    size_t found[4] = {0};
+    char path[600], command[1400];
+    assert_true(proof_cache_file(path, sizeof path));
+    *strrchr(path, '/') = '\0';
+    snprintf(command, sizeof command, "rm -f %s/gpu-copies", path);
+    assert_int_equal(system(command), 0);
+    assert_false(proof_cache_sizes(&one, 13000, found));
+    proof_cache_keep_sizes(&one, 13000, sizes);
+    proof_cache_keep_sizes(&other, 13000, more);
+    assert_true(proof_cache_sizes(&one, 13000, found));
+    assert_memory_equal(found, sizes, sizeof sizes);
+    assert_true(proof_cache_sizes(&other, 13000, found));
+    assert_memory_equal(found, more, sizeof more);
+    assert_false(proof_cache_sizes(&one, 1300, found));
+    /* Of an earlier start of the machine, and one that others may write. */
+    snprintf(command, sizeof command, "sed -i '1s/^./x/' %s/gpu-copies", path);
+    assert_int_equal(system(command), 0);
+    assert_false(proof_cache_sizes(&one, 13000, found));
+    proof_cache_keep_sizes(&one, 13000, more);
+    assert_true(proof_cache_sizes(&one, 13000, found));
+    assert_false(proof_cache_sizes(&other, 13000, found));
+    snprintf(command, sizeof command, "chmod 0666 %s/gpu-copies", path);
+    assert_int_equal(system(command), 0);
+    assert_false(proof_cache_sizes(&one, 13000, found));
+    snprintf(command, sizeof command, "rm %s/gpu-copies", path);
+    assert_int_equal(system(command), 0);
+}
+
 static void a_lying_pair_is_dropped(void **state)
 {
     (void)state;
@@ -289,11 +322,9 @@ static void one_of_them_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_and_proves),
-        cmocka_unit_test(trusts_an_earlier_proof),
-        cmocka_unit_test(a_lying_pair_is_dropped),
-        cmocka_unit_test(a_refused_pair_is_not_used),
-        cmocka_unit_test(bad_input),
+        cmocka_unit_test(shares_and_proves),          cmocka_unit_test(trusts_an_earlier_proof),
+        cmocka_unit_test(keeps_what_was_measured),    cmocka_unit_test(a_lying_pair_is_dropped),
+        cmocka_unit_test(a_refused_pair_is_not_used), cmocka_unit_test(bad_input),
         cmocka_unit_test(one_of_them_fails),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
