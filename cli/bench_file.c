@@ -201,16 +201,22 @@ static bool fill_file(int fd, uint64_t bytes)
     return well && fdatasync(fd) == 0;
 }
 
-static bool make_file(char *path, uint64_t bytes)
+/* Without a name, so that nothing is left of it whatever becomes of this process; fio finds it by *path too. */
+static int make_file(uint64_t bytes, char *path, size_t path_bytes)
 {
-    int fd = mkostemp(path, O_CLOEXEC);
-    bool well = fd >= 0 && fill_file(fd, bytes);
-    if (!well)
-        fprintf(stderr, "weft bench: a file of %llu bytes in this folder: %s\n",
-                (unsigned long long)bytes, strerror(errno));
+    char name[] = "./weft_bench_file.XXXXXX";
+    int fd = mkostemp(name, O_CLOEXEC);
+    if (fd >= 0)
+        unlink(name);
+    if (fd >= 0 && fill_file(fd, bytes)) {
+        snprintf(path, path_bytes, "/proc/%d/fd/%d", (int)getpid(), fd);
+        return fd;
+    }
+    fprintf(stderr, "weft bench: a file of %llu bytes in this folder: %s\n",
+            (unsigned long long)bytes, strerror(errno));
     if (fd >= 0)
         close(fd);
-    return well;
+    return -1;
 }
 
 /* --------------------------------------------------------------------------------- the figures */
@@ -382,12 +388,15 @@ static int run_job(const struct options *options, const char *path)
 int bench_file(int argc, char **argv)
 {
     struct options options = parse_options(argc, argv);
-    char made[] = "./weft_bench_file.XXXXXX";
+    char made[64];
     if (options.path)
         return run_job(&options, options.path);
     if (!options.bytes)
         options.bytes = (uint64_t)1 << 30;
-    int code = make_file(made, options.bytes) ? run_job(&options, made) : EXIT_FAULT;
-    unlink(made);
+    int fd = make_file(options.bytes, made, sizeof made);
+    if (fd < 0)
+        return EXIT_FAULT;
+    int code = run_job(&options, made);
+    close(fd);
     return code;
 }
