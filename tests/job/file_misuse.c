@@ -92,9 +92,10 @@ static void arguments(weft_file *file, char *heap, size_t heap_bytes)
         FAILS(weft_file_read(file, own, 8, 0, other, &result), WEFT_ERR_ADDRESS,
               "is not a symmetric address");
         FAILS(weft_file_read(file, heap, heap_bytes, 0, other, &result), WEFT_ERR_RANGE,
-              "past the end");
+              "past the end of the heap segment");
     }
-    FAILS(weft_file_read(file, heap, heap_bytes, 0, me, &result), WEFT_ERR_RANGE, "past the end");
+    FAILS(weft_file_read(file, heap, heap_bytes, 0, me, &result), WEFT_ERR_RANGE,
+          "past the end of the heap segment");
     CHECK(result.status == WEFT_ERR_RANGE);
     FAILS(weft_file_size(file, NULL), WEFT_ERR_ARGUMENT, "bytes is null");
     FAILS(weft_file_query(file, NULL), WEFT_ERR_ARGUMENT, "info is null");

@@ -215,8 +215,9 @@ static void check_fault(bool write, int k, int fault, bool ends_it)
     transfer(&run, write, write ? source : memory);
     if (ends_it) {
         assert_int_equal(run.status, WEFT_ERR_SYSTEM);
-        assert_int_equal(run.result.error, fault);
-        assert_non_null(strstr(base_last_error(), strerror(fault)));
+        int told = fault == SHORT ? EIO : fault; /* a write that writes nothing */
+        assert_int_equal(run.result.error, told);
+        assert_non_null(strstr(base_last_error(), strerror(told)));
         assert_true(run.result.done < BYTES);
     } else {
         assert_int_equal(run.status, WEFT_OK);
@@ -236,24 +237,27 @@ static void check_fault(bool write, int k, int fault, bool ends_it)
     close_run(&run);
 }
 
-static void check_all(bool write)
+/* few: what another queue does with them has been seen. */
+static void check_all(bool write, bool few)
 {
     static const struct {
         int fault;
         bool ends_it;
-    } faults[] = {{EINTR, false},       {EAGAIN, false},      {ECANCELED, false},
-                  {EIO, true},          {ENOSPC, true},       {EDQUOT, true},
-                  {SHORT + 1, false},   {SHORT + 511, false}, {SHORT + 4096, false},
-                  {SHORT + 5000, false}};
+    } faults[] = {{EINTR, false},        {EAGAIN, false},      {ECANCELED, false},
+                  {EIO, true},           {ENOSPC, true},       {EDQUOT, true},
+                  {SHORT, true},         {SHORT + 1, false},   {SHORT + 511, false},
+                  {SHORT + 4096, false}, {SHORT + 5000, false}};
     make_file();
     int requests = count_requests(write);
     assert_true(requests >= BYTES / CHUNK);
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
-        for (int k = 1; k <= requests; k++) {
+        for (int k = 1; k <= requests && !(few && i % 3); k++) {
             /* A direct write that ends within a block is no write of any file system's. */
             if (write && faults[i].fault > SHORT && faults[i].fault != SHORT + 4096)
                 continue;
-            /* And a read that does tells of the end of the file. */
+            /* And a read that does, or reads nothing, tells of the end of the file. */
+            if (!write && faults[i].fault == SHORT)
+                continue;
             if (!write && faults[i].fault > SHORT && (faults[i].fault - SHORT) % 4096)
                 continue;
             check_fault(write, k, faults[i].fault, faults[i].ends_it);
@@ -287,7 +291,7 @@ static void reads_by_uring(void **state)
     (void)state;
     if (!uring_is_here())
         skip();
-    check_all(false);
+    check_all(false, false);
 }
 
 static void writes_by_uring(void **state)
@@ -295,21 +299,23 @@ static void writes_by_uring(void **state)
     (void)state;
     if (!uring_is_here())
         skip();
-    check_all(true);
+    check_all(true, false);
 }
 
 static void reads_by_threads(void **state)
 {
     (void)state;
+    bool uring = uring_is_here();
     by(&file_threads);
-    check_all(false);
+    check_all(false, uring);
 }
 
 static void writes_by_threads(void **state)
 {
     (void)state;
+    bool uring = uring_is_here();
     by(&file_threads);
-    check_all(true);
+    check_all(true, uring);
 }
 
 /* Every request ends short, at any length: by the page cache, which may do that. */
