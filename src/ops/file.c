@@ -6,6 +6,7 @@
 #include "base/log.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 /* Bytes of a transfer by which one way is measured. */
 enum { TRIAL_BYTES = 48 << 20 };
@@ -127,6 +128,8 @@ WEFT_EXPORT weft_status weft_file_open(weft_job *job, const char *path, unsigned
     if (!status)
         status = file_engine_choose(&file->handle, &settings, &file->engine);
     if (status) {
+        if (file->handle.made)
+            unlink(path); /* nobody has seen it */
         file_close(&file->handle);
         free(file);
         return status;
