@@ -68,7 +68,9 @@ typedef struct weft_file_attr {
 
 /* Opens a file, or a block device, for this PE alone; not collective. attr may be NULL.
  * Errors: WEFT_ERR_ARGUMENT (neither READ nor WRITE, unknown flags, attr, a directory, a pipe or socket or
- * device that has no offsets), _SYSTEM (the system refused; the sentence says the path and why). */
+ * device that has no offsets), _CONFIG (a bad WEFT_FILE_ variable), _UNSUPPORTED (WEFT_FILE_BACKEND=uring, and
+ * the system refuses io_uring), _SYSTEM (the system refused; the sentence says the path and why). A file that it
+ * has made is gone again then. */
 weft_status weft_file_open(weft_job *job, const char *path, unsigned flags,
                            const weft_file_attr *attr, weft_file **file);
 
