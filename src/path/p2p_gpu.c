@@ -21,6 +21,7 @@ weft_status p2p_gpu_open(const struct path_world *world, struct path_state **sta
     if (!*state)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context's GPU state");
     (*state)->gpu = world->gpu;
+    p2p_map_open(*state);
     (*state)->lane = atomic_fetch_add(&turn, 1) % GPU_LANES;
     return WEFT_OK;
 }

@@ -4,6 +4,8 @@
  * a signal needs no such wait. */
 #include "path/p2p_map.h"
 
+#include "base/status.h"
+
 #include <linux/membarrier.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -25,6 +27,8 @@ static const char several;
 static void stored(struct path_state *state, int slot)
 {
     uint64_t bit = 1ull << (slot % 64);
+    if (unlikely(state->fences_each))
+        wc_fence();
     if (!(atomic_load_explicit(&state->unsettled, memory_order_relaxed) & bit))
         atomic_fetch_or_explicit(&state->unsettled, bit, memory_order_relaxed);
     const char *storer = atomic_load_explicit(&state->storer, memory_order_relaxed);
@@ -36,12 +40,13 @@ static void stored(struct path_state *state, int slot)
 /* Stores of other threads leave their CPUs at an interrupt, if they have not before (Intel SDM volume 3, 11.3.1). */
 static void send_others_stores(void)
 {
-    static _Atomic bool registered;
-    if (!atomic_load(&registered)) {
-        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
-        atomic_store(&registered, true);
-    }
     syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+void p2p_map_open(struct path_state *state)
+{
+    state->fences_each =
+        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0;
 }
 
 void p2p_map_settle(struct path_state *state)

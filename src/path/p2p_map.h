@@ -17,8 +17,13 @@ struct path_state {
     unsigned lane;
     _Atomic uint64_t
         unsettled; /* bit slot % 64: stores through the mapping of its window may be under way */
+    bool
+        fences_each; /* the system has no way to make the stores of other threads leave their CPUs */
     const char *_Atomic storer; /* by which thread: its p2p_map_thread, or p2p_map_several */
 };
+
+/* When a context is opened. */
+void p2p_map_open(struct path_state *state);
 
 bool p2p_map_put(struct remote to, const void *src, size_t bytes);
 bool p2p_map_get(struct remote from, void *dst, size_t bytes);
