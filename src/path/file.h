@@ -9,7 +9,8 @@
  *   file_tune.c    the same by measurement
  *   file_uring.c, file_threads.c   queues: requests in, completions out
  *   file_place.c   the memory: what the CPU reaches, what the GPU copies, what a path carries
- *   file_run.c     the engine: pieces of all transfers through their phases
+ *   file_engine.c  the engine of an open file; file_piece.c: transfers in pieces, to the kernel and back;
+ *   file_run.c     who drives it, and what the CPU and the GPU have to do
  *
  * One transfer is cut into pieces of at most a chunk. Up to `depth` pieces are under way, of one transfer or of
  * many. A piece whose memory the kernel can use as it lies is read or written in place; any other goes through a

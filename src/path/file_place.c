@@ -4,8 +4,29 @@
 #include "path/file.h"
 
 #include "gpu/gpu.h"
+#include "gpu/map.h"
 
 #include <string.h>
+
+/* Up to so many bytes the CPU copies between a buffer and the GPU heap sooner than a copy engine is asked and has
+ * answered; more would keep the one thread from the pieces behind. */
+enum { STORED_BYTES = 8 << 10, LOADED_BYTES = 1 << 10 };
+
+static bool by_cpu(struct gpu *gpu, char *device, void *buffer, size_t bytes, bool in)
+{
+    int slot;
+    size_t offset;
+    struct gpu_map *map = gpu->heap.map;
+    if (!gpu_map_works(map) || bytes > (in ? STORED_BYTES : LOADED_BYTES) ||
+        !gpu_map_place(gpu, device, &slot, &offset))
+        return false;
+    if (!in)
+        return gpu_map_load(map, slot, offset, buffer, bytes);
+    if (!gpu_map_store(map, slot, offset, buffer, bytes))
+        return false;
+    gpu_map_settle(map, slot); /* whoever is told next finds it, other GPUs too */
+    return true;
+}
 
 static weft_status by_gpu(struct gpu *gpu, unsigned lane, void *dst, const void *src, size_t bytes,
                           struct gpu_mark **mark)
@@ -24,6 +45,8 @@ weft_status file_place_put(const struct file_place *place, size_t at, const void
         memcpy(place->address + at, buffer, bytes);
         return WEFT_OK;
     case FILE_DEVICE:
+        if (by_cpu(place->gpu, place->address + at, (void *)(uintptr_t)buffer, bytes, true))
+            return WEFT_OK;
         return by_gpu(place->gpu, lane, place->address + at, buffer, bytes, mark);
     case FILE_REMOTE:
         to.offset += at;
@@ -42,6 +65,8 @@ weft_status file_place_get(const struct file_place *place, size_t at, void *buff
         memcpy(buffer, place->address + at, bytes);
         return WEFT_OK;
     case FILE_DEVICE:
+        if (by_cpu(place->gpu, place->address + at, buffer, bytes, false))
+            return WEFT_OK;
         return by_gpu(place->gpu, lane, buffer, place->address + at, bytes, mark);
     case FILE_REMOTE:
         from.offset += at;
