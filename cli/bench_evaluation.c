@@ -159,8 +159,9 @@ void bench_list_suites(void)
 {
     for (int i = 0; i < COUNT(suites); i++)
         printf("%-17s %-7s %-5s %s\n", suites[i].name, "", "", suites[i].text);
-    printf("%-17s %-7s %-5s %s\n", "file", "", "",
-           "a file read into memory or written, beside plain read, fio and cuFile; options of its own");
+    printf(
+        "%-17s %-7s %-5s %s\n", "file", "", "",
+        "a file read into memory or written, beside plain read, fio and cuFile; options of its own");
 }
 
 /* ------------------------------------------------------------------------------------ the jobs */

@@ -8,9 +8,11 @@
 #include "base/status.h"
 #include "machine/checks.h"
 
+/* What lies right below /dev is a device; folders there (/dev/shm) have files. */
 static bool is_path(const char *name)
 {
-    return strchr(name, '/') && strncmp(name, "/dev/", 5) != 0;
+    bool in_dev = strncmp(name, "/dev/", 5) == 0;
+    return strchr(in_dev ? name + 5 : name, '/') != NULL;
 }
 
 /* A file is reached through the disk below its mount; a remote file system has none. */

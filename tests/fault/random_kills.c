@@ -201,14 +201,31 @@ static bool kill_one(void)
 
 /* -------------------------------------------------------------------------------- its end */
 
+static int count_pes(void)
+{
+    pid_t pids[64];
+    int numbers[64];
+    return find_processes(pids, numbers, 64, true);
+}
+
+/* mpirun without PEs is given less time: whether it ends is not judged. */
 static bool await_end(void)
 {
-    uint64_t until = milliseconds() + END_SECONDS * 1000;
+    enum { LOOK_MS = 500, ALONE_SECONDS = 8 };
+    uint64_t until = milliseconds() + END_SECONDS * 1000, look = milliseconds() + LOOK_MS;
+    uint64_t alone_since = 0;
     for (int i = 0; i < now.started; i++) {
         pid_t ended = 0;
         while ((ended = waitpid(now.pids[i], &now.statuses[i], WNOHANG)) == 0 &&
-               milliseconds() < until)
+               milliseconds() < until) {
             sleep_us(1000);
+            if (now.launcher != LAUNCHER_MPIRUN || milliseconds() < look)
+                continue;
+            look = milliseconds() + LOOK_MS;
+            alone_since = count_pes() ? 0 : alone_since ? alone_since : look;
+            if (alone_since && look > alone_since + ALONE_SECONDS * 1000)
+                until = 0;
+        }
         if (ended == 0)
             return false;
     }
@@ -275,8 +292,7 @@ static void judge_statuses(void)
  * that is none of ours. */
 static void judge_endless(void)
 {
-    pid_t pids[64];
-    int numbers[64], count = find_processes(pids, numbers, 64, true);
+    int count = count_pes();
     if (now.launcher == LAUNCHER_MPIRUN && count == 0)
         printf("round %d: mpirun does not end although all PEs have; ended by us\n", now.round);
     else

@@ -105,8 +105,8 @@ static void checksum(void **state)
         assert_int_equal(whole, wanted);
         uint32_t first = crc32c(0, data + start, cut);
         assert_int_equal(crc32c(first, data + start + cut, n - cut), wanted);
-        assert_int_equal(crc32c_join(&shift, first, crc32c(0, data + start + cut, n - cut), n - cut),
-                         wanted);
+        assert_int_equal(
+            crc32c_join(&shift, first, crc32c(0, data + start + cut, n - cut), n - cut), wanted);
     }
 }
 
