@@ -148,6 +148,13 @@ weft_status weft_file_gather(weft_team *team, weft_file *file, const void *src, 
  * last quiet; each transfer's own is in its result. */
 weft_status weft_file_quiet(weft_file *file);
 
+/* *ended: 1 when weft_file_quiet() would not wait, else 0. Does not wait, and tells no failure of a transfer. */
+weft_status weft_file_test(weft_file *file, int *ended);
+
+/* The CRC-32C of two ranges one behind the other, from that of each and the bytes of the second: so that checksums of
+ * parts need no second look at the data. Of an empty range it is 0. */
+uint32_t weft_file_join_checksums(uint32_t first, uint32_t second, uint64_t second_bytes);
+
 /* Waits as weft_file_quiet(), and then until everything written to this file is safe from a loss of power: its
  * data, its size, and, where this handle made the file, its name in the folder. After a failure nothing that was
  * written since the last sync may be taken as safe, and a later success does not make it so: write it again.

@@ -3,6 +3,7 @@
  * means, found as for a put. How bytes move is known below (src/path/file.h). */
 #include "ops/file.h"
 
+#include "base/crc32c.h"
 #include "base/log.h"
 
 #include <stdlib.h>
@@ -308,6 +309,24 @@ WEFT_EXPORT weft_status weft_file_quiet(weft_file *file)
 {
     weft_status status = file_check("weft_file_quiet", file);
     return status ? status : file_engine_quiet(file->engine);
+}
+
+WEFT_EXPORT weft_status weft_file_test(weft_file *file, int *ended)
+{
+    weft_status status = file_check("weft_file_test", file);
+    if (status)
+        return status;
+    if (!ended)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_file_test: ended is null");
+    *ended = !file_engine_busy(file->engine);
+    return WEFT_OK;
+}
+
+WEFT_EXPORT uint32_t weft_file_join_checksums(uint32_t first, uint32_t second,
+                                              uint64_t second_bytes)
+{
+    struct crc32c_shift shift = {0};
+    return crc32c_join(&shift, first, second, second_bytes);
 }
 
 WEFT_EXPORT weft_status weft_file_sync(weft_file *file)

@@ -210,6 +210,9 @@ weft_status file_engine_run_tuned(struct file_engine *engine, struct file_tunes 
 weft_status file_engine_begin(struct file_engine *engine, const struct file_transfer *transfer);
 weft_status file_engine_quiet(struct file_engine *engine);
 
+/* Whether the latter would wait. */
+bool file_engine_busy(struct file_engine *engine);
+
 /* A failure that the next quiet tells, where none is waiting to be told. */
 void file_engine_note(struct file_engine *engine, weft_status status, const char *sentence);
 

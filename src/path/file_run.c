@@ -488,3 +488,11 @@ weft_status file_engine_quiet(struct file_engine *engine)
     pthread_mutex_unlock(&engine->lock);
     return status;
 }
+
+bool file_engine_busy(struct file_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    bool busy = engine->background > 0;
+    pthread_mutex_unlock(&engine->lock);
+    return busy;
+}

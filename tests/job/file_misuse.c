@@ -205,6 +205,40 @@ static void tells_late(weft_file *file, char *data)
     OK(weft_file_read_nbi(file, data, 10, 6000, me, NULL));
 }
 
+/* A test never waits; when it says ended, the results are there, and a failure is still the next quiet's to tell. */
+static void tests_without_waiting(weft_file *file, char *data)
+{
+    weft_file_result results[40];
+    int ended = 7;
+    OK(weft_file_test(file, &ended));
+    CHECK(ended == 1);
+    FAILS(weft_file_test(file, NULL), WEFT_ERR_ARGUMENT, "ended is null");
+    OK(weft_file_resize(file, 5000));
+    for (int i = 0; i < 40; i++)
+        OK(weft_file_read_nbi(file, data + i * 5000, 5000, i == 39 ? 10 : 0, me, &results[i]));
+    do
+        OK(weft_file_test(file, &ended));
+    while (!ended);
+    for (int i = 0; i < 39; i++)
+        CHECK(results[i].status == WEFT_OK && results[i].done == 5000);
+    CHECK(results[39].status == WEFT_ERR_RANGE && results[39].done == 4990);
+    FAILS(weft_file_quiet(file), WEFT_ERR_RANGE, "5000 bytes at 10");
+}
+
+static void joins_checksums(const char *path, char *data)
+{
+    weft_file *file;
+    weft_file_result whole, parts[2];
+    OK(weft_file_open(job, path, WEFT_FILE_READ | WEFT_FILE_CHECKSUM, NULL, &file));
+    OK(weft_file_read(file, data, 5000, 0, me, &whole));
+    OK(weft_file_read(file, data, 1777, 0, me, &parts[0]));
+    OK(weft_file_read(file, data, 3223, 1777, me, &parts[1]));
+    CHECK(weft_file_join_checksums(parts[0].crc32c, parts[1].crc32c, 3223) == whole.crc32c);
+    CHECK(weft_file_join_checksums(parts[1].crc32c, parts[0].crc32c, 1777) != whole.crc32c);
+    CHECK(weft_file_join_checksums(whole.crc32c, 0, 0) == whole.crc32c);
+    OK(weft_file_close(file));
+}
+
 int main(void)
 {
     enum { BYTES = 500 * 1000 };
@@ -227,6 +261,8 @@ int main(void)
     full(file, heap, BYTES);
     shrinks(file, path, heap, BYTES);
     forks(file, heap, BYTES);
+    tests_without_waiting(file, heap);
+    joins_checksums(path, heap);
     tells_late(file, heap);
     FAILS(weft_file_close(file), WEFT_ERR_RANGE, "10 bytes at 6000"); /* nobody has asked for it */
     OK(weft_file_open(job, path, flags, NULL, &left));
