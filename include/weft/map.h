@@ -11,6 +11,9 @@
  *   - Stores are not in order until a fence (sfence on x86): store the data, fence, store the flag.
  *   - They leave the CPU when its buffers like, at the latest at a fence. weft_map_flush() has one in it.
  *   - A load takes a trip over PCIe each: read with weft_copy_from(), which reads whole lines at once.
+ *   - The CPU's loads are behind no stream. What the program's own copies and kernels write must be complete: a
+ *     cudaMemcpy of up to 64 KiB from plain memory returns before, so synchronize with its stream first. That goes for
+ *     weft_get() and the other functions of the host, too.
  *   - Atomic operations of the CPU on it are not atomic with those of the GPU. Aligned stores and loads of
  *     1, 2, 4 and 8 bytes are done in one piece.
  * In a child of fork() the mappings are not there. All functions may be called by any thread. */

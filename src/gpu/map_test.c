@@ -78,7 +78,7 @@ weft_status map_test(struct gpu_map *map, int slot)
 /* ----------------------------------------------------------------------------- up to which size */
 
 enum { PROVE_ALWAYS_CHOICE = 0 }; /* of WEFT_PROVE */
-enum { SMALLEST = 512, LARGEST = GPU_MAP_MOST, TRIES = 9 };
+enum { SMALLEST = 512, LARGEST = GPU_MAP_MOST, TRIES = 11, WARM_BYTES = 64 << 10, WARM_TRIES = 40 };
 
 struct trial {
     struct gpu *gpu;
@@ -108,22 +108,17 @@ static void load_engine(struct trial *t)
     gpu_copy(t->gpu, 0, t->host, t->device, t->bytes, GPU_DONE);
 }
 
-static int compare_times(const void *a, const void *b)
+/* The least of some tries: what disturbs makes them longer, never shorter. */
+static uint64_t least_ns(void (*copy)(struct trial *), struct trial *trial)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static uint64_t median_ns(void (*copy)(struct trial *), struct trial *trial)
-{
-    uint64_t ns[TRIES];
+    uint64_t least = UINT64_MAX;
     for (int i = 0; i < TRIES; i++) {
         uint64_t begin = clock_now_ns();
         copy(trial);
-        ns[i] = clock_now_ns() - begin;
+        uint64_t ns = clock_now_ns() - begin;
+        least = ns < least ? ns : least;
     }
-    qsort(ns, TRIES, sizeof ns[0], compare_times);
-    return ns[TRIES / 2];
+    return least;
 }
 
 /* The last size before the first at which the copy engine is quicker: the CPU's time grows with the size, the
@@ -132,9 +127,13 @@ static size_t last_quicker(void (*by_cpu)(struct trial *), void (*by_engine)(str
                            struct trial *trial)
 {
     size_t last = 0;
+    trial->bytes = WARM_BYTES;
+    for (int i = 0; i < WARM_TRIES;
+         i++) /* the first copies of a process, and of an idle GPU, take several times as long */
+        by_engine(trial);
     for (size_t bytes = SMALLEST; bytes <= LARGEST; bytes *= 2) {
         trial->bytes = bytes;
-        if (median_ns(by_cpu, trial) > median_ns(by_engine, trial))
+        if (least_ns(by_cpu, trial) > least_ns(by_engine, trial))
             return last;
         last = bytes;
     }

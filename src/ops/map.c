@@ -244,7 +244,7 @@ enum { ALWAYS_BYTES = 512 }; /* by the CPU on any machine; beyond, what was meas
 
 static bool by_cpu(struct weft_job *job, bool in, const void *host, size_t bytes)
 {
-    enum gpu_place place = gpu_place_for_cpu(job->gpu, host);
+    enum gpu_place place = gpu_place_for_cpu(job->gpu, host, bytes);
     if (!gpu_map_works(job->gpu->heap.map) || place == GPU_PLACE_DEVICE || bytes > GPU_MAP_MOST)
         return false;
     if (bytes <= ALWAYS_BYTES)

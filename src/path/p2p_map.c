@@ -133,7 +133,7 @@ static bool store(struct remote to, const void *src, size_t bytes)
     struct place own;
     if (bytes <= THROUGH_CPU_BYTES && is_in_heap(gpu, src, &own))
         return through_cpu(to.peer->state, place_of(to), own, bytes);
-    enum gpu_place place = gpu_place_for_cpu(gpu, src);
+    enum gpu_place place = gpu_place_for_cpu(gpu, src, bytes);
     if (place == GPU_PLACE_DEVICE || !stores_pay(gpu, place, bytes) ||
         !gpu_map_store(map_of(to), slot_of(to), to.offset, src, bytes))
         return false;
@@ -190,7 +190,7 @@ bool p2p_map_get(struct remote from, void *dst, size_t bytes)
         return get_to_device(from, dst, bytes);
     if (bytes <= THROUGH_CPU_BYTES && is_in_heap(gpu, dst, &own))
         return arrived(through_cpu(from.peer->state, own, place_of(from), bytes));
-    enum gpu_place place = gpu_place_for_cpu(gpu, dst);
+    enum gpu_place place = gpu_place_for_cpu(gpu, dst, bytes);
     return place != GPU_PLACE_DEVICE && loads_pay(gpu, place, bytes) &&
            gpu_map_load(gpu->heap.map, slot_of(from), from.offset, dst, bytes);
 }
@@ -200,7 +200,7 @@ bool p2p_map_strided(struct remote at, void *local, bool put, const struct path_
     struct gpu *gpu = at.peer->state->gpu;
     size_t most = put ? STRIDED_STORES : STRIDED_LOADS;
     if (!gpu_map_works(gpu->heap.map) || at.segment != SEG_GPU || s->n > most || s->element > 64 ||
-        gpu_place_for_cpu(gpu, local) == GPU_PLACE_DEVICE)
+        gpu_place_for_cpu(gpu, local, s->element) == GPU_PLACE_DEVICE)
         return false;
     size_t whole = (s->n - 1) * s->remote_step + s->element;
     char *mapped = gpu_map_at(gpu->heap.map, slot_of(at), at.offset, whole), *host = local;
