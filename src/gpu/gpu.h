@@ -191,9 +191,9 @@ enum gpu_place {
  * else the driver is asked. */
 enum gpu_place gpu_place_of(struct gpu *gpu, const void *address);
 
-/* The same for the local side of a transfer of so many bytes by the CPU. Where they are few the driver's word would take
- * longer than the transfer, and pinned memory may be called plain. */
-enum gpu_place gpu_place_for_cpu(struct gpu *gpu, const void *address, size_t bytes);
+/* The same where only GPU memory must be told from the rest, which takes the driver longer than a small transfer takes
+ * the CPU: pinned memory may be called plain. */
+enum gpu_place gpu_place_for_cpu(struct gpu *gpu, const void *address);
 
 /* Where local PE `slot`'s offset is mapped here, 0 when it cannot be accessed. */
 static inline CUdeviceptr gpu_address(const struct gpu *gpu, int slot, size_t offset)

@@ -24,6 +24,7 @@ struct rm;
 enum {
     GPU_PANE_BYTES = 64 << 20, /* mapped at a time */
     GPU_MAP_ROVERS = 8,
+    GPU_MAP_ALWAYS = 512,      /* bytes for which the CPU is the quicker one on any machine */
     GPU_MAP_MOST = 1 << 20,    /* beyond, a copy engine is the quicker one everywhere */
     GPU_MAP_TEST_BYTES = 2048, /* for each PE in each window, for the test of its mapping there */
 };
@@ -157,6 +158,9 @@ static inline void gpu_map_settle(const struct gpu_map *map, int slot)
 
 /* Measured at the first call, in some milliseconds. */
 const struct gpu_map_limits *gpu_map_limits(struct gpu_map *map);
+
+/* Whether the CPU is the quicker one for so many bytes between its memory at `host` and GPU memory. in: to the GPU. */
+bool gpu_map_pays(struct gpu_map *map, const void *host, size_t bytes, bool in);
 
 /* Memory of the GPU outside the heap, to measure with. The device's context is current. */
 struct gpu_map_extra {

@@ -84,14 +84,13 @@ static bool on_stack(uintptr_t address)
     return here >= lowest && here < end && address >= here && address < end;
 }
 
-enum gpu_place gpu_place_for_cpu(struct gpu *gpu, const void *pointer, size_t bytes)
+enum gpu_place gpu_place_for_cpu(struct gpu *gpu, const void *pointer)
 {
-    enum { FEW_BYTES = 2048 };
     uintptr_t address = (uintptr_t)pointer;
     const struct gpu_pins *pins = &gpu->pins;
     if (address - (uintptr_t)pins->slots < pins->stride * (size_t)pins->slot_count)
         return GPU_PLACE_PINNED; /* the host heap, whether all of it is or not */
-    if (bytes <= FEW_BYTES && (on_stack(address) || in_program(address)))
+    if (on_stack(address) || in_program(address))
         return GPU_PLACE_PLAIN;
     return gpu_place_of(gpu, pointer);
 }

@@ -240,20 +240,11 @@ static bool load(struct weft_job *job, void *dst, const void *src, size_t bytes)
     return mapped != NULL;
 }
 
-enum { ALWAYS_BYTES = 512 }; /* by the CPU on any machine; beyond, what was measured decides */
-
 static bool by_cpu(struct weft_job *job, bool in, const void *host, size_t bytes)
 {
-    enum gpu_place place = gpu_place_for_cpu(job->gpu, host, bytes);
-    if (!gpu_map_works(job->gpu->heap.map) || place == GPU_PLACE_DEVICE || bytes > GPU_MAP_MOST)
-        return false;
-    if (bytes <= ALWAYS_BYTES)
-        return true;
-    const struct gpu_map_limits *limits = gpu_map_limits(job->gpu->heap.map);
-    bool plain = place == GPU_PLACE_PLAIN;
-    return bytes <= (in      ? plain ? limits->store_plain : limits->store_pinned
-                     : plain ? limits->load_plain
-                             : limits->load_pinned);
+    struct gpu_map *map = job->gpu->heap.map;
+    return gpu_map_works(map) && gpu_place_for_cpu(job->gpu, host) != GPU_PLACE_DEVICE &&
+           gpu_map_pays(map, host, bytes, in);
 }
 
 /* Within the heap's windows, only where there is memory. */

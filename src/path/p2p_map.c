@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 enum {
-    ALWAYS_BYTES = 512, /* by the CPU on any machine; beyond, what was measured decides */
     THROUGH_CPU_BYTES =
         1024, /* from GPU to GPU: one trip out and stores in, 1.2 us where an engine takes 7 */
     STRIDED_STORES = 256,
@@ -92,26 +91,6 @@ static bool is_in_heap(const struct gpu *gpu, const void *local, struct place *p
     return gpu_map_place(gpu, local, &place->slot, &place->offset);
 }
 
-static bool stores_pay(const struct gpu *gpu, enum gpu_place place, size_t bytes)
-{
-    if (bytes <= ALWAYS_BYTES)
-        return true;
-    if (bytes > GPU_MAP_MOST)
-        return false;
-    const struct gpu_map_limits *limits = gpu_map_limits(gpu->heap.map);
-    return bytes <= (place == GPU_PLACE_PLAIN ? limits->store_plain : limits->store_pinned);
-}
-
-static bool loads_pay(const struct gpu *gpu, enum gpu_place place, size_t bytes)
-{
-    if (bytes <= ALWAYS_BYTES)
-        return true;
-    if (bytes > GPU_MAP_MOST)
-        return false;
-    const struct gpu_map_limits *limits = gpu_map_limits(gpu->heap.map);
-    return bytes <= (place == GPU_PLACE_PLAIN ? limits->load_plain : limits->load_pinned);
-}
-
 /* ----------------------------------------------------------------------------------- transfers */
 
 /* Between GPU memory on both sides. */
@@ -133,8 +112,8 @@ static bool store(struct remote to, const void *src, size_t bytes)
     struct place own;
     if (bytes <= THROUGH_CPU_BYTES && is_in_heap(gpu, src, &own))
         return through_cpu(to.peer->state, place_of(to), own, bytes);
-    enum gpu_place place = gpu_place_for_cpu(gpu, src, bytes);
-    if (place == GPU_PLACE_DEVICE || !stores_pay(gpu, place, bytes) ||
+    if (gpu_place_for_cpu(gpu, src) == GPU_PLACE_DEVICE ||
+        !gpu_map_pays(map_of(to), src, bytes, true) ||
         !gpu_map_store(map_of(to), slot_of(to), to.offset, src, bytes))
         return false;
     stored(to.peer->state, slot_of(to));
@@ -147,7 +126,7 @@ static bool put_from_device(struct remote to, const void *src, size_t bytes)
     struct gpu *gpu = to.peer->state->gpu;
     char *dst = to.peer->base[to.segment];
     struct place own;
-    return dst && loads_pay(gpu, GPU_PLACE_PINNED, bytes) && is_in_heap(gpu, src, &own) &&
+    return dst && gpu_map_pays(gpu->heap.map, dst, bytes, false) && is_in_heap(gpu, src, &own) &&
            gpu_map_load(gpu->heap.map, own.slot, own.offset, dst + to.offset, bytes);
 }
 
@@ -173,7 +152,7 @@ static bool get_to_device(struct remote from, void *dst, size_t bytes)
     struct gpu *gpu = from.peer->state->gpu;
     const char *src = from.peer->base[from.segment];
     struct place own;
-    if (!src || !stores_pay(gpu, GPU_PLACE_PINNED, bytes) || !is_in_heap(gpu, dst, &own) ||
+    if (!src || !gpu_map_pays(gpu->heap.map, src, bytes, true) || !is_in_heap(gpu, dst, &own) ||
         !gpu_map_store(gpu->heap.map, own.slot, own.offset, src + from.offset, bytes))
         return false;
     stored(from.peer->state, own.slot);
@@ -190,8 +169,8 @@ bool p2p_map_get(struct remote from, void *dst, size_t bytes)
         return get_to_device(from, dst, bytes);
     if (bytes <= THROUGH_CPU_BYTES && is_in_heap(gpu, dst, &own))
         return arrived(through_cpu(from.peer->state, own, place_of(from), bytes));
-    enum gpu_place place = gpu_place_for_cpu(gpu, dst, bytes);
-    return place != GPU_PLACE_DEVICE && loads_pay(gpu, place, bytes) &&
+    return gpu_place_for_cpu(gpu, dst) != GPU_PLACE_DEVICE &&
+           gpu_map_pays(gpu->heap.map, dst, bytes, false) &&
            gpu_map_load(gpu->heap.map, slot_of(from), from.offset, dst, bytes);
 }
 
@@ -200,7 +179,7 @@ bool p2p_map_strided(struct remote at, void *local, bool put, const struct path_
     struct gpu *gpu = at.peer->state->gpu;
     size_t most = put ? STRIDED_STORES : STRIDED_LOADS;
     if (!gpu_map_works(gpu->heap.map) || at.segment != SEG_GPU || s->n > most || s->element > 64 ||
-        gpu_place_for_cpu(gpu, local, s->element) == GPU_PLACE_DEVICE)
+        gpu_place_for_cpu(gpu, local) == GPU_PLACE_DEVICE)
         return false;
     size_t whole = (s->n - 1) * s->remote_step + s->element;
     char *mapped = gpu_map_at(gpu->heap.map, slot_of(at), at.offset, whole), *host = local;
