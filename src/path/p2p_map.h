@@ -19,7 +19,7 @@ struct path_state {
         unsettled; /* bit slot % 64: stores through the mapping of its window may be under way */
     bool
         fences_each; /* the system has no way to make the stores of other threads leave their CPUs */
-    const char *_Atomic storer; /* by which thread: its p2p_map_thread, or p2p_map_several */
+    const char *_Atomic storer; /* the thread that has, or that there are several (p2p_map.c) */
 };
 
 /* When a context is opened. */
