@@ -235,6 +235,11 @@ static void print_file(const weft_file_info *file)
            file->backend, file->depth, file->chunk_bytes, file->file_system, file->store);
     if (*file->reason)
         printf("            %s: %s\n", file->reason_code, file->reason);
+    if (*file->gpu_backend)
+        printf("  into GPU  %s\n", file->gpu_backend);
+    if (*file->gpu_reason)
+        printf("            %s%s%s\n", file->gpu_reason_code, *file->gpu_reason_code ? ": " : "",
+               file->gpu_reason);
 }
 
 /* file: NULL where neither end is a file of this machine that can be opened. */
@@ -297,11 +302,13 @@ static json_t *file_json(const weft_file_info *file)
 {
     if (!file)
         return json_null();
-    return json_pack("{s:s, s:i, s:I, s:i, s:i, s:s, s:s, s:s, s:s}", "backend", file->backend,
-                     "depth", (int)file->depth, "chunk_bytes", (json_int_t)file->chunk_bytes,
-                     "alignment", (int)file->alignment, "memory_alignment",
-                     (int)file->memory_alignment, "file_system", file->file_system, "store",
-                     file->store, "reason_code", file->reason_code, "reason", file->reason);
+    return json_pack("{s:s, s:i, s:I, s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "backend",
+                     file->backend, "depth", (int)file->depth, "chunk_bytes",
+                     (json_int_t)file->chunk_bytes, "alignment", (int)file->alignment,
+                     "memory_alignment", (int)file->memory_alignment, "file_system",
+                     file->file_system, "store", file->store, "reason_code", file->reason_code,
+                     "reason", file->reason, "gpu_backend", file->gpu_backend, "gpu_reason_code",
+                     file->gpu_reason_code, "gpu_reason", file->gpu_reason);
 }
 
 static json_t *verdict_json(const struct verdict *v, const weft_file_info *file)
@@ -365,7 +372,8 @@ static const weft_file_info *find_file(const struct arguments *a, const char *x,
 {
     const char *path = strchr(x, '/') ? x : strchr(y, '/') ? y : NULL;
     *info = (weft_file_info){.size = sizeof *info};
-    return path && !a->options.file && !tool_file_way(path, info) ? info : NULL;
+    bool gpu = strncmp(path == x ? y : x, "gpu", 3) == 0;
+    return path && !a->options.file && !tool_file_way(path, gpu, info) ? info : NULL;
 }
 
 /* Exit status of one pair; with a list, appends to it instead of printing. */

@@ -175,6 +175,13 @@ typedef struct weft_file_info {
     char store[64];            /* "NVMe", "NVMe over tcp", "loop device", "memory", "network" ... */
     char reason_code[32];      /* why nothing better: "FILE-NO-URING" ...; "" = it is the best */
     char reason[256];          /* the same in words, with what was observed */
+    /* Of memory of this PE's GPU: "cufile direct, nvidia_fs" or "cufile direct, P2PDMA" (the driver moves the bytes
+     * between disk and GPU), "cufile compat" (WEFT_FILE_GPU=compat), "pinned" (through pinned memory of the host, by
+     * `backend`); "" = this PE has no GPU, or none has been needed. */
+    const char *gpu_backend;
+    char gpu_reason_code
+        [32]; /* why not direct: "FILE-NO-NVIDIA-FS" ...; "" = it is, or was not wanted */
+    char gpu_reason[256];
 } weft_file_info;
 weft_status weft_file_query(weft_file *file, weft_file_info *info);
 

@@ -71,6 +71,10 @@ enum config_type {
       "Segments are registered for path gda in pieces of this size, a power of 2, 64K to 1G.")           \
     X(FILE_BACKEND, CONFIG_CHOICE, "auto", "auto|uring|threads",                                         \
       "By what files are read and written: io_uring, else threads; only io_uring; only threads.")        \
+    X(FILE_GPU, CONFIG_CHOICE, "auto", "auto|pinned|cufile|compat",                                      \
+      "By what a file reaches GPU memory: cuFile where it is direct, else pinned memory; or only one.")  \
+    X(FILE_ROOT, CONFIG_STRING, "", NULL,                                                                \
+      "For tests: the folder whose proc says whether this kernel can carry cuFile.")                     \
     X(FILE_DEPTH, CONFIG_INT, "0", NULL,                                                                 \
       "Requests on a file under way at once, 1 to 256; 0 = as was measured on its file system.")         \
     X(FILE_CHUNK, CONFIG_SIZE, "0", NULL,                                                                \

@@ -72,6 +72,7 @@ static void close_all(struct weft_job *job)
         if (close_file(file))
             log_warn("closing a file at weft_finalize(): %s", base_last_error());
     }
+    file_cufile_end(job->gpu);
     file_tunes_free(job->file_tunes);
     job->file_tunes = NULL;
 }
@@ -372,7 +373,7 @@ WEFT_EXPORT weft_status weft_file_query(weft_file *file, weft_file_info *info)
     if (status)
         return status;
     weft_file_info whole = {.size = info->size};
-    file_engine_describe(file->engine, &whole);
+    file_engine_describe(file->engine, file->job->gpu != NULL, &whole);
     memcpy(info, &whole, info->size < sizeof whole ? info->size : sizeof whole);
     return WEFT_OK;
 }

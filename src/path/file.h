@@ -8,6 +8,7 @@
  *   file_choose.c  how many requests of what size, and by which queue
  *   file_tune.c    the same by measurement
  *   file_uring.c, file_threads.c   queues: requests in, completions out
+ *   file_cufile.c the queue that moves GPU memory by cuFile; file_beside.c: the engine over it, beside the file's own
  *   file_place.c   the memory: what the CPU reaches, what the GPU copies, what a path carries
  *   file_engine.c  the engine of an open file; file_piece.c: transfers in pieces, to the kernel and back;
  *   file_run.c     who drives it, and what the CPU and the GPU have to do
@@ -70,6 +71,7 @@ struct opened_file {
     uint32_t alignment, memory_alignment; /* of what goes past the page cache */
     char file_system[32], store[64];
     char reason_code[32], reason[256]; /* why not direct; "" = direct */
+    void *cufile;                      /* its handle, NULL = not known to cuFile */
 };
 
 /* flags: WEFT_FILE_*. On failure nothing stays open. */
@@ -96,8 +98,9 @@ void file_recognise(const char *path, const struct stat *st, char *file_system,
 /* One read or write of the kernel's. */
 struct file_io {
     bool write;
-    bool direct; /* by the descriptor with O_DIRECT */
-    int buffer;  /* number of the registered buffer that it lies in, -1 = other memory */
+    bool direct;     /* by the descriptor with O_DIRECT */
+    int buffer;      /* number of the registered buffer that it lies in, -1 = other memory */
+    struct gpu *gpu; /* whose memory it is, NULL = the host's */
     char *address;
     size_t bytes;
     uint64_t offset;
@@ -125,7 +128,36 @@ struct file_backend {
     /* Ends the wait of take(); called as give() is. */
     void (*wake)(struct file_queue *queue);
 };
-extern const struct file_backend file_uring, file_threads;
+extern const struct file_backend file_uring, file_threads, file_cufile;
+
+/* ---------------------------------------------------------------------------------- cuFile */
+
+/* By what GPU memory is reached; in the order of WEFT_FILE_GPU. */
+enum file_gpu_way { FILE_GPU_AUTO, FILE_GPU_PINNED, FILE_GPU_CUFILE, FILE_GPU_COMPAT };
+
+/* Why GPU memory of a file does not go by cuFile. */
+struct file_why_not {
+    char code[32], words[256]; /* "" = it does */
+};
+
+/* Makes the file known to cuFile, which is loaded and opened by the first one. False: it does not take this file its
+ * direct way, or, with FILE_GPU_COMPAT, at all. `root`: "" or where another machine's /proc and /sys lie. */
+bool file_cufile_attach(struct opened_file *file, enum file_gpu_way way, const char *root,
+                        struct file_why_not *why);
+void file_cufile_detach(struct opened_file *file);
+
+/* "nvidia_fs" or "P2PDMA": what in the kernel carries it. */
+const char *file_cufile_carrier(void);
+
+/* Lets cuFile know memory that stays until file_cufile_end(): the allocation of the heap that it lies in. */
+void file_cufile_know(struct gpu *gpu, const void *address, size_t bytes);
+
+/* All files of the job are closed: what cuFile knows of its GPU it forgets. */
+void file_cufile_end(const struct gpu *gpu);
+
+/* Errors of cuFile's own are from here on; else a request's is an errno. */
+enum { FILE_CUFILE_ERRORS = 5000 };
+const char *file_cufile_words(int error, char *text, size_t bytes);
 
 /* ----------------------------------------------------------------------------- measurement */
 
@@ -169,6 +201,8 @@ struct file_settings {
     bool measured;          /* depth and chunk may be replaced by what is measured */
     uint64_t wait_limit_ns; /* in which something must be completed; 0 = none */
     bool checksums;
+    bool chosen; /* by file_engine_choose(): cuFile may serve GPU memory, as gpu_way says */
+    enum file_gpu_way gpu_way;
 };
 
 struct file_transfer {
@@ -216,7 +250,8 @@ bool file_engine_busy(struct file_engine *engine);
 /* A failure that the next quiet tells, where none is waiting to be told. */
 void file_engine_note(struct file_engine *engine, weft_status status, const char *sentence);
 
-/* Fills all but the size. */
-void file_engine_describe(struct file_engine *engine, weft_file_info *info);
+/* Fills all but the size. with_gpu: finds out by what GPU memory goes, which loads cuFile where the kernel can carry
+ * it; else that is told only where it is known. */
+void file_engine_describe(struct file_engine *engine, bool with_gpu, weft_file_info *info);
 
 #endif

@@ -52,6 +52,8 @@ weft_status file_engine_choose(struct opened_file *file, struct file_settings *s
 {
     enum { AUTO, URING, THREADS };
     int choice = config_choice(CONFIG_FILE_BACKEND);
+    settings->chosen = true;
+    settings->gpu_way = (enum file_gpu_way)config_choice(CONFIG_FILE_GPU);
     if (choice != THREADS) {
         settings->backend = &file_uring;
         weft_status status = file_engine_open(file, settings, engine);

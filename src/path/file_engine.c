@@ -62,6 +62,7 @@ weft_status file_engine_open(struct opened_file *file, const struct file_setting
     pthread_mutex_init(&engine->lock, NULL);
     pthread_cond_init(&engine->moved, NULL);
     pthread_cond_init(&engine->wake, NULL);
+    pthread_mutex_init(&engine->beside_lock, NULL);
     *result = engine;
     return WEFT_OK;
 }
@@ -81,6 +82,7 @@ static void keep_lost(struct file_engine *engine)
 
 void file_engine_close(struct file_engine *engine)
 {
+    file_beside_close(engine);
     pthread_mutex_lock(&engine->lock);
     engine->stop = true;
     pthread_cond_signal(&engine->wake);
@@ -98,6 +100,7 @@ void file_engine_close(struct file_engine *engine)
     pthread_cond_destroy(&engine->wake);
     pthread_cond_destroy(&engine->moved);
     pthread_mutex_destroy(&engine->lock);
+    pthread_mutex_destroy(&engine->beside_lock);
     free(engine->pieces);
     free(engine);
 }
@@ -110,7 +113,7 @@ static const char *backend_name(const struct file_engine *engine)
     return uring ? "uring buffered" : "threads buffered";
 }
 
-void file_engine_describe(struct file_engine *engine, weft_file_info *info)
+void file_engine_describe(struct file_engine *engine, bool with_gpu, weft_file_info *info)
 {
     const struct opened_file *file = engine->file;
     pthread_mutex_lock(&engine->lock);
@@ -124,4 +127,6 @@ void file_engine_describe(struct file_engine *engine, weft_file_info *info)
     memcpy(info->reason_code, file->reason_code, sizeof info->reason_code);
     memcpy(info->reason, file->reason, sizeof info->reason);
     pthread_mutex_unlock(&engine->lock);
+    info->gpu_backend = "";
+    file_beside_describe(engine, with_gpu, info);
 }

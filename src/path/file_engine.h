@@ -92,7 +92,35 @@ struct file_engine {
     struct crc32c_shift shift;
     struct gpu *pinned_for;
     struct file_engine *next_lost;
+
+    /* Of GPU memory (file_beside.c), guarded by `beside_lock`. */
+    pthread_mutex_t beside_lock;
+    struct file_engine *beside; /* NULL: there is none, */
+    struct file_why_not why_not;
+    bool beside_tried;
+    /* Of the engine beside: whether cuFile still carries. Guarded by `lock`. */
+    bool by_cufile;
 };
+
+/* ------------------------------------------------------------------------------- file_run.c */
+
+/* What file.h says of the functions of the same names, of this engine alone. */
+weft_status file_drive_run(struct file_engine *engine, const struct file_transfer *list, size_t n);
+weft_status file_drive_begin(struct file_engine *engine, const struct file_transfer *transfer);
+weft_status file_drive_quiet(struct file_engine *engine);
+bool file_drive_busy(struct file_engine *engine);
+
+/* ----------------------------------------------------------------------------- file_beside.c */
+
+/* The engine that carries the transfer out, this one or that beside it, which it makes. NULL: WEFT_FILE_GPU insists on
+ * what is not there. */
+struct file_engine *file_engine_for(struct file_engine *engine,
+                                    const struct file_transfer *transfer);
+void file_beside_close(struct file_engine *engine);
+void file_beside_describe(struct file_engine *engine, bool find, weft_file_info *info);
+
+/* Under the lock of the engine beside: cuFile has refused a request with an error of its own. */
+void file_beside_refused(struct file_engine *engine, int error);
 
 /* ------------------------------------------------------------------------------- file_piece.c */
 

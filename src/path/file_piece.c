@@ -155,6 +155,8 @@ void file_give(struct file_engine *engine, struct file_piece *piece)
 /* Under the lock: the next piece of the transfer. False: it has failed. */
 static bool begin_piece(struct file_engine *engine, struct file_op *op, struct file_piece *piece)
 {
+    bool device = op->transfer.place.kind == FILE_DEVICE;
+    op->shape.in_place &= !device || engine->by_cufile;
     struct file_cut cut = file_cut_at(&op->shape, op->planned);
     weft_status status = cut.buffer ? ready_buffers(engine, op, cut.io_bytes) : WEFT_OK;
     if (status) {
@@ -173,6 +175,7 @@ static bool begin_piece(struct file_engine *engine, struct file_op *op, struct f
         .write = op->transfer.write,
         .direct = cut.direct,
         .buffer = cut.buffer && engine->buffers_known ? (int)piece->number : -1,
+        .gpu = device && !cut.buffer ? op->transfer.place.gpu : NULL,
         .address = cut.buffer ? file_buffer_of(engine, piece) : op->transfer.place.address + cut.at,
         .bytes = cut.io_bytes,
         .offset = cut.io_offset};
@@ -262,6 +265,46 @@ static void skip_moved(const struct file_engine *engine, struct file_piece *piec
     piece->io.bytes -= whole;
 }
 
+/* Under the lock: cuFile does not move this piece; it begins again, through a buffer. False: there is none, and the
+ * piece has failed. */
+static bool by_buffer_instead(struct file_engine *engine, struct file_piece *piece, int error)
+{
+    char text[160];
+    struct file_op *op = piece->op;
+    file_beside_refused(engine, error);
+    weft_status status = WEFT_OK;
+    if (engine->settings.gpu_way != FILE_GPU_AUTO)
+        status =
+            base_fail(WEFT_ERR_SYSTEM, "%s: %zu bytes at %llu of a file: cuFile: %s", verb(op),
+                      piece->cut.io_bytes, (unsigned long long)piece->cut.io_offset,
+                      error < FILE_CUFILE_ERRORS ? strerror(error)
+                                                 : file_cufile_words(error, text, sizeof text));
+    else
+        status = ready_buffers(engine, op, piece->cut.io_bytes);
+    piece->io.gpu = NULL;
+    if (status) {
+        piece->status = status;
+        snprintf(piece->sentence, sizeof piece->sentence, "%s", base_last_error());
+        piece->got = 0;
+        piece->phase = PIECE_ENDED;
+        return false;
+    }
+    piece->moved = 0;
+    piece->cut.buffer = true;
+    piece->io.address = file_buffer_of(engine, piece);
+    piece->io.bytes = piece->cut.io_bytes;
+    piece->io.offset = piece->cut.io_offset;
+    piece->io.buffer = engine->buffers_known ? (int)piece->number : -1;
+    piece->phase = op->transfer.write ? PIECE_TO_FILL : PIECE_GIVEN;
+    return true;
+}
+
+static bool cufile_refuses(const struct file_piece *piece)
+{
+    int error = piece->io.result < 0 ? (int)-piece->io.result : 0;
+    return piece->io.gpu && (error >= FILE_CUFILE_ERRORS || refuses_direct(piece, error));
+}
+
 /* Under the lock. True: the request goes on. */
 static bool goes_on(struct file_engine *engine, struct file_piece *piece)
 {
@@ -302,6 +345,14 @@ void file_take_back(struct file_engine *engine, struct file_io *list, bool *nap)
         struct file_piece *piece = (struct file_piece *)list;
         list = list->next;
         engine->given--;
+        if (cufile_refuses(piece)) {
+            if (by_buffer_instead(engine, piece, (int)-piece->io.result) &&
+                piece->phase == PIECE_GIVEN)
+                file_give(engine, piece);
+            else
+                file_into_work(&engine->work, piece);
+            continue;
+        }
         if (goes_on(engine, piece)) {
             *nap |= piece->tries > 8;
             file_give(engine, piece);

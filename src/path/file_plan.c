@@ -23,7 +23,7 @@ static struct file_cut buffered_cut(const struct file_shape *shape, size_t at, u
     return (struct file_cut){.at = at,
                              .bytes = run,
                              .direct = false,
-                             .buffer = !shape->in_place,
+                             .buffer = !shape->in_place || shape->only_direct,
                              .io_offset = from,
                              .io_bytes = run};
 }

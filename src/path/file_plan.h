@@ -10,7 +10,8 @@
 struct file_shape {
     bool write;
     bool direct;               /* whole blocks go past the page cache */
-    bool in_place;             /* the kernel can use the memory as it lies */
+    bool in_place;             /* the kernel can use the memory as it lies, */
+    bool only_direct;          /* but only past the page cache */
     uint32_t alignment;        /* of offsets that do, a power of two, at least a page */
     uint32_t memory_alignment; /* of memory that they use in place, a power of two */
     size_t chunk;              /* of one request, at most; a multiple of the alignment */

@@ -347,14 +347,26 @@ static void drive_until(struct file_engine *engine, const size_t *left)
         pthread_cond_signal(&engine->wake);
 }
 
+/* Whether requests may name the memory itself: the kernel reaches the host's, cuFile that of this PE's GPU. Checksums
+ * are made of what the CPU can read. */
+static bool in_place(const struct file_engine *engine, const struct file_transfer *t)
+{
+    if (t->place.kind == FILE_DEVICE)
+        return engine->by_cufile && !engine->settings.checksums && !t->place.remote.peer;
+    return t->place.kind == FILE_HOST;
+}
+
 static void shape_op(const struct file_engine *engine, struct file_op *op)
 {
     const struct file_transfer *t = &op->transfer;
     op->shape = (struct file_shape){.write = t->write,
                                     .direct = engine->direct,
-                                    .in_place = t->place.kind == FILE_HOST,
+                                    .in_place = in_place(engine, t),
+                                    .only_direct = t->place.kind == FILE_DEVICE,
                                     .alignment = engine->file->alignment,
-                                    .memory_alignment = engine->file->memory_alignment,
+                                    .memory_alignment = t->place.kind == FILE_DEVICE
+                                                            ? FILE_PAGE
+                                                            : engine->file->memory_alignment,
                                     .chunk = engine->settings.chunk_bytes,
                                     .offset = t->offset,
                                     .bytes = t->bytes,
@@ -385,7 +397,7 @@ static weft_status outcome(const struct file_op *ops, size_t n)
     return WEFT_OK;
 }
 
-weft_status file_engine_run(struct file_engine *engine, const struct file_transfer *list, size_t n)
+weft_status file_drive_run(struct file_engine *engine, const struct file_transfer *list, size_t n)
 {
     size_t left = 0;
     struct file_op one = {0}, *ops = n == 1 ? &one : calloc(n, sizeof *ops);
@@ -443,7 +455,7 @@ static weft_status start_worker(struct file_engine *engine)
     return WEFT_OK;
 }
 
-weft_status file_engine_begin(struct file_engine *engine, const struct file_transfer *transfer)
+weft_status file_drive_begin(struct file_engine *engine, const struct file_transfer *transfer)
 {
     struct file_op *op = calloc(1, sizeof *op);
     if (!op)
@@ -476,7 +488,7 @@ void file_engine_note(struct file_engine *engine, weft_status status, const char
     pthread_mutex_unlock(&engine->lock);
 }
 
-weft_status file_engine_quiet(struct file_engine *engine)
+weft_status file_drive_quiet(struct file_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
     while (engine->background)
@@ -489,7 +501,7 @@ weft_status file_engine_quiet(struct file_engine *engine)
     return status;
 }
 
-bool file_engine_busy(struct file_engine *engine)
+bool file_drive_busy(struct file_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
     bool busy = engine->background > 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests on a file by threads that call pread and pwrite, where io_uring is refused. As many threads as
- * requests may be under way, up to a few; they live as long as the queue. */
-#include "path/file.h"
+/* Requests on a file by threads: that call pread and pwrite, where io_uring is refused, or what else moves bytes by a
+ * call that returns when it is done (file_cufile.c). As many threads as requests may be under way, up to a few; they
+ * live as long as the queue. */
+#include "path/file_threads.h"
 
 #include "base/status.h"
 #include "base/thread.h"
@@ -18,6 +19,7 @@ struct list {
 
 struct file_queue {
     const struct opened_file *file;
+    file_carry *carry;
     pthread_mutex_t lock;
     pthread_cond_t given, ended;
     struct list todo, done;
@@ -44,7 +46,7 @@ static struct file_io *take_first(struct list *list)
     return first;
 }
 
-static int64_t carry_out(const struct opened_file *file, const struct file_io *io)
+int64_t file_carry_by_system(const struct opened_file *file, const struct file_io *io)
 {
     int fd = io->direct ? file->direct : file->buffered;
     ssize_t n = io->write ? file->calls->pwrite(fd, io->address, io->bytes, (off_t)io->offset)
@@ -65,7 +67,7 @@ static void *serve(void *argument)
             continue;
         }
         pthread_mutex_unlock(&queue->lock);
-        io->result = carry_out(queue->file, io);
+        io->result = queue->carry(queue->file, io);
         pthread_mutex_lock(&queue->lock);
         append(&queue->done, io);
         pthread_cond_signal(&queue->ended);
@@ -74,7 +76,7 @@ static void *serve(void *argument)
     return NULL;
 }
 
-static void close_queue(struct file_queue *queue)
+void file_pool_close(struct file_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
     queue->stop = true;
@@ -88,14 +90,15 @@ static void close_queue(struct file_queue *queue)
     free(queue);
 }
 
-static weft_status open_queue(const struct opened_file *file, unsigned depth,
-                              struct file_queue **result)
+weft_status file_pool_open(const struct opened_file *file, unsigned depth, file_carry *carry,
+                           struct file_queue **result)
 {
     struct file_queue *queue = calloc(1, sizeof *queue);
     pthread_condattr_t monotonic;
     if (!queue)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a file's queue");
     queue->file = file;
+    queue->carry = carry;
     queue->todo.last = &queue->todo.first;
     queue->done.last = &queue->done.first;
     pthread_mutex_init(&queue->lock, NULL);
@@ -111,7 +114,7 @@ static weft_status open_queue(const struct opened_file *file, unsigned depth,
             queue->count++;
     }
     if (!queue->count) { /* fewer than wanted will do */
-        close_queue(queue);
+        file_pool_close(queue);
         return base_fail(WEFT_ERR_SYSTEM, "pthread_create for the requests of a file: error %d",
                          error);
     }
@@ -119,7 +122,7 @@ static weft_status open_queue(const struct opened_file *file, unsigned depth,
     return WEFT_OK;
 }
 
-static void give(struct file_queue *queue, struct file_io *io)
+void file_pool_give(struct file_queue *queue, struct file_io *io)
 {
     pthread_mutex_lock(&queue->lock);
     append(&queue->todo, io);
@@ -127,7 +130,7 @@ static void give(struct file_queue *queue, struct file_io *io)
     pthread_mutex_unlock(&queue->lock);
 }
 
-static void push(struct file_queue *queue)
+void file_pool_push(struct file_queue *queue)
 {
 }
 
@@ -144,7 +147,7 @@ static struct timespec later(uint64_t ns)
     return at;
 }
 
-static struct file_io *take(struct file_queue *queue, uint64_t wait_ns, int *error)
+struct file_io *file_pool_take(struct file_queue *queue, uint64_t wait_ns, int *error)
 {
     struct timespec until = later(wait_ns);
     *error = 0;
@@ -160,7 +163,7 @@ static struct file_io *take(struct file_queue *queue, uint64_t wait_ns, int *err
     return first;
 }
 
-static void wake(struct file_queue *queue)
+void file_pool_wake(struct file_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
     queue->woken = true;
@@ -168,10 +171,16 @@ static void wake(struct file_queue *queue)
     pthread_mutex_unlock(&queue->lock);
 }
 
+static weft_status open_queue(const struct opened_file *file, unsigned depth,
+                              struct file_queue **result)
+{
+    return file_pool_open(file, depth, file_carry_by_system, result);
+}
+
 const struct file_backend file_threads = {.name = "threads",
                                           .open = open_queue,
-                                          .close = close_queue,
-                                          .give = give,
-                                          .push = push,
-                                          .take = take,
-                                          .wake = wake};
+                                          .close = file_pool_close,
+                                          .give = file_pool_give,
+                                          .push = file_pool_push,
+                                          .take = file_pool_take,
+                                          .wake = file_pool_wake};

@@ -3,7 +3,7 @@
  * requests, timed, and the rest goes with the quickest; so do later transfers there. Nothing is moved that was not
  * asked for. Where something else is under way on the file there are no trials. Knows nothing of how requests are
  * carried out. */
-#include "path/file.h"
+#include "path/file_engine.h"
 
 #include "base/clock.h"
 #include "base/crc32c.h"
@@ -163,6 +163,12 @@ weft_status file_engine_run_tuned(struct file_engine *engine, struct file_tunes 
                                   uint64_t where, const struct file_transfer *transfer)
 {
     bool mine;
+    engine = file_engine_for(engine, transfer);
+    if (!engine) {
+        if (transfer->result)
+            *transfer->result = (weft_file_result){.status = WEFT_ERR_UNSUPPORTED};
+        return WEFT_ERR_UNSUPPORTED;
+    }
     struct tune *tune = find(tunes, where, transfer, &mine);
     if (mine)
         return measure(tunes, tune, engine, transfer);

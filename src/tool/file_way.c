@@ -4,7 +4,7 @@
 
 #include "path/file.h"
 
-weft_status tool_file_way(const char *path, weft_file_info *info)
+weft_status tool_file_way(const char *path, bool with_gpu, weft_file_info *info)
 {
     const weft_file_attr attr = {0};
     struct file_settings settings;
@@ -17,9 +17,10 @@ weft_status tool_file_way(const char *path, weft_file_info *info)
         return status;
     status = file_engine_choose(&file, &settings, &engine);
     if (!status) {
-        file_engine_describe(engine, info);
+        file_engine_describe(engine, with_gpu, info);
         file_engine_close(engine);
     }
     file_close(&file);
+    file_cufile_end(NULL);
     return status;
 }

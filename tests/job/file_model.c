@@ -3,7 +3,7 @@
  * of this PE and of the others, of the host or (argument gpu) of GPUs. Each PE has a file of its own. */
 #include "tests/job/file.h"
 
-enum { MOST = 300 * 1000, ROOM = MOST + 64 };
+enum { MOST = 300 * 1000, PAGE = 4096, ROOM = MOST + PAGE + 64 };
 
 struct test {
     weft_job *job;
@@ -13,14 +13,25 @@ struct test {
     uint64_t random;
     unsigned char *model; /* of the file */
     size_t size;
+    bool checksums;
     char *block; /* symmetric, of every PE a part that is mine: n * ROOM */
     unsigned char *plain, *expected;
 };
 
-/* Memory of this test at that PE: nobody else writes there. */
-static char *room_at(struct test *t)
+/* Memory of this test at that PE: nobody else writes there. Half of the time it lies as the file's pages do, so that
+ * they can be moved in place. */
+static char *room_at(struct test *t, size_t at)
 {
-    return t->block + (size_t)t->me * ROOM + next_random(&t->random) % 64;
+    char *room = t->block + (size_t)t->me * ROOM + 1;
+    if (next_random(&t->random) & 1)
+        return room + (at - (uintptr_t)room) % PAGE;
+    return room + next_random(&t->random) % 63;
+}
+
+static void check_crc(const struct test *t, const weft_file_result *result,
+                      const unsigned char *data, size_t bytes)
+{
+    CHECK(result->crc32c == (t->checksums ? slow_crc32c(data, bytes) : 0));
 }
 
 static int random_pe(struct test *t)
@@ -38,7 +49,7 @@ static void write_some(struct test *t, bool nbi)
 {
     weft_file_result result;
     size_t at = next_random(&t->random) % MOST, bytes = random_length(&t->random, MOST - at);
-    char *room = room_at(t);
+    char *room = room_at(t, at);
     int pe = random_pe(t);
     random_bytes(&t->random, t->plain, bytes);
     put(t, room, t->plain, bytes, pe);
@@ -49,7 +60,7 @@ static void write_some(struct test *t, bool nbi)
         OK(weft_file_write(t->file, room, bytes, at, pe, &result));
     }
     CHECK(result.status == WEFT_OK && result.done == bytes && result.error == 0);
-    CHECK(result.crc32c == slow_crc32c(t->plain, bytes));
+    check_crc(t, &result, t->plain, bytes);
     if (bytes && at > t->size)
         memset(t->model + t->size, 0, at - t->size);
     memcpy(t->model + at, t->plain, bytes);
@@ -63,11 +74,11 @@ static void read_some(struct test *t, bool nbi)
     weft_file_result result = {.status = WEFT_ERR_JOB};
     size_t at = next_random(&t->random) % MOST, bytes = random_length(&t->random, MOST - at);
     size_t there = at >= t->size ? 0 : bytes < t->size - at ? bytes : t->size - at;
-    char *room = room_at(t);
+    char *room = room_at(t, at);
     int pe = random_pe(t);
     random_bytes(&t->random, t->expected, bytes + 2);
-    put(t, room - 1 + (room == t->block), t->expected, bytes + 2 - (room == t->block), pe);
-    size_t front = room == t->block ? 0 : 1;
+    const size_t front = 1;
+    put(t, room - front, t->expected, bytes + 2, pe);
     memcpy(t->expected + front, t->model + at, there);
     weft_status status;
     if (nbi) {
@@ -78,7 +89,7 @@ static void read_some(struct test *t, bool nbi)
     }
     CHECK(status == (there == bytes ? WEFT_OK : WEFT_ERR_RANGE) && result.status == status);
     CHECK(result.done == there && result.error == 0);
-    CHECK(result.crc32c == slow_crc32c(t->model + at, there));
+    check_crc(t, &result, t->model + at, there);
     if (status)
         CHECK(strstr(weft_last_error(), "past the end of the file"));
     size_t sure = there + front + (there == bytes); /* behind a short read nothing is promised */
@@ -130,9 +141,10 @@ int main(int argc, char **argv)
     struct test t = {0};
     open_test(&t, argc > 1 && strcmp(argv[1], "gpu") == 0 ? WEFT_GPU : WEFT_HOST);
     const char *path = test_path("model", t.me);
+    t.checksums = !getenv("JOB_NO_CHECKSUMS");
     OK(weft_file_open(t.job, path,
                       WEFT_FILE_READ | WEFT_FILE_WRITE | WEFT_FILE_CREATE | WEFT_FILE_EXCLUSIVE |
-                          WEFT_FILE_CHECKSUM,
+                          (t.checksums ? WEFT_FILE_CHECKSUM : 0),
                       NULL, &t.file));
     weft_file_info info = {.size = sizeof info};
     OK(weft_file_query(t.file, &info));
@@ -157,6 +169,11 @@ int main(int argc, char **argv)
     weft_file_info after = {.size = sizeof after}; /* no request was refused for its alignment */
     OK(weft_file_query(t.file, &after));
     CHECK(after.backend == info.backend);
+    wanted = getenv("JOB_GPU_BACKEND");
+    if (wanted && strcmp(after.gpu_backend, wanted) != 0) {
+        fprintf(stderr, "%s: %s %s\n", after.gpu_backend, after.gpu_reason_code, after.gpu_reason);
+        exit(1);
+    }
     OK(weft_file_close(t.file));
     check_file(path, t.model, t.size);
     CHECK(unlink(path) == 0);

@@ -354,7 +354,7 @@ static void direct_is_refused_later(void **state)
         bool direct = run.file.direct >= 0;
         transfer(&run, write, write ? source : memory);
         assert_int_equal(run.status, WEFT_OK);
-        file_engine_describe(run.engine, &info);
+        file_engine_describe(run.engine, false, &info);
         if (direct) {
             assert_string_equal(info.reason_code, "FILE-BUFFERED");
             assert_non_null(strstr(info.reason, strerror(EINVAL)));
@@ -497,12 +497,12 @@ static void measures(void **state)
                 check_written(run.result.done);
             else
                 assert_memory_equal(memory, model + OFFSET, run.result.done);
-            file_engine_describe(run.engine, &first);
+            file_engine_describe(run.engine, false, &first);
             close_run(&run);
             open_run(&other, WEFT_FILE_READ | WEFT_FILE_WRITE, 0, 0);
             run_tuned(&other, tunes, write);
             assert_int_equal(other.status, WEFT_OK);
-            file_engine_describe(other.engine, &second);
+            file_engine_describe(other.engine, false, &second);
             if (!k) {
                 assert_int_equal(first.depth, second.depth);
                 assert_int_equal(first.chunk_bytes, second.chunk_bytes);

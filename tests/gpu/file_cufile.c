@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPU memory and files by cuFile, over its stand-in:
+ *
+ *   direct [unknown]   large blocks go by it, parts of pages do not; what was registered is forgotten again, in order
+ *   refused CODE WORDS it is not taken, for this reason, and the bytes are right
+ *   falls WORDS        a transfer that it refuses goes through pinned memory, and so do those that follow
+ *   error ERRNO        an error of the system is told, with what is safe
+ *   insists WORDS      with WEFT_FILE_GPU=cufile that is an error
+ *   killed             ends by SIGKILL with transfers under way */
+#include "tests/job/file.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+enum { PAGE = 4096, BYTES = 3 * 1024 * 1024, PARTS = 777 };
+
+static weft_job *job;
+static weft_file *file;
+static char *memory;
+static unsigned char model[BYTES], seen[BYTES];
+
+static void fill(void)
+{
+    uint64_t random = 77;
+    random_bytes(&random, model, BYTES);
+    OK(weft_put(weft_default_ctx(job), memory, model, BYTES, 0));
+    OK(weft_quiet(weft_default_ctx(job)));
+}
+
+static void check_memory(size_t bytes)
+{
+    OK(weft_get(weft_default_ctx(job), seen, memory, bytes, 0));
+    CHECK(memcmp(seen, model, bytes) == 0);
+}
+
+static weft_file_info query(void)
+{
+    weft_file_info info = {.size = sizeof info};
+    OK(weft_file_query(file, &info));
+    return info;
+}
+
+/* Pages and a part of one, at both ends. */
+static weft_status write_and_read(weft_file_result *result)
+{
+    unsigned char zeros[BYTES] = {0};
+    weft_status status = weft_file_write(file, memory + PARTS, BYTES - 2 * PARTS, PARTS, 0, result);
+    if (status)
+        return status;
+    OK(weft_put(weft_default_ctx(job), memory, zeros, BYTES, 0));
+    OK(weft_put(weft_default_ctx(job), memory, model, PARTS, 0));
+    OK(weft_put(weft_default_ctx(job), memory + BYTES - PARTS, model + BYTES - PARTS, PARTS, 0));
+    OK(weft_quiet(weft_default_ctx(job)));
+    status = weft_file_read(file, memory + PARTS, BYTES - 2 * PARTS, PARTS, 0, result);
+    if (status == WEFT_OK)
+        check_memory(BYTES);
+    return status;
+}
+
+static int count_lines(const char *path, const char *line)
+{
+    char text[64];
+    int n = 0;
+    FILE *log = fopen(path, "r");
+    while (log && fgets(text, sizeof text, log))
+        n += strncmp(text, line, strlen(line)) == 0 && text[strlen(line)] == '\n';
+    if (log)
+        fclose(log);
+    return n;
+}
+
+static void check_log(const char *log, int known)
+{
+    CHECK(count_lines(log, "open") == 1 && count_lines(log, "close") == 1);
+    CHECK(count_lines(log, "enlist") == 1 && count_lines(log, "drop") == 1);
+    CHECK(count_lines(log, "know") == known && count_lines(log, "forget") == known);
+    /* 8 KiB a request, but for the parts */
+    CHECK(count_lines(log, "write") >= BYTES / 8192 - 2);
+    CHECK(count_lines(log, "read") >= BYTES / 8192 - 2);
+}
+
+static void killed(void)
+{
+    for (int i = 0; i < 50; i++)
+        OK(weft_file_read_nbi(file, memory, BYTES - PAGE, 0, 0, NULL));
+    raise(SIGKILL);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "direct", *log = getenv("FAKE_CUFILE_LOG");
+    void *block;
+    weft_file_result result = {0};
+    if (log)
+        unlink(log);
+    OK(weft_init(&job, NULL));
+    weft_status status = weft_alloc(job, WEFT_GPU, BYTES, 65536, 0, &block);
+    if (status == WEFT_ERR_UNSUPPORTED)
+        return 77;
+    OK(status);
+    memory = block;
+    const char *path = test_path("cufile", 0);
+    OK(weft_file_open(job, path,
+                      WEFT_FILE_READ | WEFT_FILE_WRITE | WEFT_FILE_CREATE | WEFT_FILE_TRUNCATE,
+                      NULL, &file));
+    if (query().alignment == 1)
+        return unlink(path), 77; /* no direct I/O here */
+    fill();
+    status = strcmp(what, "killed") ? write_and_read(&result) : WEFT_OK;
+    weft_file_info info = query();
+    fprintf(stderr, "%s: %s %s\n%s\n", info.gpu_backend, info.gpu_reason_code, info.gpu_reason,
+            status ? weft_last_error() : "");
+    if (strcmp(what, "direct") == 0) {
+        OK(status);
+        CHECK(result.done == BYTES - 2 * PARTS);
+        CHECK(strncmp(info.gpu_backend, "cufile", 6) == 0 && !info.gpu_reason[0]);
+    } else if (strcmp(what, "refused") == 0) {
+        OK(status);
+        CHECK(strcmp(info.gpu_backend, "pinned") == 0);
+        CHECK(strcmp(info.gpu_reason_code, argv[2][0] == '-' ? "" : argv[2]) == 0);
+        CHECK(strstr(info.gpu_reason, argv[3]));
+    } else if (strcmp(what, "falls") == 0) {
+        OK(status);
+        CHECK(strcmp(info.gpu_backend, "pinned") == 0 && strstr(info.gpu_reason, argv[2]));
+        int before = count_lines(log, "read");
+        OK(weft_file_read(file, memory, BYTES - PAGE, 0, 0, NULL));
+        CHECK(count_lines(log, "read") == before);
+    } else if (strcmp(what, "error") == 0) {
+        CHECK(status == WEFT_ERR_SYSTEM && result.error == atoi(argv[2]));
+        CHECK(strstr(weft_last_error(), strerror(result.error)) && result.done < BYTES);
+    } else if (strcmp(what, "insists") == 0) {
+        CHECK(status && strstr(weft_last_error(), argv[2]));
+    } else if (strcmp(what, "killed") == 0) {
+        unlink(path);
+        killed();
+    }
+    OK(weft_file_close(file));
+    CHECK(unlink(path) == 0);
+    OK(weft_finalize(job));
+    if (strcmp(what, "direct") == 0 && log)
+        check_log(log, argc > 2 ? 0 : 1);
+    if (log)
+        unlink(log);
+    return 0;
+}
