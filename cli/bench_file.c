@@ -201,13 +201,23 @@ static bool fill_file(int fd, uint64_t bytes)
     return well && fdatasync(fd) == 0;
 }
 
+/* One that has had no name may be given one later. */
+static int open_nameless(void)
+{
+    char name[] = "./weft_bench_file.XXXXXX";
+    int fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        return fd;
+    fd = mkostemp(name, O_CLOEXEC);
+    if (fd >= 0)
+        unlink(name);
+    return fd;
+}
+
 /* Without a name, so that nothing is left of it whatever becomes of this process; fio finds it by *path too. */
 static int make_file(uint64_t bytes, char *path, size_t path_bytes)
 {
-    char name[] = "./weft_bench_file.XXXXXX";
-    int fd = mkostemp(name, O_CLOEXEC);
-    if (fd >= 0)
-        unlink(name);
+    int fd = open_nameless();
     if (fd >= 0 && fill_file(fd, bytes)) {
         snprintf(path, path_bytes, "/proc/%d/fd/%d", (int)getpid(), fd);
         return fd;
@@ -287,16 +297,27 @@ static void print_row(const struct file_point *point, const struct row *row)
     fflush(stdout);
 }
 
-static void print_head(const struct options *options, const char *path, weft_job *job)
+static void look(const char *path, weft_job *job, weft_file_info *info)
 {
     weft_file *file;
-    weft_file_info info = {.size = sizeof info};
+    *info = (weft_file_info){.size = sizeof *info};
     if (weft_file_open(job, path, WEFT_FILE_READ, NULL, &file))
         return;
-    if (!weft_file_query(file, &info))
-        printf("%s, %s on %s; weft by %s%s%s\n", options->write ? "write" : "read",
-               info.file_system, info.store, info.backend, info.reason[0] ? ": " : "", info.reason);
+    if (weft_file_query(file, info))
+        fprintf(stderr, "weft bench: %s\n", weft_last_error());
     weft_file_close(file);
+}
+
+static void print_head(const struct options *options, const weft_file_info *info)
+{
+    printf("%s, %s on %s; weft by %s%s%s\n", options->write ? "write" : "read", info->file_system,
+           info->store, info->backend, info->reason[0] ? ": " : "", info->reason);
+    if (options->gpu) {
+        printf("GPU memory: %s%s%s\n", info->gpu_backend, *info->gpu_reason ? ", " : "",
+               info->gpu_reason);
+        if (named(options->methods, "cufile"))
+            printf("cufile: %s\n", file_cufile_mode());
+    }
     printf("GB/s; memory: %s\n%9s %6s %8s", options->gpu ? "gpu" : "host", "block", "depth",
            "threads");
     for (int m = 0; m < METHODS; m++)
@@ -365,6 +386,7 @@ static int run_job(const struct options *options, const char *path)
     uint64_t bytes = options->bytes;
     void *memory;
     weft_file *file;
+    weft_file_info info;
     size_t room = most_memory(options);
     if (weft_init(&job, &attr))
         return give_up();
@@ -378,8 +400,10 @@ static int run_job(const struct options *options, const char *path)
                    &memory))
         return give_up();
     point.memory = memory;
+    look(path, job, &info);
+    memcpy(point.file_system, info.file_system, sizeof point.file_system);
     if (!options->json)
-        print_head(options, path, job);
+        print_head(options, &info);
     int code = run_points(options, &point, bytes);
     weft_free(job, memory);
     return weft_finalize(job) ? give_up() : code;

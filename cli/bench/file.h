@@ -19,6 +19,7 @@ struct file_point {
     size_t block;   /* of one request */
     unsigned depth, threads;
     bool write, gpu;
+    char file_system[32];
 };
 
 /* GB/s, or negative with why not in `why`. */
@@ -26,5 +27,8 @@ double file_by_weft(const struct file_point *point, char *why, size_t why_bytes)
 double file_by_plain(const struct file_point *point, char *why, size_t why_bytes);
 double file_by_fio(const struct file_point *point, char *why, size_t why_bytes);
 double file_by_cufile(const struct file_point *point, char *why, size_t why_bytes);
+
+/* What cuFile may do, "" = it is not here. */
+const char *file_cufile_mode(void);
 
 #endif

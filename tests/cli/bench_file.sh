@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # `weft bench file`: rows for every block, depth and number of threads, by every method that is here, of host memory
 # and of GPU memory over the stand-in of the driver; usage; and nothing is left in the folder.
-#   bench_file.sh WEFT FOLDER_OF_THE_STAND-INS
+#   bench_file.sh WEFT FOLDER_OF_THE_DRIVER'S_STAND-IN FOLDER_OF_CUFILE'S
 set -u
-weft=$1 stand_in=$2
+weft=$1 stand_in=$2 cufile=$3
 failures=0
 fail() {
     printf 'FAILED: %s\n' "$*"
@@ -24,6 +24,16 @@ rows=$(LD_LIBRARY_PATH=$stand_in "$weft" bench file "${options[@]}" --methods we
     fail "gpu: status $?"
 [ "$(grep -cE '^\{"bench": "file", "direction": "read", "memory": "gpu", .*"weft_gbps": [0-9.]+, "plain_gbps": null' <<< "$rows")" = 8 ] ||
     fail "gpu: not eight rows: $rows"
+# cuFile, over its stand-in; without a list of modules the real one would never return, and is not called.
+table=$(LD_LIBRARY_PATH=$stand_in:$cufile "$weft" bench file "${options[@]}" --threads 1 --methods weft,cufile --memory gpu 2>&1) ||
+    fail "cufile: status $?"
+if [ -r /proc/modules ]; then
+    wanted="^ +(64|128)K +[24] +1 +$figure +- +- +$figure$"
+    grep -q "^cufile: compatibility mode allowed" <<< "$table" || fail "cufile: its mode is not told: $table"
+    [ "$(grep -cE "$wanted" <<< "$table")" = 4 ] || fail "cufile: not four rows: $table"
+else
+    grep -q "^weft bench: cufile: no /proc/modules" <<< "$table" || fail "cufile: not told why not: $table"
+fi
 # `weft explain` tells of a file by what a job moves it, forced or not: as weft_file_query() does.
 head -c 100000 /dev/urandom > some
 for backend in auto threads; do

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See cufile_move.h.
+ *
+ * It looks the file's disk up in udev's database. In a container there is none, and cuFileHandleRegister gives error
+ * 5027, in its compatibility mode too; so an entry is made where it is missing, for as long as the file is moved. What
+ * it wants there was seen with libcufile 1.15: ID_FS_USAGE and ID_FS_TYPE. */
+#include "tool/cufile_move.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "driver/cuda.h"
+#include "driver/cufile.h"
+
+static const char *words(struct cufile_error error)
+{
+    static char text[192];
+    return cufile_error_text(error, text, sizeof text);
+}
+
+/* ------------------------------------------------------------------------------ udev's entry */
+
+struct entry {
+    char path[64]; /* "" = none was made */
+};
+
+/* What was made here is removed; folders only when they are empty. */
+static void remove_entry(struct entry *entry)
+{
+    if (!entry->path[0])
+        return;
+    unlink(entry->path);
+    if (rmdir("/run/udev/data") == 0)
+        rmdir("/run/udev");
+    entry->path[0] = '\0';
+}
+
+static bool make_entry(struct entry *entry, const char *file_system)
+{
+    mkdir("/run/udev", 0755);
+    mkdir("/run/udev/data", 0755);
+    FILE *file = fopen(entry->path, "wxe");
+    if (!file)
+        return false;
+    fprintf(file, "I:1\nE:ID_FS_USAGE=filesystem\nE:ID_FS_TYPE=%s\n", file_system);
+    return fclose(file) == 0;
+}
+
+/* False, with why not: there is none and none can be made. */
+static bool find_entry(int fd, const char *file_system, struct entry *entry, char *why,
+                       size_t why_bytes)
+{
+    struct stat st;
+    entry->path[0] = '\0';
+    if (fstat(fd, &st) || major(st.st_dev) == 0)
+        return true; /* no disk; cuFile says what it thinks of it */
+    snprintf(entry->path, sizeof entry->path, "/run/udev/data/b%u:%u", major(st.st_dev),
+             minor(st.st_dev));
+    bool there = access(entry->path, R_OK) == 0;
+    if (!there && make_entry(entry, file_system))
+        return true;
+    if (!there)
+        snprintf(why, why_bytes, "%s is missing, without which cuFile takes no file: %s; as root",
+                 entry->path, strerror(errno));
+    entry->path[0] = '\0';
+    return there;
+}
+
+/* ----------------------------------------------------------------------------------- library */
+
+/* Opened once: closing and opening its driver costs seconds. */
+static const struct cufile *load(char *why, size_t why_bytes)
+{
+    static struct cufile c;
+    if (c.handle)
+        return &c;
+    if (access("/proc/modules", R_OK)) {
+        snprintf(why, why_bytes, "no /proc/modules, without which cuFileDriverOpen never returns");
+        return NULL;
+    }
+    setenv("CUFILE_ALLOW_COMPAT_MODE", "true", 0);
+    setenv("CUFILE_LOGFILE_PATH", "/dev/null", 0);
+    /* Where the loader does not know it: as the toolkit installs it. What is loaded is found by its name. */
+    dlopen("/usr/local/cuda/lib64/libcufile.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (cufile_load(&c)) {
+        snprintf(why, why_bytes, "%s", base_last_error());
+        return NULL;
+    }
+    struct cufile_error opened = c.driver_open();
+    if (!opened.error || opened.error == CUFILE_ERROR_OPEN_ALREADY)
+        return &c;
+    snprintf(why, why_bytes, "cuFileDriverOpen: %s", words(opened));
+    cufile_unload(&c);
+    return NULL;
+}
+
+/* In which mode it is: what the job has opened before, for a file that goes directly, allows no other. */
+const char *tool_cufile_mode(void)
+{
+    char why[256];
+    struct cufile_properties properties = {.nvfs.control = CUFILE_CONTROL_COMPAT};
+    const struct cufile *c = load(why, sizeof why);
+    if (!c || c->properties(&properties).error)
+        return "";
+    return properties.nvfs.control & CUFILE_CONTROL_COMPAT ? "compatibility mode allowed"
+                                                           : "direct alone";
+}
+
+/* ------------------------------------------------------------------------------------ memory */
+
+/* As programs have it that use cuFile: one allocation of the driver's, its context current. */
+static void *allocate(const struct cuda **driver, size_t bytes, char *why, size_t why_bytes)
+{
+    static struct cuda cuda;
+    static bool ready;
+    CUdevice device;
+    CUcontext context;
+    CUdeviceptr memory = 0;
+    if (!ready)
+        ready =
+            cuda_open(&cuda) == WEFT_OK && cuda.Init(0) == 0 && cuda.DeviceGet(&device, 0) == 0 &&
+            cuda.DevicePrimaryCtxRetain(&context, device) == 0 && cuda.CtxPushCurrent(context) == 0;
+    *driver = &cuda;
+    if (ready && cuda.MemAlloc(&memory, bytes) == 0)
+        return (void *)(uintptr_t)memory;
+    snprintf(why, why_bytes, "%zu bytes of GPU memory for cuFile could not be had", bytes);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------------------------- transfers */
+
+/* Calls of a block each, by one thread: cuFile cuts and overlaps them as it likes. */
+static bool move_all(const struct cufile *c, void *handle, const struct tool_cufile_move *point,
+                     void *memory)
+{
+    for (uint64_t at = 0; at < point->bytes; at += point->window) {
+        ssize_t n = point->write ? c->write(handle, memory, point->window, (off_t)at, 0)
+                                 : c->read(handle, memory, point->window, (off_t)at, 0);
+        if (n != (ssize_t)point->window)
+            return false;
+    }
+    return true;
+}
+
+/* cuFile opens the file once more, by the name that it finds for the descriptor. What this command has made is given
+ * one until it has done so. */
+static int open_named(const struct tool_cufile_move *point, char *name, size_t name_bytes)
+{
+    const char *path = point->path;
+    if (strncmp(path, "/proc/", 6) == 0) {
+        snprintf(name, name_bytes, "./weft_bench_file.%d", (int)getpid());
+        if (linkat(AT_FDCWD, path, AT_FDCWD, name, AT_SYMLINK_FOLLOW))
+            name[0] = '\0';
+        else
+            path = name;
+    }
+    int how = (point->write ? O_RDWR : O_RDONLY) | O_CLOEXEC;
+    int fd = open(path, how | O_DIRECT);
+    return fd < 0 ? open(path, how) : fd;
+}
+
+static double move_file(const struct cufile *c, int fd, const char *name,
+                        const struct tool_cufile_move *point, char *why, size_t why_bytes)
+{
+    struct cufile_description description = {.type = CUFILE_DESCRIPTOR, .handle.fd = fd};
+    void *handle = NULL;
+    const struct cuda *cuda;
+    void *memory = allocate(&cuda, point->window, why, why_bytes);
+    if (!memory)
+        return -1;
+    struct cufile_error enlisted = c->enlist(&handle, &description);
+    if (enlisted.error) {
+        snprintf(why, why_bytes, "cuFileHandleRegister: %s", words(enlisted));
+        cuda->MemFree((CUdeviceptr)(uintptr_t)memory);
+        return -1;
+    }
+    if (name[0])
+        unlink(name);
+    uint64_t begin = clock_now_ns();
+    bool well = move_all(c, handle, point, memory);
+    double ns = (double)(clock_now_ns() - begin);
+    if (!well)
+        snprintf(why, why_bytes, "cuFileRead or cuFileWrite failed: %s", strerror(errno));
+    c->drop(handle);
+    cuda->MemFree((CUdeviceptr)(uintptr_t)memory);
+    return well ? (double)point->bytes / ns : -1;
+}
+
+double tool_cufile_move(const struct tool_cufile_move *point, char *why, size_t why_bytes)
+{
+    struct entry entry;
+    double gbps = -1;
+    const struct cufile *c = load(why, why_bytes);
+    if (!c)
+        return -1;
+    char name[64] = "";
+    int fd = open_named(point, name, sizeof name);
+    if (fd < 0) {
+        snprintf(why, why_bytes, "open of %.100s: %s", point->path, strerror(errno));
+        return -1;
+    }
+    if (find_entry(fd, point->file_system, &entry, why, why_bytes)) {
+        gbps = move_file(c, fd, name, point, why, why_bytes);
+        remove_entry(&entry);
+    }
+    if (name[0])
+        unlink(name);
+    close(fd);
+    return gbps;
+}
