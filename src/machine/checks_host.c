@@ -103,6 +103,9 @@ void check_limits(const struct machine *machine, struct findings *findings)
     if (number_or(l->open_files, -1) >= 0 && l->open_files.value < FILES_LEAST)
         finding_add(findings, REASON_LIMIT_FILES, WEIGHT_SLOW, NULL, "RLIMIT_NOFILE is %" PRId64,
                     l->open_files.value);
+    if (number_is(l->io_uring, 0))
+        finding_add(findings, REASON_FILE_NO_URING, WEIGHT_NOTE, NULL,
+                    "io_uring_setup is refused to this process");
     if (number_is(l->seccomp, 2) && number_is(l->cap_sys_ptrace, 0))
         finding_add(findings, REASON_LIMIT_SECCOMP, WEIGHT_NOTE, NULL,
                     "seccomp filter, no SYS_PTRACE, ptrace_scope %" PRId64,

@@ -302,6 +302,9 @@ void check_file(const struct machine *machine, const struct endpoint *gpu, const
         return;
     }
     check_mount(mount, findings);
+    if (word_is_one_of(text_or(mount->type, "unknown"), "tmpfs|ramfs"))
+        finding_add(findings, REASON_FILE_BUFFERED, WEIGHT_OFF, mount->path.value,
+                    "%s is of type %s", text_or(mount->path, "?"), mount->type.value);
     check_disk(machine, gpu, mount, findings);
     if (!text_is(g->vendor, "nvidia"))
         return;
@@ -315,6 +318,8 @@ void check_file(const struct machine *machine, const struct endpoint *gpu, const
                     text_or(machine->system.kernel, "?"));
     if (text_is(machine->drivers.libcufile, ""))
         finding_add(findings, REASON_FILE_NO_CUFILE, WEIGHT_OFF, NULL, "libcufile.so.0 not found");
+    else if (number_is(machine->limits.udev_data, 0))
+        finding_add(findings, REASON_FILE_CUFILE, WEIGHT_OFF, NULL, "/run/udev/data is not here");
     if (text_is(machine->system.iommu_mode, "translated"))
         finding_add(findings, REASON_P2P_IOMMU, WEIGHT_SLOW, NULL,
                     "IOMMU groups are of type DMA; kernel options \"%s\"",

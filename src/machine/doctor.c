@@ -28,6 +28,8 @@ static bool is_nature(enum reason reason)
     case REASON_GDA_PEER_MAPPING:
     case REASON_FILE_NO_FS_MODULE:
     case REASON_FILE_NO_CUFILE:
+    case REASON_FILE_CUFILE:
+    case REASON_FILE_BUFFERED:
     case REASON_FILE_SYSTEM:
     case REASON_FILE_OPTIONS:
     case REASON_FILE_DEVICE:

@@ -6,12 +6,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/io_uring.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { CAP_BIT_IPC_LOCK = 14, CAP_BIT_SYS_PTRACE = 19, CAP_BIT_SYS_ADMIN = 21 };
@@ -151,6 +153,29 @@ static void read_nodes(struct machine *machine, const struct machine_source *sou
                live_exists(live_path(source, "dev/nvidia-caps-imex-channels").text));
 }
 
+/* Asked of the kernel itself: a filter of a container shows nowhere else. Elsewhere the sysctl tells at least that nobody
+ * may. */
+static void read_io_uring(struct machine *machine, const struct machine_source *source)
+{
+    struct machine_number *to = &machine->limits.io_uring, sysctl = {0};
+    struct live_path path = live_path(source, "proc/sys/kernel/io_uring_disabled");
+    struct io_uring_params params = {0};
+    if (*source->root) {
+        if (live_exists(path.text))
+            live_number(machine, &sysctl, path.text);
+        if (number_is(sysctl, 2))
+            number_set(to, 0);
+        else
+            number_unknown(machine, to, "%s: not 2, and the kernel is not here to be asked",
+                           path.text);
+        return;
+    }
+    int fd = (int)syscall(__NR_io_uring_setup, 1, &params);
+    number_set(to, fd >= 0);
+    if (fd >= 0)
+        close(fd);
+}
+
 void live_limits(struct machine *machine, const struct machine_source *source)
 {
     struct machine_limit *l = &machine->limits;
@@ -176,4 +201,6 @@ void live_limits(struct machine *machine, const struct machine_source *source)
     read_shm(machine, source);
     read_memory_limit(machine, source);
     read_nodes(machine, source);
+    read_io_uring(machine, source);
+    number_set(&l->udev_data, live_exists(live_path(source, "run/udev/data").text));
 }
