@@ -58,6 +58,7 @@ struct file_op {
     char sentence[SENTENCE_BYTES];
     size_t *left; /* of the transfers of its call: how many are not over */
     bool background, settles, dirty;
+    bool queued;                /* among those with something to plan */
     struct file_op *next;       /* of those with something to plan, or of those to be settled */
     struct file_op *next_dirty; /* of those of which a piece has ended */
 };

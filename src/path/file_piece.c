@@ -212,6 +212,7 @@ static void unplan(struct file_engine *engine, struct file_op *op)
     if (!engine->todo)
         engine->todo_last = &engine->todo;
     op->next = NULL;
+    op->queued = false;
     if (file_op_ended(op))
         file_settle_later(engine, op);
 }

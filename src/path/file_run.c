@@ -141,14 +141,6 @@ static void end_op(struct file_engine *engine, struct file_op *op)
     pthread_cond_broadcast(&engine->moved);
 }
 
-static bool is_planned(const struct file_engine *engine, const struct file_op *op)
-{
-    for (const struct file_op *other = engine->todo; other; other = other->next)
-        if (other == op)
-            return false;
-    return true;
-}
-
 /* Under the lock: frees the pieces at the front of a transfer that have ended. */
 static void retire(struct file_engine *engine, struct file_op *op)
 {
@@ -164,7 +156,7 @@ static void retire(struct file_engine *engine, struct file_op *op)
     }
     if (!file_op_ended(op))
         return;
-    if (is_planned(engine, op))
+    if (!op->queued)
         file_settle_later(engine, op);
     else
         file_issue(engine); /* takes it out of the list, since it has failed */
@@ -241,6 +233,7 @@ static void fail_planned(struct file_engine *engine)
     while (list) {
         struct file_op *op = list;
         list = list->next;
+        op->queued = false;
         file_op_fail_io(op, engine->broken, op->done);
         if (file_op_ended(op))
             file_settle_later(engine, op);
@@ -378,6 +371,7 @@ static void append(struct file_engine *engine, struct file_op *op)
     op->last = &op->first;
     op->next = NULL;
     shape_op(engine, op);
+    op->queued = true;
     *engine->todo_last = op;
     engine->todo_last = &op->next;
 }
