@@ -7,10 +7,12 @@
 #include "base/log.h"
 #include "base/status.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum {
     MAP_AUTO_CHOICE,
@@ -188,6 +190,31 @@ bool gpu_peek(struct gpu *gpu, CUdeviceptr at, size_t width, uint64_t *value)
 
 /* ------------------------------------------------------------------------- what the heap tells */
 
+static void learn(struct gpu_map *map, struct map_memory *memory, int fd)
+{
+    const struct map_way *way = map->way;
+    if (way && way->learn && way->learn(map, memory, fd))
+        log_debug("memory of PE %d: %s", map->gpu->boot->local_pes[memory->slot],
+                  base_last_error());
+}
+
+static void close_offer(struct map_memory *memory)
+{
+    if (memory->offer >= 0)
+        close(memory->offer);
+    memory->offer = -1;
+}
+
+/* What came before the way was chosen: by no other way is anything taken. */
+static void take_offers(struct gpu_map *map)
+{
+    for (struct map_memory *memory = map->memories; memory; memory = memory->next) {
+        if (memory->offer >= 0)
+            learn(map, memory, memory->offer);
+        close_offer(memory);
+    }
+}
+
 void gpu_map_learn(struct gpu_map *map, int slot, const struct gpu_chunk *chunk, int fd)
 {
     if (!map)
@@ -202,12 +229,13 @@ void gpu_map_learn(struct gpu_map *map, int slot, const struct gpu_chunk *chunk,
                                   .bus_id = window->gpu.bus_id,
                                   .address = window->base + chunk->offset,
                                   .handle = fd < 0 ? chunk->handles[slot] : 0,
-                                  .dmabuf = -1};
+                                  .dmabuf = -1,
+                                  .offer = -1};
     pthread_mutex_lock(&map->lock);
-    /* The first chunk comes before the way is chosen. */
-    const struct map_way *way = map->way ? map->way : &map_way_rm;
-    if (fd >= 0 && way->learn && way->learn(map, memory, fd))
-        log_debug("memory of PE %d: %s", map->gpu->boot->local_pes[slot], base_last_error());
+    if (fd >= 0 && !map->started) /* the first chunks come before the way is chosen */
+        memory->offer = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    else if (fd >= 0)
+        learn(map, memory, fd);
     memory->next = map->memories;
     map->memories = memory;
     pthread_mutex_unlock(&map->lock);
@@ -240,6 +268,7 @@ static void drop_memory(struct gpu_map *map, struct map_memory *memory)
     drop_pieces(map, memory);
     map_way_dmabuf.forget(map, memory);
     map_way_rm.forget(map, memory);
+    close_offer(memory);
     free(memory);
 }
 
@@ -303,6 +332,8 @@ void gpu_map_start(struct gpu *gpu)
     }
     if (map->way)
         atomic_store_explicit(&map->windows[me].tested, true, memory_order_release);
+    map->started = true;
+    take_offers(map);
     pthread_mutex_unlock(&map->lock);
     log_info("GPU memory in the CPU's addresses: %s", map->way ? map->way->what : map->why);
 }

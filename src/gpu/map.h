@@ -56,6 +56,7 @@ struct gpu_map {
     struct gpu *gpu;
     pthread_mutex_t lock;
     const struct map_way *way;      /* NULL: none works */
+    bool started;                   /* the way is chosen, or there is none */
     char why[1024];                 /* every way that was refused, and why */
     unsigned shift;                 /* granules of 1 << shift bytes */
     struct gpu_map_window *windows; /* [local PEs] */

@@ -17,6 +17,7 @@ struct map_memory {
         handle; /* of own memory; 0: another PE's, which cannot be exported again */
     struct rm_memory rm;
     int dmabuf; /* -1: none yet */
+    int offer;  /* of another PE's memory, its descriptor until the way is chosen; -1: none */
 };
 
 /* A part of one that is mapped. */

@@ -7,7 +7,8 @@
  *   FAKE_RM_SIZE=REQUEST     that request has another size than asked with: EINVAL
  *   FAKE_RM_LIE=1            mappings are of other memory: stores do not arrive
  *   FAKE_RM_BAR1=MEBIBYTES   so much can be mapped at a time
- *   FAKE_RM_NODE=1           the GPUs' nodes cannot be opened */
+ *   FAKE_RM_NODE=1           the GPUs' nodes cannot be opened
+ *   FAKE_RM_UNUSED=1         nobody is to open any of the nodes: who does ends with a sentence */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -339,6 +340,8 @@ static int open_ours(const char *path)
         what = gpu + 1;
     if (!what)
         return -2;
+    if (getenv("FAKE_RM_UNUSED"))
+        die("a node is opened to no use");
     if (gpu >= 0 && getenv("FAKE_RM_NODE")) {
         errno = EPERM;
         return -1;
