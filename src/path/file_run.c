@@ -340,13 +340,11 @@ static void drive_until(struct file_engine *engine, const size_t *left)
         pthread_cond_signal(&engine->wake);
 }
 
-/* Whether requests may name the memory itself: the kernel reaches the host's, cuFile that of this PE's GPU. Checksums
- * are made of what the CPU can read. */
+/* Whether requests may name the memory itself: the kernel reaches the host's, cuFile that of this PE's GPU, which alone
+ * comes to its engine. */
 static bool in_place(const struct file_engine *engine, const struct file_transfer *t)
 {
-    if (t->place.kind == FILE_DEVICE)
-        return engine->by_cufile && !engine->settings.checksums && !t->place.remote.peer;
-    return t->place.kind == FILE_HOST;
+    return t->place.kind == FILE_DEVICE ? engine->by_cufile : t->place.kind == FILE_HOST;
 }
 
 static void shape_op(const struct file_engine *engine, struct file_op *op)

@@ -3,7 +3,8 @@
  * registered, registered twice or out of order, or not aligned to pages ends the process.
  *
  *   FAKE_CUFILE=direct   files go directly (default); compat: only in compatibility mode, which must be allowed;
- *                        stuck: compatibility mode cannot be switched off
+ *                        stuck: compatibility mode cannot be switched off; opened, opened_compat: the program has
+ *                        opened the driver before, with compatibility mode off or allowed
  *   FAKE_CUFILE_FAIL     open|enlist|know: that call refuses; N or N:ERROR: the N-th transfer ends with -ERROR (5044),
  *                        of 5000 and above of its own, below as errno
  *   FAKE_CUFILE_SHORT=N  transfers move at most N pages
@@ -85,8 +86,16 @@ static void needs_context(void)
         wrong("no context is current");
 }
 
+/* Whoever else has opened the driver closes it, too. */
+static bool opened_before(void)
+{
+    return is_set("FAKE_CUFILE", "opened") || is_set("FAKE_CUFILE", "opened_compat");
+}
+
 EXPORT struct error cuFileSetParameterBool(int parameter, bool value)
 {
+    if (opened_before())
+        return (struct error){5026, 0};
     if (is_open)
         wrong("a parameter is set while the driver is open");
     if (parameter == ALLOW_COMPAT && !is_set("FAKE_CUFILE", "stuck"))
@@ -98,6 +107,11 @@ EXPORT struct error cuFileSetParameterBool(int parameter, bool value)
 
 EXPORT struct error cuFileDriverOpen(void)
 {
+    if (opened_before()) {
+        allow_compat = is_set("FAKE_CUFILE", "opened_compat");
+        is_open = true;
+        return (struct error){5026, 0};
+    }
     if (is_open)
         wrong("the driver is opened twice");
     if (is_set("FAKE_CUFILE_FAIL", "open"))
@@ -109,6 +123,8 @@ EXPORT struct error cuFileDriverOpen(void)
 
 EXPORT struct error cuFileDriverClose_v2(void)
 {
+    if (opened_before())
+        wrong("the driver is closed by one who has not opened it");
     if (!is_open)
         wrong("the driver is closed and was not open");
     for (int i = 0; i < MOST; i++)
@@ -222,8 +238,8 @@ static ssize_t move(void *handle, unsigned long long memory, size_t bytes, off_t
     if (!is_open || !file->used || !bytes || bytes % PAGE || at % PAGE || in_memory ||
         memory % PAGE)
         wrong("a transfer of a file that is not registered, or not in whole pages");
-    uint64_t base;
-    if (cuPointerGetAttribute(&base, 11 /* RANGE_START_ADDR */, memory))
+    unsigned type;
+    if (cuPointerGetAttribute(&type, 2 /* MEMORY_TYPE */, memory) || type != 2 /* of a device */)
         wrong("a transfer of memory that is not the GPU's");
     ssize_t failed = fault();
     if (failed)

@@ -2,8 +2,12 @@
 /* GPU memory and files by cuFile, over its stand-in:
  *
  *   direct [unknown]   large blocks go by it, parts of pages do not; what was registered is forgotten again, in order
+ *   opened             the same where the program has opened the driver before: it stays open
+ *   checksum           files with checksums do not go by it
  *   refused CODE WORDS it is not taken, for this reason, and the bytes are right
  *   falls WORDS        a transfer that it refuses goes through pinned memory, and so do those that follow
+ *   mixed              host and GPU memory in one vector, GPU memory off the line of a page, and beside the program
+ *   peer               memory of the other PE's GPU does not go by it
  *   error ERRNO        an error of the system is told, with what is safe
  *   insists WORDS      with WEFT_FILE_GPU=cufile that is an error
  *   killed             ends by SIGKILL with transfers under way */
@@ -15,6 +19,7 @@
 enum { PAGE = 4096, BYTES = 3 * 1024 * 1024, PARTS = 777 };
 
 static weft_job *job;
+static int me;
 static weft_file *file;
 static char *memory;
 static unsigned char model[BYTES], seen[BYTES];
@@ -23,13 +28,13 @@ static void fill(void)
 {
     uint64_t random = 77;
     random_bytes(&random, model, BYTES);
-    OK(weft_put(weft_default_ctx(job), memory, model, BYTES, 0));
+    OK(weft_put(weft_default_ctx(job), memory, model, BYTES, me));
     OK(weft_quiet(weft_default_ctx(job)));
 }
 
 static void check_memory(size_t bytes)
 {
-    OK(weft_get(weft_default_ctx(job), seen, memory, bytes, 0));
+    OK(weft_get(weft_default_ctx(job), seen, memory, bytes, me));
     CHECK(memcmp(seen, model, bytes) == 0);
 }
 
@@ -44,17 +49,30 @@ static weft_file_info query(void)
 static weft_status write_and_read(weft_file_result *result)
 {
     unsigned char zeros[BYTES] = {0};
-    weft_status status = weft_file_write(file, memory + PARTS, BYTES - 2 * PARTS, PARTS, 0, result);
+    weft_status status =
+        weft_file_write(file, memory + PARTS, BYTES - 2 * PARTS, PARTS, me, result);
     if (status)
         return status;
-    OK(weft_put(weft_default_ctx(job), memory, zeros, BYTES, 0));
-    OK(weft_put(weft_default_ctx(job), memory, model, PARTS, 0));
-    OK(weft_put(weft_default_ctx(job), memory + BYTES - PARTS, model + BYTES - PARTS, PARTS, 0));
+    OK(weft_put(weft_default_ctx(job), memory, zeros, BYTES, me));
+    OK(weft_put(weft_default_ctx(job), memory, model, PARTS, me));
+    OK(weft_put(weft_default_ctx(job), memory + BYTES - PARTS, model + BYTES - PARTS, PARTS, me));
     OK(weft_quiet(weft_default_ctx(job)));
-    status = weft_file_read(file, memory + PARTS, BYTES - 2 * PARTS, PARTS, 0, result);
+    status = weft_file_read(file, memory + PARTS, BYTES - 2 * PARTS, PARTS, me, result);
     if (status == WEFT_OK)
         check_memory(BYTES);
     return status;
+}
+
+/* What the stand-in was called for by this process, where anything is to be noted. */
+static const char *own_log(void)
+{
+    static char path[512];
+    const char *log = getenv("FAKE_CUFILE_LOG");
+    if (!log)
+        return NULL;
+    snprintf(path, sizeof path, "%s.%d", log, (int)getpid());
+    CHECK(setenv("FAKE_CUFILE_LOG", path, 1) == 0);
+    return path;
 }
 
 static int count_lines(const char *path, const char *line)
@@ -69,14 +87,91 @@ static int count_lines(const char *path, const char *line)
     return n;
 }
 
-static void check_log(const char *log, int known)
+static void check_log(const char *log, int opened, int known)
 {
-    CHECK(count_lines(log, "open") == 1 && count_lines(log, "close") == 1);
+    CHECK(count_lines(log, "open") == opened && count_lines(log, "close") == opened);
     CHECK(count_lines(log, "enlist") == 1 && count_lines(log, "drop") == 1);
     CHECK(count_lines(log, "know") == known && count_lines(log, "forget") == known);
     /* 8 KiB a request, but for the parts */
     CHECK(count_lines(log, "write") >= BYTES / 8192 - 2);
     CHECK(count_lines(log, "read") >= BYTES / 8192 - 2);
+}
+
+/* Of each part it is told how it went, whichever way it goes. */
+static void mixed_vector(char *host)
+{
+    weft_file_result results[4] = {{0}};
+    weft_file_part parts[4];
+    for (size_t i = 0; i < 4; i++)
+        parts[i] = (weft_file_part){.address = (i % 2 ? host : memory) + i * 2 * PAGE,
+                                    .bytes = (i + 1) * PAGE,
+                                    .offset = i * 16 * PAGE,
+                                    .result = &results[i]};
+    OK(weft_file_write_vector(file, parts, 4));
+    for (size_t i = 0; i < 4; i++)
+        CHECK(results[i].status == WEFT_OK && results[i].done == (i + 1) * PAGE);
+    parts[2].offset = BYTES; /* behind the end */
+    results[0].done = results[1].done = 0;
+    CHECK(weft_file_read_vector(file, parts, 4) == WEFT_ERR_RANGE);
+    for (size_t i = 0; i < 4; i++)
+        CHECK(results[i].status == (i == 2 ? WEFT_ERR_RANGE : WEFT_OK) &&
+              results[i].done == (i == 2 ? 0 : (i + 1) * PAGE));
+}
+
+/* cuFile wants whole pages of GPU memory, also where the kernel wants less of the host's. */
+static void off_the_line(void)
+{
+    OK(weft_file_write(file, memory + 512, 4 * PAGE, 0, 0, NULL));
+    OK(weft_file_read(file, memory + 16 * PAGE + 512, 4 * PAGE, 0, 0, NULL));
+    OK(weft_get(weft_default_ctx(job), seen, memory + 16 * PAGE + 512, 4 * PAGE, 0));
+    CHECK(memcmp(seen, model + 512, 4 * PAGE) == 0);
+}
+
+/* When it is said to have ended it has. */
+static void beside_the_program(void)
+{
+    int ended = 0;
+    unsigned char zeros[BYTES] = {0};
+    OK(weft_file_write(file, memory, BYTES, 0, 0, NULL));
+    for (int round = 0; round < 5; round++) {
+        OK(weft_put(weft_default_ctx(job), memory, zeros, BYTES, me));
+        OK(weft_quiet(weft_default_ctx(job)));
+        OK(weft_file_read_nbi(file, memory, BYTES, 0, 0, NULL));
+        do
+            OK(weft_file_test(file, &ended));
+        while (!ended);
+        check_memory(BYTES);
+        OK(weft_file_quiet(file));
+    }
+}
+
+static void mixed(void)
+{
+    void *host;
+    OK(weft_alloc(job, WEFT_HOST, 16 * PAGE, PAGE, WEFT_ALLOC_ZERO, &host));
+    fill();
+    mixed_vector(host);
+    fill();
+    off_the_line();
+    fill();
+    beside_the_program();
+    OK(weft_free(job, host));
+}
+
+/* PE 0 has the file and moves memory of PE 1, which it reaches as it does its own. */
+static void peer(const char *log)
+{
+    OK(weft_barrier(weft_team_world(job)));
+    if (me == 0) {
+        int before = count_lines(log, "read") + count_lines(log, "write");
+        CHECK(before > 0);
+        OK(weft_file_write(file, memory, BYTES - PAGE, 0, 1, NULL));
+        OK(weft_file_read(file, memory, BYTES - PAGE, 0, 1, NULL));
+        CHECK(count_lines(log, "read") + count_lines(log, "write") == before);
+    }
+    OK(weft_barrier(weft_team_world(job)));
+    if (me == 1)
+        check_memory(BYTES);
 }
 
 static void killed(void)
@@ -88,20 +183,23 @@ static void killed(void)
 
 int main(int argc, char **argv)
 {
-    const char *what = argc > 1 ? argv[1] : "direct", *log = getenv("FAKE_CUFILE_LOG");
+    const char *what = argc > 1 ? argv[1] : "direct", *log = own_log();
     void *block;
     weft_file_result result = {0};
     if (log)
         unlink(log);
     OK(weft_init(&job, NULL));
+    me = weft_my_pe(job);
     weft_status status = weft_alloc(job, WEFT_GPU, BYTES, 65536, 0, &block);
     if (status == WEFT_ERR_UNSUPPORTED)
         return 77;
     OK(status);
     memory = block;
-    const char *path = test_path("cufile", 0);
+    const char *path = test_path("cufile", me);
+    bool opened = strcmp(what, "opened") == 0, direct = opened || strcmp(what, "direct") == 0;
     OK(weft_file_open(job, path,
-                      WEFT_FILE_READ | WEFT_FILE_WRITE | WEFT_FILE_CREATE | WEFT_FILE_TRUNCATE,
+                      WEFT_FILE_READ | WEFT_FILE_WRITE | WEFT_FILE_CREATE | WEFT_FILE_TRUNCATE |
+                          (strcmp(what, "checksum") == 0 ? WEFT_FILE_CHECKSUM : 0),
                       NULL, &file));
     if (query().alignment == 1)
         return unlink(path), 77; /* no direct I/O here */
@@ -110,7 +208,7 @@ int main(int argc, char **argv)
     weft_file_info info = query();
     fprintf(stderr, "%s: %s %s\n%s\n", info.gpu_backend, info.gpu_reason_code, info.gpu_reason,
             status ? weft_last_error() : "");
-    if (strcmp(what, "direct") == 0) {
+    if (direct) {
         OK(status);
         CHECK(result.done == BYTES - 2 * PARTS);
         CHECK(strncmp(info.gpu_backend, "cufile", 6) == 0 && !info.gpu_reason[0]);
@@ -119,12 +217,23 @@ int main(int argc, char **argv)
         CHECK(strcmp(info.gpu_backend, "pinned") == 0);
         CHECK(strcmp(info.gpu_reason_code, argv[2][0] == '-' ? "" : argv[2]) == 0);
         CHECK(strstr(info.gpu_reason, argv[3]));
+    } else if (strcmp(what, "checksum") == 0) {
+        OK(status);
+        CHECK(strcmp(info.gpu_backend, "pinned") == 0);
+        CHECK(strstr(info.gpu_reason, "WEFT_FILE_CHECKSUM"));
+        CHECK(count_lines(log, "open") == 0 && count_lines(log, "read") == 0);
     } else if (strcmp(what, "falls") == 0) {
         OK(status);
         CHECK(strcmp(info.gpu_backend, "pinned") == 0 && strstr(info.gpu_reason, argv[2]));
         int before = count_lines(log, "read");
         OK(weft_file_read(file, memory, BYTES - PAGE, 0, 0, NULL));
         CHECK(count_lines(log, "read") == before);
+    } else if (strcmp(what, "mixed") == 0) {
+        OK(status);
+        mixed();
+    } else if (strcmp(what, "peer") == 0) {
+        OK(status);
+        peer(log);
     } else if (strcmp(what, "error") == 0) {
         CHECK(status == WEFT_ERR_SYSTEM && result.error == atoi(argv[2]));
         CHECK(strstr(weft_last_error(), strerror(result.error)) && result.done < BYTES);
@@ -137,8 +246,8 @@ int main(int argc, char **argv)
     OK(weft_file_close(file));
     CHECK(unlink(path) == 0);
     OK(weft_finalize(job));
-    if (strcmp(what, "direct") == 0 && log)
-        check_log(log, argc > 2 ? 0 : 1);
+    if (direct && log)
+        check_log(log, !opened, argc > 2 ? 0 : 1);
     if (log)
         unlink(log);
     return 0;
