@@ -252,6 +252,8 @@ BENCH_FUNCTIONS(map_driver_from)
 BENCH_FUNCTIONS(map_driver_from_pinned)
 BENCH_FUNCTIONS(map_flag)
 BENCH_FUNCTIONS(map_window)
+BENCH_FUNCTIONS(map_window_first)
+BENCH_FUNCTIONS(map_window_first_plain)
 
 /* The atomics, X(name, floor): 64-bit, entries "atomic_<name>". */
 #define BENCH_ATOMIC_LIST(X)                                                                       \

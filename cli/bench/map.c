@@ -184,19 +184,28 @@ weft_status map_flag_check(struct bench *bench, struct bench_case *c, bool *righ
     return status ? status : end;
 }
 
-weft_status map_window_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
-                           double *ns)
+static weft_status windows(struct bench *bench, struct bench_case *c, enum map_window kind,
+                           uint64_t iterations, double *ns)
 {
     double all = 0;
     if (bench->me != bench->from)
         return WEFT_OK;
-    weft_status status = map_windows(bench->job, c->bytes, iterations, &all);
+    weft_status status = map_windows(bench->job, kind, c->bytes, iterations, &all);
     *ns += all;
     return status;
 }
 
-weft_status map_window_check(struct bench *bench, struct bench_case *c, bool *right)
-{
-    (void)bench, (void)c, (void)right; /* it moves nothing */
-    return WEFT_OK;
-}
+#define WINDOW(name, kind)                                                                         \
+    weft_status name##_run(struct bench *bench, struct bench_case *c, uint64_t n, double *ns)      \
+    {                                                                                              \
+        return windows(bench, c, kind, n, ns);                                                     \
+    }                                                                                              \
+    weft_status name##_check(struct bench *bench, struct bench_case *c, bool *right)               \
+    {                                                                                              \
+        (void)bench, (void)c, (void)right; /* it moves nothing */                                  \
+        return WEFT_OK;                                                                            \
+    }
+
+WINDOW(map_window, MAP_WINDOW_KEPT)
+WINDOW(map_window_first, MAP_WINDOW_FIRST)
+WINDOW(map_window_first_plain, MAP_WINDOW_FIRST_PLAIN)

@@ -194,10 +194,20 @@ const struct bench_entry bench_entries[] = {
      .bytes = 8,
      FUNCTIONS(map_flag)},
     {.name = "map_window",
-     .text = "a mapping of 64 MiB of own memory, made and taken down",
+     .text = "a mapping of 64 MiB of own memory, asked for and given back again and again",
      MAP_ROW,
      .bytes = 64 << 20,
      FUNCTIONS(map_window)},
+    {.name = "map_window_first",
+     .text = "the same, the first time: nothing is kept of the mapping before",
+     MAP_ROW,
+     .bytes = 64 << 20,
+     FUNCTIONS(map_window_first)},
+    {.name = "map_window_first_plain",
+     .text = "the first time of memory of cudaMalloc()",
+     MAP_ROW,
+     .bytes = 64 << 20,
+     FUNCTIONS(map_window_first_plain)},
 #define ATOMIC_ROW(op, least)                                                                      \
     {.name = "atomic_" #op,                                                                        \
      .family = "atomic",                                                                           \

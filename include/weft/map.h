@@ -29,9 +29,17 @@ extern "C" {
 /* Maps `bytes` at `address` of PE `pe`: *mapped is where the CPU of this PE finds them, until weft_unmap() or
  * weft_finalize(). `address` is a symmetric address (weft_alloc(), weft_register_symmetric()), of the GPU heap
  * or the host heap, and `pe` any PE of this node whose memory can be mapped; or, with the own PE, memory that
- * was registered (weft_register()): of the host, which is its own mapping, or of cuMemCreate() made with
- * CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR. 64 MiB take about 0.2 ms the first time, and nothing after that.
+ * was registered (weft_register()): of the host, which is its own mapping; of cuMemCreate() made with
+ * CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; or of cudaMalloc(), where the driver's resource interface is the way and the
+ * driver's handles have the form that is known (it is tried; not of cudaMallocAsync() and cudaMallocManaged(), which have
+ * none). Such a handle is what cudaIpcGetMemHandle() gives: another process that learns it can open that memory, too.
  * Not collective. The same range may be mapped several times.
+ * 64 MiB of symmetric memory take about 0.2 ms the first time, and nothing after that. 64 MiB of registered memory take
+ * 1.5 ms the first time, most of which the driver needs to hand the memory out and to take the mapping down. So that
+ * weft_unmap() keeps it, and it, or a part of it, costs some microseconds from then on: up to 64 mappings and 1 GiB are
+ * kept, or an eighth of BAR1 where that is less (64 MiB where its size is not known), the longest unused go first, and
+ * all go where BAR1 has no room for something else. Memory of which a mapping is kept is not free before
+ * weft_unregister(), also where the program has freed it.
  * Errors: WEFT_ERR_ARGUMENT (null, 0 bytes), _PE, _ADDRESS (neither symmetric nor registered), _RANGE (past the
  * end of the memory), _UNSUPPORTED (no way to map it: the sentence names each that was tried and what refused),
  * _NO_MEMORY (BAR1, the window through which the CPU reaches the GPU, has no room for so much). */

@@ -50,6 +50,10 @@ typedef struct CUmemAccessDesc_st {
     int flags;
 } CUmemAccessDesc;
 
+typedef struct CUipcMemHandle_st {
+    char reserved[64];
+} CUipcMemHandle;
+
 /* Of the operations that the driver knows, those that write. */
 typedef union CUstreamBatchMemOpParams_union {
     int operation;
@@ -128,6 +132,7 @@ typedef union CUstreamBatchMemOpParams_union {
     X(CU_MEMORYTYPE_HOST, 1)                                                                       \
     X(CU_MEMORYTYPE_DEVICE, 2)                                                                     \
     X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                                         \
+    X(CU_POINTER_ATTRIBUTE_BUFFER_ID, 7)                                                           \
     X(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 9)                                                      \
     X(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 11)                                                   \
     X(CU_POINTER_ATTRIBUTE_RANGE_SIZE, 12)                                                         \
@@ -226,6 +231,8 @@ enum cuda_constant {
     X(MemHostUnregister, ("cuMemHostUnregister"), 0, (void *address), (address))                   \
     X(MemAlloc, ("cuMemAlloc_v2"), 0, (CUdeviceptr * address, size_t bytes), (address, bytes))     \
     X(MemFree, ("cuMemFree_v2"), 0, (CUdeviceptr address), (address))                              \
+    X(IpcGetMemHandle, ("cuIpcGetMemHandle"), 1, (CUipcMemHandle * handle, CUdeviceptr address),   \
+      (handle, address))                                                                           \
     X(MemcpyAsync, ("cuMemcpyAsync"), 0,                                                           \
       (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream),                           \
       (to, from, bytes, stream))                                                                   \

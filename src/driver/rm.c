@@ -20,6 +20,7 @@ enum { /* ioctl numbers */
        NV_ESC_RM_FREE = 0x29,
        NV_ESC_RM_CONTROL = 0x2a,
        NV_ESC_RM_ALLOC = 0x2b,
+       NV_ESC_RM_DUP_OBJECT = 0x34,
        NV_ESC_RM_MAP_MEMORY = 0x4e,
        NV_ESC_RM_UNMAP_MEMORY = 0x4f,
        NV_ESC_CARD_INFO = 200,
@@ -71,6 +72,10 @@ struct nvos54_control {
     uint32_t parameter_bytes, status;
 };
 
+struct nvos55_duplicate {
+    uint32_t client, parent, object, source_client, source_object, flags, status;
+};
+
 struct nv0080_device {
     uint32_t device_id, client_share, target_client, target_device, flags, pad;
     uint64_t va_size, va_start, va_limit;
@@ -101,9 +106,9 @@ struct card_info {
 
 _Static_assert(sizeof(struct nvos00_free) == 16 && sizeof(struct nvos21_alloc) == 32 &&
                    sizeof(struct nvos33_map) == 56 && sizeof(struct nvos34_unmap) == 32 &&
-                   sizeof(struct nvos54_control) == 32 && sizeof(struct nv0080_device) == 56 &&
-                   sizeof(struct import_object) == 20 && sizeof(struct id_info) == 32 &&
-                   sizeof(struct card_info) == 72,
+                   sizeof(struct nvos54_control) == 32 && sizeof(struct nvos55_duplicate) == 28 &&
+                   sizeof(struct nv0080_device) == 56 && sizeof(struct import_object) == 20 &&
+                   sizeof(struct id_info) == 32 && sizeof(struct card_info) == 72,
                "the sizes are part of the interface");
 
 enum { MOST_CARDS = 32 };
@@ -317,6 +322,28 @@ weft_status rm_import(struct rm *rm, const char *bus_id, int fd, struct rm_memor
                      "the import of GPU memory");
     if (!status)
         *memory = (struct rm_memory){import.object, gpu};
+    return status;
+}
+
+weft_status rm_duplicate(struct rm *rm, const char *bus_id, uint32_t client, uint32_t object,
+                         struct rm_memory *memory)
+{
+    static const char what[] = "a reference to memory of the CUDA driver's";
+    struct rm_gpu *gpu = NULL;
+    weft_status status = gpu_at(rm, bus_id, &gpu);
+    if (status || !gpu)
+        return status;
+    struct nvos55_duplicate call = {.client = rm->client,
+                                    .parent = gpu->device,
+                                    .object = ++rm->last_object,
+                                    .source_client = client,
+                                    .source_object = object,
+                                    .status = NOT_ANSWERED};
+    status = request(rm->ctl, NV_ESC_RM_DUP_OBJECT, sizeof call, &call, what);
+    if (!status)
+        status = answered(call.status, what);
+    if (!status)
+        *memory = (struct rm_memory){call.object, gpu};
     return status;
 }
 

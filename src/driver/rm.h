@@ -46,6 +46,11 @@ void rm_abandon(struct rm *rm);
  * ("0000:0d:00.0"). The descriptor may be closed afterwards. Holding it is all the permission that is
  * needed. */
 weft_status rm_import(struct rm *rm, const char *bus_id, int fd, struct rm_memory *memory);
+
+/* The memory that another client of this process has under `object`: of CUDA's own, say. */
+weft_status rm_duplicate(struct rm *rm, const char *bus_id, uint32_t client, uint32_t object,
+                         struct rm_memory *memory);
+
 void rm_release(struct rm *rm, struct rm_memory *memory);
 
 /* Maps `bytes` at `offset` of it, both multiples of the page size, at the address `at` (MAP_FIXED: it must be

@@ -68,6 +68,15 @@ static void mark(struct gpu_map_window *window, const struct gpu_map *map, size_
         atomic_store_explicit(&window->ready[granule], ready, memory_order_release);
 }
 
+weft_status map_some(struct gpu_map *map, struct map_memory *memory, size_t offset, size_t bytes,
+                     char *at, struct map_piece *piece)
+{
+    weft_status status = map->way->map(map, memory, offset, bytes, at, piece);
+    if (status == WEFT_ERR_NO_MEMORY && map_own_trim(map, 0))
+        status = map->way->map(map, memory, offset, bytes, at, piece);
+    return status;
+}
+
 /* The part of one pane that lies in one allocation and holds `offset`. The lock is held. */
 static weft_status map_pane(struct gpu_map *map, int slot, size_t offset, size_t *end)
 {
@@ -84,14 +93,14 @@ static weft_status map_pane(struct gpu_map *map, int slot, size_t offset, size_t
     struct map_piece *piece = calloc(1, sizeof *piece);
     if (!piece)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a mapping");
-    weft_status status = map->way->map(map, memory, start - memory->offset, stop - start,
-                                       window->base + start, piece);
+    weft_status status =
+        map_some(map, memory, start - memory->offset, stop - start, window->base + start, piece);
     if (status == WEFT_ERR_NO_MEMORY && !atomic_load(&window->tested)) {
         /* For the test, and for settling, the least will do. */
         start = offset >> map->shift << map->shift;
         stop = start + ((size_t)1 << map->shift);
-        status = map->way->map(map, memory, start - memory->offset, stop - start,
-                               window->base + start, piece);
+        status = map_some(map, memory, start - memory->offset, stop - start, window->base + start,
+                          piece);
     }
     if (status) {
         free(piece);
@@ -370,6 +379,7 @@ void gpu_map_destroy(struct gpu *gpu)
         drop_memory(map, first);
     }
     map_rove_end(map);
+    map_own_trim(map, 0);
     for (int slot = 0; slot < gpu->boot->local_npes; slot++) {
         if (map->windows[slot].base)
             munmap(map->windows[slot].base, gpu->heap.size);
@@ -391,96 +401,4 @@ void gpu_map_forget_all(struct gpu_map *map)
         return;
     rm_abandon(map->rm);
     map->way = NULL;
-}
-
-/* ---------------------------------------------------------------- memory of the program's own */
-
-weft_status gpu_map_own(struct gpu_map *map, const void *address, size_t bytes,
-                        struct gpu_map_user *user)
-{
-    struct gpu *gpu = map->gpu;
-    const struct cuda *cuda = &gpu->cuda;
-    enum { PAGE = 65536 }; /* of gdrdrv, and of GPUs */
-    CUdeviceptr start = 0;
-    size_t size = 0;
-    CUmemGenericAllocationHandle handle;
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-    if (cuda->MemRetainAllocationHandle)
-        result = cuda->MemRetainAllocationHandle(&handle, (void *)(uintptr_t)address);
-    if (result)
-        return base_fail(
-            WEFT_ERR_UNSUPPORTED,
-            "%p is not memory of cuMemCreate() (cuMemRetainAllocationHandle: error %d), "
-            "and only such memory and that of weft_alloc() can be mapped; copies to and "
-            "from it go by the copy engine",
-            address, (int)result);
-    result = cuda->PointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                                       (uintptr_t)address);
-    if (!result)
-        result =
-            cuda->PointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, (uintptr_t)address);
-    struct map_memory *memory = calloc(1, sizeof *memory);
-    struct map_piece *piece = calloc(1, sizeof *piece);
-    weft_status status = result ? cuda_fail(cuda, result, "cuPointerGetAttribute of %p", address)
-                         : memory && piece
-                             ? WEFT_OK
-                             : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a mapping");
-    size_t offset = (uintptr_t)address - start, first = offset / PAGE * PAGE;
-    size_t whole = (offset + bytes - first + PAGE - 1) / PAGE * PAGE;
-    if (!status && (offset > size || bytes > size - offset))
-        status = base_fail(WEFT_ERR_RANGE,
-                           "%zu bytes at %p: the allocation there has %zu bytes, %zu of them from "
-                           "that address on",
-                           bytes, address, size, size - offset);
-    char *at = status ? NULL : map_reserve(whole);
-    if (!status && !at)
-        status = base_fail(WEFT_ERR_NO_MEMORY, "no %zu bytes of the CPU's addresses", whole);
-    if (!status) {
-        *memory = (struct map_memory){.slot = -1,
-                                      .bytes = size,
-                                      .bus_id = gpu->device.bus_id,
-                                      .address = start,
-                                      .handle = handle,
-                                      .dmabuf = -1};
-        pthread_mutex_lock(&map->lock);
-        status = map->way->map(map, memory, first, whole, at, piece);
-        if (status)
-            map->way->forget(map, memory);
-        pthread_mutex_unlock(&map->lock);
-    }
-    cuda->MemRelease(handle); /* the mapping holds a reference of its own */
-    if (status) {
-        if (at)
-            munmap(at, whole);
-        free(memory);
-        free(piece);
-        return status;
-    }
-    memory->handle = 0;
-    piece->memory = memory;
-    piece->at = at;
-    piece->bytes = whole;
-    *user = (struct gpu_map_user){.at = at + (offset - first),
-                                  .address = (uintptr_t)address,
-                                  .bytes = bytes,
-                                  .memory = memory,
-                                  .piece = piece};
-    return WEFT_OK;
-}
-
-void gpu_map_own_end(struct gpu_map *map, struct gpu_map_user *user)
-{
-    if (!user->memory)
-        return;
-    struct map_piece *piece = user->piece;
-    char *at = piece->at;
-    size_t bytes = piece->bytes;
-    pthread_mutex_lock(&map->lock);
-    map->way->unmap(map, piece);
-    map->way->forget(map, user->memory);
-    pthread_mutex_unlock(&map->lock);
-    munmap(at, bytes);
-    free(piece);
-    free(user->memory);
-    user->memory = NULL;
 }

@@ -65,6 +65,11 @@ struct gpu_map {
     _Atomic bool scarce; /* BAR1 has had no room for a pane */
     struct gpu_map_rover rovers[GPU_MAP_ROVERS];
     uint64_t uses;
+    struct map_memory *own;       /* memory of the program's own that is mapped, or was */
+    size_t idle_bytes, idle_most; /* mapped of it for nobody, and how much may be */
+    int idle_count;
+    enum gpu_map_plain { GPU_MAP_UNTRIED, GPU_MAP_PROVEN, GPU_MAP_REFUSED } plain;
+    char why_plain[256]; /* cudaMalloc()'s memory is refused */
     struct rm *rm;
     void *gdr; /* struct map_gdr */
     pthread_mutex_t measuring;
@@ -183,9 +188,14 @@ struct gpu_map_user {
     struct map_piece *piece;
 };
 
-/* Maps memory of cuMemCreate() on this PE's GPU, wherever the program has it. */
+/* Maps memory of cuMemCreate() or cudaMalloc() on this PE's GPU, wherever the program has it. The end of it keeps the
+ * mapping for the next one who asks, as long as there are not too many of them and BAR1 has room; a reference to the
+ * memory with it, so that it is not freed before gpu_map_own_forget(). */
 weft_status gpu_map_own(struct gpu_map *map, const void *address, size_t bytes,
                         struct gpu_map_user *user);
 void gpu_map_own_end(struct gpu_map *map, struct gpu_map_user *user);
+
+/* Keeps nothing of the allocations that lie in that range. NULL is allowed. */
+void gpu_map_own_forget(struct gpu_map *map, const void *address, size_t bytes);
 
 #endif

@@ -60,8 +60,7 @@ static weft_status go(struct gpu_map *map, struct gpu_map_rover *rover, int slot
     struct map_piece *piece = rover->at ? calloc(1, sizeof *piece) : NULL;
     if (!piece)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a mapping");
-    weft_status status =
-        map->way->map(map, memory, start - memory->offset, granule, rover->at, piece);
+    weft_status status = map_some(map, memory, start - memory->offset, granule, rover->at, piece);
     if (status == WEFT_ERR_NO_MEMORY) {
         leave_all(map);
         status = map->way->map(map, memory, start - memory->offset, granule, rover->at, piece);

@@ -36,26 +36,35 @@ static weft_status differ(const char *way, const unsigned char *is, const unsign
     return WEFT_OK;
 }
 
-/* `bytes` at `lead` of the test area: in by the CPU and out by the copy engine, and the other way. */
-static weft_status try_size(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t lead,
-                            size_t bytes)
+weft_status map_test_store(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t bytes)
 {
     unsigned char sent[GPU_MAP_TEST_BYTES], came[GPU_MAP_TEST_BYTES];
     fill(sent, bytes);
     memset(came, 0, bytes);
-    wc_store(mapped + lead, sent, bytes);
-    wc_settle(mapped + lead);
-    void *at = (void *)(uintptr_t)(device + lead);
-    weft_status status = gpu_copy(gpu, 0, came, at, bytes, GPU_DONE);
-    if (!status)
-        status = differ("stored by the CPU and read by the GPU", came, sent, bytes);
+    wc_store(mapped, sent, bytes);
+    wc_settle(mapped);
+    weft_status status = gpu_copy(gpu, 0, came, (void *)(uintptr_t)device, bytes, GPU_DONE);
+    return status ? status : differ("stored by the CPU and read by the GPU", came, sent, bytes);
+}
+
+weft_status map_test_load(struct gpu *gpu, const char *mapped, CUdeviceptr device, size_t bytes)
+{
+    unsigned char sent[GPU_MAP_TEST_BYTES], came[GPU_MAP_TEST_BYTES];
     fill(sent, bytes);
-    if (!status)
-        status = gpu_copy(gpu, 0, at, sent, bytes, GPU_DONE);
     memset(came, 0, bytes);
-    if (!status)
-        wc_load(came, mapped + lead, bytes);
-    return status ? status : differ("written by the GPU and loaded by the CPU", came, sent, bytes);
+    weft_status status = gpu_copy(gpu, 0, (void *)(uintptr_t)device, sent, bytes, GPU_DONE);
+    if (status)
+        return status;
+    wc_load(came, mapped, bytes);
+    return differ("written by the GPU and loaded by the CPU", came, sent, bytes);
+}
+
+/* `bytes` at `lead` of the test area: in by the CPU and out by the copy engine, and the other way. */
+static weft_status try_size(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t lead,
+                            size_t bytes)
+{
+    weft_status status = map_test_store(gpu, mapped + lead, device + lead, bytes);
+    return status ? status : map_test_load(gpu, mapped + lead, device + lead, bytes);
 }
 
 weft_status map_test(struct gpu_map *map, int slot)
@@ -212,6 +221,7 @@ static weft_status measure_with(struct gpu_map *map, void *plain, void *pinned)
     if (!status) {
         measure(map, plain, pinned, extra.at, user.at);
         gpu_map_own_end(map, &user);
+        gpu_map_own_forget(map, (void *)(uintptr_t)extra.at, extra.bytes);
     }
     gpu_map_extra_free(gpu, &extra);
     return status;

@@ -12,12 +12,20 @@ struct map_memory {
     int slot;             /* of the window that it is in; -1: the program's own */
     size_t offset, bytes; /* in the window */
     const char *bus_id;   /* of its GPU */
-    CUdeviceptr address;  /* where this PE's GPU sees it */
+    CUdeviceptr address;  /* where this PE's GPU sees it; of the program's own, of a whole page */
     CUmemGenericAllocationHandle
         handle; /* of own memory; 0: another PE's, which cannot be exported again */
     struct rm_memory rm;
     int dmabuf; /* -1: none yet */
     int offer;  /* of another PE's memory, its descriptor until the way is chosen; -1: none */
+    /* Of the program's own, by which it is known again: the allocation as the driver has it, and its number there where
+     * cudaMalloc() made it. */
+    CUdeviceptr start;
+    unsigned long long number; /* 0: of cuMemCreate(), and the handle is held */
+    size_t inside;             /* cudaMalloc()'s: where that page lies in the driver's object */
+    bool busy;                 /* a mapping of it is being made */
+    bool gone;                 /* nobody vouches for it any more: its mappings are not kept */
+    struct map_piece *pieces;
 };
 
 /* A part of one that is mapped. */
@@ -28,6 +36,10 @@ struct map_piece {
     size_t bytes;
     struct rm_mapping rm;
     unsigned long gdr;
+    /* Of the program's own memory. */
+    size_t offset;
+    unsigned users;
+    uint64_t used; /* the last time, counted in uses */
 };
 
 struct map_way {
@@ -60,11 +72,27 @@ void map_reserved(char *at, size_t bytes); /* makes them so again */
 /* The allocation that holds an offset of a window; NULL: none is known. */
 struct map_memory *map_memory_at(const struct gpu_map *map, int slot, size_t offset);
 
+/* The way's map(); where BAR1 has no room, without what is kept to no use. */
+weft_status map_some(struct gpu_map *map, struct map_memory *memory, size_t offset, size_t bytes,
+                     char *at, struct map_piece *piece);
+
+/* Takes down mappings of the program's own memory that nobody uses, the oldest first, until no more than `bytes` of
+ * them are left. False: there was none. */
+bool map_own_trim(struct gpu_map *map, size_t bytes);
+
+/* Makes cudaMalloc()'s memory known to the resource interface. */
+weft_status map_plain_take(struct gpu_map *map, struct map_memory *memory);
+
 /* Moving windows leave that memory; they are given up. The lock is held, or nobody else is there. */
 void map_rove_forget(struct gpu_map *map, const struct map_memory *memory);
 void map_rove_end(struct gpu_map *map);
 
 /* Whether stores of the CPU arrive in GPU memory, and the other way, in the own test area of that window. */
 weft_status map_test(struct gpu_map *map, int slot);
+
+/* Of up to GPU_MAP_TEST_BYTES of memory that the GPU has at `device`, and `mapped` for the CPU: whether the CPU loads
+ * what the GPU writes, and the GPU reads what the CPU stores. The first one stores nothing by the mapping. */
+weft_status map_test_load(struct gpu *gpu, const char *mapped, CUdeviceptr device, size_t bytes);
+weft_status map_test_store(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t bytes);
 
 #endif

@@ -88,6 +88,8 @@ static weft_status rm_take_own(struct gpu_map *map, struct map_memory *memory)
 {
     const struct cuda *cuda = &map->gpu->cuda;
     int fd = -1;
+    if (memory->number)
+        return map_plain_take(map, memory);
     if (!memory->handle)
         return base_fail(WEFT_ERR_UNSUPPORTED, "the memory was not imported when it came");
     CUresult result = cuda->MemExportToShareableHandle(&fd, memory->handle,
@@ -106,7 +108,7 @@ static weft_status rm_way_map(struct gpu_map *map, struct map_memory *memory, si
 {
     weft_status status = memory->rm.handle ? WEFT_OK : rm_take_own(map, memory);
     if (!status)
-        status = rm_map(map->rm, &memory->rm, offset, bytes, at, &piece->rm);
+        status = rm_map(map->rm, &memory->rm, memory->inside + offset, bytes, at, &piece->rm);
     piece->at = at;
     piece->bytes = bytes;
     return status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program's own memory as a local side of operations, and what can be asked of the GPU side. */
 #include "gpu/gpu.h"
+#include "gpu/map.h"
 #include "job/job.h"
 
 #include <weft/gpu.h>
@@ -141,6 +142,8 @@ WEFT_EXPORT weft_status weft_unregister(weft_job *job, void *address)
     pthread_mutex_unlock(&gpu->registrations_lock);
     if (!found)
         return base_fail(WEFT_ERR_ADDRESS, "%s: nothing is registered at %p", name, address);
+    if (found->device)
+        gpu_map_own_forget(gpu->heap.map, (void *)found->base, found->bytes);
     undo(gpu, found);
     return WEFT_OK;
 }

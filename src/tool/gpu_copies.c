@@ -106,10 +106,22 @@ weft_status flag_echo(weft_job *job, uint64_t *flag, uint64_t rounds, double *ns
 
 /* ------------------------------------------------------------------------------------- mappings */
 
-weft_status map_windows(weft_job *job, size_t bytes, uint64_t rounds, double *ns)
+/* Of either kind of memory. */
+static weft_status make(struct gpu *gpu, bool plain, size_t bytes, struct gpu_map_extra *extra)
+{
+    *extra = (struct gpu_map_extra){.bytes = bytes};
+    if (!plain)
+        return gpu_map_extra_make(gpu, bytes, extra);
+    CUresult result = gpu->cuda.MemAlloc(&extra->at, bytes);
+    return result ? cuda_fail(&gpu->cuda, result, "%zu bytes to measure with", bytes) : WEFT_OK;
+}
+
+weft_status map_windows(weft_job *job, enum map_window kind, size_t bytes, uint64_t rounds,
+                        double *ns)
 {
     struct gpu *gpu;
     struct gpu_map_extra extra;
+    bool plain = kind == MAP_WINDOW_FIRST_PLAIN;
     weft_status status = gpu_of(job, &gpu);
     if (!status && !gpu_map_works(gpu->heap.map))
         status = base_fail(WEFT_ERR_UNSUPPORTED, "the GPU's memory is not mapped for the CPU");
@@ -117,17 +129,28 @@ weft_status map_windows(weft_job *job, size_t bytes, uint64_t rounds, double *ns
         status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    status = gpu_map_extra_make(gpu, bytes, &extra);
+    status = make(gpu, plain, bytes, &extra);
     if (!status) {
+        void *at = (void *)(uintptr_t)extra.at;
+        struct gpu_map *map = gpu->heap.map;
+        struct gpu_map_user user = {0};
+        status = gpu_map_own(map, at, bytes, &user); /* what only the first of a process does */
+        gpu_map_own_end(map, &user);
+        if (kind != MAP_WINDOW_KEPT)
+            gpu_map_own_forget(map, at, bytes);
         uint64_t start = clock_now_ns();
         for (uint64_t round = 0; round < rounds && !status; round++) {
-            struct gpu_map_user user = {0};
-            status = gpu_map_own(gpu->heap.map, (void *)(uintptr_t)extra.at, bytes, &user);
-            if (!status)
-                gpu_map_own_end(gpu->heap.map, &user);
+            status = gpu_map_own(map, at, bytes, &user);
+            gpu_map_own_end(map, &user);
+            if (kind != MAP_WINDOW_KEPT)
+                gpu_map_own_forget(map, at, bytes);
         }
         *ns = (double)(clock_now_ns() - start);
-        gpu_map_extra_free(gpu, &extra);
+        gpu_map_own_forget(map, at, bytes);
+        if (plain)
+            gpu->cuda.MemFree(extra.at);
+        else
+            gpu_map_extra_free(gpu, &extra);
     }
     gpu_leave(&gpu->device);
     return status;

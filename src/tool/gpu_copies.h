@@ -19,7 +19,13 @@ void driver_copies_end(weft_job *job);
  * kernel that polls there stores it into pinned host memory, and the CPU polls for it. *ns: of all. */
 weft_status flag_echo(weft_job *job, uint64_t *flag, uint64_t rounds, double *ns);
 
-/* `rounds` times: maps `bytes` of memory made for that into the CPU's addresses, and takes them down. */
-weft_status map_windows(weft_job *job, size_t bytes, uint64_t rounds, double *ns);
+/* `rounds` times: maps `bytes` of memory made for that into the CPU's addresses, and takes them back. *ns: of all. */
+enum map_window {
+    MAP_WINDOW_KEPT,       /* of cuMemCreate(), as a program does it that has mapped them before */
+    MAP_WINDOW_FIRST,      /* and nothing is kept from one round to the next */
+    MAP_WINDOW_FIRST_PLAIN /* that of cudaMalloc() */
+};
+weft_status map_windows(weft_job *job, enum map_window kind, size_t bytes, uint64_t rounds,
+                        double *ns);
 
 #endif

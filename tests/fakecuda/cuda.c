@@ -10,7 +10,7 @@
  * FAKE_CUDA_INIT (result of cuInit), FAKE_CUDA_LIE (1: stores to a peer's memory stay here; 2: those of
  * the kernels that prove alone),
  * FAKE_CUDA_REFUSE (1: peer access is offered, not given), FAKE_CUDA_ORDER (immediate, delayed or
- * reordered: see stream.c), FAKE_CUDA_SEED (of its delays), FAKE_CUDA_PAGEABLE (1: the device
+ * reordered: see stream.c), FAKE_CUDA_IPC (see plain.c), FAKE_CUDA_SEED (of its delays), FAKE_CUDA_PAGEABLE (1: the device
  * accesses plain host memory by itself, and so when the copy is made), FAKE_CUDA_DMABUF (1: memory
  * can be exported as a dma-buf), FAKE_CUDA_FLUSH (1: the driver flushes writes of NICs) and
  * FAKE_CUDA_NIC_ORDER (0; 200: they need no flush). Events tell the time that copies would
@@ -28,6 +28,7 @@
 struct object objects[MOST];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t used_bytes[DEVICES];
+static unsigned long long numbers;
 static unsigned peers[DEVICES]; /* access that is open, as bits by device */
 static _Thread_local CUcontext stack[16];
 static _Thread_local int depth;
@@ -39,7 +40,7 @@ int setting(const char *name, int preset)
     return text ? atoi(text) : preset;
 }
 
-static struct object *new_object_of(int kind, CUdevice device)
+struct object *new_object_of(int kind, CUdevice device)
 {
     struct object *found = NULL;
     pthread_mutex_lock(&lock);
@@ -47,7 +48,7 @@ static struct object *new_object_of(int kind, CUdevice device)
         if (objects[i].kind == FREE)
             found = &objects[i];
     if (found)
-        *found = (struct object){.kind = kind, .fd = -1, .device = device};
+        *found = (struct object){.kind = kind, .fd = -1, .device = device, .number = ++numbers};
     pthread_mutex_unlock(&lock);
     if (!found)
         abort();
@@ -106,7 +107,7 @@ EXPORT void fake_cuda_reset(void)
 {
     streams_reset();
     for (int i = 1; i < MOST; i++)
-        if (objects[i].kind == HANDLE)
+        if (objects[i].kind == HANDLE || objects[i].kind == DEVICE)
             close(objects[i].fd);
     memset(objects, 0, sizeof objects);
     memset(used_bytes, 0, sizeof used_bytes);
@@ -592,7 +593,7 @@ static CUresult allocate(int kind, uintptr_t *address, size_t bytes)
     if (!bytes || base == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct object *o = new_object(kind);
-    o->base = kind == DEVICE ? (uintptr_t)base & ~DEVICE_BIT : (uintptr_t)base;
+    o->base = (uintptr_t)base;
     o->bytes = room;
     *address = o->base;
     return CUDA_SUCCESS;
@@ -643,21 +644,6 @@ EXPORT CUresult cuMemHostUnregister(void *address)
     return release(REGISTERED, (uintptr_t)address);
 }
 
-EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
-{
-    uintptr_t base = 0;
-    CUresult result = allocate(DEVICE, &base, bytes);
-    *address = base;
-    if (!result)
-        find(DEVICE, base)->device = current_device();
-    return result;
-}
-
-EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
-{
-    return release(DEVICE, address);
-}
-
 EXPORT CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address)
 {
     struct object *o = find(DEVICE, address);
@@ -672,6 +658,8 @@ EXPORT CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr ad
         *(unsigned *)value = (unsigned)type;
     else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
         *(int *)value = o->kind == MAPPING ? objects[o->device].device : o->device;
+    else if (attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID)
+        *(unsigned long long *)value = o->number;
     else if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
         *(CUdeviceptr *)value = o->base;
     else if (attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE)

@@ -35,12 +35,14 @@ struct object {
     uintptr_t base;
     size_t bytes;
     int fd, device;
-    int uses;         /* handle: mappings and itself */
-    int imported;     /* handle: of another process */
-    int handle_types; /* handle: as it was created */
-    unsigned access;  /* mapping: the devices that it is open to, as bits */
-    char name[64];    /* module: of its one variable */
-    uintptr_t global; /* module: where that is */
+    int uses;                  /* handle: mappings and itself */
+    int imported;              /* handle: of another process */
+    int handle_types;          /* handle: as it was created */
+    unsigned long long number; /* never another object's */
+    size_t lead;               /* device: from the begin of its block */
+    unsigned access;           /* mapping: the devices that it is open to, as bits */
+    char name[64];             /* module: of its one variable */
+    uintptr_t global;          /* module: where that is */
     struct fake_stream *stream;
     struct fake_event *event;
 };
@@ -51,6 +53,7 @@ extern struct object objects[MOST];
 int setting(const char *name, int preset);
 
 struct object *new_object(int kind);
+struct object *new_object_of(int kind, CUdevice device);
 
 /* The object of that kind that holds `address`, or NULL. */
 struct object *find(int kind, uintptr_t address);

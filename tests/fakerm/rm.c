@@ -159,6 +159,29 @@ static int control(void *data)
     return 0;
 }
 
+/* Of memory of cuMemAlloc(), by what tests/fakecuda/plain.c calls it. */
+static int duplicate(void *data)
+{
+    enum { SOURCE = (int)0xc1d0f00d, FIRST_OBJECT = 0x5c000000 };
+    struct {
+        uint32_t client, parent, object, source_client, source_object, flags, status;
+    } *call = data;
+    struct object *device = find(DEVICE, call->client, call->parent);
+    int fd = (int)(call->source_object - FIRST_OBJECT);
+    if (!device || call->source_client != (uint32_t)SOURCE || !call->object ||
+        find(MEMORY, call->client, call->object) || fd < 0 || fd >= MOST_FILES ||
+        gpu_of(fd) != device->gpu)
+        return BAD_OBJECT;
+    struct object *memory = make(MEMORY, call->client, call->object);
+    memory->gpu = device->gpu;
+    memory->fd = dup(fd);
+    return 0;
+}
+
+/* For tests: requests to map that were answered, what is mapped now, and memory that is referred to. */
+EXPORT void fake_rm_counts(unsigned *maps, size_t *bytes, int *memories);
+static unsigned maps_made;
+
 static int map(void *data)
 {
     struct {
@@ -192,6 +215,7 @@ static int map(void *data)
     call->linear = mapping->linear;
     call->flags = 2;
     memory->mappings++;
+    maps_made++;
     mapped_bytes += call->length;
     return 0;
 }
@@ -247,6 +271,17 @@ static int release(void *data)
     return 0;
 }
 
+EXPORT void fake_rm_counts(unsigned *maps, size_t *bytes, int *memories)
+{
+    pthread_mutex_lock(&lock);
+    *maps = maps_made;
+    *bytes = mapped_bytes;
+    *memories = 0;
+    for (int i = 0; i < MOST_OBJECTS; i++)
+        *memories += objects[i].kind == MEMORY;
+    pthread_mutex_unlock(&lock);
+}
+
 static void list_cards(void *data)
 {
     struct {
@@ -279,8 +314,8 @@ struct handler {
 };
 
 static const struct handler handlers[] = {
-    {0x29, 16, 12, release}, {0x2a, 32, 28, control}, {0x2b, 32, 28, alloc},
-    {0x4e, 56, 40, map},     {0x4f, 32, 24, unmap},
+    {0x29, 16, 12, release},   {0x2a, 32, 28, control}, {0x2b, 32, 28, alloc},
+    {0x34, 28, 24, duplicate}, {0x4e, 56, 40, map},     {0x4f, 32, 24, unmap},
 };
 
 static int told_to_fail(unsigned number)

@@ -15,6 +15,7 @@
     X(offsetof(CUmemAllocationProp, location))                                                     \
     X(offsetof(CUmemAllocationProp, win32HandleMetaData))                                          \
     X(offsetof(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable))                              \
+    X(sizeof(CUipcMemHandle))                                                                      \
     X(sizeof(CUmemAccessDesc))                                                                     \
     X(sizeof(CUstreamBatchMemOpParams))                                                            \
     X(offsetof(CUstreamBatchMemOpParams, writeValue.address))                                      \
