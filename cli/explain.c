@@ -151,6 +151,8 @@ static void print_measured(const struct verdict *v)
     if (m->proof.value && (v->a.kind == ENDPOINT_GPU && v->b.kind == ENDPOINT_GPU))
         printf("  proof     %s%s%s\n", m->proof.value, *text_or(m->evidence, "") ? ": " : "",
                text_or(m->evidence, ""));
+    else if (m->proof.value && *text_or(m->evidence, ""))
+        printf("  mapping   %s: %s\n", m->proof.value, m->evidence.value);
     else if (!m->proof.value)
         printf("  proof     none: %s\n", why_unknown(m->proof.why));
     print_speed("measured", number_or(m->write_mbps, 0), route);

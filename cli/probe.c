@@ -78,13 +78,27 @@ static int find_gpu(const struct probe *probe, const char *name)
     return -1;
 }
 
+static const enum probe_proof proofs[] = {[FOUND_PROVEN] = PROBE_PROVEN,
+                                          [FOUND_FAILED] = PROBE_FAILED,
+                                          [FOUND_REFUSED] = PROBE_REFUSED,
+                                          [FOUND_NOT_OFFERED] = PROBE_NOT_RUN};
+
+/* The proof is that of the CPU's mapping. */
+static weft_status measure_host(struct probe *probe, int gpu, bool brief, int64_t *to_host_mbps,
+                                int64_t *to_gpu_mbps, struct probe_result *r)
+{
+    struct probe_host host;
+    weft_status status = probe_gpus_host(probe->gpus, gpu, brief, &host);
+    *to_host_mbps = host.to_host_mbps;
+    *to_gpu_mbps = host.to_gpu_mbps;
+    r->proven = proofs[host.mapping];
+    snprintf(r->evidence, sizeof r->evidence, "%s", host.evidence);
+    return status;
+}
+
 static weft_status measure_gpus(struct probe *probe, int a, int b, bool brief,
                                 struct probe_result *r)
 {
-    static const enum probe_proof proofs[] = {[FOUND_PROVEN] = PROBE_PROVEN,
-                                              [FOUND_FAILED] = PROBE_FAILED,
-                                              [FOUND_REFUSED] = PROBE_REFUSED,
-                                              [FOUND_NOT_OFFERED] = PROBE_NOT_RUN};
     int back = a > b;
     const struct known_pair *k = find_out(probe, back ? b : a, back ? a : b, brief);
     if (k->status)
@@ -109,9 +123,9 @@ static weft_status measure_pair(void *context, const char *a, const char *b, boo
     if (x >= 0 && y >= 0 && x != y)
         return measure_gpus(probe, x, y, quick, r);
     if (x >= 0 && to_host)
-        return probe_gpus_host(probe->gpus, x, quick, &r->write_mbps, &r->read_mbps);
+        return measure_host(probe, x, quick, &r->write_mbps, &r->read_mbps, r);
     if (from_host && y >= 0)
-        return probe_gpus_host(probe->gpus, y, quick, &r->read_mbps, &r->write_mbps);
+        return measure_host(probe, y, quick, &r->read_mbps, &r->write_mbps, r);
     return base_fail(WEFT_ERR_UNSUPPORTED,
                      "%s %s: only pairs of GPUs, and GPU and host, are measured", a, b);
 }

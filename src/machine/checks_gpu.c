@@ -60,6 +60,49 @@ void check_gpu(const struct machine *machine, const struct machine_gpu *gpu,
                     gpu->pcie_width.value, gpu->pcie_width_max.value);
 }
 
+/* Under WSL there is no such node, and cannot be. */
+static void check_map_node(const struct machine *machine, const char *index,
+                           struct findings *findings)
+{
+    const char *kernel = text_or(machine->system.kernel, "");
+    if (!number_is(machine->limits.nvidiactl_node, 0))
+        return;
+    if (strstr(kernel, "microsoft") || strstr(kernel, "Microsoft"))
+        finding_add(findings, REASON_MAP_WSL, WEIGHT_OFF, index,
+                    "kernel %s, /dev/nvidiactl cannot be opened", kernel);
+    else
+        finding_add(findings, REASON_MAP_NODE, WEIGHT_OFF, index,
+                    "/dev/nvidiactl cannot be opened");
+}
+
+/* What was tried decides over what is known of such machines. */
+static void check_map_ways(const struct machine *machine, const struct machine_gpu *gpu,
+                           struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    char name[32];
+    snprintf(name, sizeof name, "gpu%s", index);
+    const struct machine_measured *m = machine_find_measured(machine, name, "host");
+    if (!m)
+        m = machine_find_measured(machine, "host", name);
+    if (text_is(machine->limits.weft_map, "none"))
+        finding_add(findings, REASON_MAP_OFF, WEIGHT_NOTE, index, "WEFT_MAP=none");
+    if (m && text_is(m->proof, "proven"))
+        return;
+    check_map_node(machine, index, findings);
+    if (number_is(machine->drivers.conf_compute, 1))
+        finding_add(findings, REASON_MAP_CC, WEIGHT_OFF, index,
+                    "the driver reports confidential computing");
+    if (m && text_is(m->proof, "refused"))
+        finding_add(findings, REASON_MAP_REFUSED, WEIGHT_SLOW, index, "%s: %s", name,
+                    text_or(m->evidence, "the driver refused"));
+    else if (m && text_is(m->proof, "failed"))
+        finding_add(findings, REASON_MAP_PROOF, WEIGHT_OFF, index, "%s: %s", name,
+                    text_or(m->evidence, "the proof failed"));
+    else if (number_is(gpu->mig, 1))
+        finding_add(findings, REASON_MAP_MIG, WEIGHT_NOTE, name, "%s: MIG mode is on", name);
+}
+
 void check_mapping(const struct machine *machine, const struct machine_gpu *gpu,
                    struct findings *findings)
 {
@@ -69,9 +112,8 @@ void check_mapping(const struct machine *machine, const struct machine_gpu *gpu,
         finding_add(findings, REASON_BAR1_SMALL, WEIGHT_SLOW, index,
                     "gpu%s: BAR1 %" PRId64 " MiB, memory %" PRId64 " MiB", index,
                     gpu->bar1_bytes.value >> 20, gpu->memory_bytes.value >> 20);
-    if (is_nvidia(gpu) && number_is(machine->limits.nvidiactl_node, 0))
-        finding_add(findings, REASON_MAP_NODE, WEIGHT_OFF, index,
-                    "/dev/nvidiactl cannot be opened");
+    if (is_nvidia(gpu))
+        check_map_ways(machine, gpu, findings);
     if (number_is(machine->drivers.gdrdrv, 1) && number_is(machine->limits.gdrdrv_node, 0))
         finding_add(findings, REASON_MAP_GDRDRV, WEIGHT_NOTE, index,
                     "gdrdrv is loaded, /dev/gdrdrv cannot be opened");

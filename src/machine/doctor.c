@@ -20,6 +20,9 @@ static bool is_nature(enum reason reason)
     case REASON_P2P_NO_ATOMICS:
     case REASON_NVLINK_NONE:
     case REASON_BAR1_SMALL:
+    case REASON_MAP_WSL:
+    case REASON_MAP_CC:
+    case REASON_MAP_REFUSED:
     case REASON_GDR_FAR:
     case REASON_GDR_GPU:
     case REASON_GDA_NIC:

@@ -176,6 +176,15 @@ static void read_io_uring(struct machine *machine, const struct machine_source *
         close(fd);
 }
 
+static void read_variable(struct machine *machine, struct machine_text *to, const char *name)
+{
+    const char *value = getenv(name);
+    if (value)
+        text_set(machine, to, value);
+    else
+        text_unknown(machine, to, "not set");
+}
+
 void live_limits(struct machine *machine, const struct machine_source *source)
 {
     struct machine_limit *l = &machine->limits;
@@ -186,11 +195,8 @@ void live_limits(struct machine *machine, const struct machine_source *source)
         read_limit(&l->open_files, RLIMIT_NOFILE);
         if (sched_getaffinity(0, sizeof cpus, &cpus) == 0)
             number_set(&l->cpus_allowed, CPU_COUNT(&cpus));
-        const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-        if (visible)
-            text_set(machine, &l->cuda_visible_devices, visible);
-        else
-            text_unknown(machine, &l->cuda_visible_devices, "not set");
+        read_variable(machine, &l->cuda_visible_devices, "CUDA_VISIBLE_DEVICES");
+        read_variable(machine, &l->weft_map, "WEFT_MAP");
     }
     read_status(machine, source);
     if (live_exists(yama.text))

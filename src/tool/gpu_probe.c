@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "gpu/gpu.h"
 #include "gpu/proof_cache.h"
+#include "tool/map_probe.h"
 
 enum {
     PROOF_ROUNDS = 8,
@@ -379,24 +380,25 @@ static weft_status copy_pair(struct probe_gpu *a, struct probe_gpu *b, bool brie
     return time_both(a, b, fitting(most, warm_ms, brief), &pair->both_mbps);
 }
 
-weft_status probe_gpus_host(struct probe_gpus *gpus, int index, bool brief, int64_t *to_host_mbps,
-                            int64_t *to_gpu_mbps)
+weft_status probe_gpus_host(struct probe_gpus *gpus, int index, bool brief, struct probe_host *host)
 {
     struct probe_gpu *gpu = NULL;
-    *to_host_mbps = *to_gpu_mbps = 0;
+    *host = (struct probe_host){0};
     weft_status status = use(gpus, index, &gpu);
     if (!status)
         status = gpu_enter(&gpu->device);
     if (status)
         return status;
+    map_probe(gpu->device.cuda, gpu->device.device, gpu->device.bus_id, &host->mapping,
+              host->evidence, sizeof host->evidence);
     status = make_pinned(gpus, &gpus->host, &gpus->host_device, HOST_BYTES);
     gpu_leave(&gpu->device);
     if (status)
         return status;
     size_t most = gpu->bytes < HOST_BYTES ? gpu->bytes : HOST_BYTES;
-    status = time_copies(gpu, gpus->host_device, gpu->out, most, brief, to_host_mbps);
+    status = time_copies(gpu, gpus->host_device, gpu->out, most, brief, &host->to_host_mbps);
     if (!status)
-        status = time_copies(gpu, gpu->in, gpus->host_device, most, brief, to_gpu_mbps);
+        status = time_copies(gpu, gpu->in, gpus->host_device, most, brief, &host->to_gpu_mbps);
     return status;
 }
 

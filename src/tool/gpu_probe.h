@@ -43,8 +43,12 @@ weft_status probe_gpus_pair(struct probe_gpus *gpus, int a, int b, bool brief,
 /* Only the copies of a pair that was proven before, for those who count errors meanwhile. */
 weft_status probe_gpus_load(struct probe_gpus *gpus, int a, int b, bool brief);
 
-/* Copies between a GPU and pinned host memory. */
-weft_status probe_gpus_host(struct probe_gpus *gpus, int gpu, bool brief, int64_t *to_host_mbps,
-                            int64_t *to_gpu_mbps);
+/* Copies between a GPU and pinned host memory, and whether the CPU can map the GPU's memory. */
+struct probe_host {
+    int64_t to_host_mbps, to_gpu_mbps;
+    enum probe_proof_found mapping;
+    char evidence[PROBE_EVIDENCE]; /* of the mapping */
+};
+weft_status probe_gpus_host(struct probe_gpus *gpus, int gpu, bool brief, struct probe_host *host);
 
 #endif

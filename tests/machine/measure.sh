@@ -27,6 +27,12 @@ expect 0 '2 of 2 pairs proven by resident kernels on both GPUs' "$weft" topo --m
 expect 0 '"both_gbps": 800' "$weft" topo --measure --json
 expect 0 'measured  400 of 396 GB/s, normal for NVLink 4' "$weft" explain --measure gpu0 gpu1
 expect 0 'measured  55.0 GB/s' sh -c "'$weft' explain --measure gpu1 host; true"
+mapped() { LD_PRELOAD=$LD_LIBRARY_PATH/libfakerm.so ASAN_OPTIONS=verify_asan_link_order=0 "$weft" explain --measure gpu1 host; true; }
+expect 0 'mapping   proven: mapped by' mapped
+expect 0 'MAP-REFUSED' sh -c "'$weft' explain --measure gpu1 host; true"
+FAKE_RM_LIE=1 expect 0 'MAP-PROOF' mapped
+FAKE_RM_FAIL=4e:1 expect 0 'refuses with status 0x56' mapped
+WEFT_MAP=none expect 0 'MAP-OFF' mapped
 expect 2 'nearest' "$weft" explain --measure gpu0 gpu7
 quiet() { "$weft" doctor "$@" | grep -A 30 'peer access between GPUs' | grep -B 30 'NICs and'; }
 FAKE_CUDA_SLOW=1-0 expect 0 'gpu1 gpu0: 200.0 of 395.9 GB/s over 18x NVLink 4 through NVSwitch' quiet

@@ -92,6 +92,14 @@ static const struct {
      "mlx5_0"},
     {REASON_MAP_NODE, "dgx-a100", "set limits.nvidiactl_node no", NULL, NULL},
     {REASON_MAP_GDRDRV, "dgx-a100", "set limits.gdrdrv_node no", NULL, NULL},
+    {REASON_MAP_OFF, "dgx-a100", "set limits.weft_map none", "host", "gpu0"},
+    {REASON_MAP_WSL, "dgx-a100",
+     "set limits.nvidiactl_node no; set system.kernel 5.15.167.4-microsoft-standard-WSL2", "host",
+     "gpu0"},
+    {REASON_MAP_CC, "h200-8-vm", "set drivers.conf_compute yes", "host", "gpu1"},
+    {REASON_MAP_MIG, "dgx-a100", "set gpus[1].mig yes", NULL, NULL},
+    {REASON_MAP_REFUSED, "measured", "set measured[2].proof refused", "gpu0", "host"},
+    {REASON_MAP_PROOF, "measured", "set measured[2].proof failed", "host", "gpu0"},
     {REASON_FILE_NO_FS_MODULE, "dgx-a100", NULL, "gpu2", "/data/x"},
     {REASON_FILE_NO_CUFILE, "geforce-2-acs", NULL, "gpu0", "/home/x"},
     {REASON_FILE_SYSTEM, "geforce-2-acs", NULL, "gpu0", "/home/x"},
@@ -143,6 +151,13 @@ static struct machine *load(const char *name)
         number_set(&r->read_mbps, 380000);
         number_set(&r->latency_ns, 630);
         number_set(&r->errors_grown, 0);
+    }
+    if (measured) {
+        struct machine_measured *r = machine_add_measured(m);
+        text_set(m, &r->a, "gpu0");
+        text_set(m, &r->b, "host");
+        text_set(m, &r->proof, "proven");
+        text_set(m, &r->evidence, "mapped, 4096 bytes each way");
     }
     return m;
 }
@@ -231,6 +246,25 @@ static void test_good_pair(void **state)
     machine_free(m);
 }
 
+/* What was tried decides over what such machines do mostly. */
+static void test_proven_mapping(void **state)
+{
+    static struct verdict v;
+    for (int proven = 0; proven < 2; proven++) {
+        struct machine *m = load("measured");
+        put_fault(m, "set gpus[0].mig yes");
+        if (!proven)
+            put_fault(m, "set measured[2].proof not-run");
+        assert_int_equal(explain_pair(m, "host", "gpu0", &v), WEFT_OK);
+        bool told = false;
+        for (int i = 0; i < v.findings.n; i++)
+            told |= v.findings.list[i].reason == REASON_MAP_MIG;
+        assert_int_equal(told, !proven);
+        verdict_free(&v);
+        machine_free(m);
+    }
+}
+
 /* Where what is better is off, the gain is what the better way would give above the taken one. */
 static void test_gain(void **state)
 {
@@ -249,7 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_reached), cmocka_unit_test(test_each_has_a_case),
         cmocka_unit_test(test_codes_unique), cmocka_unit_test(test_good_pair),
-        cmocka_unit_test(test_gain),
+        cmocka_unit_test(test_gain),         cmocka_unit_test(test_proven_mapping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See map_probe.h. */
+#include "tool/map_probe.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "driver/rm.h"
+#include "gpu/wc.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TEST_BYTES = 4096 };
+
+/* Memory of the GPU, and its descriptor. */
+struct piece {
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr at;
+    size_t bytes;
+    int fd;
+    bool created, reserved, mapped;
+};
+
+static void drop(const struct cuda *cuda, struct piece *piece)
+{
+    if (piece->fd >= 0)
+        close(piece->fd);
+    if (piece->mapped)
+        cuda->MemUnmap(piece->at, piece->bytes);
+    if (piece->created)
+        cuda->MemRelease(piece->handle);
+    if (piece->reserved)
+        cuda->MemAddressFree(piece->at, piece->bytes);
+}
+
+static CUresult make(const struct cuda *cuda, CUdevice device, struct piece *piece)
+{
+    CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .requestedHandleTypes =
+                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                      .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
+    CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUresult result = cuda->MemGetAllocationGranularity(&piece->bytes, &properties,
+                                                        CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    if (!result)
+        result = cuda->MemCreate(&piece->handle, piece->bytes, &properties, 0);
+    piece->created = !result;
+    if (!result)
+        result = cuda->MemAddressReserve(&piece->at, piece->bytes, 0, 0, 0);
+    piece->reserved = piece->created && !result;
+    if (!result)
+        result = cuda->MemMap(piece->at, piece->bytes, 0, piece->handle, 0);
+    piece->mapped = piece->reserved && !result;
+    if (!result)
+        result = cuda->MemSetAccess(piece->at, piece->bytes, &access, 1);
+    if (!result)
+        result = cuda->MemExportToShareableHandle(&piece->fd, piece->handle,
+                                                  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    return result;
+}
+
+static void fill(unsigned char *data, uint64_t seed)
+{
+    for (int i = 0; i < TEST_BYTES; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        data[i] = (unsigned char)(seed >> 56);
+    }
+}
+
+/* In by the one way and out by the other, both ways. *where: what was wrong; NULL: nothing. */
+static CUresult try_data(const struct cuda *cuda, CUdeviceptr device, char *mapped,
+                         const char **where)
+{
+    unsigned char sent[TEST_BYTES], came[TEST_BYTES] = {0};
+    uint64_t seed = clock_now_ns();
+    *where = NULL;
+    fill(sent, seed);
+    wc_store(mapped, sent, TEST_BYTES);
+    wc_settle(mapped);
+    CUresult result = cuda->MemcpyDtoH(came, device, TEST_BYTES);
+    if (!result && memcmp(sent, came, TEST_BYTES))
+        *where = "what the CPU stored";
+    fill(sent, ~seed);
+    if (!result)
+        result = cuda->MemcpyHtoD(device, sent, TEST_BYTES);
+    if (!result) /* a copy from plain memory may still be under way */
+        result = cuda->StreamSynchronize(NULL);
+    if (result)
+        return result;
+    memset(came, 0, TEST_BYTES);
+    wc_load(came, mapped, TEST_BYTES);
+    if (!*where && memcmp(sent, came, TEST_BYTES))
+        *where = "what the GPU wrote";
+    return CUDA_SUCCESS;
+}
+
+static weft_status try_mapping(const struct cuda *cuda, const char *bus_id,
+                               const struct piece *piece, const char **where)
+{
+    struct rm *rm = NULL;
+    struct rm_memory memory = {0};
+    struct rm_mapping mapping = {0};
+    weft_status status = rm_open(&rm);
+    if (!status)
+        status = rm_import(rm, bus_id, piece->fd, &memory);
+    if (!status)
+        status = rm_map(rm, &memory, 0, piece->bytes, NULL, &mapping);
+    if (!status) {
+        CUresult result = try_data(cuda, piece->at, mapping.at, where);
+        if (result)
+            status = cuda_fail(cuda, result, "a copy to test a mapping with");
+    }
+    rm_unmap(rm, &mapping, 0);
+    if (rm)
+        rm_release(rm, &memory);
+    rm_close(rm);
+    return status;
+}
+
+void map_probe(const struct cuda *cuda, CUdevice device, const char *bus_id,
+               enum probe_proof_found *found, char *evidence, size_t bytes)
+{
+    struct piece piece = {.fd = -1};
+    const char *where = NULL;
+    *found = FOUND_NOT_OFFERED;
+    if (!cuda->MemcpyDtoH || !cuda->MemcpyHtoD) {
+        snprintf(evidence, bytes, "the CUDA driver has no cuMemcpyDtoH");
+        return;
+    }
+    CUresult result = make(cuda, device, &piece);
+    if (result) {
+        cuda_fail(cuda, result, "memory to map");
+        snprintf(evidence, bytes, "%s", base_last_error());
+    } else if (try_mapping(cuda, bus_id, &piece, &where)) {
+        *found = FOUND_REFUSED;
+        snprintf(evidence, bytes, "%s", base_last_error());
+    } else if (where) {
+        *found = FOUND_FAILED;
+        snprintf(evidence, bytes, "%s did not arrive at the other side", where);
+    } else {
+        *found = FOUND_PROVEN;
+        snprintf(evidence, bytes, "mapped by the driver's resource interface, %d bytes each way",
+                 TEST_BYTES);
+    }
+    drop(cuda, &piece);
+}
