@@ -129,7 +129,7 @@ static weft_status share(struct gpu_heap *heap, struct gpu_chunk *chunk, int own
         weft_status status = boot->ops->share_fd(boot, boot->local_pes[slot], own_fd, &taken);
         if (status)
             return status;
-        if (slot != boot->local_pe && gpu_heap_holds(heap, slot) && !failed)
+        if (!failed)
             failed = gpu_heap_import(heap, slot, chunk, taken);
         if (taken >= 0 && taken != own_fd)
             close(taken);

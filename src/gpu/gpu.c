@@ -121,6 +121,8 @@ static weft_status clear_system_area(struct gpu *gpu)
     CUstream stream = gpu->lanes[0].stream;
     CUresult result = gpu->cuda.MemsetD8Async(gpu_heap_own(&gpu->heap)->base + gpu->system_offset,
                                               0, gpu->system_bytes, stream);
+    if (!result)
+        result = gpu_map_leave_marks(gpu, stream);
     status = result ? cuda_fail(&gpu->cuda, result, "clearing the GPU heap's system area")
                     : gpu_wait_stream(gpu, stream, "clearing the GPU heap's system area");
     gpu_leave(&gpu->device);

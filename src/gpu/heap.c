@@ -2,6 +2,7 @@
 /* Windows, chunks and their sharing between the PEs of a node. See heap.h. */
 #include "gpu/heap.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "boot/agree.h"
@@ -103,15 +104,21 @@ weft_status gpu_heap_map(const struct gpu_heap *heap, int slot, struct gpu_chunk
     return WEFT_OK;
 }
 
-void gpu_heap_unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
+/* For the GPUs; the CPU may have it mapped still. */
+static void unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
 {
     const struct cuda *cuda = heap->device->cuda;
     if (!chunk->handles[slot])
         return;
-    gpu_map_forget(heap->map, slot, chunk); /* first: no address of the CPU outlives the memory */
     cuda->MemUnmap(heap->windows[slot].base + chunk->offset, chunk->bytes);
     cuda->MemRelease(chunk->handles[slot]);
     chunk->handles[slot] = 0;
+}
+
+void gpu_heap_unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
+{
+    gpu_map_forget(heap->map, slot, chunk); /* first: no address of the CPU outlives the memory */
+    unmap(heap, slot, chunk);
 }
 
 weft_status gpu_heap_export(const struct gpu_heap *heap, const struct gpu_chunk *chunk, int *fd)
@@ -178,9 +185,9 @@ void gpu_heap_unmap_unused(struct gpu_heap *heap, int slot)
     if (gpu_heap_holds(heap, slot))
         return;
     for (int i = 0; i < heap->chunk_count; i++)
-        gpu_heap_unmap(heap, slot, &heap->chunks[i]);
+        unmap(heap, slot, &heap->chunks[i]);
     for (struct gpu_adopted *a = heap->adopted; a; a = a->next)
-        gpu_heap_unmap(heap, slot, &a->chunk);
+        unmap(heap, slot, &a->chunk);
 }
 
 void gpu_heap_drop(struct gpu_heap *heap, int slot, const char *evidence)
@@ -219,14 +226,17 @@ static weft_status import_chunk(const struct gpu_heap *heap, int slot, struct gp
     weft_status status = gpu_heap_map(heap, slot, chunk, handle);
     if (status)
         cuda->MemRelease(handle);
-    else
-        gpu_map_learn(heap->map, slot, chunk, fd);
     return status;
 }
 
-/* Large copies can do with one way. */
+/* Large copies can do with one way. What no GPU here can access the CPU may map all the same. */
 weft_status gpu_heap_import(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk, int fd)
 {
+    if (slot == heap->boot->local_pe)
+        return WEFT_OK;
+    gpu_map_learn(heap->map, slot, chunk, fd);
+    if (!gpu_heap_holds(heap, slot))
+        return WEFT_OK;
     weft_status status = import_chunk(heap, slot, chunk, fd);
     if (!status || !atomic_exchange(&heap->windows[slot].stripes, 0))
         return status;
@@ -243,8 +253,7 @@ static weft_status share_parts(struct gpu_heap *heap, struct gpu_chunk *chunk, i
         weft_status status = boot->ops->share_fd(boot, boot->local_pes[slot], own_fd, &taken);
         if (status)
             return status;
-        if (slot != boot->local_pe && gpu_heap_holds(heap, slot) &&
-            gpu_heap_import(heap, slot, chunk, taken))
+        if (gpu_heap_import(heap, slot, chunk, taken))
             give_up(heap, slot);
         if (taken >= 0 && taken != own_fd)
             close(taken);
@@ -386,6 +395,7 @@ static weft_status exchange_identities(struct gpu_heap *heap, size_t *bytes)
                              : WEFT_OK;
     status = boot_agree(boot, status);
     struct gpu_identity mine = {.uuid = device->uuid,
+                                .mark = clock_now_ns() ^ (uint64_t)getpid() << 40,
                                 .ordinal = device->ordinal,
                                 .copy_engines = device->copy_engines,
                                 .granularity = granularity,

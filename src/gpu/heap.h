@@ -24,6 +24,7 @@ struct gpu_identity {
     uint64_t granularity; /* of chunks */
     uint64_t total_bytes;
     int32_t major, minor;
+    uint64_t mark; /* of this job: what is found in its memory by other ways (gpu/map.h) */
 };
 
 /* One local PE's part as seen from this PE. */
@@ -117,6 +118,7 @@ weft_status gpu_heap_map(const struct gpu_heap *heap, int slot, struct gpu_chunk
                          CUmemGenericAllocationHandle handle);
 void gpu_heap_unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk);
 weft_status gpu_heap_export(const struct gpu_heap *heap, const struct gpu_chunk *chunk, int *fd);
+/* `slot` may be the own one, for which there is nothing to do, or one that no GPU of this PE uses. */
 weft_status gpu_heap_import(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk, int fd);
 
 /* Between these two the chunks that there are stay, and no others come: another thread may be making the

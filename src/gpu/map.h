@@ -101,6 +101,10 @@ static inline bool gpu_map_works(const struct gpu_map *map)
     return map && map->way;
 }
 
+/* Leaves in the own memory what tells it to peers whose GPUs do not reach it, but whose CPUs may; the stream is idle
+ * then. Before they may look. */
+CUresult gpu_map_leave_marks(struct gpu *gpu, CUstream stream);
+
 /* In words; "" = none. */
 const char *gpu_map_way_text(const struct gpu_map *map);
 

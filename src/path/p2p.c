@@ -3,7 +3,7 @@
  * operation is a few loads and stores that are complete at once; src/ops does the common ones inline,
  * these serve the rest. Operations that touch GPU memory go on to p2p_gpu.c. */
 #include "path/p2p.h"
-#include "path/p2p_map.h"
+#include "path/mapped.h"
 
 #include <string.h>
 
@@ -207,7 +207,7 @@ static const char *p2p_obstacle(const struct path_facts *facts)
 
 #define MAPPED_OPERATIONS                                                                          \
     .why = "the peer's memory is mapped", .unasked = true, .direct = true, .open = p2p_gpu_open,   \
-    .close = p2p_gpu_close, .refine = p2p_map_refine, .address = p2p_address, .put = p2p_put,      \
+    .close = p2p_gpu_close, .refine = mapped_refine, .address = p2p_address, .put = p2p_put,       \
     .get = p2p_get, .iput = p2p_iput, .iget = p2p_iget, .store = p2p_store, .load = p2p_load,      \
     .atomic = p2p_atomic, .put_signal = p2p_put_signal, .fence = p2p_gpu_quiet,                    \
     .quiet = p2p_gpu_quiet

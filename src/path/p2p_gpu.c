@@ -3,13 +3,19 @@
  * for copies between any two kinds of memory, atomics and signals. `remote` is a place in the GPU heap
  * or in a host segment of a PE of this node. */
 #include "gpu/stripe.h"
+#include "path/mapped.h"
 #include "path/p2p.h"
-#include "path/p2p_map.h"
 
 #include "base/status.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+struct path_state {
+    struct gpu *gpu;
+    unsigned lane;
+    struct mapped mapped;
+};
 
 weft_status p2p_gpu_open(const struct path_world *world, struct path_state **state)
 {
@@ -21,7 +27,7 @@ weft_status p2p_gpu_open(const struct path_world *world, struct path_state **sta
     if (!*state)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context's GPU state");
     (*state)->gpu = world->gpu;
-    p2p_map_open(*state);
+    mapped_open(&(*state)->mapped, world);
     (*state)->lane = atomic_fetch_add(&turn, 1) % GPU_LANES;
     return WEFT_OK;
 }
@@ -74,7 +80,7 @@ weft_status p2p_gpu_put(struct remote to, const void *src, size_t bytes, bool nb
 {
     struct path_state *state = to.peer->state;
     char *dst;
-    if (p2p_map_put(to, src, bytes))
+    if (mapped_put(&to.peer->state->mapped, to, src, bytes))
         return WEFT_OK;
     weft_status status = p2p_gpu_address(to, &dst);
     if (status)
@@ -87,7 +93,7 @@ weft_status p2p_gpu_put(struct remote to, const void *src, size_t bytes, bool nb
 weft_status p2p_gpu_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
     char *src;
-    if (p2p_map_get(from, dst, bytes))
+    if (mapped_get(&from.peer->state->mapped, from, dst, bytes))
         return WEFT_OK;
     weft_status status = p2p_gpu_address(from, &src);
     if (status)
@@ -111,7 +117,7 @@ weft_status p2p_gpu_strided(struct remote at, void *local, bool put, const struc
 {
     struct path_state *state = at.peer->state;
     char *there;
-    if (p2p_map_strided(at, local, put, s))
+    if (mapped_strided(&at.peer->state->mapped, at, local, put, s))
         return WEFT_OK;
     if (at.segment != SEG_GPU || gpu_place_of(state->gpu, local) == GPU_PLACE_PLAIN)
         return strided_by_copies(at, local, put, s);
@@ -132,7 +138,7 @@ weft_status p2p_gpu_store(struct remote to, const void *value, size_t width)
     struct path_state *state = to.peer->state;
     uint64_t bits = 0;
     char *at;
-    if (p2p_map_store(to, value, width))
+    if (mapped_store(&to.peer->state->mapped, to, value, width))
         return WEFT_OK;
     weft_status status = p2p_gpu_address(to, &at);
     if (status)
@@ -147,7 +153,7 @@ weft_status p2p_gpu_load(struct remote from, void *value, size_t width)
     struct path_state *state = from.peer->state;
     uint64_t bits = 0;
     char *at;
-    if (p2p_map_load(from, value, width))
+    if (mapped_load(from, value, width))
         return WEFT_OK;
     weft_status status = p2p_gpu_address(from, &at);
     if (!status)
@@ -163,9 +169,9 @@ weft_status p2p_gpu_atomic(struct remote at, weft_amo amo, size_t width, uint64_
     struct path_state *state = at.peer->state;
     uint64_t before = 0;
     char *address;
-    if (amo == WEFT_AMO_SET && p2p_map_store(at, &value, width))
+    if (amo == WEFT_AMO_SET && mapped_store(&at.peer->state->mapped, at, &value, width))
         return WEFT_OK;
-    if (amo == WEFT_AMO_FETCH && p2p_map_load(at, fetched, width))
+    if (amo == WEFT_AMO_FETCH && mapped_load(at, fetched, width))
         return WEFT_OK;
     weft_status status = p2p_gpu_address(at, &address);
     if (status)
@@ -198,7 +204,7 @@ weft_status p2p_gpu_put_signal(struct remote to, const void *src, size_t bytes,
     struct gpu *gpu = state->gpu;
     char *dst, *at;
     if (op == WEFT_SIGNAL_SET && signal.segment == SEG_GPU &&
-        p2p_map_put_signal(to, src, bytes, signal, value))
+        mapped_put_signal(&to.peer->state->mapped, to, src, bytes, signal, value))
         return WEFT_OK;
     weft_status status = p2p_gpu_address(to, &dst);
     if (!status)
@@ -221,6 +227,6 @@ weft_status p2p_gpu_quiet(struct path_state *state)
 {
     if (!state)
         return WEFT_OK;
-    p2p_map_settle(state);
+    mapped_settle(&state->mapped);
     return gpu_quiet(state->gpu);
 }

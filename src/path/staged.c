@@ -2,15 +2,22 @@
 /* Path `staged`: two PEs of a node whose memory is not mapped at each other exchange it through host
  * memory that both map: one copy in by the one side, one copy out by the other, chunk by chunk, so that
  * both run at the same time. The peer's thread carries out what is asked, in the order in which it was
- * asked: that is what fence needs as long as nothing of the peer is reached in another way. */
+ * asked: that is what fence needs as long as nothing of the peer is reached in another way.
+ *
+ * Small transfers to and from GPU memory that the CPU has mapped (mapped.h) need neither the peer nor its GPU: they are
+ * done here, while nothing of this context is under way to that peer, so that they overtake nothing; fence and
+ * quiet see to it that nothing overtakes them. The channel itself is proven first (staged_refine()). */
 #include "path/staged.h"
+#include "path/mapped.h"
 
 #include "base/status.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct path_state {
     struct staged_common *common;
+    struct mapped mapped;
     /* [locals] number of the last request of this context to each local PE. Written under the lock of
      * that channel, read by the quiet of any thread. */
     _Atomic uint64_t last[];
@@ -29,6 +36,18 @@ static struct staged_channel *channel_of(const struct remote at)
             high = middle;
     }
     return &common->channels[low];
+}
+
+/* Whether the CPU may do it by itself. */
+static bool by_cpu(struct remote at)
+{
+    if (at.segment != SEG_GPU)
+        return false;
+    const struct staged_channel *channel = channel_of(at);
+    /* Acquire: pairs with let_go(); what was asked before is visible then. */
+    return atomic_load_explicit(&channel->by_cpu, memory_order_relaxed) &&
+           atomic_load_explicit(&channel->gone, memory_order_acquire) >=
+               atomic_load_explicit(&at.peer->state->last[channel->slot], memory_order_acquire);
 }
 
 static void note(struct path_state *state, const struct staged_channel *channel)
@@ -90,11 +109,15 @@ static weft_status put_as(struct remote to, const void *src, size_t bytes,
 
 static weft_status staged_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
+    if (by_cpu(to) && mapped_put(&to.peer->state->mapped, to, src, bytes))
+        return WEFT_OK;
     return put_as(to, src, bytes, request_at(SERVE_PUT, to, bytes), nbi);
 }
 
 static weft_status staged_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
+    if (by_cpu(from) && mapped_get(&from.peer->state->mapped, from, dst, bytes))
+        return WEFT_OK;
     struct staged_channel *channel = channel_of(from);
     uint64_t rest = bytes;
     pthread_mutex_lock(&channel->lock);
@@ -116,6 +139,9 @@ static weft_status staged_put_signal(struct remote to, const void *src, size_t b
                                      struct remote signal, uint64_t value, weft_signal_op op,
                                      bool nbi)
 {
+    if (op == WEFT_SIGNAL_SET && signal.segment == SEG_GPU && by_cpu(to) &&
+        mapped_put_signal(&to.peer->state->mapped, to, src, bytes, signal, value))
+        return WEFT_OK;
     struct serve_request last = request_at(SERVE_PUT_SIGNAL, to, bytes);
     last.signal_segment = (uint8_t)signal.segment;
     last.signal_offset = signal.offset;
@@ -152,12 +178,16 @@ static weft_status ask_one(struct remote at, enum box_operation operation,
 
 static weft_status staged_store(struct remote to, const void *value, size_t width)
 {
+    if (by_cpu(to) && mapped_store(&to.peer->state->mapped, to, value, width))
+        return WEFT_OK;
     struct serve_request request = request_at(SERVE_STORE, to, width);
     return ask_one(to, BOX_OP_PUT, &request, value, NULL, false);
 }
 
 static weft_status staged_load(struct remote from, void *value, size_t width)
 {
+    if (by_cpu(from) && mapped_load(from, value, width))
+        return WEFT_OK;
     struct serve_request request = request_at(SERVE_LOAD, from, width);
     return ask_one(from, BOX_OP_GET, &request, NULL, value, true);
 }
@@ -165,6 +195,11 @@ static weft_status staged_load(struct remote from, void *value, size_t width)
 static weft_status staged_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
                                  uint64_t expected, void *fetched, bool nbi)
 {
+    if (amo == WEFT_AMO_SET && by_cpu(at) &&
+        mapped_store(&at.peer->state->mapped, at, &value, width))
+        return WEFT_OK;
+    if (amo == WEFT_AMO_FETCH && by_cpu(at) && mapped_load(at, fetched, width))
+        return WEFT_OK;
     struct serve_request request = request_at(SERVE_ATOMIC, at, width);
     request.amo = (uint8_t)amo;
     request.value = value;
@@ -190,6 +225,7 @@ static weft_status complete(struct path_state *state, int slot, enum box_operati
 static weft_status staged_quiet(struct path_state *state)
 {
     weft_status status = WEFT_OK;
+    mapped_settle(&state->mapped);
     for (int slot = 0; slot < state->common->locals && !status; slot++)
         status = complete(state, slot, BOX_OP_QUIET);
     return status;
@@ -206,12 +242,13 @@ static bool reached_otherwise(const struct path_world *world, int pe)
     return false;
 }
 
-/* What follows on this path is carried out behind what came before. What follows on another would
- * overtake it. */
+/* What follows on this path is carried out behind what came before, once that has arrived which the CPU has stored.
+ * What follows on another would overtake it. */
 static weft_status staged_fence(struct path_state *state)
 {
     const struct path_world *world = state->common->world;
     weft_status status = WEFT_OK;
+    mapped_settle(&state->mapped);
     for (int slot = 0; slot < state->common->locals && !status; slot++)
         if (reached_otherwise(world, world->boot->local_pes[slot]))
             status = complete(state, slot, BOX_OP_FENCE);
@@ -241,6 +278,7 @@ static weft_status staged_open(const struct path_world *world, struct path_state
     if (!state)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context on path staged");
     state->common = common;
+    mapped_open(&state->mapped, world);
     *result = state;
     return WEFT_OK;
 }
@@ -248,6 +286,22 @@ static weft_status staged_open(const struct path_world *world, struct path_state
 static void staged_close(struct path_state *state)
 {
     free(state);
+}
+
+/* Behind the proofs, which so were of the channel. */
+static weft_status staged_refine(const struct path_world *world, weft_kind kind, int pe,
+                                 char *found, size_t bytes)
+{
+    struct staged_common *common = staged_common(world);
+    if (kind != WEFT_GPU || !world->gpu || !common)
+        return WEFT_OK;
+    int slot = world->gpu->slot_of[pe];
+    struct gpu_map *map = world->gpu->heap.map;
+    if (slot >= 0 && gpu_map_at(map, slot, world->gpu->map_test_offset, 1)) {
+        atomic_store_explicit(&common->channels[slot].by_cpu, true, memory_order_relaxed);
+        snprintf(found, bytes, "small ones by the CPU");
+    } /* else the pair of this PE with itself says why */
+    return WEFT_OK;
 }
 
 static const char *staged_obstacle(const struct path_facts *facts)
@@ -265,6 +319,7 @@ const struct path_ops path_staged = {
     .obstacle = staged_obstacle,
     .join = staged_join,
     .leave = staged_leave,
+    .refine = staged_refine,
     .open = staged_open,
     .close = staged_close,
     .put = staged_put,

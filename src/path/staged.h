@@ -105,7 +105,8 @@ struct staged_channel {
     /* This PE's own thread moves the channel on, until all is published. Set under the lock. */
     _Atomic bool restless;
     bool pinned;
-    weft_status broken; /* the channel is not used any more */
+    _Atomic bool by_cpu; /* small transfers between the host and its GPU memory need no request */
+    weft_status broken;  /* the channel is not used any more */
     char sentence[STAGED_SENTENCE + 64];
 };
 

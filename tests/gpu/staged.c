@@ -294,12 +294,43 @@ static void without_events(uint64_t *to, uint64_t *from)
     CHECK(found[8] == 0x8000000000000001u + (uint64_t)next);
 }
 
+/* Where GPU memory is mapped for the CPU, what is small asks nothing of a GPU, at neither end. */
+static void by_the_cpu(uint64_t *to, uint64_t *from)
+{
+    uint64_t value = 0, mine = 0x8000000000000001u + (uint64_t)me;
+    fill(job, from, &mine, sizeof mine);
+    OK(weft_barrier(weft_team_world(job)));
+    unsigned before = cuda_fault_uses();
+    for (uint64_t i = 0; i < 10; i++) {
+        OK(weft_put(ctx, to, from, sizeof *to, next));
+        OK(weft_put(ctx, to + 5, &mine, sizeof mine, next));
+        OK(weft_put_signal(ctx, to + 1, &mine, sizeof *to, to + 2, i, WEFT_SIGNAL_SET, next));
+        OK(weft_p64(ctx, to + 3, i, next));
+        OK(weft_fence(ctx));
+        OK(weft_atomic_set64(ctx, to + 4, ~i, next));
+        OK(weft_quiet(ctx));
+        OK(weft_g64(ctx, to + 3, &value, next));
+        CHECK(value == i);
+        OK(weft_atomic_fetch64(ctx, to + 4, &value, next));
+        CHECK(value == ~i);
+        OK(weft_get(ctx, &value, from, sizeof value, next));
+        CHECK(value == 0x8000000000000001u + (uint64_t)next);
+    }
+    OK(weft_barrier(weft_team_world(job)));
+    CHECK(cuda_fault_uses() == before);
+    uint64_t found[6];
+    look(job, found, to, sizeof found);
+    CHECK(found[0] == 0x8000000000000001u + (uint64_t)previous && found[1] == found[0]);
+    CHECK(found[2] == 9 && found[3] == 9 && found[4] == ~9ull && found[5] == found[0]);
+}
+
 int main(int argc, char **argv)
 {
+    bool cpu = argc > 2 && strcmp(argv[1], "cpu") == 0;
     bool fails = argc > 3 && strcmp(argv[1], "fails") == 0;
     bool counts = argc > 1 && strcmp(argv[1], "counts") == 0;
-    if (fails || counts)
-        CHECK(cuda_fault_plan(fails ? argv[2] : "EventRecord", 0, 0)); /* of tables opened later */
+    if (fails || counts || cpu)
+        CHECK(cuda_fault_plan(counts ? "EventRecord" : argv[2], 0, 0)); /* of tables opened later */
     OK(weft_init(&job, NULL));
     ctx = weft_default_ctx(job);
     me = weft_my_pe(job);
@@ -315,8 +346,8 @@ int main(int argc, char **argv)
         one_fails(argv[2], atoi(argv[3]), to, from, plain);
         return weft_finalize(job) ? 1 : 0;
     }
-    if (counts) {
-        without_events((uint64_t *)(void *)to, (uint64_t *)(void *)from);
+    if (counts || cpu) {
+        (cpu ? by_the_cpu : without_events)((uint64_t *)(void *)to, (uint64_t *)(void *)from);
         free(plain);
         return weft_finalize(job) ? 1 : 0;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See p2p_map.h. A put is posted: the CPU has sent its stores when it returns, and quiet and fence wait until they
+/* See mapped.h. A put is posted: the CPU has sent its stores when it returns, and quiet and fence wait until they
  * have arrived, by a load from the same memory behind them. PCI Express keeps stores to one GPU in order, so that
  * a signal needs no such wait. */
-#include "path/p2p_map.h"
+#include "path/mapped.h"
 
 #include "base/status.h"
 
@@ -23,17 +23,16 @@ static const char several;
 
 /* ------------------------------------------------------------------------- what is under way */
 
-static void stored(struct path_state *state, int slot)
+static void stored(struct mapped *m, int slot)
 {
     uint64_t bit = 1ull << (slot % 64);
-    if (unlikely(state->fences_each))
+    if (unlikely(m->fences_each))
         wc_fence();
-    if (!(atomic_load_explicit(&state->unsettled, memory_order_relaxed) & bit))
-        atomic_fetch_or_explicit(&state->unsettled, bit, memory_order_relaxed);
-    const char *storer = atomic_load_explicit(&state->storer, memory_order_relaxed);
+    if (!(atomic_load_explicit(&m->unsettled, memory_order_relaxed) & bit))
+        atomic_fetch_or_explicit(&m->unsettled, bit, memory_order_relaxed);
+    const char *storer = atomic_load_explicit(&m->storer, memory_order_relaxed);
     if (storer != &this_thread)
-        atomic_store_explicit(&state->storer, storer ? &several : &this_thread,
-                              memory_order_relaxed);
+        atomic_store_explicit(&m->storer, storer ? &several : &this_thread, memory_order_relaxed);
 }
 
 /* Stores of other threads leave their CPUs at an interrupt, if they have not before (Intel SDM volume 3, 11.3.1). */
@@ -42,22 +41,23 @@ static void send_others_stores(void)
     syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
-void p2p_map_open(struct path_state *state)
+void mapped_open(struct mapped *m, const struct path_world *world)
 {
-    state->fences_each =
-        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0;
+    m->world = world;
+    m->fences_each = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0;
 }
 
-void p2p_map_settle(struct path_state *state)
+void mapped_settle(struct mapped *m)
 {
-    if (!atomic_load_explicit(&state->unsettled, memory_order_relaxed))
+    if (!atomic_load_explicit(&m->unsettled, memory_order_relaxed))
         return;
-    uint64_t slots = atomic_exchange_explicit(&state->unsettled, 0, memory_order_relaxed);
-    const char *storer = atomic_exchange_explicit(&state->storer, NULL, memory_order_relaxed);
+    uint64_t slots = atomic_exchange_explicit(&m->unsettled, 0, memory_order_relaxed);
+    const char *storer = atomic_exchange_explicit(&m->storer, NULL, memory_order_relaxed);
     if (storer != &this_thread)
         send_others_stores();
-    const struct gpu_map *map = state->gpu->heap.map;
-    for (int slot = 0; slot < state->gpu->boot->local_npes; slot++)
+    const struct gpu *gpu = m->world->gpu;
+    const struct gpu_map *map = gpu->heap.map;
+    for (int slot = 0; slot < gpu->boot->local_npes; slot++)
         if (slots & 1ull << (slot % 64) && map->windows[slot].tested)
             gpu_map_settle(map, slot);
 }
@@ -66,12 +66,12 @@ void p2p_map_settle(struct path_state *state)
 
 static int slot_of(struct remote at)
 {
-    return at.peer->state->gpu->slot_of[at.peer->pe];
+    return at.peer->world->gpu->slot_of[at.peer->pe];
 }
 
 static struct gpu_map *map_of(struct remote at)
 {
-    return at.peer->state->gpu->heap.map;
+    return at.peer->world->gpu->heap.map;
 }
 
 /* A part of the GPU heap of a PE of this node. */
@@ -94,47 +94,47 @@ static bool is_in_heap(const struct gpu *gpu, const void *local, struct place *p
 /* ----------------------------------------------------------------------------------- transfers */
 
 /* Between GPU memory on both sides. */
-static bool through_cpu(struct path_state *state, struct place to, struct place from, size_t bytes)
+static bool through_cpu(struct mapped *m, struct place to, struct place from, size_t bytes)
 {
     char room[THROUGH_CPU_BYTES];
-    struct gpu_map *map = state->gpu->heap.map;
+    struct gpu_map *map = m->world->gpu->heap.map;
     if (!gpu_map_load(map, from.slot, from.offset, room, bytes) ||
         !gpu_map_store(map, to.slot, to.offset, room, bytes))
         return false;
-    stored(state, to.slot);
+    stored(m, to.slot);
     return true;
 }
 
 /* Anything of this PE to the GPU's memory. */
-static bool store(struct remote to, const void *src, size_t bytes)
+static bool store(struct mapped *m, struct remote to, const void *src, size_t bytes)
 {
-    struct gpu *gpu = to.peer->state->gpu;
+    struct gpu *gpu = m->world->gpu;
     struct place own;
     if (bytes <= THROUGH_CPU_BYTES && is_in_heap(gpu, src, &own))
-        return through_cpu(to.peer->state, place_of(to), own, bytes);
+        return through_cpu(m, place_of(to), own, bytes);
     if (gpu_place_for_cpu(gpu, src) == GPU_PLACE_DEVICE ||
         !gpu_map_pays(map_of(to), src, bytes, true) ||
         !gpu_map_store(map_of(to), slot_of(to), to.offset, src, bytes))
         return false;
-    stored(to.peer->state, slot_of(to));
+    stored(m, slot_of(to));
     return true;
 }
 
 /* Own GPU memory to host memory of a peer, which is mapped here. */
 static bool put_from_device(struct remote to, const void *src, size_t bytes)
 {
-    struct gpu *gpu = to.peer->state->gpu;
+    struct gpu *gpu = to.peer->world->gpu;
     char *dst = to.peer->base[to.segment];
     struct place own;
     return dst && gpu_map_pays(gpu->heap.map, dst, bytes, false) && is_in_heap(gpu, src, &own) &&
            gpu_map_load(gpu->heap.map, own.slot, own.offset, dst + to.offset, bytes);
 }
 
-bool p2p_map_put(struct remote to, const void *src, size_t bytes)
+bool mapped_put(struct mapped *m, struct remote to, const void *src, size_t bytes)
 {
     if (!gpu_map_works(map_of(to)) || bytes > GPU_MAP_MOST)
         return false;
-    return to.segment == SEG_GPU ? store(to, src, bytes) : put_from_device(to, src, bytes);
+    return to.segment == SEG_GPU ? store(m, to, src, bytes) : put_from_device(to, src, bytes);
 }
 
 /* What was stored into own memory is in front of what this thread launches on its GPU. */
@@ -147,36 +147,37 @@ static bool arrived(bool done)
 
 /* Host memory of a peer into own GPU memory: in front of what this PE launches there next, and quiet makes sure of
  * it for others. */
-static bool get_to_device(struct remote from, void *dst, size_t bytes)
+static bool get_to_device(struct mapped *m, struct remote from, void *dst, size_t bytes)
 {
-    struct gpu *gpu = from.peer->state->gpu;
+    struct gpu *gpu = m->world->gpu;
     const char *src = from.peer->base[from.segment];
     struct place own;
     if (!src || !gpu_map_pays(gpu->heap.map, src, bytes, true) || !is_in_heap(gpu, dst, &own) ||
         !gpu_map_store(gpu->heap.map, own.slot, own.offset, src + from.offset, bytes))
         return false;
-    stored(from.peer->state, own.slot);
+    stored(m, own.slot);
     return arrived(true);
 }
 
-bool p2p_map_get(struct remote from, void *dst, size_t bytes)
+bool mapped_get(struct mapped *m, struct remote from, void *dst, size_t bytes)
 {
-    struct gpu *gpu = from.peer->state->gpu;
+    struct gpu *gpu = m->world->gpu;
     struct place own;
     if (!gpu_map_works(gpu->heap.map) || bytes > GPU_MAP_MOST)
         return false;
     if (from.segment != SEG_GPU)
-        return get_to_device(from, dst, bytes);
+        return get_to_device(m, from, dst, bytes);
     if (bytes <= THROUGH_CPU_BYTES && is_in_heap(gpu, dst, &own))
-        return arrived(through_cpu(from.peer->state, own, place_of(from), bytes));
+        return arrived(through_cpu(m, own, place_of(from), bytes));
     return gpu_place_for_cpu(gpu, dst) != GPU_PLACE_DEVICE &&
            gpu_map_pays(gpu->heap.map, dst, bytes, false) &&
            gpu_map_load(gpu->heap.map, slot_of(from), from.offset, dst, bytes);
 }
 
-bool p2p_map_strided(struct remote at, void *local, bool put, const struct path_strides *s)
+bool mapped_strided(struct mapped *m, struct remote at, void *local, bool put,
+                    const struct path_strides *s)
 {
-    struct gpu *gpu = at.peer->state->gpu;
+    struct gpu *gpu = m->world->gpu;
     size_t most = put ? STRIDED_STORES : STRIDED_LOADS;
     if (!gpu_map_works(gpu->heap.map) || at.segment != SEG_GPU || s->n > most || s->element > 64 ||
         gpu_place_for_cpu(gpu, local) == GPU_PLACE_DEVICE)
@@ -193,36 +194,36 @@ bool p2p_map_strided(struct remote at, void *local, bool put, const struct path_
     }
     if (put) {
         wc_fence();
-        stored(at.peer->state, slot_of(at));
+        stored(m, slot_of(at));
     }
     return true;
 }
 
-bool p2p_map_store(struct remote to, const void *value, size_t width)
+bool mapped_store(struct mapped *m, struct remote to, const void *value, size_t width)
 {
     if (!gpu_map_store(map_of(to), slot_of(to), to.offset, value, width))
         return false;
-    stored(to.peer->state, slot_of(to));
+    stored(m, slot_of(to));
     return true;
 }
 
-bool p2p_map_load(struct remote from, void *value, size_t width)
+bool mapped_load(struct remote from, void *value, size_t width)
 {
     return gpu_map_load(map_of(from), slot_of(from), from.offset, value, width);
 }
 
-bool p2p_map_put_signal(struct remote to, const void *src, size_t bytes, struct remote signal,
-                        uint64_t value)
+bool mapped_put_signal(struct mapped *m, struct remote to, const void *src, size_t bytes,
+                       struct remote signal, uint64_t value)
 {
     if (!gpu_map_works(map_of(to)) || to.segment != SEG_GPU || bytes > GPU_MAP_MOST ||
-        !store(to, src, bytes))
+        !store(m, to, src, bytes))
         return false;
     wc_fence(); /* the signal is not seen before the data */
     return gpu_map_store(map_of(to), slot_of(signal), signal.offset, &value, sizeof value);
 }
 
-weft_status p2p_map_refine(const struct path_world *world, weft_kind kind, int pe, char *found,
-                           size_t bytes)
+weft_status mapped_refine(const struct path_world *world, weft_kind kind, int pe, char *found,
+                          size_t bytes)
 {
     struct gpu *gpu = world->gpu;
     if (kind != WEFT_GPU || !gpu)
