@@ -58,6 +58,10 @@ weft_status weft_map_flush(weft_job *job, const void *mapped);
 /* Copies `bytes` from host memory (`src`) to GPU memory (`dst`): by the CPU through a mapping up to the size to
  * which that is quicker here, else by a copy engine. dst is GPU memory of any kind: by its own address, or that
  * of the symmetric memory as a kernel of this PE sees it; memory that is not mapped is copied by the engine.
+ * Large copies from plain memory (1 MiB and more; also those of weft_put() and weft_get()) are dealt out to several
+ * threads with pinned rooms, where that was measured to be quicker than the driver, which does the same with one: up to
+ * four threads, of the CPUs that this PE has to itself. The first such copy measures, in some 50 ms, once for each start of
+ * the machine; WEFT_COPY_THREADS says how many, without measuring, and 1 turns it off.
  * On return src may be reused, and the data is in front of what this thread copies, stores behind a fence, or
  * launches on that GPU afterwards. For other readers weft_copy_flush() comes between. Host memory as dst: a
  * plain copy. Errors: WEFT_ERR_ARGUMENT, _RANGE (past the end of the GPU heap), _SYSTEM (the driver refused). */
@@ -80,10 +84,14 @@ typedef struct weft_map_info {
     /* Sizes in bytes up to which the CPU copies by itself, as measured: into GPU memory from plain host memory and
      * from pinned, and out of it. */
     size_t to_from_plain, to_from_pinned, from_to_plain, from_to_pinned;
+    /* Threads that copy between plain and GPU memory, and the sizes from which they do, as measured; 0: the copy engine
+     * alone is the quicker one, WEFT_COPY_THREADS is 1, or this PE has no CPUs for it. */
+    int threads;
+    size_t to_by_threads, from_by_threads;
 } weft_map_info;
 
 /* Whether and how GPU memory of PE `pe` is mapped here. WEFT_ERR_UNSUPPORTED: the job has no GPU side. Measures, if
- * nothing has yet: some milliseconds. */
+ * nothing has yet: some 60 milliseconds. */
 weft_status weft_map_query(weft_job *job, int pe, weft_map_info *info);
 
 #ifdef __cplusplus

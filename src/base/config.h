@@ -134,6 +134,8 @@ enum config_type {
       "Whether pairs of GPUs prove peer access at first use, or trust an earlier proof.")                \
     X(MAP, CONFIG_CHOICE, "auto", "auto|dmabuf|rm|gdrdrv|none",                                          \
       "How the CPU maps GPU memory: auto, dmabuf, rm = the driver's own interface, gdrdrv, none.")       \
+    X(COPY_THREADS, CONFIG_CHOICE, "auto", "auto|1|2|3|4|5|6|7|8",                                       \
+      "Threads of large copies between plain and GPU memory: auto = where measured; 1 = the driver's.")  \
     X(RSH, CONFIG_STRING, "ssh -x -o BatchMode=yes -o ConnectTimeout=10", NULL,                          \
       "By what `weft run --hosts` reaches a host: gets its name and a command.")                         \
     X(TEXT_PE, CONFIG_BOOL, "0", NULL, "`weft run` prefixes each output line with its PE.")

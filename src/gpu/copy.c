@@ -2,6 +2,7 @@
 /* Copies that the host asks of its GPU. All but strided ones are done by the copy engines and by
  * stores of the stream, not by a kernel: 8 bytes between two H200 are complete after 6.6 us, by a
  * kernel after 8.8 us; and a kernel of the program that fills the GPU does not hold them up. */
+#include "gpu/bounce.h"
 #include "gpu/lane.h"
 
 #include "base/status.h"
@@ -48,6 +49,9 @@ static weft_status copy_striped(struct gpu *gpu, void *dst, const void *src, siz
 static weft_status copy_entered(struct gpu *gpu, struct gpu_lane *lane, void *dst, const void *src,
                                 size_t bytes, enum gpu_manner manner)
 {
+    weft_status bounced;
+    if (manner == GPU_DONE && gpu_bounce(gpu, lane, dst, src, bytes, &bounced))
+        return bounced;
     bool striped = manner != GPU_IN_ORDER && gpu->stripe_bytes && bytes >= gpu->stripe_bytes;
     weft_status status =
         striped ? copy_striped(gpu, dst, src, bytes) : copy_part(gpu, lane, dst, src, bytes);
@@ -92,7 +96,8 @@ weft_status gpu_copy_plain(struct gpu *gpu, unsigned number, void *dst, const vo
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    if (!store_words(gpu, lane, dst, src, bytes))
+    if (!store_words(gpu, lane, dst, src, bytes) &&
+        !gpu_bounce(gpu, lane, dst, src, bytes, &status))
         status = copy_entered(gpu, lane, dst, src, bytes,
                               gpu->device.pageable ? GPU_DONE : GPU_IN_ORDER);
     gpu_leave(&gpu->device);

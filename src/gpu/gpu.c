@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing the GPU side; which memory an address is. See gpu.h. */
+#include "gpu/bounce.h"
 #include "gpu/lane.h"
 #include "gpu/map.h"
 #include "gpu/relay.h"
@@ -22,6 +23,7 @@ void gpu_machinery_init(struct gpu *gpu)
     pthread_mutex_init(&gpu->registrations_lock, NULL);
     pthread_mutex_init(&gpu->marks_lock, NULL);
     pthread_mutex_init(&gpu->around_lock, NULL);
+    pthread_mutex_init(&gpu->bounce_lock, NULL);
     for (int i = 0; i < GPU_LANES; i++)
         pthread_mutex_init(&gpu->lanes[i].lock, NULL);
 }
@@ -33,6 +35,7 @@ void gpu_machinery_end(struct gpu *gpu)
     pthread_mutex_destroy(&gpu->registrations_lock);
     pthread_mutex_destroy(&gpu->marks_lock);
     pthread_mutex_destroy(&gpu->around_lock);
+    pthread_mutex_destroy(&gpu->bounce_lock);
     for (int i = 0; i < GPU_LANES; i++)
         pthread_mutex_destroy(&gpu->lanes[i].lock);
 }
@@ -260,6 +263,7 @@ void gpu_machinery_stop(struct gpu *gpu)
     /* Twice: an error of that one call must not let work run on in memory that is freed next. */
     if (gpu_enter(&gpu->device) && gpu_enter(&gpu->device))
         return;
+    gpu_bounce_stop(gpu);
     for (int i = 0; i < gpu->lane_count; i++)
         idle &= close_stream(gpu, gpu->lanes[i].stream);
     idle &= close_stream(gpu, gpu->wait_stream);

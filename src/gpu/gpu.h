@@ -100,6 +100,9 @@ struct gpu {
     bool words_made;
     void **pinned_ranges; /* by gpu_pin_range(), under the lock of registrations */
     size_t pinned_range_count;
+    struct gpu_bounce *bounce; /* copies by several threads, gpu/bounce.h; NULL: none so far */
+    _Atomic bool bounce_refused;
+    pthread_mutex_t bounce_lock;
     struct gpu_reporting reporting; /* for kernels; the box is set by the job */
     void *registered_box;
     uint64_t wait_limit_ns;

@@ -312,7 +312,7 @@ static void find_limits(struct gpu_map *map)
     size_t known[4];
     int driver = gpu->cuda.driver_version;
     if (config_choice(CONFIG_PROVE) != PROVE_ALWAYS_CHOICE &&
-        proof_cache_sizes(&gpu->device.uuid, driver, known)) {
+        proof_cache_numbers("gpu-copies", &gpu->device.uuid, driver, known, 4)) {
         *l = (struct gpu_map_limits){known[0], known[1], known[2], known[3]};
         return;
     }
@@ -321,9 +321,9 @@ static void find_limits(struct gpu_map *map)
         *l = usual;
         return;
     }
-    proof_cache_keep_sizes(
-        &gpu->device.uuid, driver,
-        (size_t[4]){l->store_plain, l->store_pinned, l->load_plain, l->load_pinned});
+    proof_cache_keep_numbers(
+        "gpu-copies", &gpu->device.uuid, driver,
+        (size_t[4]){l->store_plain, l->store_pinned, l->load_plain, l->load_pinned}, 4);
 }
 
 const struct gpu_map_limits *gpu_map_limits(struct gpu_map *map)

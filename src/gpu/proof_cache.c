@@ -154,36 +154,46 @@ void proof_cache_add(const CUuuid *a, const CUuuid *b, int driver_version)
 }
 
 /* A GPU's line: as a pair with itself, and the numbers behind. */
-static size_t sizes_line(const CUuuid *gpu, int driver_version, char *line)
+static bool read_numbers(const char *text, size_t *numbers, int count)
 {
-    pair_line(gpu, gpu, driver_version, line);
-    return strlen(line);
+    for (int i = 0; i < count; i++) {
+        char *end;
+        if (*text != ' ')
+            return false;
+        numbers[i] = strtoull(text + 1, &end, 10);
+        if (end == text + 1)
+            return false;
+        text = end;
+    }
+    return true;
 }
 
-bool proof_cache_sizes(const CUuuid *gpu, int driver_version, size_t numbers[4])
+bool proof_cache_numbers(const char *what, const CUuuid *gpu, int driver_version, size_t *numbers,
+                         int count)
 {
     char path[600], line[LINE_BYTES], text[LINE_BYTES], boot_id[BOOT_ID_BYTES];
-    FILE *file = file_named("gpu-copies", path, sizeof path) ? open_own(path, O_RDONLY) : NULL;
+    FILE *file = file_named(what, path, sizeof path) ? open_own(path, O_RDONLY) : NULL;
     if (!file)
         return false;
-    size_t length = sizes_line(gpu, driver_version, line);
+    pair_line(gpu, gpu, driver_version, line);
+    size_t length = strlen(line);
     bool found = false, current = read_boot_id(boot_id) && fgets(text, sizeof text, file);
     current = current && strncmp(text, boot_id, strlen(boot_id)) == 0;
     while (current && !found && fgets(text, sizeof text, file))
-        found = strncmp(text, line, length) == 0 && text[length] == ' ' &&
-                sscanf(text + length, " %zu %zu %zu %zu", &numbers[0], &numbers[1], &numbers[2],
-                       &numbers[3]) == 4;
+        found = strncmp(text, line, length) == 0 && read_numbers(text + length, numbers, count);
     fclose(file);
     return found;
 }
 
-void proof_cache_keep_sizes(const CUuuid *gpu, int driver_version, const size_t numbers[4])
+void proof_cache_keep_numbers(const char *what, const CUuuid *gpu, int driver_version,
+                              const size_t *numbers, int count)
 {
     char line[LINE_BYTES];
-    size_t length = sizes_line(gpu, driver_version, line);
-    snprintf(line + length, sizeof line - length, " %zu %zu %zu %zu", numbers[0], numbers[1],
-             numbers[2], numbers[3]);
-    add_line("gpu-copies", line);
+    pair_line(gpu, gpu, driver_version, line);
+    size_t used = strlen(line);
+    for (int i = 0; i < count; i++)
+        used += (size_t)snprintf(line + used, sizeof line - used, " %zu", numbers[i]);
+    add_line(what, line);
 }
 
 /* Overwrites the line, so that lines that others add meanwhile stay where they are. */

@@ -18,10 +18,12 @@ void proof_cache_add(const CUuuid *a, const CUuuid *b, int driver_version);
 /* Of a pair that has failed since. Best effort, too. */
 void proof_cache_remove(const CUuuid *a, const CUuuid *b, int driver_version);
 
-/* Up to which sizes copies were measured to be quicker by the CPU, since the machine was started: in the file gpu-copies
- * beside. `numbers` are four of them. False: nothing is known. */
-bool proof_cache_sizes(const CUuuid *gpu, int driver_version, size_t numbers[4]);
-void proof_cache_keep_sizes(const CUuuid *gpu, int driver_version, const size_t numbers[4]);
+/* What was measured of a GPU since the machine was started: `count` numbers, in the file named `what` beside.
+ * False: nothing is known. */
+bool proof_cache_numbers(const char *what, const CUuuid *gpu, int driver_version, size_t *numbers,
+                         int count);
+void proof_cache_keep_numbers(const char *what, const CUuuid *gpu, int driver_version,
+                              const size_t *numbers, int count);
 
 /* The file: $XDG_RUNTIME_DIR/weft/gpu-proofs, else ~/.cache/weft/gpu-proofs. False: neither. */
 bool proof_cache_file(char *path, unsigned long bytes);

@@ -2,6 +2,7 @@
 /* Mappings of GPU memory for the program, and copies by the CPU. See weft/map.h. */
 #include "gpu/map.h"
 #include "gpu/adopt.h"
+#include "gpu/bounce.h"
 #include "ops/access.h"
 
 #include <weft/map.h>
@@ -362,6 +363,10 @@ WEFT_EXPORT weft_status weft_map_query(weft_job *job, int pe, weft_map_info *inf
         now.from_to_plain = limits->load_plain;
         now.from_to_pinned = limits->load_pinned;
     }
+    const struct gpu_bounce_limits bounce = gpu_bounce_limits(job->gpu);
+    now.threads = bounce.threads;
+    now.to_by_threads = bounce.in_from;
+    now.from_by_threads = bounce.out_from;
     memcpy(info, &now, info->size < sizeof now ? info->size : sizeof now);
     return WEFT_OK;
 }

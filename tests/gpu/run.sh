@@ -298,6 +298,8 @@ group_mapped() { # GPU memory in the CPU's addresses
     extra=
     for n in 1 "$pes" 4; do run "mapped copies" "$n" 60 "$build/bin/job_gpu_map" works; done
     for n in 1 "$pes"; do run "mapped memory of its own" "$n" 60 "$build/bin/job_gpu_map_own" works; done
+    extra="WEFT_COPY_THREADS=4" run "copies by threads" "$pes" 60 "$build/bin/job_gpu_bounce" threads
+    extra= run "copies as measured" 1 60 "$build/bin/job_gpu_bounce"
     extra="WEFT_MAP=none" run "not mapped" "$pes" 60 "$build/bin/job_gpu_map" none
     extra="WEFT_TARGET=cuda"
     [ ! -x "$build/bin/device_host_put" ] || run "host puts to a kernel" "$pes" 60 "$build/bin/device_host_put"

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See bounce.h. */
+#include "gpu/bounce.h"
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "gpu/lane.h"
+#include "gpu/proof_cache.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ROOM_BYTES = 512 << 10, /* two of each thread: one is filled while the other is emptied */
+    PIECE_LEAST = 128 << 10,
+    THREADS_UNASKED = 4,
+};
+enum { LARGEST_TRIED = 16 << 20, TRIES = 3, GAIN_PERCENT = 5 };
+enum { THREADS_AUTO_CHOICE, PROVE_ALWAYS_CHOICE = 0 }; /* of WEFT_COPY_THREADS, of WEFT_PROVE */
+
+struct worker {
+    struct gpu_bounce *bounce;
+    pthread_t thread;
+    bool started;
+    CUstream streams[2];
+    char *room; /* pinned, 2 * ROOM_BYTES */
+};
+
+struct gpu_bounce {
+    struct gpu *gpu;
+    int n;
+    struct worker workers[GPU_BOUNCE_THREADS]; /* the first is whoever asks */
+    struct gpu_bounce_limits limits;
+    pthread_mutex_t lock;
+    pthread_cond_t begin, end;
+    uint64_t turn; /* copies begun */
+    int busy;
+    bool stop;
+    /* The copy of this turn. */
+    char *dst;
+    const char *src;
+    size_t bytes, piece;
+    bool in;
+    _Atomic size_t next; /* what is not yet taken by anybody begins here */
+    weft_status status;  /* the first that failed */
+    char sentence[256];
+};
+
+/* -------------------------------------------------------------------------------------- a worker */
+
+static weft_status copy_piece(struct worker *w, int slot, void *dst, const void *src, size_t bytes)
+{
+    const struct cuda *cuda = &w->bounce->gpu->cuda;
+    CUresult result = cuda->MemcpyAsync((uintptr_t)dst, (uintptr_t)src, bytes, w->streams[slot]);
+    return result ? cuda_fail(cuda, result, "cuMemcpyAsync of %zu bytes", bytes) : WEFT_OK;
+}
+
+static weft_status await(struct worker *w, int slot)
+{
+    return gpu_wait_stream(w->bounce->gpu, w->streams[slot], "its own copies");
+}
+
+static bool take_piece(struct gpu_bounce *b, size_t *at, size_t *bytes)
+{
+    *at = atomic_fetch_add_explicit(&b->next, b->piece, memory_order_relaxed);
+    if (*at >= b->bytes)
+        return false;
+    *bytes = b->bytes - *at < b->piece ? b->bytes - *at : b->piece;
+    return true;
+}
+
+static weft_status carry_in(struct worker *w)
+{
+    struct gpu_bounce *b = w->bounce;
+    weft_status status = WEFT_OK;
+    size_t at, bytes;
+    for (int k = 0; !status && take_piece(b, &at, &bytes); k++) {
+        char *room = w->room + (size_t)(k % 2) * ROOM_BYTES;
+        if (k >= 2)
+            status = await(w, k % 2);
+        if (status)
+            break;
+        memcpy(room, b->src + at, bytes);
+        status = copy_piece(w, k % 2, b->dst + at, room, bytes);
+    }
+    for (int slot = 0; slot < 2 && !status; slot++)
+        status = await(w, slot);
+    return status;
+}
+
+static weft_status carry_out(struct worker *w)
+{
+    struct gpu_bounce *b = w->bounce;
+    weft_status status = WEFT_OK;
+    size_t at, bytes, last_at = 0, last_bytes = 0;
+    int k = 0;
+    for (bool more = true; more && !status; k++) {
+        more = take_piece(b, &at, &bytes);
+        if (more)
+            status =
+                copy_piece(w, k % 2, w->room + (size_t)(k % 2) * ROOM_BYTES, b->src + at, bytes);
+        if (k > 0 && !status) { /* the one before, while this one is on its way */
+            int slot = (k - 1) % 2;
+            status = await(w, slot);
+            if (!status)
+                memcpy(b->dst + last_at, w->room + (size_t)slot * ROOM_BYTES, last_bytes);
+        }
+        last_at = at;
+        last_bytes = bytes;
+    }
+    return status;
+}
+
+/* The first failure counts, and ends the others' work. */
+static void work(struct worker *w)
+{
+    struct gpu_bounce *b = w->bounce;
+    weft_status status = b->in ? carry_in(w) : carry_out(w);
+    if (!status)
+        return;
+    atomic_store_explicit(&b->next, b->bytes, memory_order_relaxed);
+    pthread_mutex_lock(&b->lock);
+    if (!b->status) {
+        b->status = status;
+        snprintf(b->sentence, sizeof b->sentence, "%s", base_last_error());
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
+static void *run_worker(void *argument)
+{
+    struct worker *w = argument;
+    struct gpu_bounce *b = w->bounce;
+    bool entered = gpu_enter(&b->gpu->device) == WEFT_OK;
+    uint64_t turn = 0;
+    pthread_mutex_lock(&b->lock);
+    for (;;) {
+        while (b->turn == turn && !b->stop)
+            pthread_cond_wait(&b->begin, &b->lock);
+        if (b->stop)
+            break;
+        turn = b->turn;
+        pthread_mutex_unlock(&b->lock);
+        if (entered) /* else the others do its part */
+            work(w);
+        pthread_mutex_lock(&b->lock);
+        if (--b->busy == 0)
+            pthread_cond_signal(&b->end);
+    }
+    pthread_mutex_unlock(&b->lock);
+    if (entered)
+        gpu_leave(&b->gpu->device);
+    return NULL;
+}
+
+/* The lock of the GPU's bounces is held: one copy at a time. */
+static weft_status copy(struct gpu_bounce *b, void *dst, const void *src, size_t bytes, bool in)
+{
+    size_t piece = bytes / (2 * (size_t)b->n) / PIECE_LEAST * PIECE_LEAST;
+    b->dst = dst;
+    b->src = src;
+    b->bytes = bytes;
+    b->piece = piece < PIECE_LEAST ? PIECE_LEAST : piece < ROOM_BYTES ? piece : ROOM_BYTES;
+    b->in = in;
+    b->status = WEFT_OK;
+    atomic_store_explicit(&b->next, 0, memory_order_relaxed);
+    pthread_mutex_lock(&b->lock); /* the workers see all of the above behind it */
+    b->turn++;
+    b->busy = b->n - 1;
+    pthread_cond_broadcast(&b->begin);
+    pthread_mutex_unlock(&b->lock);
+    work(&b->workers[0]);
+    pthread_mutex_lock(&b->lock);
+    while (b->busy)
+        pthread_cond_wait(&b->end, &b->lock);
+    pthread_mutex_unlock(&b->lock);
+    return b->status ? base_fail(b->status, "%s", b->sentence) : WEFT_OK;
+}
+
+/* ----------------------------------------------------------------------------- start and stop */
+
+static weft_status make_worker(struct gpu_bounce *b, int number)
+{
+    struct worker *w = &b->workers[number];
+    const struct cuda *cuda = &b->gpu->cuda;
+    void *room = NULL;
+    w->bounce = b;
+    CUresult result = cuda->MemHostAlloc(&room, 2 * ROOM_BYTES, CU_MEMHOSTALLOC_PORTABLE);
+    w->room = result ? NULL : room;
+    for (int slot = 0; slot < 2 && !result; slot++)
+        result = cuda->StreamCreate(&w->streams[slot], CU_STREAM_NON_BLOCKING);
+    if (result)
+        return cuda_fail(cuda, result, "rooms and streams for copies by threads");
+    int error = number ? thread_start(&w->thread, run_worker, w) : 0;
+    w->started = number && !error;
+    return error ? base_fail(WEFT_ERR_SYSTEM, "a thread for copies: %s", strerror(error)) : WEFT_OK;
+}
+
+static void drop(struct gpu_bounce *b)
+{
+    const struct cuda *cuda = &b->gpu->cuda;
+    pthread_mutex_lock(&b->lock);
+    b->stop = true;
+    pthread_cond_broadcast(&b->begin);
+    pthread_mutex_unlock(&b->lock);
+    for (int i = 0; i < GPU_BOUNCE_THREADS; i++) {
+        struct worker *w = &b->workers[i];
+        bool idle = true;
+        if (w->started)
+            pthread_join(w->thread, NULL);
+        for (int slot = 0; slot < 2; slot++) {
+            if (!w->streams[slot])
+                continue;
+            idle &= gpu_wait_stream(b->gpu, w->streams[slot], "its own copies") != WEFT_ERR_TIMEOUT;
+            cuda->StreamDestroy(w->streams[slot]);
+        }
+        if (w->room && idle)
+            cuda->MemFreeHost(w->room);
+    }
+    pthread_cond_destroy(&b->begin);
+    pthread_cond_destroy(&b->end);
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+}
+
+static weft_status make(struct gpu *gpu, int n, struct gpu_bounce **result)
+{
+    struct gpu_bounce *b = calloc(1, sizeof *b);
+    if (!b)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for copies by threads");
+    b->gpu = gpu;
+    b->n = n;
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->begin, NULL);
+    pthread_cond_init(&b->end, NULL);
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < n && !status; i++)
+        status = make_worker(b, i);
+    if (status) {
+        char sentence[256];
+        snprintf(sentence, sizeof sentence, "%s", base_last_error());
+        drop(b);
+        return base_fail(status, "%s", sentence);
+    }
+    *result = b;
+    return WEFT_OK;
+}
+
+/* ------------------------------------------------------------------------------ from which size */
+
+/* As many as pay on a machine with CPUs to spare, of those that this PE has to itself. */
+static int threads_of(const struct gpu *gpu)
+{
+    int wanted = config_choice(CONFIG_COPY_THREADS);
+    cpu_set_t set;
+    if (wanted != THREADS_AUTO_CHOICE)
+        return wanted;
+    int own = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set) / gpu->boot->local_npes;
+    return own < THREADS_UNASKED ? own : THREADS_UNASKED;
+}
+
+/* The least of some tries; the engine's where `threads` is false: its own lock keeps it from here. */
+static uint64_t least_ns(struct gpu_bounce *b, bool threads, void *dst, const void *src,
+                         size_t bytes, bool in)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t begin = clock_now_ns();
+        weft_status status =
+            threads ? copy(b, dst, src, bytes, in) : gpu_copy(b->gpu, 0, dst, src, bytes, GPU_DONE);
+        uint64_t ns = clock_now_ns() - begin;
+        if (status)
+            return UINT64_MAX;
+        least = ns < least ? ns : least;
+    }
+    return least;
+}
+
+/* The least size from which on it is quicker; 0: it is not at the largest. */
+static size_t first_quicker(struct gpu_bounce *b, void *host, void *device, bool in)
+{
+    size_t from = 0;
+    for (size_t bytes = LARGEST_TRIED; bytes >= GPU_BOUNCE_LEAST; bytes /= 2) {
+        void *dst = in ? device : host;
+        const void *src = in ? host : device;
+        uint64_t engine = least_ns(b, false, dst, src, bytes, in);
+        uint64_t own = least_ns(b, true, dst, src, bytes, in);
+        if (own == UINT64_MAX || own + own * GAIN_PERCENT / 100 > engine)
+            break;
+        from = bytes;
+    }
+    return from;
+}
+
+static void measure(struct gpu_bounce *b)
+{
+    const struct cuda *cuda = &b->gpu->cuda;
+    CUdeviceptr device = 0;
+    char *host = malloc(LARGEST_TRIED);
+    if (host && cuda->MemAlloc(&device, LARGEST_TRIED) == CUDA_SUCCESS) {
+        memset(host, 1, LARGEST_TRIED); /* pages that are there */
+        b->limits.in_from = first_quicker(b, host, (void *)(uintptr_t)device, true);
+        b->limits.out_from = first_quicker(b, host, (void *)(uintptr_t)device, false);
+        cuda->MemFree(device);
+    }
+    free(host);
+}
+
+static void find_limits(struct gpu_bounce *b)
+{
+    struct gpu *gpu = b->gpu;
+    char name[32];
+    size_t known[2];
+    b->limits.threads = b->n;
+    if (config_choice(CONFIG_COPY_THREADS) != THREADS_AUTO_CHOICE) {
+        b->limits.in_from = b->limits.out_from = GPU_BOUNCE_LEAST;
+        return;
+    }
+    snprintf(name, sizeof name, "gpu-bounces-%d", b->n);
+    if (config_choice(CONFIG_PROVE) != PROVE_ALWAYS_CHOICE &&
+        proof_cache_numbers(name, &gpu->device.uuid, gpu->cuda.driver_version, known, 2)) {
+        b->limits.in_from = known[0];
+        b->limits.out_from = known[1];
+    } else {
+        measure(b);
+        proof_cache_keep_numbers(name, &gpu->device.uuid, gpu->cuda.driver_version,
+                                 (size_t[2]){b->limits.in_from, b->limits.out_from}, 2);
+    }
+    log_info("%d threads copy between plain and GPU memory from %zu bytes on, out of it from %zu "
+             "(0 = never)",
+             b->n, b->limits.in_from, b->limits.out_from);
+}
+
+/* The lock of the GPU's bounces is held. NULL: it is not used. */
+static struct gpu_bounce *ready(struct gpu *gpu)
+{
+    if (gpu->bounce || gpu->bounce_refused)
+        return gpu->bounce;
+    int n = threads_of(gpu);
+    if (n < 2 || make(gpu, n, &gpu->bounce)) {
+        if (n >= 2)
+            log_info("large copies from plain memory are the driver's: %s", base_last_error());
+        gpu->bounce_refused = true;
+        return NULL;
+    }
+    find_limits(gpu->bounce);
+    if (!gpu->bounce->limits.in_from && !gpu->bounce->limits.out_from) {
+        gpu_bounce_stop(gpu);
+        gpu->bounce_refused = true;
+    }
+    return gpu->bounce;
+}
+
+bool gpu_bounce(struct gpu *gpu, struct gpu_lane *lane, void *dst, const void *src, size_t bytes,
+                weft_status *status)
+{
+    if (bytes < GPU_BOUNCE_LEAST || gpu->main ||
+        atomic_load_explicit(&gpu->bounce_refused, memory_order_relaxed))
+        return false;
+    enum gpu_place to = gpu_place_of(gpu, dst), from = gpu_place_of(gpu, src);
+    bool in = to == GPU_PLACE_DEVICE && from == GPU_PLACE_PLAIN;
+    if (!in && (to != GPU_PLACE_PLAIN || from != GPU_PLACE_DEVICE))
+        return false;
+    if (pthread_mutex_trylock(
+            &gpu->bounce_lock)) /* another thread's copy; or it is being measured */
+        return false;
+    struct gpu_bounce *b = ready(gpu);
+    size_t least = !b ? 0 : in ? b->limits.in_from : b->limits.out_from;
+    bool pays = least && bytes >= least;
+    if (pays) {
+        *status = lane_settle(gpu, lane);
+        if (!*status)
+            *status = copy(b, dst, src, bytes, in);
+    }
+    pthread_mutex_unlock(&gpu->bounce_lock);
+    return pays;
+}
+
+struct gpu_bounce_limits gpu_bounce_limits(struct gpu *gpu)
+{
+    struct gpu_bounce_limits limits = {0};
+    if (gpu_enter(&gpu->device))
+        return limits;
+    pthread_mutex_lock(&gpu->bounce_lock);
+    struct gpu_bounce *b = ready(gpu);
+    if (b)
+        limits = b->limits;
+    pthread_mutex_unlock(&gpu->bounce_lock);
+    gpu_leave(&gpu->device);
+    return limits;
+}
+
+void gpu_bounce_stop(struct gpu *gpu)
+{
+    if (gpu->bounce)
+        drop(gpu->bounce);
+    gpu->bounce = NULL;
+}
