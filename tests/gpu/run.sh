@@ -298,6 +298,7 @@ group_mapped() { # GPU memory in the CPU's addresses
     extra=
     for n in 1 "$pes" 4; do run "mapped copies" "$n" 60 "$build/bin/job_gpu_map" works; done
     for n in 1 "$pes"; do run "mapped memory of its own" "$n" 60 "$build/bin/job_gpu_map_own" works; done
+    [ "$gpus" -lt 2 ] || extra="" run "GPUs that do not reach each other" 2 60 "$build/bin/job_gpu_staged" apart
     extra="WEFT_COPY_THREADS=4" run "copies by threads" "$pes" 60 "$build/bin/job_gpu_bounce" threads
     extra= run "copies as measured" 1 60 "$build/bin/job_gpu_bounce"
     extra="WEFT_MAP=none" run "not mapped" "$pes" 60 "$build/bin/job_gpu_map" none

@@ -7,6 +7,7 @@
 #include "driver/cuda.h"
 
 #include <weft.h>
+#include <weft/map.h>
 
 enum { BYTES = 3 * 512 * 1024 + 4097, ROUNDS = 9, ADDS = 30 };
 
@@ -31,6 +32,15 @@ static void is_chosen(void)
     CHECK(strstr(gpu.reason, "p2p: cuDeviceCanAccessPeer("));
     CHECK(strstr(gpu.reason, "staged: through host memory that both PEs map"));
     CHECK(strcmp(host.name, "p2p") == 0);
+}
+
+/* No GPU here reaches it; the CPU does. */
+static void is_mapped(void)
+{
+    weft_map_info info = {.size = sizeof info};
+    OK(weft_map_query(job, next, &info));
+    CHECK(info.works == 1);
+    CHECK(strstr(query(next, WEFT_GPU).reason, "small ones by the CPU"));
 }
 
 static unsigned char pattern(int pe, int round, size_t i)
@@ -331,6 +341,9 @@ int main(int argc, char **argv)
     bool counts = argc > 1 && strcmp(argv[1], "counts") == 0;
     if (fails || counts || cpu)
         CHECK(cuda_fault_plan(counts ? "EventRecord" : argv[2], 0, 0)); /* of tables opened later */
+    bool apart = argc > 1 && strcmp(argv[1], "apart") == 0;
+    if (apart) /* the driver does not say that the peer's GPU is reached */
+        CHECK(cuda_fault_plan("DeviceCanAccessPeer", 1, CUDA_ERROR_UNKNOWN));
     OK(weft_init(&job, NULL));
     ctx = weft_default_ctx(job);
     me = weft_my_pe(job);
@@ -351,8 +364,10 @@ int main(int argc, char **argv)
         free(plain);
         return weft_finalize(job) ? 1 : 0;
     }
-    if (argc > 1 && strcmp(argv[1], "chosen") == 0)
+    if (apart || (argc > 1 && strcmp(argv[1], "chosen") == 0))
         is_chosen();
+    if (apart)
+        is_mapped();
     for (int i = 0; i < 4; i++)
         OK(weft_ctx_create(weft_team_world(job), 0, &readers[i]));
     transfers(to, from, plain);
