@@ -3,7 +3,9 @@
  * areas and the tables are. */
 #include "job/device_state.h"
 
+#include "base/log.h"
 #include "gpu/gpu.h"
+#include "gpu/map.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,9 @@ struct cuda_view {
     struct gpu *gpu;
     void **tables; /* device memory to be freed */
     size_t table_count;
-    void *shared; /* pinned */
+    void *shared;              /* pinned */
+    struct gpu_map_extra near; /* of 0 bytes: there is none */
+    struct gpu_map_user near_user;
 };
 
 static struct cuda_view *of(struct device_view *view)
@@ -107,6 +111,45 @@ static weft_status cuda_shared_make(struct device_view *view, size_t bytes, void
                   : WEFT_OK;
 }
 
+/* Without it device code waits on memory of the host, over PCIe. */
+static bool cuda_near_make(struct device_view *view, size_t bytes, void **mapped, uint64_t *device)
+{
+    struct cuda_view *cuda = of(view);
+    struct gpu *gpu = cuda->gpu;
+    struct gpu_map *map = gpu->heap.map;
+    struct gpu_map_extra extra;
+    if (!gpu_map_works(map) || gpu_enter(&gpu->device))
+        return false;
+    weft_status status = gpu_map_extra_make(gpu, bytes, &extra);
+    if (!status) {
+        void *at = (void *)(uintptr_t)extra.at;
+        status = gpu_fill(gpu, at, 0, bytes);
+        if (!status)
+            status = gpu_map_own(map, at, bytes, &cuda->near_user);
+        if (status)
+            gpu_map_extra_free(gpu, &extra);
+    }
+    gpu_leave(&gpu->device);
+    if (status) {
+        log_info("the proxy's counts are in host memory: %s", base_last_error());
+        return false;
+    }
+    cuda->near = extra;
+    *mapped = cuda->near_user.at;
+    *device = extra.at;
+    return true;
+}
+
+static void drop_near(struct cuda_view *cuda)
+{
+    if (!cuda->near.bytes || gpu_enter(&cuda->gpu->device))
+        return;
+    gpu_map_own_end(cuda->gpu->heap.map, &cuda->near_user);
+    gpu_map_own_forget(cuda->gpu->heap.map, (void *)(uintptr_t)cuda->near.at, cuda->near.bytes);
+    gpu_map_extra_free(cuda->gpu, &cuda->near);
+    gpu_leave(&cuda->gpu->device);
+}
+
 static weft_status cuda_table_write(struct device_view *view, void *table, size_t offset,
                                     const void *from, size_t bytes)
 {
@@ -140,6 +183,7 @@ static weft_status cuda_symbol_write(struct device_view *view, uint64_t address,
 static void cuda_view_close(struct device_view *view)
 {
     struct cuda_view *cuda = of(view);
+    drop_near(cuda);
     for (size_t i = 0; i < cuda->table_count; i++)
         gpu_free(cuda->gpu, (uintptr_t)cuda->tables[i]);
     if (cuda->shared && gpu_enter(&cuda->gpu->device) == WEFT_OK) {
@@ -171,6 +215,7 @@ weft_status device_view_cuda(struct weft_job *job, struct device_view **result)
         .table_make = cuda_table_make,
         .table_write = cuda_table_write,
         .shared_make = cuda_shared_make,
+        .near_make = cuda_near_make,
         .box = job->gpu->reporting.box,
         .tickets = job->gpu->reporting.tickets,
         .module_symbol = cuda_module_symbol,

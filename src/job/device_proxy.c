@@ -355,8 +355,13 @@ static weft_status make_rings(struct device_proxy *self, struct device_view *vie
         status = view->table_make(view, proxy_device_bytes(self->n, bits), &own);
     if (!status)
         status = view->table_write(view, own, 0, begin, bytes);
+    struct proxy_near near;
+    bool has_near =
+        !status && view->near_make &&
+        view->near_make(view, proxy_near_bytes(self->n, bits), &near.mapped, &near.device);
     if (!status)
-        proxy_lay_out(self->proxies, self->n, bits, host, host_as_seen, (uintptr_t)own, ring);
+        proxy_lay_out(self->proxies, self->n, bits, host, host_as_seen, (uintptr_t)own,
+                      has_near ? &near : NULL, ring);
     return status;
 }
 

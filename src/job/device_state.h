@@ -46,6 +46,10 @@ struct device_view {
     /* Zeroed memory of the host that device code reads and writes too, and its address there. */
     weft_status (*shared_make)(struct device_view *view, size_t bytes, void **host, uint64_t *seen);
 
+    /* Zeroed memory of the device that the host has mapped, and its address there; false: there is none. NULL: the two
+     * have one memory. */
+    bool (*near_make)(struct device_view *view, size_t bytes, void **mapped, uint64_t *device);
+
     /* The device box as device code sees it, and its ticket counter (NULL: the one in the box). */
     struct weft_dev_box *box;
     uint64_t *tickets;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "gpu/wc.h"
 
 #include <linux/futex.h>
 #include <sched.h>
@@ -54,6 +55,12 @@ size_t proxy_host_bytes(uint32_t rings, uint32_t slot_bits)
            bounces_of(rings, slot_bits) * WEFT_DEV_BOUNCE_BYTES;
 }
 
+size_t proxy_near_bytes(uint32_t rings, uint32_t slot_bits)
+{
+    return ((size_t)rings * WEFT_DEV_RING_APART + 2 * slots_of(rings, slot_bits)) *
+           sizeof(uint64_t);
+}
+
 size_t proxy_device_bytes(uint32_t rings, uint32_t slot_bits)
 {
     return ((size_t)rings * WEFT_DEV_RING_APART + slots_of(rings, slot_bits)) * sizeof(uint64_t);
@@ -79,12 +86,30 @@ static void lay_out_one(struct proxy *proxy, uint32_t number, const struct proxy
     proxy->completed = (_Atomic uint64_t *)(counts + WEFT_DEV_RING_COMPLETED);
     atomic_init(proxy->released, number);
     atomic_init(proxy->completed, number);
+    if (all->near_counts) {
+        proxy->near_counts = all->near_counts + (size_t)number * WEFT_DEV_RING_APART;
+        proxy->near_counts[0] = proxy->near_counts[WEFT_DEV_RING_COMPLETED] = number;
+        wc_settle(proxy->near_counts);
+    }
+    proxy->near_released = number;
     atomic_init(&proxy->taken, number);
     atomic_init(&proxy->wanted, number);
 }
 
+/* Device code looks there, and nowhere else. */
+static void lay_out_near(struct proxy *all, uint32_t rings, const struct proxy_near *near,
+                         struct weft_dev_ring *ring)
+{
+    size_t counts = (size_t)rings * WEFT_DEV_RING_APART;
+    all->near_counts = near->mapped;
+    all->near_results = all->near_counts + counts;
+    ring->released = (uint64_t *)(uintptr_t)near->device;
+    ring->results = (uint64_t *)(uintptr_t)near->device + counts;
+}
+
 void proxy_lay_out(struct proxy *proxies, uint32_t rings, uint32_t slot_bits, void *host,
-                   uint64_t host_as_seen, uint64_t device, struct weft_dev_ring *ring)
+                   uint64_t host_as_seen, uint64_t device, const struct proxy_near *near,
+                   struct weft_dev_ring *ring)
 {
     uint32_t slots = (uint32_t)slots_of(rings, slot_bits);
     uint64_t shift = host_as_seen - (uintptr_t)host;
@@ -110,6 +135,8 @@ void proxy_lay_out(struct proxy *proxies, uint32_t rings, uint32_t slot_bits, vo
         .step = all.step,
     };
 #undef SEEN
+    if (near)
+        lay_out_near(&all, rings, near, ring);
     for (uint32_t r = 0; r < rings; r++)
         lay_out_one(&proxies[r], r, &all);
 }
@@ -226,9 +253,14 @@ void proxy_wake(struct proxy *proxy)
 static void give_result(struct proxy *proxy, uint64_t ticket, uint64_t value)
 {
     uint64_t number = (uint64_t)weft_dev_ring_number(ticket, proxy->slot_bits) << 32;
-    uint64_t *at = proxy->results + 2 * (ticket & (proxy->slots - 1));
+    uint64_t *results = proxy->near_results ? proxy->near_results : proxy->results;
+    uint64_t *at = results + 2 * (ticket & (proxy->slots - 1));
+    if (proxy->near_results)
+        wc_fence(); /* what was stored elsewhere is in front of it */
     __atomic_store_n(at, (value & 0xffffffffu) | number, __ATOMIC_RELEASE);
     __atomic_store_n(at + 1, value >> 32 | number, __ATOMIC_RELEASE);
+    if (proxy->near_results)
+        wc_fence(); /* it leaves the CPU now */
 }
 
 /* Where the lanes of a run have put their values (weft_dev_proxy_run()). */
@@ -249,17 +281,25 @@ static void carry_one(struct proxy *proxy, struct proxy_request *request, uint64
         give_result(proxy, ticket, value);
 }
 
-/* Release: who sees the count may write the places, and reads what was fetched. */
-static void tell(_Atomic uint64_t *count, uint64_t value)
+/* Release: who sees the count may write the places, and reads what was fetched. The fences do the same for a count
+ * in memory of the device, and the second makes it leave the CPU now. */
+static void tell(struct proxy *proxy, _Atomic uint64_t *count, uint64_t value)
 {
     atomic_store_explicit(count, value, memory_order_release);
+    if (!proxy->near_counts || (count == proxy->released && value == proxy->near_released))
+        return;
+    wc_fence();
+    __atomic_store_n(proxy->near_counts + (count - proxy->released), value, __ATOMIC_RELAXED);
+    wc_fence();
+    if (count == proxy->released)
+        proxy->near_released = value;
 }
 
 /* The tickets below `end` are complete. */
 static void complete(struct proxy *proxy, uint64_t end)
 {
     proxy->owner.quiet(proxy->owner.self);
-    tell(proxy->completed, end);
+    tell(proxy, proxy->completed, end);
 }
 
 static void do_ticket(struct proxy *proxy, struct proxy_request *request, uint64_t ticket,
@@ -274,10 +314,10 @@ static void do_ticket(struct proxy *proxy, struct proxy_request *request, uint64
         carry_one(proxy, request, ticket, flags);
     NOTE(times, returned);
     if (request->operation == WEFT_DEV_OP_QUIET)
-        tell(proxy->completed, ticket + proxy->step);
+        tell(proxy, proxy->completed, ticket + proxy->step);
     atomic_store_explicit(&proxy->taken, ticket + proxy->step, memory_order_release);
     if (flags & WEFT_DEV_RING_WAITED)
-        tell(proxy->released, ticket + proxy->step);
+        tell(proxy, proxy->released, ticket + proxy->step);
     NOTE(times, counted);
 }
 
@@ -298,7 +338,7 @@ static bool drain(struct proxy *proxy)
         times = times_of(proxy, taken);
     }
     if (taken != first)
-        tell(proxy->released, taken);
+        tell(proxy, proxy->released, taken);
     return taken != first;
 }
 

@@ -61,6 +61,9 @@ struct proxy {
     uint64_t *words, *results;
     char *bounce;
     _Atomic uint64_t *released, *completed;
+    /* The counts and results that device code looks at, where they are in the device's own memory; NULL: those above. */
+    uint64_t *near_counts, *near_results;
+    uint64_t near_released; /* as it was told last */
     /* For `weft attach` and settling: its tickets below this are carried out. */
     _Atomic uint64_t taken;
     _Atomic uint64_t wanted;           /* the host waits until those below this are complete */
@@ -74,6 +77,14 @@ struct proxy {
 /* Bytes of the part of the rings that is in host memory: words, values of runs, results, the counts. */
 size_t proxy_host_bytes(uint32_t rings, uint32_t slot_bits);
 
+/* Memory of the device that the host has mapped: counts and results are written there too, so that those who wait look
+ * at memory of their own. Zeroed. */
+struct proxy_near {
+    void *mapped;
+    uint64_t device; /* its address there */
+};
+size_t proxy_near_bytes(uint32_t rings, uint32_t slot_bits);
+
 /* Bytes of the device's own part: head, known, fenced, quieted, reading. */
 size_t proxy_device_bytes(uint32_t rings, uint32_t slot_bits);
 
@@ -83,9 +94,10 @@ size_t proxy_device_begin(uint32_t rings, uint64_t *own);
 
 /* Lays `rings` rings of 1 << slot_bits descriptors each out, one for each of `proxies`: `host` and `device`
  * are memory of those sizes, host_as_seen the address by which device code knows `host`. `host` is
- * zeroed, `device` has what proxy_device_begin() says. */
+ * zeroed, `device` has what proxy_device_begin() says. near NULL: there is none. */
 void proxy_lay_out(struct proxy *proxies, uint32_t rings, uint32_t slot_bits, void *host,
-                   uint64_t host_as_seen, uint64_t device, struct weft_dev_ring *ring);
+                   uint64_t host_as_seen, uint64_t device, const struct proxy_near *near,
+                   struct weft_dev_ring *ring);
 
 /* Starts the thread. While the ring is empty it looks `spin` times, then gives its CPU away between
  * looks, then sleeps for short times that grow with the time for which it has found nothing.

@@ -64,6 +64,19 @@ static struct weft_dev_box box;
 static struct weft_dev_peer peers[PES];
 static void *host, *own;
 
+/* The first argument is "near": the counts and results are in memory of the device. */
+static bool near_by;
+static struct proxy_near near;
+
+static const struct proxy_near *make_near(uint32_t rings, uint32_t slot_bits)
+{
+    free(near.mapped);
+    near.mapped = calloc(1, proxy_near_bytes(rings, slot_bits));
+    assert_non_null(near.mapped);
+    near.device = (uintptr_t)near.mapped;
+    return near_by ? &near : NULL;
+}
+
 static void lay_out(uint32_t slot_bits)
 {
     memset(&noted, 0, sizeof noted);
@@ -73,7 +86,8 @@ static void lay_out(uint32_t slot_bits)
     own = calloc(1, proxy_device_bytes(1, slot_bits));
     assert_non_null(host);
     assert_non_null(own);
-    proxy_lay_out(&proxy, 1, slot_bits, host, (uintptr_t)host, (uintptr_t)own, &ring);
+    proxy_lay_out(&proxy, 1, slot_bits, host, (uintptr_t)host, (uintptr_t)own,
+                  make_near(1, slot_bits), &ring);
     weft_dev_state.n_pes = PES;
     weft_dev_state.peers = peers;
     weft_dev_state.ring = ring;
@@ -113,7 +127,8 @@ static void parts_do_not_overlap(void **state)
             struct proxy several[WEFT_DEV_RINGS_MOST];
             uint64_t *memory = calloc(1, proxy_host_bytes(rings, bits)), device = 0x100000;
             assert_non_null(memory);
-            proxy_lay_out(several, rings, bits, memory, (uintptr_t)memory + APART, device, &ring);
+            proxy_lay_out(several, rings, bits, memory, (uintptr_t)memory + APART, device, NULL,
+                          &ring);
             uintptr_t base = (uintptr_t)memory + APART, slots = (size_t)steps[rings] << bits;
             assert_int_equal(ring.slots, slots);
             assert_int_equal(1u << ring.slot_bits, slots);
@@ -302,6 +317,33 @@ static void half_a_descriptor(void **state)
     drop();
 }
 
+/* Device code looks into its own memory, and the host's thread keeps counts of its own. */
+static void near_parts(void **state)
+{
+    (void)state;
+    for (uint32_t bits = 1; bits <= 11; bits += 5)
+        for (uint32_t rings = 1; rings <= WEFT_DEV_RINGS_MOST; rings++) {
+            struct proxy several[WEFT_DEV_RINGS_MOST];
+            uint64_t *memory = calloc(1, proxy_host_bytes(rings, bits));
+            struct proxy_near there = {calloc(1, proxy_near_bytes(rings, bits)), 0x7000000};
+            assert_true(memory && there.mapped);
+            proxy_lay_out(several, rings, bits, memory, (uintptr_t)memory, 0x100000, &there, &ring);
+            assert_int_equal((uintptr_t)ring.released, there.device);
+            assert_int_equal((uintptr_t)ring.results,
+                             there.device + rings * WEFT_DEV_RING_APART * sizeof(uint64_t));
+            assert_int_equal((uintptr_t)(ring.results + 2 * ring.slots),
+                             there.device + proxy_near_bytes(rings, bits));
+            for (uint32_t r = 0; r < rings; r++) {
+                const uint64_t *counts = (uint64_t *)there.mapped + (size_t)r * WEFT_DEV_RING_APART;
+                assert_true(counts[0] == r && counts[WEFT_DEV_RING_COMPLETED] == r);
+                assert_true(*several[r].released == r && *several[r].completed == r);
+                assert_ptr_equal(several[r].near_counts, counts);
+            }
+            free(memory);
+            free(there.mapped);
+        }
+}
+
 /* Who has to ask the host for room notes all that it sees: nobody else of the lap asks again. */
 static void room_is_noted(void **state)
 {
@@ -310,7 +352,7 @@ static void room_is_noted(void **state)
     weft_dev_state.wait_limit_ns = 5 * 1000 * 1000;
     for (int i = 0; i < 32; i++) {
         struct weft_dev_request r = word(WEFT_DEV_OP_P, 1);
-        *proxy.released = i == 16 ? 13 : 0;
+        *(uint64_t *)(uintptr_t)ring.released = i == 16 ? 13 : 0;
         weft_dev_proxy_request(&r);
         assert_int_equal(ring.head[WEFT_DEV_RING_KNOWN], i < 16 ? 0 : 13);
         assert_int_equal(box.failed, i < 29 ? WEFT_OK : WEFT_ERR_TIMEOUT);
@@ -416,7 +458,8 @@ static void three_rings(void **state)
         void *memory = calloc(1, proxy_host_bytes(THREE, bits));
         char *device = calloc(1, proxy_device_bytes(THREE, bits));
         memcpy(device, begin, proxy_device_begin(THREE, begin));
-        proxy_lay_out(three, THREE, bits, memory, (uintptr_t)memory, (uintptr_t)device, &ring);
+        proxy_lay_out(three, THREE, bits, memory, (uintptr_t)memory, (uintptr_t)device,
+                      make_near(THREE, bits), &ring);
         weft_dev_state.ring = ring;
         for (uintptr_t i = 0; i < THREE; i++) {
             const struct proxy_owner one = {(void *)i, carry_apart, fence_apart, quiet_apart,
@@ -595,10 +638,12 @@ static void no_thread(void **state)
     drop();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    near_by = argc > 1 && strcmp(argv[1], "near") == 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_do_not_overlap),
+        cmocka_unit_test(near_parts),
         cmocka_unit_test(every_field_arrives),
         cmocka_unit_test(laps),
         cmocka_unit_test(values_come_back),
