@@ -97,7 +97,7 @@ static weft_status carry_out(struct worker *w)
 {
     struct gpu_bounce *b = w->bounce;
     weft_status status = WEFT_OK;
-    size_t at, bytes, last_at = 0, last_bytes = 0;
+    size_t at = 0, bytes = 0, last_at = 0, last_bytes = 0;
     int k = 0;
     for (bool more = true; more && !status; k++) {
         more = take_piece(b, &at, &bytes);

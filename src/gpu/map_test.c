@@ -104,7 +104,7 @@ static weft_status test_by_marks(struct gpu_map *map, int slot)
     char *at = gpu_map_test_area(map, slot);
     make_mark(map->gpu, slot, map->gpu->boot->pe, wanted);
     wc_load(found, at, sizeof found);
-    if (memcmp(found, wanted, sizeof found))
+    if (memcmp(found, wanted, sizeof found) != 0)
         return base_fail(WEFT_ERR_PATH,
                          "what PE %d has left in its memory is not in what is mapped of it",
                          map->gpu->boot->local_pes[slot]);
@@ -112,7 +112,7 @@ static weft_status test_by_marks(struct gpu_map *map, int slot)
     wc_store(at, wanted, sizeof wanted);
     wc_settle(at);
     wc_load(found, at, sizeof found);
-    return memcmp(found, wanted, sizeof found)
+    return memcmp(found, wanted, sizeof found) != 0
                ? base_fail(WEFT_ERR_PATH, "what was stored into memory of PE %d is not there",
                            map->gpu->boot->local_pes[slot])
                : WEFT_OK;

@@ -289,7 +289,7 @@ static void tell(struct proxy *proxy, _Atomic uint64_t *count, uint64_t value)
     if (!proxy->near_counts || (count == proxy->released && value == proxy->near_released))
         return;
     wc_fence();
-    __atomic_store_n(proxy->near_counts + (count - proxy->released), value, __ATOMIC_RELAXED);
+    __atomic_store_n(proxy->near_counts + (count - proxy->released), value, __ATOMIC_RELEASE);
     wc_fence();
     if (count == proxy->released)
         proxy->near_released = value;

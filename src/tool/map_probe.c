@@ -79,7 +79,7 @@ static CUresult try_data(const struct cuda *cuda, CUdeviceptr device, char *mapp
     wc_store(mapped, sent, TEST_BYTES);
     wc_settle(mapped);
     CUresult result = cuda->MemcpyDtoH(came, device, TEST_BYTES);
-    if (!result && memcmp(sent, came, TEST_BYTES))
+    if (!result && memcmp(sent, came, TEST_BYTES) != 0)
         *where = "what the CPU stored";
     fill(sent, ~seed);
     if (!result)
@@ -90,7 +90,7 @@ static CUresult try_data(const struct cuda *cuda, CUdeviceptr device, char *mapp
         return result;
     memset(came, 0, TEST_BYTES);
     wc_load(came, mapped, TEST_BYTES);
-    if (!*where && memcmp(sent, came, TEST_BYTES))
+    if (!*where && memcmp(sent, came, TEST_BYTES) != 0)
         *where = "what the GPU wrote";
     return CUDA_SUCCESS;
 }

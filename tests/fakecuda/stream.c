@@ -168,12 +168,21 @@ static void run_copy(struct fake_op *op)
     move_bytes(op->to, memory_at(op->from), op->bytes);
 }
 
+/* Threads of the program may give to one stream at once. */
+static void pass_time(struct fake_stream *s, double ns)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    s->ns += ns;
+    pthread_mutex_unlock(&lock);
+}
+
 static void carry_out(struct fake_stream *s, struct fake_op *op)
 {
     running = s;
     if (!op->keeps_stores)
         release(s);
-    s->ns += op->ns;
+    pass_time(s, op->ns);
     if (op->run == run_copy && hold(s, op))
         return;
     op->run(op);
