@@ -20,8 +20,9 @@
 enum { NAP_NS = 100 * 1000 };
 static const uint64_t slice_ns = 100 * 1000 * 1000;
 
-/* Who waits for few requests that end soon looks for them so long before it sleeps: to be woken takes 25 us. With
- * many under way the next end is near, and the CPU is better left to who brings it about. */
+/* Who waits for few requests that end soon looks for them so long before it sleeps: to be woken takes 25 us. Whose last
+ * wait took longer sleeps at once, since it would look in vain and take the CPU from who brings the end about. With many
+ * under way the next end is near, and the CPU is better left to those. */
 enum { POLLED_DEPTH = 4 };
 static const uint64_t poll_ns = 100 * 1000;
 
@@ -271,7 +272,7 @@ static struct file_io *wait_for_one(struct file_engine *engine, bool polls, int 
     }
     if (!list && !*error)
         list = backend->take(engine->queue, slice_ns, error);
-    engine->quick = clock_now_ns() - begin < 2 * poll_ns;
+    engine->quick = clock_now_ns() - begin < poll_ns;
     return list;
 }
 
