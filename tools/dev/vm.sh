@@ -50,10 +50,10 @@ verb_vm() {
         in_guests "software HCA and soft RoCE" hca talk perftest loss double reorder
         in_guests "TCP over bad lines" lines exchange bad_line bad_hiccup bad_dead bad_parted
         in_guests "frames of a camera" frames ways picture lost faults words killed
-        in_guests "files on NVMe" files nvme tcp power
+        in_guests "files on NVMe" files nvme over_tcp over_rdma nfs several power
         ;;
     files)
-        [ $# -gt 1 ] || set -- files nvme tcp power
+        [ $# -gt 1 ] || set -- files nvme over_tcp over_rdma nfs several power
         in_guests "files on NVMe" "$@"
         ;;
     frames)

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Several files at once, each in a folder of its own and so perhaps on a disk of its own: transfers of all handles
+ * under way together, begun by one thread and by one thread for each, into own memory and the next PE's; each handle
+ * waits for and tells of its own ones alone.
+ *   job_file_disks FOLDER... */
+#include "tests/job/file.h"
+
+#include <pthread.h>
+
+enum { MOST = 8, BYTES = 2 * 1024 * 1024 + 12345, PARTS = 4, ROUNDS = 6 };
+
+static weft_job *job;
+static weft_ctx *ctx;
+static int me, n;
+
+struct disk {
+    const char *folder;
+    char path[512];
+    int number;
+    weft_file *file;
+    char *memory; /* of every PE */
+    unsigned char *model;
+    weft_file_result results[PARTS];
+    pthread_t thread;
+} disks[MOST];
+
+static unsigned char byte_of(const struct disk *disk, int pe, int round, size_t at)
+{
+    return (unsigned char)(at * 11 + (at >> 9) * 5 +
+                           (size_t)(disk->number * 67 + pe * 29 + round * 13 + 1));
+}
+
+static void make_model(struct disk *disk, int pe, int round)
+{
+    for (size_t i = 0; i < BYTES; i++)
+        disk->model[i] = byte_of(disk, pe, round, i);
+}
+
+static void open_disk(struct disk *disk)
+{
+    weft_file_info info = {.size = sizeof info};
+    snprintf(disk->path, sizeof disk->path, "%s/weft_disks.%d.%d.%d", disk->folder, (int)getppid(),
+             me, disk->number);
+    OK(weft_file_open(job, disk->path,
+                      WEFT_FILE_READ | WEFT_FILE_WRITE | WEFT_FILE_CREATE | WEFT_FILE_TRUNCATE,
+                      NULL, &disk->file));
+    OK(weft_file_query(disk->file, &info));
+    fprintf(stderr, "PE %d, %s: %s (%s), %s\n", me, disk->folder, info.file_system, info.store,
+            info.backend);
+    disk->model = malloc(BYTES);
+    CHECK(disk->model);
+}
+
+/* In parts of unlike size, in turn from the front and from the back. */
+static void begin(struct disk *disk, bool write, int pe)
+{
+    size_t at = 0;
+    for (int i = 0; i < PARTS; i++) {
+        size_t bytes = i == PARTS - 1 ? BYTES - at : (size_t)(i + 1) * 200001;
+        disk->results[i] = (weft_file_result){0};
+        if (write)
+            OK(weft_file_write_nbi(disk->file, disk->memory + at, bytes, at, pe,
+                                   &disk->results[i]));
+        else
+            OK(weft_file_read_nbi(disk->file, disk->memory + at, bytes, at, pe, &disk->results[i]));
+        at += bytes;
+    }
+}
+
+static void end(struct disk *disk)
+{
+    uint64_t done = 0;
+    OK(weft_file_quiet(disk->file));
+    for (int i = 0; i < PARTS; i++) {
+        CHECK(disk->results[i].status == WEFT_OK);
+        done += disk->results[i].done;
+    }
+    CHECK(done == BYTES);
+}
+
+static void all_at_once(int count, bool write, int pe)
+{
+    for (int i = 0; i < count; i++)
+        begin(&disks[i], write, pe);
+    for (int i = count; i-- > 0;)
+        end(&disks[i]);
+}
+
+static bool threads_write;
+
+static void *by_itself(void *argument)
+{
+    struct disk *disk = argument;
+    for (int i = 0; i < 3; i++)
+        if (threads_write)
+            OK(weft_file_write(disk->file, disk->memory, BYTES, 0, me, NULL));
+        else
+            OK(weft_file_read(disk->file, disk->memory, BYTES, 0, me, NULL));
+    return NULL;
+}
+
+static void by_threads(int count, bool write)
+{
+    threads_write = write;
+    for (int i = 0; i < count; i++)
+        CHECK(pthread_create(&disks[i].thread, NULL, by_itself, &disks[i]) == 0);
+    for (int i = 0; i < count; i++)
+        CHECK(pthread_join(disks[i].thread, NULL) == 0);
+}
+
+static void fill(int count, int round, bool zero)
+{
+    for (int i = 0; i < count; i++) {
+        make_model(&disks[i], me, round);
+        if (zero)
+            memset(disks[i].model, 0, BYTES);
+        OK(weft_put(ctx, disks[i].memory, disks[i].model, BYTES, me));
+    }
+    OK(weft_quiet(ctx));
+    OK(weft_barrier(weft_team_world(job)));
+}
+
+/* What PE `pe`'s files have is what this PE's memory has now. */
+static void check(int count, int pe, int round)
+{
+    OK(weft_barrier(weft_team_world(job)));
+    for (int i = 0; i < count; i++) {
+        unsigned char *seen = malloc(BYTES);
+        CHECK(seen);
+        OK(weft_get(ctx, seen, disks[i].memory, BYTES, me));
+        make_model(&disks[i], pe, round);
+        CHECK(memcmp(seen, disks[i].model, BYTES) == 0);
+        free(seen);
+    }
+    OK(weft_barrier(weft_team_world(job)));
+}
+
+static void one_round(int count, int round)
+{
+    int next = round % 2 ? (me + 1) % n : me, before = round % 2 ? (me + n - 1) % n : me;
+    fill(count, round, false);
+    if (round % 3 == 2)
+        by_threads(count, true);
+    else
+        all_at_once(count, true, me);
+    for (int i = 0; i < count; i++) {
+        make_model(&disks[i], me, round);
+        check_file(disks[i].path, disks[i].model, BYTES);
+    }
+    fill(count, round, true);
+    if (round % 3 == 2 && next == me)
+        by_threads(count, false);
+    else
+        all_at_once(count, false, next);
+    check(count, before, round);
+}
+
+int main(int argc, char **argv)
+{
+    weft_init_attr attr = {.size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE};
+    int count = argc - 1;
+    CHECK(count >= 1 && count <= MOST);
+    OK(weft_init(&job, &attr));
+    ctx = weft_default_ctx(job);
+    me = weft_my_pe(job);
+    n = weft_n_pes(job);
+    for (int i = 0; i < count; i++) {
+        void *block;
+        disks[i].folder = argv[1 + i];
+        disks[i].number = i;
+        OK(weft_alloc(job, WEFT_HOST, BYTES, 4096, 0, &block));
+        disks[i].memory = block;
+        open_disk(&disks[i]);
+    }
+    for (int round = 0; round < ROUNDS; round++)
+        one_round(count, round);
+    for (int i = 0; i < count; i++) {
+        OK(weft_file_close(disks[i].file));
+        CHECK(unlink(disks[i].path) == 0);
+        free(disks[i].model);
+        OK(weft_free(job, disks[i].memory));
+    }
+    OK(weft_finalize(job));
+    return 0;
+}
