@@ -6,12 +6,14 @@
  *     ./offload --memory 4M model.bin                # 12 layers of 0.8 MB each
  *     ./offload --memory 4M model.bin                # goes on where that stopped
  *     ./offload --in-memory other.bin                # the same, to compare: cmp model.bin other.bin
+ *     weft run -n 2 ./offload --memory 4M model.bin  # each PE has half of every layer, and of the samples
  *
- * The result is, bit for bit, that of the run with everything in memory. What limits it is told: samples
+ * The result is, bit for bit, that of the run with everything in memory by as many PEs. What limits it is told: samples
  * and bytes of the file a second, and how much of the file's time was hidden behind computing.
  * Source of the idea: S. Rajbhandari et al., "ZeRO-Infinity: Breaking the GPU Memory Wall for Extreme Scale
  * Deep Learning", SC 2021. */
 #include "../check.h"
+#include "share.h"
 #include "store.h"
 
 #include <errno.h>
@@ -24,7 +26,7 @@
 #include <weft_device.h>
 
 struct options {
-    struct model_shape shape;
+    struct model_shape shape; /* the batch of all PEs until make_parts() */
     struct store_wish wish;
     uint64_t memory, steps;
 };
@@ -36,7 +38,14 @@ struct training {
     struct model_work *work;
     weft_event start, end;
     uint64_t computed_ns; /* kernels were running */
+    double *losses;       /* of this PE, then of all */
+    uint64_t *moved;      /* bytes read and written by this PE, then by all */
 };
+
+static bool speaks(const struct training *t)
+{
+    return t->options->shape.me == 0;
+}
 
 static uint64_t now_ns(void)
 {
@@ -94,6 +103,25 @@ static bool move_alone(struct training *t, uint64_t *ns)
     return true;
 }
 
+/* Of all samples, the same bits in every run. Collective. */
+static double mean_loss(struct training *t)
+{
+    uint32_t pes = t->options->shape.pes;
+    double sum = 0;
+    t->losses[0] = model_loss(t->work);
+    CHECK(t->job, weft_fcollect(weft_team_world(t->job), t->losses + 1, t->losses, sizeof(double)));
+    for (uint32_t pe = 0; pe < pes; pe++)
+        sum += t->losses[1 + pe];
+    return sum / pes;
+}
+
+static void print_loss(struct training *t, uint64_t step)
+{
+    double loss = mean_loss(t);
+    if (speaks(t))
+        printf("step %" PRIu64 ": loss %.9g\n", step, loss);
+}
+
 static bool train(struct training *t, uint64_t first)
 {
     uint64_t steps = t->options->steps;
@@ -102,7 +130,7 @@ static bool train(struct training *t, uint64_t first)
             if (!make_visit(t, visit, step))
                 return false;
         if (step == first + 1 || step == first + steps || (step - first) % (steps / 5 + 1) == 0)
-            printf("step %" PRIu64 ": loss %.9g\n", step, model_loss(t->work));
+            print_loss(t, step);
     }
     return true;
 }
@@ -112,29 +140,45 @@ static bool train(struct training *t, uint64_t first)
 static void introduce(const struct training *t, uint64_t first)
 {
     const struct model_shape *s = &t->options->shape;
-    size_t layer = MODEL_PARTS * model_part_bytes(s);
+    size_t layer = MODEL_PARTS * model_part_bytes(s), slot = MODEL_PARTS * model_shard_bytes(s);
+    char together[80] = "";
+    if (s->pes > 1)
+        snprintf(together, sizeof together, "; %u PEs, each with its share of every layer", s->pes);
     printf(
         "%u layers of width %u: %.1f MB with the optimizer's state; %u samples a step; kernels on "
-        "%s\n",
-        s->layers, s->width, 1e-6 * (double)layer * s->layers, s->batch,
-        weft_target_name(weft_target_get()));
-    printf("in memory: %u of the layers, %.1f MB, and %.1f MB of activations; file: %s\n",
-           store_slots(t->store), 1e-6 * (double)layer * store_slots(t->store),
-           1e-6 * (double)model_work_bytes(s), store_file(t->store));
+        "%s%s\n",
+        s->layers, s->width, 1e-6 * (double)layer * s->layers, s->batch * s->pes,
+        weft_target_name(weft_target_get()), together);
+    printf("in memory%s: %u of the layers, %.1f MB, and %.1f MB of activations%s; file: %s\n",
+           s->pes > 1 ? " of each" : "", store_slots(t->store),
+           1e-6 * (double)slot * store_slots(t->store), 1e-6 * (double)model_work_bytes(s),
+           s->pes > 1 ? " and of a layer that is put together" : "", store_file(t->store));
     if (first)
         printf("goes on after step %" PRIu64 "\n", first);
 }
 
-static void report(const struct training *t, uint64_t took_ns, uint64_t alone_ns,
+/* Of all PEs. Collective. */
+static void add_up(struct training *t, const struct store_figures *from)
+{
+    struct store_figures to = store_figures(t->store);
+    t->moved[0] = to.read_bytes - from->read_bytes;
+    t->moved[1] = to.written_bytes - from->written_bytes;
+    CHECK(t->job,
+          weft_reduce(weft_team_world(t->job), t->moved + 2, t->moved, 2, WEFT_UINT64, WEFT_SUM));
+}
+
+static void report(struct training *t, uint64_t took_ns, uint64_t alone_ns,
                    const struct store_figures *from)
 {
     const struct options *o = t->options;
-    struct store_figures to = store_figures(t->store);
     double seconds = 1e-9 * (double)took_ns, steps = (double)o->steps;
-    double read = (double)(to.read_bytes - from->read_bytes),
-           written = (double)(to.written_bytes - from->written_bytes);
-    printf("%" PRIu64 " steps in %.3f s: %.0f samples/s; kernels ran for %.3f s\n", o->steps,
-           seconds, steps * o->shape.batch / seconds, 1e-9 * (double)t->computed_ns);
+    const char *ran = o->shape.pes > 1 ? "kernels and exchanges" : "kernels";
+    add_up(t, from);
+    if (!speaks(t))
+        return;
+    double read = (double)t->moved[2], written = (double)t->moved[3];
+    printf("%" PRIu64 " steps in %.3f s: %.0f samples/s; %s ran for %.3f s\n", o->steps, seconds,
+           steps * o->shape.batch * o->shape.pes / seconds, ran, 1e-9 * (double)t->computed_ns);
     if (read + written == 0)
         return;
     printf("file: %.3f GB read, %.3f GB written, %.2f GB/s\n", 1e-9 * read, 1e-9 * written,
@@ -146,6 +190,11 @@ static void report(const struct training *t, uint64_t took_ns, uint64_t alone_ns
            1e-6 * (double)alone_ns, 1e-6 * idle, hidden > 0 ? 100 * hidden : 0.0);
 }
 
+static void meet(const struct training *t)
+{
+    CHECK(t->job, weft_barrier(weft_team_world(t->job)));
+}
+
 /* 0, or the exit status. */
 static int run(struct training *t)
 {
@@ -154,13 +203,20 @@ static int run(struct training *t)
     t->store = store_open(t->job, &o->shape, &o->wish, &first);
     if (!t->store)
         return 2;
-    introduce(t, first);
+    if (speaks(t))
+        introduce(t, first);
+    meet(t);
     bool good = o->wish.in_memory || move_alone(t, &alone_ns);
     struct store_figures before = store_figures(t->store);
+    meet(t);
     start = now_ns();
     good = good && train(t, first);
-    if (good)
+    if (!good && o->shape.pes > 1)
+        weft_abort(t->job, 1); /* the others would wait for this one */
+    if (good) {
+        meet(t);
         report(t, now_ns() - start, alone_ns, &before);
+    }
     good = good && store_finish(t->store, first + o->steps);
     return store_close(t->store) && good ? 0 : 1;
 }
@@ -168,42 +224,61 @@ static int run(struct training *t)
 /* What layers may have of the memory; false where that is not enough for two of them. */
 static bool share_memory(struct options *o)
 {
-    uint64_t layer = MODEL_PARTS * model_part_bytes(&o->shape), work = model_work_bytes(&o->shape);
+    uint64_t layer = MODEL_PARTS * model_shard_bytes(&o->shape), work = model_work_bytes(&o->shape);
     if (o->wish.in_memory || o->memory >= work + 2 * layer) {
         o->wish.memory = o->memory > work ? o->memory - work : 0;
         return true;
     }
-    fprintf(stderr,
-            "offload: --memory %" PRIu64 " is too small: two layers of %" PRIu64
-            " bytes and %" PRIu64 " of activations need %" PRIu64 " (--memory %" PRIu64
-            "K), or less by a smaller --width or --batch\n",
-            o->memory, layer, work, work + 2 * layer, (work + 2 * layer + 1023) / 1024);
+    if (o->shape.me == 0)
+        fprintf(stderr,
+                "offload: --memory %" PRIu64 " is too small: two layers of %" PRIu64
+                " bytes and %" PRIu64 " of activations%s need %" PRIu64 " (--memory %" PRIu64
+                "K), or less by a smaller --width or --batch\n",
+                o->memory, layer, work,
+                o->shape.pes > 1 ? " and of a layer that is put together, at each PE," : "",
+                work + 2 * layer, (work + 2 * layer + 1023) / 1024);
     return false;
 }
 
-/* The host heap has room for all that is asked of it, without a word of the user. */
+/* The PEs' shares of the samples, and of the memory. */
+static bool make_parts(struct options *o, uint32_t pes, uint32_t me)
+{
+    o->shape.pes = pes;
+    o->shape.me = me;
+    if (o->shape.batch % pes) {
+        if (me == 0)
+            fprintf(stderr, "offload: --batch %u is no multiple of the %u PEs\n", o->shape.batch,
+                    pes);
+        return false;
+    }
+    o->shape.batch /= pes;
+    return share_memory(o);
+}
+
+/* The host heap has room for all that is asked of it, however many PEs there are, without a word of the user. */
 static size_t heap_bytes(const struct options *o)
 {
-    uint64_t layers = (uint64_t)MODEL_PARTS * model_part_bytes(&o->shape) * o->shape.layers;
-    uint64_t most = o->wish.in_memory || o->wish.memory > layers ? layers : o->wish.memory;
-    return most + model_work_bytes(&o->shape) + o->shape.layers * 8192 + (4 << 20);
+    uint64_t part = model_part_bytes(&o->shape), layers = MODEL_PARTS * part * o->shape.layers;
+    uint64_t most = o->wish.in_memory || o->memory > layers ? layers : o->memory;
+    return most + model_work_bytes(&o->shape) + 2 * part + o->shape.layers * (4 * 8192) + (6 << 20);
 }
 
 /* ------------------------------------------------------------------------------- options */
 
 static int usage(FILE *to)
 {
-    fputs("usage: offload [option ...] FILE\n"
-          "  --memory SIZE   what layers and activations may take, as in 4M (default 4M)\n"
-          "  --in-memory     keep all layers in memory; FILE is read first and written last\n"
-          "  --steps N       train for N steps (default 20), from where FILE stands\n"
-          "  --layers N      (default 12)\n"
-          "  --width N       of a layer (default 256)\n"
-          "  --batch N       samples a step (default 32)\n"
-          "  --seed N        of parameters and samples (default 1)\n"
-          "  --one-by-one    wait for every transfer at once, to see what that costs\n"
-          "  --new           make FILE anew\n",
-          to);
+    fputs(
+        "usage: offload [option ...] FILE\n"
+        "  --memory SIZE   what layers and activations may take at each PE, as in 4M (default 4M)\n"
+        "  --in-memory     keep all layers in memory; FILE is read first and written last\n"
+        "  --steps N       train for N steps (default 20), from where FILE stands\n"
+        "  --layers N      (default 12)\n"
+        "  --width N       of a layer (default 256)\n"
+        "  --batch N       samples a step, of all PEs (default 32)\n"
+        "  --seed N        of parameters and samples (default 1)\n"
+        "  --one-by-one    wait for every transfer at once, to see what that costs\n"
+        "  --new           make FILE anew\n",
+        to);
     return to == stdout ? 0 : 2;
 }
 
@@ -293,7 +368,17 @@ static int parse(int argc, char **argv, struct options *options)
     if (optind + 1 != argc)
         return usage(stderr);
     options->wish.path = argv[optind];
-    return share_memory(options) ? -1 : 2;
+    return -1;
+}
+
+static void make_figures(struct training *t)
+{
+    void *losses, *moved;
+    size_t pes = t->options->shape.pes;
+    CHECK(t->job, weft_alloc(t->job, WEFT_HOST, (1 + pes) * sizeof(double), 0, 0, &losses));
+    CHECK(t->job, weft_alloc(t->job, WEFT_HOST, 4 * sizeof(uint64_t), 0, 0, &moved));
+    t->losses = losses;
+    t->moved = moved;
 }
 
 int main(int argc, char **argv)
@@ -308,13 +393,11 @@ int main(int argc, char **argv)
     struct training t = {.options = &options};
     weft_init_attr attr = {.size = sizeof attr, .heap_bytes = heap_bytes(&options)};
     CHECK(t.job, weft_init(&t.job, &attr));
-    if (weft_n_pes(t.job) != 1) {
-        if (weft_my_pe(t.job) == 0)
-            fprintf(stderr, "offload: it trains on one PE; start it as one, not %d\n",
-                    weft_n_pes(t.job));
+    if (!make_parts(&options, (uint32_t)weft_n_pes(t.job), (uint32_t)weft_my_pe(t.job))) {
         CHECK(t.job, weft_finalize(t.job));
         return 2;
     }
+    make_figures(&t);
     CHECK(t.job, weft_event_create(&t.start));
     CHECK(t.job, weft_event_create(&t.end));
     CHECK(t.job, model_work_create(t.job, &options.shape, &t.work));
@@ -322,6 +405,8 @@ int main(int argc, char **argv)
     CHECK(t.job, model_work_destroy(t.work));
     CHECK(t.job, weft_event_destroy(t.end));
     CHECK(t.job, weft_event_destroy(t.start));
+    CHECK(t.job, weft_free(t.job, t.moved));
+    CHECK(t.job, weft_free(t.job, t.losses));
     CHECK(t.job, weft_finalize(t.job));
     return status;
 }

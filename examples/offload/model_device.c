@@ -4,6 +4,7 @@
 #include <weft_device.h>
 
 #include "model.h"
+#include "share.h"
 
 #include <math.h>
 
@@ -31,11 +32,13 @@ WEFT_DEVICE float uniform(uint64_t seed, uint64_t index)
     return (float)bits * (2.0f / 16777216.0f) - 1.0f;
 }
 
-WEFT_KERNEL(init_kernel, (float *, block), (uint32_t, width), (uint64_t, seed), (float, scale))
+/* Parameters from `first` on, the first `each` floats of the block, and their moments. */
+WEFT_KERNEL(init_kernel, (float *, block), (uint32_t, width), (size_t, first), (size_t, each),
+            (uint64_t, seed), (float, scale))
 {
-    size_t part = ((size_t)width + 1) * width;
-    for (size_t i = weft_dev_grid_rank(); i < MODEL_PARTS * part; i += weft_dev_grid_threads())
-        block[i] = i < (size_t)width * width ? scale * uniform(seed, i) : 0.0f;
+    for (size_t i = weft_dev_grid_rank(); i < MODEL_PARTS * each; i += weft_dev_grid_threads())
+        block[i] =
+            i < each && first + i < (size_t)width * width ? scale * uniform(seed, first + i) : 0.0f;
 }
 
 WEFT_KERNEL(sample_kernel, (float *, x), (size_t, n), (uint64_t, seed), (uint64_t, first))
@@ -74,14 +77,15 @@ WEFT_DEVICE float wanted(const float *sample, uint32_t column, uint32_t width)
     return (a > 0.0f ? a : -a) - 0.5f * b;
 }
 
-/* The gradient of the mean square error. */
+/* The gradient of the mean square error over `all` numbers, of which these are some. */
 WEFT_KERNEL(compare_kernel, (const float *, input), (const float *, output), (float *, gradient),
-            (uint32_t, width), (uint32_t, batch))
+            (uint32_t, width), (uint32_t, batch), (size_t, all))
 {
     size_t n = (size_t)width * batch;
     for (size_t i = weft_dev_grid_rank(); i < n; i += weft_dev_grid_threads()) {
         uint32_t column = (uint32_t)(i % width);
-        gradient[i] = (output[i] - wanted(input + (i - column), column, width)) * (2.0f / (float)n);
+        gradient[i] =
+            (output[i] - wanted(input + (i - column), column, width)) * (2.0f / (float)all);
     }
 }
 
@@ -127,23 +131,54 @@ WEFT_KERNEL(below_kernel, (const float *, weights), (const float *, through), (f
     }
 }
 
-/* The gradient of each parameter, and with it Adam's step.
- * Source: D. P. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015, algorithm 1. */
+/* The gradient of parameter i by these samples. */
+WEFT_DEVICE float gradient_of(size_t i, const float *x, const float *through, uint32_t width,
+                              uint32_t batch)
+{
+    uint32_t row = (uint32_t)(i / width), column = (uint32_t)(i % width);
+    float gradient = 0.0f;
+    for (uint32_t s = 0; s < batch; s++) {
+        float in = row < width ? x[(size_t)s * width + row] : 1.0f;
+        gradient += in * through[(size_t)s * width + column];
+    }
+    return gradient;
+}
+
+/* Source: D. P. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015, algorithm 1. */
+WEFT_DEVICE void adam_step(float *value, float *first, float *second, float gradient, adam a)
+{
+    *first = a.beta1 * *first + (1.0f - a.beta1) * gradient;
+    *second = a.beta2 * *second + (1.0f - a.beta2) * gradient * gradient;
+    *value -= a.rate * (*first / a.correct1) / (sqrtf(*second / a.correct2) + a.epsilon);
+}
+
+/* The gradient of each parameter, and with it Adam's step. */
 WEFT_KERNEL(update_kernel, (float *, block), (const float *, x), (const float *, through),
             (uint32_t, width), (uint32_t, batch), (adam, a))
 {
     size_t part = ((size_t)width + 1) * width;
-    float *first = block + part, *second = block + 2 * part;
-    for (size_t i = weft_dev_grid_rank(); i < part; i += weft_dev_grid_threads()) {
-        uint32_t row = (uint32_t)(i / width), column = (uint32_t)(i % width);
+    for (size_t i = weft_dev_grid_rank(); i < part; i += weft_dev_grid_threads())
+        adam_step(&block[i], &block[part + i], &block[2 * part + i],
+                  gradient_of(i, x, through, width, batch), a);
+}
+
+WEFT_KERNEL(gradient_kernel, (float *, gradients), (const float *, x), (const float *, through),
+            (uint32_t, width), (uint32_t, batch))
+{
+    size_t part = ((size_t)width + 1) * width;
+    for (size_t i = weft_dev_grid_rank(); i < part; i += weft_dev_grid_threads())
+        gradients[i] = gradient_of(i, x, through, width, batch);
+}
+
+/* Adam's step of `count` parameters by the sum of what each PE has found for them, `each` floats apart. */
+WEFT_KERNEL(update_share_kernel, (float *, block), (const float *, inbox), (size_t, each),
+            (size_t, count), (uint32_t, pes), (adam, a))
+{
+    for (size_t i = weft_dev_grid_rank(); i < count; i += weft_dev_grid_threads()) {
         float gradient = 0.0f;
-        for (uint32_t s = 0; s < batch; s++) {
-            float in = row < width ? x[(size_t)s * width + row] : 1.0f;
-            gradient += in * through[(size_t)s * width + column];
-        }
-        first[i] = a.beta1 * first[i] + (1.0f - a.beta1) * gradient;
-        second[i] = a.beta2 * second[i] + (1.0f - a.beta2) * gradient * gradient;
-        block[i] -= a.rate * (first[i] / a.correct1) / (sqrtf(second[i] / a.correct2) + a.epsilon);
+        for (uint32_t pe = 0; pe < pes; pe++)
+            gradient += inbox[pe * each + i];
+        adam_step(&block[i], &block[each + i], &block[2 * each + i], gradient, a);
     }
 }
 
@@ -155,14 +190,39 @@ struct model_work {
     weft_job *job;
     struct model_shape shape;
     float *inputs; /* of every layer, and the output of the last: layers + 1 times batch x width */
-    float *gradient; /* batch x width */
-    float *through;  /* batch x width */
-    float *errors;   /* batch, in host memory, which the GPU writes */
+    float *gradient;     /* batch x width */
+    float *through;      /* batch x width */
+    float *errors;       /* batch, in host memory, which the GPU writes */
+    struct share *share; /* NULL: alone */
 };
 
 size_t model_part_bytes(const struct model_shape *shape)
 {
     return ((size_t)shape->width + 1) * shape->width * sizeof(float);
+}
+
+static size_t part_floats(const struct model_shape *shape)
+{
+    return model_part_bytes(shape) / sizeof(float);
+}
+
+/* Of whole pages, as files like them best. */
+size_t model_shard_bytes(const struct model_shape *shape)
+{
+    enum { PAGE = 4096 };
+    size_t bytes = model_part_bytes(shape);
+    return shape->pes <= 1 ? bytes : (bytes + shape->pes * PAGE - 1) / (shape->pes * PAGE) * PAGE;
+}
+
+size_t model_shard_first(const struct model_shape *shape, uint32_t pe)
+{
+    size_t first = pe * (model_shard_bytes(shape) / sizeof(float)), all = part_floats(shape);
+    return first < all ? first : all;
+}
+
+size_t model_shard_count(const struct model_shape *shape, uint32_t pe)
+{
+    return model_shard_first(shape, pe + 1) - model_shard_first(shape, pe);
 }
 
 static size_t samples_bytes(const struct model_shape *shape)
@@ -172,7 +232,7 @@ static size_t samples_bytes(const struct model_shape *shape)
 
 size_t model_work_bytes(const struct model_shape *shape)
 {
-    return (shape->layers + 3) * samples_bytes(shape);
+    return (shape->layers + 3) * samples_bytes(shape) + share_bytes(shape);
 }
 
 static weft_status get(struct model_work *work, weft_kind kind, size_t bytes, float **memory)
@@ -199,12 +259,16 @@ weft_status model_work_create(weft_job *job, const struct model_shape *shape,
         status = get(w, kind, samples, &w->gradient);
     if (!status)
         status = get(w, kind, samples, &w->through);
-    return status ? status : get(w, WEFT_HOST, shape->batch * sizeof(float), &w->errors);
+    if (!status)
+        status = get(w, WEFT_HOST, shape->batch * sizeof(float), &w->errors);
+    return status ? status : share_create(job, shape, &w->share);
 }
 
 weft_status model_work_destroy(struct model_work *work)
 {
-    weft_status status = weft_free(work->job, work->errors);
+    weft_status status = share_destroy(work->share);
+    if (!status)
+        status = weft_free(work->job, work->errors);
     if (!status)
         status = weft_free(work->job, work->through);
     if (!status)
@@ -235,23 +299,34 @@ static float *input_of(const struct model_work *work, uint32_t layer)
 
 weft_status model_init_layer(const struct model_shape *shape, uint32_t layer, float *block)
 {
-    size_t n = MODEL_PARTS * model_part_bytes(shape) / sizeof(float);
+    size_t each = model_shard_bytes(shape) / sizeof(float), n = MODEL_PARTS * each;
     float scale = sqrtf(0.5f / (float)shape->width);
     return WEFT_LAUNCH(init_kernel, blocks_for(n), threads(), 0, NULL, block, shape->width,
+                       model_shard_first(shape, shape->me), each,
                        shape->seed + ((uint64_t)layer + 1) * 0x100000001u, scale);
+}
+
+static size_t pes_of(const struct model_shape *shape)
+{
+    return shape->pes ? shape->pes : 1;
 }
 
 weft_status model_begin(struct model_work *work, uint64_t step)
 {
     size_t n = (size_t)work->shape.batch * work->shape.width;
     return WEFT_LAUNCH(sample_kernel, blocks_for(n), threads(), 0, NULL, work->inputs, n,
-                       work->shape.seed, step * n);
+                       work->shape.seed, (step * pes_of(&work->shape) + work->shape.me) * n);
 }
 
 weft_status model_forward(struct model_work *work, uint32_t layer, const float *block)
 {
     const struct model_shape *s = &work->shape;
     size_t n = (size_t)(s->batch + TILE - 1) / TILE * s->width;
+    weft_status status = work->share ? share_gather(work->share, block) : WEFT_OK;
+    if (status)
+        return status;
+    if (work->share)
+        block = share_whole(work->share);
     return WEFT_LAUNCH(forward_kernel, blocks_for(n), threads(), 0, NULL, block,
                        input_of(work, layer), input_of(work, layer + 1), s->width, s->batch);
 }
@@ -260,9 +335,9 @@ weft_status model_compare(struct model_work *work)
 {
     const struct model_shape *s = &work->shape;
     const float *output = input_of(work, s->layers);
-    weft_status status =
-        WEFT_LAUNCH(compare_kernel, blocks_for((size_t)s->batch * s->width), threads(), 0, NULL,
-                    work->inputs, output, work->gradient, s->width, s->batch);
+    weft_status status = WEFT_LAUNCH(compare_kernel, blocks_for((size_t)s->batch * s->width),
+                                     threads(), 0, NULL, work->inputs, output, work->gradient,
+                                     s->width, s->batch, (size_t)s->batch * s->width * pes_of(s));
     return status ? status
                   : WEFT_LAUNCH(error_kernel, blocks_for(s->batch), threads(), 0, NULL,
                                 work->inputs, output, work->errors, s->width, s->batch);
@@ -276,21 +351,43 @@ double model_loss(const struct model_work *work)
     return sum / work->shape.batch;
 }
 
+/* The layer's update: alone, or of this PE's share by the gradients of all. */
+static weft_status update(struct model_work *work, uint32_t layer, float *block, adam a)
+{
+    const struct model_shape *s = &work->shape;
+    const float *x = input_of(work, layer);
+    unsigned blocks = blocks_for(part_floats(s));
+    if (!work->share)
+        return WEFT_LAUNCH(update_kernel, blocks, threads(), 0, NULL, block, x, work->through,
+                           s->width, s->batch, a);
+    float *gradients = share_whole(work->share);
+    size_t each = model_shard_bytes(s) / sizeof(float), count = model_shard_count(s, s->me);
+    weft_status status = WEFT_LAUNCH(gradient_kernel, blocks, threads(), 0, NULL, gradients, x,
+                                     work->through, s->width, s->batch);
+    if (!status)
+        status = share_scatter(work->share);
+    return status ? status
+                  : WEFT_LAUNCH(update_share_kernel, blocks_for(each), threads(), 0, NULL, block,
+                                share_inbox(work->share), each, count, s->pes, a);
+}
+
 weft_status model_backward(struct model_work *work, uint32_t layer, float *block, uint64_t step)
 {
     const struct model_shape *s = &work->shape;
-    const float *x = input_of(work, layer), *y = input_of(work, layer + 1);
+    const float *x = input_of(work, layer), *y = input_of(work, layer + 1), *weights = block;
     size_t samples = (size_t)s->batch * s->width;
     adam a = {.rate = 1e-3f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f};
     a.correct1 = (float)(1 - pow(0.9, (double)step));
     a.correct2 = (float)(1 - pow(0.999, (double)step));
     weft_status status = WEFT_LAUNCH(open_kernel, blocks_for(samples), threads(), 0, NULL, x, y,
                                      work->gradient, work->through, samples);
+    if (!status && layer && work->share) {
+        status = share_gather(work->share, block);
+        weights = share_whole(work->share);
+    }
     if (!status && layer)
         status = WEFT_LAUNCH(below_kernel, blocks_for(samples / TILE + 1), threads(), 0, NULL,
-                             block, work->through, work->gradient, s->width, s->batch);
-    return status ? status
-                  : WEFT_LAUNCH(update_kernel, blocks_for(model_part_bytes(s) / sizeof(float)),
-                                threads(), 0, NULL, block, x, work->through, s->width, s->batch, a);
+                             weights, work->through, work->gradient, s->width, s->batch);
+    return status ? status : update(work, layer, block, a);
 }
 #endif

@@ -50,6 +50,7 @@ struct store {
     uint32_t file_count;
     struct store_figures figures;
     char words[400];
+    int64_t *exchange; /* symmetric: see enum place */
 };
 
 static bool well(weft_status status)
@@ -59,11 +60,52 @@ static bool well(weft_status status)
     return !status;
 }
 
+/* ------------------------------------------------------------------------------- PEs together */
+
+static bool is_first(const struct store *store)
+{
+    return store->shape.pes <= 1 || store->shape.me == 0;
+}
+
+/* A PE may be told before it has asked: what it is told into is its own to write to never. */
+enum place { MY_OUTCOME, OUTCOME, MY_NUMBER, NUMBER, PLACES };
+
+/* Whether it went well at all PEs, each of which says why not itself. */
+static bool agree(struct store *store, bool good)
+{
+    int64_t *x = store->exchange;
+    if (store->shape.pes <= 1)
+        return good;
+    x[MY_OUTCOME] = good;
+    return well(weft_reduce(weft_team_world(store->job), &x[OUTCOME], &x[MY_OUTCOME], 1, WEFT_INT64,
+                            WEFT_MIN)) &&
+           x[OUTCOME];
+}
+
+/* PE 0's number, at all. Between two of them PEs agree on something. */
+static bool learn(struct store *store, uint64_t *number)
+{
+    int64_t *x = store->exchange;
+    if (store->shape.pes <= 1)
+        return true;
+    x[MY_NUMBER] = (int64_t)*number;
+    bool told =
+        well(weft_broadcast(weft_team_world(store->job), &x[NUMBER], &x[MY_NUMBER], sizeof *x, 0));
+    *number = (uint64_t)x[NUMBER];
+    return told;
+}
+
 /* ------------------------------------------------------------------------------- places */
 
 static size_t layer_bytes(const struct store *store)
 {
     return MODEL_PARTS * model_part_bytes(&store->shape);
+}
+
+/* What a layer takes of this PE's memory. */
+static size_t slot_bytes(const struct store *store)
+{
+    return MODEL_PARTS * model_shard_bytes(&store->shape);
 }
 
 static uint64_t offset_of(const struct store *store, int64_t layer)
@@ -134,28 +176,55 @@ static bool settle(struct store *store, struct slot *slot)
     return well(weft_file_quiet(slot->file));
 }
 
+/* Where the parts `from` to `to` of a slot's layer, this PE's share of each, are in memory and in the file: one range
+ * where it has all of them. */
+static size_t list_parts(const struct store *store, const struct slot *slot, uint32_t from,
+                         uint32_t to, weft_file_part *list)
+{
+    const struct model_shape *s = &store->shape;
+    size_t part = model_part_bytes(s), shard = model_shard_bytes(s), n = 0;
+    size_t first = model_shard_first(s, s->me) * sizeof(float),
+           bytes = model_shard_count(s, s->me) * sizeof(float);
+    for (uint32_t p = from; p < to && bytes; p++) {
+        if (n && bytes == part) {
+            list[0].bytes += bytes;
+            continue;
+        }
+        list[n++] = (weft_file_part){.address = (char *)slot->memory + p * shard,
+                                     .bytes = bytes,
+                                     .offset = offset_of(store, slot->layer) + p * part + first,
+                                     .pe = weft_my_pe(store->job)};
+    }
+    return n;
+}
+
+static uint64_t bytes_of(const weft_file_part *list, size_t n)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += list[i].bytes;
+    return bytes;
+}
+
 /* Begins to read the parts of the layer up to `parts` that are not there. */
 static bool read_parts(struct store *store, struct slot *slot, uint32_t parts)
 {
-    size_t part = model_part_bytes(&store->shape), from = slot->parts * part,
-           bytes = parts * part - from;
+    weft_file_part list[MODEL_PARTS];
+    size_t n = list_parts(store, slot, slot->parts, parts, list);
     slot->parts = parts;
     slot->moving = true;
-    store->figures.read_bytes += bytes;
-    bool begun = well(weft_file_read_nbi(slot->file, (char *)slot->memory + from, bytes,
-                                         offset_of(store, slot->layer) + from,
-                                         weft_my_pe(store->job), NULL));
+    store->figures.read_bytes += bytes_of(list, n);
+    bool begun = !n || well(weft_file_read_vector_nbi(slot->file, list, n));
     return begun && (!store->wish.one_by_one || settle(store, slot));
 }
 
 static bool write_layer(struct store *store, struct slot *slot)
 {
-    size_t bytes = layer_bytes(store);
+    weft_file_part list[MODEL_PARTS];
+    size_t n = list_parts(store, slot, 0, MODEL_PARTS, list);
     slot->moving = true;
-    store->figures.written_bytes += bytes;
-    bool begun =
-        well(weft_file_write_nbi(slot->file, slot->memory, bytes, offset_of(store, slot->layer),
-                                 weft_my_pe(store->job), NULL));
+    store->figures.written_bytes += bytes_of(list, n);
+    bool begun = !n || well(weft_file_write_vector_nbi(slot->file, list, n));
     return begun && (!store->wish.one_by_one || settle(store, slot));
 }
 
@@ -285,16 +354,16 @@ static bool read_header(struct store *store, uint64_t *step)
 static bool make_layers(struct store *store)
 {
     struct slot *slot = &store->slots[0];
-    if (!well(weft_file_resize(store->files[0], offset_of(store, store->shape.layers))))
-        return false;
-    for (uint32_t layer = 0; layer < store->shape.layers; layer++) {
-        if (!well(model_init_layer(&store->shape, layer, slot->memory)) ||
-            !well(weft_stream_synchronize(NULL)) ||
-            !well(weft_file_write(store->files[0], slot->memory, layer_bytes(store),
-                                  offset_of(store, layer), weft_my_pe(store->job), NULL)))
-            return false;
+    bool good = true;
+    for (uint32_t layer = 0; layer < store->shape.layers && good; layer++) {
+        slot->layer = layer;
+        good = well(model_init_layer(&store->shape, layer, slot->memory)) &&
+               well(weft_stream_synchronize(NULL)) && write_layer(store, slot) &&
+               settle(store, slot);
     }
-    return true;
+    slot->layer = -1;
+    store->figures = (struct store_figures){0};
+    return good;
 }
 
 static bool open_files(struct store *store)
@@ -302,7 +371,8 @@ static bool open_files(struct store *store)
     unsigned flags = WEFT_FILE_READ | WEFT_FILE_WRITE;
     store->file_count = store->count < MOST_FILES ? store->count : MOST_FILES;
     for (uint32_t i = 0; i < store->file_count; i++) {
-        unsigned first = i ? 0 : store->wish.anew ? WEFT_FILE_CREATE | WEFT_FILE_TRUNCATE : 0;
+        bool makes = !i && store->wish.anew && is_first(store);
+        unsigned first = makes ? WEFT_FILE_CREATE | WEFT_FILE_TRUNCATE : 0;
         if (!well(weft_file_open(store->job, store->wish.path, flags | first, NULL,
                                  &store->files[i])))
             return false;
@@ -317,16 +387,20 @@ static bool open_files(struct store *store)
 
 static bool make_slots(struct store *store)
 {
-    uint64_t fit = store->wish.memory / layer_bytes(store);
+    uint64_t fit = store->wish.memory / slot_bytes(store);
     uint32_t layers = store->shape.layers;
     store->count = store->wish.in_memory || fit > layers ? layers : (uint32_t)fit;
     store->slots = calloc(store->count, sizeof *store->slots);
     if (!store->slots)
         return well(WEFT_ERR_NO_MEMORY);
+    void *exchange = NULL;
+    if (!well(weft_alloc(store->job, WEFT_HOST, PLACES * sizeof(int64_t), 0, 0, &exchange)))
+        return false;
+    store->exchange = exchange;
     for (uint32_t i = 0; i < store->count; i++) {
         void *memory = NULL;
         /* Whole pages, as files like them best. */
-        if (!well(weft_alloc(store->job, weft_device_kind(store->job), layer_bytes(store), PAGE, 0,
+        if (!well(weft_alloc(store->job, weft_device_kind(store->job), slot_bytes(store), PAGE, 0,
                              &memory)))
             return false;
         store->slots[i] = (struct slot){.memory = memory, .layer = -1};
@@ -347,19 +421,33 @@ static bool load_all(struct store *store)
     return true;
 }
 
-static bool prepare(struct store *store, uint64_t *step)
+/* PE 0 makes the file, the others find it. */
+static bool open_all(struct store *store)
 {
-    *step = 0;
-    if (access(store->wish.path, F_OK) != 0)
-        store->wish.anew = true;
-    if (!make_slots(store) || !open_files(store))
+    bool first = is_first(store);
+    uint64_t bytes = offset_of(store, store->shape.layers);
+    if (!agree(store, !first || open_files(store)) || !agree(store, first || open_files(store)))
         return false;
     for (uint32_t i = 0; i < store->count; i++)
         store->slots[i].file = store->files[i % store->file_count];
-    bool ready = store->wish.anew ? make_layers(store) : read_header(store, step);
-    if (!ready)
+    return agree(store,
+                 !first || !store->wish.anew || well(weft_file_resize(store->files[0], bytes)));
+}
+
+static bool prepare(struct store *store, uint64_t *step)
+{
+    bool first = is_first(store);
+    *step = 0;
+    uint64_t anew = store->wish.anew || access(store->wish.path, F_OK) != 0;
+    if (!make_slots(store) || !learn(store, &anew))
         return false;
-    return store->wish.in_memory ? load_all(store) : write_header(store, *step, true);
+    store->wish.anew = anew;
+    if (!open_all(store) ||
+        !agree(store, anew ? make_layers(store) : !first || read_header(store, step)) ||
+        !learn(store, step))
+        return false;
+    return agree(store, store->wish.in_memory ? load_all(store)
+                                              : !first || write_header(store, *step, true));
 }
 
 struct store *store_open(weft_job *job, const struct model_shape *shape,
@@ -377,20 +465,25 @@ struct store *store_open(weft_job *job, const struct model_shape *shape,
     return NULL;
 }
 
+static bool write_all(struct store *store)
+{
+    bool good = true;
+    for (uint32_t i = 0; i < store->count && store->wish.in_memory; i++)
+        good = write_layer(store, &store->slots[i]) && good;
+    for (uint32_t i = 0; i < store->count; i++)
+        good = settle(store, &store->slots[i]) && good;
+    for (uint32_t i = 0; i < store->file_count && good; i++)
+        good = well(weft_file_sync(store->files[i]));
+    return good;
+}
+
+/* Layers first, then that they are there. */
 bool store_finish(struct store *store, uint64_t step)
 {
-    if (store->wish.in_memory && !write_header(store, step, true))
-        return false;
-    for (uint32_t i = 0; i < store->count && store->wish.in_memory; i++)
-        if (!write_layer(store, &store->slots[i]))
-            return false;
-    for (uint32_t i = 0; i < store->count; i++)
-        if (!settle(store, &store->slots[i]))
-            return false;
-    for (uint32_t i = 0; i < store->file_count; i++) /* layers first, then that they are there */
-        if (!well(weft_file_sync(store->files[i])))
-            return false;
-    return write_header(store, step, false);
+    bool marks = is_first(store) && store->wish.in_memory;
+    return agree(store, !marks || write_header(store, step, true)) &&
+           agree(store, write_all(store)) &&
+           agree(store, !is_first(store) || write_header(store, step, false));
 }
 
 bool store_close(struct store *store)
@@ -400,6 +493,8 @@ bool store_close(struct store *store)
         closed = well(weft_file_close(store->files[i])) && closed;
     for (uint32_t i = store->slots ? store->count : 0; i > 0; i--)
         closed = well(weft_free(store->job, store->slots[i - 1].memory)) && closed;
+    if (store->exchange)
+        closed = well(weft_free(store->job, store->exchange)) && closed;
     free(store->slots);
     free(store);
     return closed;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layers of a model, more than there is memory for: some are in memory, all are in a file. A step visits
+/* The layers of a model, more than there is memory for: some are in memory, all are in a file; of PEs that train
+ * together each has its share of every layer, at the same place, and reads and writes that. A step visits
  * them from the first to the last (forward: their parameters) and back (backward: all of them, which it
  * changes), so it is known what will be needed next. While one layer is computed with, the next ones are
  * read, and the last ones written back. */
@@ -19,14 +20,15 @@ struct store_wish {
     bool anew;       /* make the file anew, also where it is */
 };
 
-struct store_figures {
+struct store_figures { /* of this PE */
     uint64_t read_bytes, written_bytes;
 };
 
 struct store;
 
 /* Opens the file, or makes it with layers as they are before the first step; *step is the steps that they
- * have been trained. NULL with a sentence on the standard error. */
+ * have been trained. NULL with a sentence on the standard error, at all PEs. As store_finish() and store_close()
+ * collective; the others are called alike by all. The file has nothing of how many PEs there were. */
 struct store *store_open(weft_job *job, const struct model_shape *shape,
                          const struct store_wish *wish, uint64_t *step);
 
@@ -46,7 +48,7 @@ bool store_prefetch(struct store *store, uint32_t visit);
 /* The computation of `visit` has ended: what it has changed goes to the file. */
 bool store_give(struct store *store, uint32_t visit);
 
-/* Everything is in the file, safe, with the number of steps. */
+/* Everything is in the file, safe, with the number of steps; false at all PEs if at one. */
 bool store_finish(struct store *store, uint64_t step);
 
 struct store_figures store_figures(const struct store *store);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # offload.sh OFFLOAD WEFT FOLDER: the offload example: with memory for two layers, three, four and all of them,
-# in one run and in several, the model's file is byte for byte that of a run in memory; what is refused. Files go
-# below FOLDER, on a file system that is no tmpfs.
+# in one run and in several, the model's file is byte for byte that of a run in memory, by one PE and by several; what
+# is refused. Files go below FOLDER, on a file system that is no tmpfs.
 set -u
 offload=$1 weft=$2 bad=0
 mkdir -p "$3"
@@ -10,10 +10,12 @@ folder=$(mktemp -d "$3/offload.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 
-# run STATUS OPTION...
+# run STATUS OPTION...: by $pes PEs
+pes=1 batch=7
 run() {
-    local status
-    timeout 60 "$offload" --layers 5 --width 60 --batch 7 "${@:2}" >out 2>&1
+    local status start=()
+    [ $pes = 1 ] || start=("$weft" run -n "$pes")
+    timeout 60 "${start[@]}" "$offload" --layers 5 --width 60 --batch $batch "${@:2}" >out 2>&1
     status=$?
     [ $status = "$1" ] || { echo "status $status in place of $1: ${*:2}" && sed 's/^/    /' out && bad=1; }
 }
@@ -64,8 +66,50 @@ refused '.*nowhere/model.*No such file or directory' nowhere/model
 refused '.*directory' .
 refused '--memory 4Q: a size as 65536, 512K, 4M or 1G is wanted' --memory 4Q model
 refused '--width 0: a whole number from 1 to 16384 is wanted' --width 0 model
-timeout 60 "$weft" run -n 2 "$offload" model >out 2>&1 && bad=1
-says '^offload: it trains on one PE; start it as one, not 2'
+
+# Several PEs: each reads and writes its share of every layer. 60 * 61 floats are 14,640 bytes, which 2 PEs hold in two
+# pages each, 4 in one: nothing is left for the last of 5.
+batch=60
+run 0 --steps 9 --in-memory expected --new
+sed -n 's/^step.*loss //p' out >alone
+for pes in 2 3 5; do
+    run 0 --steps 9 --in-memory --new expected
+    says "; $pes PEs, each with its share of every layer$"
+    grep '^step' out >steps
+    # What one PE learns with all samples, but for the order of the sums.
+    sed 's/.*loss //' steps | paste - alone |
+        awk '{ d = $1 - $2; if (NF != 2 || d > 1e-4 * $2 || -d > 1e-4 * $2) bad = 1 } END { exit bad || !NR }' ||
+        { echo "$pes PEs learn something else" && paste steps alone && bad=1; }
+    for memory in 190K 230K 1M; do
+        run 0 --steps 9 --memory $memory --new model
+        says '^file: 0\.[0-9]+ GB read, 0\.[0-9]+ GB written'
+        says '^its transfers alone take .* ms a step; no kernel ran for .* ms: [0-9]+ % of the transfers was hidden'
+        [ "$(grep '^step' out)" = "$(cat steps)" ] || { echo "$pes PEs, $memory: other losses" && cat out && bad=1; }
+        same model
+    done
+    run 0 --steps 9 --memory 190K --one-by-one --new model
+    same model
+    run 0 --steps 4 --memory 190K --new model
+    run 0 --steps 5 --memory 230K model
+    says '^goes on after step 4$'
+    same model
+done
+# The file says nothing of how many there were.
+pes=3 && run 0 --steps 4 --memory 190K --new model
+pes=2 && run 0 --steps 4 --memory 230K model
+pes=1 && run 0 --steps 1 --memory 230K model
+says '^goes on after step 8$'
+sed -n 's/^step 9: loss //p' out | paste - <(tail -n 1 alone) | awk '{ d = $1 - $2; exit d > 1e-4 * $2 || -d > 1e-4 * $2 }' ||
+    { echo "with other numbers of PEs it learns something else" && tail -n 1 out alone && bad=1; }
+pes=2
+refused '--memory 65536 is too small: two layers of .* and of a layer that is put together, at each PE, need [0-9]+ ' --memory 64K model
+[ "$(grep -c '^offload:' out)" = 1 ] || { echo "not said once" && cat out && bad=1; }
+pes=7
+refused '--batch 60 is no multiple of the 7 PEs' model
+# What PE 0 finds wrong with the file ends all, and is said once.
+pes=3
+refused 'other is no model of this program' other
+[ "$(grep -c '^offload:' out)" = 1 ] || { echo "not said once" && cat out && bad=1; }
 
 # Killed in the midst of steps: told, not gone on with.
 "$offload" --steps 100000 --memory 3M killed >out 2>&1 &

@@ -76,7 +76,7 @@ static void compare(double parameters[LAYERS][PART], const float *inputs, int la
 
 int main(void)
 {
-    const struct model_shape shape = {LAYERS, WIDTH, BATCH, 3};
+    const struct model_shape shape = {.layers = LAYERS, .width = WIDTH, .batch = BATCH, .seed = 3};
     static double parameters[LAYERS][PART];
     static float blocks[LAYERS][MODEL_PARTS * PART];
     struct model_work *work;
