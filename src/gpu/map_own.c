@@ -271,7 +271,9 @@ static weft_status map_and_compare(struct gpu_map *map, struct map_memory *memor
     if (status) {
         if (!memory->pieces)
             drop_memory(map, memory);
-        return status;
+        return status == WEFT_ERR_NO_MEMORY
+                   ? status
+                   : base_fail_context(WEFT_ERR_UNSUPPORTED, "%s", map->way->what);
     }
     size_t lead = (uintptr_t)address - memory->address - offset;
     if (memory->number)

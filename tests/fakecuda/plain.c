@@ -57,6 +57,20 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
     return CUDA_SUCCESS;
 }
 
+/* For stand-ins of what maps it: a descriptor of the block that holds the address, and where in it that is; -1: none. */
+EXPORT int fake_cuda_plain(CUdeviceptr address, size_t *offset);
+EXPORT int fake_cuda_plain(CUdeviceptr address, size_t *offset)
+{
+    for (int i = 1; i < MOST; i++) {
+        const struct object *o = &objects[i];
+        if (o->kind != DEVICE || address - (o->base - o->lead) >= o->lead + o->bytes)
+            continue;
+        *offset = address - (o->base - o->lead);
+        return dup(o->fd);
+    }
+    return -1;
+}
+
 EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
 {
     struct object *o = find(DEVICE, address);

@@ -17,6 +17,7 @@ extern int cuMemRetainAllocationHandle(unsigned long long *handle, void *address
 extern int cuMemExportToShareableHandle(void *shareable, unsigned long long handle, int type,
                                         unsigned long long flags);
 extern int cuMemRelease(unsigned long long handle);
+extern int fake_cuda_plain(device_address address, size_t *offset);
 extern int cuPointerGetAttribute(void *data, int attribute, device_address address);
 
 struct gdr {
@@ -64,16 +65,22 @@ EXPORT int gdr_pin_buffer(struct gdr *gdr, unsigned long address, size_t bytes, 
     int fd = -1, i = 1;
     if (refuses("pin") || address % PAGE || !bytes)
         return EINVAL;
-    if (cuMemRetainAllocationHandle(&handle, (void *)address) ||
-        cuPointerGetAttribute(&start, RANGE_START, address))
+    size_t offset = 0;
+    int result = 0;
+    if (cuMemRetainAllocationHandle(&handle, (void *)address) == 0) {
+        if (cuPointerGetAttribute(&start, RANGE_START, address))
+            return EINVAL;
+        offset = address - start;
+        result = cuMemExportToShareableHandle(&fd, handle, POSIX_FD, 0);
+        cuMemRelease(handle);
+    } else if ((fd = fake_cuda_plain(address, &offset)) < 0) {
         return EINVAL;
-    int result = cuMemExportToShareableHandle(&fd, handle, POSIX_FD, 0);
-    cuMemRelease(handle);
+    }
     while (i < MOST && pins[i].fd)
         i++;
     if (result || i == MOST)
         return ENOMEM;
-    pins[i] = (struct pin){.fd = fd, .offset = address - start, .bytes = bytes};
+    pins[i] = (struct pin){.fd = fd, .offset = offset, .bytes = bytes};
     pin->h = (unsigned long)i;
     return 0;
 }
