@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The committed PTX text of src/gpu/kernels.cu, and of the software HCA's standin/hca/gpu_engine.cu. A build without
-# nvcc embeds it, and the driver compiles it on the machine with the GPU.
-#   cmake/gpu_ptx.sh          writes both .ptx anew (needs nvcc)
+# The committed PTX text of src/gpu/kernels.cu and coll_kernels.cu, and of the software HCA's
+# standin/hca/gpu_engine.cu. A build without nvcc embeds it, and the driver compiles it on the machine with the GPU.
+#   cmake/gpu_ptx.sh          writes each .ptx anew (needs nvcc)
 #   cmake/gpu_ptx.sh --check  exit 1 when one is not made from the present source
 # PTX ISA 6.4 and sm_70 are named because nothing newer is used, but for hints, which are left out: old drivers accept
 # it then. What is written is assembled once, since a driver that refuses it is met on a machine with a GPU only.
@@ -36,7 +36,7 @@ fingerprint() {
 generate() {
     local folder
     folder=$(mktemp -d)
-    "$nvcc" -x cu -std=c++17 -ptx -arch="${WEFT_PTX_ARCH:-compute_75}" -Iinclude -I"$(dirname "$source")" \
+    "$nvcc" -x cu -std=c++17 -ptx -DWEFT_OLD_PTX -arch="${WEFT_PTX_ARCH:-compute_75}" -Iinclude -I"$(dirname "$source")" \
         "$source" -o "$folder/k.ptx"
     echo "// SPDX-License-Identifier: Apache-2.0"
     echo "// Made by cmake/gpu_ptx.sh from ${source##*/}; fingerprint of the source:" \
@@ -46,7 +46,7 @@ generate() {
     rm -r "$folder"
 }
 
-for source in src/gpu/kernels.cu standin/hca/gpu_engine.cu; do
+for source in src/gpu/kernels.cu src/gpu/coll_kernels.cu standin/hca/gpu_engine.cu; do
     result=${source%.cu}.ptx
     if [ "${1:-}" != --check ]; then
         generate > "$result.new"

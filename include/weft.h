@@ -107,7 +107,11 @@ typedef enum weft_type {
 #define WEFT_TYPE_ENUM(name, size, ctype) name,
     WEFT_TYPE_LIST(WEFT_TYPE_ENUM)
 #undef WEFT_TYPE_ENUM
-        WEFT_TYPE_COUNT
+        WEFT_TYPE_COUNT,
+    /* Types of 16 bits that C has no name for, of reductions on GPU memory and by device code: IEEE binary16,
+     * and the upper half of a binary32. Combined in binary32 and rounded once, to nearest even. */
+    WEFT_HALF = 100,
+    WEFT_BFLOAT16 = 101
 } weft_type;
 
 typedef enum weft_op {
@@ -465,6 +469,11 @@ weft_status weft_collect(weft_team *team, void *dst, const void *src, size_t byt
  * dst and src are the same block or do not overlap. */
 weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n, weft_type type,
                         weft_op op);
+
+/* Member m gets elements m * n ... m * n + n - 1 of the combined sources in dst[0 ... n - 1]. dst does not overlap
+ * src. */
+weft_status weft_reducescatter(weft_team *team, void *dst, const void *src, size_t n,
+                               weft_type type, weft_op op);
 
 /* ---------------------------------------------------------------------------------- paths */
 

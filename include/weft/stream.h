@@ -49,6 +49,38 @@ weft_status weft_quiet_on_stream(weft_ctx *ctx, weft_stream stream);
  * complete. Barriers of one team come in the same order at every member. At most 64 members. */
 weft_status weft_barrier_on_stream(weft_team *team, weft_stream stream);
 
+/* The same without completing what the host's contexts did before. */
+weft_status weft_sync_on_stream(weft_team *team, weft_stream stream);
+
+/* Collectives, as those of weft.h without _on_stream, in stream order. Collective over the team, in the same order at
+ * every member, with the same sizes, types, operations and roots; where a team's collectives are put on several
+ * streams, or the host calls some, the program orders these.
+ *
+ * Memory: GPU memory of the heap, in place; or other memory that the GPU accesses (cudaMalloc, cudaMallocHost,
+ * registered), through the library's own areas in pieces, which costs more for large ones. Each side is of one of the
+ * two kinds at all members alike. Any alignment. Symmetric host memory, and teams whose GPUs do not reach each other by
+ * load and store, have over 64 members, or are not among the first 32 of the job that exist: the host's function is
+ * called in stream order.
+ *
+ * Elements of reductions are combined in the order of the team, those of 16 bits in binary32, and rounded once: the
+ * same bits at every member, whatever the size, the number of blocks (WEFT_COLL_SMS), the way (WEFT_COLL), and whether
+ * the host, a stream or device code asks.
+ *
+ * The first call of a team makes it ready (some milliseconds, and the members exchange a word); it may be captured,
+ * as others may. A member that has died: the stream goes on, and the job's next call returns WEFT_ERR_PEER_DEAD or
+ * WEFT_ERR_TIMEOUT.
+ * Errors: WEFT_ERR_ARGUMENT (null, overlap, root), _ADDRESS, _RANGE, _TYPE, _OP. */
+weft_status weft_broadcast_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,
+                                     int root, weft_stream stream);
+weft_status weft_fcollect_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,
+                                    weft_stream stream);
+weft_status weft_alltoall_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,
+                                    weft_stream stream);
+weft_status weft_reduce_on_stream(weft_team *team, void *dst, const void *src, size_t n,
+                                  weft_type type, weft_op op, weft_stream stream);
+weft_status weft_reducescatter_on_stream(weft_team *team, void *dst, const void *src, size_t n,
+                                         weft_type type, weft_op op, weft_stream stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -42,7 +42,8 @@
     X(INIT, "init")                                                                                \
     X(FINALIZE, "finalize")                                                                        \
     X(SETTLE, "quiet of device code")                                                              \
-    X(FILE_TEAM, "file scatter or gather")
+    X(FILE_TEAM, "file scatter or gather")                                                         \
+    X(REDUCESCATTER, "reducescatter")
 
 enum box_operation {
 #define BOX_ENUM(id, name) BOX_OP_##id,

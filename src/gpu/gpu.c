@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing the GPU side; which memory an address is. See gpu.h. */
 #include "gpu/bounce.h"
+#include "gpu/coll.h"
 #include "gpu/lane.h"
 #include "gpu/map.h"
 #include "gpu/relay.h"
@@ -89,8 +90,8 @@ weft_status gpu_machinery_start(struct gpu *gpu)
 enum { TICKETS_BYTES = 4096 };
 
 /* The library's own part of every window: a count of records, two areas per team (for kernels'
- * collectives, and for barriers on streams), one per local peer for the proof. All zeros before any
- * peer may touch it. */
+ * collectives, and for barriers on streams), one per local peer for the proof, and those of collectives of
+ * the host and of streams. All zeros before any peer may touch it. */
 static weft_status make_system_area(struct gpu *gpu, int team_slots)
 {
     size_t members = (size_t)gpu->boot->npes;
@@ -100,7 +101,9 @@ static weft_status make_system_area(struct gpu *gpu, int team_slots)
     gpu->areas_bytes = (gpu->areas_bytes + 4095) & ~(size_t)4095;
     size_t proofs = (members * sizeof(struct prove_area) + 63) & ~(size_t)63;
     size_t lines = 3 * members * GPU_LINE_BYTES, tests = members * GPU_MAP_TEST_BYTES;
-    gpu->system_bytes = TICKETS_BYTES + gpu->areas_bytes + teams + proofs + lines + tests;
+    size_t before = TICKETS_BYTES + gpu->areas_bytes + teams + proofs + lines + tests;
+    before = (before + 4095) & ~(size_t)4095;
+    gpu->system_bytes = before + gpu_coll_bytes();
     gpu->books = heap_create(gpu->heap.size);
     if (!gpu->books)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU heap's books");
@@ -113,6 +116,7 @@ static weft_status make_system_area(struct gpu *gpu, int team_slots)
     gpu->lines_offset = gpu->proof_offset + proofs;
     gpu->nic_lines_offset = gpu->lines_offset + members * GPU_LINE_BYTES;
     gpu->map_test_offset = gpu->lines_offset + lines;
+    gpu->coll_offset = gpu->system_offset + before;
     return status;
 }
 
@@ -268,6 +272,9 @@ void gpu_machinery_stop(struct gpu *gpu)
         idle &= close_stream(gpu, gpu->lanes[i].stream);
     idle &= close_stream(gpu, gpu->wait_stream);
     idle &= close_stream(gpu, gpu->aside_stream);
+    if (gpu->coll)
+        idle &= close_stream(gpu, gpu_coll_take_stream(gpu));
+    gpu_coll_close(gpu);
     gpu_marks_free(gpu);
     drop_registrations(gpu);
     gpu_unpin_heap(gpu);

@@ -72,7 +72,8 @@ struct gpu {
     struct gpu_device device;
     struct gpu_heap heap;
     struct gpu_module module;
-    struct heap *books; /* the allocator of the GPU heap */
+    struct gpu_coll *coll; /* NULL: no collective has asked for it (gpu/coll.h) */
+    struct heap *books;    /* the allocator of the GPU heap */
     struct gpu_lane lanes[GPU_LANES];
     int lane_count;
     CUstream wait_stream; /* a waiting kernel must not hold up a lane */
@@ -89,8 +90,9 @@ struct gpu {
     size_t nic_lines_offset; /* likewise, two for each: what it writes here, and what goes to it */
     size_t
         map_test_offset; /* of every peer, GPU_MAP_TEST_BYTES each, for the test of the CPU's mapping */
-    size_t team_bytes; /* of one team's struct gpu_team_area */
-    int *slot_of;      /* [npes] place among the local PEs, -1 = on another node */
+    size_t coll_offset; /* struct coll_area of the first teams */
+    size_t team_bytes;  /* of one team's struct gpu_team_area */
+    int *slot_of;       /* [npes] place among the local PEs, -1 = on another node */
     pthread_mutex_t registrations_lock;
     struct gpu_registration *registrations;
     struct gpu_pins pins;

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The images of kernels.cu, taken into the library by the assembler: the committed PTX text, and
- * the fat binary when the build had nvcc. */
+/* The images of the kernels, taken into the library by the assembler: the committed PTX texts, and the fat binaries
+ * when the build had nvcc. */
 #include "gpu/module.h"
 
 #include <stddef.h>
 
-__asm__(".pushsection .rodata, \"a\"\n"
-        ".balign 64\n"
-        ".globl gpu_image_ptx\n"
-        ".hidden gpu_image_ptx\n"
-        "gpu_image_ptx:\n"
-        ".incbin \"" WEFT_GPU_PTX "\"\n"
-        ".byte 0\n"
-        ".popsection\n");
+/* The bytes of a file under a symbol of the library's own; `end` closes a text. */
+#define TAKE_IN(symbol, file, end)                                                                 \
+    __asm__(".pushsection .rodata, \"a\"\n"                                                        \
+            ".balign 64\n"                                                                         \
+            ".globl " #symbol "\n"                                                                 \
+            ".hidden " #symbol "\n" #symbol ":\n"                                                  \
+            ".incbin \"" file "\"\n" end ".popsection\n");                                         \
+    extern const char symbol[] __attribute__((visibility("hidden")))
+
+TAKE_IN(gpu_kernels_ptx, WEFT_GPU_PTX, ".byte 0\n");
+TAKE_IN(gpu_coll_kernels_ptx, WEFT_GPU_COLL_PTX, ".byte 0\n");
 
 #ifdef WEFT_GPU_FATBIN
-__asm__(".pushsection .rodata, \"a\"\n"
-        ".balign 64\n"
-        ".globl gpu_image_fatbin_bytes\n"
-        ".hidden gpu_image_fatbin_bytes\n"
-        "gpu_image_fatbin_bytes:\n"
-        ".incbin \"" WEFT_GPU_FATBIN "\"\n"
-        ".popsection\n");
-extern const char gpu_image_fatbin_bytes[] __attribute__((visibility("hidden")));
-const void *const gpu_image_fatbin = gpu_image_fatbin_bytes;
+TAKE_IN(gpu_kernels_fatbin, WEFT_GPU_FATBIN, "");
+TAKE_IN(gpu_coll_kernels_fatbin, WEFT_GPU_COLL_FATBIN, "");
 #else
-const void *const gpu_image_fatbin = NULL;
+#define gpu_kernels_fatbin      NULL
+#define gpu_coll_kernels_fatbin NULL
 #endif
+
+const struct gpu_image gpu_kernels_image = {gpu_kernels_fatbin, gpu_kernels_ptx};
+const struct gpu_image gpu_coll_kernels_image = {gpu_coll_kernels_fatbin, gpu_coll_kernels_ptx};

@@ -6,49 +6,10 @@
  * still. */
 #include <weft/device/simt.h>
 
+#include "kernel_record.h"
 #include "kernels.h"
 
-#if WEFT_TARGET_CUDA
-#define KERNEL extern "C" __global__ void
-#else
-#define KERNEL void
-#endif
-
-#define ORDERED WEFT_ORDER_ACQ_REL
-#define RELAXED WEFT_ORDER_RELAXED
-#define ACQUIRE WEFT_ORDER_ACQUIRE
-#define RELEASE WEFT_ORDER_RELEASE
-#define SYSTEM  WEFT_SCOPE_SYS
-
-/* Less than any poll takes (several hundred ns in the GPU's own memory, a few ns in a CPU's cache),
- * so the count of polls that is made from it never ends a wait before the timer does. */
-#if WEFT_TARGET_CUDA
-#define LEAST_POLL_NS 64
-#else
-#define LEAST_POLL_NS 1
-#endif
-
-/* --------------------------------------------------------------------------- bounded waiting */
-
-struct limit {
-    uint64_t start, limit_ns, polls;
-};
-
-WEFT_DEVICE struct limit limit_start(uint64_t limit_ns)
-{
-    struct limit limit = {weft_dev_clock_ns(), limit_ns, 0};
-    return limit;
-}
-
-/* limit_ns 0: for ever. */
-WEFT_DEVICE int limit_passed(struct limit *limit)
-{
-    limit->polls++;
-    if (!limit->limit_ns || limit->polls % 64)
-        return 0;
-    return weft_dev_clock_ns() - limit->start > limit->limit_ns ||
-           limit->polls > limit->limit_ns / LEAST_POLL_NS + 1024;
-}
+/* ------------------------------------------------------------------------------------ compare */
 
 WEFT_DEVICE int compare(int64_t seen, int cmp, int64_t value)
 {
@@ -66,32 +27,6 @@ WEFT_DEVICE int compare(int64_t seen, int cmp, int64_t value)
     default:
         return seen >= value;
     }
-}
-
-/* Writes a record as device operations do (weft_dev_record()), so that the host and `weft attach`
- * read both alike. */
-WEFT_DEVICE void leave_record(struct gpu_reporting reporting, uint32_t operation, int team,
-                              int peer, const void *address, uint64_t expected, uint64_t seen,
-                              int cmp, const struct limit *limit)
-{
-    uint64_t ticket = weft_dev_atomic_add_u64(reporting.tickets, 1, RELAXED, SYSTEM);
-    struct weft_dev_record *record = &reporting.box->records[ticket % WEFT_DEV_RECORDS];
-    record->operation = operation;
-    record->ticket = ticket;
-    record->status = -101; /* WEFT_ERR_TIMEOUT */
-    record->peer = peer;
-    record->team = team;
-    record->compare = (uint32_t)cmp;
-    record->address = (uint64_t)(uintptr_t)address;
-    record->expected = expected;
-    record->seen = seen;
-    record->waited_ns = weft_dev_clock_ns() - limit->start;
-    record->block = weft_dev_block_x();
-    record->thread = weft_dev_thread_x();
-    /* Release: pairs with the host's acquire loads: who sees the state sees the rest, and who sees
-     * `failed` sees a record. */
-    weft_dev_store_u32(&record->state, WEFT_DEV_RECORD_EXPIRED, RELEASE, SYSTEM);
-    weft_dev_store_u32((uint32_t *)&reporting.box->failed, (uint32_t)-101, RELEASE, SYSTEM);
 }
 
 /* --------------------------------------------------------------------------------- atomics */
@@ -293,7 +228,10 @@ KERNEL weft_kernel_barrier(struct gpu_barrier barrier, struct gpu_reporting repo
     for (int i = (int)weft_dev_thread_x(); i < barrier.members; i += step) {
         uint64_t seen;
         while ((seen = weft_dev_load_u64(&own->arrived[i], ACQUIRE, SYSTEM)) < sequence) {
-            if (limit_passed(&limit)) {
+            enum wait_state state = wait_look(&limit, &reporting);
+            if (state == WAIT_FAILED)
+                break;
+            if (state == WAIT_EXPIRED) {
                 leave_record(reporting, WEFT_DEV_OP_BARRIER, barrier.team, i, &own->arrived[i],
                              sequence, seen, 5, &limit);
                 break;

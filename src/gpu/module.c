@@ -11,47 +11,59 @@ static const char *const names[GPU_KERNEL_COUNT] = {
 #undef GPU_KERNEL_NAME
 };
 
-static weft_status load_image(struct gpu_module *module)
+static weft_status load_image(const struct gpu_image *image, const struct gpu_device *device,
+                              CUmodule *module, const char **kind)
 {
-    const struct cuda *cuda = module->device->cuda;
+    const struct cuda *cuda = device->cuda;
     CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
-    if (gpu_image_fatbin) {
-        module->image = "fat binary";
-        result = cuda->ModuleLoadData(&module->module, gpu_image_fatbin);
+    if (image->fatbin) {
+        *kind = "fat binary";
+        result = cuda->ModuleLoadData(module, image->fatbin);
         if (!result)
             return WEFT_OK;
         char error[160];
         log_debug("cuModuleLoadData of the fat binary: %s; trying the PTX text",
                   cuda_error_text(cuda, result, error, sizeof error));
     }
-    module->image = "PTX text";
-    result = cuda->ModuleLoadData(&module->module, gpu_image_ptx);
+    *kind = "PTX text";
+    result = cuda->ModuleLoadData(module, image->ptx);
     if (!result)
         return WEFT_OK;
-    module->module = NULL;
+    *module = NULL;
     return cuda_fail(cuda, result,
                      "cuModuleLoadData of Weft's kernels (%s) for compute capability %d.%d%s",
-                     module->image, module->device->major, module->device->minor,
-                     gpu_image_fatbin ? "" : "; this build has no fat binary (nvcc was absent)");
+                     *kind, device->major, device->minor,
+                     image->fatbin ? "" : "; this build has no fat binary (nvcc was absent)");
 }
 
-weft_status gpu_module_load(struct gpu_module *module, const struct gpu_device *device)
+weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_device *device,
+                           const char *const *wanted, int count, CUmodule *module,
+                           CUfunction *functions, const char **kind)
 {
-    *module = (struct gpu_module){.device = device};
+    *module = NULL;
     if (device->major < 7)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "GPU %d (%s) has compute capability %d.%d; Weft's kernels need 7.0 "
                          "(Volta) or newer",
                          device->ordinal, device->name, device->major, device->minor);
-    weft_status status = load_image(module);
-    for (int i = 0; !status && i < GPU_KERNEL_COUNT; i++) {
-        CUresult result =
-            device->cuda->ModuleGetFunction(&module->functions[i], module->module, names[i]);
+    weft_status status = load_image(image, device, module, kind);
+    for (int i = 0; !status && i < count; i++) {
+        CUresult result = device->cuda->ModuleGetFunction(&functions[i], *module, wanted[i]);
         if (result)
-            status = cuda_fail(device->cuda, result, "cuModuleGetFunction(%s)", names[i]);
+            status = cuda_fail(device->cuda, result, "cuModuleGetFunction(%s)", wanted[i]);
     }
+    if (status && *module)
+        device->cuda->ModuleUnload(*module);
+    return status;
+}
+
+weft_status gpu_module_load(struct gpu_module *module, const struct gpu_device *device)
+{
+    *module = (struct gpu_module){.device = device};
+    weft_status status = gpu_image_load(&gpu_kernels_image, device, names, GPU_KERNEL_COUNT,
+                                        &module->module, module->functions, &module->image);
     if (status)
-        gpu_module_unload(module);
+        *module = (struct gpu_module){0};
     return status;
 }
 

@@ -29,8 +29,17 @@ void gpu_module_unload(struct gpu_module *module);
 weft_status gpu_launch(const struct gpu_module *module, enum gpu_kernel kernel, unsigned blocks,
                        unsigned threads, CUstream stream, void **arguments);
 
-/* image.c: the embedded images. The fat binary is NULL when nvcc was absent at build time. */
-extern const void *const gpu_image_fatbin;
-extern const char gpu_image_ptx[];
+/* image.c: what is embedded of one source of kernels. The fat binary is NULL when nvcc was absent at build time. */
+struct gpu_image {
+    const void *fatbin;
+    const char *ptx;
+};
+extern const struct gpu_image gpu_kernels_image, gpu_coll_kernels_image;
+
+/* Loads an image, and finds its `count` kernels by their names. *kind: "fat binary" or "PTX text". On failure
+ * nothing is left. The device's context is current. */
+weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_device *device,
+                           const char *const *names, int count, CUmodule *module,
+                           CUfunction *functions, const char **kind);
 
 #endif

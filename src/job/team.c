@@ -162,9 +162,11 @@ void team_empty(struct weft_team *team)
 {
     free(team->pes);
     free(team->mailbox_at);
+    free(team->coll);
     free_nodes(team->nodes);
     team->pes = NULL;
     team->mailbox_at = NULL;
+    team->coll = NULL;
     team->nodes = NULL;
 }
 

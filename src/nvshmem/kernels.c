@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations on streams and collectives of <nvshmem.h> that the host API does not have: they are
- * done by a kernel: on cuda one that the program's own units bring, on simt that of run_simt.c. Also the
- * cooperative launch of the program's kernels. Knows no operation. */
+ * done by a kernel: on cuda the library's where it has one, else one that the program's own units bring; on simt
+ * that of run_simt.c. Also the cooperative launch of the program's kernels. */
 #include <weft/nvshmem/host.h>
 
 #include "base/config.h"
@@ -10,6 +10,7 @@
 #include "gpu/gpu.h"
 #include "job/device_state.h"
 #include "nvshmem/run_simt.h"
+#include "ops/coll_kernel.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -50,6 +51,32 @@ static weft_status nobody_brings_it(void)
                      "NVSHMEM_HOSTLIB_ONLY, in a file that is compiled by nvcc");
 }
 
+/* Collectives that the library has kernels of many blocks for. */
+static bool is_collective(const struct weft_nv_call *call)
+{
+    return call->kind == WEFT_NV_CALL_BROADCAST || call->kind == WEFT_NV_CALL_FCOLLECT ||
+           call->kind == WEFT_NV_CALL_ALLTOALL || call->kind == WEFT_NV_CALL_REDUCE ||
+           call->kind == WEFT_NV_CALL_REDUCESCATTER;
+}
+
+static weft_status by_library(weft_team *team, const struct weft_nv_call *call, weft_stream stream)
+{
+    weft_type type = (weft_type)call->type;
+    weft_op op = (weft_op)call->op;
+    switch (call->kind) {
+    case WEFT_NV_CALL_BROADCAST:
+        return weft_broadcast_on_stream(team, call->dst, call->src, call->n, call->pe, stream);
+    case WEFT_NV_CALL_FCOLLECT:
+        return weft_fcollect_on_stream(team, call->dst, call->src, call->n, stream);
+    case WEFT_NV_CALL_ALLTOALL:
+        return weft_alltoall_on_stream(team, call->dst, call->src, call->n, stream);
+    case WEFT_NV_CALL_REDUCE:
+        return weft_reduce_on_stream(team, call->dst, call->src, call->n, type, op, stream);
+    default:
+        return weft_reducescatter_on_stream(team, call->dst, call->src, call->n, type, op, stream);
+    }
+}
+
 static weft_status enqueue(const struct weft_nv_call *call, weft_stream stream)
 {
     const struct weft_nvshmem_kernels *kernels = of_program();
@@ -57,6 +84,9 @@ static weft_status enqueue(const struct weft_nv_call *call, weft_stream stream)
         return base_fail(WEFT_ERR_ARGUMENT, "called before nvshmem_init");
     if (weft_target_get() == WEFT_SIMT)
         return run_simt(call, stream);
+    weft_team *team = is_collective(call) ? weft_nvshmem_team(call->team) : NULL;
+    if (team && coll_kernel_serves(team))
+        return by_library(team, call, stream);
     if (!kernels)
         return nobody_brings_it();
     weft_status status = device_units_upload();

@@ -118,8 +118,21 @@ weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation
                             const void *src, size_t src_step, size_t bytes, size_t at);
 weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
                              ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element, size_t n);
-weft_status coll_gpu_reduce(struct weft_team *team, void *dst, const void *src, size_t n,
-                            size_t element, reduce_function *combine);
+
+/* Whether collectives on this memory are done by kernels (coll_kernel.h); the same answer at every member. */
+bool coll_by_kernel(const struct weft_team *team, const void *dst, const void *src);
+weft_status coll_kernel_reduction(const char *function, struct weft_team *team, bool everywhere,
+                                  void *dst, const void *src, uint64_t bytes, weft_type type,
+                                  weft_op op);
+
+/* A reduction over any memory (reduce_pull.c): of n elements at everyone, or n for each member. */
+weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operation, void *dst,
+                             const void *src, size_t n, const struct combiner *combiner,
+                             bool everywhere);
+
+/* Returns when what this PE put, with `status`, is at the others, and what they put is here. */
+weft_status coll_finish_puts(struct weft_team *team, enum box_operation operation,
+                             weft_status status);
 
 /* Where PEs share CPUs, the root of a broadcast is the first to leave the barrier or sync that
  * follows: it is likely to be the root of the next broadcast too, and its data is then there when

@@ -305,25 +305,38 @@ static weft_status reduce_large(const struct reduction *reduction, size_t n, uin
     return status ? status : everyone(team, phase + 1);
 }
 
+weft_status reduce_combiner(const char *function, weft_type type, weft_op op,
+                            struct combiner *combiner)
+{
+    bool narrow = type == WEFT_HALF || type == WEFT_BFLOAT16;
+    if ((unsigned)type >= WEFT_TYPE_COUNT && !narrow)
+        return base_fail(WEFT_ERR_TYPE, "%s: type %d is not a weft_type", function, (int)type);
+    if ((unsigned)op >= WEFT_OP_COUNT)
+        return base_fail(WEFT_ERR_OP, "%s: operation %d is not a weft_op", function, (int)op);
+    *combiner = (struct combiner){narrow ? NULL : combine_of[type][op], narrow ? 2 : bytes_of[type],
+                                  type, op};
+    return combiner->combine || (narrow && op >= WEFT_MIN)
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_TYPE, "%s: operation %d is not defined for type %d", function,
+                           (int)op, (int)type);
+}
+
 WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n,
                                     weft_type type, weft_op op)
 {
     static const char name[] = "weft_reduce";
-    if ((unsigned)type >= WEFT_TYPE_COUNT)
-        return base_fail(WEFT_ERR_TYPE, "%s: type %d is not a weft_type", name, (int)type);
-    if ((unsigned)op >= WEFT_OP_COUNT)
-        return base_fail(WEFT_ERR_OP, "%s: operation %d is not a weft_op", name, (int)op);
+    struct combiner combiner;
+    weft_status status = reduce_combiner(name, type, op, &combiner);
+    if (status)
+        return status;
     struct reduction reduction = {
-        .team = team, .combine = combine_of[type][op], .element = bytes_of[type]};
-    if (!reduction.combine)
-        return base_fail(WEFT_ERR_TYPE, "%s: operation %d is not defined for type %d", name,
-                         (int)op, (int)type);
+        .team = team, .combine = combiner.combine, .element = combiner.element};
     size_t bytes;
     if (__builtin_mul_overflow(n, reduction.element, &bytes))
         return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", name, n);
     uint64_t phase;
-    weft_status status = coll_begin(name, team, BOX_OP_REDUCE, -1, bytes,
-                                    (uint64_t)type << 8 | (uint64_t)op, &phase);
+    status = coll_begin(name, team, BOX_OP_REDUCE, -1, bytes, (uint64_t)type << 8 | (uint64_t)op,
+                        &phase);
     if (status || n == 0)
         return status;
     status = coll_place(name, "dst", team, dst, bytes, &reduction.to);
@@ -338,8 +351,10 @@ WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src,
                          "%s: dst %p and src %p overlap by %zu of %zu bytes; they may be the same "
                          "or lie apart",
                          name, dst, src, bytes - apart, bytes);
-    if (coll_on_gpu(team, dst, src))
-        return coll_gpu_reduce(team, dst, src, n, reduction.element, reduction.combine);
+    if (type != WEFT_LONG_DOUBLE && coll_on_gpu(team, dst, src) && coll_by_kernel(team, dst, src))
+        return coll_kernel_reduction(name, team, true, dst, src, bytes, type, op);
+    if (!combiner.combine || coll_on_gpu(team, dst, src))
+        return coll_pull_reduce(team, BOX_OP_REDUCE, dst, src, n, &combiner, true);
     if ((uintptr_t)dst % alignment_of[type] || (uintptr_t)src % alignment_of[type])
         return base_fail(WEFT_ERR_ALIGNMENT, "%s: dst %p or src %p is not aligned for its type",
                          name, dst, src);

@@ -308,9 +308,9 @@ WEFT_EXPORT weft_status weft_quiet_on_stream(weft_ctx *ctx, weft_stream stream)
     return weft_quiet(ctx);
 }
 
-static weft_status fill_barrier(struct weft_team *team, struct gpu_barrier *barrier)
+static weft_status fill_barrier(const char *name, struct weft_team *team,
+                                struct gpu_barrier *barrier)
 {
-    static const char name[] = "weft_barrier_on_stream";
     struct gpu *gpu = team->job->gpu;
     if (team->n > GPU_BARRIER_MEMBERS)
         return base_fail(WEFT_ERR_UNSUPPORTED,
@@ -334,30 +334,42 @@ static weft_status fill_barrier(struct weft_team *team, struct gpu_barrier *barr
     return WEFT_OK;
 }
 
-WEFT_EXPORT weft_status weft_barrier_on_stream(weft_team *team, weft_stream stream)
+/* The kernel's release stores tell of what the stream did before; a barrier besides completes what the host did. */
+static weft_status meet_on_stream(const char *function, weft_team *team, weft_stream stream,
+                                  bool barrier)
 {
     if (!team)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_barrier_on_stream: team is null");
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: team is null", function);
     struct weft_job *job = team->job;
     if (atomic_load(&job->state) != JOB_RUNNING)
-        return job_finalized("weft_barrier_on_stream");
+        return job_finalized(function);
     weft_status status = job_check_failed(job);
     if (status)
         return status;
     if (!stream_on_cuda(job) || !job_gpu_team_direct(team))
-        return stream_call_barrier(team, stream);
-    struct gpu_barrier barrier;
+        return barrier ? stream_call_barrier(team, stream) : stream_call_sync(team, stream);
+    struct gpu_barrier meeting;
     struct gpu_reporting reporting = job->gpu->reporting;
-    status = fill_barrier(team, &barrier);
-    if (!status)
+    status = fill_barrier(function, team, &meeting);
+    if (!status && barrier)
         status = weft_quiet(job->default_ctx);
     if (!status)
         status = gpu_enter(&job->gpu->device);
     if (status)
         return status;
-    void *arguments[] = {&barrier, &reporting};
+    void *arguments[] = {&meeting, &reporting};
     unsigned threads = team->n <= 32 ? 32 : GPU_BARRIER_MEMBERS;
     status = gpu_launch(&job->gpu->module, GPU_weft_kernel_barrier, 1, threads, stream, arguments);
     gpu_leave(&job->gpu->device);
     return status;
+}
+
+WEFT_EXPORT weft_status weft_barrier_on_stream(weft_team *team, weft_stream stream)
+{
+    return meet_on_stream("weft_barrier_on_stream", team, stream, true);
+}
+
+WEFT_EXPORT weft_status weft_sync_on_stream(weft_team *team, weft_stream stream)
+{
+    return meet_on_stream("weft_sync_on_stream", team, stream, false);
 }

@@ -32,6 +32,20 @@ weft_status stream_call_signal_wait(weft_ctx *ctx, const uint64_t *signal, weft_
                                     uint64_t value, weft_stream stream);
 weft_status stream_call_quiet(weft_ctx *ctx, weft_stream stream);
 weft_status stream_call_barrier(weft_team *team, weft_stream stream);
+weft_status stream_call_sync(weft_team *team, weft_stream stream);
+
+/* A collective of weft.h; of its arguments those that it has. */
+struct stream_collective {
+    enum box_operation operation;
+    weft_team *team;
+    void *dst;
+    const void *src;
+    size_t count; /* bytes, or elements of a reduction */
+    int root;
+    weft_type type;
+    weft_op op;
+};
+weft_status stream_call_collective(const struct stream_collective *what, weft_stream stream);
 
 /* Has a thread call run(argument) when the stream comes there, and the stream wait until it has. Takes
  * argument over, which free() frees. In a graph it is called at each replay. */

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum call_kind { PUT, GET, PUT_SIGNAL, SIGNAL, WAIT, QUIET, BARRIER };
+enum call_kind { PUT, GET, PUT_SIGNAL, SIGNAL, WAIT, QUIET, BARRIER, SYNC, COLLECTIVE };
 
 struct call {
     enum call_kind kind;
@@ -20,6 +20,7 @@ struct call {
     uint64_t value;
     int op; /* weft_signal_op or weft_cmp */
     int pe;
+    struct stream_collective collective;
 };
 
 /* What has been put is complete when the stream goes on: nothing that waits on a stream lets out what a
@@ -35,6 +36,22 @@ static weft_status give_signal(const struct call *call)
     return status ? status
                   : weft_signal(call->ctx, call->signal, call->value, (weft_signal_op)call->op,
                                 call->pe);
+}
+
+static weft_status collect(const struct stream_collective *c)
+{
+    switch (c->operation) {
+    case BOX_OP_BROADCAST:
+        return weft_broadcast(c->team, c->dst, c->src, c->count, c->root);
+    case BOX_OP_FCOLLECT:
+        return weft_fcollect(c->team, c->dst, c->src, c->count);
+    case BOX_OP_ALLTOALL:
+        return weft_alltoall(c->team, c->dst, c->src, c->count);
+    case BOX_OP_REDUCE:
+        return weft_reduce(c->team, c->dst, c->src, c->count, c->type, c->op);
+    default:
+        return weft_reducescatter(c->team, c->dst, c->src, c->count, c->type, c->op);
+    }
 }
 
 static weft_status perform(const struct call *call)
@@ -56,6 +73,10 @@ static weft_status perform(const struct call *call)
         return weft_quiet(call->ctx);
     case BARRIER:
         return weft_barrier(call->team);
+    case SYNC:
+        return weft_sync(call->team);
+    case COLLECTIVE:
+        return collect(&call->collective);
     }
     return WEFT_OK;
 }
@@ -149,4 +170,15 @@ weft_status stream_call_quiet(weft_ctx *ctx, weft_stream stream)
 weft_status stream_call_barrier(weft_team *team, weft_stream stream)
 {
     return queue(stream, (struct call){.kind = BARRIER, .team = team});
+}
+
+weft_status stream_call_sync(weft_team *team, weft_stream stream)
+{
+    return queue(stream, (struct call){.kind = SYNC, .team = team});
+}
+
+weft_status stream_call_collective(const struct stream_collective *what, weft_stream stream)
+{
+    return queue(stream,
+                 (struct call){.kind = COLLECTIVE, .team = what->team, .collective = *what});
 }

@@ -3,6 +3,7 @@
  * run one after the other. */
 #include "primitives.h"
 
+#include "gpu/coll_kernels.cu"
 #include "gpu/kernels.cu"
 
 #include "fake.h"
@@ -14,7 +15,7 @@
 
 enum {
 #define ENUM(name) FAKE_##name,
-    GPU_KERNELS(ENUM)
+    GPU_KERNELS(ENUM) COLL_KERNELS(ENUM)
 #undef ENUM
         FAKE_weft_hca_slice,
     FAKE_KERNELS
@@ -22,7 +23,7 @@ enum {
 
 static const char *const kernel_names[] = {
 #define NAME(name) #name,
-    GPU_KERNELS(NAME)
+    GPU_KERNELS(NAME) COLL_KERNELS(NAME)
 #undef NAME
         "weft_hca_slice",
 };
@@ -142,8 +143,30 @@ static void run_barrier(void **a)
     weft_kernel_barrier(barrier, reporting_of(a[1]));
 }
 
+/* The kernels of collectives, by their one argument. */
+static void run_coll(int kernel, const struct coll_call *given)
+{
+    static void (*const kernels[])(struct coll_call) = {
+#define ROW(name) [FAKE_##name] = name,
+        COLL_KERNELS(ROW)
+#undef ROW
+    };
+    struct coll_call call = *given;
+    void *reporting = &call.reporting;
+    for (int i = 0; i < call.members; i++)
+        call.part[i] = memory_at((uintptr_t)call.part[i]);
+    call.dst = memory_at((uintptr_t)call.dst);
+    call.src = memory_at((uintptr_t)call.src);
+    call.reporting = reporting_of(reporting);
+    kernels[kernel](call);
+}
+
 static void run_block(int kernel, void **a)
 {
+    if (kernel >= FAKE_weft_coll_send && kernel <= FAKE_weft_coll_combine) {
+        run_coll(kernel, a[0]);
+        return;
+    }
     switch (kernel) {
     case FAKE_weft_kernel_atomic:
         weft_kernel_atomic(P(0, void *), A(1, int), A(2, unsigned), A(3, uint64_t), A(4, uint64_t),
@@ -187,6 +210,9 @@ static const unsigned short argument_bytes[FAKE_KERNELS][12] = {
     [FAKE_weft_kernel_prove] = {8, 8, 8},
     [FAKE_weft_kernel_echo] = {8, 8, 8, 8, 8, 8, 8},
     [FAKE_weft_hca_slice] = {sizeof(struct gpu_slice)},
+#define ROW(name) [FAKE_##name] = {sizeof(struct coll_call)},
+    COLL_KERNELS(ROW)
+#undef ROW
 };
 
 static size_t place_of(size_t bytes)

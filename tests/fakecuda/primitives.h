@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The primitives of <weft/device/simt.h> for a block of one thread, by which the stand-in of the
- * CUDA driver runs the library's own kernels. Only those that kernels.cu uses. */
+ * CUDA driver runs the library's own kernels. Only those that they use. */
 #ifndef WEFT_DEVICE_SIMT_H
 #define WEFT_DEVICE_SIMT_H
 
 #include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <time.h>
 
-#define WEFT_TARGET_CUDA              0
-#define WEFT_TARGET_SIMT              1
-#define WEFT_DEVICE                   static inline
+#define WEFT_TARGET_CUDA     0
+#define WEFT_TARGET_SIMT     1
+#define WEFT_DEVICE          static inline __attribute__((unused))
+#define WEFT_DEVICE_NOINLINE static __attribute__((noinline, unused))
+#define WEFT_RESTRICT        restrict
+#define WEFT_UNROLL
+#define WEFT_NO_UNROLL
+#define WEFT_DEV_LIKELY(x)            __builtin_expect(!!(x), 1)
 
 #define WEFT_ORDER_RELAXED            0
 #define WEFT_ORDER_ACQUIRE            1
@@ -36,7 +42,12 @@ static inline void fake_order(int order)
 
 struct weft_dev_vec16 {
     uint64_t lo, hi;
-};
+} __attribute__((aligned(16), may_alias));
+
+typedef uint8_t __attribute__((may_alias)) weft_dev_any_u8;
+typedef uint16_t __attribute__((may_alias)) weft_dev_any_u16;
+typedef uint32_t __attribute__((may_alias)) weft_dev_any_u32;
+typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
 
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16(const void *p)
 {
@@ -47,9 +58,40 @@ WEFT_DEVICE void weft_dev_store_vec16(void *p, struct weft_dev_vec16 v)
     *(struct weft_dev_vec16 *)p = v;
 }
 
+/* Whole in units of 8 bytes, as on the oldest GPUs. */
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16_relaxed(const void *p)
+{
+    struct weft_dev_vec16 v;
+    v.lo = __atomic_load_n((const weft_dev_any_u64 *)p, __ATOMIC_RELAXED);
+    v.hi = __atomic_load_n((const weft_dev_any_u64 *)p + 1, __ATOMIC_RELAXED);
+    return v;
+}
+WEFT_DEVICE void weft_dev_store_vec16_relaxed(void *p, struct weft_dev_vec16 v)
+{
+    __atomic_store_n((weft_dev_any_u64 *)p, v.lo, __ATOMIC_RELAXED);
+    __atomic_store_n((weft_dev_any_u64 *)p + 1, v.hi, __ATOMIC_RELAXED);
+}
+
+#define FAKE_BITS(name, real, N)                                                                   \
+    WEFT_DEVICE uint##N##_t weft_dev_bits_##name(real x)                                           \
+    {                                                                                              \
+        uint##N##_t bits;                                                                          \
+        memcpy(&bits, &x, sizeof bits);                                                            \
+        return bits;                                                                               \
+    }                                                                                              \
+    WEFT_DEVICE real weft_dev_##name##_bits(uint##N##_t bits)                                      \
+    {                                                                                              \
+        real x;                                                                                    \
+        memcpy(&x, &bits, sizeof x);                                                               \
+        return x;                                                                                  \
+    }
+FAKE_BITS(f32, float, 32)
+FAKE_BITS(f64, double, 64)
+
 #define weft_dev_thread_x()          0u
 #define weft_dev_block_dim_x()       1u
 #define weft_dev_block_x()           fake_block
+#define weft_dev_grid_dim_x()        fake_blocks
 #define weft_dev_grid_rank()         ((uint64_t)fake_block)
 #define weft_dev_grid_threads()      ((uint64_t)fake_blocks)
 #define weft_dev_sync_block()        ((void)0)

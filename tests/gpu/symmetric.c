@@ -174,7 +174,7 @@ static void places(void)
     char *at[3];
     uint64_t seen;
     for (int i = 0; i < 3; i++) {
-        pieces[i] = shareable((size_t)(i + 1) * PIECE);
+        pieces[i] = shareable((size_t)(i + 2) * PIECE);
         at[i] = symmetric_of(pieces[i], 0, pieces[i].bytes);
         OK(weft_p64(ctx, (uint64_t *)(void *)at[i], 100u * (unsigned)me + (unsigned)i, next));
     }
@@ -183,7 +183,7 @@ static void places(void)
     unregister(at[1]);
     FAILS(weft_p64(ctx, (uint64_t *)(void *)at[1], 1, next), WEFT_ERR_ADDRESS, "not a symmetric");
     CHECK(!weft_accessible(job, at[1], next) && weft_accessible(job, at[0], next));
-    FAILS(weft_p64(ctx, (uint64_t *)(void *)(at[0] + PIECE - 4), 1, next), WEFT_ERR_ADDRESS, "");
+    FAILS(weft_p64(ctx, (uint64_t *)(void *)(at[0] + 2 * PIECE - 4), 1, next), WEFT_ERR_ADDRESS, "");
     FAILS(weft_free(job, at[0]), WEFT_ERR_FREE, "not the start");
     for (int i = 0; i < 3; i += 2) {
         OK(weft_g64(ctx, (uint64_t *)(void *)at[i], &seen, me));
@@ -196,7 +196,7 @@ static void places(void)
 
     weft_gpu_info info = {.size = sizeof info};
     OK(weft_gpu_query(job, &info));
-    size_t left = info.heap_window - 6 * (size_t)PIECE;
+    size_t left = info.heap_window - 9 * (size_t)PIECE;
     if (info.heap_window <= (size_t)2048 * MIB) {
         void *none;
         FAILS(weft_alloc(job, WEFT_GPU, left, 0, 0, &none), WEFT_ERR_NO_MEMORY,

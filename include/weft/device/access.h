@@ -6,8 +6,6 @@
 
 #include <weft/device/unit.h>
 
-#define WEFT_DEV_LIKELY(x) __builtin_expect(!!(x), 1)
-
 /* ----------------------------------------------------------------------------------- scopes
  *
  * Operations exist in three scopes, named by who calls together, with the same arguments:

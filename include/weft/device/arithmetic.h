@@ -8,8 +8,8 @@
 #include <weft.h>
 #include <weft/device/simt.h>
 
-/* Types that C has no name for: IEEE binary16, and the upper half of a binary32. Arithmetic on them
- * is done in binary32 and rounded to nearest even. */
+/* Names of device code for the types of 16 bits: they are combined in binary32, and the result of all is
+ * rounded once, to nearest even (struct weft_dev_wide). */
 #define WEFT_DEV_HALF     ((weft_type)100)
 #define WEFT_DEV_BFLOAT16 ((weft_type)101)
 
@@ -25,6 +25,34 @@ WEFT_DEVICE uint16_t weft_dev_bf16_f32(float x)
         return (uint16_t)(bits >> 16 | 0x40); /* NaN stays one */
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
+
+/* Products of which a sum is made: rounded before it, so that no compiler makes one operation of both and
+ * the bits depend on no target. */
+#if WEFT_TARGET_CUDA
+
+WEFT_DEVICE float weft_dev_mul_f32(float a, float b)
+{
+    return __fmul_rn(a, b);
+}
+
+WEFT_DEVICE double weft_dev_mul_f64(double a, double b)
+{
+    return __dmul_rn(a, b);
+}
+
+#else
+
+WEFT_DEVICE float weft_dev_mul_f32(float a, float b)
+{
+    return a * b;
+}
+
+WEFT_DEVICE double weft_dev_mul_f64(double a, double b)
+{
+    return a * b;
+}
+
+#endif
 
 #if WEFT_TARGET_CUDA
 
@@ -187,8 +215,8 @@ WEFT_DEVICE uint64_t weft_dev_complex_f32(weft_op op, uint64_t a, uint64_t b)
 {
     float ar = weft_dev_f32_bits((uint32_t)a), ai = weft_dev_f32_bits((uint32_t)(a >> 32));
     float br = weft_dev_f32_bits((uint32_t)b), bi = weft_dev_f32_bits((uint32_t)(b >> 32));
-    float re = op == WEFT_SUM ? ar + br : ar * br - ai * bi;
-    float im = op == WEFT_SUM ? ai + bi : ar * bi + ai * br;
+    float re = op == WEFT_SUM ? ar + br : weft_dev_mul_f32(ar, br) - weft_dev_mul_f32(ai, bi);
+    float im = op == WEFT_SUM ? ai + bi : weft_dev_mul_f32(ar, bi) + weft_dev_mul_f32(ai, br);
     return weft_dev_bits_f32(re) | (uint64_t)weft_dev_bits_f32(im) << 32;
 }
 
@@ -198,8 +226,10 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_complex_f64(weft_op op, struct weft_d
     double ar = weft_dev_f64_bits(a.lo), ai = weft_dev_f64_bits(a.hi);
     double br = weft_dev_f64_bits(b.lo), bi = weft_dev_f64_bits(b.hi);
     struct weft_dev_vec16 v;
-    v.lo = weft_dev_bits_f64(op == WEFT_SUM ? ar + br : ar * br - ai * bi);
-    v.hi = weft_dev_bits_f64(op == WEFT_SUM ? ai + bi : ar * bi + ai * br);
+    double re = weft_dev_mul_f64(ar, br) - weft_dev_mul_f64(ai, bi);
+    double im = weft_dev_mul_f64(ar, bi) + weft_dev_mul_f64(ai, br);
+    v.lo = weft_dev_bits_f64(op == WEFT_SUM ? ar + br : re);
+    v.hi = weft_dev_bits_f64(op == WEFT_SUM ? ai + bi : im);
     return v;
 }
 
@@ -244,6 +274,65 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_combine(weft_type type, weft_op op,
         return v;
     }
     return weft_dev_combine_any(type, op, a, b);
+}
+
+/* ----------------------------------------------------------------------------------- many
+ *
+ * What is combined of several members before it is rounded: for the types of 16 bits their elements in
+ * binary32, else the elements as they are. */
+struct weft_dev_wide {
+    struct weft_dev_vec16 v;
+    float f[8];
+};
+
+WEFT_DEVICE int weft_dev_is_narrow(weft_type type)
+{
+    return type == WEFT_DEV_HALF || type == WEFT_DEV_BFLOAT16;
+}
+
+/* Element i of 8 in a 16-byte vector. */
+WEFT_DEVICE float weft_dev_narrow_load(weft_type type, struct weft_dev_vec16 v, int i)
+{
+    uint16_t bits = (uint16_t)((i < 4 ? v.lo : v.hi) >> 16 * (i & 3));
+    return type == WEFT_DEV_HALF ? weft_dev_f32_f16(bits) : weft_dev_f32_bf16(bits);
+}
+
+WEFT_DEVICE void weft_dev_wide_begin(weft_type type, struct weft_dev_wide *w,
+                                     struct weft_dev_vec16 v)
+{
+    w->v = v;
+    if (!weft_dev_is_narrow(type))
+        return;
+    WEFT_UNROLL
+    for (int i = 0; i < 8; i++)
+        w->f[i] = weft_dev_narrow_load(type, v, i);
+}
+
+WEFT_DEVICE void weft_dev_wide_add(weft_type type, weft_op op, struct weft_dev_wide *w,
+                                   struct weft_dev_vec16 v)
+{
+    if (!weft_dev_is_narrow(type)) {
+        w->v = weft_dev_combine(type, op, w->v, v);
+        return;
+    }
+    WEFT_UNROLL
+    for (int i = 0; i < 8; i++)
+        w->f[i] = weft_dev_combine_f32(op, w->f[i], weft_dev_narrow_load(type, v, i));
+}
+
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_wide_end(weft_type type, const struct weft_dev_wide *w)
+{
+    uint64_t half[2] = {0, 0};
+    if (!weft_dev_is_narrow(type))
+        return w->v;
+    WEFT_UNROLL
+    for (int i = 0; i < 8; i++) {
+        uint16_t bits =
+            type == WEFT_DEV_HALF ? weft_dev_f16_f32(w->f[i]) : weft_dev_bf16_f32(w->f[i]);
+        half[i / 4] |= (uint64_t)bits << 16 * (i & 3);
+    }
+    struct weft_dev_vec16 v = {half[0], half[1]};
+    return v;
 }
 
 #endif

@@ -8,7 +8,7 @@
 #ifndef WEFT_DEVICE_MOVE_H
 #define WEFT_DEVICE_MOVE_H
 
-#include <weft/device/access.h>
+#include <weft/device/simt.h>
 
 /* Loads in flight per thread. At 1024 threads 4 * 16 bytes each are 64 KiB per SM: more than the
  * 45 GB/s that an SM can send need at 1 us; and they fit the 64 registers such a block has. */
@@ -151,6 +151,43 @@ WEFT_DEVICE void weft_dev_move(char *dst, const char *src, size_t bytes, unsigne
                                WEFT_SCOPE_SYS);
     } else
         weft_dev_move_any(dst, src, bytes, rank, threads, far_source);
+}
+
+/* ------------------------------------------------------------------------------ one element
+ *
+ * Of 1, 2, 4, 8 or 16 bytes, aligned to its size but for 16, whose halves are moved by themselves. */
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_element_load(const char *p, size_t bytes)
+{
+    struct weft_dev_vec16 v = {0, 0};
+    if (bytes == 16) {
+        v.lo = weft_dev_load_u64((const uint64_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+        v.hi = weft_dev_load_u64((const uint64_t *)p + 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 8) {
+        v.lo = weft_dev_load_u64((const uint64_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 4) {
+        v.lo = weft_dev_load_u32((const uint32_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 2) {
+        v.lo = weft_dev_load_u16((const uint16_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else {
+        v.lo = weft_dev_load_u8((const uint8_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    }
+    return v;
+}
+
+WEFT_DEVICE void weft_dev_element_store(char *p, struct weft_dev_vec16 v, size_t bytes)
+{
+    if (bytes == 16) {
+        weft_dev_store_u64((uint64_t *)p, v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+        weft_dev_store_u64((uint64_t *)p + 1, v.hi, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 8) {
+        weft_dev_store_u64((uint64_t *)p, v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 4) {
+        weft_dev_store_u32((uint32_t *)p, (uint32_t)v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes == 2) {
+        weft_dev_store_u16((uint16_t *)p, (uint16_t)v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else {
+        weft_dev_store_u8((uint8_t *)p, (uint8_t)v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    }
 }
 
 #endif

@@ -14,6 +14,7 @@
 #ifndef WEFT_DEVICE_PACKET_H
 #define WEFT_DEVICE_PACKET_H
 
+#include <weft/device/packet_unit.h>
 #include <weft/device/wait.h>
 
 /* Bytes of a buffer for packets of up to `bytes` of payload. Host and device. */
@@ -24,45 +25,6 @@ __host__ __device__
     weft_packet_bytes(size_t bytes)
 {
     return (bytes + 7) / 8 * 16;
-}
-
-/* 8 bytes of payload at src, or the `left` < 8 that there are. */
-WEFT_DEVICE uint64_t weft_dev_packet_payload(const char *src, size_t left)
-{
-    uint64_t value = 0;
-    if (left >= 8 && !((uintptr_t)src & 7))
-        return *(const weft_dev_any_u64 *)src;
-    for (unsigned i = 0; i < 8 && i < left; i++)
-        value |= (uint64_t)(uint8_t)src[i] << 8 * i;
-    return value;
-}
-
-WEFT_DEVICE void weft_dev_packet_deliver(char *dst, uint64_t value, size_t left)
-{
-    if (left >= 8 && !((uintptr_t)dst & 7)) {
-        weft_dev_store_u64((uint64_t *)dst, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-        return;
-    }
-    for (unsigned i = 0; i < 8 && i < left; i++)
-        dst[i] = (char)(value >> 8 * i);
-}
-
-WEFT_DEVICE void weft_dev_packet_store(char *at, uint64_t value, uint32_t number)
-{
-    struct weft_dev_vec16 v;
-    v.lo = (value & 0xffffffffu) | (uint64_t)number << 32;
-    v.hi = value >> 32 | (uint64_t)number << 32;
-    weft_dev_store_vec16_relaxed(at, v);
-}
-
-WEFT_DEVICE int weft_dev_packet_ready(struct weft_dev_vec16 v, uint32_t number)
-{
-    return (uint32_t)(v.lo >> 32) == number && (uint32_t)(v.hi >> 32) == number;
-}
-
-WEFT_DEVICE uint64_t weft_dev_packet_value(struct weft_dev_vec16 v)
-{
-    return (v.lo & 0xffffffffu) | v.hi << 32;
 }
 
 /* Waits for the unit at `at`. `v` is what a load has seen there. */

@@ -8,6 +8,7 @@
 
 #include <weft/device/arithmetic.h>
 #include <weft/device/collective.h>
+#include <weft/device/move.h>
 #include <weft/device/packet.h>
 
 /* int weft_{thread,warp,block}_reduce(int team, void *dst, const void *src, size_t n,
@@ -18,8 +19,9 @@
  *                                            weft_type type, weft_op op)
  *     Member m gets elements m * n ... m * n + n - 1 of the combined sources, in dst[0 ... n - 1].
  *     dst does not overlap src.
- * Types are the host's but WEFT_LONG_DOUBLE, and WEFT_DEV_HALF and WEFT_DEV_BFLOAT16. Elements are
- * combined in the order of the team. */
+ * Types are the host's but WEFT_LONG_DOUBLE; WEFT_DEV_HALF and WEFT_DEV_BFLOAT16 are WEFT_HALF and
+ * WEFT_BFLOAT16. Elements are combined in the order of the team, those of 16 bits in binary32 and
+ * rounded once: the same bits from every way, scope and target, and from the host and streams. */
 
 /* ----------------------------------------------------------------------------------- slices
  *
@@ -45,40 +47,6 @@ struct weft_dev_reduction {
     weft_type type;
     weft_op op;
 };
-
-WEFT_DEVICE struct weft_dev_vec16 weft_dev_element_load(const char *p, size_t bytes)
-{
-    struct weft_dev_vec16 v = {0, 0};
-    if (bytes == 16) {
-        v.lo = weft_dev_load_u64((const uint64_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-        v.hi = weft_dev_load_u64((const uint64_t *)p + 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } else if (bytes == 8) {
-        v.lo = weft_dev_load_u64((const uint64_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } else if (bytes == 4) {
-        v.lo = weft_dev_load_u32((const uint32_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } else if (bytes == 2) {
-        v.lo = weft_dev_load_u16((const uint16_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } else {
-        v.lo = weft_dev_load_u8((const uint8_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    }
-    return v;
-}
-
-WEFT_DEVICE void weft_dev_element_store(char *p, struct weft_dev_vec16 v, size_t bytes)
-{
-    if (bytes == 16) {
-        weft_dev_store_u64((uint64_t *)p, v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-        weft_dev_store_u64((uint64_t *)p + 1, v.hi, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } else if (bytes == 8) {
-        weft_dev_store_u64((uint64_t *)p, v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } else if (bytes == 4) {
-        weft_dev_store_u32((uint32_t *)p, (uint32_t)v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } else if (bytes == 2) {
-        weft_dev_store_u16((uint16_t *)p, (uint16_t)v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    } else {
-        weft_dev_store_u8((uint8_t *)p, (uint8_t)v.lo, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    }
-}
 
 /* What a thread loads, combines and stores at a time: `bytes` (16, or one element's) at each of
  * WEFT_DEV_UNROLL places that are `step` apart. Places from `end` on are left alone. */
@@ -121,18 +89,29 @@ WEFT_DEVICE const char *weft_dev_source_of(const struct weft_dev_reduction *r, i
  * offset from r->to as the byte has in the sources. The loads from one member do not wait for one
  * another: WEFT_DEV_UNROLL of each thread are under way together. */
 WEFT_DEVICE void weft_dev_reduce_range(const struct weft_dev_reduction *r, uint64_t begin,
-                                       uint64_t end, unsigned bytes, int whole)
+                                       uint64_t end, unsigned bytes, int whole, int narrow)
 {
     uint64_t step = (uint64_t)r->g.threads * bytes;
     for (uint64_t at = begin + r->g.rank * bytes; at < end; at += WEFT_DEV_UNROLL * step) {
         struct weft_dev_stripe acc, next;
+        struct weft_dev_wide wide[WEFT_DEV_UNROLL];
         weft_dev_stripe_load(&acc, weft_dev_source_of(r, 0), at, step, end, bytes, whole);
+        WEFT_UNROLL
+        for (int u = 0; narrow && u < WEFT_DEV_UNROLL; u++)
+            weft_dev_wide_begin(r->type, &wide[u], acc.v[u]);
         for (int i = 1; i < r->g.m.n; i++) {
             weft_dev_stripe_load(&next, weft_dev_source_of(r, i), at, step, end, bytes, whole);
             WEFT_UNROLL
-            for (int u = 0; u < WEFT_DEV_UNROLL; u++)
-                acc.v[u] = weft_dev_combine(r->type, r->op, acc.v[u], next.v[u]);
+            for (int u = 0; u < WEFT_DEV_UNROLL; u++) {
+                if (narrow)
+                    weft_dev_wide_add(r->type, r->op, &wide[u], next.v[u]);
+                else
+                    acc.v[u] = weft_dev_combine(r->type, r->op, acc.v[u], next.v[u]);
+            }
         }
+        WEFT_UNROLL
+        for (int u = 0; narrow && u < WEFT_DEV_UNROLL; u++)
+            acc.v[u] = weft_dev_wide_end(r->type, &wide[u]);
         for (int i = 0; i < (r->everywhere ? r->g.m.n : 1); i++) {
             int member = r->everywhere ? weft_dev_turned_member(&r->g, i) : r->g.m.me;
             char *to = weft_dev_place_at(&r->g, r->to_segment, r->to, member);
@@ -144,13 +123,23 @@ WEFT_DEVICE void weft_dev_reduce_range(const struct weft_dev_reduction *r, uint6
 WEFT_DEVICE_NOINLINE void weft_dev_reduce_vectors(const struct weft_dev_reduction *r,
                                                   uint64_t begin, uint64_t end)
 {
-    weft_dev_reduce_range(r, begin, end, 16, 1);
+    weft_dev_reduce_range(r, begin, end, 16, 1, 0);
+}
+
+/* Types of 16 bits, which take more registers. */
+WEFT_DEVICE_NOINLINE void weft_dev_reduce_narrow(const struct weft_dev_reduction *r, uint64_t begin,
+                                                 uint64_t end, int whole)
+{
+    if (whole)
+        weft_dev_reduce_range(r, begin, end, 16, 1, 1);
+    else
+        weft_dev_reduce_range(r, begin, end, 2, 0, 1);
 }
 
 WEFT_DEVICE_NOINLINE void weft_dev_reduce_elements(const struct weft_dev_reduction *r,
                                                    uint64_t begin, uint64_t end)
 {
-    weft_dev_reduce_range(r, begin, end, (unsigned)weft_dev_type_bytes(r->type), 0);
+    weft_dev_reduce_range(r, begin, end, (unsigned)weft_dev_type_bytes(r->type), 0, 0);
 }
 
 WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint64_t begin,
@@ -159,6 +148,11 @@ WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint6
     uint64_t vectors = begin;
     if (!(((r->from + begin) | (r->to + begin)) & 15))
         vectors = begin + ((end - begin) & ~(uint64_t)15);
+    if (weft_dev_is_narrow(r->type)) {
+        weft_dev_reduce_narrow(r, begin, vectors, 1);
+        weft_dev_reduce_narrow(r, vectors, end, 0);
+        return;
+    }
     weft_dev_reduce_vectors(r, begin, vectors);
     weft_dev_reduce_elements(r, vectors, end);
 }
@@ -224,18 +218,6 @@ WEFT_DEVICE int weft_dev_renews(uint64_t round)
     return (round & WEFT_DEV_RENEW_MASK) < 2;
 }
 
-/* Unit `unit` of `bytes` bytes at src; zeros behind their end. */
-WEFT_DEVICE struct weft_dev_vec16 weft_dev_unit_load(const char *src, size_t bytes, uint32_t unit)
-{
-    struct weft_dev_vec16 v = {0, 0};
-    size_t at = 16 * (size_t)unit;
-    if (at < bytes)
-        v.lo = weft_dev_packet_payload(src + at, bytes - at);
-    if (at + 8 < bytes)
-        v.hi = weft_dev_packet_payload(src + at + 8, bytes - at - 8);
-    return v;
-}
-
 WEFT_DEVICE void weft_dev_reduce_send(const struct weft_dev_reduction *r)
 {
     int whole = weft_dev_renews(r->g.number);
@@ -296,10 +278,11 @@ WEFT_DEVICE uint64_t weft_dev_slot_take(const struct weft_dev_reduction *r, cons
 
 /* One unit of all members, combined. */
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_unit(const struct weft_dev_reduction *r,
-                                                       uint32_t unit, int *status)
+                                                       uint32_t unit, int narrow, int *status)
 {
     int two = r->bytes - 16 * (size_t)unit > 8;
     struct weft_dev_vec16 acc = {0, 0};
+    struct weft_dev_wide wide;
     const char *at =
         (const char *)(uintptr_t)(weft_dev_state.segment[WEFT_DEV_AREAS].base + r->room.offset) +
         32 * (size_t)unit;
@@ -313,9 +296,14 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_unit(const struct weft_dev_red
             if (two)
                 v.hi = weft_dev_slot_take(r, at + 16, i, status);
         }
-        acc = i ? weft_dev_combine(r->type, r->op, acc, v) : v;
+        if (!narrow)
+            acc = i ? weft_dev_combine(r->type, r->op, acc, v) : v;
+        else if (i)
+            weft_dev_wide_add(r->type, r->op, &wide, v);
+        else
+            weft_dev_wide_begin(r->type, &wide, v);
     }
-    return acc;
+    return narrow && !*status ? weft_dev_wide_end(r->type, &wide) : acc;
 }
 
 /* Meets the threads that have units: all have read the count of rounds before the first of them
@@ -329,7 +317,7 @@ WEFT_DEVICE void weft_dev_room_sync(const struct weft_dev_group *g, size_t bytes
 }
 
 /* Each thread sends and combines the same units, so that dst may be src. */
-WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r)
+WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, int narrow)
 {
     struct weft_dev_area *area = weft_dev_own_area(&r->g);
     int status = WEFT_OK;
@@ -338,7 +326,7 @@ WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r)
     weft_dev_reduce_send(r);
     weft_dev_room_sync(&r->g, r->bytes);
     for (uint32_t u = r->g.rank; 16 * (size_t)u < r->bytes; u += r->g.threads) {
-        struct weft_dev_vec16 v = weft_dev_reduce_unit(r, u, &status);
+        struct weft_dev_vec16 v = weft_dev_reduce_unit(r, u, narrow, &status);
         size_t at = 16 * (size_t)u;
         if (status)
             break;
@@ -366,6 +354,36 @@ WEFT_DEVICE_NOINLINE void weft_dev_combine_range(int scope, char *into, const ch
                                width);
 }
 
+/* The same for types of 16 bits: `into` holds binary32; begin: it takes the elements of `with`. */
+WEFT_DEVICE_NOINLINE void weft_dev_widen_range(int scope, char *into, const char *with,
+                                               uint64_t bytes, weft_type type, weft_op op,
+                                               int begin)
+{
+    for (uint64_t i = weft_dev_scope_rank(scope); i < bytes / 2;
+         i += weft_dev_scope_threads(scope)) {
+        float x = weft_dev_narrow_load(type, weft_dev_element_load(with + 2 * i, 2), 0);
+        struct weft_dev_vec16 old = {0, 0};
+        if (!begin) {
+            old = weft_dev_element_load(into + 4 * i, 4);
+            x = weft_dev_combine_f32(op, weft_dev_f32_bits((uint32_t)old.lo), x);
+        }
+        old.lo = weft_dev_bits_f32(x);
+        weft_dev_element_store(into + 4 * i, old, 4);
+    }
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_round_range(int scope, char *to, const char *from,
+                                               uint64_t bytes, weft_type type)
+{
+    for (uint64_t i = weft_dev_scope_rank(scope); i < bytes / 2;
+         i += weft_dev_scope_threads(scope)) {
+        struct weft_dev_vec16 v = weft_dev_element_load(from + 4 * i, 4);
+        float x = weft_dev_f32_bits((uint32_t)v.lo);
+        v.lo = type == WEFT_DEV_HALF ? weft_dev_f16_f32(x) : weft_dev_bf16_f32(x);
+        weft_dev_element_store(to + 2 * i, v, 2);
+    }
+}
+
 /* `bytes` at offset `at` of the source of a member, to `to`. All threads of the scope call. */
 WEFT_DEVICE void weft_dev_piece_get(const struct weft_dev_reduction *r, int member, uint64_t at,
                                     char *to, uint64_t bytes)
@@ -373,19 +391,37 @@ WEFT_DEVICE void weft_dev_piece_get(const struct weft_dev_reduction *r, int memb
     weft_dev_get(r->g.scope, to, r->src + at, bytes, weft_dev_member_pe(&r->g.m, member), 0);
 }
 
+/* Gives where the result is. */
+WEFT_DEVICE char *weft_dev_combine_pieces(const struct weft_dev_reduction *r, char *room,
+                                          uint64_t from, uint64_t bytes)
+{
+    char *other = room + weft_dev_state.slot_bytes[r->g.m.number >= WEFT_DEV_WIDE_TEAMS] / 2;
+    int narrow = weft_dev_is_narrow(r->type);
+    if (!narrow)
+        weft_dev_piece_get(r, 0, from, room, bytes);
+    for (int i = !narrow; i < r->g.m.n; i++) {
+        weft_dev_piece_get(r, i, from, other, bytes);
+        if (narrow)
+            weft_dev_widen_range(r->g.scope, room, other, bytes, r->type, r->op, i == 0);
+        else
+            weft_dev_combine_range(r->g.scope, room, other, bytes, r->type, r->op);
+        weft_dev_scope_sync(r->g.scope);
+    }
+    if (!narrow)
+        return room;
+    weft_dev_round_range(r->g.scope, other, room, bytes, r->type);
+    weft_dev_scope_sync(r->g.scope);
+    return other;
+}
+
 WEFT_DEVICE void weft_dev_reduce_piece(const struct weft_dev_reduction *r, char *room,
                                        uint64_t from, uint64_t to, uint64_t bytes)
 {
-    char *other = room + weft_dev_state.slot_bytes[r->g.m.number >= WEFT_DEV_WIDE_TEAMS] / 2;
-    weft_dev_piece_get(r, 0, from, room, bytes);
-    for (int i = 1; i < r->g.m.n; i++) {
-        weft_dev_piece_get(r, i, from, other, bytes);
-        weft_dev_combine_range(r->g.scope, room, other, bytes, r->type, r->op);
-        weft_dev_scope_sync(r->g.scope);
-    }
+    const char *result = weft_dev_combine_pieces(r, room, from, bytes);
     for (int i = 0; i < (r->everywhere ? r->g.m.n : 1); i++) {
         int member = r->everywhere ? weft_dev_turned_member(&r->g, i) : r->g.m.me;
-        weft_dev_put(r->g.scope, r->dst + to, room, bytes, weft_dev_member_pe(&r->g.m, member), 0);
+        weft_dev_put(r->g.scope, r->dst + to, result, bytes, weft_dev_member_pe(&r->g.m, member),
+                     0);
     }
 }
 
@@ -396,6 +432,8 @@ WEFT_DEVICE int weft_dev_reduce_pieces(struct weft_dev_reduction *r)
         return status;
     uint64_t n = (uint64_t)r->g.m.n, me = (uint64_t)r->g.m.me, begin = 0, end = r->bytes;
     uint64_t most = weft_dev_room_payload(r->g.m.number) & ~(uint64_t)15, shift = 0;
+    if (weft_dev_is_narrow(r->type))
+        most = most / 2 & ~(uint64_t)15;
     if (r->everywhere) {
         uint64_t slice = ((r->bytes + n - 1) / n + 15) & ~(uint64_t)15;
         begin = slice * me < r->bytes ? slice * me : r->bytes;
@@ -460,7 +498,16 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_small(int scope, int team, void *dst, c
 {
     struct weft_dev_reduction r;
     weft_dev_reduce_begin(&r, scope, team, dst, src, n, type, op, everywhere);
-    return weft_dev_reduce_packets(&r);
+    return weft_dev_reduce_packets(&r, 0);
+}
+
+WEFT_DEVICE_NOINLINE int weft_dev_reduce_small_narrow(int scope, int team, void *dst,
+                                                      const void *src, size_t n, weft_type type,
+                                                      weft_op op, int everywhere)
+{
+    struct weft_dev_reduction r;
+    weft_dev_reduce_begin(&r, scope, team, dst, src, n, type, op, everywhere);
+    return weft_dev_reduce_packets(&r, 1);
 }
 
 /* The reduction is passed on by its address, which keeps it in memory: the loop over the slices
@@ -491,9 +538,11 @@ WEFT_DEVICE int weft_dev_reduce(int scope, int team, void *dst, const void *src,
         return status;
     if (!weft_dev_team_all_direct(team))
         return weft_dev_reduce_carried(scope, team, dst, src, n, type, op, everywhere);
-    return n * weft_dev_type_bytes(type) <= weft_dev_room_payload(team)
-               ? weft_dev_reduce_small(scope, team, dst, src, n, type, op, everywhere)
-               : weft_dev_reduce_large(scope, team, dst, src, n, type, op, everywhere);
+    if (n * weft_dev_type_bytes(type) > weft_dev_room_payload(team))
+        return weft_dev_reduce_large(scope, team, dst, src, n, type, op, everywhere);
+    return weft_dev_is_narrow(type)
+               ? weft_dev_reduce_small_narrow(scope, team, dst, src, n, type, op, everywhere)
+               : weft_dev_reduce_small(scope, team, dst, src, n, type, op, everywhere);
 }
 
 #define WEFT_DEV_REDUCTIONS(scope, constant)                                                       \

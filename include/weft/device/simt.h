@@ -73,6 +73,8 @@ struct weft_dev_vec16 {
 } __attribute__((aligned(16), may_alias));
 #endif
 
+#define WEFT_DEV_LIKELY(x) __builtin_expect(!!(x), 1)
+
 /* Words of memory that the program may have written as another type. */
 #ifdef __CUDACC__
 typedef uint8_t weft_dev_any_u8;

@@ -269,7 +269,9 @@ WEFT_DEV_BOTH size_t weft_dev_room_offset(int n_pes, int n_teams, int team)
     X(REDUCESCATTER, "reducescatter")                                                              \
     X(FENCE, "fence")                                                                              \
     X(QUIET, "quiet")                                                                              \
-    X(FLAG, "flag")
+    X(FLAG, "flag")                                                                                \
+    X(GATHER, "gather")                                                                            \
+    X(SCATTER, "scatter")
 
 enum weft_dev_operation {
 #define WEFT_DEV_OPERATION_ENUM(id, name) WEFT_DEV_OP_##id,

@@ -220,8 +220,10 @@ WEFT_DEVICE void weft_dev_store_vec16_once(void *p, struct weft_dev_vec16 v)
     __stcs((ulonglong2 *)p, raw);
 }
 
-/* One access of 128 bits since PTX ISA 8.3; before, a vector of two that are each whole. */
-#if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 3)
+/* One access of 128 bits since PTX ISA 8.3; before, and in PTX text that old drivers are to take (WEFT_OLD_PTX), a
+ * vector of two that are each whole. */
+#if !defined WEFT_OLD_PTX &&                                                                       \
+    (__CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 3))
 #define WEFT_CUDA_VEC16_UNIT 16
 #define WEFT_CUDA_VEC16_LD   "{ .reg .b128 t; ld.relaxed.sys.b128 t, [%2]; mov.b128 {%0, %1}, t; }"
 #define WEFT_CUDA_VEC16_ST   "{ .reg .b128 t; mov.b128 t, {%1, %2}; st.relaxed.sys.b128 [%0], t; }"

@@ -1,0 +1,633 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives over GPUs that reach each other by load and store, for the host and for streams. Three ways, told
+ * apart by what a round costs besides its bytes (T: one trip over the link, about 0.8 us on NVLink 4; F: a fence
+ * behind stores to peers, about 1.5 to 2 us):
+ *
+ *   packets, one trip   weft_coll_send, weft_coll_reduce_one       1 T     2 x (n - 1) x bytes on each link
+ *   packets, two trips  weft_coll_reduce_two                       2 T     4 x (n - 1) / n x bytes
+ *   direct              weft_coll_push, _spread, _combine          2 T + F     the bytes themselves
+ *
+ * Packets carry their number beside every 4 bytes of payload, so that nobody fences and nobody waits for flags;
+ * they go to slots of the team's area. Direct stores go to the destinations themselves: a member must know that
+ * all destinations are ready (`here`, which is under way while the first loads are), and that all stores to its
+ * own have arrived (`done`, behind the fence).
+ *
+ * Two sets of slots are used in turn. A member may fill the others' slots of round k when they have all ended
+ * round k - 2, which it knows when they have begun k - 1. In rounds in which everyone sends to everyone the
+ * packets themselves say that (area->begun); a member that only receives says `here`. So a root cannot overrun
+ * its receivers, and an exchange costs no flag.
+ *
+ * Elements are combined in the order of the team and rounded once, in whatever way, so that the bits are the same.
+ *
+ * Written in the common subset, so that the stand-in of the CUDA driver can run the same text, with blocks of one
+ * thread. */
+#include <weft/device/simt.h>
+
+#include <weft/device/arithmetic.h>
+#include <weft/device/move.h>
+#include <weft/device/packet_unit.h>
+
+#include "coll_kernels.h"
+#include "kernel_record.h"
+
+enum { GROUP = 4 }; /* members whose packets are looked at together */
+
+struct round {
+    const struct coll_call *c;
+    struct coll_area *own;
+    uint64_t number, begun;
+    uint64_t set;           /* offset of this round's set in the windows */
+    uint32_t packet;        /* number of its packets */
+    unsigned threads, rank; /* of the grid */
+    int failed;
+    struct limit limit;
+};
+
+/* ------------------------------------------------------------------------------------ rounds */
+
+WEFT_DEVICE struct coll_area *area_of(const struct coll_call *c, int member)
+{
+    return (struct coll_area *)(c->part[member] + c->area);
+}
+
+/* The member that is i + 1 places after this one; the last is this one. */
+WEFT_DEVICE int turned(const struct coll_call *c, int i)
+{
+    int member = c->me + 1 + i;
+    return member >= c->members ? member - c->members : member;
+}
+
+WEFT_DEVICE uint64_t set_offset(const struct coll_call *c, uint64_t number)
+{
+    return c->area + sizeof(struct coll_area) + (number & 1) * c->set_bytes;
+}
+
+/* The record of a wait that ran out. Out of line and by value, so that what it needs stays in registers while
+ * nothing runs out. */
+WEFT_DEVICE_NOINLINE void expired(struct gpu_reporting reporting, int operation, int team, int pe,
+                                  const void *at, uint64_t expected, uint64_t seen,
+                                  struct limit limit)
+{
+    leave_record(reporting, (uint32_t)operation, team, pe, at, expected, seen, 5, &limit);
+}
+
+/* A wait ran out, or the job has failed: the kernel goes on to its end without waiting. */
+WEFT_DEVICE void give_up(struct round *r, enum wait_state state, int member, const void *at,
+                         uint64_t wanted, uint64_t seen)
+{
+    r->failed = 1;
+    if (state == WAIT_EXPIRED)
+        expired(r->c->reporting, r->c->operation, r->c->team, r->c->pe[member], at, wanted, seen,
+                r->limit);
+}
+
+/* Waits until a flag that `member` sets is at least `value`. Acquire: what it stored before its release, or its
+ * fence, is seen behind. */
+WEFT_DEVICE void await_flag(struct round *r, const uint64_t *flag, uint64_t value, int member)
+{
+    uint64_t seen;
+    while (!r->failed && (seen = weft_dev_load_u64(flag, ACQUIRE, SYSTEM)) < value) {
+        enum wait_state state = wait_look(&r->limit, &r->c->reporting);
+        if (state != WAIT_ON)
+            give_up(r, state, member, flag, value, seen);
+    }
+}
+
+/* Numbers of packets come again after 2^30 rounds, and one that has not been written since would look new. So in
+ * two rounds of every 2^29 the set of the next round is cleared: nobody fills it before this round's packets from
+ * here have come, or this member has said `here`, and both are this block's to do. */
+WEFT_DEVICE void coll_renew(const struct round *r)
+{
+    const struct coll_call *c = r->c;
+    if (weft_dev_block_x() != 0 || (r->number & COLL_RENEW_MASK) > 1)
+        return;
+    char *set = c->part[c->me] + set_offset(c, r->number + 1);
+    struct weft_dev_vec16 nothing = {0, 0};
+    for (uint64_t at = 16 * (uint64_t)weft_dev_thread_x(); at < c->set_bytes;
+         at += 16 * (uint64_t)weft_dev_block_dim_x())
+        weft_dev_store_vec16(set + at, nothing);
+    weft_dev_fence(ORDERED, SYSTEM);
+    weft_dev_sync_block();
+}
+
+WEFT_DEVICE void round_begin(struct round *r, const struct coll_call *c, uint64_t *shared)
+{
+    r->c = c;
+    r->own = area_of(c, c->me);
+    r->failed = 0;
+    r->limit.start = 0;
+    r->limit.polls = 0;
+    r->limit.limit_ns = c->reporting.limit_ns;
+    r->threads = weft_dev_grid_dim_x() * weft_dev_block_dim_x();
+    r->rank = weft_dev_block_x() * weft_dev_block_dim_x() + weft_dev_thread_x();
+    if (weft_dev_thread_x() == 0) {
+        shared[0] = weft_dev_atomic_add_u64(&r->own->tickets, COLL_BLOCKS / weft_dev_grid_dim_x(),
+                                            RELAXED, WEFT_SCOPE_GPU);
+        shared[1] = weft_dev_load_u64(&r->own->begun, RELAXED, WEFT_SCOPE_GPU);
+    }
+    weft_dev_sync_block();
+    r->number = shared[0] / COLL_BLOCKS + 1;
+    r->begun = shared[1];
+    r->set = set_offset(c, r->number);
+    r->packet = ((uint32_t)r->number & (COLL_NUMBER_BIT - 1)) | COLL_NUMBER_BIT;
+    coll_renew(r);
+}
+
+/* Tells all others that this member has begun. Relaxed: what the stream did before is behind the end of its
+ * kernels, and the flag is the only data of this one. */
+WEFT_DEVICE void say_here(const struct round *r)
+{
+    const struct coll_call *c = r->c;
+    if (weft_dev_block_x() != 0)
+        return;
+    for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x())
+        if (i != c->me)
+            weft_dev_store_u64(&area_of(c, i)->here[c->me], r->number, RELAXED, SYSTEM);
+}
+
+/* Returns when all others have begun round `number`. */
+WEFT_DEVICE void await_here(struct round *r, uint64_t number)
+{
+    const struct coll_call *c = r->c;
+    for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x())
+        if (i != c->me)
+            await_flag(r, &r->own->here[i], number, i);
+    r->failed = weft_dev_sync_block_or(r->failed);
+}
+
+/* Before packets are stored into the others' slots. */
+WEFT_DEVICE void await_slots(struct round *r)
+{
+    if (r->begun + 1 < r->number)
+        await_here(r, r->number - 1);
+}
+
+/* The end of a round in which every member has had packets from every other. */
+WEFT_DEVICE void all_have_begun(const struct round *r)
+{
+    if (weft_dev_block_x() != 0)
+        return;
+    weft_dev_sync_block();
+    if (weft_dev_thread_x() == 0 && !r->failed)
+        weft_dev_store_u64(&r->own->begun, r->number, RELAXED, WEFT_SCOPE_GPU);
+}
+
+/* The end of a direct round: this block's stores are at the others, and those of their blocks of this number are
+ * here. The fence orders what this thread did and what those did that it has met in the block's sync. fenced 0:
+ * nothing was stored there, only read. */
+WEFT_DEVICE void round_end(struct round *r, int fenced)
+{
+    const struct coll_call *c = r->c;
+    unsigned block = weft_dev_block_x();
+    weft_dev_sync_block();
+    if (fenced && weft_dev_thread_x() < (unsigned)c->members)
+        weft_dev_fence(ORDERED, SYSTEM);
+    for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x())
+        if (i != c->me)
+            weft_dev_store_u64(&area_of(c, i)->done[c->me][block], r->number, RELAXED, SYSTEM);
+    for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x())
+        if (i != c->me)
+            await_flag(r, &r->own->done[i][block], r->number, i);
+}
+
+/* ----------------------------------------------------------------------------------- packets */
+
+WEFT_DEVICE int sends_to(const struct coll_call *c, int member)
+{
+    return c->flow == COLL_ALL || (c->flow == COLL_FROM ? c->me == c->root : member == c->root);
+}
+
+WEFT_DEVICE int takes_from(const struct coll_call *c, int member)
+{
+    return c->flow == COLL_ALL || (c->flow == COLL_FROM ? member == c->root : c->me == c->root);
+}
+
+/* The slot of `from` in the set of `at`; `slots` of them share the set. */
+WEFT_DEVICE char *slot_of(const struct round *r, int at, int from, int slots)
+{
+    const struct coll_call *c = r->c;
+    uint64_t bytes = c->set_bytes / (uint64_t)slots / COLL_UNIT_WIRE * COLL_UNIT_WIRE;
+    return c->part[at] + r->set + (uint64_t)from * bytes;
+}
+
+/* two: the second 8 bytes are there. */
+WEFT_DEVICE void unit_send(char *slot, uint64_t unit, struct weft_dev_vec16 v, int two,
+                           uint32_t number)
+{
+    weft_dev_packet_store(slot + COLL_UNIT_WIRE * unit, v.lo, number);
+    if (two)
+        weft_dev_packet_store(slot + COLL_UNIT_WIRE * unit + 16, v.hi, number);
+}
+
+/* One unit's two packets, or its only one twice. */
+struct pair {
+    struct weft_dev_vec16 a, b;
+};
+
+WEFT_DEVICE struct pair pair_load(const char *slot, uint64_t unit, int two)
+{
+    struct pair p;
+    p.a = weft_dev_load_vec16_relaxed(slot + COLL_UNIT_WIRE * unit);
+    p.b = two ? weft_dev_load_vec16_relaxed(slot + COLL_UNIT_WIRE * unit + 16) : p.a;
+    return p;
+}
+
+WEFT_DEVICE int pair_ready(struct pair p, uint32_t number)
+{
+    return weft_dev_packet_ready(p.a, number) && weft_dev_packet_ready(p.b, number);
+}
+
+WEFT_DEVICE struct weft_dev_vec16 pair_await(struct round *r, struct pair p, const char *slot,
+                                             uint64_t unit, int two, int member)
+{
+    while (!pair_ready(p, r->packet) && !r->failed) {
+        enum wait_state state = wait_look(&r->limit, &r->c->reporting);
+        if (state != WAIT_ON)
+            give_up(r, state, member, slot + COLL_UNIT_WIRE * unit, r->packet,
+                    weft_dev_packet_ready(p.a, r->packet) ? p.b.lo >> 32 : p.a.lo >> 32);
+        p = pair_load(slot, unit, two);
+    }
+    struct weft_dev_vec16 v;
+    v.lo = weft_dev_packet_value(p.a);
+    v.hi = two ? weft_dev_packet_value(p.b) : 0;
+    return v;
+}
+
+WEFT_DEVICE int has_two(uint64_t bytes, uint64_t unit)
+{
+    return bytes - COLL_UNIT * unit > 8;
+}
+
+/* The first unit of this thread, of the block for member `of`, loaded while the number of the round is still on its
+ * way. */
+WEFT_DEVICE struct weft_dev_vec16 first_unit(const struct coll_call *c, int of)
+{
+    uint64_t unit = weft_dev_block_x() * (uint64_t)weft_dev_block_dim_x() + weft_dev_thread_x();
+    struct weft_dev_vec16 nothing = {0, 0};
+    if (c->flow == COLL_FROM && c->me != c->root)
+        return nothing;
+    return weft_dev_unit_load(c->src + (uint64_t)of * c->src_step, c->bytes, unit);
+}
+
+/* Sends the units of this thread: to member j those of its block. */
+WEFT_DEVICE void units_send(const struct round *r, struct weft_dev_vec16 first, int first_of)
+{
+    const struct coll_call *c = r->c;
+    uint64_t units = (c->bytes + COLL_UNIT - 1) / COLL_UNIT;
+    for (uint64_t u = r->rank; u < units; u += r->threads) {
+        struct weft_dev_vec16 v = first;
+        int loaded = u == r->rank ? first_of : -1;
+        for (int i = 0; i < c->members - 1; i++) {
+            int member = turned(c, i);
+            if (!sends_to(c, member))
+                continue;
+            int of = c->src_step ? member : 0;
+            if (of != loaded)
+                v = weft_dev_unit_load(c->src + (uint64_t)of * c->src_step, c->bytes, u);
+            loaded = of;
+            unit_send(slot_of(r, member, c->me, c->members), u, v, has_two(c->bytes, u), r->packet);
+        }
+    }
+}
+
+/* Fcollect, alltoall, broadcast, gather and scatter of what fits the slots. */
+KERNEL weft_coll_send(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    const struct coll_call *c = &call;
+    struct round r;
+    int first_of = c->src_step ? turned(c, 0) : 0;
+    struct weft_dev_vec16 first = first_unit(c, first_of);
+    round_begin(&r, c, shared);
+    if (c->flow != COLL_ALL)
+        say_here(&r);
+    await_slots(&r);
+    units_send(&r, first, first_of);
+    uint64_t units = (c->bytes + COLL_UNIT - 1) / COLL_UNIT;
+    const char *mine = c->src + (uint64_t)c->me * c->src_step;
+    char *to = c->dst + (uint64_t)c->me * c->dst_step;
+    for (uint64_t u = r.rank; u < units && takes_from(c, c->me) && to != mine; u += r.threads)
+        weft_dev_unit_deliver(to, c->bytes, u, weft_dev_unit_load(mine, c->bytes, u));
+    for (uint64_t u = r.rank; u < units; u += r.threads) {
+        int two = has_two(c->bytes, u);
+        for (int i = 0; i < c->members - 1; i += GROUP) {
+            struct pair p[GROUP];
+            WEFT_UNROLL
+            for (int k = 0; k < GROUP; k++) {
+                int member = turned(c, i + k < c->members - 1 ? i + k : i);
+                if (takes_from(c, member))
+                    p[k] = pair_load(slot_of(&r, c->me, member, c->members), u, two);
+            }
+            WEFT_UNROLL
+            for (int k = 0; k < GROUP; k++) {
+                int member = turned(c, i + k < c->members - 1 ? i + k : i);
+                if (i + k >= c->members - 1 || !takes_from(c, member))
+                    continue;
+                struct weft_dev_vec16 v =
+                    pair_await(&r, p[k], slot_of(&r, c->me, member, c->members), u, two, member);
+                if (!r.failed)
+                    weft_dev_unit_deliver(c->dst + (uint64_t)member * c->dst_step, c->bytes, u, v);
+            }
+        }
+    }
+    if (c->flow == COLL_ALL)
+        all_have_begun(&r);
+}
+
+/* ---------------------------------------------------------------------- reductions by packets */
+
+/* Unit `at` of every member's slot, combined in the order of the team. `mine`: the own one. */
+WEFT_DEVICE struct weft_dev_vec16 unit_combine(struct round *r, struct weft_dev_vec16 mine,
+                                               int slots, uint64_t at, int two)
+{
+    const struct coll_call *c = r->c;
+    weft_type type = (weft_type)c->type;
+    weft_op op = (weft_op)c->op;
+    struct weft_dev_wide acc;
+    struct weft_dev_vec16 nothing = {0, 0};
+    weft_dev_wide_begin(type, &acc, nothing);
+    for (int i = 0; i < c->members; i += GROUP) {
+        struct pair p[GROUP];
+        WEFT_UNROLL
+        for (int k = 0; k < GROUP; k++)
+            if (i + k < c->members && i + k != c->me)
+                p[k] = pair_load(slot_of(r, c->me, i + k, slots), at, two);
+        WEFT_UNROLL
+        for (int k = 0; k < GROUP; k++) {
+            int member = i + k;
+            if (member >= c->members)
+                break;
+            struct weft_dev_vec16 v = mine;
+            if (member != c->me)
+                v = pair_await(r, p[k], slot_of(r, c->me, member, slots), at, two, member);
+            if (member)
+                weft_dev_wide_add(type, op, &acc, v);
+            else
+                weft_dev_wide_begin(type, &acc, v);
+        }
+    }
+    return weft_dev_wide_end(type, &acc);
+}
+
+/* Everyone's vector goes to everyone (or to the root), or block i of it to member i, which combine what they have
+ * got. Each thread sends and combines the same units, so that dst may be src. */
+KERNEL weft_coll_reduce_one(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    const struct coll_call *c = &call;
+    struct round r;
+    int first_of = c->src_step ? turned(c, 0) : 0;
+    struct weft_dev_vec16 first = first_unit(c, first_of);
+    round_begin(&r, c, shared);
+    if (c->flow != COLL_ALL)
+        say_here(&r);
+    await_slots(&r);
+    units_send(&r, first, first_of);
+    uint64_t units = (c->bytes + COLL_UNIT - 1) / COLL_UNIT;
+    const char *mine = c->src + (uint64_t)c->me * c->src_step;
+    for (uint64_t u = r.rank; u < units && takes_from(c, c->me); u += r.threads) {
+        struct weft_dev_vec16 v = first;
+        if (u != r.rank || c->src_step)
+            v = weft_dev_unit_load(mine, c->bytes, u);
+        v = unit_combine(&r, v, c->members, u, has_two(c->bytes, u));
+        if (!r.failed)
+            weft_dev_unit_deliver(c->dst, c->bytes, u, v);
+    }
+    if (c->flow == COLL_ALL)
+        all_have_begun(&r);
+}
+
+/* Units of the whole vector that member `member` combines: `slice` of them, but for the last members. */
+WEFT_DEVICE uint64_t slice_end(uint64_t units, uint64_t slice, int member)
+{
+    uint64_t end = slice * ((uint64_t)member + 1);
+    return end < units ? end : units;
+}
+
+/* Slice i of everyone goes to member i, which combines them and sends the result to everyone, into further slots.
+ * A thread has the same units of every slice in each step, so that dst may be src. No slice is empty. */
+KERNEL weft_coll_reduce_two(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    const struct coll_call *c = &call;
+    struct round r;
+    int n = c->members, slots = 2 * n;
+    uint64_t units = (c->bytes + COLL_UNIT - 1) / COLL_UNIT, slice = (units + n - 1) / n;
+    round_begin(&r, c, shared);
+    await_slots(&r);
+    for (uint64_t v = r.rank; v < slice; v += r.threads)
+        for (int i = 0; i < n - 1; i++) {
+            int member = turned(c, i);
+            uint64_t u = slice * (uint64_t)member + v;
+            if (u < slice_end(units, slice, member))
+                unit_send(slot_of(&r, member, c->me, slots), v,
+                          weft_dev_unit_load(c->src, c->bytes, u), has_two(c->bytes, u), r.packet);
+        }
+    for (uint64_t v = r.rank; v < slice; v += r.threads) {
+        uint64_t u = slice * (uint64_t)c->me + v;
+        if (u >= slice_end(units, slice, c->me))
+            break;
+        int two = has_two(c->bytes, u);
+        struct weft_dev_vec16 result =
+            unit_combine(&r, weft_dev_unit_load(c->src, c->bytes, u), slots, v, two);
+        if (r.failed)
+            break;
+        for (int i = 0; i < n - 1; i++)
+            unit_send(slot_of(&r, turned(c, i), n + c->me, slots), v, result, two, r.packet);
+        weft_dev_unit_deliver(c->dst, c->bytes, u, result);
+    }
+    for (uint64_t v = r.rank; v < slice; v += r.threads)
+        for (int i = 0; i < n - 1; i++) {
+            int member = turned(c, i);
+            uint64_t u = slice * (uint64_t)member + v;
+            if (u >= slice_end(units, slice, member))
+                continue;
+            int two = has_two(c->bytes, u);
+            const char *slot = slot_of(&r, c->me, n + member, slots);
+            struct weft_dev_vec16 result =
+                pair_await(&r, pair_load(slot, v, two), slot, v, two, member);
+            if (!r.failed)
+                weft_dev_unit_deliver(c->dst, c->bytes, u, result);
+        }
+    all_have_begun(&r);
+}
+
+/* ------------------------------------------------------------------------------------ direct */
+
+/* Fcollect, alltoall, gather, scatter, and broadcast to one other: each stores its blocks where they belong.
+ * Pushes, since pulls of several GPUs at once are slower. */
+KERNEL weft_coll_push(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    const struct coll_call *c = &call;
+    struct round r;
+    round_begin(&r, c, shared);
+    say_here(&r);
+    const char *mine = c->src + (uint64_t)c->me * c->src_step;
+    char *to = c->dst + (uint64_t)c->me * c->dst_step;
+    if (takes_from(c, c->me) && to != mine)
+        weft_dev_move(to, mine, c->bytes, r.rank, r.threads, 0);
+    await_here(&r, r.number);
+    for (int i = 0; i < c->members - 1 && !r.failed; i++) {
+        int member = turned(c, i);
+        if (sends_to(c, member))
+            weft_dev_move(c->part[member] + c->to + (uint64_t)c->me * c->dst_step,
+                          c->src + (uint64_t)member * c->src_step, c->bytes, r.rank, r.threads, 0);
+    }
+    round_end(&r, 1);
+}
+
+/* Where chunk `chunk` of this block's share of a slice begins: multiples of 16 bytes but for the end. */
+WEFT_DEVICE uint64_t chunk_at(uint64_t bytes, uint64_t chunk, uint64_t chunks)
+{
+    uint64_t units = (bytes + 15) / 16, at = units * chunk / chunks * 16;
+    return at < bytes ? at : bytes;
+}
+
+/* Broadcast to several others: the root sends each of them a slice, which it hands on to the rest chunk by chunk,
+ * so that each link carries each byte once. Each block has a share of every slice. */
+KERNEL weft_coll_spread(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    const struct coll_call *c = &call;
+    struct round r;
+    unsigned block = weft_dev_block_x(), threads = weft_dev_block_dim_x();
+    unsigned rank = weft_dev_thread_x();
+    uint64_t others = (uint64_t)c->members - 1,
+             pieces = weft_dev_grid_dim_x() * (uint64_t)c->chunks;
+    round_begin(&r, c, shared);
+    say_here(&r);
+    await_here(&r, r.number);
+    int place = c->me - c->root - 1; /* of this member's slice, -1: the root's */
+    place = c->me == c->root ? -1 : place < 0 ? place + c->members : place;
+    for (uint32_t chunk = 0; chunk < c->chunks && !r.failed; chunk++) {
+        uint64_t piece = block * (uint64_t)c->chunks + chunk;
+        uint64_t reached = r.number * COLL_CHUNKS + chunk + 1;
+        if (place >= 0) {
+            if (rank == 0)
+                await_flag(&r, &r.own->relay[block], reached, c->root);
+            r.failed = weft_dev_sync_block_or(r.failed);
+        }
+        for (int k = 0; k < (int)others && !r.failed; k++) {
+            int member = place < 0 ? (c->root + 1 + k) % c->members : turned(c, k);
+            if (member == c->root)
+                continue;
+            uint64_t slice = (uint64_t)(place < 0 ? k : place);
+            uint64_t begin = chunk_at(c->bytes, slice * pieces + piece, others * pieces);
+            uint64_t end = chunk_at(c->bytes, slice * pieces + piece + 1, others * pieces);
+            weft_dev_move(c->part[member] + c->to + begin, (place < 0 ? c->src : c->dst) + begin,
+                          (size_t)(end - begin), rank, threads, 0);
+        }
+        if (place >= 0)
+            continue;
+        weft_dev_sync_block();
+        if (rank < (unsigned)c->members)
+            weft_dev_fence(ORDERED, SYSTEM);
+        for (int i = (int)rank; i < c->members; i += (int)threads)
+            if (i != c->me)
+                weft_dev_store_u64(&area_of(c, i)->relay[block], reached, RELAXED, SYSTEM);
+    }
+    if (c->me == c->root && c->dst != c->src)
+        weft_dev_move(c->dst, c->src, c->bytes, r.rank, r.threads, 0);
+    round_end(&r, 1);
+}
+
+/* Combines bytes begin ... end of all sources, `step` bytes apart for each thread, and stores them. narrow: the
+ * type has 16 bits; sum: it is a sum of binary32, without a call; element: of its size, or 16. */
+WEFT_DEVICE void combine_range(const struct round *r, uint64_t begin, uint64_t end, uint64_t shift,
+                               unsigned element, int narrow, int sum)
+{
+    const struct coll_call *c = r->c;
+    weft_type type = sum ? WEFT_FLOAT : (weft_type)c->type;
+    weft_op op = sum ? WEFT_SUM : (weft_op)c->op;
+    uint64_t step = (uint64_t)r->threads * element;
+    for (uint64_t at = begin + (uint64_t)r->rank * element; at < end;
+         at += WEFT_DEV_UNROLL * step) {
+        struct weft_dev_vec16 v[WEFT_DEV_UNROLL], acc[WEFT_DEV_UNROLL];
+        struct weft_dev_wide wide[WEFT_DEV_UNROLL];
+        for (int i = 0; i < c->members; i++) {
+            const char *from = c->part[i] + c->from;
+            WEFT_UNROLL
+            for (int u = 0; u < WEFT_DEV_UNROLL; u++) {
+                uint64_t here = at + (uint64_t)u * step;
+                here = here < end ? here : at;
+                v[u] = element == 16 ? weft_dev_load_vec16_relaxed(from + here)
+                                     : weft_dev_element_load(from + here, element);
+            }
+            WEFT_UNROLL
+            for (int u = 0; u < WEFT_DEV_UNROLL; u++) {
+                if (narrow && i)
+                    weft_dev_wide_add(type, op, &wide[u], v[u]);
+                else if (narrow)
+                    weft_dev_wide_begin(type, &wide[u], v[u]);
+                else
+                    acc[u] = i ? weft_dev_combine(type, op, acc[u], v[u]) : v[u];
+            }
+        }
+        WEFT_UNROLL
+        for (int u = 0; narrow && u < WEFT_DEV_UNROLL; u++)
+            acc[u] = weft_dev_wide_end(type, &wide[u]);
+        for (int i = c->everywhere ? 0 : c->members - 1; i < c->members; i++) {
+            char *to = c->part[turned(c, i)] + c->to - shift;
+            WEFT_UNROLL
+            for (int u = 0; u < WEFT_DEV_UNROLL; u++)
+                if (at + (uint64_t)u * step < end) {
+                    if (element == 16)
+                        weft_dev_store_vec16(to + at + (uint64_t)u * step, acc[u]);
+                    else
+                        weft_dev_element_store(to + at + (uint64_t)u * step, acc[u], element);
+                }
+        }
+    }
+}
+
+WEFT_DEVICE void combine_elements(const struct round *r, uint64_t begin, uint64_t end,
+                                  uint64_t shift)
+{
+    unsigned element = (unsigned)weft_dev_type_bytes((weft_type)r->c->type);
+    if (weft_dev_is_narrow((weft_type)r->c->type))
+        combine_range(r, begin, end, shift, 2, 1, 0);
+    else
+        combine_range(r, begin, end, shift, element, 0, 0);
+}
+
+WEFT_DEVICE void combine_vectors(const struct round *r, uint64_t begin, uint64_t end,
+                                 uint64_t shift)
+{
+    if (r->c->type == WEFT_FLOAT && r->c->op == WEFT_SUM)
+        combine_range(r, begin, end, shift, 16, 0, 1);
+    else if (weft_dev_is_narrow((weft_type)r->c->type))
+        combine_range(r, begin, end, shift, 16, 1, 0);
+    else
+        combine_range(r, begin, end, shift, 16, 0, 0);
+}
+
+/* Member i combines slice i of the sources, or block i, reading them where they are, and stores the result into
+ * all destinations, or its own. Each element is combined once. */
+KERNEL weft_coll_combine(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    const struct coll_call *c = &call;
+    struct round r;
+    uint64_t n = (uint64_t)c->members, me = (uint64_t)c->me, begin, end, shift = 0;
+    round_begin(&r, c, shared);
+    say_here(&r);
+    if (c->everywhere) { /* slices are multiples of 16 bytes but the last */
+        uint64_t slice = ((c->bytes + n - 1) / n + 15) & ~(uint64_t)15;
+        begin = slice * me < c->bytes ? slice * me : c->bytes;
+        end = begin + slice < c->bytes ? begin + slice : c->bytes;
+    } else {
+        begin = c->src_step * me;
+        end = begin + c->bytes;
+        shift = begin;
+    }
+    await_here(&r, r.number);
+    if (!r.failed) {
+        uint64_t vectors = begin;
+        if (!(((c->from + begin) | (c->to + begin - shift)) & 15))
+            vectors = begin + ((end - begin) & ~(uint64_t)15);
+        combine_vectors(&r, begin, vectors, shift);
+        combine_elements(&r, vectors, end, shift);
+    }
+    round_end(&r, c->everywhere);
+}

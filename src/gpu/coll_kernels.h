@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kernels of collectives (coll_kernels.cu) and the code that launches them agree on. Plain C that nvcc
+ * reads too.
+ *
+ * Rounds. Each collective of a team is a round, and its number lives in GPU memory, so that a captured graph can
+ * be replayed any number of times: a launch of B blocks, a power of two, draws B tickets of COLL_BLOCKS / B each,
+ * so that all of its blocks find the same number, and no block has to wait for the others to have read it.
+ *
+ * A member's block b exchanges data with block b of the others only. So nothing waits for a whole grid, and a
+ * kernel has ended when all of its blocks have. */
+#ifndef WEFT_GPU_COLL_KERNELS_H
+#define WEFT_GPU_COLL_KERNELS_H
+
+#include <stdint.h>
+
+#include "kernels.h"
+
+/* X(name): the kernels, by their names in the module. */
+#define COLL_KERNELS(X)                                                                            \
+    X(weft_coll_send)                                                                              \
+    X(weft_coll_reduce_one)                                                                        \
+    X(weft_coll_reduce_two)                                                                        \
+    X(weft_coll_push)                                                                              \
+    X(weft_coll_spread)                                                                            \
+    X(weft_coll_combine)
+
+enum {
+    COLL_MEMBERS = 64,   /* of a team, at most */
+    COLL_BLOCKS = 64,    /* of a launch, at most */
+    COLL_TEAMS = 32,     /* that have an area: those with the lowest slots */
+    COLL_WIDE_TEAMS = 2, /* the world and the node: their sets are larger */
+    COLL_WIDE_SET = 2 << 20,
+    COLL_NARROW_SET = 256 << 10,
+    COLL_CHUNKS = 256, /* of a block's share of a broadcast, fewer than this */
+    COLL_UNIT = 16,    /* bytes of payload, of which a thread makes two packets */
+    COLL_UNIT_WIRE = 32,
+    COLL_NUMBER_BIT = 0x40000000, /* packets have it: never 0, as in a new set */
+    COLL_RENEW_MASK = 0x1fffffff, /* of rounds, see coll_renew() */
+};
+
+/* A team's place in each member's GPU heap; two sets of slots for packets follow it. Flags are numbers of rounds,
+ * and only grow. Those of others are in lines of their own. */
+struct coll_area {
+    uint64_t tickets, tickets_line[15];
+    uint64_t begun, begun_line[15]; /* the latest round that all members are known to have begun */
+    uint64_t here[COLL_MEMBERS];    /* by member i: it has begun that round */
+    uint64_t relay
+        [COLL_BLOCKS]; /* by the root of a broadcast: round * COLL_CHUNKS + chunks that are here */
+    uint64_t done[COLL_MEMBERS]
+                 [COLL_BLOCKS]; /* by member i's block b: its stores of that round are here */
+};
+
+/* Bytes of a team's area with its sets, and its offset from the first one's. */
+static inline uint64_t coll_set_bytes(int team)
+{
+    return team < COLL_WIDE_TEAMS ? COLL_WIDE_SET : COLL_NARROW_SET;
+}
+
+static inline uint64_t coll_area_offset(int team)
+{
+    uint64_t wide = (uint64_t)(team < COLL_WIDE_TEAMS ? team : COLL_WIDE_TEAMS);
+    return (uint64_t)team * sizeof(struct coll_area) + wide * 2 * COLL_WIDE_SET +
+           ((uint64_t)team - wide) * 2 * COLL_NARROW_SET;
+}
+
+/* Who sends to whom. */
+enum coll_flow {
+    COLL_ALL,  /* everyone to everyone */
+    COLL_FROM, /* the root to everyone */
+    COLL_TO,   /* everyone to the root */
+};
+
+/* A kernel's argument. Block i of the source goes to member i, block i of the destination comes from member i;
+ * with a step of 0 they are the same one. */
+struct coll_call {
+    char *part[COLL_MEMBERS];  /* where each member's window of the GPU heap is mapped here */
+    uint16_t pe[COLL_MEMBERS]; /* for records */
+    uint64_t area;             /* offset of the team's area in the windows */
+    char *dst;
+    const char *src;
+    uint64_t to, from; /* offsets of dst and src in the windows, where others store and load */
+    uint64_t bytes;    /* of a block */
+    uint64_t src_step, dst_step;
+    uint64_t set_bytes;
+    int32_t members, me, root, flow;
+    int32_t team, operation; /* for records */
+    int32_t type, op;        /* of reductions */
+    int32_t
+        everywhere;  /* the result of a reduction goes to all members, else member i gets block i */
+    uint32_t chunks; /* of weft_coll_spread */
+    struct gpu_reporting reporting;
+};
+
+#endif

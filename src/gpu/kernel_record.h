@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all kernels of the library share: short names of orders, bounded waiting, and the record of a wait that ran
+ * out. Every wait is bounded by the global timer, and by a count of polls in case that timer stands still. */
+#ifndef WEFT_GPU_KERNEL_RECORD_H
+#define WEFT_GPU_KERNEL_RECORD_H
+
+#include <weft/device/simt.h>
+
+#include "kernels.h"
+
+#if WEFT_TARGET_CUDA
+#define KERNEL extern "C" __global__ void
+#else
+#define KERNEL void
+#endif
+
+#define ORDERED WEFT_ORDER_ACQ_REL
+#define RELAXED WEFT_ORDER_RELAXED
+#define ACQUIRE WEFT_ORDER_ACQUIRE
+#define RELEASE WEFT_ORDER_RELEASE
+#define SYSTEM  WEFT_SCOPE_SYS
+
+/* Less than any poll takes (several hundred ns in the GPU's own memory, a few ns in a CPU's cache),
+ * so the count of polls that is made from it never ends a wait before the timer does. */
+#if WEFT_TARGET_CUDA
+#define LEAST_POLL_NS 64
+#else
+#define LEAST_POLL_NS 1
+#endif
+
+struct limit {
+    uint64_t start, limit_ns, polls;
+};
+
+WEFT_DEVICE struct limit limit_start(uint64_t limit_ns)
+{
+    struct limit limit = {weft_dev_clock_ns(), limit_ns, 0};
+    return limit;
+}
+
+/* limit_ns 0: for ever. */
+WEFT_DEVICE int limit_passed(struct limit *limit)
+{
+    limit->polls++;
+    if (!limit->limit_ns || limit->polls % 64)
+        return 0;
+    return weft_dev_clock_ns() - limit->start > limit->limit_ns ||
+           limit->polls > limit->limit_ns / LEAST_POLL_NS + 1024;
+}
+
+/* For loops that poll: whether to give up, because time is over or because the job has failed meanwhile. The first
+ * look at the clock is the 64th poll's, so that a wait that is soon over costs none. */
+enum wait_state { WAIT_ON, WAIT_EXPIRED, WAIT_FAILED };
+
+WEFT_DEVICE enum wait_state wait_look(struct limit *limit, const struct gpu_reporting *reporting)
+{
+    enum { POLLS_PER_LOOK = 64, LOOKS_PER_JOB = 64 }; /* `failed` is in memory of the host */
+    if (++limit->polls % POLLS_PER_LOOK)
+        return WAIT_ON;
+    uint64_t now = weft_dev_clock_ns();
+    if (!limit->start)
+        limit->start = now;
+    if (limit->polls % (POLLS_PER_LOOK * LOOKS_PER_JOB) == 0 && reporting->box &&
+        weft_dev_load_u32((const uint32_t *)&reporting->box->failed, RELAXED, SYSTEM))
+        return WAIT_FAILED;
+    if (!limit->limit_ns)
+        return WAIT_ON;
+    return now - limit->start > limit->limit_ns ||
+                   limit->polls > limit->limit_ns / LEAST_POLL_NS + 1024
+               ? WAIT_EXPIRED
+               : WAIT_ON;
+}
+
+/* Writes a record as device operations do (weft_dev_record()), so that the host and `weft attach`
+ * read both alike. */
+WEFT_DEVICE void leave_record(struct gpu_reporting reporting, uint32_t operation, int team,
+                              int peer, const void *address, uint64_t expected, uint64_t seen,
+                              int cmp, const struct limit *limit)
+{
+    uint64_t ticket = weft_dev_atomic_add_u64(reporting.tickets, 1, RELAXED, SYSTEM);
+    struct weft_dev_record *record = &reporting.box->records[ticket % WEFT_DEV_RECORDS];
+    record->operation = operation;
+    record->ticket = ticket;
+    record->status = -101; /* WEFT_ERR_TIMEOUT */
+    record->peer = peer;
+    record->team = team;
+    record->compare = (uint32_t)cmp;
+    record->address = (uint64_t)(uintptr_t)address;
+    record->expected = expected;
+    record->seen = seen;
+    record->waited_ns = weft_dev_clock_ns() - limit->start;
+    record->block = weft_dev_block_x();
+    record->thread = weft_dev_thread_x();
+    /* Release: pairs with the host's acquire loads: who sees the state sees the rest, and who sees
+     * `failed` sees a record. */
+    weft_dev_store_u32(&record->state, WEFT_DEV_RECORD_EXPIRED, RELEASE, SYSTEM);
+    weft_dev_store_u32((uint32_t *)&reporting.box->failed, (uint32_t)-101, RELEASE, SYSTEM);
+}
+
+#endif

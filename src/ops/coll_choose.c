@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See coll_choose.h. The constants are those measured between two H200 over NVLink 4
+ * (docs/measurements/2026-11-23-h200-coll.md); what is compared are ways on the same machine, so a slower link moves
+ * the borders less than it moves the times. */
+#include "ops/coll_choose.h"
+
+enum {
+    UNIT = 16, /* bytes of payload that a thread makes two packets of */
+    PACKET_THREADS = 64,
+    MOST_THREADS = 512,
+    LEAST_SHARE = 16 << 10, /* bytes that are worth a block where it stores directly */
+    LEAST_CHUNK = 16 << 10, /* of a block's share, from hand to hand */
+    MOST_CHUNKS = 16,
+};
+
+/* Microseconds in a graph, before the first byte. */
+static const double ONE_TRIP = 2.3, TWO_TRIPS = 4.0, PUSH = 4.3, COMBINE = 6.0, SPREAD = 7.5;
+/* Bytes of payload a microsecond out of a GPU, and by one block. */
+static const double PACKET_RATE = 160e3, STORE_RATE = 340e3, BLOCK_PACKETS = 6e3,
+                    BLOCK_STORES = 25e3;
+
+static bool reduces(enum coll_what what)
+{
+    return what == COLL_REDUCE || what == COLL_REDUCESCATTER || what == COLL_REDUCE_TO;
+}
+
+/* Bytes of payload that a slot takes where `slots` of them share the set. */
+static uint64_t slot_payload(const struct coll_question *q, uint64_t slots)
+{
+    return q->set_bytes / slots / (2 * UNIT) * UNIT;
+}
+
+static uint64_t most_bytes(const struct coll_question *q, enum coll_way way)
+{
+    uint64_t n = (uint64_t)q->members;
+    if (way == COLL_WAY_PACKETS)
+        return slot_payload(q, n);
+    return way == COLL_WAY_TWO_TRIPS ? n * slot_payload(q, 2 * n) : UINT64_MAX;
+}
+
+static bool can(const struct coll_question *q, enum coll_way way)
+{
+    uint64_t n = (uint64_t)q->members, least = q->bytes < most_bytes(q, way) ? q->bytes : 0;
+    if (way == COLL_WAY_DIRECT)
+        return q->direct && q->what != COLL_REDUCE_TO;
+    /* Every member's slice has at least a unit, so that every pair exchanges packets. */
+    return way == COLL_WAY_PACKETS ||
+           (q->what == COLL_REDUCE && n > 1 && (!least || least >= n * n * UNIT));
+}
+
+/* Bytes out of the busiest GPU, or into it. */
+static double link_bytes(const struct coll_question *q, enum coll_way way)
+{
+    double n = q->members, bytes = (double)q->bytes;
+    if (way == COLL_WAY_TWO_TRIPS || (way == COLL_WAY_DIRECT && q->what == COLL_REDUCE))
+        return 2 * (n - 1) / n * bytes;
+    return way == COLL_WAY_DIRECT && q->what == COLL_BROADCAST ? bytes : (n - 1) * bytes;
+}
+
+double coll_cost(const struct coll_question *q, enum coll_way way)
+{
+    if (!can(q, way))
+        return -1;
+    double rounds = 1, begin = ONE_TRIP, bytes = link_bytes(q, way);
+    double rate = way == COLL_WAY_DIRECT ? STORE_RATE : PACKET_RATE;
+    double blocks = (way == COLL_WAY_DIRECT ? BLOCK_STORES : BLOCK_PACKETS) * q->most_blocks;
+    if (way == COLL_WAY_DIRECT)
+        begin = reduces(q->what)                              ? COMBINE
+                : q->what == COLL_BROADCAST && q->members > 2 ? SPREAD
+                                                              : PUSH;
+    else if (way == COLL_WAY_TWO_TRIPS)
+        begin = TWO_TRIPS;
+    if (way != COLL_WAY_DIRECT) {
+        uint64_t most = most_bytes(q, way);
+        rounds = (double)((q->bytes + most - 1) / most);
+        rounds = rounds < 1 ? 1 : rounds;
+    }
+    return rounds * begin + bytes / (rate < blocks ? rate : blocks);
+}
+
+/* A power of two, at most `most`. */
+static unsigned power_for(uint64_t wanted, int most)
+{
+    unsigned blocks = 1;
+    while (blocks < wanted && 2 * blocks <= (unsigned)most)
+        blocks *= 2;
+    return blocks;
+}
+
+static void size_packets(const struct coll_question *q, struct coll_choice *choice)
+{
+    uint64_t units = (choice->bytes + UNIT - 1) / UNIT;
+    if (choice->way == COLL_WAY_TWO_TRIPS)
+        units = (units + (uint64_t)q->members - 1) / (uint64_t)q->members;
+    choice->blocks = power_for((units + PACKET_THREADS - 1) / PACKET_THREADS, q->most_blocks);
+    uint64_t each = (units + choice->blocks - 1) / choice->blocks;
+    choice->threads = each <= 32 ? 32 : PACKET_THREADS;
+    while (choice->threads < each && choice->threads < MOST_THREADS / 2 &&
+           choice->blocks == power_for(UINT64_MAX, q->most_blocks) && q->most_blocks < 64)
+        choice->threads *= 2;
+}
+
+static void size_direct(const struct coll_question *q, struct coll_choice *choice)
+{
+    uint64_t others = (uint64_t)q->members - 1, bytes = q->bytes * (others ? others : 1);
+    if (q->what == COLL_REDUCE || q->what == COLL_BROADCAST)
+        bytes = q->bytes;
+    choice->blocks = power_for(bytes / LEAST_SHARE, q->most_blocks);
+    choice->threads = MOST_THREADS;
+    if (q->what != COLL_BROADCAST || q->members <= 2)
+        return;
+    uint64_t chunks = q->bytes / others / choice->blocks / LEAST_CHUNK;
+    choice->chunks = chunks < 1 ? 1 : chunks > MOST_CHUNKS ? MOST_CHUNKS : (uint32_t)chunks;
+}
+
+struct coll_choice coll_choose(const struct coll_question *q)
+{
+    struct coll_choice choice = {.way = COLL_WAY_PACKETS, .bytes = q->bytes};
+    choice.us = coll_cost(q, COLL_WAY_PACKETS);
+    for (enum coll_way way = COLL_WAY_TWO_TRIPS; way <= COLL_WAY_DIRECT; way++) {
+        double us = coll_cost(q, way);
+        if (us >= 0 && (way == q->wish || (us < choice.us && choice.way != q->wish))) {
+            choice.way = way;
+            choice.us = us;
+        }
+    }
+    if (q->wish == COLL_WAY_PACKETS) {
+        choice.way = COLL_WAY_PACKETS;
+        choice.us = coll_cost(q, COLL_WAY_PACKETS);
+    }
+    uint64_t most = most_bytes(q, choice.way);
+    choice.bytes = q->bytes < most ? q->bytes : most;
+    if (choice.way == COLL_WAY_DIRECT)
+        size_direct(q, &choice);
+    else
+        size_packets(q, &choice);
+    return choice;
+}
+
+const char *coll_way_name(enum coll_way way)
+{
+    static const char *const names[] = {"auto", "packets", "two trips of packets", "direct"};
+    return names[way];
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which of the ways of gpu/coll_kernels.cu a collective on GPU memory takes, and with how many blocks: a pure
+ * function of what is the same at every member, since all must choose alike. */
+#ifndef WEFT_OPS_COLL_CHOOSE_H
+#define WEFT_OPS_COLL_CHOOSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum coll_what {
+    COLL_BROADCAST,
+    COLL_FCOLLECT,
+    COLL_ALLTOALL,
+    COLL_GATHER,
+    COLL_SCATTER,
+    COLL_REDUCE,
+    COLL_REDUCESCATTER,
+    COLL_REDUCE_TO, /* one member, the root */
+    COLL_WHATS
+};
+
+enum coll_way {
+    COLL_WAY_AUTO, /* of a wish: whichever is the fastest */
+    COLL_WAY_PACKETS,
+    COLL_WAY_TWO_TRIPS,
+    COLL_WAY_DIRECT,
+};
+
+struct coll_question {
+    enum coll_what what;
+    int members;
+    uint64_t bytes;     /* of the vector, or of a block */
+    uint64_t set_bytes; /* of the team's slots for packets */
+    bool direct;        /* others may store to the destination, and load what they combine */
+    int most_blocks;    /* 1 ... 64 */
+    enum coll_way wish;
+};
+
+struct coll_choice {
+    enum coll_way way;
+    uint64_t bytes; /* that one round takes; less than asked for: several rounds */
+    unsigned blocks, threads;
+    uint32_t chunks; /* of a broadcast from hand to hand, 0: it goes straight to all */
+    double us;       /* by the model, in a graph */
+};
+
+struct coll_choice coll_choose(const struct coll_question *q);
+
+/* What a way costs by the model, in microseconds; negative: it cannot serve. */
+double coll_cost(const struct coll_question *q, enum coll_way way);
+
+const char *coll_way_name(enum coll_way way);
+
+#endif

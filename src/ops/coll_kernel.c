@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See coll_kernel.h. */
+#include "ops/coll_kernel.h"
+
+#include "base/config.h"
+#include "gpu/coll.h"
+#include "gpu/lane.h"
+#include "job/device_watch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What the members of a team have agreed on. */
+struct team_coll {
+    int most_blocks;
+    enum coll_way wish;
+};
+
+/* ------------------------------------------------------------------------------- agreement */
+
+bool coll_kernel_serves(const struct weft_team *team)
+{
+    struct weft_job *job = team->job;
+    if (!job->gpu || team->slot >= COLL_TEAMS || team->n > COLL_MEMBERS ||
+        config_choice(CONFIG_TARGET) == 2 /* simt */)
+        return false;
+    for (int i = 0; i < team->n; i++)
+        if (job->gpu->slot_of[team->pes[i]] < 0)
+            return false;
+    return job_gpu_team_direct(team);
+}
+
+/* What each member tells; fits a packet of the host's. */
+struct telling {
+    int32_t status, most_blocks, wish, reserved;
+    uint64_t number;
+};
+
+/* Rounds begin behind every number that the area's earlier teams have used at any member, so that nothing that they
+ * left looks new. */
+static weft_status agree(struct weft_team *team, struct telling *mine)
+{
+    struct telling *all = malloc((size_t)team->n * sizeof *all);
+    weft_status status = mine->status;
+    char sentence[512] = "";
+    if (!all)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team of %d PEs", team->n);
+    if (status)
+        snprintf(sentence, sizeof sentence, "%s", base_last_error());
+    weft_status told = coll_exchange(team, BOX_OP_SYNC, mine, all, sizeof *mine);
+    for (int i = 0; i < team->n && !told; i++) {
+        mine->most_blocks =
+            all[i].most_blocks < mine->most_blocks ? all[i].most_blocks : mine->most_blocks;
+        mine->number = all[i].number > mine->number ? all[i].number : mine->number;
+        if (all[i].wish != all[0].wish)
+            mine->wish = COLL_WAY_AUTO;
+        if (all[i].status && !status)
+            status = base_fail((weft_status)all[i].status,
+                               "PE %d could not make collectives on its GPU ready", team->pes[i]);
+    }
+    free(all);
+    if (mine->status)
+        return base_fail((weft_status)mine->status, "%s", sentence);
+    return told ? told : status;
+}
+
+static int blocks_of_limit(void)
+{
+    int64_t sms = config_int(CONFIG_COLL_SMS);
+    int blocks = 1;
+    while (blocks < COLL_BLOCKS && (!sms || 2 * blocks <= sms))
+        blocks *= 2;
+    return blocks;
+}
+
+static weft_status watch(struct weft_job *job)
+{
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&job->lock);
+    bool needed = !job->device && !job->gpu_watch;
+    pthread_mutex_unlock(&job->lock);
+    if (needed) {
+        job_guard(job);
+        status = device_watch_start(job, &job->gpu_watch);
+    }
+    return status;
+}
+
+/* At the first collective of a team. */
+static weft_status make_ready(struct weft_team *team)
+{
+    struct weft_job *job = team->job;
+    struct telling mine = {.most_blocks = blocks_of_limit(),
+                           .wish = (int32_t)config_choice(CONFIG_COLL)};
+    struct team_coll *coll = calloc(1, sizeof *coll);
+    weft_status status =
+        coll ? gpu_coll_ready(job->gpu)
+             : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team's collectives");
+    if (!status)
+        status = gpu_coll_number(job->gpu, team->slot, &mine.number);
+    if (!status)
+        status = watch(job);
+    mine.status = (int32_t)status;
+    status = agree(team, &mine);
+    if (!status)
+        status = gpu_coll_begin_at(job->gpu, team->slot, mine.number + 2);
+    if (status) {
+        free(coll);
+        return status;
+    }
+    coll->most_blocks = mine.most_blocks;
+    coll->wish = (enum coll_way)mine.wish;
+    team->coll = coll;
+    return WEFT_OK;
+}
+
+/* ----------------------------------------------------------------------------------- memory */
+
+static bool reduces(enum coll_what what)
+{
+    return what == COLL_REDUCE || what == COLL_REDUCESCATTER || what == COLL_REDUCE_TO;
+}
+
+/* Blocks that a side has. */
+static uint64_t blocks_of(const struct weft_team *team, const struct coll_ask *ask, bool dst)
+{
+    switch (ask->what) {
+    case COLL_FCOLLECT:
+        return dst ? (uint64_t)team->n : 1;
+    case COLL_GATHER:
+        return dst && team->me == ask->root ? (uint64_t)team->n : 1;
+    case COLL_ALLTOALL:
+        return (uint64_t)team->n;
+    case COLL_SCATTER:
+        return !dst && team->me == ask->root ? (uint64_t)team->n : 1;
+    case COLL_REDUCESCATTER:
+        return dst ? 1 : (uint64_t)team->n;
+    default:
+        return 1;
+    }
+}
+
+/* Whether this member's side is used at all. */
+static bool is_used(const struct weft_team *team, const struct coll_ask *ask, bool dst)
+{
+    bool root = team->me == ask->root;
+    if (ask->what == COLL_GATHER || ask->what == COLL_REDUCE_TO)
+        return !dst || root;
+    if (ask->what == COLL_SCATTER)
+        return dst || root;
+    return true;
+}
+
+static bool in_gpu_heap(const struct gpu *gpu, const void *address)
+{
+    return (uintptr_t)address - gpu_heap_own(&gpu->heap)->base < gpu->heap.size;
+}
+
+static weft_status side(const struct weft_team *team, const struct coll_ask *ask, bool is_dst,
+                        bool *host)
+{
+    const void *address = is_dst ? ask->dst : ask->src;
+    const char *name = is_dst ? "dst" : "src";
+    struct gpu *gpu = team->job->gpu;
+    enum segment_id segment;
+    size_t offset;
+    if (!is_used(team, ask, is_dst))
+        return WEFT_OK;
+    if (!address)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", ask->function, name);
+    size_t bytes = (size_t)(ask->bytes * blocks_of(team, ask, is_dst));
+    if (access_find(team->job->default_ctx, address, bytes, &segment, &offset)) {
+        *host |= segment != SEG_GPU;
+        return WEFT_OK;
+    }
+    if (in_gpu_heap(gpu, address)) {
+        weft_status status = access_find_own(ask->function, team->job->default_ctx, address, bytes,
+                                             &segment, &offset);
+        return base_fail_context(status, "argument %s", name);
+    }
+    if (gpu_place_of(gpu, address) != GPU_PLACE_PLAIN)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_ADDRESS,
+                     "%s: %s (%p) is neither symmetric memory nor memory that GPU %d accesses; "
+                     "allocate it with weft_alloc(), cudaMalloc() or cudaMallocHost()",
+                     ask->function, name, address, gpu->device.ordinal);
+}
+
+/* Sources and destinations lie apart, or are one where each thread reads what it overwrites. */
+static weft_status apart(const struct weft_team *team, const struct coll_ask *ask)
+{
+    if (!is_used(team, ask, true) || !is_used(team, ask, false))
+        return WEFT_OK;
+    uintptr_t dst = (uintptr_t)ask->dst, src = (uintptr_t)ask->src, own = src;
+    uint64_t to = ask->bytes * blocks_of(team, ask, true),
+             from = ask->bytes * blocks_of(team, ask, false);
+    if (ask->what == COLL_FCOLLECT || ask->what == COLL_GATHER)
+        own = src - (uint64_t)team->me * ask->bytes; /* its own place in dst */
+    else if (ask->what == COLL_SCATTER)
+        own = src + (uint64_t)team->me * ask->bytes;
+    bool same = own == dst && ask->what != COLL_ALLTOALL && ask->what != COLL_REDUCESCATTER;
+    if (same || dst + to <= src || src + from <= dst)
+        return WEFT_OK;
+    return base_fail(
+        WEFT_ERR_ARGUMENT,
+        "%s: dst %p (%llu bytes) and src %p (%llu bytes) overlap; they may %slie apart",
+        ask->function, ask->dst, (unsigned long long)to, ask->src, (unsigned long long)from,
+        ask->what == COLL_ALLTOALL || ask->what == COLL_REDUCESCATTER
+            ? "only "
+            : "be the own place of the other, or ");
+}
+
+weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_ask *ask, bool *host)
+{
+    uint64_t all;
+    *host = false;
+    if (__builtin_mul_overflow(ask->bytes, (uint64_t)team->n, &all) || all > SIZE_MAX / 2)
+        return base_fail(WEFT_ERR_RANGE, "%s: %llu bytes of %d PEs are too many", ask->function,
+                         (unsigned long long)ask->bytes, team->n);
+    weft_status status = side(team, ask, true, host);
+    if (!status)
+        status = side(team, ask, false, host);
+    return status ? status : apart(team, ask);
+}
+
+/* ----------------------------------------------------------------------------------- launch */
+
+static const struct {
+    enum weft_dev_operation operation;
+    enum coll_flow flow;
+} kinds[COLL_WHATS] = {
+    [COLL_BROADCAST] = {WEFT_DEV_OP_BROADCAST, COLL_FROM},
+    [COLL_FCOLLECT] = {WEFT_DEV_OP_FCOLLECT, COLL_ALL},
+    [COLL_ALLTOALL] = {WEFT_DEV_OP_ALLTOALL, COLL_ALL},
+    [COLL_GATHER] = {WEFT_DEV_OP_GATHER, COLL_TO},
+    [COLL_SCATTER] = {WEFT_DEV_OP_SCATTER, COLL_FROM},
+    [COLL_REDUCE] = {WEFT_DEV_OP_REDUCE, COLL_ALL},
+    [COLL_REDUCESCATTER] = {WEFT_DEV_OP_REDUCESCATTER, COLL_ALL},
+    [COLL_REDUCE_TO] = {WEFT_DEV_OP_REDUCE, COLL_TO},
+};
+
+static void fill(const struct weft_team *team, const struct coll_ask *ask, struct coll_call *call)
+{
+    struct gpu *gpu = team->job->gpu;
+    uintptr_t base = gpu_heap_own(&gpu->heap)->base;
+    bool from_blocks =
+        ask->what == COLL_ALLTOALL || ask->what == COLL_SCATTER || ask->what == COLL_REDUCESCATTER;
+    bool to_blocks =
+        ask->what == COLL_FCOLLECT || ask->what == COLL_ALLTOALL || ask->what == COLL_GATHER;
+    *call = (struct coll_call){
+        .area = gpu->coll_offset + coll_area_offset(team->slot),
+        .dst = ask->dst,
+        .src = ask->src,
+        .to = (uintptr_t)ask->dst - base,
+        .from = (uintptr_t)ask->src - base,
+        .bytes = ask->bytes,
+        .src_step = from_blocks ? ask->bytes : 0,
+        .dst_step = to_blocks ? ask->bytes : 0,
+        .set_bytes = coll_set_bytes(team->slot),
+        .members = team->n,
+        .me = team->me,
+        .root = kinds[ask->what].flow == COLL_ALL ? -1 : ask->root,
+        .flow = (int32_t)kinds[ask->what].flow,
+        .team = team->slot,
+        .operation = (int32_t)kinds[ask->what].operation,
+        .type = (int32_t)ask->type,
+        .op = (int32_t)ask->op,
+        .everywhere = ask->what == COLL_REDUCE,
+        .reporting = gpu->reporting,
+    };
+    for (int i = 0; i < team->n; i++) {
+        int slot = gpu->slot_of[team->pes[i]];
+        call->part[i] = (char *)(uintptr_t)gpu->heap.windows[slot].base;
+        call->pe[i] = (uint16_t)team->pes[i];
+    }
+}
+
+static enum coll_kernel kernel_of(const struct coll_ask *ask, const struct coll_choice *choice)
+{
+    if (choice->way == COLL_WAY_TWO_TRIPS)
+        return COLL_weft_coll_reduce_two;
+    if (choice->way == COLL_WAY_PACKETS)
+        return reduces(ask->what) ? COLL_weft_coll_reduce_one : COLL_weft_coll_send;
+    if (reduces(ask->what))
+        return COLL_weft_coll_combine;
+    return choice->chunks ? COLL_weft_coll_spread : COLL_weft_coll_push;
+}
+
+struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct coll_ask *ask,
+                                      bool symmetric)
+{
+    struct coll_question q = {.what = ask->what,
+                              .members = team->n,
+                              .bytes = ask->bytes,
+                              .set_bytes = coll_set_bytes(team->slot),
+                              .direct = symmetric,
+                              .most_blocks = team->coll->most_blocks,
+                              .wish = team->coll->wish};
+    return coll_choose(&q);
+}
+
+/* The part of the call that one round takes: elements stay whole, since a unit holds whole ones. */
+static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CUstream stream)
+{
+    struct gpu *gpu = team->job->gpu;
+    struct coll_call call;
+    bool symmetric =
+        in_gpu_heap(gpu, ask->dst) && (!reduces(ask->what) || in_gpu_heap(gpu, ask->src));
+    struct coll_choice choice = coll_kernel_choice(team, ask, symmetric);
+    weft_status status = WEFT_OK;
+    fill(team, ask, &call);
+    call.chunks = choice.chunks;
+    enum coll_kernel kernel = kernel_of(ask, &choice);
+    for (uint64_t at = 0; at < ask->bytes && !status; at += call.bytes) {
+        call.bytes = ask->bytes - at < choice.bytes ? ask->bytes - at : choice.bytes;
+        if (call.bytes < choice.bytes && kernel == COLL_weft_coll_reduce_two) {
+            struct coll_ask rest = *ask; /* it may be too little for every member's slice */
+            rest.dst = (char *)ask->dst + at;
+            rest.src = (const char *)ask->src + at;
+            rest.bytes = call.bytes;
+            return launch(team, &rest, stream);
+        }
+        call.dst = (char *)ask->dst + at;
+        call.src = (const char *)ask->src + at;
+        status = gpu_coll_launch(gpu, kernel, choice.blocks, choice.threads, stream, &call);
+    }
+    return status;
+}
+
+static weft_status put(struct weft_team *team, const struct coll_ask *ask, CUstream stream)
+{
+    weft_status status = team->coll ? WEFT_OK : make_ready(team);
+    if (!status) /* what the host has put may be what is sent */
+        status = weft_quiet(team->job->default_ctx);
+    if (!status)
+        status = gpu_enter(&team->job->gpu->device);
+    if (status)
+        return status;
+    status = launch(team, ask, stream);
+    gpu_leave(&team->job->gpu->device);
+    return status;
+}
+
+weft_status coll_kernel_put(struct weft_team *team, const struct coll_ask *ask, weft_stream stream)
+{
+    return put(team, ask, stream);
+}
+
+weft_status coll_kernel_call(struct weft_team *team, const struct coll_ask *ask)
+{
+    struct gpu *gpu = team->job->gpu;
+    weft_status status = team->coll ? WEFT_OK : make_ready(team);
+    if (status)
+        return status;
+    pthread_mutex_lock(&gpu->coll->lock);
+    status = put(team, ask, gpu->coll->stream);
+    if (!status)
+        status = gpu_enter(&gpu->device);
+    if (!status) {
+        status = gpu_wait_stream(gpu, gpu->coll->stream, ask->function);
+        gpu_leave(&gpu->device);
+    }
+    pthread_mutex_unlock(&gpu->coll->lock);
+    /* What the kernel has left on record is the job's failure. */
+    return status ? status : job_check_failed(team->job);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives on GPU memory by the kernels of gpu/coll_kernels.cu: what the members of a team agree on at the first
+ * one, the check of a call's memory, and its launch, on a stream of the program or, where the host calls, on the
+ * library's own. */
+#ifndef WEFT_OPS_COLL_KERNEL_H
+#define WEFT_OPS_COLL_KERNEL_H
+
+#include "ops/coll.h"
+#include "ops/coll_choose.h"
+
+#include <weft/stream.h>
+
+/* A collective as it is called. */
+struct coll_ask {
+    const char *function;
+    enum coll_what what;
+    void *dst;
+    const void *src;
+    uint64_t bytes; /* of the vector, or of a block */
+    int root;
+    weft_type type; /* of reductions */
+    weft_op op;
+};
+
+/* Whether the kernels can serve the team: they run on cuda, every member's GPU reaches every other's memory, and
+ * there is an area for it. The same answer at every member. */
+bool coll_kernel_serves(const struct weft_team *team);
+
+/* Whether this memory is for the kernels: that of the GPU heap, and other memory that this GPU accesses.
+ * WEFT_ERR_ADDRESS: neither. *host: it is symmetric memory of the host, for which the host's functions serve. */
+weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_ask *ask,
+                               bool *host);
+
+/* Puts it on a stream. */
+weft_status coll_kernel_put(struct weft_team *team, const struct coll_ask *ask, weft_stream stream);
+
+/* Returns when it is done. */
+weft_status coll_kernel_call(struct weft_team *team, const struct coll_ask *ask);
+
+/* What would be chosen; `symmetric`: both sides are in the GPU heap. Of a team that has agreed. */
+struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct coll_ask *ask,
+                                      bool symmetric);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives in stream order: by the kernels of coll_kernel.c where they serve, else as calls of the host's functions
+ * (stream_call.c). */
+#include "ops/coll_kernel.h"
+#include "ops/stream.h"
+
+/* The host's function checks the rest when its turn comes. */
+static weft_status by_host(weft_team *team, const struct coll_ask *ask,
+                           enum box_operation operation, size_t count, weft_stream stream)
+{
+    enum segment_id segment;
+    size_t offset;
+    weft_status status =
+        access_find_own(ask->function, team->job->default_ctx, ask->dst, 1, &segment, &offset);
+    if (status)
+        return base_fail_context(status,
+                                 "argument dst, of a team whose GPUs do not all reach each other");
+    struct stream_collective what = {operation, team,      ask->dst,  ask->src,
+                                     count,     ask->root, ask->type, ask->op};
+    return stream_call_collective(&what, stream);
+}
+
+static weft_status on_stream(weft_team *team, const struct coll_ask *ask,
+                             enum box_operation operation, size_t count, weft_stream stream)
+{
+    if (!team)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: team is null", ask->function);
+    if (atomic_load(&team->job->state) != JOB_RUNNING)
+        return job_finalized(ask->function);
+    weft_status status = job_check_failed(team->job);
+    if (status)
+        return status;
+    if (ask->root < 0 || ask->root >= team->n)
+        return base_fail(WEFT_ERR_PE, "%s: root %d; the team has %d members", ask->function,
+                         ask->root, team->n);
+    if (count == 0)
+        return WEFT_OK;
+    bool reduces = ask->what == COLL_REDUCE || ask->what == COLL_REDUCESCATTER;
+    if (!stream_on_cuda(team->job) || !coll_kernel_serves(team) ||
+        (reduces && ask->type == WEFT_LONG_DOUBLE)) /* GPUs have no such type */
+        return by_host(team, ask, operation, count, stream);
+    bool host;
+    uint64_t phase;
+    status = coll_kernel_memory(team, ask, &host);
+    if (status)
+        return status;
+    if (host)
+        return by_host(team, ask, operation, count, stream);
+    status = coll_begin(ask->function, team, operation, ask->root, ask->bytes,
+                        (uint64_t)ask->type << 8 | (uint64_t)ask->op, &phase);
+    return status ? status : coll_kernel_put(team, ask, stream);
+}
+
+WEFT_EXPORT weft_status weft_broadcast_on_stream(weft_team *team, void *dst, const void *src,
+                                                 size_t bytes, int root, weft_stream stream)
+{
+    struct coll_ask ask = {.function = "weft_broadcast_on_stream",
+                           .what = COLL_BROADCAST,
+                           .dst = dst,
+                           .src = src,
+                           .bytes = bytes,
+                           .root = root};
+    return on_stream(team, &ask, BOX_OP_BROADCAST, bytes, stream);
+}
+
+WEFT_EXPORT weft_status weft_fcollect_on_stream(weft_team *team, void *dst, const void *src,
+                                                size_t bytes, weft_stream stream)
+{
+    struct coll_ask ask = {.function = "weft_fcollect_on_stream",
+                           .what = COLL_FCOLLECT,
+                           .dst = dst,
+                           .src = src,
+                           .bytes = bytes};
+    return on_stream(team, &ask, BOX_OP_FCOLLECT, bytes, stream);
+}
+
+WEFT_EXPORT weft_status weft_alltoall_on_stream(weft_team *team, void *dst, const void *src,
+                                                size_t bytes, weft_stream stream)
+{
+    struct coll_ask ask = {.function = "weft_alltoall_on_stream",
+                           .what = COLL_ALLTOALL,
+                           .dst = dst,
+                           .src = src,
+                           .bytes = bytes};
+    return on_stream(team, &ask, BOX_OP_ALLTOALL, bytes, stream);
+}
+
+static weft_status reduction(weft_team *team, struct coll_ask *ask, enum box_operation operation,
+                             size_t n, weft_type type, weft_op op, weft_stream stream)
+{
+    struct combiner combiner;
+    weft_status status = reduce_combiner(ask->function, type, op, &combiner);
+    if (status)
+        return status;
+    ask->type = type;
+    ask->op = op;
+    if (__builtin_mul_overflow(n, combiner.element, &ask->bytes))
+        return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", ask->function, n);
+    return on_stream(team, ask, operation, n, stream);
+}
+
+WEFT_EXPORT weft_status weft_reduce_on_stream(weft_team *team, void *dst, const void *src, size_t n,
+                                              weft_type type, weft_op op, weft_stream stream)
+{
+    struct coll_ask ask = {
+        .function = "weft_reduce_on_stream", .what = COLL_REDUCE, .dst = dst, .src = src};
+    return reduction(team, &ask, BOX_OP_REDUCE, n, type, op, stream);
+}
+
+WEFT_EXPORT weft_status weft_reducescatter_on_stream(weft_team *team, void *dst, const void *src,
+                                                     size_t n, weft_type type, weft_op op,
+                                                     weft_stream stream)
+{
+    struct coll_ask ask = {.function = "weft_reducescatter_on_stream",
+                           .what = COLL_REDUCESCATTER,
+                           .dst = dst,
+                           .src = src};
+    return reduction(team, &ask, BOX_OP_REDUCESCATTER, n, type, op, stream);
+}

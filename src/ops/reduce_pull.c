@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reductions over any memory and any path: each member gets what it combines from all, piece by piece, and puts the
+ * result into all destinations, or its own. For what the quicker ways (reduce.c, the kernels of coll_kernel.c) do not
+ * serve: GPU memory that members do not reach, types of 16 bits in host memory, and reducescatter. */
+#include "ops/coll.h"
+
+#include <weft/device/arithmetic.h>
+
+#include <stdlib.h>
+
+enum { CHUNK_BYTES = 4 << 20 };
+
+/* Types of 16 bits are combined in binary32. */
+static void widen(float *acc, const uint16_t *in, size_t n, const struct combiner *c, bool begin)
+{
+    for (size_t i = 0; i < n; i++) {
+        float x = c->type == WEFT_HALF ? weft_dev_f32_f16(in[i]) : weft_dev_f32_bf16(in[i]);
+        acc[i] = begin ? x : weft_dev_combine_f32(c->op, acc[i], x);
+    }
+}
+
+static void round_all(uint16_t *result, const float *acc, size_t n, weft_type type)
+{
+    for (size_t i = 0; i < n; i++)
+        result[i] = type == WEFT_HALF ? weft_dev_f16_f32(acc[i]) : weft_dev_bf16_f32(acc[i]);
+}
+
+/* Where a member's piece comes, where it is combined, and in the end the result. */
+struct rooms {
+    char *in, *acc;
+};
+
+static weft_status combine_piece(struct weft_team *team, const char *src, size_t n,
+                                 const struct combiner *c, struct rooms rooms, char **result)
+{
+    weft_status status = WEFT_OK;
+    bool wide = !c->combine;
+    for (int i = 0; i < team->n && !status; i++) {
+        char *to = i || wide ? rooms.in : rooms.acc;
+        status = weft_get(team->job->system_ctx, to, src, n * c->element, team->pes[i]);
+        if (!status && wide)
+            widen((float *)(void *)rooms.acc, (const uint16_t *)(void *)rooms.in, n, c, i == 0);
+        else if (!status && i)
+            c->combine(rooms.acc, rooms.in, n);
+    }
+    *result = wide ? rooms.in : rooms.acc;
+    if (wide && !status)
+        round_all((uint16_t *)(void *)rooms.in, (const float *)(void *)rooms.acc, n, c->type);
+    return status;
+}
+
+weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operation, void *dst,
+                             const void *src, size_t n, const struct combiner *c, bool everywhere)
+{
+    struct weft_ctx *ctx = team->job->system_ctx;
+    size_t members = (size_t)team->n, me = (size_t)team->me;
+    size_t per_chunk = CHUNK_BYTES / c->element, to_me = everywhere ? 0 : n * me;
+    size_t first = everywhere ? n * me / members : 0;
+    size_t last = everywhere ? n * (me + 1) / members : n;
+    struct rooms rooms;
+    rooms.in = malloc(3 * CHUNK_BYTES); /* binary32 takes twice the bytes */
+    rooms.acc = rooms.in + CHUNK_BYTES;
+    weft_status status =
+        rooms.in ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a reduction");
+    /* Sources are ready. Each element is read by one member only, and before it is overwritten. */
+    if (!status)
+        status = coll_sync(team, operation);
+    for (size_t at = first; at < last && !status; at += per_chunk) {
+        size_t now = last - at < per_chunk ? last - at : per_chunk;
+        char *result, *to = (char *)dst + at * c->element;
+        status = combine_piece(team, (const char *)src + (to_me + at) * c->element, now, c, rooms,
+                               &result);
+        for (size_t i = 0; i < (everywhere ? members : 1) && !status; i++)
+            status = weft_put_nbi(ctx, to, result, now * c->element,
+                                  team->pes[everywhere ? (me + i) % members : me]);
+        status = status ? status : weft_quiet(ctx);
+    }
+    free(rooms.in);
+    return coll_finish_puts(team, operation, status);
+}
+
+WEFT_EXPORT weft_status weft_reducescatter(weft_team *team, void *dst, const void *src, size_t n,
+                                           weft_type type, weft_op op)
+{
+    static const char name[] = "weft_reducescatter";
+    struct combiner c;
+    weft_status status = reduce_combiner(name, type, op, &c);
+    if (status)
+        return status;
+    size_t bytes, all = 0;
+    if (__builtin_mul_overflow(n, c.element, &bytes) ||
+        (team && __builtin_mul_overflow(bytes, (size_t)team->n, &all)))
+        return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", name, n);
+    uint64_t phase;
+    status = coll_begin(name, team, BOX_OP_REDUCESCATTER, -1, bytes,
+                        (uint64_t)type << 8 | (uint64_t)op, &phase);
+    struct place to, from;
+    if (status || n == 0)
+        return status;
+    status = coll_place(name, "dst", team, dst, bytes, &to);
+    if (!status)
+        status = coll_place(name, "src", team, src, all, &from);
+    if (status)
+        return status;
+    const char *d = dst, *s = src;
+    if (d < s + all && s < d + bytes)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "%s: dst %p (%zu bytes) and src %p (%zu bytes) overlap; they must lie "
+                         "apart",
+                         name, dst, bytes, src, all);
+    if (type != WEFT_LONG_DOUBLE && coll_by_kernel(team, dst, src))
+        return coll_kernel_reduction(name, team, false, dst, src, bytes, type, op);
+    return coll_pull_reduce(team, BOX_OP_REDUCESCATTER, dst, src, n, &c, false);
+}

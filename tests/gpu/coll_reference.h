@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What collectives are to give, computed one element after the other by plain C: values that differ in every PE,
+ * element and round, of both signs and many magnitudes, and their combination in the order of the team. Shares no code
+ * with what is tested. */
+#ifndef WEFT_TESTS_COLL_REFERENCE_H
+#define WEFT_TESTS_COLL_REFERENCE_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <weft.h>
+
+static inline uint64_t ref_hash(uint64_t pe, uint64_t i, uint64_t salt)
+{
+    uint64_t x =
+        pe * 0x9e3779b97f4a7c15u + i * 0xd1342543de82ef95u + salt * 0x2545f4914f6cdd1du + 1;
+    x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 29) * 0x94d049bb133111ebu;
+    return x ^ x >> 32;
+}
+
+static inline size_t ref_bytes(weft_type type)
+{
+    static const size_t bytes[] = {
+#define REF_BYTES(name, size, ctype) [name] = size,
+        WEFT_TYPE_LIST(REF_BYTES)
+#undef REF_BYTES
+    };
+    return type == WEFT_HALF || type == WEFT_BFLOAT16 ? 2 : bytes[type];
+}
+
+static inline int ref_defined(weft_type type, weft_op op)
+{
+    if (type == WEFT_COMPLEX_FLOAT || type == WEFT_COMPLEX_DOUBLE)
+        return op >= WEFT_SUM;
+    return type <= WEFT_UINT64 || op >= WEFT_MIN;
+}
+
+/* 16 bits to a real number and back, to nearest even: `digits` of the fraction, `bias` of the exponent. */
+static inline double ref_wide(uint16_t bits, int digits, int bias)
+{
+    int exponent = (bits & 0x7fff) >> digits, fraction = bits & ((1 << digits) - 1);
+    double x = exponent ? ldexp((1 << digits) + fraction, exponent - bias - digits)
+                        : ldexp(fraction, 1 - bias - digits);
+    return bits & 0x8000 ? -x : x;
+}
+
+static inline uint16_t ref_narrow(double x, int digits, int bias)
+{
+    uint16_t sign = signbit(x) ? 0x8000 : 0;
+    int largest = (1 << (15 - digits)) - 1;
+    x = fabs(x);
+    if (x == 0)
+        return sign;
+    int exponent = ilogb(x);
+    exponent = exponent < 1 - bias ? 1 - bias : exponent;
+    double units = rint(ldexp(x, digits - exponent)); /* ties to even */
+    if (units >= (double)(2 << digits)) {
+        units /= 2;
+        exponent++;
+    }
+    if (exponent + bias >= largest)
+        return (uint16_t)(sign | largest << digits);
+    int normal = units >= (double)(1 << digits);
+    return (uint16_t)(sign | (normal ? (exponent + bias) << digits : 0) |
+                      ((int)units & ((1 << digits) - 1)));
+}
+
+static inline int ref_digits(weft_type type)
+{
+    return type == WEFT_HALF ? 10 : 7;
+}
+
+static inline int ref_bias(weft_type type)
+{
+    return type == WEFT_HALF ? 15 : 127;
+}
+
+static inline double ref_real(uint64_t hash)
+{
+    int64_t mantissa = (int64_t)(hash % 2000003) - 1000001;
+    return (double)mantissa * 1e-6 * (double)(1 << (hash >> 40) % 7) + 1e-9;
+}
+
+/* Element i of what a PE contributes. */
+static inline void ref_element(void *to, weft_type type, int pe, size_t i, uint64_t salt)
+{
+    uint64_t h = ref_hash((uint64_t)pe, i, salt);
+    double re = ref_real(h), im = ref_real(h * 0x9e3779b97f4a7c15u);
+    float f[2] = {(float)re, (float)im};
+    double d[2] = {re, im};
+    uint16_t narrow;
+    switch (type) {
+    case WEFT_HALF:
+    case WEFT_BFLOAT16:
+        narrow = ref_narrow((float)re, ref_digits(type), ref_bias(type));
+        memcpy(to, &narrow, 2);
+        return;
+    case WEFT_FLOAT:
+        memcpy(to, f, 4);
+        return;
+    case WEFT_COMPLEX_FLOAT:
+        memcpy(to, f, 8);
+        return;
+    case WEFT_DOUBLE:
+        memcpy(to, d, 8);
+        return;
+    case WEFT_COMPLEX_DOUBLE:
+        memcpy(to, d, 16);
+        return;
+    default:
+        memcpy(to, &h, ref_bytes(type));
+    }
+}
+
+#define REF_COMBINE(ctype, op, a, b)                                                               \
+    ((op) == WEFT_MIN   ? ((b) < (a) ? (b) : (a))                                                  \
+     : (op) == WEFT_MAX ? ((b) > (a) ? (b) : (a))                                                  \
+     : (op) == WEFT_SUM ? (ctype)((a) + (b))                                                       \
+                        : (ctype)((a) * (b)))
+
+#define REF_INTEGER(constant, ctype, wrapping)                                                     \
+    case constant: {                                                                               \
+        ctype a, b, r;                                                                             \
+        memcpy(&a, acc, sizeof a);                                                                 \
+        memcpy(&b, in, sizeof b);                                                                  \
+        r = op == WEFT_AND    ? (ctype)(a & b)                                                     \
+            : op == WEFT_OR   ? (ctype)(a | b)                                                     \
+            : op == WEFT_XOR  ? (ctype)(a ^ b)                                                     \
+            : op == WEFT_SUM  ? (ctype)((wrapping)a + (wrapping)b)                                 \
+            : op == WEFT_PROD ? (ctype)((wrapping)a * (wrapping)b)                                 \
+                              : (ctype)REF_COMBINE(ctype, op, a, b);                               \
+        memcpy(acc, &r, sizeof r);                                                                 \
+        return;                                                                                    \
+    }
+
+#define REF_REAL(constant, ctype)                                                                  \
+    case constant: {                                                                               \
+        ctype a, b, r;                                                                             \
+        memcpy(&a, acc, sizeof a);                                                                 \
+        memcpy(&b, in, sizeof b);                                                                  \
+        r = REF_COMBINE(ctype, op, a, b);                                                          \
+        memcpy(acc, &r, sizeof r);                                                                 \
+        return;                                                                                    \
+    }
+
+#define REF_COMPLEX(constant, ctype)                                                               \
+    case constant: {                                                                               \
+        ctype a[2], b[2], r[2];                                                                    \
+        volatile ctype p[4];                                                                       \
+        memcpy(a, acc, sizeof a);                                                                  \
+        memcpy(b, in, sizeof b);                                                                   \
+        p[0] = a[0] * b[0], p[1] = a[1] * b[1], p[2] = a[0] * b[1], p[3] = a[1] * b[0];            \
+        r[0] = op == WEFT_SUM ? a[0] + b[0] : p[0] - p[1];                                         \
+        r[1] = op == WEFT_SUM ? a[1] + b[1] : p[2] + p[3];                                         \
+        memcpy(acc, r, sizeof r);                                                                  \
+        return;                                                                                    \
+    }
+
+static inline void ref_combine(void *acc, const void *in, weft_type type, weft_op op)
+{
+    switch (type) {
+        REF_INTEGER(WEFT_INT8, int8_t, uint8_t)
+        REF_INTEGER(WEFT_INT16, int16_t, uint32_t)
+        REF_INTEGER(WEFT_INT32, int32_t, uint32_t)
+        REF_INTEGER(WEFT_INT64, int64_t, uint64_t)
+        REF_INTEGER(WEFT_UINT8, uint8_t, uint32_t)
+        REF_INTEGER(WEFT_UINT16, uint16_t, uint32_t)
+        REF_INTEGER(WEFT_UINT32, uint32_t, uint32_t)
+        REF_INTEGER(WEFT_UINT64, uint64_t, uint64_t)
+        REF_REAL(WEFT_FLOAT, float)
+        REF_REAL(WEFT_DOUBLE, double)
+        REF_COMPLEX(WEFT_COMPLEX_FLOAT, float)
+        REF_COMPLEX(WEFT_COMPLEX_DOUBLE, double)
+    default:
+        return;
+    }
+}
+
+/* Element i of all members' contributions, whose PEs are pes[0 ... n - 1]. */
+static inline void ref_reduced(void *to, weft_type type, weft_op op, const int *pes, int n,
+                               size_t i, uint64_t salt)
+{
+    unsigned char next[16];
+    int narrow = type == WEFT_HALF || type == WEFT_BFLOAT16;
+    float wide = 0;
+    for (int k = 0; k < n; k++) {
+        ref_element(k ? next : to, type, pes[k], i, salt);
+        if (k && !narrow)
+            ref_combine(to, next, type, op);
+        if (!narrow)
+            continue;
+        uint16_t bits;
+        memcpy(&bits, k ? next : to, 2);
+        float x = (float)ref_wide(bits, ref_digits(type), ref_bias(type));
+        wide = k ? REF_COMBINE(float, op, wide, x) : x;
+    }
+    if (narrow) {
+        uint16_t bits = ref_narrow(wide, ref_digits(type), ref_bias(type));
+        memcpy(to, &bits, 2);
+    }
+}
+
+#endif

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives in stream order and by the host on GPU memory, bit for bit against a serial reference:
+ *   coll_stream                 every operation, type and operator; sizes and places at their edges; several teams
+ *   coll_stream host            the same by the host's functions
+ *   coll_stream mixed SEED      a random sequence over several teams, one PE late at random, checked at the end of each
+ *   coll_stream flood           a root that runs ahead of receivers that are late
+ *   coll_stream renew           numbers of rounds where those of packets come again
+ *   coll_stream graph           captured and replayed between other calls (on GPUs)
+ *   coll_stream misuse          what is refused, in words
+ *   coll_stream dies OPERATION  a member is killed before it calls: the others are told
+ * WEFT_COLL and WEFT_COLL_SMS force ways and blocks. */
+#include "coll_reference.h"
+#include "tests/job/job.h"
+
+#include "driver/cuda.h"
+#include "gpu/coll.h"
+#include "job/job.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <weft/stream.h>
+
+enum { MOST_PES = 16, ROOM = 24 << 20, GUARD = 64 };
+
+enum what { BROADCAST, FCOLLECT, ALLTOALL, REDUCE, REDUCESCATTER, WHATS };
+static const char *const names[WHATS] = {"broadcast", "fcollect", "alltoall", "reduce",
+                                         "reducescatter"};
+
+static weft_job *job;
+static int me, n;
+static bool by_host;
+static struct cuda cuda;
+static CUstream stream;
+static char *heap_src, *heap_dst, *own_src, *own_dst; /* symmetric; of this GPU alone */
+static unsigned char *mine, *wanted, *seen;
+
+struct members {
+    weft_team *team;
+    int n, me;
+    int pes[MOST_PES];
+    uint64_t calls; /* alike at its members */
+};
+static struct members teams[3];
+static int n_teams;
+
+static void know_team(weft_team *team)
+{
+    struct members *t = &teams[n_teams++];
+    *t = (struct members){.team = team, .n = weft_team_n_pes(team), .me = weft_team_my_pe(team)};
+    for (int i = 0; i < t->n; i++)
+        t->pes[i] = weft_team_translate(team, i, weft_team_world(job));
+}
+
+/* Exit 77 = skipped: there is no GPU here. */
+static char *gpu_memory(void)
+{
+    void *address = NULL;
+    weft_status status = weft_alloc(job, WEFT_GPU, ROOM, 0, 0, &address);
+    if (status == WEFT_ERR_UNSUPPORTED) {
+        fprintf(stderr, "skipped: %s\n", weft_last_error());
+        exit(77);
+    }
+    OK(status);
+    return address;
+}
+
+static void begin(void)
+{
+    CUcontext context;
+    CUdevice device = 0;
+    int ordinal = 0;
+    CUdeviceptr at;
+    job = NULL;
+    OK(weft_init(&job, NULL));
+    me = weft_my_pe(job);
+    n = weft_n_pes(job);
+    heap_src = gpu_memory();
+    heap_dst = gpu_memory();
+    OK(cuda_open(&cuda));
+    CHECK(!cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                    (uintptr_t)heap_src));
+    CHECK(!cuda.DeviceGet(&device, ordinal));
+    CHECK(!cuda.DevicePrimaryCtxRetain(&context, device));
+    CHECK(!cuda.CtxPushCurrent(context));
+    CHECK(!cuda.StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(!cuda.MemAlloc(&at, ROOM));
+    own_src = (char *)(uintptr_t)at;
+    CHECK(!cuda.MemAlloc(&at, ROOM));
+    own_dst = (char *)(uintptr_t)at;
+    mine = malloc(ROOM);
+    wanted = malloc(ROOM);
+    seen = malloc(ROOM);
+    CHECK(mine && wanted && seen && n <= MOST_PES);
+    know_team(weft_team_world(job));
+    weft_team *team = NULL;
+    OK(weft_team_split_strided(weft_team_world(job), n - 1, -1, n, &team));
+    know_team(team); /* backwards */
+    OK(weft_team_split_strided(weft_team_world(job), 0, 2, (n + 1) / 2, &team));
+    if (team)
+        know_team(team); /* every second */
+}
+
+static void synchronize(void)
+{
+    CHECK(!cuda.StreamSynchronize(stream));
+    OK(job_check_failed(job));
+}
+
+/* ------------------------------------------------------------------------------- one collective */
+
+struct call {
+    enum what what;
+    const struct members *t;
+    char *dst;
+    const char *src;
+    size_t count; /* bytes, or elements */
+    int root;
+    weft_type type;
+    weft_op op;
+};
+
+static weft_status ask(const struct call *c)
+{
+    weft_team *team = c->t->team;
+    switch (c->what) {
+    case BROADCAST:
+        return by_host ? weft_broadcast(team, c->dst, c->src, c->count, c->root)
+                       : weft_broadcast_on_stream(team, c->dst, c->src, c->count, c->root, stream);
+    case FCOLLECT:
+        return by_host ? weft_fcollect(team, c->dst, c->src, c->count)
+                       : weft_fcollect_on_stream(team, c->dst, c->src, c->count, stream);
+    case ALLTOALL:
+        return by_host ? weft_alltoall(team, c->dst, c->src, c->count)
+                       : weft_alltoall_on_stream(team, c->dst, c->src, c->count, stream);
+    case REDUCE:
+        return by_host
+                   ? weft_reduce(team, c->dst, c->src, c->count, c->type, c->op)
+                   : weft_reduce_on_stream(team, c->dst, c->src, c->count, c->type, c->op, stream);
+    default:
+        return by_host ? weft_reducescatter(team, c->dst, c->src, c->count, c->type, c->op)
+                       : weft_reducescatter_on_stream(team, c->dst, c->src, c->count, c->type,
+                                                      c->op, stream);
+    }
+}
+
+static bool reduces(enum what what)
+{
+    return what >= REDUCE;
+}
+
+static size_t block_bytes(const struct call *c)
+{
+    return reduces(c->what) ? c->count * ref_bytes(c->type) : c->count;
+}
+
+static size_t src_bytes(const struct call *c)
+{
+    bool all = c->what == ALLTOALL || c->what == REDUCESCATTER;
+    return block_bytes(c) * (size_t)(all ? c->t->n : 1);
+}
+
+static size_t dst_bytes(const struct call *c)
+{
+    return block_bytes(c) * (size_t)(c->what == FCOLLECT || c->what == ALLTOALL ? c->t->n : 1);
+}
+
+static void make_source(const struct call *c, uint64_t salt)
+{
+    size_t bytes = src_bytes(c);
+    if (reduces(c->what))
+        for (size_t i = 0; i * ref_bytes(c->type) < bytes; i++)
+            ref_element(mine + i * ref_bytes(c->type), c->type, me, i, salt);
+    else
+        for (size_t i = 0; i < bytes; i++)
+            mine[i] = (unsigned char)ref_hash((uint64_t)me, i, salt);
+}
+
+static void make_wanted(const struct call *c, uint64_t salt)
+{
+    const struct members *t = c->t;
+    size_t bytes = block_bytes(c), element = reduces(c->what) ? ref_bytes(c->type) : 1;
+    size_t first = c->what == REDUCESCATTER ? (size_t)t->me * c->count : 0;
+    if (reduces(c->what)) {
+        for (size_t i = 0; i < c->count; i++)
+            ref_reduced(wanted + i * element, c->type, c->op, t->pes, t->n, first + i, salt);
+        return;
+    }
+    for (int k = 0; k < (c->what == BROADCAST ? 1 : t->n); k++)
+        for (size_t i = 0; i < bytes; i++) {
+            int from = t->pes[c->what == BROADCAST ? c->root : k];
+            size_t at = c->what == ALLTOALL ? (size_t)t->me * bytes + i : i;
+            wanted[(size_t)k * bytes + i] = (unsigned char)ref_hash((uint64_t)from, at, salt);
+        }
+}
+
+static void to_gpu(char *to, const void *from, size_t bytes)
+{
+    CHECK(!cuda.MemcpyHtoD((uintptr_t)to, from, bytes));
+}
+
+/* Destination and the bytes around it. */
+static void compare(const struct call *c, const char *text)
+{
+    size_t bytes = dst_bytes(c);
+    CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)(c->dst - GUARD), bytes + 2 * GUARD));
+    for (size_t i = 0; i < GUARD; i++)
+        CHECK(seen[i] == 0xa5 && seen[GUARD + bytes + i] == 0xa5);
+    for (size_t i = 0; i < bytes; i++)
+        if (seen[GUARD + i] != wanted[i]) {
+            fprintf(stderr,
+                    "PE %d of %d members: %s, %s, %zu of type %d by %d, root %d, dst %p, src %p: "
+                    "byte %zu is %#x and not %#x\n",
+                    me, c->t->n, names[c->what], text, c->count, (int)c->type, (int)c->op, c->root,
+                    (void *)c->dst, (const void *)c->src, i, seen[GUARD + i], wanted[i]);
+            exit(1);
+        }
+}
+
+/* off: of both sides from an aligned place. in_place: the source is the destination, or its own part of it. */
+static void one(struct call c, bool own, size_t off, bool in_place, const char *text)
+{
+    uint64_t salt = ++teams[c.t - teams].calls;
+    own &= job_gpu_team_direct(c.t->team); /* else the host's functions serve */
+    char *to = (own ? own_dst : heap_dst) + 256, *from = (own ? own_src : heap_src) + 256;
+    c.dst = to + off;
+    c.src = from + off;
+    if (in_place)
+        c.src = c.dst + (c.what == FCOLLECT ? (size_t)c.t->me * block_bytes(&c) : 0);
+    memset(seen, 0xa5, dst_bytes(&c) + 2 * GUARD);
+    to_gpu(c.dst - GUARD, seen, dst_bytes(&c) + 2 * GUARD);
+    make_source(&c, salt);
+    make_wanted(&c, salt);
+    if (!in_place || c.what != BROADCAST || c.t->me == c.root)
+        to_gpu((char *)c.src, mine, src_bytes(&c));
+    OK(weft_sync(c.t->team)); /* destinations are ready */
+    OK(ask(&c));
+    synchronize();
+    compare(&c, text);
+}
+
+/* --------------------------------------------------------------------------------- the whole */
+
+static void moves(const struct members *t)
+{
+    static const size_t sizes[] = {1, 7, 8, 9, 16, 31, 100, 1000, 4097, 65552, 300007};
+    struct call c = {.t = t};
+    for (int what = 0; what < REDUCE; what++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            c.what = (enum what)what;
+            c.count = sizes[s];
+            c.root = (int)s % t->n;
+            bool large = sizes[s] > 5000;
+            one(c, false, 0, false, "aligned");
+            one(c, false, large ? 16 : s % 16, false, "shifted");
+            if (what != ALLTOALL)
+                one(c, false, s % 2, true, "in place");
+            if (!by_host)
+                one(c, true, s % 3, false, "memory of this GPU alone");
+        }
+}
+
+static void reductions(const struct members *t)
+{
+    static const size_t counts[] = {1, 3, 8, 130, 1025, 17000, 90001};
+    static const weft_type types[] = {WEFT_FLOAT, WEFT_BFLOAT16, WEFT_DOUBLE, WEFT_INT8};
+    struct call c = {.t = t, .op = WEFT_SUM};
+    for (int what = REDUCE; what < WHATS; what++)
+        for (size_t s = 0; s < sizeof counts / sizeof *counts; s++) {
+            c.what = (enum what)what;
+            c.count = counts[s];
+            c.type = types[s % 4];
+            size_t element = ref_bytes(c.type);
+            one(c, false, 0, false, "aligned");
+            one(c, false, element, false, "shifted");
+            if (what == REDUCE)
+                one(c, false, s % 2 * element, true, "in place");
+            if (!by_host)
+                one(c, true, s % 3 * element, false, "memory of this GPU alone");
+        }
+}
+
+static void every_type(const struct members *t)
+{
+    struct call c = {.t = t};
+    for (int type = 0; type <= WEFT_BFLOAT16; type++) {
+        if (type == WEFT_LONG_DOUBLE || (type >= WEFT_TYPE_COUNT && type < WEFT_HALF))
+            continue;
+        for (int op = 0; op < WEFT_OP_COUNT; op++)
+            for (int what = REDUCE; what < WHATS; what++) {
+                c.what = (enum what)what;
+                c.type = (weft_type)type;
+                c.op = (weft_op)op;
+                c.count = 37 + (size_t)op;
+                if (ref_defined(c.type, c.op))
+                    one(c, false, (size_t)(op % 2) * ref_bytes(c.type), false, "type");
+            }
+    }
+}
+
+static void whole(void)
+{
+    for (int i = 0; i < n_teams; i++) {
+        moves(&teams[i]);
+        reductions(&teams[i]);
+    }
+    every_type(&teams[0]);
+    if (n > 1)
+        return;
+    struct call c = {.what = REDUCE, .t = &teams[0], .count = 0}; /* nothing */
+    OK(ask(&c));
+}
+
+static unsigned long seed;
+
+static unsigned draw(unsigned most)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(seed >> 33) % most;
+}
+
+/* The same sequence at every PE; calls of a team are drawn by all, and made by its members. */
+static void mixed(unsigned rounds)
+{
+    for (unsigned round = 0; round < rounds; round++) {
+        struct call c = {.what = (enum what)draw(WHATS), .t = &teams[draw(3) % (unsigned)3]};
+        unsigned which = (unsigned)(c.t - teams), late = draw(40), pe = draw((unsigned)n);
+        static const weft_type types[] = {WEFT_FLOAT, WEFT_HALF, WEFT_INT16, WEFT_UINT64,
+                                          WEFT_COMPLEX_DOUBLE};
+        c.type = types[draw(5)];
+        c.op = draw(2) ? WEFT_SUM : WEFT_PROD;
+        c.count = 1 + draw(1u << (3 + draw(13)));
+        unsigned root = draw(1000), off = draw(4);
+        if (late < 3 && (int)pe == me)
+            usleep(1000 * late + 200);
+        if (which >= (unsigned)n_teams || !c.t->team)
+            continue;
+        c.root = (int)root % c.t->n;
+        one(c, off == 3 && !by_host, off * (reduces(c.what) ? ref_bytes(c.type) : 1), false,
+            "mixed");
+    }
+}
+
+/* The root puts broadcasts on its stream one behind the other, each with a destination of its own, while receivers come
+ * late: none may be overwritten in the slots before it was taken. */
+static void flood(void)
+{
+    enum { ROUNDS = 120, STEP = 4096 };
+    static const size_t sizes[] = {8, 100, 3000};
+    for (int root = 0; root < n; root++) {
+        for (size_t i = 0; i < ROUNDS * STEP; i++)
+            mine[i] = (unsigned char)ref_hash((uint64_t)me, i, 77);
+        to_gpu(heap_src, mine, ROUNDS * STEP);
+        memset(seen, 0xa5, ROUNDS * STEP);
+        to_gpu(heap_dst, seen, ROUNDS * STEP);
+        OK(weft_barrier(weft_team_world(job)));
+        for (int round = 0; round < ROUNDS; round++) {
+            size_t at = (size_t)round * STEP;
+            if (me == (root + 1) % n && n > 1 && round % 40 == 7)
+                usleep(5000);
+            OK(weft_broadcast_on_stream(weft_team_world(job), heap_dst + at, heap_src + at,
+                                        sizes[round % 3], root, stream));
+        }
+        synchronize();
+        CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)heap_dst, ROUNDS * STEP));
+        for (size_t i = 0; i < ROUNDS * STEP; i++) {
+            bool filled = i % STEP < sizes[i / STEP % 3];
+            CHECK(seen[i] == (filled ? (unsigned char)ref_hash((uint64_t)root, i, 77) : 0xa5));
+        }
+    }
+}
+
+/* Rounds begin in front of the number at which those of packets come again. What was put there before must not be
+ * taken for new: each slot is written by a large round, then left until the same number comes. */
+static void renew(void)
+{
+    struct gpu *gpu = job->gpu;
+    struct call large = {.what = FCOLLECT, .t = &teams[0], .count = 20000},
+                small = {.what = FCOLLECT, .t = &teams[0], .count = 8};
+    one(small, false, 0, false, "first");
+    for (int turn = 0; turn < 2; turn++) {
+        /* Rounds 2^30 * (turn + 1) - 3 ... + 9, with the large ones at the same places. */
+        OK(weft_barrier(weft_team_world(job)));
+        OK(gpu_coll_begin_at(gpu, weft_team_world(job)->slot,
+                             ((uint64_t)turn + 1) * (1u << 30) - 4));
+        OK(weft_barrier(weft_team_world(job)));
+        for (int round = 0; round < 12; round++)
+            one(round == 8 || round == 9 ? large : small, false, 0, false, "renewed");
+    }
+    for (int round = 0; round < 4; round++)
+        one(large, false, 0, false, "after");
+}
+
+/* --------------------------------------------------------------------------------------- graph */
+
+static void graph(void)
+{
+    CUresult (*start)(CUstream, int), (*end)(CUstream, void **);
+    CUresult (*instantiate)(void **, void *, unsigned long long), (*launch)(void *, CUstream);
+    *(void **)&start = dlsym(cuda.handle, "cuStreamBeginCapture_v2");
+    *(void **)&end = dlsym(cuda.handle, "cuStreamEndCapture");
+    *(void **)&instantiate = dlsym(cuda.handle, "cuGraphInstantiateWithFlags");
+    *(void **)&launch = dlsym(cuda.handle, "cuGraphLaunch");
+    if (!start || !end || !instantiate || !launch) {
+        fprintf(stderr, "skipped: this driver has no graphs\n");
+        exit(77);
+    }
+    static const size_t counts[] = {2, 500, 20000, 400000};
+    void *captured, *executable;
+    struct call calls[4 * WHATS];
+    size_t at = 256;
+    int made = 0;
+    for (int what = 0; what < WHATS; what++)
+        for (int s = 0; s < 4; s++) {
+            struct call c = {.what = (enum what)what,
+                             .t = &teams[s % 2],
+                             .root = s % n,
+                             .type = WEFT_FLOAT,
+                             .op = WEFT_SUM,
+                             .count = counts[s] / (what == ALLTOALL ? 2 : 1)};
+            c.dst = heap_dst + at;
+            c.src = heap_src + at;
+            size_t larger = src_bytes(&c) > dst_bytes(&c) ? src_bytes(&c) : dst_bytes(&c);
+            at += (larger + 511) / 256 * 256;
+            CHECK(at < ROOM);
+            calls[made++] = c;
+        }
+    CHECK(!start(stream, 0)); /* the very first call is captured, too */
+    for (int i = 0; i < made; i++)
+        OK(ask(&calls[i]));
+    CHECK(!end(stream, &captured));
+    CHECK(!instantiate(&executable, captured, 0));
+    for (uint64_t round = 0; round < 7; round++) {
+        for (int i = 0; i < made; i++) {
+            make_source(&calls[i], 100 * round + (uint64_t)i);
+            to_gpu((char *)calls[i].src, mine, src_bytes(&calls[i]));
+            memset(seen, 0xa5, dst_bytes(&calls[i]) + 2 * GUARD);
+            to_gpu(calls[i].dst - GUARD, seen, dst_bytes(&calls[i]) + 2 * GUARD);
+        }
+        OK(weft_sync(weft_team_world(job)));
+        CHECK(!launch(executable, stream));
+        if (round % 2)
+            CHECK(!launch(executable, stream));
+        synchronize();
+        for (int i = 0; i < made; i++) {
+            make_wanted(&calls[i], 100 * round + (uint64_t)i);
+            compare(&calls[i], "graph");
+        }
+        OK(weft_sync(weft_team_world(job)));
+        struct call between = {
+            .what = REDUCE, .t = &teams[0], .count = 33, .type = WEFT_INT32, .op = WEFT_SUM};
+        OK(weft_sync(weft_team_world(job)));
+        one(between, true, 0, false, "between replays");
+        OK(weft_sync(weft_team_world(job)));
+    }
+}
+
+/* -------------------------------------------------------------------------------------- misuse */
+
+static void misuse(void)
+{
+    weft_team *world = weft_team_world(job);
+    char plain[64];
+    FAILS(weft_fcollect_on_stream(NULL, heap_dst, heap_src, 8, stream), WEFT_ERR_ARGUMENT,
+          "weft_fcollect_on_stream: team is null");
+    FAILS(weft_broadcast_on_stream(world, heap_dst, heap_src, 8, n, stream), WEFT_ERR_PE, "root");
+    FAILS(weft_broadcast_on_stream(world, heap_dst, heap_src, 8, -1, stream), WEFT_ERR_PE,
+          "root -1");
+    FAILS(weft_alltoall_on_stream(world, NULL, heap_src, 8, stream), WEFT_ERR_ARGUMENT,
+          "dst is null");
+    FAILS(weft_alltoall_on_stream(world, heap_dst, NULL, 8, stream), WEFT_ERR_ARGUMENT,
+          "src is null");
+    FAILS(weft_fcollect_on_stream(world, plain, heap_src, 8, stream), WEFT_ERR_ADDRESS,
+          "neither symmetric memory nor memory that GPU");
+    FAILS(weft_fcollect_on_stream(world, heap_dst, heap_src, (size_t)1 << 62, stream),
+          WEFT_ERR_RANGE, "");
+    FAILS(weft_fcollect_on_stream(world, heap_dst, heap_src, (size_t)1 << 40, stream),
+          WEFT_ERR_RANGE, "argument dst");
+    FAILS(weft_reduce_on_stream(world, heap_dst, heap_dst + 8, 100, WEFT_FLOAT, WEFT_SUM, stream),
+          WEFT_ERR_ARGUMENT, "overlap");
+    FAILS(
+        weft_reducescatter_on_stream(world, heap_dst, heap_dst, 100, WEFT_FLOAT, WEFT_SUM, stream),
+        WEFT_ERR_ARGUMENT, "they may only lie apart");
+    FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, (weft_type)77, WEFT_SUM, stream),
+          WEFT_ERR_TYPE, "type 77 is not a weft_type");
+    FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, (weft_op)9, stream),
+          WEFT_ERR_OP, "operation 9");
+    FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, WEFT_HALF, WEFT_XOR, stream),
+          WEFT_ERR_TYPE, "not defined for type 100");
+    FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, (size_t)1 << 62, WEFT_DOUBLE, WEFT_SUM,
+                                stream),
+          WEFT_ERR_RANGE, "too many");
+    OK(weft_fcollect_on_stream(world, NULL, NULL, 0, stream));
+    struct call c = {.what = FCOLLECT, .t = &teams[0], .count = 100};
+    one(c, false, 0, false, "after what was refused"); /* and all of it left nothing behind */
+}
+
+/* ---------------------------------------------------------------------------------------- dies */
+
+/* WEFT_WAIT_LIMIT is far away: who is told is told by the death. */
+static int dies(const char *operation)
+{
+    struct call c = {
+        .t = &teams[0], .type = WEFT_FLOAT, .op = WEFT_SUM, .dst = heap_dst, .src = heap_src};
+    while (strcmp(names[c.what], operation) != 0)
+        if (++c.what == WHATS) {
+            fprintf(stderr, "%s is no operation\n", operation);
+            return 2;
+        }
+    c.count = 1000;
+    OK(ask(&c));
+    synchronize();
+    OK(weft_barrier(weft_team_world(job)));
+    if (me == n - 1)
+        raise(SIGKILL);
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 20 && !status; i++) {
+        c.count = i % 2 ? 1000 : 200000;
+        c.root = n - 1;
+        status = ask(&c);
+        if (!status && !by_host) {
+            CHECK(!cuda.StreamSynchronize(stream));
+            status = job_check_failed(job);
+        }
+    }
+    printf("PE %d: %s: %s\n", me, weft_status_name(status), weft_last_error());
+    fflush(stdout);
+    CHECK(status == WEFT_ERR_PEER_DEAD);
+    CHECK(strstr(weft_last_error(), "PE"));
+    _exit(0);
+}
+
+int main(int argc, char **argv)
+{
+    const char *part = argc > 1 ? argv[1] : "";
+    by_host = strcmp(part, "host") == 0;
+    begin();
+    if (strcmp(part, "mixed") == 0) {
+        seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;
+        mixed(argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 150);
+    } else if (strcmp(part, "flood") == 0) {
+        flood();
+    } else if (strcmp(part, "renew") == 0) {
+        renew();
+    } else if (strcmp(part, "graph") == 0) {
+        graph();
+    } else if (strcmp(part, "misuse") == 0) {
+        misuse();
+    } else if (strcmp(part, "dies") == 0) {
+        return dies(argc > 2 ? argv[2] : "reduce");
+    } else {
+        whole();
+    }
+    OK(weft_barrier(weft_team_world(job)));
+    CHECK(!cuda.StreamDestroy(stream));
+    OK(weft_finalize(job));
+    return 0;
+}
