@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The choice of a collective's way: what is taken at each size between H200, what each way takes at most, and that
+ * every answer can be carried out. */
+#include "ops/coll_choose.h"
+
+#include "gpu/coll_kernels.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct coll_question ask(enum coll_what what, int members, uint64_t bytes)
+{
+    return (struct coll_question){what, members, bytes, COLL_WIDE_SET, true, 64, COLL_WAY_AUTO};
+}
+
+static void sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        enum coll_what what;
+        int members;
+        uint64_t bytes;
+        enum coll_way way;
+    } rows[] = {
+        {COLL_REDUCE, 2, 8, COLL_WAY_PACKETS},
+        {COLL_REDUCE, 2, 64 << 10, COLL_WAY_PACKETS},
+        {COLL_REDUCE, 2, 4 << 20, COLL_WAY_DIRECT},
+        {COLL_REDUCE, 4, 4 << 10, COLL_WAY_PACKETS},
+        {COLL_REDUCE, 4, 256 << 10, COLL_WAY_TWO_TRIPS},
+        {COLL_REDUCE, 4, 16 << 20, COLL_WAY_DIRECT},
+        {COLL_FCOLLECT, 4, 8, COLL_WAY_PACKETS},
+        {COLL_FCOLLECT, 4, 64 << 10, COLL_WAY_PACKETS},
+        {COLL_FCOLLECT, 4, 1 << 20, COLL_WAY_DIRECT},
+        {COLL_ALLTOALL, 2, 64 << 10, COLL_WAY_PACKETS},
+        {COLL_ALLTOALL, 2, 4 << 20, COLL_WAY_DIRECT},
+        {COLL_BROADCAST, 4, 1000, COLL_WAY_PACKETS},
+        {COLL_BROADCAST, 4, 64 << 20, COLL_WAY_DIRECT},
+        {COLL_REDUCESCATTER, 8, 8, COLL_WAY_PACKETS},
+        {COLL_REDUCESCATTER, 8, 8 << 20, COLL_WAY_DIRECT},
+        {COLL_REDUCE_TO, 4, 64 << 20, COLL_WAY_PACKETS}, /* in rounds: it has no direct way */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct coll_question q = ask(rows[i].what, rows[i].members, rows[i].bytes);
+        struct coll_choice choice = coll_choose(&q);
+        if (choice.way != rows[i].way)
+            print_error("row %zu: %s and not %s\n", i, coll_way_name(choice.way),
+                        coll_way_name(rows[i].way));
+        assert_int_equal(choice.way, rows[i].way);
+    }
+}
+
+/* What the kernels rely on, for every answer. */
+static void check(const struct coll_question *q)
+{
+    struct coll_choice choice = coll_choose(q);
+    uint64_t n = (uint64_t)q->members, units = (choice.bytes + 15) / 16;
+    assert_true(choice.bytes > 0 && choice.bytes <= q->bytes);
+    assert_true(choice.bytes == q->bytes || choice.bytes % 16 == 0);
+    assert_true(choice.blocks >= 1 && choice.blocks <= (unsigned)q->most_blocks);
+    assert_true((choice.blocks & (choice.blocks - 1)) == 0); /* tickets are shared out evenly */
+    assert_true(choice.threads >= 32 && choice.threads <= 512 && choice.threads % 32 == 0);
+    assert_true(choice.chunks < COLL_CHUNKS);
+    assert_true(choice.us > 0);
+    if (choice.way == COLL_WAY_PACKETS) /* a slot takes it */
+        assert_true(units * COLL_UNIT_WIRE <= q->set_bytes / n);
+    if (choice.way == COLL_WAY_TWO_TRIPS) {
+        assert_int_equal(q->what, COLL_REDUCE);
+        assert_true((units + n - 1) / n * COLL_UNIT_WIRE <= q->set_bytes / (2 * n));
+        uint64_t slice = (units + n - 1) / n;
+        assert_true(slice * (n - 1) < units); /* no slice is empty: all pairs exchange packets */
+    }
+    if (choice.way == COLL_WAY_DIRECT)
+        assert_true(q->direct && choice.bytes == q->bytes);
+    if (!q->direct)
+        assert_true(choice.way != COLL_WAY_DIRECT);
+    if (choice.chunks)
+        assert_true(q->what == COLL_BROADCAST && n > 2 && choice.way == COLL_WAY_DIRECT);
+    if (q->wish != COLL_WAY_AUTO && coll_cost(q, q->wish) >= 0)
+        assert_int_equal(choice.way, q->wish);
+}
+
+static void every_answer(void **state)
+{
+    (void)state;
+    static const int limits[] = {1, 4, 16, 64};
+    for (int what = 0; what < COLL_WHATS; what++)
+        for (int n = 1; n <= COLL_MEMBERS; n += n < 9 ? 1 : 11)
+            for (uint64_t bytes = 1; bytes < (uint64_t)1 << 33; bytes = bytes * 3 + 5)
+                for (int k = 0; k < 64; k++) {
+                    struct coll_question q = ask((enum coll_what)what, n, bytes);
+                    q.most_blocks = limits[k % 4];
+                    q.wish = (enum coll_way)(k / 4 % 4);
+                    q.direct = k & 16;
+                    q.set_bytes = k & 32 ? COLL_WIDE_SET : COLL_NARROW_SET;
+                    check(&q);
+                }
+}
+
+/* By the model a collective never gets slower with more blocks, nor quicker with more bytes. */
+static void costs(void **state)
+{
+    (void)state;
+    for (int what = 0; what < COLL_WHATS; what++)
+        for (int n = 2; n <= 8; n++) {
+            double before = 0;
+            for (uint64_t bytes = 8; bytes < (uint64_t)1 << 30; bytes *= 2) {
+                struct coll_question q = ask((enum coll_what)what, n, bytes), few = q;
+                few.most_blocks = 8;
+                double us = coll_choose(&q).us;
+                assert_true(us >= before && us <= coll_choose(&few).us);
+                before = us;
+            }
+        }
+}
+
+/* Areas of teams lie one behind the other. */
+static void areas(void **state)
+{
+    (void)state;
+    assert_int_equal(coll_area_offset(0), 0);
+    for (int team = 0; team < COLL_TEAMS; team++)
+        assert_int_equal(coll_area_offset(team + 1) - coll_area_offset(team),
+                         sizeof(struct coll_area) + 2 * coll_set_bytes(team));
+    assert_int_equal(sizeof(struct coll_area) % 128, 0);
+    assert_true(sizeof(struct coll_call) <= 4096); /* parameters of a kernel */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes),
+        cmocka_unit_test(every_answer),
+        cmocka_unit_test(costs),
+        cmocka_unit_test(areas),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
