@@ -138,6 +138,7 @@ typedef union CUstreamBatchMemOpParams_union {
     X(CU_POINTER_ATTRIBUTE_RANGE_SIZE, 12)                                                         \
     X(CU_STREAM_NON_BLOCKING, 1)                                                                   \
     X(CU_STREAM_CAPTURE_STATUS_NONE, 0)                                                            \
+    X(CU_STREAM_CAPTURE_MODE_RELAXED, 2)                                                           \
     X(CU_STREAM_CAPTURE_STATUS_ACTIVE, 1)                                                          \
     X(CU_STREAM_WRITE_VALUE_DEFAULT, 0)                                                            \
     X(CU_STREAM_MEM_OP_WRITE_VALUE_32, 2)                                                          \
@@ -258,6 +259,8 @@ enum cuda_constant {
       (stream, event, flags))                                                                      \
     X(StreamIsCapturing, ("cuStreamIsCapturing"), 0, (CUstream stream, int *status),               \
       (stream, status))                                                                            \
+    X(ThreadExchangeStreamCaptureMode, ("cuThreadExchangeStreamCaptureMode"), 1, (int *mode),      \
+      (mode))                                                                                      \
     X(StreamWriteValue64, ("cuStreamWriteValue64_v2", "cuStreamWriteValue64"), 1,                  \
       (CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags),                      \
       (stream, address, value, flags))                                                             \

@@ -327,11 +327,22 @@ static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CU
     return status;
 }
 
+/* While a stream of the program is being captured its thread may not do what could belong to the capture and does
+ * not: streams of the library's own are no part of it. */
+static void exchange_capture_mode(const struct gpu *gpu, int *mode)
+{
+    if (gpu->cuda.ThreadExchangeStreamCaptureMode)
+        gpu->cuda.ThreadExchangeStreamCaptureMode(mode);
+}
+
 static weft_status put(struct weft_team *team, const struct coll_ask *ask, CUstream stream)
 {
+    int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    exchange_capture_mode(team->job->gpu, &mode);
     weft_status status = team->coll ? WEFT_OK : make_ready(team);
     if (!status) /* what the host has put may be what is sent */
         status = weft_quiet(team->job->default_ctx);
+    exchange_capture_mode(team->job->gpu, &mode);
     if (!status)
         status = gpu_enter(&team->job->gpu->device);
     if (status)

@@ -198,6 +198,7 @@ static void make_wanted(const struct call *c, uint64_t salt)
 static void to_gpu(char *to, const void *from, size_t bytes)
 {
     CHECK(!cuda.MemcpyHtoD((uintptr_t)to, from, bytes));
+    CHECK(!cuda.StreamSynchronize(NULL)); /* the copy may return before it has arrived */
 }
 
 /* Destination and the bytes around it. */

@@ -4,13 +4,13 @@
 # machine: one GPU shared by several PEs, then one PE per GPU. Prints a table; exits 1 when something
 # failed. Needs CMake, a C compiler, nvcc (without it the embedded PTX is used) and an NVIDIA driver.
 #   tests/gpu/run.sh [BUILD_FOLDER [GROUP ...]]
-# Groups: memory stripes shared device device_shared proxy staged relay net gda examples mapped faults figures; all of them unless
+# Groups: memory coll stripes shared device device_shared proxy staged relay net gda examples mapped faults figures; all of them unless
 # some are named.
 set -u
 cd "$(dirname "$0")/../.."
 build=${1:-build-gpu}
 [ $# -eq 0 ] || shift
-groups=${*:-memory stripes shared device device_shared proxy staged relay net gda examples mapped faults figures}
+groups=${*:-memory coll stripes shared device device_shared proxy staged relay net gda examples mapped faults figures}
 # A kernel of a job left behind would share the GPU with whatever is measured next.
 trap 'trap - TERM INT; kill -- $(jobs -p) 2> /dev/null; exit 143' TERM INT
 logs=${OUT:-$build}/gpu-logs
@@ -292,6 +292,27 @@ group_examples() {
         cmp "$folder/model" "$folder/expected" || failures=$((failures + 1))
     done
     rm -rf "$folder"
+}
+group_coll() { # collectives of streams and of the host on GPU memory
+    local pes way program=$build/bin/job_gpu_coll_stream
+    for pes in 1 2 $((gpus > 2 ? gpus : 3)) 4; do
+        extra=
+        for part in "" host "mixed 7 300" flood renew graph; do
+            run "collectives${part:+ $part}" "$pes" 60 "$program" $part
+        done
+    done
+    for way in packets two direct; do
+        extra="WEFT_COLL=$way" run "collectives" 2 60 "$program"
+        extra="WEFT_COLL=$way WEFT_COLL_SMS=5" run "collectives mixed" 4 60 "$program" mixed 9 200
+    done
+    extra=
+    run "collectives misuse" 2 60 "$program" misuse
+    extra="WEFT_WAIT_LIMIT=120s"
+    for part in broadcast fcollect alltoall reduce reducescatter; do
+        wanted="PE 0: WEFT_ERR_PEER_DEAD"
+        run "a member of $part dies" 3 60 "$program" dies $part
+    done
+    wanted= extra=
 }
 group_mapped() { # GPU memory in the CPU's addresses
     local n pes=$((gpus > 1 ? gpus : 2)) shim=$build/wrong_size.so
