@@ -104,6 +104,7 @@ static void recorded(weft_team *world)
     RECORDS(FCOLLECT, weft_fcollect(world, a, b, 8));
     RECORDS(COLLECT, weft_collect(world, a, b, 8));
     RECORDS(REDUCE, weft_reduce(world, a, b, 1, WEFT_UINT64, WEFT_SUM));
+    RECORDS(REDUCESCATTER, weft_reducescatter(world, a, b, 1, WEFT_UINT64, WEFT_SUM));
     RECORDS(ALLOC, weft_alloc(job, WEFT_HOST, 100, 0, 0, &block));
     RECORDS(REALLOC, weft_realloc(job, block, 1000, &larger));
     RECORDS(FREE, weft_free(job, larger));
