@@ -4,13 +4,13 @@
 # machine: one GPU shared by several PEs, then one PE per GPU. Prints a table; exits 1 when something
 # failed. Needs CMake, a C compiler, nvcc (without it the embedded PTX is used) and an NVIDIA driver.
 #   tests/gpu/run.sh [BUILD_FOLDER [GROUP ...]]
-# Groups: memory coll stripes shared device device_shared proxy staged relay net gda examples mapped faults figures; all of them unless
+# Groups: memory coll stripes shared device device_shared proxy staged relay net gda examples files mapped faults figures; all of them unless
 # some are named.
 set -u
 cd "$(dirname "$0")/../.."
 build=${1:-build-gpu}
 [ $# -eq 0 ] || shift
-groups=${*:-memory coll stripes shared device device_shared proxy staged relay net gda examples mapped faults figures}
+groups=${*:-memory coll stripes shared device device_shared proxy staged relay net gda examples files mapped faults figures}
 # A kernel of a job left behind would share the GPU with whatever is measured next.
 trap 'trap - TERM INT; kill -- $(jobs -p) 2> /dev/null; exit 143' TERM INT
 logs=${OUT:-$build}/gpu-logs
@@ -290,6 +290,44 @@ group_examples() {
         run "offload $memory" 1 120 "${model[@]}" --memory $memory "$folder/model"
         told "offload $memory" "samples/s\|file:\|hidden"
         cmp "$folder/model" "$folder/expected" || failures=$((failures + 1))
+    done
+    # Each PE with its half of every layer; PEs take turns on a single GPU.
+    run "offload in memory" 2 120 "${model[@]}" --in-memory "$folder/expected"
+    run "offload 200M" 2 120 "${model[@]}" --memory 200M "$folder/model"
+    grep -h "samples/s\|file:\|hidden" "$logs/offload_200M-2-WEFT_TARGET_cuda.log" | cut -c1-170
+    cmp "$folder/model" "$folder/expected" || failures=$((failures + 1))
+    rm -rf "$folder"
+}
+# Files and GPU memory: through pinned memory, or by cuFile where this machine has its direct way; then how fast.
+group_files() {
+    local folder=$build/files pes backend write
+    mkdir -p "$folder"
+    for pes in 1 $((gpus > 1 ? gpus : 2)); do
+        for backend in uring threads; do
+            extra="JOB_FOLDER=$folder WEFT_FILE_BACKEND=$backend WEFT_FILE_CHUNK=8K WEFT_FILE_DEPTH=3 JOB_ROUNDS=120"
+            run "file" "$pes" 60 "$build/bin/job_gpu_file" gpu
+        done
+        extra="JOB_FOLDER=$folder"
+        run "file, large requests" "$pes" 60 "$build/bin/job_gpu_file" gpu
+        run "file team" "$pes" 60 "$build/bin/job_gpu_file_team" gpu
+        run "file on streams" "$pes" 60 "$build/bin/job_gpu_file_stream"
+    done
+    extra="JOB_FOLDER=$folder WEFT_MAP=none"
+    run "file, not mapped" 1 60 "$build/bin/job_gpu_file" gpu
+    extra="JOB_FOLDER=$folder WEFT_PATH=staged"
+    [ "$gpus" -lt 2 ] || run "file" 2 60 "$build/bin/job_gpu_file" gpu
+    extra="JOB_FOLDER=$folder"
+    if [ ! -e /proc/driver/nvidia-fs ] && ! grep -q RMForceStaticBar1=1 /proc/driver/nvidia/params; then
+        run "no way for cuFile" 1 60 "$build/bin/job_gpu_file_cufile" refused FILE-NO-NVIDIA-FS modprobe
+    else
+        run "by cuFile" 1 60 "$build/bin/job_gpu_file_cufile" direct
+    fi
+    extra=
+    "$build/bin/weft" bench file --help > /dev/null 2>&1 ||
+        { echo "files: rates skipped: weft bench was not built" && rm -rf "$folder" && return; }
+    for write in "" --write; do
+        (cd "$folder" && timeout 60 "$OLDPWD/$build/bin/weft" bench file --memory gpu --size 1G --blocks 1M,4M \
+            --depths 4,16 --window 64M --methods weft,plain,fio $write) || failures=$((failures + 1))
     done
     rm -rf "$folder"
 }
