@@ -263,11 +263,24 @@ group_gda() {
     done
     unset WEFT_HCA SOFT_HCA_IDLE_US
 }
+# The same model by 1, 2 and 4 GPUs, each of which shows that it is what one GPU gives.
+train_together() {
+    local form pes
+    for form in "" "--shard"; do
+        for pes in 1 2 4; do
+            [ "$pes" -le 2 ] || [ "$gpus" -ge "$pes" ] || break
+            run "train${form:+ $form}" "$pes" 120 "$build/bin/example_train" $form --bucket 1M --layers 4 --width 256 \
+                --heads 8 --batch 8 --steps 30 --check LICENSE
+            grep -h "tokens/s\|hidden\|CRC" "$logs/$(echo "train${form:+ $form}-$pes-$extra" | tr -c 'A-Za-z0-9.\n-' _).log" | cut -c1-170
+        done
+    done
+}
 # Programs of examples/ whose test without a GPU is on simt: frames that a kernel reads from pinned memory, GPU
-# memory in a file for another number of PEs, layers that pass from a file through GPU memory and back.
+# memory in a file for another number of PEs, layers that pass from a file through GPU memory and back, and a model that
+# all GPUs train, which has to have the same parameters as one GPU gives it.
 group_examples() {
     local folder=$build/examples/files program memory pes
-    for program in video checkpoint offload; do
+    for program in video checkpoint offload train; do
         [ -x "$build/bin/example_$program" ] || { echo "examples: skipped: example_$program was not built"; return; }
     done
     told() { grep -h "$2" "$logs/$(echo "$1-1-$extra" | tr -c 'A-Za-z0-9.\n-' _).log" | cut -c1-170; }
@@ -296,6 +309,7 @@ group_examples() {
     run "offload 200M" 2 120 "${model[@]}" --memory 200M "$folder/model"
     grep -h "samples/s\|file:\|hidden" "$logs/offload_200M-2-WEFT_TARGET_cuda.log" | cut -c1-170
     cmp "$folder/model" "$folder/expected" || failures=$((failures + 1))
+    train_together
     rm -rf "$folder"
 }
 # Files and GPU memory: through pinned memory, or by cuFile where this machine has its direct way; then how fast.

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# train.sh TRAIN WEFT FOLDER TEXT: the training example: it learns; 1, 2 and 4 PEs, and numbers that do not divide the
+# micro-batches, with shares of the optimizer's state and without, in buckets of three sizes, in one run and in several,
+# have the same parameters in every bit; what is refused. Files go below FOLDER, on a file system that is no tmpfs.
+set -u
+train=$1 weft=$2 text=$4 bad=0
+mkdir -p "$3"
+folder=$(mktemp -d "$3/train.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+
+# run STATUS OPTION...: by $pes PEs
+pes=1
+run() {
+    local status start=()
+    [ $pes = 1 ] || start=("$weft" run -n "$pes")
+    timeout 60 "${start[@]}" "$train" --width 24 --heads 3 --context 12 "${@:2}" >out 2>&1
+    status=$?
+    [ $status = "$1" ] || { echo "status $status in place of $1: $pes PEs, ${*:2}" && sed 's/^/    /' out && bad=1; }
+}
+says() { grep -qE -- "$1" out || { echo "nobody says: $1" && sed 's/^/    /' out && bad=1; }; }
+sum() { sed -n 's/^parameters: CRC-32C \([0-9a-f]*\).*/\1/p' out; }
+same() { [ "$(sum)" = "$expected" ] || { echo "$*: $(sum) in place of $expected" && bad=1; }; }
+
+run 0 --steps 150 "$text"
+sed -n 's/^step.*loss //p' out | sed -n '1p;$p' | tr '\n' ' ' | awk '{ exit !($1 > 3.5 && $2 < 0.75 * $1) }' ||
+    { echo "it has learned nothing" && cat out && bad=1; }
+
+run 0 --steps 6 --check "$text"
+says '^check: the same in every bit as by one PE alone from step 1 to 6$'
+expected=$(sum)
+[ -n "$expected" ] || { echo "no checksum" && bad=1; }
+grep '^step' out >steps
+run 0 --steps 6 --seed 2 "$text"
+[ "$(sum)" != "$expected" ] || { echo "another seed gives the same parameters" && bad=1; }
+run 0 --steps 6 --blocks 7 "$text"
+same "7 blocks"
+
+# A bucket of 4 KiB ends in the midst of most matrices; 10,000 bytes are rounded up; 1M holds all.
+for pes in 2 4; do
+    for bucket in 4K 10000 1M; do
+        run 0 --steps 6 --bucket $bucket "$text"
+        same "$pes PEs, buckets of $bucket"
+        says "at every PE$"
+        [ "$(grep '^step' out)" = "$(cat steps)" ] || { echo "$pes PEs, $bucket: other losses" && cat out && bad=1; }
+        run 0 --steps 6 --bucket $bucket --shard --check "$text"
+        same "$pes PEs, shares, buckets of $bucket"
+        says '^check: the same in every bit'
+    done
+    says '^exchanges took .* ms a step, .* with nothing beside them; the model.s kernels waited .* ms for .*: [0-9]+ % hidden'
+done
+# One has no micro-batch in the second round, or in any.
+for pes in 3 5; do
+    run 0 --steps 6 --shard --bucket 4K "$text"
+    same "$pes PEs"
+done
+
+# Stopped and gone on with by others.
+pes=4 && run 0 --steps 2 --shard --bucket 4K --save state "$text"
+pes=3 && run 0 --steps 1 --resume state --save state "$text"
+says '^goes on after step 2 of state$'
+pes=1 && run 0 --steps 1 --resume state --save state "$text"
+pes=2 && run 0 --steps 2 --shard --resume state --check "$text"
+says '^goes on after step 4 of state$'
+says '^check: the same in every bit as by one PE alone from step 1 to 6$'
+same "in four runs"
+[ "$(grep '^step 6' steps)" = "$(grep '^step 6' out)" ] || { echo "other losses after a resume" && cat out steps && bad=1; }
+
+# refused WORDS OPTION...
+pes=1
+refused() {
+    run 2 "${@:2}"
+    says "^train: $1"
+}
+refused 'state is of a run with --micro 4, not 2: go on with what it was begun with' --micro 2 --resume state "$text"
+refused 'state is of a run with --rate 0.003, not 0.01: go on' --rate 0.01 --resume state "$text"
+refused '.*state holds array 2x24 context 12 .*, the program has 1x24 context 12 .*: start it as' --layers 1 --resume state "$text"
+refused '--resume nothing: there is no such file' --resume nothing "$text"
+refused 'nothing: No such file or directory' nothing
+printf 'only thirteen' >short
+refused 'short has 13 characters; at least 14 are wanted, two more than --context' short
+refused '--heads 5: a number that divides --width 24 is wanted' --heads 5 "$text"
+refused '--bucket 4Q: a size as 4096, 64K, 4M or 1G is wanted' --bucket 4Q "$text"
+refused '--rate nan: a number above 0, at most 1 is wanted' --rate nan "$text"
+refused '--micro 0: a whole number from 1 to 65536 is wanted' --micro 0 "$text"
+run 2
+says '^usage: train'
+run 0 --help
+says '--shard .*share of the parameters'
+pes=3
+run 2 --layers 1 --resume state "$text"
+[ "$(grep -c '^train:' out)" = 1 ] || { echo "not said once" && cat out && bad=1; }
+run 1 --steps 1 --save nowhere/state "$text"
+says '^train: PE 0: .*nowhere/state.*No such file or directory'
+exit $bad
