@@ -62,6 +62,9 @@ weft_status weft_sync_on_stream(weft_team *team, weft_stream stream);
  * load and store, have over 64 members, or are not among the first 32 of the job that exist: the host's function is
  * called in stream order.
  *
+ * A destination is not touched before its own member's stream has come to the call: what that stream did before has
+ * ended, and nobody needs to sync before a destination is used again. (Not where the host's function is called.)
+ *
  * Elements of reductions are combined in the order of the team, those of 16 bits in binary32, and rounded once: the
  * same bits at every member, whatever the size, the number of blocks (WEFT_COLL_SMS), the way (WEFT_COLL), and whether
  * the host, a stream or device code asks.

@@ -6,6 +6,9 @@
  *   coll_stream flood           a root that runs ahead of receivers that are late
  *   coll_stream renew           numbers of rounds where those of packets come again
  *   coll_stream graph           captured and replayed between other calls (on GPUs)
+ *   coll_stream ready           destinations that a member's stream still fills when the others have come
+ *   coll_stream uneven          members with other settings of WEFT_COLL and WEFT_COLL_SMS agree
+ *   coll_stream expires         a member does not call: the others are told who, and of what
  *   coll_stream misuse          what is refused, in words
  *   coll_stream dies OPERATION  a member is killed before it calls: the others are told
  * WEFT_COLL and WEFT_COLL_SMS force ways and blocks. */
@@ -393,6 +396,36 @@ static void renew(void)
         one(large, false, 0, false, "after");
 }
 
+/* A destination is not touched before its own stream has come to the call: one member comes late, and its stream
+ * still fills its destination. */
+static void ready(void)
+{
+    static const size_t counts[] = {3, 1500, 30000};
+    for (int what = 0; what < WHATS; what++)
+        for (int s = 0; s < 3; s++) {
+            struct call c = {.what = (enum what)what,
+                             .t = &teams[0],
+                             .dst = heap_dst + 256,
+                             .src = heap_src + 256,
+                             .count = counts[s],
+                             .type = WEFT_FLOAT,
+                             .op = WEFT_SUM,
+                             .root = s % n};
+            uint64_t salt = 500 + (uint64_t)(3 * what + s);
+            make_source(&c, salt);
+            make_wanted(&c, salt);
+            to_gpu((char *)c.src, mine, src_bytes(&c));
+            OK(weft_barrier(weft_team_world(job)));
+            if (me == (s + 1) % n)
+                usleep(20000);
+            CHECK(!cuda.MemsetD8Async((uintptr_t)c.dst - GUARD, 0xa5, dst_bytes(&c) + 2 * GUARD,
+                                      stream));
+            OK(ask(&c));
+            synchronize();
+            compare(&c, "while it is still filled");
+        }
+}
+
 /* --------------------------------------------------------------------------------------- graph */
 
 static void graph(void)
@@ -532,14 +565,58 @@ static int dies(const char *operation)
     _exit(0);
 }
 
+/* WEFT_WAIT_LIMIT is short. */
+static int expires(void)
+{
+    struct call c = {.what = REDUCE,
+                     .t = &teams[0],
+                     .type = WEFT_FLOAT,
+                     .op = WEFT_SUM,
+                     .dst = heap_dst,
+                     .src = heap_src,
+                     .count = 100};
+    OK(ask(&c));
+    synchronize();
+    OK(weft_barrier(weft_team_world(job)));
+    if (me == n - 1) { /* it runs, and does not call */
+        for (int i = 0; i < 100 && !job_check_failed(job); i++)
+            usleep(100000);
+        _exit(0);
+    }
+    weft_status status = ask(&c);
+    CHECK(!cuda.StreamSynchronize(stream));
+    status = status ? status : job_check_failed(job);
+    printf("PE %d: %s: %s\n", me, weft_status_name(status), weft_last_error());
+    fflush(stdout);
+    _exit(0);
+}
+
+/* Before the job begins: `weft run` tells the PE's number. */
+static void set_unevenly(void)
+{
+    static const char *const ways[] = {"packets", "direct", "two"};
+    const char *pe = getenv("WEFT_PE");
+    int number = pe ? atoi(pe) : 0;
+    setenv("WEFT_COLL", ways[number % 3], 1);
+    setenv("WEFT_COLL_SMS", number % 2 ? "3" : "40", 1);
+}
+
 int main(int argc, char **argv)
 {
     const char *part = argc > 1 ? argv[1] : "";
     by_host = strcmp(part, "host") == 0;
+    if (strcmp(part, "uneven") == 0)
+        set_unevenly();
     begin();
     if (strcmp(part, "mixed") == 0) {
         seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;
         mixed(argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 150);
+    } else if (strcmp(part, "ready") == 0) {
+        ready();
+    } else if (strcmp(part, "uneven") == 0) {
+        mixed(80);
+    } else if (strcmp(part, "expires") == 0) {
+        return expires();
     } else if (strcmp(part, "flood") == 0) {
         flood();
     } else if (strcmp(part, "renew") == 0) {

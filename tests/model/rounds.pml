@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rounds of src/gpu/coll_kernels.cu: exchanges and broadcasts by packets in two sets of slots used in turn, direct rounds
+ * with flags, in any mixture; B blocks a kernel, of which each works with its own number's at the other members, and
+ * kernels of a member run one after the other. Claims: no packet is overwritten before it was taken, everyone takes what
+ * was sent in that round, a direct store begins when the destination's round has, and nobody waits for ever. Broken
+ * without the wait for free slots (-DNO_WAIT: a root overruns), without `here` of those that only receive (-DNO_HERE:
+ * the root waits for ever), with a root that takes a broadcast for an exchange (-DBEGUN_BY_ROOT), with one set (-DSETS=1),
+ * and where a kernel's block goes on before the others have ended the round (-DNO_KERNEL_END). */
+#ifndef N
+#define N 3
+#endif
+#ifndef B
+#define B 1
+#endif
+#ifndef SETS
+#define SETS 2
+#endif
+#ifndef CALLS
+#define CALLS 3
+#endif
+#define EXCHANGE 0 /* else broadcast from program - 1, or DIRECT */
+#define DIRECT (N + 1)
+#define SLOT(to, from, set, b) (((to) * N + (from)) * SETS + (set)) * B + (b)
+
+byte slot[N * N * SETS * B];  /* number of the packet there */
+byte taken[N * N * SETS * B]; /* number of the last one that was taken */
+byte here[N * N];             /* to * N + from */
+byte done[N * N * B];
+byte begun[N];
+byte ended[N]; /* blocks that have ended, over all rounds */
+byte program[CALLS + 1];
+
+inline tell_here() {
+    k = 0;
+    do
+    :: k == N -> break
+    :: k < N && k == me -> k++
+    :: k < N && k != me -> here[k * N + me] = r; k++
+    od
+}
+
+inline await_here(number) {
+    k = 0;
+    do
+    :: k == N -> break
+    :: k < N && k == me -> k++
+    :: k < N && k != me -> here[me * N + k] >= number; k++
+    od
+}
+
+inline await_slots() {
+#ifndef NO_WAIT
+    if
+    :: begun[me] + 1 < r -> await_here(r - 1)
+    :: else
+    fi
+#else
+    skip
+#endif
+}
+
+inline send_all() {
+    k = 0;
+    do
+    :: k == N -> break
+    :: k < N && k == me -> k++
+    :: k < N && k != me ->
+        atomic {
+            assert(slot[SLOT(k, me, r % SETS, b)] == taken[SLOT(k, me, r % SETS, b)]);
+            slot[SLOT(k, me, r % SETS, b)] = r
+        };
+        k++
+    od
+}
+
+inline take(from) {
+    atomic {
+        slot[SLOT(me, from, r % SETS, b)] == r;
+        taken[SLOT(me, from, r % SETS, b)] = r
+    }
+}
+
+inline take_all() {
+    k = 0;
+    do
+    :: k == N -> break
+    :: k < N && k == me -> k++
+    :: k < N && k != me -> take(k); k++
+    od
+}
+
+inline direct() {
+    if
+    :: b == 0 -> tell_here()
+    :: else
+    fi;
+    await_here(r);
+    k = 0;
+    do
+    :: k == N -> break
+    :: k < N && k == me -> k++
+    :: k < N && k != me ->
+        assert(ended[k] >= B * (r - 1)); /* its earlier kernels have left the destination */
+        done[(k * N + me) * B + b] = r;
+        k++
+    od;
+    k = 0;
+    do
+    :: k == N -> break
+    :: k < N && k == me -> k++
+    :: k < N && k != me -> done[(me * N + k) * B + b] >= r; k++
+    od
+}
+
+inline set_begun() {
+    if
+    :: b == 0 -> begun[me] = r
+    :: else
+    fi
+}
+
+proctype block(byte me, b) {
+    byte r = 1, k;
+    do
+    :: r > CALLS -> break
+    :: else ->
+#ifndef NO_KERNEL_END
+        ended[me] >= B * (r - 1);
+#endif
+        if
+        :: program[r] == EXCHANGE ->
+            await_slots();
+            send_all();
+            take_all();
+            set_begun()
+        :: program[r] == DIRECT -> direct()
+        :: else ->
+            if
+#ifndef NO_HERE
+            :: b == 0 -> tell_here()
+#endif
+            :: else
+            fi;
+            if
+            :: program[r] == me + 1 ->
+                await_slots();
+                send_all();
+#ifdef BEGUN_BY_ROOT
+                set_begun()
+#endif
+            :: else -> take(program[r] - 1)
+            fi
+        fi;
+        ended[me]++;
+        r++
+    od
+}
+
+init {
+    byte i = 1, j;
+    do
+    :: i > CALLS -> break
+    :: else ->
+        if
+        :: program[i] = EXCHANGE
+        :: program[i] = 1
+        :: program[i] = 2
+        :: program[i] = DIRECT
+        fi;
+        i++
+    od;
+    atomic {
+        i = 0;
+        do
+        :: i == N -> break
+        :: else ->
+            j = 0;
+            do
+            :: j == B -> break
+            :: else -> run block(i, j); j++
+            od;
+            i++
+        od
+    }
+}
