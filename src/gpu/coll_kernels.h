@@ -21,6 +21,7 @@
     X(weft_coll_reduce_one)                                                                        \
     X(weft_coll_reduce_two)                                                                        \
     X(weft_coll_push)                                                                              \
+    X(weft_coll_push_sized)                                                                        \
     X(weft_coll_spread)                                                                            \
     X(weft_coll_combine)
 
@@ -88,6 +89,11 @@ struct coll_call {
     int32_t
         everywhere;  /* the result of a reduction goes to all members, else member i gets block i */
     uint32_t chunks; /* of weft_coll_spread */
+    /* Of weft_coll_push_sized, which reads them: what goes to member i and where it lies in src, how much may come from
+     * it and where to in dst, all in bytes. NULL: `bytes` of this member, which differ from member to member, go to
+     * all, in the order of the team. room: of dst. */
+    const uint64_t *counts, *src_at, *room_of, *dst_at;
+    uint64_t room;
     struct gpu_reporting reporting;
 };
 

@@ -73,28 +73,37 @@ WEFT_DEVICE enum wait_state wait_look(struct limit *limit, const struct gpu_repo
 
 /* Writes a record as device operations do (weft_dev_record()), so that the host and `weft attach`
  * read both alike. */
-WEFT_DEVICE void leave_record(struct gpu_reporting reporting, uint32_t operation, int team,
-                              int peer, const void *address, uint64_t expected, uint64_t seen,
-                              int cmp, const struct limit *limit)
+WEFT_DEVICE void leave_record_of(struct gpu_reporting reporting, uint32_t state, int status,
+                                 uint32_t operation, int team, int peer, const void *address,
+                                 uint64_t expected, uint64_t seen, int cmp,
+                                 const struct limit *limit)
 {
     uint64_t ticket = weft_dev_atomic_add_u64(reporting.tickets, 1, RELAXED, SYSTEM);
     struct weft_dev_record *record = &reporting.box->records[ticket % WEFT_DEV_RECORDS];
     record->operation = operation;
     record->ticket = ticket;
-    record->status = -101; /* WEFT_ERR_TIMEOUT */
+    record->status = status;
     record->peer = peer;
     record->team = team;
     record->compare = (uint32_t)cmp;
     record->address = (uint64_t)(uintptr_t)address;
     record->expected = expected;
     record->seen = seen;
-    record->waited_ns = weft_dev_clock_ns() - limit->start;
+    record->waited_ns = limit->start ? weft_dev_clock_ns() - limit->start : 0;
     record->block = weft_dev_block_x();
     record->thread = weft_dev_thread_x();
     /* Release: pairs with the host's acquire loads: who sees the state sees the rest, and who sees
      * `failed` sees a record. */
-    weft_dev_store_u32(&record->state, WEFT_DEV_RECORD_EXPIRED, RELEASE, SYSTEM);
-    weft_dev_store_u32((uint32_t *)&reporting.box->failed, (uint32_t)-101, RELEASE, SYSTEM);
+    weft_dev_store_u32(&record->state, state, RELEASE, SYSTEM);
+    weft_dev_store_u32((uint32_t *)&reporting.box->failed, (uint32_t)status, RELEASE, SYSTEM);
+}
+
+WEFT_DEVICE void leave_record(struct gpu_reporting reporting, uint32_t operation, int team,
+                              int peer, const void *address, uint64_t expected, uint64_t seen,
+                              int cmp, const struct limit *limit)
+{
+    leave_record_of(reporting, WEFT_DEV_RECORD_EXPIRED, -101 /* WEFT_ERR_TIMEOUT */, operation,
+                    team, peer, address, expected, seen, cmp, limit);
 }
 
 #endif

@@ -42,6 +42,12 @@ static void text_refused(const struct weft_dev_record *record, const char *who, 
         snprintf(text, bytes, "%s: address %#llx is in no symmetric segment", who, address);
         break;
     case WEFT_ERR_RANGE:
+        if (record->operation == WEFT_DEV_OP_ALLTOALLV ||
+            record->operation == WEFT_DEV_OP_COLLECT) {
+            snprintf(text, bytes, "%s: PE %d has no room for the %llu bytes that are sent to %#llx",
+                     who, record->peer, (unsigned long long)record->expected, address);
+            break;
+        }
         snprintf(text, bytes, "%s: %llu bytes from address %#llx run past the end of the segment",
                  who, (unsigned long long)record->expected, address);
         break;

@@ -11,6 +11,7 @@ enum {
     LEAST_SHARE = 16 << 10, /* bytes that are worth a block where it stores directly */
     LEAST_CHUNK = 16 << 10, /* of a block's share, from hand to hand */
     MOST_CHUNKS = 16,
+    SIZED_BLOCKS = 32,
 };
 
 /* Microseconds in a graph, before the first byte. */
@@ -41,8 +42,11 @@ static uint64_t most_bytes(const struct coll_question *q, enum coll_way way)
 static bool can(const struct coll_question *q, enum coll_way way)
 {
     uint64_t n = (uint64_t)q->members, least = q->bytes < most_bytes(q, way) ? q->bytes : 0;
+    bool sized = q->what == COLL_COLLECT || q->what == COLL_ALLTOALLV;
     if (way == COLL_WAY_DIRECT)
         return q->direct && q->what != COLL_REDUCE_TO;
+    if (sized)
+        return false;
     /* Every member's slice has at least a unit, so that every pair exchanges packets. */
     return way == COLL_WAY_PACKETS ||
            (q->what == COLL_REDUCE && n > 1 && (!least || least >= n * n * UNIT));
@@ -113,8 +117,20 @@ static void size_direct(const struct coll_question *q, struct coll_choice *choic
     choice->chunks = chunks < 1 ? 1 : chunks > MOST_CHUNKS ? MOST_CHUNKS : (uint32_t)chunks;
 }
 
+/* As many blocks as there may be: the size is not known. */
+static struct coll_choice choose_sized(const struct coll_question *q)
+{
+    struct coll_choice choice = {.way = COLL_WAY_DIRECT, .bytes = q->bytes};
+    choice.blocks = power_for(SIZED_BLOCKS, q->most_blocks);
+    choice.threads = MOST_THREADS;
+    choice.us = PUSH;
+    return choice;
+}
+
 struct coll_choice coll_choose(const struct coll_question *q)
 {
+    if (q->what == COLL_COLLECT || q->what == COLL_ALLTOALLV)
+        return choose_sized(q);
     struct coll_choice choice = {.way = COLL_WAY_PACKETS, .bytes = q->bytes};
     choice.us = coll_cost(q, COLL_WAY_PACKETS);
     for (enum coll_way way = COLL_WAY_TWO_TRIPS; way <= COLL_WAY_DIRECT; way++) {

@@ -17,6 +17,8 @@ enum coll_what {
     COLL_REDUCE,
     COLL_REDUCESCATTER,
     COLL_REDUCE_TO, /* one member, the root */
+    COLL_COLLECT,   /* the sizes differ, and no host knows them all */
+    COLL_ALLTOALLV,
     COLL_WHATS
 };
 

@@ -121,6 +121,11 @@ static bool reduces(enum coll_what what)
     return what == COLL_REDUCE || what == COLL_REDUCESCATTER || what == COLL_REDUCE_TO;
 }
 
+static bool is_sized(enum coll_what what)
+{
+    return what == COLL_COLLECT || what == COLL_ALLTOALLV;
+}
+
 /* Blocks that a side has. */
 static uint64_t blocks_of(const struct weft_team *team, const struct coll_ask *ask, bool dst)
 {
@@ -144,7 +149,7 @@ static uint64_t blocks_of(const struct weft_team *team, const struct coll_ask *a
 static bool is_used(const struct weft_team *team, const struct coll_ask *ask, bool dst)
 {
     bool root = team->me == ask->root;
-    if (ask->what == COLL_GATHER || ask->what == COLL_REDUCE_TO)
+    if (ask->what == COLL_REDUCE_TO)
         return !dst || root;
     if (ask->what == COLL_SCATTER)
         return dst || root;
@@ -210,6 +215,46 @@ static weft_status apart(const struct weft_team *team, const struct coll_ask *as
             : "be the own place of the other, or ");
 }
 
+static weft_status needs_gpu(const struct weft_team *team, const struct coll_ask *ask,
+                             const void *address, const char *name)
+{
+    if (!address)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", ask->function, name);
+    if (gpu_place_of(team->job->gpu, address) == GPU_PLACE_PLAIN)
+        return base_fail(WEFT_ERR_ADDRESS,
+                         "%s: %s (%p) is no memory that GPU %d accesses; allocate it with "
+                         "weft_alloc(), cudaMalloc() or cudaMallocHost()",
+                         ask->function, name, address, team->job->gpu->device.ordinal);
+    return WEFT_OK;
+}
+
+/* Of those whose sizes are known to the GPUs alone: dst is where others store. */
+static weft_status sized_memory(const struct weft_team *team, const struct coll_ask *ask)
+{
+    enum segment_id segment;
+    size_t offset;
+    bool all = ask->what == COLL_ALLTOALLV;
+    size_t least = all ? (size_t)ask->room : ask->bytes ? (size_t)ask->bytes : 1;
+    weft_status status = access_find_own(ask->function, team->job->default_ctx, ask->dst,
+                                         least ? least : 1, &segment, &offset);
+    if (status)
+        return base_fail_context(status, "argument dst");
+    if (segment != SEG_GPU)
+        return base_fail(WEFT_ERR_UNSUPPORTED, "%s: dst (%p) is not memory of the GPU heap",
+                         ask->function, ask->dst);
+    if (!all && !ask->bytes) /* this member has nothing */
+        return WEFT_OK;
+    status = needs_gpu(team, ask, ask->src, "src");
+    if (!all || status)
+        return status;
+    status = needs_gpu(team, ask, ask->send_bytes, "send_bytes");
+    if (!status)
+        status = needs_gpu(team, ask, ask->send_at, "send_at");
+    if (!status)
+        status = needs_gpu(team, ask, ask->recv_bytes, "recv_bytes");
+    return status ? status : needs_gpu(team, ask, ask->recv_at, "recv_at");
+}
+
 weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_ask *ask, bool *host)
 {
     uint64_t all;
@@ -217,6 +262,8 @@ weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_a
     if (__builtin_mul_overflow(ask->bytes, (uint64_t)team->n, &all) || all > SIZE_MAX / 2)
         return base_fail(WEFT_ERR_RANGE, "%s: %llu bytes of %d PEs are too many", ask->function,
                          (unsigned long long)ask->bytes, team->n);
+    if (is_sized(ask->what))
+        return sized_memory(team, ask);
     weft_status status = side(team, ask, true, host);
     if (!status)
         status = side(team, ask, false, host);
@@ -237,6 +284,8 @@ static const struct {
     [COLL_REDUCE] = {WEFT_DEV_OP_REDUCE, COLL_ALL},
     [COLL_REDUCESCATTER] = {WEFT_DEV_OP_REDUCESCATTER, COLL_ALL},
     [COLL_REDUCE_TO] = {WEFT_DEV_OP_REDUCE, COLL_TO},
+    [COLL_COLLECT] = {WEFT_DEV_OP_COLLECT, COLL_ALL},
+    [COLL_ALLTOALLV] = {WEFT_DEV_OP_ALLTOALLV, COLL_ALL},
 };
 
 static void fill(const struct weft_team *team, const struct coll_ask *ask, struct coll_call *call)
@@ -266,6 +315,12 @@ static void fill(const struct weft_team *team, const struct coll_ask *ask, struc
         .type = (int32_t)ask->type,
         .op = (int32_t)ask->op,
         .everywhere = ask->what == COLL_REDUCE,
+        .counts = ask->send_bytes,
+        .src_at = ask->send_at,
+        .room_of = ask->recv_bytes,
+        .dst_at = ask->recv_at,
+        .room =
+            ask->what == COLL_COLLECT ? gpu->heap.backed - ((uintptr_t)ask->dst - base) : ask->room,
         .reporting = gpu->reporting,
     };
     for (int i = 0; i < team->n; i++) {
@@ -283,6 +338,8 @@ static enum coll_kernel kernel_of(const struct coll_ask *ask, const struct coll_
         return reduces(ask->what) ? COLL_weft_coll_reduce_one : COLL_weft_coll_send;
     if (reduces(ask->what))
         return COLL_weft_coll_combine;
+    if (is_sized(ask->what))
+        return COLL_weft_coll_push_sized;
     return choice->chunks ? COLL_weft_coll_spread : COLL_weft_coll_push;
 }
 
@@ -304,6 +361,10 @@ static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CU
 {
     struct gpu *gpu = team->job->gpu;
     struct coll_call call;
+    if (team->n == 1 && !is_sized(ask->what)) /* every collective of one member is a copy */
+        return ask->dst == ask->src
+                   ? WEFT_OK
+                   : gpu_copy_on(gpu, stream, ask->dst, ask->src, (size_t)ask->bytes);
     bool symmetric =
         in_gpu_heap(gpu, ask->dst) && (!reduces(ask->what) || in_gpu_heap(gpu, ask->src));
     struct coll_choice choice = coll_kernel_choice(team, ask, symmetric);
@@ -311,6 +372,8 @@ static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CU
     fill(team, ask, &call);
     call.chunks = choice.chunks;
     enum coll_kernel kernel = kernel_of(ask, &choice);
+    if (is_sized(ask->what))
+        return gpu_coll_launch(gpu, kernel, choice.blocks, choice.threads, stream, &call);
     for (uint64_t at = 0; at < ask->bytes && !status; at += call.bytes) {
         call.bytes = ask->bytes - at < choice.bytes ? ask->bytes - at : choice.bytes;
         if (call.bytes < choice.bytes && kernel == COLL_weft_coll_reduce_two) {

@@ -20,6 +20,9 @@ struct coll_ask {
     int root;
     weft_type type; /* of reductions */
     weft_op op;
+    /* Of alltoallv: in memory of the GPU, and the bytes of dst. */
+    const uint64_t *send_bytes, *send_at, *recv_bytes, *recv_at;
+    uint64_t room;
 };
 
 /* Whether the kernels can serve the team: they run on cuda, every member's GPU reaches every other's memory, and

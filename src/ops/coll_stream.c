@@ -33,9 +33,10 @@ static weft_status on_stream(weft_team *team, const struct coll_ask *ask,
     if (ask->root < 0 || ask->root >= team->n)
         return base_fail(WEFT_ERR_PE, "%s: root %d; the team has %d members", ask->function,
                          ask->root, team->n);
-    if (count == 0)
+    if (count == 0 && ask->what != COLL_COLLECT && ask->what != COLL_ALLTOALLV)
         return WEFT_OK;
-    bool reduces = ask->what == COLL_REDUCE || ask->what == COLL_REDUCESCATTER;
+    bool reduces =
+        ask->what == COLL_REDUCE || ask->what == COLL_REDUCESCATTER || ask->what == COLL_REDUCE_TO;
     if (!stream_on_cuda(team->job) || !coll_kernel_serves(team) ||
         (reduces && ask->type == WEFT_LONG_DOUBLE)) /* GPUs have no such type */
         return by_host(team, ask, operation, count, stream);
@@ -46,7 +47,8 @@ static weft_status on_stream(weft_team *team, const struct coll_ask *ask,
         return status;
     if (host)
         return by_host(team, ask, operation, count, stream);
-    status = coll_begin(ask->function, team, operation, ask->root, ask->bytes,
+    bool own_size = ask->what == COLL_COLLECT || ask->what == COLL_ALLTOALLV;
+    status = coll_begin(ask->function, team, operation, ask->root, own_size ? 0 : ask->bytes,
                         (uint64_t)ask->type << 8 | (uint64_t)ask->op, &phase);
     return status ? status : coll_kernel_put(team, ask, stream);
 }
@@ -85,6 +87,59 @@ WEFT_EXPORT weft_status weft_alltoall_on_stream(weft_team *team, void *dst, cons
     return on_stream(team, &ask, BOX_OP_ALLTOALL, bytes, stream);
 }
 
+WEFT_EXPORT weft_status weft_collect_on_stream(weft_team *team, void *dst, const void *src,
+                                               size_t bytes, weft_stream stream)
+{
+    struct coll_ask ask = {.function = "weft_collect_on_stream",
+                           .what = COLL_COLLECT,
+                           .dst = dst,
+                           .src = src,
+                           .bytes = bytes};
+    return on_stream(team, &ask, BOX_OP_COLLECT, bytes, stream);
+}
+
+WEFT_EXPORT weft_status weft_alltoallv_on_stream(weft_team *team, void *dst, size_t room,
+                                                 const uint64_t *recv_bytes,
+                                                 const uint64_t *recv_at, const void *src,
+                                                 const uint64_t *send_bytes,
+                                                 const uint64_t *send_at, weft_stream stream)
+{
+    struct coll_ask ask = {.function = "weft_alltoallv_on_stream",
+                           .what = COLL_ALLTOALLV,
+                           .dst = dst,
+                           .src = src,
+                           .send_bytes = send_bytes,
+                           .send_at = send_at,
+                           .recv_bytes = recv_bytes,
+                           .recv_at = recv_at,
+                           .room = room};
+    return on_stream(team, &ask, BOX_OP_ALLTOALL, room, stream);
+}
+
+WEFT_EXPORT weft_status weft_gather_on_stream(weft_team *team, void *dst, const void *src,
+                                              size_t bytes, int root, weft_stream stream)
+{
+    struct coll_ask ask = {.function = "weft_gather_on_stream",
+                           .what = COLL_GATHER,
+                           .dst = dst,
+                           .src = src,
+                           .bytes = bytes,
+                           .root = root};
+    return on_stream(team, &ask, BOX_OP_COLLECT, bytes, stream);
+}
+
+WEFT_EXPORT weft_status weft_scatter_on_stream(weft_team *team, void *dst, const void *src,
+                                               size_t bytes, int root, weft_stream stream)
+{
+    struct coll_ask ask = {.function = "weft_scatter_on_stream",
+                           .what = COLL_SCATTER,
+                           .dst = dst,
+                           .src = src,
+                           .bytes = bytes,
+                           .root = root};
+    return on_stream(team, &ask, BOX_OP_BROADCAST, bytes, stream);
+}
+
 static weft_status reduction(weft_team *team, struct coll_ask *ask, enum box_operation operation,
                              size_t n, weft_type type, weft_op op, weft_stream stream)
 {
@@ -116,4 +171,16 @@ WEFT_EXPORT weft_status weft_reducescatter_on_stream(weft_team *team, void *dst,
                            .dst = dst,
                            .src = src};
     return reduction(team, &ask, BOX_OP_REDUCESCATTER, n, type, op, stream);
+}
+
+WEFT_EXPORT weft_status weft_reduce_to_on_stream(weft_team *team, void *dst, const void *src,
+                                                 size_t n, weft_type type, weft_op op, int root,
+                                                 weft_stream stream)
+{
+    struct coll_ask ask = {.function = "weft_reduce_to_on_stream",
+                           .what = COLL_REDUCE_TO,
+                           .dst = dst,
+                           .src = src,
+                           .root = root};
+    return reduction(team, &ask, BOX_OP_REDUCE, n, type, op, stream);
 }

@@ -45,6 +45,8 @@ static weft_status collect(const struct stream_collective *c)
         return weft_broadcast(c->team, c->dst, c->src, c->count, c->root);
     case BOX_OP_FCOLLECT:
         return weft_fcollect(c->team, c->dst, c->src, c->count);
+    case BOX_OP_COLLECT:
+        return weft_collect(c->team, c->dst, c->src, c->count);
     case BOX_OP_ALLTOALL:
         return weft_alltoall(c->team, c->dst, c->src, c->count);
     case BOX_OP_REDUCE:

@@ -157,6 +157,9 @@ static void run_coll(int kernel, const struct coll_call *given)
         call.part[i] = memory_at((uintptr_t)call.part[i]);
     call.dst = memory_at((uintptr_t)call.dst);
     call.src = memory_at((uintptr_t)call.src);
+    const uint64_t **arrays[] = {&call.counts, &call.src_at, &call.room_of, &call.dst_at};
+    for (int i = 0; i < 4; i++)
+        *arrays[i] = memory_at((uintptr_t)*arrays[i]);
     call.reporting = reporting_of(reporting);
     kernels[kernel](call);
 }

@@ -10,9 +10,9 @@
 
 #include <stdint.h>
 
-enum op { REDUCE, FCOLLECT, REDUCESCATTER, ALLTOALL, BROADCAST, OPS };
-static const char *const op_names[OPS] = {"reduce", "fcollect", "reducescatter", "alltoall",
-                                          "broadcast"};
+enum op { OP_REDUCE, OP_FCOLLECT, OP_REDUCESCATTER, OP_ALLTOALL, OP_BROADCAST, OP_COUNT };
+static const char *const op_names[OP_COUNT] = {"reduce", "fcollect", "reducescatter", "alltoall",
+                                               "broadcast"};
 
 /* Of the library: its name, or that of the way it is used; joining (sets me and n_pes); memory of both sides, and how a
  * stream is given a collective of `bytes` (of the vector, or of a block). host NULL: the host cannot call it. */
@@ -39,7 +39,8 @@ static float bench_value(int pe, size_t i)
 
 static size_t blocks_of(enum op op, int dst)
 {
-    int many = dst ? op == FCOLLECT || op == ALLTOALL : op == ALLTOALL || op == REDUCESCATTER;
+    int many =
+        dst ? op == OP_FCOLLECT || op == OP_ALLTOALL : op == OP_ALLTOALL || op == OP_REDUCESCATTER;
     return many ? (size_t)n_pes : 1;
 }
 
@@ -47,12 +48,12 @@ static float bench_wanted(enum op op, size_t i, size_t words)
 {
     float sum = 0;
     size_t from = i / words, at = i % words;
-    if (op == BROADCAST)
+    if (op == OP_BROADCAST)
         return bench_value(0, i);
-    if (op == FCOLLECT || op == ALLTOALL)
-        return bench_value((int)from, op == ALLTOALL ? (size_t)me * words + at : at);
+    if (op == OP_FCOLLECT || op == OP_ALLTOALL)
+        return bench_value((int)from, op == OP_ALLTOALL ? (size_t)me * words + at : at);
     for (int pe = 0; pe < n_pes; pe++)
-        sum += bench_value(pe, op == REDUCESCATTER ? (size_t)me * words + i : i);
+        sum += bench_value(pe, op == OP_REDUCESCATTER ? (size_t)me * words + i : i);
     return sum;
 }
 
@@ -192,7 +193,7 @@ static int bench_run(const struct side *side)
     CUDA(cudaStreamCreateWithFlags(&bench_stream, cudaStreamNonBlocking));
     bench_fill();
     CUDA(cudaDeviceSynchronize());
-    for (int op = 0; op < OPS; op++)
+    for (int op = 0; op < OP_COUNT; op++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             char text[32];
             snprintf(text, sizeof text, "%zu", sizes[s]);

@@ -53,16 +53,16 @@ static void call(enum op op, void *dst, void *src, size_t bytes, cudaStream_t st
 {
     size_t words = bytes / 4;
     switch (op) {
-    case REDUCE:
+    case OP_REDUCE:
         NCCL(ncclAllReduce(src, dst, words, ncclFloat, ncclSum, comm, stream));
         return;
-    case FCOLLECT:
+    case OP_FCOLLECT:
         NCCL(ncclAllGather(src, dst, words, ncclFloat, comm, stream));
         return;
-    case REDUCESCATTER:
+    case OP_REDUCESCATTER:
         NCCL(ncclReduceScatter(src, dst, words, ncclFloat, ncclSum, comm, stream));
         return;
-    case ALLTOALL:
+    case OP_ALLTOALL:
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
         NCCL(ncclAlltoAll(src, dst, words, ncclFloat, comm, stream));
 #else

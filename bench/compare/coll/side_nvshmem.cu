@@ -41,17 +41,17 @@ static void call(enum op op, void *dst, void *src, size_t bytes, cudaStream_t st
     size_t words = bytes / 4;
     int status = 0;
     switch (op) {
-    case REDUCE:
+    case OP_REDUCE:
         status = nvshmemx_float_sum_reduce_on_stream(NVSHMEM_TEAM_WORLD, to, from, words, stream);
         break;
-    case FCOLLECT:
+    case OP_FCOLLECT:
         status = nvshmemx_float_fcollect_on_stream(NVSHMEM_TEAM_WORLD, to, from, words, stream);
         break;
-    case REDUCESCATTER:
+    case OP_REDUCESCATTER:
         status =
             nvshmemx_float_sum_reducescatter_on_stream(NVSHMEM_TEAM_WORLD, to, from, words, stream);
         break;
-    case ALLTOALL:
+    case OP_ALLTOALL:
         status = nvshmemx_float_alltoall_on_stream(NVSHMEM_TEAM_WORLD, to, from, words, stream);
         break;
     default:
@@ -69,16 +69,16 @@ static void host(enum op op, void *dst, void *src, size_t bytes)
     float *to = (float *)dst, *from = (float *)src;
     size_t words = bytes / 4;
     switch (op) {
-    case REDUCE:
+    case OP_REDUCE:
         nvshmem_float_sum_reduce(NVSHMEM_TEAM_WORLD, to, from, words);
         return;
-    case FCOLLECT:
+    case OP_FCOLLECT:
         nvshmem_float_fcollect(NVSHMEM_TEAM_WORLD, to, from, words);
         return;
-    case REDUCESCATTER:
+    case OP_REDUCESCATTER:
         nvshmem_float_sum_reducescatter(NVSHMEM_TEAM_WORLD, to, from, words);
         return;
-    case ALLTOALL:
+    case OP_ALLTOALL:
         nvshmem_float_alltoall(NVSHMEM_TEAM_WORLD, to, from, words);
         return;
     default:

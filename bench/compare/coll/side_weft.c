@@ -42,16 +42,16 @@ static void barrier(void)
 static void call(enum op op, void *dst, void *src, size_t bytes, cudaStream_t stream)
 {
     switch (op) {
-    case REDUCE:
+    case OP_REDUCE:
         OK(weft_reduce_on_stream(world, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM, stream));
         return;
-    case FCOLLECT:
+    case OP_FCOLLECT:
         OK(weft_fcollect_on_stream(world, dst, src, bytes, stream));
         return;
-    case REDUCESCATTER:
+    case OP_REDUCESCATTER:
         OK(weft_reducescatter_on_stream(world, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM, stream));
         return;
-    case ALLTOALL:
+    case OP_ALLTOALL:
         OK(weft_alltoall_on_stream(world, dst, src, bytes, stream));
         return;
     default:
@@ -62,16 +62,16 @@ static void call(enum op op, void *dst, void *src, size_t bytes, cudaStream_t st
 static void host(enum op op, void *dst, void *src, size_t bytes)
 {
     switch (op) {
-    case REDUCE:
+    case OP_REDUCE:
         OK(weft_reduce(world, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM));
         return;
-    case FCOLLECT:
+    case OP_FCOLLECT:
         OK(weft_fcollect(world, dst, src, bytes));
         return;
-    case REDUCESCATTER:
+    case OP_REDUCESCATTER:
         OK(weft_reducescatter(world, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM));
         return;
-    case ALLTOALL:
+    case OP_ALLTOALL:
         OK(weft_alltoall(world, dst, src, bytes));
         return;
     default:

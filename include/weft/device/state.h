@@ -271,7 +271,9 @@ WEFT_DEV_BOTH size_t weft_dev_room_offset(int n_pes, int n_teams, int team)
     X(QUIET, "quiet")                                                                              \
     X(FLAG, "flag")                                                                                \
     X(GATHER, "gather")                                                                            \
-    X(SCATTER, "scatter")
+    X(SCATTER, "scatter")                                                                          \
+    X(COLLECT, "collect")                                                                          \
+    X(ALLTOALLV, "alltoallv")
 
 enum weft_dev_operation {
 #define WEFT_DEV_OPERATION_ENUM(id, name) WEFT_DEV_OP_##id,
