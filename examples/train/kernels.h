@@ -13,6 +13,10 @@ typedef struct tokens {
     uint32_t micro;
 } tokens;
 
+/* Sums over rows are found in parts of so many. */
+enum { PART_ROWS = 32 };
+#define parts_of(rows) (((rows) + PART_ROWS - 1) / PART_ROWS)
+
 typedef struct adamw {
     float rate, beta1, beta2, epsilon, decay;
     float correct1, correct2; /* 1 - beta^step */
@@ -33,13 +37,17 @@ WEFT_KERNEL_DECLARE(attend_kernel, (const float *, qkv), (float *, shares), (flo
                     (model_shape, s));
 WEFT_KERNEL_DECLARE(loss_kernel, (float *, logits), (const uint32_t *, ids), (float *, losses),
                     (model_shape, s));
-WEFT_KERNEL_DECLARE(mean_kernel, (const float *, losses), (double *, mean), (uint32_t, rows));
+WEFT_KERNEL_DECLARE(mean_parts_kernel, (const float *, losses), (double *, parts),
+                    (uint32_t, rows));
+WEFT_KERNEL_DECLARE(mean_kernel, (const double *, parts), (double *, mean), (uint32_t, rows));
 WEFT_KERNEL_DECLARE(weights_kernel, (const float *, x), (const float *, dy), (float *, dw),
                     (uint32_t, rows), (uint32_t, inner), (uint32_t, columns));
 WEFT_KERNEL_DECLARE(below_kernel, (const float *, dy), (const float *, w), (const float *, open),
                     (float *, dx), (uint32_t, rows), (uint32_t, inner), (uint32_t, columns));
-WEFT_KERNEL_DECLARE(gain_kernel, (const float *, x), (const float *, scales), (const float *, dy),
-                    (float *, dgain), (uint32_t, rows), (uint32_t, width));
+WEFT_KERNEL_DECLARE(gain_parts_kernel, (const float *, x), (const float *, scales),
+                    (const float *, dy), (float *, parts), (uint32_t, rows), (uint32_t, width));
+WEFT_KERNEL_DECLARE(gain_kernel, (const float *, parts), (float *, dgain), (uint32_t, rows),
+                    (uint32_t, width));
 WEFT_KERNEL_DECLARE(norm_below_kernel, (const float *, x), (const float *, scales),
                     (const float *, gain), (const float *, dy), (float *, dx), (uint32_t, rows),
                     (uint32_t, width), (int, first));

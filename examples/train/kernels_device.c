@@ -233,16 +233,16 @@ WEFT_KERNEL(attend_below_kernel, (const float *, qkv), (const float *, shares),
     size_t each = s.width / s.heads, row_floats = 3 * (size_t)s.width, width = s.width;
     FOR_ALL(i, (size_t)s.batch * s.context * s.width)
     {
-        size_t column = i % width, t = i / width % s.context, b = i / width / s.context;
+        size_t column = i % width, row = i / width, t = row % s.context, b = row / s.context;
         size_t first = (b * s.heads + column / each) * s.context; /* the head's rows of shares */
         const float *rows = qkv + b * s.context * row_floats + column;
         float query = 0.0f, key = 0.0f, value = 0.0f;
         for (size_t u = 0; u <= t; u++)
             query += dshares[(first + t) * s.context + u] * rows[u * row_floats + width];
-        for (size_t u = t; u < s.context; u++) {
-            size_t at = (first + u) * s.context + t;
+        for (size_t later = row; later < (b + 1) * s.context; later++) {
+            size_t u = later - b * s.context, at = (first + u) * s.context + t;
             key += dshares[at] * rows[u * row_floats];
-            value += shares[at] * dout[(b * s.context + u) * width + column];
+            value += shares[at] * dout[later * width + column];
         }
         float *to = dqkv + (b * s.context + t) * row_floats + column;
         to[0] = query;
@@ -268,30 +268,61 @@ WEFT_KERNEL(loss_kernel, (float *, logits), (const uint32_t *, ids), (float *, l
             of[c] = expf(of[c] - most);
             all += of[c];
         }
-        losses[row] += logf(all);
+        losses[row] += all > 1.0f ? logf(all) : 0.0f; /* the largest has added 1 */
         for (uint32_t c = 0; c < s.vocabulary; c++)
             of[c] = (of[c] / all - (c == next ? 1.0f : 0.0f)) * part;
     }
 }
 
-WEFT_KERNEL(mean_kernel, (const float *, losses), (double *, mean), (uint32_t, rows))
+/* Sums over all rows are found in parts of some rows each, and then of these: many threads have work, and which they are
+ * changes nothing. */
+WEFT_DEVICE uint32_t end_of(size_t part, uint32_t rows)
+{
+    return part + 1 < parts_of(rows) ? (uint32_t)(part + 1) * PART_ROWS : rows;
+}
+
+WEFT_KERNEL(mean_parts_kernel, (const float *, losses), (double *, parts), (uint32_t, rows))
+{
+    FOR_ALL(part, parts_of(rows))
+    {
+        double sum = 0;
+        for (uint32_t row = (uint32_t)part * PART_ROWS; row < end_of(part, rows); row++)
+            sum += (double)losses[row];
+        parts[part] = sum;
+    }
+}
+
+WEFT_KERNEL(mean_kernel, (const double *, parts), (double *, mean), (uint32_t, rows))
 {
     if (weft_dev_grid_rank() != 0)
         return;
     double sum = 0;
-    for (uint32_t row = 0; row < rows; row++)
-        sum += (double)losses[row];
+    for (uint32_t part = 0; part < parts_of(rows); part++)
+        sum += parts[part];
     *mean = sum / rows;
 }
 
-WEFT_KERNEL(gain_kernel, (const float *, x), (const float *, scales), (const float *, dy),
-            (float *, dgain), (uint32_t, rows), (uint32_t, width))
+WEFT_KERNEL(gain_parts_kernel, (const float *, x), (const float *, scales), (const float *, dy),
+            (float *, parts), (uint32_t, rows), (uint32_t, width))
+{
+    FOR_ALL(i, (size_t)parts_of(rows) * width)
+    {
+        size_t part = i / width, column = i % width;
+        float sum = 0.0f;
+        for (size_t row = part * PART_ROWS; row < end_of(part, rows); row++)
+            sum += dy[row * width + column] * x[row * width + column] * scales[row];
+        parts[i] = sum;
+    }
+}
+
+WEFT_KERNEL(gain_kernel, (const float *, parts), (float *, dgain), (uint32_t, rows),
+            (uint32_t, width))
 {
     FOR_ALL(i, width)
     {
         float sum = 0.0f;
-        for (size_t row = 0; row < rows; row++)
-            sum += dy[row * width + i] * x[row * width + i] * scales[row];
+        for (size_t part = 0; part < parts_of(rows); part++)
+            sum += parts[part * width + i];
         dgain[i] = sum;
     }
 }

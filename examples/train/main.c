@@ -70,6 +70,9 @@ static void introduce(const struct training *t, uint64_t first)
            weft_target_name(weft_target_get()), pes, pes > 1 ? "s" : "",
            o->wish.shard ? ", each with its share of the optimizer's state" : "",
            parallel_buckets(t->parallel), parallel_buckets(t->parallel) > 1 ? "s" : "");
+    if (s->micro % (uint32_t)pes)
+        printf("%u micro-batches for %d PEs: %u of them idle in the last round of a step\n",
+               s->micro, pes, (uint32_t)pes - s->micro % (uint32_t)pes);
     if (first)
         printf("goes on after step %" PRIu64 " of %s\n", first, o->resume);
 }

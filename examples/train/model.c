@@ -33,6 +33,8 @@ struct model {
     struct kept *kept;
     float *out, *normed, *scales, *logits, *losses; /* after the last layer */
     float *dx, *dnormed, *dqkv, *dhidden, *dattended, *dshares;
+    float *gain_parts;
+    double *loss_parts;
     uint32_t *ids;
 };
 
@@ -133,6 +135,8 @@ static size_t take_all(struct model *m)
     m->dhidden = take(m, 4 * wide, &count);
     m->dattended = take(m, wide, &count);
     m->dshares = take(m, shares_of(&m->shape), &count);
+    m->gain_parts = take(m, parts_of(rows) * m->shape.width, &count);
+    m->loss_parts = (double *)(void *)take(m, 2 * parts_of(rows), &count);
     m->ids = (uint32_t *)(void *)take(m, 2 * rows, &count);
     return count;
 }
@@ -240,10 +244,12 @@ static weft_status norm_back(struct model *m, const float *x, const float *scale
                              const float *gain, float *dgain, int first)
 {
     size_t rows = rows_of(&m->shape);
-    TRY(LAUNCH(m, gain_kernel, m->shape.width, x, scales, m->dnormed, dgain, (uint32_t)rows,
-               m->shape.width));
+    uint32_t width = m->shape.width;
+    TRY(LAUNCH(m, gain_parts_kernel, parts_of(rows) * width, x, scales, m->dnormed, m->gain_parts,
+               (uint32_t)rows, width));
+    TRY(LAUNCH(m, gain_kernel, width, m->gain_parts, dgain, (uint32_t)rows, width));
     return LAUNCH(m, norm_below_kernel, rows, x, scales, gain, m->dnormed, m->dx, (uint32_t)rows,
-                  m->shape.width, first);
+                  width, first);
 }
 
 /* ------------------------------------------------------------------------------- passes */
@@ -331,7 +337,8 @@ weft_status model_forward(struct model *m, const float *values, uint64_t step, u
     TRY(norm(m, m->out, values + p.gain, m->normed, m->scales));
     TRY(product(m, m->normed, values + p.head, NULL, m->logits, s->width, s->vocabulary, 0));
     TRY(LAUNCH(m, loss_kernel, rows, m->logits, m->ids, m->losses, *s));
-    return LAUNCH(m, mean_kernel, 1, m->losses, loss, (uint32_t)rows);
+    TRY(LAUNCH(m, mean_parts_kernel, parts_of(rows), m->losses, m->loss_parts, (uint32_t)rows));
+    return LAUNCH(m, mean_kernel, 1, m->loss_parts, loss, (uint32_t)rows);
 }
 
 static weft_status layer_backward(struct model *m, const float *values, float *gradients,

@@ -54,6 +54,7 @@ done
 for pes in 3 5; do
     run 0 --steps 6 --shard --bucket 4K "$text"
     same "$pes PEs"
+    says "^4 micro-batches for $pes PEs: $((pes == 3 ? 2 : 1)) of them idle in the last round of a step$"
 done
 
 # Stopped and gone on with by others.

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LAYERS = 2, WIDTH = 6, HEADS = 2, CONTEXT = 5, BATCH = 2, LETTERS = 7, MICRO = 3 };
-enum { ROWS = BATCH * CONTEXT, EACH = WIDTH / HEADS, LENGTH = 40, MOST = 2000 };
+enum { LAYERS = 2, WIDTH = 6, HEADS = 2, CONTEXT = 11, BATCH = 4, LETTERS = 7, MICRO = 3 };
+enum { ROWS = BATCH * CONTEXT, EACH = WIDTH / HEADS, LENGTH = 60, MOST = 2000 };
 
 static const model_shape shape = {.layers = LAYERS,
                                   .width = WIDTH,
