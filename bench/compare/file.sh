@@ -56,7 +56,8 @@ if ls /dev/nvidia0 > /dev/null 2>&1 || [ -n "${GPU_TOO:-}" ]; then
     done
     # Whether cuFile takes memory of the heap: Weft by cuFile's compatibility mode, to compare only.
     echo "== GPU memory, Weft over cuFile's compatibility mode"
-    WEFT_FILE_GPU=compat "$weft" bench file --memory gpu --size "$size" --blocks 4M --depths 4,16 --window 64M --methods weft
-    head -c 1M /dev/urandom > some && "$weft" explain gpu0 ./some
+    head -c "$size" /dev/urandom > some # cuFile takes no file without a name
+    WEFT_FILE_GPU=compat "$weft" bench file --memory gpu --file some --blocks 4M --depths 4,16 --window 64M --methods weft
+    "$weft" explain gpu0 ./some
     rm -f some
 fi

@@ -53,6 +53,7 @@ static const struct {
     {5027, "it could not look the file's disk up (/run/udev/data has no entry for it, as in "
            "containers)"},
     {5030, "an internal error"},
+    {5031, "it could not open the file anew, as one that has no name any more"},
     {5033, "it could not be set up"},
     {5034, "its configuration disables this file"},
     {5036, "GPU memory could not be pinned"},

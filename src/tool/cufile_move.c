@@ -56,12 +56,12 @@ static bool make_entry(struct entry *entry, const char *file_system)
 }
 
 /* False, with why not: there is none and none can be made. */
-static bool find_entry(int fd, const char *file_system, struct entry *entry, char *why,
+static bool find_entry(const char *path, const char *file_system, struct entry *entry, char *why,
                        size_t why_bytes)
 {
     struct stat st;
     entry->path[0] = '\0';
-    if (fstat(fd, &st) || major(st.st_dev) == 0)
+    if (stat(path, &st) || major(st.st_dev) == 0)
         return true; /* no disk; cuFile says what it thinks of it */
     snprintf(entry->path, sizeof entry->path, "/run/udev/data/b%u:%u", major(st.st_dev),
              minor(st.st_dev));
@@ -168,31 +168,73 @@ static int open_named(const struct tool_cufile_move *point, char *name, size_t n
     return fd < 0 ? open(path, how) : fd;
 }
 
-static double move_file(const struct cufile *c, int fd, const char *name,
-                        const struct tool_cufile_move *point, char *why, size_t why_bytes)
+/* The file as cuFile knows it, from one move to the next: a file without a name can be given one only once. */
+static struct {
+    char path[512], name[64];
+    bool write;
+    int fd;
+    void *handle;
+} known = {.fd = -1};
+
+static bool is_known(const struct tool_cufile_move *point)
 {
-    struct cufile_description description = {.type = CUFILE_DESCRIPTOR, .handle.fd = fd};
-    void *handle = NULL;
+    return known.handle && known.write == point->write && strcmp(known.path, point->path) == 0;
+}
+
+static void forget(const struct cufile *c)
+{
+    if (known.handle)
+        c->drop(known.handle);
+    if (known.fd >= 0)
+        close(known.fd);
+    known.handle = NULL;
+    known.fd = -1;
+}
+
+/* A context is current. */
+static bool know(const struct cufile *c, const struct tool_cufile_move *point, char *why,
+                 size_t why_bytes)
+{
+    if (is_known(point))
+        return true;
+    forget(c);
+    snprintf(known.path, sizeof known.path, "%s", point->path);
+    known.write = point->write;
+    known.name[0] = '\0';
+    known.fd = open_named(point, known.name, sizeof known.name);
+    if (known.fd < 0) {
+        snprintf(why, why_bytes, "open of %.100s: %s", point->path, strerror(errno));
+        return false;
+    }
+    struct cufile_description description = {.type = CUFILE_DESCRIPTOR, .handle.fd = known.fd};
+    struct cufile_error enlisted = c->enlist(&known.handle, &description);
+    if (known.name[0])
+        unlink(known.name);
+    if (!enlisted.error)
+        return true;
+    snprintf(why, why_bytes, "cuFileHandleRegister: %s", words(enlisted));
+    known.handle = NULL;
+    forget(c);
+    return false;
+}
+
+static double move_file(const struct cufile *c, const struct tool_cufile_move *point, char *why,
+                        size_t why_bytes)
+{
     const struct cuda *cuda;
+    double gbps = -1;
     void *memory = allocate(&cuda, point->window, why, why_bytes);
     if (!memory)
         return -1;
-    struct cufile_error enlisted = c->enlist(&handle, &description);
-    if (enlisted.error) {
-        snprintf(why, why_bytes, "cuFileHandleRegister: %s", words(enlisted));
-        cuda->MemFree((CUdeviceptr)(uintptr_t)memory);
-        return -1;
+    if (know(c, point, why, why_bytes)) {
+        uint64_t begin = clock_now_ns();
+        if (move_all(c, known.handle, point, memory))
+            gbps = (double)point->bytes / (double)(clock_now_ns() - begin);
+        else
+            snprintf(why, why_bytes, "cuFileRead or cuFileWrite failed: %s", strerror(errno));
     }
-    if (name[0])
-        unlink(name);
-    uint64_t begin = clock_now_ns();
-    bool well = move_all(c, handle, point, memory);
-    double ns = (double)(clock_now_ns() - begin);
-    if (!well)
-        snprintf(why, why_bytes, "cuFileRead or cuFileWrite failed: %s", strerror(errno));
-    c->drop(handle);
     cuda->MemFree((CUdeviceptr)(uintptr_t)memory);
-    return well ? (double)point->bytes / ns : -1;
+    return gbps;
 }
 
 double tool_cufile_move(const struct tool_cufile_move *point, char *why, size_t why_bytes)
@@ -202,18 +244,9 @@ double tool_cufile_move(const struct tool_cufile_move *point, char *why, size_t 
     const struct cufile *c = load(why, why_bytes);
     if (!c)
         return -1;
-    char name[64] = "";
-    int fd = open_named(point, name, sizeof name);
-    if (fd < 0) {
-        snprintf(why, why_bytes, "open of %.100s: %s", point->path, strerror(errno));
-        return -1;
-    }
-    if (find_entry(fd, point->file_system, &entry, why, why_bytes)) {
-        gbps = move_file(c, fd, name, point, why, why_bytes);
+    if (find_entry(point->path, point->file_system, &entry, why, why_bytes)) {
+        gbps = move_file(c, point, why, why_bytes);
         remove_entry(&entry);
     }
-    if (name[0])
-        unlink(name);
-    close(fd);
     return gbps;
 }

@@ -25,7 +25,7 @@ rows=$(LD_LIBRARY_PATH=$stand_in "$weft" bench file "${options[@]}" --methods we
 [ "$(grep -cE '^\{"bench": "file", "direction": "read", "memory": "gpu", .*"weft_gbps": [0-9.]+, "plain_gbps": null' <<< "$rows")" = 8 ] ||
     fail "gpu: not eight rows: $rows"
 # cuFile, over its stand-in; without a list of modules the real one would never return, and is not called.
-table=$(LD_LIBRARY_PATH=$stand_in:$cufile "$weft" bench file "${options[@]}" --threads 1 --methods weft,cufile --memory gpu 2>&1) ||
+table=$(LD_LIBRARY_PATH=$stand_in:$cufile "$weft" bench file "${options[@]}" --threads 1 --repetitions 3 --methods weft,cufile --memory gpu 2>&1) ||
     fail "cufile: status $?"
 if [ -r /proc/modules ]; then
     wanted="^ +(64|128)K +[24] +1 +$figure +- +- +$figure$"
