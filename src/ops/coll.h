@@ -119,8 +119,10 @@ weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation
 weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
                              ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element, size_t n);
 
-/* Whether collectives on this memory are done by kernels (coll_kernel.h); the same answer at every member. */
-bool coll_by_kernel(const struct weft_team *team, const void *dst, const void *src);
+/* Whether a collective of the host on this memory, of `bytes` a block, is done by kernels (coll_kernel.h); the same
+ * answer at every member. Collective over the team. */
+weft_status coll_by_kernel(struct weft_team *team, const void *dst, const void *src, uint64_t bytes,
+                           bool *kernel);
 weft_status coll_kernel_reduction(const char *function, struct weft_team *team, bool everywhere,
                                   void *dst, const void *src, uint64_t bytes, weft_type type,
                                   weft_op op);

@@ -5,12 +5,14 @@
  * include/weft/device/collective.h. */
 #include "ops/coll_kernel.h"
 
-bool coll_by_kernel(const struct weft_team *team, const void *dst, const void *src)
+weft_status coll_by_kernel(struct weft_team *team, const void *dst, const void *src, uint64_t bytes,
+                           bool *kernel)
 {
     struct gpu *gpu = team->job->gpu;
     uintptr_t base = gpu ? gpu_heap_own(&gpu->heap)->base : 0;
-    return gpu && (uintptr_t)dst - base < gpu->heap.size &&
-           (uintptr_t)src - base < gpu->heap.size && coll_kernel_serves(team);
+    *kernel = gpu && (uintptr_t)dst - base < gpu->heap.size &&
+              (uintptr_t)src - base < gpu->heap.size && coll_kernel_serves(team);
+    return *kernel && bytes ? coll_kernel_pays(team, bytes, kernel) : WEFT_OK;
 }
 
 /* The kernels check sizes and overlaps as for streams. */
@@ -52,15 +54,16 @@ weft_status coll_finish_puts(struct weft_team *team, enum box_operation operatio
 weft_status coll_gpu_broadcast(struct weft_team *team, void *dst, const void *src, size_t bytes,
                                int root)
 {
-    weft_status status = WEFT_OK;
     struct coll_ask ask = {.function = "weft_broadcast",
                            .what = COLL_BROADCAST,
                            .dst = dst,
                            .src = src,
                            .bytes = bytes,
                            .root = root};
-    if (coll_by_kernel(team, dst, src))
-        return call_kernel(team, &ask);
+    bool kernel;
+    weft_status status = coll_by_kernel(team, dst, src, bytes, &kernel);
+    if (status || kernel)
+        return status ? status : call_kernel(team, &ask);
     for (int k = 0; team->me == root && k < team->n && !status; k++) {
         int member = (team->me + k) % team->n;
         if (member != root || dst != src)
@@ -73,14 +76,17 @@ weft_status coll_gpu_broadcast(struct weft_team *team, void *dst, const void *sr
 weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation, void *dst,
                             const void *src, size_t src_step, size_t bytes, size_t at)
 {
-    weft_status status = WEFT_OK;
     struct coll_ask ask = {.function = src_step ? "weft_alltoall" : "weft_fcollect",
                            .what = src_step ? COLL_ALLTOALL : COLL_FCOLLECT,
                            .dst = dst,
                            .src = src,
                            .bytes = bytes};
-    if (operation != BOX_OP_COLLECT && coll_by_kernel(team, dst, src))
-        return call_kernel(team, &ask);
+    bool kernel = false;
+    weft_status status = WEFT_OK;
+    if (operation != BOX_OP_COLLECT) /* whose blocks differ */
+        status = coll_by_kernel(team, dst, src, bytes, &kernel);
+    if (status || kernel)
+        return status ? status : call_kernel(team, &ask);
     for (int k = 0; k < team->n && bytes && !status; k++) {
         int member = (team->me + k) % team->n;
         const char *block = (const char *)src + (size_t)member * src_step;

@@ -5,6 +5,7 @@
 #include "base/config.h"
 #include "gpu/coll.h"
 #include "gpu/lane.h"
+#include "gpu/map.h"
 #include "job/device_watch.h"
 
 #include <stdio.h>
@@ -14,6 +15,7 @@
 struct team_coll {
     int most_blocks;
     enum coll_way wish;
+    bool mapped; /* every member's CPU maps GPU memory */
 };
 
 /* ------------------------------------------------------------------------------- agreement */
@@ -32,7 +34,7 @@ bool coll_kernel_serves(const struct weft_team *team)
 
 /* What each member tells; fits a packet of the host's. */
 struct telling {
-    int32_t status, most_blocks, wish, reserved;
+    int32_t status, most_blocks, wish, mapped;
     uint64_t number;
 };
 
@@ -52,6 +54,7 @@ static weft_status agree(struct weft_team *team, struct telling *mine)
         mine->most_blocks =
             all[i].most_blocks < mine->most_blocks ? all[i].most_blocks : mine->most_blocks;
         mine->number = all[i].number > mine->number ? all[i].number : mine->number;
+        mine->mapped &= all[i].mapped;
         if (all[i].wish != all[0].wish)
             mine->wish = COLL_WAY_AUTO;
         if (all[i].status && !status)
@@ -91,7 +94,8 @@ static weft_status make_ready(struct weft_team *team)
 {
     struct weft_job *job = team->job;
     struct telling mine = {.most_blocks = blocks_of_limit(),
-                           .wish = (int32_t)config_choice(CONFIG_COLL)};
+                           .wish = (int32_t)config_choice(CONFIG_COLL),
+                           .mapped = gpu_map_works(job->gpu->heap.map)};
     struct team_coll *coll = calloc(1, sizeof *coll);
     weft_status status =
         coll ? gpu_coll_ready(job->gpu)
@@ -110,6 +114,7 @@ static weft_status make_ready(struct weft_team *team)
     }
     coll->most_blocks = mine.most_blocks;
     coll->wish = (enum coll_way)mine.wish;
+    coll->mapped = mine.mapped;
     team->coll = coll;
     return WEFT_OK;
 }
@@ -412,6 +417,14 @@ static weft_status put(struct weft_team *team, const struct coll_ask *ask, CUstr
         return status;
     status = launch(team, ask, stream);
     gpu_leave(&team->job->gpu->device);
+    return status;
+}
+
+weft_status coll_kernel_pays(struct weft_team *team, uint64_t bytes, bool *pays)
+{
+    enum { CPU_BYTES = 1024, CPU_MEMBERS = 8 }; /* 5 us and a kernel's 10, on 2 H200 */
+    weft_status status = team->coll ? WEFT_OK : make_ready(team);
+    *pays = status || !team->coll->mapped || bytes > CPU_BYTES || team->n > CPU_MEMBERS;
     return status;
 }
 

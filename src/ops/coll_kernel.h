@@ -34,6 +34,10 @@ bool coll_kernel_serves(const struct weft_team *team);
 weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_ask *ask,
                                bool *host);
 
+/* Whether a kernel is the quicker way for the host: where the CPUs map the GPU memory of all members, their own loads and
+ * stores are, for few bytes. Makes the team ready. */
+weft_status coll_kernel_pays(struct weft_team *team, uint64_t bytes, bool *pays);
+
 /* Puts it on a stream. */
 weft_status coll_kernel_put(struct weft_team *team, const struct coll_ask *ask, weft_stream stream);
 

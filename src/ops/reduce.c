@@ -351,8 +351,11 @@ WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src,
                          "%s: dst %p and src %p overlap by %zu of %zu bytes; they may be the same "
                          "or lie apart",
                          name, dst, src, bytes - apart, bytes);
-    if (type != WEFT_LONG_DOUBLE && coll_on_gpu(team, dst, src) && coll_by_kernel(team, dst, src))
-        return coll_kernel_reduction(name, team, true, dst, src, bytes, type, op);
+    bool kernel = false;
+    if (type != WEFT_LONG_DOUBLE && coll_on_gpu(team, dst, src))
+        status = coll_by_kernel(team, dst, src, bytes, &kernel);
+    if (status || kernel)
+        return status ? status : coll_kernel_reduction(name, team, true, dst, src, bytes, type, op);
     if (!combiner.combine || coll_on_gpu(team, dst, src))
         return coll_pull_reduce(team, BOX_OP_REDUCE, dst, src, n, &combiner, true);
     if ((uintptr_t)dst % alignment_of[type] || (uintptr_t)src % alignment_of[type])

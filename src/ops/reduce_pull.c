@@ -108,7 +108,11 @@ WEFT_EXPORT weft_status weft_reducescatter(weft_team *team, void *dst, const voi
                          "%s: dst %p (%zu bytes) and src %p (%zu bytes) overlap; they must lie "
                          "apart",
                          name, dst, bytes, src, all);
-    if (type != WEFT_LONG_DOUBLE && coll_by_kernel(team, dst, src))
-        return coll_kernel_reduction(name, team, false, dst, src, bytes, type, op);
+    bool kernel = false;
+    if (type != WEFT_LONG_DOUBLE)
+        status = coll_by_kernel(team, dst, src, bytes, &kernel);
+    if (status || kernel)
+        return status ? status
+                      : coll_kernel_reduction(name, team, false, dst, src, bytes, type, op);
     return coll_pull_reduce(team, BOX_OP_REDUCESCATTER, dst, src, n, &c, false);
 }
