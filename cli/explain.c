@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "explain_coll.h"
 #include "explain_pes.h"
 #include "machine/explain.h"
 #include "machine/ladder.h"
@@ -449,12 +450,15 @@ int cmd_explain(int argc, char **argv)
         .options = options,
         .parser = parse,
         .children = children,
-        .args_doc = "A B\n--job PID [PE PE]\nCODE",
+        .args_doc = "A B\n--job PID [PE PE]\nCODE\ncoll OPERATION BYTES [PES]",
         .doc = "Explain the way between two ends: GPUs (gpu0), NICs (mlx5_0), host, NUMA nodes "
                "(numa1), disks or the whole path of a file. Says what is taken, what is better and "
                "off, the evidence, the remedy and who can apply it. Exit status 1 when something "
-               "is off or slow."};
+               "is off or slow. coll: by which way a collective on GPU memory goes, and what each "
+               "way would take."};
     struct arguments a = {.n = 0};
+    if (argc > 1 && strcmp(argv[1], "coll") == 0 && !(argc > 2 && argv[2][0] == '-'))
+        return explain_coll(argc - 2, argv + 2);
     argp_parse(&argp, argc, argv, 0, NULL, &a);
     if (a.codes) {
         reasons_print(stdout, a.codes);

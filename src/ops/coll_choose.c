@@ -158,3 +158,9 @@ const char *coll_way_name(enum coll_way way)
     static const char *const names[] = {"auto", "packets", "two trips of packets", "direct"};
     return names[way];
 }
+
+int coll_blocks_of(int64_t sms)
+{
+    enum { MOST_BLOCKS = 64 };
+    return (int)power_for(MOST_BLOCKS, sms > 0 && sms < MOST_BLOCKS ? (int)sms : MOST_BLOCKS);
+}

@@ -54,4 +54,7 @@ double coll_cost(const struct coll_question *q, enum coll_way way);
 
 const char *coll_way_name(enum coll_way way);
 
+/* The most blocks under a limit of SMs; 0: none. */
+int coll_blocks_of(int64_t sms);
+
 #endif

@@ -67,15 +67,6 @@ static weft_status agree(struct weft_team *team, struct telling *mine)
     return told ? told : status;
 }
 
-static int blocks_of_limit(void)
-{
-    int64_t sms = config_int(CONFIG_COLL_SMS);
-    int blocks = 1;
-    while (blocks < COLL_BLOCKS && (!sms || 2 * blocks <= sms))
-        blocks *= 2;
-    return blocks;
-}
-
 static weft_status watch(struct weft_job *job)
 {
     weft_status status = WEFT_OK;
@@ -93,7 +84,7 @@ static weft_status watch(struct weft_job *job)
 static weft_status make_ready(struct weft_team *team)
 {
     struct weft_job *job = team->job;
-    struct telling mine = {.most_blocks = blocks_of_limit(),
+    struct telling mine = {.most_blocks = coll_blocks_of(config_int(CONFIG_COLL_SMS)),
                            .wish = (int32_t)config_choice(CONFIG_COLL),
                            .mapped = gpu_map_works(job->gpu->heap.map)};
     struct team_coll *coll = calloc(1, sizeof *coll);

@@ -5,6 +5,7 @@
  *   tool.h           failing with a sentence (base_fail), the clock, the configuration variables
  *   boxes.h          what the PEs of a running job do, from their black boxes
  *   choices.h        by which paths they reach each other, from the same place
+ *   coll_way.h       by which way a collective on GPU memory goes
  *   file_way.h       by what a job would read a file
  *   gpu_probe.h      proving and measuring pairs of GPUs
  *   job_gpus.h       which GPUs the processes of a job use

@@ -7,110 +7,22 @@
  *   coll_stream renew           numbers of rounds where those of packets come again
  *   coll_stream graph           captured and replayed between other calls (on GPUs)
  *   coll_stream ready           destinations that a member's stream still fills when the others have come
+ *   coll_stream late_root       broadcasts that are handed on in chunks
  *   coll_stream uneven          members with other settings of WEFT_COLL and WEFT_COLL_SMS agree
  *   coll_stream expires         a member does not call: the others are told who, and of what
- *   coll_stream no_room         an alltoallv that sends more than its receiver takes
  *   coll_stream misuse          what is refused, in words
  *   coll_stream dies OPERATION  a member is killed before it calls: the others are told
  * WEFT_COLL and WEFT_COLL_SMS force ways and blocks. */
-#include "coll_reference.h"
-#include "tests/job/job.h"
-
-#include "driver/cuda.h"
-#include "gpu/coll.h"
-#include "job/job.h"
+#include "coll_job.h"
 
 #include <dlfcn.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <unistd.h>
-#include <weft/stream.h>
-
-enum { MOST_PES = 16, ROOM = 24 << 20, GUARD = 64 };
 
 enum what { BROADCAST, FCOLLECT, ALLTOALL, REDUCE, REDUCESCATTER, WHATS };
 static const char *const names[WHATS] = {"broadcast", "fcollect", "alltoall", "reduce",
                                          "reducescatter"};
 
-static weft_job *job;
-static int me, n;
 static bool by_host;
-static struct cuda cuda;
-static CUstream stream;
-static char *heap_src, *heap_dst, *own_src, *own_dst; /* symmetric; of this GPU alone */
-static unsigned char *mine, *wanted, *seen;
-
-struct members {
-    weft_team *team;
-    int n, me;
-    int pes[MOST_PES];
-    uint64_t calls; /* alike at its members */
-};
-static struct members teams[3];
-static int n_teams;
-
-static void know_team(weft_team *team)
-{
-    struct members *t = &teams[n_teams++];
-    *t = (struct members){.team = team, .n = weft_team_n_pes(team), .me = weft_team_my_pe(team)};
-    for (int i = 0; i < t->n; i++)
-        t->pes[i] = weft_team_translate(team, i, weft_team_world(job));
-}
-
-/* Exit 77 = skipped: there is no GPU here. */
-static char *gpu_memory(void)
-{
-    void *address = NULL;
-    weft_status status = weft_alloc(job, WEFT_GPU, ROOM, 0, 0, &address);
-    if (status == WEFT_ERR_UNSUPPORTED) {
-        fprintf(stderr, "skipped: %s\n", weft_last_error());
-        exit(77);
-    }
-    OK(status);
-    return address;
-}
-
-static void begin(void)
-{
-    CUcontext context;
-    CUdevice device = 0;
-    int ordinal = 0;
-    CUdeviceptr at;
-    job = NULL;
-    OK(weft_init(&job, NULL));
-    me = weft_my_pe(job);
-    n = weft_n_pes(job);
-    heap_src = gpu_memory();
-    heap_dst = gpu_memory();
-    OK(cuda_open(&cuda));
-    CHECK(!cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                    (uintptr_t)heap_src));
-    CHECK(!cuda.DeviceGet(&device, ordinal));
-    CHECK(!cuda.DevicePrimaryCtxRetain(&context, device));
-    CHECK(!cuda.CtxPushCurrent(context));
-    CHECK(!cuda.StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    CHECK(!cuda.MemAlloc(&at, ROOM));
-    own_src = (char *)(uintptr_t)at;
-    CHECK(!cuda.MemAlloc(&at, ROOM));
-    own_dst = (char *)(uintptr_t)at;
-    mine = malloc(ROOM);
-    wanted = malloc(ROOM);
-    seen = malloc(ROOM);
-    CHECK(mine && wanted && seen && n <= MOST_PES);
-    know_team(weft_team_world(job));
-    weft_team *team = NULL;
-    OK(weft_team_split_strided(weft_team_world(job), n - 1, -1, n, &team));
-    know_team(team); /* backwards */
-    OK(weft_team_split_strided(weft_team_world(job), 0, 2, (n + 1) / 2, &team));
-    if (team)
-        know_team(team); /* every second */
-}
-
-static void synchronize(void)
-{
-    CHECK(!cuda.StreamSynchronize(stream));
-    OK(job_check_failed(job));
-}
 
 /* ------------------------------------------------------------------------------- one collective */
 
@@ -199,12 +111,6 @@ static void make_wanted(const struct call *c, uint64_t salt)
         }
 }
 
-static void to_gpu(char *to, const void *from, size_t bytes)
-{
-    CHECK(!cuda.MemcpyHtoD((uintptr_t)to, from, bytes));
-    CHECK(!cuda.StreamSynchronize(NULL)); /* the copy may return before it has arrived */
-}
-
 /* Destination and the bytes around it. */
 static void compare(const struct call *c, const char *text)
 {
@@ -243,170 +149,6 @@ static void one(struct call c, bool own, size_t off, bool in_place, const char *
     OK(ask(&c));
     synchronize();
     compare(&c, text);
-}
-
-/* ------------------------------------------------------------------- to and from one, and sizes */
-
-static bool served(const struct members *t)
-{
-    return job_gpu_team_direct(t->team);
-}
-
-static void clear(char *dst, size_t bytes)
-{
-    memset(seen, 0xa5, bytes + 2 * GUARD);
-    to_gpu(dst - GUARD, seen, bytes + 2 * GUARD);
-}
-
-/* What is at dst, with the guards around it, against wanted. */
-static void same(const char *what, const char *dst, size_t bytes, size_t count)
-{
-    CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)(dst - GUARD), bytes + 2 * GUARD));
-    for (size_t i = 0; i < bytes + 2 * GUARD; i++) {
-        bool outside = i < GUARD || i >= GUARD + bytes;
-        if (seen[i] != (outside ? 0xa5 : wanted[i - GUARD])) {
-            fprintf(stderr, "PE %d: %s of %zu: byte %zd is wrong\n", me, what, count,
-                    (ssize_t)i - GUARD);
-            exit(1);
-        }
-    }
-}
-
-static void fill_source(size_t bytes, uint64_t salt)
-{
-    for (size_t i = 0; i < bytes; i++)
-        mine[i] = (unsigned char)ref_hash((uint64_t)me, i, salt);
-    to_gpu(heap_src + 256, mine, bytes);
-}
-
-static void rooted(const struct members *t)
-{
-    static const size_t sizes[] = {1, 9, 16, 1000, 20011, 300000};
-    char *dst = heap_dst + 256, *src = heap_src + 256;
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        size_t bytes = sizes[s], all = bytes * (size_t)t->n;
-        int root = (int)s % t->n;
-        uint64_t salt = 9000 + s;
-        bool is_root = t->me == root;
-        fill_source(all, salt);
-        clear(dst, all);
-        for (size_t i = 0; i < all; i++)
-            wanted[i] =
-                (unsigned char)(is_root ? ref_hash((uint64_t)t->pes[i / bytes], i % bytes, salt)
-                                        : 0xa5);
-        OK(weft_sync(t->team));
-        OK(weft_gather_on_stream(t->team, dst, src, bytes, root, stream));
-        synchronize();
-        same("gather", dst, all, bytes);
-        clear(dst, bytes);
-        for (size_t i = 0; i < bytes; i++)
-            wanted[i] =
-                (unsigned char)ref_hash((uint64_t)t->pes[root], (size_t)t->me * bytes + i, salt);
-        OK(weft_sync(t->team));
-        OK(weft_scatter_on_stream(t->team, dst, src, bytes, root, stream));
-        synchronize();
-        same("scatter", dst, bytes, bytes);
-        size_t count = bytes / 2 + 1;
-        for (size_t i = 0; i < count; i++) {
-            ref_element(mine + 2 * i, WEFT_BFLOAT16, me, i, salt);
-            ref_reduced(wanted + 2 * i, WEFT_BFLOAT16, WEFT_SUM, t->pes, t->n, i, salt);
-        }
-        if (!is_root)
-            memset(wanted, 0xa5, 2 * count);
-        to_gpu(src, mine, 2 * count);
-        clear(dst, 2 * count);
-        OK(weft_sync(t->team));
-        OK(weft_reduce_to_on_stream(t->team, dst, src, count, WEFT_BFLOAT16, WEFT_SUM, root,
-                                    stream));
-        synchronize();
-        same("reduce_to", dst, 2 * count, count);
-    }
-}
-
-static size_t own_size(int pe, size_t most)
-{
-    return pe % 3 == 2 ? 0 : (size_t)ref_hash((uint64_t)pe, most, 5) % most + (pe % 3);
-}
-
-static void collect(const struct members *t, size_t most)
-{
-    char *dst = heap_dst + 256, *src = heap_src + 256;
-    size_t all = 0, own = own_size(me, most);
-    uint64_t salt = 700 + most;
-    fill_source(own, salt);
-    for (int k = 0; k < t->n; k++)
-        for (size_t i = 0; i < own_size(t->pes[k], most); i++)
-            wanted[all++] = (unsigned char)ref_hash((uint64_t)t->pes[k], i, salt);
-    clear(dst, all);
-    OK(weft_sync(t->team));
-    OK(weft_collect_on_stream(t->team, dst, src, own, stream));
-    synchronize();
-    same("collect", dst, all, most);
-}
-
-/* From member i to member k: sizes of all kinds, also none. */
-static size_t pair_size(int from, int to, size_t most)
-{
-    uint64_t h = ref_hash((uint64_t)from, (uint64_t)to, most);
-    return h % 5 == 0 ? 0 : (size_t)(h >> 8) % most;
-}
-
-enum { SEND_BYTES, SEND_AT, RECV_BYTES, RECV_AT, ARRAYS };
-
-/* narrow: the member that has less room for member 0's block than that sends; -1: none. */
-static void alltoallv(const struct members *t, size_t most, int narrow)
-{
-    bool too_much = t->me == narrow;
-    char *dst = heap_dst + 256, *src = heap_src + 256;
-    uint64_t arrays[ARRAYS][MOST_PES], salt = 800 + most;
-    size_t sent = 0, room = 0;
-    for (int k = 0; k < t->n; k++) {
-        arrays[SEND_BYTES][k] = pair_size(me, t->pes[k], most);
-        arrays[SEND_AT][k] = sent;
-        sent += arrays[SEND_BYTES][k] + (size_t)k % 3; /* gaps between blocks */
-        arrays[RECV_BYTES][k] = pair_size(t->pes[k], me, most);
-        arrays[RECV_AT][k] = room;
-        room += arrays[RECV_BYTES][k] + 5;
-    }
-    fill_source(sent, salt);
-    memset(wanted, 0xa5, room);
-    for (int k = 0; k < t->n; k++) {
-        size_t begins = 0;
-        for (int j = 0; j < t->me; j++)
-            begins += pair_size(t->pes[k], t->pes[j], most) + (size_t)j % 3;
-        for (size_t i = 0; i < arrays[RECV_BYTES][k] && !(too_much && k == 0); i++)
-            wanted[arrays[RECV_AT][k] + i] =
-                (unsigned char)ref_hash((uint64_t)t->pes[k], begins + i, salt);
-    }
-    if (too_much)
-        arrays[RECV_BYTES][0] = arrays[RECV_BYTES][0] ? arrays[RECV_BYTES][0] - 1 : 0;
-    for (int a = 0; a < ARRAYS; a++)
-        to_gpu(own_src + 1024 * a, arrays[a], sizeof arrays[a]);
-    clear(dst, room);
-    OK(weft_sync(t->team));
-    OK(weft_alltoallv_on_stream(t->team, dst, room, (uint64_t *)(own_src + 1024 * RECV_BYTES),
-                                (uint64_t *)(own_src + 1024 * RECV_AT), src,
-                                (uint64_t *)(own_src + 1024 * SEND_BYTES),
-                                (uint64_t *)(own_src + 1024 * SEND_AT), stream));
-    if (narrow >= 0) {
-        CHECK(!cuda.StreamSynchronize(stream));
-        same("alltoallv without room", dst, room, most);
-        return;
-    }
-    synchronize();
-    same("alltoallv", dst, room, most);
-}
-
-static void sized(const struct members *t)
-{
-    static const size_t sizes[] = {3, 40, 5000, 120000};
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        collect(t, sizes[s]);
-        if (served(t))
-            alltoallv(t, sizes[s], -1);
-    }
-    struct call c = {.what = REDUCE, .t = t, .count = 50, .type = WEFT_INT32, .op = WEFT_SUM};
-    one(c, false, 0, false, "behind sizes");
 }
 
 /* --------------------------------------------------------------------------------- the whole */
@@ -473,10 +215,6 @@ static void whole(void)
     for (int i = 0; i < n_teams; i++) {
         moves(&teams[i]);
         reductions(&teams[i]);
-        if (!by_host && served(&teams[i]))
-            rooted(&teams[i]);
-        if (!by_host)
-            sized(&teams[i]);
     }
     every_type(&teams[0]);
     if (n > 1)
@@ -503,7 +241,7 @@ static void mixed(unsigned rounds)
                                           WEFT_COMPLEX_DOUBLE};
         c.type = types[draw(5)];
         c.op = draw(2) ? WEFT_SUM : WEFT_PROD;
-        c.count = 1 + draw(1u << (3 + draw(13)));
+        c.count = 1 + draw(1u << (3 + draw(16)));
         unsigned root = draw(1000), off = draw(4);
         if (late < 3 && (int)pe == me)
             usleep(1000 * late + 200);
@@ -593,6 +331,20 @@ static void ready(void)
             synchronize();
             compare(&c, "while it is still filled");
         }
+}
+
+/* Large broadcasts by a root that comes late: who hands its slice on waits for each chunk of it. */
+static void late_root(void)
+{
+    for (int root = 0; root < n; root++) {
+        struct call c = {.what = BROADCAST, .t = &teams[0], .count = 400000, .root = root};
+        for (int round = 0; round < 4; round++) {
+            OK(weft_sync(weft_team_world(job)));
+            if (me == root)
+                usleep(3000);
+            one(c, false, 0, false, "a late root");
+        }
+    }
 }
 
 /* --------------------------------------------------------------------------------------- graph */
@@ -772,21 +524,6 @@ static int expires(void)
     _exit(0);
 }
 
-/* One member has less room than member 0 sends: nothing is stored there, and the job fails with the words. */
-static int no_room(void)
-{
-    weft_status status;
-    alltoallv(&teams[0], 5000, -1);
-    OK(weft_barrier(weft_team_world(job)));
-    alltoallv(&teams[0], 5000, n - 1);
-    for (int i = 0; i < 50 && !(status = job_check_failed(job)); i++)
-        usleep(20000);
-    printf("PE %d: %s: %s\n", me, weft_status_name(status), weft_last_error());
-    fflush(stdout);
-    usleep(500000); /* the others print, too */
-    _exit(0);
-}
-
 /* Before the job begins: `weft run` tells the PE's number. */
 static void set_unevenly(void)
 {
@@ -809,12 +546,12 @@ int main(int argc, char **argv)
         mixed(argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 150);
     } else if (strcmp(part, "ready") == 0) {
         ready();
+    } else if (strcmp(part, "late_root") == 0) {
+        late_root();
     } else if (strcmp(part, "uneven") == 0) {
         mixed(80);
     } else if (strcmp(part, "expires") == 0) {
         return expires();
-    } else if (strcmp(part, "no_room") == 0) {
-        return no_room();
     } else if (strcmp(part, "flood") == 0) {
         flood();
     } else if (strcmp(part, "renew") == 0) {

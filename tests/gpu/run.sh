@@ -353,6 +353,8 @@ group_coll() { # collectives of streams and of the host on GPU memory
             run "collectives${part:+ $part}" "$pes" 60 "$program" $part
         done
     done
+    extra=
+    for pes in 1 2 4; do run "sizes on the GPU" "$pes" 60 "$build/bin/job_gpu_coll_sized"; done
     for way in packets two direct; do
         extra="WEFT_COLL=$way" run "collectives" 2 60 "$program"
         extra="WEFT_COLL=$way WEFT_COLL_SMS=5" run "collectives mixed" 4 60 "$program" mixed 9 200

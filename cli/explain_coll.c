@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See explain_coll.h. */
+#include "explain_coll.h"
+
+#include "commands.h"
+#include "tool/coll_way.h"
+#include "tool/tool.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int unknown(const char *what, const char *value, const char *remedy)
+{
+    fprintf(stderr, "weft explain coll: %s \"%s\"; %s\n", what, value, remedy);
+    return EXIT_USAGE;
+}
+
+static int unknown_operation(const char *name)
+{
+    char list[256] = "there are ";
+    for (int i = 0; tool_coll_operation(i); i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", tool_coll_operation(i));
+    }
+    return unknown("no operation", name, list);
+}
+
+static void print_ways(const struct tool_coll_answer *a)
+{
+    static const char *const what[TOOL_COLL_WAYS] = {
+        "one trip over the link, no fence, twice the bytes",
+        "slices to their members and the results back, no fence, twice the bytes",
+        "stores into the destinations, behind flags and in front of a fence"};
+    for (int i = 0; i < TOOL_COLL_WAYS; i++) {
+        printf("  %-22s ", a->ways[i].name);
+        if (a->ways[i].us < 0)
+            printf("not possible");
+        else
+            printf("%9.1f us", a->ways[i].us);
+        printf("  %s%s\n", a->ways[i].taken ? "taken: " : "", what[i]);
+    }
+    if (a->wish)
+        printf("  WEFT_COLL asks for %s%s\n", a->wish,
+               a->wish_taken ? "" : ", which cannot serve here");
+}
+
+static void print(const struct tool_coll_answer *a, uint64_t bytes, int members)
+{
+    printf("%s of %llu bytes%s on the GPUs of %d PEs\n", a->operation, (unsigned long long)bytes,
+           a->blocks_each ? " from or for each" : "", members);
+    if (a->sized)
+        printf("  sizes are exchanged by packets, then each stores its blocks into the "
+               "destinations\n");
+    else
+        print_ways(a);
+    printf("  %u blocks of %u threads", a->blocks, a->threads);
+    if (a->round_bytes < bytes)
+        printf(", in rounds of %llu bytes", (unsigned long long)a->round_bytes);
+    if (a->chunks)
+        printf(", handed on in %u chunks by each block", a->chunks);
+    printf(
+        "\n  The times are a model's, made from what was measured between H200 over NVLink 4, in a "
+        "replayed graph.\n");
+}
+
+int explain_coll(int n, char **arguments)
+{
+    struct tool_coll_answer answer;
+    uint64_t bytes;
+    char *end = "";
+    if (n < 2 || n > 3) {
+        fprintf(stderr,
+                "usage: weft explain coll OPERATION BYTES [PES], such as: weft explain coll "
+                "reduce 1M 4\n");
+        return EXIT_USAGE;
+    }
+    long members = n == 3 ? strtol(arguments[2], &end, 10) : 8;
+    if (!config_parse_size(arguments[1], &bytes) || !bytes || bytes > (uint64_t)1 << 45)
+        return unknown("the size is", arguments[1], "it is bytes, such as 8, 64K or 1.5G");
+    if (*end || members < 1 || members > TOOL_COLL_MEMBERS)
+        return unknown("the number of PEs is", arguments[2], "1 to 64 can be served");
+    if (!tool_coll_way(arguments[0], bytes, (int)members, &answer))
+        return unknown_operation(arguments[0]);
+    print(&answer, bytes, (int)members);
+    return EXIT_GOOD;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kernels of collectives are made of: rounds and their numbers, flags, and packets in slots. See
+ * coll_kernels.cu for how they are used, coll_kernels.h for what lies where. */
+#ifndef WEFT_GPU_COLL_ROUND_H
+#define WEFT_GPU_COLL_ROUND_H
+
+#include <weft/device/packet_unit.h>
+
+#include "coll_kernels.h"
+#include "kernel_record.h"
+
+struct round {
+    const struct coll_call *c;
+    struct coll_area *own;
+    uint64_t number, begun;
+    uint64_t set;           /* offset of this round's set in the windows */
+    uint32_t packet;        /* number of its packets */
+    unsigned threads, rank; /* of the grid */
+    int failed;
+    struct limit limit;
+};
+
+/* ------------------------------------------------------------------------------------ rounds */
+
+WEFT_DEVICE struct coll_area *area_of(const struct coll_call *c, int member)
+{
+    return (struct coll_area *)(c->part[member] + c->area);
+}
+
+/* The member that is i + 1 places after this one; the last is this one. */
+WEFT_DEVICE int turned(const struct coll_call *c, int i)
+{
+    int member = c->me + 1 + i;
+    return member >= c->members ? member - c->members : member;
+}
+
+WEFT_DEVICE uint64_t set_offset(const struct coll_call *c, uint64_t number)
+{
+    return c->area + sizeof(struct coll_area) + (number & 1) * c->set_bytes;
+}
+
+/* The record of a wait that ran out. Out of line and by value, so that what it needs stays in registers while
+ * nothing runs out. */
+WEFT_DEVICE_NOINLINE void expired(struct gpu_reporting reporting, int operation, int team, int pe,
+                                  const void *at, uint64_t expected, uint64_t seen,
+                                  struct limit limit)
+{
+    leave_record(reporting, (uint32_t)operation, team, pe, at, expected, seen, 5, &limit);
+}
+
+/* A wait ran out, or the job has failed: the kernel goes on to its end without waiting. */
+WEFT_DEVICE void give_up(struct round *r, enum wait_state state, int member, const void *at,
+                         uint64_t wanted, uint64_t seen)
+{
+    r->failed = 1;
+    if (state == WAIT_EXPIRED)
+        expired(r->c->reporting, r->c->operation, r->c->team, r->c->pe[member], at, wanted, seen,
+                r->limit);
+}
+
+/* Waits until a flag that `member` sets is at least `value`. Acquire: what it stored before its release, or its
+ * fence, is seen behind. */
+WEFT_DEVICE void await_flag(struct round *r, const uint64_t *flag, uint64_t value, int member)
+{
+    uint64_t seen;
+    while (!r->failed && (seen = weft_dev_load_u64(flag, ACQUIRE, SYSTEM)) < value) {
+        enum wait_state state = wait_look(&r->limit, &r->c->reporting);
+        if (state != WAIT_ON)
+            give_up(r, state, member, flag, value, seen);
+    }
+}
+
+/* Numbers of packets come again after 2^30 rounds, and one that has not been written since would look new. So in
+ * two rounds of every 2^29 the set of the next round is cleared: nobody fills it before this round's packets from
+ * here have come, or this member has said `here`, and both are this block's to do. */
+WEFT_DEVICE void coll_renew(const struct round *r)
+{
+    const struct coll_call *c = r->c;
+    if (weft_dev_block_x() != 0 || (r->number & COLL_RENEW_MASK) > 1)
+        return;
+    char *set = c->part[c->me] + set_offset(c, r->number + 1);
+    struct weft_dev_vec16 nothing = {0, 0};
+    for (uint64_t at = 16 * (uint64_t)weft_dev_thread_x(); at < c->set_bytes;
+         at += 16 * (uint64_t)weft_dev_block_dim_x())
+        weft_dev_store_vec16(set + at, nothing);
+    weft_dev_fence(ORDERED, SYSTEM);
+    weft_dev_sync_block();
+}
+
+WEFT_DEVICE void round_begin(struct round *r, const struct coll_call *c, uint64_t *shared)
+{
+    r->c = c;
+    r->own = area_of(c, c->me);
+    r->failed = 0;
+    r->limit.start = 0;
+    r->limit.polls = 0;
+    r->limit.limit_ns = c->reporting.limit_ns;
+    r->threads = weft_dev_grid_dim_x() * weft_dev_block_dim_x();
+    r->rank = weft_dev_block_x() * weft_dev_block_dim_x() + weft_dev_thread_x();
+    if (weft_dev_thread_x() == 0) {
+        shared[0] = weft_dev_atomic_add_u64(&r->own->tickets, COLL_BLOCKS / weft_dev_grid_dim_x(),
+                                            RELAXED, WEFT_SCOPE_GPU);
+        shared[1] = weft_dev_load_u64(&r->own->begun, RELAXED, WEFT_SCOPE_GPU);
+    }
+    weft_dev_sync_block();
+    r->number = shared[0] / COLL_BLOCKS + 1;
+    r->begun = shared[1];
+    r->set = set_offset(c, r->number);
+    r->packet = ((uint32_t)r->number & (COLL_NUMBER_BIT - 1)) | COLL_NUMBER_BIT;
+    coll_renew(r);
+}
+
+/* Tells all others that this member has begun. Relaxed: what the stream did before is behind the end of its
+ * kernels, and the flag is the only data of this one. */
+WEFT_DEVICE void say_here(const struct round *r)
+{
+    const struct coll_call *c = r->c;
+    if (weft_dev_block_x() != 0)
+        return;
+    for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x())
+        if (i != c->me)
+            weft_dev_store_u64(&area_of(c, i)->here[c->me], r->number, RELAXED, SYSTEM);
+}
+
+/* Returns when all others have begun round `number`. */
+WEFT_DEVICE void await_here(struct round *r, uint64_t number)
+{
+    const struct coll_call *c = r->c;
+    for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x())
+        if (i != c->me)
+            await_flag(r, &r->own->here[i], number, i);
+    r->failed = weft_dev_sync_block_or(r->failed);
+}
+
+/* Before packets are stored into the others' slots. */
+WEFT_DEVICE void await_slots(struct round *r)
+{
+    if (r->begun + 1 < r->number)
+        await_here(r, r->number - 1);
+}
+
+/* The end of a round in which every member has had packets from every other. */
+WEFT_DEVICE void all_have_begun(const struct round *r)
+{
+    if (weft_dev_block_x() != 0)
+        return;
+    weft_dev_sync_block();
+    if (weft_dev_thread_x() == 0 && !r->failed)
+        weft_dev_store_u64(&r->own->begun, r->number, RELAXED, WEFT_SCOPE_GPU);
+}
+
+/* The end of a direct round: this block's stores are at the others, and those of their blocks of this number are
+ * here. The fence orders what this thread did and what those did that it has met in the block's sync. fenced 0:
+ * nothing was stored there, only read. */
+WEFT_DEVICE void round_end(struct round *r, int fenced)
+{
+    const struct coll_call *c = r->c;
+    unsigned block = weft_dev_block_x();
+    weft_dev_sync_block();
+    if (fenced && weft_dev_thread_x() < (unsigned)c->members)
+        weft_dev_fence(ORDERED, SYSTEM);
+    for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x())
+        if (i != c->me)
+            weft_dev_store_u64(&area_of(c, i)->done[c->me][block], r->number, RELAXED, SYSTEM);
+    for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x())
+        if (i != c->me)
+            await_flag(r, &r->own->done[i][block], r->number, i);
+}
+
+/* ----------------------------------------------------------------------------------- packets */
+
+WEFT_DEVICE int sends_to(const struct coll_call *c, int member)
+{
+    return c->flow == COLL_ALL || (c->flow == COLL_FROM ? c->me == c->root : member == c->root);
+}
+
+WEFT_DEVICE int takes_from(const struct coll_call *c, int member)
+{
+    return c->flow == COLL_ALL || (c->flow == COLL_FROM ? member == c->root : c->me == c->root);
+}
+
+/* The slot of `from` in the set of `at`; `slots` of them share the set. */
+WEFT_DEVICE char *slot_of(const struct round *r, int at, int from, int slots)
+{
+    const struct coll_call *c = r->c;
+    uint64_t bytes = c->set_bytes / (uint64_t)slots / COLL_UNIT_WIRE * COLL_UNIT_WIRE;
+    return c->part[at] + r->set + (uint64_t)from * bytes;
+}
+
+/* two: the second 8 bytes are there. */
+WEFT_DEVICE void unit_send(char *slot, uint64_t unit, struct weft_dev_vec16 v, int two,
+                           uint32_t number)
+{
+    weft_dev_packet_store(slot + COLL_UNIT_WIRE * unit, v.lo, number);
+    if (two)
+        weft_dev_packet_store(slot + COLL_UNIT_WIRE * unit + 16, v.hi, number);
+}
+
+/* One unit's two packets, or its only one twice. */
+struct pair {
+    struct weft_dev_vec16 a, b;
+};
+
+WEFT_DEVICE struct pair pair_load(const char *slot, uint64_t unit, int two)
+{
+    struct pair p;
+    p.a = weft_dev_load_vec16_relaxed(slot + COLL_UNIT_WIRE * unit);
+    p.b = two ? weft_dev_load_vec16_relaxed(slot + COLL_UNIT_WIRE * unit + 16) : p.a;
+    return p;
+}
+
+WEFT_DEVICE int pair_ready(struct pair p, uint32_t number)
+{
+    return weft_dev_packet_ready(p.a, number) && weft_dev_packet_ready(p.b, number);
+}
+
+WEFT_DEVICE struct weft_dev_vec16 pair_await(struct round *r, struct pair p, const char *slot,
+                                             uint64_t unit, int two, int member)
+{
+    while (!pair_ready(p, r->packet) && !r->failed) {
+        enum wait_state state = wait_look(&r->limit, &r->c->reporting);
+        if (state != WAIT_ON)
+            give_up(r, state, member, slot + COLL_UNIT_WIRE * unit, r->packet,
+                    weft_dev_packet_ready(p.a, r->packet) ? p.b.lo >> 32 : p.a.lo >> 32);
+        p = pair_load(slot, unit, two);
+    }
+    struct weft_dev_vec16 v;
+    v.lo = weft_dev_packet_value(p.a);
+    v.hi = two ? weft_dev_packet_value(p.b) : 0;
+    return v;
+}
+
+WEFT_DEVICE int has_two(uint64_t bytes, uint64_t unit)
+{
+    return bytes - COLL_UNIT * unit > 8;
+}
+
+/* The first unit of this thread, of the block for member `of`, loaded while the number of the round is still on its
+ * way. */
+WEFT_DEVICE struct weft_dev_vec16 first_unit(const struct coll_call *c, int of)
+{
+    uint64_t unit = weft_dev_block_x() * (uint64_t)weft_dev_block_dim_x() + weft_dev_thread_x();
+    struct weft_dev_vec16 nothing = {0, 0};
+    if (c->flow == COLL_FROM && c->me != c->root)
+        return nothing;
+    return weft_dev_unit_load(c->src + (uint64_t)of * c->src_step, c->bytes, unit);
+}
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See coll_way.h. */
+#include "tool/coll_way.h"
+
+#include "base/config.h"
+#include "gpu/coll_kernels.h"
+#include "ops/coll_choose.h"
+
+#include <string.h>
+
+static const char *const operations[COLL_WHATS] = {[COLL_BROADCAST] = "broadcast",
+                                                   [COLL_FCOLLECT] = "fcollect",
+                                                   [COLL_ALLTOALL] = "alltoall",
+                                                   [COLL_GATHER] = "gather",
+                                                   [COLL_SCATTER] = "scatter",
+                                                   [COLL_REDUCE] = "reduce",
+                                                   [COLL_REDUCESCATTER] = "reducescatter",
+                                                   [COLL_REDUCE_TO] = "reduce_to",
+                                                   [COLL_COLLECT] = "collect",
+                                                   [COLL_ALLTOALLV] = "alltoallv"};
+
+const char *tool_coll_operation(int i)
+{
+    return i < COLL_WHATS ? operations[i] : NULL;
+}
+
+static bool find(const char *name, enum coll_what *what)
+{
+    for (int i = 0; i < COLL_WHATS; i++)
+        if (strcmp(operations[i], name) == 0) {
+            *what = (enum coll_what)i;
+            return true;
+        }
+    return false;
+}
+
+bool tool_coll_way(const char *operation, uint64_t bytes, int members,
+                   struct tool_coll_answer *answer)
+{
+    struct coll_question q = {.members = members,
+                              .bytes = bytes,
+                              .set_bytes = COLL_WIDE_SET,
+                              .direct = true,
+                              .most_blocks = coll_blocks_of(config_int(CONFIG_COLL_SMS)),
+                              .wish = (enum coll_way)config_choice(CONFIG_COLL)};
+    if (!find(operation, &q.what))
+        return false;
+    struct coll_choice choice = coll_choose(&q);
+    *answer = (struct tool_coll_answer){
+        .operation = operations[q.what],
+        .blocks_each =
+            q.what != COLL_REDUCE && q.what != COLL_BROADCAST && q.what != COLL_REDUCE_TO,
+        .sized = q.what == COLL_COLLECT || q.what == COLL_ALLTOALLV,
+        .wish = q.wish == COLL_WAY_AUTO ? NULL : coll_way_name(q.wish),
+        .wish_taken = q.wish == choice.way,
+        .blocks = choice.blocks,
+        .threads = choice.threads,
+        .chunks = choice.chunks,
+        .round_bytes = choice.bytes};
+    for (int i = 0; i < TOOL_COLL_WAYS; i++) {
+        enum coll_way way = (enum coll_way)(COLL_WAY_PACKETS + i);
+        answer->ways[i] =
+            (struct tool_coll_way){coll_way_name(way), coll_cost(&q, way), way == choice.way};
+    }
+    return true;
+}

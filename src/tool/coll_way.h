@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* By which way a collective on GPU memory would go, as the library chooses for the world of so many PEs whose GPUs reach
+ * each other, with WEFT_COLL and WEFT_COLL_SMS as they are. Starts no job. */
+#ifndef WEFT_TOOL_COLL_WAY_H
+#define WEFT_TOOL_COLL_WAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { TOOL_COLL_WAYS = 3, TOOL_COLL_MEMBERS = 64 };
+
+struct tool_coll_way {
+    const char *name;
+    double us; /* by the library's model; negative: it cannot serve */
+    bool taken;
+};
+
+struct tool_coll_answer {
+    const char *operation;
+    bool blocks_each; /* the bytes are those of a block from or for each PE */
+    bool sized;       /* sizes differ, and are exchanged first: there is one way */
+    struct tool_coll_way ways[TOOL_COLL_WAYS];
+    const char *wish; /* the way that WEFT_COLL asks for, or NULL */
+    bool wish_taken;
+    unsigned blocks, threads, chunks;
+    uint64_t round_bytes; /* that one round takes */
+};
+
+/* False: there is no such operation. */
+bool tool_coll_way(const char *operation, uint64_t bytes, int members,
+                   struct tool_coll_answer *answer);
+
+/* The name of operation i from 0 on, NULL behind the last. */
+const char *tool_coll_operation(int i);
+
+#endif

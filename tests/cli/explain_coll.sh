@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# explain_coll.sh WEFT: `weft explain coll`, by what it says and with which status.
+weft=$1
+failed=0
+says() { # status, text, arguments ...
+    wanted=$1 text=$2
+    shift 2
+    out=$("$weft" explain coll "$@" 2>&1)
+    status=$?
+    if [ $status -ne "$wanted" ] || ! printf '%s' "$out" | grep -q -- "$text"; then
+        echo "weft explain coll $*: status $status (wanted $wanted), without \"$text\": $out"
+        failed=1
+    fi
+}
+says 0 'packets  .* taken: ' reduce 8 4
+says 0 'two trips of packets  .* taken: ' reduce 256K 4
+says 0 'direct  .* taken: ' fcollect 16M
+says 0 'on the GPUs of 8 PEs' fcollect 16M
+says 0 'direct  *not possible' reduce_to 64M
+says 0 'in rounds of' reduce_to 64M
+says 0 'handed on in 16 chunks' broadcast 64M 4
+says 0 'sizes are exchanged by packets' alltoallv 4K
+WEFT_COLL=direct says 0 'WEFT_COLL asks for direct$' reduce 8 4
+WEFT_COLL=two says 0 'which cannot serve here' fcollect 8 4
+WEFT_COLL_SMS=5 says 0 '4 blocks of' alltoall 64M 2
+says 2 'no operation "sum"; there are broadcast' sum 8
+says 2 'the size is "x"; it is bytes' reduce x
+says 2 'the size is "0"' reduce 0
+says 2 'the number of PEs is "65"; 1 to 64' reduce 8 65
+says 2 'usage: weft explain coll OPERATION BYTES' reduce
+exit $failed

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives on streams to and from one member, and those whose sizes the GPUs alone know:
+ *   coll_sized            gather, scatter, a reduction to one, collect and alltoallv, over several teams
+ *   coll_sized no_room    an alltoallv that sends more than its receiver takes */
+#include "coll_job.h"
+
+static bool served(const struct members *t)
+{
+    return job_gpu_team_direct(t->team);
+}
+
+static void clear(char *dst, size_t bytes)
+{
+    memset(seen, 0xa5, bytes + 2 * GUARD);
+    to_gpu(dst - GUARD, seen, bytes + 2 * GUARD);
+}
+
+/* What is at dst, with the guards around it, against wanted. */
+static void same(const char *what, const char *dst, size_t bytes, size_t count)
+{
+    CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)(dst - GUARD), bytes + 2 * GUARD));
+    for (size_t i = 0; i < bytes + 2 * GUARD; i++) {
+        bool outside = i < GUARD || i >= GUARD + bytes;
+        if (seen[i] != (outside ? 0xa5 : wanted[i - GUARD])) {
+            fprintf(stderr, "PE %d: %s of %zu: byte %zd is wrong\n", me, what, count,
+                    (ssize_t)i - GUARD);
+            exit(1);
+        }
+    }
+}
+
+static void fill_source(size_t bytes, uint64_t salt)
+{
+    for (size_t i = 0; i < bytes; i++)
+        mine[i] = (unsigned char)ref_hash((uint64_t)me, i, salt);
+    to_gpu(heap_src + 256, mine, bytes);
+}
+
+static void rooted(const struct members *t)
+{
+    static const size_t sizes[] = {1, 9, 16, 1000, 20011, 300000};
+    char *dst = heap_dst + 256, *src = heap_src + 256;
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        size_t bytes = sizes[s], all = bytes * (size_t)t->n;
+        int root = (int)s % t->n;
+        uint64_t salt = 9000 + s;
+        bool is_root = t->me == root;
+        fill_source(all, salt);
+        clear(dst, all);
+        for (size_t i = 0; i < all; i++)
+            wanted[i] =
+                (unsigned char)(is_root ? ref_hash((uint64_t)t->pes[i / bytes], i % bytes, salt)
+                                        : 0xa5);
+        OK(weft_sync(t->team));
+        OK(weft_gather_on_stream(t->team, dst, src, bytes, root, stream));
+        synchronize();
+        same("gather", dst, all, bytes);
+        clear(dst, bytes);
+        for (size_t i = 0; i < bytes; i++)
+            wanted[i] =
+                (unsigned char)ref_hash((uint64_t)t->pes[root], (size_t)t->me * bytes + i, salt);
+        OK(weft_sync(t->team));
+        OK(weft_scatter_on_stream(t->team, dst, src, bytes, root, stream));
+        synchronize();
+        same("scatter", dst, bytes, bytes);
+        size_t count = bytes / 2 + 1;
+        for (size_t i = 0; i < count; i++) {
+            ref_element(mine + 2 * i, WEFT_BFLOAT16, me, i, salt);
+            ref_reduced(wanted + 2 * i, WEFT_BFLOAT16, WEFT_SUM, t->pes, t->n, i, salt);
+        }
+        if (!is_root)
+            memset(wanted, 0xa5, 2 * count);
+        to_gpu(src, mine, 2 * count);
+        clear(dst, 2 * count);
+        OK(weft_sync(t->team));
+        OK(weft_reduce_to_on_stream(t->team, dst, src, count, WEFT_BFLOAT16, WEFT_SUM, root,
+                                    stream));
+        synchronize();
+        same("reduce_to", dst, 2 * count, count);
+    }
+}
+
+static size_t own_size(int pe, size_t most)
+{
+    return pe % 3 == 2 ? 0 : (size_t)ref_hash((uint64_t)pe, most, 5) % most + (pe % 3);
+}
+
+static void collect(const struct members *t, size_t most)
+{
+    char *dst = heap_dst + 256, *src = heap_src + 256;
+    size_t all = 0, own = own_size(me, most);
+    uint64_t salt = 700 + most;
+    fill_source(own, salt);
+    for (int k = 0; k < t->n; k++)
+        for (size_t i = 0; i < own_size(t->pes[k], most); i++)
+            wanted[all++] = (unsigned char)ref_hash((uint64_t)t->pes[k], i, salt);
+    clear(dst, all);
+    OK(weft_sync(t->team));
+    OK(weft_collect_on_stream(t->team, dst, src, own, stream));
+    synchronize();
+    same("collect", dst, all, most);
+}
+
+/* From member i to member k: sizes of all kinds, also none. */
+static size_t pair_size(int from, int to, size_t most)
+{
+    uint64_t h = ref_hash((uint64_t)from, (uint64_t)to, most);
+    return h % 5 == 0 ? 0 : (size_t)(h >> 8) % most;
+}
+
+enum { SEND_BYTES, SEND_AT, RECV_BYTES, RECV_AT, ARRAYS };
+
+/* narrow: the member that has less room for member 0's block than that sends; -1: none. */
+static void alltoallv(const struct members *t, size_t most, int narrow)
+{
+    bool too_much = t->me == narrow;
+    char *dst = heap_dst + 256, *src = heap_src + 256;
+    uint64_t arrays[ARRAYS][MOST_PES], salt = 800 + most;
+    size_t sent = 0, room = 0;
+    for (int k = 0; k < t->n; k++) {
+        arrays[SEND_BYTES][k] = pair_size(me, t->pes[k], most);
+        arrays[SEND_AT][k] = sent;
+        sent += arrays[SEND_BYTES][k] + (size_t)k % 3; /* gaps between blocks */
+        arrays[RECV_BYTES][k] = pair_size(t->pes[k], me, most);
+        arrays[RECV_AT][k] = room;
+        room += arrays[RECV_BYTES][k] + 5;
+    }
+    fill_source(sent, salt);
+    memset(wanted, 0xa5, room);
+    for (int k = 0; k < t->n; k++) {
+        size_t begins = 0;
+        for (int j = 0; j < t->me; j++)
+            begins += pair_size(t->pes[k], t->pes[j], most) + (size_t)j % 3;
+        for (size_t i = 0; i < arrays[RECV_BYTES][k] && !(too_much && k == 0); i++)
+            wanted[arrays[RECV_AT][k] + i] =
+                (unsigned char)ref_hash((uint64_t)t->pes[k], begins + i, salt);
+    }
+    if (too_much)
+        arrays[RECV_BYTES][0] = arrays[RECV_BYTES][0] ? arrays[RECV_BYTES][0] - 1 : 0;
+    for (int a = 0; a < ARRAYS; a++)
+        to_gpu(own_src + 1024 * a, arrays[a], sizeof arrays[a]);
+    clear(dst, room);
+    OK(weft_sync(t->team));
+    OK(weft_alltoallv_on_stream(t->team, dst, room, (uint64_t *)(own_src + 1024 * RECV_BYTES),
+                                (uint64_t *)(own_src + 1024 * RECV_AT), src,
+                                (uint64_t *)(own_src + 1024 * SEND_BYTES),
+                                (uint64_t *)(own_src + 1024 * SEND_AT), stream));
+    if (narrow >= 0) {
+        CHECK(!cuda.StreamSynchronize(stream));
+        same("alltoallv without room", dst, room, most);
+        return;
+    }
+    synchronize();
+    same("alltoallv", dst, room, most);
+}
+
+static void sized(const struct members *t)
+{
+    static const size_t sizes[] = {3, 40, 5000, 120000};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        collect(t, sizes[s]);
+        if (served(t))
+            alltoallv(t, sizes[s], -1);
+    }
+}
+
+/* One member has less room than member 0 sends: nothing is stored there, and the job fails with the words. */
+static int no_room(void)
+{
+    weft_status status;
+    alltoallv(&teams[0], 5000, -1);
+    OK(weft_barrier(weft_team_world(job)));
+    alltoallv(&teams[0], 5000, n - 1);
+    for (int i = 0; i < 1000 && !(status = job_check_failed(job)); i++)
+        usleep(20000);
+    printf("PE %d: %s: %s\n", me, weft_status_name(status), weft_last_error());
+    fflush(stdout);
+    usleep(500000); /* the others print, too */
+    _exit(0);
+}
+
+int main(int argc, char **argv)
+{
+    begin();
+    if (argc > 1 && strcmp(argv[1], "no_room") == 0)
+        return no_room();
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < n_teams; i++) {
+            if (served(&teams[i]))
+                rooted(&teams[i]);
+            sized(&teams[i]);
+        }
+    OK(weft_barrier(weft_team_world(job)));
+    CHECK(!cuda.StreamDestroy(stream));
+    OK(weft_finalize(job));
+    return 0;
+}
