@@ -220,7 +220,7 @@ static size_t heap_bytes(const struct options *o)
     most.vocabulary = 256;
     size_t bytes = 8 << 20;
     if (weft_target_get() == WEFT_SIMT)
-        bytes += TEXT_MOST + model_work_bytes(&most) + parallel_bytes(&most, &o->wish, 64) +
+        bytes += TEXT_MOST + model_work_bytes(&most) + parallel_bytes(&most, &o->wish) +
                  (o->check ? alone_bytes(&most) : 0);
     return bytes;
 }

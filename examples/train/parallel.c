@@ -62,10 +62,12 @@ static size_t padded_floats(const model_shape *shape, const struct parallel_wish
     return round_up(model_floats(shape), bucket_floats(shape, wish, pes));
 }
 
-size_t parallel_bytes(const model_shape *shape, const struct parallel_wish *wish, int pes)
+/* The last bucket is less than a whole one; each PE's share of it has a line at most that is not needed. */
+size_t parallel_bytes(const model_shape *shape, const struct parallel_wish *wish)
 {
-    size_t n = padded_floats(shape, wish, (size_t)pes), own = wish->shard ? n / (size_t)pes : n;
-    return (4 * n + 3 * own) * sizeof(float) + 2 * shape->micro * sizeof(double) + 9 * 4096;
+    enum { PES = 4096 };
+    size_t n = model_floats(shape) + bucket_floats(shape, wish, PES);
+    return 7 * n * sizeof(float) + 2 * shape->micro * sizeof(double) + 9 * 4096;
 }
 
 /* ------------------------------------------------------------------------------- what it has */

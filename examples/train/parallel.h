@@ -23,8 +23,8 @@ struct parallel_wish {
 
 struct parallel;
 
-/* Of the heap, at each of `pes` PEs. */
-size_t parallel_bytes(const model_shape *shape, const struct parallel_wish *wish, int pes);
+/* Of the heap at each PE, at most, however many there are. */
+size_t parallel_bytes(const model_shape *shape, const struct parallel_wish *wish);
 
 /* `compute` is the model's stream. Collective, as all below. */
 weft_status parallel_create(weft_job *job, const model_shape *shape,

@@ -50,6 +50,15 @@ for pes in 2 4; do
     done
     says '^exchanges took .* ms a step, .* with nothing beside them; the model.s kernels waited .* ms for .*: [0-9]+ % hidden'
 done
+# Over paths that delay and reorder, and that copy twice.
+pes=2
+for path in weak staged; do
+    for form in "" "--shard"; do
+        # shellcheck disable=SC2086 # no option, or one
+        WEFT_PATH=$path run 0 --steps 6 $form --bucket 4K "$text"
+        same "path $path $form"
+    done
+done
 # One has no micro-batch in the second round, or in any.
 for pes in 3 5; do
     run 0 --steps 6 --shard --bucket 4K "$text"
