@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include <weft_device.h>
 
@@ -65,6 +66,13 @@ static void take_step(struct alone *a, uint32_t micros, uint64_t step)
     CHECK(a->job, weft_stream_synchronize(a->stream));
 }
 
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static uint32_t *fetch(struct alone *a, const float *from)
 {
     uint32_t *bits = malloc(a->n * sizeof *bits);
@@ -92,7 +100,7 @@ static bool compare(struct alone *a, const char *what, const float *mine, const 
 }
 
 bool alone_same(weft_job *job, const model_shape *shape, float rate, struct model *model,
-                weft_stream stream, struct parallel *parallel, uint64_t steps)
+                weft_stream stream, struct parallel *parallel, uint64_t steps, double *seconds)
 {
     struct alone a = {
         .job = job, .model = model, .stream = stream, .n = model_floats(shape), .rate = rate};
@@ -102,8 +110,11 @@ bool alone_same(weft_job *job, const model_shape *shape, float rate, struct mode
     CHECK(job, parallel_state(parallel, &state));
     if (weft_my_pe(job) == 0) {
         CHECK(job, model_init(model, a.values));
+        CHECK(job, weft_stream_synchronize(stream));
+        double start = now();
         for (uint64_t step = 1; step <= steps; step++)
             take_step(&a, shape->micro, step);
+        *seconds = now() - start;
         same = compare(&a, "parameter", a.values, state.values);
         same = compare(&a, "first moment", a.first, state.first) && same;
         same = compare(&a, "second moment", a.second, state.second) && same;

@@ -96,12 +96,18 @@ static void train(struct training *t, uint64_t first)
     }
 }
 
-static void report(const struct training *t, uint64_t took_ns, uint64_t alone_ns)
+static double tokens(const struct training *t, double steps)
+{
+    const model_shape *s = &t->options->shape;
+    return steps * s->micro * s->batch * s->context;
+}
+
+static void report(const struct training *t, double seconds, uint64_t alone_ns)
 {
     const struct options *o = t->options;
-    double steps = (double)o->steps, seconds = 1e-9 * (double)took_ns;
-    double tokens = steps * o->shape.micro * o->shape.batch * o->shape.context;
-    printf("%" PRIu64 " steps in %.3f s: %.0f tokens/s\n", o->steps, seconds, tokens / seconds);
+    double steps = (double)o->steps;
+    printf("%" PRIu64 " steps in %.3f s: %.0f tokens/s\n", o->steps, seconds,
+           tokens(t, steps) / seconds);
     if (weft_n_pes(t->job) == 1)
         return;
     uint64_t exchanged_ns, waited_ns;
@@ -111,6 +117,22 @@ static void report(const struct training *t, uint64_t took_ns, uint64_t alone_ns
            "waited %.2f ms for them and for updates: %.0f %% hidden\n",
            1e-6 * exchanged / steps, 1e-6 * (double)alone_ns, 1e-6 * waited / steps,
            waited < exchanged ? 100 * (1 - waited / exchanged) : 0.0);
+}
+
+/* PE 0 again, alone, from the first step on. Collective. */
+static bool compare(struct training *t, uint64_t last, double seconds)
+{
+    const struct options *o = t->options;
+    double alone = 1;
+    if (!alone_same(t->job, &o->shape, o->wish.rate, t->model, t->compute, t->parallel, last,
+                    &alone))
+        return false;
+    double together = tokens(t, (double)o->steps) / seconds;
+    if (speaks(t))
+        printf("one PE alone: %.0f tokens/s; %d PE%s: %.2f times that\n",
+               tokens(t, (double)last) / alone, weft_n_pes(t->job),
+               weft_n_pes(t->job) > 1 ? "s" : "", together * alone / tokens(t, (double)last));
+    return true;
 }
 
 /* Of this PE's parameters. */
@@ -183,16 +205,15 @@ static int run(struct training *t)
     CHECK(t->job, parallel_alone(t->parallel, &alone_ns));
     uint64_t start = now_ns();
     train(t, first);
+    double seconds = 1e-9 * (double)(now_ns() - start);
     if (speaks(t))
-        report(t, now_ns() - start, alone_ns);
+        report(t, seconds, alone_ns);
     bool good = tell_checksum(t);
     if (o->save)
         good = state_save(t->job, o->save, &o->shape, &settings, t->parallel, first + o->steps) &&
                good;
     if (o->check)
-        good = alone_same(t->job, &o->shape, o->wish.rate, t->model, t->compute, t->parallel,
-                          first + o->steps) &&
-               good;
+        good = compare(t, first + o->steps, seconds) && good;
     return good ? 0 : 1;
 }
 

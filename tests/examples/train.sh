@@ -29,6 +29,7 @@ sed -n 's/^step.*loss //p' out | sed -n '1p;$p' | tr '\n' ' ' | awk '{ exit !($1
 
 run 0 --steps 6 --check "$text"
 says '^check: the same in every bit as by one PE alone from step 1 to 6$'
+says '^one PE alone: [0-9]+ tokens/s; 1 PE: [0-9.]+ times that$'
 expected=$(sum)
 [ -n "$expected" ] || { echo "no checksum" && bad=1; }
 grep '^step' out >steps
