@@ -465,10 +465,27 @@ weft_status weft_alltoalls(weft_team *team, void *dst, const void *src, ptrdiff_
 weft_status weft_fcollect(weft_team *team, void *dst, const void *src, size_t bytes);
 weft_status weft_collect(weft_team *team, void *dst, const void *src, size_t bytes);
 
+/* To and from one member. gather: block i of the root's dst becomes the `bytes` of member i. scatter: member i gets
+ * block i of the root's src. dst is symmetric, and given at every member. */
+weft_status weft_gather(weft_team *team, void *dst, const void *src, size_t bytes, int root);
+weft_status weft_scatter(weft_team *team, void *dst, const void *src, size_t bytes, int root);
+
+/* send_bytes[i] bytes at src + send_at[i] go to member i, which has room for recv_bytes[j] of member j at
+ * dst + recv_at[j]: arrays with a word for each member, in host memory or where the GPU has them. dst is symmetric
+ * memory of `room` bytes. A block that is larger than its receiver's room for it is not stored: WEFT_ERR_RANGE at its
+ * sender, and the job fails. */
+weft_status weft_alltoallv(weft_team *team, void *dst, size_t room, const uint64_t *recv_bytes,
+                           const uint64_t *recv_at, const void *src, const uint64_t *send_bytes,
+                           const uint64_t *send_at);
+
 /* dst[i] = src[i] of every member combined by op, i < n, at every member with the same bits.
  * dst and src are the same block or do not overlap. */
 weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n, weft_type type,
                         weft_op op);
+
+/* The same, for the root alone. */
+weft_status weft_reduce_to(weft_team *team, void *dst, const void *src, size_t n, weft_type type,
+                           weft_op op, int root);
 
 /* Member m gets elements m * n ... m * n + n - 1 of the combined sources in dst[0 ... n - 1]. dst does not overlap
  * src. */

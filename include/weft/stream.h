@@ -89,8 +89,7 @@ weft_status weft_collect_on_stream(weft_team *team, void *dst, const void *src, 
 /* send_bytes[i] bytes at src + send_at[i] go to member i, which has room for recv_bytes[i] of this member at
  * dst + recv_at[i] of its own: arrays of as many words as the team has members, in memory that the GPU accesses, read
  * when the stream comes to the call, so that kernels may have made them. dst is memory of the GPU heap of `room`
- * bytes. A block that is larger than its receiver's room for it is not stored, and the job fails with WEFT_ERR_RANGE.
- * WEFT_ERR_UNSUPPORTED: a team that the library's kernels do not serve (see above). */
+ * bytes. A block that is larger than its receiver's room for it is not stored, and the job fails with WEFT_ERR_RANGE. */
 weft_status weft_alltoallv_on_stream(weft_team *team, void *dst, size_t room,
                                      const uint64_t *recv_bytes, const uint64_t *recv_at,
                                      const void *src, const uint64_t *send_bytes,
@@ -98,7 +97,7 @@ weft_status weft_alltoallv_on_stream(weft_team *team, void *dst, size_t room,
 
 /* To and from one member. gather: block i of the root's dst becomes the `bytes` of member i; dst is symmetric, or
  * memory of the GPU alone, at all members. scatter: member i gets block i of the root's src. reduce_to: as reduce, at
- * the root alone. WEFT_ERR_UNSUPPORTED as above. */
+ * the root alone. */
 weft_status weft_gather_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,
                                   int root, weft_stream stream);
 weft_status weft_scatter_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,

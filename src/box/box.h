@@ -43,7 +43,11 @@
     X(FINALIZE, "finalize")                                                                        \
     X(SETTLE, "quiet of device code")                                                              \
     X(FILE_TEAM, "file scatter or gather")                                                         \
-    X(REDUCESCATTER, "reducescatter")
+    X(REDUCESCATTER, "reducescatter")                                                              \
+    X(GATHER, "gather")                                                                            \
+    X(SCATTER, "scatter")                                                                          \
+    X(ALLTOALLV, "alltoallv")                                                                      \
+    X(REDUCE_TO, "reduce_to")
 
 enum box_operation {
 #define BOX_ENUM(id, name) BOX_OP_##id,

@@ -263,6 +263,14 @@ weft_status coll_begin(const char *function, struct weft_team *team, enum box_op
     return WEFT_OK;
 }
 
+weft_status coll_check_root(const char *function, const struct weft_team *team, int root)
+{
+    return root >= 0 && root < team->n
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_PE, "%s: root %d; the team's PEs are 0 ... %d", function, root,
+                           team->n - 1);
+}
+
 weft_status coll_place(const char *function, const char *argument, struct weft_team *team,
                        const void *address, size_t bytes, struct place *place)
 {

@@ -37,6 +37,8 @@ struct place {
 weft_status coll_begin(const char *function, struct weft_team *team, enum box_operation operation,
                        int root, uint64_t bytes, uint64_t detail, uint64_t *phase);
 
+weft_status coll_check_root(const char *function, const struct weft_team *team, int root);
+
 /* WEFT_OK or, naming function and argument, what is wrong with a symmetric range. */
 weft_status coll_place(const char *function, const char *argument, struct weft_team *team,
                        const void *address, size_t bytes, struct place *place);
@@ -127,10 +129,10 @@ weft_status coll_kernel_reduction(const char *function, struct weft_team *team, 
                                   void *dst, const void *src, uint64_t bytes, weft_type type,
                                   weft_op op);
 
-/* A reduction over any memory (reduce_pull.c): of n elements at everyone, or n for each member. */
+/* A reduction over any memory (reduce_pull.c): of n elements at everyone, of n for each member, or of n at one. */
+enum { COLL_EVERYWHERE = -1, COLL_EACH = -2 };
 weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operation, void *dst,
-                             const void *src, size_t n, const struct combiner *combiner,
-                             bool everywhere);
+                             const void *src, size_t n, const struct combiner *combiner, int root);
 
 /* Returns when what this PE put, with `status`, is at the others, and what they put is here. */
 weft_status coll_finish_puts(struct weft_team *team, enum box_operation operation,

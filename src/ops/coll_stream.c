@@ -15,8 +15,18 @@ static weft_status by_host(weft_team *team, const struct coll_ask *ask,
     if (status)
         return base_fail_context(status,
                                  "argument dst, of a team whose GPUs do not all reach each other");
-    struct stream_collective what = {operation, team,      ask->dst,  ask->src,
-                                     count,     ask->root, ask->type, ask->op};
+    struct stream_collective what = {.operation = operation,
+                                     .team = team,
+                                     .dst = ask->dst,
+                                     .src = ask->src,
+                                     .count = count,
+                                     .root = ask->root,
+                                     .type = ask->type,
+                                     .op = ask->op,
+                                     .send_bytes = ask->send_bytes,
+                                     .send_at = ask->send_at,
+                                     .recv_bytes = ask->recv_bytes,
+                                     .recv_at = ask->recv_at};
     return stream_call_collective(&what, stream);
 }
 
@@ -113,7 +123,7 @@ WEFT_EXPORT weft_status weft_alltoallv_on_stream(weft_team *team, void *dst, siz
                            .recv_bytes = recv_bytes,
                            .recv_at = recv_at,
                            .room = room};
-    return on_stream(team, &ask, BOX_OP_ALLTOALL, room, stream);
+    return on_stream(team, &ask, BOX_OP_ALLTOALLV, room, stream);
 }
 
 WEFT_EXPORT weft_status weft_gather_on_stream(weft_team *team, void *dst, const void *src,
@@ -125,7 +135,7 @@ WEFT_EXPORT weft_status weft_gather_on_stream(weft_team *team, void *dst, const 
                            .src = src,
                            .bytes = bytes,
                            .root = root};
-    return on_stream(team, &ask, BOX_OP_COLLECT, bytes, stream);
+    return on_stream(team, &ask, BOX_OP_GATHER, bytes, stream);
 }
 
 WEFT_EXPORT weft_status weft_scatter_on_stream(weft_team *team, void *dst, const void *src,
@@ -137,7 +147,7 @@ WEFT_EXPORT weft_status weft_scatter_on_stream(weft_team *team, void *dst, const
                            .src = src,
                            .bytes = bytes,
                            .root = root};
-    return on_stream(team, &ask, BOX_OP_BROADCAST, bytes, stream);
+    return on_stream(team, &ask, BOX_OP_SCATTER, bytes, stream);
 }
 
 static weft_status reduction(weft_team *team, struct coll_ask *ask, enum box_operation operation,
@@ -182,5 +192,5 @@ WEFT_EXPORT weft_status weft_reduce_to_on_stream(weft_team *team, void *dst, con
                            .dst = dst,
                            .src = src,
                            .root = root};
-    return reduction(team, &ask, BOX_OP_REDUCE, n, type, op, stream);
+    return reduction(team, &ask, BOX_OP_REDUCE_TO, n, type, op, stream);
 }

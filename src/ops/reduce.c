@@ -357,7 +357,7 @@ WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src,
     if (status || kernel)
         return status ? status : coll_kernel_reduction(name, team, true, dst, src, bytes, type, op);
     if (!combiner.combine || coll_on_gpu(team, dst, src))
-        return coll_pull_reduce(team, BOX_OP_REDUCE, dst, src, n, &combiner, true);
+        return coll_pull_reduce(team, BOX_OP_REDUCE, dst, src, n, &combiner, COLL_EVERYWHERE);
     if ((uintptr_t)dst % alignment_of[type] || (uintptr_t)src % alignment_of[type])
         return base_fail(WEFT_ERR_ALIGNMENT, "%s: dst %p or src %p is not aligned for its type",
                          name, dst, src);

@@ -2,7 +2,7 @@
 /* Reductions over any memory and any path: each member gets what it combines from all, piece by piece, and puts the
  * result into all destinations, or its own. For what the quicker ways (reduce.c, the kernels of coll_kernel.c) do not
  * serve: GPU memory that members do not reach, types of 16 bits in host memory, and reducescatter. */
-#include "ops/coll.h"
+#include "ops/coll_kernel.h"
 
 #include <weft/device/arithmetic.h>
 
@@ -50,13 +50,16 @@ static weft_status combine_piece(struct weft_team *team, const char *src, size_t
 }
 
 weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operation, void *dst,
-                             const void *src, size_t n, const struct combiner *c, bool everywhere)
+                             const void *src, size_t n, const struct combiner *c, int root)
 {
     struct weft_ctx *ctx = team->job->system_ctx;
+    bool everywhere = root == COLL_EVERYWHERE;
     size_t members = (size_t)team->n, me = (size_t)team->me;
-    size_t per_chunk = CHUNK_BYTES / c->element, to_me = everywhere ? 0 : n * me;
+    size_t per_chunk = CHUNK_BYTES / c->element, to_me = root == COLL_EACH ? n * me : 0;
     size_t first = everywhere ? n * me / members : 0;
     size_t last = everywhere ? n * (me + 1) / members : n;
+    if (root >= 0 && team->me != root)
+        last = first;
     struct rooms rooms;
     rooms.in = malloc(3 * CHUNK_BYTES); /* binary32 takes twice the bytes */
     rooms.acc = rooms.in + CHUNK_BYTES;
@@ -114,5 +117,50 @@ WEFT_EXPORT weft_status weft_reducescatter(weft_team *team, void *dst, const voi
     if (status || kernel)
         return status ? status
                       : coll_kernel_reduction(name, team, false, dst, src, bytes, type, op);
-    return coll_pull_reduce(team, BOX_OP_REDUCESCATTER, dst, src, n, &c, false);
+    return coll_pull_reduce(team, BOX_OP_REDUCESCATTER, dst, src, n, &c, COLL_EACH);
+}
+
+WEFT_EXPORT weft_status weft_reduce_to(weft_team *team, void *dst, const void *src, size_t n,
+                                       weft_type type, weft_op op, int root)
+{
+    static const char name[] = "weft_reduce_to";
+    struct combiner c;
+    struct place to, from;
+    size_t bytes;
+    uint64_t phase;
+    weft_status status = reduce_combiner(name, type, op, &c);
+    if (status)
+        return status;
+    if (__builtin_mul_overflow(n, c.element, &bytes))
+        return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", name, n);
+    status = coll_begin(name, team, BOX_OP_REDUCE_TO, root, bytes,
+                        (uint64_t)type << 8 | (uint64_t)op, &phase);
+    if (!status)
+        status = coll_check_root(name, team, root);
+    if (status || n == 0)
+        return status;
+    status = coll_place(name, "dst", team, dst, bytes, &to);
+    if (!status)
+        status = coll_place(name, "src", team, src, bytes, &from);
+    const char *d = dst, *s = src;
+    if (!status && d != s && d < s + bytes && s < d + bytes)
+        status = base_fail(WEFT_ERR_ARGUMENT,
+                           "%s: dst %p and src %p overlap; they may be the same or lie apart", name,
+                           dst, src);
+    if (status)
+        return status;
+    struct coll_ask ask = {.function = name,
+                           .what = COLL_REDUCE_TO,
+                           .dst = dst,
+                           .src = src,
+                           .bytes = bytes,
+                           .root = root,
+                           .type = type,
+                           .op = op};
+    bool kernel = false;
+    if (type != WEFT_LONG_DOUBLE)
+        status = coll_by_kernel(team, dst, src, bytes, &kernel);
+    if (status || kernel)
+        return status ? status : coll_kernel_call(team, &ask);
+    return coll_pull_reduce(team, BOX_OP_REDUCE_TO, dst, src, n, &c, root);
 }

@@ -44,6 +44,7 @@ struct stream_collective {
     int root;
     weft_type type;
     weft_op op;
+    const uint64_t *send_bytes, *send_at, *recv_bytes, *recv_at; /* of alltoallv */
 };
 weft_status stream_call_collective(const struct stream_collective *what, weft_stream stream);
 

@@ -51,6 +51,15 @@ static weft_status collect(const struct stream_collective *c)
         return weft_alltoall(c->team, c->dst, c->src, c->count);
     case BOX_OP_REDUCE:
         return weft_reduce(c->team, c->dst, c->src, c->count, c->type, c->op);
+    case BOX_OP_GATHER:
+        return weft_gather(c->team, c->dst, c->src, c->count, c->root);
+    case BOX_OP_SCATTER:
+        return weft_scatter(c->team, c->dst, c->src, c->count, c->root);
+    case BOX_OP_REDUCE_TO:
+        return weft_reduce_to(c->team, c->dst, c->src, c->count, c->type, c->op, c->root);
+    case BOX_OP_ALLTOALLV:
+        return weft_alltoallv(c->team, c->dst, c->count, c->recv_bytes, c->recv_at, c->src,
+                              c->send_bytes, c->send_at);
     default:
         return weft_reducescatter(c->team, c->dst, c->src, c->count, c->type, c->op);
     }

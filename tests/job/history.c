@@ -105,6 +105,11 @@ static void recorded(weft_team *world)
     RECORDS(COLLECT, weft_collect(world, a, b, 8));
     RECORDS(REDUCE, weft_reduce(world, a, b, 1, WEFT_UINT64, WEFT_SUM));
     RECORDS(REDUCESCATTER, weft_reducescatter(world, a, b, 1, WEFT_UINT64, WEFT_SUM));
+    RECORDS(GATHER, weft_gather(world, a, b, 8, 0));
+    RECORDS(SCATTER, weft_scatter(world, a, b, 8, 0));
+    RECORDS(REDUCE_TO, weft_reduce_to(world, a, b, 1, WEFT_UINT64, WEFT_SUM, 0));
+    const uint64_t none[16] = {0};
+    RECORDS(ALLTOALLV, weft_alltoallv(world, a, 8, none, none, b, none, none));
     RECORDS(ALLOC, weft_alloc(job, WEFT_HOST, 100, 0, 0, &block));
     RECORDS(REALLOC, weft_realloc(job, block, 1000, &larger));
     RECORDS(FREE, weft_free(job, larger));
