@@ -53,7 +53,7 @@ static size_t round_up(size_t n, size_t unit)
 /* Floats of a bucket: shares of whole lines for all PEs. */
 static size_t bucket_floats(const model_shape *shape, const struct parallel_wish *wish, size_t pes)
 {
-    size_t floats = wish->bucket_bytes / sizeof(float), all = model_floats(shape);
+    size_t floats = (wish->bucket_bytes + 3) / sizeof(float), all = model_floats(shape);
     return round_up(floats < all ? floats : all, 16 * pes);
 }
 

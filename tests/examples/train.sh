@@ -35,8 +35,9 @@ expected=$(sum)
 grep '^step' out >steps
 run 0 --steps 6 --seed 2 "$text"
 [ "$(sum)" != "$expected" ] || { echo "another seed gives the same parameters" && bad=1; }
-run 0 --steps 6 --blocks 7 "$text"
+run 0 --steps 6 --blocks 7 --bucket 1 "$text" # of the least that there is
 same "7 blocks"
+says '; gradients in 1118 buckets$'
 
 # A bucket of 4 KiB ends in the midst of most matrices; 10,000 bytes are rounded up; 1M holds all.
 for pes in 2 4; do
