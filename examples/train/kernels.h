@@ -26,6 +26,8 @@ typedef struct adamw {
 WEFT_KERNEL_DECLARE(init_kernel, (float *, values), (size_t, n), (uint64_t, seed), (size_t, first),
                     (float, scale));
 WEFT_KERNEL_DECLARE(sample_kernel, (tokens, from), (uint32_t *, ids), (model_shape, s));
+WEFT_KERNEL_DECLARE(given_kernel, (const uint8_t *, characters), (uint32_t, count),
+                    (uint32_t *, ids), (model_shape, s));
 WEFT_KERNEL_DECLARE(embed_kernel, (const uint32_t *, ids), (const float *, characters),
                     (const float *, positions), (float *, x), (model_shape, s));
 WEFT_KERNEL_DECLARE(norm_kernel, (const float *, x), (const float *, gain), (float *, y),

@@ -45,6 +45,14 @@ WEFT_KERNEL(sample_kernel, (tokens, from), (uint32_t *, ids), (model_shape, s))
     }
 }
 
+/* One sequence, of which there is a beginning. */
+WEFT_KERNEL(given_kernel, (const uint8_t *, characters), (uint32_t, count), (uint32_t *, ids),
+            (model_shape, s))
+{
+    FOR_ALL(i, s.context)
+    ids[i] = i < count ? characters[i] : 0;
+}
+
 WEFT_KERNEL(embed_kernel, (const uint32_t *, ids), (const float *, characters),
             (const float *, positions), (float *, x), (model_shape, s))
 {

@@ -12,6 +12,7 @@
  * bits of a GPU are not those of a CPU: their exponential functions differ, and GPUs fuse products with sums. */
 #include "../check.h"
 #include "alone.h"
+#include "say.h"
 #include "state.h"
 #include "text.h"
 
@@ -30,6 +31,7 @@ struct options {
     uint64_t steps;
     uint64_t blocks;
     bool check;
+    uint64_t say;
     const char *text, *save, *resume;
 };
 
@@ -209,6 +211,9 @@ static int run(struct training *t)
     if (speaks(t))
         report(t, seconds, alone_ns);
     bool good = tell_checksum(t);
+    if (o->say)
+        say(t->job, &o->shape, &t->text, t->model, t->compute, parallel_place(t->parallel).values,
+            o->say);
     if (o->save)
         good = state_save(t->job, o->save, &o->shape, &settings, t->parallel, first + o->steps) &&
                good;
@@ -266,6 +271,7 @@ static int usage(FILE *to)
         "  --save FILE    put parameters and the optimizer's state there when all steps are done\n"
         "  --resume FILE  go on from there, by as many PEs as you like\n"
         "  --check        PE 0 does all again alone, and compares bit for bit\n"
+        "  --say N        print N characters that the model finds likely behind the text's first ones\n"
         "  --blocks N     of a kernel (default: as many as suit the target)\n",
         to);
     return to == stdout ? 0 : 2;
@@ -342,6 +348,8 @@ static bool parse_one(int option, const char *text, struct options *o)
         return parse_size(text, &o->wish.bucket_bytes);
     case 'k':
         return parse_number("blocks", text, 65535, &o->blocks);
+    case 'y':
+        return parse_number("say", text, 1u << 30, &o->say);
     case 'd':
         return o->wish.shard = true;
     case 'o':
@@ -374,23 +382,16 @@ static bool fits(const struct options *o)
 /* -1: go on; else the exit status. */
 static int parse(int argc, char **argv, struct options *options)
 {
-    static const struct option known[] = {{"steps", required_argument, NULL, 's'},
-                                          {"micro", required_argument, NULL, 'm'},
-                                          {"batch", required_argument, NULL, 'b'},
-                                          {"context", required_argument, NULL, 'c'},
-                                          {"layers", required_argument, NULL, 'l'},
-                                          {"width", required_argument, NULL, 'w'},
-                                          {"heads", required_argument, NULL, 'H'},
-                                          {"rate", required_argument, NULL, 'r'},
-                                          {"seed", required_argument, NULL, 'S'},
-                                          {"bucket", required_argument, NULL, 'B'},
-                                          {"shard", no_argument, NULL, 'd'},
-                                          {"save", required_argument, NULL, 'o'},
-                                          {"resume", required_argument, NULL, 'i'},
-                                          {"check", no_argument, NULL, 'C'},
-                                          {"blocks", required_argument, NULL, 'k'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
+    static const struct option known[] = {
+        {"steps", required_argument, NULL, 's'},  {"micro", required_argument, NULL, 'm'},
+        {"batch", required_argument, NULL, 'b'},  {"context", required_argument, NULL, 'c'},
+        {"layers", required_argument, NULL, 'l'}, {"width", required_argument, NULL, 'w'},
+        {"heads", required_argument, NULL, 'H'},  {"rate", required_argument, NULL, 'r'},
+        {"seed", required_argument, NULL, 'S'},   {"bucket", required_argument, NULL, 'B'},
+        {"shard", no_argument, NULL, 'd'},        {"save", required_argument, NULL, 'o'},
+        {"resume", required_argument, NULL, 'i'}, {"say", required_argument, NULL, 'y'},
+        {"check", no_argument, NULL, 'C'},        {"blocks", required_argument, NULL, 'k'},
+        {"help", no_argument, NULL, 'h'},         {0}};
     int option;
     while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
         if (option == 'h')

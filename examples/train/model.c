@@ -317,16 +317,13 @@ static weft_status layer_forward(struct model *m, const float *values, uint32_t 
                    0);
 }
 
-weft_status model_forward(struct model *m, const float *values, uint64_t step, uint32_t micro,
-                          double *loss, const struct model_hooks *hooks)
+/* From ids to logits. */
+static weft_status all_layers(struct model *m, const float *values, const struct model_hooks *hooks)
 {
     const model_shape *s = &m->shape;
     struct places p = places_of(s);
-    tokens from = {m->text, m->length, step, micro};
-    size_t rows = rows_of(s);
-    TRY(LAUNCH(m, sample_kernel, rows, from, m->ids, *s));
     TRY(wanted(hooks, p.positions, p.end));
-    TRY(LAUNCH(m, embed_kernel, rows * s->width, m->ids, values + p.characters,
+    TRY(LAUNCH(m, embed_kernel, rows_of(s) * s->width, m->ids, values + p.characters,
                values + p.positions, m->kept[0].in, *s));
     for (uint32_t layer = 0; layer < s->layers; layer++) {
         struct layer_place l = place_of_layer(s, layer);
@@ -335,10 +332,31 @@ weft_status model_forward(struct model *m, const float *values, uint64_t step, u
     }
     TRY(wanted(hooks, p.head, p.layers));
     TRY(norm(m, m->out, values + p.gain, m->normed, m->scales));
-    TRY(product(m, m->normed, values + p.head, NULL, m->logits, s->width, s->vocabulary, 0));
+    return product(m, m->normed, values + p.head, NULL, m->logits, s->width, s->vocabulary, 0);
+}
+
+weft_status model_forward(struct model *m, const float *values, uint64_t step, uint32_t micro,
+                          double *loss, const struct model_hooks *hooks)
+{
+    const model_shape *s = &m->shape;
+    tokens from = {m->text, m->length, step, micro};
+    size_t rows = rows_of(s);
+    TRY(LAUNCH(m, sample_kernel, rows, from, m->ids, *s));
+    TRY(all_layers(m, values, hooks));
     TRY(LAUNCH(m, loss_kernel, rows, m->logits, m->ids, m->losses, *s));
     TRY(LAUNCH(m, mean_parts_kernel, parts_of(rows), m->losses, m->loss_parts, (uint32_t)rows));
     return LAUNCH(m, mean_kernel, 1, m->loss_parts, loss, (uint32_t)rows);
+}
+
+weft_status model_next(struct model *m, const float *values, const uint8_t *characters,
+                       uint32_t count, float *logits)
+{
+    struct model one = *m; /* sequence; the memory is there for more */
+    uint32_t n = m->shape.vocabulary;
+    one.shape.batch = 1;
+    TRY(LAUNCH(m, given_kernel, m->shape.context, characters, count, m->ids, one.shape));
+    TRY(all_layers(&one, values, NULL));
+    return model_add(m, logits, NULL, m->logits + (size_t)(count - 1) * n, n, m->stream);
 }
 
 static weft_status layer_backward(struct model *m, const float *values, float *gradients,

@@ -58,6 +58,11 @@ weft_status model_init(struct model *model, float *values);
 weft_status model_forward(struct model *model, const float *values, uint64_t step, uint32_t micro,
                           double *loss, const struct model_hooks *hooks);
 
+/* What comes behind `count` characters, of which there are 1 to the context: *logits, a float for each of the
+ * vocabulary. Both in memory that kernels reach. */
+weft_status model_next(struct model *model, const float *values, const uint8_t *characters,
+                       uint32_t count, float *logits);
+
 /* Of the last forward pass: the gradients of this micro-batch's part of the step's loss. */
 weft_status model_backward(struct model *model, const float *values, float *gradients,
                            const struct model_hooks *hooks);

@@ -44,15 +44,17 @@ static uint8_t *read_file(const char *path, uint64_t least, uint64_t *length)
 }
 
 /* Numbers characters in the order of their codes. */
-static uint32_t number(uint8_t *bytes, uint64_t length)
+static uint32_t number(uint8_t *bytes, uint64_t length, uint8_t letters[256])
 {
     uint8_t ids[256] = {0};
     uint32_t count = 0;
     for (uint64_t i = 0; i < length; i++)
         ids[bytes[i]] = 1;
     for (int code = 0; code < 256; code++)
-        if (ids[code])
+        if (ids[code]) {
+            letters[count] = (uint8_t)code;
             ids[code] = (uint8_t)count++;
+        }
     for (uint64_t i = 0; i < length; i++)
         bytes[i] = ids[bytes[i]];
     return count;
@@ -69,7 +71,7 @@ bool text_read(weft_job *job, const char *path, uint64_t least, struct text *tex
     if (weft_my_pe(job) == 0) {
         bytes = read_file(path, least, &text->length);
         text->crc32c = text_crc32c(bytes, text->length);
-        text->vocabulary = number(bytes, text->length);
+        text->vocabulary = number(bytes, text->length, text->letters);
         *shared = *text;
     }
     CHECK(job, weft_broadcast(world, shared, shared, sizeof *shared, 0));

@@ -15,7 +15,8 @@ struct text {
         ids; /* symmetric, where kernels reach it: for each byte its number among those that occur */
     uint64_t length; /* of it */
     uint32_t vocabulary;
-    uint32_t crc32c; /* of the bytes */
+    uint8_t letters[256]; /* the bytes with these numbers */
+    uint32_t crc32c;      /* of the bytes */
 };
 
 /* False where the file cannot be read or has fewer than `least` bytes, which PE 0 says. Collective. */

@@ -27,6 +27,10 @@ run 0 --steps 150 "$text"
 sed -n 's/^step.*loss //p' out | sed -n '1p;$p' | tr '\n' ' ' | awk '{ exit !($1 > 3.5 && $2 < 0.75 * $1) }' ||
     { echo "it has learned nothing" && cat out && bad=1; }
 
+for _ in {1..20}; do printf 'abcdefghijklmnopqrstuvwxyz '; done >letters
+pes=2 && run 0 --steps 200 --rate 0.01 --say 46 letters
+says '^abcdefghijklmnopqrstuvwxyz abcdefghijklmnopqrstuvwxyz $'
+pes=1
 run 0 --steps 6 --check "$text"
 says '^check: the same in every bit as by one PE alone from step 1 to 6$'
 says '^one PE alone: [0-9]+ tokens/s; 1 PE: [0-9.]+ times that$'
