@@ -142,7 +142,8 @@ static void alltoallv(const struct members *t, size_t most, int narrow)
                                 (uint64_t *)(own_src + 1024 * SEND_AT), stream));
     if (narrow >= 0) {
         CHECK(!cuda.StreamSynchronize(stream));
-        same("alltoallv without room", dst, room, most);
+        if (too_much) /* the job has failed for the others, which may not have waited for all blocks */
+            same("alltoallv without room", dst, room, most);
         return;
     }
     synchronize();
