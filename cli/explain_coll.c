@@ -49,6 +49,8 @@ static void print(const struct tool_coll_answer *a, uint64_t bytes, int members)
 {
     printf("%s of %llu bytes%s on the GPUs of %d PEs\n", a->operation, (unsigned long long)bytes,
            a->blocks_each ? " from or for each" : "", members);
+    if (a->copies)
+        printf("  WEFT_COLL=copies: no kernel runs, the host puts block by block; without it:\n");
     if (a->sized)
         printf("  sizes are exchanged by packets, then each stores its blocks into the "
                "destinations\n");

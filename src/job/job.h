@@ -92,7 +92,7 @@ struct weft_team {
     int leader;        /* goes first out of the next barrier or sync (ops/coll.h), -1: nobody */
     uint64_t sequence; /* phases used so far */
     uint64_t packets;  /* packet exchanges so far */
-    struct team_coll *coll; /* of ops/coll_kernel.c; NULL: no collective on GPU memory yet */
+    struct team_coll *coll;    /* of ops/coll_kernel.c; NULL: no collective on GPU memory yet */
     struct mailbox *mailboxes; /* own area: mailboxes[i] is written by member i */
     struct mailbox *
         *mailbox_at; /* own mailbox in member i's area; NULL where it cannot be stored to */
@@ -156,8 +156,9 @@ struct weft_job {
     int32_t *fault; /* one word for all failures: `failed` of the device box, set by device code and
                      * by job_fail(); without a box a word of this structure */
     int32_t no_box_fault;
-    struct device_state *device;    /* what device code was told; NULL: it was not started */
-    struct device_watch *gpu_watch; /* beside the library's own kernels on the program's streams, or NULL */
+    struct device_state *device; /* what device code was told; NULL: it was not started */
+    struct device_watch
+        *gpu_watch; /* beside the library's own kernels on the program's streams, or NULL */
     _Atomic uint64_t next_check_ns; /* when a waiting thread should look for dead peers again */
 };
 

@@ -27,6 +27,7 @@ enum coll_way {
     COLL_WAY_PACKETS,
     COLL_WAY_TWO_TRIPS,
     COLL_WAY_DIRECT,
+    COLL_WAY_COPIES, /* of WEFT_COLL: no kernels, and no choice here */
 };
 
 struct coll_question {

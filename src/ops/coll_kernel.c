@@ -23,8 +23,8 @@ struct team_coll {
 bool coll_kernel_serves(const struct weft_team *team)
 {
     struct weft_job *job = team->job;
-    if (!job->gpu || team->slot >= COLL_TEAMS || team->n > COLL_MEMBERS ||
-        config_choice(CONFIG_TARGET) == 2 /* simt */)
+    if (config_choice(CONFIG_COLL) == COLL_WAY_COPIES || !job->gpu || team->slot >= COLL_TEAMS ||
+        team->n > COLL_MEMBERS || config_choice(CONFIG_TARGET) == 2 /* simt */)
         return false;
     for (int i = 0; i < team->n; i++)
         if (job->gpu->slot_of[team->pes[i]] < 0)

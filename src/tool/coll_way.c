@@ -43,8 +43,11 @@ bool tool_coll_way(const char *operation, uint64_t bytes, int members,
                               .direct = true,
                               .most_blocks = coll_blocks_of(config_int(CONFIG_COLL_SMS)),
                               .wish = (enum coll_way)config_choice(CONFIG_COLL)};
+    bool copies = q.wish == COLL_WAY_COPIES;
     if (!find(operation, &q.what))
         return false;
+    if (copies)
+        q.wish = COLL_WAY_AUTO;
     struct coll_choice choice = coll_choose(&q);
     *answer = (struct tool_coll_answer){
         .operation = operations[q.what],
@@ -53,6 +56,7 @@ bool tool_coll_way(const char *operation, uint64_t bytes, int members,
         .sized = q.what == COLL_COLLECT || q.what == COLL_ALLTOALLV,
         .wish = q.wish == COLL_WAY_AUTO ? NULL : coll_way_name(q.wish),
         .wish_taken = q.wish == choice.way,
+        .copies = copies,
         .blocks = choice.blocks,
         .threads = choice.threads,
         .chunks = choice.chunks,

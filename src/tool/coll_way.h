@@ -22,6 +22,7 @@ struct tool_coll_answer {
     struct tool_coll_way ways[TOOL_COLL_WAYS];
     const char *wish; /* the way that WEFT_COLL asks for, or NULL */
     bool wish_taken;
+    bool copies; /* WEFT_COLL=copies: no kernel runs at all */
     unsigned blocks, threads, chunks;
     uint64_t round_bytes; /* that one round takes */
 };

@@ -23,6 +23,7 @@ says 0 'handed on in 16 chunks' broadcast 64M 4
 says 0 'sizes are exchanged by packets' alltoallv 4K
 WEFT_COLL=direct says 0 'WEFT_COLL asks for direct$' reduce 8 4
 WEFT_COLL=two says 0 'which cannot serve here' fcollect 8 4
+WEFT_COLL=copies says 0 'no kernel runs' reduce 1M
 WEFT_COLL_SMS=5 says 0 '4 blocks of' alltoall 64M 2
 says 2 'no operation "sum"; there are broadcast' sum 8
 says 2 'the size is "x"; it is bytes' reduce x

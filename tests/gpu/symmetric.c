@@ -183,7 +183,8 @@ static void places(void)
     unregister(at[1]);
     FAILS(weft_p64(ctx, (uint64_t *)(void *)at[1], 1, next), WEFT_ERR_ADDRESS, "not a symmetric");
     CHECK(!weft_accessible(job, at[1], next) && weft_accessible(job, at[0], next));
-    FAILS(weft_p64(ctx, (uint64_t *)(void *)(at[0] + 2 * PIECE - 4), 1, next), WEFT_ERR_ADDRESS, "");
+    FAILS(weft_p64(ctx, (uint64_t *)(void *)(at[0] + 2 * PIECE - 4), 1, next), WEFT_ERR_ADDRESS,
+          "");
     FAILS(weft_free(job, at[0]), WEFT_ERR_FREE, "not the start");
     for (int i = 0; i < 3; i += 2) {
         OK(weft_g64(ctx, (uint64_t *)(void *)at[i], &seen, me));
