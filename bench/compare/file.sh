@@ -50,13 +50,13 @@ echo "== host memory"
 "$weft" bench file --size "$size" --blocks 128K,1M,4M --depths 1,4,16
 "$weft" explain gpu0 . > /dev/null 2>&1
 if ls /dev/nvidia0 > /dev/null 2>&1 || [ -n "${GPU_TOO:-}" ]; then
-    for write in "" --write; do
-        echo "== GPU memory ${write#--}"
-        "$weft" bench file --memory gpu --size "$size" --blocks 1M,4M --depths 4,16 --window 64M $write
-    done
+    head -c "$size" /dev/urandom > some # cuFile takes no file without a name
+    echo "== GPU memory"
+    "$weft" bench file --memory gpu --file some --blocks 1M,4M --depths 4,16 --window 64M
+    echo "== GPU memory, write"
+    "$weft" bench file --memory gpu --size "$size" --blocks 1M,4M --depths 4,16 --window 64M --write
     # Whether cuFile takes memory of the heap: Weft by cuFile's compatibility mode, to compare only.
     echo "== GPU memory, Weft over cuFile's compatibility mode"
-    head -c "$size" /dev/urandom > some # cuFile takes no file without a name
     WEFT_FILE_GPU=compat "$weft" bench file --memory gpu --file some --blocks 4M --depths 4,16 --window 64M --methods weft
     "$weft" explain gpu0 ./some
     rm -f some
