@@ -46,8 +46,9 @@ void note_read(const struct fid_ep *endpoint, void *context, void *to, size_t by
                struct region *region);
 void forget_read(const void *context, bool came);
 
-/* The context of the last one, forgotten, when of another a part has come (with FAKE_FABRIC_DEAF=1); else NULL. */
-void *take_last_read(const struct fid *domain);
+/* The context of the last one, forgotten, when of another a part has come (with FAKE_FABRIC_DEAF=1), or with `any`
+ * whatever has come; else NULL. */
+void *take_last_read(const struct fid *domain, bool any);
 
 /* Takes what still comes for an endpoint that is to be closed; false: not all does. */
 bool end_reads(const struct fid_ep *endpoint, const struct fi_ops_cq *real, struct fid_cq *queue);

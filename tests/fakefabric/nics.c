@@ -170,12 +170,14 @@ bool nic_loses(const struct fid *domain, void *context, size_t bytes)
 
 bool nic_is_deaf(const struct fid *domain)
 {
+    enum { LATEST = 80 };
     struct nic *nic = nic_of(domain);
     if (!asked_for("FAKE_FABRIC_DEAF", "1"))
         return false;
     if (fails(nic, 0) || nic->accesses < nic->fails_at)
         return nic->failed;
-    void *last = take_last_read(domain);
+    /* Where no part of a read is seen for long, it fails whatever has come. */
+    void *last = take_last_read(domain, nic->accesses >= nic->fails_at + LATEST);
     nic->failed = last;
     if (last)
         lose(nic, last);
