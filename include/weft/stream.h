@@ -58,7 +58,7 @@ weft_status weft_sync_on_stream(weft_team *team, weft_stream stream);
  *
  * Memory: GPU memory of the heap, in place; or other memory that the GPU accesses (cudaMalloc, cudaMallocHost,
  * registered), through the library's own areas in pieces, which costs more for large ones. Each side is of one of the
- * two kinds at all members alike. Any alignment. Symmetric host memory, and teams whose GPUs do not reach each other by
+ * two kinds at all members alike. Any alignment; large reductions are slower where elements are not aligned to their size. Symmetric host memory, and teams whose GPUs do not reach each other by
  * load and store, have over 64 members, or are not among the first 32 of the job that exist: the host's function is
  * called in stream order.
  *
@@ -72,7 +72,7 @@ weft_status weft_sync_on_stream(weft_team *team, weft_stream stream);
  * The first call of a team makes it ready (some milliseconds, and the members exchange a word); it may be captured,
  * as others may. A member that has died: the stream goes on, and the job's next call returns WEFT_ERR_PEER_DEAD or
  * WEFT_ERR_TIMEOUT.
- * Errors: WEFT_ERR_ARGUMENT (null, overlap, root), _ADDRESS, _RANGE, _TYPE, _OP. */
+ * Errors: WEFT_ERR_ARGUMENT (null, overlap), _PE (root), _ADDRESS, _RANGE, _TYPE, _OP. */
 weft_status weft_broadcast_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,
                                      int root, weft_stream stream);
 weft_status weft_fcollect_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,

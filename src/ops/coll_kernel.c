@@ -352,6 +352,16 @@ struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct
     return coll_choose(&q);
 }
 
+/* Elements are loaded and stored whole where they lie; packets take them byte by byte where that cannot be. */
+static bool is_aligned(const struct coll_ask *ask)
+{
+    struct combiner combiner;
+    if (reduce_combiner(ask->function, ask->type, ask->op, &combiner))
+        return false;
+    size_t unit = combiner.element > 8 ? 8 : combiner.element;
+    return (uintptr_t)ask->dst % unit == 0 && (uintptr_t)ask->src % unit == 0;
+}
+
 /* The part of the call that one round takes: elements stay whole, since a unit holds whole ones. */
 static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CUstream stream)
 {
@@ -361,8 +371,8 @@ static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CU
         return ask->dst == ask->src
                    ? WEFT_OK
                    : gpu_copy_on(gpu, stream, ask->dst, ask->src, (size_t)ask->bytes);
-    bool symmetric =
-        in_gpu_heap(gpu, ask->dst) && (!reduces(ask->what) || in_gpu_heap(gpu, ask->src));
+    bool symmetric = in_gpu_heap(gpu, ask->dst) &&
+                     (!reduces(ask->what) || (in_gpu_heap(gpu, ask->src) && is_aligned(ask)));
     struct coll_choice choice = coll_kernel_choice(team, ask, symmetric);
     weft_status status = WEFT_OK;
     fill(team, ask, &call);

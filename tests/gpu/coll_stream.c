@@ -185,6 +185,7 @@ static void reductions(const struct members *t)
             size_t element = ref_bytes(c.type);
             one(c, false, 0, false, "aligned");
             one(c, false, element, false, "shifted");
+            one(c, false, 1 + s % 3, false, "between elements");
             if (what == REDUCE)
                 one(c, false, s % 2 * element, true, "in place");
             if (!by_host)
