@@ -35,7 +35,7 @@ demo 0 FAKE_CUDA_DEVICES=2
 has '2 GPUs \(Stand-in GPU\)\.$'
 has '^    gpu0  gpu1  18x NVLink 4 through NVSwitch +396 GB/s +400 GB/s +0.63 us +proven$'
 has 'Kernels on both ends have proven 1 of 1 pair:'
-has '^       0   1  0, 1 +[0-9.]+ [nu]s +[0-9.]+ GB/s'
+has '^       0   1  0, 1 +[0-9.]+ [num]?s +[0-9.]+ GB/s'
 has 'Every path was proven and every result was right'
 [ "$form" = all ] || exit $((failures > 0))
 options=--json
