@@ -31,7 +31,8 @@ static void print_ways(const struct tool_coll_answer *a)
     static const char *const what[TOOL_COLL_WAYS] = {
         "one trip over the link, no fence, twice the bytes",
         "slices to their members and the results back, no fence, twice the bytes",
-        "stores into the destinations, behind flags and in front of a fence"};
+        "stores into the destinations, behind flags and in front of a fence",
+        "copies between two meetings of the members, for which one block runs"};
     for (int i = 0; i < TOOL_COLL_WAYS; i++) {
         printf("  %-22s ", a->ways[i].name);
         if (a->ways[i].us < 0)
@@ -56,7 +57,11 @@ static void print(const struct tool_coll_answer *a, uint64_t bytes, int members)
                "destinations\n");
     else
         print_ways(a);
-    printf("  %u blocks of %u threads", a->blocks, a->threads);
+    if (a->phases)
+        printf("  a block of %u threads at each meeting%s", a->threads,
+               a->phases > 1 ? "; the root's slices are handed on by the others" : "");
+    else
+        printf("  %u block%s of %u threads", a->blocks, a->blocks == 1 ? "" : "s", a->threads);
     if (a->round_bytes < bytes)
         printf(", in rounds of %llu bytes", (unsigned long long)a->round_bytes);
     if (a->chunks)

@@ -69,6 +69,10 @@ weft_status weft_sync_on_stream(weft_team *team, weft_stream stream);
  * same bits at every member, whatever the size, the number of blocks (WEFT_COLL_SMS), the way (WEFT_COLL), and whether
  * the host, a stream or device code asks.
  *
+ * WEFT_COLL_SMS=0: copy engines move the bytes of broadcast, fcollect, alltoall, gather and scatter into symmetric
+ * destinations; one block runs before them and one behind, while the members meet. Reductions take one block. Large
+ * ones go that way by themselves where it is faster.
+ *
  * The first call of a team makes it ready (some milliseconds, and the members exchange a word); it may be captured,
  * as others may. A member that has died: the stream goes on, and the job's next call returns WEFT_ERR_PEER_DEAD or
  * WEFT_ERR_TIMEOUT.

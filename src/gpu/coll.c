@@ -49,6 +49,7 @@ weft_status gpu_coll_ready(struct gpu *gpu)
                       : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for collectives");
         if (!status) {
             pthread_mutex_init(&coll->lock, NULL);
+            gpu_engines_open(&coll->engines);
             /* Release: pairs with the acquire above. */
             __atomic_store_n(&gpu->coll, coll, __ATOMIC_RELEASE);
             coll = NULL;
@@ -72,6 +73,7 @@ void gpu_coll_close(struct gpu *gpu)
     if (!coll)
         return;
     gpu->coll = NULL;
+    gpu_engines_close(&coll->engines, gpu);
     gpu->cuda.ModuleUnload(coll->module);
     pthread_mutex_destroy(&coll->lock);
     free(coll);

@@ -6,6 +6,7 @@
 #define WEFT_GPU_COLL_H
 
 #include "gpu/coll_kernels.h"
+#include "gpu/engines.h"
 #include "gpu/gpu.h"
 
 enum coll_kernel {
@@ -20,6 +21,7 @@ struct gpu_coll {
     CUfunction functions[COLL_KERNEL_COUNT];
     CUstream stream;
     pthread_mutex_t lock; /* one collective of the host at a time */
+    struct gpu_engines engines;
 };
 
 /* Bytes of all areas in each window. */

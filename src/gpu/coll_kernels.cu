@@ -7,6 +7,7 @@
  *   packets, two trips  weft_coll_reduce_two                       2 T     4 x (n - 1) / n x bytes
  *   direct              weft_coll_push, _spread, _combine          2 T + F     the bytes themselves
  *   direct, sized       weft_coll_push_sized                       3 T + F     and a unit for each member
+ *   copy engines        weft_coll_meet, twice or more              2 T + F     the bytes themselves, by no kernel
  *
  * Packets carry their number beside every 4 bytes of payload, so that nobody fences and nobody waits for flags;
  * they go to slots of the team's area. Direct stores go to the destinations themselves: a member must know that
@@ -366,6 +367,21 @@ KERNEL weft_coll_spread(struct coll_call call)
     if (c->me == c->root && c->dst != c->src)
         weft_dev_move(c->dst, c->src, c->bytes, r.rank, r.threads, 0);
     round_end(&r, 1);
+}
+
+/* A round in which nothing is sent: in front of copies by the engines it says that destinations are ready, behind them,
+ * fenced, that they have been filled. The copies were done before this kernel began, by the streams that joined its
+ * own. */
+KERNEL weft_coll_meet(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    const struct coll_call *c = &call;
+    struct round r;
+    round_begin(&r, c, shared);
+    if (c->fenced)
+        weft_dev_fence(ORDERED, SYSTEM);
+    say_here(&r);
+    await_here(&r, r.number);
 }
 
 /* Combines bytes begin ... end of all sources, `step` bytes apart for each thread, and stores them. narrow: the

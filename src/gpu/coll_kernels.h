@@ -23,6 +23,7 @@
     X(weft_coll_push)                                                                              \
     X(weft_coll_push_sized)                                                                        \
     X(weft_coll_spread)                                                                            \
+    X(weft_coll_meet)                                                                              \
     X(weft_coll_combine)
 
 enum {
@@ -89,6 +90,8 @@ struct coll_call {
     int32_t
         everywhere;  /* the result of a reduction goes to all members, else member i gets block i */
     uint32_t chunks; /* of weft_coll_spread */
+    int32_t
+        fenced; /* of weft_coll_meet: what the stream stored before is seen by who meets this member */
     /* Of weft_coll_push_sized, which reads them: what goes to member i and where it lies in src, how much may come from
      * it and where to in dst, all in bytes. NULL: `bytes` of this member, which differ from member to member, go to
      * all, in the order of the team. room: of dst. */

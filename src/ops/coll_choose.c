@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See coll_choose.h. The constants are those measured between two H200 over NVLink 4
- * (docs/measurements/2026-11-23-h200-coll.md); what is compared are ways on the same machine, so a slower link moves
- * the borders less than it moves the times. */
+/* See coll_choose.h. The constants were measured between 2 and 4 H200 over NVLink 4; what is compared are ways on the
+ * same machine, so a slower link moves the borders less than it moves the times. */
 #include "ops/coll_choose.h"
 
 enum {
@@ -19,6 +18,10 @@ static const double ONE_TRIP = 2.3, TWO_TRIPS = 4.0, PUSH = 4.3, COMBINE = 6.0, 
 /* Bytes of payload a microsecond out of a GPU, and by one block. */
 static const double PACKET_RATE = 160e3, STORE_RATE = 340e3, BLOCK_PACKETS = 6e3,
                     BLOCK_STORES = 25e3;
+
+/* Copy engines: two meetings; the first copy, and each that is forked off beside it; bytes a microsecond. From 1, 16
+ * and 128 MiB a pair, 2 GPUs (5.9, 47.5 and 346 us) and 4 (17.2, 153 and 1051). */
+static const double MEETINGS = 4.0, FIRST_COPY = 4.8, EACH_COPY = 6.6, ENGINE_RATE = 392e3;
 
 static bool reduces(enum coll_what what)
 {
@@ -45,6 +48,8 @@ static bool can(const struct coll_question *q, enum coll_way way)
     bool sized = q->what == COLL_COLLECT || q->what == COLL_ALLTOALLV;
     if (way == COLL_WAY_DIRECT)
         return q->direct && q->what != COLL_REDUCE_TO;
+    if (way == COLL_WAY_ENGINES)
+        return q->direct && !sized && !reduces(q->what); /* engines do not add */
     if (sized)
         return false;
     /* Every member's slice has at least a unit, so that every pair exchanges packets. */
@@ -61,13 +66,35 @@ static double link_bytes(const struct coll_question *q, enum coll_way way)
     return way == COLL_WAY_DIRECT && q->what == COLL_BROADCAST ? bytes : (n - 1) * bytes;
 }
 
+/* Phase 1: the root, or everyone, to all others. In two phases: a slice to each other, then each its slice to all but
+ * the root. */
+static double engines_cost(const struct coll_question *q, int phases)
+{
+    double others = q->members - 1, copies = others - 1 > 0 ? others - 1 : 0;
+    double bytes = others * (double)q->bytes, begin = FIRST_COPY + copies * EACH_COPY;
+    if (phases == 2) {
+        bytes = (double)q->bytes * (1 + (others - 1) / others);
+        begin = 2 * begin + MEETINGS / 2;
+    }
+    return MEETINGS + begin + bytes / ENGINE_RATE;
+}
+
+static int engine_phases(const struct coll_question *q)
+{
+    bool can_hand_on = q->what == COLL_BROADCAST && q->members > 2;
+    return can_hand_on && engines_cost(q, 2) < engines_cost(q, 1) ? 2 : 1;
+}
+
 double coll_cost(const struct coll_question *q, enum coll_way way)
 {
     if (!can(q, way))
         return -1;
+    if (way == COLL_WAY_ENGINES)
+        return engines_cost(q, engine_phases(q));
     double rounds = 1, begin = ONE_TRIP, bytes = link_bytes(q, way);
     double rate = way == COLL_WAY_DIRECT ? STORE_RATE : PACKET_RATE;
-    double blocks = (way == COLL_WAY_DIRECT ? BLOCK_STORES : BLOCK_PACKETS) * q->most_blocks;
+    double blocks = (way == COLL_WAY_DIRECT ? BLOCK_STORES : BLOCK_PACKETS) *
+                    (q->most_blocks ? q->most_blocks : 1);
     if (way == COLL_WAY_DIRECT)
         begin = reduces(q->what)                              ? COMBINE
                 : q->what == COLL_BROADCAST && q->members > 2 ? SPREAD
@@ -132,21 +159,26 @@ struct coll_choice coll_choose(const struct coll_question *q)
     if (q->what == COLL_COLLECT || q->what == COLL_ALLTOALLV)
         return choose_sized(q);
     struct coll_choice choice = {.way = COLL_WAY_PACKETS, .bytes = q->bytes};
+    enum coll_way wish = q->wish == COLL_WAY_AUTO && !q->most_blocks ? COLL_WAY_ENGINES : q->wish;
     choice.us = coll_cost(q, COLL_WAY_PACKETS);
-    for (enum coll_way way = COLL_WAY_TWO_TRIPS; way <= COLL_WAY_DIRECT; way++) {
+    for (enum coll_way way = COLL_WAY_TWO_TRIPS; way <= COLL_WAY_ENGINES; way++) {
         double us = coll_cost(q, way);
-        if (us >= 0 && (way == q->wish || (us < choice.us && choice.way != q->wish))) {
+        if (us >= 0 && (way == wish || (us < choice.us && choice.way != wish))) {
             choice.way = way;
             choice.us = us;
         }
     }
-    if (q->wish == COLL_WAY_PACKETS) {
+    if (wish == COLL_WAY_PACKETS) {
         choice.way = COLL_WAY_PACKETS;
         choice.us = coll_cost(q, COLL_WAY_PACKETS);
     }
     uint64_t most = most_bytes(q, choice.way);
     choice.bytes = q->bytes < most ? q->bytes : most;
-    if (choice.way == COLL_WAY_DIRECT)
+    if (choice.way == COLL_WAY_ENGINES) {
+        choice.blocks = 1; /* of the meetings */
+        choice.threads = q->members <= 32 ? 32 : 64;
+        choice.phases = engine_phases(q);
+    } else if (choice.way == COLL_WAY_DIRECT)
         size_direct(q, &choice);
     else
         size_packets(q, &choice);
@@ -155,12 +187,13 @@ struct coll_choice coll_choose(const struct coll_question *q)
 
 const char *coll_way_name(enum coll_way way)
 {
-    static const char *const names[] = {"auto", "packets", "two trips of packets", "direct"};
+    static const char *const names[] = {"auto", "packets", "two trips of packets", "direct",
+                                        "copy engines"};
     return names[way];
 }
 
 int coll_blocks_of(int64_t sms)
 {
     enum { MOST_BLOCKS = 64 };
-    return (int)power_for(MOST_BLOCKS, sms > 0 && sms < MOST_BLOCKS ? (int)sms : MOST_BLOCKS);
+    return sms ? (int)power_for(MOST_BLOCKS, sms < MOST_BLOCKS ? (int)sms : MOST_BLOCKS) : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the ways of gpu/coll_kernels.cu a collective on GPU memory takes, and with how many blocks: a pure
- * function of what is the same at every member, since all must choose alike. */
+/* Which of the ways of gpu/coll_kernels.cu a collective on GPU memory takes, and with how many blocks, or whether the
+ * copy engines move its bytes: a pure function of what is the same at every member, since all must choose alike. */
 #ifndef WEFT_OPS_COLL_CHOOSE_H
 #define WEFT_OPS_COLL_CHOOSE_H
 
@@ -27,6 +27,7 @@ enum coll_way {
     COLL_WAY_PACKETS,
     COLL_WAY_TWO_TRIPS,
     COLL_WAY_DIRECT,
+    COLL_WAY_ENGINES,
     COLL_WAY_COPIES, /* of WEFT_COLL: no kernels, and no choice here */
 };
 
@@ -36,7 +37,7 @@ struct coll_question {
     uint64_t bytes;     /* of the vector, or of a block */
     uint64_t set_bytes; /* of the team's slots for packets */
     bool direct;        /* others may store to the destination, and load what they combine */
-    int most_blocks;    /* 1 ... 64 */
+    int most_blocks;    /* 1 ... 64; 0: copy engines where they can serve, else one block */
     enum coll_way wish;
 };
 
@@ -45,6 +46,7 @@ struct coll_choice {
     uint64_t bytes; /* that one round takes; less than asked for: several rounds */
     unsigned blocks, threads;
     uint32_t chunks; /* of a broadcast from hand to hand, 0: it goes straight to all */
+    int phases;      /* of copies by engines: 2: the root's slices are handed on; 0: another way */
     double us;       /* by the model, in a graph */
 };
 
@@ -55,7 +57,7 @@ double coll_cost(const struct coll_question *q, enum coll_way way);
 
 const char *coll_way_name(enum coll_way way);
 
-/* The most blocks under a limit of SMs; 0: none. */
+/* The most blocks under a limit of SMs, which is not negative. */
 int coll_blocks_of(int64_t sms);
 
 #endif

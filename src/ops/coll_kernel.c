@@ -7,6 +7,7 @@
 #include "gpu/lane.h"
 #include "gpu/map.h"
 #include "job/device_watch.h"
+#include "ops/coll_engines.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +92,11 @@ static weft_status make_ready(struct weft_team *team)
     weft_status status =
         coll ? gpu_coll_ready(job->gpu)
              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team's collectives");
+    if (!status && config_int(CONFIG_COLL_SMS) < 0)
+        status = base_fail(WEFT_ERR_CONFIG,
+                           "WEFT_COLL_SMS is %lld; 0 (copy engines where they can) or more SMs are "
+                           "wanted",
+                           (long long)config_int(CONFIG_COLL_SMS));
     if (!status)
         status = gpu_coll_number(job->gpu, team->slot, &mine.number);
     if (!status)
@@ -362,6 +368,14 @@ static bool is_aligned(const struct coll_ask *ask)
     return (uintptr_t)ask->dst % unit == 0 && (uintptr_t)ask->src % unit == 0;
 }
 
+/* While a stream of the program is being captured its thread may not do what could belong to the capture and does
+ * not: streams of the library's own are no part of it. */
+static void exchange_capture_mode(const struct gpu *gpu, int *mode)
+{
+    if (gpu->cuda.ThreadExchangeStreamCaptureMode)
+        gpu->cuda.ThreadExchangeStreamCaptureMode(mode);
+}
+
 /* The part of the call that one round takes: elements stay whole, since a unit holds whole ones. */
 static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CUstream stream)
 {
@@ -378,6 +392,13 @@ static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CU
     fill(team, ask, &call);
     call.chunks = choice.chunks;
     enum coll_kernel kernel = kernel_of(ask, &choice);
+    if (choice.way == COLL_WAY_ENGINES) {
+        int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        exchange_capture_mode(gpu, &mode); /* streams of copies are made at their first use */
+        status = coll_engines_put(gpu, &call, choice.phases, choice.threads, stream);
+        exchange_capture_mode(gpu, &mode);
+        return status;
+    }
     if (is_sized(ask->what))
         return gpu_coll_launch(gpu, kernel, choice.blocks, choice.threads, stream, &call);
     for (uint64_t at = 0; at < ask->bytes && !status; at += call.bytes) {
@@ -394,14 +415,6 @@ static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CU
         status = gpu_coll_launch(gpu, kernel, choice.blocks, choice.threads, stream, &call);
     }
     return status;
-}
-
-/* While a stream of the program is being captured its thread may not do what could belong to the capture and does
- * not: streams of the library's own are no part of it. */
-static void exchange_capture_mode(const struct gpu *gpu, int *mode)
-{
-    if (gpu->cuda.ThreadExchangeStreamCaptureMode)
-        gpu->cuda.ThreadExchangeStreamCaptureMode(mode);
 }
 
 static weft_status put(struct weft_team *team, const struct coll_ask *ask, CUstream stream)

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { TOOL_COLL_WAYS = 3, TOOL_COLL_MEMBERS = 64 };
+enum { TOOL_COLL_WAYS = 4, TOOL_COLL_MEMBERS = 64 };
 
 struct tool_coll_way {
     const char *name;
@@ -24,6 +24,7 @@ struct tool_coll_answer {
     bool wish_taken;
     bool copies; /* WEFT_COLL=copies: no kernel runs at all */
     unsigned blocks, threads, chunks;
+    int phases;           /* of copies by engines, 0: another way was taken */
     uint64_t round_bytes; /* that one round takes */
 };
 

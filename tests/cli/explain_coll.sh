@@ -15,7 +15,10 @@ says() { # status, text, arguments ...
 }
 says 0 'packets  .* taken: ' reduce 8 4
 says 0 'two trips of packets  .* taken: ' reduce 256K 4
-says 0 'direct  .* taken: ' fcollect 16M
+says 0 'direct  .* taken: ' fcollect 4M
+says 0 'copy engines  .* taken: copies between two meetings' fcollect 256M 4
+says 0 'a block of 32 threads at each meeting$' alltoall 64M 4
+says 0 'copy engines  *not possible' reduce 64M
 says 0 'on the GPUs of 8 PEs' fcollect 16M
 says 0 'direct  *not possible' reduce_to 64M
 says 0 'in rounds of' reduce_to 64M
@@ -24,7 +27,12 @@ says 0 'sizes are exchanged by packets' alltoallv 4K
 WEFT_COLL=direct says 0 'WEFT_COLL asks for direct$' reduce 8 4
 WEFT_COLL=two says 0 'which cannot serve here' fcollect 8 4
 WEFT_COLL=copies says 0 'no kernel runs' reduce 1M
-WEFT_COLL_SMS=5 says 0 '4 blocks of' alltoall 64M 2
+WEFT_COLL=engines says 0 'WEFT_COLL asks for copy engines$' gather 8 4
+WEFT_COLL=engines says 0 'which cannot serve here' reduce 8 4
+WEFT_COLL_SMS=0 says 0 'copy engines  .* taken: ' alltoall 8 2
+WEFT_COLL_SMS=0 says 0 "handed on by the others" broadcast 64M 4
+WEFT_COLL_SMS=0 says 0 ' 1 block of' reduce 64M 2
+WEFT_COLL_SMS=5 says 0 '4 blocks of' reduce 64M 2
 says 2 'no operation "sum"; there are broadcast' sum 8
 says 2 'the size is "x"; it is bytes' reduce x
 says 2 'the size is "0"' reduce 0

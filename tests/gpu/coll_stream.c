@@ -7,8 +7,8 @@
  *   coll_stream renew           numbers of rounds where those of packets come again
  *   coll_stream graph           captured and replayed between other calls (on GPUs)
  *   coll_stream ready           destinations that a member's stream still fills when the others have come
- *   coll_stream late_root       broadcasts that are handed on in chunks
- *   coll_stream uneven          members with other settings of WEFT_COLL and WEFT_COLL_SMS agree
+ *   coll_stream late_root [BYTES]  broadcasts that are handed on in chunks, or slices
+ *   coll_stream uneven [SMS]    members with other settings of WEFT_COLL and WEFT_COLL_SMS (PE 1's) agree
  *   coll_stream expires         a member does not call: the others are told who, and of what
  *   coll_stream misuse          what is refused, in words
  *   coll_stream dies OPERATION  a member is killed before it calls: the others are told
@@ -335,11 +335,12 @@ static void ready(void)
 }
 
 /* Large broadcasts by a root that comes late: who hands its slice on waits for each chunk of it. */
-static void late_root(void)
+static void late_root(size_t bytes)
 {
+    CHECK(bytes <= ROOM - 1024);
     for (int root = 0; root < n; root++) {
-        struct call c = {.what = BROADCAST, .t = &teams[0], .count = 400000, .root = root};
-        for (int round = 0; round < 4; round++) {
+        struct call c = {.what = BROADCAST, .t = &teams[0], .count = bytes, .root = root};
+        for (int round = 0; round < (bytes > 1000000 ? 1 : 4); round++) {
             OK(weft_sync(weft_team_world(job)));
             if (me == root)
                 usleep(3000);
@@ -526,13 +527,13 @@ static int expires(void)
 }
 
 /* Before the job begins: `weft run` tells the PE's number. */
-static void set_unevenly(void)
+static void set_unevenly(const char *sms)
 {
     static const char *const ways[] = {"packets", "direct", "two"};
     const char *pe = getenv("WEFT_PE");
     int number = pe ? atoi(pe) : 0;
     setenv("WEFT_COLL", ways[number % 3], 1);
-    setenv("WEFT_COLL_SMS", number % 2 ? "3" : "40", 1);
+    setenv("WEFT_COLL_SMS", number % 2 ? sms : "40", 1);
 }
 
 int main(int argc, char **argv)
@@ -540,7 +541,7 @@ int main(int argc, char **argv)
     const char *part = argc > 1 ? argv[1] : "";
     by_host = strcmp(part, "host") == 0;
     if (strcmp(part, "uneven") == 0)
-        set_unevenly();
+        set_unevenly(argc > 2 ? argv[2] : "3");
     begin();
     if (strcmp(part, "mixed") == 0) {
         seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;
@@ -548,7 +549,7 @@ int main(int argc, char **argv)
     } else if (strcmp(part, "ready") == 0) {
         ready();
     } else if (strcmp(part, "late_root") == 0) {
-        late_root();
+        late_root(argc > 2 ? strtoul(argv[2], NULL, 10) : 400000);
     } else if (strcmp(part, "uneven") == 0) {
         mixed(80);
     } else if (strcmp(part, "expires") == 0) {

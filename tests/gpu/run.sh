@@ -355,10 +355,11 @@ group_coll() { # collectives of streams and of the host on GPU memory
     done
     extra=
     for pes in 1 2 4; do run "sizes on the GPU" "$pes" 60 "$build/bin/job_gpu_coll_sized"; done
-    for way in packets two direct; do
+    for way in packets two direct engines; do
         extra="WEFT_COLL=$way" run "collectives" 2 60 "$program"
         extra="WEFT_COLL=$way WEFT_COLL_SMS=5" run "collectives mixed" 4 60 "$program" mixed 9 200
     done
+    for part in "" graph host; do extra="WEFT_COLL_SMS=0" run "collectives by engines${part:+ $part}" 4 60 "$program" $part; done
     extra=
     run "collectives misuse" 2 60 "$program" misuse
     extra="WEFT_WAIT_LIMIT=120s"

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rounds of src/gpu/coll_kernels.cu: exchanges and broadcasts by packets in two sets of slots used in turn, direct rounds
- * with flags, in any mixture; B blocks a kernel, of which each works with its own number's at the other members, and
- * kernels of a member run one after the other. Claims: no packet is overwritten before it was taken, everyone takes what
- * was sent in that round, a direct store begins when the destination's round has, and nobody waits for ever. Broken
- * without the wait for free slots (-DNO_WAIT: a root overruns), without `here` of those that only receive (-DNO_HERE:
- * the root waits for ever), with a root that takes a broadcast for an exchange (-DBEGUN_BY_ROOT), with one set (-DSETS=1),
- * and where a kernel's block goes on before the others have ended the round (-DNO_KERNEL_END). */
+ * with flags, and those of one block in which the members only meet, in front of copies and behind them, in any mixture;
+ * B blocks a kernel, of which each works with its own number's at the other members, and kernels of a member run one
+ * after the other. Claims: no packet is overwritten before it was taken, everyone takes what was sent in that round, a
+ * direct store or a copy begins when the destination's round has, and nobody waits for ever. Broken without the wait for
+ * free slots (-DNO_WAIT: a root overruns), without `here` of those that only receive (-DNO_HERE: the root waits for
+ * ever), with a root that takes a broadcast for an exchange (-DBEGUN_BY_ROOT), with one set (-DSETS=1), without the wait
+ * of a meeting (-DNO_MEETING), and where a kernel's block goes on before the others have ended the round
+ * (-DNO_KERNEL_END). */
 #ifndef N
 #define N 3
 #endif
@@ -20,6 +22,7 @@
 #endif
 #define EXCHANGE 0 /* else broadcast from program - 1, or DIRECT */
 #define DIRECT (N + 1)
+#define MEET (N + 2)
 #define SLOT(to, from, set, b) (((to) * N + (from)) * SETS + (set)) * B + (b)
 
 byte slot[N * N * SETS * B];  /* number of the packet there */
@@ -112,6 +115,22 @@ inline direct() {
     od
 }
 
+inline meet() {
+    if
+    :: b == 0 ->
+        tell_here();
+#ifndef NO_MEETING
+        await_here(r);
+#endif
+        k = 0; /* the copies that follow */
+        do
+        :: k == N -> break
+        :: k < N -> assert(ended[k] >= B * (r - 1)); k++
+        od
+    :: else
+    fi
+}
+
 inline set_begun() {
     if
     :: b == 0 -> begun[me] = r
@@ -134,6 +153,7 @@ proctype block(byte me, b) {
             take_all();
             set_begun()
         :: program[r] == DIRECT -> direct()
+        :: program[r] == MEET -> meet()
         :: else ->
             if
 #ifndef NO_HERE
@@ -166,6 +186,7 @@ init {
         :: program[i] = 1
         :: program[i] = 2
         :: program[i] = DIRECT
+        :: program[i] = MEET
         fi;
         i++
     od;

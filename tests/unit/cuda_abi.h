@@ -16,6 +16,8 @@
     X(offsetof(CUmemAllocationProp, win32HandleMetaData))                                          \
     X(offsetof(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable))                              \
     X(sizeof(CUipcMemHandle))                                                                      \
+    X(sizeof(CUmemcpyAttributes))                                                                  \
+    X(offsetof(CUmemcpyAttributes, flags))                                                         \
     X(sizeof(CUmemAccessDesc))                                                                     \
     X(sizeof(CUstreamBatchMemOpParams))                                                            \
     X(offsetof(CUstreamBatchMemOpParams, writeValue.address))                                      \

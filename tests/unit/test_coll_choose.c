@@ -36,6 +36,12 @@ static void sizes(void **state)
         {COLL_FCOLLECT, 4, 1 << 20, COLL_WAY_DIRECT},
         {COLL_ALLTOALL, 2, 64 << 10, COLL_WAY_PACKETS},
         {COLL_ALLTOALL, 2, 4 << 20, COLL_WAY_DIRECT},
+        {COLL_ALLTOALL, 2, 64 << 20, COLL_WAY_ENGINES},
+        {COLL_ALLTOALL, 4, 4 << 20, COLL_WAY_DIRECT},
+        {COLL_FCOLLECT, 4, 64 << 20, COLL_WAY_ENGINES},
+        {COLL_SCATTER, 4, 64 << 20, COLL_WAY_ENGINES},
+        {COLL_GATHER, 4, 64 << 20, COLL_WAY_ENGINES},
+        {COLL_BROADCAST, 2, 256 << 20, COLL_WAY_ENGINES},
         {COLL_BROADCAST, 4, 1000, COLL_WAY_PACKETS},
         {COLL_BROADCAST, 4, 64 << 20, COLL_WAY_DIRECT},
         {COLL_REDUCESCATTER, 8, 8, COLL_WAY_PACKETS},
@@ -52,6 +58,38 @@ static void sizes(void **state)
     }
 }
 
+/* No SM for collectives: whatever the size, but not where engines cannot serve. */
+static void no_sms(void **state)
+{
+    (void)state;
+    assert_int_equal(coll_blocks_of(0), 0);
+    assert_int_equal(coll_blocks_of(1), 1);
+    assert_int_equal(coll_blocks_of(63), 32);
+    assert_int_equal(coll_blocks_of(1000), 64);
+    for (int what = 0; what < COLL_WHATS; what++)
+        for (uint64_t bytes = 8; bytes < (uint64_t)1 << 32; bytes *= 64) {
+            struct coll_question q = ask((enum coll_what)what, 4, bytes);
+            q.most_blocks = 0;
+            struct coll_choice choice = coll_choose(&q);
+            assert_int_equal(choice.blocks, 1);
+            if (what < COLL_REDUCE)
+                assert_int_equal(choice.way, COLL_WAY_ENGINES);
+            else
+                assert_true(choice.way != COLL_WAY_ENGINES);
+            q.wish = COLL_WAY_PACKETS;
+            assert_int_equal(coll_choose(&q).way,
+                             coll_cost(&q, q.wish) < 0 ? COLL_WAY_DIRECT : COLL_WAY_PACKETS);
+        }
+    struct coll_question q = ask(COLL_BROADCAST, 4, 1 << 30);
+    q.wish = COLL_WAY_ENGINES;
+    assert_int_equal(coll_choose(&q).phases, 2); /* each link carries less */
+    q.members = 2;
+    assert_int_equal(coll_choose(&q).phases, 1);
+    q.members = 4;
+    q.bytes = 4096;
+    assert_int_equal(coll_choose(&q).phases, 1);
+}
+
 /* What the kernels rely on, for every answer. */
 static void check(const struct coll_question *q)
 {
@@ -59,7 +97,8 @@ static void check(const struct coll_question *q)
     uint64_t n = (uint64_t)q->members, units = (choice.bytes + 15) / 16;
     assert_true(choice.bytes > 0 && choice.bytes <= q->bytes);
     assert_true(choice.bytes == q->bytes || choice.bytes % 16 == 0);
-    assert_true(choice.blocks >= 1 && choice.blocks <= (unsigned)q->most_blocks);
+    assert_true(choice.blocks >= 1);
+    assert_true(choice.blocks <= (unsigned)(q->most_blocks ? q->most_blocks : 1));
     assert_true((choice.blocks & (choice.blocks - 1)) == 0); /* tickets are shared out evenly */
     assert_true(choice.threads >= 32 && choice.threads <= 512 && choice.threads % 32 == 0);
     assert_true(choice.chunks < COLL_CHUNKS);
@@ -72,12 +111,17 @@ static void check(const struct coll_question *q)
         uint64_t slice = (units + n - 1) / n;
         assert_true(slice * (n - 1) < units); /* no slice is empty: all pairs exchange packets */
     }
-    if (choice.way == COLL_WAY_DIRECT)
+    if (choice.way == COLL_WAY_DIRECT || choice.way == COLL_WAY_ENGINES)
         assert_true(choice.bytes == q->bytes);
+    assert_int_equal(choice.phases > 0, choice.way == COLL_WAY_ENGINES);
+    if (choice.way == COLL_WAY_ENGINES)
+        assert_true(q->what < COLL_REDUCE && choice.threads >= (unsigned)n && choice.blocks == 1);
+    if (choice.phases == 2) /* slices of whole pages, none empty */
+        assert_true(q->what == COLL_BROADCAST && q->bytes / (n - 1) >= 4096);
     if (q->what == COLL_COLLECT || q->what == COLL_ALLTOALLV)
         assert_int_equal(choice.way, COLL_WAY_DIRECT);
     else if (!q->direct)
-        assert_true(choice.way != COLL_WAY_DIRECT);
+        assert_true(choice.way != COLL_WAY_DIRECT && choice.way != COLL_WAY_ENGINES);
     if (choice.chunks)
         assert_true(q->what == COLL_BROADCAST && n > 2 && choice.way == COLL_WAY_DIRECT);
     if (q->wish != COLL_WAY_AUTO && coll_cost(q, q->wish) >= 0)
@@ -87,16 +131,16 @@ static void check(const struct coll_question *q)
 static void every_answer(void **state)
 {
     (void)state;
-    static const int limits[] = {1, 4, 16, 64};
+    static const int limits[] = {1, 4, 16, 64, 0};
     for (int what = 0; what < COLL_WHATS; what++)
         for (int n = 1; n <= COLL_MEMBERS; n += n < 9 ? 1 : 11)
             for (uint64_t bytes = 1; bytes < (uint64_t)1 << 33; bytes = bytes * 3 + 5)
-                for (int k = 0; k < 64; k++) {
+                for (int k = 0; k < 5 * 5 * 4; k++) {
                     struct coll_question q = ask((enum coll_what)what, n, bytes);
-                    q.most_blocks = limits[k % 4];
-                    q.wish = (enum coll_way)(k / 4 % 4);
-                    q.direct = k & 16;
-                    q.set_bytes = k & 32 ? COLL_WIDE_SET : COLL_NARROW_SET;
+                    q.most_blocks = limits[k % 5];
+                    q.wish = (enum coll_way)(k / 5 % 5);
+                    q.direct = k / 25 & 1;
+                    q.set_bytes = k / 50 ? COLL_WIDE_SET : COLL_NARROW_SET;
                     check(&q);
                 }
 }
@@ -133,10 +177,8 @@ static void areas(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(every_answer),
-        cmocka_unit_test(costs),
-        cmocka_unit_test(areas),
+        cmocka_unit_test(sizes), cmocka_unit_test(no_sms), cmocka_unit_test(every_answer),
+        cmocka_unit_test(costs), cmocka_unit_test(areas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See engines.h. */
+#include "gpu/engines.h"
+
+#include "base/log.h"
+#include "base/status.h"
+#include "gpu/lane.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void gpu_engines_open(struct gpu_engines *engines)
+{
+    memset(engines, 0, sizeof *engines);
+    pthread_mutex_init(&engines->lock, NULL);
+}
+
+void gpu_engines_close(struct gpu_engines *engines, struct gpu *gpu)
+{
+    for (int s = 0; s < GPU_ENGINE_SETS; s++) {
+        struct gpu_engine_set *set = &engines->sets[s];
+        for (int i = 0; i < GPU_ENGINE_STREAMS; i++) {
+            if (set->ended[i])
+                gpu->cuda.EventDestroy(set->ended[i]);
+            if (set->stream[i])
+                gpu->cuda.StreamDestroy(set->stream[i]);
+        }
+        if (set->begun)
+            gpu->cuda.EventDestroy(set->begun);
+    }
+    pthread_mutex_destroy(&engines->lock);
+}
+
+/* ------------------------------------------------------------------------------------ a batch */
+
+/* The default stream takes no batch. */
+static bool takes_batch(const struct gpu_engines *engines, const struct gpu *gpu, CUstream stream)
+{
+    return gpu->cuda.MemcpyBatchAsync && !engines->no_batch && (uintptr_t)stream > 2;
+}
+
+/* *taken false: it is to be done in another way. A copy must not cross a registration, so there may be more of them
+ * than were asked for. */
+static weft_status copy_batch(struct gpu_engines *engines, struct gpu *gpu, CUstream stream,
+                              const struct gpu_engine_copy *copies, int n, bool *taken)
+{
+    enum { MOST = 2 * GPU_ENGINE_COPIES };
+    CUdeviceptr to[MOST], from[MOST];
+    size_t bytes[MOST], first_of = 0, failed = 0;
+    int count = 0;
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
+                                     .flags = CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE};
+    *taken = false;
+    for (int i = 0; i < n; i++)
+        for (size_t at = 0; at < copies[i].bytes; at += bytes[count++]) {
+            if (count == MOST)
+                return WEFT_OK;
+            char *dst = (char *)copies[i].dst + at;
+            const char *src = (const char *)copies[i].src + at;
+            to[count] = (uintptr_t)dst;
+            from[count] = (uintptr_t)src;
+            bytes[count] = gpu_pin_run(gpu, src, gpu_pin_run(gpu, dst, copies[i].bytes - at));
+        }
+    CUresult result = gpu->cuda.MemcpyBatchAsync(to, from, bytes, (size_t)count, &attributes,
+                                                 &first_of, 1, &failed, stream);
+    if (result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_INVALID_VALUE) {
+        engines->no_batch = true; /* nothing of it has begun */
+        log_debug("GPU %d: the driver takes no batch of %d copies (%d); streams of their own serve",
+                  gpu->device.ordinal, count, result);
+        return WEFT_OK;
+    }
+    *taken = true;
+    return result ? cuda_fail(&gpu->cuda, result, "cuMemcpyBatchAsync of %d copies", count)
+                  : WEFT_OK;
+}
+
+/* -------------------------------------------------------------------- streams of the library's */
+
+static int capture_of(const struct gpu *gpu, CUstream stream, uint64_t *id)
+{
+    int status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult result = gpu->cuda.StreamGetCaptureInfo
+                          ? gpu->cuda.StreamGetCaptureInfo(stream, &status, id, NULL, NULL, NULL)
+                          : gpu->cuda.StreamIsCapturing(stream, &status);
+    return result ? CU_STREAM_CAPTURE_STATUS_NONE : status;
+}
+
+/* The set of this capture: the one that has part in it already, else one that has part in none. NULL: there is none. */
+static struct gpu_engine_set *set_of_capture(struct gpu_engines *engines, const struct gpu *gpu,
+                                             uint64_t id)
+{
+    struct gpu_engine_set *free = NULL;
+    if (!gpu->cuda.StreamGetCaptureInfo)
+        return NULL;
+    for (int s = GPU_ENGINE_SETS - 1; s > 0; s--) {
+        struct gpu_engine_set *set = &engines->sets[s];
+        uint64_t other = 0;
+        int status =
+            set->streams ? capture_of(gpu, set->stream[0], &other) : CU_STREAM_CAPTURE_STATUS_NONE;
+        if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE && other == id)
+            return set;
+        if (status == CU_STREAM_CAPTURE_STATUS_NONE)
+            free = set;
+    }
+    return free;
+}
+
+static weft_status fill_set(struct gpu_engine_set *set, const struct gpu *gpu, int streams)
+{
+    CUresult result = CUDA_SUCCESS;
+    if (!set->begun)
+        result = gpu->cuda.EventCreate(&set->begun, CU_EVENT_DISABLE_TIMING);
+    while (!result && set->streams < streams) {
+        int i = set->streams;
+        if (!set->ended[i])
+            result = gpu->cuda.EventCreate(&set->ended[i], CU_EVENT_DISABLE_TIMING);
+        if (!result)
+            result = gpu->cuda.StreamCreate(&set->stream[i], CU_STREAM_NON_BLOCKING);
+        set->streams += !result;
+    }
+    return result
+               ? cuda_fail(&gpu->cuda, result, "a stream of copies on GPU %d", gpu->device.ordinal)
+               : WEFT_OK;
+}
+
+static weft_status copy_one(struct gpu *gpu, CUstream stream, const struct gpu_engine_copy *copy)
+{
+    return gpu_copy_on(gpu, stream, copy->dst, copy->src, copy->bytes);
+}
+
+/* The first copy stays on the caller's stream, which waits for the others before it goes on. */
+static weft_status copy_forked(struct gpu_engine_set *set, struct gpu *gpu, CUstream stream,
+                               const struct gpu_engine_copy *copies, int n)
+{
+    const struct cuda *cuda = &gpu->cuda;
+    int used = n - 1 < GPU_ENGINE_STREAMS ? n - 1 : GPU_ENGINE_STREAMS;
+    weft_status status = fill_set(set, gpu, used);
+    CUresult result = status ? CUDA_SUCCESS : cuda->EventRecord(set->begun, stream);
+    for (int i = 0; i < used && !result && !status; i++)
+        result = cuda->StreamWaitEvent(set->stream[i], set->begun, 0);
+    for (int i = 1; i < n && !result && !status; i++)
+        status = copy_one(gpu, set->stream[(i - 1) % used], &copies[i]);
+    if (!result && !status)
+        status = copy_one(gpu, stream, &copies[0]);
+    for (int i = 0; i < used && !result && !status; i++) {
+        result = cuda->EventRecord(set->ended[i], set->stream[i]);
+        if (!result)
+            result = cuda->StreamWaitEvent(stream, set->ended[i], 0);
+    }
+    if (result)
+        status = cuda_fail(cuda, result, "an event of %d copies side by side on GPU %d", n,
+                           gpu->device.ordinal);
+    return status;
+}
+
+/* What failed in part is complete before the caller is told, so that it may use its memory again. */
+static void settle(struct gpu_engine_set *set, struct gpu *gpu)
+{
+    char sentence[512];
+    snprintf(sentence, sizeof sentence, "%s", base_last_error());
+    for (int i = 0; i < set->streams; i++)
+        gpu_wait_stream(gpu, set->stream[i], "a part of several copies");
+    base_fail(WEFT_ERR_SYSTEM, "%s", sentence);
+}
+
+static weft_status copy_locked(struct gpu_engines *engines, struct gpu *gpu, CUstream stream,
+                               const struct gpu_engine_copy *copies, int n)
+{
+    uint64_t id = 0;
+    bool captured = capture_of(gpu, stream, &id) != CU_STREAM_CAPTURE_STATUS_NONE, taken = false;
+    weft_status status = WEFT_OK;
+    if (n > 1 && !captured && takes_batch(engines, gpu, stream))
+        status = copy_batch(engines, gpu, stream, copies, n, &taken);
+    if (taken || status)
+        return status;
+    struct gpu_engine_set *set = captured ? set_of_capture(engines, gpu, id) : &engines->sets[0];
+    if (n > 1 && set) {
+        status = copy_forked(set, gpu, stream, copies, n);
+        if (status && !captured)
+            settle(set, gpu);
+        return status;
+    }
+    for (int i = 0; i < n && !status; i++)
+        status = copy_one(gpu, stream, &copies[i]);
+    return status;
+}
+
+weft_status gpu_engines_copy(struct gpu_engines *engines, struct gpu *gpu, CUstream stream,
+                             const struct gpu_engine_copy *copies, int n)
+{
+    pthread_mutex_lock(&engines->lock);
+    weft_status status = copy_locked(engines, gpu, stream, copies, n);
+    pthread_mutex_unlock(&engines->lock);
+    return status;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Several copies side by side at one place of a stream, by the copy engines: they begin when what was put on the stream
+ * before has ended, and what is put on it afterwards waits for all of them. Where the driver takes them as one batch it
+ * is given one; else, and while the stream is captured, each copy but the first has a stream of the library's own that
+ * forks off the caller's and joins it again by events, so that they stay side by side in a graph, too. Knows addresses,
+ * no collectives. */
+#ifndef WEFT_GPU_ENGINES_H
+#define WEFT_GPU_ENGINES_H
+
+#include "gpu/gpu.h"
+
+enum {
+    GPU_ENGINE_STREAMS = 15, /* beside the caller's; a GPU has fewer copy engines than that */
+    GPU_ENGINE_SETS = 8,     /* captures that go on at once, and one for what is not captured */
+    GPU_ENGINE_COPIES = 65,  /* in one call, at most */
+};
+
+struct gpu_engine_copy {
+    void *dst;
+    const void *src;
+    size_t bytes;
+};
+
+/* Streams that are used together. A stream stays part of a capture until that ends, so captures have theirs, each
+ * a set by itself. */
+struct gpu_engine_set {
+    int streams;
+    CUstream stream[GPU_ENGINE_STREAMS];
+    CUevent begun, ended[GPU_ENGINE_STREAMS];
+};
+
+struct gpu_engines {
+    pthread_mutex_t lock; /* copies of one call are put on the streams at a time */
+    bool no_batch;        /* the driver has refused one */
+    struct gpu_engine_set sets[GPU_ENGINE_SETS]; /* [0]: of what is not captured */
+};
+
+void gpu_engines_open(struct gpu_engines *engines);
+void gpu_engines_close(struct gpu_engines *engines, struct gpu *gpu);
+
+/* n copies, of which none reads or writes what another writes. The device's context is current. */
+weft_status gpu_engines_copy(struct gpu_engines *engines, struct gpu *gpu, CUstream stream,
+                             const struct gpu_engine_copy *copies, int n);
+
+#endif
