@@ -12,24 +12,22 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether a launcher has started this process as a PE, or the user has said how to start. */
-static bool in_job(void)
+bool bench_in_job(void)
 {
     return config_int(CONFIG_BOOT_SOCKET) >= 0 || getenv("PMIX_RANK") || getenv("WORLD_SIZE") ||
            strcmp(config_string(CONFIG_BOOT), "auto") != 0;
 }
 
-/* `weft run -n N weft bench ...` with the same options. */
-int bench_start_job(const struct bench_options *options, int argc, char **argv)
+int bench_start_pes(int pes, bool bind, char *first, int argc, char **argv)
 {
     static char self[4096];
-    char pes[16], *progress = isatty(STDERR_FILENO) ? "--progress=1" : "--progress=0";
+    char number[16];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     if (length < 0) {
         perror("weft bench: readlink(\"/proc/self/exe\")");
         return EXIT_FAULT;
     }
-    snprintf(pes, sizeof pes, "%d", options->pes);
+    snprintf(number, sizeof number, "%d", pes);
     char **args = calloc((size_t)argc + 9, sizeof *args);
     if (!args) {
         perror("weft bench: calloc");
@@ -38,17 +36,23 @@ int bench_start_job(const struct bench_options *options, int argc, char **argv)
     int n = 0;
     args[n++] = "weft run";
     args[n++] = "-n";
-    args[n++] = pes;
-    if (!options->bind)
+    args[n++] = number;
+    if (!bind)
         args[n++] = "--bind=none";
     args[n++] = self;
     args[n++] = "bench";
-    args[n++] = progress;
+    args[n++] = first;
     for (int i = 1; i < argc; i++)
         args[n++] = argv[i];
     int code = cmd_run(n, args);
     free(args);
     return code;
+}
+
+int bench_start_job(const struct bench_options *options, int argc, char **argv)
+{
+    char *progress = isatty(STDERR_FILENO) ? "--progress=1" : "--progress=0";
+    return bench_start_pes(options->pes, options->bind, progress, argc, argv);
 }
 
 struct results {
@@ -280,14 +284,14 @@ int cmd_bench(int argc, char **argv)
     }
     bench_parse(argc, argv, &options);
     bool suite = bench_is_suite(options.names) && !options.trace;
-    if (in_job() && (options.paths || suite)) {
+    if (bench_in_job() && (options.paths || suite)) {
         fprintf(stderr, "weft bench: %s starts jobs of its own; leave the launcher out\n",
                 suite ? options.names : "--paths");
         return EXIT_USAGE;
     }
     if (suite)
         return bench_suite(&options);
-    if (in_job()) {
+    if (bench_in_job()) {
         bench_device_choose(&options);
         if (options.trace)
             return run_bench(&options);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft bench file`: how fast a file comes into memory, and goes from there, by blocks, depths and threads, beside
- * plain read and copy, fio, and cuFile in its compatibility mode, in one run. A job of one PE. How a method
- * moves the bytes is not known here (cli/bench/file_methods.c, file_cufile.c). */
+ * plain read and copy, fio, and cuFile in its compatibility mode, in one run. A job of one PE, or of one for each of
+ * several folders (cli/bench/file_several.c). How a method moves the bytes is not known here
+ * (cli/bench/file_methods.c, file_cufile.c). */
 #include "bench_file.h"
+#include "bench/bench.h"
 #include "bench/file.h"
 #include "commands.h"
 
@@ -17,31 +19,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LIST_MOST = 16, REPETITIONS_MOST = 31, METHODS = 4 };
-
-struct options {
-    const char *path; /* NULL: a file is made here, and removed */
-    uint64_t bytes;
-    size_t window;
-    uint64_t blocks[LIST_MOST], depths[LIST_MOST], threads[LIST_MOST];
-    int n_blocks, n_depths, n_threads;
-    int repetitions;
-    bool gpu, write, read, json;
-    const char *methods;
-};
-
 static const struct {
     const char *name;
     double (*measure)(const struct file_point *point, char *why, size_t why_bytes);
-} methods[METHODS] = {{"weft", file_by_weft},
-                      {"plain", file_by_plain},
-                      {"fio", file_by_fio},
-                      {"cufile", file_by_cufile}};
+} methods[FILE_METHODS] = {{"weft", file_by_weft},
+                           {"plain", file_by_plain},
+                           {"fio", file_by_fio},
+                           {"cufile", file_by_cufile}};
 
 /* ------------------------------------------------------------------------------------- options */
 
 enum {
     KEY_FILE = 256,
+    KEY_FOLDERS,
     KEY_SIZE,
     KEY_WINDOW,
     KEY_BLOCKS,
@@ -57,6 +47,10 @@ enum {
 static const struct argp_option option_list[] = {
     {"file", KEY_FILE, "PATH", 0,
      "a file or block device to read (a file of --size bytes is made in this folder, and removed)",
+     0},
+    {"folders", KEY_FOLDERS, "LIST", 0,
+     "a PE for each of these folders, comma-separated, with a file of --size bytes there: each alone, then all at "
+     "once",
      0},
     {"size", KEY_SIZE, "BYTES", 0, "bytes that are moved (1G, or what --file has)", 0},
     {"blocks", KEY_BLOCKS, "LIST", 0, "bytes of one request (256K,1M,4M)", 0},
@@ -79,8 +73,8 @@ static int parse_list(struct argp_state *state, const char *option, const char *
     for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         char item[32];
         snprintf(item, sizeof item, "%.*s", (int)strcspn(at, ","), at);
-        if (n == LIST_MOST)
-            argp_error(state, "--%s: at most %d values", option, LIST_MOST);
+        if (n == FILE_LIST_MOST)
+            argp_error(state, "--%s: at most %d values", option, FILE_LIST_MOST);
         else if (!config_parse_size(item, &values[n]) || !values[n] || values[n] > most)
             argp_error(state, "--%s: \"%s\" is not a number from 1 to %llu", option, item,
                        (unsigned long long)most);
@@ -98,7 +92,7 @@ static uint64_t parse_bytes(struct argp_state *state, const char *option, const 
     return bytes;
 }
 
-static void parse_blocks(struct argp_state *state, struct options *options, const char *list)
+static void parse_blocks(struct argp_state *state, struct file_options *options, const char *list)
 {
     options->n_blocks = parse_list(state, "blocks", list, 64 << 20, options->blocks);
     for (int i = 0; i < options->n_blocks; i++)
@@ -107,12 +101,27 @@ static void parse_blocks(struct argp_state *state, struct options *options, cons
                        (unsigned long long)options->blocks[i]);
 }
 
+/* 0: a name is missing, or there are too many. */
+static int count_folders(const char *list)
+{
+    int n = 1;
+    for (const char *at = list; *at; at++)
+        if (*at == ',' && (at == list || !at[1] || at[1] == ','))
+            return 0;
+        else
+            n += *at == ',';
+    return *list && n <= FILE_FOLDERS_MOST ? n : 0;
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
-    struct options *options = state->input;
+    struct file_options *options = state->input;
     switch (key) {
     case KEY_FILE:
         options->path = argument;
+        return 0;
+    case KEY_FOLDERS:
+        options->folders = argument;
         return 0;
     case KEY_SIZE:
         options->bytes = parse_bytes(state, "size", argument);
@@ -142,8 +151,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_REPETITIONS:
         options->repetitions = atoi(argument);
-        if (options->repetitions < 1 || options->repetitions > REPETITIONS_MOST)
-            argp_error(state, "--repetitions %s: 1 to %d is wanted", argument, REPETITIONS_MOST);
+        if (options->repetitions < 1 || options->repetitions > FILE_REPETITIONS_MOST)
+            argp_error(state, "--repetitions %s: 1 to %d is wanted", argument,
+                       FILE_REPETITIONS_MOST);
         return 0;
     case 'j':
         options->json = true;
@@ -154,12 +164,17 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_END:
         if (options->write && options->path)
             argp_error(state, "--write and --file: what the file has would be lost");
+        if (options->folders && options->path)
+            argp_error(state, "--folders and --file: the files are made in the folders");
+        if (options->folders && (options->pes = count_folders(options->folders)) < 1)
+            argp_error(state, "--folders %s: 1 to %d names with a comma between are wanted",
+                       options->folders, FILE_FOLDERS_MOST);
         return 0;
     }
     return ARGP_ERR_UNKNOWN;
 }
 
-static struct options parse_options(int argc, char **argv)
+static struct file_options parse_options(int argc, char **argv)
 {
     static const struct argp argp = {
         .options = option_list,
@@ -168,65 +183,17 @@ static struct options parse_options(int argc, char **argv)
             "Measure reading a file into memory, in GB/s, by weft_file_read() and beside it by plain read and "
             "copy, by fio, and by cuFile in its compatibility mode, where those are here. fio copies to no "
             "target: with --memory gpu it shows what the store gives."};
-    struct options options = {.blocks = {256 << 10, 1 << 20, 4 << 20},
-                              .n_blocks = 3,
-                              .depths = {4, 16},
-                              .n_depths = 2,
-                              .threads = {1},
-                              .n_threads = 1,
-                              .repetitions = 3,
-                              .methods = "weft,plain,fio,cufile"};
+    struct file_options options = {.blocks = {256 << 10, 1 << 20, 4 << 20},
+                                   .n_blocks = 3,
+                                   .depths = {4, 16},
+                                   .n_depths = 2,
+                                   .threads = {1},
+                                   .n_threads = 1,
+                                   .repetitions = 3,
+                                   .pes = 1,
+                                   .methods = "weft,plain,fio,cufile"};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     return options;
-}
-
-/* ------------------------------------------------------------------------------------ the file */
-
-static bool fill_file(int fd, uint64_t bytes)
-{
-    enum { STEP = 1 << 20 };
-    char *block = malloc(STEP);
-    uint64_t random = 88172645463325252u;
-    bool well = block != NULL;
-    for (size_t i = 0; well && i < STEP; i += 8) { /* no store can shorten it */
-        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-        memcpy(block + i, &random, 8);
-    }
-    for (uint64_t at = 0; well && at < bytes; at += STEP) {
-        memcpy(block, &at, sizeof at);
-        size_t n = bytes - at < STEP ? (size_t)(bytes - at) : STEP;
-        well = pwrite(fd, block, n, (off_t)at) == (ssize_t)n;
-    }
-    free(block);
-    return well && fdatasync(fd) == 0;
-}
-
-/* One that has had no name may be given one later. */
-static int open_nameless(void)
-{
-    char name[] = "./weft_bench_file.XXXXXX";
-    int fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        return fd;
-    fd = mkostemp(name, O_CLOEXEC);
-    if (fd >= 0)
-        unlink(name);
-    return fd;
-}
-
-/* Without a name, so that nothing is left of it whatever becomes of this process; fio finds it by *path too. */
-static int make_file(uint64_t bytes, char *path, size_t path_bytes)
-{
-    int fd = open_nameless();
-    if (fd >= 0 && fill_file(fd, bytes)) {
-        snprintf(path, path_bytes, "/proc/%d/fd/%d", (int)getpid(), fd);
-        return fd;
-    }
-    fprintf(stderr, "weft bench: a file of %llu bytes in this folder: %s\n",
-            (unsigned long long)bytes, strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    return -1;
 }
 
 /* --------------------------------------------------------------------------------- the figures */
@@ -246,27 +213,30 @@ static bool named(const char *list, const char *name)
     return false;
 }
 
-struct row {
-    double gbps[METHODS]; /* negative: not measured */
-};
-
 /* Methods in turn in every repetition, so that a change of the machine's pace meets all. */
-static void measure(const struct options *options, const struct file_point *point, struct row *row,
-                    char (*why)[256])
+void file_measure(const struct file_options *options, const struct file_point *point,
+                  weft_team *together, struct file_row *row, char (*why)[256])
 {
-    double all[METHODS][REPETITIONS_MOST];
+    double all[FILE_METHODS][FILE_REPETITIONS_MOST];
     for (int r = 0; r < options->repetitions; r++)
-        for (int m = 0; m < METHODS; m++) {
+        for (int m = 0; m < FILE_METHODS; m++) {
             bool wanted = named(options->methods, methods[m].name) && !why[m][0];
+            if (together && weft_barrier(together))
+                snprintf(why[m], sizeof why[m], "%s", weft_last_error());
             all[m][r] = wanted ? methods[m].measure(point, why[m], sizeof why[m]) : -1;
         }
-    for (int m = 0; m < METHODS; m++) {
+    for (int m = 0; m < FILE_METHODS; m++) {
         qsort(all[m], (size_t)options->repetitions, sizeof(double), by_value);
         row->gbps[m] = all[m][0] < 0 ? -1 : all[m][options->repetitions / 2];
     }
 }
 
-static void print_json(const struct file_point *point, const struct row *row)
+const char *file_method_name(int method)
+{
+    return methods[method].name;
+}
+
+json_t *file_row_json(const struct file_point *point, const struct file_row *row)
 {
     json_t *object = json_object();
     json_object_set_new(object, "bench", json_string("file"));
@@ -276,20 +246,25 @@ static void print_json(const struct file_point *point, const struct row *row)
     json_object_set_new(object, "block", json_integer((json_int_t)point->block));
     json_object_set_new(object, "depth", json_integer(point->depth));
     json_object_set_new(object, "threads", json_integer(point->threads));
-    for (int m = 0; m < METHODS; m++) {
+    for (int m = 0; m < FILE_METHODS; m++) {
         char key[32];
         snprintf(key, sizeof key, "%s_gbps", methods[m].name);
         json_object_set_new(object, key, row->gbps[m] < 0 ? json_null() : json_real(row->gbps[m]));
     }
+    return object;
+}
+
+void file_json_print(json_t *object)
+{
     json_dumpf(object, stdout, JSON_REAL_PRECISION(4));
     putchar('\n');
     json_decref(object);
 }
 
-static void print_row(const struct file_point *point, const struct row *row)
+static void print_row(const struct file_point *point, const struct file_row *row)
 {
     printf("%8zuK %6u %8u", point->block >> 10, point->depth, point->threads);
-    for (int m = 0; m < METHODS; m++)
+    for (int m = 0; m < FILE_METHODS; m++)
         row->gbps[m] < 0 ? printf(" %9s", "-") : printf(" %9.2f", row->gbps[m]);
     if (row->gbps[0] >= 0 && row->gbps[2] > 0)
         printf(" %9.2f", row->gbps[0] / row->gbps[2]);
@@ -297,18 +272,41 @@ static void print_row(const struct file_point *point, const struct row *row)
     fflush(stdout);
 }
 
-static void look(const char *path, weft_job *job, weft_file_info *info)
+/* A file that is too small is nobody's to lengthen. */
+static weft_status find_bytes(const char *path, weft_job *job, uint64_t *bytes)
+{
+    weft_file *file;
+    uint64_t there;
+    weft_status status = weft_file_open(job, path, WEFT_FILE_READ, NULL, &file);
+    if (status)
+        return status;
+    status = weft_file_size(file, &there);
+    weft_file_close(file);
+    if (status)
+        return status;
+    if (!*bytes)
+        *bytes = there;
+    return *bytes <= there ? WEFT_OK
+                           : base_fail(WEFT_ERR_RANGE,
+                                       "--size: %s has %llu bytes, less than the %llu that are to "
+                                       "be read",
+                                       path, (unsigned long long)there, (unsigned long long)*bytes);
+}
+
+/* By what Weft moves it, GPU memory too, once there is some. */
+static weft_status look(const char *path, weft_job *job, weft_file_info *info)
 {
     weft_file *file;
     *info = (weft_file_info){.size = sizeof *info};
-    if (weft_file_open(job, path, WEFT_FILE_READ, NULL, &file))
-        return;
-    if (weft_file_query(file, info))
-        fprintf(stderr, "weft bench: %s\n", weft_last_error());
+    weft_status status = weft_file_open(job, path, WEFT_FILE_READ, NULL, &file);
+    if (status)
+        return status;
+    status = weft_file_query(file, info);
     weft_file_close(file);
+    return status;
 }
 
-static void print_head(const struct options *options, const weft_file_info *info)
+static void print_head(const struct file_options *options, const weft_file_info *info)
 {
     printf("%s, %s on %s; weft by %s%s%s\n", options->write ? "write" : "read", info->file_system,
            info->store, info->backend, info->reason[0] ? ": " : "", info->reason);
@@ -320,44 +318,63 @@ static void print_head(const struct options *options, const weft_file_info *info
     }
     printf("GB/s; memory: %s\n%9s %6s %8s", options->gpu ? "gpu" : "host", "block", "depth",
            "threads");
-    for (int m = 0; m < METHODS; m++)
+    for (int m = 0; m < FILE_METHODS; m++)
         printf(" %9s", methods[m].name);
     printf(" %9s\n", "weft/fio");
-}
-
-static int run_points(const struct options *options, struct file_point *point, uint64_t bytes)
-{
-    char why[METHODS][256] = {{0}};
-    for (int b = 0; b < options->n_blocks; b++)
-        for (int d = 0; d < options->n_depths; d++)
-            for (int t = 0; t < options->n_threads; t++) {
-                struct row row;
-                point->block = options->blocks[b];
-                point->depth = (unsigned)options->depths[d];
-                point->threads = (unsigned)options->threads[t];
-                point->window = options->window ? options->window : point->block * point->depth;
-                uint64_t step = point->window * point->threads;
-                point->bytes = bytes / step * step;
-                if (!point->bytes || point->window % point->block) {
-                    fprintf(stderr,
-                            "weft bench: %llu bytes, window %zu, block %zu, %u threads do not "
-                            "divide; left out\n",
-                            (unsigned long long)bytes, point->window, point->block, point->threads);
-                    continue;
-                }
-                measure(options, point, &row, why);
-                options->json ? print_json(point, &row) : print_row(point, &row);
-            }
-    for (int m = 0; m < METHODS; m++)
-        if (why[m][0])
-            fprintf(stderr, "weft bench: %s: %s\n", methods[m].name, why[m]);
-    return why[0][0] ? EXIT_FAULT : EXIT_GOOD;
 }
 
 static int give_up(void)
 {
     fprintf(stderr, "weft bench: %s\n", weft_last_error());
     return EXIT_FAULT;
+}
+
+/* False: they do not divide the bytes of the file. */
+static bool set_point(const struct file_options *options, int block, int depth, int threads,
+                      uint64_t bytes, struct file_point *point)
+{
+    point->block = options->blocks[block];
+    point->depth = (unsigned)options->depths[depth];
+    point->threads = (unsigned)options->threads[threads];
+    point->window = options->window ? options->window : point->block * point->depth;
+    uint64_t step = point->window * point->threads;
+    point->bytes = bytes / step * step;
+    if (point->bytes && point->window % point->block == 0)
+        return true;
+    if (weft_my_pe(point->job) == 0)
+        fprintf(
+            stderr,
+            "weft bench: %llu bytes, window %zu, block %zu, %u threads do not divide; left out\n",
+            (unsigned long long)bytes, point->window, point->block, point->threads);
+    return false;
+}
+
+static void one_point(const struct file_options *options, const struct file_point *point,
+                      char (*why)[256])
+{
+    struct file_row row;
+    file_measure(options, point, NULL, &row, why);
+    options->json ? file_json_print(file_row_json(point, &row)) : print_row(point, &row);
+}
+
+static int run_points(const struct file_options *options, struct file_point *point, uint64_t bytes,
+                      struct file_several *several)
+{
+    char why[FILE_METHODS][256] = {{0}};
+    for (int b = 0; b < options->n_blocks; b++)
+        for (int d = 0; d < options->n_depths; d++)
+            for (int t = 0; t < options->n_threads; t++) {
+                if (!set_point(options, b, d, t, bytes, point))
+                    continue;
+                if (!several)
+                    one_point(options, point, why);
+                else if (file_several_point(several, options, point, why))
+                    return give_up();
+            }
+    for (int m = 0; m < FILE_METHODS; m++)
+        if (why[m][0])
+            fprintf(stderr, "weft bench: %s: %s\n", methods[m].name, why[m]);
+    return why[0][0] ? EXIT_FAULT : EXIT_GOOD;
 }
 
 static uint64_t largest(const uint64_t *values, int n)
@@ -369,7 +386,7 @@ static uint64_t largest(const uint64_t *values, int n)
 }
 
 /* For the threads, a window each. */
-static size_t most_memory(const struct options *options)
+static size_t most_memory(const struct file_options *options)
 {
     uint64_t window = options->window ? options->window
                                       : largest(options->blocks, options->n_blocks) *
@@ -377,50 +394,85 @@ static size_t most_memory(const struct options *options)
     return window * largest(options->threads, options->n_threads);
 }
 
-static int run_job(const struct options *options, const char *path)
+/* By all PEs of the job alike. */
+static int run_all(const struct file_options *options, struct file_point *point)
 {
-    weft_job *job;
-    weft_init_attr attr = {.size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE};
-    struct file_point point = {
-        .path = path, .window = options->window, .write = options->write, .gpu = options->gpu};
     uint64_t bytes = options->bytes;
-    void *memory;
-    weft_file *file;
+    struct file_several *several = NULL;
     weft_file_info info;
-    size_t room = most_memory(options);
-    if (weft_init(&job, &attr))
+    void *memory;
+    if (find_bytes(point->path, point->job, &bytes) ||
+        weft_alloc(point->job, options->gpu ? WEFT_GPU : WEFT_HOST, most_memory(options), 1 << 20,
+                   WEFT_ALLOC_ZERO, &memory) ||
+        look(point->path, point->job, &info))
         return give_up();
-    point.job = job;
-    if (!bytes) {
-        if (weft_file_open(job, path, WEFT_FILE_READ, NULL, &file) ||
-            weft_file_size(file, &bytes) || weft_file_close(file))
-            return give_up();
-    }
-    if (weft_alloc(job, options->gpu ? WEFT_GPU : WEFT_HOST, room, 1 << 20, WEFT_ALLOC_ZERO,
-                   &memory))
+    point->memory = memory;
+    memcpy(point->file_system, info.file_system, sizeof point->file_system);
+    if (options->folders && file_several_open(options, point->job, &info, &several))
         return give_up();
-    point.memory = memory;
-    look(path, job, &info);
-    memcpy(point.file_system, info.file_system, sizeof point.file_system);
-    if (!options->json)
+    if (!options->json && !several)
         print_head(options, &info);
-    int code = run_points(options, &point, bytes);
-    weft_free(job, memory);
-    return weft_finalize(job) ? give_up() : code;
+    int code = run_points(options, point, bytes, several);
+    file_several_close(several);
+    return weft_free(point->job, memory) ? give_up() : code;
+}
+
+/* path: NULL: a file is made, in this PE's folder. */
+static int run_file(const struct file_options *options, struct file_point *point)
+{
+    char made[64];
+    int fd = -1;
+    if (!point->path) {
+        if (options->folders && file_several_enter(options, weft_my_pe(point->job)))
+            return EXIT_FAULT;
+        fd = file_make(options->bytes, made, sizeof made);
+        if (fd < 0)
+            return EXIT_FAULT;
+        point->path = made;
+    }
+    int code = run_all(options, point);
+    if (fd >= 0)
+        close(fd);
+    return code;
+}
+
+static int run_job(const struct file_options *options)
+{
+    weft_init_attr attr = {.size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE};
+    struct file_point point = {.path = options->path,
+                               .window = options->window,
+                               .write = options->write,
+                               .gpu = options->gpu};
+    if (weft_init(&point.job, &attr))
+        return give_up();
+    int pes = weft_n_pes(point.job);
+    if (pes == options->pes) {
+        int code = run_file(options, &point);
+        /* Without the others' part there is no end in which all take part. */
+        return code == EXIT_FAULT && pes > 1 ? code : weft_finalize(point.job) ? give_up() : code;
+    }
+    if (weft_my_pe(point.job) == 0)
+        fprintf(
+            stderr,
+            "weft bench: this job has %d PEs, and %d were wanted: --folders starts one for each of "
+            "its folders by itself; leave the launcher out\n",
+            pes, options->pes);
+    weft_finalize(point.job);
+    return EXIT_USAGE;
 }
 
 int bench_file(int argc, char **argv)
 {
-    struct options options = parse_options(argc, argv);
-    char made[64];
-    if (options.path)
-        return run_job(&options, options.path);
-    if (!options.bytes)
+    char **names = calloc((size_t)argc + 1, sizeof *names); /* argp puts them in another order */
+    if (!names)
+        abort();
+    memcpy(names, argv, (size_t)argc * sizeof *names);
+    struct file_options options = parse_options(argc, argv);
+    if (!options.path && !options.bytes)
         options.bytes = (uint64_t)1 << 30;
-    int fd = make_file(options.bytes, made, sizeof made);
-    if (fd < 0)
-        return EXIT_FAULT;
-    int code = run_job(&options, made);
-    close(fd);
+    int code = options.folders && !bench_in_job()
+                   ? bench_start_pes(options.pes, false, "file", argc, names)
+                   : run_job(&options);
+    free(names);
     return code;
 }

@@ -155,6 +155,12 @@ struct bench_point {
 /* bench.c: runs `weft run -n N weft bench ...` with these options; its exit status. */
 int bench_start_job(const struct bench_options *options, int argc, char **argv);
 
+/* `weft run -n PES weft bench FIRST ...` with argv[1] and what is behind it. */
+int bench_start_pes(int pes, bool bind, char *first, int argc, char **argv);
+
+/* Whether a launcher has started this process as a PE, or the user has said how to start. */
+bool bench_in_job(void);
+
 /* bench_paths.c: one job for each path of options->paths (and pair); the exit status of the command. */
 int bench_paths(const struct bench_options *options, int argc, char **argv);
 

@@ -238,6 +238,7 @@ double file_by_fio(const struct file_point *point, char *why, size_t why_bytes)
                     "--thread",
                     "--group_reporting",
                     "--overwrite=1",
+                    "--allow_file_create=0", /* what is not there, or is too short, stays so */
                     "--output-format=json",
                     NULL};
     int code = run_fio(args, text, sizeof text);

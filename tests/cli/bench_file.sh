@@ -24,6 +24,43 @@ rows=$(LD_LIBRARY_PATH=$stand_in "$weft" bench file "${options[@]}" --methods we
     fail "gpu: status $?"
 [ "$(grep -cE '^\{"bench": "file", "direction": "read", "memory": "gpu", .*"weft_gbps": [0-9.]+, "plain_gbps": null' <<< "$rows")" = 8 ] ||
     fail "gpu: not eight rows: $rows"
+# Several folders: a PE for each, of host memory and of two GPUs; alone and at once, and all of them.
+mkdir one two
+for memory in host gpu; do
+    table=$(LD_LIBRARY_PATH=$stand_in "$weft" bench file --folders one,two --size 4M --blocks 64K --depths 2 --repetitions 2 \
+        --methods weft,plain --memory $memory) || fail "folders, $memory: status $?"
+    [ "$(grep -cE "^ +64K +2 +1 +(0|1|all)( +$figure){4}( +-){4}$" <<< "$table")" = 3 ] ||
+        fail "folders, $memory: not a row for each PE and all: $table"
+    for pe in "0, one" "1, two"; do
+        grep -qE "^PE $pe: .* on .*; weft by (uring|threads) (direct|buffered)$([ $memory = host ] || echo ", pinned")$" <<< "$table" ||
+            fail "folders, $memory: not told by what PE $pe moves its file: $table"
+    done
+    [ -z "$(ls -A one two | grep -v :)" ] || fail "left behind in a folder: $(ls -A one two)"
+done
+rows=$("$weft" bench file --folders one,two,one --write --size 1M --blocks 64K --depths 2 --repetitions 1 --methods weft --json) ||
+    fail "folders, JSON: status $?"
+for pe in '0, "folder": "one"' '1, "folder": "two"' '2, "folder": "one"' 'null, "folder": null'; do
+    for at_once in true false; do
+        [ "$(grep -cE "\"direction\": \"write\".*\"weft_gbps\": [0-9.]+, .*\"pes\": 3, \"pe\": $pe, \"at_once\": $at_once}" <<< "$rows")" = 1 ] ||
+            fail "folders, JSON: no row of PE $pe, at once $at_once: $rows"
+    done
+done
+rmdir one two
+"$weft" bench file --folders .,nothing --size 1M > /dev/null 2> words && fail "a folder that is not there: no fault"
+grep -q "^weft bench: --folders: nothing: No such file" words || fail "a folder that is not there: $(cat words)"
+"$weft" run -n 2 "$weft" bench file --size 1M > /dev/null 2> words
+grep -q "has 2 PEs, and 1 were wanted" words || fail "a job of two PEs without folders: $(cat words)"
+rm -f words
+# A file that is too short, or is not there, is refused by all methods alike, and stays as it is.
+head -c 100000 /dev/urandom > short
+cp short as_it_was
+"$weft" bench file --file ./short --size 1M --blocks 64K --depths 2 > words 2>&1 && fail "a file that is too short: no fault"
+grep -q "^weft bench: --size: ./short has 100000 bytes, less than the 1048576" words || fail "a file that is too short: $(cat words)"
+cmp short as_it_was || fail "a file that is too short was changed"
+"$weft" bench file --file ./nothing --size 1M --blocks 64K --depths 2 > words 2>&1 && fail "a file that is not there: no fault"
+[ "$(wc -l < words)" = 1 ] && grep -q "^weft bench: .*No such file" words || fail "a file that is not there: $(cat words)"
+[ ! -e nothing ] || fail "a file that was not there was made"
+rm -f short as_it_was words
 # cuFile, over its stand-in; without a list of modules the real one would never return, and is not called.
 table=$(LD_LIBRARY_PATH=$stand_in:$cufile "$weft" bench file "${options[@]}" --threads 1 --repetitions 3 --methods weft,cufile --memory gpu 2>&1) ||
     fail "cufile: status $?"
@@ -44,7 +81,7 @@ for backend in auto threads; do
     [ -n "$query" ] && [ "$query" = "$told" ] || fail "$backend: the job says \"$query\", explain \"$told\""
 done
 rm -f some
-for wrong in "--blocks 5000" "--depths 257" "--memory disk" "put" "--file x --write" "--repetitions 0"; do
+for wrong in "--blocks 5000" "--depths 257" "--memory disk" "put" "--file x --write" "--repetitions 0" "--folders ,x" "--folders x --file y"; do
     "$weft" bench file $wrong > /dev/null 2> words
     [ $? = 2 ] || fail "$wrong: not refused as usage"
     [ -s words ] || fail "$wrong: no words"
