@@ -2,6 +2,7 @@
 /* `weft bench`: starts a job of itself where it is not part of one, and walks over the selected
  * benchmarks and sizes. How a figure is taken is not known here (cli/bench/). */
 #include "bench/bench.h"
+#include "bench_coll.h"
 #include "bench_file.h"
 #include "commands.h"
 
@@ -281,6 +282,10 @@ int cmd_bench(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "file") == 0) {
         argv[1] = "weft bench file";
         return bench_file(argc - 1, argv + 1);
+    }
+    if (argc > 1 && strcmp(argv[1], "coll") == 0) {
+        argv[1] = "weft bench coll";
+        return bench_coll(argc - 1, argv + 1);
     }
     bench_parse(argc, argv, &options);
     bool suite = bench_is_suite(options.names) && !options.trace;

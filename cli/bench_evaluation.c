@@ -162,6 +162,8 @@ void bench_list_suites(void)
     printf(
         "%-17s %-7s %-5s %s\n", "file", "", "",
         "a file read into memory or written, beside plain read, fio and cuFile; options of its own");
+    printf("%-17s %-7s %-5s %s\n", "coll", "", "",
+           "collectives by every way, in graphs, on streams and by the host; options of its own");
 }
 
 /* ------------------------------------------------------------------------------------ the jobs */

@@ -3,6 +3,7 @@
  * environment holds an unknown name or a bad value. */
 #include "commands.h"
 
+#include "tool/coll_rates.h"
 #include "tool/tool.h"
 
 #include <argp.h>
@@ -41,6 +42,15 @@ static void print_json(void)
     json_decref(list);
 }
 
+/* Which serve on this machine. */
+static void print_rates(void)
+{
+    struct coll_rates rates;
+    char text[1200];
+    tool_coll_rates_here(&rates, text, sizeof text);
+    printf("    rates: %s\n", text);
+}
+
 static void print_table(void)
 {
     for (int i = 0; i < CONFIG_COUNT; i++) {
@@ -51,6 +61,8 @@ static void print_table(void)
         if (var->choices)
             printf(" [%s]", var->choices);
         putchar('\n');
+        if (i == CONFIG_COLL_RATES)
+            print_rates();
     }
 }
 

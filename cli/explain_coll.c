@@ -66,9 +66,18 @@ static void print(const struct tool_coll_answer *a, uint64_t bytes, int members)
         printf(", in rounds of %llu bytes", (unsigned long long)a->round_bytes);
     if (a->chunks)
         printf(", handed on in %u chunks by each block", a->chunks);
+    printf("\n  rates: %s%s\n", a->rates,
+           strncmp(a->rates, "of ", 3) == 0
+               ? "; a job takes them where all PEs have the same, else those built in"
+               : "");
     printf(
-        "\n  The times are a model's, made from what was measured between H200 over NVLink 4, in a "
-        "replayed graph.\n");
+        "  The times are a model's, made from these rates, in a replayed graph; the least that any way "
+        "could take is %.1f us.\n%s",
+        a->floor_us,
+        strcmp(a->rates, "built in") == 0
+            ? "  Those built in were measured between H200 over NVLink 4; `weft bench coll --tune` "
+              "measures this machine's.\n"
+            : "");
 }
 
 int explain_coll(int n, char **arguments)

@@ -128,6 +128,8 @@ enum config_type {
       "Way of collectives on GPU memory: by size, or one where it can serve; copies: no kernels.")       \
     X(COLL_SMS, CONFIG_INT, "64", NULL,                                                                  \
       "Blocks of a collective on GPU memory, at most, each on an SM; 0 = copy engines where they can.")  \
+    X(COLL_RATES, CONFIG_STRING, "", NULL,                                                               \
+      "File with this machine's rates of collectives; empty: as `weft bench coll --tune` kept; off.")    \
     X(GPU_STRIPE, CONFIG_SIZE, "0", NULL,                                                                \
       "Host-initiated copies from this size are dealt out over several streams; 0 = never.")             \
     X(STRIPES, CONFIG_INT, "0", NULL,                                                                    \

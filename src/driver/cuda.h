@@ -22,6 +22,8 @@ typedef struct CUlib_st *CUlibrary;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
 
 typedef struct CUuuid_st {
     char bytes[16];
@@ -144,6 +146,7 @@ typedef struct CUmemcpyAttributes_st {
     X(CU_POINTER_ATTRIBUTE_RANGE_SIZE, 12)                                                         \
     X(CU_STREAM_NON_BLOCKING, 1)                                                                   \
     X(CU_STREAM_CAPTURE_STATUS_NONE, 0)                                                            \
+    X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                                                      \
     X(CU_STREAM_CAPTURE_MODE_RELAXED, 2)                                                           \
     X(CU_STREAM_CAPTURE_STATUS_ACTIVE, 1)                                                          \
     X(CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, 1)                                                        \
@@ -277,6 +280,15 @@ enum cuda_constant {
       (stream, status, id, graph, nodes, node_count))                                              \
     X(ThreadExchangeStreamCaptureMode, ("cuThreadExchangeStreamCaptureMode"), 1, (int *mode),      \
       (mode))                                                                                      \
+    X(StreamBeginCapture, ("cuStreamBeginCapture_v2"), 1, (CUstream stream, int mode),             \
+      (stream, mode))                                                                              \
+    X(StreamEndCapture, ("cuStreamEndCapture"), 1, (CUstream stream, CUgraph * graph),             \
+      (stream, graph))                                                                             \
+    X(GraphInstantiate, ("cuGraphInstantiateWithFlags"), 1,                                        \
+      (CUgraphExec * made, CUgraph graph, unsigned long long flags), (made, graph, flags))         \
+    X(GraphLaunch, ("cuGraphLaunch"), 1, (CUgraphExec made, CUstream stream), (made, stream))      \
+    X(GraphExecDestroy, ("cuGraphExecDestroy"), 1, (CUgraphExec made), (made))                     \
+    X(GraphDestroy, ("cuGraphDestroy"), 1, (CUgraph graph), (graph))                               \
     X(StreamWriteValue64, ("cuStreamWriteValue64_v2", "cuStreamWriteValue64"), 1,                  \
       (CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags),                      \
       (stream, address, value, flags))                                                             \

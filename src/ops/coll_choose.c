@@ -1,27 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See coll_choose.h. The constants were measured between 2 and 4 H200 over NVLink 4; what is compared are ways on the
- * same machine, so a slower link moves the borders less than it moves the times. */
+/* See coll_choose.h. What is compared are ways on the same machine, so a slower link moves the borders less than it moves
+ * the times. */
 #include "ops/coll_choose.h"
 
 enum {
     UNIT = 16, /* bytes of payload that a thread makes two packets of */
     PACKET_THREADS = 64,
     MOST_THREADS = 512,
-    LEAST_SHARE = 16 << 10, /* bytes that are worth a block where it stores directly */
     LEAST_CHUNK = 16 << 10, /* of a block's share, from hand to hand */
     MOST_CHUNKS = 16,
     SIZED_BLOCKS = 32,
 };
 
-/* Microseconds in a graph, before the first byte. */
-static const double ONE_TRIP = 2.3, TWO_TRIPS = 4.0, PUSH = 4.3, COMBINE = 6.0, SPREAD = 7.5;
-/* Bytes of payload a microsecond out of a GPU, and by one block. */
-static const double PACKET_RATE = 160e3, STORE_RATE = 340e3, BLOCK_PACKETS = 6e3,
-                    BLOCK_STORES = 25e3;
-
-/* Copy engines: two meetings; the first copy, and each that is forked off beside it; bytes a microsecond. From 1, 16
- * and 128 MiB a pair, 2 GPUs (5.9, 47.5 and 346 us) and 4 (17.2, 153 and 1051). */
-static const double MEETINGS = 4.0, FIRST_COPY = 4.8, EACH_COPY = 6.6, ENGINE_RATE = 392e3;
+/* Of the time of a round of one trip: the rest of it is the kernel's begin and end. Between H200 a flag takes 0.8 us each
+ * way, and the round 2.3. */
+static const double FLAG_SHARE = 0.7;
 
 static bool reduces(enum coll_what what)
 {
@@ -68,45 +61,74 @@ static double link_bytes(const struct coll_question *q, enum coll_way way)
 
 /* Phase 1: the root, or everyone, to all others. In two phases: a slice to each other, then each its slice to all but
  * the root. */
-static double engines_cost(const struct coll_question *q, int phases)
+static double engines_cost(const struct coll_question *q, const struct coll_rates *rates,
+                           int phases)
 {
     double others = q->members - 1, copies = others - 1 > 0 ? others - 1 : 0;
-    double bytes = others * (double)q->bytes, begin = FIRST_COPY + copies * EACH_COPY;
+    double bytes = others * (double)q->bytes,
+           begin = rates->engines_first_us + copies * rates->engines_more_us;
     if (phases == 2) {
         bytes = (double)q->bytes * (1 + (others - 1) / others);
-        begin = 2 * begin + MEETINGS / 2;
+        begin = 2 * begin + rates->engines_meet_us / 2;
     }
-    return MEETINGS + begin + bytes / ENGINE_RATE;
+    return rates->engines_meet_us + begin + bytes / rates->engines_gbps / 1e3;
 }
 
-static int engine_phases(const struct coll_question *q)
+static int engine_phases(const struct coll_question *q, const struct coll_rates *rates)
 {
     bool can_hand_on = q->what == COLL_BROADCAST && q->members > 2;
-    return can_hand_on && engines_cost(q, 2) < engines_cost(q, 1) ? 2 : 1;
+    return can_hand_on && engines_cost(q, rates, 2) < engines_cost(q, rates, 1) ? 2 : 1;
 }
 
-double coll_cost(const struct coll_question *q, enum coll_way way)
+double coll_cost(const struct coll_question *q, const struct coll_rates *rates, enum coll_way way)
 {
-    if (!can(q, way))
+    if (way < COLL_WAY_PACKETS || way > COLL_WAY_ENGINES || !can(q, way))
         return -1;
     if (way == COLL_WAY_ENGINES)
-        return engines_cost(q, engine_phases(q));
-    double rounds = 1, begin = ONE_TRIP, bytes = link_bytes(q, way);
-    double rate = way == COLL_WAY_DIRECT ? STORE_RATE : PACKET_RATE;
-    double blocks = (way == COLL_WAY_DIRECT ? BLOCK_STORES : BLOCK_PACKETS) *
+        return engines_cost(q, rates, engine_phases(q, rates));
+    bool direct = way == COLL_WAY_DIRECT;
+    double rounds = 1, begin = rates->one_trip_us, bytes = link_bytes(q, way);
+    double rate = direct ? rates->stores_gbps : rates->packets_gbps;
+    double blocks = (direct ? rates->block_stores_gbps : rates->block_packets_gbps) *
                     (q->most_blocks ? q->most_blocks : 1);
-    if (way == COLL_WAY_DIRECT)
-        begin = reduces(q->what)                              ? COMBINE
-                : q->what == COLL_BROADCAST && q->members > 2 ? SPREAD
-                                                              : PUSH;
+    if (direct)
+        begin = reduces(q->what)                              ? rates->combine_us
+                : q->what == COLL_BROADCAST && q->members > 2 ? rates->spread_us
+                                                              : rates->push_us;
     else if (way == COLL_WAY_TWO_TRIPS)
-        begin = TWO_TRIPS;
-    if (way != COLL_WAY_DIRECT) {
+        begin = rates->two_trips_us;
+    if (!direct) {
         uint64_t most = most_bytes(q, way);
         rounds = (double)((q->bytes + most - 1) / most);
         rounds = rounds < 1 ? 1 : rounds;
     }
-    return rounds * begin + bytes / (rate < blocks ? rate : blocks);
+    return rounds * begin + bytes / (rate < blocks ? rate : blocks) / 1e3;
+}
+
+double coll_least_bytes(const struct coll_question *q)
+{
+    double others = q->members - 1, bytes = (double)q->bytes;
+    if (!others)
+        return 0;
+    if (q->what == COLL_REDUCE)
+        return 2 * others / q->members * bytes;
+    /* A broadcast may be handed on, and a sum for one be made in parts by all. */
+    return q->what == COLL_BROADCAST || q->what == COLL_REDUCE_TO ? bytes : others * bytes;
+}
+
+double coll_flag_us(const struct coll_rates *rates)
+{
+    return FLAG_SHARE * rates->one_trip_us;
+}
+
+double coll_link_gbps(const struct coll_rates *rates)
+{
+    return rates->engines_gbps > rates->stores_gbps ? rates->engines_gbps : rates->stores_gbps;
+}
+
+double coll_floor(const struct coll_question *q, const struct coll_rates *rates)
+{
+    return coll_flag_us(rates) + coll_least_bytes(q) / coll_link_gbps(rates) / 1e3;
 }
 
 /* A power of two, at most `most`. */
@@ -131,12 +153,13 @@ static void size_packets(const struct coll_question *q, struct coll_choice *choi
         choice->threads *= 2;
 }
 
-static void size_direct(const struct coll_question *q, struct coll_choice *choice)
+static void size_direct(const struct coll_question *q, const struct coll_rates *rates,
+                        struct coll_choice *choice)
 {
     uint64_t others = (uint64_t)q->members - 1, bytes = q->bytes * (others ? others : 1);
     if (q->what == COLL_REDUCE || q->what == COLL_BROADCAST)
         bytes = q->bytes;
-    choice->blocks = power_for(bytes / LEAST_SHARE, q->most_blocks);
+    choice->blocks = power_for(bytes / (uint64_t)rates->block_share_bytes, q->most_blocks);
     choice->threads = MOST_THREADS;
     if (q->what != COLL_BROADCAST || q->members <= 2)
         return;
@@ -145,24 +168,25 @@ static void size_direct(const struct coll_question *q, struct coll_choice *choic
 }
 
 /* As many blocks as there may be: the size is not known. */
-static struct coll_choice choose_sized(const struct coll_question *q)
+static struct coll_choice choose_sized(const struct coll_question *q,
+                                       const struct coll_rates *rates)
 {
     struct coll_choice choice = {.way = COLL_WAY_DIRECT, .bytes = q->bytes};
     choice.blocks = power_for(SIZED_BLOCKS, q->most_blocks);
     choice.threads = MOST_THREADS;
-    choice.us = PUSH;
+    choice.us = rates->push_us;
     return choice;
 }
 
-struct coll_choice coll_choose(const struct coll_question *q)
+struct coll_choice coll_choose(const struct coll_question *q, const struct coll_rates *rates)
 {
     if (q->what == COLL_COLLECT || q->what == COLL_ALLTOALLV)
-        return choose_sized(q);
+        return choose_sized(q, rates);
     struct coll_choice choice = {.way = COLL_WAY_PACKETS, .bytes = q->bytes};
     enum coll_way wish = q->wish == COLL_WAY_AUTO && !q->most_blocks ? COLL_WAY_ENGINES : q->wish;
-    choice.us = coll_cost(q, COLL_WAY_PACKETS);
+    choice.us = coll_cost(q, rates, COLL_WAY_PACKETS);
     for (enum coll_way way = COLL_WAY_TWO_TRIPS; way <= COLL_WAY_ENGINES; way++) {
-        double us = coll_cost(q, way);
+        double us = coll_cost(q, rates, way);
         if (us >= 0 && (way == wish || (us < choice.us && choice.way != wish))) {
             choice.way = way;
             choice.us = us;
@@ -170,16 +194,16 @@ struct coll_choice coll_choose(const struct coll_question *q)
     }
     if (wish == COLL_WAY_PACKETS) {
         choice.way = COLL_WAY_PACKETS;
-        choice.us = coll_cost(q, COLL_WAY_PACKETS);
+        choice.us = coll_cost(q, rates, COLL_WAY_PACKETS);
     }
     uint64_t most = most_bytes(q, choice.way);
     choice.bytes = q->bytes < most ? q->bytes : most;
     if (choice.way == COLL_WAY_ENGINES) {
         choice.blocks = 1; /* of the meetings */
         choice.threads = q->members <= 32 ? 32 : 64;
-        choice.phases = engine_phases(q);
+        choice.phases = engine_phases(q, rates);
     } else if (choice.way == COLL_WAY_DIRECT)
-        size_direct(q, &choice);
+        size_direct(q, rates, &choice);
     else
         size_packets(q, &choice);
     return choice;
@@ -187,8 +211,8 @@ struct coll_choice coll_choose(const struct coll_question *q)
 
 const char *coll_way_name(enum coll_way way)
 {
-    static const char *const names[] = {"auto", "packets", "two trips of packets", "direct",
-                                        "copy engines"};
+    static const char *const names[] = {"auto",   "packets",      "two trips of packets",
+                                        "direct", "copy engines", "copies"};
     return names[way];
 }
 

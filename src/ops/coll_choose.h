@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which of the ways of gpu/coll_kernels.cu a collective on GPU memory takes, and with how many blocks, or whether the
- * copy engines move its bytes: a pure function of what is the same at every member, since all must choose alike. */
+ * copy engines move its bytes: a pure function of what is the same at every member, since all must choose alike: the
+ * question, and the rates (coll_rates.h) that the members have agreed on. */
 #ifndef WEFT_OPS_COLL_CHOOSE_H
 #define WEFT_OPS_COLL_CHOOSE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "ops/coll_rates.h"
 
 enum coll_what {
     COLL_BROADCAST,
@@ -50,10 +53,23 @@ struct coll_choice {
     double us;       /* by the model, in a graph */
 };
 
-struct coll_choice coll_choose(const struct coll_question *q);
+struct coll_choice coll_choose(const struct coll_question *q, const struct coll_rates *rates);
 
-/* What a way costs by the model, in microseconds; negative: it cannot serve. */
-double coll_cost(const struct coll_question *q, enum coll_way way);
+/* What a way costs by the model, in microseconds in a graph; negative: it cannot serve. */
+double coll_cost(const struct coll_question *q, const struct coll_rates *rates, enum coll_way way);
+
+/* The least that any way could take: the bytes that have to leave or reach the busiest GPU, at the link's rate, and a flag
+ * there and back. */
+double coll_floor(const struct coll_question *q, const struct coll_rates *rates);
+
+/* Bytes of payload that have to leave or reach the busiest GPU, whatever the way. */
+double coll_least_bytes(const struct coll_question *q);
+
+/* 10^9 bytes a second out of a GPU, by stores or by copy engines, whichever are faster. */
+double coll_link_gbps(const struct coll_rates *rates);
+
+/* A flag there and back. */
+double coll_flag_us(const struct coll_rates *rates);
 
 const char *coll_way_name(enum coll_way way);
 

@@ -3,6 +3,7 @@
 #include "ops/coll_kernel.h"
 
 #include "base/config.h"
+#include "base/log.h"
 #include "gpu/coll.h"
 #include "gpu/lane.h"
 #include "gpu/map.h"
@@ -17,6 +18,7 @@ struct team_coll {
     int most_blocks;
     enum coll_way wish;
     bool mapped; /* every member's CPU maps GPU memory */
+    struct coll_rates rates;
 };
 
 /* ------------------------------------------------------------------------------- agreement */
@@ -25,7 +27,8 @@ bool coll_kernel_serves(const struct weft_team *team)
 {
     struct weft_job *job = team->job;
     if (config_choice(CONFIG_COLL) == COLL_WAY_COPIES || !job->gpu || team->slot >= COLL_TEAMS ||
-        team->n > COLL_MEMBERS || config_choice(CONFIG_TARGET) == 2 /* simt */)
+        (team->coll && team->coll->wish == COLL_WAY_COPIES) || team->n > COLL_MEMBERS ||
+        config_choice(CONFIG_TARGET) == 2 /* simt */)
         return false;
     for (int i = 0; i < team->n; i++)
         if (job->gpu->slot_of[team->pes[i]] < 0)
@@ -37,6 +40,8 @@ bool coll_kernel_serves(const struct weft_team *team)
 struct telling {
     int32_t status, most_blocks, wish, mapped;
     uint64_t number;
+    uint32_t rates; /* their hash, made equal only by being it */
+    int32_t rates_agree;
 };
 
 /* Rounds begin behind every number that the area's earlier teams have used at any member, so that nothing that they
@@ -56,6 +61,7 @@ static weft_status agree(struct weft_team *team, struct telling *mine)
             all[i].most_blocks < mine->most_blocks ? all[i].most_blocks : mine->most_blocks;
         mine->number = all[i].number > mine->number ? all[i].number : mine->number;
         mine->mapped &= all[i].mapped;
+        mine->rates_agree &= all[i].rates == mine->rates;
         if (all[i].wish != all[0].wish)
             mine->wish = COLL_WAY_AUTO;
         if (all[i].status && !status)
@@ -81,13 +87,39 @@ static weft_status watch(struct weft_job *job)
     return status;
 }
 
+void coll_kernel_machine(const struct weft_job *job, struct coll_machine *machine)
+{
+    const struct gpu_device *device = &job->gpu->device;
+    *machine =
+        (struct coll_machine){.gpus = device->visible, .driver = device->cuda->driver_version};
+    snprintf(machine->gpu, sizeof machine->gpu, "%s", device->name);
+}
+
+/* Those of this machine, or built in. */
+static void find_rates(const struct weft_team *team, struct coll_rates *rates)
+{
+    struct coll_machine machine;
+    struct coll_measured measured;
+    char path[600], why[512];
+    coll_kernel_machine(team->job, &machine);
+    coll_rates_find(&machine, rates, &measured, path, sizeof path, why, sizeof why);
+    if (*why && team->me == 0)
+        log_warn("collectives reckon with the rates that are built in: %s", why);
+    else if (*path)
+        log_debug("rates of collectives of %s, measured %s", path, measured.date);
+}
+
 /* At the first collective of a team. */
 static weft_status make_ready(struct weft_team *team)
 {
     struct weft_job *job = team->job;
     struct telling mine = {.most_blocks = coll_blocks_of(config_int(CONFIG_COLL_SMS)),
                            .wish = (int32_t)config_choice(CONFIG_COLL),
-                           .mapped = gpu_map_works(job->gpu->heap.map)};
+                           .mapped = gpu_map_works(job->gpu->heap.map),
+                           .rates_agree = true};
+    struct coll_rates rates;
+    find_rates(team, &rates);
+    mine.rates = coll_rates_hash(&rates);
     struct team_coll *coll = calloc(1, sizeof *coll);
     weft_status status =
         coll ? gpu_coll_ready(job->gpu)
@@ -112,6 +144,12 @@ static weft_status make_ready(struct weft_team *team)
     coll->most_blocks = mine.most_blocks;
     coll->wish = (enum coll_way)mine.wish;
     coll->mapped = mine.mapped;
+    coll->rates = mine.rates_agree ? rates : coll_rates_built_in; /* all choose alike */
+    if (!mine.rates_agree && team->me == 0)
+        log_warn(
+            "the PEs of a team of %d have different rates of collectives: those that are built in "
+            "serve; give all the same file (WEFT_COLL_RATES)",
+            team->n);
     team->coll = coll;
     return WEFT_OK;
 }
@@ -355,7 +393,22 @@ struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct
                               .direct = symmetric,
                               .most_blocks = team->coll->most_blocks,
                               .wish = team->coll->wish};
-    return coll_choose(&q);
+    return coll_choose(&q, &team->coll->rates);
+}
+
+weft_status coll_kernel_force(struct weft_team *team, enum coll_way wish, int most_blocks)
+{
+    weft_status status = team->coll || !coll_kernel_serves(team) ? WEFT_OK : make_ready(team);
+    if (status || !team->coll)
+        return status;
+    team->coll->wish = wish;
+    team->coll->most_blocks = most_blocks;
+    return WEFT_OK;
+}
+
+const struct coll_rates *coll_kernel_rates(const struct weft_team *team)
+{
+    return team->coll ? &team->coll->rates : NULL;
 }
 
 /* Elements are loaded and stored whole where they lie; packets take them byte by byte where that cannot be. */

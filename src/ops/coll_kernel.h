@@ -48,4 +48,15 @@ weft_status coll_kernel_call(struct weft_team *team, const struct coll_ask *ask)
 struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct coll_ask *ask,
                                       bool symmetric);
 
+/* For `weft bench coll`: the way and the most blocks (a power of two, at most 64) of the team's collectives from now on.
+ * Collective over the team, with the same arguments, while none of its collectives is under way. Nothing where kernels do
+ * not serve. */
+weft_status coll_kernel_force(struct weft_team *team, enum coll_way wish, int most_blocks);
+
+/* What the team has agreed on; NULL: it has not. */
+const struct coll_rates *coll_kernel_rates(const struct weft_team *team);
+
+/* Of a job with a GPU side. */
+void coll_kernel_machine(const struct weft_job *job, struct coll_machine *machine);
+
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/config.h"
 #include "gpu/coll_kernels.h"
-#include "ops/coll_choose.h"
+#include "tool/coll_rates.h"
 
 #include <string.h>
 
@@ -46,9 +46,12 @@ bool tool_coll_way(const char *operation, uint64_t bytes, int members,
     bool copies = q.wish == COLL_WAY_COPIES;
     if (!find(operation, &q.what))
         return false;
+    struct coll_rates rates;
+    char text[sizeof answer->rates];
+    tool_coll_rates_here(&rates, text, sizeof text);
     if (copies)
         q.wish = COLL_WAY_AUTO;
-    struct coll_choice choice = coll_choose(&q);
+    struct coll_choice choice = coll_choose(&q, &rates);
     *answer = (struct tool_coll_answer){
         .operation = operations[q.what],
         .blocks_each =
@@ -64,8 +67,10 @@ bool tool_coll_way(const char *operation, uint64_t bytes, int members,
         .round_bytes = choice.bytes};
     for (int i = 0; i < TOOL_COLL_WAYS; i++) {
         enum coll_way way = (enum coll_way)(COLL_WAY_PACKETS + i);
-        answer->ways[i] =
-            (struct tool_coll_way){coll_way_name(way), coll_cost(&q, way), way == choice.way};
+        answer->ways[i] = (struct tool_coll_way){coll_way_name(way), coll_cost(&q, &rates, way),
+                                                 way == choice.way};
     }
+    memcpy(answer->rates, text, sizeof text);
+    answer->floor_us = coll_floor(&q, &rates);
     return true;
 }

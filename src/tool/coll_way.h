@@ -26,6 +26,8 @@ struct tool_coll_answer {
     unsigned blocks, threads, chunks;
     int phases;           /* of copies by engines, 0: another way was taken */
     uint64_t round_bytes; /* that one round takes */
+    double floor_us;      /* the least that any way could take, with these rates */
+    char rates[1200];     /* from where they are, see tool_coll_rates_here() */
 };
 
 /* False: there is no such operation. */

@@ -5,6 +5,7 @@
  *   tool.h           failing with a sentence (base_fail), the clock, the configuration variables
  *   boxes.h          what the PEs of a running job do, from their black boxes
  *   choices.h        by which paths they reach each other, from the same place
+ *   coll_rates.h     which rates collectives on GPU memory are chosen by, forcing a way
  *   coll_way.h       by which way a collective on GPU memory goes
  *   file_way.h       by what a job would read a file
  *   gpu_probe.h      proving and measuring pairs of GPUs
@@ -12,6 +13,7 @@
  *   launcher.h       the hub of a job, for `weft run`
  *   link_counters.h  error counters of links
  *   proxy_trace.h    when the proxy's thread did what
+ *   timed_stream.h   a stream with a clock and graphs
  *   printable.h      text from elsewhere, made fit for a terminal and for JSON
  *
  * A front for rooms that the command must not depend on one by one: when one of them changes, this

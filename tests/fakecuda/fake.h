@@ -130,6 +130,8 @@ struct fake_op {
     void *argument;
     int kernel;
     unsigned blocks;
+    bool timed;          /* it takes as long as it takes, in place of `ns` */
+    size_t extra;        /* bytes of data */
     unsigned char *held; /* of a copy that is not yet visible: what it will write */
     uint64_t release_ns; /* ... and when it does at the latest */
     uint64_t data[];     /* snapshot of pageable memory, arguments of a kernel */
@@ -140,6 +142,14 @@ struct fake_op *op_new(CUstream stream, void (*run)(struct fake_op *op), size_t 
 
 /* Carries it out at once, or puts it on its stream's queue, as the mode wants. Takes it over. */
 void op_submit(struct fake_op *op);
+
+/* graph.c: whether the stream is being captured; whether it is, and the graph has taken the operation over. */
+bool fake_capturing(const struct fake_stream *stream);
+bool fake_capture(struct fake_op *op);
+
+/* An event that a captured stream records, and streams that wait for it, belong to the capture. */
+bool fake_capture_record(const struct fake_stream *stream, CUevent event);
+bool fake_capture_wait(const struct fake_stream *stream, CUevent event);
 
 /* Returns when all that was given to the stream is done and visible. */
 void stream_drain(CUstream stream);

@@ -185,7 +185,10 @@ static void carry_out(struct fake_stream *s, struct fake_op *op)
     pass_time(s, op->ns);
     if (op->run == run_copy && hold(s, op))
         return;
+    uint64_t begun = now_ns();
     op->run(op);
+    if (op->timed)
+        pass_time(s, (double)(now_ns() - begun));
     free(op);
 }
 
@@ -310,6 +313,7 @@ struct fake_op *op_new(CUstream stream, void (*run)(struct fake_op *op), size_t 
         abort();
     op->run = run;
     op->stream = stream_of(stream);
+    op->extra = extra;
     return op;
 }
 
@@ -346,6 +350,8 @@ static uint64_t due(struct fake_stream *s)
 void op_submit(struct fake_op *op)
 {
     struct fake_stream *s = op->stream;
+    if (fake_capture(op))
+        return;
     if (s->mode == IMMEDIATE && !op->beside) {
         drain(s);
         carry_out(s, op);
@@ -404,18 +410,6 @@ static bool leaves_registration(CUdeviceptr address, size_t bytes)
 static void run_snapshot(struct fake_op *op)
 {
     memcpy(memory_at(op->to), op->data, op->bytes);
-}
-
-EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
-{
-    memcpy(memory_at(to), from, bytes);
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
-{
-    memcpy(to, memory_at(from), bytes);
-    return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
@@ -582,12 +576,6 @@ EXPORT CUresult cuStreamQuery(CUstream stream)
     return busy ? CUDA_ERROR_NOT_READY : told_late(s);
 }
 
-EXPORT CUresult cuStreamIsCapturing(CUstream stream, int *status)
-{
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return CUDA_SUCCESS;
-}
-
 /* ------------------------------------------------------------------------------------- events */
 
 EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags)
@@ -665,12 +653,16 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
     int of = ((const struct object *)event)->device, device = fake_stream_device(stream);
     if (of >= 0 && device >= 0 && of != device) /* both are of one context */
         return CUDA_ERROR_INVALID_CONTEXT;
+    if (fake_capture_record(stream_of(stream), event))
+        return CUDA_SUCCESS;
     op_submit(event_op(stream, event, run_record, 1));
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
+    if (fake_capture_wait(stream_of(stream), event))
+        return CUDA_SUCCESS;
     op_submit(event_op(stream, event, run_wait, 0));
     return CUDA_SUCCESS;
 }

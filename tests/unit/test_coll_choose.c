@@ -50,7 +50,7 @@ static void sizes(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct coll_question q = ask(rows[i].what, rows[i].members, rows[i].bytes);
-        struct coll_choice choice = coll_choose(&q);
+        struct coll_choice choice = coll_choose(&q, &coll_rates_built_in);
         if (choice.way != rows[i].way)
             print_error("row %zu: %s and not %s\n", i, coll_way_name(choice.way),
                         coll_way_name(rows[i].way));
@@ -70,30 +70,31 @@ static void no_sms(void **state)
         for (uint64_t bytes = 8; bytes < (uint64_t)1 << 32; bytes *= 64) {
             struct coll_question q = ask((enum coll_what)what, 4, bytes);
             q.most_blocks = 0;
-            struct coll_choice choice = coll_choose(&q);
+            struct coll_choice choice = coll_choose(&q, &coll_rates_built_in);
             assert_int_equal(choice.blocks, 1);
             if (what < COLL_REDUCE)
                 assert_int_equal(choice.way, COLL_WAY_ENGINES);
             else
                 assert_true(choice.way != COLL_WAY_ENGINES);
             q.wish = COLL_WAY_PACKETS;
-            assert_int_equal(coll_choose(&q).way,
-                             coll_cost(&q, q.wish) < 0 ? COLL_WAY_DIRECT : COLL_WAY_PACKETS);
+            assert_int_equal(coll_choose(&q, &coll_rates_built_in).way,
+                             coll_cost(&q, &coll_rates_built_in, q.wish) < 0 ? COLL_WAY_DIRECT
+                                                                             : COLL_WAY_PACKETS);
         }
     struct coll_question q = ask(COLL_BROADCAST, 4, 1 << 30);
     q.wish = COLL_WAY_ENGINES;
-    assert_int_equal(coll_choose(&q).phases, 2); /* each link carries less */
+    assert_int_equal(coll_choose(&q, &coll_rates_built_in).phases, 2); /* each link carries less */
     q.members = 2;
-    assert_int_equal(coll_choose(&q).phases, 1);
+    assert_int_equal(coll_choose(&q, &coll_rates_built_in).phases, 1);
     q.members = 4;
     q.bytes = 4096;
-    assert_int_equal(coll_choose(&q).phases, 1);
+    assert_int_equal(coll_choose(&q, &coll_rates_built_in).phases, 1);
 }
 
 /* What the kernels rely on, for every answer. */
 static void check(const struct coll_question *q)
 {
-    struct coll_choice choice = coll_choose(q);
+    struct coll_choice choice = coll_choose(q, &coll_rates_built_in);
     uint64_t n = (uint64_t)q->members, units = (choice.bytes + 15) / 16;
     assert_true(choice.bytes > 0 && choice.bytes <= q->bytes);
     assert_true(choice.bytes == q->bytes || choice.bytes % 16 == 0);
@@ -124,7 +125,7 @@ static void check(const struct coll_question *q)
         assert_true(choice.way != COLL_WAY_DIRECT && choice.way != COLL_WAY_ENGINES);
     if (choice.chunks)
         assert_true(q->what == COLL_BROADCAST && n > 2 && choice.way == COLL_WAY_DIRECT);
-    if (q->wish != COLL_WAY_AUTO && coll_cost(q, q->wish) >= 0)
+    if (q->wish != COLL_WAY_AUTO && coll_cost(q, &coll_rates_built_in, q->wish) >= 0)
         assert_int_equal(choice.way, q->wish);
 }
 
@@ -155,8 +156,8 @@ static void costs(void **state)
             for (uint64_t bytes = 8; bytes < (uint64_t)1 << 30; bytes *= 2) {
                 struct coll_question q = ask((enum coll_what)what, n, bytes), few = q;
                 few.most_blocks = 8;
-                double us = coll_choose(&q).us;
-                assert_true(us >= before && us <= coll_choose(&few).us);
+                double us = coll_choose(&q, &coll_rates_built_in).us;
+                assert_true(us >= before && us <= coll_choose(&few, &coll_rates_built_in).us);
                 before = us;
             }
         }

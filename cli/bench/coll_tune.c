@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft bench coll --tune`: measures what ops/coll_choose.c reckons with, by collectives whose way and blocks are forced,
+ * and keeps it. Each rate is got from one or two times; one that cannot be had here (a hand-on among two, a time that is
+ * all beginning) is scaled from its neighbour or stays as it is built in, and the table says so. */
+#include "bench/coll.h"
+
+#include "tool/tool.h"
+
+#include <string.h>
+
+enum { FEW_BLOCKS = 4, SMALL = 8, SHARED = 1 << 20, MOST_BLOCKS = 64 };
+
+struct tuning {
+    struct coll_bench *b;
+    struct coll_rates rates;
+    weft_status status;
+    size_t large; /* bytes of a block where a link is to be full */
+};
+
+/* Microseconds of a collective by a way with so many blocks; 0 after a failure. */
+static double time_of(struct tuning *t, enum coll_what what, enum coll_way way, int sms,
+                      size_t bytes)
+{
+    double us = 0;
+    if (!t->status)
+        t->status = tool_coll_force(t->b->bench.world, way, sms);
+    if (!t->status)
+        t->status = coll_time_one(t->b, what, bytes, &us);
+    return us;
+}
+
+static void beginnings(struct tuning *t)
+{
+    size_t n = (size_t)t->b->members, slices = n * n * 16;
+    struct coll_rates *r = &t->rates;
+    r->one_trip_us = (time_of(t, COLL_FCOLLECT, COLL_WAY_PACKETS, MOST_BLOCKS, SMALL) +
+                      time_of(t, COLL_REDUCE, COLL_WAY_PACKETS, MOST_BLOCKS, SMALL)) /
+                     2;
+    r->two_trips_us = time_of(t, COLL_REDUCE, COLL_WAY_TWO_TRIPS, MOST_BLOCKS, slices);
+    r->push_us = time_of(t, COLL_ALLTOALL, COLL_WAY_DIRECT, MOST_BLOCKS, SMALL);
+    r->combine_us = time_of(t, COLL_REDUCE, COLL_WAY_DIRECT, MOST_BLOCKS, SMALL);
+    r->spread_us = n > 2 ? time_of(t, COLL_BROADCAST, COLL_WAY_DIRECT, MOST_BLOCKS, SMALL)
+                         : r->push_us * coll_rates_built_in.spread_us / coll_rates_built_in.push_us;
+}
+
+/* 10^9 bytes a second behind the beginning; `before` where the time is no longer than that. */
+static double rate(const struct tuning *t, size_t bytes, double us, double begin, double before)
+{
+    double moved = (double)(t->b->members - 1) * (double)bytes;
+    return us > begin && moved > 0 ? moved / (us - begin) / 1e3 : before;
+}
+
+static void bandwidths(struct tuning *t)
+{
+    struct coll_rates *r = &t->rates;
+    size_t packets =
+        (size_t)tool_coll_round_bytes(t->b->bench.world, COLL_FCOLLECT, COLL_WAY_PACKETS);
+    if (packets > t->large)
+        packets = t->large;
+    double us = time_of(t, COLL_FCOLLECT, COLL_WAY_PACKETS, MOST_BLOCKS, packets);
+    r->packets_gbps = rate(t, packets, us, r->one_trip_us, r->packets_gbps);
+    us = time_of(t, COLL_FCOLLECT, COLL_WAY_PACKETS, FEW_BLOCKS, packets);
+    r->block_packets_gbps =
+        rate(t, packets, us, r->one_trip_us, FEW_BLOCKS * r->block_packets_gbps) / FEW_BLOCKS;
+    us = time_of(t, COLL_ALLTOALL, COLL_WAY_DIRECT, MOST_BLOCKS, t->large);
+    r->stores_gbps = rate(t, t->large, us, r->push_us, r->stores_gbps);
+    size_t few = t->large < SHARED ? t->large : SHARED;
+    us = time_of(t, COLL_ALLTOALL, COLL_WAY_DIRECT, FEW_BLOCKS, few);
+    r->block_stores_gbps =
+        rate(t, few, us, r->push_us, FEW_BLOCKS * r->block_stores_gbps) / FEW_BLOCKS;
+}
+
+/* What is before the first byte is known as a whole, and dealt out as built in. */
+static void engines(struct tuning *t)
+{
+    const struct coll_rates *was = &coll_rates_built_in;
+    struct coll_rates *r = &t->rates;
+    double us = time_of(t, COLL_ALLTOALL, COLL_WAY_ENGINES, MOST_BLOCKS, SMALL);
+    double share = us / (was->engines_meet_us + was->engines_first_us +
+                         (t->b->members - 2) * was->engines_more_us);
+    r->engines_meet_us = share * was->engines_meet_us;
+    r->engines_first_us = share * was->engines_first_us;
+    r->engines_more_us = share * was->engines_more_us;
+    double large = time_of(t, COLL_ALLTOALL, COLL_WAY_ENGINES, MOST_BLOCKS, t->large);
+    r->engines_gbps = rate(t, t->large, large, us, r->engines_gbps);
+}
+
+/* The fewest blocks that are within 3 % of the best, of 1 MiB out of each PE: as many as there are shares in it. */
+static void shares(struct tuning *t)
+{
+    double us[8], best = 0;
+    int n = 0, chosen = 0;
+    size_t others = (size_t)(t->b->members > 1 ? t->b->members - 1 : 1);
+    for (int blocks = 1; blocks <= MOST_BLOCKS; blocks *= 2, n++) {
+        us[n] = time_of(t, COLL_ALLTOALL, COLL_WAY_DIRECT, blocks, SHARED / others / 16 * 16);
+        best = !n || us[n] < best ? us[n] : best;
+    }
+    while (us[chosen] > 1.03 * best)
+        chosen++;
+    t->rates.block_share_bytes = (double)(SHARED >> chosen);
+}
+
+static void print(const struct tuning *t, const char *path)
+{
+    const struct coll_rates *was = &coll_rates_built_in;
+    printf("rates of collectives between %d PEs, built in beside measured:\n", t->b->members);
+#define LINE(name, built_in, least, most)                                                          \
+    printf("  %-20s %10.6g %10.4g\n", #name, was->name, t->rates.name);
+    COLL_RATES(LINE)
+#undef LINE
+    printf("kept in %s\n", path);
+}
+
+weft_status coll_tune(struct coll_bench *b)
+{
+    struct tuning t = {.b = b, .rates = coll_rates_built_in};
+    char path[600] = "";
+    for (int i = 0; i < b->options->n_sizes; i++)
+        t.large = b->options->sizes[i] > t.large ? b->options->sizes[i] : t.large;
+    beginnings(&t);
+    bandwidths(&t);
+    engines(&t);
+    shares(&t);
+    if (t.status)
+        return t.status;
+    if (b->wrong)
+        return base_fail(WEFT_ERR_JOB, "data arrived wrong; nothing is kept");
+    /* One PE of each node, once all agree that the times are theirs: they are alike everywhere. */
+    weft_team *node = weft_team_node(b->bench.job);
+    if (weft_team_my_pe(node) == 0)
+        t.status = tool_coll_keep(b->bench.job, &t.rates, b->members, path, sizeof path);
+    if (!t.status && b->bench.me == 0)
+        print(&t, path);
+    return t.status ? t.status : weft_barrier(b->all);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What collectives on GPU memory cost on a machine: the rates that coll_choose() reckons with, those that are built in,
+ * and the file in which `weft bench coll --tune` keeps those of this machine. Knows no job. */
+#ifndef WEFT_OPS_COLL_RATES_H
+#define WEFT_OPS_COLL_RATES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weft.h>
+
+/* X(name, built in, least, most). Times are microseconds in a graph before the first byte; rates are 10^9 bytes of
+ * payload a second out of a GPU, and by one block of a kernel; block_share is the bytes that are worth one more block
+ * where it stores directly. Copy engines: the two meetings, the first copy, each that is forked off beside it, and their
+ * rate. Built in is what was measured between 2 and 4 H200 over NVLink 4: kernels by bench/compare/coll/run.sh; engines
+ * from 1, 16 and 128 MiB a pair, between 2 (5.9, 47.5 and 346 us) and 4 (17.2, 153 and 1051). */
+#define COLL_RATES(X)                                                                              \
+    X(one_trip_us, 2.3, 0.05, 1e5)                                                                 \
+    X(two_trips_us, 4.0, 0.05, 1e5)                                                                \
+    X(push_us, 4.3, 0.05, 1e5)                                                                     \
+    X(combine_us, 6.0, 0.05, 1e5)                                                                  \
+    X(spread_us, 7.5, 0.05, 1e5)                                                                   \
+    X(packets_gbps, 160, 1e-3, 1e5)                                                                \
+    X(stores_gbps, 340, 1e-3, 1e5)                                                                 \
+    X(block_packets_gbps, 6, 1e-4, 1e5)                                                            \
+    X(block_stores_gbps, 25, 1e-4, 1e5)                                                            \
+    X(block_share_bytes, 16384, 1024, 1 << 20)                                                     \
+    X(engines_meet_us, 4.0, 0.05, 1e5)                                                             \
+    X(engines_first_us, 4.8, 0.05, 1e5)                                                            \
+    X(engines_more_us, 6.6, 0.05, 1e5)                                                             \
+    X(engines_gbps, 392, 1e-3, 1e5)
+
+struct coll_rates {
+#define COLL_RATE_FIELD(name, built_in, least, most) double name;
+    COLL_RATES(COLL_RATE_FIELD)
+#undef COLL_RATE_FIELD
+};
+
+extern const struct coll_rates coll_rates_built_in;
+
+/* The machine that rates are of, and how they were taken. */
+struct coll_machine {
+    char gpu[96]; /* the model, as the driver names it */
+    int gpus;     /* that the driver shows */
+    int driver;   /* its version of CUDA, such as 13000 */
+};
+
+struct coll_measured {
+    char date[16]; /* 2026-11-23 */
+    int pes;
+};
+
+/* The file of this machine: that of WEFT_COLL_RATES, else one of ~/.cache/weft (or $XDG_CACHE_HOME) whose name tells the
+ * machine. False: WEFT_COLL_RATES=off, or there is no such folder. */
+bool coll_rates_file(const struct coll_machine *machine, char *path, size_t bytes);
+
+/* Whether any machine's file is in that folder. */
+bool coll_rates_any(void);
+
+/* WEFT_ERR_CONFIG: the file cannot be read, is cut off or changed, of another version or machine, or a rate is no number
+ * in its range; *rates is then as it was. machine NULL: whichever. *of (may be NULL): that of the file. */
+weft_status coll_rates_read(const char *path, const struct coll_machine *machine,
+                            struct coll_rates *rates, struct coll_measured *measured,
+                            struct coll_machine *of);
+
+/* Whole or not at all, whoever reads meanwhile. */
+weft_status coll_rates_write(const char *path, const struct coll_machine *machine,
+                             const struct coll_rates *rates, const struct coll_measured *measured);
+
+/* What serves on this machine: the file's, else those built in. *path is empty for these, and *why (may be NULL) the
+ * sentence where a file is there and was refused. */
+void coll_rates_find(const struct coll_machine *machine, struct coll_rates *rates,
+                     struct coll_measured *measured, char *path, size_t path_bytes, char *why,
+                     size_t why_bytes);
+
+/* Equal where the rates are. */
+uint32_t coll_rates_hash(const struct coll_rates *rates);
+
+#endif

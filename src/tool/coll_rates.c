@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See coll_rates.h. */
+#include "tool/coll_rates.h"
+
+#include "base/config.h"
+#include "driver/cuda.h"
+#include "gpu/coll_kernels.h"
+#include "ops/coll_kernel.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* --------------------------------------------------------------------------------- without a job */
+
+static bool machine_here(struct coll_machine *machine)
+{
+    struct cuda cuda;
+    CUdevice device;
+    *machine = (struct coll_machine){.gpus = 0};
+    if (cuda_open(&cuda))
+        return false;
+    machine->driver = cuda.driver_version;
+    bool known = !cuda.DeviceGetCount(&machine->gpus) && machine->gpus > 0 &&
+                 !cuda.DeviceGet(&device, 0) &&
+                 !cuda.DeviceGetName(machine->gpu, (int)sizeof machine->gpu, device);
+    cuda_close(&cuda);
+    return known;
+}
+
+/* A file that is named is of use without a GPU too: what would be chosen where it is from. */
+static void of_any_machine(struct coll_rates *rates, char *text, size_t bytes)
+{
+    const char *path = config_string(CONFIG_COLL_RATES);
+    struct coll_measured measured;
+    struct coll_machine of;
+    if (coll_rates_read(path, NULL, rates, &measured, &of))
+        snprintf(text, bytes, "built in: %s", weft_last_error());
+    else
+        snprintf(text, bytes, "of %s, measured %s by %d PEs on %d %s", path, measured.date,
+                 measured.pes, of.gpus, of.gpu);
+}
+
+void tool_coll_rates_here(struct coll_rates *rates, char *text, size_t bytes)
+{
+    struct coll_machine machine;
+    struct coll_measured measured;
+    char path[600], why[512];
+    const char *named = config_string(CONFIG_COLL_RATES);
+    *rates = coll_rates_built_in;
+    snprintf(text, bytes, "built in");
+    if (strcmp(named, "off") == 0 || (!*named && !coll_rates_any()))
+        return;
+    if (!machine_here(&machine)) {
+        if (*named)
+            of_any_machine(rates, text, bytes);
+        return;
+    }
+    coll_rates_find(&machine, rates, &measured, path, sizeof path, why, sizeof why);
+    if (*why)
+        snprintf(text, bytes, "built in: %s", why);
+    else if (*path)
+        snprintf(text, bytes, "of %s, measured %s by %d PEs on %d %s", path, measured.date,
+                 measured.pes, machine.gpus, machine.gpu);
+}
+
+/* ------------------------------------------------------------------------------------- in a job */
+
+bool tool_coll_by_kernels(weft_team *team)
+{
+    return coll_kernel_serves(team);
+}
+
+weft_status tool_coll_force(weft_team *team, enum coll_way way, int sms)
+{
+    return coll_kernel_force(team, way, coll_blocks_of(sms));
+}
+
+const struct coll_rates *tool_coll_rates(weft_team *team)
+{
+    const struct coll_rates *rates = coll_kernel_rates(team);
+    return rates ? rates : &coll_rates_built_in;
+}
+
+static struct coll_question question(const weft_team *team, enum coll_what what, enum coll_way way,
+                                     int sms, uint64_t bytes)
+{
+    return (struct coll_question){.what = what,
+                                  .members = team->n,
+                                  .bytes = bytes,
+                                  .set_bytes = coll_set_bytes(team->slot),
+                                  .direct = true,
+                                  .most_blocks = coll_blocks_of(sms),
+                                  .wish = way};
+}
+
+struct tool_coll_model tool_coll_model(weft_team *team, enum coll_what what, enum coll_way way,
+                                       int sms, uint64_t bytes)
+{
+    struct coll_question q = question(team, what, way, sms, bytes);
+    const struct coll_rates *rates = tool_coll_rates(team);
+    struct tool_coll_model model = {
+        .taken = way, .us = coll_cost(&q, rates, way), .floor_us = coll_floor(&q, rates)};
+    if (way == COLL_WAY_COPIES)
+        return model;
+    struct coll_choice choice = coll_choose(&q, rates);
+    model.blocks = choice.blocks;
+    if (way == COLL_WAY_AUTO) {
+        model.taken = choice.way;
+        model.us = coll_cost(&q, rates, choice.way);
+    }
+    return model;
+}
+
+uint64_t tool_coll_round_bytes(weft_team *team, enum coll_what what, enum coll_way way)
+{
+    struct coll_question q = question(team, what, way, 64, (uint64_t)1 << 40);
+    return coll_choose(&q, &coll_rates_built_in).bytes;
+}
+
+weft_status tool_coll_keep(weft_job *job, const struct coll_rates *rates, int pes, char *path,
+                           size_t bytes)
+{
+    struct coll_machine machine;
+    struct coll_measured measured = {.pes = pes};
+    struct tm day;
+    time_t now = time(NULL);
+    if (!job->gpu)
+        return base_fail(WEFT_ERR_UNSUPPORTED, "rates are of GPUs, and this job has none");
+    coll_kernel_machine(job, &machine);
+    if (!coll_rates_file(&machine, path, bytes))
+        return base_fail(WEFT_ERR_CONFIG, "rates are kept nowhere: WEFT_COLL_RATES is off, or "
+                                          "neither HOME nor XDG_CACHE_HOME names a folder");
+    if (!gmtime_r(&now, &day) || !strftime(measured.date, sizeof measured.date, "%Y-%m-%d", &day))
+        snprintf(measured.date, sizeof measured.date, "some day");
+    weft_status status = coll_rates_write(path, &machine, rates, &measured);
+    struct coll_rates kept = *rates;
+    return status ? status : coll_rates_read(path, &machine, &kept, &measured, NULL);
+}

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# `weft bench coll`: a verified row for every operation, size and way that can serve, over the stand-in of the driver and
+# on simt; usage; --tune and what becomes of its file: read, shown, refused, and not taken where PEs have different ones.
+#   bench_coll.sh WEFT FOLDER_OF_THE_DRIVER'S_STAND-IN JSON_GET WEFT_PLANTED
+set -u
+weft=$1 stand_in=$2 json_get=$3 planted=$4
+failures=0
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    failures=$((failures + 1))
+}
+folder=$(mktemp -d "$PWD/bench_coll.XXXXXX") && cd "$folder" || exit 1
+trap 'rm -rf "$folder"' EXIT
+export WEFT_HEAP_SIZE=64M WEFT_GPU_HEAP_SIZE=1G WEFT_PROVE=off WEFT_WAIT_LIMIT=20s XDG_CACHE_HOME=$folder/cache
+unset WEFT_COLL_RATES
+on_gpus() { LD_LIBRARY_PATH=$stand_in "$weft" bench coll --target cuda -i 2 --repetitions 2 "$@"; }
+figure='[0-9]+(\.[0-9]+)?'
+
+# On simt: the host's functions in stream order, ten operations.
+table=$("$weft" bench coll --pes 3 --target simt --sizes 5,4K -i 2 --repetitions 2) || fail "simt: status $?"
+[ "$(grep -cE " auto +- +$figure +$figure +.* right$" <<< "$table")" = 20 ] || fail "simt: not 20 right rows: $table"
+grep -q "^figures of the stand-in" <<< "$table" || fail "simt: not told: $table"
+
+# By kernels: every way that can serve, in a graph too.
+rows=$(on_gpus --pes 3 --sizes 8,4K --json) || fail "gpu: status $?"
+count() { grep -c "$1" <<< "$rows"; }
+[ "$(count '"verified":true')" = "$(count .)" ] || fail "gpu: not all rows are right: $rows"
+for way in auto:20 packets:16 two:1 direct:18 engines:10 copies:20; do
+    [ "$(count "\"way\":\"${way%:*}\"")" = "${way#*:}" ] || fail "gpu: not ${way#*:} rows of ${way%:*}: $rows"
+done
+for key in '"graph_us":[0-9]' '"stream_us":[0-9]' '"host_us":[0-9]' '"model_us":[0-9]' '"floor_us":[0-9]' '"gbps":[0-9]'; do
+    [ "$(grep -v '"way":"copies"' <<< "$rows" | grep -c "$key")" = 65 ] || fail "gpu: rows without $key: $rows"
+done
+row=$(grep '"op":"alltoall","bytes":4096,"way":"direct"' <<< "$rows")
+read -r us gbps least <<< "$("$json_get" graph_us gbps floor_us <<< "$row")"
+awk -v us="$us" -v gbps="$gbps" -v least="$least" 'BEGIN {
+    wanted = 2 * 4096 / us / 1000
+    exit !(gbps > 0.999 * wanted && gbps < 1.001 * wanted && least > 1.63 && least < 1.632) }' ||
+    fail "gpu: GB/s are not what leaves a PE, or the floor is another: $row"
+csv=$(on_gpus --pes 2 --team 2 --ops reduce,fcollect --sizes 64K --ways packets,direct --sms 5 --csv) || fail "csv: status $?"
+[ "$(grep -cE '^(reduce|fcollect),65536,(packets|direct),[a-z]+,[124],2,cuda,5,([0-9.e+-]+,){10}right$' <<< "$csv")" = 4 ] || fail "csv: not four rows: $csv"
+[ "$(head -n 1 <<< "$csv" | tr , '\n' | wc -l)" = "$(tail -n 1 <<< "$csv" | tr , '\n' | wc -l)" ] || fail "csv: heading: $csv"
+on_gpus --pes 4 --team 3 --ops alltoallv --sizes 4K > rows || fail "team: status $?"
+grep -q "over 3 PEs" rows || fail "team: $(cat rows)"
+on_gpus --ops fcollect --sizes 8 --ways two > rows 2> words || fail "a way that cannot: status $?"
+grep -q "fcollect of 8 bytes cannot go by two" words || fail "a way that cannot: $(cat words)"
+
+# A bit that is wrong at one PE is seen.
+for op in broadcast fcollect collect alltoall; do
+    out=$(PLANT_FAULT=$op "$planted" bench coll --target simt --pes 3 --ops "$op" --sizes 1000 -i 1 --repetitions 1 2>&1)
+    [ $? = 1 ] && grep -q "^$op .* WRONG$" <<< "$out" && grep -q "data arrived wrong" <<< "$out" || fail "fault in $op: $out"
+done
+cat > one << 'END'
+[ "$WEFT_PE" = 1 ] && export "$THERE"
+exec "$@"
+END
+out=$(THERE=PLANT_FAULT=fcollect "$weft" run -n 3 bash ./one "$planted" bench coll --target simt --ops fcollect --sizes 1000 -i 1 --repetitions 1 2>&1)
+[ $? = 1 ] && grep -q "^fcollect .* WRONG$" <<< "$out" || fail "fault at PE 1 alone: $out"
+
+for wrong in "--ops sum" "--ways quick" "--sizes 0" "--sms 65" "--target gpu" "--team 3 --pes 2" "reduce" "--iters x" "--repetitions 102"; do
+    on_gpus $wrong > /dev/null 2> words
+    [ $? = 2 ] || fail "$wrong: not refused as usage"
+    [ -s words ] || fail "$wrong: no words"
+done
+"$weft" bench coll --target simt --tune > /dev/null 2> words && fail "--tune on simt: no fault"
+grep -q "no kernels serve" words || fail "--tune on simt: $(cat words)"
+
+# The rates of this machine.
+rates() { LD_LIBRARY_PATH=$stand_in "$weft" env | sed -n 's/^    rates: //p'; }
+[ "$(rates)" = "built in" ] || fail "before: $(rates)"
+on_gpus --pes 3 --sizes 64K --tune > table || fail "--tune: status $?"
+file=$(echo "$folder"/cache/weft/coll-rates-*)
+grep -q "kept in $file" table || fail "--tune: $(cat table)"
+[ "$(grep -cE "^  [a-z_]+ +$figure +[0-9.e+-]+$" table)" = 14 ] || fail "--tune: not fourteen rates: $(cat table)"
+[ "$(rates)" = "of $file, measured $(date -u +%Y-%m-%d) by 3 PEs on 2 Stand-in GPU" ] || fail "kept, and env says $(rates)"
+explained=$(LD_LIBRARY_PATH=$stand_in "$weft" explain coll reduce 1M 4)
+grep -q "rates: of $file, measured" <<< "$explained" || fail "explain does not tell of the file: $explained"
+on_gpus --ops reduce --sizes 8 --ways auto > rows || fail "with rates: status $?"
+grep -q "by rates of $file" rows || fail "a job does not take it: $(cat rows)"
+explained=$(LD_LIBRARY_PATH=$stand_in WEFT_COLL_RATES=off "$weft" explain coll reduce 8)
+grep -q "rates: built in$" <<< "$explained" || fail "off is not off: $explained"
+
+# PEs with different rates choose by those built in, and say so.
+THERE=WEFT_COLL_RATES=off LD_LIBRARY_PATH=$stand_in "$weft" run -n 2 bash ./one "$weft" bench coll --target cuda --ops reduce,fcollect --sizes 8,64K,1M -i 2 --repetitions 1 > rows 2> words ||
+    fail "different rates: status $?: $(cat words)"
+grep -q "have different rates of collectives: those that are built in serve" words || fail "different rates: not told: $(cat words)"
+grep -q "by rates built in, since the PEs have different ones" rows || fail "different rates: $(head -n 2 rows)"
+grep -qE "^reduce +8 B auto .* 2\.30  right, takes packets" rows || fail "different rates: not those built in: $(cat rows)"
+
+# A file that is damaged is refused in words, and the job goes on.
+cp "$file" whole
+head -c 200 whole > "$file"
+on_gpus --ops reduce --sizes 8 --ways auto > rows 2> words || fail "cut off: status $?"
+[ "$(grep -c "cut off or was changed; measure anew" words)" = 1 ] || fail "cut off: $(cat words)"
+grep -q "right" rows || fail "cut off: $(cat rows)"
+case $(rates) in "built in: $file: it is cut off"*) ;; *) fail "cut off, and env says $(rates)" ;; esac
+cp whole "$file"
+[ "$(WEFT_COLL_RATES=$file "$weft" explain coll reduce 8 | sed -n 's/^  rates: //p' | cut -d, -f1)" = "of $file" ] ||
+    fail "a file that is named is not taken without a driver"
+cd ..
+[ $failures = 0 ]

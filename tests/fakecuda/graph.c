@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Graphs of the stand-in: what a stream was given while it was captured, and others that waited for events of the
+ * capture, one after another in the order in which it was given: one of the orders that the events allow. */
+#include "fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_IN_CAPTURE = 64 };
+
+struct CUgraph_st {
+    struct fake_op *first, **last;
+    const struct fake_stream
+        *streams[MOST_IN_CAPTURE];   /* that are captured, the first one by itself */
+    CUevent events[MOST_IN_CAPTURE]; /* that they recorded last */
+    int stream_count, event_count;
+    struct CUgraph_st *next; /* of those under capture */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct CUgraph_st *captures;
+
+static CUgraph capture_of(const struct fake_stream *stream)
+{
+    CUgraph found = NULL;
+    pthread_mutex_lock(&lock);
+    for (CUgraph graph = captures; graph && !found; graph = graph->next)
+        for (int i = 0; i < graph->stream_count; i++)
+            if (graph->streams[i] == stream)
+                found = graph;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static int place_of(const struct CUgraph_st *graph, CUevent event)
+{
+    for (int i = 0; i < graph->event_count; i++)
+        if (graph->events[i] == event)
+            return i;
+    return -1;
+}
+
+bool fake_capture_record(const struct fake_stream *stream, CUevent event)
+{
+    CUgraph graph = capture_of(stream);
+    pthread_mutex_lock(&lock);
+    for (CUgraph other = captures; other; other = other->next) {
+        int place = place_of(other, event); /* its record of before counts no more */
+        if (place >= 0)
+            other->events[place] = other->events[--other->event_count];
+    }
+    if (graph && graph->event_count == MOST_IN_CAPTURE)
+        abort();
+    if (graph)
+        graph->events[graph->event_count++] = event;
+    pthread_mutex_unlock(&lock);
+    return graph != NULL;
+}
+
+bool fake_capture_wait(const struct fake_stream *stream, CUevent event)
+{
+    CUgraph mine = capture_of(stream), graph = NULL;
+    pthread_mutex_lock(&lock);
+    for (CUgraph other = captures; other && !graph; other = other->next)
+        if (place_of(other, event) >= 0)
+            graph = other;
+    if (graph && !mine) {
+        if (graph->stream_count == MOST_IN_CAPTURE)
+            abort();
+        graph->streams[graph->stream_count++] = stream;
+    }
+    pthread_mutex_unlock(&lock);
+    return graph != NULL;
+}
+
+bool fake_capturing(const struct fake_stream *stream)
+{
+    return capture_of(stream) != NULL;
+}
+
+bool fake_capture(struct fake_op *op)
+{
+    CUgraph graph = capture_of(op->stream);
+    if (!graph)
+        return false;
+    op->next = NULL;
+    *graph->last = op;
+    graph->last = &op->next;
+    return true;
+}
+
+/* The stream behind a handle. */
+static const struct fake_stream *stream_behind(CUstream stream)
+{
+    struct fake_op *op = op_new(stream, NULL, 0);
+    const struct fake_stream *s = op->stream;
+    free(op);
+    return s;
+}
+
+EXPORT CUresult cuStreamIsCapturing(CUstream stream, int *status)
+{
+    *status = fake_capturing(stream_behind(stream)) ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                                    : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream stream, int *status, uint64_t *id,
+                                          CUgraph *graph, const void **nodes, size_t *node_count)
+{
+    CUgraph found = capture_of(stream_behind(stream));
+    *status = found ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    *id = (uintptr_t)found;
+    return graph || nodes || node_count ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
+{
+    const struct fake_stream *s = stream_behind(stream);
+    if (!stream || mode < 0 || mode > 2 || fake_capturing(s))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUgraph graph = calloc(1, sizeof *graph);
+    if (!graph)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    graph->last = &graph->first;
+    graph->streams[graph->stream_count++] = s;
+    pthread_mutex_lock(&lock);
+    graph->next = captures;
+    captures = graph;
+    pthread_mutex_unlock(&lock);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
+{
+    *graph = capture_of(stream_behind(stream));
+    if (!*graph)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    struct CUgraph_st **at = &captures;
+    while (*at != *graph)
+        at = &(*at)->next;
+    *at = (*graph)->next;
+    pthread_mutex_unlock(&lock);
+    return CUDA_SUCCESS;
+}
+
+static struct fake_op *copy_of(const struct fake_op *op)
+{
+    struct fake_op *copy = malloc(sizeof *op + op->extra);
+    if (!copy)
+        abort();
+    memcpy(copy, op, sizeof *op + op->extra);
+    copy->next = NULL;
+    return copy;
+}
+
+static void forget(struct fake_op *op)
+{
+    while (op) {
+        struct fake_op *next = op->next;
+        free(op);
+        op = next;
+    }
+}
+
+/* A graph that can be launched is a copy of the operations. */
+EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *made, CUgraph graph,
+                                            unsigned long long flags)
+{
+    CUgraph copy = calloc(1, sizeof *copy);
+    if (!copy || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    copy->last = &copy->first;
+    for (const struct fake_op *op = graph->first; op; op = op->next) {
+        *copy->last = copy_of(op);
+        copy->last = &(*copy->last)->next;
+    }
+    *made = (CUgraphExec)copy;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGraphLaunch(CUgraphExec made, CUstream stream)
+{
+    for (const struct fake_op *op = ((CUgraph)made)->first; op; op = op->next) {
+        struct fake_op *copy = copy_of(op), *place = op_new(stream, NULL, 0);
+        copy->stream = place->stream;
+        free(place);
+        op_submit(copy);
+    }
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGraphDestroy(CUgraph graph)
+{
+    forget(graph->first);
+    free(graph);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGraphExecDestroy(CUgraphExec made)
+{
+    return cuGraphDestroy((CUgraph)made);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The file of rates: what is written is read; what is cut off, changed, of another version or machine, or no number is
+ * refused in words and leaves the rates as they were; where the file lies; and that the choice follows the rates. */
+#include "ops/coll_rates.h"
+
+#include "base/config.h"
+#include "base/crc32c.h"
+#include "base/status.h"
+#include "gpu/coll_kernels.h"
+#include "ops/coll_choose.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/weft-rates.XXXXXX", path[128];
+static const struct coll_machine machine = {"NVIDIA H200", 4, 13000};
+static const struct coll_measured measured = {"2026-11-23", 4};
+static struct coll_rates written;
+static char text[8192];
+static size_t length;
+
+static void put(const char *words, size_t bytes)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(words, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* The file with `old` replaced, and the CRC that belongs to it. */
+static void put_changed(const char *old, const char *new)
+{
+    char changed[8192];
+    const char *at = strstr(text, old);
+    assert_non_null(at);
+    int before = (int)(at - text);
+    snprintf(changed, sizeof changed, "%.*s%s%s", before, text, new, at + strlen(old));
+    size_t bytes = (size_t)(strstr(changed, "crc32c ") - changed);
+    sprintf(changed + bytes, "crc32c %08x\n", crc32c(0, changed, bytes));
+    put(changed, strlen(changed));
+}
+
+/* Nothing is taken over of what is refused. */
+static void refused(const struct coll_machine *of, const char *words)
+{
+    struct coll_rates rates = coll_rates_built_in;
+    struct coll_measured when = {"never", 7};
+    assert_int_equal(coll_rates_read(path, of, &rates, &when, NULL), WEFT_ERR_CONFIG);
+    if (!strstr(base_last_error(), words))
+        fail_msg("\"%s\" has no \"%s\"", base_last_error(), words);
+    assert_non_null(strstr(base_last_error(), "weft bench coll --tune"));
+    assert_memory_equal(&rates, &coll_rates_built_in, sizeof rates);
+    assert_int_equal(when.pes, 7);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    written = coll_rates_built_in;
+    written.push_us = 1.0 / 3;
+    written.stores_gbps = 123.456789012345678;
+    if (!mkdtemp(folder))
+        return 1;
+    snprintf(path, sizeof path, "%s/a/b/rates", folder);
+    if (coll_rates_write(path, &machine, &written, &measured))
+        return 1;
+    FILE *file = fopen(path, "r");
+    length = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    return 0;
+}
+
+static void round_trip(void **state)
+{
+    (void)state;
+    struct coll_rates rates = coll_rates_built_in;
+    struct coll_measured when;
+    struct coll_machine of;
+    put(text, length);
+    assert_int_equal(coll_rates_read(path, &machine, &rates, &when, &of), WEFT_OK);
+    assert_memory_equal(&rates, &written, sizeof rates); /* every bit of them */
+    assert_int_equal(coll_rates_hash(&rates), coll_rates_hash(&written));
+    assert_int_not_equal(coll_rates_hash(&rates), coll_rates_hash(&coll_rates_built_in));
+    assert_string_equal(when.date, "2026-11-23");
+    assert_int_equal(when.pes, 4);
+    assert_string_equal(of.gpu, "NVIDIA H200");
+    assert_int_equal(coll_rates_read(path, NULL, &rates, &when, NULL), WEFT_OK);
+    DIR *list = opendir(folder); /* nothing is left beside it */
+    int entries = 0;
+    while (readdir(list))
+        entries++;
+    closedir(list);
+    assert_int_equal(entries, 3);
+}
+
+/* At every length, and with every byte another. */
+static void cut_or_changed(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < length; n++) {
+        put(text, n);
+        refused(&machine, n < 32 ? "another version" : "cut off");
+    }
+    for (size_t i = 0; i + 1 < length; i++) {
+        char other[8192];
+        memcpy(other, text, length);
+        other[i] ^= 1;
+        put(other, length);
+        refused(&machine, i < 32 ? "another version" : "cut off or was changed");
+    }
+    put(text, length);
+    FILE *file = fopen(path, "a");
+    fputs("more\n", file);
+    fclose(file);
+    refused(&machine, "cut off or was changed");
+    memset(text + length, 'x', sizeof text - 1 - length);
+    put(text, sizeof text - 1);
+    refused(&machine, "cut off");
+    text[length] = '\0';
+    unlink(path);
+    refused(&machine, "No such file");
+}
+
+static void not_rates(void **state)
+{
+    (void)state;
+    put_changed("version 1", "version 2");
+    refused(&machine, "another version");
+    static const char *const values[] = {"nan", "-nan", "inf", "-1", "0", "1e300"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "\ncombine_us %s\n", values[i]);
+        put_changed("\ncombine_us 6\n", line);
+        refused(&machine, "combine_us is ");
+        refused(&machine, values[i]);
+    }
+    put_changed("combine_us 6\n", "combine_us six\n");
+    refused(&machine, "combine_us is missing or holds no number");
+    put_changed("combine_us 6\n", "combine_us 6 us\n");
+    refused(&machine, "combine_us is missing or holds no number");
+    put_changed("combine_us 6\n", "");
+    refused(&machine, "combine_us is missing");
+    put_changed("combine_us 6\n", "combine_us 6\ncombine_us 6\n");
+    refused(&machine, "spread_us is missing");
+    put_changed("crc32c ", "more_us 1\ncrc32c ");
+    refused(&machine, "lines that do not belong");
+    put_changed("pes 4", "pes x");
+    refused(&machine, "does not say of which machine");
+}
+
+static void other_machines(void **state)
+{
+    (void)state;
+    put(text, length);
+    static const struct coll_machine others[] = {
+        {"NVIDIA H100", 4, 13000}, {"NVIDIA H200", 8, 13000}, {"NVIDIA H200", 4, 12040}};
+    for (size_t i = 0; i < 3; i++)
+        refused(&others[i], "it is of 4 NVIDIA H200 with CUDA 13000, and here are");
+}
+
+static void where(void **state)
+{
+    (void)state;
+    char found[256], why[512];
+    struct coll_rates rates;
+    struct coll_measured when;
+    setenv("XDG_CACHE_HOME", folder, 1);
+    config_reset();
+    assert_false(coll_rates_any());
+    assert_true(coll_rates_file(&machine, found, sizeof found));
+    assert_non_null(strstr(found, "/weft/coll-rates-NVIDIA-H200-x4-13000"));
+    coll_rates_find(&machine, &rates, &when, found, sizeof found, why, sizeof why);
+    assert_string_equal(found, ""); /* nothing is there, and nothing was asked for */
+    assert_string_equal(why, "");
+    assert_memory_equal(&rates, &coll_rates_built_in, sizeof rates);
+    assert_true(coll_rates_file(&machine, found, sizeof found));
+    assert_int_equal(coll_rates_write(found, &machine, &written, &measured), WEFT_OK);
+    assert_true(coll_rates_any());
+    coll_rates_find(&machine, &rates, &when, found, sizeof found, why, sizeof why);
+    assert_memory_equal(&rates, &written, sizeof rates);
+    assert_non_null(strstr(found, folder));
+    setenv("WEFT_COLL_RATES", "off", 1);
+    config_reset();
+    coll_rates_find(&machine, &rates, &when, found, sizeof found, why, sizeof why);
+    assert_memory_equal(&rates, &coll_rates_built_in, sizeof rates);
+    assert_false(coll_rates_file(&machine, found, sizeof found));
+    setenv("WEFT_COLL_RATES", "/nowhere/rates", 1);
+    config_reset();
+    coll_rates_find(&machine, &rates, &when, found, sizeof found, why, sizeof why);
+    assert_memory_equal(&rates, &coll_rates_built_in, sizeof rates);
+    assert_non_null(strstr(why, "/nowhere/rates: No such file"));
+    unsetenv("WEFT_COLL_RATES");
+    unsetenv("XDG_CACHE_HOME");
+    setenv("HOME", "nowhere", 1);
+    config_reset();
+    assert_false(coll_rates_file(&machine, found, sizeof found));
+}
+
+/* A fence that costs more moves the border to larger sizes, a link that is slower for packets to smaller ones; more bytes
+ * for a block make fewer blocks. */
+static void choice(void **state)
+{
+    (void)state;
+    struct coll_question q = {COLL_FCOLLECT, 2, 128 << 10, COLL_WIDE_SET, true, 64, COLL_WAY_AUTO};
+    struct coll_rates rates = coll_rates_built_in;
+    assert_int_equal(coll_choose(&q, &rates).way, COLL_WAY_PACKETS);
+    rates.packets_gbps = 20;
+    assert_int_equal(coll_choose(&q, &rates).way, COLL_WAY_DIRECT);
+    rates.push_us = 40;
+    assert_int_equal(coll_choose(&q, &rates).way, COLL_WAY_PACKETS);
+    q.bytes = 16 << 20;
+    q.wish = COLL_WAY_DIRECT;
+    assert_int_equal(coll_choose(&q, &rates).blocks, 64);
+    rates.block_share_bytes = 1 << 20;
+    assert_int_equal(coll_choose(&q, &rates).blocks, 16);
+    q.bytes = 392000;
+    assert_float_equal(coll_floor(&q, &coll_rates_built_in), 0.7 * 2.3 + 1, 1e-9);
+    q.what = COLL_REDUCE;
+    q.members = 4;
+    assert_float_equal(coll_least_bytes(&q), 1.5 * 392000, 1e-9);
+    q.what = COLL_BROADCAST;
+    assert_float_equal(coll_least_bytes(&q), 392000, 1e-9);
+    q.what = COLL_ALLTOALL;
+    assert_float_equal(coll_least_bytes(&q), 3 * 392000, 1e-9);
+    assert_true(coll_cost(&q, &rates, COLL_WAY_COPIES) < 0);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    char command[256];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip), cmocka_unit_test(cut_or_changed),
+        cmocka_unit_test(not_rates),  cmocka_unit_test(other_machines),
+        cmocka_unit_test(where),      cmocka_unit_test(choice),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
