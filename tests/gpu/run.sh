@@ -275,12 +275,23 @@ train_together() {
         done
     done
 }
+# Tokens to the experts of all GPUs and back, few and many, each run compared with a serial loop.
+experts_together() {
+    local pes tokens
+    for pes in 1 2 4; do
+        [ "$pes" -le 2 ] || [ "$gpus" -ge "$pes" ] || break
+        for tokens in 128 1024; do
+            run "experts $tokens" "$pes" 120 "$build/bin/example_experts" --tokens $tokens --hidden 7168 --experts 64 --top 8
+            grep -h "GB/s\|replayed\|check" "$logs/$(echo "experts $tokens-$pes-$extra" | tr -c 'A-Za-z0-9.\n-' _).log" | cut -c1-170
+        done
+    done
+}
 # Programs of examples/ whose test without a GPU is on simt: frames that a kernel reads from pinned memory, GPU
 # memory in a file for another number of PEs, layers that pass from a file through GPU memory and back, and a model that
 # all GPUs train, which has to have the same parameters as one GPU gives it.
 group_examples() {
     local folder=$build/examples/files program memory pes
-    for program in video checkpoint offload train; do
+    for program in video checkpoint offload train experts; do
         [ -x "$build/bin/example_$program" ] || { echo "examples: skipped: example_$program was not built"; return; }
     done
     told() { grep -h "$2" "$logs/$(echo "$1-1-$extra" | tr -c 'A-Za-z0-9.\n-' _).log" | cut -c1-170; }
@@ -310,6 +321,7 @@ group_examples() {
     grep -h "samples/s\|file:\|hidden" "$logs/offload_200M-2-WEFT_TARGET_cuda.log" | cut -c1-170
     cmp "$folder/model" "$folder/expected" || failures=$((failures + 1))
     train_together
+    experts_together
     rm -rf "$folder"
 }
 # Files and GPU memory: through pinned memory, or by cuFile where this machine has its direct way; then how fast.

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See reference.h. */
+#include "reference.h"
+
+#include "../check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* A token, with what is chosen for it. */
+struct token {
+    float *x, *dy;
+    uint32_t *expert;
+    float *weight;
+};
+
+struct reference {
+    weft_job *job;
+    const shape *s;
+    float *factors; /* of all experts */
+    float *numbers; /* those of one token */
+    struct token t;
+    bool good;
+};
+
+static void *memory(struct reference *r, size_t n, size_t bytes)
+{
+    void *block = calloc(n ? n : 1, bytes);
+    if (block)
+        return block;
+    fprintf(stderr, "experts: PE %u: no memory for %zu bytes to compare\n", r->s->me, n * bytes);
+    weft_abort(r->job, 1);
+}
+
+/* This PE's own memory, as the host sees it. */
+static void *fetch(struct reference *r, const void *own, size_t n, size_t bytes)
+{
+    void *here = memory(r, n, bytes);
+    if (n)
+        CHECK(r->job, weft_get(weft_default_ctx(r->job), here, own, n * bytes, (int)r->s->me));
+    return here;
+}
+
+static void make_token(struct reference *r, uint64_t token, bool numbers)
+{
+    const shape *s = r->s;
+    float sum = 0.0f;
+    for (uint32_t k = 0; k < s->top; k++) {
+        r->t.expert[k] = next_expert(s, token, k, k ? r->t.expert[k - 1] : 0);
+        sum += raw_weight(s, token, k);
+    }
+    for (uint32_t k = 0; k < s->top; k++)
+        r->t.weight[k] = raw_weight(s, token, k) / sum;
+    for (uint32_t h = 0; h < s->hidden && numbers; h++) {
+        r->t.x[h] = from_bf16(number(s, TOKEN, token, h));
+        r->t.dy[h] = from_bf16(number(s, GRADIENT, token, h));
+    }
+}
+
+/* Element h of what comes back for a token: the parts of the PEs, each rounded, in their order. */
+static uint16_t result(const struct reference *r, const float *numbers, uint32_t h)
+{
+    const shape *s = r->s;
+    float sum = 0.0f;
+    for (uint32_t pe = 0; pe < s->pes; pe++) {
+        float part = 0.0f;
+        bool any = false;
+        for (uint32_t k = 0; k < s->top; k++)
+            if (owner_of(s, r->t.expert[k]) == pe) {
+                float made = r->factors[(size_t)r->t.expert[k] * s->hidden + h] * numbers[h];
+                part = fmaf(r->t.weight[k], made, part);
+                any = true;
+            }
+        if (any)
+            sum += from_bf16(to_bf16(part));
+    }
+    return to_bf16(sum);
+}
+
+static float weight_gradient(const struct reference *r, uint32_t k)
+{
+    const shape *s = r->s;
+    const float *factors = r->factors + (size_t)r->t.expert[k] * s->hidden;
+    float sum = 0.0f;
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        float part = 0.0f;
+        for (uint32_t h = lane; h < s->hidden; h += LANES)
+            part = fmaf(factors[h] * r->t.x[h], r->t.dy[h], part);
+        sum += part;
+    }
+    return sum;
+}
+
+static void wrong(struct reference *r, const char *what, size_t row, size_t column, double is,
+                  double should)
+{
+    if (r->good)
+        fprintf(stderr, "experts: PE %u: %s %zu, element %zu is %.9g in place of %.9g\n", r->s->me,
+                what, row, column, is, should);
+    r->good = false;
+}
+
+static void compare_bf16(struct reference *r, const char *what, size_t row, const uint16_t *is,
+                         const float *numbers)
+{
+    for (uint32_t h = 0; h < r->s->hidden; h++) {
+        uint16_t should = result(r, numbers, h);
+        if (is[h] != should)
+            wrong(r, what, row, h, (double)from_bf16(is[h]), (double)from_bf16(should));
+    }
+}
+
+static void compare_float(struct reference *r, const char *what, size_t row, size_t column,
+                          float is, float should)
+{
+    if (memcmp(&is, &should, sizeof is) != 0)
+        wrong(r, what, row, column, (double)is, (double)should);
+}
+
+static void compare_tokens(struct reference *r, const buffers *b, bool backward)
+{
+    const shape *s = r->s;
+    size_t numbers = (size_t)s->tokens * s->hidden, choices = (size_t)s->tokens * s->top;
+    uint16_t *y = fetch(r, b->y, numbers, sizeof *y), *dx = fetch(r, b->dx, numbers, sizeof *dx);
+    float *dweight = fetch(r, b->dweight, choices, sizeof *dweight);
+    for (size_t t = 0; t < s->tokens; t++) {
+        make_token(r, (uint64_t)s->me * s->tokens + t, true);
+        compare_bf16(r, "result", t, y + t * s->hidden, r->t.x);
+        if (!backward)
+            continue;
+        compare_bf16(r, "gradient of token", t, dx + t * s->hidden, r->t.dy);
+        for (uint32_t k = 0; k < s->top; k++)
+            compare_float(r, "gradient of the weights of token", t, k, dweight[t * s->top + k],
+                          weight_gradient(r, k));
+    }
+    free(y);
+    free(dx);
+    free(dweight);
+}
+
+/* Of all PEs' tokens, in their order. */
+static void compare_experts(struct reference *r, const buffers *b)
+{
+    const shape *s = r->s;
+    uint32_t first = first_expert(s, s->me), own = first_expert(s, s->me + 1) - first;
+    float *is = fetch(r, b->dfactors, (size_t)own * s->hidden, sizeof *is);
+    float *should = memory(r, (size_t)own * s->hidden, sizeof *should);
+    for (uint64_t token = 0; token < (uint64_t)s->pes * s->tokens; token++) {
+        bool made = false;
+        make_token(r, token, false);
+        for (uint32_t k = 0; k < s->top; k++) {
+            uint32_t e = r->t.expert[k] - first;
+            if (r->t.expert[k] < first || e >= own)
+                continue;
+            if (!made)
+                make_token(r, token, true);
+            made = true;
+            for (uint32_t h = 0; h < s->hidden; h++) {
+                float *sum = &should[(size_t)e * s->hidden + h];
+                *sum = fmaf(r->t.weight[k] * r->t.dy[h], r->t.x[h], *sum);
+            }
+        }
+    }
+    for (size_t i = 0; i < (size_t)own * s->hidden; i++)
+        compare_float(r, "gradient of expert", first + i / s->hidden, i % s->hidden, is[i],
+                      should[i]);
+    free(is);
+    free(should);
+}
+
+bool reference_agrees(weft_job *job, const shape *s, const struct layer *layer, bool backward)
+{
+    struct reference r = {.job = job, .s = s, .good = true};
+    r.factors = memory(&r, (size_t)s->experts * s->hidden, sizeof *r.factors);
+    r.numbers = memory(&r, 2 * (size_t)s->hidden, sizeof *r.numbers);
+    r.t = (struct token){r.numbers, r.numbers + s->hidden, memory(&r, s->top, sizeof(uint32_t)),
+                         memory(&r, s->top, sizeof(float))};
+    for (size_t i = 0; i < (size_t)s->experts * s->hidden; i++)
+        r.factors[i] = from_bf16(number(s, EXPERT, i / s->hidden, (uint32_t)(i % s->hidden)));
+    compare_tokens(&r, layer_buffers(layer), backward);
+    if (backward)
+        compare_experts(&r, layer_buffers(layer));
+    free(r.t.expert);
+    free(r.t.weight);
+    free(r.numbers);
+    free(r.factors);
+    return r.good;
+}

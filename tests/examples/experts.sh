@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# experts.sh EXPERTS WEFT: dispatch and combine of the experts' example, compared by itself with a serial loop in every
+# bit: 1 to 4 PEs, routing that is even, skewed and all to one, experts without tokens, PEs without experts, one expert a
+# token, more tokens than there is room for, a PE that is killed, and what is refused.
+set -u
+experts=$1 weft=$2 bad=0
+folder=$(mktemp -d "$PWD/experts.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+
+# run STATUS OPTION...: by $pes PEs
+pes=1
+run() {
+    local status start=()
+    [ $pes = 1 ] || start=("$weft" run -n "$pes")
+    timeout 60 "${start[@]}" "$experts" --tokens 37 --hidden 72 --experts 10 --top 3 --steps 2 "${@:2}" >out 2>&1
+    status=$?
+    [ $status = "$1" ] || { echo "status $status in place of $1: $pes PEs, ${*:2}" && sed 's/^/    /' out && bad=1; }
+}
+says() { grep -qE -- "$1" out || { echo "nobody says: $1" && sed 's/^/    /' out && bad=1; }; }
+right() {
+    run 0 "$@"
+    says '^check: results, and gradients of tokens, weights and experts, are the same in every bit as by a serial loop$'
+}
+
+for pes in 1 2 3 4; do
+    right
+    right --routing skewed --experts 40 --seed 5
+    right --top 1 --tokens 5
+    right --experts 3 --top 3 --tokens 1 --hidden 8 # with 4 PEs one has none
+done
+says '^kernels on simt; experts of a PE: 0 to 1$'
+says '^not replayed from a graph: there are none on simt$'
+[ "$(grep -cE '^(dispatch|combine)(, backward)? +[0-9.]+ us, [0-9.]+ GB/s over the links$' out)" = 4 ] ||
+    { echo "not four figures" && cat out && bad=1; }
+pes=2
+right --routing skewed --experts 64
+says '^[1-9][0-9]* experts have no token'
+pes=3
+right --routing one # the three experts of all tokens are at one PE, and each token goes there once
+says '^7 experts have no token, the busiest one has 111$'
+says '^a token goes to 1\.00 PEs, 0\.67 of them others; '
+right --routing one --capacity 37
+run 1 --routing one --capacity 36
+says '^experts: PE [0-2]: there are more tokens for a PE than --capacity 36$'
+says 'WEFT_ERR_RANGE: .*PE 0 has room for [0-9]+ bytes of PE'
+
+# A bit that is wrong is seen: another seed at one PE.
+cat > one << 'END'
+[ "$WEFT_PE" = 1 ] && set -- "$@" --seed 2
+exec "$@"
+END
+timeout 60 "$weft" run -n 2 bash ./one "$experts" --tokens 9 --hidden 16 --steps 1 >out 2>&1 && { echo "not seen" && bad=1; }
+says '^experts: PE [01]: .*element [0-9]+ is .* in place of '
+
+# A PE that is killed: the others end, and are told of it.
+cat > dies << 'END'
+[ "$WEFT_PE" = 2 ] && { (sleep 0.5; kill -9 $$) & }
+exec "$@"
+END
+WEFT_WAIT_LIMIT=20s timeout 60 "$weft" run -n 3 bash ./dies "$experts" --steps 1000000 >out 2>&1
+status=$?
+[ $status = 137 ] || { echo "killed: status $status" && cat out && bad=1; }
+says 'PE 2 .*killed by signal 9'
+
+pes=1
+refused() { # WORDS OPTION...
+    run 2 "${@:2}"
+    says "^experts: $1"
+}
+refused '--hidden 12: a multiple of 8 is wanted' --hidden 12
+refused '--top 11: at most --experts 10 is wanted' --top 11
+refused '--tokens 0: a whole number from 1 to 1048576 is wanted' --tokens 0
+refused '--routing away: uniform, skewed or one is wanted' --routing away
+refused '--capacity x: a whole number' --capacity x
+run 2 more
+says '^usage: experts'
+run 0 --help
+says '--capacity N +tokens that a PE takes'
+exit $bad
