@@ -108,10 +108,13 @@ typedef enum weft_type {
     WEFT_TYPE_LIST(WEFT_TYPE_ENUM)
 #undef WEFT_TYPE_ENUM
         WEFT_TYPE_COUNT,
-    /* Types of 16 bits that C has no name for, of reductions on GPU memory and by device code: IEEE binary16,
-     * and the upper half of a binary32. Combined in binary32 and rounded once, to nearest even. */
+    /* Types of 16 and 8 bits that C has no name for, of reductions: IEEE binary16; the upper half of a binary32; the
+     * two of OCP's FP8 (E4M3 has no infinity). Combined in binary32 and rounded once, to nearest even; an FP8 that is
+     * too large becomes the largest finite one (448, 57344), infinity too, and NaN 0x7f. */
     WEFT_HALF = 100,
-    WEFT_BFLOAT16 = 101
+    WEFT_BFLOAT16 = 101,
+    WEFT_FP8_E4M3 = 102,
+    WEFT_FP8_E5M2 = 103
 } weft_type;
 
 typedef enum weft_op {
@@ -120,8 +123,9 @@ typedef enum weft_op {
     WEFT_XOR,
     WEFT_MIN, /* MIN, MAX: integers and real numbers */
     WEFT_MAX,
-    WEFT_SUM, /* SUM, PROD: every type */
+    WEFT_SUM, /* SUM, PROD: every type; of integers they wrap */
     WEFT_PROD,
+    WEFT_AVG, /* real and complex numbers: the sum, divided once by the members. Not of integers, whose sums wrap */
     WEFT_OP_COUNT
 } weft_op;
 
@@ -486,6 +490,18 @@ weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n, w
 /* The same, for the root alone. */
 weft_status weft_reduce_to(weft_team *team, void *dst, const void *src, size_t n, weft_type type,
                            weft_op op, int root);
+
+/* The sum of elements times a factor: each element of each member is multiplied by *factor, rounded to the type that
+ * elements are combined in, and then added as by WEFT_SUM. Real and complex types; factor points to one number of that
+ * type: float for WEFT_FLOAT, _COMPLEX_FLOAT and those of 16 and 8 bits, double for WEFT_DOUBLE and _COMPLEX_DOUBLE, long
+ * double for WEFT_LONG_DOUBLE. It is in host memory or in memory of the GPU, and the same number at every member
+ * (compared with WEFT_CHECK=1). For gradients in narrow types, whose plain sum would leave their range. */
+weft_status weft_reduce_scaled(weft_team *team, void *dst, const void *src, size_t n,
+                               weft_type type, const void *factor);
+weft_status weft_reduce_to_scaled(weft_team *team, void *dst, const void *src, size_t n,
+                                  weft_type type, const void *factor, int root);
+weft_status weft_reducescatter_scaled(weft_team *team, void *dst, const void *src, size_t n,
+                                      weft_type type, const void *factor);
 
 /* Member m gets elements m * n ... m * n + n - 1 of the combined sources in dst[0 ... n - 1]. dst does not overlap
  * src. */

@@ -42,7 +42,7 @@ END
     section 'Waits and tests (device/wait.h)' "$scoped(wait|signal_wait|test)"
     section 'Packets (device/packet.h)' "packet"
     section 'Collectives (device/collective.h)' \
-        "$scoped(meet|sync|barrier|broadcast|fcollect|alltoall|reduce|reducescatter)\("
+        "$scoped(meet|sync|barrier|broadcast|fcollect|alltoall|reduce|reducescatter|reduce_scaled|reducescatter_scaled)\("
 }
 
 if [ "${1:-}" != --check ]; then

@@ -65,7 +65,7 @@ weft_status weft_sync_on_stream(weft_team *team, weft_stream stream);
  * A destination is not touched before its own member's stream has come to the call: what that stream did before has
  * ended, and nobody needs to sync before a destination is used again. (Not where the host's function is called.)
  *
- * Elements of reductions are combined in the order of the team, those of 16 bits in binary32, and rounded once: the
+ * Elements of reductions are combined in the order of the team, those of 16 and 8 bits in binary32, and rounded once: the
  * same bits at every member, whatever the size, the number of blocks (WEFT_COLL_SMS), the way (WEFT_COLL), and whether
  * the host, a stream or device code asks.
  *
@@ -113,6 +113,17 @@ weft_status weft_reduce_on_stream(weft_team *team, void *dst, const void *src, s
                                   weft_type type, weft_op op, weft_stream stream);
 weft_status weft_reducescatter_on_stream(weft_team *team, void *dst, const void *src, size_t n,
                                          weft_type type, weft_op op, weft_stream stream);
+
+/* As weft_reduce_scaled() and its kin. A factor in memory of the GPU is read when the stream comes to the call, so that
+ * a kernel may have made it, and by each replay of a graph; one in host memory, at the call. */
+weft_status weft_reduce_scaled_on_stream(weft_team *team, void *dst, const void *src, size_t n,
+                                         weft_type type, const void *factor, weft_stream stream);
+weft_status weft_reduce_to_scaled_on_stream(weft_team *team, void *dst, const void *src, size_t n,
+                                            weft_type type, const void *factor, int root,
+                                            weft_stream stream);
+weft_status weft_reducescatter_scaled_on_stream(weft_team *team, void *dst, const void *src,
+                                                size_t n, weft_type type, const void *factor,
+                                                weft_stream stream);
 
 #ifdef __cplusplus
 }

@@ -99,46 +99,74 @@ KERNEL weft_coll_send(struct coll_call call)
 
 /* ---------------------------------------------------------------------- reductions by packets */
 
+/* How elements are combined. more 0: of 16 bits and more, by the host's operations but the average. The kernels of the
+ * rest are others of the same text, so that these are not slower for it. */
+WEFT_DEVICE struct weft_dev_how how_of(const struct coll_call *c, int more)
+{
+    weft_type type = (weft_type)c->type;
+    int widened = weft_dev_widened(type);
+    struct weft_dev_how h = {type, (weft_op)c->op, more || !widened ? widened : 8,
+                             more, c->members,     c->factor};
+    if (more && c->op == WEFT_DEV_SCALED && c->factor_at)
+        h.factor = type == WEFT_DOUBLE || type == WEFT_COMPLEX_DOUBLE
+                       ? *(const double *)c->factor_at
+                       : (double)*(const float *)c->factor_at;
+    return h;
+}
+
+/* A member's unit into what is combined, when its packets `p` are there. */
+WEFT_DEVICE void member_combine(struct round *r, struct weft_dev_how h, struct weft_dev_wide *acc,
+                                struct pair p, struct weft_dev_vec16 mine, int slots, uint64_t at,
+                                int two, int member)
+{
+    struct weft_dev_vec16 v = mine;
+    if (member != r->c->me)
+        v = pair_await(r, p, slot_of(r, r->c->me, member, slots), at, two, member);
+    if (member)
+        weft_dev_wide_add(h, acc, v);
+    else
+        weft_dev_wide_begin(h, acc, v);
+}
+
 /* Unit `at` of every member's slot, combined in the order of the team. `mine`: the own one. */
-WEFT_DEVICE struct weft_dev_vec16 unit_combine(struct round *r, struct weft_dev_vec16 mine,
-                                               int slots, uint64_t at, int two)
+WEFT_DEVICE struct weft_dev_vec16 unit_combine(struct round *r, struct weft_dev_how h,
+                                               struct weft_dev_vec16 mine, int slots, uint64_t at,
+                                               int two)
 {
     const struct coll_call *c = r->c;
-    weft_type type = (weft_type)c->type;
-    weft_op op = (weft_op)c->op;
     struct weft_dev_wide acc;
     struct weft_dev_vec16 nothing = {0, 0};
-    weft_dev_wide_begin(type, &acc, nothing);
+    weft_dev_wide_begin(h, &acc, nothing);
     for (int i = 0; i < c->members; i += GROUP) {
         struct pair p[GROUP];
         WEFT_UNROLL
         for (int k = 0; k < GROUP; k++)
             if (i + k < c->members && i + k != c->me)
                 p[k] = pair_load(slot_of(r, c->me, i + k, slots), at, two);
+        if (h.more) { /* there is much of it, so once */
+            WEFT_NO_UNROLL
+            for (int k = 0; k < GROUP && i + k < c->members; k++) {
+                struct pair q = k == 0 ? p[0] : k == 1 ? p[1] : k == 2 ? p[2] : p[3];
+                member_combine(r, h, &acc, q, mine, slots, at, two, i + k);
+            }
+            continue;
+        }
         WEFT_UNROLL
         for (int k = 0; k < GROUP; k++) {
-            int member = i + k;
-            if (member >= c->members)
+            if (i + k >= c->members)
                 break;
-            struct weft_dev_vec16 v = mine;
-            if (member != c->me)
-                v = pair_await(r, p[k], slot_of(r, c->me, member, slots), at, two, member);
-            if (member)
-                weft_dev_wide_add(type, op, &acc, v);
-            else
-                weft_dev_wide_begin(type, &acc, v);
+            member_combine(r, h, &acc, p[k], mine, slots, at, two, i + k);
         }
     }
-    return weft_dev_wide_end(type, &acc);
+    return weft_dev_wide_end(h, &acc);
 }
 
 /* Everyone's vector goes to everyone (or to the root), or block i of it to member i, which combine what they have
  * got. Each thread sends and combines the same units, so that dst may be src. */
-KERNEL weft_coll_reduce_one(struct coll_call call)
+WEFT_DEVICE void reduce_one(const struct coll_call *c, uint64_t *shared, int more)
 {
-    WEFT_SHARED(uint64_t, shared, [2]);
-    const struct coll_call *c = &call;
     struct round r;
+    struct weft_dev_how h = how_of(c, more);
     int first_of = c->src_step ? turned(c, 0) : 0;
     struct weft_dev_vec16 first = first_unit(c, first_of);
     round_begin(&r, c, shared);
@@ -152,12 +180,24 @@ KERNEL weft_coll_reduce_one(struct coll_call call)
         struct weft_dev_vec16 v = first;
         if (u != r.rank || c->src_step)
             v = weft_dev_unit_load(mine, c->bytes, u);
-        v = unit_combine(&r, v, c->members, u, has_two(c->bytes, u));
+        v = unit_combine(&r, h, v, c->members, u, has_two(c->bytes, u));
         if (!r.failed)
             weft_dev_unit_deliver(c->dst, c->bytes, u, v);
     }
     if (c->flow == COLL_ALL)
         all_have_begun(&r);
+}
+
+KERNEL weft_coll_reduce_one(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    reduce_one(&call, shared, 0);
+}
+
+KERNEL_OF_512 weft_coll_reduce_one_more(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    reduce_one(&call, shared, 1);
 }
 
 /* Units of the whole vector that member `member` combines: `slice` of them, but for the last members. */
@@ -169,11 +209,10 @@ WEFT_DEVICE uint64_t slice_end(uint64_t units, uint64_t slice, int member)
 
 /* Slice i of everyone goes to member i, which combines them and sends the result to everyone, into further slots.
  * A thread has the same units of every slice in each step, so that dst may be src. No slice is empty. */
-KERNEL weft_coll_reduce_two(struct coll_call call)
+WEFT_DEVICE void reduce_two(const struct coll_call *c, uint64_t *shared, int more)
 {
-    WEFT_SHARED(uint64_t, shared, [2]);
-    const struct coll_call *c = &call;
     struct round r;
+    struct weft_dev_how h = how_of(c, more);
     int n = c->members, slots = 2 * n;
     uint64_t units = (c->bytes + COLL_UNIT - 1) / COLL_UNIT, slice = (units + n - 1) / n;
     round_begin(&r, c, shared);
@@ -192,7 +231,7 @@ KERNEL weft_coll_reduce_two(struct coll_call call)
             break;
         int two = has_two(c->bytes, u);
         struct weft_dev_vec16 result =
-            unit_combine(&r, weft_dev_unit_load(c->src, c->bytes, u), slots, v, two);
+            unit_combine(&r, h, weft_dev_unit_load(c->src, c->bytes, u), slots, v, two);
         if (r.failed)
             break;
         for (int i = 0; i < n - 1; i++)
@@ -213,6 +252,18 @@ KERNEL weft_coll_reduce_two(struct coll_call call)
                 weft_dev_unit_deliver(c->dst, c->bytes, u, result);
         }
     all_have_begun(&r);
+}
+
+KERNEL weft_coll_reduce_two(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    reduce_two(&call, shared, 0);
+}
+
+KERNEL_OF_512 weft_coll_reduce_two_more(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    reduce_two(&call, shared, 1);
 }
 
 /* ------------------------------------------------------------------------------------ direct */
@@ -384,83 +435,94 @@ KERNEL weft_coll_meet(struct coll_call call)
     await_here(&r, r.number);
 }
 
-/* Combines bytes begin ... end of all sources, `step` bytes apart for each thread, and stores them. narrow: the
- * type has 16 bits; sum: it is a sum of binary32, without a call; element: of its size, or 16. */
-WEFT_DEVICE void combine_range(const struct round *r, uint64_t begin, uint64_t end, uint64_t shift,
-                               unsigned element, int narrow, int sum)
+/* Combines bytes begin ... end of all sources, `step` bytes apart for each thread, and stores them. h.type and h.op:
+ * constants where it is a sum of binary32, without a call; element: of its size, or 16. */
+WEFT_DEVICE void combine_range(const struct round *r, struct weft_dev_how h, uint64_t begin,
+                               uint64_t end, uint64_t shift, unsigned element)
 {
     const struct coll_call *c = r->c;
-    weft_type type = sum ? WEFT_FLOAT : (weft_type)c->type;
-    weft_op op = sum ? WEFT_SUM : (weft_op)c->op;
+    /* What is widened takes registers, and what is more, text. */
+    const int unroll = !h.more ? WEFT_DEV_UNROLL : element != 16 || h.widened == 16 ? 1 : 2;
     uint64_t step = (uint64_t)r->threads * element;
     for (uint64_t at = begin + (uint64_t)r->rank * element; at < end;
-         at += WEFT_DEV_UNROLL * step) {
-        struct weft_dev_vec16 v[WEFT_DEV_UNROLL], acc[WEFT_DEV_UNROLL];
-        struct weft_dev_wide wide[WEFT_DEV_UNROLL];
-        for (int i = 0; i < c->members; i++) {
+         at += (uint64_t)unroll * step) {
+        struct weft_dev_vec16 v[WEFT_DEV_UNROLL];
+        struct weft_dev_wide acc[WEFT_DEV_UNROLL];
+        int i = 0;
+        do {
             const char *from = c->part[i] + c->from;
             WEFT_UNROLL
-            for (int u = 0; u < WEFT_DEV_UNROLL; u++) {
+            for (int u = 0; u < unroll; u++) {
                 uint64_t here = at + (uint64_t)u * step;
                 here = here < end ? here : at;
                 v[u] = element == 16 ? weft_dev_load_vec16_relaxed(from + here)
                                      : weft_dev_element_load(from + here, element);
             }
             WEFT_UNROLL
-            for (int u = 0; u < WEFT_DEV_UNROLL; u++) {
-                if (narrow && i)
-                    weft_dev_wide_add(type, op, &wide[u], v[u]);
-                else if (narrow)
-                    weft_dev_wide_begin(type, &wide[u], v[u]);
+            for (int u = 0; u < unroll; u++) {
+                if (i)
+                    weft_dev_wide_add(h, &acc[u], v[u]);
                 else
-                    acc[u] = i ? weft_dev_combine(type, op, acc[u], v[u]) : v[u];
+                    weft_dev_wide_begin(h, &acc[u], v[u]);
             }
-        }
+        } while (++i < c->members);
         WEFT_UNROLL
-        for (int u = 0; narrow && u < WEFT_DEV_UNROLL; u++)
-            acc[u] = weft_dev_wide_end(type, &wide[u]);
-        for (int i = c->everywhere ? 0 : c->members - 1; i < c->members; i++) {
+        for (int u = 0; u < unroll; u++)
+            v[u] = weft_dev_wide_end(h, &acc[u]);
+        for (i = c->everywhere ? 0 : c->members - 1; i < c->members; i++) {
             char *to = c->part[turned(c, i)] + c->to - shift;
             WEFT_UNROLL
-            for (int u = 0; u < WEFT_DEV_UNROLL; u++)
+            for (int u = 0; u < unroll; u++)
                 if (at + (uint64_t)u * step < end) {
                     if (element == 16)
-                        weft_dev_store_vec16(to + at + (uint64_t)u * step, acc[u]);
+                        weft_dev_store_vec16(to + at + (uint64_t)u * step, v[u]);
                     else
-                        weft_dev_element_store(to + at + (uint64_t)u * step, acc[u], element);
+                        weft_dev_element_store(to + at + (uint64_t)u * step, v[u], element);
                 }
         }
     }
 }
 
-WEFT_DEVICE void combine_elements(const struct round *r, uint64_t begin, uint64_t end,
-                                  uint64_t shift)
+WEFT_DEVICE void combine_elements(const struct round *r, struct weft_dev_how h, uint64_t begin,
+                                  uint64_t end, uint64_t shift)
 {
-    unsigned element = (unsigned)weft_dev_type_bytes((weft_type)r->c->type);
-    if (weft_dev_is_narrow((weft_type)r->c->type))
-        combine_range(r, begin, end, shift, 2, 1, 0);
-    else
-        combine_range(r, begin, end, shift, element, 0, 0);
+    unsigned element = (unsigned)weft_dev_type_bytes(h.type);
+    int widened = h.widened;
+    h.widened = 1;
+    if (widened == 16)
+        combine_range(r, h, begin, end, shift, 1);
+    else if (widened)
+        combine_range(r, h, begin, end, shift, 2);
+    h.widened = 0;
+    if (!widened)
+        combine_range(r, h, begin, end, shift, element);
 }
 
-WEFT_DEVICE void combine_vectors(const struct round *r, uint64_t begin, uint64_t end,
-                                 uint64_t shift)
+WEFT_DEVICE void combine_vectors(const struct round *r, struct weft_dev_how h, uint64_t begin,
+                                 uint64_t end, uint64_t shift)
 {
-    if (r->c->type == WEFT_FLOAT && r->c->op == WEFT_SUM)
-        combine_range(r, begin, end, shift, 16, 0, 1);
-    else if (weft_dev_is_narrow((weft_type)r->c->type))
-        combine_range(r, begin, end, shift, 16, 1, 0);
-    else
-        combine_range(r, begin, end, shift, 16, 0, 0);
+    if (h.type == WEFT_FLOAT && h.op == (h.more ? WEFT_AVG : WEFT_SUM)) {
+        struct weft_dev_how sum = {WEFT_FLOAT, h.more ? WEFT_AVG : WEFT_SUM, 0, h.more, h.members,
+                                   0};
+        combine_range(r, sum, begin, end, shift, 16);
+    } else if (h.widened == 8) {
+        h.widened = 8;
+        combine_range(r, h, begin, end, shift, 16);
+    } else if (h.widened == 16) {
+        h.widened = 16;
+        combine_range(r, h, begin, end, shift, 16);
+    } else {
+        h.widened = 0;
+        combine_range(r, h, begin, end, shift, 16);
+    }
 }
 
 /* Member i combines slice i of the sources, or block i, reading them where they are, and stores the result into
  * all destinations, or its own. Each element is combined once. */
-KERNEL weft_coll_combine(struct coll_call call)
+WEFT_DEVICE void combine(const struct coll_call *c, uint64_t *shared, int more)
 {
-    WEFT_SHARED(uint64_t, shared, [2]);
-    const struct coll_call *c = &call;
     struct round r;
+    struct weft_dev_how h = how_of(c, more);
     uint64_t n = (uint64_t)c->members, me = (uint64_t)c->me, begin, end, shift = 0;
     round_begin(&r, c, shared);
     say_here(&r);
@@ -478,8 +540,20 @@ KERNEL weft_coll_combine(struct coll_call call)
         uint64_t vectors = begin;
         if (!(((c->from + begin) | (c->to + begin - shift)) & 15))
             vectors = begin + ((end - begin) & ~(uint64_t)15);
-        combine_vectors(&r, begin, vectors, shift);
-        combine_elements(&r, vectors, end, shift);
+        combine_vectors(&r, h, begin, vectors, shift);
+        combine_elements(&r, h, vectors, end, shift);
     }
     round_end(&r, c->everywhere);
+}
+
+KERNEL weft_coll_combine(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    combine(&call, shared, 0);
+}
+
+KERNEL_OF_512 weft_coll_combine_more(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    combine(&call, shared, 1);
 }

@@ -24,6 +24,9 @@
     X(weft_coll_push_sized)                                                                        \
     X(weft_coll_spread)                                                                            \
     X(weft_coll_meet)                                                                              \
+    X(weft_coll_reduce_one_more)                                                                   \
+    X(weft_coll_reduce_two_more)                                                                   \
+    X(weft_coll_combine_more)                                                                      \
     X(weft_coll_combine)
 
 enum {
@@ -86,7 +89,7 @@ struct coll_call {
     uint64_t set_bytes;
     int32_t members, me, root, flow;
     int32_t team, operation; /* for records */
-    int32_t type, op;        /* of reductions */
+    int32_t type, op;        /* of reductions; op: WEFT_DEV_SCALED too */
     int32_t
         everywhere;  /* the result of a reduction goes to all members, else member i gets block i */
     uint32_t chunks; /* of weft_coll_spread */
@@ -97,6 +100,9 @@ struct coll_call {
      * all, in the order of the team. room: of dst. */
     const uint64_t *counts, *src_at, *room_of, *dst_at;
     uint64_t room;
+    /* Of a scaled sum. factor_at: a float or double, as elements are combined, in memory of the GPU; NULL: `factor`. */
+    double factor;
+    const void *factor_at;
     struct gpu_reporting reporting;
 };
 

@@ -10,8 +10,11 @@
 
 #if WEFT_TARGET_CUDA
 #define KERNEL extern "C" __global__ void
+/* Of up to 512 threads a block: at most 128 registers each, on whatever GPU the driver compiles for. */
+#define KERNEL_OF_512 extern "C" __global__ void __launch_bounds__(512)
 #else
-#define KERNEL void
+#define KERNEL        void
+#define KERNEL_OF_512 void
 #endif
 
 #define ORDERED WEFT_ORDER_ACQ_REL

@@ -126,8 +126,12 @@ weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
 weft_status coll_by_kernel(struct weft_team *team, const void *dst, const void *src, uint64_t bytes,
                            bool *kernel);
 weft_status coll_kernel_reduction(const char *function, struct weft_team *team, bool everywhere,
-                                  void *dst, const void *src, uint64_t bytes, weft_type type,
-                                  weft_op op);
+                                  void *dst, const void *src, uint64_t bytes,
+                                  const struct combiner *c);
+
+/* The combiner of a scaled sum that the host asks for, with its factor, wherever that is. */
+weft_status coll_scaled(const char *function, struct weft_team *team, weft_type type,
+                        const void *factor, struct combiner *c);
 
 /* A reduction over any memory (reduce_pull.c): of n elements at everyone, of n for each member, or of n at one. */
 enum { COLL_EVERYWHERE = -1, COLL_EACH = -2 };
@@ -188,8 +192,7 @@ weft_status coll_nodes_alltoall(struct weft_team *team, enum box_operation opera
                                 const struct coll_nodes_blocks *what, uint64_t phase);
 
 struct coll_nodes_reduction {
-    reduce_function *combine;
-    size_t element;
+    const struct combiner *c; /* with a function, and no scaled sum */
     struct place from, to;
 };
 

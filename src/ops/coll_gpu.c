@@ -24,16 +24,17 @@ static weft_status call_kernel(struct weft_team *team, const struct coll_ask *as
 }
 
 weft_status coll_kernel_reduction(const char *function, struct weft_team *team, bool everywhere,
-                                  void *dst, const void *src, uint64_t bytes, weft_type type,
-                                  weft_op op)
+                                  void *dst, const void *src, uint64_t bytes,
+                                  const struct combiner *c)
 {
     struct coll_ask ask = {.function = function,
                            .what = everywhere ? COLL_REDUCE : COLL_REDUCESCATTER,
                            .dst = dst,
                            .src = src,
                            .bytes = bytes,
-                           .type = type,
-                           .op = op};
+                           .type = c->type,
+                           .op = c->op,
+                           .factor = (double)c->factor};
     return call_kernel(team, &ask);
 }
 

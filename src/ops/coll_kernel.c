@@ -10,6 +10,8 @@
 #include "job/device_watch.h"
 #include "ops/coll_engines.h"
 
+#include <weft/device/arithmetic.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -354,6 +356,8 @@ static void fill(const struct weft_team *team, const struct coll_ask *ask, struc
         .operation = (int32_t)kinds[ask->what].operation,
         .type = (int32_t)ask->type,
         .op = (int32_t)ask->op,
+        .factor = ask->factor,
+        .factor_at = ask->factor_at,
         .everywhere = ask->what == COLL_REDUCE,
         .counts = ask->send_bytes,
         .src_at = ask->send_at,
@@ -370,14 +374,23 @@ static void fill(const struct weft_team *team, const struct coll_ask *ask, struc
     }
 }
 
+/* Reductions that do more than combine: elements are multiplied or rounded, results divided. */
+static bool is_more(const struct coll_ask *ask)
+{
+    return reduces(ask->what) && (ask->op >= WEFT_AVG || weft_dev_is_fp8(ask->type));
+}
+
 static enum coll_kernel kernel_of(const struct coll_ask *ask, const struct coll_choice *choice)
 {
+    bool more = is_more(ask);
     if (choice->way == COLL_WAY_TWO_TRIPS)
-        return COLL_weft_coll_reduce_two;
+        return more ? COLL_weft_coll_reduce_two_more : COLL_weft_coll_reduce_two;
+    if (choice->way == COLL_WAY_PACKETS && !reduces(ask->what))
+        return COLL_weft_coll_send;
     if (choice->way == COLL_WAY_PACKETS)
-        return reduces(ask->what) ? COLL_weft_coll_reduce_one : COLL_weft_coll_send;
+        return more ? COLL_weft_coll_reduce_one_more : COLL_weft_coll_reduce_one;
     if (reduces(ask->what))
-        return COLL_weft_coll_combine;
+        return more ? COLL_weft_coll_combine_more : COLL_weft_coll_combine;
     if (is_sized(ask->what))
         return COLL_weft_coll_push_sized;
     return choice->chunks ? COLL_weft_coll_spread : COLL_weft_coll_push;
@@ -414,10 +427,7 @@ const struct coll_rates *coll_kernel_rates(const struct weft_team *team)
 /* Elements are loaded and stored whole where they lie; packets take them byte by byte where that cannot be. */
 static bool is_aligned(const struct coll_ask *ask)
 {
-    struct combiner combiner;
-    if (reduce_combiner(ask->function, ask->type, ask->op, &combiner))
-        return false;
-    size_t unit = combiner.element > 8 ? 8 : combiner.element;
+    size_t element = weft_dev_type_bytes(ask->type), unit = element > 8 ? 8 : element;
     return (uintptr_t)ask->dst % unit == 0 && (uintptr_t)ask->src % unit == 0;
 }
 
@@ -434,7 +444,7 @@ static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CU
 {
     struct gpu *gpu = team->job->gpu;
     struct coll_call call;
-    if (team->n == 1 && !is_sized(ask->what)) /* every collective of one member is a copy */
+    if (team->n == 1 && !is_sized(ask->what) && !is_more(ask)) /* others of one member are copies */
         return ask->dst == ask->src
                    ? WEFT_OK
                    : gpu_copy_on(gpu, stream, ask->dst, ask->src, (size_t)ask->bytes);

@@ -19,7 +19,11 @@ struct coll_ask {
     uint64_t bytes; /* of the vector, or of a block */
     int root;
     weft_type type; /* of reductions */
-    weft_op op;
+    weft_op op;     /* WEFT_DEV_SCALED too */
+    double factor;  /* of scaled sums */
+    const void
+        *factor_at; /* in memory of the GPU, where it is read when its turn comes; NULL: `factor` */
+    _Alignas(16) char factor_bytes[16]; /* for the host's function, as the program has it */
     /* Of alltoallv: in memory of the GPU, and the bytes of dst. */
     const uint64_t *send_bytes, *send_at, *recv_bytes, *recv_at;
     uint64_t room;

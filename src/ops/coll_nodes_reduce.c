@@ -90,8 +90,10 @@ static weft_status combine_piece(struct part *part, uint64_t piece)
     for (int k = first; bytes && k < local_count(nodes, nodes->mine) && !status; k++) {
         status = fetch_source(part, member_at(nodes, nodes->mine, k), piece, room, &source);
         if (!status)
-            part->what->combine(acc, source, bytes / part->what->element);
+            part->what->c->combine(acc, source, bytes / part->what->c->element);
     }
+    if (!status && bytes && nodes->mine + 1 == nodes->n)
+        reduce_end(part->what->c, acc, bytes / part->what->c->element, team->n);
     if (!status && bytes)
         memcpy(own(team, part_place(part, part->what->to, piece)), acc, bytes);
     return status;
@@ -158,12 +160,12 @@ weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_nodes_re
                               size_t n, uint64_t phase)
 {
     const struct team_nodes *nodes = team->nodes;
-    const size_t per_line = 64 / what->element, owners = (size_t)nodes->least;
+    const size_t per_line = 64 / what->c->element, owners = (size_t)nodes->least;
     size_t lines = (n + per_line - 1) / per_line, me = (size_t)nodes->local_me;
     struct part part = {.team = team, .what = what, .owner = nodes->local_me, .phase = phase + 1};
     part.begin = lines * me / owners * 64;
     size_t end = lines * (me + 1) / owners * 64;
-    end = end < n * what->element ? end : n * what->element;
+    end = end < n * what->c->element ? end : n * what->c->element;
     part.pieces = cut((lines + owners - 1) / owners * 64);
     team->sequence += part.pieces.count;
     part.pieces.bytes = end - part.begin;

@@ -4,6 +4,8 @@
 #include "ops/coll_kernel.h"
 #include "ops/stream.h"
 
+#include <weft/device/arithmetic.h>
+
 /* The host's function checks the rest when its turn comes. */
 static weft_status by_host(weft_team *team, const struct coll_ask *ask,
                            enum box_operation operation, size_t count, weft_stream stream)
@@ -26,8 +28,18 @@ static weft_status by_host(weft_team *team, const struct coll_ask *ask,
                                      .send_bytes = ask->send_bytes,
                                      .send_at = ask->send_at,
                                      .recv_bytes = ask->recv_bytes,
-                                     .recv_at = ask->recv_at};
+                                     .recv_at = ask->recv_at,
+                                     .factor_at = ask->factor_at};
+    if (ask->op == WEFT_DEV_SCALED && !ask->factor_at)
+        memcpy(what.factor, ask->factor_bytes, sizeof what.factor);
     return stream_call_collective(&what, stream);
+}
+
+static uint64_t detail_of(const struct coll_ask *ask)
+{
+    struct combiner c = {
+        .type = ask->type, .op = ask->op, .factor = ask->factor, .factor_at = ask->factor_at};
+    return reduce_detail(&c);
 }
 
 static weft_status on_stream(weft_team *team, const struct coll_ask *ask,
@@ -59,7 +71,7 @@ static weft_status on_stream(weft_team *team, const struct coll_ask *ask,
         return by_host(team, ask, operation, count, stream);
     bool own_size = ask->what == COLL_COLLECT || ask->what == COLL_ALLTOALLV;
     status = coll_begin(ask->function, team, operation, ask->root, own_size ? 0 : ask->bytes,
-                        (uint64_t)ask->type << 8 | (uint64_t)ask->op, &phase);
+                        detail_of(ask), &phase);
     return status ? status : coll_kernel_put(team, ask, stream);
 }
 
@@ -151,17 +163,39 @@ WEFT_EXPORT weft_status weft_scatter_on_stream(weft_team *team, void *dst, const
 }
 
 static weft_status reduction(weft_team *team, struct coll_ask *ask, enum box_operation operation,
-                             size_t n, weft_type type, weft_op op, weft_stream stream)
+                             size_t n, const struct combiner *c, weft_stream stream)
 {
-    struct combiner combiner;
-    weft_status status = reduce_combiner(ask->function, type, op, &combiner);
-    if (status)
-        return status;
-    ask->type = type;
-    ask->op = op;
-    if (__builtin_mul_overflow(n, combiner.element, &ask->bytes))
+    ask->type = c->type;
+    ask->op = c->op;
+    if (__builtin_mul_overflow(n, c->element, &ask->bytes))
         return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", ask->function, n);
     return on_stream(team, ask, operation, n, stream);
+}
+
+static weft_status by_op(weft_team *team, struct coll_ask ask, enum box_operation operation,
+                         size_t n, weft_type type, weft_op op, weft_stream stream)
+{
+    struct combiner c;
+    weft_status status = reduce_combiner(ask.function, type, op, &c);
+    return status ? status : reduction(team, &ask, operation, n, &c, stream);
+}
+
+/* A factor in memory of the GPU is read when the stream comes there; another one now. */
+static weft_status scaled(weft_team *team, struct coll_ask ask, enum box_operation operation,
+                          size_t n, weft_type type, const void *factor, weft_stream stream)
+{
+    struct combiner c;
+    weft_status status = reduce_scaled_combiner(ask.function, type, factor, &c);
+    if (status)
+        return status;
+    struct gpu *gpu = team ? team->job->gpu : NULL;
+    if (gpu && gpu_place_of(gpu, factor) == GPU_PLACE_DEVICE) {
+        ask.factor_at = factor;
+    } else {
+        memcpy(ask.factor_bytes, factor, reduce_factor_bytes(type));
+        ask.factor = (double)reduce_factor_of(type, factor);
+    }
+    return reduction(team, &ask, operation, n, &c, stream);
 }
 
 WEFT_EXPORT weft_status weft_reduce_on_stream(weft_team *team, void *dst, const void *src, size_t n,
@@ -169,7 +203,16 @@ WEFT_EXPORT weft_status weft_reduce_on_stream(weft_team *team, void *dst, const 
 {
     struct coll_ask ask = {
         .function = "weft_reduce_on_stream", .what = COLL_REDUCE, .dst = dst, .src = src};
-    return reduction(team, &ask, BOX_OP_REDUCE, n, type, op, stream);
+    return by_op(team, ask, BOX_OP_REDUCE, n, type, op, stream);
+}
+
+WEFT_EXPORT weft_status weft_reduce_scaled_on_stream(weft_team *team, void *dst, const void *src,
+                                                     size_t n, weft_type type, const void *factor,
+                                                     weft_stream stream)
+{
+    struct coll_ask ask = {
+        .function = "weft_reduce_scaled_on_stream", .what = COLL_REDUCE, .dst = dst, .src = src};
+    return scaled(team, ask, BOX_OP_REDUCE, n, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reducescatter_on_stream(weft_team *team, void *dst, const void *src,
@@ -180,7 +223,19 @@ WEFT_EXPORT weft_status weft_reducescatter_on_stream(weft_team *team, void *dst,
                            .what = COLL_REDUCESCATTER,
                            .dst = dst,
                            .src = src};
-    return reduction(team, &ask, BOX_OP_REDUCESCATTER, n, type, op, stream);
+    return by_op(team, ask, BOX_OP_REDUCESCATTER, n, type, op, stream);
+}
+
+WEFT_EXPORT weft_status weft_reducescatter_scaled_on_stream(weft_team *team, void *dst,
+                                                            const void *src, size_t n,
+                                                            weft_type type, const void *factor,
+                                                            weft_stream stream)
+{
+    struct coll_ask ask = {.function = "weft_reducescatter_scaled_on_stream",
+                           .what = COLL_REDUCESCATTER,
+                           .dst = dst,
+                           .src = src};
+    return scaled(team, ask, BOX_OP_REDUCESCATTER, n, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reduce_to_on_stream(weft_team *team, void *dst, const void *src,
@@ -192,5 +247,18 @@ WEFT_EXPORT weft_status weft_reduce_to_on_stream(weft_team *team, void *dst, con
                            .dst = dst,
                            .src = src,
                            .root = root};
-    return reduction(team, &ask, BOX_OP_REDUCE_TO, n, type, op, stream);
+    return by_op(team, ask, BOX_OP_REDUCE_TO, n, type, op, stream);
+}
+
+WEFT_EXPORT weft_status weft_reduce_to_scaled_on_stream(weft_team *team, void *dst, const void *src,
+                                                        size_t n, weft_type type,
+                                                        const void *factor, int root,
+                                                        weft_stream stream)
+{
+    struct coll_ask ask = {.function = "weft_reduce_to_scaled_on_stream",
+                           .what = COLL_REDUCE_TO,
+                           .dst = dst,
+                           .src = src,
+                           .root = root};
+    return scaled(team, ask, BOX_OP_REDUCE_TO, n, type, factor, stream);
 }

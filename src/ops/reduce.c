@@ -7,6 +7,8 @@
 
 #include "ops/coll.h"
 
+#include <weft/device/arithmetic.h>
+
 #include <stdlib.h>
 
 enum {
@@ -16,95 +18,15 @@ enum {
     LEAST_FETCH = 16 * 1024, /* of one of them at a time */
 };
 
-#define COMBINE(name, ctype, expression)                                                           \
-    static void name(void *restrict acc_, const void *restrict in_, size_t n)                      \
-    {                                                                                              \
-        ctype *restrict acc = acc_;                                                                \
-        const ctype *restrict in = in_;                                                            \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            ctype a = acc[i], b = in[i];                                                           \
-            acc[i] = (ctype)(expression);                                                          \
-        }                                                                                          \
-    }
-#define BITWISE(T, ctype)                                                                          \
-    COMBINE(and_##T, ctype, a &b)                                                                  \
-    COMBINE(or_##T, ctype, a | b)                                                                  \
-    COMBINE(xor_##T, ctype, a ^ b)
-#define ORDERED(T, ctype)                                                                          \
-    COMBINE(min_##T, ctype, b < a ? b : a)                                                         \
-    COMBINE(max_##T, ctype, b > a ? b : a)
-#define ARITHMETIC(T, ctype)                                                                       \
-    COMBINE(sum_##T, ctype, a + b)                                                                 \
-    COMBINE(prod_##T, ctype, a *b)
-/* Sums of signed integers wrap, as atomics do: they are computed on the unsigned type. */
-#define INTEGER(T, ctype, wrapping)                                                                \
-    BITWISE(T, ctype)                                                                              \
-    ORDERED(T, ctype)                                                                              \
-    ARITHMETIC(T, wrapping)
-
-INTEGER(WEFT_INT8, int8_t, uint8_t)
-INTEGER(WEFT_INT16, int16_t, uint16_t)
-INTEGER(WEFT_INT32, int32_t, uint32_t)
-INTEGER(WEFT_INT64, int64_t, uint64_t)
-INTEGER(WEFT_UINT8, uint8_t, uint8_t)
-INTEGER(WEFT_UINT16, uint16_t, uint16_t)
-INTEGER(WEFT_UINT32, uint32_t, uint32_t)
-INTEGER(WEFT_UINT64, uint64_t, uint64_t)
-ORDERED(WEFT_FLOAT, float)
-ARITHMETIC(WEFT_FLOAT, float)
-ORDERED(WEFT_DOUBLE, double)
-ARITHMETIC(WEFT_DOUBLE, double)
-ORDERED(WEFT_LONG_DOUBLE, long double)
-ARITHMETIC(WEFT_LONG_DOUBLE, long double)
-ARITHMETIC(WEFT_COMPLEX_FLOAT, float _Complex)
-ARITHMETIC(WEFT_COMPLEX_DOUBLE, double _Complex)
-
-#define ROW_INTEGER(T)                                                                             \
-    [T] = {                                                                                        \
-        [WEFT_AND] = and_##T, [WEFT_OR] = or_##T,   [WEFT_XOR] = xor_##T,  [WEFT_MIN] = min_##T,   \
-        [WEFT_MAX] = max_##T, [WEFT_SUM] = sum_##T, [WEFT_PROD] = prod_##T}
-#define ROW_REAL(T)                                                                                \
-    [T] = {[WEFT_MIN] = min_##T, [WEFT_MAX] = max_##T, [WEFT_SUM] = sum_##T, [WEFT_PROD] = prod_##T}
-#define ROW_COMPLEX(T) [T] = {[WEFT_SUM] = sum_##T, [WEFT_PROD] = prod_##T}
-
-static reduce_function *const combine_of[WEFT_TYPE_COUNT][WEFT_OP_COUNT] = {
-    ROW_INTEGER(WEFT_INT8),          ROW_INTEGER(WEFT_INT16),    ROW_INTEGER(WEFT_INT32),
-    ROW_INTEGER(WEFT_INT64),         ROW_INTEGER(WEFT_UINT8),    ROW_INTEGER(WEFT_UINT16),
-    ROW_INTEGER(WEFT_UINT32),        ROW_INTEGER(WEFT_UINT64),   ROW_REAL(WEFT_FLOAT),
-    ROW_REAL(WEFT_DOUBLE),           ROW_REAL(WEFT_LONG_DOUBLE), ROW_COMPLEX(WEFT_COMPLEX_FLOAT),
-    ROW_COMPLEX(WEFT_COMPLEX_DOUBLE)};
-
-static const size_t bytes_of[WEFT_TYPE_COUNT] = {
-#define BYTES(name, size, ctype) [name] = sizeof(ctype),
-    WEFT_TYPE_LIST(BYTES)
-#undef BYTES
-};
-
-reduce_function *reduce_function_of(weft_type type, weft_op op, size_t *element)
-{
-    if ((unsigned)type >= WEFT_TYPE_COUNT || (unsigned)op >= WEFT_OP_COUNT)
-        return NULL;
-    *element = bytes_of[type];
-    return combine_of[type][op];
-}
-
 static const size_t alignment_of[WEFT_TYPE_COUNT] = {
 #define ALIGNMENT(name, size, ctype) [name] = _Alignof(ctype),
     WEFT_TYPE_LIST(ALIGNMENT)
 #undef ALIGNMENT
 };
 
-/* Whether the bits of the result are the same in whatever order elements are combined: sums and products of
- * integers wrap. */
-static bool any_order(weft_type type)
-{
-    return combine_of[type][WEFT_AND] != NULL;
-}
-
 struct reduction {
     struct weft_team *team;
-    reduce_function *combine;
-    size_t element;
+    const struct combiner *c; /* no scaled sum */
     struct place from, to;
 };
 
@@ -114,15 +36,16 @@ static weft_status reduce_small(const struct reduction *reduction, void *dst, co
     _Alignas(16) char all[SMALL_STACK_BYTES];
     _Alignas(16) char acc[PACKET_BYTES + 8], next[PACKET_BYTES + 8];
     struct weft_team *team = reduction->team;
-    size_t bytes = n * reduction->element;
+    size_t bytes = n * reduction->c->element;
     weft_status status = coll_exchange(team, BOX_OP_REDUCE, src, all, bytes);
     if (status)
         return status;
     access_copy(acc, all, bytes);
     for (int i = 1; i < team->n; i++) {
         access_copy(next, all + (size_t)i * bytes, bytes);
-        reduction->combine(acc, next, n);
+        reduction->c->combine(acc, next, n);
     }
+    reduce_end(reduction->c, acc, n, team->n);
     access_copy(dst, acc, bytes);
     return WEFT_OK;
 }
@@ -137,7 +60,8 @@ static weft_status reduce_tile(const struct reduction *reduction, size_t offset,
     to.offset += offset;
     memcpy(acc, coll_address(team, 0, from), bytes);
     for (int i = 1; i < team->n; i++)
-        reduction->combine(acc, coll_address(team, i, from), bytes / reduction->element);
+        reduction->c->combine(acc, coll_address(team, i, from), bytes / reduction->c->element);
+    reduce_end(reduction->c, acc, bytes / reduction->c->element, team->n);
     weft_status status = WEFT_OK;
     for (int k = 0; k < team->n && !status; k++)
         status = coll_put(team, (team->me + k) % team->n, to, acc, bytes);
@@ -159,10 +83,10 @@ static weft_status everyone(struct weft_team *team, uint64_t phase)
 /* Byte where the part of the vector that a member works on begins; it ends where the next one's does. */
 static size_t chunk_begin(const struct reduction *reduction, size_t n, int member)
 {
-    size_t per_line = 64 / reduction->element;
+    size_t per_line = 64 / reduction->c->element;
     size_t lines = (n + per_line - 1) / per_line;
     size_t first = lines * (size_t)member / (size_t)reduction->team->n * per_line;
-    return (first < n ? first : n) * reduction->element;
+    return (first < n ? first : n) * reduction->c->element;
 }
 
 /* ------------------------------------------------------------------- where some are not mapped */
@@ -229,8 +153,9 @@ static void combine_tile(const struct fetched *f, size_t tile)
         if (i == 0)
             memcpy(f->room, source, bytes);
         else
-            f->reduction->combine(f->room, source, bytes / f->reduction->element);
+            f->reduction->c->combine(f->room, source, bytes / f->reduction->c->element);
     }
+    reduce_end(f->reduction->c, f->room, bytes / f->reduction->c->element, team->n);
     memcpy(own_place(team, tile_at(f, f->reduction->to, tile)), f->room, bytes);
 }
 
@@ -305,38 +230,15 @@ static weft_status reduce_large(const struct reduction *reduction, size_t n, uin
     return status ? status : everyone(team, phase + 1);
 }
 
-weft_status reduce_combiner(const char *function, weft_type type, weft_op op,
-                            struct combiner *combiner)
+static weft_status reduce_by(const char *name, struct weft_team *team, void *dst, const void *src,
+                             size_t n, const struct combiner *c)
 {
-    bool narrow = type == WEFT_HALF || type == WEFT_BFLOAT16;
-    if ((unsigned)type >= WEFT_TYPE_COUNT && !narrow)
-        return base_fail(WEFT_ERR_TYPE, "%s: type %d is not a weft_type", function, (int)type);
-    if ((unsigned)op >= WEFT_OP_COUNT)
-        return base_fail(WEFT_ERR_OP, "%s: operation %d is not a weft_op", function, (int)op);
-    *combiner = (struct combiner){narrow ? NULL : combine_of[type][op], narrow ? 2 : bytes_of[type],
-                                  type, op};
-    return combiner->combine || (narrow && op >= WEFT_MIN)
-               ? WEFT_OK
-               : base_fail(WEFT_ERR_TYPE, "%s: operation %d is not defined for type %d", function,
-                           (int)op, (int)type);
-}
-
-WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n,
-                                    weft_type type, weft_op op)
-{
-    static const char name[] = "weft_reduce";
-    struct combiner combiner;
-    weft_status status = reduce_combiner(name, type, op, &combiner);
-    if (status)
-        return status;
-    struct reduction reduction = {
-        .team = team, .combine = combiner.combine, .element = combiner.element};
+    struct reduction reduction = {.team = team, .c = c};
     size_t bytes;
-    if (__builtin_mul_overflow(n, reduction.element, &bytes))
+    if (__builtin_mul_overflow(n, c->element, &bytes))
         return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", name, n);
     uint64_t phase;
-    status = coll_begin(name, team, BOX_OP_REDUCE, -1, bytes, (uint64_t)type << 8 | (uint64_t)op,
-                        &phase);
+    weft_status status = coll_begin(name, team, BOX_OP_REDUCE, -1, bytes, reduce_detail(c), &phase);
     if (status || n == 0)
         return status;
     status = coll_place(name, "dst", team, dst, bytes, &reduction.to);
@@ -352,23 +254,38 @@ WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src,
                          "or lie apart",
                          name, dst, src, bytes - apart, bytes);
     bool kernel = false;
-    if (type != WEFT_LONG_DOUBLE && coll_on_gpu(team, dst, src))
+    if (c->type != WEFT_LONG_DOUBLE && coll_on_gpu(team, dst, src))
         status = coll_by_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
-        return status ? status : coll_kernel_reduction(name, team, true, dst, src, bytes, type, op);
-    if (!combiner.combine || coll_on_gpu(team, dst, src))
-        return coll_pull_reduce(team, BOX_OP_REDUCE, dst, src, n, &combiner, COLL_EVERYWHERE);
-    if ((uintptr_t)dst % alignment_of[type] || (uintptr_t)src % alignment_of[type])
+        return status ? status : coll_kernel_reduction(name, team, true, dst, src, bytes, c);
+    if (!c->combine || c->op == WEFT_DEV_SCALED || coll_on_gpu(team, dst, src))
+        return coll_pull_reduce(team, BOX_OP_REDUCE, dst, src, n, c, COLL_EVERYWHERE);
+    if ((uintptr_t)dst % alignment_of[c->type] || (uintptr_t)src % alignment_of[c->type])
         return base_fail(WEFT_ERR_ALIGNMENT, "%s: dst %p or src %p is not aligned for its type",
                          name, dst, src);
     if (bytes <= PACKET_BYTES && bytes * (size_t)team->n <= SMALL_STACK_BYTES)
         return reduce_small(&reduction, dst, src, n);
-    if (team->nodes && (team->nodes->in_order || any_order(type))) {
-        struct coll_nodes_reduction what = {reduction.combine, reduction.element, reduction.from,
-                                            reduction.to};
+    if (team->nodes && (team->nodes->in_order || reduce_any_order(c->type))) {
+        struct coll_nodes_reduction what = {c, reduction.from, reduction.to};
         return coll_nodes_reduce(team, &what, n, phase);
     }
     if (team->nodes)
         return reduce_over_nodes(&reduction, n, phase);
     return reduce_large(&reduction, n, phase);
+}
+
+WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n,
+                                    weft_type type, weft_op op)
+{
+    struct combiner c;
+    weft_status status = reduce_combiner("weft_reduce", type, op, &c);
+    return status ? status : reduce_by("weft_reduce", team, dst, src, n, &c);
+}
+
+WEFT_EXPORT weft_status weft_reduce_scaled(weft_team *team, void *dst, const void *src, size_t n,
+                                           weft_type type, const void *factor)
+{
+    struct combiner c;
+    weft_status status = coll_scaled("weft_reduce_scaled", team, type, factor, &c);
+    return status ? status : reduce_by("weft_reduce_scaled", team, dst, src, n, &c);
 }

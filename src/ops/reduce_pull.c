@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions over any memory and any path: each member gets what it combines from all, piece by piece, and puts the
  * result into all destinations, or its own. For what the quicker ways (reduce.c, the kernels of coll_kernel.c) do not
- * serve: GPU memory that members do not reach, types of 16 bits in host memory, and reducescatter. */
+ * serve: GPU memory that members do not reach, types of 16 and 8 bits and scaled sums in host memory, and
+ * reducescatter. */
 #include "ops/coll_kernel.h"
 
 #include <weft/device/arithmetic.h>
@@ -10,19 +11,31 @@
 
 enum { CHUNK_BYTES = 4 << 20 };
 
-/* Types of 16 bits are combined in binary32. */
-static void widen(float *acc, const uint16_t *in, size_t n, const struct combiner *c, bool begin)
+static inline struct weft_dev_vec16 element(const char *at, size_t bytes)
 {
+    struct weft_dev_vec16 v = {0, 0};
+    memcpy(&v, at, bytes);
+    return v;
+}
+
+/* Types of 16 and 8 bits are combined in binary32, as device code does it. */
+static void widen(float *acc, const char *in, size_t n, const struct combiner *c, bool begin)
+{
+    const struct weft_dev_how h = {c->type, c->op, 1, 1, 0, (double)c->factor};
     for (size_t i = 0; i < n; i++) {
-        float x = c->type == WEFT_HALF ? weft_dev_f32_f16(in[i]) : weft_dev_f32_bf16(in[i]);
-        acc[i] = begin ? x : weft_dev_combine_f32(c->op, acc[i], x);
+        float x = weft_dev_wide_load(h, element(in + i * c->element, c->element), 0, 1);
+        acc[i] = begin ? x : weft_dev_combine_f32(weft_dev_pair_op(c->op), acc[i], x);
     }
 }
 
-static void round_all(uint16_t *result, const float *acc, size_t n, weft_type type)
+static void round_all(char *result, const float *acc, size_t n, const struct combiner *c,
+                      int members)
 {
-    for (size_t i = 0; i < n; i++)
-        result[i] = type == WEFT_HALF ? weft_dev_f16_f32(acc[i]) : weft_dev_bf16_f32(acc[i]);
+    for (size_t i = 0; i < n; i++) {
+        float x = c->op == WEFT_AVG ? weft_dev_mean_f32(acc[i], members) : acc[i];
+        uint16_t bits = weft_dev_narrow_f32(c->type, x);
+        memcpy(result + i * c->element, &bits, c->element);
+    }
 }
 
 /* Where a member's piece comes, where it is combined, and in the end the result. */
@@ -39,13 +52,17 @@ static weft_status combine_piece(struct weft_team *team, const char *src, size_t
         char *to = i || wide ? rooms.in : rooms.acc;
         status = weft_get(team->job->system_ctx, to, src, n * c->element, team->pes[i]);
         if (!status && wide)
-            widen((float *)(void *)rooms.acc, (const uint16_t *)(void *)rooms.in, n, c, i == 0);
-        else if (!status && i)
+            widen((float *)(void *)rooms.acc, rooms.in, n, c, i == 0);
+        else if (!status)
+            reduce_scale(c, to, n);
+        if (!status && !wide && i)
             c->combine(rooms.acc, rooms.in, n);
     }
     *result = wide ? rooms.in : rooms.acc;
     if (wide && !status)
-        round_all((uint16_t *)(void *)rooms.in, (const float *)(void *)rooms.acc, n, c->type);
+        round_all(rooms.in, (const float *)(void *)rooms.acc, n, c, team->n);
+    else if (!status)
+        reduce_end(c, rooms.acc, n, team->n);
     return status;
 }
 
@@ -61,7 +78,7 @@ weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operatio
     if (root >= 0 && team->me != root)
         last = first;
     struct rooms rooms;
-    rooms.in = malloc(3 * CHUNK_BYTES); /* binary32 takes twice the bytes */
+    rooms.in = malloc(5 * CHUNK_BYTES); /* binary32 takes up to four times the bytes */
     rooms.acc = rooms.in + CHUNK_BYTES;
     weft_status status =
         rooms.in ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a reduction");
@@ -82,21 +99,33 @@ weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operatio
     return coll_finish_puts(team, operation, status);
 }
 
-WEFT_EXPORT weft_status weft_reducescatter(weft_team *team, void *dst, const void *src, size_t n,
-                                           weft_type type, weft_op op)
+weft_status coll_scaled(const char *function, struct weft_team *team, weft_type type,
+                        const void *factor, struct combiner *c)
 {
-    static const char name[] = "weft_reducescatter";
-    struct combiner c;
-    weft_status status = reduce_combiner(name, type, op, &c);
+    _Alignas(16) char bytes[sizeof(long double)];
+    weft_status status = reduce_scaled_combiner(function, type, factor, c);
+    struct gpu *gpu = team ? team->job->gpu : NULL;
     if (status)
         return status;
+    if (gpu && gpu_place_of(gpu, factor) == GPU_PLACE_DEVICE)
+        status = gpu_copy(gpu, 0, bytes, factor, reduce_factor_bytes(type), GPU_DONE);
+    else
+        memcpy(bytes, factor, reduce_factor_bytes(type));
+    c->factor = status ? 0 : reduce_factor_of(type, bytes);
+    c->factor_at = NULL;
+    return status;
+}
+
+static weft_status reducescatter(const char *name, struct weft_team *team, void *dst,
+                                 const void *src, size_t n, const struct combiner *c)
+{
     size_t bytes, all = 0;
-    if (__builtin_mul_overflow(n, c.element, &bytes) ||
+    if (__builtin_mul_overflow(n, c->element, &bytes) ||
         (team && __builtin_mul_overflow(bytes, (size_t)team->n, &all)))
         return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", name, n);
     uint64_t phase;
-    status = coll_begin(name, team, BOX_OP_REDUCESCATTER, -1, bytes,
-                        (uint64_t)type << 8 | (uint64_t)op, &phase);
+    weft_status status =
+        coll_begin(name, team, BOX_OP_REDUCESCATTER, -1, bytes, reduce_detail(c), &phase);
     struct place to, from;
     if (status || n == 0)
         return status;
@@ -112,29 +141,39 @@ WEFT_EXPORT weft_status weft_reducescatter(weft_team *team, void *dst, const voi
                          "apart",
                          name, dst, bytes, src, all);
     bool kernel = false;
-    if (type != WEFT_LONG_DOUBLE)
+    if (c->type != WEFT_LONG_DOUBLE)
         status = coll_by_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
-        return status ? status
-                      : coll_kernel_reduction(name, team, false, dst, src, bytes, type, op);
-    return coll_pull_reduce(team, BOX_OP_REDUCESCATTER, dst, src, n, &c, COLL_EACH);
+        return status ? status : coll_kernel_reduction(name, team, false, dst, src, bytes, c);
+    return coll_pull_reduce(team, BOX_OP_REDUCESCATTER, dst, src, n, c, COLL_EACH);
 }
 
-WEFT_EXPORT weft_status weft_reduce_to(weft_team *team, void *dst, const void *src, size_t n,
-                                       weft_type type, weft_op op, int root)
+WEFT_EXPORT weft_status weft_reducescatter(weft_team *team, void *dst, const void *src, size_t n,
+                                           weft_type type, weft_op op)
 {
-    static const char name[] = "weft_reduce_to";
     struct combiner c;
+    weft_status status = reduce_combiner("weft_reducescatter", type, op, &c);
+    return status ? status : reducescatter("weft_reducescatter", team, dst, src, n, &c);
+}
+
+WEFT_EXPORT weft_status weft_reducescatter_scaled(weft_team *team, void *dst, const void *src,
+                                                  size_t n, weft_type type, const void *factor)
+{
+    struct combiner c;
+    weft_status status = coll_scaled("weft_reducescatter_scaled", team, type, factor, &c);
+    return status ? status : reducescatter("weft_reducescatter_scaled", team, dst, src, n, &c);
+}
+
+static weft_status reduce_to(const char *name, struct weft_team *team, void *dst, const void *src,
+                             size_t n, const struct combiner *c, int root)
+{
     struct place to, from;
     size_t bytes;
     uint64_t phase;
-    weft_status status = reduce_combiner(name, type, op, &c);
-    if (status)
-        return status;
-    if (__builtin_mul_overflow(n, c.element, &bytes))
+    if (__builtin_mul_overflow(n, c->element, &bytes))
         return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", name, n);
-    status = coll_begin(name, team, BOX_OP_REDUCE_TO, root, bytes,
-                        (uint64_t)type << 8 | (uint64_t)op, &phase);
+    weft_status status =
+        coll_begin(name, team, BOX_OP_REDUCE_TO, root, bytes, reduce_detail(c), &phase);
     if (!status)
         status = coll_check_root(name, team, root);
     if (status || n == 0)
@@ -155,12 +194,29 @@ WEFT_EXPORT weft_status weft_reduce_to(weft_team *team, void *dst, const void *s
                            .src = src,
                            .bytes = bytes,
                            .root = root,
-                           .type = type,
-                           .op = op};
+                           .type = c->type,
+                           .op = c->op,
+                           .factor = (double)c->factor};
     bool kernel = false;
-    if (type != WEFT_LONG_DOUBLE)
+    if (c->type != WEFT_LONG_DOUBLE)
         status = coll_by_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : coll_kernel_call(team, &ask);
-    return coll_pull_reduce(team, BOX_OP_REDUCE_TO, dst, src, n, &c, root);
+    return coll_pull_reduce(team, BOX_OP_REDUCE_TO, dst, src, n, c, root);
+}
+
+WEFT_EXPORT weft_status weft_reduce_to(weft_team *team, void *dst, const void *src, size_t n,
+                                       weft_type type, weft_op op, int root)
+{
+    struct combiner c;
+    weft_status status = reduce_combiner("weft_reduce_to", type, op, &c);
+    return status ? status : reduce_to("weft_reduce_to", team, dst, src, n, &c, root);
+}
+
+WEFT_EXPORT weft_status weft_reduce_to_scaled(weft_team *team, void *dst, const void *src, size_t n,
+                                              weft_type type, const void *factor, int root)
+{
+    struct combiner c;
+    weft_status status = coll_scaled("weft_reduce_to_scaled", team, type, factor, &c);
+    return status ? status : reduce_to("weft_reduce_to_scaled", team, dst, src, n, &c, root);
 }

@@ -4,6 +4,8 @@
  * stream (stream_far.c). */
 #include "ops/stream.h"
 
+#include <weft/device/arithmetic.h>
+
 #include <stdlib.h>
 
 enum call_kind { PUT, GET, PUT_SIGNAL, SIGNAL, WAIT, QUIET, BARRIER, SYNC, COLLECTIVE };
@@ -65,6 +67,16 @@ static weft_status collect(const struct stream_collective *c)
     }
 }
 
+static weft_status collect_scaled(const struct stream_collective *c)
+{
+    const void *factor = c->factor_at ? c->factor_at : c->factor;
+    if (c->operation == BOX_OP_REDUCE)
+        return weft_reduce_scaled(c->team, c->dst, c->src, c->count, c->type, factor);
+    if (c->operation == BOX_OP_REDUCE_TO)
+        return weft_reduce_to_scaled(c->team, c->dst, c->src, c->count, c->type, factor, c->root);
+    return weft_reducescatter_scaled(c->team, c->dst, c->src, c->count, c->type, factor);
+}
+
 static weft_status perform(const struct call *call)
 {
     switch (call->kind) {
@@ -87,7 +99,8 @@ static weft_status perform(const struct call *call)
     case SYNC:
         return weft_sync(call->team);
     case COLLECTIVE:
-        return collect(&call->collective);
+        return call->collective.op == WEFT_DEV_SCALED ? collect_scaled(&call->collective)
+                                                      : collect(&call->collective);
     }
     return WEFT_OK;
 }

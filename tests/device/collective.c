@@ -198,7 +198,7 @@ static void reductions(weft_team *team, int number)
         (weft_type)100, (weft_type)101, WEFT_COMPLEX_FLOAT, WEFT_COMPLEX_DOUBLE};
     int turn = 0;
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-        for (int op = 0; op < WEFT_OP_COUNT; op++) {
+        for (int op = 0; op < WEFT_AVG; op++) { /* averages: real.c */
             if (!weft_dev_reducible(types[t], (weft_op)op))
                 continue;
             for (int all = 0; all < 2; all++, turn++)

@@ -208,7 +208,7 @@ static void every_type_and_operation(weft_team *team)
 {
     int turn = 0;
     for (int t = 0; t < N_TYPES; t++)
-        for (int op = 0; op < WEFT_OP_COUNT; op++)
+        for (int op = 0; op < WEFT_AVG; op++)
             for (int all = 0; op_fits(&types[t], op) && all < 2; all++, turn++)
                 reduce_one(team, &types[t], (weft_op)op, turn % 3, all,
                            VALUES * VALUES + (size_t)turn % 7, all && turn % 5 == 2);

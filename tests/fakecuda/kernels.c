@@ -160,6 +160,7 @@ static void run_coll(int kernel, const struct coll_call *given)
     const uint64_t **arrays[] = {&call.counts, &call.src_at, &call.room_of, &call.dst_at};
     for (int i = 0; i < 4; i++)
         *arrays[i] = memory_at((uintptr_t)*arrays[i]);
+    call.factor_at = memory_at((uintptr_t)call.factor_at);
     call.reporting = reporting_of(reporting);
     kernels[kernel](call);
 }

@@ -22,6 +22,7 @@ static int me, n;
 static struct cuda cuda;
 static CUstream stream;
 static char *heap_src, *heap_dst, *own_src, *own_dst; /* symmetric; of this GPU alone */
+static char *factor_room;                             /* of a scaled sum, of this GPU alone */
 static unsigned char *mine, *wanted, *seen;
 
 struct members {
@@ -77,6 +78,8 @@ static void begin(void)
     own_src = (char *)(uintptr_t)at;
     CHECK(!cuda.MemAlloc(&at, ROOM));
     own_dst = (char *)(uintptr_t)at;
+    CHECK(!cuda.MemAlloc(&at, 64));
+    factor_room = (char *)(uintptr_t)at;
     mine = malloc(ROOM);
     wanted = malloc(ROOM);
     seen = malloc(ROOM);

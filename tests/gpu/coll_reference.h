@@ -27,14 +27,61 @@ static inline size_t ref_bytes(weft_type type)
         WEFT_TYPE_LIST(REF_BYTES)
 #undef REF_BYTES
     };
-    return type == WEFT_HALF || type == WEFT_BFLOAT16 ? 2 : bytes[type];
+    return type == WEFT_HALF || type == WEFT_BFLOAT16       ? 2
+           : type == WEFT_FP8_E4M3 || type == WEFT_FP8_E5M2 ? 1
+                                                            : bytes[type];
+}
+
+/* A sum of elements times a factor, beside the weft_op. */
+#define REF_SCALED ((weft_op)100)
+
+/* The same in binary32: what the factor of a scaled sum is there. */
+static inline double ref_factor(uint64_t salt)
+{
+    return 0.1 * (double)(salt % 7 + 1);
 }
 
 static inline int ref_defined(weft_type type, weft_op op)
 {
     if (type == WEFT_COMPLEX_FLOAT || type == WEFT_COMPLEX_DOUBLE)
         return op >= WEFT_SUM;
-    return type <= WEFT_UINT64 || op >= WEFT_MIN;
+    return type <= WEFT_UINT64 ? op < WEFT_AVG : op >= WEFT_MIN;
+}
+
+static inline int ref_is_fp8(weft_type type)
+{
+    return type == WEFT_FP8_E4M3 || type == WEFT_FP8_E5M2;
+}
+
+/* Of an FP8 that is no NaN and no infinity. */
+static inline double ref_fp8_wide(uint8_t bits, weft_type type)
+{
+    int digits = type == WEFT_FP8_E4M3 ? 3 : 2, bias = type == WEFT_FP8_E4M3 ? 7 : 15;
+    int exponent = (bits & 0x7f) >> digits, fraction = bits & ((1 << digits) - 1);
+    double x = exponent ? ldexp((1 << digits) + fraction, exponent - bias - digits)
+                        : ldexp(fraction, 1 - bias - digits);
+    return bits & 0x80 ? -x : x;
+}
+
+/* The nearest of all finite ones, found among them; of two as near the one whose last bit is 0. */
+static inline uint8_t ref_fp8_narrow(double x, weft_type type)
+{
+    uint8_t sign = signbit(x) ? 0x80 : 0, largest = type == WEFT_FP8_E4M3 ? 0x7e : 0x7b;
+    int low = 0, high = largest;
+    x = fabs(x);
+    if (x >= ref_fp8_wide(largest, type))
+        return (uint8_t)(sign | largest);
+    while (high - low > 1) { /* low <= x < high */
+        int middle = (low + high) / 2;
+        if (ref_fp8_wide((uint8_t)middle, type) <= x)
+            low = middle;
+        else
+            high = middle;
+    }
+    double below = x - ref_fp8_wide((uint8_t)low, type),
+           above = ref_fp8_wide((uint8_t)high, type) - x;
+    int nearest = below < above ? low : above < below ? high : low & 1 ? high : low;
+    return (uint8_t)(sign | nearest);
 }
 
 /* 16 bits to a real number and back, to nearest even: `digits` of the fraction, `bias` of the exponent. */
@@ -97,6 +144,10 @@ static inline void ref_element(void *to, weft_type type, int pe, size_t i, uint6
         narrow = ref_narrow((float)re, ref_digits(type), ref_bias(type));
         memcpy(to, &narrow, 2);
         return;
+    case WEFT_FP8_E4M3:
+    case WEFT_FP8_E5M2:
+        *(uint8_t *)to = ref_fp8_narrow((float)re, type);
+        return;
     case WEFT_FLOAT:
         memcpy(to, f, 4);
         return;
@@ -115,10 +166,10 @@ static inline void ref_element(void *to, weft_type type, int pe, size_t i, uint6
 }
 
 #define REF_COMBINE(ctype, op, a, b)                                                               \
-    ((op) == WEFT_MIN   ? ((b) < (a) ? (b) : (a))                                                  \
-     : (op) == WEFT_MAX ? ((b) > (a) ? (b) : (a))                                                  \
-     : (op) == WEFT_SUM ? (ctype)((a) + (b))                                                       \
-                        : (ctype)((a) * (b)))
+    ((op) == WEFT_MIN    ? ((b) < (a) ? (b) : (a))                                                 \
+     : (op) == WEFT_MAX  ? ((b) > (a) ? (b) : (a))                                                 \
+     : (op) == WEFT_PROD ? (ctype)((a) * (b))                                                      \
+                         : (ctype)((a) + (b)))
 
 #define REF_INTEGER(constant, ctype, wrapping)                                                     \
     case constant: {                                                                               \
@@ -152,8 +203,8 @@ static inline void ref_element(void *to, weft_type type, int pe, size_t i, uint6
         memcpy(a, acc, sizeof a);                                                                  \
         memcpy(b, in, sizeof b);                                                                   \
         p[0] = a[0] * b[0], p[1] = a[1] * b[1], p[2] = a[0] * b[1], p[3] = a[1] * b[0];            \
-        r[0] = op == WEFT_SUM ? a[0] + b[0] : p[0] - p[1];                                         \
-        r[1] = op == WEFT_SUM ? a[1] + b[1] : p[2] + p[3];                                         \
+        r[0] = op != WEFT_PROD ? a[0] + b[0] : p[0] - p[1];                                        \
+        r[1] = op != WEFT_PROD ? a[1] + b[1] : p[2] + p[3];                                        \
         memcpy(acc, r, sizeof r);                                                                  \
         return;                                                                                    \
     }
@@ -178,28 +229,61 @@ static inline void ref_combine(void *acc, const void *in, weft_type type, weft_o
     }
 }
 
-/* Element i of all members' contributions, whose PEs are pes[0 ... n - 1]. */
+/* A real or complex number times the factor (what 0), or divided by n (what 1). */
+static inline void ref_each(void *number, weft_type type, int what, double factor, int n)
+{
+    volatile float f[2] = {0, 0};
+    volatile double d[2] = {0, 0};
+    int parts = type == WEFT_COMPLEX_FLOAT || type == WEFT_COMPLEX_DOUBLE ? 2 : 1;
+    int wide = type == WEFT_DOUBLE || type == WEFT_COMPLEX_DOUBLE;
+    memcpy(wide ? (void *)d : (void *)f, number, ref_bytes(type));
+    for (int k = 0; k < parts; k++) {
+        f[k] = what ? f[k] / (float)n : f[k] * (float)factor;
+        d[k] = what ? d[k] / n : d[k] * factor;
+    }
+    memcpy(number, wide ? (void *)d : (void *)f, ref_bytes(type));
+}
+
+static inline float ref_widened(const void *element, weft_type type)
+{
+    uint16_t bits;
+    if (ref_is_fp8(type))
+        return (float)ref_fp8_wide(*(const uint8_t *)element, type);
+    memcpy(&bits, element, 2);
+    return (float)ref_wide(bits, ref_digits(type), ref_bias(type));
+}
+
+static inline void ref_rounded(void *to, weft_type type, float x)
+{
+    uint16_t bits = ref_narrow(x, ref_digits(type), ref_bias(type));
+    uint8_t small = ref_fp8_narrow(x, type);
+    memcpy(to, ref_is_fp8(type) ? (void *)&small : (void *)&bits, ref_bytes(type));
+}
+
+/* Element i of all members' contributions, whose PEs are pes[0 ... n - 1]. A scaled sum: by ref_factor(salt). */
 static inline void ref_reduced(void *to, weft_type type, weft_op op, const int *pes, int n,
                                size_t i, uint64_t salt)
 {
     unsigned char next[16];
-    int narrow = type == WEFT_HALF || type == WEFT_BFLOAT16;
-    float wide = 0;
+    int narrow = type == WEFT_HALF || type == WEFT_BFLOAT16 || ref_is_fp8(type);
+    volatile float wide = 0;
     for (int k = 0; k < n; k++) {
-        ref_element(k ? next : to, type, pes[k], i, salt);
+        void *at = k ? next : to;
+        ref_element(at, type, pes[k], i, salt);
+        if (!narrow && op == REF_SCALED)
+            ref_each(at, type, 0, ref_factor(salt), n);
         if (k && !narrow)
             ref_combine(to, next, type, op);
         if (!narrow)
             continue;
-        uint16_t bits;
-        memcpy(&bits, k ? next : to, 2);
-        float x = (float)ref_wide(bits, ref_digits(type), ref_bias(type));
+        volatile float x = ref_widened(at, type);
+        x = op == REF_SCALED ? x * (float)ref_factor(salt) : x;
         wide = k ? REF_COMBINE(float, op, wide, x) : x;
     }
-    if (narrow) {
-        uint16_t bits = ref_narrow(wide, ref_digits(type), ref_bias(type));
-        memcpy(to, &bits, 2);
-    }
+    if (narrow)
+        ref_rounded(to, type, op == WEFT_AVG ? wide / (float)n : wide);
+    else if (op == WEFT_AVG)
+        ref_each(to, type, 1, 0, n);
 }
 
 #endif

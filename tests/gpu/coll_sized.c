@@ -59,17 +59,22 @@ static void rooted(const struct members *t)
         synchronize();
         same("scatter", dst, bytes, bytes);
         size_t count = bytes / 2 + 1;
+        weft_op op = s % 3 == 0 ? WEFT_SUM : s % 3 == 1 ? WEFT_AVG : REF_SCALED;
+        float factor = (float)ref_factor(salt);
         for (size_t i = 0; i < count; i++) {
             ref_element(mine + 2 * i, WEFT_BFLOAT16, me, i, salt);
-            ref_reduced(wanted + 2 * i, WEFT_BFLOAT16, WEFT_SUM, t->pes, t->n, i, salt);
+            ref_reduced(wanted + 2 * i, WEFT_BFLOAT16, op, t->pes, t->n, i, salt);
         }
         if (!is_root)
             memset(wanted, 0xa5, 2 * count);
         to_gpu(src, mine, 2 * count);
         clear(dst, 2 * count);
         OK(weft_sync(t->team));
-        OK(weft_reduce_to_on_stream(t->team, dst, src, count, WEFT_BFLOAT16, WEFT_SUM, root,
-                                    stream));
+        if (op == REF_SCALED)
+            OK(weft_reduce_to_scaled_on_stream(t->team, dst, src, count, WEFT_BFLOAT16, &factor,
+                                               root, stream));
+        else
+            OK(weft_reduce_to_on_stream(t->team, dst, src, count, WEFT_BFLOAT16, op, root, stream));
         synchronize();
         same("reduce_to", dst, 2 * count, count);
     }

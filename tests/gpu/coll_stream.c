@@ -34,12 +34,36 @@ struct call {
     size_t count; /* bytes, or elements */
     int root;
     weft_type type;
-    weft_op op;
+    weft_op op;    /* REF_SCALED too */
+    uint64_t salt; /* of its factor */
 };
+
+/* The factor of a scaled sum, on the GPU for every second one, where the stream puts it before. */
+static weft_status ask_scaled(const struct call *c)
+{
+    weft_team *team = c->t->team;
+    bool wide = c->type == WEFT_DOUBLE || c->type == WEFT_COMPLEX_DOUBLE;
+    double d = ref_factor(c->salt);
+    float f = (float)d;
+    const void *factor = wide ? (const void *)&d : (const void *)&f;
+    if (c->salt % 2) {
+        to_gpu(factor_room, factor, sizeof d);
+        factor = factor_room;
+    }
+    if (c->what == REDUCE)
+        return by_host ? weft_reduce_scaled(team, c->dst, c->src, c->count, c->type, factor)
+                       : weft_reduce_scaled_on_stream(team, c->dst, c->src, c->count, c->type,
+                                                      factor, stream);
+    return by_host ? weft_reducescatter_scaled(team, c->dst, c->src, c->count, c->type, factor)
+                   : weft_reducescatter_scaled_on_stream(team, c->dst, c->src, c->count, c->type,
+                                                         factor, stream);
+}
 
 static weft_status ask(const struct call *c)
 {
     weft_team *team = c->t->team;
+    if (c->op == REF_SCALED && c->what >= REDUCE)
+        return ask_scaled(c);
     switch (c->what) {
     case BROADCAST:
         return by_host ? weft_broadcast(team, c->dst, c->src, c->count, c->root)
@@ -135,6 +159,7 @@ static void one(struct call c, bool own, size_t off, bool in_place, const char *
     uint64_t salt = ++teams[c.t - teams].calls;
     own &= job_gpu_team_direct(c.t->team); /* else the host's functions serve */
     char *to = (own ? own_dst : heap_dst) + 256, *from = (own ? own_src : heap_src) + 256;
+    c.salt = salt;
     c.dst = to + off;
     c.src = from + off;
     if (in_place)
@@ -175,13 +200,18 @@ static void moves(const struct members *t)
 static void reductions(const struct members *t)
 {
     static const size_t counts[] = {1, 3, 8, 130, 1025, 17000, 90001};
-    static const weft_type types[] = {WEFT_FLOAT, WEFT_BFLOAT16, WEFT_DOUBLE, WEFT_INT8};
-    struct call c = {.t = t, .op = WEFT_SUM};
+    static const weft_type types[] = {WEFT_FLOAT,    WEFT_BFLOAT16, WEFT_DOUBLE,
+                                      WEFT_FP8_E4M3, WEFT_INT8,     WEFT_FP8_E5M2};
+    static const weft_op ops[] = {WEFT_SUM, WEFT_AVG, REF_SCALED, WEFT_AVG, WEFT_SUM};
+    struct call c = {.t = t};
     for (int what = REDUCE; what < WHATS; what++)
         for (size_t s = 0; s < sizeof counts / sizeof *counts; s++) {
             c.what = (enum what)what;
             c.count = counts[s];
-            c.type = types[s % 4];
+            c.type = types[s % 6];
+            c.op = ops[(s + (size_t)what) % 5];
+            if (!ref_defined(c.type, c.op))
+                c.op = WEFT_SUM;
             size_t element = ref_bytes(c.type);
             one(c, false, 0, false, "aligned");
             one(c, false, element, false, "shifted");
@@ -196,14 +226,14 @@ static void reductions(const struct members *t)
 static void every_type(const struct members *t)
 {
     struct call c = {.t = t};
-    for (int type = 0; type <= WEFT_BFLOAT16; type++) {
+    for (int type = 0; type <= WEFT_FP8_E5M2; type++) {
         if (type == WEFT_LONG_DOUBLE || (type >= WEFT_TYPE_COUNT && type < WEFT_HALF))
             continue;
-        for (int op = 0; op < WEFT_OP_COUNT; op++)
+        for (int op = 0; op <= WEFT_OP_COUNT; op++)
             for (int what = REDUCE; what < WHATS; what++) {
                 c.what = (enum what)what;
                 c.type = (weft_type)type;
-                c.op = (weft_op)op;
+                c.op = op == WEFT_OP_COUNT ? REF_SCALED : (weft_op)op;
                 c.count = 37 + (size_t)op;
                 if (ref_defined(c.type, c.op))
                     one(c, false, (size_t)(op % 2) * ref_bytes(c.type), false, "type");
@@ -238,10 +268,13 @@ static void mixed(unsigned rounds)
     for (unsigned round = 0; round < rounds; round++) {
         struct call c = {.what = (enum what)draw(WHATS), .t = &teams[draw(3) % (unsigned)3]};
         unsigned which = (unsigned)(c.t - teams), late = draw(40), pe = draw((unsigned)n);
-        static const weft_type types[] = {WEFT_FLOAT, WEFT_HALF, WEFT_INT16, WEFT_UINT64,
-                                          WEFT_COMPLEX_DOUBLE};
-        c.type = types[draw(5)];
-        c.op = draw(2) ? WEFT_SUM : WEFT_PROD;
+        static const weft_type types[] = {WEFT_FLOAT,          WEFT_HALF,    WEFT_INT16,
+                                          WEFT_UINT64,         WEFT_DOUBLE,  WEFT_FP8_E4M3,
+                                          WEFT_COMPLEX_DOUBLE, WEFT_BFLOAT16};
+        static const weft_op ops[] = {WEFT_SUM, WEFT_PROD, WEFT_AVG, REF_SCALED};
+        c.type = types[draw(8)];
+        c.op = ops[draw(4)];
+        c.op = ref_defined(c.type, c.op) ? c.op : WEFT_SUM;
         c.count = 1 + draw(1u << (3 + draw(16)));
         unsigned root = draw(1000), off = draw(4);
         if (late < 3 && (int)pe == me)
@@ -374,7 +407,7 @@ static void graph(void)
                              .t = &teams[s % 2],
                              .root = s % n,
                              .type = WEFT_FLOAT,
-                             .op = WEFT_SUM,
+                             .op = s % 2 ? WEFT_AVG : WEFT_SUM,
                              .count = counts[s] / (what == ALLTOALL ? 2 : 1)};
             c.dst = heap_dst + at;
             c.src = heap_src + at;
@@ -445,6 +478,16 @@ static void misuse(void)
           WEFT_ERR_OP, "operation 9");
     FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, WEFT_HALF, WEFT_XOR, stream),
           WEFT_ERR_TYPE, "not defined for type 100");
+    FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FP8_E4M3, WEFT_AND, stream),
+          WEFT_ERR_TYPE, "not defined for type 102");
+    FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, WEFT_INT32, WEFT_AVG, stream),
+          WEFT_ERR_TYPE, "operation 7 is not defined for type 2");
+    FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, REF_SCALED, stream),
+          WEFT_ERR_OP, "operation 100");
+    FAILS(weft_reduce_scaled_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, NULL, stream),
+          WEFT_ERR_ARGUMENT, "factor is null");
+    FAILS(weft_reduce_scaled_on_stream(world, heap_dst, heap_src, 8, WEFT_INT8, plain, stream),
+          WEFT_ERR_TYPE, "real and complex numbers");
     FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, (size_t)1 << 62, WEFT_DOUBLE, WEFT_SUM,
                                 stream),
           WEFT_ERR_RANGE, "too many");

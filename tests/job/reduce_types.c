@@ -75,7 +75,9 @@ static void wrong(const char *type, int op, size_t i)
     static void integer_##TYPE(void *dst_, void *src_, size_t count)                               \
     {                                                                                              \
         ctype *dst = dst_, *src = src_;                                                            \
-        for (int op = 0; op < WEFT_OP_COUNT; op++) {                                               \
+        FAILS(weft_reduce(team, dst, src, 1, WEFT_##TYPE, WEFT_AVG), WEFT_ERR_TYPE,                \
+              "not defined");                                                                      \
+        for (int op = 0; op < WEFT_AVG; op++) {                                                    \
             for (size_t i = 0; i < count; i++)                                                     \
                 src[i] = (ctype)integer_of(bits, is_signed, i, me);                                \
             dst[count] = (ctype)0x2a;                                                              \
@@ -112,17 +114,17 @@ static double real_of(size_t i, int pe)
 
 static double combined_real(weft_op op, double a, double b)
 {
-    return op == WEFT_MIN   ? (b < a ? b : a)
-           : op == WEFT_MAX ? (b > a ? b : a)
-           : op == WEFT_SUM ? a + b
-                            : a * b;
+    return op == WEFT_MIN    ? (b < a ? b : a)
+           : op == WEFT_MAX  ? (b > a ? b : a)
+           : op == WEFT_PROD ? a * b
+                             : a + b;
 }
 
 #define REAL_TEST(TYPE, ctype)                                                                     \
     static void real_##TYPE(void *dst_, void *src_, size_t count)                                  \
     {                                                                                              \
         ctype *dst = dst_, *src = src_;                                                            \
-        for (int op = WEFT_MIN; op <= WEFT_PROD; op++) {                                           \
+        for (int op = WEFT_MIN; op <= WEFT_AVG; op++) {                                            \
             for (size_t i = 0; i < count; i++)                                                     \
                 src[i] = (ctype)real_of(i, me);                                                    \
             OK(weft_sync(team));                                                                   \
@@ -131,7 +133,7 @@ static double combined_real(weft_op op, double a, double b)
                 double expected = real_of(i, 0);                                                   \
                 for (int pe = 1; pe < n; pe++)                                                     \
                     expected = combined_real((weft_op)op, expected, real_of(i, pe));               \
-                if (dst[i] != (ctype)expected)                                                     \
+                if (dst[i] != (op == WEFT_AVG ? (ctype)expected / (ctype)n : (ctype)expected))     \
                     wrong(#TYPE, op, i);                                                           \
             }                                                                                      \
             OK(weft_sync(team));                                                                   \

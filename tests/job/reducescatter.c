@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions by the host on host memory, of every type that devices know, those of 16 bits among them, bit for bit
- * against a serial reference: reduce in place and not, and reducescatter, which has no other test on host memory. */
+/* Reductions by the host on host memory, of every type that devices know, those of 16 and 8 bits among them, by every
+ * operation and as scaled sums, bit for bit against a serial reference: reduce in place and not, to one, and reducescatter,
+ * which has no other test on host memory. */
 #include "job.h"
 
 #include "tests/gpu/coll_reference.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 enum { MOST = 70000, MOST_PES = 16 };
@@ -31,6 +33,22 @@ static void compare(const char *dst, weft_type type, weft_op op, size_t first, s
     }
 }
 
+static weft_status reduce(weft_team *world, void *dst, const void *src, size_t count,
+                          weft_type type, weft_op op, uint64_t salt, int what)
+{
+    bool wide = type == WEFT_DOUBLE || type == WEFT_COMPLEX_DOUBLE;
+    double d = ref_factor(salt);
+    float f = (float)d;
+    const void *factor = wide ? (const void *)&d : (const void *)&f;
+    if (op != REF_SCALED)
+        return what == 0   ? weft_reducescatter(world, dst, src, count, type, op)
+               : what == 1 ? weft_reduce(world, dst, src, count, type, op)
+                           : weft_reduce_to(world, dst, src, count, type, op, n - 1);
+    return what == 0   ? weft_reducescatter_scaled(world, dst, src, count, type, factor)
+           : what == 1 ? weft_reduce_scaled(world, dst, src, count, type, factor)
+                       : weft_reduce_to_scaled(world, dst, src, count, type, factor, n - 1);
+}
+
 static void one(weft_team *world, char *src, char *dst, weft_type type, weft_op op, size_t count)
 {
     static uint64_t salt;
@@ -38,15 +56,19 @@ static void one(weft_team *world, char *src, char *dst, weft_type type, weft_op 
     fill(src, type, count * (size_t)n, ++salt);
     memset(dst, 0xa5, (count + 1) * bytes);
     OK(weft_sync(world));
-    OK(weft_reducescatter(world, dst, src, count, type, op));
+    OK(reduce(world, dst, src, count, type, op, salt, 0));
     compare(dst, type, op, (size_t)me * count, count, salt);
     CHECK((unsigned char)dst[count * bytes] == 0xa5);
     OK(weft_sync(world));
-    OK(weft_reduce(world, dst, src, count, type, op));
+    OK(reduce(world, dst, src, count, type, op, salt, 2));
+    if (me == n - 1)
+        compare(dst, type, op, 0, count, salt);
+    OK(weft_sync(world));
+    OK(reduce(world, dst, src, count, type, op, salt, 1));
     compare(dst, type, op, 0, count, salt);
     CHECK((unsigned char)dst[count * bytes] == 0xa5);
     OK(weft_sync(world));
-    OK(weft_reduce(world, src, src, count, type, op));
+    OK(reduce(world, src, src, count, type, op, salt, 1));
     compare(src, type, op, 0, count, salt);
 }
 
@@ -63,17 +85,22 @@ int main(void)
     OK(weft_alloc(job, WEFT_HOST, (size_t)MOST * 4 * (size_t)n, 0, 0, &src));
     OK(weft_alloc(job, WEFT_HOST, (size_t)(MOST + 1) * 4, 0, 0, &dst));
     weft_team *world = weft_team_world(job);
-    for (int type = 0; type <= WEFT_BFLOAT16; type++) {
+    for (int type = 0; type <= WEFT_FP8_E5M2; type++) {
         if (type == WEFT_LONG_DOUBLE || (type >= WEFT_TYPE_COUNT && type < WEFT_HALF))
             continue;
-        for (int op = 0; op < WEFT_OP_COUNT; op++)
-            if (ref_defined((weft_type)type, (weft_op)op))
-                one(world, src, dst, (weft_type)type, (weft_op)op,
-                    1 + (size_t)(op * 7 + type) % 90);
+        for (int i = 0; i <= WEFT_OP_COUNT; i++) {
+            weft_op op = i == WEFT_OP_COUNT ? REF_SCALED : (weft_op)i;
+            if (ref_defined((weft_type)type, op))
+                one(world, src, dst, (weft_type)type, op, 1 + (size_t)(i * 7 + type) % 90);
+        }
     }
     one(world, src, dst, WEFT_HALF, WEFT_SUM, MOST);
     one(world, src, dst, WEFT_BFLOAT16, WEFT_SUM, MOST - 1);
     one(world, src, dst, WEFT_FLOAT, WEFT_SUM, MOST - 3);
+    one(world, src, dst, WEFT_FLOAT, WEFT_AVG, MOST - 5);
+    one(world, src, dst, WEFT_DOUBLE, WEFT_AVG, MOST / 2);
+    one(world, src, dst, WEFT_FP8_E5M2, REF_SCALED, MOST);
+    one(world, src, dst, WEFT_FLOAT, REF_SCALED, MOST);
     FAILS(weft_reducescatter(world, src, src, 4, WEFT_FLOAT, WEFT_SUM), WEFT_ERR_ARGUMENT,
           "must lie apart");
     FAILS(weft_reducescatter(NULL, dst, src, 4, WEFT_FLOAT, WEFT_SUM), WEFT_ERR_ARGUMENT,
@@ -83,6 +110,13 @@ int main(void)
     FAILS(weft_reducescatter(world, dst, src, 4, (weft_type)50, WEFT_SUM), WEFT_ERR_TYPE, "50");
     FAILS(weft_reducescatter(world, dst, &job, 4, WEFT_FLOAT, WEFT_SUM), WEFT_ERR_ADDRESS, "src");
     OK(weft_reducescatter(world, dst, src, 0, WEFT_FLOAT, WEFT_SUM));
+    FAILS(weft_reduce(world, dst, src, 4, WEFT_INT64, WEFT_AVG), WEFT_ERR_TYPE, "not defined");
+    FAILS(weft_reduce_scaled(world, dst, src, 4, WEFT_UINT8, src), WEFT_ERR_TYPE,
+          "real and complex");
+    FAILS(weft_reduce_scaled(world, dst, src, 4, WEFT_FLOAT, NULL), WEFT_ERR_ARGUMENT,
+          "factor is null");
+    FAILS(weft_reduce_scaled(world, dst, src, 4, (weft_type)104, src), WEFT_ERR_TYPE, "104");
+    FAILS(weft_reduce_to_scaled(world, dst, src, 4, WEFT_FLOAT, src, n), WEFT_ERR_PE, "root");
     OK(weft_finalize(job));
     return 0;
 }

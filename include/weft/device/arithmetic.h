@@ -1,30 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clang-format off */
 /* Arithmetic of reductions on 16 bytes of elements at a time: every type and operation of the host's
- * but long double, and 16-bit reals. Knows nothing of memory and PEs. */
+ * but long double, and scaled sums. Knows nothing of memory and PEs. */
 #ifndef WEFT_DEVICE_ARITHMETIC_H
 #define WEFT_DEVICE_ARITHMETIC_H
 
 #include <weft.h>
+#include <weft/device/narrow.h>
 #include <weft/device/simt.h>
 
-/* Names of device code for the types of 16 bits: they are combined in binary32, and the result of all is
- * rounded once, to nearest even (struct weft_dev_wide). */
-#define WEFT_DEV_HALF     ((weft_type)100)
-#define WEFT_DEV_BFLOAT16 ((weft_type)101)
-
-WEFT_DEVICE float weft_dev_f32_bf16(uint16_t x)
-{
-    return weft_dev_f32_bits((uint32_t)x << 16);
-}
-
-WEFT_DEVICE uint16_t weft_dev_bf16_f32(float x)
-{
-    uint32_t bits = weft_dev_bits_f32(x);
-    if ((bits & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)(bits >> 16 | 0x40); /* NaN stays one */
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
+/* A sum of elements that are multiplied by a factor before: no weft_op, since it needs the factor. */
+#define WEFT_DEV_SCALED ((weft_op)100)
 
 /* Products of which a sum is made: rounded before it, so that no compiler makes one operation of both and
  * the bits depend on no target. */
@@ -40,63 +26,45 @@ WEFT_DEVICE double weft_dev_mul_f64(double a, double b)
     return __dmul_rn(a, b);
 }
 
+WEFT_DEVICE float weft_dev_div_f32(float a, float b)
+{
+    return __fdiv_rn(a, b);
+}
+
+WEFT_DEVICE double weft_dev_div_f64(double a, double b)
+{
+    return __ddiv_rn(a, b);
+}
+
 #else
+
+#if defined __FP_FAST_FMAF || defined __FP_FAST_FMA /* the compiler may fuse them */
+#define WEFT_DEV_ROUNDED volatile
+#else
+#define WEFT_DEV_ROUNDED
+#endif
 
 WEFT_DEVICE float weft_dev_mul_f32(float a, float b)
 {
-    return a * b;
+    WEFT_DEV_ROUNDED float product = a * b;
+    return product;
 }
 
 WEFT_DEVICE double weft_dev_mul_f64(double a, double b)
 {
-    return a * b;
+    WEFT_DEV_ROUNDED double product = a * b;
+    return product;
+}
+#undef WEFT_DEV_ROUNDED
+
+WEFT_DEVICE float weft_dev_div_f32(float a, float b)
+{
+    return a / b;
 }
 
-#endif
-
-#if WEFT_TARGET_CUDA
-
-WEFT_DEVICE float weft_dev_f32_f16(uint16_t x)
+WEFT_DEVICE double weft_dev_div_f64(double a, double b)
 {
-    float result;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(x));
-    return result;
-}
-
-WEFT_DEVICE uint16_t weft_dev_f16_f32(float x)
-{
-    uint16_t result;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result) : "f"(x));
-    return result;
-}
-
-#else
-
-WEFT_DEVICE float weft_dev_f32_f16(uint16_t x)
-{
-    uint32_t sign = (uint32_t)(x & 0x8000) << 16, exponent = x >> 10 & 31, mantissa = x & 1023;
-    if (exponent == 31)
-        return weft_dev_f32_bits(sign | 0x7f800000u | mantissa << 13);
-    if (exponent)
-        return weft_dev_f32_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-    float small = (float)mantissa * 5.9604644775390625e-8f; /* 2^-24, exact; C++11 has no 0x1p-24f */
-    return sign ? -small : small;
-}
-
-WEFT_DEVICE uint16_t weft_dev_f16_f32(float x)
-{
-    uint32_t bits = weft_dev_bits_f32(x), sign = bits >> 16 & 0x8000;
-    bits &= 0x7fffffffu;
-    if (bits > 0x7f800000u)
-        return (uint16_t)(sign | 0x7fff);
-    if (bits >= 0x477ff000u) /* rounds to 65536 or more */
-        return (uint16_t)(sign | 0x7c00);
-    if (bits < 0x38800000u) { /* below 2^-14: adding 0.5 rounds at the unit of the subnormals */
-        float shifted = weft_dev_f32_bits(bits) + 0.5f;
-        return (uint16_t)(sign | (weft_dev_bits_f32(shifted) - 0x3f000000u));
-    }
-    bits += 0xfff + (bits >> 13 & 1);
-    return (uint16_t)(sign | (bits - 0x38000000u) >> 13);
+    return a / b;
 }
 
 #endif
@@ -108,11 +76,13 @@ WEFT_DEVICE size_t weft_dev_type_bytes(weft_type type)
     switch ((int)type) {
     case WEFT_INT8:
     case WEFT_UINT8:
+    case 102: /* WEFT_DEV_FP8_E4M3 */
+    case 103: /* WEFT_DEV_FP8_E5M2 */
         return 1;
     case WEFT_INT16:
     case WEFT_UINT16:
-    case 100:
-    case 101:
+    case 100: /* WEFT_DEV_HALF */
+    case 101: /* WEFT_DEV_BFLOAT16 */
         return 2;
     case WEFT_INT32:
     case WEFT_UINT32:
@@ -133,11 +103,17 @@ WEFT_DEVICE size_t weft_dev_type_bytes(weft_type type)
 /* Whether a reduction is defined, and done here. */
 WEFT_DEVICE int weft_dev_reducible(weft_type type, weft_op op)
 {
-    if (!weft_dev_type_bytes(type) || (unsigned)op >= WEFT_OP_COUNT)
+    if (!weft_dev_type_bytes(type) || ((unsigned)op >= WEFT_OP_COUNT && op != WEFT_DEV_SCALED))
         return 0;
     if (type == WEFT_COMPLEX_FLOAT || type == WEFT_COMPLEX_DOUBLE)
         return op >= WEFT_SUM;
-    return op >= WEFT_MIN || type <= WEFT_UINT64;
+    return type <= WEFT_UINT64 ? op < WEFT_AVG : op >= WEFT_MIN;
+}
+
+/* By what two elements are combined: averages and scaled sums are sums. */
+WEFT_DEVICE weft_op weft_dev_pair_op(weft_op op)
+{
+    return op == WEFT_AVG || op == WEFT_DEV_SCALED ? WEFT_SUM : op;
 }
 
 #define WEFT_DEV_REAL(name, T)                                                                     \
@@ -233,7 +209,7 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_complex_f64(weft_op op, struct weft_d
     return v;
 }
 
-/* X(type): each case below has its element size as a constant. */
+/* X(type): each case below has its element size as a constant. Not of 8 bits: these are combined in binary32 alone. */
 #define WEFT_DEV_COMBINED_TYPES(X)                                                                 \
     X(WEFT_INT8)                                                                                   \
     X(WEFT_INT16)                                                                                  \
@@ -276,63 +252,160 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_combine(weft_type type, weft_op op,
     return weft_dev_combine_any(type, op, a, b);
 }
 
+/* ---------------------------------------------------------------------- averages, scaled sums */
+
+/* A sum divided by the members. A power of two divides like its inverse, whatever the sum. */
+WEFT_DEVICE float weft_dev_mean_f32(float sum, int members)
+{
+    if (members & (members - 1))
+        return weft_dev_div_f32(sum, (float)members);
+    return weft_dev_mul_f32(sum, weft_dev_f32_bits(0x7f000000u - weft_dev_bits_f32((float)members)));
+}
+
+/* Both parts, or both elements, of 8 bytes of floats. */
+WEFT_DEVICE uint64_t weft_dev_each_f32(uint64_t v, int members, float factor)
+{
+    float a = weft_dev_f32_bits((uint32_t)v), b = weft_dev_f32_bits((uint32_t)(v >> 32));
+    a = members ? weft_dev_mean_f32(a, members) : weft_dev_mul_f32(a, factor);
+    b = members ? weft_dev_mean_f32(b, members) : weft_dev_mul_f32(b, factor);
+    return weft_dev_bits_f32(a) | (uint64_t)weft_dev_bits_f32(b) << 32;
+}
+
+WEFT_DEVICE uint64_t weft_dev_each_f64(uint64_t v, int members, double factor)
+{
+    double a = weft_dev_f64_bits(v);
+    return weft_dev_bits_f64(members ? weft_dev_div_f64(a, (double)members) : weft_dev_mul_f64(a, factor));
+}
+
+/* Elements of binary32 or binary64 divided by `members`, or with 0 of them times the factor. Out of line, as
+ * weft_dev_combine_any(). */
+WEFT_DEVICE_NOINLINE struct weft_dev_vec16 weft_dev_each(weft_type type, struct weft_dev_vec16 v, int members,
+                                                         double factor)
+{
+    if (type == WEFT_FLOAT || type == WEFT_COMPLEX_FLOAT) {
+        v.lo = weft_dev_each_f32(v.lo, members, (float)factor);
+        v.hi = weft_dev_each_f32(v.hi, members, (float)factor);
+    } else {
+        v.lo = weft_dev_each_f64(v.lo, members, factor);
+        v.hi = weft_dev_each_f64(v.hi, members, factor);
+    }
+    return v;
+}
+
 /* ----------------------------------------------------------------------------------- many
  *
- * What is combined of several members before it is rounded: for the types of 16 bits their elements in
+ * What is combined of several members before it is rounded: for the types of 16 and 8 bits their elements in
  * binary32, else the elements as they are. */
 struct weft_dev_wide {
     struct weft_dev_vec16 v;
-    float f[8];
+    float f[16];
 };
 
-WEFT_DEVICE int weft_dev_is_narrow(weft_type type)
+/* How a reduction combines. Where `widened` and `more` are constants of the caller, what they rule out is not
+ * compiled. */
+struct weft_dev_how {
+    weft_type type;
+    weft_op op;     /* WEFT_DEV_SCALED too */
+    int widened;    /* elements of a vector that are combined in binary32: 16, 8, 1 (the rest is not used), or 0 */
+    int more;       /* it may be an average or a scaled sum */
+    int members;    /* of an average */
+    double factor;  /* of a scaled sum; of what is combined in binary32: rounded to that */
+};
+
+WEFT_DEVICE int weft_dev_widened(weft_type type)
 {
-    return type == WEFT_DEV_HALF || type == WEFT_DEV_BFLOAT16;
+    return weft_dev_is_fp8(type) ? 16 : weft_dev_is_narrow(type) ? 8 : 0;
 }
 
-/* Element i of 8 in a 16-byte vector. */
-WEFT_DEVICE float weft_dev_narrow_load(weft_type type, struct weft_dev_vec16 v, int i)
+/* Element i of a vector of 16 or 8, or the first one. */
+WEFT_DEVICE float weft_dev_narrow_load(weft_type type, struct weft_dev_vec16 v, int i, int of)
 {
+    if (of == 16) {
+        uint8_t bits = (uint8_t)((i < 8 ? v.lo : v.hi) >> 8 * (i & 7));
+        return type == WEFT_DEV_FP8_E4M3 ? weft_dev_f32_e4m3(bits) : weft_dev_f32_e5m2(bits);
+    }
     uint16_t bits = (uint16_t)((i < 4 ? v.lo : v.hi) >> 16 * (i & 3));
-    return type == WEFT_DEV_HALF ? weft_dev_f32_f16(bits) : weft_dev_f32_bf16(bits);
+    if (of == 8)
+        return type == WEFT_DEV_HALF ? weft_dev_f32_f16(bits) : weft_dev_f32_bf16(bits);
+    return weft_dev_f32_narrow(type, bits);
 }
 
-WEFT_DEVICE void weft_dev_wide_begin(weft_type type, struct weft_dev_wide *w,
-                                     struct weft_dev_vec16 v)
+WEFT_DEVICE float weft_dev_wide_load(struct weft_dev_how h, struct weft_dev_vec16 v, int i, int of)
 {
-    w->v = v;
-    if (!weft_dev_is_narrow(type))
-        return;
-    WEFT_UNROLL
-    for (int i = 0; i < 8; i++)
-        w->f[i] = weft_dev_narrow_load(type, v, i);
+    float x = weft_dev_narrow_load(h.type, v, i, of);
+    return h.more && h.op == WEFT_DEV_SCALED ? weft_dev_mul_f32(x, (float)h.factor) : x;
 }
 
-WEFT_DEVICE void weft_dev_wide_add(weft_type type, weft_op op, struct weft_dev_wide *w,
-                                   struct weft_dev_vec16 v)
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_plain_load(struct weft_dev_how h, struct weft_dev_vec16 v)
 {
-    if (!weft_dev_is_narrow(type)) {
-        w->v = weft_dev_combine(type, op, w->v, v);
+    return h.more && h.op == WEFT_DEV_SCALED ? weft_dev_each(h.type, v, 0, h.factor) : v;
+}
+
+/* EACH(i, elements of the vector): the loops have constant bounds, so that their elements stay in registers. */
+#define WEFT_DEV_WIDENED(h, EACH)                                                                  \
+    if ((h).widened == 16) {                                                                       \
+        WEFT_UNROLL                                                                                \
+        for (int i = 0; i < 16; i++)                                                               \
+            EACH(i, 16);                                                                           \
+    } else if ((h).widened == 8) {                                                                 \
+        WEFT_UNROLL                                                                                \
+        for (int i = 0; i < 8; i++)                                                                \
+            EACH(i, 8);                                                                            \
+    } else {                                                                                       \
+        EACH(0, 1);                                                                                \
+    }
+
+WEFT_DEVICE void weft_dev_wide_begin(struct weft_dev_how h, struct weft_dev_wide *w, struct weft_dev_vec16 v)
+{
+    if (!h.widened) {
+        w->v = weft_dev_plain_load(h, v);
         return;
     }
-    WEFT_UNROLL
-    for (int i = 0; i < 8; i++)
-        w->f[i] = weft_dev_combine_f32(op, w->f[i], weft_dev_narrow_load(type, v, i));
+#define WEFT_DEV_BEGIN(i, of) w->f[i] = weft_dev_wide_load(h, v, i, of)
+    WEFT_DEV_WIDENED(h, WEFT_DEV_BEGIN)
+#undef WEFT_DEV_BEGIN
 }
 
-WEFT_DEVICE struct weft_dev_vec16 weft_dev_wide_end(weft_type type, const struct weft_dev_wide *w)
+WEFT_DEVICE void weft_dev_wide_add(struct weft_dev_how h, struct weft_dev_wide *w, struct weft_dev_vec16 v)
 {
-    uint64_t half[2] = {0, 0};
-    if (!weft_dev_is_narrow(type))
-        return w->v;
-    WEFT_UNROLL
-    for (int i = 0; i < 8; i++) {
-        uint16_t bits =
-            type == WEFT_DEV_HALF ? weft_dev_f16_f32(w->f[i]) : weft_dev_bf16_f32(w->f[i]);
-        half[i / 4] |= (uint64_t)bits << 16 * (i & 3);
+    weft_op op = h.more ? weft_dev_pair_op(h.op) : h.op;
+    if (!h.widened) {
+        w->v = weft_dev_combine(h.type, op, w->v, weft_dev_plain_load(h, v));
+        return;
     }
-    struct weft_dev_vec16 v = {half[0], half[1]};
+#define WEFT_DEV_ADD(i, of) w->f[i] = weft_dev_combine_f32(op, w->f[i], weft_dev_wide_load(h, v, i, of))
+    WEFT_DEV_WIDENED(h, WEFT_DEV_ADD)
+#undef WEFT_DEV_ADD
+}
+
+WEFT_DEVICE void weft_dev_narrow_store(struct weft_dev_how h, struct weft_dev_vec16 *v, int i, int of, float x)
+{
+    uint64_t bits;
+    if (h.more && h.op == WEFT_AVG)
+        x = weft_dev_mean_f32(x, h.members);
+    if (of == 16)
+        bits = h.type == WEFT_DEV_FP8_E4M3 ? weft_dev_e4m3_f32(x) : weft_dev_e5m2_f32(x);
+    else if (of == 8)
+        bits = h.type == WEFT_DEV_HALF ? weft_dev_f16_f32(x) : weft_dev_bf16_f32(x);
+    else
+        bits = weft_dev_narrow_f32(h.type, x);
+    int half = of / 2;
+    if (i <= half - 1 || of == 1)
+        v->lo |= bits << (of == 16 ? 8 : 16) * i;
+    else
+        v->hi |= bits << (of == 16 ? 8 : 16) * (i - half);
+}
+
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_wide_end(struct weft_dev_how h, const struct weft_dev_wide *w)
+{
+    struct weft_dev_vec16 v = {0, 0};
+    if (!h.widened)
+        return h.more && h.op == WEFT_AVG ? weft_dev_each(h.type, w->v, h.members, 0) : w->v;
+#define WEFT_DEV_END(i, of) weft_dev_narrow_store(h, &v, i, of, w->f[i])
+    WEFT_DEV_WIDENED(h, WEFT_DEV_END)
+#undef WEFT_DEV_END
     return v;
 }
+#undef WEFT_DEV_WIDENED
 
 #endif

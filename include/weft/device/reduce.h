@@ -19,8 +19,13 @@
  *                                            weft_type type, weft_op op)
  *     Member m gets elements m * n ... m * n + n - 1 of the combined sources, in dst[0 ... n - 1].
  *     dst does not overlap src.
- * Types are the host's but WEFT_LONG_DOUBLE; WEFT_DEV_HALF and WEFT_DEV_BFLOAT16 are WEFT_HALF and
- * WEFT_BFLOAT16. Elements are combined in the order of the team, those of 16 bits in binary32 and
+ * int weft_{thread,warp,block}_reduce_scaled(int team, void *dst, const void *src, size_t n,
+ *                                            weft_type type, double factor)
+ * int weft_{thread,warp,block}_reducescatter_scaled(...)
+ *     The same by WEFT_SUM, of elements that are multiplied by the factor before, as weft_reduce_scaled()
+ *     does; the same factor at every member. Where elements are combined in binary32, it is rounded to that.
+ * Types are the host's but WEFT_LONG_DOUBLE; WEFT_DEV_HALF, _BFLOAT16, _FP8_E4M3 and _FP8_E5M2 are
+ * WEFT_HALF and so on. Elements are combined in the order of the team, those of 16 and 8 bits in binary32 and
  * rounded once: the same bits from every way, scope and target, and from the host and streams. */
 
 /* ----------------------------------------------------------------------------------- slices
@@ -44,22 +49,30 @@ struct weft_dev_reduction {
     uint64_t from, to; /* offsets of src and dst there */
     struct weft_dev_room room;
     int everywhere; /* results go to all members */
+    struct weft_dev_how how;
+};
+
+/* What a call asks for. op: WEFT_DEV_SCALED too. */
+struct weft_dev_combining {
     weft_type type;
     weft_op op;
+    double factor;
+    int everywhere;
 };
 
 /* What a thread loads, combines and stores at a time: `bytes` (16, or one element's) at each of
- * WEFT_DEV_UNROLL places that are `step` apart. Places from `end` on are left alone. */
+ * `places` (at most WEFT_DEV_UNROLL) that are `step` apart. Places from `end` on are left alone. */
 struct weft_dev_stripe {
     struct weft_dev_vec16 v[WEFT_DEV_UNROLL];
 };
 
 WEFT_DEVICE void weft_dev_stripe_load(struct weft_dev_stripe *s, const char *from, uint64_t at,
-                                      uint64_t step, uint64_t end, unsigned bytes, int whole)
+                                      uint64_t step, uint64_t end, unsigned bytes, int whole,
+                                      int places)
 {
     const struct weft_dev_vec16 nothing = {0, 0};
     WEFT_UNROLL
-    for (int u = 0; u < WEFT_DEV_UNROLL; u++) {
+    for (int u = 0; u < places; u++) {
         s->v[u] = nothing;
         if (at + (uint64_t)u * step < end)
             s->v[u] = whole ? weft_dev_load_vec16_relaxed(from + at + (uint64_t)u * step)
@@ -68,10 +81,11 @@ WEFT_DEVICE void weft_dev_stripe_load(struct weft_dev_stripe *s, const char *fro
 }
 
 WEFT_DEVICE void weft_dev_stripe_store(const struct weft_dev_stripe *s, char *to, uint64_t at,
-                                       uint64_t step, uint64_t end, unsigned bytes, int whole)
+                                       uint64_t step, uint64_t end, unsigned bytes, int whole,
+                                       int places)
 {
     WEFT_UNROLL
-    for (int u = 0; u < WEFT_DEV_UNROLL; u++)
+    for (int u = 0; u < places; u++)
         if (at + (uint64_t)u * step >= end)
             return;
         else if (whole)
@@ -87,59 +101,90 @@ WEFT_DEVICE const char *weft_dev_source_of(const struct weft_dev_reduction *r, i
 
 /* Combines bytes begin ... end of the sources. r->to is such that the result of a byte has the same
  * offset from r->to as the byte has in the sources. The loads from one member do not wait for one
- * another: WEFT_DEV_UNROLL of each thread are under way together. */
-WEFT_DEVICE void weft_dev_reduce_range(const struct weft_dev_reduction *r, uint64_t begin,
-                                       uint64_t end, unsigned bytes, int whole, int narrow)
+ * another: up to WEFT_DEV_UNROLL of each thread are under way together. */
+WEFT_DEVICE void weft_dev_reduce_range(const struct weft_dev_reduction *r, struct weft_dev_how h,
+                                       uint64_t begin, uint64_t end, unsigned bytes, int whole)
 {
+    /* What is widened takes registers, and what is more, text. */
+    const int unroll = !h.more ? WEFT_DEV_UNROLL : h.widened == 8 ? 2 : 1;
     uint64_t step = (uint64_t)r->g.threads * bytes;
-    for (uint64_t at = begin + r->g.rank * bytes; at < end; at += WEFT_DEV_UNROLL * step) {
-        struct weft_dev_stripe acc, next;
-        struct weft_dev_wide wide[WEFT_DEV_UNROLL];
-        weft_dev_stripe_load(&acc, weft_dev_source_of(r, 0), at, step, end, bytes, whole);
+    for (uint64_t at = begin + r->g.rank * bytes; at < end; at += (uint64_t)unroll * step) {
+        struct weft_dev_stripe next;
+        struct weft_dev_wide acc[WEFT_DEV_UNROLL];
+        weft_dev_stripe_load(&next, weft_dev_source_of(r, 0), at, step, end, bytes, whole, unroll);
         WEFT_UNROLL
-        for (int u = 0; narrow && u < WEFT_DEV_UNROLL; u++)
-            weft_dev_wide_begin(r->type, &wide[u], acc.v[u]);
+        for (int u = 0; u < unroll; u++)
+            weft_dev_wide_begin(h, &acc[u], next.v[u]);
         for (int i = 1; i < r->g.m.n; i++) {
-            weft_dev_stripe_load(&next, weft_dev_source_of(r, i), at, step, end, bytes, whole);
+            weft_dev_stripe_load(&next, weft_dev_source_of(r, i), at, step, end, bytes, whole,
+                                 unroll);
             WEFT_UNROLL
-            for (int u = 0; u < WEFT_DEV_UNROLL; u++) {
-                if (narrow)
-                    weft_dev_wide_add(r->type, r->op, &wide[u], next.v[u]);
-                else
-                    acc.v[u] = weft_dev_combine(r->type, r->op, acc.v[u], next.v[u]);
-            }
+            for (int u = 0; u < unroll; u++)
+                weft_dev_wide_add(h, &acc[u], next.v[u]);
         }
         WEFT_UNROLL
-        for (int u = 0; narrow && u < WEFT_DEV_UNROLL; u++)
-            acc.v[u] = weft_dev_wide_end(r->type, &wide[u]);
+        for (int u = 0; u < unroll; u++)
+            next.v[u] = weft_dev_wide_end(h, &acc[u]);
         for (int i = 0; i < (r->everywhere ? r->g.m.n : 1); i++) {
             int member = r->everywhere ? weft_dev_turned_member(&r->g, i) : r->g.m.me;
             char *to = weft_dev_place_at(&r->g, r->to_segment, r->to, member);
-            weft_dev_stripe_store(&acc, to, at, step, end, bytes, whole);
+            weft_dev_stripe_store(&next, to, at, step, end, bytes, whole, unroll);
         }
     }
 }
 
+/* The host's operations but the average, on types of more than 16 bits; on those of 16 bits, which take more
+ * registers; and the rest. Functions of their own, so that none is slower for another. */
 WEFT_DEVICE_NOINLINE void weft_dev_reduce_vectors(const struct weft_dev_reduction *r,
                                                   uint64_t begin, uint64_t end)
 {
-    weft_dev_reduce_range(r, begin, end, 16, 1, 0);
-}
-
-/* Types of 16 bits, which take more registers. */
-WEFT_DEVICE_NOINLINE void weft_dev_reduce_narrow(const struct weft_dev_reduction *r, uint64_t begin,
-                                                 uint64_t end, int whole)
-{
-    if (whole)
-        weft_dev_reduce_range(r, begin, end, 16, 1, 1);
-    else
-        weft_dev_reduce_range(r, begin, end, 2, 0, 1);
+    struct weft_dev_how h = r->how;
+    h.more = 0;
+    h.widened = 0;
+    weft_dev_reduce_range(r, h, begin, end, 16, 1);
 }
 
 WEFT_DEVICE_NOINLINE void weft_dev_reduce_elements(const struct weft_dev_reduction *r,
                                                    uint64_t begin, uint64_t end)
 {
-    weft_dev_reduce_range(r, begin, end, (unsigned)weft_dev_type_bytes(r->type), 0, 0);
+    struct weft_dev_how h = r->how;
+    h.more = 0;
+    h.widened = 0;
+    weft_dev_reduce_range(r, h, begin, end, (unsigned)weft_dev_type_bytes(h.type), 0);
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_reduce_narrow(const struct weft_dev_reduction *r, uint64_t begin,
+                                                 uint64_t end, int whole)
+{
+    struct weft_dev_how h = r->how;
+    h.more = 0;
+    h.widened = whole ? 8 : 1;
+    if (whole)
+        weft_dev_reduce_range(r, h, begin, end, 16, 1);
+    else
+        weft_dev_reduce_range(r, h, begin, end, 2, 0);
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_reduce_more(const struct weft_dev_reduction *r, uint64_t begin,
+                                               uint64_t end, int whole)
+{
+    struct weft_dev_how h = r->how;
+    unsigned bytes = whole ? 16 : (unsigned)weft_dev_type_bytes(h.type);
+    int widened = h.widened;
+    h.more = 1;
+    if (!widened) {
+        h.widened = 0;
+        weft_dev_reduce_range(r, h, begin, end, bytes, whole);
+    } else if (!whole) {
+        h.widened = 1;
+        weft_dev_reduce_range(r, h, begin, end, bytes, 0);
+    } else if (widened == 8) {
+        h.widened = 8;
+        weft_dev_reduce_range(r, h, begin, end, 16, 1);
+    } else {
+        h.widened = 16;
+        weft_dev_reduce_range(r, h, begin, end, 16, 1);
+    }
 }
 
 WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint64_t begin,
@@ -148,13 +193,16 @@ WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint6
     uint64_t vectors = begin;
     if (!(((r->from + begin) | (r->to + begin)) & 15))
         vectors = begin + ((end - begin) & ~(uint64_t)15);
-    if (weft_dev_is_narrow(r->type)) {
+    if (r->how.more) {
+        weft_dev_reduce_more(r, begin, vectors, 1);
+        weft_dev_reduce_more(r, vectors, end, 0);
+    } else if (r->how.widened) {
         weft_dev_reduce_narrow(r, begin, vectors, 1);
         weft_dev_reduce_narrow(r, vectors, end, 0);
-        return;
+    } else {
+        weft_dev_reduce_vectors(r, begin, vectors);
+        weft_dev_reduce_elements(r, vectors, end);
     }
-    weft_dev_reduce_vectors(r, begin, vectors);
-    weft_dev_reduce_elements(r, vectors, end);
 }
 
 WEFT_DEVICE_NOINLINE int weft_dev_reduce_slices(struct weft_dev_reduction *r)
@@ -278,11 +326,13 @@ WEFT_DEVICE uint64_t weft_dev_slot_take(const struct weft_dev_reduction *r, cons
 
 /* One unit of all members, combined. */
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_unit(const struct weft_dev_reduction *r,
-                                                       uint32_t unit, int narrow, int *status)
+                                                       uint32_t unit, struct weft_dev_how h,
+                                                       int *status)
 {
     int two = r->bytes - 16 * (size_t)unit > 8;
-    struct weft_dev_vec16 acc = {0, 0};
+    const struct weft_dev_vec16 nothing = {0, 0};
     struct weft_dev_wide wide;
+    weft_dev_wide_begin(h, &wide, nothing);
     const char *at =
         (const char *)(uintptr_t)(weft_dev_state.segment[WEFT_DEV_AREAS].base + r->room.offset) +
         32 * (size_t)unit;
@@ -296,14 +346,12 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_unit(const struct weft_dev_red
             if (two)
                 v.hi = weft_dev_slot_take(r, at + 16, i, status);
         }
-        if (!narrow)
-            acc = i ? weft_dev_combine(r->type, r->op, acc, v) : v;
-        else if (i)
-            weft_dev_wide_add(r->type, r->op, &wide, v);
+        if (i)
+            weft_dev_wide_add(h, &wide, v);
         else
-            weft_dev_wide_begin(r->type, &wide, v);
+            weft_dev_wide_begin(h, &wide, v);
     }
-    return narrow && !*status ? weft_dev_wide_end(r->type, &wide) : acc;
+    return weft_dev_wide_end(h, &wide);
 }
 
 /* Meets the threads that have units: all have read the count of rounds before the first of them
@@ -317,7 +365,7 @@ WEFT_DEVICE void weft_dev_room_sync(const struct weft_dev_group *g, size_t bytes
 }
 
 /* Each thread sends and combines the same units, so that dst may be src. */
-WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, int narrow)
+WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, struct weft_dev_how h)
 {
     struct weft_dev_area *area = weft_dev_own_area(&r->g);
     int status = WEFT_OK;
@@ -326,7 +374,7 @@ WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, int narrow
     weft_dev_reduce_send(r);
     weft_dev_room_sync(&r->g, r->bytes);
     for (uint32_t u = r->g.rank; 16 * (size_t)u < r->bytes; u += r->g.threads) {
-        struct weft_dev_vec16 v = weft_dev_reduce_unit(r, u, narrow, &status);
+        struct weft_dev_vec16 v = weft_dev_reduce_unit(r, u, h, &status);
         size_t at = 16 * (size_t)u;
         if (status)
             break;
@@ -342,45 +390,60 @@ WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, int narrow
  * Slices for a team with members that do not reach each other by load and store. Such a team sends
  * no packets, so its packet room is free: each member fetches its slice of all sources there, piece
  * by piece, combines them, and puts the result into all destinations. */
+/* begin: `into` takes the elements of `with`. */
 WEFT_DEVICE_NOINLINE void weft_dev_combine_range(int scope, char *into, const char *with,
-                                                 uint64_t bytes, weft_type type, weft_op op)
+                                                 uint64_t bytes, struct weft_dev_how h, int begin)
 {
-    unsigned width = (unsigned)weft_dev_type_bytes(type);
+    unsigned width = (unsigned)weft_dev_type_bytes(h.type);
+    h.widened = 0;
     for (uint64_t at = weft_dev_scope_rank(scope) * (uint64_t)width; at < bytes;
-         at += (uint64_t)weft_dev_scope_threads(scope) * width)
-        weft_dev_element_store(into + at,
-                               weft_dev_combine(type, op, weft_dev_element_load(into + at, width),
-                                                weft_dev_element_load(with + at, width)),
-                               width);
-}
-
-/* The same for types of 16 bits: `into` holds binary32; begin: it takes the elements of `with`. */
-WEFT_DEVICE_NOINLINE void weft_dev_widen_range(int scope, char *into, const char *with,
-                                               uint64_t bytes, weft_type type, weft_op op,
-                                               int begin)
-{
-    for (uint64_t i = weft_dev_scope_rank(scope); i < bytes / 2;
-         i += weft_dev_scope_threads(scope)) {
-        float x = weft_dev_narrow_load(type, weft_dev_element_load(with + 2 * i, 2), 0);
-        struct weft_dev_vec16 old = {0, 0};
-        if (!begin) {
-            old = weft_dev_element_load(into + 4 * i, 4);
-            x = weft_dev_combine_f32(op, weft_dev_f32_bits((uint32_t)old.lo), x);
-        }
-        old.lo = weft_dev_bits_f32(x);
-        weft_dev_element_store(into + 4 * i, old, 4);
+         at += (uint64_t)weft_dev_scope_threads(scope) * width) {
+        struct weft_dev_wide w;
+        struct weft_dev_vec16 v = weft_dev_element_load(with + at, width);
+        if (begin)
+            weft_dev_wide_begin(h, &w, v);
+        else
+            w.v = weft_dev_element_load(into + at, width);
+        if (!begin)
+            weft_dev_wide_add(h, &w, v);
+        weft_dev_element_store(into + at, w.v, width);
     }
 }
 
-WEFT_DEVICE_NOINLINE void weft_dev_round_range(int scope, char *to, const char *from,
-                                               uint64_t bytes, weft_type type)
+/* The same for types of 16 and 8 bits: `into` holds binary32. */
+WEFT_DEVICE_NOINLINE void weft_dev_widen_range(int scope, char *into, const char *with,
+                                               uint64_t bytes, struct weft_dev_how h, int begin)
 {
-    for (uint64_t i = weft_dev_scope_rank(scope); i < bytes / 2;
+    unsigned width = (unsigned)weft_dev_type_bytes(h.type);
+    h.widened = 1;
+    for (uint64_t i = weft_dev_scope_rank(scope); i < bytes / width;
          i += weft_dev_scope_threads(scope)) {
-        struct weft_dev_vec16 v = weft_dev_element_load(from + 4 * i, 4);
-        float x = weft_dev_f32_bits((uint32_t)v.lo);
-        v.lo = type == WEFT_DEV_HALF ? weft_dev_f16_f32(x) : weft_dev_bf16_f32(x);
-        weft_dev_element_store(to + 2 * i, v, 2);
+        struct weft_dev_wide w;
+        struct weft_dev_vec16 v = weft_dev_element_load(with + width * i, width);
+        if (begin) {
+            weft_dev_wide_begin(h, &w, v);
+        } else {
+            struct weft_dev_vec16 old = weft_dev_element_load(into + 4 * i, 4);
+            w.f[0] = weft_dev_f32_bits((uint32_t)old.lo);
+            weft_dev_wide_add(h, &w, v);
+        }
+        v.lo = weft_dev_bits_f32(w.f[0]);
+        weft_dev_element_store(into + 4 * i, v, 4);
+    }
+}
+
+/* What is combined of all, as it is stored. */
+WEFT_DEVICE_NOINLINE void weft_dev_end_range(int scope, char *to, const char *from, uint64_t bytes,
+                                             struct weft_dev_how h)
+{
+    unsigned width = (unsigned)weft_dev_type_bytes(h.type), wide = h.widened ? 4 : width;
+    h.widened = h.widened ? 1 : 0;
+    for (uint64_t i = weft_dev_scope_rank(scope); i < bytes / width;
+         i += weft_dev_scope_threads(scope)) {
+        struct weft_dev_wide w;
+        w.v = weft_dev_element_load(from + wide * i, wide);
+        w.f[0] = weft_dev_f32_bits((uint32_t)w.v.lo);
+        weft_dev_element_store(to + width * i, weft_dev_wide_end(h, &w), width);
     }
 }
 
@@ -396,20 +459,15 @@ WEFT_DEVICE char *weft_dev_combine_pieces(const struct weft_dev_reduction *r, ch
                                           uint64_t from, uint64_t bytes)
 {
     char *other = room + weft_dev_state.slot_bytes[r->g.m.number >= WEFT_DEV_WIDE_TEAMS] / 2;
-    int narrow = weft_dev_is_narrow(r->type);
-    if (!narrow)
-        weft_dev_piece_get(r, 0, from, room, bytes);
-    for (int i = !narrow; i < r->g.m.n; i++) {
+    for (int i = 0; i < r->g.m.n; i++) {
         weft_dev_piece_get(r, i, from, other, bytes);
-        if (narrow)
-            weft_dev_widen_range(r->g.scope, room, other, bytes, r->type, r->op, i == 0);
+        if (r->how.widened)
+            weft_dev_widen_range(r->g.scope, room, other, bytes, r->how, i == 0);
         else
-            weft_dev_combine_range(r->g.scope, room, other, bytes, r->type, r->op);
+            weft_dev_combine_range(r->g.scope, room, other, bytes, r->how, i == 0);
         weft_dev_scope_sync(r->g.scope);
     }
-    if (!narrow)
-        return room;
-    weft_dev_round_range(r->g.scope, other, room, bytes, r->type);
+    weft_dev_end_range(r->g.scope, other, room, bytes, r->how);
     weft_dev_scope_sync(r->g.scope);
     return other;
 }
@@ -432,8 +490,8 @@ WEFT_DEVICE int weft_dev_reduce_pieces(struct weft_dev_reduction *r)
         return status;
     uint64_t n = (uint64_t)r->g.m.n, me = (uint64_t)r->g.m.me, begin = 0, end = r->bytes;
     uint64_t most = weft_dev_room_payload(r->g.m.number) & ~(uint64_t)15, shift = 0;
-    if (weft_dev_is_narrow(r->type))
-        most = most / 2 & ~(uint64_t)15;
+    if (r->how.widened)
+        most = most / (r->how.widened == 16 ? 4 : 2) & ~(uint64_t)15;
     if (r->everywhere) {
         uint64_t slice = ((r->bytes + n - 1) / n + 15) & ~(uint64_t)15;
         begin = slice * me < r->bytes ? slice * me : r->bytes;
@@ -461,17 +519,21 @@ WEFT_DEVICE int weft_dev_team_all_direct(int team)
  * line that make a reduction of their own from arguments by value: each keeps in registers only
  * what it needs itself. A block of 1024 threads leaves 64 registers to a thread. */
 WEFT_DEVICE int weft_dev_reduce_begin(struct weft_dev_reduction *r, int scope, int team, void *dst,
-                                      const void *src, size_t n, weft_type type, weft_op op,
-                                      int everywhere)
+                                      const void *src, size_t n, struct weft_dev_combining what)
 {
     r->dst = (char *)dst;
     r->src = (const char *)src;
-    r->bytes = n * weft_dev_type_bytes(type);
-    r->type = type;
-    r->op = op;
-    r->everywhere = everywhere;
-    return weft_dev_group_begin(&r->g, scope, team,
-                                everywhere ? WEFT_DEV_OP_REDUCE : WEFT_DEV_OP_REDUCESCATTER);
+    r->bytes = n * weft_dev_type_bytes(what.type);
+    r->how.type = what.type;
+    r->how.op = what.op;
+    r->how.widened = weft_dev_widened(what.type);
+    r->how.more = r->how.widened == 16 || what.op >= WEFT_AVG;
+    r->how.factor = what.factor;
+    r->everywhere = what.everywhere;
+    int status = weft_dev_group_begin(
+        &r->g, scope, team, what.everywhere ? WEFT_DEV_OP_REDUCE : WEFT_DEV_OP_REDUCESCATTER);
+    r->how.members = r->g.m.n;
+    return status;
 }
 
 WEFT_DEVICE int weft_dev_reduce_places(struct weft_dev_reduction *r)
@@ -484,77 +546,110 @@ WEFT_DEVICE int weft_dev_reduce_places(struct weft_dev_reduction *r)
 
 /* WEFT_OK, or what is wrong with the arguments, which is on record. */
 WEFT_DEVICE_NOINLINE int weft_dev_reduce_check(int scope, int team, void *dst, const void *src,
-                                               size_t n, weft_type type, weft_op op, int everywhere)
+                                               size_t n, struct weft_dev_combining what)
 {
     struct weft_dev_reduction r;
-    int status = weft_dev_reduce_begin(&r, scope, team, dst, src, n, type, op, everywhere);
-    if (!status && !weft_dev_reducible(type, op))
+    int status = weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
+    if (!status && !weft_dev_reducible(what.type, what.op))
         status = weft_dev_refuse(r.g.operation, team, WEFT_ERR_TYPE, src, n, r.g.rank == 0);
     return status ? status : weft_dev_reduce_places(&r);
 }
 
 WEFT_DEVICE_NOINLINE int weft_dev_reduce_small(int scope, int team, void *dst, const void *src,
-                                               size_t n, weft_type type, weft_op op, int everywhere)
+                                               size_t n, struct weft_dev_combining what)
 {
     struct weft_dev_reduction r;
-    weft_dev_reduce_begin(&r, scope, team, dst, src, n, type, op, everywhere);
-    return weft_dev_reduce_packets(&r, 0);
+    weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
+    r.how.more = 0;
+    r.how.widened = 0;
+    return weft_dev_reduce_packets(&r, r.how);
 }
 
 WEFT_DEVICE_NOINLINE int weft_dev_reduce_small_narrow(int scope, int team, void *dst,
-                                                      const void *src, size_t n, weft_type type,
-                                                      weft_op op, int everywhere)
+                                                      const void *src, size_t n,
+                                                      struct weft_dev_combining what)
 {
     struct weft_dev_reduction r;
-    weft_dev_reduce_begin(&r, scope, team, dst, src, n, type, op, everywhere);
-    return weft_dev_reduce_packets(&r, 1);
+    weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
+    r.how.more = 0;
+    r.how.widened = 8;
+    return weft_dev_reduce_packets(&r, r.how);
+}
+
+WEFT_DEVICE_NOINLINE int weft_dev_reduce_small_more(int scope, int team, void *dst, const void *src,
+                                                    size_t n, struct weft_dev_combining what)
+{
+    struct weft_dev_reduction r;
+    weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
+    return weft_dev_reduce_packets(&r, r.how);
 }
 
 /* The reduction is passed on by its address, which keeps it in memory: the loop over the slices
  * needs the registers. */
 WEFT_DEVICE_NOINLINE int weft_dev_reduce_large(int scope, int team, void *dst, const void *src,
-                                               size_t n, weft_type type, weft_op op, int everywhere)
+                                               size_t n, struct weft_dev_combining what)
 {
     struct weft_dev_reduction r;
-    weft_dev_reduce_begin(&r, scope, team, dst, src, n, type, op, everywhere);
+    weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
     weft_dev_reduce_places(&r);
     return weft_dev_reduce_slices(&r);
 }
 
 WEFT_DEVICE_NOINLINE int weft_dev_reduce_carried(int scope, int team, void *dst, const void *src,
-                                                 size_t n, weft_type type, weft_op op,
-                                                 int everywhere)
+                                                 size_t n, struct weft_dev_combining what)
 {
     struct weft_dev_reduction r;
-    weft_dev_reduce_begin(&r, scope, team, dst, src, n, type, op, everywhere);
+    weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
     return weft_dev_reduce_pieces(&r);
 }
 
 WEFT_DEVICE int weft_dev_reduce(int scope, int team, void *dst, const void *src, size_t n,
-                                weft_type type, weft_op op, int everywhere)
+                                struct weft_dev_combining what)
 {
-    int status = weft_dev_reduce_check(scope, team, dst, src, n, type, op, everywhere);
+    int status = weft_dev_reduce_check(scope, team, dst, src, n, what);
     if (status || !n)
         return status;
     if (!weft_dev_team_all_direct(team))
-        return weft_dev_reduce_carried(scope, team, dst, src, n, type, op, everywhere);
-    if (n * weft_dev_type_bytes(type) > weft_dev_room_payload(team))
-        return weft_dev_reduce_large(scope, team, dst, src, n, type, op, everywhere);
-    return weft_dev_is_narrow(type)
-               ? weft_dev_reduce_small_narrow(scope, team, dst, src, n, type, op, everywhere)
-               : weft_dev_reduce_small(scope, team, dst, src, n, type, op, everywhere);
+        return weft_dev_reduce_carried(scope, team, dst, src, n, what);
+    if (n * weft_dev_type_bytes(what.type) > weft_dev_room_payload(team))
+        return weft_dev_reduce_large(scope, team, dst, src, n, what);
+    if (what.op >= WEFT_AVG || weft_dev_is_fp8(what.type))
+        return weft_dev_reduce_small_more(scope, team, dst, src, n, what);
+    return weft_dev_is_narrow(what.type)
+               ? weft_dev_reduce_small_narrow(scope, team, dst, src, n, what)
+               : weft_dev_reduce_small(scope, team, dst, src, n, what);
+}
+
+/* What is no operation of the host's is refused. */
+WEFT_DEVICE weft_op weft_dev_op_of(weft_op op)
+{
+    return (unsigned)op < WEFT_OP_COUNT ? op : WEFT_OP_COUNT;
 }
 
 #define WEFT_DEV_REDUCTIONS(scope, constant)                                                       \
     WEFT_DEVICE int weft_##scope##_reduce(int team, void *dst, const void *src, size_t n,          \
                                           weft_type type, weft_op op)                              \
     {                                                                                              \
-        return weft_dev_reduce(constant, team, dst, src, n, type, op, 1);                          \
+        struct weft_dev_combining what = {type, weft_dev_op_of(op), 0, 1};                         \
+        return weft_dev_reduce(constant, team, dst, src, n, what);                                 \
     }                                                                                              \
     WEFT_DEVICE int weft_##scope##_reducescatter(int team, void *dst, const void *src, size_t n,   \
                                                  weft_type type, weft_op op)                       \
     {                                                                                              \
-        return weft_dev_reduce(constant, team, dst, src, n, type, op, 0);                          \
+        struct weft_dev_combining what = {type, weft_dev_op_of(op), 0, 0};                         \
+        return weft_dev_reduce(constant, team, dst, src, n, what);                                 \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##scope##_reduce_scaled(int team, void *dst, const void *src, size_t n,   \
+                                                 weft_type type, double factor)                    \
+    {                                                                                              \
+        struct weft_dev_combining what = {type, WEFT_DEV_SCALED, factor, 1};                       \
+        return weft_dev_reduce(constant, team, dst, src, n, what);                                 \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##scope##_reducescatter_scaled(int team, void *dst, const void *src,      \
+                                                        size_t n, weft_type type, double factor)   \
+    {                                                                                              \
+        struct weft_dev_combining what = {type, WEFT_DEV_SCALED, factor, 0};                       \
+        return weft_dev_reduce(constant, team, dst, src, n, what);                                 \
     }
 WEFT_DEV_SCOPE_LIST(WEFT_DEV_REDUCTIONS)
 #undef WEFT_DEV_REDUCTIONS

@@ -24,6 +24,7 @@
 #define WEFT_RESTRICT __restrict__
 #define WEFT_UNROLL
 #define WEFT_NO_UNROLL
+#define WEFT_NO_UNROLL
 
 #ifdef __has_feature
 #if __has_feature(thread_sanitizer)
