@@ -41,7 +41,9 @@
 
 /* Functions of a kernel here. */
 #undef KERNEL
-#define KERNEL WEFT_DEVICE void
+#undef KERNEL_OF_512
+#define KERNEL        WEFT_DEVICE void
+#define KERNEL_OF_512 WEFT_DEVICE void
 
 /* What follows changes the text of the kernels alone. */
 #if REMOVED == REMOVED_fence
