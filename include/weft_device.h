@@ -22,6 +22,7 @@
  *   device/packet.h      put_packet, take_packet
  *   device/collective.h  meet, sync, barrier, broadcast, fcollect, alltoall over teams
  *   device/reduce.h      reduce, reducescatter over teams
+ *   device/grid.h        all of these by several blocks of a kernel together
  *   device/remote.h      what becomes of operations on PEs without direct addresses
  *   device/proxy.h       the ring to the thread of the host that carries them
  *   device/gda.h         operations as requests of the network adapter, given by the threads themselves
@@ -44,6 +45,7 @@
 #include <weft/device/collective.h>
 #include <weft/device/control.h>
 #include <weft/device/gda.h>
+#include <weft/device/grid.h>
 #include <weft/device/order.h>
 #include <weft/device/packet.h>
 #include <weft/device/proxy.h>

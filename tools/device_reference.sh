@@ -8,13 +8,13 @@ set -eu
 cd "$(dirname "$0")/.."
 result=docs/device-reference.md
 
-# One line per function whose name begins with weft_thread_, weft_warp_ or weft_block_, or is of the
-# job and its teams.
+# One line per function whose name begins with weft_ and a scope or form, or is of the job and its
+# teams.
 prototypes() {
     echo '#include <weft_device.h>' | "${CC:-cc}" -std=gnu11 -E -P -Iinclude -x c - |
         tr '\n' ' ' |
         sed 's/__attribute__((always_inline, unused))//g' |
-        grep -oE 'static inline +[A-Za-z0-9_ ]+[ *]+(weft_(thread|warp|block)_[a-z0-9_]+|weft_dev_(my_pe|n_pes|ptr|team_my_pe|team_n_pes|team_translate)|weft_packet_bytes)\([^)]*\) *\{' |
+        grep -oE 'static inline +[A-Za-z0-9_ ]+[ *]+(weft_(thread|warp|block|grid|blocks)_[a-z0-9_]+|weft_dev_(my_pe|n_pes|ptr|team_my_pe|team_n_pes|team_translate)|weft_packet_bytes)\([^)]*\) *\{' |
         sed -E 's/^static inline +//; s/ *\{$/;/; s/ +/ /g; s/\( /(/g; s/ \)/)/g; s/\* +/*/g'
 }
 
@@ -43,6 +43,7 @@ END
     section 'Packets (device/packet.h)' "packet"
     section 'Collectives (device/collective.h)' \
         "$scoped(meet|sync|barrier|broadcast|fcollect|alltoall|reduce|reducescatter|reduce_scaled|reducescatter_scaled)\("
+    section 'Collectives of several blocks (device/grid.h)' "weft_(grid|blocks)_"
 }
 
 if [ "${1:-}" != --check ]; then

@@ -22,6 +22,16 @@ static void text_wait(const struct weft_dev_record *record, const char *who, cha
 {
     static const char *const signs[] = {"==", "!=", ">", "<=", "<", ">="};
     char whom[32] = "";
+    if (record->operation == WEFT_DEV_OP_GRID) {
+        snprintf(
+            text, bytes,
+            "%s %s %.1f s for the %llu blocks of this kernel that share a collective: %llu have "
+            "come; all have to be resident at a time (WEFT_LAUNCH_COOPERATIVE sees to that), and to call it",
+            who, record->state == WEFT_DEV_RECORD_WAITING ? "has been waiting" : "waited",
+            (double)record->waited_ns * 1e-9, (unsigned long long)record->expected,
+            (unsigned long long)record->seen);
+        return;
+    }
     if (record->peer >= 0)
         snprintf(whom, sizeof whom, " for PE %d", record->peer);
     snprintf(text, bytes, "%s %s %.1f s%s: expected %s %llu, seen %llu at address %#llx%s", who,
@@ -67,6 +77,12 @@ static void text_refused(const struct weft_dev_record *record, const char *who, 
             who, (unsigned long long)record->expected, record->peer,
             gda_syndrome_text((unsigned)(record->seen >> 8 & 0xff)),
             (unsigned)(record->seen >> 8 & 0xff), (unsigned)(record->seen & 0xff));
+        break;
+    case WEFT_ERR_ARGUMENT: /* expected: blocks that are to take part; seen: those of the grid */
+        snprintf(text, bytes,
+                 "%s: the first %llu blocks of %llu are to share it; block %u called, and may not",
+                 who, (unsigned long long)record->expected, (unsigned long long)record->seen,
+                 record->block);
         break;
     case WEFT_ERR_NOT_MEMBER:
         snprintf(text, bytes, "%s: there is no team %d of which this PE is a member", who,

@@ -205,21 +205,29 @@ WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint6
     }
 }
 
-WEFT_DEVICE_NOINLINE int weft_dev_reduce_slices(struct weft_dev_reduction *r)
+/* The bytes that this member combines. */
+WEFT_DEVICE void weft_dev_reduce_part(struct weft_dev_reduction *r, uint64_t *begin, uint64_t *end)
 {
-    int status = weft_dev_meeting(&r->g, WEFT_DEV_SYNC);
-    if (status)
-        return status;
     uint64_t n = (uint64_t)r->g.m.n, me = (uint64_t)r->g.m.me;
-    uint64_t begin = r->bytes * me, end = begin + r->bytes;
+    *begin = r->bytes * me;
+    *end = *begin + r->bytes;
     if (!r->everywhere) {
-        r->to -= begin;
+        r->to -= *begin;
     } else {
         /* Slices are multiples of 16 bytes but the last. */
         uint64_t slice = ((r->bytes + n - 1) / n + 15) & ~(uint64_t)15;
-        begin = slice * me < r->bytes ? slice * me : r->bytes;
-        end = begin + slice < r->bytes ? begin + slice : r->bytes;
+        *begin = slice * me < r->bytes ? slice * me : r->bytes;
+        *end = *begin + slice < r->bytes ? *begin + slice : r->bytes;
     }
+}
+
+WEFT_DEVICE_NOINLINE int weft_dev_reduce_slices(struct weft_dev_reduction *r)
+{
+    uint64_t begin, end;
+    int status = weft_dev_meeting(&r->g, WEFT_DEV_SYNC);
+    if (status)
+        return status;
+    weft_dev_reduce_part(r, &begin, &end);
     weft_dev_reduce_slice(r, begin, end);
     return weft_dev_meeting(&r->g, r->everywhere ? WEFT_DEV_BARRIER : WEFT_DEV_SYNC);
 }
@@ -518,8 +526,8 @@ WEFT_DEVICE int weft_dev_team_all_direct(int team)
 /* The check of a call and each of its three ways (packets, slices, carried) are functions out of
  * line that make a reduction of their own from arguments by value: each keeps in registers only
  * what it needs itself. A block of 1024 threads leaves 64 registers to a thread. */
-WEFT_DEVICE int weft_dev_reduce_begin(struct weft_dev_reduction *r, int scope, int team, void *dst,
-                                      const void *src, size_t n, struct weft_dev_combining what)
+WEFT_DEVICE void weft_dev_reduce_fill(struct weft_dev_reduction *r, void *dst, const void *src,
+                                      size_t n, struct weft_dev_combining what)
 {
     r->dst = (char *)dst;
     r->src = (const char *)src;
@@ -530,6 +538,12 @@ WEFT_DEVICE int weft_dev_reduce_begin(struct weft_dev_reduction *r, int scope, i
     r->how.more = r->how.widened == 16 || what.op >= WEFT_AVG;
     r->how.factor = what.factor;
     r->everywhere = what.everywhere;
+}
+
+WEFT_DEVICE int weft_dev_reduce_begin(struct weft_dev_reduction *r, int scope, int team, void *dst,
+                                      const void *src, size_t n, struct weft_dev_combining what)
+{
+    weft_dev_reduce_fill(r, dst, src, n, what);
     int status = weft_dev_group_begin(
         &r->g, scope, team, what.everywhere ? WEFT_DEV_OP_REDUCE : WEFT_DEV_OP_REDUCESCATTER);
     r->how.members = r->g.m.n;

@@ -182,7 +182,10 @@ struct weft_dev_area {
     uint64_t syncs;   /* own count of syncs and barriers that were completed */
     uint64_t phases;  /* own count of data collectives that were completed */
     uint64_t packets; /* own count of collectives in packets that were completed */
-    uint64_t reserved[13];
+    /* Of several blocks that share a collective (grid.h), all of the grid [0] or the first ones [1]: those that have come
+     * to its present step, and twice the number of steps done, odd where the last one failed. */
+    uint64_t grid_arrived[2], grid_released[2];
+    uint64_t reserved[9];
     uint64_t flags[]; /* arrived[n_pes], then phase[n_pes] */
 };
 
@@ -273,7 +276,8 @@ WEFT_DEV_BOTH size_t weft_dev_room_offset(int n_pes, int n_teams, int team)
     X(GATHER, "gather")                                                                            \
     X(SCATTER, "scatter")                                                                          \
     X(COLLECT, "collect")                                                                          \
-    X(ALLTOALLV, "alltoallv")
+    X(ALLTOALLV, "alltoallv")                                                                      \
+    X(GRID, "grid")
 
 enum weft_dev_operation {
 #define WEFT_DEV_OPERATION_ENUM(id, name) WEFT_DEV_OP_##id,

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives that several blocks of a kernel share: their threads move or combine the bytes together, so that a GPU's
+ * links are full, which takes more SMs than one block has. See collective.h for teams, memory and statuses.
+ *
+ *   int weft_grid_meet(int team), weft_grid_sync(int team), weft_grid_barrier(int team)
+ *   int weft_grid_broadcast(int team, void *dst, const void *src, size_t bytes, int root)
+ *   int weft_grid_fcollect(int team, void *dst, const void *src, size_t bytes)
+ *   int weft_grid_alltoall(int team, void *dst, const void *src, size_t bytes)
+ *   int weft_grid_reduce(int team, void *dst, const void *src, size_t n, weft_type type, weft_op op)
+ *   int weft_grid_reducescatter(int team, void *dst, const void *src, size_t n, weft_type type, weft_op op)
+ *   int weft_grid_reduce_scaled(int team, void *dst, const void *src, size_t n, weft_type type, double factor)
+ *   int weft_grid_reducescatter_scaled(int team, void *dst, const void *src, size_t n, weft_type type, double factor)
+ *       Called by all threads of all blocks of the grid, with the same arguments.
+ *   int weft_blocks_meet(unsigned blocks, int team), and so on for each
+ *       Called by those of the first `blocks` blocks of the grid (weft_dev_block_rank() < blocks), which may be fewer
+ *       than there are; the others go on with what they do.
+ *
+ * Residency. The blocks that take part wait for one another, so all of them have to be resident on the GPU at a time:
+ * WEFT_LAUNCH_COOPERATIVE() refuses a grid of which that is not so, and a kernel of the program that is launched
+ * otherwise has to have no more blocks than fit beside what else runs. Blocks that never come are a wait that runs out:
+ * after WEFT_WAIT_LIMIT the call returns WEFT_ERR_TIMEOUT in the others, and the job's failure tells how many have come.
+ *
+ * All members call the grid form, in the same order as their other device collectives of the team; numbers of blocks and
+ * threads may differ between members and from call to call. One collective of a team is under way at a time in a PE; but
+ * blocks that are not among the first ones may be at the next one of the grid form already. Calls of the blocks form with
+ * different numbers are apart by one of the grid form.
+ * Sources: what other blocks wrote there must have been synchronised over the grid, which weft_grid_meet() does; on return
+ * all blocks see the destination and what stood before the call in this PE. The status is the same for all blocks, but
+ * where some have never come. WEFT_ERR_ARGUMENT, besides: `blocks` is more than the grid has, or the calling block is
+ * none of them. Bits of reductions are those of the block forms, and of the host. Epochs are in the PE's device memory: a
+ * captured kernel may be replayed.
+ *
+ * How. Blocks move their parts, then arrive at a counter of the PE; the one that comes last does the rest of the protocol
+ * with the other members, as a block does alone (fence, flags, waiting), and lets its fellows go on. So a member has one
+ * fence and one set of flags for each step, whatever its number of blocks. Broadcasts of SPREAD bytes and more to several
+ * others are slices for each of them, which they hand on: each link carries each byte once, in two steps. */
+#ifndef WEFT_DEVICE_GRID_H
+#define WEFT_DEVICE_GRID_H
+
+#include <weft/device/collective.h>
+#include <weft/device/reduce.h>
+
+enum { WEFT_DEV_SPREAD = 256 * 1024 };
+
+/* What the block that comes last does for all. */
+enum weft_dev_grid_what {
+    WEFT_DEV_GRID_MEETING, /* at: enum weft_dev_meeting */
+    WEFT_DEV_GRID_SEND, /* tells the members that what was moved to them is there, and awaits from ... to - 1 */
+    WEFT_DEV_GRID_TAKE,   /* awaits these alone */
+    WEFT_DEV_GRID_REDUCE, /* all of a reduction */
+};
+
+struct weft_dev_grid_step {
+    enum weft_dev_grid_what what;
+    int operation, from, to;
+    enum weft_dev_meeting at;
+};
+
+/* A reduction, as it is called. */
+struct weft_dev_grid_reduction {
+    void *dst;
+    const void *src;
+    size_t n;
+    struct weft_dev_combining what;
+};
+
+/* ------------------------------------------------------------------------------- the blocks */
+
+WEFT_DEVICE_NOINLINE int weft_dev_grid_refuse(int operation, int team, unsigned blocks)
+{
+    if (weft_dev_thread_rank() == 0) {
+        weft_dev_record(WEFT_DEV_RECORD_REFUSED, operation, WEFT_ERR_ARGUMENT, -1, team, NULL,
+                        WEFT_LE, blocks, weft_dev_grid_blocks(), 0);
+        weft_dev_fail(WEFT_ERR_ARGUMENT);
+    }
+    return WEFT_ERR_ARGUMENT;
+}
+
+/* The threads of all blocks as one group. Its rank and threads are good for shares of bytes; flags are set and awaited by
+ * a group of one block. */
+WEFT_DEVICE int weft_dev_grid_begin(struct weft_dev_group *g, unsigned blocks, int team,
+                                    int operation)
+{
+    g->m = weft_dev_members_of(team);
+    g->scope = WEFT_DEV_BLOCK;
+    g->operation = operation;
+    g->rank = weft_dev_block_rank() * weft_dev_block_threads() + weft_dev_thread_rank();
+    g->threads = blocks * weft_dev_block_threads();
+    if (weft_dev_block_rank() >= blocks || blocks > weft_dev_grid_blocks())
+        return weft_dev_grid_refuse(operation, team, blocks);
+    if (WEFT_DEV_LIKELY(g->m.n && g->m.direct))
+        return WEFT_OK;
+    return g->m.n ? weft_dev_check_members(operation, team, g->rank == 0)
+                  : weft_dev_refuse(operation, team, WEFT_ERR_NOT_MEMBER, NULL, 0, g->rank == 0);
+}
+
+/* After a poll in vain once all blocks are here: the one that came last waits for the members, as long as the limit lets
+ * it, and then tells. It is given twice that. */
+WEFT_DEVICE int weft_dev_grid_overdue(uint32_t polls, uint64_t *since)
+{
+    if (polls % 1024)
+        return 0;
+    uint64_t now = weft_dev_clock_ns(), limit = weft_dev_state.wait_limit_ns;
+    *since = *since ? *since : now;
+    return limit && now - *since > 2 * limit;
+}
+
+/* Of one thread of each block that was not the last: returns when the one that was has done its step. *released: as it
+ * was before this block arrived, and is then. */
+WEFT_DEVICE_NOINLINE int weft_dev_grid_await(const struct weft_dev_area *own, int form,
+                                             unsigned blocks, int team, uint64_t *released)
+{
+    uint64_t before = *released, arrived = 0, since = 0;
+    uint32_t polls = 0, later = 0;
+    struct weft_dev_patience p;
+    struct weft_dev_awaited what = weft_dev_awaited_of(WEFT_DEV_OP_GRID, weft_dev_state.me, team,
+                                                       &own->grid_arrived[form], WEFT_GE, blocks);
+    int status = WEFT_OK;
+    /* Acquire: pairs with the release of the block that came last. */
+    while ((*released = weft_dev_load_u64(&own->grid_released[form], WEFT_ORDER_ACQUIRE,
+                                          WEFT_SCOPE_GPU)) == before &&
+           !status) {
+        if (arrived < blocks) {
+            arrived =
+                weft_dev_load_u64(&own->grid_arrived[form], WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+            status = weft_dev_patience_step(&p, what, &polls, arrived);
+        } else if (weft_dev_grid_overdue(++later, &since)) {
+            status = WEFT_ERR_TIMEOUT;
+        }
+    }
+    weft_dev_patience_end(&p, polls);
+    if (status)
+        weft_dev_fail(status);
+    return status;
+}
+
+WEFT_DEVICE int weft_dev_grid_members(int team, const struct weft_dev_grid_step *step,
+                                      const struct weft_dev_grid_reduction *r)
+{
+    struct weft_dev_group g;
+    if (step->what == WEFT_DEV_GRID_REDUCE)
+        return weft_dev_reduce(WEFT_DEV_BLOCK, team, r->dst, r->src, r->n, r->what);
+    weft_dev_group_begin(&g, WEFT_DEV_BLOCK, team, step->operation);
+    if (step->what == WEFT_DEV_GRID_MEETING)
+        return weft_dev_meeting(&g, step->at);
+    weft_dev_data_begin(&g);
+    if (step->what == WEFT_DEV_GRID_SEND)
+        weft_dev_deliver(&g);
+    return weft_dev_receive(&g, step->from, step->to);
+}
+
+/* All blocks arrive, and go on when the last of them has done the step with the other members. What the blocks did before
+ * is ordered before the step, and it before what they do next: each block's sync and its arrival, which the last one's
+ * acquires; the last one's sync and release, which the others' loads acquire. */
+WEFT_DEVICE int weft_dev_grid_step(unsigned blocks, int team, const struct weft_dev_grid_step *step,
+                                   const struct weft_dev_grid_reduction *r)
+{
+    struct weft_dev_group of;
+    of.m.number = team;
+    struct weft_dev_area *own = weft_dev_own_area(&of);
+    uint64_t released = 0;
+    int first = weft_dev_thread_rank() == 0, last = 0, failed = 0;
+    int form = blocks != weft_dev_grid_blocks();
+    weft_dev_sync_block();
+    if (first) {
+        released = weft_dev_load_u64(&own->grid_released[form], WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        last = weft_dev_atomic_add_u64(&own->grid_arrived[form], 1, WEFT_ORDER_ACQ_REL,
+                                       WEFT_SCOPE_GPU) +
+                   1 ==
+               blocks;
+    }
+    if (weft_dev_sync_block_or(last)) {
+        int status = weft_dev_grid_members(team, step, r);
+        if (first) {
+            weft_dev_store_u64(&own->grid_arrived[form], 0, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+            weft_dev_store_u64(&own->grid_released[form],
+                               ((released >> 1) + 1) << 1 | (status != WEFT_OK), WEFT_ORDER_RELEASE,
+                               WEFT_SCOPE_GPU);
+        }
+        return status;
+    }
+    if (first)
+        failed = weft_dev_grid_await(own, form, blocks, team, &released) || (released & 1);
+    return weft_dev_sync_block_or(failed) ? WEFT_ERR_TIMEOUT : WEFT_OK;
+}
+
+/* ------------------------------------------------------------------------------- operations */
+
+WEFT_DEVICE_NOINLINE int weft_dev_grid_meet_as(unsigned blocks, int team, int operation,
+                                               enum weft_dev_meeting meeting)
+{
+    struct weft_dev_group g;
+    struct weft_dev_grid_step step = {WEFT_DEV_GRID_MEETING, operation, 0, 0, meeting};
+    int status = weft_dev_grid_begin(&g, blocks, team, operation);
+    return status ? status : weft_dev_grid_step(blocks, team, &step, NULL);
+}
+
+WEFT_DEVICE int weft_dev_grid_told(const struct weft_dev_group *g, unsigned blocks,
+                                   enum weft_dev_grid_what what, int from, int to)
+{
+    struct weft_dev_grid_step step = {what, g->operation, from, to, WEFT_DEV_MEET};
+    return weft_dev_grid_step(blocks, g->m.number, &step, NULL);
+}
+
+/* Where slice `place` of a broadcast begins, which is that of the member so many places behind the root, from 0 on. */
+WEFT_DEVICE size_t weft_dev_grid_slice(size_t bytes, int others, int place)
+{
+    size_t slice = ((bytes + (size_t)others - 1) / (size_t)others + 15) & ~(size_t)15;
+    size_t begin = slice * (size_t)place;
+    return begin < bytes ? begin : bytes;
+}
+
+/* All threads: slice `place` of what lies at `from` to a member's own place of `symmetric`. */
+WEFT_DEVICE void weft_dev_grid_send_slice(const struct weft_dev_group *g, int member, int place,
+                                          char *symmetric, const char *from, size_t bytes,
+                                          unsigned rank, unsigned threads)
+{
+    size_t begin = weft_dev_grid_slice(bytes, g->m.n - 1, place);
+    size_t end = weft_dev_grid_slice(bytes, g->m.n - 1, place + 1);
+    weft_dev_move_to(g, member, symmetric + begin, from + begin, end - begin, rank, threads);
+}
+
+WEFT_DEVICE int weft_dev_grid_spread(const struct weft_dev_group *g, unsigned blocks, void *dst,
+                                     const void *src, size_t bytes, int root)
+{
+    struct weft_dev_share share = weft_dev_share_of(g);
+    int n = g->m.n, place = (g->m.me - root - 1 + n) % n;
+    char *symmetric = (char *)(dst ? dst : (void *)(uintptr_t)src);
+    int is_root = g->m.me == root;
+    for (int i = share.first; i < n - 1 && is_root; i += share.step)
+        weft_dev_grid_send_slice(g, weft_dev_turned_member(g, i), i, symmetric, (const char *)src,
+                                 bytes, share.rank, share.threads);
+    if (is_root && dst && dst != src)
+        weft_dev_move((char *)dst, (const char *)src, bytes, g->rank, g->threads, 0);
+    int status = is_root ? weft_dev_grid_told(g, blocks, WEFT_DEV_GRID_SEND, 0, 0)
+                         : weft_dev_grid_told(g, blocks, WEFT_DEV_GRID_TAKE, root, root + 1);
+    for (int i = share.first; i < n - 1 && !is_root && !status; i += share.step)
+        if (weft_dev_turned_member(g, i) != root)
+            weft_dev_grid_send_slice(g, weft_dev_turned_member(g, i), place, symmetric, symmetric,
+                                     bytes, share.rank, share.threads);
+    return status ? status : weft_dev_grid_told(g, blocks, WEFT_DEV_GRID_SEND, 0, n);
+}
+
+WEFT_DEVICE_NOINLINE int weft_dev_grid_broadcast(unsigned blocks, int team, void *dst,
+                                                 const void *src, size_t bytes, int root)
+{
+    struct weft_dev_group g;
+    int status = weft_dev_grid_begin(&g, blocks, team, WEFT_DEV_OP_BROADCAST);
+    if (!status && (root < 0 || root >= g.m.n))
+        status = weft_dev_refuse(g.operation, team, WEFT_ERR_PE, dst, bytes, g.rank == 0);
+    if (!status)
+        status = weft_dev_check(&g, dst ? dst : src, bytes);
+    if (status)
+        return status;
+    if (g.m.n > 2 && bytes >= WEFT_DEV_SPREAD && weft_dev_team_all_direct(team))
+        return weft_dev_grid_spread(&g, blocks, dst, src, bytes, root);
+    if (g.m.me != root)
+        return weft_dev_grid_told(&g, blocks, WEFT_DEV_GRID_TAKE, root, root + 1);
+    struct weft_dev_share share = weft_dev_share_of(&g);
+    for (int i = share.first; i < g.m.n; i += share.step) {
+        int member = weft_dev_turned_member(&g, i);
+        if (member != g.m.me || dst)
+            weft_dev_move_to(&g, member, dst ? dst : (void *)(uintptr_t)src, (const char *)src,
+                             bytes, share.rank, share.threads);
+    }
+    return weft_dev_grid_told(&g, blocks, WEFT_DEV_GRID_SEND, 0, 0);
+}
+
+WEFT_DEVICE_NOINLINE int weft_dev_grid_exchange(unsigned blocks, int team, int operation, void *dst,
+                                                const void *src, size_t bytes, int each)
+{
+    struct weft_dev_group g;
+    int status = weft_dev_grid_begin(&g, blocks, team, operation);
+    if (!status)
+        status = weft_dev_check(&g, dst, bytes * (size_t)g.m.n);
+    if (status)
+        return status;
+    struct weft_dev_share share = weft_dev_share_of(&g);
+    for (int i = share.first; i < g.m.n; i += share.step) {
+        int member = weft_dev_turned_member(&g, i);
+        const char *from = (const char *)src + (each ? bytes * (size_t)member : 0);
+        weft_dev_move_to(&g, member, (char *)dst + bytes * (size_t)g.m.me, from, bytes, share.rank,
+                         share.threads);
+    }
+    return weft_dev_grid_told(&g, blocks, WEFT_DEV_GRID_SEND, 0, g.m.n);
+}
+
+/* The slices of large ones, as in weft_dev_reduce_slices(). */
+WEFT_DEVICE int weft_dev_grid_reduce_slices(struct weft_dev_reduction *r, unsigned blocks, int team)
+{
+    struct weft_dev_grid_step step = {WEFT_DEV_GRID_MEETING, r->g.operation, 0, 0, WEFT_DEV_SYNC};
+    uint64_t begin, end;
+    int status = weft_dev_grid_step(blocks, team, &step, NULL);
+    if (status)
+        return status;
+    weft_dev_reduce_part(r, &begin, &end);
+    weft_dev_reduce_slice(r, begin, end);
+    step.at = r->everywhere ? WEFT_DEV_BARRIER : WEFT_DEV_SYNC;
+    return weft_dev_grid_step(blocks, team, &step, NULL);
+}
+
+WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *dst, const void *src,
+                                              size_t n, struct weft_dev_combining what)
+{
+    struct weft_dev_reduction r;
+    struct weft_dev_grid_reduction call = {dst, src, n, what};
+    struct weft_dev_grid_step step = {WEFT_DEV_GRID_REDUCE, 0, 0, 0, WEFT_DEV_MEET};
+    int status = weft_dev_grid_begin(
+        &r.g, blocks, team, what.everywhere ? WEFT_DEV_OP_REDUCE : WEFT_DEV_OP_REDUCESCATTER);
+    if (!status && !weft_dev_reducible(what.type, what.op))
+        status = weft_dev_refuse(r.g.operation, team, WEFT_ERR_TYPE, src, n, r.g.rank == 0);
+    if (status)
+        return status;
+    weft_dev_reduce_fill(&r, dst, src, n, what);
+    r.how.members = r.g.m.n;
+    status = weft_dev_reduce_places(&r);
+    if (status || !n)
+        return status;
+    if (r.bytes <= weft_dev_room_payload(team) || !weft_dev_team_all_direct(team))
+        return weft_dev_grid_step(blocks, team, &step, &call);
+    return weft_dev_grid_reduce_slices(&r, blocks, team);
+}
+
+/* X(name of the form, its own parameters, how many blocks) */
+#define WEFT_DEV_GRID_FORMS(X)                                                                     \
+    X(grid, int team, weft_dev_grid_blocks())                                                      \
+    X(blocks, WEFT_DEV_GRID_FIRST, blocks)
+#define WEFT_DEV_GRID_FIRST unsigned blocks, int team
+
+#define WEFT_DEV_GRID_FUNCTIONS(form, leading, count)                                              \
+    WEFT_DEVICE int weft_##form##_meet(leading)                                                    \
+    {                                                                                              \
+        return weft_dev_grid_meet_as(count, team, WEFT_DEV_OP_SYNC, WEFT_DEV_MEET);                \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##form##_sync(leading)                                                    \
+    {                                                                                              \
+        return weft_dev_grid_meet_as(count, team, WEFT_DEV_OP_SYNC, WEFT_DEV_SYNC);                \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##form##_barrier(leading)                                                 \
+    {                                                                                              \
+        return weft_dev_grid_meet_as(count, team, WEFT_DEV_OP_BARRIER, WEFT_DEV_BARRIER);          \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##form##_broadcast(leading, void *dst, const void *src, size_t bytes,     \
+                                            int root)                                              \
+    {                                                                                              \
+        return weft_dev_grid_broadcast(count, team, dst, src, bytes, root);                        \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##form##_fcollect(leading, void *dst, const void *src, size_t bytes)      \
+    {                                                                                              \
+        return weft_dev_grid_exchange(count, team, WEFT_DEV_OP_FCOLLECT, dst, src, bytes, 0);      \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##form##_alltoall(leading, void *dst, const void *src, size_t bytes)      \
+    {                                                                                              \
+        return weft_dev_grid_exchange(count, team, WEFT_DEV_OP_ALLTOALL, dst, src, bytes, 1);      \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##form##_reduce(leading, void *dst, const void *src, size_t n,            \
+                                         weft_type type, weft_op op)                               \
+    {                                                                                              \
+        struct weft_dev_combining what = {type, weft_dev_op_of(op), 0, 1};                         \
+        return weft_dev_grid_reduce(count, team, dst, src, n, what);                               \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##form##_reducescatter(leading, void *dst, const void *src, size_t n,     \
+                                                weft_type type, weft_op op)                        \
+    {                                                                                              \
+        struct weft_dev_combining what = {type, weft_dev_op_of(op), 0, 0};                         \
+        return weft_dev_grid_reduce(count, team, dst, src, n, what);                               \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##form##_reduce_scaled(leading, void *dst, const void *src, size_t n,     \
+                                                weft_type type, double factor)                     \
+    {                                                                                              \
+        struct weft_dev_combining what = {type, WEFT_DEV_SCALED, factor, 1};                       \
+        return weft_dev_grid_reduce(count, team, dst, src, n, what);                               \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##form##_reducescatter_scaled(leading, void *dst, const void *src,        \
+                                                       size_t n, weft_type type, double factor)    \
+    {                                                                                              \
+        struct weft_dev_combining what = {type, WEFT_DEV_SCALED, factor, 0};                       \
+        return weft_dev_grid_reduce(count, team, dst, src, n, what);                               \
+    }
+WEFT_DEV_GRID_FORMS(WEFT_DEV_GRID_FUNCTIONS)
+#undef WEFT_DEV_GRID_FUNCTIONS
+#undef WEFT_DEV_GRID_FORMS
+#undef WEFT_DEV_GRID_FIRST
+
+#endif
