@@ -460,6 +460,23 @@ static bool fits_job(const struct coll_bench *b)
     return team && pes;
 }
 
+/* From the job to its end; the exit status. */
+static int walk(struct coll_bench *b)
+{
+    if (prepare(b) || (b->member >= 0 && run_member(b)))
+        return give_up(b);
+    b->bench.world = b->all;
+    if (weft_barrier(b->all))
+        return give_up(b);
+    if (b->stream)
+        timed_stream_close(b->stream);
+    if (b->wrong && b->bench.me == 0)
+        fprintf(stderr, "weft bench coll: data arrived wrong; the rows say which\n");
+    if (weft_finalize(b->bench.job))
+        return give_up(b);
+    return b->wrong || b->refused ? EXIT_FAULT : EXIT_GOOD;
+}
+
 static int run_job(const struct coll_options *options)
 {
     struct bench_options plain;
@@ -470,18 +487,10 @@ static int run_job(const struct coll_options *options)
         weft_finalize(b.bench.job);
         return EXIT_USAGE;
     }
-    if (prepare(&b) || (b.member >= 0 && run_member(&b)))
-        return give_up(&b);
-    b.bench.world = b.all;
-    if (weft_barrier(b.all))
-        return give_up(&b);
-    if (b.stream)
-        timed_stream_close(b.stream);
+    int code = walk(&b);
     free(b.wanted);
     free(b.seen);
-    if (b.wrong && b.bench.me == 0)
-        fprintf(stderr, "weft bench coll: data arrived wrong; the rows say which\n");
-    return weft_finalize(b.bench.job) ? give_up(&b) : b.wrong || b.refused ? EXIT_FAULT : EXIT_GOOD;
+    return code;
 }
 
 int bench_coll(int argc, char **argv)

@@ -28,6 +28,15 @@ static const char *shown_value(enum config_id id)
     return id == CONFIG_SECRET && *value ? "(set, not shown)" : value;
 }
 
+/* Which serve on this machine. */
+static const char *rates_here(void)
+{
+    static char text[1200];
+    struct coll_rates rates;
+    tool_coll_rates_here(&rates, text, sizeof text);
+    return text;
+}
+
 static void print_json(void)
 {
     json_t *list = json_array();
@@ -37,18 +46,11 @@ static void print_json(void)
                                         "value", shown_value((enum config_id)i), "origin",
                                         config_origin((enum config_id)i), "default",
                                         config_vars[i].preset, "text", config_vars[i].text));
+    json_object_set_new(json_array_get(list, CONFIG_COLL_RATES), "rates",
+                        json_string(rates_here()));
     json_dumpf(list, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(list);
-}
-
-/* Which serve on this machine. */
-static void print_rates(void)
-{
-    struct coll_rates rates;
-    char text[1200];
-    tool_coll_rates_here(&rates, text, sizeof text);
-    printf("    rates: %s\n", text);
 }
 
 static void print_table(void)
@@ -62,7 +64,7 @@ static void print_table(void)
             printf(" [%s]", var->choices);
         putchar('\n');
         if (i == CONFIG_COLL_RATES)
-            print_rates();
+            printf("    rates: %s\n", rates_here());
     }
 }
 

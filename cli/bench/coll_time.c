@@ -49,6 +49,7 @@ static weft_status one_on_stream(struct coll_bench *b, enum coll_what what, size
                                  int calls, double *us)
 {
     int before = calls < 10 ? calls : 10;
+    *us = 0;
     weft_status status = put(b, what, bytes, how, before);
     if (!status)
         status = timed_stream_mark(b->stream, false);

@@ -17,8 +17,7 @@ struct token {
 struct reference {
     weft_job *job;
     const shape *s;
-    float *factors; /* of all experts */
-    float *numbers; /* those of one token */
+    const float *factors; /* of all experts */
     struct token t;
     bool good;
 };
@@ -113,7 +112,10 @@ static void compare_bf16(struct reference *r, const char *what, size_t row, cons
 static void compare_float(struct reference *r, const char *what, size_t row, size_t column,
                           float is, float should)
 {
-    if (memcmp(&is, &should, sizeof is) != 0)
+    uint32_t bits, wanted;
+    memcpy(&bits, &is, sizeof bits);
+    memcpy(&wanted, &should, sizeof wanted);
+    if (bits != wanted)
         wrong(r, what, row, column, (double)is, (double)should);
 }
 
@@ -121,17 +123,17 @@ static void compare_tokens(struct reference *r, const buffers *b, bool backward)
 {
     const shape *s = r->s;
     size_t numbers = (size_t)s->tokens * s->hidden, choices = (size_t)s->tokens * s->top;
-    uint16_t *y = fetch(r, b->y, numbers, sizeof *y), *dx = fetch(r, b->dx, numbers, sizeof *dx);
+    uint16_t *y = fetch(r, b->y, numbers, sizeof *y);
+    uint16_t *dx = fetch(r, b->dx, numbers, sizeof *dx);
     float *dweight = fetch(r, b->dweight, choices, sizeof *dweight);
     for (size_t t = 0; t < s->tokens; t++) {
         make_token(r, (uint64_t)s->me * s->tokens + t, true);
         compare_bf16(r, "result", t, y + t * s->hidden, r->t.x);
-        if (!backward)
-            continue;
-        compare_bf16(r, "gradient of token", t, dx + t * s->hidden, r->t.dy);
-        for (uint32_t k = 0; k < s->top; k++)
+        for (uint32_t k = 0; backward && k < s->top; k++)
             compare_float(r, "gradient of the weights of token", t, k, dweight[t * s->top + k],
                           weight_gradient(r, k));
+        if (backward)
+            compare_bf16(r, "gradient of token", t, dx + t * s->hidden, r->t.dy);
     }
     free(y);
     free(dx);
@@ -168,21 +170,28 @@ static void compare_experts(struct reference *r, const buffers *b)
     free(should);
 }
 
+static void make_factors(float *factors, const shape *s)
+{
+    for (size_t i = 0; i < (size_t)s->experts * s->hidden; i++)
+        factors[i] = from_bf16(number(s, EXPERT, i / s->hidden, (uint32_t)(i % s->hidden)));
+}
+
 bool reference_agrees(weft_job *job, const shape *s, const struct layer *layer, bool backward)
 {
     struct reference r = {.job = job, .s = s, .good = true};
-    r.factors = memory(&r, (size_t)s->experts * s->hidden, sizeof *r.factors);
-    r.numbers = memory(&r, 2 * (size_t)s->hidden, sizeof *r.numbers);
-    r.t = (struct token){r.numbers, r.numbers + s->hidden, memory(&r, s->top, sizeof(uint32_t)),
-                         memory(&r, s->top, sizeof(float))};
-    for (size_t i = 0; i < (size_t)s->experts * s->hidden; i++)
-        r.factors[i] = from_bf16(number(s, EXPERT, i / s->hidden, (uint32_t)(i % s->hidden)));
+    float *factors = memory(&r, (size_t)s->experts * s->hidden, sizeof *factors);
+    float *numbers = memory(&r, 2 * (size_t)s->hidden, sizeof *numbers);
+    uint32_t *experts = memory(&r, s->top, sizeof *experts);
+    float *weights = memory(&r, s->top, sizeof *weights);
+    make_factors(factors, s);
+    r.factors = factors;
+    r.t = (struct token){numbers, numbers + s->hidden, experts, weights};
     compare_tokens(&r, layer_buffers(layer), backward);
     if (backward)
         compare_experts(&r, layer_buffers(layer));
-    free(r.t.expert);
-    free(r.t.weight);
-    free(r.numbers);
-    free(r.factors);
+    free(weights);
+    free(experts);
+    free(numbers);
+    free(factors);
     return r.good;
 }

@@ -139,7 +139,7 @@ static weft_status make_ready(struct weft_team *team)
     status = agree(team, &mine);
     if (!status)
         status = gpu_coll_begin_at(job->gpu, team->slot, mine.number + 2);
-    if (status) {
+    if (status || !coll) {
         free(coll);
         return status;
     }

@@ -168,8 +168,8 @@ static void forget(struct fake_op *op)
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *made, CUgraph graph,
                                             unsigned long long flags)
 {
-    CUgraph copy = calloc(1, sizeof *copy);
-    if (!copy || flags)
+    CUgraph copy = flags ? NULL : calloc(1, sizeof *copy);
+    if (!copy)
         return CUDA_ERROR_INVALID_VALUE;
     copy->last = &copy->first;
     for (const struct fake_op *op = graph->first; op; op = op->next) {
