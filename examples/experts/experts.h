@@ -70,11 +70,11 @@ WEFT_DEVICE uint16_t to_bf16(float value)
 
 enum what { TOKEN, GRADIENT, EXPERT }; /* of a token; of its result; an expert's factors */
 
-/* From -1 to 1, seven bits of it. */
+/* From -1 to 1, of eight bits, large and small, so that sums of a few products round: another order would be seen. */
 WEFT_DEVICE uint16_t number(const shape *s, uint32_t what, uint64_t row, uint32_t column)
 {
     uint64_t bits = spread(spread(s->seed * 8 + what) ^ (row << 20 | column));
-    return to_bf16((float)((int)(bits & 0xff) - 128) / 128.0f);
+    return to_bf16((float)((int)(bits & 0xff) - 128) / (float)(128 << (bits >> 8 & 7)));
 }
 
 /* ------------------------------------------------------------------------------------- routing */
