@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several files at once, each in a folder of its own and so perhaps on a disk of its own: transfers of all handles
- * under way together, begun by one thread and by one thread for each, into own memory and the next PE's; each handle
- * waits for and tells of its own ones alone.
- *   job_file_disks FOLDER... */
+ * under way together, begun by one thread and by one thread for each, into own memory and the next PE's, of the host
+ * or of GPUs; each handle waits for and tells of its own ones alone. "full": the disk of the last folder has no room
+ * for what is written to it, and those of the others have.
+ *   job_file_disks [gpu] [full] FOLDER... */
 #include "tests/job/file.h"
 
 #include <pthread.h>
@@ -120,6 +121,51 @@ static void fill(int count, int round, bool zero)
     OK(weft_barrier(weft_team_world(job)));
 }
 
+/* ------------------------------------------------------------------------------------- a full disk */
+
+/* All disks get FILLS times as much as before. The last one runs full meanwhile: its handle says so, and how much of each
+ * transfer is safe; the others are as they should be. With room again it takes what it is given. */
+static void one_is_full(int count)
+{
+    enum { FILLS = 8, ALL = FILLS };
+    weft_file_result results[MOST][ALL];
+    struct disk *last = &disks[count - 1];
+    fill(count, 77, false);
+    for (int k = 0; k < FILLS; k++)
+        for (int i = 0; i < count; i++)
+            OK(weft_file_write_nbi(disks[i].file, disks[i].memory, BYTES, (uint64_t)k * BYTES, me,
+                                   &results[i][k]));
+    FAILS(weft_file_quiet(last->file), WEFT_ERR_SYSTEM, strerror(ENOSPC));
+    for (int i = 0; i < count - 1; i++)
+        OK(weft_file_quiet(disks[i].file));
+    int refused = 0;
+    unsigned char *seen = malloc(BYTES);
+    CHECK(seen);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < FILLS; k++) {
+            const weft_file_result *r = &results[i][k];
+            CHECK(&disks[i] == last || r->status == WEFT_OK);
+            CHECK(r->status == WEFT_OK
+                      ? r->done == BYTES
+                      : r->status == WEFT_ERR_SYSTEM && r->error == ENOSPC && r->done < BYTES);
+            refused += r->status != WEFT_OK;
+            make_model(&disks[i], me, 77);
+            int fd = open(disks[i].path, O_RDONLY);
+            CHECK(fd >= 0 && pread(fd, seen, r->done, (off_t)k * BYTES) == (ssize_t)r->done &&
+                  memcmp(seen, disks[i].model, r->done) == 0);
+            close(fd);
+        }
+    CHECK(refused > 0);
+    free(seen);
+    OK(weft_barrier(weft_team_world(job)));
+    for (int i = 0; i < count; i++)
+        OK(weft_file_resize(disks[i].file, 0));
+    OK(weft_barrier(weft_team_world(job)));
+    OK(weft_file_write(last->file, last->memory, BYTES, 0, me, NULL));
+    OK(weft_file_sync(last->file));
+    check_file(last->path, last->model, BYTES);
+}
+
 /* What PE `pe`'s files have is what this PE's memory has now. */
 static void check(int count, int pe, int round)
 {
@@ -158,6 +204,13 @@ static void one_round(int count, int round)
 int main(int argc, char **argv)
 {
     weft_init_attr attr = {.size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE};
+    weft_kind kind = WEFT_HOST;
+    bool full = false;
+    for (; argc > 1 && !strchr("./", argv[1][0]); argc--, argv++) {
+        if (strcmp(argv[1], "gpu") == 0)
+            kind = WEFT_GPU;
+        full |= strcmp(argv[1], "full") == 0;
+    }
     int count = argc - 1;
     CHECK(count >= 1 && count <= MOST);
     OK(weft_init(&job, &attr));
@@ -168,12 +221,14 @@ int main(int argc, char **argv)
         void *block;
         disks[i].folder = argv[1 + i];
         disks[i].number = i;
-        OK(weft_alloc(job, WEFT_HOST, BYTES, 4096, 0, &block));
+        OK(weft_alloc(job, kind, BYTES, 4096, 0, &block));
         disks[i].memory = block;
         open_disk(&disks[i]);
     }
     for (int round = 0; round < ROUNDS; round++)
         one_round(count, round);
+    if (full)
+        one_is_full(count);
     for (int i = 0; i < count; i++) {
         OK(weft_file_close(disks[i].file));
         CHECK(unlink(disks[i].path) == 0);
