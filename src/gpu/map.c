@@ -37,6 +37,10 @@ bool gpu_map_place(const struct gpu *gpu, const void *address, int *slot, size_t
     size_t at = (uintptr_t)address - gpu->heap.reservation;
     if (!gpu->heap.size || at >= gpu->heap.reserved_bytes)
         return false;
+    *slot = gpu->boot->local_pe;
+    *offset = at - (size_t)*slot * gpu->heap.size;
+    if (*offset < gpu->heap.size) /* the own one, as a rule: without a division */
+        return true;
     *slot = (int)(at / gpu->heap.size);
     *offset = at % gpu->heap.size;
     return true;

@@ -133,7 +133,7 @@ static inline char *gpu_map_at(struct gpu_map *map, int slot, size_t offset, siz
  * where the window has to move. Complete on return, and false where there is room, or no way. */
 bool gpu_map_rove(struct gpu_map *map, int slot, size_t offset, void *host, size_t bytes, bool in);
 
-/* Stores and loads there, see wc_post() and wc_load(). False: it is not mapped, and nothing was done. */
+/* Stores and loads there, see wc_post(), wc_send() and wc_load(). False: it is not mapped, and nothing was done. */
 static inline bool gpu_map_store(struct gpu_map *map, int slot, size_t offset, const void *from,
                                  size_t bytes)
 {
@@ -141,6 +141,16 @@ static inline bool gpu_map_store(struct gpu_map *map, int slot, size_t offset, c
     if (!at)
         return gpu_map_rove(map, slot, offset, (void *)(uintptr_t)from, bytes, true);
     wc_post(at, from, bytes);
+    return true;
+}
+
+static inline bool gpu_map_send(struct gpu_map *map, int slot, size_t offset, const void *from,
+                                size_t bytes)
+{
+    char *at = gpu_map_at(map, slot, offset, bytes);
+    if (!at)
+        return gpu_map_rove(map, slot, offset, (void *)(uintptr_t)from, bytes, true);
+    wc_send(at, from, bytes);
     return true;
 }
 
@@ -170,7 +180,12 @@ static inline void gpu_map_settle(const struct gpu_map *map, int slot)
 const struct gpu_map_limits *gpu_map_limits(struct gpu_map *map);
 
 /* Whether the CPU is the quicker one for so many bytes between its memory at `host` and GPU memory. in: to the GPU. */
-bool gpu_map_pays(struct gpu_map *map, const void *host, size_t bytes, bool in);
+bool gpu_map_pays_by_size(struct gpu_map *map, const void *host, size_t bytes, bool in);
+static inline bool gpu_map_pays(struct gpu_map *map, const void *host, size_t bytes, bool in)
+{
+    return bytes <= GPU_MAP_ALWAYS ||
+           (bytes <= GPU_MAP_MOST && gpu_map_pays_by_size(map, host, bytes, in));
+}
 
 /* Memory of the GPU outside the heap, to measure with. The device's context is current. */
 struct gpu_map_extra {

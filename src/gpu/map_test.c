@@ -341,10 +341,8 @@ const struct gpu_map_limits *gpu_map_limits(struct gpu_map *map)
 }
 
 /* The driver is asked what the memory is only where that decides. */
-bool gpu_map_pays(struct gpu_map *map, const void *host, size_t bytes, bool in)
+bool gpu_map_pays_by_size(struct gpu_map *map, const void *host, size_t bytes, bool in)
 {
-    if (bytes <= GPU_MAP_ALWAYS || bytes > GPU_MAP_MOST)
-        return bytes <= GPU_MAP_ALWAYS;
     const struct gpu_map_limits *limits = gpu_map_limits(map);
     size_t plain = in ? limits->store_plain : limits->load_plain;
     size_t pinned = in ? limits->store_pinned : limits->load_pinned;

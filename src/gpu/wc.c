@@ -2,6 +2,7 @@
 /* See wc.h. */
 #include "gpu/wc.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -81,7 +82,6 @@ static inline size_t to_line(const void *address, size_t bytes)
 #include <cpuid.h>
 #include <immintrin.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 
 #define BODY(name, isa, vector, load_unaligned, store_unaligned, store_through, load_through)      \
     __attribute__((target(isa))) static void store_lines_##name(char *to, const char *from,        \
@@ -264,32 +264,44 @@ static inline void store_directly(char *to, uint64_t value)
     __asm__ volatile("movdiri %1, %0" : "=m"(*(uint64_t *)to) : "r"(value));
 }
 
-void wc_post(void *mapped, const void *from, size_t bytes)
+/* False: nothing was done. */
+static inline bool store_few_directly(char *to, const char *from, size_t bytes)
 {
     enum { MOST = 32 }; /* beyond, one line is sooner sent than its words */
-    char *to = mapped;
-    const char *source = from;
-    if (((uintptr_t)to | bytes) % 8 || bytes > MOST || !stores_directly()) {
-        wc_store(mapped, from, bytes);
-        wc_fence();
-        return;
-    }
-    for (; bytes; bytes -= 8, to += 8, source += 8) {
+    if (((uintptr_t)to | bytes) % 8 || bytes > MOST || !stores_directly())
+        return false;
+    for (; bytes; bytes -= 8, to += 8, from += 8) {
         uint64_t value;
-        memcpy(&value, source, sizeof value);
+        memcpy(&value, from, sizeof value);
         store_directly(to, value);
     }
+    return true;
 }
 
 #else
 
+static inline bool store_few_directly(char *to, const char *from, size_t bytes)
+{
+    (void)to, (void)from, (void)bytes;
+    return false;
+}
+
+#endif
+
 void wc_post(void *mapped, const void *from, size_t bytes)
 {
+    if (store_few_directly(mapped, from, bytes))
+        return;
     wc_store(mapped, from, bytes);
     wc_fence();
 }
 
-#endif
+void wc_send(void *mapped, const void *from, size_t bytes)
+{
+    if (!store_few_directly(mapped, from, bytes))
+        wc_store(mapped, from, bytes);
+    wc_fence();
+}
 
 void wc_settle(const void *mapped)
 {

@@ -30,6 +30,9 @@ static inline void wc_fence(void)
  * where the CPU has them (MOVDIRI), else by stores and a fence. They may still be overtaken by later ones. */
 void wc_post(void *mapped, const void *from, size_t bytes);
 
+/* wc_post() and wc_fence(), with one fence. */
+void wc_send(void *mapped, const void *from, size_t bytes);
+
 /* What this thread stored through mappings of that memory has arrived in it: a load is answered behind the
  * stores in front of it (PCI Express, 2.4.1: completions do not pass posted requests). */
 void wc_settle(const void *mapped);

@@ -119,6 +119,8 @@ weft_status access_find_own(const char *function, const struct weft_ctx *ctx, co
 weft_status access_resolve(const char *function, struct weft_ctx *ctx, const void *symmetric,
                            size_t bytes, int pe, struct remote *remote)
 {
+    if (access_gpu_heap(ctx, symmetric, bytes, pe, remote))
+        return WEFT_OK;
     weft_status status = check_ctx(function, ctx);
     if (status)
         return status;

@@ -66,6 +66,22 @@ static inline char *access_direct(const struct weft_ctx *ctx, const void *symmet
     return access_mapped(ctx, symmetric, bytes, pe, peer, offset);
 }
 
+/* A place in the GPU heap, with all that access_resolve() checks of one; false: something is wrong, or it is another
+ * kind of memory, and that function finds out. */
+static inline bool access_gpu_heap(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
+                                   int pe, struct remote *remote)
+{
+    if (!ctx || (unsigned)pe >= ctx->npes || access_failed(ctx) || access_foreign(ctx))
+        return false;
+    size_t off = (uintptr_t)symmetric - ctx->seg[SEG_GPU].base;
+    if (off >= ctx->seg[SEG_GPU].size || bytes > ctx->seg[SEG_GPU].size - off)
+        return false;
+    remote->peer = &ctx->peers[WEFT_GPU][pe];
+    remote->segment = SEG_GPU;
+    remote->offset = off + ctx->skipped[SEG_GPU];
+    return true;
+}
+
 /* One writer per context as a rule; threads that share a context may lose a count, never more. */
 static inline void access_count(enum box_operation operation, struct peer *peer, size_t bytes,
                                 size_t offset)

@@ -216,25 +216,30 @@ static char *own_mapping(struct weft_job *job, const void *address, size_t bytes
     return at;
 }
 
-/* False: nothing was done, and a copy engine is to. */
-static bool store(struct weft_job *job, void *dst, const void *src, size_t bytes)
-{
+/* GPU memory, as a copy names it. */
+struct device_place {
+    bool in_heap; /* in a window of the heap; else of the program's own */
     int slot;
     size_t offset;
-    if (gpu_map_place(job->gpu, dst, &slot, &offset))
-        return gpu_map_store(job->gpu->heap.map, slot, offset, src, bytes);
+};
+
+/* False: nothing was done, and a copy engine is to. */
+static bool store(struct weft_job *job, const struct device_place *place, void *dst,
+                  const void *src, size_t bytes)
+{
+    if (place->in_heap)
+        return gpu_map_send(job->gpu->heap.map, place->slot, place->offset, src, bytes);
     char *mapped = own_mapping(job, dst, bytes);
     if (mapped)
-        wc_store(mapped, src, bytes);
+        wc_send(mapped, src, bytes);
     return mapped != NULL;
 }
 
-static bool load(struct weft_job *job, void *dst, const void *src, size_t bytes)
+static bool load(struct weft_job *job, const struct device_place *place, void *dst, const void *src,
+                 size_t bytes)
 {
-    int slot;
-    size_t offset;
-    if (gpu_map_place(job->gpu, src, &slot, &offset))
-        return gpu_map_load(job->gpu->heap.map, slot, offset, dst, bytes);
+    if (place->in_heap)
+        return gpu_map_load(job->gpu->heap.map, place->slot, place->offset, dst, bytes);
     const char *mapped = own_mapping(job, src, bytes);
     if (mapped)
         wc_load(dst, mapped, bytes);
@@ -248,62 +253,79 @@ static bool by_cpu(struct weft_job *job, bool in, const void *host, size_t bytes
            gpu_map_pays(map, host, bytes, in);
 }
 
-/* Within the heap's windows, only where there is memory. */
-static weft_status check_range(const char *function, const struct weft_job *job,
-                               const void *address, size_t bytes)
+/* Where the GPU's side is; within the heaps of both kinds, only where there is memory. */
+static weft_status find_device(const char *function, const struct weft_job *job,
+                               const void *address, size_t bytes, struct device_place *place)
 {
-    int slot;
+    enum segment_id segment;
     size_t offset;
+    *place = (struct device_place){.in_heap = false};
+    if (!job->gpu || !gpu_map_place(job->gpu, address, &place->slot, &place->offset))
+        return access_find(job->default_ctx, address, 1, &segment, &offset)
+                   ? access_find_own(function, job->default_ctx, address, bytes, &segment, &offset)
+                   : WEFT_OK;
     const struct gpu_heap *heap = &job->gpu->heap;
-    if (!gpu_map_place(job->gpu, address, &slot, &offset) ||
-        (offset < heap->backed && bytes <= heap->backed - offset) ||
+    place->in_heap = true;
+    offset = place->offset;
+    if (likely(offset < heap->backed && bytes <= heap->backed - offset) ||
         gpu_adopt_holds((struct gpu_heap *)heap, offset, bytes))
         return WEFT_OK;
     return base_fail(
         WEFT_ERR_RANGE,
         "%s: %zu bytes at %p run past the end of PE %d's GPU heap, which has %zu bytes, %zu "
         "of them from there on",
-        function, bytes, address, job->boot->local_pes[slot], heap->backed,
+        function, bytes, address, job->boot->local_pes[place->slot], heap->backed,
         offset < heap->backed ? heap->backed - offset : 0);
 }
 
-static weft_status check_copy(const char *function, struct weft_job *job, const void *dst,
-                              const void *src, const void *device, size_t bytes)
+/* Off the way of copies that are plainly right. */
+static __attribute__((noinline, cold)) weft_status check_copy(const char *function,
+                                                              struct weft_job *job, const void *dst,
+                                                              const void *src, size_t bytes)
 {
     weft_status status = check_job(function, job);
     if (status || !bytes)
         return status;
     status = check(function, job, dst, "dst");
-    if (!status)
-        status = check(function, job, src, "src");
-    return status || !job->gpu ? status : check_range(function, job, device, bytes);
+    return status ? status : check(function, job, src, "src");
+}
+
+static inline bool is_plain(const struct weft_job *job, const void *dst, const void *src,
+                            size_t bytes)
+{
+    return job && dst && src && bytes && atomic_load(&job->state) == JOB_RUNNING;
 }
 
 WEFT_EXPORT weft_status weft_copy_to(weft_job *job, void *dst, const void *src, size_t bytes)
 {
-    weft_status status = check_copy(__func__, job, dst, src, dst, bytes);
-    if (status || !bytes)
+    struct device_place place;
+    if (unlikely(!is_plain(job, dst, src, bytes)))
+        return check_copy(__func__, job, dst, src, bytes);
+    weft_status status = find_device(__func__, job, dst, bytes, &place);
+    if (unlikely(status))
         return status;
     if (!job->gpu) {
         memmove(dst, src, bytes);
         return WEFT_OK;
     }
-    if (!by_cpu(job, true, src, bytes) || !store(job, dst, src, bytes))
-        return gpu_copy(job->gpu, 0, dst, src, bytes, GPU_DONE);
-    wc_fence();
-    return WEFT_OK;
+    if (by_cpu(job, true, src, bytes) && store(job, &place, dst, src, bytes))
+        return WEFT_OK;
+    return gpu_copy(job->gpu, 0, dst, src, bytes, GPU_DONE);
 }
 
 WEFT_EXPORT weft_status weft_copy_from(weft_job *job, void *dst, const void *src, size_t bytes)
 {
-    weft_status status = check_copy(__func__, job, dst, src, src, bytes);
-    if (status || !bytes)
+    struct device_place place;
+    if (unlikely(!is_plain(job, dst, src, bytes)))
+        return check_copy(__func__, job, dst, src, bytes);
+    weft_status status = find_device(__func__, job, src, bytes, &place);
+    if (unlikely(status))
         return status;
     if (!job->gpu) {
         memmove(dst, src, bytes);
         return WEFT_OK;
     }
-    if (by_cpu(job, false, dst, bytes) && load(job, dst, src, bytes))
+    if (by_cpu(job, false, dst, bytes) && load(job, &place, dst, src, bytes))
         return WEFT_OK;
     return gpu_copy(job->gpu, 0, dst, src, bytes, GPU_DONE);
 }

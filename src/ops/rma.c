@@ -7,9 +7,10 @@ static weft_status null_argument(const char *function, const char *name)
     return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", function, name);
 }
 
-static __attribute__((noinline, cold)) weft_status put_slow(const char *function, weft_ctx *ctx,
-                                                            void *dst, const void *src,
-                                                            size_t bytes, int pe, bool nbi)
+/* Off the way of host memory that is mapped here, and by no means rare: all that goes to GPU memory comes here. */
+static __attribute__((noinline)) weft_status put_slow(const char *function, weft_ctx *ctx,
+                                                      void *dst, const void *src, size_t bytes,
+                                                      int pe, bool nbi)
 {
     struct remote to;
     struct peer *peer;
@@ -31,9 +32,9 @@ static __attribute__((noinline, cold)) weft_status put_slow(const char *function
     return to.peer->ops->put(to, src, bytes, nbi);
 }
 
-static __attribute__((noinline, cold)) weft_status get_slow(const char *function, weft_ctx *ctx,
-                                                            void *dst, const void *src,
-                                                            size_t bytes, int pe, bool nbi)
+static __attribute__((noinline)) weft_status get_slow(const char *function, weft_ctx *ctx,
+                                                      void *dst, const void *src, size_t bytes,
+                                                      int pe, bool nbi)
 {
     struct remote from;
     struct peer *peer;
@@ -107,8 +108,8 @@ WEFT_EXPORT weft_status weft_get_nbi(weft_ctx *ctx, void *dst, const void *src, 
 
 /* ----------------------------------------------------------------------------- single values */
 
-static __attribute__((noinline, cold)) weft_status
-p_slow(const char *function, weft_ctx *ctx, void *dst, const void *value, size_t width, int pe)
+static __attribute__((noinline)) weft_status p_slow(const char *function, weft_ctx *ctx, void *dst,
+                                                    const void *value, size_t width, int pe)
 {
     struct remote to;
     weft_status status = access_resolve_aligned(function, ctx, dst, width, pe, &to);
@@ -118,7 +119,7 @@ p_slow(const char *function, weft_ctx *ctx, void *dst, const void *value, size_t
     return to.peer->ops->store(to, value, width);
 }
 
-static __attribute__((noinline, cold)) weft_status
+static __attribute__((noinline)) weft_status
 g_slow(const char *function, weft_ctx *ctx, const void *src, void *value, size_t width, int pe)
 {
     struct remote from;

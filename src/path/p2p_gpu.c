@@ -132,20 +132,25 @@ weft_status p2p_gpu_strided(struct remote at, void *local, bool put, const struc
                             s->element, s->n);
 }
 
-/* A single value, so that no reader sees a part of it. */
-weft_status p2p_gpu_store(struct remote to, const void *value, size_t width)
+static __attribute__((noinline)) weft_status store_by_gpu(struct remote to, const void *value,
+                                                          size_t width)
 {
     struct path_state *state = to.peer->state;
     uint64_t bits = 0;
     char *at;
-    if (mapped_store(&to.peer->state->mapped, to, value, width))
-        return WEFT_OK;
     weft_status status = p2p_gpu_address(to, &at);
     if (status)
         return status;
     memcpy(&bits, value, width); /* the low bytes: little-endian, as every GPU is */
     return gpu_access(state->gpu, state->lane, (uintptr_t)at, GPU_ACCESS_STORE, width, bits, 0,
                       NULL);
+}
+
+/* A single value, so that no reader sees a part of it. */
+weft_status p2p_gpu_store(struct remote to, const void *value, size_t width)
+{
+    return mapped_store(&to.peer->state->mapped, to, value, width) ? WEFT_OK
+                                                                   : store_by_gpu(to, value, width);
 }
 
 weft_status p2p_gpu_load(struct remote from, void *value, size_t width)
