@@ -64,7 +64,8 @@ weft_status weft_map_flush(weft_job *job, const void *mapped);
  * the machine; WEFT_COPY_THREADS says how many, without measuring, and 1 turns it off.
  * On return src may be reused, and the data is in front of what this thread copies, stores behind a fence, or
  * launches on that GPU afterwards. For other readers weft_copy_flush() comes between. Host memory as dst: a
- * plain copy. Errors: WEFT_ERR_ARGUMENT, _RANGE (past the end of the GPU heap), _SYSTEM (the driver refused). */
+ * plain copy. Errors: WEFT_ERR_ARGUMENT, _RANGE (what begins in the heap of GPU or host memory runs past its end), _SYSTEM
+ * (the driver refused). */
 weft_status weft_copy_to(weft_job *job, void *dst, const void *src, size_t bytes);
 
 /* The other way; on return the data is there. It is what the GPU's memory held during the call: a kernel or copy

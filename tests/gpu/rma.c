@@ -123,6 +123,30 @@ static void strided(char *dst, char *src)
     OK(weft_barrier(weft_team_world(job)));
 }
 
+/* Of the GPU heap, to the byte: what begins in it and ends behind it is refused, by every operation. */
+static void up_to_the_end(char *gpu)
+{
+    enum { STEP = 64 << 10 };
+    char *end = (char *)(((uintptr_t)gpu / STEP + 1) * STEP);
+    uint64_t value = 0;
+    while (weft_get(ctx, &value, end, 1, me) == WEFT_OK)
+        end += STEP;
+    OK(weft_put(ctx, end - 8, &value, 8, next));
+    OK(weft_p64(ctx, end - 8, 0, next));
+    OK(weft_g64(ctx, end - 8, &value, next));
+    FAILS(weft_put(ctx, end - 8, &value, 9, next), WEFT_ERR_RANGE, "GPU heap");
+    FAILS(weft_put_nbi(ctx, end - 1, &value, 2, next), WEFT_ERR_RANGE, "GPU heap");
+    FAILS(weft_get(ctx, &value, end - 4, 8, next), WEFT_ERR_RANGE, "GPU heap");
+    FAILS(weft_p64(ctx, end - 4, 0, next), WEFT_ERR_RANGE, "GPU heap");
+    FAILS(weft_p64(ctx, end - 12, 0, next), WEFT_ERR_ALIGNMENT, "multiple of 8");
+    FAILS(weft_g32(ctx, end - 2, (uint32_t *)&value, next), WEFT_ERR_RANGE, "GPU heap");
+    FAILS(weft_iput(ctx, end - 8, &value, 1, 1, 4, 3, next), WEFT_ERR_RANGE, "GPU heap");
+    FAILS(weft_p64(ctx, end - 8, 0, n), WEFT_ERR_PE, "does not exist");
+    FAILS(weft_g64(ctx, end - 8, &value, -1), WEFT_ERR_PE, "does not exist");
+    OK(weft_quiet(ctx));
+    OK(weft_barrier(weft_team_world(job)));
+}
+
 int main(void)
 {
     OK(weft_init(&job, NULL));
@@ -152,6 +176,7 @@ int main(void)
 
     FAILS(weft_put(ctx, gpu_a - (64 << 20), host_a, 8, next), WEFT_ERR_ADDRESS, "not a symmetric");
     FAILS(weft_put(ctx, gpu_a, host_a, (size_t)1 << 40, next), WEFT_ERR_RANGE, "GPU heap");
+    up_to_the_end(gpu_a);
     CHECK(weft_ptr(job, gpu_a, me) == gpu_a);
     OK(weft_free(job, gpu_b));
     OK(weft_free(job, gpu_a));

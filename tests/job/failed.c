@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every call of weft.h returns the failure of the job, whoever brought it about, with its sentence:
  * called after the failure, each by itself (`failed each`), and calls that wait also when the
- * failure comes while they wait (`failed CALL`). */
+ * failure comes while they wait (`failed CALL`); on host memory, or on GPU memory (`failed CALL gpu`). */
 #include "job.h"
 
 #include "job/job.h"
@@ -160,13 +160,18 @@ int main(int argc, char **argv)
     OK(weft_init(&job, NULL));
     ctx = weft_default_ctx(job);
     world = weft_team_world(job);
-    a = alloc(job, 2 * LARGE);
-    b = alloc(job, 2 * LARGE);
+    int64_t *host = alloc(job, 2 * LARGE);
+    void *blocks[2];
+    for (int i = 0; i < 2; i++)
+        OK(weft_alloc(job, argc > 2 && strcmp(argv[2], "gpu") == 0 ? WEFT_GPU : WEFT_HOST,
+                      2 * LARGE, 0, WEFT_ALLOC_ZERO, &blocks[i]));
+    a = blocks[0];
+    b = blocks[1];
     int me = weft_my_pe(job), n = weft_n_pes(job);
     if (me == 0)
-        OK(weft_p64(ctx, b, (uint64_t)getpid(), 1));
+        OK(weft_p64(ctx, host, (uint64_t)getpid(), 1));
     OK(weft_barrier(world));
-    pid_t other = (pid_t)b[0];
+    pid_t other = (pid_t)host[0];
     if (me == 0)
         for (;;)
             pause(); /* does not come */
