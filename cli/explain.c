@@ -245,8 +245,8 @@ static void print_file(const weft_file_info *file)
                file->gpu_reason);
 }
 
-/* file: NULL where neither end is a file of this machine that can be opened. */
-static void print_text(const struct verdict *v, const weft_file_info *file)
+/* file: NULL where neither end is a file of this machine that can be opened, and why not, "" = it is none. */
+static void print_text(const struct verdict *v, const weft_file_info *file, const char *why)
 {
     print_head(v);
     print_measured(v);
@@ -255,6 +255,8 @@ static void print_text(const struct verdict *v, const weft_file_info *file)
                text_or(v->mount->type, "?"), text_or(v->mount->source, "?"));
     if (file)
         print_file(file);
+    if (*why)
+        printf("  file      %s\n", why);
     print_ladder(v);
     print_findings(v, WEIGHT_OFF, "off");
     print_findings(v, WEIGHT_SLOW, "slower than it could be");
@@ -314,7 +316,7 @@ static json_t *file_json(const weft_file_info *file)
                      file->gpu_reason_code, "gpu_reason", file->gpu_reason);
 }
 
-static json_t *verdict_json(const struct verdict *v, const weft_file_info *file)
+static json_t *verdict_json(const struct verdict *v, const weft_file_info *file, const char *why)
 {
     json_t *findings = json_array(), *routes = json_array();
     for (int i = 0; i < v->findings.n; i++)
@@ -325,11 +327,12 @@ static json_t *verdict_json(const struct verdict *v, const weft_file_info *file)
                                                 "expected_gbps", json_gbps(r->mbps), "off",
                                                 r->usable == ANSWER_NO, "in_weft", r->offered));
     }
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "a", v->a.name, "b",
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "a", v->a.name, "b",
                      v->b.name, "chosen", chosen_json(v->chosen), "possible",
                      chosen_json(v->possible), "measured", measured_json(v->measured),
                      "measured_back", measured_json(v->measured_back), "ladder", ladder_json(v),
-                     "findings", findings, "routes", routes, "file", file_json(file));
+                     "findings", findings, "routes", routes, "file", file_json(file),
+                     "file_refused", *why ? json_string(why) : json_null());
 }
 
 /* --- running ----------------------------------------------------------------------------------- */
@@ -363,20 +366,39 @@ static void measure(const struct arguments *a, struct machine *machine, const ch
     probe_close(probe);
 }
 
-/* On this machine links and relative names of files are followed; on another they cannot be. */
+/* On this machine links and relative names of files are followed, also of one that is not there yet; on another they
+ * cannot be. */
 static const char *whole_path(const struct arguments *a, const char *name, char *real)
 {
-    return !a->options.file && strchr(name, '/') && realpath(name, real) ? real : name;
+    char folder[PATH_MAX];
+    const char *last = strrchr(name, '/');
+    if (a->options.file || !last || realpath(name, real))
+        return a->options.file || !last ? name : real;
+    snprintf(folder, sizeof folder, "%.*s", last == name ? 1 : (int)(last - name), name);
+    if (!realpath(folder, real) || strlen(real) + strlen(last) >= PATH_MAX)
+        return name;
+    strcat(real, real[1] ? last : last + 1);
+    return real;
 }
 
-/* The end that is a file of this machine; NULL: neither is, or it cannot be opened, which is no matter of ways. */
+/* The end that is a file of this machine. NULL: neither is, or it is not opened, which is no matter of ways: `why`. */
 static const weft_file_info *find_file(const struct arguments *a, const char *x, const char *y,
-                                       weft_file_info *info)
+                                       weft_file_info *info, char *why, size_t why_bytes)
 {
+    static const char prefix[] = "weft_file_open: ";
     const char *path = strchr(x, '/') ? x : strchr(y, '/') ? y : NULL;
     *info = (weft_file_info){.size = sizeof *info};
+    *why = '\0';
     bool gpu = strncmp(path == x ? y : x, "gpu", 3) == 0;
-    return path && !a->options.file && !tool_file_way(path, gpu, info) ? info : NULL;
+    if (!path || a->options.file)
+        return NULL;
+    if (!tool_file_way(path, gpu, info))
+        return info;
+    const char *sentence = weft_last_error();
+    if (strncmp(sentence, prefix, strlen(prefix)) == 0)
+        sentence += strlen(prefix);
+    snprintf(why, why_bytes, "%s", sentence);
+    return NULL;
 }
 
 /* Exit status of one pair; with a list, appends to it instead of printing. */
@@ -390,17 +412,18 @@ static int explain_one(const struct arguments *a, struct machine *machine, const
     x = whole_path(a, x, real_x);
     y = whole_path(a, y, real_y);
     weft_file_info info;
-    const weft_file_info *file = find_file(a, x, y, &info);
+    char why[1024];
+    const weft_file_info *file = find_file(a, x, y, &info, why, sizeof why);
     if (explain_pair(machine, x, y, &v)) {
         fprintf(stderr, "weft explain: %s\n", weft_last_error());
     } else {
         status = verdict_has_fault(&v) ? EXIT_FAULT : EXIT_GOOD;
         if (list)
-            json_array_append_new(list, verdict_json(&v, file));
+            json_array_append_new(list, verdict_json(&v, file, why));
         else if (a->options.json)
-            json_print(verdict_json(&v, file));
+            json_print(verdict_json(&v, file, why));
         else
-            print_text(&v, file);
+            print_text(&v, file, why);
     }
     verdict_free(&v);
     return status;

@@ -16,7 +16,7 @@
 
 #include <pthread.h>
 
-enum { SENTENCE_BYTES = 320 };
+enum { SENTENCE_BYTES = 384 };
 
 enum file_phase {
     PIECE_FREE,
@@ -130,8 +130,9 @@ void file_op_fail(struct file_op *op, weft_status status, int error, const char 
     __attribute__((format(printf, 4, 5)));
 
 /* The system has refused a piece with `error`, and the file ends too soon: `done` bytes are safe. */
-void file_op_fail_io(struct file_op *op, int error, uint64_t done);
-void file_op_fail_short(struct file_op *op, uint64_t done);
+void file_op_fail_io(const struct file_engine *engine, struct file_op *op, int error,
+                     uint64_t done);
+void file_op_fail_short(const struct file_engine *engine, struct file_op *op, uint64_t done);
 
 /* Whether all its pieces have ended, and no more will come. */
 bool file_op_ended(const struct file_op *op);

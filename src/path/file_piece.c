@@ -52,22 +52,32 @@ static const char *hint(int error)
     }
 }
 
-void file_op_fail_io(struct file_op *op, int error, uint64_t done)
+/* Of a long path the end, which tells more. */
+static const char *name_of(const struct file_engine *engine)
 {
-    file_op_fail(op, error == ETIMEDOUT ? WEFT_ERR_TIMEOUT : WEFT_ERR_SYSTEM, error,
-                 "%s: %zu bytes at %llu of a file: %s%s; the first %llu bytes are safe", verb(op),
-                 op->transfer.bytes, (unsigned long long)op->transfer.offset, strerror(error),
-                 hint(error), (unsigned long long)done);
+    enum { MOST = 120 };
+    size_t length = strlen(engine->file->path);
+    return engine->file->path + (length > MOST ? length - MOST : 0);
 }
 
-void file_op_fail_short(struct file_op *op, uint64_t done)
+void file_op_fail_io(const struct file_engine *engine, struct file_op *op, int error, uint64_t done)
 {
-    file_op_fail(
-        op, WEFT_ERR_RANGE, 0,
-        "weft_file_read: %zu bytes at %llu run past the end of the file, which has %llu bytes "
-        "now; the first %llu are read",
-        op->transfer.bytes, (unsigned long long)op->transfer.offset,
-        (unsigned long long)(op->transfer.offset + done), (unsigned long long)done);
+    file_op_fail(op, error == ETIMEDOUT ? WEFT_ERR_TIMEOUT : WEFT_ERR_SYSTEM, error,
+                 "%s: %zu bytes at %llu of %s: %s%s; the first %llu bytes are safe", verb(op),
+                 op->transfer.bytes, (unsigned long long)op->transfer.offset, name_of(engine),
+                 strerror(error), hint(error), (unsigned long long)done);
+}
+
+void file_op_fail_short(const struct file_engine *engine, struct file_op *op, uint64_t done)
+{
+    uint64_t has = op->transfer.offset + done;
+    if (!done && file_size(engine->file, &has)) /* it may end long before */
+        has = op->transfer.offset;
+    file_op_fail(op, WEFT_ERR_RANGE, 0,
+                 "weft_file_read: %zu bytes at %llu run past the end of %s, which has %llu bytes "
+                 "now; the first %llu are read",
+                 op->transfer.bytes, (unsigned long long)op->transfer.offset, name_of(engine),
+                 (unsigned long long)has, (unsigned long long)done);
 }
 
 /* ------------------------------------------------------------------------------------- buffers */

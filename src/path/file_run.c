@@ -116,9 +116,9 @@ static void count_piece(struct file_engine *engine, struct file_op *op,
         op->crc = crc32c_join(&engine->shift, op->crc, piece->crc, piece->got);
     op->done += piece->got;
     if (piece->error)
-        file_op_fail_io(op, piece->error, op->done);
+        file_op_fail_io(engine, op, piece->error, op->done);
     else if (piece->got < piece->cut.bytes)
-        file_op_fail_short(op, op->done);
+        file_op_fail_short(engine, op, op->done);
 }
 
 static void end_op(struct file_engine *engine, struct file_op *op)
@@ -235,7 +235,7 @@ static void fail_planned(struct file_engine *engine)
         struct file_op *op = list;
         list = list->next;
         op->queued = false;
-        file_op_fail_io(op, engine->broken, op->done);
+        file_op_fail_io(engine, op, engine->broken, op->done);
         if (file_op_ended(op))
             file_settle_later(engine, op);
     }

@@ -80,7 +80,22 @@ for backend in auto threads; do
         sed -n 's/^  file      \([a-z]* [a-z]*\), [0-9]* requests of up to [0-9]* bytes at once; \(.*\)/\1 \2/p')
     [ -n "$query" ] && [ "$query" = "$told" ] || fail "$backend: the job says \"$query\", explain \"$told\""
 done
-rm -f some
+# ... and why a job would not open it.
+mkfifo pipe
+mkdir folder
+while read -r name words; do
+    told=$("$weft" explain host "./$name") || fail "explain $name: status $?"
+    grep -qE "^  file      .*$words" <<< "$told" || fail "explain $name does not say why: $told"
+    "$weft" explain host "./$name" --json | grep -qE "\"file_refused\": *\".*$words" || fail "explain $name --json does not say why"
+done << 'EOF'
+pipe is a pipe
+folder is a directory
+nothing open of /.*/nothing: No such file
+folder/nothing open of /.*/folder/nothing: No such file
+EOF
+"$weft" explain host ./some --json | grep -qE '"file_refused": *null' || fail "explain some --json: refused"
+rmdir folder
+rm -f some pipe
 for wrong in "--blocks 5000" "--depths 257" "--memory disk" "put" "--file x --write" "--repetitions 0" "--folders ,x" "--folders x --file y"; do
     "$weft" bench file $wrong > /dev/null 2> words
     [ $? = 2 ] || fail "$wrong: not refused as usage"

@@ -130,7 +130,7 @@ static void full(weft_file *file, char *data, size_t bytes)
     weft_status status = weft_file_write(file, data, bytes, 0, me, &result);
     CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
     CHECK(status == WEFT_ERR_SYSTEM && result.error == EFBIG && result.done <= 123456);
-    CHECK(strstr(weft_last_error(), "ulimit -f"));
+    CHECK(strstr(weft_last_error(), "ulimit -f") && strstr(weft_last_error(), "weft_wrong."));
     char *back = malloc(bytes);
     OK(weft_file_read(file, back, result.done, 0, me, NULL));
     CHECK(memcmp(back, data, result.done) == 0);
@@ -148,6 +148,10 @@ static void shrinks(weft_file *file, const char *path, char *data, size_t bytes)
     CHECK(back);
     FAILS(weft_file_read(file, back, bytes, 0, me, &result), WEFT_ERR_RANGE, "has 70001 bytes now");
     CHECK(result.done == 70001 && memcmp(back, data, 70001) == 0);
+    CHECK(strstr(weft_last_error(), path)); /* which of several files it was */
+    FAILS(weft_file_read(file, back, 10, 90000, me, &result), WEFT_ERR_RANGE,
+          "has 70001 bytes now");
+    CHECK(result.done == 0);
     FAILS(weft_file_read(file, back, 10, 70001, me, &result), WEFT_ERR_RANGE, "past the end");
     CHECK(result.done == 0);
     OK(weft_file_write(file, data, bytes, 0, me, NULL));

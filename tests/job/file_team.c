@@ -147,7 +147,7 @@ static void parts(void)
         list[i] =
             (weft_file_part){block + (size_t)i * size, size, (uint64_t)i * size, me, &results[i]};
     list[9].offset = size * PARTS - 10;
-    FAILS(weft_file_read_vector(file, list, PARTS), WEFT_ERR_RANGE, "past the end of the file");
+    FAILS(weft_file_read_vector(file, list, PARTS), WEFT_ERR_RANGE, "run past the end of ");
     for (int i = 0; i < PARTS; i++)
         CHECK(results[i].done == (i == 9 ? 10 : size));
     list[9].offset = 9 * size;
