@@ -84,6 +84,13 @@ weft_status weft_fcollect_on_stream(weft_team *team, void *dst, const void *src,
 weft_status weft_alltoall_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,
                                     weft_stream stream);
 
+/* As weft_alltoalls(): n elements of `element` bytes a pair, dst_stride and src_stride elements apart. Source and
+ * destination do not overlap; what lies between their elements stays as it is. Quickest for elements of 1, 2, 4 or 8
+ * bytes that are aligned to their size. */
+weft_status weft_alltoalls_on_stream(weft_team *team, void *dst, const void *src,
+                                     ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element,
+                                     size_t n, weft_stream stream);
+
 /* Each member's own `bytes`, joined in the order of the team at every member; the members tell each other the sizes on
  * their GPUs. dst is memory of the GPU heap; where the blocks run past its end nobody stores, and the job fails with
  * WEFT_ERR_RANGE. */

@@ -6,6 +6,7 @@
  *   packets, one trip   weft_coll_send, weft_coll_reduce_one       1 T     2 x (n - 1) x bytes on each link
  *   packets, two trips  weft_coll_reduce_two                       2 T     4 x (n - 1) / n x bytes
  *   direct              weft_coll_push, _spread, _combine          2 T + F     the bytes themselves
+ *   with gaps           weft_coll_send_strided, _push_strided      as _send and _push, by elements
  *   direct, sized       weft_coll_push_sized                       3 T + F     and a unit for each member
  *   copy engines        weft_coll_meet, twice or more              2 T + F     the bytes themselves, by no kernel
  *
@@ -29,6 +30,7 @@
 #include <weft/device/move.h>
 
 #include "coll_round.h"
+#include "coll_strided.h"
 
 enum { GROUP = 4 }; /* members whose packets are looked at together */
 

@@ -24,6 +24,8 @@
     X(weft_coll_push_sized)                                                                        \
     X(weft_coll_spread)                                                                            \
     X(weft_coll_meet)                                                                              \
+    X(weft_coll_send_strided)                                                                      \
+    X(weft_coll_push_strided)                                                                      \
     X(weft_coll_reduce_one_more)                                                                   \
     X(weft_coll_reduce_two_more)                                                                   \
     X(weft_coll_combine_more)                                                                      \
@@ -100,6 +102,11 @@ struct coll_call {
      * all, in the order of the team. room: of dst. */
     const uint64_t *counts, *src_at, *room_of, *dst_at;
     uint64_t room;
+    /* Of strided ones, whose blocks are elements of `element` bytes, src_apart and dst_apart bytes from one to the next.
+     * first: where `bytes` begin in a block without gaps. grain: 1, 2, 4 or 8 bytes that elements and all addresses are
+     * multiples of. */
+    uint64_t element, src_apart, dst_apart, first;
+    uint32_t grain;
     /* Of a scaled sum. factor_at: a float or double, as elements are combined, in memory of the GPU; NULL: `factor`. */
     double factor;
     const void *factor_at;

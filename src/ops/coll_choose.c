@@ -42,7 +42,7 @@ static bool can(const struct coll_question *q, enum coll_way way)
     if (way == COLL_WAY_DIRECT)
         return q->direct && q->what != COLL_REDUCE_TO;
     if (way == COLL_WAY_ENGINES)
-        return q->direct && !sized && !reduces(q->what); /* engines do not add */
+        return q->direct && !sized && !q->strided && !reduces(q->what); /* engines do not add */
     if (sized)
         return false;
     /* Every member's slice has at least a unit, so that every pair exchanges packets. */

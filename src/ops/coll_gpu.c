@@ -101,7 +101,18 @@ weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation
 weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
                              ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element, size_t n)
 {
-    weft_status status = WEFT_OK;
+    struct coll_ask ask = {.function = "weft_alltoalls",
+                           .what = COLL_ALLTOALL,
+                           .dst = dst,
+                           .src = src,
+                           .bytes = element * n,
+                           .element = element,
+                           .dst_stride = (uint64_t)dst_stride,
+                           .src_stride = (uint64_t)src_stride};
+    bool kernel;
+    weft_status status = coll_by_kernel(team, dst, src, element * n, &kernel);
+    if (status || kernel)
+        return status ? status : call_kernel(team, &ask);
     size_t dst_block = (size_t)dst_stride * element * n,
            src_block = (size_t)src_stride * element * n;
     char *to = (char *)dst + (size_t)team->me * dst_block;

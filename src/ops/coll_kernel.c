@@ -187,6 +187,14 @@ static uint64_t blocks_of(const struct weft_team *team, const struct coll_ask *a
     }
 }
 
+/* Bytes from the first to behind the last of a side; nothing is behind the last element. */
+static uint64_t extent(const struct weft_team *team, const struct coll_ask *ask, bool dst)
+{
+    uint64_t bytes = ask->bytes * blocks_of(team, ask, dst);
+    uint64_t stride = dst ? ask->dst_stride : ask->src_stride;
+    return ask->element ? bytes * stride - (stride - 1) * ask->element : bytes;
+}
+
 /* Whether this member's side is used at all. */
 static bool is_used(const struct weft_team *team, const struct coll_ask *ask, bool dst)
 {
@@ -215,7 +223,7 @@ static weft_status side(const struct weft_team *team, const struct coll_ask *ask
         return WEFT_OK;
     if (!address)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", ask->function, name);
-    size_t bytes = (size_t)(ask->bytes * blocks_of(team, ask, is_dst));
+    size_t bytes = (size_t)extent(team, ask, is_dst);
     if (access_find(team->job->default_ctx, address, bytes, &segment, &offset)) {
         *host |= segment != SEG_GPU;
         return WEFT_OK;
@@ -239,8 +247,7 @@ static weft_status apart(const struct weft_team *team, const struct coll_ask *as
     if (!is_used(team, ask, true) || !is_used(team, ask, false))
         return WEFT_OK;
     uintptr_t dst = (uintptr_t)ask->dst, src = (uintptr_t)ask->src, own = src;
-    uint64_t to = ask->bytes * blocks_of(team, ask, true),
-             from = ask->bytes * blocks_of(team, ask, false);
+    uint64_t to = extent(team, ask, true), from = extent(team, ask, false);
     if (ask->what == COLL_FCOLLECT || ask->what == COLL_GATHER)
         own = src - (uint64_t)team->me * ask->bytes; /* its own place in dst */
     else if (ask->what == COLL_SCATTER)
@@ -301,7 +308,9 @@ weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_a
 {
     uint64_t all;
     *host = false;
-    if (__builtin_mul_overflow(ask->bytes, (uint64_t)team->n, &all) || all > SIZE_MAX / 2)
+    uint64_t stride = ask->dst_stride > ask->src_stride ? ask->dst_stride : ask->src_stride;
+    if (__builtin_mul_overflow(ask->bytes, (uint64_t)team->n, &all) ||
+        (ask->element && __builtin_mul_overflow(all, stride, &all)) || all > SIZE_MAX / 2)
         return base_fail(WEFT_ERR_RANGE, "%s: %llu bytes of %d PEs are too many", ask->function,
                          (unsigned long long)ask->bytes, team->n);
     if (is_sized(ask->what))
@@ -330,6 +339,13 @@ static const struct {
     [COLL_ALLTOALLV] = {WEFT_DEV_OP_ALLTOALLV, COLL_ALL},
 };
 
+/* Of strided ones: what elements are loaded and stored by. */
+static uint32_t grain_of(const struct coll_ask *ask)
+{
+    uint64_t bits = ask->element | (uintptr_t)ask->dst | (uintptr_t)ask->src | 8;
+    return (uint32_t)(bits & -bits);
+}
+
 static void fill(const struct weft_team *team, const struct coll_ask *ask, struct coll_call *call)
 {
     struct gpu *gpu = team->job->gpu;
@@ -345,8 +361,12 @@ static void fill(const struct weft_team *team, const struct coll_ask *ask, struc
         .to = (uintptr_t)ask->dst - base,
         .from = (uintptr_t)ask->src - base,
         .bytes = ask->bytes,
-        .src_step = from_blocks ? ask->bytes : 0,
-        .dst_step = to_blocks ? ask->bytes : 0,
+        .src_step = from_blocks ? ask->bytes * (ask->element ? ask->src_stride : 1) : 0,
+        .dst_step = to_blocks ? ask->bytes * (ask->element ? ask->dst_stride : 1) : 0,
+        .element = ask->element,
+        .src_apart = ask->src_stride * ask->element,
+        .dst_apart = ask->dst_stride * ask->element,
+        .grain = grain_of(ask),
         .set_bytes = coll_set_bytes(team->slot),
         .members = team->n,
         .me = team->me,
@@ -385,6 +405,9 @@ static enum coll_kernel kernel_of(const struct coll_ask *ask, const struct coll_
     bool more = is_more(ask);
     if (choice->way == COLL_WAY_TWO_TRIPS)
         return more ? COLL_weft_coll_reduce_two_more : COLL_weft_coll_reduce_two;
+    if (ask->element)
+        return choice->way == COLL_WAY_PACKETS ? COLL_weft_coll_send_strided
+                                               : COLL_weft_coll_push_strided;
     if (choice->way == COLL_WAY_PACKETS && !reduces(ask->what))
         return COLL_weft_coll_send;
     if (choice->way == COLL_WAY_PACKETS)
@@ -403,6 +426,7 @@ struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct
                               .members = team->n,
                               .bytes = ask->bytes,
                               .set_bytes = coll_set_bytes(team->slot),
+                              .strided = ask->element != 0,
                               .direct = symmetric,
                               .most_blocks = team->coll->most_blocks,
                               .wish = team->coll->wish};
@@ -444,7 +468,8 @@ static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CU
 {
     struct gpu *gpu = team->job->gpu;
     struct coll_call call;
-    if (team->n == 1 && !is_sized(ask->what) && !is_more(ask)) /* others of one member are copies */
+    if (team->n == 1 && !is_sized(ask->what) && !ask->element &&
+        !is_more(ask)) /* others of one member are copies */
         return ask->dst == ask->src
                    ? WEFT_OK
                    : gpu_copy_on(gpu, stream, ask->dst, ask->src, (size_t)ask->bytes);
@@ -473,8 +498,9 @@ static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CU
             rest.bytes = call.bytes;
             return launch(team, &rest, stream);
         }
-        call.dst = (char *)ask->dst + at;
-        call.src = (const char *)ask->src + at;
+        call.first = at;
+        call.dst = (char *)ask->dst + (ask->element ? 0 : at);
+        call.src = (const char *)ask->src + (ask->element ? 0 : at);
         status = gpu_coll_launch(gpu, kernel, choice.blocks, choice.threads, stream, &call);
     }
     return status;

@@ -18,6 +18,8 @@ struct coll_ask {
     const void *src;
     uint64_t bytes; /* of the vector, or of a block */
     int root;
+    /* Of alltoalls: bytes of an element, 0 of the others, which have no gaps; and elements from one to the next. */
+    uint64_t element, src_stride, dst_stride;
     weft_type type; /* of reductions */
     weft_op op;     /* WEFT_DEV_SCALED too */
     double factor;  /* of scaled sums */

@@ -23,6 +23,9 @@ static weft_status by_host(weft_team *team, const struct coll_ask *ask,
                                      .src = ask->src,
                                      .count = count,
                                      .root = ask->root,
+                                     .element = ask->element,
+                                     .src_stride = ask->src_stride,
+                                     .dst_stride = ask->dst_stride,
                                      .type = ask->type,
                                      .op = ask->op,
                                      .send_bytes = ask->send_bytes,
@@ -37,6 +40,8 @@ static weft_status by_host(weft_team *team, const struct coll_ask *ask,
 
 static uint64_t detail_of(const struct coll_ask *ask)
 {
+    if (ask->element)
+        return ask->dst_stride << 32 ^ ask->src_stride;
     struct combiner c = {
         .type = ask->type, .op = ask->op, .factor = ask->factor, .factor_at = ask->factor_at};
     return reduce_detail(&c);
@@ -107,6 +112,27 @@ WEFT_EXPORT weft_status weft_alltoall_on_stream(weft_team *team, void *dst, cons
                            .src = src,
                            .bytes = bytes};
     return on_stream(team, &ask, BOX_OP_ALLTOALL, bytes, stream);
+}
+
+WEFT_EXPORT weft_status weft_alltoalls_on_stream(weft_team *team, void *dst, const void *src,
+                                                 ptrdiff_t dst_stride, ptrdiff_t src_stride,
+                                                 size_t element, size_t n, weft_stream stream)
+{
+    struct coll_ask ask = {.function = "weft_alltoalls_on_stream",
+                           .what = COLL_ALLTOALL,
+                           .dst = dst,
+                           .src = src,
+                           .element = element,
+                           .dst_stride = (uint64_t)dst_stride,
+                           .src_stride = (uint64_t)src_stride};
+    if (n && (dst_stride < 1 || src_stride < 1 || element == 0))
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "%s: strides %td and %td, element of %zu bytes; at least 1 is needed",
+                         ask.function, dst_stride, src_stride, element);
+    if (__builtin_mul_overflow(n, element, &ask.bytes))
+        return base_fail(WEFT_ERR_RANGE, "%s: %zu elements of %zu bytes are too many", ask.function,
+                         n, element);
+    return on_stream(team, &ask, BOX_OP_ALLTOALLS, n, stream);
 }
 
 WEFT_EXPORT weft_status weft_collect_on_stream(weft_team *team, void *dst, const void *src,

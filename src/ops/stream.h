@@ -43,8 +43,9 @@ struct stream_collective {
     size_t count; /* bytes, or elements of a reduction */
     int root;
     weft_type type;
-    weft_op op;            /* WEFT_DEV_SCALED too */
-    const void *factor_at; /* of a scaled sum: in memory of the GPU, or NULL: */
+    size_t element, src_stride, dst_stride; /* of alltoalls */
+    weft_op op;                             /* WEFT_DEV_SCALED too */
+    const void *factor_at;                  /* of a scaled sum: in memory of the GPU, or NULL: */
     _Alignas(16) char factor[16];
     const uint64_t *send_bytes, *send_at, *recv_bytes, *recv_at; /* of alltoallv */
 };

@@ -51,6 +51,9 @@ static weft_status collect(const struct stream_collective *c)
         return weft_collect(c->team, c->dst, c->src, c->count);
     case BOX_OP_ALLTOALL:
         return weft_alltoall(c->team, c->dst, c->src, c->count);
+    case BOX_OP_ALLTOALLS:
+        return weft_alltoalls(c->team, c->dst, c->src, (ptrdiff_t)c->dst_stride,
+                              (ptrdiff_t)c->src_stride, c->element, c->count);
     case BOX_OP_REDUCE:
         return weft_reduce(c->team, c->dst, c->src, c->count, c->type, c->op);
     case BOX_OP_GATHER:

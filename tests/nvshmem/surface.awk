@@ -54,6 +54,7 @@ function one_sided(name, T) {
     strided(T, name "_iput", name "_iget")
     collectives(T, name "_", "")
     emit("", "int", "nvshmem_" name "_alltoalls", "(nvshmem_team_t, " T " *, const " T " *, ptrdiff_t, ptrdiff_t, size_t)")
+    emit("", "int", "nvshmemx_" name "_alltoalls_on_stream", "(nvshmem_team_t, " T " *, const " T " *, ptrdiff_t, ptrdiff_t, size_t, weft_stream)")
     queues(name, T)
 }
 # Operations that name a queue pair: those of device code, with one parameter more.

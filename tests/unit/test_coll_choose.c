@@ -13,7 +13,8 @@
 
 static struct coll_question ask(enum coll_what what, int members, uint64_t bytes)
 {
-    return (struct coll_question){what, members, bytes, COLL_WIDE_SET, true, 64, COLL_WAY_AUTO};
+    return (struct coll_question){what,  members, bytes, COLL_WIDE_SET,
+                                  false, true,    64,    COLL_WAY_AUTO};
 }
 
 static void sizes(void **state)

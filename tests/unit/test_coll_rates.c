@@ -209,7 +209,8 @@ static void where(void **state)
 static void choice(void **state)
 {
     (void)state;
-    struct coll_question q = {COLL_FCOLLECT, 2, 128 << 10, COLL_WIDE_SET, true, 64, COLL_WAY_AUTO};
+    struct coll_question q = {COLL_FCOLLECT, 2,    128 << 10, COLL_WIDE_SET,
+                              false,         true, 64,        COLL_WAY_AUTO};
     struct coll_rates rates = coll_rates_built_in;
     assert_int_equal(coll_choose(&q, &rates).way, COLL_WAY_PACKETS);
     rates.packets_gbps = 20;

@@ -77,6 +77,15 @@ WEFT_NV_HOST int weft_nv_enqueue(struct weft_nv_call call, weft_stream stream)
         return weft_nv_enqueue(weft_nv_call_of(KIND, team, dest, source, nelems * (unit), 0),      \
                                stream);                                                            \
     }
+/* As nvshmem_TYPE_alltoalls, of which the standard has no form on streams. */
+#define WEFT_NV_STREAM_ALLTOALLS(name, T)                                                          \
+    WEFT_NV_HOST int nvshmemx_##name##_alltoalls_on_stream(                                        \
+        nvshmem_team_t team, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,               \
+        size_t nelems, weft_stream stream)                                                         \
+    {                                                                                              \
+        return weft_nv_data_host(weft_alltoalls_on_stream(weft_nvshmem_team(team), dest, source,   \
+                                                          dst, sst, sizeof(T), nelems, stream));   \
+    }
 #define WEFT_NV_STREAM_BROADCAST(name, T, unit)                                                    \
     WEFT_NV_HOST int nvshmemx_##name##_on_stream(nvshmem_team_t team, T *dest, const T *source,    \
                                                  size_t nelems, int PE_root, weft_stream stream)   \
@@ -93,6 +102,7 @@ WEFT_NV_HOST int weft_nv_enqueue(struct weft_nv_call call, weft_stream stream)
     WEFT_NV_STREAM_STRIDED(name##_iget, 0, T, sizeof(T))                                           \
     WEFT_NV_STREAM_DATA(name##_fcollect, WEFT_NV_CALL_FCOLLECT, T, sizeof(T))                      \
     WEFT_NV_STREAM_DATA(name##_alltoall, WEFT_NV_CALL_ALLTOALL, T, sizeof(T))                      \
+    WEFT_NV_STREAM_ALLTOALLS(name, T)                                                              \
     WEFT_NV_STREAM_BROADCAST(name##_broadcast, T, sizeof(T))                                       \
     WEFT_NV_HOST void nvshmemx_##name##_p_on_stream(T *dest, T value, int pe, weft_stream stream)  \
     {                                                                                              \
@@ -173,6 +183,7 @@ WEFT_NV_WAIT_TYPES(WEFT_NV_STREAM_WAIT)
 #undef WEFT_NV_STREAM_SIGNAL
 #undef WEFT_NV_STREAM_STRIDED
 #undef WEFT_NV_STREAM_DATA
+#undef WEFT_NV_STREAM_ALLTOALLS
 #undef WEFT_NV_STREAM_BROADCAST
 #undef WEFT_NV_STREAM_TYPE
 #undef WEFT_NV_STREAM_SIZE

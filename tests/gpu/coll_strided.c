@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Alltoall of elements that lie apart, on streams and by the host on GPU memory, byte for byte, with what lies between
+ * and around the elements: elements of every size, strides, places and teams; in memory of the heap and of this GPU
+ * alone. `coll_strided host`: the host's function. */
+#include "coll_job.h"
+
+static bool by_host;
+
+struct form {
+    size_t element, n;
+    int dst_stride, src_stride;
+};
+
+static void one(const struct members *t, struct form f, bool own, size_t off)
+{
+    static uint64_t salt = 40;
+    size_t members = (size_t)t->n, dst_apart = f.element * (size_t)f.dst_stride,
+           src_apart = f.element * (size_t)f.src_stride;
+    size_t to_bytes = members * f.n * dst_apart, from_bytes = members * f.n * src_apart;
+    char *dst = (own ? own_dst : heap_dst) + 256 + off,
+         *src = (own ? own_src : heap_src) + 256 + off;
+    CHECK(to_bytes + 512 < ROOM && from_bytes + 512 < ROOM);
+    salt++;
+    for (size_t i = 0; i < from_bytes; i++)
+        mine[i] = (unsigned char)ref_hash((uint64_t)me, i, salt);
+    to_gpu(src, mine, from_bytes);
+    memset(wanted, 0xa5, to_bytes + 2 * GUARD);
+    to_gpu(dst - GUARD, wanted, to_bytes + 2 * GUARD);
+    for (size_t k = 0; k < members; k++)
+        for (size_t i = 0; i < f.n; i++)
+            for (size_t b = 0; b < f.element; b++)
+                wanted[GUARD + (k * f.n + i) * dst_apart + b] = (unsigned char)ref_hash(
+                    (uint64_t)t->pes[k], ((size_t)t->me * f.n + i) * src_apart + b, salt);
+    OK(weft_sync(t->team));
+    if (by_host)
+        OK(weft_alltoalls(t->team, dst, src, f.dst_stride, f.src_stride, f.element, f.n));
+    else
+        OK(weft_alltoalls_on_stream(t->team, dst, src, f.dst_stride, f.src_stride, f.element, f.n,
+                                    stream));
+    synchronize();
+    CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)(dst - GUARD), to_bytes + 2 * GUARD));
+    for (size_t i = 0; i < to_bytes + 2 * GUARD; i++)
+        if (seen[i] != wanted[i]) {
+            fprintf(stderr,
+                    "PE %d of %d members: %zu elements of %zu bytes, strides %d and %d, %s, off by "
+                    "%zu: byte %zu is %#x and not %#x\n",
+                    me, t->n, f.n, f.element, f.dst_stride, f.src_stride, own ? "own" : "heap", off,
+                    i - GUARD, seen[i], wanted[i]);
+            exit(1);
+        }
+    OK(weft_sync(t->team));
+}
+
+static void every_form(const struct members *t)
+{
+    static const size_t elements[] = {1, 2, 3, 4, 8, 12, 16, 24, 100};
+    static const size_t counts[] = {1, 5, 33, 700, 9000};
+    int turn = 0;
+    for (size_t e = 0; e < sizeof elements / sizeof *elements; e++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++, turn++) {
+            struct form f = {elements[e], counts[c], 1 + turn % 3, 1 + turn / 2 % 4};
+            if (f.element * f.n > 120000)
+                continue;
+            one(t, f, false, 0);
+            one(t, f, false, turn % 2 ? f.element : 1 + (size_t)turn % 7);
+            if (!by_host)
+                one(t, f, job_gpu_team_direct(t->team), (size_t)turn % 4);
+        }
+    struct form large = {8, 60000, 2, 1};
+    one(t, large, false, 0);
+}
+
+static void misuse(void)
+{
+    weft_team *world = weft_team_world(job);
+    FAILS(weft_alltoalls_on_stream(world, heap_dst, heap_src, 0, 1, 8, 4, stream),
+          WEFT_ERR_ARGUMENT, "strides 0 and 1");
+    FAILS(weft_alltoalls_on_stream(world, heap_dst, heap_src, 1, -1, 8, 4, stream),
+          WEFT_ERR_ARGUMENT, "strides 1 and -1");
+    FAILS(weft_alltoalls_on_stream(world, heap_dst, heap_src, 1, 1, 0, 4, stream),
+          WEFT_ERR_ARGUMENT, "element of 0 bytes");
+    FAILS(weft_alltoalls_on_stream(world, heap_dst, heap_src, 1, 1, 8, (size_t)1 << 62, stream),
+          WEFT_ERR_RANGE, "too many");
+    OK(weft_alltoalls_on_stream(world, NULL, NULL, 1, 1, 8, 0, stream));
+    if (!job_gpu_team_direct(world)) /* the host's function tells, later */
+        return;
+    FAILS(weft_alltoalls_on_stream(world, heap_dst, heap_src, 1 << 20, 1, 8, 1 << 20, stream),
+          WEFT_ERR_RANGE, "dst");
+    FAILS(weft_alltoalls_on_stream(world, heap_dst, heap_dst + 8, 2, 2, 8, 4, stream),
+          WEFT_ERR_ARGUMENT, "overlap");
+}
+
+int main(int argc, char **argv)
+{
+    by_host = argc > 1 && strcmp(argv[1], "host") == 0;
+    begin();
+    misuse();
+    for (int i = 0; i < n_teams; i++)
+        every_form(&teams[i]);
+    OK(weft_barrier(weft_team_world(job)));
+    CHECK(!cuda.StreamDestroy(stream));
+    OK(weft_finalize(job));
+    return 0;
+}
