@@ -14,7 +14,7 @@ folder=$(mktemp -d "$PWD/bench_coll.XXXXXX") && cd "$folder" || exit 1
 trap 'rm -rf "$folder"' EXIT
 export WEFT_HEAP_SIZE=64M WEFT_GPU_HEAP_SIZE=1G WEFT_PROVE=off WEFT_WAIT_LIMIT=20s XDG_CACHE_HOME=$folder/cache
 unset WEFT_COLL_RATES
-on_gpus() { LD_LIBRARY_PATH=$stand_in "$weft" bench coll --target cuda -i 2 --repetitions 2 "$@"; }
+on_gpus() { LD_LIBRARY_PATH=$stand_in "$weft" bench coll --target cuda -i 1 --repetitions 1 "$@"; }
 figure='[0-9]+(\.[0-9]+)?'
 
 # On simt: the host's functions in stream order, ten operations.
