@@ -84,6 +84,9 @@ run 'bench, block, simt' 30 0 "$weft" bench put,barrier --scope block --target s
 run 'bench, stream' 30 0 "$weft" bench all --scope stream "${short[@]}"
 run 'bench, sizes and counts unasked' 60 0 "$weft" bench put,latency_packet --scope thread --json
 run 'bench, counts unasked, GPU memory' 60 0 "$weft" bench put,p,barrier --memory gpu --json --sizes 8,4M
+run 'bench coll' 90 0 "$weft" bench coll --target cuda --json --iters 10 --repetitions 3 --sizes 8,64K
+run 'bench coll --tune' 60 0 env WEFT_COLL_RATES="$logs/rates" "$weft" bench coll --target cuda --tune --iters 10 \
+    --repetitions 3 --sizes 4M
 run 'bench --html' 30 0 "$weft" bench put --iters 10 --html "$logs/page.html"
 
 # --- two PEs on one GPU; other launchers
