@@ -514,9 +514,13 @@ static void expect_collective(const char *row, const struct shape *s)
 static double collective(const char *row, const struct shape *s)
 {
     uint64_t rounds = scaled(plan_collective_rounds(s->bytes)), warm = scaled(20);
-    LAUNCH(collective_block, 1, threads, 0, stream, s->what, dst, src, s->bytes, warm, rounds,
-           times);
-    return greatest(span_ns(row, 1) / (double)rounds / 1e3);
+    if (s->ctas == 1)
+        LAUNCH(collective_block, 1, threads, 0, stream, s->what, dst, src, s->bytes, warm, rounds,
+               times);
+    else
+        LAUNCH(collective_grid, s->ctas, threads, 0, stream, s->what, dst, src, s->bytes, warm,
+               rounds, times);
+    return greatest(span_ns(row, s->ctas) / (double)rounds / 1e3);
 }
 
 /* The host's reduce, which returns when the result is there. */
@@ -554,6 +558,10 @@ static void collectives(void)
         for (size_t i = 0; i < PLAN_COUNT(plan_collective_bytes); i++) {
             struct shape s = {plan_collective_bytes[i], 1, what};
             collective_row(row_name("%s_block.%zu", names[what], s.bytes), collective, &s);
+        }
+        for (size_t i = 0; i < PLAN_COUNT(plan_grid_bytes); i++) {
+            struct shape s = {plan_grid_bytes[i], on_gpu ? PLAN_GRID_BLOCKS : 2, what};
+            collective_row(row_name("%s_grid.%zu", names[what], s.bytes), collective, &s);
         }
     }
     for (size_t i = 0; i < PLAN_COUNT(plan_reduce_bytes); i++) {

@@ -265,25 +265,29 @@ WEFT_DEV_SCOPE_LIST(MEETS)
 
 /* ----------------------------------------------------------------------------- collectives */
 
-WEFT_KERNEL(collective_block, (int, what), (char *, dst), (char *, src), (size_t, bytes),
-            (uint64_t, warm), (uint64_t, rounds), (struct device_times *, times))
-{
-    int status = WEFT_OK;
-    for (uint64_t i = 1; i <= warm + rounds && !status; i++) {
-        if (i == warm + 1)
-            begin_timing(times);
-        if (what == DEVICE_ALLTOALL)
-            status = weft_block_alltoall(WEFT_DEV_WORLD, dst, src, bytes);
-        else if (what == DEVICE_FCOLLECT)
-            status = weft_block_fcollect(WEFT_DEV_WORLD, dst, src, bytes);
-        else if (what == DEVICE_REDUCESCATTER)
-            status =
-                weft_block_reducescatter(WEFT_DEV_WORLD, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM);
-        else
-            status = weft_block_reduce(WEFT_DEV_WORLD, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM);
+#define COLLECTIVE(form)                                                                           \
+    WEFT_KERNEL(collective_##form, (int, what), (char *, dst), (char *, src), (size_t, bytes),     \
+                (uint64_t, warm), (uint64_t, rounds), (struct device_times *, times))              \
+    {                                                                                              \
+        int status = WEFT_OK;                                                                      \
+        for (uint64_t i = 1; i <= warm + rounds && !status; i++) {                                 \
+            if (i == warm + 1)                                                                     \
+                begin_timing(times);                                                               \
+            if (what == DEVICE_ALLTOALL)                                                           \
+                status = weft_##form##_alltoall(WEFT_DEV_WORLD, dst, src, bytes);                  \
+            else if (what == DEVICE_FCOLLECT)                                                      \
+                status = weft_##form##_fcollect(WEFT_DEV_WORLD, dst, src, bytes);                  \
+            else if (what == DEVICE_REDUCESCATTER)                                                 \
+                status = weft_##form##_reducescatter(WEFT_DEV_WORLD, dst, src, bytes / 4,          \
+                                                     WEFT_FLOAT, WEFT_SUM);                        \
+            else                                                                                   \
+                status = weft_##form##_reduce(WEFT_DEV_WORLD, dst, src, bytes / 4, WEFT_FLOAT,     \
+                                              WEFT_SUM);                                           \
+        }                                                                                          \
+        end_timing(times, status);                                                                 \
     }
-    end_timing(times, status);
-}
+COLLECTIVE(block)
+COLLECTIVE(grid)
 
 /* -------------------------------------------------------------------------------- contents */
 

@@ -58,10 +58,12 @@ WEFT_KERNEL_DECLARE(ping_p, (uint64_t *, flag), (int, first), (int, peer), (uint
     WEFT_KERNEL_DECLARE(check_meet_##scope, (int, what), (uint64_t *, slots), (uint64_t, base),    \
                         (uint64_t, rounds), (struct device_times *, times));
 
-/* Collectives over all PEs by one block, back to back. `bytes`: of each pair (alltoall), of each PE
+/* Collectives over all PEs by one block, or by all blocks together, back to back. `bytes`: of each pair (alltoall), of each PE
  * (fcollect), of the vector of floats (reduce, a sum). */
 enum device_collective { DEVICE_ALLTOALL, DEVICE_FCOLLECT, DEVICE_REDUCE, DEVICE_REDUCESCATTER };
 WEFT_KERNEL_DECLARE(collective_block, (int, what), (char *, dst), (char *, src), (size_t, bytes),
+                    (uint64_t, warm), (uint64_t, rounds), (struct device_times *, times));
+WEFT_KERNEL_DECLARE(collective_grid, (int, what), (char *, dst), (char *, src), (size_t, bytes),
                     (uint64_t, warm), (uint64_t, rounds), (struct device_times *, times));
 
 /* src[i] = i % 64 + own; counts in *wrong the elements of dst that are not n PEs' sum of such. */

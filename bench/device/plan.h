@@ -9,6 +9,7 @@
 
 enum {
     PLAN_THREADS = 1024,          /* of a block */
+    PLAN_GRID_BLOCKS = 32,        /* that share a collective */
     PLAN_PING_ROUNDS = 4000,      /* there and back */
     PLAN_PING_WARM = 400,         /* not timed, in every launch */
     PLAN_CHAIN_ROUNDS = 1000,     /* fetching atomics of one thread at one word, for each of */
@@ -30,6 +31,7 @@ static const size_t plan_put_bytes[] = {512,   1024,   2048,   4096,   8192,
                                         32768, 131072, 524288, 2097152};
 static const size_t plan_stream_bytes[] = {8, 524288, 134217728};
 static const size_t plan_collective_bytes[] = {8, 4096, 65536, 262144};
+static const size_t plan_grid_bytes[] = {65536, 1048576, 16777216};
 static const size_t plan_reduce_bytes[] = {1024, 65536, 524288, 4194304, 67108864};
 
 #define PLAN_COUNT(list) (sizeof(list) / sizeof((list)[0]))

@@ -149,7 +149,7 @@ bool fake_capture(struct fake_op *op);
 
 /* An event that a captured stream records, and streams that wait for it, belong to the capture. */
 bool fake_capture_record(const struct fake_stream *stream, CUevent event);
-bool fake_capture_wait(const struct fake_stream *stream, CUevent event);
+bool fake_capture_wait(const struct fake_stream *stream, CUevent event, CUresult *result);
 
 /* Returns when all that was given to the stream is done and visible. */
 void stream_drain(CUstream stream);

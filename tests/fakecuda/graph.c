@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs of the stand-in: what a stream was given while it was captured, and others that waited for events of the
- * capture, one after another in the order in which it was given: one of the orders that the events allow. */
+ * capture, one after another in the order in which it was given: one of the orders that the events allow. As the driver
+ * does, refuses a captured stream that waits for what is not captured, and the end of a capture while another stream has
+ * work in it that the first one does not wait for. */
 #include "fake.h"
 
 #include <stdlib.h>
@@ -11,8 +13,13 @@ enum { MOST_IN_CAPTURE = 64 };
 struct CUgraph_st {
     struct fake_op *first, **last;
     const struct fake_stream
-        *streams[MOST_IN_CAPTURE];   /* that are captured, the first one by itself */
-    CUevent events[MOST_IN_CAPTURE]; /* that they recorded last */
+        *streams[MOST_IN_CAPTURE]; /* that are captured, the first one by itself */
+    int given[MOST_IN_CAPTURE];    /* operations of each, */
+    int awaited[MOST_IN_CAPTURE];  /* and those that another one waits for */
+    struct {
+        CUevent event; /* that they recorded last: */
+        int stream, behind;
+    } events[MOST_IN_CAPTURE];
     int stream_count, event_count;
     struct CUgraph_st *next; /* of those under capture */
 };
@@ -32,10 +39,18 @@ static CUgraph capture_of(const struct fake_stream *stream)
     return found;
 }
 
+static int number_of(const struct CUgraph_st *graph, const struct fake_stream *stream)
+{
+    int i = 0;
+    while (graph->streams[i] != stream)
+        i++;
+    return i;
+}
+
 static int place_of(const struct CUgraph_st *graph, CUevent event)
 {
     for (int i = 0; i < graph->event_count; i++)
-        if (graph->events[i] == event)
+        if (graph->events[i].event == event)
             return i;
     return -1;
 }
@@ -51,14 +66,19 @@ bool fake_capture_record(const struct fake_stream *stream, CUevent event)
     }
     if (graph && graph->event_count == MOST_IN_CAPTURE)
         abort();
-    if (graph)
-        graph->events[graph->event_count++] = event;
+    if (graph) {
+        int number = number_of(graph, stream);
+        graph->events[graph->event_count].event = event;
+        graph->events[graph->event_count].stream = number;
+        graph->events[graph->event_count++].behind = graph->given[number];
+    }
     pthread_mutex_unlock(&lock);
     return graph != NULL;
 }
 
-bool fake_capture_wait(const struct fake_stream *stream, CUevent event)
+bool fake_capture_wait(const struct fake_stream *stream, CUevent event, CUresult *result)
 {
+    enum { CAPTURE_ISOLATION = 905 };
     CUgraph mine = capture_of(stream), graph = NULL;
     pthread_mutex_lock(&lock);
     for (CUgraph other = captures; other && !graph; other = other->next)
@@ -67,10 +87,18 @@ bool fake_capture_wait(const struct fake_stream *stream, CUevent event)
     if (graph && !mine) {
         if (graph->stream_count == MOST_IN_CAPTURE)
             abort();
+        graph->given[graph->stream_count] = 0;
+        graph->awaited[graph->stream_count] = 0;
         graph->streams[graph->stream_count++] = stream;
     }
+    if (graph) {
+        int place = place_of(graph, event), *awaited = &graph->awaited[graph->events[place].stream];
+        if (*awaited < graph->events[place].behind)
+            *awaited = graph->events[place].behind;
+    }
     pthread_mutex_unlock(&lock);
-    return graph != NULL;
+    *result = mine && graph != mine ? CAPTURE_ISOLATION : CUDA_SUCCESS;
+    return graph != NULL || mine;
 }
 
 bool fake_capturing(const struct fake_stream *stream)
@@ -84,8 +112,11 @@ bool fake_capture(struct fake_op *op)
     if (!graph)
         return false;
     op->next = NULL;
+    pthread_mutex_lock(&lock);
     *graph->last = op;
     graph->last = &op->next;
+    graph->given[number_of(graph, op->stream)]++;
+    pthread_mutex_unlock(&lock);
     return true;
 }
 
@@ -133,6 +164,8 @@ EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
 
 EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
+    enum { CAPTURE_UNJOINED = 904 };
+    bool joined = true;
     *graph = capture_of(stream_behind(stream));
     if (!*graph)
         return CUDA_ERROR_INVALID_VALUE;
@@ -141,8 +174,10 @@ EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
     while (*at != *graph)
         at = &(*at)->next;
     *at = (*graph)->next;
+    for (int i = 1; i < (*graph)->stream_count; i++)
+        joined &= (*graph)->awaited[i] == (*graph)->given[i];
     pthread_mutex_unlock(&lock);
-    return CUDA_SUCCESS;
+    return joined ? CUDA_SUCCESS : CAPTURE_UNJOINED;
 }
 
 static struct fake_op *copy_of(const struct fake_op *op)

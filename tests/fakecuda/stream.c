@@ -661,8 +661,9 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
 
 EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
-    if (fake_capture_wait(stream_of(stream), event))
-        return CUDA_SUCCESS;
+    CUresult result;
+    if (fake_capture_wait(stream_of(stream), event, &result))
+        return result;
     op_submit(event_op(stream, event, run_wait, 0));
     return CUDA_SUCCESS;
 }

@@ -416,10 +416,30 @@ static void graph(void)
             CHECK(at < ROOM);
             calls[made++] = c;
         }
+    /* While one stream is captured another one goes on. */
+    struct call beside = {.what = FCOLLECT, .t = &teams[0], .count = 70000};
+    CUstream captured_stream = stream, other;
+    beside.dst = heap_dst + at;
+    beside.src = heap_src + at;
+    CHECK(at + 70000 * MOST_PES < ROOM && !cuda.StreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    make_source(&beside, 99);
+    to_gpu((char *)beside.src, mine, src_bytes(&beside));
+    memset(seen, 0xa5, dst_bytes(&beside) + 2 * GUARD);
+    to_gpu(beside.dst - GUARD, seen, dst_bytes(&beside) + 2 * GUARD);
+    OK(weft_sync(weft_team_world(job)));
     CHECK(!start(stream, 0)); /* the very first call is captured, too */
-    for (int i = 0; i < made; i++)
+    for (int i = 0; i < made; i++) {
         OK(ask(&calls[i]));
+        stream = other;
+        if (i == made / 2)
+            OK(ask(&beside));
+        stream = captured_stream;
+    }
     CHECK(!end(stream, &captured));
+    CHECK(!cuda.StreamSynchronize(other));
+    make_wanted(&beside, 99);
+    compare(&beside, "beside a capture");
+    CHECK(!cuda.StreamDestroy(other));
     CHECK(!instantiate(&executable, captured, 0));
     for (uint64_t round = 0; round < 7; round++) {
         for (int i = 0; i < made; i++) {
