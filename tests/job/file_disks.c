@@ -123,12 +123,13 @@ static void fill(int count, int round, bool zero)
 
 /* ------------------------------------------------------------------------------------- a full disk */
 
-/* All disks get FILLS times as much as before. The last one runs full meanwhile: its handle says so, and how much of each
+/* All disks get FILLS times as much as before, and what one PE writes is too much for the last one already (24 MiB in
+ * file_disks.sh). It runs full: its handle says so, and how much of each
  * transfer is safe; the others are as they should be. With room again it takes what it is given. */
 static void one_is_full(int count)
 {
-    enum { FILLS = 8, ALL = FILLS };
-    weft_file_result results[MOST][ALL];
+    enum { FILLS = 12 };
+    weft_file_result results[MOST][FILLS];
     struct disk *last = &disks[count - 1];
     fill(count, 77, false);
     for (int k = 0; k < FILLS; k++)

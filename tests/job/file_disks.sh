@@ -32,7 +32,7 @@ disk() { # NAME MEBIBYTES OPTION...
     truncate -s "$2M" "$work/disk_$1" && mkfs.ext4 -q -F "${@:3}" "$work/disk_$1" && mkdir "$work/$1" &&
         mount -o loop "$work/disk_$1" "$work/$1"
 }
-disk a 64 && disk b 64 -b 1024 && disk c 24 || skip "no loop device can be mounted here"
+disk a 96 && disk b 96 -b 1024 && disk c 24 || skip "no loop device can be mounted here"
 
 # Sectors that a disk has written.
 written() { awk '{ print $7 }' "/sys/dev/block/$(mountpoint -d "$work/$1")/stat"; }
@@ -42,12 +42,13 @@ job() {
     local n=$1 disks=$2 what=$3 each before=()
     shift 3
     for each in $disks; do before+=("$(written "$each")"); done
-    "$weft" run -n "$n" "$@" > "$work/words" 2>&1 || fail "$what: status $?: $(tail -n 5 "$work/words")"
+    "$weft" run -n "$n" "$@" > "$work/words" 2>&1 || fail "$what: status $?: $(grep -E "CHECK|gave|exited" "$work/words")"
     for each in $disks; do
         sync -f "$work/$each"
         [ $(($(written "$each") - before[0])) -ge 4096 ] || fail "$what: disk $each has written $(($(written "$each") - before[0])) sectors"
         before=("${before[@]:1}")
         [ -z "$(ls -A "$work/$each" | grep -v lost+found)" ] || fail "$what: left behind on disk $each"
+        rm -rf "${work:?}/$each"/weft_disks.*
     done
 }
 

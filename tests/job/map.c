@@ -53,6 +53,18 @@ static void mappings(void)
     }
 }
 
+/* Of several each is taken back by its own address, once. */
+static void taken_back(void)
+{
+    void *mapped[3];
+    for (size_t i = 0; i < 3; i++)
+        OK(weft_map(job, heap + i * 5000, 100, me, &mapped[i]));
+    for (size_t i = 0; i < 3; i++) {
+        OK(weft_unmap(job, mapped[i]));
+        FAILS(weft_unmap(job, mapped[i]), WEFT_ERR_ADDRESS, "has not given");
+    }
+}
+
 static void one_copy(unsigned char *other, size_t lead, size_t bytes, unsigned seed)
 {
     unsigned char *dst = heap + MARGIN + lead;
@@ -171,6 +183,7 @@ int main(void)
     model = malloc(ROOM);
     CHECK(model);
     mappings();
+    taken_back();
     copies();
     threads();
     refused();
