@@ -56,6 +56,10 @@ WEFT_DEVICE void give_up(struct round *r, enum wait_state state, int member, con
     if (state == WAIT_EXPIRED)
         expired(r->c->reporting, r->c->operation, r->c->team, r->c->pe[member], at, wanted, seen,
                 r->limit);
+    else
+        weft_dev_store_u64(&r->c->reporting.box->left,
+                           WEFT_DEV_LEFT(r->c->operation, r->c->team, r->c->pe[member]), RELAXED,
+                           SYSTEM);
 }
 
 /* Waits until a flag that `member` sets is at least `value`. Acquire: what it stored before its release, or its

@@ -141,6 +141,19 @@ static void add_device(const struct weft_job *job, const struct weft_dev_record 
         snprintf(sentence + used, bytes - used, ": %s", name);
 }
 
+void device_left_text(const struct weft_job *job, char *text, size_t bytes)
+{
+    uint64_t left = 0;
+    if (job->device || job->gpu)
+        left = __atomic_load_n(&device_box(job->box)->left, __ATOMIC_RELAXED);
+    if (left)
+        snprintf(text, bytes, "; PE %d was in %s of team %d, waiting for PE %u", job->pe,
+                 device_operation_name((uint32_t)(left >> 48 & 0x7fff)), (int)(left >> 32 & 0xffff),
+                 (unsigned)(uint32_t)left);
+    else
+        text[0] = '\0';
+}
+
 weft_status device_check(struct weft_job *job)
 {
     if (!job->device && !job->gpu)

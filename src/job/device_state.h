@@ -97,6 +97,9 @@ struct proxy_times;
 /* See proxy_trace() of src/tool. */
 weft_status device_trace_proxy(struct weft_job *job, struct proxy_times *times, uint64_t n);
 
+/* What to add to the words of a failure: the collective that a kernel of the library left because of it, or "". */
+void device_left_text(const struct weft_job *job, char *text, size_t bytes);
+
 /* WEFT_OK, or what device code has reported, in words. */
 weft_status device_check(struct weft_job *job);
 

@@ -502,8 +502,11 @@ void job_guard(struct weft_job *job)
 weft_status job_check_failed(struct weft_job *job)
 {
     int failed = atomic_load_explicit(&job->failed, memory_order_acquire);
-    if (failed)
-        return base_fail((weft_status)failed, "%s", job->failure);
+    if (failed) {
+        char left[128];
+        device_left_text(job, left, sizeof left);
+        return base_fail((weft_status)failed, "%s%s", job->failure, left);
+    }
     return unlikely(job->device || job->gpu) ? device_check(job) : WEFT_OK;
 }
 

@@ -167,6 +167,15 @@ static void nap(uint64_t idle_ns)
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
+/* A death that ends a collective: which one, behind who has died. */
+static weft_status name_operation(const struct waiter *waiter, weft_status status)
+{
+    char death[600];
+    snprintf(death, sizeof death, "%s", base_last_error());
+    return base_fail(status, "%s; PE %d was in %s of team %d", death, waiter->job->pe,
+                     box_operation_name(waiter->operation), waiter->team);
+}
+
 static weft_status look_around(struct waiter *waiter, uint64_t seen)
 {
     uint64_t now = clock_now_ns();
@@ -177,6 +186,8 @@ static weft_status look_around(struct waiter *waiter, uint64_t seen)
         atomic_store_explicit(&waiter->slot->seen, seen, memory_order_relaxed);
 
     weft_status status = life_check(waiter->job);
+    if (status && waiter->team >= 0)
+        status = name_operation(waiter, status);
     if (!status && waiter->waited_ns - waiter->watched_ns >= waiter->job->watch_every_ns)
         status = look_at_peers(waiter);
     if (!status && waiter->idle_ns > NAP_AFTER_NS)

@@ -15,7 +15,7 @@ check() {
     failed=1
 }
 told() {
-    grep -qE "^PE $1 was told after .*: WEFT_ERR_PEER_DEAD: PE 1 \(pid [0-9]+\) was killed by signal 9 \(Killed\); its kernel ended .*: WEFT_ERR_(PEER_DEAD|PATH)" "$said"
+    grep -qE "^PE $1 was told after .*: WEFT_ERR_PEER_DEAD: PE 1 \(pid [0-9]+\) was killed by signal 9 \(Killed\)(; PE $1 was in [a-z]+ of team 0)?; its kernel ended .*: WEFT_ERR_(PEER_DEAD|PATH)" "$said"
 }
 nothing_of() {
     [ ! -e "/proc/$1" ] && ! ls /dev/shm | grep -qw "$1"

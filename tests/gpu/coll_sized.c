@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives on streams to and from one member, and those whose sizes the GPUs alone know:
  *   coll_sized            gather, scatter, a reduction to one, collect and alltoallv, over several teams
- *   coll_sized no_room    an alltoallv that sends more than its receiver takes */
+ *   coll_sized no_room    an alltoallv that sends more than its receiver takes
+ *   coll_sized dies NAME  the last PE is killed while PE 0 waits in it; WEFT_WAIT_LIMIT is far away */
 #include "coll_job.h"
+
+#include <signal.h>
 
 static void clear(char *dst, size_t bytes)
 {
@@ -179,11 +182,49 @@ static int no_room(void)
     _exit(0);
 }
 
+static int dies(const char *name)
+{
+    weft_team *world = weft_team_world(job);
+    char *dst = heap_dst, *src = heap_src;
+    uint64_t *zeros = (uint64_t *)own_src;
+    const size_t bytes = 100000;
+    memset(mine, 0, 4096);
+    to_gpu(own_src, mine, 4096);
+    OK(weft_gather_on_stream(world, dst, src, 8, 0, stream)); /* the team is ready */
+    synchronize();
+    OK(weft_barrier(world));
+    if (me == n - 1) {
+        usleep(300000); /* the others are in the collective */
+        raise(SIGKILL);
+    }
+    if (strcmp(name, "gather") == 0)
+        OK(weft_gather_on_stream(world, dst, src, bytes, 0, stream));
+    else if (strcmp(name, "scatter") == 0)
+        OK(weft_scatter_on_stream(world, dst, src, bytes, n - 1, stream));
+    else if (strcmp(name, "reduce") == 0)
+        OK(weft_reduce_to_on_stream(world, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM, 0, stream));
+    else if (strcmp(name, "collect") == 0)
+        OK(weft_collect_on_stream(world, dst, src, bytes, stream));
+    else if (strcmp(name, "alltoallv") == 0)
+        OK(weft_alltoallv_on_stream(world, dst, bytes, zeros, zeros, src, zeros, zeros, stream));
+    else
+        CHECK(!"an operation");
+    CHECK(!cuda.StreamSynchronize(stream));
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 1000 && !(status = job_check_failed(job)); i++)
+        usleep(20000);
+    printf("PE %d: %s: %s\n", me, weft_status_name(status), weft_last_error());
+    fflush(stdout);
+    _exit(0);
+}
+
 int main(int argc, char **argv)
 {
     begin();
     if (argc > 1 && strcmp(argv[1], "no_room") == 0)
         return no_room();
+    if (argc > 2 && strcmp(argv[1], "dies") == 0)
+        return dies(argv[2]);
     for (int round = 0; round < 3; round++)
         for (int i = 0; i < n_teams; i++) {
             rooted(&teams[i]);

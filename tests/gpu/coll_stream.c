@@ -544,8 +544,10 @@ static int dies(const char *operation)
     OK(ask(&c));
     synchronize();
     OK(weft_barrier(weft_team_world(job)));
-    if (me == n - 1)
+    if (me == n - 1) {
+        usleep(300000); /* the others are in the collective */
         raise(SIGKILL);
+    }
     weft_status status = WEFT_OK;
     for (int i = 0; i < 20 && !status; i++) {
         c.count = i % 2 ? 1000 : 200000;

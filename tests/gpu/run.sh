@@ -381,8 +381,12 @@ group_coll() { # collectives of streams and of the host on GPU memory
     run "collectives misuse" 2 60 "$program" misuse
     extra="WEFT_WAIT_LIMIT=120s"
     for part in broadcast fcollect alltoall reduce reducescatter; do
-        wanted="PE 0: WEFT_ERR_PEER_DEAD"
+        wanted="PE 0: WEFT_ERR_PEER_DEAD: .*PE 2 .*; PE 0 was in $part of team 0"
         run "a member of $part dies" 3 60 "$program" dies $part
+    done
+    for part in gather scatter reduce collect alltoallv; do
+        wanted="PE 0: WEFT_ERR_PEER_DEAD: .*PE 2 .*; PE 0 was in $part of team 0"
+        run "a member of $part dies" 3 60 "$build/bin/job_gpu_coll_sized" dies $part
     done
     wanted= extra=
 }

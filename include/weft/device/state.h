@@ -332,12 +332,19 @@ struct weft_dev_record {
 
 enum { WEFT_DEV_RECORDS = 32 };
 
+/* Operation, team and the PE that was waited for, in one word. */
+#define WEFT_DEV_LEFT(operation, team, pe)                                                         \
+    ((uint64_t)1 << 63 | (uint64_t)(operation) << 48 | (uint64_t)(uint16_t)(team) << 32 |          \
+     (uint64_t)(uint32_t)(pe))
+
 /* In memory that both the device and the host (and `weft attach`) can read and write. */
 struct weft_dev_box {
     uint32_t version;
     int32_t failed;   /* weft_status of the first operation that went wrong, 0 = none */
     uint64_t tickets; /* records begun; on cuda the count itself is in device memory */
-    uint64_t reserved[6];
+    uint64_t
+        left; /* WEFT_DEV_LEFT(): the collective that was left since the job has failed; 0: none */
+    uint64_t reserved[5];
     struct weft_dev_record records[WEFT_DEV_RECORDS]; /* record t at t % WEFT_DEV_RECORDS */
 };
 
