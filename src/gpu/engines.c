@@ -85,22 +85,32 @@ static int capture_of(const struct gpu *gpu, CUstream stream, uint64_t *id)
     return result ? CU_STREAM_CAPTURE_STATUS_NONE : status;
 }
 
-/* The set of this capture: the one that has part in it already, else one that has part in none. NULL: there is none. */
-static struct gpu_engine_set *set_of_capture(struct gpu_engines *engines, const struct gpu *gpu,
-                                             uint64_t id)
+/* The set of this order, and of this capture or of none. NULL: all are in use. */
+static struct gpu_engine_set *set_of(struct gpu_engines *engines, const struct gpu *gpu, int order,
+                                     bool captured, uint64_t id)
 {
     struct gpu_engine_set *free = NULL;
-    if (!gpu->cuda.StreamGetCaptureInfo)
+    if (captured && !gpu->cuda.StreamGetCaptureInfo)
         return NULL;
-    for (int s = GPU_ENGINE_SETS - 1; s > 0; s--) {
+    for (int s = 0; s < GPU_ENGINE_SETS; s++) {
         struct gpu_engine_set *set = &engines->sets[s];
         uint64_t other = 0;
+        if (!set->streams) {
+            free = free ? free : set;
+            continue;
+        }
+        if (set->captured != captured)
+            continue;
         int status =
-            set->streams ? capture_of(gpu, set->stream[0], &other) : CU_STREAM_CAPTURE_STATUS_NONE;
-        if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE && other == id)
+            captured ? capture_of(gpu, set->stream[0], &other) : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+        if (set->order == order && status == CU_STREAM_CAPTURE_STATUS_ACTIVE && other == id)
             return set;
-        if (status == CU_STREAM_CAPTURE_STATUS_NONE)
+        if (status == CU_STREAM_CAPTURE_STATUS_NONE) /* its capture has ended */
             free = set;
+    }
+    if (free) {
+        free->order = order;
+        free->captured = captured;
     }
     return free;
 }
@@ -164,7 +174,7 @@ static void settle(struct gpu_engine_set *set, struct gpu *gpu)
 }
 
 static weft_status copy_locked(struct gpu_engines *engines, struct gpu *gpu, CUstream stream,
-                               const struct gpu_engine_copy *copies, int n)
+                               int order, const struct gpu_engine_copy *copies, int n)
 {
     uint64_t id = 0;
     bool captured = capture_of(gpu, stream, &id) != CU_STREAM_CAPTURE_STATUS_NONE, taken = false;
@@ -173,8 +183,8 @@ static weft_status copy_locked(struct gpu_engines *engines, struct gpu *gpu, CUs
         status = copy_batch(engines, gpu, stream, copies, n, &taken);
     if (taken || status)
         return status;
-    struct gpu_engine_set *set = captured ? set_of_capture(engines, gpu, id) : &engines->sets[0];
-    if (n > 1 && set) {
+    struct gpu_engine_set *set = n > 1 ? set_of(engines, gpu, order, captured, id) : NULL;
+    if (set) {
         status = copy_forked(set, gpu, stream, copies, n);
         if (status && !captured)
             settle(set, gpu);
@@ -186,10 +196,10 @@ static weft_status copy_locked(struct gpu_engines *engines, struct gpu *gpu, CUs
 }
 
 weft_status gpu_engines_copy(struct gpu_engines *engines, struct gpu *gpu, CUstream stream,
-                             const struct gpu_engine_copy *copies, int n)
+                             int order, const struct gpu_engine_copy *copies, int n)
 {
     pthread_mutex_lock(&engines->lock);
-    weft_status status = copy_locked(engines, gpu, stream, copies, n);
+    weft_status status = copy_locked(engines, gpu, stream, order, copies, n);
     pthread_mutex_unlock(&engines->lock);
     return status;
 }

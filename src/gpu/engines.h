@@ -11,7 +11,7 @@
 
 enum {
     GPU_ENGINE_STREAMS = 15, /* beside the caller's; a GPU has fewer copy engines than that */
-    GPU_ENGINE_SETS = 8,     /* captures that go on at once, and one for what is not captured */
+    GPU_ENGINE_SETS = 24,    /* orders of copies, and captures of them that go on at once */
     GPU_ENGINE_COPIES = 65,  /* in one call, at most */
 };
 
@@ -21,10 +21,12 @@ struct gpu_engine_copy {
     size_t bytes;
 };
 
-/* Streams that are used together. A stream stays part of a capture until that ends, so captures have theirs, each
- * a set by itself. */
+/* Streams that are used together, by copies of one order, since those of another may have to overtake them. A stream
+ * stays part of a capture until that ends, so captures have theirs, each a set by itself. */
 struct gpu_engine_set {
-    int streams;
+    int streams; /* 0: nobody has the set */
+    int order;
+    bool captured;
     CUstream stream[GPU_ENGINE_STREAMS];
     CUevent begun, ended[GPU_ENGINE_STREAMS];
 };
@@ -32,14 +34,15 @@ struct gpu_engine_set {
 struct gpu_engines {
     pthread_mutex_t lock; /* copies of one call are put on the streams at a time */
     bool no_batch;        /* the driver has refused one */
-    struct gpu_engine_set sets[GPU_ENGINE_SETS]; /* [0]: of what is not captured */
+    struct gpu_engine_set sets[GPU_ENGINE_SETS];
 };
 
 void gpu_engines_open(struct gpu_engines *engines);
 void gpu_engines_close(struct gpu_engines *engines, struct gpu *gpu);
 
-/* n copies, of which none reads or writes what another writes. The device's context is current. */
+/* n copies, of which none reads or writes what another writes. order: a number of what the program has ordered, such as
+ * the collectives of a team; calls of different ones never wait for each other. The device's context is current. */
 weft_status gpu_engines_copy(struct gpu_engines *engines, struct gpu *gpu, CUstream stream,
-                             const struct gpu_engine_copy *copies, int n);
+                             int order, const struct gpu_engine_copy *copies, int n);
 
 #endif

@@ -94,7 +94,7 @@ weft_status coll_engines_put(struct gpu *gpu, const struct coll_call *call, int 
         int n = phases == 1  ? copies_of_blocks(call, copies)
                 : phase == 0 ? copies_of_slices(call, copies)
                              : copies_handed_on(call, copies);
-        status = gpu_engines_copy(&gpu->coll->engines, gpu, stream, copies, n);
+        status = gpu_engines_copy(&gpu->coll->engines, gpu, stream, call->team, copies, n);
         if (!status)
             status = meet(gpu, call, threads, stream, true);
     }

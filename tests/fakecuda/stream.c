@@ -37,11 +37,13 @@ struct fake_stream {
     struct fake_stream *next;
 };
 
-/* Records are numbered: a stream that waits for an event waits for the record of that moment. */
+/* Records are numbered: a stream that waits for an event waits for the record of that moment, which a later one on
+ * another stream may come before. */
+enum { RECORDS = 64 };
 struct fake_event {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint64_t recorded, done;
+    uint64_t recorded, done[RECORDS]; /* by its number */
     int uses;
     double ns; /* of its stream when it was recorded */
 };
@@ -611,12 +613,17 @@ EXPORT CUresult cuEventDestroy_v2(CUevent event)
     return unmake(EVENT, event);
 }
 
+static bool is_done(const struct fake_event *e, uint64_t number)
+{
+    return e->done[number % RECORDS] >= number;
+}
+
 static void run_record(struct fake_op *op)
 {
     struct fake_event *e = op->event;
     pthread_mutex_lock(&e->lock);
-    if (e->done < op->value)
-        e->done = op->value;
+    if (e->done[op->value % RECORDS] < op->value)
+        e->done[op->value % RECORDS] = op->value;
     e->ns = op->stream->ns;
     pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
@@ -627,7 +634,7 @@ static void run_wait(struct fake_op *op)
 {
     struct fake_event *e = op->event;
     pthread_mutex_lock(&e->lock);
-    while (e->done < op->value)
+    while (!is_done(e, op->value))
         pthread_cond_wait(&e->changed, &e->lock);
     if (op->stream->ns < e->ns)
         op->stream->ns = e->ns; /* the work behind it begins no sooner */
@@ -672,7 +679,7 @@ EXPORT CUresult cuEventElapsedTime(float *ms, CUevent begun, CUevent ended)
 {
     struct fake_event *from = ((struct object *)begun)->event;
     struct fake_event *to = ((struct object *)ended)->event;
-    if (from->done < from->recorded || to->done < to->recorded)
+    if (!is_done(from, from->recorded) || !is_done(to, to->recorded))
         return CUDA_ERROR_NOT_READY;
     *ms = (float)((to->ns - from->ns) / 1e6);
     return CUDA_SUCCESS;
@@ -682,7 +689,7 @@ EXPORT CUresult cuEventQuery(CUevent event)
 {
     struct fake_event *e = ((struct object *)event)->event;
     pthread_mutex_lock(&e->lock);
-    bool ready = e->done >= e->recorded;
+    bool ready = is_done(e, e->recorded);
     pthread_mutex_unlock(&e->lock);
     return ready ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }

@@ -7,6 +7,7 @@
  *   coll_stream renew           numbers of rounds where those of packets come again
  *   coll_stream graph           captured and replayed between other calls (on GPUs)
  *   coll_stream ready           destinations that a member's stream still fills when the others have come
+ *   coll_stream crossed         two teams on two streams, which members order differently
  *   coll_stream late_root [BYTES]  broadcasts that are handed on in chunks, or slices
  *   coll_stream uneven [SMS]    members with other settings of WEFT_COLL and WEFT_COLL_SMS (PE 1's) agree
  *   coll_stream expires         a member does not call: the others are told who, and of what
@@ -367,6 +368,50 @@ static void ready(void)
         }
 }
 
+/* Every second PE gives the first team's collective behind the second one's, on a stream that waits for that; the others
+ * the other way round, on streams that do not wait for each other. */
+static void crossed(void)
+{
+    CUstream first = stream, second;
+    CUevent event;
+    CHECK(!cuda.StreamCreate(&second, CU_STREAM_NON_BLOCKING));
+    CHECK(!cuda.EventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    for (int round = 0; round < 6; round++) {
+        struct call calls[2];
+        for (int i = 0; i < 2; i++) {
+            struct call c = {.what = ALLTOALL, .t = &teams[i], .count = 5000};
+            size_t at = (size_t)(i + 1) * ROOM / 4;
+            one(c, false, 0, false, "before"); /* the team is ready */
+            c.dst = heap_dst + at;
+            c.src = heap_src + at;
+            calls[i] = c;
+            make_source(&c, 900 + (uint64_t)(2 * round + i));
+            to_gpu((char *)c.src, mine, src_bytes(&c));
+            memset(seen, 0xa5, dst_bytes(&c) + 2 * GUARD);
+            to_gpu(c.dst - GUARD, seen, dst_bytes(&c) + 2 * GUARD);
+        }
+        OK(weft_barrier(weft_team_world(job)));
+        if (me % 2) {
+            stream = second;
+            OK(ask(&calls[1]));
+            CHECK(!cuda.EventRecord(event, second) && !cuda.StreamWaitEvent(first, event, 0));
+        }
+        stream = first;
+        OK(ask(&calls[0]));
+        stream = second;
+        if (me % 2 == 0)
+            OK(ask(&calls[1]));
+        synchronize();
+        stream = first;
+        synchronize();
+        for (int i = 0; i < 2; i++) {
+            make_wanted(&calls[i], 900 + (uint64_t)(2 * round + i));
+            compare(&calls[i], "crossed");
+        }
+    }
+    CHECK(!cuda.EventDestroy(event) && !cuda.StreamDestroy(second));
+}
+
 /* Large broadcasts by a root that comes late: who hands its slice on waits for each chunk of it. */
 static void late_root(size_t bytes)
 {
@@ -615,6 +660,8 @@ int main(int argc, char **argv)
         ready();
     } else if (strcmp(part, "late_root") == 0) {
         late_root(argc > 2 ? strtoul(argv[2], NULL, 10) : 400000);
+    } else if (strcmp(part, "crossed") == 0) {
+        crossed();
     } else if (strcmp(part, "uneven") == 0) {
         mixed(80);
     } else if (strcmp(part, "expires") == 0) {
