@@ -124,8 +124,8 @@ static void fill(int count, int round, bool zero)
 /* ------------------------------------------------------------------------------------- a full disk */
 
 /* All disks get FILLS times as much as before, and what one PE writes is too much for the last one already (24 MiB in
- * file_disks.sh). It runs full: its handle says so, and how much of each
- * transfer is safe; the others are as they should be. With room again it takes what it is given. */
+ * file_disks.sh). It runs full: its handle says so, and how much of each transfer is safe; the others are as they should
+ * be. With room again it takes what it is given. */
 static void one_is_full(int count)
 {
     enum { FILLS = 12 };
