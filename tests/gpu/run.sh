@@ -337,6 +337,7 @@ group_files() {
         run "file, large requests" "$pes" 60 "$build/bin/job_gpu_file" gpu
         run "file team" "$pes" 60 "$build/bin/job_gpu_file_team" gpu
         run "file on streams" "$pes" 60 "$build/bin/job_gpu_file_stream"
+        run "files of several folders at once" "$pes" 60 "$build/bin/job_gpu_file_disks" gpu "$(realpath "$folder")" /dev/shm
     done
     extra="JOB_FOLDER=$folder WEFT_MAP=none"
     run "file, not mapped" 1 60 "$build/bin/job_gpu_file" gpu
@@ -415,6 +416,9 @@ group_mapped() { # GPU memory in the CPU's addresses
     run "killed while it maps" "$pes" 30 sh -c "'$build/bin/job_gpu_map' works & sleep 1.5; kill -9 \$!; wait \$!; kill -9 \$\$"
     wanted=
     run "and after that" "$pes" 60 "$build/bin/job_gpu_map" works
+    wanted="every call told"
+    run "calls after a failure" 2 60 "$build/bin/job_gpu_failed" each gpu
+    wanted=
     if [ "$(id -u)" -eq 0 ] && command -v setpriv > /dev/null; then
         local copy
         copy=$(mktemp -d) && cp -r "$build/bin/weft" "$build/bin/job_gpu_map" "$copy/" && chmod -R a+rX "$copy"
