@@ -4,6 +4,7 @@
 #include "commands.h"
 
 #include "tool/coll_rates.h"
+#include "tool/coll_scratch.h"
 #include "tool/tool.h"
 
 #include <argp.h>
@@ -48,6 +49,12 @@ static void print_json(void)
                                         config_vars[i].preset, "text", config_vars[i].text));
     json_object_set_new(json_array_get(list, CONFIG_COLL_RATES), "rates",
                         json_string(rates_here()));
+    struct tool_coll_scratch s = tool_coll_scratch();
+    json_object_set_new(json_array_get(list, CONFIG_COLL), "scratch",
+                        json_pack("{s:I, s:i, s:i, s:I, s:I}", "bytes", (json_int_t)s.bytes,
+                                  "teams", s.teams, "wide_teams", s.wide_teams, "wide_bytes",
+                                  (json_int_t)s.wide_bytes, "narrow_bytes",
+                                  (json_int_t)s.narrow_bytes));
     json_dumpf(list, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(list);
@@ -63,6 +70,10 @@ static void print_table(void)
         if (var->choices)
             printf(" [%s]", var->choices);
         putchar('\n');
+        char scratch[512];
+        tool_coll_scratch_text(scratch, sizeof scratch);
+        if (i == CONFIG_COLL)
+            printf("    scratch: %s\n", scratch);
         if (i == CONFIG_COLL_RATES)
             printf("    rates: %s\n", rates_here());
     }

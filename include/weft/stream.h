@@ -73,6 +73,11 @@ weft_status weft_sync_on_stream(weft_team *team, weft_stream stream);
  * destinations; one block runs before them and one behind, while the members meet. Reductions take one block. Large
  * ones go that way by themselves where it is faster.
  *
+ * Checking mode (WEFT_CHECK=1): at the call the members compare operation, sizes, types and root, and when the stream
+ * comes there, at each replay too, their GPUs compare them, the factor and the kinds of memory. A difference is
+ * WEFT_ERR_MISMATCH, of the call or of the job, in words that name two members and what differs; nothing is stored, and
+ * what the team does on streams afterwards stores nothing either. Copy engines are not used.
+ *
  * The first call of a team makes it ready (some milliseconds, and the members exchange a word); it may be captured,
  * as others may. A member that has died: the stream goes on, and the job's next call returns WEFT_ERR_PEER_DEAD or
  * WEFT_ERR_TIMEOUT.

@@ -116,6 +116,8 @@ WEFT_DEVICE struct weft_dev_how how_of(const struct coll_call *c, int more)
     return h;
 }
 
+#include "coll_check.h"
+
 /* A member's unit into what is combined, when its packets `p` are there. */
 WEFT_DEVICE void member_combine(struct round *r, struct weft_dev_how h, struct weft_dev_wide *acc,
                                 struct pair p, struct weft_dev_vec16 mine, int slots, uint64_t at,

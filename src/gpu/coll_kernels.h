@@ -24,6 +24,7 @@
     X(weft_coll_push_sized)                                                                        \
     X(weft_coll_spread)                                                                            \
     X(weft_coll_meet)                                                                              \
+    X(weft_coll_check)                                                                             \
     X(weft_coll_send_strided)                                                                      \
     X(weft_coll_push_strided)                                                                      \
     X(weft_coll_reduce_one_more)                                                                   \
@@ -49,6 +50,7 @@ enum {
  * and only grow. Those of others are in lines of their own. */
 struct coll_area {
     uint64_t tickets, tickets_line[15];
+    uint64_t refused, refused_line[15]; /* in checking mode: members have called differently */
     uint64_t begun, begun_line[15]; /* the latest round that all members are known to have begun */
     uint64_t here[COLL_MEMBERS];    /* by member i: it has begun that round */
     uint64_t relay
@@ -75,6 +77,15 @@ enum coll_flow {
     COLL_ALL,  /* everyone to everyone */
     COLL_FROM, /* the root to everyone */
     COLL_TO,   /* everyone to the root */
+};
+
+/* Words of what members compare in checking mode. */
+enum coll_header {
+    COLL_HEADER_KIND,   /* operation, type, op, root + 1 and members: 8, 8, 8, 16 and 16 bits */
+    COLL_HEADER_BYTES,  /* of a block or vector; 0 where members have their own */
+    COLL_HEADER_DETAIL, /* of a scaled sum the factor as a double, of a strided one the strides */
+    COLL_HEADER_WAY,    /* kernel, blocks and threads: from what kinds of memory, besides */
+    COLL_HEADER_WORDS
 };
 
 /* A kernel's argument. Block i of the source goes to member i, block i of the destination comes from member i;
@@ -110,6 +121,8 @@ struct coll_call {
     /* Of a scaled sum. factor_at: a float or double, as elements are combined, in memory of the GPU; NULL: `factor`. */
     double factor;
     const void *factor_at;
+    int32_t check; /* checking mode */
+    uint64_t header[COLL_HEADER_WORDS];
     struct gpu_reporting reporting;
 };
 

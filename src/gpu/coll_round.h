@@ -105,10 +105,13 @@ WEFT_DEVICE void round_begin(struct round *r, const struct coll_call *c, uint64_
         shared[0] = weft_dev_atomic_add_u64(&r->own->tickets, COLL_BLOCKS / weft_dev_grid_dim_x(),
                                             RELAXED, WEFT_SCOPE_GPU);
         shared[1] = weft_dev_load_u64(&r->own->begun, RELAXED, WEFT_SCOPE_GPU);
+        if (c->check && weft_dev_load_u64(&r->own->refused, RELAXED, WEFT_SCOPE_GPU))
+            shared[1] = UINT64_MAX; /* of no round */
     }
     weft_dev_sync_block();
     r->number = shared[0] / COLL_BLOCKS + 1;
     r->begun = shared[1];
+    r->failed = r->begun == UINT64_MAX;
     r->set = set_offset(c, r->number);
     r->packet = ((uint32_t)r->number & (COLL_NUMBER_BIT - 1)) | COLL_NUMBER_BIT;
     coll_renew(r);

@@ -2,6 +2,8 @@
 /* What device code has reported, in words. The box may be written while it is read. */
 #include "job/device_state.h"
 
+#include "base/type_names.h"
+#include "gpu/coll_kernels.h"
 #include "path/gda_error.h"
 
 #include <stdio.h>
@@ -41,6 +43,51 @@ static void text_wait(const struct weft_dev_record *record, const char *who, cha
              (unsigned long long)record->expected, (unsigned long long)record->seen,
              (unsigned long long)record->address,
              record->state == WEFT_DEV_RECORD_WAITING ? "" : " (limit WEFT_WAIT_LIMIT)");
+}
+
+static int bits(uint64_t word, int from, int count)
+{
+    return (int)(word >> from & ((1u << count) - 1));
+}
+
+/* Members of a team called a collective differently: words of enum coll_header, of this PE and of record->peer. */
+static void text_mismatch(const struct weft_dev_record *record, int pe, const char *who, char *text,
+                          size_t bytes)
+{
+    uint64_t a = record->expected, b = record->seen;
+    int peer = record->peer;
+    double factors[2];
+    memcpy(&factors[0], &a, sizeof a);
+    memcpy(&factors[1], &b, sizeof b);
+    if (record->address == COLL_HEADER_BYTES)
+        snprintf(text, bytes, "%s: %llu bytes at PE %d, %llu at PE %d", who, (unsigned long long)a,
+                 pe, (unsigned long long)b, peer);
+    else if (record->address == COLL_HEADER_DETAIL && record->operation == WEFT_DEV_OP_ALLTOALL)
+        snprintf(text, bytes, "%s: strides %d and %d (dst, src) at PE %d, %d and %d at PE %d", who,
+                 (int)(a >> 32), (int)a, pe, (int)(b >> 32), (int)b, peer);
+    else if (record->address == COLL_HEADER_DETAIL)
+        snprintf(text, bytes, "%s: factor %.9g at PE %d, %.9g at PE %d", who, factors[0], pe,
+                 factors[1], peer);
+    else if (record->address == COLL_HEADER_WAY)
+        snprintf(
+            text, bytes,
+            "%s: dst or src is symmetric memory at one of PE %d and PE %d and other memory, or "
+            "not aligned to elements, at the other; all members give the same kinds",
+            who, pe, peer);
+    else if (bits(a, 0, 8) != bits(b, 0, 8))
+        snprintf(text, bytes, "%s: PE %d calls %s while PE %d calls %s", who, pe,
+                 device_operation_name((uint32_t)bits(a, 0, 8)), peer,
+                 device_operation_name((uint32_t)bits(b, 0, 8)));
+    else if (bits(a, 8, 16) != bits(b, 8, 16))
+        snprintf(text, bytes, "%s: %s by %s at PE %d, %s by %s at PE %d", who,
+                 base_type_name(bits(a, 8, 8)), base_op_name(bits(a, 16, 8)), pe,
+                 base_type_name(bits(b, 8, 8)), base_op_name(bits(b, 16, 8)), peer);
+    else if (bits(a, 24, 16) != bits(b, 24, 16))
+        snprintf(text, bytes, "%s: root %d at PE %d, %d at PE %d", who, bits(a, 24, 16) - 1, pe,
+                 bits(b, 24, 16) - 1, peer);
+    else
+        snprintf(text, bytes, "%s: a team of %d at PE %d, of %d at PE %d", who, bits(a, 40, 16), pe,
+                 bits(b, 40, 16), peer);
 }
 
 static void text_refused(const struct weft_dev_record *record, const char *who, char *text,
@@ -102,7 +149,9 @@ void device_record_text(const struct weft_dev_record *shared, int pe, char *text
         snprintf(team, sizeof team, " of team %d", record.team);
     snprintf(who, sizeof who, "PE %d, kernel block %u thread %u: %s%s", pe, record.block,
              record.thread, device_operation_name(record.operation), team);
-    if (record.state == WEFT_DEV_RECORD_REFUSED)
+    if (record.state == WEFT_DEV_RECORD_REFUSED && record.status == WEFT_ERR_MISMATCH)
+        text_mismatch(&record, pe, who, text, bytes);
+    else if (record.state == WEFT_DEV_RECORD_REFUSED)
         text_refused(&record, who, text, bytes);
     else
         text_wait(&record, who, text, bytes);

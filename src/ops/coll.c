@@ -2,6 +2,7 @@
 /* Phases, packets, barrier and sync. See coll.h for how they work. */
 #include "ops/coll.h"
 
+#include "base/type_names.h"
 #include "job/device_state.h"
 
 #include <stdlib.h>
@@ -210,8 +211,20 @@ static weft_status differ(const char *function, struct weft_team *team, int memb
         return base_fail(WEFT_ERR_MISMATCH, "%s: root %lld at PE %d, %lld at PE %d", function,
                          (long long)mine[2], team->job->pe, (long long)theirs[2],
                          team->pes[member]);
+    bool reduces =
+        mine[0] == BOX_OP_REDUCE || mine[0] == BOX_OP_REDUCESCATTER || mine[0] == BOX_OP_REDUCE_TO;
+    if (reduces && (uint16_t)mine[3] != (uint16_t)theirs[3])
+        return base_fail(WEFT_ERR_MISMATCH,
+                         "%s: type and operation are %s by %s at PE %d, %s by %s at PE %d",
+                         function, base_type_name((int)(mine[3] >> 8 & 0xff)),
+                         base_op_name((int)(mine[3] & 0xff)), team->job->pe,
+                         base_type_name((int)(theirs[3] >> 8 & 0xff)),
+                         base_op_name((int)(theirs[3] & 0xff)), team->pes[member]);
+    if (reduces)
+        return base_fail(WEFT_ERR_MISMATCH, "%s: the factor of PE %d is not that of PE %d",
+                         function, team->job->pe, team->pes[member]);
     return base_fail(WEFT_ERR_MISMATCH,
-                     "%s: type, operation or address differ between PE %d (%#llx) and PE %d "
+                     "%s: strides or addresses differ between PE %d (%#llx) and PE %d "
                      "(%#llx)",
                      function, team->job->pe, (unsigned long long)mine[3], team->pes[member],
                      (unsigned long long)theirs[3]);

@@ -385,6 +385,7 @@ static void fill(const struct weft_team *team, const struct coll_ask *ask, struc
         .dst_at = ask->recv_at,
         .room =
             ask->what == COLL_COLLECT ? gpu->heap.backed - ((uintptr_t)ask->dst - base) : ask->room,
+        .check = team->job->checking,
         .reporting = gpu->reporting,
     };
     for (int i = 0; i < team->n; i++) {
@@ -426,7 +427,7 @@ struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct
                               .members = team->n,
                               .bytes = ask->bytes,
                               .set_bytes = coll_set_bytes(team->slot),
-                              .strided = ask->element != 0,
+                              .strided = ask->element != 0 || team->job->checking,
                               .direct = symmetric,
                               .most_blocks = team->coll->most_blocks,
                               .wish = team->coll->wish};
@@ -463,6 +464,25 @@ static void exchange_capture_mode(const struct gpu *gpu, int *mode)
         gpu->cuda.ThreadExchangeStreamCaptureMode(mode);
 }
 
+/* Checking mode: puts the comparison of this call with the other members' in front of it. */
+static weft_status compare_members(struct weft_team *team, const struct coll_ask *ask,
+                                   const struct coll_choice *choice, enum coll_kernel kernel,
+                                   struct coll_call call, CUstream stream)
+{
+    enum { THREADS = 64 };
+    call.header[COLL_HEADER_KIND] = (uint64_t)call.operation | (uint64_t)(uint8_t)ask->type << 8 |
+                                    (uint64_t)(uint8_t)ask->op << 16 |
+                                    (uint64_t)(uint16_t)(call.root + 1) << 24 |
+                                    (uint64_t)team->n << 40;
+    call.header[COLL_HEADER_BYTES] = is_sized(ask->what) ? 0 : ask->bytes;
+    call.header[COLL_HEADER_DETAIL] =
+        ask->element ? ask->dst_stride << 32 | (ask->src_stride & UINT32_MAX) : 0;
+    call.header[COLL_HEADER_WAY] =
+        (uint64_t)kernel << 32 | (uint64_t)choice->blocks << 16 | choice->threads;
+    call.flow = COLL_ALL;
+    return gpu_coll_launch(team->job->gpu, COLL_weft_coll_check, 1, THREADS, stream, &call);
+}
+
 /* The part of the call that one round takes: elements stay whole, since a unit holds whole ones. */
 static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CUstream stream)
 {
@@ -480,6 +500,10 @@ static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CU
     fill(team, ask, &call);
     call.chunks = choice.chunks;
     enum coll_kernel kernel = kernel_of(ask, &choice);
+    if (call.check)
+        status = compare_members(team, ask, &choice, kernel, call, stream);
+    if (status)
+        return status;
     if (choice.way == COLL_WAY_ENGINES) {
         int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
         exchange_capture_mode(gpu, &mode); /* streams of copies are made at their first use */
