@@ -365,10 +365,12 @@ static bool model(struct coll_bench *b, struct coll_row *row)
         return row->way == COLL_WAY_AUTO;
     struct tool_coll_model m =
         tool_coll_model(b->bench.world, row->what, row->way, b->options->sms, row->bytes);
-    row->taken = m.taken;
-    row->model_us = m.us;
-    row->floor_us = m.floor_us;
-    row->blocks = m.blocks;
+    if (b->members > 1) { /* one member's are copies within its memory: no link, no way */
+        row->taken = m.taken;
+        row->model_us = m.us;
+        row->floor_us = m.floor_us;
+        row->blocks = m.blocks;
+    }
     return row->way == COLL_WAY_AUTO || row->way == COLL_WAY_COPIES || m.us >= 0;
 }
 
@@ -416,17 +418,22 @@ static weft_status run_rows(struct coll_bench *b)
 /* The same at every PE, said by one. */
 static bool can_tune(const struct coll_bench *b)
 {
-    if (b->kernels && b->members > 1)
-        return true;
-    if (b->bench.me == 0)
+    const char *why = NULL;
+    if (b->members == 1)
+        why = "is one PE; give --pes";
+    else if (!b->kernels)
+        why =
+            "no kernels serve: the target is simt, WEFT_COLL is copies, or GPUs do not reach each "
+            "other";
+    else if (tool_coll_gpus(b->bench.world) < b->members)
+        why = "PEs share a GPU, on which their kernels take turns; give --pes as many as there are "
+              "GPUs";
+    if (why && b->bench.me == 0)
         fprintf(
             stderr,
             "weft bench coll: --tune measures kernels between the GPUs of several PEs, and here %s\n",
-            b->members > 1
-                ? "no kernels serve: the target is simt, WEFT_COLL is copies, or GPUs do "
-                  "not reach each other"
-                : "is one PE; give --pes");
-    return false;
+            why);
+    return !why;
 }
 
 static weft_status run_member(struct coll_bench *b)

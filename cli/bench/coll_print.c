@@ -42,6 +42,10 @@ static void table_head(const struct coll_bench *b)
             "%s\n",
             coll_link_gbps(rates), coll_flag_us(rates),
             agreed ? text : "built in, since the PEs have different ones");
+        if (b->kernels && b->members > 1 && tool_coll_gpus(b->bench.world) < b->members)
+            printf(
+                "PEs share a GPU: their kernels take turns of milliseconds, so these are not times of "
+                "links\n");
         if (!b->kernels)
             printf("no kernels serve these PEs: the host's functions are called in stream order\n");
     }

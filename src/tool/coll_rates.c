@@ -71,6 +71,21 @@ bool tool_coll_by_kernels(weft_team *team)
     return coll_kernel_serves(team);
 }
 
+int tool_coll_gpus(const weft_team *team)
+{
+    const struct gpu *gpu = team->job->gpu;
+    int count = 0;
+    for (int i = 0; i < team->n; i++) {
+        const CUuuid *mine = &gpu->heap.windows[gpu->slot_of[team->pes[i]]].gpu.uuid;
+        int k = 0;
+        while (k < i && memcmp(&gpu->heap.windows[gpu->slot_of[team->pes[k]]].gpu.uuid, mine,
+                               sizeof *mine) != 0)
+            k++;
+        count += k == i;
+    }
+    return count;
+}
+
 weft_status tool_coll_force(weft_team *team, enum coll_way way, int sms)
 {
     return coll_kernel_force(team, way, coll_blocks_of(sms));

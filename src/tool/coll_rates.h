@@ -21,6 +21,10 @@ void tool_coll_rates_here(struct coll_rates *rates, char *text, size_t bytes);
 /* Whether kernels serve it at all: else the host's functions are called in stream order. */
 bool tool_coll_by_kernels(weft_team *team);
 
+/* Of a team served by kernels: how many GPUs its members use. Where they are fewer than the members, kernels take turns
+ * on one, by the millisecond, and times say nothing of links. */
+int tool_coll_gpus(const weft_team *team);
+
 /* sms: as WEFT_COLL_SMS. Collective over the team, see coll_kernel_force(). */
 weft_status tool_coll_force(weft_team *team, enum coll_way way, int sms);
 

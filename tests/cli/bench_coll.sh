@@ -13,6 +13,7 @@ fail() {
 folder=$(mktemp -d "$PWD/bench_coll.XXXXXX") && cd "$folder" || exit 1
 trap 'rm -rf "$folder"' EXIT
 export WEFT_HEAP_SIZE=64M WEFT_GPU_HEAP_SIZE=1G WEFT_PROVE=off WEFT_WAIT_LIMIT=20s XDG_CACHE_HOME=$folder/cache
+export FAKE_CUDA_DEVICES=3 # a GPU for each PE
 unset WEFT_COLL_RATES
 on_gpus() { LD_LIBRARY_PATH=$stand_in "$weft" bench coll --target cuda -i 1 --repetitions 1 "$@"; }
 figure='[0-9]+(\.[0-9]+)?'
@@ -63,6 +64,12 @@ for wrong in "--ops sum" "--ways quick" "--sizes 0" "--sms 65" "--target gpu" "-
     [ $? = 2 ] || fail "$wrong: not refused as usage"
     [ -s words ] || fail "$wrong: no words"
 done
+FAKE_CUDA_DEVICES=2 on_gpus --pes 3 --tune > /dev/null 2> words && fail "--tune with a GPU of two PEs: no fault"
+grep -q "PEs share a GPU" words || fail "--tune with a GPU of two PEs: $(cat words)"
+grep -q "^PEs share a GPU" <<< "$(FAKE_CUDA_DEVICES=2 on_gpus --pes 3 --sizes 8 --ops reduce --ways auto)" || fail "a shared GPU is not told"
+grep -q "^PEs share a GPU" <<< "$(on_gpus --pes 2 --sizes 8 --ops reduce --ways auto)" && fail "three GPUs are told to be fewer"
+one=$(on_gpus --pes 1 --sizes 8 --ops reduce --ways auto --json)
+grep -q '"floor_us":null.*"model_us":null' <<< "$one" || fail "one PE has the floor of a link: $one"
 "$weft" bench coll --target simt --tune > /dev/null 2> words && fail "--tune on simt: no fault"
 grep -q "no kernels serve" words || fail "--tune on simt: $(cat words)"
 
@@ -73,7 +80,7 @@ on_gpus --pes 3 --sizes 64K --tune > table || fail "--tune: status $?"
 file=$(echo "$folder"/cache/weft/coll-rates-*)
 grep -q "kept in $file" table || fail "--tune: $(cat table)"
 [ "$(grep -cE "^  [a-z_]+ +$figure +[0-9.e+-]+$" table)" = 14 ] || fail "--tune: not fourteen rates: $(cat table)"
-[[ $(rates) =~ ^"of $file, measured 20"[0-9-]{8}" by 3 PEs on 2 Stand-in GPU"$ ]] || fail "kept, and env says $(rates)"
+[[ $(rates) =~ ^"of $file, measured 20"[0-9-]{8}" by 3 PEs on 3 Stand-in GPU"$ ]] || fail "kept, and env says $(rates)"
 explained=$(LD_LIBRARY_PATH=$stand_in "$weft" explain coll reduce 1M 4)
 grep -q "rates: of $file, measured" <<< "$explained" || fail "explain does not tell of the file: $explained"
 on_gpus --ops reduce --sizes 8 --ways auto > rows || fail "with rates: status $?"
