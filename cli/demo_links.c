@@ -4,6 +4,7 @@
  * so that the one that starts the job has opened no driver. */
 #include "demo.h"
 
+#include "machine/explain.h"
 #include "machine_options.h"
 #include "probe.h"
 
@@ -30,7 +31,7 @@ static json_t *pair_json(const struct machine *machine, const char *a, const cha
     struct routes routes = {.n = 0};
     if (endpoint_find(machine, a, &from) || endpoint_find(machine, b, &to))
         return NULL;
-    routes_between(machine, &from, &to, &routes);
+    explain_routes(machine, &from, &to, &routes);
     const struct route *best = routes_best(&routes);
     const struct machine_measured *m = machine_find_measured(machine, a, b);
     return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:s}", "from", a, "to", b, "way",

@@ -187,10 +187,10 @@ json_t *json_fact_text(struct machine_text text)
 json_t *json_finding(const struct finding *f)
 {
     const struct reason_text *r = &reason_table[f->reason];
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "code", r->code,
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "code", r->code,
                      "weight", weight_names[f->weight], "place", f->place, "path", f->path, "cause",
                      r->cause, "evidence", f->evidence, "remedy", f->remedy, "who", r->who, "lasts",
-                     r->lasts, "gain_gbps", json_gbps(f->gain_mbps));
+                     r->lasts, "what_if", f->repair, "gain_gbps", json_gbps(f->gain_mbps));
 }
 
 void json_print(json_t *root)

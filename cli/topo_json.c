@@ -46,7 +46,7 @@ static json_t *pair_json(const struct topo *topo, int a, int b)
     int indices[ROUTES_MOST];
     int64_t total = 0;
     topo_label(topo, a, b, label, sizeof label);
-    routes_between(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
+    explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
     json_t *list = json_array();
     for (int i = 0; i < routes.n; i++)
         json_array_append_new(list, route_json(&routes.list[i]));

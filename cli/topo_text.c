@@ -153,9 +153,12 @@ static void cell_gbps(const struct topo *topo, int a, int b, char *cell, size_t 
         snprintf(cell, size, a == b ? "X" : "-");
         return;
     }
-    routes_between(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
+    explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
     const struct route *best = routes_best(&routes);
-    show_gbps(best ? best->mbps : 0, cell, size);
+    if (routes.n && !best)
+        snprintf(cell, size, "off");
+    else
+        show_gbps(best ? best->mbps : 0, cell, size);
 }
 
 static void cell_us(const struct topo *topo, int a, int b, char *cell, size_t size)
@@ -165,7 +168,7 @@ static void cell_us(const struct topo *topo, int a, int b, char *cell, size_t si
         snprintf(cell, size, a == b ? "X" : "-");
         return;
     }
-    routes_between(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
+    explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
     const struct route *best = routes_best(&routes);
     show_us(best ? best->latency_ns : 0, cell, size);
 }
@@ -220,7 +223,7 @@ static void cell_gbps_beside(const struct topo *topo, int a, int b, char *cell, 
     struct routes routes = {.n = 0};
     char expected[16], measured[16];
     cell_measured(topo, a, b, measured, sizeof measured);
-    routes_between(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
+    explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
     const struct route *best = routes_best(&routes);
     int64_t mbps = best ? best->mbps : 0;
     beside(cell, size, show_gbps(mbps, expected, sizeof expected), measured, mbps,
@@ -244,7 +247,7 @@ static void cell_us_beside(const struct topo *topo, int a, int b, char *cell, si
     struct routes routes = {.n = 0};
     char expected[16], measured[16];
     cell_measured_us(topo, a, b, measured, sizeof measured);
-    routes_between(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
+    explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
     const struct route *best = routes_best(&routes);
     int64_t ns = best ? best->latency_ns : 0;
     beside(cell, size, show_us(ns, expected, sizeof expected), measured, ns,
@@ -275,7 +278,7 @@ static void print_host(const struct topo *topo, FILE *to)
         char out[16], in[16], gbps[16];
         if (!m || endpoint_find(topo->machine, "host", &host))
             continue;
-        routes_between(topo->machine, &topo->ends[a], &host, &routes);
+        explain_routes(topo->machine, &topo->ends[a], &host, &routes);
         const struct route *best = routes_best(&routes);
         fprintf(to, "%s and host memory: to it %s GB/s, from it %s, expected %s\n",
                 topo->ends[a].name, show_gbps(number_or(m->write_mbps, 0), out, sizeof out),
@@ -310,7 +313,7 @@ static void print_relays(const struct topo *topo, FILE *to)
         for (int b = a + 1; b < topo->gpus; b++) {
             struct routes routes = {.n = 0};
             char gbps[16];
-            routes_between(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
+            explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
             const struct route *best = routes_best(&routes);
             if (!best || best->kind != ROUTE_RELAY)
                 continue;
@@ -476,7 +479,7 @@ void topo_routes(const struct topo *topo, FILE *to)
             char gbps[16], us[16];
             if (a == b || (a >= topo->gpus && b >= topo->gpus))
                 continue;
-            routes_between(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
+            explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
             int disjoint = routes_disjoint(&routes, indices, &total);
             fprintf(to, "%s %s\n", topo->ends[a].name, topo->ends[b].name);
             for (int i = 0; i < routes.n; i++)

@@ -18,7 +18,7 @@ static void look(const struct topo *topo, int a, int b, struct side *side)
     struct routes routes = {.n = 0};
     memset(side, 0, sizeof *side);
     topo_label(topo, a, b, side->label, sizeof side->label);
-    routes_between(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
+    explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
     const struct route *best = routes_best(&routes);
     if (!best)
         return;

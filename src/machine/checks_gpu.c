@@ -29,6 +29,17 @@ static const char *index_text(const struct machine_gpu *gpu)
 
 /* --- one GPU ----------------------------------------------------------------------------------- */
 
+static void check_prohibited(const struct machine_gpu *gpu, struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    unsigned ways = findings->ways;
+    findings->ways = WAYS_ALL;
+    finding_repair(finding_add(findings, REASON_GPU_PROHIBITED, WEIGHT_OFF, index,
+                               "gpu%s: compute mode prohibited", index),
+                   "set gpus[%s].compute_mode default", index);
+    findings->ways = ways;
+}
+
 void check_gpu(const struct machine *machine, const struct machine_gpu *gpu,
                struct findings *findings)
 {
@@ -37,8 +48,7 @@ void check_gpu(const struct machine *machine, const struct machine_gpu *gpu,
         finding_add(findings, REASON_GPU_ECC, WEIGHT_SLOW, index,
                     "gpu%s: %" PRId64 " uncorrected ECC errors", index, gpu->ecc_uncorrected.value);
     if (text_is(gpu->compute_mode, "prohibited"))
-        finding_add(findings, REASON_GPU_PROHIBITED, WEIGHT_OFF, index,
-                    "gpu%s: compute mode prohibited", index);
+        check_prohibited(gpu, findings);
     if (gpu->clock_reasons.known && (gpu->clock_reasons.value & CLOCKS_HELD))
         finding_add(findings, REASON_GPU_CLOCKS, WEIGHT_SLOW, index,
                     "gpu%s: clock reasons 0x%" PRIx64 ", SM clock %" PRId64 " of %" PRId64 " MHz",
@@ -55,9 +65,11 @@ void check_gpu(const struct machine *machine, const struct machine_gpu *gpu,
     bool in_tree = pci && pci->width.known && *text_or(pci->parent, "");
     if (!in_tree && gpu->pcie_width.known && gpu->pcie_width_max.known &&
         gpu->pcie_width.value < gpu->pcie_width_max.value)
-        finding_add(findings, REASON_PCIE_WIDTH, WEIGHT_SLOW, text_or(gpu->bdf, index),
-                    "gpu%s runs with %" PRId64 " of %" PRId64 " PCIe lanes", index,
-                    gpu->pcie_width.value, gpu->pcie_width_max.value);
+        finding_repair(finding_add(findings, REASON_PCIE_WIDTH, WEIGHT_SLOW,
+                                   text_or(gpu->bdf, index),
+                                   "gpu%s runs with %" PRId64 " of %" PRId64 " PCIe lanes", index,
+                                   gpu->pcie_width.value, gpu->pcie_width_max.value),
+                       "set gpus[%s].pcie_width %" PRId64, index, gpu->pcie_width_max.value);
 }
 
 /* Under WSL there is no such node, and cannot be. */
@@ -106,7 +118,10 @@ static void check_map_ways(const struct machine *machine, const struct machine_g
 void check_mapping(const struct machine *machine, const struct machine_gpu *gpu,
                    struct findings *findings)
 {
-    const char *index = index_text(gpu);
+    const char *index = index_text(gpu), *path = findings->path;
+    unsigned ways = findings->ways;
+    findings->path = "CPU mapping"; /* a way beside copies, which need none */
+    findings->ways = 0;
     if (gpu->bar1_bytes.known && gpu->memory_bytes.known &&
         gpu->bar1_bytes.value < gpu->memory_bytes.value)
         finding_add(findings, REASON_BAR1_SMALL, WEIGHT_SLOW, index,
@@ -117,6 +132,8 @@ void check_mapping(const struct machine *machine, const struct machine_gpu *gpu,
     if (number_is(machine->drivers.gdrdrv, 1) && number_is(machine->limits.gdrdrv_node, 0))
         finding_add(findings, REASON_MAP_GDRDRV, WEIGHT_NOTE, index,
                     "gdrdrv is loaded, /dev/gdrdrv cannot be opened");
+    findings->path = path;
+    findings->ways = ways;
 }
 
 static int64_t line_speed(const struct machine_link *link)
@@ -241,24 +258,17 @@ void check_fabric(const struct machine *machine, const struct machine_gpu *gpu,
     const char *index = index_text(gpu);
     bool part = gpu->fabric_state.value && !text_is(gpu->fabric_state, "not-supported");
     if (part && (!text_is(gpu->fabric_state, "completed") || number_or(gpu->fabric_status, 0) != 0))
-        finding_add(findings, REASON_FABRIC_STATE, WEIGHT_OFF, index,
-                    "gpu%s: fabric state %s, status %" PRId64, index, gpu->fabric_state.value,
-                    number_or(gpu->fabric_status, 0));
+        finding_repair(finding_add(findings, REASON_FABRIC_STATE, WEIGHT_OFF, index,
+                                   "gpu%s: fabric state %s, status %" PRId64, index,
+                                   gpu->fabric_state.value, number_or(gpu->fabric_status, 0)),
+                       "set gpus[%s].fabric_state completed; set gpus[%s].fabric_status 0", index,
+                       index);
     if (number_is(gpu->fabric_degraded, 1))
         finding_add(findings, REASON_FABRIC_DEGRADED, WEIGHT_SLOW, index,
                     "gpu%s: fabric health reports degraded bandwidth", index);
 }
 
 /* --- pairs ------------------------------------------------------------------------------------- */
-
-static int64_t gain_over(const struct routes *routes, enum route_kind kind)
-{
-    const struct route *best = routes_best(routes);
-    for (int i = 0; i < routes->n; i++)
-        if (routes->list[i].kind == kind && best && routes->list[i].mbps > best->mbps)
-            return routes->list[i].mbps - best->mbps;
-    return 0;
-}
 
 static void check_clique(const struct machine_gpu *x, const struct machine_gpu *y,
                          struct findings *findings)
@@ -267,10 +277,15 @@ static void check_clique(const struct machine_gpu *x, const struct machine_gpu *
                     strcmp(x->fabric_cluster.value, y->fabric_cluster.value) != 0;
     bool cliques = x->fabric_clique.known && y->fabric_clique.known &&
                    x->fabric_clique.value != y->fabric_clique.value;
-    if (clusters || cliques)
+    if (!clusters && !cliques)
+        return;
+    struct finding *f =
         finding_add(findings, REASON_FABRIC_CLIQUE, WEIGHT_OFF, NULL,
                     "fabric clique %" PRId64 " and %" PRId64 "%s", number_or(x->fabric_clique, -1),
                     number_or(y->fabric_clique, -1), clusters ? ", different clusters" : "");
+    if (!clusters)
+        finding_repair(f, "set gpus[%s].fabric_clique %" PRId64, index_text(y),
+                       x->fabric_clique.value);
 }
 
 void check_links(const struct machine *machine, const struct endpoint *a, const struct endpoint *b,
@@ -280,7 +295,7 @@ void check_links(const struct machine *machine, const struct endpoint *a, const 
     const struct machine_gpu *y = machine_find_gpu(machine, b->index);
     struct link_count from = count_links(machine, a->index), to = count_links(machine, b->index);
     findings->path = "NVLink";
-    findings->gain_mbps = gain_over(routes, ROUTE_LINK);
+    findings->ways = WAY(ROUTE_LINK);
     if (from.up && to.up && !routes_links(machine, a->index, b->index).links) {
         const struct route *best = routes_best(routes);
         finding_add(findings, REASON_NVLINK_NONE, WEIGHT_NOTE, NULL,
@@ -295,9 +310,33 @@ void check_links(const struct machine *machine, const struct endpoint *a, const 
     check_gpu_links(machine, y, findings);
 }
 
+/* What the driver says of the way that a pair would take: a refusal of any kind decides. */
+static struct machine_text driver_word(const struct machine_p2p *p, bool linked)
+{
+    struct machine_text none = {.value = NULL};
+    if (!p)
+        return none;
+    bool refused = p->write.value && !word_is_one_of(p->write.value, "ok|unknown");
+    return linked || refused || !p->pci.value || text_is(p->pci, "unknown") ? p->write : p->pci;
+}
+
+/* The driver's word changes with what it follows from. */
+static void repair_word(const struct machine *machine, const struct machine_p2p *p,
+                        struct finding *finding)
+{
+    if (!p)
+        return;
+    size_t i = (size_t)(p - machine->p2p);
+    if (p->write.value && !text_is(p->write, "ok"))
+        finding_repair(finding, "set p2p[%zu].write ok", i);
+    if (p->pci.value && !text_is(p->pci, "ok"))
+        finding_repair(finding, "set p2p[%zu].pci ok", i);
+}
+
 /* What the driver's word means, given what else is seen. */
 static void check_driver_word(const struct machine *machine, const struct endpoint *a,
-                              const struct endpoint *b, const char *word, struct findings *findings)
+                              const struct endpoint *b, const struct machine_p2p *p,
+                              const char *word, enum weight weight, struct findings *findings)
 {
     const struct machine_gpu *x = machine_find_gpu(machine, a->index);
     bool geforce = x && x->name.value && strstr(x->name.value, "GeForce");
@@ -309,42 +348,67 @@ static void check_driver_word(const struct machine *machine, const struct endpoi
         reason = REASON_P2P_GEFORCE;
     else if (strcmp(word, "topology-not-supported") == 0 && level == LEVEL_SYS)
         reason = REASON_P2P_SOCKET;
-    else if (machine_is_flat(machine) && strcmp(word, "gpu-not-supported") != 0)
-        return; /* the check of cliques adds that finding */
     else if (strcmp(word, "chipset-not-supported") == 0 ||
              strcmp(word, "topology-not-supported") == 0)
         reason = REASON_P2P_CHIPSET;
-    finding_add(findings, reason, WEIGHT_OFF, NULL,
-                "the driver says %s for %s %s (distance %s)%s%s", word, a->name, b->name,
-                level_name(level), geforce ? ", " : "", geforce ? x->name.value : "");
+    struct finding *f = finding_add(
+        findings, reason, weight, NULL, "the driver says %s for %s %s (distance %s)%s%s", word,
+        a->name, b->name, level_name(level), geforce ? ", " : "", geforce ? x->name.value : "");
+    if (reason == REASON_P2P_REGKEY)
+        repair_word(machine, p, f);
 }
 
-static void check_flat(const struct machine *machine, const struct endpoint *a,
-                       const struct endpoint *b, enum answer peer, struct findings *findings)
+/* In a virtual machine with a flat tree: what the hypervisor told of the real one decides, unless
+ * the driver says that the pair works. Returns whether the way is off for it. */
+static bool check_flat(const struct machine *machine, const struct endpoint *a,
+                       const struct endpoint *b, const struct machine_p2p *p, const char *word,
+                       struct findings *findings)
 {
-    if (!machine_is_flat(machine) || !a->pci || !b->pci)
-        return;
+    if (!machine_is_flat(machine) || !a->pci || !b->pci || strcmp(word, "ok") == 0 ||
+        strcmp(word, "gpu-not-supported") == 0)
+        return false;
     struct machine_number x = a->pci->p2p_clique, y = b->pci->p2p_clique;
-    if (x.known && y.known && x.value != y.value)
+    if (x.known && y.known && x.value != y.value) {
         finding_add(findings, REASON_P2P_VM_CLIQUE, WEIGHT_OFF, NULL,
                     "%s is in clique %" PRId64 ", %s in clique %" PRId64, a->name, x.value, b->name,
                     y.value);
-    else if (!x.known && !y.known && peer != ANSWER_YES)
+        return true;
+    }
+    if (x.known || y.known)
+        return false;
+    struct finding *f =
         finding_add(findings, REASON_P2P_VM_FLAT, WEIGHT_OFF, NULL,
                     "hypervisor %s, %s and %s stand at the root complex without a P2P capability "
                     "(%s)",
                     text_or(machine->system.hypervisor, "?"), a->name, b->name, why_unknown(x.why));
+    finding_repair(f, "set pci[%s].p2p_clique 0; set pci[%s].p2p_clique 0",
+                   text_or(a->pci->bdf, "?"), text_or(b->pci->bdf, "?"));
+    repair_word(machine, p, f);
+    return true;
 }
 
+/* How a GPU is set up. `p` is what the driver says of the pair, which follows from it. */
 static void check_modes(const struct machine *machine, const struct machine_gpu *gpu,
-                        struct findings *findings)
+                        const struct machine_p2p *p, const char *word, struct findings *findings)
 {
     const char *index = index_text(gpu);
-    if (number_is(gpu->mig, 1))
-        finding_add(findings, REASON_P2P_MIG, WEIGHT_OFF, index, "gpu%s: MIG mode is on", index);
-    if (text_is(gpu->virtualization, "vgpu"))
-        finding_add(findings, REASON_P2P_VGPU, WEIGHT_OFF, index, "gpu%s is a vGPU", index);
-    if (gpu->compute_mode.value && !text_is(gpu->compute_mode, "default"))
+    if (number_is(gpu->mig, 1)) {
+        struct finding *f = finding_add(findings, REASON_P2P_MIG, WEIGHT_OFF, index,
+                                        "gpu%s: MIG mode is on", index);
+        finding_repair(f, "set gpus[%s].mig no", index);
+        repair_word(machine, p, f);
+    }
+    if (text_is(gpu->virtualization,
+                "vgpu")) { /* some profiles have peer access: the driver tells */
+        bool works = strcmp(word, "ok") == 0;
+        struct finding *f = finding_add(findings, REASON_P2P_VGPU, works ? WEIGHT_NOTE : WEIGHT_OFF,
+                                        index, "gpu%s is a vGPU", index);
+        finding_repair(f, "set gpus[%s].virtualization passthrough", index);
+        repair_word(machine, p, f);
+    }
+    if (text_is(gpu->compute_mode, "prohibited"))
+        check_prohibited(gpu, findings);
+    else if (gpu->compute_mode.value && !text_is(gpu->compute_mode, "default"))
         finding_add(findings, REASON_P2P_COMPUTE_MODE, WEIGHT_SLOW, index, "gpu%s: compute mode %s",
                     index, gpu->compute_mode.value);
 }
@@ -362,34 +426,49 @@ static void check_socket(const struct machine *machine, const struct endpoint *a
                     link);
 }
 
+/* What turns peer access off by the settings of the GPUs, whatever lies between them. Returns
+ * whether something does: then the driver's word follows from that. */
+static bool check_settings(const struct machine *machine, const struct endpoint *a,
+                           const struct endpoint *b, const struct machine_p2p *p, const char *word,
+                           struct findings *findings)
+{
+    struct findings own = {.place = findings->place, .path = findings->path, .ways = WAYS_DIRECT};
+    check_modes(machine, machine_find_gpu(machine, a->index), p, word, &own);
+    check_modes(machine, machine_find_gpu(machine, b->index), p, word, &own);
+    if (number_is(machine->drivers.conf_compute, 1)) {
+        struct finding *f = finding_add(&own, REASON_P2P_CC, WEIGHT_OFF, NULL,
+                                        "nvmlSystemGetConfComputeState: feature on");
+        finding_repair(f, "set drivers.conf_compute no");
+        repair_word(machine, p, f);
+    }
+    bool off = findings_turn_off(&own, WAYS_DIRECT);
+    findings_merge(findings, &own);
+    return off;
+}
+
 void check_peer(const struct machine *machine, const struct endpoint *a, const struct endpoint *b,
                 const struct routes *routes, struct findings *findings)
 {
     const struct machine_p2p *p = machine_find_p2p(machine, a->index, b->index);
     const struct route *best = routes_best(routes);
     bool linked = routes_links(machine, a->index, b->index).links > 0;
-    const char *word = p ? text_or(p->write, "unknown") : "unknown";
-    findings->path = linked ? "NVLink" : "PCIe peer-to-peer";
-    findings->gain_mbps = gain_over(routes, linked ? ROUTE_LINK : ROUTE_PEER);
+    const char *word = text_or(driver_word(p, linked), "unknown");
     bool told = strcmp(word, "unknown") != 0;
-    if (told && strcmp(word, "ok") != 0)
-        check_driver_word(machine, a, b, word, findings);
+    findings->path = linked ? "NVLink" : "PCIe peer-to-peer";
+    bool explained = check_settings(machine, a, b, p, word, findings);
+    findings->ways = linked ? WAY(ROUTE_LINK) : WAY(ROUTE_PEER);
+    bool flat = !linked && check_flat(machine, a, b, p, word, findings);
+    if (told && strcmp(word, "ok") != 0 && !flat)
+        check_driver_word(machine, a, b, p, word, explained ? WEIGHT_NOTE : WEIGHT_OFF, findings);
     if (!told && !linked)
         check_socket(machine, a, b, findings);
     if (!told)
         finding_add(findings, REASON_P2P_UNTOLD, WEIGHT_UNKNOWN, NULL,
                     "no peer status of %s %s: %s", a->name, b->name,
-                    p ? why_unknown(p->write.why) : "not recorded");
-    if (!linked) {
-        check_flat(machine, a, b, strcmp(word, "ok") == 0 ? ANSWER_YES : ANSWER_UNKNOWN, findings);
-        check_pcie_way(machine, a, b, best && best->kind == ROUTE_PEER ? WEIGHT_SLOW : WEIGHT_OFF,
+                    p ? why_unknown(driver_word(p, linked).why) : "not recorded");
+    if (!linked) /* of a way that is off for another cause, this is only good to know */
+        check_pcie_way(machine, a, b, best && best->kind == ROUTE_PEER ? WEIGHT_SLOW : WEIGHT_NOTE,
                        findings);
-    }
-    check_modes(machine, machine_find_gpu(machine, a->index), findings);
-    check_modes(machine, machine_find_gpu(machine, b->index), findings);
-    if (number_is(machine->drivers.conf_compute, 1))
-        finding_add(findings, REASON_P2P_CC, WEIGHT_OFF, NULL,
-                    "nvmlSystemGetConfComputeState: feature on");
     if (best && (best->kind == ROUTE_LINK || best->kind == ROUTE_PEER) && p && p->atomics.value &&
         !text_is(p->atomics, "ok"))
         finding_add(findings, REASON_P2P_NO_ATOMICS, WEIGHT_NOTE, NULL,
@@ -403,18 +482,20 @@ static void check_speed(const struct machine_measured *m, const struct machine_m
     int64_t out = number_or(m->write_mbps, 0), in = back ? number_or(back->write_mbps, 0) : 0;
     char pair[140];
     snprintf(pair, sizeof pair, "%s %s", a->name, b->name);
-    if (out && best->mbps && out < best->mbps * 80 / 100) {
-        findings->gain_mbps = best->mbps - out;
-        finding_add(findings, REASON_P2P_SLOW, WEIGHT_SLOW, pair, "%s: %.1f of %.1f GB/s over %s",
-                    pair, (double)out / 1000, (double)best->mbps / 1000, best->text);
-    }
-    if (out && in && out < in * 80 / 100) {
-        findings->gain_mbps = in - out;
-        finding_add(findings, REASON_P2P_ONE_WAY, WEIGHT_SLOW, pair,
-                    "%s to %s %.1f GB/s, back %.1f", a->name, b->name, (double)out / 1000,
-                    (double)in / 1000);
-    }
-    findings->gain_mbps = 0;                   /* what the errors cost is not known */
+    struct finding *f = NULL;
+    if (out && best->mbps && out < best->mbps * 80 / 100)
+        f = finding_add(findings, REASON_P2P_SLOW, WEIGHT_SLOW, pair,
+                        "%s: %.1f of %.1f GB/s over %s", pair, (double)out / 1000,
+                        (double)best->mbps / 1000, best->text);
+    if (f)
+        f->gain_mbps = best->mbps - out;
+    f = NULL;
+    if (out && in && out < in * 80 / 100)
+        f = finding_add(findings, REASON_P2P_ONE_WAY, WEIGHT_SLOW, pair,
+                        "%s to %s %.1f GB/s, back %.1f", a->name, b->name, (double)out / 1000,
+                        (double)in / 1000);
+    if (f)
+        f->gain_mbps = in - out;
     bool lower = strcmp(a->name, b->name) < 0; /* counted for both directions together */
     /* Links correct a trickle of errors without loss; a fault is what costs speed. */
     bool at_speed = out && best->mbps && out >= best->mbps * 95 / 100;
@@ -434,16 +515,17 @@ void check_measured(const struct machine *machine, const struct endpoint *a,
     char pair[140];
     snprintf(pair, sizeof pair, "%s %s", a->name, b->name);
     findings->path = "peer access";
-    findings->gain_mbps = 0;
-    if (m && text_is(m->proof, "failed")) {
-        findings->gain_mbps = gain_over(routes, ROUTE_LINK) + gain_over(routes, ROUTE_PEER);
-        finding_add(findings, REASON_P2P_PROOF, WEIGHT_OFF, pair, "%s: %s", pair,
-                    text_or(m->evidence, "the proof failed"));
-    }
+    findings->ways = WAY(ROUTE_LINK) | WAY(ROUTE_PEER);
+    struct finding *f = NULL;
+    if (m && text_is(m->proof, "failed"))
+        f = finding_add(findings, REASON_P2P_PROOF, WEIGHT_OFF, pair, "%s: %s", pair,
+                        text_or(m->evidence, "the proof failed"));
     if (m && text_is(m->proof, "refused"))
-        finding_add(findings, REASON_P2P_REFUSED, WEIGHT_OFF, pair, "%s: %s", pair,
-                    text_or(m->evidence, "the driver refused"));
-    if (m && best)
+        f = finding_add(findings, REASON_P2P_REFUSED, WEIGHT_OFF, pair, "%s: %s", pair,
+                        text_or(m->evidence, "the driver refused"));
+    if (m)
+        finding_repair(f, "set measured[%zu].proof proven", (size_t)(m - machine->measured));
+    if (m && best && (best->kind == ROUTE_LINK || best->kind == ROUTE_PEER)) /* what was measured */
         check_speed(m, machine_find_measured(machine, b->name, a->name), best, a, b, findings);
 }
 
@@ -453,17 +535,23 @@ bool check_proven(const struct machine *machine, const struct endpoint *a, const
     const struct machine_measured *m = machine_find_measured(machine, a->name, b->name);
     const struct route *best = routes_best(routes);
     char pair[140];
-    if (!best || (best->kind != ROUTE_LINK && best->kind != ROUTE_PEER) ||
-        (m && m->proof.value && !text_is(m->proof, "not-run")))
+    bool direct = best && (best->kind == ROUTE_LINK || best->kind == ROUTE_PEER);
+    if (m && m->proof.value && !text_is(m->proof, "not-run"))
         return false;
     /* a proof that was tried and could not be made is a fault: the driver offers this access */
     const char *why = m && m->evidence.value && *m->evidence.value ? m->evidence.value
                       : m                                          ? m->proof.why
                                                                    : NULL;
+    if (!direct && !why)
+        return false;
     snprintf(pair, sizeof pair, "%s %s", a->name, b->name);
-    findings->path = best->text;
-    finding_add(findings, REASON_P2P_UNPROVEN, why ? WEIGHT_OFF : WEIGHT_UNKNOWN, pair, "%s: %s",
-                pair, why ? why : "no proof is recorded");
+    findings->path = direct ? best->text : "peer access";
+    findings->ways = WAY(ROUTE_LINK) | WAY(ROUTE_PEER);
+    struct finding *f =
+        finding_add(findings, REASON_P2P_UNPROVEN, why ? WEIGHT_OFF : WEIGHT_UNKNOWN, pair,
+                    "%s: %s", pair, why ? why : "no proof is recorded");
+    if (m)
+        finding_repair(f, "set measured[%zu].proof proven", (size_t)(m - machine->measured));
     return !why;
 }
 
@@ -484,8 +572,10 @@ static void check_acs(const struct machine *machine, const struct machine_pci *d
     for (int i = 0; i < n; i++) {
         char bits[80];
         describe_acs(bridges[i]->acs_control.value, bits, sizeof bits);
-        finding_add(findings, REASON_P2P_ACS, weight, text_or(bridges[i]->bdf, "?"), "%s %s has %s",
-                    text_or(bridges[i]->kind, "bridge"), text_or(bridges[i]->bdf, "?"), bits);
+        finding_repair(finding_add(findings, REASON_P2P_ACS, weight, text_or(bridges[i]->bdf, "?"),
+                                   "%s %s has %s", text_or(bridges[i]->kind, "bridge"),
+                                   text_or(bridges[i]->bdf, "?"), bits),
+                       "drop acs %s", text_or(bridges[i]->bdf, "?"));
     }
     for (const struct machine_pci *at = machine_find_pci(machine, device->parent.value);
          at && at != stop; at = machine_find_pci(machine, at->parent.value))
@@ -504,9 +594,10 @@ void check_pcie_way(const struct machine *machine, const struct endpoint *a,
     check_acs(machine, a->pci, common, weight, findings);
     check_acs(machine, b->pci, common, weight, findings);
     if (text_is(machine->system.iommu_mode, "translated"))
-        finding_add(findings, REASON_P2P_IOMMU, weight, NULL,
-                    "IOMMU groups are of type DMA; kernel options \"%s\"",
-                    text_or(machine->system.iommu_options, ""));
+        finding_repair(finding_add(findings, REASON_P2P_IOMMU, weight, NULL,
+                                   "IOMMU groups are of type DMA; kernel options \"%s\"",
+                                   text_or(machine->system.iommu_options, "")),
+                       "set iommu passthrough");
 }
 
 static void check_port_link(const struct machine_pci *pci, const struct machine_pci *above,
@@ -518,13 +609,15 @@ static void check_port_link(const struct machine_pci *pci, const struct machine_
     if (number_or(above->gen_max, gen) < gen)
         gen = above->gen_max.value;
     if (pci->width.known && width && pci->width.value < width)
-        finding_add(findings, REASON_PCIE_WIDTH, WEIGHT_SLOW, pci->bdf.value,
-                    "%s runs with %" PRId64 " of %" PRId64 " lanes", pci->bdf.value,
-                    pci->width.value, width);
+        finding_repair(finding_add(findings, REASON_PCIE_WIDTH, WEIGHT_SLOW, pci->bdf.value,
+                                   "%s runs with %" PRId64 " of %" PRId64 " lanes", pci->bdf.value,
+                                   pci->width.value, width),
+                       "width %s %" PRId64, pci->bdf.value, width);
     if (!may_idle && pci->gen.known && gen && pci->gen.value < gen)
-        finding_add(findings, REASON_PCIE_GEN, WEIGHT_SLOW, pci->bdf.value,
-                    "%s runs at generation %" PRId64 " of %" PRId64, pci->bdf.value, pci->gen.value,
-                    gen);
+        finding_repair(finding_add(findings, REASON_PCIE_GEN, WEIGHT_SLOW, pci->bdf.value,
+                                   "%s runs at generation %" PRId64 " of %" PRId64, pci->bdf.value,
+                                   pci->gen.value, gen),
+                       "set pci[%s].gen %" PRId64, pci->bdf.value, gen);
 }
 
 void check_pcie(const struct machine *machine, const struct endpoint *device,

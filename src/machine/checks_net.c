@@ -33,14 +33,28 @@ const struct machine_nic *check_nearest_nic(const struct machine *machine,
 
 /* --- the port ---------------------------------------------------------------------------------- */
 
+static bool any_port_active(const struct machine *machine, const char *nic)
+{
+    for (size_t i = 0; i < machine->n_ports; i++)
+        if (text_is(machine->ports[i].nic, nic) && text_is(machine->ports[i].state, "active"))
+            return true;
+    return false;
+}
+
+/* One port of several may be down: the NIC works over another. */
 static void check_port(const struct machine *machine, const struct machine_port *port,
                        struct findings *findings)
 {
     const char *nic = text_or(port->nic, "?");
     const char *netdev = *text_or(port->netdev, "") ? port->netdev.value : nic;
+    size_t number = (size_t)(port - machine->ports);
+    bool active = any_port_active(machine, nic);
     if (port->state.value && !text_is(port->state, "active"))
-        finding_add(findings, REASON_NIC_DOWN, WEIGHT_OFF, nic, "%s port %" PRId64 ": %s, %s", nic,
-                    number_or(port->port, 0), port->state.value, text_or(port->physical, "?"));
+        finding_repair(finding_add(findings, REASON_NIC_DOWN, active ? WEIGHT_NOTE : WEIGHT_OFF,
+                                   nic, "%s port %" PRId64 ": %s, %s", nic,
+                                   number_or(port->port, 0), port->state.value,
+                                   text_or(port->physical, "?")),
+                       "set ports[%zu].state active", number);
     if (number_or(port->symbol_errors, 0) > 0 || number_or(port->link_downed, 0) > 1)
         finding_add(findings, REASON_NIC_ERRORS, WEIGHT_SLOW, nic,
                     "%s port %" PRId64 ": %" PRId64 " symbol errors, link down %" PRId64 " times",
@@ -49,9 +63,11 @@ static void check_port(const struct machine *machine, const struct machine_port 
     if (!text_is(port->layer, "roce"))
         return;
     if (port->roce.value && !text_is(port->roce, "v2"))
-        finding_add(findings, REASON_ROCE_GID, WEIGHT_OFF, netdev,
-                    "%s port %" PRId64 ": newest GID type %s of %" PRId64, nic,
-                    number_or(port->port, 0), port->roce.value, number_or(port->gids, 0));
+        finding_repair(finding_add(findings, REASON_ROCE_GID, WEIGHT_OFF, netdev,
+                                   "%s port %" PRId64 ": newest GID type %s of %" PRId64, nic,
+                                   number_or(port->port, 0), port->roce.value,
+                                   number_or(port->gids, 0)),
+                       "set ports[%zu].roce v2", number);
     if (port->mtu.known && port->mtu.value < ROCE_MTU_LEAST)
         finding_add(findings, REASON_ROCE_MTU, WEIGHT_SLOW, netdev, "%s: MTU %" PRId64, netdev,
                     port->mtu.value);
@@ -60,16 +76,21 @@ static void check_port(const struct machine *machine, const struct machine_port 
 static void check_access(const struct machine *machine, struct findings *findings)
 {
     if (text_is(machine->drivers.libibverbs, ""))
-        finding_add(findings, REASON_NIC_NO_VERBS, WEIGHT_OFF, NULL,
-                    "%zu RDMA devices, libibverbs.so.1 not found", machine->n_nics);
+        finding_repair(finding_add(findings, REASON_NIC_NO_VERBS, WEIGHT_OFF, NULL,
+                                   "%zu RDMA devices, libibverbs.so.1 not found", machine->n_nics),
+                       "set drivers.libibverbs libibverbs.so.1");
     if (number_is(machine->limits.uverbs_nodes, 0))
-        finding_add(findings, REASON_NIC_NO_NODE, WEIGHT_OFF, NULL,
-                    "%zu RDMA devices, none of /dev/infiniband/uverbs* can be opened",
-                    machine->n_nics);
+        finding_repair(
+            finding_add(findings, REASON_NIC_NO_NODE, WEIGHT_OFF, NULL,
+                        "%zu RDMA devices, none of /dev/infiniband/uverbs* can be opened",
+                        machine->n_nics),
+            "set limits.uverbs_nodes %zu", machine->n_nics);
 }
 
 void check_nic(const struct machine *machine, const struct endpoint *nic, struct findings *findings)
 {
+    unsigned ways = findings->ways;
+    findings->ways = WAYS_ALL; /* without the NIC there is no way to it at all */
     for (size_t i = 0; i < machine->n_ports; i++)
         if (text_is(machine->ports[i].nic, nic->name))
             check_port(machine, &machine->ports[i], findings);
@@ -82,6 +103,7 @@ void check_nic(const struct machine *machine, const struct endpoint *nic, struct
     }
     check_access(machine, findings);
     check_pcie(machine, nic, findings);
+    findings->ways = ways;
 }
 
 /* --- GPUDirect RDMA ---------------------------------------------------------------------------- */
@@ -94,13 +116,22 @@ static const struct machine_rung *rung(const struct machine *machine, const stru
     return r && text_is(r->result, result) ? r : NULL;
 }
 
-static void rung_finding(struct findings *findings, enum reason reason, enum weight weight,
-                         const struct machine_rung *r)
+static struct finding *rung_finding(struct findings *findings, enum reason reason,
+                                    enum weight weight, const struct machine_rung *r)
 {
-    finding_add(findings, reason, weight, text_or(r->nic, "?"),
-                "gpu%" PRId64 " %s, %s: %s (errno %" PRId64 ")", number_or(r->gpu, -1),
-                text_or(r->nic, "?"), text_or(r->rung, "?"), text_or(r->detail, "failed"),
-                number_or(r->err, 0));
+    return finding_add(findings, reason, weight, text_or(r->nic, "?"),
+                       "gpu%" PRId64 " %s, %s: %s (errno %" PRId64 ")", number_or(r->gpu, -1),
+                       text_or(r->nic, "?"), text_or(r->rung, "?"), text_or(r->detail, "failed"),
+                       number_or(r->err, 0));
+}
+
+/* The rung comes out well; registration of any kind is followed by a transfer. */
+static void repair_rung(const struct machine *machine, const struct endpoint *gpu,
+                        const struct endpoint *nic, const char *name, struct finding *finding)
+{
+    const struct machine_rung *r = machine_find_rung(machine, gpu->index, nic->name, name);
+    if (r && !text_is(r->result, "ok"))
+        finding_repair(finding, "set ladder[%zu].result ok", (size_t)(r - machine->ladder));
 }
 
 /* Two ways of registration: one that fails while the other works is only good to know. */
@@ -112,16 +143,25 @@ static void check_registration(const struct machine *machine, const struct endpo
     enum weight weight = works ? WEIGHT_NOTE : WEIGHT_OFF;
     const struct machine_rung *failed;
     bool closed = text_is(machine->drivers.nvidia_flavor, "closed");
-    if ((failed = rung(machine, gpu, nic, "export", "failed")))
-        rung_finding(findings, closed && !works ? REASON_GDR_CLOSED : REASON_GDR_NO_DMABUF, weight,
-                     failed);
-    if ((failed = rung(machine, gpu, nic, "dmabuf", "failed")))
-        rung_finding(findings, REASON_GDR_DMABUF_REG, weight, failed);
-    if ((failed = rung(machine, gpu, nic, "peermem", "failed")))
-        rung_finding(findings,
-                     number_is(machine->drivers.nvidia_peermem, 1) ? REASON_GDR_PEERMEM_REG
-                                                                   : REASON_GDR_NO_PEERMEM,
-                     weight, failed);
+    struct finding *f;
+    if ((failed = rung(machine, gpu, nic, "export", "failed"))) {
+        f = rung_finding(findings, closed && !works ? REASON_GDR_CLOSED : REASON_GDR_NO_DMABUF,
+                         weight, failed);
+        repair_rung(machine, gpu, nic, "export", f);
+        repair_rung(machine, gpu, nic, "dmabuf", f);
+    }
+    if ((failed = rung(machine, gpu, nic, "dmabuf", "failed"))) {
+        f = rung_finding(findings, REASON_GDR_DMABUF_REG, weight, failed);
+        repair_rung(machine, gpu, nic, "dmabuf", f);
+    }
+    if ((failed = rung(machine, gpu, nic, "peermem", "failed"))) {
+        bool loaded = number_is(machine->drivers.nvidia_peermem, 1);
+        f = rung_finding(findings, loaded ? REASON_GDR_PEERMEM_REG : REASON_GDR_NO_PEERMEM, weight,
+                         failed);
+        if (!loaded)
+            finding_repair(f, "load module nvidia_peermem");
+        repair_rung(machine, gpu, nic, "peermem", f);
+    }
 }
 
 /* Nothing was tried: what is already known to be in the way. */
@@ -138,12 +178,15 @@ static void check_untried(const struct machine *machine, const struct endpoint *
     bool closed = text_is(machine->drivers.nvidia_flavor, "closed");
     bool no_peermem = number_is(machine->drivers.nvidia_peermem, 0);
     if (number_is(g->dmabuf, 0))
-        finding_add(findings, REASON_GDR_NO_DMABUF, no_peermem ? WEIGHT_OFF : WEIGHT_NOTE, NULL,
-                    "%s: CUDA attribute 124 (dma-buf) is 0", gpu->name);
+        finding_repair(finding_add(findings, REASON_GDR_NO_DMABUF,
+                                   no_peermem ? WEIGHT_OFF : WEIGHT_NOTE, NULL,
+                                   "%s: CUDA attribute 124 (dma-buf) is 0", gpu->name),
+                       "load module nvidia_peermem");
     if (closed && no_peermem)
-        finding_add(findings, REASON_GDR_CLOSED, WEIGHT_OFF, NULL,
-                    "closed kernel module %s, nvidia_peermem is not loaded",
-                    text_or(machine->drivers.nvidia_module, "?"));
+        finding_repair(finding_add(findings, REASON_GDR_CLOSED, WEIGHT_OFF, NULL,
+                                   "closed kernel module %s, nvidia_peermem is not loaded",
+                                   text_or(machine->drivers.nvidia_module, "?")),
+                       "load module nvidia_peermem");
     else if (no_peermem)
         finding_add(findings, REASON_GDR_NO_PEERMEM, WEIGHT_NOTE, NULL,
                     "nvidia_peermem is not loaded; dma-buf may do without it");
@@ -160,37 +203,50 @@ static void check_far(const struct machine *machine, const struct endpoint *gpu,
                     level_name(nearest));
 }
 
-void check_gdr(const struct machine *machine, const struct endpoint *gpu,
-               const struct endpoint *nic, struct findings *findings)
+static void add_gdr(const struct machine *machine, const struct endpoint *gpu,
+                    const struct endpoint *nic, struct findings *findings)
 {
     const struct machine_gpu *g = machine_find_gpu(machine, gpu->index);
     const struct machine_rung *r;
     struct routes routes;
-    findings->path = "GPUDirect RDMA";
     routes_between(machine, gpu, nic, &routes);
-    const struct route *best = routes_best(&routes);
     int64_t direct = 0;
     for (int i = 0; i < routes.n; i++)
         if (routes.list[i].kind == ROUTE_PEER)
             direct = routes.list[i].mbps;
-    findings->gain_mbps = best && direct > best->mbps ? direct - best->mbps : 0;
     if (number_is(g->rdma, 0))
-        finding_add(findings, REASON_GDR_GPU, WEIGHT_OFF, NULL, "%s (%s): CUDA attribute 116 is 0",
-                    gpu->name, text_or(g->name, "?"));
+        finding_repair(finding_add(findings, REASON_GDR_GPU, WEIGHT_OFF, NULL,
+                                   "%s (%s): CUDA attribute 116 is 0", gpu->name,
+                                   text_or(g->name, "?")),
+                       "set gpus[%" PRId64 "].rdma yes", gpu->index);
     check_registration(machine, gpu, nic, findings);
     if (!machine_find_rung(machine, gpu->index, nic->name, "export"))
         check_untried(machine, gpu, nic, g, findings);
     if ((r = rung(machine, gpu, nic, "transfer", "failed")))
-        rung_finding(findings, REASON_GDR_DATA, WEIGHT_OFF, r);
+        repair_rung(machine, gpu, nic, "transfer",
+                    rung_finding(findings, REASON_GDR_DATA, WEIGHT_OFF, r));
     r = rung(machine, gpu, nic, "speed", "ok");
     if (r && direct && number_or(r->mbps, direct) < direct * 80 / 100)
         finding_add(findings, REASON_GDR_SLOW, WEIGHT_SLOW, NULL,
                     "%s %s: %" PRId64 " of %" PRId64 " MB/s", gpu->name, nic->name, r->mbps.value,
                     direct);
     check_far(machine, gpu, nic, findings);
-    check_pcie_way(machine, gpu, nic, WEIGHT_SLOW, findings);
     check_nic(machine, nic, findings);
+    /* of a way that is off for another cause, this is only good to know */
+    check_pcie_way(machine, gpu, nic,
+                   findings_turn_off(findings, WAY(ROUTE_PEER)) ? WEIGHT_NOTE : WEIGHT_SLOW,
+                   findings);
     check_mapping(machine, g, findings);
+}
+
+void check_gdr(const struct machine *machine, const struct endpoint *gpu,
+               const struct endpoint *nic, struct findings *findings)
+{
+    struct findings own = {
+        .place = findings->place, .path = "GPUDirect RDMA", .ways = WAY(ROUTE_PEER)};
+    findings->path = own.path;
+    add_gdr(machine, gpu, nic, &own);
+    findings_merge(findings, &own);
 }
 
 /* --- GPU-initiated ----------------------------------------------------------------------------- */
@@ -202,7 +258,7 @@ void check_gda(const struct machine *machine, const struct endpoint *gpu,
     const struct machine_rung *doorbell = rung(machine, gpu, nic, "doorbell", "failed");
     const struct machine_rung *queues = rung(machine, gpu, nic, "queues", "failed");
     findings->path = "GPU-initiated RDMA";
-    findings->gain_mbps = 0;
+    findings->ways = 0; /* who posts the requests, not where the data goes */
     if (n->driver.value && strncmp(n->driver.value, "mlx5", 4) != 0) {
         finding_add(findings, REASON_GDA_NIC, WEIGHT_NOTE, nic->name, "%s is driven by %s",
                     nic->name, *n->driver.value ? n->driver.value : "no driver");
@@ -229,7 +285,8 @@ void check_nearest_nics(const struct machine *machine, struct findings *findings
         for (size_t i = 0; i < machine->n_gpus; i++) {
             struct endpoint gpu = {.kind = ENDPOINT_GPU,
                                    .pci = machine_find_pci(machine, machine->gpus[i].bdf.value)};
-            if (check_nearest_nic(machine, &gpu, &level) != &machine->nics[n])
+            if (check_nearest_nic(machine, &gpu, &level) != &machine->nics[n] ||
+                level == LEVEL_UNKNOWN)
                 continue;
             gpus++;
             size_t used = strlen(names);
@@ -291,11 +348,10 @@ static void check_disk(const struct machine *machine, const struct endpoint *gpu
                     gpu->name, name, level_name(level));
 }
 
-void check_file(const struct machine *machine, const struct endpoint *gpu, const char *path,
-                const struct machine_mount *mount, struct findings *findings)
+static void add_file(const struct machine *machine, const struct endpoint *gpu, const char *path,
+                     const struct machine_mount *mount, struct findings *findings)
 {
     const struct machine_gpu *g = machine_find_gpu(machine, gpu->index);
-    findings->path = "GPUDirect Storage";
     if (!mount) {
         finding_add(findings, REASON_FILE_MOUNT, WEIGHT_UNKNOWN, NULL,
                     "no mount of this machine covers %s", path);
@@ -309,19 +365,39 @@ void check_file(const struct machine *machine, const struct endpoint *gpu, const
     if (!text_is(g->vendor, "nvidia"))
         return;
     if (number_is(machine->drivers.nvidia_fs, 0))
-        finding_add(findings, REASON_FILE_NO_FS_MODULE,
-                    number_is(machine->drivers.nvme_p2pdma, 1) ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
-                    "module nvidia_fs is not loaded");
+        finding_repair(
+            finding_add(findings, REASON_FILE_NO_FS_MODULE,
+                        number_is(machine->drivers.nvme_p2pdma, 1) ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
+                        "module nvidia_fs is not loaded"),
+            "load module nvidia_fs");
     if (number_is(machine->drivers.nvme_p2pdma, 0) && number_is(machine->drivers.nvidia_fs, 0))
-        finding_add(findings, REASON_FILE_P2PDMA, WEIGHT_OFF, NULL,
-                    "CONFIG_PCI_P2PDMA is not set in this kernel (%s)",
-                    text_or(machine->system.kernel, "?"));
+        finding_repair(finding_add(findings, REASON_FILE_P2PDMA, WEIGHT_OFF, NULL,
+                                   "CONFIG_PCI_P2PDMA is not set in this kernel (%s)",
+                                   text_or(machine->system.kernel, "?")),
+                       "set drivers.nvme_p2pdma yes");
     if (text_is(machine->drivers.libcufile, ""))
-        finding_add(findings, REASON_FILE_NO_CUFILE, WEIGHT_OFF, NULL, "libcufile.so.0 not found");
+        finding_repair(finding_add(findings, REASON_FILE_NO_CUFILE, WEIGHT_OFF, NULL,
+                                   "libcufile.so.0 not found"),
+                       "set drivers.libcufile libcufile.so.0");
     else if (number_is(machine->limits.udev_data, 0))
-        finding_add(findings, REASON_FILE_CUFILE, WEIGHT_OFF, NULL, "/run/udev/data is not here");
+        finding_repair(finding_add(findings, REASON_FILE_CUFILE, WEIGHT_OFF, NULL,
+                                   "/run/udev/data is not here"),
+                       "set limits.udev_data yes");
     if (text_is(machine->system.iommu_mode, "translated"))
-        finding_add(findings, REASON_P2P_IOMMU, WEIGHT_SLOW, NULL,
-                    "IOMMU groups are of type DMA; kernel options \"%s\"",
-                    text_or(machine->system.iommu_options, ""));
+        finding_repair(
+            finding_add(findings, REASON_P2P_IOMMU,
+                        findings_turn_off(findings, WAY(ROUTE_PEER)) ? WEIGHT_NOTE : WEIGHT_SLOW,
+                        NULL, "IOMMU groups are of type DMA; kernel options \"%s\"",
+                        text_or(machine->system.iommu_options, "")),
+            "set iommu passthrough");
+}
+
+void check_file(const struct machine *machine, const struct endpoint *gpu, const char *path,
+                const struct machine_mount *mount, struct findings *findings)
+{
+    struct findings own = {
+        .place = findings->place, .path = "GPUDirect Storage", .ways = WAY(ROUTE_PEER)};
+    findings->path = own.path;
+    add_file(machine, gpu, path, mount, &own);
+    findings_merge(findings, &own);
 }

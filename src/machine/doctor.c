@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "machine/checks.h"
+#include "machine/explain.h"
 
 /* Reasons that follow from how a machine is built, or that name a feature nobody has asked for.
  * They may decide which way a pair takes, but of the whole machine they are notes and no faults. */
@@ -147,13 +148,15 @@ static int examine_pairs(const struct machine *machine, struct findings *finding
                 continue;
             snprintf(place, sizeof place, "%s %s", a.name, b.name);
             findings->place = place;
-            routes_between(machine, &a, &b, &routes);
+            int first = findings->n;
+            explain_routes(machine, &a, &b, &routes);
             check_peer(machine, &a, &b, &routes, findings);
             check_measured(machine, &a, &b, &routes, findings);
             bool tried = machine_find_measured(machine, a.name, b.name) != NULL;
             struct findings one = {.n = 0};
             unproven += check_proven(machine, &a, &b, &routes, tried ? findings : &one);
             findings_free(&one);
+            explain_gains(machine, &a, &b, NULL, findings, first);
             findings->place = NULL;
             n++;
         }
@@ -178,7 +181,9 @@ static int examine_rdma(const struct machine *machine, struct findings *findings
         if (!here || !near || !nic_end(machine, near, &nic))
             continue;
         findings->place = gpu.name;
+        int first = findings->n;
         check_gdr(machine, &gpu, &nic, findings);
+        explain_gains(machine, &gpu, &nic, NULL, findings, first);
     }
     findings->place = "";
     check_nearest_nics(machine, findings);

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "machine/checks.h"
+#include "machine/whatif.h"
 
 /* What lies right below /dev is a device; folders there (/dev/shm) have files. */
 static bool is_path(const char *name)
@@ -32,118 +33,166 @@ static weft_status find_file(const struct machine *machine, const char *path,
     return WEFT_OK;
 }
 
+/* A disk is asked about by the file system that lies on it. */
+static const struct machine_mount *mount_of(const struct machine *machine,
+                                            const struct endpoint *disk)
+{
+    for (size_t i = 0; disk->kind == ENDPOINT_DISK && i < machine->n_mounts; i++)
+        if (text_is(machine->mounts[i].disk, disk->name))
+            return &machine->mounts[i];
+    return NULL;
+}
+
 static weft_status find_end(const struct machine *machine, const char *name,
                             struct verdict *verdict, struct endpoint *end)
 {
     if (is_path(name))
         return find_file(machine, name, verdict, end);
     weft_status status = endpoint_find(machine, name, end);
-    for (size_t i = 0; !status && end->kind == ENDPOINT_DISK && i < machine->n_mounts; i++)
-        if (text_is(machine->mounts[i].disk, end->name) && !verdict->mount)
-            verdict->mount = &machine->mounts[i];
+    if (!status && !verdict->mount)
+        verdict->mount = mount_of(machine, end);
     return status;
 }
 
-/* The OFF findings decide which ways are usable: what the graph offers is not yet what works. */
-static bool turned_off(const struct findings *findings, const char *path)
+static void explain_gpus(const struct machine *machine, const struct endpoint *a,
+                         const struct endpoint *b, const struct routes *routes,
+                         struct findings *findings)
 {
-    for (int i = 0; i < findings->n; i++)
-        if (findings->list[i].weight == WEIGHT_OFF && strcmp(findings->list[i].path, path) == 0)
-            return true;
-    return false;
-}
-
-static bool found(const struct findings *findings, enum reason reason)
-{
-    for (int i = 0; i < findings->n; i++)
-        if (findings->list[i].reason == reason && findings->list[i].weight == WEIGHT_OFF)
-            return true;
-    return false;
-}
-
-static void turn_off(struct verdict *v, const char *path)
-{
-    bool no_nic = found(&v->findings, REASON_NIC_DOWN) || found(&v->findings, REASON_NIC_NO_NODE) ||
-                  found(&v->findings, REASON_NIC_NO_VERBS);
-    bool direct = turned_off(&v->findings, path);
-    int64_t offered = 0;
-    for (int i = 0; i < v->routes.n; i++) {
-        struct route *route = &v->routes.list[i];
-        if (route->kind == ROUTE_PEER)
-            offered = route->mbps;
-        if (no_nic || (direct && route->kind == ROUTE_PEER))
-            route->usable = ANSWER_NO;
-    }
-    routes_sort(&v->routes);
-    const struct route *best = routes_best(&v->routes);
-    int64_t gain = offered - (best ? best->mbps : 0);
-    for (int i = 0; i < v->findings.n; i++) {
-        struct finding *f = &v->findings.list[i];
-        if (f->weight == WEIGHT_OFF && strcmp(f->path, path) == 0)
-            f->gain_mbps = gain > 0 ? gain : 0;
-    }
-}
-
-static void explain_gpus(const struct machine *machine, struct verdict *v)
-{
-    check_peer(machine, &v->a, &v->b, &v->routes, &v->findings);
-    check_links(machine, &v->a, &v->b, &v->routes, &v->findings);
-    check_measured(machine, &v->a, &v->b, &v->routes, &v->findings);
-    check_proven(machine, &v->a, &v->b, &v->routes, &v->findings);
-    const struct route *best = routes_best(&v->routes);
-    v->findings.path = "PCIe";
-    v->findings.gain_mbps = 0;
+    check_peer(machine, a, b, routes, findings);
+    check_links(machine, a, b, routes, findings);
+    check_measured(machine, a, b, routes, findings);
+    check_proven(machine, a, b, routes, findings);
+    const struct route *best = routes_best(routes);
+    findings->path = "PCIe";
     if (best && best->kind != ROUTE_LINK && best->kind != ROUTE_RELAY) {
-        check_pcie(machine, &v->a, &v->findings);
-        check_pcie(machine, &v->b, &v->findings);
+        check_pcie(machine, a, findings);
+        check_pcie(machine, b, findings);
     }
 }
 
-static void explain_nic(const struct machine *machine, struct verdict *v,
-                        const struct endpoint *gpu, const struct endpoint *nic)
+static void add_ladder(const struct machine *machine, struct verdict *v)
 {
     static const char *const rungs[] = {"export", "dmabuf", "peermem", "transfer",
                                         "speed",  "queues", "doorbell"};
-    for (size_t i = 0; i < sizeof rungs / sizeof rungs[0]; i++) {
+    const struct endpoint *gpu = v->a.kind == ENDPOINT_GPU ? &v->a : &v->b;
+    const struct endpoint *nic = gpu == &v->a ? &v->b : &v->a;
+    for (size_t i = 0; nic->kind == ENDPOINT_NIC && i < sizeof rungs / sizeof rungs[0]; i++) {
         const struct machine_rung *r = machine_find_rung(machine, gpu->index, nic->name, rungs[i]);
         if (r)
             v->ladder[v->n_ladder++] = r;
     }
-    check_gdr(machine, gpu, nic, &v->findings);
-    check_gda(machine, gpu, nic, &v->findings);
-    turn_off(v, "GPUDirect RDMA");
 }
 
-static void explain_host(const struct machine *machine, struct verdict *v,
-                         const struct endpoint *device)
+static void explain_host(const struct machine *machine, const struct endpoint *device,
+                         struct findings *findings)
 {
-    v->findings.path = "PCIe";
+    findings->path = "PCIe";
+    findings->ways = WAYS_ALL;
     if (device->kind == ENDPOINT_GPU) {
         const struct machine_gpu *gpu = machine_find_gpu(machine, device->index);
-        check_gpu(machine, gpu, &v->findings);
-        check_mapping(machine, gpu, &v->findings);
-        check_pcie(machine, device, &v->findings);
+        check_gpu(machine, gpu, findings);
+        check_mapping(machine, gpu, findings);
+        check_pcie(machine, device, findings);
     } else if (device->kind == ENDPOINT_NIC) {
-        check_nic(machine, device, &v->findings);
+        check_nic(machine, device, findings);
     } else {
-        check_pcie(machine, device, &v->findings);
+        check_pcie(machine, device, findings);
     }
 }
 
-static void explain_kinds(const struct machine *machine, struct verdict *v)
+static void explain_kinds(const struct machine *machine, const struct endpoint *a,
+                          const struct endpoint *b, const struct machine_mount *mount,
+                          const struct routes *routes, struct findings *findings)
 {
-    const struct endpoint *gpu = v->a.kind == ENDPOINT_GPU ? &v->a : &v->b;
-    const struct endpoint *other = gpu == &v->a ? &v->b : &v->a;
-    bool host = v->a.kind == ENDPOINT_HOST || v->b.kind == ENDPOINT_HOST;
-    if (host)
-        explain_host(machine, v, v->a.kind == ENDPOINT_HOST ? &v->b : &v->a);
-    else if (other->kind == ENDPOINT_GPU)
-        explain_gpus(machine, v);
-    else if (other->kind == ENDPOINT_NIC)
-        explain_nic(machine, v, gpu, other);
-    else {
-        check_file(machine, gpu, other->name, v->mount, &v->findings);
-        turn_off(v, "GPUDirect Storage");
+    const struct endpoint *gpu = a->kind == ENDPOINT_GPU ? a : b;
+    const struct endpoint *other = gpu == a ? b : a;
+    if (a->kind == ENDPOINT_HOST || b->kind == ENDPOINT_HOST) {
+        explain_host(machine, a->kind == ENDPOINT_HOST ? b : a, findings);
+    } else if (gpu->kind != ENDPOINT_GPU) {
+        return;
+    } else if (other->kind == ENDPOINT_GPU) {
+        explain_gpus(machine, a, b, routes, findings);
+    } else if (other->kind == ENDPOINT_NIC) {
+        check_gdr(machine, gpu, other, findings);
+        check_gda(machine, gpu, other, findings);
+    } else {
+        check_file(machine, gpu, other->name, mount, findings);
+    }
+}
+
+/* What the graph offers is not yet what works: findings decide. */
+static void find_routes(const struct machine *machine, const struct endpoint *a,
+                        const struct endpoint *b, const struct machine_mount *mount,
+                        struct routes *routes)
+{
+    struct findings findings = {.n = 0};
+    unsigned off = 0;
+    routes_between(machine, a, b, routes);
+    if (routes->n)
+        explain_kinds(machine, a, b, mount, routes, &findings);
+    for (int i = 0; i < findings.n; i++)
+        off |= findings.list[i].ways;
+    findings_free(&findings);
+    for (int i = 0; i < routes->n; i++)
+        if (off & WAY(routes->list[i].kind))
+            routes->list[i].usable = ANSWER_NO;
+    routes_sort(routes);
+}
+
+void explain_routes(const struct machine *machine, const struct endpoint *a,
+                    const struct endpoint *b, struct routes *routes)
+{
+    const struct machine_mount *mount = mount_of(machine, a);
+    find_routes(machine, a, b, mount ? mount : mount_of(machine, b), routes);
+}
+
+/* --- what a remedy brings ---------------------------------------------------------------------- */
+
+static int64_t best_mbps(const struct machine *machine, const struct endpoint *a,
+                         const struct endpoint *b, const struct machine_mount *mount)
+{
+    struct routes routes = {.n = 0};
+    find_routes(machine, a, b, mount, &routes);
+    const struct route *best = routes_best(&routes);
+    return best ? best->mbps : 0;
+}
+
+/* The same end on a copy of the machine. */
+static struct endpoint end_on(const struct machine *machine, const struct endpoint *end)
+{
+    struct endpoint same = *end;
+    same.pci = end->pci ? machine_find_pci(machine, end->pci->bdf.value) : NULL;
+    return same;
+}
+
+static int64_t mbps_after(const struct machine *machine, const struct endpoint *a,
+                          const struct endpoint *b, const struct machine_mount *mount,
+                          const char *changes)
+{
+    struct machine *copy = machine_copy(machine);
+    int64_t mbps = 0;
+    if (whatif_apply(copy, changes) == WEFT_OK) {
+        struct endpoint x = end_on(copy, a), y = end_on(copy, b);
+        mbps = best_mbps(copy, &x, &y, mount ? &copy->mounts[mount - machine->mounts] : NULL);
+    }
+    machine_free(copy);
+    return mbps;
+}
+
+void explain_gains(const struct machine *machine, const struct endpoint *a,
+                   const struct endpoint *b, const struct machine_mount *mount,
+                   struct findings *findings, int first)
+{
+    int64_t now = -1;
+    for (int i = first; i < findings->n; i++) {
+        struct finding *f = &findings->list[i];
+        bool fault = f->weight == WEIGHT_OFF || f->weight == WEIGHT_SLOW;
+        if (!fault || !*f->repair)
+            continue;
+        if (now < 0)
+            now = best_mbps(machine, a, b, mount);
+        int64_t then = mbps_after(machine, a, b, mount, f->repair);
+        f->gain_mbps = then > now ? then - now : 0;
     }
 }
 
@@ -167,8 +216,10 @@ weft_status explain_pair(const struct machine *machine, const char *a, const cha
     char place[140];
     snprintf(place, sizeof place, "%s %s", v->a.name, v->b.name);
     v->findings.place = place;
-    routes_between(machine, &v->a, &v->b, &v->routes);
-    explain_kinds(machine, v);
+    add_ladder(machine, v);
+    find_routes(machine, &v->a, &v->b, v->mount, &v->routes);
+    explain_kinds(machine, &v->a, &v->b, v->mount, &v->routes, &v->findings);
+    explain_gains(machine, &v->a, &v->b, v->mount, &v->findings, 0);
     v->findings.place = NULL;
     v->findings.path = NULL;
     v->chosen = routes_taken(&v->routes);

@@ -24,6 +24,17 @@ struct verdict {
 weft_status explain_pair(const struct machine *machine, const char *a, const char *b,
                          struct verdict *verdict);
 
+/* Every way between two endpoints, best first, and those that a finding turns off are off: what each
+ * table, drawing and answer shows, so that none contradicts the verdict. */
+void explain_routes(const struct machine *machine, const struct endpoint *a,
+                    const struct endpoint *b, struct routes *routes);
+
+/* Sets, of the findings from `first` on that are of this pair, what the repair of each brings: the
+ * best way expected after it less the best of now. `mount` as in a verdict. */
+void explain_gains(const struct machine *machine, const struct endpoint *a,
+                   const struct endpoint *b, const struct machine_mount *mount,
+                   struct findings *findings, int first);
+
 /* Releases what a verdict owns; needed after a failure too. */
 void verdict_free(struct verdict *verdict);
 

@@ -47,17 +47,32 @@ static void fill(char *to, size_t size, const char *remedy, const char *device)
     to[n] = '\0';
 }
 
-void finding_add(struct findings *findings, enum reason reason, enum weight weight,
-                 const char *device, const char *evidence_format, ...)
+static void make_room(struct findings *findings)
 {
-    if (findings->n == findings->room) {
-        int room = findings->room ? 2 * findings->room : 16;
-        struct finding *larger = realloc(findings->list, (size_t)room * sizeof *larger);
-        if (!larger)
-            abort();
-        findings->list = larger;
-        findings->room = room;
-    }
+    if (findings->n < findings->room)
+        return;
+    int room = findings->room ? 2 * findings->room : 16;
+    struct finding *larger = realloc(findings->list, (size_t)room * sizeof *larger);
+    if (!larger)
+        abort();
+    findings->list = larger;
+    findings->room = room;
+}
+
+/* The same is there already, with no less weight. */
+static bool told(const struct findings *findings, const struct finding *f)
+{
+    for (int i = 0; i < findings->n; i++)
+        if (findings->list[i].reason == f->reason && findings->list[i].weight <= f->weight &&
+            strcmp(findings->list[i].evidence, f->evidence) == 0)
+            return true;
+    return false;
+}
+
+struct finding *finding_add(struct findings *findings, enum reason reason, enum weight weight,
+                            const char *device, const char *evidence_format, ...)
+{
+    make_room(findings);
     struct finding *f = &findings->list[findings->n];
     memset(f, 0, sizeof *f);
     f->reason = reason;
@@ -68,13 +83,41 @@ void finding_add(struct findings *findings, enum reason reason, enum weight weig
     va_end(arguments);
     snprintf(f->place, sizeof f->place, "%s", findings->place ? findings->place : "");
     snprintf(f->path, sizeof f->path, "%s", findings->path ? findings->path : "");
-    f->gain_mbps = weight == WEIGHT_OFF || weight == WEIGHT_SLOW ? findings->gain_mbps : 0;
+    f->ways = weight == WEIGHT_OFF ? findings->ways : 0;
     fill(f->remedy, sizeof f->remedy, reason_table[reason].remedy, device ? device : "");
+    return told(findings, f) ? NULL : &findings->list[findings->n++];
+}
+
+bool findings_turn_off(const struct findings *findings, unsigned ways)
+{
     for (int i = 0; i < findings->n; i++)
-        if (findings->list[i].reason == reason &&
-            strcmp(findings->list[i].evidence, f->evidence) == 0)
-            return;
-    findings->n++;
+        if (findings->list[i].ways & ways)
+            return true;
+    return false;
+}
+
+void findings_merge(struct findings *to, struct findings *from)
+{
+    for (int i = 0; i < from->n; i++)
+        if (!told(to, &from->list[i])) {
+            make_room(to);
+            to->list[to->n++] = from->list[i];
+        }
+    findings_free(from);
+}
+
+void finding_repair(struct finding *finding, const char *format, ...)
+{
+    if (!finding)
+        return;
+    size_t used = strlen(finding->repair);
+    va_list arguments;
+    if (used)
+        used += (size_t)snprintf(finding->repair + used, sizeof finding->repair - used, "; ");
+    va_start(arguments, format);
+    if (used < sizeof finding->repair)
+        vsnprintf(finding->repair + used, sizeof finding->repair - used, format, arguments);
+    va_end(arguments);
 }
 
 void findings_free(struct findings *findings)

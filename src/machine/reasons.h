@@ -44,7 +44,11 @@ struct finding {
     char path[64];      /* the way that it concerns; "" when none */
     char evidence[256]; /* as observed */
     char remedy[400];   /* with the device filled in */
-    int64_t gain_mbps;  /* what it would bring; 0 when it cannot be told */
+    char
+        repair[256]; /* the change of a what-if that stands for the remedy; "" when there is none */
+    unsigned ways;   /* which ways it turns off, bits 1 << enum route_kind; 0 unless WEIGHT_OFF */
+    int64_t gain_mbps; /* what that change brings the pair; 0 when it brings nothing or cannot be
+                           told */
 };
 
 /* All-zero bytes are an empty list; findings_free() releases it. */
@@ -53,15 +57,26 @@ struct findings {
     int n, room;
     const char *place; /* given to findings that are added */
     const char *path;
-    int64_t gain_mbps;
+    unsigned ways; /* that what is off turns off */
 };
 
-/* Adds a finding unless the same reason with the same evidence is there. `device` fills {dev}. */
-void finding_add(struct findings *findings, enum reason reason, enum weight weight,
-                 const char *device, const char *evidence_format, ...)
+/* Adds a finding unless the same reason with the same evidence is there, of no less weight. `device` fills {dev}. The
+ * finding holds until the next one is added; NULL: it was there. */
+struct finding *finding_add(struct findings *findings, enum reason reason, enum weight weight,
+                            const char *device, const char *evidence_format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* Appends a change to the repair of a finding; nothing for NULL. */
+void finding_repair(struct finding *finding, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 void findings_free(struct findings *findings);
+
+/* Moves the findings of `from`, which is empty then, to the end of `to`, as finding_add() does. */
+void findings_merge(struct findings *to, struct findings *from);
+
+/* One of them turns off a way of the kinds `ways` (bits 1 << enum route_kind). */
+bool findings_turn_off(const struct findings *findings, unsigned ways);
 
 /* The whole table as docs/reasons.md ("md"), as the manual page's source ("man"), or as text. */
 void reasons_print(FILE *to, const char *format);

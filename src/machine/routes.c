@@ -181,8 +181,8 @@ enum level routes_level(const struct machine *machine, const struct machine_pci 
     }
     if (!a->root.value || !b->root.value)
         return LEVEL_UNKNOWN;
-    if (strcmp(a->root.value, b->root.value) == 0)
-        return LEVEL_PHB;
+    if (strcmp(a->root.value, b->root.value) == 0) /* a flat tree tells nothing of the real one */
+        return machine_is_flat(machine) ? LEVEL_UNKNOWN : LEVEL_PHB;
     int64_t numa_a = routes_numa(machine, a), numa_b = routes_numa(machine, b);
     if (numa_a < 0 || numa_b < 0)
         return LEVEL_UNKNOWN;
@@ -280,6 +280,14 @@ static int64_t link_mbps(const struct machine *machine, const struct machine_pci
         return 0;
     snprintf(text, size, "PCIe %" PRId64 " x%" PRId64 " of %s", gen, width, text_or(pci->bdf, "?"));
     return fact->line_mbps * width * fact->permille / 1000;
+}
+
+int64_t routes_gpu_mbps(const struct machine *machine, int64_t index)
+{
+    const struct machine_gpu *gpu = machine_find_gpu(machine, index);
+    const struct fact_link *fact =
+        gpu ? fact_find_link("pcie", number_or(gpu->pcie_gen_max, 0)) : NULL;
+    return fact ? fact->line_mbps * number_or(gpu->pcie_width, 0) * fact->permille / 1000 : 0;
 }
 
 int64_t routes_pcie_mbps_to(const struct machine *machine, const struct machine_pci *pci,

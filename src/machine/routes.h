@@ -52,6 +52,11 @@ enum route_kind {
     ROUTE_STAGED, /* through pinned host memory */
 };
 
+/* A set of kinds of ways, as findings turn them off. */
+#define WAY(kind)   (1u << (kind))
+#define WAYS_DIRECT (WAY(ROUTE_LINK) | WAY(ROUTE_PEER) | WAY(ROUTE_RELAY))
+#define WAYS_ALL    (WAYS_DIRECT | WAY(ROUTE_HOST) | WAY(ROUTE_STAGED))
+
 enum answer { ANSWER_NO, ANSWER_YES, ANSWER_UNKNOWN };
 
 struct route {
@@ -98,6 +103,8 @@ int routes_disjoint(const struct routes *routes, int *indices, int64_t *total_mb
  * which link bounds it. */
 int64_t routes_pcie_mbps(const struct machine *machine, const struct machine_pci *pci, char *limit,
                          size_t size);
+/* Of a GPU's own link, by what its driver says, wherever it stands; 0 when unknown. */
+int64_t routes_gpu_mbps(const struct machine *machine, int64_t gpu);
 /* The same up to, not including, the bridge `stop`. */
 int64_t routes_pcie_mbps_to(const struct machine *machine, const struct machine_pci *pci,
                             const struct machine_pci *stop, char *limit, size_t size);

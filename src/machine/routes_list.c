@@ -108,8 +108,9 @@ static enum answer peer_answer(const struct machine *machine, const struct endpo
     if (proof_failed(machine, a->name, b->name))
         return ANSWER_NO;
     if (p2p)
-        answer = word_answer(p2p->pci) == ANSWER_UNKNOWN ? word_answer(p2p->write)
-                                                         : word_answer(p2p->pci);
+        answer = word_answer(p2p->pci) == ANSWER_UNKNOWN || word_answer(p2p->write) == ANSWER_NO
+                     ? word_answer(p2p->write)
+                     : word_answer(p2p->pci);
     if (answer == ANSWER_UNKNOWN && level == LEVEL_SYS &&
         (text_is(machine->system.socket_link, "qpi") ||
          text_is(machine->system.socket_link, "upi")))
@@ -133,6 +134,25 @@ static void add_peer(const struct machine *machine, const struct endpoint *a,
     snprintf(route->text, sizeof route->text, "PCIe peer-to-peer (%s)", level_name(level));
 }
 
+/* A kernel on `via` reads from the one and writes to the other, so peer access to both must not be
+ * refused, nor the GPU be one that has none. */
+static enum answer relay_answer(const struct machine *machine, int64_t a, int64_t via, int64_t b)
+{
+    const struct machine_gpu *gpu = machine_find_gpu(machine, via);
+    const int64_t ends[] = {a, b};
+    if (number_is(gpu->mig, 1) || text_is(gpu->compute_mode, "prohibited"))
+        return ANSWER_NO;
+    for (int i = 0; i < 2; i++) {
+        char name[32], other[32];
+        const struct machine_p2p *p2p = machine_find_p2p(machine, via, ends[i]);
+        snprintf(name, sizeof name, "gpu%" PRId64, via);
+        snprintf(other, sizeof other, "gpu%" PRId64, ends[i]);
+        if ((p2p && word_answer(p2p->write) == ANSWER_NO) || proof_failed(machine, name, other))
+            return ANSWER_NO;
+    }
+    return ANSWER_YES;
+}
+
 static void add_relays(const struct machine *machine, const struct endpoint *a,
                        const struct endpoint *b, struct routes *routes)
 {
@@ -150,7 +170,7 @@ static void add_relays(const struct machine *machine, const struct endpoint *a,
         if (!route)
             return;
         const struct link_bundle *least = in.mbps <= out.mbps ? &in : &out;
-        route->usable = ANSWER_YES;
+        route->usable = relay_answer(machine, a->index, via, b->index);
         route->via = (int)via;
         route->mbps = least->mbps;
         route->latency_ns = in.latency_ns + out.latency_ns + FACT_RELAY_LATENCY_NS;
@@ -226,6 +246,17 @@ static void bound_by_port(const struct machine *machine, const struct endpoint *
     }
 }
 
+/* Where the way is not known as a whole, the GPU's own link bounds it still. */
+static void bound_by_gpu(const struct machine *machine, const struct endpoint *gpu,
+                         struct route *route)
+{
+    int64_t most = routes_gpu_mbps(machine, gpu->index);
+    if (most && most < route->mbps) {
+        route->mbps = most;
+        snprintf(route->limit, sizeof route->limit, "PCIe link of %.40s", gpu->name);
+    }
+}
+
 /* What the recorded or measured ladder says of writing to the GPU from the NIC. */
 static enum answer ladder_answer(const struct machine *machine, const struct endpoint *gpu,
                                  const struct endpoint *nic)
@@ -252,6 +283,7 @@ static void add_gpu_nic(const struct machine *machine, const struct endpoint *gp
     if (gpu->pci && nic->pci)
         route->mbps = peer_mbps(machine, gpu->pci, nic->pci, route->limit, sizeof route->limit);
     bound_by_port(machine, nic, 1000, route);
+    bound_by_gpu(machine, gpu, route);
     route->latency_ns =
         level == LEVEL_UNKNOWN
             ? 0
@@ -260,6 +292,7 @@ static void add_gpu_nic(const struct machine *machine, const struct endpoint *gp
     add_staged(machine, gpu, nic, 1000, routes);
     struct route *staged = &routes->list[routes->n - 1];
     bound_by_port(machine, nic, FACT_NIC_STAGED_PERMILLE, staged);
+    bound_by_gpu(machine, gpu, staged);
 }
 
 static void add_gpu_disk(const struct machine *machine, const struct endpoint *gpu,

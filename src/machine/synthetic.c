@@ -356,6 +356,26 @@ static void add_links(struct maker *k)
     }
 }
 
+/* The vendor's driver withholds peer access from boards of this name, whatever they stand in. */
+static void add_refusals(struct maker *k)
+{
+    int n = (int)k->machine->n_gpus;
+    if (!strstr(k->plan->model->name, "GeForce"))
+        return;
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < n; b++) {
+            if (a == b)
+                continue;
+            struct machine_p2p *p2p = machine_add_p2p(k->machine);
+            number_set(&p2p->a, a);
+            number_set(&p2p->b, b);
+            text_set(k->machine, &p2p->read, "chipset-not-supported");
+            text_set(k->machine, &p2p->write, "chipset-not-supported");
+            text_set(k->machine, &p2p->atomics, "chipset-not-supported");
+            text_set(k->machine, &p2p->pci, "chipset-not-supported");
+        }
+}
+
 static void make_socket(struct maker *k, int gpus)
 {
     const struct plan *plan = k->plan;
@@ -430,6 +450,7 @@ weft_status machine_synthetic(const char *description, struct machine **machine)
         make_socket(&k, share);
     }
     add_links(&k);
+    add_refusals(&k);
     if (plan.flat)
         text_set(k.machine, &k.machine->system.hypervisor, "kvm");
     if (plan.iommu_said)

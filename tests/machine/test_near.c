@@ -90,6 +90,9 @@ static void as_the_model_says(void **state)
                 struct net_place place = place_of(m, &nic);
                 enum level level = routes_level(m, gpu.pci, nic.pci);
                 enum net_near near = net_near(&spot, &place);
+                /* what is read from /sys does not tell that a tree is flat; all are alike then */
+                if (level == LEVEL_UNKNOWN && near == NET_NEAR_PHB && machine_is_flat(m))
+                    continue;
                 if (near != same[level] || strcmp(net_near_name(near), level_name(level)) != 0)
                     fail_msg("%s, %s to %s: %s instead of %s (%s, %s)", machines[i], gpu.name,
                              nic.name, net_near_name(near), level_name(level), spot.device.chain,

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One story: over every machine of the repository, descriptions, and each of them with one fact
+ * changed, no answer contradicts another. A finding that turns a way off has turned it off in the
+ * table of ways; what a remedy brings is what the what-if of it gives; no speed is negative or above
+ * its links. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "machine/explain.h"
+#include "machine/facts.h"
+#include "machine/whatif.h"
+
+static const char *const machines[] = {
+    MACHINES "/container-2-of-8.json",
+    MACHINES "/dgx-1v.json",
+    MACHINES "/dgx-2.json",
+    MACHINES "/dgx-a100.json",
+    MACHINES "/geforce-2-acs.json",
+    MACHINES "/h200-2-measured.json",
+    MACHINES "/h200-2-vm.json",
+    MACHINES "/h200-8-vm.json",
+    MACHINES "/mi300x-8.json",
+    MACHINES "/no-gpu.json",
+    MACHINES "/p100-8.json",
+    MACHINES "/vm-p2p-clique.json",
+    "2 socket, 4 gpu each, nvlink hybrid-cube-mesh, 1 nic per 2 gpu",
+    "2 geforce, 2 gpu per pcie-switch, acs on, iommu on",
+    "8 h200, nvswitch, flat vm, nic per gpu, 2 disk",
+    "4 h100, 2 gpu per pcie-switch, acs on, iommu on",
+};
+enum { MACHINES_COUNT = sizeof machines / sizeof machines[0] };
+
+/* Read anew for each use: what a change allocates stays with the machine. */
+static struct machine *load(size_t i)
+{
+    struct machine *m;
+    if (machine_load(machines[i], &m))
+        fail_msg("%s: %s", machines[i], weft_last_error());
+    return m;
+}
+
+/* The kinds of way that a finding speaks of, told from the words that it prints. */
+static bool speaks_of(const struct finding *f, enum route_kind kind)
+{
+    bool peer = kind == ROUTE_PEER, link = kind == ROUTE_LINK;
+    return (peer &&
+            (strcmp(f->path, "PCIe peer-to-peer") == 0 || strncmp(f->path, "GPUDirect", 9) == 0)) ||
+           (link && strstr(f->path, "NVLink")) ||
+           ((peer || link) && strcmp(f->path, "peer access") == 0) ||
+           (kind == ROUTE_HOST && strcmp(f->path, "PCIe") == 0);
+}
+
+static void check_off(const char *place, const struct verdict *v)
+{
+    for (int i = 0; i < v->findings.n; i++) {
+        const struct finding *f = &v->findings.list[i];
+        for (int k = 0; f->weight == WEIGHT_OFF && k < v->routes.n; k++)
+            if (speaks_of(f, v->routes.list[k].kind) && v->routes.list[k].usable != ANSWER_NO)
+                fail_msg("%s: %s %s: %s says that %s is off, and it is %s", place, v->a.name,
+                         v->b.name, reason_table[f->reason].code, v->routes.list[k].text,
+                         route_state(&v->routes.list[k]));
+    }
+    if ((v->chosen && v->chosen->usable == ANSWER_NO) ||
+        (v->possible && v->possible->usable == ANSWER_NO))
+        fail_msg("%s: %s %s takes a way that is off", place, v->a.name, v->b.name);
+}
+
+/* The line rate of the PCIe link of a device, by the facts that are recorded of it; 0: not known. */
+static int64_t pcie_line(const struct machine *m, const struct endpoint *end)
+{
+    const struct machine_gpu *gpu =
+        end->kind == ENDPOINT_GPU ? machine_find_gpu(m, end->index) : NULL;
+    int64_t gen = gpu ? number_or(gpu->pcie_gen_max, 0) : 0;
+    int64_t width = gpu ? number_or(gpu->pcie_width, 0) : 0;
+    const struct fact_link *fact = gen ? fact_find_link("pcie", gen) : NULL;
+    return fact && width ? fact->line_mbps * width : 0;
+}
+
+static void check_speeds(const char *place, const struct machine *m, const struct verdict *v)
+{
+    for (int i = 0; i < v->routes.n; i++) {
+        const struct route *r = &v->routes.list[i];
+        int64_t most = INT64_MAX, x = pcie_line(m, &v->a), y = pcie_line(m, &v->b);
+        if (r->kind == ROUTE_LINK)
+            most = routes_links(m, v->a.index, v->b.index).line_mbps;
+        else if (r->kind != ROUTE_RELAY && x)
+            most = x;
+        if (r->kind != ROUTE_LINK && r->kind != ROUTE_RELAY && y && y < most)
+            most = y;
+        if (r->mbps < 0 || r->latency_ns < 0 || r->mbps > most)
+            fail_msg("%s: %s %s: %s gives %lld MB/s, %lld ns over links of %lld", place, v->a.name,
+                     v->b.name, r->text, (long long)r->mbps, (long long)r->latency_ns,
+                     (long long)most);
+    }
+}
+
+static int64_t possible(const struct verdict *v)
+{
+    return v->possible ? v->possible->mbps : 0;
+}
+
+/* Measured losses are no what-if of facts. */
+static void check_brings(const char *place, const struct machine *m, const struct verdict *v,
+                         const char *a, const char *b)
+{
+    for (int i = 0; i < v->findings.n; i++) {
+        const struct finding *f = &v->findings.list[i];
+        struct verdict after;
+        assert_true(f->gain_mbps >= 0);
+        if (f->reason == REASON_P2P_SLOW || f->reason == REASON_P2P_ONE_WAY)
+            continue;
+        if (!*f->repair || f->weight > WEIGHT_SLOW) {
+            if (f->gain_mbps)
+                fail_msg("%s: %s brings something by nothing", place, reason_table[f->reason].code);
+            continue;
+        }
+        struct machine *copy = machine_copy(m);
+        int64_t brings = 0;
+        if (whatif_apply(copy, f->repair) == WEFT_OK) {
+            if (explain_pair(copy, a, b, &after))
+                fail_msg("%s: %s", place, weft_last_error());
+            brings = possible(&after) > possible(v) ? possible(&after) - possible(v) : 0;
+            verdict_free(&after);
+        }
+        if (brings != f->gain_mbps)
+            fail_msg("%s: %s %s: %s brings %lld MB/s, the what-if \"%s\" gives %lld", place, a, b,
+                     reason_table[f->reason].code, (long long)f->gain_mbps, f->repair,
+                     (long long)brings);
+        machine_free(copy);
+    }
+}
+
+/* The tables of `weft topo` are made of these. */
+static void check_tables(const char *place, const struct machine *m, const struct verdict *v)
+{
+    static struct routes routes;
+    if (strchr(v->a.name, '/') || strchr(v->b.name, '/'))
+        return; /* a file is no row of a table */
+    explain_routes(m, &v->a, &v->b, &routes);
+    assert_int_equal(routes.n, v->routes.n);
+    for (int i = 0; i < routes.n; i++)
+        if (routes.list[i].usable != v->routes.list[i].usable ||
+            strcmp(routes.list[i].text, v->routes.list[i].text) != 0)
+            fail_msg("%s: %s %s: the table has %s %s, the verdict %s %s", place, v->a.name,
+                     v->b.name, routes.list[i].text, route_state(&routes.list[i]),
+                     v->routes.list[i].text, route_state(&v->routes.list[i]));
+}
+
+static void check_pair(const char *place, const struct machine *m, const char *a, const char *b)
+{
+    static struct verdict v;
+    if (explain_pair(m, a, b, &v) == WEFT_OK) {
+        check_off(place, &v);
+        check_speeds(place, m, &v);
+        check_brings(place, m, &v, a, b);
+        check_tables(place, m, &v);
+    }
+    verdict_free(&v);
+}
+
+static void check_machine(const char *place, const struct machine *m)
+{
+    char last[32];
+    snprintf(last, sizeof last, "gpu%zu", m->n_gpus ? m->n_gpus - 1 : 0);
+    check_pair(place, m, "gpu0", "gpu1");
+    check_pair(place, m, last, "gpu0");
+    check_pair(place, m, "host", "gpu0");
+    if (m->n_nics && m->nics[0].name.value) {
+        check_pair(place, m, "gpu0", m->nics[0].name.value);
+        check_pair(place, m, m->nics[0].name.value, "host");
+    }
+    if (m->n_disks && m->disks[0].name.value)
+        check_pair(place, m, "gpu0", m->disks[0].name.value);
+    if (m->n_mounts && m->mounts[0].path.value)
+        check_pair(place, m, m->mounts[0].path.value, "gpu0");
+}
+
+static void test_as_they_are(void **state)
+{
+    for (size_t i = 0; i < MACHINES_COUNT; i++) {
+        struct machine *m = load(i);
+        char a[32], b[32];
+        for (size_t x = 0; x < m->n_gpus; x++)
+            for (size_t y = 0; y < m->n_gpus; y++) {
+                snprintf(a, sizeof a, "gpu%zu", x);
+                snprintf(b, sizeof b, "gpu%zu", y);
+                check_pair(machines[i], m, a, b);
+            }
+        check_machine(machines[i], m);
+        machine_free(m);
+    }
+}
+
+/* Each value that is worth a try: unknown, the words, yes and no, the ends of the range. */
+static int values_of(const struct machine_field *field, char values[][48])
+{
+    int n = 0;
+    snprintf(values[n++], 48, "unknown");
+    if (field->type == FIELD_FLAG) {
+        snprintf(values[n++], 48, "1");
+        snprintf(values[n++], 48, "0");
+    } else if (field->type == FIELD_NUMBER) {
+        snprintf(values[n++], 48, "%lld", (long long)field->low);
+        snprintf(values[n++], 48, "%lld", (long long)field->high);
+    } else if (field->type == FIELD_WORD) {
+        for (const char *at = field->words; at && n < 12; at = strchr(at, '|')) {
+            at += *at == '|';
+            snprintf(values[n++], 48, "%.*s", (int)strcspn(at, "|"), at);
+        }
+    }
+    return n;
+}
+
+static void change_and_check(size_t i, struct machine *m, const struct machine_record *record,
+                             const struct machine_field *field)
+{
+    static char values[16][48];
+    char told[512], kept[64];
+    char *fact = (char *)record_item(m, record, 0) + field->offset;
+    bool number = field->type == FIELD_NUMBER || field->type == FIELD_FLAG;
+    size_t bytes = number ? sizeof(struct machine_number) : sizeof(struct machine_text);
+    int n = values_of(field, values);
+    /* names are what the question is asked by */
+    if (strcmp(field->name, record->key) == 0)
+        return;
+    memcpy(kept, fact, bytes);
+    for (int v = 0; v < n; v++) {
+        memset(fact, 0, bytes); /* unknown */
+        if (v && number)
+            number_set((struct machine_number *)(void *)fact, atoll(values[v]));
+        else if (v)
+            text_set(m, (struct machine_text *)(void *)fact, values[v]);
+        snprintf(told, sizeof told, "%s, first of %s: %s %.40s", machines[i], record->name,
+                 field->name, values[v]);
+        check_machine(told, m);
+        memcpy(fact, kept, bytes);
+    }
+}
+
+/* Lists whose items have names are changed by these. */
+static const char *const changes[] = {
+    "set gpus[0].mig yes",
+    "set gpus[1].mig yes",
+    "set gpus[0].fabric_state not-started",
+    "set gpus[1].fabric_state in-progress",
+    "set gpus[0].fabric_status 3",
+    "set gpus[0].fabric_clique 77",
+    "set gpus[0].fabric_state not-supported",
+    "set gpus[0].compute_mode prohibited",
+    "set gpus[0].compute_mode exclusive",
+    "set gpus[0].virtualization vgpu",
+    "set gpus[0].rdma no",
+    "set gpus[0].dmabuf no",
+    "set gpus[0].pcie_width 1",
+    "set gpus[0].pcie_width unknown",
+    "set gpus[0].pcie_gen_max unknown",
+    "set gpus[0].name GeForce",
+    "set gpus[0].vendor other",
+    "set gpus[0].bdf unknown",
+    "set system.hypervisor kvm",
+    "lose nvlink 0:1 all",
+    "lose nvlink 0:switch all",
+    "lose nvlink 1:switch",
+    "set iommu translated",
+    "set iommu off",
+    "drop acs all",
+};
+
+static void test_one_change(void **state)
+{
+    int done = 0;
+    for (size_t i = 0; i < MACHINES_COUNT; i++)
+        for (size_t c = 0; c < sizeof changes / sizeof changes[0]; c++) {
+            struct machine *m = load(i);
+            char told[256];
+            if (whatif_apply(m, changes[c]) == WEFT_OK) {
+                snprintf(told, sizeof told, "%s, %s", machines[i], changes[c]);
+                check_machine(told, m);
+                done++;
+            }
+            machine_free(m);
+        }
+    assert_true(done > 200);
+}
+
+static void test_one_fact(void **state)
+{
+    for (size_t i = 0; i < MACHINES_COUNT; i++) {
+        struct machine *m = load(i);
+        for (size_t r = 0; r < machine_n_records; r++) {
+            size_t n;
+            const struct machine_field *fields = machine_records[r].fields(&n);
+            for (size_t f = 0; record_count(m, &machine_records[r]) && f < n; f++)
+                change_and_check(i, m, &machine_records[r], &fields[f]);
+        }
+        machine_free(m);
+    }
+}
+
+/* What is named in every answer: the way is off in the verdict, and is the one before without. */
+static void test_turned_off(void **state)
+{
+    static const struct {
+        size_t machine;
+        const char *change;
+        enum reason reason;
+        enum route_kind before, after;
+    } cases[] = {
+        {7, "set gpus[0].fabric_state not-started", REASON_FABRIC_STATE, ROUTE_LINK, ROUTE_PEER},
+        {7, "set gpus[0].mig yes", REASON_P2P_MIG, ROUTE_LINK, ROUTE_STAGED},
+        {1, "set gpus[1].mig yes", REASON_P2P_MIG, ROUTE_LINK, ROUTE_STAGED},
+        {15, "set gpus[1].mig yes", REASON_P2P_MIG, ROUTE_PEER, ROUTE_STAGED},
+        {11,
+         "set pci[0000:01:00.0].p2p_clique unknown; set pci[0000:02:00.0].p2p_clique unknown; "
+         "set p2p[0].write chipset-not-supported; set p2p[0].pci unknown",
+         REASON_P2P_VM_FLAT, ROUTE_PEER, ROUTE_STAGED},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static struct verdict v;
+        struct machine *m = load(cases[i].machine);
+        assert_int_equal(explain_pair(m, "gpu0", "gpu1", &v), WEFT_OK);
+        assert_int_equal(v.chosen->kind, cases[i].before);
+        int64_t better = v.chosen->mbps;
+        verdict_free(&v);
+        if (whatif_apply(m, cases[i].change))
+            fail_msg("%s", weft_last_error());
+        assert_int_equal(explain_pair(m, "gpu0", "gpu1", &v), WEFT_OK);
+        assert_int_equal(v.chosen->kind, cases[i].after);
+        /* the deciding cause is the first, the driver's word about it a note */
+        assert_int_equal(v.findings.list[0].reason, cases[i].reason);
+        assert_int_equal(v.findings.list[0].weight, WEIGHT_OFF);
+        assert_int_equal(v.findings.list[0].gain_mbps, better - v.chosen->mbps);
+        for (int k = 1; k < v.findings.n; k++)
+            assert_int_not_equal(v.findings.list[k].weight, WEIGHT_OFF);
+        verdict_free(&v);
+        machine_free(m);
+    }
+}
+
+/* Boards from which the vendor's driver withholds peer access have it in no answer. */
+static void test_geforce(void **state)
+{
+    static struct verdict v;
+    for (size_t i = 0; i < MACHINES_COUNT; i++) {
+        if (!strstr(machines[i], "geforce"))
+            continue;
+        struct machine *m = load(i);
+        assert_int_equal(explain_pair(m, "gpu0", "gpu1", &v), WEFT_OK);
+        assert_int_equal(v.chosen->kind, ROUTE_STAGED);
+        assert_int_equal(v.findings.list[0].reason, REASON_P2P_GEFORCE);
+        assert_int_equal(v.findings.list[0].weight, WEIGHT_OFF);
+        verdict_free(&v);
+        machine_free(m);
+    }
+}
+
+/* A relay runs on the GPU between and reaches both ends from there. */
+static void test_relay_off(void **state)
+{
+    static const char *const faults[] = {"set gpus[3].mig yes",
+                                         "set gpus[3].compute_mode prohibited"};
+    static struct verdict v;
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        struct machine *m = load(1);
+        assert_int_equal(whatif_apply(m, faults[i]), WEFT_OK);
+        assert_int_equal(explain_pair(m, "gpu0", "gpu7", &v), WEFT_OK);
+        int seen = 0;
+        for (int k = 0; k < v.routes.n; k++)
+            if (v.routes.list[k].via == 3) {
+                assert_int_equal(v.routes.list[k].usable, ANSWER_NO);
+                seen++;
+            }
+        assert_int_equal(seen, 1);
+        assert_int_not_equal(v.chosen->via, 3);
+        verdict_free(&v);
+        machine_free(m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_as_they_are), cmocka_unit_test(test_one_change),
+        cmocka_unit_test(test_one_fact),    cmocka_unit_test(test_turned_off),
+        cmocka_unit_test(test_geforce),     cmocka_unit_test(test_relay_off),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
