@@ -57,9 +57,7 @@ WEFT_DEVICE void give_up(struct round *r, enum wait_state state, int member, con
         expired(r->c->reporting, r->c->operation, r->c->team, r->c->pe[member], at, wanted, seen,
                 r->limit);
     else
-        weft_dev_store_u64(&r->c->reporting.box->left,
-                           WEFT_DEV_LEFT(r->c->operation, r->c->team, r->c->pe[member]), RELAXED,
-                           SYSTEM);
+        leave_word(&r->c->reporting, (uint32_t)r->c->operation, r->c->team, r->c->pe[member]);
 }
 
 /* Waits until a flag that `member` sets is at least `value`. Acquire: what it stored before its release, or its

@@ -101,6 +101,14 @@ WEFT_DEVICE void leave_record_of(struct gpu_reporting reporting, uint32_t state,
     weft_dev_store_u32((uint32_t *)&reporting.box->failed, (uint32_t)status, RELEASE, SYSTEM);
 }
 
+/* A wait that is left since the job has failed: no fault of its own, and no record, of which there are few. */
+WEFT_DEVICE void leave_word(const struct gpu_reporting *reporting, uint32_t operation, int team,
+                            int peer)
+{
+    weft_dev_store_u64(&reporting->box->left, WEFT_DEV_LEFT(operation, team, peer), RELAXED,
+                       SYSTEM);
+}
+
 WEFT_DEVICE void leave_record(struct gpu_reporting reporting, uint32_t operation, int team,
                               int peer, const void *address, uint64_t expected, uint64_t seen,
                               int cmp, const struct limit *limit)

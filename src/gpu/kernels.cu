@@ -229,11 +229,13 @@ KERNEL weft_kernel_barrier(struct gpu_barrier barrier, struct gpu_reporting repo
         uint64_t seen;
         while ((seen = weft_dev_load_u64(&own->arrived[i], ACQUIRE, SYSTEM)) < sequence) {
             enum wait_state state = wait_look(&limit, &reporting);
-            if (state == WAIT_FAILED)
+            if (state == WAIT_FAILED) {
+                leave_word(&reporting, (uint32_t)barrier.operation, barrier.team, barrier.pe[i]);
                 break;
+            }
             if (state == WAIT_EXPIRED) {
-                leave_record(reporting, WEFT_DEV_OP_BARRIER, barrier.team, i, &own->arrived[i],
-                             sequence, seen, 5, &limit);
+                leave_record(reporting, (uint32_t)barrier.operation, barrier.team, barrier.pe[i],
+                             &own->arrived[i], sequence, seen, 5, &limit);
                 break;
             }
         }

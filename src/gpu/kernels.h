@@ -43,8 +43,9 @@ struct gpu_team_area {
 enum { GPU_BARRIER_MEMBERS = 64 };
 struct gpu_barrier {
     struct gpu_team_area *areas[GPU_BARRIER_MEMBERS];
+    uint16_t pe[GPU_BARRIER_MEMBERS]; /* for the record, and so are: */
+    int32_t team, operation;
     int32_t members, me;
-    int32_t team, pad; /* slot, for the record */
 };
 
 /* Where a kernel writes what went wrong: the device's part of the black box, its count of records,

@@ -73,6 +73,22 @@ weft_status device_watch_start(struct weft_job *job, struct device_watch **resul
     return WEFT_OK;
 }
 
+weft_status device_watch_kernels(struct weft_job *job)
+{
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&job->lock);
+    bool needed = !job->device && !job->gpu_watch;
+    pthread_mutex_unlock(&job->lock);
+    if (!needed)
+        return WEFT_OK;
+    job_guard(job);
+    pthread_mutex_lock(&job->lock);
+    if (!job->gpu_watch) /* another thread may have come first */
+        status = device_watch_start(job, &job->gpu_watch);
+    pthread_mutex_unlock(&job->lock);
+    return status;
+}
+
 void device_watch_stop(struct device_watch *watch)
 {
     if (!watch || watch->process != getpid())

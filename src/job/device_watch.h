@@ -12,6 +12,10 @@ struct device_watch;
 /* *watch is NULL where there is nobody to look after. */
 weft_status device_watch_start(struct weft_job *job, struct device_watch **watch);
 
+/* Before the library's own kernels wait on a stream of the program: the job has a watch then, unless it has one of device
+ * code already. */
+weft_status device_watch_kernels(struct weft_job *job);
+
 /* The job's state is there until then. NULL is allowed. */
 void device_watch_stop(struct device_watch *watch);
 

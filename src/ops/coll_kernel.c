@@ -76,19 +76,6 @@ static weft_status agree(struct weft_team *team, struct telling *mine)
     return told ? told : status;
 }
 
-static weft_status watch(struct weft_job *job)
-{
-    weft_status status = WEFT_OK;
-    pthread_mutex_lock(&job->lock);
-    bool needed = !job->device && !job->gpu_watch;
-    pthread_mutex_unlock(&job->lock);
-    if (needed) {
-        job_guard(job);
-        status = device_watch_start(job, &job->gpu_watch);
-    }
-    return status;
-}
-
 void coll_kernel_machine(const struct weft_job *job, struct coll_machine *machine)
 {
     const struct gpu_device *device = &job->gpu->device;
@@ -134,7 +121,7 @@ static weft_status make_ready(struct weft_team *team)
     if (!status)
         status = gpu_coll_number(job->gpu, team->slot, &mine.number);
     if (!status)
-        status = watch(job);
+        status = device_watch_kernels(job);
     mine.status = (int32_t)status;
     status = agree(team, &mine);
     if (!status)

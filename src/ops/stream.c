@@ -6,6 +6,7 @@
 #include "ops/stream.h"
 
 #include "base/config.h"
+#include "job/device_watch.h"
 
 #include <stdlib.h>
 
@@ -309,7 +310,7 @@ WEFT_EXPORT weft_status weft_quiet_on_stream(weft_ctx *ctx, weft_stream stream)
 }
 
 static weft_status fill_barrier(const char *name, struct weft_team *team,
-                                struct gpu_barrier *barrier)
+                                enum weft_dev_operation operation, struct gpu_barrier *barrier)
 {
     struct gpu *gpu = team->job->gpu;
     if (team->n > GPU_BARRIER_MEMBERS)
@@ -317,7 +318,8 @@ static weft_status fill_barrier(const char *name, struct weft_team *team,
                          "%s: the team has %d members; at most %d are "
                          "possible",
                          name, team->n, GPU_BARRIER_MEMBERS);
-    *barrier = (struct gpu_barrier){.members = team->n, .me = team->me, .team = team->slot};
+    *barrier = (struct gpu_barrier){
+        .members = team->n, .me = team->me, .team = team->slot, .operation = (int32_t)operation};
     for (int i = 0; i < team->n; i++) {
         int slot = gpu->slot_of[team->pes[i]];
         bool direct = job_direct(team->job, WEFT_GPU, team->pes[i]);
@@ -330,6 +332,7 @@ static weft_status fill_barrier(const char *name, struct weft_team *team,
                 name, team->job->pe, team->pes[i],
                 team->job->paths.choices[WEFT_GPU][team->pes[i]].reason);
         barrier->areas[i] = (struct gpu_team_area *)(uintptr_t)area;
+        barrier->pe[i] = (uint16_t)team->pes[i];
     }
     return WEFT_OK;
 }
@@ -350,7 +353,10 @@ static weft_status meet_on_stream(const char *function, weft_team *team, weft_st
         return barrier ? stream_call_barrier(team, stream) : stream_call_sync(team, stream);
     struct gpu_barrier meeting;
     struct gpu_reporting reporting = job->gpu->reporting;
-    status = fill_barrier(function, team, &meeting);
+    status =
+        fill_barrier(function, team, barrier ? WEFT_DEV_OP_BARRIER : WEFT_DEV_OP_SYNC, &meeting);
+    if (!status)
+        status = device_watch_kernels(job);
     if (!status && barrier)
         status = weft_quiet(job->default_ctx);
     if (!status)

@@ -190,7 +190,9 @@ static int dies(const char *name)
     const size_t bytes = 100000;
     memset(mine, 0, 4096);
     to_gpu(own_src, mine, 4096);
-    OK(weft_gather_on_stream(world, dst, src, 8, 0, stream)); /* the team is ready */
+    bool meets = strcmp(name, "sync") == 0 || strcmp(name, "barrier") == 0;
+    if (!meets) /* the team is ready */
+        OK(weft_gather_on_stream(world, dst, src, 8, 0, stream));
     synchronize();
     OK(weft_barrier(world));
     if (me == n - 1) {
@@ -207,6 +209,10 @@ static int dies(const char *name)
         OK(weft_collect_on_stream(world, dst, src, bytes, stream));
     else if (strcmp(name, "alltoallv") == 0)
         OK(weft_alltoallv_on_stream(world, dst, bytes, zeros, zeros, src, zeros, zeros, stream));
+    else if (strcmp(name, "sync") == 0)
+        OK(weft_sync_on_stream(world, stream));
+    else if (strcmp(name, "barrier") == 0)
+        OK(weft_barrier_on_stream(world, stream));
     else
         CHECK(!"an operation");
     CHECK(!cuda.StreamSynchronize(stream));

@@ -610,8 +610,8 @@ static int dies(const char *operation)
     _exit(0);
 }
 
-/* WEFT_WAIT_LIMIT is short. */
-static int expires(void)
+/* WEFT_WAIT_LIMIT is short. backwards: of a sync by the team in whose order the PEs come backwards. */
+static int expires(bool backwards)
 {
     struct call c = {.what = REDUCE,
                      .t = &teams[0],
@@ -628,7 +628,7 @@ static int expires(void)
             usleep(100000);
         _exit(0);
     }
-    weft_status status = ask(&c);
+    weft_status status = backwards ? weft_sync_on_stream(teams[1].team, stream) : ask(&c);
     CHECK(!cuda.StreamSynchronize(stream));
     status = status ? status : job_check_failed(job);
     printf("PE %d: %s: %s\n", me, weft_status_name(status), weft_last_error());
@@ -665,7 +665,7 @@ int main(int argc, char **argv)
     } else if (strcmp(part, "uneven") == 0) {
         mixed(80);
     } else if (strcmp(part, "expires") == 0) {
-        return expires();
+        return expires(argc > 2);
     } else if (strcmp(part, "flood") == 0) {
         flood();
     } else if (strcmp(part, "renew") == 0) {

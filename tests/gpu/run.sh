@@ -385,7 +385,7 @@ group_coll() { # collectives of streams and of the host on GPU memory
         wanted="PE 0: WEFT_ERR_PEER_DEAD: .*PE 2 .*; PE 0 was in $part of team 0"
         run "a member of $part dies" 3 60 "$program" dies $part
     done
-    for part in gather scatter reduce collect alltoallv; do
+    for part in gather scatter reduce collect alltoallv sync barrier; do
         wanted="PE 0: WEFT_ERR_PEER_DEAD: .*PE 2 .*; PE 0 was in $part of team 0"
         run "a member of $part dies" 3 60 "$build/bin/job_gpu_coll_sized" dies $part
     done
