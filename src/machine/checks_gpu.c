@@ -374,13 +374,14 @@ static bool check_flat(const struct machine *machine, const struct endpoint *a,
                     y.value);
         return true;
     }
-    if (x.known || y.known)
+    if (x.known && y.known)
         return false;
     struct finding *f =
         finding_add(findings, REASON_P2P_VM_FLAT, WEIGHT_OFF, NULL,
                     "hypervisor %s, %s and %s stand at the root complex without a P2P capability "
                     "(%s)",
-                    text_or(machine->system.hypervisor, "?"), a->name, b->name, why_unknown(x.why));
+                    text_or(machine->system.hypervisor, "?"), a->name, b->name,
+                    why_unknown(x.known ? y.why : x.why));
     finding_repair(f, "set pci[%s].p2p_clique 0; set pci[%s].p2p_clique 0",
                    text_or(a->pci->bdf, "?"), text_or(b->pci->bdf, "?"));
     repair_word(machine, p, f);

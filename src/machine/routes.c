@@ -166,6 +166,13 @@ int64_t routes_package(const struct machine *machine, int64_t numa)
     return machine->n_packages == 1 ? number_or(machine->packages[0].index, -1) : -1;
 }
 
+/* A flat tree tells nothing of the real one; the hypervisor may tell which devices share a switch. */
+static enum level flat_level(const struct machine_pci *a, const struct machine_pci *b)
+{
+    bool one = a->p2p_clique.known && number_is(b->p2p_clique, a->p2p_clique.value);
+    return one ? LEVEL_PIX : LEVEL_UNKNOWN;
+}
+
 enum level routes_level(const struct machine *machine, const struct machine_pci *a,
                         const struct machine_pci *b)
 {
@@ -181,8 +188,8 @@ enum level routes_level(const struct machine *machine, const struct machine_pci 
     }
     if (!a->root.value || !b->root.value)
         return LEVEL_UNKNOWN;
-    if (strcmp(a->root.value, b->root.value) == 0) /* a flat tree tells nothing of the real one */
-        return machine_is_flat(machine) ? LEVEL_UNKNOWN : LEVEL_PHB;
+    if (strcmp(a->root.value, b->root.value) == 0)
+        return machine_is_flat(machine) ? flat_level(a, b) : LEVEL_PHB;
     int64_t numa_a = routes_numa(machine, a), numa_b = routes_numa(machine, b);
     if (numa_a < 0 || numa_b < 0)
         return LEVEL_UNKNOWN;

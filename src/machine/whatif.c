@@ -12,7 +12,7 @@
 #include "machine/pci_config.h"
 #include "machine/routes.h"
 
-enum { WORDS_MOST = 8 };
+enum { WORDS_MOST = 8, CLIQUES_MOST = 16 };
 
 struct words {
     char *at[WORDS_MOST];
@@ -111,6 +111,26 @@ static weft_status lose_link(struct machine *machine, const struct words *w)
                 : base_fail(WEFT_ERR_ARGUMENT, "there is no active link %s to lose", w->at[2]);
 }
 
+/* In a flat virtual machine the guest sees no switch that the two could share; what tells of one is
+ * the P2P clique. A GPU that is in none gets one that nobody else is in. */
+static weft_status share_clique(struct machine *machine, struct machine_pci *nic,
+                                struct machine_pci *gpu)
+{
+    unsigned used = 0;
+    int64_t clique = 0;
+    for (size_t i = 0; i < machine->n_pci; i++)
+        if (machine->pci[i].p2p_clique.known)
+            used |= 1u << machine->pci[i].p2p_clique.value;
+    while (used & (1u << clique))
+        clique++;
+    if (!gpu->p2p_clique.known && clique >= CLIQUES_MOST)
+        return base_fail(WEFT_ERR_ARGUMENT, "all %d P2P cliques are taken", CLIQUES_MOST);
+    if (!gpu->p2p_clique.known)
+        number_set(&gpu->p2p_clique, clique);
+    nic->p2p_clique = gpu->p2p_clique;
+    return WEFT_OK;
+}
+
 /* A NIC is moved next to a GPU: below the same port's switch, as a sibling of the GPU's own port. */
 static weft_status move_nic(struct machine *machine, const struct words *w)
 {
@@ -127,6 +147,11 @@ static weft_status move_nic(struct machine *machine, const struct words *w)
     struct machine_pci *to = machine_find_pci(machine, gpu.pci->bdf.value);
     struct machine_pci *above = machine_find_pci(machine, to->parent.value);
     struct machine_pci *port = machine_find_pci(machine, from->parent.value);
+    if (machine_is_flat(machine)) {
+        from->root = to->root;
+        from->numa = to->numa;
+        return share_clique(machine, from, to);
+    }
     const char *target =
         above && text_is(above->kind, "downstream") ? above->parent.value : to->parent.value;
     if (port && (text_is(port->kind, "downstream")) && above &&
@@ -135,7 +160,7 @@ static weft_status move_nic(struct machine *machine, const struct words *w)
         port->root = to->root;
         port->numa = to->numa;
     } else {
-        from->parent = (struct machine_text){.value = text_or(to->parent, "")};
+        from->parent = (struct machine_text){.value = target ? target : ""};
     }
     from->root = to->root;
     from->numa = to->numa;

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The file for NCCL, read back: the distance of any two GPUs and NICs in it is that of the model, what
+ * is not known is not in it, and no value is longer than NCCL takes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "machine/whatif.h"
+#include "topo.h"
+
+enum { DEPTH_MOST = 32, DEVICES_MOST = 64 };
+
+/* A GPU or NIC and the elements above it, from <cpu> down; serial numbers of elements. */
+struct device {
+    char busid[32];
+    int above[DEPTH_MOST], depth;
+};
+
+struct reading {
+    struct device devices[DEVICES_MOST];
+    int n;
+    int stack[DEPTH_MOST], depth, serial;
+    char busids[DEPTH_MOST][32];
+};
+
+static char *export(const struct machine *m)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&text, &size);
+    topo_nccl(m, to);
+    fclose(to);
+    return text;
+}
+
+static struct machine *load(const char *name)
+{
+    struct machine *m;
+    char path[512];
+    snprintf(path, sizeof path, MACHINES "/%s.json", name);
+    if (machine_load(strchr(name, ' ') ? name : path, &m))
+        fail_msg("%s: %s", name, weft_last_error());
+    return m;
+}
+
+static void value_of(const char *element, const char *key, char *value, size_t size)
+{
+    char start[40];
+    snprintf(start, sizeof start, " %s=\"", key);
+    const char *at = strstr(element, start);
+    value[0] = '\0';
+    if (at)
+        snprintf(value, size, "%.*s", (int)strcspn(at + strlen(start), "\""), at + strlen(start));
+}
+
+static void open_element(struct reading *r, const char *element)
+{
+    bool here = strncmp(element, "gpu", 3) == 0 || strncmp(element, "nic", 3) == 0;
+    if (here && r->n < DEVICES_MOST) {
+        struct device *d = &r->devices[r->n++];
+        d->depth = r->depth - 1; /* the element of the device itself is above <gpu> */
+        memcpy(d->above, r->stack, sizeof d->above);
+        memcpy(d->busid, r->busids[r->depth - 1], sizeof d->busid);
+    }
+    assert_true(r->depth < DEPTH_MOST);
+    value_of(element, "busid", r->busids[r->depth], sizeof r->busids[0]);
+    for (int i = 0; *r->busids[r->depth] && i < r->depth; i++)
+        assert_string_not_equal(r->busids[r->depth], r->busids[i]);
+    r->stack[r->depth++] = ++r->serial;
+}
+
+/* Every element is <name key="value" ...>, <... /> or </name>. */
+static void read_back(const char *text, struct reading *r)
+{
+    *r = (struct reading){.n = 0};
+    for (const char *at = strchr(text, '<'); at; at = strchr(at + 1, '<')) {
+        char element[2048];
+        const char *end = strncmp(at, "<!--", 4) == 0 ? strstr(at, "-->") : strchr(at, '>');
+        assert_non_null(end);
+        if (at[1] == '!') {
+            at = end;
+            continue;
+        }
+        snprintf(element, sizeof element, "%.*s", (int)(end - at - 1), at + 1);
+        if (at[1] == '/')
+            r->depth--;
+        else if (end[-1] != '/')
+            open_element(r, element);
+    }
+    assert_int_equal(r->depth, 0);
+}
+
+/* Elements from the top that two have in common: 1 <system>, 2 <cpu>, more: switches. */
+static enum level level_of(const struct device *a, const struct device *b)
+{
+    int common = 0;
+    while (common < a->depth && common < b->depth && a->above[common] == b->above[common])
+        common++;
+    if (common < 2)
+        return LEVEL_SYS;
+    if (common == 2)
+        return LEVEL_PHB;
+    return a->depth + b->depth - 2 * common == 0 ? LEVEL_PIX : LEVEL_PXB;
+}
+
+static const struct device *find(const struct reading *r, const char *bdf)
+{
+    for (int i = 0; i < r->n; i++)
+        if (strcmp(r->devices[i].busid, bdf) == 0)
+            return &r->devices[i];
+    return NULL;
+}
+
+static int ends_of(const struct machine *m, struct endpoint *ends)
+{
+    int n = 0;
+    char name[32];
+    for (size_t i = 0; i < m->n_gpus; i++) {
+        snprintf(name, sizeof name, "gpu%zu", i);
+        assert_int_equal(endpoint_find(m, name, &ends[n++]), WEFT_OK);
+    }
+    for (size_t i = 0; i < m->n_nics; i++)
+        assert_int_equal(endpoint_find(m, m->nics[i].name.value, &ends[n++]), WEFT_OK);
+    assert_true(n <= DEVICES_MOST);
+    return n;
+}
+
+/* NCCL tells root complexes of one NUMA node not apart. Returns how many pairs were compared. */
+static int compare(const char *name, const struct machine *m)
+{
+    static struct endpoint ends[DEVICES_MOST];
+    static struct reading r;
+    char *text = export(m);
+    int pairs = 0, n = ends_of(m, ends);
+    read_back(text, &r);
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < n; b++) {
+            const struct endpoint *x = &ends[a], *y = &ends[b];
+            if (a == b || !x->pci || !y->pci)
+                continue;
+            const struct device *s = find(&r, x->pci->bdf.value), *t = find(&r, y->pci->bdf.value);
+            enum level want = routes_level(m, x->pci, y->pci);
+            if (!s || !t)
+                fail_msg("%s: %s or %s is not in the file", name, x->name, y->name);
+            if (want == LEVEL_NODE)
+                want = LEVEL_PHB;
+            if (want != LEVEL_UNKNOWN && level_of(s, t) != want)
+                fail_msg("%s: %s %s: %s in the file, %s in the model", name, x->name, y->name,
+                         level_name(level_of(s, t)), level_name(want));
+            pairs += want != LEVEL_UNKNOWN;
+        }
+    free(text);
+    return pairs;
+}
+
+static const char *const machines[] = {
+    "container-2-of-8",
+    "dgx-1v",
+    "dgx-2",
+    "dgx-a100",
+    "geforce-2-acs",
+    "h200-8-vm",
+    "mi300x-8",
+    "p100-8",
+    "vm-p2p-clique",
+    "2 socket, 4 gpu each, nvlink hybrid-cube-mesh, 1 nic per 2 gpu",
+    "8 h200, nvswitch, flat vm, nic per gpu, 2 disk",
+    "8 mi300x, xgmi mesh, nic per gpu"};
+
+static void test_distances(void **state)
+{
+    int pairs = 0;
+    for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
+        struct machine *m = load(machines[i]);
+        pairs += compare(machines[i], m);
+        machine_free(m);
+    }
+    assert_true(pairs > 900);
+}
+
+static void test_moved_nic(void **state)
+{
+    static const struct {
+        const char *machine, *nic;
+    } cases[] = {{"dgx-1v", "mlx5_3"},
+                 {"dgx-a100", "mlx5_2"},
+                 {"p100-8", "mlx5_0"},
+                 {"vm-p2p-clique", "mlx5_1"},
+                 {"8 h200, nvswitch, flat vm, nic per gpu, 2 disk", "mlx5_5"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct machine *m = load(cases[i].machine);
+        struct endpoint gpu, nic;
+        char change[64];
+        snprintf(change, sizeof change, "move nic %s under gpu1", cases[i].nic);
+        if (whatif_apply(m, change))
+            fail_msg("%s: %s", cases[i].machine, weft_last_error());
+        assert_int_equal(endpoint_find(m, "gpu1", &gpu), WEFT_OK);
+        assert_int_equal(endpoint_find(m, cases[i].nic, &nic), WEFT_OK);
+        assert_int_equal(routes_level(m, gpu.pci, nic.pci), LEVEL_PIX);
+        assert_true(compare(change, m) > 0);
+        machine_free(m);
+    }
+}
+
+/* Without a switch: the GPU and the NIC stand below one root port. */
+static void test_shared_port(void **state)
+{
+    struct machine *m = load("p100-8");
+    struct endpoint gpu, nic;
+    assert_int_equal(endpoint_find(m, "gpu1", &gpu), WEFT_OK);
+    assert_int_equal(endpoint_find(m, "mlx5_0", &nic), WEFT_OK);
+    struct machine_pci *moved = machine_find_pci(m, gpu.pci->bdf.value);
+    moved->parent = nic.pci->parent;
+    moved->root = nic.pci->root;
+    moved->numa = nic.pci->numa;
+    assert_int_equal(routes_level(m, gpu.pci, nic.pci), LEVEL_PIX);
+    assert_true(compare("one root port", m) > 0);
+    machine_free(m);
+}
+
+static void has(const struct machine *m, const char *words, bool yes)
+{
+    char *text = export(m);
+    if ((strstr(text, words) != NULL) != yes)
+        fail_msg("%s is%s in\n%s", words, yes ? " not" : "", text);
+    free(text);
+}
+
+static void test_unknown_is_left_out(void **state)
+{
+    struct machine *m = load("h200-8-vm");
+    has(m, "gdr=", false); /* nobody has tried */
+    has(m, "link_speed=\"\"", false);
+    machine_free(m);
+    m = load("2 h100, nic per gpu");
+    has(m, "affinity", false);
+    has(m, "arch", false);
+    has(m, "vendor=\"\"", false);
+    machine_free(m);
+    m = load("vm-p2p-clique");
+    has(m, "gdr=\"0\"", true); /* every registration was refused */
+    has(m, "gdr=\"1\"", false);
+    has(m, "link_speed=\"\"", false);
+    has(m,
+        "busid=\"ffff:ff:01.0\" class=\"0x060400\" vendor=\"0xffff\" device=\"0xffff\" "
+        "link_speed=\"16.0 GT/s PCIe\" link_width=\"16\"",
+        true);
+    machine_free(m);
+    m = load("dgx-a100");
+    has(m, "gdr=\"1\"", true); /* the ladder was climbed */
+    machine_free(m);
+}
+
+static void test_arm(void **state)
+{
+    struct machine *m = load("dgx-a100");
+    text_set(m, &m->system.arch, "aarch64");
+    has(m, "arch=\"arm64\"", true);
+    has(m, "aarch64", false);
+    machine_free(m);
+}
+
+static void test_amd_links(void **state)
+{
+    struct machine *m = load("mi300x-8");
+    has(m, "<xgmi target=\"0000:26:00.0\" count=\"1\" tclass=\"0x120000\"/>", true);
+    has(m, "<nvlink", false);
+    has(m, "<system version=\"2\">", true); /* as RCCL wants it */
+    machine_free(m);
+}
+
+/* NCCL takes values of up to 253 characters: 28 words of 32 CPUs. */
+static void test_masks(void **state)
+{
+    struct machine *m = load("dgx-a100");
+    for (size_t i = 0; i < m->n_numa; i++)
+        text_set(m, &m->numa[i].cpus, "0,895");
+    has(m, "affinity=\"80000000,00000000,", true);
+    has(m, ",00000000,00000001\"", true);
+    for (size_t i = 0; i < m->n_numa; i++)
+        text_set(m, &m->numa[i].cpus, "0-7,896");
+    has(m, "affinity", false);
+    for (size_t i = 0; i < m->n_numa; i++)
+        text_set(m, &m->numa[i].cpus, "0-7,70000-4000000000");
+    has(m, "affinity=\"000000ff\"", true);
+    machine_free(m);
+}
+
+/* The same clique in two NUMA nodes: two switches, of two addresses. */
+static void test_made_addresses(void **state)
+{
+    struct machine *m = load("vm-p2p-clique");
+    struct machine_numa *node = machine_add_numa(m);
+    number_set(&node->index, 1);
+    for (size_t i = 0; i < m->n_pci; i++)
+        number_set(&m->pci[i].numa, (int64_t)i % 4 >= 2);
+    char *text = export(m), *first = strstr(text, "busid=\"ffff:ff:01.0\"");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "busid=\"ffff:ff:01.0\""));
+    free(text);
+    machine_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_distances),   cmocka_unit_test(test_moved_nic),
+        cmocka_unit_test(test_shared_port), cmocka_unit_test(test_unknown_is_left_out),
+        cmocka_unit_test(test_arm),         cmocka_unit_test(test_amd_links),
+        cmocka_unit_test(test_masks),       cmocka_unit_test(test_made_addresses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
