@@ -17,7 +17,8 @@
  *   here      direct stores do not wait until destinations are ready
  *   slots     packets do not wait until slots have been read
  *   meet      the threads of a block do not meet before one says that all have stored
- *   half      of a packet only the first half's number is looked at */
+ *   half      of a packet only the first half's number is looked at
+ *   release   the meeting of streams (weft_kernel_barrier) tells by relaxed stores that a member has come */
 #define WEFT_KERNEL_THREADS 256
 #include "device_test.h"
 
@@ -33,6 +34,7 @@
 #define REMOVED_slots   4
 #define REMOVED_meet    5
 #define REMOVED_half    6
+#define REMOVED_release 7
 #ifdef COLL_REMOVED
 #define REMOVED WEFT_PP_CAT(REMOVED_, COLL_REMOVED)
 #else
@@ -115,6 +117,13 @@ WEFT_DEVICE void end_of_round(struct round *r, int fenced)
 
 #include "gpu/coll_kernels.cu"
 
+#if REMOVED == REMOVED_release
+#define weft_dev_store_u64(p, value, order, scope) (weft_dev_store_u64)(p, value, RELAXED, scope)
+#endif
+
+#include "gpu/kernels.cu"
+
+#undef weft_dev_store_u64
 #undef weft_dev_fence
 #undef weft_dev_load_u64
 #undef weft_dev_move
@@ -140,6 +149,7 @@ enum what {
     REDUCE_TO,
     COLLECT,
     ALLTOALLV,
+    SYNC, /* of streams: then each reads what the next one has stored at home */
     WHATS
 };
 enum way { PACKETS, TWO_TRIPS, DIRECT };
@@ -152,6 +162,7 @@ struct window {
     char before[GUARD], dst[ROOM + GUARD];
     uint64_t counts[MEMBERS], src_at[MEMBERS], room_of[MEMBERS], dst_at[MEMBERS];
     uint64_t wrong, first_wrong;
+    uint64_t meeting[sizeof(struct gpu_team_area) / 8 + MEMBERS];
 };
 
 /* What a round is, for all of its members. */
@@ -188,6 +199,8 @@ WEFT_DEV_BOTH int wanted_of(const struct plan *p, int me, uint64_t at)
     switch (p->what) {
     case BROADCAST:
         return at < p->bytes ? said_byte(p->number, p->root, at) : UNTOUCHED;
+    case SYNC:
+        return at < p->bytes ? said_byte(p->number, (me + 1) % n, at) : UNTOUCHED;
     case SCATTER:
         return at < p->bytes ? said_byte(p->number, p->root, (uint64_t)me * p->bytes + at)
                              : UNTOUCHED;
@@ -246,6 +259,17 @@ WEFT_KERNEL(fill, (struct window *, w), (struct plan, p), (int, me))
     }
 }
 
+WEFT_KERNEL(meet, (struct gpu_barrier, barrier), (struct gpu_reporting, reporting))
+{
+    weft_kernel_barrier(barrier, reporting);
+}
+
+WEFT_KERNEL(pull, (struct window *, w), (const struct window *, next), (uint64_t, bytes))
+{
+    for (uint64_t i = weft_dev_grid_rank(); i < bytes; i += weft_dev_grid_threads())
+        w->dst[i] = next->src[i];
+}
+
 WEFT_KERNEL(check, (struct window *, w), (struct plan, p), (int, me))
 {
     uint64_t rank = weft_dev_grid_rank(), threads = weft_dev_grid_threads();
@@ -297,7 +321,7 @@ static int takes(const struct plan *p)
 {
     uint64_t n = (uint64_t)p->members, slots = p->way == TWO_TRIPS ? 2 * n : n;
     uint64_t payload = SET / slots / COLL_UNIT_WIRE * COLL_UNIT;
-    if (p->what == COLLECT || p->what == ALLTOALLV)
+    if (p->what == COLLECT || p->what == ALLTOALLV || p->what == SYNC)
         return p->way == DIRECT;
     if (p->way == DIRECT)
         return p->what != REDUCE_TO;
@@ -384,6 +408,19 @@ static struct coll_call call_of(const struct plan *p, struct window *const *w, i
     return c;
 }
 
+/* Between what a member does and what others see of it, and between that and its next round. */
+static void launch_sync(const struct plan *p, struct window *const *w, const weft_stream *streams,
+                        int me)
+{
+    struct gpu_barrier barrier = {
+        .operation = WEFT_DEV_OP_SYNC, .members = p->members, .me = me, .team = 0};
+    for (int i = 0; i < p->members; i++)
+        barrier.areas[i] = (struct gpu_team_area *)(void *)w[i]->meeting;
+    OK(WEFT_LAUNCH(meet, 1, 32, 0, streams[me], barrier, reporting));
+    OK(WEFT_LAUNCH(pull, 2, 64, 0, streams[me], w[me], w[(me + 1) % p->members], p->bytes));
+    OK(WEFT_LAUNCH(meet, 1, 32, 0, streams[me], barrier, reporting));
+}
+
 /* Bytes that were wrong so far, and the first round that had some. */
 static uint64_t wrong_bytes(struct window *const *w, int members, uint64_t *first)
 {
@@ -427,10 +464,14 @@ int main(int argc, char **argv)
         for (int t = 0; t < TEAMS; t++) {
             struct plan p = last[t] = draw_plan(&last[t], members[t], round, gpu);
             for (int i = 0; i < members[t]; i++) {
-                struct coll_call c = call_of(&p, w[t], i);
                 OK(WEFT_LAUNCH(fill, 2, 64, 0, streams[t][i], w[t][i], p, i));
-                OK(WEFT_LAUNCH(collective, p.blocks, p.threads, 0, streams[t][i], kernel_of(&p),
-                               c));
+                if (p.what == SYNC) {
+                    launch_sync(&p, w[t], streams[t], i);
+                } else {
+                    struct coll_call c = call_of(&p, w[t], i);
+                    OK(WEFT_LAUNCH(collective, p.blocks, p.threads, 0, streams[t][i], kernel_of(&p),
+                                   c));
+                }
                 OK(WEFT_LAUNCH(check, 2, 64, 0, streams[t][i], w[t][i], p, i));
             }
         }

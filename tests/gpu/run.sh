@@ -369,7 +369,7 @@ group_coll() { # collectives of streams and of the host on GPU memory
     extra=
     # Their kernels as members on one GPU, 10^5 rounds; and without parts of their order, where a GPU may show it.
     run "rounds" 1 120 "$build/bin/device_coll_rounds" 1 100000
-    for part in fence acquire here slots meet half; do
+    for part in fence acquire here slots meet half release; do
         run "rounds without $part" 1 60 "$build/bin/device_coll_rounds_$part" 2 20000
     done
     for pes in 1 2 4; do run "sizes on the GPU" "$pes" 60 "$build/bin/job_gpu_coll_sized"; done
