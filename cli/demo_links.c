@@ -35,8 +35,9 @@ static json_t *pair_json(const struct machine *machine, const char *a, const cha
     const struct route *best = routes_best(&routes);
     const struct machine_measured *m = machine_find_measured(machine, a, b);
     return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:s}", "from", a, "to", b, "way",
-                     best ? best->text : "none", "expected_gbps", json_gbps(best ? best->mbps : 0),
-                     "measured_gbps", json_gbps(m ? number_or(m->write_mbps, 0) : 0), "us",
+                     best ? best->text : "none", "expected_gbytes_per_s",
+                     json_gbps(best ? best->mbps : 0), "measured_gbytes_per_s",
+                     json_gbps(m ? number_or(m->write_mbps, 0) : 0), "us",
                      json_us(m ? number_or(m->latency_ns, 0) : 0), "proof",
                      m ? text_or(m->proof, "not run") : "not run", "evidence",
                      m ? text_or(m->evidence, "") : "");
@@ -148,8 +149,8 @@ static void tell_pair(const json_t *pair)
            json_string_value(json_object_get(pair, "from")),
            json_string_value(json_object_get(pair, "to")),
            json_string_value(json_object_get(pair, "way")),
-           figure(pair, "expected_gbps", "GB/s", expected, sizeof expected),
-           figure(pair, "measured_gbps", "GB/s", measured, sizeof measured),
+           figure(pair, "expected_gbytes_per_s", "GB/s", expected, sizeof expected),
+           figure(pair, "measured_gbytes_per_s", "GB/s", measured, sizeof measured),
            figure(pair, "us", "us", us, sizeof us),
            json_string_value(json_object_get(pair, "proof")));
     const char *proof = json_string_value(json_object_get(pair, "proof"));

@@ -272,7 +272,7 @@ static json_t *chosen_json(const struct route *route)
     static const char *const answers[] = {"off", "on", "unknown"};
     if (!route)
         return json_null();
-    return json_pack("{s:s, s:o, s:o, s:s, s:s}", "path", route->text, "expected_gbps",
+    return json_pack("{s:s, s:o, s:o, s:s, s:s}", "path", route->text, "expected_gbytes_per_s",
                      json_gbps(route->mbps), "expected_us", json_us(route->latency_ns), "limit",
                      route->limit, "usable", answers[route->usable]);
 }
@@ -282,12 +282,12 @@ static json_t *measured_json(const struct machine_measured *m)
     if (!m)
         return json_pack("{s:s}", "unknown", "not measured");
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "write_gbps",
-        json_gbps(number_or(m->write_mbps, 0)), "read_gbps", json_gbps(number_or(m->read_mbps, 0)),
-        "both_gbps", json_gbps(number_or(m->both_mbps, 0)), "us",
-        json_us(number_or(m->latency_ns, 0)), "proof", json_fact_text(m->proof), "evidence",
-        json_fact_text(m->evidence), "errors_grown", json_fact_number(m->errors_grown),
-        "errors_where", json_fact_text(m->errors_where));
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "write_gbytes_per_s",
+        json_gbps(number_or(m->write_mbps, 0)), "read_gbytes_per_s",
+        json_gbps(number_or(m->read_mbps, 0)), "both_gbytes_per_s",
+        json_gbps(number_or(m->both_mbps, 0)), "us", json_us(number_or(m->latency_ns, 0)), "proof",
+        json_fact_text(m->proof), "evidence", json_fact_text(m->evidence), "errors_grown",
+        json_fact_number(m->errors_grown), "errors_where", json_fact_text(m->errors_where));
 }
 
 static json_t *ladder_json(const struct verdict *v)
@@ -324,7 +324,7 @@ static json_t *verdict_json(const struct verdict *v, const weft_file_info *file,
     for (int i = 0; i < v->routes.n; i++) {
         const struct route *r = &v->routes.list[i];
         json_array_append_new(routes, json_pack("{s:s, s:o, s:b, s:b}", "path", r->text,
-                                                "expected_gbps", json_gbps(r->mbps), "off",
+                                                "expected_gbytes_per_s", json_gbps(r->mbps), "off",
                                                 r->usable == ANSWER_NO, "in_weft", r->offered));
     }
     return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "a", v->a.name, "b",

@@ -13,7 +13,7 @@ static const char *const answers[] = {"off", "on", "unknown"};
 static json_t *route_json(const struct route *route)
 {
     json_t *object =
-        json_pack("{s:s, s:o, s:o, s:s, s:s, s:b}", "path", route->text, "expected_gbps",
+        json_pack("{s:s, s:o, s:o, s:s, s:s, s:b}", "path", route->text, "expected_gbytes_per_s",
                   json_gbps(route->mbps), "expected_us", json_us(route->latency_ns), "usable",
                   answers[route->usable], "limit", route->limit, "in_weft", route->offered);
     if (route->via >= 0)
@@ -28,11 +28,11 @@ static json_t *measured_json(const struct machine *machine, const char *a, const
         return json_pack("{s:s}", "unknown", "not measured");
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "proof", json_fact_text(m->proof), "evidence",
-        json_fact_text(m->evidence), "write_gbps",
+        json_fact_text(m->evidence), "write_gbytes_per_s",
         m->write_mbps.known ? json_gbps(m->write_mbps.value) : json_fact_number(m->write_mbps),
-        "read_gbps",
+        "read_gbytes_per_s",
         m->read_mbps.known ? json_gbps(m->read_mbps.value) : json_fact_number(m->read_mbps),
-        "both_gbps",
+        "both_gbytes_per_s",
         m->both_mbps.known ? json_gbps(m->both_mbps.value) : json_fact_number(m->both_mbps), "us",
         m->latency_ns.known ? json_us(m->latency_ns.value) : json_fact_number(m->latency_ns),
         "errors_grown", json_fact_number(m->errors_grown), "errors_where",
@@ -54,7 +54,7 @@ static json_t *pair_json(const struct topo *topo, int a, int b)
     json_t *object =
         json_pack("{s:s, s:s, s:s, s:o, s:{s:i, s:o}, s:o}", "a", topo->ends[a].name, "b",
                   topo->ends[b].name, "distance", label, "routes", list, "striped", "ways",
-                  disjoint, "expected_gbps", json_gbps(total), "measured",
+                  disjoint, "expected_gbytes_per_s", json_gbps(total), "measured",
                   measured_json(topo->machine, topo->ends[a].name, topo->ends[b].name));
     const struct machine_p2p *p =
         a < topo->gpus && b < topo->gpus

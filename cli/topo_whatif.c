@@ -49,8 +49,9 @@ static bool told(const struct topo *x, const struct topo *y, int a, int b)
 
 static json_t *side_json(const struct side *s)
 {
-    return json_pack("{s:s, s:s, s:o, s:o}", "distance", s->label, "path", s->path, "expected_gbps",
-                     json_gbps(s->mbps), "expected_us", json_us(s->latency_ns));
+    return json_pack("{s:s, s:s, s:o, s:o}", "distance", s->label, "path", s->path,
+                     "expected_gbytes_per_s", json_gbps(s->mbps), "expected_us",
+                     json_us(s->latency_ns));
 }
 
 static void print_side(const char *title, const struct side *s)

@@ -49,6 +49,27 @@ void check_drivers(const struct machine *machine, struct findings *findings)
                     "/usr/bin/nv-fabricmanager is installed, no such process runs");
 }
 
+/* All zeros stand for no cluster: NVLink ends within the node. A masked number tells nothing. */
+static bool in_cluster(const struct machine_gpu *gpu)
+{
+    const char *cluster = text_or(gpu->fabric_cluster, "");
+    bool told = strspn(cluster, "0123456789abcdefABCDEF-") == strlen(cluster);
+    return told && text_is(gpu->fabric_state, "completed") &&
+           strspn(cluster, "0-") < strlen(cluster);
+}
+
+static void check_imex(const struct machine *machine, struct findings *findings)
+{
+    int64_t members = 0;
+    for (size_t i = 0; i < machine->n_gpus; i++)
+        members += in_cluster(&machine->gpus[i]);
+    if (members && number_is(machine->limits.imex_channel_node, 0))
+        finding_add(findings, REASON_LIMIT_IMEX, WEIGHT_NOTE, NULL,
+                    "%" PRId64 " GPUs of a fabric cluster, no channel in "
+                    "/dev/nvidia-caps-imex-channels",
+                    members);
+}
+
 static void check_gpu_nodes(const struct machine *machine, struct findings *findings)
 {
     const struct machine_limit *l = &machine->limits;
@@ -65,6 +86,7 @@ static void check_gpu_nodes(const struct machine *machine, struct findings *find
     if (number_is(l->nvidia_uvm_node, 0))
         finding_add(findings, REASON_LIMIT_UVM, WEIGHT_OFF, NULL,
                     "/dev/nvidia-uvm cannot be opened");
+    check_imex(machine, findings);
     if (number_is(l->nvidia_caps_nodes, 0))
         finding_add(findings, REASON_LIMIT_CAPS, WEIGHT_NOTE, NULL,
                     "/dev/nvidia-caps does not exist");

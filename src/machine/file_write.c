@@ -60,7 +60,7 @@ static void write_text(struct writer *w, const struct machine_field *field,
 {
     if (!text->value)
         write_unknown(w, why_unknown(text->why));
-    else if (w->anonymous && field->mask && *text->value)
+    else if (w->anonymous && field->mask && strspn(text->value, "0-:") < strlen(text->value))
         write_masked(w, text->value, field->mask);
     else
         write_string(w, text->value);

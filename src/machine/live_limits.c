@@ -128,6 +128,17 @@ static void node_flag(const struct machine_source *source, struct machine_number
         close(fd);
 }
 
+static bool any_channel(struct machine *machine, const struct machine_source *source)
+{
+    const char *base = "dev/nvidia-caps-imex-channels";
+    const char **names = live_names(machine, live_path(source, "%s", base).text);
+    for (; *names; names++)
+        if (strncmp(*names, "channel", 7) == 0 &&
+            access(live_path(source, "%s/%s", base, *names).text, R_OK | W_OK) == 0)
+            return true;
+    return false;
+}
+
 static void read_nodes(struct machine *machine, const struct machine_source *source)
 {
     struct machine_limit *l = &machine->limits;
@@ -149,8 +160,7 @@ static void read_nodes(struct machine *machine, const struct machine_source *sou
     node_flag(source, &l->nvidia_fs_node, "nvidia-fs0");
     node_flag(source, &l->kfd_node, "kfd");
     number_set(&l->nvidia_caps_nodes, live_exists(live_path(source, "dev/nvidia-caps").text));
-    number_set(&l->imex_channel_node,
-               live_exists(live_path(source, "dev/nvidia-caps-imex-channels").text));
+    number_set(&l->imex_channel_node, any_channel(machine, source));
 }
 
 /* Asked of the kernel itself: a filter of a container shows nowhere else. Elsewhere the sysctl tells at least that nobody

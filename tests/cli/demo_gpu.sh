@@ -43,7 +43,7 @@ demo 1 FAKE_CUDA_LIE=1
 json 'gpus.machine.pairs.0.proof good' 'failed false'
 demo 0 FAKE_CUDA_DEVICES=2
 json 'gpus.used gpus.machine.gpus.# gpus.paths.# gpus.paths.0.right good' '2 2 1 true true'
-json 'gpus.machine.pairs.0.from gpus.machine.pairs.0.measured_gbps gpus.machine.pairs.0.proof' 'gpu0 400.0 proven'
+json 'gpus.machine.pairs.0.from gpus.machine.pairs.0.measured_gbytes_per_s gpus.machine.pairs.0.proof' 'gpu0 400.0 proven'
 demo 0 FAKE_CUDA_DEVICES=3
 json 'pes gpus.machine.pairs.# gpus.paths.#' '3 3 3'
 demo 0 FAKE_CUDA_DEVICES=1 # two PEs share it

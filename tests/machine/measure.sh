@@ -24,7 +24,7 @@ expect() {
 expect 0 'gpu0             X  400/396 101%' "$weft" topo --measure
 expect 0 'gpu1  0.63/0.63 100%               X' "$weft" topo --measure
 expect 0 '2 of 2 pairs proven by resident kernels on both GPUs' "$weft" topo --measure
-expect 0 '"both_gbps": 800' "$weft" topo --measure --json
+expect 0 '"both_gbytes_per_s": 800' "$weft" topo --measure --json
 expect 0 'measured  400 of 396 GB/s, normal for NVLink 4' "$weft" explain --measure gpu0 gpu1
 expect 0 'measured  55.0 GB/s' sh -c "'$weft' explain --measure gpu1 host; true"
 mapped() { LD_PRELOAD=$LD_LIBRARY_PATH/libfakerm.so ASAN_OPTIONS=verify_asan_link_order=0 "$weft" explain --measure gpu1 host; true; }
