@@ -369,7 +369,7 @@ static void read_amd(struct machine *machine, const struct machine_source *sourc
 void live_gpu(struct machine *machine, const struct machine_source *source)
 {
     struct gpu_reader r = {.machine = machine};
-    if (!*source->root && nvml_open(&r.nvml) == WEFT_OK) {
+    if ((!*source->root || source->here) && nvml_open(&r.nvml) == WEFT_OK) {
         read_nvidia(&r);
         nvml_close(&r.nvml);
     } else {

@@ -199,7 +199,7 @@ void live_limits(struct machine *machine, const struct machine_source *source)
 {
     struct machine_limit *l = &machine->limits;
     struct live_path yama = live_path(source, "proc/sys/kernel/yama/ptrace_scope");
-    if (!*source->root) {
+    if (!*source->root || source->here) {
         cpu_set_t cpus;
         read_limit(&l->memlock_bytes, RLIMIT_MEMLOCK);
         read_limit(&l->open_files, RLIMIT_NOFILE);

@@ -116,6 +116,7 @@ weft_status machine_check(const struct machine *machine);
 struct machine_source {
     const char *root; /* directory that holds sys, proc, dev, etc; "" is this machine */
     bool gpus;        /* ask the GPU driver (NVML) */
+    bool here;        /* below another root too: the limits of this process and its GPU driver */
 };
 
 /* Reads what is here. Never fails for something that is absent or forbidden: that is a fact. */

@@ -4,9 +4,11 @@
  * FAKE_NVML_LINKS ("0-1:2,1-2:1") so many links between these two instead, and no switch.
  * FAKE_NVML_GROW=1: one more on link 3 of GPU 1 from the third reading on; 2: one more with every
  * reading. FAKE_NVML_PIDS="0:4711,1:4712:300": the processes on each GPU, perhaps with the MiB that
- * each holds there (negative: not told); a negative process is the error that is given instead. */
+ * each holds there (negative: not told); a negative process is the error that is given instead.
+ * FAKE_NVML_FACTS="mig=1,p2p=2": answers of functions that are otherwise not there, and of p2p. */
 #include "driver/nvml.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,30 @@ static int setting(const char *name, int preset)
     const char *text = getenv(name);
     return text ? atoi(text) : preset;
 }
+
+/* Of FAKE_NVML_FACTS; false, and no change, where it is not there. */
+static bool fact(const char *name, long long *value)
+{
+    size_t length = strlen(name);
+    for (const char *at = getenv("FAKE_NVML_FACTS"); at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, length) == 0 && at[length] == '=') {
+            *value = strtoll(at + length + 1, NULL, 0);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a library without the function answers, as far as its reader sees. */
+#define ANSWER(name, to)                                                                           \
+    do {                                                                                           \
+        long long value_ = 0;                                                                      \
+        if (!fact(name, &value_))                                                                  \
+            return NVML_FUNCTION_NOT_FOUND;                                                        \
+        *(to) = (__typeof__(*(to)))value_;                                                         \
+        return NVML_OK;                                                                            \
+    } while (0)
 
 static int readings;
 
@@ -65,7 +91,9 @@ EXPORT nvml_return nvmlDeviceGetCount_v2(unsigned *count)
 EXPORT nvml_return nvmlDeviceGetName(nvml_device device, char *name, unsigned bytes);
 EXPORT nvml_return nvmlDeviceGetName(nvml_device device, char *name, unsigned bytes)
 {
-    snprintf(name, bytes, "Stand-in GPU");
+    long long geforce = 0;
+    fact("geforce", &geforce);
+    snprintf(name, bytes, geforce ? "Stand-in GeForce" : "Stand-in GPU");
     return NVML_OK;
 }
 
@@ -81,7 +109,10 @@ EXPORT nvml_return nvmlDeviceGetPciInfo_v3(nvml_device device, struct nvml_pci *
 EXPORT nvml_return nvmlDeviceGetP2PStatus(nvml_device a, nvml_device b, int index, int *status);
 EXPORT nvml_return nvmlDeviceGetP2PStatus(nvml_device a, nvml_device b, int index, int *status)
 {
-    *status = 0;
+    long long value = 0;
+    if (!fact(index == 3 ? "p2p_atomics" : "p2p", &value))
+        fact("p2p", &value);
+    *status = (int)value;
     return NVML_OK;
 }
 
@@ -116,7 +147,9 @@ EXPORT nvml_return nvmlDeviceGetNvLinkRemotePciInfo_v2(nvml_device device, unsig
 EXPORT nvml_return nvmlDeviceGetNvLinkState(nvml_device device, unsigned link, int *active);
 EXPORT nvml_return nvmlDeviceGetNvLinkState(nvml_device device, unsigned link, int *active)
 {
-    *active = !getenv("FAKE_NVML_LINKS") || other_end(device, link) >= 0;
+    long long down = -1;
+    fact("link_down", &down);
+    *active = link != down && (!getenv("FAKE_NVML_LINKS") || other_end(device, link) >= 0);
     return link < 18 ? NVML_OK : NVML_NOT_SUPPORTED;
 }
 
@@ -158,6 +191,122 @@ EXPORT nvml_return nvmlDeviceGetComputeRunningProcesses_v3(nvml_device device, u
                                   .memory = fields < 3 ? 0
                                             : mib < 0  ? ~0ull
                                                        : (unsigned long long)mib << 20};
+    }
+    return NVML_OK;
+}
+
+EXPORT nvml_return nvmlDeviceGetMigMode(nvml_device device, unsigned *now, unsigned *pending);
+EXPORT nvml_return nvmlDeviceGetMigMode(nvml_device device, unsigned *now, unsigned *pending)
+{
+    ANSWER("mig", now);
+}
+
+EXPORT nvml_return nvmlDeviceGetComputeMode(nvml_device device, int *mode);
+EXPORT nvml_return nvmlDeviceGetComputeMode(nvml_device device, int *mode)
+{
+    ANSWER("compute_mode", mode);
+}
+
+EXPORT nvml_return nvmlDeviceGetTotalEccErrors(nvml_device device, int type, int counter,
+                                               unsigned long long *errors);
+EXPORT nvml_return nvmlDeviceGetTotalEccErrors(nvml_device device, int type, int counter,
+                                               unsigned long long *errors)
+{
+    ANSWER("ecc_errors", errors);
+}
+
+EXPORT nvml_return nvmlDeviceGetPersistenceMode(nvml_device device, int *mode);
+EXPORT nvml_return nvmlDeviceGetPersistenceMode(nvml_device device, int *mode)
+{
+    ANSWER("persistence", mode);
+}
+
+EXPORT nvml_return nvmlDeviceGetVirtualizationMode(nvml_device device, int *mode);
+EXPORT nvml_return nvmlDeviceGetVirtualizationMode(nvml_device device, int *mode)
+{
+    ANSWER("virtualization", mode);
+}
+
+EXPORT nvml_return nvmlDeviceGetPcieReplayCounter(nvml_device device, unsigned *count);
+EXPORT nvml_return nvmlDeviceGetPcieReplayCounter(nvml_device device, unsigned *count)
+{
+    ANSWER("replays", count);
+}
+
+EXPORT nvml_return nvmlDeviceGetCurrentClocksThrottleReasons(nvml_device device,
+                                                             unsigned long long *reasons);
+EXPORT nvml_return nvmlDeviceGetCurrentClocksThrottleReasons(nvml_device device,
+                                                             unsigned long long *reasons)
+{
+    ANSWER("clock_reasons", reasons);
+}
+
+EXPORT nvml_return nvmlDeviceGetMemoryInfo(nvml_device device, struct nvml_memory *memory);
+EXPORT nvml_return nvmlDeviceGetMemoryInfo(nvml_device device, struct nvml_memory *memory)
+{
+    ANSWER("memory", &memory->total);
+}
+
+EXPORT nvml_return nvmlDeviceGetBAR1MemoryInfo(nvml_device device, struct nvml_memory *memory);
+EXPORT nvml_return nvmlDeviceGetBAR1MemoryInfo(nvml_device device, struct nvml_memory *memory)
+{
+    ANSWER("bar1", &memory->total);
+}
+
+EXPORT nvml_return nvmlSystemGetConfComputeState(struct nvml_conf_compute *state);
+EXPORT nvml_return nvmlSystemGetConfComputeState(struct nvml_conf_compute *state)
+{
+    ANSWER("conf_compute", &state->feature);
+}
+
+EXPORT nvml_return nvmlSystemGetCudaDriverVersion_v2(int *version);
+EXPORT nvml_return nvmlSystemGetCudaDriverVersion_v2(int *version)
+{
+    ANSWER("cuda", version);
+}
+
+EXPORT nvml_return nvmlSystemGetDriverVersion(char *version, unsigned bytes);
+EXPORT nvml_return nvmlSystemGetDriverVersion(char *version, unsigned bytes)
+{
+    long long major = 0;
+    if (!fact("driver", &major))
+        return NVML_FUNCTION_NOT_FOUND;
+    snprintf(version, bytes, "%lld.1", major);
+    return NVML_OK;
+}
+
+/* "cliques=1": a clique for each GPU; "cluster=1": of a domain of several nodes. */
+EXPORT nvml_return nvmlDeviceGetGpuFabricInfoV(nvml_device device, struct nvml_fabric *fabric);
+EXPORT nvml_return nvmlDeviceGetGpuFabricInfoV(nvml_device device, struct nvml_fabric *fabric)
+{
+    long long state = 0, degraded = 0, cluster = 0, cliques = 0;
+    if (!fact("fabric", &state))
+        return NVML_FUNCTION_NOT_FOUND;
+    fact("degraded", &degraded);
+    fact("cluster", &cluster);
+    fact("cliques", &cliques);
+    memset(fabric->cluster, 0, sizeof fabric->cluster);
+    fabric->cluster[0] = (unsigned char)cluster;
+    fabric->status = NVML_OK;
+    fabric->clique = cliques ? (unsigned)(uintptr_t)device : 0;
+    fabric->state = (unsigned char)state;
+    fabric->health = degraded ? 1 : 2;
+    return NVML_OK;
+}
+
+/* Of the fields only the speed of a link. */
+EXPORT nvml_return nvmlDeviceGetFieldValues(nvml_device device, int count,
+                                            struct nvml_field *fields);
+EXPORT nvml_return nvmlDeviceGetFieldValues(nvml_device device, int count,
+                                            struct nvml_field *fields)
+{
+    long long mbps = 0;
+    if (!fact("link_mbps", &mbps))
+        return NVML_FUNCTION_NOT_FOUND;
+    for (int i = 0; i < count; i++) {
+        fields[i].status = fields[i].id == NVML_FIELD_LINK_SPEED ? NVML_OK : NVML_NOT_SUPPORTED;
+        fields[i].type = 1;
+        fields[i].value.u = (unsigned)mbps;
     }
     return NVML_OK;
 }

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reasons are told of a machine as it is read live: a made-up tree of /sys, /proc and /dev, the stand-in
+ * of NVML and this process's own limits bring each about, and without the fault it is not told. What
+ * needs a measurement is not here: test_probe.c and the tests of the ladder have it. */
+#include "made_tree.h"
+
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "machine/doctor.h"
+#include "machine/explain.h"
+
+static const char gpu0[] = "sys/devices/pci0000:00/0000:00:01.0/0000:10:00.0";
+static const char gpu1[] = "sys/devices/pci0000:08/0000:08:01.0/0000:11:00.0";
+static const char nic[] = "sys/devices/pci0000:00/0000:00:02.0/0000:20:00.0";
+#define RDMA "sys/devices/pci0000:00/0000:00:02.0/0000:20:00.0/infiniband/mlx5_0/"
+
+static void put_device(const char *bdf, const char *path, const char *class, const char *vendor,
+                       int numa)
+{
+    char name[300], number[16];
+    put_pci(bdf, path + strlen("sys/devices/"), class, 0, 0);
+    snprintf(name, sizeof name, "%s/vendor", path);
+    put_text(name, vendor);
+    snprintf(number, sizeof number, "%d\n", numa);
+    snprintf(name, sizeof name, "%s/numa_node", path);
+    put_text(name, number);
+}
+
+static void put_nic(void)
+{
+    static const char *const files[][2] = {
+        {"node_type", "1: CA\n"},
+        {"ports/1/link_layer", "Ethernet\n"},
+        {"ports/1/state", "4: ACTIVE\n"},
+        {"ports/1/phys_state", "5: LinkUp\n"},
+        {"ports/1/rate", "400 Gb/sec (4X NDR)\n"},
+        {"ports/1/gids/0", "0000:0000:0000:0000:0000:ffff:0a00:0007\n"},
+        {"ports/1/gid_attrs/types/0", "RoCE v2\n"},
+        {"ports/1/gid_attrs/ndevs/0", "eth0\n"},
+        {"ports/1/counters/symbol_error", "0\n"},
+        {"ports/1/counters/link_downed", "0\n"},
+    };
+    char name[300];
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        snprintf(name, sizeof name, RDMA "%s", files[i][0]);
+        put_text(name, files[i][1]);
+    }
+    put_link("sys/class/infiniband/mlx5_0", "../../devices/pci0000:00/0000:00:02.0/0000:20:00.0/"
+                                            "infiniband/mlx5_0");
+    put_link(RDMA "device", "../../../0000:20:00.0");
+    snprintf(name, sizeof name, "%s/driver", nic);
+    put_link(name, "../../../../bus/pci/drivers/mlx5_core");
+    put_text("sys/class/net/eth0/mtu", "9000\n");
+    put_text("sys/class/net/eth0/type", "1\n");
+    put_text("dev/infiniband/uverbs0", "");
+}
+
+/* Two GPUs below two CPUs, a NIC and a disk beside the first, everything as it should be. */
+static void make_tree(void)
+{
+    snprintf(root, sizeof root, "/tmp/weft-reasons-XXXXXX");
+    assert_non_null(mkdtemp(root));
+    put_pci("0000:00:01.0", "pci0000:00/0000:00:01.0", "0x060400\n", 4, 0);
+    put_pci("0000:00:02.0", "pci0000:00/0000:00:02.0", "0x060400\n", 4, 0);
+    put_pci("0000:08:01.0", "pci0000:08/0000:08:01.0", "0x060400\n", 4, 0);
+    put_device("0000:10:00.0", gpu0, "0x030200\n", "0x10de\n", 0);
+    put_device("0000:11:00.0", gpu1, "0x030200\n", "0x10de\n", 1);
+    put_device("0000:20:00.0", nic, "0x020000\n", "0x15b3\n", 0);
+    put_nic();
+    static const char *const libraries[] = {"libibverbs.so.1", "libmlx5.so.1", "libcufile.so.0"};
+    char name[64];
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "usr/lib/%s", libraries[i]);
+        put_text(name, "");
+    }
+    put_text("dev/nvidiactl", "");
+    put_text("dev/nvidia-uvm", "");
+    put_text("dev/nvidia0", "");
+    put_text("dev/nvidia1", "");
+    put_text("dev/nvidia-caps/x", "");
+    put_text("dev/nvidia-caps-imex-channels/channel0", "");
+    put_text("run/udev/data/x", "");
+    static const char *const modules[] = {"nvidia_uvm", "nvidia_peermem", "nvidia_fs"};
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "sys/module/%s/refcnt", modules[i]);
+        put_text(name, "0\n");
+    }
+    put_text("proc/driver/nvidia/version",
+             "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.1  Release Build\n");
+    put_text("proc/driver/nvidia/params", "RegistryDwords: \"PeerMappingOverride=1;\"\n");
+    put_text("proc/self/status", "CapEff:\t0000000000000000\nSeccomp:\t0\n");
+    put_text("proc/self/mounts", "/dev/nvme0n1 / xfs rw 0 0\n");
+    put_text("proc/sys/kernel/io_uring_disabled", "0\n");
+    put_text("sys/kernel/iommu_groups/0/type", "identity\n");
+    put_text("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+    put_text("proc/meminfo", "HugePages_Total: 0\n");
+}
+
+static void remove_tree(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    assert_int_equal(system(command), 0);
+}
+
+/* `file` gets `text`, or goes where that is NULL; `facts` of the stand-in of NVML; `links` of it, NULL:
+ * to a switch. `a` NULL: told by doctor. */
+static const struct {
+    enum reason reason;
+    const char *file, *text, *facts, *links, *a, *b;
+} cases[] = {
+    {REASON_P2P_IOMMU, "sys/kernel/iommu_groups/0/type", "DMA\n", "", "", "gpu0", "gpu1"},
+    {REASON_P2P_SOCKET, NULL, NULL, "p2p=3", "", "gpu0", "gpu1"},
+    {REASON_P2P_CHIPSET, NULL, NULL, "p2p=1", "", "gpu0", "gpu1"},
+    {REASON_P2P_GEFORCE, NULL, NULL, "p2p=1,geforce=1", "", "gpu0", "gpu1"},
+    {REASON_P2P_REGKEY, NULL, NULL, "p2p=4", "", "gpu0", "gpu1"},
+    {REASON_P2P_GPU, NULL, NULL, "p2p=2", "", "gpu0", "gpu1"},
+    {REASON_P2P_VM_FLAT, "sys/class/dmi/id/sys_vendor", "QEMU\n", "p2p=1", "", "gpu0", "gpu1"},
+    {REASON_P2P_MIG, NULL, NULL, "mig=1", NULL, "gpu0", "gpu1"},
+    {REASON_P2P_CC, NULL, NULL, "conf_compute=1", NULL, "gpu0", "gpu1"},
+    {REASON_P2P_VGPU, NULL, NULL, "virtualization=2", NULL, "gpu0", "gpu1"},
+    {REASON_P2P_COMPUTE_MODE, NULL, NULL, "compute_mode=3", NULL, "gpu0", "gpu1"},
+    {REASON_P2P_UNTOLD, NULL, NULL, "p2p=6", NULL, "gpu0", "gpu1"},
+    {REASON_P2P_NO_ATOMICS, NULL, NULL, "p2p_atomics=5", NULL, "gpu0", "gpu1"},
+    {REASON_NVLINK_DOWN, NULL, NULL, "link_down=3", NULL, NULL, NULL},
+    {REASON_NVLINK_BRIDGE, NULL, NULL, "", "", NULL, NULL},
+    {REASON_NVLINK_SPEED, NULL, NULL, "link_mbps=20000", NULL, NULL, NULL},
+    {REASON_FABRIC_STATE, NULL, NULL, "fabric=1", NULL, NULL, NULL},
+    {REASON_FABRIC_DEGRADED, NULL, NULL, "fabric=3,degraded=1", NULL, NULL, NULL},
+    {REASON_FABRIC_CLIQUE, NULL, NULL, "fabric=3,cliques=1", NULL, "gpu0", "gpu1"},
+    {REASON_FABRIC_MANAGER, "usr/bin/nv-fabricmanager", "", "", NULL, NULL, NULL},
+    {REASON_PCIE_REPLAYS, NULL, NULL, "replays=4711", NULL, NULL, NULL},
+    {REASON_BAR1_SMALL, NULL, NULL, "memory=80000000000,bar1=268435456", NULL, "host", "gpu0"},
+    {REASON_GPU_ECC, NULL, NULL, "ecc_errors=2", NULL, NULL, NULL},
+    {REASON_GPU_PROHIBITED, NULL, NULL, "compute_mode=2", NULL, NULL, NULL},
+    {REASON_GPU_CLOCKS, NULL, NULL, "clock_reasons=0x40", NULL, NULL, NULL},
+    {REASON_GPU_PERSISTENCE, NULL, NULL, "persistence=0", NULL, NULL, NULL},
+    {REASON_DRV_MISMATCH, NULL, NULL, "driver=570", NULL, NULL, NULL},
+    {REASON_DRV_OLD, NULL, NULL, "cuda=10020", NULL, NULL, NULL},
+    {REASON_DRV_UVM, "sys/module/nvidia_uvm", NULL, "", NULL, NULL, NULL},
+    {REASON_GDR_NO_PEERMEM, "sys/module/nvidia_peermem", NULL, "", NULL, "gpu0", "mlx5_0"},
+    {REASON_NIC_NONE, "sys/class/infiniband", NULL, "", NULL, NULL, NULL},
+    {REASON_NIC_DOWN, RDMA "ports/1/state", "1: DOWN\n", "", NULL, NULL, NULL},
+    {REASON_NIC_ERRORS, RDMA "ports/1/counters/symbol_error", "900\n", "", NULL, NULL, NULL},
+    {REASON_NIC_NO_VERBS, "usr/lib/libibverbs.so.1", NULL, "", NULL, NULL, NULL},
+    {REASON_NIC_NO_NODE, "dev/infiniband", NULL, "", NULL, NULL, NULL},
+    {REASON_ROCE_GID, RDMA "ports/1/gid_attrs/types/0", "IB/RoCE v1\n", "", NULL, NULL, NULL},
+    {REASON_ROCE_MTU, "sys/class/net/eth0/mtu", "1500\n", "", NULL, NULL, NULL},
+    {REASON_GDA_NIC, "sys/devices/pci0000:00/0000:00:02.0/0000:20:00.0/driver", NULL, "", NULL,
+     "gpu0", "mlx5_0"},
+    {REASON_GDA_LIB, "usr/lib/libmlx5.so.1", NULL, "", NULL, "gpu0", "mlx5_0"},
+    {REASON_GDA_PEER_MAPPING, "proc/driver/nvidia/params", "RegistryDwords: \"\"\n", "", NULL,
+     "gpu0", "mlx5_0"},
+    {REASON_MAP_NODE, "dev/nvidiactl", NULL, "", NULL, "host", "gpu0"},
+    {REASON_MAP_GDRDRV, "sys/module/gdrdrv/refcnt", "0\n", "", NULL, "host", "gpu0"},
+    {REASON_MAP_CC, NULL, NULL, "conf_compute=1", NULL, "host", "gpu0"},
+    {REASON_MAP_MIG, NULL, NULL, "mig=1", NULL, "host", "gpu0"},
+    {REASON_FILE_NO_FS_MODULE, "sys/module/nvidia_fs", NULL, "", NULL, "gpu0", "/x"},
+    {REASON_FILE_NO_CUFILE, "usr/lib/libcufile.so.0", NULL, "", NULL, "gpu0", "/x"},
+    {REASON_FILE_CUFILE, "run/udev/data", NULL, "", NULL, "gpu0", "/x"},
+    {REASON_FILE_SYSTEM, "proc/self/mounts", "/dev/nvme0n1 / btrfs rw 0 0\n", "", NULL, "gpu0",
+     "/x"},
+    {REASON_FILE_OPTIONS, "proc/self/mounts", "srv:/ / nfs4 rw,proto=tcp 0 0\n", "", NULL, "gpu0",
+     "/x"},
+    {REASON_FILE_BUFFERED, "proc/self/mounts", "tmpfs / tmpfs rw 0 0\n", "", NULL, "gpu0", "/x"},
+    {REASON_FILE_MOUNT, "proc/self/mounts", NULL, "", NULL, "gpu0", "/x"},
+    {REASON_FILE_NO_URING, "proc/sys/kernel/io_uring_disabled", "2\n", "", NULL, NULL, NULL},
+    {REASON_LIMIT_SECCOMP, "proc/self/status", "CapEff:\t0\nSeccomp:\t2\n", "", NULL, NULL, NULL},
+    {REASON_LIMIT_HUGE_PAGES, "sys/kernel/mm/transparent_hugepage/enabled",
+     "always madvise [never]\n", "", NULL, NULL, NULL},
+    {REASON_LIMIT_GPUS, "dev/nvidia1", NULL, "", NULL, NULL, NULL},
+    {REASON_LIMIT_UVM, "dev/nvidia-uvm", NULL, "", NULL, NULL, NULL},
+    {REASON_LIMIT_CAPS, "dev/nvidia-caps", NULL, "", NULL, NULL, NULL},
+    {REASON_LIMIT_IMEX, "dev/nvidia-caps-imex-channels/channel0", NULL, "fabric=3,cluster=7", NULL,
+     NULL, NULL},
+};
+enum { CASES = sizeof cases / sizeof cases[0] };
+
+static void put_fault(size_t i)
+{
+    char command[512];
+    if (!cases[i].file)
+        return;
+    snprintf(command, sizeof command, "rm -rf '%s/%s'", root, cases[i].file);
+    assert_int_equal(system(command), 0);
+    if (cases[i].text)
+        put_text(cases[i].file, cases[i].text);
+}
+
+static bool told(enum reason reason, const char *a, const char *b)
+{
+    static struct verdict v;
+    static struct diagnosis d;
+    const struct findings *findings = &d.findings;
+    bool yes = false;
+    const struct machine_source source = {.root = root, .gpus = true, .here = true};
+    struct machine *m = machine_read_live(&source);
+    assert_int_equal(m->n_gpus, 2);
+    if (a && explain_pair(m, a, b, &v))
+        fail_msg("%s", weft_last_error());
+    if (a)
+        findings = &v.findings;
+    else
+        doctor_examine(m, &d);
+    for (int k = 0; k < findings->n; k++)
+        yes |= findings->list[k].reason == reason;
+    a ? verdict_free(&v) : findings_free(&d.findings);
+    machine_free(m);
+    return yes;
+}
+
+static void test_each(void **state)
+{
+    for (size_t i = 0; i < CASES; i++) {
+        const char *code = reason_table[cases[i].reason].code;
+        make_tree();
+        unsetenv("FAKE_NVML_LINKS");
+        /* the link's own facts are not the fault, except where there is nothing else to it */
+        setenv("FAKE_NVML_FACTS", "mig=0,persistence=1", 1);
+        if (told(cases[i].reason, cases[i].a, cases[i].b))
+            fail_msg("%s is told without the fault", code);
+        put_fault(i);
+        setenv("FAKE_NVML_FACTS", cases[i].facts, 1);
+        if (cases[i].links)
+            setenv("FAKE_NVML_LINKS", cases[i].links, 1);
+        if (!told(cases[i].reason, cases[i].a, cases[i].b))
+            fail_msg("%s is not told of %s (%s)", code, cases[i].file ? cases[i].file : "",
+                     cases[i].facts);
+        remove_tree();
+    }
+    unsetenv("FAKE_NVML_FACTS");
+    unsetenv("FAKE_NVML_LINKS");
+}
+
+static void test_limits(void **state)
+{
+    struct rlimit files, locked;
+    make_tree();
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &locked), 0);
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = 200, .rlim_max = files.rlim_max});
+    setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){.rlim_cur = 65536, .rlim_max = locked.rlim_max});
+    assert_true(told(REASON_LIMIT_FILES, NULL, NULL));
+    assert_true(told(REASON_LIMIT_MEMLOCK, NULL, NULL));
+    setrlimit(RLIMIT_NOFILE, &files);
+    setrlimit(RLIMIT_MEMLOCK, &locked);
+    assert_false(told(REASON_MAP_OFF, "host", "gpu0"));
+    setenv("WEFT_MAP", "none", 1);
+    assert_true(told(REASON_MAP_OFF, "host", "gpu0"));
+    unsetenv("WEFT_MAP");
+    remove_tree();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each),
+        cmocka_unit_test(test_limits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
