@@ -12,7 +12,7 @@
  * FAKE_CUDA_REFUSE (1: peer access is offered, not given), FAKE_CUDA_ORDER (immediate, delayed or
  * reordered: see stream.c), FAKE_CUDA_IPC (see plain.c), FAKE_CUDA_SEED (of its delays), FAKE_CUDA_PAGEABLE (1: the device
  * accesses plain host memory by itself, and so when the copy is made), FAKE_CUDA_DMABUF (1: memory
- * can be exported as a dma-buf), FAKE_CUDA_BATCH (1: it takes batches of copies), FAKE_CUDA_FLUSH (1: the driver flushes writes of NICs) and
+ * can be exported as a dma-buf), FAKE_CUDA_REGISTER (1: host memory can be registered), FAKE_CUDA_BATCH (1: it takes batches of copies), FAKE_CUDA_FLUSH (1: the driver flushes writes of NICs) and
  * FAKE_CUDA_NIC_ORDER (0; 200: they need no flush). Events tell the time that copies would
  * take at FAKE_CUDA_GBPS (400) between GPUs, FAKE_CUDA_SLOW ("1-0": from GPU 1 to GPU 0) at half of
  * it, and at 55 GB/s to and from the host; FAKE_CUDA_FLAG_NS (630) is the latency of an echo. */
@@ -631,7 +631,7 @@ EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *address,
 /* No device has registers here. */
 EXPORT CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags)
 {
-    if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
+    if (flags & CU_MEMHOSTREGISTER_IOMEMORY || !setting("FAKE_CUDA_REGISTER", 1))
         return CUDA_ERROR_INVALID_VALUE;
     struct object *o = new_object(REGISTERED);
     o->base = (uintptr_t)address;
