@@ -55,18 +55,20 @@ static void every_form(const struct members *t)
 {
     static const size_t elements[] = {1, 2, 3, 4, 8, 12, 16, 24, 100};
     static const size_t counts[] = {1, 5, 33, 700, 9000};
+    const size_t most =
+        job_gpu_team_direct(t->team) ? 60000 : 700; /* far away each is a put of its own */
     int turn = 0;
     for (size_t e = 0; e < sizeof elements / sizeof *elements; e++)
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++, turn++) {
             struct form f = {elements[e], counts[c], 1 + turn % 3, 1 + turn / 2 % 4};
-            if (f.element * f.n > 120000)
+            if (f.element * f.n > 120000 || f.n > most)
                 continue;
             one(t, f, false, 0);
             one(t, f, false, turn % 2 ? f.element : 1 + (size_t)turn % 7);
             if (!by_host)
                 one(t, f, job_gpu_team_direct(t->team), (size_t)turn % 4);
         }
-    struct form large = {8, 60000, 2, 1};
+    struct form large = {8, most, 2, 1};
     one(t, large, false, 0);
 }
 
