@@ -31,6 +31,8 @@ static void print_ways(const struct tool_coll_answer *a)
     static const char *const what[TOOL_COLL_WAYS] = {
         "one trip over the link, no fence, twice the bytes",
         "slices to their members and the results back, no fence, twice the bytes",
+        "one trip over the link in lines of 128 bytes, where these were seen to come whole",
+        "slices to their members and the results back, in lines of 128 bytes",
         "stores into the destinations, behind flags and in front of a fence",
         "copies between two meetings of the members, for which one block runs"};
     for (int i = 0; i < TOOL_COLL_WAYS; i++) {
@@ -41,6 +43,11 @@ static void print_ways(const struct tool_coll_answer *a)
             printf("%9.1f us", a->ways[i].us);
         printf("  %s%s\n", a->ways[i].taken ? "taken: " : "", what[i]);
     }
+    for (int i = 0; i < TOOL_COLL_WAYS; i++)
+        if (a->ways[i].taken && strstr(a->ways[i].name, "lines"))
+            printf(
+                "  a job's collectives go by packets where the proof at a team's first one saw lines in parts, and of "
+                "elements of more than 8 bytes, averages, scaled sums and FP8\n");
     if (a->wish)
         printf("  WEFT_COLL asks for %s%s\n", a->wish,
                a->wish_taken ? "" : ", which cannot serve here");

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <weft/stream.h>
 
-const char *const coll_way_words[COLL_WAYS] = {"auto",   "packets", "two",
-                                               "direct", "engines", "copies"};
+const char *const coll_way_words[COLL_WAYS] = {"auto",     "packets", "two",     "lines",
+                                               "twolines", "direct",  "engines", "copies"};
 
 /* Blocks that each side has: 1, or one for each member. */
 static const struct {

@@ -8,12 +8,13 @@
 
 #include <string.h>
 
-enum { FEW_BLOCKS = 4, SMALL = 8, SHARED = 1 << 20, MOST_BLOCKS = 64 };
+enum { FEW_BLOCKS = 4, SMALL = 8, SHARED = 1 << 20, MOST_BLOCKS = 64, PIECE = 480 };
 
 struct tuning {
     struct coll_bench *b;
     struct coll_rates rates;
     weft_status status;
+    bool lines;   /* may be used here */
     size_t large; /* bytes of a block where a link is to be full */
 };
 
@@ -37,6 +38,16 @@ static void beginnings(struct tuning *t)
                       time_of(t, COLL_REDUCE, COLL_WAY_PACKETS, MOST_BLOCKS, SMALL)) /
                      2;
     r->two_trips_us = time_of(t, COLL_REDUCE, COLL_WAY_TWO_TRIPS, MOST_BLOCKS, slices);
+    if (t->lines) {
+        r->lines_us = (time_of(t, COLL_FCOLLECT, COLL_WAY_LINES, MOST_BLOCKS, SMALL) +
+                       time_of(t, COLL_REDUCE, COLL_WAY_LINES, MOST_BLOCKS, SMALL)) /
+                      2;
+        r->two_lines_us = time_of(t, COLL_REDUCE, COLL_WAY_TWO_LINES, MOST_BLOCKS, n * n * PIECE);
+    } else { /* never taken, and on another day perhaps */
+        const struct coll_rates *was = &coll_rates_built_in;
+        r->lines_us = r->one_trip_us * was->lines_us / was->one_trip_us;
+        r->two_lines_us = r->two_trips_us * was->two_lines_us / was->two_trips_us;
+    }
     r->push_us = time_of(t, COLL_ALLTOALL, COLL_WAY_DIRECT, MOST_BLOCKS, SMALL);
     r->combine_us = time_of(t, COLL_REDUCE, COLL_WAY_DIRECT, MOST_BLOCKS, SMALL);
     r->spread_us = n > 2 ? time_of(t, COLL_BROADCAST, COLL_WAY_DIRECT, MOST_BLOCKS, SMALL)
@@ -48,6 +59,26 @@ static double rate(const struct tuning *t, size_t bytes, double us, double begin
 {
     double moved = (double)(t->b->members - 1) * (double)bytes;
     return us > begin && moved > 0 ? moved / (us - begin) / 1e3 : before;
+}
+
+static void bandwidths_of_lines(struct tuning *t)
+{
+    const struct coll_rates *was = &coll_rates_built_in;
+    struct coll_rates *r = &t->rates;
+    if (!t->lines) {
+        r->lines_gbps = r->packets_gbps * was->lines_gbps / was->packets_gbps;
+        r->block_lines_gbps =
+            r->block_packets_gbps * was->block_lines_gbps / was->block_packets_gbps;
+        return;
+    }
+    size_t bytes = (size_t)tool_coll_round_bytes(t->b->bench.world, COLL_FCOLLECT, COLL_WAY_LINES);
+    if (bytes > t->large)
+        bytes = t->large;
+    double us = time_of(t, COLL_FCOLLECT, COLL_WAY_LINES, MOST_BLOCKS, bytes);
+    r->lines_gbps = rate(t, bytes, us, r->lines_us, r->lines_gbps);
+    us = time_of(t, COLL_FCOLLECT, COLL_WAY_LINES, FEW_BLOCKS, bytes);
+    r->block_lines_gbps =
+        rate(t, bytes, us, r->lines_us, FEW_BLOCKS * r->block_lines_gbps) / FEW_BLOCKS;
 }
 
 static void bandwidths(struct tuning *t)
@@ -62,6 +93,7 @@ static void bandwidths(struct tuning *t)
     us = time_of(t, COLL_FCOLLECT, COLL_WAY_PACKETS, FEW_BLOCKS, packets);
     r->block_packets_gbps =
         rate(t, packets, us, r->one_trip_us, FEW_BLOCKS * r->block_packets_gbps) / FEW_BLOCKS;
+    bandwidths_of_lines(t);
     us = time_of(t, COLL_ALLTOALL, COLL_WAY_DIRECT, MOST_BLOCKS, t->large);
     r->stores_gbps = rate(t, t->large, us, r->push_us, r->stores_gbps);
     size_t few = t->large < SHARED ? t->large : SHARED;
@@ -117,6 +149,8 @@ weft_status coll_tune(struct coll_bench *b)
     char path[600] = "";
     for (int i = 0; i < b->options->n_sizes; i++)
         t.large = b->options->sizes[i] > t.large ? b->options->sizes[i] : t.large;
+    t.lines =
+        tool_coll_model(b->bench.world, COLL_FCOLLECT, COLL_WAY_LINES, MOST_BLOCKS, SMALL).us >= 0;
     beginnings(&t);
     bandwidths(&t);
     engines(&t);

@@ -119,3 +119,9 @@ weft_status gpu_coll_begin_at(struct gpu *gpu, int team, uint64_t number)
                   : gpu_access(gpu, 0, area_of(gpu, team) + offsetof(struct coll_area, begun),
                                GPU_ACCESS_LOAD, sizeof number, 0, 0, &before);
 }
+
+weft_status gpu_coll_proof(struct gpu *gpu, int team, uint64_t *found)
+{
+    return gpu_access(gpu, 0, area_of(gpu, team) + offsetof(struct coll_area, proof),
+                      GPU_ACCESS_LOAD, sizeof *found, 0, 0, found);
+}

@@ -45,4 +45,7 @@ weft_status gpu_coll_launch(struct gpu *gpu, enum coll_kernel kernel, unsigned b
 weft_status gpu_coll_number(struct gpu *gpu, int team, uint64_t *number);
 weft_status gpu_coll_begin_at(struct gpu *gpu, int team, uint64_t number);
 
+/* What the proof of lines left in the team's own area (coll_lines.h). */
+weft_status gpu_coll_proof(struct gpu *gpu, int team, uint64_t *found);
+
 #endif

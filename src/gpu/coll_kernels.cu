@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives over GPUs that reach each other by load and store, for the host and for streams. Three ways, told
+/* Collectives over GPUs that reach each other by load and store, for the host and for streams. Ways, told
  * apart by what a round costs besides its bytes (T: one trip over the link, about 0.8 us on NVLink 4; F: a fence
  * behind stores to peers, about 1.5 to 2 us):
  *
  *   packets, one trip   weft_coll_send, weft_coll_reduce_one       1 T     2 x (n - 1) x bytes on each link
  *   packets, two trips  weft_coll_reduce_two                       2 T     4 x (n - 1) / n x bytes
+ *   lines, one trip     weft_coll_send_lines, _reduce_one_lines    1 T  1.07 x (n - 1) x bytes
+ *   lines, two trips    weft_coll_reduce_two_lines                 2 T  2.13 x (n - 1) / n x bytes
  *   direct              weft_coll_push, _spread, _combine          2 T + F     the bytes themselves
  *   with gaps           weft_coll_send_strided, _push_strided      as _send and _push, by elements
  *   direct, sized       weft_coll_push_sized                       3 T + F     and a unit for each member
@@ -117,6 +119,7 @@ WEFT_DEVICE struct weft_dev_how how_of(const struct coll_call *c, int more)
 }
 
 #include "coll_check.h"
+#include "coll_lines.h"
 
 /* A member's unit into what is combined, when its packets `p` are there. */
 WEFT_DEVICE void member_combine(struct round *r, struct weft_dev_how h, struct weft_dev_wide *acc,

@@ -30,7 +30,11 @@
     X(weft_coll_reduce_one_more)                                                                   \
     X(weft_coll_reduce_two_more)                                                                   \
     X(weft_coll_combine_more)                                                                      \
-    X(weft_coll_combine)
+    X(weft_coll_combine)                                                                           \
+    X(weft_coll_send_lines)                                                                        \
+    X(weft_coll_reduce_one_lines)                                                                  \
+    X(weft_coll_reduce_two_lines)                                                                  \
+    X(weft_coll_prove_lines)
 
 enum {
     COLL_MEMBERS = 64,   /* of a team, at most */
@@ -42,15 +46,29 @@ enum {
     COLL_CHUNKS = 256, /* of a block's share of a broadcast, fewer than this */
     COLL_UNIT = 16,    /* bytes of payload, of which a thread makes two packets */
     COLL_UNIT_WIRE = 32,
+    COLL_PIECE = 480, /* bytes of payload, of which a warp makes four lines, see coll_lines.h */
+    COLL_PIECE_WIRE = 512,
+    COLL_PROOF_THREADS = 512,
     COLL_NUMBER_BIT = 0x40000000, /* packets have it: never 0, as in a new set */
     COLL_RENEW_MASK = 0x1fffffff, /* of rounds, see coll_renew() */
 };
 
-/* A team's place in each member's GPU heap; two sets of slots for packets follow it. Flags are numbers of rounds,
+/* What the proof of lines found, the worst of all that its warps saw: shifted by COLL_PROOF_SHIFT, above the number of the
+ * member that it was of. */
+enum coll_proof {
+    COLL_PROOF_NONE, /* it was not made */
+    COLL_PROOF_GOOD,
+    COLL_PROOF_FEW, /* too few lines were seen while they changed */
+    COLL_PROOF_TORN,
+    COLL_PROOF_SHIFT = 8
+};
+
+/* A team's place in each member's GPU heap; two sets of slots for packets follow it, and two for lines. Flags are numbers of rounds,
  * and only grow. Those of others are in lines of their own. */
 struct coll_area {
     uint64_t tickets, tickets_line[15];
     uint64_t refused, refused_line[15]; /* in checking mode: members have called differently */
+    uint64_t proof, proof_line[15];     /* enum coll_proof */
     uint64_t begun, begun_line[15]; /* the latest round that all members are known to have begun */
     uint64_t here[COLL_MEMBERS];    /* by member i: it has begun that round */
     uint64_t relay
@@ -68,8 +86,8 @@ static inline uint64_t coll_set_bytes(int team)
 static inline uint64_t coll_area_offset(int team)
 {
     uint64_t wide = (uint64_t)(team < COLL_WIDE_TEAMS ? team : COLL_WIDE_TEAMS);
-    return (uint64_t)team * sizeof(struct coll_area) + wide * 2 * COLL_WIDE_SET +
-           ((uint64_t)team - wide) * 2 * COLL_NARROW_SET;
+    return (uint64_t)team * sizeof(struct coll_area) + wide * 4 * COLL_WIDE_SET +
+           ((uint64_t)team - wide) * 4 * COLL_NARROW_SET;
 }
 
 /* Who sends to whom. */

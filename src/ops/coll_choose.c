@@ -4,7 +4,10 @@
 #include "ops/coll_choose.h"
 
 enum {
-    UNIT = 16, /* bytes of payload that a thread makes two packets of */
+    UNIT = 16,   /* bytes of payload that a thread makes two packets of */
+    PIECE = 480, /* bytes of payload that a warp makes four lines of */
+    PIECE_WIRE = 512,
+    WARP = 32,
     PACKET_THREADS = 64,
     MOST_THREADS = 512,
     LEAST_CHUNK = 16 << 10, /* of a block's share, from hand to hand */
@@ -21,18 +24,30 @@ static bool reduces(enum coll_what what)
     return what == COLL_REDUCE || what == COLL_REDUCESCATTER || what == COLL_REDUCE_TO;
 }
 
-/* Bytes of payload that a slot takes where `slots` of them share the set. */
-static uint64_t slot_payload(const struct coll_question *q, uint64_t slots)
+static bool by_lines(enum coll_way way)
 {
+    return way == COLL_WAY_LINES || way == COLL_WAY_TWO_LINES;
+}
+
+static bool has_two_trips(enum coll_way way)
+{
+    return way == COLL_WAY_TWO_TRIPS || way == COLL_WAY_TWO_LINES;
+}
+
+/* Bytes of payload that a slot takes where `slots` of them share the set. */
+static uint64_t slot_payload(const struct coll_question *q, enum coll_way way, uint64_t slots)
+{
+    if (by_lines(way))
+        return q->set_bytes / slots / PIECE_WIRE * PIECE;
     return q->set_bytes / slots / (2 * UNIT) * UNIT;
 }
 
 static uint64_t most_bytes(const struct coll_question *q, enum coll_way way)
 {
     uint64_t n = (uint64_t)q->members;
-    if (way == COLL_WAY_PACKETS)
-        return slot_payload(q, n);
-    return way == COLL_WAY_TWO_TRIPS ? n * slot_payload(q, 2 * n) : UINT64_MAX;
+    if (way == COLL_WAY_PACKETS || way == COLL_WAY_LINES)
+        return slot_payload(q, way, n);
+    return has_two_trips(way) ? n * slot_payload(q, way, 2 * n) : UINT64_MAX;
 }
 
 static bool can(const struct coll_question *q, enum coll_way way)
@@ -43,18 +58,18 @@ static bool can(const struct coll_question *q, enum coll_way way)
         return q->direct && q->what != COLL_REDUCE_TO;
     if (way == COLL_WAY_ENGINES)
         return q->direct && !sized && !q->strided && !reduces(q->what); /* engines do not add */
-    if (sized)
+    if (sized || (by_lines(way) && (!q->lines || q->strided)))
         return false;
-    /* Every member's slice has at least a unit, so that every pair exchanges packets. */
-    return way == COLL_WAY_PACKETS ||
-           (q->what == COLL_REDUCE && n > 1 && (!least || least >= n * n * UNIT));
+    /* Every member's slice has at least a unit, or piece, so that every pair exchanges some. */
+    uint64_t slices = n * n * (by_lines(way) ? PIECE : UNIT);
+    return !has_two_trips(way) || (q->what == COLL_REDUCE && n > 1 && (!least || least >= slices));
 }
 
 /* Bytes out of the busiest GPU, or into it. */
 static double link_bytes(const struct coll_question *q, enum coll_way way)
 {
     double n = q->members, bytes = (double)q->bytes;
-    if (way == COLL_WAY_TWO_TRIPS || (way == COLL_WAY_DIRECT && q->what == COLL_REDUCE))
+    if (has_two_trips(way) || (way == COLL_WAY_DIRECT && q->what == COLL_REDUCE))
         return 2 * (n - 1) / n * bytes;
     return way == COLL_WAY_DIRECT && q->what == COLL_BROADCAST ? bytes : (n - 1) * bytes;
 }
@@ -86,17 +101,20 @@ double coll_cost(const struct coll_question *q, const struct coll_rates *rates, 
         return -1;
     if (way == COLL_WAY_ENGINES)
         return engines_cost(q, rates, engine_phases(q, rates));
-    bool direct = way == COLL_WAY_DIRECT;
-    double rounds = 1, begin = rates->one_trip_us, bytes = link_bytes(q, way);
-    double rate = direct ? rates->stores_gbps : rates->packets_gbps;
-    double blocks = (direct ? rates->block_stores_gbps : rates->block_packets_gbps) *
+    bool direct = way == COLL_WAY_DIRECT, lines = by_lines(way);
+    double rounds = 1, begin = lines ? rates->lines_us : rates->one_trip_us;
+    double bytes = link_bytes(q, way);
+    double rate = direct ? rates->stores_gbps : lines ? rates->lines_gbps : rates->packets_gbps;
+    double blocks = (direct  ? rates->block_stores_gbps
+                     : lines ? rates->block_lines_gbps
+                             : rates->block_packets_gbps) *
                     (q->most_blocks ? q->most_blocks : 1);
     if (direct)
         begin = reduces(q->what)                              ? rates->combine_us
                 : q->what == COLL_BROADCAST && q->members > 2 ? rates->spread_us
                                                               : rates->push_us;
-    else if (way == COLL_WAY_TWO_TRIPS)
-        begin = rates->two_trips_us;
+    else if (has_two_trips(way))
+        begin = lines ? rates->two_lines_us : rates->two_trips_us;
     if (!direct) {
         uint64_t most = most_bytes(q, way);
         rounds = (double)((q->bytes + most - 1) / most);
@@ -153,6 +171,20 @@ static void size_packets(const struct coll_question *q, struct coll_choice *choi
         choice->threads *= 2;
 }
 
+/* A piece for each warp, as far as there are threads. */
+static void size_lines(const struct coll_question *q, struct coll_choice *choice)
+{
+    enum { WARPS = PACKET_THREADS / WARP };
+    uint64_t pieces = (choice->bytes + PIECE - 1) / PIECE;
+    if (choice->way == COLL_WAY_TWO_LINES)
+        pieces = (pieces + (uint64_t)q->members - 1) / (uint64_t)q->members;
+    choice->blocks = power_for((pieces + WARPS - 1) / WARPS, q->most_blocks);
+    uint64_t each = (pieces + choice->blocks - 1) / choice->blocks;
+    choice->threads = WARP;
+    while (choice->threads < each * WARP && choice->threads < MOST_THREADS / 2)
+        choice->threads *= 2;
+}
+
 static void size_direct(const struct coll_question *q, const struct coll_rates *rates,
                         struct coll_choice *choice)
 {
@@ -204,6 +236,8 @@ struct coll_choice coll_choose(const struct coll_question *q, const struct coll_
         choice.phases = engine_phases(q, rates);
     } else if (choice.way == COLL_WAY_DIRECT)
         size_direct(q, rates, &choice);
+    else if (by_lines(choice.way))
+        size_lines(q, &choice);
     else
         size_packets(q, &choice);
     return choice;
@@ -211,8 +245,9 @@ struct coll_choice coll_choose(const struct coll_question *q, const struct coll_
 
 const char *coll_way_name(enum coll_way way)
 {
-    static const char *const names[] = {"auto",   "packets",      "two trips of packets",
-                                        "direct", "copy engines", "copies"};
+    static const char *const names[] = {
+        "auto",         "packets", "two trips of packets", "lines", "two trips of lines", "direct",
+        "copy engines", "copies"};
     return names[way];
 }
 

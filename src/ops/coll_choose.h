@@ -29,6 +29,8 @@ enum coll_way {
     COLL_WAY_AUTO, /* of a wish: whichever is the fastest */
     COLL_WAY_PACKETS,
     COLL_WAY_TWO_TRIPS,
+    COLL_WAY_LINES,
+    COLL_WAY_TWO_LINES,
     COLL_WAY_DIRECT,
     COLL_WAY_ENGINES,
     COLL_WAY_COPIES, /* of WEFT_COLL: no kernels, and no choice here */
@@ -43,6 +45,7 @@ struct coll_question {
     bool direct;  /* others may store to the destination, and load what they combine */
     int most_blocks; /* 1 ... 64; 0: copy engines where they can serve, else one block */
     enum coll_way wish;
+    bool lines; /* proven between all members, and elements have at most 8 bytes */
 };
 
 struct coll_choice {

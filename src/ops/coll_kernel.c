@@ -9,6 +9,7 @@
 #include "gpu/map.h"
 #include "job/device_watch.h"
 #include "ops/coll_engines.h"
+#include "ops/coll_prove.h"
 
 #include <weft/device/arithmetic.h>
 
@@ -20,6 +21,7 @@ struct team_coll {
     int most_blocks;
     enum coll_way wish;
     bool mapped; /* every member's CPU maps GPU memory */
+    bool lines;  /* come whole between all members */
     struct coll_rates rates;
 };
 
@@ -38,9 +40,12 @@ bool coll_kernel_serves(const struct weft_team *team)
     return job_gpu_team_direct(team);
 }
 
+/* What all members have to have. */
+enum { HAS_MAPPED = 1, HAS_PROOFS = 2 /* wanted, WEFT_PROVE */ };
+
 /* What each member tells; fits a packet of the host's. */
 struct telling {
-    int32_t status, most_blocks, wish, mapped;
+    int32_t status, most_blocks, wish, has;
     uint64_t number;
     uint32_t rates; /* their hash, made equal only by being it */
     int32_t rates_agree;
@@ -62,7 +67,7 @@ static weft_status agree(struct weft_team *team, struct telling *mine)
         mine->most_blocks =
             all[i].most_blocks < mine->most_blocks ? all[i].most_blocks : mine->most_blocks;
         mine->number = all[i].number > mine->number ? all[i].number : mine->number;
-        mine->mapped &= all[i].mapped;
+        mine->has &= all[i].has;
         mine->rates_agree &= all[i].rates == mine->rates;
         if (all[i].wish != all[0].wish)
             mine->wish = COLL_WAY_AUTO;
@@ -98,16 +103,19 @@ static void find_rates(const struct weft_team *team, struct coll_rates *rates)
         log_debug("rates of collectives of %s, measured %s", path, measured.date);
 }
 
+static void fill(const struct weft_team *team, const struct coll_ask *ask, struct coll_call *call);
+
 /* At the first collective of a team. */
 static weft_status make_ready(struct weft_team *team)
 {
     struct weft_job *job = team->job;
     struct telling mine = {.most_blocks = coll_blocks_of(config_int(CONFIG_COLL_SMS)),
                            .wish = (int32_t)config_choice(CONFIG_COLL),
-                           .mapped = gpu_map_works(job->gpu->heap.map),
+                           .has = gpu_map_works(job->gpu->heap.map) ? HAS_MAPPED : 0,
                            .rates_agree = true};
     struct coll_rates rates;
     find_rates(team, &rates);
+    mine.has |= coll_prove_wanted() ? HAS_PROOFS : 0;
     mine.rates = coll_rates_hash(&rates);
     struct team_coll *coll = calloc(1, sizeof *coll);
     weft_status status =
@@ -126,13 +134,20 @@ static weft_status make_ready(struct weft_team *team)
     status = agree(team, &mine);
     if (!status)
         status = gpu_coll_begin_at(job->gpu, team->slot, mine.number + 2);
+    if (!status && coll && team->n > 1 && (mine.has & HAS_PROOFS)) {
+        struct coll_call call;
+        fill(team, &(struct coll_ask){.what = COLL_ALLTOALL}, &call);
+        status = coll_prove_lines(team, &call, &coll->lines);
+    } else if (!status && team->n > 1 && team->me == 0)
+        log_debug("collectives of %d PEs go by packets and not by lines: WEFT_PROVE is off",
+                  team->n);
     if (status || !coll) {
         free(coll);
         return status;
     }
     coll->most_blocks = mine.most_blocks;
     coll->wish = (enum coll_way)mine.wish;
-    coll->mapped = mine.mapped;
+    coll->mapped = mine.has & HAS_MAPPED;
     coll->rates = mine.rates_agree ? rates : coll_rates_built_in; /* all choose alike */
     if (!mine.rates_agree && team->me == 0)
         log_warn(
@@ -391,6 +406,10 @@ static bool is_more(const struct coll_ask *ask)
 static enum coll_kernel kernel_of(const struct coll_ask *ask, const struct coll_choice *choice)
 {
     bool more = is_more(ask);
+    if (choice->way == COLL_WAY_TWO_LINES)
+        return COLL_weft_coll_reduce_two_lines;
+    if (choice->way == COLL_WAY_LINES)
+        return reduces(ask->what) ? COLL_weft_coll_reduce_one_lines : COLL_weft_coll_send_lines;
     if (choice->way == COLL_WAY_TWO_TRIPS)
         return more ? COLL_weft_coll_reduce_two_more : COLL_weft_coll_reduce_two;
     if (ask->element)
@@ -407,6 +426,12 @@ static enum coll_kernel kernel_of(const struct coll_ask *ask, const struct coll_
     return choice->chunks ? COLL_weft_coll_spread : COLL_weft_coll_push;
 }
 
+/* A lane has 8 bytes of payload at least; kernels that do more have no form for lines. */
+static bool fits_lines(const struct coll_ask *ask)
+{
+    return !reduces(ask->what) || (!is_more(ask) && weft_dev_type_bytes(ask->type) <= 8);
+}
+
 struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct coll_ask *ask,
                                       bool symmetric)
 {
@@ -417,7 +442,8 @@ struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct
                               .strided = ask->element != 0 || team->job->checking,
                               .direct = symmetric,
                               .most_blocks = team->coll->most_blocks,
-                              .wish = team->coll->wish};
+                              .wish = team->coll->wish,
+                              .lines = team->coll->lines && fits_lines(ask)};
     return coll_choose(&q, &team->coll->rates);
 }
 
@@ -429,6 +455,11 @@ weft_status coll_kernel_force(struct weft_team *team, enum coll_way wish, int mo
     team->coll->wish = wish;
     team->coll->most_blocks = most_blocks;
     return WEFT_OK;
+}
+
+bool coll_kernel_lines(const struct weft_team *team)
+{
+    return team->coll && team->coll->lines;
 }
 
 const struct coll_rates *coll_kernel_rates(const struct weft_team *team)
@@ -502,7 +533,8 @@ static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CU
         return gpu_coll_launch(gpu, kernel, choice.blocks, choice.threads, stream, &call);
     for (uint64_t at = 0; at < ask->bytes && !status; at += call.bytes) {
         call.bytes = ask->bytes - at < choice.bytes ? ask->bytes - at : choice.bytes;
-        if (call.bytes < choice.bytes && kernel == COLL_weft_coll_reduce_two) {
+        bool slices = choice.way == COLL_WAY_TWO_TRIPS || choice.way == COLL_WAY_TWO_LINES;
+        if (call.bytes < choice.bytes && slices) {
             struct coll_ask rest = *ask; /* it may be too little for every member's slice */
             rest.dst = (char *)ask->dst + at;
             rest.src = (const char *)ask->src + at;

@@ -62,6 +62,9 @@ weft_status coll_kernel_force(struct weft_team *team, enum coll_way wish, int mo
 /* What the team has agreed on; NULL: it has not. */
 const struct coll_rates *coll_kernel_rates(const struct weft_team *team);
 
+/* Whether its members have seen lines (gpu/coll_lines.h) come whole. */
+bool coll_kernel_lines(const struct weft_team *team);
+
 /* Of a job with a GPU side. */
 void coll_kernel_machine(const struct weft_job *job, struct coll_machine *machine);
 

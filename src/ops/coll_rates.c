@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum { FILE_MOST = 8192 };
-static const char FIRST_LINE[] = "rates of collectives, version 1";
+static const char FIRST_LINE[] = "rates of collectives, version 2";
 static const char REMEDY[] =
     "measure anew with `weft bench coll --tune`, or set WEFT_COLL_RATES=off";
 

@@ -14,7 +14,8 @@
  * payload a second out of a GPU, and by one block of a kernel; block_share is the bytes that are worth one more block
  * where it stores directly. Copy engines: the two meetings, the first copy, each that is forked off beside it, and their
  * rate. Built in is what was measured between 2 and 4 H200 over NVLink 4: kernels by bench/compare/coll/run.sh; engines
- * from 1, 16 and 128 MiB a pair, between 2 (5.9, 47.5 and 346 us) and 4 (17.2, 153 and 1051). */
+ * from 1, 16 and 128 MiB a pair, between 2 (5.9, 47.5 and 346 us) and 4 (17.2, 153 and 1051). Those of lines are not
+ * measured but made from those of packets: 120 of 128 bytes are payload instead of 64, a trip takes 0.05 us more. */
 #define COLL_RATES(X)                                                                              \
     X(one_trip_us, 2.3, 0.05, 1e5)                                                                 \
     X(two_trips_us, 4.0, 0.05, 1e5)                                                                \
@@ -22,6 +23,10 @@
     X(combine_us, 6.0, 0.05, 1e5)                                                                  \
     X(spread_us, 7.5, 0.05, 1e5)                                                                   \
     X(packets_gbps, 160, 1e-3, 1e5)                                                                \
+    X(lines_us, 2.35, 0.05, 1e5)                                                                   \
+    X(two_lines_us, 4.05, 0.05, 1e5)                                                               \
+    X(lines_gbps, 300, 1e-3, 1e5)                                                                  \
+    X(block_lines_gbps, 10, 1e-4, 1e5)                                                             \
     X(stores_gbps, 340, 1e-3, 1e5)                                                                 \
     X(block_packets_gbps, 6, 1e-4, 1e5)                                                            \
     X(block_stores_gbps, 25, 1e-4, 1e5)                                                            \

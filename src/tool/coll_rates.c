@@ -105,6 +105,7 @@ static struct coll_question question(const weft_team *team, enum coll_what what,
                                   .bytes = bytes,
                                   .set_bytes = coll_set_bytes(team->slot),
                                   .direct = true,
+                                  .lines = coll_kernel_lines(team),
                                   .most_blocks = coll_blocks_of(sms),
                                   .wish = way};
 }

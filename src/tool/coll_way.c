@@ -4,6 +4,7 @@
 
 #include "base/config.h"
 #include "gpu/coll_kernels.h"
+#include "ops/coll_prove.h"
 #include "tool/coll_rates.h"
 
 #include <string.h>
@@ -41,6 +42,7 @@ bool tool_coll_way(const char *operation, uint64_t bytes, int members,
                               .bytes = bytes,
                               .set_bytes = COLL_WIDE_SET,
                               .direct = true,
+                              .lines = members > 1 && coll_prove_wanted(),
                               .most_blocks = coll_blocks_of(config_int(CONFIG_COLL_SMS)),
                               .wish = (enum coll_way)config_choice(CONFIG_COLL)};
     bool copies = q.wish == COLL_WAY_COPIES;

@@ -39,6 +39,19 @@ awk -v us="$us" -v gbps="$gbps" -v least="$least" 'BEGIN {
     wanted = 2 * 4096 / us / 1000
     exit !(gbps > 0.999 * wanted && gbps < 1.001 * wanted && least > 1.63 && least < 1.632) }' ||
     fail "gpu: GB/s are not what leaves a PE, or the floor is another: $row"
+# Lines where they were proven, and by no PE where one stores them in parts.
+rows=$(WEFT_PROVE=always on_gpus --pes 3 --sizes 8,8K --ways lines,twolines --json) || fail "lines: status $?"
+[ "$(count '"verified":true')" = "$(count .)" ] && [ "$(count '"way":"lines","taken":"lines"')" = 16 ] &&
+    [ "$(count '"way":"twolines","taken":"twolines"')" = 1 ] || fail "lines: $rows"
+on_gpus --pes 3 --ops reduce --sizes 8 --ways lines > rows 2> words || fail "lines without a proof: status $?"
+grep -q "reduce of 8 bytes cannot go by lines" words || fail "lines without a proof: $(cat words)"
+cat > torn << 'END'
+[ "$WEFT_PE" = 1 ] && export FAKE_CUDA_TORN=1
+exec "$@"
+END
+WEFT_PROVE=always LD_LIBRARY_PATH=$stand_in "$weft" run -n 3 bash ./torn "$weft" bench coll --target cuda -i 1 \
+    --repetitions 1 --ops reduce,fcollect --sizes 8 --ways auto,lines > rows 2> words || fail "torn lines: status $? $(cat words)"
+[ "$(grep -c "cannot go by lines" words)" = 2 ] && [ "$(grep -c "right, takes packets" rows)" = 2 ] || fail "torn lines: $(cat rows words)"
 csv=$(on_gpus --pes 2 --team 2 --ops reduce,fcollect --sizes 64K --ways packets,direct --sms 5 --csv) || fail "csv: status $?"
 [ "$(grep -cE '^(reduce|fcollect),65536,(packets|direct),[a-z]+,[124],2,cuda,5,([0-9.e+-]+,){10}right$' <<< "$csv")" = 4 ] || fail "csv: not four rows: $csv"
 [ "$(head -n 1 <<< "$csv" | tr , '\n' | wc -l)" = "$(tail -n 1 <<< "$csv" | tr , '\n' | wc -l)" ] || fail "csv: heading: $csv"
@@ -77,9 +90,11 @@ grep -q "no kernels serve" words || fail "--tune on simt: $(cat words)"
 rates() { LD_LIBRARY_PATH=$stand_in "$weft" env | sed -n 's/^    rates: //p'; }
 [ "$(rates)" = "built in" ] || fail "before: $(rates)"
 on_gpus --pes 3 --sizes 64K --tune > table || fail "--tune: status $?"
+WEFT_PROVE=always on_gpus --pes 3 --sizes 64K --tune > proven || fail "--tune with lines: status $?"
+grep -qE "^  block_lines_gbps +10 " proven || fail "--tune with lines: $(cat proven)"
 file=$(echo "$folder"/cache/weft/coll-rates-*)
 grep -q "kept in $file" table || fail "--tune: $(cat table)"
-[ "$(grep -cE "^  [a-z_]+ +$figure +[0-9.e+-]+$" table)" = 14 ] || fail "--tune: not fourteen rates: $(cat table)"
+[ "$(grep -cE "^  [a-z_]+ +$figure +[0-9.e+-]+$" table)" = 18 ] || fail "--tune: not eighteen rates: $(cat table)"
 [[ $(rates) =~ ^"of $file, measured 20"[0-9-]{8}" by 3 PEs on 3 Stand-in GPU"$ ]] || fail "kept, and env says $(rates)"
 explained=$(LD_LIBRARY_PATH=$stand_in "$weft" explain coll reduce 1M 4)
 grep -q "rates: of $file, measured" <<< "$explained" || fail "explain does not tell of the file: $explained"

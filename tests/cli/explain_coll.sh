@@ -14,7 +14,13 @@ says() { # status, text, arguments ...
     fi
 }
 says 0 'packets  .* taken: ' reduce 8 4
-says 0 'two trips of packets  .* taken: ' reduce 256K 4
+says 0 'lines  .* taken: one trip over the link in lines' fcollect 64K 4
+says 0 'two trips of lines  .* taken: ' reduce 512K 4
+says 0 'go by packets where the proof at' fcollect 64K 4
+WEFT_COLL=two says 0 'two trips of packets  .* taken: ' reduce 256K 4
+WEFT_COLL=lines says 0 'WEFT_COLL asks for lines$' reduce 8 4
+WEFT_COLL=lines WEFT_PROVE=off says 0 'which cannot serve here' reduce 4K
+WEFT_PROVE=off says 0 'lines  *not possible' reduce 64K 4
 says 0 'direct  .* taken: ' fcollect 4M
 says 0 'copy engines  .* taken: copies between two meetings' fcollect 256M 4
 says 0 'a block of 32 threads at each meeting$' alltoall 64M 4

@@ -18,7 +18,8 @@
  *   slots     packets do not wait until slots have been read
  *   meet      the threads of a block do not meet before one says that all have stored
  *   half      of a packet only the first half's number is looked at
- *   release   the meeting of streams (weft_kernel_barrier) tells by relaxed stores that a member has come */
+ *   release   the meeting of streams (weft_kernel_barrier) tells by relaxed stores that a member has come
+ *   line      lanes store a line's number whether the others have stored their payload or not */
 #define WEFT_KERNEL_THREADS 256
 #include "device_test.h"
 
@@ -35,6 +36,7 @@
 #define REMOVED_meet    5
 #define REMOVED_half    6
 #define REMOVED_release 7
+#define REMOVED_line    8
 #ifdef COLL_REMOVED
 #define REMOVED WEFT_PP_CAT(REMOVED_, COLL_REMOVED)
 #else
@@ -54,6 +56,15 @@
 #define weft_dev_load_u64(p, order, scope) (weft_dev_load_u64)(p, RELAXED, scope)
 #elif REMOVED == REMOVED_half
 #define weft_dev_packet_ready(v, number) ((uint32_t)((v).lo >> 32) == (number))
+#elif REMOVED == REMOVED_line /* some of the others are late */
+#define weft_dev_sync_warp(mask)           ((void)0)
+WEFT_DEVICE void store_late(void *p, struct weft_dev_vec16 v)
+{
+    if (weft_dev_lane() % 8 == 3)
+        weft_dev_nanosleep(1000);
+    weft_dev_store_vec16_relaxed(p, v);
+}
+#define weft_dev_store_vec16_relaxed(p, v) store_late(p, v)
 #endif
 
 #include "gpu/coll_round.h"
@@ -125,6 +136,8 @@ WEFT_DEVICE void end_of_round(struct round *r, int fenced)
 
 #undef weft_dev_store_u64
 #undef weft_dev_fence
+#undef weft_dev_sync_warp
+#undef weft_dev_store_vec16_relaxed
 #undef weft_dev_load_u64
 #undef weft_dev_move
 
@@ -152,16 +165,16 @@ enum what {
     SYNC, /* of streams: then each reads what the next one has stored at home */
     WHATS
 };
-enum way { PACKETS, TWO_TRIPS, DIRECT };
+enum way { PACKETS, TWO_TRIPS, LINES, TWO_LINES, DIRECT, PROOF, WAYS };
 
 /* A member's window. */
 struct window {
     struct coll_area area;
-    char sets[2][SET];
+    char sets[4][SET]; /* two for packets, two for lines */
     char src[ROOM];
     char before[GUARD], dst[ROOM + GUARD];
     uint64_t counts[MEMBERS], src_at[MEMBERS], room_of[MEMBERS], dst_at[MEMBERS];
-    uint64_t wrong, first_wrong;
+    uint64_t wrong, first_wrong, unproven;
     uint64_t meeting[sizeof(struct gpu_team_area) / 8 + MEMBERS];
 };
 
@@ -273,9 +286,11 @@ WEFT_KERNEL(pull, (struct window *, w), (const struct window *, next), (uint64_t
 WEFT_KERNEL(check, (struct window *, w), (struct plan, p), (int, me))
 {
     uint64_t rank = weft_dev_grid_rank(), threads = weft_dev_grid_threads();
+    if (!rank && p.way == PROOF && w->area.proof >> COLL_PROOF_SHIFT != COLL_PROOF_GOOD)
+        w->unproven++;
     for (uint64_t i = rank; i < GUARD + ROOM + GUARD; i += threads) {
         uint64_t at = i - GUARD;
-        int wanted = i < GUARD || at >= ROOM ? UNTOUCHED : wanted_of(&p, me, at);
+        int wanted = i < GUARD || at >= ROOM || p.way == PROOF ? UNTOUCHED : wanted_of(&p, me, at);
         if ((unsigned char)w->before[i] != wanted &&
             weft_dev_atomic_add_u64(&w->wrong, 1, RELAXED, WEFT_SCOPE_GPU) == 0)
             weft_dev_store_u64(&w->first_wrong, p.number, RELAXED, WEFT_SCOPE_GPU);
@@ -319,15 +334,19 @@ static int reduces(int what)
 /* Whether the way takes that many bytes. */
 static int takes(const struct plan *p)
 {
-    uint64_t n = (uint64_t)p->members, slots = p->way == TWO_TRIPS ? 2 * n : n;
-    uint64_t payload = SET / slots / COLL_UNIT_WIRE * COLL_UNIT;
+    int two = p->way == TWO_TRIPS || p->way == TWO_LINES;
+    int lines = p->way == LINES || p->way == TWO_LINES;
+    uint64_t n = (uint64_t)p->members, slots = two ? 2 * n : n;
+    uint64_t unit = lines ? COLL_PIECE : COLL_UNIT, wire = lines ? COLL_PIECE_WIRE : COLL_UNIT_WIRE;
+    uint64_t payload = SET / slots / wire * unit;
+    if (p->way == PROOF)
+        return p->what != SYNC;
     if (p->what == COLLECT || p->what == ALLTOALLV || p->what == SYNC)
         return p->way == DIRECT;
     if (p->way == DIRECT)
         return p->what != REDUCE_TO;
-    if (p->way == TWO_TRIPS)
-        return p->what == REDUCE && n > 1 && p->bytes >= n * n * COLL_UNIT &&
-               p->bytes <= n * payload;
+    if (two)
+        return p->what == REDUCE && n > 1 && p->bytes >= n * n * unit && p->bytes <= n * payload;
     return p->bytes <= payload;
 }
 
@@ -339,7 +358,7 @@ static struct plan draw_plan(const struct plan *last, int members, uint64_t numb
     do {
         unsigned most = 3 + draw(12); /* bits of the size */
         p.what = again ? last->what : (int)draw(WHATS);
-        p.way = again ? last->way : (int)draw(3);
+        p.way = again ? last->way : (int)draw(WAYS);
         p.bytes = 1 + draw((1u << most) < STRIDE ? 1u << most : STRIDE);
         if (p.what == BROADCAST || p.what == REDUCE)
             p.bytes *= (uint64_t)members;
@@ -350,14 +369,24 @@ static struct plan draw_plan(const struct plan *last, int members, uint64_t numb
     p.late = draw(5) ? -1 : (int)draw((unsigned)members);
     p.blocks = 1u << draw(gpu ? 4 : 3);
     p.threads = 32 * (1 + draw(gpu ? 8 : 2));
+    if (p.way == PROOF) { /* a block, as the library has it, but for its size */
+        p.blocks = 1;
+        p.threads = gpu ? COLL_PROOF_THREADS / 2 : 64;
+    }
     p.chunks = p.what == BROADCAST && p.way == DIRECT && members > 2 ? 1 + draw(5) : 0;
     return p;
 }
 
 static int kernel_of(const struct plan *p)
 {
+    if (p->way == PROOF)
+        return RUN_weft_coll_prove_lines;
     if (p->what == COLLECT || p->what == ALLTOALLV)
         return RUN_weft_coll_push_sized;
+    if (p->way == TWO_LINES)
+        return RUN_weft_coll_reduce_two_lines;
+    if (p->way == LINES)
+        return reduces(p->what) ? RUN_weft_coll_reduce_one_lines : RUN_weft_coll_send_lines;
     if (p->way == TWO_TRIPS)
         return RUN_weft_coll_reduce_two;
     if (p->way == PACKETS)
@@ -422,15 +451,17 @@ static void launch_sync(const struct plan *p, struct window *const *w, const wef
 }
 
 /* Bytes that were wrong so far, and the first round that had some. */
-static uint64_t wrong_bytes(struct window *const *w, int members, uint64_t *first)
+static uint64_t wrong_bytes(struct window *const *w, int members, uint64_t *first,
+                            uint64_t *unproven)
 {
     uint64_t all = 0;
     for (int i = 0; i < members; i++) {
-        uint64_t seen[2];
+        uint64_t seen[3];
         fetch(seen, &w[i]->wrong, sizeof seen);
         if (seen[0] && (!all || seen[1] < *first))
             *first = seen[1];
         all += seen[0];
+        *unproven += seen[2];
     }
     return all;
 }
@@ -446,7 +477,7 @@ int main(int argc, char **argv)
                       : WEFT_SIMT_TSAN ? 40
                       : REMOVED        ? 3000
                                        : 200;
-    uint64_t wrong = 0, first = 0, done = 0;
+    uint64_t wrong = 0, first = 0, done = 0, unproven = 0;
     struct plan last[TEAMS] = {0};
     struct window *w[TEAMS][MEMBERS];
     weft_stream streams[TEAMS][MEMBERS];
@@ -481,23 +512,24 @@ int main(int argc, char **argv)
             for (int i = 0; i < members[t]; i++)
                 OK(weft_stream_synchronize(streams[t][i]));
         done = round;
-        wrong = 0;
+        wrong = unproven = 0;
         for (int t = 0; t < TEAMS; t++)
-            wrong += wrong_bytes(w[t], members[t], &first);
+            wrong += wrong_bytes(w[t], members[t], &first, &unproven);
         fetch(&seen, box, sizeof seen);
-        if (wrong || seen.failed)
+        if (wrong || unproven || seen.failed)
             break;
     }
     fprintf(stderr, "%llu rounds of %d teams on %s: %llu bytes wrong", (unsigned long long)done,
             TEAMS, weft_target_name(weft_target_get()), (unsigned long long)wrong);
     if (wrong)
         fprintf(stderr, ", first in round %llu", (unsigned long long)first);
-    fprintf(stderr, ", %llu waits ran out\n", (unsigned long long)(seen.failed != 0));
+    fprintf(stderr, ", %llu proofs of lines failed, %llu waits ran out\n",
+            (unsigned long long)unproven, (unsigned long long)(seen.failed != 0));
     for (int t = 0; t < TEAMS; t++)
         for (int i = 0; i < members[t]; i++)
             OK(weft_stream_destroy(streams[t][i]));
     device_end();
-    int broken = wrong || seen.failed;
+    int broken = wrong || unproven || seen.failed;
     return REMOVED ? (broken ? 0 : 77) : broken;
 }
 #endif

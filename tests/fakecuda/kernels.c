@@ -162,12 +162,14 @@ static void run_coll(int kernel, const struct coll_call *given)
         *arrays[i] = memory_at((uintptr_t)*arrays[i]);
     call.factor_at = memory_at((uintptr_t)call.factor_at);
     call.reporting = reporting_of(reporting);
+    fake_torn = kernel == FAKE_weft_coll_prove_lines && setting("FAKE_CUDA_TORN", 0);
     kernels[kernel](call);
+    fake_torn = 0;
 }
 
 static void run_block(int kernel, void **a)
 {
-    if (kernel >= FAKE_weft_coll_send && kernel <= FAKE_weft_coll_combine) {
+    if (kernel >= FAKE_weft_coll_send && kernel <= FAKE_weft_coll_prove_lines) {
         run_coll(kernel, a[0]);
         return;
     }

@@ -30,6 +30,7 @@
 #define WEFT_SHARED(type, name, dims) type name dims
 
 static _Thread_local unsigned fake_block, fake_blocks;
+static _Thread_local int fake_torn; /* stores of 16 bytes get lost */
 
 /* What the stream copied before becomes visible: see stream.c. */
 void fake_release(void);
@@ -68,6 +69,8 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16_relaxed(const void *p)
 }
 WEFT_DEVICE void weft_dev_store_vec16_relaxed(void *p, struct weft_dev_vec16 v)
 {
+    if (fake_torn)
+        return;
     __atomic_store_n((weft_dev_any_u64 *)p, v.lo, __ATOMIC_RELAXED);
     __atomic_store_n((weft_dev_any_u64 *)p + 1, v.hi, __ATOMIC_RELAXED);
 }
@@ -94,6 +97,10 @@ FAKE_BITS(f64, double, 64)
 #define weft_dev_grid_dim_x()        fake_blocks
 #define weft_dev_grid_rank()         ((uint64_t)fake_block)
 #define weft_dev_grid_threads()      ((uint64_t)fake_blocks)
+#define weft_dev_lane()              0u
+#define weft_dev_sync_warp(mask)     ((void)0)
+#define weft_dev_any(mask, x)        ((x) != 0)
+#define weft_dev_all(mask, x)        ((x) != 0)
 #define weft_dev_sync_block()        ((void)0)
 #define weft_dev_sync_block_or(x)    ((x) != 0)
 #define weft_dev_fence(order, scope) (fake_order(order), __atomic_thread_fence(__ATOMIC_SEQ_CST))
@@ -137,6 +144,15 @@ FAKE_MEMORY(64)
         __atomic_compare_exchange_n(p, &expected, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);       \
         return expected;                                                                           \
     }
+WEFT_DEVICE uint64_t weft_dev_atomic_max_u64(uint64_t *p, uint64_t v, int order, int scope)
+{
+    (void)order, (void)scope;
+    uint64_t before = __atomic_load_n(p, __ATOMIC_SEQ_CST);
+    while (before < v &&
+           !__atomic_compare_exchange_n(p, &before, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        ;
+    return before;
+}
 FAKE_ATOMICS(32)
 FAKE_ATOMICS(64)
 

@@ -13,8 +13,8 @@
 
 static struct coll_question ask(enum coll_what what, int members, uint64_t bytes)
 {
-    return (struct coll_question){what,  members, bytes, COLL_WIDE_SET,
-                                  false, true,    64,    COLL_WAY_AUTO};
+    return (struct coll_question){what, members, bytes,         COLL_WIDE_SET, false,
+                                  true, 64,      COLL_WAY_AUTO, false};
 }
 
 static void sizes(void **state)
@@ -59,6 +59,54 @@ static void sizes(void **state)
     }
 }
 
+/* Between packets and stores, where they may be used. */
+static void lines(void **state)
+{
+    (void)state;
+    static const struct {
+        enum coll_what what;
+        int members;
+        uint64_t bytes;
+        enum coll_way way;
+    } rows[] = {
+        {COLL_REDUCE, 2, 8, COLL_WAY_PACKETS},
+        {COLL_REDUCE, 4, 4 << 10, COLL_WAY_PACKETS},
+        {COLL_REDUCE, 4, 64 << 10, COLL_WAY_LINES},
+        {COLL_REDUCE, 4, 512 << 10, COLL_WAY_TWO_LINES},
+        {COLL_REDUCE, 4, 16 << 20, COLL_WAY_DIRECT},
+        {COLL_FCOLLECT, 4, 64 << 10, COLL_WAY_LINES},
+        {COLL_ALLTOALL, 2, 64 << 10, COLL_WAY_LINES},
+        {COLL_ALLTOALL, 4, 4 << 20, COLL_WAY_DIRECT},
+        {COLL_BROADCAST, 4, 64 << 10, COLL_WAY_LINES},
+        {COLL_GATHER, 4, 64 << 10, COLL_WAY_LINES},
+        {COLL_SCATTER, 4, 64 << 10, COLL_WAY_LINES},
+        {COLL_REDUCE_TO, 4, 64 << 20, COLL_WAY_LINES},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct coll_question q = ask(rows[i].what, rows[i].members, rows[i].bytes);
+        q.lines = true;
+        struct coll_choice choice = coll_choose(&q, &coll_rates_built_in);
+        if (choice.way != rows[i].way)
+            print_error("row %zu: %s and not %s\n", i, coll_way_name(choice.way),
+                        coll_way_name(rows[i].way));
+        assert_int_equal(choice.way, rows[i].way);
+        q.strided = true; /* packets, stores or engines */
+        choice = coll_choose(&q, &coll_rates_built_in);
+        assert_true(choice.way != COLL_WAY_LINES && choice.way != COLL_WAY_TWO_LINES);
+    }
+    struct coll_question q = ask(COLL_FCOLLECT, 4, 64 << 10); /* not proven */
+    q.wish = COLL_WAY_LINES;
+    assert_int_equal(coll_choose(&q, &coll_rates_built_in).way, COLL_WAY_PACKETS);
+    assert_true(coll_cost(&q, &coll_rates_built_in, COLL_WAY_LINES) < 0);
+    q.lines = true;
+    q.bytes = 8;
+    assert_int_equal(coll_choose(&q, &coll_rates_built_in).way, COLL_WAY_LINES);
+    q.bytes = 480 * 4; /* a warp for each piece, two in a block */
+    struct coll_choice choice = coll_choose(&q, &coll_rates_built_in);
+    assert_int_equal(choice.blocks, 2);
+    assert_int_equal(choice.threads, 64);
+}
+
 /* No SM for collectives: whatever the size, but not where engines cannot serve. */
 static void no_sms(void **state)
 {
@@ -97,6 +145,7 @@ static void check(const struct coll_question *q)
 {
     struct coll_choice choice = coll_choose(q, &coll_rates_built_in);
     uint64_t n = (uint64_t)q->members, units = (choice.bytes + 15) / 16;
+    uint64_t pieces = (choice.bytes + COLL_PIECE - 1) / COLL_PIECE;
     assert_true(choice.bytes > 0 && choice.bytes <= q->bytes);
     assert_true(choice.bytes == q->bytes || choice.bytes % 16 == 0);
     assert_true(choice.blocks >= 1);
@@ -113,6 +162,15 @@ static void check(const struct coll_question *q)
         uint64_t slice = (units + n - 1) / n;
         assert_true(slice * (n - 1) < units); /* no slice is empty: all pairs exchange packets */
     }
+    if (choice.way == COLL_WAY_LINES)
+        assert_true(pieces * COLL_PIECE_WIRE <= q->set_bytes / n);
+    if (choice.way == COLL_WAY_TWO_LINES) {
+        assert_int_equal(q->what, COLL_REDUCE);
+        assert_true((pieces + n - 1) / n * COLL_PIECE_WIRE <= q->set_bytes / (2 * n));
+        assert_true((pieces + n - 1) / n * (n - 1) < pieces);
+    }
+    if (choice.way == COLL_WAY_LINES || choice.way == COLL_WAY_TWO_LINES)
+        assert_true(q->lines && !q->strided && choice.threads <= 256);
     if (choice.way == COLL_WAY_DIRECT || choice.way == COLL_WAY_ENGINES)
         assert_true(choice.bytes == q->bytes);
     assert_int_equal(choice.phases > 0, choice.way == COLL_WAY_ENGINES);
@@ -137,12 +195,13 @@ static void every_answer(void **state)
     for (int what = 0; what < COLL_WHATS; what++)
         for (int n = 1; n <= COLL_MEMBERS; n += n < 9 ? 1 : 11)
             for (uint64_t bytes = 1; bytes < (uint64_t)1 << 33; bytes = bytes * 3 + 5)
-                for (int k = 0; k < 5 * 5 * 4; k++) {
+                for (int k = 0; k < 5 * 7 * 8; k++) {
                     struct coll_question q = ask((enum coll_what)what, n, bytes);
                     q.most_blocks = limits[k % 5];
-                    q.wish = (enum coll_way)(k / 5 % 5);
-                    q.direct = k / 25 & 1;
-                    q.set_bytes = k / 50 ? COLL_WIDE_SET : COLL_NARROW_SET;
+                    q.wish = (enum coll_way)(k / 5 % 7);
+                    q.direct = k / 35 & 1;
+                    q.lines = k / 35 & 4;
+                    q.set_bytes = k / 35 & 2 ? COLL_WIDE_SET : COLL_NARROW_SET;
                     check(&q);
                 }
 }
@@ -171,7 +230,7 @@ static void areas(void **state)
     assert_int_equal(coll_area_offset(0), 0);
     for (int team = 0; team < COLL_TEAMS; team++)
         assert_int_equal(coll_area_offset(team + 1) - coll_area_offset(team),
-                         sizeof(struct coll_area) + 2 * coll_set_bytes(team));
+                         sizeof(struct coll_area) + 4 * coll_set_bytes(team));
     assert_int_equal(sizeof(struct coll_area) % 128, 0);
     assert_true(sizeof(struct coll_call) <= 4096); /* parameters of a kernel */
 }
@@ -179,8 +238,8 @@ static void areas(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes), cmocka_unit_test(no_sms), cmocka_unit_test(every_answer),
-        cmocka_unit_test(costs), cmocka_unit_test(areas),
+        cmocka_unit_test(sizes),        cmocka_unit_test(lines), cmocka_unit_test(no_sms),
+        cmocka_unit_test(every_answer), cmocka_unit_test(costs), cmocka_unit_test(areas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,7 +132,7 @@ static void cut_or_changed(void **state)
 static void not_rates(void **state)
 {
     (void)state;
-    put_changed("version 1", "version 2");
+    put_changed("version 2", "version 1");
     refused(&machine, "another version");
     static const char *const values[] = {"nan", "-nan", "inf", "-1", "0", "1e300"};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -209,8 +209,8 @@ static void where(void **state)
 static void choice(void **state)
 {
     (void)state;
-    struct coll_question q = {COLL_FCOLLECT, 2,    128 << 10, COLL_WIDE_SET,
-                              false,         true, 64,        COLL_WAY_AUTO};
+    struct coll_question q = {COLL_FCOLLECT, 2,  128 << 10,     COLL_WIDE_SET, false,
+                              true,          64, COLL_WAY_AUTO, false};
     struct coll_rates rates = coll_rates_built_in;
     assert_int_equal(coll_choose(&q, &rates).way, COLL_WAY_PACKETS);
     rates.packets_gbps = 20;

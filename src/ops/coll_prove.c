@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See coll_prove.h. */
+#include "ops/coll_prove.h"
+
+#include "base/config.h"
+#include "base/log.h"
+#include "gpu/lane.h"
+
+#include <stdlib.h>
+
+enum { PROVE_OFF_CHOICE = 2 };
+
+/* What a member tells the others. */
+struct finding {
+    int32_t status;
+    uint32_t found; /* enum coll_proof, and of which member */
+};
+
+bool coll_prove_wanted(void)
+{
+    return config_choice(CONFIG_PROVE) != PROVE_OFF_CHOICE;
+}
+
+/* On a stream of its own: nothing that another team waits for stands in front of it. */
+static weft_status run(struct gpu *gpu, struct coll_call *call)
+{
+    CUstream stream;
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    CUresult result = gpu->cuda.StreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    if (result)
+        status = cuda_fail(&gpu->cuda, result, "cuStreamCreate for the proof of lines");
+    if (!status) {
+        status =
+            gpu_coll_launch(gpu, COLL_weft_coll_prove_lines, 1, COLL_PROOF_THREADS, stream, call);
+        if (!status)
+            status = gpu_wait_stream(gpu, stream, "the proof of lines");
+        gpu->cuda.StreamDestroy(stream);
+    }
+    gpu_leave(&gpu->device);
+    return status;
+}
+
+static const char *words(enum coll_proof found)
+{
+    return found == COLL_PROOF_TORN  ? "lines in parts"
+           : found == COLL_PROOF_FEW ? "too few changes of lines"
+                                     : "no end of the proof";
+}
+
+weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, bool *proven)
+{
+    struct gpu *gpu = team->job->gpu;
+    struct finding *all = malloc((size_t)team->n * sizeof *all), mine = {0};
+    uint64_t found = 0;
+    *proven = false;
+    if (!all)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team of %d PEs", team->n);
+    call->check = 0;
+    weft_status status = run(gpu, call);
+    if (!status)
+        status = gpu_coll_proof(gpu, team->slot, &found);
+    mine.status = (int32_t)status;
+    mine.found = (uint32_t)found;
+    weft_status told = coll_exchange(team, BOX_OP_SYNC, &mine, all, sizeof mine);
+    bool whole = !status && !told;
+    for (int i = 0; i < team->n && !told; i++) {
+        enum coll_proof saw = (enum coll_proof)(all[i].found >> COLL_PROOF_SHIFT);
+        int of = (int)(all[i].found & ((1 << COLL_PROOF_SHIFT) - 1));
+        whole &= saw == COLL_PROOF_GOOD;
+        if (all[i].status && !status)
+            status = base_fail((weft_status)all[i].status,
+                               "PE %d could not make collectives on its GPU ready", team->pes[i]);
+        else if (!all[i].status && saw != COLL_PROOF_GOOD && team->me == 0)
+            log_debug("collectives of %d PEs go by packets and not by lines: PE %d saw %s of PE %d",
+                      team->n, team->pes[i], words(saw), team->pes[of < team->n ? of : 0]);
+    }
+    free(all);
+    if (whole && team->me == 0)
+        log_debug("collectives of %d PEs may go by lines: all came whole", team->n);
+    *proven = whole;
+    return status ? status : told;
+}
