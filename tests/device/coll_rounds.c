@@ -475,7 +475,7 @@ int main(int argc, char **argv)
     uint64_t rounds = argc > 2         ? strtoull(argv[2], NULL, 10)
                       : gpu            ? 20000
                       : WEFT_SIMT_TSAN ? 40
-                      : REMOVED        ? 3000
+                      : REMOVED        ? 12000
                                        : 200;
     uint64_t wrong = 0, first = 0, done = 0, unproven = 0;
     struct plan last[TEAMS] = {0};

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rounds of src/gpu/coll_kernels.cu: exchanges and broadcasts by packets in two sets of slots used in turn, direct rounds
- * with flags, and those of one block in which the members only meet, in front of copies and behind them, in any mixture;
+/* Rounds of src/gpu/coll_kernels.cu: exchanges and broadcasts by packets in two sets of slots used in turn, exchanges by
+ * lines in two others, direct rounds with flags, and those of one block in which the members only meet, in front of copies and behind them, in any mixture;
  * B blocks a kernel, of which each works with its own number's at the other members, and kernels of a member run one
  * after the other. Claims: no packet is overwritten before it was taken, everyone takes what was sent in that round, a
  * direct store or a copy begins when the destination's round has, and nobody waits for ever. Broken without the wait for
  * free slots (-DNO_WAIT: a root overruns), without `here` of those that only receive (-DNO_HERE: the root waits for
  * ever), with a root that takes a broadcast for an exchange (-DBEGUN_BY_ROOT), with one set (-DSETS=1), without the wait
- * of a meeting (-DNO_MEETING), and where a kernel's block goes on before the others have ended the round
+ * of a meeting (-DNO_MEETING), with lines in the sets of packets (-DSHARED_SETS: payload of a line is where a packet has
+ * its number, and looks like a later one's), and where a kernel's block goes on before the others have ended the round
  * (-DNO_KERNEL_END). */
 #ifndef N
 #define N 3
@@ -23,10 +24,12 @@
 #define EXCHANGE 0 /* else broadcast from program - 1, or DIRECT */
 #define DIRECT (N + 1)
 #define MEET (N + 2)
-#define SLOT(to, from, set, b) (((to) * N + (from)) * SETS + (set)) * B + (b)
+#define LINES (N + 3)
+#define ALL_SLOTS (N * N * SETS * B) /* of packets; those of lines are behind them */
+#define SLOT(to, from, set, b) (((to) * N + (from)) * SETS + (set)) * B + (b) + lines * ALL_SLOTS
 
-byte slot[N * N * SETS * B];  /* number of the packet there */
-byte taken[N * N * SETS * B]; /* number of the last one that was taken */
+byte slot[2 * ALL_SLOTS];  /* number of the packet, or line, there */
+byte taken[2 * ALL_SLOTS]; /* number of the last one that was taken */
 byte here[N * N];             /* to * N + from */
 byte done[N * N * B];
 byte begun[N];
@@ -70,7 +73,15 @@ inline send_all() {
     :: k < N && k != me ->
         atomic {
             assert(slot[SLOT(k, me, r % SETS, b)] == taken[SLOT(k, me, r % SETS, b)]);
-            slot[SLOT(k, me, r % SETS, b)] = r
+            slot[SLOT(k, me, r % SETS, b)] = r;
+#ifdef SHARED_SETS
+            if
+            :: lines ->
+                slot[SLOT(k, me, r % SETS, b) - ALL_SLOTS] = r + SETS;
+                taken[SLOT(k, me, r % SETS, b) - ALL_SLOTS] = r + SETS
+            :: else
+            fi
+#endif
         };
         k++
     od
@@ -79,6 +90,7 @@ inline send_all() {
 inline take(from) {
     atomic {
         slot[SLOT(me, from, r % SETS, b)] == r;
+        assert(ended[from] >= B * (r - 1)); /* it has sent that in this round */
         taken[SLOT(me, from, r % SETS, b)] = r
     }
 }
@@ -140,6 +152,7 @@ inline set_begun() {
 
 proctype block(byte me, b) {
     byte r = 1, k;
+    bit lines;
     do
     :: r > CALLS -> break
     :: else ->
@@ -147,11 +160,13 @@ proctype block(byte me, b) {
         ended[me] >= B * (r - 1);
 #endif
         if
-        :: program[r] == EXCHANGE ->
+        :: program[r] == EXCHANGE || program[r] == LINES ->
+            lines = program[r] == LINES;
             await_slots();
             send_all();
             take_all();
-            set_begun()
+            set_begun();
+            lines = 0
         :: program[r] == DIRECT -> direct()
         :: program[r] == MEET -> meet()
         :: else ->
@@ -187,6 +202,7 @@ init {
         :: program[i] = 2
         :: program[i] = DIRECT
         :: program[i] = MEET
+        :: program[i] = LINES
         fi;
         i++
     od;
