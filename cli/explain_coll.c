@@ -46,7 +46,7 @@ static void print_ways(const struct tool_coll_answer *a)
     for (int i = 0; i < TOOL_COLL_WAYS; i++)
         if (a->ways[i].taken && strstr(a->ways[i].name, "lines"))
             printf(
-                "  a job's collectives go by packets where the proof at a team's first one saw lines in parts, and of "
+                "  a job's collectives go by packets where the proof at a team's first one saw lines in parts or PEs share a GPU, and of "
                 "elements of more than 8 bytes, averages, scaled sums and FP8\n");
     if (a->wish)
         printf("  WEFT_COLL asks for %s%s\n", a->wish,

@@ -3,6 +3,8 @@
  * the times. */
 #include "ops/coll_choose.h"
 
+#include <string.h>
+
 enum {
     UNIT = 16,   /* bytes of payload that a thread makes two packets of */
     PIECE = 480, /* bytes of payload that a warp makes four lines of */
@@ -210,6 +212,14 @@ static struct coll_choice choose_sized(const struct coll_question *q,
     return choice;
 }
 
+/* Lines are taken unasked where their rates were measured: those that are built in were not. */
+static bool is_candidate(const struct coll_question *q, const struct coll_rates *rates,
+                         enum coll_way way)
+{
+    return !by_lines(way) || way == q->wish ||
+           memcmp(rates, &coll_rates_built_in, sizeof *rates) != 0;
+}
+
 struct coll_choice coll_choose(const struct coll_question *q, const struct coll_rates *rates)
 {
     if (q->what == COLL_COLLECT || q->what == COLL_ALLTOALLV)
@@ -218,7 +228,7 @@ struct coll_choice coll_choose(const struct coll_question *q, const struct coll_
     enum coll_way wish = q->wish == COLL_WAY_AUTO && !q->most_blocks ? COLL_WAY_ENGINES : q->wish;
     choice.us = coll_cost(q, rates, COLL_WAY_PACKETS);
     for (enum coll_way way = COLL_WAY_TWO_TRIPS; way <= COLL_WAY_ENGINES; way++) {
-        double us = coll_cost(q, rates, way);
+        double us = is_candidate(q, rates, way) ? coll_cost(q, rates, way) : -1;
         if (us >= 0 && (way == wish || (us < choice.us && choice.way != wish))) {
             choice.way = way;
             choice.us = us;

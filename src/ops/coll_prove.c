@@ -7,6 +7,7 @@
 #include "gpu/lane.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { PROVE_OFF_CHOICE = 2 };
 
@@ -49,12 +50,33 @@ static const char *words(enum coll_proof found)
                                      : "no end of the proof";
 }
 
+/* The same at every member: their kernels take turns, by the millisecond, and never see each other at work. */
+static bool share_a_gpu(const struct weft_team *team)
+{
+    const struct gpu *gpu = team->job->gpu;
+    for (int i = 0; i < team->n; i++)
+        for (int k = 0; k < i; k++) {
+            const CUuuid *a = &gpu->heap.windows[gpu->slot_of[team->pes[i]]].gpu.uuid;
+            const CUuuid *b = &gpu->heap.windows[gpu->slot_of[team->pes[k]]].gpu.uuid;
+            if (memcmp(a, b, sizeof *a) == 0)
+                return true;
+        }
+    return false;
+}
+
 weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, bool *proven)
 {
     struct gpu *gpu = team->job->gpu;
-    struct finding *all = malloc((size_t)team->n * sizeof *all), mine = {0};
+    struct finding *all, mine = {0};
     uint64_t found = 0;
     *proven = false;
+    if (share_a_gpu(team)) {
+        if (team->me == 0)
+            log_debug("collectives of %d PEs go by packets and not by lines: some share a GPU",
+                      team->n);
+        return WEFT_OK;
+    }
+    all = malloc((size_t)team->n * sizeof *all);
     if (!all)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team of %d PEs", team->n);
     call->check = 0;

@@ -15,7 +15,8 @@
  * where it stores directly. Copy engines: the two meetings, the first copy, each that is forked off beside it, and their
  * rate. Built in is what was measured between 2 and 4 H200 over NVLink 4: kernels by bench/compare/coll/run.sh; engines
  * from 1, 16 and 128 MiB a pair, between 2 (5.9, 47.5 and 346 us) and 4 (17.2, 153 and 1051). Those of lines are not
- * measured but made from those of packets: 120 of 128 bytes are payload instead of 64, a trip takes 0.05 us more. */
+ * measured but made from those of packets: 120 of 128 bytes are payload instead of 64, a trip takes 0.05 us more;
+ * so lines are taken unasked by the rates of a file alone. */
 #define COLL_RATES(X)                                                                              \
     X(one_trip_us, 2.3, 0.05, 1e5)                                                                 \
     X(two_trips_us, 4.0, 0.05, 1e5)                                                                \

@@ -14,9 +14,10 @@ says() { # status, text, arguments ...
     fi
 }
 says 0 'packets  .* taken: ' reduce 8 4
-says 0 'lines  .* taken: one trip over the link in lines' fcollect 64K 4
-says 0 'two trips of lines  .* taken: ' reduce 512K 4
-says 0 'go by packets where the proof at' fcollect 64K 4
+says 0 'packets  .* taken: ' fcollect 64K 4
+WEFT_COLL=lines says 0 'lines  .* taken: one trip over the link in lines' fcollect 64K 4
+WEFT_COLL=twolines says 0 'two trips of lines  .* taken: ' reduce 512K 4
+WEFT_COLL=lines says 0 'go by packets where the proof at' fcollect 64K 4
 WEFT_COLL=two says 0 'two trips of packets  .* taken: ' reduce 256K 4
 WEFT_COLL=lines says 0 'WEFT_COLL asks for lines$' reduce 8 4
 WEFT_COLL=lines WEFT_PROVE=off says 0 'which cannot serve here' reduce 4K
