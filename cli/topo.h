@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-#include "machine/machine.h"
 #include "machine/explain.h"
+#include "machine/machine.h"
 #include "machine/routes.h"
 
 /* The devices that are rows and columns: GPUs, NICs, disks, in this order. */

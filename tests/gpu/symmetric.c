@@ -197,7 +197,7 @@ static void places(void)
 
     weft_gpu_info info = {.size = sizeof info};
     OK(weft_gpu_query(job, &info));
-    size_t left = info.heap_window - 9 * (size_t)PIECE;
+    size_t left = info.heap_window - 27 * (size_t)PIECE / 2; /* beside what the library uses */
     if (info.heap_window <= (size_t)2048 * MIB) {
         void *none;
         FAILS(weft_alloc(job, WEFT_GPU, left, 0, 0, &none), WEFT_ERR_NO_MEMORY,
