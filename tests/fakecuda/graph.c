@@ -22,10 +22,36 @@ struct CUgraph_st {
     } events[MOST_IN_CAPTURE];
     int stream_count, event_count;
     struct CUgraph_st *next; /* of those under capture */
+    struct CUgraph_st *kept;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct CUgraph_st *captures;
+static struct CUgraph_st *kept; /* all: a program may leave them to the driver at its end */
+
+static CUgraph graph_new(void)
+{
+    CUgraph graph = calloc(1, sizeof *graph);
+    if (!graph)
+        return NULL;
+    graph->last = &graph->first;
+    pthread_mutex_lock(&lock);
+    graph->kept = kept;
+    kept = graph;
+    pthread_mutex_unlock(&lock);
+    return graph;
+}
+
+static void graph_free(CUgraph graph)
+{
+    pthread_mutex_lock(&lock);
+    struct CUgraph_st **at = &kept;
+    while (*at != graph)
+        at = &(*at)->kept;
+    *at = graph->kept;
+    pthread_mutex_unlock(&lock);
+    free(graph);
+}
 
 static CUgraph capture_of(const struct fake_stream *stream)
 {
@@ -150,10 +176,9 @@ EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
     const struct fake_stream *s = stream_behind(stream);
     if (!stream || mode < 0 || mode > 2 || fake_capturing(s))
         return CUDA_ERROR_INVALID_VALUE;
-    CUgraph graph = calloc(1, sizeof *graph);
+    CUgraph graph = graph_new();
     if (!graph)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    graph->last = &graph->first;
     graph->streams[graph->stream_count++] = s;
     pthread_mutex_lock(&lock);
     graph->next = captures;
@@ -203,10 +228,9 @@ static void forget(struct fake_op *op)
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *made, CUgraph graph,
                                             unsigned long long flags)
 {
-    CUgraph copy = flags ? NULL : calloc(1, sizeof *copy);
+    CUgraph copy = flags ? NULL : graph_new();
     if (!copy)
         return CUDA_ERROR_INVALID_VALUE;
-    copy->last = &copy->first;
     for (const struct fake_op *op = graph->first; op; op = op->next) {
         *copy->last = copy_of(op);
         copy->last = &(*copy->last)->next;
@@ -229,7 +253,7 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec made, CUstream stream)
 EXPORT CUresult cuGraphDestroy(CUgraph graph)
 {
     forget(graph->first);
-    free(graph);
+    graph_free(graph);
     return CUDA_SUCCESS;
 }
 

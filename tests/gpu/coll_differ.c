@@ -112,5 +112,8 @@ int main(int argc, char **argv)
     OK(weft_barrier(weft_team_world(job)));
     CHECK(!cuda.StreamDestroy(stream));
     OK(weft_finalize(job));
+    free(mine);
+    free(wanted);
+    free(seen);
     return 0;
 }

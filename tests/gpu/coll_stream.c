@@ -48,7 +48,7 @@ static weft_status ask_scaled(const struct call *c)
     float f = (float)d;
     const void *factor = wide ? (const void *)&d : (const void *)&f;
     if (c->salt % 2) {
-        to_gpu(factor_room, factor, sizeof d);
+        to_gpu(factor_room, factor, wide ? sizeof d : sizeof f);
         factor = factor_room;
     }
     if (c->what == REDUCE)
