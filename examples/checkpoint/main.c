@@ -7,6 +7,8 @@
  * Three arrays of unlike elements are spread over the PEs and changed in every step; every so often all of
  * them are written to the file (checkpoint.h). What an element is after a step depends on its index alone,
  * so the job knows at its end, and with --check at once, whether everything is as it must be. */
+#define EXAMPLE "checkpoint"
+#include "../arguments.h"
 #include "../check.h"
 #include "checkpoint.h"
 
@@ -218,18 +220,6 @@ static int usage(FILE *to)
         "                 2 in the midst of writing, 3 written, 4 with its header, 5 safe, 6 renamed\n",
         to);
     return to == stdout ? 0 : 2;
-}
-
-static bool parse_number(const char *what, const char *text, uint64_t most, uint64_t *value)
-{
-    char *end;
-    errno = 0;
-    *value = strtoull(text, &end, 10);
-    if (text[0] >= '0' && text[0] <= '9' && !*end && !errno && *value >= 1 && *value <= most)
-        return true;
-    fprintf(stderr, "checkpoint: --%s %s: a whole number from 1 to %" PRIu64 " is wanted\n", what,
-            text, most);
-    return false;
 }
 
 /* -1: go on; else the exit status. */

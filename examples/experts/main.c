@@ -6,6 +6,8 @@
  *     weft run -n 3 ./experts --routing one --capacity 100     # all tokens to the same experts: too many
  *
  * Every run compares what came out with a serial loop, bit for bit, and prints how fast tokens went over the links. */
+#define EXAMPLE "experts"
+#include "../arguments.h"
 #include "../check.h"
 #include "graph.h"
 #include "reference.h"
@@ -264,29 +266,6 @@ static int usage(FILE *to)
         "  --no-check     do not compare with a serial loop\n",
         to);
     return to == stdout ? 0 : 2;
-}
-
-static bool bad_value(const char *what, const char *text, const char *wanted)
-{
-    fprintf(stderr, "experts: --%s %s: %s is wanted\n", what, text, wanted);
-    return false;
-}
-
-static bool parse_number(const char *what, const char *text, uint32_t most, uint64_t *value)
-{
-    char *end, wanted[64];
-    errno = 0;
-    *value = strtoull(text, &end, 10);
-    if (text[0] >= '0' && text[0] <= '9' && !*end && !errno && *value >= 1 && *value <= most)
-        return true;
-    snprintf(wanted, sizeof wanted, "a whole number from 1 to %u", most);
-    return bad_value(what, text, wanted);
-}
-
-static bool parse_small(const char *what, const char *text, uint32_t most, uint32_t *small)
-{
-    uint64_t value;
-    return parse_number(what, text, most, &value) && (*small = (uint32_t)value);
 }
 
 static bool parse_routing(const char *text, uint32_t *routing)

@@ -12,6 +12,8 @@
  * and bytes of the file a second, and how much of the file's time was hidden behind computing.
  * Source of the idea: S. Rajbhandari et al., "ZeRO-Infinity: Breaking the GPU Memory Wall for Extreme Scale
  * Deep Learning", SC 2021. */
+#define EXAMPLE "offload"
+#include "../arguments.h"
 #include "../check.h"
 #include "share.h"
 #include "store.h"
@@ -282,23 +284,6 @@ static int usage(FILE *to)
     return to == stdout ? 0 : 2;
 }
 
-static bool bad_value(const char *what, const char *text, const char *wanted)
-{
-    fprintf(stderr, "offload: --%s %s: %s is wanted\n", what, text, wanted);
-    return false;
-}
-
-static bool parse_number(const char *what, const char *text, uint32_t most, uint64_t *value)
-{
-    char *end, wanted[64];
-    errno = 0;
-    *value = strtoull(text, &end, 10);
-    if (text[0] >= '0' && text[0] <= '9' && !*end && !errno && *value >= 1 && *value <= most)
-        return true;
-    snprintf(wanted, sizeof wanted, "a whole number from 1 to %u", most);
-    return bad_value(what, text, wanted);
-}
-
 static bool parse_size(const char *text, uint64_t *bytes)
 {
     static const char units[] = "KMGT";
@@ -318,18 +303,17 @@ static bool parse_size(const char *text, uint64_t *bytes)
 static bool parse_one(int option, const char *text, struct options *o)
 {
     struct model_shape *s = &o->shape;
-    uint64_t value;
     switch (option) {
     case 'm':
         return parse_size(text, &o->memory);
     case 's':
         return parse_number("steps", text, 1u << 30, &o->steps);
     case 'l':
-        return parse_number("layers", text, 100000, &value) && (s->layers = (uint32_t)value);
+        return parse_small("layers", text, 100000, &s->layers);
     case 'w':
-        return parse_number("width", text, 16384, &value) && (s->width = (uint32_t)value);
+        return parse_small("width", text, 16384, &s->width);
     case 'b':
-        return parse_number("batch", text, 65536, &value) && (s->batch = (uint32_t)value);
+        return parse_small("batch", text, 65536, &s->batch);
     case 'S':
         return parse_number("seed", text, UINT32_MAX, &s->seed);
     case 'i':

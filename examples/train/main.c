@@ -10,6 +10,8 @@
  * Gradients are added up in buckets while the backward pass finds the next ones. The parameters are, bit for bit, the
  * same for every number of PEs, with and without --shard, for every --bucket, and after --resume: see parallel.h. The
  * bits of a GPU are not those of a CPU: their exponential functions differ, and GPUs fuse products with sums. */
+#define EXAMPLE "train"
+#include "../arguments.h"
 #include "../check.h"
 #include "alone.h"
 #include "say.h"
@@ -275,29 +277,6 @@ static int usage(FILE *to)
         "  --blocks N     of a kernel (default: as many as suit the target)\n",
         to);
     return to == stdout ? 0 : 2;
-}
-
-static bool bad_value(const char *what, const char *text, const char *wanted)
-{
-    fprintf(stderr, "train: --%s %s: %s is wanted\n", what, text, wanted);
-    return false;
-}
-
-static bool parse_number(const char *what, const char *text, uint32_t most, uint64_t *value)
-{
-    char *end, wanted[64];
-    errno = 0;
-    *value = strtoull(text, &end, 10);
-    if (text[0] >= '0' && text[0] <= '9' && !*end && !errno && *value >= 1 && *value <= most)
-        return true;
-    snprintf(wanted, sizeof wanted, "a whole number from 1 to %u", most);
-    return bad_value(what, text, wanted);
-}
-
-static bool parse_small(const char *what, const char *text, uint32_t most, uint32_t *small)
-{
-    uint64_t value;
-    return parse_number(what, text, most, &value) && (*small = (uint32_t)value);
 }
 
 static bool parse_size(const char *text, size_t *bytes)

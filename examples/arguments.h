@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values of command-line options, and what is said of a bad one. EXAMPLE is the program's name, defined before. */
+#ifndef EXAMPLES_ARGUMENTS_H
+#define EXAMPLES_ARGUMENTS_H
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static inline bool bad_value(const char *what, const char *text, const char *wanted)
+{
+    fprintf(stderr, EXAMPLE ": --%s %s: %s is wanted\n", what, text, wanted);
+    return false;
+}
+
+/* From 1 to `most`. */
+static inline bool parse_number(const char *what, const char *text, uint64_t most, uint64_t *value)
+{
+    char *end, wanted[64];
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    if (text[0] >= '0' && text[0] <= '9' && !*end && !errno && *value >= 1 && *value <= most)
+        return true;
+    snprintf(wanted, sizeof wanted, "a whole number from 1 to %" PRIu64, most);
+    return bad_value(what, text, wanted);
+}
+
+static inline bool parse_small(const char *what, const char *text, uint32_t most, uint32_t *small)
+{
+    uint64_t value;
+    return parse_number(what, text, most, &value) && (*small = (uint32_t)value);
+}
+
+#endif
