@@ -54,11 +54,12 @@ static void beginnings(struct tuning *t)
                          : r->push_us * coll_rates_built_in.spread_us / coll_rates_built_in.push_us;
 }
 
-/* 10^9 bytes a second behind the beginning; `before` where the time is no longer than that. */
+/* 10^9 bytes a second behind the beginning; `before` where the time is not clearly longer than that, since a small
+ * difference of two times that scatter is no rate. */
 static double rate(const struct tuning *t, size_t bytes, double us, double begin, double before)
 {
     double moved = (double)(t->b->members - 1) * (double)bytes;
-    return us > begin && moved > 0 ? moved / (us - begin) / 1e3 : before;
+    return us > 1.25 * begin && moved > 0 ? moved / (us - begin) / 1e3 : before;
 }
 
 static void bandwidths_of_lines(struct tuning *t)
@@ -132,12 +133,20 @@ static void shares(struct tuning *t)
     t->rates.block_share_bytes = (double)(SHARED >> chosen);
 }
 
-static void print(const struct tuning *t, const char *path)
+static void print_rate(const char *name, double built_in, double measured, double kept)
+{
+    printf("  %-20s %10.6g %10.4g", name, built_in, kept);
+    if (kept != measured)
+        printf("  as built in: %.4g was measured, which is no rate", measured);
+    printf("\n");
+}
+
+static void print(const struct tuning *t, const struct coll_rates *measured, const char *path)
 {
     const struct coll_rates *was = &coll_rates_built_in;
     printf("rates of collectives between %d PEs, built in beside measured:\n", t->b->members);
 #define LINE(name, built_in, least, most)                                                          \
-    printf("  %-20s %10.6g %10.4g\n", #name, was->name, t->rates.name);
+    print_rate(#name, was->name, measured->name, t->rates.name);
     COLL_RATES(LINE)
 #undef LINE
     printf("kept in %s\n", path);
@@ -159,11 +168,13 @@ weft_status coll_tune(struct coll_bench *b)
         return t.status;
     if (b->wrong)
         return base_fail(WEFT_ERR_JOB, "data arrived wrong; nothing is kept");
+    struct coll_rates measured = t.rates;
+    coll_rates_mend(&t.rates);
     /* One PE of each node, once all agree that the times are theirs: they are alike everywhere. */
     weft_team *node = weft_team_node(b->bench.job);
     if (weft_team_my_pe(node) == 0)
         t.status = tool_coll_keep(b->bench.job, &t.rates, b->members, path, sizeof path);
     if (!t.status && b->bench.me == 0)
-        print(&t, path);
+        print(&t, &measured, path);
     return t.status ? t.status : weft_barrier(b->all);
 }

@@ -38,6 +38,26 @@ static const struct rate_row {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
+static bool in_range(const struct rate_row *row, double value)
+{
+    return isfinite(value) && value >= row->least && value <= row->most;
+}
+
+int coll_rates_mend(struct coll_rates *rates)
+{
+    int mended = 0;
+    for (int i = 0; i < ROWS; i++) {
+        char *at = (char *)rates + rows[i].offset;
+        double value;
+        memcpy(&value, at, sizeof value);
+        if (in_range(&rows[i], value))
+            continue;
+        memcpy(at, (const char *)&coll_rates_built_in + rows[i].offset, sizeof value);
+        mended++;
+    }
+    return mended;
+}
+
 /* ------------------------------------------------------------------------------------ the name */
 
 /* Letters, digits and dashes. */
@@ -148,7 +168,7 @@ static weft_status parse_rates(const char *path, char **at, struct coll_rates *r
                      rows[i].name);
             return refuse(path, what);
         }
-        if (!isfinite(value) || value < rows[i].least || value > rows[i].most) {
+        if (!in_range(&rows[i], value)) {
             snprintf(what, sizeof what, "%s is %.40s, not a number from %g to %g", rows[i].name,
                      text, rows[i].least, rows[i].most);
             return refuse(path, what);

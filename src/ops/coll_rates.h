@@ -45,6 +45,10 @@ struct coll_rates {
 
 extern const struct coll_rates coll_rates_built_in;
 
+/* Puts the built-in value in place of each that is no number in its range, such as one that was got from two times which
+ * hardly differ. Returns how many. */
+int coll_rates_mend(struct coll_rates *rates);
+
 /* The machine that rates are of, and how they were taken. */
 struct coll_machine {
     char gpu[96]; /* the model, as the driver names it */

@@ -10,6 +10,7 @@
 #include "ops/coll_choose.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -156,6 +157,27 @@ static void not_rates(void **state)
     refused(&machine, "does not say of which machine");
 }
 
+/* What a fit of two times can come to is made fit to be kept; what is in its range stays to the bit. */
+static void mended(void **state)
+{
+    (void)state;
+    static const double wrong[] = {283744.9, -3, 0, 1e-9, 1e300, NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct coll_rates rates = written, read = coll_rates_built_in;
+        struct coll_measured when;
+        rates.engines_gbps = wrong[i];
+        rates.one_trip_us = wrong[i] > 1e5 ? 1e5 : wrong[i]; /* its last value is in its range */
+        assert_int_equal(coll_rates_mend(&rates), wrong[i] > 1e5 ? 1 : 2);
+        assert_true(rates.engines_gbps == coll_rates_built_in.engines_gbps);
+        assert_true(rates.one_trip_us == (wrong[i] > 1e5 ? 1e5 : coll_rates_built_in.one_trip_us));
+        assert_true(rates.push_us == written.push_us && rates.stores_gbps == written.stores_gbps);
+        assert_int_equal(coll_rates_mend(&rates), 0);
+        assert_int_equal(coll_rates_write(path, &machine, &rates, &measured), WEFT_OK);
+        assert_int_equal(coll_rates_read(path, &machine, &read, &when, NULL), WEFT_OK);
+        assert_memory_equal(&read, &rates, sizeof rates);
+    }
+}
+
 static void other_machines(void **state)
 {
     (void)state;
@@ -245,9 +267,9 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip), cmocka_unit_test(cut_or_changed),
-        cmocka_unit_test(not_rates),  cmocka_unit_test(other_machines),
-        cmocka_unit_test(where),      cmocka_unit_test(choice),
+        cmocka_unit_test(round_trip), cmocka_unit_test(cut_or_changed), cmocka_unit_test(not_rates),
+        cmocka_unit_test(mended),     cmocka_unit_test(other_machines), cmocka_unit_test(where),
+        cmocka_unit_test(choice),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
