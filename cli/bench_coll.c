@@ -33,7 +33,7 @@ enum {
 
 static const struct argp_option option_list[] = {
     {"pes", 'n', "N", 0, "PEs of the job that is started (2)", 0},
-    {"ops", KEY_OPS, "LIST", 0, "operations, such as reduce,fcollect (all ten)", 0},
+    {"ops", KEY_OPS, "LIST", 0, "operations, such as reduce,fcollect (all twelve)", 0},
     {"ways", KEY_WAYS, "LIST", 0,
      "ways, of auto, packets, two, lines, twolines, direct, engines, copies (each that can serve)",
      0},
@@ -71,8 +71,8 @@ static bool each_of(const char *list, char *item, size_t bytes, bool (*take)(voi
 static bool take_op(void *to, const char *item)
 {
     struct coll_options *options = to;
-    for (int i = 0; i < COLL_WHATS; i++)
-        if (strcmp(coll_op_name((enum coll_what)i), item) == 0)
+    for (int i = 0; i < COLL_OPS; i++)
+        if (strcmp(coll_op_name(i), item) == 0)
             return options->ops[i] = true;
     return false;
 }
@@ -132,7 +132,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
             argp_error(state,
                        "--ops: there is no operation \"%s\"; there are broadcast, fcollect, "
                        "alltoall, gather, scatter, reduce, reducescatter, reduce_to, collect, "
-                       "alltoallv",
+                       "alltoallv, alltoalls, alltoallv_skew",
                        item);
         return 0;
     case KEY_WAYS:
@@ -189,11 +189,11 @@ static struct coll_options parse_options(int argc, char **argv)
         .repetitions = 5, .verify = true, .sms = MOST_SMS, .target = TARGET_COUNT};
     bool some_op = false, some_way = false;
     argp_parse(&argp, argc, argv, 0, NULL, &options);
-    for (int i = 0; i < COLL_WHATS; i++)
+    for (int i = 0; i < COLL_OPS; i++)
         some_op |= options.ops[i];
     for (int i = 0; i < COLL_WAYS; i++)
         some_way |= options.ways[i];
-    for (int i = 0; i < COLL_WHATS; i++)
+    for (int i = 0; i < COLL_OPS; i++)
         options.ops[i] |= !some_op;
     for (int i = 0; i < COLL_WAYS; i++)
         options.ways[i] |= !some_way;
@@ -250,13 +250,12 @@ static int start_job(const struct coll_options *options, int argc, char **argv)
 static size_t largest(const struct coll_options *options, int n, bool src)
 {
     size_t most = 4096;
-    for (int i = 0; i < COLL_WHATS; i++)
+    for (int i = 0; i < COLL_OPS; i++)
         for (int s = 0; s < options->n_sizes; s++) {
-            enum coll_what what = (enum coll_what)i;
             size_t bytes = options->sizes[s];
             if (!options->ops[i] && !options->tune)
                 continue;
-            bytes = src ? coll_src_bytes(what, bytes, n) : coll_dst_bytes(what, bytes, n);
+            bytes = src ? coll_src_bytes(i, bytes, n) : coll_dst_bytes(i, bytes, n);
             most = bytes > most ? bytes : most;
         }
     if (options->tune && most < (size_t)(4 * n) << 20)
@@ -351,10 +350,10 @@ static weft_status prepare(struct coll_bench *b)
 static void reckon(struct coll_bench *b, struct coll_row *row)
 {
     double us = row->us[row->us[COLL_GRAPH] >= 0 ? COLL_GRAPH : COLL_STREAM];
-    row->gbps = coll_gbps(row->what, row->bytes, b->members, us);
+    row->gbps = coll_gbps(row->op, row->bytes, b->members, us);
     if (!b->cuda) {
         double lines = b->bench.floors.two_lines_ns;
-        double moved = coll_gbps(row->what, row->bytes, b->members, 1) * 1e3;
+        double moved = coll_gbps(row->op, row->bytes, b->members, 1) * 1e3;
         row->floor_us = (lines > 0 ? 2 * lines / 1e3 : 0) + moved / b->memcpy_gbps / 1e3;
     }
 }
@@ -365,8 +364,11 @@ static bool model(struct coll_bench *b, struct coll_row *row)
     row->model_us = row->floor_us = -1;
     if (!b->kernels)
         return row->way == COLL_WAY_AUTO;
+    int sms = b->options->sms;
     struct tool_coll_model m =
-        tool_coll_model(b->bench.world, row->what, row->way, b->options->sms, row->bytes);
+        row->op == COLL_OP_STRIDED
+            ? tool_coll_model_strided(b->bench.world, row->way, sms, row->bytes)
+            : tool_coll_model(b->bench.world, coll_op_what(row->op), row->way, sms, row->bytes);
     if (b->members > 1) { /* one member's are copies within its memory: no link, no way */
         row->taken = m.taken;
         row->model_us = m.us;
@@ -380,16 +382,16 @@ static void say_not_served(const struct coll_bench *b, const struct coll_row *ro
 {
     if (!b->options->named_ways || b->bench.me != 0)
         return;
-    fprintf(stderr, "weft bench coll: %s of %zu bytes cannot go by %s%s\n", coll_op_name(row->what),
+    fprintf(stderr, "weft bench coll: %s of %zu bytes cannot go by %s%s\n", coll_op_name(row->op),
             row->bytes, coll_way_words[row->way],
             b->kernels ? "" : ": no kernels serve here, auto alone is measured");
 }
 
-static weft_status run_size(struct coll_bench *b, enum coll_what what, size_t bytes)
+static weft_status run_size(struct coll_bench *b, int op, size_t bytes)
 {
-    weft_status status = coll_prepare(b, what, bytes);
+    weft_status status = coll_prepare(b, op, bytes);
     for (int way = 0; way < COLL_WAYS && !status; way++) {
-        struct coll_row row = {.what = what, .way = (enum coll_way)way, .bytes = bytes};
+        struct coll_row row = {.op = op, .way = (enum coll_way)way, .bytes = bytes};
         if (!b->options->ways[way])
             continue;
         if (!model(b, &row)) {
@@ -411,9 +413,9 @@ static weft_status run_rows(struct coll_bench *b)
     weft_status status = WEFT_OK;
     if (b->bench.me == 0)
         coll_print_head(b);
-    for (int i = 0; i < COLL_WHATS; i++)
+    for (int i = 0; i < COLL_OPS; i++)
         for (int s = 0; s < b->options->n_sizes && b->options->ops[i] && !status; s++)
-            status = run_size(b, (enum coll_what)i, b->options->sizes[s]);
+            status = run_size(b, i, b->options->sizes[s]);
     return status;
 }
 

@@ -10,10 +10,17 @@
 
 enum { COLL_WAYS = COLL_WAY_COPIES + 1, COLL_BENCH_REPETITIONS = 101 };
 
+/* The rows' operations: those of enum coll_what, and two that are others of them. */
+enum {
+    COLL_OP_STRIDED = COLL_WHATS, /* alltoalls: an alltoall of elements that lie apart */
+    COLL_OP_SKEWED,               /* an alltoallv of which most goes to member 0 */
+    COLL_OPS
+};
+
 enum coll_form { COLL_TABLE, COLL_JSON, COLL_CSV };
 
 struct coll_options {
-    bool ops[COLL_WHATS], ways[COLL_WAYS];
+    bool ops[COLL_OPS], ways[COLL_WAYS];
     bool named_ways; /* by the user */
     size_t sizes[BENCH_SIZES_MAX];
     int n_sizes;
@@ -45,7 +52,7 @@ struct coll_bench {
 enum { COLL_GRAPH, COLL_STREAM, COLL_HOST, COLL_HOWS };
 
 struct coll_row {
-    enum coll_what what;
+    int op;
     enum coll_way way, taken; /* taken is auto where no kernel runs */
     size_t bytes;
     double us[COLL_HOWS];     /* medians of the slowest PE's; negative: not measured */
@@ -57,30 +64,31 @@ struct coll_row {
 
 /* coll_ops.c */
 extern const char *const coll_way_words[COLL_WAYS]; /* as WEFT_COLL has them */
-const char *coll_op_name(enum coll_what what);
+const char *coll_op_name(int op);
+/* What the library chooses a way for. */
+enum coll_what coll_op_what(int op);
 /* Bytes that src and dst have at a PE of n. */
-size_t coll_src_bytes(enum coll_what what, size_t bytes, int n);
-size_t coll_dst_bytes(enum coll_what what, size_t bytes, int n);
-weft_status coll_call_on_stream(struct coll_bench *b, enum coll_what what, size_t bytes,
-                                weft_stream stream);
-weft_status coll_call_by_host(struct coll_bench *b, enum coll_what what, size_t bytes);
+size_t coll_src_bytes(int op, size_t bytes, int n);
+size_t coll_dst_bytes(int op, size_t bytes, int n);
+weft_status coll_call_on_stream(struct coll_bench *b, int op, size_t bytes, weft_stream stream);
+weft_status coll_call_by_host(struct coll_bench *b, int op, size_t bytes);
 /* Fills the sources and makes what is wanted, by a serial reference. */
-weft_status coll_prepare(struct coll_bench *b, enum coll_what what, size_t bytes);
+weft_status coll_prepare(struct coll_bench *b, int op, size_t bytes);
 /* Something else into the destination; compares it, *right being what all members found. */
-weft_status coll_spoil(struct coll_bench *b, enum coll_what what, size_t bytes);
-weft_status coll_compare(struct coll_bench *b, enum coll_what what, size_t bytes, bool *right);
+weft_status coll_spoil(struct coll_bench *b, int op, size_t bytes);
+weft_status coll_compare(struct coll_bench *b, int op, size_t bytes, bool *right);
 
 /* coll_time.c: fills in the times and the verdict of a row whose way is forced. */
 weft_status coll_time(struct coll_bench *b, struct coll_row *row);
 /* The graph's time alone; on a stream where there are no graphs. */
-weft_status coll_time_one(struct coll_bench *b, enum coll_what what, size_t bytes, double *us);
+weft_status coll_time_one(struct coll_bench *b, int op, size_t bytes, double *us);
 
 /* coll_print.c */
 void coll_print_head(const struct coll_bench *b);
 void coll_print_row(const struct coll_bench *b, const struct coll_row *row);
 /* 10^9 bytes a second: of a broadcast and a sum at one what it has, of a reduction 2 (n - 1) / n times that (the bus),
- * of the others what leaves or reaches the busiest PE. */
-double coll_gbps(enum coll_what what, size_t bytes, int members, double us);
+ * of the others what leaves or reaches the busiest PE, gaps not counted. */
+double coll_gbps(int op, size_t bytes, int members, double us);
 
 /* coll_tune.c: measures this machine's rates, prints them beside those that are built in, and keeps them. */
 weft_status coll_tune(struct coll_bench *b);

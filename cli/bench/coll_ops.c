@@ -13,36 +13,52 @@
 const char *const coll_way_words[COLL_WAYS] = {"auto",     "packets", "two",     "lines",
                                                "twolines", "direct",  "engines", "copies"};
 
+/* Of alltoalls: elements from one to the next. */
+enum { DST_STRIDE = 2, SRC_STRIDE = 3 };
+
+/* Of a skewed alltoallv, what goes to others than member 0 is so many times less. */
+enum { SKEW = 4 };
+
 /* Blocks that each side has: 1, or one for each member. */
 static const struct {
     const char *name;
+    enum coll_what what;
     bool src_blocks, dst_blocks, reduces;
-} ops[COLL_WHATS] = {
-    [COLL_BROADCAST] = {"broadcast", false, false, false},
-    [COLL_FCOLLECT] = {"fcollect", false, true, false},
-    [COLL_ALLTOALL] = {"alltoall", true, true, false},
-    [COLL_GATHER] = {"gather", false, true, false},
-    [COLL_SCATTER] = {"scatter", true, false, false},
-    [COLL_REDUCE] = {"reduce", false, false, true},
-    [COLL_REDUCESCATTER] = {"reducescatter", true, false, true},
-    [COLL_REDUCE_TO] = {"reduce_to", false, false, true},
-    [COLL_COLLECT] = {"collect", false, true, false},
-    [COLL_ALLTOALLV] = {"alltoallv", true, true, false},
+} ops[COLL_OPS] = {
+    [COLL_BROADCAST] = {"broadcast", COLL_BROADCAST, false, false, false},
+    [COLL_FCOLLECT] = {"fcollect", COLL_FCOLLECT, false, true, false},
+    [COLL_ALLTOALL] = {"alltoall", COLL_ALLTOALL, true, true, false},
+    [COLL_GATHER] = {"gather", COLL_GATHER, false, true, false},
+    [COLL_SCATTER] = {"scatter", COLL_SCATTER, true, false, false},
+    [COLL_REDUCE] = {"reduce", COLL_REDUCE, false, false, true},
+    [COLL_REDUCESCATTER] = {"reducescatter", COLL_REDUCESCATTER, true, false, true},
+    [COLL_REDUCE_TO] = {"reduce_to", COLL_REDUCE_TO, false, false, true},
+    [COLL_COLLECT] = {"collect", COLL_COLLECT, false, true, false},
+    [COLL_ALLTOALLV] = {"alltoallv", COLL_ALLTOALLV, true, true, false},
+    [COLL_OP_STRIDED] = {"alltoalls", COLL_ALLTOALL, true, true, false},
+    [COLL_OP_SKEWED] = {"alltoallv_skew", COLL_ALLTOALLV, true, true, false},
 };
 
-const char *coll_op_name(enum coll_what what)
+const char *coll_op_name(int op)
 {
-    return ops[what].name;
+    return ops[op].name;
 }
 
-size_t coll_src_bytes(enum coll_what what, size_t bytes, int n)
+enum coll_what coll_op_what(int op)
 {
-    return bytes * (ops[what].src_blocks ? (size_t)n : 1);
+    return ops[op].what;
 }
 
-size_t coll_dst_bytes(enum coll_what what, size_t bytes, int n)
+size_t coll_src_bytes(int op, size_t bytes, int n)
 {
-    return bytes * (ops[what].dst_blocks ? (size_t)n : 1);
+    size_t block = op == COLL_OP_STRIDED ? SRC_STRIDE * bytes : bytes;
+    return block * (ops[op].src_blocks ? (size_t)n : 1);
+}
+
+size_t coll_dst_bytes(int op, size_t bytes, int n)
+{
+    size_t block = op == COLL_OP_STRIDED ? DST_STRIDE * bytes : bytes;
+    return block * (ops[op].dst_blocks ? (size_t)n : 1);
 }
 
 /* ------------------------------------------------------------------------------------- calling */
@@ -64,13 +80,12 @@ static const uint64_t *counts(const struct coll_bench *b, int which)
     return b->counts + (size_t)which * (size_t)b->members;
 }
 
-weft_status coll_call_on_stream(struct coll_bench *b, enum coll_what what, size_t bytes,
-                                weft_stream stream)
+weft_status coll_call_on_stream(struct coll_bench *b, int op, size_t bytes, weft_stream stream)
 {
     weft_team *t = b->bench.world;
     size_t elements = bytes / width_of(bytes), all = bytes * (size_t)b->members;
     weft_type type = type_of(bytes);
-    switch (what) {
+    switch (op) {
     case COLL_BROADCAST:
         return weft_broadcast_on_stream(t, b->dst, b->src, bytes, 0, stream);
     case COLL_FCOLLECT:
@@ -89,18 +104,21 @@ weft_status coll_call_on_stream(struct coll_bench *b, enum coll_what what, size_
         return weft_reduce_to_on_stream(t, b->dst, b->src, elements, type, WEFT_SUM, 0, stream);
     case COLL_COLLECT:
         return weft_collect_on_stream(t, b->dst, b->src, bytes, stream);
+    case COLL_OP_STRIDED:
+        return weft_alltoalls_on_stream(t, b->dst, b->src, DST_STRIDE, SRC_STRIDE, width_of(bytes),
+                                        elements, stream);
     default:
         return weft_alltoallv_on_stream(t, b->dst, all, counts(b, RECV_BYTES), counts(b, RECV_AT),
                                         b->src, counts(b, SEND_BYTES), counts(b, SEND_AT), stream);
     }
 }
 
-weft_status coll_call_by_host(struct coll_bench *b, enum coll_what what, size_t bytes)
+weft_status coll_call_by_host(struct coll_bench *b, int op, size_t bytes)
 {
     weft_team *t = b->bench.world;
     size_t elements = bytes / width_of(bytes), all = bytes * (size_t)b->members;
     weft_type type = type_of(bytes);
-    switch (what) {
+    switch (op) {
     case COLL_BROADCAST:
         return weft_broadcast(t, b->dst, b->src, bytes, 0);
     case COLL_FCOLLECT:
@@ -119,6 +137,8 @@ weft_status coll_call_by_host(struct coll_bench *b, enum coll_what what, size_t 
         return weft_reduce_to(t, b->dst, b->src, elements, type, WEFT_SUM, 0);
     case COLL_COLLECT:
         return weft_collect(t, b->dst, b->src, bytes);
+    case COLL_OP_STRIDED:
+        return weft_alltoalls(t, b->dst, b->src, DST_STRIDE, SRC_STRIDE, width_of(bytes), elements);
     default:
         return weft_alltoallv(t, b->dst, all, counts(b, RECV_BYTES), counts(b, RECV_AT), b->src,
                               counts(b, SEND_BYTES), counts(b, SEND_AT));
@@ -137,6 +157,9 @@ static void make_bytes(char *to, int member, size_t at, size_t bytes)
         i += n;
     }
 }
+
+/* What is in a destination before. */
+enum { SPOILED = 0xff };
 
 /* No sum of a few of these is exact. */
 static float value_of(int member, size_t element)
@@ -175,32 +198,55 @@ static void make_sums(char *to, int members, size_t first, size_t bytes)
 }
 
 /* Whether this member's destination is written at all. */
-static bool is_told(const struct coll_bench *b, enum coll_what what)
+static bool is_told(const struct coll_bench *b, int op)
 {
-    return (what != COLL_GATHER && what != COLL_REDUCE_TO) || b->member == 0;
+    return (op != COLL_GATHER && op != COLL_REDUCE_TO) || b->member == 0;
 }
 
-static void make_wanted(struct coll_bench *b, enum coll_what what, size_t bytes)
+/* Bytes that a member of an alltoallv sends to another. */
+static size_t sent_bytes(int op, size_t bytes, int to)
+{
+    return op == COLL_OP_SKEWED && to != 0 ? bytes / SKEW : bytes;
+}
+
+/* Block `member` of what should be here: its elements, and between them what coll_spoil() leaves. */
+static void make_wanted_strided(struct coll_bench *b, int member, size_t bytes)
+{
+    size_t width = width_of(bytes), elements = bytes / width;
+    char *to = b->wanted + (size_t)member * DST_STRIDE * bytes;
+    for (size_t i = 0; i < elements; i++)
+        make_bytes(to + i * DST_STRIDE * width, member,
+                   ((size_t)b->member * elements + i) * SRC_STRIDE * width, width);
+}
+
+static void make_wanted(struct coll_bench *b, int op, size_t bytes)
 {
     size_t mine = (size_t)b->member * bytes;
-    if (ops[what].reduces) {
-        size_t first = what == COLL_REDUCESCATTER ? mine / width_of(bytes) : 0;
+    if (ops[op].reduces) {
+        size_t first = op == COLL_REDUCESCATTER ? mine / width_of(bytes) : 0;
         make_sums(b->wanted, b->members, first, bytes);
         return;
     }
-    for (int k = 0; k < (ops[what].dst_blocks ? b->members : 1); k++)
-        make_bytes(b->wanted + (size_t)k * bytes, k, ops[what].src_blocks ? mine : 0, bytes);
+    memset(b->wanted, SPOILED, coll_dst_bytes(op, bytes, b->members));
+    for (int k = 0; k < (ops[op].dst_blocks ? b->members : 1); k++)
+        if (op == COLL_OP_STRIDED)
+            make_wanted_strided(b, k, bytes);
+        else
+            make_bytes(b->wanted + (size_t)k * bytes, k, ops[op].src_blocks ? mine : 0,
+                       sent_bytes(op, bytes, b->member));
 }
 
-/* Every block as large as the next: a uniform exchange. */
-static weft_status make_counts(struct coll_bench *b, size_t bytes)
+/* Every block as large as the next, or those to member 0 larger: places are the same, so that the busiest GPU has as
+ * many bytes to take as in a uniform exchange. */
+static weft_status make_counts(struct coll_bench *b, int op, size_t bytes)
 {
     size_t n = (size_t)b->members;
     uint64_t *words = malloc(4 * n * sizeof *words);
     if (!words)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu sizes", n);
     for (size_t i = 0; i < n; i++) {
-        words[SEND_BYTES * n + i] = words[RECV_BYTES * n + i] = bytes;
+        words[SEND_BYTES * n + i] = sent_bytes(op, bytes, (int)i);
+        words[RECV_BYTES * n + i] = sent_bytes(op, bytes, b->member);
         words[SEND_AT * n + i] = words[RECV_AT * n + i] = i * bytes;
     }
     weft_status status = bench_write(&b->bench, b->counts, words, 4 * n * sizeof *words);
@@ -208,39 +254,39 @@ static weft_status make_counts(struct coll_bench *b, size_t bytes)
     return status;
 }
 
-weft_status coll_prepare(struct coll_bench *b, enum coll_what what, size_t bytes)
+weft_status coll_prepare(struct coll_bench *b, int op, size_t bytes)
 {
-    size_t all = coll_src_bytes(what, bytes, b->members);
-    if (ops[what].reduces && width_of(bytes) > 1)
+    size_t all = coll_src_bytes(op, bytes, b->members);
+    if (ops[op].reduces && width_of(bytes) > 1)
         make_values(b->seen, b->member, all);
     else
         make_bytes(b->seen, b->member, 0, all);
     weft_status status = bench_write(&b->bench, b->src, b->seen, all);
-    if (!status && what == COLL_ALLTOALLV)
-        status = make_counts(b, bytes);
+    if (!status && ops[op].what == COLL_ALLTOALLV)
+        status = make_counts(b, op, bytes);
     if (!status && b->options->verify)
-        make_wanted(b, what, bytes);
+        make_wanted(b, op, bytes);
     return status;
 }
 
-weft_status coll_spoil(struct coll_bench *b, enum coll_what what, size_t bytes)
+weft_status coll_spoil(struct coll_bench *b, int op, size_t bytes)
 {
-    size_t all = coll_dst_bytes(what, bytes, b->members);
+    size_t all = coll_dst_bytes(op, bytes, b->members);
     if (!b->options->verify)
         return WEFT_OK;
-    memset(b->seen, 0xff, all);
+    memset(b->seen, SPOILED, all);
     weft_status status = bench_write(&b->bench, b->dst, b->seen, all);
     return status ? status : weft_barrier(b->bench.world);
 }
 
-weft_status coll_compare(struct coll_bench *b, enum coll_what what, size_t bytes, bool *right)
+weft_status coll_compare(struct coll_bench *b, int op, size_t bytes, bool *right)
 {
-    size_t all = coll_dst_bytes(what, bytes, b->members);
+    size_t all = coll_dst_bytes(op, bytes, b->members);
     double least = 1;
     if (!b->options->verify)
         return WEFT_OK;
     weft_status status = bench_read(&b->bench, b->seen, b->dst, all);
-    if (!status && is_told(b, what))
+    if (!status && is_told(b, op))
         least = memcmp(b->seen, b->wanted, all) == 0;
     if (!status)
         status = bench_combine(&b->bench, WEFT_MIN, &least);

@@ -4,8 +4,9 @@
 
 #include <jansson.h>
 
-double coll_gbps(enum coll_what what, size_t bytes, int members, double us)
+double coll_gbps(int op, size_t bytes, int members, double us)
 {
+    enum coll_what what = coll_op_what(op);
     double n = members, moved = (n - 1) * (double)bytes;
     if (what == COLL_BROADCAST || what == COLL_REDUCE_TO)
         moved = (double)bytes;
@@ -86,7 +87,7 @@ static void table_row(const struct coll_row *row)
 {
     static const char *const found[] = {"no", "WRONG", "right"};
     struct bench_text text;
-    printf("%-14s %9s ", coll_op_name(row->what), bench_bytes_text(row->bytes).text);
+    printf("%-14s %9s ", coll_op_name(row->op), bench_bytes_text(row->bytes).text);
     printf("%-8s", coll_way_words[row->way]);
     for (int how = 0; how < COLL_HOWS; how++)
         printf(" %9s", us_text(row->us[how], &text));
@@ -110,7 +111,7 @@ static void json_row(const struct coll_bench *b, const struct coll_row *row)
     static const char *const hows[COLL_HOWS] = {"graph", "stream", "host"};
     json_t *object = json_pack(
         "{s:s, s:s, s:I, s:s, s:o, s:i, s:i, s:s, s:i}", "bench", "coll", "op",
-        coll_op_name(row->what), "bytes", (json_int_t)row->bytes, "way", coll_way_words[row->way],
+        coll_op_name(row->op), "bytes", (json_int_t)row->bytes, "way", coll_way_words[row->way],
         "taken",
         row->taken == COLL_WAY_AUTO ? json_null() : json_string(coll_way_words[row->taken]),
         "blocks", (int)row->blocks, "pes", b->members, "target", target_of(b), "sms",
@@ -145,9 +146,9 @@ static void csv_figure(double value)
 static void csv_row(const struct coll_bench *b, const struct coll_row *row)
 {
     static const char *const found[] = {"", "wrong", "right"};
-    printf("%s,%zu,%s,%s,%u,%d,%s,%d", coll_op_name(row->what), row->bytes,
-           coll_way_words[row->way], row->taken == COLL_WAY_AUTO ? "" : coll_way_words[row->taken],
-           row->blocks, b->members, target_of(b), b->options->sms);
+    printf("%s,%zu,%s,%s,%u,%d,%s,%d", coll_op_name(row->op), row->bytes, coll_way_words[row->way],
+           row->taken == COLL_WAY_AUTO ? "" : coll_way_words[row->taken], row->blocks, b->members,
+           target_of(b), b->options->sms);
     for (int how = 0; how < COLL_HOWS; how++)
         csv_figure(row->us[how]);
     for (int how = 0; how < COLL_HOWS; how++)

@@ -20,41 +20,41 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static weft_status put_calls(struct coll_bench *b, enum coll_what what, size_t bytes, int calls)
+static weft_status put_calls(struct coll_bench *b, int op, size_t bytes, int calls)
 {
     weft_status status = WEFT_OK;
     for (int i = 0; i < calls && !status; i++)
-        status = coll_call_on_stream(b, what, bytes, timed_stream_handle(b->stream));
+        status = coll_call_on_stream(b, op, bytes, timed_stream_handle(b->stream));
     return status;
 }
 
 /* So many calls from a graph, or one by one. */
-static weft_status put(struct coll_bench *b, enum coll_what what, size_t bytes, int how, int calls)
+static weft_status put(struct coll_bench *b, int op, size_t bytes, int how, int calls)
 {
-    return how == COLL_GRAPH ? timed_stream_replay(b->stream) : put_calls(b, what, bytes, calls);
+    return how == COLL_GRAPH ? timed_stream_replay(b->stream) : put_calls(b, op, bytes, calls);
 }
 
-static weft_status capture(struct coll_bench *b, enum coll_what what, size_t bytes, int calls)
+static weft_status capture(struct coll_bench *b, int op, size_t bytes, int calls)
 {
     weft_status status = timed_stream_capture(b->stream);
     if (status)
         return status;
-    status = put_calls(b, what, bytes, calls);
+    status = put_calls(b, op, bytes, calls);
     weft_status ended = timed_stream_captured(b->stream);
     return status ? status : ended;
 }
 
 /* Those before are not counted: all members begin together. */
-static weft_status one_on_stream(struct coll_bench *b, enum coll_what what, size_t bytes, int how,
-                                 int calls, double *us)
+static weft_status one_on_stream(struct coll_bench *b, int op, size_t bytes, int how, int calls,
+                                 double *us)
 {
     int before = calls < 10 ? calls : 10;
     *us = 0;
-    weft_status status = put(b, what, bytes, how, before);
+    weft_status status = put(b, op, bytes, how, before);
     if (!status)
         status = timed_stream_mark(b->stream, false);
     if (!status)
-        status = put(b, what, bytes, how, calls);
+        status = put(b, op, bytes, how, calls);
     if (!status)
         status = timed_stream_mark(b->stream, true);
     if (!status)
@@ -63,30 +63,29 @@ static weft_status one_on_stream(struct coll_bench *b, enum coll_what what, size
     return status;
 }
 
-static weft_status one_by_host(struct coll_bench *b, enum coll_what what, size_t bytes, int calls,
-                               double *us)
+static weft_status one_by_host(struct coll_bench *b, int op, size_t bytes, int calls, double *us)
 {
     weft_status status = WEFT_OK;
     uint64_t start = bench_now_ns();
     for (int i = 0; i < calls && !status; i++)
-        status = coll_call_by_host(b, what, bytes);
+        status = coll_call_by_host(b, op, bytes);
     *us = (double)(bench_now_ns() - start) / 1e3 / calls;
     return status;
 }
 
-static weft_status repeat(struct coll_bench *b, enum coll_what what, size_t bytes, int how,
-                          double *median, double *least)
+static weft_status repeat(struct coll_bench *b, int op, size_t bytes, int how, double *median,
+                          double *least)
 {
     double us[COLL_BENCH_REPETITIONS];
     int calls = calls_for(b, bytes), n = b->options->repetitions;
-    weft_status status = how == COLL_GRAPH ? capture(b, what, bytes, calls) : WEFT_OK;
+    weft_status status = how == COLL_GRAPH ? capture(b, op, bytes, calls) : WEFT_OK;
     if (!status && how == COLL_GRAPH) /* the first replay uploads it */
         status = timed_stream_replay(b->stream);
     for (int i = 0; i < n && !status; i++) {
         status = weft_barrier(b->bench.world);
         if (!status)
-            status = how == COLL_HOST ? one_by_host(b, what, bytes, calls, &us[i])
-                                      : one_on_stream(b, what, bytes, how, calls, &us[i]);
+            status = how == COLL_HOST ? one_by_host(b, op, bytes, calls, &us[i])
+                                      : one_on_stream(b, op, bytes, how, calls, &us[i]);
         if (!status)
             status = bench_combine(&b->bench, WEFT_MAX, &us[i]);
     }
@@ -111,29 +110,29 @@ weft_status coll_time(struct coll_bench *b, struct coll_row *row)
         row->us[how] = row->us_min[how] = -1;
         if (how == COLL_GRAPH && !has_graph(b, row->way))
             continue;
-        status = coll_spoil(b, row->what, row->bytes);
+        status = coll_spoil(b, row->op, row->bytes);
         if (!status)
-            status = repeat(b, row->what, row->bytes, how, &row->us[how], &row->us_min[how]);
+            status = repeat(b, row->op, row->bytes, how, &row->us[how], &row->us_min[how]);
         if (!status)
-            status = coll_compare(b, row->what, row->bytes, &right);
+            status = coll_compare(b, row->op, row->bytes, &right);
     }
     row->verified = b->options->verify ? right : -1;
     b->wrong |= !right;
     return status;
 }
 
-weft_status coll_time_one(struct coll_bench *b, enum coll_what what, size_t bytes, double *us)
+weft_status coll_time_one(struct coll_bench *b, int op, size_t bytes, double *us)
 {
     double least;
     bool right = true;
     int how = has_graph(b, COLL_WAY_AUTO) ? COLL_GRAPH : COLL_STREAM;
-    weft_status status = coll_prepare(b, what, bytes);
+    weft_status status = coll_prepare(b, op, bytes);
     if (!status)
-        status = coll_spoil(b, what, bytes);
+        status = coll_spoil(b, op, bytes);
     if (!status)
-        status = repeat(b, what, bytes, how, us, &least);
+        status = repeat(b, op, bytes, how, us, &least);
     if (!status)
-        status = coll_compare(b, what, bytes, &right);
+        status = coll_compare(b, op, bytes, &right);
     b->wrong |= !right;
     return status;
 }

@@ -110,22 +110,34 @@ static struct coll_question question(const weft_team *team, enum coll_what what,
                                   .wish = way};
 }
 
+static struct tool_coll_model model(weft_team *team, struct coll_question q, enum coll_way way)
+{
+    const struct coll_rates *rates = tool_coll_rates(team);
+    struct tool_coll_model says = {
+        .taken = way, .us = coll_cost(&q, rates, way), .floor_us = coll_floor(&q, rates)};
+    if (way == COLL_WAY_COPIES)
+        return says;
+    struct coll_choice choice = coll_choose(&q, rates);
+    says.blocks = choice.blocks;
+    if (way == COLL_WAY_AUTO) {
+        says.taken = choice.way;
+        says.us = coll_cost(&q, rates, choice.way);
+    }
+    return says;
+}
+
 struct tool_coll_model tool_coll_model(weft_team *team, enum coll_what what, enum coll_way way,
                                        int sms, uint64_t bytes)
 {
-    struct coll_question q = question(team, what, way, sms, bytes);
-    const struct coll_rates *rates = tool_coll_rates(team);
-    struct tool_coll_model model = {
-        .taken = way, .us = coll_cost(&q, rates, way), .floor_us = coll_floor(&q, rates)};
-    if (way == COLL_WAY_COPIES)
-        return model;
-    struct coll_choice choice = coll_choose(&q, rates);
-    model.blocks = choice.blocks;
-    if (way == COLL_WAY_AUTO) {
-        model.taken = choice.way;
-        model.us = coll_cost(&q, rates, choice.way);
-    }
-    return model;
+    return model(team, question(team, what, way, sms, bytes), way);
+}
+
+struct tool_coll_model tool_coll_model_strided(weft_team *team, enum coll_way way, int sms,
+                                               uint64_t bytes)
+{
+    struct coll_question q = question(team, COLL_ALLTOALL, way, sms, bytes);
+    q.strided = true;
+    return model(team, q, way);
 }
 
 uint64_t tool_coll_round_bytes(weft_team *team, enum coll_what what, enum coll_way way)

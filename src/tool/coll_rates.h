@@ -37,6 +37,10 @@ struct tool_coll_model {
 struct tool_coll_model tool_coll_model(weft_team *team, enum coll_what what, enum coll_way way,
                                        int sms, uint64_t bytes);
 
+/* Of an alltoall whose elements lie apart: copy engines and lines do not serve, and the gaps cost nothing. */
+struct tool_coll_model tool_coll_model_strided(weft_team *team, enum coll_way way, int sms,
+                                               uint64_t bytes);
+
 /* Those of the team; where there is none, those that are built in. */
 const struct coll_rates *tool_coll_rates(weft_team *team);
 

@@ -233,6 +233,16 @@ WRAP("collect", weft_collect, (weft_team * team, void *dst, const void *src, siz
      (team, dst, src, bytes), SPOIL_OWN(bytes))
 WRAP("alltoall", weft_alltoall, (weft_team * team, void *dst, const void *src, size_t bytes),
      (team, dst, src, bytes), SPOIL_OWN(bytes))
+/* What lies between its elements, and behind a block that is smaller than its place. */
+WRAP("alltoalls", weft_alltoalls,
+     (weft_team * team, void *dst, const void *src, ptrdiff_t dst_stride, ptrdiff_t src_stride,
+      size_t element, size_t n),
+     (team, dst, src, dst_stride, src_stride, element, n),
+     SPOIL_OWN((size_t)dst_stride *element *n))
+WRAP("alltoallv", weft_alltoallv,
+     (weft_team * team, void *dst, size_t room, const uint64_t *recv_bytes, const uint64_t *recv_at,
+      const void *src, const uint64_t *send_bytes, const uint64_t *send_at),
+     (team, dst, room, recv_bytes, recv_at, src, send_bytes, send_at), SPOIL_OWN(room))
 WRAP("reduce", weft_reduce,
      (weft_team * team, void *dst, const void *src, size_t n, weft_type type, weft_op op),
      (team, dst, src, n, type, op), type == WEFT_INT64 ? SPOIL_OWN(8 * n) : WEFT_OK)
