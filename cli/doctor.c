@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft doctor`: prints a diagnosis of the whole machine; makes none itself. */
+/* `weft doctor`: prints a diagnosis of the whole machine, and how it stands beside what is expected; makes
+ * none itself. */
 #include <argp.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
-#include "machine/doctor.h"
-#include "machine_options.h"
+#include "doctor.h"
 
-struct arguments {
-    struct machine_options options;
-    int quick, all;
-};
+enum { KEY_AGAINST = 256, KEY_EXPECT };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
-    struct arguments *a = state->input;
+    struct doctor_options *a = state->input;
     switch (key) {
     case 'q':
         a->quick = 1;
@@ -24,8 +22,14 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'a':
         a->all = 1;
         return 0;
+    case KEY_AGAINST:
+        a->against = argument;
+        return 0;
+    case KEY_EXPECT:
+        a->expect = true;
+        return 0;
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->options;
+        state->child_inputs[0] = &a->machine;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected \"%s\"", argument);
@@ -38,6 +42,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 static const struct argp_option options[] = {
     {"quick", 'q', NULL, 0, "measure nothing", 0},
     {"all", 'a', NULL, 0, "print every place of a finding, not the first few", 0},
+    {"against", KEY_AGAINST, "FILE", 0,
+     "compare with a machine of `weft topo --record`, or with an expectation", 0},
+    {"expect", KEY_EXPECT, NULL, 0, "print the expectation that this machine makes, for --against",
+     0},
     {0},
 };
 
@@ -104,7 +112,7 @@ static void print_text(const struct diagnosis *d, const struct machine *machine,
 
 /* --- JSON -------------------------------------------------------------------------------------- */
 
-static void print_json(const struct diagnosis *d, const struct machine *machine)
+static json_t *diagnosis_json(const struct diagnosis *d, const struct machine *machine)
 {
     json_t *checks = json_array();
     for (int c = 0; c < DOCTOR_CHECKS; c++) {
@@ -121,8 +129,52 @@ static void print_json(const struct diagnosis *d, const struct machine *machine)
                                                               : "good",
                                         "looked_at", check->looked_at, "findings", findings));
     }
-    json_print(json_pack("{s:s, s:o, s:i, s:i}", "machine", machine->origin, "checks", checks,
-                         "faults", d->faults, "unknown", d->unknown));
+    return json_pack("{s:s, s:o, s:i, s:i}", "machine", machine->origin, "checks", checks, "faults",
+                     d->faults, "unknown", d->unknown);
+}
+
+/* --- one machine ------------------------------------------------------------------------------- */
+
+static int print_expectation(const struct machine *machine)
+{
+    static struct profile profile;
+    profile_of(machine, &profile);
+    char *text = profile_expectation(&profile);
+    if (text)
+        puts(text);
+    free(text);
+    return text ? EXIT_GOOD : EXIT_FAULT;
+}
+
+/* The diagnosis, and the comparison where there is an expectation. */
+static int print_machine(const struct machine *machine, const struct diagnosis *d,
+                         const struct profile *expected, const struct doctor_options *a)
+{
+    static struct profile seen;
+    int differs = 0;
+    profile_of(machine, &seen);
+    if (a->machine.json) {
+        json_t *root = diagnosis_json(d, machine);
+        if (expected) {
+            json_t *comparison = doctor_json_comparison(&seen, expected, a->against);
+            differs = (int)json_integer_value(json_object_get(comparison, "differs"));
+            json_object_set_new(root, "against", comparison);
+        }
+        json_print(root);
+    } else {
+        print_text(d, machine, a->all);
+        if (expected)
+            differs = doctor_print_comparison(&seen, expected, a->against);
+    }
+    return d->faults || differs ? EXIT_FAULT : EXIT_GOOD;
+}
+
+static void measure(struct machine *machine, const struct doctor_options *a)
+{
+    if (a->machine.measure && !a->quick)
+        machine_options_measure(&a->machine, machine, 0);
+    else if (!a->machine.file && !a->quick && machine->n_gpus)
+        machine_options_try(machine);
 }
 
 int cmd_doctor(int argc, char **argv)
@@ -132,25 +184,30 @@ int cmd_doctor(int argc, char **argv)
         .options = options,
         .parser = parse,
         .children = children,
-        .doc = "Check drivers, limits, GPUs, links, peer access, RDMA and storage at once; nothing "
-               "stops at the first fault. Exit status 1 when there is one."};
+        .doc =
+            "Check drivers, limits, GPUs, links, peer access, RDMA and storage at once; nothing "
+            "stops at the first fault. Exit status 1 when there is one, or when something is not "
+            "as expected."};
     static struct diagnosis diagnosis;
-    struct arguments a = {.quick = 0};
+    static struct profile expected;
+    struct doctor_options a = {.quick = 0};
     argp_parse(&argp, argc, argv, 0, NULL, &a);
-    struct machine *machine = machine_options_read(&a.options);
+    if (a.against && profile_load(a.against, &expected)) {
+        fprintf(stderr, "weft doctor: --against: %s\n", weft_last_error());
+        return EXIT_USAGE;
+    }
+    struct machine *machine = machine_options_read(&a.machine);
     if (!machine)
         return EXIT_USAGE;
-    if (a.options.measure && !a.quick)
-        machine_options_measure(&a.options, machine, 0);
-    else if (!a.options.file && !a.quick && machine->n_gpus)
-        machine_options_try(machine);
-    doctor_examine(machine, &diagnosis);
-    if (a.options.json)
-        print_json(&diagnosis, machine);
-    else
-        print_text(&diagnosis, machine, a.all);
-    int status = diagnosis.faults ? EXIT_FAULT : EXIT_GOOD;
-    findings_free(&diagnosis.findings);
+    measure(machine, &a);
+    int status;
+    if (a.expect) {
+        status = print_expectation(machine);
+    } else {
+        doctor_examine(machine, &diagnosis);
+        status = print_machine(machine, &diagnosis, a.against ? &expected : NULL, &a);
+        findings_free(&diagnosis.findings);
+    }
     machine_free(machine);
     return status;
 }
