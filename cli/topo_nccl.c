@@ -22,6 +22,7 @@ enum {
     VALUE_MOST = 253,
     CPUS_MOST = 65536,
     CLASS_BRIDGE = 0x060400,
+    DEPTH_TOP = 2, /* right below <cpu> */
 };
 
 static const char *link_speed(int64_t generation)
@@ -101,6 +102,9 @@ static void open_pci(struct nccl *n, const struct machine_pci *pci, bool is_swit
     if (pci->vendor.known && pci->device.known)
         fprintf(n->to, " vendor=\"0x%04" PRIx64 "\" device=\"0x%04" PRIx64 "\"", pci->vendor.value,
                 pci->device.value);
+    /* NCCL passes it over; --machine reads from it which branches share a root complex */
+    if (depth == DEPTH_TOP && !n->flat && pci->root.value)
+        fprintf(n->to, " root=\"%s\"", pci->root.value);
     write_link(n, gen, width);
 }
 
@@ -353,10 +357,10 @@ static void write_cpu(struct nccl *n, int64_t numa)
         const struct machine_pci *pci = &m->pci[i];
         if (*text_or(pci->parent, "") || routes_numa(m, pci) != numa)
             continue;
-        write_branch(n, pci, 2);
+        write_branch(n, pci, DEPTH_TOP);
     }
     if (n->flat)
-        write_cliques(n, numa, 2);
+        write_cliques(n, numa, DEPTH_TOP);
     fputs("  </cpu>\n", n->to);
 }
 

@@ -48,15 +48,36 @@ void topo_label(const struct topo *topo, int a, int b, char *label, size_t size)
 
 /* --- head -------------------------------------------------------------------------------------- */
 
+enum { COUNT_BYTES = 24 };
+
+/* A number, or "?": 0 of something that nobody has read would be a claim. */
+static const char *count(bool known, int64_t value, char text[COUNT_BYTES])
+{
+    snprintf(text, COUNT_BYTES, known ? "%" PRId64 : "?", value);
+    return text;
+}
+
+static const char *gib(struct machine_number bytes, int64_t round, char text[COUNT_BYTES])
+{
+    return count(bytes.known, (bytes.value + round) >> 30, text);
+}
+
+static void print_cpus(const struct machine *m, FILE *to)
+{
+    char packages[COUNT_BYTES];
+    fprintf(to, "cpu       %s, %s package%s, %zu NUMA node%s\n",
+            text_or(m->system.cpu_model, "model not known"),
+            count(m->n_packages > 0, (int64_t)m->n_packages, packages),
+            m->n_packages == 1 ? "" : "s", m->n_numa, m->n_numa == 1 ? "" : "s");
+}
+
 static void print_system(const struct machine *m, FILE *to)
 {
     const struct machine_system *s = &m->system;
     fprintf(to, "machine   %s\n", m->origin);
     if (m->note)
         fprintf(to, "note      %s\n", m->note);
-    fprintf(to, "cpu       %s, %zu package%s, %zu NUMA node%s\n",
-            text_or(s->cpu_model, "model not known"), m->n_packages, m->n_packages == 1 ? "" : "s",
-            m->n_numa, m->n_numa == 1 ? "" : "s");
+    print_cpus(m, to);
     fprintf(to, "system    Linux %s, hypervisor %s%s, container %s, IOMMU %s\n",
             text_or(s->kernel, "?"), text_or(s->hypervisor, "not known"),
             machine_is_flat(m) ? " (flat PCI tree: it tells nothing of the real one)" : "",
@@ -75,14 +96,17 @@ static void print_gpus(const struct machine *m, FILE *to)
     }
     for (size_t i = 0; i < m->n_gpus; i++) {
         const struct machine_gpu *g = &m->gpus[i];
-        fprintf(to,
-                "gpu%-6" PRId64 " %s, %" PRId64 " GiB, %s, PCIe %" PRId64 " x%" PRId64
-                ", NUMA %" PRId64 "%s\n",
+        const struct machine_pci *pci = machine_find_pci(m, g->bdf.value);
+        bool at_most = !g->pcie_width.known && g->pcie_width_max.known;
+        struct machine_number lanes = at_most ? g->pcie_width_max : g->pcie_width;
+        int64_t node = pci ? routes_numa(m, pci) : -1;
+        char memory[COUNT_BYTES], generation[COUNT_BYTES], width[COUNT_BYTES], numa[COUNT_BYTES];
+        fprintf(to, "gpu%-6" PRId64 " %s, %s GiB, %s, PCIe %s x%s%s, NUMA %s%s\n",
                 number_or(g->index, -1), text_or(g->name, "model not known"),
-                (number_or(g->memory_bytes, 0) + (1 << 29)) >> 30,
-                text_or(g->bdf, "place not known"), number_or(g->pcie_gen_max, 0),
-                number_or(g->pcie_width, 0), routes_numa(m, machine_find_pci(m, g->bdf.value)),
-                number_is(g->mig, 1) ? ", MIG on" : "");
+                gib(g->memory_bytes, 1 << 29, memory), text_or(g->bdf, "place not known"),
+                count(g->pcie_gen_max.known, g->pcie_gen_max.value, generation),
+                count(lanes.known, lanes.value, width), at_most ? " at most" : "",
+                count(node >= 0, node, numa), number_is(g->mig, 1) ? ", MIG on" : "");
     }
 }
 
@@ -93,18 +117,22 @@ static void print_nics(const struct machine *m, FILE *to)
         const struct machine_port *p = machine_find_port(m, text_or(n->name, ""));
         fprintf(to, "%-9s %s, %s", text_or(n->name, "?"), text_or(n->model, "model not known"),
                 text_or(n->bdf, "place not known"));
+        char gbit[COUNT_BYTES];
         if (p)
-            fprintf(to, ", %s %" PRId64 " Gbit/s, %s", text_or(p->layer, "?"),
-                    number_or(p->mbit, 0) / 1000, text_or(p->state, "state not known"));
+            fprintf(to, ", %s %s Gbit/s, %s", text_or(p->layer, "?"),
+                    count(p->mbit.known, p->mbit.value / 1000, gbit),
+                    text_or(p->state, "state not known"));
         fputc('\n', to);
     }
     for (size_t i = 0; i < m->n_interfaces; i++) {
         const struct machine_netif *n = &m->interfaces[i];
-        if (!n->kind.value || word_is_one_of(n->kind.value, "loopback|virtual|other"))
+        if (n->kind.value && word_is_one_of(n->kind.value, "loopback|virtual|other"))
             continue;
-        fprintf(to, "%-9s %s%s%s, %s, mtu %" PRId64, text_or(n->name, "?"), n->kind.value,
-                *text_or(n->nic, "") ? " over " : "", text_or(n->nic, ""), text_or(n->state, "?"),
-                number_or(n->mtu, 0));
+        char mtu[COUNT_BYTES];
+        fprintf(to, "%-9s %s%s%s, %s, mtu %s", text_or(n->name, "?"),
+                text_or(n->kind, "kind not known"), *text_or(n->nic, "") ? " over " : "",
+                text_or(n->nic, ""), text_or(n->state, "state not known"),
+                count(n->mtu.known, n->mtu.value, mtu));
         if (n->mbit.known)
             fprintf(to, ", %" PRId64 " Mbit/s", n->mbit.value);
         fputc('\n', to);
@@ -413,22 +441,30 @@ static void print_node(const struct machine *m, const struct machine_pci *pci, i
 
 void topo_tree(const struct machine *m, FILE *to)
 {
-    for (size_t i = 0; i < m->n_packages; i++)
-        fprintf(to, "package %" PRId64 ": %" PRId64 " cores, %" PRId64 " threads\n",
-                number_or(m->packages[i].index, -1), number_or(m->packages[i].cores, 0),
-                number_or(m->packages[i].threads, 0));
-    for (size_t i = 0; i < m->n_numa; i++)
-        fprintf(to, "NUMA node %" PRId64 " of package %" PRId64 ": CPUs %s, %" PRId64 " GiB\n",
-                number_or(m->numa[i].index, -1), number_or(m->numa[i].package, -1),
-                text_or(m->numa[i].cpus, "not known"), number_or(m->numa[i].memory_bytes, 0) >> 30);
+    char one[COUNT_BYTES], two[COUNT_BYTES];
+    for (size_t i = 0; i < m->n_packages; i++) {
+        const struct machine_package *p = &m->packages[i];
+        fprintf(to, "package %" PRId64 ": %s cores, %s threads\n", number_or(p->index, -1),
+                count(p->cores.known, p->cores.value, one),
+                count(p->threads.known, p->threads.value, two));
+    }
+    for (size_t i = 0; i < m->n_numa; i++) {
+        const struct machine_numa *n = &m->numa[i];
+        fprintf(to, "NUMA node %" PRId64 " of package %s: CPUs %s, %s GiB\n",
+                number_or(n->index, -1), count(n->package.known, n->package.value, one),
+                text_or(n->cpus, "not known"), gib(n->memory_bytes, 0, two));
+    }
     const char *root = "";
+    int64_t node = -1;
     for (size_t i = 0; i < m->n_pci; i++) {
         const struct machine_pci *pci = &m->pci[i];
+        int64_t here = routes_numa(m, pci);
         if (*text_or(pci->parent, ""))
             continue;
-        if (strcmp(root, text_or(pci->root, "?")) != 0) {
+        if (strcmp(root, text_or(pci->root, "?")) != 0 || (!pci->root.value && here != node)) {
             root = text_or(pci->root, "?");
-            fprintf(to, "root complex %s, NUMA node %" PRId64 "\n", root, routes_numa(m, pci));
+            node = here;
+            fprintf(to, "root complex %s, NUMA node %" PRId64 "\n", root, here);
         }
         print_node(m, pci, 1, to);
     }

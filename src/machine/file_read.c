@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "machine/import.h"
 
 enum { FILE_MOST = 64 << 20 };
 
@@ -349,7 +350,7 @@ weft_status machine_read_file(const char *path, struct machine **machine)
         return base_fail(WEFT_ERR_SYSTEM, "read %s: %s", path, strerror(errno));
     }
     const char *slash = strrchr(path, '/');
-    weft_status status = machine_parse(text, length, slash ? slash + 1 : path, machine);
+    weft_status status = import_any(text, length, slash ? slash + 1 : path, machine);
     free(text);
     return status;
 }

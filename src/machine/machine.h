@@ -122,8 +122,12 @@ struct machine_source {
 /* Reads what is here. Never fails for something that is absent or forbidden: that is a fact. */
 struct machine *machine_read_live(const struct machine_source *source);
 
-/* WEFT_ERR_ARGUMENT, with the line: not JSON, cut off, newer version, unknown or absurd field. */
+/* A machine file, or one of another program (import.h), whichever it is by its content.
+ * WEFT_ERR_ARGUMENT, with the line: of no known kind, cut off, newer version, unknown or absurd
+ * field; WEFT_ERR_SYSTEM when it cannot be opened; WEFT_ERR_UNSUPPORTED for XML in a build without
+ * expat. */
 weft_status machine_read_file(const char *path, struct machine **machine);
+/* A machine file alone. */
 weft_status machine_parse(const char *text, size_t length, const char *name,
                           struct machine **machine);
 

@@ -173,6 +173,21 @@ static enum level flat_level(const struct machine_pci *a, const struct machine_p
     return one ? LEVEL_PIX : LEVEL_UNKNOWN;
 }
 
+/* Where root complexes are not told: a complex has one PCI domain and one NUMA node, so those that
+ * differ in one of them are apart; whether others are is not known. */
+static enum level rootless_level(const struct machine *machine, const struct machine_pci *a,
+                                 const struct machine_pci *b)
+{
+    int64_t numa_a = routes_numa(machine, a), numa_b = routes_numa(machine, b);
+    if (numa_a < 0 || numa_b < 0)
+        return LEVEL_UNKNOWN;
+    if (numa_a != numa_b)
+        return LEVEL_SYS;
+    const char *x = text_or(a->bdf, ""), *y = text_or(b->bdf, "");
+    size_t domain = strcspn(x, ":");
+    return strncmp(x, y, domain + 1) != 0 ? LEVEL_NODE : LEVEL_UNKNOWN;
+}
+
 enum level routes_level(const struct machine *machine, const struct machine_pci *a,
                         const struct machine_pci *b)
 {
@@ -187,7 +202,7 @@ enum level routes_level(const struct machine *machine, const struct machine_pci 
         return n <= 1 ? LEVEL_PIX : LEVEL_PXB;
     }
     if (!a->root.value || !b->root.value)
-        return LEVEL_UNKNOWN;
+        return rootless_level(machine, a, b);
     if (strcmp(a->root.value, b->root.value) == 0)
         return machine_is_flat(machine) ? flat_level(a, b) : LEVEL_PHB;
     int64_t numa_a = routes_numa(machine, a), numa_b = routes_numa(machine, b);

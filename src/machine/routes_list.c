@@ -60,12 +60,16 @@ static void add_links(const struct machine *machine, const struct endpoint *a,
              bundle.line_mbps / bundle.links % 1000 / 100);
 }
 
-static bool crosses_packages(const struct machine *machine, const struct machine_pci *a,
-                             const struct machine_pci *b)
+/* Two NUMA nodes may be of one package or of two; one node, or none that is known, is taken to be in
+ * one. */
+static enum answer crosses_packages(const struct machine *machine, const struct machine_pci *a,
+                                    const struct machine_pci *b)
 {
-    int64_t x = routes_package(machine, routes_numa(machine, a));
-    int64_t y = routes_package(machine, routes_numa(machine, b));
-    return x >= 0 && y >= 0 && x != y;
+    int64_t node_a = routes_numa(machine, a), node_b = routes_numa(machine, b);
+    int64_t x = routes_package(machine, node_a), y = routes_package(machine, node_b);
+    if (x >= 0 && y >= 0)
+        return x != y ? ANSWER_YES : ANSWER_NO;
+    return node_a >= 0 && node_b >= 0 && node_a != node_b ? ANSWER_UNKNOWN : ANSWER_NO;
 }
 
 /* Speed of peer-to-peer between two places in the PCI tree. */
@@ -81,7 +85,12 @@ static int64_t peer_mbps(const struct machine *machine, const struct machine_pci
     if (y < x)
         snprintf(limit, size, "%s", other);
     int64_t mbps = x < y ? x : y;
-    if (!common && crosses_packages(machine, a, b)) {
+    enum answer crosses = common ? ANSWER_NO : crosses_packages(machine, a, b);
+    if (crosses == ANSWER_UNKNOWN) {
+        snprintf(limit, size, "whether it crosses CPU packages is not known");
+        return 0;
+    }
+    if (crosses == ANSWER_YES) {
         mbps = mbps * FACT_SOCKET_PERMILLE / 1000;
         snprintf(limit, size, "CPU interconnect between packages");
         if (machine->system.socket_link_mbps.known && machine->system.socket_link_mbps.value < mbps)

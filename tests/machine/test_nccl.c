@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "machine/import.h"
 #include "machine/whatif.h"
 #include "topo.h"
 
@@ -159,14 +160,64 @@ static int compare(const char *name, const struct machine *m)
     return pairs;
 }
 
+#ifdef WITH_XML
+
+static bool same_links(const struct link_bundle *a, const struct link_bundle *b)
+{
+    return a->links == b->links && a->through_switch == b->through_switch &&
+           a->generation == b->generation && a->line_mbps == b->line_mbps &&
+           (!a->links || strcmp(a->kind, b->kind) == 0);
+}
+
+/* The file as --machine reads it. Returns how many pairs were compared. */
+static int compare_import(const char *name, const struct machine *m)
+{
+    static struct endpoint ends[DEVICES_MOST];
+    struct machine *again;
+    char *text = export(m);
+    int pairs = 0, n = ends_of(m, ends);
+    if (import_any(text, strlen(text), name, &again))
+        fail_msg("%s", weft_last_error());
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < n; b++, pairs++) {
+            struct endpoint x, y;
+            if (endpoint_find(again, ends[a].name, &x) || endpoint_find(again, ends[b].name, &y))
+                fail_msg("%s: %s", name, weft_last_error());
+            enum level want = routes_level(m, ends[a].pci, ends[b].pci);
+            enum level level = routes_level(again, x.pci, y.pci);
+            if (level != want)
+                fail_msg("%s: %s %s: %s was read, %s written", name, x.name, y.name,
+                         level_name(level), level_name(want));
+            if (x.kind != ENDPOINT_GPU || y.kind != ENDPOINT_GPU || a == b)
+                continue;
+            struct link_bundle links = routes_links(again, x.index, y.index);
+            struct link_bundle before = routes_links(m, x.index, y.index);
+            if (!same_links(&links, &before))
+                fail_msg("%s: %s %s: %d links (%s %lld, %lld MB/s) were read, %d (%s %lld, %lld) "
+                         "written",
+                         name, x.name, y.name, links.links, links.kind ? links.kind : "none",
+                         (long long)links.generation, (long long)links.line_mbps, before.links,
+                         before.kind ? before.kind : "none", (long long)before.generation,
+                         (long long)before.line_mbps);
+        }
+    machine_free(again);
+    free(text);
+    return pairs;
+}
+
+#endif
+
 static const char *const machines[] = {
     "container-2-of-8",
     "dgx-1v",
     "dgx-2",
     "dgx-a100",
     "geforce-2-acs",
+    "h200-2-measured",
+    "h200-2-vm",
     "h200-8-vm",
     "mi300x-8",
+    "no-gpu",
     "p100-8",
     "vm-p2p-clique",
     "2 socket, 4 gpu each, nvlink hybrid-cube-mesh, 1 nic per 2 gpu",
@@ -183,6 +234,19 @@ static void test_distances(void **state)
     }
     assert_true(pairs > 900);
 }
+
+#ifdef WITH_XML
+static void test_read_again(void **state)
+{
+    int pairs = 0;
+    for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
+        struct machine *m = load(machines[i]);
+        pairs += compare_import(machines[i], m);
+        machine_free(m);
+    }
+    assert_true(pairs > 900);
+}
+#endif
 
 static void test_moved_nic(void **state)
 {
@@ -314,6 +378,9 @@ int main(void)
         cmocka_unit_test(test_shared_port), cmocka_unit_test(test_unknown_is_left_out),
         cmocka_unit_test(test_arm),         cmocka_unit_test(test_amd_links),
         cmocka_unit_test(test_masks),       cmocka_unit_test(test_made_addresses),
+#ifdef WITH_XML
+        cmocka_unit_test(test_read_again),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@ ninja-build     command -v ninja
 pkg-config      command -v pkg-config
 libjansson-dev  pkg-config --exists jansson
 libhwloc-dev    pkg-config --exists hwloc
+libexpat1-dev   pkg-config --exists expat
 libpng-dev      pkg-config --exists libpng
 libpmix-dev     pkg-config --exists pmix
 libibverbs-dev  pkg-config --exists libibverbs

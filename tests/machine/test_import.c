@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of other programs as a machine: what they tell is taken over, what they do not tell is unknown,
+ * and what is wrong in one is named with its line. The files in imports/ are written for this test, in
+ * the published form of each program; what is asserted here was read from them by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "machine/doctor.h"
+#include "machine/import.h"
+#include "machine/routes.h"
+
+static struct machine *load(const char *name)
+{
+    struct machine *m;
+    char path[512];
+    snprintf(path, sizeof path, IMPORTS "/%s", name);
+    if (machine_load(path, &m))
+        fail_msg("%s: %s", name, weft_last_error());
+    return m;
+}
+
+static struct endpoint end_of(const struct machine *m, const char *name)
+{
+    struct endpoint end;
+    if (endpoint_find(m, name, &end))
+        fail_msg("%s", weft_last_error());
+    return end;
+}
+
+/* The distance in the words of the tables. */
+static void is_apart(const struct machine *m, const char *a, const char *b, const char *level)
+{
+    struct endpoint x = end_of(m, a), y = end_of(m, b);
+    const char *here = level_name(routes_level(m, x.pci, y.pci));
+    if (strcmp(here, level) != 0)
+        fail_msg("%s %s: %s, expected %s", a, b, here, level);
+}
+
+static void is_refused(const char *text, const char *message)
+{
+    struct machine *m;
+    if (import_any(text, strlen(text), "x", &m) == WEFT_OK)
+        fail_msg("taken:\n%s", text);
+    assert_null(m);
+    if (strcmp(weft_last_error(), message) != 0)
+        fail_msg("\"%s\", expected \"%s\", of\n%.300s", weft_last_error(), message, text);
+}
+
+static void is_cut_at(const char *text, size_t length, unsigned line)
+{
+    struct machine *m;
+    char place[40];
+    snprintf(place, sizeof place, "x:%u: ", line);
+    assert_int_not_equal(import_any(text, length, "x", &m), WEFT_OK);
+    if (!strstr(weft_last_error(), place) || !strstr(weft_last_error(), "the file is cut off"))
+        fail_msg("%s, expected line %u", weft_last_error(), line);
+}
+
+#define KINDS "a machine file (weft topo --record), NCCL's or RCCL's topology (NCCL_TOPO_DUMP_FILE)"
+
+static void test_kinds(void **state)
+{
+    is_refused("", "x:1: the file is empty; what is read: " KINDS);
+    is_refused(" \n", "x:1: the file is empty; what is read: " KINDS);
+    is_refused("hello", "x:1: none of the kinds that are read: " KINDS);
+    is_refused("<nvidia_smi_log><gpu/></nvidia_smi_log>",
+               "x:1: <nvidia_smi_log> begins none of the kinds that are read: " KINDS);
+    is_refused(
+        "<graphs version=\"1\"/>",
+        "x:1: this is a file of NCCL's search (NCCL_GRAPH_DUMP_FILE), which tells no topology; "
+        "NCCL_TOPO_DUMP_FILE writes one");
+    is_refused("[1]", "x:1: not a machine file: expected an object { ... }");
+}
+
+static void test_addresses(void **state)
+{
+    static const char *const pairs[][2] = {{"0000:3B:00.0", "0000:3b:00.0"},
+                                           {"00000000:3b:1f.7", "0000:3b:1f.7"},
+                                           {"3b:00.1", "0000:3b:00.1"},
+                                           {"10000:01:00.0", "10000:01:00.0"},
+                                           {"0000:3b:00", NULL},
+                                           {"0000:3b:20.0", NULL},
+                                           {"0000:3b:00.8", NULL},
+                                           {"0000:100:00.0", NULL},
+                                           {"0000:3b:00.0 ", NULL},
+                                           {"-1:3b:00.0", NULL},
+                                           {"", NULL},
+                                           {"fffffff:ffff:ff", NULL}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        char address[IMPORT_ADDRESS] = "";
+        bool is_one = import_address(pairs[i][0], address);
+        if (is_one != (pairs[i][1] != NULL) || (is_one && strcmp(address, pairs[i][1]) != 0))
+            fail_msg("%s: %s", pairs[i][0], address);
+    }
+}
+
+#ifdef WITH_XML
+
+static void test_nccl_dump(void **state)
+{
+    struct machine *m = load("nccl-dump.xml");
+    assert_int_equal(m->n_gpus, 3);
+    assert_int_equal(m->n_nics, 2);
+    assert_int_equal(m->n_ports, 3);
+    assert_int_equal(m->n_interfaces, 1); /* port 0 is a socket */
+    assert_string_equal(m->interfaces[0].name.value, "eth0");
+    assert_int_equal(m->interfaces[0].mbit.value, 10000);
+    is_apart(m, "gpu0", "mlx5_0", "PIX");
+    is_apart(m, "gpu2", "mlx5_1", "PXB"); /* two switches */
+    is_apart(m, "gpu0", "gpu2", "SYS");
+    is_apart(m, "gpu0", "gpu1", "?"); /* one NUMA node; root complexes are not in the file */
+    is_apart(m, "gpu1", "mlx5_0", "?");
+    struct link_bundle full = routes_links(m, 0, 1), less = routes_links(m, 0, 2);
+    assert_true(full.through_switch);
+    assert_int_equal(full.links, 18);
+    assert_int_equal(less.links, 17);
+    assert_int_equal(full.generation, 4); /* what a GPU of compute capability 9.0 has */
+    assert_string_equal(m->numa[0].cpus.value, "0-47,96-143");
+    assert_string_equal(m->numa[1].cpus.value, "48-95,144-159");
+    assert_string_equal(m->system.cpu_vendor.value, "GenuineIntel");
+    assert_int_equal(m->system.cpu_model_number.value, 143);
+    assert_int_equal(m->gpus[0].cc_major.value, 9);
+    assert_string_equal(m->gpus[0].name.value, "NVIDIA H100 80GB HBM3");
+    assert_false(m->gpus[0].rdma.known);
+    assert_false(m->gpus[0].pcie_width.known); /* the file has the most that both ends can do */
+    assert_int_equal(m->gpus[0].pcie_width_max.value, 16);
+    assert_false(machine_find_pci(m, "0000:9d:00.0")->width_max.known); /* 255 is none */
+    assert_int_equal(m->n_packages, 0);
+    assert_null(m->system.hypervisor.value);
+    assert_non_null(strstr(m->note, "passed over: <pcilink>"));
+    machine_free(m);
+}
+
+static void test_nccl_by_hand(void **state)
+{
+    struct machine *m = load("nccl-by-hand.xml");
+    assert_int_equal(m->n_gpus, 3);
+    assert_string_equal(machine_find_gpu(m, 0)->bdf.value, "0001:00:00.0"); /* NVML's order */
+    assert_string_equal(machine_find_gpu(m, 2)->bdf.value, "0003:00:00.0");
+    assert_null(m->gpus[0].vendor.value);
+    is_apart(m, "gpu0", "gpu1", "PIX");
+    is_apart(m, "gpu0", "gpu2", "NODE"); /* one NUMA node, two PCI domains */
+    is_apart(m, "gpu1", "0101:00:00.0", "PIX");
+    assert_int_equal(machine_find_pci(m, "0001:00:00.0")->gen_max.value, 4);
+    assert_false(machine_find_pci(m, "fffe:ff:01.0")->gen_max.known);
+    machine_free(m);
+}
+
+static void test_rccl(void **state)
+{
+    struct machine *m = load("rccl-dump.xml");
+    struct link_bundle links = routes_links(m, 0, 1);
+    assert_int_equal(links.links, 1);
+    assert_string_equal(links.kind, "xgmi");
+    assert_int_equal(links.generation, 4);
+    assert_string_equal(m->gpus[0].vendor.value, "amd");
+    assert_string_equal(m->gpus[0].bdf.value, "0000:05:00.0");
+    assert_string_equal(m->system.arch.value, "aarch64");
+    assert_int_equal(m->n_links, 3);
+    assert_false(m->links[1].peer_gpu.known); /* one that this file does not have */
+    assert_string_equal(m->links[1].peer_bdf.value, "0000:46:00.0");
+    machine_free(m);
+}
+
+#define SYSTEM(inside) "<system version=\"1\">\n<cpu numaid=\"0\">\n" inside "</cpu>\n</system>\n"
+#define GPU(busid, dev, inside)                                                                    \
+    "<pci busid=\"" busid "\" class=\"0x030200\"><gpu dev=\"" dev "\">" inside "</gpu></pci>\n"
+
+static void test_nccl_refused(void **state)
+{
+    is_refused("<system/>", "x:1: <system> has no version");
+    is_refused("<system version=\"3\"/>",
+               "x:1: the file has format version 3, this weft reads 1 (NCCL) and 2 (RCCL): read it "
+               "with a newer weft");
+    is_refused(SYSTEM("<pci class=\"0x030200\"/>"), "x:3: <pci> has no busid");
+    is_refused(SYSTEM("<pci busid=\"3b\"/>"),
+               "x:3: <pci> busid=\"3b\": expected a PCI address such as 0000:3b:00.0");
+    is_refused(SYSTEM(GPU("0000:01:00.0", "0", "") GPU("0000:01:00.0", "1", "")),
+               "x:4: <pci busid=\"0000:01:00.0\"> appears twice");
+    is_refused(SYSTEM(GPU("0000:01:00.0", "0", "") GPU("0000:02:00.0", "0", "")),
+               "x:4: gpu dev=\"0\" appears twice: 0000:01:00.0 and 0000:02:00.0");
+    is_refused(SYSTEM(GPU("0000:01:00.0", "many", "")),
+               "x:3: <gpu> dev=\"many\": expected a whole number from 0 to 1023");
+    is_refused(SYSTEM(GPU("0000:01:00.0", "0", "<nvlink target=\"0000:02:00.0\" count=\"65\"/>")),
+               "x:3: <nvlink> count=\"65\": expected a whole number from 1 to 64");
+    is_refused(SYSTEM(GPU("0000:01:00.0", "0", "<nvlink target=\"0000:02:00.0\"/>")),
+               "x:3: <nvlink> has no count");
+    is_refused(SYSTEM(GPU("0000:01:00.0", "0",
+                          "<nvlink target=\"0000:02:00.0\" count=\"60\" tclass=\"0x030200\"/>"
+                          "<nvlink target=\"0000:03:00.0\" count=\"60\" tclass=\"0x030200\"/>")),
+               "x:3: gpu 0 has more than 64 links");
+    is_refused(SYSTEM(GPU("0000:01:00.0", "0", "<nvlink target=\"x\" count=\"1\"/>")),
+               "x:3: <nvlink> target=\"x\": expected a PCI address such as 0000:3b:00.0");
+    is_refused("<system version=\"1\">\n<cpu numaid=\"0\"/>\n<cpu numaid=\"0\"/></system>",
+               "x:3: <cpu numaid=\"0\"> appears twice");
+    is_refused(
+        "<system version=\"1\">\n<cpu affinity=\"fff,\" numaid=\"0\"/></system>",
+        "x:2: <cpu> affinity=\"fff,\": expected words of up to eight hexadecimal digits between "
+        "commas");
+    is_refused(
+        "<system version=\"1\">\n<cpu host_hash=\"0x1\" numaid=\"0\"/>\n"
+        "<cpu host_hash=\"0x2\" numaid=\"0\"/></system>",
+        "x:3: <cpu host_hash=\"0x2\"> is another host than that of the first <cpu> (0x1): one "
+        "machine is read; take the file that NCCL writes in a job on one host");
+    is_refused(SYSTEM("<pci busid=\"0000:01:00.0\" root=\"y\"/>"),
+               "x:3: <pci> root=\"y\": expected a root complex such as 0000:00");
+    is_refused(SYSTEM("<nic><net name=\"a\" port=\"1\"/><net name=\"a\" port=\"1\"/></nic>"),
+               "x:3: port 1 of a appears twice");
+    is_refused(
+        SYSTEM("<pci busid=\"0000:01:00.0\" class=\"0x020000\"><nic><net name=\"a\"/></nic></pci>"
+               "<pci busid=\"0000:02:00.0\" class=\"0x020000\"><nic><net name=\"a\"/></nic></pci>"),
+        "x:3: nic a appears twice: 0000:01:00.0 and 0000:02:00.0");
+}
+
+/* What XML itself forbids, and what is no file of a machine. */
+static void test_xml_refused(void **state)
+{
+    static char deep[20000];
+    is_refused("<system version=\"1\">\n</cpu></system>", "x:2: mismatched tag");
+    is_refused("<system version=\"1\" version=\"1\"/>", "x:1: duplicate attribute");
+    is_refused(
+        "<?xml version=\"1.0\"?>\n<!DOCTYPE system [\n<!ENTITY a \"ha\">\n"
+        "<!ENTITY b \"&a;&a;&a;&a;&a;&a;\">]>\n<system version=\"&b;\"/>",
+        "x:3: the file declares entities, which are not read: write out what they stand for");
+    is_refused(
+        "<?xml version=\"1.0\"?>\n<!DOCTYPE system [\n<!ENTITY a SYSTEM \"/etc/passwd\">]>\n"
+        "<system version=\"&a;\"/>",
+        "x:3: the file declares entities, which are not read: write out what they stand for");
+    strcpy(deep, "<system version=\"1\">\n");
+    for (int i = 0; i < 1000; i++)
+        strcat(deep, "<cpu>");
+    is_refused(deep, "x:2: elements are nested more than 256 deep: no machine is");
+}
+
+/* A file that ends early is never taken for a smaller machine. */
+static void test_cut(void **state)
+{
+    char path[512];
+    static char text[20000];
+    snprintf(path, sizeof path, IMPORTS "/nccl-dump.xml");
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t length = fread(text, 1, sizeof text, file);
+    fclose(file);
+    struct machine *m;
+    for (size_t i = 0; i + 2 < length; i += 7) {
+        assert_int_not_equal(import_any(text, i, "x", &m), WEFT_OK);
+        assert_null(m);
+    }
+    const char *end = strstr(text, "</system>");
+    assert_non_null(end);
+    is_cut_at(text, (size_t)(end - text), 44);
+}
+
+#else
+
+static void test_without_expat(void **state)
+{
+    is_refused("<system version=\"1\"/>",
+               "x is XML, and this weft was built without expat, which reads it: install "
+               "libexpat1-dev and build again");
+}
+
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kinds),       cmocka_unit_test(test_addresses),
+#ifdef WITH_XML
+        cmocka_unit_test(test_nccl_dump),   cmocka_unit_test(test_nccl_by_hand),
+        cmocka_unit_test(test_rccl),        cmocka_unit_test(test_nccl_refused),
+        cmocka_unit_test(test_xml_refused), cmocka_unit_test(test_cut),
+#else
+        cmocka_unit_test(test_without_expat),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
