@@ -110,7 +110,13 @@ struct nvml_conf_compute {
     X(processes, nvmlDeviceGetComputeRunningProcesses_v3, nvml_return,                             \
       (nvml_device, unsigned *, struct nvml_process *))
 
-enum { NVML_FIELD_LINK_COUNT = 91, NVML_FIELD_LINK_SPEED = 164 };
+enum {
+    NVML_FIELD_LINK_COUNT = 91,
+    NVML_FIELD_LINK_SPEED = 164,
+    NVML_FIELD_C2C_COUNT = 170,
+    NVML_FIELD_C2C_STATUS = 171, /* 1: active */
+    NVML_FIELD_C2C_SPEED = 172,  /* MB/s */
+};
 
 struct nvml {
 #define MEMBER(name, symbol, result, parameters) result(*name) parameters;

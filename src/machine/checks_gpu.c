@@ -145,6 +145,7 @@ static int64_t line_speed(const struct machine_link *link)
 
 struct link_count {
     int all, up;
+    int peers_up;  /* of these not to a CPU */
     char down[64]; /* "3, 7" */
 };
 
@@ -157,6 +158,7 @@ static struct link_count count_links(const struct machine *machine, int64_t gpu)
             continue;
         count.all++;
         count.up += link->active.value != 0;
+        count.peers_up += link->active.value != 0 && !text_is(link->peer, "cpu");
         size_t n = strlen(count.down);
         if (!link->active.value && n < sizeof count.down - 8)
             snprintf(count.down + n, sizeof count.down - n, "%s%" PRId64, n ? ", " : "",
@@ -296,11 +298,12 @@ void check_links(const struct machine *machine, const struct endpoint *a, const 
     struct link_count from = count_links(machine, a->index), to = count_links(machine, b->index);
     findings->path = "NVLink";
     findings->ways = WAY(ROUTE_LINK);
-    if (from.up && to.up && !routes_links(machine, a->index, b->index).links) {
+    if (from.peers_up && to.peers_up && !routes_links(machine, a->index, b->index).links) {
         const struct route *best = routes_best(routes);
         finding_add(findings, REASON_NVLINK_NONE, WEIGHT_NOTE, NULL,
-                    "%s has %d links up, %s %d, none leads to the other%s%s", a->name, from.up,
-                    b->name, to.up, best && best->kind == ROUTE_RELAY ? "; taken: " : "",
+                    "%s has %d links up, %s %d, none leads to the other%s%s", a->name,
+                    from.peers_up, b->name, to.peers_up,
+                    best && best->kind == ROUTE_RELAY ? "; taken: " : "",
                     best && best->kind == ROUTE_RELAY ? best->text : "");
     }
     check_clique(x, y, findings);
@@ -565,19 +568,19 @@ static void describe_acs(int64_t control, char *text, size_t size)
              control & ACS_UF ? "UpstreamFwd+ " : "", control);
 }
 
-static void check_acs(const struct machine *machine, const struct machine_pci *device,
-                      const struct machine_pci *stop, enum weight weight, struct findings *findings)
+/* Turns the redirection of a whole way off: of one bridge alone it brings nothing. */
+static void repair_acs(const struct machine_pci *const *bridges, int n, struct finding *finding)
 {
-    const struct machine_pci *bridges[32];
-    int n = routes_acs_bridges(machine, device, stop, bridges, 32);
-    for (int i = 0; i < n; i++) {
-        char bits[80];
-        describe_acs(bridges[i]->acs_control.value, bits, sizeof bits);
-        finding_repair(finding_add(findings, REASON_P2P_ACS, weight, text_or(bridges[i]->bdf, "?"),
-                                   "%s %s has %s", text_or(bridges[i]->kind, "bridge"),
-                                   text_or(bridges[i]->bdf, "?"), bits),
-                       "drop acs %s", text_or(bridges[i]->bdf, "?"));
-    }
+    enum { NAMED_MOST = 8 };
+    for (int i = 0; n <= NAMED_MOST && i < n; i++)
+        finding_repair(finding, "drop acs %s", text_or(bridges[i]->bdf, "?"));
+    if (n > NAMED_MOST)
+        finding_repair(finding, "drop acs all");
+}
+
+static void check_acs_read(const struct machine *machine, const struct machine_pci *device,
+                           const struct machine_pci *stop, struct findings *findings)
+{
     for (const struct machine_pci *at = machine_find_pci(machine, device->parent.value);
          at && at != stop; at = machine_find_pci(machine, at->parent.value))
         if (!at->acs_control.known && !number_is(at->acs, 0) &&
@@ -586,19 +589,55 @@ static void check_acs(const struct machine *machine, const struct machine_pci *d
                         text_or(at->bdf, "?"), why_unknown(at->acs_control.why));
 }
 
+/* Peer-to-peer is made for one root complex: says what happens where there is none in common. */
+static void check_roots(const struct machine *machine, const struct endpoint *a,
+                        const struct endpoint *b, enum weight weight, struct findings *findings)
+{
+    const char *x = text_or(a->pci->root, ""), *y = text_or(b->pci->root, "");
+    bool crosses = routes_peer_way(machine, a->pci, b->pci).crosses == ANSWER_YES;
+    if (!*x || !*y || strcmp(x, y) == 0 || findings_have(findings, REASON_P2P_SOCKET))
+        return;
+    char limit[96], rate[48] = "", what[64] = "the CPU forwards between them";
+    int64_t mbps = routes_peer_mbps(machine, a->pci, b->pci, 1000, limit, sizeof limit);
+    if (mbps)
+        snprintf(rate, sizeof rate, "; %.1f GB/s at most", (double)mbps / 1000);
+    if (crosses)
+        snprintf(what, sizeof what, "between their packages %s",
+                 text_or(machine->system.socket_link, "an interconnect that is not known"));
+    finding_add(findings, REASON_P2P_ROOTS, crosses ? weight : WEIGHT_NOTE, NULL,
+                "%s is below root complex %s, %s below %s, %s%s", a->name, x, b->name, y, what,
+                rate);
+}
+
 void check_pcie_way(const struct machine *machine, const struct endpoint *a,
                     const struct endpoint *b, enum weight weight, struct findings *findings)
 {
+    const struct machine_pci *bridges[32];
     if (!a->pci || !b->pci)
         return;
     const struct machine_pci *common = routes_common_bridge(machine, a->pci, b->pci);
-    check_acs(machine, a->pci, common, weight, findings);
-    check_acs(machine, b->pci, common, weight, findings);
-    if (text_is(machine->system.iommu_mode, "translated"))
-        finding_repair(finding_add(findings, REASON_P2P_IOMMU, weight, NULL,
-                                   "IOMMU groups are of type DMA; kernel options \"%s\"",
-                                   text_or(machine->system.iommu_options, "")),
-                       "set iommu passthrough");
+    int n = routes_acs_bridges(machine, a->pci, common, bridges, 16);
+    n += routes_acs_bridges(machine, b->pci, common, bridges + n, 16);
+    /* a translating IOMMU redirects by itself, so it stands first, and its remedy has both */
+    if (text_is(machine->system.iommu_mode, "translated")) {
+        struct finding *f = finding_add(findings, REASON_P2P_IOMMU, weight, NULL,
+                                        "IOMMU groups are of type DMA; kernel options \"%s\"",
+                                        text_or(machine->system.iommu_options, ""));
+        finding_repair(f, "set iommu passthrough");
+        repair_acs(bridges, n, f);
+    }
+    for (int i = 0; i < n; i++) {
+        char bits[80];
+        describe_acs(bridges[i]->acs_control.value, bits, sizeof bits);
+        repair_acs(bridges, n,
+                   finding_add(findings, REASON_P2P_ACS, weight, text_or(bridges[i]->bdf, "?"),
+                               "%s %s has %s", text_or(bridges[i]->kind, "bridge"),
+                               text_or(bridges[i]->bdf, "?"), bits));
+    }
+    if (!common)
+        check_roots(machine, a, b, weight, findings);
+    check_acs_read(machine, a->pci, common, findings);
+    check_acs_read(machine, b->pci, common, findings);
 }
 
 static void check_port_link(const struct machine_pci *pci, const struct machine_pci *above,

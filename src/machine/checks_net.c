@@ -134,13 +134,25 @@ static void repair_rung(const struct machine *machine, const struct endpoint *gp
         finding_repair(finding, "set ladder[%zu].result ok", (size_t)(r - machine->ladder));
 }
 
+/* The module is loaded, and nobody has tried to register with it. */
+static bool may_register(const struct machine *machine, const struct endpoint *gpu,
+                         const struct endpoint *nic)
+{
+    return number_is(machine->drivers.nvidia_peermem, 1) &&
+           rung(machine, gpu, nic, "peermem", "not-tried");
+}
+
 /* Two ways of registration: one that fails while the other works is only good to know. */
 static void check_registration(const struct machine *machine, const struct endpoint *gpu,
                                const struct endpoint *nic, struct findings *findings)
 {
     bool works =
         rung(machine, gpu, nic, "dmabuf", "ok") || rung(machine, gpu, nic, "peermem", "ok");
-    enum weight weight = works ? WEIGHT_NOTE : WEIGHT_OFF;
+    bool may = !works && may_register(machine, gpu, nic);
+    enum weight weight = works || may ? WEIGHT_NOTE : WEIGHT_OFF;
+    if (may)
+        finding_add(findings, REASON_GDR_UNTRIED, WEIGHT_UNKNOWN, nic->name,
+                    "%s %s: no registration was tried with nvidia_peermem", gpu->name, nic->name);
     const struct machine_rung *failed;
     bool closed = text_is(machine->drivers.nvidia_flavor, "closed");
     struct finding *f;

@@ -14,6 +14,7 @@ static bool is_nature(enum reason reason)
 {
     switch (reason) {
     case REASON_P2P_SOCKET:
+    case REASON_P2P_ROOTS:
     case REASON_P2P_GEFORCE:
     case REASON_P2P_CHIPSET:
     case REASON_P2P_GPU:

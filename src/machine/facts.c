@@ -22,6 +22,9 @@ const struct fact_link fact_links[] = {
     {"xgmi", 4, 64000, 750, 900,
      "MI300X data sheet: 64 GB/s a direction and link, 48 GB/s reached "
      "(AMD ROCm documentation)"},
+    {"c2c", 1, 45000, 769, 700,
+     "line: Grace Hopper white paper (900 GB/s both ways, 10 links); 346 of 450 GB/s "
+     "(NVIDIA/nvbandwidth#23); latency: estimate"},
     {"pcie", 1, 250, 800, 1300, "PCI Express Base Specification; 8b/10b; part reached: estimate"},
     {"pcie", 2, 500, 800, 1200, "PCI Express Base Specification; 8b/10b; part reached: estimate"},
     {"pcie", 3, 985, 830, 1100, "PCI Express Base Specification; 128b/130b; 13 of 15.75 GB/s"},
@@ -37,19 +40,29 @@ const struct fact_link fact_links[] = {
 };
 const int fact_n_links = sizeof fact_links / sizeof fact_links[0];
 
+/* What GPUs and NICs reach across: for QPI what all studies of that time found, for UPI a GPU and a
+ * NIC at distance SYS, for AMD pairs of GPUs. */
+#define QPI_PEER                                                                                   \
+    300, 0, "below 300 MB/s between the sockets of Sandy and Ivy Bridge (Potluri et al., ICPP 2013)"
+#define UPI_PEER                                                                                   \
+    11000, 23000, "11.0 of 23 GB/s, A30 and NIC at distance SYS (linux-rdma/perftest#241)"
+#define ROME_PEER  21800, 26340, "21.8 of 26.3 GB/s, RTX A6000, PCIe 4 (NVIDIA/nvbandwidth#50)"
+#define GENOA_PEER 39000, 54000, "39 of 54 GB/s, two EPYC 9374F, PCIe 5 (voipmonitor/rtx6kpro)"
+#define TURIN_PEER 51000, 56000, "51 of 56 GB/s, two EPYC 9005, PCIe 5 (voipmonitor/rtx6kpro)"
+
 const struct fact_socket fact_sockets[] = {
-    {"GenuineIntel", 6, 45, 45, "qpi", 32000, "2 QPI links of 8 GT/s"},
-    {"GenuineIntel", 6, 62, 63, "qpi", 38400, "2 QPI links of 9.6 GT/s"},
-    {"GenuineIntel", 6, 79, 79, "qpi", 38400, "2 QPI links of 9.6 GT/s"},
-    {"GenuineIntel", 6, 85, 85, "upi", 62400, "3 UPI links of 10.4 GT/s"},
-    {"GenuineIntel", 6, 106, 106, "upi", 67200, "3 UPI links of 11.2 GT/s"},
-    {"GenuineIntel", 6, 143, 143, "upi", 144000, "3 UPI links of 16 GT/s, 24 lanes"},
-    {"GenuineIntel", 6, 207, 207, "upi", 180000, "3 UPI links of 20 GT/s, 24 lanes"},
-    {"AuthenticAMD", 23, 1, 1, "xgmi", 75000, "4 links of 9.4 GT/s, 16 lanes"},
-    {"AuthenticAMD", 23, 49, 49, "xgmi", 108000, "3 links of 18 GT/s, 16 lanes"},
-    {"AuthenticAMD", 25, 0, 15, "xgmi", 108000, "3 links of 18 GT/s, 16 lanes"},
-    {"AuthenticAMD", 25, 16, 31, "xgmi", 192000, "3 links of 32 GT/s, 16 lanes"},
-    {"AuthenticAMD", 26, 0, 31, "xgmi", 192000, "3 links of 32 GT/s, 16 lanes"},
+    {"GenuineIntel", 6, 45, 45, "qpi", 32000, "2 QPI links of 8 GT/s", QPI_PEER},
+    {"GenuineIntel", 6, 62, 63, "qpi", 38400, "2 QPI links of 9.6 GT/s", QPI_PEER},
+    {"GenuineIntel", 6, 79, 79, "qpi", 38400, "2 QPI links of 9.6 GT/s", QPI_PEER},
+    {"GenuineIntel", 6, 85, 85, "upi", 62400, "3 UPI links of 10.4 GT/s", UPI_PEER},
+    {"GenuineIntel", 6, 106, 106, "upi", 67200, "3 UPI links of 11.2 GT/s", UPI_PEER},
+    {"GenuineIntel", 6, 143, 143, "upi", 144000, "3 UPI links of 16 GT/s, 24 lanes", UPI_PEER},
+    {"GenuineIntel", 6, 207, 207, "upi", 180000, "3 UPI links of 20 GT/s, 24 lanes", UPI_PEER},
+    {"AuthenticAMD", 23, 1, 1, "xgmi", 75000, "4 links of 9.4 GT/s, 16 lanes", 0, 0, NULL},
+    {"AuthenticAMD", 23, 49, 49, "xgmi", 108000, "3 links of 18 GT/s, 16 lanes", ROME_PEER},
+    {"AuthenticAMD", 25, 0, 15, "xgmi", 108000, "3 links of 18 GT/s, 16 lanes", ROME_PEER},
+    {"AuthenticAMD", 25, 16, 31, "xgmi", 192000, "3 links of 32 GT/s, 16 lanes", GENOA_PEER},
+    {"AuthenticAMD", 26, 0, 31, "xgmi", 192000, "3 links of 32 GT/s, 16 lanes", TURIN_PEER},
 };
 const int fact_n_sockets = sizeof fact_sockets / sizeof fact_sockets[0];
 
@@ -83,26 +96,33 @@ const struct fact_link *fact_find_link(const char *kind, int64_t generation)
     return NULL;
 }
 
+const struct fact_socket *fact_find_socket(const struct machine *machine)
+{
+    const struct machine_system *s = &machine->system;
+    for (int i = 0; i < fact_n_sockets; i++) {
+        const struct fact_socket *f = &fact_sockets[i];
+        if (text_is(s->cpu_vendor, f->vendor) && number_is(s->cpu_family, f->family) &&
+            number_or(s->cpu_model_number, -1) >= f->model_low &&
+            number_or(s->cpu_model_number, -1) <= f->model_high)
+            return f;
+    }
+    return NULL;
+}
+
 void fact_fill_socket_link(struct machine *machine)
 {
     struct machine_system *s = &machine->system;
+    const struct fact_socket *f = fact_find_socket(machine);
     if (s->socket_link.value)
         return;
     if (machine->n_packages == 1) {
         text_set(machine, &s->socket_link, "none");
-        return;
-    }
-    for (int i = 0; i < fact_n_sockets; i++) {
-        const struct fact_socket *f = &fact_sockets[i];
-        if (!text_is(s->cpu_vendor, f->vendor) || !number_is(s->cpu_family, f->family) ||
-            number_or(s->cpu_model_number, -1) < f->model_low ||
-            number_or(s->cpu_model_number, -1) > f->model_high)
-            continue;
+    } else if (f) {
         text_set(machine, &s->socket_link, f->kind);
         number_set(&s->socket_link_mbps, f->mbps);
-        return;
+    } else {
+        const char *why = "this CPU model is not in the table of facts";
+        text_unknown(machine, &s->socket_link, "%s", why);
+        number_unknown(machine, &s->socket_link_mbps, "%s", why);
     }
-    const char *why = "this CPU model is not in the table of facts";
-    text_unknown(machine, &s->socket_link, "%s", why);
-    number_unknown(machine, &s->socket_link_mbps, "%s", why);
 }

@@ -11,7 +11,7 @@
 /* A kind of link. `line_mbps` is one link (PCIe: one lane) in one direction after line coding;
  * `permille` is what large copies reach of it; `latency_ns` one way, a flag of 8 bytes. */
 struct fact_link {
-    const char *kind; /* "nvlink", "xgmi", "pcie" */
+    const char *kind; /* "nvlink", "xgmi", "c2c", "pcie" */
     int generation;
     int64_t line_mbps;
     int permille;
@@ -32,10 +32,17 @@ struct fact_socket {
     const char *kind;
     int64_t mbps; /* one direction, all links of a pair together */
     const char *source;
+    /* what one PCIe device was seen to move to another across it, and what the same devices move
+     * under one package; 0: no measurement is known, of this CPU or of the latter */
+    int64_t peer_mbps, peer_of_mbps;
+    const char *peer_source;
 };
 
 extern const struct fact_socket fact_sockets[];
 extern const int fact_n_sockets;
+
+/* The line of this machine's CPU; NULL when it has none, or the CPU is not known. */
+const struct fact_socket *fact_find_socket(const struct machine *machine);
 
 /* Fills system.socket_link from the CPU model where it is not known yet. */
 void fact_fill_socket_link(struct machine *machine);
@@ -66,10 +73,24 @@ extern const int fact_n_gpus;
       "the same for 8 bytes: two copies of 5 us (copy of 8 bytes: 5.5 us, measured on H200)")      \
     X(HOST_LATENCY_NS, 1200,                                                                       \
       "a flag between CPU and GPU: half the round trip of 2.3-2.6 us measured on H200")            \
-    X(SOCKET_PERMILLE, 830,                                                                        \
-      "PCIe peer-to-peer between two CPU packages, of the same under one: 21.8 of 26.3 GB/s "      \
-      "(NVIDIA/nvbandwidth#50)")                                                                   \
+    X(SOCKET_PERMILLE, 720,                                                                        \
+      "PCIe peer-to-peer between two CPU packages, of the same under one, where no figure of the " \
+      "CPU is known: 39 of 54 GB/s, the least of three AMD machines (voipmonitor/rtx6kpro)")       \
     X(SOCKET_LATENCY_NS, 600, "added by the CPU interconnect; estimate")                           \
+    X(REDIRECT_PERMILLE, 830,                                                                      \
+      "peer-to-peer that ACS or an IOMMU sends from a PCIe switch up to the root complex and "     \
+      "back, of the same within the switch, one direction: root complexes cut it into packets of " \
+      "64 bytes, for which NCCL counts 6/5 of the bandwidth (NVIDIA/nccl, src/graph/topo.h)")      \
+    X(REDIRECT_NIC_PERMILLE, 560,                                                                  \
+      "the same between GPU and NIC, which send and receive at once over the switch's one link "   \
+      "upwards: 27 of 48 GB/s (NVIDIA/nccl#949)")                                                  \
+    X(REDIRECT_LATENCY_NS, 450,                                                                    \
+      "added by that: the switch twice more (SWITCH_LATENCY_NS) and the root complex; estimate")   \
+    X(IOMMU_PERMILLE, 790,                                                                         \
+      "peer-to-peer whose addresses an IOMMU translates, of the same without: 76 of 96 GB/s "      \
+      "(NVIDIA/nccl-tests#156, GPUs and NICs of virtual machines)")                                \
+    X(IOMMU_LATENCY_NS, 400,                                                                       \
+      "added by that; estimate from 1.4 us in a virtual machine (cloud-hypervisor#6235)")          \
     X(SWITCH_LATENCY_NS, 150,                                                                      \
       "added by each PCIe switch; estimate from vendors' cut-through "                             \
       "figures of 100-170 ns")                                                                     \

@@ -12,6 +12,7 @@
 
 enum {
     LINKS_MOST = 18, /* as NVML 12 has it; link_state tells the end before */
+    C2C_MOST = 32,
     CLOCK_SM = 1,
     ECC_UNCORRECTED = 1,
     ECC_VOLATILE = 0,
@@ -270,6 +271,33 @@ static void read_links(struct gpu_reader *r, nvml_device d, struct machine_gpu *
     number_set(&g->nvlinks, status ? links : field_number(&count));
 }
 
+/* Links of a GPU to the CPU beside it (Grace); drivers before 525 know none of these fields. */
+static void read_cpu_links(struct gpu_reader *r, nvml_device d, const struct machine_gpu *g)
+{
+    struct nvml_field count = {.id = NVML_FIELD_C2C_COUNT};
+    nvml_return status = ASK(r, fields, d, 1, &count);
+    int64_t gpu = g->index.value, n = status || count.status ? 0 : field_number(&count);
+    for (int64_t i = 0; i < n && i < C2C_MOST; i++) {
+        struct nvml_field of[] = {{.id = NVML_FIELD_C2C_STATUS, .scope = (unsigned)i},
+                                  {.id = NVML_FIELD_C2C_SPEED, .scope = (unsigned)i}};
+        struct machine_link *link = machine_add_link(r->machine);
+        status = ASK(r, fields, d, 2, of);
+        text_set(r->machine, &link->kind, "c2c");
+        text_set(r->machine, &link->peer, "cpu");
+        number_set(&link->gpu, gpu);
+        number_set(&link->link, i);
+        number_set(&link->gen, 1);
+        set_or_why(r, &link->active, status ? status : of[0].status, field_number(&of[0]) == 1,
+                   "NVML field 171 (C2C link status)");
+        int64_t mbps = status || of[1].status ? 0 : field_number(&of[1]);
+        if (mbps > 0)
+            number_set(&link->mbps, mbps);
+        else
+            number_unknown(r->machine, &link->mbps, "NVML field 172 (C2C link speed): %s",
+                           nvml_words(&r->nvml, status ? status : of[1].status));
+    }
+}
+
 /* --- pairs ------------------------------------------------------------------------------------- */
 
 static void read_pair(struct gpu_reader *r, unsigned a, unsigned b)
@@ -331,8 +359,10 @@ static void read_nvidia(struct gpu_reader *r)
         number_unknown(r->machine, &g->rdma, "%s", later);
         number_unknown(r->machine, &g->vmm, "%s", later);
     }
-    for (unsigned i = 0; i < r->n; i++)
+    for (unsigned i = 0; i < r->n; i++) {
         read_links(r, r->devices[i], &r->machine->gpus[i]);
+        read_cpu_links(r, r->devices[i], &r->machine->gpus[i]);
+    }
     for (unsigned a = 0; a < r->n; a++)
         for (unsigned b = 0; b < r->n; b++)
             if (a != b)

@@ -96,6 +96,14 @@ bool findings_turn_off(const struct findings *findings, unsigned ways)
     return false;
 }
 
+bool findings_have(const struct findings *findings, enum reason reason)
+{
+    for (int i = 0; i < findings->n; i++)
+        if (findings->list[i].reason == reason)
+            return true;
+    return false;
+}
+
 void findings_merge(struct findings *to, struct findings *from)
 {
     for (int i = 0; i < from->n; i++)

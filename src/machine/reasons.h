@@ -78,6 +78,9 @@ void findings_merge(struct findings *to, struct findings *from);
 /* One of them turns off a way of the kinds `ways` (bits 1 << enum route_kind). */
 bool findings_turn_off(const struct findings *findings, unsigned ways);
 
+/* One of them is for this reason. */
+bool findings_have(const struct findings *findings, enum reason reason);
+
 /* The whole table as docs/reasons.md ("md"), as the manual page's source ("man"), or as text. */
 void reasons_print(FILE *to, const char *format);
 

@@ -218,6 +218,11 @@ static bool link_between(const struct machine_link *link, int64_t a, int64_t b)
     return number_is(link->gpu, a) && number_is(link->peer_gpu, b) && number_is(link->active, 1);
 }
 
+static bool link_to_cpu(const struct machine_link *link, int64_t gpu)
+{
+    return number_is(link->gpu, gpu) && text_is(link->peer, "cpu") && number_is(link->active, 1);
+}
+
 static bool link_to_switch(const struct machine_link *link, int64_t gpu)
 {
     return number_is(link->gpu, gpu) && text_is(link->peer, "switch") && number_is(link->active, 1);
@@ -231,6 +236,19 @@ static int64_t link_line(const struct machine_link *link)
     return number_or(link->mbps, fact ? fact->line_mbps : 0);
 }
 
+static void bundle_add(struct link_bundle *bundle, const struct machine_link *link)
+{
+    const struct fact_link *fact = link->kind.value && link->gen.known
+                                       ? fact_find_link(link->kind.value, link->gen.value)
+                                       : NULL;
+    bundle->links++;
+    bundle->kind = text_or(link->kind, "nvlink");
+    bundle->generation = number_or(link->gen, 0);
+    bundle->line_mbps += link_line(link);
+    bundle->mbps += fact ? link_line(link) * fact->permille / 1000 : 0;
+    bundle->latency_ns = fact ? fact->latency_ns : 0;
+}
+
 /* Sum over the active links of one side. */
 static struct link_bundle bundle_of(const struct machine *machine, int64_t a, int64_t b,
                                     bool through_switch)
@@ -238,19 +256,24 @@ static struct link_bundle bundle_of(const struct machine *machine, int64_t a, in
     struct link_bundle bundle = {.through_switch = through_switch};
     for (size_t i = 0; i < machine->n_links; i++) {
         const struct machine_link *link = &machine->links[i];
-        if (through_switch ? !link_to_switch(link, a) : !link_between(link, a, b))
-            continue;
-        const struct fact_link *fact = link->kind.value && link->gen.known
-                                           ? fact_find_link(link->kind.value, link->gen.value)
-                                           : NULL;
-        bundle.links++;
-        bundle.kind = text_or(link->kind, "nvlink");
-        bundle.generation = number_or(link->gen, 0);
-        bundle.line_mbps += link_line(link);
-        bundle.mbps += fact ? link_line(link) * fact->permille / 1000 : 0;
-        bundle.latency_ns = fact ? fact->latency_ns : 0;
+        if (through_switch ? link_to_switch(link, a) : link_between(link, a, b))
+            bundle_add(&bundle, link);
     }
     return bundle;
+}
+
+struct link_bundle routes_cpu_links(const struct machine *machine, int64_t gpu)
+{
+    struct link_bundle bundle = {.links = 0};
+    for (size_t i = 0; i < machine->n_links; i++)
+        if (link_to_cpu(&machine->links[i], gpu))
+            bundle_add(&bundle, &machine->links[i]);
+    return bundle;
+}
+
+const char *link_title(const char *kind)
+{
+    return strcmp(kind, "xgmi") == 0 ? "xGMI" : strcmp(kind, "c2c") == 0 ? "NVLink-C2C" : "NVLink";
 }
 
 struct link_bundle routes_links(const struct machine *machine, int64_t a, int64_t b)

@@ -43,6 +43,10 @@ struct link_bundle {
     int64_t latency_ns;
 };
 struct link_bundle routes_links(const struct machine *machine, int64_t a, int64_t b);
+/* Active links between a GPU and a CPU (NVLink-C2C, or NVLink of POWER9). */
+struct link_bundle routes_cpu_links(const struct machine *machine, int64_t gpu);
+/* "NVLink", "xGMI", "NVLink-C2C" */
+const char *link_title(const char *kind);
 
 enum route_kind {
     ROUTE_LINK,   /* NVLink or xGMI, direct or through switches */
@@ -111,6 +115,21 @@ int64_t routes_pcie_mbps_to(const struct machine *machine, const struct machine_
 const struct machine_pci *routes_common_bridge(const struct machine *machine,
                                                const struct machine_pci *a,
                                                const struct machine_pci *b);
+/* How peer-to-peer over PCIe goes between two devices. */
+struct peer_way {
+    bool redirected; /* from a switch that both are below up to the root complex and back */
+    bool translated; /* the IOMMU of this machine, or of the one that hosts it, has a part in it */
+    enum answer crosses; /* between two CPU packages */
+};
+struct peer_way routes_peer_way(const struct machine *machine, const struct machine_pci *a,
+                                const struct machine_pci *b);
+/* What is expected of it in one direction; 0 when it cannot be told. `limit` says what bounds it.
+ * `redirect` is the permille that is left where it is redirected, of facts.h. */
+int64_t routes_peer_mbps(const struct machine *machine, const struct machine_pci *a,
+                         const struct machine_pci *b, int redirect, char *limit, size_t size);
+/* What the kind of way adds to a latency; 0 for the direct one. */
+int64_t routes_peer_extra_ns(struct peer_way way);
+
 /* Bridges of the way from a up to (not including) `stop` whose ACS redirects peer traffic. */
 int routes_acs_bridges(const struct machine *machine, const struct machine_pci *a,
                        const struct machine_pci *stop, const struct machine_pci **found, int most);

@@ -18,11 +18,6 @@ static struct route *add(struct routes *routes, enum route_kind kind)
     return route;
 }
 
-static const char *link_title(const char *kind)
-{
-    return strcmp(kind, "xgmi") == 0 ? "xGMI" : "NVLink";
-}
-
 static enum answer word_answer(struct machine_text word)
 {
     return !word.value || strcmp(word.value, "unknown") == 0 ? ANSWER_UNKNOWN
@@ -60,51 +55,11 @@ static void add_links(const struct machine *machine, const struct endpoint *a,
              bundle.line_mbps / bundle.links % 1000 / 100);
 }
 
-/* Two NUMA nodes may be of one package or of two; one node, or none that is known, is taken to be in
- * one. */
-static enum answer crosses_packages(const struct machine *machine, const struct machine_pci *a,
-                                    const struct machine_pci *b)
-{
-    int64_t node_a = routes_numa(machine, a), node_b = routes_numa(machine, b);
-    int64_t x = routes_package(machine, node_a), y = routes_package(machine, node_b);
-    if (x >= 0 && y >= 0)
-        return x != y ? ANSWER_YES : ANSWER_NO;
-    return node_a >= 0 && node_b >= 0 && node_a != node_b ? ANSWER_UNKNOWN : ANSWER_NO;
-}
-
-/* Speed of peer-to-peer between two places in the PCI tree. */
-static int64_t peer_mbps(const struct machine *machine, const struct machine_pci *a,
-                         const struct machine_pci *b, char *limit, size_t size)
-{
-    const struct machine_pci *common = routes_common_bridge(machine, a, b);
-    char other[96];
-    int64_t x = routes_pcie_mbps_to(machine, a, common, limit, size);
-    int64_t y = routes_pcie_mbps_to(machine, b, common, other, sizeof other);
-    if (!x || !y)
-        return 0;
-    if (y < x)
-        snprintf(limit, size, "%s", other);
-    int64_t mbps = x < y ? x : y;
-    enum answer crosses = common ? ANSWER_NO : crosses_packages(machine, a, b);
-    if (crosses == ANSWER_UNKNOWN) {
-        snprintf(limit, size, "whether it crosses CPU packages is not known");
-        return 0;
-    }
-    if (crosses == ANSWER_YES) {
-        mbps = mbps * FACT_SOCKET_PERMILLE / 1000;
-        snprintf(limit, size, "CPU interconnect between packages");
-        if (machine->system.socket_link_mbps.known && machine->system.socket_link_mbps.value < mbps)
-            mbps = machine->system.socket_link_mbps.value;
-    }
-    return mbps;
-}
-
-static int64_t peer_latency(const struct machine *machine, enum level level)
+static int64_t peer_latency(enum level level, struct peer_way way)
 {
     const struct fact_link *fact = fact_find_link("pcie", 4);
     int switches = level == LEVEL_PIX ? 1 : level == LEVEL_PXB ? 3 : 2;
-    return fact->latency_ns + switches * FACT_SWITCH_LATENCY_NS +
-           (level == LEVEL_SYS ? FACT_SOCKET_LATENCY_NS : 0);
+    return fact->latency_ns + switches * FACT_SWITCH_LATENCY_NS + routes_peer_extra_ns(way);
 }
 
 /* Where the driver was not asked: under one root complex it works, and an older CPU interconnect
@@ -137,8 +92,10 @@ static void add_peer(const struct machine *machine, const struct endpoint *a,
     if (!route)
         return;
     route->usable = peer_answer(machine, a, b, level);
-    route->mbps = peer_mbps(machine, a->pci, b->pci, route->limit, sizeof route->limit);
-    route->latency_ns = level == LEVEL_UNKNOWN ? 0 : peer_latency(machine, level);
+    route->mbps = routes_peer_mbps(machine, a->pci, b->pci, FACT_REDIRECT_PERMILLE, route->limit,
+                                   sizeof route->limit);
+    route->latency_ns =
+        level == LEVEL_UNKNOWN ? 0 : peer_latency(level, routes_peer_way(machine, a->pci, b->pci));
     route->hops = level == LEVEL_PIX ? 1 : 2;
     snprintf(route->text, sizeof route->text, "PCIe peer-to-peer (%s)", level_name(level));
 }
@@ -192,6 +149,21 @@ static void add_relays(const struct machine *machine, const struct endpoint *a,
     }
 }
 
+/* What a device exchanges with host memory: over PCIe, or over links of its own where they give more. */
+static int64_t host_mbps(const struct machine *machine, const struct endpoint *device, char *limit,
+                         size_t size)
+{
+    int64_t pcie = device->pci ? routes_pcie_mbps(machine, device->pci, limit, size) : 0;
+    struct link_bundle cpu = {.links = 0};
+    if (device->kind == ENDPOINT_GPU)
+        cpu = routes_cpu_links(machine, device->index);
+    if (!cpu.links || cpu.mbps <= pcie)
+        return pcie;
+    snprintf(limit, size, "%d links of %" PRId64 ".%" PRId64 " GB/s to the CPU", cpu.links,
+             cpu.line_mbps / cpu.links / 1000, cpu.line_mbps / cpu.links % 1000 / 100);
+    return cpu.mbps;
+}
+
 static void add_staged(const struct machine *machine, const struct endpoint *a,
                        const struct endpoint *b, int permille, struct routes *routes)
 {
@@ -199,8 +171,8 @@ static void add_staged(const struct machine *machine, const struct endpoint *a,
     if (!route)
         return;
     char other[96];
-    int64_t x = a->pci ? routes_pcie_mbps(machine, a->pci, route->limit, sizeof route->limit) : 0;
-    int64_t y = b->pci ? routes_pcie_mbps(machine, b->pci, other, sizeof other) : 0;
+    int64_t x = host_mbps(machine, a, route->limit, sizeof route->limit);
+    int64_t y = host_mbps(machine, b, other, sizeof other);
     route->usable = ANSWER_YES;
     if (x && y && y < x)
         snprintf(route->limit, sizeof route->limit, "%s", other);
@@ -212,30 +184,41 @@ static void add_staged(const struct machine *machine, const struct endpoint *a,
 
 /* --- other pairs ------------------------------------------------------------------------------- */
 
+/* The interconnect between packages lies on the way to the memory of the other one. */
+static void bound_by_interconnect(const struct machine *machine, struct route *route)
+{
+    route->latency_ns += FACT_SOCKET_LATENCY_NS;
+    if (!machine->system.socket_link_mbps.known ||
+        machine->system.socket_link_mbps.value >= route->mbps)
+        return;
+    route->mbps = machine->system.socket_link_mbps.value;
+    snprintf(route->limit, sizeof route->limit, "CPU interconnect between packages");
+}
+
 static void add_host(const struct machine *machine, const struct endpoint *device,
                      const struct endpoint *host, struct routes *routes)
 {
     struct route *route = add(routes, ROUTE_HOST);
     if (!route)
         return;
+    struct link_bundle cpu = {.links = 0};
+    if (device->kind == ENDPOINT_GPU)
+        cpu = routes_cpu_links(machine, device->index);
     route->usable = ANSWER_YES;
     route->hops = 1;
-    route->latency_ns = FACT_HOST_LATENCY_NS;
-    if (device->pci)
-        route->mbps = routes_pcie_mbps(machine, device->pci, route->limit, sizeof route->limit);
+    route->latency_ns = cpu.latency_ns ? cpu.latency_ns : FACT_HOST_LATENCY_NS;
+    route->mbps = host_mbps(machine, device, route->limit, sizeof route->limit);
     int64_t here = device->pci ? routes_numa(machine, device->pci) : -1;
     bool far = host->index >= 0 && here >= 0 &&
                routes_package(machine, here) != routes_package(machine, host->index);
-    if (far) {
-        route->latency_ns += FACT_SOCKET_LATENCY_NS;
-        if (machine->system.socket_link_mbps.known &&
-            machine->system.socket_link_mbps.value < route->mbps) {
-            route->mbps = machine->system.socket_link_mbps.value;
-            snprintf(route->limit, sizeof route->limit, "CPU interconnect between packages");
-        }
-    }
-    snprintf(route->text, sizeof route->text, "PCIe to host memory%s",
-             far ? " of the other package" : "");
+    if (far)
+        bound_by_interconnect(machine, route);
+    const char *other = far ? " of the other package" : "";
+    if (cpu.links)
+        snprintf(route->text, sizeof route->text, "%dx %s to host memory%s", cpu.links,
+                 link_title(cpu.kind), other);
+    else
+        snprintf(route->text, sizeof route->text, "PCIe to host memory%s", other);
 }
 
 static int64_t port_mbps(const struct machine *machine, const struct endpoint *nic)
@@ -260,6 +243,8 @@ static void bound_by_gpu(const struct machine *machine, const struct endpoint *g
                          struct route *route)
 {
     int64_t most = routes_gpu_mbps(machine, gpu->index);
+    if (routes_cpu_links(machine, gpu->index).links)
+        return; /* not bound by PCIe */
     if (most && most < route->mbps) {
         route->mbps = most;
         snprintf(route->limit, sizeof route->limit, "PCIe link of %.40s", gpu->name);
@@ -283,6 +268,21 @@ static enum answer ladder_answer(const struct machine *machine, const struct end
     return ANSWER_UNKNOWN;
 }
 
+/* A GPU with links to its CPU is reached by NICs through that CPU and over these links. */
+static void over_cpu_links(const struct machine *machine, const struct endpoint *gpu,
+                           const struct endpoint *nic, struct route *route)
+{
+    struct link_bundle cpu = routes_cpu_links(machine, gpu->index);
+    char limit[96];
+    int64_t mbps = nic->pci ? routes_pcie_mbps(machine, nic->pci, limit, sizeof limit) : 0;
+    if (!cpu.links || !mbps || routes_peer_way(machine, gpu->pci, nic->pci).crosses != ANSWER_NO)
+        return;
+    route->mbps = mbps < cpu.mbps ? mbps : cpu.mbps;
+    route->latency_ns = FACT_NIC_LATENCY_NS + cpu.latency_ns;
+    snprintf(route->limit, sizeof route->limit, "%s", limit);
+    snprintf(route->text, sizeof route->text, "GPUDirect RDMA over %s", link_title(cpu.kind));
+}
+
 static void add_gpu_nic(const struct machine *machine, const struct endpoint *gpu,
                         const struct endpoint *nic, struct routes *routes)
 {
@@ -290,14 +290,15 @@ static void add_gpu_nic(const struct machine *machine, const struct endpoint *gp
     enum level level = routes_level(machine, gpu->pci, nic->pci);
     route->usable = ladder_answer(machine, gpu, nic);
     if (gpu->pci && nic->pci)
-        route->mbps = peer_mbps(machine, gpu->pci, nic->pci, route->limit, sizeof route->limit);
+        route->mbps = routes_peer_mbps(machine, gpu->pci, nic->pci, FACT_REDIRECT_NIC_PERMILLE,
+                                       route->limit, sizeof route->limit);
+    if (level != LEVEL_UNKNOWN)
+        route->latency_ns = FACT_NIC_LATENCY_NS +
+                            routes_peer_extra_ns(routes_peer_way(machine, gpu->pci, nic->pci));
+    snprintf(route->text, sizeof route->text, "GPUDirect RDMA (%s)", level_name(level));
+    over_cpu_links(machine, gpu, nic, route);
     bound_by_port(machine, nic, 1000, route);
     bound_by_gpu(machine, gpu, route);
-    route->latency_ns =
-        level == LEVEL_UNKNOWN
-            ? 0
-            : FACT_NIC_LATENCY_NS + (level == LEVEL_SYS ? FACT_SOCKET_LATENCY_NS : 0);
-    snprintf(route->text, sizeof route->text, "GPUDirect RDMA (%s)", level_name(level));
     add_staged(machine, gpu, nic, 1000, routes);
     struct route *staged = &routes->list[routes->n - 1];
     bound_by_port(machine, nic, FACT_NIC_STAGED_PERMILLE, staged);
@@ -310,7 +311,8 @@ static void add_gpu_disk(const struct machine *machine, const struct endpoint *g
     struct route *route = add(routes, ROUTE_PEER);
     route->usable = ANSWER_UNKNOWN;
     if (gpu->pci && disk->pci)
-        route->mbps = peer_mbps(machine, gpu->pci, disk->pci, route->limit, sizeof route->limit) *
+        route->mbps = routes_peer_mbps(machine, gpu->pci, disk->pci, FACT_REDIRECT_PERMILLE,
+                                       route->limit, sizeof route->limit) *
                       FACT_DISK_PERMILLE / 1000;
     snprintf(route->text, sizeof route->text, "GPUDirect Storage (%s)",
              level_name(routes_level(machine, gpu->pci, disk->pci)));

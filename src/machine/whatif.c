@@ -194,6 +194,19 @@ static weft_status set_width(struct machine *machine, const struct words *w)
     return status;
 }
 
+/* A registration that failed for want of the module has not been tried with it. */
+static void forget_rungs(struct machine *machine)
+{
+    for (size_t i = 0; i < machine->n_ladder; i++) {
+        struct machine_rung *r = &machine->ladder[i];
+        if (!text_is(r->rung, "peermem") || !text_is(r->result, "failed"))
+            continue;
+        text_set(machine, &r->result, "not-tried");
+        text_set(machine, &r->detail, "the module was not loaded when it was tried");
+        number_set(&r->err, 0);
+    }
+}
+
 static weft_status load_module(struct machine *machine, const struct words *w)
 {
     static const char *const modules[] = {"nvidia_peermem", "gdrdrv", "nvidia_fs", "nvidia_uvm"};
@@ -201,6 +214,9 @@ static weft_status load_module(struct machine *machine, const struct words *w)
     for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++)
         if (strcmp(w->at[2], modules[i]) == 0) {
             snprintf(place, sizeof place, "drivers.%s", modules[i]);
+            if (strcmp(modules[i], "nvidia_peermem") == 0 &&
+                !number_is(machine->drivers.nvidia_peermem, 1))
+                forget_rungs(machine);
             return machine_set(machine, place, "yes", true);
         }
     const char *near = machine_nearest(w->at[2], modules, 4);

@@ -294,19 +294,28 @@ EXPORT nvml_return nvmlDeviceGetGpuFabricInfoV(nvml_device device, struct nvml_f
     return NVML_OK;
 }
 
-/* Of the fields only the speed of a link. */
+/* Of the fields the speed of a link, and the links to a CPU: "c2c=10,c2c_mbps=44712". */
+static nvml_return answer_field(struct nvml_field *field)
+{
+    long long value = 1;
+    bool c2c = field->id == NVML_FIELD_C2C_COUNT || field->id == NVML_FIELD_C2C_STATUS ||
+               field->id == NVML_FIELD_C2C_SPEED;
+    const char *name = field->id == NVML_FIELD_LINK_SPEED  ? "link_mbps"
+                       : field->id == NVML_FIELD_C2C_SPEED ? "c2c_mbps"
+                                                           : "c2c";
+    if ((!c2c && field->id != NVML_FIELD_LINK_SPEED) || !fact(name, &value))
+        return NVML_NOT_SUPPORTED;
+    field->type = 1;
+    field->value.u = field->id == NVML_FIELD_C2C_STATUS ? 1 : (unsigned)value;
+    return NVML_OK;
+}
+
 EXPORT nvml_return nvmlDeviceGetFieldValues(nvml_device device, int count,
                                             struct nvml_field *fields);
 EXPORT nvml_return nvmlDeviceGetFieldValues(nvml_device device, int count,
                                             struct nvml_field *fields)
 {
-    long long mbps = 0;
-    if (!fact("link_mbps", &mbps))
-        return NVML_FUNCTION_NOT_FOUND;
-    for (int i = 0; i < count; i++) {
-        fields[i].status = fields[i].id == NVML_FIELD_LINK_SPEED ? NVML_OK : NVML_NOT_SUPPORTED;
-        fields[i].type = 1;
-        fields[i].value.u = (unsigned)mbps;
-    }
+    for (int i = 0; i < count; i++)
+        fields[i].status = answer_field(&fields[i]);
     return NVML_OK;
 }

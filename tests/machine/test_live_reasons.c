@@ -115,6 +115,7 @@ static const struct {
     {REASON_P2P_CHIPSET, NULL, NULL, "p2p=1", "", "gpu0", "gpu1"},
     {REASON_P2P_GEFORCE, NULL, NULL, "p2p=1,geforce=1", "", "gpu0", "gpu1"},
     {REASON_P2P_REGKEY, NULL, NULL, "p2p=4", "", "gpu0", "gpu1"},
+    {REASON_P2P_ROOTS, NULL, NULL, "", "", "gpu0", "gpu1"},
     {REASON_P2P_GPU, NULL, NULL, "p2p=2", "", "gpu0", "gpu1"},
     {REASON_P2P_VM_FLAT, "sys/class/dmi/id/sys_vendor", "QEMU\n", "p2p=1", "", "gpu0", "gpu1"},
     {REASON_P2P_MIG, NULL, NULL, "mig=1", NULL, "gpu0", "gpu1"},
@@ -252,11 +253,28 @@ static void test_limits(void **state)
     remove_tree();
 }
 
+/* Links between GPU and CPU, as NVML counts them on Grace. */
+static void test_cpu_links(void **state)
+{
+    make_tree();
+    setenv("FAKE_NVML_FACTS", "c2c=10,c2c_mbps=44712", 1);
+    const struct machine_source source = {.root = root, .gpus = true, .here = true};
+    struct machine *m = machine_read_live(&source);
+    struct link_bundle bundle = routes_cpu_links(m, 1);
+    assert_int_equal(bundle.links, 10);
+    assert_int_equal(bundle.line_mbps, 447120);
+    assert_string_equal(bundle.kind, "c2c");
+    machine_free(m);
+    unsetenv("FAKE_NVML_FACTS");
+    remove_tree();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_cpu_links),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,13 +178,128 @@ static void test_lose_links(void **state)
     machine_free(m);
 }
 
+static int64_t rate_of(const struct machine *m, const char *a, const char *b, enum route_kind kind)
+{
+    struct routes routes = between(m, a, b);
+    for (int i = 0; i < routes.n; i++)
+        if (routes.list[i].kind == kind)
+            return routes.list[i].mbps;
+    return 0;
+}
+
+static int64_t latency_of(const struct machine *m, const char *a, const char *b)
+{
+    struct routes routes = between(m, a, b);
+    for (int i = 0; i < routes.n; i++)
+        if (routes.list[i].kind == ROUTE_PEER)
+            return routes.list[i].latency_ns;
+    return 0;
+}
+
+/* What was measured in the field is not exceeded: QPI below 300 MB/s (Potluri et al., ICPP 2013), UPI
+ * 11 GB/s (linux-rdma/perftest#241), Rome 21.8 (NVIDIA/nvbandwidth#50), Genoa 39 (rtx6kpro). */
+static void test_across_packages(void **state)
+{
+    static const struct {
+        const char *machine, *a, *b;
+        int64_t most;
+    } cases[] = {
+        {"dgx-1v", "gpu0", "mlx5_2", 300},
+        {"dgx-1v", "gpu0", "gpu7", 300},
+        {"p100-8", "gpu0", "gpu4", 300},
+        {"dgx-2", "gpu0", "mlx5_7", 6300},
+        {"container-2-of-8", "gpu0", "gpu1", 11000},
+        {"dgx-a100", "gpu0", "mlx5_8", 21800},
+        {"mi300x-8", "gpu0", "bnxt_re7", 39000},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct machine *m = load(cases[i].machine);
+        int64_t mbps = rate_of(m, cases[i].a, cases[i].b, ROUTE_PEER);
+        if (mbps > cases[i].most || mbps < cases[i].most * 9 / 10)
+            fail_msg("%s: %s %s %lld MB/s, measured are %lld", cases[i].machine, cases[i].a,
+                     cases[i].b, (long long)mbps, (long long)cases[i].most);
+        machine_free(m);
+    }
+}
+
+static struct machine *describe(const char *description)
+{
+    struct machine *m;
+    assert_int_equal(machine_load(description, &m), WEFT_OK);
+    return m;
+}
+
+/* ACS and the IOMMU change what is expected, and so does turning them off. */
+static void test_redirected(void **state)
+{
+    struct machine *m = describe("4 h100, nic per gpu, 2 gpu per pcie-switch, acs on, iommu on");
+    struct machine *free_way = describe("4 h100, nic per gpu, 2 gpu per pcie-switch");
+    int64_t direct = rate_of(free_way, "gpu0", "gpu1", ROUTE_PEER);
+    int64_t fast = latency_of(free_way, "gpu0", "gpu1");
+    assert_near(direct, 55400);
+    /* both: the worse part; of each alone the other is left */
+    assert_near(rate_of(m, "gpu0", "gpu1", ROUTE_PEER), direct * 790 / 1000);
+    assert_int_equal(latency_of(m, "gpu0", "gpu1"), fast + 450 + 400);
+    assert_near(rate_of(m, "gpu0", "mlx5_0", ROUTE_PEER), 31000); /* 27 of 48 of the link */
+    assert_int_equal(whatif_apply(m, "set iommu passthrough"), WEFT_OK);
+    assert_near(rate_of(m, "gpu0", "gpu1", ROUTE_PEER), direct * 830 / 1000);
+    assert_int_equal(latency_of(m, "gpu0", "gpu1"), fast + 450);
+    assert_int_equal(whatif_apply(m, "drop acs all"), WEFT_OK);
+    assert_int_equal(rate_of(m, "gpu0", "gpu1", ROUTE_PEER), direct);
+    assert_int_equal(latency_of(m, "gpu0", "gpu1"), fast);
+    assert_near(rate_of(m, "gpu0", "mlx5_0", ROUTE_PEER), 47500);
+    /* a translating IOMMU redirects without ACS; between two switches nothing is redirected */
+    assert_int_equal(whatif_apply(m, "set iommu translated"), WEFT_OK);
+    assert_near(rate_of(m, "gpu0", "mlx5_0", ROUTE_PEER), 31000);
+    assert_int_equal(latency_of(m, "gpu0", "gpu2") - latency_of(free_way, "gpu0", "gpu2"), 400);
+    /* the switch's link upwards bounds what has to pass it */
+    assert_int_equal(whatif_apply(m, "set iommu off; width 0000:11:00.0 4"), WEFT_OK);
+    assert_int_equal(rate_of(m, "gpu0", "gpu1", ROUTE_PEER), direct);
+    assert_int_equal(whatif_apply(m, "set acs 0000:12:00.0"), WEFT_OK);
+    assert_near(rate_of(m, "gpu0", "gpu1", ROUTE_PEER), direct / 4 * 830 / 1000);
+    machine_free(m);
+    machine_free(free_way);
+}
+
+/* Grace Hopper white paper: 900 GB/s both ways; 346 GB/s host to GPU (NVIDIA/nvbandwidth#23). */
+static void test_cpu_links(void **state)
+{
+    struct machine *m = load("gh200");
+    struct link_bundle bundle = routes_cpu_links(m, 0);
+    assert_int_equal(bundle.links, 10);
+    assert_int_equal(bundle.line_mbps, 450000);
+    assert_near(rate_of(m, "host", "gpu0", ROUTE_HOST), 346000);
+    assert_near(rate_of(m, "gpu0", "mlx5_0", ROUTE_PEER), 47500);
+    /* without them it is the GPU's PCIe link */
+    assert_int_equal(whatif_apply(m, "set links[0].active no"), WEFT_OK);
+    assert_int_equal(routes_cpu_links(m, 0).links, 9);
+    m->n_links = 0;
+    assert_near(rate_of(m, "host", "gpu0", ROUTE_HOST), 55400);
+    machine_free(m);
+}
+
+/* A registration that failed for want of a module has not been tried with it. */
+static void test_load_module(void **state)
+{
+    struct machine *m = load("vm-p2p-clique");
+    struct routes routes = between(m, "gpu0", "mlx5_0");
+    assert_int_equal(routes.list[routes.n - 1].usable, ANSWER_NO);
+    assert_int_equal(whatif_apply(m, "load module nvidia_peermem"), WEFT_OK);
+    routes = between(m, "gpu0", "mlx5_0");
+    assert_int_equal(routes_best(&routes)->kind, ROUTE_PEER);
+    assert_int_equal(routes_best(&routes)->usable, ANSWER_UNKNOWN);
+    machine_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cube_mesh),         cmocka_unit_test(test_switches),
         cmocka_unit_test(test_root_complex_rule), cmocka_unit_test(test_levels),
         cmocka_unit_test(test_infinity_fabric),   cmocka_unit_test(test_near_names),
-        cmocka_unit_test(test_lose_links),
+        cmocka_unit_test(test_lose_links),        cmocka_unit_test(test_across_packages),
+        cmocka_unit_test(test_redirected),        cmocka_unit_test(test_cpu_links),
+        cmocka_unit_test(test_load_module),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

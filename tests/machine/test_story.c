@@ -34,6 +34,7 @@ static const char *const machines[] = {
     "2 geforce, 2 gpu per pcie-switch, acs on, iommu on",
     "8 h200, nvswitch, flat vm, nic per gpu, 2 disk",
     "4 h100, 2 gpu per pcie-switch, acs on, iommu on",
+    MACHINES "/gh200.json",
 };
 enum { MACHINES_COUNT = sizeof machines / sizeof machines[0] };
 
@@ -72,7 +73,8 @@ static void check_off(const char *place, const struct verdict *v)
         fail_msg("%s: %s %s takes a way that is off", place, v->a.name, v->b.name);
 }
 
-/* The line rate of the PCIe link of a device, by the facts that are recorded of it; 0: not known. */
+/* The line rate of the PCIe link of a device, or of a GPU's links to its CPU, by the facts that are
+ * recorded of it; 0: not known. */
 static int64_t pcie_line(const struct machine *m, const struct endpoint *end)
 {
     const struct machine_gpu *gpu =
@@ -80,7 +82,9 @@ static int64_t pcie_line(const struct machine *m, const struct endpoint *end)
     int64_t gen = gpu ? number_or(gpu->pcie_gen_max, 0) : 0;
     int64_t width = gpu ? number_or(gpu->pcie_width, 0) : 0;
     const struct fact_link *fact = gen ? fact_find_link("pcie", gen) : NULL;
-    return fact && width ? fact->line_mbps * width : 0;
+    int64_t cpu = gpu ? routes_cpu_links(m, end->index).line_mbps : 0;
+    int64_t line = fact && width ? fact->line_mbps * width : 0;
+    return cpu > line ? cpu : line;
 }
 
 static void check_speeds(const char *place, const struct machine *m, const struct verdict *v)
