@@ -96,7 +96,7 @@ static void test_root_complex_rule(void **state)
     struct machine *m = load("p100-8");
     for (int a = 0; a < 8; a++)
         for (int b = 0; b < 8; b++) {
-            char x[8], y[8];
+            char x[16], y[16];
             snprintf(x, sizeof x, "gpu%d", a);
             snprintf(y, sizeof y, "gpu%d", b);
             struct routes routes = between(m, x, y);
