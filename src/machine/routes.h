@@ -66,7 +66,7 @@ enum answer { ANSWER_NO, ANSWER_YES, ANSWER_UNKNOWN };
 struct route {
     enum route_kind kind;
     enum answer usable; /* as far as hardware, driver and model say */
-    bool offered;       /* this version of Weft has a path that takes it */
+    bool offered;       /* Weft has a path that takes it, and drives these GPUs */
     int64_t mbps;       /* expected, one direction; 0 when it cannot be told */
     int64_t latency_ns; /* 0 when it cannot be told */
     int via;            /* GPU of a relay, else -1 */
@@ -81,6 +81,7 @@ struct routes {
     /* best first: usable ones, of these a direct link before the rest, then by speed */
     struct route list[ROUTES_MOST];
     int n;
+    bool gpus; /* both ends are GPUs */
 };
 
 /* None for two endpoints of which neither is a GPU nor the host. */

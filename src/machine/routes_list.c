@@ -319,24 +319,14 @@ static void add_gpu_disk(const struct machine *machine, const struct endpoint *g
     add_staged(machine, gpu, disk, FACT_DISK_PERMILLE, routes);
 }
 
-/* Which ways this version of Weft takes: peer access between GPUs (p2p), a GPU between (relay), host memory
- * between two GPUs (staged), copies between a GPU and host memory, and files into either. Here a row changes when a
- * path is added: net, gda. */
-static bool weft_has(enum route_kind kind, bool gpus, bool gpu, bool disk)
+/* Weft drives NVIDIA GPUs: peer access, relays and host memory between two of them, NICs in place or through
+ * host memory, files, copies to and from the host. Of other vendors' GPUs it tells what the machine
+ * has. A vendor that is not told may be NVIDIA. */
+static bool weft_drives(const struct machine *machine, const struct endpoint *end)
 {
-    switch (kind) {
-    case ROUTE_LINK:
-    case ROUTE_RELAY:
-        return true;
-    case ROUTE_PEER:
-        return gpus;
-    case ROUTE_STAGED:
-        return gpus || disk;
-    case ROUTE_HOST:
-        return gpu || disk;
-    default:
-        return false;
-    }
+    const struct machine_gpu *gpu =
+        end->kind == ENDPOINT_GPU ? machine_find_gpu(machine, end->index) : NULL;
+    return !gpu || text_is(gpu->vendor, "nvidia") || !gpu->vendor.value;
 }
 
 /* A direct link is taken even where a relay over more links copies faster: only over it can a
@@ -360,8 +350,8 @@ void routes_between(const struct machine *machine, const struct endpoint *a,
 {
     const struct endpoint *gpu = a->kind == ENDPOINT_GPU ? a : b;
     const struct endpoint *other = gpu == a ? b : a;
-    bool gpus = a->kind == ENDPOINT_GPU && b->kind == ENDPOINT_GPU;
     routes->n = 0;
+    routes->gpus = a->kind == ENDPOINT_GPU && b->kind == ENDPOINT_GPU;
     if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_GPU) {
         if (a->index == b->index)
             return;
@@ -381,8 +371,7 @@ void routes_between(const struct machine *machine, const struct endpoint *a,
         add_gpu_disk(machine, gpu, other, routes);
     }
     for (int i = 0; i < routes->n; i++)
-        routes->list[i].offered = weft_has(routes->list[i].kind, gpus, gpu->kind == ENDPOINT_GPU,
-                                           a->kind == ENDPOINT_DISK || b->kind == ENDPOINT_DISK);
+        routes->list[i].offered = weft_drives(machine, a) && weft_drives(machine, b);
     routes_sort(routes);
 }
 
@@ -405,10 +394,10 @@ static const struct route *first_offered(const struct routes *routes, bool direc
     return NULL;
 }
 
-/* Peer access comes before a relay even where that copies faster: kernels load and store over it. */
+/* Between GPUs peer access comes before what copies faster: kernels load and store over it. */
 const struct route *routes_taken(const struct routes *routes)
 {
-    const struct route *direct = first_offered(routes, true);
+    const struct route *direct = routes->gpus ? first_offered(routes, true) : NULL;
     return direct ? direct : first_offered(routes, false);
 }
 
