@@ -7,10 +7,76 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "commands.h"
 #include "doctor.h"
 
-enum { KEY_AGAINST = 256, KEY_EXPECT };
+enum {
+    KEY_AGAINST = 256,
+    KEY_EXPECT,
+    KEY_PROMETHEUS,
+    KEY_HOSTS,
+    KEY_HOSTFILE,
+    KEY_ALLOCATION,
+    KEY_JOB,
+    KEY_RSH,
+    KEY_WEFT,
+    KEY_LIMIT,
+    KEY_REPORT
+};
+
+static const uint64_t limit_usual_ns = UINT64_C(120000000000);
+
+/* The lists say themselves what is wrong with them. */
+static error_t take_hosts(bool good)
+{
+    if (!good)
+        exit(EXIT_USAGE);
+    return 0;
+}
+
+/* How hosts are found and reached. */
+static error_t parse_reach(int key, char *argument, struct argp_state *state,
+                           struct doctor_options *a)
+{
+    switch (key) {
+    case KEY_HOSTS:
+        return take_hosts(run_parse_hosts(&a->reach, argument));
+    case KEY_HOSTFILE:
+        return take_hosts(run_parse_hostfile(&a->reach, argument));
+    case KEY_ALLOCATION:
+        return take_hosts(doctor_take_allocation(&a->reach));
+    case KEY_JOB:
+        a->job = true;
+        return 0;
+    case KEY_RSH:
+        a->reach.rsh = argument;
+        return 0;
+    case KEY_WEFT:
+        a->reach.weft = argument;
+        return 0;
+    case KEY_LIMIT:
+        if (!config_parse_duration(argument, &a->limit_ns) || !a->limit_ns)
+            argp_error(state, "--limit %s: a time is meant, such as 30s or 5m", argument);
+        return 0;
+    case KEY_REPORT:
+        a->report = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_end(struct argp_state *state, const struct doctor_options *a)
+{
+    bool several = a->reach.host_count > 0 || a->job;
+    if (several && (a->machine.file || a->machine.what_if || a->expect))
+        argp_error(state, "--machine, --what-if and --expect are about one machine, --hosts, "
+                          "--allocation and --job about several");
+    if (a->prometheus && (a->machine.json || a->expect))
+        argp_error(state, "--prometheus prints in place of --json and --expect");
+    return 0;
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -28,6 +94,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case KEY_EXPECT:
         a->expect = true;
         return 0;
+    case KEY_PROMETHEUS:
+        a->prometheus = argument ? argument : "-";
+        return 0;
+    case ARGP_KEY_END:
+        return parse_end(state, a);
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->machine;
         return 0;
@@ -35,7 +106,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         argp_error(state, "unexpected \"%s\"", argument);
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_reach(key, argument, state, a);
     }
 }
 
@@ -46,6 +117,23 @@ static const struct argp_option options[] = {
      "compare with a machine of `weft topo --record`, or with an expectation", 0},
     {"expect", KEY_EXPECT, NULL, 0, "print the expectation that this machine makes, for --against",
      0},
+    {"prometheus", KEY_PROMETHEUS, "FILE", OPTION_ARG_OPTIONAL,
+     "write metrics for the textfile collector of node_exporter, in one step", 0},
+    {"hosts", KEY_HOSTS, "A,B,N[01-16]...", 0,
+     "examine these hosts, reached by ssh, and print which ones deviate; more than once adds", 0},
+    {"hostfile", KEY_HOSTFILE, "FILE", 0, "the same from a file, with a host in each line", 0},
+    {"allocation", KEY_ALLOCATION, NULL, 0,
+     "the same for the nodes of this Slurm allocation, reached by srun", 0},
+    {"job", KEY_JOB, NULL, 0,
+     "the same for the nodes of the job whose PE this is; under weft run, srun and mpirun it goes "
+     "without saying",
+     0},
+    {"rsh", KEY_RSH, "COMMAND", 0,
+     "what reaches a host in place of ssh: it gets the host's name and a command. Also WEFT_RSH",
+     0},
+    {"weft", KEY_WEFT, "PATH", 0, "this command on the other hosts (the same path as here)", 0},
+    {"limit", KEY_LIMIT, "T", 0, "how long each host is waited for (120s)", 0},
+    {"report", KEY_REPORT, NULL, OPTION_HIDDEN, "for `weft doctor --hosts` elsewhere", 0},
     {0},
 };
 
@@ -153,6 +241,9 @@ static int print_machine(const struct machine *machine, const struct diagnosis *
     static struct profile seen;
     int differs = 0;
     profile_of(machine, &seen);
+    if (a->prometheus)
+        return doctor_write_metrics(a->prometheus, machine, d,
+                                    expected ? doctor_count_differences(&seen, expected) : -1);
     if (a->machine.json) {
         json_t *root = diagnosis_json(d, machine);
         if (expected) {
@@ -177,6 +268,96 @@ static void measure(struct machine *machine, const struct doctor_options *a)
         machine_options_try(machine);
 }
 
+/* Examines this machine and prints what was asked for. */
+static int examine_machine(const struct doctor_options *a, const struct profile *expected)
+{
+    static struct diagnosis diagnosis;
+    struct machine *machine = machine_options_read(&a->machine);
+    if (!machine)
+        return EXIT_USAGE;
+    measure(machine, a);
+    int status;
+    if (a->expect) {
+        status = print_expectation(machine);
+    } else {
+        doctor_examine(machine, &diagnosis);
+        status = print_machine(machine, &diagnosis, expected, a);
+        findings_free(&diagnosis.findings);
+    }
+    machine_free(machine);
+    return status;
+}
+
+/* --- several ----------------------------------------------------------------------------------- */
+
+/* What this machine reports of itself; to be freed. NULL: said why not. */
+static char *make_report(const struct doctor_options *a)
+{
+    static struct diagnosis diagnosis;
+    struct machine *machine = machine_options_read(&a->machine);
+    if (!machine)
+        return NULL;
+    measure(machine, a);
+    doctor_examine(machine, &diagnosis);
+    char *report = doctor_node_write(machine, &diagnosis);
+    findings_free(&diagnosis.findings);
+    machine_free(machine);
+    return report;
+}
+
+static int print_report(const struct doctor_options *a)
+{
+    char *report = make_report(a);
+    if (report)
+        fputs(report, stdout);
+    free(report);
+    return report ? EXIT_GOOD : EXIT_FAULT;
+}
+
+static int judge(struct cluster *cluster, const struct doctor_options *a,
+                 const struct profile *expected)
+{
+    cluster_judge(cluster, expected);
+    int status = cluster->deviating || cluster->not_reached ? EXIT_FAULT : EXIT_GOOD;
+    if (a->prometheus)
+        status = doctor_write_cluster_metrics(a->prometheus, cluster);
+    else if (a->machine.json)
+        doctor_json_cluster(cluster, a->against);
+    else
+        doctor_print_cluster(cluster, a->against);
+    cluster_free(cluster);
+    return status;
+}
+
+static int examine_hosts(const struct doctor_options *a, const struct profile *expected)
+{
+    struct cluster cluster = {.nodes = NULL};
+    if (!doctor_visit_hosts(a, &cluster))
+        return EXIT_FAULT;
+    return judge(&cluster, a, expected);
+}
+
+/* One PE of each node examines it, PE 0 prints. Of PEs on one node PE 0 alone does anything. */
+static int examine_job(struct doctor_job *job, const struct doctor_options *a,
+                       const struct profile *expected)
+{
+    struct cluster cluster = {.nodes = NULL};
+    bool silent = job->silent;
+    if (job->n_nodes == 1) {
+        doctor_leave_job(job, true);
+        return silent ? EXIT_GOOD : examine_machine(a, expected);
+    }
+    char *report = job->examines ? make_report(a) : NULL;
+    weft_status status = doctor_gather_job(job, report, &cluster);
+    free(report);
+    if (status)
+        fprintf(stderr, "weft doctor: %s\n", weft_last_error());
+    doctor_leave_job(job, status == WEFT_OK);
+    if (status)
+        return EXIT_FAULT;
+    return silent ? EXIT_GOOD : judge(&cluster, a, expected);
+}
+
 int cmd_doctor(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&machine_options_argp, 0, NULL, 0}, {0}};
@@ -187,27 +368,22 @@ int cmd_doctor(int argc, char **argv)
         .doc =
             "Check drivers, limits, GPUs, links, peer access, RDMA and storage at once; nothing "
             "stops at the first fault. Exit status 1 when there is one, or when something is not "
-            "as expected."};
-    static struct diagnosis diagnosis;
-    static struct profile expected;
-    struct doctor_options a = {.quick = 0};
+            "as expected, or a host cannot be reached."};
+    static struct profile expectation;
+    struct doctor_options a = {.limit_ns = limit_usual_ns};
+    struct doctor_job job = {.boot = NULL};
+    run_say_as("weft doctor");
     argp_parse(&argp, argc, argv, 0, NULL, &a);
-    if (a.against && profile_load(a.against, &expected)) {
+    if (a.against && profile_load(a.against, &expectation)) {
         fprintf(stderr, "weft doctor: --against: %s\n", weft_last_error());
         return EXIT_USAGE;
     }
-    struct machine *machine = machine_options_read(&a.machine);
-    if (!machine)
+    const struct profile *expected = a.against ? &expectation : NULL;
+    if (a.report)
+        return print_report(&a);
+    if (a.reach.host_count)
+        return examine_hosts(&a, expected);
+    if (!a.machine.file && !a.expect && !doctor_join_job(a.job, &job))
         return EXIT_USAGE;
-    measure(machine, &a);
-    int status;
-    if (a.expect) {
-        status = print_expectation(machine);
-    } else {
-        doctor_examine(machine, &diagnosis);
-        status = print_machine(machine, &diagnosis, a.against ? &expected : NULL, &a);
-        findings_free(&diagnosis.findings);
-    }
-    machine_free(machine);
-    return status;
+    return job.boot ? examine_job(&job, &a, expected) : examine_machine(&a, expected);
 }

@@ -13,6 +13,11 @@ static int count(const struct profile *seen, const struct profile *expected,
     return n;
 }
 
+int doctor_count_differences(const struct profile *seen, const struct profile *expected)
+{
+    return count(seen, expected, PROFILE_DIFFERS);
+}
+
 int doctor_print_comparison(const struct profile *seen, const struct profile *expected,
                             const char *name)
 {

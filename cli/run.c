@@ -22,11 +22,18 @@ static const uint64_t reaping_ns = 10 * RUN_SECOND_NS;
 /* The host of an agent, whose words stand among those of others. */
 static const char *said_by;
 
+static const char *said_as = "weft run";
+
+void run_say_as(const char *command)
+{
+    said_as = command;
+}
+
 void run_say(const char *format, ...)
 {
     char line[1024];
-    int n = snprintf(line, sizeof line, "weft run%s%.100s: ", said_by && *said_by ? " on " : "",
-                     said_by ? said_by : "");
+    int n = snprintf(line, sizeof line, "%.40s%s%.100s: ", said_as,
+                     said_by && *said_by ? " on " : "", said_by ? said_by : "");
     va_list args;
     va_start(args, format);
     n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);

@@ -170,6 +170,8 @@ void run_unwatch(struct run *run, int fd);
 
 int run_loop(struct run *run); /* until the job has ended; the exit status */
 bool run_prepare(struct run *run);
+/* The command in whose name run_say() speaks; "weft run" when nothing is said. */
+void run_say_as(const char *command);
 void run_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *run_pe_name(const struct run *run, int pe); /* "PE 3 (pid 1234)" */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of hosts of `weft run`: --hosts a:2,b:2, or a file with a host in each line; and how the
+/* The list of hosts of `weft run`: --hosts a:2,b[1-3]:2, or a file with a host in each line; and how the
  * PEs are dealt out to them. */
 #include "run_hosts.h"
 
@@ -45,11 +45,69 @@ static bool take_host(struct run_options *options, const char *text, size_t leng
     return true;
 }
 
+/* Up to the next comma that is in no brackets. */
+static size_t entry_length(const char *text)
+{
+    size_t length = 0;
+    for (int depth = 0; text[length] && (text[length] != ',' || depth > 0); length++)
+        depth += (text[length] == '[') - (text[length] == ']');
+    return length;
+}
+
+static bool take_entry(struct run_options *options, const char *text, size_t length);
+
+/* What stands around the brackets, and each number in them: "n[01-03,7]:2". `ranges` begins behind the
+ * opening one. */
+static bool take_ranges(struct run_options *options, const char *text, size_t length,
+                        const char *ranges)
+{
+    const char *close = memchr(ranges, ']', length - (size_t)(ranges - text)), *at = ranges;
+    while (close && at < close) {
+        char *end;
+        const char *digits = at;
+        unsigned long first = strtoul(at, &end, 10), last = first;
+        int width = (int)(end - digits);
+        if (*digits < '0' || *digits > '9')
+            break;
+        if (*end == '-' && end[1] >= '0' && end[1] <= '9')
+            last = strtoul(end + 1, &end, 10);
+        if ((*end != ',' && end != close) || last < first || last - first > 65535 || width > 18)
+            break;
+        for (unsigned long number = first; number <= last; number++) {
+            char name[512];
+            int n = snprintf(name, sizeof name, "%.*s%0*lu%.*s", (int)(ranges - 1 - text), text,
+                             width, number, (int)(text + length - close - 1), close + 1);
+            if (n >= (int)sizeof name || !take_entry(options, name, (size_t)n))
+                return false;
+        }
+        at = end + (*end == ',');
+        if (end == close)
+            return true;
+    }
+    run_say("host \"%.*s\": numbers are meant in the brackets, such as [01-04,7]", (int)length,
+            text);
+    return false;
+}
+
+/* An address begins with its bracket, a list of numbers stands behind a name. */
+static bool take_entry(struct run_options *options, const char *text, size_t length)
+{
+    enum { MOST_HOSTS = 65536 };
+    const char *open = memchr(text, '[', length);
+    if (options->host_count == MOST_HOSTS) {
+        run_say("more than %d hosts", MOST_HOSTS);
+        return false;
+    }
+    if (open && open != text && open[-1] != '@')
+        return take_ranges(options, text, length, open + 1);
+    return take_host(options, text, length);
+}
+
 bool run_parse_hosts(struct run_options *options, const char *text)
 {
     while (*text) {
-        size_t length = strcspn(text, ",");
-        if (!take_host(options, text, length))
+        size_t length = entry_length(text);
+        if (!take_entry(options, text, length))
             return false;
         text += length + (text[length] == ',');
     }

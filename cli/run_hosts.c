@@ -3,6 +3,7 @@
  * and the rest of `weft run`, which knows of a PE on another host only that it is reached through
  * run_hosts_signal() and run_hosts_relay(). Knows nothing of how a job ends. */
 #include "run_hosts.h"
+#include "run_reach.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,53 +65,17 @@ static bool random_hex(char *text, size_t bytes)
 
 /* ------------------------------------------------------------------------------ remote shells */
 
-/* This machine needs no remote shell. */
-static bool is_here(const char *name)
-{
-    char own[256] = "";
-    gethostname(own, sizeof own - 1);
-    return strcmp(name, "localhost") == 0 || strcmp(name, own) == 0;
-}
-
-static const char *weft_there(const struct run *run)
-{
-    static char path[4096];
-    if (run->options.weft)
-        return run->options.weft;
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[n > 0 ? n : 0] = '\0';
-    return path;
-}
-
-/* The words of the command that starts the agent. *words and the text in *text are the caller's. The
- * far side of ssh takes them apart again by a shell, so the path must hold nothing that it changes. */
+/* The words of the command that starts the agent. *words and the text in *text are the caller's. */
 static bool make_command(const struct run *run, struct run_host *host, char ***words, char **text)
 {
-    const char *weft = weft_there(run);
-    const char *rsh = run->options.rsh ? run->options.rsh : config_string(CONFIG_RSH);
-    bool here = is_here(host->name);
-    if (strspn(weft, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-@%=,") !=
-        strlen(weft)) {
-        run_say("a remote shell would take \"%s\" apart: name the command on the hosts with --weft",
-                weft);
+    static const char *const arguments[] = {"run", "--agent", NULL};
+    if (run_reach_words(host->name, run->options.rsh, run->options.weft, arguments, words, text)) {
+        run_say("%s", weft_last_error());
         return false;
     }
-    if (asprintf(text, "%s", here ? "" : rsh) < 0)
-        return false;
-    *words = calloc(strlen(*text) + 8, sizeof **words);
-    if (!*words)
-        return false;
-    int n = 0;
-    for (char *word = strtok(*text, " \t"); word; word = strtok(NULL, " \t"))
-        (*words)[n++] = word;
-    if (!here)
-        (*words)[n++] = host->name;
-    (*words)[n++] = (char *)weft;
-    (*words)[n++] = "run";
-    (*words)[n++] = "--agent";
     size_t used = 0, size = 512;
     host->rsh = calloc(1, size);
-    for (int i = 0; host->rsh && i < n && used < size; i++)
+    for (int i = 0; host->rsh && (*words)[i] && used < size; i++)
         used += (size_t)snprintf(host->rsh + used, size - used, "%s%s", i ? " " : "", (*words)[i]);
     return host->rsh != NULL;
 }

@@ -68,7 +68,7 @@ struct run_agent {
 
 /* run_hostlist.c */
 
-/* "a:2,b:2": hosts and their numbers of PEs; npes: 0, or how many PEs there are in all. false: said
+/* "a:2,n[01-03,7]:2": hosts and their numbers of PEs; npes: 0, or how many PEs there are in all. false: said
  * why not. */
 bool run_parse_hosts(struct run_options *options, const char *text);
 bool run_parse_hostfile(struct run_options *options, const char *path);

@@ -266,6 +266,11 @@ static enum method choose_method(void)
     return METHOD_SINGLE;
 }
 
+bool boot_was_launched(void)
+{
+    return boot_launcher_known() || boot_pmix_known();
+}
+
 weft_status boot_open(struct boot **boot, weft_group *group, int group_pe)
 {
     *boot = NULL;

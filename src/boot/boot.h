@@ -71,6 +71,9 @@ weft_status boot_open(struct boot **boot, weft_group *group, int group_pe);
 /* The same, where the program says who this PE is and where the others are (weft_unique_id_get()). */
 weft_status boot_open_id(struct boot **boot, const weft_unique_id *id, int pe, int npes);
 
+/* `weft run`, or a launcher that speaks PMIx, has started this process. */
+bool boot_was_launched(void);
+
 /* PEs as threads: weft_group_create() and weft_group_destroy(). */
 weft_status boot_group_create(int n, weft_group **group);
 void boot_group_destroy(weft_group *group);

@@ -37,6 +37,23 @@ output() {
     says '^2 at b$'
 }
 
+# One judgement of the nodes, however many PEs there are and whoever started them.
+doctor() {
+    run 0 "$weft" run --hosts a:2,b:2,c "$weft" doctor --quick
+    says '^3 nodes, compared with what most of them have$'
+    says '^alike +3 nodes a,b,c$'
+    [ "$(wc -l <"$out")" = 3 ] || fail "more than one judgement"
+    echo '{"weft-expect": 1, "gpus": 5000}' >"$out.expect"
+    run 1 "$weft" run --hosts a:2,b:2 "$weft" doctor --quick --against "$out.expect"
+    says '^DIFFERS +2 nodes a,b: gpus [0-9]+, 5000 expected$'
+    by_rank '1 0 0' 'a b b' "$weft" doctor --quick --job --against "$out.expect"
+    says '^DIFFERS +2 nodes .*: gpus [0-9]+, 5000 expected$'
+    rm -f "$out.expect"
+    run 1 "$weft" doctor --quick --hosts a,b,nowhere
+    says '^alike +2 nodes a,b$'
+    says '^NOT REACHED +nowhere: the remote shell ended with status'
+}
+
 # by_rank STATUSES HOSTS COMMAND...: PE i on the i-th of these hosts, as torchrun starts it; the statuses that
 # are meant, in the order of the PEs.
 by_rank() {
@@ -448,7 +465,7 @@ secret() {
 
 make_hosts a b c
 name_hosts a b c
-[ $# -gt 0 ] || set -- exchange jobs output rank by_turns rank_dead rank_early rank_strangers unique_id id_early deaths kills cable strangers unreachable secret real_ssh hiccup parted dead patience attach bad_line many
+[ $# -gt 0 ] || set -- exchange jobs output doctor rank by_turns rank_dead rank_early rank_strangers unique_id id_early deaths kills cable strangers unreachable secret real_ssh hiccup parted dead patience attach bad_line many
 for case in "$@"; do
     "$case"
 done
