@@ -332,9 +332,7 @@ static int judge(struct cluster *cluster, const struct doctor_options *a,
 static int examine_hosts(const struct doctor_options *a, const struct profile *expected)
 {
     struct cluster cluster = {.nodes = NULL};
-    if (!doctor_visit_hosts(a, &cluster))
-        return EXIT_FAULT;
-    return judge(&cluster, a, expected);
+    return doctor_visit_hosts(a, &cluster) ? judge(&cluster, a, expected) : EXIT_FAULT;
 }
 
 /* One PE of each node examines it, PE 0 prints. Of PEs on one node PE 0 alone does anything. */
@@ -358,6 +356,24 @@ static int examine_job(struct doctor_job *job, const struct doctor_options *a,
     return silent ? EXIT_GOOD : judge(&cluster, a, expected);
 }
 
+static int answer(const struct doctor_options *a)
+{
+    static struct profile expectation;
+    const struct profile *expected = a->against ? &expectation : NULL;
+    struct doctor_job job = {.boot = NULL};
+    if (a->against && profile_load(a->against, &expectation)) {
+        fprintf(stderr, "weft doctor: --against: %s\n", weft_last_error());
+        return EXIT_USAGE;
+    }
+    if (a->report)
+        return print_report(a);
+    if (a->reach.host_count)
+        return examine_hosts(a, expected);
+    if (!a->machine.file && !a->expect && !doctor_join_job(a->job, &job))
+        return EXIT_USAGE;
+    return job.boot ? examine_job(&job, a, expected) : examine_machine(a, expected);
+}
+
 int cmd_doctor(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&machine_options_argp, 0, NULL, 0}, {0}};
@@ -369,21 +385,12 @@ int cmd_doctor(int argc, char **argv)
             "Check drivers, limits, GPUs, links, peer access, RDMA and storage at once; nothing "
             "stops at the first fault. Exit status 1 when there is one, or when something is not "
             "as expected, or a host cannot be reached."};
-    static struct profile expectation;
     struct doctor_options a = {.limit_ns = limit_usual_ns};
-    struct doctor_job job = {.boot = NULL};
     run_say_as("weft doctor");
     argp_parse(&argp, argc, argv, 0, NULL, &a);
-    if (a.against && profile_load(a.against, &expectation)) {
-        fprintf(stderr, "weft doctor: --against: %s\n", weft_last_error());
-        return EXIT_USAGE;
-    }
-    const struct profile *expected = a.against ? &expectation : NULL;
-    if (a.report)
-        return print_report(&a);
-    if (a.reach.host_count)
-        return examine_hosts(&a, expected);
-    if (!a.machine.file && !a.expect && !doctor_join_job(a.job, &job))
-        return EXIT_USAGE;
-    return job.boot ? examine_job(&job, &a, expected) : examine_machine(&a, expected);
+    int status = answer(&a);
+    for (int i = 0; i < a.reach.host_count; i++)
+        free(a.reach.hosts[i].name);
+    free(a.reach.hosts);
+    return status;
 }

@@ -66,7 +66,7 @@ weft_status profile_parse(const json_t *object, const char *name, bool lenient,
                           struct profile *profile);
 
 /* What --against takes: a file with "weft-expect" (written by hand or by `weft doctor --expect`), a
- * recorded machine ("weft-machine"), or a description of one, which expects nothing where it has none.
+ * recorded machine ("weft-machine"), or what else --machine takes, which expects nothing where it has none.
  * WEFT_ERR_ARGUMENT with the place. */
 weft_status profile_load(const char *file, struct profile *expected);
 

@@ -126,7 +126,7 @@ weft_status profile_parse(const json_t *object, const char *name, bool lenient,
     return WEFT_OK;
 }
 
-/* "8 h200" says nothing of NICs. */
+/* "8 h200" says nothing of NICs, nor does what another program wrote of all that it does not know. */
 static void expect_what_is_said(struct profile *expected)
 {
     for (int id = 0; id < PROFILE_COUNT; id++) {
@@ -140,8 +140,12 @@ static weft_status load_machine(const char *file, bool described, struct profile
 {
     struct machine *machine;
     weft_status status = machine_load(file, &machine);
-    if (status)
-        return status;
+    if (status) {
+        char why[512];
+        snprintf(why, sizeof why, "%s", weft_last_error());
+        return base_fail(status, "%s; nor is it an expectation (JSON with \"weft-expect\": 1)",
+                         why);
+    }
     profile_of(machine, expected);
     if (described)
         expect_what_is_said(expected);
@@ -168,9 +172,7 @@ weft_status profile_load(const char *file, struct profile *expected)
     bool is_file = access(file, F_OK) == 0;
     json_t *root = is_file ? json_load_file(file, JSON_REJECT_DUPLICATES, &error) : NULL;
     weft_status status;
-    if (is_file && !root)
-        status = base_fail(WEFT_ERR_ARGUMENT, "%s:%d: %s", file, error.line, error.text);
-    else if (root && json_object_get(root, "weft-expect"))
+    if (root && json_object_get(root, "weft-expect"))
         status = parse_expectation(root, file, expected);
     else if (root && !json_object_get(root, "weft-machine"))
         status = base_fail(WEFT_ERR_ARGUMENT,
@@ -179,7 +181,7 @@ weft_status profile_load(const char *file, struct profile *expected)
                            "(\"weft-machine\": 1, as `weft topo --record` writes it)",
                            file);
     else
-        status = load_machine(file, !is_file, expected);
+        status = load_machine(file, !root, expected);
     json_decref(root);
     return status;
 }
