@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "columns.h"
 #include "commands.h"
 #include "doctor.h"
 
@@ -143,9 +144,11 @@ static const char *status_of(const struct doctor_check *check)
 {
     return check->looked_at == 0 ? "nothing here"
            : check->faults       ? "FAULT"
-           : check->unknown      ? "not all seen"
+           : check->unknown      ? "not verified"
                                  : "good";
 }
+
+static const char *const weight_words[] = {"off", "degraded", "unknown", "note"};
 
 /* Findings of one reason are told once, with the first places. */
 static void print_group(const struct diagnosis *d, const struct doctor_check *check, int first,
@@ -154,7 +157,7 @@ static void print_group(const struct diagnosis *d, const struct doctor_check *ch
     const struct finding *f = &d->findings.list[first];
     const struct reason_text *r = &reason_table[f->reason];
     int shown = 0, more = 0;
-    printf("  %-7s %s  %s\n", weight_names[f->weight], r->code, r->cause);
+    columns_print(stdout, 11, "  %-8s %s  %s", weight_words[f->weight], r->code, r->cause);
     for (int i = first; i < check->first + check->n; i++) {
         const struct finding *other = &d->findings.list[i];
         if (other->reason != f->reason || other->weight != f->weight)
@@ -163,15 +166,15 @@ static void print_group(const struct diagnosis *d, const struct doctor_check *ch
             more++;
             continue;
         }
-        printf("          %s\n", other->evidence);
+        columns_print(stdout, 13, "           %s", other->evidence);
         shown++;
     }
     if (more)
-        printf("          and %d more (--all)\n", more);
-    printf("          %s: %s", f->weight == WEIGHT_UNKNOWN ? "to see" : "remedy", f->remedy);
-    if (f->weight != WEIGHT_UNKNOWN)
-        printf(" [%s; %s]", r->who, r->lasts);
-    putchar('\n');
+        printf("           and %d more (--all)\n", more);
+    bool unknown = f->weight == WEIGHT_UNKNOWN;
+    columns_print(stdout, 13, "           %s: %s%s%s%s%s%s", unknown ? "to see" : "remedy",
+                  f->remedy, unknown ? "" : " [", unknown ? "" : r->who, unknown ? "" : "; ",
+                  unknown ? "" : r->lasts, unknown ? "" : "]");
 }
 
 static bool is_first(const struct diagnosis *d, const struct doctor_check *check, int at)
@@ -185,7 +188,7 @@ static bool is_first(const struct diagnosis *d, const struct doctor_check *check
 
 static void print_text(const struct diagnosis *d, const struct machine *machine, int all)
 {
-    printf("machine %s\n", machine->origin);
+    columns_print(stdout, 8, "machine %s", machine->origin);
     for (int c = 0; c < DOCTOR_CHECKS; c++) {
         const struct doctor_check *check = &d->checks[c];
         printf("%-12s  %s\n", status_of(check), check->title);
@@ -194,8 +197,7 @@ static void print_text(const struct diagnosis *d, const struct machine *machine,
                 if ((int)d->findings.list[i].weight == weight && is_first(d, check, i))
                     print_group(d, check, i, all);
     }
-    printf("%d fault%s, %d observation%s missing\n", d->faults, d->faults == 1 ? "" : "s",
-           d->unknown, d->unknown == 1 ? "" : "s");
+    printf("%d fault%s, %d not verified\n", d->faults, d->faults == 1 ? "" : "s", d->unknown);
 }
 
 /* --- JSON -------------------------------------------------------------------------------------- */
@@ -253,7 +255,7 @@ static int print_machine(const struct machine *machine, const struct diagnosis *
         }
         json_print(root);
     } else {
-        print_text(d, machine, a->all);
+        print_text(d, machine, a->all || columns_are_full());
         if (expected)
             differs = doctor_print_comparison(&seen, expected, a->against);
     }

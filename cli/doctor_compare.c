@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "columns.h"
+
 static int count(const struct profile *seen, const struct profile *expected,
                  enum profile_match match)
 {
@@ -26,11 +28,11 @@ int doctor_print_comparison(const struct profile *seen, const struct profile *ex
     int not_seen = count(seen, expected, PROFILE_NOT_SEEN);
     for (int id = 0; id < PROFILE_COUNT; id++)
         judged += expected->facts[id].known;
-    printf("%-12s  against %s: %d of %d facts differ, %d not seen\n",
-           differs    ? "DIFFERS"
-           : not_seen ? "not all seen"
-                      : "as expected",
-           name, differs, judged, not_seen);
+    columns_print(stdout, 14, "%-12s  against %s: %d of %d facts differ, %d not seen",
+                  differs    ? "DIFFERS"
+                  : not_seen ? "not verified"
+                             : "as expected",
+                  name, differs, judged, not_seen);
     for (int id = 0; id < PROFILE_COUNT; id++) {
         const struct profile_fact *fact = &seen->facts[id], *want = &expected->facts[id];
         enum profile_match match = profile_compare(id, want, fact);
@@ -38,11 +40,11 @@ int doctor_print_comparison(const struct profile *seen, const struct profile *ex
             continue;
         profile_show(id, want, wanted, sizeof wanted);
         profile_show(id, fact, value, sizeof value);
-        printf("  %-7s %s: %s, %s expected%s%s%s\n",
-               match == PROFILE_DIFFERS ? "differs" : "unknown", profile_infos[id].name, value,
-               wanted, match == PROFILE_DIFFERS ? "" : " (",
-               match == PROFILE_DIFFERS ? "" : why_unknown(fact->text),
-               match == PROFILE_DIFFERS ? "" : ")");
+        columns_print(stdout, 10, "  %-7s %s: %s, %s expected%s%s%s",
+                      match == PROFILE_DIFFERS ? "differs" : "unknown", profile_infos[id].name,
+                      value, wanted, match == PROFILE_DIFFERS ? "" : " (",
+                      match == PROFILE_DIFFERS ? "" : why_unknown(fact->text),
+                      match == PROFILE_DIFFERS ? "" : ")");
     }
     return differs;
 }

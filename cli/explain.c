@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "columns.h"
 #include "commands.h"
 #include "explain_coll.h"
 #include "explain_pes.h"
@@ -86,23 +87,28 @@ static const struct argp_option options[] = {
 
 /* --- text -------------------------------------------------------------------------------------- */
 
+enum { LABEL = 13 }; /* columns before the text of a line */
+
 static void print_head(const struct verdict *v)
 {
     char gbps[16], us[16];
     printf("%s -> %s\n", v->a.name, v->b.name);
-    if (!v->chosen) {
-        printf("  way       none%s\n", v->possible ? " in this version of Weft" : "");
-        if (v->possible)
-            printf("  possible  %s, %s GB/s expected: the machine offers it, Weft does not take it "
-                   "yet\n",
-                   v->possible->text, show_gbps(v->possible->mbps, gbps, sizeof gbps));
+    if (!v->chosen && !v->possible)
+        puts("  path       none");
+    if (!v->chosen && v->possible)
+        columns_print(stdout, LABEL,
+                      "  path       none in this version of Weft; the machine offers %s, %s GB/s "
+                      "expected",
+                      v->possible->text, show_gbps(v->possible->mbps, gbps, sizeof gbps));
+    if (!v->chosen)
         return;
-    }
-    printf("  way       %s%s\n", v->chosen->text,
-           v->chosen->usable == ANSWER_UNKNOWN ? " (the driver was not asked)" : "");
-    printf("  expected  %s GB/s, %s us%s%s\n", show_gbps(v->chosen->mbps, gbps, sizeof gbps),
-           show_us(v->chosen->latency_ns, us, sizeof us), *v->chosen->limit ? "; bound by " : "",
-           v->chosen->limit);
+    columns_print(stdout, LABEL, "  path       %s%s", v->chosen->text,
+                  v->chosen->usable == ANSWER_UNKNOWN ? " (unknown whether it is on)" : "");
+    printf("  expected   %s%s, %s us\n",
+           v->chosen->mbps ? show_gbps(v->chosen->mbps, gbps, sizeof gbps) : "speed unknown",
+           v->chosen->mbps ? " GB/s" : "", show_us(v->chosen->latency_ns, us, sizeof us));
+    if (*v->chosen->limit)
+        columns_print(stdout, LABEL, "  limited by %s", v->chosen->limit);
 }
 
 /* "NVLink 4" of "18x NVLink 4 through NVSwitch". */
@@ -126,89 +132,129 @@ static void print_speed(const char *what, int64_t mbps, const struct route *rout
     if (!mbps)
         return;
     if (!route || !route->mbps) {
-        printf("  %-9s %s GB/s\n", what, show_gbps(mbps, is, sizeof is));
+        printf("  %-10s %s GB/s\n", what, show_gbps(mbps, is, sizeof is));
         return;
     }
-    printf("  %-9s %s of %s GB/s, %s for %s\n", what, show_gbps(mbps, is, sizeof is),
-           show_gbps(route->mbps, of, sizeof of),
-           mbps < route->mbps * 80 / 100    ? "slow"
-           : mbps < route->mbps * 90 / 100  ? "somewhat slow"
-           : mbps > route->mbps * 110 / 100 ? "more than usual"
-                                            : "normal",
-           kind_of(route, kind, sizeof kind));
+    columns_print(stdout, LABEL, "  %-10s %s of %s GB/s, %s for %s", what,
+                  show_gbps(mbps, is, sizeof is), show_gbps(route->mbps, of, sizeof of),
+                  mbps < route->mbps * 80 / 100    ? "degraded"
+                  : mbps < route->mbps * 90 / 100  ? "somewhat slow"
+                  : mbps > route->mbps * 110 / 100 ? "more than usual"
+                                                   : "normal",
+                  kind_of(route, kind, sizeof kind));
 }
 
 static void print_measured(const struct verdict *v)
 {
     const struct machine_measured *m = v->measured, *back = v->measured_back;
     char is[16], of[16];
+    bool disk = v->a.kind == ENDPOINT_DISK || v->b.kind == ENDPOINT_DISK;
     if (!m) {
-        puts("  measured  not measured");
+        if (!v->n_ladder) /* which tells more */
+            printf("  measured   not verified%s\n", disk ? "" : " (run --measure)");
         return;
     }
     /* Measured is direct access; what goes another way is not compared with it. */
     bool other = v->chosen && (v->chosen->kind == ROUTE_STAGED || v->chosen->kind == ROUTE_RELAY);
     const struct route *route = other ? NULL : v->chosen;
     if (m->proof.value && (v->a.kind == ENDPOINT_GPU && v->b.kind == ENDPOINT_GPU))
-        printf("  proof     %s%s%s\n", m->proof.value, *text_or(m->evidence, "") ? ": " : "",
-               text_or(m->evidence, ""));
+        columns_print(stdout, LABEL, "  proof      %s%s%s", m->proof.value,
+                      *text_or(m->evidence, "") ? ": " : "", text_or(m->evidence, ""));
     else if (m->proof.value && *text_or(m->evidence, ""))
-        printf("  mapping   %s: %s\n", m->proof.value, m->evidence.value);
+        columns_print(stdout, LABEL, "  mapping    %s: %s", m->proof.value, m->evidence.value);
     else if (!m->proof.value)
-        printf("  proof     none: %s\n", why_unknown(m->proof.why));
+        columns_print(stdout, LABEL, "  proof      none: %s", why_unknown(m->proof.why));
     print_speed("measured", number_or(m->write_mbps, 0), route);
     print_speed("back", back ? number_or(back->write_mbps, 0) : 0, route);
     print_speed("read", number_or(m->read_mbps, 0), route);
     if (number_or(m->both_mbps, 0))
-        printf("  both ways %s GB/s together\n", show_gbps(m->both_mbps.value, is, sizeof is));
+        printf("  both       %s GB/s together\n", show_gbps(m->both_mbps.value, is, sizeof is));
     if (number_or(m->latency_ns, 0))
-        printf("  flag      %s of %s us one way, half of there and back\n",
+        printf("  flag       %s of %s us one way, half of there and back\n",
                show_us(m->latency_ns.value, is, sizeof is),
                show_us(route ? route->latency_ns : 0, of, sizeof of));
     if (m->errors_grown.known)
-        printf("  links     %" PRId64 " errors counted meanwhile%s%s\n", m->errors_grown.value,
-               *text_or(m->errors_where, "") ? ": " : "", text_or(m->errors_where, ""));
+        columns_print(stdout, LABEL, "  links      %" PRId64 " errors counted meanwhile%s%s",
+                      m->errors_grown.value, *text_or(m->errors_where, "") ? ": " : "",
+                      text_or(m->errors_where, ""));
 }
 
 static void print_ladder(const struct verdict *v)
 {
     for (int i = 0; i < v->n_ladder; i++) {
         const struct machine_rung *r = v->ladder[i];
-        printf("  %-9s %-8s %-10s %s", i ? "" : "ladder", text_or(r->rung, "?"),
-               text_or(r->result, "?"), text_or(r->detail, ""));
+        char number[48] = "", speed[48] = "";
         if (number_or(r->err, 0))
-            printf(" (errno %" PRId64 ")", r->err.value);
+            snprintf(number, sizeof number, " (errno %" PRId64 ")", r->err.value);
         if (number_or(r->mbps, 0))
-            printf(", %" PRId64 ".%" PRId64 " GB/s", r->mbps.value / 1000,
-                   r->mbps.value % 1000 / 100);
-        putchar('\n');
+            snprintf(speed, sizeof speed, ", %" PRId64 ".%" PRId64 " GB/s", r->mbps.value / 1000,
+                     r->mbps.value % 1000 / 100);
+        columns_print(stdout, LABEL + 20, "  %-10s %-8s %-10s %s%s%s", i ? "" : "ladder",
+                      text_or(r->rung, "?"), text_or(r->result, "?"), text_or(r->detail, ""),
+                      number, speed);
     }
 }
 
-static void print_finding(const struct finding *f)
+static bool of_one_cause(const struct finding *a, const struct finding *b)
+{
+    return a->reason == b->reason && a->weight == b->weight && strcmp(a->path, b->path) == 0;
+}
+
+static bool is_first(const struct findings *findings, int at)
+{
+    for (int i = 0; i < at; i++)
+        if (of_one_cause(&findings->list[i], &findings->list[at]))
+            return false;
+    return true;
+}
+
+/* What is to be done, once for all findings that say the same. */
+static void print_remedy(const struct finding *f)
 {
     const struct reason_text *r = &reason_table[f->reason];
     char gain[16];
-    printf("  %s%s%s%s  %s\n", r->code, *f->path ? " (" : "", f->path, *f->path ? ")" : "",
-           r->cause);
-    printf("    seen    %s\n", f->evidence);
-    printf("    %s  %s\n", f->weight == WEIGHT_UNKNOWN ? "to see" : "remedy", f->remedy);
+    columns_print(stdout, LABEL, "    %-8s %s", f->weight == WEIGHT_UNKNOWN ? "to see" : "remedy",
+                  f->remedy);
     if (f->weight != WEIGHT_UNKNOWN)
-        printf("    who     %s; lasts %s\n", r->who, r->lasts);
+        columns_print(stdout, LABEL, "    who      %s; %s%s", r->who,
+                      strcmp(r->lasts, "nothing to apply") == 0 ? "" : "lasts ", r->lasts);
     if (f->gain_mbps)
-        printf("    brings  %s GB/s\n", show_gbps(f->gain_mbps, gain, sizeof gain));
+        printf("    brings   %s GB/s\n", show_gbps(f->gain_mbps, gain, sizeof gain));
+}
+
+static bool same_remedy(const struct finding *a, const struct finding *b)
+{
+    return strcmp(a->remedy, b->remedy) == 0 && a->gain_mbps == b->gain_mbps;
+}
+
+/* Findings of one cause are told together. */
+static void print_finding(const struct findings *findings, int at)
+{
+    const struct finding *f = &findings->list[at], *told = f;
+    columns_print(stdout, 4, "  %s%s%s%s  %s", reason_table[f->reason].code, *f->path ? " (" : "",
+                  f->path, *f->path ? ")" : "", reason_table[f->reason].cause);
+    for (int i = at; i < findings->n; i++) {
+        const struct finding *other = &findings->list[i];
+        if (!of_one_cause(f, other))
+            continue;
+        if (!same_remedy(told, other))
+            print_remedy(told);
+        columns_print(stdout, LABEL, "    seen     %s", other->evidence);
+        told = other;
+    }
+    print_remedy(told);
 }
 
 static void print_findings(const struct verdict *v, enum weight weight, const char *title)
 {
     bool any = false;
     for (int i = 0; i < v->findings.n; i++) {
-        if (v->findings.list[i].weight != weight)
+        if (v->findings.list[i].weight != weight || !is_first(&v->findings, i))
             continue;
         if (!any)
             printf("\n%s\n", title);
         any = true;
-        print_finding(&v->findings.list[i]);
+        print_finding(&v->findings, i);
     }
 }
 
@@ -217,32 +263,35 @@ static void print_other_routes(const struct verdict *v)
     char gbps[16];
     if (v->routes.n < 2)
         return;
-    puts("\nevery way of this machine");
+    puts("\nall paths of this machine");
     for (int i = 0; i < v->routes.n; i++)
-        printf("  %-36s %5s GB/s  %s\n", v->routes.list[i].text,
-               show_gbps(v->routes.list[i].mbps, gbps, sizeof gbps),
-               route_state(&v->routes.list[i]));
+        columns_print(stdout, 6, "  %-36s %5s GB/s  %s", v->routes.list[i].text,
+                      show_gbps(v->routes.list[i].mbps, gbps, sizeof gbps),
+                      route_state(&v->routes.list[i]));
     int indices[ROUTES_MOST];
     int64_t total;
     int n = routes_disjoint(&v->routes, indices, &total);
     if (n > 1)
-        printf(
-            "  striped over %d ways that share no link: %s GB/s; taken where it measures faster\n",
+        columns_print(
+            stdout, 4,
+            "  striped over %d paths that share no link: %s GB/s; taken where it measures "
+            "faster",
             n, show_gbps(total, gbps, sizeof gbps));
 }
 
 /* By what a job here would move the file, as weft_file_query() tells it. */
 static void print_file(const weft_file_info *file)
 {
-    printf("  file      %s, %u requests of up to %" PRIu64 " bytes at once; %s on %s\n",
-           file->backend, file->depth, file->chunk_bytes, file->file_system, file->store);
+    columns_print(stdout, LABEL,
+                  "  file       %s, %u requests of up to %" PRIu64 " bytes at once; %s on %s",
+                  file->backend, file->depth, file->chunk_bytes, file->file_system, file->store);
     if (*file->reason)
-        printf("            %s: %s\n", file->reason_code, file->reason);
+        columns_print(stdout, LABEL, "             %s: %s", file->reason_code, file->reason);
     if (*file->gpu_backend)
-        printf("  into GPU  %s\n", file->gpu_backend);
+        columns_print(stdout, LABEL, "  into GPU   %s", file->gpu_backend);
     if (*file->gpu_reason)
-        printf("            %s%s%s\n", file->gpu_reason_code, *file->gpu_reason_code ? ": " : "",
-               file->gpu_reason);
+        columns_print(stdout, LABEL, "             %s%s%s", file->gpu_reason_code,
+                      *file->gpu_reason_code ? ": " : "", file->gpu_reason);
 }
 
 /* file: NULL where neither end is a file of this machine that can be opened, and why not, "" = it is none. */
@@ -251,17 +300,17 @@ static void print_text(const struct verdict *v, const weft_file_info *file, cons
     print_head(v);
     print_measured(v);
     if (v->mount)
-        printf("  mount     %s, %s on %s\n", text_or(v->mount->path, "?"),
-               text_or(v->mount->type, "?"), text_or(v->mount->source, "?"));
+        columns_print(stdout, LABEL, "  mount      %s, %s on %s", text_or(v->mount->path, "?"),
+                      text_or(v->mount->type, "?"), text_or(v->mount->source, "?"));
     if (file)
         print_file(file);
     if (*why)
-        printf("  file      %s\n", why);
+        columns_print(stdout, LABEL, "  file       %s", why);
     print_ladder(v);
     print_findings(v, WEIGHT_OFF, "off");
-    print_findings(v, WEIGHT_SLOW, "slower than it could be");
-    print_findings(v, WEIGHT_UNKNOWN, "not observed");
-    print_findings(v, WEIGHT_NOTE, "good to know");
+    print_findings(v, WEIGHT_SLOW, "degraded");
+    print_findings(v, WEIGHT_UNKNOWN, "unknown");
+    print_findings(v, WEIGHT_NOTE, "notes");
     print_other_routes(v);
 }
 
@@ -458,11 +507,27 @@ static int explain_job(const struct arguments *a, struct machine *machine)
     return worst;
 }
 
+static void print_codes(const char *format)
+{
+    if (strcmp(format, "text") != 0) {
+        reasons_print(stdout, format);
+        return;
+    }
+    for (int i = 0; i < REASON_COUNT; i++)
+        columns_print(stdout, 19, "%-18s %s", reason_table[i].code, reason_table[i].cause);
+}
+
 static int explain_code(const char *code)
 {
     const struct reason_text *r = reason_find(code);
-    printf("%s\n  cause     %s\n  evidence  %s\n  remedy    %s\n  who       %s\n  lasts     %s\n",
-           r->code, r->cause, r->evidence, r->remedy, r->who, r->lasts);
+    const char *const lines[][2] = {{"cause", r->cause},
+                                    {"evidence", r->evidence},
+                                    {"remedy", r->remedy},
+                                    {"who", r->who},
+                                    {"lasts", r->lasts}};
+    puts(r->code);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+        columns_print(stdout, 12, "  %-9s %s", lines[i][0], lines[i][1]);
     return EXIT_GOOD;
 }
 
@@ -474,7 +539,7 @@ int cmd_explain(int argc, char **argv)
         .parser = parse,
         .children = children,
         .args_doc = "A B\n--job PID [PE PE]\nCODE\ncoll OPERATION BYTES [PES]",
-        .doc = "Explain the way between two ends: GPUs (gpu0), NICs (mlx5_0), host, NUMA nodes "
+        .doc = "Explain the path between two ends: GPUs (gpu0), NICs (mlx5_0), host, NUMA nodes "
                "(numa1), disks or the whole path of a file. Says what is taken, what is better and "
                "off, the evidence, the remedy and who can apply it. Exit status 1 when something "
                "is off or slow. coll: by which way a collective on GPU memory goes, and what each "
@@ -484,7 +549,7 @@ int cmd_explain(int argc, char **argv)
         return explain_coll(argc - 2, argv + 2);
     argp_parse(&argp, argc, argv, 0, NULL, &a);
     if (a.codes) {
-        reasons_print(stdout, a.codes);
+        print_codes(a.codes);
         return EXIT_GOOD;
     }
     if (a.job && a.n)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "columns.h"
 #include "machine/checks.h"
 #include "machine/ladder.h"
 #include "machine/whatif.h"
@@ -27,6 +28,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'M':
         options->measure = 1;
         return 0;
+    case 'f':
+        columns_set_full(true);
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -39,6 +43,8 @@ static const struct argp_option options_list[] = {
      0},
     {"what-if", 'w', "CHANGES", 0, "apply changes first, e.g. 'drop acs 0000:40:01.1'", 0},
     {"measure", 'M', NULL, 0, "measure pairs on this machine", 0},
+    {"full", 'f', NULL, 0,
+     "print everything, in lines of any length; else lines have at most 100 columns", 0},
     {"json", 'j', NULL, 0, "print JSON", 0},
     {0},
 };

@@ -77,7 +77,7 @@ static const struct argp_option options[] = {
     {"anonymous", 'a', NULL, 0, "with --record: mask serial numbers, names and addresses", 0},
     {"tree", KEY_TREE, NULL, 0, "print the PCI tree with link widths, IOMMU groups and ACS", 0},
     {"links", KEY_LINKS, NULL, 0, "print every NVLink or xGMI link with its error counters", 0},
-    {"routes", KEY_ROUTES, NULL, 0, "print every way of every pair", 0},
+    {"routes", KEY_ROUTES, NULL, 0, "print every path of every pair", 0},
     {"svg", KEY_SVG, "FILE", 0, "draw the machine (needs Graphviz' dot)", 0},
     {"nccl", KEY_NCCL, "FILE", OPTION_ARG_OPTIONAL, "write a topology file for NCCL_TOPO_FILE", 0},
     {"watch", KEY_WATCH, "SECONDS", OPTION_ARG_OPTIONAL,

@@ -10,12 +10,12 @@
 #include "machine/routes.h"
 
 /* The devices that are rows and columns: GPUs, NICs, disks, in this order. */
-enum { TOPO_MOST = 160 };
+enum { TOPO_MOST = 1024 };
 
 struct topo {
     const struct machine *machine;
     struct endpoint ends[TOPO_MOST];
-    int n, gpus;
+    int n, gpus, nics;
 };
 
 void topo_collect(const struct machine *machine, struct topo *topo);
@@ -23,7 +23,15 @@ void topo_collect(const struct machine *machine, struct topo *topo);
 /* "X", "NV18", "XG1", "PIX" ...: what stands in the matrix. */
 void topo_label(const struct topo *topo, int a, int b, char *label, size_t size);
 
+/* "rwa": what the driver tells of peer access; '-' is refused, '?' unknown. */
+void topo_access(const struct topo *topo, int a, int b, char access[4]);
+
+/* The machine in few lines of at most COLUMNS columns; with --full all of it. */
 void topo_text(const struct topo *topo, FILE *to);
+/* Parts of it: a line for each kind of pair; one matrix of distances; every matrix. */
+void topo_paths(const struct topo *topo, FILE *to);
+void topo_distances(const struct topo *topo, FILE *to);
+void topo_matrices(const struct topo *topo, FILE *to);
 void topo_tree(const struct machine *machine, FILE *to);
 void topo_links(const struct machine *machine, FILE *to);
 void topo_routes(const struct topo *topo, FILE *to);

@@ -3,8 +3,10 @@
 #include "topo.h"
 
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "columns.h"
 #include "machine_options.h"
 
 struct side {
@@ -57,40 +59,121 @@ static json_t *side_json(const struct side *s)
 static void print_side(const char *title, const struct side *s)
 {
     char gbps[16], us[16];
-    printf("  %-7s %-5s %s, %s GB/s, %s us\n", title, s->label, *s->path ? s->path : "no way",
-           show_gbps(s->mbps, gbps, sizeof gbps), show_us(s->latency_ns, us, sizeof us));
+    columns_print(stdout, 16, "  %-7s %-5s %s, %s GB/s, %s us", title, s->label,
+                  *s->path ? s->path : "no path", show_gbps(s->mbps, gbps, sizeof gbps),
+                  show_us(s->latency_ns, us, sizeof us));
+}
+
+/* A pair that changes. */
+struct change {
+    const char *a, *b;
+    struct side was, is;
+};
+
+struct changes {
+    struct change *list;
+    int n, room;
+};
+
+static void add(struct changes *changes, const struct change *change)
+{
+    if (changes->n == changes->room) {
+        changes->room = changes->room ? 2 * changes->room : 64;
+        changes->list = realloc(changes->list, (size_t)changes->room * sizeof *changes->list);
+        if (!changes->list)
+            abort();
+    }
+    changes->list[changes->n++] = *change;
+}
+
+static void find_changes(const struct topo *x, const struct topo *y, struct changes *changes)
+{
+    for (int a = 0; a < x->n && a < y->n; a++)
+        for (int b = 0; b < x->n && b < y->n; b++) {
+            struct change change = {.a = x->ends[a].name, .b = x->ends[b].name};
+            look(x, a, b, &change.was);
+            look(y, a, b, &change.is);
+            bool a_path = *change.was.path || *change.is.path;
+            if (a != b && a_path && !same(&change.was, &change.is) && !told(x, y, a, b))
+                add(changes, &change);
+        }
+}
+
+static bool alike(const struct change *x, const struct change *y)
+{
+    return same(&x->was, &y->was) && same(&x->is, &y->is);
+}
+
+static bool is_first(const struct changes *changes, int at)
+{
+    for (int i = 0; i < at; i++)
+        if (alike(&changes->list[i], &changes->list[at]))
+            return false;
+    return true;
+}
+
+/* "gpu0-gpu3, gpu1-gpu2" of the changes alike; few of many unless --full. */
+static char *names_of(const struct changes *changes, int at)
+{
+    enum { MOST = 8 };
+    char *text;
+    size_t size;
+    int n = 0;
+    FILE *to = open_memstream(&text, &size);
+    if (!to)
+        abort();
+    for (int i = at; i < changes->n; i++) {
+        const struct change *c = &changes->list[i];
+        if (!alike(c, &changes->list[at]))
+            continue;
+        if (n < MOST || columns_are_full())
+            fprintf(to, "%s%s-%s", n ? ", " : "", c->a, c->b);
+        n++;
+    }
+    if (n > MOST && !columns_are_full())
+        fprintf(to, " and %d more", n - MOST);
+    fclose(to);
+    return text;
+}
+
+static void print_changes(const struct changes *changes)
+{
+    for (int i = 0; i < changes->n; i++) {
+        if (!is_first(changes, i))
+            continue;
+        char *names = names_of(changes, i);
+        columns_print(stdout, 2, "%s", names);
+        print_side("before", &changes->list[i].was);
+        print_side("after", &changes->list[i].is);
+        free(names);
+    }
+    if (!changes->n)
+        puts("no pair changes");
+}
+
+static void print_json(const struct changes *changes)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < changes->n; i++) {
+        const struct change *c = &changes->list[i];
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:o, s:o}", "a", c->a, "b", c->b, "before",
+                                        side_json(&c->was), "after", side_json(&c->is)));
+    }
+    json_print(json_pack("{s:o}", "changed", list));
 }
 
 int topo_changes(const struct machine *before, const struct machine *after, int json)
 {
     static struct topo x, y;
-    int changed = 0;
-    json_t *list = json_array();
+    struct changes changes = {.n = 0};
     topo_collect(before, &x);
     topo_collect(after, &y);
-    for (int a = 0; a < x.n && a < y.n; a++)
-        for (int b = 0; b < x.n && b < y.n; b++) {
-            struct side was, is;
-            look(&x, a, b, &was);
-            look(&y, a, b, &is);
-            bool a_way = *was.path || *is.path;
-            if (a == b || !a_way || same(&was, &is) || told(&x, &y, a, b))
-                continue;
-            changed++;
-            if (json) {
-                json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "a", x.ends[a].name,
-                                                      "b", x.ends[b].name, "before",
-                                                      side_json(&was), "after", side_json(&is)));
-                continue;
-            }
-            printf("%s %s\n", x.ends[a].name, x.ends[b].name);
-            print_side("before", &was);
-            print_side("after", &is);
-        }
+    find_changes(&x, &y, &changes);
     if (json)
-        json_print(json_pack("{s:O}", "changed", list));
-    else if (!changed)
-        puts("no pair changes");
-    json_decref(list);
-    return changed;
+        print_json(&changes);
+    else
+        print_changes(&changes);
+    free(changes.list);
+    return changes.n;
 }

@@ -186,14 +186,8 @@ static void print_man(FILE *to)
 
 void reasons_print(FILE *to, const char *format)
 {
-    if (strcmp(format, "md") == 0) {
+    if (strcmp(format, "md") == 0)
         print_markdown(to);
-        return;
-    }
-    if (strcmp(format, "man") == 0) {
+    else
         print_man(to);
-        return;
-    }
-    for (int i = 0; i < REASON_COUNT; i++)
-        fprintf(to, "%-18s %s\n", reason_table[i].code, reason_table[i].cause);
 }

@@ -81,7 +81,7 @@ bool findings_turn_off(const struct findings *findings, unsigned ways);
 /* One of them is for this reason. */
 bool findings_have(const struct findings *findings, enum reason reason);
 
-/* The whole table as docs/reasons.md ("md"), as the manual page's source ("man"), or as text. */
+/* The whole table as docs/reasons.md ("md"), or as the manual page's source ("man"). */
 void reasons_print(FILE *to, const char *format);
 
 #endif

@@ -88,7 +88,7 @@ struct routes {
 void routes_between(const struct machine *machine, const struct endpoint *a,
                     const struct endpoint *b, struct routes *routes);
 
-/* "on", "off", "not told", or that this version of Weft does not take it. */
+/* "on", "off", "unknown", or that this version of Weft does not take it. */
 const char *route_state(const struct route *route);
 
 /* Orders them again after a change of `usable`. */

@@ -50,8 +50,8 @@ static void add_links(const struct machine *machine, const struct endpoint *a,
     snprintf(route->text, sizeof route->text, "%dx %s %" PRId64 "%s", bundle.links,
              link_title(bundle.kind), bundle.generation,
              bundle.through_switch ? " through NVSwitch" : "");
-    snprintf(route->limit, sizeof route->limit, "%d links of %" PRId64 ".%" PRId64 " GB/s",
-             bundle.links, bundle.line_mbps / bundle.links / 1000,
+    snprintf(route->limit, sizeof route->limit, "%d link%s of %" PRId64 ".%" PRId64 " GB/s",
+             bundle.links, bundle.links == 1 ? "" : "s", bundle.line_mbps / bundle.links / 1000,
              bundle.line_mbps / bundle.links % 1000 / 100);
 }
 
@@ -377,9 +377,9 @@ void routes_between(const struct machine *machine, const struct endpoint *a,
 
 const char *route_state(const struct route *route)
 {
-    static const char *const states[] = {"off", "on", "not told"};
-    static const char *const without[] = {"off", "not in this version of Weft",
-                                          "not told, and not in this version of Weft"};
+    static const char *const states[] = {"off", "on", "unknown"};
+    static const char *const without[] = {"off", "not taken by this version of Weft",
+                                          "unknown, and not taken by this version of Weft"};
     return (route->offered ? states : without)[route->usable];
 }
 

@@ -24,7 +24,7 @@ timed() {
     [ "$status" -eq 0 ] || bad=1
 }
 timed doctor-quick "$weft" doctor --quick
-timed topo "$weft" topo
+timed topo "$weft" topo --full
 timed topo-measure "$weft" topo --measure
 timed doctor "$weft" doctor
 timed explain "$weft" explain --measure gpu0 gpu1

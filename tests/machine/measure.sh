@@ -21,14 +21,18 @@ expect() {
         failures=$((failures + 1))
     fi
 }
-expect 0 'gpu0             X  400/396 101%' "$weft" topo --measure
-expect 0 'gpu1  0.63/0.63 100%               X' "$weft" topo --measure
-expect 0 '2 of 2 pairs proven by resident kernels on both GPUs' "$weft" topo --measure
+expect 0 'gpu0             X  400/396 101%' "$weft" topo --measure --full
+expect 0 'gpu1  0.63/0.63 100%               X' "$weft" topo --measure --full
+expect 0 '1 pair NV18, 396 GB/s, 0.63 us: 18x NVLink 4 through NVSwitch; measured 400' "$weft" topo --measure
+expect 0 'verified      2 of 2 directions between GPUs' "$weft" topo --measure
+FAKE_CUDA_SLOW=1-0 expect 0 '(degraded); gpu1->gpu0' "$weft" topo --measure
+FAKE_CUDA_LIE=1 expect 0 '; BAD: the proof failed' "$weft" topo --measure
+FAKE_CUDA_REFUSE=1 expect 0 '; OFF: the driver refuses' "$weft" topo --measure
 expect 0 '"both_gbytes_per_s": 800' "$weft" topo --measure --json
-expect 0 'measured  400 of 396 GB/s, normal for NVLink 4' "$weft" explain --measure gpu0 gpu1
-expect 0 'measured  55.0 GB/s' sh -c "'$weft' explain --measure gpu1 host; true"
+expect 0 'measured   400 of 396 GB/s, normal for NVLink 4' "$weft" explain --measure gpu0 gpu1
+expect 0 'measured   55.0 GB/s' sh -c "'$weft' explain --measure gpu1 host; true"
 mapped() { LD_PRELOAD=$LD_LIBRARY_PATH/libfakerm.so ASAN_OPTIONS=verify_asan_link_order=0 "$weft" explain --measure gpu1 host; true; }
-expect 0 'mapping   proven: mapped by' mapped
+expect 0 'mapping    proven: mapped by' mapped
 expect 0 'MAP-REFUSED' sh -c "'$weft' explain --measure gpu1 host; true"
 FAKE_RM_LIE=1 expect 0 'MAP-PROOF' mapped
 FAKE_RM_FAIL=4e:1 expect 0 'refuses with status 0x56' mapped

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Folds lines at spaces. See columns.h. */
+#include "columns.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_full;
+
+void columns_set_full(bool full)
+{
+    is_full = full;
+}
+
+bool columns_are_full(void)
+{
+    return is_full;
+}
+
+/* A byte that goes on with a character takes no column of its own. */
+static bool starts_character(char c)
+{
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+int columns_of(const char *text)
+{
+    int columns = 0;
+    for (; *text; text++)
+        columns += starts_character(*text);
+    return columns;
+}
+
+/* Bytes of `text` that go on a line of `room` columns: all, or up to the last space behind column
+ * `least`, or as many as fit. */
+static size_t bytes_that_fit(const char *text, int room, int least)
+{
+    size_t space = 0;
+    int column = 0;
+    for (size_t i = 0; text[i]; i++) {
+        if (!starts_character(text[i]))
+            continue;
+        if (column == room && text[i] == ' ')
+            return i;
+        if (column == room)
+            return space ? space : i;
+        if (text[i] == ' ' && column > least)
+            space = i;
+        column++;
+    }
+    return strlen(text);
+}
+
+static void print_folded(FILE *to, int hang, const char *text)
+{
+    size_t n = bytes_that_fit(text, COLUMNS, hang);
+    for (;;) {
+        size_t end = n;
+        while (end && text[end - 1] == ' ')
+            end--;
+        fprintf(to, "%.*s\n", (int)end, text);
+        text += n;
+        text += strspn(text, " ");
+        if (!*text)
+            return;
+        fprintf(to, "%*s", hang, "");
+        n = bytes_that_fit(text, COLUMNS - hang, 0);
+    }
+}
+
+void columns_print(FILE *to, int hang, const char *format, ...)
+{
+    char *text;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        abort();
+    if (is_full)
+        fprintf(to, "%s\n", text);
+    else
+        print_folded(to, hang, text);
+    free(text);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines of text that fit a terminal: what topo, explain and doctor print is folded here. */
+#ifndef WEFT_CLI_COLUMNS_H
+#define WEFT_CLI_COLUMNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+enum { COLUMNS = 100 };
+
+/* With `full` nothing is folded from here on (--full). */
+void columns_set_full(bool full);
+bool columns_are_full(void);
+
+/* Prints text and ends the line. What is longer than COLUMNS goes on in lines indented by `hang`
+ * columns, broken at spaces behind column `hang`; a word that is longer than a line is cut. */
+void columns_print(FILE *to, int hang, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Columns that text takes on a terminal: its characters, of which UTF-8 has more bytes. */
+int columns_of(const char *text);
+
+#endif

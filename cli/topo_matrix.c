@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The matrices that `weft topo` prints: distances, and with --full every figure of every pair. */
+#include "topo.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "columns.h"
+#include "machine_options.h"
+
+typedef void cell_function(const struct topo *topo, int a, int b, char *cell, size_t size);
+
+/* Rows [r0, r1) and columns [c0, c1); `most` columns of text, 0: as wide as it is. */
+struct area {
+    int r0, r1, c0, c1;
+    int least; /* width of a cell */
+    int most;
+};
+
+static int name_width(const struct topo *topo, int at)
+{
+    return columns_of(topo->ends[at].name);
+}
+
+static void print_block(const struct topo *topo, const struct area *area, const int *wide,
+                        int first, cell_function *cell, FILE *to)
+{
+    fprintf(to, "%*s", first, "");
+    for (int b = area->c0; b < area->c1; b++)
+        fprintf(to, "  %*s", wide[b], topo->ends[b].name);
+    fputc('\n', to);
+    for (int a = area->r0; a < area->r1; a++) {
+        fprintf(to, "%-*s", first, topo->ends[a].name);
+        for (int b = area->c0; b < area->c1; b++) {
+            char text[32];
+            cell(topo, a, b, text, sizeof text);
+            fprintf(to, "  %*s", wide[b], text);
+        }
+        fputc('\n', to);
+    }
+}
+
+/* Columns that fit beside each other from `from` on; at least one. */
+static int columns_that_fit(const struct area *area, const int *wide, int first)
+{
+    int used = first, n = 0;
+    for (int b = area->c0; b < area->c1; b++, n++) {
+        used += 2 + wide[b];
+        if (area->most && used > area->most && n)
+            return n;
+    }
+    return n;
+}
+
+/* What is too wide is printed as blocks of about equal width, one below the other. */
+static void print_area(const struct topo *topo, struct area area, cell_function *cell, FILE *to)
+{
+    static int wide[TOPO_MOST];
+    int first = 0;
+    for (int a = area.r0; a < area.r1; a++)
+        first = name_width(topo, a) > first ? name_width(topo, a) : first;
+    for (int b = area.c0; b < area.c1; b++)
+        wide[b] = name_width(topo, b) < area.least ? area.least : name_width(topo, b);
+    int n = area.c1 - area.c0, fit = columns_that_fit(&area, wide, first), end = area.c1;
+    int blocks = (n + fit - 1) / fit, each = (n + blocks - 1) / blocks;
+    for (int i = 0; area.c0 < end; i++) {
+        int room = columns_that_fit(&area, wide, first);
+        area.c1 = area.c0 + (room < each ? room : each);
+        area.c1 = area.c1 < end ? area.c1 : end;
+        if (i)
+            fputc('\n', to);
+        print_block(topo, &area, wide, first, cell, to);
+        area.c0 = area.c1;
+        area.c1 = end;
+    }
+}
+
+static void print_matrix(const struct topo *topo, int n, int least, cell_function *cell, FILE *to)
+{
+    print_area(topo, (struct area){.r1 = n, .c1 = n, .least = least}, cell, to);
+}
+
+static void cell_gbps(const struct topo *topo, int a, int b, char *cell, size_t size)
+{
+    struct routes routes = {.n = 0};
+    if (a == b || (a >= topo->gpus && b >= topo->gpus)) {
+        snprintf(cell, size, a == b ? "X" : "-");
+        return;
+    }
+    explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
+    const struct route *best = routes_best(&routes);
+    if (routes.n && !best)
+        snprintf(cell, size, "off");
+    else
+        show_gbps(best ? best->mbps : 0, cell, size);
+}
+
+static void cell_us(const struct topo *topo, int a, int b, char *cell, size_t size)
+{
+    struct routes routes = {.n = 0};
+    if (a == b || (a >= topo->gpus && b >= topo->gpus)) {
+        snprintf(cell, size, a == b ? "X" : "-");
+        return;
+    }
+    explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
+    const struct route *best = routes_best(&routes);
+    show_us(best ? best->latency_ns : 0, cell, size);
+}
+
+static char capability(struct machine_text word, char letter)
+{
+    return !word.value || text_is(word, "unknown") ? '?' : text_is(word, "ok") ? letter : '-';
+}
+
+void topo_access(const struct topo *topo, int a, int b, char access[4])
+{
+    const struct machine_p2p *p =
+        machine_find_p2p(topo->machine, topo->ends[a].index, topo->ends[b].index);
+    access[0] = p ? capability(p->read, 'r') : '?';
+    access[1] = p ? capability(p->write, 'w') : '?';
+    access[2] = p ? capability(p->atomics, 'a') : '?';
+    access[3] = '\0';
+}
+
+static void cell_p2p(const struct topo *topo, int a, int b, char *cell, size_t size)
+{
+    char access[4];
+    topo_access(topo, a, b, access);
+    snprintf(cell, size, "%s", a == b ? "X" : access);
+}
+
+static void cell_measured(const struct topo *topo, int a, int b, char *cell, size_t size)
+{
+    const struct machine_measured *m =
+        machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
+    if (a == b)
+        snprintf(cell, size, "X");
+    else if (m && text_is(m->proof, "failed"))
+        snprintf(cell, size, "BAD");
+    else if (m && m->proof.value && !text_is(m->proof, "proven"))
+        snprintf(cell, size, "OFF");
+    else
+        show_gbps(m ? number_or(m->write_mbps, 0) : 0, cell, size);
+}
+
+/* Expected and measured, so that the two are read side by side. */
+static void beside(char *cell, size_t size, const char *expected, const char *measured,
+                   int64_t expected_value, int64_t measured_value)
+{
+    if (expected_value > 0 && measured_value > 0)
+        snprintf(cell, size, "%.8s/%.8s %" PRId64 "%%", measured, expected,
+                 (measured_value * 100 + expected_value / 2) / expected_value);
+    else
+        snprintf(cell, size, "%.8s", measured);
+}
+
+static void cell_gbps_beside(const struct topo *topo, int a, int b, char *cell, size_t size)
+{
+    const struct machine_measured *m =
+        machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
+    struct routes routes = {.n = 0};
+    char expected[16], measured[16];
+    cell_measured(topo, a, b, measured, sizeof measured);
+    explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
+    const struct route *best = routes_best(&routes);
+    int64_t mbps = best ? best->mbps : 0;
+    beside(cell, size, show_gbps(mbps, expected, sizeof expected), measured, mbps,
+           m ? number_or(m->write_mbps, 0) : 0);
+}
+
+static void cell_measured_us(const struct topo *topo, int a, int b, char *cell, size_t size)
+{
+    const struct machine_measured *m =
+        machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
+    if (a == b)
+        snprintf(cell, size, "X");
+    else
+        show_us(m ? number_or(m->latency_ns, 0) : 0, cell, size);
+}
+
+static void cell_us_beside(const struct topo *topo, int a, int b, char *cell, size_t size)
+{
+    const struct machine_measured *m =
+        machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
+    struct routes routes = {.n = 0};
+    char expected[16], measured[16];
+    cell_measured_us(topo, a, b, measured, sizeof measured);
+    explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
+    const struct route *best = routes_best(&routes);
+    int64_t ns = best ? best->latency_ns : 0;
+    beside(cell, size, show_us(ns, expected, sizeof expected), measured, ns,
+           m ? number_or(m->latency_ns, 0) : 0);
+}
+
+/* --- what is printed --------------------------------------------------------------------------- */
+
+static bool stands_in_matrix(const struct topo *topo, bool all, const char *word)
+{
+    for (int a = 0; a < topo->n; a++)
+        for (int b = 0; b < topo->n; b++) {
+            char label[32];
+            if (a == b || (!all && topo->gpus && a >= topo->gpus && b >= topo->gpus))
+                continue;
+            topo_label(topo, a, b, label, sizeof label);
+            if (strncmp(label, word, strlen(word)) == 0)
+                return true;
+        }
+    return false;
+}
+
+/* Every label that stands in the matrix is told. */
+static void print_legend(const struct topo *topo, bool all, FILE *to)
+{
+    static const char *const words[][2] = {
+        {"NV", "NV#: # NVLinks bonded"},         {"XG", "XG#: # xGMI links bonded"},
+        {"PIX", "PIX: one PCIe switch between"}, {"PXB", "PXB: several PCIe switches between"},
+        {"PHB", "PHB: one root complex"},        {"NODE", "NODE: one NUMA node"},
+        {"SYS", "SYS: across NUMA nodes"},       {"?", "?: unknown"},
+    };
+    int used = 0;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        int more = (int)strlen(words[i][1]);
+        if (!stands_in_matrix(topo, all, words[i][0]))
+            continue;
+        bool fits = !used || used + 2 + more <= COLUMNS;
+        fprintf(to, "%s%s", !used ? "" : fits ? "  " : "\n", words[i][1]);
+        used = !used || !fits ? more : used + 2 + more;
+    }
+    fputc('\n', to);
+}
+
+/* All labels of the rows from r0 on are the same. */
+static bool is_uniform(const struct topo *topo, const struct area *area, char *label, size_t size)
+{
+    label[0] = '\0';
+    for (int a = area->r0; a < area->r1; a++)
+        for (int b = area->c0; b < area->c1; b++) {
+            char here[32];
+            if (a == b)
+                continue;
+            topo_label(topo, a, b, here, sizeof here);
+            if (*label && strcmp(label, here) != 0)
+                return false;
+            snprintf(label, size, "%s", here);
+        }
+    return *label;
+}
+
+/* Columns are GPUs, and rows everything; GPUs are no rows where they are all alike. Without a GPU each
+ * device is a column. */
+void topo_distances(const struct topo *topo, FILE *to)
+{
+    char label[32];
+    int columns = topo->gpus ? topo->gpus : topo->n;
+    struct area gpus = {.r1 = columns, .c1 = columns};
+    struct area others = {.r0 = columns, .r1 = topo->n, .c1 = columns, .least = 4, .most = COLUMNS};
+    bool alike = columns < 2 || is_uniform(topo, &gpus, label, sizeof label);
+    if (topo->n < 2)
+        return;
+    fputs("\nDistance\n", to);
+    if (alike && columns > 1)
+        fprintf(to, "%s%d pair%s of %s: %s\n", columns > 2 ? "all " : "",
+                columns * (columns - 1) / 2, columns > 2 ? "s" : "",
+                topo->gpus ? "GPUs" : "devices", label);
+    others.r0 = alike ? columns : 0;
+    if (others.r0 < others.r1)
+        print_area(topo, others, topo_label, to);
+    print_legend(topo, false, to);
+}
+
+static void print_measured(const struct topo *topo, FILE *to)
+{
+    if (topo->machine->n_measured == 0 || topo->gpus < 2)
+        return;
+    fputs("\nMeasured/expected GB/s, row writes to column (BAD: the proof failed, OFF: no peer "
+          "access)\n",
+          to);
+    print_matrix(topo, topo->gpus, 12, cell_gbps_beside, to);
+    fputs("\nMeasured/expected us, one way, 8 bytes\n", to);
+    print_matrix(topo, topo->gpus, 14, cell_us_beside, to);
+}
+
+void topo_matrices(const struct topo *topo, FILE *to)
+{
+    if (topo->n > 1) {
+        fputs("\nDistance\n", to);
+        print_matrix(topo, topo->n, 4, topo_label, to);
+        print_legend(topo, true, to);
+        fputs("\nExpected GB/s, one way, large copies\n", to);
+        print_matrix(topo, topo->n, 4, cell_gbps, to);
+    }
+    if (topo->gpus > 1) {
+        fputs("\nExpected us, one way, 8 bytes\n", to);
+        print_matrix(topo, topo->gpus, 4, cell_us, to);
+        fputs("\nPeer access by the driver (r read, w write, a atomics, - refused, ? unknown)\n",
+              to);
+        print_matrix(topo, topo->gpus, 4, cell_p2p, to);
+    }
+    print_measured(topo, to);
+}
