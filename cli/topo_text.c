@@ -43,7 +43,7 @@ void topo_label(const struct topo *topo, int a, int b, char *label, size_t size)
     else if (bundle.links)
         snprintf(label, size, "%s%d", strcmp(bundle.kind, "xgmi") == 0 ? "XG" : "NV", bundle.links);
     else
-        snprintf(label, size, "%s", level_name(routes_level(topo->machine, x->pci, y->pci)));
+        snprintf(label, size, "%s", level_name(routes_apart(topo->machine, x, y)));
 }
 
 /* --- devices ----------------------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ static void print_gpu(const struct machine *m, const struct machine_gpu *g, FILE
 {
     char text[200], numa[32] = "NUMA unknown", name[32];
     const struct machine_pci *pci = machine_find_pci(m, g->bdf.value);
-    int64_t node = pci ? routes_numa(m, pci) : -1;
+    int64_t node = pci ? routes_numa(m, pci) : number_or(g->numa, -1);
     if (node >= 0)
         snprintf(numa, sizeof numa, "NUMA %" PRId64, node);
     gpu_text(g, text, sizeof text);

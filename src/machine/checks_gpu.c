@@ -343,7 +343,7 @@ static void check_driver_word(const struct machine *machine, const struct endpoi
 {
     const struct machine_gpu *x = machine_find_gpu(machine, a->index);
     bool geforce = x && x->name.value && strstr(x->name.value, "GeForce");
-    enum level level = routes_level(machine, a->pci, b->pci);
+    enum level level = routes_apart(machine, a, b);
     enum reason reason = REASON_P2P_GPU;
     if (strcmp(word, "disabled-by-regkey") == 0)
         reason = REASON_P2P_REGKEY;
@@ -422,12 +422,11 @@ static void check_socket(const struct machine *machine, const struct endpoint *a
                          const struct endpoint *b, struct findings *findings)
 {
     const char *link = text_or(machine->system.socket_link, "");
-    if (routes_level(machine, a->pci, b->pci) == LEVEL_SYS &&
+    if (routes_apart(machine, a, b) == LEVEL_SYS &&
         (strcmp(link, "qpi") == 0 || strcmp(link, "upi") == 0))
         finding_add(findings, REASON_P2P_SOCKET, WEIGHT_OFF, NULL,
                     "%s is near NUMA node %" PRId64 ", %s near %" PRId64 ", between them %s",
-                    a->name, routes_numa(machine, a->pci), b->name, routes_numa(machine, b->pci),
-                    link);
+                    a->name, routes_numa_of(machine, a), b->name, routes_numa_of(machine, b), link);
 }
 
 /* What turns peer access off by the settings of the GPUs, whatever lies between them. Returns

@@ -8,10 +8,11 @@
 
 enum { ROCE_MTU_LEAST = 4200 };
 
+/* Or one of which nothing is known, as in files of other programs. */
 static bool has_active_port(const struct machine *machine, const struct machine_nic *nic)
 {
     const struct machine_port *port = machine_find_port(machine, text_or(nic->name, ""));
-    return port && text_is(port->state, "active");
+    return !port || !port->state.value || text_is(port->state, "active");
 }
 
 const struct machine_nic *check_nearest_nic(const struct machine *machine,
@@ -21,8 +22,10 @@ const struct machine_nic *check_nearest_nic(const struct machine *machine,
     *level = LEVEL_UNKNOWN;
     for (size_t i = 0; i < machine->n_nics; i++) {
         const struct machine_nic *nic = &machine->nics[i];
-        enum level here =
-            routes_level(machine, gpu->pci, machine_find_pci(machine, nic->bdf.value));
+        struct endpoint end = {.kind = ENDPOINT_NIC,
+                               .pci = machine_find_pci(machine, nic->bdf.value)};
+        snprintf(end.name, sizeof end.name, "%s", text_or(nic->name, ""));
+        enum level here = routes_apart(machine, gpu, &end);
         if (has_active_port(machine, nic) && (!best || here < *level)) {
             best = nic;
             *level = here;
@@ -207,7 +210,7 @@ static void check_untried(const struct machine *machine, const struct endpoint *
 static void check_far(const struct machine *machine, const struct endpoint *gpu,
                       const struct endpoint *nic, struct findings *findings)
 {
-    enum level nearest, here = routes_level(machine, gpu->pci, nic->pci);
+    enum level nearest, here = routes_apart(machine, gpu, nic);
     const struct machine_nic *near = check_nearest_nic(machine, gpu, &nearest);
     if (near && here != LEVEL_UNKNOWN && nearest < here)
         finding_add(findings, REASON_GDR_FAR, WEIGHT_SLOW, near->name.value,
@@ -297,6 +300,8 @@ void check_nearest_nics(const struct machine *machine, struct findings *findings
         for (size_t i = 0; i < machine->n_gpus; i++) {
             struct endpoint gpu = {.kind = ENDPOINT_GPU,
                                    .pci = machine_find_pci(machine, machine->gpus[i].bdf.value)};
+            snprintf(gpu.name, sizeof gpu.name, "gpu%" PRId64,
+                     number_or(machine->gpus[i].index, -1));
             if (check_nearest_nic(machine, &gpu, &level) != &machine->nics[n] ||
                 level == LEVEL_UNKNOWN)
                 continue;

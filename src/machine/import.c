@@ -12,7 +12,9 @@
 #include "base/status.h"
 #include "machine/facts.h"
 
-#define KINDS "a machine file (weft topo --record), NCCL's or RCCL's topology (NCCL_TOPO_DUMP_FILE)"
+#define KINDS                                                                                      \
+    "a machine file (weft topo --record), NCCL's or RCCL's topology (NCCL_TOPO_DUMP_FILE) or "     \
+    "the text of nvidia-smi topo -m"
 
 weft_status import_fail(const struct import *im, unsigned long line, const char *format, ...)
 {
@@ -150,6 +152,25 @@ static weft_status import_markup(struct import *im, const char *text, size_t len
     return import_fail(im, 1, "<%s> begins none of the kinds that are read: " KINDS, element);
 }
 
+/* A line that begins with "GPU0" or another number, as heading and rows do. */
+static bool has_gpu_line(const char *text, size_t length)
+{
+    for (const char *at = text, *end = text + length; at && at < end;) {
+        const char *gpu = memmem(at, (size_t)(end - at), "GPU", 3);
+        if (!gpu)
+            return false;
+        const char *before = gpu;
+        while (before > text && before[-1] != '\n' && isspace((unsigned char)before[-1]))
+            before--;
+        /* or behind the escape that underlines the heading, which ends in a letter */
+        bool first = before == text || before[-1] == '\n' || before[-1] == 'm';
+        if (first && gpu + 3 < end && isdigit((unsigned char)gpu[3]))
+            return true;
+        at = gpu + 3;
+    }
+    return false;
+}
+
 weft_status import_any(const char *text, size_t length, const char *name, struct machine **machine)
 {
     size_t at = 0;
@@ -168,6 +189,8 @@ weft_status import_any(const char *text, size_t length, const char *name, struct
         status = import_fail(&im, 1, "the file is empty; what is read: " KINDS);
     else if (text[at] == '<')
         status = import_markup(&im, text, length);
+    else if (has_gpu_line(text, length))
+        status = import_smi(&im, text, length);
     else
         status = import_fail(&im, 1, "none of the kinds that are read: " KINDS);
     if (!status) {

@@ -13,14 +13,15 @@ struct import {
     const char *name; /* of the file */
 };
 
-/* Whatever `text` holds: a machine file, or NCCL's or RCCL's topology (NCCL_TOPO_DUMP_FILE). `text`
- * need not end in a zero byte.
+/* Whatever `text` holds: a machine file, NCCL's or RCCL's topology (NCCL_TOPO_DUMP_FILE), or the text
+ * of `nvidia-smi topo -m`. `text` need not end in a zero byte.
  * WEFT_ERR_ARGUMENT with file and line, WEFT_ERR_UNSUPPORTED when this build lacks the library that
  * reads it. */
 weft_status import_any(const char *text, size_t length, const char *name, struct machine **machine);
 
-/* `im->machine` is empty when called. */
+/* One kind each; `im->machine` is empty when called. */
 weft_status import_nccl(struct import *im, const char *text, size_t length);
+weft_status import_smi(struct import *im, const char *text, size_t length);
 
 /* WEFT_ERR_ARGUMENT, "FILE:LINE: ...". */
 weft_status import_fail(const struct import *im, unsigned long line, const char *format, ...)

@@ -226,6 +226,17 @@ struct machine_p2p *machine_find_p2p(const struct machine *machine, int64_t a, i
     return NULL;
 }
 
+struct machine_distance *machine_find_distance(const struct machine *machine, const char *a,
+                                               const char *b)
+{
+    for (size_t i = 0; i < machine->n_distances; i++) {
+        struct machine_distance *d = &machine->distances[i];
+        if ((text_is(d->a, a) && text_is(d->b, b)) || (text_is(d->a, b) && text_is(d->b, a)))
+            return d;
+    }
+    return NULL;
+}
+
 struct machine_numa *machine_find_numa(const struct machine *machine, int64_t index)
 {
     for (size_t i = 0; i < machine->n_numa; i++)

@@ -95,6 +95,9 @@ struct machine_gpu *machine_find_gpu(const struct machine *machine, int64_t inde
 struct machine_nic *machine_find_nic(const struct machine *machine, const char *name);
 struct machine_disk *machine_find_disk(const struct machine *machine, const char *name);
 struct machine_p2p *machine_find_p2p(const struct machine *machine, int64_t a, int64_t b);
+/* Whichever of the two stands first. */
+struct machine_distance *machine_find_distance(const struct machine *machine, const char *a,
+                                               const char *b);
 struct machine_numa *machine_find_numa(const struct machine *machine, int64_t index);
 struct machine_measured *machine_find_measured(const struct machine *machine, const char *a,
                                                const char *b);

@@ -211,6 +211,28 @@ enum level routes_level(const struct machine *machine, const struct machine_pci 
     return numa_a == numa_b ? LEVEL_NODE : LEVEL_SYS;
 }
 
+enum level routes_apart(const struct machine *machine, const struct endpoint *a,
+                        const struct endpoint *b)
+{
+    static const char *const words[] = {"pix", "pxb", "phb", "node", "sys"};
+    if (a->pci && b->pci)
+        return routes_level(machine, a->pci, b->pci);
+    const struct machine_distance *told = machine_find_distance(machine, a->name, b->name);
+    for (int i = 0; told && i < 5; i++)
+        if (text_is(told->level, words[i]))
+            return (enum level)(LEVEL_PIX + i);
+    return LEVEL_UNKNOWN;
+}
+
+int64_t routes_numa_of(const struct machine *machine, const struct endpoint *end)
+{
+    const struct machine_gpu *gpu =
+        end->kind == ENDPOINT_GPU ? machine_find_gpu(machine, end->index) : NULL;
+    if (end->pci || !gpu)
+        return end->pci ? routes_numa(machine, end->pci) : -1;
+    return number_or(gpu->numa, -1);
+}
+
 /* --- links ------------------------------------------------------------------------------------- */
 
 static bool link_between(const struct machine_link *link, int64_t a, int64_t b)
@@ -276,6 +298,17 @@ const char *link_title(const char *kind)
     return strcmp(kind, "xgmi") == 0 ? "xGMI" : strcmp(kind, "c2c") == 0 ? "NVLink-C2C" : "NVLink";
 }
 
+static struct link_bundle told_links(const struct machine *machine, int64_t a, int64_t b)
+{
+    char name[32], other[32];
+    snprintf(name, sizeof name, "gpu%" PRId64, a);
+    snprintf(other, sizeof other, "gpu%" PRId64, b);
+    const struct machine_distance *d = machine_find_distance(machine, name, other);
+    if (!d || !d->links.known)
+        return (struct link_bundle){0};
+    return (struct link_bundle){.links = (int)d->links.value, .told = true, .kind = "nvlink"};
+}
+
 struct link_bundle routes_links(const struct machine *machine, int64_t a, int64_t b)
 {
     struct link_bundle direct = bundle_of(machine, a, b, false);
@@ -284,7 +317,7 @@ struct link_bundle routes_links(const struct machine *machine, int64_t a, int64_
         return direct.links >= back.links ? direct : back;
     struct link_bundle from = bundle_of(machine, a, b, true), to = bundle_of(machine, b, a, true);
     if (!from.links || !to.links)
-        return (struct link_bundle){0};
+        return told_links(machine, a, b);
     return from.mbps <= to.mbps ? from : to;
 }
 

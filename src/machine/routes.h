@@ -28,14 +28,20 @@ enum level { LEVEL_SELF, LEVEL_PIX, LEVEL_PXB, LEVEL_PHB, LEVEL_NODE, LEVEL_SYS,
 const char *level_name(enum level level);
 enum level routes_level(const struct machine *machine, const struct machine_pci *a,
                         const struct machine_pci *b);
+/* The same of two ends: by the PCI tree, or as a program told it where their place is not known. */
+enum level routes_apart(const struct machine *machine, const struct endpoint *a,
+                        const struct endpoint *b);
 /* NUMA node of a device; -1 when it is not known and cannot be concluded. */
 int64_t routes_numa(const struct machine *machine, const struct machine_pci *pci);
+/* The same of a GPU, NIC or disk whose place may be unknown. */
+int64_t routes_numa_of(const struct machine *machine, const struct endpoint *end);
 int64_t routes_package(const struct machine *machine, int64_t numa);
 
 /* Active links between two GPUs: direct ones, or both sides' links into switches. */
 struct link_bundle {
     int links; /* bonded */
     bool through_switch;
+    bool told;        /* a program told the number alone: through_switch and speed are not known */
     const char *kind; /* "nvlink", "xgmi", NULL when links is 0 */
     int64_t generation;
     int64_t line_mbps; /* all bonded links together */

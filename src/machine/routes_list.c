@@ -47,9 +47,13 @@ static void add_links(const struct machine *machine, const struct endpoint *a,
     route->mbps = bundle.mbps;
     route->latency_ns = bundle.latency_ns;
     route->hops = bundle.through_switch ? 2 : 1;
-    snprintf(route->text, sizeof route->text, "%dx %s %" PRId64 "%s", bundle.links,
-             link_title(bundle.kind), bundle.generation,
-             bundle.through_switch ? " through NVSwitch" : "");
+    char generation[24] = "";
+    if (bundle.generation)
+        snprintf(generation, sizeof generation, " %" PRId64, bundle.generation);
+    snprintf(route->text, sizeof route->text, "%dx %s%s%s", bundle.links, link_title(bundle.kind),
+             generation, bundle.through_switch ? " through NVSwitch" : "");
+    if (!bundle.line_mbps)
+        return;
     snprintf(route->limit, sizeof route->limit, "%d link%s of %" PRId64 ".%" PRId64 " GB/s",
              bundle.links, bundle.links == 1 ? "" : "s", bundle.line_mbps / bundle.links / 1000,
              bundle.line_mbps / bundle.links % 1000 / 100);
@@ -85,17 +89,19 @@ static enum answer peer_answer(const struct machine *machine, const struct endpo
 static void add_peer(const struct machine *machine, const struct endpoint *a,
                      const struct endpoint *b, struct routes *routes)
 {
-    if (!a->pci || !b->pci)
-        return;
-    enum level level = routes_level(machine, a->pci, b->pci);
-    struct route *route = add(routes, ROUTE_PEER);
+    enum level level = routes_apart(machine, a, b);
+    bool placed = a->pci && b->pci;
+    struct route *route = placed || level != LEVEL_UNKNOWN ? add(routes, ROUTE_PEER) : NULL;
     if (!route)
         return;
     route->usable = peer_answer(machine, a, b, level);
-    route->mbps = routes_peer_mbps(machine, a->pci, b->pci, FACT_REDIRECT_PERMILLE, route->limit,
-                                   sizeof route->limit);
-    route->latency_ns =
-        level == LEVEL_UNKNOWN ? 0 : peer_latency(level, routes_peer_way(machine, a->pci, b->pci));
+    struct peer_way way = routes_peer_way(machine, a->pci, b->pci);
+    if (!placed && level == LEVEL_SYS)
+        way.crosses = ANSWER_UNKNOWN;
+    if (placed)
+        route->mbps = routes_peer_mbps(machine, a->pci, b->pci, FACT_REDIRECT_PERMILLE,
+                                       route->limit, sizeof route->limit);
+    route->latency_ns = level == LEVEL_UNKNOWN ? 0 : peer_latency(level, way);
     route->hops = level == LEVEL_PIX ? 1 : 2;
     snprintf(route->text, sizeof route->text, "PCIe peer-to-peer (%s)", level_name(level));
 }
@@ -122,8 +128,9 @@ static enum answer relay_answer(const struct machine *machine, int64_t a, int64_
 static void add_relays(const struct machine *machine, const struct endpoint *a,
                        const struct endpoint *b, struct routes *routes)
 {
-    if (routes_links(machine, a->index, b->index).through_switch)
-        return; /* a relay would use the same links */
+    struct link_bundle direct = routes_links(machine, a->index, b->index);
+    if (direct.through_switch || direct.told)
+        return; /* a relay would use the same links, or might */
     for (size_t i = 0; i < machine->n_gpus; i++) {
         int64_t via = number_or(machine->gpus[i].index, -1);
         if (via < 0 || via == a->index || via == b->index)
@@ -208,7 +215,7 @@ static void add_host(const struct machine *machine, const struct endpoint *devic
     route->hops = 1;
     route->latency_ns = cpu.latency_ns ? cpu.latency_ns : FACT_HOST_LATENCY_NS;
     route->mbps = host_mbps(machine, device, route->limit, sizeof route->limit);
-    int64_t here = device->pci ? routes_numa(machine, device->pci) : -1;
+    int64_t here = routes_numa_of(machine, device);
     bool far = host->index >= 0 && here >= 0 &&
                routes_package(machine, here) != routes_package(machine, host->index);
     if (far)
@@ -287,7 +294,7 @@ static void add_gpu_nic(const struct machine *machine, const struct endpoint *gp
                         const struct endpoint *nic, struct routes *routes)
 {
     struct route *route = add(routes, ROUTE_PEER);
-    enum level level = routes_level(machine, gpu->pci, nic->pci);
+    enum level level = routes_apart(machine, gpu, nic);
     route->usable = ladder_answer(machine, gpu, nic);
     if (gpu->pci && nic->pci)
         route->mbps = routes_peer_mbps(machine, gpu->pci, nic->pci, FACT_REDIRECT_NIC_PERMILLE,
@@ -315,7 +322,7 @@ static void add_gpu_disk(const struct machine *machine, const struct endpoint *g
                                        route->limit, sizeof route->limit) *
                       FACT_DISK_PERMILLE / 1000;
     snprintf(route->text, sizeof route->text, "GPUDirect Storage (%s)",
-             level_name(routes_level(machine, gpu->pci, disk->pci)));
+             level_name(routes_apart(machine, gpu, disk)));
     add_staged(machine, gpu, disk, FACT_DISK_PERMILLE, routes);
 }
 

@@ -38,7 +38,7 @@ static struct endpoint end_of(const struct machine *m, const char *name)
 static void is_apart(const struct machine *m, const char *a, const char *b, const char *level)
 {
     struct endpoint x = end_of(m, a), y = end_of(m, b);
-    const char *here = level_name(routes_level(m, x.pci, y.pci));
+    const char *here = level_name(routes_apart(m, &x, &y));
     if (strcmp(here, level) != 0)
         fail_msg("%s %s: %s, expected %s", a, b, here, level);
 }
@@ -63,7 +63,9 @@ static void is_cut_at(const char *text, size_t length, unsigned line)
         fail_msg("%s, expected line %u", weft_last_error(), line);
 }
 
-#define KINDS "a machine file (weft topo --record), NCCL's or RCCL's topology (NCCL_TOPO_DUMP_FILE)"
+#define KINDS                                                                                      \
+    "a machine file (weft topo --record), NCCL's or RCCL's topology (NCCL_TOPO_DUMP_FILE) or "     \
+    "the text of nvidia-smi topo -m"
 
 static void test_kinds(void **state)
 {
@@ -99,6 +101,113 @@ static void test_addresses(void **state)
         if (is_one != (pairs[i][1] != NULL) || (is_one && strcmp(address, pairs[i][1]) != 0))
             fail_msg("%s: %s", pairs[i][0], address);
     }
+}
+
+static void test_smi(void **state)
+{
+    struct machine *m = load("smi-nics.txt");
+    assert_int_equal(m->n_gpus, 4);
+    assert_int_equal(m->n_nics, 4);
+    assert_string_equal(m->nics[1].name.value, "mlx5_3"); /* NIC1, by the legend */
+    is_apart(m, "gpu0", "mlx5_0", "PXB");
+    is_apart(m, "gpu0", "mlx5_3", "NODE");
+    is_apart(m, "mlx5_bond_0", "gpu1", "SYS");
+    is_apart(m, "mlx5_4", "mlx5_bond_0", "NODE");
+    is_apart(m, "gpu0", "gpu1", "?"); /* NV18 stands in its place */
+    struct link_bundle links = routes_links(m, 3, 0);
+    assert_int_equal(links.links, 18);
+    assert_true(links.told);
+    assert_int_equal(links.generation, 0); /* 18 links are of Hopper or of Blackwell */
+    assert_int_equal(links.mbps, 0);
+    assert_int_equal(m->gpus[2].numa.value, 1);
+    assert_string_equal(m->numa[1].cpus.value, "48-95,144-191");
+    assert_null(m->gpus[0].name.value);
+    assert_null(m->gpus[0].bdf.value);
+    machine_free(m);
+}
+
+static void test_smi_forms(void **state)
+{
+    struct machine *m = load("smi-old.txt");
+    assert_int_equal(m->n_gpus, 4);
+    assert_string_equal(m->nics[0].name.value, "mlx5_0");
+    is_apart(m, "gpu0", "gpu3", "SYS"); /* SOC */
+    is_apart(m, "gpu0", "mlx5_0", "PIX");
+    assert_int_equal(routes_links(m, 0, 1).links, 2);
+    assert_int_equal(routes_links(m, 0, 3).links, 0);
+    assert_false(m->gpus[0].numa.known);
+    assert_int_equal(m->n_numa, 0);
+    machine_free(m);
+    m = load("smi-copied.txt");
+    is_apart(m, "gpu0", "gpu1", "PHB");
+    assert_false(m->gpus[0].numa.known);
+    assert_string_equal(m->gpus[0].numa.why, "nvidia-smi names 0-1");
+    machine_free(m);
+}
+
+/* Three GPUs linked in a row: the ends reach each other by relay only where a link is known to be none. */
+static void test_smi_routes(void **state)
+{
+    static struct routes routes;
+    struct machine *m;
+    const char *text =
+        "\tGPU0\tGPU1\tGPU2\nGPU0\tX\tNV4\tPHB\nGPU1\tNV4\tX\tNV4\nGPU2\tPHB\tNV4\tX\n";
+    assert_int_equal(import_any(text, strlen(text), "x", &m), WEFT_OK);
+    struct endpoint a = end_of(m, "gpu0"), b = end_of(m, "gpu2");
+    int relays = 0;
+    routes_between(m, &a, &b, &routes);
+    for (int i = 0; i < routes.n; i++)
+        relays += routes.list[i].kind == ROUTE_RELAY;
+    assert_int_equal(relays, 1);
+    machine_free(m);
+    /* all linked: whether by a switch, which a relay would cross twice, is not told */
+    text = "\tGPU0\tGPU1\tGPU2\nGPU0\tX\tNV4\tNV4\nGPU1\tNV4\tX\tNV4\nGPU2\tNV4\tNV4\tX\n";
+    assert_int_equal(import_any(text, strlen(text), "x", &m), WEFT_OK);
+    a = end_of(m, "gpu0"), b = end_of(m, "gpu2");
+    routes_between(m, &a, &b, &routes);
+    assert_string_equal(routes.list[0].text, "4x NVLink");
+    assert_string_equal(routes.list[0].limit, "");
+    for (int i = 0; i < routes.n; i++)
+        assert_int_not_equal(routes.list[i].kind, ROUTE_RELAY);
+    machine_free(m);
+}
+
+static void test_smi_refused(void **state)
+{
+    is_refused("GPU0 X NV1\nGPU1 NV1 X\n", "x:1: the heading that names the columns is missing");
+    is_refused(" GPU0 GPU1\nGPU0 X PIX\n", "x:2: there is no row of GPU1 (the text is cut off)");
+    is_refused(" GPU0 GPU1\nGPU0 X PIX\nGPU1 PIX\n",
+               "x:3: the row of GPU1 has 1 cells, the heading 2 devices");
+    is_refused(" GPU0 GPU1\nGPU0 X PIX PIX\nGPU1 PIX X\n",
+               "x:2: the row of GPU0 is longer than the heading");
+    is_refused(" GPU0 GPU0\nGPU0 X PIX\n", "x:1: GPU0 appears twice in the heading");
+    is_refused(" GPU1 GPU01\nGPU1 X PIX\n", "x:1: GPU01 appears twice in the heading");
+    is_refused(" GPU0 GPU1\nGPU0 X PIX\nGPU0 PIX X\n",
+               "x:3: this is the place of the row of GPU1, and \"GPU0\" stands there");
+    is_refused(" GPU0 GPU1\nGPU0 X PIX\nGPU1 SYS X\n",
+               "x:3: GPU1 GPU0 is SYS, and GPU0 GPU1 in line 2 PIX");
+    is_refused(" GPU0 GPU1\nGPU0 X FAR\nGPU1 FAR X\n",
+               "x:2: GPU0 GPU1: \"FAR\" is none of X, PIX, PXB, PHB, NODE, SYS, SOC, NV#");
+    is_refused(" GPU0 NIC0\nGPU0 X NV4\nNIC0 NV4 X\n",
+               "x:2: GPU0 NIC0: \"NV4\" is none of X, PIX, PXB, PHB, NODE, SYS, SOC, NV#");
+    is_refused(" GPU0 GPU1\nGPU0 X NV65\nGPU1 NV65 X\n",
+               "x:2: GPU0 GPU1: \"NV65\" is none of X, PIX, PXB, PHB, NODE, SYS, SOC, NV#");
+    is_refused(" GPU0 GPU1\nGPU0 PIX X\nGPU1 X PIX\n", "x:2: GPU0 GPU0: \"PIX\" where X belongs");
+    is_refused(
+        " GPU0 GPU1\nGPU0 X OK\nGPU1 OK X\n",
+        "x:2: this is a matrix of nvidia-smi topo -p2p, which tells no distance; topo -m writes "
+        "one");
+    is_refused(
+        " GPU0 CPU Colour\nGPU0 X 3\n",
+        "x:1: the heading \"CPU Colour\" is not known: devices, CPU Affinity, NUMA Affinity and "
+        "GPU NUMA ID are");
+    is_refused(" GPU0 CPU Affinity\nGPU0 X all\n",
+               "x:2: CPU Affinity of GPU0: \"all\" is no list of CPUs");
+    is_refused(" GPU0 NIC0\nGPU0 X PIX\nNIC0 PIX X\n\nNIC1: mlx5_0\n",
+               "x:5: the legend names NIC1, which no column is");
+    is_refused(
+        " GPU0 NIC0 NIC1\nGPU0 X PIX PIX\nNIC0 PIX X PIX\nNIC1 PIX PIX X\n\nNIC0: a\nNIC1: a\n",
+        "x:7: NIC1: a is named twice");
 }
 
 #ifdef WITH_XML
@@ -273,6 +382,8 @@ static void test_without_expat(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_smi),         cmocka_unit_test(test_smi_forms),
+        cmocka_unit_test(test_smi_routes),  cmocka_unit_test(test_smi_refused),
         cmocka_unit_test(test_kinds),       cmocka_unit_test(test_addresses),
 #ifdef WITH_XML
         cmocka_unit_test(test_nccl_dump),   cmocka_unit_test(test_nccl_by_hand),
