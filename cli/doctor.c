@@ -2,15 +2,19 @@
 /* `weft doctor`: prints a diagnosis of the whole machine, and how it stands beside what is expected; makes
  * none itself. */
 #include <argp.h>
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "columns.h"
 #include "commands.h"
 #include "doctor.h"
+#include "machine/growth.h"
 
 enum {
     KEY_AGAINST = 256,
@@ -23,6 +27,7 @@ enum {
     KEY_RSH,
     KEY_WEFT,
     KEY_LIMIT,
+    KEY_INTERVAL,
     KEY_REPORT
 };
 
@@ -60,6 +65,11 @@ static error_t parse_reach(int key, char *argument, struct argp_state *state,
         if (!config_parse_duration(argument, &a->limit_ns) || !a->limit_ns)
             argp_error(state, "--limit %s: a time is meant, such as 30s or 5m", argument);
         return 0;
+    case KEY_INTERVAL:
+        if (!config_parse_duration(argument, &a->interval_ns) || !a->interval_ns)
+            argp_error(state, "--interval %s: a time is meant, such as 10s or 1m", argument);
+        a->interval = argument;
+        return 0;
     case KEY_REPORT:
         a->report = true;
         return 0;
@@ -74,6 +84,10 @@ static error_t parse_end(struct argp_state *state, const struct doctor_options *
     if (several && (a->machine.file || a->machine.what_if || a->expect))
         argp_error(state, "--machine, --what-if and --expect are about one machine, --hosts, "
                           "--allocation and --job about several");
+    if (a->interval_ns && (a->machine.file || a->machine.what_if))
+        argp_error(state,
+                   "--interval looks twice at this machine, --machine and --what-if are about "
+                   "another one");
     if (a->prometheus && (a->machine.json || a->expect))
         argp_error(state, "--prometheus prints in place of --json and --expect");
     return 0;
@@ -134,6 +148,8 @@ static const struct argp_option options[] = {
      0},
     {"weft", KEY_WEFT, "PATH", 0, "this command on the other hosts (the same path as here)", 0},
     {"limit", KEY_LIMIT, "T", 0, "how long each host is waited for (120s)", 0},
+    {"interval", KEY_INTERVAL, "T", 0,
+     "look at the counters of errors again after this time, and tell which grow", 0},
     {"report", KEY_REPORT, NULL, OPTION_HIDDEN, "for `weft doctor --hosts` elsewhere", 0},
     {0},
 };
@@ -262,12 +278,31 @@ static int print_machine(const struct machine *machine, const struct diagnosis *
     return d->faults || differs ? EXIT_FAULT : EXIT_GOOD;
 }
 
+/* The second look, once the time since `began_ns` is over. */
+static void look_again(struct machine *machine, const struct doctor_options *a, uint64_t began_ns)
+{
+    uint64_t passed = clock_now_ns() - began_ns;
+    uint64_t left = passed < a->interval_ns ? a->interval_ns - passed : 0;
+    struct timespec pause = {.tv_sec = (time_t)(left / 1000000000),
+                             .tv_nsec = (long)(left % 1000000000)};
+    while (nanosleep(&pause, &pause) != 0 && errno == EINTR)
+        ;
+    struct machine *later = machine_options_read(&a->machine);
+    if (later)
+        growth_note(machine, later);
+    machine_free(later);
+}
+
+/* What needs time: measuring, and counters that may grow meanwhile. */
 static void measure(struct machine *machine, const struct doctor_options *a)
 {
+    uint64_t began_ns = clock_now_ns();
     if (a->machine.measure && !a->quick)
         machine_options_measure(&a->machine, machine, 0);
     else if (!a->machine.file && !a->quick && machine->n_gpus)
         machine_options_try(machine);
+    if (a->interval_ns)
+        look_again(machine, a, began_ns);
 }
 
 /* Examines this machine and prints what was asked for. */

@@ -20,6 +20,8 @@ struct doctor_options {
     bool job;                 /* examine the nodes of the job whose PE this is */
     struct run_options reach; /* hosts, and how they are reached */
     uint64_t limit_ns;        /* how long a host is waited for */
+    uint64_t interval_ns;     /* between two looks at counters; 0: one look */
+    const char *interval;     /* as it was given */
 };
 
 /* --- doctor_compare.c: one machine beside an expectation --- */

@@ -253,6 +253,10 @@ bool doctor_visit_hosts(const struct doctor_options *options, struct cluster *cl
         arguments[words++] = "--quick";
     if (options->machine.measure)
         arguments[words++] = "--measure";
+    if (options->interval_ns) {
+        arguments[words++] = "--interval";
+        arguments[words++] = options->interval;
+    }
     for (size_t i = 0; i < n; i++) {
         visits[i] = (struct visit){.node = &cluster->nodes[i], .fds = {-1, -1}};
         snprintf(cluster->nodes[i].name, sizeof cluster->nodes[i].name, "%s", reach->hosts[i].name);

@@ -49,6 +49,17 @@ void check_nearest_nics(const struct machine *machine, struct findings *findings
 void check_file(const struct machine *machine, const struct endpoint *gpu, const char *path,
                 const struct machine_mount *mount, struct findings *findings);
 
+/* Settings and counters, for `doctor` alone (checks_health.c). */
+void check_pcie_health(const struct machine *machine, const struct endpoint *device,
+                       struct findings *findings);
+void check_nic_health(const struct machine *machine, const struct endpoint *nic,
+                      struct findings *findings);
+void check_gpu_health(const struct machine *machine, const struct machine_gpu *gpu,
+                      struct findings *findings);
+void check_link_growth(const struct machine *machine, const struct machine_gpu *gpu,
+                       struct findings *findings);
+void check_bonds(const struct machine *machine, struct findings *findings);
+
 void check_drivers(const struct machine *machine, struct findings *findings);
 void check_limits(const struct machine *machine, struct findings *findings);
 

@@ -83,7 +83,7 @@ typedef void gpu_check(const struct machine *machine, const struct machine_gpu *
                        struct findings *findings);
 
 static void check_each_gpu(const struct machine *machine, struct findings *findings,
-                           gpu_check *first, gpu_check *second)
+                           gpu_check *first, gpu_check *second, gpu_check *third)
 {
     for (size_t i = 0; i < machine->n_gpus; i++) {
         struct endpoint end;
@@ -92,18 +92,19 @@ static void check_each_gpu(const struct machine *machine, struct findings *findi
         findings->place = end.name;
         first(machine, &machine->gpus[i], findings);
         second(machine, &machine->gpus[i], findings);
+        third(machine, &machine->gpus[i], findings);
     }
 }
 
 static int examine_gpus(const struct machine *machine, struct findings *findings)
 {
-    check_each_gpu(machine, findings, check_gpu, check_mapping);
+    check_each_gpu(machine, findings, check_gpu, check_mapping, check_gpu_health);
     return (int)machine->n_gpus;
 }
 
 static int examine_links(const struct machine *machine, struct findings *findings)
 {
-    check_each_gpu(machine, findings, check_fabric, check_gpu_links);
+    check_each_gpu(machine, findings, check_fabric, check_gpu_links, check_link_growth);
     return (int)machine->n_links;
 }
 
@@ -116,6 +117,7 @@ static int examine_pcie(const struct machine *machine, struct findings *findings
             continue;
         findings->place = end.name;
         check_pcie(machine, &end, findings);
+        check_pcie_health(machine, &end, findings);
     }
     for (size_t i = 0; i < machine->n_disks; i++, n++) {
         struct endpoint end = {.kind = ENDPOINT_DISK,
@@ -123,6 +125,7 @@ static int examine_pcie(const struct machine *machine, struct findings *findings
         snprintf(end.name, sizeof end.name, "%s", text_or(machine->disks[i].name, "?"));
         findings->place = end.name;
         check_pcie(machine, &end, findings);
+        check_pcie_health(machine, &end, findings);
     }
     return n;
 }
@@ -173,7 +176,9 @@ static int examine_rdma(const struct machine *machine, struct findings *findings
             continue;
         findings->place = nic.name;
         check_nic(machine, &nic, findings);
+        check_nic_health(machine, &nic, findings);
     }
+    check_bonds(machine, findings);
     for (size_t i = 0; i < machine->n_gpus; i++) {
         struct endpoint gpu, nic;
         enum level level;

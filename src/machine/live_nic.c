@@ -104,6 +104,25 @@ static void read_state(struct machine *machine, const char *port_path, struct ma
         number_unknown(machine, &port->mbit, "%s holds no rate", path);
 }
 
+/* Counters as mlx5 names them; a driver that has none of them tells nothing. */
+static void read_retransmits(struct machine *machine, const char *port_path,
+                             struct machine_port *port)
+{
+    static const char *const names[] = {"packet_seq_err", "local_ack_timeout_err",
+                                        "out_of_sequence"};
+    struct machine_number sum = {.known = false};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[4200];
+        struct machine_number one;
+        snprintf(path, sizeof path, "%s/hw_counters/%s", port_path, names[i]);
+        live_number(machine, &one, path);
+        sum.known |= one.known;
+        sum.value += number_or(one, 0);
+        sum.why = one.why;
+    }
+    port->retransmits = sum;
+}
+
 static void read_port(struct machine *machine, const struct machine_source *source, const char *nic,
                       const char *number, int node_type)
 {
@@ -121,6 +140,7 @@ static void read_port(struct machine *machine, const struct machine_source *sour
     live_number(machine, &port->symbol_errors, path);
     snprintf(path, sizeof path, "%s/counters/link_downed", base.text);
     live_number(machine, &port->link_downed, path);
+    read_retransmits(machine, base.text, port);
     snprintf(path, sizeof path, "%s/gid_attrs/ndevs/0", base.text);
     text_set(machine, &port->netdev, live_line(path, line, sizeof line) ? line : "");
     if (*port->netdev.value)
@@ -150,6 +170,33 @@ static void read_rdma_device(struct machine *machine, const struct machine_sourc
     const char **ports = live_names(machine, live_path(source, "%s/%s/ports", base, name).text);
     for (; *ports; ports++)
         read_port(machine, source, name, *ports, node_type);
+}
+
+/* A bond has a folder of its settings; each of its members a link to it, and the state of its own link. */
+static void read_bond(struct machine *machine, const struct machine_source *source,
+                      const char *name, struct machine_netif *i)
+{
+    const char *base = "sys/class/net";
+    char line[512], state[32], *save = NULL;
+    int64_t members = 0, up = 0;
+    text_set(machine, &i->master,
+             live_link(live_path(source, "%s/%s/master", base, name).text, line, sizeof line) ? line
+                                                                                              : "");
+    if (!live_line(live_path(source, "%s/%s/bonding/mode", base, name).text, line, sizeof line)) {
+        text_set(machine, &i->bond_mode, "");
+        return;
+    }
+    line[strcspn(line, " ")] = '\0'; /* "802.3ad 4" */
+    text_set(machine, &i->bond_mode, line);
+    live_line(live_path(source, "%s/%s/bonding/slaves", base, name).text, line, sizeof line);
+    for (char *one = strtok_r(line, " ", &save); one; one = strtok_r(NULL, " ", &save)) {
+        members++;
+        up += live_line(live_path(source, "%s/%s/bonding_slave/mii_status", base, one).text, state,
+                        sizeof state) &&
+              strcmp(state, "up") == 0;
+    }
+    number_set(&i->bond_members, members);
+    number_set(&i->bond_members_up, up);
 }
 
 static void read_interface(struct machine *machine, const struct machine_source *source,
@@ -187,6 +234,7 @@ static void read_interface(struct machine *machine, const struct machine_source 
         text_set(machine, &i->ipoib_mode, line);
     else
         text_set(machine, &i->ipoib_mode, "none");
+    read_bond(machine, source, name, i);
 }
 
 void live_nic(struct machine *machine, const struct machine_source *source)

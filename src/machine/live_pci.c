@@ -153,6 +153,43 @@ static void read_bars(struct machine *machine, const struct machine_source *sour
     number_set(&pci->bar_bytes, (int64_t)largest);
 }
 
+/* "RxErr 0 ... TOTAL_ERR_COR 12": the total, a line of its own. Kernels without AER, and devices without
+ * the capability, have no such file. */
+static void read_total(struct machine *machine, const char *path, const char *name,
+                       struct machine_number *to)
+{
+    char text[4096];
+    long n = live_bytes(path, text, sizeof text - 1);
+    if (n < 0) {
+        number_unknown(machine, to, "%s: %s", path, strerror(errno));
+        return;
+    }
+    text[n] = '\0';
+    const char *line = strstr(text, name);
+    if (line)
+        number_set(to, strtoll(line + strlen(name), NULL, 10));
+    else
+        number_unknown(machine, to, "%s has no %s", path, name);
+}
+
+static void read_aer(struct machine *machine, const struct machine_source *source, const char *bdf,
+                     struct machine_pci *pci)
+{
+    const char *base = "sys/bus/pci/devices";
+    struct machine_number fatal, other;
+    read_total(machine, live_path(source, "%s/%s/aer_dev_correctable", base, bdf).text,
+               "TOTAL_ERR_COR", &pci->aer_correctable);
+    read_total(machine, live_path(source, "%s/%s/aer_dev_fatal", base, bdf).text, "TOTAL_ERR_FATAL",
+               &fatal);
+    read_total(machine, live_path(source, "%s/%s/aer_dev_nonfatal", base, bdf).text,
+               "TOTAL_ERR_NONFATAL", &other);
+    pci->aer_uncorrectable = fatal;
+    if (fatal.known && other.known)
+        number_set(&pci->aer_uncorrectable, fatal.value + other.value);
+    else if (fatal.known)
+        pci->aer_uncorrectable = other;
+}
+
 static void read_config(struct machine *machine, const struct machine_source *source,
                         const char *bdf, struct machine_pci *pci)
 {
@@ -164,6 +201,10 @@ static void read_config(struct machine *machine, const struct machine_source *so
     pci->acs = config.acs;
     pci->acs_control = config.acs_control;
     pci->p2p_clique = config.p2p_clique;
+    pci->payload_bytes = config.payload;
+    pci->payload_max_bytes = config.payload_max;
+    pci->read_request_bytes = config.read_request;
+    pci->relaxed_ordering = config.relaxed_ordering;
     read_link(source, bdf, &config, pci);
     const char *kind = kind_name(&config, number_or(pci->class, 0), !text_or(pci->parent, "")[0]);
     if (kind)
@@ -195,6 +236,7 @@ static void read_device(struct machine *machine, const struct machine_source *so
                live_exists(live_path(source, "%s/%s/physfn", base, bdf).text));
     read_config(machine, source, bdf, pci);
     read_bars(machine, source, bdf, pci);
+    read_aer(machine, source, bdf, pci);
 }
 
 static void read_with_bridges(struct machine *machine, const struct machine_source *source,

@@ -45,6 +45,13 @@ static struct machine_number link_field(unsigned value, unsigned most)
                                   : unknown("the link register holds no valid value");
 }
 
+/* 128 bytes times a power of two, at most 4096. */
+static struct machine_number size_field(unsigned exponent)
+{
+    return exponent <= 5 ? known(128 << exponent)
+                         : unknown("the device register holds no valid size");
+}
+
 static void read_express(const uint8_t *cap, size_t left, struct pci_config *out)
 {
     if (left < 4)
@@ -57,6 +64,11 @@ static void read_express(const uint8_t *cap, size_t left, struct pci_config *out
         out->gen = out->gen_max = out->width = out->width_max = unknown(why);
         return;
     }
+    unsigned payload_max = get32(cap + 0x04) & 7, control = get16(cap + 0x08);
+    out->payload_max = size_field(payload_max);
+    out->payload = size_field((control >> 5) & 7);
+    out->read_request = size_field((control >> 12) & 7);
+    out->relaxed_ordering = known((control >> 4) & 1);
     uint32_t can = get32(cap + 0x0c);
     unsigned now = get16(cap + 0x12);
     out->gen_max = link_field(can & 15, 7);
@@ -78,6 +90,8 @@ static void read_classic(const uint8_t *bytes, size_t length, struct pci_config 
     out->p2p_clique = unknown(absent);
     out->port_type = known(-1);
     out->gen = out->gen_max = out->width = out->width_max = unknown("not PCI Express");
+    out->payload = out->payload_max = unknown("not PCI Express");
+    out->read_request = out->relaxed_ordering = unknown("not PCI Express");
     if (!(get16(bytes + STATUS) & STATUS_HAS_LIST))
         return;
     size_t end = length < CLASSIC_BYTES ? length : CLASSIC_BYTES;
@@ -109,24 +123,25 @@ static void read_extended(const uint8_t *bytes, size_t length, struct pci_config
     }
 }
 
-void pci_config_read(const uint8_t *bytes, size_t length, struct pci_config *out)
+static void nothing_known(struct pci_config *out, const char *why)
 {
-    const char *why = "the configuration space could not be read";
-    memset(out, 0, sizeof *out);
     out->port_type = out->gen = out->gen_max = out->width = out->width_max = unknown(why);
     out->acs = out->acs_control = out->p2p_clique = unknown(why);
+    out->payload = out->payload_max = out->read_request = out->relaxed_ordering = unknown(why);
+}
+
+void pci_config_read(const uint8_t *bytes, size_t length, struct pci_config *out)
+{
+    memset(out, 0, sizeof *out);
+    nothing_known(out, "the configuration space could not be read");
     if (length < HEADER_BYTES)
         return;
     if (get16(bytes) == 0xffff) {
-        why = "the device does not answer (configuration space reads all ones)";
-        out->port_type = out->gen = out->gen_max = out->width = out->width_max = unknown(why);
-        out->acs = out->acs_control = out->p2p_clique = unknown(why);
+        nothing_known(out, "the device does not answer (configuration space reads all ones)");
         return;
     }
     if (length < CLASSIC_BYTES) {
-        why = "reading beyond 64 bytes of PCI configuration space needs root";
-        out->port_type = out->gen = out->gen_max = out->width = out->width_max = unknown(why);
-        out->acs = out->acs_control = out->p2p_clique = unknown(why);
+        nothing_known(out, "reading beyond 64 bytes of PCI configuration space needs root");
         return;
     }
     read_classic(bytes, length, out);

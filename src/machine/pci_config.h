@@ -30,6 +30,7 @@ struct pci_config {
     struct machine_number gen, gen_max, width, width_max;
     struct machine_number acs, acs_control;
     struct machine_number p2p_clique;
+    struct machine_number payload, payload_max, read_request, relaxed_ordering;
     int acs_offset; /* of the capability, 0 when none */
 };
 

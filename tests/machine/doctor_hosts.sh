@@ -63,7 +63,7 @@ says 'n\[08-11\],talks$'
 # Outliers, one line each, equal ones together.
 run 1 "${doctor[@]}" --hosts 'slow,n[1-4],old,n5,older,broken,bare'
 says '^alike +5 nodes n\[1-5\]$'
-says '^DIFFERS +slow: gpu_pcie_width 8, 16 expected; port_mbit_per_s 100000, 200000 expected$'
+says '^DIFFERS +slow: gpu_pcie_width 8, 16 expected; port_mbit_per_s 100000, 200000 expected; NIC-RATE at mlx5_0$'
 says '^DIFFERS +2 nodes old,older: driver 535\.1, 550\.54\.15 expected; nvidia_module 535\.1, 550\.54\.15 expected$'
 says '^FAULT +broken: GPU-ECC at gpu2, gpu6$'
 says '^DIFFERS +bare: .*gpus 0, 8 expected'

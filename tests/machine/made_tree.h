@@ -58,6 +58,8 @@ static void put_pci(const char *bdf, const char *path, const char *class, int ki
     config[0x34] = 0x40;
     config[0x40] = 0x10;
     config[0x42] = kind < 0 ? 0 : (uint8_t)(kind << 4);
+    config[0x48] = 0x10; /* relaxed ordering, MaxPayload 128, MaxReadReq 4096 */
+    config[0x49] = 0x50;
     config[0x4c] = 4;
     config[0x4d] = 1; /* x16: 16 << 4 */
     config[0x52] = 4;

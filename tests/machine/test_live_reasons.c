@@ -9,6 +9,7 @@
 
 #include "machine/doctor.h"
 #include "machine/explain.h"
+#include "machine/growth.h"
 
 static const char gpu0[] = "sys/devices/pci0000:00/0000:00:01.0/0000:10:00.0";
 static const char gpu1[] = "sys/devices/pci0000:08/0000:08:01.0/0000:11:00.0";
@@ -132,6 +133,12 @@ static const struct {
     {REASON_FABRIC_CLIQUE, NULL, NULL, "fabric=3,cliques=1", NULL, "gpu0", "gpu1"},
     {REASON_FABRIC_MANAGER, "usr/bin/nv-fabricmanager", "", "", NULL, NULL, NULL},
     {REASON_PCIE_REPLAYS, NULL, NULL, "replays=4711", NULL, NULL, NULL},
+    {REASON_PCIE_AER, "sys/devices/pci0000:00/0000:00:02.0/0000:20:00.0/aer_dev_correctable",
+     "RxErr 7\nBadTLP 5\nTOTAL_ERR_COR 12\n", "", NULL, NULL, NULL},
+    {REASON_PCIE_AER, "sys/devices/pci0000:00/0000:00:01.0/aer_dev_correctable",
+     "TOTAL_ERR_COR 1\n", "", NULL, NULL, NULL},
+    {REASON_NIC_LOSS, RDMA "ports/1/hw_counters/local_ack_timeout_err", "3\n", "", NULL, NULL,
+     NULL},
     {REASON_BAR1_SMALL, NULL, NULL, "memory=80000000000,bar1=268435456", NULL, "host", "gpu0"},
     {REASON_GPU_ECC, NULL, NULL, "ecc_errors=2", NULL, NULL, NULL},
     {REASON_GPU_PROHIBITED, NULL, NULL, "compute_mode=2", NULL, NULL, NULL},
@@ -234,6 +241,131 @@ static void test_each(void **state)
     unsetenv("FAKE_NVML_LINKS");
 }
 
+/* The PCI Express capability of put_pci() stands at 0x40. */
+static void patch_config(const char *path, int offset, int value)
+{
+    char name[512];
+    uint8_t bytes[4096];
+    snprintf(name, sizeof name, "%s/%s/config", root, path);
+    FILE *file = fopen(name, "r+");
+    assert_non_null(file);
+    assert_int_equal(fread(bytes, 1, sizeof bytes, file), sizeof bytes);
+    bytes[offset] = (uint8_t)value;
+    rewind(file);
+    fwrite(bytes, 1, sizeof bytes, file);
+    fclose(file);
+}
+
+/* Settings in configuration space, of the NIC and the bridge above it. */
+static void test_pcie_settings(void **state)
+{
+    static const char bridge[] = "sys/devices/pci0000:00/0000:00:02.0";
+    make_tree();
+    setenv("FAKE_NVML_FACTS", "mig=0,persistence=1", 1);
+    patch_config(nic, 0x44, 2); /* the NIC takes 512 bytes, the bridge 128 */
+    assert_false(told(REASON_PCIE_PAYLOAD, NULL, NULL));
+    patch_config(bridge, 0x44, 1); /* 256 */
+    assert_true(told(REASON_PCIE_PAYLOAD, NULL, NULL));
+    patch_config(nic, 0x48, 0x30); /* 256 in use */
+    assert_false(told(REASON_PCIE_PAYLOAD, NULL, NULL));
+    assert_false(told(REASON_PCIE_ORDERING, NULL, NULL));
+    patch_config(nic, 0x48, 0x20);
+    assert_true(told(REASON_PCIE_ORDERING, NULL, NULL));
+    patch_config(nic, 0x49, 0x20); /* 512 bytes */
+    assert_false(told(REASON_PCIE_READ_REQUEST, NULL, NULL));
+    patch_config(nic, 0x49, 0x10);
+    assert_true(told(REASON_PCIE_READ_REQUEST, NULL, NULL));
+    remove_tree();
+}
+
+static void put_bond(const char *mode, const char *second)
+{
+    put_text("sys/class/net/bond0/type", "1\n");
+    put_text("sys/class/net/bond0/bonding/mode", mode);
+    put_text("sys/class/net/bond0/bonding/slaves", "eth0 eth1\n");
+    put_text("sys/class/net/eth0/bonding_slave/mii_status", "up\n");
+    put_text("sys/class/net/eth1/bonding_slave/mii_status", second);
+}
+
+static void test_bonds(void **state)
+{
+    make_tree();
+    put_bond("802.3ad 4\n", "up\n");
+    assert_false(told(REASON_BOND_MEMBER, NULL, NULL));
+    assert_false(told(REASON_BOND_BACKUP, NULL, NULL));
+    put_bond("802.3ad 4\n", "down\n");
+    assert_true(told(REASON_BOND_MEMBER, NULL, NULL));
+    put_bond("active-backup 1\n", "up\n");
+    assert_true(told(REASON_BOND_BACKUP, NULL, NULL));
+    assert_false(told(REASON_BOND_MEMBER, NULL, NULL));
+    remove_tree();
+}
+
+/* A second port of the same model is slower, then as fast; of another model it is its own affair. */
+static void test_rate(void **state)
+{
+    static const char other[] = "sys/class/infiniband/mlx5_1/";
+    static const char *const files[][2] = {{"hca_type", "MT4129\n"},
+                                           {"node_type", "1: CA\n"},
+                                           {"ports/1/link_layer", "Ethernet\n"},
+                                           {"ports/1/state", "4: ACTIVE\n"},
+                                           {"ports/1/rate", "200 Gb/sec (2X NDR)\n"}};
+    char name[300];
+    make_tree();
+    put_text(RDMA "hca_type", "MT4129\n");
+    for (int i = 0; i < 5; i++) {
+        snprintf(name, sizeof name, "%s%s", other, files[i][0]);
+        put_text(name, files[i][1]);
+    }
+    assert_true(told(REASON_NIC_RATE, NULL, NULL));
+    put_text("sys/class/infiniband/mlx5_1/hca_type", "MT4127\n");
+    assert_false(told(REASON_NIC_RATE, NULL, NULL));
+    put_text("sys/class/infiniband/mlx5_1/hca_type", "MT4129\n");
+    put_text("sys/class/infiniband/mlx5_1/ports/1/rate", "400 Gb/sec (4X NDR)\n");
+    assert_false(told(REASON_NIC_RATE, NULL, NULL));
+    remove_tree();
+}
+
+/* Between two looks counters grow, stand still, or are reset. */
+static void test_growth(void **state)
+{
+    static struct diagnosis d;
+    const struct machine_source source = {.root = root, .gpus = true, .here = true};
+    static const char aer[] = "sys/devices/pci0000:00/0000:00:02.0/aer_dev_correctable";
+    make_tree();
+    put_text(aer, "TOTAL_ERR_COR 5\n");
+    put_text(RDMA "ports/1/hw_counters/out_of_sequence", "10\n");
+    setenv("FAKE_NVML_FACTS", "mig=0,persistence=1,replays=7", 1);
+    struct machine *m = machine_read_live(&source), *later = machine_read_live(&source);
+    growth_note(m, later);
+    assert_true(number_is(m->ports[0].errors_grown, 0));
+    assert_true(number_is(m->gpus[1].replays_grown, 0));
+    machine_free(later);
+    put_text(aer, "TOTAL_ERR_COR 9\n");
+    put_text(RDMA "ports/1/hw_counters/out_of_sequence", "4\n"); /* reset */
+    put_text(RDMA "ports/1/counters/link_downed", "2\n");
+    setenv("FAKE_NVML_FACTS", "mig=0,persistence=1,replays=8", 1);
+    later = machine_read_live(&source);
+    growth_note(m, later);
+    assert_true(number_is(machine_find_pci(m, "0000:00:02.0")->aer_grown, 4));
+    assert_true(number_is(m->ports[0].errors_grown, 2));
+    assert_string_equal(m->ports[0].errors_where.value, "link down +2");
+    assert_true(number_is(m->gpus[1].replays_grown, 1));
+    doctor_examine(m, &d);
+    int pcie = 0, nics = 0;
+    for (int i = 0; i < d.findings.n; i++) {
+        pcie += d.findings.list[i].reason == REASON_PCIE_GROWING;
+        nics += d.findings.list[i].reason == REASON_NIC_GROWING;
+    }
+    assert_int_equal(pcie, 3); /* the bridge, and two GPUs */
+    assert_int_equal(nics, 1);
+    findings_free(&d.findings);
+    machine_free(later);
+    machine_free(m);
+    unsetenv("FAKE_NVML_FACTS");
+    remove_tree();
+}
+
 static void test_limits(void **state)
 {
     struct rlimit files, locked;
@@ -272,8 +404,9 @@ static void test_cpu_links(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_each),      cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_bonds),     cmocka_unit_test(test_pcie_settings),
+        cmocka_unit_test(test_rate),      cmocka_unit_test(test_growth),
         cmocka_unit_test(test_cpu_links),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,6 +50,7 @@ static const struct {
     {REASON_NVLINK_BRIDGE, "dgx-2", "lose nvlink 3:switch all", NULL, NULL},
     {REASON_NVLINK_ERRORS, "dgx-2", "set links[7].crc_errors 12", NULL, NULL},
     {REASON_NVLINK_GROWING, "measured", "set measured[0].errors_grown 5", "gpu0", "gpu1"},
+    {REASON_NVLINK_GROWING, "dgx-2", "set links[7].errors_grown 5", NULL, NULL},
     {REASON_NVLINK_SPEED, "dgx-2", "set links[7].mbps 19300", NULL, NULL},
     {REASON_FABRIC_STATE, "h200-8-vm", "set gpus[2].fabric_state in-progress", NULL, NULL},
     {REASON_FABRIC_MANAGER, "dgx-a100", "set drivers.fabric_manager stopped", NULL, NULL},
@@ -59,6 +60,18 @@ static const struct {
     {REASON_PCIE_GEN, "dgx-a100", "set pci[0000:0c:00.0].gen 3", NULL, NULL},
     {REASON_PCIE_REPLAYS, "dgx-a100", "set gpus[5].pcie_replays 4711", NULL, NULL},
     {REASON_PCIE_READ, "p100-8", NULL, "gpu0", "gpu1"},
+    {REASON_PCIE_PAYLOAD, "dgx-a100",
+     "set pci[0000:00:01.0].payload_max_bytes 512; set pci[0000:01:00.0].payload_max_bytes 512; "
+     "set pci[0000:02:08.0].payload_max_bytes 2048; set pci[0000:0a:00.0].payload_max_bytes 512; "
+     "set pci[0000:0b:00.0].payload_max_bytes 512; set pci[0000:0c:00.0].payload_max_bytes 1024; "
+     "set pci[0000:0c:00.0].payload_bytes 256",
+     NULL, NULL},
+    {REASON_PCIE_READ_REQUEST, "dgx-a100", "set pci[0000:0c:00.0].read_request_bytes 256", NULL,
+     NULL},
+    {REASON_PCIE_ORDERING, "dgx-a100", "set pci[0000:07:00.0].relaxed_ordering no", NULL, NULL},
+    {REASON_PCIE_AER, "dgx-a100", "set pci[0000:03:00.0].aer_correctable 1", NULL, NULL},
+    {REASON_PCIE_GROWING, "dgx-a100", "set pci[0000:03:00.0].aer_grown 1", NULL, NULL},
+    {REASON_PCIE_GROWING, "dgx-a100", "set gpus[3].replays_grown 1", NULL, NULL},
     {REASON_NUMA_UNKNOWN, "dgx-a100",
      "set pci[0000:00:01.0].numa -1; set pci[0000:01:00.0].numa -1; "
      "set pci[0000:02:00.0].numa -1; set pci[0000:03:00.0].numa -1; set pci[0000:04:00.0].numa -1; "
@@ -78,6 +91,15 @@ static const struct {
     {REASON_NIC_NONE, "no-gpu", NULL, NULL, NULL},
     {REASON_NIC_DOWN, "dgx-a100", "set ports[2].state down", NULL, NULL},
     {REASON_NIC_ERRORS, "dgx-a100", "set ports[2].symbol_errors 900", NULL, NULL},
+    {REASON_NIC_GROWING, "dgx-a100", "set ports[2].errors_grown 3", NULL, NULL},
+    {REASON_NIC_RATE, "dgx-a100", "set ports[2].mbit 100000", NULL, NULL},
+    {REASON_NIC_LOSS, "dgx-a100", "set ports[2].retransmits 3", NULL, NULL},
+    {REASON_BOND_MEMBER, "dgx-a100",
+     "set interfaces[ib0].bond_mode 802.3ad; set interfaces[ib0].bond_members 2; "
+     "set interfaces[ib0].bond_members_up 1",
+     NULL, NULL},
+    {REASON_BOND_BACKUP, "dgx-a100",
+     "set interfaces[ib0].bond_mode active-backup; set interfaces[ib0].bond_members 2", NULL, NULL},
     {REASON_NIC_SHARED, "p100-8", NULL, NULL, NULL},
     {REASON_NIC_NO_VERBS, "dgx-a100", "set drivers.libibverbs -", NULL, NULL},
     {REASON_NIC_NO_NODE, "container-2-of-8", NULL, "gpu0", "mlx5_3"},
