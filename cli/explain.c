@@ -104,9 +104,11 @@ static void print_head(const struct verdict *v)
         return;
     columns_print(stdout, LABEL, "  path       %s%s", v->chosen->text,
                   v->chosen->usable == ANSWER_UNKNOWN ? " (unknown whether it is on)" : "");
-    printf("  expected   %s%s, %s us\n",
+    printf("  expected   %s%s%s%s%s\n",
            v->chosen->mbps ? show_gbps(v->chosen->mbps, gbps, sizeof gbps) : "speed unknown",
-           v->chosen->mbps ? " GB/s" : "", show_us(v->chosen->latency_ns, us, sizeof us));
+           v->chosen->mbps ? " GB/s" : "", v->chosen->latency_ns ? ", " : "",
+           v->chosen->latency_ns ? show_us(v->chosen->latency_ns, us, sizeof us) : "",
+           v->chosen->latency_ns ? " us" : "");
     if (*v->chosen->limit)
         columns_print(stdout, LABEL, "  limited by %s", v->chosen->limit);
 }
