@@ -84,3 +84,21 @@ void columns_print(FILE *to, int hang, const char *format, ...)
         print_folded(to, hang, text);
     free(text);
 }
+
+void columns_print_list(FILE *to, const char *name, const char *list)
+{
+    int used = columns_of(name);
+    fputs(name, to);
+    while (*list) {
+        size_t n = strcspn(list, ",");
+        n += list[n] == ',';
+        if (!is_full && used + (int)n >= COLUMNS && used) {
+            fputs("\\\n", to);
+            used = 0;
+        }
+        fprintf(to, "%.*s", (int)n, list);
+        used += (int)n;
+        list += n;
+    }
+    fputc('\n', to);
+}

@@ -12,12 +12,12 @@
 #include "machine/whatif.h"
 #include "machine_options.h"
 
-enum { KEY_TREE = 256, KEY_LINKS, KEY_ROUTES, KEY_SVG, KEY_NCCL, KEY_WATCH, KEY_TIMES };
+enum { KEY_TREE = 256, KEY_LINKS, KEY_ROUTES, KEY_SVG, KEY_NCCL, KEY_WATCH, KEY_TIMES, KEY_ASSIGN };
 
 struct arguments {
     struct machine_options options;
     const char *record, *svg, *nccl;
-    int anonymous, tree, links, routes, watch, times;
+    int anonymous, tree, links, routes, assign, watch, times;
     double seconds;
 };
 
@@ -49,6 +49,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case KEY_ROUTES:
         a->routes = 1;
         return 0;
+    case KEY_ASSIGN:
+        a->assign = 1;
+        return 0;
     case KEY_SVG:
         a->svg = argument;
         return 0;
@@ -78,6 +81,8 @@ static const struct argp_option options[] = {
     {"tree", KEY_TREE, NULL, 0, "print the PCI tree with link widths, IOMMU groups and ACS", 0},
     {"links", KEY_LINKS, NULL, 0, "print every NVLink or xGMI link with its error counters", 0},
     {"routes", KEY_ROUTES, NULL, 0, "print every path of every pair", 0},
+    {"assign", KEY_ASSIGN, NULL, 0,
+     "print which NIC each GPU should use, and the variables of NCCL, UCX and NVSHMEM", 0},
     {"svg", KEY_SVG, "FILE", 0, "draw the machine (needs Graphviz' dot)", 0},
     {"nccl", KEY_NCCL, "FILE", OPTION_ARG_OPTIONAL, "write a topology file for NCCL_TOPO_FILE", 0},
     {"watch", KEY_WATCH, "SECONDS", OPTION_ARG_OPTIONAL,
@@ -157,6 +162,8 @@ static int show(struct machine *machine, const struct arguments *a)
         return write_nccl(machine, a->nccl);
     if (a->svg)
         return topo_svg(machine, a->svg);
+    if (a->assign)
+        return topo_assign(machine, a->options.json);
     if (a->options.json)
         topo_json(&topo);
     else if (a->tree)
@@ -183,7 +190,8 @@ int cmd_topo(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &a);
     if (a.watch)
         return topo_watch(a.seconds, a.times);
-    if (a.options.what_if && !a.record && !a.nccl && !a.svg && !a.tree && !a.links && !a.routes)
+    bool other = a.record || a.nccl || a.svg || a.tree || a.links || a.routes || a.assign;
+    if (a.options.what_if && !other)
         return what_if(&a);
     struct machine *machine = machine_options_read(&a.options);
     if (!machine)

@@ -32,6 +32,8 @@ void topo_text(const struct topo *topo, FILE *to);
 void topo_paths(const struct topo *topo, FILE *to);
 void topo_distances(const struct topo *topo, FILE *to);
 void topo_matrices(const struct topo *topo, FILE *to);
+/* Which NIC for which GPU, and the variables that tell it. Exit status: 1 when a GPU has none. */
+int topo_assign(const struct machine *machine, int json);
 void topo_tree(const struct machine *machine, FILE *to);
 void topo_links(const struct machine *machine, FILE *to);
 void topo_routes(const struct topo *topo, FILE *to);

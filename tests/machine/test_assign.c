@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which NIC for which GPU: the nearest, in turn where several are alike, none that is down; and what is
+ * unknown is said. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "machine/assign.h"
+#include "machine/whatif.h"
+
+static struct machine *load(const char *what, const char *changes)
+{
+    struct machine *machine;
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", MACHINES, what);
+    if (machine_load(strstr(what, ".json") ? path : what, &machine))
+        fail_msg("%s", weft_last_error());
+    if (changes && whatif_apply(machine, changes))
+        fail_msg("%s", weft_last_error());
+    return machine;
+}
+
+/* "mlx5_0 mlx5_1 -": the NICs of the GPUs in order. */
+static void expect(const char *what, const char *changes, const char *nics)
+{
+    struct machine *machine = load(what, changes);
+    struct assignment a;
+    char text[1024] = "";
+    size_t used = 0;
+    assign_nics(machine, &a);
+    for (int i = 0; i < a.n; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "",
+                                 a.list[i].nic ? a.list[i].nic->name.value : "-");
+    assert_string_equal(text, nics);
+    assignment_free(&a);
+    machine_free(machine);
+}
+
+static void test_nearest(void **state)
+{
+    (void)state;
+    expect("dgx-1v.json", NULL, "mlx5_0 mlx5_0 mlx5_1 mlx5_1 mlx5_2 mlx5_2 mlx5_3 mlx5_3");
+    expect("mi300x-8.json", NULL,
+           "bnxt_re0 bnxt_re1 bnxt_re2 bnxt_re3 bnxt_re4 bnxt_re5 bnxt_re6 bnxt_re7");
+    expect("container-2-of-8.json", NULL, "mlx5_3 mlx5_4");
+    expect("p100-8.json", NULL, "mlx5_0 mlx5_0 mlx5_0 mlx5_0 mlx5_0 mlx5_0 mlx5_0 mlx5_0");
+}
+
+static void test_in_turn(void **state)
+{
+    (void)state;
+    expect("dgx-a100.json", NULL, "mlx5_0 mlx5_1 mlx5_2 mlx5_3 mlx5_6 mlx5_7 mlx5_8 mlx5_9");
+    expect("8 h200, 1 nic per 2 gpu", NULL,
+           "mlx5_0 mlx5_0 mlx5_1 mlx5_1 mlx5_2 mlx5_2 mlx5_3 mlx5_3");
+    expect("4 h100, flat vm, 1 nic per 2 gpu", NULL, "mlx5_0 mlx5_1 mlx5_0 mlx5_1");
+}
+
+/* gpu0 is moved away from the NIC that it was given when gpu1 can use no other. */
+static void test_moved_for_another(void **state)
+{
+    struct machine *machine = machine_new("test");
+    (void)state;
+    static const char *const pci[][3] = {{"0000:01:00.0", "", "0000:00"},
+                                         {"0000:02:00.0", "0000:01:00.0", "0000:00"},
+                                         {"0000:03:00.0", "0000:02:00.0", "0000:00"},
+                                         {"0000:04:00.0", "0000:02:00.0", "0000:00"},
+                                         {"0000:05:00.0", "0000:02:00.0", "0000:00"}};
+    for (int i = 0; i < 5; i++) {
+        struct machine_pci *p = machine_add_pci(machine);
+        text_set(machine, &p->bdf, pci[i][0]);
+        text_set(machine, &p->parent, pci[i][1]);
+        text_set(machine, &p->root, pci[i][2]);
+        text_set(machine, &p->kind, i == 0 ? "root-port" : i == 1 ? "upstream" : "endpoint");
+    }
+    for (int i = 0; i < 2; i++) {
+        struct machine_gpu *g = machine_add_gpu(machine);
+        number_set(&g->index, i);
+        text_set(machine, &g->bdf, i ? "0000:03:00.0" : "0000:02:00.0");
+        struct machine_nic *n = machine_add_nic(machine);
+        text_set(machine, &n->name, i ? "mlx5_1" : "mlx5_0");
+        text_set(machine, &n->bdf, i ? "0000:05:00.0" : "0000:04:00.0");
+    }
+    struct assignment a;
+    assign_nics(machine, &a);
+    assert_int_equal(a.n, 2);
+    assert_non_null(a.list[0].nic);
+    assert_non_null(a.list[1].nic);
+    assert_ptr_not_equal(a.list[0].nic, a.list[1].nic);
+    assert_int_equal(a.rails, 2);
+    assert_non_null(strstr(a.list[0].why, "whether its port is up is unknown"));
+    assignment_free(&a);
+    machine_free(machine);
+}
+
+static void test_down(void **state)
+{
+    (void)state;
+    expect("dgx-a100.json", "set ports[0].state down",
+           "mlx5_1 mlx5_1 mlx5_2 mlx5_3 mlx5_6 mlx5_7 mlx5_8 mlx5_9");
+    expect("p100-8.json", "set ports[0].state down", "- - - - - - - -");
+    struct machine *machine = load("p100-8.json", "set ports[0].state down");
+    struct assignment a;
+    assign_nics(machine, &a);
+    assert_string_equal(a.list[0].why, "no NIC has an active port: 1 of 1 are down");
+    assert_int_equal(a.down, 1);
+    assignment_free(&a);
+    machine_free(machine);
+}
+
+static void test_none(void **state)
+{
+    (void)state;
+    expect("h200-2-vm.json", NULL, "- -");
+    expect("no-gpu.json", NULL, "");
+}
+
+/* A slow NIC near by is no match for a fast one farther away, and speed alone decides nothing else. */
+static void test_slow_neighbour(void **state)
+{
+    (void)state;
+    expect("mi300x-8.json", "set ports[0].mbit 25000",
+           "bnxt_re3 bnxt_re1 bnxt_re2 bnxt_re3 bnxt_re4 bnxt_re5 bnxt_re6 bnxt_re7");
+}
+
+static void test_rails_and_sharers(void **state)
+{
+    (void)state;
+    struct machine *machine = load("dgx-1v.json", NULL);
+    struct assignment a;
+    assign_nics(machine, &a);
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(a.list[i].rail, i / 2);
+        assert_int_equal(a.list[i].sharers, 2);
+        assert_int_equal(a.list[i].level, LEVEL_PIX);
+        assert_non_null(strstr(a.list[i].why, "shared by 2 GPUs"));
+    }
+    assert_int_equal(a.rails, 4);
+    assert_int_equal(a.unused, 0);
+    assignment_free(&a);
+    machine_free(machine);
+    machine = load("vm-p2p-clique.json", NULL);
+    assign_nics(machine, &a);
+    assert_non_null(strstr(a.list[0].why, "distance unknown: the PCI tree is flat"));
+    assert_int_equal(a.list[3].rail, 1);
+    assignment_free(&a);
+    machine_free(machine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_in_turn),
+        cmocka_unit_test(test_moved_for_another),
+        cmocka_unit_test(test_down),
+        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_slow_neighbour),
+        cmocka_unit_test(test_rails_and_sharers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
