@@ -38,7 +38,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option options_list[] = {
     {"machine", 'm', "FILE", 0,
-     "a recorded machine, a topology file of NCCL, the text of nvidia-smi topo -m, or a description such as \"2 socket, 4 gpu each, nvlink switch\", in "
+     "a recorded machine, a topology file of NCCL or hwloc, the text of nvidia-smi topo -m, or a description such as \"2 socket, 4 gpu each, nvlink switch\", in "
      "place of this one",
      0},
     {"what-if", 'w', "CHANGES", 0, "apply changes first, e.g. 'drop acs 0000:40:01.1'", 0},

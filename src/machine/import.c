@@ -13,8 +13,8 @@
 #include "machine/facts.h"
 
 #define KINDS                                                                                      \
-    "a machine file (weft topo --record), NCCL's or RCCL's topology (NCCL_TOPO_DUMP_FILE) or "     \
-    "the text of nvidia-smi topo -m"
+    "a machine file (weft topo --record), NCCL's or RCCL's topology (NCCL_TOPO_DUMP_FILE), "       \
+    "hwloc's XML (lstopo FILE.xml) or the text of nvidia-smi topo -m"
 
 weft_status import_fail(const struct import *im, unsigned long line, const char *format, ...)
 {
@@ -53,6 +53,24 @@ bool import_number(const char *text, int64_t low, int64_t high, int64_t *value)
     errno = 0;
     *value = strtoll(text, &end, 0);
     return !*end && errno == 0 && *value >= low && *value <= high;
+}
+
+const char *import_cpu_list(struct machine *machine, const uint32_t *words, size_t n)
+{
+    size_t room = n * 32 * 6 + 16, used = 0, end = 32 * n;
+    char *list = machine_alloc(machine, room);
+    for (size_t cpu = 0; cpu < end; cpu++) {
+        size_t last = cpu;
+        if (!(words[cpu / 32] >> cpu % 32 & 1))
+            continue;
+        while (last + 1 < end && (words[(last + 1) / 32] >> (last + 1) % 32 & 1))
+            last++;
+        used += (size_t)snprintf(list + used, room - used, used ? ",%zu" : "%zu", cpu);
+        if (last > cpu)
+            used += (size_t)snprintf(list + used, room - used, "-%zu", last);
+        cpu = last;
+    }
+    return list;
 }
 
 void import_name_gpu(struct machine *machine, struct machine_gpu *gpu, int64_t pci_vendor,
@@ -145,6 +163,8 @@ static weft_status import_markup(struct import *im, const char *text, size_t len
     first_element(text, length, element, sizeof element);
     if (strcmp(element, "system") == 0)
         return import_nccl(im, text, length);
+    if (strcmp(element, "topology") == 0)
+        return import_hwloc(im, text, length);
     if (strcmp(element, "graphs") == 0)
         return import_fail(im, 1,
                            "this is a file of NCCL's search (NCCL_GRAPH_DUMP_FILE), which tells no "

@@ -13,14 +13,15 @@ struct import {
     const char *name; /* of the file */
 };
 
-/* Whatever `text` holds: a machine file, NCCL's or RCCL's topology (NCCL_TOPO_DUMP_FILE), or the text
- * of `nvidia-smi topo -m`. `text` need not end in a zero byte.
+/* Whatever `text` holds: a machine file, NCCL's or RCCL's topology (NCCL_TOPO_DUMP_FILE), hwloc's XML
+ * (lstopo FILE.xml), or the text of `nvidia-smi topo -m`. `text` need not end in a zero byte.
  * WEFT_ERR_ARGUMENT with file and line, WEFT_ERR_UNSUPPORTED when this build lacks the library that
  * reads it. */
 weft_status import_any(const char *text, size_t length, const char *name, struct machine **machine);
 
 /* One kind each; `im->machine` is empty when called. */
 weft_status import_nccl(struct import *im, const char *text, size_t length);
+weft_status import_hwloc(struct import *im, const char *text, size_t length);
 weft_status import_smi(struct import *im, const char *text, size_t length);
 
 /* WEFT_ERR_ARGUMENT, "FILE:LINE: ...". */
@@ -35,6 +36,9 @@ bool import_address(const char *text, char address[IMPORT_ADDRESS]);
 
 /* A whole number, decimal or 0x..., and nothing behind it. */
 bool import_number(const char *text, int64_t low, int64_t high, int64_t *value);
+
+/* Bits, the lowest first, as the list of ranges that the model has: "0-19,40-59". */
+const char *import_cpu_list(struct machine *machine, const uint32_t *words, size_t n);
 
 /* Vendor's word by PCI vendor number, and the model's name where the device number is in the table of
  * facts; what is not known there stays unknown. */

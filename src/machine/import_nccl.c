@@ -3,7 +3,7 @@
  * Its elements (the parser of NCCL, src/graph/xml.cc and topo.cc, is their description):
  *   <system version> <cpu numaid affinity arch vendor familyid modelid>
  *     <pci busid class vendor device link_speed link_width>   a switch, or a device
- *       <gpu dev sm gdr> <nvlink target count tclass/> <xgmi .../> </gpu>
+ *       <gpu dev sm gdr> <nvlink target count tclass/> <xgmi .../> <c2c bw count/> </gpu>
  *       <nic> <net name dev speed port guid/> </nic>
  * A switch is one element. Root ports are none, so which devices share a root complex is known only
  * where `weft topo --nccl` wrote it (root="0000:00", which NCCL passes over) or their PCI domains or
@@ -108,20 +108,8 @@ static weft_status take_affinity(const struct nccl_reader *r, const struct xml_n
         bits[i] = (uint32_t)strtoul(at, NULL, 16);
         at += digits + 1;
     }
-    size_t room = words * 32 * 6 + 1, used = 0;
-    char *list = machine_alloc(m, room);
-    for (size_t cpu = 0; cpu < 32 * words; cpu++) {
-        size_t last = cpu;
-        if (!(bits[cpu / 32] >> cpu % 32 & 1))
-            continue;
-        while (last + 1 < 32 * words && (bits[(last + 1) / 32] >> (last + 1) % 32 & 1))
-            last++;
-        used += (size_t)snprintf(list + used, room - used, used ? ",%zu" : "%zu", cpu);
-        if (last > cpu)
-            used += (size_t)snprintf(list + used, room - used, "-%zu", last);
-        cpu = last;
-    }
-    if (used)
+    const char *list = import_cpu_list(m, bits, words);
+    if (*list)
         text_set(m, &to->cpus, list);
     return WEFT_OK;
 }
@@ -196,6 +184,30 @@ static weft_status take_link(struct nccl_reader *r, const struct xml_node *node,
     return WEFT_OK;
 }
 
+/* NVLink-C2C to the CPU: `bw` is of one link, in MB/s. */
+static weft_status take_c2c(struct nccl_reader *r, const struct xml_node *node,
+                            const struct machine_gpu *gpu, int64_t *number)
+{
+    struct machine *m = r->im->machine;
+    struct machine_number count = {0}, mbps = {0};
+    weft_status status = take_number(r, node, "count", 1, LINKS_MOST - *number, &count);
+    if (!status)
+        status = take_number(r, node, "bw", 1, 10000000, &mbps);
+    if (status || !count.known)
+        return status ? status : bad_value(r, node, "count", "the number of links");
+    for (int64_t i = 0; i < count.value; i++) {
+        struct machine_link *link = machine_add_link(m);
+        text_set(m, &link->kind, "c2c");
+        number_set(&link->gen, 1); /* there is one so far */
+        link->gpu = gpu->index;
+        number_set(&link->link, (*number)++);
+        number_set(&link->active, 1);
+        text_set(m, &link->peer, "cpu");
+        link->mbps = mbps;
+    }
+    return WEFT_OK;
+}
+
 static weft_status take_links(struct nccl_reader *r, const struct xml_node *node,
                               const struct machine_gpu *gpu)
 {
@@ -204,6 +216,8 @@ static weft_status take_links(struct nccl_reader *r, const struct xml_node *node
     for (const struct xml_node *at = node->first; at && !status; at = at->next)
         if (xml_is(at, "nvlink") || xml_is(at, "xgmi"))
             status = take_link(r, at, gpu, &number);
+        else if (xml_is(at, "c2c"))
+            status = take_c2c(r, at, gpu, &number);
         else
             pass_over(r, at);
     return status;

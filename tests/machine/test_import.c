@@ -64,8 +64,8 @@ static void is_cut_at(const char *text, size_t length, unsigned line)
 }
 
 #define KINDS                                                                                      \
-    "a machine file (weft topo --record), NCCL's or RCCL's topology (NCCL_TOPO_DUMP_FILE) or "     \
-    "the text of nvidia-smi topo -m"
+    "a machine file (weft topo --record), NCCL's or RCCL's topology (NCCL_TOPO_DUMP_FILE), "       \
+    "hwloc's XML (lstopo FILE.xml) or the text of nvidia-smi topo -m"
 
 static void test_kinds(void **state)
 {
@@ -244,6 +244,9 @@ static void test_nccl_dump(void **state)
     assert_int_equal(m->n_packages, 0);
     assert_null(m->system.hypervisor.value);
     assert_non_null(strstr(m->note, "passed over: <pcilink>"));
+    struct link_bundle cpu = routes_cpu_links(m, 2);
+    assert_int_equal(cpu.links, 10);
+    assert_int_equal(cpu.line_mbps, 447120);
     machine_free(m);
 }
 
@@ -275,6 +278,98 @@ static void test_rccl(void **state)
     assert_int_equal(m->n_links, 3);
     assert_false(m->links[1].peer_gpu.known); /* one that this file does not have */
     assert_string_equal(m->links[1].peer_bdf.value, "0000:46:00.0");
+    machine_free(m);
+}
+
+static void test_hwloc(void **state)
+{
+    struct machine *m = load("hwloc-2.xml");
+    assert_int_equal(m->n_packages, 2);
+    assert_int_equal(m->packages[0].cores.value, 2);
+    assert_int_equal(m->n_numa, 2);
+    assert_int_equal(m->numa[1].package.value, 1);
+    assert_string_equal(m->numa[1].cpus.value, "2-3");
+    assert_int_equal(m->numa[0].memory_bytes.value, 270000000000);
+    assert_string_equal(m->system.cpu_model.value, "Intel(R) Xeon(R) Platinum 8480C");
+    assert_int_equal(m->n_gpus, 3); /* the screen of the board is none */
+    assert_string_equal(m->gpus[1].bdf.value, "0000:1c:00.0");
+    assert_string_equal(m->gpus[1].uuid.value, "GPU-00000000-0000-0000-0000-000000000001");
+    assert_int_equal(m->gpus[0].memory_bytes.value, INT64_C(83006080) * 1024);
+    is_apart(m, "gpu0", "mlx5_0", "PIX");
+    is_apart(m, "gpu0", "gpu1", "PXB"); /* a switch below the switch */
+    is_apart(m, "gpu1", "nvme0n1", "PIX");
+    is_apart(m, "gpu0", "mlx5_1", "NODE");
+    is_apart(m, "gpu2", "mlx5_0", "SYS");
+    assert_string_equal(machine_find_pci(m, "0000:1b:00.0")->kind.value, "downstream");
+    assert_string_equal(machine_find_pci(m, "0000:18:00.0")->root.value, "0000:15");
+    assert_false(machine_find_pci(m, "0000:18:00.0")->gen_max.known); /* lanes times rate alone */
+    assert_false(machine_find_pci(m, "0001:01:00.0")->numa.known);    /* near both nodes */
+    assert_string_equal(machine_find_port(m, "mlx5_0")->state.value, "active");
+    assert_string_equal(machine_find_port(m, "mlx5_1")->state.value, "down");
+    assert_int_equal(m->disks[0].bytes.value, INT64_C(3750738264) * 1024);
+    assert_int_equal(m->n_links, 0);
+    assert_non_null(strstr(m->note, "passed over: distances"));
+    assert_null(m->system.hypervisor.value);
+    machine_free(m);
+}
+
+static void test_hwloc_old(void **state)
+{
+    struct machine *m = load("hwloc-1.xml");
+    assert_int_equal(m->n_packages, 2); /* the second is called Socket */
+    assert_int_equal(m->numa[1].package.value, 1);
+    assert_int_equal(m->n_gpus, 2);
+    assert_string_equal(m->gpus[0].bdf.value, "0000:02:00.0"); /* rsmi0 */
+    assert_string_equal(m->gpus[1].name.value, "AMD Instinct MI210");
+    is_apart(m, "gpu0", "gpu1", "PHB");
+    machine_free(m);
+}
+
+#define TOPOLOGY(inside)                                                                           \
+    "<topology version=\"2.0\">\n<object type=\"Machine\">\n" inside "</object>\n</topology>\n"
+#define DEVICE(busid, type, inside)                                                                \
+    "<object type=\"PCIDev\" pci_busid=\"" busid "\" pci_type=\"" type "\">" inside "</object>\n"
+
+static void test_hwloc_refused(void **state)
+{
+    is_refused("<topology version=\"3.0\"/>",
+               "x:1: the file has format version 3.0, this weft reads 1 and 2, which lstopo "
+               "--export-xml-flags v2 writes");
+    is_refused("<topology version=\"new\"/>",
+               "x:1: <topology> version=\"new\" is no version of hwloc's XML");
+    is_refused("<topology version=\"2.0\"/>", "x:1: <topology> has no object of type Machine");
+    is_refused(TOPOLOGY("<object/>"), "x:3: <object> has no type");
+    is_refused(TOPOLOGY("<object type=\"NUMANode\"/>"), "x:3: NUMANode has no os_index");
+    is_refused(TOPOLOGY("<object type=\"NUMANode\" os_index=\"0\"/>\n"
+                        "<object type=\"NUMANode\" os_index=\"0\"/>"),
+               "x:4: NUMANode 0 appears twice");
+    is_refused(TOPOLOGY("<object type=\"NUMANode\" os_index=\"0\" cpuset=\"0xf...f\"/>"),
+               "x:3: NUMANode cpuset=\"0xf...f\" is no set such as 0x000000ff,0x0");
+    is_refused(TOPOLOGY(DEVICE("0000:01:00.0", "", "") DEVICE("0000:01:00.0", "", "")),
+               "x:4: pci_busid=\"0000:01:00.0\" appears twice");
+    is_refused(TOPOLOGY(DEVICE("1", "", "")),
+               "x:3: PCIDev pci_busid=\"1\": expected a PCI address such as 0000:3b:00.0");
+    is_refused(TOPOLOGY("<object type=\"Bridge\" bridge_type=\"0-1\" bridge_pci=\"0000:00\"/>"),
+               "x:3: Bridge bridge_pci=\"0000:00\": expected buses such as 0000:[00-3f]");
+    is_refused(TOPOLOGY(DEVICE("0000:01:00.0", "0302 [10de:2330]",
+                               "<object type=\"OSDev\" name=\"nvml0\" osdev_type=\"1\"/>")
+                            DEVICE("0000:02:00.0", "0302 [10de:2330]",
+                                   "<object type=\"OSDev\" name=\"nvml0\" osdev_type=\"1\"/>")),
+               "x:4: nvml0 appears twice");
+    is_refused(TOPOLOGY("<object type=\"OSDev\" osdev_type=\"1\"/>"), "x:3: OSDev has no name");
+}
+
+/* A board that stands at the root complex itself is seen by guests alone. */
+static void test_hwloc_guest(void **state)
+{
+    struct machine *m;
+    const char *text =
+        TOPOLOGY("<object type=\"Bridge\" bridge_type=\"0-1\" bridge_pci=\"0000:[00-00]\">" DEVICE(
+            "0000:00:05.0", "0302 [10de:2335]", "")
+                     DEVICE("0000:00:06.0", "0302 [10de:2335]", "") "</object>");
+    assert_int_equal(import_any(text, strlen(text), "x", &m), WEFT_OK);
+    assert_true(machine_is_flat(m));
+    is_apart(m, "gpu0", "gpu1", "?");
     machine_free(m);
 }
 
@@ -365,7 +460,7 @@ static void test_cut(void **state)
     }
     const char *end = strstr(text, "</system>");
     assert_non_null(end);
-    is_cut_at(text, (size_t)(end - text), 44);
+    is_cut_at(text, (size_t)(end - text), 45);
 }
 
 #else
@@ -382,13 +477,15 @@ static void test_without_expat(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_smi),         cmocka_unit_test(test_smi_forms),
-        cmocka_unit_test(test_smi_routes),  cmocka_unit_test(test_smi_refused),
-        cmocka_unit_test(test_kinds),       cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_smi),           cmocka_unit_test(test_smi_forms),
+        cmocka_unit_test(test_smi_routes),    cmocka_unit_test(test_smi_refused),
+        cmocka_unit_test(test_kinds),         cmocka_unit_test(test_addresses),
 #ifdef WITH_XML
-        cmocka_unit_test(test_nccl_dump),   cmocka_unit_test(test_nccl_by_hand),
-        cmocka_unit_test(test_rccl),        cmocka_unit_test(test_nccl_refused),
-        cmocka_unit_test(test_xml_refused), cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_nccl_dump),     cmocka_unit_test(test_nccl_by_hand),
+        cmocka_unit_test(test_hwloc),         cmocka_unit_test(test_hwloc_old),
+        cmocka_unit_test(test_hwloc_refused), cmocka_unit_test(test_hwloc_guest),
+        cmocka_unit_test(test_rccl),          cmocka_unit_test(test_nccl_refused),
+        cmocka_unit_test(test_xml_refused),   cmocka_unit_test(test_cut),
 #else
         cmocka_unit_test(test_without_expat),
 #endif
