@@ -31,7 +31,7 @@ static void print_group(const struct cluster *cluster, size_t i)
     const char *label = !node->reached         ? "NOT REACHED"
                         : node->differs        ? "DIFFERS"
                         : node->n_faults       ? "FAULT"
-                        : node->not_seen       ? "not all seen"
+                        : node->not_seen       ? "not verified"
                         : cluster->by_majority ? "alike"
                                                : "as expected";
     size_t n;

@@ -83,6 +83,8 @@ struct nvml_conf_compute {
     X(ecc, nvmlDeviceGetEccMode, nvml_return, (nvml_device, int *, int *))                         \
     X(ecc_errors, nvmlDeviceGetTotalEccErrors, nvml_return,                                        \
       (nvml_device, int, int, unsigned long long *))                                               \
+    X(remapped_rows, nvmlDeviceGetRemappedRows, nvml_return,                                       \
+      (nvml_device, unsigned *, unsigned *, unsigned *, unsigned *))                               \
     X(persistence, nvmlDeviceGetPersistenceMode, nvml_return, (nvml_device, int *))                \
     X(virtualization, nvmlDeviceGetVirtualizationMode, nvml_return, (nvml_device, int *))          \
     X(fabric, nvmlDeviceGetGpuFabricInfoV, nvml_return, (nvml_device, struct nvml_fabric *))       \
@@ -116,6 +118,16 @@ enum {
     NVML_FIELD_C2C_COUNT = 170,
     NVML_FIELD_C2C_STATUS = 171, /* 1: active */
     NVML_FIELD_C2C_SPEED = 172,  /* MB/s */
+    /* counters of NVLink 5; scope: the link */
+    NVML_FIELD_LINK_MALFORMED = 206,
+    NVML_FIELD_LINK_OVERRUNS = 207,
+    NVML_FIELD_LINK_RECEIVE = 208,
+    NVML_FIELD_LINK_RECEIVE_REMOTE = 209,
+    NVML_FIELD_LINK_RECEIVE_GENERAL = 210,
+    NVML_FIELD_LINK_INTEGRITY = 211,
+    NVML_FIELD_LINK_DISCARDS = 212,
+    NVML_FIELD_LINK_FAILED_RECOVERIES = 214,
+    NVML_FIELD_LINK_EFFECTIVE = 219,
 };
 
 struct nvml {

@@ -56,8 +56,9 @@ void check_nic_health(const struct machine *machine, const struct endpoint *nic,
                       struct findings *findings);
 void check_gpu_health(const struct machine *machine, const struct machine_gpu *gpu,
                       struct findings *findings);
-void check_link_growth(const struct machine *machine, const struct machine_gpu *gpu,
+void check_link_health(const struct machine *machine, const struct machine_gpu *gpu,
                        struct findings *findings);
+void check_services(const struct machine *machine, struct findings *findings);
 void check_bonds(const struct machine *machine, struct findings *findings);
 
 void check_drivers(const struct machine *machine, struct findings *findings);

@@ -167,16 +167,67 @@ void check_bonds(const struct machine *machine, struct findings *findings)
 
 /* --- GPUs -------------------------------------------------------------------------------------- */
 
+static void check_rows(const struct machine_gpu *gpu, const char *index, struct findings *findings)
+{
+    int64_t corrected = number_or(gpu->rows_corrected, 0);
+    int64_t uncorrected = number_or(gpu->rows_uncorrected, 0);
+    if (number_is(gpu->rows_failed, 1))
+        finding_add(findings, REASON_GPU_ROWS_FAILED, WEIGHT_SLOW, index,
+                    "gpu%s: a remapping of a row has failed", index);
+    if (number_is(gpu->rows_pending, 1))
+        finding_add(findings, REASON_GPU_ROWS_PENDING, WEIGHT_SLOW, index,
+                    "gpu%s: a remapping of a row is pending", index);
+    if (corrected || uncorrected)
+        finding_add(findings, REASON_GPU_ROWS, WEIGHT_NOTE, index,
+                    "gpu%s: %" PRId64 " rows remapped after corrected errors, %" PRId64
+                    " after uncorrected ones",
+                    index, corrected, uncorrected);
+}
+
+/* An old one may long be repaired: the log does not say. */
+static void check_xids(const struct machine_gpu *gpu, const char *index, struct findings *findings)
+{
+    enum { RECENT_S = 24 * 3600 };
+    bool hardware = number_is(gpu->xid_hardware, 1);
+    bool recent = number_or(gpu->xid_age_s, 0) < RECENT_S;
+    if (number_or(gpu->xids, 0) > 0 && gpu->xid.known)
+        finding_add(findings, REASON_GPU_XID, hardware && recent ? WEIGHT_SLOW : WEIGHT_NOTE, index,
+                    "gpu%s: %" PRId64 " since boot, the last%s %" PRId64 " h ago: %.150s", index,
+                    gpu->xids.value, hardware ? " of the hardware" : "",
+                    number_or(gpu->xid_age_s, 0) / 3600, text_or(gpu->xid_text, "?"));
+}
+
 void check_gpu_health(const struct machine *machine, const struct machine_gpu *gpu,
                       struct findings *findings)
 {
+    char index[24];
+    snprintf(index, sizeof index, "%" PRId64, number_or(gpu->index, -1));
     if (number_or(gpu->replays_grown, 0) > 0)
         finding_add(findings, REASON_PCIE_GROWING, WEIGHT_SLOW, text_or(gpu->bdf, "?"),
-                    "gpu%" PRId64 ": the replay counter grew by %" PRId64,
-                    number_or(gpu->index, -1), gpu->replays_grown.value);
+                    "gpu%s: the replay counter grew by %" PRId64, index, gpu->replays_grown.value);
+    check_rows(gpu, index, findings);
+    check_xids(gpu, index, findings);
 }
 
-void check_link_growth(const struct machine *machine, const struct machine_gpu *gpu,
+/* --- links ------------------------------------------------------------------------------------- */
+
+static void check_counters(const struct machine_link *link, const char *gpu,
+                           struct findings *findings)
+{
+    int64_t receive = number_or(link->receive_errors, 0);
+    int64_t integrity = number_or(link->integrity_errors, 0);
+    int64_t discards = number_or(link->discards, 0);
+    int64_t failed = number_or(link->failed_recoveries, 0);
+    int64_t effective = number_or(link->effective_errors, 0);
+    if (receive || integrity || discards || failed || effective)
+        finding_add(findings, REASON_NVLINK_ERRORS, WEIGHT_NOTE, gpu,
+                    "gpu%s link %" PRId64 ": receive %" PRId64 ", integrity %" PRId64
+                    ", discards %" PRId64 ", failed recoveries %" PRId64 ", effective %" PRId64,
+                    gpu, number_or(link->link, -1), receive, integrity, discards, failed,
+                    effective);
+}
+
+void check_link_health(const struct machine *machine, const struct machine_gpu *gpu,
                        struct findings *findings)
 {
     int64_t index = number_or(gpu->index, -1);
@@ -184,9 +235,31 @@ void check_link_growth(const struct machine *machine, const struct machine_gpu *
     snprintf(name, sizeof name, "%" PRId64, index);
     for (size_t i = 0; i < machine->n_links; i++) {
         const struct machine_link *link = &machine->links[i];
-        if (number_is(link->gpu, index) && number_or(link->errors_grown, 0) > 0)
+        if (!number_is(link->gpu, index))
+            continue;
+        check_counters(link, name, findings);
+        if (number_or(link->errors_grown, 0) > 0)
             finding_add(findings, REASON_NVLINK_GROWING, WEIGHT_SLOW, name,
                         "gpu%" PRId64 " link %" PRId64 ": %s", index, number_or(link->link, -1),
                         text_or(link->errors_where, "errors grew"));
     }
+}
+
+/* --- the driver and its services --------------------------------------------------------------- */
+
+void check_services(const struct machine *machine, struct findings *findings)
+{
+    const struct machine_driver *d = &machine->drivers;
+    const char *driver = d->driver.value ? d->driver.value : d->nvidia_module.value;
+    if (driver && d->fabric_manager_version.value &&
+        strcmp(driver, d->fabric_manager_version.value) != 0)
+        finding_add(findings, REASON_FABRIC_VERSION, WEIGHT_SLOW, NULL,
+                    "fabric manager %s, driver %s", d->fabric_manager_version.value, driver);
+    if (number_or(d->sxids, 0) > 0)
+        finding_add(findings, REASON_FABRIC_SXID,
+                    number_is(d->sxid_fatal, 1) ? WEIGHT_SLOW : WEIGHT_NOTE, NULL,
+                    "%" PRId64 " since boot, the last%s: %.180s", d->sxids.value,
+                    number_is(d->sxid_fatal, 1) ? " fatal one" : "", text_or(d->sxid_text, "?"));
+    if (!d->kernel_log.known && d->kernel_log.why)
+        finding_add(findings, REASON_KERNEL_LOG, WEIGHT_UNKNOWN, NULL, "%s", d->kernel_log.why);
 }

@@ -63,6 +63,9 @@ static void check_imex(const struct machine *machine, struct findings *findings)
     int64_t members = 0;
     for (size_t i = 0; i < machine->n_gpus; i++)
         members += in_cluster(&machine->gpus[i]);
+    if (members && text_is(machine->drivers.imex, "stopped"))
+        finding_add(findings, REASON_IMEX_STOPPED, WEIGHT_NOTE, NULL,
+                    "%" PRId64 " GPUs of a fabric cluster, no process nvidia-imex", members);
     if (members && number_is(machine->limits.imex_channel_node, 0))
         finding_add(findings, REASON_LIMIT_IMEX, WEIGHT_NOTE, NULL,
                     "%" PRId64 " GPUs of a fabric cluster, no channel in "

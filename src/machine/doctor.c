@@ -70,6 +70,7 @@ static bool nic_end(const struct machine *machine, const struct machine_nic *nic
 static int examine_drivers(const struct machine *machine, struct findings *findings)
 {
     check_drivers(machine, findings);
+    check_services(machine, findings);
     return 1;
 }
 
@@ -104,7 +105,7 @@ static int examine_gpus(const struct machine *machine, struct findings *findings
 
 static int examine_links(const struct machine *machine, struct findings *findings)
 {
-    check_each_gpu(machine, findings, check_fabric, check_gpu_links, check_link_growth);
+    check_each_gpu(machine, findings, check_fabric, check_gpu_links, check_link_health);
     return (int)machine->n_links;
 }
 

@@ -60,6 +60,11 @@ static void note_link(struct machine *machine, struct machine_link *before,
     add(&growth, before->replays, after->replays, "replays");
     add(&growth, before->recoveries, after->recoveries, "recoveries");
     add(&growth, before->ecc_errors, after->ecc_errors, "ECC");
+    add(&growth, before->receive_errors, after->receive_errors, "receive");
+    add(&growth, before->integrity_errors, after->integrity_errors, "integrity");
+    add(&growth, before->discards, after->discards, "discards");
+    add(&growth, before->failed_recoveries, after->failed_recoveries, "failed recoveries");
+    add(&growth, before->effective_errors, after->effective_errors, "effective");
     tell(&growth, &before->errors_grown);
     if (growth.known)
         text_set(machine, &before->errors_where, growth.where);

@@ -136,6 +136,7 @@ struct machine *machine_read_live(const struct machine_source *source)
     live_disk(machine, source);
     if (source->gpus)
         live_gpu(machine, source);
+    live_log(machine, source);
     machine_disbelieve(machine);
     return machine;
 }

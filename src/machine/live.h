@@ -31,10 +31,12 @@ bool live_exists(const char *path);
 void live_system(struct machine *machine, const struct machine_source *source);
 void live_limits(struct machine *machine, const struct machine_source *source);
 void live_drivers(struct machine *machine, const struct machine_source *source);
+void live_services(struct machine *machine, const struct machine_source *source);
 void live_cpu(struct machine *machine, const struct machine_source *source);
 void live_pci(struct machine *machine, const struct machine_source *source);
 void live_nic(struct machine *machine, const struct machine_source *source);
 void live_disk(struct machine *machine, const struct machine_source *source);
 void live_gpu(struct machine *machine, const struct machine_source *source);
+void live_log(struct machine *machine, const struct machine_source *source); /* after the GPUs */
 
 #endif

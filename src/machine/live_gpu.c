@@ -111,6 +111,17 @@ static void read_memory(struct gpu_reader *r, nvml_device d, struct machine_gpu 
     set_or_why(r, &g->ecc_uncorrected, status, (int64_t)errors, "nvmlDeviceGetTotalEccErrors");
 }
 
+static void read_rows(struct gpu_reader *r, nvml_device d, struct machine_gpu *g)
+{
+    unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
+    const char *call = "nvmlDeviceGetRemappedRows";
+    nvml_return status = ASK(r, remapped_rows, d, &corrected, &uncorrected, &pending, &failed);
+    set_or_why(r, &g->rows_corrected, status, corrected, call);
+    set_or_why(r, &g->rows_uncorrected, status, uncorrected, call);
+    set_or_why(r, &g->rows_pending, status, pending != 0, call);
+    set_or_why(r, &g->rows_failed, status, failed != 0, call);
+}
+
 static void read_modes(struct gpu_reader *r, nvml_device d, struct machine_gpu *g)
 {
     int major = 0, minor = 0, mode = 0;
@@ -229,6 +240,49 @@ static int64_t field_number(const struct nvml_field *field)
                               : (int64_t)field->value.ull;
 }
 
+/* The sum of fields; unknown where the driver gives none of them. */
+static void sum_fields(struct gpu_reader *r, struct machine_number *to,
+                       const struct nvml_field *fields, size_t n, nvml_return status)
+{
+    int64_t sum = 0;
+    bool any = false;
+    for (size_t i = 0; i < n; i++) {
+        if (status == NVML_OK && fields[i].status == NVML_OK) {
+            sum += field_number(&fields[i]);
+            any = true;
+        }
+    }
+    if (any)
+        number_set(to, sum);
+    else
+        number_unknown(r->machine, to, "NVML field %u: %s", fields[0].id,
+                       nvml_words(&r->nvml, status ? status : fields[0].status));
+}
+
+/* NVLink 5 counts otherwise than the generations before. */
+static void read_link_counters(struct gpu_reader *r, nvml_device d, unsigned number,
+                               struct machine_link *link)
+{
+    static const unsigned ids[] = {
+        NVML_FIELD_LINK_MALFORMED,       NVML_FIELD_LINK_OVERRUNS,
+        NVML_FIELD_LINK_RECEIVE,         NVML_FIELD_LINK_RECEIVE_REMOTE,
+        NVML_FIELD_LINK_RECEIVE_GENERAL, NVML_FIELD_LINK_INTEGRITY,
+        NVML_FIELD_LINK_DISCARDS,        NVML_FIELD_LINK_FAILED_RECOVERIES,
+        NVML_FIELD_LINK_EFFECTIVE};
+    enum { N = sizeof ids / sizeof ids[0], RECEIVING = 5 };
+    struct nvml_field fields[N];
+    if (number_or(link->gen, 0) < 5)
+        return;
+    for (int i = 0; i < N; i++)
+        fields[i] = (struct nvml_field){.id = ids[i], .scope = number};
+    nvml_return status = ASK(r, fields, d, N, fields);
+    sum_fields(r, &link->receive_errors, fields, RECEIVING, status);
+    sum_fields(r, &link->integrity_errors, fields + RECEIVING, 1, status);
+    sum_fields(r, &link->discards, fields + RECEIVING + 1, 1, status);
+    sum_fields(r, &link->failed_recoveries, fields + RECEIVING + 2, 1, status);
+    sum_fields(r, &link->effective_errors, fields + RECEIVING + 3, 1, status);
+}
+
 static void read_link(struct gpu_reader *r, nvml_device d, int64_t gpu, unsigned number,
                       bool active)
 {
@@ -253,6 +307,7 @@ static void read_link(struct gpu_reader *r, nvml_device d, int64_t gpu, unsigned
     else
         set_or_why(r, &link->mbps, status, mbps, "NVML field 164 (link speed)");
     read_link_errors(r, d, number, link);
+    read_link_counters(r, d, number, link);
 }
 
 static void read_links(struct gpu_reader *r, nvml_device d, struct machine_gpu *g)
@@ -351,6 +406,7 @@ static void read_nvidia(struct gpu_reader *r)
         number_set(&g->index, i);
         read_identity(r, r->devices[i], g);
         read_memory(r, r->devices[i], g);
+        read_rows(r, r->devices[i], g);
         read_modes(r, r->devices[i], g);
         read_fabric(r, r->devices[i], g);
         read_speeds(r, r->devices[i], g);

@@ -227,33 +227,6 @@ static void read_nvidia_parameters(struct machine *machine, const struct machine
     number_set(&d->peer_mapping_override, strstr(value, "PeerMappingOverride=1") != NULL);
 }
 
-static bool process_runs(struct machine *machine, const struct machine_source *source,
-                         const char *comm)
-{
-    const char **names = live_names(machine, live_path(source, "proc").text);
-    for (; *names; names++) {
-        char line[64];
-        if (isdigit((unsigned char)**names) &&
-            live_line(live_path(source, "proc/%s/comm", *names).text, line, sizeof line) &&
-            strcmp(line, comm) == 0)
-            return true;
-    }
-    return false;
-}
-
-static void read_fabric_manager(struct machine *machine, const struct machine_source *source)
-{
-    struct machine_text *to = &machine->drivers.fabric_manager;
-    bool nvidia = false;
-    for (size_t i = 0; i < machine->n_pci; i++)
-        nvidia |= number_is(machine->pci[i].vendor, 0x10de);
-    if (!nvidia || !live_exists(live_path(source, "usr/bin/nv-fabricmanager").text))
-        text_set(machine, to, "absent");
-    else /* the kernel keeps 15 characters of a name */
-        text_set(machine, to,
-                 process_runs(machine, source, "nv-fabricmanage") ? "running" : "stopped");
-}
-
 /* Looks where the loader looks: LD_LIBRARY_PATH, ld.so.conf.d and the standard directories. */
 struct library_dirs {
     const char *dirs[128];
@@ -359,7 +332,7 @@ void live_drivers(struct machine *machine, const struct machine_source *source)
     struct machine_driver *d = &machine->drivers;
     read_nvidia_version(machine, source);
     read_nvidia_parameters(machine, source);
-    read_fabric_manager(machine, source);
+    live_services(machine, source);
     module_flag(source, &d->nvidia_uvm, "nvidia_uvm", NULL);
     module_flag(source, &d->nvidia_peermem, "nvidia_peermem", "nv_peer_mem");
     module_flag(source, &d->gdrdrv, "gdrdrv", NULL);

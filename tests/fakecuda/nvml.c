@@ -156,7 +156,9 @@ EXPORT nvml_return nvmlDeviceGetNvLinkState(nvml_device device, unsigned link, i
 EXPORT nvml_return nvmlDeviceGetNvLinkVersion(nvml_device device, unsigned link, unsigned *version);
 EXPORT nvml_return nvmlDeviceGetNvLinkVersion(nvml_device device, unsigned link, unsigned *version)
 {
-    *version = 6; /* NVLink 4.0 */
+    long long told = 6; /* NVLink 4.0 */
+    fact("link_version", &told);
+    *version = (unsigned)told;
     return NVML_OK;
 }
 
@@ -294,16 +296,39 @@ EXPORT nvml_return nvmlDeviceGetGpuFabricInfoV(nvml_device device, struct nvml_f
     return NVML_OK;
 }
 
-/* Of the fields the speed of a link, and the links to a CPU: "c2c=10,c2c_mbps=44712". */
+EXPORT nvml_return nvmlDeviceGetRemappedRows(nvml_device device, unsigned *corrected,
+                                             unsigned *uncorrected, unsigned *pending,
+                                             unsigned *failed);
+EXPORT nvml_return nvmlDeviceGetRemappedRows(nvml_device device, unsigned *corrected,
+                                             unsigned *uncorrected, unsigned *pending,
+                                             unsigned *failed)
+{
+    long long some = 0, waits = 0, fails = 0;
+    if (!fact("rows", &some))
+        return NVML_FUNCTION_NOT_FOUND;
+    fact("rows_pending", &waits);
+    fact("rows_failed", &fails);
+    *corrected = 0;
+    *uncorrected = (unsigned)some;
+    *pending = waits != 0;
+    *failed = fails != 0;
+    return NVML_OK;
+}
+
+/* Of the fields the speed of a link, the links to a CPU: "c2c=10,c2c_mbps=44712", and the counters of
+ * NVLink 5 by number: "field_208=3". */
 static nvml_return answer_field(struct nvml_field *field)
 {
     long long value = 1;
     bool c2c = field->id == NVML_FIELD_C2C_COUNT || field->id == NVML_FIELD_C2C_STATUS ||
                field->id == NVML_FIELD_C2C_SPEED;
+    char number[32];
     const char *name = field->id == NVML_FIELD_LINK_SPEED  ? "link_mbps"
                        : field->id == NVML_FIELD_C2C_SPEED ? "c2c_mbps"
-                                                           : "c2c";
-    if ((!c2c && field->id != NVML_FIELD_LINK_SPEED) || !fact(name, &value))
+                       : c2c                               ? "c2c"
+                                                           : number;
+    snprintf(number, sizeof number, "field_%u", field->id);
+    if (!fact(name, &value))
         return NVML_NOT_SUPPORTED;
     field->type = 1;
     field->value.u = field->id == NVML_FIELD_C2C_STATUS ? 1 : (unsigned)value;

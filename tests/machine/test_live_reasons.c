@@ -76,6 +76,8 @@ static void make_tree(void)
         put_text(name, "");
     }
     put_text("dev/nvidiactl", "");
+    put_text("dev/kmsg", "");
+    put_text("proc/uptime", "200000.00 1.00\n");
     put_text("dev/nvidia-uvm", "");
     put_text("dev/nvidia0", "");
     put_text("dev/nvidia1", "");
@@ -141,6 +143,16 @@ static const struct {
      NULL},
     {REASON_BAR1_SMALL, NULL, NULL, "memory=80000000000,bar1=268435456", NULL, "host", "gpu0"},
     {REASON_GPU_ECC, NULL, NULL, "ecc_errors=2", NULL, NULL, NULL},
+    {REASON_GPU_ROWS, NULL, NULL, "rows=3", NULL, NULL, NULL},
+    {REASON_GPU_ROWS_PENDING, NULL, NULL, "rows=0,rows_pending=1", NULL, NULL, NULL},
+    {REASON_GPU_ROWS_FAILED, NULL, NULL, "rows=0,rows_failed=1", NULL, NULL, NULL},
+    {REASON_GPU_XID, "dev/kmsg", "4,9,199000000000,-;NVRM: Xid (PCI:0000:10:00): 79, pid=7\n", "",
+     NULL, NULL, NULL},
+    {REASON_KERNEL_LOG, "dev/kmsg", NULL, "", NULL, NULL, NULL},
+    {REASON_FABRIC_SXID, "dev/kmsg",
+     "3,9,1,-;nvidia-nvswitch0: SXid (PCI:0000:04:00.0): 12028, Non-fatal, Link 32 egress\n", "",
+     NULL, NULL, NULL},
+    {REASON_IMEX_STOPPED, "usr/bin/nvidia-imex", "", "fabric=3,cluster=7", NULL, NULL, NULL},
     {REASON_GPU_PROHIBITED, NULL, NULL, "compute_mode=2", NULL, NULL, NULL},
     {REASON_GPU_CLOCKS, NULL, NULL, "clock_reasons=0x40", NULL, NULL, NULL},
     {REASON_GPU_PERSISTENCE, NULL, NULL, "persistence=0", NULL, NULL, NULL},
@@ -278,6 +290,143 @@ static void test_pcie_settings(void **state)
     remove_tree();
 }
 
+static const struct finding *find(const struct diagnosis *d, enum reason reason)
+{
+    for (int i = 0; i < d->findings.n; i++)
+        if (d->findings.list[i].reason == reason)
+            return &d->findings.list[i];
+    return NULL;
+}
+
+/* The log, and what weight its Xid, of that number, has. */
+static void expect_xid(const char *log, int64_t xid, int64_t all, enum weight weight)
+{
+    static struct diagnosis d;
+    const struct machine_source source = {.root = root, .gpus = true, .here = true};
+    put_text("dev/kmsg", log);
+    struct machine *m = machine_read_live(&source);
+    assert_true(number_is(m->gpus[0].xids, all));
+    assert_true(number_is(m->gpus[1].xids, 0));
+    if (all)
+        assert_true(number_is(m->gpus[0].xid, xid));
+    doctor_examine(m, &d);
+    const struct finding *f = find(&d, REASON_GPU_XID);
+    assert_int_equal(f != NULL, all > 0);
+    if (f)
+        assert_int_equal(f->weight, weight);
+    findings_free(&d.findings);
+    machine_free(m);
+}
+
+static void test_xids(void **state)
+{
+    make_tree();
+    setenv("FAKE_NVML_FACTS", "mig=0,persistence=1", 1);
+    expect_xid("4,1,199999000000,-;NVRM: Xid (PCI:0000:10:00): 79, GPU has fallen off the bus\n",
+               79, 1, WEIGHT_SLOW);
+    /* two days ago: the machine has been up for 55 hours */
+    expect_xid("4,1,1000000,-;NVRM: Xid (PCI:0000:10:00): 79, GPU has fallen off the bus\n", 79, 1,
+               WEIGHT_NOTE);
+    expect_xid("4,1,199999000000,-;NVRM: Xid (PCI:0000:10:00): 31, pid=9, name=a, MMU Fault\n", 31,
+               1, WEIGHT_NOTE);
+    /* of the hardware before others, whichever was last */
+    expect_xid("4,1,199998000000,-;NVRM: Xid (PCI:0000:10:00): 48, DBE\n"
+               " SUBSYSTEM=pci\n"
+               "4,2,199999000000,-;NVRM: Xid (PCI:0000:10:00): 45, pid=9\n",
+               48, 2, WEIGHT_SLOW);
+    /* of no GPU here, of a switch, and what only mentions one */
+    expect_xid("4,1,1,-;NVRM: Xid (PCI:0000:99:00): 79, GPU has fallen off the bus\n"
+               "3,9,1,-;nvidia-nvswitch0: SXid (PCI:0000:10:00.0): 12028, Non-fatal\n"
+               "6,9,1,-;someone: Xid (PCI:0000:10:00): 79\n"
+               "6,9,1,-;NVRM: Xid (PCI:0000:10:00): many\n",
+               0, 0, WEIGHT_NOTE);
+    remove_tree();
+}
+
+/* A switch's errors are notes, but for fatal ones. */
+static void test_sxids(void **state)
+{
+    static struct diagnosis d;
+    const struct machine_source source = {.root = root, .gpus = true, .here = true};
+    make_tree();
+    for (int fatal = 0; fatal < 2; fatal++) {
+        put_text("dev/kmsg",
+                 fatal ? "3,1,1,-;nvidia-nvswitch0: SXid (PCI:0000:04:00.0): 20034, Fatal, Link 3\n"
+                         "3,2,2,-;nvidia-nvswitch1: SXid (PCI:0000:05:00.0): 12028, Non-fatal\n"
+                       : "3,1,1,-;nvidia-nvswitch0: SXid (PCI:0000:04:00.0): 12028, Non-fatal\n");
+        struct machine *m = machine_read_live(&source);
+        assert_true(number_is(m->drivers.sxids, 1 + fatal));
+        doctor_examine(m, &d);
+        const struct finding *f = find(&d, REASON_FABRIC_SXID);
+        assert_non_null(f);
+        assert_int_equal(f->weight, fatal ? WEIGHT_SLOW : WEIGHT_NOTE);
+        assert_int_equal(strstr(f->evidence, "20034") != NULL, fatal);
+        findings_free(&d.findings);
+        machine_free(m);
+    }
+    remove_tree();
+}
+
+static void put_program(const char *name, const char *text)
+{
+    char path[512];
+    put_text(name, text);
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    assert_int_equal(chmod(path, 0700), 0);
+}
+
+/* Of the driver's version, of another one, and a program that tells none. */
+static void test_fabric_manager(void **state)
+{
+    static const char name[] = "usr/bin/nv-fabricmanager";
+    make_tree();
+    setenv("FAKE_NVML_FACTS", "mig=0,persistence=1,driver=580", 1);
+    put_program(name, "#!/bin/sh\necho 'Fabric Manager version is : 580.1'\n");
+    assert_false(told(REASON_FABRIC_VERSION, NULL, NULL));
+    put_program(
+        name,
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo 'Fabric Manager version is : 570.86.15'\n");
+    assert_true(told(REASON_FABRIC_VERSION, NULL, NULL));
+    put_program(name, "#!/bin/sh\necho no version\n");
+    assert_false(told(REASON_FABRIC_VERSION, NULL, NULL));
+    put_program(name, "#!/bin/sh\nexit 1\n");
+    assert_false(told(REASON_FABRIC_VERSION, NULL, NULL));
+    unsetenv("FAKE_NVML_FACTS");
+    remove_tree();
+}
+
+/* NVLink 5 counts by fields, the generations before do not. */
+static void test_nvlink5(void **state)
+{
+    const struct machine_source source = {.root = root, .gpus = true, .here = true};
+    static const char fields[] = "field_206=1,field_207=2,field_208=4,field_209=8,field_210=16,"
+                                 "field_211=100,field_212=200,field_214=300,field_219=400";
+    char facts[300];
+    make_tree();
+    snprintf(facts, sizeof facts, "link_version=7,%s", fields);
+    setenv("FAKE_NVML_FACTS", facts, 1);
+    struct machine *m = machine_read_live(&source);
+    const struct machine_link *link = &m->links[0];
+    assert_true(number_is(link->gen, 5) && number_is(link->receive_errors, 31));
+    assert_true(number_is(link->integrity_errors, 100) && number_is(link->discards, 200));
+    assert_true(number_is(link->failed_recoveries, 300) && number_is(link->effective_errors, 400));
+    setenv("FAKE_NVML_FACTS", "link_version=7,field_212=9,field_208=1", 1);
+    struct machine *later = machine_read_live(&source);
+    assert_true(number_is(later->links[0].receive_errors, 1));
+    assert_false(later->links[0].integrity_errors.known);
+    growth_note(later, m);
+    assert_true(number_is(later->links[0].errors_grown, 30 + 191));
+    assert_string_equal(later->links[0].errors_where.value, "receive +30, discards +191");
+    machine_free(later);
+    machine_free(m);
+    setenv("FAKE_NVML_FACTS", fields, 1); /* NVLink 4 */
+    m = machine_read_live(&source);
+    assert_false(m->links[0].receive_errors.known);
+    machine_free(m);
+    unsetenv("FAKE_NVML_FACTS");
+    remove_tree();
+}
+
 static void put_bond(const char *mode, const char *second)
 {
     put_text("sys/class/net/bond0/type", "1\n");
@@ -404,9 +553,11 @@ static void test_cpu_links(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each),      cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_bonds),     cmocka_unit_test(test_pcie_settings),
-        cmocka_unit_test(test_rate),      cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_each),           cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_bonds),          cmocka_unit_test(test_pcie_settings),
+        cmocka_unit_test(test_rate),           cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_xids),           cmocka_unit_test(test_sxids),
+        cmocka_unit_test(test_fabric_manager), cmocka_unit_test(test_nvlink5),
         cmocka_unit_test(test_cpu_links),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
