@@ -35,7 +35,7 @@ static const struct argp_option option_list[] = {
     {"pes", 'n', "N", 0, "PEs of the job that is started (2)", 0},
     {"ops", KEY_OPS, "LIST", 0, "operations, such as reduce,fcollect (all twelve)", 0},
     {"ways", KEY_WAYS, "LIST", 0,
-     "ways, of auto, packets, two, lines, twolines, direct, engines, copies (each that can serve)",
+     "ways, of auto, packets, two, lines, twolines, direct, scratch, engines, copies (each that can serve)",
      0},
     {"sizes", KEY_SIZES, "LIST", 0,
      "bytes of the vector or of a block, such as 8,64K,1M (8,4K,64K,256K,1M,4M,16M; on simt to 64K)",
@@ -139,7 +139,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         if (!each_of(argument, item, sizeof item, take_way, options))
             argp_error(
                 state,
-                "--ways: there is no way \"%s\"; there are auto, packets, two, lines, twolines, direct, engines, "
+                "--ways: there is no way \"%s\"; there are auto, packets, two, lines, twolines, direct, scratch, engines, "
                 "copies",
                 item);
         return 0;

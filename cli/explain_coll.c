@@ -34,6 +34,7 @@ static void print_ways(const struct tool_coll_answer *a)
         "one trip over the link in lines of 128 bytes, where these were seen to come whole",
         "slices to their members and the results back, in lines of 128 bytes",
         "stores into the destinations, behind flags and in front of a fence",
+        "stores into memory of the team, where others cannot store into the destination",
         "copies between two meetings of the members, for which one block runs"};
     for (int i = 0; i < TOOL_COLL_WAYS; i++) {
         printf("  %-22s ", a->ways[i].name);

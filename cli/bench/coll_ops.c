@@ -10,8 +10,8 @@
 #include <string.h>
 #include <weft/stream.h>
 
-const char *const coll_way_words[COLL_WAYS] = {"auto",     "packets", "two",     "lines",
-                                               "twolines", "direct",  "engines", "copies"};
+const char *const coll_way_words[COLL_WAYS] = {"auto",   "packets", "two",     "lines", "twolines",
+                                               "direct", "scratch", "engines", "copies"};
 
 /* Of alltoalls: elements from one to the next. */
 enum { DST_STRIDE = 2, SRC_STRIDE = 3 };

@@ -57,8 +57,10 @@ weft_status weft_sync_on_stream(weft_team *team, weft_stream stream);
  * streams, or the host calls some, the program orders these.
  *
  * Memory: GPU memory of the heap, in place; or other memory that the GPU accesses (cudaMalloc, cudaMallocHost,
- * registered), through the library's own areas in pieces, which costs more for large ones. Each side is of one of the
- * two kinds at all members alike. Any alignment; large reductions are slower where elements are not aligned to their size. Symmetric host memory, and teams whose GPUs do not reach each other by
+ * registered): sources are read in place by all but reductions, and what is large goes to other destinations through
+ * scratch, which is the team's part of the library's areas (`weft env`, below WEFT_COLL), in steps of some KiB a block that
+ * overlap; strided ones, and those of checking mode, by packets. Each side is of one of the two kinds at all members
+ * alike. Any alignment; large reductions go through scratch where elements are not aligned to their size. Symmetric host memory, and teams whose GPUs do not reach each other by
  * load and store, have over 64 members, or are not among the first 32 of the job that exist: the host's function is
  * called in stream order.
  *

@@ -34,6 +34,9 @@
     X(weft_coll_send_lines)                                                                        \
     X(weft_coll_reduce_one_lines)                                                                  \
     X(weft_coll_reduce_two_lines)                                                                  \
+    X(weft_coll_push_scratch)                                                                      \
+    X(weft_coll_reduce_scratch)                                                                    \
+    X(weft_coll_reduce_scratch_more)                                                               \
     X(weft_coll_prove_lines)
 
 enum {
@@ -48,6 +51,8 @@ enum {
     COLL_UNIT_WIRE = 32,
     COLL_PIECE = 480, /* bytes of payload, of which a warp makes four lines, see coll_lines.h */
     COLL_PIECE_WIRE = 512,
+    COLL_SCRATCH_GRAIN = 128, /* bytes, see coll_scratch.h */
+    COLL_STEPS = 1 << 16,     /* of a round through scratch, fewer than this */
     COLL_PROOF_THREADS = 512,
     COLL_NUMBER_BIT = 0x40000000, /* packets have it: never 0, as in a new set */
     COLL_RENEW_MASK = 0x1fffffff, /* of rounds, see coll_renew() */
@@ -75,6 +80,9 @@ struct coll_area {
         [COLL_BLOCKS]; /* by the root of a broadcast: round * COLL_CHUNKS + chunks that are here */
     uint64_t done[COLL_MEMBERS]
                  [COLL_BLOCKS]; /* by member i's block b: its stores of that round are here */
+    /* Through scratch, by member i's block b, round * COLL_STEPS + so many: parts that it has stored here, and steps that
+     * it has taken out of what this member has stored there. */
+    uint64_t filled[COLL_MEMBERS][COLL_BLOCKS], emptied[COLL_MEMBERS][COLL_BLOCKS];
 };
 
 /* Bytes of a team's area with its sets, and its offset from the first one's. */
@@ -88,6 +96,12 @@ static inline uint64_t coll_area_offset(int team)
     uint64_t wide = (uint64_t)(team < COLL_WIDE_TEAMS ? team : COLL_WIDE_TEAMS);
     return (uint64_t)team * sizeof(struct coll_area) + wide * 4 * COLL_WIDE_SET +
            ((uint64_t)team - wide) * 4 * COLL_NARROW_SET;
+}
+
+/* Bytes of a slot where a team's sets, all together, are scratch of so many blocks, each with `parts` slots, twice. */
+WEFT_DEV_BOTH uint64_t coll_scratch_slot(uint64_t set_bytes, unsigned blocks, unsigned parts)
+{
+    return 4 * set_bytes / ((uint64_t)2 * blocks * parts) / COLL_SCRATCH_GRAIN * COLL_SCRATCH_GRAIN;
 }
 
 /* Who sends to whom. */

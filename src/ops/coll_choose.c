@@ -3,6 +3,8 @@
  * the times. */
 #include "ops/coll_choose.h"
 
+#include "gpu/coll_kernels.h"
+
 #include <string.h>
 
 enum {
@@ -14,12 +16,18 @@ enum {
     MOST_THREADS = 512,
     LEAST_CHUNK = 16 << 10, /* of a block's share, from hand to hand */
     MOST_CHUNKS = 16,
+    LEAST_SLOT = 4 << 10, /* of scratch: steps of fewer bytes are mostly flags */
+    MOST_STEPS = 1 << 14, /* of scratch, in a round of one block */
     SIZED_BLOCKS = 32,
 };
 
 /* Of the time of a round of one trip: the rest of it is the kernel's begin and end. Between H200 a flag takes 0.8 us each
  * way, and the round 2.3. */
 static const double FLAG_SHARE = 0.7;
+
+/* Through scratch, of the rate of stores to destinations: of all blocks together, which take the link by turns, and of one,
+ * which stores nothing to others while it copies. Estimates, not measured. */
+static const double SCRATCH_SHARE = 0.85, SCRATCH_BLOCK_SHARE = 0.6;
 
 static bool reduces(enum coll_what what)
 {
@@ -44,9 +52,22 @@ static uint64_t slot_payload(const struct coll_question *q, enum coll_way way, u
     return q->set_bytes / slots / (2 * UNIT) * UNIT;
 }
 
+/* Whether a slice is combined by each member, and its result sent to those who want it. */
+static bool has_slices(const struct coll_question *q)
+{
+    return q->what == COLL_REDUCE || q->what == COLL_REDUCE_TO;
+}
+
+static uint64_t scratch_slot(const struct coll_question *q, unsigned blocks)
+{
+    return coll_scratch_slot(q->set_bytes, blocks, (unsigned)q->members * (1 + has_slices(q)));
+}
+
 static uint64_t most_bytes(const struct coll_question *q, enum coll_way way)
 {
     uint64_t n = (uint64_t)q->members;
+    if (way == COLL_WAY_SCRATCH)
+        return MOST_STEPS * scratch_slot(q, 1) * (has_slices(q) ? n : 1);
     if (way == COLL_WAY_PACKETS || way == COLL_WAY_LINES)
         return slot_payload(q, way, n);
     return has_two_trips(way) ? n * slot_payload(q, way, 2 * n) : UINT64_MAX;
@@ -60,6 +81,8 @@ static bool can(const struct coll_question *q, enum coll_way way)
         return q->direct && q->what != COLL_REDUCE_TO;
     if (way == COLL_WAY_ENGINES)
         return q->direct && !sized && !q->strided && !reduces(q->what); /* engines do not add */
+    if (way == COLL_WAY_SCRATCH)
+        return n > 1 && !sized && !q->strided;
     if (sized || (by_lines(way) && (!q->lines || q->strided)))
         return false;
     /* Every member's slice has at least a unit, or piece, so that every pair exchanges some. */
@@ -71,7 +94,8 @@ static bool can(const struct coll_question *q, enum coll_way way)
 static double link_bytes(const struct coll_question *q, enum coll_way way)
 {
     double n = q->members, bytes = (double)q->bytes;
-    if (has_two_trips(way) || (way == COLL_WAY_DIRECT && q->what == COLL_REDUCE))
+    if (has_two_trips(way) || (way == COLL_WAY_DIRECT && q->what == COLL_REDUCE) ||
+        (way == COLL_WAY_SCRATCH && has_slices(q)))
         return 2 * (n - 1) / n * bytes;
     return way == COLL_WAY_DIRECT && q->what == COLL_BROADCAST ? bytes : (n - 1) * bytes;
 }
@@ -103,7 +127,8 @@ double coll_cost(const struct coll_question *q, const struct coll_rates *rates, 
         return -1;
     if (way == COLL_WAY_ENGINES)
         return engines_cost(q, rates, engine_phases(q, rates));
-    bool direct = way == COLL_WAY_DIRECT, lines = by_lines(way);
+    bool scratch = way == COLL_WAY_SCRATCH, direct = way == COLL_WAY_DIRECT || scratch;
+    bool lines = by_lines(way);
     double rounds = 1, begin = lines ? rates->lines_us : rates->one_trip_us;
     double bytes = link_bytes(q, way);
     double rate = direct ? rates->stores_gbps : lines ? rates->lines_gbps : rates->packets_gbps;
@@ -112,12 +137,17 @@ double coll_cost(const struct coll_question *q, const struct coll_rates *rates, 
                              : rates->block_packets_gbps) *
                     (q->most_blocks ? q->most_blocks : 1);
     if (direct)
-        begin = reduces(q->what)                              ? rates->combine_us
-                : q->what == COLL_BROADCAST && q->members > 2 ? rates->spread_us
-                                                              : rates->push_us;
+        begin = reduces(q->what)                                          ? rates->combine_us
+                : q->what == COLL_BROADCAST && q->members > 2 && !scratch ? rates->spread_us
+                                                                          : rates->push_us;
     else if (has_two_trips(way))
         begin = lines ? rates->two_lines_us : rates->two_trips_us;
-    if (!direct) {
+    if (scratch) { /* flags of what was filled, and of its results */
+        begin += (has_slices(q) ? 2 : 1) * coll_flag_us(rates);
+        rate *= SCRATCH_SHARE;
+        blocks *= SCRATCH_BLOCK_SHARE;
+    }
+    if (way != COLL_WAY_DIRECT) {
         uint64_t most = most_bytes(q, way);
         rounds = (double)((q->bytes + most - 1) / most);
         rounds = rounds < 1 ? 1 : rounds;
@@ -201,6 +231,17 @@ static void size_direct(const struct coll_question *q, const struct coll_rates *
     choice->chunks = chunks < 1 ? 1 : chunks > MOST_CHUNKS ? MOST_CHUNKS : (uint32_t)chunks;
 }
 
+static void size_scratch(const struct coll_question *q, const struct coll_rates *rates,
+                         struct coll_choice *choice)
+{
+    uint64_t others = (uint64_t)q->members - 1;
+    uint64_t bytes = choice->bytes * (has_slices(q) || !others ? 1 : others);
+    choice->blocks = power_for(bytes / (uint64_t)rates->block_share_bytes, q->most_blocks);
+    while (choice->blocks > 1 && scratch_slot(q, choice->blocks) < LEAST_SLOT)
+        choice->blocks /= 2;
+    choice->threads = MOST_THREADS;
+}
+
 /* As many blocks as there may be: the size is not known. */
 static struct coll_choice choose_sized(const struct coll_question *q,
                                        const struct coll_rates *rates)
@@ -212,10 +253,13 @@ static struct coll_choice choose_sized(const struct coll_question *q,
     return choice;
 }
 
-/* Lines are taken unasked where their rates were measured: those that are built in were not. */
+/* Lines are taken unasked where their rates were measured: those that are built in were not. Through scratch nothing goes
+ * unasked that could be stored where it belongs. */
 static bool is_candidate(const struct coll_question *q, const struct coll_rates *rates,
                          enum coll_way way)
 {
+    if (way == COLL_WAY_SCRATCH && way != q->wish && can(q, COLL_WAY_DIRECT))
+        return false;
     return !by_lines(way) || way == q->wish ||
            memcmp(rates, &coll_rates_built_in, sizeof *rates) != 0;
 }
@@ -246,6 +290,8 @@ struct coll_choice coll_choose(const struct coll_question *q, const struct coll_
         choice.phases = engine_phases(q, rates);
     } else if (choice.way == COLL_WAY_DIRECT)
         size_direct(q, rates, &choice);
+    else if (choice.way == COLL_WAY_SCRATCH)
+        size_scratch(q, rates, &choice);
     else if (by_lines(choice.way))
         size_lines(q, &choice);
     else
@@ -256,8 +302,8 @@ struct coll_choice coll_choose(const struct coll_question *q, const struct coll_
 const char *coll_way_name(enum coll_way way)
 {
     static const char *const names[] = {
-        "auto",         "packets", "two trips of packets", "lines", "two trips of lines", "direct",
-        "copy engines", "copies"};
+        "auto",   "packets",         "two trips of packets", "lines", "two trips of lines",
+        "direct", "through scratch", "copy engines",         "copies"};
     return names[way];
 }
 

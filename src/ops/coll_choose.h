@@ -32,6 +32,7 @@ enum coll_way {
     COLL_WAY_LINES,
     COLL_WAY_TWO_LINES,
     COLL_WAY_DIRECT,
+    COLL_WAY_SCRATCH, /* through the team's own memory, where others cannot store into the destination */
     COLL_WAY_ENGINES,
     COLL_WAY_COPIES, /* of WEFT_COLL: no kernels, and no choice here */
 };

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { TOOL_COLL_WAYS = 6, TOOL_COLL_MEMBERS = 64 };
+enum { TOOL_COLL_WAYS = 7, TOOL_COLL_MEMBERS = 64 };
 
 struct tool_coll_way {
     const char *name;

@@ -28,7 +28,9 @@ says 0 'a block of 32 threads at each meeting$' alltoall 64M 4
 says 0 'copy engines  *not possible' reduce 64M
 says 0 'on the GPUs of 8 PEs' fcollect 16M
 says 0 'direct  *not possible' reduce_to 64M
-says 0 'in rounds of' reduce_to 64M
+says 0 'through scratch  .* taken: stores into memory of the team' reduce_to 64M
+WEFT_COLL=packets says 0 'in rounds of' reduce_to 64M
+WEFT_COLL=scratch says 0 'WEFT_COLL asks for through scratch$' fcollect 64M 4
 says 0 'handed on in 16 chunks' broadcast 64M 4
 says 0 'sizes are exchanged by packets' alltoallv 4K
 WEFT_COLL=direct says 0 'WEFT_COLL asks for direct$' reduce 8 4

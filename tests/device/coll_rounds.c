@@ -165,7 +165,7 @@ enum what {
     SYNC, /* of streams: then each reads what the next one has stored at home */
     WHATS
 };
-enum way { PACKETS, TWO_TRIPS, LINES, TWO_LINES, DIRECT, PROOF, WAYS };
+enum way { PACKETS, TWO_TRIPS, LINES, TWO_LINES, DIRECT, SCRATCH, PROOF, WAYS };
 
 /* A member's window. */
 struct window {
@@ -345,6 +345,8 @@ static int takes(const struct plan *p)
         return p->way == DIRECT;
     if (p->way == DIRECT)
         return p->what != REDUCE_TO;
+    if (p->way == SCRATCH)
+        return 1;
     if (two)
         return p->what == REDUCE && n > 1 && p->bytes >= n * n * unit && p->bytes <= n * payload;
     return p->bytes <= payload;
@@ -383,6 +385,8 @@ static int kernel_of(const struct plan *p)
         return RUN_weft_coll_prove_lines;
     if (p->what == COLLECT || p->what == ALLTOALLV)
         return RUN_weft_coll_push_sized;
+    if (p->way == SCRATCH)
+        return reduces(p->what) ? RUN_weft_coll_reduce_scratch : RUN_weft_coll_push_scratch;
     if (p->way == TWO_LINES)
         return RUN_weft_coll_reduce_two_lines;
     if (p->way == LINES)

@@ -47,7 +47,8 @@ static void sizes(void **state)
         {COLL_BROADCAST, 4, 64 << 20, COLL_WAY_DIRECT},
         {COLL_REDUCESCATTER, 8, 8, COLL_WAY_PACKETS},
         {COLL_REDUCESCATTER, 8, 8 << 20, COLL_WAY_DIRECT},
-        {COLL_REDUCE_TO, 4, 64 << 20, COLL_WAY_PACKETS}, /* in rounds: it has no direct way */
+        {COLL_REDUCE_TO, 4, 64 << 10, COLL_WAY_PACKETS},
+        {COLL_REDUCE_TO, 4, 64 << 20, COLL_WAY_SCRATCH}, /* it has no direct way */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct coll_question q = ask(rows[i].what, rows[i].members, rows[i].bytes);
@@ -80,7 +81,8 @@ static void lines(void **state)
         {COLL_BROADCAST, 4, 64 << 10, COLL_WAY_LINES},
         {COLL_GATHER, 4, 64 << 10, COLL_WAY_LINES},
         {COLL_SCATTER, 4, 64 << 10, COLL_WAY_LINES},
-        {COLL_REDUCE_TO, 4, 64 << 20, COLL_WAY_LINES},
+        {COLL_REDUCE_TO, 4, 64 << 10, COLL_WAY_LINES},
+        {COLL_REDUCE_TO, 4, 64 << 20, COLL_WAY_SCRATCH},
     };
     struct coll_rates measured = coll_rates_built_in;
     measured.lines_us += 1e-6;
@@ -110,6 +112,63 @@ static void lines(void **state)
     struct coll_choice choice = coll_choose(&q, &coll_rates_built_in);
     assert_int_equal(choice.blocks, 2);
     assert_int_equal(choice.threads, 64);
+}
+
+/* Where destinations are out of the others' reach; and nowhere else, unasked. */
+static void scratch(void **state)
+{
+    (void)state;
+    static const struct {
+        enum coll_what what;
+        int members;
+        uint64_t bytes;
+        enum coll_way way;
+    } rows[] = {
+        {COLL_REDUCE, 4, 8, COLL_WAY_PACKETS},
+        {COLL_REDUCE, 4, 256 << 10, COLL_WAY_TWO_TRIPS},
+        {COLL_REDUCE, 4, 16 << 20, COLL_WAY_SCRATCH},
+        {COLL_REDUCE, 2, 16 << 20, COLL_WAY_SCRATCH},
+        {COLL_REDUCESCATTER, 4, 16 << 20, COLL_WAY_SCRATCH},
+        {COLL_FCOLLECT, 4, 64 << 10, COLL_WAY_PACKETS},
+        {COLL_FCOLLECT, 4, 16 << 20, COLL_WAY_SCRATCH},
+        {COLL_ALLTOALL, 2, 256 << 20, COLL_WAY_SCRATCH},
+        {COLL_BROADCAST, 4, 64 << 20, COLL_WAY_SCRATCH},
+        {COLL_GATHER, 4, 4 << 20, COLL_WAY_SCRATCH},
+        {COLL_SCATTER, 4, 4 << 20, COLL_WAY_SCRATCH},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct coll_question q = ask(rows[i].what, rows[i].members, rows[i].bytes);
+        assert_true(coll_choose(&q, &coll_rates_built_in).way != COLL_WAY_SCRATCH);
+        q.direct = false;
+        struct coll_choice choice = coll_choose(&q, &coll_rates_built_in);
+        if (choice.way != rows[i].way)
+            print_error("row %zu: %s and not %s\n", i, coll_way_name(choice.way),
+                        coll_way_name(rows[i].way));
+        assert_int_equal(choice.way, rows[i].way);
+        q.strided = true; /* packets alone carry elements that lie apart */
+        assert_true(coll_choose(&q, &coll_rates_built_in).way != COLL_WAY_SCRATCH);
+    }
+    struct coll_question q = ask(COLL_FCOLLECT, 64, 1 << 20); /* slots of some size: fewer blocks */
+    q.direct = false;
+    q.set_bytes = COLL_NARROW_SET;
+    q.wish = COLL_WAY_SCRATCH;
+    assert_int_equal(coll_choose(&q, &coll_rates_built_in).blocks, 2);
+}
+
+/* What a block of a collective through scratch relies on: slots in two halves that fit the sets, and fewer steps than a
+ * number has room for. */
+static void check_scratch(const struct coll_question *q, const struct coll_choice *choice)
+{
+    uint64_t n = (uint64_t)q->members;
+    unsigned sliced = q->what == COLL_REDUCE || q->what == COLL_REDUCE_TO;
+    unsigned parts = (unsigned)n * (1 + sliced);
+    uint64_t slot = coll_scratch_slot(q->set_bytes, choice->blocks, parts);
+    uint64_t each = sliced ? (choice->bytes + n - 1) / n + 16 : choice->bytes;
+    uint64_t steps = (each / choice->blocks + COLL_SCRATCH_GRAIN) / (slot ? slot : 1) + 1;
+    assert_true(n > 1 && !q->strided && choice->threads == 512);
+    assert_true(slot >= COLL_SCRATCH_GRAIN && slot % COLL_SCRATCH_GRAIN == 0);
+    assert_true(2 * choice->blocks * (uint64_t)parts * slot <= 4 * q->set_bytes);
+    assert_true((1 + sliced) * steps + 2 < COLL_STEPS);
 }
 
 /* No SM for collectives: whatever the size, but not where engines cannot serve. */
@@ -176,6 +235,8 @@ static void check(const struct coll_question *q)
     }
     if (choice.way == COLL_WAY_LINES || choice.way == COLL_WAY_TWO_LINES)
         assert_true(q->lines && !q->strided && choice.threads <= 256);
+    if (choice.way == COLL_WAY_SCRATCH)
+        check_scratch(q, &choice);
     if (choice.way == COLL_WAY_DIRECT || choice.way == COLL_WAY_ENGINES)
         assert_true(choice.bytes == q->bytes);
     assert_int_equal(choice.phases > 0, choice.way == COLL_WAY_ENGINES);
@@ -199,14 +260,14 @@ static void every_answer(void **state)
     static const int limits[] = {1, 4, 16, 64, 0};
     for (int what = 0; what < COLL_WHATS; what++)
         for (int n = 1; n <= COLL_MEMBERS; n += n < 9 ? 1 : 11)
-            for (uint64_t bytes = 1; bytes < (uint64_t)1 << 33; bytes = bytes * 3 + 5)
-                for (int k = 0; k < 5 * 7 * 8; k++) {
+            for (uint64_t bytes = 1; bytes < (uint64_t)1 << 40; bytes = bytes * 3 + 5)
+                for (int k = 0; k < 5 * 8 * 8; k++) {
                     struct coll_question q = ask((enum coll_what)what, n, bytes);
                     q.most_blocks = limits[k % 5];
-                    q.wish = (enum coll_way)(k / 5 % 7);
-                    q.direct = k / 35 & 1;
-                    q.lines = k / 35 & 4;
-                    q.set_bytes = k / 35 & 2 ? COLL_WIDE_SET : COLL_NARROW_SET;
+                    q.wish = (enum coll_way)(k / 5 % 8);
+                    q.direct = k / 40 & 1;
+                    q.lines = k / 40 & 4;
+                    q.set_bytes = k / 40 & 2 ? COLL_WIDE_SET : COLL_NARROW_SET;
                     check(&q);
                 }
 }
@@ -243,8 +304,9 @@ static void areas(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),        cmocka_unit_test(lines), cmocka_unit_test(no_sms),
-        cmocka_unit_test(every_answer), cmocka_unit_test(costs), cmocka_unit_test(areas),
+        cmocka_unit_test(sizes),   cmocka_unit_test(lines),        cmocka_unit_test(no_sms),
+        cmocka_unit_test(scratch), cmocka_unit_test(every_answer), cmocka_unit_test(costs),
+        cmocka_unit_test(areas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives through scratch (gpu/coll_scratch.h), bit for bit against a serial reference: every operation where the
+ * source, the destination or both are memory of this GPU alone, in place and between elements, of one step and of many.
+ *   coll_scratch            all of that
+ *   coll_scratch numbers    what passes looks like packets of the rounds behind it, whose senders come late */
+#include "coll_job.h"
+
+enum what {
+    BROADCAST,
+    FCOLLECT,
+    ALLTOALL,
+    GATHER,
+    SCATTER,
+    REDUCE,
+    REDUCESCATTER,
+    REDUCE_TO,
+    WHATS
+};
+static const char *const names[WHATS] = {"broadcast", "fcollect", "alltoall",      "gather",
+                                         "scatter",   "reduce",   "reducescatter", "reduce_to"};
+
+struct call {
+    enum what what;
+    const struct members *t;
+    char *dst;
+    const char *src;
+    size_t count; /* bytes, or elements */
+    int root;
+    weft_type type;
+    weft_op op; /* REF_SCALED too */
+    uint64_t salt;
+};
+
+static bool reduces(enum what what)
+{
+    return what >= REDUCE;
+}
+
+static weft_status ask_scaled(const struct call *c)
+{
+    weft_team *team = c->t->team;
+    double d = ref_factor(c->salt);
+    float f = (float)d;
+    const void *factor =
+        c->type == WEFT_DOUBLE || c->type == WEFT_COMPLEX_DOUBLE ? (const void *)&d : &f;
+    if (c->what == REDUCE)
+        return weft_reduce_scaled_on_stream(team, c->dst, c->src, c->count, c->type, factor,
+                                            stream);
+    if (c->what == REDUCESCATTER)
+        return weft_reducescatter_scaled_on_stream(team, c->dst, c->src, c->count, c->type, factor,
+                                                   stream);
+    return weft_reduce_to_scaled_on_stream(team, c->dst, c->src, c->count, c->type, factor, c->root,
+                                           stream);
+}
+
+static weft_status ask(const struct call *c)
+{
+    weft_team *team = c->t->team;
+    if (reduces(c->what) && c->op == REF_SCALED)
+        return ask_scaled(c);
+    switch (c->what) {
+    case BROADCAST:
+        return weft_broadcast_on_stream(team, c->dst, c->src, c->count, c->root, stream);
+    case FCOLLECT:
+        return weft_fcollect_on_stream(team, c->dst, c->src, c->count, stream);
+    case ALLTOALL:
+        return weft_alltoall_on_stream(team, c->dst, c->src, c->count, stream);
+    case GATHER:
+        return weft_gather_on_stream(team, c->dst, c->src, c->count, c->root, stream);
+    case SCATTER:
+        return weft_scatter_on_stream(team, c->dst, c->src, c->count, c->root, stream);
+    case REDUCE:
+        return weft_reduce_on_stream(team, c->dst, c->src, c->count, c->type, c->op, stream);
+    case REDUCESCATTER:
+        return weft_reducescatter_on_stream(team, c->dst, c->src, c->count, c->type, c->op, stream);
+    default:
+        return weft_reduce_to_on_stream(team, c->dst, c->src, c->count, c->type, c->op, c->root,
+                                        stream);
+    }
+}
+
+static size_t block_bytes(const struct call *c)
+{
+    return c->count * (reduces(c->what) ? ref_bytes(c->type) : 1);
+}
+
+static size_t src_bytes(const struct call *c)
+{
+    bool all = c->what == ALLTOALL || c->what == REDUCESCATTER || c->what == SCATTER;
+    return block_bytes(c) * (size_t)(all ? c->t->n : 1);
+}
+
+/* Blocks that this member gets. */
+static int blocks_here(const struct call *c)
+{
+    if ((c->what == GATHER || c->what == REDUCE_TO) && c->t->me != c->root)
+        return 0;
+    return c->what == FCOLLECT || c->what == ALLTOALL || c->what == GATHER ? c->t->n : 1;
+}
+
+static void make_source(const struct call *c)
+{
+    size_t bytes = src_bytes(c), element = reduces(c->what) ? ref_bytes(c->type) : 1;
+    for (size_t i = 0; i * element < bytes; i++)
+        if (reduces(c->what))
+            ref_element(mine + i * element, c->type, me, i, c->salt);
+        else
+            mine[i] = (unsigned char)ref_hash((uint64_t)me, i, c->salt);
+}
+
+static void make_wanted(const struct call *c)
+{
+    const struct members *t = c->t;
+    size_t bytes = block_bytes(c), element = reduces(c->what) ? ref_bytes(c->type) : 1;
+    size_t first = c->what == REDUCESCATTER ? (size_t)t->me * c->count : 0;
+    bool own = c->what == ALLTOALL || c->what == SCATTER;
+    bool rooted = c->what == BROADCAST || c->what == SCATTER;
+    if (reduces(c->what)) {
+        for (size_t i = 0; i < c->count; i++)
+            ref_reduced(wanted + i * element, c->type, c->op, t->pes, t->n, first + i, c->salt);
+        return;
+    }
+    for (int k = 0; k < blocks_here(c); k++)
+        for (size_t i = 0; i < bytes; i++)
+            wanted[(size_t)k * bytes + i] =
+                (unsigned char)ref_hash((uint64_t)t->pes[rooted ? c->root : k],
+                                        own ? (size_t)t->me * bytes + i : i, c->salt);
+}
+
+static void compare(const struct call *c, const char *text)
+{
+    size_t bytes = block_bytes(c) * (size_t)blocks_here(c), all = bytes + 2 * GUARD;
+    CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)(c->dst - GUARD), all));
+    for (size_t i = 0; i < all; i++) {
+        unsigned char is = i < GUARD || i >= GUARD + bytes ? 0xa5 : wanted[i - GUARD];
+        if (seen[i] != is) {
+            fprintf(stderr,
+                    "PE %d of %d members: %s, %s, %zu of type %d by %d, root %d: byte %zd is %#x "
+                    "and not %#x\n",
+                    me, c->t->n, names[c->what], text, c->count, (int)c->type, (int)c->op, c->root,
+                    (ssize_t)i - GUARD, seen[i], is);
+            exit(1);
+        }
+    }
+}
+
+/* Which sides others reach. */
+enum memory { SOURCE_OWN, DESTINATION_OWN, BOTH_OWN, IN_PLACE, MEMORIES };
+static const char *const memory_names[MEMORIES] = {"own source", "own destination", "both own",
+                                                   "own, in place"};
+
+static bool can_be_in_place(enum what what)
+{
+    return what == BROADCAST || what == FCOLLECT || what == REDUCE;
+}
+
+static void one(struct call c, enum memory memory, size_t off)
+{
+    c.salt = ++teams[c.t - teams].calls;
+    c.dst = (memory == SOURCE_OWN ? heap_dst : own_dst) + 256 + off;
+    c.src = (memory == DESTINATION_OWN ? heap_src : own_src) + 256 + off;
+    if (memory == IN_PLACE && can_be_in_place(c.what))
+        c.src = c.dst + (c.what == FCOLLECT ? (size_t)c.t->me * block_bytes(&c) : 0);
+    size_t room = block_bytes(&c) * (size_t)c.t->n + 2 * GUARD;
+    memset(seen, 0xa5, room);
+    to_gpu(c.dst - GUARD, seen, room);
+    make_source(&c);
+    make_wanted(&c);
+    /* In place others than the root have nothing that they give. */
+    if (c.src != c.dst || c.what != BROADCAST || c.t->me == c.root)
+        to_gpu((char *)c.src, mine, src_bytes(&c));
+    OK(weft_sync(c.t->team));
+    OK(ask(&c));
+    synchronize();
+    if (c.src >= c.dst && c.src < c.dst + room && blocks_here(&c) == 0)
+        return;
+    compare(&c, memory_names[memory]);
+}
+
+/* Of the smaller scratch a block of 500,000 bytes takes several steps. */
+static void every_operation(const struct members *t)
+{
+    static const size_t sizes[] = {1, 1000, 40001, 500009};
+    static const size_t counts[] = {1, 100, 9001, 130001};
+    static const weft_type types[] = {WEFT_FLOAT, WEFT_BFLOAT16, WEFT_DOUBLE, WEFT_INT16,
+                                      WEFT_COMPLEX_DOUBLE};
+    static const weft_op ops[] = {WEFT_SUM, WEFT_AVG, REF_SCALED};
+    for (int what = 0; what < WHATS; what++)
+        for (int memory = 0; memory < MEMORIES; memory++)
+            for (size_t s = 0; s < 4; s++) {
+                size_t k = s + (size_t)memory + (size_t)what;
+                struct call c = {.what = (enum what)what, .t = t, .root = (int)k % t->n};
+                c.type = types[k % 5];
+                c.op = ref_defined(c.type, ops[k % 3]) ? ops[k % 3] : WEFT_SUM;
+                c.count = reduces(c.what) ? counts[s] : sizes[s];
+                if (memory == IN_PLACE && !can_be_in_place(c.what))
+                    continue;
+                if (s == 3 && t == &teams[0]) /* nothing that the others have not */
+                    continue;
+                size_t element = reduces(c.what) ? ref_bytes(c.type) : 1;
+                one(c, (enum memory)memory, k % 2 ? 0 : k % 3 * element);
+                if (s == 2)
+                    one(c, (enum memory)memory, 1 + k % 7); /* between elements */
+            }
+}
+
+/* What passes looks in every word like a packet of each of the next two rounds, which the one member that is late has not
+ * sent when the others look for it. */
+static void numbers(void)
+{
+    enum { BYTES = 4000000 };
+    struct call small = {.what = FCOLLECT, .t = &teams[0], .count = 8};
+    one(small, SOURCE_OWN, 0); /* the team is ready */
+    for (int turn = 0; turn < 8; turn++) {
+        uint64_t number;
+        OK(weft_barrier(weft_team_world(job)));
+        OK(gpu_coll_number(job->gpu, 0, &number));
+        for (size_t i = 0; i < BYTES / 4; i++) {
+            uint32_t word = (uint32_t)(number + 2 + (uint64_t)(turn / 2 % 2)) | COLL_NUMBER_BIT;
+            memcpy(mine + 4 * i, &word, 4);
+        }
+        to_gpu(own_src, mine, BYTES);
+        OK(weft_fcollect_on_stream(teams[0].team, own_dst, own_src, BYTES, stream));
+        synchronize();
+        for (int k = 0; k < 2; k++) {
+            if (me == turn % n)
+                usleep(3000);
+            OK(weft_fcollect_on_stream(teams[0].team, heap_dst, factor_room, 64, stream));
+            synchronize();
+            CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)heap_dst, (size_t)n * 64));
+            for (int i = 0; i < n * 64; i++)
+                CHECK(seen[i] == (unsigned char)(i / 64 + 1));
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    begin();
+    if (argc > 1 && strcmp(argv[1], "numbers") == 0) {
+        memset(seen, me + 1, 64);
+        to_gpu(factor_room, seen, 64);
+        numbers();
+    } else {
+        for (int i = 0; i < n_teams; i++)
+            every_operation(&teams[i]);
+    }
+    OK(weft_barrier(weft_team_world(job)));
+    CHECK(!cuda.StreamDestroy(stream));
+    OK(weft_finalize(job));
+    return 0;
+}
