@@ -503,6 +503,15 @@ weft_status weft_reduce_to_scaled(weft_team *team, void *dst, const void *src, s
 weft_status weft_reducescatter_scaled(weft_team *team, void *dst, const void *src, size_t n,
                                       weft_type type, const void *factor);
 
+/* The same with a factor of each member's own, by which its elements are multiplied (what NCCL calls PreMulSum): the
+ * members tell each other their factors, and the bits are equal at all. */
+weft_status weft_reduce_weighted(weft_team *team, void *dst, const void *src, size_t n,
+                                 weft_type type, const void *factor);
+weft_status weft_reduce_to_weighted(weft_team *team, void *dst, const void *src, size_t n,
+                                    weft_type type, const void *factor, int root);
+weft_status weft_reducescatter_weighted(weft_team *team, void *dst, const void *src, size_t n,
+                                        weft_type type, const void *factor);
+
 /* Member m gets elements m * n ... m * n + n - 1 of the combined sources in dst[0 ... n - 1]. dst does not overlap
  * src. */
 weft_status weft_reducescatter(weft_team *team, void *dst, const void *src, size_t n,

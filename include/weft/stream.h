@@ -139,6 +139,16 @@ weft_status weft_reducescatter_scaled_on_stream(weft_team *team, void *dst, cons
                                                 size_t n, weft_type type, const void *factor,
                                                 weft_stream stream);
 
+/* As weft_reduce_weighted() and its kin; the factor as above. On GPUs it travels beside the elements. */
+weft_status weft_reduce_weighted_on_stream(weft_team *team, void *dst, const void *src, size_t n,
+                                           weft_type type, const void *factor, weft_stream stream);
+weft_status weft_reduce_to_weighted_on_stream(weft_team *team, void *dst, const void *src, size_t n,
+                                              weft_type type, const void *factor, int root,
+                                              weft_stream stream);
+weft_status weft_reducescatter_weighted_on_stream(weft_team *team, void *dst, const void *src,
+                                                  size_t n, weft_type type, const void *factor,
+                                                  weft_stream stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -28,5 +28,7 @@ const char *base_op_name(int op)
                                                      "WEFT_PROD", "WEFT_AVG"};
     if (op >= 0 && op < WEFT_OP_COUNT)
         return names[op];
-    return op == SCALED ? "a scaled sum" : "an unknown operation";
+    return op == SCALED       ? "a scaled sum"
+           : op == SCALED + 1 ? "a weighted sum"
+                              : "an unknown operation";
 }

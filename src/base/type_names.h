@@ -6,7 +6,7 @@
 /* "WEFT_FLOAT"; "an unknown type". */
 const char *base_type_name(int type);
 
-/* "WEFT_SUM"; "a scaled sum"; "an unknown operation". */
+/* "WEFT_SUM"; "a scaled sum"; "a weighted sum"; "an unknown operation". */
 const char *base_op_name(int op);
 
 #endif

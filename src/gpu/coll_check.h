@@ -32,7 +32,7 @@ KERNEL weft_coll_check(struct coll_call call)
     const struct coll_call *c = &call;
     struct round r;
     uint64_t factor = c->header[COLL_HEADER_DETAIL];
-    if (c->op == WEFT_DEV_SCALED)
+    if (c->op == WEFT_DEV_SCALED && !c->weighted)
         factor = weft_dev_bits_f64(how_of(c, 1).factor);
     round_begin(&r, c, shared);
     await_slots(&r);

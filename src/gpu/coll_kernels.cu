@@ -119,6 +119,8 @@ WEFT_DEVICE struct weft_dev_how how_of(const struct coll_call *c, int more)
     return h;
 }
 
+#include "coll_factors.h"
+
 #include "coll_check.h"
 #include "coll_lines.h"
 #include "coll_scratch.h"
@@ -129,6 +131,7 @@ WEFT_DEVICE void member_combine(struct round *r, struct weft_dev_how h, struct w
                                 int two, int member)
 {
     struct weft_dev_vec16 v = mine;
+    h = how_for(r, h, member);
     if (member != r->c->me)
         v = pair_await(r, p, slot_of(r, r->c->me, member, slots), at, two, member);
     if (member)
@@ -172,7 +175,7 @@ WEFT_DEVICE struct weft_dev_vec16 unit_combine(struct round *r, struct weft_dev_
 
 /* Everyone's vector goes to everyone (or to the root), or block i of it to member i, which combine what they have
  * got. Each thread sends and combines the same units, so that dst may be src. */
-WEFT_DEVICE void reduce_one(const struct coll_call *c, uint64_t *shared, int more)
+WEFT_DEVICE void reduce_one(const struct coll_call *c, uint64_t *shared, double *factors, int more)
 {
     struct round r;
     struct weft_dev_how h = how_of(c, more);
@@ -182,7 +185,9 @@ WEFT_DEVICE void reduce_one(const struct coll_call *c, uint64_t *shared, int mor
     if (c->flow != COLL_ALL)
         say_here(&r);
     await_slots(&r);
+    factors_send(&r, h);
     units_send(&r, first, first_of);
+    factors_take(&r, h, factors);
     uint64_t units = (c->bytes + COLL_UNIT - 1) / COLL_UNIT;
     const char *mine = c->src + (uint64_t)c->me * c->src_step;
     for (uint64_t u = r.rank; u < units && takes_from(c, c->me); u += r.threads) {
@@ -200,13 +205,14 @@ WEFT_DEVICE void reduce_one(const struct coll_call *c, uint64_t *shared, int mor
 KERNEL weft_coll_reduce_one(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
-    reduce_one(&call, shared, 0);
+    reduce_one(&call, shared, 0, 0);
 }
 
 KERNEL_OF_512 weft_coll_reduce_one_more(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
-    reduce_one(&call, shared, 1);
+    WEFT_SHARED(double, factors, [COLL_MEMBERS]);
+    reduce_one(&call, shared, factors, 1);
 }
 
 /* Units of the whole vector that member `member` combines: `slice` of them, but for the last members. */
@@ -218,7 +224,7 @@ WEFT_DEVICE uint64_t slice_end(uint64_t units, uint64_t slice, int member)
 
 /* Slice i of everyone goes to member i, which combines them and sends the result to everyone, into further slots.
  * A thread has the same units of every slice in each step, so that dst may be src. No slice is empty. */
-WEFT_DEVICE void reduce_two(const struct coll_call *c, uint64_t *shared, int more)
+WEFT_DEVICE void reduce_two(const struct coll_call *c, uint64_t *shared, double *factors, int more)
 {
     struct round r;
     struct weft_dev_how h = how_of(c, more);
@@ -226,6 +232,7 @@ WEFT_DEVICE void reduce_two(const struct coll_call *c, uint64_t *shared, int mor
     uint64_t units = (c->bytes + COLL_UNIT - 1) / COLL_UNIT, slice = (units + n - 1) / n;
     round_begin(&r, c, shared);
     await_slots(&r);
+    factors_send(&r, h);
     for (uint64_t v = r.rank; v < slice; v += r.threads)
         for (int i = 0; i < n - 1; i++) {
             int member = turned(c, i);
@@ -234,6 +241,7 @@ WEFT_DEVICE void reduce_two(const struct coll_call *c, uint64_t *shared, int mor
                 unit_send(slot_of(&r, member, c->me, slots), v,
                           weft_dev_unit_load(c->src, c->bytes, u), has_two(c->bytes, u), r.packet);
         }
+    factors_take(&r, h, factors);
     for (uint64_t v = r.rank; v < slice; v += r.threads) {
         uint64_t u = slice * (uint64_t)c->me + v;
         if (u >= slice_end(units, slice, c->me))
@@ -266,13 +274,14 @@ WEFT_DEVICE void reduce_two(const struct coll_call *c, uint64_t *shared, int mor
 KERNEL weft_coll_reduce_two(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
-    reduce_two(&call, shared, 0);
+    reduce_two(&call, shared, 0, 0);
 }
 
 KERNEL_OF_512 weft_coll_reduce_two_more(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
-    reduce_two(&call, shared, 1);
+    WEFT_SHARED(double, factors, [COLL_MEMBERS]);
+    reduce_two(&call, shared, factors, 1);
 }
 
 /* ------------------------------------------------------------------------------------ direct */
@@ -462,17 +471,18 @@ WEFT_DEVICE void combine_range(const struct round *r, struct weft_dev_how h, uin
             const char *from = c->part[i] + c->from;
             WEFT_UNROLL
             for (int u = 0; u < unroll; u++) {
-                uint64_t here = at + (uint64_t)u * step;
-                here = here < end ? here : at;
-                v[u] = element == 16 ? weft_dev_load_vec16_relaxed(from + here)
-                                     : weft_dev_element_load(from + here, element);
+                uint64_t place = at + (uint64_t)u * step;
+                place = place < end ? place : at;
+                v[u] = element == 16 ? weft_dev_load_vec16_relaxed(from + place)
+                                     : weft_dev_element_load(from + place, element);
             }
+            struct weft_dev_how here = how_for(r, h, i);
             WEFT_UNROLL
             for (int u = 0; u < unroll; u++) {
                 if (i)
-                    weft_dev_wide_add(h, &acc[u], v[u]);
+                    weft_dev_wide_add(here, &acc[u], v[u]);
                 else
-                    weft_dev_wide_begin(h, &acc[u], v[u]);
+                    weft_dev_wide_begin(here, &acc[u], v[u]);
             }
         } while (++i < c->members);
         WEFT_UNROLL
@@ -528,13 +538,14 @@ WEFT_DEVICE void combine_vectors(const struct round *r, struct weft_dev_how h, u
 
 /* Member i combines slice i of the sources, or block i, reading them where they are, and stores the result into
  * all destinations, or its own. Each element is combined once. */
-WEFT_DEVICE void combine(const struct coll_call *c, uint64_t *shared, int more)
+WEFT_DEVICE void combine(const struct coll_call *c, uint64_t *shared, double *factors, int more)
 {
     struct round r;
     struct weft_dev_how h = how_of(c, more);
     uint64_t n = (uint64_t)c->members, me = (uint64_t)c->me, begin, end, shift = 0;
     round_begin(&r, c, shared);
     say_here(&r);
+    factors_exchange(&r, h, factors);
     if (c->everywhere) { /* slices are multiples of 16 bytes but the last */
         uint64_t slice = ((c->bytes + n - 1) / n + 15) & ~(uint64_t)15;
         begin = slice * me < c->bytes ? slice * me : c->bytes;
@@ -558,11 +569,12 @@ WEFT_DEVICE void combine(const struct coll_call *c, uint64_t *shared, int more)
 KERNEL weft_coll_combine(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
-    combine(&call, shared, 0);
+    combine(&call, shared, 0, 0);
 }
 
 KERNEL_OF_512 weft_coll_combine_more(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
-    combine(&call, shared, 1);
+    WEFT_SHARED(double, factors, [COLL_MEMBERS]);
+    combine(&call, shared, factors, 1);
 }

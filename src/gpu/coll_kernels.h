@@ -83,6 +83,8 @@ struct coll_area {
     /* Through scratch, by member i's block b, round * COLL_STEPS + so many: parts that it has stored here, and steps that
      * it has taken out of what this member has stored there. */
     uint64_t filled[COLL_MEMBERS][COLL_BLOCKS], emptied[COLL_MEMBERS][COLL_BLOCKS];
+    /* Of weighted sums: a unit of packets from each member, in rounds with even numbers and in those with odd ones. */
+    char factors[2][COLL_MEMBERS][COLL_UNIT_WIRE];
 };
 
 /* Bytes of a team's area with its sets, and its offset from the first one's. */
@@ -153,7 +155,8 @@ struct coll_call {
     /* Of a scaled sum. factor_at: a float or double, as elements are combined, in memory of the GPU; NULL: `factor`. */
     double factor;
     const void *factor_at;
-    int32_t check; /* checking mode */
+    int32_t weighted; /* the factor is of this member's elements alone */
+    int32_t check;    /* checking mode */
     uint64_t header[COLL_HEADER_WORDS];
     struct gpu_reporting reporting;
 };

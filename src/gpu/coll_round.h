@@ -18,6 +18,7 @@ struct round {
     unsigned threads, rank; /* of the grid */
     int failed;
     struct limit limit;
+    const double *factors; /* of a weighted sum, by member; else NULL */
 };
 
 /* ------------------------------------------------------------------------------------ rounds */
@@ -85,6 +86,10 @@ WEFT_DEVICE void coll_renew(const struct round *r)
     for (uint64_t at = 16 * (uint64_t)weft_dev_thread_x(); at < c->set_bytes;
          at += 16 * (uint64_t)weft_dev_block_dim_x())
         weft_dev_store_vec16(set + at, nothing);
+    char *factors = r->own->factors[(r->number + 1) & 1][0];
+    for (uint64_t at = 16 * (uint64_t)weft_dev_thread_x(); at < sizeof r->own->factors / 2;
+         at += 16 * (uint64_t)weft_dev_block_dim_x())
+        weft_dev_store_vec16(factors + at, nothing);
     weft_dev_fence(ORDERED, SYSTEM);
     weft_dev_sync_block();
 }
@@ -97,6 +102,7 @@ WEFT_DEVICE void round_begin(struct round *r, const struct coll_call *c, uint64_
     r->limit.start = 0;
     r->limit.polls = 0;
     r->limit.limit_ns = c->reporting.limit_ns;
+    r->factors = 0;
     r->threads = weft_dev_grid_dim_x() * weft_dev_block_dim_x();
     r->rank = weft_dev_block_x() * weft_dev_block_dim_x() + weft_dev_thread_x();
     if (weft_dev_thread_x() == 0) {

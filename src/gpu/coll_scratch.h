@@ -202,6 +202,7 @@ WEFT_DEVICE struct weft_dev_vec16 scratch_combine(const struct round *r, const s
             WEFT_NO_UNROLL
             for (int k = 0; k < GROUP && i + k < c->members; k++) {
                 struct weft_dev_vec16 w = k == 0 ? v[0] : k == 1 ? v[1] : k == 2 ? v[2] : v[3];
+                h = how_for(r, h, i + k);
                 if (i + k)
                     weft_dev_wide_add(h, &acc, w);
                 else
@@ -269,7 +270,8 @@ WEFT_DEVICE void scratch_step(struct round *r, const struct scratch *s, struct w
 }
 
 /* Of all, each member combines a slice, or its block. Everyone sends to everyone, whatever the flow of results. */
-WEFT_DEVICE void scratch_reduce(const struct coll_call *c, uint64_t *shared, int more)
+WEFT_DEVICE void scratch_reduce(const struct coll_call *c, uint64_t *shared, double *factors,
+                                int more)
 {
     struct round r;
     struct weft_dev_how h = how_of(c, more);
@@ -280,6 +282,7 @@ WEFT_DEVICE void scratch_reduce(const struct coll_call *c, uint64_t *shared, int
     round_begin(&r, c, shared);
     say_here(&r);
     struct scratch s = scratch_begin(c, sliced ? slice : c->bytes, 1 + sliced, 1);
+    factors_exchange(&r, h, factors);
     await_here(&r, r.number);
     for (uint64_t within = s.begin; within < s.end && !r.failed; within += s.slot_bytes, step++) {
         if (step > 1)
@@ -294,13 +297,14 @@ WEFT_DEVICE void scratch_reduce(const struct coll_call *c, uint64_t *shared, int
 KERNEL weft_coll_reduce_scratch(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
-    scratch_reduce(&call, shared, 0);
+    scratch_reduce(&call, shared, 0, 0);
 }
 
 KERNEL_OF_512 weft_coll_reduce_scratch_more(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
-    scratch_reduce(&call, shared, 1);
+    WEFT_SHARED(double, factors, [COLL_MEMBERS]);
+    scratch_reduce(&call, shared, factors, 1);
 }
 
 #endif

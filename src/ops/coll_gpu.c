@@ -34,7 +34,8 @@ weft_status coll_kernel_reduction(const char *function, struct weft_team *team, 
                            .bytes = bytes,
                            .type = c->type,
                            .op = c->op,
-                           .factor = (double)c->factor};
+                           .factor = (double)c->factor,
+                           .weighted = c->weighted};
     return call_kernel(team, &ask);
 }
 

@@ -380,6 +380,7 @@ static void fill(const struct weft_team *team, const struct coll_ask *ask, struc
         .op = (int32_t)ask->op,
         .factor = ask->factor,
         .factor_at = ask->factor_at,
+        .weighted = ask->weighted,
         .everywhere = ask->what == COLL_REDUCE,
         .counts = ask->send_bytes,
         .src_at = ask->send_at,
@@ -493,7 +494,7 @@ static weft_status compare_members(struct weft_team *team, const struct coll_ask
 {
     enum { THREADS = 64 };
     call.header[COLL_HEADER_KIND] = (uint64_t)call.operation | (uint64_t)(uint8_t)ask->type << 8 |
-                                    (uint64_t)(uint8_t)ask->op << 16 |
+                                    (uint64_t)(uint8_t)((int)ask->op + ask->weighted) << 16 |
                                     (uint64_t)(uint16_t)(call.root + 1) << 24 |
                                     (uint64_t)team->n << 40;
     call.header[COLL_HEADER_BYTES] = is_sized(ask->what) ? 0 : ask->bytes;

@@ -23,6 +23,7 @@ struct coll_ask {
     weft_type type; /* of reductions */
     weft_op op;     /* WEFT_DEV_SCALED too */
     double factor;  /* of scaled sums */
+    bool weighted;  /* it is of this member's elements alone */
     const void
         *factor_at; /* in memory of the GPU, where it is read when its turn comes; NULL: `factor` */
     _Alignas(16) char factor_bytes[16]; /* for the host's function, as the program has it */

@@ -32,7 +32,8 @@ static weft_status by_host(weft_team *team, const struct coll_ask *ask,
                                      .send_at = ask->send_at,
                                      .recv_bytes = ask->recv_bytes,
                                      .recv_at = ask->recv_at,
-                                     .factor_at = ask->factor_at};
+                                     .factor_at = ask->factor_at,
+                                     .weighted = ask->weighted};
     if (ask->op == WEFT_DEV_SCALED && !ask->factor_at)
         memcpy(what.factor, ask->factor_bytes, sizeof what.factor);
     return stream_call_collective(&what, stream);
@@ -42,8 +43,11 @@ static uint64_t detail_of(const struct coll_ask *ask)
 {
     if (ask->element)
         return ask->dst_stride << 32 ^ ask->src_stride;
-    struct combiner c = {
-        .type = ask->type, .op = ask->op, .factor = ask->factor, .factor_at = ask->factor_at};
+    struct combiner c = {.type = ask->type,
+                         .op = ask->op,
+                         .factor = ask->factor,
+                         .factor_at = ask->factor_at,
+                         .weighted = ask->weighted};
     return reduce_detail(&c);
 }
 
@@ -285,6 +289,45 @@ WEFT_EXPORT weft_status weft_reduce_to_scaled_on_stream(weft_team *team, void *d
                            .what = COLL_REDUCE_TO,
                            .dst = dst,
                            .src = src,
+                           .root = root};
+    return scaled(team, ask, BOX_OP_REDUCE_TO, n, type, factor, stream);
+}
+
+WEFT_EXPORT weft_status weft_reduce_weighted_on_stream(weft_team *team, void *dst, const void *src,
+                                                       size_t n, weft_type type, const void *factor,
+                                                       weft_stream stream)
+{
+    struct coll_ask ask = {.function = "weft_reduce_weighted_on_stream",
+                           .what = COLL_REDUCE,
+                           .dst = dst,
+                           .src = src,
+                           .weighted = true};
+    return scaled(team, ask, BOX_OP_REDUCE, n, type, factor, stream);
+}
+
+WEFT_EXPORT weft_status weft_reducescatter_weighted_on_stream(weft_team *team, void *dst,
+                                                              const void *src, size_t n,
+                                                              weft_type type, const void *factor,
+                                                              weft_stream stream)
+{
+    struct coll_ask ask = {.function = "weft_reducescatter_weighted_on_stream",
+                           .what = COLL_REDUCESCATTER,
+                           .dst = dst,
+                           .src = src,
+                           .weighted = true};
+    return scaled(team, ask, BOX_OP_REDUCESCATTER, n, type, factor, stream);
+}
+
+WEFT_EXPORT weft_status weft_reduce_to_weighted_on_stream(weft_team *team, void *dst,
+                                                          const void *src, size_t n, weft_type type,
+                                                          const void *factor, int root,
+                                                          weft_stream stream)
+{
+    struct coll_ask ask = {.function = "weft_reduce_to_weighted_on_stream",
+                           .what = COLL_REDUCE_TO,
+                           .dst = dst,
+                           .src = src,
+                           .weighted = true,
                            .root = root};
     return scaled(team, ask, BOX_OP_REDUCE_TO, n, type, factor, stream);
 }

@@ -289,3 +289,12 @@ WEFT_EXPORT weft_status weft_reduce_scaled(weft_team *team, void *dst, const voi
     weft_status status = coll_scaled("weft_reduce_scaled", team, type, factor, &c);
     return status ? status : reduce_by("weft_reduce_scaled", team, dst, src, n, &c);
 }
+
+WEFT_EXPORT weft_status weft_reduce_weighted(weft_team *team, void *dst, const void *src, size_t n,
+                                             weft_type type, const void *factor)
+{
+    struct combiner c;
+    weft_status status = coll_scaled("weft_reduce_weighted", team, type, factor, &c);
+    c.weighted = true;
+    return status ? status : reduce_by("weft_reduce_weighted", team, dst, src, n, &c);
+}

@@ -20,6 +20,7 @@ struct combiner {
     weft_op op;            /* WEFT_DEV_SCALED too: a sum of elements times a factor */
     long double factor;    /* of that */
     const void *factor_at; /* where it is, before it has been read; else NULL */
+    bool weighted;         /* it is of this member's elements alone */
 };
 
 /* WEFT_OK, or what is wrong with type and operation. */

@@ -194,8 +194,8 @@ weft_status reduce_scaled_combiner(const char *function, weft_type type, const v
 uint64_t reduce_detail(const struct combiner *c)
 {
     double factor = (double)c->factor;
-    uint64_t bits = 0;
-    if (c->op == WEFT_DEV_SCALED && !c->factor_at)
+    uint64_t bits = 0, op = (uint64_t)c->op + c->weighted; /* a name of its own */
+    if (c->op == WEFT_DEV_SCALED && !c->factor_at && !c->weighted)
         memcpy(&bits, &factor, sizeof bits);
-    return (uint64_t)c->type << 8 | (uint64_t)c->op | (bits ^ bits << 24) >> 16 << 16;
+    return (uint64_t)c->type << 8 | op | (bits ^ bits << 24) >> 16 << 16;
 }

@@ -43,12 +43,18 @@ struct rooms {
     char *in, *acc;
 };
 
+/* factors: of a weighted sum; else NULL. */
 static weft_status combine_piece(struct weft_team *team, const char *src, size_t n,
-                                 const struct combiner *c, struct rooms rooms, char **result)
+                                 const struct combiner *combiner, const long double *factors,
+                                 struct rooms rooms, char **result)
 {
     weft_status status = WEFT_OK;
+    struct combiner here = *combiner;
+    const struct combiner *c = &here;
     bool wide = !c->combine;
     for (int i = 0; i < team->n && !status; i++) {
+        if (factors)
+            here.factor = factors[i];
         char *to = i || wide ? rooms.in : rooms.acc;
         status = weft_get(team->job->system_ctx, to, src, n * c->element, team->pes[i]);
         if (!status && wide)
@@ -64,6 +70,19 @@ static weft_status combine_piece(struct weft_team *team, const char *src, size_t
     else if (!status)
         reduce_end(c, rooms.acc, n, team->n);
     return status;
+}
+
+/* Everyone's, by member; NULL where all have one. */
+static weft_status exchange_factors(struct weft_team *team, enum box_operation operation,
+                                    const struct combiner *c, long double **factors)
+{
+    *factors = NULL;
+    if (!c->weighted)
+        return WEFT_OK;
+    *factors = malloc((size_t)team->n * sizeof **factors);
+    if (!*factors)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d factors", team->n);
+    return coll_exchange(team, operation, &c->factor, *factors, sizeof **factors);
 }
 
 weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operation, void *dst,
@@ -82,19 +101,23 @@ weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operatio
     rooms.acc = rooms.in + CHUNK_BYTES;
     weft_status status =
         rooms.in ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a reduction");
+    long double *factors = NULL;
+    if (!status)
+        status = exchange_factors(team, operation, c, &factors);
     /* Sources are ready. Each element is read by one member only, and before it is overwritten. */
     if (!status)
         status = coll_sync(team, operation);
     for (size_t at = first; at < last && !status; at += per_chunk) {
         size_t now = last - at < per_chunk ? last - at : per_chunk;
         char *result, *to = (char *)dst + at * c->element;
-        status = combine_piece(team, (const char *)src + (to_me + at) * c->element, now, c, rooms,
-                               &result);
+        status = combine_piece(team, (const char *)src + (to_me + at) * c->element, now, c, factors,
+                               rooms, &result);
         for (size_t i = 0; i < (everywhere ? members : 1) && !status; i++)
             status = weft_put_nbi(ctx, to, result, now * c->element,
                                   team->pes[everywhere ? (me + i) % members : me]);
         status = status ? status : weft_quiet(ctx);
     }
+    free(factors);
     free(rooms.in);
     return coll_finish_puts(team, operation, status);
 }
@@ -164,6 +187,15 @@ WEFT_EXPORT weft_status weft_reducescatter_scaled(weft_team *team, void *dst, co
     return status ? status : reducescatter("weft_reducescatter_scaled", team, dst, src, n, &c);
 }
 
+WEFT_EXPORT weft_status weft_reducescatter_weighted(weft_team *team, void *dst, const void *src,
+                                                    size_t n, weft_type type, const void *factor)
+{
+    struct combiner c;
+    weft_status status = coll_scaled("weft_reducescatter_weighted", team, type, factor, &c);
+    c.weighted = true;
+    return status ? status : reducescatter("weft_reducescatter_weighted", team, dst, src, n, &c);
+}
+
 static weft_status reduce_to(const char *name, struct weft_team *team, void *dst, const void *src,
                              size_t n, const struct combiner *c, int root)
 {
@@ -196,7 +228,8 @@ static weft_status reduce_to(const char *name, struct weft_team *team, void *dst
                            .root = root,
                            .type = c->type,
                            .op = c->op,
-                           .factor = (double)c->factor};
+                           .factor = (double)c->factor,
+                           .weighted = c->weighted};
     bool kernel = false;
     if (c->type != WEFT_LONG_DOUBLE)
         status = coll_by_kernel(team, dst, src, bytes, &kernel);
@@ -219,4 +252,14 @@ WEFT_EXPORT weft_status weft_reduce_to_scaled(weft_team *team, void *dst, const 
     struct combiner c;
     weft_status status = coll_scaled("weft_reduce_to_scaled", team, type, factor, &c);
     return status ? status : reduce_to("weft_reduce_to_scaled", team, dst, src, n, &c, root);
+}
+
+WEFT_EXPORT weft_status weft_reduce_to_weighted(weft_team *team, void *dst, const void *src,
+                                                size_t n, weft_type type, const void *factor,
+                                                int root)
+{
+    struct combiner c;
+    weft_status status = coll_scaled("weft_reduce_to_weighted", team, type, factor, &c);
+    c.weighted = true;
+    return status ? status : reduce_to("weft_reduce_to_weighted", team, dst, src, n, &c, root);
 }

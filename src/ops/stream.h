@@ -47,6 +47,7 @@ struct stream_collective {
     weft_op op;                             /* WEFT_DEV_SCALED too */
     const void *factor_at;                  /* of a scaled sum: in memory of the GPU, or NULL: */
     _Alignas(16) char factor[16];
+    bool weighted;
     const uint64_t *send_bytes, *send_at, *recv_bytes, *recv_at; /* of alltoallv */
 };
 weft_status stream_call_collective(const struct stream_collective *what, weft_stream stream);

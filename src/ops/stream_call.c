@@ -73,6 +73,12 @@ static weft_status collect(const struct stream_collective *c)
 static weft_status collect_scaled(const struct stream_collective *c)
 {
     const void *factor = c->factor_at ? c->factor_at : c->factor;
+    if (c->weighted && c->operation == BOX_OP_REDUCE)
+        return weft_reduce_weighted(c->team, c->dst, c->src, c->count, c->type, factor);
+    if (c->weighted && c->operation == BOX_OP_REDUCE_TO)
+        return weft_reduce_to_weighted(c->team, c->dst, c->src, c->count, c->type, factor, c->root);
+    if (c->weighted)
+        return weft_reducescatter_weighted(c->team, c->dst, c->src, c->count, c->type, factor);
     if (c->operation == BOX_OP_REDUCE)
         return weft_reduce_scaled(c->team, c->dst, c->src, c->count, c->type, factor);
     if (c->operation == BOX_OP_REDUCE_TO)

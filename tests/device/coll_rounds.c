@@ -288,10 +288,11 @@ WEFT_KERNEL(check, (struct window *, w), (struct plan, p), (int, me))
     uint64_t rank = weft_dev_grid_rank(), threads = weft_dev_grid_threads();
     if (!rank && p.way == PROOF && w->area.proof >> COLL_PROOF_SHIFT != COLL_PROOF_GOOD)
         w->unproven++;
+    const unsigned char *seen = (const unsigned char *)w + offsetof(struct window, before);
     for (uint64_t i = rank; i < GUARD + ROOM + GUARD; i += threads) {
         uint64_t at = i - GUARD;
         int wanted = i < GUARD || at >= ROOM || p.way == PROOF ? UNTOUCHED : wanted_of(&p, me, at);
-        if ((unsigned char)w->before[i] != wanted &&
+        if (seen[i] != wanted &&
             weft_dev_atomic_add_u64(&w->wrong, 1, RELAXED, WEFT_SCOPE_GPU) == 0)
             weft_dev_store_u64(&w->first_wrong, p.number, RELAXED, WEFT_SCOPE_GPU);
     }

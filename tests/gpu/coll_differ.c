@@ -2,7 +2,7 @@
 /* Checking mode (WEFT_CHECK=1): members that call a collective on a stream differently are told who and what differs, and
  * nothing is stored. `coll_differ CASE`:
  *   agree                        nothing differs: values are right, also after many rounds
- *   bytes type op root call      the hosts see it, at the call, and the job goes on
+ *   bytes type op weights root call   the hosts see it, at the call, and the job goes on
  *   memory factor                the GPUs see it, when the streams come there, and the job has failed */
 #include "coll_job.h"
 
@@ -40,6 +40,12 @@ static void by_hosts(const char *name, char *dst)
         expect(weft_reduce_on_stream(world, dst, heap_src, COUNT, WEFT_DOUBLE,
                                      odd ? WEFT_AVG : WEFT_MAX, stream),
                "WEFT_DOUBLE by WEFT_AVG");
+    else if (strcmp(name, "weights") == 0)
+        expect(odd ? weft_reduce_weighted_on_stream(world, dst, heap_src, COUNT, WEFT_FLOAT,
+                                                    factor_room, stream)
+                   : weft_reduce_scaled_on_stream(world, dst, heap_src, COUNT, WEFT_FLOAT,
+                                                  factor_room, stream),
+               "WEFT_FLOAT by a weighted sum");
     else if (strcmp(name, "root") == 0)
         expect(weft_broadcast_on_stream(world, dst, heap_src, 64, odd ? 1 : 0, stream), "root");
     else

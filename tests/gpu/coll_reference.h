@@ -34,11 +34,18 @@ static inline size_t ref_bytes(weft_type type)
 
 /* A sum of elements times a factor, beside the weft_op. */
 #define REF_SCALED ((weft_op)100)
+/* The same with a factor for each member. */
+#define REF_WEIGHTED ((weft_op)101)
 
 /* The same in binary32: what the factor of a scaled sum is there. */
 static inline double ref_factor(uint64_t salt)
 {
     return 0.1 * (double)(salt % 7 + 1);
+}
+
+static inline double ref_weight(uint64_t salt, int pe)
+{
+    return -0.3 * (double)((salt + 5 * (uint64_t)pe) % 11 + 1);
 }
 
 static inline int ref_defined(weft_type type, weft_op op)
@@ -260,7 +267,8 @@ static inline void ref_rounded(void *to, weft_type type, float x)
     memcpy(to, ref_is_fp8(type) ? (void *)&small : (void *)&bits, ref_bytes(type));
 }
 
-/* Element i of all members' contributions, whose PEs are pes[0 ... n - 1]. A scaled sum: by ref_factor(salt). */
+/* Element i of all members' contributions, whose PEs are pes[0 ... n - 1]. A scaled sum: by ref_factor(salt),
+ * a weighted one by ref_weight() of each. */
 static inline void ref_reduced(void *to, weft_type type, weft_op op, const int *pes, int n,
                                size_t i, uint64_t salt)
 {
@@ -270,14 +278,16 @@ static inline void ref_reduced(void *to, weft_type type, weft_op op, const int *
     for (int k = 0; k < n; k++) {
         void *at = k ? next : to;
         ref_element(at, type, pes[k], i, salt);
-        if (!narrow && op == REF_SCALED)
-            ref_each(at, type, 0, ref_factor(salt), n);
+        int has_factor = op == REF_SCALED || op == REF_WEIGHTED;
+        double factor = op == REF_WEIGHTED ? ref_weight(salt, pes[k]) : ref_factor(salt);
+        if (!narrow && has_factor)
+            ref_each(at, type, 0, factor, n);
         if (k && !narrow)
             ref_combine(to, next, type, op);
         if (!narrow)
             continue;
         volatile float x = ref_widened(at, type);
-        x = op == REF_SCALED ? x * (float)ref_factor(salt) : x;
+        x = has_factor ? x * (float)factor : x;
         wide = k ? REF_COMBINE(float, op, wide, x) : x;
     }
     if (narrow)

@@ -2,8 +2,10 @@
 /* Collectives through scratch (gpu/coll_scratch.h), bit for bit against a serial reference: every operation where the
  * source, the destination or both are memory of this GPU alone, in place and between elements, of one step and of many.
  *   coll_scratch            all of that
- *   coll_scratch numbers    what passes looks like packets of the rounds behind it, whose senders come late */
-#include "coll_job.h"
+ *   coll_scratch numbers    what passes looks like packets of the rounds behind it, whose senders come late
+ *   coll_scratch lines      the same of lines, which the team has to have seen come whole */
+#include "coll_factor.h"
+#include "ops/coll_kernel.h"
 
 enum what {
     BROADCAST,
@@ -27,7 +29,7 @@ struct call {
     size_t count; /* bytes, or elements */
     int root;
     weft_type type;
-    weft_op op; /* REF_SCALED too */
+    weft_op op; /* REF_SCALED and REF_WEIGHTED too */
     uint64_t salt;
 };
 
@@ -36,28 +38,21 @@ static bool reduces(enum what what)
     return what >= REDUCE;
 }
 
-static weft_status ask_scaled(const struct call *c)
-{
-    weft_team *team = c->t->team;
-    double d = ref_factor(c->salt);
-    float f = (float)d;
-    const void *factor =
-        c->type == WEFT_DOUBLE || c->type == WEFT_COMPLEX_DOUBLE ? (const void *)&d : &f;
-    if (c->what == REDUCE)
-        return weft_reduce_scaled_on_stream(team, c->dst, c->src, c->count, c->type, factor,
-                                            stream);
-    if (c->what == REDUCESCATTER)
-        return weft_reducescatter_scaled_on_stream(team, c->dst, c->src, c->count, c->type, factor,
-                                                   stream);
-    return weft_reduce_to_scaled_on_stream(team, c->dst, c->src, c->count, c->type, factor, c->root,
-                                           stream);
-}
-
 static weft_status ask(const struct call *c)
 {
     weft_team *team = c->t->team;
-    if (reduces(c->what) && c->op == REF_SCALED)
-        return ask_scaled(c);
+    struct factor_call factored = {c->what == REDUCE          ? FOR_ALL
+                                   : c->what == REDUCESCATTER ? FOR_EACH
+                                                              : FOR_ONE,
+                                   team,
+                                   c->dst,
+                                   c->src,
+                                   c->count,
+                                   c->type,
+                                   c->root,
+                                   NULL};
+    if (reduces(c->what) && c->op >= REF_SCALED)
+        return with_factor(factored, c->op, c->salt, false);
     switch (c->what) {
     case BROADCAST:
         return weft_broadcast_on_stream(team, c->dst, c->src, c->count, c->root, stream);
@@ -184,14 +179,14 @@ static void every_operation(const struct members *t)
     static const size_t counts[] = {1, 100, 9001, 130001};
     static const weft_type types[] = {WEFT_FLOAT, WEFT_BFLOAT16, WEFT_DOUBLE, WEFT_INT16,
                                       WEFT_COMPLEX_DOUBLE};
-    static const weft_op ops[] = {WEFT_SUM, WEFT_AVG, REF_SCALED};
+    static const weft_op ops[] = {WEFT_SUM, WEFT_AVG, REF_WEIGHTED, REF_SCALED};
     for (int what = 0; what < WHATS; what++)
         for (int memory = 0; memory < MEMORIES; memory++)
             for (size_t s = 0; s < 4; s++) {
                 size_t k = s + (size_t)memory + (size_t)what;
                 struct call c = {.what = (enum what)what, .t = t, .root = (int)k % t->n};
                 c.type = types[k % 5];
-                c.op = ref_defined(c.type, ops[k % 3]) ? ops[k % 3] : WEFT_SUM;
+                c.op = ref_defined(c.type, ops[k % 4]) ? ops[k % 4] : WEFT_SUM;
                 c.count = reduces(c.what) ? counts[s] : sizes[s];
                 if (memory == IN_PLACE && !can_be_in_place(c.what))
                     continue;
@@ -204,32 +199,45 @@ static void every_operation(const struct members *t)
             }
 }
 
-/* What passes looks in every word like a packet of each of the next two rounds, which the one member that is late has not
- * sent when the others look for it. */
-static void numbers(void)
+/* Words of 32 bits that stand beside the payload of packets, or of 64 that end a line: the number of a round. */
+static void fill_numbers(uint64_t number, bool lines, size_t bytes)
 {
-    enum { BYTES = 4000000 };
-    struct call small = {.what = FCOLLECT, .t = &teams[0], .count = 8};
+    uint32_t packet = (uint32_t)number | COLL_NUMBER_BIT;
+    for (size_t i = 0; i < bytes; i += 8) {
+        memcpy(mine + i, lines ? (void *)&number : (void *)&packet, 4);
+        memcpy(mine + i + 4, lines ? (char *)&number + 4 : (char *)&packet, 4);
+    }
+}
+
+/* What passes looks in every word like a packet, or line, of each of the next two rounds, which the one member that is
+ * late has not sent when the others look for it. */
+static void numbers(bool lines)
+{
+    enum { BYTES = 4000000, SMALL = 64, BLOCKS = 64 };
+    weft_team *world = weft_team_world(job);
+    struct call small = {.what = FCOLLECT, .t = &teams[0], .count = SMALL};
+    memset(seen, me + 1, SMALL);
+    to_gpu(factor_room, seen, SMALL);
     one(small, SOURCE_OWN, 0); /* the team is ready */
+    CHECK(!lines || coll_kernel_lines(world));
     for (int turn = 0; turn < 8; turn++) {
         uint64_t number;
-        OK(weft_barrier(weft_team_world(job)));
+        OK(weft_barrier(world));
         OK(gpu_coll_number(job->gpu, 0, &number));
-        for (size_t i = 0; i < BYTES / 4; i++) {
-            uint32_t word = (uint32_t)(number + 2 + (uint64_t)(turn / 2 % 2)) | COLL_NUMBER_BIT;
-            memcpy(mine + 4 * i, &word, 4);
-        }
+        fill_numbers(number + 2 + (uint64_t)(turn / 2 % 2), lines, BYTES);
         to_gpu(own_src, mine, BYTES);
-        OK(weft_fcollect_on_stream(teams[0].team, own_dst, own_src, BYTES, stream));
+        OK(coll_kernel_force(world, COLL_WAY_SCRATCH, BLOCKS));
+        OK(weft_fcollect_on_stream(world, own_dst, own_src, BYTES, stream));
         synchronize();
+        OK(coll_kernel_force(world, lines ? COLL_WAY_LINES : COLL_WAY_PACKETS, BLOCKS));
         for (int k = 0; k < 2; k++) {
             if (me == turn % n)
                 usleep(3000);
-            OK(weft_fcollect_on_stream(teams[0].team, heap_dst, factor_room, 64, stream));
+            OK(weft_fcollect_on_stream(world, heap_dst, factor_room, SMALL, stream));
             synchronize();
-            CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)heap_dst, (size_t)n * 64));
-            for (int i = 0; i < n * 64; i++)
-                CHECK(seen[i] == (unsigned char)(i / 64 + 1));
+            CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)heap_dst, (size_t)n * SMALL));
+            for (int i = 0; i < n * SMALL; i++)
+                CHECK(seen[i] == (unsigned char)(i / SMALL + 1));
         }
     }
 }
@@ -237,14 +245,10 @@ static void numbers(void)
 int main(int argc, char **argv)
 {
     begin();
-    if (argc > 1 && strcmp(argv[1], "numbers") == 0) {
-        memset(seen, me + 1, 64);
-        to_gpu(factor_room, seen, 64);
-        numbers();
-    } else {
-        for (int i = 0; i < n_teams; i++)
-            every_operation(&teams[i]);
-    }
+    if (argc > 1)
+        numbers(strcmp(argv[1], "lines") == 0);
+    for (int i = 0; i < n_teams && argc == 1; i++)
+        every_operation(&teams[i]);
     OK(weft_barrier(weft_team_world(job)));
     CHECK(!cuda.StreamDestroy(stream));
     OK(weft_finalize(job));

@@ -14,7 +14,7 @@
  *   coll_stream misuse          what is refused, in words
  *   coll_stream dies OPERATION  a member is killed before it calls: the others are told
  * WEFT_COLL and WEFT_COLL_SMS force ways and blocks. */
-#include "coll_job.h"
+#include "coll_factor.h"
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -35,36 +35,17 @@ struct call {
     size_t count; /* bytes, or elements */
     int root;
     weft_type type;
-    weft_op op;    /* REF_SCALED too */
+    weft_op op;    /* REF_SCALED and REF_WEIGHTED too */
     uint64_t salt; /* of its factor */
 };
-
-/* The factor of a scaled sum, on the GPU for every second one, where the stream puts it before. */
-static weft_status ask_scaled(const struct call *c)
-{
-    weft_team *team = c->t->team;
-    bool wide = c->type == WEFT_DOUBLE || c->type == WEFT_COMPLEX_DOUBLE;
-    double d = ref_factor(c->salt);
-    float f = (float)d;
-    const void *factor = wide ? (const void *)&d : (const void *)&f;
-    if (c->salt % 2) {
-        to_gpu(factor_room, factor, wide ? sizeof d : sizeof f);
-        factor = factor_room;
-    }
-    if (c->what == REDUCE)
-        return by_host ? weft_reduce_scaled(team, c->dst, c->src, c->count, c->type, factor)
-                       : weft_reduce_scaled_on_stream(team, c->dst, c->src, c->count, c->type,
-                                                      factor, stream);
-    return by_host ? weft_reducescatter_scaled(team, c->dst, c->src, c->count, c->type, factor)
-                   : weft_reducescatter_scaled_on_stream(team, c->dst, c->src, c->count, c->type,
-                                                         factor, stream);
-}
 
 static weft_status ask(const struct call *c)
 {
     weft_team *team = c->t->team;
-    if (c->op == REF_SCALED && c->what >= REDUCE)
-        return ask_scaled(c);
+    struct factor_call factored = {
+        c->what == REDUCE ? FOR_ALL : FOR_EACH, team, c->dst, c->src, c->count, c->type, 0, NULL};
+    if (c->op >= REF_SCALED && c->what >= REDUCE)
+        return with_factor(factored, c->op, c->salt, by_host);
     switch (c->what) {
     case BROADCAST:
         return by_host ? weft_broadcast(team, c->dst, c->src, c->count, c->root)
@@ -203,7 +184,7 @@ static void reductions(const struct members *t)
     static const size_t counts[] = {1, 3, 8, 130, 1025, 17000, 90001};
     static const weft_type types[] = {WEFT_FLOAT,    WEFT_BFLOAT16, WEFT_DOUBLE,
                                       WEFT_FP8_E4M3, WEFT_INT8,     WEFT_FP8_E5M2};
-    static const weft_op ops[] = {WEFT_SUM, WEFT_AVG, REF_SCALED, WEFT_AVG, WEFT_SUM};
+    static const weft_op ops[] = {WEFT_SUM, WEFT_AVG, REF_SCALED, REF_WEIGHTED, WEFT_SUM};
     struct call c = {.t = t};
     for (int what = REDUCE; what < WHATS; what++)
         for (size_t s = 0; s < sizeof counts / sizeof *counts; s++) {
@@ -230,11 +211,13 @@ static void every_type(const struct members *t)
     for (int type = 0; type <= WEFT_FP8_E5M2; type++) {
         if (type == WEFT_LONG_DOUBLE || (type >= WEFT_TYPE_COUNT && type < WEFT_HALF))
             continue;
-        for (int op = 0; op <= WEFT_OP_COUNT; op++)
+        for (int op = 0; op <= WEFT_OP_COUNT + 1; op++)
             for (int what = REDUCE; what < WHATS; what++) {
                 c.what = (enum what)what;
                 c.type = (weft_type)type;
-                c.op = op == WEFT_OP_COUNT ? REF_SCALED : (weft_op)op;
+                c.op = op < WEFT_OP_COUNT   ? (weft_op)op
+                       : op > WEFT_OP_COUNT ? REF_WEIGHTED
+                                            : REF_SCALED;
                 c.count = 37 + (size_t)op;
                 if (ref_defined(c.type, c.op))
                     one(c, false, (size_t)(op % 2) * ref_bytes(c.type), false, "type");
@@ -272,7 +255,7 @@ static void mixed(unsigned rounds)
         static const weft_type types[] = {WEFT_FLOAT,          WEFT_HALF,    WEFT_INT16,
                                           WEFT_UINT64,         WEFT_DOUBLE,  WEFT_FP8_E4M3,
                                           WEFT_COMPLEX_DOUBLE, WEFT_BFLOAT16};
-        static const weft_op ops[] = {WEFT_SUM, WEFT_PROD, WEFT_AVG, REF_SCALED};
+        static const weft_op ops[] = {WEFT_SUM, REF_WEIGHTED, WEFT_AVG, REF_SCALED};
         c.type = types[draw(8)];
         c.op = ops[draw(4)];
         c.op = ref_defined(c.type, c.op) ? c.op : WEFT_SUM;

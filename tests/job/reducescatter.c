@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions by the host on host memory, of every type that devices know, those of 16 and 8 bits among them, by every
- * operation and as scaled sums, bit for bit against a serial reference: reduce in place and not, to one, and reducescatter,
+ * operation and as scaled and weighted sums, bit for bit against a serial reference: reduce in place and not, to one, and reducescatter,
  * which has no other test on host memory. */
 #include "job.h"
 
@@ -37,9 +37,13 @@ static weft_status reduce(weft_team *world, void *dst, const void *src, size_t c
                           weft_type type, weft_op op, uint64_t salt, int what)
 {
     bool wide = type == WEFT_DOUBLE || type == WEFT_COMPLEX_DOUBLE;
-    double d = ref_factor(salt);
+    double d = op == REF_WEIGHTED ? ref_weight(salt, me) : ref_factor(salt);
     float f = (float)d;
     const void *factor = wide ? (const void *)&d : (const void *)&f;
+    if (op == REF_WEIGHTED)
+        return what == 0   ? weft_reducescatter_weighted(world, dst, src, count, type, factor)
+               : what == 1 ? weft_reduce_weighted(world, dst, src, count, type, factor)
+                           : weft_reduce_to_weighted(world, dst, src, count, type, factor, n - 1);
     if (op != REF_SCALED)
         return what == 0   ? weft_reducescatter(world, dst, src, count, type, op)
                : what == 1 ? weft_reduce(world, dst, src, count, type, op)
@@ -88,8 +92,10 @@ int main(void)
     for (int type = 0; type <= WEFT_FP8_E5M2; type++) {
         if (type == WEFT_LONG_DOUBLE || (type >= WEFT_TYPE_COUNT && type < WEFT_HALF))
             continue;
-        for (int i = 0; i <= WEFT_OP_COUNT; i++) {
-            weft_op op = i == WEFT_OP_COUNT ? REF_SCALED : (weft_op)i;
+        for (int i = 0; i <= WEFT_OP_COUNT + 1; i++) {
+            weft_op op = i < WEFT_OP_COUNT   ? (weft_op)i
+                         : i > WEFT_OP_COUNT ? REF_WEIGHTED
+                                             : REF_SCALED;
             if (ref_defined((weft_type)type, op))
                 one(world, src, dst, (weft_type)type, op, 1 + (size_t)(i * 7 + type) % 90);
         }
@@ -101,6 +107,11 @@ int main(void)
     one(world, src, dst, WEFT_DOUBLE, WEFT_AVG, MOST / 2);
     one(world, src, dst, WEFT_FP8_E5M2, REF_SCALED, MOST);
     one(world, src, dst, WEFT_FLOAT, REF_SCALED, MOST);
+    one(world, src, dst, WEFT_BFLOAT16, REF_WEIGHTED, MOST);
+    FAILS(weft_reduce_weighted(world, dst, src, 4, WEFT_FLOAT, NULL), WEFT_ERR_ARGUMENT,
+          "weft_reduce_weighted: factor is null");
+    FAILS(weft_reducescatter_weighted(world, dst, src, 4, WEFT_INT32, src), WEFT_ERR_TYPE,
+          "real and complex");
     FAILS(weft_reducescatter(world, src, src, 4, WEFT_FLOAT, WEFT_SUM), WEFT_ERR_ARGUMENT,
           "must lie apart");
     FAILS(weft_reducescatter(NULL, dst, src, 4, WEFT_FLOAT, WEFT_SUM), WEFT_ERR_ARGUMENT,

@@ -148,7 +148,13 @@ static void scratch(void **state)
         q.strided = true; /* packets alone carry elements that lie apart */
         assert_true(coll_choose(&q, &coll_rates_built_in).way != COLL_WAY_SCRATCH);
     }
-    struct coll_question q = ask(COLL_FCOLLECT, 64, 1 << 20); /* slots of some size: fewer blocks */
+    struct coll_rates slow =
+        coll_rates_built_in; /* what could be stored where it belongs stays with that */
+    slow.spread_us = 1000;
+    struct coll_question q = ask(COLL_BROADCAST, 4, 4 << 20);
+    assert_true(coll_cost(&q, &slow, COLL_WAY_SCRATCH) < coll_cost(&q, &slow, COLL_WAY_PACKETS));
+    assert_true(coll_choose(&q, &slow).way != COLL_WAY_SCRATCH);
+    q = ask(COLL_FCOLLECT, 64, 1 << 20); /* slots of some size: fewer blocks */
     q.direct = false;
     q.set_bytes = COLL_NARROW_SET;
     q.wish = COLL_WAY_SCRATCH;

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scaled and weighted sums, as tests ask for them: their factor in host memory, or for every second one in memory of the
+ * GPU. */
+#ifndef WEFT_TESTS_COLL_FACTOR_H
+#define WEFT_TESTS_COLL_FACTOR_H
+
+#include "coll_job.h"
+
+enum for_whom { FOR_ALL, FOR_EACH, FOR_ONE };
+
+struct factor_call {
+    enum for_whom whom;
+    weft_team *team;
+    void *dst;
+    const void *src;
+    size_t count;
+    weft_type type;
+    int root;
+    const void *factor;
+};
+
+static weft_status weighted(const struct factor_call *c, bool by_host)
+{
+    if (c->whom == FOR_ALL)
+        return by_host ? weft_reduce_weighted(c->team, c->dst, c->src, c->count, c->type, c->factor)
+                       : weft_reduce_weighted_on_stream(c->team, c->dst, c->src, c->count, c->type,
+                                                        c->factor, stream);
+    if (c->whom == FOR_EACH)
+        return by_host ? weft_reducescatter_weighted(c->team, c->dst, c->src, c->count, c->type,
+                                                     c->factor)
+                       : weft_reducescatter_weighted_on_stream(c->team, c->dst, c->src, c->count,
+                                                               c->type, c->factor, stream);
+    return by_host ? weft_reduce_to_weighted(c->team, c->dst, c->src, c->count, c->type, c->factor,
+                                             c->root)
+                   : weft_reduce_to_weighted_on_stream(c->team, c->dst, c->src, c->count, c->type,
+                                                       c->factor, c->root, stream);
+}
+
+static weft_status scaled(const struct factor_call *c, bool by_host)
+{
+    if (c->whom == FOR_ALL)
+        return by_host ? weft_reduce_scaled(c->team, c->dst, c->src, c->count, c->type, c->factor)
+                       : weft_reduce_scaled_on_stream(c->team, c->dst, c->src, c->count, c->type,
+                                                      c->factor, stream);
+    if (c->whom == FOR_EACH)
+        return by_host ? weft_reducescatter_scaled(c->team, c->dst, c->src, c->count, c->type,
+                                                   c->factor)
+                       : weft_reducescatter_scaled_on_stream(c->team, c->dst, c->src, c->count,
+                                                             c->type, c->factor, stream);
+    return by_host ? weft_reduce_to_scaled(c->team, c->dst, c->src, c->count, c->type, c->factor,
+                                           c->root)
+                   : weft_reduce_to_scaled_on_stream(c->team, c->dst, c->src, c->count, c->type,
+                                                     c->factor, c->root, stream);
+}
+
+/* op: REF_SCALED or REF_WEIGHTED, of which salt makes the factor. */
+static weft_status with_factor(struct factor_call c, weft_op op, uint64_t salt, bool by_host)
+{
+    bool wide = c.type == WEFT_DOUBLE || c.type == WEFT_COMPLEX_DOUBLE;
+    double d = op == REF_WEIGHTED ? ref_weight(salt, me) : ref_factor(salt);
+    float f = (float)d;
+    c.factor = wide ? (const void *)&d : (const void *)&f;
+    if (salt % 2) {
+        to_gpu(factor_room, c.factor, wide ? sizeof d : sizeof f);
+        c.factor = factor_room;
+    }
+    return op == REF_WEIGHTED ? weighted(&c, by_host) : scaled(&c, by_host);
+}
+
+#endif
