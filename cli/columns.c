@@ -2,6 +2,7 @@
 /* Folds lines at spaces. See columns.h. */
 #include "columns.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,4 +102,27 @@ void columns_print_list(FILE *to, const char *name, const char *list)
         list += n;
     }
     fputc('\n', to);
+}
+
+static const char *show(int64_t milli, char *buffer, size_t size)
+{
+    if (milli <= 0)
+        snprintf(buffer, size, "?");
+    else if (milli >= 99950)
+        snprintf(buffer, size, "%" PRId64, (milli + 500) / 1000);
+    else if (milli >= 9995)
+        snprintf(buffer, size, "%.1f", (double)milli / 1000);
+    else
+        snprintf(buffer, size, "%.2f", (double)milli / 1000);
+    return buffer;
+}
+
+const char *show_gbps(int64_t mbps, char *buffer, size_t size)
+{
+    return show(mbps, buffer, size);
+}
+
+const char *show_us(int64_t ns, char *buffer, size_t size)
+{
+    return show(ns, buffer, size);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of text that fit a terminal: what topo, explain and doctor print is folded here. */
+/* Lines of text that fit a terminal, and numbers of few digits: the form of what topo, explain and
+ * doctor print. */
 #ifndef WEFT_CLI_COLUMNS_H
 #define WEFT_CLI_COLUMNS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 enum { COLUMNS = 100 };
@@ -24,5 +26,9 @@ void columns_print_list(FILE *to, const char *name, const char *list);
 
 /* Columns that text takes on a terminal: its characters, of which UTF-8 has more bytes. */
 int columns_of(const char *text);
+
+/* A number with three significant digits: "395", "48.4", "9.60"; "?" when 0. */
+const char *show_gbps(int64_t mbps, char *buffer, size_t size);
+const char *show_us(int64_t ns, char *buffer, size_t size);
 
 #endif

@@ -131,29 +131,6 @@ void machine_options_try(struct machine *machine)
         measure_all(machine, probe, 1);
 }
 
-static const char *show(int64_t milli, char *buffer, size_t size)
-{
-    if (milli <= 0)
-        snprintf(buffer, size, "?");
-    else if (milli >= 99950)
-        snprintf(buffer, size, "%" PRId64, (milli + 500) / 1000);
-    else if (milli >= 9995)
-        snprintf(buffer, size, "%.1f", (double)milli / 1000);
-    else
-        snprintf(buffer, size, "%.2f", (double)milli / 1000);
-    return buffer;
-}
-
-const char *show_gbps(int64_t mbps, char *buffer, size_t size)
-{
-    return show(mbps, buffer, size);
-}
-
-const char *show_us(int64_t ns, char *buffer, size_t size)
-{
-    return show(ns, buffer, size);
-}
-
 /* Reals are printed with few digits, so that the text is the same everywhere. */
 static json_t *json_milli(int64_t milli, int64_t step)
 {

@@ -6,6 +6,7 @@
 #include <argp.h>
 #include <jansson.h>
 
+#include "columns.h"
 #include "machine/machine.h"
 #include "machine/reasons.h"
 #include "machine/routes.h"
@@ -30,10 +31,6 @@ void machine_options_measure(const struct machine_options *options, struct machi
 
 /* Proves and measures the GPUs of this machine briefly; no NIC is tried. */
 void machine_options_try(struct machine *machine);
-
-/* A number with three significant digits: "395", "48.4", "9.60"; "?" when 0. */
-const char *show_gbps(int64_t mbps, char *buffer, size_t size);
-const char *show_us(int64_t ns, char *buffer, size_t size);
 
 /* GB/s as a JSON number with one decimal; null when 0. */
 json_t *json_gbps(int64_t mbps);

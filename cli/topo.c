@@ -12,11 +12,21 @@
 #include "machine/whatif.h"
 #include "machine_options.h"
 
-enum { KEY_TREE = 256, KEY_LINKS, KEY_ROUTES, KEY_SVG, KEY_NCCL, KEY_WATCH, KEY_TIMES, KEY_ASSIGN };
+enum {
+    KEY_TREE = 256,
+    KEY_LINKS,
+    KEY_ROUTES,
+    KEY_SVG,
+    KEY_NCCL,
+    KEY_WATCH,
+    KEY_TIMES,
+    KEY_ASSIGN,
+    KEY_HTML
+};
 
 struct arguments {
     struct machine_options options;
-    const char *record, *svg, *nccl;
+    const char *record, *svg, *html, *nccl;
     int anonymous, tree, links, routes, assign, watch, times;
     double seconds;
 };
@@ -55,6 +65,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case KEY_SVG:
         a->svg = argument;
         return 0;
+    case KEY_HTML:
+        a->html = argument;
+        return 0;
     case KEY_NCCL:
         a->nccl = argument ? argument : "-";
         return 0;
@@ -83,7 +96,9 @@ static const struct argp_option options[] = {
     {"routes", KEY_ROUTES, NULL, 0, "print every path of every pair", 0},
     {"assign", KEY_ASSIGN, NULL, 0,
      "print which NIC each GPU should use, and the variables of NCCL, UCX and NVSHMEM", 0},
-    {"svg", KEY_SVG, "FILE", 0, "draw the machine (needs Graphviz' dot)", 0},
+    {"svg", KEY_SVG, "FILE", 0, "draw the machine ('-': standard output)", 0},
+    {"html", KEY_HTML, "FILE", 0,
+     "write a page with the picture, and measured beside expected figures", 0},
     {"nccl", KEY_NCCL, "FILE", OPTION_ARG_OPTIONAL, "write a topology file for NCCL_TOPO_FILE", 0},
     {"watch", KEY_WATCH, "SECONDS", OPTION_ARG_OPTIONAL,
      "print link errors as they grow (default every second)", 0},
@@ -120,12 +135,14 @@ static int record(const struct machine *machine, const struct arguments *a)
     return status;
 }
 
-static int write_nccl(const struct machine *machine, const char *path)
+typedef void write_function(const struct machine *machine, FILE *to);
+
+static int write_file(const struct machine *machine, const char *path, write_function *write)
 {
     FILE *to = open_output(path);
     if (!to)
         return EXIT_FAULT;
-    topo_nccl(machine, to);
+    write(machine, to);
     return close_output(to, path);
 }
 
@@ -159,9 +176,11 @@ static int show(struct machine *machine, const struct arguments *a)
     if (a->record)
         return record(machine, a);
     if (a->nccl)
-        return write_nccl(machine, a->nccl);
+        return write_file(machine, a->nccl, topo_nccl);
     if (a->svg)
-        return topo_svg(machine, a->svg);
+        return write_file(machine, a->svg, topo_svg);
+    if (a->html)
+        return write_file(machine, a->html, topo_html);
     if (a->assign)
         return topo_assign(machine, a->options.json);
     if (a->options.json)
@@ -190,7 +209,7 @@ int cmd_topo(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &a);
     if (a.watch)
         return topo_watch(a.seconds, a.times);
-    bool other = a.record || a.nccl || a.svg || a.tree || a.links || a.routes || a.assign;
+    bool other = a.record || a.nccl || a.svg || a.html || a.tree || a.links || a.routes || a.assign;
     if (a.options.what_if && !other)
         return what_if(&a);
     struct machine *machine = machine_options_read(&a.options);

@@ -39,9 +39,14 @@ void topo_links(const struct machine *machine, FILE *to);
 void topo_routes(const struct topo *topo, FILE *to);
 void topo_json(const struct topo *topo);
 void topo_nccl(const struct machine *machine, FILE *to);
-void topo_dot(const struct machine *machine, FILE *to);
-/* Draws with Graphviz' dot. Exit status. */
-int topo_svg(const struct machine *machine, const char *path);
+struct drawing;
+/* The picture of topo_draw.h as SVG. */
+void topo_svg(const struct machine *machine, FILE *to);
+/* A page of its own: the picture, and measured beside expected figures. */
+void topo_html(const struct machine *machine, FILE *to);
+void topo_draw_svg(const struct drawing *drawing, FILE *to);
+/* Text with the characters that SVG and HTML give meaning to replaced. */
+void svg_text(FILE *to, const char *text);
 /* Prints growth of link error counters every `seconds` until interrupted, or `times` times. */
 int topo_watch(double seconds, int times);
 /* Pairs whose way or speed differs between two machines. Returns how many. */

@@ -258,7 +258,8 @@ static void print_section(const struct topo *topo, const char *title, int a1, in
     for (int a = 0; a < a1; a++)
         for (int b = b0 > a ? b0 : a + 1; b < b1; b++)
             add_pair(&groups, a, b);
-    qsort(groups.list, (size_t)groups.n, sizeof *groups.list, faster_first);
+    if (groups.n)
+        qsort(groups.list, (size_t)groups.n, sizeof *groups.list, faster_first);
     for (int i = 0; i < groups.n; i++)
         print_group(&groups, &groups.list[i], i ? "" : title, to);
     free(groups.list);

@@ -1,154 +1,148 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft topo --svg`: writes the graph in Graphviz' language and lets dot draw it. */
+/* `weft topo --svg`: writes the drawing of a machine as SVG. See topo_draw.h for what is where. */
 #include "topo.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <spawn.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "commands.h"
+#include "topo_draw.h"
 
-extern char **environ;
+struct paint {
+    const char *fill, *stroke;
+    double radius;
+};
 
-static void dot_name(FILE *to, const char *text)
+static const struct paint paints[] = {
+    [DRAW_PACKAGE] = {"#f4f6f8", "#8a97a5", 8}, [DRAW_ROOT] = {"#e9eef4", "#9aa9b8", 6},
+    [DRAW_BRIDGE] = {"#dbe4ee", "#8599ad", 6},  [DRAW_GPU] = {"#d3ecb0", "#4f7f00", 5},
+    [DRAW_NIC] = {"#cfe2fb", "#2b62a8", 5},     [DRAW_DISK] = {"#fdeec4", "#a07d1c", 5},
+    [DRAW_FABRIC] = {"#b9e07f", "#4f7f00", 8},
+};
+
+void svg_text(FILE *to, const char *text)
 {
-    for (fputc('"', to); *text; text++) {
-        if (*text == '"' || *text == '\\')
-            fputc('\\', to);
-        fputc(*text == '\n' ? ' ' : *text, to);
-    }
-    fputc('"', to);
+    for (; *text; text++)
+        switch (*text) {
+        case '<':
+            fputs("&lt;", to);
+            break;
+        case '>':
+            fputs("&gt;", to);
+            break;
+        case '&':
+            fputs("&amp;", to);
+            break;
+        case '"':
+            fputs("&quot;", to);
+            break;
+        default:
+            fputc((unsigned char)*text < ' ' ? ' ' : *text, to);
+        }
 }
 
-static void dot_label(FILE *to, const struct machine *m, const struct machine_pci *pci)
+/* Text that is cut, with "..." at its end, where it would be wider than `room`. */
+static void put_text(FILE *to, double x, double y, double room, double size, bool bold,
+                     const char *anchor, const char *text)
 {
-    for (size_t i = 0; i < m->n_gpus; i++)
-        if (text_is(m->gpus[i].bdf, text_or(pci->bdf, "?"))) {
-            char label[160];
-            snprintf(label, sizeof label, "gpu%" PRId64 "  %.100s", number_or(m->gpus[i].index, -1),
-                     text_or(m->gpus[i].name, ""));
-            fputs(" [shape=box, style=filled, fillcolor=\"#d5e8d4\", label=", to);
-            dot_name(to, label);
-            fputs("];\n", to);
-            return;
-        }
-    for (size_t i = 0; i < m->n_nics; i++)
-        if (text_is(m->nics[i].bdf, text_or(pci->bdf, "?"))) {
-            fputs(" [shape=box, style=filled, fillcolor=\"#dae8fc\", label=", to);
-            dot_name(to, text_or(m->nics[i].name, "nic"));
-            fputs("];\n", to);
-            return;
-        }
-    for (size_t i = 0; i < m->n_disks; i++)
-        if (text_is(m->disks[i].bdf, text_or(pci->bdf, "?"))) {
-            fputs(" [shape=cylinder, style=filled, fillcolor=\"#fff2cc\", label=", to);
-            dot_name(to, text_or(m->disks[i].name, "disk"));
-            fputs("];\n", to);
-            return;
-        }
-    fprintf(to, " [shape=ellipse, label=\"%s\\n%s\"];\n", text_or(pci->kind, "device"),
-            text_or(pci->bdf, "?"));
+    char cut[200];
+    snprintf(cut, sizeof cut, "%.196s", text);
+    size_t n = strlen(cut);
+    while (n > 3 && draw_text_width(cut, size, bold) > room) {
+        n--;
+        while (n > 3 && ((unsigned char)cut[n] & 0xc0) == 0x80)
+            n--;
+        snprintf(cut + n - 3, 4, "...");
+        cut[n] = '\0';
+    }
+    fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%g\"%s text-anchor=\"%s\">", x, y, size,
+            bold ? " font-weight=\"bold\"" : "", anchor);
+    svg_text(to, cut);
+    fputs("</text>\n", to);
 }
 
-static void dot_tree(const struct machine *m, FILE *to)
+static void put_heading(FILE *to, const struct draw_box *b)
 {
-    for (size_t i = 0; i < m->n_pci; i++) {
-        const struct machine_pci *pci = &m->pci[i];
-        char root[64];
-        fputs("  ", to);
-        dot_name(to, text_or(pci->bdf, "?"));
-        dot_label(to, m, pci);
-        snprintf(root, sizeof root, "root complex %.40s", text_or(pci->root, "?"));
-        fputs("  ", to);
-        dot_name(to, *text_or(pci->parent, "") ? pci->parent.value : root);
-        fputs(" -- ", to);
-        dot_name(to, text_or(pci->bdf, "?"));
-        if (pci->gen.known && pci->width.known)
-            fprintf(to, " [label=\"PCIe %" PRId64 " x%" PRId64 "\"]", pci->gen.value,
-                    pci->width.value);
-        fputs(";\n", to);
-    }
+    double name = draw_text_width(b->name, DRAW_FONT, true);
+    double more = draw_text_width(b->more, DRAW_SMALL, false);
+    put_text(to, b->x + 10, b->y + 15, b->w - 14, DRAW_FONT, true, "start", b->name);
+    if (*b->more && 10 + name + 8 + more <= b->w - 4)
+        put_text(to, b->x + 10 + name + 8, b->y + 15, more + 1, DRAW_SMALL, false, "start",
+                 b->more);
 }
 
-static void dot_links(const struct machine *m, FILE *to)
+static void put_box(FILE *to, const struct draw_box *b)
 {
-    bool through_switch = false;
-    for (size_t a = 0; a < m->n_gpus; a++) {
-        int64_t x = number_or(m->gpus[a].index, -1);
-        int up = 0;
-        for (size_t i = 0; i < m->n_links; i++)
-            up += number_is(m->links[i].gpu, x) && text_is(m->links[i].peer, "switch") &&
-                  number_is(m->links[i].active, 1);
-        if (up && m->gpus[a].bdf.value) {
-            through_switch = true;
-            fprintf(to,
-                    "  nvswitch -- \"%s\" [label=\"%dx\", color=\"#76b900\", penwidth=3, "
-                    "constraint=false];\n",
-                    m->gpus[a].bdf.value, up);
-        }
-        for (size_t b = a + 1; b < m->n_gpus; b++) {
-            struct link_bundle bundle = routes_links(m, x, number_or(m->gpus[b].index, -1));
-            if (bundle.links && !bundle.through_switch && m->gpus[a].bdf.value &&
-                m->gpus[b].bdf.value)
-                fprintf(to,
-                        "  \"%s\" -- \"%s\" [label=\"%dx\", color=\"#76b900\", penwidth=%d, "
-                        "constraint=false];\n",
-                        m->gpus[a].bdf.value, m->gpus[b].bdf.value, bundle.links, 1 + bundle.links);
-        }
+    const struct paint *paint = &paints[b->kind];
+    fprintf(to,
+            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%g\" fill=\"%s\" "
+            "stroke=\"%s\"/>\n",
+            b->x, b->y, b->w, b->h, paint->radius, paint->fill, paint->stroke);
+    if (b->kind <= DRAW_BRIDGE) {
+        put_heading(to, b);
+        return;
     }
-    if (through_switch)
-        fputs("  nvswitch [shape=hexagon, label=\"NVSwitch\"];\n", to);
+    double middle = b->x + b->w / 2, centre = b->y + b->h / 2;
+    put_text(to, middle, *b->more ? centre - 3 : centre + 4, b->w - 4, DRAW_FONT, true, "middle",
+             b->name);
+    if (*b->more)
+        put_text(to, middle, centre + 12, b->w - 4, DRAW_SMALL, false, "middle", b->more);
 }
 
-void topo_dot(const struct machine *machine, FILE *to)
+static void put_line(FILE *to, const struct draw_line *l)
 {
-    fputs("graph weft {\n  rankdir=TB; splines=line; node [fontname=sans, fontsize=10];"
-          " edge [fontname=sans, fontsize=9];\n",
-          to);
-    dot_tree(machine, to);
-    dot_links(machine, to);
-    fputs("}\n", to);
+    fprintf(to,
+            "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" "
+            "stroke-width=\"%g\"/>\n",
+            l->x1, l->y1, l->x2, l->y2,
+            l->weak  ? "#c62828"
+            : l->cpu ? "#5b6b7b"
+                     : "#5e9600",
+            l->width);
 }
 
-int topo_svg(const struct machine *machine, const char *path)
+static void put_label(FILE *to, const struct draw_line *l)
 {
-    int ends[2], status = 0;
-    pid_t child;
-    if (pipe(ends) != 0) {
-        fprintf(stderr, "weft topo: pipe: %s\n", strerror(errno));
-        return EXIT_FAULT;
-    }
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
-    posix_spawn_file_actions_addclose(&actions, ends[0]);
-    posix_spawn_file_actions_addclose(&actions, ends[1]);
-    char *const arguments[] = {"dot", "-Tsvg", "-o", (char *)path, NULL};
-    int error = posix_spawnp(&child, "dot", &actions, NULL, arguments, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[0]);
-    if (error) {
-        close(ends[1]);
-        fprintf(stderr,
-                "weft topo: --svg: starting dot: %s; Graphviz draws the picture: "
-                "apt-get install graphviz\n",
-                strerror(error));
-        return EXIT_FAULT;
-    }
-    FILE *to = fdopen(ends[1], "w");
-    if (to) {
-        topo_dot(machine, to);
-        fclose(to);
-    }
-    if (waitpid(child, &status, 0) != child || status != 0) {
-        fprintf(stderr, "weft topo: --svg: dot %s %d\n",
-                WIFEXITED(status) ? "ended with status" : "was killed by signal",
-                WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-        return EXIT_FAULT;
-    }
-    return EXIT_GOOD;
+    double w = draw_text_width(l->label, DRAW_SMALL, false) + 2;
+    if (!*l->label)
+        return;
+    if (!l->cpu)
+        fprintf(to,
+                "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"12\" fill=\"#ffffff\" "
+                "fill-opacity=\"0.85\"/>\n",
+                l->lx - w / 2, l->ly - 6, w);
+    put_text(to, l->lx, l->ly + 4, w, DRAW_SMALL, false, "middle", l->label);
+}
+
+void topo_draw_svg(const struct drawing *d, FILE *to)
+{
+    fprintf(to,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+            "viewBox=\"0 0 %.0f %.0f\" font-family=\"Helvetica, Arial, DejaVu Sans, sans-serif\" "
+            "fill=\"#1c2733\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n<title>",
+            d->w, d->h, d->w, d->h);
+    svg_text(to, d->title);
+    fputs("</title>\n", to);
+    put_text(to, DRAW_MARGIN, 30, d->w - 2 * DRAW_MARGIN, DRAW_TITLE, true, "start", d->title);
+    put_text(to, DRAW_MARGIN, 50, d->w - 2 * DRAW_MARGIN, DRAW_FONT, false, "start", d->subtitle);
+    for (int kind = DRAW_PACKAGE; kind <= DRAW_FABRIC; kind++) /* frames below what is in them */
+        for (int i = 0; i < d->n_boxes; i++)
+            if ((int)d->boxes[i].kind == kind)
+                put_box(to, &d->boxes[i]);
+    for (int i = 0; i < d->n_lines; i++)
+        put_line(to, &d->lines[i]);
+    for (int i = 0; i < d->n_lines; i++)
+        put_label(to, &d->lines[i]);
+    for (int i = 0; i < d->n_notes; i++)
+        put_text(to, d->notes_x, d->notes_y + 18 * i, d->w - 2 * DRAW_MARGIN, DRAW_FONT, false,
+                 "start", d->notes[i]);
+    fputs("</svg>\n", to);
+}
+
+void topo_svg(const struct machine *machine, FILE *to)
+{
+    struct drawing drawing;
+    draw_machine(machine, &drawing);
+    topo_draw_svg(&drawing, to);
+    draw_free(&drawing);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What the smaller commands print: env, version, help, explain of a running job, topo --svg, --nccl and
+# What the smaller commands print: env, version, help, explain of a running job, topo --svg, --html, --nccl and
 # --watch, on written machines and over the stand-ins of the GPU drivers.
 #   outputs.sh WEFT SOURCE FOLDER_OF_THE_STAND-INS JSON_GET HANGING_PROGRAM
 set -u
@@ -72,25 +72,22 @@ for machine in empty null loop; do
 done
 expect 0 '<nvlink target="ffff:ff:00.0" count="18"' "$weft" topo --machine "$machines/h200-2-vm.json" --nccl
 
-# --- drawing: a dot of our own shows what it is given, and how it ends
-mkdir "$folder/bin"
-printf '#!/bin/sh\ncat > "$3"; exit "${DOT_STATUS:-0}"\n' > "$folder/bin/dot"
-chmod +x "$folder/bin/dot"
-dot() {
-    local status=$1 text=$2
-    shift 2
-    expect "$status" "$text" env PATH="$folder/bin:$PATH" "$weft" topo --machine "$@" --svg "$folder/graph"
-}
-dot 0 '' "$machines/dgx-a100.json"
-for line in 'nvswitch \[shape=hexagon, label="NVSwitch"\];' 'nvswitch -- "[0-9a-f:.]*" \[label="12x"' \
-    '\[shape=box, style=filled, fillcolor="#d5e8d4", label="gpu0  ' 'fillcolor="#dae8fc", label="mlx5_0"' \
-    '\[shape=cylinder, .* label="nvme' '\[label="PCIe 4 x16"\]' '^}$'; do
-    grep -q "$line" "$folder/graph" || fail "the graph has no $line"
+# --- drawing: SVG and HTML, whole and with nothing from elsewhere
+expect 0 '' "$weft" topo --machine "$machines/dgx-a100.json" --svg "$folder/graph.svg"
+for line in '<svg xmlns="http://www.w3.org/2000/svg" width=' '>8 x NVIDIA A100-SXM4-80GB, NVLink through NVSwitch, 8 NICs<' \
+    '>gpu0<' '>PCIe 4 x16<' '>mlx5_0<' '>200 Gbit/s<' '>nvme0n1<' '>PCIe switch<' '>NVSwitch<' '>12x<' '^</svg>$'; do
+    grep -q "$line" "$folder/graph.svg" || fail "the picture has no $line"
 done
-dot 0 '' "$machines/dgx-1v.json"
-grep -qE '"[0-9a-f:.]+" -- "[0-9a-f:.]+" \[label="2x", color="#76b900", penwidth=3' "$folder/graph" || fail 'direct links'
-DOT_STATUS=3 dot 1 'dot ended with status 3' "$machines/dgx-1v.json"
-expect 1 'apt-get install graphviz' env PATH=/nowhere "$weft" topo --machine "$machines/dgx-1v.json" --svg "$folder/graph"
+expect 0 '>8 lines of 2x NVLink 2, 48.4 GB/s expected in one direction<' "$weft" topo --machine "$machines/dgx-1v.json" --svg -
+sed 's/"name": "NVIDIA A100[^"]*"/"name": "<A\&B>"/' "$machines/dgx-a100.json" > "$folder/odd.json"
+expect 0 '8 x &lt;A&amp;B&gt;' "$weft" topo --machine "$folder/odd.json" --svg -
+expect 1 'open /nowhere/graph.svg' "$weft" topo --machine "$machines/dgx-1v.json" --svg /nowhere/graph.svg
+expect 0 '<td class="good">396<small>of 396</small></td>' "$weft" topo --machine "$machines/h200-2-measured.json" --html -
+expect 0 '<td class="none">275<small>not verified</small></td>' "$weft" topo --machine "$machines/dgx-a100.json" --html -
+"$weft" topo --machine "$machines/dgx-1v.json" --html - > "$folder/page.html"
+grep -q '<svg' "$folder/page.html" || fail 'the page has no picture'
+grep -qE '<script|<link|<img|src=|@import|url\(' "$folder/page.html" && fail 'the page asks for something from elsewhere'
+"$weft" topo --machine "$folder/odd.json" --html - | grep -q '<A&B>' && fail 'a name is taken for HTML'
 
 # --- counters as they grow
 export LD_LIBRARY_PATH=$standins FAKE_CUDA_MEMORY=128

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The picture of every machine file, and of described machines: boxes stand in their frames and beside
+ * each other, lines go through no box that they do not belong to, text fits, and each bundle of links is
+ * one line. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <glob.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "machine/routes.h"
+#include "machine/whatif.h"
+#include "topo_draw.h"
+
+static struct machine *load(const char *what, const char *changes)
+{
+    struct machine *machine;
+    if (machine_load(what, &machine))
+        fail_msg("%s", weft_last_error());
+    if (changes && whatif_apply(machine, changes))
+        fail_msg("%s", weft_last_error());
+    return machine;
+}
+
+struct rect {
+    double x1, y1, x2, y2;
+};
+
+static struct rect rect_of(const struct draw_box *b)
+{
+    return (struct rect){b->x, b->y, b->x + b->w, b->y + b->h};
+}
+
+static bool overlap(struct rect a, struct rect b)
+{
+    return a.x1 < b.x2 - 0.01 && b.x1 < a.x2 - 0.01 && a.y1 < b.y2 - 0.01 && b.y1 < a.y2 - 0.01;
+}
+
+static bool contains(struct rect outer, struct rect inner)
+{
+    return outer.x1 <= inner.x1 && outer.y1 <= inner.y1 && inner.x2 <= outer.x2 &&
+           inner.y2 <= outer.y2;
+}
+
+/* Part of the line is inside the rectangle (Liang and Barsky's clipping). */
+static bool crosses(const struct draw_line *l, struct rect r)
+{
+    double t0 = 0, t1 = 1, dx = l->x2 - l->x1, dy = l->y2 - l->y1;
+    const double p[] = {-dx, dx, -dy, dy};
+    const double q[] = {l->x1 - r.x1, r.x2 - l->x1, l->y1 - r.y1, r.y2 - l->y1};
+    for (int i = 0; i < 4; i++) {
+        if (fabs(p[i]) < 1e-12) {
+            if (q[i] <= 0)
+                return false;
+            continue;
+        }
+        double t = q[i] / p[i];
+        if (p[i] < 0)
+            t0 = t > t0 ? t : t0;
+        else
+            t1 = t < t1 ? t : t1;
+    }
+    return t0 < t1 - 1e-9;
+}
+
+static struct rect shrink(struct rect r, double by)
+{
+    return (struct rect){r.x1 + by, r.y1 + by, r.x2 - by, r.y2 - by};
+}
+
+static void check_boxes(const char *what, const struct drawing *d)
+{
+    const struct rect page = {0, 0, d->w, d->h};
+    for (int i = 0; i < d->n_boxes; i++) {
+        const struct draw_box *a = &d->boxes[i];
+        if (!contains(page, rect_of(a)))
+            fail_msg("%s: %s is outside of the picture", what, a->name);
+        if (a->parent >= 0) {
+            struct rect room = shrink(rect_of(&d->boxes[a->parent]), 2);
+            room.y1 += 16; /* the frame's heading */
+            if (!contains(room, rect_of(a)))
+                fail_msg("%s: %s is not inside %s", what, a->name, d->boxes[a->parent].name);
+        }
+        for (int k = i + 1; k < d->n_boxes; k++)
+            if (d->boxes[k].parent == a->parent && overlap(rect_of(a), rect_of(&d->boxes[k])))
+                fail_msg("%s: %s and %s overlap", what, a->name, d->boxes[k].name);
+    }
+}
+
+static void check_text(const char *what, const struct drawing *d)
+{
+    for (int i = 0; i < d->n_boxes; i++) {
+        const struct draw_box *b = &d->boxes[i];
+        bool frame = b->kind <= DRAW_BRIDGE;
+        if (!b->name[0])
+            fail_msg("%s: box %d has no name", what, i);
+        if (draw_text_width(b->name, DRAW_FONT, true) > b->w - (frame ? 14 : 4))
+            fail_msg("%s: \"%s\" does not fit its box", what, b->name);
+        if (!frame && draw_text_width(b->more, DRAW_SMALL, false) > b->w - 4)
+            fail_msg("%s: \"%s\" does not fit its box", what, b->more);
+    }
+    for (int i = 0; i < d->n_notes; i++)
+        if (d->notes_x + draw_text_width(d->notes[i], DRAW_FONT, false) > d->w)
+            fail_msg("%s: \"%s\" does not fit the picture", what, d->notes[i]);
+}
+
+/* A line may be in the frames that one of its ends stands in. The line that gathers a row has no end of its own
+ * there: it may be in the frames of all lines that end on it. */
+static bool may_be_in(const struct drawing *d, const struct draw_line *line, int box)
+{
+    bool gathers = line->from >= 0 && d->boxes[line->from].kind == DRAW_FABRIC;
+    if (!gathers)
+        return draw_is_inside(d, line->from, box) != draw_is_inside(d, line->to, box) &&
+               line->from != box && line->to != box;
+    int met = 0;
+    for (int i = 0; i < d->n_lines; i++)
+        if (&d->lines[i] != line && fabs(d->lines[i].y2 - line->y1) < 0.5 && d->lines[i].to < 0) {
+            met++;
+            if (!draw_is_inside(d, d->lines[i].from, box))
+                return false;
+        }
+    return met > 0 && d->boxes[box].kind <= DRAW_BRIDGE;
+}
+
+static void check_lines(const char *what, const struct drawing *d)
+{
+    for (int i = 0; i < d->n_lines; i++) {
+        const struct draw_line *l = &d->lines[i];
+        for (int b = 0; b < d->n_boxes; b++)
+            if (crosses(l, shrink(rect_of(&d->boxes[b]), 0.5)) && !may_be_in(d, l, b))
+                fail_msg("%s: line %d (%s, from %s) goes through %s", what, i, l->label,
+                         d->boxes[l->from].name, d->boxes[b].name);
+    }
+}
+
+static struct rect label_of(const struct draw_line *l)
+{
+    double half = draw_text_width(l->label, DRAW_SMALL, false) / 2;
+    return (struct rect){l->lx - half, l->ly - 5, l->lx + half, l->ly + 5};
+}
+
+static double distance(const struct draw_line *l, double x, double y)
+{
+    double dx = l->x2 - l->x1, dy = l->y2 - l->y1, length = dx * dx + dy * dy;
+    double t = length > 0 ? ((x - l->x1) * dx + (y - l->y1) * dy) / length : 0;
+    t = t < 0 ? 0 : t > 1 ? 1 : t;
+    return hypot(x - l->x1 - t * dx, y - l->y1 - t * dy);
+}
+
+/* Whoever reads a label sees which line it belongs to. */
+static void check_nearest(const char *what, const struct drawing *d, int at)
+{
+    const struct draw_line *l = &d->lines[at];
+    for (int i = 0; i < d->n_lines; i++) {
+        const struct draw_line *other = &d->lines[i];
+        bool gathers = other->from >= 0 && d->boxes[other->from].kind == DRAW_FABRIC;
+        if (i != at && !gathers && distance(other, l->lx, l->ly) <= distance(l, l->lx, l->ly))
+            fail_msg("%s: label %d (%s) is nearer to line %d", what, at, l->label, i);
+    }
+}
+
+static void check_labels(const char *what, const struct drawing *d)
+{
+    const struct rect page = {0, 0, d->w, d->h};
+    for (int i = 0; i < d->n_lines; i++) {
+        if (!d->lines[i].label[0])
+            continue;
+        struct rect label = label_of(&d->lines[i]);
+        if (!contains(page, label))
+            fail_msg("%s: label %d is outside of the picture", what, i);
+        check_nearest(what, d, i);
+        for (int b = 0; b < d->n_boxes; b++)
+            if (d->boxes[b].kind >= DRAW_GPU && overlap(label, rect_of(&d->boxes[b])))
+                fail_msg("%s: label %d (%s) covers %s", what, i, d->lines[i].label,
+                         d->boxes[b].name);
+        for (int k = i + 1; k < d->n_lines; k++)
+            if (d->lines[k].label[0] && overlap(label, label_of(&d->lines[k])))
+                fail_msg("%s: labels %d and %d overlap", what, i, k);
+    }
+}
+
+static int links_up(const struct machine *m, int64_t gpu)
+{
+    int n = 0;
+    for (size_t i = 0; i < m->n_links; i++)
+        n += number_is(m->links[i].gpu, gpu) && number_is(m->links[i].active, 1) &&
+             text_is(m->links[i].peer, "switch");
+    return n;
+}
+
+/* As many lines with labels as there are bundles, and every GPU is there. */
+static void check_complete(const char *what, const struct machine *m, const struct drawing *d)
+{
+    int bundles = 0, lines = 0, gpus = 0, nics = 0;
+    bool switched = draw_fabric_of(m) == DRAW_SWITCHED;
+    for (size_t a = 0; a < m->n_gpus; a++) {
+        int64_t x = number_or(m->gpus[a].index, -1);
+        bundles += switched && links_up(m, x) > 0;
+        for (size_t b = a + 1; b < m->n_gpus && !switched; b++)
+            bundles += routes_links(m, x, number_or(m->gpus[b].index, -1)).links > 0;
+    }
+    for (int i = 0; i < d->n_lines; i++)
+        lines += d->lines[i].label[0] && !d->lines[i].cpu;
+    for (int i = 0; i < d->n_boxes; i++) {
+        gpus += d->boxes[i].kind == DRAW_GPU && !d->boxes[i].in_ring;
+        nics += d->boxes[i].kind == DRAW_NIC;
+    }
+    if (lines != bundles)
+        fail_msg("%s: %d lines for %d bundles", what, lines, bundles);
+    assert_int_equal(gpus, m->n_gpus);
+    assert_true(nics >= (int)m->n_nics);
+}
+
+static void check(const char *what, const char *changes)
+{
+    struct machine *machine = load(what, changes);
+    struct drawing d;
+    draw_machine(machine, &d);
+    check_boxes(what, &d);
+    check_text(what, &d);
+    check_lines(what, &d);
+    check_labels(what, &d);
+    check_complete(what, machine, &d);
+    draw_free(&d);
+    machine_free(machine);
+}
+
+static void test_files(void **state)
+{
+    glob_t found;
+    (void)state;
+    assert_int_equal(glob(MACHINES "/*.json", 0, NULL, &found), 0);
+    assert_true(found.gl_pathc > 10);
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        check(found.gl_pathv[i], NULL);
+    globfree(&found);
+}
+
+static void test_descriptions(void **state)
+{
+    static const char *const described[] = {
+        "2 socket, 4 gpu each, nvlink hybrid-cube-mesh, 1 nic per 2 gpu",
+        "8 h200, nvswitch, flat vm, nic per gpu, 2 disk",
+        "64 b200, nvswitch, nic per gpu",
+        "4 socket, 16 h200 each, nvswitch, 2 nic per gpu, 9 disk",
+        "48 p100, 1 nic per 4 gpu",
+        "4 h100, nvlink pairs, nic per gpu, 2 disk",
+        "4 a100, nvlink mesh",
+        "2 h100, nvlink pairs",
+        "3 a100, nvlink mesh, flat vm",
+        "8 mi300x, xgmi mesh, nic per gpu",
+        "40 h200, nvswitch, flat vm, nic per gpu",
+        "1 gpu",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof described / sizeof described[0]; i++)
+        check(described[i], NULL);
+}
+
+/* A GPU with fewer links than the others is told by its line. */
+static void test_weak_line(void **state)
+{
+    (void)state;
+    struct machine *machine = load(MACHINES "/dgx-a100.json", "lose nvlink 3:switch");
+    struct drawing d;
+    int weak = 0;
+    draw_machine(machine, &d);
+    for (int i = 0; i < d.n_lines; i++)
+        if (d.lines[i].weak) {
+            weak++;
+            assert_string_equal(d.boxes[d.lines[i].from].name, "gpu3");
+            assert_string_equal(d.lines[i].label, "11x");
+        }
+    assert_int_equal(weak, 1);
+    draw_free(&d);
+    machine_free(machine);
+}
+
+/* Nested as the machine is: gpu0 of the DGX-1 stands in a switch in a root complex in a package. */
+static void test_nesting(void **state)
+{
+    (void)state;
+    struct machine *machine = load(MACHINES "/dgx-1v.json", NULL);
+    struct drawing d;
+    draw_machine(machine, &d);
+    static const enum draw_kind kinds[] = {DRAW_GPU, DRAW_BRIDGE, DRAW_ROOT, DRAW_PACKAGE};
+    int at = 0;
+    while (at < d.n_boxes && strcmp(d.boxes[at].name, "gpu0") != 0)
+        at++;
+    for (int i = 0; i < 4; i++, at = d.boxes[at].parent) {
+        assert_true(at >= 0 && at < d.n_boxes);
+        assert_int_equal(d.boxes[at].kind, kinds[i]);
+    }
+    assert_int_equal(at, -1);
+    draw_free(&d);
+    machine_free(machine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_descriptions),
+        cmocka_unit_test(test_weak_line),
+        cmocka_unit_test(test_nesting),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
