@@ -58,6 +58,9 @@ void check_gpu_health(const struct machine *machine, const struct machine_gpu *g
                       struct findings *findings);
 void check_link_health(const struct machine *machine, const struct machine_gpu *gpu,
                        struct findings *findings);
+/* Returns how many RAIDs there are. */
+int check_raids(const struct machine *machine, struct findings *findings);
+void check_captures(const struct machine *machine, struct findings *findings);
 void check_services(const struct machine *machine, struct findings *findings);
 void check_bonds(const struct machine *machine, struct findings *findings);
 

@@ -263,3 +263,56 @@ void check_services(const struct machine *machine, struct findings *findings)
     if (!d->kernel_log.known && d->kernel_log.why)
         finding_add(findings, REASON_KERNEL_LOG, WEIGHT_UNKNOWN, NULL, "%s", d->kernel_log.why);
 }
+
+/* --- disks and capture devices ------------------------------------------------------------------ */
+
+int check_raids(const struct machine *machine, struct findings *findings)
+{
+    int n = 0;
+    for (size_t i = 0; i < machine->n_disks; i++) {
+        const struct machine_disk *disk = &machine->disks[i];
+        const char *name = text_or(disk->name, "?");
+        n += text_is(disk->kind, "raid");
+        findings->place = name;
+        if (number_or(disk->raid_missing, 0) > 0)
+            finding_add(findings, REASON_RAID_DEGRADED, WEIGHT_SLOW, name,
+                        "%s (%s): %" PRId64 " members are missing", name,
+                        text_or(disk->raid_level, "level not known"), disk->raid_missing.value);
+    }
+    return n;
+}
+
+static enum level nearest_gpu(const struct machine *machine, const struct machine_pci *pci,
+                              int64_t *index)
+{
+    enum level least = LEVEL_UNKNOWN;
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        const struct machine_pci *gpu = machine_find_pci(machine, machine->gpus[i].bdf.value);
+        enum level here = routes_level(machine, gpu, pci);
+        if (here < least) {
+            least = here;
+            *index = number_or(machine->gpus[i].index, -1);
+        }
+    }
+    return least;
+}
+
+void check_captures(const struct machine *machine, struct findings *findings)
+{
+    for (size_t i = 0; i < machine->n_captures; i++) {
+        const struct machine_capture *c = &machine->captures[i];
+        const char *name = text_or(c->name, "?");
+        int64_t gpu = -1;
+        const struct machine_pci *pci =
+            *text_or(c->bdf, "") ? machine_find_pci(machine, c->bdf.value) : NULL;
+        enum level level = pci ? nearest_gpu(machine, pci, &gpu) : LEVEL_UNKNOWN;
+        findings->place = name;
+        if (level >= LEVEL_NODE && level != LEVEL_UNKNOWN)
+            finding_add(findings, REASON_CAPTURE_FAR, WEIGHT_NOTE, name,
+                        "%s (%s): the nearest GPU is gpu%" PRId64 " at distance %s", name,
+                        text_or(c->model, "?"), gpu, level_name(level));
+        if (number_is(c->node, 0))
+            finding_add(findings, REASON_CAPTURE_NODE, WEIGHT_NOTE, name,
+                        "/dev/%s cannot be opened", name);
+    }
+}

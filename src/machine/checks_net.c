@@ -358,11 +358,60 @@ static void check_disk(const struct machine *machine, const struct endpoint *gpu
                     disk ? text_or(disk->kind, "kind not known") : "not a disk of this machine");
         return;
     }
+    if (disk->raid_members_nvme.known &&
+        disk->raid_members_nvme.value < number_or(disk->raid_members, 0))
+        finding_repair(finding_add(findings, REASON_FILE_RAID, WEIGHT_OFF, name,
+                                   "%s: %" PRId64 " of %" PRId64 " members are NVMe drives", name,
+                                   disk->raid_members_nvme.value, disk->raid_members.value),
+                       "set disks[%s].raid_members_nvme %" PRId64, name, disk->raid_members.value);
     const struct machine_pci *pci = machine_find_pci(machine, disk->bdf.value);
     enum level level = routes_level(machine, gpu->pci, pci);
     if (pci && gpu->pci && level >= LEVEL_PHB && level != LEVEL_UNKNOWN)
         finding_add(findings, REASON_FILE_FAR, WEIGHT_SLOW, name, "%s and %s are at distance %s",
                     gpu->name, name, level_name(level));
+}
+
+static bool has_word(const char *text, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = text; (at = strstr(at, word)); at += length)
+        if ((at == text || at[-1] == ' ') && (at[length] == '\0' || at[length] == ' '))
+            return true;
+    return false;
+}
+
+/* The module is there, but nothing of this disk's kind has registered with it. */
+static void check_nvme_driver(const struct machine *machine, const struct machine_mount *mount,
+                              struct findings *findings)
+{
+    const struct machine_driver *d = &machine->drivers;
+    const struct machine_disk *disk = machine_find_disk(machine, text_or(mount->disk, ""));
+    const char *kind = disk ? text_or(disk->kind, "") : "";
+    const char *wanted = strcmp(kind, "nvme") == 0 || strcmp(kind, "raid") == 0 ? "nvme"
+                         : strcmp(kind, "nvme-of") == 0                         ? "nvme_rdma"
+                                                                                : NULL;
+    if (!wanted || !number_is(d->nvidia_fs, 1) || !d->nvidia_fs_modules.value ||
+        has_word(d->nvidia_fs_modules.value, wanted))
+        return;
+    finding_repair(finding_add(findings, REASON_FILE_NVME_DRIVER,
+                               number_is(d->nvme_p2pdma, 1) ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
+                               "registered with nvidia_fs: %s; %s is not",
+                               *d->nvidia_fs_modules.value ? d->nvidia_fs_modules.value : "nothing",
+                               wanted),
+                   "set drivers.nvidia_fs_modules %s", wanted);
+}
+
+/* Last of all: where a direct way is there, cuFile's other one is of no matter. */
+static void check_compat(const struct machine *machine, struct findings *findings)
+{
+    const struct machine_driver *d = &machine->drivers;
+    if (text_is(d->cufile_compat, "forced"))
+        finding_repair(finding_add(findings, REASON_FILE_COMPAT, WEIGHT_OFF, NULL,
+                                   "force_compat_mode is true in cufile.json"),
+                       "set drivers.cufile_compat allowed");
+    else if (text_is(d->cufile_compat, "allowed") && findings_turn_off(findings, WAY(ROUTE_PEER)))
+        finding_add(findings, REASON_FILE_COMPAT, WEIGHT_NOTE, NULL,
+                    "allow_compat_mode is true for cuFile, and no direct way is there");
 }
 
 static void add_file(const struct machine *machine, const struct endpoint *gpu, const char *path,
@@ -387,6 +436,7 @@ static void add_file(const struct machine *machine, const struct endpoint *gpu, 
                         number_is(machine->drivers.nvme_p2pdma, 1) ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
                         "module nvidia_fs is not loaded"),
             "load module nvidia_fs");
+    check_nvme_driver(machine, mount, findings);
     if (number_is(machine->drivers.nvme_p2pdma, 0) && number_is(machine->drivers.nvidia_fs, 0))
         finding_repair(finding_add(findings, REASON_FILE_P2PDMA, WEIGHT_OFF, NULL,
                                    "CONFIG_PCI_P2PDMA is not set in this kernel (%s)",
@@ -407,6 +457,7 @@ static void add_file(const struct machine *machine, const struct endpoint *gpu, 
                         NULL, "IOMMU groups are of type DMA; kernel options \"%s\"",
                         text_or(machine->system.iommu_options, "")),
             "set iommu passthrough");
+    check_compat(machine, findings);
 }
 
 void check_file(const struct machine *machine, const struct endpoint *gpu, const char *path,

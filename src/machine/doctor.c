@@ -40,6 +40,9 @@ static bool is_nature(enum reason reason)
     case REASON_FILE_DEVICE:
     case REASON_FILE_P2PDMA:
     case REASON_FILE_FAR:
+    case REASON_FILE_NVME_DRIVER:
+    case REASON_FILE_RAID:
+    case REASON_FILE_COMPAT:
         return true;
     default:
         return false;
@@ -128,6 +131,7 @@ static int examine_pcie(const struct machine *machine, struct findings *findings
         check_pcie(machine, &end, findings);
         check_pcie_health(machine, &end, findings);
     }
+    check_captures(machine, findings);
     return n;
 }
 
@@ -220,7 +224,7 @@ static int examine_gda(const struct machine *machine, struct findings *findings)
 /* Each mount with the GPU nearest to its disk. */
 static int examine_storage(const struct machine *machine, struct findings *findings)
 {
-    int n = 0;
+    int n = check_raids(machine, findings);
     for (size_t i = 0; machine->n_gpus && i < machine->n_mounts; i++) {
         const struct machine_mount *mount = &machine->mounts[i];
         const struct machine_disk *disk = machine_find_disk(machine, text_or(mount->disk, ""));

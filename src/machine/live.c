@@ -134,6 +134,8 @@ struct machine *machine_read_live(const struct machine_source *source)
     live_limits(machine, source);
     live_nic(machine, source);
     live_disk(machine, source);
+    live_gds(machine, source);
+    live_capture(machine, source);
     if (source->gpus)
         live_gpu(machine, source);
     live_log(machine, source);

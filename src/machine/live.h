@@ -36,6 +36,8 @@ void live_cpu(struct machine *machine, const struct machine_source *source);
 void live_pci(struct machine *machine, const struct machine_source *source);
 void live_nic(struct machine *machine, const struct machine_source *source);
 void live_disk(struct machine *machine, const struct machine_source *source);
+void live_gds(struct machine *machine, const struct machine_source *source); /* after the drivers */
+void live_capture(struct machine *machine, const struct machine_source *source);
 void live_gpu(struct machine *machine, const struct machine_source *source);
 void live_log(struct machine *machine, const struct machine_source *source); /* after the GPUs */
 

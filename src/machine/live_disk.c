@@ -63,6 +63,23 @@ static void read_nvme(struct machine *machine, const struct machine_source *sour
         text_set(machine, &disk->bdf, line);
 }
 
+/* A member is a disk or a part of one: "nvme0n1p2" lies in ".../block/nvme0n1/nvme0n1p2". */
+static void read_raid(struct machine *machine, const struct machine_source *source,
+                      const char *name, struct machine_disk *disk)
+{
+    const char *base = "sys/block";
+    const char **members = live_names(machine, live_path(source, "%s/%s/slaves", base, name).text);
+    struct machine_number missing;
+    int64_t n = 0, nvme = 0;
+    for (; members[n]; n++)
+        nvme += strncmp(members[n], "nvme", 4) == 0;
+    live_text(machine, &disk->raid_level, live_path(source, "%s/%s/md/level", base, name).text);
+    number_set(&disk->raid_members, n);
+    number_set(&disk->raid_members_nvme, nvme);
+    live_number(machine, &missing, live_path(source, "%s/%s/md/degraded", base, name).text);
+    disk->raid_missing = missing; /* a level that survives no loss has no such file */
+}
+
 static void read_disk(struct machine *machine, const struct machine_source *source,
                       const char *name, const char *kind)
 {
@@ -80,6 +97,10 @@ static void read_disk(struct machine *machine, const struct machine_source *sour
     text_set(machine, &disk->transport, "none");
     if (strcmp(kind, "nvme") == 0)
         read_nvme(machine, source, name, disk);
+    if (strcmp(kind, "raid") == 0)
+        read_raid(machine, source, name, disk);
+    else
+        text_set(machine, &disk->raid_level, "");
     number_set(
         &disk->p2p_memory,
         *text_or(disk->bdf, "") &&

@@ -18,6 +18,7 @@ enum {
     CLASS_DISPLAY = 0x03,
     CLASS_BRIDGE_OTHER = 0x0680, /* NVSwitch */
     CLASS_ACCELERATOR = 0x12,
+    CLASS_VIDEO = 0x0400, /* capture cards */
     VENDOR_NVIDIA = 0x10de,
 };
 
@@ -33,7 +34,7 @@ static bool is_wanted(int64_t class, int64_t vendor)
 {
     int64_t base = class >> 16;
     return base == CLASS_STORAGE || base == CLASS_NETWORK || base == CLASS_DISPLAY ||
-           base == CLASS_ACCELERATOR ||
+           base == CLASS_ACCELERATOR || class >> 8 == CLASS_VIDEO ||
            (class >> 8 == CLASS_BRIDGE_OTHER && vendor == VENDOR_NVIDIA);
 }
 

@@ -427,6 +427,90 @@ static void test_nvlink5(void **state)
     remove_tree();
 }
 
+static void put_disk(const char *name, const char *member)
+{
+    char path[200], target[200];
+    snprintf(path, sizeof path, "sys/block/%s/size", name);
+    put_text(path, "1000\n");
+    snprintf(path, sizeof path, "sys/class/block/%s", name);
+    snprintf(target, sizeof target, "../../devices/virtual/block/%s", name);
+    put_link(path, target);
+    if (!member)
+        return;
+    snprintf(path, sizeof path, "sys/block/%s/slaves/%s/size", name, member);
+    put_text(path, "1000\n");
+}
+
+/* As gdscheck judges it: who has registered with nvidia_fs, and what cuFile does without. */
+static void test_gds(void **state)
+{
+    static const char modules[] = "proc/driver/nvidia-fs/modules", settings[] = "etc/cufile.json";
+    make_tree();
+    setenv("FAKE_NVML_FACTS", "mig=0,persistence=1", 1);
+    assert_false(told(REASON_FILE_NVME_DRIVER, "gpu0", "/x"));
+    put_disk("nvme0n1", NULL);
+    put_text(modules, "lustre: 1\nnvme: 1\n");
+    assert_false(told(REASON_FILE_NVME_DRIVER, "gpu0", "/x"));
+    assert_false(told(REASON_FILE_COMPAT, "gpu0", "/x"));
+    put_text(modules, "lustre: 1\nnvme_rdma: 1\n");
+    assert_true(told(REASON_FILE_NVME_DRIVER, "gpu0", "/x"));
+    assert_true(told(REASON_FILE_COMPAT, "gpu0", "/x")); /* allowed, and there is no other way */
+    put_text(settings, "{ // \"allow_compat_mode\": true\n \"properties\": {\n"
+                       "  \"allow_compat_mode\": false } }\n");
+    assert_false(told(REASON_FILE_COMPAT, "gpu0", "/x"));
+    put_text(modules, "nvme: 1\n");
+    assert_false(told(REASON_FILE_COMPAT, "gpu0", "/x"));
+    put_text(settings, "{\"properties\": {\"force_compat_mode\" : true}}\n");
+    assert_true(told(REASON_FILE_COMPAT, "gpu0", "/x"));
+    remove_tree();
+}
+
+static void test_raid(void **state)
+{
+    make_tree();
+    put_text("proc/self/mounts", "/dev/md0 / xfs rw 0 0\n");
+    put_disk("md0", "nvme0n1p2");
+    put_text("sys/block/md0/md/level", "raid1\n");
+    put_text("sys/block/md0/md/degraded", "0\n");
+    assert_false(told(REASON_FILE_RAID, "gpu0", "/x"));
+    assert_false(told(REASON_RAID_DEGRADED, NULL, NULL));
+    put_text("sys/block/md0/slaves/sda1/size", "1\n");
+    assert_true(told(REASON_FILE_RAID, "gpu0", "/x"));
+    put_text("sys/block/md0/md/degraded", "1\n");
+    assert_true(told(REASON_RAID_DEGRADED, NULL, NULL));
+    remove_tree();
+}
+
+/* A capture card beside a GPU, and one that is far from each. */
+static void test_capture(void **state)
+{
+    static const char far[] = "sys/devices/pci0000:0c/0000:0c:01.0/0000:30:00.0";
+    static const char device[] = "sys/class/video4linux/video0/device";
+    char path[128];
+    make_tree();
+    put_pci("0000:0c:01.0", "pci0000:0c/0000:0c:01.0", "0x060400\n", 4, 0);
+    put_device("0000:30:00.0", far, "0x040000\n", "0xf1d0\n", 0);
+    put_text("sys/class/video4linux/video0/name", "Corvid 44\n");
+    put_text("sys/class/video4linux/v4l-subdev0/name", "no device that captures\n");
+    put_link(device, "../../../devices/pci0000:0c/0000:0c:01.0/0000:30:00.0");
+    put_text("dev/video0", "");
+    assert_true(told(REASON_CAPTURE_FAR, NULL, NULL));
+    assert_false(told(REASON_CAPTURE_NODE, NULL, NULL));
+    snprintf(path, sizeof path, "%s/%s", root, device);
+    assert_int_equal(unlink(path), 0);
+    put_link(device, "../../../devices/pci0000:08/0000:08:01.0/0000:11:00.0");
+    assert_false(told(REASON_CAPTURE_FAR, NULL, NULL));
+    snprintf(path, sizeof path, "%s/dev/video0", root);
+    assert_int_equal(unlink(path), 0);
+    assert_true(told(REASON_CAPTURE_NODE, NULL, NULL));
+    struct machine *m = machine_read_live(&(struct machine_source){.root = root});
+    assert_int_equal(m->n_captures, 1);
+    assert_string_equal(m->captures[0].model.value, "Corvid 44");
+    assert_string_equal(m->captures[0].bdf.value, "0000:11:00.0");
+    machine_free(m);
+    remove_tree();
+}
+
 static void put_bond(const char *mode, const char *second)
 {
     put_text("sys/class/net/bond0/type", "1\n");
@@ -553,11 +637,19 @@ static void test_cpu_links(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each),           cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_bonds),          cmocka_unit_test(test_pcie_settings),
-        cmocka_unit_test(test_rate),           cmocka_unit_test(test_growth),
-        cmocka_unit_test(test_xids),           cmocka_unit_test(test_sxids),
-        cmocka_unit_test(test_fabric_manager), cmocka_unit_test(test_nvlink5),
+        cmocka_unit_test(test_each),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_bonds),
+        cmocka_unit_test(test_pcie_settings),
+        cmocka_unit_test(test_rate),
+        cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_xids),
+        cmocka_unit_test(test_sxids),
+        cmocka_unit_test(test_fabric_manager),
+        cmocka_unit_test(test_nvlink5),
+        cmocka_unit_test(test_gds),
+        cmocka_unit_test(test_raid),
+        cmocka_unit_test(test_capture),
         cmocka_unit_test(test_cpu_links),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

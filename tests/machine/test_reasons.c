@@ -129,6 +129,14 @@ static const struct {
     {REASON_MAP_REFUSED, "measured", "set measured[2].proof refused", "gpu0", "host"},
     {REASON_MAP_PROOF, "measured", "set measured[2].proof failed", "host", "gpu0"},
     {REASON_FILE_NO_FS_MODULE, "dgx-a100", NULL, "gpu2", "/data/x"},
+    {REASON_FILE_NVME_DRIVER, "dgx-a100",
+     "set drivers.nvidia_fs yes; set drivers.nvidia_fs_modules lustre", "gpu2", "/raid/x"},
+    {REASON_FILE_RAID, "dgx-a100",
+     "set disks[md1].raid_members 4; set disks[md1].raid_members_nvme 3", "gpu2", "/raid/x"},
+    {REASON_RAID_DEGRADED, "dgx-a100", "set disks[md1].raid_missing 1", NULL, NULL},
+    {REASON_FILE_COMPAT, "dgx-a100", "set drivers.cufile_compat forced", "gpu2", "/data/x"},
+    {REASON_CAPTURE_FAR, "capture", NULL, NULL, NULL},
+    {REASON_CAPTURE_NODE, "capture", "set captures[video0].node no", NULL, NULL},
     {REASON_FILE_NO_CUFILE, "geforce-2-acs", NULL, "gpu0", "/home/x"},
     {REASON_FILE_SYSTEM, "geforce-2-acs", NULL, "gpu0", "/home/x"},
     {REASON_FILE_OPTIONS, "container-2-of-8", NULL, "gpu0", "/models/x"},
@@ -173,8 +181,11 @@ static struct machine *load(const char *name)
 {
     char path[512];
     struct machine *m;
-    bool measured = strcmp(name, "measured") == 0;
-    snprintf(path, sizeof path, MACHINES "/%s.json", measured ? "h200-8-vm" : name);
+    bool measured = strcmp(name, "measured") == 0, capture = strcmp(name, "capture") == 0;
+    snprintf(path, sizeof path, MACHINES "/%s.json",
+             measured  ? "h200-8-vm"
+             : capture ? "geforce-2-acs"
+                       : name);
     if (machine_load(path, &m))
         fail_msg("%s", weft_last_error());
     for (int i = 0; measured && i < 2; i++) {
@@ -187,6 +198,13 @@ static struct machine *load(const char *name)
         number_set(&r->read_mbps, 380000);
         number_set(&r->latency_ns, 630);
         number_set(&r->errors_grown, 0);
+    }
+    if (capture) { /* below another root complex than the GPUs */
+        struct machine_capture *c = machine_add_capture(m);
+        text_set(m, &c->name, "video0");
+        text_set(m, &c->model, "Corvid 44");
+        text_set(m, &c->bdf, "0000:01:00.0");
+        number_set(&c->node, 1);
     }
     if (measured) {
         struct machine_measured *r = machine_add_measured(m);
