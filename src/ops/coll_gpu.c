@@ -4,6 +4,7 @@
  * whatever path the pair has, quiets, and syncs with the others. Collectives called by device code are in
  * include/weft/device/collective.h. */
 #include "ops/coll_kernel.h"
+#include "ops/coll_packed.h"
 
 weft_status coll_by_kernel(struct weft_team *team, const void *dst, const void *src, uint64_t bytes,
                            bool *kernel)
@@ -114,6 +115,9 @@ weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
     weft_status status = coll_by_kernel(team, dst, src, element * n, &kernel);
     if (status || kernel)
         return status ? status : call_kernel(team, &ask);
+    struct coll_packed packed = {dst, src, (size_t)dst_stride, (size_t)src_stride, element, n};
+    if (coll_packed_serves(team, element, n))
+        return coll_packed_alltoall(team, &packed);
     size_t dst_block = (size_t)dst_stride * element * n,
            src_block = (size_t)src_stride * element * n;
     char *to = (char *)dst + (size_t)team->me * dst_block;

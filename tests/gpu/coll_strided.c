@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Alltoall of elements that lie apart, on streams and by the host on GPU memory, byte for byte, with what lies between
  * and around the elements: elements of every size, strides, places and teams; in memory of the heap and of this GPU
- * alone. `coll_strided host`: the host's function. */
+ * alone. `coll_strided host`: the host's function. Between PEs that kernels do not reach, a block is a put or a few, and not one for
+ * each element. */
 #include "coll_job.h"
 
 static bool by_host;
@@ -51,12 +52,25 @@ static void one(const struct members *t, struct form f, bool own, size_t off)
     OK(weft_sync(t->team));
 }
 
+/* What is staged is copied by the driver, at least once a put: 100,000 elements are a few. */
+static void puts_are_few(void)
+{
+    enum { ELEMENTS = 100000, MOST_COPIES = ELEMENTS / 100 };
+    struct form f = {4, ELEMENTS, 2, 3};
+    if (n == 1 || job_gpu_team_direct(teams[0].team))
+        return;
+    CHECK(cuda_fault_plan("MemcpyAsync", 0, 0));
+    one(&teams[0], f, false, 4);
+    unsigned copies = cuda_fault_uses();
+    fprintf(stderr, "PE %d: %u copies for %d elements each\n", me, copies, ELEMENTS);
+    CHECK(copies > 0 && copies < MOST_COPIES);
+}
+
 static void every_form(const struct members *t)
 {
     static const size_t elements[] = {1, 2, 3, 4, 8, 12, 16, 24, 100};
     static const size_t counts[] = {1, 5, 33, 700, 9000};
-    const size_t most =
-        job_gpu_team_direct(t->team) ? 60000 : 700; /* far away each is a put of its own */
+    const size_t most = 60000;
     int turn = 0;
     for (size_t e = 0; e < sizeof elements / sizeof *elements; e++)
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++, turn++) {
@@ -95,8 +109,10 @@ static void misuse(void)
 int main(int argc, char **argv)
 {
     by_host = argc > 1 && strcmp(argv[1], "host") == 0;
+    CHECK(cuda_fault_plan("MemcpyAsync", 0, 0)); /* of tables opened later */
     begin();
     misuse();
+    puts_are_few();
     for (int i = 0; i < n_teams; i++)
         every_form(&teams[i]);
     OK(weft_barrier(weft_team_world(job)));
