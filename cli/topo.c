@@ -139,6 +139,13 @@ typedef void write_function(const struct machine *machine, FILE *to);
 
 static int write_file(const struct machine *machine, const char *path, write_function *write)
 {
+    for (size_t i = 0; i < machine->n_pci; i++)
+        if (number_or(machine->pci[i].host, 0) > 0) {
+            fprintf(stderr,
+                    "weft topo: --nccl: the description is of several nodes, and NCCL reads "
+                    "a file of each: describe one of them\n");
+            return EXIT_USAGE;
+        }
     FILE *to = open_output(path);
     if (!to)
         return EXIT_FAULT;

@@ -212,10 +212,15 @@ static bool stands_in_matrix(const struct topo *topo, bool all, const char *word
 static void print_legend(const struct topo *topo, bool all, FILE *to)
 {
     static const char *const words[][2] = {
-        {"NV", "NV#: # NVLinks bonded"},         {"XG", "XG#: # xGMI links bonded"},
-        {"PIX", "PIX: one PCIe switch between"}, {"PXB", "PXB: several PCIe switches between"},
-        {"PHB", "PHB: one root complex"},        {"NODE", "NODE: one NUMA node"},
-        {"SYS", "SYS: across NUMA nodes"},       {"?", "?: unknown"},
+        {"NV", "NV#: # NVLinks bonded"},
+        {"XG", "XG#: # xGMI links bonded"},
+        {"PIX", "PIX: one PCIe switch between"},
+        {"PXB", "PXB: several PCIe switches between"},
+        {"PHB", "PHB: one root complex"},
+        {"NODE", "NODE: one NUMA node"},
+        {"SYS", "SYS: across NUMA nodes"},
+        {"NET", "NET: in another host"},
+        {"?", "?: unknown"},
     };
     int used = 0;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {

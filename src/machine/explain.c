@@ -106,6 +106,8 @@ static void explain_kinds(const struct machine *machine, const struct endpoint *
 {
     const struct endpoint *gpu = a->kind == ENDPOINT_GPU ? a : b;
     const struct endpoint *other = gpu == a ? b : a;
+    if (!routes->n && routes_apart(machine, a, b) == LEVEL_NET)
+        return; /* two hosts of a description share nothing that could be off */
     if (a->kind == ENDPOINT_HOST || b->kind == ENDPOINT_HOST) {
         explain_host(machine, a->kind == ENDPOINT_HOST ? b : a, findings);
     } else if (gpu->kind != ENDPOINT_GPU) {

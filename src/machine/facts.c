@@ -69,22 +69,32 @@ const int fact_n_sockets = sizeof fact_sockets / sizeof fact_sockets[0];
 #define GIB(n) ((int64_t)(n) << 30)
 
 const struct fact_gpu fact_gpus[] = {
-    {"p100", "Tesla P100-SXM2-16GB", "nvidia", 6, 0, GIB(16), GIB(16), "nvlink", 1, 4, 3, 0x15f9,
+    {"p100", "Tesla P100-SXM2-16GB", "nvidia", 6, 0, GIB(16), GIB(16), "nvlink", 1, 4, 0, 3, 0x15f9,
      "P100 white paper"},
-    {"v100", "Tesla V100-SXM2-32GB", "nvidia", 7, 0, GIB(32), GIB(32), "nvlink", 2, 6, 3, 0x1db5,
+    {"v100", "Tesla V100-SXM2-32GB", "nvidia", 7, 0, GIB(32), GIB(32), "nvlink", 2, 6, 0, 3, 0x1db5,
      "V100 white paper"},
-    {"a100", "NVIDIA A100-SXM4-80GB", "nvidia", 8, 0, GIB(80), GIB(128), "nvlink", 3, 12, 4, 0x20b2,
-     "A100 white paper"},
-    {"h100", "NVIDIA H100 80GB HBM3", "nvidia", 9, 0, GIB(80), GIB(128), "nvlink", 4, 18, 5, 0x2330,
-     "H100 white paper"},
-    {"h200", "NVIDIA H200", "nvidia", 9, 0, 150754820096, GIB(256), "nvlink", 4, 18, 5, 0x2335,
+    {"a100", "NVIDIA A100-SXM4-80GB", "nvidia", 8, 0, GIB(80), GIB(128), "nvlink", 3, 12, 0, 4,
+     0x20b2, "A100 white paper"},
+    {"h100", "NVIDIA H100 80GB HBM3", "nvidia", 9, 0, GIB(80), GIB(128), "nvlink", 4, 18, 0, 5,
+     0x2330, "H100 white paper"},
+    {"h200", "NVIDIA H200", "nvidia", 9, 0, 150754820096, GIB(256), "nvlink", 4, 18, 0, 5, 0x2335,
      "H200 data sheet; memory as NVML reports it"},
-    {"b200", "NVIDIA B200", "nvidia", 10, 0, GIB(180), GIB(256), "nvlink", 5, 18, 5, 0x2901,
+    {"b200", "NVIDIA B200", "nvidia", 10, 0, GIB(180), GIB(256), "nvlink", 5, 18, 0, 5, 0x2901,
      "Blackwell data sheet"},
-    {"geforce", "NVIDIA GeForce RTX 4090", "nvidia", 8, 9, GIB(24), GIB(32), NULL, 0, 0, 4, 0x2684,
-     "GeForce data sheet"},
-    {"mi300x", "AMD Instinct MI300X", "amd", 9, 4, GIB(192), GIB(256), "xgmi", 4, 7, 5, 0x74a1,
+    {"gb200", "NVIDIA GB200", "nvidia", 10, 0, GIB(186), GIB(256), "nvlink", 5, 18, 5, 0, 0x2941,
+     "GB200 NVL72 data sheet: 13.4 TB in 72 GPUs, 900 GB/s of C2C in both directions for two GPUs; five "
+     "links each, as NCCL reads them (NVIDIA/nccl topology dumps of this generation); PCI ID database"},
+    {"l40s", "NVIDIA L40S", "nvidia", 8, 9, GIB(48), GIB(64), NULL, 0, 0, 0, 4, 0x26b9,
+     "L40S data sheet: no NVLink; PCI ID database"},
+    {"a10g", "NVIDIA A10G", "nvidia", 8, 6, GIB(24), GIB(32), NULL, 0, 0, 0, 4, 0x2237,
+     "Amazon EC2 G5 instances; A10 data sheet: PCIe 4 x16, no NVLink; PCI ID database"},
+    {"geforce", "NVIDIA GeForce RTX 4090", "nvidia", 8, 9, GIB(24), GIB(32), NULL, 0, 0, 0, 4,
+     0x2684, "GeForce data sheet"},
+    {"mi300x", "AMD Instinct MI300X", "amd", 9, 4, GIB(192), GIB(256), "xgmi", 4, 7, 0, 5, 0x74a1,
      "MI300X data sheet"},
+    {"mi250x", "AMD Instinct MI250X", "amd", 9, 0, GIB(64), GIB(64), "xgmi", 3, 4, 0, 4, 0x740c,
+     "one of two dies of a module: 64 GB each, PCI 1002:740c (instinct.docs.amd.com, MI250 acceptance); "
+     "four links of 50 GB/s between the two (CDNA 2 white paper: 400 GB/s in both directions)"},
 };
 const int fact_n_gpus = sizeof fact_gpus / sizeof fact_gpus[0];
 

@@ -123,7 +123,7 @@ weft_status endpoint_find(const struct machine *machine, const char *name, struc
 
 const char *level_name(enum level level)
 {
-    static const char *const names[] = {"X", "PIX", "PXB", "PHB", "NODE", "SYS", "?"};
+    static const char *const names[] = {"X", "PIX", "PXB", "PHB", "NODE", "SYS", "NET", "?"};
     return names[level];
 }
 
@@ -195,6 +195,8 @@ enum level routes_level(const struct machine *machine, const struct machine_pci 
         return LEVEL_UNKNOWN;
     if (a == b)
         return LEVEL_SELF;
+    if (a->host.known && b->host.known && a->host.value != b->host.value)
+        return LEVEL_NET;
     const struct machine_pci *common = routes_common_bridge(machine, a, b);
     if (common) {
         int n = switches_up_to(machine, a, common) + switches_up_to(machine, b, common) +
@@ -298,6 +300,14 @@ const char *link_title(const char *kind)
     return strcmp(kind, "xgmi") == 0 ? "xGMI" : strcmp(kind, "c2c") == 0 ? "NVLink-C2C" : "NVLink";
 }
 
+/* Switches of one NVLink domain lead to none of another. */
+static bool other_fabric(const struct machine *machine, int64_t a, int64_t b)
+{
+    const struct machine_gpu *x = machine_find_gpu(machine, a), *y = machine_find_gpu(machine, b);
+    return x && y && x->fabric_cluster.value && y->fabric_cluster.value &&
+           strcmp(x->fabric_cluster.value, y->fabric_cluster.value) != 0;
+}
+
 static struct link_bundle told_links(const struct machine *machine, int64_t a, int64_t b)
 {
     char name[32], other[32];
@@ -315,6 +325,8 @@ struct link_bundle routes_links(const struct machine *machine, int64_t a, int64_
     struct link_bundle back = bundle_of(machine, b, a, false);
     if (direct.links || back.links) /* where one side was not recorded the other one counts */
         return direct.links >= back.links ? direct : back;
+    if (other_fabric(machine, a, b))
+        return (struct link_bundle){0};
     struct link_bundle from = bundle_of(machine, a, b, true), to = bundle_of(machine, b, a, true);
     if (!from.links || !to.links)
         return told_links(machine, a, b);

@@ -352,6 +352,44 @@ static int by_use_and_speed(const void *a, const void *b)
     return x->kind != y->kind ? (int)x->kind - (int)y->kind : x->via - y->via;
 }
 
+/* The host of a device, or of the memory of a NUMA node; -1 where there is only one. */
+static int64_t host_of(const struct machine *machine, const struct endpoint *end)
+{
+    const struct machine_numa *node =
+        end->kind == ENDPOINT_HOST ? machine_find_numa(machine, end->index) : NULL;
+    if (node)
+        return number_or(node->host, -1);
+    return end->pci ? number_or(end->pci->host, -1) : -1;
+}
+
+static bool other_host(const struct machine *machine, const struct endpoint *a,
+                       const struct endpoint *b)
+{
+    int64_t x = host_of(machine, a), y = host_of(machine, b);
+    return x >= 0 && y >= 0 && x != y;
+}
+
+static void add_gpus(const struct machine *machine, const struct endpoint *a,
+                     const struct endpoint *b, struct routes *routes)
+{
+    if (a->index == b->index)
+        return;
+    add_links(machine, a, b, routes); /* these may lead to another host too */
+    if (other_host(machine, a, b))
+        return;
+    add_peer(machine, a, b, routes);
+    add_relays(machine, a, b, routes);
+    add_staged(machine, a, b, FACT_STAGED_PERMILLE, routes);
+}
+
+static void add_device_and_host(const struct machine *machine, const struct endpoint *device,
+                                const struct endpoint *host, struct routes *routes)
+{
+    add_host(machine, device, host, routes);
+    if (device->kind == ENDPOINT_NIC)
+        bound_by_port(machine, device, 1000, &routes->list[0]);
+}
+
 void routes_between(const struct machine *machine, const struct endpoint *a,
                     const struct endpoint *b, struct routes *routes)
 {
@@ -359,24 +397,17 @@ void routes_between(const struct machine *machine, const struct endpoint *a,
     const struct endpoint *other = gpu == a ? b : a;
     routes->n = 0;
     routes->gpus = a->kind == ENDPOINT_GPU && b->kind == ENDPOINT_GPU;
-    if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_GPU) {
-        if (a->index == b->index)
-            return;
-        add_links(machine, a, b, routes);
-        add_peer(machine, a, b, routes);
-        add_relays(machine, a, b, routes);
-        add_staged(machine, a, b, FACT_STAGED_PERMILLE, routes);
-    } else if (a->kind == ENDPOINT_HOST || b->kind == ENDPOINT_HOST) {
-        const struct endpoint *host = a->kind == ENDPOINT_HOST ? a : b;
-        add_host(machine, host == a ? b : a, host, routes);
-        const struct endpoint *nic = host == a ? b : a;
-        if (nic->kind == ENDPOINT_NIC)
-            bound_by_port(machine, nic, 1000, &routes->list[0]);
-    } else if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_NIC) {
+    if (routes->gpus)
+        add_gpus(machine, a, b, routes);
+    else if (other_host(machine, a, b))
+        return; /* by the network alone */
+    else if (a->kind == ENDPOINT_HOST || b->kind == ENDPOINT_HOST)
+        add_device_and_host(machine, a->kind == ENDPOINT_HOST ? b : a,
+                            a->kind == ENDPOINT_HOST ? a : b, routes);
+    else if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_NIC)
         add_gpu_nic(machine, gpu, other, routes);
-    } else if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_DISK) {
+    else if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_DISK)
         add_gpu_disk(machine, gpu, other, routes);
-    }
     for (int i = 0; i < routes->n; i++)
         routes->list[i].offered = weft_drives(machine, a) && weft_drives(machine, b);
     routes_sort(routes);

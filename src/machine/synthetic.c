@@ -1,27 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes a machine from a short description: "2 socket, 4 gpu each, nvlink hybrid-cube-mesh, 1 nic
  * per 2 gpu". What the description does not say stays unknown. The words are in docs/machine.md. */
-#include "machine/machine.h"
-
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "machine/facts.h"
+#include "machine/synthetic.h"
 
-enum fabric { FABRIC_NONE, FABRIC_CUBE, FABRIC_MESH, FABRIC_PAIRS, FABRIC_SWITCH };
-
-struct plan {
-    int sockets, gpus, gpus_each;
-    int nics, nic_gpus; /* `nics` per `nic_gpus` GPUs */
-    int gpus_per_switch, disks;
-    enum fabric fabric;
-    const struct fact_gpu *model;
-    bool acs, flat, iommu_on, iommu_said;
-    int nic_gbit;
-};
+enum { NUMBER_MOST = 9999 };
 
 /* One phrase between commas as words; number words give their value. */
 struct phrase {
@@ -34,7 +22,7 @@ static bool parse_number(const char *word, int *value)
 {
     char *end;
     long number = strtol(word, &end, 10);
-    if (!isdigit((unsigned char)*word) || *end || number < 0 || number > 64)
+    if (!isdigit((unsigned char)*word) || *end || number < 0 || number > NUMBER_MOST)
         return false;
     *value = (int)number;
     return true;
@@ -68,13 +56,20 @@ static weft_status not_understood(const struct phrase *p)
         WEFT_ERR_ARGUMENT,
         "\"%s\" is not understood; write e.g. \"2 socket\", \"4 gpu each\", \"8 h200\", "
         "\"nvlink switch|mesh|pairs|hybrid-cube-mesh|none\", \"1 nic per 2 gpu\", "
-        "\"2 gpu per pcie-switch\", \"4 disk\", \"acs on\", \"iommu on\", \"flat vm\"",
+        "\"nvlink domain 72\", \"18 node\", \"4 numa per socket\", \"nic beside gpu0\", "
+        "\"2 gpu per pcie-switch\", \"2 pcie-switch per pcie-switch\", \"no pcie-switch\", "
+        "\"2 gpu per root-complex\", \"4 disk\", \"acs on\", \"iommu on\", \"flat vm\"",
         p->text);
 }
 
 static weft_status set_fabric(struct plan *plan, const struct phrase *p)
 {
     static const char *const words[] = {"none", "hybrid-cube-mesh", "mesh", "pair", "switch"};
+    if (p->n == 3 && is_word(p->words[1], "domain") && parse_number(p->words[2], &plan->domain) &&
+        plan->domain > 0) {
+        plan->fabric = FABRIC_SWITCH;
+        return WEFT_OK;
+    }
     for (int i = 0; p->n == 2 && i < 5; i++)
         if (is_word(p->words[1], words[i])) {
             plan->fabric = (enum fabric)i;
@@ -102,6 +97,41 @@ static bool set_nics(struct plan *plan, const struct phrase *p, int count, int a
     return true;
 }
 
+/* "nic beside gpu0", "2 nic beside gpu0 gpu4"; `at` is the word behind "beside". */
+static bool set_beside(struct plan *plan, const struct phrase *p, int count, int at)
+{
+    int gpu;
+    for (int i = at; i < p->n; i++) {
+        if (strncmp(p->words[i], "gpu", 3) != 0 || !parse_number(p->words[i] + 3, &gpu) ||
+            gpu >= PLAN_GPUS_MOST)
+            return false;
+        plan->beside[gpu] += count;
+    }
+    return at < p->n;
+}
+
+/* "2 gpu per pcie-switch", "2 pcie-switch per pcie-switch", "2 gpu per root-complex", "4 numa per
+ * socket". */
+static bool set_per(struct plan *plan, const struct phrase *p, int count)
+{
+    const char *what = p->words[1], *of = p->words[3];
+    if (p->n != 4 || !is_word(p->words[2], "per") || count < 1)
+        return false;
+    if (is_word(what, "gpu") && is_word(of, "pcie-switch")) {
+        plan->gpus_per_switch = count;
+    } else if (is_word(what, "pcie-switch") && is_word(of, "pcie-switch")) {
+        plan->switches_per_switch = count;
+    } else if (is_word(what, "gpu") && is_word(of, "root-complex")) {
+        plan->no_switch = true;
+        plan->gpus_per_root = count;
+    } else if (is_word(what, "numa") && (is_word(of, "socket") || is_word(of, "package"))) {
+        plan->numa = count;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static bool set_counted(struct plan *plan, const struct phrase *p, int count)
 {
     bool each = p->n == 3 && is_word(p->words[2], "each");
@@ -119,11 +149,14 @@ static bool set_counted(struct plan *plan, const struct phrase *p, int count)
         plan->disks = count;
         return true;
     }
-    if (p->n == 4 && is_word(p->words[1], "gpu") && is_word(p->words[2], "per") &&
-        is_word(p->words[3], "pcie-switch")) {
-        plan->gpus_per_switch = count;
+    if (phrase_is(p, 1, "node", NULL) || phrase_is(p, 1, "host", NULL)) {
+        plan->hosts = count;
         return count >= 1;
     }
+    if (set_per(plan, p, count))
+        return true;
+    if (p->n > 3 && is_word(p->words[1], "nic") && is_word(p->words[2], "beside"))
+        return set_beside(plan, p, count, 3);
     return set_nics(plan, p, count, 1);
 }
 
@@ -143,6 +176,10 @@ static weft_status apply(struct plan *plan, const struct phrase *p)
         plan->iommu_said = true;
     } else if (phrase_is(p, 0, "flat", "vm"))
         plan->flat = true;
+    else if (phrase_is(p, 0, "no", "pcie-switch"))
+        plan->no_switch = true;
+    else if (p->n > 2 && is_word(p->words[0], "nic") && is_word(p->words[1], "beside"))
+        return set_beside(plan, p, 1, 2) ? WEFT_OK : not_understood(p);
     else if (p->n == 1 && find_model(p->words[0]))
         plan->model = find_model(p->words[0]);
     else if (!set_nics(plan, p, 1, 0))
@@ -176,285 +213,118 @@ static weft_status read_plan(const char *description, struct plan *plan)
                         : base_fail(WEFT_ERR_ARGUMENT, "the description of the machine is empty");
 }
 
-/* --- making it --------------------------------------------------------------------------------- */
+/* --- what goes together ------------------------------------------------------------------------ */
 
-struct maker {
-    struct machine *machine;
-    const struct plan *plan;
-    int group; /* PCIe root complexes made so far */
-    int bus;   /* next free bus of this one */
-    int slot;  /* next downstream port */
-    int flat;  /* devices made so far in a flat tree: 28 on each root bus */
-    int numa;
-};
-
-static const char *bdf(struct maker *k, int bus, int device)
+static weft_status check_count(const char *what, int count, int most)
 {
-    return machine_printf(k->machine, "%04x:%02x:%02x.0", k->group / 15,
-                          0x10 * (k->group % 15 + 1) + bus, device);
+    return count > most ? base_fail(WEFT_ERR_ARGUMENT, "at most %d %s, the description has %d",
+                                    most, what, count)
+                        : WEFT_OK;
 }
 
-static struct machine_pci *add_pci(struct maker *k, const char *address, const char *parent,
-                                   const char *kind, int64_t class, int generation)
+static weft_status check_counts(const struct plan *plan)
 {
-    struct machine_pci *pci = machine_add_pci(k->machine);
-    text_set(k->machine, &pci->bdf, address);
-    text_set(k->machine, &pci->parent, parent);
-    text_set(k->machine, &pci->root,
-             machine_printf(k->machine, "%.7s", bdf(k, k->plan->flat ? k->bus : 0, 0)));
-    text_set(k->machine, &pci->kind, kind);
-    number_set(&pci->class, class);
-    number_set(&pci->numa, k->numa);
-    if (k->plan->flat)
-        return pci;
-    number_set(&pci->gen, generation);
-    number_set(&pci->gen_max, generation);
-    number_set(&pci->width, 16);
-    number_set(&pci->width_max, 16);
-    if (strcmp(kind, "downstream") == 0 || strcmp(kind, "root-port") == 0) {
-        number_set(&pci->acs, 1);
-        number_set(&pci->acs_control, k->plan->acs ? 0x1d : 0); /* SV RR CR UF, as Linux sets it */
-    }
-    return pci;
+    weft_status status = check_count("GPUs", plan->gpus, PLAN_GPUS_MOST);
+    if (!status)
+        status = check_count("nodes", plan->hosts, PLAN_HOSTS_MOST);
+    if (!status)
+        status = check_count("sockets in a node", plan->sockets, PLAN_SOCKETS_MOST);
+    if (!status)
+        status = check_count("NUMA nodes in a socket", plan->numa, PLAN_NUMA_MOST);
+    if (!status && plan->hosts > 1 && plan->gpus % plan->hosts)
+        status = base_fail(WEFT_ERR_ARGUMENT, "%d GPUs do not spread evenly over %d nodes",
+                           plan->gpus, plan->hosts);
+    for (int i = plan->gpus; !status && i < PLAN_GPUS_MOST; i++)
+        if (plan->beside[i])
+            status = base_fail(WEFT_ERR_ARGUMENT, "a NIC is beside gpu%d, and there are %d GPUs", i,
+                               plan->gpus);
+    return status;
 }
 
-/* A device of its own slot: below the group's switch, or straight at the root complex of a VM. */
-static struct machine_pci *add_device(struct maker *k, int64_t class)
+/* Devices that share a PCIe switch or a root complex have to fit. */
+static weft_status check_slots(const struct plan *plan)
 {
-    int generation = k->plan->model->pcie_generation;
-    if (k->plan->flat) {
-        k->group = 15 * (k->flat / 28);
-        k->bus = -0x10; /* bus 0 of the domain */
-        const char *address = bdf(k, k->bus, 4 + k->flat++ % 28);
-        return add_pci(k, address, "", "integrated", class, generation);
-    }
-    const char *port = bdf(k, 2, k->slot++);
-    add_pci(k, port, bdf(k, 1, 0), "downstream", 0x060400, generation);
-    return add_pci(k, bdf(k, k->bus++, 0), port, "endpoint", class, generation);
+    int64_t nics = 0;
+    for (int i = 0; i < PLAN_GPUS_MOST; i++)
+        nics = plan->beside[i] > nics ? plan->beside[i] : nics;
+    int here =
+        plan->no_switch ? (plan->gpus_per_root ? plan->gpus_per_root : 1) : plan->gpus_per_switch;
+    nics = here * nics + ((int64_t)here * plan->nics + plan->nic_gpus - 1) / plan->nic_gpus;
+    if (plan->no_switch && plan->switches_per_switch)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "switches above switches, and none at all, are said both");
+    if (here + nics > PLAN_SLOTS - 1 || plan->disks > PLAN_SLOTS || plan->switches_per_switch > 8)
+        return base_fail(
+            WEFT_ERR_ARGUMENT,
+            "a PCIe switch or root complex here has %d ports for GPUs and NICs; at most "
+            "8 switches below another, and %d disks",
+            PLAN_SLOTS - 1, PLAN_SLOTS);
+    return WEFT_OK;
 }
 
-static void start_group(struct maker *k)
+static weft_status check_fabric(const struct plan *plan)
 {
-    int generation = k->plan->model->pcie_generation;
-    k->bus = 3;
-    k->slot = 0;
-    if (k->plan->flat)
-        return;
-    add_pci(k, bdf(k, 0, 1), "", "root-port", 0x060400, generation);
-    add_pci(k, bdf(k, 1, 0), bdf(k, 0, 1), "upstream", 0x060400, generation);
-}
-
-static void add_gpu(struct maker *k)
-{
-    const struct fact_gpu *model = k->plan->model;
-    bool nvidia = strcmp(model->vendor, "nvidia") == 0;
-    struct machine_pci *pci = add_device(k, nvidia ? 0x030200 : 0x120000);
-    number_set(&pci->vendor, nvidia ? 0x10de : 0x1002);
-    number_set(&pci->device, model->pci_device);
-    number_set(&pci->bar_bytes, model->bar1_bytes);
-    const char *address = pci->bdf.value;
-    struct machine_gpu *gpu = machine_add_gpu(k->machine);
-    number_set(&gpu->index, (int64_t)k->machine->n_gpus - 1);
-    text_set(k->machine, &gpu->name, model->name);
-    text_set(k->machine, &gpu->vendor, model->vendor);
-    text_set(k->machine, &gpu->bdf, address);
-    number_set(&gpu->memory_bytes, model->memory_bytes);
-    number_set(&gpu->bar1_bytes, model->bar1_bytes);
-    number_set(&gpu->cc_major, model->cc_major);
-    number_set(&gpu->cc_minor, model->cc_minor);
-    number_set(&gpu->pcie_gen_max, model->pcie_generation);
-    number_set(&gpu->pcie_gen, model->pcie_generation);
-    number_set(&gpu->pcie_width, 16);
-    number_set(&gpu->pcie_width_max, 16);
-    number_set(&gpu->nvlinks, nvidia && k->plan->fabric != FABRIC_NONE ? model->links : 0);
-}
-
-static void add_nic(struct maker *k)
-{
-    struct machine *m = k->machine;
-    struct machine_pci *pci = add_device(k, 0x020700);
-    number_set(&pci->vendor, 0x15b3);
-    number_set(&pci->device, 0x1021);
-    const char *address = pci->bdf.value;
-    struct machine_nic *nic = machine_add_nic(m);
-    const char *name = machine_printf(m, "mlx5_%zu", m->n_nics - 1);
-    text_set(m, &nic->name, name);
-    text_set(m, &nic->bdf, address);
-    struct machine_port *port = machine_add_port(m);
-    text_set(m, &port->nic, name);
-    number_set(&port->port, 1);
-    text_set(m, &port->layer, "infiniband");
-    text_set(m, &port->state, "active");
-    number_set(&port->mbit, k->plan->nic_gbit * 1000);
-}
-
-static void add_disk(struct maker *k)
-{
-    struct machine *m = k->machine;
-    struct machine_pci *pci = add_device(k, 0x010802);
-    if (!k->plan->flat) {
-        number_set(&pci->width, 4);
-        number_set(&pci->width_max, 4);
-    }
-    const char *address = pci->bdf.value;
-    struct machine_disk *disk = machine_add_disk(m);
-    text_set(m, &disk->name, machine_printf(m, "nvme%zun1", m->n_disks - 1));
-    text_set(m, &disk->kind, "nvme");
-    text_set(m, &disk->transport, "pcie");
-    text_set(m, &disk->bdf, address);
-}
-
-static int64_t link_count(enum fabric fabric, const struct fact_gpu *model, int n, int a, int b)
-{
-    /* DGX-1 with V100: two quads, each fully connected, corner to corner between them; the six
-     * links of a GPU spread so that two of its four peers get two (V100 white paper, figure 2). */
-    static const char cube[8][9] = {"01122000", "10210200", "12020010", "21200001",
-                                    "20000112", "02001021", "00101202", "00012120"};
-    if (a == b)
-        return 0;
-    switch (fabric) {
-    case FABRIC_CUBE: {
-        int links = a < 8 && b < 8 ? cube[a][b] - '0' : 0;
-        return model->links == 4 && links ? 1 : links; /* P100 has one of each */
-    }
-    case FABRIC_MESH:
-        return n > 1 ? model->links / (n - 1) : 0;
-    case FABRIC_PAIRS:
-        return a / 2 == b / 2 ? model->links : 0;
-    default:
-        return 0;
-    }
-}
-
-static void add_link(struct maker *k, int gpu, int number, int peer)
-{
-    const struct fact_gpu *model = k->plan->model;
-    const struct fact_link *fact = fact_find_link(model->link_kind, model->link_generation);
-    struct machine_link *link = machine_add_link(k->machine);
-    text_set(k->machine, &link->kind, model->link_kind);
-    number_set(&link->gpu, gpu);
-    number_set(&link->link, number);
-    number_set(&link->gen, model->link_generation);
-    number_set(&link->active, 1);
-    text_set(k->machine, &link->peer, peer < 0 ? "switch" : "gpu");
-    if (peer >= 0)
-        number_set(&link->peer_gpu, peer);
-    number_set(&link->mbps, fact->line_mbps);
-}
-
-static void add_links(struct maker *k)
-{
-    int n = (int)k->machine->n_gpus;
-    const struct fact_gpu *model = k->plan->model;
-    for (int a = 0; a < n && model->link_kind; a++) {
-        int number = 0;
-        for (int i = 0; k->plan->fabric == FABRIC_SWITCH && i < model->links; i++)
-            add_link(k, a, number++, -1);
-        for (int b = 0; b < n; b++)
-            for (int64_t i = link_count(k->plan->fabric, model, n, a, b); i > 0; i--)
-                add_link(k, a, number++, b);
-    }
-}
-
-/* The vendor's driver withholds peer access from boards of this name, whatever they stand in. */
-static void add_refusals(struct maker *k)
-{
-    int n = (int)k->machine->n_gpus;
-    if (!strstr(k->plan->model->name, "GeForce"))
-        return;
-    for (int a = 0; a < n; a++)
-        for (int b = 0; b < n; b++) {
-            if (a == b)
-                continue;
-            struct machine_p2p *p2p = machine_add_p2p(k->machine);
-            number_set(&p2p->a, a);
-            number_set(&p2p->b, b);
-            text_set(k->machine, &p2p->read, "chipset-not-supported");
-            text_set(k->machine, &p2p->write, "chipset-not-supported");
-            text_set(k->machine, &p2p->atomics, "chipset-not-supported");
-            text_set(k->machine, &p2p->pci, "chipset-not-supported");
-        }
-}
-
-static void make_socket(struct maker *k, int gpus)
-{
-    const struct plan *plan = k->plan;
-    int done = 0, disks = plan->disks;
-    struct machine_package *package = machine_add_package(k->machine);
-    number_set(&package->index, k->numa);
-    struct machine_numa *node = machine_add_numa(k->machine);
-    number_set(&node->index, k->numa);
-    number_set(&node->package, k->numa);
-    for (; done < gpus; k->group++) {
-        start_group(k);
-        int here = gpus - done < plan->gpus_per_switch ? gpus - done : plan->gpus_per_switch;
-        for (int i = 0; i < here; i++, done++) {
-            add_gpu(k);
-            int before = (int)k->machine->n_gpus - 1;
-            int due =
-                (before + 1) * plan->nics / plan->nic_gpus - before * plan->nics / plan->nic_gpus;
-            for (int nic = 0; nic < due; nic++)
-                add_nic(k);
-        }
-        for (; k->numa == 0 && disks > 0 && k->slot < 12; disks--)
-            add_disk(k);
-    }
-    if (k->numa == 0 && disks > 0) {
-        start_group(k);
-        for (; disks > 0 && k->slot < 13; disks--)
-            add_disk(k);
-        k->group++;
-    }
-}
-
-static weft_status check_plan(struct plan *plan)
-{
-    if (plan->gpus && plan->gpus_each)
-        return base_fail(WEFT_ERR_ARGUMENT, "the number of GPUs is said twice");
-    if (plan->gpus_each)
-        plan->gpus = plan->gpus_each * plan->sockets;
-    if (plan->fabric == FABRIC_CUBE && plan->gpus != 8)
+    int gpus = plan->gpus / plan->hosts; /* links without switches stay in a node */
+    if (plan->fabric == FABRIC_CUBE && gpus != 8)
         return base_fail(WEFT_ERR_ARGUMENT, "a hybrid cube mesh has 8 GPUs, the description %d",
-                         plan->gpus);
-    if (!plan->model)
-        plan->model = find_model(plan->fabric == FABRIC_CUBE ? "v100" : "h100");
+                         gpus);
     if (plan->fabric != FABRIC_NONE && !plan->model->link_kind)
         return base_fail(WEFT_ERR_ARGUMENT, "%s has no NVLink", plan->model->name);
-    if (plan->gpus > 64 || plan->sockets > 16)
-        return base_fail(WEFT_ERR_ARGUMENT, "at most 16 sockets and 64 GPUs");
-    if (plan->fabric == FABRIC_MESH && plan->gpus - 1 > plan->model->links)
+    if (plan->fabric == FABRIC_MESH && gpus - 1 > plan->model->links)
         return base_fail(WEFT_ERR_ARGUMENT, "%s has %d links, too few for a mesh of %d",
-                         plan->model->name, plan->model->links, plan->gpus);
-    int nics_per_switch =
-        (plan->gpus_per_switch * plan->nics + plan->nic_gpus - 1) / plan->nic_gpus;
-    if (plan->gpus_per_switch + nics_per_switch > 11 || plan->disks > 12)
-        return base_fail(WEFT_ERR_ARGUMENT, "a PCIe switch here has 11 ports for GPUs and NICs; "
-                                            "at most 12 disks");
+                         plan->model->name, plan->model->links, gpus);
     return WEFT_OK;
+}
+
+/* Too large a product is as far above every limit as its largest factor. */
+static int product(int a, int b, int c)
+{
+    int64_t all = (int64_t)a * b * c;
+    return all > NUMBER_MOST ? NUMBER_MOST : (int)all;
+}
+
+/* What is not said, but follows: the compute trays of NVL72 have 4 GPUs and 2 packages, 18 of them
+ * make a domain ("Understanding Your Grace-Blackwell Systems", docs.nvidia.com/multi-node-nvlink-systems);
+ * GPUs with links to their CPU stand below no switch. */
+static void fill_plan(struct plan *plan)
+{
+    bool rack = plan->domain > 16 && !plan->hosts && plan->gpus % 4 == 0 && plan->gpus;
+    if (!plan->sockets)
+        plan->sockets = rack ? 2 : 1;
+    if (plan->gpus_each)
+        plan->gpus = product(plan->gpus_each, plan->sockets, plan->hosts ? plan->hosts : 1);
+    if (!plan->hosts)
+        plan->hosts = rack ? plan->gpus / 4 : 1;
+    if (!plan->model)
+        plan->model = find_model(plan->fabric == FABRIC_CUBE ? "v100" : "h100");
+    if (!plan->domain)
+        plan->domain = plan->gpus / plan->hosts;
+    if (plan->model->cpu_links && !plan->gpus_per_switch && !plan->switches_per_switch)
+        plan->no_switch = true;
+    if (!plan->gpus_per_switch)
+        plan->gpus_per_switch = 2;
 }
 
 weft_status machine_synthetic(const char *description, struct machine **machine)
 {
-    struct plan plan = {.sockets = 1, .gpus_per_switch = 2, .nic_gpus = 1, .nic_gbit = 400};
+    struct plan plan = {.numa = 1, .nic_gpus = 1, .nic_gbit = 400};
     *machine = NULL;
     weft_status status = read_plan(description, &plan);
+    if (!status && plan.gpus && plan.gpus_each)
+        status = base_fail(WEFT_ERR_ARGUMENT, "the number of GPUs is said twice");
+    if (status)
+        return status;
+    fill_plan(&plan);
+    status = check_counts(&plan);
     if (!status)
-        status = check_plan(&plan);
+        status = check_fabric(&plan);
+    if (!status)
+        status = check_slots(&plan);
     if (status)
         return status;
     char origin[300];
     snprintf(origin, sizeof origin, "description \"%.270s\"", description);
-    struct maker k = {.machine = machine_new(origin), .plan = &plan};
-    for (; k.numa < plan.sockets; k.numa++) {
-        int share = plan.gpus / plan.sockets + (k.numa < plan.gpus % plan.sockets);
-        make_socket(&k, share);
-    }
-    add_links(&k);
-    add_refusals(&k);
-    if (plan.flat)
-        text_set(k.machine, &k.machine->system.hypervisor, "kvm");
-    if (plan.iommu_said)
-        text_set(k.machine, &k.machine->system.iommu_mode, plan.iommu_on ? "translated" : "off");
-    *machine = k.machine;
-    return machine_check(k.machine);
+    *machine = machine_new(origin);
+    plan_make(&plan, *machine);
+    return machine_check(*machine);
 }

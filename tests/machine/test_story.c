@@ -34,6 +34,10 @@ static const char *const machines[] = {
     "2 geforce, 2 gpu per pcie-switch, acs on, iommu on",
     "8 h200, nvswitch, flat vm, nic per gpu, 2 disk",
     "4 h100, 2 gpu per pcie-switch, acs on, iommu on",
+    "8 gb200, nvlink domain 4, 2 node, 2 socket, nic per 2 gpu",
+    "8 h100, 2 gpu per pcie-switch, 2 pcie-switch per pcie-switch, acs on, nic beside gpu0 gpu3",
+    "4 mi250x, xgmi pairs, 2 numa per socket, 2 gpu per root-complex, nic per 2 gpu, 1 disk",
+    "4 a10g, no pcie-switch, 2 socket, iommu on, nic beside gpu1",
     MACHINES "/gh200.json",
 };
 enum { MACHINES_COUNT = sizeof machines / sizeof machines[0] };
