@@ -194,20 +194,6 @@ static void cell_us_beside(const struct topo *topo, int a, int b, char *cell, si
 
 /* --- what is printed --------------------------------------------------------------------------- */
 
-static bool stands_in_matrix(const struct topo *topo, bool all, const char *word)
-{
-    for (int a = 0; a < topo->n; a++)
-        for (int b = 0; b < topo->n; b++) {
-            char label[32];
-            if (a == b || (!all && topo->gpus && a >= topo->gpus && b >= topo->gpus))
-                continue;
-            topo_label(topo, a, b, label, sizeof label);
-            if (strncmp(label, word, strlen(word)) == 0)
-                return true;
-        }
-    return false;
-}
-
 /* Every label that stands in the matrix is told. */
 static void print_legend(const struct topo *topo, bool all, FILE *to)
 {
@@ -222,10 +208,20 @@ static void print_legend(const struct topo *topo, bool all, FILE *to)
         {"NET", "NET: in another host"},
         {"?", "?: unknown"},
     };
+    bool stands[sizeof words / sizeof words[0]] = {false};
     int used = 0;
+    for (int a = 0; a < topo->n; a++)
+        for (int b = a + 1; b < topo->n; b++) {
+            char label[32];
+            if (!all && topo->gpus && a >= topo->gpus)
+                continue;
+            topo_label(topo, a, b, label, sizeof label);
+            for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+                stands[i] |= strncmp(label, words[i][0], strlen(words[i][0])) == 0;
+        }
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         int more = (int)strlen(words[i][1]);
-        if (!stands_in_matrix(topo, all, words[i][0]))
+        if (!stands[i])
             continue;
         bool fits = !used || used + 2 + more <= COLUMNS;
         fprintf(to, "%s%s", !used ? "" : fits ? "  " : "\n", words[i][1]);

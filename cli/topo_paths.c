@@ -139,7 +139,10 @@ static void add_pair(struct groups *groups, int a, int b)
 {
     struct look there, back;
     look_at(groups->topo, a, b, &there);
-    look_at(groups->topo, b, a, &back);
+    if (b >= groups->topo->gpus && groups->topo->ends[b].kind != ENDPOINT_HOST)
+        back = there; /* of a GPU and a NIC or disk there is one path for both directions */
+    else
+        look_at(groups->topo, b, a, &back);
     bool measured_back = back.seen != SEEN_NOT || there.seen == SEEN_NOT;
     if (!measured_back) /* of a GPU and the host only one direction is recorded */
         back.seen = there.seen;

@@ -13,10 +13,18 @@
 #include "machine/facts.h"
 #include "machine/pci_config.h"
 
+/* A bridge mostly stands a little before what is below it, so that the search goes backward from there; then over
+ * all. */
 static const struct machine_pci *parent_of(const struct machine *machine,
                                            const struct machine_pci *pci)
 {
-    return *text_or(pci->parent, "") ? machine_find_pci(machine, pci->parent.value) : NULL;
+    if (!*text_or(pci->parent, ""))
+        return NULL;
+    bool listed = pci >= machine->pci && pci < machine->pci + machine->n_pci;
+    for (size_t i = listed ? (size_t)(pci - machine->pci) : 0; i-- > 0;)
+        if (text_is(machine->pci[i].bdf, pci->parent.value))
+            return &machine->pci[i];
+    return machine_find_pci(machine, pci->parent.value);
 }
 
 /* --- endpoints --------------------------------------------------------------------------------- */
@@ -127,14 +135,29 @@ const char *level_name(enum level level)
     return names[level];
 }
 
+enum { DEEPEST = 64 };
+
+/* The bridges above a device, the nearest first. */
+static int bridges_above(const struct machine *machine, const struct machine_pci *pci,
+                         const struct machine_pci *found[DEEPEST])
+{
+    int n = 0;
+    for (const struct machine_pci *at = parent_of(machine, pci); at && n < DEEPEST;
+         at = parent_of(machine, at))
+        found[n++] = at;
+    return n;
+}
+
 const struct machine_pci *routes_common_bridge(const struct machine *machine,
                                                const struct machine_pci *a,
                                                const struct machine_pci *b)
 {
-    for (const struct machine_pci *x = parent_of(machine, a); x; x = parent_of(machine, x))
-        for (const struct machine_pci *y = parent_of(machine, b); y; y = parent_of(machine, y))
-            if (x == y)
-                return x;
+    const struct machine_pci *above_a[DEEPEST], *above_b[DEEPEST];
+    int n = bridges_above(machine, a, above_a), m = bridges_above(machine, b, above_b);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < m; k++)
+            if (above_a[i] == above_b[k])
+                return above_a[i];
     return NULL;
 }
 

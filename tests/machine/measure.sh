@@ -49,4 +49,13 @@ FAKE_NVML_GROW=2 expect 0 'gpu1 link 3 crc data +' quiet
 expect 0 'good          peer access between GPUs' quiet
 FAKE_CUDA_INIT=999 expect 0 'no proof is recorded' quiet
 FAKE_CUDA_LIE=1 expect 1 'BAD' sh -c "'$weft' topo --measure; '$weft' doctor > /dev/null"
+# Without --measure NVML alone is asked: CUDA takes seconds to start.
+if LD_DEBUG=files "$weft" topo 2>&1 | grep -q 'calling init.*libcuda'; then
+    echo 'FAILED: topo without --measure starts CUDA'
+    failures=$((failures + 1))
+fi
+LD_DEBUG=files "$weft" topo 2>&1 | grep -q 'calling init.*libnvidia-ml' || {
+    echo 'FAILED: topo does not ask NVML'
+    failures=$((failures + 1))
+}
 exit $((failures > 0))
