@@ -64,6 +64,14 @@ static void puts_are_few(void)
     unsigned copies = cuda_fault_uses();
     fprintf(stderr, "PE %d: %u copies for %d elements each\n", me, copies, ELEMENTS);
     CHECK(copies > 0 && copies < MOST_COPIES);
+    struct gpu *gpu = job->gpu; /* what they have passed through is clear */
+    size_t bytes = 4 * (size_t)coll_set_bytes(0);
+    CHECK(!cuda.MemcpyDtoH(seen,
+                           gpu_heap_own(&gpu->heap)->base + gpu->coll_offset + coll_area_offset(0) +
+                               sizeof(struct coll_area),
+                           bytes));
+    for (size_t i = 0; i < bytes; i++)
+        CHECK(seen[i] == 0);
 }
 
 static void every_form(const struct members *t)
