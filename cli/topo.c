@@ -139,6 +139,15 @@ typedef void write_function(const struct machine *machine, FILE *to);
 
 static int write_file(const struct machine *machine, const char *path, write_function *write)
 {
+    FILE *to = open_output(path);
+    if (!to)
+        return EXIT_FAULT;
+    write(machine, to);
+    return close_output(to, path);
+}
+
+static int write_nccl(const struct machine *machine, const char *path)
+{
     for (size_t i = 0; i < machine->n_pci; i++)
         if (number_or(machine->pci[i].host, 0) > 0) {
             fprintf(stderr,
@@ -146,11 +155,7 @@ static int write_file(const struct machine *machine, const char *path, write_fun
                     "a file of each: describe one of them\n");
             return EXIT_USAGE;
         }
-    FILE *to = open_output(path);
-    if (!to)
-        return EXIT_FAULT;
-    write(machine, to);
-    return close_output(to, path);
+    return write_file(machine, path, topo_nccl);
 }
 
 /* Both states are needed, so the change is applied to a copy here and not while reading. */
@@ -183,7 +188,7 @@ static int show(struct machine *machine, const struct arguments *a)
     if (a->record)
         return record(machine, a);
     if (a->nccl)
-        return write_file(machine, a->nccl, topo_nccl);
+        return write_nccl(machine, a->nccl);
     if (a->svg)
         return write_file(machine, a->svg, topo_svg);
     if (a->html)

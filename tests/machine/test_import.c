@@ -53,16 +53,6 @@ static void is_refused(const char *text, const char *message)
         fail_msg("\"%s\", expected \"%s\", of\n%.300s", weft_last_error(), message, text);
 }
 
-static void is_cut_at(const char *text, size_t length, unsigned line)
-{
-    struct machine *m;
-    char place[40];
-    snprintf(place, sizeof place, "x:%u: ", line);
-    assert_int_not_equal(import_any(text, length, "x", &m), WEFT_OK);
-    if (!strstr(weft_last_error(), place) || !strstr(weft_last_error(), "the file is cut off"))
-        fail_msg("%s, expected line %u", weft_last_error(), line);
-}
-
 #define KINDS                                                                                      \
     "a machine file (weft topo --record), NCCL's or RCCL's topology (NCCL_TOPO_DUMP_FILE), "       \
     "hwloc's XML (lstopo FILE.xml) or the text of nvidia-smi topo -m"
@@ -211,6 +201,16 @@ static void test_smi_refused(void **state)
 }
 
 #ifdef WITH_XML
+
+static void is_cut_at(const char *text, size_t length, unsigned line)
+{
+    struct machine *m;
+    char place[40];
+    snprintf(place, sizeof place, "x:%u: ", line);
+    assert_int_not_equal(import_any(text, length, "x", &m), WEFT_OK);
+    if (!strstr(weft_last_error(), place) || !strstr(weft_last_error(), "the file is cut off"))
+        fail_msg("%s, expected line %u", weft_last_error(), line);
+}
 
 static void test_nccl_dump(void **state)
 {
