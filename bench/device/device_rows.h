@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the rows of weft_device_bench share: the job and its memory, the ends of a measurement, and what buffers hold. The
+ * rows are in device_pairs.c (from one PE to another) and device_together.c (of all PEs, of streams and of the host), what
+ * they are called for in device_bench.c. */
+#ifndef WEFT_BENCH_DEVICE_ROWS_H
+#define WEFT_BENCH_DEVICE_ROWS_H
+
+#include "kernels.h"
+#include "plan.h"
+#include "report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weft/stream.h>
+#include <weft_device.h>
+
+enum { VERIFY_ROUNDS = 50, FILL_SEED = 17, STALE_SEED = 5 };
+
+struct device_bench {
+    struct report report;
+    const char *only; /* how names of rows begin */
+    weft_job *job;
+    weft_ctx *ctx;
+    weft_team *world;
+    weft_stream stream;
+    int me, n_pes, on_gpu;
+    int peer;            /* of PE 0; PE 1's is 0; both 0 when there is one PE */
+    unsigned threads;    /* of a block */
+    unsigned processors; /* blocks that "all" stands for */
+    uint64_t base;       /* number of the last round of any kernel */
+    /* Symmetric memory of the kind that device code likes. */
+    char *src, *dst;
+    size_t room; /* of src and of dst */
+    uint64_t *flag, *wrong;
+    char *chain; /* the words of fetching atomics */
+    char *packets;
+    struct device_times *times;
+};
+extern struct device_bench bench;
+
+#define CHECK(call) check((call), #call)
+#define LAUNCH(...)                                                                                \
+    do {                                                                                           \
+        CHECK(WEFT_LAUNCH(__VA_ARGS__));                                                           \
+        CHECK(weft_stream_synchronize(bench.stream));                                              \
+    } while (0)
+
+/* A measurement returns its figure at this PE, or 0 at a PE that does not measure. */
+struct shape {
+    size_t bytes;
+    unsigned ctas;
+    int what;
+};
+typedef double (*measurement)(const char *row, const struct shape *shape);
+
+/* Ends the job with what was called and the library's sentence. */
+void give_up(const char *what, weft_status status);
+void check(weft_status status, const char *call);
+double now_ns(void);
+void barrier(void);
+/* The greatest of the PEs' values, at every PE. */
+double greatest(double value);
+/* The ns from the first block's start to the last one's end. Ends the job when a block failed or found wrong data. */
+double span_ns(const char *row, unsigned blocks);
+/* The count of wrong words that checking kernels have made. */
+uint64_t taken_wrong(void);
+void clear_wrong(void);
+int wanted(const char *row);
+/* Runs a measurement at all PEs together: once to warm up, then as often as the median needs. */
+void measure(const char *row, const char *unit, measurement once, const struct shape *shape);
+/* Few on simt. */
+uint64_t scaled(uint64_t count);
+unsigned blocks_of(const struct shape *s);
+const char *ctas_name(unsigned ctas);
+void fill(void *words, size_t bytes, uint64_t seed);
+/* Ends the job unless the own dst holds what the putter's src did, `shift` bytes on. */
+void expect(const char *row, size_t bytes, size_t shift);
+
+/* The rows: device_pairs.c. */
+void pings(void);
+void puts_of(size_t least, size_t most);
+void puts_to_all(void);
+void misaligned(void);
+void values_and_atomics(void);
+
+/* device_together.c */
+void meetings(void);
+void collectives(void);
+void stream_and_host(void);
+
+#endif
