@@ -158,10 +158,15 @@ static const struct argp_option options[] = {
 
 static const char *status_of(const struct doctor_check *check)
 {
-    return check->looked_at == 0 ? "nothing here"
-           : check->faults       ? "FAULT"
-           : check->unknown      ? "not verified"
-                                 : "good";
+    static const char *const words[][2] = {
+        {"absent", "nothing here"},     {"fault", "FAULT"},     {"unknown", "not verified"},
+        {"not-offered", "not offered"}, {"in-part", "in part"},
+    };
+    const char *state = doctor_state(check);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(state, words[i][0]) == 0)
+            return words[i][1];
+    return state;
 }
 
 static const char *const weight_words[] = {"off", "degraded", "unknown", "note"};
@@ -228,12 +233,8 @@ static json_t *diagnosis_json(const struct diagnosis *d, const struct machine *m
             json_array_append_new(findings, json_finding(&d->findings.list[i]));
         json_array_append_new(checks,
                               json_pack("{s:s, s:s, s:s, s:i, s:o}", "check", check->name, "title",
-                                        check->title, "status",
-                                        check->looked_at == 0 ? "absent"
-                                        : check->faults       ? "fault"
-                                        : check->unknown      ? "unknown"
-                                                              : "good",
-                                        "looked_at", check->looked_at, "findings", findings));
+                                        check->title, "status", doctor_state(check), "looked_at",
+                                        check->looked_at, "findings", findings));
     }
     return json_pack("{s:s, s:o, s:i, s:i}", "machine", machine->origin, "checks", checks, "faults",
                      d->faults, "unknown", d->unknown);

@@ -4,13 +4,18 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/config.h"
 #include "columns.h"
 #include "machine/checks.h"
 #include "machine/ladder.h"
 #include "machine/whatif.h"
 #include "probe.h"
+
+enum { KEY_FAULT_BELOW = 512 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -27,6 +32,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case 'M':
         options->measure = 1;
+        return 0;
+    case KEY_FAULT_BELOW:
+        options->fault_percent = atoi(argument);
+        if (options->fault_percent < 1 || options->fault_percent > 100)
+            argp_error(state, "--fault-below: \"%s\" is no percentage from 1 to 100", argument);
         return 0;
     case 'f':
         columns_set_full(true);
@@ -45,11 +55,30 @@ static const struct argp_option options_list[] = {
     {"measure", 'M', NULL, 0, "measure pairs on this machine", 0},
     {"full", 'f', NULL, 0,
      "print everything, in lines of any length; else lines have at most 100 columns", 0},
+    {"fault-below", KEY_FAULT_BELOW, "PERCENT", 0,
+     "rates measured below this part of the expected ones are faults (80)", 0},
     {"json", 'j', NULL, 0, "print JSON", 0},
     {0},
 };
 
 const struct argp machine_options_argp = {.options = options_list, .parser = parse};
+
+/* The option comes before the variable, and that before what a file says. */
+static bool set_threshold(const struct machine_options *options, struct machine *machine)
+{
+    bool told = strcmp(config_origin(CONFIG_FAULT_PERCENT), "environment") == 0;
+    int64_t percent = options->fault_percent ? options->fault_percent
+                      : told                 ? config_int(CONFIG_FAULT_PERCENT)
+                                             : 0;
+    if (percent < 0 || percent > 100 || (told && !options->fault_percent && !percent)) {
+        fprintf(stderr, "weft: WEFT_FAULT_PERCENT=%s is no percentage from 1 to 100\n",
+                config_string(CONFIG_FAULT_PERCENT));
+        return false;
+    }
+    if (percent)
+        number_set(&machine->limits.fault_percent, percent);
+    return true;
+}
 
 struct machine *machine_options_read(const struct machine_options *options)
 {
@@ -61,6 +90,10 @@ struct machine *machine_options_read(const struct machine_options *options)
         }
     } else {
         machine = machine_read_live(&(struct machine_source){.root = "", .gpus = true});
+    }
+    if (!set_threshold(options, machine)) {
+        machine_free(machine);
+        return NULL;
     }
     if (options->what_if && whatif_apply(machine, options->what_if)) {
         fprintf(stderr, "weft: --what-if: %s\n", weft_last_error());

@@ -16,6 +16,7 @@ struct machine_options {
     const char *what_if; /* --what-if */
     int json;
     int measure;
+    int fault_percent; /* --fault-below; 0: WEFT_FAULT_PERCENT, or what the machine's file says */
 };
 
 /* Options common to the three commands; give it as an argp child. The input of the child is the

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "machine/routes.h"
+#include "tool/gpu_link.h"
 #include "tool/gpu_probe.h"
 #include "tool/link_counters.h"
 #include "tool/tool.h"
@@ -29,6 +30,7 @@ struct probe {
     int n;
     struct probe_gpus *gpus;
     struct link_counters *links; /* NULL: there are none */
+    struct gpu_links *pcie;      /* NULL: without NVML */
     struct known_pair *pairs;    /* [n * n], the lower GPU first */
 };
 
@@ -89,6 +91,8 @@ static weft_status measure_host(struct probe *probe, int gpu, bool brief, int64_
 {
     struct probe_host host;
     weft_status status = probe_gpus_host(probe->gpus, gpu, brief, &host);
+    /* a GPU lowers its link when it has been idle for a while, and not at once */
+    r->pcie_gen = status ? 0 : gpu_links_generation(probe->pcie, probe->addresses[gpu]);
     *to_host_mbps = host.to_host_mbps;
     *to_gpu_mbps = host.to_gpu_mbps;
     r->proven = proofs[host.mapping];
@@ -150,6 +154,7 @@ weft_status probe_open(const struct machine *machine, struct probe **result)
     probe->machine = machine;
     probe->n = (int)n;
     probe->links = n > 1 && machine->n_links ? link_counters_open((int)n) : NULL;
+    probe->pcie = gpu_links_open();
     probe->pairs = pairs;
     probe->interface = (struct machine_probe){.pair = measure_pair, .context = probe};
     *result = probe;
@@ -161,6 +166,7 @@ void probe_close(struct probe *probe)
     if (!probe)
         return;
     link_counters_close(probe->links);
+    gpu_links_close(probe->pcie);
     probe_gpus_close(probe->gpus);
     free(probe->pairs);
     free(probe);

@@ -142,6 +142,8 @@ enum config_type {
       "How the CPU maps GPU memory: auto, dmabuf, rm = the driver's own interface, gdrdrv, none.")       \
     X(COPY_THREADS, CONFIG_CHOICE, "auto", "auto|1|2|3|4|5|6|7|8",                                       \
       "Threads of large copies between plain and GPU memory: auto = where measured; 1 = the driver's.")  \
+    X(FAULT_PERCENT, CONFIG_INT, "80", NULL,                                                             \
+      "A rate that is measured below this percentage of what is expected is a fault, 1 to 100.")         \
     X(RSH, CONFIG_STRING, "ssh -x -o BatchMode=yes -o ConnectTimeout=10", NULL,                          \
       "By what `weft run --hosts` reaches a host: gets its name and a command.")                         \
     X(TEXT_PE, CONFIG_BOOL, "0", NULL, "`weft run` prefixes each output line with its PE.")

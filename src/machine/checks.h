@@ -21,6 +21,13 @@ void check_measured(const struct machine *machine, const struct endpoint *a,
 bool check_proven(const struct machine *machine, const struct endpoint *a, const struct endpoint *b,
                   const struct routes *routes, struct findings *findings);
 
+/* The least that is no fault, where so much is expected: a part that limits.fault_percent tells. */
+int64_t check_least(const struct machine *machine, int64_t expected_mbps);
+
+/* What was measured between a GPU and the host: rates, and the generation of its link under load. */
+void check_host_speed(const struct machine *machine, const struct endpoint *gpu,
+                      struct findings *findings);
+
 /* What lies on the PCIe way between two devices: ACS, IOMMU, what could not be read. */
 void check_pcie_way(const struct machine *machine, const struct endpoint *a,
                     const struct endpoint *b, enum weight weight, struct findings *findings);
@@ -67,7 +74,11 @@ void check_bonds(const struct machine *machine, struct findings *findings);
 void check_drivers(const struct machine *machine, struct findings *findings);
 void check_limits(const struct machine *machine, struct findings *findings);
 
-/* Nearest active NIC of a GPU; NULL when there is none. */
+/* Shares the active NICs out to the GPUs of the list in turn: each gets one of those nearest to it, of which
+ * the one that fewest have. `nic_of` has room for machine->n_gpus numbers of NICs; -1: there is none. */
+void check_share_nics(const struct machine *machine, int *nic_of);
+
+/* The NIC that a GPU gets by that, and how near it is; NULL when there is none. */
 const struct machine_nic *check_nearest_nic(const struct machine *machine,
                                             const struct endpoint *gpu, enum level *level);
 

@@ -27,6 +27,30 @@ static const char *index_text(const struct machine_gpu *gpu)
     return text;
 }
 
+/* The remedy of the table is one of NVIDIA's tools: of other vendors' GPUs it is the like of it. */
+static void suit(const struct machine_gpu *gpu, struct finding *finding)
+{
+    static const struct {
+        enum reason reason;
+        const char *remedy;
+    } amd[] = {
+        {REASON_P2P_UNTOLD, "amd-smi topology --access"},
+        {REASON_NVLINK_DOWN,
+         "amd-smi reset --gpureset --gpu {dev} (no job may run); if it stays: replace the board"},
+        {REASON_NVLINK_BRIDGE,
+         "amd-smi xgmi --link-status; have the bridge or board of gpu{dev} looked at"},
+        {REASON_NVLINK_SPEED, "amd-smi reset --gpureset --gpu {dev}"},
+        {REASON_GPU_ECC, "amd-smi reset --gpureset --gpu {dev}; if they return: replace it"},
+        {REASON_GPU_CLOCKS,
+         "check cooling and power: amd-smi metric --clock --power --temperature --gpu {dev}"},
+    };
+    if (!finding || !text_is(gpu->vendor, "amd"))
+        return;
+    for (size_t i = 0; i < sizeof amd / sizeof amd[0]; i++)
+        if (amd[i].reason == finding->reason)
+            finding_remedy(finding, amd[i].remedy, index_text(gpu));
+}
+
 /* --- one GPU ----------------------------------------------------------------------------------- */
 
 static void check_prohibited(const struct machine_gpu *gpu, struct findings *findings)
@@ -45,20 +69,22 @@ void check_gpu(const struct machine *machine, const struct machine_gpu *gpu,
 {
     const char *index = index_text(gpu);
     if (number_or(gpu->ecc_uncorrected, 0) > 0)
-        finding_add(findings, REASON_GPU_ECC, WEIGHT_SLOW, index,
-                    "gpu%s: %" PRId64 " uncorrected ECC errors", index, gpu->ecc_uncorrected.value);
-    if (text_is(gpu->compute_mode, "prohibited"))
+        suit(gpu, finding_add(findings, REASON_GPU_ECC, WEIGHT_SLOW, index,
+                              "gpu%s: %" PRId64 " uncorrected ECC errors", index,
+                              gpu->ecc_uncorrected.value));
+    if (is_nvidia(gpu) && text_is(gpu->compute_mode, "prohibited"))
         check_prohibited(gpu, findings);
     if (gpu->clock_reasons.known && (gpu->clock_reasons.value & CLOCKS_HELD))
-        finding_add(findings, REASON_GPU_CLOCKS, WEIGHT_SLOW, index,
-                    "gpu%s: clock reasons 0x%" PRIx64 ", SM clock %" PRId64 " of %" PRId64 " MHz",
-                    index, gpu->clock_reasons.value, number_or(gpu->sm_mhz, 0),
-                    number_or(gpu->sm_mhz_max, 0));
+        suit(gpu, finding_add(findings, REASON_GPU_CLOCKS, WEIGHT_SLOW, index,
+                              "gpu%s: clock reasons 0x%" PRIx64 ", SM clock %" PRId64 " of %" PRId64
+                              " MHz",
+                              index, gpu->clock_reasons.value, number_or(gpu->sm_mhz, 0),
+                              number_or(gpu->sm_mhz_max, 0)));
     if (is_nvidia(gpu) && number_is(gpu->persistence, 0))
         finding_add(findings, REASON_GPU_PERSISTENCE, WEIGHT_NOTE, index,
                     "gpu%s: persistence mode is off", index);
     if (number_or(gpu->pcie_replays, 0) > REPLAYS_MANY)
-        finding_add(findings, REASON_PCIE_REPLAYS, WEIGHT_SLOW, index,
+        finding_add(findings, REASON_PCIE_REPLAYS, WEIGHT_NOTE, index,
                     "gpu%s: %" PRId64 " PCIe replays", index, gpu->pcie_replays.value);
     /* where the tree tells the width, check_pcie() compares it */
     const struct machine_pci *pci = machine_find_pci(machine, gpu->bdf.value);
@@ -173,11 +199,12 @@ static void check_link_state(const struct machine *machine, const struct machine
     const char *index = index_text(gpu);
     struct link_count count = count_links(machine, gpu->index.value);
     if (count.all && !count.up)
-        finding_add(findings, REASON_NVLINK_BRIDGE, WEIGHT_OFF, index,
-                    "gpu%s: none of its %d links is up", index, count.all);
+        suit(gpu, finding_add(findings, REASON_NVLINK_BRIDGE, WEIGHT_OFF, index,
+                              "gpu%s: none of its %d links is up", index, count.all));
     else if (count.up < count.all)
-        finding_add(findings, REASON_NVLINK_DOWN, WEIGHT_SLOW, index,
-                    "gpu%s: %d of %d links up; down: %s", index, count.up, count.all, count.down);
+        suit(gpu, finding_add(findings, REASON_NVLINK_DOWN, WEIGHT_SLOW, index,
+                              "gpu%s: %d of %d links up; down: %s", index, count.up, count.all,
+                              count.down));
 }
 
 struct link_errors {
@@ -248,9 +275,9 @@ void check_gpu_links(const struct machine *machine, const struct machine_gpu *gp
             continue;
         int64_t line = line_speed(link);
         if (line && link->mbps.known && link->mbps.value < line * 95 / 100)
-            finding_add(findings, REASON_NVLINK_SPEED, WEIGHT_SLOW, index,
-                        "gpu%s link %" PRId64 ": %" PRId64 " of %" PRId64 " MB/s", index,
-                        number_or(link->link, -1), link->mbps.value, line);
+            suit(gpu, finding_add(findings, REASON_NVLINK_SPEED, WEIGHT_SLOW, index,
+                                  "gpu%s link %" PRId64 ": %" PRId64 " of %" PRId64 " MB/s", index,
+                                  number_or(link->link, -1), link->mbps.value, line));
     }
 }
 
@@ -259,6 +286,8 @@ void check_fabric(const struct machine *machine, const struct machine_gpu *gpu,
 {
     const char *index = index_text(gpu);
     bool part = gpu->fabric_state.value && !text_is(gpu->fabric_state, "not-supported");
+    if (!is_nvidia(gpu) && gpu->vendor.value)
+        return;
     if (part && (!text_is(gpu->fabric_state, "completed") || number_or(gpu->fabric_status, 0) != 0))
         finding_repair(finding_add(findings, REASON_FABRIC_STATE, WEIGHT_OFF, index,
                                    "gpu%s: fabric state %s, status %" PRId64, index,
@@ -396,6 +425,8 @@ static void check_modes(const struct machine *machine, const struct machine_gpu 
                         const struct machine_p2p *p, const char *word, struct findings *findings)
 {
     const char *index = index_text(gpu);
+    if (!is_nvidia(gpu) && gpu->vendor.value)
+        return; /* modes of NVIDIA's driver */
     if (number_is(gpu->mig, 1)) {
         struct finding *f = finding_add(findings, REASON_P2P_MIG, WEIGHT_OFF, index,
                                         "gpu%s: MIG mode is on", index);
@@ -466,9 +497,10 @@ void check_peer(const struct machine *machine, const struct endpoint *a, const s
     if (!told && !linked)
         check_socket(machine, a, b, findings);
     if (!told)
-        finding_add(findings, REASON_P2P_UNTOLD, WEIGHT_UNKNOWN, NULL,
-                    "no peer status of %s %s: %s", a->name, b->name,
-                    p ? why_unknown(driver_word(p, linked).why) : "not recorded");
+        suit(machine_find_gpu(machine, a->index),
+             finding_add(findings, REASON_P2P_UNTOLD, WEIGHT_UNKNOWN, NULL,
+                         "no peer status of %s %s: %s", a->name, b->name,
+                         p ? why_unknown(driver_word(p, linked).why) : "not recorded"));
     if (!linked) /* of a way that is off for another cause, this is only good to know */
         check_pcie_way(machine, a, b, best && best->kind == ROUTE_PEER ? WEIGHT_SLOW : WEIGHT_NOTE,
                        findings);
@@ -476,86 +508,6 @@ void check_peer(const struct machine *machine, const struct endpoint *a, const s
         !text_is(p->atomics, "ok"))
         finding_add(findings, REASON_P2P_NO_ATOMICS, WEIGHT_NOTE, NULL,
                     "the driver says %s for atomics of %s %s", p->atomics.value, a->name, b->name);
-}
-
-static void check_speed(const struct machine_measured *m, const struct machine_measured *back,
-                        const struct route *best, const struct endpoint *a,
-                        const struct endpoint *b, struct findings *findings)
-{
-    int64_t out = number_or(m->write_mbps, 0), in = back ? number_or(back->write_mbps, 0) : 0;
-    char pair[140];
-    snprintf(pair, sizeof pair, "%s %s", a->name, b->name);
-    struct finding *f = NULL;
-    if (out && best->mbps && out < best->mbps * 80 / 100)
-        f = finding_add(findings, REASON_P2P_SLOW, WEIGHT_SLOW, pair,
-                        "%s: %.1f of %.1f GB/s over %s", pair, (double)out / 1000,
-                        (double)best->mbps / 1000, best->text);
-    if (f)
-        f->gain_mbps = best->mbps - out;
-    f = NULL;
-    if (out && in && out < in * 80 / 100)
-        f = finding_add(findings, REASON_P2P_ONE_WAY, WEIGHT_SLOW, pair,
-                        "%s to %s %.1f GB/s, back %.1f", a->name, b->name, (double)out / 1000,
-                        (double)in / 1000);
-    if (f)
-        f->gain_mbps = in - out;
-    bool lower = strcmp(a->name, b->name) < 0; /* counted for both directions together */
-    /* Links correct a trickle of errors without loss; a fault is what costs speed. */
-    bool at_speed = out && best->mbps && out >= best->mbps * 95 / 100;
-    if (number_or(m->errors_grown, 0) > 0)
-        finding_add(findings, REASON_NVLINK_GROWING, at_speed ? WEIGHT_NOTE : WEIGHT_SLOW, a->name,
-                    "%" PRId64 " link errors while %s and %s wrote to each other%s%s",
-                    m->errors_grown.value, lower ? a->name : b->name, lower ? b->name : a->name,
-                    *text_or(m->errors_where, "") ? ": " : "", text_or(m->errors_where, ""));
-}
-
-void check_measured(const struct machine *machine, const struct endpoint *a,
-                    const struct endpoint *b, const struct routes *routes,
-                    struct findings *findings)
-{
-    const struct machine_measured *m = machine_find_measured(machine, a->name, b->name);
-    const struct route *best = routes_best(routes);
-    char pair[140];
-    snprintf(pair, sizeof pair, "%s %s", a->name, b->name);
-    findings->path = "peer access";
-    findings->ways = WAY(ROUTE_LINK) | WAY(ROUTE_PEER);
-    struct finding *f = NULL;
-    if (m && text_is(m->proof, "failed"))
-        f = finding_add(findings, REASON_P2P_PROOF, WEIGHT_OFF, pair, "%s: %s", pair,
-                        text_or(m->evidence, "the proof failed"));
-    if (m && text_is(m->proof, "refused"))
-        f = finding_add(findings, REASON_P2P_REFUSED, WEIGHT_OFF, pair, "%s: %s", pair,
-                        text_or(m->evidence, "the driver refused"));
-    if (m)
-        finding_repair(f, "set measured[%zu].proof proven", (size_t)(m - machine->measured));
-    if (m && best && (best->kind == ROUTE_LINK || best->kind == ROUTE_PEER)) /* what was measured */
-        check_speed(m, machine_find_measured(machine, b->name, a->name), best, a, b, findings);
-}
-
-bool check_proven(const struct machine *machine, const struct endpoint *a, const struct endpoint *b,
-                  const struct routes *routes, struct findings *findings)
-{
-    const struct machine_measured *m = machine_find_measured(machine, a->name, b->name);
-    const struct route *best = routes_best(routes);
-    char pair[140];
-    bool direct = best && (best->kind == ROUTE_LINK || best->kind == ROUTE_PEER);
-    if (m && m->proof.value && !text_is(m->proof, "not-run"))
-        return false;
-    /* a proof that was tried and could not be made is a fault: the driver offers this access */
-    const char *why = m && m->evidence.value && *m->evidence.value ? m->evidence.value
-                      : m                                          ? m->proof.why
-                                                                   : NULL;
-    if (!direct && !why)
-        return false;
-    snprintf(pair, sizeof pair, "%s %s", a->name, b->name);
-    findings->path = direct ? best->text : "peer access";
-    findings->ways = WAY(ROUTE_LINK) | WAY(ROUTE_PEER);
-    struct finding *f =
-        finding_add(findings, REASON_P2P_UNPROVEN, why ? WEIGHT_OFF : WEIGHT_UNKNOWN, pair,
-                    "%s: %s", pair, why ? why : "no proof is recorded");
-    if (m)
-        finding_repair(f, "set measured[%zu].proof proven", (size_t)(m - machine->measured));
-    return !why;
 }
 
 /* --- PCIe -------------------------------------------------------------------------------------- */
@@ -653,7 +605,7 @@ static void check_port_link(const struct machine_pci *pci, const struct machine_
                                    pci->width.value, width),
                        "width %s %" PRId64, pci->bdf.value, width);
     if (!may_idle && pci->gen.known && gen && pci->gen.value < gen)
-        finding_repair(finding_add(findings, REASON_PCIE_GEN, WEIGHT_SLOW, pci->bdf.value,
+        finding_repair(finding_add(findings, REASON_PCIE_GEN, WEIGHT_SLOW, text_or(above->bdf, "?"),
                                    "%s runs at generation %" PRId64 " of %" PRId64, pci->bdf.value,
                                    pci->gen.value, gen),
                        "set pci[%s].gen %" PRId64, pci->bdf.value, gen);

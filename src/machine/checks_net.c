@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROCE_MTU_LEAST = 4200 };
@@ -15,23 +16,68 @@ static bool has_active_port(const struct machine *machine, const struct machine_
     return !port || !port->state.value || text_is(port->state, "active");
 }
 
-const struct machine_nic *check_nearest_nic(const struct machine *machine,
-                                            const struct endpoint *gpu, enum level *level)
+static enum level level_to(const struct machine *machine, const struct endpoint *gpu,
+                           const struct machine_nic *nic)
 {
-    const struct machine_nic *best = NULL;
-    *level = LEVEL_UNKNOWN;
-    for (size_t i = 0; i < machine->n_nics; i++) {
-        const struct machine_nic *nic = &machine->nics[i];
-        struct endpoint end = {.kind = ENDPOINT_NIC,
-                               .pci = machine_find_pci(machine, nic->bdf.value)};
-        snprintf(end.name, sizeof end.name, "%s", text_or(nic->name, ""));
-        enum level here = routes_apart(machine, gpu, &end);
-        if (has_active_port(machine, nic) && (!best || here < *level)) {
-            best = nic;
-            *level = here;
+    struct endpoint end = {.kind = ENDPOINT_NIC, .pci = machine_find_pci(machine, nic->bdf.value)};
+    snprintf(end.name, sizeof end.name, "%s", text_or(nic->name, ""));
+    return routes_apart(machine, gpu, &end);
+}
+
+static struct endpoint gpu_end(const struct machine *machine, const struct machine_gpu *gpu)
+{
+    struct endpoint end = {.kind = ENDPOINT_GPU,
+                           .index = number_or(gpu->index, -1),
+                           .pci = machine_find_pci(machine, gpu->bdf.value)};
+    snprintf(end.name, sizeof end.name, "gpu%" PRId64, end.index);
+    return end;
+}
+
+/* Of the nearest active NICs the one that fewest GPUs have; `taken` counts per NIC. -1: there is none. */
+static int nearest_free(const struct machine *machine, const struct endpoint *gpu, const int *taken)
+{
+    int best = -1;
+    enum level least = LEVEL_UNKNOWN;
+    for (int i = 0; i < (int)machine->n_nics; i++) {
+        if (!has_active_port(machine, &machine->nics[i]))
+            continue;
+        enum level here = level_to(machine, gpu, &machine->nics[i]);
+        if (best < 0 || here < least || (here == least && taken[i] < taken[best])) {
+            best = i;
+            least = here;
         }
     }
     return best;
+}
+
+void check_share_nics(const struct machine *machine, int *nic_of)
+{
+    int *taken = calloc(machine->n_nics + 1, sizeof *taken);
+    if (!taken)
+        abort();
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        struct endpoint gpu = gpu_end(machine, &machine->gpus[i]);
+        nic_of[i] = nearest_free(machine, &gpu, taken);
+        if (nic_of[i] >= 0)
+            taken[nic_of[i]]++;
+    }
+    free(taken);
+}
+
+const struct machine_nic *check_nearest_nic(const struct machine *machine,
+                                            const struct endpoint *gpu, enum level *level)
+{
+    int *nic_of = calloc(machine->n_gpus + 1, sizeof *nic_of);
+    int nic = -1;
+    if (!nic_of)
+        abort();
+    check_share_nics(machine, nic_of);
+    for (size_t i = 0; i < machine->n_gpus; i++)
+        if (number_is(machine->gpus[i].index, gpu->index))
+            nic = nic_of[i];
+    free(nic_of);
+    *level = nic < 0 ? LEVEL_UNKNOWN : level_to(machine, gpu, &machine->nics[nic]);
+    return nic < 0 ? NULL : &machine->nics[nic];
 }
 
 /* --- the port ---------------------------------------------------------------------------------- */
@@ -59,7 +105,7 @@ static void check_port(const struct machine *machine, const struct machine_port 
                                    text_or(port->physical, "?")),
                        "set ports[%zu].state active", number);
     if (number_or(port->symbol_errors, 0) > 0 || number_or(port->link_downed, 0) > 1)
-        finding_add(findings, REASON_NIC_ERRORS, WEIGHT_SLOW, nic,
+        finding_add(findings, REASON_NIC_ERRORS, WEIGHT_NOTE, nic,
                     "%s port %" PRId64 ": %" PRId64 " symbol errors, link down %" PRId64 " times",
                     nic, number_or(port->port, 0), number_or(port->symbol_errors, 0),
                     number_or(port->link_downed, 0));
@@ -145,6 +191,17 @@ static bool may_register(const struct machine *machine, const struct endpoint *g
            rung(machine, gpu, nic, "peermem", "not-tried");
 }
 
+/* The open kernel module, which exports dma-buf, needs a GPU System Processor: Turing and newer. */
+static void suit(const struct machine_gpu *gpu, struct finding *finding)
+{
+    int64_t major = number_or(gpu->cc_major, 99), minor = number_or(gpu->cc_minor, 0);
+    if (major < 7 || (major == 7 && minor < 5))
+        finding_remedy(finding,
+                       "modprobe nvidia_peermem (dma-buf is no way here: the open kernel module, "
+                       "which exports it, does not drive {dev})",
+                       text_or(gpu->name, "this GPU"));
+}
+
 /* Two ways of registration: one that fails while the other works is only good to know. */
 static void check_registration(const struct machine *machine, const struct endpoint *gpu,
                                const struct endpoint *nic, struct findings *findings)
@@ -162,6 +219,7 @@ static void check_registration(const struct machine *machine, const struct endpo
     if ((failed = rung(machine, gpu, nic, "export", "failed"))) {
         f = rung_finding(findings, closed && !works ? REASON_GDR_CLOSED : REASON_GDR_NO_DMABUF,
                          weight, failed);
+        suit(machine_find_gpu(machine, gpu->index), f);
         repair_rung(machine, gpu, nic, "export", f);
         repair_rung(machine, gpu, nic, "dmabuf", f);
     }
@@ -192,27 +250,52 @@ static void check_untried(const struct machine *machine, const struct endpoint *
         return;
     bool closed = text_is(machine->drivers.nvidia_flavor, "closed");
     bool no_peermem = number_is(machine->drivers.nvidia_peermem, 0);
-    if (number_is(g->dmabuf, 0))
-        finding_repair(finding_add(findings, REASON_GDR_NO_DMABUF,
-                                   no_peermem ? WEIGHT_OFF : WEIGHT_NOTE, NULL,
-                                   "%s: CUDA attribute 124 (dma-buf) is 0", gpu->name),
-                       "load module nvidia_peermem");
-    if (closed && no_peermem)
-        finding_repair(finding_add(findings, REASON_GDR_CLOSED, WEIGHT_OFF, NULL,
-                                   "closed kernel module %s, nvidia_peermem is not loaded",
-                                   text_or(machine->drivers.nvidia_module, "?")),
-                       "load module nvidia_peermem");
-    else if (no_peermem)
+    struct finding *f;
+    if (number_is(g->dmabuf, 0)) {
+        f = finding_add(findings, REASON_GDR_NO_DMABUF, no_peermem ? WEIGHT_OFF : WEIGHT_NOTE, NULL,
+                        "%s: CUDA attribute 124 (dma-buf) is 0", gpu->name);
+        suit(g, f);
+        finding_repair(f, "load module nvidia_peermem");
+    }
+    if (closed && no_peermem) {
+        f = finding_add(findings, REASON_GDR_CLOSED, WEIGHT_OFF, NULL,
+                        "closed kernel module %s, nvidia_peermem is not loaded",
+                        text_or(machine->drivers.nvidia_module, "?"));
+        suit(g, f);
+        finding_repair(f, "load module nvidia_peermem");
+    } else if (no_peermem)
         finding_add(findings, REASON_GDR_NO_PEERMEM, WEIGHT_NOTE, NULL,
                     "nvidia_peermem is not loaded; dma-buf may do without it");
+}
+
+/* The nearest active NIC, of several that are equally near the one that comes in turn; asked for every pair of a
+ * table, so without sharing out among all GPUs. */
+static const struct machine_nic *near_in_turn(const struct machine *machine,
+                                              const struct endpoint *gpu, enum level *level)
+{
+    const struct machine_nic *near[8] = {NULL};
+    size_t n = 0;
+    *level = LEVEL_UNKNOWN;
+    for (size_t i = 0; i < machine->n_nics; i++) {
+        if (!has_active_port(machine, &machine->nics[i]))
+            continue;
+        enum level here = level_to(machine, gpu, &machine->nics[i]);
+        if (here < *level)
+            n = 0;
+        *level = here < *level ? here : *level;
+        if (here == *level && n < sizeof near / sizeof near[0])
+            near[n++] = &machine->nics[i];
+    }
+    return n ? near[(size_t)gpu->index % n] : NULL;
 }
 
 static void check_far(const struct machine *machine, const struct endpoint *gpu,
                       const struct endpoint *nic, struct findings *findings)
 {
     enum level nearest, here = routes_apart(machine, gpu, nic);
-    const struct machine_nic *near = check_nearest_nic(machine, gpu, &nearest);
-    if (near && here != LEVEL_UNKNOWN && nearest < here)
+    const struct machine_nic *near =
+        here == LEVEL_UNKNOWN ? NULL : near_in_turn(machine, gpu, &nearest);
+    if (near && nearest < here)
         finding_add(findings, REASON_GDR_FAR, WEIGHT_SLOW, near->name.value,
                     "%s is at distance %s, %s at %s", nic->name, level_name(here), near->name.value,
                     level_name(nearest));
@@ -241,7 +324,7 @@ static void add_gdr(const struct machine *machine, const struct endpoint *gpu,
         repair_rung(machine, gpu, nic, "transfer",
                     rung_finding(findings, REASON_GDR_DATA, WEIGHT_OFF, r));
     r = rung(machine, gpu, nic, "speed", "ok");
-    if (r && direct && number_or(r->mbps, direct) < direct * 80 / 100)
+    if (r && direct && number_or(r->mbps, direct) < check_least(machine, direct))
         finding_add(findings, REASON_GDR_SLOW, WEIGHT_SLOW, NULL,
                     "%s %s: %" PRId64 " of %" PRId64 " MB/s", gpu->name, nic->name, r->mbps.value,
                     direct);
@@ -293,17 +376,16 @@ void check_gda(const struct machine *machine, const struct endpoint *gpu,
 
 void check_nearest_nics(const struct machine *machine, struct findings *findings)
 {
-    enum level level;
-    for (size_t n = 0; n < machine->n_nics; n++) {
+    int *nic_of = calloc(machine->n_gpus + 1, sizeof *nic_of);
+    if (!nic_of)
+        abort();
+    check_share_nics(machine, nic_of);
+    for (int n = 0; n < (int)machine->n_nics; n++) {
         int gpus = 0;
         char names[128] = "";
         for (size_t i = 0; i < machine->n_gpus; i++) {
-            struct endpoint gpu = {.kind = ENDPOINT_GPU,
-                                   .pci = machine_find_pci(machine, machine->gpus[i].bdf.value)};
-            snprintf(gpu.name, sizeof gpu.name, "gpu%" PRId64,
-                     number_or(machine->gpus[i].index, -1));
-            if (check_nearest_nic(machine, &gpu, &level) != &machine->nics[n] ||
-                level == LEVEL_UNKNOWN)
+            struct endpoint gpu = gpu_end(machine, &machine->gpus[i]);
+            if (nic_of[i] != n || level_to(machine, &gpu, &machine->nics[n]) == LEVEL_UNKNOWN)
                 continue;
             gpus++;
             size_t used = strlen(names);
@@ -314,6 +396,7 @@ void check_nearest_nics(const struct machine *machine, struct findings *findings
             finding_add(findings, REASON_NIC_SHARED, WEIGHT_NOTE, machine->nics[n].name.value,
                         "%s is the nearest of %s", text_or(machine->nics[n].name, "?"), names);
     }
+    free(nic_of);
 }
 
 /* --- files ------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include "machine/doctor.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "machine/checks.h"
@@ -72,9 +73,12 @@ static bool nic_end(const struct machine *machine, const struct machine_nic *nic
 
 static int examine_drivers(const struct machine *machine, struct findings *findings)
 {
+    int n = (int)number_or(machine->limits.nvidia_pci_devices, 0);
+    for (size_t i = 0; i < machine->n_gpus; i++)
+        n += text_is(machine->gpus[i].vendor, "nvidia");
     check_drivers(machine, findings);
     check_services(machine, findings);
-    return 1;
+    return n;
 }
 
 static int examine_limits(const struct machine *machine, struct findings *findings)
@@ -122,6 +126,7 @@ static int examine_pcie(const struct machine *machine, struct findings *findings
         findings->place = end.name;
         check_pcie(machine, &end, findings);
         check_pcie_health(machine, &end, findings);
+        check_host_speed(machine, &end, findings);
     }
     for (size_t i = 0; i < machine->n_disks; i++, n++) {
         struct endpoint end = {.kind = ENDPOINT_DISK,
@@ -173,6 +178,39 @@ static int examine_pairs(const struct machine *machine, struct findings *finding
     return n;
 }
 
+typedef void pair_check(const struct machine *machine, const struct endpoint *gpu,
+                        const struct endpoint *nic, struct findings *findings);
+
+/* Each GPU with the NIC that it gets. Returns how many have one. */
+static int check_each_nic(const struct machine *machine, struct findings *findings, bool nvidia,
+                          pair_check *check)
+{
+    int *nic_of = calloc(machine->n_gpus + 1, sizeof *nic_of), n = 0;
+    if (!nic_of)
+        abort();
+    check_share_nics(machine, nic_of);
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        struct endpoint gpu, nic;
+        bool here = gpu_end(machine, i, &gpu) && nic_of[i] >= 0;
+        if (!here || !nic_end(machine, &machine->nics[nic_of[i]], &nic) ||
+            (nvidia && !text_is(machine->gpus[i].vendor, "nvidia")))
+            continue;
+        findings->place = gpu.name;
+        check(machine, &gpu, &nic, findings);
+        n++;
+    }
+    free(nic_of);
+    return n;
+}
+
+static void check_one_gdr(const struct machine *machine, const struct endpoint *gpu,
+                          const struct endpoint *nic, struct findings *findings)
+{
+    int first = findings->n;
+    check_gdr(machine, gpu, nic, findings);
+    explain_gains(machine, gpu, nic, NULL, findings, first);
+}
+
 static int examine_rdma(const struct machine *machine, struct findings *findings)
 {
     for (size_t i = 0; i < machine->n_nics; i++) {
@@ -184,18 +222,7 @@ static int examine_rdma(const struct machine *machine, struct findings *findings
         check_nic_health(machine, &nic, findings);
     }
     check_bonds(machine, findings);
-    for (size_t i = 0; i < machine->n_gpus; i++) {
-        struct endpoint gpu, nic;
-        enum level level;
-        bool here = gpu_end(machine, i, &gpu);
-        const struct machine_nic *near = check_nearest_nic(machine, &gpu, &level);
-        if (!here || !near || !nic_end(machine, near, &nic))
-            continue;
-        findings->place = gpu.name;
-        int first = findings->n;
-        check_gdr(machine, &gpu, &nic, findings);
-        explain_gains(machine, &gpu, &nic, NULL, findings, first);
-    }
+    check_each_nic(machine, findings, false, check_one_gdr);
     findings->place = "";
     check_nearest_nics(machine, findings);
     if (machine->n_nics == 0)
@@ -206,19 +233,7 @@ static int examine_rdma(const struct machine *machine, struct findings *findings
 
 static int examine_gda(const struct machine *machine, struct findings *findings)
 {
-    int n = 0;
-    for (size_t i = 0; i < machine->n_gpus; i++) {
-        struct endpoint gpu, nic;
-        enum level level;
-        bool here = gpu_end(machine, i, &gpu);
-        const struct machine_nic *near = check_nearest_nic(machine, &gpu, &level);
-        if (!here || !near || !nic_end(machine, near, &nic))
-            continue;
-        findings->place = gpu.name;
-        check_gda(machine, &gpu, &nic, findings);
-        n++;
-    }
-    return n;
+    return check_each_nic(machine, findings, true, check_gda);
 }
 
 /* Each mount with the GPU nearest to its disk. */
@@ -252,9 +267,41 @@ static int examine_storage(const struct machine *machine, struct findings *findi
     return n;
 }
 
+/* What a machine does not have, or was never meant to do. */
+static bool is_absent(const struct finding *f)
+{
+    return f->reason == REASON_GDA_NIC || (f->weight == WEIGHT_OFF && is_nature(f->reason));
+}
+
+/* How many places of a check have none of what it is about. */
+static int count_absent(const struct findings *findings, const struct doctor_check *check)
+{
+    int n = 0;
+    for (int i = check->first; i < findings->n; i++) {
+        const struct finding *f = &findings->list[i];
+        bool counted = false;
+        for (int k = check->first; is_absent(f) && k < i; k++)
+            counted |=
+                is_absent(&findings->list[k]) && strcmp(findings->list[k].place, f->place) == 0;
+        n += is_absent(f) && !counted;
+    }
+    return n;
+}
+
+const char *doctor_state(const struct doctor_check *check)
+{
+    return check->looked_at == 0               ? "absent"
+           : check->faults                     ? "fault"
+           : check->unknown                    ? "unknown"
+           : check->absent >= check->looked_at ? "not-offered"
+           : check->absent                     ? "in-part"
+                                               : "good";
+}
+
 static void finish(struct diagnosis *d, struct doctor_check *check)
 {
     check->n = d->findings.n - check->first;
+    check->absent = count_absent(&d->findings, check);
     for (int i = check->first; i < d->findings.n; i++) {
         struct finding *f = &d->findings.list[i];
         if (f->weight <= WEIGHT_SLOW && is_nature(f->reason))

@@ -15,6 +15,7 @@ struct doctor_check {
     int first, n;      /* findings of this check */
     int faults, unknown;
     int looked_at; /* GPUs, pairs, NICs ... that were examined */
+    int absent;    /* of these, where nothing offers what the check is about */
 };
 
 struct diagnosis {
@@ -22,6 +23,10 @@ struct diagnosis {
     struct findings findings;
     int faults, unknown;
 };
+
+/* "absent" (nothing to look at), "fault", "unknown" (not all could be seen), "not-offered" (nowhere is what
+ * the check is about), "in-part" (somewhere it is not), "good". */
+const char *doctor_state(const struct doctor_check *check);
 
 /* To be ended with findings_free(&diagnosis->findings). */
 void doctor_examine(const struct machine *machine, struct diagnosis *diagnosis);

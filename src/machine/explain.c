@@ -93,6 +93,7 @@ static void explain_host(const struct machine *machine, const struct endpoint *d
         check_gpu(machine, gpu, findings);
         check_mapping(machine, gpu, findings);
         check_pcie(machine, device, findings);
+        check_host_speed(machine, device, findings);
     } else if (device->kind == ENDPOINT_NIC) {
         check_nic(machine, device, findings);
     } else {

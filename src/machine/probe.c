@@ -49,6 +49,10 @@ weft_status machine_measure_pair(struct machine *machine, const struct machine_p
     set_speed(machine, &m->read_mbps, r.read_mbps);
     set_speed(machine, &m->both_mbps, r.both_mbps);
     set_speed(machine, &m->latency_ns, r.latency_ns);
+    if (r.pcie_gen)
+        number_set(&m->pcie_gen, r.pcie_gen);
+    else
+        number_unknown(machine, &m->pcie_gen, "not read");
     text_set(machine, &m->errors_where, r.errors_where);
     if (r.errors_grown >= 0)
         number_set(&m->errors_grown, r.errors_grown);

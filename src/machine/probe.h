@@ -23,6 +23,7 @@ struct probe_result {
     int64_t read_mbps;      /* a reads from b's memory; 0 = not measured */
     int64_t both_mbps;      /* both directions at once, together; 0 = not measured */
     int64_t latency_ns;     /* one way, 8 bytes; 0 = not measured */
+    int pcie_gen;           /* of the GPU's link, right behind the copies; 0 = not read */
     int64_t errors_grown;   /* link errors counted meanwhile; -1 = not counted */
     char errors_where[160]; /* on which links */
 };

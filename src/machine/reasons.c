@@ -128,6 +128,12 @@ void finding_repair(struct finding *finding, const char *format, ...)
     va_end(arguments);
 }
 
+void finding_remedy(struct finding *finding, const char *remedy, const char *device)
+{
+    if (finding)
+        fill(finding->remedy, sizeof finding->remedy, remedy, device);
+}
+
 void findings_free(struct findings *findings)
 {
     free(findings->list);

@@ -70,6 +70,10 @@ struct finding *finding_add(struct findings *findings, enum reason reason, enum 
 void finding_repair(struct finding *finding, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Another remedy than that of the table, where that cannot work on this part; {dev} stands for `device`. Nothing for
+ * NULL. */
+void finding_remedy(struct finding *finding, const char *remedy, const char *device);
+
 void findings_free(struct findings *findings);
 
 /* Moves the findings of `from`, which is empty then, to the end of `to`, as finding_add() does. */

@@ -229,6 +229,30 @@ EXPORT nvml_return nvmlDeviceGetVirtualizationMode(nvml_device device, int *mode
     ANSWER("virtualization", mode);
 }
 
+EXPORT nvml_return nvmlDeviceGetCurrPcieLinkGeneration(nvml_device device, unsigned *generation);
+EXPORT nvml_return nvmlDeviceGetCurrPcieLinkGeneration(nvml_device device, unsigned *generation)
+{
+    ANSWER("pcie_gen", generation);
+}
+
+EXPORT nvml_return nvmlDeviceGetMaxPcieLinkGeneration(nvml_device device, unsigned *generation);
+EXPORT nvml_return nvmlDeviceGetMaxPcieLinkGeneration(nvml_device device, unsigned *generation)
+{
+    ANSWER("pcie_gen_max", generation);
+}
+
+EXPORT nvml_return nvmlDeviceGetCurrPcieLinkWidth(nvml_device device, unsigned *lanes);
+EXPORT nvml_return nvmlDeviceGetCurrPcieLinkWidth(nvml_device device, unsigned *lanes)
+{
+    ANSWER("pcie_width", lanes);
+}
+
+EXPORT nvml_return nvmlDeviceGetMaxPcieLinkWidth(nvml_device device, unsigned *lanes);
+EXPORT nvml_return nvmlDeviceGetMaxPcieLinkWidth(nvml_device device, unsigned *lanes)
+{
+    ANSWER("pcie_width_max", lanes);
+}
+
 EXPORT nvml_return nvmlDeviceGetPcieReplayCounter(nvml_device device, unsigned *count);
 EXPORT nvml_return nvmlDeviceGetPcieReplayCounter(nvml_device device, unsigned *count)
 {

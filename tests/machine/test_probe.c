@@ -316,14 +316,42 @@ static void failing_calls(void **state)
     }
 }
 
+/* The generation of the link right behind the copies: a GPU that stays low under load is a fault, and so
+ * is a rate below the threshold. */
+static void low_link(void **state)
+{
+    (void)state;
+    for (int low = 0; low < 2; low++) {
+        setenv("FAKE_NVML_FACTS", low ? "pcie_gen=1" : "pcie_gen=5", 1);
+        struct machine *m = measured(true);
+        const struct machine_measured *host = machine_find_measured(m, "gpu1", "host");
+        assert_true(number_is(host->pcie_gen, low ? 1 : 5));
+        struct diagnosis d;
+        doctor_examine(m, &d);
+        const struct finding *f = find(&d.findings, REASON_PCIE_GEN);
+        assert_int_equal(f != NULL, low);
+        if (f)
+            assert_non_null(strstr(f->evidence, "stays at PCIe generation 1 of 5 under load"));
+        assert_null(find(&d.findings, REASON_HOST_SLOW));
+        findings_free(&d.findings);
+        number_set(&m->limits.fault_percent, 100); /* 55.0 of 55.4 */
+        doctor_examine(m, &d);
+        assert_non_null(find(&d.findings, REASON_HOST_SLOW));
+        findings_free(&d.findings);
+        machine_free(m);
+    }
+    unsetenv("FAKE_NVML_FACTS");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures),      cmocka_unit_test(slow_direction),
-        cmocka_unit_test(slow_pair),    cmocka_unit_test(lying_pair),
-        cmocka_unit_test(refused_pair), cmocka_unit_test(not_offered),
-        cmocka_unit_test(hidden_gpu),   cmocka_unit_test(growing_errors),
-        cmocka_unit_test(one_error),    cmocka_unit_test(failing_calls),
+        cmocka_unit_test(figures),        cmocka_unit_test(low_link),
+        cmocka_unit_test(slow_direction), cmocka_unit_test(slow_pair),
+        cmocka_unit_test(lying_pair),     cmocka_unit_test(refused_pair),
+        cmocka_unit_test(not_offered),    cmocka_unit_test(hidden_gpu),
+        cmocka_unit_test(growing_errors), cmocka_unit_test(one_error),
+        cmocka_unit_test(failing_calls),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

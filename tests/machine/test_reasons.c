@@ -83,6 +83,7 @@ static const struct {
      "set pci[0000:07:00.0].numa -1",
      NULL, NULL},
     {REASON_BAR1_SMALL, "geforce-2-acs", "set gpus[0].bar1_bytes 268435456", "host", "gpu0"},
+    {REASON_HOST_SLOW, "measured", "set measured[2].write_mbps 20000", "gpu0", "host"},
     {REASON_GDR_UNTRIED, "mi300x-8", NULL, "gpu0", "bnxt_re0"},
     {REASON_GDR_NO_DMABUF, "dgx-1v", NULL, "gpu0", "mlx5_0"},
     {REASON_GDR_CLOSED, "p100-8", NULL, "gpu0", "mlx5_0"},

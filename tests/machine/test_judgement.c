@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is a fault and what is none: measured rates beside a threshold that can be set, a link that stays low
+ * under load, old counters, one port of several; NICs that are equally near; and remedies that fit the
+ * part they are given for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "machine/checks.h"
+#include "machine/doctor.h"
+#include "machine/explain.h"
+#include "machine/whatif.h"
+
+static struct machine *load(const char *name, const char *changes)
+{
+    char path[512];
+    struct machine *m;
+    snprintf(path, sizeof path, MACHINES "/%s.json", name);
+    if (machine_load(strchr(name, ' ') ? name : path, &m))
+        fail_msg("%s", weft_last_error());
+    if (changes && whatif_apply(m, changes))
+        fail_msg("%s: %s", name, weft_last_error());
+    return m;
+}
+
+/* Weight of a reason in the diagnosis of the whole machine; -1: not told. */
+static int weight_of(const struct machine *m, enum reason reason, char *remedy)
+{
+    static struct diagnosis d;
+    int weight = -1;
+    doctor_examine(m, &d);
+    for (int i = 0; i < d.findings.n; i++)
+        if (d.findings.list[i].reason == reason &&
+            (weight < 0 || (int)d.findings.list[i].weight < weight)) {
+            weight = (int)d.findings.list[i].weight;
+            if (remedy)
+                snprintf(remedy, 400, "%s", d.findings.list[i].remedy);
+        }
+    findings_free(&d.findings);
+    return weight;
+}
+
+static void test_weights(void **state)
+{
+    static const struct {
+        const char *machine, *change;
+        enum reason reason;
+        int weight; /* -1: not told */
+    } cases[] = {
+        /* GPU and host: 55.4 are expected, 44.3 the least */
+        {"h200-2-measured", NULL, REASON_HOST_SLOW, -1},
+        {"h200-2-measured", "set measured[1].write_mbps 44400", REASON_HOST_SLOW, -1},
+        {"h200-2-measured", "set measured[1].write_mbps 44200", REASON_HOST_SLOW, WEIGHT_SLOW},
+        {"h200-2-measured", "set measured[1].read_mbps 44200", REASON_HOST_SLOW, WEIGHT_SLOW},
+        {"h200-2-measured", "set measured[1].write_mbps 44200; set limits.fault_percent 75",
+         REASON_HOST_SLOW, -1},
+        {"h200-2-measured", "set limits.fault_percent 100", REASON_HOST_SLOW, WEIGHT_SLOW},
+        /* pairs of GPUs: 395.9 expected */
+        {"h200-2-measured", "set measured[0].write_mbps 320000", REASON_P2P_SLOW, -1},
+        {"h200-2-measured", "set measured[0].write_mbps 310000", REASON_P2P_SLOW, WEIGHT_SLOW},
+        {"h200-2-measured", "set measured[0].write_mbps 310000; set limits.fault_percent 70",
+         REASON_P2P_SLOW, -1},
+        {"h200-2-measured", "set measured[0].write_mbps 380000; set limits.fault_percent 98",
+         REASON_P2P_SLOW, WEIGHT_SLOW},
+        /* GPU and NIC: 23.75 expected */
+        {"dgx-a100", "set ladder[4].mbps 19100", REASON_GDR_SLOW, -1},
+        {"dgx-a100", "set ladder[4].mbps 18900", REASON_GDR_SLOW, WEIGHT_SLOW},
+        {"dgx-a100", "set ladder[4].mbps 18900; set limits.fault_percent 60", REASON_GDR_SLOW, -1},
+        /* the link of an idle GPU is none, under load it is */
+        {"h200-2-measured", "set gpus[0].pcie_gen 1", REASON_PCIE_GEN, -1},
+        {"dgx-a100", "set pci[0000:07:00.0].gen 1", REASON_PCIE_GEN, -1},
+        {"h200-2-measured", "set measured[1].pcie_gen 5", REASON_PCIE_GEN, -1},
+        {"h200-2-measured", "set measured[1].pcie_gen 1", REASON_PCIE_GEN, WEIGHT_SLOW},
+        /* totals of a long time */
+        {"dgx-a100", "set ports[2].symbol_errors 900", REASON_NIC_ERRORS, WEIGHT_NOTE},
+        {"dgx-a100", "set gpus[0].pcie_replays 900", REASON_PCIE_REPLAYS, WEIGHT_NOTE},
+        {"dgx-a100", "set links[0].crc_errors 900", REASON_NVLINK_ERRORS, WEIGHT_NOTE},
+        /* the only port of a NIC, and one of two */
+        {"dgx-a100", "set ports[2].state down", REASON_NIC_DOWN, WEIGHT_OFF},
+        {"dgx-a100", "set ports[2].state down; set ports[3].nic mlx5_2", REASON_NIC_DOWN,
+         WEIGHT_NOTE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct machine *m = load(cases[i].machine, cases[i].change);
+        int weight = weight_of(m, cases[i].reason, NULL);
+        if (weight != cases[i].weight)
+            fail_msg("%s, %s: %s has weight %d, not %d", cases[i].machine, cases[i].change,
+                     reason_table[cases[i].reason].code, weight, cases[i].weight);
+        machine_free(m);
+    }
+}
+
+/* The same figures the other way round: recorded as host to GPU. */
+static void test_host_first(void **state)
+{
+    struct machine *m = load("h200-2-measured",
+                             "set measured[1].a host; set measured[1].b gpu0; "
+                             "set measured[1].write_mbps 55000; set measured[1].read_mbps 20000");
+    static struct verdict v;
+    assert_int_equal(explain_pair(m, "host", "gpu0", &v), WEFT_OK);
+    assert_true(findings_have(&v.findings, REASON_HOST_SLOW));
+    for (int i = 0; i < v.findings.n; i++)
+        if (v.findings.list[i].reason == REASON_HOST_SLOW)
+            assert_non_null(strstr(v.findings.list[i].evidence,
+                                   "gpu0: 20.0 GB/s to the host, 55.0 from it; 55."));
+    verdict_free(&v);
+    machine_free(m);
+}
+
+/* Two GPUs and two NICs below one switch: one each; with one NIC active they share it. */
+static void test_ties(void **state)
+{
+    struct machine *m = load("4 h100, nic per gpu, 2 gpu per pcie-switch", NULL);
+    int nic_of[4];
+    check_share_nics(m, nic_of);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(nic_of[i], i);
+    assert_int_equal(weight_of(m, REASON_NIC_SHARED, NULL), -1);
+    assert_int_equal(whatif_apply(m, "set ports[1].state down"), WEFT_OK);
+    check_share_nics(m, nic_of);
+    assert_int_equal(nic_of[0], 0);
+    assert_int_equal(nic_of[1], 0);
+    assert_int_equal(nic_of[2], 2);
+    assert_int_equal(nic_of[3], 3);
+    assert_int_equal(weight_of(m, REASON_NIC_SHARED, NULL), WEIGHT_NOTE);
+    m->n_ports = 0;
+    check_share_nics(m, nic_of);
+    assert_int_equal(nic_of[3], -1);
+    machine_free(m);
+    /* DGX A100: two GPUs and two NICs on each tree of switches */
+    m = load("dgx-a100", NULL);
+    int nics[8], taken[16] = {0};
+    check_share_nics(m, nics);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(taken[nics[i]]++, 0);
+    machine_free(m);
+}
+
+/* Nothing is called good where there is nothing, or nothing that offers it. */
+static void test_never_good(void **state)
+{
+    static const struct {
+        const char *machine, *change, *check, *state;
+    } cases[] = {
+        {"no-gpu", NULL, "drivers", "absent"},
+        {"no-gpu", NULL, "gpus", "absent"},
+        {"no-gpu", NULL, "links", "absent"},
+        {"no-gpu", NULL, "pairs", "absent"},
+        {"no-gpu", NULL, "rdma", "absent"},
+        {"no-gpu", NULL, "gda", "absent"},
+        {"no-gpu", NULL, "storage", "absent"},
+        {"mi300x-8", NULL, "drivers", "absent"},
+        {"mi300x-8", NULL, "gda", "absent"},
+        {"mi300x-8", "set gpus[0].vendor nvidia", "gda", "not-offered"},
+        {"geforce-2-acs", NULL, "storage", "not-offered"},
+        {"dgx-a100", NULL, "drivers", "good"},
+        {"dgx-a100", NULL, "gda", "good"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static struct diagnosis d;
+        struct machine *m = load(cases[i].machine, cases[i].change);
+        bool seen = false;
+        doctor_examine(m, &d);
+        for (int c = 0; c < DOCTOR_CHECKS; c++) {
+            if (strcmp(d.checks[c].name, cases[i].check) != 0)
+                continue;
+            seen = true;
+            if (strcmp(doctor_state(&d.checks[c]), cases[i].state) != 0)
+                fail_msg("%s: %s is %s, not %s", cases[i].machine, cases[i].check,
+                         doctor_state(&d.checks[c]), cases[i].state);
+        }
+        assert_true(seen);
+        findings_free(&d.findings);
+        machine_free(m);
+    }
+}
+
+/* --- remedies ---------------------------------------------------------------------------------- */
+
+static void assert_no_remedy(const struct findings *findings, const char *word, const char *place)
+{
+    for (int i = 0; i < findings->n; i++)
+        if (strstr(findings->list[i].remedy, word))
+            fail_msg("%s: %s: %s", place, reason_table[findings->list[i].reason].code,
+                     findings->list[i].remedy);
+}
+
+static void check_all(const struct machine *m, const char *word, const char *place)
+{
+    static struct diagnosis d;
+    static struct verdict v;
+    static const char *const ends[][2] = {{"gpu0", "gpu1"}, {"gpu0", "host"}, {"gpu0", "nic0"}};
+    doctor_examine(m, &d);
+    assert_no_remedy(&d.findings, word, place);
+    findings_free(&d.findings);
+    for (int i = 0; i < 3; i++) {
+        if (explain_pair(m, ends[i][0], ends[i][1], &v) == WEFT_OK)
+            assert_no_remedy(&v.findings, word, place);
+        verdict_free(&v);
+    }
+}
+
+/* NVIDIA's tools do nothing for AMD's GPUs, whatever is wrong with them. */
+static void test_amd(void **state)
+{
+    static const char *const faults[] = {
+        "set links[0].active no",
+        "set links[0].mbps 1000",
+        "set gpus[0].ecc_uncorrected 3",
+        "set gpus[0].clock_reasons 64",
+        "set gpus[0].mig yes",
+        "set gpus[0].compute_mode prohibited",
+        "set gpus[0].compute_mode exclusive",
+        "set gpus[0].persistence no",
+        "set gpus[0].fabric_state not-started",
+        "set gpus[0].fabric_degraded yes",
+        "set gpus[0].bar1_bytes 1",
+        "set gpus[0].dmabuf no",
+        "set drivers.nvidia_peermem no",
+    };
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        struct machine *m = load("mi300x-8", faults[i]);
+        check_all(m, "nvidia", faults[i]);
+        machine_free(m);
+    }
+    char remedy[400];
+    struct machine *m = load("mi300x-8", "set links[0].active no");
+    assert_int_equal(weight_of(m, REASON_NVLINK_DOWN, remedy), WEIGHT_SLOW);
+    assert_string_equal(remedy, "amd-smi reset --gpureset --gpu 0 (no job may run); if it stays: "
+                                "replace the board");
+    machine_free(m);
+}
+
+/* The open kernel module drives no GPU before Turing. */
+static void test_before_turing(void **state)
+{
+    static const char *const machines[] = {"dgx-1v", "p100-8", "dgx-2"};
+    for (int i = 0; i < 3; i++) {
+        struct machine *m = load(machines[i], "set drivers.nvidia_flavor closed");
+        check_all(m, "nvidia-open", machines[i]);
+        check_all(m, "install the open kernel module", machines[i]);
+        for (size_t k = 0; k < m->n_ladder; k++)
+            text_set(m, &m->ladder[k].result, "failed");
+        number_set(&m->drivers.nvidia_peermem, 0);
+        check_all(m, "nvidia-open", machines[i]);
+        check_all(m, "install the open kernel module", machines[i]);
+        m->n_ladder = 0;
+        check_all(m, "install the open kernel module", machines[i]);
+        number_set(&m->gpus[0].dmabuf, 0);
+        check_all(m, "nvidia-open", machines[i]);
+        machine_free(m);
+    }
+    char remedy[400];
+    struct machine *m =
+        load("vm-p2p-clique", "set ladder[0].result failed; set drivers.nvidia_flavor open");
+    if (weight_of(m, REASON_GDR_NO_DMABUF, remedy) >= 0) /* Ada: it is the way */
+        assert_non_null(strstr(remedy, "nvidia-open"));
+    machine_free(m);
+}
+
+/* A link is retrained at its upper end, the port: the bit is reserved at the lower one. */
+static void test_retrain(void **state)
+{
+    char remedy[400];
+    struct machine *m = load("dgx-a100", "set pci[0000:4b:00.0].gen 1");
+    struct endpoint nic;
+    const struct machine_pci *port = NULL;
+    for (size_t i = 0; i < m->n_nics && !port; i++)
+        if (endpoint_find(m, m->nics[i].name.value, &nic) == WEFT_OK &&
+            text_is(m->nics[i].bdf, "0000:4b:00.0"))
+            port = machine_find_pci(m, nic.pci->parent.value);
+    assert_non_null(port);
+    assert_int_equal(weight_of(m, REASON_PCIE_GEN, remedy), WEIGHT_SLOW);
+    char want[64];
+    snprintf(want, sizeof want, "setpci -s %s CAP_EXP+10.w=20:20", port->bdf.value);
+    assert_non_null(strstr(remedy, want));
+    machine_free(m);
+}
+
+static void test_peermem_failures(void **state)
+{
+    const char *remedy = reason_table[REASON_GDR_NO_PEERMEM].remedy;
+    static const char *const known[] = {"modprobe nvidia_peermem",
+                                        "Invalid argument",
+                                        "ib_register_peer_memory_client",
+                                        "not found",
+                                        "Key was rejected",
+                                        "mlx5_ib"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        assert_non_null(strstr(remedy, known[i]));
+    assert_true(strlen(remedy) < sizeof((struct finding *)0)->remedy);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_weights), cmocka_unit_test(test_host_first),
+        cmocka_unit_test(test_ties),    cmocka_unit_test(test_never_good),
+        cmocka_unit_test(test_amd),     cmocka_unit_test(test_before_turing),
+        cmocka_unit_test(test_retrain), cmocka_unit_test(test_peermem_failures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
