@@ -128,7 +128,8 @@ static void test_ties(void **state)
     assert_int_equal(nic_of[2], 2);
     assert_int_equal(nic_of[3], 3);
     assert_int_equal(weight_of(m, REASON_NIC_SHARED, NULL), WEIGHT_NOTE);
-    m->n_ports = 0;
+    for (size_t i = 0; i < m->n_ports; i++)
+        text_set(m, &m->ports[i].state, "down");
     check_share_nics(m, nic_of);
     assert_int_equal(nic_of[3], -1);
     machine_free(m);
