@@ -12,7 +12,7 @@
  * FAKE_CUDA_REFUSE (1: peer access is offered, not given), FAKE_CUDA_ORDER (immediate, delayed or
  * reordered: see stream.c), FAKE_CUDA_IPC (see plain.c), FAKE_CUDA_SEED (of its delays), FAKE_CUDA_PAGEABLE (1: the device
  * accesses plain host memory by itself, and so when the copy is made), FAKE_CUDA_DMABUF (1: memory
- * can be exported as a dma-buf), FAKE_CUDA_REGISTER (1: host memory can be registered), FAKE_CUDA_BATCH (1: it takes batches of copies), FAKE_CUDA_FLUSH (1: the driver flushes writes of NICs) and
+ * can be exported as a dma-buf), FAKE_CUDA_RDMA (1: GPUDirect RDMA is supported), FAKE_CUDA_REGISTER (1: host memory can be registered), FAKE_CUDA_BATCH (1: it takes batches of copies), FAKE_CUDA_FLUSH (1: the driver flushes writes of NICs) and
  * FAKE_CUDA_NIC_ORDER (0; 200: they need no flush). Events tell the time that copies would
  * take at FAKE_CUDA_GBPS (400) between GPUs, FAKE_CUDA_SLOW ("1-0": from GPU 1 to GPU 0) at half of
  * it, and at 55 GB/s to and from the host; FAKE_CUDA_FLAG_NS (630) is the latency of an echo. */
@@ -220,6 +220,9 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
         break;
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
         *value = setting("FAKE_CUDA_VMM", 1);
+        break;
+    case 116: /* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED */
+        *value = setting("FAKE_CUDA_RDMA", 1);
         break;
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
         *value = setting("FAKE_CUDA_PAGEABLE", 1);

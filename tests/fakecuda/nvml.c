@@ -50,8 +50,10 @@ static int readings;
 EXPORT nvml_return nvmlInitWithFlags(unsigned flags);
 EXPORT nvml_return nvmlInitWithFlags(unsigned flags)
 {
+    long long refusal = NVML_OK; /* "absent=9": the driver is not loaded */
+    fact("absent", &refusal);
     readings = 0;
-    return NVML_OK;
+    return (nvml_return)refusal;
 }
 
 EXPORT nvml_return nvmlShutdown(void);

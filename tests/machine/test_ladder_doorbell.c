@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The whole ladder of a GPU and an mlx5 adapter, over the stand-in of CUDA and the software HCA: a driver
- * that does not take the doorbell's page is told as GDA-UAR, and one that does is not. */
+ * that does not take the doorbell's page is told as GDA-UAR, an adapter that gives no queues as GDA-DEVX, and
+ * without that neither. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,10 +11,13 @@
 
 #include <cmocka.h>
 
+#include "driver/mlx5.h"
 #include "machine/explain.h"
 #include "machine/ladder.h"
 
-static bool told(const char *registers)
+enum { REGISTERS_MOST = 8192 };
+
+static bool told(enum reason reason, const char *registers)
 {
     static struct verdict v;
     bool yes = false;
@@ -29,9 +33,10 @@ static bool told(const char *registers)
     if (machine_climb(m, 0, "mlx5_soft0"))
         fail_msg("%s", weft_last_error());
     assert_non_null(machine_find_rung(m, 0, "mlx5_soft0", "doorbell"));
+    assert_non_null(machine_find_rung(m, 0, "mlx5_soft0", "queues"));
     assert_int_equal(explain_pair(m, "gpu0", "mlx5_soft0", &v), WEFT_OK);
     for (int i = 0; i < v.findings.n; i++)
-        yes |= v.findings.list[i].reason == REASON_GDA_UAR;
+        yes |= v.findings.list[i].reason == reason;
     verdict_free(&v);
     machine_free(m);
     return yes;
@@ -40,12 +45,35 @@ static bool told(const char *registers)
 static void test_doorbell(void **state)
 {
     (void)state;
-    assert_false(told("1"));
-    assert_true(told("0"));
+    assert_false(told(REASON_GDA_UAR, "1"));
+    assert_true(told(REASON_GDA_UAR, "0"));
+}
+
+/* Another has taken all registers: the adapter lets this process have no queues. */
+static void test_queues(void **state)
+{
+    static struct mlx5dv_devx_uar *taken[REGISTERS_MOST];
+    struct mlx5 lib;
+    int n = 0, count = 0;
+    (void)state;
+    assert_false(told(REASON_GDA_DEVX, "1"));
+    assert_int_equal(mlx5_open(&lib, ""), WEFT_OK);
+    struct ibv_device **list = lib.verbs.get_device_list(&n);
+    assert_true(list && n > 0);
+    struct ibv_context *context = lib.verbs.open_device(list[0]);
+    while (count < REGISTERS_MOST && (taken[count] = lib.dv.alloc_uar(context, 0)))
+        count++;
+    assert_true(told(REASON_GDA_DEVX, "1"));
+    while (count)
+        lib.dv.free_uar(taken[--count]);
+    lib.verbs.close_device(context);
+    lib.verbs.free_device_list(list);
+    mlx5_close(&lib);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_doorbell)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_doorbell),
+                                       cmocka_unit_test(test_queues)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "driver/cuda.h"
+#include "machine/explain.h"
 #include "machine/ladder.h"
 #include "machine/ladder_verbs.h"
 
@@ -38,9 +39,9 @@ static int set_up(void **state)
 static int plain(void **state)
 {
     (void)state;
-    static const char *const names[] = {"FAKE_VERBS_FAIL",    "FAKE_VERBS_LINK",
-                                        "FAKE_VERBS_GID",     "FAKE_VERBS_LIE",
-                                        "FAKE_VERBS_DEVICES", "FAKE_CUDA_DMABUF"};
+    static const char *const names[] = {"FAKE_VERBS_FAIL", "FAKE_VERBS_LINK",    "FAKE_VERBS_GID",
+                                        "FAKE_VERBS_LIE",  "FAKE_VERBS_DEVICES", "FAKE_CUDA_DMABUF",
+                                        "FAKE_CUDA_RDMA"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         unsetenv(names[i]);
     cuda_fault_plan(NULL, 0, 0);
@@ -298,6 +299,61 @@ static void test_ask_cuda(void **state)
     machine_free(m);
 }
 
+/* ---------------------------------------------------------------------------------- what is told then */
+
+static bool told(enum reason reason, const char *flavor, bool peermem, int64_t percent)
+{
+    static struct verdict v;
+    struct machine *m = one_gpu();
+    text_set(m, &m->drivers.nvidia_flavor, flavor);
+    number_set(&m->drivers.nvidia_peermem, peermem);
+    number_set(&m->limits.fault_percent, percent);
+    if (machine_climb(m, 0, "mlx5_0") || explain_pair(m, "gpu0", "mlx5_0", &v))
+        fail_msg("%s", weft_last_error());
+    bool yes = findings_have(&v.findings, reason);
+    verdict_free(&v);
+    assert_nothing_left();
+    machine_free(m);
+    return yes;
+}
+
+/* Each way in which RDMA into a GPU fails is told by its reason, and not without the failure. */
+static void test_reasons(void **state)
+{
+    (void)state;
+    static const struct {
+        enum reason reason;
+        const char *variable, *value, *flavor;
+        bool peermem;
+    } rows[] = {
+        {REASON_GDR_NO_DMABUF, "FAKE_CUDA_DMABUF", "0", "open", true},
+        {REASON_GDR_DMABUF_REG, "FAKE_VERBS_FAIL", "reg_dmabuf_mr=95", "open", true},
+        {REASON_GDR_PEERMEM_REG, "FAKE_VERBS_FAIL", "reg_gpu=14", "open", true},
+        {REASON_GDR_NO_PEERMEM, "FAKE_VERBS_FAIL", "reg_gpu=14", "open", false},
+        {REASON_GDR_DATA, "FAKE_VERBS_LIE", "1", "open", true},
+        {REASON_GDR_GPU, "FAKE_CUDA_RDMA", "0", "open", true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *code = reason_table[rows[i].reason].code;
+        plain(NULL);
+        if (told(rows[i].reason, rows[i].flavor, rows[i].peermem, 1))
+            fail_msg("%s is told without the failure", code);
+        setenv(rows[i].variable, rows[i].value, 1);
+        if (!told(rows[i].reason, rows[i].flavor, rows[i].peermem, 1))
+            fail_msg("%s is not told", code);
+    }
+    /* the closed module exports none, and nothing else works */
+    plain(NULL);
+    assert_false(told(REASON_GDR_CLOSED, "closed", false, 1));
+    setenv("FAKE_CUDA_DMABUF", "0", 1);
+    setenv("FAKE_VERBS_FAIL", "reg_gpu=14", 1);
+    assert_true(told(REASON_GDR_CLOSED, "closed", false, 1));
+    /* the stand-in copies by one CPU: of 47.5 GB/s less than all, and more than a hundredth of the rest */
+    plain(NULL);
+    assert_false(told(REASON_GDR_SLOW, "open", true, 1));
+    assert_true(told(REASON_GDR_SLOW, "open", true, 100));
+}
+
 /* -------------------------------------------------------------------- a libibverbs that is too old */
 
 static void test_old(void **state)
@@ -333,6 +389,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_climb, plain),
         cmocka_unit_test_setup(test_no_climb, plain),
         cmocka_unit_test_setup(test_ask_cuda, plain),
+        cmocka_unit_test_setup(test_reasons, plain),
     };
     const struct CMUnitTest old[] = {cmocka_unit_test(test_old)};
     const struct CMUnitTest older[] = {cmocka_unit_test(test_older)};

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Puts one wrong digit after another of digits.txt into a copy of a table of facts and sees that test_facts.c, whose
+# table is a second one, notices each. From CMake: digits.sh FOLDER CC FLAGS LIBRARY...
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+source=$here/../../src
+folder=$1 cc=$2 flags=$3
+shift 3
+rm -rf "$folder"
+mkdir -p "$folder"
+options=(-D_GNU_SOURCE -std=gnu11 -O0 -w "-DMACHINES=\"$here/machines\"")
+
+# The test, with what is in the folder in place of the source: headers it sees first, objects are linked first.
+build_and_run() {
+    local objects=()
+    # shellcheck disable=SC2086
+    for file in "$folder"/over/machine/*.c; do
+        [ -e "$file" ] || continue
+        $cc $flags "${options[@]}" -I"$folder/over" -I"$source" -I"$source/../include" -c "$file" \
+            -o "$folder/$(basename "$file").o"
+        objects+=("$folder/$(basename "$file").o")
+    done
+    # shellcheck disable=SC2086
+    $cc $flags "${options[@]}" -I"$folder/over" -I"$source" -I"$source/../include" \
+        "$here/test_facts.c" "${objects[@]}" -o "$folder/test" "${libraries[@]}"
+    "$folder/test" >"$folder/log" 2>&1
+}
+
+libraries=("$@")
+mkdir -p "$folder/over/machine"
+build_and_run || { cat "$folder/log"; echo "the test fails without a wrong digit"; exit 1; }
+
+lines=0 missed=0
+while IFS='|' read -r file text wrong; do
+    [[ $file = \#* ]] && continue
+    rm -rf "$folder/over" && mkdir -p "$folder/over/machine"
+    content=$(cat "$source/../$file")
+    if [ "${content/"$text"/}" = "$content" ]; then
+        echo "digits.txt: $file has no \"$text\" any more" && exit 1
+    fi
+    printf '%s\n' "${content/"$text"/"$wrong"}" >"$folder/over/machine/$(basename "$file")"
+    lines=$((lines + 1))
+    if build_and_run; then
+        echo "not noticed: $file: $wrong"
+        missed=$((missed + 1))
+    fi
+done <"$here/digits.txt"
+rm -rf "$folder"
+echo "$lines wrong digits, $missed not noticed"
+[ "$lines" -ge 20 ] && [ "$missed" = 0 ]

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The facts of the code beside a second table, written from the publications and not from the code: a digit
+ * that is wrong in either fails. Each row names where the figure stands. Rates of lines are exact; what
+ * is reached of them is compared with the figure that was measured, as published, within 3 %. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "machine/doctor.h"
+#include "machine/facts.h"
+#include "machine/pci_config.h"
+#include "machine/routes.h"
+#include "machine/whatif.h"
+
+/* --- links ------------------------------------------------------------------------------------- */
+
+/* PCI Express Base Specification: transfers a second of each generation, and its line code; from 6 on 242
+ * bytes of a flit of 256 carry packets. MB/s of a lane. */
+static const struct {
+    int generation;
+    double gigatransfers, payload, of;
+} pcie[] = {
+    {1, 2.5, 8, 10},   {2, 5, 8, 10},     {3, 8, 128, 130},   {4, 16, 128, 130},
+    {5, 32, 128, 130}, {6, 64, 242, 256}, {7, 128, 242, 256},
+};
+
+static void test_pcie(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof pcie / sizeof pcie[0]; i++) {
+        const struct fact_link *f = fact_find_link("pcie", pcie[i].generation);
+        assert_non_null(f);
+        double mbps = pcie[i].gigatransfers * 1000 / 8 * pcie[i].payload / pcie[i].of;
+        if ((double)f->line_mbps < mbps - 1 || (double)f->line_mbps > mbps + 1)
+            fail_msg("PCIe %d: %lld MB/s a lane, published are %.1f", pcie[i].generation,
+                     (long long)f->line_mbps, mbps);
+    }
+    assert_null(fact_find_link("pcie", 8));
+    assert_null(fact_find_link("pcie", 0));
+}
+
+/* What a GPU's links carry in one direction, as its data sheet has it. `part` is of the rates of code
+ * and publication; NVLink 4 is reported by the driver as 26.562 GB/s and sold as 25, NVLink 2 as
+ * 25.781. */
+static const struct {
+    const char *kind;
+    int generation, links;
+    int64_t published_mbps; /* all links, one direction */
+    int64_t told_mbps;      /* one link as the driver tells it; 0: as published */
+    int64_t reached_mbps;   /* by copies over so many links, measured; 0: estimate */
+    const char *source;
+} links[] = {
+    {"nvlink", 1, 4, 80000, 0, 0, "P100 white paper: 160 GB/s both ways over 4 links"},
+    {"nvlink", 2, 6, 150000, 25781, 145000,
+     "V100 white paper: 300 GB/s both ways; 24.2 GB/s a link in p2pBandwidthLatencyTest"},
+    {"nvlink", 3, 12, 300000, 0, 275000,
+     "A100 white paper: 600 GB/s both ways; NVIDIA/nccl-tests#149: 275"},
+    {"nvlink", 4, 18, 450000, 26562, 395600,
+     "H100 white paper: 900 GB/s both ways; 395.6 GB/s measured, 396.4 in ml-engineering"},
+    {"nvlink", 5, 18, 900000, 0, 0, "Blackwell: 1.8 TB/s both ways over 18 links"},
+    {"xgmi", 3, 1, 50000, 0, 0, "MI250X data sheet: 100 GB/s both ways a link"},
+    {"xgmi", 4, 7, 448000, 0, 336000, "MI300X data sheet: 896 GB/s both ways; 48 GB/s a link"},
+    {"c2c", 1, 10, 450000, 0, 346000,
+     "Grace Hopper white paper: 900 GB/s both ways; NVIDIA/nvbandwidth#23: 346"},
+};
+
+static void test_links(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
+        const struct fact_link *f = fact_find_link(links[i].kind, links[i].generation);
+        assert_non_null(f);
+        int64_t line =
+            links[i].told_mbps ? links[i].told_mbps : links[i].published_mbps / links[i].links;
+        if (f->line_mbps != line)
+            fail_msg("%s %d: %lld MB/s a link, %lld by %s", links[i].kind, links[i].generation,
+                     (long long)f->line_mbps, (long long)line, links[i].source);
+        /* what the driver tells is no more than 7 % from what is sold */
+        int64_t all = f->line_mbps * links[i].links;
+        assert_in_range(all, links[i].published_mbps, links[i].published_mbps * 107 / 100);
+        int64_t reached = all * f->permille / 1000;
+        if (links[i].reached_mbps && (reached < links[i].reached_mbps * 97 / 100 ||
+                                      reached > links[i].reached_mbps * 103 / 100))
+            fail_msg("%s %d: %lld MB/s expected, %lld measured by %s", links[i].kind,
+                     links[i].generation, (long long)reached, (long long)links[i].reached_mbps,
+                     links[i].source);
+        assert_in_range(f->permille, 700, 960); /* estimates too */
+        assert_in_range(f->latency_ns, 400, 1500);
+    }
+}
+
+/* Copies over PCIe x16 as measured: 13 GB/s (3), 26.3 (4, NVIDIA/nvbandwidth#50), 55.4 (5, H200). */
+static void test_pcie_reached(void **state)
+{
+    (void)state;
+    static const struct {
+        int generation;
+        int64_t mbps;
+    } rows[] = {{3, 13000}, {4, 26300}, {5, 55400}};
+    for (int i = 0; i < 3; i++) {
+        const struct fact_link *f = fact_find_link("pcie", rows[i].generation);
+        int64_t mbps = f->line_mbps * 16 * f->permille / 1000;
+        if (mbps < rows[i].mbps * 99 / 100 || mbps > rows[i].mbps * 101 / 100)
+            fail_msg("PCIe %d x16: %lld MB/s, measured %lld", rows[i].generation, (long long)mbps,
+                     (long long)rows[i].mbps);
+    }
+}
+
+/* --- between CPU packages ---------------------------------------------------------------------- */
+
+/* Intel ARK and AMD's processor manuals: links between two packages and their rate. QPI: 20 lanes of which 16
+ * carry data; UPI: 20, from Sapphire Rapids on 24; a transfer is a bit a lane; xGMI: 16 lanes. */
+static const struct {
+    const char *vendor;
+    int family, model;
+    const char *kind;
+    int links;
+    double gigatransfers;
+    int lanes;
+    int64_t peer_mbps, of_mbps; /* measured between devices; 0: nothing known */
+    const char *cpu;
+} sockets[] = {
+    {"GenuineIntel", 6, 45, "qpi", 2, 8.0, 16, 300, 0, "Sandy Bridge-EP"},
+    {"GenuineIntel", 6, 62, "qpi", 2, 9.6, 16, 300, 0, "Ivy Bridge-EP"},
+    {"GenuineIntel", 6, 63, "qpi", 2, 9.6, 16, 300, 0, "Haswell-EP"},
+    {"GenuineIntel", 6, 79, "qpi", 2, 9.6, 16, 300, 0, "Broadwell-EP"},
+    {"GenuineIntel", 6, 85, "upi", 3, 10.4, 16, 11000, 23000, "Skylake-SP, Cascade Lake"},
+    {"GenuineIntel", 6, 106, "upi", 3, 11.2, 16, 11000, 23000, "Ice Lake-SP"},
+    {"GenuineIntel", 6, 143, "upi", 3, 16.0, 24, 11000, 23000, "Sapphire Rapids"},
+    {"GenuineIntel", 6, 207, "upi", 3, 20.0, 24, 11000, 23000, "Emerald Rapids"},
+    {"AuthenticAMD", 23, 1, "xgmi", 4, 9.375, 16, 0, 0, "Naples"},
+    {"AuthenticAMD", 23, 49, "xgmi", 3, 18.0, 16, 21800, 26340, "Rome"},
+    {"AuthenticAMD", 25, 1, "xgmi", 3, 18.0, 16, 21800, 26340, "Milan"},
+    {"AuthenticAMD", 25, 17, "xgmi", 3, 32.0, 16, 39000, 54000, "Genoa"},
+    {"AuthenticAMD", 26, 2, "xgmi", 3, 32.0, 16, 51000, 56000, "Turin"},
+};
+
+static void test_sockets(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof sockets / sizeof sockets[0]; i++) {
+        struct machine *m = machine_new("made");
+        text_set(m, &m->system.cpu_vendor, sockets[i].vendor);
+        number_set(&m->system.cpu_family, sockets[i].family);
+        number_set(&m->system.cpu_model_number, sockets[i].model);
+        const struct fact_socket *f = fact_find_socket(m);
+        if (!f || strcmp(f->kind, sockets[i].kind) != 0)
+            fail_msg("%s is not in the table, or of another kind", sockets[i].cpu);
+        double mbps = sockets[i].links * sockets[i].gigatransfers * sockets[i].lanes / 8 * 1000;
+        if ((double)f->mbps < mbps * 0.999 || (double)f->mbps > mbps * 1.001)
+            fail_msg("%s: %lld MB/s, published are %.0f", sockets[i].cpu, (long long)f->mbps, mbps);
+        if (f->peer_mbps != sockets[i].peer_mbps || f->peer_of_mbps != sockets[i].of_mbps)
+            fail_msg("%s: %lld of %lld MB/s between devices, measured are %lld of %lld",
+                     sockets[i].cpu, (long long)f->peer_mbps, (long long)f->peer_of_mbps,
+                     (long long)sockets[i].peer_mbps, (long long)sockets[i].of_mbps);
+        machine_free(m);
+    }
+    int rows = 0;
+    for (int i = 0; i < fact_n_sockets; i++)
+        rows += fact_sockets[i].model_high - fact_sockets[i].model_low > 31;
+    assert_int_equal(rows, 0); /* no line takes more models than a generation has */
+}
+
+/* --- GPUs -------------------------------------------------------------------------------------- */
+
+#define GIB ((int64_t)1 << 30)
+
+/* Data sheets; PCI numbers from the PCI ID repository; memory of what the word stands for. */
+static const struct {
+    const char *word;
+    int major, minor;
+    int64_t memory_gib; /* as sold, within 8 % */
+    const char *link;
+    int generation, links, pcie, pci_device;
+} gpus[] = {
+    {"p100", 6, 0, 16, "nvlink", 1, 4, 3, 0x15f9},
+    {"v100", 7, 0, 32, "nvlink", 2, 6, 3, 0x1db5},
+    {"a100", 8, 0, 80, "nvlink", 3, 12, 4, 0x20b2},
+    {"h100", 9, 0, 80, "nvlink", 4, 18, 5, 0x2330},
+    {"h200", 9, 0, 141, "nvlink", 4, 18, 5, 0x2335},
+    {"b200", 10, 0, 180, "nvlink", 5, 18, 5, 0x2901},
+    {"geforce", 8, 9, 24, NULL, 0, 0, 4, 0x2684},
+    {"mi300x", 9, 4, 192, "xgmi", 4, 7, 5, 0x74a1},
+};
+
+static const struct fact_gpu *find_gpu(const char *word)
+{
+    for (int i = 0; i < fact_n_gpus; i++)
+        if (strcmp(fact_gpus[i].word, word) == 0)
+            return &fact_gpus[i];
+    return NULL;
+}
+
+static void test_gpus(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof gpus / sizeof gpus[0]; i++) {
+        const struct fact_gpu *f = find_gpu(gpus[i].word);
+        assert_non_null(f);
+        if (f->cc_major != gpus[i].major || f->cc_minor != gpus[i].minor ||
+            f->link_generation != gpus[i].generation || f->links != gpus[i].links ||
+            f->pcie_generation != gpus[i].pcie || f->pci_device != gpus[i].pci_device ||
+            (f->link_kind ? !gpus[i].link || strcmp(f->link_kind, gpus[i].link) != 0
+                          : gpus[i].link != NULL))
+            fail_msg("%s: %d.%d, %d links of %s %d, PCIe %d, 0x%04x", f->word, f->cc_major,
+                     f->cc_minor, f->links, f->link_kind ? f->link_kind : "none",
+                     f->link_generation, f->pcie_generation, (unsigned)f->pci_device);
+        assert_in_range(f->memory_bytes, gpus[i].memory_gib * GIB * 92 / 100,
+                        gpus[i].memory_gib * GIB * 108 / 100);
+        /* BAR1 is the memory, rounded up to a power of two */
+        assert_int_equal(f->bar1_bytes & (f->bar1_bytes - 1), 0);
+        assert_in_range(f->bar1_bytes, f->memory_bytes, 2 * f->memory_bytes);
+    }
+}
+
+/* --- ways of moving data ----------------------------------------------------------------------- */
+
+/* The measurements that these parts come from, as they are published: so much of so much. */
+static void test_parts(void **state)
+{
+    (void)state;
+    static const struct {
+        int permille;
+        double some, of;
+        const char *source;
+    } rows[] = {
+        {FACT_STAGED_PERMILLE, 37, 55.2, "NVIDIA/nccl#1264, P2P disabled"},
+        {FACT_SOCKET_PERMILLE, 39, 54, "voipmonitor/rtx6kpro, two EPYC 9374F"},
+        {FACT_REDIRECT_PERMILLE, 5, 6, "NVIDIA/nccl, INTEL_P2P_OVERHEAD"},
+        {FACT_REDIRECT_NIC_PERMILLE, 27, 48, "NVIDIA/nccl#949"},
+        {FACT_IOMMU_PERMILLE, 76, 96, "NVIDIA/nccl-tests#156"},
+        {FACT_NIC_PERMILLE, 47.5, 50, "deepseek-ai/DeepEP#155: 47 to 48.5"},
+        {FACT_NIC_STAGED_PERMILLE, 15, 47, "kvcache-ai/Mooncake#1459"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        double part = rows[i].some / rows[i].of * 1000;
+        if (rows[i].permille < part - 5 || rows[i].permille > part + 5)
+            fail_msg("%d permille, %.0f by %s", rows[i].permille, part, rows[i].source);
+    }
+    /* measured on H200: a flag CPU to GPU and back 2.3 to 2.6 us, a copy of 8 bytes 5.5 us */
+    assert_in_range(FACT_HOST_LATENCY_NS, 1150, 1300);
+    assert_in_range(FACT_STAGED_LATENCY_NS, 2 * 4500, 2 * 5500);
+    /* vendors of PCIe switches: 100 to 170 ns */
+    assert_in_range(FACT_SWITCH_LATENCY_NS, 100, 170);
+    /* a virtual machine's GPUs: 1.4 us (cloud-hypervisor#6235), of which PCIe and switches take 1.0 */
+    assert_in_range(FACT_IOMMU_LATENCY_NS, 300, 500);
+    assert_in_range(FACT_REDIRECT_LATENCY_NS, 2 * FACT_SWITCH_LATENCY_NS, 600);
+    assert_in_range(FACT_SOCKET_LATENCY_NS, 300, 900);
+    assert_in_range(FACT_NIC_LATENCY_NS, 1000, 2000);
+    assert_in_range(FACT_RELAY_LATENCY_NS, 500, 2000);
+    assert_in_range(FACT_DISK_PERMILLE, 850, 950);
+}
+
+/* --- bits -------------------------------------------------------------------------------------- */
+
+/* PCI Express Base Specification, 7.7.11.3, ACS control register. */
+static void test_acs_bits(void **state)
+{
+    (void)state;
+    assert_int_equal(ACS_SV, 1 << 0); /* source validation */
+    assert_int_equal(ACS_RR, 1 << 2); /* request redirect */
+    assert_int_equal(ACS_CR, 1 << 3); /* completion redirect */
+    assert_int_equal(ACS_UF, 1 << 4); /* upstream forwarding */
+    assert_int_equal(ACS_EC, 1 << 5); /* egress control */
+}
+
+/* A port whose bytes are laid out by hand from the specification: PCI Express capability (7.5.3) of a
+ * downstream port, link of 16 GT/s x8 of 32 GT/s x16, ACS (7.7.11) with redirection, and the P2P
+ * approval capability of clique 3. */
+static void test_config_bits(void **state)
+{
+    (void)state;
+    uint8_t b[4096] = {0xde, 0x10};
+    struct pci_config c;
+    b[0x06] = 1 << 4; /* status: capabilities list */
+    b[0x34] = 0x60;
+    b[0x60] = 0x10; /* PCI Express, next at 0x40 */
+    b[0x61] = 0x40;
+    b[0x62] = 6 << 4 | 2; /* downstream port of a switch, version 2 */
+    b[0x6c] = 0x05;       /* link capabilities: speed 5, width 16 = 0x100 */
+    b[0x6d] = 0x01;
+    b[0x72] = 0x84; /* link status: speed 4, width 8 */
+    b[0x40] = 0x09; /* vendor-specific, of 8 bytes */
+    b[0x42] = 8;
+    memcpy(&b[0x43], "P2P", 3);
+    b[0x46] = 3 << 3; /* clique 3, version 0 */
+    b[0x100] = 0x0d;  /* ACS */
+    b[0x102] = 0x01;
+    b[0x106] = 0x0c; /* request and completion redirect */
+    pci_config_read(b, sizeof b, &c);
+    assert_true(number_is(c.port_type, 6));
+    assert_true(number_is(c.gen_max, 5));
+    assert_true(number_is(c.width_max, 16));
+    assert_true(number_is(c.gen, 4));
+    assert_true(number_is(c.width, 8));
+    assert_true(number_is(c.acs, 1));
+    assert_true(number_is(c.acs_control, ACS_RR | ACS_CR));
+    assert_true(number_is(c.p2p_clique, 3));
+}
+
+/* --- thresholds -------------------------------------------------------------------------------- */
+
+/* Each on both sides. NVML: clock event reasons 0x8 hardware slowdown, 0x20 software thermal, 0x40
+ * hardware thermal, 0x80 power brake; 0x1 idle, 0x2 set clocks, 0x4 power cap, 0x10 sync boost and 0x100
+ * display are none. RoCE takes packets of 4096 bytes in an MTU of 4200. CUDA 11.2 brought shareable
+ * memory that the driver's table needs. */
+static void test_thresholds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *change;
+        enum reason reason;
+        bool told;
+    } rows[] = {
+        {"set gpus[0].clock_reasons 1", REASON_GPU_CLOCKS, false},
+        {"set gpus[0].clock_reasons 2", REASON_GPU_CLOCKS, false},
+        {"set gpus[0].clock_reasons 4", REASON_GPU_CLOCKS, false},
+        {"set gpus[0].clock_reasons 8", REASON_GPU_CLOCKS, true},
+        {"set gpus[0].clock_reasons 16", REASON_GPU_CLOCKS, false},
+        {"set gpus[0].clock_reasons 32", REASON_GPU_CLOCKS, true},
+        {"set gpus[0].clock_reasons 64", REASON_GPU_CLOCKS, true},
+        {"set gpus[0].clock_reasons 128", REASON_GPU_CLOCKS, true},
+        {"set gpus[0].clock_reasons 256", REASON_GPU_CLOCKS, false},
+        {"set ports[0].layer roce; set ports[0].roce v2; set ports[0].mtu 4199", REASON_ROCE_MTU,
+         true},
+        {"set ports[0].layer roce; set ports[0].roce v2; set ports[0].mtu 4200", REASON_ROCE_MTU,
+         false},
+        {"set limits.cap_ipc_lock no; set limits.memlock_bytes 67108863", REASON_LIMIT_MEMLOCK,
+         true},
+        {"set limits.cap_ipc_lock no; set limits.memlock_bytes 67108864", REASON_LIMIT_MEMLOCK,
+         false},
+        {"set limits.open_files 4095", REASON_LIMIT_FILES, true},
+        {"set limits.open_files 4096", REASON_LIMIT_FILES, false},
+        {"set limits.shm_bytes 1073741823", REASON_LIMIT_SHM, true},
+        {"set limits.shm_bytes 1073741824", REASON_LIMIT_SHM, false},
+        {"set drivers.cuda 11010", REASON_DRV_OLD, true},
+        {"set drivers.cuda 11020", REASON_DRV_OLD, false},
+        {"set gpus[0].pcie_replays 101", REASON_PCIE_REPLAYS, true},
+        {"set gpus[0].pcie_replays 100", REASON_PCIE_REPLAYS, false},
+        {"set links[0].mbps 23749", REASON_NVLINK_SPEED, true}, /* 95 % of 25 GB/s */
+        {"set links[0].mbps 23750", REASON_NVLINK_SPEED, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        static struct diagnosis d;
+        struct machine *m;
+        assert_int_equal(machine_load(MACHINES "/dgx-a100.json", &m), WEFT_OK);
+        if (whatif_apply(m, rows[i].change))
+            fail_msg("%s: %s", rows[i].change, weft_last_error());
+        doctor_examine(m, &d);
+        if (findings_have(&d.findings, rows[i].reason) != rows[i].told)
+            fail_msg("%s: %s", rows[i].change, rows[i].told ? "not told" : "told");
+        findings_free(&d.findings);
+        machine_free(m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pcie),         cmocka_unit_test(test_links),
+        cmocka_unit_test(test_pcie_reached), cmocka_unit_test(test_sockets),
+        cmocka_unit_test(test_gpus),         cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_acs_bits),     cmocka_unit_test(test_config_bits),
+        cmocka_unit_test(test_thresholds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
