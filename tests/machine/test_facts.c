@@ -29,21 +29,6 @@ static const struct {
     {5, 32, 128, 130}, {6, 64, 242, 256}, {7, 128, 242, 256},
 };
 
-static void test_pcie(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < sizeof pcie / sizeof pcie[0]; i++) {
-        const struct fact_link *f = fact_find_link("pcie", pcie[i].generation);
-        assert_non_null(f);
-        double mbps = pcie[i].gigatransfers * 1000 / 8 * pcie[i].payload / pcie[i].of;
-        if ((double)f->line_mbps < mbps - 1 || (double)f->line_mbps > mbps + 1)
-            fail_msg("PCIe %d: %lld MB/s a lane, published are %.1f", pcie[i].generation,
-                     (long long)f->line_mbps, mbps);
-    }
-    assert_null(fact_find_link("pcie", 8));
-    assert_null(fact_find_link("pcie", 0));
-}
-
 /* What a GPU's links carry in one direction, as its data sheet has it. `part` is of the rates of code
  * and publication; NVLink 4 is reported by the driver as 26.562 GB/s and sold as 25, NVLink 2 as
  * 25.781. */
@@ -68,6 +53,22 @@ static const struct {
     {"c2c", 1, 10, 450000, 0, 346000,
      "Grace Hopper white paper: 900 GB/s both ways; NVIDIA/nvbandwidth#23: 346"},
 };
+
+static void test_pcie(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof pcie / sizeof pcie[0]; i++) {
+        const struct fact_link *f = fact_find_link("pcie", pcie[i].generation);
+        assert_non_null(f);
+        double mbps = pcie[i].gigatransfers * 1000 / 8 * pcie[i].payload / pcie[i].of;
+        if ((double)f->line_mbps < mbps - 1 || (double)f->line_mbps > mbps + 1)
+            fail_msg("PCIe %d: %lld MB/s a lane, published are %.1f", pcie[i].generation,
+                     (long long)f->line_mbps, mbps);
+    }
+    assert_int_equal(fact_n_links, sizeof pcie / sizeof pcie[0] + sizeof links / sizeof links[0]);
+    assert_null(fact_find_link("pcie", 8));
+    assert_null(fact_find_link("pcie", 0));
+}
 
 static void test_links(void **state)
 {
@@ -170,22 +171,28 @@ static void test_sockets(void **state)
 
 #define GIB ((int64_t)1 << 30)
 
-/* Data sheets; PCI numbers from the PCI ID repository; memory of what the word stands for. */
+/* Data sheets; PCI numbers from the PCI ID repository; memory of what the word stands for. GB200: 13.4 TB
+ * in the 72 GPUs of an NVL72, 900 GB/s of C2C both ways for two GPUs, so half of Grace Hopper's ten links each.
+ * MI250X: one of two dies, 128 GB and 400 GB/s both ways between the two. */
 static const struct {
     const char *word;
     int major, minor;
     int64_t memory_gib; /* as sold, within 8 % */
     const char *link;
-    int generation, links, pcie, pci_device;
+    int generation, links, cpu_links, pcie, pci_device;
 } gpus[] = {
-    {"p100", 6, 0, 16, "nvlink", 1, 4, 3, 0x15f9},
-    {"v100", 7, 0, 32, "nvlink", 2, 6, 3, 0x1db5},
-    {"a100", 8, 0, 80, "nvlink", 3, 12, 4, 0x20b2},
-    {"h100", 9, 0, 80, "nvlink", 4, 18, 5, 0x2330},
-    {"h200", 9, 0, 141, "nvlink", 4, 18, 5, 0x2335},
-    {"b200", 10, 0, 180, "nvlink", 5, 18, 5, 0x2901},
-    {"geforce", 8, 9, 24, NULL, 0, 0, 4, 0x2684},
-    {"mi300x", 9, 4, 192, "xgmi", 4, 7, 5, 0x74a1},
+    {"p100", 6, 0, 16, "nvlink", 1, 4, 0, 3, 0x15f9},
+    {"v100", 7, 0, 32, "nvlink", 2, 6, 0, 3, 0x1db5},
+    {"a100", 8, 0, 80, "nvlink", 3, 12, 0, 4, 0x20b2},
+    {"h100", 9, 0, 80, "nvlink", 4, 18, 0, 5, 0x2330},
+    {"h200", 9, 0, 141, "nvlink", 4, 18, 0, 5, 0x2335},
+    {"b200", 10, 0, 180, "nvlink", 5, 18, 0, 5, 0x2901},
+    {"gb200", 10, 0, 186, "nvlink", 5, 18, 5, 0, 0x2941},
+    {"l40s", 8, 9, 48, NULL, 0, 0, 0, 4, 0x26b9},
+    {"a10g", 8, 6, 24, NULL, 0, 0, 0, 4, 0x2237},
+    {"geforce", 8, 9, 24, NULL, 0, 0, 0, 4, 0x2684},
+    {"mi300x", 9, 4, 192, "xgmi", 4, 7, 0, 5, 0x74a1},
+    {"mi250x", 9, 0, 64, "xgmi", 3, 4, 0, 4, 0x740c},
 };
 
 static const struct fact_gpu *find_gpu(const char *word)
@@ -204,7 +211,8 @@ static void test_gpus(void **state)
         assert_non_null(f);
         if (f->cc_major != gpus[i].major || f->cc_minor != gpus[i].minor ||
             f->link_generation != gpus[i].generation || f->links != gpus[i].links ||
-            f->pcie_generation != gpus[i].pcie || f->pci_device != gpus[i].pci_device ||
+            f->cpu_links != gpus[i].cpu_links || f->pcie_generation != gpus[i].pcie ||
+            f->pci_device != gpus[i].pci_device ||
             (f->link_kind ? !gpus[i].link || strcmp(f->link_kind, gpus[i].link) != 0
                           : gpus[i].link != NULL))
             fail_msg("%s: %d.%d, %d links of %s %d, PCIe %d, 0x%04x", f->word, f->cc_major,
@@ -216,6 +224,7 @@ static void test_gpus(void **state)
         assert_int_equal(f->bar1_bytes & (f->bar1_bytes - 1), 0);
         assert_in_range(f->bar1_bytes, f->memory_bytes, 2 * f->memory_bytes);
     }
+    assert_int_equal(fact_n_gpus, sizeof gpus / sizeof gpus[0]); /* a new one needs a row here */
 }
 
 /* --- ways of moving data ----------------------------------------------------------------------- */
