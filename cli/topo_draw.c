@@ -18,7 +18,6 @@ enum {
     HEADING = 22,  /* a frame's title */
     DEVICE_H = 40, /* two lines of text */
     DEVICE_W = 62,
-    WIDEST = 1500, /* a row that is wider goes on in the next */
 };
 
 /* --- boxes and lines --------------------------------------------------------------------------- */
@@ -83,7 +82,7 @@ double draw_text_width(const char *text, double size, bool bold)
 
 static bool is_frame(enum draw_kind kind)
 {
-    return kind == DRAW_PACKAGE || kind == DRAW_ROOT || kind == DRAW_BRIDGE;
+    return kind <= DRAW_BRIDGE;
 }
 
 /* --- the tree ---------------------------------------------------------------------------------- */
@@ -99,14 +98,35 @@ static int frame(struct drawing *d, enum draw_kind kind, int parent, const char 
     return at;
 }
 
+static bool has_hosts(const struct machine *m)
+{
+    for (size_t i = 0; i < m->n_pci; i++)
+        if (number_or(m->pci[i].host, 0) > 0)
+            return true;
+    return false;
+}
+
+/* -1 where all is one host. */
+static int host_frame(const struct machine *m, const struct machine_pci *pci, struct drawing *d)
+{
+    char key[32];
+    if (!pci || !has_hosts(m))
+        return -1;
+    snprintf(key, sizeof key, "%" PRId64, number_or(pci->host, 0));
+    int at = frame(d, DRAW_HOST, -1, key);
+    snprintf(d->boxes[at].name, DRAW_TEXT, "node %s", key);
+    return at;
+}
+
 static int package_frame(const struct machine *m, const struct machine_pci *pci, struct drawing *d)
 {
     char key[32];
+    int host = host_frame(m, pci, d);
     int64_t package = pci ? routes_package(m, routes_numa(m, pci)) : -1;
     snprintf(key, sizeof key, "%" PRId64, package);
     if (package < 0 && pci)
-        return -1;
-    int at = frame(d, DRAW_PACKAGE, -1, key);
+        return host;
+    int at = frame(d, DRAW_PACKAGE, host, key);
     if (package < 0)
         snprintf(d->boxes[at].name, DRAW_TEXT, "place unknown");
     else
@@ -249,7 +269,9 @@ struct extent {
 struct layout {
     const struct machine *machine;
     struct drawing *d;
-    double bus; /* pixels below a row of GPUs, for their links */
+    double bus;    /* pixels below a row of GPUs, for their links */
+    bool apart;    /* each host has a row of its own */
+    double widest; /* a row that is wider goes on in the next */
 };
 
 static bool in_main_row(const struct draw_box *box)
@@ -301,19 +323,27 @@ static void settle_row(struct drawing *d, int frame, int row, double y, double h
             d->boxes[i].y = y + height - d->boxes[i].h;
 }
 
+static bool holds_packages(const struct drawing *d, int frame)
+{
+    for (int i = 0; i < d->n_boxes; i++)
+        if (d->boxes[i].parent == frame && d->boxes[i].kind == DRAW_PACKAGE)
+            return true;
+    return false;
+}
+
 /* Frames and GPUs in rows. Returns their extent, from y on. */
 static struct extent place_main(struct layout *l, int frame, double y)
 {
     struct drawing *d = l->d;
     struct extent e = {.w = 0};
-    double x = 0, height = 0, gap = frame < 0 ? package_gap(l->machine) : GAP;
+    double x = 0, height = 0, gap = holds_packages(d, frame) ? package_gap(l->machine) : GAP;
     int row = 0;
     bool alone = false;
     for (int i = 0; i < d->n_boxes; i++) {
         struct draw_box *box = &d->boxes[i];
         if (box->parent != frame || !in_main_row(box))
             continue;
-        if (x > 0 && (x + box->w > WIDEST || box->folded || alone)) {
+        if (x > 0 && (x + box->w > l->widest || box->folded || alone)) {
             settle_row(d, frame, row, y, height);
             y += height + GAP + l->bus;
             e.h += height + GAP + l->bus;
@@ -346,7 +376,7 @@ static void measure_children(struct layout *l, int frame)
             e = measure(l, i);
         d->boxes[i].w = e.w;
         d->boxes[i].h = e.h;
-        d->boxes[i].folded = e.folded;
+        d->boxes[i].folded = e.folded || (d->boxes[i].kind == DRAW_HOST && l->apart);
     }
 }
 
@@ -427,7 +457,8 @@ static void join_packages(const struct machine *m, struct drawing *d)
     for (int i = 0, last = -1; i < d->n_boxes; i++) {
         if (d->boxes[i].kind != DRAW_PACKAGE || strcmp(d->boxes[i].key, "-1") == 0)
             continue;
-        if (last >= 0 && d->boxes[last].row == d->boxes[i].row) {
+        if (last >= 0 && d->boxes[last].row == d->boxes[i].row &&
+            d->boxes[last].parent == d->boxes[i].parent) {
             const struct draw_box *a = &d->boxes[last], *b = &d->boxes[i];
             double top = a->y > b->y ? a->y : b->y, bottom = a->y + a->h;
             struct draw_line *line = draw_add_line(d);
@@ -448,6 +479,20 @@ static void join_packages(const struct machine *m, struct drawing *d)
     }
     if (!drawn) /* they stand below each other */
         draw_note(d, "between CPU packages: %s", words);
+}
+
+/* Rows as short as they can be while the picture stays as wide as a slide. */
+static struct extent fit_page(struct layout *l)
+{
+    static const double widths[] = {1500, 2400, 3400, 4600};
+    struct extent e = {.w = 0};
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
+        l->widest = widths[i];
+        e = measure(l, -1);
+        if (e.w >= 1.2 * e.h)
+            break;
+    }
+    return e;
 }
 
 /* What has been placed stays in the middle. */
@@ -472,9 +517,12 @@ void draw_machine(const struct machine *machine, struct drawing *d)
     add_nics(machine, d);
     add_disks(machine, d);
     name_picture(machine, d);
-    struct layout l = {.machine = machine, .d = d, .bus = fabric == DRAW_SWITCHED ? DRAW_BUS : 0};
-    struct extent e = measure(&l, -1);
-    bool side = e.folded && fabric == DRAW_SWITCHED;
+    struct layout l = {.machine = machine,
+                       .d = d,
+                       .bus = fabric == DRAW_SWITCHED ? DRAW_BUS : 0,
+                       .apart = draw_domains(machine) > 1};
+    struct extent e = fit_page(&l);
+    bool side = fabric == DRAW_SWITCHED && draw_spans_rows(machine, d);
     settle(d, -1, DRAW_MARGIN + (side ? DRAW_SIDE : 0), DRAW_HEAD);
     d->w = e.w + 2 * DRAW_MARGIN + (side ? DRAW_SIDE : 0);
     d->h = DRAW_HEAD + e.h;

@@ -9,6 +9,7 @@
 #include "machine/machine.h"
 
 enum draw_kind {
+    DRAW_HOST, /* one of several */
     DRAW_PACKAGE,
     DRAW_ROOT,   /* root complex */
     DRAW_BRIDGE, /* PCIe switch */
@@ -26,12 +27,13 @@ struct draw_box {
     enum draw_kind kind;
     int parent; /* the frame that it stands in, -1: none */
     double x, y, w, h;
-    char name[DRAW_TEXT], more[DRAW_TEXT]; /* two lines of a device; name and, where it fits, more */
-    char key[DRAW_TEXT];                   /* what makes it one and the same */
-    int64_t gpu;                           /* number of a GPU, else -1 */
-    int row;                               /* of the frame's rows, from 0 */
-    bool folded;                           /* its children take several rows */
-    bool in_ring; /* a GPU drawn once more, among those with links of their own */
+    char name[DRAW_TEXT],
+        more[DRAW_TEXT]; /* two lines of a device; name and, where it fits, more */
+    char key[DRAW_TEXT]; /* what makes it one and the same */
+    int64_t gpu;         /* number of a GPU, else -1 */
+    int row;             /* of the frame's rows, from 0 */
+    bool folded;         /* its children take several rows */
+    bool in_ring;        /* a GPU drawn once more, among those with links of their own */
 };
 
 struct draw_line {
@@ -78,6 +80,11 @@ void draw_note(struct drawing *drawing, const char *format, ...)
 enum draw_fabric { DRAW_NO_LINKS, DRAW_SWITCHED, DRAW_DIRECT };
 enum draw_fabric draw_fabric_of(const struct machine *machine);
 void draw_switched(const struct machine *machine, struct drawing *drawing);
+/* Which NVLink domain a GPU belongs to, from 0, in the order of the GPUs; -1 without links to a switch. */
+int draw_domain_of(const struct machine *machine, int64_t gpu);
+int draw_domains(const struct machine *machine);
+/* A domain takes several rows of the picture, so that its switch stands at their left. */
+bool draw_spans_rows(const struct machine *machine, const struct drawing *drawing);
 void draw_ring(const struct machine *machine, struct drawing *drawing);
 
 /* Pixels left free below each row of GPUs for their links, and left of all where rows are several. */

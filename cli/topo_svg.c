@@ -14,10 +14,10 @@ struct paint {
 };
 
 static const struct paint paints[] = {
-    [DRAW_PACKAGE] = {"#f4f6f8", "#8a97a5", 8}, [DRAW_ROOT] = {"#e9eef4", "#9aa9b8", 6},
-    [DRAW_BRIDGE] = {"#dbe4ee", "#8599ad", 6},  [DRAW_GPU] = {"#d3ecb0", "#4f7f00", 5},
-    [DRAW_NIC] = {"#cfe2fb", "#2b62a8", 5},     [DRAW_DISK] = {"#fdeec4", "#a07d1c", 5},
-    [DRAW_FABRIC] = {"#b9e07f", "#4f7f00", 8},
+    [DRAW_HOST] = {"#ffffff", "#3f4d5a", 10}, [DRAW_PACKAGE] = {"#f4f6f8", "#8a97a5", 8},
+    [DRAW_ROOT] = {"#e9eef4", "#9aa9b8", 6},  [DRAW_BRIDGE] = {"#dbe4ee", "#8599ad", 6},
+    [DRAW_GPU] = {"#d3ecb0", "#4f7f00", 5},   [DRAW_NIC] = {"#cfe2fb", "#2b62a8", 5},
+    [DRAW_DISK] = {"#fdeec4", "#a07d1c", 5},  [DRAW_FABRIC] = {"#b9e07f", "#4f7f00", 8},
 };
 
 void svg_text(FILE *to, const char *text)
@@ -125,7 +125,7 @@ void topo_draw_svg(const struct drawing *d, FILE *to)
     fputs("</title>\n", to);
     put_text(to, DRAW_MARGIN, 30, d->w - 2 * DRAW_MARGIN, DRAW_TITLE, true, "start", d->title);
     put_text(to, DRAW_MARGIN, 50, d->w - 2 * DRAW_MARGIN, DRAW_FONT, false, "start", d->subtitle);
-    for (int kind = DRAW_PACKAGE; kind <= DRAW_FABRIC; kind++) /* frames below what is in them */
+    for (int kind = DRAW_HOST; kind <= DRAW_FABRIC; kind++) /* frames below what is in them */
         for (int i = 0; i < d->n_boxes; i++)
             if ((int)d->boxes[i].kind == kind)
                 put_box(to, &d->boxes[i]);

@@ -256,6 +256,12 @@ static void test_descriptions(void **state)
         "8 mi300x, xgmi mesh, nic per gpu",
         "40 h200, nvswitch, flat vm, nic per gpu",
         "1 gpu",
+        "72 gb200, nvlink domain 72, nic per gpu",
+        "72 b200, nvlink domain 72",
+        "2 node, 2 socket, 4 gpu each, h100, nvswitch, nic per gpu",
+        "8 gb200, nvlink domain 4, 2 node, 2 socket, nic per 2 gpu",
+        "144 gb200, nvlink domain 72",
+        "4 node, 1 socket, 8 gpu each, l40s, 1 nic per 4 gpu",
     };
     (void)state;
     for (size_t i = 0; i < sizeof described / sizeof described[0]; i++)
