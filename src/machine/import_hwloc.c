@@ -166,7 +166,7 @@ static weft_status take_package(struct hwloc_reader *r, const struct xml_node *n
     take_number(&s->cpu_family, info_of(node, "CPUFamilyNumber"), 0, 4096);
     take_number(&s->cpu_model_number, info_of(node, "CPUModelNumber"), 0, 65536);
     struct set *grown = machine_alloc(m, m->n_packages * sizeof *grown);
-    if (m->n_packages > 1)
+    if (r->packages)
         memcpy(grown, r->packages, (m->n_packages - 1) * sizeof *grown);
     r->packages = grown;
     return take_set(r, node, "cpuset", &grown[m->n_packages - 1]);
@@ -176,7 +176,7 @@ static weft_status take_node(struct hwloc_reader *r, const struct xml_node *node
 {
     struct machine *m = r->im->machine;
     struct set cpus;
-    int64_t index;
+    int64_t index = 0;
     weft_status status = take_index(r, node, &index);
     if (status)
         return status;
@@ -192,7 +192,7 @@ static weft_status take_node(struct hwloc_reader *r, const struct xml_node *node
     if (*list)
         text_set(m, &numa->cpus, list);
     int64_t package = -1;
-    for (size_t i = 0; i < m->n_packages; i++)
+    for (size_t i = 0; r->packages && i < m->n_packages; i++)
         if (share_any(&cpus, &r->packages[i]))
             package = package < 0 ? (int64_t)i : INT64_MAX; /* of several */
     if (package >= 0 && package < INT64_MAX)
@@ -443,7 +443,7 @@ static weft_status take_bridge(struct hwloc_reader *r, const struct xml_node *no
                                struct place place)
 {
     const char *type = xml_value(node, "bridge_type");
-    struct machine_pci pci;
+    struct machine_pci pci = {.class = {0}};
     weft_status status;
     if (type && strcmp(type, "0-1") == 0) {
         status = open_root(r, node, &place);
@@ -461,7 +461,7 @@ static weft_status take_bridge(struct hwloc_reader *r, const struct xml_node *no
 static weft_status take_device(struct hwloc_reader *r, const struct xml_node *node,
                                struct place place)
 {
-    struct machine_pci pci;
+    struct machine_pci pci = {.class = {0}};
     bool at_root = !*place.parent && place.root;
     weft_status status = add_pci(r, node, &place, at_root ? "integrated" : "endpoint", &pci);
     if (status)

@@ -342,6 +342,17 @@ static weft_status check_gpu(const struct machine *machine, struct machine_numbe
     return WEFT_OK;
 }
 
+/* "gpu3", or the name of a NIC or disk. */
+static weft_status check_end(const struct machine *machine, const char *name, size_t i)
+{
+    char *rest = NULL;
+    long gpu = name && strncmp(name, "gpu", 3) == 0 ? strtol(name + 3, &rest, 10) : -1;
+    if (!name || machine_find_nic(machine, name) || machine_find_disk(machine, name) ||
+        (rest && rest > name + 3 && !*rest && machine_find_gpu(machine, gpu)))
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_ARGUMENT, "distances[%zu]: there is no %s", i, name);
+}
+
 weft_status machine_check(const struct machine *machine)
 {
     weft_status status = check_tree(machine);
@@ -360,6 +371,11 @@ weft_status machine_check(const struct machine *machine)
         status = check_gpu(machine, machine->p2p[i].a, "p2p", i);
         if (!status)
             status = check_gpu(machine, machine->p2p[i].b, "p2p", i);
+    }
+    for (size_t i = 0; !status && i < machine->n_distances; i++) {
+        status = check_end(machine, machine->distances[i].a.value, i);
+        if (!status)
+            status = check_end(machine, machine->distances[i].b.value, i);
     }
     for (size_t i = 0; !status && i < machine->n_ports; i++)
         if (machine->ports[i].nic.value && !machine_find_nic(machine, machine->ports[i].nic.value))

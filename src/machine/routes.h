@@ -23,7 +23,16 @@ struct endpoint {
 weft_status endpoint_find(const struct machine *machine, const char *name, struct endpoint *end);
 
 /* Names as nvidia-smi prints them; LEVEL_NET: in another host of a description of several. */
-enum level { LEVEL_SELF, LEVEL_PIX, LEVEL_PXB, LEVEL_PHB, LEVEL_NODE, LEVEL_SYS, LEVEL_NET, LEVEL_UNKNOWN };
+enum level {
+    LEVEL_SELF,
+    LEVEL_PIX,
+    LEVEL_PXB,
+    LEVEL_PHB,
+    LEVEL_NODE,
+    LEVEL_SYS,
+    LEVEL_NET,
+    LEVEL_UNKNOWN
+};
 
 const char *level_name(enum level level);
 enum level routes_level(const struct machine *machine, const struct machine_pci *a,

@@ -162,6 +162,22 @@ static void test_smi_routes(void **state)
     machine_free(m);
 }
 
+/* A recorded file of it is the same machine, and one that names what is not there is refused. */
+static void test_smi_recorded(void **state)
+{
+    struct machine *m = load("smi-nics.txt"), *again;
+    char *text = machine_format(m, false);
+    assert_int_equal(machine_parse(text, strlen(text), "x", &again), WEFT_OK);
+    is_apart(again, "gpu0", "mlx5_3", "NODE");
+    assert_int_equal(routes_links(again, 0, 1).links, 18);
+    free(text);
+    machine_free(again);
+    machine_free(m);
+    is_refused("{\"weft-machine\": 1, \"gpus\": [{\"index\": 0}], \"distances\": "
+               "[{\"a\": \"gpu0\", \"b\": \"gpu1\", \"level\": \"pix\"}]}",
+               "x: distances[0]: there is no gpu1");
+}
+
 static void test_smi_refused(void **state)
 {
     is_refused("GPU0 X NV1\nGPU1 NV1 X\n", "x:1: the heading that names the columns is missing");
@@ -478,8 +494,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_smi),           cmocka_unit_test(test_smi_forms),
-        cmocka_unit_test(test_smi_routes),    cmocka_unit_test(test_smi_refused),
-        cmocka_unit_test(test_kinds),         cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_smi_routes),    cmocka_unit_test(test_smi_recorded),
+        cmocka_unit_test(test_smi_refused),   cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_addresses),
 #ifdef WITH_XML
         cmocka_unit_test(test_nccl_dump),     cmocka_unit_test(test_nccl_by_hand),
         cmocka_unit_test(test_hwloc),         cmocka_unit_test(test_hwloc_old),
