@@ -146,6 +146,30 @@ static void put_gpus(struct metrics *m, const struct machine *machine)
     put_gpu(m, machine, "weft_gpu_ecc_uncorrected_errors_total", "counter",
             "Uncorrected memory errors since the driver was loaded.",
             offsetof(struct machine_gpu, ecc_uncorrected));
+    put_gpu(m, machine, "weft_gpu_remapped_rows", "gauge",
+            "Rows of memory remapped after uncorrected errors.",
+            offsetof(struct machine_gpu, rows_uncorrected));
+    put_gpu(m, machine, "weft_gpu_row_remap_pending", "gauge", "1: a row waits for a reset.",
+            offsetof(struct machine_gpu, rows_pending));
+    put_gpu(m, machine, "weft_gpu_row_remap_failed", "gauge", "1: a row could not be remapped.",
+            offsetof(struct machine_gpu, rows_failed));
+    put_gpu(m, machine, "weft_gpu_xids", "gauge", "Xid errors in the kernel's log since boot.",
+            offsetof(struct machine_gpu, xids));
+}
+
+/* Of the devices that have the capability. */
+static void put_pci(struct metrics *m, const struct machine *machine)
+{
+    for (int block = 0; block < 2; block++) {
+        begin(m, block ? "weft_pci_uncorrected_errors_total" : "weft_pci_corrected_errors_total",
+              "counter", block ? "AER errors that were not corrected." : "AER errors corrected.");
+        for (size_t i = 0; i < machine->n_pci; i++) {
+            const struct machine_pci *pci = &machine->pci[i];
+            struct machine_number count = block ? pci->aer_uncorrectable : pci->aer_correctable;
+            if (count.known)
+                sample(m, (double)count.value, "pci", text_or(pci->bdf, ""), NULL);
+        }
+    }
 }
 
 static void put_link_errors(struct metrics *m, const struct machine_link *link, const char *gpu,
@@ -157,7 +181,12 @@ static void put_link_errors(struct metrics *m, const struct machine_link *link, 
     } errors[] = {{"crc", link->crc_errors},
                   {"replay", link->replays},
                   {"recovery", link->recoveries},
-                  {"ecc", link->ecc_errors}};
+                  {"ecc", link->ecc_errors},
+                  {"receive", link->receive_errors},
+                  {"integrity", link->integrity_errors},
+                  {"discard", link->discards},
+                  {"failed_recovery", link->failed_recoveries},
+                  {"effective", link->effective_errors}};
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
         if (errors[i].count.known)
             sample(m, (double)errors[i].count.value, "gpu", gpu, "link", number, "kind",
@@ -192,12 +221,14 @@ static void put_links(struct metrics *m, const struct machine *machine)
 static void put_ports(struct metrics *m, const struct machine *machine)
 {
     char number[24];
-    for (int block = 0; block < 4; block++) {
+    for (int block = 0; block < 5; block++) {
         static const char *const blocks[][3] = {
             {"weft_nic_port_up", "gauge", "1: the port of a NIC is active."},
             {"weft_nic_port_rate_bytes_per_second", "gauge", "Rate of a port."},
             {"weft_nic_port_symbol_errors_total", "counter", "Symbol errors of a port."},
-            {"weft_nic_port_link_downed_total", "counter", "How often the link went down."}};
+            {"weft_nic_port_link_downed_total", "counter", "How often the link went down."},
+            {"weft_nic_port_retransmits_total", "counter",
+             "Sequence errors and time-outs of acknowledgements of RDMA."}};
         begin(m, blocks[block][0], blocks[block][1], blocks[block][2]);
         for (size_t i = 0; i < machine->n_ports; i++) {
             const struct machine_port *port = &machine->ports[i];
@@ -206,7 +237,8 @@ static void put_ports(struct metrics *m, const struct machine *machine)
                 {.known = port->state.value, .value = text_is(port->state, "active")},
                 port->mbit,
                 port->symbol_errors,
-                port->link_downed};
+                port->link_downed,
+                port->retransmits};
             digits(number_or(port->port, 0), number);
             if (values[block].known)
                 sample(m, (double)values[block].value * (block == 1 ? bytes_per_mbit : 1), "nic",
@@ -295,6 +327,7 @@ int doctor_write_metrics(const char *path, const struct machine *machine,
         put_checks(&m, diagnosis, differs);
         put_findings(&m, &diagnosis->findings);
         put_gpus(&m, machine);
+        put_pci(&m, machine);
         put_links(&m, machine);
         put_ports(&m, machine);
         put_pairs(&m, machine);

@@ -187,11 +187,15 @@ says '^weft_doctor_faults\{check="rdma"\} 0$'
 says '^weft_doctor_differences 0$'
 [ "$(ls -A "$folder/textfile")" = weft.prom ] || fail "something is left beside the file"
 [ "$(stat -c %a "$folder/textfile/weft.prom")" = 644 ] || fail "the collector may not read it"
-run 1 "$weft" doctor --machine "$machines/dgx-a100.json" --what-if 'set gpus[2].ecc_uncorrected 3' \
+run 1 "$weft" doctor --machine "$machines/dgx-a100.json" --what-if 'set gpus[2].ecc_uncorrected 3;
+    set pci[0000:03:00.0].aer_correctable 5; set ports[2].retransmits 7; set gpus[1].rows_uncorrected 2' \
     --prometheus="$folder/textfile/weft.prom"
 cp "$folder/textfile/weft.prom" "$out"
 says '^weft_doctor_findings\{code="GPU-ECC",weight="[a-z]+",place="gpu2"\} 1$'
 says '^weft_gpu_ecc_uncorrected_errors_total\{gpu="2"\} 3$'
+says '^weft_pci_corrected_errors_total\{pci="0000:03:00.0"\} 5$'
+says '^weft_nic_port_retransmits_total\{nic="mlx5_2",port="1"\} 7$'
+says '^weft_gpu_remapped_rows\{gpu="1"\} 2$'
 says_not differences
 run 2 "$weft" doctor --machine "$machines/dgx-a100.json" --prometheus=/nowhere/weft.prom
 says '/nowhere/weft.prom: No such file or directory'
