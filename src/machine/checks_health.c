@@ -111,6 +111,12 @@ static void check_port_rate(const struct machine *machine, const struct machine_
         }
         fastest += other->mbit.value == best->mbit.value;
     }
+    /* by itself it may be as its network is */
+    if (best == port && port->mbit_max.known && port->mbit.value < port->mbit_max.value)
+        finding_add(findings, REASON_NIC_RATE, WEIGHT_NOTE, text_or(port->nic, "?"),
+                    "%s port %" PRId64 ": %" PRId64 " of %" PRId64 " Mbit/s",
+                    text_or(port->nic, "?"), number_or(port->port, 0), port->mbit.value,
+                    port->mbit_max.value);
     if (best != port)
         finding_add(findings, REASON_NIC_RATE, 2 * fastest > alike ? WEIGHT_SLOW : WEIGHT_NOTE,
                     text_or(port->nic, "?"),
@@ -124,6 +130,9 @@ static void check_port_rate(const struct machine *machine, const struct machine_
 static void check_port_counters(const struct machine_port *port, struct findings *findings)
 {
     const char *nic = text_or(port->nic, "?");
+    const char *netdev = *text_or(port->netdev, "") ? port->netdev.value : nic;
+    if (text_is(port->layer, "roce") && text_is(port->state, "active") && number_is(port->pfc, 0))
+        finding_add(findings, REASON_ROCE_PFC, WEIGHT_NOTE, netdev, "%s: PFC is off", netdev);
     if (number_or(port->errors_grown, 0) > 0)
         finding_add(findings, REASON_NIC_GROWING, WEIGHT_SLOW, nic,
                     "%s port %" PRId64 ": grown by %" PRId64 " (%s)", nic, number_or(port->port, 0),

@@ -44,7 +44,7 @@ mute) exit 0 ;;
 cut) "$@" --machine "$base" | head -c 700; exit 0 ;;
 later) printf 'weft-node-report\n{"weft-node-report":9}\n'; exit 0 ;;
 fork) (sleep 20) & good "$@" ;;
-hangs) echo "The authenticity of host cannot be established" >&2; exec sleep 1000 ;;
+hangs) echo "The authenticity of host cannot be established" >&2; exec sleep 100 ;;
 dies) kill -9 $$ ;;
 esac
 END

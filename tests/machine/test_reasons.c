@@ -111,6 +111,8 @@ static const struct {
     {REASON_NIC_NO_NODE, "container-2-of-8", NULL, "gpu0", "mlx5_3"},
     {REASON_ROCE_GID, "mi300x-8", "set ports[1].roce v1", NULL, NULL},
     {REASON_ROCE_MTU, "mi300x-8", "set ports[1].mtu 1500", NULL, NULL},
+    {REASON_ROCE_PFC, "mi300x-8", "set ports[1].pfc 0", NULL, NULL},
+    {REASON_NIC_RATE, "mi300x-8", "set ports[1].mbit_max 800000", NULL, NULL},
     {REASON_IPOIB, "dgx-1v", NULL, NULL, NULL},
     {REASON_GDA_NIC, "mi300x-8", NULL, "gpu0", "bnxt_re0"},
     {REASON_GDA_LIB, "dgx-a100", "set drivers.libmlx5 -", "gpu0", "mlx5_0"},

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Link modes and answers of rtnetlink as a kernel gives them, and such as none gives. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <linux/ethtool.h>
+#include <linux/rtnetlink.h>
+
+#include "machine/ethernet.h"
+
+/* Some of each speed by the header's own names. */
+static void test_modes(void **state)
+{
+    static const struct {
+        int bit;
+        int64_t mbit;
+    } cases[] = {
+        {ETHTOOL_LINK_MODE_10baseT_Half_BIT, 10},
+        {ETHTOOL_LINK_MODE_1000baseKX_Full_BIT, 1000},
+        {ETHTOOL_LINK_MODE_10000baseER_Full_BIT, 10000},
+        {ETHTOOL_LINK_MODE_25000baseSR_Full_BIT, 25000},
+        {ETHTOOL_LINK_MODE_40000baseLR4_Full_BIT, 40000},
+        {ETHTOOL_LINK_MODE_50000baseSR2_Full_BIT, 50000},
+        {ETHTOOL_LINK_MODE_50000baseDR_Full_BIT, 50000},
+        {ETHTOOL_LINK_MODE_56000baseKR4_Full_BIT, 56000},
+        {ETHTOOL_LINK_MODE_100000baseKR4_Full_BIT, 100000},
+        {ETHTOOL_LINK_MODE_100000baseDR2_Full_BIT, 100000},
+        {ETHTOOL_LINK_MODE_100000baseDR_Full_BIT, 100000},
+        {ETHTOOL_LINK_MODE_200000baseKR4_Full_BIT, 200000},
+        {ETHTOOL_LINK_MODE_200000baseCR2_Full_BIT, 200000},
+        {ETHTOOL_LINK_MODE_400000baseKR8_Full_BIT, 400000},
+        {ETHTOOL_LINK_MODE_400000baseCR4_Full_BIT, 400000},
+        {93, 800000}, /* 800000baseCR8, since Linux 6.1 */
+        {ETHTOOL_LINK_MODE_Autoneg_BIT, 0},
+        {ETHTOOL_LINK_MODE_FIBRE_BIT, 0},
+        {ETHTOOL_LINK_MODE_FEC_RS_BIT, 0},
+        {ETHTOOL_LINK_MODE_FEC_LLRS_BIT, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t modes[4] = {0};
+        modes[cases[i].bit / 32] = 1u << cases[i].bit % 32;
+        assert_int_equal(ethernet_fastest_mbit(modes, 4), cases[i].mbit);
+    }
+    const uint32_t both[4] = {1u << 12, 1u << 4, 1u << 2, 0}; /* 10G, 100G, 200G */
+    assert_int_equal(ethernet_fastest_mbit(both, 4), 200000);
+    assert_int_equal(ethernet_fastest_mbit(both, 2), 100000);
+    assert_int_equal(ethernet_fastest_mbit(both, 0), 0);
+}
+
+/* The kernel's answer of an interface with PFC on priority 3: a name, then IEEE settings with ETS and PFC. */
+static size_t make_answer(uint8_t *message)
+{
+    static const uint8_t attributes[] = {
+        9,  0, 2,  0,    'e', 't',  'h', '0', 0, 0, 0, 0, /* IFNAME */
+        36, 0, 13, 0x80,                                  /* IEEE, nested */
+        8,  0, 1,  0,    1,   2,    3,   4,               /* ETS, cut short here */
+        24, 0, 2,  0,    8,   0x08, 0,   0,   0, 0, 0, 0, /* PFC: of 8, priority 3 */
+        0,  0, 0,  0,    0,   0,    0,   0,   0, 0, 0, 0};
+    struct nlmsghdr header = {.nlmsg_len = NLMSG_SPACE(4) + sizeof attributes,
+                              .nlmsg_type = RTM_GETDCB};
+    memset(message, 0, header.nlmsg_len);
+    memcpy(message, &header, sizeof header);
+    memcpy(message + NLMSG_SPACE(4), attributes, sizeof attributes);
+    return header.nlmsg_len;
+}
+
+static void test_pfc(void **state)
+{
+    uint8_t message[256];
+    int64_t priorities = -1;
+    size_t bytes = make_answer(message);
+    assert_true(ethernet_pfc_answer(message, bytes, &priorities));
+    assert_int_equal(priorities, 8);
+    for (size_t cut = 0; cut < bytes;
+         cut++) { /* in memory of its own, so that a step beyond it shows */
+        uint8_t *copy = malloc(cut ? cut : 1);
+        memcpy(copy, message, cut);
+        if (cut >= sizeof(uint32_t)) /* so that it is the attributes that are found too long */
+            memcpy(copy, &(uint32_t){(uint32_t)cut}, sizeof(uint32_t));
+        assert_false(ethernet_pfc_answer(copy, cut, &priorities));
+        free(copy);
+    }
+    for (size_t at = 0; at < bytes; at++)
+        for (int value = 0; value < 256; value++) {
+            uint8_t *copy = malloc(bytes);
+            memcpy(copy, message, bytes);
+            copy[at] = (uint8_t)value;
+            ethernet_pfc_answer(copy, bytes, &priorities);
+            free(copy);
+        }
+    assert_int_equal(ethernet_pfc_request("eth0", message, sizeof message), 32);
+    assert_int_equal(ethernet_pfc_request("eth0", message, 31), 0);
+    assert_false(ethernet_pfc_answer(message, 32, &priorities));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_pfc),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
