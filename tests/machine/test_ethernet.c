@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Link modes and answers of rtnetlink as a kernel gives them, and such as none gives. */
+/* Link modes and answers of rtnetlink as a kernel gives them, and such as none gives; and the live reader that
+ * asks for them, over a kernel that the linker puts in place of ioctl(), sendto() and recv(). */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +12,12 @@
 #include <cmocka.h>
 #include <linux/ethtool.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <sys/socket.h>
 
+#include "machine/doctor.h"
 #include "machine/ethernet.h"
+#include "machine/live.h"
 
 /* Some of each speed by the header's own names. */
 static void test_modes(void **state)
@@ -98,11 +104,119 @@ static void test_pfc(void **state)
     assert_false(ethernet_pfc_answer(message, 32, &priorities));
 }
 
+/* --- the live reader --------------------------------------------------------------------------- */
+
+static struct {
+    int words, bit; /* of the link modes; 0 words: refuses */
+    int priorities; /* with flow control; negative: the driver has no such settings */
+} kernel;
+
+int __wrap_ioctl(int fd, unsigned long what, ...);
+ssize_t __wrap_sendto(int fd, const void *message, size_t bytes, int flags,
+                      const struct sockaddr *to, socklen_t size);
+ssize_t __wrap_recv(int fd, void *message, size_t bytes, int flags);
+
+int __wrap_ioctl(int fd, unsigned long what, ...)
+{
+    va_list arguments;
+    va_start(arguments, what);
+    struct ifreq *request = va_arg(arguments, struct ifreq *);
+    va_end(arguments);
+    struct ethtool_link_settings *settings = (void *)request->ifr_data;
+    assert_string_equal(request->ifr_name, "eth0");
+    assert_int_equal(settings->cmd, ETHTOOL_GLINKSETTINGS);
+    if (!kernel.words) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    if (settings->link_mode_masks_nwords != kernel.words)
+        settings->link_mode_masks_nwords = (int8_t)-kernel.words;
+    else
+        settings->link_mode_masks[kernel.bit / 32] = 1u << kernel.bit % 32;
+    return 0;
+}
+
+ssize_t __wrap_sendto(int fd, const void *message, size_t bytes, int flags,
+                      const struct sockaddr *to, socklen_t size)
+{
+    assert_int_equal(to->sa_family, AF_NETLINK);
+    assert_int_equal(((const struct nlmsghdr *)message)->nlmsg_len, bytes);
+    assert_memory_equal((const char *)message + NLMSG_SPACE(4) + 4, "eth0", 5);
+    return (ssize_t)bytes;
+}
+
+ssize_t __wrap_recv(int fd, void *message, size_t bytes, int flags)
+{
+    if (kernel.priorities < 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    size_t n = make_answer(message);
+    ((uint8_t *)message)[n - 24 + 4 + 1] = (uint8_t)kernel.priorities;
+    return (ssize_t)n;
+}
+
+/* An active RoCE port of 200 Gbit/s, as the kernel tells of it. */
+static struct machine *ask(void)
+{
+    struct machine *m = machine_new("made");
+    struct machine_nic *nic = machine_add_nic(m);
+    struct machine_port *port = machine_add_port(m);
+    text_set(m, &nic->name, "mlx5_0");
+    text_set(m, &port->nic, "mlx5_0");
+    text_set(m, &port->layer, "roce");
+    text_set(m, &port->state, "active");
+    text_set(m, &port->netdev, "eth0");
+    number_set(&port->port, 1);
+    number_set(&port->mbit, 200000);
+    live_ethernet(m, &(struct machine_source){.root = ""});
+    return m;
+}
+
+static void expect_told(bool rate, bool flow_control)
+{
+    static struct diagnosis d;
+    struct machine *m = ask();
+    bool told_rate = false, told_flow = false;
+    doctor_examine(m, &d);
+    for (int i = 0; i < d.findings.n; i++) {
+        told_rate |= d.findings.list[i].reason == REASON_NIC_RATE;
+        told_flow |= d.findings.list[i].reason == REASON_ROCE_PFC;
+    }
+    assert_int_equal(told_rate, rate);
+    assert_int_equal(told_flow, flow_control);
+    findings_free(&d.findings);
+    machine_free(m);
+}
+
+static void test_live(void **state)
+{
+    kernel.words = 4;
+    kernel.bit = ETHTOOL_LINK_MODE_400000baseCR4_Full_BIT;
+    kernel.priorities = 8;
+    struct machine *m = ask();
+    assert_true(number_is(m->ports[0].mbit_max, 400000));
+    assert_true(number_is(m->ports[0].pfc, 8));
+    machine_free(m);
+    expect_told(true, false);
+    kernel.bit = ETHTOOL_LINK_MODE_200000baseCR4_Full_BIT;
+    kernel.priorities = 0;
+    expect_told(false, true);
+    kernel.words = 0;
+    kernel.priorities = -1;
+    m = ask();
+    assert_false(m->ports[0].mbit_max.known || m->ports[0].pfc.known);
+    assert_non_null(strstr(m->ports[0].mbit_max.why, "eth0"));
+    machine_free(m);
+    expect_told(false, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_modes),
         cmocka_unit_test(test_pfc),
+        cmocka_unit_test(test_live),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -431,12 +431,12 @@ static char *whole_file(const char *name)
 }
 
 /* Every reason is brought about by what is read or measured, and not by a fact that is set by hand: in
- * made-up trees, or over the stand-ins of NVML, the CUDA driver, the verbs and the software adapter. */
+ * made-up trees, or over the stand-ins of NVML, the CUDA driver, the verbs, the software adapter and the kernel. */
 static void test_none_without(void **state)
 {
-    static const char *const files[] = {"test_live_places.c",     "test_live_reasons.c",
-                                        "test_probe.c",           "test_ladder_verbs.c",
-                                        "test_ladder_doorbell.c", "measure.sh"};
+    static const char *const files[] = {
+        "test_live_places.c",     "test_live_reasons.c", "test_probe.c", "test_ladder_verbs.c",
+        "test_ladder_doorbell.c", "test_ethernet.c",     "measure.sh"};
     enum { FILES = sizeof files / sizeof files[0] };
     char *texts[FILES], missing[2000] = "";
     for (int f = 0; f < FILES; f++)
