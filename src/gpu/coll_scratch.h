@@ -6,7 +6,9 @@
  * copied once more within its GPU, by blocks that others do not wait for: while one copies the rest have the link.
  *
  * Steps. Block b of a member exchanges with block b of the others. `filled`, behind a fence, tells how many steps it has
- * stored; `emptied`, behind a release, how many it has taken out of its own slots: step k needs k - 1 emptied.
+ * stored. Where everyone sends to everyone that also says that it has taken the step before out, since it awaits all of that
+ * first: who stores step k has heard of everyone's k - 1, so k - 2 is out. Where only some send, those who take tell by
+ * `emptied`, behind a release, and step k needs k - 1 of it.
  *
  * Packets and lines tell new ones by numbers that what passes here could look like. So a block clears its slots when it
  * has taken all out, and the end of the round, in which each waits for all, says that everything is clear. */
@@ -59,12 +61,19 @@ WEFT_DEVICE uint64_t scratch_number(const struct round *r, uint64_t steps)
     return r->number * COLL_STEPS + steps;
 }
 
+WEFT_DEVICE int has_emptied(const struct round *r, const struct scratch *s)
+{
+    return !s->all && r->c->flow != COLL_ALL;
+}
+
 /* Until those that this member sends to have taken so many steps out. */
 WEFT_DEVICE void await_emptied(struct round *r, const struct scratch *s, uint64_t steps)
 {
     const struct coll_call *c = r->c;
+    if (!has_emptied(r, s))
+        return;
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
-        if (i != c->me && (s->all || sends_to(c, i)))
+        if (i != c->me && sends_to(c, i))
             await_flag(r, &r->own->emptied[i][s->block], scratch_number(r, steps), i);
     r->failed = weft_dev_sync_block_or(r->failed);
 }
@@ -95,6 +104,8 @@ WEFT_DEVICE void await_filled(struct round *r, const struct scratch *s, uint64_t
 WEFT_DEVICE void tell_emptied(struct round *r, const struct scratch *s, uint64_t steps)
 {
     const struct coll_call *c = r->c;
+    if (!has_emptied(r, s))
+        return;
     weft_dev_sync_block();
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
         if (i != c->me)
@@ -108,6 +119,7 @@ WEFT_DEVICE void scratch_clear(const struct round *r, const struct scratch *s, u
     const struct coll_call *c = r->c;
     struct weft_dev_vec16 nothing = {0, 0};
     uint64_t used = s->end - s->begin < s->slot_bytes ? s->end - s->begin : s->slot_bytes;
+    weft_dev_sync_block(); /* all threads have taken theirs out */
     for (uint64_t step = 0; step < 2 && step < steps; step++)
         for (int kind = 0; kind < s->kinds; kind++)
             for (int i = 0; i < c->members; i++) {

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rounds through scratch (src/gpu/coll_scratch.h) between exchanges by packets that use the same memory: each member has
+ * a place for each other, twice. Through scratch the one is filled in even steps and the other in odd ones, and what is
+ * stored looks like a packet of the next round; packets are in the one in even rounds and in the other in odd ones. One
+ * block a member: blocks of different numbers never meet. Claims: no place is filled before it was taken out, everyone takes
+ * the step that it waits for, a packet that is taken was sent in that round, and nobody waits for ever. Broken without the
+ * wait for emptied places where only one sends (-DNO_EMPTIED; where all do, what is filled says so), without clearing behind (-DNO_CLEAR), without the end of the round (-DNO_END: a
+ * packet comes before its place is cleared), and without the wait for destinations (-DNO_READY: packets are still in the
+ * places). */
+#ifndef N
+#define N 2
+#endif
+#ifndef CALLS
+#define CALLS 3
+#endif
+#ifndef STEPS
+#define STEPS 3
+#endif
+#define PLACE(to, from, half) (((to) * N + (from)) * 2 + (half))
+
+byte place[N * N * 2]; /* what a reader of packets sees: the number of a round, 0 = clear */
+bool stored[N * N * 2];  /* stored and not yet taken */
+byte here[N * N], filled[N * N], emptied[N * N], ended[N * N]; /* to * N + from; of steps: over all rounds */
+byte begun[N], sent[N];
+byte program[CALLS + 1]; /* PACKETS, ALL, or FROM: member 0 alone sends */
+#define PACKETS 0
+#define ALL 1
+#define FROM 2
+
+#define EACH_OTHER(action) \
+    k = 0; \
+    do \
+    :: k == N -> break \
+    :: k < N && k == me -> k++ \
+    :: k < N && k != me -> action; k++ \
+    od
+
+inline await_slots() {
+    if
+    :: begun[me] + 1 < r -> EACH_OTHER(here[me * N + k] >= r - 1)
+    :: else
+    fi
+}
+
+#define SEND_PACKET \
+    atomic { \
+        assert(!stored[PLACE(k, me, r % 2)]); \
+        place[PLACE(k, me, r % 2)] = r; \
+        stored[PLACE(k, me, r % 2)] = true \
+    }
+
+#define TAKE_PACKET \
+    atomic { \
+        place[PLACE(me, k, r % 2)] == r; \
+        assert(sent[k] >= r); \
+        stored[PLACE(me, k, r % 2)] = false \
+    }
+
+/* It looks like a packet of the next round. */
+#define PUSH_STEP \
+    atomic { \
+        assert(!stored[PLACE(k, me, step % 2)]); \
+        place[PLACE(k, me, step % 2)] = r + 1; \
+        stored[PLACE(k, me, step % 2)] = true \
+    }
+
+#define TAKE_STEP \
+    atomic { \
+        assert(stored[PLACE(me, k, step % 2)]); \
+        stored[PLACE(me, k, step % 2)] = false \
+    }
+
+#ifndef NO_CLEAR
+#define CLEAR atomic { place[PLACE(me, k, 0)] = 0; place[PLACE(me, k, 1)] = 0 }
+#else
+#define CLEAR skip
+#endif
+
+proctype member(byte me) {
+    byte r = 1, k, step, before = 0; /* steps of the rounds before this one */
+    do
+    :: r > CALLS -> break
+    :: r <= CALLS && program[r] == PACKETS ->
+        await_slots();
+        sent[me] = r;
+        EACH_OTHER(SEND_PACKET);
+        EACH_OTHER(TAKE_PACKET);
+        begun[me] = r;
+        r++
+    :: r <= CALLS && program[r] != PACKETS ->
+        EACH_OTHER(here[k * N + me] = r);
+#ifndef NO_READY
+        EACH_OTHER(here[me * N + k] >= r);
+#endif
+        step = 0;
+        do
+        :: step == STEPS -> break
+        :: else ->
+#ifndef NO_EMPTIED
+            if
+            :: step > 1 && program[r] == FROM && me == 0 -> EACH_OTHER(emptied[me * N + k] >= before + step - 1)
+            :: else
+            fi;
+#endif
+            if
+            :: program[r] == ALL || me == 0 ->
+                EACH_OTHER(PUSH_STEP);
+                EACH_OTHER(filled[k * N + me] = before + step + 1)
+            :: else
+            fi;
+            if
+            :: program[r] == ALL ->
+                EACH_OTHER(filled[me * N + k] >= before + step + 1);
+                EACH_OTHER(TAKE_STEP)
+            :: program[r] == FROM && me != 0 ->
+                k = 0;
+                filled[me * N] >= before + step + 1;
+                TAKE_STEP;
+                emptied[me] = before + step + 1 /* at member 0 */
+            :: else
+            fi;
+            step++
+        od;
+        before = before + STEPS;
+        EACH_OTHER(CLEAR);
+        EACH_OTHER(ended[k * N + me] = r);
+#ifndef NO_END
+        EACH_OTHER(ended[me * N + k] >= r);
+#endif
+        r++
+    od
+}
+
+init {
+    byte i = 1;
+    do
+    :: i > CALLS -> break
+    :: else ->
+        if
+        :: program[i] = PACKETS
+        :: program[i] = ALL
+        :: program[i] = FROM
+        fi;
+        i++
+    od;
+    atomic {
+        i = 0;
+        do
+        :: i == N -> break
+        :: else -> run member(i); i++
+        od
+    }
+}
