@@ -96,7 +96,7 @@ static void test_ethernet(void **state)
     (void)state;
     setenv("FAKE_VERBS_LINK", "ethernet", 1);
     for (int gid = 0; gid < 4; gid++) {
-        char text[8];
+        char text[16];
         snprintf(text, sizeof text, "%d", gid);
         setenv("FAKE_VERBS_GID", text, 1);
         assert_int_equal(climb("mlx5_0", -1), WEFT_OK);
