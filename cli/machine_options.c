@@ -17,6 +17,14 @@
 
 enum { KEY_FAULT_BELOW = 512 };
 
+/* 1 to 100; 0: it is none. */
+static int percentage(const char *text)
+{
+    char *end;
+    long number = strtol(text, &end, 10);
+    return end == text || *end || number < 1 || number > 100 ? 0 : (int)number;
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct machine_options *options = state->input;
@@ -34,8 +42,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->measure = 1;
         return 0;
     case KEY_FAULT_BELOW:
-        options->fault_percent = atoi(argument);
-        if (options->fault_percent < 1 || options->fault_percent > 100)
+        options->fault_percent = percentage(argument);
+        if (!options->fault_percent)
             argp_error(state, "--fault-below: \"%s\" is no percentage from 1 to 100", argument);
         return 0;
     case 'f':
@@ -66,13 +74,13 @@ const struct argp machine_options_argp = {.options = options_list, .parser = par
 /* The option comes before the variable, and that before what a file says. */
 static bool set_threshold(const struct machine_options *options, struct machine *machine)
 {
-    bool told = strcmp(config_origin(CONFIG_FAULT_PERCENT), "environment") == 0;
-    int64_t percent = options->fault_percent ? options->fault_percent
-                      : told                 ? config_int(CONFIG_FAULT_PERCENT)
-                                             : 0;
-    if (percent < 0 || percent > 100 || (told && !options->fault_percent && !percent)) {
-        fprintf(stderr, "weft: WEFT_FAULT_PERCENT=%s is no percentage from 1 to 100\n",
-                config_string(CONFIG_FAULT_PERCENT));
+    const char *variable = getenv(config_vars[CONFIG_FAULT_PERCENT].name);
+    int percent = options->fault_percent ? options->fault_percent
+                  : variable             ? percentage(variable)
+                                         : 0;
+    if (variable && !percent) {
+        fprintf(stderr, "weft: %s=%s is no percentage from 1 to 100\n",
+                config_vars[CONFIG_FAULT_PERCENT].name, variable);
         return false;
     }
     if (percent)
