@@ -129,6 +129,8 @@ static void draw_drivers(const struct machine *m, struct profile_fact *f)
     from_text(&f[PROFILE_nvidia_flavor], d->nvidia_flavor);
     from_number(&f[PROFILE_cuda], d->cuda);
     from_text(&f[PROFILE_fabric_manager], d->fabric_manager);
+    from_text(&f[PROFILE_fabric_manager_version], d->fabric_manager_version);
+    from_text(&f[PROFILE_imex], d->imex);
     from_text(&f[PROFILE_amdgpu_module], d->amdgpu_module);
     from_number(&f[PROFILE_nvidia_peermem], d->nvidia_peermem);
     from_number(&f[PROFILE_gdrdrv], d->gdrdrv);

@@ -168,7 +168,7 @@ done
 # The check itself sees what is wrong.
 for wrong in 'weft_x 1' '# HELP a b\n# TYPE a gauge\na{b="c} 1' '# HELP a b\n# TYPE a gauge\na 1\na 1' \
     '# HELP a b\n# TYPE a counter\na 1' '# HELP a b\n# TYPE a gauge\na one' '# HELP a b\n# TYPE a gauge\nb 1'; do
-    printf "$wrong\n" >"$folder/wrong.txt"
+    printf '%b\n' "$wrong" >"$folder/wrong.txt"
     before=$bad
     check_format "$folder/wrong.txt" >/dev/null
     [ $bad = 1 ] || { bad=1 && echo "FAILED: taken for metrics: $wrong"; continue; }
