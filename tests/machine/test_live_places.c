@@ -169,7 +169,7 @@ static void drop(const char *name)
 
 static void acs_on(void)
 {
-    poke(ROOT0 "/0000:01:00.0/0000:02:00.0", 0x106, 0x1d);
+    poke(ROOT0 "/0000:01:00.0/0000:02:00.0", 0x106, 0x0c); /* requests and completions */
 }
 
 static void half_the_lanes(void)
