@@ -8,17 +8,20 @@ cd "$2" || exit 1
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 failures=0
-# A command whose lines are counted in characters.
-fits() {
-    "$weft" "$@" >"$out" 2>/dev/null
-    [ -s "$out" ] || { echo "FAILED: prints nothing: $*"; failures=$((failures + 1)); }
-    if LC_ALL=C.UTF-8 awk 'length($0) > 100 { print FILENAME ":" FNR ": " length($0) " columns: " $0; bad = 1 }
-                           / $/ { print FNR ": a space at the end: " $0; bad = 1 }
-                           END { exit bad }' "$out"; then
-        return
-    fi
-    echo "FAILED: $*"
-    failures=$((failures + 1))
+# Adds what a command prints to what is looked at.
+add() {
+    printf '\n$ weft %s\n' "$(echo "$*" | cut -c 1-80)" >>"$out"
+    "$weft" "$@" >>"$out" 2>/dev/null
+}
+# Its lines, counted in characters; the command that printed one stands above it.
+look() {
+    LC_ALL=C.UTF-8 awk '/^\$ weft/ { if (NR > 2 && !printed) { print "prints nothing: " command; bad = 1 }
+                                    command = $0; printed = 0; next }
+                       NF { printed = 1 }
+                       length($0) > 100 { print command ": " length($0) " columns: " $0; bad = 1 }
+                       / $/ { print command ": a space at the end: " $0; bad = 1 }
+                       END { exit bad }' "$out" || failures=$((failures + 1))
+    : >"$out"
 }
 described=("2 socket, 4 gpu each, nvlink hybrid-cube-mesh, 1 nic per 2 gpu"
     "8 h200, nvswitch, flat vm, nic per gpu, 2 disk" "2 geforce, 2 gpu per pcie-switch, acs on, iommu on"
@@ -27,25 +30,29 @@ described=("2 socket, 4 gpu each, nvlink hybrid-cube-mesh, 1 nic per 2 gpu"
 for machine in *.json "${described[@]}"; do
     for form in "" --tree --links --routes --assign; do
         case $form:$machine in --routes:no-gpu.json | --routes:*" "*) continue ;; esac
-        fits topo --machine "$machine" $form
+        add topo --machine "$machine" $form
     done
-    fits doctor --machine "$machine"
-    fits doctor --machine "$machine" --all
-    fits topo --machine "$machine" --what-if "set iommu translated"
-    for a in gpu0 gpu1 host; do
-        for b in gpu1 gpu3 gpu7 mlx5_0 mlx5_3 mlx5_9 bnxt_re3 nvme0n1 nvme3n1 /raid/x /data/x /; do
-            "$weft" explain "$a" "$b" --machine "$machine" >/dev/null 2>&1
-            [ $? -eq 2 ] || fits explain "$a" "$b" --machine "$machine"
-        done
-    done
+    add doctor --machine "$machine" --all
+    add topo --machine "$machine" --what-if "set iommu translated"
+    look
 done
-fits topo --machine dgx-1v.json --what-if "lose nvlink 0:3 all; move nic mlx5_3 under gpu0"
-fits topo --machine dgx-2.json --what-if "lose nvlink 0:switch; set links[0].active no"
+for machine in *.json; do
+    add doctor --machine "$machine"
+    gpus=$("$weft" topo --machine "$machine" | grep -c '^gpu[0-9]')
+    for b in gpu1 gpu7 mlx5_0 mlx5_3 bnxt_re3 nvme0n1 /raid/x /data/x; do
+        "$weft" explain gpu0 "$b" --machine "$machine" >>"$out" 2>/dev/null
+    done
+    [ "$gpus" -eq 0 ] || add explain host gpu0 --machine "$machine"
+    look
+done
+add topo --machine dgx-1v.json --what-if "lose nvlink 0:3 all; move nic mlx5_3 under gpu0"
+add topo --machine dgx-2.json --what-if "lose nvlink 0:switch; set links[0].active no"
 for code in $("$weft" explain --codes | awk '/^[A-Z][A-Z0-9]*(-[A-Z0-9]+)+/ { print $1 }'); do
-    fits explain "$code"
+    add explain "$code"
 done
-fits explain --codes
-fits doctor --machine container-2-of-8.json --against dgx-a100.json
+add explain --codes
+add doctor --machine container-2-of-8.json --against dgx-a100.json
+look
 # Nothing is lost by folding: the words are those of --full.
 for machine in *.json; do
     for what in "doctor --all" "topo --tree" "topo --links"; do
