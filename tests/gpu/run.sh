@@ -378,6 +378,9 @@ group_coll() { # collectives of streams and of the host on GPU memory
         extra="WEFT_COLL=$way WEFT_COLL_SMS=5" run "collectives mixed" 4 60 "$program" mixed 9 200
     done
     for part in "" graph host; do extra="WEFT_COLL_SMS=0" run "collectives by engines${part:+ $part}" 4 60 "$program" $part; done
+    for way in packets lines two direct engines auto; do
+        extra="WEFT_COLL=$way WEFT_GPU_HEAP_SIZE=5G" run "beyond 2^31 bytes" 2 60 "$build/bin/job_gpu_coll_large"
+    done
     extra=
     run "collectives misuse" 2 60 "$program" misuse
     extra="WEFT_WAIT_LIMIT=120s"
