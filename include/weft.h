@@ -512,8 +512,8 @@ weft_status weft_reduce_to_weighted(weft_team *team, void *dst, const void *src,
 weft_status weft_reducescatter_weighted(weft_team *team, void *dst, const void *src, size_t n,
                                         weft_type type, const void *factor);
 
-/* Member m gets elements m * n ... m * n + n - 1 of the combined sources in dst[0 ... n - 1]. dst does not overlap
- * src. */
+/* Member m gets elements m * n ... m * n + n - 1 of the combined sources in dst[0 ... n - 1]. dst is these elements of
+ * src (in place) or does not overlap it. */
 weft_status weft_reducescatter(weft_team *team, void *dst, const void *src, size_t n,
                                weft_type type, weft_op op);
 

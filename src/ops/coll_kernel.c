@@ -252,18 +252,16 @@ static weft_status apart(const struct weft_team *team, const struct coll_ask *as
     uint64_t to = extent(team, ask, true), from = extent(team, ask, false);
     if (ask->what == COLL_FCOLLECT || ask->what == COLL_GATHER)
         own = src - (uint64_t)team->me * ask->bytes; /* its own place in dst */
-    else if (ask->what == COLL_SCATTER)
-        own = src + (uint64_t)team->me * ask->bytes;
-    bool same = own == dst && ask->what != COLL_ALLTOALL && ask->what != COLL_REDUCESCATTER;
+    else if (ask->what == COLL_SCATTER || ask->what == COLL_REDUCESCATTER)
+        own = src + (uint64_t)team->me * ask->bytes; /* its own block of src */
+    bool same = own == dst && ask->what != COLL_ALLTOALL;
     if (same || dst + to <= src || src + from <= dst)
         return WEFT_OK;
     return base_fail(
         WEFT_ERR_ARGUMENT,
         "%s: dst %p (%llu bytes) and src %p (%llu bytes) overlap; they may %slie apart",
         ask->function, ask->dst, (unsigned long long)to, ask->src, (unsigned long long)from,
-        ask->what == COLL_ALLTOALL || ask->what == COLL_REDUCESCATTER
-            ? "only "
-            : "be the own place of the other, or ");
+        ask->what == COLL_ALLTOALL ? "only " : "be the own place of the other, or ");
 }
 
 static weft_status needs_gpu(const struct weft_team *team, const struct coll_ask *ask,

@@ -158,10 +158,10 @@ static weft_status reducescatter(const char *name, struct weft_team *team, void 
     if (status)
         return status;
     const char *d = dst, *s = src;
-    if (d < s + all && s < d + bytes)
+    if (d != s + (size_t)team->me * bytes && d < s + all && s < d + bytes)
         return base_fail(WEFT_ERR_ARGUMENT,
-                         "%s: dst %p (%zu bytes) and src %p (%zu bytes) overlap; they must lie "
-                         "apart",
+                         "%s: dst %p (%zu bytes) and src %p (%zu bytes) overlap; dst may be this "
+                         "member's block of src, or lie apart",
                          name, dst, bytes, src, all);
     bool kernel = false;
     if (c->type != WEFT_LONG_DOUBLE)

@@ -182,7 +182,8 @@ static void reduce_one(weft_team *team, const struct type *t, weft_op op, int sc
     if (!in_place)
         store(dst, buffer, n * t->width + 8);
     OK(weft_barrier(team));
-    void *to = in_place ? src : dst;
+    void *to =
+        in_place ? (void *)((char *)src + (all ? 0 : n * t->width * (size_t)mine)) : (void *)dst;
     LAUNCH(combine, 1, 96, 0, NULL, scope, all, weft_team_device(team), to, src, n, t->type, op,
            result);
     fetch(&status, result, sizeof status);
@@ -211,7 +212,7 @@ static void every_type_and_operation(weft_team *team)
         for (int op = 0; op < WEFT_AVG; op++)
             for (int all = 0; op_fits(&types[t], op) && all < 2; all++, turn++)
                 reduce_one(team, &types[t], (weft_op)op, turn % 3, all,
-                           VALUES * VALUES + (size_t)turn % 7, all && turn % 5 == 2);
+                           VALUES * VALUES + (size_t)turn % 7, turn % 5 == 2);
 }
 
 /* Bytes around a packet (8), a unit (16), a warp's units (512), a slot of the room, and beyond. */
@@ -224,7 +225,8 @@ static void every_size(weft_team *team)
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
         for (int all = 0; all < 2; all++)
             if ((all ? 1 : (size_t)weft_team_n_pes(team)) * bytes[i] <= MOST)
-                reduce_one(team, t, WEFT_MAX, (int)i % 3, all, bytes[i], 0);
+                for (int in_place = 0; in_place < 2; in_place++)
+                    reduce_one(team, t, WEFT_MAX, (int)i % 3, all, bytes[i], in_place);
 }
 
 /* Rounds in which packet numbers come again, as they do after 2^30: from one renewal of the slots to

@@ -148,6 +148,7 @@ struct call {
     weft_op op;
     unsigned grid, blocks, threads; /* blocks 0: all */
     size_t off;                     /* of both sides from an aligned place */
+    bool in_place;                  /* of reductions */
 };
 
 static uint64_t salt = 1;
@@ -166,6 +167,9 @@ static void one(const struct members *m, const struct call *c)
     size_t to = c->what == FCOLLECT || c->what == ALLTOALL ? n * block : block;
     weft_op op = c->what >= SCALED ? (weft_op)REF_SCALED : c->op;
     char *dst_at = dst + GUARD + c->off, *src_at = src + c->off;
+    size_t around = c->in_place ? 0 : GUARD;
+    if (c->in_place)
+        dst_at = src_at + (is_each(c->what) ? (size_t)m->me * block : 0);
     CHECK(from + 256 <= ROOM && to + 256 <= ROOM);
     salt++;
     for (size_t i = 0; i * element < from; i++)
@@ -184,13 +188,13 @@ static void one(const struct members *m, const struct call *c)
                 wanted[k * block + i] = (unsigned char)ref_hash((uint64_t)pe, at, salt);
         }
     memset(seen, 0xa5, to + 2 * GUARD);
-    store(dst_at - GUARD, seen, to + 2 * GUARD);
+    store(dst_at - around, seen + GUARD - around, to + 2 * around);
     store(src_at, mine, from);
     OK(weft_barrier(m->team));
     LAUNCH(share, c->grid, c->threads, 0, NULL, c->what, c->blocks, m->number, dst_at,
            (const char *)src_at, c->count, c->root, c->type, c->op, ref_factor(salt), result);
     results_are(c->blocks ? c->blocks : c->grid, c->grid, WEFT_OK);
-    fetch(seen, dst_at - GUARD, to + 2 * GUARD);
+    fetch(seen + GUARD - around, dst_at - around, to + 2 * around);
     for (size_t i = 0; i < GUARD; i++)
         CHECK(seen[i] == 0xa5 && seen[GUARD + to + i] == 0xa5);
     for (size_t i = 0; i < to; i++)
@@ -234,6 +238,7 @@ static void everything(weft_team *team)
                 if (what >= SCALED && c.type == WEFT_INT8) /* no real numbers */
                     c.type = WEFT_FLOAT;
                 c.off = what < REDUCE ? (again ? 0 : s % 3) : again ? ref_bytes(c.type) : 0;
+                c.in_place = what >= REDUCE && turn % 4 == 1;
                 one(&m, &c);
             }
     for (int what = MEET; what < BROADCAST; what++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of more than 2^31 bytes and elements on GPU memory: every byte is compared, and those behind the end. Needs
- * 4.1 GiB of GPU heap for each PE: WEFT_GPU_HEAP_SIZE=5G. By the host's functions: `coll_large host`. */
+/* Collectives of more than 2^31 bytes and elements on GPU memory, whose last block begins beyond 2^31 where there is one:
+ * every byte is compared, and those behind the end. Needs 4.1 GiB of GPU heap for each PE: WEFT_GPU_HEAP_SIZE=5G. By
+ * the host's functions: `coll_large host`. */
 #include "tests/job/job.h"
 
 #include "driver/cuda.h"
@@ -20,7 +21,7 @@ static struct cuda cuda;
 static CUstream stream;
 static size_t me, n;
 static bool by_host;
-static char *dst, *src;
+static char *dst, *src; /* parts of one block of memory */
 static unsigned char *seen, *wanted;
 
 /* Bytes [first, first + bytes) of what a PE sends. */
@@ -139,31 +140,41 @@ static void reduce(void)
 static void fcollect(size_t block)
 {
     begin_one(n * block);
-    finish(by_host ? weft_fcollect(world, dst, src, block)
-                   : weft_fcollect_on_stream(world, dst, src, block, stream));
+    put(dst + me * block, me, block); /* in place */
+    OK(weft_barrier(world));
+    finish(by_host ? weft_fcollect(world, dst, dst + me * block, block)
+                   : weft_fcollect_on_stream(world, dst, dst + me * block, block, stream));
     for (size_t pe = 0; pe < n; pe++)
         arrived("fcollect", pe * block, pe, 0, block);
     guarded("fcollect", dst + n * block);
 }
 
+static void reducescatter(size_t block)
+{
+    char *whole = dst;
+    begin_one(n * block);
+    put(whole, me, n * block);
+    dst = whole + me * block; /* in place */
+    OK(weft_barrier(world));
+    finish(by_host ? weft_reducescatter(world, dst, whole, block, WEFT_UINT8, WEFT_XOR)
+                   : weft_reducescatter_on_stream(world, dst, whole, block, WEFT_UINT8, WEFT_XOR,
+                                                  stream));
+    combined("reducescatter", me * block, block);
+    dst = whole;
+    guarded("reducescatter", dst + n * block);
+}
+
 static void alltoall(size_t block)
 {
+    src = dst + n * block + GUARD;
     begin_one(n * block);
+    put(src, me, n * block);
+    OK(weft_barrier(world));
     finish(by_host ? weft_alltoall(world, dst, src, block)
                    : weft_alltoall_on_stream(world, dst, src, block, stream));
     for (size_t pe = 0; pe < n; pe++)
         arrived("alltoall", pe * block, pe, me * block, block);
     guarded("alltoall", dst + n * block);
-}
-
-static void reducescatter(size_t block)
-{
-    begin_one(block);
-    finish(by_host ? weft_reducescatter(world, dst, src, block, WEFT_UINT8, WEFT_XOR)
-                   : weft_reducescatter_on_stream(world, dst, src, block, WEFT_UINT8, WEFT_XOR,
-                                                  stream));
-    combined("reducescatter", me * block, block);
-    guarded("reducescatter", dst + block);
 }
 
 static char *gpu_memory(size_t bytes)
@@ -188,24 +199,23 @@ int main(int argc, char **argv)
     world = weft_team_world(job);
     me = (size_t)weft_my_pe(job);
     n = (size_t)weft_n_pes(job);
-    size_t block = LARGE / n + 1, bytes = n * block + GUARD;
-    dst = gpu_memory(bytes);
-    src = gpu_memory(bytes);
+    size_t block = LARGE / (n > 1 ? n - 1 : 1) + 1, pair = LARGE / n + 1;
+    size_t in_place = n * block, apart = 2 * n * pair + GUARD;
+    dst = gpu_memory((in_place > apart ? in_place : apart) + GUARD);
     seen = malloc(CHUNK);
     wanted = malloc(CHUNK);
     CHECK(seen && wanted);
     OK(cuda_open(&cuda));
-    CHECK(!cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)src));
+    CHECK(!cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)dst));
     CHECK(!cuda.DeviceGet(&device, ordinal));
     CHECK(!cuda.DevicePrimaryCtxRetain(&context, device));
     CHECK(!cuda.CtxPushCurrent(context));
     CHECK(!cuda.StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     broadcast();
     reduce();
-    put(src, me, n * block);
     fcollect(block);
-    alltoall(block);
     reducescatter(block);
+    alltoall(pair);
     OK(weft_barrier(world));
     CHECK(!cuda.StreamDestroy(stream));
     free(seen);

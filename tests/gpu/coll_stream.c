@@ -117,12 +117,18 @@ static void make_wanted(const struct call *c, uint64_t salt)
         }
 }
 
-/* Destination and the bytes around it. */
+/* Destination and the bytes around it; of a reducescatter in place all of the source. */
 static void compare(const struct call *c, const char *text)
 {
-    size_t bytes = dst_bytes(c);
+    size_t bytes = dst_bytes(c), before = (uintptr_t)c->dst - (uintptr_t)c->src; /* or huge */
+    bool block = c->what == REDUCESCATTER && before < src_bytes(c);
+    if (block) {
+        CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)c->src, src_bytes(c)));
+        for (size_t i = 0; i < src_bytes(c); i++) /* its other blocks are as they were */
+            CHECK(seen[i] == mine[i] || (i >= before && i - before < bytes));
+    }
     CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)(c->dst - GUARD), bytes + 2 * GUARD));
-    for (size_t i = 0; i < GUARD; i++)
+    for (size_t i = 0; i < GUARD && !block; i++)
         CHECK(seen[i] == 0xa5 && seen[GUARD + bytes + i] == 0xa5);
     for (size_t i = 0; i < bytes; i++)
         if (seen[GUARD + i] != wanted[i]) {
@@ -147,7 +153,10 @@ static void one(struct call c, bool own, size_t off, bool in_place, const char *
     if (in_place)
         c.src = c.dst + (c.what == FCOLLECT ? (size_t)c.t->me * block_bytes(&c) : 0);
     memset(seen, 0xa5, dst_bytes(&c) + 2 * GUARD);
-    to_gpu(c.dst - GUARD, seen, dst_bytes(&c) + 2 * GUARD);
+    if (in_place && c.what == REDUCESCATTER) /* the guards are the source's other blocks */
+        c.dst += (size_t)c.t->me * block_bytes(&c);
+    else
+        to_gpu(c.dst - GUARD, seen, dst_bytes(&c) + 2 * GUARD);
     make_source(&c, salt);
     make_wanted(&c, salt);
     if (!in_place || c.what != BROADCAST || c.t->me == c.root)
@@ -198,10 +207,11 @@ static void reductions(const struct members *t)
             one(c, false, 0, false, "aligned");
             one(c, false, element, false, "shifted");
             one(c, false, 1 + s % 3, false, "between elements");
-            if (what == REDUCE)
-                one(c, false, s % 2 * element, true, "in place");
-            if (!by_host)
-                one(c, true, s % 3 * element, false, "memory of this GPU alone");
+            one(c, false, s % 2 * element, true, "in place");
+            if (by_host)
+                continue;
+            one(c, true, s % 3 * element, false, "memory of this GPU alone");
+            one(c, true, s % 2 * element, true, "in place, memory of this GPU alone");
         }
 }
 
@@ -266,8 +276,8 @@ static void mixed(unsigned rounds)
         if (which >= (unsigned)n_teams || !c.t->team)
             continue;
         c.root = (int)root % c.t->n;
-        one(c, off == 3 && !by_host, off * (reduces(c.what) ? ref_bytes(c.type) : 1), false,
-            "mixed");
+        one(c, off == 3 && !by_host, off * (reduces(c.what) ? ref_bytes(c.type) : 1),
+            reduces(c.what) && root % 3 == 0, "mixed");
     }
 }
 
@@ -517,9 +527,11 @@ static void misuse(void)
           WEFT_ERR_RANGE, "argument dst");
     FAILS(weft_reduce_on_stream(world, heap_dst, heap_dst + 8, 100, WEFT_FLOAT, WEFT_SUM, stream),
           WEFT_ERR_ARGUMENT, "overlap");
-    FAILS(
-        weft_reducescatter_on_stream(world, heap_dst, heap_dst, 100, WEFT_FLOAT, WEFT_SUM, stream),
-        WEFT_ERR_ARGUMENT, "they may only lie apart");
+    FAILS(weft_reducescatter_on_stream(world, heap_dst + 400 * me + 4, heap_dst, 100, WEFT_FLOAT,
+                                       WEFT_SUM, stream),
+          WEFT_ERR_ARGUMENT, "may be the own place of the other, or lie apart");
+    FAILS(weft_alltoall_on_stream(world, heap_dst, heap_dst, 8, stream), WEFT_ERR_ARGUMENT,
+          "they may only lie apart");
     FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, (weft_type)77, WEFT_SUM, stream),
           WEFT_ERR_TYPE, "type 77 is not a weft_type");
     FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, (weft_op)9, stream),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions by the host on host memory, of every type that devices know, those of 16 and 8 bits among them, by every
- * operation and as scaled and weighted sums, bit for bit against a serial reference: reduce in place and not, to one, and reducescatter,
- * which has no other test on host memory. */
+ * operation and as scaled and weighted sums, bit for bit against a serial reference: reduce in place and not, to one, and
+ * reducescatter in place and not, which has no other test on host memory. */
 #include "job.h"
 
 #include "tests/gpu/coll_reference.h"
@@ -74,6 +74,11 @@ static void one(weft_team *world, char *src, char *dst, weft_type type, weft_op 
     OK(weft_sync(world));
     OK(reduce(world, src, src, count, type, op, salt, 1));
     compare(src, type, op, 0, count, salt);
+    OK(weft_sync(world));
+    fill(src, type, count * (size_t)n, ++salt); /* in place: its own block of the source */
+    OK(weft_sync(world));
+    OK(reduce(world, src + (size_t)me * count * bytes, src, count, type, op, salt, 0));
+    compare(src + (size_t)me * count * bytes, type, op, (size_t)me * count, count, salt);
 }
 
 int main(void)
@@ -112,8 +117,8 @@ int main(void)
           "weft_reduce_weighted: factor is null");
     FAILS(weft_reducescatter_weighted(world, dst, src, 4, WEFT_INT32, src), WEFT_ERR_TYPE,
           "real and complex");
-    FAILS(weft_reducescatter(world, src, src, 4, WEFT_FLOAT, WEFT_SUM), WEFT_ERR_ARGUMENT,
-          "must lie apart");
+    FAILS(weft_reducescatter(world, (float *)src + 4 * me + 1, src, 4, WEFT_FLOAT, WEFT_SUM),
+          WEFT_ERR_ARGUMENT, "may be this member's block of src, or lie apart");
     FAILS(weft_reducescatter(NULL, dst, src, 4, WEFT_FLOAT, WEFT_SUM), WEFT_ERR_ARGUMENT,
           "team is null");
     FAILS(weft_reducescatter(world, dst, src, 4, WEFT_FLOAT, WEFT_AND), WEFT_ERR_TYPE,

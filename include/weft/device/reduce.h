@@ -18,7 +18,7 @@
  * int weft_{thread,warp,block}_reducescatter(int team, void *dst, const void *src, size_t n,
  *                                            weft_type type, weft_op op)
  *     Member m gets elements m * n ... m * n + n - 1 of the combined sources, in dst[0 ... n - 1].
- *     dst does not overlap src.
+ *     dst is these elements of src, or does not overlap it.
  * int weft_{thread,warp,block}_reduce_scaled(int team, void *dst, const void *src, size_t n,
  *                                            weft_type type, double factor)
  * int weft_{thread,warp,block}_reducescatter_scaled(...)
