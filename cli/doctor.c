@@ -9,12 +9,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/config.h"
 #include "columns.h"
 #include "commands.h"
 #include "doctor.h"
 #include "machine/growth.h"
+#include "tool/tool.h"
 
 enum {
     KEY_AGAINST = 256,

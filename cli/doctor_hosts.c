@@ -15,10 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/config.h"
 #include "run_hosts.h"
 #include "run_reach.h"
+#include "tool/tool.h"
 
 enum {
     AT_ONCE = 64,            /* remote shells */

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/status.h"
-#include "boot/boot.h"
+#include "tool/boot.h"
 
 static weft_status open_job(bool asked, struct boot **boot)
 {

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/config.h"
 #include "columns.h"
 #include "machine/checks.h"
 #include "machine/ladder.h"
 #include "machine/whatif.h"
 #include "probe.h"
+#include "tool/tool.h"
 
 enum { KEY_FAULT_BELOW = 512 };
 

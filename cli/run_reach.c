@@ -7,8 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/config.h"
-#include "base/status.h"
+#include "tool/tool.h"
 
 bool run_reach_is_here(const char *host)
 {

@@ -3,6 +3,7 @@
  * (src/machine/), the command includes only the headers of this room.
  *
  *   tool.h           failing with a sentence (base_fail), the clock, the configuration variables
+ *   boot.h           how the processes of a job tell each other bytes before weft_init()
  *   boxes.h          what the PEs of a running job do, from their black boxes
  *   choices.h        by which paths they reach each other, from the same place
  *   coll_rates.h     which rates collectives on GPU memory are chosen by, forcing a way
