@@ -124,7 +124,8 @@ enum config_type {
       "GPUs to use, one per local PE in turn: numbers, GPU-... or MIG-... names, PCI addresses.")        \
     X(GPU_HEAP_SIZE, CONFIG_SIZE, "0", NULL,                                                             \
       "Addresses reserved for each PE's GPU heap; memory comes on demand. 0 = as the GPU has.")          \
-    X(COLL, CONFIG_CHOICE, "auto", "auto|packets|two|lines|twolines|direct|scratch|engines|copies",              \
+    X(COLL, CONFIG_CHOICE, "auto",                                                                       \
+      "auto|packets|two|lines|twolines|direct|scratch|engines|copies",                                   \
       "Way of collectives on GPU memory: by size, or one where it can serve; copies: no kernels.")       \
     X(COLL_SMS, CONFIG_INT, "64", NULL,                                                                  \
       "Blocks of a collective on GPU memory, at most, each on an SM; 0 = copy engines where they can.")  \
