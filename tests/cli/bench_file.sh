@@ -76,16 +76,16 @@ head -c 100000 /dev/urandom > some
 for backend in auto threads; do
     query=$(WEFT_FILE_BACKEND=$backend "$weft" bench file --file some --size 64K --blocks 64K --depths 1 --threads 1 \
         --repetitions 1 --methods weft | sed -n 's/^read, \(.*\) on \(.*\); weft by \(uring\|threads\) \([a-z]*\).*/\3 \4 \1 on \2/p')
-    told=$(WEFT_FILE_BACKEND=$backend "$weft" explain host ./some |
-        sed -n 's/^  file      \([a-z]* [a-z]*\), [0-9]* requests of up to [0-9]* bytes at once; \(.*\)/\1 \2/p')
+    told=$(WEFT_FILE_BACKEND=$backend "$weft" explain --full host ./some |
+        sed -n 's/^  file  *\([a-z]* [a-z]*\), [0-9]* requests of up to [0-9]* bytes at once; \(.*\)/\1 \2/p')
     [ -n "$query" ] && [ "$query" = "$told" ] || fail "$backend: the job says \"$query\", explain \"$told\""
 done
 # ... and why a job would not open it.
 mkfifo pipe
 mkdir folder
 while read -r name words; do
-    told=$("$weft" explain host "./$name") || fail "explain $name: status $?"
-    grep -qE "^  file      .*$words" <<< "$told" || fail "explain $name does not say why: $told"
+    told=$("$weft" explain --full host "./$name") || fail "explain $name: status $?"
+    grep -qE "^  file  .*$words" <<< "$told" || fail "explain $name does not say why: $told"
     "$weft" explain host "./$name" --json | grep -qE "\"file_refused\": *\".*$words" || fail "explain $name --json does not say why"
 done << 'EOF'
 pipe is a pipe
