@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The topology file of every machine file and of some descriptions, taken by a real NCCL when it makes a communicator of
+# one GPU of this machine; a file that is cut off is refused by it, so the files are read.
+#   nccl_real.sh WEFT NCCL_LOAD LIBNCCL FOLDER_OF_MACHINES
+# Exit status 77: no GPU here, or no such library.
+set -u
+weft=$1 load=$2 library=$3 machines=$4
+folder=$(mktemp -d "${TMPDIR:-/tmp}/weft-nccl.XXXXXX") || exit 1
+trap 'rm -rf "$folder"' EXIT
+export NCCL_DEBUG=WARN NCCL_TOPO_FILE=$folder/topology.xml
+unset NCCL_TOPO_DUMP_FILE NCCL_GRAPH_FILE
+timeout -k 5 60 env -u NCCL_TOPO_FILE "$load" "$library" > "$folder/words" 2>&1
+status=$?
+[ $status = 0 ] || { cat "$folder/words"; exit $status; } # what NCCL cannot do here without a file either
+failures=0 taken=0
+try() { # name of the machine
+    "$weft" topo --machine "$2" --nccl="$NCCL_TOPO_FILE" > "$folder/words" 2>&1 || { echo "FAILED: $1: $(cat "$folder/words")"; failures=$((failures + 1)); return; }
+    if timeout -k 5 60 "$load" "$library" > "$folder/words" 2>&1 && ! grep -q "NCCL WARN" "$folder/words"; then
+        taken=$((taken + 1))
+    else
+        echo "FAILED: $1: $(tail -n 3 "$folder/words" | tr '\n' ' ')"
+        failures=$((failures + 1))
+    fi
+}
+for file in "$machines"/*.json; do try "${file##*/}" "$file"; done
+for shape in "8 h200, nvswitch, nic per gpu" "2 l40s, no pcie-switch" "4 gb200"; do try "$shape" "$shape"; done
+head -c 300 "$NCCL_TOPO_FILE" > "$folder/cut" && mv "$folder/cut" "$NCCL_TOPO_FILE"
+timeout -k 5 60 "$load" "$library" > "$folder/words" 2>&1 && { echo "FAILED: NCCL took a file that is cut off: does it read them?"; failures=$((failures + 1)); }
+echo "NCCL took $taken topology files"
+[ $failures = 0 ]
