@@ -248,7 +248,7 @@ json_t *file_row_json(const struct file_point *point, const struct file_row *row
     json_object_set_new(object, "threads", json_integer(point->threads));
     for (int m = 0; m < FILE_METHODS; m++) {
         char key[32];
-        snprintf(key, sizeof key, "%s_gbps", methods[m].name);
+        snprintf(key, sizeof key, "%s_gbytes_per_s", methods[m].name);
         json_object_set_new(object, key, row->gbps[m] < 0 ? json_null() : json_real(row->gbps[m]));
     }
     return object;

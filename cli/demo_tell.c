@@ -200,11 +200,11 @@ static json_t *pairs_as_json(const struct demo *demo)
     json_t *list = json_array();
     for (int i = 0; i < demo->n_pairs; i++) {
         const struct demo_pair *pair = &demo->pairs[i];
-        json_array_append_new(list,
-                              json_pack("{s:i, s:i, s:s, s:f, s:f, s:f, s:b}", "from", pair->from,
-                                        "to", pair->to, "path", pair->path, "latency_us",
-                                        pair->latency_us, "put_gbps", pair->put_gbps, "memcpy_gbps",
-                                        pair->memcpy_gbps, "right", pair->right));
+        json_array_append_new(list, json_pack("{s:i, s:i, s:s, s:f, s:f, s:f, s:b}", "from",
+                                              pair->from, "to", pair->to, "path", pair->path,
+                                              "latency_us", pair->latency_us, "put_gbytes_per_s",
+                                              pair->put_gbps, "memcpy_gbytes_per_s",
+                                              pair->memcpy_gbps, "right", pair->right));
     }
     return list;
 }
@@ -225,11 +225,11 @@ static json_t *gpu_pairs_as_json(const struct demo *demo)
     for (int i = 0; i < demo->n_gpu_pairs; i++) {
         const struct demo_gpu_pair *pair = &demo->gpu_pairs[i];
         json_array_append_new(
-            list,
-            json_pack("{s:i, s:i, s:o, s:o, s:o, s:o, s:b}", "from", pair->from, "to", pair->to,
-                      "host_us", figure(pair->host_us), "host_gbps", figure(pair->host_gbps),
-                      "kernel_us", figure(demo->cuda ? pair->kernel_us : 0), "kernel_gbps",
-                      figure(demo->cuda ? pair->kernel_gbps : 0), "right", pair->right));
+            list, json_pack("{s:i, s:i, s:o, s:o, s:o, s:o, s:b}", "from", pair->from, "to",
+                            pair->to, "host_us", figure(pair->host_us), "host_gbytes_per_s",
+                            figure(pair->host_gbps), "kernel_us",
+                            figure(demo->cuda ? pair->kernel_us : 0), "kernel_gbytes_per_s",
+                            figure(demo->cuda ? pair->kernel_gbps : 0), "right", pair->right));
     }
     return list;
 }

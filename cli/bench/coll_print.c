@@ -60,7 +60,7 @@ void coll_print_head(const struct coll_bench *b)
         table_head(b);
     else if (b->options->form == COLL_CSV)
         printf("op,bytes,way,taken,blocks,pes,target,sms,graph_us,stream_us,host_us,graph_min_us,"
-               "stream_min_us,host_min_us,gbps,floor_us,ratio,model_us,verified\n");
+               "stream_min_us,host_min_us,gbytes_per_s,floor_us,ratio,model_us,verified\n");
     fflush(stdout);
 }
 
@@ -123,7 +123,7 @@ static void json_row(const struct coll_bench *b, const struct coll_row *row)
         snprintf(key, sizeof key, "%s_min_us", hows[how]);
         json_object_set_new(object, key, figure(row->us_min[how]));
     }
-    json_object_set_new(object, "gbps", json_real(row->gbps));
+    json_object_set_new(object, "gbytes_per_s", json_real(row->gbps));
     json_object_set_new(object, "floor_us", figure(row->floor_us));
     json_object_set_new(object, "ratio", figure(ratio_of(row)));
     json_object_set_new(object, "model_us", figure(row->model_us));

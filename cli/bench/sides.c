@@ -162,7 +162,7 @@ static void print_line(const struct bench_sides *sides, const json_t *first)
     for (int i = 0; i < sides->count; i++) {
         const json_t *row = side_row_like(&sides->side[i], first);
         printf("  %10s  %6s  %6s", bench_us_text(side_figure(row, "us")).text,
-               bench_number_text(side_figure(row, "gbps")).text,
+               bench_number_text(side_figure(row, "gbytes_per_s")).text,
                bench_number_text(side_figure(row, "mops")).text);
     }
     for (int i = 1; i < sides->count; i++) {

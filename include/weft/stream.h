@@ -52,6 +52,15 @@ weft_status weft_barrier_on_stream(weft_team *team, weft_stream stream);
 /* The same without completing what the host's contexts did before. */
 weft_status weft_sync_on_stream(weft_team *team, weft_stream stream);
 
+/* The collectives of the team on GPU memory that streams and the host call from here on take at most `sms` SMs: for a step
+ * of the program whose own kernels need the others. Collective over the team; the least number that a member names
+ * serves. What was called or captured before keeps what it had. Teams that have the same PEs have a limit each.
+ *
+ * sms: 0: copy engines, where these can serve (below); -1: as WEFT_COLL_SMS says, which is where a team begins; more
+ * than 64 are 64, and others the next lower power of two. Without effect on teams that no kernels serve.
+ * Errors: WEFT_ERR_ARGUMENT (null; a member named less than -1: nothing is changed, all are told). */
+weft_status weft_team_limit_sms(weft_team *team, int sms);
+
 /* Collectives, as those of weft.h without _on_stream, in stream order. Collective over the team, in the same order at
  * every member, with the same sizes, types, operations and roots; where a team's collectives are put on several
  * streams, or the host calls some, the program orders these.

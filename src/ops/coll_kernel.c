@@ -460,6 +460,39 @@ weft_status coll_kernel_force(struct weft_team *team, enum coll_way wish, int mo
     return WEFT_OK;
 }
 
+enum { AS_CONFIGURED = -1 };
+
+weft_status coll_kernel_limit(struct weft_team *team, int sms)
+{
+    int64_t wanted = sms == AS_CONFIGURED ? config_int(CONFIG_COLL_SMS) : sms;
+    weft_status status = team->coll || !coll_kernel_serves(team) ? WEFT_OK : make_ready(team);
+    if (status)
+        return status;
+    int32_t mine = sms < AS_CONFIGURED ? AS_CONFIGURED : coll_blocks_of(wanted), least = mine;
+    int32_t *all = malloc((size_t)team->n * sizeof *all);
+    if (!all)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team of %d PEs", team->n);
+    status = coll_exchange(team, BOX_OP_SYNC, &mine, all, sizeof mine);
+    int wrong = team->n;
+    for (int i = 0; i < team->n; i++) {
+        least = all[i] < least ? all[i] : least;
+        wrong = all[i] < 0 && i < wrong ? i : wrong;
+    }
+    free(all);
+    if (!status && mine < 0)
+        status =
+            base_fail(WEFT_ERR_ARGUMENT,
+                      "weft_team_limit_sms: %d SMs; -1 (as WEFT_COLL_SMS says), 0 (copy engines "
+                      "where they can) or more are wanted",
+                      sms);
+    else if (!status && least < 0)
+        status = base_fail(WEFT_ERR_ARGUMENT, "weft_team_limit_sms: PE %d named less than -1 SMs",
+                           team->pes[wrong]);
+    if (!status && team->coll)
+        team->coll->most_blocks = least;
+    return status;
+}
+
 bool coll_kernel_lines(const struct weft_team *team)
 {
     return team->coll && team->coll->lines;

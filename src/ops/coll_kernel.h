@@ -60,6 +60,9 @@ struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct
  * not serve. */
 weft_status coll_kernel_force(struct weft_team *team, enum coll_way wish, int most_blocks);
 
+/* weft_team_limit_sms() of a team of a running job. */
+weft_status coll_kernel_limit(struct weft_team *team, int sms);
+
 /* What the team has agreed on; NULL: it has not. */
 const struct coll_rates *coll_kernel_rates(const struct weft_team *team);
 

@@ -331,3 +331,12 @@ WEFT_EXPORT weft_status weft_reduce_to_weighted_on_stream(weft_team *team, void 
                            .root = root};
     return scaled(team, ask, BOX_OP_REDUCE_TO, n, type, factor, stream);
 }
+
+WEFT_EXPORT weft_status weft_team_limit_sms(weft_team *team, int sms)
+{
+    if (!team)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_team_limit_sms: team is null");
+    if (atomic_load(&team->job->state) != JOB_RUNNING)
+        return job_finalized("weft_team_limit_sms");
+    return coll_kernel_limit(team, sms);
+}

@@ -30,11 +30,11 @@ count() { grep -c "$1" <<< "$rows"; }
 for way in auto:24 packets:18 two:1 direct:22 scratch:16 engines:10 copies:24; do
     [ "$(count "\"way\":\"${way%:*}\"")" = "${way#*:}" ] || fail "gpu: not ${way#*:} rows of ${way%:*}: $rows"
 done
-for key in '"graph_us":[0-9]' '"stream_us":[0-9]' '"host_us":[0-9]' '"model_us":[0-9]' '"floor_us":[0-9]' '"gbps":[0-9]'; do
+for key in '"graph_us":[0-9]' '"stream_us":[0-9]' '"host_us":[0-9]' '"model_us":[0-9]' '"floor_us":[0-9]' '"gbytes_per_s":[0-9]'; do
     [ "$(grep -v '"way":"copies"' <<< "$rows" | grep -c "$key")" = 91 ] || fail "gpu: rows without $key: $rows"
 done
 row=$(grep '"op":"alltoall","bytes":4096,"way":"direct"' <<< "$rows")
-read -r us gbps least <<< "$("$json_get" graph_us gbps floor_us <<< "$row")"
+read -r us gbps least <<< "$("$json_get" graph_us gbytes_per_s floor_us <<< "$row")"
 awk -v us="$us" -v gbps="$gbps" -v least="$least" 'BEGIN {
     wanted = 2 * 4096 / us / 1000
     exit !(gbps > 0.999 * wanted && gbps < 1.001 * wanted && least > 1.63 && least < 1.632) }' ||

@@ -22,7 +22,7 @@ for direction in "" --write; do
 done
 rows=$(LD_LIBRARY_PATH=$stand_in "$weft" bench file "${options[@]}" --methods weft --memory gpu --json) ||
     fail "gpu: status $?"
-[ "$(grep -cE '^\{"bench": "file", "direction": "read", "memory": "gpu", .*"weft_gbps": [0-9.]+, "plain_gbps": null' <<< "$rows")" = 8 ] ||
+[ "$(grep -cE '^\{"bench": "file", "direction": "read", "memory": "gpu", .*"weft_gbytes_per_s": [0-9.]+, "plain_gbytes_per_s": null' <<< "$rows")" = 8 ] ||
     fail "gpu: not eight rows: $rows"
 # Several folders: a PE for each, of host memory and of two GPUs; alone and at once, and all of them.
 mkdir one two
@@ -41,7 +41,7 @@ rows=$("$weft" bench file --folders one,two,one --write --size 1M --blocks 64K -
     fail "folders, JSON: status $?"
 for pe in '0, "folder": "one"' '1, "folder": "two"' '2, "folder": "one"' 'null, "folder": null'; do
     for at_once in true false; do
-        [ "$(grep -cE "\"direction\": \"write\".*\"weft_gbps\": [0-9.]+, .*\"pes\": 3, \"pe\": $pe, \"at_once\": $at_once}" <<< "$rows")" = 1 ] ||
+        [ "$(grep -cE "\"direction\": \"write\".*\"weft_gbytes_per_s\": [0-9.]+, .*\"pes\": 3, \"pe\": $pe, \"at_once\": $at_once}" <<< "$rows")" = 1 ] ||
             fail "folders, JSON: no row of PE $pe, at once $at_once: $rows"
     done
 done

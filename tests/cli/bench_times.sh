@@ -14,7 +14,7 @@ fail() {
     failures=$((failures + 1))
 }
 # costs, expected values of $keys, benchmark and options
-keys='us us_min us_max gbps mops iterations repetitions'
+keys='us us_min us_max gbytes_per_s mops iterations repetitions'
 figures() {
     local costs=$1 expected=$2 seen
     shift 2
@@ -32,7 +32,7 @@ figures p=40,quiet=1000 '0.05 0.05 0.05 0.16 20.0 100 9' p $fixed
 figures g=80 '0.08 0.08 0.08 0.1 12.5 100 3' g $fixed --repetitions 3
 figures atomic_fetch_add=125 '0.125 0.125 0.125 0.0 8.0 100 9' atomic_fetch_add $fixed
 PLANT_COSTS=put=250,wait=500 timeout 60 "$weft" bench latency $fixed --json 2>&1 |
-    "$json_get" bench us gbps mops | grep -qx 'latency 0.375 0.0 2.66667' || fail 'half of a round trip'
+    "$json_get" bench us gbytes_per_s mops | grep -qx 'latency 0.375 0.0 2.66667' || fail 'half of a round trip'
 figures put_signal=300,signal_wait=100 '0.2 0.2 0.2 5.0 5.0 100 9' latency_signal $fixed
 # The mean over the PEs: PE 1 takes twice as long as PE 0, PE 2 three times.
 figures barrier=1000 '1.5 1.5 1.5 0.0 0.666667 100 9' barrier $fixed
@@ -56,7 +56,7 @@ figures barrier=1000 '1.5 10000 9' barrier $auto
 figures put=0 '0.0 10000000 1' put $auto --repetitions 1
 
 # Kernels' times: from the start of the first block to the end of the last.
-keys='us gbps mops ctas threads scope target'
+keys='us gbytes_per_s mops ctas threads scope target'
 kernels() {
     PLANT_FAULT=kernel_times figures '' "$@" --target simt --no-verify --sizes 1000
 }
@@ -71,7 +71,7 @@ kernels '1.0 0.512 64.0 1 64 thread simt' p --scope thread --iters 11
 # Every key of --json, and what belongs together.
 PLANT_COSTS=put=250,spread=10 timeout 60 "$weft" bench put $fixed --json > "$folder/json" || fail 'status'
 "$json_get" keys < "$folder/json" | grep -qx "bench,path,memory,scope,target,pes,bytes,from,to,ctas,\
-threads,us,us_min,us_max,gbps,mops,iterations,repetitions,verified,floor,floor_us,ratio,memcpy_us,\
+threads,us,us_min,us_max,gbytes_per_s,mops,iterations,repetitions,verified,floor,floor_us,ratio,memcpy_us,\
 one_line_us,two_lines_us,store_us,load_us,atomic_us" || fail "keys: $("$json_get" keys < "$folder/json")"
 "$json_get" bench path memory scope target pes bytes from to verified floor < "$folder/json" |
     grep -qx 'put p2p host host host 2 1000 0 1 null memcpy' || fail 'conditions'

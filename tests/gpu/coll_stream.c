@@ -9,12 +9,15 @@
  *   coll_stream ready           destinations that a member's stream still fills when the others have come
  *   coll_stream crossed         two teams on two streams, which members order differently
  *   coll_stream late_root [BYTES]  broadcasts that are handed on in chunks, or slices
+ *   coll_stream limits          weft_team_limit_sms(): obeyed, the least of all members, refused, between and after others
  *   coll_stream uneven [SMS]    members with other settings of WEFT_COLL and WEFT_COLL_SMS (PE 1's) agree
  *   coll_stream expires         a member does not call: the others are told who, and of what
  *   coll_stream misuse          what is refused, in words
  *   coll_stream dies OPERATION  a member is killed before it calls: the others are told
  * WEFT_COLL and WEFT_COLL_SMS force ways and blocks. */
 #include "coll_factor.h"
+
+#include "ops/coll_kernel.h"
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -631,6 +634,39 @@ static int expires(bool backwards)
     _exit(0);
 }
 
+/* ------------------------------------------------------------------------------------- limits */
+
+static struct coll_choice choice_of(enum coll_what what)
+{
+    struct coll_ask ask = {.what = what, .type = WEFT_FLOAT, .op = WEFT_SUM};
+    ask.bytes = what == COLL_REDUCE ? 8 << 20 : 8 << 10; /* large ones go by engines unasked too */
+    return coll_kernel_choice(weft_team_world(job), &ask, true);
+}
+
+static void limits(void)
+{
+    weft_team *world = weft_team_world(job);
+    static const int sms[] = {5, 1, 0, 200, -1, 3};
+    static const unsigned blocks[] = {4, 1, 1, 64, 64, 2};
+    FAILS(weft_team_limit_sms(NULL, 4), WEFT_ERR_ARGUMENT, "weft_team_limit_sms: team is null");
+    for (size_t i = 0; i < sizeof sms / sizeof *sms; i++) {
+        OK(weft_team_limit_sms(world, sms[i]));
+        mixed(12);
+        CHECK(choice_of(COLL_REDUCE).blocks == blocks[i]);
+        CHECK((choice_of(COLL_ALLTOALL).way == COLL_WAY_ENGINES) == (sms[i] == 0));
+        OK(weft_team_limit_sms(world, me == n - 1 ? 2 : 40)); /* the least of all */
+        CHECK(choice_of(COLL_REDUCE).blocks == 2);
+        mixed(4);
+        weft_status status = weft_team_limit_sms(world, me == n - 1 ? -2 : 40);
+        CHECK(status == WEFT_ERR_ARGUMENT);
+        CHECK(strstr(weft_last_error(), me == n - 1 ? "-2 SMs" : "named less than -1 SMs"));
+        CHECK(choice_of(COLL_REDUCE).blocks == 2); /* as it was */
+    }
+    CHECK(n_teams < 2 || weft_team_limit_sms(teams[1].team, 7) == WEFT_OK); /* each its own */
+    CHECK(choice_of(COLL_REDUCE).blocks == 2);
+    mixed(20);
+}
+
 /* Before the job begins: `weft run` tells the PE's number. */
 static void set_unevenly(const char *sms)
 {
@@ -655,6 +691,8 @@ int main(int argc, char **argv)
         ready();
     } else if (strcmp(part, "late_root") == 0) {
         late_root(argc > 2 ? strtoul(argv[2], NULL, 10) : 400000);
+    } else if (strcmp(part, "limits") == 0) {
+        limits();
     } else if (strcmp(part, "crossed") == 0) {
         crossed();
     } else if (strcmp(part, "uneven") == 0) {

@@ -46,7 +46,7 @@ bench_of() {
     if [ "$all" -gt 0 ]; then
         printf '%d rows, %d right, %s; %s' "$all" "$right" \
             "$(grep -o '"memory":"[a-z]*","scope":"[a-z]*","target":"[a-z]*"' "$1" | head -n 1 | tr -d '"')" \
-            "$(grep '^{"bench"' "$1" | tail -n 1 | sed -E 's/^\{"bench":"([^"]*)".*"bytes":([0-9]*).*"us":([^,]*),.*"gbps":([^,]*),.*/\1 \2 B \3 us \4 GB\/s/')"
+            "$(grep '^{"bench"' "$1" | tail -n 1 | sed -E 's/^\{"bench":"([^"]*)".*"bytes":([0-9]*).*"us":([^,]*),.*"gbytes_per_s":([^,]*),.*/\1 \2 B \3 us \4 GB\/s/')"
     else
         tail_of "$1"
     fi

@@ -362,7 +362,7 @@ group_coll() { # collectives of streams and of the host on GPU memory
     local pes way program=$build/bin/job_gpu_coll_stream
     for pes in 1 2 $((gpus > 2 ? gpus : 3)) 4; do
         extra=
-        for part in "" host "mixed 7 300" flood renew graph; do
+        for part in "" host "mixed 7 300" flood renew graph limits; do
             run "collectives${part:+ $part}" "$pes" 60 "$program" $part
         done
     done
