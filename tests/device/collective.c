@@ -5,11 +5,13 @@
 
 enum { MOST = 5000, MEMBERS = 8, ROUNDS = 20 };
 
-enum what { BROADCAST, FCOLLECT, ALLTOALL, MOVES };
+enum what { BROADCAST, FCOLLECT, ALLTOALL, GATHER, SCATTER, MOVES };
 
 #define MOVE_IN(scope)                                                                             \
     what == BROADCAST  ? weft_##scope##_broadcast(team, dst, src, bytes, root)                     \
     : what == FCOLLECT ? weft_##scope##_fcollect(team, dst, src, bytes)                            \
+    : what == GATHER   ? weft_##scope##_gather(team, dst, src, bytes, root)                        \
+    : what == SCATTER  ? weft_##scope##_scatter(team, dst, src, bytes, root)                       \
                        : weft_##scope##_alltoall(team, dst, src, bytes)
 
 #define BY_SCOPE(MACRO)                                                                            \
@@ -97,12 +99,16 @@ static unsigned char pattern(int member, int to, size_t i)
 static void one_move(weft_team *team, int number, int scope, enum what what, size_t bytes, int root)
 {
     int n = weft_team_n_pes(team), mine = weft_team_my_pe(team), status;
+    int blocks = what == BROADCAST || what == SCATTER ? 1
+                 : what == GATHER && mine != root     ? 0
+                                                      : n; /* that come */
     static unsigned char buffer[MOST * MEMBERS];
     memset(buffer, 0, sizeof buffer);
     store(dst, buffer, sizeof buffer);
     for (int to = 0; to < n; to++)
         for (size_t i = 0; i < bytes; i++)
-            buffer[(size_t)to * bytes + i] = pattern(mine, what == ALLTOALL ? to : 0, i);
+            buffer[(size_t)to * bytes + i] =
+                pattern(mine, what == ALLTOALL || what == SCATTER ? to : 0, i);
     store(src, buffer, sizeof buffer);
     OK(weft_barrier(team));
     LAUNCH(move, 1, 96, 0, NULL, scope, what, number, (char *)dst, (const char *)src, bytes, root,
@@ -110,12 +116,14 @@ static void one_move(weft_team *team, int number, int scope, enum what what, siz
     fetch(&status, result, sizeof status);
     CHECK(status == WEFT_OK);
     fetch(buffer, dst, sizeof buffer);
-    for (int from = 0; from < (what == BROADCAST ? 1 : n); from++)
+    for (int from = 0; from < blocks; from++)
         for (size_t i = 0; i < bytes; i++) {
-            int sender = what == BROADCAST ? root : from;
+            int sender = what == BROADCAST || what == SCATTER ? root : from;
             CHECK(buffer[(size_t)from * bytes + i] ==
-                  pattern(sender, what == ALLTOALL ? mine : 0, i));
+                  pattern(sender, what == ALLTOALL || what == SCATTER ? mine : 0, i));
         }
+    for (size_t i = (size_t)blocks * bytes; i < sizeof buffer; i++)
+        CHECK(buffer[i] == 0);
     OK(weft_barrier(team));
 }
 

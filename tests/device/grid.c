@@ -22,6 +22,8 @@ enum what {
     BROADCAST,
     FCOLLECT,
     ALLTOALL,
+    GATHER,
+    SCATTER,
     REDUCE,
     REDUCESCATTER,
     SCALED,
@@ -36,6 +38,8 @@ enum what {
      : what == BROADCAST     ? weft_##form##_broadcast(__VA_ARGS__, dst, src, count, root)         \
      : what == FCOLLECT      ? weft_##form##_fcollect(__VA_ARGS__, dst, src, count)                \
      : what == ALLTOALL      ? weft_##form##_alltoall(__VA_ARGS__, dst, src, count)                \
+     : what == GATHER        ? weft_##form##_gather(__VA_ARGS__, dst, src, count, root)            \
+     : what == SCATTER       ? weft_##form##_scatter(__VA_ARGS__, dst, src, count, root)           \
      : what == REDUCE        ? weft_##form##_reduce(__VA_ARGS__, dst, src, count, type, op)        \
      : what == REDUCESCATTER ? weft_##form##_reducescatter(__VA_ARGS__, dst, src, count, type, op) \
      : what == SCALED                                                                              \
@@ -163,8 +167,10 @@ static void one(const struct members *m, const struct call *c)
     bool reduces = c->what >= REDUCE;
     size_t element = reduces ? ref_bytes(c->type) : 1, block = c->count * element;
     size_t n = (size_t)m->n;
-    size_t from = c->what == ALLTOALL || is_each(c->what) ? n * block : block;
-    size_t to = c->what == FCOLLECT || c->what == ALLTOALL ? n * block : block;
+    bool parts = c->what == ALLTOALL || c->what == SCATTER; /* one for each member */
+    bool from_root = c->what == BROADCAST || c->what == SCATTER;
+    size_t from = parts || is_each(c->what) ? n * block : block;
+    size_t to = !reduces && !from_root ? n * block : block;
     weft_op op = c->what >= SCALED ? (weft_op)REF_SCALED : c->op;
     char *dst_at = dst + GUARD + c->off, *src_at = src + c->off;
     size_t around = c->in_place ? 0 : GUARD;
@@ -177,11 +183,13 @@ static void one(const struct members *m, const struct call *c)
             ref_element(mine + i * element, c->type, me, i, salt);
         else
             mine[i] = (unsigned char)ref_hash((uint64_t)me, i, salt);
-    for (size_t k = 0; k < (reduces || c->what == BROADCAST ? 1 : n); k++)
+    memset(wanted, 0xa5, to); /* a gather's at the others */
+    size_t blocks = c->what == GATHER && m->me != c->root ? 0 : reduces || from_root ? 1 : n;
+    for (size_t k = 0; k < blocks; k++)
         for (size_t i = 0; i < c->count; i++) {
             size_t first = is_each(c->what) ? (size_t)m->me * c->count : 0;
-            int pe = m->pes[c->what == BROADCAST ? (size_t)c->root : k];
-            size_t at = c->what == ALLTOALL ? (size_t)m->me * block + i : i;
+            int pe = m->pes[from_root ? (size_t)c->root : k];
+            size_t at = parts ? (size_t)m->me * block + i : i;
             if (reduces)
                 ref_reduced(wanted + i * element, c->type, op, m->pes, m->n, first + i, salt);
             else

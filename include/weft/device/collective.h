@@ -392,6 +392,11 @@ WEFT_DEVICE void weft_dev_data_begin(struct weft_dev_group *g)
  *     `bytes` from each, in the order of the team.
  * int weft_{thread,warp,block}_alltoall(int team, void *dst, const void *src, size_t bytes)
  *     `bytes` for each pair.
+ * int weft_{thread,warp,block}_gather(int team, void *dst, const void *src, size_t bytes, int root)
+ *     Block i of the root's dst becomes the `bytes` of member i. dst is given at every member, and written at the root
+ *     alone; the others' calls return when their source may be used again.
+ * int weft_{thread,warp,block}_scatter(int team, void *dst, const void *src, size_t bytes, int root)
+ *     Member i gets block i of the root's src.
  */
 WEFT_DEVICE int weft_dev_broadcast(int scope, int team, void *dst, const void *src, size_t bytes,
                                    int root)
@@ -440,6 +445,60 @@ WEFT_DEVICE int weft_dev_exchange(int scope, int team, int operation, void *dst,
     return weft_dev_receive(&g, 0, g.m.n);
 }
 
+/* Gather, where each sends to the root, or scatter, where the root sends to each. Up to the sending: all but telling the
+ * members and waiting for them. */
+WEFT_DEVICE int weft_dev_rooted_check(const struct weft_dev_group *g, const void *dst, size_t bytes,
+                                      int root)
+{
+    if (root < 0 || root >= g->m.n)
+        return weft_dev_refuse(g->operation, g->m.number, WEFT_ERR_PE, dst, bytes, g->rank == 0);
+    int gather = g->operation == WEFT_DEV_OP_GATHER;
+    return weft_dev_check(g, dst, gather ? bytes * (size_t)g->m.n : bytes);
+}
+
+WEFT_DEVICE void weft_dev_rooted_send(const struct weft_dev_group *g, void *dst, const void *src,
+                                      size_t bytes, int root)
+{
+    if (g->operation == WEFT_DEV_OP_GATHER) {
+        weft_dev_move_to(g, root, (char *)dst + bytes * (size_t)g->m.me, (const char *)src, bytes,
+                         g->rank, g->threads);
+        return;
+    }
+    struct weft_dev_share share = weft_dev_share_of(g);
+    for (int i = share.first; i < g->m.n && g->m.me == root; i += share.step) {
+        int member = weft_dev_turned_member(g, i);
+        weft_dev_move_to(g, member, dst, (const char *)src + bytes * (size_t)member, bytes,
+                         share.rank, share.threads);
+    }
+}
+
+/* Who sends tells so, and who receives waits for these members: *from ... *to - 1. */
+WEFT_DEVICE int weft_dev_rooted_tells(const struct weft_dev_group *g, int root, int *from, int *to)
+{
+    int gather = g->operation == WEFT_DEV_OP_GATHER, is_root = g->m.me == root;
+    *from = gather || is_root ? 0 : root;
+    *to = gather == is_root ? (gather ? g->m.n : root + 1) : 0;
+    return gather != is_root;
+}
+
+WEFT_DEVICE int weft_dev_rooted(int scope, int team, int operation, void *dst, const void *src,
+                                size_t bytes, int root)
+{
+    struct weft_dev_group g;
+    int from, to, status = weft_dev_group_begin(&g, scope, team, operation);
+    if (!status)
+        status = weft_dev_rooted_check(&g, dst, bytes, root);
+    if (status)
+        return status;
+    weft_dev_data_begin(&g);
+    weft_dev_rooted_send(&g, dst, src, bytes, root);
+    if (weft_dev_rooted_tells(&g, root, &from, &to))
+        weft_dev_deliver(&g);
+    else
+        weft_dev_scope_sync(scope); /* all have read the count before one of them raises it */
+    return weft_dev_receive(&g, from, to);
+}
+
 #define WEFT_DEV_MOVING(scope, constant)                                                           \
     WEFT_DEVICE int weft_##scope##_broadcast(int team, void *dst, const void *src, size_t bytes,   \
                                              int root)                                             \
@@ -453,6 +512,16 @@ WEFT_DEVICE int weft_dev_exchange(int scope, int team, int operation, void *dst,
     WEFT_DEVICE int weft_##scope##_alltoall(int team, void *dst, const void *src, size_t bytes)    \
     {                                                                                              \
         return weft_dev_exchange(constant, team, WEFT_DEV_OP_ALLTOALL, dst, src, bytes, 1);        \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##scope##_gather(int team, void *dst, const void *src, size_t bytes,      \
+                                          int root)                                                \
+    {                                                                                              \
+        return weft_dev_rooted(constant, team, WEFT_DEV_OP_GATHER, dst, src, bytes, root);         \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##scope##_scatter(int team, void *dst, const void *src, size_t bytes,     \
+                                           int root)                                               \
+    {                                                                                              \
+        return weft_dev_rooted(constant, team, WEFT_DEV_OP_SCATTER, dst, src, bytes, root);        \
     }
 WEFT_DEV_SCOPE_LIST(WEFT_DEV_MOVING)
 #undef WEFT_DEV_MOVING

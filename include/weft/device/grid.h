@@ -6,6 +6,8 @@
  *   int weft_grid_broadcast(int team, void *dst, const void *src, size_t bytes, int root)
  *   int weft_grid_fcollect(int team, void *dst, const void *src, size_t bytes)
  *   int weft_grid_alltoall(int team, void *dst, const void *src, size_t bytes)
+ *   int weft_grid_gather(int team, void *dst, const void *src, size_t bytes, int root)
+ *   int weft_grid_scatter(int team, void *dst, const void *src, size_t bytes, int root)
  *   int weft_grid_reduce(int team, void *dst, const void *src, size_t n, weft_type type, weft_op op)
  *   int weft_grid_reducescatter(int team, void *dst, const void *src, size_t n, weft_type type, weft_op op)
  *   int weft_grid_reduce_scaled(int team, void *dst, const void *src, size_t n, weft_type type, double factor)
@@ -146,6 +148,9 @@ WEFT_DEVICE int weft_dev_grid_members(int team, const struct weft_dev_grid_step 
     weft_dev_data_begin(&g);
     if (step->what == WEFT_DEV_GRID_SEND)
         weft_dev_deliver(&g);
+    else
+        weft_dev_scope_sync(
+            WEFT_DEV_BLOCK); /* all have read the count before one of them raises it */
     return weft_dev_receive(&g, step->from, step->to);
 }
 
@@ -285,6 +290,21 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_exchange(unsigned blocks, int team, int o
     return weft_dev_grid_told(&g, blocks, WEFT_DEV_GRID_SEND, 0, g.m.n);
 }
 
+WEFT_DEVICE_NOINLINE int weft_dev_grid_rooted(unsigned blocks, int team, int operation, void *dst,
+                                              const void *src, size_t bytes, int root)
+{
+    struct weft_dev_group g;
+    int from, to, status = weft_dev_grid_begin(&g, blocks, team, operation);
+    if (!status)
+        status = weft_dev_rooted_check(&g, dst, bytes, root);
+    if (status)
+        return status;
+    weft_dev_rooted_send(&g, dst, src, bytes, root);
+    int tells = weft_dev_rooted_tells(&g, root, &from, &to);
+    return weft_dev_grid_told(&g, blocks, tells ? WEFT_DEV_GRID_SEND : WEFT_DEV_GRID_TAKE, from,
+                              to);
+}
+
 /* The slices of large ones, as in weft_dev_reduce_slices(). */
 WEFT_DEVICE int weft_dev_grid_reduce_slices(struct weft_dev_reduction *r, unsigned blocks, int team)
 {
@@ -352,6 +372,16 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
     WEFT_DEVICE int weft_##form##_alltoall(leading, void *dst, const void *src, size_t bytes)      \
     {                                                                                              \
         return weft_dev_grid_exchange(count, team, WEFT_DEV_OP_ALLTOALL, dst, src, bytes, 1);      \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##form##_gather(leading, void *dst, const void *src, size_t bytes,        \
+                                         int root)                                                 \
+    {                                                                                              \
+        return weft_dev_grid_rooted(count, team, WEFT_DEV_OP_GATHER, dst, src, bytes, root);       \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##form##_scatter(leading, void *dst, const void *src, size_t bytes,       \
+                                          int root)                                                \
+    {                                                                                              \
+        return weft_dev_grid_rooted(count, team, WEFT_DEV_OP_SCATTER, dst, src, bytes, root);      \
     }                                                                                              \
     WEFT_DEVICE int weft_##form##_reduce(leading, void *dst, const void *src, size_t n,            \
                                          weft_type type, weft_op op)                               \
