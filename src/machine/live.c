@@ -95,6 +95,22 @@ bool live_exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
+void live_place(struct machine *machine, struct machine_text *to, const char *path)
+{
+    char *real = realpath(path, NULL), *save = NULL;
+    const char *found = "";
+    for (char *part = real ? strtok_r(real, "/", &save) : NULL; part;
+         part = strtok_r(NULL, "/", &save)) {
+        unsigned domain, bus, device, function;
+        int end = 0;
+        if (sscanf(part, "%x:%x:%x.%x%n", &domain, &bus, &device, &function, &end) == 4 &&
+            part[end] == '\0')
+            found = part;
+    }
+    text_set(machine, to, found);
+    free(real);
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);

@@ -8,23 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* PCI address of what a sysfs path leads to; "" for a camera on USB keeps its controller's. */
-static void set_place(struct machine *machine, struct machine_text *to, const char *path)
-{
-    char *real = realpath(path, NULL), *save = NULL;
-    const char *found = "";
-    for (char *part = real ? strtok_r(real, "/", &save) : NULL; part;
-         part = strtok_r(NULL, "/", &save)) {
-        unsigned domain, bus, device, function;
-        int end = 0;
-        if (sscanf(part, "%x:%x:%x.%x%n", &domain, &bus, &device, &function, &end) == 4 &&
-            part[end] == '\0')
-            found = part;
-    }
-    text_set(machine, to, found);
-    free(real);
-}
-
 void live_capture(struct machine *machine, const struct machine_source *source)
 {
     const char *base = "sys/class/video4linux";
@@ -36,7 +19,7 @@ void live_capture(struct machine *machine, const struct machine_source *source)
         struct machine_capture *c = machine_add_capture(machine);
         text_set(machine, &c->name, *names);
         live_text(machine, &c->model, live_path(source, "%s/%s/name", base, *names).text);
-        set_place(machine, &c->bdf, live_path(source, "%s/%s/device", base, *names).text);
+        live_place(machine, &c->bdf, live_path(source, "%s/%s/device", base, *names).text);
         text_set(machine, &c->driver,
                  live_link(live_path(source, "%s/%s/device/driver", base, *names).text, driver,
                            sizeof driver)

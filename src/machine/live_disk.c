@@ -20,23 +20,6 @@ static const char *kind_of(const char *name)
     return NULL; /* loop, ram, zram: not a place where data of a job lives */
 }
 
-static void set_place(struct machine *machine, const struct machine_source *source,
-                      const char *name, struct machine_text *to)
-{
-    char *real = realpath(live_path(source, "sys/block/%s", name).text, NULL), *save = NULL;
-    const char *found = "";
-    for (char *part = real ? strtok_r(real, "/", &save) : NULL; part;
-         part = strtok_r(NULL, "/", &save)) {
-        unsigned domain, bus, device, function;
-        int end = 0;
-        if (sscanf(part, "%x:%x:%x.%x%n", &domain, &bus, &device, &function, &end) == 4 &&
-            part[end] == '\0')
-            found = part;
-    }
-    text_set(machine, to, found);
-    free(real);
-}
-
 /* With native multipath the block device hangs below its subsystem: the controller "nvme0" of
  * "nvme0n1" still has its own entry. */
 static void read_nvme(struct machine *machine, const struct machine_source *source,
@@ -88,7 +71,7 @@ static void read_disk(struct machine *machine, const struct machine_source *sour
     struct machine_disk *disk = machine_add_disk(machine);
     text_set(machine, &disk->name, name);
     text_set(machine, &disk->kind, kind);
-    set_place(machine, source, name, &disk->bdf);
+    live_place(machine, &disk->bdf, live_path(source, "sys/block/%s", name).text);
     live_number(machine, &sectors, live_path(source, "%s/%s/size", base, name).text);
     if (sectors.known && sectors.value >= 0 && sectors.value < INT64_MAX / 512)
         number_set(&disk->bytes, sectors.value * 512);

@@ -9,26 +9,6 @@
 
 enum { ARP_ETHERNET = 1, ARP_INFINIBAND = 32, ARP_LOOPBACK = 772 };
 
-/* PCI address of what a sysfs path leads to: the last address-like part of its real path. */
-static void set_place(struct machine *machine, struct machine_text *to, const char *path)
-{
-    char *real = realpath(path, NULL), *save = NULL;
-    const char *found = NULL;
-    if (!real) {
-        text_set(machine, to, "");
-        return;
-    }
-    for (char *part = strtok_r(real, "/", &save); part; part = strtok_r(NULL, "/", &save)) {
-        unsigned domain, bus, device, function;
-        int end = 0;
-        if (sscanf(part, "%x:%x:%x.%x%n", &domain, &bus, &device, &function, &end) == 4 &&
-            part[end] == '\0')
-            found = part;
-    }
-    text_set(machine, to, found ? found : "");
-    free(real);
-}
-
 static bool is_zero_gid(const char *gid)
 {
     return strspn(gid, "0:") == strlen(gid) || strncmp(gid,
@@ -155,7 +135,7 @@ static void read_rdma_device(struct machine *machine, const struct machine_sourc
     char line[128];
     struct machine_nic *nic = machine_add_nic(machine);
     text_set(machine, &nic->name, name);
-    set_place(machine, &nic->bdf, live_path(source, "%s/%s/device", base, name).text);
+    live_place(machine, &nic->bdf, live_path(source, "%s/%s/device", base, name).text);
     text_set(machine, &nic->driver,
              live_link(live_path(source, "%s/%s/device/driver", base, name).text, line, sizeof line)
                  ? line
@@ -207,7 +187,7 @@ static void read_interface(struct machine *machine, const struct machine_source 
     struct machine_number type;
     struct machine_netif *i = machine_add_netif(machine);
     text_set(machine, &i->name, name);
-    set_place(machine, &i->bdf, live_path(source, "%s/%s/device", base, name).text);
+    live_place(machine, &i->bdf, live_path(source, "%s/%s/device", base, name).text);
     live_number(machine, &type, live_path(source, "%s/%s/type", base, name).text);
     int64_t arp = number_or(type, -1);
     text_set(machine, &i->kind,

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "ends.h"
 #include "machine/explain.h"
 #include "machine/routes.h"
 
@@ -19,22 +20,6 @@ static struct machine *make(const char *description)
     if (machine_synthetic(description, &m))
         fail_msg("%s: %s", description, weft_last_error());
     return m;
-}
-
-static struct endpoint end_of(const struct machine *m, const char *name)
-{
-    struct endpoint end;
-    if (endpoint_find(m, name, &end))
-        fail_msg("%s", weft_last_error());
-    return end;
-}
-
-static void is_apart(const struct machine *m, const char *a, const char *b, const char *level)
-{
-    struct endpoint x = end_of(m, a), y = end_of(m, b);
-    const char *here = level_name(routes_apart(m, &x, &y));
-    if (strcmp(here, level) != 0)
-        fail_msg("%s: %s %s: %s, expected %s", m->origin, a, b, here, level);
 }
 
 static int routes_of(const struct machine *m, const char *a, const char *b)

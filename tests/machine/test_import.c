@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "ends.h"
 #include "machine/doctor.h"
 #include "machine/import.h"
 #include "machine/routes.h"
@@ -24,23 +25,6 @@ static struct machine *load(const char *name)
     if (machine_load(path, &m))
         fail_msg("%s: %s", name, weft_last_error());
     return m;
-}
-
-static struct endpoint end_of(const struct machine *m, const char *name)
-{
-    struct endpoint end;
-    if (endpoint_find(m, name, &end))
-        fail_msg("%s", weft_last_error());
-    return end;
-}
-
-/* The distance in the words of the tables. */
-static void is_apart(const struct machine *m, const char *a, const char *b, const char *level)
-{
-    struct endpoint x = end_of(m, a), y = end_of(m, b);
-    const char *here = level_name(routes_apart(m, &x, &y));
-    if (strcmp(here, level) != 0)
-        fail_msg("%s %s: %s, expected %s", a, b, here, level);
 }
 
 static void is_refused(const char *text, const char *message)

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two devices of a machine by their names, and how far they are apart, for tests. */
+#ifndef WEFT_TESTS_MACHINE_ENDS_H
+#define WEFT_TESTS_MACHINE_ENDS_H
+
+#include <string.h>
+
+#include "machine/explain.h"
+#include "machine/routes.h"
+
+static inline struct endpoint end_of(const struct machine *m, const char *name)
+{
+    struct endpoint end;
+    if (endpoint_find(m, name, &end))
+        fail_msg("%s: %s", m->origin, weft_last_error());
+    return end;
+}
+
+/* The distance in the words of the tables. */
+static inline void is_apart(const struct machine *m, const char *a, const char *b,
+                            const char *level)
+{
+    struct endpoint x = end_of(m, a), y = end_of(m, b);
+    const char *here = level_name(routes_apart(m, &x, &y));
+    if (strcmp(here, level) != 0)
+        fail_msg("%s: %s %s: %s, expected %s", m->origin, a, b, here, level);
+}
+
+#endif
