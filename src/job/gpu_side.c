@@ -4,7 +4,6 @@
 #include "boot/agree.h"
 #include "gpu/gpu.h"
 #include "job/device_state.h"
-#include "job/device_watch.h"
 #include "path/relay.h"
 
 #include "base/log.h"
@@ -198,8 +197,6 @@ void job_gpu_close(struct weft_job *job)
     if (job->end_mappings)
         job->end_mappings(job);
     job->end_mappings = NULL;
-    device_watch_stop(job->gpu_watch);
-    job->gpu_watch = NULL;
     gpu_close(job->gpu);
     job->gpu = job->paths.gpu = NULL;
     free(job->gpu_pairs);

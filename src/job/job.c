@@ -3,6 +3,7 @@
  * to every PE; leaving undoes all of it. A finalized job's handles stay, emptied, so that they can be
  * refused in words. */
 #include "job/device_state.h"
+#include "job/device_watch.h"
 
 #include "base/clock.h"
 #include "base/config.h"
@@ -324,6 +325,8 @@ static void empty_handles(struct weft_job *job)
 static void tear_down(struct weft_job *job, bool clean)
 {
     job_unwatch_fork(job);
+    device_watch_stop(job->gpu_watch); /* it reads what is taken away here */
+    job->gpu_watch = NULL;
     device_stop(job);
     atomic_store(&job->state, JOB_FINALIZED);
     if (job->box)
