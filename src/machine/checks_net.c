@@ -426,6 +426,20 @@ static void check_mount(const struct machine_mount *mount, struct findings *find
                     path, type, options);
 }
 
+/* NVIDIA names RAID 0 and 1. Parity the CPU computes from what is written, so it has to see it; of the others
+ * nothing is said. */
+static void check_raid_level(const struct machine_disk *disk, struct findings *findings)
+{
+    const char *level = text_or(disk->raid_level, ""), *name = text_or(disk->name, "?");
+    if (!text_is(disk->kind, "raid") || !*level || word_is_one_of(level, "raid0|raid1"))
+        return;
+    bool parity = word_is_one_of(level, "raid4|raid5|raid6");
+    finding_repair(finding_add(findings, REASON_FILE_RAID_LEVEL,
+                               parity ? WEIGHT_OFF : WEIGHT_UNKNOWN, name, "%s is of level %s",
+                               name, level),
+                   "set disks[%s].raid_level raid0", name);
+}
+
 static void check_disk(const struct machine *machine, const struct endpoint *gpu,
                        const struct machine_mount *mount, struct findings *findings)
 {
@@ -447,6 +461,7 @@ static void check_disk(const struct machine *machine, const struct endpoint *gpu
                                    "%s: %" PRId64 " of %" PRId64 " members are NVMe drives", name,
                                    disk->raid_members_nvme.value, disk->raid_members.value),
                        "set disks[%s].raid_members_nvme %" PRId64, name, disk->raid_members.value);
+    check_raid_level(disk, findings);
     const struct machine_pci *pci = machine_find_pci(machine, disk->bdf.value);
     enum level level = routes_level(machine, gpu->pci, pci);
     if (pci && gpu->pci && level >= LEVEL_PHB && level != LEVEL_UNKNOWN)
@@ -463,6 +478,29 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
+/* The kernel's own way for peer-to-peer transfers does without the module, but not for a RAID. */
+static bool p2pdma_serves(const struct machine *machine, const struct machine_mount *mount)
+{
+    const struct machine_disk *disk = machine_find_disk(machine, text_or(mount->disk, ""));
+    return number_is(machine->drivers.nvme_p2pdma, 1) && !(disk && text_is(disk->kind, "raid"));
+}
+
+static void check_module(const struct machine *machine, const struct machine_mount *mount,
+                         struct findings *findings)
+{
+    bool kernel = number_is(machine->drivers.nvme_p2pdma, 1);
+    bool serves = p2pdma_serves(machine, mount);
+    if (!number_is(machine->drivers.nvidia_fs, 0))
+        return;
+    struct finding *f =
+        finding_add(findings, REASON_FILE_NO_FS_MODULE, serves ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
+                    "module nvidia_fs is not loaded%s",
+                    kernel && !serves ? ", and by P2PDMA cuFile takes no RAID" : "");
+    if (kernel && !serves)
+        finding_remedy(f, "modprobe nvidia_fs (package nvidia-gds)", "");
+    finding_repair(f, "load module nvidia_fs");
+}
+
 /* The module is there, but nothing of this disk's kind has registered with it. */
 static void check_nvme_driver(const struct machine *machine, const struct machine_mount *mount,
                               struct findings *findings)
@@ -477,7 +515,7 @@ static void check_nvme_driver(const struct machine *machine, const struct machin
         has_word(d->nvidia_fs_modules.value, wanted))
         return;
     finding_repair(finding_add(findings, REASON_FILE_NVME_DRIVER,
-                               number_is(d->nvme_p2pdma, 1) ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
+                               p2pdma_serves(machine, mount) ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
                                "registered with nvidia_fs: %s; %s is not",
                                *d->nvidia_fs_modules.value ? d->nvidia_fs_modules.value : "nothing",
                                wanted),
@@ -513,12 +551,7 @@ static void add_file(const struct machine *machine, const struct endpoint *gpu, 
     check_disk(machine, gpu, mount, findings);
     if (!text_is(g->vendor, "nvidia"))
         return;
-    if (number_is(machine->drivers.nvidia_fs, 0))
-        finding_repair(
-            finding_add(findings, REASON_FILE_NO_FS_MODULE,
-                        number_is(machine->drivers.nvme_p2pdma, 1) ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
-                        "module nvidia_fs is not loaded"),
-            "load module nvidia_fs");
+    check_module(machine, mount, findings);
     check_nvme_driver(machine, mount, findings);
     if (number_is(machine->drivers.nvme_p2pdma, 0) && number_is(machine->drivers.nvidia_fs, 0))
         finding_repair(finding_add(findings, REASON_FILE_P2PDMA, WEIGHT_OFF, NULL,

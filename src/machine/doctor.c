@@ -43,6 +43,7 @@ static bool is_nature(enum reason reason)
     case REASON_FILE_FAR:
     case REASON_FILE_NVME_DRIVER:
     case REASON_FILE_RAID:
+    case REASON_FILE_RAID_LEVEL:
     case REASON_FILE_COMPAT:
         return true;
     default:

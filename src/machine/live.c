@@ -150,6 +150,7 @@ struct machine *machine_read_live(const struct machine_source *source)
     live_limits(machine, source);
     live_nic(machine, source);
     live_ethernet(machine, source);
+    live_infiniband(machine, source);
     live_disk(machine, source);
     live_gds(machine, source);
     live_capture(machine, source);

@@ -38,7 +38,8 @@ void live_services(struct machine *machine, const struct machine_source *source)
 void live_cpu(struct machine *machine, const struct machine_source *source);
 void live_pci(struct machine *machine, const struct machine_source *source);
 void live_nic(struct machine *machine, const struct machine_source *source);
-void live_ethernet(struct machine *machine, const struct machine_source *source); /* after NICs */
+void live_ethernet(struct machine *machine, const struct machine_source *source);   /* after NICs */
+void live_infiniband(struct machine *machine, const struct machine_source *source); /* after NICs */
 void live_disk(struct machine *machine, const struct machine_source *source);
 void live_gds(struct machine *machine, const struct machine_source *source); /* after the drivers */
 void live_capture(struct machine *machine, const struct machine_source *source);

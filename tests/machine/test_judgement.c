@@ -181,6 +181,39 @@ static void test_never_good(void **state)
     }
 }
 
+/* A RAID of NVMe drives: parity is not read directly, of levels that NVIDIA does not name it is not known, and P2PDMA
+ * takes none. Nobody tells how far its drives are, so what is not off is unknown. */
+static void test_raid_levels(void **state)
+{
+    static const struct {
+        const char *change;
+        bool off, told;
+    } cases[] = {
+        {"set disks[md1].raid_level raid0; load module nvidia_fs", false, false},
+        {"set disks[md1].raid_level raid1; load module nvidia_fs", false, false},
+        {"set disks[md1].raid_level raid4; load module nvidia_fs", true, true},
+        {"set disks[md1].raid_level raid5; load module nvidia_fs", true, true},
+        {"set disks[md1].raid_level raid6; load module nvidia_fs", true, true},
+        {"set disks[md1].raid_level raid10; load module nvidia_fs", false, true},
+        {"set disks[md1].raid_level raid0; set drivers.nvme_p2pdma yes", true, false},
+        {"set disks[md1].kind nvme; set drivers.nvme_p2pdma yes", false, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static struct verdict v;
+        bool off = false, told = false;
+        struct machine *m = load("dgx-a100", cases[i].change);
+        assert_int_equal(explain_pair(m, "gpu2", "/raid/x", &v), WEFT_OK);
+        for (int r = 0; r < v.routes.n; r++)
+            off |= v.routes.list[r].kind == ROUTE_PEER && v.routes.list[r].usable == ANSWER_NO;
+        for (int f = 0; f < v.findings.n; f++)
+            told |= v.findings.list[f].reason == REASON_FILE_RAID_LEVEL;
+        if (off != cases[i].off || told != cases[i].told)
+            fail_msg("%s: off %d, told %d", cases[i].change, off, told);
+        verdict_free(&v);
+        machine_free(m);
+    }
+}
+
 /* --- remedies ---------------------------------------------------------------------------------- */
 
 static void assert_no_remedy(const struct findings *findings, const char *word, const char *place)
@@ -300,10 +333,15 @@ static void test_peermem_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_weights), cmocka_unit_test(test_host_first),
-        cmocka_unit_test(test_ties),    cmocka_unit_test(test_never_good),
-        cmocka_unit_test(test_amd),     cmocka_unit_test(test_before_turing),
-        cmocka_unit_test(test_retrain), cmocka_unit_test(test_peermem_failures),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_host_first),
+        cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_never_good),
+        cmocka_unit_test(test_raid_levels),
+        cmocka_unit_test(test_amd),
+        cmocka_unit_test(test_before_turing),
+        cmocka_unit_test(test_retrain),
+        cmocka_unit_test(test_peermem_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

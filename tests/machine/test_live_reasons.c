@@ -474,6 +474,9 @@ static void test_raid(void **state)
     put_text("sys/block/md0/md/degraded", "0\n");
     assert_false(told(REASON_FILE_RAID, "gpu0", "/x"));
     assert_false(told(REASON_RAID_DEGRADED, NULL, NULL));
+    assert_false(told(REASON_FILE_RAID_LEVEL, "gpu0", "/x"));
+    put_text("sys/block/md0/md/level", "raid5\n");
+    assert_true(told(REASON_FILE_RAID_LEVEL, "gpu0", "/x"));
     put_text("sys/block/md0/slaves/sda1/size", "1\n");
     assert_true(told(REASON_FILE_RAID, "gpu0", "/x"));
     put_text("sys/block/md0/md/degraded", "1\n");

@@ -136,6 +136,7 @@ static const struct {
      "set drivers.nvidia_fs yes; set drivers.nvidia_fs_modules lustre", "gpu2", "/raid/x"},
     {REASON_FILE_RAID, "dgx-a100",
      "set disks[md1].raid_members 4; set disks[md1].raid_members_nvme 3", "gpu2", "/raid/x"},
+    {REASON_FILE_RAID_LEVEL, "dgx-a100", "set disks[md1].raid_level raid6", "gpu2", "/raid/x"},
     {REASON_RAID_DEGRADED, "dgx-a100", "set disks[md1].raid_missing 1", NULL, NULL},
     {REASON_FILE_COMPAT, "dgx-a100", "set drivers.cufile_compat forced", "gpu2", "/data/x"},
     {REASON_CAPTURE_FAR, "capture", NULL, NULL, NULL},
