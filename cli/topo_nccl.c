@@ -2,7 +2,8 @@
 /* `weft topo --nccl`: the machine as a file for NCCL_TOPO_FILE (RCCL reads the same). In a virtual
  * machine with a flat PCI tree the switches that the guest cannot see are written from what is known
  * otherwise: P2P clique ids, and places given with --what-if 'move nic ... under ...'. What is not
- * known is left out: NCCL then reads it itself on the machine that it runs on. */
+ * known is left out where NCCL then reads it itself on the machine that it runs on, and is there in NCCL's own words for
+ * unknown where it would refuse the file. */
 #include "topo.h"
 
 #include <inttypes.h>
@@ -24,6 +25,8 @@ enum {
     CLASS_BRIDGE = 0x060400,
     DEPTH_TOP = 2, /* right below <cpu> */
 };
+
+static const char unknown_word[] = "unknown"; /* where NCCL insists on a word */
 
 static const char *link_speed(int64_t generation)
 {
@@ -83,11 +86,13 @@ static void link_of(const struct nccl *n, const struct machine_pci *pci, int64_t
         *width = number_or(pci->width, number_or(pci->width_max, 0));
 }
 
-static void write_link(struct nccl *n, int64_t gen, int64_t width)
+/* What is not known of a device is left out, and NCCL reads it from /sys. Of a switch in the file it reads nothing there
+ * and refuses a file without these two: an empty speed and a width of 0 are its own words for unknown. */
+static void write_link(struct nccl *n, bool is_switch, int64_t gen, int64_t width)
 {
-    if (gen)
-        fprintf(n->to, " link_speed=\"%s\"", link_speed(gen));
-    if (width)
+    if (gen || is_switch)
+        fprintf(n->to, " link_speed=\"%s\"", gen ? link_speed(gen) : "");
+    if (width || is_switch)
         fprintf(n->to, " link_width=\"%" PRId64 "\"", width);
     fputs(">\n", n->to);
 }
@@ -105,7 +110,7 @@ static void open_pci(struct nccl *n, const struct machine_pci *pci, bool is_swit
     /* NCCL passes it over; --machine reads from it which branches share a root complex */
     if (depth == DEPTH_TOP && !n->flat && pci->root.value)
         fprintf(n->to, " root=\"%s\"", pci->root.value);
-    write_link(n, gen, width);
+    write_link(n, is_switch, gen, width);
 }
 
 /* Links of one GPU, summed by where they lead. */
@@ -258,7 +263,7 @@ static void open_made_switch(struct nccl *n, int64_t clique, int64_t numa, int d
             "%*s<pci busid=\"ffff:%02x:%02x.0\" class=\"0x060400\" vendor=\"0xffff\" "
             "device=\"0xffff\"",
             2 * depth, "", 0xff - (unsigned)n->switches / 32, (unsigned)n->switches % 32);
-    write_link(n, best_gen, best_width);
+    write_link(n, true, best_gen, best_width);
 }
 
 /* In a flat tree: devices of one clique under one made-up switch. */
@@ -329,18 +334,20 @@ static const char *arch_name(const char *arch)
     return NULL;
 }
 
-/* Of an Arm CPU NCCL knows no vendor or model. */
+/* NCCL refuses a CPU without a kind, an x86 one without a maker, and one of these makers without its numbers; a word that
+ * it has not heard of it takes for one it does not know. Of an Arm CPU it asks no maker. */
 static void write_model(struct nccl *n)
 {
     const struct machine_system *s = &n->machine->system;
-    const char *arch = arch_name(text_or(s->arch, ""));
-    if (arch)
-        fprintf(n->to, " arch=\"%s\"", arch);
+    const char *arch = arch_name(text_or(s->arch, "")), *vendor = text_or(s->cpu_vendor, "");
+    bool numbers = s->cpu_family.known && s->cpu_model_number.known;
+    fprintf(n->to, " arch=\"%s\"", arch ? arch : unknown_word);
     if (!arch || strcmp(arch, "x86_64") != 0)
         return;
-    if (s->cpu_vendor.value && word_is_one_of(s->cpu_vendor.value, "GenuineIntel|AuthenticAMD"))
-        fprintf(n->to, " vendor=\"%s\"", s->cpu_vendor.value);
-    if (s->cpu_family.known && s->cpu_model_number.known)
+    if (!numbers || !word_is_one_of(vendor, "GenuineIntel|AuthenticAMD"))
+        vendor = unknown_word;
+    fprintf(n->to, " vendor=\"%s\"", vendor);
+    if (numbers)
         fprintf(n->to, " familyid=\"%" PRId64 "\" modelid=\"%" PRId64 "\"", s->cpu_family.value,
                 s->cpu_model_number.value);
 }

@@ -119,9 +119,9 @@ static weft_status take_model(const struct nccl_reader *r, const struct xml_node
     struct machine *m = r->im->machine;
     struct machine_system *s = &m->system;
     const char *arch = xml_value(node, "arch"), *vendor = xml_value(node, "vendor");
-    if (arch && *arch)
+    if (arch && word_is_one_of(arch, "x86_64|arm64|ppc64"))
         text_set(m, &s->arch, strcmp(arch, "arm64") == 0 ? "aarch64" : arch);
-    if (vendor && *vendor)
+    if (vendor && *vendor && strcmp(vendor, "unknown") != 0)
         text_set(m, &s->cpu_vendor, vendor);
     weft_status status = take_number(r, node, "familyid", 0, 4096, &s->cpu_family);
     return status ? status : take_number(r, node, "modelid", 0, 65536, &s->cpu_model_number);

@@ -53,7 +53,7 @@ static weft_status unknown_endpoint(const struct machine *machine, const char *n
                      near ? "; nearest: " : "", near ? near : "", known);
 }
 
-/* "gpu12" -> 12; -1 when the word is not `prefix` and a number. */
+/* "gpu12" -> 12 for the prefix "gpu"; -1 when the word is not `prefix` and a number. */
 static int64_t numbered(const char *name, const char *prefix)
 {
     size_t length = strlen(prefix);
@@ -75,7 +75,8 @@ static bool find_gpu(const struct machine *machine, const char *name, struct end
 {
     for (size_t i = 0; i < machine->n_gpus; i++) {
         const struct machine_gpu *g = &machine->gpus[i];
-        if (numbered(name, "gpu") != number_or(g->index, -2) &&
+        int64_t index = number_or(g->index, -2);
+        if (numbered(name, "gpu") != index && numbered(name, "") != index &&
             !(g->bdf.value && strcasecmp(g->bdf.value, name) == 0))
             continue;
         char text[ENDPOINT_NAME];

@@ -18,7 +18,7 @@ struct endpoint {
     const struct machine_pci *pci; /* NULL for host, or when its place is unknown */
 };
 
-/* "gpu0", "GPU0", "0000:3b:00.0", "mlx5_0", "nic0", "host", "cpu", "numa1", "nvme0n1".
+/* "gpu0", "GPU0", "0" (a GPU), "0000:3b:00.0", "mlx5_0", "nic0", "host", "cpu", "numa1", "nvme0n1".
  * WEFT_ERR_ARGUMENT names the near ones. */
 weft_status endpoint_find(const struct machine *machine, const char *name, struct endpoint *end);
 

@@ -61,8 +61,22 @@ static void value_of(const char *element, const char *key, char *value, size_t s
         snprintf(value, size, "%.*s", (int)strcspn(at + strlen(start), "\""), at + strlen(start));
 }
 
+/* What NCCL refuses a file without: the kind of a CPU, an x86 one's maker, these makers' numbers, a switch's link. */
+static void has_what_nccl_insists_on(const char *element)
+{
+    bool x86 = strstr(element, "arch=\"x86_64\""), cpu = strncmp(element, "cpu ", 4) == 0;
+    bool maker =
+        strstr(element, "vendor=\"GenuineIntel\"") || strstr(element, "vendor=\"AuthenticAMD\"");
+    if ((cpu && !strstr(element, " arch=\"")) || (cpu && x86 && !strstr(element, " vendor=\"")) ||
+        (cpu && maker && !(strstr(element, " familyid=\"") && strstr(element, " modelid=\""))) ||
+        (strstr(element, "class=\"0x060400\"") &&
+         !(strstr(element, " link_speed=\"") && strstr(element, " link_width=\""))))
+        fail_msg("NCCL would refuse <%s>", element);
+}
+
 static void open_element(struct reading *r, const char *element)
 {
+    has_what_nccl_insists_on(element);
     bool here = strncmp(element, "gpu", 3) == 0 || strncmp(element, "nic", 3) == 0;
     if (here && r->n < DEVICES_MOST) {
         struct device *d = &r->devices[r->n++];
@@ -322,7 +336,7 @@ static void test_unknown_is_left_out(void **state)
     machine_free(m);
     m = load("2 h100, nic per gpu");
     has(m, "affinity", false);
-    has(m, "arch", false);
+    has(m, "<cpu numaid=\"0\" arch=\"unknown\">", true); /* NCCL refuses a CPU without a kind */
     has(m, "vendor=\"\"", false);
     machine_free(m);
     m = load("vm-p2p-clique");
@@ -336,6 +350,24 @@ static void test_unknown_is_left_out(void **state)
     machine_free(m);
     m = load("dgx-a100");
     has(m, "gdr=\"1\"", true); /* the ladder was climbed */
+    machine_free(m);
+}
+
+/* NCCL asks an x86 CPU its maker, and these makers' CPUs their numbers; a switch its link. */
+static void test_what_nccl_insists_on(void **state)
+{
+    struct machine *m = load("dgx-a100");
+    has(m, "arch=\"x86_64\" vendor=\"AuthenticAMD\" familyid=\"", true);
+    m->system.cpu_model_number.known = false;
+    has(m, "arch=\"x86_64\" vendor=\"unknown\">", true);
+    text_unknown(m, &m->system.cpu_vendor, "not seen");
+    has(m, "arch=\"x86_64\" vendor=\"unknown\">", true);
+    machine_free(m);
+    m = load("8 h200, nvswitch, nic per gpu");
+    for (size_t i = 0; i < m->n_pci; i++)
+        m->pci[i].gen.known = m->pci[i].gen_max.known = m->pci[i].width.known =
+            m->pci[i].width_max.known = false;
+    has(m, "root=\"0000:10\" link_speed=\"\" link_width=\"0\">", true);
     machine_free(m);
 }
 
@@ -392,10 +424,15 @@ static void test_made_addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_distances),   cmocka_unit_test(test_moved_nic),
-        cmocka_unit_test(test_shared_port), cmocka_unit_test(test_unknown_is_left_out),
-        cmocka_unit_test(test_arm),         cmocka_unit_test(test_amd_links),
-        cmocka_unit_test(test_masks),       cmocka_unit_test(test_made_addresses),
+        cmocka_unit_test(test_distances),
+        cmocka_unit_test(test_moved_nic),
+        cmocka_unit_test(test_shared_port),
+        cmocka_unit_test(test_unknown_is_left_out),
+        cmocka_unit_test(test_what_nccl_insists_on),
+        cmocka_unit_test(test_arm),
+        cmocka_unit_test(test_amd_links),
+        cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_made_addresses),
 #ifdef WITH_XML
         cmocka_unit_test(test_read_again),
 #endif

@@ -165,6 +165,10 @@ static void test_near_names(void **state)
     assert_string_equal(end.name, "gpu2");
     assert_int_equal(endpoint_find(m, "nic2", &end), WEFT_OK);
     assert_string_equal(end.name, "mlx5_2");
+    assert_int_equal(endpoint_find(m, "7", &end), WEFT_OK);
+    assert_string_equal(end.name, "gpu7");
+    assert_int_equal(endpoint_find(m, "8", &end), WEFT_ERR_ARGUMENT);
+    assert_int_equal(endpoint_find(m, "", &end), WEFT_ERR_ARGUMENT);
     machine_free(m);
 }
 
