@@ -4,13 +4,13 @@
 # machine: one GPU shared by several PEs, then one PE per GPU. Prints a table; exits 1 when something
 # failed. Needs CMake, a C compiler, nvcc (without it the embedded PTX is used) and an NVIDIA driver.
 #   tests/gpu/run.sh [BUILD_FOLDER [GROUP ...]]
-# Groups: memory coll stripes shared device device_shared proxy staged relay net gda examples files mapped faults figures; all of them unless
+# Groups: memory coll coll_large stripes shared device device_shared proxy staged relay net gda examples files mapped faults figures; all of them unless
 # some are named.
 set -u
 cd "$(dirname "$0")/../.."
 build=${1:-build-gpu}
 [ $# -eq 0 ] || shift
-groups=${*:-memory coll stripes shared device device_shared proxy staged relay net gda examples files mapped faults figures}
+groups=${*:-memory coll coll_large stripes shared device device_shared proxy staged relay net gda examples files mapped faults figures}
 # A kernel of a job left behind would share the GPU with whatever is measured next.
 trap 'trap - TERM INT; kill -- $(jobs -p) 2> /dev/null; exit 143' TERM INT
 logs=${OUT:-$build}/gpu-logs
@@ -373,14 +373,11 @@ group_coll() { # collectives of streams and of the host on GPU memory
         run "rounds without $part" 1 60 "$build/bin/device_coll_rounds_$part" 2 20000
     done
     for pes in 1 2 4; do run "sizes on the GPU" "$pes" 60 "$build/bin/job_gpu_coll_sized"; done
-    for way in packets two direct engines; do
+    for way in packets two direct scratch engines; do
         extra="WEFT_COLL=$way" run "collectives" 2 60 "$program"
         extra="WEFT_COLL=$way WEFT_COLL_SMS=5" run "collectives mixed" 4 60 "$program" mixed 9 200
     done
     for part in "" graph host; do extra="WEFT_COLL_SMS=0" run "collectives by engines${part:+ $part}" 4 60 "$program" $part; done
-    for way in packets lines two direct engines auto; do
-        extra="WEFT_COLL=$way WEFT_GPU_HEAP_SIZE=5G" run "beyond 2^31 bytes" 2 60 "$build/bin/job_gpu_coll_large"
-    done
     extra=
     run "collectives misuse" 2 60 "$program" misuse
     extra="WEFT_WAIT_LIMIT=120s"
@@ -393,6 +390,14 @@ group_coll() { # collectives of streams and of the host on GPU memory
         run "a member of $part dies" 3 60 "$build/bin/job_gpu_coll_sized" dies $part
     done
     wanted= extra=
+}
+# By kernels of PEs that share a GPU this takes minutes.
+group_coll_large() {
+    local way
+    for way in packets lines two direct engines auto; do
+        extra="WEFT_COLL=$way WEFT_GPU_HEAP_SIZE=5G" run "beyond 2^31 bytes" 2 $((gpus > 1 ? 60 : 240)) "$build/bin/job_gpu_coll_large"
+    done
+    extra=
 }
 group_mapped() { # GPU memory in the CPU's addresses
     local n pes=$((gpus > 1 ? gpus : 2)) shim=$build/wrong_size.so
