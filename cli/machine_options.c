@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "columns.h"
-#include "machine/checks.h"
+#include "machine/assign.h"
 #include "machine/ladder.h"
 #include "machine/whatif.h"
 #include "probe.h"
@@ -117,19 +117,33 @@ static void progress(const char *pair)
         fprintf(stderr, "\rmeasuring %s      ", pair);
 }
 
-/* Each GPU with its nearest NIC. */
+/* Each GPU with the NIC that it is given and that was not tried yet. Returns whether a ladder was climbed. */
+static bool climb_given(struct machine *machine)
+{
+    struct assignment assignment;
+    bool climbed = false;
+    assign_nics(machine, &assignment);
+    for (int i = 0; i < assignment.n; i++) {
+        int64_t gpu = number_or(assignment.list[i].gpu->index, -1);
+        const struct machine_nic *nic = assignment.list[i].nic;
+        if (!nic || machine_find_rung(machine, gpu, nic->name.value, "export"))
+            continue;
+        if (machine_climb(machine, gpu, nic->name.value))
+            fprintf(stderr, "weft: --measure: gpu%" PRId64 " %s: %s\n", gpu, nic->name.value,
+                    weft_last_error());
+        else
+            climbed = true;
+    }
+    assignment_free(&assignment);
+    return climbed;
+}
+
+/* Where a NIC cannot reach a GPU's memory another one may be given to it, which is then tried too. */
 static void climb_ladders(struct machine *machine)
 {
-    for (size_t i = 0; i < machine->n_gpus; i++) {
-        enum level level;
-        struct endpoint gpu = {.kind = ENDPOINT_GPU,
-                               .index = number_or(machine->gpus[i].index, -1),
-                               .pci = machine_find_pci(machine, machine->gpus[i].bdf.value)};
-        const struct machine_nic *nic = check_nearest_nic(machine, &gpu, &level);
-        if (nic && machine_climb(machine, gpu.index, nic->name.value))
-            fprintf(stderr, "weft: --measure: gpu%" PRId64 " %s: %s\n", gpu.index, nic->name.value,
-                    weft_last_error());
-    }
+    enum { ROUNDS = 3 };
+    for (int round = 0; round < ROUNDS && climb_given(machine); round++)
+        ;
 }
 
 static void measure_all(struct machine *machine, struct probe *probe, int quick)

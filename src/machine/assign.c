@@ -31,9 +31,7 @@ static void *room(size_t n, size_t bytes)
 
 /* --- NICs -------------------------------------------------------------------------------------- */
 
-/* The port to use: active, and the fastest. NULL when none is known to be active. */
-static const struct machine_port *best_port(const struct machine *machine,
-                                            const struct machine_nic *nic)
+const struct machine_port *assign_port(const struct machine *machine, const struct machine_nic *nic)
 {
     const struct machine_port *best = NULL;
     for (size_t i = 0; nic->name.value && i < machine->n_ports; i++) {
@@ -53,9 +51,9 @@ static bool any_state_known(const struct machine *machine, const struct machine_
     return false;
 }
 
-static bool takes_part(const struct machine *machine, const struct machine_nic *nic)
+bool assign_takes(const struct machine *machine, const struct machine_nic *nic)
 {
-    return nic->name.value && (best_port(machine, nic) || !any_state_known(machine, nic));
+    return nic->name.value && (assign_port(machine, nic) || !any_state_known(machine, nic));
 }
 
 /* --- candidates -------------------------------------------------------------------------------- */
@@ -82,6 +80,8 @@ static int64_t expected_mbps(const struct machine *machine, const struct endpoin
                              const struct endpoint *nic)
 {
     static struct routes routes;
+    if (!machine_find_gpu(machine, gpu->index) || !machine_find_nic(machine, nic->name))
+        return 0; /* of one without a number or name of its own nothing can be asked */
     explain_routes(machine, gpu, nic, &routes);
     const struct route *best = routes_best(&routes);
     return best ? best->mbps : 0;
@@ -96,7 +96,7 @@ static void find_candidates(struct work *w, int g)
     int64_t most = 0;
     for (size_t i = 0; i < w->n_nics; i++) {
         struct endpoint nic = nic_end(m, &m->nics[i]);
-        if (!takes_part(m, &m->nics[i]))
+        if (!assign_takes(m, &m->nics[i]))
             continue;
         w->mbps[(size_t)g * w->n_nics + i] = expected_mbps(m, &gpu, &nic);
         most =
@@ -107,7 +107,7 @@ static void find_candidates(struct work *w, int g)
             struct endpoint nic = nic_end(m, &m->nics[i]);
             enum level level = routes_level(m, gpu.pci, nic.pci);
             bool fast = w->mbps[(size_t)g * w->n_nics + i] * 11 / 10 >= most;
-            if (!takes_part(m, &m->nics[i]) || !fast)
+            if (!assign_takes(m, &m->nics[i]) || !fast)
                 continue;
             nearest = pass == 0 && level < nearest ? level : nearest;
             w->may[(size_t)g * w->n_nics + i] = pass == 1 && level == nearest;
@@ -217,7 +217,7 @@ static void tell(struct work *w, int g)
         return;
     }
     a->nic = &w->machine->nics[w->given[g]];
-    const struct machine_port *port = best_port(w->machine, a->nic);
+    const struct machine_port *port = assign_port(w->machine, a->nic);
     struct endpoint gpu = gpu_end(w->machine, a->gpu), nic = nic_end(w->machine, a->nic);
     a->port = port ? number_or(port->port, 1) : 1;
     a->level = routes_level(w->machine, gpu.pci, nic.pci);
@@ -242,7 +242,7 @@ void assign_nics(const struct machine *machine, struct assignment *result)
                      .load = room(nics, sizeof *w.load),
                      .visited = room(nics, sizeof *w.visited)};
     for (size_t i = 0; i < nics; i++)
-        result->down += !takes_part(machine, &machine->nics[i]);
+        result->down += !assign_takes(machine, &machine->nics[i]);
     for (int g = 0; g < result->n; g++) {
         result->list[g].gpu = &machine->gpus[g];
         w.given[g] = -1;
@@ -253,7 +253,7 @@ void assign_nics(const struct machine *machine, struct assignment *result)
         tell(&w, g);
     for (size_t i = 0; i < nics; i++) {
         result->rails += w.load[i] > 0;
-        result->unused += takes_part(machine, &machine->nics[i]) && !w.load[i];
+        result->unused += assign_takes(machine, &machine->nics[i]) && !w.load[i];
     }
     free(w.may);
     free(w.mbps);

@@ -36,4 +36,9 @@ struct assignment {
 void assign_nics(const struct machine *machine, struct assignment *assignment);
 void assignment_free(struct assignment *assignment);
 
+/* Whether a NIC takes part, and the port of it to use: active, and the fastest. NULL: none is known to be active. */
+bool assign_takes(const struct machine *machine, const struct machine_nic *nic);
+const struct machine_port *assign_port(const struct machine *machine,
+                                       const struct machine_nic *nic);
+
 #endif

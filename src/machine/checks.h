@@ -5,6 +5,7 @@
 #ifndef WEFT_MACHINE_CHECKS_H
 #define WEFT_MACHINE_CHECKS_H
 
+#include "machine/assign.h"
 #include "machine/reasons.h"
 #include "machine/routes.h"
 
@@ -50,7 +51,9 @@ void check_gdr(const struct machine *machine, const struct endpoint *gpu,
                const struct endpoint *nic, struct findings *findings);
 void check_gda(const struct machine *machine, const struct endpoint *gpu,
                const struct endpoint *nic, struct findings *findings);
-void check_nearest_nics(const struct machine *machine, struct findings *findings);
+/* Several GPUs to which the same NIC was given. */
+void check_shared_nics(const struct machine *machine, const struct assignment *assignment,
+                       struct findings *findings);
 
 /* `mount` may be NULL: the path is on none that is known. */
 void check_file(const struct machine *machine, const struct endpoint *gpu, const char *path,
@@ -73,13 +76,5 @@ void check_bonds(const struct machine *machine, struct findings *findings);
 
 void check_drivers(const struct machine *machine, struct findings *findings);
 void check_limits(const struct machine *machine, struct findings *findings);
-
-/* Shares the active NICs out to the GPUs of the list in turn: each gets one of those nearest to it, of which
- * the one that fewest have. `nic_of` has room for machine->n_gpus numbers of NICs; -1: there is none. */
-void check_share_nics(const struct machine *machine, int *nic_of);
-
-/* The NIC that a GPU gets by that, and how near it is; NULL when there is none. */
-const struct machine_nic *check_nearest_nic(const struct machine *machine,
-                                            const struct endpoint *gpu, enum level *level);
 
 #endif

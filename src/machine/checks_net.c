@@ -9,75 +9,12 @@
 
 enum { ROCE_MTU_LEAST = 4200 };
 
-/* Or one of which nothing is known, as in files of other programs. */
-static bool has_active_port(const struct machine *machine, const struct machine_nic *nic)
-{
-    const struct machine_port *port = machine_find_port(machine, text_or(nic->name, ""));
-    return !port || !port->state.value || text_is(port->state, "active");
-}
-
 static enum level level_to(const struct machine *machine, const struct endpoint *gpu,
                            const struct machine_nic *nic)
 {
     struct endpoint end = {.kind = ENDPOINT_NIC, .pci = machine_find_pci(machine, nic->bdf.value)};
     snprintf(end.name, sizeof end.name, "%s", text_or(nic->name, ""));
     return routes_apart(machine, gpu, &end);
-}
-
-static struct endpoint gpu_end(const struct machine *machine, const struct machine_gpu *gpu)
-{
-    struct endpoint end = {.kind = ENDPOINT_GPU,
-                           .index = number_or(gpu->index, -1),
-                           .pci = machine_find_pci(machine, gpu->bdf.value)};
-    snprintf(end.name, sizeof end.name, "gpu%" PRId64, end.index);
-    return end;
-}
-
-/* Of the nearest active NICs the one that fewest GPUs have; `taken` counts per NIC. -1: there is none. */
-static int nearest_free(const struct machine *machine, const struct endpoint *gpu, const int *taken)
-{
-    int best = -1;
-    enum level least = LEVEL_UNKNOWN;
-    for (int i = 0; i < (int)machine->n_nics; i++) {
-        if (!has_active_port(machine, &machine->nics[i]))
-            continue;
-        enum level here = level_to(machine, gpu, &machine->nics[i]);
-        if (best < 0 || here < least || (here == least && taken[i] < taken[best])) {
-            best = i;
-            least = here;
-        }
-    }
-    return best;
-}
-
-void check_share_nics(const struct machine *machine, int *nic_of)
-{
-    int *taken = calloc(machine->n_nics + 1, sizeof *taken);
-    if (!taken)
-        abort();
-    for (size_t i = 0; i < machine->n_gpus; i++) {
-        struct endpoint gpu = gpu_end(machine, &machine->gpus[i]);
-        nic_of[i] = nearest_free(machine, &gpu, taken);
-        if (nic_of[i] >= 0)
-            taken[nic_of[i]]++;
-    }
-    free(taken);
-}
-
-const struct machine_nic *check_nearest_nic(const struct machine *machine,
-                                            const struct endpoint *gpu, enum level *level)
-{
-    int *nic_of = calloc(machine->n_gpus + 1, sizeof *nic_of);
-    int nic = -1;
-    if (!nic_of)
-        abort();
-    check_share_nics(machine, nic_of);
-    for (size_t i = 0; i < machine->n_gpus; i++)
-        if (number_is(machine->gpus[i].index, gpu->index))
-            nic = nic_of[i];
-    free(nic_of);
-    *level = nic < 0 ? LEVEL_UNKNOWN : level_to(machine, gpu, &machine->nics[nic]);
-    return nic < 0 ? NULL : &machine->nics[nic];
 }
 
 /* --- the port ---------------------------------------------------------------------------------- */
@@ -268,16 +205,25 @@ static void check_untried(const struct machine *machine, const struct endpoint *
                     "nvidia_peermem is not loaded; dma-buf may do without it");
 }
 
-/* The nearest active NIC, of several that are equally near the one that comes in turn; asked for every pair of a
- * table, so without sharing out among all GPUs. */
+/* By more than a tenth, as far as their ports tell. */
+static bool is_slower(const struct machine *machine, const struct machine_nic *nic, int64_t mbit)
+{
+    const struct machine_port *port = assign_port(machine, nic);
+    return port && port->mbit.known && port->mbit.value * 11 / 10 < mbit;
+}
+
+/* The nearest active NIC that is as fast, of several that are equally near the one that comes in turn; asked for every
+ * pair of a table, so without sharing out among all GPUs. */
 static const struct machine_nic *near_in_turn(const struct machine *machine,
-                                              const struct endpoint *gpu, enum level *level)
+                                              const struct endpoint *gpu, int64_t mbit,
+                                              enum level *level)
 {
     const struct machine_nic *near[8] = {NULL};
     size_t n = 0;
     *level = LEVEL_UNKNOWN;
     for (size_t i = 0; i < machine->n_nics; i++) {
-        if (!has_active_port(machine, &machine->nics[i]))
+        if (!assign_takes(machine, &machine->nics[i]) ||
+            is_slower(machine, &machine->nics[i], mbit))
             continue;
         enum level here = level_to(machine, gpu, &machine->nics[i]);
         if (here < *level)
@@ -293,8 +239,12 @@ static void check_far(const struct machine *machine, const struct endpoint *gpu,
                       const struct endpoint *nic, struct findings *findings)
 {
     enum level nearest, here = routes_apart(machine, gpu, nic);
+    const struct machine_nic *this = machine_find_nic(machine, nic->name);
+    const struct machine_port *port = this ? assign_port(machine, this) : NULL;
     const struct machine_nic *near =
-        here == LEVEL_UNKNOWN ? NULL : near_in_turn(machine, gpu, &nearest);
+        here == LEVEL_UNKNOWN
+            ? NULL
+            : near_in_turn(machine, gpu, port ? number_or(port->mbit, 0) : 0, &nearest);
     if (near && nearest < here)
         finding_add(findings, REASON_GDR_FAR, WEIGHT_SLOW, near->name.value,
                     "%s is at distance %s, %s at %s", nic->name, level_name(here), near->name.value,
@@ -374,29 +324,25 @@ void check_gda(const struct machine *machine, const struct endpoint *gpu,
         rung_finding(findings, REASON_GDA_UAR, WEIGHT_SLOW, doorbell);
 }
 
-void check_nearest_nics(const struct machine *machine, struct findings *findings)
+void check_shared_nics(const struct machine *machine, const struct assignment *assignment,
+                       struct findings *findings)
 {
-    int *nic_of = calloc(machine->n_gpus + 1, sizeof *nic_of);
-    if (!nic_of)
-        abort();
-    check_share_nics(machine, nic_of);
-    for (int n = 0; n < (int)machine->n_nics; n++) {
+    for (size_t n = 0; n < machine->n_nics; n++) {
         int gpus = 0;
         char names[128] = "";
-        for (size_t i = 0; i < machine->n_gpus; i++) {
-            struct endpoint gpu = gpu_end(machine, &machine->gpus[i]);
-            if (nic_of[i] != n || level_to(machine, &gpu, &machine->nics[n]) == LEVEL_UNKNOWN)
+        for (int i = 0; i < assignment->n; i++) {
+            const struct assigned *a = &assignment->list[i];
+            if (a->nic != &machine->nics[n] || a->level == LEVEL_UNKNOWN)
                 continue;
             gpus++;
             size_t used = strlen(names);
             snprintf(names + used, sizeof names - used, "%sgpu%" PRId64, used ? ", " : "",
-                     number_or(machine->gpus[i].index, -1));
+                     number_or(a->gpu->index, -1));
         }
         if (gpus > 1)
             finding_add(findings, REASON_NIC_SHARED, WEIGHT_NOTE, machine->nics[n].name.value,
-                        "%s is the nearest of %s", text_or(machine->nics[n].name, "?"), names);
+                        "%s is the NIC of %s", text_or(machine->nics[n].name, "?"), names);
     }
-    free(nic_of);
 }
 
 /* --- files ------------------------------------------------------------------------------------- */

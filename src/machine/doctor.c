@@ -182,25 +182,40 @@ static int examine_pairs(const struct machine *machine, struct findings *finding
 typedef void pair_check(const struct machine *machine, const struct endpoint *gpu,
                         const struct endpoint *nic, struct findings *findings);
 
-/* Each GPU with the NIC that it gets. Returns how many have one. */
-static int check_each_nic(const struct machine *machine, struct findings *findings, bool nvidia,
-                          pair_check *check)
+static bool was_tried(const struct machine *machine, const struct endpoint *gpu,
+                      const struct machine_nic *nic)
 {
-    int *nic_of = calloc(machine->n_gpus + 1, sizeof *nic_of), n = 0;
-    if (!nic_of)
-        abort();
-    check_share_nics(machine, nic_of);
+    return nic && nic->name.value &&
+           machine_find_rung(machine, gpu->index, nic->name.value, "export");
+}
+
+/* A GPU and the NIC that it was given. Where these two were not tried, but others were, they may have made the
+ * difference: they are looked at as well. */
+static bool is_pair(const struct machine *machine, const struct assigned *given,
+                    const struct endpoint *gpu, const struct machine_nic *nic)
+{
+    return given->nic == nic ||
+           (!was_tried(machine, gpu, given->nic) && was_tried(machine, gpu, nic));
+}
+
+/* Returns how many pairs there are. */
+static int check_each_nic(const struct machine *machine, const struct assignment *assignment,
+                          struct findings *findings, bool nvidia, pair_check *check)
+{
+    int n = 0;
     for (size_t i = 0; i < machine->n_gpus; i++) {
         struct endpoint gpu, nic;
-        bool here = gpu_end(machine, i, &gpu) && nic_of[i] >= 0;
-        if (!here || !nic_end(machine, &machine->nics[nic_of[i]], &nic) ||
-            (nvidia && !text_is(machine->gpus[i].vendor, "nvidia")))
+        if (!gpu_end(machine, i, &gpu) || (nvidia && !text_is(machine->gpus[i].vendor, "nvidia")))
             continue;
-        findings->place = gpu.name;
-        check(machine, &gpu, &nic, findings);
-        n++;
+        for (size_t k = 0; k < machine->n_nics; k++) {
+            if (!nic_end(machine, &machine->nics[k], &nic) ||
+                !is_pair(machine, &assignment->list[i], &gpu, &machine->nics[k]))
+                continue;
+            findings->place = gpu.name;
+            check(machine, &gpu, &nic, findings);
+            n++;
+        }
     }
-    free(nic_of);
     return n;
 }
 
@@ -223,9 +238,12 @@ static int examine_rdma(const struct machine *machine, struct findings *findings
         check_nic_health(machine, &nic, findings);
     }
     check_bonds(machine, findings);
-    check_each_nic(machine, findings, false, check_one_gdr);
+    struct assignment assignment;
+    assign_nics(machine, &assignment);
+    check_each_nic(machine, &assignment, findings, false, check_one_gdr);
     findings->place = "";
-    check_nearest_nics(machine, findings);
+    check_shared_nics(machine, &assignment, findings);
+    assignment_free(&assignment);
     if (machine->n_nics == 0)
         finding_add(findings, REASON_NIC_NONE, WEIGHT_NOTE, NULL,
                     "no RDMA device in /sys/class/infiniband");
@@ -234,7 +252,11 @@ static int examine_rdma(const struct machine *machine, struct findings *findings
 
 static int examine_gda(const struct machine *machine, struct findings *findings)
 {
-    return check_each_nic(machine, findings, true, check_gda);
+    struct assignment assignment;
+    assign_nics(machine, &assignment);
+    int n = check_each_nic(machine, &assignment, findings, true, check_gda);
+    assignment_free(&assignment);
+    return n;
 }
 
 /* Each mount with the GPU nearest to its disk. */

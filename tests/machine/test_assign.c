@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "machine/assign.h"
+#include "machine/doctor.h"
 #include "machine/whatif.h"
 
 static struct machine *load(const char *what, const char *changes)
@@ -151,6 +152,89 @@ static void test_rails_and_sharers(void **state)
     machine_free(machine);
 }
 
+/* What doctor says of GPUs and NICs is about the NICs that they were given: it tries those, calls none of them too far
+ * away, and names those that are shared. */
+static void expect_one_story(const char *what, const char *changes)
+{
+    static struct diagnosis d;
+    struct machine *m = load(what, changes);
+    struct assignment a;
+    int untried = 0, shared = 0, sharers = 0;
+    assign_nics(m, &a);
+    doctor_examine(m, &d);
+    for (int i = 0; i < d.findings.n; i++) {
+        const struct finding *f = &d.findings.list[i];
+        int gpu;
+        char nic[64];
+        if (f->reason == REASON_GDR_FAR)
+            fail_msg("%s: GDR-FAR: %s", what, f->evidence);
+        shared += f->reason == REASON_NIC_SHARED;
+        if (f->reason != REASON_GDR_UNTRIED || strstr(f->evidence, "with nvidia_peermem"))
+            continue;
+        assert_int_equal(sscanf(f->evidence, "gpu%d %63[^:]", &gpu, nic), 2);
+        for (int g = 0; g < a.n; g++)
+            if (number_is(a.list[g].gpu->index, gpu))
+                assert_string_equal(nic, a.list[g].nic->name.value);
+        untried++;
+    }
+    for (size_t n = 0; n < m->n_nics; n++) {
+        int of_this = 0;
+        for (int g = 0; g < a.n; g++)
+            of_this += a.list[g].nic == &m->nics[n] && a.list[g].level != LEVEL_UNKNOWN;
+        sharers += of_this > 1;
+    }
+    assert_int_equal(shared, sharers);
+    if (m->n_nics && m->n_gpus && !m->n_ladder)
+        assert_int_equal(untried, a.n);
+    findings_free(&d.findings);
+    assignment_free(&a);
+    machine_free(m);
+}
+
+static void test_one_story(void **state)
+{
+    static const char *const cases[][2] = {
+        {"dgx-1v.json", NULL},
+        {"dgx-2.json", NULL},
+        {"dgx-a100.json", NULL},
+        {"dgx-a100.json", "set ports[0].state down"},
+        {"container-2-of-8.json", NULL},
+        {"gh200.json", NULL},
+        {"p100-8.json", NULL},
+        {"mi300x-8.json", NULL},
+        {"mi300x-8.json", "set ports[0].mbit 25000"},
+        {"vm-p2p-clique.json", NULL},
+        {"8 h200, 1 nic per 2 gpu", NULL},
+        {"8 h200, nic per gpu, 4 gpu per pcie-switch", "set ports[2].state down"},
+        {"4 h100, flat vm, 1 nic per 2 gpu", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect_one_story(cases[i][0], cases[i][1]);
+}
+
+/* The NIC that was tried and failed is told of, though another one is given now. */
+static void test_failed_try_is_told(void **state)
+{
+    static struct diagnosis d;
+    struct machine *m = load("8 h200, nic per gpu", NULL);
+    static const char *const rungs[][2] = {
+        {"export", "ok"}, {"dmabuf", "failed"}, {"peermem", "failed"}};
+    for (int i = 0; i < 3; i++) {
+        struct machine_rung *r = machine_add_rung(m);
+        number_set(&r->gpu, 0);
+        text_set(m, &r->nic, "mlx5_0");
+        text_set(m, &r->rung, rungs[i][0]);
+        text_set(m, &r->result, rungs[i][1]);
+    }
+    bool told = false;
+    doctor_examine(m, &d);
+    for (int i = 0; i < d.findings.n; i++)
+        told |= d.findings.list[i].reason == REASON_GDR_DMABUF_REG;
+    assert_true(told);
+    findings_free(&d.findings);
+    machine_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +245,8 @@ int main(void)
         cmocka_unit_test(test_none),
         cmocka_unit_test(test_slow_neighbour),
         cmocka_unit_test(test_rails_and_sharers),
+        cmocka_unit_test(test_one_story),
+        cmocka_unit_test(test_failed_try_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
