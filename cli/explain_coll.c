@@ -65,11 +65,12 @@ static void print(const struct tool_coll_answer *a, uint64_t bytes, int members)
                "destinations\n");
     else
         print_ways(a);
-    if (a->phases)
-        printf("  a block of %u threads at each meeting%s", a->threads,
-               a->phases > 1 ? "; the root's slices are handed on by the others" : "");
+    if (a->engines)
+        printf("  a block of %u threads at each meeting", a->threads);
     else
         printf("  %u block%s of %u threads", a->blocks, a->blocks == 1 ? "" : "s", a->threads);
+    if (a->handed_on)
+        printf("; the root's slices are handed on by the others");
     if (a->round_bytes < bytes)
         printf(", in rounds of %llu bytes", (unsigned long long)a->round_bytes);
     if (a->chunks)

@@ -8,7 +8,8 @@
  *   lines, one trip     weft_coll_send_lines, _reduce_one_lines    1 T  1.07 x (n - 1) x bytes
  *   lines, two trips    weft_coll_reduce_two_lines                 2 T  2.13 x (n - 1) / n x bytes
  *   direct              weft_coll_push, _spread, _combine          2 T + F     the bytes themselves
- *   through scratch     weft_coll_push_scratch, _reduce_scratch    3 T + F     the bytes themselves, and a copy at each end
+ *   through scratch     weft_coll_push_scratch, _spread_scratch,   3 T + F     the bytes themselves, and a copy at each end
+ *                       _reduce_scratch
  *   with gaps           weft_coll_send_strided, _push_strided      as _send and _push, by elements
  *   direct, sized       weft_coll_push_sized                       3 T + F     and a unit for each member
  *   copy engines        weft_coll_meet, twice or more              2 T + F     the bytes themselves, by no kernel

@@ -35,6 +35,7 @@
     X(weft_coll_reduce_one_lines)                                                                  \
     X(weft_coll_reduce_two_lines)                                                                  \
     X(weft_coll_push_scratch)                                                                      \
+    X(weft_coll_spread_scratch)                                                                    \
     X(weft_coll_reduce_scratch)                                                                    \
     X(weft_coll_reduce_scratch_more)                                                               \
     X(weft_coll_prove_lines)

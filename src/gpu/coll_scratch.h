@@ -2,13 +2,15 @@
 /* Through scratch: what is too much for packets, and cannot be stored where it belongs, since destinations (or, of a
  * reduction, sources) are memory that the other members do not reach. Its scratch is that of the team's own area, all four
  * sets of slots together: each block has a slot there for each member, twice, and fills the one while the other one is
- * taken out. Per link the bytes themselves, as direct ones (a broadcast (n - 1) times from the root), and each byte is
- * copied once more within its GPU, by blocks that others do not wait for: while one copies the rest have the link.
+ * taken out. Per link the bytes themselves, as direct ones, and each byte is copied once more within its GPU, by blocks that
+ * others do not wait for: while one copies the rest have the link. A broadcast carries them once too, where it is large: a
+ * slice to each of the others, from whose scratch these hand it on; else (n - 1) times from the root, for a flag less.
  *
  * Steps. Block b of a member exchanges with block b of the others. `filled`, behind a fence, tells how many steps it has
  * stored. Where everyone sends to everyone that also says that it has taken the step before out, since it awaits all of that
  * first: who stores step k has heard of everyone's k - 1, so k - 2 is out. Where only some send, those who take tell by
- * `emptied`, behind a release, and step k needs k - 1 of it.
+ * `emptied`, behind a release, and step k needs k - 1 of it. Of a broadcast in slices those who hand on know it of each
+ * other by `filled`, and the root by `emptied`.
  *
  * Packets and lines tell new ones by numbers that what passes here could look like. So a block clears its slots when it
  * has taken all out, and the end of the round, in which each waits for all, says that everything is clear. */
@@ -100,6 +102,16 @@ WEFT_DEVICE void await_filled(struct round *r, const struct scratch *s, uint64_t
     r->failed = weft_dev_sync_block_or(r->failed);
 }
 
+/* Of a broadcast in slices: by the root alone, or by all others. */
+WEFT_DEVICE void await_filled_by(struct round *r, const struct scratch *s, uint64_t parts, int root)
+{
+    const struct coll_call *c = r->c;
+    for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
+        if (i != c->me && (i == c->root) == root)
+            await_flag(r, &r->own->filled[i][s->block], scratch_number(r, parts), i);
+    r->failed = weft_dev_sync_block_or(r->failed);
+}
+
 /* Release: pairs with the acquire of await_emptied(); what the threads that this one has met have loaded is loaded. */
 WEFT_DEVICE void tell_emptied(struct round *r, const struct scratch *s, uint64_t steps)
 {
@@ -108,7 +120,7 @@ WEFT_DEVICE void tell_emptied(struct round *r, const struct scratch *s, uint64_t
         return;
     weft_dev_sync_block();
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
-        if (i != c->me)
+        if (i != c->me && takes_from(c, i))
             weft_dev_store_u64(&area_of(c, i)->emptied[c->me][s->block], scratch_number(r, steps),
                                RELEASE, SYSTEM);
 }
@@ -130,9 +142,26 @@ WEFT_DEVICE void scratch_clear(const struct round *r, const struct scratch *s, u
             }
 }
 
+/* What a step has of member i's slice of the vector, or of its block: bytes from the begin of the source on. */
+struct scratch_range {
+    uint64_t at, bytes;
+};
+
+/* slice: of the vector, a multiple of 16 bytes; 0: members have blocks. */
+WEFT_DEVICE struct scratch_range scratch_range(const struct coll_call *c, const struct scratch *s,
+                                               uint64_t slice, int member, uint64_t within)
+{
+    uint64_t left = s->end - within;
+    struct scratch_range range = {(slice ? slice : c->src_step) * (uint64_t)member + within,
+                                  left < s->slot_bytes ? left : s->slot_bytes};
+    if (slice && range.at + range.bytes > c->bytes)
+        range.bytes = range.at < c->bytes ? c->bytes - range.at : 0;
+    return range;
+}
+
 /* ------------------------------------------------------------------------------------- moves */
 
-/* Fcollect, alltoall, broadcast, gather and scatter. */
+/* Fcollect, alltoall, gather and scatter, and broadcast to all from the root. */
 KERNEL weft_coll_push_scratch(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
@@ -173,24 +202,82 @@ KERNEL weft_coll_push_scratch(struct coll_call call)
     round_end(&r, 1);
 }
 
-/* -------------------------------------------------------------------------------- reductions */
-
-/* What a step has of member i's slice of the vector, or of its block: bytes from the begin of the source on. */
-struct scratch_range {
-    uint64_t at, bytes;
-};
-
-/* slice: of the vector, a multiple of 16 bytes; 0: members have blocks. */
-WEFT_DEVICE struct scratch_range scratch_range(const struct coll_call *c, const struct scratch *s,
-                                               uint64_t slice, int member, uint64_t within)
+/* Whose slice of a broadcast is which: the members behind the root have them in turn. */
+WEFT_DEVICE int slice_of(const struct coll_call *c, int member)
 {
-    uint64_t left = s->end - within;
-    struct scratch_range range = {(slice ? slice : c->src_step) * (uint64_t)member + within,
-                                  left < s->slot_bytes ? left : s->slot_bytes};
-    if (slice && range.at + range.bytes > c->bytes)
-        range.bytes = range.at < c->bytes ? c->bytes - range.at : 0;
-    return range;
+    int place = member - c->root - 1;
+    return place < 0 ? place + c->members : place;
 }
+
+/* The root stores a part of each slice into its member's scratch. */
+WEFT_DEVICE void spread_slices(struct round *r, const struct scratch *s, uint64_t slice,
+                               uint64_t within, uint64_t step)
+{
+    const struct coll_call *c = r->c;
+    for (int i = 0; i < c->members - 1 && !r->failed; i++) {
+        int member = turned(c, i);
+        struct scratch_range part = scratch_range(c, s, slice, slice_of(c, member), within);
+        weft_dev_move(scratch_slot(r, s, member, c->me, 0, step), c->src + part.at,
+                      (size_t)part.bytes, s->rank, s->threads, 0);
+    }
+    tell_filled(r, s, step + 1);
+}
+
+/* The others hand it on before they take it out, and what they are handed. */
+WEFT_DEVICE void spread_on(struct round *r, const struct scratch *s, uint64_t slice,
+                           uint64_t within, uint64_t step)
+{
+    const struct coll_call *c = r->c;
+    struct scratch_range mine = scratch_range(c, s, slice, slice_of(c, c->me), within);
+    const char *from = scratch_slot(r, s, c->me, c->root, 0, step);
+    await_filled_by(r, s, step + 1, 1);
+    for (int i = 0; i < c->members - 1 && !r->failed; i++) {
+        int member = turned(c, i);
+        if (member != c->root)
+            weft_dev_move(scratch_slot(r, s, member, c->me, 0, step), from, (size_t)mine.bytes,
+                          s->rank, s->threads, 1);
+    }
+    tell_filled(r, s, step + 1);
+    if (!r->failed)
+        weft_dev_move(c->dst + mine.at, from, (size_t)mine.bytes, s->rank, s->threads, 1);
+    await_filled_by(r, s, step + 1, 0);
+    for (int i = 0; i < c->members - 1 && !r->failed; i++) {
+        int member = turned(c, i);
+        struct scratch_range part = scratch_range(c, s, slice, slice_of(c, member), within);
+        if (member != c->root)
+            weft_dev_move(c->dst + part.at, scratch_slot(r, s, c->me, member, 0, step),
+                          (size_t)part.bytes, s->rank, s->threads, 1);
+    }
+    tell_emptied(r, s, step + 1);
+}
+
+/* Broadcast to several others in slices, so that each link carries each byte once. */
+KERNEL weft_coll_spread_scratch(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    const struct coll_call *c = &call;
+    struct round r;
+    uint64_t others = (uint64_t)c->members - 1, step = 0;
+    uint64_t slice = ((c->bytes + others - 1) / others + 15) & ~(uint64_t)15;
+    round_begin(&r, c, shared);
+    say_here(&r);
+    struct scratch s = scratch_begin(c, slice, 1, 0);
+    if (c->me == c->root && c->dst != c->src)
+        weft_dev_move(c->dst, c->src, c->bytes, r.rank, r.threads, 0);
+    await_here(&r, r.number);
+    for (uint64_t within = s.begin; within < s.end && !r.failed; within += s.slot_bytes, step++) {
+        if (step > 1)
+            await_emptied(&r, &s, step - 1);
+        if (c->me == c->root)
+            spread_slices(&r, &s, slice, within, step);
+        else
+            spread_on(&r, &s, slice, within, step);
+    }
+    scratch_clear(&r, &s, step);
+    round_end(&r, 1);
+}
+
+/* -------------------------------------------------------------------------------- reductions */
 
 /* Unit `unit` of this member's range, combined in the order of the team. */
 WEFT_DEVICE struct weft_dev_vec16 scratch_combine(const struct round *r, const struct scratch *s,

@@ -16,8 +16,9 @@ enum {
     MOST_THREADS = 512,
     LEAST_CHUNK = 16 << 10, /* of a block's share, from hand to hand */
     MOST_CHUNKS = 16,
-    LEAST_SLOT = 4 << 10, /* of scratch: steps of fewer bytes are mostly flags */
-    MOST_STEPS = 1 << 14, /* of scratch, in a round of one block */
+    LEAST_SLICE = 4 << 10, /* of a broadcast that others hand on */
+    LEAST_SLOT = 4 << 10,  /* of scratch: steps of fewer bytes are mostly flags */
+    MOST_STEPS = 1 << 14,  /* of scratch, in a round of one block */
     SIZED_BLOCKS = 32,
 };
 
@@ -94,10 +95,16 @@ static bool can(const struct coll_question *q, enum coll_way way)
 static double link_bytes(const struct coll_question *q, enum coll_way way)
 {
     double n = q->members, bytes = (double)q->bytes;
-    if (has_two_trips(way) || (way == COLL_WAY_DIRECT && q->what == COLL_REDUCE) ||
-        (way == COLL_WAY_SCRATCH && has_slices(q)))
+    if (has_two_trips(way) || (way == COLL_WAY_DIRECT && q->what == COLL_REDUCE))
         return 2 * (n - 1) / n * bytes;
     return way == COLL_WAY_DIRECT && q->what == COLL_BROADCAST ? bytes : (n - 1) * bytes;
+}
+
+static double rounds_of(const struct coll_question *q, enum coll_way way)
+{
+    uint64_t most = most_bytes(q, way);
+    double rounds = (double)((q->bytes + most - 1) / most);
+    return rounds < 1 ? 1 : rounds;
 }
 
 /* Phase 1: the root, or everyone, to all others. In two phases: a slice to each other, then each its slice to all but
@@ -115,10 +122,33 @@ static double engines_cost(const struct coll_question *q, const struct coll_rate
     return rates->engines_meet_us + begin + bytes / rates->engines_gbps / 1e3;
 }
 
-static int engine_phases(const struct coll_question *q, const struct coll_rates *rates)
+/* Flags of what was filled; and of results, or of slices that are handed on. */
+static double scratch_cost(const struct coll_question *q, const struct coll_rates *rates,
+                           int phases)
 {
-    bool can_hand_on = q->what == COLL_BROADCAST && q->members > 2;
-    return can_hand_on && engines_cost(q, rates, 2) < engines_cost(q, rates, 1) ? 2 : 1;
+    double n = q->members, bytes = (double)q->bytes, out = (n - 1) * bytes;
+    double begin = (reduces(q->what) ? rates->combine_us : rates->push_us) + coll_flag_us(rates);
+    double rate = SCRATCH_SHARE * rates->stores_gbps;
+    double blocks =
+        SCRATCH_BLOCK_SHARE * rates->block_stores_gbps * (q->most_blocks ? q->most_blocks : 1);
+    if (has_slices(q))
+        out = 2 * (n - 1) / n * bytes;
+    else if (phases == 2)
+        out = bytes;
+    if (has_slices(q) || phases == 2)
+        begin += coll_flag_us(rates);
+    return rounds_of(q, COLL_WAY_SCRATCH) * begin + out / (rate < blocks ? rate : blocks) / 1e3;
+}
+
+/* Of a broadcast: whether others hand slices on, by engines or through scratch. */
+static int phases_of(const struct coll_question *q, const struct coll_rates *rates,
+                     enum coll_way way)
+{
+    double (*cost)(const struct coll_question *, const struct coll_rates *, int) =
+        way == COLL_WAY_ENGINES ? engines_cost : scratch_cost;
+    uint64_t others = (uint64_t)q->members - 1;
+    bool can_hand_on = q->what == COLL_BROADCAST && others > 1 && q->bytes / others >= LEAST_SLICE;
+    return can_hand_on && cost(q, rates, 2) < cost(q, rates, 1) ? 2 : 1;
 }
 
 double coll_cost(const struct coll_question *q, const struct coll_rates *rates, enum coll_way way)
@@ -126,10 +156,11 @@ double coll_cost(const struct coll_question *q, const struct coll_rates *rates, 
     if (way < COLL_WAY_PACKETS || way > COLL_WAY_ENGINES || !can(q, way))
         return -1;
     if (way == COLL_WAY_ENGINES)
-        return engines_cost(q, rates, engine_phases(q, rates));
-    bool scratch = way == COLL_WAY_SCRATCH, direct = way == COLL_WAY_DIRECT || scratch;
-    bool lines = by_lines(way);
-    double rounds = 1, begin = lines ? rates->lines_us : rates->one_trip_us;
+        return engines_cost(q, rates, phases_of(q, rates, way));
+    if (way == COLL_WAY_SCRATCH)
+        return scratch_cost(q, rates, phases_of(q, rates, way));
+    bool direct = way == COLL_WAY_DIRECT, lines = by_lines(way);
+    double begin = lines ? rates->lines_us : rates->one_trip_us;
     double bytes = link_bytes(q, way);
     double rate = direct ? rates->stores_gbps : lines ? rates->lines_gbps : rates->packets_gbps;
     double blocks = (direct  ? rates->block_stores_gbps
@@ -137,21 +168,12 @@ double coll_cost(const struct coll_question *q, const struct coll_rates *rates, 
                              : rates->block_packets_gbps) *
                     (q->most_blocks ? q->most_blocks : 1);
     if (direct)
-        begin = reduces(q->what)                                          ? rates->combine_us
-                : q->what == COLL_BROADCAST && q->members > 2 && !scratch ? rates->spread_us
-                                                                          : rates->push_us;
+        begin = reduces(q->what)                              ? rates->combine_us
+                : q->what == COLL_BROADCAST && q->members > 2 ? rates->spread_us
+                                                              : rates->push_us;
     else if (has_two_trips(way))
         begin = lines ? rates->two_lines_us : rates->two_trips_us;
-    if (scratch) { /* flags of what was filled, and of its results */
-        begin += (has_slices(q) ? 2 : 1) * coll_flag_us(rates);
-        rate *= SCRATCH_SHARE;
-        blocks *= SCRATCH_BLOCK_SHARE;
-    }
-    if (way != COLL_WAY_DIRECT) {
-        uint64_t most = most_bytes(q, way);
-        rounds = (double)((q->bytes + most - 1) / most);
-        rounds = rounds < 1 ? 1 : rounds;
-    }
+    double rounds = direct ? 1 : rounds_of(q, way);
     return rounds * begin + bytes / (rate < blocks ? rate : blocks) / 1e3;
 }
 
@@ -235,7 +257,8 @@ static void size_scratch(const struct coll_question *q, const struct coll_rates 
                          struct coll_choice *choice)
 {
     uint64_t others = (uint64_t)q->members - 1;
-    uint64_t bytes = choice->bytes * (has_slices(q) || !others ? 1 : others);
+    choice->phases = phases_of(q, rates, COLL_WAY_SCRATCH);
+    uint64_t bytes = choice->bytes * (has_slices(q) || choice->phases > 1 || !others ? 1 : others);
     choice->blocks = power_for(bytes / (uint64_t)rates->block_share_bytes, q->most_blocks);
     while (choice->blocks > 1 && scratch_slot(q, choice->blocks) < LEAST_SLOT)
         choice->blocks /= 2;
@@ -287,7 +310,7 @@ struct coll_choice coll_choose(const struct coll_question *q, const struct coll_
     if (choice.way == COLL_WAY_ENGINES) {
         choice.blocks = 1; /* of the meetings */
         choice.threads = q->members <= 32 ? 32 : 64;
-        choice.phases = engine_phases(q, rates);
+        choice.phases = phases_of(q, rates, choice.way);
     } else if (choice.way == COLL_WAY_DIRECT)
         size_direct(q, rates, &choice);
     else if (choice.way == COLL_WAY_SCRATCH)

@@ -54,8 +54,8 @@ struct coll_choice {
     uint64_t bytes; /* that one round takes; less than asked for: several rounds */
     unsigned blocks, threads;
     uint32_t chunks; /* of a broadcast from hand to hand, 0: it goes straight to all */
-    int phases;      /* of copies by engines: 2: the root's slices are handed on; 0: another way */
-    double us;       /* by the model, in a graph */
+    int phases; /* of copies by engines and through scratch: 2: the root's slices are handed on; 0: another way */
+    double us; /* by the model, in a graph */
 };
 
 struct coll_choice coll_choose(const struct coll_question *q, const struct coll_rates *rates);

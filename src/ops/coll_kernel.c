@@ -410,9 +410,10 @@ static enum coll_kernel kernel_of(const struct coll_ask *ask, const struct coll_
     if (choice->way == COLL_WAY_LINES)
         return reduces(ask->what) ? COLL_weft_coll_reduce_one_lines : COLL_weft_coll_send_lines;
     if (choice->way == COLL_WAY_SCRATCH)
-        return !reduces(ask->what) ? COLL_weft_coll_push_scratch
-               : more              ? COLL_weft_coll_reduce_scratch_more
-                                   : COLL_weft_coll_reduce_scratch;
+        return choice->phases > 1    ? COLL_weft_coll_spread_scratch
+               : !reduces(ask->what) ? COLL_weft_coll_push_scratch
+               : more                ? COLL_weft_coll_reduce_scratch_more
+                                     : COLL_weft_coll_reduce_scratch;
     if (choice->way == COLL_WAY_TWO_TRIPS)
         return more ? COLL_weft_coll_reduce_two_more : COLL_weft_coll_reduce_two;
     if (ask->element)

@@ -65,7 +65,8 @@ bool tool_coll_way(const char *operation, uint64_t bytes, int members,
         .blocks = choice.blocks,
         .threads = choice.threads,
         .chunks = choice.chunks,
-        .phases = choice.phases,
+        .engines = choice.way == COLL_WAY_ENGINES,
+        .handed_on = choice.phases > 1,
         .round_bytes = choice.bytes};
     for (int i = 0; i < TOOL_COLL_WAYS; i++) {
         enum coll_way way = (enum coll_way)(COLL_WAY_PACKETS + i);

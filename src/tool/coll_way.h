@@ -24,7 +24,8 @@ struct tool_coll_answer {
     bool wish_taken;
     bool copies; /* WEFT_COLL=copies: no kernel runs at all */
     unsigned blocks, threads, chunks;
-    int phases;           /* of copies by engines, 0: another way was taken */
+    bool engines;         /* copies by engines were taken */
+    bool handed_on;       /* the root's slices, by the others, through scratch or by engines */
     uint64_t round_bytes; /* that one round takes */
     double floor_us;      /* the least that any way could take, with these rates */
     char rates[1200];     /* from where they are, see tool_coll_rates_here() */

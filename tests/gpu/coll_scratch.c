@@ -199,6 +199,19 @@ static void every_operation(const struct members *t)
             }
 }
 
+/* A large broadcast goes in slices that the others hand on: many steps of them, empty and short ones among them. */
+static void slices(const struct members *t)
+{
+    static const size_t sizes[] = {3000017, 3000016, 700001, 65536};
+    OK(coll_kernel_force(t->team, COLL_WAY_SCRATCH, 4));
+    for (int i = 0; i < 8; i++) {
+        struct call c = {.what = BROADCAST, .t = t, .count = sizes[i % 4], .root = i % t->n};
+        if (i % 3 == 1 && t->me == (c.root + 1 + i) % t->n)
+            usleep(2000);
+        one(c, i % 2 ? IN_PLACE : BOTH_OWN, (size_t)(i % 4 * 5));
+    }
+}
+
 /* Words of 32 bits that stand beside the payload of packets, or of 64 that end a line: the number of a round. */
 static void fill_numbers(uint64_t number, bool lines, size_t bytes)
 {
@@ -249,6 +262,8 @@ int main(int argc, char **argv)
         numbers(strcmp(argv[1], "lines") == 0);
     for (int i = 0; i < n_teams && argc == 1; i++)
         every_operation(&teams[i]);
+    for (int i = 0; i < n_teams && argc == 1; i++)
+        slices(&teams[i]);
     OK(weft_barrier(weft_team_world(job)));
     CHECK(!cuda.StreamDestroy(stream));
     OK(weft_finalize(job));

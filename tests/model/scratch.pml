@@ -4,9 +4,9 @@
  * stored looks like a packet of the next round; packets are in the one in even rounds and in the other in odd ones. One
  * block a member: blocks of different numbers never meet. Claims: no place is filled before it was taken out, everyone takes
  * the step that it waits for, a packet that is taken was sent in that round, and nobody waits for ever. Broken without the
- * wait for emptied places where only one sends (-DNO_EMPTIED; where all do, what is filled says so), without clearing behind (-DNO_CLEAR), without the end of the round (-DNO_END: a
- * packet comes before its place is cleared), and without the wait for destinations (-DNO_READY: packets are still in the
- * places). */
+ * wait for emptied places where only one sends (-DNO_EMPTIED; where all do, or hand on, what is filled says so: -DNO_FILLED),
+ * without clearing behind (-DNO_CLEAR), without the end of the round (-DNO_END: a packet comes before its place is cleared),
+ * and without the wait for destinations (-DNO_READY: packets are still in the places). */
 #ifndef N
 #define N 2
 #endif
@@ -22,13 +22,23 @@ byte place[N * N * 2]; /* what a reader of packets sees: the number of a round, 
 bool stored[N * N * 2];  /* stored and not yet taken */
 byte here[N * N], filled[N * N], emptied[N * N], ended[N * N]; /* to * N + from; of steps: over all rounds */
 byte begun[N], sent[N];
-byte program[CALLS + 1]; /* PACKETS, ALL, or FROM: member 0 alone sends */
+byte program[CALLS + 1]; /* PACKETS, ALL, FROM: member 0 alone sends, or SPREAD: what the others get they hand on */
 #define PACKETS 0
 #define ALL 1
 #define FROM 2
+#define SPREAD 3
 
 #define EACH_OTHER(action) \
     k = 0; \
+    do \
+    :: k == N -> break \
+    :: k < N && k == me -> k++ \
+    :: k < N && k != me -> action; k++ \
+    od
+
+/* But member 0. */
+#define EACH_NEIGHBOUR(action) \
+    k = 1; \
     do \
     :: k == N -> break \
     :: k < N && k == me -> k++ \
@@ -98,7 +108,7 @@ proctype member(byte me) {
         :: else ->
 #ifndef NO_EMPTIED
             if
-            :: step > 1 && program[r] == FROM && me == 0 -> EACH_OTHER(emptied[me * N + k] >= before + step - 1)
+            :: step > 1 && (program[r] == FROM || program[r] == SPREAD) && me == 0 -> EACH_OTHER(emptied[me * N + k] >= before + step - 1)
             :: else
             fi;
 #endif
@@ -117,6 +127,15 @@ proctype member(byte me) {
                 filled[me * N] >= before + step + 1;
                 TAKE_STEP;
                 emptied[me] = before + step + 1 /* at member 0 */
+            :: program[r] == SPREAD && me != 0 ->
+                filled[me * N] >= before + step + 1;
+                EACH_NEIGHBOUR(PUSH_STEP);
+                EACH_OTHER(filled[k * N + me] = before + step + 1);
+#ifndef NO_FILLED
+                EACH_NEIGHBOUR(filled[me * N + k] >= before + step + 1);
+#endif
+                EACH_OTHER(TAKE_STEP);
+                emptied[me] = before + step + 1
             :: else
             fi;
             step++
@@ -140,6 +159,7 @@ init {
         :: program[i] = PACKETS
         :: program[i] = ALL
         :: program[i] = FROM
+        :: N > 2 -> program[i] = SPREAD
         fi;
         i++
     od;

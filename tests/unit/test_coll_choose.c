@@ -148,6 +148,22 @@ static void scratch(void **state)
         q.strided = true; /* packets alone carry elements that lie apart */
         assert_true(coll_choose(&q, &coll_rates_built_in).way != COLL_WAY_SCRATCH);
     }
+    static const struct {
+        int members;
+        uint64_t bytes;
+        int phases;
+    } broadcasts[] = {{4, 64 << 10, 1},  {4, 1 << 20, 2},   {3, 256 << 10, 1}, {3, 1 << 20, 2},
+                      {2, 256 << 20, 1}, {64, 64 << 10, 1}, {64, 1 << 20, 2}};
+    for (size_t i = 0; i < sizeof broadcasts / sizeof *broadcasts; i++) {
+        struct coll_question q = ask(COLL_BROADCAST, broadcasts[i].members, broadcasts[i].bytes);
+        q.wish = COLL_WAY_SCRATCH;
+        assert_int_equal(coll_choose(&q, &coll_rates_built_in).phases, broadcasts[i].phases);
+        q.wish =
+            COLL_WAY_AUTO; /* each link carries each byte once, behind two flags more than straight stores */
+        if (broadcasts[i].phases == 2)
+            assert_true(coll_cost(&q, &coll_rates_built_in, COLL_WAY_SCRATCH) <
+                        1.5 * coll_cost(&q, &coll_rates_built_in, COLL_WAY_DIRECT));
+    }
     struct coll_rates slow =
         coll_rates_built_in; /* what could be stored where it belongs stays with that */
     slow.spread_us = 1000;
@@ -245,7 +261,8 @@ static void check(const struct coll_question *q)
         check_scratch(q, &choice);
     if (choice.way == COLL_WAY_DIRECT || choice.way == COLL_WAY_ENGINES)
         assert_true(choice.bytes == q->bytes);
-    assert_int_equal(choice.phases > 0, choice.way == COLL_WAY_ENGINES);
+    assert_int_equal(choice.phases > 0,
+                     choice.way == COLL_WAY_ENGINES || choice.way == COLL_WAY_SCRATCH);
     if (choice.way == COLL_WAY_ENGINES)
         assert_true(q->what < COLL_REDUCE && choice.threads >= (unsigned)n && choice.blocks == 1);
     if (choice.phases == 2) /* slices of whole pages, none empty */
