@@ -109,6 +109,9 @@ static void *run_pe(void *argument)
     if (pe->opened)
         return NULL;
     pe->opened = gpu_open(&gpu, boot, NULL, 16, GPU_RELAY_WHERE_NEEDED);
+    if (!pe->opened) /* what the library keeps there itself leaves too little of the first chunk */
+        pe->opened = gpu_heap_grow(&gpu->heap, gpu->system_offset + gpu->system_bytes +
+                                                   (1 + COPIES) * (size_t)MOST_BYTES);
     if (!pe->opened) {
         put_all(gpu, pe, plain);
         boot->ops->barrier(boot);
