@@ -36,14 +36,15 @@ static void *more_room(void *list, int n, int *room, size_t bytes)
 int draw_add_box(struct drawing *d, enum draw_kind kind, int parent)
 {
     d->boxes = more_room(d->boxes, d->n_boxes, &d->room_boxes, sizeof *d->boxes);
-    d->boxes[d->n_boxes] = (struct draw_box){.kind = kind, .parent = parent, .gpu = -1};
+    d->boxes[d->n_boxes] =
+        (struct draw_box){.kind = kind, .parent = parent, .gpu = -1, .domain = -1};
     return d->n_boxes++;
 }
 
 struct draw_line *draw_add_line(struct drawing *d)
 {
     d->lines = more_room(d->lines, d->n_lines, &d->room_lines, sizeof *d->lines);
-    d->lines[d->n_lines] = (struct draw_line){.from = -1, .to = -1, .width = 2};
+    d->lines[d->n_lines] = (struct draw_line){.from = -1, .to = -1, .width = 2, .domain = -1};
     return &d->lines[d->n_lines++];
 }
 
@@ -190,20 +191,35 @@ static bool has_c2c(const struct machine *m, int64_t gpu)
     return false;
 }
 
-static void add_gpus(const struct machine *m, struct drawing *d)
+static void add_gpu(const struct machine *m, const struct machine_gpu *g, int domain,
+                    struct drawing *d)
 {
-    for (size_t i = 0; i < m->n_gpus; i++) {
-        const struct machine_gpu *g = &m->gpus[i];
-        char name[32];
-        snprintf(name, sizeof name, "gpu%" PRId64, number_or(g->index, -1));
-        int at = add_device(m, DRAW_GPU, g->bdf.value, name, d);
-        d->boxes[at].gpu = number_or(g->index, -1);
-        if (has_c2c(m, d->boxes[at].gpu))
-            snprintf(d->boxes[at].more, DRAW_TEXT, "NVLink-C2C");
-        else if (g->pcie_gen_max.known && g->pcie_width.known)
-            snprintf(d->boxes[at].more, DRAW_TEXT, "PCIe %" PRId64 " x%" PRId64,
-                     g->pcie_gen_max.value, g->pcie_width.value);
-    }
+    char name[32];
+    snprintf(name, sizeof name, "gpu%" PRId64, number_or(g->index, -1));
+    int at = add_device(m, DRAW_GPU, g->bdf.value, name, d);
+    d->boxes[at].gpu = number_or(g->index, -1);
+    d->boxes[at].domain = domain;
+    if (has_c2c(m, d->boxes[at].gpu))
+        snprintf(d->boxes[at].more, DRAW_TEXT, "NVLink-C2C");
+    else if (g->pcie_gen_max.known && g->pcie_width.known)
+        snprintf(d->boxes[at].more, DRAW_TEXT, "PCIe %" PRId64 " x%" PRId64, g->pcie_gen_max.value,
+                 g->pcie_width.value);
+}
+
+/* On request those of one NVLink domain after the other, so that they stand beside each other where the tree allows it. */
+static void add_gpus(const struct machine *m, bool by_domain, struct drawing *d)
+{
+    int *of = calloc(m->n_gpus + 1, sizeof *of);
+    if (!of)
+        abort();
+    d->n_domains = draw_domains(m, of);
+    for (int domain = 0; domain <= d->n_domains; domain++)
+        for (size_t i = 0; i < m->n_gpus; i++) {
+            int turn = !by_domain || d->n_domains < 2 ? 0 : of[i] < 0 ? d->n_domains : of[i];
+            if (turn == domain)
+                add_gpu(m, &m->gpus[i], of[i], d);
+        }
+    free(of);
 }
 
 static void add_nics(const struct machine *m, struct drawing *d)
@@ -331,19 +347,49 @@ static bool holds_packages(const struct drawing *d, int frame)
     return false;
 }
 
+/* The domain of all GPUs in a box; -1: they are of several, or of none. */
+static int domain_of(const struct drawing *d, int box)
+{
+    int domain = -1;
+    for (int i = 0; i < d->n_boxes; i++) {
+        if (d->boxes[i].kind != DRAW_GPU || !draw_is_inside(d, i, box))
+            continue;
+        if (domain >= 0 && d->boxes[i].domain != domain)
+            return -1;
+        domain = d->boxes[i].domain;
+    }
+    return domain;
+}
+
+/* A domain that does not fit into what is left of a row, but into one of its own, begins one. */
+static bool begins_row(const struct layout *l, int last, int box, double x, double gap)
+{
+    const struct drawing *d = l->d;
+    int domain = d->n_domains > 1 ? domain_of(d, box) : -1;
+    double width = -gap;
+    if (domain < 0 || domain_of(d, last) == domain)
+        return false;
+    for (int i = box; i < d->n_boxes; i++)
+        if (d->boxes[i].parent == d->boxes[box].parent && in_main_row(&d->boxes[i]) &&
+            domain_of(d, i) == domain)
+            width += d->boxes[i].w + gap;
+    return x + width > l->widest && width <= l->widest;
+}
+
 /* Frames and GPUs in rows. Returns their extent, from y on. */
 static struct extent place_main(struct layout *l, int frame, double y)
 {
     struct drawing *d = l->d;
     struct extent e = {.w = 0};
     double x = 0, height = 0, gap = holds_packages(d, frame) ? package_gap(l->machine) : GAP;
-    int row = 0;
+    int row = 0, last = -1;
     bool alone = false;
     for (int i = 0; i < d->n_boxes; i++) {
         struct draw_box *box = &d->boxes[i];
         if (box->parent != frame || !in_main_row(box))
             continue;
-        if (x > 0 && (x + box->w > l->widest || box->folded || alone)) {
+        if (x > 0 &&
+            (x + box->w > l->widest || box->folded || alone || begins_row(l, last, i, x, gap))) {
             settle_row(d, frame, row, y, height);
             y += height + GAP + l->bus;
             e.h += height + GAP + l->bus;
@@ -352,6 +398,7 @@ static struct extent place_main(struct layout *l, int frame, double y)
             row++;
         }
         alone = box->folded;
+        last = i;
         box->x = x;
         box->row = row;
         x += box->w + gap;
@@ -470,7 +517,8 @@ static void join_packages(const struct machine *m, struct drawing *d)
                                        .width = 3,
                                        .from = last,
                                        .to = i,
-                                       .cpu = true};
+                                       .cpu = true,
+                                       .domain = -1};
             line->lx = (line->x1 + line->x2) / 2;
             line->ly = line->y1 - 10;
             snprintf(line->label, sizeof line->label, "%.23s", words);
@@ -509,21 +557,33 @@ static void widen(struct drawing *d, double width)
     d->w = width;
 }
 
-void draw_machine(const struct machine *machine, struct drawing *d)
+/* Everything but the lines, with so many pixels below each row of GPUs; returns how far it goes. */
+static struct extent place_all(const struct machine *machine, bool by_domain, double bus,
+                               struct drawing *d)
 {
     memset(d, 0, sizeof *d);
-    enum draw_fabric fabric = draw_fabric_of(machine);
-    add_gpus(machine, d);
+    add_gpus(machine, by_domain, d);
     add_nics(machine, d);
     add_disks(machine, d);
     name_picture(machine, d);
-    struct layout l = {.machine = machine,
-                       .d = d,
-                       .bus = fabric == DRAW_SWITCHED ? DRAW_BUS : 0,
-                       .apart = draw_domains(machine) > 1};
-    struct extent e = fit_page(&l);
-    bool side = fabric == DRAW_SWITCHED && draw_spans_rows(machine, d);
+    struct layout l = {.machine = machine, .d = d, .bus = bus, .apart = d->n_domains > 1};
+    return fit_page(&l);
+}
+
+void draw_machine(const struct machine *machine, struct drawing *d)
+{
+    enum draw_fabric fabric = draw_fabric_of(machine);
+    struct extent e = place_all(machine, true, fabric == DRAW_SWITCHED ? DRAW_BUS : 0, d);
+    bool side = fabric == DRAW_SWITCHED && draw_spans_rows(d);
     settle(d, -1, DRAW_MARGIN + (side ? DRAW_SIDE : 0), DRAW_HEAD);
+    if (draw_is_tangled(d)) {
+        /* the tree does not allow that: in the order of their numbers, with room for lanes */
+        double bus = draw_lanes_height(d->n_domains);
+        side = true;
+        draw_free(d);
+        e = place_all(machine, false, bus, d);
+        settle(d, -1, DRAW_MARGIN + DRAW_SIDE, DRAW_HEAD);
+    }
     d->w = e.w + 2 * DRAW_MARGIN + (side ? DRAW_SIDE : 0);
     d->h = DRAW_HEAD + e.h;
     join_packages(machine, d);

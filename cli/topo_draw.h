@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "machine/machine.h"
+#include "machine/routes.h"
 
 enum draw_kind {
     DRAW_HOST, /* one of several */
@@ -34,6 +34,7 @@ struct draw_box {
     int row;             /* of the frame's rows, from 0 */
     bool folded;         /* its children take several rows */
     bool in_ring;        /* a GPU drawn once more, among those with links of their own */
+    int domain;          /* NVLink domain of a GPU, and of a switch when it has a lane; -1: none */
 };
 
 struct draw_line {
@@ -44,12 +45,14 @@ struct draw_line {
     double lx, ly;  /* middle of the label */
     bool weak;      /* fewer links than others of its kind */
     bool cpu;       /* between packages */
+    int domain;     /* whose lane it leads to; -1: there are no lanes */
 };
 
 struct drawing {
     struct draw_box *boxes;
     struct draw_line *lines;
     int n_boxes, n_lines, room_boxes, room_lines;
+    int n_domains; /* of NVLink, behind switches */
     double w, h;
     char title[160], subtitle[160];
     char notes[DRAW_NOTES][160]; /* what the lines stand for */
@@ -80,11 +83,16 @@ void draw_note(struct drawing *drawing, const char *format, ...)
 enum draw_fabric { DRAW_NO_LINKS, DRAW_SWITCHED, DRAW_DIRECT };
 enum draw_fabric draw_fabric_of(const struct machine *machine);
 void draw_switched(const struct machine *machine, struct drawing *drawing);
-/* Which NVLink domain a GPU belongs to, from 0, in the order of the GPUs; -1 without links to a switch. */
-int draw_domain_of(const struct machine *machine, int64_t gpu);
-int draw_domains(const struct machine *machine);
+/* NVLink domains, and to which each GPU of the list belongs, from 0, in the order of the GPUs; -1 without links to a
+ * switch. */
+int draw_domains(const struct machine *machine, int *of);
+int draw_links_up(const struct machine *machine, int64_t gpu);
+void draw_bundle_words(const struct link_bundle *bundle, char *text, size_t size);
 /* A domain takes several rows of the picture, so that its switch stands at their left. */
-bool draw_spans_rows(const struct machine *machine, const struct drawing *drawing);
+bool draw_spans_rows(const struct drawing *drawing);
+/* GPUs of several domains stand between each other, so that each row has a lane for each; they take so much below it. */
+bool draw_is_tangled(const struct drawing *drawing);
+double draw_lanes_height(int domains);
 void draw_ring(const struct machine *machine, struct drawing *drawing);
 
 /* Pixels left free below each row of GPUs for their links, and left of all where rows are several. */

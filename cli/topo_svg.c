@@ -20,6 +20,13 @@ static const struct paint paints[] = {
     [DRAW_DISK] = {"#fdeec4", "#a07d1c", 5},  [DRAW_FABRIC] = {"#b9e07f", "#4f7f00", 8},
 };
 
+/* Of lines to a switch; where several domains have lanes, each has its own. */
+static const char *lane_colour(int domain)
+{
+    static const char *const colours[] = {"#5e9600", "#1f6fb4", "#8e44ad", "#c05a00", "#00808c"};
+    return colours[domain < 0 ? 0 : domain % 5];
+}
+
 void svg_text(FILE *to, const char *text)
 {
     for (; *text; text++)
@@ -77,7 +84,8 @@ static void put_box(FILE *to, const struct draw_box *b)
     fprintf(to,
             "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%g\" fill=\"%s\" "
             "stroke=\"%s\"/>\n",
-            b->x, b->y, b->w, b->h, paint->radius, paint->fill, paint->stroke);
+            b->x, b->y, b->w, b->h, paint->radius, paint->fill,
+            b->kind == DRAW_FABRIC && b->domain >= 0 ? lane_colour(b->domain) : paint->stroke);
     if (b->kind <= DRAW_BRIDGE) {
         put_heading(to, b);
         return;
@@ -97,7 +105,7 @@ static void put_line(FILE *to, const struct draw_line *l)
             l->x1, l->y1, l->x2, l->y2,
             l->weak  ? "#c62828"
             : l->cpu ? "#5b6b7b"
-                     : "#5e9600",
+                     : lane_colour(l->domain),
             l->width);
 }
 

@@ -114,9 +114,10 @@ static void check_text(const char *what, const struct drawing *d)
 static bool may_be_in(const struct drawing *d, const struct draw_line *line, int box)
 {
     bool gathers = line->from >= 0 && d->boxes[line->from].kind == DRAW_FABRIC;
+    bool from = draw_is_inside(d, line->from, box), to = draw_is_inside(d, line->to, box);
     if (!gathers)
-        return draw_is_inside(d, line->from, box) != draw_is_inside(d, line->to, box) &&
-               line->from != box && line->to != box;
+        return line->from != box && line->to != box &&
+               (from != to || (from && to && d->boxes[box].kind <= DRAW_BRIDGE));
     int met = 0;
     for (int i = 0; i < d->n_lines; i++)
         if (&d->lines[i] != line && fabs(d->lines[i].y2 - line->y1) < 0.5 && d->lines[i].to < 0) {
@@ -262,10 +263,80 @@ static void test_descriptions(void **state)
         "8 gb200, nvlink domain 4, 2 node, 2 socket, nic per 2 gpu",
         "144 gb200, nvlink domain 72",
         "4 node, 1 socket, 8 gpu each, l40s, 1 nic per 4 gpu",
+        "2 socket, 8 h200, nvlink domain 4, nic per gpu",
+        "16 h200, nvlink domain 4, 1 nic per 2 gpu",
+        "32 h200, nvlink domain 8, nic per gpu",
+        "16 h200, nvlink domain 2, flat vm",
     };
     (void)state;
     for (size_t i = 0; i < sizeof described / sizeof described[0]; i++)
         check(described[i], NULL);
+}
+
+/* Every second GPU of a host in another domain: each has a lane, and a switch of its own at the left. */
+static void check_lanes(const char *what, int domains)
+{
+    struct machine *m = load(what, NULL);
+    struct drawing d;
+    int gpus = 0;
+    for (size_t i = 0; i < m->n_gpus; i++)
+        text_set(m, &m->gpus[i].fabric_cluster, machine_printf(m, "c%d", (int)i % domains));
+    draw_machine(m, &d);
+    check_boxes(what, &d);
+    check_text(what, &d);
+    check_lines(what, &d);
+    check_labels(what, &d);
+    check_complete(what, m, &d);
+    assert_true(draw_is_tangled(&d));
+    for (int i = 0; i < d.n_lines; i++) {
+        const struct draw_line *l = &d.lines[i];
+        const struct draw_box *from = l->from < 0 ? NULL : &d.boxes[l->from];
+        if (!from || from->kind != DRAW_GPU)
+            continue;
+        gpus++;
+        assert_int_equal(l->domain, from->gpu % domains);
+        bool met = false;
+        for (int k = 0; k < d.n_lines; k++) {
+            const struct draw_line *g = &d.lines[k];
+            if (g->from < 0 || d.boxes[g->from].kind != DRAW_FABRIC)
+                continue;
+            bool meets = fabs(g->y1 - l->y2) < 0.5 && g->x1 <= l->x2 && l->x2 <= g->x2;
+            if (meets && (d.boxes[g->from].domain != l->domain || met))
+                fail_msg("%s: line %d ends on a lane that is not its own", what, i);
+            met |= meets;
+        }
+        assert_true(met);
+    }
+    assert_int_equal(gpus, m->n_gpus);
+    draw_free(&d);
+    machine_free(m);
+}
+
+static void test_lanes(void **state)
+{
+    (void)state;
+    check_lanes("2 socket, 8 h200, nvlink domain 8, nic per gpu", 2);
+    check_lanes("16 h200, nvlink domain 16, 1 nic per 2 gpu", 3);
+    check_lanes("40 h200, nvswitch, nic per gpu", 4);
+    check_lanes("72 gb200, nvlink domain 72", 2);
+}
+
+/* Domains of one host, none of which needs two rows. */
+static void test_domains_apart(void **state)
+{
+    (void)state;
+    struct machine *m = load("16 h200, nvlink domain 4, 1 nic per 2 gpu", NULL);
+    struct drawing d;
+    int bars = 0;
+    draw_machine(m, &d);
+    assert_int_equal(d.n_domains, 4);
+    assert_false(draw_spans_rows(&d));
+    assert_false(draw_is_tangled(&d));
+    for (int i = 0; i < d.n_boxes; i++)
+        bars += d.boxes[i].kind == DRAW_FABRIC;
+    assert_int_equal(bars, 4);
+    draw_free(&d);
+    machine_free(m);
 }
 
 /* A GPU with fewer links than the others is told by its line. */
@@ -310,10 +381,9 @@ static void test_nesting(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_descriptions),
-        cmocka_unit_test(test_weak_line),
-        cmocka_unit_test(test_nesting),
+        cmocka_unit_test(test_files),     cmocka_unit_test(test_descriptions),
+        cmocka_unit_test(test_lanes),     cmocka_unit_test(test_domains_apart),
+        cmocka_unit_test(test_weak_line), cmocka_unit_test(test_nesting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
