@@ -61,8 +61,8 @@ static void print(const struct tool_coll_answer *a, uint64_t bytes, int members)
     if (a->copies)
         printf("  WEFT_COLL=copies: no kernel runs, the host puts block by block; without it:\n");
     if (a->sized)
-        printf("  sizes are exchanged by packets, then each stores its blocks into the "
-               "destinations\n");
+        printf("  sizes are exchanged by packets, then each stores its blocks into %s\n",
+               a->sized_scratch ? "memory of the team" : "the destinations");
     else
         print_ways(a);
     if (a->engines)

@@ -108,15 +108,16 @@ weft_status weft_alltoalls_on_stream(weft_team *team, void *dst, const void *src
                                      size_t n, weft_stream stream);
 
 /* Each member's own `bytes`, joined in the order of the team at every member; the members tell each other the sizes on
- * their GPUs. dst is memory of the GPU heap; where the blocks run past its end nobody stores, and the job fails with
- * WEFT_ERR_RANGE. */
+ * their GPUs. dst is memory of the GPU heap, or other memory that the GPU accesses, at all members alike. Where the
+ * blocks run past the end of the heap nobody stores, past that of other memory its own member does not; the job fails
+ * with WEFT_ERR_RANGE. */
 weft_status weft_collect_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,
                                    weft_stream stream);
 
 /* send_bytes[i] bytes at src + send_at[i] go to member i, which has room for recv_bytes[i] of this member at
  * dst + recv_at[i] of its own: arrays of as many words as the team has members, in memory that the GPU accesses, read
- * when the stream comes to the call, so that kernels may have made them. dst is memory of the GPU heap of `room`
- * bytes. A block that is larger than its receiver's room for it is not stored, and the job fails with WEFT_ERR_RANGE. */
+ * when the stream comes to the call, so that kernels may have made them. dst is `room` bytes of the GPU
+ * heap, or of other memory that the GPU accesses, at all members alike. A block that is larger than its receiver's room for it is not stored, and the job fails with WEFT_ERR_RANGE. */
 weft_status weft_alltoallv_on_stream(weft_team *team, void *dst, size_t room,
                                      const uint64_t *recv_bytes, const uint64_t *recv_at,
                                      const void *src, const uint64_t *send_bytes,

@@ -12,6 +12,7 @@
  *                       _reduce_scratch
  *   with gaps           weft_coll_send_strided, _push_strided      as _send and _push, by elements
  *   direct, sized       weft_coll_push_sized                       3 T + F     and a unit for each member
+ *                       _sized_scratch                           4 T + F     and a unit for each member
  *   copy engines        weft_coll_meet, twice or more              2 T + F     the bytes themselves, by no kernel
  *
  * Packets carry their number beside every 4 bytes of payload, so that nobody fences and nobody waits for flags;
@@ -383,6 +384,8 @@ KERNEL weft_coll_push_sized(struct coll_call call)
     round_end(&r, 1);
     all_have_begun(&r);
 }
+
+#include "coll_sized.h"
 
 /* Where chunk `chunk` of this block's share of a slice begins: multiples of 16 bytes but for the end. */
 WEFT_DEVICE uint64_t chunk_at(uint64_t bytes, uint64_t chunk, uint64_t chunks)

@@ -36,6 +36,7 @@
     X(weft_coll_reduce_two_lines)                                                                  \
     X(weft_coll_push_scratch)                                                                      \
     X(weft_coll_spread_scratch)                                                                    \
+    X(weft_coll_sized_scratch)                                                                     \
     X(weft_coll_reduce_scratch)                                                                    \
     X(weft_coll_reduce_scratch_more)                                                               \
     X(weft_coll_prove_lines)
@@ -53,7 +54,7 @@ enum {
     COLL_PIECE = 480, /* bytes of payload, of which a warp makes four lines, see coll_lines.h */
     COLL_PIECE_WIRE = 512,
     COLL_SCRATCH_GRAIN = 128, /* bytes, see coll_scratch.h */
-    COLL_STEPS = 1 << 16,     /* of a round through scratch, fewer than this */
+    COLL_STEPS = 1 << 20,     /* of a round through scratch, fewer than this */
     COLL_PROOF_THREADS = 512,
     COLL_NUMBER_BIT = 0x40000000, /* packets have it: never 0, as in a new set */
     COLL_RENEW_MASK = 0x1fffffff, /* of rounds, see coll_renew() */
@@ -84,7 +85,7 @@ struct coll_area {
     /* Through scratch, by member i's block b, round * COLL_STEPS + so many: parts that it has stored here, and steps that
      * it has taken out of what this member has stored there. */
     uint64_t filled[COLL_MEMBERS][COLL_BLOCKS], emptied[COLL_MEMBERS][COLL_BLOCKS];
-    /* Of weighted sums: a unit of packets from each member, in rounds with even numbers and in those with odd ones. */
+    /* Of weighted sums, and of sizes through scratch: a unit of packets from each member, in rounds with even numbers and in those with odd ones. */
     char factors[2][COLL_MEMBERS][COLL_UNIT_WIRE];
 };
 
@@ -143,7 +144,7 @@ struct coll_call {
     uint32_t chunks; /* of weft_coll_spread */
     int32_t
         fenced; /* of weft_coll_meet: what the stream stored before is seen by who meets this member */
-    /* Of weft_coll_push_sized, which reads them: what goes to member i and where it lies in src, how much may come from
+    /* Of weft_coll_push_sized and weft_coll_sized_scratch, which read them: what goes to member i and where it lies in src, how much may come from
      * it and where to in dst, all in bytes. NULL: `bytes` of this member, which differ from member to member, go to
      * all, in the order of the team. room: of dst. */
     const uint64_t *counts, *src_at, *room_of, *dst_at;

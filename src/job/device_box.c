@@ -101,8 +101,11 @@ static void text_refused(const struct weft_dev_record *record, const char *who, 
     case WEFT_ERR_RANGE:
         if (record->operation == WEFT_DEV_OP_ALLTOALLV ||
             record->operation == WEFT_DEV_OP_COLLECT) {
-            snprintf(text, bytes, "%s: PE %d has no room for the %llu bytes that are sent to %#llx",
-                     who, record->peer, (unsigned long long)record->expected, address);
+            char where[24] = "it"; /* whose memory is its own has no address here */
+            if (address)
+                snprintf(where, sizeof where, "%#llx", address);
+            snprintf(text, bytes, "%s: PE %d has no room for the %llu bytes that are sent to %s",
+                     who, record->peer, (unsigned long long)record->expected, where);
             break;
         }
         snprintf(text, bytes, "%s: %llu bytes from address %#llx run past the end of the segment",

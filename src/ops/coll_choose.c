@@ -83,7 +83,7 @@ static bool can(const struct coll_question *q, enum coll_way way)
     if (way == COLL_WAY_ENGINES)
         return q->direct && !sized && !q->strided && !reduces(q->what); /* engines do not add */
     if (way == COLL_WAY_SCRATCH)
-        return n > 1 && !sized && !q->strided;
+        return n > 1 && !q->strided;
     if (sized || (by_lines(way) && (!q->lines || q->strided)))
         return false;
     /* Every member's slice has at least a unit, or piece, so that every pair exchanges some. */
@@ -265,14 +265,18 @@ static void size_scratch(const struct coll_question *q, const struct coll_rates 
     choice->threads = MOST_THREADS;
 }
 
-/* As many blocks as there may be: the size is not known. */
+/* As many blocks as there may be: the size is not known. One member has no other one's memory to reach. */
 static struct coll_choice choose_sized(const struct coll_question *q,
                                        const struct coll_rates *rates)
 {
-    struct coll_choice choice = {.way = COLL_WAY_DIRECT, .bytes = q->bytes};
+    bool direct = q->members == 1 || (q->direct && q->wish != COLL_WAY_SCRATCH);
+    struct coll_choice choice = {.way = direct ? COLL_WAY_DIRECT : COLL_WAY_SCRATCH,
+                                 .bytes = q->bytes};
     choice.blocks = power_for(SIZED_BLOCKS, q->most_blocks);
+    while (!direct && choice.blocks > 1 && scratch_slot(q, choice.blocks) < LEAST_SLOT)
+        choice.blocks /= 2;
     choice.threads = MOST_THREADS;
-    choice.us = rates->push_us;
+    choice.us = rates->push_us + (direct ? 0 : coll_flag_us(rates));
     return choice;
 }
 

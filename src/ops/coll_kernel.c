@@ -277,20 +277,26 @@ static weft_status needs_gpu(const struct weft_team *team, const struct coll_ask
     return WEFT_OK;
 }
 
-/* Of those whose sizes are known to the GPUs alone: dst is where others store. */
+/* Of those whose sizes are known to the GPUs alone. */
 static weft_status sized_memory(const struct weft_team *team, const struct coll_ask *ask)
 {
     enum segment_id segment;
     size_t offset;
     bool all = ask->what == COLL_ALLTOALLV;
     size_t least = all ? (size_t)ask->room : ask->bytes ? (size_t)ask->bytes : 1;
-    weft_status status = access_find_own(ask->function, team->job->default_ctx, ask->dst,
-                                         least ? least : 1, &segment, &offset);
+    weft_status status = WEFT_OK;
+    if (in_gpu_heap(team->job->gpu, ask->dst))
+        status = access_find_own(ask->function, team->job->default_ctx, ask->dst, least ? least : 1,
+                                 &segment, &offset);
+    else if (access_find(team->job->default_ctx, ask->dst, 1, &segment, &offset))
+        status = base_fail(WEFT_ERR_UNSUPPORTED,
+                           "%s: dst (%p) is symmetric memory of the host; memory of the GPU is "
+                           "wanted, of the heap or of its own",
+                           ask->function, ask->dst);
+    else
+        status = needs_gpu(team, ask, ask->dst, "dst");
     if (status)
         return base_fail_context(status, "argument dst");
-    if (segment != SEG_GPU)
-        return base_fail(WEFT_ERR_UNSUPPORTED, "%s: dst (%p) is not memory of the GPU heap",
-                         ask->function, ask->dst);
     if (!all && !ask->bytes) /* this member has nothing */
         return WEFT_OK;
     status = needs_gpu(team, ask, ask->src, "src");
@@ -346,6 +352,20 @@ static uint32_t grain_of(const struct coll_ask *ask)
     return (uint32_t)(bits & -bits);
 }
 
+/* Bytes from dst to the end of the heap, or of the allocation where the driver knows it. */
+static uint64_t room_at(struct gpu *gpu, const void *dst)
+{
+    CUdeviceptr at = (uintptr_t)dst, start = 0;
+    size_t bytes = 0;
+    if (in_gpu_heap(gpu, dst))
+        return gpu->heap.backed - (at - gpu_heap_own(&gpu->heap)->base);
+    if (gpu->cuda.PointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at) ||
+        gpu->cuda.PointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at) ||
+        at - start >= bytes)
+        return UINT64_MAX;
+    return bytes - (at - start);
+}
+
 static void fill(const struct weft_team *team, const struct coll_ask *ask, struct coll_call *call)
 {
     struct gpu *gpu = team->job->gpu;
@@ -384,8 +404,7 @@ static void fill(const struct weft_team *team, const struct coll_ask *ask, struc
         .src_at = ask->send_at,
         .room_of = ask->recv_bytes,
         .dst_at = ask->recv_at,
-        .room =
-            ask->what == COLL_COLLECT ? gpu->heap.backed - ((uintptr_t)ask->dst - base) : ask->room,
+        .room = ask->what == COLL_COLLECT ? room_at(gpu, ask->dst) : ask->room,
         .check = team->job->checking,
         .reporting = gpu->reporting,
     };
@@ -409,6 +428,9 @@ static enum coll_kernel kernel_of(const struct coll_ask *ask, const struct coll_
         return COLL_weft_coll_reduce_two_lines;
     if (choice->way == COLL_WAY_LINES)
         return reduces(ask->what) ? COLL_weft_coll_reduce_one_lines : COLL_weft_coll_send_lines;
+    if (is_sized(ask->what))
+        return choice->way == COLL_WAY_SCRATCH ? COLL_weft_coll_sized_scratch
+                                               : COLL_weft_coll_push_sized;
     if (choice->way == COLL_WAY_SCRATCH)
         return choice->phases > 1    ? COLL_weft_coll_spread_scratch
                : !reduces(ask->what) ? COLL_weft_coll_push_scratch
@@ -425,8 +447,6 @@ static enum coll_kernel kernel_of(const struct coll_ask *ask, const struct coll_
         return more ? COLL_weft_coll_reduce_one_more : COLL_weft_coll_reduce_one;
     if (reduces(ask->what))
         return more ? COLL_weft_coll_combine_more : COLL_weft_coll_combine;
-    if (is_sized(ask->what))
-        return COLL_weft_coll_push_sized;
     return choice->chunks ? COLL_weft_coll_spread : COLL_weft_coll_push;
 }
 

@@ -59,6 +59,7 @@ bool tool_coll_way(const char *operation, uint64_t bytes, int members,
         .blocks_each =
             q.what != COLL_REDUCE && q.what != COLL_BROADCAST && q.what != COLL_REDUCE_TO,
         .sized = q.what == COLL_COLLECT || q.what == COLL_ALLTOALLV,
+        .sized_scratch = choice.way == COLL_WAY_SCRATCH,
         .wish = q.wish == COLL_WAY_AUTO ? NULL : coll_way_name(q.wish),
         .wish_taken = q.wish == choice.way,
         .copies = copies,

@@ -17,8 +17,9 @@ struct tool_coll_way {
 
 struct tool_coll_answer {
     const char *operation;
-    bool blocks_each; /* the bytes are those of a block from or for each PE */
-    bool sized;       /* sizes differ, and are exchanged first: there is one way */
+    bool blocks_each;   /* the bytes are those of a block from or for each PE */
+    bool sized;         /* sizes differ, and are exchanged first: there is one way */
+    bool sized_scratch; /* through memory of the team, as where others do not reach destinations */
     struct tool_coll_way ways[TOOL_COLL_WAYS];
     const char *wish; /* the way that WEFT_COLL asks for, or NULL */
     bool wish_taken;

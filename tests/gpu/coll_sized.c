@@ -2,6 +2,8 @@
 /* Collectives on streams to and from one member, and those whose sizes the GPUs alone know:
  *   coll_sized            gather, scatter, a reduction to one, collect and alltoallv, over several teams
  *   coll_sized no_room    an alltoallv that sends more than its receiver takes
+ *   coll_sized no_room own  the same to memory of the receiver's GPU alone
+ *   coll_sized no_end     a collect that runs past the end of such memory at one member
  *   coll_sized dies NAME  the last PE is killed while PE 0 waits in it; WEFT_WAIT_LIMIT is far away */
 #include "coll_job.h"
 
@@ -88,9 +90,16 @@ static size_t own_size(int pe, size_t most)
     return pe % 3 == 2 ? 0 : (size_t)ref_hash((uint64_t)pe, most, 5) % most + (pe % 3);
 }
 
+static bool own; /* destinations are memory of this GPU alone */
+
+static char *destination(void)
+{
+    return (own ? own_dst : heap_dst) + 256;
+}
+
 static void collect(const struct members *t, size_t most)
 {
-    char *dst = heap_dst + 256, *src = heap_src + 256;
+    char *dst = destination() + (own ? most % 7 : 0), *src = heap_src + 256;
     size_t all = 0, own = own_size(me, most);
     uint64_t salt = 700 + most;
     fill_source(own, salt);
@@ -117,7 +126,7 @@ enum { SEND_BYTES, SEND_AT, RECV_BYTES, RECV_AT, ARRAYS };
 static void alltoallv(const struct members *t, size_t most, int narrow)
 {
     bool too_much = t->me == narrow;
-    char *dst = heap_dst + 256, *src = heap_src + 256;
+    char *dst = destination(), *src = heap_src + 256;
     uint64_t arrays[ARRAYS][MOST_PES], salt = 800 + most;
     size_t sent = 0, room = 0;
     for (int k = 0; k < t->n; k++) {
@@ -160,11 +169,31 @@ static void alltoallv(const struct members *t, size_t most, int narrow)
 
 static void sized(const struct members *t)
 {
-    static const size_t sizes[] = {3, 40, 5000, 120000};
+    static const size_t sizes[] = {3, 40, 5000, 120000, 1500000};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        if (!own && s == 4) /* the way through scratch has several steps */
+            continue;
         collect(t, sizes[s]);
         alltoallv(t, sizes[s], -1);
     }
+}
+
+/* Reduces through scratch beside them share their flags, fcollect by packets their memory. */
+static void sized_own(const struct members *t)
+{
+    char *src = heap_src + 256, *dst = heap_dst + 256;
+    own = job_gpu_team_direct(t->team);
+    sized(t);
+    for (size_t i = 0; i < 100; i++)
+        wanted[i] = (unsigned char)ref_hash((uint64_t)t->pes[0], i, 31);
+    fill_source(100, 31);
+    clear(dst, 100);
+    OK(weft_sync(t->team));
+    OK(weft_broadcast_on_stream(t->team, dst, src, 100, 0, stream));
+    synchronize();
+    same("broadcast", dst, 100, 100);
+    sized(t);
+    own = false;
 }
 
 /* One member has less room than member 0 sends: nothing is stored there, and the job fails with the words. */
@@ -179,6 +208,29 @@ static int no_room(void)
     printf("PE %d: %s: %s\n", me, weft_status_name(status), weft_last_error());
     fflush(stdout);
     usleep(500000); /* the others print, too */
+    _exit(0);
+}
+
+/* Only one member's memory ends too early, and that member tells. */
+static int no_end(void)
+{
+    const size_t bytes = 3000;
+    char *dst = own_dst + 256;
+    weft_status status = WEFT_OK;
+    own = true;
+    collect(&teams[0], 5000);
+    OK(weft_barrier(weft_team_world(job)));
+    fill_source(bytes, 55);
+    if (me == n - 1)
+        dst = own_dst + ROOM - bytes * (size_t)n + 1;
+    OK(weft_sync(weft_team_world(job)));
+    OK(weft_collect_on_stream(weft_team_world(job), dst, heap_src + 256, bytes, stream));
+    CHECK(!cuda.StreamSynchronize(stream));
+    for (int i = 0; i < 1000 && !(status = job_check_failed(job)); i++)
+        usleep(20000);
+    printf("PE %d: %s: %s\n", me, weft_status_name(status), weft_last_error());
+    fflush(stdout);
+    usleep(500000);
     _exit(0);
 }
 
@@ -227,14 +279,18 @@ static int dies(const char *name)
 int main(int argc, char **argv)
 {
     begin();
+    own = argc > 2 && strcmp(argv[2], "own") == 0;
     if (argc > 1 && strcmp(argv[1], "no_room") == 0)
         return no_room();
+    if (argc > 1 && strcmp(argv[1], "no_end") == 0)
+        return no_end();
     if (argc > 2 && strcmp(argv[1], "dies") == 0)
         return dies(argv[2]);
     for (int round = 0; round < 3; round++)
         for (int i = 0; i < n_teams; i++) {
             rooted(&teams[i]);
             sized(&teams[i]);
+            sized_own(&teams[i]);
         }
     OK(weft_barrier(weft_team_world(job)));
     CHECK(!cuda.StreamDestroy(stream));

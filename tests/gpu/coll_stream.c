@@ -409,7 +409,12 @@ static void misuse(void)
           WEFT_ERR_RANGE, "too many");
     OK(weft_fcollect_on_stream(world, NULL, NULL, 0, stream));
     uint64_t *words = (uint64_t *)own_src;
-    FAILS(weft_collect_on_stream(world, own_dst, heap_src, 8, stream), WEFT_ERR_ADDRESS, "dst");
+    FAILS(weft_collect_on_stream(world, plain, heap_src, 8, stream), WEFT_ERR_ADDRESS, "dst");
+    void *host = NULL;
+    OK(weft_alloc(job, WEFT_HOST, 64, 0, 0, &host));
+    FAILS(weft_collect_on_stream(world, host, heap_src, 8, stream), WEFT_ERR_UNSUPPORTED,
+          "symmetric memory of the host");
+    OK(weft_free(job, host));
     FAILS(weft_alltoallv_on_stream(world, heap_dst, 64, words, words, heap_src, words,
                                    (uint64_t *)(void *)plain, stream),
           WEFT_ERR_ADDRESS, "send_at");

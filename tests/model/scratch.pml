@@ -20,13 +20,17 @@
 
 byte place[N * N * 2]; /* what a reader of packets sees: the number of a round, 0 = clear */
 bool stored[N * N * 2];  /* stored and not yet taken */
+byte told[N * N]; /* to * N + from: the round of its sizes */
 byte here[N * N], filled[N * N], emptied[N * N], ended[N * N]; /* to * N + from; of steps: over all rounds */
 byte begun[N], sent[N];
-byte program[CALLS + 1]; /* PACKETS, ALL, FROM: member 0 alone sends, or SPREAD: what the others get they hand on */
+byte program[CALLS + 1]; /* PACKETS, ALL, FROM: member 0 alone sends, SPREAD: what the others get they
+                            * hand on, or SIZED: each pair has steps of its own, of which it tells first */
 #define PACKETS 0
 #define ALL 1
 #define FROM 2
 #define SPREAD 3
+#define SIZED 4
+#define STEPS_OF(from, to) (1 + (2 * (from) + (to)) % STEPS)
 
 #define EACH_OTHER(action) \
     k = 0; \
@@ -80,6 +84,27 @@ inline await_slots() {
         stored[PLACE(me, k, step % 2)] = false \
     }
 
+#ifndef NO_EMPTIED
+#define AWAIT_EMPTIED step < 2 || emptied[me * N + k] >= before + step - 1
+#else
+#define AWAIT_EMPTIED true
+#endif
+
+#define SIZED_SEND \
+    if \
+    :: step < STEPS_OF(me, k) -> AWAIT_EMPTIED; PUSH_STEP \
+    :: else \
+    fi
+
+#define SIZED_TAKE \
+    if \
+    :: step < STEPS_OF(k, me) -> \
+        filled[me * N + k] >= before + step + 1; \
+        TAKE_STEP; \
+        emptied[k * N + me] = before + step + 1 \
+    :: else \
+    fi
+
 #ifndef NO_CLEAR
 #define CLEAR atomic { place[PLACE(me, k, 0)] = 0; place[PLACE(me, k, 1)] = 0 }
 #else
@@ -98,10 +123,17 @@ proctype member(byte me) {
         begun[me] = r;
         r++
     :: r <= CALLS && program[r] != PACKETS ->
-        EACH_OTHER(here[k * N + me] = r);
+        if
+        :: program[r] == SIZED ->
+            await_slots();
+            EACH_OTHER(told[k * N + me] = r);
+            EACH_OTHER(told[me * N + k] >= r)
+        :: else ->
+            EACH_OTHER(here[k * N + me] = r);
 #ifndef NO_READY
-        EACH_OTHER(here[me * N + k] >= r);
+            EACH_OTHER(here[me * N + k] >= r);
 #endif
+        fi;
         step = 0;
         do
         :: step == STEPS -> break
@@ -113,7 +145,7 @@ proctype member(byte me) {
             fi;
 #endif
             if
-            :: program[r] == ALL || me == 0 ->
+            :: program[r] == ALL || (me == 0 && program[r] != SIZED) ->
                 EACH_OTHER(PUSH_STEP);
                 EACH_OTHER(filled[k * N + me] = before + step + 1)
             :: else
@@ -136,6 +168,10 @@ proctype member(byte me) {
 #endif
                 EACH_OTHER(TAKE_STEP);
                 emptied[me] = before + step + 1
+            :: program[r] == SIZED ->
+                EACH_OTHER(SIZED_SEND);
+                EACH_OTHER(filled[k * N + me] = before + step + 1);
+                EACH_OTHER(SIZED_TAKE)
             :: else
             fi;
             step++
@@ -146,6 +182,10 @@ proctype member(byte me) {
 #ifndef NO_END
         EACH_OTHER(ended[me * N + k] >= r);
 #endif
+        if
+        :: program[r] == SIZED -> begun[me] = r
+        :: else
+        fi;
         r++
     od
 }
@@ -160,6 +200,7 @@ init {
         :: program[i] = ALL
         :: program[i] = FROM
         :: N > 2 -> program[i] = SPREAD
+        :: program[i] = SIZED
         fi;
         i++
     od;

@@ -179,13 +179,14 @@ static void scratch(void **state)
 
 /* What a block of a collective through scratch relies on: slots in two halves that fit the sets, and fewer steps than a
  * number has room for. */
-static void check_scratch(const struct coll_question *q, const struct coll_choice *choice)
+static void check_scratch(const struct coll_question *q, const struct coll_choice *choice,
+                          uint64_t bytes)
 {
     uint64_t n = (uint64_t)q->members;
     unsigned sliced = q->what == COLL_REDUCE || q->what == COLL_REDUCE_TO;
     unsigned parts = (unsigned)n * (1 + sliced);
     uint64_t slot = coll_scratch_slot(q->set_bytes, choice->blocks, parts);
-    uint64_t each = sliced ? (choice->bytes + n - 1) / n + 16 : choice->bytes;
+    uint64_t each = sliced ? (bytes + n - 1) / n + 16 : bytes;
     uint64_t steps = (each / choice->blocks + COLL_SCRATCH_GRAIN) / (slot ? slot : 1) + 1;
     assert_true(n > 1 && !q->strided && choice->threads == 512);
     assert_true(slot >= COLL_SCRATCH_GRAIN && slot % COLL_SCRATCH_GRAIN == 0);
@@ -232,6 +233,7 @@ static void check(const struct coll_question *q)
     struct coll_choice choice = coll_choose(q, &coll_rates_built_in);
     uint64_t n = (uint64_t)q->members, units = (choice.bytes + 15) / 16;
     uint64_t pieces = (choice.bytes + COLL_PIECE - 1) / COLL_PIECE;
+    bool sized = q->what == COLL_COLLECT || q->what == COLL_ALLTOALLV;
     assert_true(choice.bytes > 0 && choice.bytes <= q->bytes);
     assert_true(choice.bytes == q->bytes || choice.bytes % 16 == 0);
     assert_true(choice.blocks >= 1);
@@ -258,17 +260,19 @@ static void check(const struct coll_question *q)
     if (choice.way == COLL_WAY_LINES || choice.way == COLL_WAY_TWO_LINES)
         assert_true(q->lines && !q->strided && choice.threads <= 256);
     if (choice.way == COLL_WAY_SCRATCH)
-        check_scratch(q, &choice);
+        check_scratch(q, &choice, sized ? 1 : choice.bytes); /* of other sizes the kernel knows */
     if (choice.way == COLL_WAY_DIRECT || choice.way == COLL_WAY_ENGINES)
         assert_true(choice.bytes == q->bytes);
     assert_int_equal(choice.phases > 0,
-                     choice.way == COLL_WAY_ENGINES || choice.way == COLL_WAY_SCRATCH);
+                     choice.way == COLL_WAY_ENGINES || (choice.way == COLL_WAY_SCRATCH && !sized));
     if (choice.way == COLL_WAY_ENGINES)
         assert_true(q->what < COLL_REDUCE && choice.threads >= (unsigned)n && choice.blocks == 1);
     if (choice.phases == 2) /* slices of whole pages, none empty */
         assert_true(q->what == COLL_BROADCAST && q->bytes / (n - 1) >= 4096);
-    if (q->what == COLL_COLLECT || q->what == COLL_ALLTOALLV)
-        assert_int_equal(choice.way, COLL_WAY_DIRECT);
+    if (sized)
+        assert_int_equal(choice.way, n == 1 || (q->direct && q->wish != COLL_WAY_SCRATCH)
+                                         ? COLL_WAY_DIRECT
+                                         : COLL_WAY_SCRATCH);
     else if (!q->direct)
         assert_true(choice.way != COLL_WAY_DIRECT && choice.way != COLL_WAY_ENGINES);
     if (choice.chunks)
