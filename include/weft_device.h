@@ -20,8 +20,10 @@
  *   device/order.h       fence, quiet
  *   device/wait.h        wait_until, signal_wait, test, over one and several variables
  *   device/packet.h      put_packet, take_packet
- *   device/collective.h  meet, sync, barrier, broadcast, fcollect, alltoall over teams
+ *   device/collective.h  meet, sync, barrier, broadcast, fcollect, alltoall, gather, scatter over teams
+ *   device/sized.h       collect, alltoallv, alltoalls over teams
  *   device/reduce.h      reduce, reducescatter over teams
+ *   device/room.h        packets by which members of a team tell each other what collectives need
  *   device/grid.h        all of these by several blocks of a kernel together
  *   device/remote.h      what becomes of operations on PEs without direct addresses
  *   device/proxy.h       the ring to the thread of the host that carries them
@@ -52,6 +54,8 @@
 #include <weft/device/reduce.h>
 #include <weft/device/remote.h>
 #include <weft/device/rma.h>
+#include <weft/device/room.h>
+#include <weft/device/sized.h>
 #include <weft/device/wait.h>
 #include <weft/launch.h>
 

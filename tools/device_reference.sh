@@ -41,8 +41,8 @@ END
     section 'Order (device/order.h)' "$scoped(fence|quiet)\("
     section 'Waits and tests (device/wait.h)' "$scoped(wait|signal_wait|test)"
     section 'Packets (device/packet.h)' "packet"
-    section 'Collectives (device/collective.h)' \
-        "$scoped(meet|sync|barrier|broadcast|fcollect|alltoall|reduce|reducescatter|reduce_scaled|reducescatter_scaled)\("
+    section 'Collectives (device/collective.h, sized.h, reduce.h)' \
+        "$scoped(meet|sync|barrier|broadcast|f?collect|alltoall[sv]?|gather|scatter|(reduce|reduce_to|reducescatter)(_scaled|_weighted)?)\("
     section 'Collectives of several blocks (device/grid.h)' "weft_(grid|blocks)_"
 }
 

@@ -99,8 +99,8 @@ static void text_refused(const struct weft_dev_record *record, const char *who, 
         snprintf(text, bytes, "%s: address %#llx is in no symmetric segment", who, address);
         break;
     case WEFT_ERR_RANGE:
-        if (record->operation == WEFT_DEV_OP_ALLTOALLV ||
-            record->operation == WEFT_DEV_OP_COLLECT) {
+        if (record->peer >= 0 && (record->operation == WEFT_DEV_OP_ALLTOALLV ||
+                                  record->operation == WEFT_DEV_OP_COLLECT)) {
             char where[24] = "it"; /* whose memory is its own has no address here */
             if (address)
                 snprintf(where, sizeof where, "%#llx", address);
@@ -128,7 +128,16 @@ static void text_refused(const struct weft_dev_record *record, const char *who, 
             gda_syndrome_text((unsigned)(record->seen >> 8 & 0xff)),
             (unsigned)(record->seen >> 8 & 0xff), (unsigned)(record->seen & 0xff));
         break;
-    case WEFT_ERR_ARGUMENT: /* expected: blocks that are to take part; seen: those of the grid */
+    case WEFT_ERR_ARGUMENT:
+        if (record->compare == WEFT_GE) { /* expected: strides; seen: the element's bytes */
+            snprintf(
+                text, bytes,
+                "%s: strides %d and %d (dst, src), element of %llu bytes; at least 1 is needed",
+                who, (int)(record->expected >> 32), (int)record->expected,
+                (unsigned long long)record->seen);
+            break;
+        }
+        /* expected: blocks that are to take part; seen: those of the grid */
         snprintf(text, bytes,
                  "%s: the first %llu blocks of %llu are to share it; block %u called, and may not",
                  who, (unsigned long long)record->expected, (unsigned long long)record->seen,

@@ -8,6 +8,11 @@
  *   int weft_grid_alltoall(int team, void *dst, const void *src, size_t bytes)
  *   int weft_grid_gather(int team, void *dst, const void *src, size_t bytes, int root)
  *   int weft_grid_scatter(int team, void *dst, const void *src, size_t bytes, int root)
+ *   int weft_grid_collect(int team, void *dst, const void *src, size_t bytes)
+ *   int weft_grid_alltoallv(int team, void *dst, size_t room, const uint64_t *recv_bytes, const uint64_t *recv_at,
+ *                           const void *src, const uint64_t *send_bytes, const uint64_t *send_at)
+ *   int weft_grid_alltoalls(int team, void *dst, const void *src, ptrdiff_t dst_stride, ptrdiff_t src_stride,
+ *                           size_t element, size_t n)
  *   int weft_grid_reduce(int team, void *dst, const void *src, size_t n, weft_type type, weft_op op)
  *   int weft_grid_reducescatter(int team, void *dst, const void *src, size_t n, weft_type type, weft_op op)
  *   int weft_grid_reduce_scaled(int team, void *dst, const void *src, size_t n, weft_type type, double factor)
@@ -41,6 +46,7 @@
 
 #include <weft/device/collective.h>
 #include <weft/device/reduce.h>
+#include <weft/device/sized.h>
 
 enum { WEFT_DEV_SPREAD = 256 * 1024 };
 
@@ -49,6 +55,7 @@ enum weft_dev_grid_what {
     WEFT_DEV_GRID_MEETING, /* at: enum weft_dev_meeting */
     WEFT_DEV_GRID_SEND, /* tells the members that what was moved to them is there, and awaits from ... to - 1 */
     WEFT_DEV_GRID_TAKE,   /* awaits these alone */
+    WEFT_DEV_GRID_TELL,   /* tells the members two words, and awaits theirs */
     WEFT_DEV_GRID_REDUCE, /* all of a reduction */
 };
 
@@ -56,6 +63,7 @@ struct weft_dev_grid_step {
     enum weft_dev_grid_what what;
     int operation, from, to;
     enum weft_dev_meeting at;
+    const struct weft_dev_words *words;
 };
 
 /* A reduction, as it is called. */
@@ -142,6 +150,8 @@ WEFT_DEVICE int weft_dev_grid_members(int team, const struct weft_dev_grid_step 
     struct weft_dev_group g;
     if (step->what == WEFT_DEV_GRID_REDUCE)
         return weft_dev_reduce(WEFT_DEV_BLOCK, team, r->dst, r->src, r->n, r->what);
+    if (step->what == WEFT_DEV_GRID_TELL)
+        return weft_dev_tell(WEFT_DEV_BLOCK, team, step->operation, *step->words);
     weft_dev_group_begin(&g, WEFT_DEV_BLOCK, team, step->operation);
     if (step->what == WEFT_DEV_GRID_MEETING)
         return weft_dev_meeting(&g, step->at);
@@ -195,7 +205,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_meet_as(unsigned blocks, int team, int op
                                                enum weft_dev_meeting meeting)
 {
     struct weft_dev_group g;
-    struct weft_dev_grid_step step = {WEFT_DEV_GRID_MEETING, operation, 0, 0, meeting};
+    struct weft_dev_grid_step step = {WEFT_DEV_GRID_MEETING, operation, 0, 0, meeting, NULL};
     int status = weft_dev_grid_begin(&g, blocks, team, operation);
     return status ? status : weft_dev_grid_step(blocks, team, &step, NULL);
 }
@@ -203,7 +213,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_meet_as(unsigned blocks, int team, int op
 WEFT_DEVICE int weft_dev_grid_told(const struct weft_dev_group *g, unsigned blocks,
                                    enum weft_dev_grid_what what, int from, int to)
 {
-    struct weft_dev_grid_step step = {what, g->operation, from, to, WEFT_DEV_MEET};
+    struct weft_dev_grid_step step = {what, g->operation, from, to, WEFT_DEV_MEET, NULL};
     return weft_dev_grid_step(blocks, g->m.number, &step, NULL);
 }
 
@@ -305,10 +315,66 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_rooted(unsigned blocks, int team, int ope
                               to);
 }
 
+WEFT_DEVICE int weft_dev_grid_tell(const struct weft_dev_group *g, unsigned blocks,
+                                   struct weft_dev_words words)
+{
+    struct weft_dev_grid_step step = {WEFT_DEV_GRID_TELL, g->operation, 0, 0,
+                                      WEFT_DEV_MEET,      &words};
+    return weft_dev_grid_step(blocks, g->m.number, &step, NULL);
+}
+
+WEFT_DEVICE_NOINLINE int weft_dev_grid_collect(unsigned blocks, int team, void *dst,
+                                               const void *src, size_t bytes)
+{
+    struct weft_dev_group g;
+    uint64_t before = 0;
+    int status = weft_dev_grid_begin(&g, blocks, team, WEFT_DEV_OP_COLLECT);
+    if (!status)
+        status = weft_dev_grid_tell(&g, blocks, weft_dev_words_of(bytes, 0));
+    if (!status)
+        status = weft_dev_collect_place(&g, dst, bytes, &before);
+    if (status)
+        return status;
+    weft_dev_collect_send(&g, (char *)dst + before, src, bytes);
+    return weft_dev_grid_told(&g, blocks, WEFT_DEV_GRID_SEND, 0, g.m.n);
+}
+
+WEFT_DEVICE_NOINLINE int weft_dev_grid_alltoallv(unsigned blocks, int team,
+                                                 struct weft_dev_blocks what)
+{
+    struct weft_dev_group g;
+    int status = weft_dev_grid_begin(&g, blocks, team, WEFT_DEV_OP_ALLTOALLV);
+    if (!status)
+        status = weft_dev_check(&g, what.dst, what.room);
+    if (!status)
+        status = weft_dev_grid_tell(&g, blocks, weft_dev_offers_of(&what));
+    if (status)
+        return status;
+    int fits = weft_dev_blocks_send(&g, &what);
+    status = weft_dev_grid_told(&g, blocks, WEFT_DEV_GRID_SEND, 0, g.m.n);
+    return status ? status : fits;
+}
+
+WEFT_DEVICE_NOINLINE int weft_dev_grid_alltoalls(unsigned blocks, int team, void *dst,
+                                                 const void *src, int64_t dst_stride,
+                                                 int64_t src_stride, size_t element, size_t n)
+{
+    struct weft_dev_group g;
+    struct weft_dev_gaps s = {(char *)dst, (const char *)src, 0, 0, element, n, 0};
+    int status = weft_dev_grid_begin(&g, blocks, team, WEFT_DEV_OP_ALLTOALL);
+    if (!status)
+        status = weft_dev_gaps_begin(&g, &s, dst_stride, src_stride);
+    if (status)
+        return status;
+    weft_dev_gaps_send(&g, &s);
+    return weft_dev_grid_told(&g, blocks, WEFT_DEV_GRID_SEND, 0, g.m.n);
+}
+
 /* The slices of large ones, as in weft_dev_reduce_slices(). */
 WEFT_DEVICE int weft_dev_grid_reduce_slices(struct weft_dev_reduction *r, unsigned blocks, int team)
 {
-    struct weft_dev_grid_step step = {WEFT_DEV_GRID_MEETING, r->g.operation, 0, 0, WEFT_DEV_SYNC};
+    struct weft_dev_grid_step step = {
+        WEFT_DEV_GRID_MEETING, r->g.operation, 0, 0, WEFT_DEV_SYNC, NULL};
     uint64_t begin, end;
     int status = weft_dev_grid_step(blocks, team, &step, NULL);
     if (status)
@@ -324,7 +390,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
 {
     struct weft_dev_reduction r;
     struct weft_dev_grid_reduction call = {dst, src, n, what};
-    struct weft_dev_grid_step step = {WEFT_DEV_GRID_REDUCE, 0, 0, 0, WEFT_DEV_MEET};
+    struct weft_dev_grid_step step = {WEFT_DEV_GRID_REDUCE, 0, 0, 0, WEFT_DEV_MEET, NULL};
     int status = weft_dev_grid_begin(
         &r.g, blocks, team, what.everywhere ? WEFT_DEV_OP_REDUCE : WEFT_DEV_OP_REDUCESCATTER);
     if (!status && !weft_dev_reducible(what.type, what.op))
@@ -382,6 +448,24 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
                                           int root)                                                \
     {                                                                                              \
         return weft_dev_grid_rooted(count, team, WEFT_DEV_OP_SCATTER, dst, src, bytes, root);      \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##form##_collect(leading, void *dst, const void *src, size_t bytes)       \
+    {                                                                                              \
+        return weft_dev_grid_collect(count, team, dst, src, bytes);                                \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##form##_alltoallv(                                                       \
+        leading, void *dst, size_t room, const uint64_t *recv_bytes, const uint64_t *recv_at,      \
+        const void *src, const uint64_t *send_bytes, const uint64_t *send_at)                      \
+    {                                                                                              \
+        struct weft_dev_blocks what = {(char *)dst,       room,       recv_bytes, recv_at,         \
+                                       (const char *)src, send_bytes, send_at};                    \
+        return weft_dev_grid_alltoallv(count, team, what);                                         \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##form##_alltoalls(leading, void *dst, const void *src,                   \
+                                            ptrdiff_t dst_stride, ptrdiff_t src_stride,            \
+                                            size_t element, size_t n)                              \
+    {                                                                                              \
+        return weft_dev_grid_alltoalls(count, team, dst, src, dst_stride, src_stride, element, n); \
     }                                                                                              \
     WEFT_DEVICE int weft_##form##_reduce(leading, void *dst, const void *src, size_t n,            \
                                          weft_type type, weft_op op)                               \

@@ -9,7 +9,7 @@
 #include <weft/device/arithmetic.h>
 #include <weft/device/collective.h>
 #include <weft/device/move.h>
-#include <weft/device/packet.h>
+#include <weft/device/room.h>
 
 /* int weft_{thread,warp,block}_reduce(int team, void *dst, const void *src, size_t n,
  *                                     weft_type type, weft_op op)
@@ -33,13 +33,6 @@
  * Member i combines slice i of all sources, reading them in the order of the team, and (reduce)
  * stores the result into all destinations: every element is combined once, so all have the same
  * bits, and each link carries each byte once in and once out. */
-/* Where the packets of a round are (see below). */
-struct weft_dev_room {
-    uint64_t offset; /* of this round's set, from the start of the areas */
-    uint32_t slot;   /* bytes */
-    uint32_t number;
-};
-
 struct weft_dev_reduction {
     struct weft_dev_group g;
     char *dst;
@@ -237,43 +230,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_slices(struct weft_dev_reduction *r)
  * One shot: each member stores its source into its slot of the packet room at every other (for
  * reducescatter that member's part of it), and each combines what it finds in its own slots. A
  * packet carries its number, so there is neither fence nor sync: one trip over the link.
- *
- * The room has two sets of slots, used in turn. A member that sends for the second time after round
- * k, in round k + 2, has had a packet of round k + 1 from every other, sent when that one's threads
- * had all ended round k: the set is free. Litmus test reduce. */
-enum {
-    WEFT_DEV_NUMBER_BIT = 0x40000000, /* numbers have it: never 0, as in a new room */
-    WEFT_DEV_RENEW_MASK = 0x1fffffff, /* of rounds, see weft_dev_renews() */
-};
-
-/* Payload bytes that a slot of the team takes. */
-WEFT_DEVICE size_t weft_dev_room_payload(int team)
-{
-    return weft_dev_state.slot_bytes[team >= WEFT_DEV_WIDE_TEAMS] / 2;
-}
-
-WEFT_DEVICE struct weft_dev_room weft_dev_room_of(const struct weft_dev_group *g)
-{
-    struct weft_dev_room room;
-    int team = g->m.number, narrow = team >= WEFT_DEV_WIDE_TEAMS;
-    uint64_t slots = 2 * (uint64_t)(uint32_t)weft_dev_state.n_pes;
-    room.slot = weft_dev_state.slot_bytes[narrow];
-    room.offset = weft_dev_state.rooms + (uint64_t)(uint32_t)team * slots * room.slot;
-    if (narrow)
-        room.offset += WEFT_DEV_WIDE_TEAMS * slots * (weft_dev_state.slot_bytes[0] - room.slot);
-    if (g->number & 1)
-        room.offset += slots / 2 * room.slot;
-    room.number = ((uint32_t)g->number & (WEFT_DEV_NUMBER_BIT - 1)) | WEFT_DEV_NUMBER_BIT;
-    return room;
-}
-
-/* Whether this round sends whole slots. Numbers come again after 2^30 rounds, and a packet that has
- * not been written since would look new; so two rounds, one for each set, of every 2^29 write all. */
-WEFT_DEVICE int weft_dev_renews(uint64_t round)
-{
-    return (round & WEFT_DEV_RENEW_MASK) < 2;
-}
-
+ * See room.h for the slots. */
 WEFT_DEVICE void weft_dev_reduce_send(const struct weft_dev_reduction *r)
 {
     int whole = weft_dev_renews(r->g.number);
@@ -296,37 +253,13 @@ WEFT_DEVICE void weft_dev_reduce_send(const struct weft_dev_reduction *r)
     }
 }
 
-/* Polls until the packet at `at` has the number. Out of line, since a thread that waits has time
- * and the code around needs the registers; with its arguments by value, since a structure whose
- * address is taken would be kept in memory. */
-WEFT_DEVICE_NOINLINE int weft_dev_slot_wait(int everywhere, int team, int member, const char *at,
-                                            uint32_t number)
-{
-    struct weft_dev_members m = weft_dev_members_of(team);
-    struct weft_dev_vec16 v;
-    uint32_t polls = 0;
-    struct weft_dev_patience p;
-    struct weft_dev_awaited what =
-        weft_dev_awaited_of(everywhere ? WEFT_DEV_OP_REDUCE : WEFT_DEV_OP_REDUCESCATTER,
-                            weft_dev_member_pe(&m, member), team, at, WEFT_EQ, number);
-    int status = WEFT_OK;
-    while (!status) {
-        v = weft_dev_load_vec16_relaxed(at);
-        if (weft_dev_packet_ready(v, number))
-            break;
-        status = weft_dev_patience_step(&p, what, &polls, v.lo >> 32);
-    }
-    weft_dev_patience_end(&p, polls);
-    return status;
-}
-
 /* The payload of the packet at `at`; *status tells of a wait that ran out. */
 WEFT_DEVICE uint64_t weft_dev_slot_take(const struct weft_dev_reduction *r, const char *at,
                                         int member, int *status)
 {
     struct weft_dev_vec16 v = weft_dev_load_vec16_relaxed(at);
     if (!WEFT_DEV_LIKELY(weft_dev_packet_ready(v, r->room.number))) {
-        *status |= weft_dev_slot_wait(r->everywhere, r->g.m.number, member, at, r->room.number);
+        *status |= weft_dev_slot_wait(r->g.operation, r->g.m.number, member, at, r->room.number);
         v = weft_dev_load_vec16_relaxed(at);
     }
     return weft_dev_packet_value(v);
@@ -378,7 +311,7 @@ WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, struct wef
     struct weft_dev_area *area = weft_dev_own_area(&r->g);
     int status = WEFT_OK;
     r->g.number = weft_dev_load_u64(&area->packets, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
-    r->room = weft_dev_room_of(&r->g);
+    r->room = weft_dev_room_of(r->g.m.number, r->g.number);
     weft_dev_reduce_send(r);
     weft_dev_room_sync(&r->g, r->bytes);
     for (uint32_t u = r->g.rank; 16 * (size_t)u < r->bytes; u += r->g.threads) {
@@ -396,7 +329,7 @@ WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, struct wef
 /* ----------------------------------------------------------------------------------- carried
  *
  * Slices for a team with members that do not reach each other by load and store. Such a team sends
- * no packets, so its packet room is free: each member fetches its slice of all sources there, piece
+ * no packets of elements: each member fetches its slice of all sources into its own slot of its own room, piece
  * by piece, combines them, and puts the result into all destinations. */
 /* begin: `into` takes the elements of `with`. */
 WEFT_DEVICE_NOINLINE void weft_dev_combine_range(int scope, char *into, const char *with,
@@ -507,18 +440,11 @@ WEFT_DEVICE int weft_dev_reduce_pieces(struct weft_dev_reduction *r)
     } else {
         shift = r->bytes * me;
     }
-    r->g.number = 0;
-    char *room = (char *)(uintptr_t)(weft_dev_state.segment[WEFT_DEV_AREAS].base +
-                                     weft_dev_room_of(&r->g).offset);
+    r->room = weft_dev_room_of(r->g.m.number, 0);
+    char *room = weft_dev_room_slot(&r->room, r->g.m.me);
     for (uint64_t at = begin; at < end; at += most)
         weft_dev_reduce_piece(r, room, shift + at, at, end - at < most ? end - at : most);
     return weft_dev_meeting(&r->g, WEFT_DEV_BARRIER);
-}
-
-/* Whether all of the team reach each other by load and store; the same answer at every member. */
-WEFT_DEVICE int weft_dev_team_all_direct(int team)
-{
-    return WEFT_DEV_LIKELY(weft_dev_state.all_direct) || weft_dev_state.teams[team].all_direct;
 }
 
 /* ------------------------------------------------------------------------------- operations */

@@ -126,29 +126,12 @@ WEFT_NV_COLLECTIVES(WEFT_NV_ALLTOALL, alltoallmem, void, 1)
 
 /* nvshmem_TYPE_alltoalls: element k of the block from PE i of the team is dest[(i * nelems + k) * dst],
  * and source[(j * nelems + k) * sst] the one for PE j. */
-#if WEFT_NV_DEVICE_PART
-WEFT_NV_DEVICE int weft_nv_alltoalls_device(int team, char *dest, const char *source, ptrdiff_t dst,
-                                            ptrdiff_t sst, size_t element, size_t n)
-{
-    struct weft_dev_members m = weft_dev_members_of(team);
-    ptrdiff_t dst_block = dst * (ptrdiff_t)(n * element),
-              src_block = sst * (ptrdiff_t)(n * element);
-    for (int k = 0; k < m.n; k++) {
-        int i = (m.me + k) % m.n; /* each begins elsewhere */
-        weft_thread_iput(dest + m.me * dst_block, source + i * src_block, dst, sst, element, n,
-                         weft_dev_member_pe(&m, i));
-    }
-    return weft_thread_barrier(team);
-}
-#endif
-
 #define WEFT_NV_ALLTOALLS(name, T)                                                                 \
     WEFT_NV_BOTH int nvshmem_##name##_alltoalls(nvshmem_team_t team, T *dest, const T *source,     \
                                                 ptrdiff_t dst, ptrdiff_t sst, size_t nelems)       \
     {                                                                                              \
         WEFT_NV_SPLIT(                                                                             \
-            return weft_nv_alltoalls_device(team, (char *)dest, (const char *)source, dst, sst,    \
-                                            sizeof(T), nelems),                                    \
+            return weft_thread_alltoalls(team, dest, source, dst, sst, sizeof(T), nelems),         \
                    return weft_nv_data_host(weft_alltoalls(weft_nvshmem_team(team), dest, source,  \
                                                            dst, sst, sizeof(T), nelems)));         \
     }

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The packet room of a team (state.h): its slots, the numbers of its rounds, and waiting for a packet in it; and the round in
+ * which members tell each other two words each. Knows nothing of what packets carry otherwise; reduce.h sends its elements in
+ * them.
+ *
+ * A packet carries its number, so there is neither fence nor sync: one trip over the link. The room has two sets of slots,
+ * used in turn. A member that sends for the second time after round k, in round k + 2, has had a packet of round k + 1 from
+ * every other, sent when that one's threads had all ended round k: the set is free. Where only one member receives (reduce_to),
+ * that one lets the others go on when it has ended the round, which it does when it has heard from all of them: so they know
+ * as much. Litmus test reduce.
+ *
+ * The own slot of the own room nobody sends to: what a team over other paths combines stands there. */
+#ifndef WEFT_DEVICE_ROOM_H
+#define WEFT_DEVICE_ROOM_H
+
+#include <weft/device/collective.h>
+#include <weft/device/packet.h>
+
+enum {
+    WEFT_DEV_NUMBER_BIT = 0x40000000, /* numbers have it: never 0, as in a new room */
+    WEFT_DEV_RENEW_MASK = 0x1fffffff, /* of rounds, see weft_dev_renews() */
+};
+
+/* Where the packets of a round are. */
+struct weft_dev_room {
+    uint64_t offset; /* of this round's set, from the start of the areas */
+    uint32_t slot;   /* bytes */
+    uint32_t number;
+};
+
+/* Payload bytes that a slot of the team takes. */
+WEFT_DEVICE size_t weft_dev_room_payload(int team)
+{
+    return weft_dev_state.slot_bytes[team >= WEFT_DEV_WIDE_TEAMS] / 2;
+}
+
+WEFT_DEVICE struct weft_dev_room weft_dev_room_of(int team, uint64_t round)
+{
+    struct weft_dev_room room;
+    int narrow = team >= WEFT_DEV_WIDE_TEAMS;
+    uint64_t slots = 2 * (uint64_t)(uint32_t)weft_dev_state.n_pes;
+    room.slot = weft_dev_state.slot_bytes[narrow];
+    room.offset = weft_dev_state.rooms + (uint64_t)(uint32_t)team * slots * room.slot;
+    if (narrow)
+        room.offset += WEFT_DEV_WIDE_TEAMS * slots * (weft_dev_state.slot_bytes[0] - room.slot);
+    if (round & 1)
+        room.offset += slots / 2 * room.slot;
+    room.number = ((uint32_t)round & (WEFT_DEV_NUMBER_BIT - 1)) | WEFT_DEV_NUMBER_BIT;
+    return room;
+}
+
+/* Slot `member` of the own room. */
+WEFT_DEVICE char *weft_dev_room_slot(const struct weft_dev_room *room, int member)
+{
+    return (char *)(uintptr_t)(weft_dev_state.segment[WEFT_DEV_AREAS].base + room->offset +
+                               (uint64_t)(uint32_t)member * room->slot);
+}
+
+/* Whether this round sends whole slots. Numbers come again after 2^30 rounds, and a packet that has
+ * not been written since would look new; so two rounds, one for each set, of every 2^29 write all. */
+WEFT_DEVICE int weft_dev_renews(uint64_t round)
+{
+    return (round & WEFT_DEV_RENEW_MASK) < 2;
+}
+
+/* Polls until the packet at `at` has the number. Out of line, since a thread that waits has time
+ * and the code around needs the registers; with its arguments by value, since a structure whose
+ * address is taken would be kept in memory. */
+WEFT_DEVICE_NOINLINE int weft_dev_slot_wait(int operation, int team, int member, const char *at,
+                                            uint32_t number)
+{
+    struct weft_dev_members m = weft_dev_members_of(team);
+    struct weft_dev_vec16 v;
+    uint32_t polls = 0;
+    struct weft_dev_patience p;
+    struct weft_dev_awaited what =
+        weft_dev_awaited_of(operation, weft_dev_member_pe(&m, member), team, at, WEFT_EQ, number);
+    int status = WEFT_OK;
+    while (!status) {
+        v = weft_dev_load_vec16_relaxed(at);
+        if (weft_dev_packet_ready(v, number))
+            break;
+        status = weft_dev_patience_step(&p, what, &polls, v.lo >> 32);
+    }
+    weft_dev_patience_end(&p, polls);
+    return status;
+}
+
+/* Whether all of the team reach each other by load and store; the same answer at every member. */
+WEFT_DEVICE int weft_dev_team_all_direct(int team)
+{
+    return WEFT_DEV_LIKELY(weft_dev_state.all_direct) || weft_dev_state.teams[team].all_direct;
+}
+
+/* ---------------------------------------------------------------------------------- telling
+ *
+ * Each member tells every other two words, which stay to be read until this PE begins another round of the team: sizes that
+ * the others do not know, places for their blocks, factors. */
+struct weft_dev_words {
+    uint64_t word[2];           /* for all alike, unless `at`: */
+    const uint64_t *at, *bytes; /* by member: at[i], and bytes[i], or 0 where these do not end */
+    uint64_t end;               /* by here */
+};
+
+WEFT_DEVICE struct weft_dev_words weft_dev_words_of(uint64_t first, uint64_t second)
+{
+    struct weft_dev_words words = {{first, second}, NULL, NULL, 0};
+    return words;
+}
+
+WEFT_DEVICE uint64_t weft_dev_word_for(const struct weft_dev_words *words, int member, int k)
+{
+    if (!words->at)
+        return words->word[k];
+    uint64_t at = words->at[member], bytes = words->bytes[member];
+    return k == 0 ? at : at <= words->end && bytes <= words->end - at ? bytes : 0;
+}
+
+/* By one thread: packet k of the member's slot there. To one without direct address as two words, each of which carries the
+ * number. */
+WEFT_DEVICE void weft_dev_tell_to(const struct weft_dev_group *g, const struct weft_dev_room *room,
+                                  int member, int k, uint64_t value)
+{
+    int pe = weft_dev_member_pe(&g->m, member);
+    uint64_t part = weft_dev_part(WEFT_DEV_AREAS, pe);
+    uint64_t place = room->offset + (uint64_t)(uint32_t)g->m.me * room->slot + 16 * (uint64_t)k;
+    if (WEFT_DEV_LIKELY(part != 0)) {
+        weft_dev_packet_store((char *)(uintptr_t)(part + place), value, room->number);
+        return;
+    }
+    char *own = (char *)(uintptr_t)(weft_dev_state.segment[WEFT_DEV_AREAS].base + place);
+    uint64_t number = (uint64_t)room->number << 32;
+    weft_dev_remote_word(WEFT_DEV_OP_FLAG, 0, own, 8, (value & 0xffffffffu) | number, 0, pe);
+    weft_dev_remote_word(WEFT_DEV_OP_FLAG, 0, own + 8, 8, value >> 32 | number, 0, pe);
+}
+
+/* Two packets to each other member, and the rest of its slot where the round renews it. */
+WEFT_DEVICE void weft_dev_tell_all(const struct weft_dev_group *g, const struct weft_dev_room *room,
+                                   const struct weft_dev_words *words)
+{
+    int renewed = weft_dev_renews(g->number) && weft_dev_team_all_direct(g->m.number)
+                      ? (int)(room->slot / 16)
+                      : 2;
+    for (int i = (int)g->rank; i < g->m.n - 1; i += (int)g->threads) {
+        int member = weft_dev_turned_member(g, i);
+        for (int k = 0; k < renewed; k++)
+            weft_dev_tell_to(g, room, member, k, k < 2 ? weft_dev_word_for(words, member, k) : 0);
+    }
+}
+
+/* Called by a scope, all members alike, with arguments that have been checked; returns when all others have told. */
+WEFT_DEVICE_NOINLINE int weft_dev_tell(int scope, int team, int operation,
+                                       struct weft_dev_words words)
+{
+    struct weft_dev_group g;
+    int status = weft_dev_group_begin(&g, scope, team, operation);
+    if (status)
+        return status;
+    struct weft_dev_area *own = weft_dev_own_area(&g);
+    g.number = weft_dev_load_u64(&own->packets, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
+    struct weft_dev_room room = weft_dev_room_of(team, g.number);
+    weft_dev_scope_sync(scope); /* all have read the count, and what they were told before */
+    weft_dev_tell_all(&g, &room, &words);
+    for (int i = (int)g.rank; i < g.m.n && !status; i += (int)g.threads)
+        for (int k = 0; k < 2 && !status && i != g.m.me; k++)
+            status = weft_dev_slot_wait(operation, team, i, weft_dev_room_slot(&room, i) + 16 * k,
+                                        room.number);
+    return weft_dev_group_end(&g, &own->packets, status);
+}
+
+/* Of the round in which the members have told each other last. */
+WEFT_DEVICE struct weft_dev_room weft_dev_told_room(const struct weft_dev_group *g)
+{
+    return weft_dev_room_of(g->m.number, weft_dev_load_u64(&weft_dev_own_area(g)->packets,
+                                                           WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU));
+}
+
+/* Word k of another member. */
+WEFT_DEVICE uint64_t weft_dev_told(const struct weft_dev_room *room, int member, int k)
+{
+    return weft_dev_packet_value(
+        weft_dev_load_vec16_relaxed(weft_dev_room_slot(room, member) + 16 * k));
+}
+
+#endif

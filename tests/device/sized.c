@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives of device code whose blocks differ in size or have gaps, by thread, warp, block and the blocks of a grid,
+ * byte by byte against what plain loops of the host say:
+ *   sized               sizes around the edges, any alignment, over three teams
+ *   sized rounds [N]    many in one kernel, drawn at random, mixed with others, a member late at times, and a destination used
+ *                       again as soon as it may be
+ *   sized collect_range, alltoallv_range, alltoallv_room, alltoalls_argument
+ *                       what is refused: the sentence decides */
+#define WEFT_KERNEL_THREADS 128
+#include "device_test.h"
+
+#include "tests/gpu/coll_reference.h"
+
+#include <stdbool.h>
+#include <unistd.h>
+
+enum { MEMBERS = 5, BLOCKS = 3, ROOM = 256 * 1024, GUARD = 64, UNTOUCHED = 0xa5, SETS = 4 };
+
+enum form { THREAD, WARP, BLOCK, GRID, SOME_BLOCKS, FORMS };
+enum what { COLLECT, ALLTOALLV, ALLTOALLS, WHATS };
+
+struct call {
+    int team;
+    char *dst;
+    const char *src;
+    uint64_t bytes; /* collect */
+    uint64_t room;  /* alltoallv */
+    const uint64_t *recv_bytes, *recv_at, *send_bytes, *send_at;
+    ptrdiff_t dst_stride, src_stride; /* alltoalls */
+    size_t element, n;
+};
+
+#define CALL(form, ...)                                                                            \
+    (what == COLLECT     ? weft_##form##_collect(__VA_ARGS__, c.dst, c.src, c.bytes)               \
+     : what == ALLTOALLV ? weft_##form##_alltoallv(__VA_ARGS__, c.dst, c.room, c.recv_bytes,       \
+                                                   c.recv_at, c.src, c.send_bytes, c.send_at)      \
+                         : weft_##form##_alltoalls(__VA_ARGS__, c.dst, c.src, c.dst_stride,        \
+                                                   c.src_stride, c.element, c.n))
+
+/* By thread and warp the first of the first block; by some blocks the first two. */
+WEFT_DEVICE int call_by(enum form form, enum what what, const struct call c)
+{
+    if (form == GRID)
+        return CALL(grid, c.team);
+    if (form == SOME_BLOCKS)
+        return weft_dev_block_rank() < 2 ? CALL(blocks, 2, c.team) : WEFT_OK;
+    if (weft_dev_block_rank())
+        return WEFT_OK;
+    if (form == BLOCK)
+        return CALL(block, c.team);
+    if (form == WARP)
+        return weft_dev_warp() == 0 ? CALL(warp, c.team) : WEFT_OK;
+    return weft_dev_thread_rank() == 0 ? CALL(thread, c.team) : WEFT_OK;
+}
+
+WEFT_KERNEL(move, (enum form, form), (enum what, what), (struct call, c), (int *, result))
+{
+    int status = call_by(form, what, c);
+    if (weft_dev_thread_rank() == 0)
+        result[weft_dev_block_rank()] = status;
+}
+
+/* ------------------------------------------------------------------------- rounds in a kernel */
+
+enum drawn { D_COLLECT, D_ALLTOALLV, D_ALLTOALLS, D_FCOLLECT, D_GATHER, D_REDUCE, DRAWN };
+enum { STRIDE = 384, SPACE = 4096 };
+
+struct round {
+    uint32_t number, hash;
+    int n, me, root;
+};
+
+WEFT_DEV_BOTH uint32_t said(uint32_t number, uint32_t from, uint32_t at)
+{
+    uint32_t x = number * 2654435761u + from * 0x9e3779b9u + at * 0x85ebca6bu + 1;
+    x = (x ^ x >> 15) * 0x2c1b3c6du;
+    return x ^ x >> 13;
+}
+
+WEFT_DEVICE uint32_t said_byte(const struct round *r, int from, uint32_t at)
+{
+    return said(r->number, (uint32_t)from, at) & 0xff;
+}
+
+/* Sizes of all kinds, also none. */
+WEFT_DEVICE uint32_t size_of(const struct round *r, int from, int to)
+{
+    uint32_t x = said(r->number, 64 + (uint32_t)from, 1000 + (uint32_t)to);
+    return x % 4 == 0 ? 0 : (x >> 3) % (STRIDE + 1);
+}
+
+WEFT_DEVICE uint32_t element_of(const struct round *r)
+{
+    return 1 + (r->hash >> 8) % 9;
+}
+
+/* What a byte of the destination is to be. */
+WEFT_DEVICE uint32_t wanted(const struct round *r, int what, uint32_t at)
+{
+    uint32_t from = at / STRIDE, inside = at % STRIDE, element = element_of(r);
+    switch (what) {
+    case D_COLLECT:
+        for (int i = 0; i < r->n; at -= size_of(r, i, 0), i++)
+            if (at < size_of(r, i, 0))
+                return said_byte(r, i, at);
+        return UNTOUCHED;
+    case D_ALLTOALLV:
+        return (int)from < r->n && inside < size_of(r, (int)from, r->me)
+                   ? said_byte(r, (int)from, (uint32_t)r->me * STRIDE + inside)
+                   : UNTOUCHED;
+    case D_ALLTOALLS: { /* 11 elements a pair: every third byte place here from every second there */
+        uint32_t place = at / element, k = place / 3;
+        if (place % 3 || k >= 11 * (uint32_t)r->n)
+            return UNTOUCHED;
+        uint32_t i = k / 11, there = ((uint32_t)r->me * 11 + k % 11) * 2 * element;
+        return said_byte(r, (int)i, there + at % element);
+    }
+    case D_FCOLLECT:
+    case D_GATHER:
+        return (int)from < r->n && (what == D_FCOLLECT || r->me == r->root)
+                   ? said_byte(r, (int)from, inside)
+                   : UNTOUCHED;
+    default: {
+        uint32_t sum = 0;
+        for (int i = 0; i < r->n && at < STRIDE; i++)
+            for (uint32_t b = 0; b < 4; b++)
+                sum += said_byte(r, i, at / 4 * 4 + b) << 8 * b;
+        return at < STRIDE ? sum >> 8 * (at % 4) & 0xff : UNTOUCHED;
+    }
+    }
+}
+
+WEFT_DEVICE int drawn_by(enum form form, int what, const struct round *r, struct call c)
+{
+    uint32_t element = element_of(r);
+    c.bytes = size_of(r, r->me, 0);
+    c.dst_stride = 3;
+    c.src_stride = 2;
+    c.element = element;
+    c.n = 11;
+    if (what <= D_ALLTOALLS)
+        return call_by(form, (enum what)what, c);
+#define OTHER(form)                                                                                \
+    what == D_FCOLLECT ? weft_##form##_fcollect(c.team, c.dst, c.src, STRIDE)                      \
+    : what == D_GATHER                                                                             \
+        ? weft_##form##_gather(c.team, c.dst, c.src, STRIDE, r->root)                              \
+        : weft_##form##_reduce(c.team, c.dst, c.src, STRIDE / 4, WEFT_UINT32, WEFT_SUM)
+    if (form == GRID)
+        return OTHER(grid);
+    if (form == BLOCK)
+        return OTHER(block);
+    if (form == WARP)
+        return weft_dev_warp() == 0 ? OTHER(warp) : WEFT_OK;
+    return weft_dev_thread_rank() == 0 ? OTHER(thread) : WEFT_OK;
+#undef OTHER
+}
+
+/* All threads that there are write sources and look at destinations; the blocks meet in the grid form's own way. */
+WEFT_DEVICE int together(enum form form, int team)
+{
+    weft_dev_sync_block();
+    return form == GRID ? weft_grid_meet(team) : WEFT_OK;
+}
+
+/* arrays: recv_bytes, recv_at, send_bytes, send_at, MEMBERS words each. */
+WEFT_DEVICE void prepare(const struct round *r, char *src, uint64_t *arrays, unsigned rank,
+                         unsigned threads)
+{
+    for (uint32_t i = rank; i < SPACE; i += threads)
+        src[i] = (char)said_byte(r, r->me, i);
+    if (rank)
+        return;
+    for (int i = 0; i < r->n; i++) {
+        arrays[i] = size_of(r, i, r->me) + r->number % 2;
+        arrays[MEMBERS + i] = arrays[3 * MEMBERS + i] = (uint64_t)i * STRIDE;
+        arrays[2 * MEMBERS + i] = size_of(r, r->me, i);
+    }
+}
+
+WEFT_KERNEL(rounds, (enum form, form), (int, team), (char *, dst), (char *, src),
+            (uint64_t *, arrays), (uint32_t, seed), (uint32_t, last), (int *, result))
+{
+    unsigned rank = (unsigned)weft_dev_grid_rank(), threads = (unsigned)weft_dev_grid_threads();
+    int status = 0, wrong = 0;
+    for (uint32_t number = 0; number < last && !status && !wrong; number++) {
+        struct round r = {seed + number, said(seed, 7, number), weft_dev_team_n_pes(team),
+                          weft_dev_team_my_pe(team), 0};
+        int what = (int)(r.hash % DRAWN);
+        char *to = dst + number % SETS * SPACE;
+        r.root = (int)(r.hash >> 16) % r.n;
+        r.root = r.root < 0 ? -r.root : r.root;
+        for (uint32_t i = rank; number % SETS == 0 && i < SETS * SPACE; i += threads)
+            dst[i] = (char)UNTOUCHED;
+        prepare(&r, src, arrays, rank, threads);
+        status = together(form, team);
+        if (!status && number % SETS == 0) {
+            status = form == GRID                 ? weft_grid_sync(team)
+                     : weft_dev_block_rank() == 0 ? weft_block_sync(team)
+                                                  : WEFT_OK;
+        }
+        if (said(r.number, 3, 3) % 8 == 0 && (int)(said(r.number, 4, 4) % (uint32_t)r.n) == r.me)
+            weft_dev_nanosleep(200000);
+        struct call c = {team,
+                         to,
+                         src,
+                         0,
+                         SPACE,
+                         arrays,
+                         arrays + MEMBERS,
+                         arrays + 2 * MEMBERS,
+                         arrays + 3 * MEMBERS,
+                         0,
+                         0,
+                         0,
+                         0};
+        if (!status)
+            status = drawn_by(form, what, &r, c);
+        status = weft_dev_sync_block_or(status) ? (status ? status : -98) : 0;
+        for (uint32_t i = rank; i < SPACE && !status; i += threads)
+            wrong |= (uint8_t)to[i] != wanted(&r, what, i) ? (int)number * 16 + what + 1 : 0;
+        wrong = form == GRID ? wrong : weft_dev_sync_block_or(wrong) ? (wrong ? wrong : -1) : 0;
+        if (form == GRID && !status)
+            status = together(form, team); /* nobody fills the source before all have looked */
+    }
+    if (wrong > 0)
+        result[1] = wrong;
+    wrong = weft_dev_sync_block_or(wrong);
+    if (weft_dev_thread_rank() == 0 && (status || wrong))
+        result[0] = status ? status : -99;
+}
+
+#if WEFT_HOST_CODE
+
+static char *src, *dst;
+static uint64_t *arrays;
+static int *result;
+static unsigned char *mine, *all, *seen, *should;
+
+struct members {
+    weft_team *team;
+    int number, n, me, pes[MEMBERS];
+};
+
+static struct members know(weft_team *team)
+{
+    struct members m = {.team = team,
+                        .number = weft_team_device(team),
+                        .n = weft_team_n_pes(team),
+                        .me = weft_team_my_pe(team)};
+    CHECK(m.n <= MEMBERS);
+    for (int i = 0; i < m.n; i++)
+        m.pes[i] = weft_team_translate(team, i, weft_team_world(job));
+    return m;
+}
+
+static uint64_t salt = 1;
+
+static unsigned char byte_of(const struct members *m, int from, size_t at)
+{
+    return (unsigned char)ref_hash((uint64_t)m->pes[from], at, salt);
+}
+
+/* 0, 1, primes, and long enough for several pieces; the same at all members for a pair. */
+static size_t size_of_pair(int from, int to, size_t most)
+{
+    static const size_t sizes[] = {0, 1, 7, 16, 97, 1009, 4099, 20011};
+    size_t size = sizes[ref_hash((uint64_t)from, (uint64_t)to, salt) % 8];
+    return size < most ? size : most;
+}
+
+/* What is to be in `should`, the arrays, and what the call is. */
+static size_t expect(const struct members *m, enum what what, struct call *c, unsigned turn)
+{
+    static const size_t elements[] = {1, 2, 4, 8, 16, 3, 24, 40};
+    uint64_t words[4 * MEMBERS] = {0};
+    size_t end = 0, pitch = 20480 + turn % 5;
+    memset(should, UNTOUCHED, ROOM);
+    c->room = ROOM - 4096;
+    c->element = elements[turn % 8];
+    c->n = turn % 7 == 3 ? 0 : size_of_pair(100, 100, 300);
+    c->dst_stride = turn % 3 == 0 ? 1 : (ptrdiff_t)(1 + turn % 4);
+    c->src_stride = turn % 3 == 0 ? 1 : (ptrdiff_t)(1 + turn % 2);
+    c->bytes = size_of_pair(m->me, 50, ROOM);
+    for (int i = 0; i < m->n; i++) {
+        size_t size = what == COLLECT ? size_of_pair(i, 50, ROOM) : size_of_pair(i, m->me, ROOM);
+        size_t to = what == COLLECT ? end : (size_t)i * pitch;
+        for (size_t k = 0; k < size && what != ALLTOALLS; k++)
+            should[to + k] = byte_of(m, i, what == COLLECT ? k : (size_t)m->me * pitch + k);
+        end = what == COLLECT ? end + size : ROOM - 4096;
+        for (size_t k = 0; k < c->n && what == ALLTOALLS; k++)
+            for (size_t b = 0; b < c->element; b++)
+                should[((size_t)i * c->n + k) * (size_t)c->dst_stride * c->element + b] = byte_of(
+                    m, i, ((size_t)m->me * c->n + k) * (size_t)c->src_stride * c->element + b);
+        words[i] = size_of_pair(i, m->me, ROOM) + turn % 2;
+        words[MEMBERS + i] = words[3 * MEMBERS + i] = (size_t)i * pitch;
+        words[2 * MEMBERS + i] = size_of_pair(m->me, i, ROOM);
+    }
+    store(arrays, words, sizeof words);
+    c->recv_bytes = arrays;
+    c->recv_at = arrays + MEMBERS;
+    c->send_bytes = arrays + 2 * MEMBERS;
+    c->send_at = arrays + 3 * MEMBERS;
+    return ROOM - 4096;
+}
+
+static void one(const struct members *m, enum form form, enum what what, unsigned turn)
+{
+    static const unsigned threads[] = {64, 96, 32};
+    struct call c = {.team = m->number};
+    int results[BLOCKS];
+    salt++;
+    size_t off = turn % 4 ? 0 : turn % 13, whole = expect(m, what, &c, turn);
+    bool in_place = what == COLLECT && turn % 5 == 2;
+    c.dst = dst + GUARD + off;
+    c.src = src + (turn % 3 == 1 ? off : 0);
+    memset(seen, UNTOUCHED, ROOM);
+    store(dst, seen, ROOM);
+    for (size_t i = 0; i < ROOM / 2; i++)
+        mine[i] = byte_of(m, m->me, i);
+    store((char *)(uintptr_t)c.src, mine, ROOM / 2);
+    for (int i = 0; i < m->me && in_place; i++)
+        c.src = (i ? c.src : c.dst) + size_of_pair(i, 50, ROOM);
+    if (in_place && m->me == 0)
+        c.src = c.dst;
+    if (in_place)
+        store((char *)(uintptr_t)c.src, mine, c.bytes);
+    OK(weft_barrier(m->team));
+    LAUNCH(move, form >= GRID ? BLOCKS : 1, threads[turn % 3], 0, NULL, form, what, c, result);
+    fetch(results, result, sizeof results);
+    for (int b = 0; b < (form >= GRID ? BLOCKS : 1); b++)
+        CHECK(results[b] == WEFT_OK);
+    fetch(seen, dst, ROOM);
+    for (size_t i = 0; i < whole; i++) {
+        size_t at = i - GUARD - off;
+        unsigned char right = i < GUARD + off ? UNTOUCHED : should[at];
+        if (seen[i] == right)
+            continue;
+        fprintf(stderr, "PE %d of %d: form %d, operation %d, turn %u: byte %zu is %#x, not %#x\n",
+                m->me, m->n, (int)form, (int)what, turn, at, seen[i], right);
+        exit(1);
+    }
+    OK(weft_barrier(m->team));
+}
+
+static void everything(weft_team *team, unsigned turns)
+{
+    struct members m = know(team);
+    for (int what = 0; what < WHATS; what++)
+        for (int form = 0; form < FORMS; form++)
+            for (unsigned turn = 0; turn < turns; turn++)
+                one(&m, (enum form)form, (enum what)what, turn);
+}
+
+static void drawn(weft_team *team, uint32_t last)
+{
+    int number = weft_team_device(team), seen_result[2] = {0, 0};
+    static const int zeros[2] = {0, 0};
+    static const enum form forms[] = {BLOCK, GRID, WARP, THREAD};
+    for (unsigned f = 0; f < 4; f++) {
+        store(result, zeros, sizeof zeros);
+        OK(weft_barrier(team));
+        LAUNCH(rounds, forms[f] == GRID ? BLOCKS : 1, 64, 0, NULL, forms[f], number, dst, src,
+               arrays, 1000 * f + 17, last, result);
+        fetch(seen_result, result, sizeof seen_result);
+        if (seen_result[0] || seen_result[1]) {
+            fprintf(stderr, "PE %d, form %d: status %d; round %d of operation %d is wrong\n", me,
+                    (int)forms[f], seen_result[0], seen_result[1] / 16, seen_result[1] % 16 - 1);
+            exit(1);
+        }
+        OK(weft_barrier(team));
+    }
+}
+
+static void told(weft_status status, const char *text)
+{
+    FAILS(weft_device_check(job), status, text);
+    fprintf(stderr, "seen: %s\n", weft_last_error());
+    fflush(NULL);
+    _exit(0);
+}
+
+/* One PE is enough for each. */
+static void refused(const char *what)
+{
+    uint64_t words[4 * MEMBERS] = {100, 0, 0, 0, 0, 8};
+    struct call c = {.team = WEFT_DEV_WORLD,
+                     .dst = dst,
+                     .src = src,
+                     .room = 200,
+                     .recv_bytes = arrays,
+                     .recv_at = arrays + MEMBERS,
+                     .send_bytes = arrays + 2 * MEMBERS,
+                     .send_at = arrays + 3 * MEMBERS,
+                     .dst_stride = 1,
+                     .src_stride = 0,
+                     .element = 4,
+                     .n = 3};
+    enum what which = strcmp(what, "collect_range") == 0        ? COLLECT
+                      : strcmp(what, "alltoalls_argument") == 0 ? ALLTOALLS
+                                                                : ALLTOALLV;
+    c.bytes = (uint64_t)1 << 40;
+    words[2 * MEMBERS] = 101;
+    if (strcmp(what, "alltoallv_room") == 0) { /* of 100 bytes from 150 of 200 on */
+        words[MEMBERS] = 150;
+        words[2 * MEMBERS] = 60;
+    }
+    store(arrays, words, sizeof words);
+    store(dst, memset(mine, UNTOUCHED, 512), 512);
+    OK(WEFT_LAUNCH(move, 1, 32, 0, NULL, BLOCK, which, c, result));
+    CHECK(weft_stream_synchronize(NULL) != WEFT_OK);
+    for (int i = 0; i < 512; i++)
+        CHECK(WEFT_TARGET_CUDA || (unsigned char)dst[i] == UNTOUCHED);
+    if (which == COLLECT)
+        told(WEFT_ERR_RANGE, "run past the end of the segment");
+    if (which == ALLTOALLS)
+        told(WEFT_ERR_ARGUMENT, "strides 1 and 0 (dst, src), element of 4 bytes");
+    told(WEFT_ERR_RANGE, words[MEMBERS] == 150 ? "PE 0 has no room for the 60 bytes"
+                                               : "PE 0 has no room for the 101 bytes");
+}
+
+int main(int argc, char **argv)
+{
+    const char *part = argc > 1 ? argv[1] : "";
+    device_begin();
+    src = symmetric(ROOM);
+    dst = symmetric(ROOM);
+    arrays = symmetric(4 * MEMBERS * sizeof *arrays);
+    result = symmetric(BLOCKS * sizeof *result);
+    mine = malloc(ROOM), all = malloc(ROOM), seen = malloc(ROOM), should = malloc(ROOM);
+    CHECK(mine && all && seen && should);
+    barrier();
+    if (strcmp(part, "rounds") == 0) {
+        drawn(weft_team_world(job), argc > 2 ? (uint32_t)atoi(argv[2]) : 400);
+    } else if (part[0] && strcmp(part, "few")) {
+        refused(part);
+    } else {
+        weft_team *evens, *reverse;
+        unsigned turns = part[0] ? 6 : 16;
+        OK(weft_team_split_strided(weft_team_world(job), 0, 2, (n_pes + 1) / 2, &evens));
+        OK(weft_team_split_strided(weft_team_world(job), n_pes - 1, -1, n_pes, &reverse));
+        everything(weft_team_world(job), turns);
+        everything(reverse, turns);
+        if (evens)
+            everything(evens, turns);
+        drawn(reverse, 60);
+    }
+    barrier();
+    device_end();
+    free(mine);
+    free(all);
+    free(seen);
+    free(should);
+    return 0;
+}
+#endif
