@@ -22,7 +22,7 @@
  *   device/packet.h      put_packet, take_packet
  *   device/collective.h  meet, sync, barrier, broadcast, fcollect, alltoall, gather, scatter over teams
  *   device/sized.h       collect, alltoallv, alltoalls over teams
- *   device/reduce.h      reduce, reducescatter over teams
+ *   device/reduce.h      reduce, reducescatter, reduce_to over teams
  *   device/room.h        packets by which members of a team tell each other what collectives need
  *   device/grid.h        all of these by several blocks of a kernel together
  *   device/remote.h      what becomes of operations on PEs without direct addresses

@@ -28,6 +28,11 @@ enum what {
     REDUCESCATTER,
     SCALED,
     SCALED_EACH,
+    REDUCE_TO,
+    SCALED_TO,
+    WEIGHTED,
+    WEIGHTED_EACH,
+    WEIGHTED_TO,
     WHATS
 };
 
@@ -42,9 +47,17 @@ enum what {
      : what == SCATTER       ? weft_##form##_scatter(__VA_ARGS__, dst, src, count, root)           \
      : what == REDUCE        ? weft_##form##_reduce(__VA_ARGS__, dst, src, count, type, op)        \
      : what == REDUCESCATTER ? weft_##form##_reducescatter(__VA_ARGS__, dst, src, count, type, op) \
-     : what == SCALED                                                                              \
-         ? weft_##form##_reduce_scaled(__VA_ARGS__, dst, src, count, type, factor)                 \
-         : weft_##form##_reducescatter_scaled(__VA_ARGS__, dst, src, count, type, factor))
+     : what == SCALED ? weft_##form##_reduce_scaled(__VA_ARGS__, dst, src, count, type, factor)    \
+     : what == SCALED_EACH                                                                         \
+         ? weft_##form##_reducescatter_scaled(__VA_ARGS__, dst, src, count, type, factor)          \
+     : what == REDUCE_TO ? weft_##form##_reduce_to(__VA_ARGS__, dst, src, count, type, op, root)   \
+     : what == SCALED_TO                                                                           \
+         ? weft_##form##_reduce_to_scaled(__VA_ARGS__, dst, src, count, type, factor, root)        \
+     : what == WEIGHTED                                                                            \
+         ? weft_##form##_reduce_weighted(__VA_ARGS__, dst, src, count, type, factor)               \
+     : what == WEIGHTED_EACH                                                                       \
+         ? weft_##form##_reducescatter_weighted(__VA_ARGS__, dst, src, count, type, factor)        \
+         : weft_##form##_reduce_to_weighted(__VA_ARGS__, dst, src, count, type, factor, root))
 
 /* blocks 0: the whole grid. */
 WEFT_KERNEL(share, (enum what, what), (unsigned, blocks), (int, team), (char *, dst),
@@ -159,7 +172,13 @@ static uint64_t salt = 1;
 
 static bool is_each(enum what what)
 {
-    return what == REDUCESCATTER || what == SCALED_EACH;
+    return what == REDUCESCATTER || what == SCALED_EACH || what == WEIGHTED_EACH;
+}
+
+/* To one member alone. */
+static bool is_to(enum what what)
+{
+    return what == GATHER || what == REDUCE_TO || what == SCALED_TO || what == WEIGHTED_TO;
 }
 
 static void one(const struct members *m, const struct call *c)
@@ -171,7 +190,9 @@ static void one(const struct members *m, const struct call *c)
     bool from_root = c->what == BROADCAST || c->what == SCATTER;
     size_t from = parts || is_each(c->what) ? n * block : block;
     size_t to = !reduces && !from_root ? n * block : block;
-    weft_op op = c->what >= SCALED ? (weft_op)REF_SCALED : c->op;
+    weft_op op = c->what >= WEIGHTED                         ? REF_WEIGHTED
+                 : c->what >= SCALED && c->what != REDUCE_TO ? REF_SCALED
+                                                             : c->op;
     char *dst_at = dst + GUARD + c->off, *src_at = src + c->off;
     size_t around = c->in_place ? 0 : GUARD;
     if (c->in_place)
@@ -183,8 +204,10 @@ static void one(const struct members *m, const struct call *c)
             ref_element(mine + i * element, c->type, me, i, salt);
         else
             mine[i] = (unsigned char)ref_hash((uint64_t)me, i, salt);
-    memset(wanted, 0xa5, to); /* a gather's at the others */
-    size_t blocks = c->what == GATHER && m->me != c->root ? 0 : reduces || from_root ? 1 : n;
+    memset(wanted, 0xa5, to); /* of one to a root, at the others */
+    if (c->in_place && is_to(c->what))
+        memcpy(wanted, mine, to);
+    size_t blocks = is_to(c->what) && m->me != c->root ? 0 : reduces || from_root ? 1 : n;
     for (size_t k = 0; k < blocks; k++)
         for (size_t i = 0; i < c->count; i++) {
             size_t first = is_each(c->what) ? (size_t)m->me * c->count : 0;
@@ -200,7 +223,8 @@ static void one(const struct members *m, const struct call *c)
     store(src_at, mine, from);
     OK(weft_barrier(m->team));
     LAUNCH(share, c->grid, c->threads, 0, NULL, c->what, c->blocks, m->number, dst_at,
-           (const char *)src_at, c->count, c->root, c->type, c->op, ref_factor(salt), result);
+           (const char *)src_at, c->count, c->root, c->type, c->op,
+           op == REF_WEIGHTED ? ref_weight(salt, me) : ref_factor(salt), result);
     results_are(c->blocks ? c->blocks : c->grid, c->grid, WEFT_OK);
     fetch(seen + GUARD - around, dst_at - around, to + 2 * around);
     for (size_t i = 0; i < GUARD; i++)
@@ -243,7 +267,8 @@ static void everything(weft_team *team)
                 c.root = (int)(turn % (unsigned)m.n);
                 c.type = types[turn % 7];
                 c.op = turn % 3 || !ref_defined(c.type, WEFT_AVG) ? WEFT_SUM : WEFT_AVG;
-                if (what >= SCALED && c.type == WEFT_INT8) /* no real numbers */
+                if (what >= SCALED && what != REDUCE_TO &&
+                    c.type == WEFT_INT8) /* no real numbers */
                     c.type = WEFT_FLOAT;
                 c.off = what < REDUCE ? (again ? 0 : s % 3) : again ? ref_bytes(c.type) : 0;
                 c.in_place = what >= REDUCE && turn % 4 == 1;

@@ -62,7 +62,17 @@ WEFT_KERNEL(move, (enum form, form), (enum what, what), (struct call, c), (int *
 
 /* ------------------------------------------------------------------------- rounds in a kernel */
 
-enum drawn { D_COLLECT, D_ALLTOALLV, D_ALLTOALLS, D_FCOLLECT, D_GATHER, D_REDUCE, DRAWN };
+enum drawn {
+    D_COLLECT,
+    D_ALLTOALLV,
+    D_ALLTOALLS,
+    D_FCOLLECT,
+    D_GATHER,
+    D_REDUCE,
+    D_REDUCE_TO,
+    D_WEIGHTED,
+    DRAWN
+};
 enum { STRIDE = 384, SPACE = 4096 };
 
 struct round {
@@ -122,6 +132,14 @@ WEFT_DEVICE uint32_t wanted(const struct round *r, int what, uint32_t at)
                    : UNTOUCHED;
     default: {
         uint32_t sum = 0;
+        if (what == D_REDUCE_TO && r->me != r->root)
+            return UNTOUCHED;
+        if (what == D_WEIGHTED) { /* whole numbers by whole factors: exact */
+            float all = 0;
+            for (int i = 0; i < r->n; i++)
+                all += (float)(i + 1) * (float)(said_byte(r, i, at / 4 * 4) / 2);
+            return at < STRIDE ? weft_dev_bits_f32(all) >> 8 * (at % 4) & 0xff : UNTOUCHED;
+        }
         for (int i = 0; i < r->n && at < STRIDE; i++)
             for (uint32_t b = 0; b < 4; b++)
                 sum += said_byte(r, i, at / 4 * 4 + b) << 8 * b;
@@ -141,10 +159,14 @@ WEFT_DEVICE int drawn_by(enum form form, int what, const struct round *r, struct
     if (what <= D_ALLTOALLS)
         return call_by(form, (enum what)what, c);
 #define OTHER(form)                                                                                \
-    what == D_FCOLLECT ? weft_##form##_fcollect(c.team, c.dst, c.src, STRIDE)                      \
-    : what == D_GATHER                                                                             \
-        ? weft_##form##_gather(c.team, c.dst, c.src, STRIDE, r->root)                              \
-        : weft_##form##_reduce(c.team, c.dst, c.src, STRIDE / 4, WEFT_UINT32, WEFT_SUM)
+    (what == D_FCOLLECT ? weft_##form##_fcollect(c.team, c.dst, c.src, STRIDE)                     \
+     : what == D_GATHER ? weft_##form##_gather(c.team, c.dst, c.src, STRIDE, r->root)              \
+     : what == D_REDUCE                                                                            \
+         ? weft_##form##_reduce(c.team, c.dst, c.src, STRIDE / 4, WEFT_UINT32, WEFT_SUM)           \
+     : what == D_REDUCE_TO ? weft_##form##_reduce_to(c.team, c.dst, c.src, STRIDE / 4,             \
+                                                     WEFT_UINT32, WEFT_SUM, r->root)               \
+                           : weft_##form##_reduce_weighted(c.team, c.dst, c.src, STRIDE / 4,       \
+                                                           WEFT_FLOAT, (double)(r->me + 1)))
     if (form == GRID)
         return OTHER(grid);
     if (form == BLOCK)
@@ -163,11 +185,14 @@ WEFT_DEVICE int together(enum form form, int team)
 }
 
 /* arrays: recv_bytes, recv_at, send_bytes, send_at, MEMBERS words each. */
-WEFT_DEVICE void prepare(const struct round *r, char *src, uint64_t *arrays, unsigned rank,
-                         unsigned threads)
+WEFT_DEVICE void prepare(const struct round *r, int what, char *src, uint64_t *arrays,
+                         unsigned rank, unsigned threads)
 {
     for (uint32_t i = rank; i < SPACE; i += threads)
         src[i] = (char)said_byte(r, r->me, i);
+    for (uint32_t i = rank; what == D_WEIGHTED && i < STRIDE; i += threads)
+        src[i] =
+            (char)(weft_dev_bits_f32((float)(said_byte(r, r->me, i / 4 * 4) / 2)) >> 8 * (i % 4));
     if (rank)
         return;
     for (int i = 0; i < r->n; i++) {
@@ -191,7 +216,7 @@ WEFT_KERNEL(rounds, (enum form, form), (int, team), (char *, dst), (char *, src)
         r.root = r.root < 0 ? -r.root : r.root;
         for (uint32_t i = rank; number % SETS == 0 && i < SETS * SPACE; i += threads)
             dst[i] = (char)UNTOUCHED;
-        prepare(&r, src, arrays, rank, threads);
+        prepare(&r, what, src, arrays, rank, threads);
         status = together(form, team);
         if (!status && number % SETS == 0) {
             status = form == GRID                 ? weft_grid_sync(team)

@@ -15,8 +15,11 @@
  *                           size_t element, size_t n)
  *   int weft_grid_reduce(int team, void *dst, const void *src, size_t n, weft_type type, weft_op op)
  *   int weft_grid_reducescatter(int team, void *dst, const void *src, size_t n, weft_type type, weft_op op)
+ *   int weft_grid_reduce_to(int team, void *dst, const void *src, size_t n, weft_type type, weft_op op, int root)
  *   int weft_grid_reduce_scaled(int team, void *dst, const void *src, size_t n, weft_type type, double factor)
  *   int weft_grid_reducescatter_scaled(int team, void *dst, const void *src, size_t n, weft_type type, double factor)
+ *   int weft_grid_reduce_to_scaled(int team, void *dst, const void *src, size_t n, weft_type type, double factor, int root)
+ *   weft_grid_reduce_weighted(), _reducescatter_weighted() and _reduce_to_weighted() likewise
  *       Called by all threads of all blocks of the grid, with the same arguments.
  *   int weft_blocks_meet(unsigned blocks, int team), and so on for each
  *       Called by those of the first `blocks` blocks of the grid (weft_dev_block_rank() < blocks), which may be fewer
@@ -381,7 +384,7 @@ WEFT_DEVICE int weft_dev_grid_reduce_slices(struct weft_dev_reduction *r, unsign
         return status;
     weft_dev_reduce_part(r, &begin, &end);
     weft_dev_reduce_slice(r, begin, end);
-    step.at = r->everywhere ? WEFT_DEV_BARRIER : WEFT_DEV_SYNC;
+    step.at = r->each ? WEFT_DEV_SYNC : WEFT_DEV_BARRIER;
     return weft_dev_grid_step(blocks, team, &step, NULL);
 }
 
@@ -391,19 +394,25 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
     struct weft_dev_reduction r;
     struct weft_dev_grid_reduction call = {dst, src, n, what};
     struct weft_dev_grid_step step = {WEFT_DEV_GRID_REDUCE, 0, 0, 0, WEFT_DEV_MEET, NULL};
-    int status = weft_dev_grid_begin(
-        &r.g, blocks, team, what.everywhere ? WEFT_DEV_OP_REDUCE : WEFT_DEV_OP_REDUCESCATTER);
-    if (!status && !weft_dev_reducible(what.type, what.op))
-        status = weft_dev_refuse(r.g.operation, team, WEFT_ERR_TYPE, src, n, r.g.rank == 0);
-    if (status)
-        return status;
+    int status = weft_dev_grid_begin(&r.g, blocks, team, weft_dev_reduce_operation(what));
     weft_dev_reduce_fill(&r, dst, src, n, what);
     r.how.members = r.g.m.n;
-    status = weft_dev_reduce_places(&r);
+    if (!status)
+        status = weft_dev_reduce_asked(&r, what);
+    if (!status)
+        status = weft_dev_reduce_places(&r);
     if (status || !n)
         return status;
-    if (r.bytes <= weft_dev_room_payload(team) || !weft_dev_team_all_direct(team))
+    int small = r.bytes <= weft_dev_room_payload(team) && !what.weighted;
+    if (small || !weft_dev_team_all_direct(team))
         return weft_dev_grid_step(blocks, team, &step, &call);
+    if (what.weighted)
+        status =
+            weft_dev_grid_tell(&r.g, blocks, weft_dev_words_of(weft_dev_bits_f64(what.factor), 0));
+    if (status)
+        return status;
+    const struct weft_dev_room none = {0, 0, 0};
+    r.told = what.weighted ? weft_dev_told_room(&r.g) : none;
     return weft_dev_grid_reduce_slices(&r, blocks, team);
 }
 
@@ -470,29 +479,48 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
     WEFT_DEVICE int weft_##form##_reduce(leading, void *dst, const void *src, size_t n,            \
                                          weft_type type, weft_op op)                               \
     {                                                                                              \
-        struct weft_dev_combining what = {type, weft_dev_op_of(op), 0, 1};                         \
+        struct weft_dev_combining what = {type, weft_dev_op_of(op), 0, WEFT_DEV_ALL, 0};           \
         return weft_dev_grid_reduce(count, team, dst, src, n, what);                               \
     }                                                                                              \
     WEFT_DEVICE int weft_##form##_reducescatter(leading, void *dst, const void *src, size_t n,     \
                                                 weft_type type, weft_op op)                        \
     {                                                                                              \
-        struct weft_dev_combining what = {type, weft_dev_op_of(op), 0, 0};                         \
+        struct weft_dev_combining what = {type, weft_dev_op_of(op), 0, WEFT_DEV_EACH, 0};          \
         return weft_dev_grid_reduce(count, team, dst, src, n, what);                               \
     }                                                                                              \
-    WEFT_DEVICE int weft_##form##_reduce_scaled(leading, void *dst, const void *src, size_t n,     \
+    WEFT_DEVICE int weft_##form##_reduce_to(leading, void *dst, const void *src, size_t n,         \
+                                            weft_type type, weft_op op, int root)                  \
+    {                                                                                              \
+        struct weft_dev_combining what = {type, weft_dev_op_of(op), 0, weft_dev_root_of(root), 0}; \
+        return weft_dev_grid_reduce(count, team, dst, src, n, what);                               \
+    }                                                                                              \
+    WEFT_DEV_GRID_SUMS(form, count, scaled, 0, leading)                                            \
+    WEFT_DEV_GRID_SUMS(form, count, weighted, 1, leading)
+
+#define WEFT_DEV_GRID_SUMS(form, count, kind, weighted, ...)                                       \
+    WEFT_DEVICE int weft_##form##_reduce_##kind(__VA_ARGS__, void *dst, const void *src, size_t n, \
                                                 weft_type type, double factor)                     \
     {                                                                                              \
-        struct weft_dev_combining what = {type, WEFT_DEV_SCALED, factor, 1};                       \
+        struct weft_dev_combining what = {type, WEFT_DEV_SCALED, factor, WEFT_DEV_ALL, weighted};  \
         return weft_dev_grid_reduce(count, team, dst, src, n, what);                               \
     }                                                                                              \
-    WEFT_DEVICE int weft_##form##_reducescatter_scaled(leading, void *dst, const void *src,        \
+    WEFT_DEVICE int weft_##form##_reducescatter_##kind(__VA_ARGS__, void *dst, const void *src,    \
                                                        size_t n, weft_type type, double factor)    \
     {                                                                                              \
-        struct weft_dev_combining what = {type, WEFT_DEV_SCALED, factor, 0};                       \
+        struct weft_dev_combining what = {type, WEFT_DEV_SCALED, factor, WEFT_DEV_EACH, weighted}; \
+        return weft_dev_grid_reduce(count, team, dst, src, n, what);                               \
+    }                                                                                              \
+    WEFT_DEVICE int weft_##form##_reduce_to_##kind(__VA_ARGS__, void *dst, const void *src,        \
+                                                   size_t n, weft_type type, double factor,        \
+                                                   int root)                                       \
+    {                                                                                              \
+        struct weft_dev_combining what = {type, WEFT_DEV_SCALED, factor, weft_dev_root_of(root),   \
+                                          weighted};                                               \
         return weft_dev_grid_reduce(count, team, dst, src, n, what);                               \
     }
 WEFT_DEV_GRID_FORMS(WEFT_DEV_GRID_FUNCTIONS)
 #undef WEFT_DEV_GRID_FUNCTIONS
+#undef WEFT_DEV_GRID_SUMS
 #undef WEFT_DEV_GRID_FORMS
 #undef WEFT_DEV_GRID_FIRST
 

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How reductions of device code are done, once it is known what is asked for (reduce.h): by slices, by packets to all or to a
+ * root, and piece by piece over other paths. All combine in the order of the team. */
+#ifndef WEFT_DEVICE_REDUCE_WAYS_H
+#define WEFT_DEVICE_REDUCE_WAYS_H
+
+#include <weft/device/arithmetic.h>
+#include <weft/device/collective.h>
+#include <weft/device/move.h>
+#include <weft/device/room.h>
+
+/* ----------------------------------------------------------------------------------- slices
+ *
+ * Member i combines slice i of all sources, reading them in the order of the team, and (reduce)
+ * stores the result into all destinations: every element is combined once, so all have the same
+ * bits, and each link carries each byte once in and once out. */
+struct weft_dev_reduction {
+    struct weft_dev_group g;
+    char *dst;
+    const char *src;
+    uint64_t bytes; /* of a result */
+    int from_segment, to_segment;
+    uint64_t from, to; /* offsets of src and dst there */
+    struct weft_dev_room room;
+    int each;     /* each member has a result of its own; else there is one, which goes to */
+    int root;     /* this member, or WEFT_DEV_ALL */
+    int weighted; /* how.factor is this member's own, */
+    struct weft_dev_room told; /* and the others' are here */
+    struct weft_dev_how how;
+};
+
+/* Where results go: to all, or each member's own, or to the member with this number. */
+enum { WEFT_DEV_ALL = -1, WEFT_DEV_EACH = -2 };
+
+/* What a call asks for. op: WEFT_DEV_SCALED too. */
+struct weft_dev_combining {
+    weft_type type;
+    weft_op op;
+    double factor;
+    int to;
+    int weighted;
+};
+
+/* What a thread loads, combines and stores at a time: `bytes` (16, or one element's) at each of
+ * `places` (at most WEFT_DEV_UNROLL) that are `step` apart. Places from `end` on are left alone. */
+struct weft_dev_stripe {
+    struct weft_dev_vec16 v[WEFT_DEV_UNROLL];
+};
+
+WEFT_DEVICE void weft_dev_stripe_load(struct weft_dev_stripe *s, const char *from, uint64_t at,
+                                      uint64_t step, uint64_t end, unsigned bytes, int whole,
+                                      int places)
+{
+    const struct weft_dev_vec16 nothing = {0, 0};
+    WEFT_UNROLL
+    for (int u = 0; u < places; u++) {
+        s->v[u] = nothing;
+        if (at + (uint64_t)u * step < end)
+            s->v[u] = whole ? weft_dev_load_vec16_relaxed(from + at + (uint64_t)u * step)
+                            : weft_dev_element_load(from + at + (uint64_t)u * step, bytes);
+    }
+}
+
+WEFT_DEVICE void weft_dev_stripe_store(const struct weft_dev_stripe *s, char *to, uint64_t at,
+                                       uint64_t step, uint64_t end, unsigned bytes, int whole,
+                                       int places)
+{
+    WEFT_UNROLL
+    for (int u = 0; u < places; u++)
+        if (at + (uint64_t)u * step >= end)
+            return;
+        else if (whole)
+            weft_dev_store_vec16(to + at + (uint64_t)u * step, s->v[u]);
+        else
+            weft_dev_element_store(to + at + (uint64_t)u * step, s->v[u], bytes);
+}
+
+WEFT_DEVICE const char *weft_dev_source_of(const struct weft_dev_reduction *r, int member)
+{
+    return weft_dev_place_at(&r->g, r->from_segment, r->from, member);
+}
+
+/* How many members what this one combines goes to, and which is the i-th of them. */
+WEFT_DEVICE int weft_dev_results(const struct weft_dev_reduction *r)
+{
+    return !r->each && r->root < 0 ? r->g.m.n : 1;
+}
+
+WEFT_DEVICE int weft_dev_result_at(const struct weft_dev_reduction *r, int i)
+{
+    if (r->each)
+        return r->g.m.me;
+    return r->root < 0 ? weft_dev_turned_member(&r->g, i) : r->root;
+}
+
+/* Of a weighted sum. */
+WEFT_DEVICE double weft_dev_factor_of(const struct weft_dev_reduction *r, int member)
+{
+    if (member == r->g.m.me)
+        return r->how.factor;
+    return weft_dev_f64_bits(weft_dev_told(&r->told, member, 0));
+}
+
+/* Combines bytes begin ... end of the sources. r->to is such that the result of a byte has the same
+ * offset from r->to as the byte has in the sources. The loads from one member do not wait for one
+ * another: up to WEFT_DEV_UNROLL of each thread are under way together. */
+WEFT_DEVICE void weft_dev_reduce_range(const struct weft_dev_reduction *r, struct weft_dev_how h,
+                                       uint64_t begin, uint64_t end, unsigned bytes, int whole)
+{
+    /* What is widened takes registers, and what is more, text. */
+    const int unroll = !h.more ? WEFT_DEV_UNROLL : h.widened == 8 ? 2 : 1;
+    uint64_t step = (uint64_t)r->g.threads * bytes;
+    for (uint64_t at = begin + r->g.rank * bytes; at < end; at += (uint64_t)unroll * step) {
+        struct weft_dev_stripe next;
+        struct weft_dev_wide acc[WEFT_DEV_UNROLL];
+        weft_dev_stripe_load(&next, weft_dev_source_of(r, 0), at, step, end, bytes, whole, unroll);
+        if (h.more && r->weighted)
+            h.factor = weft_dev_factor_of(r, 0);
+        WEFT_UNROLL
+        for (int u = 0; u < unroll; u++)
+            weft_dev_wide_begin(h, &acc[u], next.v[u]);
+        for (int i = 1; i < r->g.m.n; i++) {
+            if (h.more && r->weighted)
+                h.factor = weft_dev_factor_of(r, i);
+            weft_dev_stripe_load(&next, weft_dev_source_of(r, i), at, step, end, bytes, whole,
+                                 unroll);
+            WEFT_UNROLL
+            for (int u = 0; u < unroll; u++)
+                weft_dev_wide_add(h, &acc[u], next.v[u]);
+        }
+        WEFT_UNROLL
+        for (int u = 0; u < unroll; u++)
+            next.v[u] = weft_dev_wide_end(h, &acc[u]);
+        for (int i = 0; i < weft_dev_results(r); i++) {
+            int member = weft_dev_result_at(r, i);
+            char *to = weft_dev_place_at(&r->g, r->to_segment, r->to, member);
+            weft_dev_stripe_store(&next, to, at, step, end, bytes, whole, unroll);
+        }
+    }
+}
+
+/* The host's operations but the average, on types of more than 16 bits; on those of 16 bits, which take more
+ * registers; and the rest. Functions of their own, so that none is slower for another. */
+WEFT_DEVICE_NOINLINE void weft_dev_reduce_vectors(const struct weft_dev_reduction *r,
+                                                  uint64_t begin, uint64_t end)
+{
+    struct weft_dev_how h = r->how;
+    h.more = 0;
+    h.widened = 0;
+    weft_dev_reduce_range(r, h, begin, end, 16, 1);
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_reduce_elements(const struct weft_dev_reduction *r,
+                                                   uint64_t begin, uint64_t end)
+{
+    struct weft_dev_how h = r->how;
+    h.more = 0;
+    h.widened = 0;
+    weft_dev_reduce_range(r, h, begin, end, (unsigned)weft_dev_type_bytes(h.type), 0);
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_reduce_narrow(const struct weft_dev_reduction *r, uint64_t begin,
+                                                 uint64_t end, int whole)
+{
+    struct weft_dev_how h = r->how;
+    h.more = 0;
+    h.widened = whole ? 8 : 1;
+    if (whole)
+        weft_dev_reduce_range(r, h, begin, end, 16, 1);
+    else
+        weft_dev_reduce_range(r, h, begin, end, 2, 0);
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_reduce_more(const struct weft_dev_reduction *r, uint64_t begin,
+                                               uint64_t end, int whole)
+{
+    struct weft_dev_how h = r->how;
+    unsigned bytes = whole ? 16 : (unsigned)weft_dev_type_bytes(h.type);
+    int widened = h.widened;
+    h.more = 1;
+    if (!widened) {
+        h.widened = 0;
+        weft_dev_reduce_range(r, h, begin, end, bytes, whole);
+    } else if (!whole) {
+        h.widened = 1;
+        weft_dev_reduce_range(r, h, begin, end, bytes, 0);
+    } else if (widened == 8) {
+        h.widened = 8;
+        weft_dev_reduce_range(r, h, begin, end, 16, 1);
+    } else {
+        h.widened = 16;
+        weft_dev_reduce_range(r, h, begin, end, 16, 1);
+    }
+}
+
+WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint64_t begin,
+                                       uint64_t end)
+{
+    uint64_t vectors = begin;
+    if (!(((r->from + begin) | (r->to + begin)) & 15))
+        vectors = begin + ((end - begin) & ~(uint64_t)15);
+    if (r->how.more) {
+        weft_dev_reduce_more(r, begin, vectors, 1);
+        weft_dev_reduce_more(r, vectors, end, 0);
+    } else if (r->how.widened) {
+        weft_dev_reduce_narrow(r, begin, vectors, 1);
+        weft_dev_reduce_narrow(r, vectors, end, 0);
+    } else {
+        weft_dev_reduce_vectors(r, begin, vectors);
+        weft_dev_reduce_elements(r, vectors, end);
+    }
+}
+
+/* The bytes that this member combines. */
+WEFT_DEVICE void weft_dev_reduce_part(struct weft_dev_reduction *r, uint64_t *begin, uint64_t *end)
+{
+    uint64_t n = (uint64_t)r->g.m.n, me = (uint64_t)r->g.m.me;
+    *begin = r->bytes * me;
+    *end = *begin + r->bytes;
+    if (r->each) {
+        r->to -= *begin;
+    } else {
+        /* Slices are multiples of 16 bytes but the last. */
+        uint64_t slice = ((r->bytes + n - 1) / n + 15) & ~(uint64_t)15;
+        *begin = slice * me < r->bytes ? slice * me : r->bytes;
+        *end = *begin + slice < r->bytes ? *begin + slice : r->bytes;
+    }
+}
+
+WEFT_DEVICE_NOINLINE int weft_dev_reduce_slices(struct weft_dev_reduction *r)
+{
+    uint64_t begin, end;
+    int status = weft_dev_meeting(&r->g, WEFT_DEV_SYNC);
+    if (status)
+        return status;
+    weft_dev_reduce_part(r, &begin, &end);
+    weft_dev_reduce_slice(r, begin, end);
+    return weft_dev_meeting(&r->g, r->each ? WEFT_DEV_SYNC : WEFT_DEV_BARRIER);
+}
+
+/* ---------------------------------------------------------------------------------- packets
+ *
+ * One shot: each member stores its source into its slot of the packet room at every other (for
+ * reducescatter that member's part of it), and each combines what it finds in its own slots. A
+ * packet carries its number, so there is neither fence nor sync: one trip over the link.
+ * See room.h for the slots. */
+WEFT_DEVICE void weft_dev_reduce_send(const struct weft_dev_reduction *r)
+{
+    int whole = weft_dev_renews(r->g.number);
+    uint32_t units = whole ? r->room.slot / 32 : (uint32_t)((r->bytes + 15) / 16);
+    for (uint32_t u = r->g.rank; u < units; u += r->g.threads) {
+        uint64_t place =
+            r->room.offset + (uint64_t)(uint32_t)r->g.m.me * r->room.slot + 32 * (uint64_t)u;
+        struct weft_dev_vec16 v = weft_dev_unit_load(r->src, r->bytes, u);
+        for (int i = 0; i < r->g.m.n - 1; i++) {
+            int member = weft_dev_turned_member(&r->g, i);
+            if (r->each)
+                v = weft_dev_unit_load(r->src + (size_t)member * r->bytes, r->bytes, u);
+            char *at = (char *)(uintptr_t)(weft_dev_part(WEFT_DEV_AREAS,
+                                                         weft_dev_member_pe(&r->g.m, member)) +
+                                           place);
+            weft_dev_packet_store(at, v.lo, r->room.number);
+            if (whole || r->bytes - 16 * (size_t)u > 8)
+                weft_dev_packet_store(at + 16, v.hi, r->room.number);
+        }
+    }
+}
+
+/* The payload of the packet at `at`; *status tells of a wait that ran out. */
+WEFT_DEVICE uint64_t weft_dev_slot_take(const struct weft_dev_reduction *r, const char *at,
+                                        int member, int *status)
+{
+    struct weft_dev_vec16 v = weft_dev_load_vec16_relaxed(at);
+    if (!WEFT_DEV_LIKELY(weft_dev_packet_ready(v, r->room.number))) {
+        *status |= weft_dev_slot_wait(r->g.operation, r->g.m.number, member, at, r->room.number);
+        v = weft_dev_load_vec16_relaxed(at);
+    }
+    return weft_dev_packet_value(v);
+}
+
+/* One unit of all members, combined. */
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_unit(const struct weft_dev_reduction *r,
+                                                       uint32_t unit, struct weft_dev_how h,
+                                                       int *status)
+{
+    int two = r->bytes - 16 * (size_t)unit > 8;
+    const struct weft_dev_vec16 nothing = {0, 0};
+    struct weft_dev_wide wide;
+    weft_dev_wide_begin(h, &wide, nothing);
+    const char *at =
+        (const char *)(uintptr_t)(weft_dev_state.segment[WEFT_DEV_AREAS].base + r->room.offset) +
+        32 * (size_t)unit;
+    for (int i = 0; i < r->g.m.n && !*status; i++, at += r->room.slot) {
+        struct weft_dev_vec16 v = {0, 0};
+        if (i == r->g.m.me) {
+            v = weft_dev_unit_load(r->src + (r->each ? (size_t)i * r->bytes : 0), r->bytes, unit);
+        } else {
+            v.lo = weft_dev_slot_take(r, at, i, status);
+            if (two)
+                v.hi = weft_dev_slot_take(r, at + 16, i, status);
+        }
+        if (i)
+            weft_dev_wide_add(h, &wide, v);
+        else
+            weft_dev_wide_begin(h, &wide, v);
+    }
+    return weft_dev_wide_end(h, &wide);
+}
+
+/* Meets the threads that have units: all have read the count of rounds before the first of them
+ * changes it, in weft_dev_group_end(). */
+WEFT_DEVICE void weft_dev_room_sync(const struct weft_dev_group *g, size_t bytes)
+{
+    if (g->scope == WEFT_DEV_BLOCK && bytes > 16 * WEFT_WARP_LANES)
+        weft_dev_sync_block();
+    else if (g->scope != WEFT_DEV_THREAD && g->rank < WEFT_WARP_LANES)
+        weft_dev_sync_warp(weft_dev_warp_mask());
+}
+
+/* Each thread sends and combines the same units, so that dst may be src. */
+WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, struct weft_dev_how h)
+{
+    struct weft_dev_area *area = weft_dev_own_area(&r->g);
+    int status = WEFT_OK;
+    r->g.number = weft_dev_load_u64(&area->packets, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
+    r->room = weft_dev_room_of(r->g.m.number, r->g.number);
+    weft_dev_reduce_send(r);
+    weft_dev_room_sync(&r->g, r->bytes);
+    for (uint32_t u = r->g.rank; 16 * (size_t)u < r->bytes; u += r->g.threads) {
+        struct weft_dev_vec16 v = weft_dev_reduce_unit(r, u, h, &status);
+        size_t at = 16 * (size_t)u;
+        if (status)
+            break;
+        weft_dev_packet_deliver(r->dst + at, v.lo, r->bytes - at);
+        if (at + 8 < r->bytes)
+            weft_dev_packet_deliver(r->dst + at + 8, v.hi, r->bytes - at - 8);
+    }
+    return weft_dev_group_end(&r->g, &area->packets, status);
+}
+
+/* To the root alone, which lets the others go on when all of its threads have ended the round (room.h); relaxed, since
+ * what it has loaded it has used. A round that renews slots sends to all. */
+WEFT_DEVICE void weft_dev_reduce_send_to(const struct weft_dev_reduction *r)
+{
+    int whole = weft_dev_renews(r->g.number);
+    uint32_t units = whole ? r->room.slot / 32 : (uint32_t)((r->bytes + 15) / 16);
+    for (uint32_t u = r->g.rank; u < units; u += r->g.threads) {
+        uint64_t place =
+            r->room.offset + (uint64_t)(uint32_t)r->g.m.me * r->room.slot + 32 * (uint64_t)u;
+        struct weft_dev_vec16 v = weft_dev_unit_load(r->src, r->bytes, u);
+        for (int i = 0; i < r->g.m.n; i++) {
+            if (i == r->g.m.me || (i != r->root && !whole))
+                continue;
+            char *at =
+                (char *)(uintptr_t)(weft_dev_part(WEFT_DEV_AREAS, weft_dev_member_pe(&r->g.m, i)) +
+                                    place);
+            weft_dev_packet_store(at, v.lo, r->room.number);
+            weft_dev_packet_store(at + 16, v.hi, r->room.number);
+        }
+    }
+}
+
+WEFT_DEVICE int weft_dev_reduce_packets_to(struct weft_dev_reduction *r)
+{
+    struct weft_dev_area *area = weft_dev_own_area(&r->g);
+    int status = WEFT_OK, is_root = r->g.m.me == r->root;
+    r->g.number = weft_dev_load_u64(&area->packets, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
+    r->room = weft_dev_room_of(r->g.m.number, r->g.number);
+    weft_dev_reduce_send_to(r);
+    weft_dev_scope_sync(r->g.scope);
+    for (uint32_t u = r->g.rank; is_root && 16 * (size_t)u < r->bytes; u += r->g.threads) {
+        struct weft_dev_vec16 v = weft_dev_reduce_unit(r, u, r->how, &status);
+        if (status)
+            break;
+        weft_dev_unit_deliver(r->dst, r->bytes, u, v);
+    }
+    status = weft_dev_group_end(&r->g, &area->packets, status);
+    if (status)
+        return status;
+    weft_dev_data_begin(&r->g);
+    weft_dev_scope_sync(r->g.scope); /* all have read the count before one of them raises it */
+    for (int i = (int)r->g.rank; i < r->g.m.n && is_root; i += (int)r->g.threads)
+        if (i != r->root)
+            weft_dev_flag_set(&r->g, i, weft_dev_state.n_pes + r->root);
+    return weft_dev_receive(&r->g, is_root ? 0 : r->root, is_root ? 0 : r->root + 1);
+}
+
+/* ----------------------------------------------------------------------------------- carried
+ *
+ * Slices for a team with members that do not reach each other by load and store. Such a team sends
+ * no packets of elements: each member fetches its slice of all sources into its own slot of its own room, piece
+ * by piece, combines them, and puts the result into all destinations. */
+/* begin: `into` takes the elements of `with`. */
+WEFT_DEVICE_NOINLINE void weft_dev_combine_range(int scope, char *into, const char *with,
+                                                 uint64_t bytes, struct weft_dev_how h, int begin)
+{
+    unsigned width = (unsigned)weft_dev_type_bytes(h.type);
+    h.widened = 0;
+    for (uint64_t at = weft_dev_scope_rank(scope) * (uint64_t)width; at < bytes;
+         at += (uint64_t)weft_dev_scope_threads(scope) * width) {
+        struct weft_dev_wide w;
+        struct weft_dev_vec16 v = weft_dev_element_load(with + at, width);
+        if (begin)
+            weft_dev_wide_begin(h, &w, v);
+        else
+            w.v = weft_dev_element_load(into + at, width);
+        if (!begin)
+            weft_dev_wide_add(h, &w, v);
+        weft_dev_element_store(into + at, w.v, width);
+    }
+}
+
+/* The same for types of 16 and 8 bits: `into` holds binary32. */
+WEFT_DEVICE_NOINLINE void weft_dev_widen_range(int scope, char *into, const char *with,
+                                               uint64_t bytes, struct weft_dev_how h, int begin)
+{
+    unsigned width = (unsigned)weft_dev_type_bytes(h.type);
+    h.widened = 1;
+    for (uint64_t i = weft_dev_scope_rank(scope); i < bytes / width;
+         i += weft_dev_scope_threads(scope)) {
+        struct weft_dev_wide w;
+        struct weft_dev_vec16 v = weft_dev_element_load(with + width * i, width);
+        if (begin) {
+            weft_dev_wide_begin(h, &w, v);
+        } else {
+            struct weft_dev_vec16 old = weft_dev_element_load(into + 4 * i, 4);
+            w.f[0] = weft_dev_f32_bits((uint32_t)old.lo);
+            weft_dev_wide_add(h, &w, v);
+        }
+        v.lo = weft_dev_bits_f32(w.f[0]);
+        weft_dev_element_store(into + 4 * i, v, 4);
+    }
+}
+
+/* What is combined of all, as it is stored. */
+WEFT_DEVICE_NOINLINE void weft_dev_end_range(int scope, char *to, const char *from, uint64_t bytes,
+                                             struct weft_dev_how h)
+{
+    unsigned width = (unsigned)weft_dev_type_bytes(h.type), wide = h.widened ? 4 : width;
+    h.widened = h.widened ? 1 : 0;
+    for (uint64_t i = weft_dev_scope_rank(scope); i < bytes / width;
+         i += weft_dev_scope_threads(scope)) {
+        struct weft_dev_wide w;
+        w.v = weft_dev_element_load(from + wide * i, wide);
+        w.f[0] = weft_dev_f32_bits((uint32_t)w.v.lo);
+        weft_dev_element_store(to + width * i, weft_dev_wide_end(h, &w), width);
+    }
+}
+
+/* `bytes` at offset `at` of the source of a member, to `to`. All threads of the scope call. */
+WEFT_DEVICE void weft_dev_piece_get(const struct weft_dev_reduction *r, int member, uint64_t at,
+                                    char *to, uint64_t bytes)
+{
+    weft_dev_get(r->g.scope, to, r->src + at, bytes, weft_dev_member_pe(&r->g.m, member), 0);
+}
+
+/* Gives where the result is. */
+WEFT_DEVICE char *weft_dev_combine_pieces(const struct weft_dev_reduction *r, char *room,
+                                          uint64_t from, uint64_t bytes)
+{
+    char *other = room + weft_dev_state.slot_bytes[r->g.m.number >= WEFT_DEV_WIDE_TEAMS] / 2;
+    for (int i = 0; i < r->g.m.n; i++) {
+        struct weft_dev_how h = r->how;
+        weft_dev_piece_get(r, i, from, other, bytes);
+        if (r->weighted)
+            h.factor = weft_dev_factor_of(r, i);
+        if (h.widened)
+            weft_dev_widen_range(r->g.scope, room, other, bytes, h, i == 0);
+        else
+            weft_dev_combine_range(r->g.scope, room, other, bytes, h, i == 0);
+        weft_dev_scope_sync(r->g.scope);
+    }
+    weft_dev_end_range(r->g.scope, other, room, bytes, r->how);
+    weft_dev_scope_sync(r->g.scope);
+    return other;
+}
+
+WEFT_DEVICE void weft_dev_reduce_piece(const struct weft_dev_reduction *r, char *room,
+                                       uint64_t from, uint64_t to, uint64_t bytes)
+{
+    const char *result = weft_dev_combine_pieces(r, room, from, bytes);
+    for (int i = 0; i < weft_dev_results(r); i++)
+        weft_dev_put(r->g.scope, r->dst + to, result, bytes,
+                     weft_dev_member_pe(&r->g.m, weft_dev_result_at(r, i)), 0);
+}
+
+WEFT_DEVICE int weft_dev_reduce_pieces(struct weft_dev_reduction *r)
+{
+    int status = weft_dev_meeting(&r->g, WEFT_DEV_SYNC);
+    if (status)
+        return status;
+    uint64_t n = (uint64_t)r->g.m.n, me = (uint64_t)r->g.m.me, begin = 0, end = r->bytes;
+    uint64_t most = weft_dev_room_payload(r->g.m.number) & ~(uint64_t)15, shift = 0;
+    if (r->how.widened)
+        most = most / (r->how.widened == 16 ? 4 : 2) & ~(uint64_t)15;
+    if (!r->each) {
+        uint64_t slice = ((r->bytes + n - 1) / n + 15) & ~(uint64_t)15;
+        begin = slice * me < r->bytes ? slice * me : r->bytes;
+        end = begin + slice < r->bytes ? begin + slice : r->bytes;
+    } else {
+        shift = r->bytes * me;
+    }
+    r->room = weft_dev_room_of(r->g.m.number, 0);
+    char *room = weft_dev_room_slot(&r->room, r->g.m.me);
+    for (uint64_t at = begin; at < end; at += most)
+        weft_dev_reduce_piece(r, room, shift + at, at, end - at < most ? end - at : most);
+    return weft_dev_meeting(&r->g, WEFT_DEV_BARRIER);
+}
+
+#endif
