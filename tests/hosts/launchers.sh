@@ -175,6 +175,28 @@ mixed_versions() {
     says "WEFT_ERR_VERSION: .*PE 0 on a runs Weft [0-9.]+ and PE 2 on b Weft 99\.9\.9"
 }
 
+# The nodes of an allocation, each examined by a step of its own; one that is gone; and as the program of a step.
+doctor() {
+    [ "$launcher" = srun ] || return 0
+    local weft=$build/bin/weft
+    await 30 slurm_idle
+    run 0 salloc --quiet -N 3 "$weft" doctor --quick --allocation
+    says '^3 nodes, compared with what most of them have$'
+    says '^alike +3 nodes a,b,c$'
+    await 30 slurm_idle
+    echo '{"weft-expect": 1, "gpus": 5000}' >"$out.expect"
+    run 1 salloc --quiet -N 2 "$weft" doctor --quick --allocation --against "$out.expect"
+    says '^DIFFERS +2 nodes a,b: gpus [0-9]+, 5000 expected$'
+    await 30 slurm_idle
+    run 1 env SLURM_JOB_NODELIST='[a-c' "$weft" doctor --quick --allocation
+    run 1 salloc --quiet -N 2 sh -c "SLURM_JOB_NODELIST=a,c '$weft' doctor --quick --allocation --limit 20s"
+    says '^alike +a$'
+    says '^NOT REACHED +c: '
+    rm -f "$out.expect"
+    run_on 0 5 3 "$weft" doctor --quick
+    says '^alike +3 nodes a,b,c$'
+}
+
 # For killed.sh: a job that goes on.
 stay() { run_on 0 4 2 "$build/bin/steady" 90; }
 
@@ -191,7 +213,7 @@ kills() {
 
 [ "$launcher" != srun ] || start_slurm a b c
 case=started
-[ $# -gt 0 ] || set -- exchange jobs one_host dead early parted_hosts mixed_versions kills
+[ $# -gt 0 ] || set -- exchange jobs one_host dead early doctor parted_hosts mixed_versions kills
 for case in "$@"; do
     "$case"
 done
