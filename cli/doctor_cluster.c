@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "columns.h"
+
 /* Names of the nodes of a group, in short; to be freed. */
 static char *group_names(const struct cluster *cluster, size_t group, size_t *n)
 {
@@ -39,18 +41,19 @@ static void print_group(const struct cluster *cluster, size_t i)
     const char *deviation = node->deviation ? node->deviation : "";
     if (!node->reached)
         deviation = node->why;
-    printf("%-12s  ", label);
+    char count[32] = "";
     if (n > 1)
-        printf("%zu nodes ", n);
-    printf("%s%s%s\n", names ? names : "?", *deviation ? ": " : "", deviation);
+        snprintf(count, sizeof count, "%zu nodes ", n);
+    columns_print(stdout, 14, "%-12s  %s%s%s%s", label, count, names ? names : "?",
+                  *deviation ? ": " : "", deviation);
     free(names);
 }
 
 /* Those that are as they should be come first, in one line; then the deviating ones. */
 void doctor_print_cluster(const struct cluster *cluster, const char *against)
 {
-    printf("%zu node%s, compared with %s\n", cluster->n_nodes, cluster->n_nodes == 1 ? "" : "s",
-           against ? against : "what most of them have");
+    columns_print(stdout, 2, "%zu node%s, compared with %s", cluster->n_nodes,
+                  cluster->n_nodes == 1 ? "" : "s", against ? against : "what most of them have");
     for (int good = 1; good >= 0; good--)
         for (size_t i = 0; i < cluster->n_nodes; i++) {
             const struct node *node = &cluster->nodes[i];

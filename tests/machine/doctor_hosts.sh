@@ -50,7 +50,7 @@ esac
 END
 chmod +x "$folder/rsh"
 export MACHINES=$machines
-doctor=("$weft" doctor --rsh "$folder/rsh")
+doctor=("$weft" doctor --full --rsh "$folder/rsh")
 
 # Alike, in whatever order they answer; the first is not the measure.
 run 0 "${doctor[@]}" --hosts 'n1,n2,n[3-5]'
@@ -69,6 +69,13 @@ says '^FAULT +broken: GPU-ECC at gpu2, gpu6$'
 says '^DIFFERS +bare: .*gpus 0, 8 expected'
 says '^5 alike, 5 deviate, 0 not reached$'
 [ "$(wc -l <"$out")" = 7 ] || fail "not a line for each"
+
+# No line has more than 100 columns, and the words are the same.
+"${doctor[@]}" --hosts 'slow,n[1-4],old,n5,older,broken,bare,away' >"$folder/full" 2>&1
+run 1 "$weft" doctor --rsh "$folder/rsh" --hosts 'slow,n[1-4],old,n5,older,broken,bare,away'
+! awk 'length($0) > 100 { bad = 1 } END { exit !bad }' "$out" || fail "more than 100 columns"
+[ "$(wc -l <"$out")" -gt 8 ] || fail "nothing was folded"
+diff <(tr -s ' \n' '\n\n' <"$folder/full") <(tr -s ' \n' '\n\n' <"$out") >/dev/null || fail "other words without --full"
 
 # Who cannot be reached is named with the reason, the others are judged all the same.
 run 1 "${doctor[@]}" --hosts 'n1,away,without,mute,cut,later,dies,n2'
