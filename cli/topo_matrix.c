@@ -80,31 +80,70 @@ static void print_matrix(const struct topo *topo, int n, int least, cell_functio
     print_area(topo, (struct area){.r1 = n, .c1 = n, .least = least}, cell, to);
 }
 
-static void cell_gbps(const struct topo *topo, int a, int b, char *cell, size_t size)
+/* What a table is of: speed or latency. */
+struct quantity {
+    int64_t (*expected)(const struct route *route);
+    int64_t (*measured)(const struct machine_measured *measured);
+    const char *(*show)(int64_t value, char *buffer, size_t size);
+};
+
+static int64_t route_mbps(const struct route *route)
+{
+    return route->mbps;
+}
+
+static int64_t route_ns(const struct route *route)
+{
+    return route->latency_ns;
+}
+
+static int64_t measured_mbps(const struct machine_measured *measured)
+{
+    return number_or(measured->write_mbps, 0);
+}
+
+static int64_t measured_ns(const struct machine_measured *measured)
+{
+    return number_or(measured->latency_ns, 0);
+}
+
+static const struct quantity speed = {route_mbps, measured_mbps, show_gbps};
+static const struct quantity latency = {route_ns, measured_ns, show_us};
+
+/* Of the best way of two ends; 0: it cannot be told. `off`: there is a way, and none that is on. */
+static int64_t expected_of(const struct topo *topo, const struct quantity *q, int a, int b,
+                           bool *off)
 {
     struct routes routes = {.n = 0};
+    explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
+    const struct route *best = routes_best(&routes);
+    *off = routes.n && !best;
+    return best ? q->expected(best) : 0;
+}
+
+static void cell_expected(const struct topo *topo, const struct quantity *q, int a, int b,
+                          char *cell, size_t size)
+{
+    bool off;
     if (a == b || (a >= topo->gpus && b >= topo->gpus)) {
         snprintf(cell, size, a == b ? "X" : "-");
         return;
     }
-    explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
-    const struct route *best = routes_best(&routes);
-    if (routes.n && !best)
+    int64_t value = expected_of(topo, q, a, b, &off);
+    if (off)
         snprintf(cell, size, "off");
     else
-        show_gbps(best ? best->mbps : 0, cell, size);
+        q->show(value, cell, size);
+}
+
+static void cell_gbps(const struct topo *topo, int a, int b, char *cell, size_t size)
+{
+    cell_expected(topo, &speed, a, b, cell, size);
 }
 
 static void cell_us(const struct topo *topo, int a, int b, char *cell, size_t size)
 {
-    struct routes routes = {.n = 0};
-    if (a == b || (a >= topo->gpus && b >= topo->gpus)) {
-        snprintf(cell, size, a == b ? "X" : "-");
-        return;
-    }
-    explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
-    const struct route *best = routes_best(&routes);
-    show_us(best ? best->latency_ns : 0, cell, size);
+    cell_expected(topo, &latency, a, b, cell, size);
 }
 
 static char capability(struct machine_text word, char letter)
@@ -129,67 +168,36 @@ static void cell_p2p(const struct topo *topo, int a, int b, char *cell, size_t s
     snprintf(cell, size, "%s", a == b ? "X" : access);
 }
 
-static void cell_measured(const struct topo *topo, int a, int b, char *cell, size_t size)
+/* Measured beside expected, so that the two are read side by side. */
+static void cell_beside(const struct topo *topo, const struct quantity *q, int a, int b, char *cell,
+                        size_t size)
 {
     const struct machine_measured *m =
         machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
-    if (a == b)
-        snprintf(cell, size, "X");
-    else if (m && text_is(m->proof, "failed"))
-        snprintf(cell, size, "BAD");
-    else if (m && m->proof.value && !text_is(m->proof, "proven"))
-        snprintf(cell, size, "OFF");
-    else
-        show_gbps(m ? number_or(m->write_mbps, 0) : 0, cell, size);
-}
-
-/* Expected and measured, so that the two are read side by side. */
-static void beside(char *cell, size_t size, const char *expected, const char *measured,
-                   int64_t expected_value, int64_t measured_value)
-{
-    if (expected_value > 0 && measured_value > 0)
-        snprintf(cell, size, "%.8s/%.8s %" PRId64 "%%", measured, expected,
-                 (measured_value * 100 + expected_value / 2) / expected_value);
+    char expected[16], measured[16], percent[24];
+    bool off;
+    if (a == b || (m && m->proof.value && !text_is(m->proof, "proven"))) {
+        snprintf(cell, size, "%s", a == b ? "X" : text_is(m->proof, "failed") ? "BAD" : "OFF");
+        return;
+    }
+    int64_t value = m ? q->measured(m) : 0, of = expected_of(topo, q, a, b, &off);
+    q->show(value, measured, sizeof measured);
+    snprintf(percent, sizeof percent, "%" PRId64, of > 0 ? (value * 100 + of / 2) / of : 0);
+    if (of > 0 && value > 0)
+        snprintf(cell, size, "%.8s/%.8s %.6s%%", measured, q->show(of, expected, sizeof expected),
+                 percent);
     else
         snprintf(cell, size, "%.8s", measured);
 }
 
 static void cell_gbps_beside(const struct topo *topo, int a, int b, char *cell, size_t size)
 {
-    const struct machine_measured *m =
-        machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
-    struct routes routes = {.n = 0};
-    char expected[16], measured[16];
-    cell_measured(topo, a, b, measured, sizeof measured);
-    explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
-    const struct route *best = routes_best(&routes);
-    int64_t mbps = best ? best->mbps : 0;
-    beside(cell, size, show_gbps(mbps, expected, sizeof expected), measured, mbps,
-           m ? number_or(m->write_mbps, 0) : 0);
-}
-
-static void cell_measured_us(const struct topo *topo, int a, int b, char *cell, size_t size)
-{
-    const struct machine_measured *m =
-        machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
-    if (a == b)
-        snprintf(cell, size, "X");
-    else
-        show_us(m ? number_or(m->latency_ns, 0) : 0, cell, size);
+    cell_beside(topo, &speed, a, b, cell, size);
 }
 
 static void cell_us_beside(const struct topo *topo, int a, int b, char *cell, size_t size)
 {
-    const struct machine_measured *m =
-        machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
-    struct routes routes = {.n = 0};
-    char expected[16], measured[16];
-    cell_measured_us(topo, a, b, measured, sizeof measured);
-    explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
-    const struct route *best = routes_best(&routes);
-    int64_t ns = best ? best->latency_ns : 0;
-    beside(cell, size, show_us(ns, expected, sizeof expected), measured, ns,
-           m ? number_or(m->latency_ns, 0) : 0);
+    cell_beside(topo, &latency, a, b, cell, size);
 }
 
 /* --- what is printed --------------------------------------------------------------------------- */
