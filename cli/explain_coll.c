@@ -79,12 +79,13 @@ static void print(const struct tool_coll_answer *a, uint64_t bytes, int members)
            strncmp(a->rates, "of ", 3) == 0
                ? "; a job takes them where all PEs have the same, else those built in"
                : "");
+    printf("  estimates among them: %s\n", a->estimates);
     printf(
         "  The times are a model's, made from these rates, in a replayed graph; the least that any way "
         "could take is %.1f us.\n%s",
         a->floor_us,
         strcmp(a->rates, "built in") == 0
-            ? "  Those built in were measured between H200 over NVLink 4; `weft bench coll --tune` "
+            ? "  The others of those built in were measured between H200 over NVLink 4; `weft bench coll --tune` "
               "measures this machine's.\n"
             : "");
 }

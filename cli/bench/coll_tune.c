@@ -30,6 +30,12 @@ static double time_of(struct tuning *t, enum coll_what what, enum coll_way way, 
     return us;
 }
 
+/* Not measured here. */
+static void estimate(struct tuning *t, enum coll_rate rate)
+{
+    t->rates.estimates |= (uint64_t)1 << rate;
+}
+
 static void beginnings(struct tuning *t)
 {
     size_t n = (size_t)t->b->members, slices = n * n * 16;
@@ -47,19 +53,27 @@ static void beginnings(struct tuning *t)
         const struct coll_rates *was = &coll_rates_built_in;
         r->lines_us = r->one_trip_us * was->lines_us / was->one_trip_us;
         r->two_lines_us = r->two_trips_us * was->two_lines_us / was->two_trips_us;
+        estimate(t, COLL_RATE_lines_us);
+        estimate(t, COLL_RATE_two_lines_us);
     }
     r->push_us = time_of(t, COLL_ALLTOALL, COLL_WAY_DIRECT, MOST_BLOCKS, SMALL);
     r->combine_us = time_of(t, COLL_REDUCE, COLL_WAY_DIRECT, MOST_BLOCKS, SMALL);
+    if (n == 2)
+        estimate(t, COLL_RATE_spread_us);
     r->spread_us = n > 2 ? time_of(t, COLL_BROADCAST, COLL_WAY_DIRECT, MOST_BLOCKS, SMALL)
                          : r->push_us * coll_rates_built_in.spread_us / coll_rates_built_in.push_us;
 }
 
-/* 10^9 bytes a second behind the beginning; `before` where the time is not clearly longer than that, since a small
- * difference of two times that scatter is no rate. */
-static double rate(const struct tuning *t, size_t bytes, double us, double begin, double before)
+/* 10^9 bytes a second behind the beginning; `before`, an estimate, where the time is not clearly longer than that, since a
+ * small difference of two times that scatter is no rate. */
+static double rate(struct tuning *t, enum coll_rate which, size_t bytes, double us, double begin,
+                   double before)
 {
     double moved = (double)(t->b->members - 1) * (double)bytes;
-    return us > 1.25 * begin && moved > 0 ? moved / (us - begin) / 1e3 : before;
+    if (us > 1.25 * begin && moved > 0)
+        return moved / (us - begin) / 1e3;
+    estimate(t, which);
+    return before;
 }
 
 static void bandwidths_of_lines(struct tuning *t)
@@ -70,16 +84,19 @@ static void bandwidths_of_lines(struct tuning *t)
         r->lines_gbps = r->packets_gbps * was->lines_gbps / was->packets_gbps;
         r->block_lines_gbps =
             r->block_packets_gbps * was->block_lines_gbps / was->block_packets_gbps;
+        estimate(t, COLL_RATE_lines_gbps);
+        estimate(t, COLL_RATE_block_lines_gbps);
         return;
     }
     size_t bytes = (size_t)tool_coll_round_bytes(t->b->bench.world, COLL_FCOLLECT, COLL_WAY_LINES);
     if (bytes > t->large)
         bytes = t->large;
     double us = time_of(t, COLL_FCOLLECT, COLL_WAY_LINES, MOST_BLOCKS, bytes);
-    r->lines_gbps = rate(t, bytes, us, r->lines_us, r->lines_gbps);
+    r->lines_gbps = rate(t, COLL_RATE_lines_gbps, bytes, us, r->lines_us, r->lines_gbps);
     us = time_of(t, COLL_FCOLLECT, COLL_WAY_LINES, FEW_BLOCKS, bytes);
-    r->block_lines_gbps =
-        rate(t, bytes, us, r->lines_us, FEW_BLOCKS * r->block_lines_gbps) / FEW_BLOCKS;
+    r->block_lines_gbps = rate(t, COLL_RATE_block_lines_gbps, bytes, us, r->lines_us,
+                               FEW_BLOCKS * r->block_lines_gbps) /
+                          FEW_BLOCKS;
 }
 
 static void bandwidths(struct tuning *t)
@@ -90,17 +107,33 @@ static void bandwidths(struct tuning *t)
     if (packets > t->large)
         packets = t->large;
     double us = time_of(t, COLL_FCOLLECT, COLL_WAY_PACKETS, MOST_BLOCKS, packets);
-    r->packets_gbps = rate(t, packets, us, r->one_trip_us, r->packets_gbps);
+    r->packets_gbps = rate(t, COLL_RATE_packets_gbps, packets, us, r->one_trip_us, r->packets_gbps);
     us = time_of(t, COLL_FCOLLECT, COLL_WAY_PACKETS, FEW_BLOCKS, packets);
-    r->block_packets_gbps =
-        rate(t, packets, us, r->one_trip_us, FEW_BLOCKS * r->block_packets_gbps) / FEW_BLOCKS;
+    r->block_packets_gbps = rate(t, COLL_RATE_block_packets_gbps, packets, us, r->one_trip_us,
+                                 FEW_BLOCKS * r->block_packets_gbps) /
+                            FEW_BLOCKS;
     bandwidths_of_lines(t);
     us = time_of(t, COLL_ALLTOALL, COLL_WAY_DIRECT, MOST_BLOCKS, t->large);
-    r->stores_gbps = rate(t, t->large, us, r->push_us, r->stores_gbps);
+    r->stores_gbps = rate(t, COLL_RATE_stores_gbps, t->large, us, r->push_us, r->stores_gbps);
     size_t few = t->large < SHARED ? t->large : SHARED;
     us = time_of(t, COLL_ALLTOALL, COLL_WAY_DIRECT, FEW_BLOCKS, few);
-    r->block_stores_gbps =
-        rate(t, few, us, r->push_us, FEW_BLOCKS * r->block_stores_gbps) / FEW_BLOCKS;
+    r->block_stores_gbps = rate(t, COLL_RATE_block_stores_gbps, few, us, r->push_us,
+                                FEW_BLOCKS * r->block_stores_gbps) /
+                           FEW_BLOCKS;
+}
+
+/* The same stores, and a copy at each end. */
+static void bandwidths_of_scratch(struct tuning *t)
+{
+    struct coll_rates *r = &t->rates;
+    size_t few = t->large < SHARED ? t->large : SHARED;
+    double begin = time_of(t, COLL_ALLTOALL, COLL_WAY_SCRATCH, MOST_BLOCKS, SMALL);
+    double us = time_of(t, COLL_ALLTOALL, COLL_WAY_SCRATCH, MOST_BLOCKS, t->large);
+    r->scratch_gbps = rate(t, COLL_RATE_scratch_gbps, t->large, us, begin, r->scratch_gbps);
+    us = time_of(t, COLL_ALLTOALL, COLL_WAY_SCRATCH, FEW_BLOCKS, few);
+    r->block_scratch_gbps =
+        rate(t, COLL_RATE_block_scratch_gbps, few, us, begin, FEW_BLOCKS * r->block_scratch_gbps) /
+        FEW_BLOCKS;
 }
 
 /* What is before the first byte is known as a whole, and dealt out as built in. */
@@ -115,7 +148,7 @@ static void engines(struct tuning *t)
     r->engines_first_us = share * was->engines_first_us;
     r->engines_more_us = share * was->engines_more_us;
     double large = time_of(t, COLL_ALLTOALL, COLL_WAY_ENGINES, MOST_BLOCKS, t->large);
-    r->engines_gbps = rate(t, t->large, large, us, r->engines_gbps);
+    r->engines_gbps = rate(t, COLL_RATE_engines_gbps, t->large, large, us, r->engines_gbps);
 }
 
 /* The fewest blocks that are within 3 % of the best, of 1 MiB out of each PE: as many as there are shares in it. */
@@ -133,11 +166,14 @@ static void shares(struct tuning *t)
     t->rates.block_share_bytes = (double)(SHARED >> chosen);
 }
 
-static void print_rate(const char *name, double built_in, double measured, double kept)
+static void print_rate(const char *name, double built_in, double measured, double kept,
+                       bool estimated)
 {
     printf("  %-20s %10.6g %10.4g", name, built_in, kept);
     if (kept != measured)
         printf("  as built in: %.4g was measured, which is no rate", measured);
+    else if (estimated)
+        printf("  an estimate, not measured");
     printf("\n");
 }
 
@@ -146,7 +182,8 @@ static void print(const struct tuning *t, const struct coll_rates *measured, con
     const struct coll_rates *was = &coll_rates_built_in;
     printf("rates of collectives between %d PEs, built in beside measured:\n", t->b->members);
 #define LINE(name, built_in, least, most)                                                          \
-    print_rate(#name, was->name, measured->name, t->rates.name);
+    print_rate(#name, was->name, measured->name, t->rates.name,                                    \
+               coll_rates_estimated(&t->rates, COLL_RATE_##name));
     COLL_RATES(LINE)
 #undef LINE
     printf("kept in %s\n", path);
@@ -155,6 +192,7 @@ static void print(const struct tuning *t, const struct coll_rates *measured, con
 weft_status coll_tune(struct coll_bench *b)
 {
     struct tuning t = {.b = b, .rates = coll_rates_built_in};
+    t.rates.estimates = 0;
     char path[600] = "";
     for (int i = 0; i < b->options->n_sizes; i++)
         t.large = b->options->sizes[i] > t.large ? b->options->sizes[i] : t.large;
@@ -162,6 +200,7 @@ weft_status coll_tune(struct coll_bench *b)
         tool_coll_model(b->bench.world, COLL_FCOLLECT, COLL_WAY_LINES, MOST_BLOCKS, SMALL).us >= 0;
     beginnings(&t);
     bandwidths(&t);
+    bandwidths_of_scratch(&t);
     engines(&t);
     shares(&t);
     if (t.status)

@@ -5,8 +5,6 @@
 
 #include "gpu/coll_kernels.h"
 
-#include <string.h>
-
 enum {
     UNIT = 16,   /* bytes of payload that a thread makes two packets of */
     PIECE = 480, /* bytes of payload that a warp makes four lines of */
@@ -25,10 +23,6 @@ enum {
 /* Of the time of a round of one trip: the rest of it is the kernel's begin and end. Between H200 a flag takes 0.8 us each
  * way, and the round 2.3. */
 static const double FLAG_SHARE = 0.7;
-
-/* Through scratch, of the rate of stores to destinations: of all blocks together, which take the link by turns, and of one,
- * which stores nothing to others while it copies. Estimates, not measured. */
-static const double SCRATCH_SHARE = 0.85, SCRATCH_BLOCK_SHARE = 0.6;
 
 static bool reduces(enum coll_what what)
 {
@@ -128,9 +122,8 @@ static double scratch_cost(const struct coll_question *q, const struct coll_rate
 {
     double n = q->members, bytes = (double)q->bytes, out = (n - 1) * bytes;
     double begin = (reduces(q->what) ? rates->combine_us : rates->push_us) + coll_flag_us(rates);
-    double rate = SCRATCH_SHARE * rates->stores_gbps;
-    double blocks =
-        SCRATCH_BLOCK_SHARE * rates->block_stores_gbps * (q->most_blocks ? q->most_blocks : 1);
+    double rate = rates->scratch_gbps;
+    double blocks = rates->block_scratch_gbps * (q->most_blocks ? q->most_blocks : 1);
     if (has_slices(q))
         out = 2 * (n - 1) / n * bytes;
     else if (phases == 2)
@@ -280,15 +273,24 @@ static struct coll_choice choose_sized(const struct coll_question *q,
     return choice;
 }
 
-/* Lines are taken unasked where their rates were measured: those that are built in were not. Through scratch nothing goes
+static bool lines_are_estimates(const struct coll_rates *rates)
+{
+    static const enum coll_rate of_lines[] = {COLL_RATE_lines_us, COLL_RATE_two_lines_us,
+                                              COLL_RATE_lines_gbps, COLL_RATE_block_lines_gbps};
+    bool any = false;
+    for (size_t i = 0; i < sizeof of_lines / sizeof *of_lines; i++)
+        any |= coll_rates_estimated(rates, of_lines[i]);
+    return any;
+}
+
+/* Lines are taken unasked where their rates were measured. Through scratch nothing goes
  * unasked that could be stored where it belongs. */
 static bool is_candidate(const struct coll_question *q, const struct coll_rates *rates,
                          enum coll_way way)
 {
     if (way == COLL_WAY_SCRATCH && way != q->wish && can(q, COLL_WAY_DIRECT))
         return false;
-    return !by_lines(way) || way == q->wish ||
-           memcmp(rates, &coll_rates_built_in, sizeof *rates) != 0;
+    return !by_lines(way) || way == q->wish || !lines_are_estimates(rates);
 }
 
 struct coll_choice coll_choose(const struct coll_question *q, const struct coll_rates *rates)

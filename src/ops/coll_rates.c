@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum { FILE_MOST = 8192 };
-static const char FIRST_LINE[] = "rates of collectives, version 2";
+static const char FIRST_LINE[] = "rates of collectives, version 3";
 static const char REMEDY[] =
     "measure anew with `weft bench coll --tune`, or set WEFT_COLL_RATES=off";
 
@@ -25,18 +25,22 @@ const struct coll_rates coll_rates_built_in = {
 #define BUILT_IN(name, built_in, least, most) .name = (built_in),
     COLL_RATES(BUILT_IN)
 #undef BUILT_IN
+        .estimates = 1u << COLL_RATE_lines_us | 1u << COLL_RATE_two_lines_us |
+                     1u << COLL_RATE_lines_gbps | 1u << COLL_RATE_block_lines_gbps |
+                     1u << COLL_RATE_scratch_gbps | 1u << COLL_RATE_block_scratch_gbps,
 };
 
 static const struct rate_row {
     const char *name;
     size_t offset;
     double least, most;
-} rows[] = {
+} rows[COLL_RATE_COUNT] = {
 #define ROW(name, built_in, least, most) {#name, offsetof(struct coll_rates, name), least, most},
     COLL_RATES(ROW)
 #undef ROW
 };
-enum { ROWS = sizeof rows / sizeof *rows };
+enum { ROWS = COLL_RATE_COUNT };
+_Static_assert(COLL_RATE_COUNT < 64, "a word has a bit for each rate");
 
 static bool in_range(const struct rate_row *row, double value)
 {
@@ -53,9 +57,21 @@ int coll_rates_mend(struct coll_rates *rates)
         if (in_range(&rows[i], value))
             continue;
         memcpy(at, (const char *)&coll_rates_built_in + rows[i].offset, sizeof value);
+        rates->estimates |= (uint64_t)1 << i;
         mended++;
     }
     return mended;
+}
+
+void coll_rates_estimates(const struct coll_rates *rates, const char *between, char *text,
+                          size_t bytes)
+{
+    size_t used = 0;
+    snprintf(text, bytes, "none");
+    for (int i = 0; i < ROWS && used < bytes; i++)
+        if (coll_rates_estimated(rates, (enum coll_rate)i))
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? between : "",
+                                     rows[i].name);
 }
 
 /* ------------------------------------------------------------------------------------ the name */
@@ -175,7 +191,29 @@ static weft_status parse_rates(const char *path, char **at, struct coll_rates *r
         }
         memcpy((char *)rates + rows[i].offset, &value, sizeof value);
     }
-    return **at ? refuse(path, "there are lines that do not belong there") : WEFT_OK;
+    return WEFT_OK;
+}
+
+/* "none", or the names of rates. */
+static weft_status parse_estimates(const char *path, char **at, struct coll_rates *rates)
+{
+    char *rest, *text = value_of(at, "estimates"), what[160];
+    rates->estimates = 0;
+    if (!text)
+        return refuse(path, "the line of estimates is missing");
+    if (strcmp(text, "none") == 0)
+        return WEFT_OK;
+    for (char *name = strtok_r(text, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
+        int i = 0;
+        while (i < ROWS && strcmp(rows[i].name, name) != 0)
+            i++;
+        if (i == ROWS) {
+            snprintf(what, sizeof what, "\"%.40s\" among the estimates is no rate", name);
+            return refuse(path, what);
+        }
+        rates->estimates |= (uint64_t)1 << i;
+    }
+    return WEFT_OK;
 }
 
 static weft_status parse(const char *path, char *text, const struct coll_machine *machine,
@@ -199,7 +237,10 @@ static weft_status parse(const char *path, char *text, const struct coll_machine
                  of->gpus, of->gpu, of->driver, machine->gpus, machine->gpu, machine->driver);
         return refuse(path, what);
     }
-    return parse_rates(path, &at, rates);
+    weft_status status = parse_rates(path, &at, rates);
+    if (!status)
+        status = parse_estimates(path, &at, rates);
+    return !status && *at ? refuse(path, "there are lines that do not belong there") : status;
 }
 
 weft_status coll_rates_read(const char *path, const struct coll_machine *machine,
@@ -242,6 +283,9 @@ static size_t print(char *text, const struct coll_machine *machine, const struct
         memcpy(&value, (const char *)rates + rows[i].offset, sizeof value);
         used += (size_t)snprintf(text + used, FILE_MOST - used, "%s %.17g\n", rows[i].name, value);
     }
+    char names[1024];
+    coll_rates_estimates(rates, " ", names, sizeof names);
+    used += (size_t)snprintf(text + used, FILE_MOST - used, "estimates %s\n", names);
     unsigned crc = crc32c(0, text, used);
     return used + (size_t)snprintf(text + used, FILE_MOST - used, "crc32c %08x\n", crc);
 }

@@ -14,9 +14,10 @@
  * payload a second out of a GPU, and by one block of a kernel; block_share is the bytes that are worth one more block
  * where it stores directly. Copy engines: the two meetings, the first copy, each that is forked off beside it, and their
  * rate. Built in is what was measured between 2 and 4 H200 over NVLink 4: kernels by bench/compare/coll/run.sh; engines
- * from 1, 16 and 128 MiB a pair, between 2 (5.9, 47.5 and 346 us) and 4 (17.2, 153 and 1051). Those of lines are not
- * measured but made from those of packets: 120 of 128 bytes are payload instead of 64, a trip takes 0.05 us more;
- * so lines are taken unasked by the rates of a file alone. */
+ * from 1, 16 and 128 MiB a pair, between 2 (5.9, 47.5 and 346 us) and 4 (17.2, 153 and 1051). Estimates among them: those
+ * of lines are made from those of packets (120 of 128 bytes are payload instead of 64, a trip takes 0.05 us more), those
+ * through scratch from those of stores to destinations (0.85 of all blocks together, which take the link by turns, and 0.6
+ * of one, which stores nothing to others while it copies). Lines are not taken unasked by estimates. */
 #define COLL_RATES(X)                                                                              \
     X(one_trip_us, 2.3, 0.05, 1e5)                                                                 \
     X(two_trips_us, 4.0, 0.05, 1e5)                                                                \
@@ -32,6 +33,8 @@
     X(block_packets_gbps, 6, 1e-4, 1e5)                                                            \
     X(block_stores_gbps, 25, 1e-4, 1e5)                                                            \
     X(block_share_bytes, 16384, 1024, 1 << 20)                                                     \
+    X(scratch_gbps, 289, 1e-3, 1e5)                                                                \
+    X(block_scratch_gbps, 15, 1e-4, 1e5)                                                           \
     X(engines_meet_us, 4.0, 0.05, 1e5)                                                             \
     X(engines_first_us, 4.8, 0.05, 1e5)                                                            \
     X(engines_more_us, 6.6, 0.05, 1e5)                                                             \
@@ -41,13 +44,31 @@ struct coll_rates {
 #define COLL_RATE_FIELD(name, built_in, least, most) double name;
     COLL_RATES(COLL_RATE_FIELD)
 #undef COLL_RATE_FIELD
+    uint64_t
+        estimates; /* bit COLL_RATE_x: it was not measured, but made from others, or is built in */
+};
+
+enum coll_rate {
+#define COLL_RATE_NAME(name, built_in, least, most) COLL_RATE_##name,
+    COLL_RATES(COLL_RATE_NAME)
+#undef COLL_RATE_NAME
+        COLL_RATE_COUNT
 };
 
 extern const struct coll_rates coll_rates_built_in;
 
 /* Puts the built-in value in place of each that is no number in its range, such as one that was got from two times which
- * hardly differ. Returns how many. */
+ * hardly differ, as an estimate. Returns how many. */
 int coll_rates_mend(struct coll_rates *rates);
+
+static inline bool coll_rates_estimated(const struct coll_rates *rates, enum coll_rate rate)
+{
+    return rates->estimates >> rate & 1;
+}
+
+/* The names of the estimates with `between` between them, or "none". */
+void coll_rates_estimates(const struct coll_rates *rates, const char *between, char *text,
+                          size_t bytes);
 
 /* The machine that rates are of, and how they were taken. */
 struct coll_machine {

@@ -75,6 +75,7 @@ bool tool_coll_way(const char *operation, uint64_t bytes, int members,
                                                  way == choice.way};
     }
     memcpy(answer->rates, text, sizeof text);
+    coll_rates_estimates(&rates, ", ", answer->estimates, sizeof answer->estimates);
     answer->floor_us = coll_floor(&q, &rates);
     return true;
 }

@@ -30,6 +30,7 @@ struct tool_coll_answer {
     uint64_t round_bytes; /* that one round takes */
     double floor_us;      /* the least that any way could take, with these rates */
     char rates[1200];     /* from where they are, see tool_coll_rates_here() */
+    char estimates[600];  /* those among them that were not measured, or "none" */
 };
 
 /* False: there is no such operation. */

@@ -98,11 +98,16 @@ on_gpus --pes 3 --sizes 64K --tune > table || fail "--tune: status $?"
 WEFT_PROVE=always on_gpus --pes 3 --sizes 64K --tune > proven || fail "--tune with lines: status $?"
 grep -qE "^  block_lines_gbps +10 " proven || fail "--tune with lines: $(cat proven)"
 file=$(echo "$folder"/cache/weft/coll-rates-*)
+grep -qE "^  lines_gbps .*  an estimate, not measured$" table || fail "--tune without lines: $(cat table)"
+grep -qE "^  scratch_gbps +289 " table || fail "--tune without scratch: $(cat table)"
+grep -qE "^  lines_us .*estimate" proven && fail "--tune with lines: not measured: $(cat proven)"
 grep -q "kept in $file" table || fail "--tune: $(cat table)"
-[ "$(grep -cE "^  [a-z_]+ +$figure +[0-9.e+-]+(  as built in: .*)?$" table)" = 18 ] || fail "--tune: not eighteen rates: $(cat table)"
+[ "$(grep -cE "^  [a-z_]+ +$figure +[0-9.e+-]+(  (as built in: .*|an estimate, not measured))?$" table)" = 20 ] || fail "--tune: not twenty rates: $(cat table)"
 [[ $(rates) =~ ^"of $file, measured 20"[0-9-]{8}" by 3 PEs on 3 Stand-in GPU"$ ]] || fail "kept, and env says $(rates)"
 explained=$(LD_LIBRARY_PATH=$stand_in "$weft" explain coll reduce 1M 4)
 grep -q "rates: of $file, measured" <<< "$explained" || fail "explain does not tell of the file: $explained"
+grep -qE "^  estimates among them: " <<< "$explained" && ! grep -qE "estimates among them: .*two_trips_us" <<< "$explained" ||
+    fail "explain does not tell of estimates: $explained"
 on_gpus --ops reduce --sizes 8 --ways auto > rows || fail "with rates: status $?"
 grep -q "by rates of $file" rows || fail "a job does not take it: $(cat rows)"
 explained=$(LD_LIBRARY_PATH=$stand_in WEFT_COLL_RATES=off "$weft" explain coll reduce 8)

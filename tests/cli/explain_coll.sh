@@ -42,6 +42,9 @@ WEFT_COLL_SMS=0 says 0 'copy engines  .* taken: ' alltoall 8 2
 WEFT_COLL_SMS=0 says 0 "handed on by the others" broadcast 64M 4
 WEFT_COLL_SMS=0 says 0 ' 1 block of' reduce 64M 2
 WEFT_COLL_SMS=5 says 0 '4 blocks of' reduce 64M 2
+says 0 '^  estimates among them: lines_us, two_lines_us, .* block_scratch_gbps$' reduce 8
+WEFT_COLL=scratch says 0 'stores its blocks into memory of the team' collect 4K
+WEFT_COLL=scratch says 0 'slices are handed on by the others' broadcast 64M 4
 says 2 'no operation "sum"; there are broadcast' sum 8
 says 2 'the size is "x"; it is bytes' reduce x
 says 2 'the size is "0"' reduce 0

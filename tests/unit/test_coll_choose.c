@@ -85,7 +85,7 @@ static void lines(void **state)
         {COLL_REDUCE_TO, 4, 64 << 20, COLL_WAY_SCRATCH},
     };
     struct coll_rates measured = coll_rates_built_in;
-    measured.lines_us += 1e-6;
+    measured.estimates = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct coll_question q = ask(rows[i].what, rows[i].members, rows[i].bytes);
         q.lines = true;

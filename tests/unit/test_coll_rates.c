@@ -133,7 +133,7 @@ static void cut_or_changed(void **state)
 static void not_rates(void **state)
 {
     (void)state;
-    put_changed("version 2", "version 1");
+    put_changed("version 3", "version 2");
     refused(&machine, "another version");
     static const char *const values[] = {"nan", "-nan", "inf", "-1", "0", "1e300"};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -151,6 +151,10 @@ static void not_rates(void **state)
     refused(&machine, "combine_us is missing");
     put_changed("combine_us 6\n", "combine_us 6\ncombine_us 6\n");
     refused(&machine, "spread_us is missing");
+    put_changed("estimates ", "guesses ");
+    refused(&machine, "the line of estimates is missing");
+    put_changed("estimates lines_us", "estimates lines");
+    refused(&machine, "\"lines\" among the estimates is no rate");
     put_changed("crc32c ", "more_us 1\ncrc32c ");
     refused(&machine, "lines that do not belong");
     put_changed("pes 4", "pes x");
@@ -176,6 +180,40 @@ static void mended(void **state)
         assert_int_equal(coll_rates_read(path, &machine, &read, &when, NULL), WEFT_OK);
         assert_memory_equal(&read, &rates, sizeof rates);
     }
+}
+
+/* Which rates were measured is part of them: in the file, in the hash, and of those that were mended. */
+static void estimates(void **state)
+{
+    (void)state;
+    struct coll_rates rates = written, read = coll_rates_built_in;
+    struct coll_measured when;
+    char names[600];
+    coll_rates_estimates(&coll_rates_built_in, ", ", names, sizeof names);
+    assert_string_equal(names, "lines_us, two_lines_us, lines_gbps, block_lines_gbps, "
+                               "scratch_gbps, block_scratch_gbps");
+    rates.estimates = 0;
+    assert_int_not_equal(coll_rates_hash(&rates), coll_rates_hash(&written));
+    coll_rates_estimates(&rates, ", ", names, sizeof names);
+    assert_string_equal(names, "none");
+    for (int turn = 0; turn < 2; turn++) {
+        assert_int_equal(coll_rates_write(path, &machine, &rates, &measured), WEFT_OK);
+        assert_int_equal(coll_rates_read(path, &machine, &read, &when, NULL), WEFT_OK);
+        assert_memory_equal(&read, &rates, sizeof rates);
+        rates.engines_gbps = NAN;
+        coll_rates_mend(&rates);
+        assert_true(coll_rates_estimated(&rates, COLL_RATE_engines_gbps));
+        coll_rates_estimates(&rates, ", ", names, sizeof names);
+        assert_string_equal(names, "engines_gbps");
+    }
+    struct coll_question q = {COLL_ALLTOALL, 4,  64 << 20,         COLL_WIDE_SET, false,
+                              false,         64, COLL_WAY_SCRATCH, false};
+    rates.scratch_gbps = 100;
+    double slow = coll_cost(&q, &rates, COLL_WAY_SCRATCH);
+    rates.scratch_gbps = 200;
+    assert_true(slow > 1.9 * coll_cost(&q, &rates, COLL_WAY_SCRATCH));
+    rates.block_scratch_gbps = 200.0 / 64 / 4;
+    assert_true(slow < 0.6 * coll_cost(&q, &rates, COLL_WAY_SCRATCH));
 }
 
 static void other_machines(void **state)
@@ -267,9 +305,10 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip), cmocka_unit_test(cut_or_changed), cmocka_unit_test(not_rates),
-        cmocka_unit_test(mended),     cmocka_unit_test(other_machines), cmocka_unit_test(where),
-        cmocka_unit_test(choice),
+        cmocka_unit_test(round_trip), cmocka_unit_test(cut_or_changed),
+        cmocka_unit_test(not_rates),  cmocka_unit_test(mended),
+        cmocka_unit_test(estimates),  cmocka_unit_test(other_machines),
+        cmocka_unit_test(where),      cmocka_unit_test(choice),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
