@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "columns.h"
 #include "commands.h"
 #include "machine_options.h"
 #include "tool/choices.h"
@@ -45,25 +46,38 @@ bool explain_pe_number(const char *text, int *pe)
 
 /* --- text -------------------------------------------------------------------------------------- */
 
+enum { LABEL = 12 }; /* columns before the text of a line */
+
+static void print_line(const char *label, const char *text)
+{
+    columns_print(stdout, LABEL, "  %-9s %s", label, text);
+}
+
+static void print_path(const char *label, const struct choice_path *path)
+{
+    columns_print(stdout, LABEL, "  %-9s %s: %s", label, path->name, path->why);
+}
+
 static void print_choice(const char *kind, const struct choice *choice)
 {
     const char *label = "not taken";
     if (choice->proof == CHOICE_UNUSED) {
-        printf("  %-9s not in use\n", kind);
+        print_line(kind, "not in use");
         return;
     }
     if (choice->taken)
-        printf("  %-9s %s: %s\n", kind, choice->paths[0].name, choice->paths[0].why);
+        print_path(kind, &choice->paths[0]);
     else
-        printf("  %-9s none\n", kind);
-    printf("  proof     %s\n", proof_name(choice->proof));
+        print_line(kind, "none");
+    print_line("proof", proof_name(choice->proof));
     for (int i = choice->taken; i < choice->n_paths; i++, label = "")
-        printf("  %-9s %s: %s\n", label, choice->paths[i].name, choice->paths[i].why);
+        print_path(label, &choice->paths[i]);
 }
 
 static void print_choices(const struct choices *one)
 {
-    printf("PE %d (pid %d, %s) -> PE %d\n", one->from, one->pid, one->program, one->to);
+    columns_print(stdout, LABEL, "PE %d (pid %d, %s) -> PE %d", one->from, one->pid, one->program,
+                  one->to);
     for (int kind = 0; kind < CHOICES_KINDS; kind++)
         print_choice(kind_names[kind], &one->kinds[kind]);
 }

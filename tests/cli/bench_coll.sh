@@ -104,7 +104,7 @@ grep -qE "^  lines_us .*estimate" proven && fail "--tune with lines: not measure
 grep -q "kept in $file" table || fail "--tune: $(cat table)"
 [ "$(grep -cE "^  [a-z_]+ +$figure +[0-9.e+-]+(  (as built in: .*|an estimate, not measured))?$" table)" = 20 ] || fail "--tune: not twenty rates: $(cat table)"
 [[ $(rates) =~ ^"of $file, measured 20"[0-9-]{8}" by 3 PEs on 3 Stand-in GPU"$ ]] || fail "kept, and env says $(rates)"
-explained=$(LD_LIBRARY_PATH=$stand_in "$weft" explain coll reduce 1M 4)
+explained=$(LD_LIBRARY_PATH=$stand_in "$weft" explain coll reduce 1M 4 --full)
 grep -q "rates: of $file, measured" <<< "$explained" || fail "explain does not tell of the file: $explained"
 grep -qE "^  estimates among them: " <<< "$explained" && ! grep -qE "estimates among them: .*two_trips_us" <<< "$explained" ||
     fail "explain does not tell of estimates: $explained"
@@ -128,7 +128,7 @@ on_gpus --ops reduce --sizes 8 --ways auto > rows 2> words || fail "cut off: sta
 grep -q "right" rows || fail "cut off: $(cat rows)"
 case $(rates) in "built in: $file: it is cut off"*) ;; *) fail "cut off, and env says $(rates)" ;; esac
 cp whole "$file"
-[ "$(WEFT_COLL_RATES=$file "$weft" explain coll reduce 8 | sed -n 's/^  rates: //p' | cut -d, -f1)" = "of $file" ] ||
+[ "$(WEFT_COLL_RATES=$file "$weft" explain coll reduce 8 --full | sed -n 's/^  rates: //p' | cut -d, -f1)" = "of $file" ] ||
     fail "a file that is named is not taken without a driver"
 cd ..
 [ $failures = 0 ]

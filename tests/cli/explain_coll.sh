@@ -42,7 +42,7 @@ WEFT_COLL_SMS=0 says 0 'copy engines  .* taken: ' alltoall 8 2
 WEFT_COLL_SMS=0 says 0 "handed on by the others" broadcast 64M 4
 WEFT_COLL_SMS=0 says 0 ' 1 block of' reduce 64M 2
 WEFT_COLL_SMS=5 says 0 '4 blocks of' reduce 64M 2
-says 0 '^  estimates among them: lines_us, two_lines_us, .* block_scratch_gbps$' reduce 8
+says 0 '^  estimates among them: lines_us, two_lines_us, .* block_scratch_gbps$' reduce 8 --full
 WEFT_COLL=scratch says 0 'stores its blocks into memory of the team' collect 4K
 WEFT_COLL=scratch says 0 'slices are handed on by the others' broadcast 64M 4
 says 2 'no operation "sum"; there are broadcast' sum 8
@@ -50,4 +50,15 @@ says 2 'the size is "x"; it is bytes' reduce x
 says 2 'the size is "0"' reduce 0
 says 2 'the number of PEs is "65"; 1 to 64' reduce 8 65
 says 2 'usage: weft explain coll OPERATION BYTES' reduce
+# No line is longer than a terminal, unless all are wanted; the words are the same.
+for what in 'reduce 8' 'broadcast 64M 4' 'alltoallv 1M' 'fcollect 64K 4' 'alltoall 256M'; do
+    for way in auto lines engines copies; do
+        WEFT_COLL=$way "$weft" explain coll $what > folded.$$
+        WEFT_COLL=$way "$weft" explain coll $what --full > whole.$$
+        awk 'length($0) > 100 { exit 1 }' folded.$$ || { echo "$what by $way: over 100 columns: $(cat folded.$$)"; failed=1; }
+        [ "$(tr -s ' \n' '  ' < folded.$$)" = "$(tr -s ' \n' '  ' < whole.$$)" ] || { echo "$what by $way: other words with --full"; failed=1; }
+    done
+done
+awk 'length($0) > 100 { long = 1 } END { exit !long }' whole.$$ || { echo "--full folds"; failed=1; }
+rm -f folded.$$ whole.$$
 exit $failed

@@ -65,6 +65,10 @@ line '^  proof     proven$'
 line '^  not taken self: another PE$'
 line '^            slow: taken only when WEFT_PATH names it$'
 line '^  gpu       not in use$'
+awk 'length($0) > 100 { exit 1 }' "$folder/out" || fail "more than 100 columns: $(cat "$folder/out")"
+words=$(tr -s ' \n' '  ' < "$folder/out")
+expect 0 "cli_hang) -> PE 2" "$weft" explain --job "$pid" 0 2 --full
+[ "$(tr -s ' \n' '  ' < "$folder/out")" = "$words" ] || fail "--full has other words"
 expect 0 'PE 1 (pid' "$weft" explain --job "$launcher" 1 1 # what has started the PEs will do
 line '^  host      self: the same PE$'
 line '^  not taken p2p: the same PE$'
