@@ -159,6 +159,8 @@ void topo_routes(const struct topo *topo, FILE *to)
 {
     if (topo->n > 1 && topo->gpus)
         fputs("each path: expected GB/s and us, state; limited by\n", to);
+    else
+        fputs("no pair of devices of which one is a GPU: no paths to list\n", to);
     for (int a = 0; a < topo->n; a++)
         for (int b = 0; b < topo->n; b++) {
             struct routes routes = {.n = 0};

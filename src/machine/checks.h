@@ -73,6 +73,8 @@ int check_raids(const struct machine *machine, struct findings *findings);
 void check_captures(const struct machine *machine, struct findings *findings);
 void check_services(const struct machine *machine, struct findings *findings);
 void check_bonds(const struct machine *machine, struct findings *findings);
+/* Of a machine without RDMA devices: what could be one, or that nothing could. */
+void check_no_nic(const struct machine *machine, struct findings *findings);
 
 void check_drivers(const struct machine *machine, struct findings *findings);
 void check_limits(const struct machine *machine, struct findings *findings);

@@ -531,3 +531,47 @@ void check_file(const struct machine *machine, const struct endpoint *gpu, const
     add_file(machine, gpu, path, mount, &own);
     findings_merge(findings, &own);
 }
+
+/* The kernel's RDMA driver for a network controller that may be an RDMA NIC. Source: the tables of PCI devices in
+ * the kernel's drivers, and the PCI ID repository. */
+static const char *rdma_driver(const struct machine_pci *pci)
+{
+    static const struct {
+        int64_t vendor, first, last; /* devices */
+        const char *driver;
+    } nics[] = {{0x15b3, 0, 0xffff, "mlx5_ib (mlx4_ib before Connect-IB)"},
+                {0x8086, 0x1590, 0x159f, "irdma"}, /* E810 */
+                {0x8086, 0x37cc, 0x37d3, "irdma"}, /* X722 */
+                {0x14e4, 0x16c0, 0x17ff, "bnxt_re"},
+                {0x1d0f, 0xefa0, 0xefaf, "efa"},
+                {0x1077, 0x1600, 0x8fff, "qedr"},
+                {0x1425, 0, 0xffff, "iw_cxgb4"},
+                {0x15ad, 0x0820, 0x0820, "vmw_pvrdma"},
+                {0x1414, 0x00ba, 0x00ba, "mana_ib"}};
+    enum { CLASS_NETWORK = 0x02 };
+    int64_t device = number_or(pci->device, -1);
+    if (number_or(pci->class, 0) >> 16 != CLASS_NETWORK)
+        return NULL;
+    for (size_t i = 0; i < sizeof nics / sizeof nics[0]; i++)
+        if (number_is(pci->vendor, nics[i].vendor) && device >= nics[i].first &&
+            device <= nics[i].last)
+            return nics[i].driver;
+    return NULL;
+}
+
+void check_no_nic(const struct machine *machine, struct findings *findings)
+{
+    for (size_t i = 0; i < machine->n_pci; i++) {
+        const char *driver = rdma_driver(&machine->pci[i]);
+        if (driver) {
+            finding_add(findings, REASON_NIC_NONE, WEIGHT_NOTE, driver,
+                        "no RDMA device in /sys/class/infiniband; %s (%04" PRIx64 ":%04" PRIx64
+                        ") may be one",
+                        text_or(machine->pci[i].bdf, "?"), (uint64_t)machine->pci[i].vendor.value,
+                        (uint64_t)machine->pci[i].device.value);
+            return;
+        }
+    }
+    finding_add(findings, REASON_NIC_ABSENT, WEIGHT_NOTE, NULL,
+                "no RDMA device in /sys/class/infiniband, and no PCI device that could be one");
+}

@@ -245,8 +245,7 @@ static int examine_rdma(const struct machine *machine, struct findings *findings
     check_shared_nics(machine, &assignment, findings);
     assignment_free(&assignment);
     if (machine->n_nics == 0)
-        finding_add(findings, REASON_NIC_NONE, WEIGHT_NOTE, NULL,
-                    "no RDMA device in /sys/class/infiniband");
+        check_no_nic(machine, findings);
     return (int)machine->n_nics;
 }
 

@@ -220,8 +220,9 @@ static void read_interface(struct machine *machine, const struct machine_source 
 void live_nic(struct machine *machine, const struct machine_source *source)
 {
     const char **names = live_names(machine, live_path(source, "sys/class/infiniband").text);
-    for (; *names; names++)
-        read_rdma_device(machine, source, *names);
+    for (; *names; names++) /* a container may hold links to devices that it does not see */
+        if (live_exists(live_path(source, "sys/class/infiniband/%s", *names).text))
+            read_rdma_device(machine, source, *names);
     names = live_names(machine, live_path(source, "sys/class/net").text);
     for (; *names; names++)
         if (strcmp(*names, "bonding_masters") != 0)

@@ -29,7 +29,7 @@ described=("2 socket, 4 gpu each, nvlink hybrid-cube-mesh, 1 nic per 2 gpu"
     "2 node, 2 socket, 4 gpu each, h100, nvswitch, nic per gpu")
 for machine in *.json "${described[@]}"; do
     for form in "" --tree --links --routes --assign; do
-        case $form:$machine in --routes:no-gpu.json | --routes:*" "*) continue ;; esac
+        case $form:$machine in --routes:*" "*) continue ;; esac
         add topo --machine "$machine" $form
     done
     add doctor --machine "$machine" --all

@@ -161,6 +161,8 @@ static const struct {
     {REASON_DRV_UVM, "sys/module/nvidia_uvm", NULL, "", NULL, NULL, NULL},
     {REASON_GDR_NO_PEERMEM, "sys/module/nvidia_peermem", NULL, "", NULL, "gpu0", "mlx5_0"},
     {REASON_NIC_NONE, "sys/class/infiniband", NULL, "", NULL, NULL, NULL},
+    {REASON_NIC_ABSENT, "sys/devices/pci0000:00/0000:00:02.0/0000:20:00.0", NULL, "", NULL, NULL,
+     NULL},
     {REASON_NIC_DOWN, RDMA "ports/1/state", "1: DOWN\n", "", NULL, NULL, NULL},
     {REASON_NIC_ERRORS, RDMA "ports/1/counters/symbol_error", "900\n", "", NULL, NULL, NULL},
     {REASON_NIC_NO_VERBS, "usr/lib/libibverbs.so.1", NULL, "", NULL, NULL, NULL},

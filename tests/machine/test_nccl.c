@@ -229,6 +229,7 @@ static const char *const machines[] = {
     "dgx-a100",
     "geforce-2-acs",
     "h200-2-measured",
+    "h100-1-vm",
     "h200-2-vm",
     "h200-8-vm",
     "mi300x-8",

@@ -39,6 +39,7 @@ static const char *const machines[] = {
     "4 mi250x, xgmi pairs, 2 numa per socket, 2 gpu per root-complex, nic per 2 gpu, 1 disk",
     "4 a10g, no pcie-switch, 2 socket, iommu on, nic beside gpu1",
     MACHINES "/gh200.json",
+    MACHINES "/h100-1-vm.json",
 };
 enum { MACHINES_COUNT = sizeof machines / sizeof machines[0] };
 
