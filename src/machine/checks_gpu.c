@@ -579,11 +579,14 @@ void check_pcie_way(const struct machine *machine, const struct endpoint *a,
     }
     for (int i = 0; i < n; i++) {
         char bits[80];
+        /* what goes to the root complex anyway, a switch cannot send there */
+        bool matters = common || text_is(bridges[i]->kind, "root-port");
         describe_acs(bridges[i]->acs_control.value, bits, sizeof bits);
         repair_acs(bridges, n,
-                   finding_add(findings, REASON_P2P_ACS, weight, text_or(bridges[i]->bdf, "?"),
-                               "%s %s has %s", text_or(bridges[i]->kind, "bridge"),
-                               text_or(bridges[i]->bdf, "?"), bits));
+                   finding_add(findings, REASON_P2P_ACS, matters ? weight : WEIGHT_NOTE,
+                               text_or(bridges[i]->bdf, "?"), "%s %s has %s",
+                               text_or(bridges[i]->kind, "bridge"), text_or(bridges[i]->bdf, "?"),
+                               bits));
     }
     if (!common)
         check_roots(machine, a, b, weight, findings);

@@ -9,11 +9,19 @@
 
 enum { ROCE_MTU_LEAST = 4200 };
 
+static struct endpoint nic_end(const struct machine *machine, const struct machine_nic *nic)
+{
+    struct endpoint end = {.kind = ENDPOINT_NIC,
+                           .index = nic - machine->nics,
+                           .pci = machine_find_pci(machine, nic->bdf.value)};
+    snprintf(end.name, sizeof end.name, "%s", text_or(nic->name, ""));
+    return end;
+}
+
 static enum level level_to(const struct machine *machine, const struct endpoint *gpu,
                            const struct machine_nic *nic)
 {
-    struct endpoint end = {.kind = ENDPOINT_NIC, .pci = machine_find_pci(machine, nic->bdf.value)};
-    snprintf(end.name, sizeof end.name, "%s", text_or(nic->name, ""));
+    struct endpoint end = nic_end(machine, nic);
     return routes_apart(machine, gpu, &end);
 }
 
@@ -235,8 +243,21 @@ static const struct machine_nic *near_in_turn(const struct machine *machine,
     return n ? near[(size_t)gpu->index % n] : NULL;
 }
 
+/* The way between a GPU and a NIC with no CPU in it, in MB/s; 0: it cannot be told. */
+static int64_t direct_mbps(const struct machine *machine, const struct endpoint *gpu,
+                           const struct endpoint *nic)
+{
+    struct routes routes;
+    routes_between(machine, gpu, nic, &routes);
+    for (int i = 0; i < routes.n; i++)
+        if (routes.list[i].kind == ROUTE_PEER)
+            return routes.list[i].mbps;
+    return 0;
+}
+
+/* `direct`: expected of this NIC. One that is nearer and slower, for ACS on its way or its port, is no better. */
 static void check_far(const struct machine *machine, const struct endpoint *gpu,
-                      const struct endpoint *nic, struct findings *findings)
+                      const struct endpoint *nic, int64_t direct, struct findings *findings)
 {
     enum level nearest, here = routes_apart(machine, gpu, nic);
     const struct machine_nic *this = machine_find_nic(machine, nic->name);
@@ -245,7 +266,11 @@ static void check_far(const struct machine *machine, const struct endpoint *gpu,
         here == LEVEL_UNKNOWN
             ? NULL
             : near_in_turn(machine, gpu, port ? number_or(port->mbit, 0) : 0, &nearest);
-    if (near && nearest < here)
+    if (!near || nearest >= here)
+        return;
+    struct endpoint end = nic_end(machine, near);
+    int64_t there = direct_mbps(machine, gpu, &end);
+    if (!there || !direct || there * 11 / 10 >= direct)
         finding_add(findings, REASON_GDR_FAR, WEIGHT_SLOW, near->name.value,
                     "%s is at distance %s, %s at %s", nic->name, level_name(here), near->name.value,
                     level_name(nearest));
@@ -256,12 +281,7 @@ static void add_gdr(const struct machine *machine, const struct endpoint *gpu,
 {
     const struct machine_gpu *g = machine_find_gpu(machine, gpu->index);
     const struct machine_rung *r;
-    struct routes routes;
-    routes_between(machine, gpu, nic, &routes);
-    int64_t direct = 0;
-    for (int i = 0; i < routes.n; i++)
-        if (routes.list[i].kind == ROUTE_PEER)
-            direct = routes.list[i].mbps;
+    int64_t direct = direct_mbps(machine, gpu, nic);
     if (number_is(g->rdma, 0))
         finding_repair(finding_add(findings, REASON_GDR_GPU, WEIGHT_OFF, NULL,
                                    "%s (%s): CUDA attribute 116 is 0", gpu->name,
@@ -278,7 +298,7 @@ static void add_gdr(const struct machine *machine, const struct endpoint *gpu,
         finding_add(findings, REASON_GDR_SLOW, WEIGHT_SLOW, NULL,
                     "%s %s: %" PRId64 " of %" PRId64 " MB/s", gpu->name, nic->name, r->mbps.value,
                     direct);
-    check_far(machine, gpu, nic, findings);
+    check_far(machine, gpu, nic, direct, findings);
     check_nic(machine, nic, findings);
     /* of a way that is off for another cause, this is only good to know */
     check_pcie_way(machine, gpu, nic,

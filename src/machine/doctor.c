@@ -320,8 +320,25 @@ const char *doctor_state(const struct doctor_check *check)
                                                : "good";
 }
 
+/* What decides the way of one pair may be a note for another: it is told once, by its greatest weight. */
+static void drop_lesser(struct findings *findings, int first)
+{
+    int kept = first;
+    for (int i = first; i < findings->n; i++) {
+        bool lesser = false;
+        for (int k = i + 1; k < findings->n && !lesser; k++)
+            lesser = findings->list[k].reason == findings->list[i].reason &&
+                     findings->list[k].weight < findings->list[i].weight &&
+                     strcmp(findings->list[k].evidence, findings->list[i].evidence) == 0;
+        if (!lesser)
+            findings->list[kept++] = findings->list[i];
+    }
+    findings->n = kept;
+}
+
 static void finish(struct diagnosis *d, struct doctor_check *check)
 {
+    drop_lesser(&d->findings, check->first);
     check->n = d->findings.n - check->first;
     check->absent = count_absent(&d->findings, check);
     for (int i = check->first; i < d->findings.n; i++) {

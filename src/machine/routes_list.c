@@ -290,6 +290,18 @@ static void over_cpu_links(const struct machine *machine, const struct endpoint 
     snprintf(route->text, sizeof route->text, "GPUDirect RDMA over %s", link_title(cpu.kind));
 }
 
+/* A port is as fast as the NIC's own PCIe lets it be. */
+static void bound_by_nic(const struct machine *machine, const struct endpoint *nic, int permille,
+                         struct route *route)
+{
+    char limit[sizeof route->limit];
+    int64_t mbps = nic->pci ? routes_pcie_mbps(machine, nic->pci, limit, sizeof limit) : 0;
+    if (!mbps || !route->mbps || mbps * permille / 1000 >= route->mbps)
+        return;
+    route->mbps = mbps * permille / 1000;
+    snprintf(route->limit, sizeof route->limit, "%s", limit);
+}
+
 static void add_gpu_nic(const struct machine *machine, const struct endpoint *gpu,
                         const struct endpoint *nic, struct routes *routes)
 {
@@ -309,6 +321,7 @@ static void add_gpu_nic(const struct machine *machine, const struct endpoint *gp
     add_staged(machine, gpu, nic, 1000, routes);
     struct route *staged = &routes->list[routes->n - 1];
     bound_by_port(machine, nic, FACT_NIC_STAGED_PERMILLE, staged);
+    bound_by_nic(machine, nic, FACT_NIC_STAGED_PERMILLE, staged);
     bound_by_gpu(machine, gpu, staged);
 }
 

@@ -207,6 +207,8 @@ static void test_one_story(void **state)
         {"8 h200, 1 nic per 2 gpu", NULL},
         {"8 h200, nic per gpu, 4 gpu per pcie-switch", "set ports[2].state down"},
         {"4 h100, flat vm, 1 nic per 2 gpu", NULL},
+        {"2 socket, 4 l40s each, nic per 2 gpu, acs on, iommu on", NULL},
+        {"8 h200, nic per gpu, acs on", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         expect_one_story(cases[i][0], cases[i][1]);

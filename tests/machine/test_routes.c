@@ -300,6 +300,16 @@ static void test_load_module(void **state)
     machine_free(m);
 }
 
+/* Through host memory a NIC gives 15 of 47 GB/s, and where its own PCIe is slower than its port, as much less. */
+static void test_staged_nic(void **state)
+{
+    struct machine *m = load("dgx-a100");
+    assert_near(rate_of(m, "gpu0", "mlx5_0", ROUTE_STAGED), 25000 * 95 / 100 * 15 / 47);
+    assert_int_equal(whatif_apply(m, "set ports[0].mbit 400000"), WEFT_OK);
+    assert_near(rate_of(m, "gpu0", "mlx5_0", ROUTE_STAGED), 26300 * 15 / 47);
+    machine_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,7 +318,7 @@ int main(void)
         cmocka_unit_test(test_infinity_fabric),   cmocka_unit_test(test_near_names),
         cmocka_unit_test(test_lose_links),        cmocka_unit_test(test_across_packages),
         cmocka_unit_test(test_redirected),        cmocka_unit_test(test_cpu_links),
-        cmocka_unit_test(test_load_module),
+        cmocka_unit_test(test_load_module),       cmocka_unit_test(test_staged_nic),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "machine/doctor.h"
 #include "machine/explain.h"
 #include "machine/facts.h"
 #include "machine/whatif.h"
@@ -354,6 +355,29 @@ static void test_turned_off(void **state)
     }
 }
 
+/* Doctor tells a cause once in a check, and no NIC that a GPU was given is called too far away. */
+static void test_doctor_once(void **state)
+{
+    static struct diagnosis d;
+    for (size_t m = 0; m < MACHINES_COUNT; m++) {
+        struct machine *machine = load(m);
+        doctor_examine(machine, &d);
+        for (int c = 0; c < DOCTOR_CHECKS; c++)
+            for (int i = d.checks[c].first; i < d.checks[c].first + d.checks[c].n; i++) {
+                const struct finding *f = &d.findings.list[i];
+                if (f->reason == REASON_GDR_FAR)
+                    fail_msg("%s: GDR-FAR: %s", machines[m], f->evidence);
+                for (int k = d.checks[c].first; k < i; k++)
+                    if (d.findings.list[k].reason == f->reason &&
+                        strcmp(d.findings.list[k].evidence, f->evidence) == 0)
+                        fail_msg("%s: twice: %s: %s", machines[m], reason_table[f->reason].code,
+                                 f->evidence);
+            }
+        findings_free(&d.findings);
+        machine_free(machine);
+    }
+}
+
 /* Boards from which the vendor's driver withholds peer access have it in no answer. */
 static void test_geforce(void **state)
 {
@@ -399,7 +423,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_as_they_are), cmocka_unit_test(test_one_change),
         cmocka_unit_test(test_one_fact),    cmocka_unit_test(test_turned_off),
-        cmocka_unit_test(test_geforce),     cmocka_unit_test(test_relay_off),
+        cmocka_unit_test(test_doctor_once), cmocka_unit_test(test_geforce),
+        cmocka_unit_test(test_relay_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
