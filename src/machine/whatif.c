@@ -89,7 +89,7 @@ static weft_status lose_link(struct machine *machine, const struct words *w)
     bool to_switch = strcmp(end, ":switch") == 0;
     long b = *end == ':' && !to_switch ? strtol(end + 1, &end, 10) : -1;
     int lost = 0;
-    if ((*end && !to_switch) || (w->n == 4 && !all))
+    if ((*end && !to_switch) || (b < 0 && !to_switch) || (w->n == 4 && !all))
         return base_fail(WEFT_ERR_ARGUMENT, "write \"lose nvlink 2:5\", \"lose nvlink 2:5 all\" or "
                                             "\"lose nvlink 2:switch\"");
     for (int side = 0; side < 2; side++) {
@@ -251,6 +251,24 @@ const char *const whatif_help[] = {
 };
 const int whatif_n_help = sizeof whatif_help / sizeof whatif_help[0];
 
+/* The form of the help that begins with these words; of "lose link" that of "lose nvlink". */
+static weft_status wrong_form(const struct change *change)
+{
+    const char *second = change->second && strcmp(change->second, "link") == 0 ? "nvlink"
+                         : change->second                                      ? change->second
+                                                                               : "";
+    char start[64];
+    snprintf(start, sizeof start, "%s%s%s ", change->first, *second ? " " : "", second);
+    for (int i = 0; i < whatif_n_help; i++)
+        if (strncmp(whatif_help[i], start, strlen(start)) == 0 &&
+            (*second || isupper((unsigned char)whatif_help[i][strlen(start)]))) {
+            const char *end = strstr(whatif_help[i], "  ");
+            int length = (int)(end ? (size_t)(end - whatif_help[i]) : strlen(whatif_help[i]));
+            return base_fail(WEFT_ERR_ARGUMENT, "it is written \"%.*s\"", length, whatif_help[i]);
+        }
+    return base_fail(WEFT_ERR_ARGUMENT, "it has too few words or too many");
+}
+
 static weft_status apply_one(struct machine *machine, char *text)
 {
     struct words w = {.n = 0};
@@ -264,7 +282,7 @@ static weft_status apply_one(struct machine *machine, char *text)
             (c->second && (w.n < 2 || strcmp(c->second, w.at[1]) != 0)))
             continue;
         if (w.n < c->words || w.n > c->words_most || (c->fourth && strcmp(c->fourth, w.at[3]) != 0))
-            return base_fail(WEFT_ERR_ARGUMENT, "it does not have the words it needs");
+            return wrong_form(c);
         return c->apply(machine, &w);
     }
     return base_fail(WEFT_ERR_ARGUMENT, "no such change; there are drop acs, set acs, lose nvlink, "
