@@ -12,6 +12,11 @@
  *
  * `team` is what weft_team_device() gives; WEFT_DEV_WORLD is all PEs, WEFT_DEV_NODE those of the node.
  *
+ * Checking mode (WEFT_CHECK=1), on simt, and on a GPU in files compiled with -DWEFT_DEVICE_CHECK, since calls that may be made
+ * cost a kernel registers: before each collective the members compare operation, size, types, root, factor and strides, two trips
+ * over the link more. A difference is WEFT_ERR_MISMATCH at all, before anything is moved, and the job's failure names two
+ * members and what differs. All files of a program that call collectives on a GPU are compiled alike.
+ *
  * Protocol. A PE has, per team, an area that the members store to (struct weft_dev_area). Its flags
  * are, for each member i, arrived[i], the number of the latest sync in which it has arrived, and
  * phase[i], the number of the latest data collective in which it has delivered. Both only grow, and a
@@ -143,6 +148,36 @@ WEFT_DEVICE_NOINLINE int weft_dev_check_members(int operation, int team, int rec
     return WEFT_OK;
 }
 
+/* What members compare in checking mode. */
+struct weft_dev_asked {
+    int operation, type, op, root; /* 0, 0 and -1 where there are none */
+    uint64_t bytes;                /* 0 where members have their own */
+    uint64_t detail;               /* strides, or bits of a factor */
+};
+
+WEFT_DEVICE struct weft_dev_asked weft_dev_asked_of(int operation, uint64_t bytes, int root)
+{
+    struct weft_dev_asked asked = {operation, 0, 0, root, bytes, 0};
+    return asked;
+}
+
+#if !defined __CUDACC__ || defined WEFT_DEVICE_CHECK
+#define WEFT_DEV_CHECKS 1
+#else
+#define WEFT_DEV_CHECKS 0
+#endif
+
+/* room.h */
+WEFT_DEVICE_NOINLINE int weft_dev_compare_asked(int scope, int team, struct weft_dev_asked asked);
+
+/* WEFT_OK, or WEFT_ERR_MISMATCH at all members. By a scope whose group has begun. */
+WEFT_DEVICE int weft_dev_agree(int scope, int team, struct weft_dev_asked asked)
+{
+    if (!WEFT_DEV_CHECKS || WEFT_DEV_LIKELY(!weft_dev_state.checking))
+        return WEFT_OK;
+    return weft_dev_compare_asked(scope, team, asked);
+}
+
 WEFT_DEVICE int weft_dev_group_begin(struct weft_dev_group *g, int scope, int team, int operation)
 {
     g->m = weft_dev_members_of(team);
@@ -249,6 +284,8 @@ WEFT_DEVICE int weft_dev_meet_as(int scope, int team, int operation, enum weft_d
 {
     struct weft_dev_group g;
     int status = weft_dev_group_begin(&g, scope, team, operation);
+    if (!status)
+        status = weft_dev_agree(scope, team, weft_dev_asked_of(operation, 0, -1));
     return status ? status : weft_dev_meeting(&g, meeting);
 }
 
@@ -403,6 +440,8 @@ WEFT_DEVICE int weft_dev_broadcast(int scope, int team, void *dst, const void *s
 {
     struct weft_dev_group g;
     int status = weft_dev_group_begin(&g, scope, team, WEFT_DEV_OP_BROADCAST);
+    if (!status)
+        status = weft_dev_agree(scope, team, weft_dev_asked_of(g.operation, bytes, root));
     if (!status && (root < 0 || root >= g.m.n))
         status = weft_dev_refuse(g.operation, team, WEFT_ERR_PE, dst, bytes, g.rank == 0);
     if (!status)
@@ -429,6 +468,8 @@ WEFT_DEVICE int weft_dev_exchange(int scope, int team, int operation, void *dst,
 {
     struct weft_dev_group g;
     int status = weft_dev_group_begin(&g, scope, team, operation);
+    if (!status)
+        status = weft_dev_agree(scope, team, weft_dev_asked_of(operation, bytes, -1));
     if (!status)
         status = weft_dev_check(&g, dst, bytes * (size_t)g.m.n);
     if (status)
@@ -486,6 +527,8 @@ WEFT_DEVICE int weft_dev_rooted(int scope, int team, int operation, void *dst, c
 {
     struct weft_dev_group g;
     int from, to, status = weft_dev_group_begin(&g, scope, team, operation);
+    if (!status)
+        status = weft_dev_agree(scope, team, weft_dev_asked_of(operation, bytes, root));
     if (!status)
         status = weft_dev_rooted_check(&g, dst, bytes, root);
     if (status)

@@ -59,6 +59,7 @@ enum weft_dev_grid_what {
     WEFT_DEV_GRID_SEND, /* tells the members that what was moved to them is there, and awaits from ... to - 1 */
     WEFT_DEV_GRID_TAKE,   /* awaits these alone */
     WEFT_DEV_GRID_TELL,   /* tells the members two words, and awaits theirs */
+    WEFT_DEV_GRID_AGREE,  /* compares with the members what is asked for */
     WEFT_DEV_GRID_REDUCE, /* all of a reduction */
 };
 
@@ -67,6 +68,7 @@ struct weft_dev_grid_step {
     int operation, from, to;
     enum weft_dev_meeting at;
     const struct weft_dev_words *words;
+    const struct weft_dev_asked *asked;
 };
 
 /* A reduction, as it is called. */
@@ -155,6 +157,8 @@ WEFT_DEVICE int weft_dev_grid_members(int team, const struct weft_dev_grid_step 
         return weft_dev_reduce(WEFT_DEV_BLOCK, team, r->dst, r->src, r->n, r->what);
     if (step->what == WEFT_DEV_GRID_TELL)
         return weft_dev_tell(WEFT_DEV_BLOCK, team, step->operation, *step->words);
+    if (step->what == WEFT_DEV_GRID_AGREE)
+        return weft_dev_compare_asked(WEFT_DEV_BLOCK, team, *step->asked);
     weft_dev_group_begin(&g, WEFT_DEV_BLOCK, team, step->operation);
     if (step->what == WEFT_DEV_GRID_MEETING)
         return weft_dev_meeting(&g, step->at);
@@ -202,21 +206,33 @@ WEFT_DEVICE int weft_dev_grid_step(unsigned blocks, int team, const struct weft_
     return weft_dev_sync_block_or(failed) ? WEFT_ERR_TIMEOUT : WEFT_OK;
 }
 
+/* The last block compares for all; the members' blocks learn no more than that there is a difference, which is on record. */
+WEFT_DEVICE int weft_dev_grid_agree(unsigned blocks, int team, struct weft_dev_asked asked)
+{
+    struct weft_dev_grid_step step = {
+        WEFT_DEV_GRID_AGREE, asked.operation, 0, 0, WEFT_DEV_MEET, NULL, &asked};
+    if (!WEFT_DEV_CHECKS || WEFT_DEV_LIKELY(!weft_dev_state.checking))
+        return WEFT_OK;
+    return weft_dev_grid_step(blocks, team, &step, NULL) ? WEFT_ERR_MISMATCH : WEFT_OK;
+}
+
 /* ------------------------------------------------------------------------------- operations */
 
 WEFT_DEVICE_NOINLINE int weft_dev_grid_meet_as(unsigned blocks, int team, int operation,
                                                enum weft_dev_meeting meeting)
 {
     struct weft_dev_group g;
-    struct weft_dev_grid_step step = {WEFT_DEV_GRID_MEETING, operation, 0, 0, meeting, NULL};
+    struct weft_dev_grid_step step = {WEFT_DEV_GRID_MEETING, operation, 0, 0, meeting, NULL, NULL};
     int status = weft_dev_grid_begin(&g, blocks, team, operation);
+    if (!status)
+        status = weft_dev_grid_agree(blocks, team, weft_dev_asked_of(operation, 0, -1));
     return status ? status : weft_dev_grid_step(blocks, team, &step, NULL);
 }
 
 WEFT_DEVICE int weft_dev_grid_told(const struct weft_dev_group *g, unsigned blocks,
                                    enum weft_dev_grid_what what, int from, int to)
 {
-    struct weft_dev_grid_step step = {what, g->operation, from, to, WEFT_DEV_MEET, NULL};
+    struct weft_dev_grid_step step = {what, g->operation, from, to, WEFT_DEV_MEET, NULL, NULL};
     return weft_dev_grid_step(blocks, g->m.number, &step, NULL);
 }
 
@@ -264,6 +280,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_broadcast(unsigned blocks, int team, void
 {
     struct weft_dev_group g;
     int status = weft_dev_grid_begin(&g, blocks, team, WEFT_DEV_OP_BROADCAST);
+    if (!status)
+        status = weft_dev_grid_agree(blocks, team, weft_dev_asked_of(g.operation, bytes, root));
     if (!status && (root < 0 || root >= g.m.n))
         status = weft_dev_refuse(g.operation, team, WEFT_ERR_PE, dst, bytes, g.rank == 0);
     if (!status)
@@ -290,6 +308,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_exchange(unsigned blocks, int team, int o
     struct weft_dev_group g;
     int status = weft_dev_grid_begin(&g, blocks, team, operation);
     if (!status)
+        status = weft_dev_grid_agree(blocks, team, weft_dev_asked_of(operation, bytes, -1));
+    if (!status)
         status = weft_dev_check(&g, dst, bytes * (size_t)g.m.n);
     if (status)
         return status;
@@ -309,6 +329,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_rooted(unsigned blocks, int team, int ope
     struct weft_dev_group g;
     int from, to, status = weft_dev_grid_begin(&g, blocks, team, operation);
     if (!status)
+        status = weft_dev_grid_agree(blocks, team, weft_dev_asked_of(operation, bytes, root));
+    if (!status)
         status = weft_dev_rooted_check(&g, dst, bytes, root);
     if (status)
         return status;
@@ -321,8 +343,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_rooted(unsigned blocks, int team, int ope
 WEFT_DEVICE int weft_dev_grid_tell(const struct weft_dev_group *g, unsigned blocks,
                                    struct weft_dev_words words)
 {
-    struct weft_dev_grid_step step = {WEFT_DEV_GRID_TELL, g->operation, 0, 0,
-                                      WEFT_DEV_MEET,      &words};
+    struct weft_dev_grid_step step = {WEFT_DEV_GRID_TELL, g->operation, 0,   0,
+                                      WEFT_DEV_MEET,      &words,       NULL};
     return weft_dev_grid_step(blocks, g->m.number, &step, NULL);
 }
 
@@ -332,6 +354,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_collect(unsigned blocks, int team, void *
     struct weft_dev_group g;
     uint64_t before = 0;
     int status = weft_dev_grid_begin(&g, blocks, team, WEFT_DEV_OP_COLLECT);
+    if (!status)
+        status = weft_dev_grid_agree(blocks, team, weft_dev_asked_of(g.operation, 0, -1));
     if (!status)
         status = weft_dev_grid_tell(&g, blocks, weft_dev_words_of(bytes, 0));
     if (!status)
@@ -347,6 +371,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_alltoallv(unsigned blocks, int team,
 {
     struct weft_dev_group g;
     int status = weft_dev_grid_begin(&g, blocks, team, WEFT_DEV_OP_ALLTOALLV);
+    if (!status)
+        status = weft_dev_grid_agree(blocks, team, weft_dev_asked_of(g.operation, 0, -1));
     if (!status)
         status = weft_dev_check(&g, what.dst, what.room);
     if (!status)
@@ -366,6 +392,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_alltoalls(unsigned blocks, int team, void
     struct weft_dev_gaps s = {(char *)dst, (const char *)src, 0, 0, element, n, 0};
     int status = weft_dev_grid_begin(&g, blocks, team, WEFT_DEV_OP_ALLTOALL);
     if (!status)
+        status = weft_dev_grid_agree(blocks, team, weft_dev_gaps_asked(&s, dst_stride, src_stride));
+    if (!status)
         status = weft_dev_gaps_begin(&g, &s, dst_stride, src_stride);
     if (status)
         return status;
@@ -376,8 +404,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_alltoalls(unsigned blocks, int team, void
 /* The slices of large ones, as in weft_dev_reduce_slices(). */
 WEFT_DEVICE int weft_dev_grid_reduce_slices(struct weft_dev_reduction *r, unsigned blocks, int team)
 {
-    struct weft_dev_grid_step step = {
-        WEFT_DEV_GRID_MEETING, r->g.operation, 0, 0, WEFT_DEV_SYNC, NULL};
+    struct weft_dev_grid_step step = {WEFT_DEV_GRID_MEETING, r->g.operation, 0,   0,
+                                      WEFT_DEV_SYNC,         NULL,           NULL};
     uint64_t begin, end;
     int status = weft_dev_grid_step(blocks, team, &step, NULL);
     if (status)
@@ -393,10 +421,12 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
 {
     struct weft_dev_reduction r;
     struct weft_dev_grid_reduction call = {dst, src, n, what};
-    struct weft_dev_grid_step step = {WEFT_DEV_GRID_REDUCE, 0, 0, 0, WEFT_DEV_MEET, NULL};
+    struct weft_dev_grid_step step = {WEFT_DEV_GRID_REDUCE, 0, 0, 0, WEFT_DEV_MEET, NULL, NULL};
     int status = weft_dev_grid_begin(&r.g, blocks, team, weft_dev_reduce_operation(what));
     weft_dev_reduce_fill(&r, dst, src, n, what);
     r.how.members = r.g.m.n;
+    if (!status)
+        status = weft_dev_grid_agree(blocks, team, weft_dev_reduce_compared(&r, what));
     if (!status)
         status = weft_dev_reduce_asked(&r, what);
     if (!status)

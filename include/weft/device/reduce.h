@@ -76,6 +76,19 @@ WEFT_DEVICE int weft_dev_reduce_places(struct weft_dev_reduction *r)
     return status ? status : weft_dev_place(&r->g, r->dst, r->bytes, &r->to_segment, &r->to);
 }
 
+/* A factor that is each member's own is not compared. */
+WEFT_DEVICE struct weft_dev_asked weft_dev_reduce_compared(const struct weft_dev_reduction *r,
+                                                           struct weft_dev_combining what)
+{
+    struct weft_dev_asked asked =
+        weft_dev_asked_of(r->g.operation, r->bytes, what.to < 0 ? -1 : what.to);
+    asked.type = (int)what.type;
+    asked.op = (int)what.op + what.weighted;
+    asked.detail =
+        what.op == WEFT_DEV_SCALED && !what.weighted ? weft_dev_bits_f64(what.factor) : 0;
+    return asked;
+}
+
 /* WEFT_OK, or what is wrong with type, operation or root, which is on record. */
 WEFT_DEVICE int weft_dev_reduce_asked(const struct weft_dev_reduction *r,
                                       struct weft_dev_combining what)
@@ -94,6 +107,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_check(int scope, int team, void *dst, c
 {
     struct weft_dev_reduction r;
     int status = weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
+    if (!status)
+        status = weft_dev_agree(scope, team, weft_dev_reduce_compared(&r, what));
     if (!status)
         status = weft_dev_reduce_asked(&r, what);
     return status ? status : weft_dev_reduce_places(&r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The packet room of a team (state.h): its slots, the numbers of its rounds, and waiting for a packet in it; and the round in
- * which members tell each other two words each. Knows nothing of what packets carry otherwise; reduce.h sends its elements in
+ * which members tell each other two words each, by which they also compare their calls in checking mode. Knows nothing of what packets carry otherwise; reduce.h sends its elements in
  * them.
  *
  * A packet carries its number, so there is neither fence nor sync: one trip over the link. The room has two sets of slots,
@@ -180,6 +180,59 @@ WEFT_DEVICE uint64_t weft_dev_told(const struct weft_dev_room *room, int member,
 {
     return weft_dev_packet_value(
         weft_dev_load_vec16_relaxed(weft_dev_room_slot(room, member) + 16 * k));
+}
+
+/* --------------------------------------------------------------------------- checking mode
+ *
+ * Words as the kernels of streams have them (enum coll_header of src/gpu/coll_kernels.h), so that the host tells of
+ * both alike: 0, the kind, with operation, type, op, root + 1 and members in 8, 8, 8, 16 and 16 bits; 1, bytes; 2, the
+ * detail, in a round of its own, since one has two words. */
+WEFT_DEVICE uint64_t weft_dev_kind_of(struct weft_dev_asked asked, int members)
+{
+    return (uint64_t)(uint8_t)asked.operation | (uint64_t)(uint8_t)asked.type << 8 |
+           (uint64_t)(uint8_t)asked.op << 16 | (uint64_t)(uint16_t)(asked.root + 1) << 24 |
+           (uint64_t)(uint16_t)members << 40;
+}
+
+/* Of the last round, in which `own` was told: each thread looks at all, so that all have the same answer. `first`: number of
+ * its first word. */
+WEFT_DEVICE int weft_dev_differs(const struct weft_dev_group *g, const struct weft_dev_words *own,
+                                 int first)
+{
+    struct weft_dev_room room = weft_dev_told_room(g);
+    for (int i = 0; i < 2 * g->m.n; i++) {
+        int member = i >> 1, k = i & 1;
+        uint64_t theirs = member == g->m.me ? own->word[k] : weft_dev_told(&room, member, k);
+        if (theirs == own->word[k])
+            continue;
+        if (g->rank == 0) {
+            weft_dev_record(WEFT_DEV_RECORD_REFUSED, g->operation, WEFT_ERR_MISMATCH,
+                            weft_dev_member_pe(&g->m, member), g->m.number,
+                            (const void *)(uintptr_t)(first + k), 0, own->word[k], theirs, 0);
+            weft_dev_fail(WEFT_ERR_MISMATCH);
+        }
+        return WEFT_ERR_MISMATCH;
+    }
+    return WEFT_OK;
+}
+
+/* All threads of the scope have looked before one of them goes on to what may be the next round. */
+WEFT_DEVICE_NOINLINE int weft_dev_compare_asked(int scope, int team, struct weft_dev_asked asked)
+{
+    struct weft_dev_group g;
+    int status = weft_dev_group_begin(&g, scope, team, asked.operation);
+    struct weft_dev_words kind = weft_dev_words_of(weft_dev_kind_of(asked, g.m.n), asked.bytes);
+    struct weft_dev_words detail = weft_dev_words_of(asked.detail, 0);
+    if (!status)
+        status = weft_dev_tell(scope, team, asked.operation, kind);
+    if (!status)
+        status = weft_dev_differs(&g, &kind, 0);
+    if (!status)
+        status = weft_dev_tell(scope, team, asked.operation, detail);
+    if (!status)
+        status = weft_dev_differs(&g, &detail, 2);
+    weft_dev_scope_sync(scope);
+    return status;
 }
 
 #endif

@@ -79,6 +79,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_collect(int scope, int team, void *dst, const 
     uint64_t before = 0;
     int status = weft_dev_group_begin(&g, scope, team, WEFT_DEV_OP_COLLECT);
     if (!status)
+        status = weft_dev_agree(scope, team, weft_dev_asked_of(g.operation, 0, -1));
+    if (!status)
         status = weft_dev_tell(scope, team, g.operation, weft_dev_words_of(bytes, 0));
     if (!status)
         status = weft_dev_collect_place(&g, dst, bytes, &before);
@@ -151,6 +153,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_alltoallv(int scope, int team, struct weft_dev
     struct weft_dev_group g;
     int status = weft_dev_group_begin(&g, scope, team, WEFT_DEV_OP_ALLTOALLV);
     if (!status)
+        status = weft_dev_agree(scope, team, weft_dev_asked_of(g.operation, 0, -1));
+    if (!status)
         status = weft_dev_check(&g, blocks.dst, blocks.room);
     if (!status)
         status = weft_dev_tell(scope, team, g.operation, weft_dev_offers_of(&blocks));
@@ -205,6 +209,14 @@ WEFT_DEVICE int weft_dev_gaps_begin(const struct weft_dev_group *g, struct weft_
     return weft_dev_check(g, s->dst,
                           bytes > UINT64_MAX - s->element ? UINT64_MAX
                                                           : bytes + (places ? s->element : 0));
+}
+
+WEFT_DEVICE struct weft_dev_asked weft_dev_gaps_asked(const struct weft_dev_gaps *s,
+                                                      int64_t dst_stride, int64_t src_stride)
+{
+    struct weft_dev_asked asked = weft_dev_asked_of(WEFT_DEV_OP_ALLTOALL, s->element * s->n, -1);
+    asked.detail = (uint64_t)dst_stride << 32 | (uint32_t)src_stride;
+    return asked;
 }
 
 /* A block of elements; the loads of a thread do not wait for one another. */
@@ -274,6 +286,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_alltoalls(int scope, int team, void *dst, cons
     struct weft_dev_group g;
     struct weft_dev_gaps s = {(char *)dst, (const char *)src, 0, 0, element, n, 0};
     int status = weft_dev_group_begin(&g, scope, team, WEFT_DEV_OP_ALLTOALL);
+    if (!status)
+        status = weft_dev_agree(scope, team, weft_dev_gaps_asked(&s, dst_stride, src_stride));
     if (!status)
         status = weft_dev_gaps_begin(&g, &s, dst_stride, src_stride);
     if (status)

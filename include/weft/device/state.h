@@ -368,7 +368,8 @@ struct weft_dev {
     uint64_t *tickets; /* for box->records; on cuda in device memory, on simt box->tickets */
     struct weft_dev_ring ring; /* here, not behind an address: its own would be loaded each time */
     const struct weft_dev_gda *gda; /* NULL: no peer has that carrier */
-    uint64_t reserved[6];
+    uint64_t checking; /* 1: WEFT_CHECK=1, members compare what they are about to do (room.h) */
+    uint64_t reserved[5];
 };
 
 #ifdef __cplusplus
