@@ -34,7 +34,8 @@ KERNEL weft_coll_check(struct coll_call call)
     uint64_t factor = c->header[COLL_HEADER_DETAIL];
     if (c->op == WEFT_DEV_SCALED && !c->weighted)
         factor = weft_dev_bits_f64(how_of(c, 1).factor);
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     await_slots(&r);
     for (int i = (int)r.rank; i < c->members; i += (int)r.threads)
         for (int unit = 0; unit < 2 && i != c->me; unit++)

@@ -10,7 +10,8 @@
  *   direct              weft_coll_push, _spread, _combine          2 T + F     the bytes themselves
  *   through scratch     weft_coll_push_scratch, _spread_scratch,   3 T + F     the bytes themselves, and a copy at each end
  *                       _reduce_scratch
- *   with gaps           weft_coll_send_strided, _push_strided      as _send and _push, by elements
+ *   with gaps           weft_coll_send_strided, _push_strided,     as _send, _push and _push_scratch, by elements
+ *                       _push_strided_scratch
  *   direct, sized       weft_coll_push_sized                       3 T + F     and a unit for each member
  *                       _sized_scratch                           4 T + F     and a unit for each member
  *   copy engines        weft_coll_meet, twice or more              2 T + F     the bytes themselves, by no kernel
@@ -68,7 +69,8 @@ KERNEL weft_coll_send(struct coll_call call)
     struct round r;
     int first_of = c->src_step ? turned(c, 0) : 0;
     struct weft_dev_vec16 first = first_unit(c, first_of);
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     if (c->flow != COLL_ALL)
         say_here(&r);
     await_slots(&r);
@@ -183,7 +185,8 @@ WEFT_DEVICE void reduce_one(const struct coll_call *c, uint64_t *shared, double 
     struct weft_dev_how h = how_of(c, more);
     int first_of = c->src_step ? turned(c, 0) : 0;
     struct weft_dev_vec16 first = first_unit(c, first_of);
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     if (c->flow != COLL_ALL)
         say_here(&r);
     await_slots(&r);
@@ -232,7 +235,8 @@ WEFT_DEVICE void reduce_two(const struct coll_call *c, uint64_t *shared, double 
     struct weft_dev_how h = how_of(c, more);
     int n = c->members, slots = 2 * n;
     uint64_t units = (c->bytes + COLL_UNIT - 1) / COLL_UNIT, slice = (units + n - 1) / n;
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     await_slots(&r);
     factors_send(&r, h);
     for (uint64_t v = r.rank; v < slice; v += r.threads)
@@ -295,12 +299,10 @@ KERNEL weft_coll_push(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     say_here(&r);
-    const char *mine = c->src + (uint64_t)c->me * c->src_step;
-    char *to = c->dst + (uint64_t)c->me * c->dst_step;
-    if (takes_from(c, c->me) && to != mine)
-        weft_dev_move(to, mine, c->bytes, r.rank, r.threads, 0);
+    push_own(&r, 0);
     await_here(&r, r.number);
     for (int i = 0; i < c->members - 1 && !r.failed; i++) {
         int member = turned(c, i);
@@ -362,7 +364,8 @@ KERNEL weft_coll_push_sized(struct coll_call call)
     const struct coll_call *c = &call;
     struct round r;
     uint64_t before = 0, all = 0;
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     exchange_offers(&r, offers);
     for (int i = 0; i < c->members && !c->counts && !r.failed; i++) {
         before += i < c->me ? offers[2 * i] : 0;
@@ -405,7 +408,8 @@ KERNEL weft_coll_spread(struct coll_call call)
     unsigned rank = weft_dev_thread_x();
     uint64_t others = (uint64_t)c->members - 1,
              pieces = weft_dev_grid_dim_x() * (uint64_t)c->chunks;
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     say_here(&r);
     await_here(&r, r.number);
     int place = c->me - c->root - 1; /* of this member's slice, -1: the root's */
@@ -450,7 +454,8 @@ KERNEL weft_coll_meet(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     if (c->fenced)
         weft_dev_fence(ORDERED, SYSTEM);
     say_here(&r);
@@ -547,7 +552,8 @@ WEFT_DEVICE void combine(const struct coll_call *c, uint64_t *shared, double *fa
     struct round r;
     struct weft_dev_how h = how_of(c, more);
     uint64_t n = (uint64_t)c->members, me = (uint64_t)c->me, begin, end, shift = 0;
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     say_here(&r);
     factors_exchange(&r, h, factors);
     if (c->everywhere) { /* slices are multiples of 16 bytes but the last */

@@ -36,6 +36,7 @@
     X(weft_coll_reduce_two_lines)                                                                  \
     X(weft_coll_push_scratch)                                                                      \
     X(weft_coll_spread_scratch)                                                                    \
+    X(weft_coll_push_strided_scratch)                                                              \
     X(weft_coll_sized_scratch)                                                                     \
     X(weft_coll_reduce_scratch)                                                                    \
     X(weft_coll_reduce_scratch_more)                                                               \

@@ -241,7 +241,8 @@ KERNEL weft_coll_send_lines(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     if (c->flow != COLL_ALL)
         say_here(&r);
     await_slots(&r);
@@ -299,7 +300,8 @@ KERNEL weft_coll_reduce_one_lines(struct coll_call call)
     const struct coll_call *c = &call;
     struct round r;
     struct weft_dev_how h = how_of(c, 0);
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     if (c->flow != COLL_ALL)
         say_here(&r);
     await_slots(&r);
@@ -359,7 +361,8 @@ KERNEL weft_coll_reduce_two_lines(struct coll_call call)
     struct round r;
     int n = c->members, slots = 2 * n;
     uint64_t pieces = pieces_of(c->bytes), slice = (pieces + n - 1) / n;
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     await_slots(&r);
     for (uint64_t v = warp_rank(&r); v < slice; v += warps_of(&r))
         FOR_LANES(lane)

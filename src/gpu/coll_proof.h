@@ -116,7 +116,8 @@ KERNEL_OF_512 weft_coll_prove_lines(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     if (weft_dev_thread_x() == 0)
         weft_dev_store_u64(&r.own->proof, (uint64_t)COLL_PROOF_GOOD << COLL_PROOF_SHIFT, RELAXED,
                            WEFT_SCOPE_GPU);

@@ -94,7 +94,9 @@ WEFT_DEVICE void coll_renew(const struct round *r)
     weft_dev_sync_block();
 }
 
-WEFT_DEVICE void round_begin(struct round *r, const struct coll_call *c, uint64_t *shared)
+/* Not 0: the members have called differently (coll_check.h), and the kernel stores nothing: another member, which has not
+ * seen it yet, would miss a packet that one of a later round took the place of. */
+WEFT_DEVICE int round_begin(struct round *r, const struct coll_call *c, uint64_t *shared)
 {
     r->c = c;
     r->own = area_of(c, c->me);
@@ -119,6 +121,7 @@ WEFT_DEVICE void round_begin(struct round *r, const struct coll_call *c, uint64_
     r->set = set_offset(c, r->number);
     r->packet = ((uint32_t)r->number & (COLL_NUMBER_BIT - 1)) | COLL_NUMBER_BIT;
     coll_renew(r);
+    return r->failed;
 }
 
 /* Tells all others that this member has begun. Relaxed: what the stream did before is behind the end of its

@@ -20,6 +20,7 @@
 #include <weft/device/move.h>
 
 #include "coll_round.h"
+#include "coll_strided.h"
 
 struct scratch {
     uint64_t slot_bytes;
@@ -161,45 +162,87 @@ WEFT_DEVICE struct scratch_range scratch_range(const struct coll_call *c, const 
 
 /* ------------------------------------------------------------------------------------- moves */
 
-/* Fcollect, alltoall, gather and scatter, and broadcast to all from the root. */
-KERNEL weft_coll_push_scratch(struct coll_call call)
+/* Part of the block for `member` into the scratch of that, without gaps. */
+WEFT_DEVICE void scratch_put(const struct round *r, const struct scratch *s, int member,
+                             struct scratch_range part, uint64_t step, int strided)
 {
-    WEFT_SHARED(uint64_t, shared, [2]);
-    const struct coll_call *c = &call;
-    struct round r;
-    round_begin(&r, c, shared);
-    say_here(&r);
-    struct scratch s = scratch_begin(c, c->bytes, 1, 0);
+    const struct coll_call *c = r->c;
+    char *slot = scratch_slot(r, s, member, c->me, 0, step);
+    const char *block = c->src + (uint64_t)member * c->src_step;
+    if (!strided)
+        weft_dev_move(slot, block + part.at, (size_t)part.bytes, s->rank, s->threads, 0);
+    else
+        for (uint64_t u = s->rank; 16 * u < part.bytes; u += s->threads)
+            weft_dev_store_vec16(slot + 16 * u, strided_load(c, block, part.at / 16 + u));
+}
+
+/* Part of the block of `member` from the own scratch to its place. */
+WEFT_DEVICE void scratch_out(const struct round *r, const struct scratch *s, int member,
+                             struct scratch_range part, uint64_t step, int strided)
+{
+    const struct coll_call *c = r->c;
+    const char *slot = scratch_slot(r, s, c->me, member, 0, step);
+    char *block = c->dst + (uint64_t)member * c->dst_step;
+    if (!strided)
+        weft_dev_move(block + part.at, slot, (size_t)part.bytes, s->rank, s->threads, 1);
+    else
+        for (uint64_t u = s->rank; 16 * u < part.bytes; u += s->threads)
+            strided_deliver(c, block, part.at / 16 + u, weft_dev_load_vec16_relaxed(slot + 16 * u));
+}
+
+WEFT_DEVICE void push_own(const struct round *r, int strided)
+{
+    const struct coll_call *c = r->c;
     const char *mine = c->src + (uint64_t)c->me * c->src_step;
     char *to = c->dst + (uint64_t)c->me * c->dst_step;
-    if (takes_from(c, c->me) && to != mine)
-        weft_dev_move(to, mine, c->bytes, r.rank, r.threads, 0);
+    if (!takes_from(c, c->me) || to == mine)
+        return;
+    if (strided)
+        strided_move(r, to, mine);
+    else
+        weft_dev_move(to, mine, c->bytes, r->rank, r->threads, 0);
+}
+
+WEFT_DEVICE void push_scratch(const struct coll_call *c, uint64_t *shared, int strided)
+{
+    struct round r;
+    if (round_begin(&r, c, shared))
+        return;
+    say_here(&r);
+    struct scratch s = scratch_begin(c, c->bytes, 1, 0);
+    push_own(&r, strided);
     await_here(&r, r.number);
     uint64_t step = 0;
     for (uint64_t at = s.begin; at < s.end && !r.failed; at += s.slot_bytes, step++) {
-        uint64_t bytes = s.end - at < s.slot_bytes ? s.end - at : s.slot_bytes;
+        struct scratch_range part = {at, s.end - at < s.slot_bytes ? s.end - at : s.slot_bytes};
         if (step > 1)
             await_emptied(&r, &s, step - 1);
-        for (int i = 0; i < c->members - 1 && !r.failed; i++) {
-            int member = turned(c, i);
-            if (sends_to(c, member))
-                weft_dev_move(scratch_slot(&r, &s, member, c->me, 0, step),
-                              c->src + (uint64_t)member * c->src_step + at, (size_t)bytes, s.rank,
-                              s.threads, 0);
-        }
+        for (int i = 0; i < c->members - 1 && !r.failed; i++)
+            if (sends_to(c, turned(c, i)))
+                scratch_put(&r, &s, turned(c, i), part, step, strided);
         tell_filled(&r, &s, step + 1);
         await_filled(&r, &s, step + 1);
-        for (int i = 0; i < c->members - 1 && !r.failed; i++) {
-            int member = turned(c, i);
-            if (takes_from(c, member))
-                weft_dev_move(c->dst + (uint64_t)member * c->dst_step + at,
-                              scratch_slot(&r, &s, c->me, member, 0, step), (size_t)bytes, s.rank,
-                              s.threads, 1);
-        }
+        for (int i = 0; i < c->members - 1 && !r.failed; i++)
+            if (takes_from(c, turned(c, i)))
+                scratch_out(&r, &s, turned(c, i), part, step, strided);
         tell_emptied(&r, &s, step + 1);
     }
     scratch_clear(&r, &s, step);
     round_end(&r, 1);
+}
+
+/* Fcollect, alltoall, gather and scatter, and broadcast to all from the root. */
+KERNEL weft_coll_push_scratch(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    push_scratch(&call, shared, 0);
+}
+
+/* Alltoall of blocks whose elements lie apart: they have no gaps in scratch. */
+KERNEL weft_coll_push_strided_scratch(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    push_scratch(&call, shared, 1);
 }
 
 /* Whose slice of a broadcast is which: the members behind the root have them in turn. */
@@ -259,7 +302,8 @@ KERNEL weft_coll_spread_scratch(struct coll_call call)
     struct round r;
     uint64_t others = (uint64_t)c->members - 1, step = 0;
     uint64_t slice = ((c->bytes + others - 1) / others + 15) & ~(uint64_t)15;
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     say_here(&r);
     struct scratch s = scratch_begin(c, slice, 1, 0);
     if (c->me == c->root && c->dst != c->src)
@@ -378,7 +422,8 @@ WEFT_DEVICE void scratch_reduce(const struct coll_call *c, uint64_t *shared, dou
     int sliced = c->everywhere || c->flow == COLL_TO;
     if (sliced)
         slice = ((c->bytes + n - 1) / n + 15) & ~(uint64_t)15;
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     say_here(&r);
     struct scratch s = scratch_begin(c, sliced ? slice : c->bytes, 1 + sliced, 1);
     factors_exchange(&r, h, factors);

@@ -184,7 +184,8 @@ KERNEL weft_coll_sized_scratch(struct coll_call call)
     WEFT_SHARED(struct sized_pair, pairs, [COLL_MEMBERS]);
     const struct coll_call *c = &call;
     struct round r;
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     struct scratch s = scratch_begin(c, 0, 1, 0);
     sized_meet(&r, &s, pairs);
     const char *mine = c->src + (c->counts ? c->src_at[c->me] : 0);

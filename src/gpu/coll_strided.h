@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alltoall of blocks whose elements lie apart: by packets, which carry them without gaps, and by direct stores. See
- * coll_kernels.cu. */
+/* Alltoall of blocks whose elements lie apart: by packets, which carry them without gaps, and by direct stores;
+ * through scratch in coll_scratch.h. See coll_kernels.cu. */
 #ifndef WEFT_GPU_COLL_STRIDED_H
 #define WEFT_GPU_COLL_STRIDED_H
 
@@ -71,7 +71,8 @@ KERNEL weft_coll_send_strided(struct coll_call call)
     const struct coll_call *c = &call;
     struct round r;
     uint64_t units = (c->bytes + COLL_UNIT - 1) / COLL_UNIT;
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     await_slots(&r);
     for (uint64_t u = r.rank; u < units; u += r.threads)
         for (int i = 0; i < c->members - 1; i++) {
@@ -126,7 +127,8 @@ KERNEL weft_coll_push_strided(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
-    round_begin(&r, c, shared);
+    if (round_begin(&r, c, shared))
+        return;
     say_here(&r);
     strided_move(&r, c->dst + (uint64_t)c->me * c->dst_step,
                  c->src + (uint64_t)c->me * c->src_step);

@@ -75,9 +75,10 @@ static bool can(const struct coll_question *q, enum coll_way way)
     if (way == COLL_WAY_DIRECT)
         return q->direct && q->what != COLL_REDUCE_TO;
     if (way == COLL_WAY_ENGINES)
-        return q->direct && !sized && !q->strided && !reduces(q->what); /* engines do not add */
+        return q->direct && !sized && !q->strided && !q->checked &&
+               !reduces(q->what); /* engines do not add */
     if (way == COLL_WAY_SCRATCH)
-        return n > 1 && !q->strided;
+        return n > 1;
     if (sized || (by_lines(way) && (!q->lines || q->strided)))
         return false;
     /* Every member's slice has at least a unit, or piece, so that every pair exchanges some. */

@@ -42,11 +42,12 @@ struct coll_question {
     int members;
     uint64_t bytes;     /* of the vector, or of a block */
     uint64_t set_bytes; /* of the team's slots for packets */
-    bool strided; /* nothing for copy engines: elements lie apart, or members are compared first */
-    bool direct;  /* others may store to the destination, and load what they combine */
-    int most_blocks; /* 1 ... 64; 0: copy engines where they can serve, else one block */
+    bool strided;       /* elements lie apart: nothing for copy engines and lines */
+    bool direct;        /* others may store to the destination, and load what they combine */
+    int most_blocks;    /* 1 ... 64; 0: copy engines where they can serve, else one block */
     enum coll_way wish;
-    bool lines; /* proven between all members, and elements have at most 8 bytes */
+    bool lines;   /* proven between all members, and elements have at most 8 bytes */
+    bool checked; /* members are compared first, which copy engines would not wait for */
 };
 
 struct coll_choice {

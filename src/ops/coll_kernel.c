@@ -432,7 +432,8 @@ static enum coll_kernel kernel_of(const struct coll_ask *ask, const struct coll_
         return choice->way == COLL_WAY_SCRATCH ? COLL_weft_coll_sized_scratch
                                                : COLL_weft_coll_push_sized;
     if (choice->way == COLL_WAY_SCRATCH)
-        return choice->phases > 1    ? COLL_weft_coll_spread_scratch
+        return ask->element          ? COLL_weft_coll_push_strided_scratch
+               : choice->phases > 1  ? COLL_weft_coll_spread_scratch
                : !reduces(ask->what) ? COLL_weft_coll_push_scratch
                : more                ? COLL_weft_coll_reduce_scratch_more
                                      : COLL_weft_coll_reduce_scratch;
@@ -463,7 +464,8 @@ struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct
                               .members = team->n,
                               .bytes = ask->bytes,
                               .set_bytes = coll_set_bytes(team->slot),
-                              .strided = ask->element != 0 || team->job->checking,
+                              .strided = ask->element != 0,
+                              .checked = team->job->checking,
                               .direct = symmetric,
                               .most_blocks = team->coll->most_blocks,
                               .wish = team->coll->wish,

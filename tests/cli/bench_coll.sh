@@ -27,11 +27,11 @@ grep -q "^figures of the stand-in" <<< "$table" || fail "simt: not told: $table"
 rows=$(on_gpus --pes 3 --sizes 8,4K --json) || fail "gpu: status $?"
 count() { grep -c "$1" <<< "$rows"; }
 [ "$(count '"verified":true')" = "$(count .)" ] || fail "gpu: not all rows are right: $rows"
-for way in auto:24 packets:18 two:1 direct:22 scratch:22 engines:10 copies:24; do
+for way in auto:24 packets:18 two:1 direct:22 scratch:24 engines:10 copies:24; do
     [ "$(count "\"way\":\"${way%:*}\"")" = "${way#*:}" ] || fail "gpu: not ${way#*:} rows of ${way%:*}: $rows"
 done
 for key in '"graph_us":[0-9]' '"stream_us":[0-9]' '"host_us":[0-9]' '"model_us":[0-9]' '"floor_us":[0-9]' '"gbytes_per_s":[0-9]'; do
-    [ "$(grep -v '"way":"copies"' <<< "$rows" | grep -c "$key")" = 97 ] || fail "gpu: rows without $key: $rows"
+    [ "$(grep -v '"way":"copies"' <<< "$rows" | grep -c "$key")" = 99 ] || fail "gpu: rows without $key: $rows"
 done
 row=$(grep '"op":"alltoall","bytes":4096,"way":"direct"' <<< "$rows")
 read -r us gbps least <<< "$("$json_get" graph_us gbytes_per_s floor_us <<< "$row")"

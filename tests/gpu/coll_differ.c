@@ -3,8 +3,10 @@
  * nothing is stored. `coll_differ CASE`:
  *   agree                        nothing differs: values are right, also after many rounds
  *   bytes type op weights root call   the hosts see it, at the call, and the job goes on
- *   memory factor                the GPUs see it, when the streams come there, and the job has failed */
+ *   memory moves factor          the GPUs see it, when the streams come there, and the job has failed */
 #include "coll_job.h"
+
+#include <stdatomic.h>
 
 enum { COUNT = 1000 };
 
@@ -56,6 +58,32 @@ static void by_hosts(const char *name, char *dst)
     OK(weft_barrier(world));
 }
 
+static _Atomic int *told; /* of PE 0: how many have been told */
+
+static void count_told(void)
+{
+    void *own = NULL;
+    OK(weft_alloc(job, WEFT_HOST, sizeof *told, 0, WEFT_ALLOC_ZERO, &own));
+    told = weft_ptr(job, own, 0);
+    CHECK(told);
+}
+
+/* The end of a PE would be told to others in place of the difference, so all stay until all have been told. */
+static void end_together(void)
+{
+    atomic_fetch_add(told, 1);
+    for (int i = 0; i < 600 && atomic_load(told) < n; i++)
+        usleep(100000);
+    _exit(0);
+}
+
+/* What is put behind is put before the stream goes on. */
+static void nap(void *unused)
+{
+    (void)unused;
+    usleep(200000);
+}
+
 /* Ends the program: the job has failed. */
 static void by_gpus(const char *name, char *dst)
 {
@@ -67,6 +95,13 @@ static void by_gpus(const char *name, char *dst)
         expect(weft_reduce_on_stream(world, to, heap_src, COUNT, WEFT_DOUBLE, WEFT_SUM, stream),
                "symmetric memory at one of");
         untouched(own_dst + 256 - GUARD);
+    } else if (strcmp(name, "moves") ==
+               0) { /* the factors differ, and what is put behind is left, too */
+        to_gpu(factor_room, &factor, sizeof factor);
+        CHECK(!cuda.LaunchHostFunc(stream, nap, NULL));
+        OK(weft_reduce_scaled_on_stream(world, dst, heap_src, COUNT, WEFT_BFLOAT16, factor_room,
+                                        stream));
+        expect(weft_fcollect_on_stream(world, dst, heap_src, 512, stream), "factor 0.");
     } else {
         to_gpu(factor_room, &factor, sizeof factor);
         expect(weft_reduce_scaled_on_stream(world, dst, heap_src, COUNT, WEFT_BFLOAT16, factor_room,
@@ -76,7 +111,7 @@ static void by_gpus(const char *name, char *dst)
     untouched(dst - GUARD);
     printf("PE %d stored nothing\n", me);
     fflush(stdout);
-    _exit(0);
+    end_together();
 }
 
 static void agree(void)
@@ -108,10 +143,12 @@ int main(int argc, char **argv)
     OK(weft_reduce_on_stream(weft_team_world(job), heap_src, heap_src, 4, WEFT_FLOAT, WEFT_SUM,
                              stream)); /* the team is ready */
     synchronize();
+    count_told();
     OK(weft_barrier(weft_team_world(job)));
     if (strcmp(name, "agree") == 0)
         agree();
-    else if (strcmp(name, "memory") == 0 || strcmp(name, "factor") == 0)
+    else if (strcmp(name, "memory") == 0 || strcmp(name, "factor") == 0 ||
+             strcmp(name, "moves") == 0)
         by_gpus(name, dst);
     else
         by_hosts(name, dst);

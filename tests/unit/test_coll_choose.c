@@ -14,7 +14,7 @@
 static struct coll_question ask(enum coll_what what, int members, uint64_t bytes)
 {
     return (struct coll_question){what, members, bytes,         COLL_WIDE_SET, false,
-                                  true, 64,      COLL_WAY_AUTO, false};
+                                  true, 64,      COLL_WAY_AUTO, false,         false};
 }
 
 static void sizes(void **state)
@@ -145,8 +145,10 @@ static void scratch(void **state)
             print_error("row %zu: %s and not %s\n", i, coll_way_name(choice.way),
                         coll_way_name(rows[i].way));
         assert_int_equal(choice.way, rows[i].way);
-        q.strided = true; /* packets alone carry elements that lie apart */
-        assert_true(coll_choose(&q, &coll_rates_built_in).way != COLL_WAY_SCRATCH);
+        q.checked = true; /* it stands behind the comparison */
+        assert_int_equal(coll_choose(&q, &coll_rates_built_in).way, rows[i].way);
+        q.strided = rows[i].what == COLL_ALLTOALL; /* and takes elements that lie apart */
+        assert_int_equal(coll_choose(&q, &coll_rates_built_in).way, rows[i].way);
     }
     static const struct {
         int members;
@@ -188,7 +190,7 @@ static void check_scratch(const struct coll_question *q, const struct coll_choic
     uint64_t slot = coll_scratch_slot(q->set_bytes, choice->blocks, parts);
     uint64_t each = sliced ? (bytes + n - 1) / n + 16 : bytes;
     uint64_t steps = (each / choice->blocks + COLL_SCRATCH_GRAIN) / (slot ? slot : 1) + 1;
-    assert_true(n > 1 && !q->strided && choice->threads == 512);
+    assert_true(n > 1 && choice->threads == 512);
     assert_true(slot >= COLL_SCRATCH_GRAIN && slot % COLL_SCRATCH_GRAIN == 0);
     assert_true(2 * choice->blocks * (uint64_t)parts * slot <= 4 * q->set_bytes);
     assert_true((1 + sliced) * steps + 2 < COLL_STEPS);
@@ -266,6 +268,8 @@ static void check(const struct coll_question *q)
     assert_int_equal(choice.phases > 0,
                      choice.way == COLL_WAY_ENGINES || (choice.way == COLL_WAY_SCRATCH && !sized));
     if (choice.way == COLL_WAY_ENGINES)
+        assert_true(!q->strided && !q->checked);
+    if (choice.way == COLL_WAY_ENGINES)
         assert_true(q->what < COLL_REDUCE && choice.threads >= (unsigned)n && choice.blocks == 1);
     if (choice.phases == 2) /* slices of whole pages, none empty */
         assert_true(q->what == COLL_BROADCAST && q->bytes / (n - 1) >= 4096);
@@ -294,6 +298,7 @@ static void every_answer(void **state)
                     q.wish = (enum coll_way)(k / 5 % 8);
                     q.direct = k / 40 & 1;
                     q.lines = k / 40 & 4;
+                    q.checked = bytes % 3 == 1;
                     q.set_bytes = k / 40 & 2 ? COLL_WIDE_SET : COLL_NARROW_SET;
                     check(&q);
                 }

@@ -207,7 +207,7 @@ static void estimates(void **state)
         assert_string_equal(names, "engines_gbps");
     }
     struct coll_question q = {COLL_ALLTOALL, 4,  64 << 20,         COLL_WIDE_SET, false,
-                              false,         64, COLL_WAY_SCRATCH, false};
+                              false,         64, COLL_WAY_SCRATCH, false,         false};
     rates.scratch_gbps = 100;
     double slow = coll_cost(&q, &rates, COLL_WAY_SCRATCH);
     rates.scratch_gbps = 200;
@@ -270,7 +270,7 @@ static void choice(void **state)
 {
     (void)state;
     struct coll_question q = {COLL_FCOLLECT, 2,  128 << 10,     COLL_WIDE_SET, false,
-                              true,          64, COLL_WAY_AUTO, false};
+                              true,          64, COLL_WAY_AUTO, false,         false};
     struct coll_rates rates = coll_rates_built_in;
     assert_int_equal(coll_choose(&q, &rates).way, COLL_WAY_PACKETS);
     rates.packets_gbps = 20;
