@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "explain_coll.h"
 #include "explain_pes.h"
+#include "machine/checks.h"
 #include "machine/explain.h"
 #include "machine/ladder.h"
 #include "machine_options.h"
@@ -127,38 +128,54 @@ static const char *kind_of(const struct route *route, char *text, size_t size)
     return text;
 }
 
-/* How a speed stands to what is expected; the bounds are those of the findings. */
-static void print_speed(const char *what, int64_t mbps, const struct route *route)
+/* How a speed stands to what is expected; the bounds are those of the findings. Measured is direct access: `route` is
+ * NULL where another way is taken. */
+static void print_speed(const struct machine *machine, const char *what, int64_t mbps,
+                        const struct route *route)
 {
     char is[16], of[16], kind[64];
     if (!mbps)
         return;
-    if (!route || !route->mbps) {
-        printf("  %-10s %s GB/s\n", what, show_gbps(mbps, is, sizeof is));
+    show_gbps(mbps, is, sizeof is);
+    if (!route) {
+        printf("  %-10s %s GB/s by direct access, which is not taken\n", what, is);
         return;
     }
-    columns_print(stdout, LABEL, "  %-10s %s of %s GB/s, %s for %s", what,
-                  show_gbps(mbps, is, sizeof is), show_gbps(route->mbps, of, sizeof of),
-                  mbps < route->mbps * 80 / 100    ? "degraded"
-                  : mbps < route->mbps * 90 / 100  ? "somewhat slow"
-                  : mbps > route->mbps * 110 / 100 ? "more than usual"
-                                                   : "normal",
+    if (!route->mbps) {
+        printf("  %-10s %s GB/s\n", what, is);
+        return;
+    }
+    columns_print(stdout, LABEL, "  %-10s %s of %s GB/s, %s for %s", what, is,
+                  show_gbps(route->mbps, of, sizeof of),
+                  mbps < check_least(machine, route->mbps) ? "degraded"
+                  : mbps < route->mbps * 90 / 100          ? "somewhat slow"
+                  : mbps > route->mbps * 110 / 100         ? "more than usual"
+                                                           : "normal",
                   kind_of(route, kind, sizeof kind));
 }
 
-static void print_measured(const struct verdict *v)
+static void print_flag(int64_t ns, const struct route *route)
+{
+    char is[16], of[16], beside[32] = "";
+    if (!ns)
+        return;
+    if (route && route->latency_ns)
+        snprintf(beside, sizeof beside, " of %s", show_us(route->latency_ns, of, sizeof of));
+    printf("  flag       %s%s us one way, half of there and back\n", show_us(ns, is, sizeof is),
+           beside);
+}
+
+static void print_measured(const struct machine *machine, const struct verdict *v)
 {
     const struct machine_measured *m = v->measured, *back = v->measured_back;
-    char is[16], of[16];
+    char is[16];
     bool disk = v->a.kind == ENDPOINT_DISK || v->b.kind == ENDPOINT_DISK;
     if (!m) {
         if (!v->n_ladder) /* which tells more */
             printf("  measured   not verified%s\n", disk ? "" : " (run --measure)");
         return;
     }
-    /* Measured is direct access; what goes another way is not compared with it. */
-    bool other = v->chosen && (v->chosen->kind == ROUTE_STAGED || v->chosen->kind == ROUTE_RELAY);
-    const struct route *route = other ? NULL : v->chosen;
+    const struct route *route = v->chosen && route_is_direct(v->chosen) ? v->chosen : NULL;
     if (m->proof.value && (v->a.kind == ENDPOINT_GPU && v->b.kind == ENDPOINT_GPU))
         columns_print(stdout, LABEL, "  proof      %s%s%s", m->proof.value,
                       *text_or(m->evidence, "") ? ": " : "", text_or(m->evidence, ""));
@@ -166,15 +183,12 @@ static void print_measured(const struct verdict *v)
         columns_print(stdout, LABEL, "  mapping    %s: %s", m->proof.value, m->evidence.value);
     else if (!m->proof.value)
         columns_print(stdout, LABEL, "  proof      none: %s", why_unknown(m->proof.why));
-    print_speed("measured", number_or(m->write_mbps, 0), route);
-    print_speed("back", back ? number_or(back->write_mbps, 0) : 0, route);
-    print_speed("read", number_or(m->read_mbps, 0), route);
+    print_speed(machine, "measured", number_or(m->write_mbps, 0), route);
+    print_speed(machine, "back", back ? number_or(back->write_mbps, 0) : 0, route);
+    print_speed(machine, "read", number_or(m->read_mbps, 0), route);
     if (number_or(m->both_mbps, 0))
         printf("  both       %s GB/s together\n", show_gbps(m->both_mbps.value, is, sizeof is));
-    if (number_or(m->latency_ns, 0))
-        printf("  flag       %s of %s us one way, half of there and back\n",
-               show_us(m->latency_ns.value, is, sizeof is),
-               show_us(route ? route->latency_ns : 0, of, sizeof of));
+    print_flag(number_or(m->latency_ns, 0), route);
     if (m->errors_grown.known)
         columns_print(stdout, LABEL, "  links      %" PRId64 " errors counted meanwhile%s%s",
                       m->errors_grown.value, *text_or(m->errors_where, "") ? ": " : "",
@@ -297,10 +311,11 @@ static void print_file(const weft_file_info *file)
 }
 
 /* file: NULL where neither end is a file of this machine that can be opened, and why not, "" = it is none. */
-static void print_text(const struct verdict *v, const weft_file_info *file, const char *why)
+static void print_text(const struct machine *machine, const struct verdict *v,
+                       const weft_file_info *file, const char *why)
 {
     print_head(v);
-    print_measured(v);
+    print_measured(machine, v);
     if (v->mount)
         columns_print(stdout, LABEL, "  mount      %s, %s on %s", text_or(v->mount->path, "?"),
                       text_or(v->mount->type, "?"), text_or(v->mount->source, "?"));
@@ -474,7 +489,7 @@ static int explain_one(const struct arguments *a, struct machine *machine, const
         else if (a->options.json)
             json_print(verdict_json(&v, file, why));
         else
-            print_text(&v, file, why);
+            print_text(machine, &v, file, why);
     }
     verdict_free(&v);
     return status;

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "machine/checks.h"
 #include "machine_options.h"
 
 static const char style[] =
@@ -27,11 +28,11 @@ static const struct machine_measured *measured_of(const struct topo *topo, int a
     return machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
 }
 
-static const char *grade_of(int64_t measured, int64_t expected)
+static const char *grade_of(int64_t measured, int64_t expected, int64_t least)
 {
     return !measured                        ? "none"
            : !expected                      ? "good"
-           : measured < expected * 80 / 100 ? "bad"
+           : measured < least               ? "bad"
            : measured < expected * 90 / 100 ? "fair"
                                             : "good";
 }
@@ -43,8 +44,9 @@ static void fill_gbps(const struct topo *topo, int a, int b, struct cell *cell)
     char expected[16], measured[16];
     explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
     const struct route *best = routes_best(&routes);
-    int64_t want = best ? best->mbps : 0, got = m ? number_or(m->write_mbps, 0) : 0;
-    cell->grade = grade_of(got, want);
+    int64_t want = best ? best->mbps : 0;
+    int64_t got = m && best && route_is_direct(best) ? number_or(m->write_mbps, 0) : 0;
+    cell->grade = grade_of(got, want, check_least(topo->machine, want));
     show_gbps(want, expected, sizeof expected);
     if (m && text_is(m->proof, "failed")) {
         *cell = (struct cell){.grade = "bad", .value = "BAD", .beside = "the proof failed"};
@@ -69,8 +71,13 @@ static void fill_us(const struct topo *topo, int a, int b, struct cell *cell)
     char expected[16], measured[16];
     explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
     const struct route *best = routes_best(&routes);
-    int64_t want = best ? best->latency_ns : 0, got = m ? number_or(m->latency_ns, 0) : 0;
-    cell->grade = !got ? "none" : grade_of(want ? want : got, got);
+    int64_t want = best ? best->latency_ns : 0;
+    int64_t got = m && best && route_is_direct(best) ? number_or(m->latency_ns, 0) : 0;
+    if (!best) {
+        *cell = (struct cell){.grade = "bad", .value = "off", .beside = "no path"};
+        return;
+    }
+    cell->grade = !got ? "none" : grade_of(want ? want : got, got, check_least(topo->machine, got));
     show_us(want, expected, sizeof expected);
     snprintf(cell->value, sizeof cell->value, "%s",
              got ? show_us(got, measured, sizeof measured) : expected);
@@ -144,7 +151,11 @@ void topo_html(const struct machine *machine, FILE *to)
     if (topo.gpus > 1)
         put_table(&topo, "us of 8 bytes, one way: measured beside expected", topo.gpus, fill_us,
                   to);
-    fputs("<p>Green: at least 90 % of what is expected; yellow: at least 80 %; red: below, or "
-          "off.</p>\n</body></html>\n",
-          to);
+    int least = (int)check_least(machine, 100);
+    if (least < 90)
+        fprintf(to, "<p>Green: at least 90 %% of what is expected; yellow: at least %d %%; red: ",
+                least);
+    else
+        fprintf(to, "<p>Green: at least %d %% of what is expected; red: ", least);
+    fputs("below, or off.</p>\n</body></html>\n", to);
 }

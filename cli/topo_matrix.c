@@ -112,24 +112,25 @@ static const struct quantity latency = {route_ns, measured_ns, show_us};
 
 /* Of the best way of two ends; 0: it cannot be told. `off`: there is a way, and none that is on. */
 static int64_t expected_of(const struct topo *topo, const struct quantity *q, int a, int b,
-                           bool *off)
+                           bool *off, bool *direct)
 {
     struct routes routes = {.n = 0};
     explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
     const struct route *best = routes_best(&routes);
     *off = routes.n && !best;
+    *direct = best && route_is_direct(best);
     return best ? q->expected(best) : 0;
 }
 
 static void cell_expected(const struct topo *topo, const struct quantity *q, int a, int b,
                           char *cell, size_t size)
 {
-    bool off;
+    bool off, direct;
     if (a == b || (a >= topo->gpus && b >= topo->gpus)) {
         snprintf(cell, size, a == b ? "X" : "-");
         return;
     }
-    int64_t value = expected_of(topo, q, a, b, &off);
+    int64_t value = expected_of(topo, q, a, b, &off, &direct);
     if (off)
         snprintf(cell, size, "off");
     else
@@ -175,15 +176,15 @@ static void cell_beside(const struct topo *topo, const struct quantity *q, int a
     const struct machine_measured *m =
         machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
     char expected[16], measured[16], percent[24];
-    bool off;
+    bool off, direct;
     if (a == b || (m && m->proof.value && !text_is(m->proof, "proven"))) {
         snprintf(cell, size, "%s", a == b ? "X" : text_is(m->proof, "failed") ? "BAD" : "OFF");
         return;
     }
-    int64_t value = m ? q->measured(m) : 0, of = expected_of(topo, q, a, b, &off);
+    int64_t value = m ? q->measured(m) : 0, of = expected_of(topo, q, a, b, &off, &direct);
     q->show(value, measured, sizeof measured);
     snprintf(percent, sizeof percent, "%" PRId64, of > 0 ? (value * 100 + of / 2) / of : 0);
-    if (of > 0 && value > 0)
+    if (direct && of > 0 && value > 0) /* measured is direct access */
         snprintf(cell, size, "%.8s/%.8s %.6s%%", measured, q->show(of, expected, sizeof expected),
                  percent);
     else

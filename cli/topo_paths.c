@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "columns.h"
+#include "machine/checks.h"
 #include "machine_options.h"
 
 enum seen { SEEN_NOT, SEEN_GOOD, SEEN_DEGRADED, SEEN_FAILED, SEEN_REFUSED };
@@ -51,10 +52,10 @@ static void name_path(const struct route *route, char *text, size_t size)
 
 /* Measured is direct access; what goes another way is not compared with it. The proof of a GPU and
  * the host is of the CPU's mapping, not of copies. */
-static enum seen judge(const struct machine_measured *m, const struct route *best, bool host)
+static enum seen judge(const struct machine *machine, const struct machine_measured *m,
+                       const struct route *best, bool host)
 {
-    bool direct =
-        best && (best->kind == ROUTE_LINK || best->kind == ROUTE_PEER || best->kind == ROUTE_HOST);
+    bool direct = best && route_is_direct(best);
     if (!m)
         return SEEN_NOT;
     if (text_is(m->proof, "failed") && !host)
@@ -62,7 +63,7 @@ static enum seen judge(const struct machine_measured *m, const struct route *bes
     if (text_is(m->proof, "refused") && !host)
         return SEEN_REFUSED;
     int64_t mbps = number_or(m->write_mbps, 0);
-    if (direct && mbps && mbps < best->mbps * 80 / 100)
+    if (direct && mbps && mbps < check_least(machine, best->mbps))
         return SEEN_DEGRADED;
     return mbps || text_is(m->proof, "proven") ? SEEN_GOOD : SEEN_NOT;
 }
@@ -80,7 +81,7 @@ static void look_at(const struct topo *topo, int a, int b, struct look *look)
     const struct route *best = routes_best(&routes);
     const struct machine_measured *m =
         machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
-    look->seen = judge(m, best, host);
+    look->seen = judge(topo->machine, m, best, host);
     look->measured_mbps = m ? number_or(m->write_mbps, 0) : 0;
     look->read_mbps = m && host ? number_or(m->read_mbps, 0) : 0;
     if (!best)

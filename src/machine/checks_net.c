@@ -319,6 +319,16 @@ void check_gdr(const struct machine *machine, const struct endpoint *gpu,
 
 /* --- GPU-initiated ----------------------------------------------------------------------------- */
 
+/* Without the NIC there are no queues; that it cannot be opened is told, and counted, as the NIC's own fault. */
+static void check_opened(const struct machine *machine, const struct endpoint *gpu,
+                         const struct endpoint *nic, struct findings *findings)
+{
+    bool library = !text_is(machine->drivers.libibverbs, "");
+    if (!library || number_is(machine->limits.uverbs_nodes, 0))
+        finding_add(findings, library ? REASON_NIC_NO_NODE : REASON_NIC_NO_VERBS, WEIGHT_NOTE, NULL,
+                    "%s %s: no queues without the NIC", gpu->name, nic->name);
+}
+
 void check_gda(const struct machine *machine, const struct endpoint *gpu,
                const struct endpoint *nic, struct findings *findings)
 {
@@ -332,6 +342,7 @@ void check_gda(const struct machine *machine, const struct endpoint *gpu,
                     nic->name, *n->driver.value ? n->driver.value : "no driver");
         return;
     }
+    check_opened(machine, gpu, nic, findings);
     if (text_is(machine->drivers.libmlx5, ""))
         finding_add(findings, REASON_GDA_LIB, WEIGHT_OFF, NULL, "libmlx5.so.1 not found");
     if (queues)

@@ -292,7 +292,9 @@ static int examine_storage(const struct machine *machine, struct findings *findi
 /* What a machine does not have, or was never meant to do. */
 static bool is_absent(const struct finding *f)
 {
-    return f->reason == REASON_GDA_NIC || (f->weight == WEIGHT_OFF && is_nature(f->reason));
+    bool closed = f->reason == REASON_NIC_NO_NODE || f->reason == REASON_NIC_NO_VERBS;
+    return f->reason == REASON_GDA_NIC || (closed && f->weight == WEIGHT_NOTE) ||
+           (f->weight == WEIGHT_OFF && is_nature(f->reason));
 }
 
 /* How many places of a check have none of what it is about. */

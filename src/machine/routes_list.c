@@ -339,6 +339,11 @@ static void add_gpu_disk(const struct machine *machine, const struct endpoint *g
     add_staged(machine, gpu, disk, FACT_DISK_PERMILLE, routes);
 }
 
+bool route_is_direct(const struct route *route)
+{
+    return route->kind == ROUTE_LINK || route->kind == ROUTE_PEER || route->kind == ROUTE_HOST;
+}
+
 /* Weft drives NVIDIA GPUs: peer access, relays and host memory between two of them, NICs in place or through
  * host memory, files, copies to and from the host. Of other vendors' GPUs it tells what the machine
  * has. A vendor that is not told may be NVIDIA. */

@@ -171,6 +171,9 @@ static void test_never_good(void **state)
         {"geforce-2-acs", NULL, "storage", "not-offered"},
         {"dgx-a100", NULL, "drivers", "good"},
         {"dgx-a100", NULL, "gda", "good"},
+        {"dgx-a100", "set limits.uverbs_nodes 0", "gda", "not-offered"},
+        {"dgx-a100", "set limits.uverbs_nodes 0", "rdma", "fault"},
+        {"container-2-of-8", NULL, "gda", "not-offered"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static struct diagnosis d;
