@@ -38,19 +38,29 @@ void meetings(void)
 
 static int reduces(const struct shape *s)
 {
-    return s->what == DEVICE_REDUCE || s->what == DEVICE_REDUCESCATTER;
+    return s->what == DEVICE_REDUCE || s->what == DEVICE_REDUCESCATTER ||
+           s->what == DEVICE_REDUCE_TO;
 }
+
+/* Each PE sends others what only they get. */
+static int to_each(const struct shape *s)
+{
+    return s->what == DEVICE_ALLTOALL || s->what == DEVICE_ALLTOALLV;
+}
+
+static uint64_t *counts; /* of alltoallv */
 
 /* Ends the job unless dst holds what the collective makes of everybody's src. */
 static void expect_collective(const char *row, const struct shape *s)
 {
     uint64_t *words = (uint64_t *)bench.dst;
-    size_t n = s->bytes / 8, from = s->what == DEVICE_ALLTOALL ? (size_t)bench.me * n : 0;
+    size_t n = s->bytes / 8, from = to_each(s) ? (size_t)bench.me * n : 0;
     clear_wrong();
-    if (reduces(s))
+    if (reduces(s) && (s->what != DEVICE_REDUCE_TO || bench.me == 0))
         LAUNCH(check_floats, bench.processors, bench.threads, 0, bench.stream, (float *)bench.dst,
-               s->bytes / 4, s->what == DEVICE_REDUCE ? 0 : (size_t)bench.me * (s->bytes / 4),
-               bench.n_pes, bench.wrong);
+               s->bytes / 4,
+               s->what == DEVICE_REDUCESCATTER ? (size_t)bench.me * (s->bytes / 4) : 0, bench.n_pes,
+               bench.wrong);
     for (int pe = 0; !reduces(s) && pe < bench.n_pes; pe++)
         LAUNCH(check_words, bench.processors, bench.threads, 0, bench.stream,
                words + (size_t)pe * n, n, from + FILL_SEED, bench.wrong);
@@ -66,7 +76,13 @@ static void expect_collective(const char *row, const struct shape *s)
 static double collective(const char *row, const struct shape *s)
 {
     uint64_t rounds = scaled(plan_collective_rounds(s->bytes)), warm = scaled(20);
-    if (s->ctas == 1)
+    if (s->what >= DEVICE_ALLTOALLV && s->ctas == 1)
+        LAUNCH(sized_block, 1, bench.threads, 0, bench.stream, s->what, bench.dst, bench.src,
+               s->bytes, counts, warm, rounds, bench.times);
+    else if (s->what >= DEVICE_ALLTOALLV)
+        LAUNCH(sized_grid, s->ctas, bench.threads, 0, bench.stream, s->what, bench.dst, bench.src,
+               s->bytes, counts, warm, rounds, bench.times);
+    else if (s->ctas == 1)
         LAUNCH(collective_block, 1, bench.threads, 0, bench.stream, s->what, bench.dst, bench.src,
                s->bytes, warm, rounds, bench.times);
     else
@@ -88,7 +104,8 @@ static double reduce_by_host(const char *row, const struct shape *s)
 
 static void collective_row(const char *row, measurement once, const struct shape *s)
 {
-    size_t parts = s->what == DEVICE_REDUCE ? 1 : (size_t)bench.n_pes;
+    int one = s->what == DEVICE_REDUCE || s->what == DEVICE_REDUCE_TO;
+    size_t parts = one ? 1 : (size_t)bench.n_pes;
     if (!wanted(row) || parts * s->bytes > bench.room)
         return;
     fill(bench.dst, parts * s->bytes, STALE_SEED);
@@ -97,6 +114,8 @@ static void collective_row(const char *row, measurement once, const struct shape
                parts * s->bytes / 4, bench.me);
     else
         fill(bench.src, parts * s->bytes, FILL_SEED);
+    if (s->what == DEVICE_ALLTOALLV)
+        LAUNCH(fill_counts, 1, 32, 0, bench.stream, counts, s->bytes, bench.n_pes);
     barrier();
     measure(row, "us", once, s);
     expect_collective(row, s);
@@ -104,10 +123,15 @@ static void collective_row(const char *row, measurement once, const struct shape
 
 void collectives(void)
 {
-    static const char *const names[] = {"alltoall", "fcollect", "reduce", "reducescatter"};
+    static const char *const names[] = {"alltoall",  "fcollect", "reduce",   "reducescatter",
+                                        "alltoallv", "collect",  "reduce_to"};
     if (bench.n_pes < 2)
         return;
-    for (int what = DEVICE_ALLTOALL; what <= DEVICE_REDUCESCATTER; what++) {
+    void *words;
+    CHECK(weft_alloc(bench.job, weft_device_kind(bench.job), 4 * (size_t)bench.n_pes * 8, 256,
+                     WEFT_ALLOC_ZERO, &words));
+    counts = (uint64_t *)words;
+    for (int what = DEVICE_ALLTOALL; what <= DEVICE_REDUCE_TO; what++) {
         for (size_t i = 0; i < PLAN_COUNT(plan_collective_bytes); i++) {
             struct shape s = {plan_collective_bytes[i], 1, what};
             collective_row(row_name("%s_block.%zu", names[what], s.bytes), collective, &s);
@@ -121,6 +145,7 @@ void collectives(void)
         struct shape s = {plan_reduce_bytes[i], 0, DEVICE_REDUCE};
         collective_row(row_name("reduce_host.%zu", s.bytes), reduce_by_host, &s);
     }
+    CHECK(weft_free(bench.job, words));
 }
 
 /* ---------------------------------------------------------------------- stream and host */

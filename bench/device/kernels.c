@@ -289,6 +289,39 @@ WEFT_DEV_SCOPE_LIST(MEETS)
 COLLECTIVE(block)
 COLLECTIVE(grid)
 
+/* recv_bytes, recv_at, send_bytes, send_at: what goes to a PE lies at its number, and comes to lie at the sender's. */
+WEFT_KERNEL(fill_counts, (uint64_t *, counts), (size_t, bytes), (int, pes))
+{
+    for (int i = (int)weft_dev_grid_rank(); i < pes; i += (int)weft_dev_grid_threads()) {
+        counts[i] = counts[2 * pes + i] = bytes;
+        counts[pes + i] = counts[3 * pes + i] = (uint64_t)i * bytes;
+    }
+}
+
+#define SIZED(form)                                                                                \
+    WEFT_KERNEL(sized_##form, (int, what), (char *, dst), (char *, src), (size_t, bytes),          \
+                (uint64_t *, counts), (uint64_t, warm), (uint64_t, rounds),                        \
+                (struct device_times *, times))                                                    \
+    {                                                                                              \
+        int status = WEFT_OK, pes = weft_dev_n_pes();                                              \
+        for (uint64_t i = 1; i <= warm + rounds && !status; i++) {                                 \
+            if (i == warm + 1)                                                                     \
+                begin_timing(times);                                                               \
+            if (what == DEVICE_ALLTOALLV)                                                          \
+                status = weft_##form##_alltoallv(WEFT_DEV_WORLD, dst, bytes * (size_t)pes, counts, \
+                                                 counts + pes, src, counts + 2 * pes,              \
+                                                 counts + 3 * pes);                                \
+            else if (what == DEVICE_COLLECT)                                                       \
+                status = weft_##form##_collect(WEFT_DEV_WORLD, dst, src, bytes);                   \
+            else                                                                                   \
+                status = weft_##form##_reduce_to(WEFT_DEV_WORLD, dst, src, bytes / 4, WEFT_FLOAT,  \
+                                                 WEFT_SUM, 0);                                     \
+        }                                                                                          \
+        end_timing(times, status);                                                                 \
+    }
+SIZED(block)
+SIZED(grid)
+
 /* -------------------------------------------------------------------------------- contents */
 
 WEFT_KERNEL(fill_floats, (float *, src), (size_t, n), (int, own))

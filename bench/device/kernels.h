@@ -60,11 +60,29 @@ WEFT_KERNEL_DECLARE(ping_p, (uint64_t *, flag), (int, first), (int, peer), (uint
 
 /* Collectives over all PEs by one block, or by all blocks together, back to back. `bytes`: of each pair (alltoall), of each PE
  * (fcollect), of the vector of floats (reduce, a sum). */
-enum device_collective { DEVICE_ALLTOALL, DEVICE_FCOLLECT, DEVICE_REDUCE, DEVICE_REDUCESCATTER };
+enum device_collective {
+    DEVICE_ALLTOALL,
+    DEVICE_FCOLLECT,
+    DEVICE_REDUCE,
+    DEVICE_REDUCESCATTER,
+    DEVICE_ALLTOALLV, /* these by kernels of their own */
+    DEVICE_COLLECT,
+    DEVICE_REDUCE_TO, /* PE 0 */
+};
 WEFT_KERNEL_DECLARE(collective_block, (int, what), (char *, dst), (char *, src), (size_t, bytes),
                     (uint64_t, warm), (uint64_t, rounds), (struct device_times *, times));
 WEFT_KERNEL_DECLARE(collective_grid, (int, what), (char *, dst), (char *, src), (size_t, bytes),
                     (uint64_t, warm), (uint64_t, rounds), (struct device_times *, times));
+
+/* The same of those that came later; counts: of alltoallv, 4 words for each PE. */
+WEFT_KERNEL_DECLARE(sized_block, (int, what), (char *, dst), (char *, src), (size_t, bytes),
+                    (uint64_t *, counts), (uint64_t, warm), (uint64_t, rounds),
+                    (struct device_times *, times));
+WEFT_KERNEL_DECLARE(sized_grid, (int, what), (char *, dst), (char *, src), (size_t, bytes),
+                    (uint64_t *, counts), (uint64_t, warm), (uint64_t, rounds),
+                    (struct device_times *, times));
+/* Blocks of `bytes` each. */
+WEFT_KERNEL_DECLARE(fill_counts, (uint64_t *, counts), (size_t, bytes), (int, pes));
 
 /* src[i] = i % 64 + own; counts in *wrong the elements of dst that are not n PEs' sum of such. */
 WEFT_KERNEL_DECLARE(fill_floats, (float *, src), (size_t, n), (int, own));
