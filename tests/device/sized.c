@@ -254,6 +254,29 @@ WEFT_KERNEL(rounds, (enum form, form), (int, team), (char *, dst), (char *, src)
         result[0] = status ? status : -99;
 }
 
+WEFT_KERNEL(set_rounds, (int, team), (uint64_t, number))
+{
+    struct weft_dev_group g;
+    if (weft_dev_group_begin(&g, WEFT_DEV_THREAD, team, WEFT_DEV_OP_SYNC) == WEFT_OK)
+        weft_dev_own_area(&g)->packets = number;
+}
+
+/* One block; root -1: reduce. The late one's packets come when the others have looked for them. */
+WEFT_KERNEL(once, (int, root), (int, late), (uint32_t, value), (uint32_t *, to), (uint32_t *, from),
+            (int *, result))
+{
+    for (unsigned i = weft_dev_thread_rank(); i < STRIDE / 4; i += weft_dev_block_threads())
+        from[i] = value + i;
+    weft_dev_sync_block();
+    for (int i = 0; i < 20 && late; i++)
+        weft_dev_nanosleep(1000000);
+    int status = root < 0
+                     ? weft_block_reduce(0, to, from, STRIDE / 4, WEFT_UINT32, WEFT_SUM)
+                     : weft_block_reduce_to(0, to, from, STRIDE / 4, WEFT_UINT32, WEFT_SUM, root);
+    if (weft_dev_thread_rank() == 0)
+        *result = status;
+}
+
 #if WEFT_HOST_CODE
 
 static char *src, *dst;
@@ -376,24 +399,60 @@ static void everything(weft_team *team, unsigned turns)
                 one(&m, (enum form)form, (enum what)what, turn);
 }
 
+static void draw_by(weft_team *team, enum form form, uint32_t seed, uint32_t last)
+{
+    static const int zeros[2] = {0, 0};
+    int seen_result[2];
+    store(result, zeros, sizeof zeros);
+    OK(weft_barrier(team));
+    LAUNCH(rounds, form == GRID ? BLOCKS : 1, 64, 0, NULL, form, weft_team_device(team), dst, src,
+           arrays, seed, last, result);
+    fetch(seen_result, result, sizeof seen_result);
+    if (seen_result[0] || seen_result[1]) {
+        fprintf(stderr, "PE %d, form %d: status %d; round %d of operation %d is wrong\n", me,
+                (int)form, seen_result[0], seen_result[1] / 16, seen_result[1] % 16 - 1);
+        exit(1);
+    }
+    OK(weft_barrier(team));
+}
+
 static void drawn(weft_team *team, uint32_t last)
 {
-    int number = weft_team_device(team), seen_result[2] = {0, 0};
-    static const int zeros[2] = {0, 0};
     static const enum form forms[] = {BLOCK, GRID, WARP, THREAD};
-    for (unsigned f = 0; f < 4; f++) {
-        store(result, zeros, sizeof zeros);
-        OK(weft_barrier(team));
-        LAUNCH(rounds, forms[f] == GRID ? BLOCKS : 1, 64, 0, NULL, forms[f], number, dst, src,
-               arrays, 1000 * f + 17, last, result);
-        fetch(seen_result, result, sizeof seen_result);
-        if (seen_result[0] || seen_result[1]) {
-            fprintf(stderr, "PE %d, form %d: status %d; round %d of operation %d is wrong\n", me,
-                    (int)forms[f], seen_result[0], seen_result[1] / 16, seen_result[1] % 16 - 1);
-            exit(1);
-        }
-        OK(weft_barrier(team));
+    for (unsigned f = 0; f < 4; f++)
+        draw_by(team, forms[f], 1000 * f + 17, last);
+}
+
+/* Numbers of packets come again after 2^30 rounds; what is left of them in the slots must not be taken for new. */
+static void numbers_again(weft_team *team)
+{
+    for (uint64_t i = 1; i <= 9; i++) {
+        LAUNCH(set_rounds, 1, 1, 0, NULL, weft_team_device(team), (i << 29) - 5);
+        draw_by(team, i % 2 ? BLOCK : WARP, (uint32_t)(90 * i), 24);
     }
+}
+
+/* Nor where the rounds that renew the slots were to one root: a packet of round 2^29 - 2 is not one of 3 * 2^29 - 2. */
+static void renewed_to_a_root(void)
+{
+    static const struct {
+        uint64_t before;
+        int root;
+    } steps[] = {{((uint64_t)1 << 29) - 3, -1},
+                 {((uint64_t)2 << 29) - 1, 0},
+                 {(uint64_t)2 << 29, 0},
+                 {((uint64_t)3 << 29) - 3, -1}};
+    uint32_t sums[STRIDE / 4];
+    for (int k = 0; k < 4; k++) {
+        LAUNCH(set_rounds, 1, 1, 0, NULL, WEFT_DEV_WORLD, steps[k].before);
+        barrier();
+        LAUNCH(once, 1, 32, 0, NULL, steps[k].root, k == 3 && me == n_pes - 1,
+               (uint32_t)(100 * k + me), (uint32_t *)(void *)dst, (uint32_t *)(void *)src, result);
+        barrier();
+    }
+    fetch(sums, dst, sizeof sums);
+    for (int i = 0; i < STRIDE / 4; i++)
+        CHECK(sums[i] == (uint32_t)(n_pes * (300 + i) + n_pes * (n_pes - 1) / 2));
 }
 
 static void told(weft_status status, const char *text)
@@ -456,6 +515,8 @@ int main(int argc, char **argv)
     barrier();
     if (strcmp(part, "rounds") == 0) {
         drawn(weft_team_world(job), argc > 2 ? (uint32_t)atoi(argv[2]) : 400);
+        numbers_again(weft_team_world(job));
+        renewed_to_a_root();
     } else if (part[0] && strcmp(part, "few")) {
         refused(part);
     } else {
