@@ -373,6 +373,16 @@ group_coll() { # collectives of streams and of the host on GPU memory
         run "rounds without $part" 1 60 "$build/bin/device_coll_rounds_$part" 2 20000
     done
     for pes in 1 2 4; do run "sizes on the GPU" "$pes" 60 "$build/bin/job_gpu_coll_sized"; done
+    for pes in 2 3 4; do run "through scratch" "$pes" 60 "$build/bin/job_gpu_coll_scratch"; done
+    for part in numbers lines; do run "through scratch: $part" 4 60 "$build/bin/job_gpu_coll_scratch" $part; done
+    for part in ready leave; do extra="WEFT_COLL=scratch" run "collectives $part" 3 60 "$program" $part; done
+    for way in auto direct scratch; do
+        extra="WEFT_COLL=$way" run "elements that lie apart" 2 60 "$build/bin/job_gpu_coll_strided"
+        extra="WEFT_COLL=$way WEFT_CHECK=1" run "collectives checked" 4 60 "$program" mixed 4 60
+    done
+    extra="WEFT_CHECK=1" wanted="PE 2 stored nothing"
+    for part in memory factor moves; do run "members differ: $part" 3 60 "$build/bin/job_gpu_coll_differ" $part; done
+    extra= wanted=
     for way in packets two direct scratch engines; do
         extra="WEFT_COLL=$way" run "collectives" 2 60 "$program"
         extra="WEFT_COLL=$way WEFT_COLL_SMS=5" run "collectives mixed" 4 60 "$program" mixed 9 200
@@ -394,7 +404,7 @@ group_coll() { # collectives of streams and of the host on GPU memory
 # By kernels of PEs that share a GPU this takes minutes.
 group_coll_large() {
     local way
-    for way in packets lines two direct engines auto; do
+    for way in packets lines two direct scratch engines auto; do
         extra="WEFT_COLL=$way WEFT_GPU_HEAP_SIZE=5G" run "beyond 2^31 bytes" 2 $((gpus > 1 ? 60 : 240)) "$build/bin/job_gpu_coll_large"
     done
     extra=
