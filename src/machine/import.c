@@ -32,7 +32,7 @@ bool import_address(const char *text, char address[IMPORT_ADDRESS])
 {
     unsigned domain = 0, bus, device, function;
     int end = 0;
-    if (strlen(text) > 16 || strspn(text, "0123456789abcdefABCDEF:.") != strlen(text))
+    if (!text || strlen(text) > 16 || strspn(text, "0123456789abcdefABCDEF:.") != strlen(text))
         return false;
     if (sscanf(text, "%x:%x:%x.%x%n", &domain, &bus, &device, &function, &end) != 4 || text[end]) {
         domain = 0;

@@ -31,7 +31,7 @@ weft_status import_fail(const struct import *im, unsigned long line, const char 
 enum { IMPORT_ADDRESS = 24, IMPORT_DEVICES_MOST = 4096, IMPORT_CPUS_MOST = 65536 };
 
 /* A PCI address as the model writes it, "0000:3b:00.0"; takes domains of up to eight digits, and none
- * at all. False when `text` is no address. */
+ * at all. False when `text` is no address, or NULL. */
 bool import_address(const char *text, char address[IMPORT_ADDRESS]);
 
 /* A whole number, decimal or 0x..., and nothing behind it. */

@@ -377,6 +377,20 @@ static void test_hwloc_guest(void **state)
 #define GPU(busid, dev, inside)                                                                    \
     "<pci busid=\"" busid "\" class=\"0x030200\"><gpu dev=\"" dev "\">" inside "</gpu></pci>\n"
 
+/* A device without an address, in a part that nothing is taken from: its links are of no GPU. */
+static void test_nccl_no_place(void **state)
+{
+    static const char text[] =
+        SYSTEM("<pci busid=\"0000:05:00.0\" class=\"0x030200\"><gpu dev=\"0\">"
+               "<pci><gpu dev=\"1\"><nvlink target=\"0000:06:00.0\" count=\"1\"/></gpu></pci>"
+               "</gpu></pci>");
+    struct machine *m;
+    assert_int_equal(import_any(text, strlen(text), "x", &m), WEFT_OK);
+    assert_int_equal(m->n_gpus, 1);
+    assert_int_equal(m->n_links, 0);
+    machine_free(m);
+}
+
 static void test_nccl_refused(void **state)
 {
     is_refused("<system/>", "x:1: <system> has no version");
@@ -485,8 +499,9 @@ int main(void)
         cmocka_unit_test(test_nccl_dump),     cmocka_unit_test(test_nccl_by_hand),
         cmocka_unit_test(test_hwloc),         cmocka_unit_test(test_hwloc_old),
         cmocka_unit_test(test_hwloc_refused), cmocka_unit_test(test_hwloc_guest),
-        cmocka_unit_test(test_rccl),          cmocka_unit_test(test_nccl_refused),
-        cmocka_unit_test(test_xml_refused),   cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_rccl),          cmocka_unit_test(test_nccl_no_place),
+        cmocka_unit_test(test_nccl_refused),  cmocka_unit_test(test_xml_refused),
+        cmocka_unit_test(test_cut),
 #else
         cmocka_unit_test(test_without_expat),
 #endif
