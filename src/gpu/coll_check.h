@@ -5,6 +5,7 @@
 #ifndef WEFT_GPU_COLL_CHECK_H
 #define WEFT_GPU_COLL_CHECK_H
 
+#include "coll_factors.h"
 #include "coll_round.h"
 
 /* Out of line and by value, as expired(). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weighted sums: scaled ones whose factor is of the member's own elements. Who combines elements needs the factors of all,
+/* How elements are combined, and weighted sums: scaled ones whose factor is of the member's own elements. Who combines elements needs the factors of all,
  * since those of 16 and 8 bits are multiplied in binary32, which no way carries: so each member sends its own one as a unit
  * of packets, beside what else it sends and in the order of slots (two places used in turn), and each block takes all
  * before it combines. How many members there are makes no difference to the bits. */
@@ -9,6 +9,21 @@
 #include <weft/device/arithmetic.h>
 
 #include "coll_round.h"
+
+/* How elements are combined. more 0: of 16 bits and more, by the host's operations but the average. The kernels of the
+ * rest are others of the same text, so that these are not slower for it. */
+WEFT_DEVICE struct weft_dev_how how_of(const struct coll_call *c, int more)
+{
+    weft_type type = (weft_type)c->type;
+    int widened = weft_dev_widened(type);
+    struct weft_dev_how h = {type, (weft_op)c->op, more || !widened ? widened : 8,
+                             more, c->members,     c->factor};
+    if (more && c->op == WEFT_DEV_SCALED && c->factor_at)
+        h.factor = type == WEFT_DOUBLE || type == WEFT_COMPLEX_DOUBLE
+                       ? *(const double *)c->factor_at
+                       : (double)*(const float *)c->factor_at;
+    return h;
+}
 
 WEFT_DEVICE char *factor_slot(const struct round *r, int at, int from)
 {

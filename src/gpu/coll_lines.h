@@ -16,6 +16,7 @@
 #ifndef WEFT_GPU_COLL_LINES_H
 #define WEFT_GPU_COLL_LINES_H
 
+#include "coll_factors.h"
 #include "coll_round.h"
 
 enum {

@@ -9,6 +9,8 @@
 #include "coll_kernels.h"
 #include "kernel_record.h"
 
+enum { GROUP = 4 }; /* members whose packets, or blocks, are looked at together */
+
 struct round {
     const struct coll_call *c;
     struct coll_area *own;

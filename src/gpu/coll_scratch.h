@@ -19,6 +19,7 @@
 
 #include <weft/device/move.h>
 
+#include "coll_factors.h"
 #include "coll_round.h"
 #include "coll_strided.h"
 
@@ -188,19 +189,6 @@ WEFT_DEVICE void scratch_out(const struct round *r, const struct scratch *s, int
     else
         for (uint64_t u = s->rank; 16 * u < part.bytes; u += s->threads)
             strided_deliver(c, block, part.at / 16 + u, weft_dev_load_vec16_relaxed(slot + 16 * u));
-}
-
-WEFT_DEVICE void push_own(const struct round *r, int strided)
-{
-    const struct coll_call *c = r->c;
-    const char *mine = c->src + (uint64_t)c->me * c->src_step;
-    char *to = c->dst + (uint64_t)c->me * c->dst_step;
-    if (!takes_from(c, c->me) || to == mine)
-        return;
-    if (strided)
-        strided_move(r, to, mine);
-    else
-        weft_dev_move(to, mine, c->bytes, r->rank, r->threads, 0);
 }
 
 WEFT_DEVICE void push_scratch(const struct coll_call *c, uint64_t *shared, int strided)

@@ -12,6 +12,7 @@
 #ifndef WEFT_GPU_COLL_SIZED_H
 #define WEFT_GPU_COLL_SIZED_H
 
+#include "coll_offers.h"
 #include "coll_scratch.h"
 
 /* Between this member and another one. Of the blocks this block's share: from `begin` to `end` in them. */

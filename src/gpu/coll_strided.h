@@ -122,6 +122,20 @@ WEFT_DEVICE void strided_move(const struct round *r, char *to, const char *from)
     }
 }
 
+/* The own block to its place, before any other. */
+WEFT_DEVICE void push_own(const struct round *r, int strided)
+{
+    const struct coll_call *c = r->c;
+    const char *mine = c->src + (uint64_t)c->me * c->src_step;
+    char *to = c->dst + (uint64_t)c->me * c->dst_step;
+    if (!takes_from(c, c->me) || to == mine)
+        return;
+    if (strided)
+        strided_move(r, to, mine);
+    else
+        weft_dev_move(to, mine, c->bytes, r->rank, r->threads, 0);
+}
+
 KERNEL weft_coll_push_strided(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
