@@ -207,7 +207,7 @@ WEFT_KERNEL(rounds, (enum form, form), (int, team), (char *, dst), (char *, src)
 {
     unsigned rank = (unsigned)weft_dev_grid_rank(), threads = (unsigned)weft_dev_grid_threads();
     int status = 0, wrong = 0;
-    for (uint32_t number = 0; number < last && !status && !wrong; number++) {
+    for (uint32_t number = 0; number < last && !status; number++) {
         struct round r = {seed + number, said(seed, 7, number), weft_dev_team_n_pes(team),
                           weft_dev_team_my_pe(team), 0};
         int what = (int)(r.hash % DRAWN);
@@ -241,13 +241,12 @@ WEFT_KERNEL(rounds, (enum form, form), (int, team), (char *, dst), (char *, src)
         if (!status)
             status = drawn_by(form, what, &r, c);
         status = weft_dev_sync_block_or(status) ? (status ? status : -98) : 0;
-        for (uint32_t i = rank; i < SPACE && !status; i += threads)
-            wrong |= (uint8_t)to[i] != wanted(&r, what, i) ? (int)number * 16 + what + 1 : 0;
-        wrong = form == GRID ? wrong : weft_dev_sync_block_or(wrong) ? (wrong ? wrong : -1) : 0;
-        if (form == GRID && !status)
-            status = together(form, team); /* nobody fills the source before all have looked */
+        for (uint32_t i = rank; i < SPACE && !status && !wrong; i += threads)
+            wrong = (uint8_t)to[i] != wanted(&r, what, i) ? (int)number * 16 + what + 1 : 0;
+        if (!status) /* nobody fills source and destination before all have looked */
+            status = together(form, team);
     }
-    if (wrong > 0)
+    if (wrong)
         result[1] = wrong;
     wrong = weft_dev_sync_block_or(wrong);
     if (weft_dev_thread_rank() == 0 && (status || wrong))
