@@ -220,7 +220,7 @@ WEFT_DEVICE void push_scratch(const struct coll_call *c, uint64_t *shared, int s
 }
 
 /* Fcollect, alltoall, gather and scatter, and broadcast to all from the root. */
-KERNEL weft_coll_push_scratch(struct coll_call call)
+KERNEL_OF_512 weft_coll_push_scratch(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
     push_scratch(&call, shared, 0);
@@ -283,7 +283,7 @@ WEFT_DEVICE void spread_on(struct round *r, const struct scratch *s, uint64_t sl
 }
 
 /* Broadcast to several others in slices, so that each link carries each byte once. */
-KERNEL weft_coll_spread_scratch(struct coll_call call)
+KERNEL_OF_512 weft_coll_spread_scratch(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
@@ -426,7 +426,7 @@ WEFT_DEVICE void scratch_reduce(const struct coll_call *c, uint64_t *shared, dou
     round_end(&r, 1);
 }
 
-KERNEL weft_coll_reduce_scratch(struct coll_call call)
+KERNEL_OF_512 weft_coll_reduce_scratch(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
     scratch_reduce(&call, shared, 0, 0);

@@ -179,7 +179,7 @@ WEFT_DEVICE uint64_t sized_steps(const struct coll_call *c, const struct scratch
     return (longest + s->slot_bytes - 1) / s->slot_bytes;
 }
 
-KERNEL weft_coll_sized_scratch(struct coll_call call)
+KERNEL_OF_512 weft_coll_sized_scratch(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
     WEFT_SHARED(struct sized_pair, pairs, [COLL_MEMBERS]);
