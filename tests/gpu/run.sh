@@ -465,6 +465,9 @@ group_faults() { # what must be said, not done
         bad_atomic bad_team wait_expires packet_expires; do
         run "device $case" 1 60 "$build/bin/device_errors" "$case"
     done
+    for case in collect_range alltoallv_range alltoallv_room alltoalls_argument; do
+        run "device $case" 1 60 "$build/bin/device_sized" "$case"
+    done
     wanted="^PE 0 was told after 0.*PEER_DEAD: PE 1 .*killed by signal 9"
     extra="WEFT_TARGET=cuda"
     run "a peer of a kernel dies" 2 60 "$build/bin/device_kernel_dead"
