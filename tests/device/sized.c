@@ -491,7 +491,8 @@ static void refused(const char *what)
     store(dst, memset(mine, UNTOUCHED, 512), 512);
     OK(WEFT_LAUNCH(move, 1, 32, 0, NULL, BLOCK, which, c, result));
     CHECK(weft_stream_synchronize(NULL) != WEFT_OK);
-    for (int i = 0; i < 512 && weft_target_get() == WEFT_SIMT; i++) /* a GPU is no more to be asked */
+    for (int i = 0; i < 512 && weft_target_get() == WEFT_SIMT;
+         i++) /* a GPU is no more to be asked */
         CHECK((unsigned char)dst[i] == UNTOUCHED);
     if (which == COLLECT)
         told(WEFT_ERR_RANGE, "run past the end of the segment");
