@@ -538,7 +538,7 @@ static void limits(void)
         mixed(12);
         CHECK(choice_of(COLL_REDUCE).blocks == blocks[i]);
         CHECK((choice_of(COLL_ALLTOALL).way == COLL_WAY_ENGINES) == (sms[i] == 0));
-        OK(weft_team_limit_sms(world, me == n - 1 ? 2 : 40)); /* the least of all */
+        OK(weft_team_limit_sms(world, me == (int)i % n ? 2 : 40)); /* the least of all */
         CHECK(choice_of(COLL_REDUCE).blocks == 2);
         mixed(4);
         weft_status status = weft_team_limit_sms(world, me == n - 1 ? -2 : 40);
