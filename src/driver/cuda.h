@@ -154,6 +154,7 @@ typedef struct CUmemcpyAttributes_st {
     X(CU_STREAM_WRITE_VALUE_DEFAULT, 0)                                                            \
     X(CU_STREAM_MEM_OP_WRITE_VALUE_32, 2)                                                          \
     X(CU_STREAM_MEM_OP_WRITE_VALUE_64, 5)                                                          \
+    X(CU_JIT_SPLIT_COMPILE, 34)                                                                    \
     X(CU_EVENT_DISABLE_TIMING, 2)                                                                  \
     X(CU_MEMHOSTALLOC_PORTABLE, 1)                                                                 \
     X(CU_MEMHOSTALLOC_DEVICEMAP, 2)                                                                \
@@ -308,6 +309,9 @@ enum cuda_constant {
       (ms, begun, ended))                                                                          \
     X(ModuleLoadData, ("cuModuleLoadData"), 0, (CUmodule * module, const void *image),             \
       (module, image))                                                                             \
+    X(ModuleLoadDataEx, ("cuModuleLoadDataEx"), 1,                                                 \
+      (CUmodule * module, const void *image, unsigned count, int *options, void **values),         \
+      (module, image, count, options, values))                                                     \
     X(ModuleUnload, ("cuModuleUnload"), 0, (CUmodule module), (module))                            \
     X(ModuleGetFunction, ("cuModuleGetFunction"), 0,                                               \
       (CUfunction * function, CUmodule module, const char *name), (function, module, name))        \

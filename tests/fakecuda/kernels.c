@@ -46,6 +46,17 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
     return result;
 }
 
+/* Drivers before 13.0 do not know the one option that is used. */
+EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
+                                   int *options, void **values)
+{
+    int version = setting("FAKE_CUDA_VERSION", 13000);
+    for (unsigned i = 0; i < count; i++)
+        if (options[i] != CU_JIT_SPLIT_COMPILE || version < 13000 || values[i])
+            return CUDA_ERROR_INVALID_VALUE;
+    return cuModuleLoadData(module, image);
+}
+
 EXPORT CUresult cuModuleUnload(CUmodule module)
 {
     struct object *o = (struct object *)module;

@@ -12,6 +12,9 @@ typedef struct {
 #define CU_MEMCPY_SRC_ACCESS_ORDER_STREAM          1
 #define CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE 1
 #endif
+#if CUDA_VERSION < 13000
+#define CU_JIT_SPLIT_COMPILE 34
+#endif
 
 #include "cuda_abi.h"
 

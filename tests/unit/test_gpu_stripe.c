@@ -228,7 +228,7 @@ static void each_call_fails(void **state)
 {
     static const char *const names[] = {
         "MemcpyAsync",  "StreamWaitEvent",        "EventRecord",        "EventCreate",
-        "MemSetAccess", "DevicePrimaryCtxRetain", "StreamCreate",       "ModuleLoadData",
+        "MemSetAccess", "DevicePrimaryCtxRetain", "StreamCreate",       "ModuleLoadDataEx",
         "MemHostAlloc", "DeviceGetP2PAttribute",  "DeviceCanAccessPeer"};
     unsigned failed = 0, one_way = 0;
     (void)state;
