@@ -15,6 +15,20 @@ static inline bool bad_value(const char *what, const char *text, const char *wan
     return false;
 }
 
+/* What remains behind the options: one operand where `wanted` says what it is, else none. */
+static inline bool fits_operands(int argc, char **argv, int first, const char *wanted)
+{
+    int most = wanted ? 1 : 0;
+    if (argc - first == most)
+        return true;
+    if (wanted && argc - first < most)
+        fprintf(stderr, EXAMPLE ": %s is wanted; --help tells the options\n", wanted);
+    else
+        fprintf(stderr, EXAMPLE ": %s: one operand too many; --help tells the options\n",
+                argv[first + most]);
+    return false;
+}
+
 /* From 1 to `most`. */
 static inline bool parse_number(const char *what, const char *text, uint64_t most, uint64_t *value)
 {

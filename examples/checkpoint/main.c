@@ -255,8 +255,8 @@ static int parse(int argc, char **argv, struct options *options)
         if (!good)
             return 2;
     }
-    if (optind + 1 != argc)
-        return usage(stderr);
+    if (!fits_operands(argc, argv, optind, "a FILE to write to and to go on from"))
+        return 2;
     options->path = argv[optind];
     return -1;
 }

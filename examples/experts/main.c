@@ -347,8 +347,8 @@ static int parse(int argc, char **argv, struct options *options)
         if (!parse_one(option, optarg, options))
             return 2;
     }
-    if (optind != argc)
-        return usage(stderr);
+    if (!fits_operands(argc, argv, optind, NULL))
+        return 2;
     return fits(options) ? -1 : 2;
 }
 

@@ -349,8 +349,8 @@ static int parse(int argc, char **argv, struct options *options)
         if (!parse_one(option, optarg, options))
             return 2;
     }
-    if (optind + 1 != argc)
-        return usage(stderr);
+    if (!fits_operands(argc, argv, optind, "a FILE that holds the model"))
+        return 2;
     options->wish.path = argv[optind];
     return -1;
 }

@@ -380,8 +380,8 @@ static int parse(int argc, char **argv, struct options *options)
         if (!parse_one(option, optarg, options))
             return 2;
     }
-    if (optind + 1 != argc)
-        return usage(stderr);
+    if (!fits_operands(argc, argv, optind, "a TEXT to learn from, such as LICENSE,"))
+        return 2;
     options->text = argv[optind];
     return fits(options) ? -1 : 2;
 }

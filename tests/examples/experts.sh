@@ -74,7 +74,8 @@ refused '--top 11: at most --experts 10 is wanted' --top 11
 refused '--tokens 0: a whole number from 1 to 1048576 is wanted' --tokens 0
 refused '--routing away: uniform, skewed or one is wanted' --routing away
 refused '--capacity x: a whole number' --capacity x
-run 2 more
+refused 'more: one operand too many' more
+run 2 --no-such
 says '^usage: experts'
 run 0 --help
 says '--capacity N +tokens that a PE takes'

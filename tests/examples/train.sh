@@ -100,7 +100,9 @@ refused '--heads 5: a number that divides --width 24 is wanted' --heads 5 "$text
 refused '--bucket 4Q: a size as 4096, 64K, 4M or 1G is wanted' --bucket 4Q "$text"
 refused '--rate nan: a number above 0, at most 1 is wanted' --rate nan "$text"
 refused '--micro 0: a whole number from 1 to 65536 is wanted' --micro 0 "$text"
-run 2
+refused 'a TEXT to learn from, such as LICENSE, is wanted; --help'
+refused 'short: one operand too many' "$text" short
+run 2 --no-such
 says '^usage: train'
 run 0 --help
 says '--shard .*share of the parameters'
