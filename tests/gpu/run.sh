@@ -472,6 +472,12 @@ group_faults() { # what must be said, not done
     extra="WEFT_TARGET=cuda"
     run "a peer of a kernel dies" 2 60 "$build/bin/device_kernel_dead"
     [ "$gpus" -lt 2 ] || extra="WEFT_TARGET=cuda WEFT_PATH=staged" run "a peer of a kernel dies" 2 60 "$build/bin/device_kernel_dead"
+    wanted="PE 0 was told after 0.*PEER_DEAD: PE 1 .*; PE 0 was in [a-z]* of team 0"
+    extra="WEFT_TARGET=cuda"
+    for case in alltoallv collect gather scatter alltoalls reduce reduce_to reduce_weighted; do
+        run "a member dies in $case" 3 60 "$build/bin/device_coll_dead" block "$case" amid
+        run "a member dies in $case" 3 60 "$build/bin/device_coll_dead" grid "$case" large
+    done
     extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=1s"
     wanted="sync of team 0 waited" # PE 0 gives up, and the launcher ends PE 1
     run "device sync_expires" 2 60 "$build/bin/device_errors" sync_expires

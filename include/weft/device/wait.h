@@ -55,6 +55,16 @@ WEFT_DEVICE int weft_dev_job_failed(uint32_t polls)
            weft_dev_load_u32((const uint32_t *)&box->failed, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
 }
 
+/* A wait in a collective that is left since the job has failed: no fault of its own, and no record, of which there are few;
+ * the host adds to its sentence what was left, and for whom it waited. Blocks of the own kernel are nobody. */
+WEFT_DEVICE void weft_dev_leave(const struct weft_dev_record *what)
+{
+    if (what->team >= 0 && what->operation != WEFT_DEV_OP_GRID)
+        weft_dev_store_u64(&weft_dev_state.box->left,
+                           WEFT_DEV_LEFT(what->operation, what->team, what->peer),
+                           WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+}
+
 /* A look at the clock: shows a long wait in the black box, and ends one that has reached its limit
  * or whose job has failed. Out of line: a thread that waits has time, and the code around needs the
  * registers. */
@@ -62,8 +72,10 @@ WEFT_DEVICE_NOINLINE int weft_dev_patience_slow(struct weft_dev_patience *p, uin
                                                 uint64_t seen)
 {
     uint64_t now = weft_dev_clock_ns();
-    if (weft_dev_job_failed(polls))
+    if (weft_dev_job_failed(polls)) {
+        weft_dev_leave(&p->what);
         return WEFT_ERR_TIMEOUT;
+    }
     if (!p->since) {
         p->since = p->changed = now;
         p->seen = seen;
