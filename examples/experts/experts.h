@@ -18,6 +18,7 @@ typedef struct shape {
     uint32_t tokens, hidden; /* of each PE; hidden is a multiple of 8 */
     uint32_t experts, top;   /* of all PEs; experts that a token goes to */
     uint32_t capacity;       /* rows that a PE has room for from each other */
+    uint32_t parts; /* in which results come back: while one comes, the one before is added up */
     uint32_t routing;
     uint64_t seed;
 } shape;
@@ -113,14 +114,12 @@ WEFT_DEVICE float raw_weight(const shape *s, uint64_t token, uint32_t k)
 
 /* ---------------------------------------------------------------------------------------- rows */
 
-/* What a PE sends to another: a line with the number of rows, then the rows. A row is an entry for each of the token's
- * experts and, from row_head() on, the numbers. On the way back the entries hold the gradients of the weights. */
+/* What a PE sends to another is rows: an entry for each of the token's experts and, from row_head() on, the numbers. On the
+ * way back the entries hold the gradients of the weights. */
 typedef struct entry {
-    int32_t expert; /* among those of the PE that gets it; -1: another PE has it */
+    int32_t expert; /* of all PEs */
     float weight;
 } entry;
-
-enum { BLOCK_HEAD = 16 };
 
 WEFT_DEVICE size_t row_head(const shape *s)
 {
@@ -134,7 +133,15 @@ WEFT_DEVICE size_t row_bytes(const shape *s)
 
 WEFT_DEVICE size_t block_bytes(const shape *s)
 {
-    return BLOCK_HEAD + s->capacity * row_bytes(s);
+    return s->capacity * row_bytes(s);
+}
+
+/* Tokens are parted in their order: part p has those from first_token(p) to before first_token(p + 1). */
+enum { PARTS_MOST = 4 };
+
+WEFT_DEVICE uint32_t first_token(const shape *s, uint32_t part)
+{
+    return (uint32_t)((uint64_t)part * s->tokens / s->parts);
 }
 
 /* Sums over a row are made by so many lanes, lane l from element l on, then in their order. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of a mixture of experts, one source for GPUs and for CPU threads. How many rows come from whom is read from
- * the heads of the blocks: no host learns of it. Places and sums have an order of their own, whoever comes first. */
+/* The kernels of a mixture of experts, one source for GPUs and for CPU threads. How many rows come from whom comes with
+ * them: no host learns of it. Places and sums have an order of their own, whoever comes first. */
 #include <weft_device.h>
 
 #include "kernels.h"
@@ -50,14 +50,56 @@ WEFT_DEVICE quad rounded(const float *sums)
 
 WEFT_DEVICE char *row_of(char *blocks, const shape *s, size_t block, size_t row)
 {
-    return blocks + block * block_bytes(s) + BLOCK_HEAD + row * row_bytes(s);
+    return blocks + block * block_bytes(s) + row * row_bytes(s);
 }
 
-/* Rows that PE `block` has sent; never more than there is room for. */
-WEFT_DEVICE size_t rows_in(const char *blocks, const shape *s, size_t block)
+/* Rows of the parts before `part` that PE `block` has sent; never more than there is room for. */
+WEFT_DEVICE size_t rows_before(const buffers *b, const shape *s, size_t block, uint32_t part)
 {
-    uint64_t rows = *(const uint64_t *)(const void *)(blocks + block * block_bytes(s));
-    return rows < s->capacity ? (size_t)rows : s->capacity;
+    uint32_t rows = part ? b->come[block * PARTS_MOST + part - 1] : 0;
+    return rows < s->capacity ? rows : s->capacity;
+}
+
+WEFT_DEVICE size_t rows_in(const buffers *b, const shape *s, size_t block)
+{
+    return rows_before(b, s, block, s->parts);
+}
+
+WEFT_DEVICE const entry *entries_of(const buffers *b, const shape *s, size_t t)
+{
+    return (const entry *)(const void *)(b->entries + t * row_head(s));
+}
+
+/* The experts of this PE. */
+struct own {
+    uint32_t first, n;
+};
+
+WEFT_DEVICE struct own own_experts(const shape *s)
+{
+    uint32_t first = first_expert(s, s->me);
+    struct own own = {first, first_expert(s, s->me + 1) - first};
+    return own;
+}
+
+/* Which of them this is; own.n or more: it is none. */
+WEFT_DEVICE uint32_t among(struct own own, int32_t expert)
+{
+    return (uint32_t)expert - own.first;
+}
+
+/* Behind the last put of a kernel. The barrier that follows on the stream completes stores; what goes to a PE by another
+ * path has to be waited for here. */
+WEFT_DEVICE void finish_puts(const buffers *b, const shape *s)
+{
+    int far = 0;
+    weft_dev_sync_block();
+    if (weft_dev_thread_x() > 0)
+        return;
+    for (uint32_t pe = 0; pe < s->pes; pe++)
+        far |= !weft_dev_ptr(b->in, (int)pe);
+    if (far)
+        weft_thread_quiet();
 }
 
 /* ------------------------------------------------------------------------------- what is given */
@@ -82,16 +124,17 @@ WEFT_KERNEL(route_kernel, (buffers, b), (shape, s))
     FOR_ALL(t, s.tokens)
     {
         uint64_t token = (uint64_t)s.me * s.tokens + t;
+        entry *entries = (entry *)(void *)(b.entries + t * row_head(&s));
         float sum = 0.0f;
         uint32_t expert = 0;
         for (uint32_t k = 0; k < s.top; k++) {
             expert = next_expert(&s, token, k, expert);
-            b.choice[t * s.top + k] = (int32_t)expert;
+            entries[k].expert = (int32_t)expert;
             b.owner[t * s.top + k] = (int32_t)owner_of(&s, expert);
             sum += raw_weight(&s, token, k);
         }
         for (uint32_t k = 0; k < s.top; k++)
-            b.weight[t * s.top + k] = raw_weight(&s, token, k) / sum;
+            entries[k].weight = raw_weight(&s, token, k) / sum;
     }
 }
 
@@ -105,10 +148,35 @@ WEFT_DEVICE int goes_to(const buffers *b, const shape *s, size_t t, uint32_t pe)
     return 0;
 }
 
-/* A block for each PE: its tokens get rows in their order, however many threads count them. */
+/* Token t is the last one of some parts: so many rows have gone to the PE by then. */
+WEFT_DEVICE void note_parts(const buffers *b, const shape *s, size_t t, size_t pe, uint32_t rows)
+{
+    for (uint32_t part = 0; part < s->parts; part++)
+        if (first_token(s, part + 1) == t + 1)
+            b->sent[pe * PARTS_MOST + part] = rows;
+}
+
+enum { THREADS_MOST = 1024 };
+
+/* What the block's threads before this one have counted, given what this one has. */
+WEFT_DEVICE uint32_t counted_before(uint32_t *counted, uint32_t mine)
+{
+    uint32_t threads = weft_dev_block_dim_x(), me = weft_dev_thread_x();
+    counted[me] = mine;
+    weft_dev_sync_block();
+    for (uint32_t step = 1; step < threads; step *= 2) { /* then it is those up to this thread's */
+        uint32_t before = me >= step ? counted[me - step] : 0;
+        weft_dev_sync_block();
+        counted[me] += before;
+        weft_dev_sync_block();
+    }
+    return counted[me] - mine;
+}
+
+/* Tokens get rows at each PE in their order, however many threads count them. */
 WEFT_KERNEL(place_kernel, (buffers, b), (shape, s))
 {
-    WEFT_SHARED(uint32_t, counted, [1024]);
+    WEFT_SHARED(uint32_t, counted, [THREADS_MOST]);
     uint32_t threads = weft_dev_block_dim_x(), me = weft_dev_thread_x();
     size_t share = (s.tokens + threads - 1) / threads, from = me * share, to = from + share;
     to = to < s.tokens ? to : s.tokens;
@@ -117,58 +185,37 @@ WEFT_KERNEL(place_kernel, (buffers, b), (shape, s))
         uint32_t mine = 0;
         for (size_t t = from; t < to; t++)
             mine += (uint32_t)goes_to(&b, &s, t, (uint32_t)pe);
-        counted[me] = mine;
-        weft_dev_sync_block();
-        for (uint32_t step = 1; step < threads;
-             step *= 2) { /* then it is those up to this thread's */
-            uint32_t before = me >= step ? counted[me - step] : 0;
-            weft_dev_sync_block();
-            counted[me] += before;
-            weft_dev_sync_block();
-        }
-        uint32_t row = counted[me] - mine, all = counted[threads - 1];
-        for (size_t t = from; t < to; t++)
+        uint32_t row = counted_before(counted, mine);
+        for (size_t t = from; t < to; t++) {
             b.place[t * s.pes + pe] = goes_to(&b, &s, t, (uint32_t)pe) ? (int32_t)row++ : -1;
-        if (me == 0) {
-            *(uint64_t *)(void *)(b.out + pe * block_bytes(&s)) = all;
-            b.send_bytes[pe] = BLOCK_HEAD + all * row_bytes(&s);
-            b.at[pe] = pe * block_bytes(&s);
-            b.room[pe] = block_bytes(&s);
+            note_parts(&b, &s, t, pe, row);
         }
         weft_dev_sync_block();
+        if (me == 0) /* parts before the first token */
+            for (uint32_t part = 0; part < s.parts && first_token(&s, part + 1) == 0; part++)
+                b.sent[pe * PARTS_MOST + part] = 0;
     }
 }
 
-WEFT_DEVICE void put_entries(const buffers *b, const shape *s, size_t t, uint32_t pe, char *row)
+/* Tokens, or gradients, from where they are to where they are wanted, to each PE that has an expert of the token once;
+ * and how many they are. What has no place is not put anywhere: layer_check() tells. */
+WEFT_KERNEL(send_kernel, (buffers, b), (const uint16_t *, from), (char *, to), (shape, s))
 {
-    entry *entries = (entry *)(void *)row;
-    FOR_THREADS(k, s->top)
-    {
-        uint32_t expert = (uint32_t)b->choice[t * s->top + k];
-        int its = b->owner[t * s->top + k] == (int32_t)pe;
-        entries[k].expert = its ? (int32_t)(expert - first_expert(s, pe)) : -1;
-        entries[k].weight = b->weight[t * s->top + k];
-    }
-}
-
-/* Rows of `from`, into the blocks of the PEs that have an expert of the token: one for each PE. What has no place is not
- * put anywhere; the exchange says so. */
-WEFT_KERNEL(pack_kernel, (buffers, b), (const uint16_t *, from), (shape, s))
-{
-    size_t quads = s.hidden * sizeof(uint16_t) / sizeof(quad);
+    size_t head = row_head(&s), bytes = s.hidden * sizeof(uint16_t);
+    FOR_BLOCKS(pe, s.pes)
+    weft_block_put_nbi(b.come + s.me * PARTS_MOST, b.sent + pe * PARTS_MOST,
+                       PARTS_MOST * sizeof *b.sent, (int)pe);
     FOR_BLOCKS(i, (size_t)s.tokens * s.pes)
     {
         size_t t = i / s.pes, pe = i % s.pes;
         int32_t place = b.place[i];
         if (place < 0 || (uint32_t)place >= s.capacity)
             continue;
-        char *row = row_of(b.out, &s, pe, (size_t)place);
-        quad *to = (quad *)(void *)(row + row_head(&s));
-        const quad *numbers = (const quad *)(const void *)(from + t * s.hidden);
-        put_entries(&b, &s, t, (uint32_t)pe, row);
-        FOR_THREADS(q, quads)
-        to[q] = numbers[q];
+        char *row = row_of(to, &s, s.me, (size_t)place);
+        weft_block_put_nbi(row, entries_of(&b, &s, t), head, (int)pe);
+        weft_block_put_nbi(row + head, from + t * s.hidden, bytes, (int)pe);
     }
+    finish_puts(&b, &s);
 }
 
 /* ------------------------------------------------------------------------------------- experts */
@@ -178,15 +225,18 @@ WEFT_DEVICE void apply(const buffers *b, const shape *s, const entry *entries, c
                        char *to)
 {
     size_t quads = s->hidden / IN_QUAD;
+    struct own own = own_experts(s);
     FOR_THREADS(q, quads)
     {
         float sums[IN_QUAD] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
         quad its = ((const quad *)(const void *)numbers)[q];
-        for (uint32_t k = 0; k < s->top; k++)
-            if (entries[k].expert >= 0) {
-                const uint16_t *factors = b->factors + (size_t)entries[k].expert * s->hidden;
+        for (uint32_t k = 0; k < s->top; k++) {
+            uint32_t expert = among(own, entries[k].expert);
+            if (expert < own.n) {
+                const uint16_t *factors = b->factors + (size_t)expert * s->hidden;
                 add_quad(sums, its, (const quad *)(const void *)factors + q, entries[k].weight);
             }
+        }
         ((quad *)(void *)to)[q] = rounded(sums);
     }
 }
@@ -196,12 +246,8 @@ WEFT_KERNEL(expert_kernel, (buffers, b), (shape, s))
 {
     FOR_BLOCKS(i, (size_t)s.pes * s.capacity)
     {
-        size_t pe = i / s.capacity, row = i % s.capacity, rows = rows_in(b.in, &s, pe);
-        if (row == 0 && weft_dev_thread_x() == 0) {
-            *(uint64_t *)(void *)(b.out + pe * block_bytes(&s)) = rows;
-            b.return_bytes[pe] = BLOCK_HEAD + rows * row_bytes(&s);
-        }
-        if (row >= rows)
+        size_t pe = i / s.capacity, row = i % s.capacity;
+        if (row >= rows_in(&b, &s, pe))
             continue;
         const char *from = row_of(b.in, &s, pe, row);
         apply(&b, &s, (const entry *)(const void *)from, from + row_head(&s),
@@ -211,13 +257,28 @@ WEFT_KERNEL(expert_kernel, (buffers, b), (shape, s))
 
 /* ------------------------------------------------------------------------------------- combine */
 
-/* What has come back for each token, added in the order of the PEs. */
-WEFT_KERNEL(sum_kernel, (buffers, b), (uint16_t *, to), (shape, s))
+/* What became of the tokens of a part goes back to their PEs, whose turns differ from PE to PE. */
+WEFT_KERNEL(return_kernel, (buffers, b), (uint32_t, part), (shape, s))
 {
-    size_t quads = s.hidden / IN_QUAD;
-    FOR_BLOCKS(t, s.tokens)
+    size_t most = first_token(&s, part + 1) - first_token(&s, part);
+    FOR_BLOCKS(i, s.pes * most)
+    {
+        size_t pe = (i + s.me) % s.pes, row = rows_before(&b, &s, pe, part) + i / s.pes;
+        if (row < rows_before(&b, &s, pe, part + 1))
+            weft_block_put_nbi(row_of(b.back, &s, s.me, row), row_of(b.out, &s, pe, row),
+                               row_bytes(&s), (int)pe);
+    }
+    finish_puts(&b, &s);
+}
+
+/* What has come back for each token of a part, added in the order of the PEs. */
+WEFT_KERNEL(sum_kernel, (buffers, b), (uint16_t *, to), (uint32_t, part), (shape, s))
+{
+    size_t quads = s.hidden / IN_QUAD, first = first_token(&s, part);
+    FOR_BLOCKS(i, first_token(&s, part + 1) - first)
     FOR_THREADS(q, quads)
     {
+        size_t t = first + i;
         float sums[IN_QUAD] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
         for (size_t pe = 0; pe < s.pes; pe++) {
             int32_t place = b.place[t * s.pes + pe];
@@ -249,10 +310,11 @@ WEFT_DEVICE void dot(const uint16_t *x, const uint16_t *dy, const uint16_t *fact
 WEFT_KERNEL(expert_back_kernel, (buffers, b), (shape, s))
 {
     WEFT_SHARED(float, lanes, [LANES]);
+    struct own own = own_experts(&s);
     FOR_BLOCKS(i, (size_t)s.pes * s.capacity)
     {
         size_t pe = i / s.capacity, row = i % s.capacity;
-        if (row >= rows_in(b.in, &s, pe))
+        if (row >= rows_in(&b, &s, pe))
             continue;
         const char *from = row_of(b.in, &s, pe, row);
         const entry *entries = (const entry *)(const void *)from;
@@ -262,9 +324,10 @@ WEFT_KERNEL(expert_back_kernel, (buffers, b), (shape, s))
         char *to = row_of(b.out, &s, pe, row);
         apply(&b, &s, entries, (const char *)dy, to + row_head(&s));
         for (uint32_t k = 0; k < s.top; k++) {
-            if (entries[k].expert < 0) /* the same for all threads */
+            uint32_t expert = among(own, entries[k].expert);
+            if (expert >= own.n) /* the same for all threads */
                 continue;
-            dot(x, dy, b.factors + (size_t)entries[k].expert * s.hidden, s.hidden, lanes);
+            dot(x, dy, b.factors + (size_t)expert * s.hidden, s.hidden, lanes);
             weft_dev_sync_block();
             if (weft_dev_thread_x() == 0) {
                 float sum = 0.0f;
@@ -291,31 +354,47 @@ WEFT_KERNEL(weights_kernel, (buffers, b), (shape, s))
     }
 }
 
-/* Which rows have an expert, a thread for each of them: in the order of the PEs, and of their tokens. */
+/* Whether row i of all that came is one, and has this PE's expert e. */
+WEFT_DEVICE int row_has(const buffers *b, const shape *s, size_t i, struct own own, uint32_t e)
+{
+    size_t pe = i / s->capacity, row = i % s->capacity;
+    const entry *entries = (const entry *)(const void *)row_of(b->in, s, pe, row);
+    if (row >= rows_in(b, s, pe))
+        return 0;
+    for (uint32_t k = 0; k < s->top; k++)
+        if (among(own, entries[k].expert) == e)
+            return 1;
+    return 0;
+}
+
+/* Which rows have an expert, a block for each of them: in the order of the PEs, and of their tokens. */
 WEFT_KERNEL(list_kernel, (buffers, b), (shape, s))
 {
-    uint32_t own = first_expert(&s, s.me + 1) - first_expert(&s, s.me);
-    FOR_ALL(e, own)
+    WEFT_SHARED(uint32_t, counted, [THREADS_MOST]);
+    struct own own = own_experts(&s);
+    uint32_t threads = weft_dev_block_dim_x(), me = weft_dev_thread_x();
+    size_t rows = (size_t)s.pes * s.capacity, share = (rows + threads - 1) / threads;
+    size_t from = me * share, to = from + share < rows ? from + share : rows;
+    FOR_BLOCKS(e, own.n)
     {
-        uint32_t *list = b.list + e * s.pes * s.capacity, n = 0;
-        for (size_t pe = 0; pe < s.pes; pe++)
-            for (size_t row = 0; row < rows_in(b.in, &s, pe); row++) {
-                const entry *entries = (const entry *)(const void *)row_of(b.in, &s, pe, row);
-                for (uint32_t k = 0; k < s.top; k++)
-                    if (entries[k].expert == (int32_t)e) {
-                        list[n++] = (uint32_t)(pe * s.capacity + row);
-                        break;
-                    }
-            }
-        b.listed[e] = n;
+        uint32_t mine = 0;
+        for (size_t i = from; i < to; i++)
+            mine += (uint32_t)row_has(&b, &s, i, own, (uint32_t)e);
+        uint32_t *list = b.list + e * rows, n = counted_before(counted, mine);
+        for (size_t i = from; i < to; i++)
+            if (row_has(&b, &s, i, own, (uint32_t)e))
+                list[n++] = (uint32_t)i;
+        if (me == threads - 1)
+            b.listed[e] = n;
+        weft_dev_sync_block();
     }
 }
 
 /* The gradients of the own experts, over all rows that have them. */
 WEFT_KERNEL(factors_kernel, (buffers, b), (shape, s))
 {
-    uint32_t own = first_expert(&s, s.me + 1) - first_expert(&s, s.me);
-    FOR_ALL(i, (size_t)own * s.hidden)
+    struct own own = own_experts(&s);
+    FOR_ALL(i, (size_t)own.n * s.hidden)
     {
         size_t e = i / s.hidden, h = i % s.hidden;
         const uint32_t *list = b.list + e * s.pes * s.capacity;
@@ -326,7 +405,7 @@ WEFT_KERNEL(factors_kernel, (buffers, b), (shape, s))
             const entry *entries = (const entry *)(const void *)from;
             const char *dy = row_of(b.in_dy, &s, pe, row) + row_head(&s);
             uint32_t k = 0;
-            while (entries[k].expert != (int32_t)e)
+            while (among(own, entries[k].expert) != e)
                 k++;
             float gradient = entries[k].weight * from_bf16(((const uint16_t *)(const void *)dy)[h]);
             sum = fmaf(gradient,

@@ -15,16 +15,16 @@
             return status_;                                                                        \
     } while (0)
 
-enum { PARTS = 19 }; /* of the memory */
+enum { PIECES = 18 }; /* of the memory */
 
 struct layer {
     weft_job *job;
     shape s;
-    weft_stream stream;
-    unsigned blocks, threads;
+    weft_stream stream, beside; /* beside: sums are made there while more comes back */
+    unsigned blocks, threads, many_threads;
     buffers b;
-    void *memory[PARTS];
-    weft_event begun[PHASES], ended[PHASES];
+    void *memory[PIECES];
+    weft_event begun[PHASES], ended[PHASES], came[PARTS_MOST], summed;
 };
 
 /* ------------------------------------------------------------------------------- what it has */
@@ -34,66 +34,61 @@ static uint32_t most_experts(const shape *s)
     return (s->experts + s->pes - 1) / s->pes;
 }
 
-/* Bytes of each part, the same at all PEs. */
+/* Bytes of each piece, the same at all PEs. */
 static void sizes(const shape *s, size_t *bytes)
 {
     size_t numbers = (size_t)s->tokens * s->hidden * sizeof(uint16_t);
     size_t choices = (size_t)s->tokens * s->top, experts = most_experts(s);
-    size_t blocks = s->pes * block_bytes(s), words = s->pes * sizeof(uint64_t);
-    size_t all[PARTS] = {numbers,
-                         numbers,
-                         numbers,
-                         numbers,
-                         choices * sizeof(int32_t),
-                         choices * sizeof(float),
-                         choices * sizeof(float),
-                         (size_t)s->tokens * s->pes * sizeof(int32_t),
-                         experts * s->hidden * sizeof(uint16_t),
-                         experts * s->hidden * sizeof(float),
-                         experts * s->pes * s->capacity * sizeof(uint32_t),
-                         experts * sizeof(uint32_t),
-                         blocks,
-                         blocks,
-                         blocks,
-                         blocks,
-                         2 * words,
-                         2 * words,
-                         choices * sizeof(int32_t)};
+    size_t blocks = s->pes * block_bytes(s), counts = s->pes * PARTS_MOST * sizeof(uint32_t);
+    size_t all[PIECES] = {numbers,
+                          numbers,
+                          numbers,
+                          numbers,
+                          s->tokens * row_head(s),
+                          choices * sizeof(int32_t),
+                          choices * sizeof(float),
+                          (size_t)s->tokens * s->pes * sizeof(int32_t),
+                          counts,
+                          counts,
+                          experts * s->hidden * sizeof(uint16_t),
+                          experts * s->hidden * sizeof(float),
+                          experts * s->pes * s->capacity * sizeof(uint32_t),
+                          experts * sizeof(uint32_t),
+                          blocks,
+                          blocks,
+                          blocks,
+                          blocks};
     memcpy(bytes, all, sizeof all);
 }
 
-static void name_parts(struct layer *l)
+static void name_pieces(struct layer *l)
 {
     void **m = l->memory;
-    uint64_t *counts = m[16], *places = m[17];
     l->b = (buffers){.x = m[0],
                      .dy = m[1],
                      .y = m[2],
                      .dx = m[3],
-                     .choice = m[4],
-                     .weight = m[5],
+                     .entries = m[4],
+                     .owner = m[5],
                      .dweight = m[6],
                      .place = m[7],
-                     .factors = m[8],
-                     .dfactors = m[9],
-                     .list = m[10],
-                     .listed = m[11],
-                     .out = m[12],
-                     .in = m[13],
-                     .in_dy = m[14],
-                     .back = m[15],
-                     .send_bytes = counts,
-                     .return_bytes = counts + l->s.pes,
-                     .at = places,
-                     .room = places + l->s.pes,
-                     .owner = m[18]};
+                     .sent = m[8],
+                     .come = m[9],
+                     .factors = m[10],
+                     .dfactors = m[11],
+                     .list = m[12],
+                     .listed = m[13],
+                     .out = m[14],
+                     .in = m[15],
+                     .in_dy = m[16],
+                     .back = m[17]};
 }
 
 /* On CPUs a few lanes do what many do on a GPU. */
 weft_status layer_create(weft_job *job, const shape *s, weft_stream stream, struct layer **made)
 {
     bool simt = weft_target_get() == WEFT_SIMT;
-    size_t bytes[PARTS];
+    size_t bytes[PIECES];
     struct layer *l = calloc(1, sizeof *l);
     *made = l;
     if (!l)
@@ -103,25 +98,33 @@ weft_status layer_create(weft_job *job, const shape *s, weft_stream stream, stru
     l->stream = stream;
     l->blocks = simt ? 2 : 264;
     l->threads = simt ? 32 : 256;
+    l->many_threads = simt ? 32 : 1024;
     sizes(s, bytes);
-    for (int i = 0; i < PARTS; i++)
+    for (int i = 0; i < PIECES; i++)
         TRY(weft_alloc(job, weft_device_kind(job), bytes[i] ? bytes[i] : 8, 256, WEFT_ALLOC_ZERO,
                        &l->memory[i]));
-    name_parts(l);
+    name_pieces(l);
     for (int i = 0; i < PHASES; i++) {
         TRY(weft_event_create(&l->begun[i]));
         TRY(weft_event_create(&l->ended[i]));
     }
-    return WEFT_OK;
+    for (int i = 0; i < PARTS_MOST; i++)
+        TRY(weft_event_create(&l->came[i]));
+    TRY(weft_event_create(&l->summed));
+    return weft_stream_create(&l->beside);
 }
 
 weft_status layer_destroy(struct layer *l)
 {
+    TRY(weft_stream_destroy(l->beside));
+    TRY(weft_event_destroy(l->summed));
+    for (int i = 0; i < PARTS_MOST; i++)
+        TRY(weft_event_destroy(l->came[i]));
     for (int i = 0; i < PHASES; i++) {
         TRY(weft_event_destroy(l->begun[i]));
         TRY(weft_event_destroy(l->ended[i]));
     }
-    for (int i = PARTS - 1; i >= 0; i--)
+    for (int i = PIECES - 1; i >= 0; i--)
         TRY(weft_free(l->job, l->memory[i]));
     free(l);
     return WEFT_OK;
@@ -134,7 +137,9 @@ const buffers *layer_buffers(const struct layer *l)
 
 /* ------------------------------------------------------------------------------- the passes */
 
-#define RUN(kernel, ...) TRY(WEFT_LAUNCH(kernel, l->blocks, l->threads, 0, l->stream, __VA_ARGS__))
+#define RUN_ON(stream, blocks, threads, kernel, ...)                                               \
+    TRY(WEFT_LAUNCH(kernel, blocks, threads, 0, stream, __VA_ARGS__))
+#define RUN(kernel, ...) RUN_ON(l->stream, l->blocks, l->threads, kernel, __VA_ARGS__)
 
 static weft_status begin(struct layer *l, enum phase phase, bool timed)
 {
@@ -146,12 +151,31 @@ static weft_status end(struct layer *l, enum phase phase, bool timed)
     return timed ? weft_event_record(l->ended[phase], l->stream) : WEFT_OK;
 }
 
-/* Block i of `out` to PE i, so many bytes of it. */
-static weft_status exchange(struct layer *l, char *to, const uint64_t *bytes)
+/* Rows go straight to where they are wanted, and a barrier ends that. It is all the order there is: who puts into a block has met
+ * its owner since that one last read it, at the barrier of the exchange the other way. */
+static weft_status meet(struct layer *l)
 {
-    size_t room = l->s.pes * block_bytes(&l->s);
-    return weft_alltoallv_on_stream(weft_team_world(l->job), to, room, l->b.room, l->b.at, l->b.out,
-                                    bytes, l->b.at, l->stream);
+    return weft_barrier_on_stream(weft_team_world(l->job), l->stream);
+}
+
+/* Part by part, so that what has come back is added up while more comes. */
+static weft_status take_back(struct layer *l, uint16_t *to)
+{
+    for (uint32_t part = 0; part < l->s.parts; part++) {
+        bool last = part + 1 == l->s.parts;
+        RUN(return_kernel, l->b, part, l->s);
+        TRY(meet(l));
+        if (!last) {
+            TRY(weft_event_record(l->came[part], l->stream));
+            TRY(weft_event_wait(l->beside, l->came[part]));
+        }
+        RUN_ON(last ? l->stream : l->beside, l->blocks, l->threads, sum_kernel, l->b, to, part,
+               l->s);
+    }
+    if (l->s.parts == 1)
+        return WEFT_OK;
+    TRY(weft_event_record(l->summed, l->beside));
+    return weft_event_wait(l->stream, l->summed);
 }
 
 weft_status layer_route(struct layer *l)
@@ -161,17 +185,25 @@ weft_status layer_route(struct layer *l)
     return WEFT_OK;
 }
 
-weft_status layer_forward(struct layer *l, bool timed)
+weft_status layer_dispatch(struct layer *l, bool timed)
 {
     TRY(begin(l, DISPATCH, timed));
-    RUN(place_kernel, l->b, l->s);
-    RUN(pack_kernel, l->b, l->b.x, l->s);
-    TRY(exchange(l, l->b.in, l->b.send_bytes));
-    TRY(end(l, DISPATCH, timed));
+    RUN_ON(l->stream, l->s.pes, l->many_threads, place_kernel, l->b, l->s);
+    RUN(send_kernel, l->b, l->b.x, l->b.in, l->s);
+    TRY(meet(l));
+    return end(l, DISPATCH, timed);
+}
+
+weft_status layer_compute(struct layer *l)
+{
     RUN(expert_kernel, l->b, l->s);
+    return WEFT_OK;
+}
+
+weft_status layer_combine(struct layer *l, bool timed)
+{
     TRY(begin(l, COMBINE, timed));
-    TRY(exchange(l, l->b.back, l->b.return_bytes));
-    RUN(sum_kernel, l->b, l->b.y, l->s);
+    TRY(take_back(l, l->b.y));
     return end(l, COMBINE, timed);
 }
 
@@ -179,15 +211,14 @@ weft_status layer_forward(struct layer *l, bool timed)
 weft_status layer_backward(struct layer *l, bool timed)
 {
     TRY(begin(l, BACK_DISPATCH, timed));
-    RUN(pack_kernel, l->b, l->b.dy, l->s);
-    TRY(exchange(l, l->b.in_dy, l->b.send_bytes));
+    RUN(send_kernel, l->b, l->b.dy, l->b.in_dy, l->s);
+    TRY(meet(l));
     TRY(end(l, BACK_DISPATCH, timed));
     RUN(expert_back_kernel, l->b, l->s);
-    RUN(list_kernel, l->b, l->s);
+    RUN_ON(l->stream, l->blocks, l->many_threads, list_kernel, l->b, l->s);
     RUN(factors_kernel, l->b, l->s);
     TRY(begin(l, BACK_COMBINE, timed));
-    TRY(exchange(l, l->b.back, l->b.return_bytes));
-    RUN(sum_kernel, l->b, l->b.dx, l->s);
+    TRY(take_back(l, l->b.dx));
     RUN(weights_kernel, l->b, l->s);
     return end(l, BACK_COMBINE, timed);
 }
@@ -207,23 +238,44 @@ weft_status layer_phase_ns(struct layer *l, enum phase phase, uint64_t *ns)
     return weft_event_elapsed(l->begun[phase], l->ended[phase], ns);
 }
 
+/* All words of `counts`; to be freed. */
+static weft_status fetch_counts(struct layer *l, const uint32_t *counts, uint32_t **fetched)
+{
+    size_t bytes = l->s.pes * PARTS_MOST * sizeof **fetched;
+    *fetched = malloc(bytes);
+    return *fetched ? weft_get(weft_default_ctx(l->job), *fetched, counts, bytes, (int)l->s.me)
+                    : WEFT_ERR_NO_MEMORY;
+}
+
 weft_status layer_traffic(struct layer *l, struct layer_traffic *traffic)
 {
-    size_t n = l->s.pes;
-    uint64_t *words = malloc(2 * n * sizeof *words);
+    uint32_t *counts;
     *traffic = (struct layer_traffic){.rows = 0};
-    if (!words)
-        return WEFT_ERR_NO_MEMORY;
-    weft_status status = weft_get(weft_default_ctx(l->job), words, l->b.send_bytes,
-                                  2 * n * sizeof *words, (int)l->s.me);
-    for (size_t pe = 0; pe < n && !status; pe++) {
-        double rows = (double)(words[pe] - BLOCK_HEAD) / (double)row_bytes(&l->s);
-        bool far = pe != l->s.me;
-        traffic->rows += rows;
-        traffic->far_rows += far ? rows : 0;
-        traffic->bytes_out += far ? (double)words[pe] : 0;
-        traffic->bytes_back += far ? (double)words[n + pe] : 0;
+    for (int back = 0; back < 2; back++) {
+        weft_status status = fetch_counts(l, back ? l->b.come : l->b.sent, &counts);
+        for (uint32_t pe = 0; pe < l->s.pes && !status; pe++) {
+            double rows = counts[pe * PARTS_MOST + l->s.parts - 1];
+            double far_rows = pe != l->s.me ? rows : 0;
+            traffic->rows += back ? 0 : rows;
+            traffic->far_rows += back ? 0 : far_rows;
+            *(back ? &traffic->bytes_back : &traffic->bytes_out) +=
+                far_rows * (double)row_bytes(&l->s);
+        }
+        free(counts);
+        TRY(status);
     }
-    free(words);
+    return WEFT_OK;
+}
+
+weft_status layer_check(struct layer *l, uint32_t *pe, uint32_t *rows)
+{
+    uint32_t *counts;
+    weft_status status = fetch_counts(l, l->b.sent, &counts);
+    for (uint32_t i = 0; i < l->s.pes && !status; i++) {
+        *pe = i;
+        *rows = counts[i * PARTS_MOST + l->s.parts - 1];
+        status = *rows > l->s.capacity ? WEFT_ERR_RANGE : WEFT_OK;
+    }
+    free(counts);
     return status;
 }

@@ -10,7 +10,7 @@
 /* A token, with what is chosen for it. */
 struct token {
     float *x, *dy;
-    uint32_t *expert;
+    uint32_t *expert, *owner;
     float *weight;
 };
 
@@ -46,6 +46,7 @@ static void make_token(struct reference *r, uint64_t token, bool numbers)
     float sum = 0.0f;
     for (uint32_t k = 0; k < s->top; k++) {
         r->t.expert[k] = next_expert(s, token, k, k ? r->t.expert[k - 1] : 0);
+        r->t.owner[k] = owner_of(s, r->t.expert[k]);
         sum += raw_weight(s, token, k);
     }
     for (uint32_t k = 0; k < s->top; k++)
@@ -65,7 +66,7 @@ static uint16_t result(const struct reference *r, const float *numbers, uint32_t
         float part = 0.0f;
         bool any = false;
         for (uint32_t k = 0; k < s->top; k++)
-            if (owner_of(s, r->t.expert[k]) == pe) {
+            if (r->t.owner[k] == pe) {
                 float made = r->factors[(size_t)r->t.expert[k] * s->hidden + h] * numbers[h];
                 part = fmaf(r->t.weight[k], made, part);
                 any = true;
@@ -181,11 +182,11 @@ bool reference_agrees(weft_job *job, const shape *s, const struct layer *layer, 
     struct reference r = {.job = job, .s = s, .good = true};
     float *factors = memory(&r, (size_t)s->experts * s->hidden, sizeof *factors);
     float *numbers = memory(&r, 2 * (size_t)s->hidden, sizeof *numbers);
-    uint32_t *experts = memory(&r, s->top, sizeof *experts);
+    uint32_t *experts = memory(&r, 2 * (size_t)s->top, sizeof *experts);
     float *weights = memory(&r, s->top, sizeof *weights);
     make_factors(factors, s);
     r.factors = factors;
-    r.t = (struct token){numbers, numbers + s->hidden, experts, weights};
+    r.t = (struct token){numbers, numbers + s->hidden, experts, experts + s->top, weights};
     compare_tokens(&r, layer_buffers(layer), backward);
     if (backward)
         compare_experts(&r, layer_buffers(layer));

@@ -280,8 +280,8 @@ experts_together() {
     local pes tokens
     for pes in 1 2 4; do
         [ "$pes" -le 2 ] || [ "$gpus" -ge "$pes" ] || break
-        for tokens in 128 1024; do
-            run "experts $tokens" "$pes" 120 "$build/bin/example_experts" --tokens $tokens --hidden 7168 --experts 64 --top 8
+        for tokens in 128 4096; do
+            run "experts $tokens" "$pes" 120 "$build/bin/example_experts" --tokens $tokens --hidden 7168 --experts 256 --top 8
             grep -h "GB/s\|replayed\|check" "$logs/$(echo "experts $tokens-$pes-$extra" | tr -c 'A-Za-z0-9.\n-' _).log" | cut -c1-170
         done
     done
