@@ -39,7 +39,7 @@ void meetings(void)
 static int reduces(const struct shape *s)
 {
     return s->what == DEVICE_REDUCE || s->what == DEVICE_REDUCESCATTER ||
-           s->what == DEVICE_REDUCE_TO;
+           s->what == DEVICE_REDUCE_TO || s->what == DEVICE_WEIGHTED;
 }
 
 /* Each PE sends others what only they get. */
@@ -50,17 +50,24 @@ static int to_each(const struct shape *s)
 
 static uint64_t *counts; /* of alltoallv */
 
+/* Counts what is wrong. PE k's elements are i % 64 + k, weighted or not by k + 1. */
+static void expect_floats(const struct shape *s)
+{
+    int n = bench.n_pes, weighted = s->what == DEVICE_WEIGHTED;
+    size_t first = s->what == DEVICE_REDUCESCATTER ? (size_t)bench.me * (s->bytes / 4) : 0;
+    if (reduces(s) && (s->what != DEVICE_REDUCE_TO || bench.me == 0))
+        LAUNCH(check_floats, bench.processors, bench.threads, 0, bench.stream, (float *)bench.dst,
+               s->bytes / 4, first, weighted ? n * (n + 1) / 2 : n,
+               weighted ? n * (n * n - 1) / 3 : n * (n - 1) / 2, bench.wrong);
+}
+
 /* Ends the job unless dst holds what the collective makes of everybody's src. */
 static void expect_collective(const char *row, const struct shape *s)
 {
     uint64_t *words = (uint64_t *)bench.dst;
     size_t n = s->bytes / 8, from = to_each(s) ? (size_t)bench.me * n : 0;
     clear_wrong();
-    if (reduces(s) && (s->what != DEVICE_REDUCE_TO || bench.me == 0))
-        LAUNCH(check_floats, bench.processors, bench.threads, 0, bench.stream, (float *)bench.dst,
-               s->bytes / 4,
-               s->what == DEVICE_REDUCESCATTER ? (size_t)bench.me * (s->bytes / 4) : 0, bench.n_pes,
-               bench.wrong);
+    expect_floats(s);
     for (int pe = 0; !reduces(s) && pe < bench.n_pes; pe++)
         LAUNCH(check_words, bench.processors, bench.threads, 0, bench.stream,
                words + (size_t)pe * n, n, from + FILL_SEED, bench.wrong);
@@ -104,7 +111,7 @@ static double reduce_by_host(const char *row, const struct shape *s)
 
 static void collective_row(const char *row, measurement once, const struct shape *s)
 {
-    int one = s->what == DEVICE_REDUCE || s->what == DEVICE_REDUCE_TO;
+    int one = reduces(s) && s->what != DEVICE_REDUCESCATTER;
     size_t parts = one ? 1 : (size_t)bench.n_pes;
     if (!wanted(row) || parts * s->bytes > bench.room)
         return;
@@ -123,15 +130,15 @@ static void collective_row(const char *row, measurement once, const struct shape
 
 void collectives(void)
 {
-    static const char *const names[] = {"alltoall",  "fcollect", "reduce",   "reducescatter",
-                                        "alltoallv", "collect",  "reduce_to"};
+    static const char *const names[] = {"alltoall",  "fcollect", "reduce",    "reducescatter",
+                                        "alltoallv", "collect",  "reduce_to", "weighted"};
     if (bench.n_pes < 2)
         return;
     void *words;
     CHECK(weft_alloc(bench.job, weft_device_kind(bench.job), 4 * (size_t)bench.n_pes * 8, 256,
                      WEFT_ALLOC_ZERO, &words));
     counts = (uint64_t *)words;
-    for (int what = DEVICE_ALLTOALL; what <= DEVICE_REDUCE_TO; what++) {
+    for (int what = DEVICE_ALLTOALL; what <= DEVICE_WEIGHTED; what++) {
         for (size_t i = 0; i < PLAN_COUNT(plan_collective_bytes); i++) {
             struct shape s = {plan_collective_bytes[i], 1, what};
             collective_row(row_name("%s_block.%zu", names[what], s.bytes), collective, &s);

@@ -313,9 +313,12 @@ WEFT_KERNEL(fill_counts, (uint64_t *, counts), (size_t, bytes), (int, pes))
                                                  counts + 3 * pes);                                \
             else if (what == DEVICE_COLLECT)                                                       \
                 status = weft_##form##_collect(WEFT_DEV_WORLD, dst, src, bytes);                   \
-            else                                                                                   \
+            else if (what == DEVICE_REDUCE_TO)                                                     \
                 status = weft_##form##_reduce_to(WEFT_DEV_WORLD, dst, src, bytes / 4, WEFT_FLOAT,  \
                                                  WEFT_SUM, 0);                                     \
+            else                                                                                   \
+                status = weft_##form##_reduce_weighted(WEFT_DEV_WORLD, dst, src, bytes / 4,        \
+                                                       WEFT_FLOAT, (double)weft_dev_my_pe() + 1);  \
         }                                                                                          \
         end_timing(times, status);                                                                 \
     }
@@ -360,13 +363,12 @@ WEFT_KERNEL(check_bytes, (char *, bytes), (size_t, n), (size_t, shift), (uint64_
     count_wrong(wrong, mine);
 }
 
-/* Elements from `first` on of the combined sources. */
-WEFT_KERNEL(check_floats, (float *, dst), (size_t, n), (size_t, first), (int, pes),
+WEFT_KERNEL(check_floats, (float *, dst), (size_t, n), (size_t, first), (int, times), (int, plus),
             (uint64_t *, wrong))
 {
     uint64_t mine = 0;
     for (size_t i = weft_dev_grid_rank(); i < n; i += weft_dev_grid_threads())
-        mine += dst[i] != (float)((int)((first + i) % 64) * pes + pes * (pes - 1) / 2);
+        mine += dst[i] != (float)((int)((first + i) % 64) * times + plus);
     count_wrong(wrong, mine);
 }
 

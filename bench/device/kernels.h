@@ -68,6 +68,7 @@ enum device_collective {
     DEVICE_ALLTOALLV, /* these by kernels of their own */
     DEVICE_COLLECT,
     DEVICE_REDUCE_TO, /* PE 0 */
+    DEVICE_WEIGHTED,  /* reduce_weighted, by each PE's number + 1 */
 };
 WEFT_KERNEL_DECLARE(collective_block, (int, what), (char *, dst), (char *, src), (size_t, bytes),
                     (uint64_t, warm), (uint64_t, rounds), (struct device_times *, times));
@@ -84,10 +85,11 @@ WEFT_KERNEL_DECLARE(sized_grid, (int, what), (char *, dst), (char *, src), (size
 /* Blocks of `bytes` each. */
 WEFT_KERNEL_DECLARE(fill_counts, (uint64_t *, counts), (size_t, bytes), (int, pes));
 
-/* src[i] = i % 64 + own; counts in *wrong the elements of dst that are not n PEs' sum of such. */
+/* src[i] = i % 64 + own; counts in *wrong the elements of dst, the first of which is number `first`, that are not
+ * i % 64 * times + plus: a sum of such. */
 WEFT_KERNEL_DECLARE(fill_floats, (float *, src), (size_t, n), (int, own));
-WEFT_KERNEL_DECLARE(check_floats, (float *, dst), (size_t, n), (size_t, first), (int, pes),
-                    (uint64_t *, wrong));
+WEFT_KERNEL_DECLARE(check_floats, (float *, dst), (size_t, n), (size_t, first), (int, times),
+                    (int, plus), (uint64_t *, wrong));
 
 #define DEVICE_SCOPES(X) X(thread) X(warp) X(block)
 DEVICE_SCOPES(DEVICE_PINGS_DECLARE)
