@@ -6,6 +6,7 @@
  *   grid absent         a block does not call, or cannot, since it is not resident: the others are told how many came
  *   grid too_many       more blocks are named than the grid has */
 #include "device_test.h"
+#include "members.h"
 
 #include "tests/gpu/coll_reference.h"
 
@@ -13,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BLOCKS = 6, MEMBERS = 5, ROOM = 512 * 1024 * MEMBERS, GUARD = 64, NOT_ONE_OF_THEM = 1000 };
+enum { BLOCKS = 6, ROOM = 512 * 1024 * MEMBERS, GUARD = 64, NOT_ONE_OF_THEM = 1000 };
 
 enum what {
     MEET,
@@ -131,23 +132,6 @@ WEFT_KERNEL(but_one, (int, team), (int *, result))
 static char *src, *dst;
 static int *result;
 static unsigned char *mine, *wanted, *seen;
-
-struct members {
-    weft_team *team;
-    int number, n, me, pes[MEMBERS];
-};
-
-static struct members know(weft_team *team)
-{
-    struct members m = {.team = team,
-                        .number = weft_team_device(team),
-                        .n = weft_team_n_pes(team),
-                        .me = weft_team_my_pe(team)};
-    CHECK(m.n <= MEMBERS);
-    for (int i = 0; i < m.n; i++)
-        m.pes[i] = weft_team_translate(team, i, weft_team_world(job));
-    return m;
-}
 
 static void results_are(unsigned blocks, unsigned of, int status)
 {
@@ -281,6 +265,23 @@ static void everything(weft_team *team)
     }
 }
 
+/* Around the most bytes that go by packets, whose slots the factor of a weighted sum shares. */
+static void edges(weft_team *team)
+{
+    static const weft_type types[] = {WEFT_FLOAT, WEFT_BFLOAT16, WEFT_DOUBLE};
+    struct members m = know(team);
+    size_t slot = weft_dev_slot_bytes(n_pes, m.number) / 2;
+    unsigned turn = 0;
+    for (int what = WEIGHTED; what < WHATS; what++)
+        for (int edge = -17; edge <= 1; edge += edge == -15 ? 14 : 1, turn++) {
+            struct call c = {.what = (enum what)what, .op = WEFT_SUM, .type = types[turn % 3]};
+            set_form(&c, turn);
+            c.count = (size_t)((int)slot + edge) / ref_bytes(c.type) + (edge % 2 == 0);
+            c.root = (int)(turn % (unsigned)m.n);
+            one(&m, &c);
+        }
+}
+
 static void in_one_kernel(void)
 {
     enum { EACH = 300, ROUNDS = 30 };
@@ -379,6 +380,8 @@ int main(int argc, char **argv)
         OK(weft_team_split_strided(weft_team_world(job), n_pes - 1, -1, n_pes, &reverse));
         everything(weft_team_world(job));
         everything(reverse);
+        edges(weft_team_world(job));
+        edges(reverse);
         if (evens)
             everything(evens);
         in_one_kernel();

@@ -47,7 +47,7 @@ static int *result;
 static int pes[MEMBERS];
 
 static void one(weft_team *team, weft_type type, weft_op op, int scope, enum goes goes, size_t n,
-                size_t off)
+                size_t off, int in_place)
 {
     static unsigned char buffer[MOST];
     static uint64_t salt;
@@ -66,18 +66,23 @@ static void one(weft_team *team, weft_type type, weft_op op, int scope, enum goe
     store(src + off, buffer, total * width);
     memset(buffer, 0x5a, (n + 1) * width);
     store(dst + off, buffer, (n + 1) * width);
+    unsigned char *to = dst + off;
+    if (in_place)
+        to = src + off + (goes == EACH ? (size_t)mine * n * width : 0);
     OK(weft_barrier(team));
-    LAUNCH(combine, 1, 96, 0, NULL, scope, goes, by, root, weft_team_device(team), dst + off,
-           src + off, n, type, op, by == WEIGHTED ? ref_weight(salt, me) : ref_factor(salt),
-           result);
+    LAUNCH(combine, 1, 96, 0, NULL, scope, goes, by, root, weft_team_device(team), to, src + off, n,
+           type, op, by == WEIGHTED ? ref_weight(salt, me) : ref_factor(salt), result);
     fetch(&status, result, sizeof status);
     CHECK(status == WEFT_OK);
-    fetch(buffer, dst + off, (n + 1) * width);
+    memset(buffer, 0x5a, (n + 1) * width);
+    fetch(buffer, to, (n + !in_place) * width);
     for (size_t i = 0; i < n; i++) {
         ref_reduced(wanted, type, op, pes, members, (goes == EACH ? n * (size_t)mine : 0) + i,
                     salt);
         if (goes == ROOT && mine != root)
             memset(wanted, 0x5a, sizeof wanted);
+        if (goes == ROOT && mine != root && in_place)
+            ref_element(wanted, type, me, i, salt);
         if (memcmp(wanted, buffer + i * width, width) != 0) {
             fprintf(stderr, "type %d by %d, %s of %zu by scope %d: element %zu of PE %d is wrong\n",
                     (int)type, (int)op, names[goes], n, scope, i, me);
@@ -103,16 +108,40 @@ static void everything(weft_team *team)
                 if (!ref_defined(types[t], ops[o]))
                     continue;
                 size_t width = ref_bytes(types[t]), large = (slot + 300) / width;
-                one(team, types[t], ops[o], turn / 2 % 3, (enum goes)goes, 1 + (size_t)turn % 40,
+                one(team, types[t], ops[o], turn / 2 % 3, (enum goes)goes, 1 + (size_t)turn % 40, 0,
                     0);
                 if (o > 2 && turn % 4)
                     continue;
                 large = large * width * (size_t)weft_team_n_pes(team) < MOST - 64
                             ? large
                             : (MOST - 64) / width / (size_t)weft_team_n_pes(team) - 1;
-                one(team, types[t], ops[o], 2, (enum goes)goes, large + (size_t)turn % 5, 0);
+                one(team, types[t], ops[o], 2, (enum goes)goes, large + (size_t)turn % 5, 0, 0);
                 one(team, types[t], ops[o], turn % 2, (enum goes)goes, large / 2,
-                    (size_t)(turn % 3) * width);
+                    (size_t)(turn % 3) * width, 0);
+            }
+}
+
+/* Weighted sums around the most bytes that packets take, whose slots the factor shares, and others around their edges. */
+static void weighted_edges(weft_team *team)
+{
+    static const weft_type types[] = {WEFT_FLOAT, WEFT_BFLOAT16, WEFT_FP8_E5M2, WEFT_DOUBLE,
+                                      WEFT_COMPLEX_DOUBLE};
+    static const size_t counts[] = {0, 1, 2, 3, 5, 7, 17, 31, 67};
+    size_t members = (size_t)weft_team_n_pes(team);
+    size_t slot = weft_dev_slot_bytes(n_pes, weft_team_device(team)) / 2;
+    int turn = 0;
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (int goes = 0; goes < GOES; goes++)
+            for (int in_place = 0; in_place < 2; in_place++) {
+                size_t width = ref_bytes(types[t]), most = (slot - 16) / width, edge = slot / width;
+                const size_t large[] = {most - 1, most, most + 1, edge, edge + 1};
+                for (size_t c = 0; c < sizeof counts / sizeof *counts; c++, turn++)
+                    one(team, types[t], REF_WEIGHTED, turn % 3, (enum goes)goes, counts[c],
+                        (size_t)(turn % 2) * width, in_place);
+                for (size_t c = 0; c < sizeof large / sizeof *large; c++, turn++)
+                    if ((goes == EACH ? members : 1) * (large[c] + 1) * width < MOST - 64)
+                        one(team, types[t], REF_WEIGHTED, turn % 3, (enum goes)goes, large[c], 0,
+                            in_place);
             }
 }
 
@@ -127,6 +156,8 @@ int main(void)
     weft_team *reverse;
     OK(weft_team_split_strided(weft_team_world(job), n_pes - 1, -1, n_pes, &reverse));
     everything(reverse);
+    weighted_edges(weft_team_world(job));
+    weighted_edges(reverse);
     int status;
     LAUNCH(combine, 1, 32, 0, NULL, WEFT_DEV_BLOCK, ALL, OPERATION, 0, WEFT_DEV_WORLD, dst, src,
            (size_t)0, WEFT_FLOAT, WEFT_AVG, 0.0, result);

@@ -8,13 +8,14 @@
  *                       what is refused: the sentence decides */
 #define WEFT_KERNEL_THREADS 128
 #include "device_test.h"
+#include "members.h"
 
 #include "tests/gpu/coll_reference.h"
 
 #include <stdbool.h>
 #include <unistd.h>
 
-enum { MEMBERS = 5, BLOCKS = 3, ROOM = 256 * 1024, GUARD = 64, UNTOUCHED = 0xa5, SETS = 4 };
+enum { BLOCKS = 3, ROOM = 256 * 1024, GUARD = 64, UNTOUCHED = 0xa5, SETS = 4 };
 
 enum form { THREAD, WARP, BLOCK, GRID, SOME_BLOCKS, FORMS };
 enum what { COLLECT, ALLTOALLV, ALLTOALLS, WHATS };
@@ -260,18 +261,20 @@ WEFT_KERNEL(set_rounds, (int, team), (uint64_t, number))
         weft_dev_own_area(&g)->packets = number;
 }
 
-/* One block; root -1: reduce. The late one's packets come when the others have looked for them. */
-WEFT_KERNEL(once, (int, root), (int, late), (uint32_t, value), (uint32_t *, to), (uint32_t *, from),
+/* Whole numbers that are floats, whose sums are exact. By one block; root -1: reduce; -2: weighted by 1. The late one's
+ * packets come when the others have looked for them. */
+WEFT_KERNEL(once, (int, root), (int, late), (float, value), (float *, to), (float *, from),
             (int *, result))
 {
     for (unsigned i = weft_dev_thread_rank(); i < STRIDE / 4; i += weft_dev_block_threads())
-        from[i] = value + i;
+        from[i] = value + (float)i;
     weft_dev_sync_block();
     for (int i = 0; i < 20 && late; i++)
         weft_dev_nanosleep(1000000);
-    int status = root < 0
-                     ? weft_block_reduce(0, to, from, STRIDE / 4, WEFT_UINT32, WEFT_SUM)
-                     : weft_block_reduce_to(0, to, from, STRIDE / 4, WEFT_UINT32, WEFT_SUM, root);
+    const weft_type type = WEFT_FLOAT;
+    int status = root == -2   ? weft_block_reduce_weighted(0, to, from, STRIDE / 4, type, 1)
+                 : root == -1 ? weft_block_reduce(0, to, from, STRIDE / 4, type, WEFT_SUM)
+                              : weft_block_reduce_to(0, to, from, STRIDE / 4, type, WEFT_SUM, root);
     if (weft_dev_thread_rank() == 0)
         *result = status;
 }
@@ -282,23 +285,6 @@ static char *src, *dst;
 static uint64_t *arrays;
 static int *result;
 static unsigned char *mine, *all, *seen, *should;
-
-struct members {
-    weft_team *team;
-    int number, n, me, pes[MEMBERS];
-};
-
-static struct members know(weft_team *team)
-{
-    struct members m = {.team = team,
-                        .number = weft_team_device(team),
-                        .n = weft_team_n_pes(team),
-                        .me = weft_team_my_pe(team)};
-    CHECK(m.n <= MEMBERS);
-    for (int i = 0; i < m.n; i++)
-        m.pes[i] = weft_team_translate(team, i, weft_team_world(job));
-    return m;
-}
 
 static uint64_t salt = 1;
 
@@ -431,27 +417,28 @@ static void numbers_again(weft_team *team)
     }
 }
 
-/* Nor where the rounds that renew the slots were to one root: a packet of round 2^29 - 2 is not one of 3 * 2^29 - 2. */
-static void renewed_to_a_root(void)
+/* Nor where the rounds that renew the slots were to one root, or weighted, whose elements begin further on: a packet of round
+ * 2^29 - 2 is not one of 3 * 2^29 - 2. */
+static void renewed_otherwise(int first, int renewing, int last)
 {
-    static const struct {
+    const struct {
         uint64_t before;
         int root;
-    } steps[] = {{((uint64_t)1 << 29) - 3, -1},
-                 {((uint64_t)2 << 29) - 1, 0},
-                 {(uint64_t)2 << 29, 0},
-                 {((uint64_t)3 << 29) - 3, -1}};
-    uint32_t sums[STRIDE / 4];
+    } steps[] = {{((uint64_t)1 << 29) - 3, first},
+                 {((uint64_t)2 << 29) - 1, renewing},
+                 {(uint64_t)2 << 29, renewing},
+                 {((uint64_t)3 << 29) - 3, last}};
+    float sums[STRIDE / 4];
     for (int k = 0; k < 4; k++) {
         LAUNCH(set_rounds, 1, 1, 0, NULL, WEFT_DEV_WORLD, steps[k].before);
         barrier();
         LAUNCH(once, 1, 32, 0, NULL, steps[k].root, k == 3 && me == n_pes - 1,
-               (uint32_t)(100 * k + me), (uint32_t *)(void *)dst, (uint32_t *)(void *)src, result);
+               (float)(100 * k + me), (float *)(void *)dst, (float *)(void *)src, result);
         barrier();
     }
     fetch(sums, dst, sizeof sums);
     for (int i = 0; i < STRIDE / 4; i++)
-        CHECK(sums[i] == (uint32_t)(n_pes * (300 + i) + n_pes * (n_pes - 1) / 2));
+        CHECK(sums[i] == (float)(n_pes * (300 + i) + n_pes * (n_pes - 1) / 2));
 }
 
 static void told(weft_status status, const char *text)
@@ -516,7 +503,10 @@ int main(int argc, char **argv)
     if (strcmp(part, "rounds") == 0) {
         drawn(weft_team_world(job), argc > 2 ? (uint32_t)atoi(argv[2]) : 400);
         numbers_again(weft_team_world(job));
-        renewed_to_a_root();
+        renewed_otherwise(-1, 0, -1);
+        renewed_otherwise(-1, -2, -1);
+        renewed_otherwise(-2, -1, -2);
+        renewed_otherwise(-1, -1, -2);
     } else if (part[0] && strcmp(part, "few")) {
         refused(part);
     } else {

@@ -433,16 +433,14 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
         status = weft_dev_reduce_places(&r);
     if (status || !n)
         return status;
-    int small = r.bytes <= weft_dev_room_payload(team) && !what.weighted;
-    if (small || !weft_dev_team_all_direct(team))
+    if (weft_dev_reduce_is_small(team, r.bytes, what.weighted) || !weft_dev_team_all_direct(team))
         return weft_dev_grid_step(blocks, team, &step, &call);
     if (what.weighted)
         status =
             weft_dev_grid_tell(&r.g, blocks, weft_dev_words_of(weft_dev_bits_f64(what.factor), 0));
     if (status)
         return status;
-    const struct weft_dev_room none = {0, 0, 0};
-    r.told = what.weighted ? weft_dev_told_room(&r.g) : none;
+    weft_dev_reduce_told(&r);
     return weft_dev_grid_reduce_slices(&r, blocks, team);
 }
 

@@ -26,8 +26,8 @@
  *     The same by WEFT_SUM, of elements that are multiplied by the factor before, as weft_reduce_scaled()
  *     does; the same factor at every member. Where elements are combined in binary32, it is rounded to that.
  * int weft_{thread,warp,block}_reduce_weighted(...), _reducescatter_weighted(...), _reduce_to_weighted(...)
- *     With a factor of each member's own, by which its elements are multiplied, as weft_reduce_weighted() has it. The members
- *     tell each other the factors first (room.h), and then combine in slices, however few elements there are.
+ *     With a factor of each member's own, by which its elements are multiplied, as weft_reduce_weighted() has it.
+ *     A small one takes a single trip over the link, as without a factor; before a large one the members tell each other theirs.
  * Types are the host's but WEFT_LONG_DOUBLE; WEFT_DEV_HALF, _BFLOAT16, _FP8_E4M3 and _FP8_E5M2 are
  * WEFT_HALF and so on. Elements are combined in the order of the team, those of 16 and 8 bits in binary32 and
  * rounded once: the same bits from every way, scope and target, and from the host and streams. */
@@ -64,9 +64,14 @@ WEFT_DEVICE int weft_dev_reduce_begin(struct weft_dev_reduction *r, int scope, i
     weft_dev_reduce_fill(r, dst, src, n, what);
     int status = weft_dev_group_begin(&r->g, scope, team, weft_dev_reduce_operation(what));
     r->how.members = r->g.m.n;
-    const struct weft_dev_room none = {0, 0, 0};
-    r->told = what.weighted && !status ? weft_dev_told_room(&r->g) : none;
     return status;
+}
+
+/* The members have told each other the factors of a weighted sum. */
+WEFT_DEVICE void weft_dev_reduce_told(struct weft_dev_reduction *r)
+{
+    const struct weft_dev_room none = {0, 0, 0};
+    r->told = r->weighted ? weft_dev_told_room(&r->g) : none;
 }
 
 WEFT_DEVICE int weft_dev_reduce_places(struct weft_dev_reduction *r)
@@ -121,7 +126,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_small(int scope, int team, void *dst, c
     weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
     r.how.more = 0;
     r.how.widened = 0;
-    return weft_dev_reduce_packets(&r, r.how);
+    return weft_dev_reduce_packets(&r, r.how, 0);
 }
 
 WEFT_DEVICE_NOINLINE int weft_dev_reduce_small_narrow(int scope, int team, void *dst,
@@ -132,7 +137,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_small_narrow(int scope, int team, void 
     weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
     r.how.more = 0;
     r.how.widened = 8;
-    return weft_dev_reduce_packets(&r, r.how);
+    return weft_dev_reduce_packets(&r, r.how, 0);
 }
 
 WEFT_DEVICE_NOINLINE int weft_dev_reduce_small_more(int scope, int team, void *dst, const void *src,
@@ -140,7 +145,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_small_more(int scope, int team, void *d
 {
     struct weft_dev_reduction r;
     weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
-    return weft_dev_reduce_packets(&r, r.how);
+    return weft_dev_reduce_packets(&r, r.how, 0);
 }
 
 WEFT_DEVICE_NOINLINE int weft_dev_reduce_small_to(int scope, int team, void *dst, const void *src,
@@ -158,6 +163,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_large(int scope, int team, void *dst, c
 {
     struct weft_dev_reduction r;
     weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
+    weft_dev_reduce_told(&r);
     weft_dev_reduce_places(&r);
     return weft_dev_reduce_slices(&r);
 }
@@ -167,6 +173,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_carried(int scope, int team, void *dst,
 {
     struct weft_dev_reduction r;
     weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
+    weft_dev_reduce_told(&r);
     return weft_dev_reduce_pieces(&r);
 }
 
@@ -176,14 +183,16 @@ WEFT_DEVICE int weft_dev_reduce(int scope, int team, void *dst, const void *src,
     int status = weft_dev_reduce_check(scope, team, dst, src, n, what);
     if (status || !n)
         return status;
-    if (what.weighted)
+    int direct = weft_dev_team_all_direct(team);
+    int small = weft_dev_reduce_is_small(team, n * weft_dev_type_bytes(what.type), what.weighted);
+    if (what.weighted && !(direct && small))
         status = weft_dev_tell(scope, team, weft_dev_reduce_operation(what),
                                weft_dev_words_of(weft_dev_bits_f64(what.factor), 0));
     if (status)
         return status;
-    if (!weft_dev_team_all_direct(team))
+    if (!direct)
         return weft_dev_reduce_carried(scope, team, dst, src, n, what);
-    if (what.weighted || n * weft_dev_type_bytes(what.type) > weft_dev_room_payload(team))
+    if (!small)
         return weft_dev_reduce_large(scope, team, dst, src, n, what);
     if (what.to >= 0)
         return weft_dev_reduce_small_to(scope, team, dst, src, n, what);

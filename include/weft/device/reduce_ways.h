@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How reductions of device code are done, once it is known what is asked for (reduce.h): by slices, by packets to all or to a
- * root, and piece by piece over other paths. All combine in the order of the team. */
+ * root, and piece by piece over other paths. All combine in the order of the team.
+ *
+ * Who combines the elements of a weighted sum needs the factors of all, since those of 16 and 8 bits are multiplied in
+ * binary32, which no way carries. By packets the factor travels in front of the elements, in the same trip; for slices and
+ * pieces the members tell each other their factors first (room.h). */
 #ifndef WEFT_DEVICE_REDUCE_WAYS_H
 #define WEFT_DEVICE_REDUCE_WAYS_H
 
@@ -93,7 +97,7 @@ WEFT_DEVICE int weft_dev_result_at(const struct weft_dev_reduction *r, int i)
     return r->root < 0 ? weft_dev_turned_member(&r->g, i) : r->root;
 }
 
-/* Of a weighted sum. */
+/* Of a weighted sum whose factors have been told. */
 WEFT_DEVICE double weft_dev_factor_of(const struct weft_dev_reduction *r, int member)
 {
     if (member == r->g.m.me)
@@ -211,20 +215,20 @@ WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint6
     }
 }
 
-/* The bytes that this member combines. */
+/* The bytes of the result that this member combines; from here on the sources begin where that result does. */
 WEFT_DEVICE void weft_dev_reduce_part(struct weft_dev_reduction *r, uint64_t *begin, uint64_t *end)
 {
-    uint64_t n = (uint64_t)r->g.m.n, me = (uint64_t)r->g.m.me;
-    *begin = r->bytes * me;
-    *end = *begin + r->bytes;
+    uint64_t n = (uint64_t)r->g.m.n, me = (uint64_t)r->g.m.me, slice = r->bytes;
+    *begin = 0;
     if (r->each) {
-        r->to -= *begin;
+        r->from += me * r->bytes;
+        r->src += me * r->bytes;
     } else {
         /* Slices are multiples of 16 bytes but the last. */
-        uint64_t slice = ((r->bytes + n - 1) / n + 15) & ~(uint64_t)15;
+        slice = ((r->bytes + n - 1) / n + 15) & ~(uint64_t)15;
         *begin = slice * me < r->bytes ? slice * me : r->bytes;
-        *end = *begin + slice < r->bytes ? *begin + slice : r->bytes;
     }
+    *end = slice < r->bytes - *begin ? *begin + slice : r->bytes;
 }
 
 WEFT_DEVICE_NOINLINE int weft_dev_reduce_slices(struct weft_dev_reduction *r)
@@ -241,24 +245,73 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_slices(struct weft_dev_reduction *r)
 /* ---------------------------------------------------------------------------------- packets
  *
  * One shot: each member stores its source into its slot of the packet room at every other (for
- * reducescatter that member's part of it), and each combines what it finds in its own slots. A
- * packet carries its number, so there is neither fence nor sync: one trip over the link.
- * See room.h for the slots. */
-WEFT_DEVICE void weft_dev_reduce_send(const struct weft_dev_reduction *r)
+ * reducescatter that member's part of it), or at the root alone, and who receives combines what it
+ * finds in its own slots. A packet carries its number, so there is neither fence nor sync: one trip
+ * over the link, for which only those wait that receive. 2 x (n - 1) x bytes leave each member, to a
+ * root 2 x bytes, and 16 more to each receiver in a weighted sum. See room.h for the slots. */
+
+/* In front of the elements of a weighted sum stands the sender's factor, in one unit's place. */
+enum { WEFT_DEV_FACTOR_WIRE = 32, WEFT_DEV_FACTOR_PAYLOAD = 16 };
+
+/* Whether a reduction of `bytes` goes by packets, where the members reach each other by load and store. */
+WEFT_DEVICE int weft_dev_reduce_is_small(int team, size_t bytes, int weighted)
+{
+    size_t most = weft_dev_room_payload(team), factor = weighted ? WEFT_DEV_FACTOR_PAYLOAD : 0;
+    return bytes <= most - factor;
+}
+
+/* What is known when the function is compiled: h.more, and whether a root is all that receives. */
+WEFT_DEVICE uint32_t weft_dev_factor_wire(const struct weft_dev_reduction *r, struct weft_dev_how h)
+{
+    return h.more && r->weighted ? WEFT_DEV_FACTOR_WIRE : 0;
+}
+
+/* The own slot at a member. */
+WEFT_DEVICE char *weft_dev_slot_there(const struct weft_dev_reduction *r, int member)
+{
+    return (char *)(uintptr_t)(weft_dev_part(WEFT_DEV_AREAS, weft_dev_member_pe(&r->g.m, member)) +
+                               r->room.offset + (uint64_t)(uint32_t)r->g.m.me * r->room.slot);
+}
+
+/* A round that renews slots sends all of them, to all. */
+WEFT_DEVICE int weft_dev_reduce_sends_to(const struct weft_dev_reduction *r, int member, int rooted,
+                                         int whole)
+{
+    return !rooted || whole || member == r->root;
+}
+
+WEFT_DEVICE void weft_dev_reduce_send_factor(const struct weft_dev_reduction *r, unsigned active,
+                                             int rooted, int whole)
+{
+    for (int i = (int)r->g.rank; i < r->g.m.n - 1; i += (int)active) {
+        int member = weft_dev_turned_member(&r->g, i);
+        if (!weft_dev_reduce_sends_to(r, member, rooted, whole))
+            continue;
+        weft_dev_packet_store(weft_dev_slot_there(r, member), weft_dev_bits_f64(r->how.factor),
+                              r->room.number);
+        if (whole)
+            weft_dev_packet_store(weft_dev_slot_there(r, member) + 16, 0, r->room.number);
+    }
+}
+
+WEFT_DEVICE void weft_dev_reduce_send(const struct weft_dev_reduction *r, struct weft_dev_how h,
+                                      unsigned active, int rooted)
 {
     int whole = weft_dev_renews(r->g.number);
-    uint32_t units = whole ? r->room.slot / 32 : (uint32_t)((r->bytes + 15) / 16);
-    for (uint32_t u = r->g.rank; u < units; u += r->g.threads) {
-        uint64_t place =
-            r->room.offset + (uint64_t)(uint32_t)r->g.m.me * r->room.slot + 32 * (uint64_t)u;
+    uint32_t front = weft_dev_factor_wire(r, h);
+    uint32_t units = whole ? (r->room.slot - front) / 32 : (uint32_t)((r->bytes + 15) / 16);
+    if (front)
+        weft_dev_reduce_send_factor(r, active, rooted, whole);
+    for (uint32_t u = r->g.rank; u < units; u += active) {
+        uint64_t place = front + 32 * (uint64_t)u;
         struct weft_dev_vec16 v = weft_dev_unit_load(r->src, r->bytes, u);
         for (int i = 0; i < r->g.m.n - 1; i++) {
             int member = weft_dev_turned_member(&r->g, i);
+            if (!weft_dev_reduce_sends_to(r, member, rooted, whole))
+                continue;
             if (r->each)
                 v = weft_dev_unit_load(r->src + (size_t)member * r->bytes, r->bytes, u);
-            char *at = (char *)(uintptr_t)(weft_dev_part(WEFT_DEV_AREAS,
-                                                         weft_dev_member_pe(&r->g.m, member)) +
-                                           place);
+            char *at = weft_dev_slot_there(r, member) + place;
             weft_dev_packet_store(at, v.lo, r->room.number);
             if (whole || r->bytes - 16 * (size_t)u > 8)
                 weft_dev_packet_store(at + 16, v.hi, r->room.number);
@@ -266,16 +319,49 @@ WEFT_DEVICE void weft_dev_reduce_send(const struct weft_dev_reduction *r)
     }
 }
 
-/* The payload of the packet at `at`; *status tells of a wait that ran out. */
-WEFT_DEVICE uint64_t weft_dev_slot_take(const struct weft_dev_reduction *r, const char *at,
-                                        int member, int *status)
+/* The packets of a unit in a member's slot, and of its factor. */
+struct weft_dev_taken {
+    struct weft_dev_vec16 lo, hi, factor;
+};
+
+WEFT_DEVICE struct weft_dev_taken weft_dev_taken_load(const char *slot, const char *at, int two,
+                                                      uint32_t front)
 {
-    struct weft_dev_vec16 v = weft_dev_load_vec16_relaxed(at);
-    if (!WEFT_DEV_LIKELY(weft_dev_packet_ready(v, r->room.number))) {
-        *status |= weft_dev_slot_wait(r->g.operation, r->g.m.number, member, at, r->room.number);
-        v = weft_dev_load_vec16_relaxed(at);
+    const struct weft_dev_vec16 nothing = {0, 0};
+    struct weft_dev_taken t;
+    t.lo = weft_dev_load_vec16_relaxed(at);
+    t.hi = two ? weft_dev_load_vec16_relaxed(at + 16) : nothing;
+    t.factor = front ? weft_dev_load_vec16_relaxed(slot) : nothing;
+    return t;
+}
+
+/* The unit of another member, and how its elements are combined; *status tells of a wait that ran out. The loads of its
+ * packets are under way together. */
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_take(const struct weft_dev_reduction *r,
+                                                       const char *slot, uint32_t unit, int member,
+                                                       struct weft_dev_how *h, int *status)
+{
+    uint32_t front = weft_dev_factor_wire(r, *h), number = r->room.number;
+    int two = r->bytes - 16 * (size_t)unit > 8, of = r->g.operation, team = r->g.m.number;
+    const char *at = slot + front + 32 * (size_t)unit;
+    struct weft_dev_taken t = weft_dev_taken_load(slot, at, two, front);
+    struct weft_dev_vec16 v = {0, 0};
+    if (!WEFT_DEV_LIKELY(weft_dev_packet_ready(t.lo, number) &&
+                         (!two || weft_dev_packet_ready(t.hi, number)) &&
+                         (!front || weft_dev_packet_ready(t.factor, number)))) {
+        *status |= weft_dev_slot_wait(of, team, member, at, number);
+        if (two && !*status)
+            *status |= weft_dev_slot_wait(of, team, member, at + 16, number);
+        if (front && !*status)
+            *status |= weft_dev_slot_wait(of, team, member, slot, number);
+        t = weft_dev_taken_load(slot, at, two, front);
     }
-    return weft_dev_packet_value(v);
+    v.lo = weft_dev_packet_value(t.lo);
+    if (two)
+        v.hi = weft_dev_packet_value(t.hi);
+    if (front)
+        h->factor = weft_dev_f64_bits(weft_dev_packet_value(t.factor));
+    return v;
 }
 
 /* One unit of all members, combined. */
@@ -283,21 +369,17 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_unit(const struct weft_dev_red
                                                        uint32_t unit, struct weft_dev_how h,
                                                        int *status)
 {
-    int two = r->bytes - 16 * (size_t)unit > 8;
     const struct weft_dev_vec16 nothing = {0, 0};
     struct weft_dev_wide wide;
     weft_dev_wide_begin(h, &wide, nothing);
-    const char *at =
-        (const char *)(uintptr_t)(weft_dev_state.segment[WEFT_DEV_AREAS].base + r->room.offset) +
-        32 * (size_t)unit;
-    for (int i = 0; i < r->g.m.n && !*status; i++, at += r->room.slot) {
-        struct weft_dev_vec16 v = {0, 0};
+    const char *slot = weft_dev_room_slot(&r->room, 0);
+    for (int i = 0; i < r->g.m.n && !*status; i++, slot += r->room.slot) {
+        struct weft_dev_vec16 v;
         if (i == r->g.m.me) {
+            h.factor = r->how.factor;
             v = weft_dev_unit_load(r->src + (r->each ? (size_t)i * r->bytes : 0), r->bytes, unit);
         } else {
-            v.lo = weft_dev_slot_take(r, at, i, status);
-            if (two)
-                v.hi = weft_dev_slot_take(r, at + 16, i, status);
+            v = weft_dev_reduce_take(r, slot, unit, i, &h, status);
         }
         if (i)
             weft_dev_wide_add(h, &wide, v);
@@ -307,26 +389,33 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_unit(const struct weft_dev_red
     return weft_dev_wide_end(h, &wide);
 }
 
-/* Meets the threads that have units: all have read the count of rounds before the first of them
- * changes it, in weft_dev_group_end(). */
-WEFT_DEVICE void weft_dev_room_sync(const struct weft_dev_group *g, size_t bytes)
+/* Threads that have units to send and to combine: all, or of a block that has few the first warp. The others know nothing of
+ * the round: they may come so late that the first thread has raised the count already. */
+WEFT_DEVICE unsigned weft_dev_round_threads(const struct weft_dev_group *g, size_t bytes)
 {
-    if (g->scope == WEFT_DEV_BLOCK && bytes > 16 * WEFT_WARP_LANES)
+    int few = g->scope == WEFT_DEV_BLOCK && bytes <= 16 * WEFT_WARP_LANES;
+    return few && g->threads > WEFT_WARP_LANES ? WEFT_WARP_LANES : g->threads;
+}
+
+/* Meets them: all have read the counts before the first of them changes these. */
+WEFT_DEVICE void weft_dev_round_sync(const struct weft_dev_group *g, unsigned active)
+{
+    if (g->scope == WEFT_DEV_BLOCK && active > WEFT_WARP_LANES)
         weft_dev_sync_block();
-    else if (g->scope != WEFT_DEV_THREAD && g->rank < WEFT_WARP_LANES)
+    else if (g->scope != WEFT_DEV_THREAD)
         weft_dev_sync_warp(weft_dev_warp_mask());
 }
 
-/* Each thread sends and combines the same units, so that dst may be src. */
-WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, struct weft_dev_how h)
+/* What this thread has of the round. It sends and combines the same units, so that dst may be src. */
+WEFT_DEVICE int weft_dev_reduce_round(struct weft_dev_reduction *r, struct weft_dev_how h,
+                                      unsigned active, int rooted)
 {
-    struct weft_dev_area *area = weft_dev_own_area(&r->g);
     int status = WEFT_OK;
-    r->g.number = weft_dev_load_u64(&area->packets, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
-    r->room = weft_dev_room_of(r->g.m.number, r->g.number);
-    weft_dev_reduce_send(r);
-    weft_dev_room_sync(&r->g, r->bytes);
-    for (uint32_t u = r->g.rank; 16 * (size_t)u < r->bytes; u += r->g.threads) {
+    weft_dev_reduce_send(r, h, active, rooted);
+    weft_dev_round_sync(&r->g, active);
+    if (rooted && r->g.m.me != r->root)
+        return WEFT_OK;
+    for (uint32_t u = r->g.rank; 16 * (size_t)u < r->bytes; u += active) {
         struct weft_dev_vec16 v = weft_dev_reduce_unit(r, u, h, &status);
         size_t at = 16 * (size_t)u;
         if (status)
@@ -335,46 +424,30 @@ WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, struct wef
         if (at + 8 < r->bytes)
             weft_dev_packet_deliver(r->dst + at + 8, v.hi, r->bytes - at - 8);
     }
+    return status;
+}
+
+WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, struct weft_dev_how h,
+                                        int rooted)
+{
+    struct weft_dev_area *area = weft_dev_own_area(&r->g);
+    unsigned active = weft_dev_round_threads(&r->g, r->bytes);
+    int status = WEFT_OK;
+    r->g.number = 0;
+    if (r->g.rank < active) {
+        r->g.number = weft_dev_load_u64(&area->packets, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
+        r->room = weft_dev_room_of(r->g.m.number, r->g.number);
+        status = weft_dev_reduce_round(r, h, active, rooted);
+    }
     return weft_dev_group_end(&r->g, &area->packets, status);
 }
 
-/* To the root alone, which lets the others go on when all of its threads have ended the round (room.h); relaxed, since
- * what it has loaded it has used. A round that renews slots sends to all. */
-WEFT_DEVICE void weft_dev_reduce_send_to(const struct weft_dev_reduction *r)
-{
-    int whole = weft_dev_renews(r->g.number);
-    uint32_t units = whole ? r->room.slot / 32 : (uint32_t)((r->bytes + 15) / 16);
-    for (uint32_t u = r->g.rank; u < units; u += r->g.threads) {
-        uint64_t place =
-            r->room.offset + (uint64_t)(uint32_t)r->g.m.me * r->room.slot + 32 * (uint64_t)u;
-        struct weft_dev_vec16 v = weft_dev_unit_load(r->src, r->bytes, u);
-        for (int i = 0; i < r->g.m.n; i++) {
-            if (i == r->g.m.me || (i != r->root && !whole))
-                continue;
-            char *at =
-                (char *)(uintptr_t)(weft_dev_part(WEFT_DEV_AREAS, weft_dev_member_pe(&r->g.m, i)) +
-                                    place);
-            weft_dev_packet_store(at, v.lo, r->room.number);
-            weft_dev_packet_store(at + 16, v.hi, r->room.number);
-        }
-    }
-}
-
+/* The root lets the others go on when all of its threads have ended the round (room.h); relaxed, since what it has loaded it
+ * has used. */
 WEFT_DEVICE int weft_dev_reduce_packets_to(struct weft_dev_reduction *r)
 {
-    struct weft_dev_area *area = weft_dev_own_area(&r->g);
-    int status = WEFT_OK, is_root = r->g.m.me == r->root;
-    r->g.number = weft_dev_load_u64(&area->packets, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
-    r->room = weft_dev_room_of(r->g.m.number, r->g.number);
-    weft_dev_reduce_send_to(r);
-    weft_dev_scope_sync(r->g.scope);
-    for (uint32_t u = r->g.rank; is_root && 16 * (size_t)u < r->bytes; u += r->g.threads) {
-        struct weft_dev_vec16 v = weft_dev_reduce_unit(r, u, r->how, &status);
-        if (status)
-            break;
-        weft_dev_unit_deliver(r->dst, r->bytes, u, v);
-    }
-    status = weft_dev_group_end(&r->g, &area->packets, status);
+    int is_root = r->g.m.me == r->root;
+    int status = weft_dev_reduce_packets(r, r->how, 1);
     if (status)
         return status;
     weft_dev_data_begin(&r->g);
@@ -475,12 +548,12 @@ WEFT_DEVICE char *weft_dev_combine_pieces(const struct weft_dev_reduction *r, ch
     return other;
 }
 
-WEFT_DEVICE void weft_dev_reduce_piece(const struct weft_dev_reduction *r, char *room,
-                                       uint64_t from, uint64_t to, uint64_t bytes)
+WEFT_DEVICE void weft_dev_reduce_piece(const struct weft_dev_reduction *r, char *room, uint64_t at,
+                                       uint64_t bytes)
 {
-    const char *result = weft_dev_combine_pieces(r, room, from, bytes);
+    const char *result = weft_dev_combine_pieces(r, room, at, bytes);
     for (int i = 0; i < weft_dev_results(r); i++)
-        weft_dev_put(r->g.scope, r->dst + to, result, bytes,
+        weft_dev_put(r->g.scope, r->dst + at, result, bytes,
                      weft_dev_member_pe(&r->g.m, weft_dev_result_at(r, i)), 0);
 }
 
@@ -489,21 +562,14 @@ WEFT_DEVICE int weft_dev_reduce_pieces(struct weft_dev_reduction *r)
     int status = weft_dev_meeting(&r->g, WEFT_DEV_SYNC);
     if (status)
         return status;
-    uint64_t n = (uint64_t)r->g.m.n, me = (uint64_t)r->g.m.me, begin = 0, end = r->bytes;
-    uint64_t most = weft_dev_room_payload(r->g.m.number) & ~(uint64_t)15, shift = 0;
+    uint64_t begin, end, most = weft_dev_room_payload(r->g.m.number) & ~(uint64_t)15;
     if (r->how.widened)
         most = most / (r->how.widened == 16 ? 4 : 2) & ~(uint64_t)15;
-    if (!r->each) {
-        uint64_t slice = ((r->bytes + n - 1) / n + 15) & ~(uint64_t)15;
-        begin = slice * me < r->bytes ? slice * me : r->bytes;
-        end = begin + slice < r->bytes ? begin + slice : r->bytes;
-    } else {
-        shift = r->bytes * me;
-    }
+    weft_dev_reduce_part(r, &begin, &end);
     r->room = weft_dev_room_of(r->g.m.number, 0);
     char *room = weft_dev_room_slot(&r->room, r->g.m.me);
     for (uint64_t at = begin; at < end; at += most)
-        weft_dev_reduce_piece(r, room, shift + at, at, end - at < most ? end - at : most);
+        weft_dev_reduce_piece(r, room, at, end - at < most ? end - at : most);
     return weft_dev_meeting(&r->g, WEFT_DEV_BARRIER);
 }
 
