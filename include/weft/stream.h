@@ -116,8 +116,9 @@ weft_status weft_collect_on_stream(weft_team *team, void *dst, const void *src, 
 
 /* send_bytes[i] bytes at src + send_at[i] go to member i, which has room for recv_bytes[i] of this member at
  * dst + recv_at[i] of its own: arrays of as many words as the team has members, in memory that the GPU accesses, read
- * when the stream comes to the call, so that kernels may have made them. dst is `room` bytes of the GPU
- * heap, or of other memory that the GPU accesses, at all members alike. A block that is larger than its receiver's room for it is not stored, and the job fails with WEFT_ERR_RANGE. */
+ * when the stream comes to the call, so that kernels may have made them. dst is `room` bytes of the GPU heap, or of other
+ * memory that the GPU accesses, at all members alike. A block that is larger than its receiver's room for it, or whose room
+ * runs past `room`, is not stored, and its sender's job fails with WEFT_ERR_RANGE; what fits arrives all the same. */
 weft_status weft_alltoallv_on_stream(weft_team *team, void *dst, size_t room,
                                      const uint64_t *recv_bytes, const uint64_t *recv_at,
                                      const void *src, const uint64_t *send_bytes,

@@ -7,6 +7,7 @@
 #include "gpu/lane.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const names[COLL_KERNEL_COUNT] = {
 #define COLL_KERNEL_NAME(name) #name,
@@ -88,6 +89,14 @@ weft_status gpu_coll_launch(struct gpu *gpu, enum coll_kernel kernel, unsigned b
     return result ? cuda_fail(&gpu->cuda, result, "cuLaunchKernel of %s on GPU %d", names[kernel],
                               gpu->device.ordinal)
                   : WEFT_OK;
+}
+
+const uint64_t *gpu_coll_sizes(struct gpu *gpu, int which, const uint64_t *words, int n)
+{
+    _Static_assert((int)GPU_SIZES_MEMBERS >= (int)COLL_MEMBERS, "a word for each member");
+    size_t at = offsetof(struct gpu_pinned, sizes) + (size_t)which * sizeof gpu->pinned->sizes[0];
+    memcpy(gpu->pinned->sizes[which], words, (size_t)n * sizeof *words);
+    return (const uint64_t *)(uintptr_t)(gpu->pinned_device + at);
 }
 
 static CUdeviceptr area_of(const struct gpu *gpu, int team)

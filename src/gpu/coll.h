@@ -41,6 +41,10 @@ void gpu_coll_close(struct gpu *gpu);
 weft_status gpu_coll_launch(struct gpu *gpu, enum coll_kernel kernel, unsigned blocks,
                             unsigned threads, CUstream stream, struct coll_call *call);
 
+/* An alltoallv's array `which` of `n` words from memory of the host: where the kernel finds it, until the next is put there.
+ * Under the lock above. */
+const uint64_t *gpu_coll_sizes(struct gpu *gpu, int which, const uint64_t *words, int n);
+
 /* The number of the latest round of a team's own area, and its beginning anew behind a number. */
 weft_status gpu_coll_number(struct gpu *gpu, int team, uint64_t *number);
 weft_status gpu_coll_begin_at(struct gpu *gpu, int team, uint64_t number);

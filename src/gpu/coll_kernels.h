@@ -77,6 +77,8 @@ struct coll_area {
     uint64_t tickets, tickets_line[15];
     uint64_t refused, refused_line[15]; /* in checking mode: members have called differently */
     uint64_t proof, proof_line[15];     /* enum coll_proof */
+    uint64_t ended,
+        ended_line[15]; /* blocks that have ended a round in which something did not fit */
     uint64_t begun, begun_line[15]; /* the latest round that all members are known to have begun */
     uint64_t here[COLL_MEMBERS];    /* by member i: it has begun that round */
     uint64_t relay

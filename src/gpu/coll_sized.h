@@ -4,7 +4,7 @@
  *
  * First the members tell each other, by packets where the factors of weighted sums have their places, since slots are
  * filled by who is quicker meanwhile: how many bytes each has for the other, and for how many it has room. So both know
- * whether a block fits; who sends one that does not leaves the record, and neither side counts it. Of collect each member
+ * whether a block fits; who sends one that does not leaves the record in the end, and neither side counts it. Of collect each member
  * looks at its own room. Who has heard of all knows that they have begun: slots and destinations are free.
  *
  * Each pair has steps of its own, as many as its bytes take. Step k of a pair needs k - 1 to be told emptied. A member goes
@@ -19,19 +19,10 @@
 struct sized_pair {
     uint64_t in, in_begin, in_end; /* bytes from that member, 0: none or refused */
     uint64_t out, out_begin, out_end;
-    uint64_t at; /* in dst, where its block goes */
+    uint64_t from;       /* in src, where the block for it lies */
+    uint64_t at;         /* in dst, where its block goes */
+    uint64_t want, room; /* what this member has for it, and what that has room for */
 };
-
-/* What this member tells member i. */
-WEFT_DEVICE struct weft_dev_vec16 sizes_for(const struct coll_call *c, int member)
-{
-    struct weft_dev_vec16 v = {c->bytes, UINT64_MAX};
-    if (!c->counts)
-        return v;
-    v.lo = c->counts[member];
-    v.hi = offer_of(c, member).hi;
-    return v;
-}
 
 /* bytes: those that fit and that a round has steps for. */
 WEFT_DEVICE uint64_t fitting(const struct scratch *s, uint64_t bytes, uint64_t room)
@@ -62,31 +53,54 @@ WEFT_DEVICE void sized_join(const struct coll_call *c, struct sized_pair *pairs)
     }
     for (int i = 0; i < c->members && !fits; i++)
         pairs[i].in = pairs[i].in_begin = pairs[i].in_end = 0;
-    if (!fits && weft_dev_block_x() == 0)
-        refuse_block(c->reporting, c->operation, c->team, c->pe[c->me], c->dst, all);
+    if (fits)
+        return;
+    pairs[c->me].want = all; /* for sized_refuse() */
+    pairs[c->me].room = c->room;
+    pairs[c->me].out = 0;
 }
 
-/* Into `pairs`, shared by the block. */
+/* What does not fit, behind the round. */
+WEFT_DEVICE void sized_refuse(const struct round *r, const struct sized_pair *pairs)
+{
+    const struct coll_call *c = r->c;
+    int fits = 1;
+    for (int i = 0; i < c->members; i++)
+        fits &= pairs[i].out >= pairs[i].want;
+    if (fits || !is_last_of_all(r))
+        return;
+    for (int i = 0; i < c->members; i++)
+        if (pairs[i].out < pairs[i].want)
+            refuse_block(c->reporting, c->operation, c->team, c->pe[i], c->counts ? 0 : c->dst,
+                         pairs[i].want, pairs[i].room);
+}
+
+/* Into `pairs`, shared by the block: first what this member has for each other and has room for, then what fits. */
 WEFT_DEVICE void sized_meet(struct round *r, const struct scratch *s, struct sized_pair *pairs)
 {
     const struct coll_call *c = r->c;
     await_slots(r);
-    for (int i = (int)s->rank; i < c->members && s->block == 0; i += (int)s->threads)
-        if (i != c->me)
-            unit_send(factor_slot(r, i, c->me), 0, sizes_for(c, i), 1, r->packet);
+    for (int i = (int)s->rank; i < c->members; i += (int)s->threads) {
+        struct sized_own own = sizes_of(c, i);
+        struct weft_dev_vec16 tells = {own.bytes, c->counts ? own.offer.hi : UINT64_MAX};
+        if (i != c->me && s->block == 0)
+            unit_send(factor_slot(r, i, c->me), 0, tells, 1, r->packet);
+        pairs[i].want = tells.lo;
+        pairs[i].room = tells.hi; /* of this member for it, until that has told its own */
+        pairs[i].from = own.from;
+        pairs[i].at = c->counts ? own.offer.lo : 0;
+    }
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads) {
         const char *slot = factor_slot(r, c->me, i);
-        struct weft_dev_vec16 mine = sizes_for(c, i), theirs = mine;
-        struct sized_pair p;
+        struct sized_pair p = pairs[i];
+        struct weft_dev_vec16 mine = {p.want, p.room}, theirs = mine;
         if (i != c->me)
             theirs = pair_await(r, pair_load(slot, 0, 1), slot, 0, 1, i);
         p.in = r->failed ? 0 : fitting(s, theirs.lo, mine.hi);
         p.out = r->failed ? 0 : fitting(s, mine.lo, theirs.hi);
-        p.at = c->counts ? c->dst_at[i] : 0;
         sized_share(s, p.in, &p.in_begin, &p.in_end);
         sized_share(s, p.out, &p.out_begin, &p.out_end);
-        if (!r->failed && p.out < mine.lo && s->block == 0)
-            refuse_block(c->reporting, c->operation, c->team, c->pe[i], 0, mine.lo);
+        p.room = theirs.hi;
         pairs[i] = p;
     }
     r->failed = weft_dev_sync_block_or(r->failed);
@@ -116,10 +130,10 @@ WEFT_DEVICE void sized_send(struct round *r, const struct scratch *s,
     for (int i = 0; i < c->members - 1 && !r->failed; i++) {
         int member = turned(c, i);
         const struct sized_pair *p = &pairs[member];
-        const char *from = c->src + (c->counts ? c->src_at[member] : 0);
-        weft_dev_move(
-            scratch_slot(r, s, member, c->me, 0, step), from + p->out_begin + step * s->slot_bytes,
-            (size_t)sized_step(s, p->out_begin, p->out_end, step), s->rank, s->threads, 0);
+        weft_dev_move(scratch_slot(r, s, member, c->me, 0, step),
+                      c->src + p->from + p->out_begin + step * s->slot_bytes,
+                      (size_t)sized_step(s, p->out_begin, p->out_end, step), s->rank, s->threads,
+                      0);
     }
     tell_filled(r, s, step + 1);
 }
@@ -189,10 +203,11 @@ KERNEL_OF_512 weft_coll_sized_scratch(struct coll_call call)
         return;
     struct scratch s = scratch_begin(c, 0, 1, 0);
     sized_meet(&r, &s, pairs);
-    const char *mine = c->src + (c->counts ? c->src_at[c->me] : 0);
+    const char *mine = c->src + pairs[c->me].from;
     char *to = c->dst + pairs[c->me].at;
     if (!r.failed && to != mine)
         weft_dev_move(to, mine, (size_t)pairs[c->me].in, r.rank, r.threads, 0);
+    int known = !r.failed;
     uint64_t steps = r.failed ? 0 : sized_steps(c, &s, pairs);
     for (uint64_t step = 0; step < steps && !r.failed; step++) {
         sized_send(&r, &s, pairs, step);
@@ -202,6 +217,8 @@ KERNEL_OF_512 weft_coll_sized_scratch(struct coll_call call)
     sized_clear(&r, &s, pairs);
     round_end(&r, 1);
     all_have_begun(&r);
+    if (known)
+        sized_refuse(&r, pairs);
 }
 
 #endif

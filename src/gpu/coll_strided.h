@@ -144,8 +144,7 @@ KERNEL weft_coll_push_strided(struct coll_call call)
     if (round_begin(&r, c, shared))
         return;
     say_here(&r);
-    strided_move(&r, c->dst + (uint64_t)c->me * c->dst_step,
-                 c->src + (uint64_t)c->me * c->src_step);
+    push_own(&r, 1);
     await_here(&r, r.number);
     for (int i = 0; i < c->members - 1 && !r.failed; i++) {
         int member = turned(c, i);

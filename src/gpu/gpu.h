@@ -19,8 +19,10 @@ enum {
     GPU_BLOCK_COPY_LIMIT =
         16 << 10, /* bytes up to which a block is sooner than copy engine and signal */
     GPU_LINE_BYTES = 64,
-    GPU_WIDE_BLOCK = 512, /* bytes up to which that block is a single warp */
-    GPU_MARK_WORDS = 40,  /* marks that are words; where they are all in use, events serve */
+    GPU_WIDE_BLOCK = 512,   /* bytes up to which that block is a single warp */
+    GPU_SIZES = 4,          /* arrays of an alltoallv, */
+    GPU_SIZES_MEMBERS = 64, /* of so many words at most */
+    GPU_MARK_WORDS = 40,    /* marks that are words; where they are all in use, events serve */
 };
 
 /* A stream of the library's own. Operations of one context go through one lane, in order; large
@@ -80,7 +82,7 @@ struct gpu {
     pthread_mutex_t wait_lock;
     CUstream aside_stream; /* for loads that must not wait for a kernel in front of them */
     pthread_mutex_t aside_lock;
-    struct gpu_pinned *pinned; /* a page of host memory that kernels write to */
+    struct gpu_pinned *pinned; /* host memory that kernels write to, and read sizes from */
     CUdeviceptr pinned_device;
     size_t system_offset, system_bytes; /* in each window: not the program's */
     size_t areas_offset, areas_bytes;   /* in them: struct weft_dev_area of every team */
@@ -132,6 +134,7 @@ struct gpu_pinned {
     struct {
         uint64_t number, spare[7];
     } marks[GPU_MARK_WORDS];
+    uint64_t sizes[GPU_SIZES][GPU_SIZES_MEMBERS]; /* of the alltoallv that the host has called */
 };
 
 /* Opens the GPU side of every PE. Collective over the job. `current`: see gpu_device_open().

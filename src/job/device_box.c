@@ -90,7 +90,7 @@ static void text_mismatch(const struct weft_dev_record *record, int pe, const ch
                  bits(b, 40, 16), peer);
 }
 
-static void text_refused(const struct weft_dev_record *record, const char *who, char *text,
+static void text_refused(const struct weft_dev_record *record, int pe, const char *who, char *text,
                          size_t bytes)
 {
     unsigned long long address = record->address;
@@ -99,6 +99,13 @@ static void text_refused(const struct weft_dev_record *record, const char *who, 
         snprintf(text, bytes, "%s: address %#llx is in no symmetric segment", who, address);
         break;
     case WEFT_ERR_RANGE:
+        if (record->peer >= 0 && record->operation == WEFT_DEV_OP_ALLTOALLV &&
+            record->compare == WEFT_LE) { /* seen: the room that the receiver has told */
+            snprintf(text, bytes, "%s: PE %d has room for %llu bytes of PE %d, which sends %llu",
+                     who, record->peer, (unsigned long long)record->seen, pe,
+                     (unsigned long long)record->expected);
+            break;
+        }
         if (record->peer >= 0 && (record->operation == WEFT_DEV_OP_ALLTOALLV ||
                                   record->operation == WEFT_DEV_OP_COLLECT)) {
             char where[24] = "it"; /* whose memory is its own has no address here */
@@ -164,7 +171,7 @@ void device_record_text(const struct weft_dev_record *shared, int pe, char *text
     if (record.state == WEFT_DEV_RECORD_REFUSED && record.status == WEFT_ERR_MISMATCH)
         text_mismatch(&record, pe, who, text, bytes);
     else if (record.state == WEFT_DEV_RECORD_REFUSED)
-        text_refused(&record, who, text, bytes);
+        text_refused(&record, pe, who, text, bytes);
     else
         text_wait(&record, who, text, bytes);
 }

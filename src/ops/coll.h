@@ -138,6 +138,10 @@ enum { COLL_EVERYWHERE = -1, COLL_EACH = -2 };
 weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operation, void *dst,
                              const void *src, size_t n, const struct combiner *combiner, int root);
 
+/* This member's block to `to` at another, or at itself unless it is there already. */
+weft_status coll_put_block(struct weft_team *team, int member, char *to, const char *block,
+                           size_t bytes);
+
 /* Returns when what this PE put, with `status`, is at the others, and what they put is here. */
 weft_status coll_finish_puts(struct weft_team *team, enum box_operation operation,
                              weft_status status);

@@ -40,6 +40,14 @@ weft_status coll_kernel_reduction(const char *function, struct weft_team *team, 
     return call_kernel(team, &ask);
 }
 
+weft_status coll_put_block(struct weft_team *team, int member, char *to, const char *block,
+                           size_t bytes)
+{
+    if (!bytes || (member == team->me && to == block))
+        return WEFT_OK;
+    return weft_put_nbi(team->job->system_ctx, to, block, bytes, team->pes[member]);
+}
+
 /* Returns when what this PE put is at the others, and what they put is here. */
 weft_status coll_finish_puts(struct weft_team *team, enum box_operation operation,
                              weft_status status)

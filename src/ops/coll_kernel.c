@@ -560,13 +560,21 @@ static weft_status compare_members(struct weft_team *team, const struct coll_ask
     return gpu_coll_launch(team->job->gpu, COLL_weft_coll_check, 1, THREADS, stream, &call);
 }
 
+/* Of one member all but these are: sizes that the GPU alone knows, gaps, elements that change; and a collect that does not
+ * fit, which the kernel refuses. */
+static bool is_copy(const struct weft_team *team, const struct coll_ask *ask)
+{
+    if (team->n > 1 || ask->what == COLL_ALLTOALLV || ask->element || is_more(ask))
+        return false;
+    return ask->what != COLL_COLLECT || ask->bytes <= room_at(team->job->gpu, ask->dst);
+}
+
 /* The part of the call that one round takes: elements stay whole, since a unit holds whole ones. */
 static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CUstream stream)
 {
     struct gpu *gpu = team->job->gpu;
     struct coll_call call;
-    if (team->n == 1 && !is_sized(ask->what) && !ask->element &&
-        !is_more(ask)) /* others of one member are copies */
+    if (is_copy(team, ask))
         return ask->dst == ask->src
                    ? WEFT_OK
                    : gpu_copy_on(gpu, stream, ask->dst, ask->src, (size_t)ask->bytes);
@@ -638,6 +646,20 @@ weft_status coll_kernel_put(struct weft_team *team, const struct coll_ask *ask, 
     return put(team, ask, stream);
 }
 
+/* An alltoallv whose sizes the kernel can read. Those that are in memory of the host go through the library's own: theirs may
+ * be out of the GPU's reach. */
+static struct coll_ask with_sizes(const struct weft_team *team, const struct coll_ask *ask)
+{
+    struct gpu *gpu = team->job->gpu;
+    struct coll_ask there = *ask;
+    const uint64_t **arrays[] = {&there.send_bytes, &there.send_at, &there.recv_bytes,
+                                 &there.recv_at};
+    for (int i = 0; i < GPU_SIZES && ask->what == COLL_ALLTOALLV; i++)
+        if (gpu_place_of(gpu, *arrays[i]) != GPU_PLACE_DEVICE)
+            *arrays[i] = gpu_coll_sizes(gpu, i, *arrays[i], team->n);
+    return there;
+}
+
 weft_status coll_kernel_call(struct weft_team *team, const struct coll_ask *ask)
 {
     struct gpu *gpu = team->job->gpu;
@@ -645,7 +667,8 @@ weft_status coll_kernel_call(struct weft_team *team, const struct coll_ask *ask)
     if (status)
         return status;
     pthread_mutex_lock(&gpu->coll->lock);
-    status = put(team, ask, gpu->coll->stream);
+    struct coll_ask there = with_sizes(team, ask);
+    status = put(team, &there, gpu->coll->stream);
     if (!status)
         status = gpu_enter(&gpu->device);
     if (!status) {

@@ -27,7 +27,7 @@ struct coll_ask {
     const void
         *factor_at; /* in memory of the GPU, where it is read when its turn comes; NULL: `factor` */
     _Alignas(16) char factor_bytes[16]; /* for the host's function, as the program has it */
-    /* Of alltoallv: in memory of the GPU, and the bytes of dst. */
+    /* Of alltoallv: in memory of the GPU, or of the host where the host calls; and the bytes of dst. */
     const uint64_t *send_bytes, *send_at, *recv_bytes, *recv_at;
     uint64_t room;
 };
@@ -48,7 +48,7 @@ weft_status coll_kernel_pays(struct weft_team *team, uint64_t bytes, bool *pays)
 /* Puts it on a stream. */
 weft_status coll_kernel_put(struct weft_team *team, const struct coll_ask *ask, weft_stream stream);
 
-/* Returns when it is done. */
+/* Returns when it is done. Sizes of an alltoallv may be in any memory of the host. */
 weft_status coll_kernel_call(struct weft_team *team, const struct coll_ask *ask);
 
 /* What would be chosen; `symmetric`: both sides are in the GPU heap. Of a team that has agreed. */

@@ -373,6 +373,18 @@ group_coll() { # collectives of streams and of the host on GPU memory
         run "rounds without $part" 1 60 "$build/bin/device_coll_rounds_$part" 2 20000
     done
     for pes in 1 2 4; do run "sizes on the GPU" "$pes" 60 "$build/bin/job_gpu_coll_sized"; done
+    for pes in 1 2 4; do run "alltoallv by the host" "$pes" 60 "$build/bin/job_gpu_coll_alltoallv"; done
+    for way in direct scratch copies; do
+        extra="WEFT_COLL=$way" run "alltoallv by the host" 3 60 "$build/bin/job_gpu_coll_alltoallv"
+        for part in no_room no_place; do
+            wanted="PE 0: WEFT_ERR_RANGE: .*: PE 2 has room for \(4999\|0\) bytes of PE 0, which sends 5000"
+            extra="WEFT_COLL=$way" run "alltoallv by the host: $part" 3 60 "$build/bin/job_gpu_coll_alltoallv" $part
+        done
+        wanted=
+    done
+    extra="WEFT_WAIT_LIMIT=120s" wanted="PE 0: WEFT_ERR_PEER_DEAD: .*PE 2 "
+    for part in dies "dies late"; do run "alltoallv by the host: $part" 3 60 "$build/bin/job_gpu_coll_alltoallv" $part; done
+    extra= wanted=
     for pes in 2 3 4; do run "through scratch" "$pes" 60 "$build/bin/job_gpu_coll_scratch"; done
     for part in numbers lines; do run "through scratch: $part" 4 60 "$build/bin/job_gpu_coll_scratch" $part; done
     for part in ready leave; do extra="WEFT_COLL=scratch" run "collectives $part" 3 60 "$program" $part; done
