@@ -193,7 +193,10 @@ typedef struct weft_init_attr {
  * _TIMEOUT, _PEER_DEAD, _JOB (another PE has ended the job). */
 weft_status weft_init(weft_job **job, const weft_init_attr *attr);
 
-/* Ends this PE's part: a barrier over the job, then everything that weft_init() made is undone.
+/* Ends this PE's part: a barrier over the job, then everything that weft_init() made is undone. Before, what streams
+ * have been given and the host does in their order (toward memory that this GPU has no address of, signals in host
+ * memory, files, all on simt) is done; WEFT_ERR_TIMEOUT where streams come to none of it within WEFT_WAIT_LIMIT: it is then
+ * not done. What the GPU itself does on streams of the program, kernels, and graphs that are being replayed must have ended.
  * Later calls with handles of this job return WEFT_ERR_FINALIZED, as do those of a child that a PE
  * has forked: it is not a PE. Collective. */
 weft_status weft_finalize(weft_job *job);

@@ -10,6 +10,8 @@
  * Arguments are those of the functions without _on_stream, and are checked at the call; a wait that
  * runs out of time ends, leaves a record in the black box, and the job's next call on the host
  * returns WEFT_ERR_TIMEOUT with the words.
+ * A program waits for its streams before weft_finalize(), which waits only for what the host does in their order;
+ * and no graph that has such operations may be launched behind it.
  * Errors, besides: WEFT_ERR_NO_PATH, WEFT_ERR_UNSUPPORTED (says what). */
 #ifndef WEFT_STREAM_H
 #define WEFT_STREAM_H

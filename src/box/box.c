@@ -43,6 +43,9 @@ void box_wait_text(const struct box_wait *wait, char *text, size_t bytes)
     if (atomic_load(&wait->operation) == BOX_OP_SETTLE)
         snprintf(text, bytes, "%s requests to the proxy are to be complete, %s are", expected,
                  seen);
+    else if (wait->compare == BOX_COMPARE_CALLS)
+        snprintf(text, bytes, "%s calls have been put on streams, %s have been made", expected,
+                 seen);
     else if (wait->compare == BOX_COMPARE_REQUEST && atomic_load(&wait->expected))
         snprintf(text, bytes, "request %s of the path is not complete", expected);
     else if (wait->compare == BOX_COMPARE_REQUEST)

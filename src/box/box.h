@@ -70,14 +70,14 @@ enum {
 };
 
 /* In place of a weft_cmp: a path waits for its request number `expected`, 0: for whatever is under way. */
-enum { BOX_COMPARE_REQUEST = 256 };
+enum { BOX_COMPARE_REQUEST = 256, BOX_COMPARE_CALLS };
 
 /* One operation in progress. Written only when a wait has become slow. */
 struct box_wait {
     _Atomic uint32_t operation; /* enum box_operation; BOX_OP_NONE = the slot is free */
     int32_t peer;               /* PE of the job waited for, -1 = any or unknown */
     int32_t team;               /* slot of the team whose step is waited for, -1 = a variable */
-    uint32_t compare;           /* weft_cmp, or BOX_COMPARE_REQUEST */
+    uint32_t compare;           /* weft_cmp, or BOX_COMPARE_* */
     uint64_t offset;            /* of the variable in its segment */
     uint32_t segment;           /* enum segment_id */
     uint32_t is_signed;         /* the variable, and so expected and seen */

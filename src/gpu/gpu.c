@@ -263,7 +263,7 @@ static bool close_stream(struct gpu *gpu, CUstream stream)
 
 void gpu_machinery_stop(struct gpu *gpu)
 {
-    bool idle = true;
+    bool idle = !gpu->work_left;
     /* Twice: an error of that one call must not let work run on in memory that is freed next. */
     if (gpu_enter(&gpu->device) && gpu_enter(&gpu->device))
         return;
@@ -278,7 +278,8 @@ void gpu_machinery_stop(struct gpu *gpu)
     gpu_marks_free(gpu);
     drop_registrations(gpu);
     gpu_unpin_heap(gpu);
-    gpu_module_unload(&gpu->module);
+    if (!gpu->work_left)
+        gpu_module_unload(&gpu->module);
     if (gpu->pinned && idle)
         gpu->cuda.MemFreeHost(gpu->pinned);
     gpu_leave(&gpu->device);

@@ -415,8 +415,8 @@ static void free_state(struct weft_job *job)
 {
     struct device_state *state = job->device;
     device_watch_stop(state->watch);
-    job->device = NULL;
     device_proxy_close(state->proxy);
+    job->device = NULL; /* its threads, which may find that the job has failed, look at this */
     state->view->close(state->view);
     free(state->pairs);
     free(state);

@@ -191,9 +191,6 @@ void job_gpu_team_gone(struct weft_job *job, const struct weft_team *team)
 
 void job_gpu_close(struct weft_job *job)
 {
-    if (job->end_far_streams)
-        job->end_far_streams(job);
-    job->end_far_streams = NULL;
     if (job->end_mappings)
         job->end_mappings(job);
     job->end_mappings = NULL;
@@ -201,9 +198,4 @@ void job_gpu_close(struct weft_job *job)
     job->gpu = job->paths.gpu = NULL;
     free(job->gpu_pairs);
     job->gpu_pairs = NULL;
-    while (job->stream_calls) {
-        void *first = job->stream_calls;
-        job->stream_calls = *(void **)first;
-        free(first);
-    }
 }

@@ -322,10 +322,28 @@ static void empty_handles(struct weft_job *job)
     }
 }
 
+static void end_stream_calls(struct weft_job *job)
+{
+    job_calls_close(job);
+    if (job->end_far_streams)
+        job->end_far_streams(job);
+    job->end_far_streams = NULL;
+}
+
+/* In the order in which the threads of this PE use each other and what is here:
+ * calls on streams, which may do all that the program may, begin watches and give the proxy work;
+ * the watches, which read the black box and the control connection, also those of device code;
+ * the proxy, whose contexts go over paths, and what kernels read;
+ * contexts, then the paths with their threads (of net, staged, gda), which read no context that has been
+ * closed and tell the black box what they find;
+ * the GPU side, whose copies tell the black box too, with the mappings in it;
+ * then the box, the segments, and last the connection to the others, through which a death is heard of.
+ * Files have ended before (weft_finalize()), as has what the program's own threads do. */
 static void tear_down(struct weft_job *job, bool clean)
 {
     job_unwatch_fork(job);
-    device_watch_stop(job->gpu_watch); /* it reads what is taken away here */
+    end_stream_calls(job);
+    device_watch_stop(job->gpu_watch);
     job->gpu_watch = NULL;
     device_stop(job);
     atomic_store(&job->state, JOB_FINALIZED);
@@ -333,9 +351,9 @@ static void tear_down(struct weft_job *job, bool clean)
         atomic_store(&job->box->state, clean ? BOX_FINALIZED : BOX_ABORTED);
     empty_handles(job);
     job_leave_paths(job, clean);
+    job_gpu_close(job);
     job->fault = &job->no_box_fault;
     job->box = NULL;
-    job_gpu_close(job);
     drop_segments(job);
     heap_destroy(job->heap);
     job->heap = NULL;
@@ -389,6 +407,8 @@ static void free_job(struct weft_job *job)
     pthread_mutex_destroy(&job->lock);
     pthread_mutex_destroy(&job->show_lock);
     pthread_mutex_destroy(&job->contexts_stay);
+    pthread_mutex_destroy(&job->calls.lock);
+    pthread_cond_destroy(&job->calls.idle);
     free(job);
 }
 
@@ -416,6 +436,8 @@ static struct weft_job *new_job(const weft_init_attr *attr)
     pthread_mutex_init(&job->lock, NULL);
     pthread_mutex_init(&job->show_lock, NULL);
     pthread_mutex_init(&job->contexts_stay, NULL);
+    pthread_mutex_init(&job->calls.lock, NULL);
+    pthread_cond_init(&job->calls.idle, NULL);
     for (int s = 0; s < SEG_COUNT; s++)
         job->segments[s].fd = -1;
     job->fault = &job->no_box_fault;

@@ -103,6 +103,15 @@ struct weft_team {
 
 enum job_state { JOB_RUNNING, JOB_FINALIZED };
 
+/* Calls of the host that streams have been given (calls.c). */
+struct job_calls {
+    _Atomic uint64_t given, made; /* or passed over, when it was too late */
+    pthread_mutex_t lock;
+    pthread_cond_t idle;
+    unsigned running;
+    bool closed;
+};
+
 struct weft_job {
     _Atomic int state;
     struct weft_job *next_running; /* fork.c */
@@ -130,11 +139,13 @@ struct weft_job {
     struct weft_ctx *default_ctx;
     struct weft_ctx *system_ctx; /* the library's own: also reaches SEG_SYSTEM */
     struct weft_team *world, *node;
-    size_t heap_end;    /* the host heap has been handed out so far, at most */
-    struct gpu *gpu;    /* NULL until GPU memory is first asked for; paths.gpu is the same */
-    bool *gpu_pairs;    /* [npes * npes] which PEs reach whose GPU memory by load and store */
-    void *stream_calls; /* kept for captured graphs (ops/stream.c): each begins with the next */
-    void *far_streams;  /* of ops/stream_far.c; ended by: */
+    size_t heap_end;        /* the host heap has been handed out so far, at most */
+    struct gpu *gpu;        /* NULL until GPU memory is first asked for; paths.gpu is the same */
+    bool *gpu_pairs;        /* [npes * npes] which PEs reach whose GPU memory by load and store */
+    struct job_calls calls; /* on streams */
+    void *
+        stream_calls; /* kept for captured graphs (ops/stream.c), for good: each begins with the next */
+    void *far_streams; /* of ops/stream_far.c; ended by: */
     void (*end_far_streams)(struct weft_job *job);
     struct weft_file *files;       /* of ops/file.c, that are open; closed by: */
     struct file_tunes *file_tunes; /* likewise; NULL: no file has been opened */
@@ -302,6 +313,19 @@ weft_status job_check_failed(struct weft_job *job);
  * so that its use can be refused in words. */
 weft_status job_enter(const weft_init_attr *attr, struct weft_job **job);
 void job_leave(struct weft_job *job, bool clean);
+
+/* Calls of the host that a stream has been given. Each is counted when the stream has it, and made, or passed over,
+ * once: by job_call_make(), of whichever thread. False: the job was being left, and it was passed over. The handle of a
+ * job that was left stays, so that a stream may come to them at any time. */
+void job_call_given(struct weft_job *job);
+bool job_call_make(struct weft_job *job, void (*run)(void *argument), void *argument);
+
+/* Waits until all that have been given were made. The failure of the job ends it, or WEFT_WAIT_LIMIT in which
+ * the streams came to none. */
+weft_status job_calls_await(struct weft_job *job);
+
+/* From here on none is made; those that are being made have ended. */
+void job_calls_close(struct weft_job *job);
 
 /* Status of a call on a handle of a finalized job, or of one that is its parent's. */
 weft_status job_finalized(const char *function);

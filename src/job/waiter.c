@@ -76,7 +76,10 @@ static void tell(const struct waiter *waiter, const char *verb, char *text, size
     box_wait_text(&wait, what, sizeof what);
     if (waiter->peer >= 0)
         snprintf(whom, sizeof whom, " for PE %d", waiter->peer);
-    watch_describe(waiter->job, waiter->peer, doing, sizeof doing);
+    if (waiter->compare == BOX_COMPARE_CALLS)
+        snprintf(doing, sizeof doing, "streams have not come to the others");
+    else
+        watch_describe(waiter->job, waiter->peer, doing, sizeof doing);
     snprintf(text, bytes, "PE %d: %s %s %.1f s%s: %s; %s", waiter->job->pe,
              box_operation_name(waiter->operation), verb, (double)waiter->waited_ns * 1e-9, whom,
              what, doing);

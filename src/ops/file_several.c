@@ -106,12 +106,6 @@ static void run(void *argument)
     access_act_for_others(before);
 }
 
-static void run_once(void *argument)
-{
-    run(argument);
-    free(argument);
-}
-
 static weft_status on_stream(const char *function, weft_file *file, bool write,
                              const struct file_part *part, weft_stream stream)
 {
@@ -131,12 +125,7 @@ static weft_status on_stream(const char *function, weft_file *file, bool write,
         return base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory for a call on a stream",
                          function);
     *call = (struct call){file, *part, write};
-    if (stream_on_cuda(file->job))
-        return stream_far_call(file->job, stream, run, call);
-    status = weft_stream_host_call(stream, run_once, call);
-    if (status)
-        free(call);
-    return status;
+    return stream_host_call(file->job, stream, run, call);
 }
 
 WEFT_EXPORT weft_status weft_file_read_on_stream(weft_file *file, void *dst, size_t bytes,

@@ -66,10 +66,12 @@ WEFT_EXPORT weft_status weft_finalize(weft_job *job)
         return base_fail(WEFT_ERR_ARGUMENT, "weft_finalize: job is null");
     if (atomic_load(&job->state) != JOB_RUNNING)
         return job_finalized("weft_finalize");
+    weft_status status = job_calls_await(job);
     /* What they have begun in peers' memory ends before those leave. */
     if (job->end_files)
         job->end_files(job);
-    weft_status status = coll_barrier("weft_finalize", job->world, BOX_OP_FINALIZE);
+    if (!status)
+        status = coll_barrier("weft_finalize", job->world, BOX_OP_FINALIZE);
     /* The flags by which this PE told the others of its arrival may still be on their way. */
     if (!status)
         status = weft_quiet(job->system_ctx);

@@ -100,13 +100,14 @@ static weft_status block_copy(struct gpu *gpu, weft_stream stream, const void *d
 
 /* A signal in host memory is changed by the CPU: its atomics, and its order with other CPUs. */
 struct host_signal {
-    void *next; /* of those kept for captured graphs; the job frees them */
+    void *next; /* of those kept for captured graphs */
+    struct weft_job *job;
     uint64_t *at;
     uint64_t value;
     weft_signal_op op;
 };
 
-static void give_host_signal(void *argument)
+static void change_host_signal(void *argument)
 {
     const struct host_signal *signal = argument;
     if (signal->op == WEFT_SIGNAL_SET)
@@ -115,7 +116,16 @@ static void give_host_signal(void *argument)
         __atomic_fetch_add(signal->at, signal->value, __ATOMIC_RELEASE);
 }
 
-/* A captured graph may call it any number of times, so it lives as long as the job. */
+/* Called by the driver, for a captured graph. */
+static void give_host_signal(void *argument)
+{
+    const struct host_signal *signal = argument;
+    job_call_given(signal->job);
+    job_call_make(signal->job, change_host_signal, argument);
+}
+
+/* A captured graph may call it any number of times, also when the job has been left: so it lives as long as the
+ * job's handle. */
 static weft_status keep_host_signal(struct weft_job *job, struct host_signal signal,
                                     struct host_signal **kept)
 {
@@ -132,7 +142,8 @@ static weft_status keep_host_signal(struct weft_job *job, struct host_signal sig
 
 static void give_host_signal_once(void *argument)
 {
-    give_host_signal(argument);
+    const struct host_signal *signal = argument;
+    job_call_make(signal->job, change_host_signal, argument);
     free(argument);
 }
 
@@ -140,7 +151,7 @@ static weft_status host_signal_on(struct weft_job *job, weft_stream stream, char
                                   uint64_t value, weft_signal_op op)
 {
     struct gpu *gpu = job->gpu;
-    struct host_signal *call, signal = {NULL, (uint64_t *)at, value, op};
+    struct host_signal *call, signal = {NULL, job, (uint64_t *)at, value, op};
     bool captured = stream_capturing(gpu, stream);
     weft_status status = WEFT_OK;
     if (captured)
@@ -153,7 +164,9 @@ static weft_status host_signal_on(struct weft_job *job, weft_stream stream, char
         return status;
     CUresult result =
         gpu->cuda.LaunchHostFunc(stream, captured ? give_host_signal : give_host_signal_once, call);
-    if (result && !captured)
+    if (!result && !captured)
+        job_call_given(job);
+    else if (!captured)
         free(call);
     return result ? cuda_fail(&gpu->cuda, result, "cuLaunchHostFunc for a signal in host memory")
                   : WEFT_OK;

@@ -52,8 +52,12 @@ struct stream_collective {
 };
 weft_status stream_call_collective(const struct stream_collective *what, weft_stream stream);
 
-/* Has a thread call run(argument) when the stream comes there, and the stream wait until it has. Takes
- * argument over, which free() frees. In a graph it is called at each replay. */
+/* Has run(argument) be called when the stream comes there, and the stream wait until it has. Takes argument over, which
+ * free() frees. In a graph it is called at each replay. Not called any more once the job is being left. */
+weft_status stream_host_call(struct weft_job *job, weft_stream stream, void (*run)(void *argument),
+                             void *argument);
+
+/* The part of it on cuda, by a thread of ours. */
 weft_status stream_far_call(struct weft_job *job, weft_stream stream, void (*run)(void *argument),
                             void *argument);
 

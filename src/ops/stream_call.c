@@ -124,10 +124,39 @@ static void run(void *argument)
         job_fail(call->job, status, weft_last_error());
 }
 
-static void run_once(void *argument)
+struct simt_call {
+    struct weft_job *job;
+    void (*run)(void *argument);
+    void *argument;
+};
+
+/* By the stream's own thread, perhaps when the job has been left. */
+static void make_simt_call(void *argument)
 {
-    run(argument);
+    struct simt_call *call = argument;
+    job_call_make(call->job, call->run, call->argument);
+    free(call->argument);
+    free(call);
+}
+
+weft_status stream_host_call(struct weft_job *job, weft_stream stream, void (*run)(void *argument),
+                             void *argument)
+{
+    if (stream_on_cuda(job))
+        return stream_far_call(job, stream, run, argument);
+    struct simt_call *call = malloc(sizeof *call);
+    if (call)
+        *call = (struct simt_call){job, run, argument};
+    weft_status status =
+        call ? weft_stream_host_call(stream, make_simt_call, call)
+             : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a call on a stream");
+    if (!status) {
+        job_call_given(job);
+        return WEFT_OK;
+    }
+    free(call);
     free(argument);
+    return status;
 }
 
 static weft_status queue(weft_stream stream, struct call call)
@@ -137,12 +166,7 @@ static weft_status queue(weft_stream stream, struct call call)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a call on a stream");
     *kept = call;
     kept->job = call.ctx ? call.ctx->job : call.team->job;
-    if (stream_on_cuda(kept->job))
-        return stream_far_call(kept->job, stream, run, kept);
-    weft_status status = weft_stream_host_call(stream, run_once, kept);
-    if (status)
-        free(kept);
-    return status;
+    return stream_host_call(kept->job, stream, run, kept);
 }
 
 weft_status stream_call_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,

@@ -17,23 +17,30 @@
 enum {
     PAIRS = 256, /* of words in each page of pinned memory */
     SPINS = 2000,
-    NAP_NS = 20 * 1000
+    NAP_NS = 20 * 1000,
+    PASS_NS = 1000 * 1000 * 1000 /* a stream is given so long to pass its last call, at the end */
 };
 
 struct pair {
     _Atomic uint64_t go;   /* the stream has come to the call */
     _Atomic uint64_t done; /* the call has been made */
+    _Atomic uint64_t
+        wait; /* STANDS, or whatever the stream writes when it has passed its wait for that: its
+                            * last access here */
 };
+
+static const uint64_t STANDS = 2;
 
 struct far_call {
     struct far_call *next; /* in the list of its stream */
-    struct far_call *kept; /* the next of those that stay until the job ends */
+    struct far_call *kept; /* the next of those that stay */
+    struct far *far;
     struct far_stream *stream;
     void (*run)(void *argument);
     void *argument; /* freed with the call */
     struct pair *pair;
     CUdeviceptr seen; /* where the GPU sees the pair */
-    bool captured;    /* a graph may come to it any number of times, so it stays */
+    bool captured; /* a graph may come to it any number of times, also when the job has been left */
 };
 
 /* The thread that makes the calls of one stream: in their order, and whatever those of others wait for. */
@@ -66,6 +73,8 @@ struct far {
     struct far_stream *streams;
     struct far_call *kept;
     struct page *pages;
+    uint64_t to_come; /* calls that are not captured of which a function has still to tell */
+    bool ended;       /* the job is being left: what a stream comes to is passed over */
 };
 
 /* ------------------------------------------------------------------------------------- words */
@@ -107,6 +116,7 @@ static bool take_pair(struct far *far, struct far_call *call)
             call->seen = page->seen + i * sizeof *page->pairs;
             atomic_store_explicit(&call->pair->go, 0, memory_order_relaxed);
             atomic_store_explicit(&call->pair->done, 0, memory_order_relaxed);
+            atomic_store_explicit(&call->pair->wait, STANDS, memory_order_relaxed);
             return true;
         }
     return false;
@@ -152,8 +162,8 @@ static struct far_call *take_due(struct far_stream *stream)
     return NULL;
 }
 
-/* NULL: the end. What the stream has come to is made first, even when the job ends, so that no stream waits
- * in vain; it fails then. */
+/* NULL: the end. What the stream has come to is looked at first, even when the job ends, so that no stream waits
+ * in vain; it is passed over then. */
 static struct far_call *next_call(struct far_stream *stream)
 {
     struct far_call *call;
@@ -184,7 +194,7 @@ static void *make_calls(void *argument)
             free_call(stream->far, stream->made);
         stream->made = call->captured ? NULL : call;
         atomic_store_explicit(&call->pair->go, 0, memory_order_relaxed);
-        call->run(call->argument);
+        job_call_make(stream->far->job, call->run, call->argument);
         /* Release: pairs with the acquire of the stream's wait. */
         atomic_store_explicit(&call->pair->done, 1, memory_order_release);
     }
@@ -222,51 +232,86 @@ static weft_status find_stream(struct far *far, weft_stream key, struct far_stre
     return start_stream(far, key, stream);
 }
 
-/* Called by the driver. */
+/* Called by the driver. The stream of a job that has been left goes on. */
 static void come_to(void *argument)
 {
     struct far_call *call = argument;
-    atomic_store_explicit(&call->pair->done, 0, memory_order_relaxed);
-    atomic_store_explicit(&call->pair->go, 1, memory_order_release);
-    append(call);
+    struct far *far = call->far;
+    pthread_mutex_lock(&far->lock);
+    bool ended = far->ended;
+    if (!ended) {
+        far->to_come -= !call->captured;
+        if (call->captured)
+            job_call_given(far->job);
+        atomic_store_explicit(&call->pair->done, 0, memory_order_relaxed);
+        atomic_store_explicit(&call->pair->go, 1, memory_order_release);
+        append(call);
+    }
+    pthread_mutex_unlock(&far->lock);
+    if (!ended)
+        return;
+    atomic_store_explicit(&call->pair->done, 1, memory_order_release);
+    if (!call->captured) {
+        free(call->argument);
+        free(call);
+    }
 }
 
 /* -------------------------------------------------------------------------------- the calls */
 
-static void stop_stream(struct far_stream *stream)
+/* What was made last: the stream may still stand at its wait. */
+static bool has_passed(const struct far_call *call)
+{
+    for (uint64_t waited = 0; waited < PASS_NS; waited += NAP_NS) {
+        /* Acquire: pairs with the stream's last write there. */
+        if (atomic_load_explicit(&call->pair->wait, memory_order_acquire) != STANDS)
+            return true;
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    }
+    return false;
+}
+
+/* True: the stream has not passed all that it was given, and will write and read their pairs when it does. */
+static bool stop_stream(struct far_stream *stream)
 {
     pthread_mutex_lock(&stream->lock);
     stream->stop = true;
     pthread_cond_signal(&stream->given);
     pthread_mutex_unlock(&stream->lock);
     pthread_join(stream->thread, NULL);
+    bool left = stream->first || (stream->made && !has_passed(stream->made));
     if (stream->made)
         free_call(stream->far, stream->made);
-    while (stream->first) { /* the stream was destroyed before it came there */
+    while (stream->first) {
         struct far_call *first = stream->first;
         stream->first = first->next;
-        if (!first->captured)
-            free_call(stream->far, first);
+        atomic_store_explicit(&first->pair->done, 1, memory_order_release);
+        free(first->argument);
+        free(first);
     }
     pthread_cond_destroy(&stream->given);
     pthread_mutex_destroy(&stream->lock);
     free(stream);
+    return left;
 }
 
-/* Of the job, before its GPU side closes. */
+/* Of the job, while all of it is there: no call is made any more. What a stream or a graph may still come to stays, with
+ * the job's handle. */
 static void end_far(struct weft_job *job)
 {
     struct far *far = job->far_streams;
+    pthread_mutex_lock(&far->lock);
+    far->ended = true;
+    bool left = far->to_come != 0;
+    pthread_mutex_unlock(&far->lock);
     while (far->streams) {
         struct far_stream *first = far->streams;
         far->streams = first->next;
-        stop_stream(first);
+        left |= stop_stream(first);
     }
-    while (far->kept) {
-        struct far_call *first = far->kept;
-        far->kept = first->kept;
-        free_call(far, first);
-    }
+    far->gpu->work_left |= left;
+    if (left || far->kept)
+        return;
     bool entered = gpu_enter(&far->gpu->device) == WEFT_OK;
     while (far->pages) {
         struct page *first = far->pages;
@@ -297,33 +342,53 @@ static struct far *far_of(struct weft_job *job)
     return far;
 }
 
-static weft_status wait_on(struct gpu *gpu, weft_stream stream, CUdeviceptr at)
+static weft_status wait_on(struct gpu *gpu, weft_stream stream, CUdeviceptr pair)
 {
+    CUdeviceptr at = pair + offsetof(struct pair, done),
+                passed = pair + offsetof(struct pair, wait);
     int width = 8, is_signed = 0, how = WEFT_EQ;
     int64_t wanted = 1;
     CUdeviceptr none = 0;
     struct gpu_reporting reporting = gpu->reporting;
-    void *arguments[] = {&at, &width, &is_signed, &how, &wanted, &reporting, &none, &none};
+    void *arguments[] = {&at, &width, &is_signed, &how, &wanted, &reporting, &none, &passed};
     return gpu_launch(&gpu->module, GPU_weft_kernel_wait, 1, 1, stream, arguments);
 }
 
-/* *begun: the stream has a part of it. */
+/* By a function that the driver calls. */
+static CUresult tell_by_function(struct far *far, weft_stream stream, struct far_call *call)
+{
+    uint64_t one = !call->captured;
+    pthread_mutex_lock(&far->lock);
+    far->to_come += one;
+    pthread_mutex_unlock(&far->lock);
+    CUresult result = far->gpu->cuda.LaunchHostFunc(stream, come_to, call);
+    if (!result)
+        return CUDA_SUCCESS;
+    pthread_mutex_lock(&far->lock);
+    far->to_come -= one;
+    pthread_mutex_unlock(&far->lock);
+    return result;
+}
+
+/* *begun: the stream has a part of it, and the call may already have been made, and freed. */
 static weft_status put_on_stream(struct far *far, weft_stream stream, struct far_call *call,
                                  bool *begun)
 {
     struct gpu *gpu = far->gpu;
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-    CUdeviceptr go = call->seen + offsetof(struct pair, go),
-                done = call->seen + offsetof(struct pair, done);
-    if (!call->captured && gpu->cuda.StreamWriteValue64)
+    CUdeviceptr seen = call->seen, go = seen + offsetof(struct pair, go);
+    bool captured = call->captured;
+    if (!captured && gpu->cuda.StreamWriteValue64)
         result = gpu->cuda.StreamWriteValue64(stream, go, 1, CU_STREAM_WRITE_VALUE_DEFAULT);
     if (!result)
         append(call);
     else
-        result = gpu->cuda.LaunchHostFunc(stream, come_to, call);
+        result = tell_by_function(far, stream, call);
     *begun = !result;
+    if (!result && !captured)
+        job_call_given(far->job);
     return result ? cuda_fail(&gpu->cuda, result, "cuLaunchHostFunc for a call on a stream")
-                  : wait_on(gpu, stream, done);
+                  : wait_on(gpu, stream, seen);
 }
 
 /* Under far->lock. */
@@ -360,6 +425,7 @@ weft_status stream_far_call(struct weft_job *job, weft_stream stream, void (*run
         free(argument);
         return status;
     }
+    call->far = far;
     call->run = run;
     call->argument = argument;
     bool captured = call->captured = stream_capturing(job->gpu, stream);

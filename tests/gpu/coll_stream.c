@@ -13,7 +13,7 @@
  *   coll_stream uneven [SMS]    members with other settings of WEFT_COLL and WEFT_COLL_SMS (PE 1's) agree
  *   coll_stream expires         a member does not call: the others are told who, and of what
  *   coll_stream misuse          what is refused, in words
- *   coll_stream leave           the job is left slowly, while the thread that looks after its kernels looks
+ *   coll_stream leave           the job is left, and no thread that looks after its kernels looks any more
  *   coll_stream dies OPERATION  a member is killed before it calls: the others are told
  * WEFT_COLL and WEFT_COLL_SMS force ways and blocks. */
 #include "coll_one.h"
@@ -431,20 +431,15 @@ static void misuse(void)
 
 /* --------------------------------------------------------------------------------------- leave */
 
-/* Some of the looks of device_watch.c. */
-static void leave_slowly(struct weft_job *left)
-{
-    (void)left;
-    usleep(400000);
-}
-
-/* What the job has is taken away piece by piece, here the streams to far PEs late. */
-static void leave(void)
+/* Time for some of the looks of device_watch.c, when the job is gone. */
+static int leave(void)
 {
     struct call c = {.what = FCOLLECT, .t = &teams[0], .count = 1000};
     one(c, false, 0, false, "before leaving");
-    CHECK(n == 1 || (job->gpu_watch && !job->end_far_streams));
-    job->end_far_streams = leave_slowly;
+    CHECK(n == 1 || job->gpu_watch);
+    OK(weft_finalize(job));
+    usleep(400000);
+    return 0;
 }
 
 /* ---------------------------------------------------------------------------------------- dies */
@@ -590,7 +585,7 @@ int main(int argc, char **argv)
     } else if (strcmp(part, "graph") == 0) {
         graph();
     } else if (strcmp(part, "leave") == 0) {
-        leave();
+        return leave();
     } else if (strcmp(part, "misuse") == 0) {
         misuse();
     } else if (strcmp(part, "dies") == 0) {

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* weft_finalize() at once, while calls on streams have still to be made: each stands behind a function of the program
+ * that takes its time. argv: where the calls go.
+ *   leave get       GPU memory of the next PE, which is far where WEFT_PATH says so
+ *   leave get_host  the same of its host memory
+ *   leave signal    signals in host memory, which the CPU gives
+ *   leave file      a file that is not closed
+ *   leave graph     of a graph that is replayed: nobody knows when it comes there, and nobody waits
+ *   leave graph_signal  the same with a signal alone
+ *   leave never     a stream that does not come there within WEFT_WAIT_LIMIT
+ *   leave simt      a stream of the executor */
+#include "gpu_test.h"
+
+#include "driver/cuda.h"
+#include "job/job.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+#include <weft/stream.h>
+#include <weft_file.h>
+
+enum { BYTES = 3 << 20, PUTS = 4, SLOW_MS = 300 };
+
+static weft_job *job;
+static weft_ctx *ctx;
+static int me, n, next;
+static struct cuda cuda;
+static CUstream stream;
+static _Atomic bool come, let_go;
+static unsigned char *plain;
+
+static void make_stream(void)
+{
+    CUdevice device = 0;
+    CUcontext context;
+    int ordinal = 0;
+    void *probe = gpu_alloc(job, 64, 0);
+    OK(cuda_open(&cuda));
+    CHECK(
+        !cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)probe));
+    CHECK(!cuda.DeviceGet(&device, ordinal));
+    CHECK(!cuda.DevicePrimaryCtxRetain(&context, device));
+    CHECK(!cuda.CtxPushCurrent(context));
+    CHECK(!cuda.StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+}
+
+static void take_time(void *nothing)
+{
+    (void)nothing;
+    usleep(SLOW_MS * 1000);
+    come = true;
+}
+
+static void wait_for_main(void *nothing)
+{
+    (void)nothing;
+    while (!let_go)
+        usleep(1000);
+}
+
+static void be_slow(void)
+{
+    CHECK(!cuda.LaunchHostFunc(stream, take_time, NULL));
+}
+
+/* PE pe's pattern is in its part. */
+static void check_plain(int pe)
+{
+    for (size_t i = 0; i < BYTES; i++)
+        if (plain[i] != pattern_byte(pe, i)) {
+            fprintf(stderr, "PE %d: byte %zu of what the stream was to get from PE %d is %#x\n", me,
+                    i, pe, plain[i]);
+            exit(1);
+        }
+}
+
+static void check_untouched(void)
+{
+    for (size_t i = 0; i < BYTES; i++)
+        CHECK(plain[i] == 0xee);
+}
+
+static void *filled(weft_kind kind)
+{
+    void *memory = kind == WEFT_GPU ? gpu_alloc(job, BYTES, 0) : alloc(job, BYTES);
+    make_pattern(plain, me, BYTES);
+    fill(job, memory, plain, BYTES);
+    memset(plain, 0xee, BYTES);
+    OK(weft_barrier(weft_team_world(job)));
+    return memory;
+}
+
+/* -------------------------------------------------------------------------------- put and get */
+
+static void get(weft_kind kind, weft_stream on)
+{
+    char *from = filled(kind), *to = alloc(job, BYTES);
+    for (int i = 0; i < PUTS; i++)
+        OK(weft_put_on_stream(ctx, to, from, BYTES, next, on));
+    OK(weft_get_on_stream(ctx, plain, from, BYTES, next, on));
+}
+
+static void leave_gets(weft_kind kind)
+{
+    be_slow();
+    get(kind, stream);
+    OK(weft_finalize(job));
+    CHECK(come);
+    check_plain(next);
+    CHECK(!cuda.StreamSynchronize(stream));
+}
+
+/* ------------------------------------------------------------------------------------ signals */
+
+static void leave_signals(void)
+{
+    uint64_t *signals = alloc(job, 64 * sizeof *signals);
+    OK(weft_barrier(weft_team_world(job)));
+    be_slow();
+    for (int i = 0; i < 64; i++)
+        OK(weft_signal_on_stream(ctx, signals + i, 7, WEFT_SIGNAL_ADD, next, stream));
+    OK(weft_finalize(job));
+    CHECK(come);
+    CHECK(!cuda.StreamSynchronize(stream));
+}
+
+/* --------------------------------------------------------------------------------------- file */
+
+static void leave_file(void)
+{
+    char path[128];
+    weft_file *file;
+    snprintf(path, sizeof path, "./leave_file.%d.%d", (int)getppid(), me);
+    char *from = filled(WEFT_HOST);
+    OK(weft_file_open(job, path, WEFT_FILE_WRITE | WEFT_FILE_CREATE, NULL, &file));
+    be_slow();
+    OK(weft_file_write_on_stream(file, from, BYTES, 0, me, NULL, stream));
+    OK(weft_finalize(job));
+    CHECK(come);
+    OK(weft_file_close(file)); /* weft_finalize() has closed it; this frees the handle */
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    unlink(path);
+    CHECK(fd >= 0 && read(fd, plain, BYTES) == BYTES);
+    close(fd);
+    check_plain(me);
+    CHECK(!cuda.StreamSynchronize(stream));
+}
+
+/* -------------------------------------------------------------------------------------- graphs */
+
+static void leave_graph(bool gets)
+{
+    CUresult (*begin)(CUstream, int), (*end)(CUstream, void **);
+    CUresult (*instantiate)(void **, void *, unsigned long long), (*launch)(void *, CUstream);
+    *(void **)&begin = dlsym(cuda.handle, "cuStreamBeginCapture_v2");
+    *(void **)&end = dlsym(cuda.handle, "cuStreamEndCapture");
+    *(void **)&instantiate = dlsym(cuda.handle, "cuGraphInstantiateWithFlags");
+    *(void **)&launch = dlsym(cuda.handle, "cuGraphLaunch");
+    CHECK(begin && end && instantiate && launch);
+    void *captured, *executable;
+    uint64_t *signal = alloc(job, sizeof *signal);
+    char *from = filled(WEFT_GPU);
+    CHECK(!begin(stream, 0));
+    OK(weft_signal_on_stream(ctx, signal, 1, WEFT_SIGNAL_ADD, next, stream));
+    if (gets)
+        OK(weft_get_on_stream(ctx, plain, from, BYTES, next, stream));
+    CHECK(!end(stream, &captured) && !instantiate(&executable, captured, 0));
+    CHECK(!launch(executable, stream) && !cuda.StreamSynchronize(stream));
+    if (gets)
+        check_plain(next);
+    memset(plain, 0xee, BYTES);
+    CHECK(!cuda.LaunchHostFunc(stream, wait_for_main, NULL));
+    CHECK(!launch(executable, stream));
+    OK(weft_finalize(job));
+    let_go = true;
+    CHECK(!cuda.StreamSynchronize(stream)); /* goes on */
+    check_untouched();
+}
+
+/* -------------------------------------------------------------------------------------- never */
+
+static int leave_stuck(void)
+{
+    char *from = filled(WEFT_GPU);
+    if (me) { /* is told that PE 0 has left */
+        CHECK(weft_finalize(job));
+        return 0;
+    }
+    signal(SIGTERM, SIG_IGN); /* by weft run, when it hears of that */
+    CHECK(!cuda.LaunchHostFunc(stream, wait_for_main, NULL));
+    OK(weft_get_on_stream(ctx, plain, from, BYTES, next, stream));
+    job->wait_limit_ns = 1000 * 1000 * 1000;
+    weft_status status = weft_finalize(job);
+    char sentence[512];
+    snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+    let_go = true;
+    CHECK(!cuda.StreamSynchronize(stream));
+    check_untouched();
+    CHECK(!cuda.StreamDestroy(stream));
+    free(plain);
+    printf("finalize gave %s: %s\n", weft_status_name(status), sentence);
+    return 0;
+}
+
+/* --------------------------------------------------------------------------------------- simt */
+
+static void leave_simt(void)
+{
+    weft_stream on;
+    OK(weft_stream_create(&on));
+    OK(weft_stream_host_call(on, take_time, NULL));
+    get(WEFT_HOST, on);
+    OK(weft_finalize(job));
+    CHECK(come);
+    check_plain(next);
+    OK(weft_stream_synchronize(on));
+    OK(weft_stream_destroy(on));
+}
+
+int main(int argc, char **argv)
+{
+    const char *part = argc > 1 ? argv[1] : "get";
+    OK(weft_init(&job, NULL));
+    ctx = weft_default_ctx(job);
+    me = weft_my_pe(job);
+    n = weft_n_pes(job);
+    next = (me + 1) % n;
+    plain = malloc(BYTES);
+    CHECK(plain);
+    if (strcmp(part, "simt") == 0) {
+        leave_simt();
+        free(plain);
+        return 0;
+    }
+    make_stream();
+    if (strcmp(part, "get") == 0)
+        leave_gets(WEFT_GPU);
+    else if (strcmp(part, "get_host") == 0)
+        leave_gets(WEFT_HOST);
+    else if (strcmp(part, "signal") == 0)
+        leave_signals();
+    else if (strcmp(part, "file") == 0)
+        leave_file();
+    else if (strcmp(part, "graph") == 0)
+        leave_graph(true);
+    else if (strcmp(part, "graph_signal") == 0)
+        leave_graph(false);
+    else if (strcmp(part, "never") == 0)
+        return leave_stuck();
+    else
+        return 2;
+    CHECK(!cuda.StreamDestroy(stream));
+    free(plain);
+    return 0;
+}
