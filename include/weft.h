@@ -478,10 +478,10 @@ weft_status weft_gather(weft_team *team, void *dst, const void *src, size_t byte
 weft_status weft_scatter(weft_team *team, void *dst, const void *src, size_t bytes, int root);
 
 /* send_bytes[i] bytes at src + send_at[i] go to member i, which has room for recv_bytes[j] of member j at
- * dst + recv_at[j]: arrays with a word for each member, in host memory or where the GPU has them, each member's its own
- * affair, as is where its src is, which need not be symmetric. dst is symmetric memory of `room` bytes. A block that is
- * larger than its receiver's room for it, or whose room runs past `room`, is not stored: WEFT_ERR_RANGE at its sender, whose
- * job fails; what fits arrives all the same. */
+ * dst + recv_at[j]: arrays with a word for each member. They and src may be in memory of the host or of the GPU, symmetric
+ * or not, and not alike at all members; dst is symmetric memory of `room` bytes. A block that is larger than its receiver's
+ * room for it, or whose room runs past `room`, is not stored: WEFT_ERR_RANGE at its sender, whose job fails; what fits
+ * arrives all the same. */
 weft_status weft_alltoallv(weft_team *team, void *dst, size_t room, const uint64_t *recv_bytes,
                            const uint64_t *recv_at, const void *src, const uint64_t *send_bytes,
                            const uint64_t *send_at);
