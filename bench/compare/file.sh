@@ -16,7 +16,7 @@ for folder in /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib; do
 done
 export CUFILE_LOGFILE_PATH=${CUFILE_LOGFILE_PATH:-/dev/null}
 
-folder=$(mktemp -d /tmp/weft_files.XXXXXX)
+folder=$(mktemp -d /tmp/weft_test_files.XXXXXX)
 entry=''
 clean() {
     cd /

@@ -20,8 +20,8 @@ static inline const char *test_path(const char *name, int pe)
 {
     static char path[512];
     const char *folder = getenv("JOB_FOLDER");
-    snprintf(path, sizeof path, "%s/weft_%s.%d.%d", folder ? folder : ".", name, (int)getppid(),
-             pe);
+    snprintf(path, sizeof path, "%s/weft_test_%s.%d.%d", folder ? folder : ".", name,
+             (int)getppid(), pe);
     return path;
 }
 

@@ -40,8 +40,8 @@ static void make_model(struct disk *disk, int pe, int round)
 static void open_disk(struct disk *disk)
 {
     weft_file_info info = {.size = sizeof info};
-    snprintf(disk->path, sizeof disk->path, "%s/weft_disks.%d.%d.%d", disk->folder, (int)getppid(),
-             me, disk->number);
+    snprintf(disk->path, sizeof disk->path, "%s/weft_test_disks.%d.%d.%d", disk->folder,
+             (int)getppid(), me, disk->number);
     OK(weft_file_open(job, disk->path,
                       WEFT_FILE_READ | WEFT_FILE_WRITE | WEFT_FILE_CREATE | WEFT_FILE_TRUNCATE,
                       NULL, &disk->file));

@@ -12,7 +12,7 @@ skip() {
 }
 [ "$(id -u)" = 0 ] || skip "a loop device needs root"
 command -v losetup mkfs.ext4 > /dev/null || skip "losetup or mkfs.ext4 is not here"
-work=$(mktemp -d /dev/shm/weft_disks.XXXXXX) || exit 1
+work=$(mktemp -d /dev/shm/weft_test_disks.XXXXXX) || exit 1
 bad=0
 fail() {
     echo "FAILED: $*"
@@ -48,7 +48,7 @@ job() {
         [ $(($(written "$each") - before[0])) -ge 4096 ] || fail "$what: disk $each has written $(($(written "$each") - before[0])) sectors"
         before=("${before[@]:1}")
         [ -z "$(ls -A "$work/$each" | grep -v lost+found)" ] || fail "$what: left behind on disk $each"
-        rm -rf "${work:?}/$each"/weft_disks.*
+        rm -rf "${work:?}/$each"/weft_test_disks.*
     done
 }
 

@@ -14,7 +14,7 @@ skip() {
 }
 [ "$(id -u)" = 0 ] || skip "a loop device needs root"
 command -v losetup mkfs.ext4 > /dev/null || skip "losetup or mkfs.ext4 is not here"
-work=$(mktemp -d /dev/shm/weft_power.XXXXXX) || exit 1
+work=$(mktemp -d /dev/shm/weft_test_power.XXXXXX) || exit 1
 victim=
 clean() {
     [ -z "$victim" ] || kill -9 "$victim" 2> /dev/null

@@ -6,7 +6,7 @@
 # Exit status 77: no GPU here, or no such library.
 set -u
 weft=$1 load=$2 library=$3 machines=$4
-folder=$(mktemp -d "${TMPDIR:-/tmp}/weft-nccl.XXXXXX") || exit 1
+folder=$(mktemp -d "${TMPDIR:-/tmp}/weft-test-nccl.XXXXXX") || exit 1
 trap 'rm -rf "$folder"' EXIT
 export NCCL_DEBUG=WARN NCCL_TOPO_FILE=$folder/topology.xml
 unset NCCL_TOPO_DUMP_FILE NCCL_GRAPH_FILE

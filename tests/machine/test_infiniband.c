@@ -272,7 +272,7 @@ static void test_live(void **state)
 {
     static const char vpd[] = "\x82\x3c\0ConnectX-6 VPI adapter card, HDR IB (200Gb/s) and 200GbE"
                               "\x90\0\0";
-    strcpy(root, "/tmp/weft-infiniband-XXXXXX");
+    strcpy(root, "/tmp/weft-test-infiniband-XXXXXX");
     assert_non_null(mkdtemp(root));
     put_port();
     expect_unknown("umad1"); /* no such node */

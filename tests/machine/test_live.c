@@ -22,7 +22,7 @@
 
 static int make_tree(void **state)
 {
-    snprintf(root, sizeof root, "/tmp/weft-live-XXXXXX");
+    snprintf(root, sizeof root, "/tmp/weft-test-live-XXXXXX");
     if (!mkdtemp(root))
         return -1;
     const char *base = "pci0000:40/0000:40:01.0/0000:41:00.0";
@@ -151,7 +151,7 @@ static void test_drivers_and_limits(void **state)
 /* An empty directory: nothing is invented. */
 static void test_nothing(void **state)
 {
-    char empty[] = "/tmp/weft-empty-XXXXXX";
+    char empty[] = "/tmp/weft-test-empty-XXXXXX";
     assert_non_null(mkdtemp(empty));
     struct machine *m = machine_read_live(&(struct machine_source){.root = empty, .gpus = true});
     assert_int_equal(m->n_pci + m->n_gpus + m->n_nics + m->n_disks, 0);

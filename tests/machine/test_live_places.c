@@ -118,7 +118,7 @@ static void put_disk(const char *bdf, const char *path)
 
 static void make_tree(void)
 {
-    snprintf(root, sizeof root, "/tmp/weft-places-XXXXXX");
+    snprintf(root, sizeof root, "/tmp/weft-test-places-XXXXXX");
     assert_non_null(mkdtemp(root));
     put_cpus();
     static const char *const roots[] = {ROOT0, ROOT1};

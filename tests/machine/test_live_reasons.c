@@ -60,7 +60,7 @@ static void put_nic(void)
 /* Two GPUs below two CPUs, a NIC and a disk beside the first, everything as it should be. */
 static void make_tree(void)
 {
-    snprintf(root, sizeof root, "/tmp/weft-reasons-XXXXXX");
+    snprintf(root, sizeof root, "/tmp/weft-test-reasons-XXXXXX");
     assert_non_null(mkdtemp(root));
     put_pci("0000:00:01.0", "pci0000:00/0000:00:01.0", "0x060400\n", 4, 0);
     put_pci("0000:00:02.0", "pci0000:00/0000:00:02.0", "0x060400\n", 4, 0);

@@ -196,7 +196,7 @@ static void apart(void **state)
 
 /* ------------------------------------------------------------------------------ files of a kernel */
 
-static char root[] = "/tmp/weft-near-XXXXXX";
+static char root[] = "/tmp/weft-test-near-XXXXXX";
 
 static void shell(const char *command)
 {

@@ -136,7 +136,7 @@ static char path[64];
 
 static void write_file(const char *text)
 {
-    strcpy(path, "/tmp/weft-expect-XXXXXX");
+    strcpy(path, "/tmp/weft-test-expect-XXXXXX");
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));

@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-static char folder[] = "/tmp/weft-rates.XXXXXX", path[128];
+static char folder[] = "/tmp/weft-test-rates.XXXXXX", path[128];
 static const struct coll_machine machine = {"NVIDIA H200", 4, 13000};
 static const struct coll_measured measured = {"2026-11-23", 4};
 static struct coll_rates written;
