@@ -9,7 +9,10 @@
 
 #include <string.h>
 
-static const char *const operations[COLL_WHATS] = {[COLL_BROADCAST] = "broadcast",
+/* Blocks whose elements lie apart: an alltoall that is asked for as a strided one. */
+enum { STRIDED = COLL_WHATS, OPERATIONS };
+
+static const char *const operations[OPERATIONS] = {[COLL_BROADCAST] = "broadcast",
                                                    [COLL_FCOLLECT] = "fcollect",
                                                    [COLL_ALLTOALL] = "alltoall",
                                                    [COLL_GATHER] = "gather",
@@ -18,27 +21,30 @@ static const char *const operations[COLL_WHATS] = {[COLL_BROADCAST] = "broadcast
                                                    [COLL_REDUCESCATTER] = "reducescatter",
                                                    [COLL_REDUCE_TO] = "reduce_to",
                                                    [COLL_COLLECT] = "collect",
-                                                   [COLL_ALLTOALLV] = "alltoallv"};
+                                                   [COLL_ALLTOALLV] = "alltoallv",
+                                                   [STRIDED] = "alltoalls"};
 
 const char *tool_coll_operation(int i)
 {
-    return i < COLL_WHATS ? operations[i] : NULL;
+    return i < OPERATIONS ? operations[i] : NULL;
 }
 
-static bool find(const char *name, enum coll_what *what)
+/* -1: there is no such operation. */
+static int find(const char *name)
 {
-    for (int i = 0; i < COLL_WHATS; i++)
-        if (strcmp(operations[i], name) == 0) {
-            *what = (enum coll_what)i;
-            return true;
-        }
-    return false;
+    for (int i = 0; i < OPERATIONS; i++)
+        if (strcmp(operations[i], name) == 0)
+            return i;
+    return -1;
 }
 
 bool tool_coll_way(const char *operation, uint64_t bytes, int members,
                    struct tool_coll_answer *answer)
 {
-    struct coll_question q = {.members = members,
+    int asked = find(operation);
+    struct coll_question q = {.what = asked == STRIDED ? COLL_ALLTOALL : (enum coll_what)asked,
+                              .strided = asked == STRIDED,
+                              .members = members,
                               .bytes = bytes,
                               .set_bytes = COLL_WIDE_SET,
                               .direct = true,
@@ -46,7 +52,7 @@ bool tool_coll_way(const char *operation, uint64_t bytes, int members,
                               .most_blocks = coll_blocks_of(config_int(CONFIG_COLL_SMS)),
                               .wish = (enum coll_way)config_choice(CONFIG_COLL)};
     bool copies = q.wish == COLL_WAY_COPIES;
-    if (!find(operation, &q.what))
+    if (asked < 0)
         return false;
     struct coll_rates rates;
     char text[sizeof answer->rates];
@@ -55,7 +61,7 @@ bool tool_coll_way(const char *operation, uint64_t bytes, int members,
         q.wish = COLL_WAY_AUTO;
     struct coll_choice choice = coll_choose(&q, &rates);
     *answer = (struct tool_coll_answer){
-        .operation = operations[q.what],
+        .operation = operations[asked],
         .blocks_each =
             q.what != COLL_REDUCE && q.what != COLL_BROADCAST && q.what != COLL_REDUCE_TO,
         .sized = q.what == COLL_COLLECT || q.what == COLL_ALLTOALLV,

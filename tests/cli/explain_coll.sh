@@ -27,6 +27,9 @@ says 0 'copy engines  .* taken: copies between two meetings' fcollect 256M 4
 says 0 'a block of 32 threads at each meeting$' alltoall 64M 4
 says 0 'copy engines  *not possible' reduce 64M
 says 0 'on the GPUs of 8 PEs' fcollect 16M
+says 0 '^alltoalls of 67108864 bytes from or for each on the GPUs of 4 PEs' alltoalls 64M 4
+says 0 'copy engines  *not possible' alltoalls 64M 4
+says 0 'lines  *not possible' alltoalls 4K 4
 says 0 'direct  *not possible' reduce_to 64M
 says 0 'through scratch  .* taken: stores into memory of the team' reduce_to 64M
 WEFT_COLL=packets says 0 'in rounds of' reduce_to 64M
