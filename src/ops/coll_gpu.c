@@ -55,8 +55,9 @@ weft_status coll_finish_puts(struct weft_team *team, enum box_operation operatio
     struct weft_job *job = team->job;
     if (!status)
         status = weft_quiet(job->system_ctx);
-    if (status) { /* the others must not wait for the whole limit */
-        job_fail(job, status, weft_last_error());
+    if (status) { /* the others must not wait for the whole limit; of a death they know, and what was left is said already */
+        if (!job_failed(job))
+            job_fail(job, status, weft_last_error());
         return status;
     }
     return coll_sync(team, operation);

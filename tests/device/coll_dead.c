@@ -40,7 +40,7 @@ struct call {
       weft_##form##_alltoallv(__VA_ARGS__, c.dst, c.room, c.arrays[RECV_BYTES], c.arrays[RECV_AT], \
                               c.src, c.arrays[SEND_BYTES], c.arrays[SEND_AT]))                     \
     X(alltoalls, "alltoall",                                                                       \
-      weft_##form##_alltoalls(__VA_ARGS__, c.dst, c.src, 2, 1, c.bytes / 16, 16))                    \
+      weft_##form##_alltoalls(__VA_ARGS__, c.dst, c.src, 2, 1, c.bytes / 16, 16))                  \
     X(reduce, "reduce",                                                                            \
       weft_##form##_reduce(__VA_ARGS__, c.dst, c.src, c.bytes / 4, WEFT_INT32, WEFT_MAX))          \
     X(reducescatter, "reducescatter",                                                              \
@@ -222,7 +222,7 @@ int main(int argc, char **argv)
     memcpy(&when, died, sizeof when);
     char sentence[512];
     snprintf(sentence, sizeof sentence, "%s", weft_last_error());
-    fprintf(stderr, "PE %d was told after %.2f s: %s: %s; its kernel had ended\n", me, now() - when,
+    fprintf(stderr, "PE %d was told after %.2f s: %s: %s\n", me, now() - when,
             weft_status_name(status), sentence);
     CHECK(WEFT_TARGET_CUDA || *result == WEFT_ERR_TIMEOUT);
     return 3;

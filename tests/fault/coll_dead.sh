@@ -1,31 +1,40 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # coll_dead.sh WEFT PROGRAM WHEN [FORM...]: of three PEs whose kernels are in a collective of device code the second is killed,
-# for each operation of device_coll_dead by these forms, or by all. The others are told which PE it was and what they were in,
+# for each operation of device_coll_dead or job_gpu_coll_dead by these forms, or by all. The others are told which PE it was and what they were in,
 # their kernels end, and so do they, with nothing of theirs left running or in /dev/shm.
-#   WHEN: amid, small or large, as device_coll_dead has them; all: each of these; turns: one of them for each, in turn
-# coll_dead.sh WEFT PROGRAM names HEADER CC...: the program has every collective and form that CC finds in the header, and no other
+#   WHEN: amid, small or large, as the programs have them; all: each of these; turns: one of them for each, in turn;
+#   some: the same, for every third operation
+# coll_dead.sh WEFT PROGRAM names KIND HEADER CC...: the program has every collective and form that CC finds in the header, and no
+# other; KIND: device, or those of streams and hosts
 set -u
 weft=$1 program=$2 when=$3 failed=0
 shift 3
 said=$(mktemp -d)
 trap 'rm -rf "$said"' EXIT
 
-names() {
-    local header=$1
-    shift
-    "$@" -E -P "$header" > "$said/text" || return 1
-    tr '\n' ' ' < "$said/text" |
+functions() { # of the header in $said/text, as `form operation`
+    if [ "$1" = device ]; then
         grep -oE 'int weft_(thread|warp|block|grid|blocks)_[a-z_]+\( ?(unsigned blocks, ?)?int team *[,)]' |
-        sed -E 's/int weft_([a-z]+)_([a-z_]+)\(.*/\1 \2/' | sort -u > "$said/header"
+            sed -E 's/int weft_([a-z]+)_([a-z_]+)\(.*/\1 \2/'
+    else
+        grep -oE 'weft_status weft_[a-z_]+\( ?weft_team \*team *[,)]' | grep -vE 'weft_(ctx|team)_' |
+            sed -E 's/weft_status weft_([a-z_]+)\(.*/host \1/; s/host (.*)_on_stream/stream \1/'
+    fi
+}
+names() {
+    local kind=$1 header=$2
+    shift 2
+    "$@" -E -P "$header" > "$said/text" || return 1
+    tr '\n' ' ' < "$said/text" | functions "$kind" | sort -u > "$said/header"
     "$program" list | cut -d' ' -f1,2 | sort -u > "$said/table"
     [ -s "$said/header" ] && diff "$said/header" "$said/table" && return 0
-    echo "FAILED: device collectives that stand in the header (<) and in tests/device/coll_dead.c (>) differ"
+    echo "FAILED: collectives that stand in $header (<) and in the program's list (>) differ"
     return 1
 }
 
 told() {
-    grep -qE "^PE $1 was told after .*: WEFT_ERR_PEER_DEAD: PE 1 \(pid [0-9]+\) was killed by signal 9 \(Killed\); PE $1 was in $2 of team 0, waiting for PE [012]; its kernel had ended" "$said/job"
+    grep -qE "^PE $1 was told after .*: WEFT_ERR_PEER_DEAD: PE 1 \(pid [0-9]+\) was killed by signal 9 \(Killed\); PE $1 was in $2 of team 0(, waiting for PE [012])?\$" "$said/job"
 }
 nothing_of() {
     [ ! -e "/proc/$1" ] && ! ls /dev/shm | grep -qw "$1"
@@ -56,9 +65,10 @@ while read -r form operation word; do
     [ $# = 0 ] || [[ " $* " == *" $form "* ]] || continue
     case $when in
     all) moments="amid small large" ;;
-    turns)
-        moments=$(set -- amid small large && shift $((turn % 3)) && echo "$1")
+    turns | some)
+        moments=$(set -- amid small large && shift $(((turn + turn / 3) % 3)) && echo "$1")
         turn=$((turn + 1))
+        [ "$when" = turns ] || [ $((turn % 3)) = 1 ] || continue
         ;;
     *) moments=$when ;;
     esac
