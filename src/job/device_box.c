@@ -214,12 +214,14 @@ void device_left_text(const struct weft_job *job, char *text, size_t bytes)
     uint64_t left = 0;
     if (job->device || job->gpu)
         left = __atomic_load_n(&device_box(job->box)->left, __ATOMIC_RELAXED);
+    char whom[32] = "blocks of its own";
+    if ((int)(uint32_t)left != job->pe)
+        snprintf(whom, sizeof whom, "PE %d", (int)(uint32_t)left);
+    text[0] = '\0';
     if (left)
-        snprintf(text, bytes, "; PE %d was in %s of team %d, waiting for PE %u", job->pe,
+        snprintf(text, bytes, "; PE %d was in %s of team %d, waiting for %s", job->pe,
                  device_operation_name((uint32_t)(left >> 48 & 0x7fff)), (int)(left >> 32 & 0xffff),
-                 (unsigned)(uint32_t)left);
-    else
-        text[0] = '\0';
+                 whom);
 }
 
 weft_status device_check(struct weft_job *job)

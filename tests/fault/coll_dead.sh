@@ -34,7 +34,7 @@ names() {
 }
 
 told() {
-    grep -qE "^PE $1 was told after .*: WEFT_ERR_PEER_DEAD: PE 1 \(pid [0-9]+\) was killed by signal 9 \(Killed\); PE $1 was in $2 of team 0(, waiting for PE [012])?\$" "$said/job"
+    grep -qE "^PE $1 was told after .*: WEFT_ERR_PEER_DEAD: PE 1 \(pid [0-9]+\) was killed by signal 9 \(Killed\); PE $1 was in $2 of team 0(, waiting for (PE [012]|blocks of its own))?\$" "$said/job"
 }
 nothing_of() {
     [ ! -e "/proc/$1" ] && ! ls /dev/shm | grep -qw "$1"

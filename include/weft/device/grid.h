@@ -120,10 +120,22 @@ WEFT_DEVICE int weft_dev_grid_overdue(uint32_t polls, uint64_t *since)
     return limit && now - *since > 2 * limit;
 }
 
+/* The job has failed while a block waited for its fellows: some of these may have left before, and nobody waits for another
+ * PE. What a fellow leaves that does goes before it. */
+WEFT_DEVICE void weft_dev_grid_leave(int operation, int team)
+{
+    struct weft_dev_box *box = weft_dev_state.box;
+    if (weft_dev_job_failed(0) &&
+        !weft_dev_load_u64(&box->left, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS))
+        weft_dev_store_u64(&box->left, WEFT_DEV_LEFT(operation, team, weft_dev_state.me),
+                           WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+}
+
 /* Of one thread of each block that was not the last: returns when the one that was has done its step. *released: as it
  * was before this block arrived, and is then. */
 WEFT_DEVICE_NOINLINE int weft_dev_grid_await(const struct weft_dev_area *own, int form,
-                                             unsigned blocks, int team, uint64_t *released)
+                                             unsigned blocks, int operation, int team,
+                                             uint64_t *released)
 {
     uint64_t before = *released, arrived = 0, since = 0;
     uint32_t polls = 0, later = 0;
@@ -144,8 +156,10 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_await(const struct weft_dev_area *own, in
         }
     }
     weft_dev_patience_end(&p, polls);
-    if (status)
+    if (status) {
+        weft_dev_grid_leave(operation, team);
         weft_dev_fail(status);
+    }
     return status;
 }
 
@@ -202,7 +216,8 @@ WEFT_DEVICE int weft_dev_grid_step(unsigned blocks, int team, const struct weft_
         return status;
     }
     if (first)
-        failed = weft_dev_grid_await(own, form, blocks, team, &released) || (released & 1);
+        failed = weft_dev_grid_await(own, form, blocks, step->operation, team, &released) ||
+                 (released & 1);
     return weft_dev_sync_block_or(failed) ? WEFT_ERR_TIMEOUT : WEFT_OK;
 }
 
@@ -421,7 +436,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
 {
     struct weft_dev_reduction r;
     struct weft_dev_grid_reduction call = {dst, src, n, what};
-    struct weft_dev_grid_step step = {WEFT_DEV_GRID_REDUCE, 0, 0, 0, WEFT_DEV_MEET, NULL, NULL};
+    struct weft_dev_grid_step step = {
+        WEFT_DEV_GRID_REDUCE, weft_dev_reduce_operation(what), 0, 0, WEFT_DEV_MEET, NULL, NULL};
     int status = weft_dev_grid_begin(&r.g, blocks, team, weft_dev_reduce_operation(what));
     weft_dev_reduce_fill(&r, dst, src, n, what);
     r.how.members = r.g.m.n;

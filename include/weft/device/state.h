@@ -332,7 +332,7 @@ struct weft_dev_record {
 
 enum { WEFT_DEV_RECORDS = 32 };
 
-/* Operation, team and the PE that was waited for, in one word. */
+/* Operation, team and the PE that was waited for, or this one where its own blocks were, in one word. */
 #define WEFT_DEV_LEFT(operation, team, pe)                                                         \
     ((uint64_t)1 << 63 | (uint64_t)(operation) << 48 | (uint64_t)(uint16_t)(team) << 32 |          \
      (uint64_t)(uint32_t)(pe))
