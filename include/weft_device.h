@@ -31,6 +31,7 @@
  *   device/gda_span.h    what those are made of: places, waits, reservations
  *   device/gda_queue.h   its queues, used by many threads without a lock
  *   device/gda_wqe.h     the requests' format
+ *   device/check.h       checking mode: what members compare before a collective
  *   device/run.h         which single values of a warp can go there together
  *   device/control.h     the host's side: weft_device_start, weft_team_device, weft_device_check
  *   device/simt.h        the primitives below all of them

@@ -50,6 +50,37 @@ static int bits(uint64_t word, int from, int count)
     return (int)(word >> from & ((1u << count) - 1));
 }
 
+static void text_place(uint64_t place, int pe, char *text, size_t bytes)
+{
+    static const char *const segments[WEFT_DEV_SEGMENTS] = {
+        [WEFT_DEV_HEAP] = "the heap",
+        [WEFT_DEV_OTHER] = "the other heap",
+        [WEFT_DEV_DATA] = "the program's data",
+    };
+    unsigned segment = (unsigned)(place >> 60) - 1;
+    if (place && segment < WEFT_DEV_SEGMENTS)
+        snprintf(text, bytes, "byte %llu of %s at PE %d",
+                 (unsigned long long)(place & (((uint64_t)1 << 60) - 1)), segments[segment], pe);
+    else
+        snprintf(text, bytes, "no symmetric memory at PE %d", pe);
+}
+
+/* What device code alone compares. */
+static void text_places(const struct weft_dev_record *record, int pe, const char *who, char *text,
+                        size_t bytes)
+{
+    char here[64], there[64];
+    text_place(record->expected, pe, here, sizeof here);
+    text_place(record->seen, record->peer, there, sizeof there);
+    if (record->address == WEFT_DEV_TOLD_ELEMENT)
+        snprintf(text, bytes, "%s: elements of %llu bytes at PE %d, of %llu at PE %d", who,
+                 (unsigned long long)record->expected, pe, (unsigned long long)record->seen,
+                 record->peer);
+    else
+        snprintf(text, bytes, "%s: %s is %s, %s; all members give the same symmetric address", who,
+                 record->address == WEFT_DEV_TOLD_FROM ? "src" : "dst", here, there);
+}
+
 /* Members of a team called a collective differently: words of enum coll_header, of this PE and of record->peer. */
 static void text_mismatch(const struct weft_dev_record *record, int pe, const char *who, char *text,
                           size_t bytes)
@@ -59,7 +90,9 @@ static void text_mismatch(const struct weft_dev_record *record, int pe, const ch
     double factors[2];
     memcpy(&factors[0], &a, sizeof a);
     memcpy(&factors[1], &b, sizeof b);
-    if (record->address == COLL_HEADER_BYTES)
+    if (record->address >= WEFT_DEV_TOLD_TO)
+        text_places(record, pe, who, text, bytes);
+    else if (record->address == COLL_HEADER_BYTES)
         snprintf(text, bytes, "%s: %llu bytes at PE %d, %llu at PE %d", who, (unsigned long long)a,
                  pe, (unsigned long long)b, peer);
     else if (record->address == COLL_HEADER_DETAIL && record->operation == WEFT_DEV_OP_ALLTOALL)
@@ -74,10 +107,19 @@ static void text_mismatch(const struct weft_dev_record *record, int pe, const ch
             "%s: dst or src is symmetric memory at one of PE %d and PE %d and other memory, or "
             "not aligned to elements, at the other; all members give the same kinds",
             who, pe, peer);
+    else if (bits(a, 56, 2) != bits(b, 56, 2))
+        snprintf(text, bytes, "%s: %s at PE %d, so nothing is done", who,
+                 bits(a | b, 56, 2) == WEFT_DEV_WRONG_RANGE ? "dst runs past the end of its segment"
+                                                            : "dst and src overlap",
+                 bits(b, 56, 2) ? peer : pe);
     else if (bits(a, 0, 8) != bits(b, 0, 8))
         snprintf(text, bytes, "%s: PE %d calls %s while PE %d calls %s", who, pe,
                  device_operation_name((uint32_t)bits(a, 0, 8)), peer,
                  device_operation_name((uint32_t)bits(b, 0, 8)));
+    else if (a >> 63 != b >> 63)
+        snprintf(text, bytes,
+                 "%s: by blocks of a grid at PE %d, by one thread, warp or block at PE %d", who,
+                 a >> 63 ? pe : peer, a >> 63 ? peer : pe);
     else if (bits(a, 8, 16) != bits(b, 8, 16))
         snprintf(text, bytes, "%s: %s by %s at PE %d, %s by %s at PE %d", who,
                  base_type_name(bits(a, 8, 8)), base_op_name(bits(a, 16, 8)), pe,
@@ -136,6 +178,14 @@ static void text_refused(const struct weft_dev_record *record, int pe, const cha
             (unsigned)(record->seen >> 8 & 0xff), (unsigned)(record->seen & 0xff));
         break;
     case WEFT_ERR_ARGUMENT:
+        if (record->compare == WEFT_EQ) { /* seen: bytes of dst; waited_ns: of src */
+            snprintf(
+                text, bytes,
+                "%s: dst %#llx (%llu bytes) and src %#llx (%llu bytes) overlap, and neither is the own place in the other",
+                who, address, (unsigned long long)record->seen,
+                (unsigned long long)record->expected, (unsigned long long)record->waited_ns);
+            break;
+        }
         if (record->compare == WEFT_GE) { /* expected: strides; seen: the element's bytes */
             snprintf(
                 text, bytes,

@@ -13,9 +13,12 @@
  * `team` is what weft_team_device() gives; WEFT_DEV_WORLD is all PEs, WEFT_DEV_NODE those of the node.
  *
  * Checking mode (WEFT_CHECK=1), on simt, and on a GPU in files compiled with -DWEFT_DEVICE_CHECK, since calls that may be made
- * cost a kernel registers: before each collective the members compare operation, size, types, root, factor and strides, two trips
- * over the link more. A difference is WEFT_ERR_MISMATCH at all, before anything is moved, and the job's failure names two
- * members and what differs. All files of a program that call collectives on a GPU are compiled alike.
+ * cost a kernel registers: before each collective the members compare operation, form (that of a grid or of one thread, warp or
+ * block), size, types, root, factor, strides, and the places of symmetric memory, two or three trips over the link more. A
+ * difference is WEFT_ERR_MISMATCH at all, before anything is moved, and the job's failure names two members and what differs.
+ * Memory that overlaps where it may not is WEFT_ERR_ARGUMENT at the member that gives it and WEFT_ERR_MISMATCH, which names that one,
+ * at the others; a range past the end of its segment WEFT_ERR_RANGE likewise. All files of a program that call collectives on a
+ * GPU are compiled alike. Members that call over different teams wait for each other until the limit.
  *
  * Protocol. A PE has, per team, an area that the members store to (struct weft_dev_area). Its flags
  * are, for each member i, arrived[i], the number of the latest sync in which it has arrived, and
@@ -25,6 +28,7 @@
 #ifndef WEFT_DEVICE_COLLECTIVE_H
 #define WEFT_DEVICE_COLLECTIVE_H
 
+#include <weft/device/check.h>
 #include <weft/device/wait.h>
 
 #define WEFT_DEV_WORLD 0
@@ -146,36 +150,6 @@ WEFT_DEVICE_NOINLINE int weft_dev_check_members(int operation, int team, int rec
         return WEFT_ERR_NO_PATH;
     }
     return WEFT_OK;
-}
-
-/* What members compare in checking mode. */
-struct weft_dev_asked {
-    int operation, type, op, root; /* 0, 0 and -1 where there are none */
-    uint64_t bytes;                /* 0 where members have their own */
-    uint64_t detail;               /* strides, or bits of a factor */
-};
-
-WEFT_DEVICE struct weft_dev_asked weft_dev_asked_of(int operation, uint64_t bytes, int root)
-{
-    struct weft_dev_asked asked = {operation, 0, 0, root, bytes, 0};
-    return asked;
-}
-
-#if !defined __CUDACC__ || defined WEFT_DEVICE_CHECK
-#define WEFT_DEV_CHECKS 1
-#else
-#define WEFT_DEV_CHECKS 0
-#endif
-
-/* room.h */
-WEFT_DEVICE_NOINLINE int weft_dev_compare_asked(int scope, int team, struct weft_dev_asked asked);
-
-/* WEFT_OK, or WEFT_ERR_MISMATCH at all members. By a scope whose group has begun. */
-WEFT_DEVICE int weft_dev_agree(int scope, int team, struct weft_dev_asked asked)
-{
-    if (!WEFT_DEV_CHECKS || WEFT_DEV_LIKELY(!weft_dev_state.checking))
-        return WEFT_OK;
-    return weft_dev_compare_asked(scope, team, asked);
 }
 
 WEFT_DEVICE int weft_dev_group_begin(struct weft_dev_group *g, int scope, int team, int operation)
@@ -426,22 +400,32 @@ WEFT_DEVICE void weft_dev_data_begin(struct weft_dev_group *g)
  * int weft_{thread,warp,block}_broadcast(int team, void *dst, const void *src, size_t bytes, int root)
  *     The root's own destination gets a copy unless dst is NULL there or is src.
  * int weft_{thread,warp,block}_fcollect(int team, void *dst, const void *src, size_t bytes)
- *     `bytes` from each, in the order of the team.
+ *     `bytes` from each, in the order of the team. src is the own place in dst, or does not overlap it.
  * int weft_{thread,warp,block}_alltoall(int team, void *dst, const void *src, size_t bytes)
- *     `bytes` for each pair.
+ *     `bytes` for each pair. Source and destination do not overlap.
  * int weft_{thread,warp,block}_gather(int team, void *dst, const void *src, size_t bytes, int root)
  *     Block i of the root's dst becomes the `bytes` of member i. dst is given at every member, and written at the root
- *     alone; the others' calls return when their source may be used again.
+ *     alone; the others' calls return when their source may be used again. The root's src is its place in dst, or apart.
  * int weft_{thread,warp,block}_scatter(int team, void *dst, const void *src, size_t bytes, int root)
- *     Member i gets block i of the root's src.
+ *     Member i gets block i of the root's src. The root's dst is its own block there, or apart.
  */
+WEFT_DEVICE struct weft_dev_asked weft_dev_broadcast_asked(const struct weft_dev_group *g,
+                                                           const void *dst, const void *src,
+                                                           uint64_t bytes, int root)
+{
+    struct weft_dev_asked asked = weft_dev_asked_of(g->operation, bytes, root);
+    weft_dev_asked_memory(&asked, dst ? dst : src, bytes, src, g->m.me == root && dst ? bytes : 0,
+                          (uintptr_t)dst);
+    return asked;
+}
+
 WEFT_DEVICE int weft_dev_broadcast(int scope, int team, void *dst, const void *src, size_t bytes,
                                    int root)
 {
     struct weft_dev_group g;
     int status = weft_dev_group_begin(&g, scope, team, WEFT_DEV_OP_BROADCAST);
     if (!status)
-        status = weft_dev_agree(scope, team, weft_dev_asked_of(g.operation, bytes, root));
+        status = weft_dev_agree(scope, team, weft_dev_broadcast_asked(&g, dst, src, bytes, root));
     if (!status && (root < 0 || root >= g.m.n))
         status = weft_dev_refuse(g.operation, team, WEFT_ERR_PE, dst, bytes, g.rank == 0);
     if (!status)
@@ -462,6 +446,17 @@ WEFT_DEVICE int weft_dev_broadcast(int scope, int team, void *dst, const void *s
     return weft_dev_receive(&g, 0, 0);
 }
 
+WEFT_DEVICE struct weft_dev_asked weft_dev_exchange_asked(const struct weft_dev_group *g,
+                                                          const void *dst, const void *src,
+                                                          uint64_t bytes, int each)
+{
+    struct weft_dev_asked asked = weft_dev_asked_of(g->operation, bytes, -1);
+    uint64_t all = weft_dev_times(bytes, (uint64_t)(uint32_t)g->m.n);
+    uint64_t own = (uintptr_t)dst + bytes * (uint64_t)(uint32_t)g->m.me;
+    weft_dev_asked_memory(&asked, dst, all, src, each ? all : bytes, each && g->m.n > 1 ? 0 : own);
+    return asked;
+}
+
 /* each: fcollect sends all members the same, alltoall each its own block. */
 WEFT_DEVICE int weft_dev_exchange(int scope, int team, int operation, void *dst, const void *src,
                                   size_t bytes, int each)
@@ -469,7 +464,7 @@ WEFT_DEVICE int weft_dev_exchange(int scope, int team, int operation, void *dst,
     struct weft_dev_group g;
     int status = weft_dev_group_begin(&g, scope, team, operation);
     if (!status)
-        status = weft_dev_agree(scope, team, weft_dev_asked_of(operation, bytes, -1));
+        status = weft_dev_agree(scope, team, weft_dev_exchange_asked(&g, dst, src, bytes, each));
     if (!status)
         status = weft_dev_check(&g, dst, bytes * (size_t)g.m.n);
     if (status)
@@ -495,6 +490,22 @@ WEFT_DEVICE int weft_dev_rooted_check(const struct weft_dev_group *g, const void
         return weft_dev_refuse(g->operation, g->m.number, WEFT_ERR_PE, dst, bytes, g->rank == 0);
     int gather = g->operation == WEFT_DEV_OP_GATHER;
     return weft_dev_check(g, dst, gather ? bytes * (size_t)g->m.n : bytes);
+}
+
+WEFT_DEVICE struct weft_dev_asked weft_dev_rooted_asked(const struct weft_dev_group *g,
+                                                        const void *dst, const void *src,
+                                                        uint64_t bytes, int root)
+{
+    struct weft_dev_asked asked = weft_dev_asked_of(g->operation, bytes, root);
+    uint64_t all = weft_dev_times(bytes, (uint64_t)(uint32_t)g->m.n);
+    uint64_t before = bytes * (uint64_t)(uint32_t)g->m.me, here = (uintptr_t)dst;
+    int gather = g->operation == WEFT_DEV_OP_GATHER, is_root = g->m.me == root;
+    weft_dev_asked_memory(&asked, dst, gather ? all : bytes, src,
+                          !is_root ? 0
+                          : gather ? bytes
+                                   : all,
+                          gather ? here + before : here - before);
+    return asked;
 }
 
 WEFT_DEVICE void weft_dev_rooted_send(const struct weft_dev_group *g, void *dst, const void *src,
@@ -528,7 +539,7 @@ WEFT_DEVICE int weft_dev_rooted(int scope, int team, int operation, void *dst, c
     struct weft_dev_group g;
     int from, to, status = weft_dev_group_begin(&g, scope, team, operation);
     if (!status)
-        status = weft_dev_agree(scope, team, weft_dev_asked_of(operation, bytes, root));
+        status = weft_dev_agree(scope, team, weft_dev_rooted_asked(&g, dst, src, bytes, root));
     if (!status)
         status = weft_dev_rooted_check(&g, dst, bytes, root);
     if (status)

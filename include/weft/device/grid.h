@@ -228,6 +228,7 @@ WEFT_DEVICE int weft_dev_grid_agree(unsigned blocks, int team, struct weft_dev_a
         WEFT_DEV_GRID_AGREE, asked.operation, 0, 0, WEFT_DEV_MEET, NULL, &asked};
     if (!WEFT_DEV_CHECKS || WEFT_DEV_LIKELY(!weft_dev_state.checking))
         return WEFT_OK;
+    asked.grid = 1;
     return weft_dev_grid_step(blocks, team, &step, NULL) ? WEFT_ERR_MISMATCH : WEFT_OK;
 }
 
@@ -296,7 +297,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_broadcast(unsigned blocks, int team, void
     struct weft_dev_group g;
     int status = weft_dev_grid_begin(&g, blocks, team, WEFT_DEV_OP_BROADCAST);
     if (!status)
-        status = weft_dev_grid_agree(blocks, team, weft_dev_asked_of(g.operation, bytes, root));
+        status =
+            weft_dev_grid_agree(blocks, team, weft_dev_broadcast_asked(&g, dst, src, bytes, root));
     if (!status && (root < 0 || root >= g.m.n))
         status = weft_dev_refuse(g.operation, team, WEFT_ERR_PE, dst, bytes, g.rank == 0);
     if (!status)
@@ -323,7 +325,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_exchange(unsigned blocks, int team, int o
     struct weft_dev_group g;
     int status = weft_dev_grid_begin(&g, blocks, team, operation);
     if (!status)
-        status = weft_dev_grid_agree(blocks, team, weft_dev_asked_of(operation, bytes, -1));
+        status =
+            weft_dev_grid_agree(blocks, team, weft_dev_exchange_asked(&g, dst, src, bytes, each));
     if (!status)
         status = weft_dev_check(&g, dst, bytes * (size_t)g.m.n);
     if (status)
@@ -344,7 +347,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_rooted(unsigned blocks, int team, int ope
     struct weft_dev_group g;
     int from, to, status = weft_dev_grid_begin(&g, blocks, team, operation);
     if (!status)
-        status = weft_dev_grid_agree(blocks, team, weft_dev_asked_of(operation, bytes, root));
+        status =
+            weft_dev_grid_agree(blocks, team, weft_dev_rooted_asked(&g, dst, src, bytes, root));
     if (!status)
         status = weft_dev_rooted_check(&g, dst, bytes, root);
     if (status)
@@ -370,15 +374,17 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_collect(unsigned blocks, int team, void *
     uint64_t before = 0;
     int status = weft_dev_grid_begin(&g, blocks, team, WEFT_DEV_OP_COLLECT);
     if (!status)
-        status = weft_dev_grid_agree(blocks, team, weft_dev_asked_of(g.operation, 0, -1));
+        status = weft_dev_grid_agree(blocks, team, weft_dev_collect_asked(dst));
     if (!status)
         status = weft_dev_grid_tell(&g, blocks, weft_dev_words_of(bytes, 0));
     if (!status)
         status = weft_dev_collect_place(&g, dst, bytes, &before);
     if (status)
         return status;
-    weft_dev_collect_send(&g, (char *)dst + before, src, bytes);
-    return weft_dev_grid_told(&g, blocks, WEFT_DEV_GRID_SEND, 0, g.m.n);
+    int apart = weft_dev_collect_apart(&g, dst, src, bytes, before);
+    weft_dev_collect_send(&g, (char *)dst + before, src, apart ? 0 : bytes);
+    status = weft_dev_grid_told(&g, blocks, WEFT_DEV_GRID_SEND, 0, g.m.n);
+    return status ? status : apart;
 }
 
 WEFT_DEVICE_NOINLINE int weft_dev_grid_alltoallv(unsigned blocks, int team,
@@ -387,7 +393,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_alltoallv(unsigned blocks, int team,
     struct weft_dev_group g;
     int status = weft_dev_grid_begin(&g, blocks, team, WEFT_DEV_OP_ALLTOALLV);
     if (!status)
-        status = weft_dev_grid_agree(blocks, team, weft_dev_asked_of(g.operation, 0, -1));
+        status = weft_dev_grid_agree(blocks, team, weft_dev_blocks_asked(&g, &what));
     if (!status)
         status = weft_dev_check(&g, what.dst, what.room);
     if (!status)
@@ -407,7 +413,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_alltoalls(unsigned blocks, int team, void
     struct weft_dev_gaps s = {(char *)dst, (const char *)src, 0, 0, element, n, 0};
     int status = weft_dev_grid_begin(&g, blocks, team, WEFT_DEV_OP_ALLTOALL);
     if (!status)
-        status = weft_dev_grid_agree(blocks, team, weft_dev_gaps_asked(&s, dst_stride, src_stride));
+        status =
+            weft_dev_grid_agree(blocks, team, weft_dev_gaps_asked(&g, &s, dst_stride, src_stride));
     if (!status)
         status = weft_dev_gaps_begin(&g, &s, dst_stride, src_stride);
     if (status)
@@ -442,7 +449,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
     weft_dev_reduce_fill(&r, dst, src, n, what);
     r.how.members = r.g.m.n;
     if (!status)
-        status = weft_dev_grid_agree(blocks, team, weft_dev_reduce_compared(&r, what));
+        status = weft_dev_grid_agree(blocks, team, weft_dev_reduce_compared(&r, n, what));
     if (!status)
         status = weft_dev_reduce_asked(&r, what);
     if (!status)

@@ -83,10 +83,24 @@ WEFT_DEVICE int weft_dev_reduce_places(struct weft_dev_reduction *r)
 
 /* A factor that is each member's own is not compared. */
 WEFT_DEVICE struct weft_dev_asked weft_dev_reduce_compared(const struct weft_dev_reduction *r,
+                                                           uint64_t n,
                                                            struct weft_dev_combining what)
 {
+    uint64_t bytes = weft_dev_times(n, weft_dev_type_bytes(what.type));
+    uint64_t all = weft_dev_times(bytes, (uint64_t)(uint32_t)r->g.m.n), here = (uintptr_t)r->dst;
     struct weft_dev_asked asked =
-        weft_dev_asked_of(r->g.operation, r->bytes, what.to < 0 ? -1 : what.to);
+        weft_dev_asked_of(r->g.operation, bytes, what.to < 0 ? -1 : what.to);
+    int writes = what.to < 0 || what.to == r->g.m.me;
+    if (what.to == WEFT_DEV_EACH)
+        here -= bytes * (uint64_t)(uint32_t)r->g.m.me;
+    weft_dev_asked_memory(&asked, r->dst, bytes, r->src,
+                          !writes                    ? 0
+                          : what.to == WEFT_DEV_EACH ? all
+                                                     : bytes,
+                          here);
+    asked.from = asked.src;
+    if (what.to == WEFT_DEV_EACH) /* whose place is each member's own */
+        asked.to = 0;
     asked.type = (int)what.type;
     asked.op = (int)what.op + what.weighted;
     asked.detail =
@@ -113,7 +127,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_check(int scope, int team, void *dst, c
     struct weft_dev_reduction r;
     int status = weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
     if (!status)
-        status = weft_dev_agree(scope, team, weft_dev_reduce_compared(&r, what));
+        status = weft_dev_agree(scope, team, weft_dev_reduce_compared(&r, n, what));
     if (!status)
         status = weft_dev_reduce_asked(&r, what);
     return status ? status : weft_dev_reduce_places(&r);

@@ -184,31 +184,52 @@ WEFT_DEVICE uint64_t weft_dev_told(const struct weft_dev_room *room, int member,
 
 /* --------------------------------------------------------------------------- checking mode
  *
- * Words as the kernels of streams have them (enum coll_header of src/gpu/coll_kernels.h), so that the host tells of
- * both alike: 0, the kind, with operation, type, op, root + 1 and members in 8, 8, 8, 16 and 16 bits; 1, bytes; 2, the
- * detail, in a round of its own, since one has two words. */
-WEFT_DEVICE uint64_t weft_dev_kind_of(struct weft_dev_asked asked, int members)
+ * Words are those of enum weft_dev_told (state.h), the first of which are as the kernels of streams have them, so that the
+ * host tells of both alike. A round takes two of them. */
+WEFT_DEVICE uint64_t weft_dev_kind_of(const struct weft_dev_asked *asked, int members)
 {
-    return (uint64_t)(uint8_t)asked.operation | (uint64_t)(uint8_t)asked.type << 8 |
-           (uint64_t)(uint8_t)asked.op << 16 | (uint64_t)(uint16_t)(asked.root + 1) << 24 |
-           (uint64_t)(uint16_t)members << 40;
+    return (uint64_t)(uint8_t)asked->operation | (uint64_t)(uint8_t)asked->type << 8 |
+           (uint64_t)(uint8_t)asked->op << 16 | (uint64_t)(uint16_t)(asked->root + 1) << 24 |
+           (uint64_t)(uint16_t)members << 40 | (uint64_t)asked->wrong << 56 |
+           (uint64_t)(asked->grid != 0) << 63;
 }
 
-/* Of the last round, in which `own` was told: each thread looks at all, so that all have the same answer. `first`: number of
- * its first word. */
-WEFT_DEVICE int weft_dev_differs(const struct weft_dev_group *g, const struct weft_dev_words *own,
-                                 int first)
+/* What this member itself sees wrong in its call. */
+WEFT_DEVICE_NOINLINE int weft_dev_refuse_asked(int team, const struct weft_dev_asked *asked,
+                                               int record)
 {
+    int overlap = asked->wrong == WEFT_DEV_WRONG_OVERLAP;
+    int status = overlap ? WEFT_ERR_ARGUMENT : WEFT_ERR_RANGE;
+    if (record) {
+        weft_dev_record(WEFT_DEV_RECORD_REFUSED, asked->operation, status, -1, team,
+                        (const void *)(uintptr_t)asked->dst, WEFT_EQ,
+                        overlap ? asked->src : asked->dst_bytes, asked->dst_bytes,
+                        asked->src_bytes);
+        weft_dev_fail(status);
+    }
+    return status;
+}
+
+/* Tells two words, which are `first` and `second` of enum weft_dev_told, and looks at all members': each thread does, so that
+ * all have the same answer. What is wrong here is told to the others before it is on record. */
+WEFT_DEVICE int weft_dev_compare_words(const struct weft_dev_group *g,
+                                       const struct weft_dev_asked *asked,
+                                       struct weft_dev_words own, int first, int second)
+{
+    int status = weft_dev_tell(g->scope, g->m.number, g->operation, own);
+    if (status || asked->wrong)
+        return status ? status : weft_dev_refuse_asked(g->m.number, asked, g->rank == 0);
     struct weft_dev_room room = weft_dev_told_room(g);
     for (int i = 0; i < 2 * g->m.n; i++) {
         int member = i >> 1, k = i & 1;
-        uint64_t theirs = member == g->m.me ? own->word[k] : weft_dev_told(&room, member, k);
-        if (theirs == own->word[k])
+        uint64_t theirs = member == g->m.me ? own.word[k] : weft_dev_told(&room, member, k);
+        if (theirs == own.word[k])
             continue;
         if (g->rank == 0) {
             weft_dev_record(WEFT_DEV_RECORD_REFUSED, g->operation, WEFT_ERR_MISMATCH,
                             weft_dev_member_pe(&g->m, member), g->m.number,
-                            (const void *)(uintptr_t)(first + k), 0, own->word[k], theirs, 0);
+                            (const void *)(uintptr_t)(k ? second : first), 0, own.word[k], theirs,
+                            0);
             weft_dev_fail(WEFT_ERR_MISMATCH);
         }
         return WEFT_ERR_MISMATCH;
@@ -216,21 +237,33 @@ WEFT_DEVICE int weft_dev_differs(const struct weft_dev_group *g, const struct we
     return WEFT_OK;
 }
 
+/* Whether there is a third round, by what has been found equal in the others. */
+WEFT_DEVICE int weft_dev_has_more(const struct weft_dev_asked *asked)
+{
+    return asked->operation == WEFT_DEV_OP_REDUCE ||
+           asked->operation == WEFT_DEV_OP_REDUCESCATTER ||
+           (asked->operation == WEFT_DEV_OP_ALLTOALL && asked->detail);
+}
+
 /* All threads of the scope have looked before one of them goes on to what may be the next round. */
 WEFT_DEVICE_NOINLINE int weft_dev_compare_asked(int scope, int team, struct weft_dev_asked asked)
 {
     struct weft_dev_group g;
     int status = weft_dev_group_begin(&g, scope, team, asked.operation);
-    struct weft_dev_words kind = weft_dev_words_of(weft_dev_kind_of(asked, g.m.n), asked.bytes);
-    struct weft_dev_words detail = weft_dev_words_of(asked.detail, 0);
+    if (status)
+        return status;
+    asked.wrong = weft_dev_asked_wrong(&asked);
+    status = weft_dev_compare_words(&g, &asked,
+                                    weft_dev_words_of(weft_dev_kind_of(&asked, g.m.n), asked.bytes),
+                                    WEFT_DEV_TOLD_KIND, WEFT_DEV_TOLD_BYTES);
     if (!status)
-        status = weft_dev_tell(scope, team, asked.operation, kind);
-    if (!status)
-        status = weft_dev_differs(&g, &kind, 0);
-    if (!status)
-        status = weft_dev_tell(scope, team, asked.operation, detail);
-    if (!status)
-        status = weft_dev_differs(&g, &detail, 2);
+        status = weft_dev_compare_words(
+            &g, &asked, weft_dev_words_of(asked.detail, weft_dev_place_told(asked.to)),
+            WEFT_DEV_TOLD_DETAIL, WEFT_DEV_TOLD_TO);
+    if (!status && weft_dev_has_more(&asked))
+        status = weft_dev_compare_words(
+            &g, &asked, weft_dev_words_of(weft_dev_place_told(asked.from), asked.element),
+            WEFT_DEV_TOLD_FROM, WEFT_DEV_TOLD_ELEMENT);
     weft_dev_scope_sync(scope);
     return status;
 }

@@ -63,6 +63,32 @@ WEFT_DEVICE int weft_dev_collect_place(const struct weft_dev_group *g, const voi
     return total ? weft_dev_check(g, dst, total) : WEFT_OK;
 }
 
+WEFT_DEVICE struct weft_dev_asked weft_dev_collect_asked(const void *dst)
+{
+    struct weft_dev_asked asked = weft_dev_asked_of(WEFT_DEV_OP_COLLECT, 0, -1);
+    weft_dev_asked_memory(&asked, dst, 0, NULL, 0, 0);
+    return asked;
+}
+
+/* In checking mode, when the own place is known: whether the source is it or apart from the whole. A member whose source is
+ * neither sends nothing, and the others go on. */
+WEFT_DEVICE int weft_dev_collect_apart(const struct weft_dev_group *g, const void *dst,
+                                       const void *src, uint64_t bytes, uint64_t before)
+{
+    if (!WEFT_DEV_CHECKS || WEFT_DEV_LIKELY(!weft_dev_state.checking))
+        return WEFT_OK;
+    struct weft_dev_room room = weft_dev_told_room(g);
+    struct weft_dev_asked asked = weft_dev_asked_of(g->operation, 0, -1);
+    uint64_t total = 0;
+    for (int i = 0; i < g->m.n; i++)
+        total += i == g->m.me ? bytes : weft_dev_told(&room, i, 0);
+    weft_dev_asked_memory(&asked, dst, total, src, bytes, (uintptr_t)dst + before);
+    if (weft_dev_asked_wrong(&asked) != WEFT_DEV_WRONG_OVERLAP)
+        return WEFT_OK;
+    asked.wrong = WEFT_DEV_WRONG_OVERLAP;
+    return weft_dev_refuse_asked(g->m.number, &asked, g->rank == 0);
+}
+
 WEFT_DEVICE void weft_dev_collect_send(const struct weft_dev_group *g, char *to, const void *src,
                                        size_t bytes)
 {
@@ -79,17 +105,19 @@ WEFT_DEVICE_NOINLINE int weft_dev_collect(int scope, int team, void *dst, const 
     uint64_t before = 0;
     int status = weft_dev_group_begin(&g, scope, team, WEFT_DEV_OP_COLLECT);
     if (!status)
-        status = weft_dev_agree(scope, team, weft_dev_asked_of(g.operation, 0, -1));
+        status = weft_dev_agree(scope, team, weft_dev_collect_asked(dst));
     if (!status)
         status = weft_dev_tell(scope, team, g.operation, weft_dev_words_of(bytes, 0));
     if (!status)
         status = weft_dev_collect_place(&g, dst, bytes, &before);
     if (status)
         return status;
+    int apart = weft_dev_collect_apart(&g, dst, src, bytes, before);
     weft_dev_data_begin(&g);
-    weft_dev_collect_send(&g, (char *)dst + before, src, bytes);
+    weft_dev_collect_send(&g, (char *)dst + before, src, apart ? 0 : bytes);
     weft_dev_deliver(&g);
-    return weft_dev_receive(&g, 0, g.m.n);
+    status = weft_dev_receive(&g, 0, g.m.n);
+    return status ? status : apart;
 }
 
 /* -------------------------------------------------------------------------------- alltoallv */
@@ -115,6 +143,24 @@ WEFT_DEVICE uint64_t weft_dev_offer(const struct weft_dev_group *g,
 {
     struct weft_dev_words own = weft_dev_offers_of(b);
     return member == g->m.me ? weft_dev_word_for(&own, member, k) : weft_dev_told(room, member, k);
+}
+
+/* In checking mode each thread looks at all blocks: the first that overlaps what is received, or else none. */
+WEFT_DEVICE struct weft_dev_asked weft_dev_blocks_asked(const struct weft_dev_group *g,
+                                                        const struct weft_dev_blocks *b)
+{
+    struct weft_dev_asked asked = weft_dev_asked_of(WEFT_DEV_OP_ALLTOALLV, 0, -1);
+    weft_dev_asked_memory(&asked, b->dst, b->room, NULL, 0, 0);
+    for (int i = 0; i < g->m.n && WEFT_DEV_CHECKS && weft_dev_state.checking; i++) {
+        uint64_t own = i == g->m.me ? (uintptr_t)b->dst + b->recv_at[i] : 0;
+        asked.src = (uintptr_t)b->src + b->send_at[i];
+        asked.src_bytes = b->send_bytes[i];
+        asked.same = own;
+        asked.wrong = weft_dev_asked_wrong(&asked);
+        if (asked.wrong)
+            break;
+    }
+    return asked;
 }
 
 /* Whether all of the own blocks have room; each thread looks at all, so that all have the same answer. */
@@ -153,7 +199,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_alltoallv(int scope, int team, struct weft_dev
     struct weft_dev_group g;
     int status = weft_dev_group_begin(&g, scope, team, WEFT_DEV_OP_ALLTOALLV);
     if (!status)
-        status = weft_dev_agree(scope, team, weft_dev_asked_of(g.operation, 0, -1));
+        status = weft_dev_agree(scope, team, weft_dev_blocks_asked(&g, &blocks));
     if (!status)
         status = weft_dev_check(&g, blocks.dst, blocks.room);
     if (!status)
@@ -176,12 +222,6 @@ struct weft_dev_gaps {
     uint64_t element, n;
     unsigned grain; /* what is loaded and stored at a time; elements are whole ones of it */
 };
-
-/* a * b, or the largest number where that is more. */
-WEFT_DEVICE uint64_t weft_dev_times(uint64_t a, uint64_t b)
-{
-    return a && b > UINT64_MAX / a ? UINT64_MAX : a * b;
-}
 
 /* Strides in elements. WEFT_OK and what is to be done, or what is wrong, which is on record. */
 WEFT_DEVICE int weft_dev_gaps_begin(const struct weft_dev_group *g, struct weft_dev_gaps *s,
@@ -211,11 +251,27 @@ WEFT_DEVICE int weft_dev_gaps_begin(const struct weft_dev_group *g, struct weft_
                                                           : bytes + (places ? s->element : 0));
 }
 
-WEFT_DEVICE struct weft_dev_asked weft_dev_gaps_asked(const struct weft_dev_gaps *s,
+/* Bytes from the first to the last of all members' elements; 0 where there are none, or strides that will be refused. */
+WEFT_DEVICE uint64_t weft_dev_gaps_extent(const struct weft_dev_gaps *s, int members,
+                                          int64_t stride)
+{
+    uint64_t places = weft_dev_times(s->n, (uint64_t)(uint32_t)members);
+    if (!places || stride < 1)
+        return 0;
+    uint64_t bytes = weft_dev_times(weft_dev_times((uint64_t)stride, s->element), places - 1);
+    return bytes > UINT64_MAX - s->element ? UINT64_MAX : bytes + s->element;
+}
+
+/* Before weft_dev_gaps_begin(). */
+WEFT_DEVICE struct weft_dev_asked weft_dev_gaps_asked(const struct weft_dev_group *g,
+                                                      const struct weft_dev_gaps *s,
                                                       int64_t dst_stride, int64_t src_stride)
 {
     struct weft_dev_asked asked = weft_dev_asked_of(WEFT_DEV_OP_ALLTOALL, s->element * s->n, -1);
     asked.detail = (uint64_t)dst_stride << 32 | (uint32_t)src_stride;
+    asked.element = s->element;
+    weft_dev_asked_memory(&asked, s->dst, weft_dev_gaps_extent(s, g->m.n, dst_stride), s->src,
+                          weft_dev_gaps_extent(s, g->m.n, src_stride), 0);
     return asked;
 }
 
@@ -287,7 +343,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_alltoalls(int scope, int team, void *dst, cons
     struct weft_dev_gaps s = {(char *)dst, (const char *)src, 0, 0, element, n, 0};
     int status = weft_dev_group_begin(&g, scope, team, WEFT_DEV_OP_ALLTOALL);
     if (!status)
-        status = weft_dev_agree(scope, team, weft_dev_gaps_asked(&s, dst_stride, src_stride));
+        status = weft_dev_agree(scope, team, weft_dev_gaps_asked(&g, &s, dst_stride, src_stride));
     if (!status)
         status = weft_dev_gaps_begin(&g, &s, dst_stride, src_stride);
     if (status)

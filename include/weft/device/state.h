@@ -332,6 +332,23 @@ struct weft_dev_record {
 
 enum { WEFT_DEV_RECORDS = 32 };
 
+/* What members compare in checking mode (check.h), as a record of a difference has it in `address`: words of enum coll_header
+ * of src/gpu/coll_kernels.h, and those that device code has besides. */
+enum weft_dev_told {
+    WEFT_DEV_TOLD_KIND, /* operation, type, op, root + 1, members, enum weft_dev_wrong, 0, grid: 8, 8, 8, 16, 16, 2, 5, 1 bits */
+    WEFT_DEV_TOLD_BYTES,
+    WEFT_DEV_TOLD_DETAIL,
+    WEFT_DEV_TOLD_TO = 8, /* WEFT_DEV_PLACE() of dst */
+    WEFT_DEV_TOLD_FROM,   /* and of src */
+    WEFT_DEV_TOLD_ELEMENT,
+};
+
+/* What a member sees by itself, and tells the others. */
+enum weft_dev_wrong { WEFT_DEV_WRONG_NOTHING, WEFT_DEV_WRONG_OVERLAP, WEFT_DEV_WRONG_RANGE };
+
+/* A symmetric place, the same number at every PE; 0 is none. */
+#define WEFT_DEV_PLACE(segment, offset) (((uint64_t)(segment) + 1) << 60 | (offset))
+
 /* Operation, team and the PE that was waited for, or this one where its own blocks were, in one word. */
 #define WEFT_DEV_LEFT(operation, team, pe)                                                         \
     ((uint64_t)1 << 63 | (uint64_t)(operation) << 48 | (uint64_t)(uint16_t)(team) << 32 |          \
