@@ -263,8 +263,8 @@ static void come_to(void *argument)
 static bool has_passed(const struct far_call *call)
 {
     for (uint64_t waited = 0; waited < PASS_NS; waited += NAP_NS) {
-        /* Acquire: pairs with the stream's last write there. */
-        if (atomic_load_explicit(&call->pair->wait, memory_order_acquire) != STANDS)
+        /* The stream's last write there depends on what it has read. */
+        if (atomic_load_explicit(&call->pair->wait, memory_order_relaxed) != STANDS)
             return true;
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     }

@@ -80,8 +80,12 @@ construct() {
         fail "configuring failed; see $folder/log"
     concerned >"$folder/concerned"
     programs >"$folder/programs"
-    # The stand-in of the driver is found by name; tests of the short form need none.
-    [ "$short" = 1 ] || echo fakecuda >>"$folder/programs"
+    # Stand-ins are found by name, as far as this machine has what they are built from; tests of the short form need none.
+    local standin
+    for standin in fakecuda fakenvml fakefabric fakecufile fakegdr fakerm weft_hca; do
+        [ "$short" = 1 ] || ! ninja -C "$build" -t query "$standin" >/dev/null 2>&1 ||
+            echo "$standin" >>"$folder/programs"
+    done
     nice xargs -a "$folder/programs" ninja -k 0 -C "$build" -j "$cores" >>"$folder/log" 2>&1 ||
         fail "the build failed; see $folder/log"
 }
