@@ -210,7 +210,7 @@ static void end_together(_Atomic int *told)
 {
     fflush(NULL);
     if (!told)
-        usleep(500000);
+        sleep(4); /* no load reaches PE 0 */
     else
         atomic_fetch_add(told, 1);
     for (int i = 0; told && i < 6000 && atomic_load(told) < n_pes; i++)

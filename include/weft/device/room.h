@@ -217,6 +217,10 @@ WEFT_DEVICE int weft_dev_compare_words(const struct weft_dev_group *g,
                                        struct weft_dev_words own, int first, int second)
 {
     int status = weft_dev_tell(g->scope, g->m.number, g->operation, own);
+    if (!WEFT_DEV_LIKELY(g->m.direct)) { /* what carries operations stops when the job fails */
+        weft_dev_remote_order(1);
+        weft_dev_scope_sync(g->scope);
+    }
     if (status || asked->wrong)
         return status ? status : weft_dev_refuse_asked(g->m.number, asked, g->rank == 0);
     struct weft_dev_room room = weft_dev_told_room(g);
