@@ -9,14 +9,15 @@
 
 #if WEFT_TARGET_CUDA
 enum { PROOF_LINES = 8192, PROOF_LEAST = 64 }; /* of which each warp has to see so many */
+#define PROOF_LIMIT_NS 1000000000ull
 #else
 enum {
     PROOF_LINES = 1,
     PROOF_LEAST = 1
 }; /* stored in steps: who overwrites them must wait, see coll_lines.h */
+#define PROOF_LIMIT_NS 20000000000ull /* a thread may be off its CPU for long */
 #endif
-#define PROOF_BIT      ((uint64_t)1 << 63) /* numbers of rounds never have it */
-#define PROOF_LIMIT_NS 1000000000ull
+#define PROOF_BIT ((uint64_t)1 << 63) /* numbers of rounds never have it */
 
 WEFT_DEVICE uint64_t proof_word(uint64_t number, unsigned word)
 {
@@ -60,7 +61,7 @@ WEFT_DEVICE uint64_t proof_look(const char *slot, uint64_t piece, unsigned lane,
 #endif
 }
 
-/* What one lane found of `member`. Lines are looked at until the last one is there, or for a second. */
+/* What one lane found of `member`. Lines are looked at until the last one is there, or the limit has passed. */
 WEFT_DEVICE enum coll_proof proof_take(const struct round *r, int member, uint64_t piece,
                                        unsigned lane)
 {
