@@ -22,6 +22,7 @@ enum litmus {
     REDUCE, /* in packets */
     SLICES, /* a reduction too large for packets */
     EXCHANGE,
+    ROOTED, /* reductions in packets to one, mixed with others */
     CASES
 };
 
@@ -188,6 +189,85 @@ WEFT_KERNEL(collectives, (enum litmus, which), (int, removed), (uint32_t *, dst)
     }
 }
 
+/* Of a round: who gets the sums, or members: all do, or members + 1: it is a collect. */
+struct rooted {
+    int to, weighted, alone;
+    unsigned n;
+};
+
+WEFT_DEVICE uint32_t drawn(uint64_t round, int what)
+{
+    uint32_t x = said(round, what, 0, 0);
+    x = (x ^ x >> 15) * 0x2c1b3c6du;
+    return x ^ x >> 13;
+}
+
+/* Roots stay for one round or up to eight. */
+WEFT_DEVICE struct rooted rooted_of(uint64_t round, int members)
+{
+    uint32_t hash = drawn(round, 91), to = drawn(round >> (round >> 5 & 3), 92);
+    struct rooted r = {(int)(to % (3 * (uint32_t)members + 2)), (int)(hash & 1),
+                       hash >> 4 & 7 ? 0 : 1, 1 + (hash >> 12) % 200};
+    r.to = r.to < 3 * members ? r.to % members : r.to - 2 * members;
+    return r;
+}
+
+WEFT_DEVICE float rooted_value(uint64_t round, int from, unsigned i)
+{
+    return (float)(said(round, from, 0, i) % 4096);
+}
+
+#define ROOTED_BY(scope)                                                                           \
+    (r.to == members + 1 ? weft_##scope##_collect(WEFT_DEV_WORLD, all, src, 8)                     \
+     : r.to == members && r.weighted                                                               \
+         ? weft_##scope##_reduce_weighted(WEFT_DEV_WORLD, dst, src, r.n, WEFT_FLOAT, weight)       \
+     : r.to == members                                                                             \
+         ? weft_##scope##_reduce(WEFT_DEV_WORLD, dst, src, r.n, WEFT_FLOAT, WEFT_SUM)              \
+     : r.weighted                                                                                  \
+         ? weft_##scope##_reduce_to_weighted(WEFT_DEV_WORLD, dst, src, r.n, WEFT_FLOAT, weight,    \
+                                             r.to)                                                 \
+         : weft_##scope##_reduce_to(WEFT_DEV_WORLD, dst, src, r.n, WEFT_FLOAT, WEFT_SUM, r.to))
+
+/* One block. The source is filled again as soon as a call returns, and one PE is late at times: a root must not be overrun, nor
+ * may anybody who is in an earlier round. */
+WEFT_KERNEL(rooted, (float *, dst), (float *, all), (float *, src), (struct flags *, f),
+            (uint64_t, rounds))
+{
+    unsigned rank = weft_dev_thread_rank(), threads = weft_dev_block_threads();
+    int members = weft_dev_n_pes(), mine = weft_dev_my_pe();
+    double weight = mine + 1;
+    for (uint64_t round = 1; round <= rounds; round++) {
+        struct rooted r = rooted_of(round, members);
+        uint32_t late = drawn(round, 93);
+        int status = WEFT_OK, wrong = 0;
+        unsigned n = r.to <= members ? r.n : 2;
+        for (unsigned i = rank; i < n; i += threads)
+            src[i] = rooted_value(round, mine, i);
+        if (late % 16 == 0 && (int)(late / 16 % (uint32_t)members) == mine)
+            weft_dev_nanosleep(1000 << (late >> 16) % 7);
+        weft_dev_sync_block();
+        if (!r.alone)
+            status = ROOTED_BY(block);
+        else if (rank == 0)
+            status = ROOTED_BY(thread);
+        if (weft_dev_sync_block_or(status))
+            return;
+        int takes = r.to >= members || r.to == mine;
+        for (unsigned i = rank; takes && r.to <= members && i < n; i += threads) {
+            float sum = 0;
+            for (int from = 0; from < members; from++)
+                sum += rooted_value(round, from, i) * (float)(r.weighted ? from + 1 : 1);
+            wrong |= dst[i] != sum;
+        }
+        for (unsigned i = rank; r.to > members && i < 2 * (unsigned)members; i += threads)
+            wrong |= all[i] != rooted_value(round, (int)(i / 2), i % 2);
+        if (weft_dev_sync_block_or(wrong) && rank == 0)
+            f->violations++;
+    }
+    if (rank == 0)
+        f->seen[0] = rounds;
+}
+
 /* Two sides, PEs 0 and 1 or the two blocks of a lone PE; all variables are PE 0's. Each writes its
  * own and reads the other's: not both may read the old value. */
 WEFT_KERNEL(buffering, (int, removed), (struct flags *, f), (uint64_t, first), (uint64_t, rounds),
@@ -252,11 +332,20 @@ static uint64_t run_buffering(int removed, struct flags *f, uint64_t rounds)
     return done;
 }
 
+static void run_rooted(struct flags *f, float *large, uint64_t rounds)
+{
+    struct flags result;
+    LAUNCH(rooted, 1, weft_target_get() == WEFT_CUDA ? 256 : 96, 0, NULL, large, large + 1024,
+           large + 2048, f, rounds);
+    fetch(&result, f, sizeof result);
+    CHECK(result.seen[0] == rounds);
+}
+
 int main(int argc, char **argv)
 {
-    static const char *const names[CASES] = {"message_passing", "put_signal", "packet",
-                                             "barrier",         "sync",       "store_buffering",
-                                             "reduce",          "slices",     "exchange"};
+    static const char *const names[CASES] = {
+        "message_passing", "put_signal", "packet", "barrier",  "sync",
+        "store_buffering", "reduce",     "slices", "exchange", "rooted"};
     enum litmus which = CASES;
     for (int i = 0; argc > 1 && i < CASES; i++)
         if (strcmp(argv[1], names[i]) == 0)
@@ -278,6 +367,8 @@ int main(int argc, char **argv)
     barrier();
     if (which == STORE_BUFFERING)
         rounds = run_buffering(removed, f, rounds);
+    else if (which == ROOTED)
+        run_rooted(f, (float *)(void *)large, rounds);
     else if (which >= REDUCE)
         LAUNCH(collectives, 1, gpu ? 256 : 64, 0, NULL, which, removed, (uint32_t *)large,
                (uint32_t *)(large + LARGE), f, which == REDUCE ? rounds : rounds / 10,

@@ -19,7 +19,7 @@
  * int weft_{thread,warp,block}_reduce_to(int team, void *dst, const void *src, size_t n,
  *                                        weft_type type, weft_op op, int root)
  *     The same as reduce for the root alone: dst is given at every member, and written at the root; the others' calls
- *     return when their source may be used again.
+ *     return when their source may be used again, which for a small one is as soon as it is sent.
  * int weft_{thread,warp,block}_reduce_scaled(int team, void *dst, const void *src, size_t n,
  *                                            weft_type type, double factor)
  * int weft_{thread,warp,block}_reducescatter_scaled(...), _reduce_to_scaled(..., double factor, int root)
@@ -167,7 +167,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_small_to(int scope, int team, void *dst
 {
     struct weft_dev_reduction r;
     weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
-    return weft_dev_reduce_packets_to(&r);
+    return weft_dev_reduce_packets(&r, r.how, 1);
 }
 
 /* The reduction is passed on by its address, which keeps it in memory: the loop over the slices

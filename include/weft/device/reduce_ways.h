@@ -406,16 +406,18 @@ WEFT_DEVICE void weft_dev_round_sync(const struct weft_dev_group *g, unsigned ac
         weft_dev_sync_warp(weft_dev_warp_mask());
 }
 
-/* What this thread has of the round. It sends and combines the same units, so that dst may be src. */
+/* What this thread has of the round. It sends and combines the same units, so that dst may be src. A root sends nothing
+ * but what renews slots. */
 WEFT_DEVICE int weft_dev_reduce_round(struct weft_dev_reduction *r, struct weft_dev_how h,
-                                      unsigned active, int rooted)
+                                      unsigned active, int rooted, uint64_t before)
 {
-    int status = WEFT_OK;
-    weft_dev_reduce_send(r, h, active, rooted);
+    int status = WEFT_OK, takes = !rooted || r->g.m.me == r->root;
+    if (!rooted || !takes || weft_dev_renews(r->g.number))
+        status = weft_dev_set_await(&r->g, before);
+    if (!status)
+        weft_dev_reduce_send(r, h, active, rooted);
     weft_dev_round_sync(&r->g, active);
-    if (rooted && r->g.m.me != r->root)
-        return WEFT_OK;
-    for (uint32_t u = r->g.rank; 16 * (size_t)u < r->bytes; u += active) {
+    for (uint32_t u = r->g.rank; takes && !status && 16 * (size_t)u < r->bytes; u += active) {
         struct weft_dev_vec16 v = weft_dev_reduce_unit(r, u, h, &status);
         size_t at = 16 * (size_t)u;
         if (status)
@@ -427,6 +429,21 @@ WEFT_DEVICE int weft_dev_reduce_round(struct weft_dev_reduction *r, struct weft_
     return status;
 }
 
+/* The root tells the others when none of its threads reads the slots of the round any more, for which they wait in a later
+ * one (room.h); by relaxed stores, since what its threads have loaded they have used. In front of the sync that ends the call,
+ * behind which any thread may set these flags in a further one. */
+WEFT_DEVICE void weft_dev_rooted_tell(const struct weft_dev_reduction *r, unsigned active,
+                                      uint64_t flag)
+{
+    struct weft_dev_group g = r->g;
+    g.number = flag;
+    weft_dev_round_sync(&r->g, active);
+    for (int i = (int)r->g.rank; i < r->g.m.n; i += (int)active)
+        if (i != r->root)
+            weft_dev_flag_set(&g, i, weft_dev_state.n_pes + r->root);
+}
+
+/* rooted: to r->root alone. */
 WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, struct weft_dev_how h,
                                         int rooted)
 {
@@ -436,26 +453,18 @@ WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, struct wef
     r->g.number = 0;
     if (r->g.rank < active) {
         r->g.number = weft_dev_load_u64(&area->packets, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
+        uint64_t flag = 0;
+        uint64_t before = weft_dev_load_u64(&area->rooted, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        if (rooted)
+            flag = weft_dev_load_u64(&area->phases, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
         r->room = weft_dev_room_of(r->g.m.number, r->g.number);
-        status = weft_dev_reduce_round(r, h, active, rooted);
+        status = weft_dev_reduce_round(r, h, active, rooted, before);
+        if (rooted && r->g.m.me == r->root)
+            weft_dev_rooted_tell(r, active, flag);
+        if (rooted && r->g.rank == 0)
+            weft_dev_rooted_end(&r->g, area, r->root, flag);
     }
     return weft_dev_group_end(&r->g, &area->packets, status);
-}
-
-/* The root lets the others go on when all of its threads have ended the round (room.h); relaxed, since what it has loaded it
- * has used. */
-WEFT_DEVICE int weft_dev_reduce_packets_to(struct weft_dev_reduction *r)
-{
-    int is_root = r->g.m.me == r->root;
-    int status = weft_dev_reduce_packets(r, r->how, 1);
-    if (status)
-        return status;
-    weft_dev_data_begin(&r->g);
-    weft_dev_scope_sync(r->g.scope); /* all have read the count before one of them raises it */
-    for (int i = (int)r->g.rank; i < r->g.m.n && is_root; i += (int)r->g.threads)
-        if (i != r->root)
-            weft_dev_flag_set(&r->g, i, weft_dev_state.n_pes + r->root);
-    return weft_dev_receive(&r->g, is_root ? 0 : r->root, is_root ? 0 : r->root + 1);
 }
 
 /* ----------------------------------------------------------------------------------- carried

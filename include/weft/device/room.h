@@ -4,10 +4,21 @@
  * them.
  *
  * A packet carries its number, so there is neither fence nor sync: one trip over the link. The room has two sets of slots,
- * used in turn. A member that sends for the second time after round k, in round k + 2, has had a packet of round k + 1 from
- * every other, sent when that one's threads had all ended round k: the set is free. Where only one member receives (reduce_to),
- * that one lets the others go on when it has ended the round, which it does when it has heard from all of them: so they know
- * as much. Litmus test reduce.
+ * used in turn, and who sends in round r has to know that nobody still reads what stands in this set, of round r - 2 or
+ * before. In most rounds all send to all; in some (reduce_to) all send to one, the root, and nobody else waits for anything.
+ *
+ *   Round r - 1 was to all: this member has had a packet of it from every other, sent when all threads of that one had ended
+ *     round r - 2. So it is, too, where round r - 1 was to this member.
+ *   Rounds r - 1 and r - 2 were to one each: of r - 2 its root alone has read anything. It sets a flag at the others when all
+ *     of its threads have ended that round, and this member waits for the flag. The root had heard from all by then, packets
+ *     that were sent when their senders had ended round r - 3: so nobody reads an older one of this set.
+ *   Round r - 1 was to one, r - 2 to all: the flag of the root of r - 1 says that it has heard from all in r - 1, so that all
+ *     have ended r - 2. This member waits for that.
+ *
+ * So a root is two rounds late at most, and who sends on and on to one root waits for a flag that was set a round ago. What is
+ * to be awaited is noted when a round to one ends (weft_dev_rooted_end()), which is all that such rounds cost others: one
+ * comparison. The flags are those of data collectives, whose numbers only grow. Litmus tests reduce and rooted;
+ * tests/model/room.pml.
  *
  * The own slot of the own room nobody sends to: what a team over other paths combines stands there. */
 #ifndef WEFT_DEVICE_ROOM_H
@@ -86,6 +97,47 @@ WEFT_DEVICE_NOINLINE int weft_dev_slot_wait(int operation, int team, int member,
     return status;
 }
 
+/* Before this member sends in round `number`, which is behind one to a root. Out of line, as weft_dev_slot_wait(). */
+WEFT_DEVICE_NOINLINE int weft_dev_owed_wait(int operation, int team, uint64_t number)
+{
+    struct weft_dev_group g;
+    g.m = weft_dev_members_of(team);
+    g.operation = operation;
+    const struct weft_dev_area *own = weft_dev_own_area(&g);
+    int by = (int)weft_dev_load_u64(&own->owed_by[number & 1], WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    g.number = weft_dev_load_u64(&own->owed[number & 1], WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    return weft_dev_flag_await(&g, &own->flags[weft_dev_state.n_pes + by], by);
+}
+
+/* By each thread that sends in round g->number; rooted: of the own area. */
+WEFT_DEVICE int weft_dev_set_await(const struct weft_dev_group *g, uint64_t rooted)
+{
+    if (WEFT_DEV_LIKELY(rooted + 1 != g->number))
+        return WEFT_OK;
+    return weft_dev_owed_wait(g->operation, g->m.number, g->number);
+}
+
+WEFT_DEVICE void weft_dev_owe(struct weft_dev_area *own, uint64_t round, uint64_t flag, int by)
+{
+    weft_dev_store_u64(&own->owed[round & 1], flag, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    weft_dev_store_u64(&own->owed_by[round & 1], (uint64_t)by, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+}
+
+/* By one thread, when the others that know of the round have read the area: round g->number was to `root`, which sets its
+ * flag to `flag` when it has ended it. What is owed to the round after the next; to the next one, the same where the round
+ * before was to all, else what is noted. A root has heard from all, and waits for nothing. */
+WEFT_DEVICE void weft_dev_rooted_end(const struct weft_dev_group *g, struct weft_dev_area *own,
+                                     int root, uint64_t flag)
+{
+    uint64_t before = weft_dev_load_u64(&own->rooted, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    int is_root = g->m.me == root;
+    weft_dev_owe(own, g->number, is_root ? 0 : flag, root);
+    if (is_root || before + 1 != g->number)
+        weft_dev_owe(own, g->number + 1, is_root ? 0 : flag, root);
+    weft_dev_store_u64(&own->rooted, g->number, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    weft_dev_store_u64(&own->phases, flag, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+}
+
 /* Whether all of the team reach each other by load and store; the same answer at every member. */
 WEFT_DEVICE int weft_dev_team_all_direct(int team)
 {
@@ -158,9 +210,12 @@ WEFT_DEVICE_NOINLINE int weft_dev_tell(int scope, int team, int operation,
         return status;
     struct weft_dev_area *own = weft_dev_own_area(&g);
     g.number = weft_dev_load_u64(&own->packets, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
+    uint64_t rooted = weft_dev_load_u64(&own->rooted, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     struct weft_dev_room room = weft_dev_room_of(team, g.number);
     weft_dev_scope_sync(scope); /* all have read the count, and what they were told before */
-    weft_dev_tell_all(&g, &room, &words);
+    status = weft_dev_set_await(&g, rooted);
+    if (!status)
+        weft_dev_tell_all(&g, &room, &words);
     for (int i = (int)g.rank; i < g.m.n && !status; i += (int)g.threads)
         for (int k = 0; k < 2 && !status && i != g.m.me; k++)
             status = weft_dev_slot_wait(operation, team, i, weft_dev_room_slot(&room, i) + 16 * k,

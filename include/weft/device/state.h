@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 11 };
+enum { WEFT_DEV_VERSION = 12 };
 
 /* Segments, in the order in which operations look for an address. */
 enum weft_dev_segment_id {
@@ -185,7 +185,10 @@ struct weft_dev_area {
     /* Of several blocks that share a collective (grid.h), all of the grid [0] or the first ones [1]: those that have come
      * to its present step, and twice the number of steps done, odd where the last one failed. */
     uint64_t grid_arrived[2], grid_released[2];
-    uint64_t reserved[9];
+    /* Of rounds of packets that one member alone has received (room.h): the latest, 0 for none; and what to wait for before
+     * this PE sends in the one behind it, [number & 1], or behind that: which phase flag, and what it has then. */
+    uint64_t rooted, owed[2], owed_by[2];
+    uint64_t reserved[4];
     uint64_t flags[]; /* arrived[n_pes], then phase[n_pes] */
 };
 
