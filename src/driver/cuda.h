@@ -274,6 +274,8 @@ enum cuda_constant {
     X(StreamQuery, ("cuStreamQuery"), 0, (CUstream stream), (stream))                              \
     X(StreamWaitEvent, ("cuStreamWaitEvent"), 0, (CUstream stream, CUevent event, unsigned flags), \
       (stream, event, flags))                                                                      \
+    X(StreamGetCtx, ("cuStreamGetCtx"), 1, (CUstream stream, CUcontext * context),                 \
+      (stream, context))                                                                           \
     X(StreamIsCapturing, ("cuStreamIsCapturing"), 0, (CUstream stream, int *status),               \
       (stream, status))                                                                            \
     X(StreamGetCaptureInfo, ("cuStreamGetCaptureInfo_v2"), 1,                                      \

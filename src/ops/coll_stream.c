@@ -59,6 +59,8 @@ static weft_status on_stream(weft_team *team, const struct coll_ask *ask,
     if (atomic_load(&team->job->state) != JOB_RUNNING)
         return job_finalized(ask->function);
     weft_status status = job_check_failed(team->job);
+    if (!status)
+        status = stream_check(ask->function, team->job, stream);
     if (status)
         return status;
     if (ask->root < 0 || ask->root >= team->n)

@@ -17,6 +17,28 @@ bool stream_on_cuda(const struct weft_job *job)
     return job->gpu && config_choice(CONFIG_TARGET) != SIMT_TARGET_CHOICE;
 }
 
+weft_status stream_check(const char *function, const struct weft_job *job, weft_stream stream)
+{
+    enum { LEGACY = 1, PER_THREAD }; /* with NULL the handles of the default streams, of any GPU */
+    if (!stream_on_cuda(job) || (uintptr_t)stream <= PER_THREAD)
+        return WEFT_OK;
+    const struct gpu_device *own = &job->gpu->device;
+    const struct cuda *cuda = own->cuda;
+    CUcontext context, pushed;
+    CUdevice device;
+    if (!cuda->StreamGetCtx || cuda->StreamGetCtx(stream, &context) || context == own->context ||
+        cuda->CtxPushCurrent(context))
+        return WEFT_OK; /* what else is wrong with it the driver says */
+    CUresult result = cuda->CtxGetDevice(&device);
+    cuda->CtxPopCurrent(&pushed);
+    if (result || device == own->device)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_ARGUMENT,
+                     "%s: the stream is of GPU %d, this PE's is GPU %d (%s): make it there, behind "
+                     "cudaSetDevice(%d)",
+                     function, (int)device, (int)own->device, own->name, (int)own->device);
+}
+
 bool stream_capturing(struct gpu *gpu, weft_stream stream)
 {
     int status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -55,6 +77,9 @@ WEFT_EXPORT weft_status weft_put_on_stream(weft_ctx *ctx, void *dst, const void 
         return status;
     if (!src)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
+    status = stream_check(name, ctx->job, stream);
+    if (status)
+        return status;
     if (!by_stream(ctx->job, to))
         return stream_call_put(ctx, dst, src, bytes, pe, stream);
     access_count(BOX_OP_PUT, to.peer, bytes, to.offset);
@@ -73,6 +98,9 @@ WEFT_EXPORT weft_status weft_get_on_stream(weft_ctx *ctx, void *dst, const void 
         return status;
     if (!dst)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: dst is null", name);
+    status = stream_check(name, ctx->job, stream);
+    if (status)
+        return status;
     if (!by_stream(ctx->job, from))
         return stream_call_get(ctx, dst, src, bytes, pe, stream);
     access_count(BOX_OP_GET, from.peer, bytes, from.offset);
@@ -241,6 +269,9 @@ WEFT_EXPORT weft_status weft_put_signal_on_stream(weft_ctx *ctx, void *dst, cons
         return status;
     if (!src)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
+    status = stream_check(name, ctx->job, stream);
+    if (status)
+        return status;
     if (!by_stream(ctx->job, to) || !by_stream(ctx->job, at))
         return stream_call_put_signal(ctx, dst, src, bytes, signal, value, op, pe, stream);
     access_count(BOX_OP_SIGNAL, to.peer, bytes, to.offset);
@@ -255,6 +286,8 @@ WEFT_EXPORT weft_status weft_signal_on_stream(weft_ctx *ctx, uint64_t *signal, u
     weft_status status = check_op(name, op);
     if (!status)
         status = access_resolve_aligned(name, ctx, signal, sizeof *signal, pe, &at);
+    if (!status)
+        status = stream_check(name, ctx->job, stream);
     if (status)
         return status;
     if (!by_stream(ctx->job, at))
@@ -284,6 +317,9 @@ WEFT_EXPORT weft_status weft_signal_wait_on_stream(weft_ctx *ctx, const uint64_t
     if ((uintptr_t)signal % sizeof *signal)
         return base_fail(WEFT_ERR_ALIGNMENT, "%s: %p is not a multiple of 8", name,
                          (const void *)signal);
+    status = stream_check(name, ctx->job, stream);
+    if (status)
+        return status;
     if (!stream_on_cuda(ctx->job))
         return stream_call_signal_wait(ctx, signal, cmp, value, stream);
     struct gpu *gpu = ctx->gpu;
@@ -360,6 +396,8 @@ static weft_status meet_on_stream(const char *function, weft_team *team, weft_st
     if (atomic_load(&job->state) != JOB_RUNNING)
         return job_finalized(function);
     weft_status status = job_check_failed(job);
+    if (!status)
+        status = stream_check(function, job, stream);
     if (status)
         return status;
     if (!stream_on_cuda(job) || !job_gpu_team_direct(team))

@@ -14,6 +14,9 @@
 /* A job with a GPU side runs its streams there, unless its device code is known to run on simt. */
 bool stream_on_cuda(const struct weft_job *job);
 
+/* WEFT_ERR_ARGUMENT: the stream is of another GPU than the job's. */
+weft_status stream_check(const char *function, const struct weft_job *job, weft_stream stream);
+
 bool stream_capturing(struct gpu *gpu, weft_stream stream);
 
 /* On simt, and on cuda toward memory that this GPU has no address of: the host's function is called in

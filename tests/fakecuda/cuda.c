@@ -274,6 +274,17 @@ EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
     return result;
 }
 
+CUcontext fake_context_of(int device)
+{
+    CUcontext context = NULL;
+    pthread_mutex_lock(&lock);
+    for (int i = 1; i < MOST && !context; i++)
+        if (objects[i].kind == CONTEXT && objects[i].device == device)
+            context = (CUcontext)&objects[i];
+    pthread_mutex_unlock(&lock);
+    return context;
+}
+
 EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
 {
     *context = depth ? stack[depth - 1] : NULL;

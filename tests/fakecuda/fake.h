@@ -87,6 +87,9 @@ bool fake_copy_may(int device, CUdeviceptr address);
 bool fake_kernel_may(int device, CUdeviceptr address);
 bool fake_arguments_may(int device, const uint64_t *words, size_t count);
 
+/* A device's primary context, which somebody has retained; NULL: nobody has. */
+CUcontext fake_context_of(int device);
+
 int fake_physical(CUdevice device);            /* behind CUDA_VISIBLE_DEVICES */
 bool fake_peer_open(CUdevice by, CUdevice of); /* by cuCtxEnablePeerAccess() */
 int fake_current_device(void);                 /* -1: no context is current */

@@ -538,6 +538,12 @@ int fake_stream_device(CUstream stream)
     return o && o->kind == STREAM ? o->device : fake_current_device();
 }
 
+EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
+{
+    *context = fake_context_of(fake_stream_device(stream));
+    return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
 EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
 {
     struct object *o = (struct object *)stream;

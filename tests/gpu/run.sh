@@ -386,6 +386,7 @@ group_coll() { # collectives of streams and of the host on GPU memory
     for part in dies "dies late"; do run "alltoallv by the host: $part" 3 60 "$build/bin/job_gpu_coll_alltoallv" $part; done
     extra= wanted=
     for pes in 2 3 4; do run "through scratch" "$pes" 60 "$build/bin/job_gpu_coll_scratch"; done
+    [ "$gpus" -lt 2 ] || run "a stream of another GPU" 2 60 "$build/bin/job_gpu_foreign_stream"
     run "through scratch: numbers" 4 60 "$build/bin/job_gpu_coll_scratch" numbers
     # PEs that share a GPU take turns on it, and are no proof of lines.
     [ "$gpus" -lt 2 ] || run "through scratch: lines" $((gpus > 4 ? 4 : gpus)) 60 "$build/bin/job_gpu_coll_scratch" lines
