@@ -130,7 +130,7 @@ static void full(weft_file *file, char *data, size_t bytes)
     weft_status status = weft_file_write(file, data, bytes, 0, me, &result);
     CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
     CHECK(status == WEFT_ERR_SYSTEM && result.error == EFBIG && result.done <= 123456);
-    CHECK(strstr(weft_last_error(), "ulimit -f") && strstr(weft_last_error(), "weft_wrong."));
+    CHECK(strstr(weft_last_error(), "ulimit -f") && strstr(weft_last_error(), "weft_test_wrong."));
     char *back = malloc(bytes);
     OK(weft_file_read(file, back, result.done, 0, me, NULL));
     CHECK(memcmp(back, data, result.done) == 0);
