@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -437,9 +438,17 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
     return CUDA_SUCCESS;
 }
 
+/* Zeros of pages that nobody has touched cost nothing, where the memory's file may be told so. */
 static void run_fill(struct fake_op *op)
 {
-    memset(memory_at(op->to), (int)op->value, op->bytes);
+    enum { PAGE = 4096 };
+    char *begin = memory_at(op->to), *end = begin + op->bytes;
+    char *first = begin + (PAGE - (uintptr_t)begin % PAGE) % PAGE,
+         *last = end - (uintptr_t)end % PAGE;
+    if (op->value || op->bytes < 16 * PAGE || madvise(first, (size_t)(last - first), MADV_REMOVE))
+        first = last = end;
+    memset(begin, (int)op->value, (size_t)(first - begin));
+    memset(last, (int)op->value, (size_t)(end - last));
 }
 
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t bytes,
