@@ -118,6 +118,20 @@ weft_status coll_gpu_broadcast(struct weft_team *team, void *dst, const void *sr
                                int root);
 weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation, void *dst,
                             const void *src, size_t src_step, size_t bytes, size_t at);
+
+/* What a member tells the others of its part of a collect, so that all choose alike: how many bytes, and how far in its GPU
+ * heap they lie. */
+struct coll_share {
+    uint64_t bytes, at;
+};
+#define COLL_ELSEWHERE UINT64_MAX /* not in the GPU heap, or dst is not */
+
+struct coll_share coll_gpu_share(const struct weft_team *team, const void *dst, const void *src,
+                                 size_t bytes);
+
+/* shares: of all members; `before` bytes of them lie before this member's, of `total`. */
+weft_status coll_gpu_collect(struct weft_team *team, void *dst, const void *src,
+                             const struct coll_share *shares, size_t before, size_t total);
 weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
                              ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element, size_t n);
 

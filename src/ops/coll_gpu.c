@@ -109,6 +109,47 @@ weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation
     return coll_finish_puts(team, operation, status);
 }
 
+struct coll_share coll_gpu_share(const struct weft_team *team, const void *dst, const void *src,
+                                 size_t bytes)
+{
+    struct gpu *gpu = team->job->gpu;
+    uintptr_t base = gpu ? gpu_heap_own(&gpu->heap)->base : 0;
+    bool there =
+        gpu && (uintptr_t)dst - base < gpu->heap.size && (uintptr_t)src - base < gpu->heap.size;
+    return (struct coll_share){bytes, there ? (uintptr_t)src - base : COLL_ELSEWHERE};
+}
+
+/* Kernels take no block that lies in the destination, even where it belongs. */
+static bool kernel_collects(const struct weft_team *team, uint64_t to, uint64_t total,
+                            const struct coll_share *shares, uint64_t *most)
+{
+    *most = 0;
+    for (int i = 0; i < team->n; i++) {
+        const struct coll_share *s = &shares[i];
+        if (s->bytes && (s->at == COLL_ELSEWHERE || (s->at < to + total && to < s->at + s->bytes)))
+            return false;
+        *most = s->bytes > *most ? s->bytes : *most;
+    }
+    return true;
+}
+
+weft_status coll_gpu_collect(struct weft_team *team, void *dst, const void *src,
+                             const struct coll_share *shares, size_t before, size_t total)
+{
+    uint64_t bytes = shares[team->me].bytes, most, to = coll_gpu_share(team, dst, dst, 0).at;
+    struct coll_ask ask = {.function = "weft_collect",
+                           .what = COLL_COLLECT,
+                           .dst = dst,
+                           .src = bytes ? src : dst,
+                           .bytes = bytes};
+    bool kernel = to != COLL_ELSEWHERE && coll_kernel_serves(team) &&
+                  kernel_collects(team, to, total, shares, &most);
+    weft_status status = kernel ? coll_kernel_pays(team, most, &kernel) : WEFT_OK;
+    if (status || kernel)
+        return status ? status : coll_kernel_call(team, &ask);
+    return coll_gpu_blocks(team, BOX_OP_COLLECT, dst, src, 0, bytes, before);
+}
+
 weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
                              ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element, size_t n)
 {

@@ -243,8 +243,9 @@ static weft_status place_blocks(const char *name, const struct weft_team *team, 
 }
 
 static weft_status collect_blocks(const char *name, struct weft_team *team, void *dst,
-                                  const void *src, const size_t *sizes, const size_t *at,
-                                  size_t total, uint64_t phase)
+                                  const void *src, const struct coll_share *shares,
+                                  const size_t *sizes, const size_t *at, size_t total,
+                                  uint64_t phase)
 {
     size_t bytes = sizes[team->me], before = at[team->me];
     struct place to;
@@ -254,7 +255,7 @@ static weft_status collect_blocks(const char *name, struct weft_team *team, void
     if (bytes && !src)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (coll_on_gpu(team, dst, dst))
-        return coll_gpu_blocks(team, BOX_OP_COLLECT, dst, src, 0, bytes, before);
+        return coll_gpu_collect(team, dst, src, shares, before, total);
     if (coll_on_gpu(team, src,
                     src)) /* sizes differ, so src may be null elsewhere: known here only */
         return collect_from_gpu(team, to, dst, src, sizes, at, phase);
@@ -277,14 +278,19 @@ WEFT_EXPORT weft_status weft_collect(weft_team *team, void *dst, const void *src
     weft_status status = coll_begin(name, team, BOX_OP_COLLECT, -1, 0, 0, &phase);
     if (status)
         return status;
-    size_t *sizes = malloc((size_t)team->n * 2 * sizeof *sizes), *at = sizes + team->n, total = 0;
+    size_t n = (size_t)team->n, total = 0;
+    struct coll_share mine = coll_gpu_share(team, dst, src, bytes), *shares;
+    size_t *sizes = malloc(n * (2 * sizeof *sizes + sizeof *shares)), *at = sizes + n;
     if (!sizes)
         return base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory for %d sizes", name, team->n);
-    status = coll_exchange(team, BOX_OP_COLLECT, &bytes, sizes, sizeof bytes);
+    shares = (struct coll_share *)(void *)(at + n);
+    status = coll_exchange(team, BOX_OP_COLLECT, &mine, shares, sizeof mine);
+    for (size_t i = 0; i < n && !status; i++)
+        sizes[i] = (size_t)shares[i].bytes;
     if (!status)
         status = place_blocks(name, team, sizes, at, &total);
     if (!status)
-        status = collect_blocks(name, team, dst, src, sizes, at, total, phase);
+        status = collect_blocks(name, team, dst, src, shares, sizes, at, total, phase);
     free(sizes);
     return status;
 }

@@ -6,6 +6,7 @@
  *   coll_sized no_end     a collect that runs past the end of such memory at one member
  *   coll_sized dies NAME  the last PE is killed while PE 0 waits in it; WEFT_WAIT_LIMIT is far away */
 #include "coll_job.h"
+#include "ops/coll_kernel.h"
 
 #include <signal.h>
 
@@ -97,6 +98,45 @@ static char *destination(void)
     return (own ? own_dst : heap_dst) + 256;
 }
 
+static uint64_t rounds(const struct members *t)
+{
+    uint64_t number = 0;
+    OK(gpu_coll_number(job->gpu, t->team->slot, &number));
+    return number;
+}
+
+/* The same bytes, called by the host: by the kernel where all that is sent lies in the heap, apart from where it goes to; by
+ * puts where one member's does not, or lies in its place already. A member that sends nothing has no source. */
+static void collect_by_host(const struct members *t, size_t most, size_t all, size_t own_bytes)
+{
+    char *src = heap_src + 256, *to = heap_dst + 256;
+    bool serves = coll_kernel_serves(t->team) && t->n > 1;
+    uint64_t before = serves ? rounds(t) : 0, each = job->checking ? 2 : 1;
+    clear(to, all);
+    OK(weft_sync(t->team));
+    OK(weft_collect(t->team, to, own_bytes ? src : NULL, own_bytes));
+    same("collect by the host", to, all, most);
+    if (serves && most > 2000 && all) /* small ones may be put */
+        CHECK(rounds(t) - before == each);
+    to_gpu(own_src, mine, own_bytes);
+    before = serves ? rounds(t) : 0;
+    clear(to, all);
+    OK(weft_sync(t->team));
+    OK(weft_collect(t->team, to, t->me == 0 ? own_src : src, own_bytes));
+    same("collect by the host, of other memory", to, all, most);
+    CHECK(!serves || own_size(t->pes[0], most) == 0 || rounds(t) == before);
+    size_t at = 0;
+    for (int k = 0; k < t->me; k++)
+        at += own_size(t->pes[k], most);
+    before = serves ? rounds(t) : 0;
+    clear(to, all);
+    to_gpu(to + at, mine, own_bytes);
+    OK(weft_sync(t->team));
+    OK(weft_collect(t->team, to, to + at, own_bytes));
+    same("collect by the host, in place", to, all, most);
+    CHECK(!serves || !all || rounds(t) == before);
+}
+
 static void collect(const struct members *t, size_t most)
 {
     char *dst = destination() + (own ? most % 7 : 0), *src = heap_src + 256;
@@ -111,6 +151,7 @@ static void collect(const struct members *t, size_t most)
     OK(weft_collect_on_stream(t->team, dst, src, own, stream));
     synchronize();
     same("collect", dst, all, most);
+    collect_by_host(t, most, all, own);
 }
 
 /* From member i to member k: sizes of all kinds, also none. */
