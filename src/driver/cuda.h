@@ -317,6 +317,7 @@ enum cuda_constant {
     X(ModuleUnload, ("cuModuleUnload"), 0, (CUmodule module), (module))                            \
     X(ModuleGetFunction, ("cuModuleGetFunction"), 0,                                               \
       (CUfunction * function, CUmodule module, const char *name), (function, module, name))        \
+    X(FuncLoad, ("cuFuncLoad"), 1, (CUfunction function), (function))                              \
     X(ModuleGetGlobal, ("cuModuleGetGlobal_v2"), 0,                                                \
       (CUdeviceptr * address, size_t * bytes, CUmodule module, const char *name),                  \
       (address, bytes, module, name))                                                              \

@@ -36,6 +36,9 @@ struct gpu_bounce {
     int n;
     struct worker workers[GPU_BOUNCE_THREADS]; /* the first is whoever asks */
     struct gpu_bounce_limits limits;
+    CUdeviceptr
+        tried; /* what was measured with. Nothing is freed before the end: the driver waits then for all that runs on
+                        * the GPU, which may be a kernel that waits for the copy that is asked for */
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
     uint64_t turn; /* copies begun */
@@ -210,7 +213,7 @@ static void drop(struct gpu_bounce *b)
     pthread_mutex_unlock(&b->lock);
     for (int i = 0; i < GPU_BOUNCE_THREADS; i++) {
         struct worker *w = &b->workers[i];
-        bool idle = true;
+        bool idle = !b->gpu->work_left;
         if (w->started)
             pthread_join(w->thread, NULL);
         for (int slot = 0; slot < 2; slot++) {
@@ -222,6 +225,8 @@ static void drop(struct gpu_bounce *b)
         if (w->room && idle)
             cuda->MemFreeHost(w->room);
     }
+    if (b->tried && !b->gpu->work_left)
+        cuda->MemFree(b->tried);
     pthread_cond_destroy(&b->begin);
     pthread_cond_destroy(&b->end);
     pthread_mutex_destroy(&b->lock);
@@ -306,8 +311,8 @@ static void measure(struct gpu_bounce *b)
         memset(host, 1, LARGEST_TRIED); /* pages that are there */
         b->limits.in_from = first_quicker(b, host, (void *)(uintptr_t)device, true);
         b->limits.out_from = first_quicker(b, host, (void *)(uintptr_t)device, false);
-        cuda->MemFree(device);
     }
+    b->tried = device;
     free(host);
 }
 
@@ -340,7 +345,7 @@ static void find_limits(struct gpu_bounce *b)
 static struct gpu_bounce *ready(struct gpu *gpu)
 {
     if (gpu->bounce || gpu->bounce_refused)
-        return gpu->bounce;
+        return gpu->bounce_refused ? NULL : gpu->bounce;
     int n = threads_of(gpu);
     if (n < 2 || make(gpu, n, &gpu->bounce)) {
         if (n >= 2)
@@ -349,11 +354,8 @@ static struct gpu_bounce *ready(struct gpu *gpu)
         return NULL;
     }
     find_limits(gpu->bounce);
-    if (!gpu->bounce->limits.in_from && !gpu->bounce->limits.out_from) {
-        gpu_bounce_stop(gpu);
-        gpu->bounce_refused = true;
-    }
-    return gpu->bounce;
+    gpu->bounce_refused = !gpu->bounce->limits.in_from && !gpu->bounce->limits.out_from;
+    return gpu->bounce_refused ? NULL : gpu->bounce;
 }
 
 bool gpu_bounce(struct gpu *gpu, struct gpu_lane *lane, void *dst, const void *src, size_t bytes,

@@ -71,6 +71,8 @@ weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_devic
         CUresult result = device->cuda->ModuleGetFunction(&functions[i], *module, wanted[i]);
         if (result)
             status = cuda_fail(device->cuda, result, "cuModuleGetFunction(%s)", wanted[i]);
+        else if (device->cuda->FuncLoad)
+            device->cuda->FuncLoad(functions[i]); /* see module.h */
     }
     if (status && *module)
         device->cuda->ModuleUnload(*module);

@@ -57,6 +57,11 @@ EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned
     return cuModuleLoadData(module, image);
 }
 
+EXPORT CUresult cuFuncLoad(CUfunction function)
+{
+    return function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 EXPORT CUresult cuModuleUnload(CUmodule module)
 {
     struct object *o = (struct object *)module;

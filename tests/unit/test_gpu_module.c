@@ -15,7 +15,8 @@
 static const char fatbin[] = "fat binary", ptx[] = "PTX text";
 static struct cuda cuda;
 static CUresult of_fatbin, of_ptx, of_option; /* what the driver answers */
-static char calls[64]; /* f, p: an image loaded plainly; s: text by all CPUs; u: unloaded */
+static char
+    calls[64]; /* f, p: an image loaded plainly; s: text by all CPUs; l: a function; u: unloaded */
 
 static CUresult answer(CUmodule *module, CUresult result)
 {
@@ -54,6 +55,13 @@ static CUresult find(CUfunction *function, CUmodule module, const char *name)
     return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
+static CUresult load_function(CUfunction function)
+{
+    assert_non_null(function);
+    strcat(calls, "l");
+    return CUDA_SUCCESS;
+}
+
 static CUresult name_of(CUresult result, const char **text)
 {
     (void)result;
@@ -81,6 +89,7 @@ static int prepare(void **state)
                          .ModuleLoadDataEx = load_with,
                          .ModuleUnload = unload,
                          .ModuleGetFunction = find,
+                         .FuncLoad = load_function,
                          .GetErrorName = name_of,
                          .GetErrorString = name_of};
     of_fatbin = of_ptx = of_option = CUDA_SUCCESS;
@@ -92,7 +101,7 @@ static void all_cpus_compile(void **state)
     const char *kind;
     (void)state;
     assert_int_equal(run(false, "some", &kind), WEFT_OK);
-    assert_string_equal(calls, "s");
+    assert_string_equal(calls, "sl");
     assert_string_equal(kind, "PTX text");
 }
 
@@ -101,11 +110,11 @@ static void fat_binary_first(void **state)
     const char *kind;
     (void)state;
     assert_int_equal(run(true, "some", &kind), WEFT_OK);
-    assert_string_equal(calls, "f");
+    assert_string_equal(calls, "fl");
     assert_string_equal(kind, "fat binary");
     of_fatbin = CUDA_ERROR_NO_BINARY_FOR_GPU;
     assert_int_equal(run(true, "some", &kind), WEFT_OK);
-    assert_string_equal(calls, "fs");
+    assert_string_equal(calls, "fsl");
     assert_string_equal(kind, "PTX text");
 }
 
@@ -115,8 +124,9 @@ static void older_drivers(void **state)
     (void)state;
     of_option = CUDA_ERROR_INVALID_VALUE;
     assert_int_equal(run(false, "some", &kind), WEFT_OK);
-    assert_string_equal(calls, "sp");
+    assert_string_equal(calls, "spl");
     cuda.ModuleLoadDataEx = NULL;
+    cuda.FuncLoad = NULL;
     assert_int_equal(run(false, "some", &kind), WEFT_OK);
     assert_string_equal(calls, "p");
 }
