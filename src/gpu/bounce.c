@@ -36,9 +36,9 @@ struct gpu_bounce {
     int n;
     struct worker workers[GPU_BOUNCE_THREADS]; /* the first is whoever asks */
     struct gpu_bounce_limits limits;
-    CUdeviceptr
-        tried; /* what was measured with. Nothing is freed before the end: the driver waits then for all that runs on
-                        * the GPU, which may be a kernel that waits for the copy that is asked for */
+    /* What was measured with. Nothing is freed before the end: the driver waits then for all that runs on the GPU, which may
+     * be a kernel that waits for the copy that is asked for. */
+    CUdeviceptr tried;
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
     uint64_t turn; /* copies begun */

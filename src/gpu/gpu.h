@@ -106,8 +106,8 @@ struct gpu {
     size_t pinned_range_count;
     struct gpu_bounce *bounce; /* copies by several threads, gpu/bounce.h; NULL: none so far */
     _Atomic bool bounce_refused;
-    bool
-        work_left; /* a stream of the program has kernels of ours to come that nobody waits for any more */
+    /* A stream of the program has kernels of ours to come that nobody waits for any more. */
+    bool work_left;
     pthread_mutex_t bounce_lock;
     struct gpu_reporting reporting; /* for kernels; the box is set by the job */
     void *registered_box;

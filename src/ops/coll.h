@@ -132,6 +132,7 @@ struct coll_share coll_gpu_share(const struct weft_team *team, const void *dst, 
 /* shares: of all members; `before` bytes of them lie before this member's, of `total`. */
 weft_status coll_gpu_collect(struct weft_team *team, void *dst, const void *src,
                              const struct coll_share *shares, size_t before, size_t total);
+
 weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
                              ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element, size_t n);
 
