@@ -212,11 +212,25 @@ static bool goes_on(struct run *run)
     return run->hosts ? run_hosts_wait(run) : run->agent && !run->agent->finish;
 }
 
+/* Without events the launcher can neither serve the PEs nor hear of their end: it kills them at once. */
+static void stop_waiting(struct run *run, int error)
+{
+    char text[128];
+    snprintf(text, sizeof text, "epoll_wait: %s; the PEs are killed", strerror(error));
+    run_say("%s", text);
+    run_begin_end(run, -1, WEFT_ERR_SYSTEM, EXIT_FAULT, text);
+    run_signal_all(run, SIGKILL);
+}
+
 static void loop(struct run *run)
 {
     while (goes_on(run)) {
         struct epoll_event events[64];
         int n = epoll_wait(run->epoll, events, 64, milliseconds_to_wait(run));
+        if (n < 0 && errno != EINTR) {
+            stop_waiting(run, errno);
+            return;
+        }
         for (int i = 0; i < n; i++)
             handle_event(run, &events[i]);
         handle_time(run);

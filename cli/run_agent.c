@@ -100,7 +100,8 @@ static void send_down(struct run *run, int pe, uint32_t type, int number, const 
     run_rewatch(run, wire->fd, wire->unsent ? EPOLLIN | EPOLLOUT : EPOLLIN, RUN_EVENT_SOCKET, pe);
 }
 
-/* To the PEs of this host that the frame lists; a job over several hosts always lists them. */
+/* To the PEs of this host that the frame lists. A job whose PEs are all on one node lists none: it means
+ * all of them, as it does to the launcher (hub.c). */
 static void pass_descriptor(struct run *run, int from, const struct wire_frame *frame)
 {
     if (frame->fd < 0) {
@@ -114,9 +115,12 @@ static void pass_descriptor(struct run *run, int from, const struct wire_frame *
         wire_frame_free(failed);
         return;
     }
-    for (size_t i = 0; i < frame->bytes / sizeof(int32_t); i++) {
-        int32_t to;
-        memcpy(&to, frame->payload + i * sizeof to, sizeof to);
+    const size_t listed = frame->bytes / sizeof(int32_t);
+    const size_t count = listed ? listed : (size_t)run->started;
+    for (size_t i = 0; i < count; i++) {
+        int32_t to = (int32_t)(run->first + (int)i);
+        if (listed)
+            memcpy(&to, frame->payload + i * sizeof to, sizeof to);
         to -= run->first;
         if (to != from && to >= 0 && to < run->started)
             send_down(run, to, FRAME_FD, run->first + from, NULL, 0, frame->fd);

@@ -202,6 +202,13 @@ static weft_status pump(struct member *member, bool *any)
     struct epoll_event happened[16];
     int n = epoll_wait(member->epoll, happened, 16, 0);
     *any = n > 0;
+    if (n < 0 && errno != EINTR) {
+        char sentence[128];
+        snprintf(sentence, sizeof sentence,
+                 "PE %d can no longer hear of the others: epoll_wait: %s",
+                 pe_of(member, member->me), strerror(errno));
+        end_all(member, WEFT_ERR_SYSTEM, sentence, -1);
+    }
     for (int i = 0; i < n; i++) {
         int other = happened[i].data.fd;
         if (!member->is_hub) {

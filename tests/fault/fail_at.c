@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded: lets the k-th use of one call fail. FAIL_CALL=socketpair, FAIL_AT=3, FAIL_IN=launcher or
- * a PE's number. Says "fail_at: CALL" when it does, so that a sweep knows where it ends. Calls are
- * counted from the first one of main() on. */
+ * a PE's number. epoll_wait goes on failing from then on, as with a descriptor that is lost (finding A14).
+ * Says "fail_at: CALL" when it does, so that a sweep knows where it ends. Calls are counted from the first
+ * one of main() on. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -19,10 +20,14 @@ static _Atomic int uses;
 /* What runs before main() belongs to the loader and to constructors of others (the CUDA runtime that is
  * linked into the command has some, and does not look at what malloc gives). */
 static bool in_main;
+static bool
+    is_here; /* this process is FAIL_IN; the variables that say so go away when a PE joins */
 static int (*real_main)(int, char **, char **);
 
 static int main_begins(int argc, char **argv, char **environment)
 {
+    const char *where = getenv("FAIL_IN"), *pe = getenv("WEFT_PE");
+    is_here = where && strcmp(where, pe ? pe : "launcher") == 0;
     in_main = true;
     return real_main(argc, argv, environment);
 }
@@ -42,21 +47,15 @@ int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv,
     return real(main_begins, argc, argv, init, fini, rtld_fini, stack_end);
 }
 
-static bool is_here(void)
-{
-    const char *where = getenv("FAIL_IN"), *pe = getenv("WEFT_PE");
-    static _Atomic int here; /* 0: not asked yet; the variable goes away when a PE joins */
-    if (!here)
-        here = where && strcmp(where, pe ? pe : "launcher") == 0 ? 1 : -1;
-    return here == 1;
-}
-
 static bool fails(const char *call)
 {
     const char *which = getenv("FAIL_CALL"), *at = getenv("FAIL_AT");
     char line[64];
-    if (!in_main || !which || !at || strcmp(which, call) != 0 || !is_here() || ++uses != atoi(at))
+    if (!in_main || !which || !at || strcmp(which, call) != 0 || !is_here)
         return false;
+    const int use = ++uses, first = atoi(at);
+    if (use != first)
+        return use > first && strcmp(call, "epoll_wait") == 0;
     int n = snprintf(line, sizeof line, "fail_at: %s\n", call);
     ssize_t written = write(STDERR_FILENO, line, (size_t)n);
     (void)written;
@@ -68,6 +67,7 @@ static bool fails(const char *call)
     X(int, socketpair, -1, EMFILE, (int d, int t, int p, int f[2]), (d, t, p, f))                  \
     X(int, epoll_create1, -1, EMFILE, (int f), (f))                                                \
     X(int, epoll_ctl, -1, ENOSPC, (int e, int o, int f, struct epoll_event *v), (e, o, f, v))      \
+    X(int, epoll_wait, -1, EBADF, (int e, struct epoll_event *v, int n, int t), (e, v, n, t))      \
     X(int, pipe2, -1, EMFILE, (int f[2], int l), (f, l))                                           \
     X(int, memfd_create, -1, EMFILE, (const char *n, unsigned f), (n, f))                          \
     X(int, ftruncate, -1, ENOSPC, (int f, off_t b), (f, b))                                        \

@@ -10,8 +10,8 @@ export WEFT_HEAP_SIZE=4M WEFT_WAIT_LIMIT=10s ASAN_OPTIONS=verify_asan_link_order
 complain() { echo "$place, $call number $k: $*"; sed 's/^/    /' "$log"; failures=$((failures + 1)); }
 
 for place in launcher 1; do
-    for call in socketpair epoll_create1 epoll_ctl pipe2 memfd_create ftruncate mmap sendmsg recvmsg \
-        calloc malloc; do
+    for call in socketpair epoll_create1 epoll_ctl epoll_wait pipe2 memfd_create ftruncate mmap sendmsg \
+        recvmsg calloc malloc; do
         for ((k = 1; k <= most; k++)); do
             FAIL_CALL=$call FAIL_AT=$k FAIL_IN=$place LD_PRELOAD=$module \
                 timeout -k 1 30 "$weft" run -n 2 --prefix "$once" >"$log" 2>&1
