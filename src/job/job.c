@@ -330,6 +330,17 @@ static void end_stream_calls(struct weft_job *job)
     job->end_far_streams = NULL;
 }
 
+/* What the others and `weft attach` read of a PE that leaves. */
+static void record_end(struct box *box, weft_status why, const char *sentence)
+{
+    if (why) {
+        box->exit_code = EXIT_FAILURE; /* 0 would mean that the program ended the job on purpose */
+        if (!box->failure[0])
+            snprintf(box->failure, sizeof box->failure, "%.255s", sentence);
+    }
+    atomic_store(&box->state, why ? BOX_ABORTED : BOX_FINALIZED);
+}
+
 /* In the order in which the threads of this PE use each other and what is here:
  * calls on streams, which may do all that the program may, begin watches and give the proxy work;
  * the watches, which read the black box and the control connection, also those of device code;
@@ -339,8 +350,14 @@ static void end_stream_calls(struct weft_job *job)
  * the GPU side, whose copies tell the black box too, with the mappings in it;
  * then the box, the segments, and last the connection to the others, through which a death is heard of.
  * Files have ended before (weft_finalize()), as has what the program's own threads do. */
-static void tear_down(struct weft_job *job, bool clean)
+static void tear_down(struct weft_job *job, weft_status why, const char *sentence)
 {
+    const bool clean = why == WEFT_OK;
+    /* Before anything by which the others could find out: else they would take this PE for one that has
+     * gone without a word. */
+    if (!clean && job->boot)
+        job->boot->ops->fail(job->boot, why, sentence);
+    job->ended_well = job_ended_well(job);
     job_unwatch_fork(job);
     end_stream_calls(job);
     device_watch_stop(job->gpu_watch);
@@ -348,7 +365,7 @@ static void tear_down(struct weft_job *job, bool clean)
     device_stop(job);
     atomic_store(&job->state, JOB_FINALIZED);
     if (job->box)
-        atomic_store(&job->box->state, clean ? BOX_FINALIZED : BOX_ABORTED);
+        record_end(job->box, why, sentence);
     empty_handles(job);
     job_leave_paths(job, clean);
     job_gpu_close(job);
@@ -474,7 +491,7 @@ weft_status job_enter(const weft_init_attr *attr, struct weft_job **result)
     if (status) {
         char sentence[512];
         snprintf(sentence, sizeof sentence, "%s", base_last_error());
-        tear_down(job, false);
+        tear_down(job, status, sentence);
         free_job(job);
         return base_fail(status, "%s", sentence);
     }
@@ -483,10 +500,22 @@ weft_status job_enter(const weft_init_attr *attr, struct weft_job **result)
     return WEFT_OK;
 }
 
-void job_leave(struct weft_job *job, bool clean)
+void job_leave(struct weft_job *job, weft_status why, const char *sentence)
 {
-    tear_down(job, clean);
+    tear_down(job, why, sentence);
     bury(job);
+}
+
+bool job_ended_well(const struct weft_job *job)
+{
+    if (!job->box)
+        return job->ended_well;
+    for (int slot = 0; slot < job->boot->local_npes; slot++) {
+        const struct box *box = job_box(job, slot);
+        if (atomic_load(&box->state) == BOX_ABORTED && box->exit_code == 0)
+            return true;
+    }
+    return false;
 }
 
 weft_status job_finalized(const char *function)

@@ -154,6 +154,7 @@ struct weft_job {
     void (*end_mappings)(struct weft_job *job);
     void *program_context; /* CUDA context that the program had made current before weft_init() */
     bool checking;
+    bool ended_well; /* what job_ended_well() answers once the black box is gone */
     bool threads_are_pes;
     bool crowded;                /* on some node there are more PEs than CPUs; alike at every PE */
     int node_cpus;               /* that the PEs of this node may run on */
@@ -309,10 +310,15 @@ static inline bool job_failed(const struct weft_job *job)
 weft_status job_check_failed(struct weft_job *job);
 
 /* Joins the job that this process belongs to, and leaves it: weft_init() and weft_finalize() without
- * their checks. clean: every PE has reached the end. The handle of a job that was left stays, emptied,
- * so that its use can be refused in words. */
+ * their checks. why: WEFT_OK when every PE has reached the end; else the failure, which the other PEs and
+ * the launcher are sent together with its sentence. The handle of a job that was left stays, emptied, so
+ * that its use can be refused in words. */
 weft_status job_enter(const weft_init_attr *attr, struct weft_job **job);
-void job_leave(struct weft_job *job, bool clean);
+void job_leave(struct weft_job *job, weft_status why, const char *sentence);
+
+/* Whether a PE of this node has ended the job by weft_abort() with code 0. May be called after
+ * job_leave(), and then answers what was so at that time. */
+bool job_ended_well(const struct weft_job *job);
 
 /* Calls of the host that a stream has been given. Each is counted when the stream has it, and made, or passed over,
  * once: by job_call_make(), of whichever thread. False: the job was being left, and it was passed over. The handle of a

@@ -82,7 +82,7 @@ WEFT_EXPORT weft_status weft_finalize(weft_job *job)
     char sentence[512] = "";
     if (status)
         snprintf(sentence, sizeof sentence, "%s", weft_last_error());
-    job_leave(job, status == WEFT_OK);
+    job_leave(job, status, sentence);
     return status ? base_fail(status, "%s", sentence) : WEFT_OK;
 }
 

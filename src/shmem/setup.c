@@ -28,18 +28,6 @@ WEFT_EXPORT void weft_shmem_tool_is_here(void)
     tool_is_here = true;
 }
 
-/* Whether a PE of this node has called shmem_global_exit(0): then the error of another PE, whose
- * wait was cut short by it, is no fault and is not reported. */
-static bool ended_well(const struct weft_job *job)
-{
-    for (int slot = 0; slot < job->boot->local_npes; slot++) {
-        const struct box *box = job_box(job, slot);
-        if (atomic_load(&box->state) == BOX_ABORTED && box->exit_code == 0)
-            return true;
-    }
-    return false;
-}
-
 WEFT_EXPORT void weft_shmem_fail(const char *routine, weft_status status)
 {
     /* The library's own symbols carry the prefix of the profiling interface. */
@@ -49,7 +37,8 @@ WEFT_EXPORT void weft_shmem_fail(const char *routine, weft_status status)
         log_error("%s was called before shmem_init or after shmem_finalize", routine);
         exit(EXIT_FAILURE);
     }
-    if (status <= WEFT_ERR_PEER_DEAD && ended_well(shmem_own.job)) {
+    /* A PE that called shmem_global_exit(0) has cut the waits of the others short, which is no fault. */
+    if (status <= WEFT_ERR_PEER_DEAD && job_ended_well(shmem_own.job)) {
         fflush(NULL);
         _exit(EXIT_SUCCESS);
     }

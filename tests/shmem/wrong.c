@@ -32,6 +32,15 @@ static void finalized_twice(void)
     exit(0);
 }
 
+/* Finding A16: PE 1 finalizes while PE 0 is in a barrier, so PE 0 finalizes alone. */
+static void finalize_expires(void)
+{
+    if (shmem_my_pe() == 0)
+        shmem_barrier_all();
+    shmem_finalize();
+    exit(0);
+}
+
 static void finalize_before_init(void)
 {
     shmem_finalize();
@@ -262,6 +271,7 @@ static const struct {
     CASE(after_finalize),
     CASE(finalized_twice),
     CASE(finalize_before_init),
+    CASE(finalize_expires),
     CASE(late_fault),
     CASE(no_such_pe),
     CASE(negative_pe),
