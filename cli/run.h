@@ -143,7 +143,7 @@ struct run {
     char stdin_data[4096];
     int stdin_pipe; /* writing end of PE 0's standard input when the terminal is relayed */
 
-    char mark[64]; /* environment entry of every process that comes from this job */
+    char mark[96]; /* environment entry of every process that comes from this job */
     pid_t guard;
     int guard_pipe;
     pid_t *guard_groups; /* shared with the guard: process groups to kill when we are gone */
@@ -236,6 +236,11 @@ bool run_is_dying(pid_t pid);                     /* it ends just now, or writes
 
 bool run_another_is_dying(const struct run *run,
                           int pe); /* a PE of this machine, but not that one */
+
+/* run_proc.c: what /proc calls a process of this PID namespace, and the reverse; 0: unknown or not of this
+ * namespace */
+pid_t run_proc_number(pid_t pid);
+pid_t run_proc_pid(pid_t number);
 
 /* run_start.c */
 int run_find_program(const char *name, char **path); /* 0, 126 or 127, said why */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,10 +28,10 @@ bool run_adopt_orphans(void)
 
 /* ------------------------------------------------------------------------------------- children */
 
-static pid_t parent_of(const char *pid)
+static pid_t parent_of(const char *number)
 {
     char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+    snprintf(path, sizeof path, "/proc/%.20s/stat", number);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
@@ -42,14 +43,22 @@ static pid_t parent_of(const char *pid)
     return name_ends && sscanf(name_ends + 1, " %*c %d", &parent) == 1 ? (pid_t)parent : 0;
 }
 
+/* Only what the kernel lets this process wait for is its child, whatever /proc says. */
+static bool is_child(pid_t pid)
+{
+    siginfo_t info;
+    return pid > 0 && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
 /* Where the kernel has no list of a process's children. */
 static int search_children(pid_t *children)
 {
     int count = 0;
+    const pid_t own = run_proc_number(getpid());
     DIR *processes = opendir("/proc");
     for (struct dirent *entry; processes && (entry = readdir(processes));)
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && count < MOST_CHILDREN &&
-            parent_of(entry->d_name) == getpid())
+            parent_of(entry->d_name) == own)
             children[count++] = (pid_t)atoi(entry->d_name);
     if (processes)
         closedir(processes);
@@ -58,16 +67,20 @@ static int search_children(pid_t *children)
 
 static int list_children(pid_t *children)
 {
-    char path[64];
-    int count = 0, pid;
-    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    FILE *list = fopen(path, "re");
+    int count = 0, kept = 0, number;
+    FILE *list = fopen("/proc/thread-self/children", "re");
     if (!list)
-        return search_children(children);
-    while (count < MOST_CHILDREN && fscanf(list, "%d", &pid) == 1)
-        children[count++] = (pid_t)pid;
-    fclose(list);
-    return count;
+        count = search_children(children);
+    while (list && count < MOST_CHILDREN && fscanf(list, "%d", &number) == 1)
+        children[count++] = (pid_t)number;
+    if (list)
+        fclose(list);
+    for (int i = 0; i < count; i++) {
+        pid_t pid = run_proc_pid(children[i]);
+        if (is_child(pid))
+            children[kept++] = pid;
+    }
+    return kept;
 }
 
 static bool is_known(const struct run *run, pid_t pid)
@@ -100,7 +113,7 @@ static bool environment_holds(pid_t pid, const char *entry, bool *empty)
 {
     char path[64];
     static char text[65536];
-    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)run_proc_number(pid));
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     *empty = false;
     if (fd < 0)
@@ -143,10 +156,11 @@ bool run_is_dying(pid_t pid)
     char path[64], text[4096];
     if (pid <= 0)
         return false;
-    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid); /* goes with its memory, first of all */
+    const int number = (int)run_proc_number(pid);
+    snprintf(path, sizeof path, "/proc/%d/exe", number); /* goes with its memory, first of all */
     if (readlink(path, text, sizeof text) < 0)
         return errno == ENOENT || errno == ESRCH;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    snprintf(path, sizeof path, "/proc/%d/status", number);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT || errno == ESRCH;
@@ -158,6 +172,18 @@ bool run_is_dying(pid_t pid)
 
 /* ----------------------------------------------------------------------------------------- ending */
 
+/* The number may have gone to another process since it was listed: what the descriptor stands for is looked
+ * at once more. */
+static void kill_if_marked(pid_t pid, const char *mark)
+{
+    bool empty;
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (pidfd >= 0 && environment_holds(pid, mark, &empty))
+        syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+    if (pidfd >= 0)
+        close(pidfd);
+}
+
 /* The launcher is dead and its orphans are somebody else's children, so only their environment
  * tells that they are of this job. Again until none is found: one may have forked meanwhile. */
 void run_kill_marked(const char *mark)
@@ -168,13 +194,13 @@ void run_kill_marked(const char *mark)
         again = 0;
         DIR *processes = opendir("/proc");
         for (struct dirent *entry; processes && (entry = readdir(processes));) {
-            pid_t pid = (pid_t)atoi(entry->d_name);
+            pid_t pid = run_proc_pid((pid_t)atoi(entry->d_name));
             bool empty;
             if (pid <= 0 || pid == getpid())
                 continue;
             if (environment_holds(pid, mark, &empty)) {
                 again = 1;
-                kill(pid, SIGKILL);
+                kill_if_marked(pid, mark);
             } else if (empty && round < EMPTY_ROUNDS)
                 again = 1;
         }

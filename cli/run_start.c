@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -175,13 +177,16 @@ static void guard_main(struct run *run, int pipe_end)
     _exit(0);
 }
 
-/* A pid and the time: no other job on this machine has it, now or later. */
+/* A random number, the time and a pid: no other job has it, and no stranger guesses it. */
 static void make_mark(struct run *run)
 {
     struct timespec now;
+    uint64_t random = 0;
     clock_gettime(CLOCK_REALTIME, &now);
-    snprintf(run->mark, sizeof run->mark, "WEFT_BOOT_JOB=%d.%lld.%09ld", (int)getpid(),
-             (long long)now.tv_sec, now.tv_nsec);
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) < 0)
+        random = 0; /* early after the start of the machine; pid and time are left */
+    snprintf(run->mark, sizeof run->mark, "WEFT_BOOT_JOB=%d.%lld.%09ld.%016" PRIx64, (int)getpid(),
+             (long long)now.tv_sec, now.tv_nsec, random);
 }
 
 bool run_start_guard(struct run *run)
