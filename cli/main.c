@@ -3,8 +3,12 @@
 #include "commands.h"
 
 #include <argp.h>
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct command {
     const char *name;
@@ -36,9 +40,25 @@ static void usage(FILE *to)
     fprintf(to, "\n`weft COMMAND --help` tells more.\n");
 }
 
+/* At the end of the process, from wherever it exits: what was printed and did not reach its file, on a full
+ * disk for instance, is a failure of the command. */
+static void close_output(void)
+{
+    bool lost = ferror(stdout) != 0;
+    if (fclose(stdout) == 0 && !lost)
+        return;
+    if (lost)
+        fprintf(stderr,
+                "weft: standard output could not be written; what it holds is incomplete\n");
+    else
+        fprintf(stderr, "weft: standard output could not be written: %s\n", strerror(errno));
+    _exit(EXIT_FAULT);
+}
+
 int main(int argc, char **argv)
 {
     argp_err_exit_status = EXIT_USAGE;
+    atexit(close_output);
     if (argc < 2) {
         usage(stderr);
         return EXIT_USAGE;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SET_WORDS = 64, SET_BITS = 64 * SET_WORDS }; /* PEs of a node that are followed */
 
@@ -85,9 +86,14 @@ static pid_t pid_of(const struct weft_job *job, int slot)
     return lock.l_pid > 0 ? lock.l_pid : 0;
 }
 
+/* False too where /proc is of another PID namespace, whose numbers are other processes. */
 static bool is_stopped(pid_t pid)
 {
     char path[32], text[512];
+    ssize_t own = readlink("/proc/self", text, sizeof text - 1);
+    text[own > 0 ? own : 0] = '\0';
+    if (atoi(text) != (int)getpid())
+        return false;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *file = pid > 0 ? fopen(path, "re") : NULL;
     if (!file)
