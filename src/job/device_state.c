@@ -442,6 +442,34 @@ weft_status device_trace_proxy(struct weft_job *job, struct proxy_times *times, 
     return WEFT_OK;
 }
 
+/* Units of programs that were compiled before the library had its own end in front of that word. */
+static bool is_own(const struct weft_device_unit *unit)
+{
+    return unit->size >= offsetof(struct weft_device_unit, own) + sizeof unit->own && unit->own;
+}
+
+/* A program whose device code only nvcc compiled has nothing that could run without a GPU: its kernels
+ * would not be launched, and it would go on with what they have not computed. */
+static weft_status check_target(void)
+{
+    bool cuda = false, simt = false;
+    if (device_target() != WEFT_SIMT || !device_target_is_auto())
+        return WEFT_OK;
+    pthread_mutex_lock(&units_lock);
+    for (const struct weft_device_unit *unit = units; unit; unit = unit->next) {
+        cuda |= !is_own(unit) && unit->cuda;
+        simt |= !is_own(unit) && !unit->cuda;
+    }
+    pthread_mutex_unlock(&units_lock);
+    if (!cuda || simt)
+        return WEFT_OK;
+    return base_fail(
+        WEFT_ERR_UNSUPPORTED,
+        "CUDA finds no GPU here, and this program's kernels were compiled by nvcc alone. "
+        "Run it where there is a GPU, compile it for simt too (weft_kernels() of the "
+        "CMake package), or set WEFT_TARGET=simt if it launches no kernel");
+}
+
 static weft_status start(struct weft_job *job)
 {
     struct device_state *state = calloc(1, sizeof *state);
@@ -474,6 +502,8 @@ weft_status device_start(struct weft_job *job)
                          job->npes);
     weft_status status = job_check_failed(job);
     if (!status && !job->device)
+        status = check_target();
+    if (!status && !job->device)
         status = start(job);
     if (status)
         return status;
@@ -489,12 +519,6 @@ weft_status device_start(struct weft_job *job)
     }
     pthread_mutex_unlock(&units_lock);
     return status;
-}
-
-/* Units of programs that were compiled before the library had its own end in front of that word. */
-static bool is_own(const struct weft_device_unit *unit)
-{
-    return unit->size >= offsetof(struct weft_device_unit, own) + sizeof unit->own && unit->own;
 }
 
 int device_wanted(void)

@@ -126,6 +126,9 @@ weft_status device_module_init(struct weft_job *job, void *module);
 /* The target in use, and the program's CUDA runtime (NULL: it has none) with the number of GPUs that it
  * finds. target.c. */
 weft_target device_target(void);
+
+/* WEFT_TARGET leaves the choice to the library. */
+bool device_target_is_auto(void);
 const struct weft_cuda_runtime *device_runtime(int *devices);
 void device_runtime_register(const struct weft_cuda_runtime *runtime);
 

@@ -39,6 +39,11 @@ weft_target device_target(void)
     return target;
 }
 
+bool device_target_is_auto(void)
+{
+    return config_choice(CONFIG_TARGET) == TARGET_AUTO;
+}
+
 const struct weft_cuda_runtime *device_runtime(int *devices)
 {
     pthread_once(&decided, decide);
