@@ -8,13 +8,15 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 struct file_queue {
     struct uring ring;
     const struct opened_file *file;
     bool files_known;
-    bool woken; /* of take() */
+    bool woken;          /* take() has met the completion of a NOP */
+    _Atomic bool waking; /* a NOP is in the queue, and its completion has not been met */
 };
 
 enum { BUFFERED_FILE, DIRECT_FILE };
@@ -89,6 +91,8 @@ static struct file_io *collect(struct file_queue *queue)
     while (uring_take(&queue->ring, &data, &result)) {
         if (!data) {
             queue->woken = true;
+            /* Release: pairs with the exchange in wake(), which may use the NOP's place again. */
+            atomic_store_explicit(&queue->waking, false, memory_order_release);
             continue;
         }
         struct file_io *io = (struct file_io *)(uintptr_t)data;
@@ -116,13 +120,13 @@ static struct file_io *take(struct file_queue *queue, uint64_t wait_ns, int *err
     return collect(queue);
 }
 
-/* A request that does nothing: its completion ends the wait. Without a place the queue is busy and the wait
- * short. */
+/* A NOP, whose completion ends the wait. One is enough for all callers that come before it is met, and the
+ * queue has one place for it. */
 static void wake(struct file_queue *queue)
 {
-    struct io_uring_sqe *sqe = uring_put(&queue->ring);
-    if (!sqe)
+    if (atomic_exchange(&queue->waking, true))
         return;
+    struct io_uring_sqe *sqe = uring_put(&queue->ring);
     sqe->opcode = IORING_OP_NOP;
     uring_publish(&queue->ring);
     uring_enter(&queue->ring, 0);
