@@ -98,22 +98,27 @@ static uint32_t find_fit(const struct heap *heap, size_t size)
     return heap->lists[first][__builtin_ctz(seconds)];
 }
 
+/* Afterwards `count` calls of record_new() succeed. */
+static bool records_reserve(struct heap *heap, uint32_t count)
+{
+    if (heap->records + count <= heap->capacity)
+        return true;
+    uint32_t capacity = heap->capacity * 2;
+    struct block *grown = realloc(heap->blocks, capacity * sizeof *grown);
+    if (!grown)
+        return false;
+    heap->blocks = grown;
+    heap->capacity = capacity;
+    return true;
+}
+
 static uint32_t record_new(struct heap *heap)
 {
-    if (heap->spare) {
-        uint32_t index = heap->spare;
-        heap->spare = heap->blocks[index].free_next;
-        return index;
-    }
-    if (heap->records == heap->capacity) {
-        uint32_t capacity = heap->capacity ? heap->capacity * 2 : 64;
-        struct block *grown = realloc(heap->blocks, capacity * sizeof *grown);
-        if (!grown)
-            return NIL;
-        heap->blocks = grown;
-        heap->capacity = capacity;
-    }
-    return heap->records++;
+    if (!heap->spare)
+        return heap->records++;
+    uint32_t index = heap->spare;
+    heap->spare = heap->blocks[index].free_next;
+    return index;
 }
 
 static void record_drop(struct heap *heap, uint32_t index)
@@ -212,14 +217,12 @@ void heap_destroy(struct heap *heap)
     free(heap);
 }
 
-/* Cuts the block at `index` after `size` granules; the rest becomes a free block. */
-static bool split(struct heap *heap, uint32_t index, size_t size)
+/* Cuts the block at `index` after `size` granules; the rest becomes a free block. Takes a record. */
+static void split(struct heap *heap, uint32_t index, size_t size)
 {
     if (heap->blocks[index].size == size)
-        return true;
+        return;
     uint32_t rest = record_new(heap);
-    if (!rest)
-        return false;
     struct block *block = &heap->blocks[index];
     heap->blocks[rest] = (struct block){.offset = block->offset + size,
                                         .size = block->size - size,
@@ -230,7 +233,6 @@ static bool split(struct heap *heap, uint32_t index, size_t size)
     block->after = rest;
     block->size = size;
     list_insert(heap, rest);
-    return true;
 }
 
 static weft_status no_memory(const struct heap *heap, size_t bytes)
@@ -246,8 +248,12 @@ weft_status heap_alloc(struct heap *heap, size_t bytes, size_t align, size_t *of
 {
     size_t size = bytes / HEAP_GRANULE + (bytes % HEAP_GRANULE != 0);
     size_t step = align > HEAP_GRANULE ? align / HEAP_GRANULE : 1;
-    if (size + step < size || size + step - 1 > heap->size + step || !table_reserve(heap))
+    if (size + step < size || size + step - 1 > heap->size + step)
         return no_memory(heap, bytes);
+    /* All that can fail comes first: a block that was cut otherwise at one PE than at the others would leave
+     * the heaps of the job different for good. */
+    if (!table_reserve(heap) || !records_reserve(heap, 2))
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the list of the heap's blocks");
     uint32_t index = find_fit(heap, size + step - 1);
     if (!index)
         return no_memory(heap, bytes);
@@ -255,16 +261,12 @@ weft_status heap_alloc(struct heap *heap, size_t bytes, size_t align, size_t *of
 
     size_t lead = -heap->blocks[index].offset & (step - 1);
     if (lead) {
-        if (!split(heap, index, lead)) {
-            list_insert(heap, index);
-            return no_memory(heap, bytes);
-        }
+        split(heap, index, lead);
         uint32_t front = index;
         index = heap->blocks[front].after;
         list_remove(heap, index);
         list_insert(heap, front);
     }
-    /* Out of private memory for the cut: the block stays whole, which is merely generous. */
     split(heap, index, size);
     heap->blocks[index].used = true;
     table_put(heap, index);

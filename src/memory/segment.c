@@ -3,6 +3,7 @@
 #include "memory/segment.h"
 
 #include "base/status.h"
+#include "memory/core_dump.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -172,12 +173,18 @@ void segment_dump(const struct segment *segment, size_t bytes)
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (bytes > segment->size)
         bytes = segment->size;
-    if (segment->base && bytes)
-        madvise(segment->base, (bytes + page - 1) & ~(page - 1), MADV_DODUMP);
+    if (!segment->base || !bytes)
+        return;
+    bytes = (bytes + page - 1) & ~(page - 1);
+    madvise(segment->base, bytes, MADV_DODUMP);
+    if (segment->fd >= 0)
+        core_dump_add(segment->base, bytes, segment->fd, (size_t)(segment->base - segment->slots));
 }
 
 void segment_destroy(struct segment *segment)
 {
+    if (segment->base)
+        core_dump_remove(segment->base);
     if (segment->slots && !segment->shared_mapping)
         munmap(segment->slots, segment->stride * (size_t)segment->slot_count);
     if (segment->fd >= 0)

@@ -37,9 +37,8 @@ struct segment {
 weft_status segment_create(struct segment *segment, struct boot *boot, const char *name,
                            size_t size);
 
-/* From now on the first `bytes` bytes of this PE's part are written to core dumps; nothing is
- * before. Peers' parts never are, and what no PE has touched must not be: the kernel would fill in
- * every page that it writes. */
+/* From now on the first `bytes` bytes of this PE's part are written to core dumps, but for what no PE has
+ * touched (core_dump.h); nothing is before. Peers' parts never are. */
 void segment_dump(const struct segment *segment, size_t bytes);
 
 /* Unmaps and closes. PEs as threads: the caller sees to it that nobody uses it any more. */
