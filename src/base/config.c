@@ -29,16 +29,28 @@ static struct value values[CONFIG_COUNT];
 static bool values_read;
 static pthread_mutex_t values_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Digits with an optional fraction. Not strtod(), which reads the decimal point of the program's locale. */
+static double parse_decimal(const char *text, const char **end)
+{
+    double number = 0, weight = 1;
+    for (; isdigit((unsigned char)*text); text++)
+        number = number * 10 + (*text - '0');
+    if (text[0] == '.' && isdigit((unsigned char)text[1]))
+        for (text++; isdigit((unsigned char)*text); text++)
+            number += (weight /= 10) * (*text - '0');
+    *end = text;
+    return number;
+}
+
 /* Number with an optional fraction, then a suffix that `scale` knows. */
 static bool parse_scaled(const char *text, double (*scale)(const char *suffix), uint64_t *result)
 {
-    char *end;
-    errno = 0;
+    const char *end;
     if (!isdigit((unsigned char)text[0]))
         return false;
-    double number = strtod(text, &end);
+    double number = parse_decimal(text, &end);
     double factor = scale(end);
-    if (errno || factor < 0 || number * factor > 9.0e18)
+    if (factor < 0 || number * factor > 9.0e18)
         return false;
     *result = (uint64_t)(number * factor + 0.5);
     return true;

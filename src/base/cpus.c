@@ -4,6 +4,9 @@
 
 #include <ctype.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CPUS = 64 * 1024 };
 
 /* -1: no number of a CPU stands there. */
 static long cpu_at(const char **text)
@@ -32,4 +35,16 @@ bool cpus_parse(const char *text, cpu_set_t *cpus)
         if (*text != ',')
             return *text == '\0' || (text[0] == '\n' && text[1] == '\0');
     }
+}
+
+void cpus_allowed(uint64_t folded[CPUS_FOLDED_WORDS])
+{
+    cpu_set_t sets[MOST_CPUS / CPU_SETSIZE];
+    memset(folded, 0, CPUS_FOLDED_WORDS * sizeof *folded);
+    CPU_ZERO_S(sizeof sets, sets);
+    if (sched_getaffinity(0, sizeof sets, sets) < 0)
+        return;
+    for (size_t cpu = 0; cpu < MOST_CPUS; cpu++)
+        if (CPU_ISSET_S(cpu, sizeof sets, sets))
+            folded[cpu / 64 % CPUS_FOLDED_WORDS] |= UINT64_C(1) << cpu % 64;
 }

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/cpus.h"
 #include "base/log.h"
 #include "box/choices.h"
 #include "driver/cuda.h"
@@ -29,7 +30,7 @@ enum { SPIN_SPARE_CPUS = 2000, SPIN_SHARED_CPUS = 2, SPIN_BETWEEN_LOOKS = 8, PRO
 struct hello {
     char version[16];
     uint64_t heap_bytes, data_bytes;
-    uint64_t cpus[16]; /* those this PE may run on */
+    uint64_t cpus[CPUS_FOLDED_WORDS]; /* those this PE may run on */
     int32_t pid;
     int32_t device; /* device_wanted() */
     int32_t prove;  /* WEFT_PROVE is not off */
@@ -46,25 +47,23 @@ static void fill_hello(struct weft_job *job, const weft_init_attr *attr, struct 
     hello->heap_bytes = attr->heap_bytes ? attr->heap_bytes : config_size(CONFIG_HEAP_SIZE);
     hello->data_bytes =
         attr->flags & WEFT_INIT_GLOBAL_DATA && !job->threads_are_pes ? global_data_size() : 0;
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        memcpy(hello->cpus, &set, sizeof hello->cpus);
+    cpus_allowed(hello->cpus);
 }
 
 /* All PEs of a node have as many CPUs as the union of their masks: each may be bound to its own. */
 static int node_cpus(const struct weft_job *job, const struct hello *all, int node, int *pes)
 {
-    uint64_t any[16] = {0};
+    uint64_t any[CPUS_FOLDED_WORDS] = {0};
     int cpus = 0;
     *pes = 0;
     for (int pe = 0; pe < job->npes; pe++) {
         if (job->boot->node_of[pe] != node)
             continue;
         ++*pes;
-        for (int word = 0; word < 16; word++)
+        for (int word = 0; word < CPUS_FOLDED_WORDS; word++)
             any[word] |= all[pe].cpus[word];
     }
-    for (int word = 0; word < 16; word++)
+    for (int word = 0; word < CPUS_FOLDED_WORDS; word++)
         cpus += __builtin_popcountll(any[word]);
     return cpus ? cpus : 1;
 }

@@ -51,15 +51,27 @@ static weft_status p2p_get(struct remote from, void *dst, size_t bytes, bool nbi
     if (on_gpu(from, dst))
         return p2p_gpu_get(from, dst, bytes, nbi);
     const char *at = address(from);
-    if (bytes == 8 && (uintptr_t)at % 8 == 0) {
-        uint64_t value = __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
-        memcpy(dst, &value, sizeof value);
-    } else if (bytes == 4 && (uintptr_t)at % 4 == 0) {
-        uint32_t value = __atomic_load_n((const uint32_t *)at, __ATOMIC_ACQUIRE);
-        memcpy(dst, &value, sizeof value);
-    } else {
+    if (bytes > 8 || bytes & (bytes - 1) || (uintptr_t)at & (bytes - 1)) {
         memcpy(dst, at, bytes);
+        return WEFT_OK;
     }
+    /* A value that fits one access is read by one, as p2p_put() writes it. */
+    uint64_t value = 0;
+    switch (bytes) {
+    case 1:
+        value = __atomic_load_n((const uint8_t *)at, __ATOMIC_ACQUIRE);
+        break;
+    case 2:
+        value = __atomic_load_n((const uint16_t *)at, __ATOMIC_ACQUIRE);
+        break;
+    case 4:
+        value = __atomic_load_n((const uint32_t *)at, __ATOMIC_ACQUIRE);
+        break;
+    case 8:
+        value = __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
+        break;
+    }
+    memcpy(dst, &value, bytes);
     return WEFT_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "base/config.h"
 #include "base/cpus.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,6 +35,34 @@ static void sizes_take_suffixes(void **state)
     assert_false(config_parse_size("4Q", &bytes));
     assert_false(config_parse_size("4Kx", &bytes));
     assert_false(config_parse_size("99999999999T", &bytes));
+}
+
+/* Finding A21: as in a program whose locale has a decimal comma. */
+double __wrap_strtod(const char *text, char **end);
+double __wrap_strtod(const char *text, char **end)
+{
+    return (double)strtol(text, end, 10);
+}
+
+/* Finding A21: a kernel of 2048 CPUs, which refuses smaller sets; this thread may run on two of them. */
+int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set);
+int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
+{
+    if (bytes < 2048 / 8) {
+        errno = EINVAL;
+        return -1;
+    }
+    CPU_SET_S(3, bytes, set);
+    CPU_SET_S(1024 + 70, bytes, set);
+    return 0;
+}
+
+static void cpus_beyond_the_set_are_counted(void **state)
+{
+    uint64_t cpus[CPUS_FOLDED_WORDS];
+    cpus_allowed(cpus);
+    for (int word = 0; word < CPUS_FOLDED_WORDS; word++)
+        assert_int_equal(cpus[word], word == 0 ? 1 << 3 : word == 1 ? 1 << 6 : 0);
 }
 
 static void durations_take_suffixes(void **state)
@@ -115,6 +144,7 @@ static void bad_value_is_refused_with_value(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cpus_beyond_the_set_are_counted),
         cmocka_unit_test_setup(sizes_take_suffixes, reset),
         cmocka_unit_test_setup(durations_take_suffixes, reset),
         cmocka_unit_test_setup(environment_wins_over_default, reset),

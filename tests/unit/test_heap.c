@@ -144,6 +144,42 @@ static void random_use_never_overlaps(void **state)
     heap_destroy(heap);
 }
 
+/* Private memory runs out at one PE, which happens when a list grows. */
+static bool out_of_memory;
+void *__real_realloc(void *old, size_t bytes);
+void *__wrap_realloc(void *old, size_t bytes);
+void *__wrap_realloc(void *old, size_t bytes)
+{
+    return out_of_memory ? NULL : __real_realloc(old, bytes);
+}
+
+/* Finding A21: what one PE's heap gives while private memory is short, the others' give too, or it gives
+ * nothing; and what follows is alike again. */
+static void heaps_stay_alike_without_private_memory(void **state)
+{
+    enum { SIZE = 1 << 20, BLOCKS = 700 };
+    for (int fails_at = 0; fails_at < BLOCKS; fails_at++) {
+        struct heap *here = heap_create(SIZE), *there = heap_create(SIZE);
+        for (int i = 0; i < BLOCKS; i++) {
+            size_t a, b, bytes = 64 + (size_t)(i * 37 % 900), align = i % 7 == 3 ? 1024 : 0;
+            out_of_memory = i == fails_at;
+            weft_status status = heap_alloc(here, bytes, align, &a);
+            out_of_memory = false;
+            assert_int_equal(heap_alloc(there, bytes, align, &b), WEFT_OK);
+            if (status) { /* as weft_alloc() does then */
+                assert_int_equal(status, WEFT_ERR_NO_MEMORY);
+                assert_int_equal(i, fails_at);
+                assert_int_equal(heap_free(there, b), WEFT_OK);
+                continue;
+            }
+            assert_int_equal(a, b);
+            assert_int_equal(heap_block_size(here, a), heap_block_size(there, b));
+        }
+        heap_destroy(here);
+        heap_destroy(there);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +190,7 @@ int main(void)
         cmocka_unit_test(a_range_lies_in_one_block),
         cmocka_unit_test(absurd_sizes_are_refused),
         cmocka_unit_test(random_use_never_overlaps),
+        cmocka_unit_test(heaps_stay_alike_without_private_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
