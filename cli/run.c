@@ -40,6 +40,7 @@ void run_say(const char *format, ...)
     va_end(args);
     if (n > (int)sizeof line - 2)
         n = (int)sizeof line - 2;
+    n = (int)strlen(printable(line));
     line[n++] = '\n';
     ssize_t written = write(STDERR_FILENO, line, (size_t)n);
     (void)written;

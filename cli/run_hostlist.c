@@ -132,20 +132,23 @@ static bool take_line(struct run_options *options, char *line)
     return take_host(options, name, strlen(name));
 }
 
+enum { HOSTFILE_MOST = 16 << 20 };
+
 bool run_parse_hostfile(struct run_options *options, const char *path)
 {
-    FILE *file = fopen(path, "re");
-    if (!file) {
-        run_say("--hostfile %s: %s", path, strerror(errno));
+    char *text, *rest;
+    size_t bytes;
+    if (base_read_file(path, HOSTFILE_MOST, &text, &bytes)) {
+        run_say("--hostfile: %s", weft_last_error());
         return false;
     }
-    char *line = NULL;
-    size_t size = 0;
-    bool good = true;
-    while (good && getline(&line, &size, file) >= 0)
+    bool good = strlen(text) == bytes;
+    if (!good)
+        run_say("--hostfile %s is no text: it has a zero byte", path);
+    rest = text;
+    for (char *line = strsep(&rest, "\n"); good && line; line = strsep(&rest, "\n"))
         good = take_line(options, line);
-    free(line);
-    fclose(file);
+    free(text);
     if (good && options->host_count == 0) {
         run_say("--hostfile %s names no host", path);
         return false;

@@ -4,10 +4,12 @@
 
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/printable.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static _Atomic int own_pe = -1;
@@ -47,6 +49,7 @@ void log_line(enum log_level level, const char *format, ...)
     va_end(args);
     if (n > (int)sizeof line - 2)
         n = (int)sizeof line - 2;
+    n = (int)strlen(printable(line));
     line[n++] = '\n';
     ssize_t written = write(STDERR_FILENO, line, (size_t)n);
     (void)written;

@@ -3,6 +3,8 @@
 #define WEFT_BASE_STATUS_C
 #include "base/status.h"
 
+#include "base/printable.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,10 +15,13 @@ static _Thread_local char message[MESSAGE_BYTES];
 
 weft_status base_fail(weft_status status, const char *format, ...)
 {
+    char made[MESSAGE_BYTES]; /* the earlier sentence may be among the arguments */
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    vsnprintf(made, sizeof made, format, args);
     va_end(args);
+    /* It may repeat what a peer, a file or a host has said. */
+    strcpy(message, printable(made));
     return status;
 }
 
@@ -31,6 +36,7 @@ weft_status base_fail_context(weft_status status, const char *format, ...)
     size_t left = n >= 0 && (size_t)n < sizeof message ? sizeof message - (size_t)n : 0;
     if (left > sizeof ": ")
         snprintf(message + n, left, ": %.*s", (int)(left - sizeof ": "), earlier);
+    printable(message);
     return status;
 }
 

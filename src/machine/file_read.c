@@ -12,10 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/read_file.h"
 #include "base/status.h"
 #include "machine/import.h"
-
-enum { FILE_MOST = 64 << 20 };
 
 struct reader {
     const char *text;
@@ -314,43 +313,16 @@ weft_status machine_parse(const char *text, size_t length, const char *name,
     return status;
 }
 
-static char *read_all(FILE *file, size_t *length)
-{
-    size_t size = 1 << 16;
-    char *text = malloc(size);
-    *length = 0;
-    while (text) {
-        size_t got = fread(text + *length, 1, size - *length, file);
-        *length += got;
-        if (got == 0 || size >= FILE_MOST)
-            break;
-        if (*length == size) {
-            size *= 2;
-            char *larger = realloc(text, size);
-            if (!larger)
-                free(text);
-            text = larger;
-        }
-    }
-    return text;
-}
-
 weft_status machine_read_file(const char *path, struct machine **machine)
 {
     *machine = NULL;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return base_fail(WEFT_ERR_SYSTEM, "open %s: %s", path, strerror(errno));
+    char *text;
     size_t length;
-    char *text = read_all(file, &length);
-    bool bad = !text || ferror(file);
-    fclose(file);
-    if (bad) {
-        free(text);
-        return base_fail(WEFT_ERR_SYSTEM, "read %s: %s", path, strerror(errno));
-    }
+    weft_status status = base_read_file(path, MACHINE_FILE_MOST, &text, &length);
+    if (status)
+        return status;
     const char *slash = strrchr(path, '/');
-    weft_status status = import_any(text, length, slash ? slash + 1 : path, machine);
+    status = import_any(text, length, slash ? slash + 1 : path, machine);
     free(text);
     return status;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "base/status.h"
 
 struct machine_block {
@@ -72,7 +73,7 @@ static const char *print(struct machine *machine, const char *format, va_list ar
         return "";
     char *text = machine_alloc(machine, (size_t)length + 1);
     vsnprintf(text, (size_t)length + 1, format, arguments);
-    return text;
+    return printable(text); /* names of devices, from wherever the machine was read */
 }
 
 const char *machine_printf(struct machine *machine, const char *format, ...)

@@ -129,6 +129,9 @@ struct machine *machine_read_live(const struct machine_source *source);
  * WEFT_ERR_ARGUMENT, with the line: of no known kind, cut off, newer version, unknown or absurd
  * field; WEFT_ERR_SYSTEM when it cannot be opened; WEFT_ERR_UNSUPPORTED for XML in a build without
  * expat. */
+/* Bytes that a machine file may have. */
+enum { MACHINE_FILE_MOST = 64 << 20 };
+
 weft_status machine_read_file(const char *path, struct machine **machine);
 /* A machine file alone. */
 weft_status machine_parse(const char *text, size_t length, const char *name,

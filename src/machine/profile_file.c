@@ -9,7 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/printable.h"
+#include "base/read_file.h"
 #include "base/status.h"
+#include "machine/import.h"
+#include "machine/machine.h"
 #include "machine/profile.h"
 
 json_t *profile_json(const struct profile *profile)
@@ -72,7 +76,7 @@ static weft_status parse_text(const char *name, int id, const char *text, struct
         if (strlen(text) >= sizeof fact->text)
             return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is longer than %zu bytes", name,
                              profile_infos[id].name, sizeof fact->text - 1);
-        strcpy(fact->text, text);
+        printable(strcpy(fact->text, text));
         return WEFT_OK;
     }
     char *end;
@@ -136,10 +140,13 @@ static void expect_what_is_said(struct profile *expected)
     }
 }
 
-static weft_status load_machine(const char *file, bool described, struct profile *expected)
+/* text: the contents of `file`; NULL: there is no such file, and the name is a description. */
+static weft_status load_machine(const char *file, const char *text, size_t bytes, bool described,
+                                struct profile *expected)
 {
     struct machine *machine;
-    weft_status status = machine_load(file, &machine);
+    weft_status status =
+        text ? import_any(text, bytes, file, &machine) : machine_load(file, &machine);
     if (status) {
         char why[512];
         snprintf(why, sizeof why, "%s", weft_last_error());
@@ -169,9 +176,14 @@ static weft_status parse_expectation(const json_t *root, const char *file, struc
 weft_status profile_load(const char *file, struct profile *expected)
 {
     json_error_t error;
-    bool is_file = access(file, F_OK) == 0;
-    json_t *root = is_file ? json_load_file(file, JSON_REJECT_DUPLICATES, &error) : NULL;
-    weft_status status;
+    char *text = NULL;
+    size_t bytes = 0;
+    weft_status status = WEFT_OK;
+    if (access(file, F_OK) == 0)
+        status = base_read_file(file, MACHINE_FILE_MOST, &text, &bytes);
+    if (status)
+        return status;
+    json_t *root = text ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
     if (root && json_object_get(root, "weft-expect"))
         status = parse_expectation(root, file, expected);
     else if (root && !json_object_get(root, "weft-machine"))
@@ -181,7 +193,8 @@ weft_status profile_load(const char *file, struct profile *expected)
                            "(\"weft-machine\": 1, as `weft topo --record` writes it)",
                            file);
     else
-        status = load_machine(file, !root, expected);
+        status = load_machine(file, text, bytes, !root, expected);
     json_decref(root);
+    free(text);
     return status;
 }

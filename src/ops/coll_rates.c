@@ -5,6 +5,7 @@
 
 #include "base/config.h"
 #include "base/crc32c.h"
+#include "base/read_file.h"
 #include "base/status.h"
 
 #include <dirent.h>
@@ -247,20 +248,19 @@ weft_status coll_rates_read(const char *path, const struct coll_machine *machine
                             struct coll_rates *rates, struct coll_measured *measured,
                             struct coll_machine *of)
 {
-    char text[FILE_MOST + 1];
     struct coll_rates read = *rates;
     struct coll_measured found = {0};
     struct coll_machine from = {0};
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return base_fail(WEFT_ERR_CONFIG, "%s: %s; %s", path, strerror(errno), REMEDY);
-    size_t bytes = fread(text, 1, sizeof text, file);
-    bool broken = ferror(file);
-    fclose(file);
-    if (broken || bytes > FILE_MOST || memchr(text, '\0', bytes))
+    char *text;
+    size_t bytes;
+    if (base_read_file(path, FILE_MOST, &text, &bytes))
+        return base_fail(WEFT_ERR_CONFIG, "%s; %s", base_last_error(), REMEDY);
+    if (strlen(text) != bytes) {
+        free(text);
         return refuse(path, "it is no file of rates");
-    text[bytes] = '\0';
+    }
     weft_status status = parse(path, text, machine, &read, &found, &from);
+    free(text);
     if (status)
         return status;
     *rates = read;

@@ -13,7 +13,7 @@
 #include "box/box.h"
 #include "job/device_state.h"
 #include "memory/segment.h"
-#include "tool/printable.h"
+#include "base/printable.h"
 #include "tool/system_segment.h"
 
 _Static_assert((int)BOXES_BYTES == (int)BOX_BYTES, "a box is as large as is promised");

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "box/choices.h"
-#include "tool/printable.h"
+#include "base/printable.h"
 #include "tool/system_segment.h"
 
 _Static_assert((int)CHOICES_PATHS_MOST >= (int)BOX_PATHS, "every path has a place");

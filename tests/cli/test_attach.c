@@ -15,7 +15,7 @@
 #include "box/box.h"
 #include "job/device_state.h"
 #include "memory/segment.h"
-#include "tool/printable.h"
+#include "base/printable.h"
 
 #define SECOND 1000000000ull
 

@@ -27,13 +27,13 @@ static void test_round_trip(void **state)
                                        "gpu, 2 disk, acs on",
                                        &machine),
                      WEFT_OK);
-    number_unknown(machine, &machine->gpus[3].ecc, "a \"reason\"\nof two lines");
+    number_unknown(machine, &machine->gpus[3].ecc, "a \"reason\" of two \xc2\xb5s\n\x1b[31m");
     char *first = machine_format(machine, false);
     assert_int_equal(machine_parse(first, strlen(first), "m.json", &again), WEFT_OK);
     char *second = machine_format(again, false);
     assert_string_equal(first, second);
     assert_false(again->gpus[3].ecc.known);
-    assert_string_equal(again->gpus[3].ecc.why, "a \"reason\"\nof two lines");
+    assert_string_equal(again->gpus[3].ecc.why, "a \"reason\" of two \xc2\xb5s??[31m");
     assert_int_equal(again->n_links, 48); /* 8 GPUs of 6 links */
     free(first);
     free(second);

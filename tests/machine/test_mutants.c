@@ -152,8 +152,7 @@ static void test_absurd_in_memory(void **state)
                     if (number)
                         number_set((struct machine_number *)(void *)fact, numbers[v]);
                     else
-                        *(struct machine_text *)(void *)fact =
-                            (struct machine_text){.value = v % 2 ? "" : "%s%n\n\xff"};
+                        text_set(m, (struct machine_text *)(void *)fact, v % 2 ? "" : "%s%n\n\xff");
                     machine_disbelieve(m);
                     ask(m, NULL);
                 }

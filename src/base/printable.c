@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See printable.h. */
-#include "tool/printable.h"
+#include "base/printable.h"
 
 #include <stdbool.h>
 #include <stddef.h>
