@@ -56,8 +56,19 @@ static bool hmac_by_sodium(const void *key, size_t key_bytes, const void *messag
            loaded.update(&state, message, message_bytes) == 0 && loaded.final(&state, mac) == 0;
 }
 
+/* OpenSSL 3 makes its state at the first call, and a call that finds no memory for it crashes instead of
+ * failing; this one tells. */
+static bool openssl_is_ready(void *library)
+{
+    typedef void *get_context(void);
+    get_context *get = (get_context *)dlsym(library, "OSSL_LIB_CTX_get0_global_default");
+    return !get || get();
+}
+
 static bool find_openssl(void *library)
 {
+    if (!openssl_is_ready(library))
+        return false;
     loaded.hmac = (openssl_hmac *)dlsym(library, "HMAC");
     loaded.sha256 = (openssl_sha256 *)dlsym(library, "EVP_sha256");
     driver.hmac_sha256 = hmac_by_openssl;
@@ -103,7 +114,8 @@ static bool load(void)
             driver.library = candidates[i].file;
             return true;
         } else {
-            note_failure(candidates[i].file, "it lacks a function that is needed");
+            note_failure(candidates[i].file,
+                         "it lacks a function that is needed, or finds no memory");
             dlclose(library);
         }
     }

@@ -23,7 +23,7 @@ bool xml_is(const struct xml_node *node, const char *name)
 
 #include <expat.h>
 
-enum { DEPTH_MOST = 256, ELEMENTS_MOST = 65536 };
+enum { DEPTH_MOST = 256, ELEMENTS_MOST = 65536, ATTRIBUTES_MOST = 256, TAG_MOST = 1 << 20 };
 
 struct parse {
     struct import *im;
@@ -50,6 +50,10 @@ static void keep_attributes(struct parse *p, struct xml_node *node, const XML_Ch
     size_t n = 0;
     while (pairs[2 * n])
         n++;
+    if (n > ATTRIBUTES_MOST) {
+        refuse(p, "an element has more than 256 attributes: no machine's has as many");
+        return;
+    }
     struct xml_attribute *kept = machine_alloc(p->im->machine, n * sizeof *kept);
     for (size_t i = 0; i < n; i++) {
         kept[i].key = machine_printf(p->im->machine, "%s", pairs[2 * i]);
@@ -122,10 +126,28 @@ static weft_status end_parse(struct parse *p, enum XML_Status status)
                        cut ? " (the file is cut off)" : "");
 }
 
+/* expat takes in a whole tag, with all its attributes, before it shows any of it. */
+static bool tags_are_short(const char *text, size_t length)
+{
+    const char *end = text + length;
+    for (const char *tag = memchr(text, '<', length); tag;
+         tag = memchr(tag, '<', (size_t)(end - tag))) {
+        const char *closed = memchr(tag, '>', (size_t)(end - tag));
+        if ((closed ? closed : end) - tag > TAG_MOST)
+            return false;
+        if (!closed)
+            return true;
+        tag = closed;
+    }
+    return true;
+}
+
 weft_status import_xml(struct import *im, const char *text, size_t length, struct xml_node **root)
 {
-    struct parse p = {.im = im, .parser = XML_ParserCreate(NULL)};
     *root = NULL;
+    if (!tags_are_short(text, length))
+        return import_fail(im, 1, "a tag has more than 1 MiB: no machine's has as much");
+    struct parse p = {.im = im, .parser = XML_ParserCreate(NULL)};
     if (!p.parser)
         return base_fail(WEFT_ERR_NO_MEMORY, "%s: no memory for reading XML", im->name);
     XML_SetUserData(p.parser, &p);
