@@ -223,18 +223,19 @@ void weft_group_destroy(weft_group *group);
 #define WEFT_ALLOC_ZERO    4u /* the block is filled with zeros */
 
 /* Allocates `bytes` (0 gives *address = NULL) at the same offset at every PE, aligned to `align`
- * (0 = 64; else a power of two up to 2 MiB). Collective over the job, with the same arguments
- * everywhere; ends with a barrier, so the block may be used remotely at once.
- * Errors: WEFT_ERR_NO_MEMORY (says what is free), _MISMATCH (names both sizes), _ARGUMENT. */
-weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, size_t align, unsigned hints,
+ * (0 = 64; else a power of two up to 1 GiB for WEFT_HOST, 2 MiB for WEFT_GPU). `flags` is a sum of
+ * WEFT_ALLOC_*. Collective over the job, with the same arguments everywhere; ends with a barrier, so the
+ * block may be used remotely at once.
+ * Errors: WEFT_ERR_NO_MEMORY (says what is free), _MISMATCH (names both calls), _ARGUMENT. */
+weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, size_t align, unsigned flags,
                        void **address);
 
 /* Frees a block of weft_alloc(). NULL is allowed. Collective; begins with a barrier.
  * Errors: WEFT_ERR_FREE (double free, foreign pointer). */
 weft_status weft_free(weft_job *job, void *address);
 
-/* Resizes, keeping the contents up to the smaller size, with what was put into it on default contexts
- * before; *resized is the new block. Collective; begins with a barrier. */
+/* Resizes, keeping the alignment, and the contents up to the smaller size, with what was put into it on
+ * default contexts before; *resized is the new block. Collective; begins with a barrier. */
 weft_status weft_realloc(weft_job *job, void *address, size_t bytes, void **resized);
 
 /* Address at which this PE can load and store the object `symmetric` of PE `pe`, or NULL when the
@@ -362,9 +363,10 @@ typedef enum weft_amo {
 } weft_amo;
 
 /* Non-blocking: *fetched (of `width` 4 or 8 bytes; may be NULL for those that fetch nothing) is
- * there after weft_quiet(). `expected` is used by CSWAP alone. */
-weft_status weft_atomic_nbi(weft_ctx *ctx, weft_amo amo, size_t width, void *dst, uint64_t value,
-                            uint64_t expected, void *fetched, int pe);
+ * there after weft_quiet(). `expected` is used by CSWAP alone, and stands in front of `value` as in
+ * weft_atomic_cswap64(). */
+weft_status weft_atomic_nbi(weft_ctx *ctx, weft_amo amo, size_t width, void *dst, uint64_t expected,
+                            uint64_t value, void *fetched, int pe);
 
 /* ----------------------------------------------------------------------------------- ordering */
 
@@ -524,8 +526,9 @@ weft_status weft_reducescatter(weft_team *team, void *dst, const void *src, size
 /* ---------------------------------------------------------------------------------- paths */
 
 typedef struct weft_path_info {
-    size_t size;         /* set by the caller: sizeof(weft_path_info) */
-    const char *name;    /* "self", "p2p", "weak", "slow", "none"; a constant */
+    size_t size; /* set by the caller: sizeof(weft_path_info) */
+    const char
+        *name; /* "self", "p2p", "staged", "net", "gda", of tests "weak" and "slow", or "none" */
     int load_store;      /* 1 when weft_ptr() gives an address */
     int proven;          /* 1 proven, 0 not tried, -1 every path between the two failed */
     char reason[256];    /* why this path, and why no better one */

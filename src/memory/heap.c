@@ -16,6 +16,7 @@ struct block {
     size_t size;
     uint32_t before, after;        /* neighbours in the range */
     uint32_t free_prev, free_next; /* size class; free_next also chains unused records */
+    size_t align;                  /* bytes, as heap_alloc() was asked; of a used block */
     bool used;
 };
 
@@ -269,6 +270,7 @@ weft_status heap_alloc(struct heap *heap, size_t bytes, size_t align, size_t *of
     }
     split(heap, index, size);
     heap->blocks[index].used = true;
+    heap->blocks[index].align = align;
     table_put(heap, index);
     heap->used += heap->blocks[index].size;
     heap->used_blocks++;
@@ -316,11 +318,13 @@ weft_status heap_free(struct heap *heap, size_t offset)
     return WEFT_OK;
 }
 
-size_t heap_block_size(const struct heap *heap, size_t offset)
+size_t heap_block_size(const struct heap *heap, size_t offset, size_t *align)
 {
     if (offset % HEAP_GRANULE)
         return 0;
     uint32_t index = heap->table[table_find(heap, offset / HEAP_GRANULE)];
+    if (index && align)
+        *align = heap->blocks[index].align;
     return index ? heap->blocks[index].size * HEAP_GRANULE : 0;
 }
 

@@ -74,23 +74,27 @@ static weft_status make_memfd(const char *name, size_t bytes, int *fd)
     return status;
 }
 
-/* A free range of addresses that starts at a multiple of SEGMENT_ALIGN; NULL when there is none. */
-static char *reserve_aligned(size_t bytes)
+/* A free range of addresses in which `own` bytes from its start lies a multiple of `align`; NULL: there is
+ * none. */
+static char *reserve_aligned(size_t bytes, size_t own, size_t align)
 {
-    char *range = mmap(NULL, bytes + SEGMENT_ALIGN, PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *range =
+        mmap(NULL, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED)
         return NULL;
-    size_t lead = -(uintptr_t)range & (SEGMENT_ALIGN - 1);
+    size_t lead = -(uintptr_t)(range + own) & (align - 1);
     if (lead)
         munmap(range, lead);
-    munmap(range + lead + bytes, SEGMENT_ALIGN - lead);
+    munmap(range + lead + bytes, align - lead);
     return range + lead;
 }
 
-static weft_status map_slots(struct segment *segment, const char *name, size_t bytes)
+/* own: where this PE's part begins in the segment. */
+static weft_status map_slots(struct segment *segment, const char *name, size_t bytes, size_t own)
 {
-    char *range = reserve_aligned(bytes);
+    char *range = reserve_aligned(bytes, own, SEGMENT_OWN_ALIGN);
+    if (!range)
+        range = reserve_aligned(bytes, own, SEGMENT_ALIGN);
     void *mapped = MAP_FAILED;
     if (range)
         mapped = mmap(range, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
@@ -133,7 +137,7 @@ static weft_status create_shared(struct segment *segment, struct boot *boot, con
         return status;
     if (boot->shared_slot) {
         segment->fd = made;
-        status = boot->local_pe == 0 ? map_slots(segment, name, bytes) : WEFT_OK;
+        status = boot->local_pe == 0 ? map_slots(segment, name, bytes, 0) : WEFT_OK;
         return status ? status : share_mapping(segment, boot);
     }
     if (boot->local_npes == 1) {
@@ -144,7 +148,8 @@ static weft_status create_shared(struct segment *segment, struct boot *boot, con
         if (made >= 0 && made != segment->fd)
             close(made);
     }
-    return status ? status : map_slots(segment, name, bytes);
+    return status ? status
+                  : map_slots(segment, name, bytes, segment->stride * (size_t)boot->local_pe);
 }
 
 weft_status segment_create(struct segment *segment, struct boot *boot, const char *name,

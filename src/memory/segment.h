@@ -12,7 +12,8 @@
 
 /* Where each PE's part starts, in memory and in the memfd: so that it can have huge pages of its own,
  * and so that an offset with this alignment is an address with it at every PE. */
-enum { SEGMENT_ALIGN = 2 << 20 };
+/* Bytes: of every PE's part; and of a PE's own part in its own address space, where there is room for it. */
+enum { SEGMENT_ALIGN = 2 << 20, SEGMENT_OWN_ALIGN = 1 << 30 };
 
 enum segment_id {
     SEG_HEAP,   /* the host heap */

@@ -100,17 +100,17 @@ static void give_back(struct weft_job *job, struct heap *books, size_t offset)
 }
 
 /* Memory behind [0, offset + bytes) of every window; fails at every PE or at none. */
-static weft_status back_gpu(struct weft_job *job, size_t offset, size_t bytes, unsigned hints)
+static weft_status back_gpu(struct weft_job *job, size_t offset, size_t bytes, unsigned flags)
 {
     void *block = (void *)(uintptr_t)(gpu_heap_own(&job->gpu->heap)->base + offset);
     weft_status status = job_gpu_grow(job, offset + bytes);
-    if (!status && hints & WEFT_ALLOC_ZERO)
+    if (!status && flags & WEFT_ALLOC_ZERO)
         status = boot_agree(job->boot, gpu_fill(job->gpu, block, 0, bytes));
     return status;
 }
 
 static weft_status alloc_gpu(const char *function, struct weft_job *job, size_t bytes, size_t align,
-                             unsigned hints, void **address)
+                             unsigned flags, void **address)
 {
     size_t offset = 0;
     weft_status status = job_gpu_open(job);
@@ -123,7 +123,7 @@ static weft_status alloc_gpu(const char *function, struct weft_job *job, size_t 
                           job->gpu->heap.size);
     status = settle(function, job, BOX_OP_ALLOC, taken, offset);
     if (!status) {
-        status = back_gpu(job, offset, bytes, hints);
+        status = back_gpu(job, offset, bytes, flags);
         if (status)
             base_fail_context(status, "%s", function);
     }
@@ -136,16 +136,23 @@ static weft_status alloc_gpu(const char *function, struct weft_job *job, size_t 
 }
 
 static weft_status alloc_host(const char *function, struct weft_job *job, size_t bytes,
-                              size_t align, unsigned hints, void **address)
+                              size_t align, unsigned flags, void **address)
 {
     size_t offset = 0;
     char *base = job->segments[SEG_HEAP].base;
     weft_status taken = take(job, job->heap, bytes, align, &offset);
+    if (!taken && align && (uintptr_t)(base + offset) & (align - 1)) {
+        give_back(job, job->heap, offset);
+        taken = base_fail(WEFT_ERR_NO_MEMORY,
+                          "the heap of this PE is not aligned to %zu, because address space was "
+                          "short when it was mapped (ulimit -v)",
+                          align);
+    }
     if (taken)
         base_fail_context(taken, "%s: host heap of %zu bytes (WEFT_HEAP_SIZE)", function,
                           job->segments[SEG_HEAP].size);
     /* Before the others know of the block, which is theirs to write to then. */
-    if (!taken && hints & WEFT_ALLOC_ZERO)
+    if (!taken && flags & WEFT_ALLOC_ZERO)
         memset(base + offset, 0, bytes);
     weft_status status = settle(function, job, BOX_OP_ALLOC, taken, offset);
     if (status && !taken)
@@ -158,7 +165,7 @@ static weft_status alloc_host(const char *function, struct weft_job *job, size_t
 }
 
 WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, size_t align,
-                                   unsigned hints, void **address)
+                                   unsigned flags, void **address)
 {
     static const char name[] = "weft_alloc";
     weft_status status = check_job(name, job, address);
@@ -170,12 +177,12 @@ WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, 
                          (int)kind);
     if (align & (align - 1))
         return base_fail(WEFT_ERR_ARGUMENT, "%s: align %zu is not a power of two", name, align);
-    if (align > SEGMENT_ALIGN)
+    const size_t most = kind == WEFT_HOST ? SEGMENT_OWN_ALIGN : SEGMENT_ALIGN;
+    if (align > most)
         return base_fail(WEFT_ERR_ARGUMENT,
-                         "%s: align %zu is more than %d, the most that is alike "
-                         "at every PE",
-                         name, align, SEGMENT_ALIGN);
-    status = base_check_bits("weft_alloc: hints", hints,
+                         "%s: align %zu is more than %zu, the most for %s memory", name, align,
+                         most, kind == WEFT_HOST ? "host" : "GPU");
+    status = base_check_bits("weft_alloc: flags", flags,
                              WEFT_ALLOC_ATOMICS | WEFT_ALLOC_SIGNALS | WEFT_ALLOC_ZERO);
     if (status)
         return status;
@@ -183,8 +190,8 @@ WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, 
     status = agree(name, job, (struct request){BOX_OP_ALLOC, bytes, align, 0, kind});
     if (status || bytes == 0)
         return status;
-    return kind == WEFT_GPU ? alloc_gpu(name, job, bytes, align, hints, address)
-                            : alloc_host(name, job, bytes, align, hints, address);
+    return kind == WEFT_GPU ? alloc_gpu(name, job, bytes, align, flags, address)
+                            : alloc_host(name, job, bytes, align, flags, address);
 }
 
 /* The heap in which `address` lies, and its offset there; NULL: it is in none. */
@@ -207,6 +214,7 @@ struct block {
     struct heap *books;
     weft_kind kind;
     size_t offset, bytes;
+    size_t align; /* as it was asked for */
 };
 
 /* The allocated block that starts at `address`, checked. */
@@ -215,7 +223,7 @@ static weft_status find_block(const char *function, struct weft_job *job, const 
 {
     block->books = books_of(job, address, &block->kind, &block->offset);
     pthread_mutex_lock(&job->lock);
-    block->bytes = block->books ? heap_block_size(block->books, block->offset) : 0;
+    block->bytes = block->books ? heap_block_size(block->books, block->offset, &block->align) : 0;
     pthread_mutex_unlock(&job->lock);
     if (block->bytes)
         return WEFT_OK;
@@ -273,7 +281,7 @@ WEFT_EXPORT weft_status weft_realloc(weft_job *job, void *address, size_t bytes,
         return WEFT_OK;
     }
     void *moved;
-    status = weft_alloc(job, block.kind, bytes, 0, 0, &moved);
+    status = weft_alloc(job, block.kind, bytes, block.align, 0, &moved);
     if (status)
         return status;
     size_t kept = bytes < block.bytes ? bytes : block.bytes;

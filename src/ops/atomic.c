@@ -94,7 +94,7 @@ amo_slow(const char *function, weft_ctx *ctx, weft_amo amo, size_t width, const 
 WEFT_ATOMIC_WIDTH_LIST(ATOMICS)
 
 WEFT_EXPORT weft_status weft_atomic_nbi(weft_ctx *ctx, weft_amo amo, size_t width, void *dst,
-                                        uint64_t value, uint64_t expected, void *fetched, int pe)
+                                        uint64_t expected, uint64_t value, void *fetched, int pe)
 {
     if ((unsigned)amo >= WEFT_AMO_COUNT)
         return base_fail(WEFT_ERR_OP, "weft_atomic_nbi: operation %d is not a weft_amo", (int)amo);

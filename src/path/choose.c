@@ -9,9 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Paths of the plan that this version does not have: named, so that nobody takes them for a slip. */
-static const char *const planned[] = {"file"};
-
 static void list_paths(char *text, size_t bytes)
 {
     size_t used = 0;
@@ -23,11 +20,6 @@ static void list_paths(char *text, size_t bytes)
 static weft_status unknown_path(const char *word, size_t length)
 {
     char names[128];
-    for (size_t i = 0; i < sizeof planned / sizeof planned[0]; i++)
-        if (strlen(planned[i]) == length && strncmp(planned[i], word, length) == 0)
-            return base_fail(WEFT_ERR_CONFIG,
-                             "WEFT_PATH names \"%s\", which this version of Weft does not have yet",
-                             planned[i]);
     list_paths(names, sizeof names);
     return base_fail(WEFT_ERR_CONFIG, "WEFT_PATH names \"%.*s\", which is not a path; paths are %s",
                      (int)length, word, names);

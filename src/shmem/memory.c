@@ -89,12 +89,7 @@ SHMEM_ROUTINE(void *, shmem_align, (size_t alignment, size_t size))
 
 SHMEM_ROUTINE(void *, shmem_malloc_with_hints, (size_t size, long hints))
 {
-    const long known = SHMEM_MALLOC_ATOMICS_REMOTE | SHMEM_MALLOC_SIGNAL_REMOTE;
-    unsigned flags = 0;
-    if (base_check_bits("hints", (unsigned long)hints, (unsigned long)known)) {
-        log_warn("shmem_malloc_with_hints: %s", weft_last_error());
-        return NULL;
-    }
+    unsigned flags = 0; /* a hint that is not known changes nothing: hints are advice */
     if (hints & SHMEM_MALLOC_ATOMICS_REMOTE)
         flags |= WEFT_ALLOC_ATOMICS;
     if (hints & SHMEM_MALLOC_SIGNAL_REMOTE)

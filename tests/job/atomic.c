@@ -40,7 +40,7 @@
         OK(weft_barrier(weft_team_world(job)));                                                    \
         CHECK(*(volatile type *)word == 0x30);                                                     \
         OK(weft_barrier(weft_team_world(job)));                                                    \
-        OK(weft_atomic_nbi(ctx, WEFT_AMO_FETCH_ADD, sizeof *word, word, 7, 0, &got, to));          \
+        OK(weft_atomic_nbi(ctx, WEFT_AMO_FETCH_ADD, sizeof *word, word, 0, 7, &got, to));          \
         OK(weft_quiet(ctx));                                                                       \
         CHECK(got == 0x30);                                                                        \
         OK(weft_barrier(weft_team_world(job)));                                                    \

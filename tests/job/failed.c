@@ -55,7 +55,7 @@ static int64_t *a, *b; /* symmetric */
     X(atomic_fetch_and, weft_atomic_fetch_and64(ctx, a, 1, &word, pe))                             \
     X(atomic_fetch_or, weft_atomic_fetch_or64(ctx, a, 1, &word, pe))                               \
     X(atomic_fetch_xor, weft_atomic_fetch_xor64(ctx, a, 1, &word, pe))                             \
-    X(atomic_nbi, weft_atomic_nbi(ctx, WEFT_AMO_FETCH_ADD, 8, a, 1, 0, &word, pe))                 \
+    X(atomic_nbi, weft_atomic_nbi(ctx, WEFT_AMO_FETCH_ADD, 8, a, 0, 1, &word, pe))                 \
     X(fence, weft_fence(ctx))                                                                      \
     X(quiet, weft_quiet(ctx))                                                                      \
     X(wait, weft_wait_until(ctx, WEFT_INT64, a, WEFT_GE, 0))                                       \

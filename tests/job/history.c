@@ -84,7 +84,7 @@ static void counted(void)
     COUNTS(ATOMIC, 4, a + 9, weft_atomic_fetch_add32(ctx, a + 9, 1, &half, to));
     COUNTS(ATOMIC, 8, a + 10, weft_atomic_cswap64(ctx, a + 10, 0, 1, &word, to));
     COUNTS(ATOMIC, 8, a + 11, weft_atomic_fetch64(ctx, a + 11, &word, to));
-    COUNTS(ATOMIC, 8, a + 12, weft_atomic_nbi(ctx, WEFT_AMO_FETCH_ADD, 8, a + 12, 1, 0, &word, to));
+    COUNTS(ATOMIC, 8, a + 12, weft_atomic_nbi(ctx, WEFT_AMO_FETCH_ADD, 8, a + 12, 0, 1, &word, to));
     COUNTS(SIGNAL, 8, a + 13, weft_signal(ctx, a + 13, 1, WEFT_SIGNAL_SET, to));
     COUNTS(SIGNAL, 40, a + 14, weft_put_signal(ctx, a + 14, b, 40, a + 13, 1, WEFT_SIGNAL_ADD, to));
     COUNTS(SIGNAL, 80, a + 20,

@@ -46,7 +46,7 @@ static void memory_calls(void)
     FAILS(weft_alloc(job, (weft_kind)9, 8, 0, 0, &address), WEFT_ERR_ARGUMENT, "9");
     FAILS(weft_alloc(job, WEFT_HOST, 8, 24, 0, &address), WEFT_ERR_ARGUMENT, "24");
     FAILS(weft_alloc(job, WEFT_HOST, 8, 0, 0x48 | WEFT_ALLOC_ZERO, &address), WEFT_ERR_ARGUMENT,
-          "hints is 0x4c: the bits 0x48 mean");
+          "flags is 0x4c: the bits 0x48 mean");
     FAILS(weft_alloc(job, WEFT_HOST, (size_t)1 << 40, 0, 0, &address), WEFT_ERR_NO_MEMORY,
           "1099511627776");
     FAILS(weft_free(job, &local), WEFT_ERR_FREE, "not the start");
@@ -100,8 +100,8 @@ static void atomic_and_signal_calls(void)
     FAILS(weft_atomic_fetch_add64(ctx, area, 1, NULL, 0), WEFT_ERR_ARGUMENT, "fetched");
     FAILS(weft_atomic_cswap32(ctx, &local, 1, 1, (uint32_t *)&v64, 0), WEFT_ERR_ADDRESS, "");
     FAILS(weft_atomic_swap64(ctx, area, 1, &v64, n), WEFT_ERR_PE, "does not exist");
-    FAILS(weft_atomic_nbi(ctx, (weft_amo)77, 8, area, 1, 0, &v64, 0), WEFT_ERR_OP, "77");
-    FAILS(weft_atomic_nbi(ctx, WEFT_AMO_ADD, 3, area, 1, 0, &v64, 0), WEFT_ERR_TYPE, "3");
+    FAILS(weft_atomic_nbi(ctx, (weft_amo)77, 8, area, 0, 1, &v64, 0), WEFT_ERR_OP, "77");
+    FAILS(weft_atomic_nbi(ctx, WEFT_AMO_ADD, 3, area, 0, 1, &v64, 0), WEFT_ERR_TYPE, "3");
     FAILS(weft_put_signal(ctx, area, &local, 8, area + 1, 1, (weft_signal_op)5, 0), WEFT_ERR_OP,
           "5");
     FAILS(weft_put_signal(ctx, area, &local, 8, &local, 1, WEFT_SIGNAL_SET, 0), WEFT_ERR_ADDRESS,

@@ -80,9 +80,9 @@ static int quiet_of_context_completes_atomics(uint64_t round)
         return observe(round);
     for (int i = 0; i < WORDS; i++)
         if (i % 2)
-            OK(weft_atomic_nbi(one, WEFT_AMO_ADD, 8, &area->data[i], 1, 0, NULL, 1));
+            OK(weft_atomic_nbi(one, WEFT_AMO_ADD, 8, &area->data[i], 0, 1, NULL, 1));
         else
-            OK(weft_atomic_nbi(one, WEFT_AMO_FETCH_ADD, 8, &area->data[i], 1, 0, &before[i], 1));
+            OK(weft_atomic_nbi(one, WEFT_AMO_FETCH_ADD, 8, &area->data[i], 0, 1, &before[i], 1));
     OK(weft_quiet(removed ? other : one));
     OK(weft_p64(other, &area->flag, round, 1));
     OK(weft_quiet(other));

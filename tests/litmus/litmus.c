@@ -206,7 +206,7 @@ static int fence_orders_every_atomic(uint64_t round)
     if (me == 1)
         return observe(round);
     for (int i = 0; i < WORDS; i += 4) {
-        OK(weft_atomic_nbi(ctx, WEFT_AMO_FETCH_ADD, 8, &area->data[i], 1, 0, &later, 1));
+        OK(weft_atomic_nbi(ctx, WEFT_AMO_FETCH_ADD, 8, &area->data[i], 0, 1, &later, 1));
         OK(weft_atomic_set64(ctx, &area->data[i + 1], round, 1));
         OK(weft_atomic_xor64(ctx, &area->data[i + 2], round ^ (round - 1), 1));
         OK(weft_atomic_swap64(ctx, &area->data[i + 3], round, &before[i], 1));

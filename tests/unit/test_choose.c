@@ -393,8 +393,8 @@ static void parsing(void **state)
         {"p2", "\"p2\""},
         {"p2pp", "\"p2pp\""},
         {" p2p", "\" p2p\""},
-        {"file", "\"file\", which this version of Weft does not have yet"},
-        {"^file", "\"file\", which this version of Weft does not have yet"},
+        {"file", "\"file\", which is not a path; paths are self, p2p"},
+        {"^file", "\"file\", which is not a path; paths are self, p2p"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         if (!wrong[i].sentence) {

@@ -24,7 +24,7 @@ static void blocks_are_aligned_and_apart(void **state)
     assert_int_equal(b % 4096, 0);
     assert_true(b >= a + 1 || b + 100 <= a);
     assert_true(c != a && c != b);
-    assert_int_equal(heap_block_size(heap, b), 128);
+    assert_int_equal(heap_block_size(heap, b, NULL), 128);
     assert_int_equal(heap_get_stats(heap).used, 64 + 128 + 64);
     heap_destroy(heap);
 }
@@ -173,7 +173,7 @@ static void heaps_stay_alike_without_private_memory(void **state)
                 continue;
             }
             assert_int_equal(a, b);
-            assert_int_equal(heap_block_size(here, a), heap_block_size(there, b));
+            assert_int_equal(heap_block_size(here, a, NULL), heap_block_size(there, b, NULL));
         }
         heap_destroy(here);
         heap_destroy(there);

@@ -13,7 +13,6 @@
 #define WEFT_RESTRICT                 __restrict__
 #define WEFT_UNROLL                   _Pragma("unroll")
 #define WEFT_NO_UNROLL                _Pragma("unroll 1")
-#define WEFT_NO_UNROLL                _Pragma("unroll 1")
 
 #define WEFT_SHARED(type, name, dims) __shared__ __align__(16) type name dims
 #define WEFT_SHARED_DYNAMIC(type, name)                                                            \

@@ -11,7 +11,7 @@ WEFT_NV_HOST uint64_t weft_nv_amo_host(weft_amo amo, size_t width, void *dest, u
 {
     weft_ctx *ctx = weft_nvshmem_ctx();
     uint64_t fetched = 0;
-    weft_status status = weft_atomic_nbi(ctx, amo, width, dest, value, expected,
+    weft_status status = weft_atomic_nbi(ctx, amo, width, dest, expected, value,
                                          amo >= WEFT_AMO_FETCH ? &fetched : NULL, pe);
     if (!status && amo >= WEFT_AMO_FETCH)
         status = weft_quiet(ctx);

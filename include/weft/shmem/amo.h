@@ -30,13 +30,13 @@
                            (TYPE * fetch, TYPE * dest, TYPE value, int pe),                        \
                            (fetch, dest, value, pe),                                               \
                            WEFT_SHMEM_CHECK(weft_atomic_nbi(WEFT_SHMEM_JOB.ctx, amo, sizeof(TYPE), \
-                                                            dest, __VA_ARGS__, 0, fetch, pe));)    \
+                                                            dest, 0, __VA_ARGS__, fetch, pe));)    \
     WEFT_SHMEM_INLINE_VOID(                                                                        \
         shmem_ctx_##NAME##_atomic_##form,                                                          \
         (shmem_ctx_t ctx, TYPE * fetch, TYPE * dest, TYPE value, int pe),                          \
         (ctx, fetch, dest, value, pe),                                                             \
         WEFT_SHMEM_CHECK(weft_atomic_nbi(weft_shmem_ctx(ctx), amo, sizeof(TYPE), dest,             \
-                                         __VA_ARGS__, 0, fetch, pe));)
+                                         0, __VA_ARGS__, fetch, pe));)
 
 WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
@@ -166,13 +166,13 @@ WEFT_SHMEM_GROUP("9.7", "shmem_atomic_compare_swap_nbi")
         (TYPE * fetch, TYPE * dest, TYPE cond, TYPE value, int pe),                                \
         (fetch, dest, cond, value, pe),                                                            \
         WEFT_SHMEM_CHECK(weft_atomic_nbi(WEFT_SHMEM_JOB.ctx, WEFT_AMO_CSWAP, sizeof(TYPE), dest,   \
-                                         (uint64_t)value, (uint64_t)cond, fetch, pe));)            \
+                                         (uint64_t)cond, (uint64_t)value, fetch, pe));)            \
     WEFT_SHMEM_INLINE_VOID(                                                                        \
         shmem_ctx_##NAME##_atomic_compare_swap_nbi,                                                \
         (shmem_ctx_t ctx, TYPE * fetch, TYPE * dest, TYPE cond, TYPE value, int pe),               \
         (ctx, fetch, dest, cond, value, pe),                                                       \
         WEFT_SHMEM_CHECK(weft_atomic_nbi(weft_shmem_ctx(ctx), WEFT_AMO_CSWAP, sizeof(TYPE), dest,  \
-                                         (uint64_t)value, (uint64_t)cond, fetch, pe));)
+                                         (uint64_t)cond, (uint64_t)value, fetch, pe));)
 WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
@@ -188,12 +188,12 @@ WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch_inc_nbi")
         shmem_##NAME##_atomic_fetch_inc_nbi, (TYPE * fetch, TYPE * dest, int pe),                  \
         (fetch, dest, pe),                                                                         \
         WEFT_SHMEM_CHECK(weft_atomic_nbi(WEFT_SHMEM_JOB.ctx, WEFT_AMO_FETCH_ADD, sizeof(TYPE),     \
-                                         dest, 1, 0, fetch, pe));)                                 \
+                                         dest, 0, 1, fetch, pe));)                                 \
     WEFT_SHMEM_INLINE_VOID(                                                                        \
         shmem_ctx_##NAME##_atomic_fetch_inc_nbi,                                                   \
         (shmem_ctx_t ctx, TYPE * fetch, TYPE * dest, int pe), (ctx, fetch, dest, pe),              \
         WEFT_SHMEM_CHECK(weft_atomic_nbi(weft_shmem_ctx(ctx), WEFT_AMO_FETCH_ADD, sizeof(TYPE),    \
-                                         dest, 1, 0, fetch, pe));)
+                                         dest, 0, 1, fetch, pe));)
 WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_TYPED, )
 #undef WEFT_SHMEM_TYPED
 
