@@ -31,6 +31,11 @@
 extern "C" {
 #endif
 
+/* Of this header; weft_version() gives that of the library that was loaded. */
+#define WEFT_VERSION_MAJOR 0
+#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_PATCH 0
+
 /* ------------------------------------------------------------------------------------ status */
 
 /* X(name, value, meaning). Grouped by what the fault ends: the call (-1 ... -99), the connection to

@@ -116,4 +116,19 @@ for wrong in "" "-np" "-np 2" "-np 2 -x" "-np 2 --mca a" "-x 1a=b -np 2 $made/te
     "$bin/oshrun" $wrong >"$made/notes" 2>&1
     [ $? -eq 2 ] || fault "oshrun $wrong: exit status 2 was wanted: $(cat "$made/notes")"
 done
+# Finding E1: builds name the wrapper itself in these variables, by any name, or a wrapper that calls it.
+printf 'int main(void) { return 0; }\n' >"$made/empty.c"
+cp "$made/empty.c" "$made/empty.cc"
+printf '#!/bin/sh\nexec "%s/oshcc" "$@"\n' "$bin" >"$made/mine"
+chmod +x "$made/mine"
+ln -s "$bin/oshcc" "$made/oshcc"
+for named in oshcc "$bin/oshcc" "$made/oshcc" "$made/mine" "oshcc -O1"; do
+    PATH=$bin:$PATH OSHCC=$named timeout 20 "$bin/oshcc" -o "$made/empty" "$made/empty.c" >"$made/notes" 2>&1 ||
+        fault "OSHCC=$named oshcc: status $?: $(cat "$made/notes")"
+done
+for named in oshc++ oshCC "$bin/oshcxx"; do
+    PATH=$bin:$PATH OSHCXX=$named timeout 20 "$bin/oshc++" -o "$made/empty" "$made/empty.cc" >"$made/notes" 2>&1 ||
+        fault "OSHCXX=$named oshc++: status $?: $(cat "$made/notes")"
+done
+[ "$(OSHCC=no-such-compiler "$bin/oshcc" --showme:command)" = no-such-compiler ] || fault "OSHCC names no other compiler"
 exit $status
