@@ -82,7 +82,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option options[] = {
     {"codes", 'c', "FORMAT", OPTION_ARG_OPTIONAL, "list the reason codes (text, md, man)", 0},
-    {"job", 'p', "PID", 0, "the pairs of GPUs that a running job uses, or two of its PEs", 0},
+    {"job", 'p', "PID", 0,
+     "a running job: the paths of its PEs and the pairs of its GPUs, or two of its PEs", 0},
     {0},
 };
 
@@ -497,13 +498,20 @@ static int explain_one(const struct arguments *a, struct machine *machine, const
 
 static int explain_job(const struct arguments *a, struct machine *machine)
 {
-    struct job_gpus job;
-    int worst = EXIT_GOOD;
-    if (job_find_gpus(a->job, &job)) {
+    struct job_gpus job = {.n = 0};
+    const bool has_pes = explain_is_job(a->job);
+    json_t *result = a->options.json ? json_pack("{s:i}", "job", a->job) : NULL;
+    json_t *list = result ? json_array() : NULL;
+    int worst = has_pes ? explain_job_pes(a->job, result) : EXIT_GOOD;
+    /* Of a job of Weft enough is known without a GPU; of another program's nothing is. */
+    if (job_find_gpus(a->job, &job) && !has_pes) {
         fprintf(stderr, "weft explain: %s\n", weft_last_error());
+        json_decref(list);
+        json_decref(result);
         return EXIT_FAULT;
     }
-    json_t *list = a->options.json ? json_array() : NULL;
+    if (!list && has_pes && job.n > 1)
+        putchar('\n');
     for (int i = 0; i < job.n; i++)
         for (int k = 0; k < job.n; k++) {
             char x[16], y[16];
@@ -516,11 +524,13 @@ static int explain_job(const struct arguments *a, struct machine *machine)
             if (!list)
                 putchar('\n');
         }
-    if (!list && job.n < 2)
+    if (!list && !has_pes && job.n < 2)
         printf("the job of process %d uses %d GPU%s: no pair to explain\n", a->job, job.n,
                job.n == 1 ? "" : "s");
-    if (list)
-        json_print(list);
+    if (result) {
+        json_object_set_new(result, "gpus", list);
+        json_print(result);
+    }
     return worst;
 }
 

@@ -10,10 +10,10 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/printable.h"
 #include "box/box.h"
 #include "job/device_state.h"
 #include "memory/segment.h"
-#include "base/printable.h"
 #include "tool/system_segment.h"
 
 _Static_assert((int)BOXES_BYTES == (int)BOX_BYTES, "a box is as large as is promised");
@@ -198,7 +198,8 @@ bool boxes_read(int pid, struct boxes_job *job, char *why, int why_bytes)
 {
     struct system_segment segment;
     *job = (struct boxes_job){.now_ns = clock_now_ns()};
-    if (!system_segment_open(pid, &segment, why, why_bytes))
+    int pe = system_segment_find_pe(pid);
+    if (!system_segment_open(pe ? pe : pid, &segment, why, why_bytes))
         return false;
     job->pes = calloc((size_t)segment.slots, sizeof *job->pes);
     job->count = job->pes ? segment.slots : 0;

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "box/choices.h"
 #include "base/printable.h"
+#include "box/choices.h"
 #include "tool/system_segment.h"
 
 _Static_assert((int)CHOICES_PATHS_MOST >= (int)BOX_PATHS, "every path has a place");
@@ -125,6 +125,26 @@ static bool read_from(const struct system_segment *segment, int pid, int from, i
     if (mapped)
         munmap((void *)mapped, segment->stride);
     return good;
+}
+
+bool choices_read_all(int pid, void (*take)(void *argument, const struct choices *one),
+                      void *argument, char *why, int why_bytes)
+{
+    static struct choices one;
+    struct system_segment segment;
+    int pe = system_segment_find_pe(pid);
+    if (!system_segment_open(pe ? pe : pid, &segment, why, why_bytes))
+        return false;
+    for (int slot = 0; slot < segment.slots; slot++) {
+        const void *mapped = system_segment_map(&segment, slot, segment.stride);
+        if (!mapped)
+            continue;
+        for (int to = 0; choices_decode(mapped, segment.stride, to, &one); to++)
+            take(argument, &one);
+        munmap((void *)mapped, segment.stride);
+    }
+    system_segment_close(&segment);
+    return true;
 }
 
 bool choices_read(int pid, int from, int to, struct choices *choices, char *why, int why_bytes)

@@ -37,6 +37,11 @@ struct choices {
  * false, and the sentence is in `why`. */
 bool choices_read(int pid, int from, int to, struct choices *choices, char *why, int why_bytes);
 
+/* Gives `take` how each PE of this node reaches each PE of the job, in the order of both. A PE that has not
+ * begun yet is left out. */
+bool choices_read_all(int pid, void (*take)(void *argument, const struct choices *one),
+                      void *argument, char *why, int why_bytes);
+
 /* The same from the `bytes` of a slot of the system segment: false when they hold no such thing. For
  * tests, too. */
 bool choices_decode(const void *slot, size_t bytes, int to, struct choices *choices);

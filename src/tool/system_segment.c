@@ -74,10 +74,11 @@ bool system_segment_open(int pid, struct system_segment *segment, char *why, int
                        "as root",
                  pid, pid, strerror(errno));
     if (segment->fd == -1)
-        snprintf(why, (size_t)why_bytes,
-                 "process %d is not a PE of a Weft job (it holds no memfd \"weft-system\"); give "
-                 "the PID of a PE, not of its launcher",
-                 pid);
+        snprintf(
+            why, (size_t)why_bytes,
+            "process %d is not a PE of a Weft job (it holds no memfd \"weft-system\"), and has "
+            "started none on this machine",
+            pid);
     if (segment->fd < 0)
         return false;
     if (find_slots(segment, why, why_bytes))

@@ -50,7 +50,10 @@ expect() {
     said=$("$weft" attach "$@" 2>&1)
     [ $? -eq "$status" ] && grep -qF -- "$words" <<< "$said" || fail "attach $*: $said"
 }
-expect 1 'is not a PE of a Weft job' $$
+sleep 30 &
+expect 1 'is not a PE of a Weft job' $!
+kill $!
+"$weft" attach "$launcher" | grep -q "^PE 0  pid $pid " || fail "the PID of the launcher is refused"
 expect 1 'there is no process 4194305' 4194305
 expect 2 'is not a process number' nobody
 expect 2 'the PID of a PE is missing'

@@ -87,6 +87,14 @@ expect 2 'PE 99: the job of' "$weft" explain --job "$pid" 99 0
 expect 2 'there is no process 4194305' "$weft" explain --job 4194305 0 1
 sleep 60 &
 stranger=$!
+# Without two PEs: all pairs, and what went over their paths (finding E6: it wanted a GPU).
+expect 0 'host      p2p: every PE to every other, tested; ' "$weft" explain --job "$pid"
+line '^job of process [0-9]+: 3 PEs, 3 on this machine \(cli_hang\)$'
+line '^  host      self: every PE to itself, '
+line '^  PE 1      no operation yet$'
+expect 0 'PE 2      ' "$weft" explain --job "$launcher"
+expect 0 '"pairs"' "$weft" explain --job "$pid" --json
+json 'pairs.0.count operations.2.pe gpus' '3 2 *'
 expect 2 "process $stranger is not a PE of a Weft job" "$weft" explain --job "$stranger" 0 1
 kill "$stranger"
 expect 2 'name two PEs of the job' "$weft" explain --job "$pid" 0
@@ -102,6 +110,12 @@ if [ "$(id -u)" -eq 0 ]; then # somebody else
 fi
 end_job
 expect 2 "there is no process $pid" "$weft" explain --job "$pid" 0 1
+
+# --- what was put
+start 3 WEFT_PATH=staged -- put
+expect 0 'host      staged: every PE to every other, tested; ' "$weft" explain --job "$pid"
+line '^  PE 2      staged [1-9][0-9]* operations, [1-9][0-9]+ bytes$' # the library's own among them
+end_job
 
 # --- PEs of two machines
 if /sbin/ldconfig -p | grep -q 'libfabric\.so\.1'; then

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A job for `weft attach` and `weft explain --job` to look at: PE 1 waits in a barrier for the others,
- * which sleep. PE 0 prints its number of process first. With an argument there is GPU memory too. Ends by
- * itself after a minute. */
+ * which sleep. PE 0 prints its number of process first. With the argument put each PE has put 3 values of 8
+ * bytes to the next one by then, with any other there is GPU memory too. Ends by itself after a minute. */
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <weft.h>
@@ -15,11 +17,14 @@ int main(int argc, char **argv)
         return 1;
     }
     void *block;
-    (void)argv;
-    if (argc > 1 && weft_alloc(job, WEFT_GPU, 64, 0, 0, &block)) {
+    const bool puts = argc > 1 && strcmp(argv[1], "put") == 0;
+    if (argc > 1 && weft_alloc(job, puts ? WEFT_HOST : WEFT_GPU, 64, 0, 0, &block)) {
         fprintf(stderr, "%s\n", weft_last_error());
         return 1;
     }
+    for (int i = 0; puts && i < 3; i++)
+        weft_p64(weft_default_ctx(job), (uint64_t *)block + i, 5,
+                 (weft_my_pe(job) + 1) % weft_n_pes(job));
     if (weft_my_pe(job) == 0) {
         printf("%d\n", (int)getpid());
         fflush(stdout);

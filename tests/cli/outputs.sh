@@ -124,14 +124,19 @@ for attempt in {1..200}; do
     [ -n "$pid" ] && break
     sleep 0.05
 done
-expect 0 'uses 0 GPUs: no pair to explain' "$weft" explain --job "$pid"
-FAKE_NVML_PIDS=0:$pid expect 0 'uses 1 GPU: no pair to explain' "$weft" explain --job "$pid"
+expect 0 'host      p2p: 0->1, 1->0, tested; ' "$weft" explain --job "$pid"
+# A job of another library is known by its GPUs alone.
+sleep 60 &
+foreign=$!
+expect 0 'uses 0 GPUs: no pair to explain' "$weft" explain --job "$foreign"
+FAKE_NVML_PIDS=0:$foreign expect 0 'uses 1 GPU: no pair to explain' "$weft" explain --job "$foreign"
+FAKE_NVML_PIDS=0:1,1:$foreign expect 0 'uses 1 GPU: no pair to explain' "$weft" explain --job "$foreign"
+kill $foreign
 # PE 1 is found through the launcher that PE 0 has, too
 other=$(ps -o pid= --ppid $launcher | tr -d ' ' | grep -vx "$pid" | head -n 1)
 FAKE_NVML_PIDS=0:$pid,1:$other expect 0 'gpu0 -> gpu1' "$weft" explain --job "$pid"
 grep -q '^gpu1 -> gpu0' "$folder/out" || fail 'both directions'
 FAKE_NVML_PIDS=0:$pid,1:$other expect 0 '"a": "gpu0"' "$weft" explain --job "$pid" --json
-json '# 0.a 0.b 1.a 1.b' '2 gpu0 gpu1 gpu1 gpu0'
-FAKE_NVML_PIDS=0:1,1:$other expect 0 'uses 1 GPU: no pair to explain' "$weft" explain --job "$pid"
+json 'gpus.# gpus.0.a gpus.0.b gpus.1.a gpus.1.b' '2 gpu0 gpu1 gpu1 gpu0'
 expect 1 'there is no process 4194305' "$weft" explain --job 4194305
 exit $((failures > 0))
