@@ -322,7 +322,7 @@ weft_status weft_signal_wait(weft_ctx *ctx, const uint64_t *signal, weft_cmp cmp
 
 /* Atomic with respect to all other functions of this section, weft_signal*() and the waits, on the
  * same variable and width. The variable is aligned to its width (else WEFT_ERR_ALIGNMENT). Those
- * with a `fetched` argument return the value from before. inc is add of 1; on float and double, set,
+ * with a `fetched` argument return the value from before, in memory of the host. inc is add of 1; on float and double, set,
  * fetch and swap act on the bit pattern. */
 #define WEFT_ATOMIC_WIDTH_LIST(X)                                                                  \
     X(32, uint32_t)                                                                                \
@@ -367,8 +367,8 @@ typedef enum weft_amo {
     WEFT_AMO_COUNT
 } weft_amo;
 
-/* Non-blocking: *fetched (of `width` 4 or 8 bytes; may be NULL for those that fetch nothing) is
- * there after weft_quiet(). `expected` is used by CSWAP alone, and stands in front of `value` as in
+/* Non-blocking: *fetched (of `width` 4 or 8 bytes, in memory of the host or of this PE's GPU; may be NULL
+ * for those that fetch nothing) is there after weft_quiet(). `expected` is used by CSWAP alone, and stands in front of `value` as in
  * weft_atomic_cswap64(). */
 weft_status weft_atomic_nbi(weft_ctx *ctx, weft_amo amo, size_t width, void *dst, uint64_t expected,
                             uint64_t value, void *fetched, int pe);

@@ -17,7 +17,13 @@ amo_slow(const char *function, weft_ctx *ctx, weft_amo amo, size_t width, const 
     if (amo >= WEFT_AMO_FETCH && !fetched)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: fetched is null", function);
     access_count(BOX_OP_ATOMIC, at.peer, width, at.offset);
-    return at.peer->ops->atomic(at, amo, width, value, expected, fetched, nbi);
+    struct gpu *gpu = ctx->job->gpu;
+    if (!fetched || !gpu || gpu_place_of(gpu, fetched) != GPU_PLACE_DEVICE)
+        return at.peer->ops->atomic(at, amo, width, value, expected, fetched, nbi);
+    /* Paths store what they fetch by the CPU, which cannot store here. */
+    uint64_t before = 0;
+    status = at.peer->ops->atomic(at, amo, width, value, expected, &before, false);
+    return status ? status : gpu_copy(gpu, 0, fetched, &before, width, GPU_DONE);
 }
 
 #define MODIFY(name, AMO, width, type, statement)                                                  \

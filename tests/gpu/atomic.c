@@ -45,6 +45,23 @@ int main(void)
     OK(weft_atomic_nbi(ctx, WEFT_AMO_FETCH, 8, own, 0, 0, &seen, next));
     OK(weft_quiet(ctx));
     CHECK(seen == 10);
+    /* Finding A10: what is fetched goes to memory of the GPU, from there and from memory of the host. */
+    uint64_t *fetched = gpu_alloc(job, 64, WEFT_ALLOC_ZERO), *host;
+    OK(weft_alloc(job, WEFT_HOST, 64, 0, WEFT_ALLOC_ZERO, (void **)&host));
+    *host = 77 + (uint64_t)me;
+    OK(weft_barrier(weft_team_world(job)));
+    OK(weft_atomic_nbi(ctx, WEFT_AMO_SWAP, 8, own, 0, 13, fetched, next));
+    OK(weft_atomic_nbi(ctx, WEFT_AMO_FETCH, 8, own, 0, 0, fetched + 1, next));
+    OK(weft_atomic_nbi(ctx, WEFT_AMO_FETCH_ADD, 8, host, 0, 5, fetched + 2, next));
+    OK(weft_atomic_nbi(ctx, WEFT_AMO_FETCH_ADD, 4, host, 0, 5, fetched + 3, next));
+    OK(weft_quiet(ctx));
+    const uint64_t wanted[] = {10, 13, 77 + (uint64_t)next, 82 + (uint64_t)next};
+    for (int i = 0; i < 4; i++) {
+        OK(weft_g64(ctx, fetched + i, &seen, me));
+        CHECK(seen == wanted[i]);
+    }
+    OK(weft_barrier(weft_team_world(job)));
+
     OK(weft_atomic_set32(ctx, narrow, 7, next));
     OK(weft_quiet(ctx));
     OK(weft_atomic_fetch_add32(ctx, narrow, 0xffffffffu, &seen32, next));
