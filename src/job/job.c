@@ -132,8 +132,7 @@ static weft_status make_segments(struct weft_job *job, const struct hello *mine)
         return status;
     job->heap = heap_create(mine->heap_bytes);
     job->paths.map = calloc((size_t)job->npes, sizeof *job->paths.map);
-    job->scratch = calloc((size_t)job->npes, PACKET_BYTES);
-    if (!job->heap || !job->paths.map || !job->scratch)
+    if (!job->heap || !job->paths.map)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the tables of %d PEs",
                          job->npes);
     for (int s = 0; s < SEG_COUNT; s++)
@@ -373,8 +372,6 @@ static void tear_down(struct weft_job *job, weft_status why, const char *sentenc
     drop_segments(job);
     heap_destroy(job->heap);
     job->heap = NULL;
-    free(job->scratch);
-    job->scratch = NULL;
     free(job->paths.map);
     for (int kind = 0; kind < MEMORY_KINDS; kind++)
         free(job->paths.choices[kind]);
@@ -542,6 +539,14 @@ weft_status job_fail(struct weft_job *job, weft_status status, const char *sente
     }
     pthread_mutex_unlock(&job->lock);
     return job_check_failed(job);
+}
+
+weft_status job_fail_all(struct weft_job *job, weft_status status, const char *sentence)
+{
+    char copy[sizeof job->failure];
+    snprintf(copy, sizeof copy, "%s", sentence);
+    job->boot->ops->fail(job->boot, status, copy);
+    return job_fail(job, status, copy);
 }
 
 void job_guard(struct weft_job *job)

@@ -92,7 +92,8 @@ struct weft_team {
     int leader;        /* goes first out of the next barrier or sync (ops/coll.h), -1: nobody */
     uint64_t sequence; /* phases used so far */
     uint64_t packets;  /* packet exchanges so far */
-    struct team_coll *coll;    /* of ops/coll_kernel.c; NULL: no collective on GPU memory yet */
+    struct team_coll *coll; /* of ops/coll_kernel.c; NULL: no collective on GPU memory yet */
+    void *scratch;          /* [n] packets: for exchanges that must not fail for want of memory */
     struct mailbox *mailboxes; /* own area: mailboxes[i] is written by member i */
     struct mailbox *
         *mailbox_at; /* own mailbox in member i's area; NULL where it cannot be stored to */
@@ -127,8 +128,7 @@ struct weft_job {
         [PATH_LACKS_BYTES]; /* [npes] what each PE lacks for paths that have looked */
     struct box *box;
     struct heap *heap;
-    void *scratch;        /* [npes] packets: for exchanges that must not fail for want of memory */
-    pthread_mutex_t lock; /* books, lists of contexts and teams */
+    pthread_mutex_t lock;      /* books, lists of contexts and teams */
     pthread_mutex_t show_lock; /* of what is shown of choices; nothing is waited for under it */
     /* Who holds this may wait while the contexts stay: they are listed and unlisted under both locks,
      * this one first. A wait takes `lock` for itself. */
@@ -295,6 +295,10 @@ bool job_progress(struct weft_job *job);
 /* Ends further waits with this status and sentence (the first one counts); returns the status that
  * counts. */
 weft_status job_fail(struct weft_job *job, weft_status status, const char *sentence);
+
+/* The same when other PEs wait for what this one can no longer do: they and the launcher are told, and their
+ * waits end with the sentence. */
+weft_status job_fail_all(struct weft_job *job, weft_status status, const char *sentence);
 
 /* Device code runs from now on: its faults are looked for by every call. */
 void job_guard(struct weft_job *job);

@@ -111,7 +111,8 @@ weft_status team_new(struct weft_job *job, const int *pes, int n, int slot,
     team->slot = slot;
     team->pes = malloc((size_t)n * sizeof *team->pes);
     team->mailbox_at = calloc((size_t)n, sizeof *team->mailbox_at);
-    if (!team->pes || !team->mailbox_at) {
+    team->scratch = calloc((size_t)n, PACKET_BYTES);
+    if (!team->pes || !team->mailbox_at || !team->scratch) {
         team_free(team);
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team of %d PEs", n);
     }
@@ -163,8 +164,10 @@ void team_empty(struct weft_team *team)
     free(team->pes);
     free(team->mailbox_at);
     free(team->coll);
+    free(team->scratch);
     free_nodes(team->nodes);
     team->pes = NULL;
+    team->scratch = NULL;
     team->mailbox_at = NULL;
     team->coll = NULL;
     team->nodes = NULL;

@@ -17,9 +17,9 @@ struct request {
 /* Returns when all PEs have arrived with the same request, and what they put before is complete. */
 static weft_status agree(const char *function, struct weft_job *job, struct request mine)
 {
-    const struct request *all = job->scratch;
+    const struct request *all = job->world->scratch;
     weft_status status = coll_exchange(job->world, (enum box_operation)mine.operation, &mine,
-                                       job->scratch, sizeof mine);
+                                       job->world->scratch, sizeof mine);
     for (int pe = 0; pe < job->npes && !status; pe++) {
         if (memcmp(&all[pe], &mine, sizeof mine) == 0)
             continue;
@@ -51,12 +51,13 @@ _Static_assert(sizeof(struct request) <= PACKET_BYTES, "a request is one packet"
 static weft_status settle(const char *function, struct weft_job *job, enum box_operation operation,
                           weft_status status, size_t offset)
 {
-    const struct outcome *all = job->scratch;
+    const struct outcome *all = job->world->scratch;
     struct outcome mine = {status, status ? 0 : offset};
     char sentence[512] = "";
     if (status)
         snprintf(sentence, sizeof sentence, "%s", weft_last_error());
-    weft_status exchanged = coll_exchange(job->world, operation, &mine, job->scratch, sizeof mine);
+    weft_status exchanged =
+        coll_exchange(job->world, operation, &mine, job->world->scratch, sizeof mine);
     if (status)
         return base_fail(status, "%s", sentence);
     for (int pe = 0; pe < job->npes && !exchanged; pe++) {

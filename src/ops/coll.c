@@ -236,14 +236,11 @@ static weft_status compare_calls(const char *function, struct weft_team *team,
                                  uint64_t detail)
 {
     uint64_t mine[4] = {operation, bytes, (uint64_t)(int64_t)root, detail};
-    uint64_t *all = malloc((size_t)team->n * sizeof mine);
-    if (!all)
-        return base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory to check the call", function);
-    weft_status status = coll_exchange(team, operation, mine, all, sizeof mine);
+    const uint64_t *all = team->scratch;
+    weft_status status = coll_exchange(team, operation, mine, team->scratch, sizeof mine);
     for (int i = 0; i < team->n && !status; i++)
         if (memcmp(&all[i * 4], mine, sizeof mine) != 0)
             status = differ(function, team, i, mine, &all[i * 4]);
-    free(all);
     return status;
 }
 

@@ -143,6 +143,8 @@ static weft_status by_puts(struct weft_team *team, const struct coll_ask *ask)
     }
     if (!status)
         status = send_blocks(team, &here, offers, offers + n);
+    else /* the others wait for this one's offers */
+        status = job_fail_all(team->job, status, base_last_error());
     free(words);
     free(offers);
     return status;

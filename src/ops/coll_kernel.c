@@ -51,18 +51,18 @@ struct telling {
     int32_t rates_agree;
 };
 
+_Static_assert(sizeof(struct telling) <= PACKET_BYTES, "what a member tells is one packet");
+
 /* Rounds begin behind every number that the area's earlier teams have used at any member, so that nothing that they
  * left looks new. */
 static weft_status agree(struct weft_team *team, struct telling *mine)
 {
-    struct telling *all = malloc((size_t)team->n * sizeof *all);
+    const struct telling *all = team->scratch;
     weft_status status = mine->status;
     char sentence[512] = "";
-    if (!all)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team of %d PEs", team->n);
     if (status)
         snprintf(sentence, sizeof sentence, "%s", base_last_error());
-    weft_status told = coll_exchange(team, BOX_OP_SYNC, mine, all, sizeof *mine);
+    weft_status told = coll_exchange(team, BOX_OP_SYNC, mine, team->scratch, sizeof *mine);
     for (int i = 0; i < team->n && !told; i++) {
         mine->most_blocks =
             all[i].most_blocks < mine->most_blocks ? all[i].most_blocks : mine->most_blocks;
@@ -75,7 +75,6 @@ static weft_status agree(struct weft_team *team, struct telling *mine)
             status = base_fail((weft_status)all[i].status,
                                "PE %d could not make collectives on its GPU ready", team->pes[i]);
     }
-    free(all);
     if (mine->status)
         return base_fail((weft_status)mine->status, "%s", sentence);
     return told ? told : status;
@@ -492,16 +491,13 @@ weft_status coll_kernel_limit(struct weft_team *team, int sms)
     if (status)
         return status;
     int32_t mine = sms < AS_CONFIGURED ? AS_CONFIGURED : coll_blocks_of(wanted), least = mine;
-    int32_t *all = malloc((size_t)team->n * sizeof *all);
-    if (!all)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team of %d PEs", team->n);
-    status = coll_exchange(team, BOX_OP_SYNC, &mine, all, sizeof mine);
+    const int32_t *all = team->scratch;
+    status = coll_exchange(team, BOX_OP_SYNC, &mine, team->scratch, sizeof mine);
     int wrong = team->n;
     for (int i = 0; i < team->n; i++) {
         least = all[i] < least ? all[i] : least;
         wrong = all[i] < 0 && i < wrong ? i : wrong;
     }
-    free(all);
     if (!status && mine < 0)
         status =
             base_fail(WEFT_ERR_ARGUMENT,

@@ -172,7 +172,8 @@ weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_nodes_re
     bool owns = me < owners;
     part.room = owns ? malloc(3 * part.pieces.size) : NULL;
     if (owns && !part.room)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory to reduce over nodes");
+        return job_fail_all(team->job, WEFT_ERR_NO_MEMORY,
+                            "no private memory to reduce over nodes");
     weft_status status = notify_neighbours(team, phase);
     if (owns && !status)
         status = await_neighbours(team, phase, BOX_OP_REDUCE);

@@ -67,7 +67,8 @@ static bool share_a_gpu(const struct weft_team *team)
 weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, bool *proven)
 {
     struct gpu *gpu = team->job->gpu;
-    struct finding *all, mine = {0};
+    const struct finding *all = team->scratch;
+    struct finding mine = {0};
     uint64_t found = 0;
     *proven = false;
     if (share_a_gpu(team)) {
@@ -76,16 +77,13 @@ weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, boo
                       team->n);
         return WEFT_OK;
     }
-    all = malloc((size_t)team->n * sizeof *all);
-    if (!all)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team of %d PEs", team->n);
     call->check = 0;
     weft_status status = run(gpu, call);
     if (!status)
         status = gpu_coll_proof(gpu, team->slot, &found);
     mine.status = (int32_t)status;
     mine.found = (uint32_t)found;
-    weft_status told = coll_exchange(team, BOX_OP_SYNC, &mine, all, sizeof mine);
+    weft_status told = coll_exchange(team, BOX_OP_SYNC, &mine, team->scratch, sizeof mine);
     bool whole = !status && !told;
     for (int i = 0; i < team->n && !told; i++) {
         enum coll_proof saw = (enum coll_proof)(all[i].found >> COLL_PROOF_SHIFT);
@@ -98,7 +96,6 @@ weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, boo
             log_debug("collectives of %d PEs go by packets and not by lines: PE %d saw %s of PE %d",
                       team->n, team->pes[i], words(saw), team->pes[of < team->n ? of : 0]);
     }
-    free(all);
     if (whole && team->me == 0)
         log_debug("collectives of %d PEs may go by lines: all came whole", team->n);
     *proven = whole;

@@ -146,7 +146,7 @@ static weft_status run(struct spread *s, weft_file_result *result)
         free(outcomes);
         free(s->cards);
         base_fail(own, "%s: no private memory for %d members", s->function, team->n);
-        return job_fail(team->job, own, weft_last_error());
+        return job_fail_all(team->job, own, weft_last_error());
     }
     struct card card = {.bytes = s->bytes, .offset = s->offset, .has = s->file != NULL};
     if (s->file)

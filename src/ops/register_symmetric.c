@@ -20,7 +20,7 @@ _Static_assert(sizeof(struct brought) <= PACKET_BYTES, "what a PE brings is one 
 static weft_status compare(const char *function, const struct weft_job *job,
                            const struct brought *mine)
 {
-    const struct brought *all = job->scratch;
+    const struct brought *all = job->world->scratch;
     for (int pe = 0; pe < job->npes; pe++) {
         const struct brought *b = &all[pe];
         if (b->operation != mine->operation)
@@ -51,7 +51,7 @@ static weft_status agree(const char *function, struct weft_job *job, weft_status
         snprintf(sentence, sizeof sentence, "%s: %s", function, weft_last_error());
     mine.status = status;
     weft_status exchanged = coll_exchange(job->world, (enum box_operation)mine.operation, &mine,
-                                          job->scratch, sizeof mine);
+                                          job->world->scratch, sizeof mine);
     if (status)
         return base_fail(status, "%s", sentence);
     return exchanged ? exchanged : compare(function, job, &mine);
