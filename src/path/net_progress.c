@@ -95,11 +95,8 @@ static void fail_operation(struct path_common *net, struct net_rail *rail,
     if (!more || !more[strspn(more, " ")] || strcmp(more, net->lib->strerror(error->err)) == 0)
         more = NULL;
     if (!post || post->kind == NET_POST_RECEIVE) {
-        if (error->err == FI_ECANCELED)
-            return;
-        net->failed = WEFT_ERR_PATH;
-        snprintf(net->sentence, sizeof net->sentence, "path net cannot receive (provider %s): %s",
-                 net->provider, net->lib->strerror(error->err));
+        if (post && error->err != FI_ECANCELED)
+            net_message_lost(net, (struct net_message *)(void *)post, error->err);
         return;
     }
     if (!more)
@@ -136,7 +133,8 @@ static void fail_operation(struct path_common *net, struct net_rail *rail,
 /* ---------------------------------------------------------------------------------- completions */
 
 /* That a message has left tells nothing of the peer: a wait must not take it for a move of anybody. */
-static void completed(struct path_common *net, struct net_post *post)
+static void completed(struct path_common *net, struct net_post *post, size_t bytes,
+                      fi_addr_t source)
 {
     net->events += post->kind != NET_POST_SEND;
     switch (post->kind) {
@@ -144,7 +142,7 @@ static void completed(struct path_common *net, struct net_post *post)
         net_message_sent(net, (struct net_message *)(void *)post);
         break;
     case NET_POST_RECEIVE:
-        net_message_came(net, (struct net_message *)(void *)post);
+        net_message_came(net, (struct net_message *)(void *)post, bytes, source);
         break;
     case NET_POST_STAGED:
         net_stage_done(net, post, true);
@@ -170,11 +168,14 @@ static void left(struct net_rail *rail, struct net_post *post)
 /* How many were read. */
 static int read_some(struct path_common *net, struct net_rail *rail)
 {
-    struct fi_cq_entry entries[ENTRIES];
-    ssize_t n = fi_cq_read(rail->cq, entries, ENTRIES);
+    struct fi_cq_msg_entry entries[ENTRIES];
+    fi_addr_t sources[ENTRIES];
+    bool told = rail->traits.tells_source;
+    ssize_t n = told ? fi_cq_readfrom(rail->cq, entries, ENTRIES, sources)
+                     : fi_cq_read(rail->cq, entries, ENTRIES);
     for (ssize_t i = 0; i < n; i++) {
         left(rail, entries[i].op_context);
-        completed(net, entries[i].op_context);
+        completed(net, entries[i].op_context, entries[i].len, told ? sources[i] : FI_ADDR_NOTAVAIL);
     }
     if (n != -FI_EAVAIL)
         return n > 0 ? (int)n : 0;
