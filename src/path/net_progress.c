@@ -27,8 +27,10 @@ enum {
     NAP_SHORTEST_NS = 20 * 1000,
     NAP_LONGEST_NS = 1000 * 1000,
     NAP_SPARE_NS = 200 * 1000, /* on leave, unless it would stop a caller */
-    SLEEP_MS = 100,            /* at most, while nothing is under way */
-    AWAKE_NS = 100 * 1000,     /* the thread, after two events as near to each other */
+    TURN_PES =
+        4, /* on each CPU: with so many times as many the longest nap is so many times as long */
+    SLEEP_MS = 100,        /* at most, while nothing is under way */
+    AWAKE_NS = 100 * 1000, /* the thread, after two events as near to each other */
 };
 
 /* ------------------------------------------------------------------------------------- failures */
@@ -320,7 +322,8 @@ static bool on_leave(struct path_common *net, uint64_t *nap_ns, uint32_t *seen)
     uint32_t polls = atomic_load_explicit(&net->polls, memory_order_relaxed);
     bool often = polls - *seen >= (crowded ? OFTEN : *nap_ns / OFTEN_NS);
     *seen = polls;
-    *nap_ns = stops ? NAP_LONGEST_NS : NAP_SPARE_NS;
+    uint64_t turns = (uint64_t)(pes / world->cpus / TURN_PES); /* many PEs take turns on a CPU */
+    *nap_ns = stops ? NAP_LONGEST_NS * (turns ? turns : 1) : NAP_SPARE_NS;
     return often;
 }
 
