@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sanitizer.h"
 #include "base/status.h"
 
 #include <stdio.h>
@@ -42,6 +43,7 @@ static bool has_room(struct net_message *message, size_t bytes)
 
 void net_give_message(struct path_common *net, struct net_message *message)
 {
+    SANITIZER_SHOW(message->bytes, sizeof message->bytes);
     message->next = net->free_messages;
     net->free_messages = message;
 }
@@ -327,6 +329,7 @@ void net_send_answers(struct path_common *net)
 weft_status net_post_receive(struct path_common *net, int number, struct net_message *message)
 {
     struct net_rail *rail = &net->rails[number];
+    SANITIZER_SHOW(message->bytes, sizeof message->bytes);
     message->post.kind = NET_POST_RECEIVE;
     message->post.peer = NULL;
     message->rail = (uint8_t)number;
@@ -519,9 +522,10 @@ void net_message_came(struct path_common *net, struct net_message *message, size
                       fi_addr_t source)
 {
     const struct net_head *head = head_of(message);
+    int rail = message->rail;
+    SANITIZER_HIDE(message->bytes + bytes, sizeof message->bytes - bytes);
     struct net_peer *peer = sender_of(net, message, bytes, source);
     struct told told;
-    int rail = message->rail;
     if (unlikely(!peer || !read_numbers(head, peer, &told))) {
         drop_strange(net, rail);
         receive_again(net, rail, message);
