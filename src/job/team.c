@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a barrier. Path net makes a message of each notification, which costs a CPU at both ends; all PEs of a job have
- * joined it or none has. */
+/* Of a barrier. Path net makes a message of each notification, which costs a CPU at both ends; all
+ * PEs of a job have joined it or none has. */
 enum { RADIX_BY_STORES = 64, RADIX_BY_MESSAGES = 8 };
 
 uint64_t *team_free_slots(struct weft_job *job)

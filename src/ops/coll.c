@@ -151,8 +151,9 @@ weft_status coll_exchange_each(struct weft_team *team, enum box_operation operat
 
 /* --------------------------------------------------------------------------------------- sync */
 
-/* Dissemination: each round tells radix - 1 others, and up to `radix` PEs it is one round in which everyone tells
- * everyone. Offsets of different rounds differ (digits of that base), so one flag value serves all rounds. */
+/* Dissemination: each round tells radix - 1 others, and up to `radix` PEs it is one round in which
+ * everyone tells everyone. Offsets of different rounds differ (digits of that base), so one flag
+ * value serves all rounds. */
 static weft_status sync_phase(struct weft_team *team, enum box_operation operation, uint64_t phase)
 {
     int n = team->n, me = team->me;

@@ -345,7 +345,8 @@ bool net_cpus(const struct path_common *net, cpu_set_t *cpus);
 /* Random bytes; false: the system gives none (errno). */
 bool net_draw(void *bytes, size_t count);
 
-/* A random key for a registration, of as many bytes as the provider has for one. An error of libfabric. */
+/* A random key for a registration, of as many bytes as the provider has for one. An error of
+ * libfabric. */
 int net_draw_key(const struct net_rail *rail, uint64_t *key);
 
 /* Words and first numbers of all pairs with this PE, from the key of the job. */
@@ -360,8 +361,8 @@ weft_status net_open_rail(struct path_common *net, struct net_rail *rail);
 ssize_t net_access(struct net_rail *rail, struct net_post *post, struct fi_msg_rma *message,
                    bool write);
 
-/* Registers memory under a random key, with the endpoint where the provider wants that. An error of libfabric:
- * *memory is NULL. */
+/* Registers memory under a random key, with the endpoint where the provider wants that. An error
+ * of libfabric: *memory is NULL. */
 int net_register(struct net_rail *rail, const void *base, size_t bytes, uint64_t access,
                  struct fid_mr **memory);
 int net_bind(struct net_rail *rail, struct fid_mr **memory);
@@ -472,11 +473,13 @@ void net_write_numbers(const struct net_peer *peer, struct net_message *message)
 
 void net_message_sent(struct path_common *net, struct net_message *message);
 
-/* A message of `bytes` bytes has come into the buffer; source: its sender's address, FI_ADDR_NOTAVAIL = unknown. */
+/* A message of `bytes` bytes has come into the buffer; source: its sender's address,
+ * FI_ADDR_NOTAVAIL = unknown. */
 void net_message_came(struct path_common *net, struct net_message *message, size_t bytes,
                       fi_addr_t source);
 
-/* What came into the buffer is no whole message: its sender has died, or sends what none of the job would. */
+/* What came into the buffer is no whole message: its sender has died, or sends what none of the
+ * job would. */
 void net_message_lost(struct path_common *net, struct net_message *message, int error);
 void net_retry(struct path_common *net);
 struct net_message *net_take_message(struct path_common *net);
@@ -505,7 +508,8 @@ int net_other_rail(const struct path_common *net, const struct net_peer *peer, i
 /* A message that goes to the peer again when its rail fails, until it is known to have arrived. */
 void net_keep(struct net_peer *peer, struct net_message *message);
 
-/* The peer has carried out requests up to `handled`, and has answers up to `answered`: lets go of those. */
+/* The peer has carried out requests up to `handled`, and has answers up to `answered`: lets go of
+ * those. */
 void net_arrived(struct path_common *net, struct net_peer *peer, uint64_t handled,
                  uint64_t answered);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of path net: filling, sending, numbering and receiving them. A message has a number, and its
- * receiver carries it out in the order of numbers, whatever order it arrives in; requests and answers are
- * numbered apart. Every message tells how far its sender is with those of its receiver: a message that gives
- * work to this PE's GPU is begun, and complete some time later.
+/* Messages of path net: filling, sending, numbering and receiving them. A message has a number,
+ * and its receiver carries it out in the order of numbers, whatever order it arrives in; requests
+ * and answers are numbered apart. Every message tells how far its sender is with those of its
+ * receiver: a message that gives work to this PE's GPU is begun, and complete some time later.
  *
- * A receiver takes a message only when the word in it is that of the PE that it names, its length is what came,
- * and its numbers are such as that PE can have come to. All else is dropped, and is no failure of any PE. */
+ * * A receiver takes a message only when the word in it is that of the PE that it names, its
+ * length is what came, and its numbers are such as that PE can have come to. All else is dropped,
+ * and is no failure of any PE. */
 #include "path/net_hmem.h"
 
 #include "base/clock.h"

@@ -11,8 +11,9 @@ enum net_flag {
     NET_ANSWERS = 4 /* numbered by themselves */
 };
 
-/* In front of each message. The receiver believes no other field before the word is that of the sender. Numbers
- * begin at a random one for each ordered pair of PEs, requests and answers apart (struct net_line). */
+/* In front of each message. The receiver believes no other field before the word is that of the
+ * sender. Numbers begin at a random one for each ordered pair of PEs, requests and answers apart
+ * (struct net_line). */
 struct net_head {
     uint64_t word;
     uint64_t number;   /* a probe has the number in front of the first */

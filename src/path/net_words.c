@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a stranger who reaches the endpoint of a PE cannot guess: the keys of registered memory, and for each
- * ordered pair of PEs the word in its messages and the numbers at which they begin. All of it comes from the
- * kernel's random source. Words and numbers are derived from one key of the job, which the PEs exchange at the
- * start (net_open.c): a word that leaks serves for one pair and one direction. Nothing is encrypted: who reads
- * the network reads the words too (docs/security.md). */
+/* What a stranger who reaches the endpoint of a PE cannot guess: the keys of registered memory,
+ * and for each ordered pair of PEs the word in its messages and the numbers at which they begin.
+ * All of it comes from the kernel's random source. Words and numbers are derived from one key of
+ * the job, which the PEs exchange at the start (net_open.c): a word that leaks serves for one pair
+ * and one direction. Nothing is encrypted: who reads the network reads the words too
+ * (docs/security.md). */
 #include "path/net.h"
 
 #include "base/log.h"

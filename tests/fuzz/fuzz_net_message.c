@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: messages that come to an end of path net, of strangers and of PEs of the job that say anything. What a
- * stranger sends moves nothing and is answered by nothing; what a PE sends, with the right word, stays within
- * what came and within the memory that it may reach. (Findings A1 and A9.)
+/* Fuzz target: messages that come to an end of path net, of strangers and of PEs of the job that
+ * say anything. What a stranger sends moves nothing and is answered by nothing; what a PE sends,
+ * with the right word, stays within what came and within the memory that it may reach. (Findings
+ * A1 and A9.)
  *
- * Input: for each message a byte of enum control, one for the sender, two for the length, and its bytes. */
+ * * Input: for each message a byte of enum control, one for the sender, two for the length, and
+ * its bytes. */
 #include "unit/net_end.h"
 
 enum control {
@@ -17,7 +19,8 @@ enum control {
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 const struct path_ops *__wrap_path_ops_of(enum path_id path);
 
-/* ------------------------------------------------------------------- own memory, in place of p2p's table */
+/* ------------------------------------------------------------------- own memory, in place of
+ * p2p's table */
 
 static char *place(struct remote at, size_t bytes)
 {

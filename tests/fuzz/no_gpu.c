@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for what path net calls of a GPU, in a job that has none: none of it is called. And for the table of its
- * operations, of which none is given. */
+/* Stands in for what path net calls of a GPU, in a job that has none: none of it is called. And
+ * for the table of its operations, of which none is given. */
 #include <stdlib.h>
 
 #define NONE(name)                                                                                 \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One end of path net, PE 0 of three, over an endpoint that keeps what is sent: for tests that feed it messages. */
+/* One end of path net, PE 0 of three, over an endpoint that keeps what is sent: for tests that
+ * feed it messages. */
 #ifndef WEFT_TESTS_NET_END_H
 #define WEFT_TESTS_NET_END_H
 

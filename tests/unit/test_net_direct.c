@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Remote accesses of path net whose NIC is closed while they wait for room in the provider's queue (finding A11):
- * they go by messages, and nothing is posted on the closed endpoint. */
+/* Remote accesses of path net whose NIC is closed while they wait for room in the provider's queue
+ * (finding A11): they go by messages, and nothing is posted on the closed endpoint. */
 #include "path/net_stripe.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What path net takes for a message of a PE of the job, and how far it believes one (findings A1 and A9). What a
- * stranger cannot know, the word and the numbers, is right in most of these. */
+/* What path net takes for a message of a PE of the job, and how far it believes one (findings A1
+ * and A9). What a stranger cannot know, the word and the numbers, is right in most of these. */
 #include "unit/net_end.h"
 
 #include <setjmp.h>
