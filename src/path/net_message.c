@@ -4,7 +4,7 @@
  * and answers are numbered apart. Every message tells how far its sender is with those of its
  * receiver: a message that gives work to this PE's GPU is begun, and complete some time later.
  *
- * * A receiver takes a message only when the word in it is that of the PE that it names, its
+ * A receiver takes a message only when the word in it is that of the PE that it names, its
  * length is what came, and its numbers are such as that PE can have come to. All else is dropped,
  * and is no failure of any PE. */
 #include "path/net_hmem.h"

@@ -4,7 +4,7 @@
  * with the right word, stays within what came and within the memory that it may reach. (Findings
  * A1 and A9.)
  *
- * * Input: for each message a byte of enum control, one for the sender, two for the length, and
+ * Input: for each message a byte of enum control, one for the sender, two for the length, and
  * its bytes. */
 #include "unit/net_end.h"
 
