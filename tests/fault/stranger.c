@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that is none of the job sends to the endpoint of PE 0 over libfabric, as anybody who reaches its port
- * can (finding A1). Afterwards the memory of the PEs is as it was, PE 0 holds little more memory, and the job goes
- * on with right values.
+/* A process that is none of the job sends to the endpoint of PE 0 over libfabric, as anybody who
+ * reaches its port can (finding A1). Afterwards the memory of the PEs is as it was, PE 0 holds
+ * little more memory, and the job goes on with right values.
  *
  *   stranger keys     reads and writes under keys from 1 on, at addresses from 0 on
  *   stranger put      puts in messages with guessed numbers, in the name of PE 1
