@@ -89,6 +89,7 @@ struct weft_team {
     struct team_nodes *nodes; /* NULL: all on one node, or each on one of its own */
     bool direct;              /* every member's memory can be loaded and stored */
     bool split_off;           /* may be destroyed */
+    int radix;                /* of its barrier: a member tells radix - 1 others in a round */
     int leader;        /* goes first out of the next barrier or sync (ops/coll.h), -1: nobody */
     uint64_t sequence; /* phases used so far */
     uint64_t packets;  /* packet exchanges so far */

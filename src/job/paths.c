@@ -425,9 +425,13 @@ static weft_status prove_once(struct weft_job *job, weft_kind kind,
 {
     const struct path_choice *choices = job->paths.choices[kind];
     uint64_t number = ++job->proofs[kind];
-    for (int pe = 0; pe < job->npes; pe++)
+    /* Each PE begins with the next one: were the order the same everywhere, all would wait for one
+     * at a time, and over a network connect to it at once. */
+    for (int i = 1; i <= job->npes; i++) {
+        int pe = (job->pe + i) % job->npes;
         if (choices[pe].path != PATH_NONE)
             prove_send(line_at(job, kind, pe), number, evidence[pe]);
+    }
     weft_status status = job->boot->ops->barrier(job->boot);
     if (!status)
         status = boot_agree(job->boot, read_lines(job, kind, lines));

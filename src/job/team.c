@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a barrier. Path net makes a message of each notification, which costs a CPU at both ends; all
+ * PEs of a job have joined it or none has. */
+enum { RADIX_BY_STORES = 64, RADIX_BY_MESSAGES = 8 };
+
 uint64_t *team_free_slots(struct weft_job *job)
 {
     return (uint64_t *)((char *)job->box + BOX_BYTES);
@@ -109,6 +113,7 @@ weft_status team_new(struct weft_job *job, const int *pes, int n, int slot,
     team->me = -1;
     team->leader = -1;
     team->slot = slot;
+    team->radix = job->paths.common[PATH_NET] ? RADIX_BY_MESSAGES : RADIX_BY_STORES;
     team->pes = malloc((size_t)n * sizeof *team->pes);
     team->mailbox_at = calloc((size_t)n, sizeof *team->mailbox_at);
     team->scratch = calloc((size_t)n, PACKET_BYTES);

@@ -76,6 +76,9 @@ void check_bonds(const struct machine *machine, struct findings *findings);
 /* Of a machine without RDMA devices: what could be one, or that nothing could. */
 void check_no_nic(const struct machine *machine, struct findings *findings);
 
+/* What an outsider on the network of RDMA devices can do. */
+void check_nic_keys(const struct machine *machine, struct findings *findings);
+
 void check_drivers(const struct machine *machine, struct findings *findings);
 void check_limits(const struct machine *machine, struct findings *findings);
 

@@ -590,6 +590,14 @@ static const char *rdma_driver(const struct machine_pci *pci)
     return NULL;
 }
 
+void check_nic_keys(const struct machine *machine, struct findings *findings)
+{
+    const char *library = text_or(machine->drivers.libibverbs, "");
+    if (*library)
+        finding_add(findings, REASON_NIC_KEYS, WEIGHT_NOTE, NULL, "%zu RDMA devices, %s",
+                    machine->n_nics, library);
+}
+
 void check_no_nic(const struct machine *machine, struct findings *findings)
 {
     for (size_t i = 0; i < machine->n_pci; i++) {

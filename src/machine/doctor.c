@@ -246,6 +246,8 @@ static int examine_rdma(const struct machine *machine, struct findings *findings
     assignment_free(&assignment);
     if (machine->n_nics == 0)
         check_no_nic(machine, findings);
+    else
+        check_nic_keys(machine, findings);
     return (int)machine->n_nics;
 }
 

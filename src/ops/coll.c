@@ -7,8 +7,6 @@
 
 #include <stdlib.h>
 
-enum { SYNC_RADIX = 64 };
-
 /* -------------------------------------------------------------------- mailboxes without load/store */
 
 /* The library's own context orders the flag after everything that was put before. It may be long until this
@@ -153,18 +151,19 @@ weft_status coll_exchange_each(struct weft_team *team, enum box_operation operat
 
 /* --------------------------------------------------------------------------------------- sync */
 
-/* Dissemination with a large radix: up to 64 PEs it is one round in which everyone tells everyone.
- * Offsets of different rounds differ (digits of base 64), so one flag value serves all rounds. */
+/* Dissemination: each round tells radix - 1 others, and up to `radix` PEs it is one round in which
+ * everyone tells everyone. Offsets of different rounds differ (digits of that base), so one flag
+ * value serves all rounds. */
 static weft_status sync_phase(struct weft_team *team, enum box_operation operation, uint64_t phase)
 {
     int n = team->n, me = team->me;
     weft_status status = WEFT_OK;
     if (unlikely(team->nodes != NULL))
         return coll_nodes_sync(team, operation, phase);
-    for (long step = 1; step < n && !status; step *= SYNC_RADIX) {
-        for (long j = 1; j < SYNC_RADIX && j * step < n && !status; j++)
+    for (long step = 1; step < n && !status; step *= team->radix) {
+        for (long j = 1; j < team->radix && j * step < n && !status; j++)
             status = coll_notify(team, (int)((me + j * step) % n), phase);
-        for (long j = 1; j < SYNC_RADIX && j * step < n && !status; j++)
+        for (long j = 1; j < team->radix && j * step < n && !status; j++)
             status = coll_await(team, (int)((me - j * step + n) % n), phase, operation);
     }
     return status;

@@ -6,7 +6,6 @@
 #include "ops/coll_nodes.h"
 
 enum {
-    SYNC_RADIX = 64,
     PULL_FROM_BYTES =
         32 * 1024, /* of a broadcast: members copy from the one that got it, in parallel */
 };
@@ -20,10 +19,10 @@ static weft_status sync_leaders(struct weft_team *team, enum box_operation opera
     const struct team_nodes *nodes = team->nodes;
     long n = nodes->n, me = nodes->mine;
     weft_status status = WEFT_OK;
-    for (long step = 1; step < n && !status; step *= SYNC_RADIX) {
-        for (long j = 1; j < SYNC_RADIX && j * step < n && !status; j++)
+    for (long step = 1; step < n && !status; step *= team->radix) {
+        for (long j = 1; j < team->radix && j * step < n && !status; j++)
             status = coll_notify(team, member_at(nodes, (int)((me + j * step) % n), 0), phase);
-        for (long j = 1; j < SYNC_RADIX && j * step < n && !status; j++)
+        for (long j = 1; j < team->radix && j * step < n && !status; j++)
             status = coll_await(team, member_at(nodes, (int)((me - j * step + n) % n), 0), phase,
                                 operation);
     }

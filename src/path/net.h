@@ -17,6 +17,7 @@
 #define WEFT_PATH_NET_H
 
 #include "base/cpus.h"
+#include "base/siphash.h"
 #include "driver/fabric.h"
 #include "path/net_choose.h"
 #include "path/net_pick.h"
@@ -29,6 +30,7 @@
 enum {
     NET_MESSAGE_BYTES = 8192,   /* of a message, its head included */
     NET_WINDOW = 32,            /* messages to a peer that it has not told to be done */
+    NET_EARLY_MOST = 8192,      /* a message this far ahead of its turn is not kept */
     NET_CHUNK_BYTES = 16 << 20, /* memory is registered in pieces of this size */
     NET_SENTENCE_BYTES = 384,
     NET_WHY_BYTES = 224,
@@ -71,12 +73,22 @@ struct net_message {
     bool kept;      /* it may have to go again; in the list of its peer */
     bool probe;
     uint8_t rail;
+    uint64_t number; /* from 1 on, requests and answers apart; 0: a probe */
     struct net_message *next_kept;
     _Alignas(8) unsigned char bytes[NET_MESSAGE_BYTES];
 };
 
+/* What one PE writes into its messages to another (net_words.c). */
+struct net_line {
+    uint64_t word;
+    uint64_t requests; /* number 0 of its requests, as it travels */
+    uint64_t answers;  /* number 0 of its answers, likewise */
+};
+
 struct net_peer {
     int pe;
+    struct net_line sends;        /* from this PE to the peer */
+    struct net_line takes;        /* from the peer to this PE */
     fi_addr_t address[NET_RAILS]; /* by rail; FI_ADDR_NOTAVAIL: not reached over that one */
     uint8_t there[NET_RAILS];     /* which of its own rails that is */
     uint8_t closed;               /* bit per rail of its own: it has told that it is closed, */
@@ -192,6 +204,8 @@ struct net_traits {
     bool has_descriptor;    /* the completion queue has a file descriptor that can be polled */
     bool cpu_moves;         /* remote accesses are carried out by a CPU of the owner */
     bool dies_of_reads;     /* its endpoint cannot be closed while one is under way */
+    bool tells_source;      /* FI_SOURCE: the completion of a message has its sender's address */
+    bool knows_sources;     /* a sender whose address no PE has told is none of the job */
     size_t most;            /* bytes of a direct operation */
 };
 
@@ -275,6 +289,8 @@ struct path_common {
     int gpu_writes; /* enum gpu_nic_writes */
     bool proving;
     char proof_failed[NET_WHY_BYTES];
+    uint64_t strangers;        /* messages dropped because no PE of the job has sent them */
+    uint64_t warned_ns;        /* when that was last reported */
     struct path_state *closed; /* contexts that something still points to */
     struct path_state *poller; /* whose progress looks for completions; NULL: the next */
     struct serve *serve;       /* carries out what peers ask for */
@@ -324,6 +340,18 @@ void net_close(struct path_common *net);
 /* net_take.c: the CPUs next to the NIC that messages go over. */
 bool net_cpus(const struct path_common *net, cpu_set_t *cpus);
 
+/* --------------------------------------------------- net_words.c: what strangers cannot guess */
+
+/* Random bytes; false: the system gives none (errno). */
+bool net_draw(void *bytes, size_t count);
+
+/* A random key for a registration, of as many bytes as the provider has for one. An error of
+ * libfabric. */
+int net_draw_key(const struct net_rail *rail, uint64_t *key);
+
+/* Words and first numbers of all pairs with this PE, from the key of the job. */
+void net_derive_lines(struct path_common *net, const uint8_t key[SIPHASH_KEY_BYTES]);
+
 /* ------------------------------------------------------------------------ net_rails.c: the NICs */
 
 /* Opens endpoint and completion queue of a rail whose `info` is set. */
@@ -332,6 +360,12 @@ weft_status net_open_rail(struct path_common *net, struct net_rail *rail);
 /* Posts a remote access, with the context of `post`. */
 ssize_t net_access(struct net_rail *rail, struct net_post *post, struct fi_msg_rma *message,
                    bool write);
+
+/* Registers memory under a random key, with the endpoint where the provider wants that. An error
+ * of libfabric: *memory is NULL. */
+int net_register(struct net_rail *rail, const void *base, size_t bytes, uint64_t access,
+                 struct fid_mr **memory);
+int net_bind(struct net_rail *rail, struct fid_mr **memory);
 
 /* The endpoint goes first, so that nothing moves in memory that is freed after it; then the rest. */
 void net_close_endpoint(struct net_rail *rail);
@@ -434,8 +468,19 @@ struct net_record *net_add_record(struct net_message *message, size_t bytes);
 /* Gives it back, unless something still needs it. */
 void net_let_go(struct path_common *net, struct net_message *message);
 
+/* The numbers in its head, as they are when it goes. */
+void net_write_numbers(const struct net_peer *peer, struct net_message *message);
+
 void net_message_sent(struct path_common *net, struct net_message *message);
-void net_message_came(struct path_common *net, struct net_message *message);
+
+/* A message of `bytes` bytes has come into the buffer; source: its sender's address,
+ * FI_ADDR_NOTAVAIL = unknown. */
+void net_message_came(struct path_common *net, struct net_message *message, size_t bytes,
+                      fi_addr_t source);
+
+/* What came into the buffer is no whole message: its sender has died, or sends what none of the
+ * job would. */
+void net_message_lost(struct path_common *net, struct net_message *message, int error);
 void net_retry(struct path_common *net);
 struct net_message *net_take_message(struct path_common *net);
 void net_give_message(struct path_common *net, struct net_message *message);
@@ -463,8 +508,10 @@ int net_other_rail(const struct path_common *net, const struct net_peer *peer, i
 /* A message that goes to the peer again when its rail fails, until it is known to have arrived. */
 void net_keep(struct net_peer *peer, struct net_message *message);
 
-/* The peer has told how far it is: lets go of those that have arrived. */
-void net_arrived(struct path_common *net, struct net_peer *peer, const struct net_head *told);
+/* The peer has carried out requests up to `handled`, and has answers up to `answered`: lets go of
+ * those. */
+void net_arrived(struct path_common *net, struct net_peer *peer, uint64_t handled,
+                 uint64_t answered);
 
 /* An operation over the peer's rail has failed. True: another leads there, which is tried. */
 bool net_suspect(struct path_common *net, struct net_peer *peer, const char *sentence,
@@ -537,9 +584,6 @@ struct fid_mr *net_own_chunk(struct path_common *net, enum segment_id segment, s
 /* Where a chunk of a peer is; asks the peer at first, and waits. */
 weft_status net_peer_chunk(struct path_state *state, struct net_peer *peer, enum segment_id segment,
                            size_t chunk, struct net_key *key);
-
-/* For a registration. */
-uint64_t net_next_key(struct path_common *net);
 
 /* Memory of the library's own, registered where the provider wants that; net_message_slab(): with every
  * rail. */

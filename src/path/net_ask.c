@@ -171,10 +171,11 @@ void net_data_came(struct path_common *net, struct net_peer *from, const struct 
         char sentence[NET_SENTENCE_BYTES];
         snprintf(sentence, sizeof sentence, "PE %d could not carry out what PE %d asked for: %.*s",
                  from->pe, net->world->pe, (int)record->bytes, (const char *)(result + 1));
-        net_fail_peer(net, from, (weft_status)result->status, sentence);
+        net_fail_peer(net, from, result->status < 0 ? (weft_status)result->status : WEFT_ERR_PATH,
+                      sentence);
         return;
     }
-    if (!awaited || awaited->done || result->position > awaited->bytes ||
+    if (!awaited || awaited->peer != from || awaited->done || result->position > awaited->bytes ||
         record->bytes > awaited->bytes - result->position)
         return;
     if (awaited->to && record->bytes)

@@ -145,6 +145,12 @@ static void count(struct path_state *state, const struct net_direct *direct, int
     direct->post.peer->loose = direct->post.peer->sent + 1;
 }
 
+static weft_status move_by_requests(struct path_state *state, const struct piece *piece)
+{
+    return piece->write ? net_put_by_requests(state, piece->at, piece->local, piece->bytes)
+                        : net_get_by_requests(state, piece->at, piece->local, piece->bytes);
+}
+
 static weft_status post_piece(struct path_state *state, struct piece *piece,
                               const struct net_key *key)
 {
@@ -162,9 +168,14 @@ static weft_status post_piece(struct path_state *state, struct piece *piece,
     direct->bytes = piece->bytes;
     ssize_t error = -FI_EAGAIN;
     struct path_wait wait = net_waiting(net, peer, BOX_OP_PUT, 0);
-    while (!status && (error = post(net, piece, key, direct, local, descriptor)) == -FI_EAGAIN)
+    while (!status && net_goes_over(net, peer, 0) &&
+           (error = post(net, piece, key, direct, local, descriptor)) == -FI_EAGAIN)
         status = net_wait(net, peer, &wait);
     path_wait_end(&wait);
+    if (!status && error == -FI_EAGAIN) { /* the NIC has been closed during the wait */
+        give_back(net, direct);
+        return move_by_requests(state, piece);
+    }
     if (!status && error) {
         status = net_refused(net, &net->rails[0], piece->write ? "fi_writemsg" : "fi_readmsg",
                              (int)error);
@@ -207,8 +218,7 @@ static weft_status move_next(struct path_state *state, struct piece *piece)
         return status;
     if (key.known && net_goes_over(state->net, peer, 0))
         return post_piece(state, piece, &key);
-    return piece->write ? net_put_by_requests(state, piece->at, piece->local, piece->bytes)
-                        : net_get_by_requests(state, piece->at, piece->local, piece->bytes);
+    return move_by_requests(state, piece);
 }
 
 static weft_status move(struct path_state *state, struct piece whole)

@@ -119,18 +119,12 @@ static int try_to_register(struct path_common *net, struct net_rail *rail, const
     a.attr.mr_iov = where;
     a.attr.iov_count = 1;
     a.attr.access = FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ | FI_WRITE | FI_SEND | FI_RECV;
-    a.attr.requested_key = net_rail_next_key(net, rail);
     a.attr.iface = FI_HMEM_CUDA;
     a.attr.device.cuda = net->world->gpu->device.ordinal;
-    int error = domain->mr->regattr(&domain->fid, &a.attr, flags, registered);
-    if (error || !rail->traits.binds_memory)
-        return error;
-    error = fi_mr_bind(*registered, &rail->endpoint->fid, 0);
+    int error = net_draw_key(rail, &a.attr.requested_key);
     if (!error)
-        error = fi_mr_enable(*registered);
-    if (error)
-        fi_close(&(*registered)->fid);
-    return error;
+        error = domain->mr->regattr(&domain->fid, &a.attr, flags, registered);
+    return error ? error : net_bind(rail, registered);
 }
 
 static struct fid_mr *by_dmabuf(struct path_common *net, struct net_rail *rail, CUdeviceptr at,
@@ -319,8 +313,13 @@ static weft_status learn_place(struct path_state *state, struct net_peer *peer, 
     if (status)
         return status;
     peer->gpu_flush |= place->flush;
+    if (place->start > offset || place->end < offset + is_reached(place) ||
+        place->end > state->net->world->gpu->heap.size)
+        return base_fail(
+            WEFT_ERR_PATH, "PE %d answers for offset %#zx of its GPU memory with %#llx to %#llx",
+            peer->pe, offset, (unsigned long long)place->start, (unsigned long long)place->end);
     /* Another thread may have asked meanwhile. What has no end is asked for again. */
-    if (place->end > place->start && !find_extent(peer->gpu_places, offset))
+    if (place->end > offset && !find_extent(peer->gpu_places, offset))
         add_extent(peer->gpu_places, place);
     return WEFT_OK;
 }

@@ -29,20 +29,9 @@ struct net_memory {
         } * chunk;
         size_t count;
     } segments[SEG_COUNT];
-    uint64_t keys; /* handed out so far */
 };
 
 /* ------------------------------------------------------------------------------- registration */
-
-static int bind_and_enable(struct path_common *net, struct fid_mr *memory)
-{
-    if (!net->rails[0].endpoint)
-        return -FI_EOPBADSTATE;
-    if (!net->rails[0].traits.binds_memory)
-        return 0;
-    int error = fi_mr_bind(memory, &net->rails[0].endpoint->fid, 0);
-    return error ? error : fi_mr_enable(memory);
-}
 
 static bool make_memory(struct path_common *net)
 {
@@ -51,21 +40,11 @@ static bool make_memory(struct path_common *net)
     return net->memory != NULL;
 }
 
-uint64_t net_next_key(struct path_common *net)
-{
-    return make_memory(net) ? ++net->memory->keys : 0;
-}
-
 static struct fid_mr *register_memory(struct path_common *net, const void *base, size_t bytes,
                                       uint64_t access, const char *what)
 {
-    struct fid_mr *memory = NULL;
-    int error = fi_mr_reg(net->rails[0].domain, base, bytes, access, 0, ++net->memory->keys, 0,
-                          &memory, NULL);
-    if (!error && (error = bind_and_enable(net, memory))) {
-        fi_close(&memory->fid);
-        memory = NULL;
-    }
+    struct fid_mr *memory;
+    int error = net_register(&net->rails[0], base, bytes, access, &memory);
     if (error)
         log_warn("path net: provider %s cannot register %zu bytes of %s: %s; they are reached by "
                  "messages",

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of path net: filling, sending, numbering and receiving them. A message with requests has a
- * number, and its receiver carries it out in the order of numbers, whatever order it arrives in. Answers
- * have none. Every message tells how far its sender is with those of its receiver: a message that gives
- * work to this PE's GPU is begun, and complete some time later. */
+/* Messages of path net: filling, sending, numbering and receiving them. A message has a number,
+ * and its receiver carries it out in the order of numbers, whatever order it arrives in; requests
+ * and answers are numbered apart. Every message tells how far its sender is with those of its
+ * receiver: a message that gives work to this PE's GPU is begun, and complete some time later.
+ *
+ * A receiver takes a message only when the word in it is that of the PE that it names, its
+ * length is what came, and its numbers are such as that PE can have come to. All else is dropped,
+ * and is no failure of any PE. */
 #include "path/net_hmem.h"
 
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sanitizer.h"
 #include "base/status.h"
 
 #include <stdio.h>
@@ -22,7 +29,7 @@ struct net_record *net_add_record(struct net_message *message, size_t bytes)
 {
     struct net_head *head = head_of(message);
     struct net_record *record = (struct net_record *)(void *)(message->bytes + head->bytes);
-    head->bytes += (uint32_t)((sizeof *record + bytes + 7) & ~(size_t)7);
+    head->bytes += (uint16_t)((sizeof *record + bytes + 7) & ~(size_t)7);
     memset(record, 0, sizeof *record);
     return record;
 }
@@ -37,6 +44,7 @@ static bool has_room(struct net_message *message, size_t bytes)
 
 void net_give_message(struct path_common *net, struct net_message *message)
 {
+    SANITIZER_SHOW(message->bytes, sizeof message->bytes);
     message->next = net->free_messages;
     net->free_messages = message;
 }
@@ -65,10 +73,11 @@ struct net_message *net_new_message(struct path_common *net, struct net_peer *pe
         return NULL;
     message->next = NULL;
     message->in_flight = message->queued = message->kept = message->probe = false;
+    message->number = 0;
     message->post.kind = NET_POST_SEND;
     message->post.peer = peer;
     *head_of(message) = (struct net_head){
-        .magic = NET_MAGIC, .from = net->world->pe, .bytes = sizeof(struct net_head)};
+        .word = peer->sends.word, .from = net->world->pe, .bytes = sizeof(struct net_head)};
     return message;
 }
 
@@ -98,6 +107,15 @@ static void send_failed(struct path_common *net, struct net_message *message, in
     net_let_go(net, message);
 }
 
+void net_write_numbers(const struct net_peer *peer, struct net_message *message)
+{
+    struct net_head *head = head_of(message);
+    head->number =
+        message->number + (head->flags & NET_ANSWERS ? peer->sends.answers : peer->sends.requests);
+    head->handled = peer->handled + peer->takes.requests;
+    head->answered = peer->answers_came + peer->takes.answers;
+}
+
 /* Whether the provider has taken it, or it waits for another rail, or is lost with its peer. */
 static bool try_to_send(struct path_common *net, struct net_message *message)
 {
@@ -111,8 +129,7 @@ static bool try_to_send(struct path_common *net, struct net_message *message)
         net_let_go(net, message);
         return true;
     }
-    head->handled = peer->handled;
-    head->answered = peer->answers_came;
+    net_write_numbers(peer, message);
     ssize_t error =
         fi_send(rail->endpoint, message->bytes, head->bytes, message->descriptors[peer->via],
                 peer->address[peer->via], &message->post.context);
@@ -180,11 +197,11 @@ void net_flush(struct path_common *net, struct net_peer *peer, bool tell)
         return;
     peer->open = NULL;
     struct net_head *head = head_of(message);
-    head->number = ++peer->sent;
+    message->number = ++peer->sent;
     /* Asked for now and then unbidden, so that the window opens while it is still half open. */
-    if (tell || head->number - peer->asked >= NET_WINDOW / 2) {
+    if (tell || message->number - peer->asked >= NET_WINDOW / 2) {
         head->flags |= NET_TELL;
-        peer->asked = head->number;
+        peer->asked = message->number;
     }
     if (peer->gpu_written)
         head->flags |= NET_FLUSH;
@@ -272,7 +289,7 @@ static void to_be_answered(struct path_common *net, struct net_peer *peer)
 static void send_answers(struct path_common *net, struct net_peer *peer,
                          struct net_message *message)
 {
-    head_of(message)->number = ++peer->answers_sent;
+    message->number = ++peer->answers_sent;
     head_of(message)->flags |= NET_ANSWERS;
     net_send(net, message);
 }
@@ -313,6 +330,7 @@ void net_send_answers(struct path_common *net)
 weft_status net_post_receive(struct path_common *net, int number, struct net_message *message)
 {
     struct net_rail *rail = &net->rails[number];
+    SANITIZER_SHOW(message->bytes, sizeof message->bytes);
     message->post.kind = NET_POST_RECEIVE;
     message->post.peer = NULL;
     message->rail = (uint8_t)number;
@@ -321,8 +339,13 @@ weft_status net_post_receive(struct path_common *net, int number, struct net_mes
     return error ? net_refused(net, rail, "fi_recv", (int)error) : WEFT_OK;
 }
 
+/* A rail that has been closed meanwhile receives no more. */
 static void receive_again(struct path_common *net, int rail, struct net_message *message)
 {
+    if (message && !net->rails[rail].endpoint) {
+        net_give_message(net, message);
+        return;
+    }
     if (message && net_post_receive(net, rail, message) == WEFT_OK)
         return;
     net->failed = WEFT_ERR_PATH;
@@ -330,10 +353,63 @@ static void receive_again(struct path_common *net, int rail, struct net_message 
              message ? base_last_error() : "no private memory for messages");
 }
 
-static bool well_formed(const struct path_common *net, const struct net_head *head)
+/* What a head says, counted from 1 on. */
+struct told {
+    uint64_t number, handled, answered;
+    bool answers;
+    struct net_message **early; /* of those that come before their turn */
+    const uint64_t *last;       /* the number of the last one whose turn has come */
+};
+
+/* The PE that has sent the message. NULL: none of the job has. */
+static struct net_peer *sender_of(struct path_common *net, const struct net_message *message,
+                                  size_t bytes, fi_addr_t source)
 {
-    return head->magic == NET_MAGIC && head->from >= 0 && head->from < net->world->npes &&
-           head->bytes >= sizeof *head && head->bytes <= NET_MESSAGE_BYTES;
+    const struct net_head *head = (const struct net_head *)(const void *)message->bytes;
+    const struct net_traits *traits = &net->rails[message->rail].traits;
+    if (bytes < sizeof *head || head->from < 0 || head->from >= net->world->npes)
+        return NULL;
+    struct net_peer *peer = &net->peers[head->from];
+    if (head->word != peer->takes.word || head->bytes != bytes)
+        return NULL;
+    bool told = source != FI_ADDR_NOTAVAIL;
+    return (told ? source != peer->address[message->rail] : traits->knows_sources) ? NULL : peer;
+}
+
+/* Whether the numbers of the head are such as the peer can have come to. */
+static bool read_numbers(const struct net_head *head, struct net_peer *peer, struct told *told)
+{
+    bool answers = head->flags & NET_ANSWERS;
+    *told = (struct told){.answers = answers,
+                          .number =
+                              head->number - (answers ? peer->takes.answers : peer->takes.requests),
+                          .handled = head->handled - peer->sends.requests,
+                          .answered = head->answered - peer->sends.answers,
+                          .early = answers ? &peer->early_answers : &peer->early,
+                          .last = answers ? &peer->answers_came : &peer->begun};
+    return told->handled <= peer->sent && told->answered <= peer->answers_sent &&
+           told->number <= *told->last + NET_EARLY_MOST;
+}
+
+/* What has come is not of the job: it is dropped, and reported now and then. */
+static void drop_strange(struct path_common *net, int rail)
+{
+    enum { WARN_S = 10 };
+    uint64_t now = clock_now_ns();
+    net->strangers++;
+    if (net->warned_ns && now - net->warned_ns < (uint64_t)WARN_S * 1000 * 1000 * 1000)
+        return;
+    net->warned_ns = now;
+    log_warn("path net: %llu messages over %s came from no PE of this job and were dropped; "
+             "another program sends to this port (docs/security.md)",
+             (unsigned long long)net->strangers, net_interface(&net->rails[rail]));
+}
+
+void net_message_lost(struct path_common *net, struct net_message *message, int error)
+{
+    log_debug("path net: a message over %s has not come whole: %s",
+              net_interface(&net->rails[message->rail]), net->lib->strerror(error));
+    receive_again(net, message->rail, message);
 }
 
 static void finish(struct path_common *net, struct net_message *message)
@@ -341,7 +417,7 @@ static void finish(struct path_common *net, struct net_message *message)
     const struct net_head *head = head_of(message);
     struct net_peer *peer = &net->peers[head->from];
     net_served(net, peer, message);
-    peer->handled = head->number;
+    peer->handled = message->number;
     if (head->flags & NET_TELL)
         to_be_answered(net, peer);
     net_give_message(net, message);
@@ -384,7 +460,7 @@ static void carry_out_requests(struct path_common *net, struct net_peer *peer,
     if (status)
         net_tell_failure(net, peer, status);
     net_serve(net, peer, message);
-    peer->begun = head->number;
+    peer->begun = message->number;
     message->given = serve_given(net->serve);
     message->next = NULL;
     *net->late_end = message;
@@ -395,13 +471,12 @@ static void carry_out_requests(struct path_common *net, struct net_peer *peer,
 /* Nothing of answers is left. */
 static void carry_out(struct path_common *net, struct net_peer *peer, struct net_message *message)
 {
-    const struct net_head *head = head_of(message);
-    if (!(head->flags & NET_ANSWERS)) {
+    if (!(head_of(message)->flags & NET_ANSWERS)) {
         carry_out_requests(net, peer, message);
         return;
     }
     net_serve(net, peer, message);
-    peer->answers_came = head->number;
+    peer->answers_came = message->number;
     net_give_message(net, message);
 }
 
@@ -412,7 +487,7 @@ static void carry_out_early(struct path_common *net, struct net_peer *peer,
     struct net_message **at = early;
     while (*at) {
         struct net_message *message = *at;
-        if (head_of(message)->number != *last + 1) {
+        if (message->number != *last + 1) {
             at = &message->next;
             continue;
         }
@@ -423,53 +498,54 @@ static void carry_out_early(struct path_common *net, struct net_peer *peer,
 }
 
 /* What went again when a rail failed may have come before. */
-static bool has_come(struct net_message *early, uint64_t last, uint64_t number)
+static bool has_come(const struct told *told)
 {
-    for (; early; early = early->next)
-        if (head_of(early)->number == number)
+    for (const struct net_message *early = *told->early; early; early = early->next)
+        if (early->number == told->number)
             return true;
-    return number <= last;
+    return told->number <= *told->last;
 }
 
 static void take_in_turn(struct path_common *net, struct net_peer *peer,
-                         struct net_message *message, struct net_message **early,
-                         const uint64_t *last)
+                         struct net_message *message, const struct told *told)
 {
-    if (head_of(message)->number > *last + 1) {
-        message->next = *early;
-        *early = message;
+    if (told->number > *told->last + 1) {
+        message->next = *told->early;
+        *told->early = message;
         return;
     }
     carry_out(net, peer, message);
-    if (*early)
-        carry_out_early(net, peer, early, last);
+    if (*told->early)
+        carry_out_early(net, peer, told->early, told->last);
 }
 
-void net_message_came(struct path_common *net, struct net_message *message)
+void net_message_came(struct path_common *net, struct net_message *message, size_t bytes,
+                      fi_addr_t source)
 {
     const struct net_head *head = head_of(message);
     int rail = message->rail;
-    if (!well_formed(net, head)) {
+    SANITIZER_HIDE(message->bytes + bytes, sizeof message->bytes - bytes);
+    struct net_peer *peer = sender_of(net, message, bytes, source);
+    struct told told;
+    if (unlikely(!peer || !read_numbers(head, peer, &told))) {
+        drop_strange(net, rail);
         receive_again(net, rail, message);
         return;
     }
-    struct net_peer *peer = &net->peers[head->from];
-    bool answers = head->flags & NET_ANSWERS;
-    struct net_message **early = answers ? &peer->early_answers : &peer->early;
-    const uint64_t *last = answers ? &peer->answers_came : &peer->begun;
-    if (head->handled > peer->done)
-        peer->done = head->handled;
+    message->number = told.number;
+    if (told.handled > peer->done)
+        peer->done = told.handled;
     net_heard(peer, rail);
     if (peer->kept)
-        net_arrived(net, peer, head);
-    if (!head->number)
+        net_arrived(net, peer, told.handled, told.answered);
+    if (!told.number)
         net_probe_came(net, peer, message);
-    if (!head->number || has_come(*early, *last, head->number)) {
+    if (!told.number || has_come(&told)) {
         if (head->flags & NET_TELL)
             to_be_answered(net, peer); /* what told it may be lost */
         receive_again(net, rail, message);
         return;
     }
     receive_again(net, rail, net_take_message(net));
-    take_in_turn(net, peer, message, early, last);
+    take_in_turn(net, peer, message, &told);
 }

@@ -49,13 +49,13 @@ static const struct net_head *head_of(const struct net_message *message)
     return (const struct net_head *)(const void *)message->bytes;
 }
 
-void net_arrived(struct path_common *net, struct net_peer *peer, const struct net_head *told)
+void net_arrived(struct path_common *net, struct net_peer *peer, uint64_t handled,
+                 uint64_t answered)
 {
     struct net_message **at = &peer->kept;
     while (*at) {
         struct net_message *message = *at;
-        const struct net_head *head = head_of(message);
-        if (head->number > (head->flags & NET_ANSWERS ? told->answered : told->handled)) {
+        if (message->number > (head_of(message)->flags & NET_ANSWERS ? answered : handled)) {
             at = &message->next_kept;
             continue;
         }
@@ -98,6 +98,7 @@ static bool probe(struct path_common *net, struct net_peer *peer, int number,
     memcpy(net_behind(record), &note, sizeof note);
     message->probe = true;
     message->rail = (uint8_t)number;
+    net_write_numbers(peer, message);
     ssize_t error =
         fi_send(rail->endpoint, message->bytes, head_of(message)->bytes,
                 message->descriptors[number], peer->address[number], &message->post.context);

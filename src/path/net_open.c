@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "boot/agree.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,9 @@ enum {
     RECEIVES_PER_PEER = 4,
 };
 
-/* How a PE is reached over each of its rails. */
+/* How a PE is reached over each of its rails. key: PE 0's is that of the job (net_words.c). */
 struct addresses {
+    uint8_t key[SIPHASH_KEY_BYTES];
     int32_t count;
     struct address {
         uint64_t network, bytes;
@@ -95,6 +97,8 @@ static weft_status open_here(struct path_common *net, struct addresses *mine)
             status = tell_address(net, &net->rails[i], &mine->rail[i]);
     }
     mine->count = net->rail_count;
+    if (!status && !net_draw(mine->key, sizeof mine->key))
+        status = base_fail(WEFT_ERR_SYSTEM, "getrandom: %s", strerror(errno));
     if (!status)
         status = serve_open(net->world, &net->serve);
     for (int i = 0; i < net->rail_count && !status; i++)
@@ -147,6 +151,8 @@ static weft_status exchange(struct path_common *net, const struct addresses *min
         for (int rail = 0; rail < net->rail_count && !status; rail++)
             status = insert(net, &net->peers[pe], rail, &all[pe]);
     }
+    if (!status)
+        net_derive_lines(net, all[0].key);
     free(all);
     return status;
 }

@@ -27,8 +27,10 @@ enum {
     NAP_SHORTEST_NS = 20 * 1000,
     NAP_LONGEST_NS = 1000 * 1000,
     NAP_SPARE_NS = 200 * 1000, /* on leave, unless it would stop a caller */
-    SLEEP_MS = 100,            /* at most, while nothing is under way */
-    AWAKE_NS = 100 * 1000,     /* the thread, after two events as near to each other */
+    TURN_PES =
+        4, /* on each CPU: with so many times as many the longest nap is so many times as long */
+    SLEEP_MS = 100,        /* at most, while nothing is under way */
+    AWAKE_NS = 100 * 1000, /* the thread, after two events as near to each other */
 };
 
 /* ------------------------------------------------------------------------------------- failures */
@@ -95,11 +97,8 @@ static void fail_operation(struct path_common *net, struct net_rail *rail,
     if (!more || !more[strspn(more, " ")] || strcmp(more, net->lib->strerror(error->err)) == 0)
         more = NULL;
     if (!post || post->kind == NET_POST_RECEIVE) {
-        if (error->err == FI_ECANCELED)
-            return;
-        net->failed = WEFT_ERR_PATH;
-        snprintf(net->sentence, sizeof net->sentence, "path net cannot receive (provider %s): %s",
-                 net->provider, net->lib->strerror(error->err));
+        if (post && error->err != FI_ECANCELED)
+            net_message_lost(net, (struct net_message *)(void *)post, error->err);
         return;
     }
     if (!more)
@@ -136,7 +135,8 @@ static void fail_operation(struct path_common *net, struct net_rail *rail,
 /* ---------------------------------------------------------------------------------- completions */
 
 /* That a message has left tells nothing of the peer: a wait must not take it for a move of anybody. */
-static void completed(struct path_common *net, struct net_post *post)
+static void completed(struct path_common *net, struct net_post *post, size_t bytes,
+                      fi_addr_t source)
 {
     net->events += post->kind != NET_POST_SEND;
     switch (post->kind) {
@@ -144,7 +144,7 @@ static void completed(struct path_common *net, struct net_post *post)
         net_message_sent(net, (struct net_message *)(void *)post);
         break;
     case NET_POST_RECEIVE:
-        net_message_came(net, (struct net_message *)(void *)post);
+        net_message_came(net, (struct net_message *)(void *)post, bytes, source);
         break;
     case NET_POST_STAGED:
         net_stage_done(net, post, true);
@@ -170,11 +170,14 @@ static void left(struct net_rail *rail, struct net_post *post)
 /* How many were read. */
 static int read_some(struct path_common *net, struct net_rail *rail)
 {
-    struct fi_cq_entry entries[ENTRIES];
-    ssize_t n = fi_cq_read(rail->cq, entries, ENTRIES);
+    struct fi_cq_msg_entry entries[ENTRIES];
+    fi_addr_t sources[ENTRIES];
+    bool told = rail->traits.tells_source;
+    ssize_t n = told ? fi_cq_readfrom(rail->cq, entries, ENTRIES, sources)
+                     : fi_cq_read(rail->cq, entries, ENTRIES);
     for (ssize_t i = 0; i < n; i++) {
         left(rail, entries[i].op_context);
-        completed(net, entries[i].op_context);
+        completed(net, entries[i].op_context, entries[i].len, told ? sources[i] : FI_ADDR_NOTAVAIL);
     }
     if (n != -FI_EAVAIL)
         return n > 0 ? (int)n : 0;
@@ -319,7 +322,8 @@ static bool on_leave(struct path_common *net, uint64_t *nap_ns, uint32_t *seen)
     uint32_t polls = atomic_load_explicit(&net->polls, memory_order_relaxed);
     bool often = polls - *seen >= (crowded ? OFTEN : *nap_ns / OFTEN_NS);
     *seen = polls;
-    *nap_ns = stops ? NAP_LONGEST_NS : NAP_SPARE_NS;
+    uint64_t turns = (uint64_t)(pes / world->cpus / TURN_PES); /* many PEs take turns on a CPU */
+    *nap_ns = stops ? NAP_LONGEST_NS * (turns ? turns : 1) : NAP_SPARE_NS;
     return often;
 }
 

@@ -122,6 +122,8 @@ static void find_traits(const struct fabric *lib, struct net_rail *rail)
         .binds_memory = mode & FI_MR_ENDPOINT,
         .cpu_moves = net_cpu_moves(info),
         .dies_of_reads = dies_of_reads(lib, info),
+        .tells_source = info->caps & FI_SOURCE,
+        .knows_sources = info->caps & FI_SOURCE && strcmp(info->fabric_attr->prov_name, "shm") == 0,
         .most = info->ep_attr->max_msg_size,
     };
 }
@@ -132,7 +134,7 @@ static void find_traits(const struct fabric *lib, struct net_rail *rail)
 static int open_queue(struct net_rail *rail)
 {
     struct fi_cq_attr attr = {
-        .size = QUEUE_ENTRIES, .format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_FD};
+        .size = QUEUE_ENTRIES, .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
     int error = fi_cq_open(rail->domain, &attr, &rail->cq, NULL);
     rail->descriptor = -1;
     if (!error && fi_control(&rail->cq->fid, FI_GETWAIT, &rail->descriptor) == 0)
@@ -184,6 +186,39 @@ ssize_t net_access(struct net_rail *rail, struct net_post *post, struct fi_msg_r
     post->reads = !error;
     rail->reads += !error;
     return error;
+}
+
+/* -------------------------------------------------------------------------------- registration */
+
+int net_bind(struct net_rail *rail, struct fid_mr **memory)
+{
+    int error = 0;
+    if (rail->traits.binds_memory)
+        error = fi_mr_bind(*memory, &rail->endpoint->fid, 0);
+    if (rail->traits.binds_memory && !error)
+        error = fi_mr_enable(*memory);
+    if (error)
+        fi_close(&(*memory)->fid);
+    if (error)
+        *memory = NULL;
+    return error;
+}
+
+int net_register(struct net_rail *rail, const void *base, size_t bytes, uint64_t access,
+                 struct fid_mr **memory)
+{
+    enum { TRIES = 8 }; /* where keys are short one may be taken already */
+    int error = -FI_ENOKEY;
+    uint64_t key;
+    *memory = NULL;
+    if (!rail->endpoint)
+        return -FI_EOPBADSTATE;
+    for (int i = 0; i < TRIES && error == -FI_ENOKEY; i++) {
+        error = net_draw_key(rail, &key);
+        if (!error)
+            error = fi_mr_reg(rail->domain, base, bytes, access, 0, key, 0, memory, NULL);
+    }
+    return error ? error : net_bind(rail, memory);
 }
 
 /* ------------------------------------------------------------------------------------------- the end */

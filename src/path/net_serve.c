@@ -13,7 +13,8 @@
 enum {
     ANSWER_MOST = NET_MESSAGE_BYTES - sizeof(struct net_head) - sizeof(struct net_record) -
                   sizeof(struct net_result),
-    FETCH_MOST = 256 << 10 /* as much as is asked for at a time */
+    FETCH_MOST = 256 << 10, /* as much as is asked for at a time */
+    ROOM_MOST = 1 << 30 /* bytes of a room: the most that WEFT_NET_LOT and WEFT_NET_LOTS come to */
 };
 
 /* ------------------------------------------------------------------------------------- requests */
@@ -68,15 +69,17 @@ static void carry_out_atomic(struct path_common *net, struct net_peer *from,
     if (!atomic->token)
         return;
     struct net_result result = {.token = atomic->token, .status = status};
-    void *data = answer(net, from, NET_DATA, result, record->width);
+    size_t width = status ? 0 : record->width; /* serve_begin() has taken it: 4 or 8 */
+    void *data = answer(net, from, NET_DATA, result, width);
     if (data)
-        memcpy(data, &before, record->width); /* little endian, as all that Weft runs on */
+        memcpy(data, &before, width); /* little endian, as all that Weft runs on */
 }
 
 /* A part of the room of a peer. NULL: its room has none there. */
 static void *lot_of(const struct net_peer *from, const struct net_lot *lot)
 {
-    if (lot->position > from->room_bytes || lot->bytes > from->room_bytes - lot->position) {
+    if (!from->room || lot->position > from->room_bytes ||
+        lot->bytes > from->room_bytes - lot->position) {
         base_fail(WEFT_ERR_ARGUMENT, "a lot of %u bytes at %llu of a room of %zu", lot->bytes,
                   (unsigned long long)lot->position, from->room_bytes);
         return NULL;
@@ -127,17 +130,17 @@ static void tell_room(struct path_common *net, struct net_peer *from, struct net
 {
     const struct net_wanted *wanted = net_behind(record);
     struct net_key keys[NET_RAILS];
-    net_room(net, from, wanted->bytes, keys);
+    net_room(net, from, wanted->bytes < ROOM_MOST ? wanted->bytes : ROOM_MOST, keys);
     answer_data(net, from, record, keys, sizeof keys);
 }
 
 /* All of it at once into pinned memory, so that the GPU is waited for once whatever number of messages it takes. NULL: it
- * is no GPU memory, or a value, or too much. */
+ * is no GPU memory, or a value. */
 static const char *fetch_from_gpu(struct path_common *net, const struct net_record *record,
                                   uint32_t bytes, weft_status *status)
 {
     struct net_record whole = *record;
-    if (record->segment != SEG_GPU || record->width || bytes > FETCH_MOST)
+    if (record->segment != SEG_GPU || record->width)
         return NULL;
     if (!net->fetched)
         net->fetched = net_gpu_slab(net, FETCH_MOST);
@@ -168,6 +171,12 @@ static void carry_out_get(struct path_common *net, struct net_peer *from, struct
     const struct net_wanted wanted = *(const struct net_wanted *)net_behind(record);
     struct net_record piece = *record;
     weft_status status = WEFT_OK, fetch = WEFT_OK;
+    if (wanted.bytes > FETCH_MOST) {
+        net_tell_failure(net, from,
+                         base_fail(WEFT_ERR_ARGUMENT, "a get of %u bytes, of %d at most",
+                                   wanted.bytes, FETCH_MOST));
+        return;
+    }
     const char *fetched = fetch_from_gpu(net, record, wanted.bytes, &fetch);
     for (uint32_t done = 0; done < wanted.bytes && !status; done += piece.bytes) {
         uint32_t left = wanted.bytes - done;
@@ -179,8 +188,10 @@ static void carry_out_get(struct path_common *net, struct net_peer *from, struct
         if (!data)
             return;
         status = fetch ? fetch : answer_piece(net, &piece, fetched ? fetched + done : NULL, data);
-        if (status)
-            ((struct net_result *)data - 1)->status = status;
+        if (!status)
+            continue;
+        memset(data, 0, piece.bytes); /* of an earlier message */
+        ((struct net_result *)data - 1)->status = status;
     }
 }
 

@@ -75,9 +75,6 @@ void *net_rail_descriptor(struct path_common *net, struct net_rail *rail, const 
 weft_status net_peer_rail_keys(struct path_state *state, struct net_peer *peer,
                                enum segment_id segment, size_t chunk, const struct net_key **keys);
 
-/* A number for a registration with the rail; 0: no private memory. */
-uint64_t net_rail_next_key(struct path_common *net, struct net_rail *rail);
-
 /* Eight bytes that remote reads of this rail may go to. */
 void *net_rail_scratch(struct path_common *net, struct net_rail *rail, void **descriptor);
 

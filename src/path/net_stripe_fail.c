@@ -71,7 +71,8 @@ static void peer_closed(struct path_common *net, struct net_peer *peer, int ther
 
 void net_stripe_note(struct path_common *net, struct net_peer *from, const struct net_note *note)
 {
-    if (note->rail >= net->rail_count)
+    bool own = note->kind == NET_CLOSE_RAIL || note->kind == NET_HERE; /* else one of the peer */
+    if (note->rail >= (own ? net->rail_count : NET_RAILS))
         return;
     struct net_rail *rail = &net->rails[note->rail];
     switch ((enum net_note_kind)note->kind) {

@@ -9,7 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 struct net_rail_memory {
     struct rail_chunk {
@@ -19,55 +18,31 @@ struct net_rail_memory {
     size_t counts[SEG_COUNT];
     uint64_t scratch;
     struct fid_mr *scratch_registered;
-    uint64_t keys; /* the next one to ask for */
 };
 
 /* -------------------------------------------------------------------------------- own memory */
 
-/* Where the provider takes the key that it is given, keys of different PEs differ, so that what reaches the
- * wrong PE is refused. */
-static uint64_t first_key(const struct net_rail *rail)
-{
-    uint64_t key = 0;
-    if (rail->info->domain_attr->mr_key_size < sizeof key ||
-        getrandom(&key, sizeof key, GRND_NONBLOCK) != sizeof key)
-        return 1;
-    return key & (UINT64_MAX >> 8); /* some bits are left to count in, and to the provider */
-}
-
 static struct net_rail_memory *memory_of(struct net_rail *rail)
 {
-    if (!rail->memory) {
+    if (!rail->memory)
         rail->memory = calloc(1, sizeof *rail->memory);
-        if (rail->memory)
-            rail->memory->keys = first_key(rail);
-    }
     return rail->memory;
 }
 
 static struct fid_mr *register_memory(struct net_rail *rail, void *base, size_t bytes,
-                                      uint64_t access, uint64_t key)
+                                      uint64_t access)
 {
-    struct fid_mr *memory = NULL;
-    int error = fi_mr_reg(rail->domain, base, bytes, access, 0, key, 0, &memory, NULL);
-    if (error) {
+    struct fid_mr *memory;
+    int error = net_register(rail, base, bytes, access, &memory);
+    if (error)
         log_info("path net: %s does not take %zu bytes at %p: %s", net_interface(rail), bytes, base,
                  strerror(error < 0 ? -error : error));
-        return NULL;
-    }
-    if (rail->traits.binds_memory &&
-        (fi_mr_bind(memory, &rail->endpoint->fid, 0) || fi_mr_enable(memory))) {
-        fi_close(&memory->fid);
-        return NULL;
-    }
     return memory;
 }
 
 struct fid_mr *net_rail_register(struct net_rail *rail, void *base, size_t bytes, uint64_t access)
 {
-    return rail->endpoint && memory_of(rail)
-               ? register_memory(rail, base, bytes, access, rail->memory->keys++)
-               : NULL;
+    return rail->endpoint ? register_memory(rail, base, bytes, access) : NULL;
 }
 
 static struct fid_mr *own_chunk(struct path_common *net, struct net_rail *rail,
@@ -75,7 +50,7 @@ static struct fid_mr *own_chunk(struct path_common *net, struct net_rail *rail,
 {
     size_t whole = net->world->sizes[segment], start = number * NET_CHUNK_BYTES;
     struct net_rail_memory *memory = memory_of(rail);
-    if (!memory || start >= whole)
+    if (!memory || number > whole / NET_CHUNK_BYTES || start >= whole)
         return NULL;
     if (!memory->chunks[segment]) {
         memory->counts[segment] = (whole + NET_CHUNK_BYTES - 1) / NET_CHUNK_BYTES;
@@ -89,7 +64,7 @@ static struct fid_mr *own_chunk(struct path_common *net, struct net_rail *rail,
     if (!chunk->tried)
         chunk->registered =
             register_memory(rail, *base, left < NET_CHUNK_BYTES ? left : NET_CHUNK_BYTES,
-                            FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ | FI_WRITE, memory->keys++);
+                            FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ | FI_WRITE);
     chunk->tried = true;
     return chunk->registered;
 }
@@ -139,11 +114,6 @@ static void unregister(struct net_pin *pin, int rail)
     pin->registered[rail] = NULL;
 }
 
-uint64_t net_rail_next_key(struct path_common *net, struct net_rail *rail)
-{
-    return rail == &net->rails[0] ? net_next_key(net) : memory_of(rail) ? rail->memory->keys++ : 0;
-}
-
 static struct net_pin *make_pin(struct path_common *net, void *local, size_t bytes, bool write)
 {
     struct net_pin *pin = calloc(1, sizeof *pin);
@@ -154,10 +124,7 @@ static struct net_pin *make_pin(struct path_common *net, void *local, size_t byt
     net->pins = pin;
     for (int i = 0; i < net->rail_count && all; i++) {
         struct net_rail *rail = &net->rails[i];
-        uint64_t key = rail->endpoint ? net_rail_next_key(net, rail) : 0;
-        if (key)
-            pin->registered[i] =
-                register_memory(rail, local, bytes, write ? FI_WRITE : FI_READ, key);
+        pin->registered[i] = net_rail_register(rail, local, bytes, write ? FI_WRITE : FI_READ);
         all = !rail->endpoint || pin->registered[i];
     }
     if (!all)
@@ -227,8 +194,8 @@ void *net_rail_scratch(struct path_common *net, struct net_rail *rail, void **de
     if (!memory)
         return NULL;
     if (rail->traits.registers_local && !memory->scratch_registered)
-        memory->scratch_registered = register_memory(rail, &memory->scratch, sizeof memory->scratch,
-                                                     FI_READ, memory->keys++);
+        memory->scratch_registered =
+            net_rail_register(rail, &memory->scratch, sizeof memory->scratch, FI_READ);
     if (rail->traits.registers_local && !memory->scratch_registered)
         return NULL;
     if (memory->scratch_registered)

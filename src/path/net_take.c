@@ -136,6 +136,18 @@ static void add_interfaces(char *text, size_t bytes, const struct net_offers *of
             offers->offer[taken[which ? which[i] : i]].interface);
 }
 
+/* What keys of registered memory leave to an outsider on that network. */
+static void add_exposure(const struct fi_domain_attr *domain, char *text, size_t bytes)
+{
+    enum { ENOUGH_BYTES = 6 }; /* so many random ones are not guessed over a network */
+    if (domain->mr_mode & FI_MR_PROV_KEY)
+        add(text, bytes, "; it chooses memory keys itself: keep strangers off its network");
+    else if (domain->mr_key_size < ENOUGH_BYTES)
+        add(text, bytes,
+            "; memory keys of %zu bytes can be guessed: keep strangers off its network",
+            domain->mr_key_size);
+}
+
 /* "provider verbs;ofi_rxm on mlx5_0; of 4 the nearest to GPU 0000:3b:00.0 (PIX); large transfers over
  * mlx5_0,mlx5_1" */
 static void describe(const struct net_offers *offers, const int *taken,
@@ -155,6 +167,7 @@ static void describe(const struct net_offers *offers, const int *taken,
         add(text, bytes, "; large transfers over ");
         add_interfaces(text, bytes, offers, taken, picked->rails, picked->count);
     }
+    add_exposure(offers->info[taken[picked->home]]->domain_attr, text, bytes);
 }
 
 /* What is wrong with all PEs of a node on one NIC, told by one of them. */

@@ -5,23 +5,23 @@
 
 #include <stdint.h>
 
-enum { NET_MAGIC = 0x316e6677 }; /* "wfn1" */
-
 enum net_flag {
     NET_TELL = 1,   /* the receiver shall tell when it has carried this out */
     NET_FLUSH = 2,  /* the sender's NIC has written into GPU memory of the receiver */
     NET_ANSWERS = 4 /* numbered by themselves */
 };
 
-/* In front of each message. */
+/* In front of each message. The receiver believes no other field before the word is that of the
+ * sender. Numbers begin at a random one for each ordered pair of PEs, requests and answers apart
+ * (struct net_line). */
 struct net_head {
-    uint32_t magic;
-    int32_t from;
-    uint64_t number;   /* from 1 on for each peer, requests and answers apart; 0: a probe */
+    uint64_t word;
+    uint64_t number;   /* a probe has the number in front of the first */
     uint64_t handled;  /* the sender has carried out the receiver's requests up to this one, */
     uint64_t answered; /* and has its answers up to this one */
-    uint32_t bytes;    /* of the whole message */
-    uint32_t flags;    /* enum net_flag */
+    int32_t from;
+    uint16_t bytes; /* of the whole message: as many as came */
+    uint16_t flags; /* enum net_flag */
 };
 
 enum net_kind {

@@ -73,7 +73,8 @@ static weft_status check_range(const struct serve *serve, unsigned segment, uint
                                uint64_t bytes)
 {
     size_t size = segment_bytes(serve, segment);
-    if (offset <= size && bytes <= size - offset)
+    bool there = segment < SEG_COUNT || (segment == SEG_GPU && serve->world->gpu);
+    if (there && offset <= size && bytes <= size - offset)
         return WEFT_OK;
     return base_fail(
         WEFT_ERR_ADDRESS,

@@ -9,6 +9,7 @@
  *
  * Environment: FAKE_FABRIC_NAME (verbs;ofi_rxm; real: what it is), FAKE_FABRIC_HMEM=0, FAKE_FABRIC_DMABUF=0 (libfabric 1.17),
  * FAKE_FABRIC_REFUSE (dmabuf, address: such registrations are refused), FAKE_FABRIC_HELD,
+ * FAKE_FABRIC_KEYS (bytes of a key, 7 unless set; own: the provider chooses them),
  * FAKE_FABRIC_SLOW (a NIC reads what it writes elsewhere only when its completions are looked for),
  * FAKE_FABRIC_NICS, FAKE_FABRIC_LOSE, FAKE_FABRIC_LOSE_DATA, FAKE_FABRIC_DEAF, FAKE_FABRIC_NO_GPU (nics.c),
  * FAKE_FABRIC_LIE (held back for ever), FAKE_FABRIC_FAIL (read, write: posts on GPU memory fail; domain: one with
@@ -30,7 +31,7 @@
 
 /* In the keys of GPU memory, above those that the program asks for; with the others: of its reads, and of the
  * marks of what was written. */
-enum { HMEM_BIT = 60, READ_BIT = 61, MASK_BIT = 62 };
+enum { KEY_BYTES = 7, HMEM_BIT = 60, READ_BIT = 61, MASK_BIT = 62 };
 
 enum { MASK_BYTES = 16 << 20, CONTEXTS = 4096 };
 
@@ -153,6 +154,12 @@ static void show(struct fi_info *info, uint32_t version, bool hmem)
     rename_provider(info, shown_name());
     info->fabric_attr->api_version = version;
     info->domain_attr->mr_mode |= FI_MR_LOCAL;
+    const char *keys = getenv("FAKE_FABRIC_KEYS");
+    info->domain_attr->mr_key_size = KEY_BYTES;
+    if (keys && strcmp(keys, "own") == 0)
+        info->domain_attr->mr_mode |= FI_MR_PROV_KEY;
+    else if (keys)
+        info->domain_attr->mr_key_size = (size_t)atoi(keys);
     if (!hmem)
         return;
     info->caps |= FI_HMEM;
@@ -516,7 +523,7 @@ static bool is_mask(const void *context)
 
 static ssize_t cq_read(struct fid_cq *queue, void *buffer, size_t count)
 {
-    struct fi_cq_entry *entries = buffer;
+    struct fi_cq_msg_entry *entries = buffer;
     send_masks();
     write_slow();
     if (nic_has_lost(domain_of_queue(queue)))
@@ -620,7 +627,7 @@ static int open_endpoint(struct fid_domain *domain, struct fi_info *info, struct
 static int open_queue(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **queue,
                       void *context)
 {
-    if (attr->format != FI_CQ_FORMAT_CONTEXT)
+    if (attr->format != FI_CQ_FORMAT_MSG)
         broken("completions of format %d", (int)attr->format);
     int error = domain_ops->cq_open(domain, attr, queue, context);
     if (error)

@@ -87,7 +87,7 @@ bool end_reads(const struct fid_ep *endpoint, const struct fi_ops_cq *real, stru
 {
     time_t until = time(NULL) + LIMIT_S;
     while (has_reads(endpoint) && time(NULL) < until) {
-        struct fi_cq_entry entry;
+        struct fi_cq_msg_entry entry;
         struct fi_cq_err_entry error = {0};
         ssize_t n = real->read(queue, &entry, 1);
         if (n == 1)

@@ -3,7 +3,9 @@
  * transfers across the pieces in which memory is registered, both ways at once, many small operations in
  * one message with all others between them, and what the path says of itself.
  *
- *   net absent | unknown_provider | unknown_interface | one_unknown | spins | reads | moves [PROVIDER] */
+ * And what it says of keys that a stranger may guess (finding A1).
+ *
+ *   net absent | keys TEXT | unknown_provider | unknown_interface | one_unknown | spins | reads | moves [PROVIDER] */
 #include "job.h"
 
 #include <dlfcn.h>
@@ -242,6 +244,21 @@ static int reads(void)
     return 0;
 }
 
+/* The path's reason has this text; "": it has nothing of keys. Puts and gets go as ever. */
+static int keys(const char *text)
+{
+    weft_job *job;
+    OK(weft_init(&job, NULL));
+    int to = 1 - weft_my_pe(job);
+    weft_path_info path = {.size = sizeof path, .kind = WEFT_HOST};
+    OK(weft_path_query(job, to, &path));
+    printf("%s\n", path.reason);
+    CHECK(*text ? strstr(path.reason, text) != NULL : !strstr(path.reason, "keys"));
+    across_chunks(job);
+    OK(weft_finalize(job));
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "moves", *pe = getenv("WEFT_PE");
@@ -253,6 +270,8 @@ int main(int argc, char **argv)
         return one_unknown(pe && strcmp(pe, "1") == 0);
     if (strcmp(what, "spins") == 0)
         return spins();
+    if (strcmp(what, "keys") == 0)
+        return keys(argc > 2 ? argv[2] : "");
     if (strcmp(what, "reads") == 0)
         return reads();
     if (strcmp(what, "absent") == 0) {

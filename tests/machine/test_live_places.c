@@ -265,6 +265,11 @@ static void two_cliques(void)
     }
 }
 
+static void with_verbs(void)
+{
+    put_text("usr/lib/libibverbs.so.1", "");
+}
+
 /* --- cases ------------------------------------------------------------------------------------- */
 
 /* `facts` and `links` of the stand-in of NVML; `a` NULL: told by doctor. `always`: told until something is
@@ -284,6 +289,7 @@ static const struct {
     {REASON_NVLINK_NONE, NULL, "", "0-2:1,1-2:1", "gpu0", "gpu1", false},
     {REASON_NVLINK_ERRORS, NULL, "", NULL, NULL, NULL, false},
     {REASON_NIC_SHARED, one_nic_down, "", NULL, NULL, NULL, false},
+    {REASON_NIC_KEYS, with_verbs, "", NULL, NULL, NULL, false},
     {REASON_IPOIB, ip_over_infiniband, "", NULL, NULL, NULL, false},
     {REASON_GDR_FAR, NULL, "", NULL, "gpu0", "mlx5_1", false},
     {REASON_GDR_UNTRIED, NULL, "", NULL, "gpu0", "mlx5_0", true},

@@ -110,6 +110,7 @@ static const struct {
     {REASON_NIC_SHARED, "p100-8", NULL, NULL, NULL},
     {REASON_NIC_NO_VERBS, "dgx-a100", "set drivers.libibverbs -", NULL, NULL},
     {REASON_NIC_NO_NODE, "container-2-of-8", NULL, "gpu0", "mlx5_3"},
+    {REASON_NIC_KEYS, "dgx-a100", NULL, NULL, NULL},
     {REASON_ROCE_GID, "mi300x-8", "set ports[1].roce v1", NULL, NULL},
     {REASON_ROCE_MTU, "mi300x-8", "set ports[1].mtu 1500", NULL, NULL},
     {REASON_ROCE_PFC, "mi300x-8", "set ports[1].pfc 0", NULL, NULL},

@@ -176,6 +176,8 @@ static void refused(void **state)
         {{.operation = SERVE_PUT, .segment = SEG_DATA, .bytes = 1}, WEFT_ERR_ADDRESS},
         {{.operation = SERVE_PUT, .segment = SEG_GPU, .bytes = 1}, WEFT_ERR_ADDRESS},
         {{.operation = SERVE_PUT, .segment = 200, .bytes = 1}, WEFT_ERR_ADDRESS},
+        {{.operation = SERVE_PUT, .segment = SEG_GPU, .bytes = 0}, WEFT_ERR_ADDRESS},
+        {{.operation = SERVE_PUT, .segment = SEG_GPU + 1, .bytes = 0}, WEFT_ERR_ADDRESS},
         {{.operation = SERVE_OPERATIONS, .bytes = 1}, WEFT_ERR_ARGUMENT},
         {{.operation = SERVE_ATOMIC, .amo = WEFT_AMO_COUNT, .bytes = 8}, WEFT_ERR_ARGUMENT},
         {{.operation = SERVE_ATOMIC, .bytes = 2}, WEFT_ERR_ARGUMENT},

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fuzz target: messages that come to an end of path net, of strangers and of PEs of the job that
+ * say anything. What a stranger sends moves nothing and is answered by nothing; what a PE sends,
+ * with the right word, stays within what came and within the memory that it may reach. (Findings
+ * A1 and A9.)
+ *
+ * Input: for each message a byte of enum control, one for the sender, two for the length, and
+ * its bytes. */
+#include "unit/net_end.h"
+
+enum control {
+    WORD = 1,     /* gets the right word, length and numbers that were sent, */
+    IN_TURN = 2,  /* the number that is due */
+    ANSWERS = 4,  /* among answers */
+    AHEAD = 8,    /* or one some places later */
+    SHORTER = 16, /* than its head says */
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+const struct path_ops *__wrap_path_ops_of(enum path_id path);
+
+/* ------------------------------------------------------------------- own memory, in place of
+ * p2p's table */
+
+static char *place(struct remote at, size_t bytes)
+{
+    if (at.segment != SEG_HEAP || at.offset > END_HEAP_BYTES || bytes > END_HEAP_BYTES - at.offset)
+        abort(); /* serve.c has let it through */
+    return (char *)end_here->heap + at.offset;
+}
+
+static weft_status put(struct remote to, const void *src, size_t bytes, bool nbi)
+{
+    (void)nbi;
+    if (bytes)
+        memmove(place(to, bytes), src, bytes);
+    return WEFT_OK;
+}
+
+static weft_status get(struct remote from, void *dst, size_t bytes, bool nbi)
+{
+    (void)nbi;
+    if (bytes)
+        memmove(dst, place(from, bytes), bytes);
+    return WEFT_OK;
+}
+
+static weft_status store(struct remote to, const void *value, size_t width)
+{
+    return put(to, value, width, false);
+}
+
+static weft_status load(struct remote from, void *value, size_t width)
+{
+    return get(from, value, width, false);
+}
+
+static weft_status atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
+                          uint64_t expected, void *fetched, bool nbi)
+{
+    (void)amo, (void)expected, (void)nbi;
+    if (fetched)
+        memcpy(fetched, place(at, width), width);
+    memcpy(place(at, width), &value, width);
+    return WEFT_OK;
+}
+
+const struct path_ops *__wrap_path_ops_of(enum path_id path)
+{
+    static const struct path_ops own = {
+        .name = "own", .put = put, .get = get, .store = store, .load = load, .atomic = atomic};
+    (void)path;
+    return &own;
+}
+
+/* ------------------------------------------------------------------------------------- one input */
+
+static void make_right(struct net_end *end, struct net_head *head, uint8_t control, uint8_t from,
+                       uint16_t bytes)
+{
+    const struct net_peer *peer = &end->peers[1 + from % (END_PES - 1)];
+    bool answers = control & ANSWERS;
+    uint64_t last = answers ? peer->answers_came : peer->begun;
+    head->from = peer->pe;
+    head->word = peer->takes.word;
+    head->bytes = bytes;
+    head->flags = (uint16_t)((head->flags & ~NET_ANSWERS) | (answers ? NET_ANSWERS : 0));
+    if (control & (IN_TURN | AHEAD))
+        head->number = last + 1 + (control & AHEAD ? from / 2 : 0) +
+                       (answers ? peer->takes.answers : peer->takes.requests);
+    if (head->handled - peer->sends.requests > peer->sent)
+        head->handled = peer->sends.requests + head->handled % (peer->sent + 1);
+    if (head->answered - peer->sends.answers > peer->answers_sent)
+        head->answered = peer->sends.answers + head->answered % (peer->answers_sent + 1);
+}
+
+/* libFuzzer learns the words, from comparisons, and strangers do not. */
+static void forget_word(const struct net_end *end, struct net_head *head)
+{
+    for (int pe = 0; pe < END_PES; pe++)
+        head->word ^= head->word == end->peers[pe].takes.word;
+}
+
+static void feed_stranger(struct net_end *end, const void *message, size_t count)
+{
+    struct net_peer before[END_PES];
+    unsigned char heap[END_HEAP_BYTES];
+    uint64_t strangers = end->net.strangers;
+    memcpy(before, end->peers, sizeof before);
+    memcpy(heap, end->heap, sizeof heap);
+    end_feed(end, message, count);
+    if (end->net.strangers != strangers + 1 || memcmp(before, end->peers, sizeof before) != 0 ||
+        memcmp(heap, end->heap, sizeof heap) != 0)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    static const uint8_t key[SIPHASH_KEY_BYTES] = {2, 7, 1, 8, 2, 8};
+    static struct net_end end;
+    static _Alignas(8) uint8_t message[NET_MESSAGE_BYTES];
+    setenv("WEFT_LOG", "error", 1);
+    end_open(&end, key, 8);
+    while (size >= 4 && !end.net.failed) {
+        uint8_t control = bytes[0], from = bytes[1];
+        size_t count = ((size_t)bytes[2] << 8 | bytes[3]) % (NET_MESSAGE_BYTES + 1);
+        size_t given = count < size - 4 ? count : size - 4;
+        memset(message, 0, sizeof message);
+        memcpy(message, bytes + 4, given);
+        bytes += 4 + given;
+        size -= 4 + given;
+        if (control & WORD && count >= sizeof(struct net_head))
+            make_right(&end, (struct net_head *)(void *)message, control, from, (uint16_t)count);
+        else
+            forget_word(&end, (struct net_head *)(void *)message);
+        if (control & WORD && count >= sizeof(struct net_head) && !(control & SHORTER))
+            end_feed(&end, message, count);
+        else
+            feed_stranger(&end, message, control & SHORTER && count ? count - 1 : count);
+    }
+    end_shut(&end);
+    return 0;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stands in for what path net calls of a GPU, in a job that has none: none of it is called. And
+ * for the table of its operations, of which none is given. */
+#include <stdlib.h>
+
+#define NONE(name)                                                                                 \
+    void name(void);                                                                               \
+    void name(void)                                                                                \
+    {                                                                                              \
+        abort();                                                                                   \
+    }
+
+NONE(gpu_access)
+NONE(gpu_chunk_at)
+NONE(gpu_copy)
+NONE(gpu_copy_plain)
+NONE(gpu_export_dmabuf)
+NONE(gpu_flush_nic_writes)
+NONE(gpu_lane_quiet)
+NONE(gpu_mark_drop)
+NONE(gpu_mark_passed)
+NONE(gpu_mark_put)
+NONE(gpu_nic_writes)
+NONE(gpu_peermem_is_here)
+NONE(gpu_pin_range)
+NONE(gpu_place_of)
+NONE(gpu_quiet)
+NONE(gpu_signal)
+NONE(gpu_store_marked)
+NONE(gpu_unpin_range)
+NONE(gpu_words_of)
+NONE(net_put_by_requests)
+NONE(net_get_by_requests)

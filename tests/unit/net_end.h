@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One end of path net, PE 0 of three, over an endpoint that keeps what is sent: for tests that
+ * feed it messages. */
+#ifndef WEFT_TESTS_NET_END_H
+#define WEFT_TESTS_NET_END_H
+
+#include "path/net_hmem.h"
+#include "path/net_stripe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    END_PES = 3,
+    END_RAILS = 2,
+    END_HEAP_BYTES = 4096,
+    END_RECEIVES = 4,
+    END_SENT = 512,
+    END_REQUESTS = 5, /* that this end has sent to each peer */
+    END_ANSWER_BYTES = 24
+};
+
+struct net_end {
+    struct path_world world;
+    char *map[END_PES][SEG_COUNT];
+    struct path_common net;
+    struct net_peer peers[END_PES];
+    struct path_state state;
+    struct net_channel channels[END_PES];
+    int touched[END_PES];
+    _Alignas(8) unsigned char heap[END_HEAP_BYTES];
+    unsigned char answer[END_ANSWER_BYTES]; /* of what this end has asked PE 1 */
+    uint64_t token;                         /* of that */
+    struct net_message *posted[END_RECEIVES + 1];
+    int posted_count;
+    struct net_message *sent[END_SENT]; /* not known to have left */
+    int sent_count;
+    void (*look)(struct net_end *end, const unsigned char *bytes,
+                 size_t count); /* at all it sends */
+    uint64_t keys[64];          /* asked for */
+    int key_count;
+};
+
+static struct net_end *end_here; /* operations of libfabric have no pointer of the user */
+
+static ssize_t end_receive(struct fid_ep *endpoint, void *buffer, size_t bytes, void *descriptor,
+                           fi_addr_t from, void *context)
+{
+    (void)endpoint, (void)buffer, (void)bytes, (void)descriptor, (void)from;
+    if (end_here->posted_count > END_RECEIVES)
+        abort();
+    end_here->posted[end_here->posted_count++] = context;
+    return 0;
+}
+
+static ssize_t end_send(struct fid_ep *endpoint, const void *bytes, size_t count, void *descriptor,
+                        fi_addr_t to, void *context)
+{
+    (void)endpoint, (void)descriptor, (void)to;
+    if (count > NET_MESSAGE_BYTES)
+        abort();
+    if (end_here->sent_count == END_SENT)
+        return -FI_EAGAIN;
+    if (end_here->look)
+        end_here->look(end_here, bytes, count);
+    end_here->sent[end_here->sent_count++] = context;
+    return 0;
+}
+
+static int end_close(struct fid *fid)
+{
+    free(fid);
+    return 0;
+}
+
+static struct fi_ops end_close_ops = {.size = sizeof(struct fi_ops), .close = end_close};
+
+static int end_register(struct fid *domain, const void *base, size_t bytes, uint64_t access,
+                        uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **memory,
+                        void *context)
+{
+    (void)domain, (void)base, (void)bytes, (void)access, (void)offset, (void)flags, (void)context;
+    struct fid_mr *made = calloc(1, sizeof *made);
+    made->fid.ops = &end_close_ops;
+    made->key = key;
+    if (end_here->key_count < (int)(sizeof end_here->keys / sizeof end_here->keys[0]))
+        end_here->keys[end_here->key_count++] = key;
+    *memory = made;
+    return 0;
+}
+
+static const char *end_strerror(int error)
+{
+    (void)error;
+    return "an error";
+}
+
+static void end_wait(struct path_wait *wait)
+{
+    (void)wait;
+}
+
+static void end_sends_complete(struct net_end *end)
+{
+    for (int i = 0; i < end->sent_count; i++)
+        net_message_sent(&end->net, end->sent[i]);
+    end->sent_count = 0;
+}
+
+static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], size_t key_bytes)
+{
+    static struct fi_ops_msg messages = {
+        .size = sizeof messages, .recv = end_receive, .send = end_send};
+    static struct fi_ops_mr memory = {.size = sizeof memory, .reg = end_register};
+    static struct fid_ep endpoint = {.msg = &messages};
+    static struct fid_domain domain = {.mr = &memory};
+    static char name[] = "lo", provider[] = "tcp";
+    static struct fi_domain_attr domain_attr = {.name = name};
+    static struct fi_fabric_attr fabric_attr = {.prov_name = provider};
+    static struct fi_info info = {.domain_attr = &domain_attr, .fabric_attr = &fabric_attr};
+    static const struct fabric lib = {.strerror = end_strerror};
+    memset(end, 0, sizeof *end);
+    end_here = end;
+    domain_attr.mr_key_size = key_bytes;
+    for (int i = 0; i < END_HEAP_BYTES; i++)
+        end->heap[i] = (unsigned char)(i * 7 + 1);
+    end->map[0][SEG_HEAP] = (char *)end->heap;
+    end->world = (struct path_world){.npes = END_PES, .map = end->map, .wait_end = end_wait};
+    end->world.sizes[SEG_HEAP] = END_HEAP_BYTES;
+    end->net = (struct path_common){.world = &end->world,
+                                    .lib = &lib,
+                                    .provider = "tcp",
+                                    .rail_count = END_RAILS,
+                                    .peers = end->peers,
+                                    .wake = -1};
+    end->net.waiting_end = &end->net.waiting;
+    end->net.late_end = &end->net.late;
+    for (int i = 0; i < END_RAILS; i++)
+        end->net.rails[i] = (struct net_rail){
+            .info = &info, .domain = &domain, .endpoint = &endpoint, .descriptor = -1};
+    for (int pe = 0; pe < END_PES; pe++) {
+        end->peers[pe].pe = pe;
+        for (int i = 0; i < END_RAILS; i++)
+            end->peers[pe].there[i] = (uint8_t)i;
+    }
+    net_derive_lines(&end->net, key);
+    serve_open(&end->world, &end->net.serve);
+    end->state =
+        (struct path_state){.net = &end->net, .channels = end->channels, .touched = end->touched};
+    for (int i = 0; i < END_RECEIVES; i++)
+        net_post_receive(&end->net, 0, net_take_message(&end->net));
+    for (int pe = 1; pe < END_PES; pe++)
+        for (int i = 0; i < END_REQUESTS; i++) {
+            struct net_record *record;
+            net_request(&end->state, &end->peers[pe], 8, &record);
+            *record = (struct net_record){.kind = NET_STORE, .segment = SEG_HEAP, .bytes = 8};
+            memset(net_behind(record), 0, 8);
+            net_flush(&end->net, &end->peers[pe], false);
+        }
+    net_await(&end->state, &end->peers[1], end->answer, END_ANSWER_BYTES, &end->token);
+    end_sends_complete(end);
+}
+
+/* A message of `count` bytes comes over the first NIC, and all that is to be done is. */
+static void end_feed(struct net_end *end, const void *bytes, size_t count)
+{
+    struct net_message *message = end->posted[--end->posted_count];
+    memcpy(message->bytes, bytes, count);
+    net_message_came(&end->net, message, count, FI_ADDR_NOTAVAIL);
+    for (int i = 0; i < 1000 && (end->net.answering || end->net.waiting); i++) {
+        end_sends_complete(end);
+        net_send_answers(&end->net);
+        net_retry(&end->net);
+    }
+    end_sends_complete(end);
+    if (end->posted_count != END_RECEIVES && !end->net.failed)
+        abort();
+}
+
+static void end_shut(struct net_end *end)
+{
+    net_stripe_close(&end->net);
+    net_stage_free(&end->net);
+    for (int i = 0; i < END_RAILS; i++)
+        net_free_rail_memory(&end->net, &end->net.rails[i]);
+    net_free_places(&end->net);
+    net_free_memory(&end->net);
+    serve_close(end->net.serve);
+    free(end->net.awaited);
+}
+
+#endif
