@@ -119,18 +119,30 @@ static weft_status carry_out(struct worker *w)
     return status;
 }
 
+/* Copies that are still under way when one has failed: the caller may use its memory again, and the next copy
+ * the bounce buffers. Where they do not end, the buffers are not used any more. */
+static void end_copies(struct worker *w)
+{
+    for (int slot = 0; slot < 2; slot++)
+        if (await(w, slot) == WEFT_ERR_TIMEOUT)
+            atomic_store_explicit(&w->bounce->gpu->bounce_refused, true, memory_order_relaxed);
+}
+
 /* The first failure counts, and ends the others' work. */
 static void work(struct worker *w)
 {
     struct gpu_bounce *b = w->bounce;
+    char sentence[sizeof b->sentence];
     weft_status status = b->in ? carry_in(w) : carry_out(w);
     if (!status)
         return;
+    snprintf(sentence, sizeof sentence, "%s", base_last_error());
+    end_copies(w);
     atomic_store_explicit(&b->next, b->bytes, memory_order_relaxed);
     pthread_mutex_lock(&b->lock);
     if (!b->status) {
         b->status = status;
-        snprintf(b->sentence, sizeof b->sentence, "%s", base_last_error());
+        memcpy(b->sentence, sentence, sizeof sentence);
     }
     pthread_mutex_unlock(&b->lock);
 }
