@@ -41,6 +41,10 @@ struct far_call {
     struct pair *pair;
     CUdeviceptr seen; /* where the GPU sees the pair */
     bool captured; /* a graph may come to it any number of times, also when the job has been left */
+    /* Of a captured call, under the stream's lock. Executables of one graph that run side by side come to it
+     * before it has been made for the first: it is made once for each, and all of them wait until it has been
+     * made as often as it was asked for. */
+    uint64_t asked, calls_made;
 };
 
 /* The thread that makes the calls of one stream: in their order, and whatever those of others wait for. */
@@ -135,15 +139,47 @@ static void free_call(struct far *far, struct far_call *call)
 
 /* ---------------------------------------------------------------------- the thread of a stream */
 
-static void append(struct far_call *call)
+/* Under the stream's lock. */
+static void append_locked(struct far_call *call)
 {
     struct far_stream *stream = call->stream;
-    pthread_mutex_lock(&stream->lock);
     call->next = NULL;
     *stream->last = call;
     stream->last = &call->next;
     pthread_cond_signal(&stream->given);
-    pthread_mutex_unlock(&stream->lock);
+}
+
+static void append(struct far_call *call)
+{
+    pthread_mutex_lock(&call->stream->lock);
+    append_locked(call);
+    pthread_mutex_unlock(&call->stream->lock);
+}
+
+/* A graph has come to the call. */
+static void ask(struct far_call *call)
+{
+    pthread_mutex_lock(&call->stream->lock);
+    atomic_store_explicit(&call->pair->done, 0, memory_order_relaxed);
+    if (call->asked++ == call->calls_made) { /* else it is in the list, or being made */
+        atomic_store_explicit(&call->pair->go, 1, memory_order_release);
+        append_locked(call);
+    }
+    pthread_mutex_unlock(&call->stream->lock);
+}
+
+/* The call has been made once more. */
+static void answer(struct far_call *call)
+{
+    pthread_mutex_lock(&call->stream->lock);
+    if (++call->calls_made == call->asked) {
+        /* Release: pairs with the acquire of each stream's wait. */
+        atomic_store_explicit(&call->pair->done, 1, memory_order_release);
+    } else {
+        atomic_store_explicit(&call->pair->go, 1, memory_order_relaxed);
+        append_locked(call);
+    }
+    pthread_mutex_unlock(&call->stream->lock);
 }
 
 /* Under the stream's lock: the call that the stream has come to, taken out of the list. */
@@ -195,8 +231,10 @@ static void *make_calls(void *argument)
         stream->made = call->captured ? NULL : call;
         atomic_store_explicit(&call->pair->go, 0, memory_order_relaxed);
         job_call_make(stream->far->job, call->run, call->argument);
-        /* Release: pairs with the acquire of the stream's wait. */
-        atomic_store_explicit(&call->pair->done, 1, memory_order_release);
+        if (call->captured)
+            answer(call);
+        else /* Release: pairs with the acquire of the stream's wait. */
+            atomic_store_explicit(&call->pair->done, 1, memory_order_release);
     }
     return NULL;
 }
@@ -239,11 +277,11 @@ static void come_to(void *argument)
     struct far *far = call->far;
     pthread_mutex_lock(&far->lock);
     bool ended = far->ended;
-    if (!ended) {
-        far->to_come -= !call->captured;
-        if (call->captured)
-            job_call_given(far->job);
-        atomic_store_explicit(&call->pair->done, 0, memory_order_relaxed);
+    if (!ended && call->captured) {
+        job_call_given(far->job);
+        ask(call);
+    } else if (!ended) {
+        far->to_come--;
         atomic_store_explicit(&call->pair->go, 1, memory_order_release);
         append(call);
     }
