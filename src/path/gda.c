@@ -7,6 +7,7 @@
 #include "path/gda.h"
 
 #include "base/config.h"
+#include "base/epoch.h"
 #include "base/status.h"
 #include "gpu/gpu.h"
 
@@ -25,9 +26,9 @@ enum {
  * given, so a fence has nothing to do but where there are several adapters, or GPU memory is of relaxed ordering. */
 struct path_state {
     struct gda *gda;
-    uint64_t *last; /* [npes * count] complete when so much of the queue is */
-    uint64_t *used; /* bit per queue that it has ever used */
-    bool reads_gpu; /* gets into GPU memory have been given, and nothing was flushed since */
+    uint64_t *last;     /* [npes * count] complete when so much of the queue is */
+    uint64_t *used;     /* bit per queue that it has ever used */
+    struct epoch reads; /* gets into GPU memory that quiet has to flush */
 };
 
 static struct gda *gda_of(const struct path_world *world)
@@ -240,8 +241,6 @@ static weft_status get(struct path_state *state, uint32_t adapter, struct remote
         piece = bytes < MOST_BYTES ? bytes : MOST_BYTES;
         struct weft_dev_gda_place there = gda_there(state->gda, adapter, from, &piece), here;
         if (gda_here(state->gda, adapter, dst, &piece, &here)) {
-            if (on_device(state->gda->world, dst))
-                __atomic_store_n(&state->reads_gpu, true, __ATOMIC_RELAXED);
             status = move(state, adapter, from.peer, WEFT_DEV_GDA_READ, there, here, piece, end);
         } else {
             piece = piece < GDA_BOUNCE_BYTES ? piece : GDA_BOUNCE_BYTES;
@@ -287,12 +286,15 @@ static weft_status all_settled(struct path_state *state, const struct peer *peer
     return status;
 }
 
-/* What has been read into GPU memory is visible there. */
-static weft_status flush_reads(struct path_state *state)
+/* Of a get that has been given: a blocking one, which is complete, is flushed here; another one by quiet. */
+static weft_status flush_read(struct path_state *state, const void *dst, bool nbi)
 {
-    bool reads = unlikely(__atomic_load_n(&state->reads_gpu, __ATOMIC_RELAXED)) &&
-                 __atomic_exchange_n(&state->reads_gpu, false, __ATOMIC_RELAXED);
-    return reads ? gda_flush(state->gda) : WEFT_OK;
+    if (likely(!on_device(state->gda->world, dst)))
+        return WEFT_OK;
+    if (!nbi)
+        return gda_flush(state->gda);
+    epoch_give(&state->reads);
+    return WEFT_OK;
 }
 
 /* Own memory is reached by this path for the sake of atomics alone: the rest is copied. */
@@ -323,7 +325,7 @@ static weft_status gda_get(struct remote from, void *dst, size_t bytes, bool nbi
     weft_status status = transfer(from.peer->state, from, dst, bytes, false, ends);
     if (!status && !nbi)
         status = all_settled(from.peer->state, from.peer, ends, BOX_OP_GET);
-    return status || nbi ? status : flush_reads(from.peer->state);
+    return status ? status : flush_read(from.peer->state, dst, nbi);
 }
 
 static weft_status gda_address(struct remote at, char **address)
@@ -369,7 +371,7 @@ static weft_status gda_iget(struct remote from, void *dst, const struct path_str
                             : get(state, home, from, to + i * s->local_step, s->element, &end);
     if (!status)
         status = settled(state, from.peer, home, end, BOX_OP_GET);
-    return status ? status : flush_reads(state);
+    return status ? status : flush_read(state, dst, false);
 }
 
 /* ------------------------------------------------------------------------------ single values back */
@@ -534,6 +536,9 @@ static uint32_t slots_of(const struct gda *gda)
 static weft_status gda_quiet(struct path_state *state)
 {
     struct gda *gda = state->gda;
+    uint64_t
+        reads; /* counted before their queues are looked at, and flushed when those are complete */
+    bool flushes = epoch_is_open(&state->reads, &reads);
     for (uint32_t word = 0; word <= slots_of(gda) / 64; word++) {
         uint64_t left = __atomic_load_n(&state->used[word], __ATOMIC_RELAXED);
         for (; left; left &= left - 1) {
@@ -548,7 +553,10 @@ static weft_status gda_quiet(struct path_state *state)
                 return status;
         }
     }
-    return flush_reads(state);
+    weft_status status = flushes ? gda_flush(gda) : WEFT_OK;
+    if (flushes && !status)
+        epoch_close(&state->reads, reads);
+    return status;
 }
 
 static weft_status gda_fence(struct path_state *state)
