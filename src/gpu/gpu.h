@@ -245,6 +245,8 @@ enum gpu_nic_writes {
 };
 enum gpu_nic_writes gpu_nic_writes(struct gpu *gpu);
 weft_status gpu_flush_nic_writes(struct gpu *gpu);
+/* Whether kernels of the GPU see what a NIC has written into its memory when they see the completion, without a flush. */
+bool gpu_sees_nic_writes(struct gpu *gpu);
 
 /* ----------------------------------------------------------------- operations by the host
  * Every function makes the device's context current itself. `lane`: any number; equal numbers keep

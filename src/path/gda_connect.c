@@ -117,7 +117,7 @@ static weft_status make_queue(struct gda *gda, int pe, uint32_t name)
     struct weft_dev_gda_queue *q = &gda->queues[number];
     struct gda_parts at = gda_parts_of(gda, number);
     q->results_key = htobe32(gda->area_regions[a]->lkey);
-    q->remote_keys = gda_remote_keys(gda, a, pe);
+    q->remote_keys = gda->remote_keys + gda_keys_at(gda, a, pe);
     q->local_keys = gda->local_keys + (size_t)a * gda->chunks;
     q->marks = gda->marks + (size_t)number * gda->depth / WEFT_DEV_GDA_MARKS;
     q->busy = gda->busy + (size_t)number * gda->depth;
@@ -186,17 +186,23 @@ void gda_free_queues(struct gda *gda)
 
 /* ---------------------------------------------------------------------------------- the exchange */
 
-/* What a PE tells all others; then, by each adapter, the keys of its chunks, then the numbers of its queues to each PE. */
+/* What a PE tells all others; then, by each adapter, the keys of its chunks, those of relaxed order likewise, then the
+ * numbers of its queues to each PE. */
 struct told {
     struct gda_address addresses[GDA_ADAPTERS_MOST];
-    uint32_t each, chunks, chunk_bits;
-    uint32_t pad;
+    uint32_t each, chunks, chunk_bits, relaxed;
     uint64_t bases[SEG_COUNT];
 };
 
+/* Keys that a PE tells. */
+static size_t told_keys(const struct gda *gda)
+{
+    return (size_t)gda->count * gda->chunks * (gda->relaxed ? 2 : 1);
+}
+
 static size_t told_bytes(const struct gda *gda)
 {
-    size_t words = (size_t)gda->count * gda->chunks + gda_queue_count(gda);
+    size_t words = told_keys(gda) + gda_queue_count(gda);
     return sizeof(struct told) + (words + words % 2) * sizeof(uint32_t);
 }
 
@@ -236,9 +242,10 @@ static weft_status tell(struct gda *gda, struct told *told)
     told->each = gda->each;
     told->chunks = gda->chunks;
     told->chunk_bits = gda->chunk_bits;
+    told->relaxed = gda->relaxed;
     for (int s = 0; s < SEG_COUNT; s++)
         told->bases[s] = (uintptr_t)gda->world->map[gda->world->pe][s];
-    for (size_t i = 0; i < (size_t)gda->count * gda->chunks; i++)
+    for (size_t i = 0; i < told_keys(gda); i++)
         *words++ = htobe32(gda->regions[i]->rkey);
     for (int pe = 0; pe < gda->world->npes; pe++)
         for (uint32_t k = 0; k < gda->each + gda->count; k++)
@@ -270,12 +277,14 @@ static weft_status connect_pe(struct gda *gda, const struct told *its, int pe)
 {
     const uint32_t *keys = (const uint32_t *)(const void *)(its + 1);
     const uint32_t *numbers =
-        keys + (size_t)gda->count * gda->chunks + (size_t)gda->world->pe * (gda->each + gda->count);
+        keys + told_keys(gda) + (size_t)gda->world->pe * (gda->each + gda->count);
+    const uint32_t *data = keys + (gda->relaxed ? (size_t)gda->count * gda->chunks : 0);
     weft_status status = WEFT_OK;
     memcpy(gda->bases + (size_t)pe * SEG_COUNT, its->bases, sizeof its->bases);
     for (uint32_t a = 0; a < gda->count && !status; a++) {
-        memcpy(gda_remote_keys(gda, a, pe), keys + (size_t)a * gda->chunks,
-               gda->chunks * sizeof *keys);
+        size_t at = gda_keys_at(gda, a, pe), from = (size_t)a * gda->chunks;
+        memcpy(gda->remote_keys + at, keys + from, gda->chunks * sizeof *keys);
+        memcpy(gda->data_keys + at, data + from, gda->chunks * sizeof *keys);
         gda->addresses[(size_t)pe * gda->count + a] = its->addresses[a];
         status = check_kind(gda, &its->addresses[a], a, pe);
     }
@@ -293,8 +302,8 @@ static weft_status connect_pe(struct gda *gda, const struct told *its, int pe)
 static weft_status agree_on_sizes(const struct gda *gda)
 {
     const struct path_world *world = gda->world;
-    uint32_t mine[3] = {gda->each, gda->chunks, gda->chunk_bits};
-    uint32_t(*all)[3] = calloc((size_t)world->npes, sizeof *all);
+    uint32_t mine[4] = {gda->each, gda->chunks, gda->chunk_bits, gda->relaxed};
+    uint32_t(*all)[4] = calloc((size_t)world->npes, sizeof *all);
     weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(world->boot, status);
     if (!status)

@@ -17,6 +17,7 @@ enum { IN_BYTES = 272, OUT_BYTES = 16, CAPS_BYTES = 16 + 4096 };
 
 enum command {
     QUERY_HCA_CAP = 0x100,
+    QUERY_HCA_VPORT_CONTEXT = 0x762,
     CREATE_CQ = 0x400,
     CREATE_QP = 0x500,
     RST2INIT_QP = 0x502,
@@ -71,6 +72,8 @@ static const char *command_name(enum command command)
     switch (command) {
     case QUERY_HCA_CAP:
         return "QUERY_HCA_CAP";
+    case QUERY_HCA_VPORT_CONTEXT:
+        return "QUERY_HCA_VPORT_CONTEXT";
     case CREATE_CQ:
         return "CREATE_CQ";
     case CREATE_QP:
@@ -130,6 +133,21 @@ void gda_query_caps(const struct gda_adapter *adapter, char *lacks, size_t bytes
         lacking(lacks, bytes, "masked atomics");
     if ((get(out, in(CAP, 0x14, 0, 16)) & WIDTHS) != WIDTHS)
         lacking(lacks, bytes, "atomics of 4 and 8 bytes");
+}
+
+/* InfiniBand with adaptive routing: a mask of the service levels whose packets may come out of their order. Queues here
+ * have level 0. RoCE keeps the order of a queue that does not ask for another. */
+bool gda_may_reorder(const struct gda_adapter *adapter)
+{
+    enum { CONTEXT = 0x10, VPORT_BYTES = CONTEXT + 512, LEVEL = 0 };
+    unsigned char command[OUT_BYTES] = {0}, out[VPORT_BYTES] = {0};
+    if (adapter->ethernet)
+        return false;
+    put(command, opcode, QUERY_HCA_VPORT_CONTEXT);
+    put(command, (struct field){0x8, 16, 4}, GDA_PORT);
+    if (adapter->lib->dv.general_cmd(adapter->context, command, sizeof command, out, sizeof out))
+        return true;
+    return get(out, in(CONTEXT, 0x50, 0, 16)) >> LEVEL & 1;
 }
 
 /* ------------------------------------------------------------------------------------ creation */

@@ -134,7 +134,7 @@ static void free_out(struct link_out *l)
 
 static void free_in(struct link_in *l)
 {
-    free(l->held);
+    free(l->held.writes);
     if (l->fd >= 0)
         close(l->fd);
     if (l->memory)

@@ -61,11 +61,20 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_spot(const void *symmetric, i
     return at;
 }
 
-/* The same as a request of that queue has it. */
+/* The same as a request of that queue has it. In strict order: what goes there passes nothing that the queue wrote
+ * before. */
 WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_keyed(const struct weft_dev_gda_queue *q,
                                                          struct weft_dev_gda_place spot)
 {
     spot.key = q->remote_keys[spot.key];
+    return spot;
+}
+
+/* In relaxed order, where there is such a key: for data alone, never for what is waited for. */
+WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_keyed_data(const struct weft_dev_gda_queue *q,
+                                                              struct weft_dev_gda_place spot)
+{
+    spot.key = q->remote_keys[spot.key + weft_dev_state.gda->data_keys];
     return spot;
 }
 
