@@ -356,6 +356,7 @@ const char *address_text(uint32_t address, char *text);
 /* mr.c */
 uint32_t mr_add(struct device *d, uint32_t pd, uint64_t address, uint64_t memory, uint64_t bytes,
                 uint32_t access); /* 0: the table is full */
+uint32_t mr_first(void);          /* of a device's `key_next` */
 int mr_remove(struct device *d, uint32_t key);
 /* mr_invalidate: a message of the peer ends what the key permits to others; false: no such key of this domain. */
 bool mr_invalidate(struct device *d, uint32_t key, uint32_t pd);
