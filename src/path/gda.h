@@ -12,6 +12,7 @@
 
 #include "driver/mlx5.h"
 #include "path/gda_pick.h"
+#include "path/gda_record.h"
 #include "path/path.h"
 
 #include <weft/device/gda_queue.h>
@@ -111,6 +112,7 @@ struct gda {
     uint32_t *remote_keys;   /* [count][npes][chunks] in strict order */
     uint32_t *data_keys;     /* the same in relaxed order; remote_keys where there are none */
     bool relaxed;            /* of the segments there are; struct gda_gpu tells of the GPU heap */
+    uint64_t *seeds;         /* [npes] of the numbers of first packets, random */
     uint64_t *bases;         /* [npes][SEG_COUNT] */
     struct gda_address *addresses; /* [npes][count] */
     struct gda_gpu *gpu;           /* NULL: the job has no GPU memory */
@@ -257,17 +259,16 @@ weft_status gda_create_cq(struct gda_link *link, uint32_t depth, size_t ring_at,
 weft_status gda_create_qp(struct gda_link *link, uint32_t depth, size_t ring_at, size_t record_at,
                           uint32_t *number);
 
-/* How a peer's end of a queue is reached. */
-struct gda_address {
-    uint32_t lid, mtu;
-    uint8_t gid[16];
-    uint8_t mac[6];
-    uint8_t ethernet, pad;
+/* Two ends of a connection: this one's, and the peer's. */
+struct gda_ends {
+    uint32_t number, peer_number; /* of the queue pairs */
+    uint32_t psn, peer_psn;       /* of the first packet that each sends */
+    uint32_t sport;               /* of the UDP packets, for RoCE */
 };
 
-/* Through all states to where requests may be sent; `sport`: of the UDP packets, for RoCE. */
-weft_status gda_connect_qp(const struct gda_link *link, uint32_t number, uint32_t peer_number,
-                           const struct gda_address *peer, uint32_t sport);
+/* Through all states to where requests may be sent. */
+weft_status gda_connect_qp(const struct gda_link *link, const struct gda_ends *ends,
+                           const struct gda_address *peer);
 
 /* ------------------------------------------------- gda_connect.c: queues, and those of the peers */
 
@@ -280,9 +281,11 @@ struct gda_parts gda_parts_of(const struct gda *gda, uint32_t number);
 weft_status gda_make_queue(struct gda *gda, struct gda_link *link, struct weft_dev_gda_queue *q,
                            const struct gda_parts *at, char *area);
 void gda_free_link(struct gda_link *link);
-uint32_t gda_source_port(uint32_t mine, uint32_t its);
+struct gda_ends gda_ends_of(const struct gda *gda, uint32_t mine, int pe, uint32_t its);
 weft_status gda_make_queues(struct gda *gda);
 weft_status gda_connect(struct gda *gda); /* collective */
+/* What a PE has told cannot be true. */
+weft_status gda_refuse(int pe, const char *fault);
 void gda_free_queues(struct gda *gda);
 
 /* --------------------------------------------------------------------- gda_memory.c: registration */

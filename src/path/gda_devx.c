@@ -264,23 +264,24 @@ static void set_way(const struct gda_adapter *adapter, unsigned char *command,
     memcpy(command + ADS + 0x26, peer->mac, sizeof peer->mac);
 }
 
-static weft_status to_receive(const struct gda_link *link, uint32_t number, uint32_t peer_number,
-                              const struct gda_address *peer, uint32_t sport)
+static weft_status to_receive(const struct gda_link *link, const struct gda_ends *ends,
+                              const struct gda_address *peer)
 {
     unsigned char command[IN_BYTES] = {0};
     uint32_t mtu = link->adapter->port.active_mtu;
     put(command, in(QPC, 0x8, 29, 3), peer->mtu < mtu ? peer->mtu : mtu);
     put(command, in(QPC, 0x8, 24, 5), 30); /* log_msg_max */
-    put(command, in(QPC, 0x14, 0, 24), peer_number);
+    put(command, in(QPC, 0x14, 0, 24), ends->peer_number);
+    put(command, in(QPC, 0x94, 0, 24), ends->peer_psn);
     put(command, in(QPC, 0x90, 21, 3), link->adapter->log_reads);
     put(command, in(QPC, 0x94, 24, 5), 12); /* min_rnr_nak: 0.64 ms */
     permit(command);
-    set_way(link->adapter, command, peer, sport);
-    return modify(link, INIT2RTR_QP, number, command);
+    set_way(link->adapter, command, peer, ends->sport);
+    return modify(link, INIT2RTR_QP, ends->number, command);
 }
 
 /* 4.096 us << 20, seven times: half a minute until a peer that does not answer is given up. */
-static weft_status to_send(const struct gda_link *link, uint32_t number)
+static weft_status to_send(const struct gda_link *link, const struct gda_ends *ends)
 {
     enum { RETRIES = 7, TIMEOUT = 20 };
     unsigned char command[IN_BYTES] = {0};
@@ -289,14 +290,15 @@ static weft_status to_send(const struct gda_link *link, uint32_t number)
     put(command, in(QPC, 0x70, 13, 3), RETRIES);
     put(command, in(ADS, 0x8, 27, 5), TIMEOUT);
     put(command, in(ADS, 0x24, 16, 8), GDA_PORT);
-    return modify(link, RTR2RTS_QP, number, command);
+    put(command, in(QPC, 0x78, 0, 24), ends->psn);
+    return modify(link, RTR2RTS_QP, ends->number, command);
 }
 
-weft_status gda_connect_qp(const struct gda_link *link, uint32_t number, uint32_t peer_number,
-                           const struct gda_address *peer, uint32_t sport)
+weft_status gda_connect_qp(const struct gda_link *link, const struct gda_ends *ends,
+                           const struct gda_address *peer)
 {
-    weft_status status = to_init(link, number);
+    weft_status status = to_init(link, ends->number);
     if (!status)
-        status = to_receive(link, number, peer_number, peer, sport);
-    return status ? status : to_send(link, number);
+        status = to_receive(link, ends, peer);
+    return status ? status : to_send(link, ends);
 }

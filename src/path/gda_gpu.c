@@ -238,6 +238,11 @@ static weft_status begin(struct gda *gda)
         return status;
     uint64_t mine = own_window(gda);
     status = world->boot->ops->allgather(world->boot, &mine, gda->gpu->bases, sizeof mine);
+    for (int pe = 0; pe < world->npes && !status; pe++) {
+        const char *fault = gda_window_fault(gda->gpu->bases[pe], world->gpu->heap.size);
+        if (fault)
+            status = gda_refuse(pe, fault);
+    }
     if (!status)
         status = gda_open_far(gda, gda->gpu->why_host, sizeof gda->gpu->why_host);
     if (gda->far)
