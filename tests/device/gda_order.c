@@ -5,6 +5,7 @@
  *     gda_order quiet [removed]   data by put and quiet; then a flag in memory that both processes map, past the adapter
  *     gda_order get [removed]     data by get, which are read at once; and by get_nbi and quiet
  *     gda_order signal            data by put_signal in one block's queue, set and added to
+ *     gda_order fence             data, a fence, and more data, the last of which is looked for
  *
  * Any violation fails the test. `removed`: without the flush, for `get` by WEFT_TEST_GDA without `apart`, violations must
  * be seen. */
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 enum { WORDS = 480, ROUNDS = 60 };
-enum { QUIET, GET, SIGNAL };
+enum { QUIET, GET, SIGNAL, FENCE };
 
 /* In memory that both processes map. */
 struct shared {
@@ -80,6 +81,10 @@ WEFT_KERNEL(pass, (int, which), (int, removed), (uint64_t *, data), (uint64_t *,
                 uint64_t step = round % 2 ? round : 1;
                 weft_block_put_signal_nbi(data, mine, WORDS * 8, signal, step,
                                           round % 2 ? WEFT_SIGNAL_SET : WEFT_SIGNAL_ADD, 1);
+            } else if (which == FENCE) {
+                weft_block_put_nbi(data, mine, WORDS * 8, 1);
+                weft_block_fence();
+                weft_block_put_nbi(data + WORDS, mine, WORDS * 8, 1);
             } else {
                 weft_block_put_nbi(data, mine, WORDS * 8, 1);
                 if (removed)
@@ -89,11 +94,13 @@ WEFT_KERNEL(pass, (int, which), (int, removed), (uint64_t *, data), (uint64_t *,
                 say(&shared->said, round);
             }
             await(&shared->seen, round);
-            if (which == SIGNAL)
+            if (which != QUIET)
                 weft_block_quiet();
         } else {
             if (which == SIGNAL)
                 weft_block_signal_wait(signal, WEFT_EQ, round);
+            else if (which == FENCE)
+                await(data + 2 * WORDS - 1, word_of(round, WORDS - 1));
             else
                 await(&shared->said, round);
             wrong += wrong_words(data, round);
@@ -156,10 +163,13 @@ static struct shared *map_shared(void)
 int main(int argc, char **argv)
 {
     CHECK(argc > 1);
-    int which = strcmp(argv[1], "quiet") == 0 ? QUIET : strcmp(argv[1], "get") == 0 ? GET : SIGNAL;
+    static const char *const names[] = {"quiet", "get", "signal", "fence"};
+    int which = QUIET;
+    while (which < FENCE && strcmp(argv[1], names[which]) != 0)
+        which++;
     int removed = argc > 2 && strcmp(argv[2], "removed") == 0;
     device_begin();
-    uint64_t *data = symmetric(WORDS * 8), *mine = symmetric(WORDS * 8), *signal = symmetric(8);
+    uint64_t *data = symmetric(2 * WORDS * 8), *mine = symmetric(WORDS * 8), *signal = symmetric(8);
     uint64_t *violations = symmetric(8), *all = symmetric(8), seen;
     struct shared *shared = map_shared();
     barrier();
