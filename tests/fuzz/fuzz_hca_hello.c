@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What comes to the socket of a software adapter (standin/hca/link.c): a message of any bytes with up to three descriptors,
  * of memory that is sealed or not, long enough or not. The adapter answers, or closes; what it has mapped it unmaps. */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
@@ -19,7 +18,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { DESCRIPTORS = 3, RING = 16384, BELL = 4096 };
 
 static uint16_t lid;
-static int memory[4]; /* a ring's and a bell's, sealed; one that is not sealed; none at all: a pipe */
+static struct ibv_context *context;
+static int
+    memory[4]; /* a ring's and a bell's, sealed; one that is not sealed; none at all: a pipe */
 
 static int memory_of(size_t bytes, int seals)
 {
@@ -35,7 +36,7 @@ static void open_once(void)
     int ends[2];
     setenv("SOFT_HCA_LOG", "none", 1);
     struct ibv_device **list = ibv_get_device_list(NULL);
-    struct ibv_context *context = ibv_open_device(list[0]);
+    context = ibv_open_device(list[0]);
     if (!context || ibv_query_port(context, 1, &port) || pipe(ends))
         abort();
     ibv_free_device_list(list);
