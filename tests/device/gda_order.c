@@ -5,6 +5,7 @@
  *     gda_order quiet [removed]   data by put and quiet; then a flag in memory that both processes map, past the adapter
  *     gda_order get [removed]     data by get, which are read at once; and by get_nbi and quiet
  *     gda_order signal            data by put_signal in one block's queue, set and added to
+ *     gda_order host              as quiet, by the host
  *     gda_order fence             data, a fence, and more data, the last of which is looked for
  *
  * Any violation fails the test. `removed`: without the flush, for `get` by WEFT_TEST_GDA without `apart`, violations must
@@ -16,7 +17,7 @@
 #include <unistd.h>
 
 enum { WORDS = 480, ROUNDS = 60 };
-enum { QUIET, GET, SIGNAL, FENCE };
+enum { QUIET, GET, SIGNAL, HOST, FENCE };
 
 /* In memory that both processes map. */
 struct shared {
@@ -160,10 +161,34 @@ static struct shared *map_shared(void)
     return at;
 }
 
+/* The host's puts; the words that were wrong. */
+static uint64_t pass_by_host(uint64_t *data, uint64_t *mine, struct shared *shared)
+{
+    uint64_t wrong = 0;
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        if (me == 0) {
+            for (unsigned i = 0; i < WORDS; i++)
+                mine[i] = word_of(round, i);
+            OK(weft_put_nbi(ctx, data, mine, WORDS * 8, 1));
+            OK(weft_quiet(ctx));
+            __atomic_store_n(&shared->said, round, __ATOMIC_RELEASE);
+            while (__atomic_load_n(&shared->seen, __ATOMIC_ACQUIRE) < round)
+                usleep(20);
+        } else {
+            while (__atomic_load_n(&shared->said, __ATOMIC_ACQUIRE) < round)
+                usleep(20);
+            for (unsigned i = 0; i < WORDS; i++)
+                wrong += data[i] != word_of(round, i);
+            __atomic_store_n(&shared->seen, round, __ATOMIC_RELEASE);
+        }
+    }
+    return wrong;
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc > 1);
-    static const char *const names[] = {"quiet", "get", "signal", "fence"};
+    static const char *const names[] = {"quiet", "get", "signal", "host", "fence"};
     int which = QUIET;
     while (which < FENCE && strcmp(argv[1], names[which]) != 0)
         which++;
@@ -175,9 +200,11 @@ int main(int argc, char **argv)
     barrier();
     if (which == GET)
         LAUNCH(fetch_and_look, 1, 32, 0, NULL, data, mine, violations);
-    else
+    else if (which != HOST)
         LAUNCH(pass, 1, 32, 0, NULL, which, removed, data, mine, signal, shared, violations);
     fetch(&seen, violations, sizeof seen);
+    if (which == HOST)
+        seen = pass_by_host(data, mine, shared);
     OK(weft_atomic_add64(ctx, all, seen, 0));
     OK(weft_quiet(ctx));
     barrier();
