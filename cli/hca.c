@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft hca`: the software adapters of this user's running processes. Each listens at an abstract socket whose
  * name has the user and the LID; asked there, it describes itself as a JSON object, which is shown as tables or
- * passed on. Nothing but the name, the question and the keys of the answer is known of them here. */
+ * passed on. Such a name any user may hold: who answers is looked at (SO_PEERCRED), the time is bounded, and what is said
+ * is made fit for a terminal (finding A23). Nothing but the name, the question and the keys of the answer is known of them here. */
 #include "commands.h"
+
+#include "tool/printable.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -15,9 +18,16 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { ANSWER_MS = 2000, ANSWER_MOST = 64 << 20, LINES_SHOWN = 8, SOCKETS_MOST = 4095 };
+enum {
+    ANSWER_MS = 2000,   /* of one adapter, all in all */
+    ALL_MS = 10 * 1000, /* of all of them */
+    ANSWER_MOST = 64 << 20,
+    LINES_SHOWN = 8,
+    SOCKETS_MOST = 4095,
+};
 
 struct options {
     int pid; /* 0: all processes */
@@ -63,6 +73,7 @@ static int connect_to(unsigned lid)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "weft-hca-%u-%u", getuid(), lid);
     socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    /* Nobody who listens has to accept: a full queue of theirs refuses at once. */
     if (fd >= 0 && connect(fd, (struct sockaddr *)&a, bytes)) {
         close(fd);
         fd = -1;
@@ -70,27 +81,83 @@ static int connect_to(unsigned lid)
     return fd;
 }
 
-/* What the adapter says; NULL: it has ended, or does not answer. The caller frees it. */
-static char *ask(unsigned lid)
+/* Any user may bind these names. The process at the other end is this user's or root's; else *uid is whose it is. */
+static bool is_trusted(int fd, unsigned *uid)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length))
+        return false;
+    *uid = peer.uid;
+    return peer.uid == getuid() || peer.uid == 0;
+}
+
+static int64_t milliseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* What the adapter says until `end`; NULL: it does not answer, or not all of it. The caller frees it. */
+static char *read_answer(int fd, int64_t end)
 {
     enum { PIECE = 64 << 10 };
-    int fd = connect_to(lid);
     char *text = NULL;
     size_t n = 0;
-    ssize_t got = fd >= 0 && send(fd, "show", 4, MSG_NOSIGNAL) == 4 ? 1 : 0;
+    ssize_t got = 1;
     while (got > 0 && n < ANSWER_MOST) {
+        int64_t left = end - milliseconds();
         struct pollfd p = {.fd = fd, .events = POLLIN};
         char *more = realloc(text, n + PIECE + 1);
         if (!more)
             abort();
         text = more;
-        got = poll(&p, 1, ANSWER_MS) == 1 ? recv(fd, text + n, PIECE, 0) : -1;
+        got = left > 0 && poll(&p, 1, (int)left) == 1 ? recv(fd, text + n, PIECE, 0) : -1;
         n += got > 0 ? (size_t)got : 0;
         text[n] = '\0';
     }
+    if (got < 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* NULL: it has ended, does not answer, or is another user's, which is said. */
+static char *ask(unsigned lid, int64_t end)
+{
+    int64_t own_end = milliseconds() + ANSWER_MS;
+    int fd = connect_to(lid);
+    char *text = NULL;
+    unsigned uid = 0;
+    if (fd >= 0 && !is_trusted(fd, &uid))
+        fprintf(stderr,
+                "weft hca: user %u holds the name of a software adapter of user %u (LID %u); it is "
+                "passed over\n",
+                uid, getuid(), lid);
+    else if (fd >= 0 && send(fd, "show", 4, MSG_NOSIGNAL) == 4)
+        text = read_answer(fd, own_end < end ? own_end : end);
     if (fd >= 0)
         close(fd);
     return text;
+}
+
+/* Texts in it become fit for a terminal: names of programs and lines of logs are what others wrote. */
+static void make_printable(json_t *value)
+{
+    const char *key;
+    json_t *part;
+    size_t i;
+    if (json_is_string(value)) {
+        char *text = strdup(json_string_value(value));
+        if (!text)
+            abort();
+        json_string_set(value, printable(text));
+        free(text);
+    }
+    json_object_foreach(value, key, part) make_printable(part);
+    json_array_foreach(value, i, part) make_printable(part);
 }
 
 static json_t *ask_all(const struct options *options, int *silent)
@@ -98,10 +165,12 @@ static json_t *ask_all(const struct options *options, int *silent)
     static unsigned lids[SOCKETS_MOST];
     json_t *all = json_array();
     int n = find_lids(lids, SOCKETS_MOST);
+    int64_t end = milliseconds() + ALL_MS;
     *silent = 0;
     for (int i = 0; i < n; i++) {
-        char *text = ask(lids[i]);
+        char *text = ask(lids[i], end);
         json_t *one = text ? json_loads(text, 0, NULL) : NULL;
+        make_printable(one);
         if (one &&
             (!options->pid || json_integer_value(json_object_get(one, "pid")) == options->pid))
             json_array_append(all, one);
@@ -164,7 +233,8 @@ static void print_log(const json_t *device)
     const json_t *log = json_object_get(device, "log");
     size_t n = json_array_size(log);
     for (size_t i = n > LINES_SHOWN ? n - LINES_SHOWN : 0; i < n; i++)
-        printf("  ! %s\n", json_string_value(json_array_get(log, i)));
+        if (json_is_string(json_array_get(log, i)))
+            printf("  ! %s\n", json_string_value(json_array_get(log, i)));
 }
 
 static void print_device(const json_t *device, const struct options *options)

@@ -176,7 +176,8 @@ static void read_value(enum config_id id)
 {
     const struct config_var *var = &config_vars[id];
     struct value *value = &values[id];
-    const char *text = getenv(var->name);
+    /* What names a library to load is not taken from whoever starts a set-user-ID program. */
+    const char *text = id == CONFIG_HCA_LIB ? secure_getenv(var->name) : getenv(var->name);
     value->from_environment = text != NULL;
     /* A bad value is refused by config_check(); until then the default stands in for it. */
     if (!text || !parse_value(var, text, &value->number)) {

@@ -69,6 +69,8 @@ enum config_type {
       "Where queues of a GPU's device code lie over path gda: its memory, else the host's; or one.")     \
     X(GDA_CHUNK, CONFIG_SIZE, "1G", NULL,                                                                \
       "Segments are registered for path gda in pieces of this size, a power of 2, 64K to 1G.")           \
+    X(TEST_GDA, CONFIG_CHOICE, "off", "off|relaxed|apart|both",                                          \
+      "For tests: over path gda memory of the host is relaxed in order, as apart as a GPU's, or both.")  \
     X(FILE_BACKEND, CONFIG_CHOICE, "auto", "auto|uring|threads",                                         \
       "By what files are read and written: io_uring, else threads; only io_uring; only threads.")        \
     X(FILE_GPU, CONFIG_CHOICE, "auto", "auto|pinned|cufile|compat",                                      \

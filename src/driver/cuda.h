@@ -121,6 +121,7 @@ typedef struct CUmemcpyAttributes_st {
     X(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, 116)                                          \
     X(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, 117)                               \
     X(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, 118)                                    \
+    X(CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER, 100)                                               \
     X(CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES, 200)                                         \
     X(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST, 1)                                              \
     X(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX, 0)                                       \

@@ -89,7 +89,7 @@ static weft_status load(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, 
                                             (unsigned long long)at)
                                 : await_load(gpu, lane, blank, &word);
     if (!status)
-        lane_settled(lane, settles); /* the next quiet need not ask the driver */
+        epoch_close(&lane->operations, settles); /* the next quiet need not ask the driver */
     pthread_mutex_unlock(&lane->lock);
     word >>= 8 * (at % 8);
     *value = width == 8 ? word : word & ((1ull << 8 * width) - 1);
@@ -134,7 +134,7 @@ weft_status gpu_access(struct gpu *gpu, unsigned number, CUdeviceptr at, int op,
     if (fetched && !status)
         status = lane_await_answer(gpu, lane);
     if (fetched && !status) {
-        lane_settled(lane, settles);
+        epoch_close(&lane->operations, settles);
         *fetched = lane->answer->value;
     }
     pthread_mutex_unlock(&lane->lock);

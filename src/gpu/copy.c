@@ -170,8 +170,8 @@ weft_status gpu_copy_strided(struct gpu *gpu, unsigned number, void *dst, const 
 weft_status gpu_lane_quiet(struct gpu *gpu, unsigned number)
 {
     struct gpu_lane *lane = lane_of(gpu, number);
-    uint64_t given = atomic_load_explicit(&lane->given, memory_order_acquire);
-    if (atomic_load_explicit(&lane->settled, memory_order_acquire) >= given)
+    uint64_t upto;
+    if (!epoch_is_open(&lane->operations, &upto))
         return WEFT_OK;
     /* Operations that another thread has counted but not yet put on the stream may be missed:
      * that thread's own quiet completes them. */

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/epoch.h"
 #include "boot/boot.h"
 #include "gpu/heap.h"
 #include "gpu/module.h"
@@ -31,11 +32,10 @@ struct gpu_lane {
     CUstream stream;
     struct gpu_answer *answer; /* pinned */
     CUdeviceptr answer_device;
-    uint64_t number;      /* of the last operation with an answer */
-    pthread_mutex_t lock; /* one operation with an answer at a time */
-    /* Counts of operations: begun, put on the stream, and known to be complete (those are the first
-     * `settled` ones of the stream). See lane.h. */
-    _Atomic uint64_t given, queued, settled;
+    uint64_t number;         /* of the last operation with an answer */
+    pthread_mutex_t lock;    /* one operation with an answer at a time */
+    struct epoch operations; /* begun, and known to be complete: the first ones of the stream */
+    _Atomic uint64_t queued; /* operations that are on the stream; see lane.h */
 };
 
 /* The program's own memory, registered by weft_register(). */
@@ -245,6 +245,8 @@ enum gpu_nic_writes {
 };
 enum gpu_nic_writes gpu_nic_writes(struct gpu *gpu);
 weft_status gpu_flush_nic_writes(struct gpu *gpu);
+/* Whether kernels of the GPU see what a NIC has written into its memory when they see the completion, without a flush. */
+bool gpu_sees_nic_writes(struct gpu *gpu);
 
 /* ----------------------------------------------------------------- operations by the host
  * Every function makes the device's context current itself. `lane`: any number; equal numbers keep

@@ -18,18 +18,9 @@ enum {
 CUstream lane_use_answered(struct gpu_lane *lane, uint64_t *settles)
 {
     uint64_t queued = atomic_load_explicit(&lane->queued, memory_order_acquire);
-    uint64_t given = atomic_fetch_add_explicit(&lane->given, 1, memory_order_acq_rel);
+    uint64_t given = epoch_give(&lane->operations);
     *settles = given == queued ? given + 1 : 0;
     return lane->stream;
-}
-
-void lane_settled(struct gpu_lane *lane, uint64_t settles)
-{
-    uint64_t now = atomic_load_explicit(&lane->settled, memory_order_relaxed);
-    while (now < settles &&
-           !atomic_compare_exchange_weak_explicit(&lane->settled, &now, settles,
-                                                  memory_order_release, memory_order_relaxed))
-        ;
 }
 
 weft_status gpu_wait_look(struct gpu *gpu, struct gpu_wait *wait, const char *what)

@@ -2,10 +2,8 @@
 /* Lanes, the library's own streams: which of their operations are complete, and bounded waiting for
  * them. For the files of this room.
  *
- * Three counts of operations: `given` is raised before an operation is put on the stream, so that
- * the quiet of another thread cannot miss it; `queued` when it is there, so that a wait for the
- * stream is known to cover it; `settled` is how many are known to be complete. While settled equals
- * given, quiet has nothing to do. */
+ * Operations are an epoch (base/epoch.h), counted before they are put on the stream, so that the quiet of another thread
+ * cannot miss one; `queued` counts them when they are there, so that a wait for the stream is known to cover them. */
 #ifndef WEFT_GPU_LANE_H
 #define WEFT_GPU_LANE_H
 
@@ -26,7 +24,7 @@ static inline struct gpu_lane *lane_of(struct gpu *gpu, unsigned lane)
 /* Before an operation is put on the lane's stream. */
 static inline CUstream lane_use(struct gpu_lane *lane)
 {
-    atomic_fetch_add_explicit(&lane->given, 1, memory_order_acq_rel);
+    epoch_give(&lane->operations);
     return lane->stream;
 }
 
@@ -40,9 +38,6 @@ static inline weft_status lane_used(struct gpu_lane *lane, weft_status status)
 /* Instead of lane_use(), for an operation with an answer: *settles is the number of operations that
  * are complete when the answer is there; 0 (not known) while another thread is putting one on. */
 CUstream lane_use_answered(struct gpu_lane *lane, uint64_t *settles);
-
-/* Notes that the first `settles` operations of the lane are complete. */
-void lane_settled(struct gpu_lane *lane, uint64_t settles);
 
 /* A wait for the GPU; all zeros when it begins. */
 struct gpu_wait {
@@ -64,7 +59,7 @@ static inline weft_status lane_settle(struct gpu *gpu, struct gpu_lane *lane)
     uint64_t queued = atomic_load_explicit(&lane->queued, memory_order_acquire);
     weft_status status = gpu_wait_stream(gpu, lane->stream, "its own copies");
     if (!status)
-        lane_settled(lane, queued);
+        epoch_close(&lane->operations, queued);
     return status;
 }
 

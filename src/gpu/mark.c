@@ -195,7 +195,7 @@ static weft_status word_passed(struct gpu *gpu, struct gpu_mark **mark)
                          gpu->device.ordinal);
     if (!passed && result)
         return WEFT_OK;
-    lane_settled((*mark)->lane, (*mark)->covers);
+    epoch_close(&(*mark)->lane->operations, (*mark)->covers);
     give_back(gpu, *mark);
     *mark = NULL;
     return WEFT_OK;
@@ -214,7 +214,7 @@ weft_status gpu_mark_passed(struct gpu *gpu, struct gpu_mark **mark)
         return WEFT_OK;
     if (result)
         return cuda_fail(&gpu->cuda, result, "cuEventQuery on GPU %d", gpu->device.ordinal);
-    lane_settled((*mark)->lane, (*mark)->covers);
+    epoch_close(&(*mark)->lane->operations, (*mark)->covers);
     gpu_mark_drop(gpu, mark);
     return WEFT_OK;
 }

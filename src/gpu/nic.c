@@ -81,6 +81,15 @@ enum gpu_nic_writes gpu_nic_writes(struct gpu *gpu)
     return flushes ? GPU_NIC_WRITES_FLUSHED : GPU_NIC_WRITES_UNORDERED;
 }
 
+bool gpu_sees_nic_writes(struct gpu *gpu)
+{
+    int ordering = 0;
+    return !gpu->cuda.DeviceGetAttribute(&ordering,
+                                         CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING,
+                                         gpu->device.device) &&
+           ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+}
+
 weft_status gpu_flush_nic_writes(struct gpu *gpu)
 {
     weft_status status = gpu_enter(&gpu->device);

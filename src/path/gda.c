@@ -7,6 +7,7 @@
 #include "path/gda.h"
 
 #include "base/config.h"
+#include "base/epoch.h"
 #include "base/status.h"
 #include "gpu/gpu.h"
 
@@ -22,12 +23,12 @@ enum {
 };
 
 /* A context: how far it has used the host's queues to each PE. One queue carries in order what it is
- * given, so a fence has nothing to do but where there are several adapters, or GPU memory is of relaxed ordering. */
+ * given, so a fence has nothing to do but where there are several adapters, or data in relaxed order. */
 struct path_state {
     struct gda *gda;
-    uint64_t *last; /* [npes * count] complete when so much of the queue is */
-    uint64_t *used; /* bit per queue that it has ever used */
-    bool reads_gpu; /* gets into GPU memory have been given, and nothing was flushed since */
+    uint64_t *last;     /* [npes * count] complete when so much of the queue is */
+    uint64_t *used;     /* bit per queue that it has ever used */
+    struct epoch reads; /* gets into GPU memory that quiet has to flush */
 };
 
 static struct gda *gda_of(const struct path_world *world)
@@ -127,15 +128,21 @@ static weft_status put_inline(struct path_state *state, uint32_t adapter, struct
     return WEFT_OK;
 }
 
-/* One request that moves registered memory in place. *end: when it is complete. */
-static weft_status move(struct path_state *state, uint32_t adapter, const struct peer *peer,
+/* One request that moves registered memory in place. *end: when it is complete. A write is in relaxed order where the
+ * memory has a key for that. */
+static weft_status move(struct path_state *state, uint32_t adapter, struct remote at,
                         uint32_t opcode, struct weft_dev_gda_place there,
                         struct weft_dev_gda_place here, size_t bytes, uint64_t *end)
 {
     struct span span;
-    weft_status status = begin(state, peer, adapter, 1, &span);
+    bool open = false;
+    weft_status status = begin(state, at.peer, adapter, 1, &span);
     if (status)
         return status;
+    if (opcode == WEFT_DEV_GDA_WRITE)
+        there.key = gda_data_key(state->gda, adapter, at, &open);
+    if (open)
+        weft_dev_gda_leave_open(span.q, span.end);
     weft_dev_gda_move(&span.q->ring, span.base, opcode, there, here, (uint32_t)bytes,
                       WEFT_DEV_GDA_SIGNALED);
     give(state, &span);
@@ -190,7 +197,7 @@ static weft_status bounce_locked(struct path_state *state, uint32_t adapter, str
     if (is_put)
         status = copy(gda->world, piece, local, bytes);
     if (!status)
-        status = move(state, adapter, at.peer, is_put ? WEFT_DEV_GDA_WRITE : WEFT_DEV_GDA_READ,
+        status = move(state, adapter, at, is_put ? WEFT_DEV_GDA_WRITE : WEFT_DEV_GDA_READ,
                       gda_there(gda, adapter, at, &whole), here, bytes, &end);
     if (status)
         return status;
@@ -223,7 +230,7 @@ static weft_status put(struct path_state *state, uint32_t adapter, struct remote
         if (bytes <= SMALL_BYTES && !on_device(state->gda->world, src)) {
             status = put_inline(state, adapter, to, src, piece);
         } else if (gda_here(state->gda, adapter, src, &piece, &here)) {
-            status = move(state, adapter, to.peer, WEFT_DEV_GDA_WRITE, there, here, piece, end);
+            status = move(state, adapter, to, WEFT_DEV_GDA_WRITE, there, here, piece, end);
         } else {
             piece = piece < GDA_BOUNCE_BYTES ? piece : GDA_BOUNCE_BYTES;
             status = bounce(state, adapter, to, (void *)(uintptr_t)src, piece, true);
@@ -240,9 +247,7 @@ static weft_status get(struct path_state *state, uint32_t adapter, struct remote
         piece = bytes < MOST_BYTES ? bytes : MOST_BYTES;
         struct weft_dev_gda_place there = gda_there(state->gda, adapter, from, &piece), here;
         if (gda_here(state->gda, adapter, dst, &piece, &here)) {
-            if (on_device(state->gda->world, dst))
-                __atomic_store_n(&state->reads_gpu, true, __ATOMIC_RELAXED);
-            status = move(state, adapter, from.peer, WEFT_DEV_GDA_READ, there, here, piece, end);
+            status = move(state, adapter, from, WEFT_DEV_GDA_READ, there, here, piece, end);
         } else {
             piece = piece < GDA_BOUNCE_BYTES ? piece : GDA_BOUNCE_BYTES;
             status = bounce(state, adapter, from, dst, piece, false);
@@ -287,12 +292,15 @@ static weft_status all_settled(struct path_state *state, const struct peer *peer
     return status;
 }
 
-/* What has been read into GPU memory is visible there. */
-static weft_status flush_reads(struct path_state *state)
+/* Of a get that has been given: a blocking one, which is complete, is flushed here; another one by quiet. */
+static weft_status flush_read(struct path_state *state, const void *dst, bool nbi)
 {
-    bool reads = unlikely(__atomic_load_n(&state->reads_gpu, __ATOMIC_RELAXED)) &&
-                 __atomic_exchange_n(&state->reads_gpu, false, __ATOMIC_RELAXED);
-    return reads ? gda_flush(state->gda) : WEFT_OK;
+    if (likely(!on_device(state->gda->world, dst)))
+        return WEFT_OK;
+    if (!nbi)
+        return gda_flush(state->gda);
+    epoch_give(&state->reads);
+    return WEFT_OK;
 }
 
 /* Own memory is reached by this path for the sake of atomics alone: the rest is copied. */
@@ -323,7 +331,7 @@ static weft_status gda_get(struct remote from, void *dst, size_t bytes, bool nbi
     weft_status status = transfer(from.peer->state, from, dst, bytes, false, ends);
     if (!status && !nbi)
         status = all_settled(from.peer->state, from.peer, ends, BOX_OP_GET);
-    return status || nbi ? status : flush_reads(from.peer->state);
+    return status ? status : flush_read(from.peer->state, dst, nbi);
 }
 
 static weft_status gda_address(struct remote at, char **address)
@@ -369,7 +377,7 @@ static weft_status gda_iget(struct remote from, void *dst, const struct path_str
                             : get(state, home, from, to + i * s->local_step, s->element, &end);
     if (!status)
         status = settled(state, from.peer, home, end, BOX_OP_GET);
-    return status ? status : flush_reads(state);
+    return status ? status : flush_read(state, dst, false);
 }
 
 /* ------------------------------------------------------------------------------ single values back */
@@ -485,8 +493,8 @@ static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint
     return status ? status : copy(state->gda->world, fetched, &before, width);
 }
 
-/* A set is one inline write, an add one atomic; carried out behind all that the queue was given before,
- * also where the network takes several ways. */
+/* A set is one inline write in strict order, an add one atomic: neither passes what the queue was given before, also where
+ * the network takes several ways. */
 static weft_status signal(struct path_state *state, uint32_t adapter, struct remote at,
                           uint64_t value, weft_signal_op op)
 {
@@ -498,10 +506,10 @@ static weft_status signal(struct path_state *state, uint32_t adapter, struct rem
     const struct weft_dev_gda_ring *ring = &span.q->ring;
     struct weft_dev_gda_place there = gda_there(state->gda, adapter, at, &whole);
     if (op == WEFT_SIGNAL_SET)
-        weft_dev_gda_value(ring, span.base, there, value, sizeof value, WEFT_DEV_GDA_ORDERED);
+        weft_dev_gda_value(ring, span.base, there, value, sizeof value, gda_ordered(state->gda));
     else
         weft_dev_gda_atomic8(ring, span.base, WEFT_DEV_GDA_ADD, there, weft_dev_gda_sink(span.q),
-                             value, 0, WEFT_DEV_GDA_SIGNALED | WEFT_DEV_GDA_ORDERED);
+                             value, 0, WEFT_DEV_GDA_SIGNALED | gda_ordered(state->gda));
     give(state, &span);
     return WEFT_OK;
 }
@@ -530,30 +538,68 @@ static uint32_t slots_of(const struct gda *gda)
     return (uint32_t)gda->world->npes * gda->count;
 }
 
-/* Every queue that the context has ever used; those that have nothing under way cost two loads. */
+/* Calls `what` for every queue that the context has ever used. */
+static weft_status of_used(struct path_state *state,
+                           weft_status (*what)(struct path_state *state, uint32_t slot))
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t word = 0; word <= slots_of(state->gda) / 64; word++) {
+        uint64_t left = __atomic_load_n(&state->used[word], __ATOMIC_RELAXED);
+        for (; left && !status; left &= left - 1)
+            status = what(state, word * 64 + (uint32_t)__builtin_ctzll(left));
+    }
+    return status;
+}
+
+/* Gives the flush that a queue needs, so that those of all queues are under way at once. */
+static weft_status flush_slot(struct path_state *state, uint32_t slot)
+{
+    const struct gda *gda = state->gda;
+    uint64_t end;
+    int pe = (int)(slot / gda->count);
+    struct weft_dev_gda_queue *q = queue_to(gda, pe, slot % gda->count);
+    return weft_dev_gda_is_open(q) ? gda_flush_queue(gda, q, pe, slot % gda->count, &end) : WEFT_OK;
+}
+
+/* One that has nothing under way costs three loads. */
+static weft_status await_slot(struct path_state *state, uint32_t slot)
+{
+    const struct gda *gda = state->gda;
+    int pe = (int)(slot / gda->count);
+    struct weft_dev_gda_queue *q = queue_to(gda, pe, slot % gda->count);
+    uint64_t last = __atomic_load_n(&state->last[slot], __ATOMIC_RELAXED);
+    uint64_t given = __atomic_load_n(&q->flushing, __ATOMIC_RELAXED);
+    last = last > given ? last : given;
+    weft_status status =
+        weft_dev_gda_reached(q, last) ? WEFT_OK : gda_await(gda, q, pe, last, BOX_OP_QUIET);
+    if (!status)
+        weft_dev_gda_flush_done(q, given);
+    return status;
+}
+
+static bool has_relaxed(const struct gda *gda)
+{
+    return gda->relaxed || (gda->gpu && gda->gpu->data_keys != gda->gpu->remote_keys);
+}
+
 static weft_status gda_quiet(struct path_state *state)
 {
     struct gda *gda = state->gda;
-    for (uint32_t word = 0; word <= slots_of(gda) / 64; word++) {
-        uint64_t left = __atomic_load_n(&state->used[word], __ATOMIC_RELAXED);
-        for (; left; left &= left - 1) {
-            uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(left);
-            int pe = (int)(slot / gda->count);
-            struct weft_dev_gda_queue *q = queue_to(gda, pe, slot % gda->count);
-            uint64_t last = __atomic_load_n(&state->last[slot], __ATOMIC_RELAXED);
-            if (weft_dev_gda_reached(q, last))
-                continue;
-            weft_status status = gda_await(gda, q, pe, last, BOX_OP_QUIET);
-            if (status)
-                return status;
-        }
-    }
-    return flush_reads(state);
+    uint64_t reads; /* counted before the queues are looked at, flushed when they are complete */
+    bool flushes = epoch_is_open(&state->reads, &reads);
+    weft_status status = has_relaxed(gda) ? of_used(state, flush_slot) : WEFT_OK;
+    if (!status)
+        status = of_used(state, await_slot);
+    if (flushes && !status)
+        status = gda_flush(gda);
+    if (flushes && !status)
+        epoch_close(&state->reads, reads);
+    return status;
 }
 
 static weft_status gda_fence(struct path_state *state)
 {
-    return state->gda->far || state->gda->count > 1 ? gda_quiet(state) : WEFT_OK;
+    return has_relaxed(state->gda) || state->gda->count > 1 ? gda_quiet(state) : WEFT_OK;
 }
 
 /* ------------------------------------------------------------------------------- joining, leaving */

@@ -12,12 +12,16 @@
 
 #include "driver/mlx5.h"
 #include "path/gda_pick.h"
+#include "path/gda_record.h"
 #include "path/path.h"
 
 #include <weft/device/gda_queue.h>
 #include <weft/device/state.h>
 
 #include <pthread.h>
+
+/* WEFT_TEST_GDA: memory of the host has what GPU memory has, for tests. */
+enum { GDA_TEST_RELAXED = 1, GDA_TEST_APART = 2 };
 
 enum {
     GDA_PORT = 1,
@@ -41,6 +45,7 @@ struct gda_adapter {
     bool ethernet;         /* RoCE: peers are found by GID, else by LID */
     bool atomics_with_cpu; /* atomics of the adapter are atomic with those of CPUs */
     uint8_t log_reads;     /* reads and atomics under way in one queue, as a power of 2 */
+    bool may_reorder;      /* packets of one queue may arrive out of their order, by several ways */
 };
 
 /* What look() has found; join() takes it. */
@@ -102,10 +107,13 @@ struct gda {
 
     uint32_t chunk_bits, chunks; /* registered pieces of all segments together */
     uint32_t first[SEG_COUNT];
-    struct ibv_mr **regions;       /* [count][chunks] */
-    uint32_t *local_keys;          /* [count][chunks] */
-    uint32_t *remote_keys;         /* [count][npes][chunks] */
-    uint64_t *bases;               /* [npes][SEG_COUNT] */
+    struct ibv_mr **regions; /* [count][chunks], and once more in relaxed order */
+    uint32_t *local_keys;    /* [count][chunks] */
+    uint32_t *remote_keys;   /* [count][npes][chunks] in strict order */
+    uint32_t *data_keys;     /* the same in relaxed order; remote_keys where there are none */
+    bool relaxed;            /* of the segments there are; struct gda_gpu tells of the GPU heap */
+    uint64_t *seeds;         /* [npes] of the numbers of first packets, random */
+    uint64_t *bases;         /* [npes][SEG_COUNT] */
     struct gda_address *addresses; /* [npes][count] */
     struct gda_gpu *gpu;           /* NULL: the job has no GPU memory */
     struct gda_simt *simt; /* what device code is told; NULL: there is none of that target */
@@ -144,11 +152,10 @@ static inline uint32_t gda_adapter_of_word(const struct gda *gda, uint64_t addre
     return weft_dev_gda_word(address) % gda->each % gda->count;
 }
 
-/* Keys of a PE's chunks at an adapter. */
-static inline uint32_t *gda_remote_keys(const struct gda *gda, uint32_t adapter, int pe)
+/* Where the keys of a PE's chunks at an adapter begin in a table of them. */
+static inline size_t gda_keys_at(const struct gda *gda, uint32_t adapter, int pe)
 {
-    return gda->remote_keys +
-           ((size_t)adapter * (size_t)gda->world->npes + (size_t)pe) * gda->chunks;
+    return ((size_t)adapter * (size_t)gda->world->npes + (size_t)pe) * gda->chunks;
 }
 
 /* ------------------------------------------------- gda_join.c: what a PE keeps, made and unmade */
@@ -199,14 +206,17 @@ struct gda_gpu {
     uint32_t unit_bits, units;
     uint64_t *bases;       /* [npes] where the windows begin */
     uint32_t *local_keys;  /* [count][units] */
-    uint32_t *remote_keys; /* [count][npes][units] */
+    uint32_t *remote_keys; /* [count][npes][units] in strict order */
+    uint32_t *data_keys;   /* the same in relaxed order; remote_keys where there are none */
     struct gda_region {
         size_t offset, bytes;
         struct ibv_mr *mrs[GDA_ADAPTERS_MOST];
+        struct ibv_mr *data[GDA_ADAPTERS_MOST]; /* once more, in relaxed order */
     } * regions;
     size_t region_count;
     bool by_address;               /* some by its address, for want of a dma-buf */
     bool flushed;                  /* what the adapter writes there is visible after a flush */
+    bool dumps;                    /* of what kernels read there, after a DUMP */
     char why_host[GDA_WHY_BYTES];  /* its queues are not in GPU memory; "" = they are */
     char why_proxy[GDA_WHY_BYTES]; /* device code cannot give requests itself; "" = it can */
 };
@@ -223,8 +233,7 @@ weft_status gda_flush(const struct gda *gda);
 /* ------------------------------------------------------------------- gda_far.c: queues in GPU memory
  *
  * For device code on a GPU: beside those of `queues`, in their order, with everything that the adapter reads and writes
- * in the GPU's memory. What it writes into GPU memory is then registered with relaxed ordering: only completion orders
- * it. */
+ * in the GPU's memory. GPU memory has then keys of relaxed order for data besides. */
 struct gda_far {
     struct mlx5dv_devx_umem *umems[GDA_ADAPTERS_MOST];
     struct ibv_mr *regions[GDA_ADAPTERS_MOST];
@@ -244,21 +253,22 @@ weft_status gda_await_far(const struct gda *gda, uint32_t number, uint64_t targe
 
 /* What the adapter cannot do that is needed, into `lacks`; "" = nothing. */
 void gda_query_caps(const struct gda_adapter *adapter, char *lacks, size_t bytes);
+/* Whether the network may take several ways for the packets of one queue; true also where that cannot be asked. */
+bool gda_may_reorder(const struct gda_adapter *adapter);
 weft_status gda_create_cq(struct gda_link *link, uint32_t depth, size_t ring_at, size_t record_at);
 weft_status gda_create_qp(struct gda_link *link, uint32_t depth, size_t ring_at, size_t record_at,
                           uint32_t *number);
 
-/* How a peer's end of a queue is reached. */
-struct gda_address {
-    uint32_t lid, mtu;
-    uint8_t gid[16];
-    uint8_t mac[6];
-    uint8_t ethernet, pad;
+/* Two ends of a connection: this one's, and the peer's. */
+struct gda_ends {
+    uint32_t number, peer_number; /* of the queue pairs */
+    uint32_t psn, peer_psn;       /* of the first packet that each sends */
+    uint32_t sport;               /* of the UDP packets, for RoCE */
 };
 
-/* Through all states to where requests may be sent; `sport`: of the UDP packets, for RoCE. */
-weft_status gda_connect_qp(const struct gda_link *link, uint32_t number, uint32_t peer_number,
-                           const struct gda_address *peer, uint32_t sport);
+/* Through all states to where requests may be sent. */
+weft_status gda_connect_qp(const struct gda_link *link, const struct gda_ends *ends,
+                           const struct gda_address *peer);
 
 /* ------------------------------------------------- gda_connect.c: queues, and those of the peers */
 
@@ -271,9 +281,11 @@ struct gda_parts gda_parts_of(const struct gda *gda, uint32_t number);
 weft_status gda_make_queue(struct gda *gda, struct gda_link *link, struct weft_dev_gda_queue *q,
                            const struct gda_parts *at, char *area);
 void gda_free_link(struct gda_link *link);
-uint32_t gda_source_port(uint32_t mine, uint32_t its);
+struct gda_ends gda_ends_of(const struct gda *gda, uint32_t mine, int pe, uint32_t its);
 weft_status gda_make_queues(struct gda *gda);
 weft_status gda_connect(struct gda *gda); /* collective */
+/* What a PE has told cannot be true. */
+weft_status gda_refuse(int pe, const char *fault);
 void gda_free_queues(struct gda *gda);
 
 /* --------------------------------------------------------------------- gda_memory.c: registration */
@@ -288,11 +300,22 @@ uint64_t gda_address_of(const struct gda *gda, struct remote at);
 struct weft_dev_gda_place gda_there(const struct gda *gda, uint32_t adapter, struct remote at,
                                     size_t *bytes);
 
+/* The key of relaxed order there, for data alone; *open: there is one, and what goes by it has to be flushed. */
+uint32_t gda_data_key(const struct gda *gda, uint32_t adapter, struct remote at, bool *open);
+
 /* The same of own memory, the GPU's too; false: it is not registered. */
 bool gda_here(const struct gda *gda, uint32_t adapter, const void *local, size_t *bytes,
               struct weft_dev_gda_place *at);
 
 /* --------------------------------------------------------------------------- gda_wait.c: waits */
+
+/* Gives a read of the peer's memory to a queue of the host or of simt, behind which all that it wrote there is in its
+ * place; complete when `*end` blocks are. */
+weft_status gda_flush_queue(const struct gda *gda, struct weft_dev_gda_queue *q, int pe,
+                            uint32_t adapter, uint64_t *end);
+
+/* Flags of a request that is to be carried out behind all before it. */
+uint32_t gda_ordered(const struct gda *gda);
 
 /* Waits until `target` blocks of a queue are complete. */
 weft_status gda_await(const struct gda *gda, struct weft_dev_gda_queue *q, int pe, uint64_t target,

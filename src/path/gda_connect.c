@@ -3,6 +3,7 @@
  * the segments and where they are, and connecting each queue with its counterpart. */
 #include "path/gda.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "boot/agree.h"
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 
 /* ------------------------------------------------------------------------------------- the area
  *
@@ -117,7 +119,7 @@ static weft_status make_queue(struct gda *gda, int pe, uint32_t name)
     struct weft_dev_gda_queue *q = &gda->queues[number];
     struct gda_parts at = gda_parts_of(gda, number);
     q->results_key = htobe32(gda->area_regions[a]->lkey);
-    q->remote_keys = gda_remote_keys(gda, a, pe);
+    q->remote_keys = gda->remote_keys + gda_keys_at(gda, a, pe);
     q->local_keys = gda->local_keys + (size_t)a * gda->chunks;
     q->marks = gda->marks + (size_t)number * gda->depth / WEFT_DEV_GDA_MARKS;
     q->busy = gda->busy + (size_t)number * gda->depth;
@@ -137,11 +139,13 @@ weft_status gda_make_queues(struct gda *gda)
         return status;
     gda->links = calloc(count, sizeof *gda->links);
     gda->addresses = calloc((size_t)gda->world->npes * gda->count, sizeof *gda->addresses);
+    gda->seeds = calloc((size_t)gda->world->npes, sizeof *gda->seeds);
     gda->marks = calloc(count * gda->depth / WEFT_DEV_GDA_MARKS, sizeof *gda->marks);
     gda->busy = calloc(count * gda->depth, sizeof *gda->busy);
     gda->used = calloc(count / 64 + 1, sizeof *gda->used);
     gda->queues = aligned_alloc(WEFT_DEV_GDA_LINE, count * sizeof *gda->queues);
-    if (!gda->links || !gda->addresses || !gda->marks || !gda->busy || !gda->used || !gda->queues)
+    if (!gda->links || !gda->addresses || !gda->seeds || !gda->marks || !gda->busy || !gda->used ||
+        !gda->queues)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %zu queues", count);
     memset(gda->queues, 0, count * sizeof *gda->queues);
     for (int pe = 0; pe < gda->world->npes && !status; pe++)
@@ -182,22 +186,27 @@ void gda_free_queues(struct gda *gda)
     free(gda->used);
     free(gda->queues);
     free(gda->addresses);
+    free(gda->seeds);
 }
 
 /* ---------------------------------------------------------------------------------- the exchange */
 
-/* What a PE tells all others; then, by each adapter, the keys of its chunks, then the numbers of its queues to each PE. */
-struct told {
-    struct gda_address addresses[GDA_ADAPTERS_MOST];
-    uint32_t each, chunks, chunk_bits;
-    uint32_t pad;
-    uint64_t bases[SEG_COUNT];
-};
-
-static size_t told_bytes(const struct gda *gda)
+static struct gda_shape shape_of(const struct gda *gda)
 {
-    size_t words = (size_t)gda->count * gda->chunks + gda_queue_count(gda);
-    return sizeof(struct told) + (words + words % 2) * sizeof(uint32_t);
+    struct gda_shape shape = {.adapters = gda->count,
+                              .each = gda->each,
+                              .chunks = gda->chunks,
+                              .chunk_bits = gda->chunk_bits,
+                              .relaxed = gda->relaxed,
+                              .npes = (uint32_t)gda->world->npes};
+    for (int s = 0; s < SEG_COUNT; s++)
+        shape.sizes[s] = gda->world->sizes[s];
+    return shape;
+}
+
+weft_status gda_refuse(int pe, const char *fault)
+{
+    return base_fail(WEFT_ERR_MISMATCH, "path gda: PE %d tells of %s", pe, fault);
 }
 
 /* The address of the adapter's own interface, as a peer needs it: from an address handle to itself. */
@@ -229,16 +238,28 @@ static weft_status tell_address(const struct gda_adapter *adapter, struct gda_ad
     return adapter->ethernet ? own_mac(adapter, address) : WEFT_OK;
 }
 
-static weft_status tell(struct gda *gda, struct told *told)
+static uint64_t random_seed(void)
 {
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+        seed = clock_now_ns();
+    return seed;
+}
+
+static weft_status tell(struct gda *gda, struct gda_record *told)
+{
+    const struct gda_shape shape = shape_of(gda);
+    const size_t keys = gda_record_keys(&shape);
     uint32_t *words = (uint32_t *)(void *)(told + 1);
     weft_status status = WEFT_OK;
     told->each = gda->each;
     told->chunks = gda->chunks;
     told->chunk_bits = gda->chunk_bits;
+    told->relaxed = gda->relaxed;
+    told->seed = random_seed();
     for (int s = 0; s < SEG_COUNT; s++)
         told->bases[s] = (uintptr_t)gda->world->map[gda->world->pe][s];
-    for (size_t i = 0; i < (size_t)gda->count * gda->chunks; i++)
+    for (size_t i = 0; i < keys; i++)
         *words++ = htobe32(gda->regions[i]->rkey);
     for (int pe = 0; pe < gda->world->npes; pe++)
         for (uint32_t k = 0; k < gda->each + gda->count; k++)
@@ -249,9 +270,27 @@ static weft_status tell(struct gda *gda, struct told *told)
 }
 
 /* Networks that choose a way by the port spread the queues over several. */
-uint32_t gda_source_port(uint32_t mine, uint32_t its)
+static uint32_t source_port(uint32_t mine, uint32_t its)
 {
     return 0xc000u | ((mine * 0x9e3779b1u >> 18 ^ its) & 0x3fff);
+}
+
+/* The number of the first packet of a queue, of 24 bits: both ends know it, and nobody who has not seen the seed. */
+static uint32_t first_packet(uint64_t seed, uint32_t number)
+{
+    uint64_t z = seed + (number + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (uint32_t)(z >> 40);
+}
+
+struct gda_ends gda_ends_of(const struct gda *gda, uint32_t mine, int pe, uint32_t its)
+{
+    return (struct gda_ends){.number = mine,
+                             .peer_number = its,
+                             .psn = first_packet(gda->seeds[gda->world->pe], mine),
+                             .peer_psn = first_packet(gda->seeds[pe], its),
+                             .sport = source_port(mine, its)};
 }
 
 static weft_status check_kind(const struct gda *gda, const struct gda_address *its, uint32_t a,
@@ -266,25 +305,28 @@ static weft_status check_kind(const struct gda *gda, const struct gda_address *i
                            pe, its->ethernet ? "RoCE" : "InfiniBand");
 }
 
-static weft_status connect_pe(struct gda *gda, const struct told *its, int pe)
+static weft_status connect_pe(struct gda *gda, const struct gda_record *its, int pe)
 {
-    const uint32_t *keys = (const uint32_t *)(const void *)(its + 1);
+    const struct gda_shape shape = shape_of(gda);
+    const uint32_t *keys = gda_record_words(its);
     const uint32_t *numbers =
-        keys + (size_t)gda->count * gda->chunks + (size_t)gda->world->pe * (gda->each + gda->count);
+        keys + gda_record_keys(&shape) + (size_t)gda->world->pe * (gda->each + gda->count);
+    const uint32_t *data = keys + (gda->relaxed ? (size_t)gda->count * gda->chunks : 0);
     weft_status status = WEFT_OK;
     memcpy(gda->bases + (size_t)pe * SEG_COUNT, its->bases, sizeof its->bases);
     for (uint32_t a = 0; a < gda->count && !status; a++) {
-        memcpy(gda_remote_keys(gda, a, pe), keys + (size_t)a * gda->chunks,
-               gda->chunks * sizeof *keys);
+        size_t at = gda_keys_at(gda, a, pe), from = (size_t)a * gda->chunks;
+        memcpy(gda->remote_keys + at, keys + from, gda->chunks * sizeof *keys);
+        memcpy(gda->data_keys + at, data + from, gda->chunks * sizeof *keys);
         gda->addresses[(size_t)pe * gda->count + a] = its->addresses[a];
         status = check_kind(gda, &its->addresses[a], a, pe);
     }
     for (uint32_t k = 0; k < gda->each + gda->count && !status; k++) {
         uint32_t number = gda_queue_number(gda, pe, k);
         uint32_t mine = gda->queues[number].number;
-        status = gda_connect_qp(&gda->links[number], mine, numbers[k],
-                                &its->addresses[gda_adapter_of(gda, k)],
-                                gda_source_port(mine, numbers[k]));
+        struct gda_ends ends = gda_ends_of(gda, mine, pe, numbers[k]);
+        status =
+            gda_connect_qp(&gda->links[number], &ends, &its->addresses[gda_adapter_of(gda, k)]);
     }
     return status;
 }
@@ -293,8 +335,8 @@ static weft_status connect_pe(struct gda *gda, const struct told *its, int pe)
 static weft_status agree_on_sizes(const struct gda *gda)
 {
     const struct path_world *world = gda->world;
-    uint32_t mine[3] = {gda->each, gda->chunks, gda->chunk_bits};
-    uint32_t(*all)[3] = calloc((size_t)world->npes, sizeof *all);
+    uint32_t mine[4] = {gda->each, gda->chunks, gda->chunk_bits, gda->relaxed};
+    uint32_t(*all)[4] = calloc((size_t)world->npes, sizeof *all);
     weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(world->boot, status);
     if (!status)
@@ -311,22 +353,43 @@ static weft_status agree_on_sizes(const struct gda *gda)
     return boot_agree(world->boot, status);
 }
 
+static const struct gda_record *record_at(const char *all, size_t bytes, int pe)
+{
+    return (const struct gda_record *)(const void *)(all + (size_t)pe * bytes);
+}
+
+/* All are looked at before any is used. */
+static weft_status take_all(struct gda *gda, const char *all, size_t bytes)
+{
+    const struct gda_shape shape = shape_of(gda);
+    for (int pe = 0; pe < gda->world->npes; pe++) {
+        const char *fault = gda_record_fault(&shape, record_at(all, bytes, pe));
+        if (fault)
+            return gda_refuse(pe, fault);
+        gda->seeds[pe] = record_at(all, bytes, pe)->seed;
+    }
+    return WEFT_OK;
+}
+
 weft_status gda_connect(struct gda *gda)
 {
     const struct path_world *world = gda->world;
-    size_t bytes = told_bytes(gda), npes = (size_t)world->npes;
+    const struct gda_shape shape = shape_of(gda);
+    size_t bytes = gda_record_bytes(&shape), npes = (size_t)world->npes;
     weft_status status = agree_on_sizes(gda);
     if (status)
         return status;
-    struct told *mine = calloc(1, bytes);
+    struct gda_record *mine = calloc(1, bytes);
     char *all = calloc(npes, bytes);
     status = mine && all ? tell(gda, mine)
                          : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu PEs", npes);
     status = boot_agree(world->boot, status);
     if (!status)
         status = world->boot->ops->allgather(world->boot, mine, all, bytes);
+    if (!status)
+        status = take_all(gda, all, bytes);
     for (int pe = 0; pe < world->npes && !status; pe++)
-        status = connect_pe(gda, (const struct told *)(const void *)(all + (size_t)pe * bytes), pe);
+        status = connect_pe(gda, record_at(all, bytes, pe), pe);
     free(mine);
     free(all);
     /* Nobody sends before all can receive. */

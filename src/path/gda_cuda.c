@@ -228,7 +228,12 @@ static weft_status write_table(struct gda *gda, const struct weft_dev *dev)
         .adapters = gda->count,
         .bases = (const uint64_t *)(uintptr_t)cuda->bases,
         .used = (uint64_t *)(uintptr_t)cuda->used,
-        .unordered = gda->far != NULL,
+        .data_keys = gda->far || gda->relaxed
+                         ? (uint32_t)(gda->count * (size_t)gda->world->npes * cuda->chunks)
+                         : 0,
+        /* Completions in the GPU's own memory come behind the data. */
+        .dumps = gda->gpu->dumps && !gda->far,
+        .ordered = gda_ordered(gda),
         .first[WEFT_DEV_OTHER] = gda->first[SEG_HEAP],
         .own[WEFT_DEV_OTHER] = (uintptr_t)gda->world->map[gda->world->pe][SEG_HEAP],
     };
@@ -279,6 +284,10 @@ weft_status gda_tell_keys(struct gda *gda)
         status =
             write_keys(gda, cuda->remote_keys + row * row_bytes,
                        gda->remote_keys + row * gda->chunks, gpu->remote_keys + row * gpu->units);
+    size_t rows = gda->count * (size_t)gda->world->npes;
+    for (size_t row = 0; row < rows && !status; row++)
+        status = write_keys(gda, cuda->remote_keys + (rows + row) * row_bytes,
+                            gda->data_keys + row * gda->chunks, gpu->data_keys + row * gpu->units);
     return status;
 }
 
@@ -296,7 +305,7 @@ static weft_status make_tables(struct gda *gda)
         {&cuda->busy, blocks * sizeof(uint32_t)},
         {&cuda->used, (cuda->count / 64 + 1) * sizeof(uint64_t)},
         {&cuda->bases, npes * WEFT_DEV_PARTS * sizeof(uint64_t)},
-        {&cuda->remote_keys, gda->count * npes * cuda->chunks * sizeof(uint32_t)},
+        {&cuda->remote_keys, 2 * gda->count * npes * cuda->chunks * sizeof(uint32_t)},
         {&cuda->local_keys, gda->count * cuda->chunks * sizeof(uint32_t)},
         {&cuda->table, sizeof(struct weft_dev_gda)},
     };
@@ -330,6 +339,8 @@ weft_status gda_read_cuda(struct gda *gda)
     for (uint32_t i = 0; i < cuda->count && !status; i++) {
         gda->queues[i].turns = cuda->read[i].turns;
         gda->queues[i].done = cuda->read[i].done;
+        gda->queues[i].open = cuda->read[i].open;
+        gda->queues[i].flushed = cuda->read[i].flushed;
     }
     return status;
 }

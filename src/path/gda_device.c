@@ -3,6 +3,7 @@
  * and the keys where the host has them; for cuda see gda_cuda.c. */
 #include "path/gda.h"
 
+#include "base/config.h"
 #include "base/status.h"
 
 #include <stdio.h>
@@ -45,12 +46,16 @@ static weft_status tell_simt(struct gda *gda, struct weft_dev *dev)
         gda->simt = calloc(1, sizeof *gda->simt + places * sizeof gda->simt->bases[0]);
     if (!gda->simt)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for device code");
-    gda->simt->table = (struct weft_dev_gda){.queues = gda->queues,
-                                             .each = gda->each,
-                                             .fraction = weft_dev_gda_fraction(gda->each),
-                                             .adapters = gda->count,
-                                             .bases = gda->simt->bases,
-                                             .used = gda->used};
+    gda->simt->table =
+        (struct weft_dev_gda){.queues = gda->queues,
+                              .each = gda->each,
+                              .fraction = weft_dev_gda_fraction(gda->each),
+                              .adapters = gda->count,
+                              .bases = gda->simt->bases,
+                              .used = gda->used,
+                              .data_keys = (uint32_t)(gda->data_keys - gda->remote_keys),
+                              .dumps = config_int(CONFIG_TEST_GDA) / GDA_TEST_APART,
+                              .ordered = gda_ordered(gda)};
     for (int part = 0; part < WEFT_DEV_PARTS; part++)
         fill_part(gda, dev, part);
     dev->gda = &gda->simt->table;
@@ -79,6 +84,16 @@ void gda_free_simt(struct gda_simt *simt)
     free(simt);
 }
 
+/* The queue is the GPU's, and complete: what the peer's adapter has been given by it a read by the host's queue pushes
+ * into its place, since it takes the same way to the same memory. */
+static weft_status flush_by_host(struct gda *gda, int pe, uint32_t adapter)
+{
+    struct weft_dev_gda_queue *q = &gda->queues[gda_queue_number(gda, pe, gda->each + adapter)];
+    uint64_t end;
+    weft_status status = gda_flush_queue(gda, q, pe, adapter, &end);
+    return status ? status : gda_await(gda, q, pe, end, BOX_OP_SETTLE);
+}
+
 weft_status gda_settle_device(struct path_common *common)
 {
     struct gda *gda = (struct gda *)(void *)common;
@@ -86,13 +101,19 @@ weft_status gda_settle_device(struct path_common *common)
     uint32_t count = (uint32_t)gda->world->npes * gda->each;
     for (uint32_t i = 0; i < count && !status; i++) {
         struct weft_dev_gda_queue *q = &gda->queues[i];
-        uint64_t head = weft_dev_gda_head(q);
-        if (weft_dev_gda_reached(q, head))
-            continue;
-        if (gda->far && gda->cuda)
-            status = gda_await_far(gda, i, head);
-        else
-            status = gda_await(gda, q, (int)(i / gda->each), head, BOX_OP_SETTLE);
+        int pe = (int)(i / gda->each);
+        uint32_t adapter = gda_adapter_of(gda, i % gda->each);
+        uint64_t head = weft_dev_gda_head(q), end = 0;
+        bool open = weft_dev_gda_is_open(q);
+        if (open && !gda->cuda && !(status = gda_flush_queue(gda, q, pe, adapter, &end)))
+            head = end;
+        if (!status && !weft_dev_gda_reached(q, head))
+            status = gda->far && gda->cuda ? gda_await_far(gda, i, head)
+                                           : gda_await(gda, q, pe, head, BOX_OP_SETTLE);
+        if (open && !gda->cuda && !status)
+            weft_dev_gda_flush_done(q, end);
+        if (open && gda->cuda && !status)
+            status = flush_by_host(gda, pe, adapter);
     }
     return status;
 }

@@ -17,6 +17,7 @@ enum { IN_BYTES = 272, OUT_BYTES = 16, CAPS_BYTES = 16 + 4096 };
 
 enum command {
     QUERY_HCA_CAP = 0x100,
+    QUERY_HCA_VPORT_CONTEXT = 0x762,
     CREATE_CQ = 0x400,
     CREATE_QP = 0x500,
     RST2INIT_QP = 0x502,
@@ -71,6 +72,8 @@ static const char *command_name(enum command command)
     switch (command) {
     case QUERY_HCA_CAP:
         return "QUERY_HCA_CAP";
+    case QUERY_HCA_VPORT_CONTEXT:
+        return "QUERY_HCA_VPORT_CONTEXT";
     case CREATE_CQ:
         return "CREATE_CQ";
     case CREATE_QP:
@@ -130,6 +133,21 @@ void gda_query_caps(const struct gda_adapter *adapter, char *lacks, size_t bytes
         lacking(lacks, bytes, "masked atomics");
     if ((get(out, in(CAP, 0x14, 0, 16)) & WIDTHS) != WIDTHS)
         lacking(lacks, bytes, "atomics of 4 and 8 bytes");
+}
+
+/* InfiniBand with adaptive routing: a mask of the service levels whose packets may come out of their order. Queues here
+ * have level 0. RoCE keeps the order of a queue that does not ask for another. */
+bool gda_may_reorder(const struct gda_adapter *adapter)
+{
+    enum { CONTEXT = 0x10, VPORT_BYTES = CONTEXT + 512, LEVEL = 0 };
+    unsigned char command[OUT_BYTES] = {0}, out[VPORT_BYTES] = {0};
+    if (adapter->ethernet)
+        return false;
+    put(command, opcode, QUERY_HCA_VPORT_CONTEXT);
+    put(command, (struct field){0x8, 16, 4}, GDA_PORT);
+    if (adapter->lib->dv.general_cmd(adapter->context, command, sizeof command, out, sizeof out))
+        return true;
+    return get(out, in(CONTEXT, 0x50, 0, 16)) >> LEVEL & 1;
 }
 
 /* ------------------------------------------------------------------------------------ creation */
@@ -246,23 +264,24 @@ static void set_way(const struct gda_adapter *adapter, unsigned char *command,
     memcpy(command + ADS + 0x26, peer->mac, sizeof peer->mac);
 }
 
-static weft_status to_receive(const struct gda_link *link, uint32_t number, uint32_t peer_number,
-                              const struct gda_address *peer, uint32_t sport)
+static weft_status to_receive(const struct gda_link *link, const struct gda_ends *ends,
+                              const struct gda_address *peer)
 {
     unsigned char command[IN_BYTES] = {0};
     uint32_t mtu = link->adapter->port.active_mtu;
     put(command, in(QPC, 0x8, 29, 3), peer->mtu < mtu ? peer->mtu : mtu);
     put(command, in(QPC, 0x8, 24, 5), 30); /* log_msg_max */
-    put(command, in(QPC, 0x14, 0, 24), peer_number);
+    put(command, in(QPC, 0x14, 0, 24), ends->peer_number);
+    put(command, in(QPC, 0x94, 0, 24), ends->peer_psn);
     put(command, in(QPC, 0x90, 21, 3), link->adapter->log_reads);
     put(command, in(QPC, 0x94, 24, 5), 12); /* min_rnr_nak: 0.64 ms */
     permit(command);
-    set_way(link->adapter, command, peer, sport);
-    return modify(link, INIT2RTR_QP, number, command);
+    set_way(link->adapter, command, peer, ends->sport);
+    return modify(link, INIT2RTR_QP, ends->number, command);
 }
 
 /* 4.096 us << 20, seven times: half a minute until a peer that does not answer is given up. */
-static weft_status to_send(const struct gda_link *link, uint32_t number)
+static weft_status to_send(const struct gda_link *link, const struct gda_ends *ends)
 {
     enum { RETRIES = 7, TIMEOUT = 20 };
     unsigned char command[IN_BYTES] = {0};
@@ -271,14 +290,15 @@ static weft_status to_send(const struct gda_link *link, uint32_t number)
     put(command, in(QPC, 0x70, 13, 3), RETRIES);
     put(command, in(ADS, 0x8, 27, 5), TIMEOUT);
     put(command, in(ADS, 0x24, 16, 8), GDA_PORT);
-    return modify(link, RTR2RTS_QP, number, command);
+    put(command, in(QPC, 0x78, 0, 24), ends->psn);
+    return modify(link, RTR2RTS_QP, ends->number, command);
 }
 
-weft_status gda_connect_qp(const struct gda_link *link, uint32_t number, uint32_t peer_number,
-                           const struct gda_address *peer, uint32_t sport)
+weft_status gda_connect_qp(const struct gda_link *link, const struct gda_ends *ends,
+                           const struct gda_address *peer)
 {
-    weft_status status = to_init(link, number);
+    weft_status status = to_init(link, ends->number);
     if (!status)
-        status = to_receive(link, number, peer_number, peer, sport);
-    return status ? status : to_send(link, number);
+        status = to_receive(link, ends, peer);
+    return status ? status : to_send(link, ends);
 }

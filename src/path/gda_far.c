@@ -145,8 +145,12 @@ static weft_status exchange(const struct gda *gda, const struct gda_far *far, bo
         mine[1 + i] = far->queues[i].number;
     weft_status status = world->boot->ops->allgather(world->boot, mine, all, row * sizeof *mine);
     *everywhere = !status;
-    for (size_t pe = 0; pe < (size_t)world->npes; pe++)
+    for (size_t pe = 0; pe < (size_t)world->npes && !status; pe++) {
+        const char *fault = all[pe * row] ? gda_numbers_fault(&all[pe * row + 1], count) : NULL;
         *everywhere &= all[pe * row] != 0;
+        if (fault)
+            status = gda_refuse((int)pe, fault);
+    }
     return status;
 }
 
@@ -158,9 +162,9 @@ static weft_status connect(struct gda *gda, struct gda_far *far, const uint32_t 
         uint32_t pe = i / gda->each, mine = far->queues[i].number;
         uint32_t a = gda_adapter_of(gda, i % gda->each);
         uint32_t its = all[(size_t)pe * row + 1 + me * gda->each + i % gda->each];
+        struct gda_ends ends = gda_ends_of(gda, mine, (int)pe, its);
         status =
-            gda_connect_qp(&far->links[i], mine, its, &gda->addresses[(size_t)pe * gda->count + a],
-                           gda_source_port(mine, its));
+            gda_connect_qp(&far->links[i], &ends, &gda->addresses[(size_t)pe * gda->count + a]);
     }
     return status;
 }

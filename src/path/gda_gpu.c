@@ -15,11 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Relaxed ordering only where fences wait for completion: see struct gda_far. */
-static int access_of(const struct gda *gda)
+static int access_of(bool relaxed)
 {
     return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-           IBV_ACCESS_REMOTE_ATOMIC | (gda->far ? IBV_ACCESS_RELAXED_ORDERING : 0);
+           IBV_ACCESS_REMOTE_ATOMIC | (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
 }
 
 static CUdeviceptr own_window(const struct gda *gda)
@@ -30,7 +29,7 @@ static CUdeviceptr own_window(const struct gda *gda)
 /* ---------------------------------------------------------------------------------- registration */
 
 static struct ibv_mr *by_dmabuf(struct gda *gda, const struct gda_adapter *adapter, CUdeviceptr at,
-                                size_t bytes, char *why, size_t room)
+                                size_t bytes, bool relaxed, char *why, size_t room)
 {
     const struct verbs *verbs = &adapter->lib->verbs;
     int fd;
@@ -42,7 +41,7 @@ static struct ibv_mr *by_dmabuf(struct gda *gda, const struct gda_adapter *adapt
         snprintf(why, room, "%.100s (needs NVIDIA's open modules)", base_last_error());
         return NULL;
     }
-    struct ibv_mr *mr = verbs->reg_dmabuf_mr(adapter->pd, 0, bytes, at, fd, access_of(gda));
+    struct ibv_mr *mr = verbs->reg_dmabuf_mr(adapter->pd, 0, bytes, at, fd, access_of(relaxed));
     if (!mr)
         snprintf(why, room, "ibv_reg_dmabuf_mr: %s", strerror(errno));
     close(fd); /* the region holds what it needs */
@@ -50,10 +49,10 @@ static struct ibv_mr *by_dmabuf(struct gda *gda, const struct gda_adapter *adapt
 }
 
 static struct ibv_mr *by_address(struct gda *gda, const struct gda_adapter *adapter, CUdeviceptr at,
-                                 size_t bytes, char *why, size_t room)
+                                 size_t bytes, bool relaxed, char *why, size_t room)
 {
     struct ibv_mr *mr =
-        adapter->lib->verbs.reg_mr(adapter->pd, (void *)(uintptr_t)at, bytes, access_of(gda));
+        adapter->lib->verbs.reg_mr(adapter->pd, (void *)(uintptr_t)at, bytes, access_of(relaxed));
     int error = errno;
     if (!mr)
         snprintf(why, room, "ibv_reg_mr: %s%s", strerror(error),
@@ -62,14 +61,15 @@ static struct ibv_mr *by_address(struct gda *gda, const struct gda_adapter *adap
 }
 
 static weft_status register_extent(struct gda *gda, const struct gda_adapter *adapter,
-                                   const struct gpu_extent *extent, struct ibv_mr **mr)
+                                   const struct gpu_extent *extent, bool relaxed,
+                                   struct ibv_mr **mr)
 {
     CUdeviceptr at = own_window(gda) + extent->offset;
     char one[160] = "", other[160] = "";
-    *mr = by_dmabuf(gda, adapter, at, extent->bytes, one, sizeof one);
+    *mr = by_dmabuf(gda, adapter, at, extent->bytes, relaxed, one, sizeof one);
     if (*mr)
         return WEFT_OK;
-    *mr = by_address(gda, adapter, at, extent->bytes, other, sizeof other);
+    *mr = by_address(gda, adapter, at, extent->bytes, relaxed, other, sizeof other);
     gda->gpu->by_address |= *mr != NULL;
     return *mr ? WEFT_OK
                : base_fail(WEFT_ERR_NO_PATH,
@@ -93,19 +93,25 @@ static weft_status exchange_keys(struct gda *gda, const struct gda_region *regio
     const struct path_world *world = gda->world;
     struct gda_gpu *gpu = gda->gpu;
     size_t npes = (size_t)world->npes;
-    uint32_t mine[GDA_ADAPTERS_MOST] = {0}, (*all)[GDA_ADAPTERS_MOST] = calloc(npes, sizeof *all);
+    const bool relaxed = gpu->data_keys != gpu->remote_keys;
+    uint32_t mine[2][GDA_ADAPTERS_MOST] = {0}, (*all)[2][GDA_ADAPTERS_MOST];
+    all = calloc(npes, sizeof *all);
     weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(world->boot, status);
-    for (uint32_t a = 0; a < gda->count; a++)
-        mine[a] = htobe32(region->mrs[a]->rkey);
+    for (uint32_t a = 0; a < gda->count; a++) {
+        mine[0][a] = htobe32(region->mrs[a]->rkey);
+        mine[1][a] = htobe32(relaxed ? region->data[a]->rkey : region->mrs[a]->rkey);
+    }
     if (!status)
         status = world->boot->ops->allgather(world->boot, mine, all, sizeof mine);
     for (uint32_t a = 0; a < gda->count && !status; a++) {
         set_keys(gpu, gpu->local_keys + (size_t)a * gpu->units, region->offset, region->bytes,
-                 htobe32(region->mrs[a]->lkey));
-        for (size_t pe = 0; pe < npes; pe++)
-            set_keys(gpu, gpu->remote_keys + (a * npes + pe) * gpu->units, region->offset,
-                     region->bytes, all[pe][a]);
+                 htobe32(relaxed ? region->data[a]->lkey : region->mrs[a]->lkey));
+        for (size_t pe = 0; pe < npes; pe++) {
+            size_t row = (a * npes + pe) * gpu->units;
+            set_keys(gpu, gpu->remote_keys + row, region->offset, region->bytes, all[pe][0][a]);
+            set_keys(gpu, gpu->data_keys + row, region->offset, region->bytes, all[pe][1][a]);
+        }
     }
     free(all);
     return status;
@@ -114,13 +120,16 @@ static weft_status exchange_keys(struct gda *gda, const struct gda_region *regio
 static weft_status add_region(struct gda *gda, const struct gpu_extent *extent)
 {
     struct gda_gpu *gpu = gda->gpu;
-    struct gda_region made = {extent->offset, extent->bytes, {NULL}};
+    const bool relaxed = gpu->data_keys != gpu->remote_keys;
+    struct gda_region made = {extent->offset, extent->bytes, {NULL}, {NULL}};
     struct gda_region *more = realloc(gpu->regions, (gpu->region_count + 1) * sizeof *more);
     gpu->regions = more ? more : gpu->regions;
     weft_status status =
         more ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a key");
     for (uint32_t a = 0; a < gda->count && !status; a++)
-        status = register_extent(gda, &gda->adapters->one[a], extent, &made.mrs[a]);
+        status = register_extent(gda, &gda->adapters->one[a], extent, false, &made.mrs[a]);
+    for (uint32_t a = 0; a < gda->count && relaxed && !status; a++)
+        status = register_extent(gda, &gda->adapters->one[a], extent, true, &made.data[a]);
     if (more)
         gpu->regions[gpu->region_count++] = made;
     status = boot_agree(gda->world->boot, status);
@@ -129,9 +138,12 @@ static weft_status add_region(struct gda *gda, const struct gpu_extent *extent)
 
 static void deregister(const struct gda *gda, const struct gda_region *region)
 {
-    for (uint32_t a = 0; a < gda->count; a++)
+    for (uint32_t a = 0; a < gda->count; a++) {
         if (region->mrs[a])
             gda->adapters->lib.verbs.dereg_mr(region->mrs[a]);
+        if (region->data[a])
+            gda->adapters->lib.verbs.dereg_mr(region->data[a]);
+    }
 }
 
 static bool is_listed(const struct gpu_extent *list, size_t count, size_t offset, size_t bytes)
@@ -204,11 +216,13 @@ static weft_status make_gpu(struct gda *gda)
                          "cannot flush them",
                          gpu->device.ordinal);
     made->flushed = order == GPU_NIC_WRITES_FLUSHED;
+    made->dumps = !gpu_sees_nic_writes(gpu);
     made->unit_bits = (uint32_t)__builtin_ctzll(gpu->heap.granularity);
     made->units = (uint32_t)(gpu->heap.size >> made->unit_bits);
     made->bases = calloc(npes, sizeof *made->bases);
     made->local_keys = calloc((size_t)gda->count * made->units, sizeof *made->local_keys);
-    made->remote_keys = calloc(gda->count * npes * made->units, sizeof *made->remote_keys);
+    made->remote_keys = calloc(2 * gda->count * npes * made->units, sizeof *made->remote_keys);
+    made->data_keys = made->remote_keys;
     return made->bases && made->local_keys && made->remote_keys
                ? WEFT_OK
                : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %zu keys",
@@ -224,8 +238,15 @@ static weft_status begin(struct gda *gda)
         return status;
     uint64_t mine = own_window(gda);
     status = world->boot->ops->allgather(world->boot, &mine, gda->gpu->bases, sizeof mine);
+    for (int pe = 0; pe < world->npes && !status; pe++) {
+        const char *fault = gda_window_fault(gda->gpu->bases[pe], world->gpu->heap.size);
+        if (fault)
+            status = gda_refuse(pe, fault);
+    }
     if (!status)
         status = gda_open_far(gda, gda->gpu->why_host, sizeof gda->gpu->why_host);
+    if (gda->far)
+        gda->gpu->data_keys += gda->count * (size_t)world->npes * gda->gpu->units;
     if (!status)
         status = gda_open_cuda(gda, gda->gpu->why_proxy, sizeof gda->gpu->why_proxy);
     return boot_agree(world->boot, status);

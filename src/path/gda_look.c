@@ -132,6 +132,7 @@ void gda_look_at(struct gda_adapter *adapter, struct ibv_device *listed, char *l
     }
     look_at_port(adapter, lacks, bytes);
     gda_query_caps(adapter, lacks, bytes);
+    adapter->may_reorder = gda_may_reorder(adapter);
     look_at_pd(adapter, lacks, bytes);
     look_at_memory(adapter, lacks, bytes);
     look_at_limits(adapter);

@@ -278,6 +278,9 @@ static weft_status take_as_many(struct finding *finding, int *least)
     status = boot_agree(world->boot, status);
     if (!status)
         status = world->boot->ops->allgather(world->boot, &mine, counts, sizeof mine);
+    for (int pe = 0; pe < world->npes && !status; pe++)
+        if (gda_count_fault(counts[pe]))
+            status = gda_refuse(pe, gda_count_fault(counts[pe]));
     *least = world->pe;
     for (int pe = 0; pe < world->npes && !status && mine; pe++)
         if (counts[pe] && counts[pe] < mine) {
@@ -300,6 +303,9 @@ static weft_status share(struct finding *finding, int *least)
     if (!status)
         status =
             world->boot->ops->allgather(world->boot, &finding->told, all, sizeof finding->told);
+    for (int pe = 0; pe < world->npes && !status; pe++)
+        if (gda_candidates_fault(&all[pe]))
+            status = gda_refuse(pe, gda_candidates_fault(&all[pe]));
     if (!status)
         status = take_own(finding, all);
     free(all);

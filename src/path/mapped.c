@@ -23,16 +23,18 @@ static const char several;
 
 /* ------------------------------------------------------------------------- what is under way */
 
+/* The count comes last: who finds the store counted finds the rest. */
 static void stored(struct mapped *m, int slot)
 {
-    uint64_t bit = 1ull << (slot % 64);
+    uint64_t bit = 1ull << (slot % MAPPED_SLOTS);
     if (unlikely(m->fences_each))
         wc_fence();
-    if (!(atomic_load_explicit(&m->unsettled, memory_order_relaxed) & bit))
-        atomic_fetch_or_explicit(&m->unsettled, bit, memory_order_relaxed);
+    if (unlikely(!(atomic_load_explicit(&m->used, memory_order_relaxed) & bit)))
+        atomic_fetch_or_explicit(&m->used, bit, memory_order_relaxed);
     const char *storer = atomic_load_explicit(&m->storer, memory_order_relaxed);
-    if (storer != &this_thread)
+    if (unlikely(storer != &this_thread && storer != &several))
         atomic_store_explicit(&m->storer, storer ? &several : &this_thread, memory_order_relaxed);
+    epoch_give(&m->stores[slot % MAPPED_SLOTS]);
 }
 
 /* Stores of other threads leave their CPUs at an interrupt, if they have not before (Intel SDM volume 3, 11.3.1). */
@@ -49,17 +51,26 @@ void mapped_open(struct mapped *m, const struct path_world *world)
 
 void mapped_settle(struct mapped *m)
 {
-    if (!atomic_load_explicit(&m->unsettled, memory_order_relaxed))
+    uint64_t used = atomic_load_explicit(&m->used, memory_order_relaxed), open = 0;
+    uint64_t upto[MAPPED_SLOTS];
+    for (uint64_t left = used; left; left &= left - 1) {
+        int i = __builtin_ctzll(left);
+        open |= (uint64_t)epoch_is_open(&m->stores[i], &upto[i]) << i;
+    }
+    if (!open)
         return;
-    uint64_t slots = atomic_exchange_explicit(&m->unsettled, 0, memory_order_relaxed);
-    const char *storer = atomic_exchange_explicit(&m->storer, NULL, memory_order_relaxed);
-    if (storer != &this_thread)
+    /* Never forgotten: a second quiet would take the first one's word for stores that still are on their way. */
+    if (atomic_load_explicit(&m->storer, memory_order_relaxed) != &this_thread)
         send_others_stores();
     const struct gpu *gpu = m->world->gpu;
     const struct gpu_map *map = gpu->heap.map;
     for (int slot = 0; slot < gpu->boot->local_npes; slot++)
-        if (slots & 1ull << (slot % 64) && map->windows[slot].tested)
+        if (open & 1ull << (slot % MAPPED_SLOTS) && map->windows[slot].tested)
             gpu_map_settle(map, slot);
+    for (; open; open &= open - 1) {
+        int i = __builtin_ctzll(open);
+        epoch_close(&m->stores[i], upto[i]);
+    }
 }
 
 /* ------------------------------------------------------------------------------------- where */

@@ -7,18 +7,22 @@
 
 #include <stdatomic.h>
 
+#include "base/epoch.h"
 #include "gpu/gpu.h"
 #include "gpu/map.h"
 #include "path/path.h"
 
+enum { MAPPED_SLOTS = 64 };
+
 /* What a path keeps of it for one context. */
 struct mapped {
     const struct path_world *world; /* its GPU side may come later */
-    _Atomic uint64_t
-        unsettled; /* bit slot % 64: stores through the mapping of its window may be under way */
+    _Atomic uint64_t used;          /* bit slot % 64: something was stored there */
+    /* Stores through the mapping of a window, at slot % 64; a load-back behind them completes them. */
+    struct epoch stores[MAPPED_SLOTS];
     bool
         fences_each; /* the system has no way to make the stores of other threads leave their CPUs */
-    const char *_Atomic storer; /* the thread that has, or that there are several (mapped.c) */
+    const char *_Atomic storer; /* the thread that has stored, or that several have (mapped.c) */
 };
 
 /* When a context is opened. */

@@ -247,7 +247,10 @@ static uint8_t scatter(struct qp *qp, uint16_t index, uint64_t offset, const uin
                       mr_refusal_text(r));
             return SYNDROME_LOCAL_PROTECTION;
         }
-        if (!memory_put(qp->device, (void *)(uintptr_t)(memory + offset), from, n))
+        void *to = (void *)(uintptr_t)(memory + offset);
+        uint32_t access = qp->device->keys.entries[s.lkey >> 8].access;
+        if (!adversary_hold_apart(qp->device, access, to, from, n) &&
+            !memory_put(qp->device, to, from, n))
             return SYNDROME_LOCAL_PROTECTION;
         from += n;
         bytes -= n;

@@ -26,6 +26,8 @@ struct config {
     unsigned idle_us; /* the longest sleep of an engine that finds nothing to do */
     unsigned weak_atomics;
     unsigned
+        apart; /* memory that others may reach is a place of its own, as a GPU's: adversary.c */
+    unsigned
         fail_at; /* the request of this number, counted from 1 over the process, fails; 0: none */
     unsigned ring_kib;   /* of each direction between two processes */
     unsigned check_icrc; /* of what comes by RoCE */

@@ -76,6 +76,7 @@ static struct device *make(unsigned number)
     d->pid = getpid();
     d->config = config_get(NULL);
     d->random = d->config->seed;
+    d->key_next = mr_first();
     pthread_mutex_init(&d->lock, NULL);
     d->keys.count = MAX_MRS;
     d->keys.entries = mmap(NULL, table, PROT_READ | PROT_WRITE,

@@ -104,6 +104,9 @@ bool engine_pass(struct device *d, bool *timed)
     worked |= roce_receive(d);
     for (unsigned i = 0; i < d->in_count; i++)
         worked |= respond_run(d->in[i], d);
+    for (unsigned i = 0; i < d->in_count; i++)
+        *timed |= d->in[i]->held.count != 0;
+    *timed |= adversary_expire(d, &d->apart);
     for (unsigned i = 0; i < d->out_count && !adversary_skips(d); i++)
         worked |= send_answers(d->out[i], d);
     for (unsigned i = 0; i < d->notify_count; i++)

@@ -30,7 +30,7 @@ enum {
     LOG_LINES = 64,
     LOG_LINE_BYTES = 240,
     HELD_WRITES = 64,
-    HELD_BYTES = 256,
+    HELD_BYTES = 4096, /* the largest MTU */
     UAR_BYTES = 4096,
 };
 
@@ -246,7 +246,17 @@ struct link_out {
     struct roce_peer *roce; /* the far end, where it is the wire of RoCE */
 };
 
-struct held_write;
+/* Writes that the adversary has not placed yet. */
+struct held {
+    struct held_write {
+        const void *owner; /* the connection */
+        void *to;
+        uint64_t until; /* ns */
+        uint32_t bytes;
+        uint8_t data[HELD_BYTES];
+    } * writes;
+    unsigned count;
+};
 
 /* Requests of another HCA to this one. */
 struct link_in {
@@ -262,15 +272,7 @@ struct link_in {
     struct qp *pending[64]; /* queues that have something to acknowledge */
     struct stream *pending_streams[64];
     unsigned pending_count;
-    struct held_write *held; /* adversarial mode */
-    unsigned held_count;
-};
-
-/* A write that the adversary has not placed yet. */
-struct held_write {
-    void *to;
-    uint32_t bytes;
-    uint8_t data[HELD_BYTES];
+    struct held held; /* adversarial mode */
 };
 
 struct log_line {
@@ -317,6 +319,8 @@ struct device {
     struct link_in *in[MAX_LINKS];
     unsigned in_count;
 
+    struct held apart; /* what was read into memory that is taken for a GPU's */
+
     uint32_t wanted_links[64]; /* addresses that the door thread is to connect */
     unsigned wanted_count;
 
@@ -352,6 +356,7 @@ const char *address_text(uint32_t address, char *text);
 /* mr.c */
 uint32_t mr_add(struct device *d, uint32_t pd, uint64_t address, uint64_t memory, uint64_t bytes,
                 uint32_t access); /* 0: the table is full */
+uint32_t mr_first(void);          /* of a device's `key_next` */
 int mr_remove(struct device *d, uint32_t key);
 /* mr_invalidate: a message of the peer ends what the key permits to others; false: no such key of this domain. */
 bool mr_invalidate(struct device *d, uint32_t key, uint32_t pd);
@@ -398,6 +403,7 @@ bool send_timers(struct qp *qp);
 /* respond.c */
 bool respond_run(struct link_in *link, struct device *d);
 void respond_forget(struct device *d, struct qp *qp);
+void respond_place(struct device *d); /* all that is held back, before memory goes */
 
 /* burst.c: short writes, many in a packet. */
 struct burst_write {
@@ -440,9 +446,12 @@ bool engine_pass(struct device *d, bool *timed);
 /* adversary.c */
 bool adversary_skips(struct device *d);
 unsigned adversary_budget(struct device *d, unsigned usual);
-bool adversary_hold(struct device *d, struct link_in *link, void *to, const void *from,
-                    uint32_t bytes);
-void adversary_place(struct device *d, struct link_in *link);
+bool adversary_hold(struct device *d, struct held *h, const struct stream *owner, void *to,
+                    const void *from, uint32_t bytes);
+bool adversary_hold_apart(struct device *d, uint32_t access, void *to, const void *from,
+                          uint64_t bytes);
+void adversary_place(struct device *d, struct held *h, const struct stream *owner);
+bool adversary_expire(struct device *d, struct held *h);
 
 /* memory.c: the memory that keys name, of the host or of a GPU; `at`, `to` and `from` of it are the program's
  * addresses. A reader in another thread may follow a put. False: the CUDA driver refuses, which is in the log. */

@@ -134,7 +134,7 @@ static void free_out(struct link_out *l)
 
 static void free_in(struct link_in *l)
 {
-    free(l->held);
+    free(l->held.writes);
     if (l->fd >= 0)
         close(l->fd);
     if (l->memory)
@@ -204,15 +204,18 @@ static int receive_hello(int fd, struct hello *h, int *fds, unsigned count)
     ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
     struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m);
     unsigned got = 0;
+    int all[2];
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
         got = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        memcpy(fds, CMSG_DATA(c), got * sizeof(int));
+        memcpy(all, CMSG_DATA(c), got * sizeof(int)); /* the kernel gives no more than have room */
     }
     if (n == sizeof *h && got == count && is_same_user(fd) && h->magic == HELLO_MAGIC &&
-        h->version == HELLO_VERSION)
+        h->version == HELLO_VERSION) {
+        memcpy(fds, all, count * sizeof(int));
         return 0;
+    }
     for (unsigned i = 0; i < got; i++)
-        close(fds[i]);
+        close(all[i]);
     return -1;
 }
 

@@ -3,6 +3,25 @@
 #include "hca.h"
 
 #include <errno.h>
+#include <sys/random.h>
+
+/* Not the one that the index had before. */
+static uint8_t new_tag(uint8_t before)
+{
+    uint8_t step = 0;
+    if (getrandom(&step, sizeof step, GRND_NONBLOCK) != sizeof step || !step)
+        step = 1;
+    return (uint8_t)(before + step);
+}
+
+/* A key is a number that the sender of a packet must know: it begins anywhere. */
+uint32_t mr_first(void)
+{
+    uint32_t first = 0;
+    if (getrandom(&first, sizeof first, GRND_NONBLOCK) != sizeof first)
+        first = 0;
+    return first % (MAX_MRS - 1);
+}
 
 uint32_t mr_add(struct device *d, uint32_t pd, uint64_t address, uint64_t memory, uint64_t bytes,
                 uint32_t access)
@@ -19,7 +38,7 @@ uint32_t mr_add(struct device *d, uint32_t pd, uint64_t address, uint64_t memory
                                .memory = memory,
                                .pd = pd,
                                .access = access,
-                               .tag = (uint8_t)(e->tag + 1),
+                               .tag = new_tag(e->tag),
                                .valid = true};
         return index << 8 | e->tag;
     }
@@ -32,6 +51,7 @@ int mr_remove(struct device *d, uint32_t key)
     if (index >= MAX_MRS || !d->keys.entries[index].valid ||
         d->keys.entries[index].tag != (key & 0xff))
         return EINVAL;
+    respond_place(d);
     d->keys.entries[index].valid = false;
     device_changes(d);
     return 0;

@@ -46,7 +46,6 @@ static struct packet *answer(struct request *r, uint8_t kind, uint32_t payload)
 /* refuse: a negative answer. Room for it was seen before (respond_run()). What follows is dropped. */
 static bool refuse(struct request *r, uint8_t syndrome, uint32_t timer)
 {
-    adversary_place(r->device, r->link);
     struct packet *p = answer(r, PACKET_NAK, 0);
     p->immediate = syndrome;
     p->length = timer;
@@ -73,7 +72,6 @@ static void acknowledge_later(struct request *r)
 /* What is in GPU memory that has failed is not acknowledged: who waits for it gives up. */
 static bool acknowledge_all(struct link_in *link, struct device *d)
 {
-    adversary_place(d, link);
     if (!memory_settle(d))
         return false;
     while (link->pending_count) {
@@ -114,9 +112,17 @@ static bool acknowledge_by_answer(struct request *r)
     return true;
 }
 
+void respond_place(struct device *d)
+{
+    for (unsigned i = 0; i < d->in_count; i++)
+        adversary_place(d, &d->in[i]->held, NULL);
+    adversary_place(d, &d->apart, NULL);
+}
+
 /* respond_forget: nothing is acknowledged any more in the name of this queue. */
 void respond_forget(struct device *d, struct qp *qp)
 {
+    respond_place(d); /* they name its connections */
     for (unsigned i = 0; i < d->in_count; i++) {
         struct link_in *l = d->in[i];
         for (unsigned k = 0; k < l->pending_count; k++) {
@@ -228,6 +234,13 @@ static bool is_relaxed(const struct request *r)
            r->device->keys.entries[index].access & MR_RELAXED_ORDERING;
 }
 
+/* place_before: what comes may pass nothing that its connection, or this process' reads, wrote before. */
+static void place_before(struct request *r)
+{
+    adversary_place(r->device, &r->link->held, r->stream);
+    adversary_place(r->device, &r->device->apart, NULL);
+}
+
 static bool run_write(struct request *r)
 {
     const struct packet *p = r->packet;
@@ -240,9 +253,10 @@ static bool run_write(struct request *r)
     bool immediate = p->flags & PACKET_IMMEDIATE;
     if (immediate && !receive_take(r->qp, &s->receive_index))
         return not_ready(r);
-    if (immediate || !is_relaxed(r) || !adversary_hold(r->device, r->link, to, r->data, r->bytes)) {
-        if (immediate)
-            adversary_place(r->device, r->link);
+    bool relaxed = !immediate && is_relaxed(r);
+    if (!relaxed || !adversary_hold(r->device, &r->link->held, s, to, r->data, r->bytes)) {
+        if (!relaxed)
+            place_before(r);
         if (!memory_put(r->device, to, r->data, r->bytes))
             return refuse(r, SYNDROME_REMOTE_OPERATION, 0);
     }
@@ -490,7 +504,7 @@ static bool carry_out(struct request *r)
         return refuse(r, SYNDROME_REMOTE_INVALID_REQUEST, 0);
     }
     if (r->packet->kind != PACKET_WRITE)
-        adversary_place(r->device, r->link);
+        place_before(r);
     switch (r->packet->kind) {
     case PACKET_SEND:
         return run_send(r);
@@ -534,6 +548,7 @@ static bool run_requests(struct link_in *link, struct device *d)
     bool broken = false;
     uint64_t before = link->answers.own;
     unsigned n = 0, most = adversary_budget(d, PACKETS_A_PASS);
+    adversary_expire(d, &link->held);
     if (adversary_skips(d))
         return ring_peek(&link->requests, &broken);
     for (; n < most && (p = ring_peek(&link->requests, &broken)); n++) {

@@ -391,6 +391,8 @@ static void run_local(struct qp *qp)
         raise_fault(qp, syndrome, VENDOR_KEY);
         return;
     }
+    if (qp->wqe.opcode == WQE_DUMP) /* a read of own memory, which brings what was written there */
+        adversary_place(qp->device, &qp->device->apart, NULL);
     begin(qp);
     finish(qp);
     send_retire(qp);

@@ -22,6 +22,8 @@ WEFT_DEVICE unsigned char pattern(uint64_t round, size_t i)
         int next = (weft_dev_my_pe() + 1) % weft_dev_n_pes();                                      \
         int last = (weft_dev_my_pe() + weft_dev_n_pes() - 1) % weft_dev_n_pes();                   \
         for (uint64_t round = 1; round <= ROUNDS; round++) {                                       \
+            if (nbi) /* the source of the round before is free */                                  \
+                weft_##scope##_quiet();                                                            \
             for (size_t i = rank; i < bytes; i += n)                                               \
                 mine[i] = pattern(round, i);                                                       \
             weft_dev_scope_sync(constant);                                                         \

@@ -240,6 +240,20 @@ static void local_reads(void **state)
     close_pair(&a, &b);
 }
 
+/* The key of a device's first memory is another one each time (finding A23). */
+static void keys_are_not_known_before(void **state)
+{
+    struct client a;
+    uint32_t keys[3];
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(client_open(&a, &(struct client_options){0}), 0);
+        keys[i] = a.mr->rkey;
+        client_close(&a);
+    }
+    assert_true(keys[0] != keys[1] || keys[1] != keys[2]);
+}
+
 /* Two queues whose doorbells go to one register: it remembers one, their records tell of both. */
 static void shared_register(void **state)
 {
@@ -378,17 +392,12 @@ int main(void)
 {
     const struct CMUnitTest asked[] = {cmocka_unit_test(fails_when_asked)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_length),
-        cmocka_unit_test(counters_wrap),
-        cmocka_unit_test(one_of_many),
-        cmocka_unit_test(published_in_part),
-        cmocka_unit_test(large_reads),
-        cmocka_unit_test(number_comes_round),
-        cmocka_unit_test(fences),
-        cmocka_unit_test(local_reads),
-        cmocka_unit_test(shared_register),
-        cmocka_unit_test(two_initiators),
-        cmocka_unit_test(destroyed_at_work),
+        cmocka_unit_test(every_length),    cmocka_unit_test(counters_wrap),
+        cmocka_unit_test(one_of_many),     cmocka_unit_test(published_in_part),
+        cmocka_unit_test(large_reads),     cmocka_unit_test(number_comes_round),
+        cmocka_unit_test(fences),          cmocka_unit_test(local_reads),
+        cmocka_unit_test(shared_register), cmocka_unit_test(keys_are_not_known_before),
+        cmocka_unit_test(two_initiators),  cmocka_unit_test(destroyed_at_work),
     };
     return getenv("SOFT_HCA_FAIL_AT") ? cmocka_run_group_tests(asked, NULL, NULL)
                                       : cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,8 +13,18 @@
 
 #include <cmocka.h>
 
+/* As glibc's: nothing in a program that runs with the rights of another. */
+static int privileged;
+char *__wrap_secure_getenv(const char *name);
+
+char *__wrap_secure_getenv(const char *name)
+{
+    return privileged ? NULL : getenv(name);
+}
+
 static int reset(void **state)
 {
+    privileged = 0;
     for (int i = 0; i < CONFIG_COUNT; i++)
         unsetenv(config_vars[i].name);
     config_reset();
@@ -121,6 +131,18 @@ static void environment_wins_over_default(void **state)
     assert_int_equal(config_check(), WEFT_OK);
 }
 
+/* Finding A23. */
+static void no_library_is_named_to_a_privileged_program(void **state)
+{
+    setenv("WEFT_HCA_LIB", "/tmp/somewhere", 1);
+    setenv("WEFT_HCA", "soft", 1);
+    assert_string_equal(config_string(CONFIG_HCA_LIB), "/tmp/somewhere");
+    config_reset();
+    privileged = 1;
+    assert_string_equal(config_string(CONFIG_HCA_LIB), "");
+    assert_string_equal(config_string(CONFIG_HCA), "soft");
+}
+
 static void unknown_name_is_refused_with_nearest(void **state)
 {
     setenv("WEFT_HEAPSIZE", "8M", 1);
@@ -150,6 +172,7 @@ int main(void)
         cmocka_unit_test_setup(environment_wins_over_default, reset),
         cmocka_unit_test_setup(lists_of_cpus, reset),
         cmocka_unit_test_setup(bad_values_of_the_proxy, reset),
+        cmocka_unit_test_setup(no_library_is_named_to_a_privileged_program, reset),
         cmocka_unit_test_setup(unknown_name_is_refused_with_nearest, reset),
         cmocka_unit_test_setup(bad_value_is_refused_with_value, reset),
     };

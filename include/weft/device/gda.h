@@ -4,8 +4,10 @@
  * thread of the host has a part in it.
  *
  * To each PE lead several queues. A block uses one of them for what it puts and gets; atomics and signals
- * on one address go by one queue, whoever gives them. What one queue carries arrives in its order, but in GPU memory
- * of relaxed ordering; there, and between queues, only completion orders, so a fence waits for it. Lanes of a
+ * on one address go by one queue, whoever gives them. What one queue carries arrives in its order, but for bulk data where
+ * there are keys of relaxed order: of those a completion says that the peer's adapter has them, and a flush, a read
+ * behind them in the same queue, that they are in their place. Values, signals, flags and packets go by keys of strict
+ * order, and pass nothing. Between queues only completion orders, so a fence waits for it. Lanes of a
  * warp that give values or fetch together reserve, publish and wait as one; values that stand next to each other go in
  * one inline write, which each lane stores its own part of.
  *
@@ -259,6 +261,18 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_add_real(struct weft_dev_request *r)
 
 /* -------------------------------------------------------------------------------- bulk, one thread */
 
+/* The data of an inline write. */
+WEFT_DEVICE void weft_dev_gda_inline_data(const struct weft_dev_gda_ring *ring, uint64_t index,
+                                          const char *src, uint32_t bytes)
+{
+    WEFT_NO_UNROLL
+    for (uint32_t i = 0; i < bytes; i += 4) {
+        unsigned part = bytes - i < 4 ? bytes - i : 4;
+        *(weft_dev_any_u32 *)(void *)weft_dev_gda_at(ring, index, WEFT_DEV_GDA_INLINE_AT + i) =
+            (uint32_t)weft_dev_word_of(src + i, part);
+    }
+}
+
 /* One inline write of up to WEFT_DEV_GDA_INLINE_MOST bytes from memory that is not registered, or that
  * is free again at once. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_put_inline(struct weft_dev_gda_queue *q,
@@ -275,13 +289,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_put_inline(struct weft_dev_gda_queue *q,
                              blocks > 1 ? 0 : WEFT_DEV_GDA_SIGNALED);
     if (blocks > 1)
         weft_dev_gda_nop(&q->ring, span.end - 1, WEFT_DEV_GDA_SIGNALED);
-    WEFT_NO_UNROLL
-    for (uint32_t i = 0; i < bytes; i += 4) {
-        unsigned part = bytes - i < 4 ? bytes - i : 4;
-        *(weft_dev_any_u32 *)(void *)weft_dev_gda_at(&q->ring, span.base,
-                                                     WEFT_DEV_GDA_INLINE_AT + i) =
-            (uint32_t)weft_dev_word_of(src + i, part);
-    }
+    weft_dev_gda_inline_data(&q->ring, span.base, src, bytes);
     weft_dev_gda_give(&span);
     return 1;
 }
@@ -298,16 +306,19 @@ WEFT_DEVICE uint32_t weft_dev_gda_inline_piece(const char *dst, int pe, uint64_t
  * for then. */
 enum { WEFT_DEV_GDA_COPIED = 2 * WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT };
 
-/* One request by which registered memory is moved in place. */
+/* One request by which registered memory is moved in place; `open`: its completion does not say that the data are in
+ * their place. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_move_one(struct weft_dev_gda_queue *q,
                                                const struct weft_dev_request *r, uint32_t opcode,
                                                struct weft_dev_gda_place there,
                                                struct weft_dev_gda_place here, uint32_t bytes,
-                                               uint64_t *end)
+                                               uint32_t open, uint64_t *end)
 {
     struct weft_dev_gda_span span;
     if (!weft_dev_gda_begin(&span, q, r, 1))
         return 0;
+    if (open)
+        weft_dev_gda_leave_open(q, span.end);
     weft_dev_gda_move(&q->ring, span.base, opcode, there, here, bytes, WEFT_DEV_GDA_SIGNALED);
     *end = span.end;
     weft_dev_gda_give(&span);
@@ -325,14 +336,15 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_put(struct weft_dev_gda_queue *q,
     WEFT_NO_UNROLL
     while (left) {
         uint64_t piece = left;
-        struct weft_dev_gda_place there = weft_dev_gda_there(q, dst, r->pe, &piece);
+        struct weft_dev_gda_place spot = weft_dev_gda_spot(dst, r->pe, &piece);
         piece = piece < 1u << 30 ? piece : 1u << 30;
         if ((!r->nbi && left <= WEFT_DEV_GDA_COPIED) || !weft_dev_gda_here(q, src, &piece, &here)) {
             piece = weft_dev_gda_inline_piece(dst, r->pe, left);
             if (!weft_dev_gda_put_inline(q, r, dst, src, (uint32_t)piece))
                 return 0;
-        } else if (!weft_dev_gda_move_one(q, r, WEFT_DEV_GDA_WRITE, there, here, (uint32_t)piece,
-                                          end)) {
+        } else if (!weft_dev_gda_move_one(q, r, WEFT_DEV_GDA_WRITE,
+                                          weft_dev_gda_keyed_data(q, spot), here, (uint32_t)piece,
+                                          weft_dev_state.gda->data_keys, end)) {
             return 0;
         }
         dst += piece;
@@ -394,6 +406,36 @@ WEFT_DEVICE uint64_t weft_dev_gda_get_through(struct weft_dev_gda_queue *q,
     return !done ? 0 : whole ? (uint64_t)whole * WEFT_DEV_GDA_RESULT : bytes;
 }
 
+/* Gives a flush behind all that the queue was given, which is complete when `*end` blocks are: a read of the peer's
+ * memory, which brings what was written there, where writes are relaxed; a DUMP of own memory behind all reads, where this
+ * GPU needs one. Both read the team areas, which lie where the data do. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_flush(struct weft_dev_gda_queue *q,
+                                            const struct weft_dev_request *r, uint64_t *end)
+{
+    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    enum { PART = WEFT_DEV_AREAS, WORD = 8 };
+    uint32_t chunk = gda->first[PART] + (uint32_t)(gda->skip[PART] >> gda->chunk_bits[PART]);
+    struct weft_dev_gda_place there, here;
+    struct weft_dev_gda_span span;
+    uint32_t reads = gda->data_keys != 0;
+    if (!weft_dev_gda_begin(&span, q, r, reads + gda->dumps))
+        return 0;
+    there.address = gda->bases[(uint32_t)r->pe * WEFT_DEV_PARTS + PART] + gda->skip[PART];
+    there.key = q->remote_keys[chunk];
+    here.address = gda->own[PART] + gda->skip[PART];
+    here.key = q->local_keys[chunk];
+    if (reads)
+        weft_dev_gda_move(&q->ring, span.base, WEFT_DEV_GDA_READ, there, weft_dev_gda_sink(q), WORD,
+                          gda->dumps ? 0 : WEFT_DEV_GDA_SIGNALED);
+    if (gda->dumps)
+        weft_dev_gda_dump(&q->ring, span.end - 1, here, WORD,
+                          WEFT_DEV_GDA_SIGNALED | WEFT_DEV_GDA_FENCED);
+    weft_dev_gda_flush_given(q, span.end);
+    *end = span.end;
+    weft_dev_gda_give(&span);
+    return 1;
+}
+
 WEFT_DEVICE_NOINLINE void weft_dev_gda_get(const struct weft_dev_request *r)
 {
     struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(r->pe);
@@ -411,15 +453,18 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_get(const struct weft_dev_request *r)
             if (!piece)
                 return;
         } else if (!weft_dev_gda_move_one(q, r, WEFT_DEV_GDA_READ, there, here, (uint32_t)piece,
-                                          &end)) {
+                                          r->nbi ? weft_dev_state.gda->dumps : 0, &end)) {
             return;
         }
         dst += piece;
         src += piece;
         left -= piece;
     }
-    if (!r->nbi && end)
-        weft_dev_gda_await(q, r, end);
+    if (r->nbi || !end)
+        return;
+    if (weft_dev_state.gda->dumps && !weft_dev_gda_flush(q, r, &end))
+        return;
+    weft_dev_gda_await(q, r, end);
 }
 
 /* ------------------------------------------------------------------------------------ strided */
@@ -458,6 +503,18 @@ WEFT_DEVICE void weft_dev_gda_strided(const struct weft_dev_request *r)
 
 /* ------------------------------------------------------------------------- signals, flags, packets */
 
+/* A signal's request at `index`, the last of its span. */
+WEFT_DEVICE void weft_dev_gda_store_signal(struct weft_dev_gda_queue *q, uint64_t index,
+                                           struct weft_dev_gda_place at, uint64_t value, int add,
+                                           uint32_t flags)
+{
+    if (add)
+        weft_dev_gda_atomic8(&q->ring, index, WEFT_DEV_GDA_ADD, at, weft_dev_gda_sink(q), value, 0,
+                             flags | WEFT_DEV_GDA_SIGNALED);
+    else
+        weft_dev_gda_value(&q->ring, index, at, value, 8, flags);
+}
+
 /* A word of 8 bytes, which is at `spot`: set by an inline write, added to by an atomic. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_signal(struct weft_dev_gda_queue *q,
                                               const struct weft_dev_request *r,
@@ -468,11 +525,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_signal(struct weft_dev_gda_queue *q,
     struct weft_dev_gda_place at = weft_dev_gda_keyed(q, spot);
     if (!weft_dev_gda_begin(&span, q, r, 1))
         return;
-    if (add)
-        weft_dev_gda_atomic8(&q->ring, span.base, WEFT_DEV_GDA_ADD, at, weft_dev_gda_sink(q),
-                             r->value, 0, flags | WEFT_DEV_GDA_SIGNALED);
-    else
-        weft_dev_gda_value(&q->ring, span.base, at, r->value, 8, flags);
+    weft_dev_gda_store_signal(q, span.base, at, r->value, add, flags);
     weft_dev_gda_give(&span);
 }
 
@@ -491,27 +544,63 @@ WEFT_DEVICE void weft_dev_gda_signal_word(const struct weft_dev_request *r, cons
     weft_dev_gda_signal(weft_dev_gda_word_queue(spot.address, r->pe), r, spot, add, 0);
 }
 
-/* The signal follows in the same queue, and is carried out behind the data also where the network takes
- * several ways; one that is added to in the queue of its word where there are several adapters. Data of 8 bytes and less
- * are in the request itself. */
+/* Data that are one request, and the signal, in one span: one doorbell for both. Only the signal's completion is
+ * asked for. 0: they are more than one request, or cannot be given; *end is then as weft_dev_gda_put() has it. */
+WEFT_DEVICE int weft_dev_gda_put_signal_at_once(struct weft_dev_gda_queue *q,
+                                                const struct weft_dev_request *r,
+                                                struct weft_dev_gda_place signal, int add,
+                                                uint64_t *end)
+{
+    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    const char *src = r->local ? (const char *)r->local : (const char *)&r->compare;
+    int copied = !r->local || (!r->nbi && r->bytes <= WEFT_DEV_GDA_COPIED);
+    uint64_t whole = r->bytes;
+    struct weft_dev_gda_place spot = signal, here = signal;
+    struct weft_dev_gda_span span;
+    uint32_t blocks = 0;
+    *end = 0;
+    if (whole) {
+        spot = weft_dev_gda_spot(r->symmetric, r->pe, &whole);
+        if (whole > 1u << 30 || (!copied && !weft_dev_gda_here(q, src, &whole, &here)) ||
+            whole < r->bytes)
+            return 0;
+        blocks = copied ? weft_dev_gda_inline_blocks((uint32_t)whole) : 1;
+    }
+    if (!weft_dev_gda_begin(&span, q, r, blocks + 1))
+        return 1;
+    if (whole && copied) {
+        weft_dev_gda_inline_head(&q->ring, span.base, weft_dev_gda_keyed(q, spot), (uint32_t)whole,
+                                 0);
+        weft_dev_gda_inline_data(&q->ring, span.base, src, (uint32_t)whole);
+    } else if (whole) {
+        weft_dev_gda_move(&q->ring, span.base, WEFT_DEV_GDA_WRITE, weft_dev_gda_keyed_data(q, spot),
+                          here, (uint32_t)whole, 0);
+        if (gda->data_keys)
+            weft_dev_gda_leave_open(q, span.end);
+        *end = span.end;
+    }
+    weft_dev_gda_store_signal(q, span.end - 1, weft_dev_gda_keyed(q, signal), r->value, add,
+                              whole ? gda->ordered : 0);
+    weft_dev_gda_give(&span);
+    return 1;
+}
+
+/* The signal follows in the same queue by a key of strict order, so that it passes no data, and is carried out behind them
+ * also where the network takes several ways (`ordered`); one that is added to in the queue of its word where there are
+ * several adapters. Data of 8 bytes and less are in the request itself. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_put_signal(struct weft_dev_request *r)
 {
     struct weft_dev_gda_place signal = weft_dev_gda_word_spot(r->signal, r->pe);
-    int given = 1, add = r->what == WEFT_SIGNAL_ADD;
+    int add = r->what == WEFT_SIGNAL_ADD;
     struct weft_dev_gda_queue *q = add && weft_dev_state.gda->adapters > 1
                                        ? weft_dev_gda_word_queue(signal.address, r->pe)
                                        : weft_dev_gda_own_queue(r->pe);
-    uint64_t end = 0;
-    if (r->bytes && !r->local) {
-        r->local = &r->compare;
-        given = weft_dev_gda_put_inline(q, r, (const char *)r->symmetric, (const char *)&r->compare,
-                                        (uint32_t)r->bytes);
-    } else if (r->bytes) {
-        given = weft_dev_gda_put(q, r, &end);
+    uint64_t end;
+    if (!weft_dev_gda_put_signal_at_once(q, r, signal, add, &end)) {
+        if (!weft_dev_gda_put(q, r, &end))
+            return;
+        weft_dev_gda_signal(q, r, signal, add, weft_dev_state.gda->ordered);
     }
-    if (!given)
-        return;
-    weft_dev_gda_signal(q, r, signal, add, WEFT_DEV_GDA_ORDERED);
     if (!r->nbi && end)
         weft_dev_gda_await(q, r, end);
 }
@@ -560,13 +649,34 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_own(struct weft_dev_request *r)
 
 /* ----------------------------------------------------------------------------- as a carrier */
 
-/* Waits for everything that was given to the used queues; those of which all is known to be complete
+/* Gives a flush to each used queue that needs one, so that all of them are under way at once. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_flush_all(struct weft_dev_request *r)
+{
+    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    uint32_t n = (uint32_t)weft_dev_state.n_pes * gda->each;
+    uint64_t end;
+    WEFT_NO_UNROLL
+    for (uint32_t word = 0; word * 64 < n; word++) {
+        uint64_t left = weft_dev_load_u64(&gda->used[word], WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        WEFT_NO_UNROLL
+        for (; left; left &= left - 1) {
+            uint32_t number = word * 64 + weft_dev_find_first_u64(left) - 1;
+            r->pe = (int)(number / gda->each);
+            if (weft_dev_gda_is_open(gda->queues + number))
+                weft_dev_gda_flush(gda->queues + number, r, &end);
+        }
+    }
+}
+
+/* Waits until everything that was given to the used queues is in its place; queues of which that is known
  * cost two loads. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
     uint32_t n = (uint32_t)weft_dev_state.n_pes * gda->each;
     struct weft_dev_request waits = *r;
+    if (gda->data_keys | gda->dumps)
+        weft_dev_gda_flush_all(&waits);
     WEFT_NO_UNROLL
     for (uint32_t word = 0; word * 64 < n; word++) {
         uint64_t left = weft_dev_load_u64(&gda->used[word], WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
@@ -574,22 +684,25 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r
         for (; left; left &= left - 1) {
             uint32_t number = word * 64 + weft_dev_find_first_u64(left) - 1;
             struct weft_dev_gda_queue *q = gda->queues + number;
+            uint64_t given = weft_dev_load_u64(&q->flushing, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
             uint64_t head = weft_dev_gda_head(q);
             waits.pe = (int)(number / gda->each);
             if (!weft_dev_gda_reached(q, head) && !weft_dev_gda_await(q, &waits, head))
                 return;
+            if (gda->data_keys | gda->dumps)
+                weft_dev_gda_flush_done(q, given);
         }
     }
 }
 
 /* Called by each thread; of those that are here together one looks. One queue to a PE keeps the order
- * by itself, but in memory of relaxed ordering. The quiet's fence stands between what came before and what
+ * by itself, but for data in relaxed order. The quiet's fence stands between what came before and what
  * comes behind it. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
 {
     struct weft_dev_request r =
         weft_dev_request_of(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE, NULL, 0, -1);
-    if (!quiet && weft_dev_state.gda->each == 1 && !weft_dev_state.gda->unordered)
+    if (!quiet && weft_dev_state.gda->each == 1 && !weft_dev_state.gda->data_keys)
         return;
     uint32_t mask = weft_dev_active_mask();
     weft_dev_sync_warp(mask);
@@ -642,7 +755,8 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
         /* The number of the meeting before must not come behind this one: one queue for all of them. */
         weft_dev_gda_order(0);
         weft_dev_gda_signal(weft_dev_gda_queue_of(r->pe, 0), r,
-                            weft_dev_gda_word_spot(r->symmetric, r->pe), 0, WEFT_DEV_GDA_ORDERED);
+                            weft_dev_gda_word_spot(r->symmetric, r->pe), 0,
+                            weft_dev_state.gda->ordered);
         return 0;
     default:
         return 0;

@@ -51,7 +51,10 @@ struct weft_dev_gda_queue {
     uint64_t turns_line[7];
     uint64_t done;  /* blocks known to be complete, from the first one on */
     uint64_t looks; /* 1: a thread that waits looks at the completion now */
-    uint64_t done_line[6];
+    /* An epoch, counted in blocks (see base/epoch.h): the end of the last request whose completion does not say that its
+     * data are in their place, of the last flush that was given, and of the last one that is complete. */
+    uint64_t open, flushing, flushed;
+    uint64_t done_line[3];
 };
 
 /* `turns` of a new queue. What is published is no reservation's turn, so that the first one goes the way of those that
@@ -354,6 +357,34 @@ WEFT_DEVICE void weft_dev_gda_publish(struct weft_dev_gda_queue *q,
         weft_dev_gda_publish_late(q, base, end, ahead);
     else if (__builtin_expect(weft_dev_gda_ring_for(q, ring, (uint32_t)base, (uint32_t)end), 0))
         weft_dev_gda_follow(q, (uint32_t)end);
+}
+
+/* --- Requests whose completion does not say that their data are in their place: writes in relaxed order, and where the
+ * GPU needs a DUMP also reads. A flush behind them in the same queue, when it is complete, says so. --- */
+
+/* Before the request, which ends at `end`, is published. */
+WEFT_DEVICE void weft_dev_gda_leave_open(struct weft_dev_gda_queue *q, uint64_t end)
+{
+    weft_dev_atomic_max_u64(&q->open, end, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+}
+
+WEFT_DEVICE int weft_dev_gda_is_open(const struct weft_dev_gda_queue *q)
+{
+    return weft_dev_load_u64(&q->open, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) >
+           weft_dev_load_u64(&q->flushed, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
+}
+
+/* Before the flush, which ends at `end`, is published. */
+WEFT_DEVICE void weft_dev_gda_flush_given(struct weft_dev_gda_queue *q, uint64_t end)
+{
+    weft_dev_atomic_max_u64(&q->flushing, end, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+}
+
+/* The queue is complete up to `given`, which `flushing` was before the wait. */
+WEFT_DEVICE void weft_dev_gda_flush_done(struct weft_dev_gda_queue *q, uint64_t given)
+{
+    if (given > weft_dev_load_u64(&q->flushed, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU))
+        weft_dev_atomic_max_u64(&q->flushed, given, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
 }
 
 /* The place for what the request at `index` brings. */

@@ -61,11 +61,20 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_spot(const void *symmetric, i
     return at;
 }
 
-/* The same as a request of that queue has it. */
+/* The same as a request of that queue has it. In strict order: what goes there passes nothing that the queue wrote
+ * before. */
 WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_keyed(const struct weft_dev_gda_queue *q,
                                                          struct weft_dev_gda_place spot)
 {
     spot.key = q->remote_keys[spot.key];
+    return spot;
+}
+
+/* In relaxed order, where there is such a key: for data alone, never for what is waited for. */
+WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_keyed_data(const struct weft_dev_gda_queue *q,
+                                                              struct weft_dev_gda_place spot)
+{
+    spot.key = q->remote_keys[spot.key + weft_dev_state.gda->data_keys];
     return spot;
 }
 
@@ -204,13 +213,17 @@ struct weft_dev_gda_span {
     uint32_t ahead; /* blocks that were reserved before and not published; 0: it is its turn */
 };
 
-/* The first reservation of a queue notes that it is used: fences and quiets visit no others. */
-WEFT_DEVICE_NOINLINE void weft_dev_gda_first_use(const struct weft_dev_gda_queue *q)
+/* Notes that the queue is used: fences and quiets visit no others. Every reservation that is not in its turn does, before
+ * its put returns. One that is in its turn need not: the first reservation is never in its turn, has noted the queue
+ * before it passed the turn on (release), and the fence of the publishing makes that visible here (acquire). Spin model
+ * gda_used. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_note_used(const struct weft_dev_gda_queue *q)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
-    uint64_t number = (uint64_t)(q - gda->queues);
-    weft_dev_atomic_or_u64(&gda->used[number / 64], (uint64_t)1 << number % 64, WEFT_ORDER_RELAXED,
-                           WEFT_SCOPE_GPU);
+    uint64_t number = (uint64_t)(q - gda->queues), bit = (uint64_t)1 << number % 64;
+    uint64_t *word = &gda->used[number / 64];
+    if (!(weft_dev_load_u64(word, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) & bit))
+        weft_dev_atomic_or_u64(word, bit, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
 }
 
 /* Of a reservation whose room has to be waited for. On simt until a quarter of the ring is free, since each wait gives
@@ -227,12 +240,12 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_await_room(struct weft_dev_gda_queue *q, u
 }
 
 /* Of a reservation that is not in its turn, or has no room: 0 when it never gets room. */
-WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_late(struct weft_dev_gda_queue *q, uint64_t base,
+WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_late(struct weft_dev_gda_queue *q, uint32_t ahead,
                                                  uint64_t end, uint64_t done,
                                                  const struct weft_dev_request *r)
 {
-    if (!base)
-        weft_dev_gda_first_use(q);
+    if (ahead)
+        weft_dev_gda_note_used(q);
     return weft_dev_gda_room_late(q, done, (uint32_t)end) || weft_dev_gda_await_room(q, end, r);
 }
 
@@ -251,7 +264,7 @@ WEFT_DEVICE int weft_dev_gda_begin_at(struct weft_dev_gda_span *span, struct wef
     span->end = span->base + blocks;
     return WEFT_DEV_LIKELY(!span->ahead &&
                            weft_dev_gda_room(&span->ring, (uint32_t)done, base + blocks)) ||
-           weft_dev_gda_begin_late(q, span->base, span->end, done, r);
+           weft_dev_gda_begin_late(q, span->ahead, span->end, done, r);
 }
 
 /* Reserves blocks, with room for them. */

@@ -28,7 +28,8 @@ enum weft_dev_gda_modifier { WEFT_DEV_GDA_4_BYTES = 0x08, WEFT_DEV_GDA_8_BYTES =
 
 enum weft_dev_gda_flag {
     WEFT_DEV_GDA_SIGNALED = 2 << 2, /* a completion is written; without, only of an error */
-    WEFT_DEV_GDA_ORDERED = 3 << 5,  /* strong order: carried out behind all that came before it */
+    WEFT_DEV_GDA_FENCED = 2 << 5,   /* begun when all reads and atomics before it are complete */
+    WEFT_DEV_GDA_ORDERED = 3 << 5,  /* strong order: begun when all before it is complete */
 };
 
 enum {
@@ -203,6 +204,15 @@ WEFT_DEVICE void weft_dev_gda_move(const struct weft_dev_gda_ring *ring, uint64_
     weft_dev_store_vec16(at, control);
     weft_dev_store_vec16(at + WEFT_DEV_GDA_SEGMENT, weft_dev_gda_remote(remote));
     weft_dev_store_vec16(at + 2 * WEFT_DEV_GDA_SEGMENT, weft_dev_gda_local(local, bytes));
+}
+
+/* A read of own registered memory that goes nowhere: what was written there before it is in its place. */
+WEFT_DEVICE void weft_dev_gda_dump(const struct weft_dev_gda_ring *ring, uint64_t index,
+                                   struct weft_dev_gda_place local, uint32_t bytes, uint32_t flags)
+{
+    char *at = weft_dev_gda_block(ring, index);
+    weft_dev_store_vec16(at, weft_dev_gda_control(ring, index, WEFT_DEV_GDA_DUMP, 0, 2, flags));
+    weft_dev_store_vec16(at + WEFT_DEV_GDA_SEGMENT, weft_dev_gda_local(local, bytes));
 }
 
 /* Blocks of an inline write. */

@@ -287,7 +287,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_packet(void *buffer, const char *src, 
 /* Up to 8 bytes go with the request: the source is free at once, and the host need not read it. */
 WEFT_DEVICE_NOINLINE void weft_dev_remote_put_signal(void *dst, const void *src, uint64_t bytes,
                                                      uint64_t *signal, uint64_t value, int what,
-                                                     int pe)
+                                                     int pe, int nbi)
 {
     struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_PUT_SIGNAL, dst, bytes, pe);
     if (bytes <= 8) {
@@ -304,6 +304,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_put_signal(void *dst, const void *src,
     r.signal = signal;
     r.value = value;
     r.what = what;
+    r.nbi = nbi;
     weft_dev_remote(&r);
 }
 

@@ -255,7 +255,7 @@ WEFT_DEV_SCOPE_LIST(WEFT_DEV_STRIDED)
  *                     uint64_t *signal, uint64_t value, weft_signal_op op, int pe), _put_signal_nbi
  *     A put, and then *signal (symmetric, 8-byte aligned) at the same PE is set or added to, once
  *     for the scope. The signal is not visible before the data. If either address is refused,
- *     neither is done.
+ *     neither is done. The nbi form may read the source until the next quiet.
  * void weft_thread_signal(uint64_t *signal, uint64_t value, weft_signal_op op, int pe)
  * uint64_t weft_thread_signal_fetch(const uint64_t *signal)
  *     An own signal. What follows is ordered after what the signaller did before.
@@ -291,9 +291,11 @@ WEFT_DEVICE uint64_t weft_thread_signal_fetch(const uint64_t *signal)
 
 /* The sync orders the stores of all threads before the first one's fence, and that fence, being
  * cumulative, before the signal: one fence of the system instead of one per thread. Litmus test
- * put_signal. It also frees the source, so the nbi form is the same. */
+ * put_signal. It also frees the source, so the nbi form is the same but for what a carrier takes: that returns when
+ * data and signal are given (finding A6). */
 WEFT_DEVICE void weft_dev_put_signal(int scope, void *dst, const void *src, size_t bytes,
-                                     uint64_t *signal, uint64_t value, weft_signal_op op, int pe)
+                                     uint64_t *signal, uint64_t value, weft_signal_op op, int pe,
+                                     int nbi)
 {
     unsigned rank = weft_dev_scope_rank(scope);
     char *to = NULL, *at = NULL;
@@ -307,7 +309,7 @@ WEFT_DEVICE void weft_dev_put_signal(int scope, void *dst, const void *src, size
     if (rank != 0)
         return;
     if (!to) {
-        weft_dev_remote_put_signal(dst, src, bytes, signal, value, (int)op, pe);
+        weft_dev_remote_put_signal(dst, src, bytes, signal, value, (int)op, pe, nbi);
         return;
     }
     weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
@@ -319,13 +321,13 @@ WEFT_DEVICE void weft_dev_put_signal(int scope, void *dst, const void *src, size
                                                uint64_t *signal, uint64_t value,                   \
                                                weft_signal_op op, int pe)                          \
     {                                                                                              \
-        weft_dev_put_signal(constant, dst, src, bytes, signal, value, op, pe);                     \
+        weft_dev_put_signal(constant, dst, src, bytes, signal, value, op, pe, 0);                  \
     }                                                                                              \
     WEFT_DEVICE void weft_##scope##_put_signal_nbi(void *dst, const void *src, size_t bytes,       \
                                                    uint64_t *signal, uint64_t value,               \
                                                    weft_signal_op op, int pe)                      \
     {                                                                                              \
-        weft_dev_put_signal(constant, dst, src, bytes, signal, value, op, pe);                     \
+        weft_dev_put_signal(constant, dst, src, bytes, signal, value, op, pe, 1);                  \
     }
 WEFT_DEV_SCOPE_LIST(WEFT_DEV_PUT_SIGNAL)
 #undef WEFT_DEV_PUT_SIGNAL

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 12 };
+enum { WEFT_DEV_VERSION = 13 };
 
 /* Segments, in the order in which operations look for an address. */
 enum weft_dev_segment_id {
@@ -159,7 +159,10 @@ struct weft_dev_gda {
     uint64_t own[WEFT_DEV_PARTS]; /* where the first chunk of each is registered here */
     const uint64_t *bases;        /* [n_pes][WEFT_DEV_PARTS] and at the others */
     uint64_t *used;               /* bit per queue that has ever been used */
-    uint32_t unordered; /* 1: what one queue carries into GPU memory only its completion orders */
+    /* How far behind a key of strict order the key of relaxed order stands; 0: there is none. */
+    uint32_t data_keys;
+    uint32_t dumps;   /* 1: what was read into own memory this GPU sees behind a DUMP alone */
+    uint32_t ordered; /* flags of a request that is carried out behind all before it */
     uint32_t reserved;
 };
 

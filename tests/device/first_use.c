@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Quiet at the first use of a queue of path gda (finding A3). The test itself reserves the first block of the queue and
+ * holds it back, as a thread that is preempted there does. What others put behind it must be waited for by their quiet, so
+ * the queue counts as used as soon as one of those puts has returned. WEFT_GDA_QUEUES=1: all blocks share one queue. */
+#include "device_test.h"
+
+#include <unistd.h>
+
+enum { HELD = 0, LATE = 8 }; /* words of `slots` */
+
+struct stage {
+    uint64_t reserved, quieting, early, marked;
+};
+
+/* Reserves a block and publishes a value in it when `go` is set. */
+WEFT_DEVICE void put_held_back(uint64_t *slot, uint64_t value, int pe, const uint64_t *go,
+                               uint64_t *reserved)
+{
+    struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_P, slot, 8, pe);
+    struct weft_dev_gda_queue *q = weft_dev_gda_queue_of(pe, 0);
+    uint64_t turns = weft_dev_gda_reserve(q, 1), whole = 8;
+    weft_dev_store_u64(reserved, 1, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
+    while (!weft_dev_load_u64(go, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS))
+        weft_dev_nanosleep(1000);
+#if WEFT_HOST_CODE
+    usleep(20000); /* a quiet that does not wait returns meanwhile */
+#endif
+    r.value = value;
+    weft_dev_gda_p_late(q, &r, weft_dev_gda_there(q, slot, pe, &whole), turns);
+}
+
+WEFT_KERNEL(first, (uint64_t *, slots), (struct stage *, stage), (uint64_t, value), (int, pe))
+{
+    if (weft_dev_block_rank() == 0) {
+        put_held_back(slots + HELD, value, pe, &stage->quieting, &stage->reserved);
+        return;
+    }
+    while (!weft_dev_load_u64(&stage->reserved, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS))
+        weft_dev_nanosleep(1000);
+    weft_thread_p64(slots + LATE, value, pe);
+    struct weft_dev_gda_queue *q = weft_dev_gda_queue_of(pe, 0);
+    uint64_t number = (uint64_t)(q - weft_dev_state.gda->queues);
+    stage->marked = weft_dev_state.gda->used[number / 64] >> number % 64 & 1;
+    weft_dev_store_u64(&stage->quieting, 1, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
+    weft_thread_quiet();
+    stage->early = !weft_dev_gda_reached(q, weft_dev_gda_head(q));
+}
+
+#if WEFT_HOST_CODE
+int main(void)
+{
+    device_begin();
+    uint64_t *slots = symmetric(2 * LATE * sizeof *slots), seen[2 * LATE];
+    struct stage *stage = symmetric(sizeof *stage), result;
+    barrier();
+    if (me == 0) {
+        LAUNCH(first, 2, 1, 0, NULL, slots, stage, (uint64_t)0x5eed, 1);
+        fetch(&result, stage, sizeof result);
+        CHECK(result.marked == 1);
+        CHECK(result.early == 0);
+    }
+    barrier();
+    fetch(seen, slots, sizeof seen);
+    CHECK(me != 1 || (seen[HELD] == 0x5eed && seen[LATE] == 0x5eed));
+    device_end();
+    return 0;
+}
+#endif

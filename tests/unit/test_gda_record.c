@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a peer tells over path gda and cannot be true is refused (finding A23); and the ends of a connection, as both see
+ * them. */
+#include "path/gda.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct gda_shape shape = {.adapters = 2,
+                                       .each = 3,
+                                       .chunks = 5,
+                                       .chunk_bits = 16,
+                                       .relaxed = 1,
+                                       .npes = 2,
+                                       .sizes = {300000, 0, 8192}};
+
+static struct {
+    struct gda_record record;
+    uint32_t words[2 * 5 * 2 + 2 * (3 + 2)];
+} told;
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&told, 0, sizeof told);
+    told.record = (struct gda_record){
+        .each = 3, .chunks = 5, .chunk_bits = 16, .relaxed = 1, .bases = {0x7f0000000000, 0, 4096}};
+    for (int a = 0; a < 2; a++)
+        told.record.addresses[a] = (struct gda_address){.lid = 17, .mtu = 5};
+    for (size_t i = 0; i < sizeof told.words / sizeof *told.words; i++)
+        told.words[i] = 0x123456 + (uint32_t)i;
+    for (size_t i = 0; i < 20; i++)
+        told.words[i] = 0xffffff00 + (uint32_t)i; /* keys may be any */
+    return 0;
+}
+
+static const char *fault(void)
+{
+    return gda_record_fault(&shape, &told.record);
+}
+
+static void lengths(void **state)
+{
+    (void)state;
+    assert_int_equal(gda_record_keys(&shape), 20);
+    assert_int_equal(gda_record_bytes(&shape), sizeof told);
+    assert_null(fault());
+    told.record.chunks = 6;
+    assert_string_equal(fault(), "other sizes than it told before");
+}
+
+static void addresses(void **state)
+{
+    (void)state;
+    told.record.addresses[1].mtu = 6;
+    assert_string_equal(fault(), "a path MTU that does not exist");
+    told.record.addresses[1].mtu = 0;
+    assert_non_null(fault());
+    told.record.addresses[1] = (struct gda_address){.lid = 0xc000, .mtu = 1};
+    assert_string_equal(fault(), "a LID that no port has");
+    told.record.addresses[1] = (struct gda_address){.ethernet = 1, .mtu = 1};
+    assert_string_equal(fault(), "no GID");
+    told.record.addresses[1].gid[15] = 1;
+    assert_null(fault());
+    told.record.addresses[1].mac[0] = 3;
+    assert_string_equal(fault(), "the MAC of a group");
+    told.record.addresses[1].ethernet = 2;
+    assert_string_equal(fault(), "a kind of link that does not exist");
+    /* Of the third there is none. */
+    setup(state);
+    told.record.addresses[2].mtu = 99;
+    assert_null(fault());
+}
+
+static void places_and_numbers(void **state)
+{
+    (void)state;
+    told.record.bases[0] = UINT64_MAX - 300000;
+    assert_null(fault());
+    told.record.bases[0]++;
+    assert_string_equal(fault(), "memory at addresses that do not exist");
+    setup(state);
+    told.words[20] = 0x1000000;
+    assert_string_equal(fault(), "a number that no queue pair has");
+    setup(state);
+    told.words[29] = 0;
+    assert_string_equal(fault(), "a number that no queue pair has");
+}
+
+static void candidates(void **state)
+{
+    struct gda_candidates c = {.count = 2, .wanted = 2, .list = {{1, 0}, {2, 3}}};
+    (void)state;
+    assert_null(gda_candidates_fault(&c));
+    c.list[0].near = 4;
+    assert_non_null(gda_candidates_fault(&c));
+    c.list[0].near = 3;
+    c.wanted = 3;
+    assert_non_null(gda_candidates_fault(&c));
+    c = (struct gda_candidates){.count = GDA_CANDIDATES + 1};
+    assert_non_null(gda_candidates_fault(&c));
+    c = (struct gda_candidates){.count = -1};
+    assert_non_null(gda_candidates_fault(&c));
+    c = (struct gda_candidates){.wanted = 2}; /* it has none */
+    assert_null(gda_candidates_fault(&c));
+    assert_null(gda_count_fault(GDA_ADAPTERS_MOST));
+    assert_non_null(gda_count_fault(GDA_ADAPTERS_MOST + 1));
+}
+
+/* What one end sends first the other expects, and both numbers change with the seeds. */
+static void first_packets(void **state)
+{
+    uint64_t seeds[2] = {0x0123456789abcdef, 0xfedcba9876543210};
+    struct path_world worlds[2] = {{.pe = 0, .npes = 2}, {.pe = 1, .npes = 2}};
+    struct gda ends[2] = {{.world = &worlds[0], .seeds = seeds},
+                          {.world = &worlds[1], .seeds = seeds}};
+    (void)state;
+    struct gda_ends here = gda_ends_of(&ends[0], 70, 1, 90),
+                    there = gda_ends_of(&ends[1], 90, 0, 70);
+    assert_int_equal(here.psn, there.peer_psn);
+    assert_int_equal(here.peer_psn, there.psn);
+    assert_int_not_equal(here.psn, 0);
+    assert_int_not_equal(here.psn, here.peer_psn);
+    assert_true(here.psn <= 0xffffff);
+    assert_int_not_equal(gda_ends_of(&ends[0], 71, 1, 90).psn, here.psn);
+    seeds[0]++;
+    assert_int_not_equal(gda_ends_of(&ends[0], 70, 1, 90).psn, here.psn);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(lengths, setup),
+        cmocka_unit_test_setup(addresses, setup),
+        cmocka_unit_test_setup(places_and_numbers, setup),
+        cmocka_unit_test(candidates),
+        cmocka_unit_test(first_packets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
