@@ -5,7 +5,7 @@
  * is made fit for a terminal (finding A23). Nothing but the name, the question and the keys of the answer is known of them here. */
 #include "commands.h"
 
-#include "tool/printable.h"
+#include "tool/tool.h"
 
 #include <argp.h>
 #include <errno.h>

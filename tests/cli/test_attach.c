@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "attach.h"
+#include "base/printable.h"
 #include "box/box.h"
 #include "job/device_state.h"
 #include "memory/segment.h"
-#include "base/printable.h"
 
 #define SECOND 1000000000ull
 

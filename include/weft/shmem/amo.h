@@ -35,8 +35,8 @@
         shmem_ctx_##NAME##_atomic_##form,                                                          \
         (shmem_ctx_t ctx, TYPE * fetch, TYPE * dest, TYPE value, int pe),                          \
         (ctx, fetch, dest, value, pe),                                                             \
-        WEFT_SHMEM_CHECK(weft_atomic_nbi(weft_shmem_ctx(ctx), amo, sizeof(TYPE), dest,             \
-                                         0, __VA_ARGS__, fetch, pe));)
+        WEFT_SHMEM_CHECK(weft_atomic_nbi(weft_shmem_ctx(ctx), amo, sizeof(TYPE), dest, 0,          \
+                                         __VA_ARGS__, fetch, pe));)
 
 WEFT_SHMEM_GROUP("9.7", "shmem_atomic_fetch")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, bits)                                                    \
