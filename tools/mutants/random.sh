@@ -1,0 +1,196 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Faults made by rule at random lines that the default tests execute; see README.md beside this. From the
+# repository's root: tools/mutants/random.sh N SEED [--budget SECONDS] FOLDER...
+# FOLDER is the beginning of paths of source files: src/path/net takes all of path net. N faults of each.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+count=$1 seed=$2
+shift 2
+budget=90
+if [ "${1:-}" = --budget ]; then
+    budget=$2
+    shift 2
+fi
+groups=(src/path/net src/path/staged "src/path/relay src/path/mapped" src/path/file
+    "src/path/gda include/weft/device/gda" src/gpu src/ops src/boot src/machine cli standin/hca)
+[ $# -gt 0 ] || set -- "${groups[@]}"
+
+root=$PWD folder=$PWD/build-mutants/random
+tree=$folder/tree build=$folder/build
+cores=$(nproc)
+mkdir -p "$folder" "$tree"
+
+fail() {
+    echo "mutants: $*" >&2
+    exit 2
+}
+
+# Mutated code may signal or remove anything: it runs in namespaces of its own, with a /dev/shm of its own.
+if [ -z "${MUTANTS_APART:-}" ]; then
+    apart=(unshare --mount --pid --fork --kill-child --mount-proc)
+    "${apart[@]}" true 2>/dev/null || apart=(unshare --user --map-root-user "${apart[@]:1}")
+    "${apart[@]}" true 2>/dev/null || fail "no PID namespace may be made here (root, or user namespaces)"
+    export MUTANTS_APART=1
+    exec "${apart[@]}" bash -c 'mount -t tmpfs tmpfs /dev/shm && exec "$@"' - "$0" "$count" "$seed" \
+        --budget "$budget" "$@"
+fi
+
+# ------------------------------------------------------------------------------ one build of all faults
+
+# Files that have faults. What acts on other processes or removes files of others has none.
+seeded_files() {
+    local prefix
+    for prefix in $1; do
+        git ls-files -- "$prefix*.c" "$prefix*.h" "$prefix/*.c" "$prefix/*.h"
+    done | sort -u | grep -vE 'run_orphans|net_leftovers|gpu/coll_|gpu/kernel|_absent' || true
+}
+
+copy_tree() {
+    git ls-files -co --exclude-standard >"$folder/files"
+    tar -cf - -T "$folder/files" | tar -xf - -C "$tree"
+}
+
+seed_tree() {
+    "$folder/sites" "$root" "$tree" "$tree/tools/mutants/record.h" "$folder/left_out" <"$folder/seeded" >"$folder/list"
+}
+
+configure() {
+    cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_FLAGS_RELWITHDEBINFO='-O1 -g1' \
+        -DBUILD_TESTING=ON -DWEFT_WERROR=OFF -DWEFT_NVCC=OFF -DWEFT_GPU_KERNELS=OFF -DCMAKE_C_FLAGS='-w -Wint-conversion -Wincompatible-pointer-types' \
+        $(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAUNCHER=ccache) >"$folder/log" 2>&1 ||
+        fail "configuring failed; see $folder/log"
+}
+
+# What does not compile is left out, file by file and line by line, until all does.
+construct() {
+    local round before=0 now
+    for round in 1 2 3 4 5 6 7 8; do
+        seed_tree
+        if nice ninja -k 0 -C "$build" -j "$cores" >"$folder/log" 2>&1 && ! grep -q 'warning:' "$folder/log"; then
+            return
+        fi
+        sed -nE "s,^.*$tree/([^:]+):([0-9]+):[0-9]+: (error|warning).*,\1:\2,p; s,^\.\./tree/([^:]+):([0-9]+):[0-9]+: (error|warning).*,\1:\2,p" \
+            "$folder/log" | sort -u >"$folder/refused"
+        # Of a statement over several lines the compiler names any.
+        awk -F '[:\t]' 'NR == FNR { for (d = -3; d <= 3; d++) bad[$1 ":" $2 + d] = d == 0 ? 1 : bad[$1 ":" $2 + d]; next }
+            ($2 ":" $3) in bad && bad[$2 ":" $3] { print $1 }' "$folder/refused" "$folder/list" >>"$folder/left_out"
+        sort -un "$folder/left_out" -o "$folder/left_out"
+        now=$(wc -l <"$folder/left_out")
+        echo "round $round: $now places do not compile as faults"
+        [ "$now" != "$before" ] || fail "the build failed for another reason; see $folder/log"
+        before=$now
+    done
+    fail "after 8 rounds the copy still does not compile; see $folder/log"
+}
+
+# ---------------------------------------------------------------------------------- what executes what
+
+# Each default test once, without a fault: whether it passes, how long it takes, and which places it comes to.
+record() {
+    local number=$1 name=$2 began status=0
+    truncate -s 2000000 "$folder/seen/$number.raw"
+    began=$(date +%s.%N)
+    mkdir -p "$folder/record-$LANE"
+    echo "subdirs(\"$build\")" >"$folder/record-$LANE/CTestTestfile.cmake"
+    MUTANT=0 MUTANT_SEEN=$folder/seen/$number.raw timeout -k 5 300 ctest --test-dir "$folder/record-$LANE" \
+        -R "^${name//./\\.}\$" --no-tests=error >"$folder/record-$LANE/log" 2>&1 </dev/null || status=$?
+    ! grep -q 'Skipped' "$folder/record-$LANE/log" || status=77
+    # The numbers of the places, one a line.
+    LC_ALL=C grep -obUaP '\x01' "$folder/seen/$number.raw" | cut -d: -f1 >"$folder/seen/$number.new" || true
+    rm -f "$folder/seen/$number.raw"
+    mv "$folder/seen/$number.new" "$folder/seen/$number"
+    printf '%s\t%s\t%s\t%s\n' "$number" "$name" "$status" \
+        "$(awk -v a="$began" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f", b - a }')" >"$folder/seen/$number.test"
+}
+
+record_all() {
+    rm -rf "$folder/seen" "$folder"/record-*
+    mkdir -p "$folder/seen"
+    ctest --test-dir "$build" -N -LE 'fuzz|hosts|^long$' | sed -nE 's/^ *Test *#([0-9]+): ([^ ]+).*/\1 \2/p' >"$folder/tests"
+    export -f record
+    export folder build
+    nice xargs -a "$folder/tests" -P "$cores" -L 1 --process-slot-var=LANE bash -c 'record "$@"' -
+    cat "$folder"/seen/*.test | sort -n >"$folder/recorded"
+    echo "$(wc -l <"$folder/recorded") default tests, $(awk -F '\t' '$3 == 0' "$folder/recorded" | wc -l) of them pass without a fault"
+}
+
+# ------------------------------------------------------------------------------------------- the faults
+
+# N of the places that a test which passes comes to, by a sum over seed and place.
+choose() {
+    seeded_files "$1" >"$folder/of_group"
+    awk -F '\t' -v seed="$seed" 'FILENAME == ARGV[1] { wanted[$1]; next } FILENAME == ARGV[2] { reached[$1]; next }
+        ($2 in wanted) && ($1 in reached) {
+            x = (seed * 7919 + 12345) % 2147483647
+            for (i = 0; i < 3; i++) x = (x * 16807 + $1 * 48271 % 2147483647) % 2147483647
+            print x "\t" $0 }' "$folder/of_group" "$folder/reached" "$folder/list" | sort -n | head -n "$count" | cut -f 2-
+}
+
+# The tests that come to the place, those that take the least time first.
+judge() {
+    local number=$1 lane=$folder/judge-$LANE name seconds limit status began=$SECONDS ran=0
+    mkdir -p "$lane"
+    echo "subdirs(\"$build\")" >"$lane/CTestTestfile.cmake"
+    while IFS=$'\t' read -r name seconds; do
+        [ $((SECONDS - began)) -lt "$budget" ] || break
+        ran=$((ran + 1)) status=0
+        limit=$(awk -v s="$seconds" 'BEGIN { print int(10 + 3 * s) }')
+        MUTANT=$number timeout -k 5 "$limit" ctest --test-dir "$lane" -R "^${name//./\\.}\$" --no-tests=error \
+            >"$lane/log" 2>&1 </dev/null || status=$?
+        [ $status != 0 ] || continue
+        # Only a test that passes without the fault tells of it.
+        if MUTANT=0 timeout -k 5 "$limit" ctest --test-dir "$lane" -R "^${name//./\\.}\$" --no-tests=error \
+            >/dev/null 2>&1 </dev/null; then
+            printf '%s\t%s\t%s\t%s\n' "$number" caught "$name" "$ran" >"$folder/results/$number"
+            return
+        fi
+    done < <(awk -F '\t' -v n="$number" 'FILENAME == ARGV[1] { time[$1] = $4; name[$1] = $2; next }
+                $1 == n { print name[$2] "\t" time[$2] }' "$folder/recorded" "$folder/by_place" | sort -t "$(printf '\t')" -gk 2)
+    name=$(awk -F '\t' -v n="$number" '$1 == n' "$folder/by_place" | wc -l)
+    printf '%s\t%s\t%s\t%s\n' "$number" "$([ "$ran" = "$name" ] && echo survives || echo survives_so_far)" \
+        "$ran of $name tests" "$ran" >"$folder/results/$number"
+}
+
+report() {
+    local group=$1 caught
+    awk -F '\t' 'FILENAME == ARGV[1] { verdict[$1] = $2; what[$1] = $3; next }
+        $1 in verdict && verdict[$1] != "caught" { printf "%s: %s:%s: %s: %s (%s)\n", verdict[$1], $2, $3, $4, $5, what[$1] }' \
+        <(cat "$folder"/results/*) "$folder/chosen"
+    caught=$(cat "$folder"/results/* | awk -F '\t' '$2 == "caught"' | wc -l)
+    echo "$group: $caught of $(wc -l <"$folder/chosen") faults are noticed (seed $seed), by $SECONDS s"
+}
+
+cc -O1 -D_GNU_SOURCE -o "$folder/sites" tools/mutants/sites.c || fail "cannot build sites.c"
+cp tools/mutants/record.h "$folder/"
+# One build serves every folder and seed.
+for group in "${groups[@]}" "$@"; do seeded_files "$group"; done | sort -u >"$folder/seeded"
+# The same faults over the same sources: what is known of them is kept.
+sum=$( (cat "$folder/seeded"; git ls-files -co --exclude-standard -s; git diff HEAD) | sha256sum)
+if [ "$(cat "$folder/sum" 2>/dev/null)" != "$sum" ]; then
+    rm -f "$folder/sum"
+    : >"$folder/left_out"
+    copy_tree
+    configure
+    construct
+    echo "$(wc -l <"$folder/list") places in $(wc -l <"$folder/seeded") files, $(wc -l <"$folder/left_out") of them no faults; built after $SECONDS s"
+    record_all
+    echo "$sum" >"$folder/sum"
+fi
+awk -F '\t' '$3 == 0 { print $1 }' "$folder/recorded" | while read -r test; do
+    awk -v t="$test" '{ print $1 "\t" t }' "$folder/seen/$test"
+done >"$folder/by_place"
+cut -f 1 "$folder/by_place" | sort -un >"$folder/reached"
+export -f judge
+export folder build budget
+survivors=0
+for group in "$@"; do
+    rm -rf "$folder/results"
+    mkdir -p "$folder/results"
+    choose "$group" >"$folder/chosen"
+    cut -f 1 "$folder/chosen" | nice xargs -r -P "$cores" -n 1 --process-slot-var=LANE bash -c 'judge "$@"' -
+    report "$group"
+    survivors=$((survivors + $(cat "$folder"/results/* | awk -F '\t' '$2 != "caught"' | wc -l)))
+done
+[ $survivors = 0 ]
