@@ -431,8 +431,10 @@ static int run_file(const struct file_options *options, struct file_point *point
         point->path = made;
     }
     int code = run_all(options, point);
-    if (fd >= 0)
+    if (fd >= 0) {
+        point->path = NULL;
         close(fd);
+    }
     return code;
 }
 

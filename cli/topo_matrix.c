@@ -49,7 +49,7 @@ static int columns_that_fit(const struct area *area, const int *wide, int first)
         if (area->most && used > area->most && n)
             return n;
     }
-    return n;
+    return n ? n : 1;
 }
 
 /* What is too wide is printed as blocks of about equal width, one below the other. */

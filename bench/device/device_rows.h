@@ -56,7 +56,7 @@ struct shape {
 typedef double (*measurement)(const char *row, const struct shape *shape);
 
 /* Ends the job with what was called and the library's sentence. */
-void give_up(const char *what, weft_status status);
+void give_up(const char *what, weft_status status) __attribute__((noreturn));
 void check(weft_status status, const char *call);
 double now_ns(void);
 void barrier(void);

@@ -25,8 +25,10 @@ static weft_status side_open(struct bench *bench, size_t bytes, bool pinned, str
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for %zu bytes", bytes);
     bench_fill(side->at, bytes, 7);
     weft_status status = pinned ? weft_register(bench->job, side->at, bytes) : WEFT_OK;
-    if (status)
+    if (status) {
         free(side->at);
+        *side = (struct side){0};
+    }
     return status;
 }
 
@@ -124,7 +126,7 @@ static weft_status check(struct bench *bench, struct bench_case *c, act *act, bo
     status = status ? status : end;
     if (!status && in && bench->me == at)
         status = bench_has(bench, c->dst, c->bytes, 7, right);
-    if (acts && !in)
+    if (acts && !in && side.at)
         *right = *right && bench_holds(side.at, c->bytes, 3);
     if (acts)
         side_close(bench, &side);

@@ -363,7 +363,7 @@ static void peer_that_comes_late(void **state)
     client_pair(&a, &b);
     assert_int_equal(client_connect(&a), 0);
     for (int i = 0; i < 3; i++)
-        client_write_inline(&a, a.remote_memory + 8 * (unsigned)i, "sequence" + i, 8 - (unsigned)i);
+        client_write_inline(&a, a.remote_memory + 8 * (unsigned)i, &"sequence"[i], 8 - (unsigned)i);
     usleep(20000);
     assert_int_equal(b.memory[0], 0);
     assert_int_equal(client_connect(&b), 0);
