@@ -74,8 +74,8 @@ construct() {
         sed -nE "s,^.*$tree/([^:]+):([0-9]+):[0-9]+: (error|warning).*,\1:\2,p; s,^\.\./tree/([^:]+):([0-9]+):[0-9]+: (error|warning).*,\1:\2,p" \
             "$folder/log" | sort -u >"$folder/refused"
         # Of a statement over several lines the compiler names any.
-        awk -F '[:\t]' 'NR == FNR { for (d = -3; d <= 3; d++) bad[$1 ":" $2 + d] = d == 0 ? 1 : bad[$1 ":" $2 + d]; next }
-            ($2 ":" $3) in bad && bad[$2 ":" $3] { print $1 }' "$folder/refused" "$folder/list" >>"$folder/left_out"
+        awk -F '[:\t]' 'NR == FNR { for (d = -2; d <= 2; d++) bad[$1 ":" $2 + d]; next }
+            ($2 ":" $3) in bad { print $1 }' "$folder/refused" "$folder/list" >>"$folder/left_out"
         sort -un "$folder/left_out" -o "$folder/left_out"
         now=$(wc -l <"$folder/left_out")
         echo "round $round: $now places do not compile as faults"
