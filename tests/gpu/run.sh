@@ -13,7 +13,6 @@ build=${1:-build-gpu}
 groups=${*:-memory coll coll_large stripes shared device device_shared proxy staged relay net gda examples files mapped faults figures}
 # A kernel of a job left behind would share the GPU with whatever is measured next.
 trap 'trap - TERM INT; kill -- $(jobs -p) 2> /dev/null; exit 143' TERM INT
-logs=${OUT:-$build}/gpu-logs
 started=$SECONDS
 unset CUDA_VISIBLE_DEVICES WEFT_GPU
 
@@ -21,7 +20,10 @@ gpus=$(ls /dev/nvidia[0-9]* 2>/dev/null | wc -l)
 [ "$gpus" -gt 0 ] || { echo "there is no /dev/nvidia*: no GPU here"; exit 1; }
 export PATH=$PATH:/usr/local/cuda/bin
 generator=$(command -v ninja > /dev/null && echo "Ninja" || echo "Unix Makefiles")
-mkdir -p "$build" "$logs"
+mkdir -p "$build"
+build=$(cd "$build" && pwd)
+logs=${OUT:-$build}/gpu-logs
+mkdir -p "$logs"
 cmake -S . -B "$build" -G "$generator" -DWEFT_REDUCED=ON -DWEFT_WERROR=OFF > "$logs/configure.log" 2>&1 &&
     cmake --build "$build" -j "$(nproc)" > "$logs/build.log" 2>&1 || {
     tail -n 30 "$logs/configure.log" "$logs/build.log"
@@ -31,7 +33,7 @@ cmake -S . -B "$build" -G "$generator" -DWEFT_REDUCED=ON -DWEFT_WERROR=OFF > "$l
 printf 'built in %d s; %d GPUs; driver %s\n' $((SECONDS - started)) "$gpus" \
     "$(grep -m1 -o '[0-9]\{3\}\.[0-9.]*[0-9]' /proc/driver/nvidia/version)"
 
-export WEFT_HEAP_SIZE=64M WEFT_WAIT_LIMIT=20s WEFT_LOG=warn XDG_RUNTIME_DIR=$PWD/$build
+export WEFT_HEAP_SIZE=64M WEFT_WAIT_LIMIT=20s WEFT_LOG=warn XDG_RUNTIME_DIR=$build
 failures=0
 # name of the row, PEs, seconds allowed, program and arguments; more environment in $extra. With
 # $wanted the row is good when the log has that text, whatever the exit status.
@@ -174,7 +176,7 @@ group_staged() {
     local program where
     for where in "WEFT_GPU=0" ""; do
         extra="WEFT_PATH=staged${where:+ $where}"
-        for program in staged rma atomic signal collective heap stream register order; do
+        for program in staged rma atomic signal collective heap stream register order graph_twice; do
             [ -x "$build/bin/job_gpu_$program" ] &&
                 run "staged $program" 2 90 "$build/bin/job_gpu_$program"
         done
@@ -353,7 +355,7 @@ group_files() {
     "$build/bin/weft" bench file --help > /dev/null 2>&1 ||
         { echo "files: rates skipped: weft bench was not built" && rm -rf "$folder" && return; }
     for write in "" --write; do
-        (cd "$folder" && timeout 60 "$OLDPWD/$build/bin/weft" bench file --memory gpu --size 1G --blocks 1M,4M \
+        (cd "$folder" && timeout 60 "$build/bin/weft" bench file --memory gpu --size 1G --blocks 1M,4M \
             --depths 4,16 --window 64M --methods weft,plain,fio $write) || failures=$((failures + 1))
     done
     rm -rf "$folder"
@@ -439,7 +441,7 @@ group_mapped() { # GPU memory in the CPU's addresses
         extra="WEFT_TARGET=cuda WEFT_MAP=none" run "host puts to a kernel" "$pes" 60 "$build/bin/device_host_put"
     if gcc -shared -fPIC -o "$shim" tests/gpu/wrong_size.c -ldl; then
         wanted="another interface, and no mapping" extra="WEFT_LOG=warn"
-        run "another interface" "$pes" 60 env LD_PRELOAD="$PWD/$shim" sh -c \
+        run "another interface" "$pes" 60 env LD_PRELOAD="$shim" sh -c \
             "'$build/bin/job_gpu_map' none && echo 'another interface, and no mapping'"
         wanted=
     fi
