@@ -44,6 +44,15 @@ cat >program.c <<'END'
 #ifdef __CUDACC__
 __global__ void pass(int *slot, int value, int pe)
 {
+    nvshmemx_region_attrs_t attrs = NVSHMEMX_REGION_ATTRS_INITIALIZER;
+    nvshmemx_region_handle_t region;
+    uint64_t *signal = (uint64_t *)slot + 1;
+    nvshmemx_region_start_block(&region, &attrs);
+    nvshmemx_putmem_signal_counted_nbi_block(slot + 1, slot, 4, signal, pe);
+    nvshmemx_region_stop_block(region);
+    nvshmemx_signal_counted_wait_until(signal, 4);
+    nvshmemx_signal_counted_reset(signal);
+    cooperative_groups::this_grid().sync();
     nvshmem_int_p(slot, value, pe);
     nvshmem_quiet();
     nvshmem_sync(NVSHMEM_TEAM_WORLD);
@@ -59,8 +68,14 @@ int main(void)
     nvshmem_barrier_all();
     printf("%d\n", *slot);
 #ifdef __CUDACC__
-    if (pes > 100)
-        pass<<<1, 1>>>(slot, me, 0);
+    if (pes > 100) { /* compiled and linked, not launched */
+        nvshmemx_collective_launch_attr_t attr{};
+        void *args[] = {&slot, &me, &pes};
+        attr.cuda_config.gridDim = attr.cuda_config.blockDim = dim3(1);
+        nvshmemx_collective_launch_attr(&attr, (const void *)pass, args);
+        CUdevice device = 0; /* cuda.h came along */
+        return (int)device;
+    }
 #endif
     nvshmem_free(slot);
     nvshmem_finalize();
@@ -73,7 +88,7 @@ if [ -n "$nvcc" ]; then
     cat >Makefile <<'END'
 program: program.cu
 	$(NVCC) -std=c++17 -rdc=true -arch=sm_90 -I$(NVSHMEM_HOME)/include $< -o $@ \
-	    -L$(NVSHMEM_HOME)/lib -lnvshmem_host -lnvshmem_device -lcudart
+	    -L$(NVSHMEM_HOME)/lib -lnvshmem_host -lnvshmem_device
 archive: program.cu
 	$(NVCC) -std=c++17 -rdc=true -arch=sm_90 -I$(NVSHMEM_HOME)/include $< -o $@ -L$(NVSHMEM_HOME)/lib -lnvshmem
 END
@@ -157,7 +172,7 @@ sed -i 's/NVSHMEM 3.4/NVSHMEM 4/' project/CMakeLists.txt
     fault "find_package(NVSHMEM 4) finds a version 3"
 PKG_CONFIG_PATH=$NVSHMEM_HOME/lib/pkgconfig
 export PKG_CONFIG_PATH
-# shellcheck disable=SC2046  # options are words
+# shellcheck disable=SC2046,SC2086  # options are words
 builds $CC program.c -o with_pkg_config $(pkg-config --cflags --libs nvshmem)
 prints '40 41 ' "$weft" run -n 2 ./with_pkg_config
 
@@ -177,4 +192,6 @@ status=0
 cp "$weft" alone
 status=0
 ./alone nvshmem >said 2>&1 || status=$?
-[ $status = 1 ] && grep -q 'install libweft-dev' said || fault "weft alone: $status, $(cat said)"
+if [ $status != 1 ] || ! grep -q 'install libweft-dev' said; then
+    fault "weft alone: $status, $(cat said)"
+fi
