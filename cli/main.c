@@ -26,6 +26,8 @@ static const struct command {
     {"hca", cmd_hca, "show the software adapters of running processes"},
     {"topo", cmd_topo, "show GPUs, NICs, disks and the speed of every pair; record a machine"},
 #endif
+    {"nvshmem", cmd_nvshmem,
+     "print the folder that makefiles written for NVSHMEM name as NVSHMEM_HOME"},
     {"run", cmd_run, "start a job of several PEs on this machine, or on several"},
     {"version", cmd_version, "print the version"},
 };

@@ -38,7 +38,7 @@ weft_package(library libweft0 libs "GPU communication on one symmetric memory - 
              "This package holds the shared library.")
 weft_package(development libweft-dev libdevel
              "GPU communication on one symmetric memory - development"
-             "This package holds the headers, the static library, the compiler wrappers\nof OpenSHMEM, and the manual pages of the functions.")
+             "This package holds the headers, the static library, the compiler wrappers\nof OpenSHMEM, a folder that stands for an installation of NVSHMEM, and\nthe manual pages of the functions.")
 weft_package(command weft net "GPU communication on one symmetric memory - command"
              "This package holds the command weft, which starts jobs, measures, shows\nthe machine and explains its paths.")
 weft_package(documentation weft-doc doc

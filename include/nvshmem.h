@@ -8,7 +8,7 @@
  * from the type lists of weft/nvshmem/types.h:
  *   setup.h set-up, memory, teams    rma.h put, get, signals, order    amo.h atomics
  *   wait.h waits and tests           collective.h                      stream.h on streams
- *   warpgroup.h barriers of 128 threads   qp.h operations that name a queue
+ *   warpgroup.h barriers of 128 threads   qp.h operations that name a queue   hint.h regions
  *   constants.h enumerations, versions    standard.h what it includes of C, C++ and CUDA
  */
 #ifndef NVSHMEM_H
@@ -18,6 +18,7 @@
 
 #include <weft/nvshmem/amo.h>
 #include <weft/nvshmem/collective.h>
+#include <weft/nvshmem/hint.h>
 #include <weft/nvshmem/left_out.h>
 #include <weft/nvshmem/qp.h>
 #include <weft/nvshmem/rma.h>

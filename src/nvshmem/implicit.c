@@ -2,6 +2,7 @@
 /* The implicit job of <nvshmem.h>. The predefined teams are the first four team numbers: the world,
  * the node, and the row and the column of the PEs laid out by node; a team that the program splits
  * off has the number by which device code knows it, so one number serves host and device. */
+#include "nvshmem/regions.h"
 #include "nvshmem/team_meet.h"
 #include "nvshmem/unique_id.h"
 
@@ -97,6 +98,20 @@ WEFT_EXPORT int weft_nvshmem_init(const unsigned char *id, int pe, int n_pes)
     return weft_nvshmem_report(status, "nvshmem_init");
 }
 
+WEFT_EXPORT void weft_nvshmem_no_init(int shmem)
+{
+    weft_nvshmem_report(
+        shmem ? base_fail(
+                    WEFT_ERR_UNSUPPORTED,
+                    "NVSHMEMX_INIT_WITH_SHMEM is not supported; pass flags 0 when weft run starts "
+                    "the program, else pass a unique id on by OpenSHMEM and use "
+                    "NVSHMEMX_INIT_WITH_UNIQUEID")
+              : base_fail(WEFT_ERR_UNSUPPORTED,
+                          "NVSHMEMX_INIT_THREAD_PES is not supported: a process "
+                          "is one PE; start a process for each"),
+        "nvshmemx_init_attr");
+}
+
 static void drop_queues(void)
 {
     while (implicit.queues) {
@@ -117,6 +132,7 @@ WEFT_EXPORT void weft_nvshmem_finalize(void)
     implicit.job = NULL;
     team_meet_end();
     drop_queues();
+    regions_end();
 }
 
 /* Every PE has the same numbers, none of them a reserved one. */

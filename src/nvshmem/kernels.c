@@ -13,6 +13,7 @@
 #include "ops/coll_kernel.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,11 +22,12 @@ static const struct weft_nvshmem_kernels *brought; /* for cuda; set by construct
 WEFT_EXPORT void weft_nvshmem_register(const struct weft_nvshmem_kernels *kernels)
 {
     const struct weft_nvshmem_kernels *none = NULL;
-    if (kernels->size < sizeof *kernels)
+    const size_t needed = offsetof(struct weft_nvshmem_kernels, launch_config);
+    if (kernels->size < needed)
         log_error(
             "the program was compiled against another nvshmem.h (its table of kernels has %zu "
             "bytes; this library needs %zu): they are not used",
-            kernels->size, sizeof *kernels);
+            kernels->size, needed);
     else if (kernels->cuda) /* for simt: of a program compiled before the library had its own */
         __atomic_compare_exchange_n(&brought, &none, kernels, 0, __ATOMIC_RELEASE,
                                     __ATOMIC_RELAXED);
@@ -192,6 +194,31 @@ WEFT_EXPORT int weft_nvshmem_launch(const void *function, weft_dim3 grid, weft_d
                      ? launch_cuda(kernel, grid, block, args, shared_bytes, stream)
                      : launch_simt(kernel, grid, block, args, shared_bytes, stream);
     return weft_nvshmem_report(status, "nvshmemx_collective_launch");
+}
+
+static weft_status launch_config_cuda(const void *config, const struct weft_kernel *kernel,
+                                      void **args)
+{
+    const struct weft_nvshmem_kernels *kernels = of_program();
+    if (!kernels || kernels->size < sizeof *kernels || !kernels->launch_config)
+        return nobody_brings_it();
+    bool is_function = is_cuda_function(kernels, kernel);
+    if (!is_function && !kernel->cuda)
+        return nobody_brings_it();
+    const void *function = is_function ? (const void *)kernel : kernel->cuda->function;
+    return kernels_fail(kernels, kernels->launch_config(config, function, args), "the kernel");
+}
+
+WEFT_EXPORT int weft_nvshmem_launch_config(const void *config, const void *function, weft_dim3 grid,
+                                           weft_dim3 block, void **args, size_t shared_bytes,
+                                           weft_stream stream)
+{
+    if (weft_target_get() != WEFT_CUDA)
+        return weft_nvshmem_launch(function, grid, block, args, shared_bytes, stream);
+    weft_status status = device_units_upload();
+    if (!status)
+        status = launch_config_cuda(config, function, args);
+    return weft_nvshmem_report(status, "nvshmemx_collective_launch_attr");
 }
 
 static weft_status resident(const struct weft_kernel *kernel, unsigned threads, size_t shared_bytes,

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting from an MPI communicator, for programs that include <mpi.h> after <nvshmem.h> or in other
- * files: the calls are looked for among what the process has loaded; nothing is loaded. MPI has no
- * common binary interface, so the two families are told apart by a symbol: Open MPI's handles are
- * addresses of its objects, MPICH's (Intel's, MVAPICH's, Cray's) are numbers. */
+/* Starting from an MPI communicator, by the MPI library that the process has loaded; nothing is loaded.
+ * Its functions are found among the symbols of the process and, where the program has loaded MPI by
+ * dlopen() for itself, in that library. MPI has no common binary interface, so the two families are told
+ * apart by a symbol: Open MPI's handles are addresses of its objects, MPICH's (Intel's, MVAPICH's,
+ * Cray's) are numbers. */
 #include <weft/nvshmem/host.h>
 
+#include "base/config.h"
 #include "base/status.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <string.h>
 
 /* Of MPICH's common ABI. */
@@ -16,30 +19,42 @@ enum { MPICH_COMM_WORLD = 0x44000000, MPICH_BYTE = 0x4c00010d };
 /* A handle of either family: passed in one register, of which MPICH reads the lower half. */
 typedef uintptr_t handle;
 
-struct mpi {
+struct functions {
     int (*comm_rank)(handle comm, int *rank);
     int (*comm_size)(handle comm, int *size);
     int (*bcast)(void *buffer, int count, handle type, int root, handle comm);
-    handle comm, byte;
 };
 
-static void *find(const char *name)
+/* Of a loaded object: whether its file is that of an MPI library, of which *found then is a handle. */
+static int open_if_mpi(struct dl_phdr_info *object, size_t bytes, void *found)
 {
-    return dlsym(RTLD_DEFAULT, name);
+    const char *slash = strrchr(object->dlpi_name, '/');
+    const char *name = slash ? slash + 1 : object->dlpi_name;
+    (void)bytes;
+    if (strncmp(name, "libmpi.so", 9) != 0 && strncmp(name, "libmpich.so", 11) != 0)
+        return 0;
+    *(void **)found = dlopen(object->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+    return *(void **)found != NULL;
 }
 
-static weft_status find_mpi(const void *comm, struct mpi *mpi)
+static weft_status find_mpi(const void *comm, struct weft_nv_mpi *mpi)
 {
-    *(void **)&mpi->comm_rank = find("MPI_Comm_rank");
-    *(void **)&mpi->comm_size = find("MPI_Comm_size");
-    *(void **)&mpi->bcast = find("MPI_Bcast");
+    void *library = RTLD_DEFAULT;
+    if (!dlsym(library, "MPI_Comm_rank"))
+        dl_iterate_phdr(open_if_mpi, &library);
+    mpi->comm_rank = dlsym(library, "MPI_Comm_rank");
+    mpi->comm_size = dlsym(library, "MPI_Comm_size");
+    mpi->bcast = dlsym(library, "MPI_Bcast");
     if (!mpi->comm_rank || !mpi->comm_size || !mpi->bcast)
-        return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "the process has loaded no MPI library; link MPI as a shared library, or "
-                         "include <mpi.h> before <nvshmem.h>");
-    void *world = find("ompi_mpi_comm_world");
-    mpi->byte = world ? (handle)find("ompi_mpi_byte") : MPICH_BYTE;
-    mpi->comm = world ? (handle)world : MPICH_COMM_WORLD;
+        return base_fail(
+            WEFT_ERR_UNSUPPORTED,
+            "the process has loaded no MPI library; link the program with MPI, or load "
+            "MPI by dlopen() before");
+    /* The program keeps it loaded: MPI is at work. */
+    void *world = dlsym(library, "ompi_mpi_comm_world");
+    mpi->byte = world ? (handle)dlsym(library, "ompi_mpi_byte") : MPICH_BYTE;
+    mpi->world = world ? (handle)world : MPICH_COMM_WORLD;
+    mpi->comm = mpi->world;
     if (comm && world)
         mpi->comm = *(const handle *)comm;
     else if (comm)
@@ -47,21 +62,42 @@ static weft_status find_mpi(const void *comm, struct mpi *mpi)
     return WEFT_OK;
 }
 
-/* Rank 0's id reaches all, or its failure does. */
-static int begin(const struct mpi *mpi)
+/* A PE of `weft run` that is alone in its MPI: the program would see as many MPI worlds as PEs. */
+static weft_status check_world(int processes)
 {
+    int64_t pes = config_int(CONFIG_PES);
+    if (processes != 1 || pes < 2)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_JOB,
+                     "MPI_COMM_WORLD has one process and weft run has started %lld PEs, which MPI "
+                     "does not know of; start the program by mpirun or srun, or pass flags 0 to "
+                     "nvshmemx_init_attr()",
+                     (long long)pes);
+}
+
+/* Rank 0's id reaches all, or its failure does. */
+WEFT_EXPORT int weft_nvshmem_init_mpi_by(const struct weft_nv_mpi *mpi)
+{
+    struct functions call;
     struct {
         unsigned char id[WEFT_NVSHMEM_ID_BYTES];
         int failed;
     } told;
-    int rank, size;
+    int rank, size, processes;
     memset(&told, 0, sizeof told);
-    if (mpi->comm_rank(mpi->comm, &rank) || mpi->comm_size(mpi->comm, &size))
+    *(void **)&call.comm_rank = mpi->comm_rank;
+    *(void **)&call.comm_size = mpi->comm_size;
+    *(void **)&call.bcast = mpi->bcast;
+    if (call.comm_rank(mpi->comm, &rank) || call.comm_size(mpi->comm, &size) ||
+        call.comm_size(mpi->world, &processes))
         return weft_nvshmem_report(base_fail(WEFT_ERR_ARGUMENT, "MPI refuses the communicator"),
                                    "nvshmemx_init_attr");
+    int failed = weft_nvshmem_report(check_world(processes), "nvshmemx_init_attr");
+    if (failed)
+        return failed;
     if (rank == 0)
         told.failed = weft_nvshmem_unique_id(told.id);
-    if (mpi->bcast(&told, (int)sizeof told, mpi->byte, 0, mpi->comm))
+    if (call.bcast(&told, (int)sizeof told, mpi->byte, 0, mpi->comm))
         return weft_nvshmem_report(base_fail(WEFT_ERR_SYSTEM, "MPI_Bcast failed"),
                                    "nvshmemx_init_attr");
     return told.failed ? told.failed : weft_nvshmem_init(told.id, rank, size);
@@ -69,7 +105,8 @@ static int begin(const struct mpi *mpi)
 
 WEFT_EXPORT int weft_nvshmem_init_mpi(void *comm)
 {
-    struct mpi mpi = {0};
+    struct weft_nv_mpi mpi = {0};
     weft_status status = find_mpi(comm, &mpi);
-    return status ? weft_nvshmem_report(status, "nvshmemx_init_attr") : begin(&mpi);
+    return status ? weft_nvshmem_report(status, "nvshmemx_init_attr")
+                  : weft_nvshmem_init_mpi_by(&mpi);
 }

@@ -39,11 +39,14 @@ done
 "$(dirname "$0")/readme_program.sh" "$readme"
 needs "$(pkg-config --modversion weft)" weft version
 needs 'every result was right' weft demo --pes 2 --output "$work/demo"
-for page in weft weft-run weft_init weft_put weft_quiet weft-shmem weft-reasons weft-hca; do
+for page in weft weft-run weft-nvshmem weft_init weft_put weft_quiet weft-shmem weft-reasons weft-hca; do
     needs "$page" man "$page"
 done
 needs 'weft_put' cat /usr/share/doc/weft-doc/html/reference.html
 needs 'Apache-2.0' cat /usr/share/doc/libweft0/copyright
+
+# What makefiles written for NVSHMEM are told.
+sh "$(dirname "$0")/../nvshmem/user_builds.sh" "$(command -v weft)"
 
 # The commands that OpenSHMEM demands are Open MPI's in /usr/bin, and ours where their manual says.
 needs 'Open MPI' mpirun --version

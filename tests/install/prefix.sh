@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Usage: prefix.sh BUILD SOURCE
 # Installs the build into a fresh prefix where no loader looks, and lets the README's program be built
-# there by the README's own line.
+# there by the README's own line; then moves it, and lets programs be built by its NVSHMEM_HOME.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 prefix=$(mktemp -d)
@@ -16,6 +16,10 @@ case $(pkg-config --libs weft) in
 *) echo "weft.pc gives no run path for a prefix of its own: $(pkg-config --libs weft)"; exit 1 ;;
 esac
 "$here/readme_program.sh" "$2/README.md"
+
+mkdir "$prefix/moved"
+mv "$prefix/bin" "$prefix/lib" "$prefix/include" "$prefix/share" "$prefix/moved"
+sh "$here/../nvshmem/user_builds.sh" "$prefix/moved/bin/weft"
 
 # Where the loader looks by itself, no run path is left in programs.
 DESTDIR=$prefix/root cmake --install "$1" --prefix /usr >"$prefix/log" 2>&1 || { cat "$prefix/log"; exit 1; }

@@ -372,6 +372,40 @@ static void check_launches(void)
     asked.error = 0;
 }
 
+/* Finding D: a launch by a cudaLaunchConfig_t, which the program's own half makes out of it. */
+static int ask_launch_config(const void *config, const void *function, void **args)
+{
+    (void)args;
+    asked.function = function;
+    asked.shared = *(const size_t *)config;
+    return asked.error;
+}
+
+static void check_launch_config(struct weft_nvshmem_kernels *kernels)
+{
+    const size_t config = 4711, older = offsetof(struct weft_nvshmem_kernels, launch_config);
+    const weft_dim3 one = {1, 1, 1};
+    asked.shared = 0;
+    kernels->size = older; /* of a program that was compiled before there was one */
+    SAYS(weft_nvshmem_launch_config(&config, &both, one, one, NULL, 0, NULL), WEFT_ERR_UNSUPPORTED,
+         "has no kernel for it on cuda");
+    kernels->size = sizeof *kernels;
+    SAYS(weft_nvshmem_launch_config(&config, &simt_alone, one, one, NULL, 0, NULL),
+         WEFT_ERR_UNSUPPORTED, "has no kernel for it on cuda");
+    CHECK(asked.shared == 0, "it was launched");
+    CHECK(!weft_nvshmem_launch_config(&config, &both, one, one, NULL, 0, NULL), "%s",
+          weft_last_error());
+    CHECK(asked.function == global_function && asked.shared == config, "%zu", asked.shared);
+    asked.function = NULL;
+    CHECK(!weft_nvshmem_launch_config(&config, global_function, one, one, NULL, 0, NULL), "%s",
+          weft_last_error());
+    CHECK(asked.function == global_function, "%p", asked.function);
+    asked.error = 7;
+    SAYS(weft_nvshmem_launch_config(&config, &both, one, one, NULL, 0, NULL), WEFT_ERR_KERNEL,
+         "CUDA error 7: too many resources");
+    asked.error = 0;
+}
+
 /* --------------------------------------------------------------------------------- out of a job */
 
 static void check_no_job(void *address)
@@ -404,14 +438,21 @@ int main(void)
     check_modules(to);
     check_library((int *)(void *)to);
     check_nobody((int *)(void *)to);
-    struct weft_nvshmem_kernels old = {8, 1, NULL, NULL, NULL, NULL};
-    static const struct weft_nvshmem_kernels kernels = {
-        sizeof kernels, 1, ask_call, ask_launch, ask_resident, error_text};
+    struct weft_nvshmem_kernels old = {.size = 8, .cuda = 1};
+    static struct weft_nvshmem_kernels kernels = {
+        offsetof(struct weft_nvshmem_kernels, launch_config),
+        1,
+        ask_call,
+        ask_launch,
+        ask_resident,
+        error_text,
+        ask_launch_config};
     weft_nvshmem_register(&old); /* of a header that knew less: passed over */
     check_nobody((int *)(void *)to);
     weft_nvshmem_register(&kernels);
     check_calls((int *)(void *)to);
     check_launches();
+    check_launch_config(&kernels);
     nvshmem_barrier_all();
     nvshmem_finalize();
     check_no_job(plain);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Usage: left_out.sh SOURCE [names|cuda NVCC]
+# Tiles have a name for each group of threads (finding D).
 # A fault unless every use of a name that left_out.h leaves out stops the compilation with a message
 # that has the name and the man page; in C, in C++, or with nvcc in a kernel.
 set -u
@@ -36,7 +37,7 @@ stops() {
 
 if [ "${2-}" = cuda ]; then
     ending=cu side=__device__
-    stops nvshmemx_signal_counted_reset nvshmem.h "$3" -std=c++17
+    stops nvshmemx_half_atomic_add nvshmem.h "$3" -std=c++17
     stops nvshmemx::tile_put nvshmem.h "$3" -std=c++17
     exit $status
 fi
@@ -50,6 +51,10 @@ done
 for name in $tiles; do
     stops "$name" weft/nvshmem/left_out.h "${CXX:-c++}" -std=c++17
 done
+for group in warp warpgroup block; do
+    stops "nvshmemx::tile_sum_reduce_$group" weft/nvshmem/left_out.h "${CXX:-c++}" -std=c++17
+    stops "nvshmemx::tile_put_$group" weft/nvshmem/left_out.h "${CXX:-c++}" -std=c++17
+done
 ending=c
-stops nvshmemx_ask_smem nvshmem.h "${CC:-cc}" -std=c11
+stops nvshmemx_half_atomic_add nvshmem.h "${CC:-cc}" -std=c11
 exit $status

@@ -2,7 +2,15 @@
 /* Starting from a communicator of an MPI of MPICH's family, whose handles are numbers: this program
  * defines the three functions that the library looks for, over pipes between processes of its own. Also
  * what is said when MPI refuses, when rank 0 has no id to give, and of an id that is none. Compiled with
- * NO_MPI there is no MPI in the process. */
+ * NO_MPI there is no MPI in the process; with MPI_HEADER what <mpi.h> says comes before <nvshmem.h>.
+ * Finding D: with both it did not link, as NVSHMEM's perftest, which loads MPI by dlopen(). */
+#ifdef MPI_HEADER
+#define MPI_VERSION    3
+#define MPI_COMM_WORLD ((MPI_Comm)0x44000000)
+#define MPI_BYTE       ((MPI_Datatype)0x4c00010d)
+typedef int MPI_Comm;
+typedef int MPI_Datatype;
+#endif
 #define NVSHMEM_HOSTLIB_ONLY
 #include <nvshmem.h>
 #include <nvshmemx.h>
@@ -44,7 +52,7 @@ int MPI_Comm_rank(int comm, int *rank)
 int MPI_Comm_size(int comm, int *size)
 {
     *size = RANKS;
-    return comm != comm_here;
+    return comm != comm_here && comm != WORLD;
 }
 
 int MPI_Bcast(void *buffer, int count, int type, int root, int comm)
@@ -91,8 +99,13 @@ static void refusals(void)
     CHECK(!nvshmemx_get_uniqueid(&id), "%s", weft_last_error());
     nvshmemx_set_attr_uniqueid_args(2, 2, &id, &attr);
     refused(NVSHMEMX_INIT_WITH_UNIQUEID, &attr, "PE 2 of a job of 2 PEs");
-    CHECK(nvshmemx_init_attr(NVSHMEMX_INIT_WITH_SHMEM, &attr) == NVSHMEMX_ERROR_NOT_SUPPORTED,
-          "SHMEM");
+    /* Finding D: these were refused without a word. */
+    CHECK(nvshmemx_init_attr(NVSHMEMX_INIT_WITH_SHMEM, &attr) == NVSHMEMX_ERROR_NOT_SUPPORTED &&
+              strstr(weft_last_error(), "NVSHMEMX_INIT_WITH_SHMEM is not supported"),
+          "%s", weft_last_error());
+    CHECK(nvshmemx_init_attr(NVSHMEMX_INIT_THREAD_PES, &attr) == NVSHMEMX_ERROR_NOT_SUPPORTED &&
+              strstr(weft_last_error(), "NVSHMEMX_INIT_THREAD_PES is not supported"),
+          "%s", weft_last_error());
     CHECK(nvshmemx_init_attr(NVSHMEMX_INIT_WITH_MPI_COMM, NULL) == NVSHMEMX_ERROR_INVALID_VALUE,
           "no attributes");
 }

@@ -8,7 +8,7 @@ function emit(where, ret, name, params) {
 # One function of device and host, of warp and block, and on a stream. on: letters B (both), D, W, S
 function forms(on, ret, name, params,    x, p) {
     x = name; sub(/^nvshmemx?_/, "nvshmemx_", x)
-    p = params; sub(/\)$/, ", weft_stream)", p); sub(/\(void, /, "(", p)
+    p = params; sub(/\)$/, ", cudaStream_t)", p); sub(/\(void, /, "(", p)
     if (on ~ /[BD]/) emit("", ret, name, params)
     if (on ~ /W/) { emit("", ret, x "_warp", params); emit("", ret, x "_block", params) }
     if (on ~ /S/) emit("", ret, x "_on_stream", p)
@@ -54,7 +54,7 @@ function one_sided(name, T) {
     strided(T, name "_iput", name "_iget")
     collectives(T, name "_", "")
     emit("", "int", "nvshmem_" name "_alltoalls", "(nvshmem_team_t, " T " *, const " T " *, ptrdiff_t, ptrdiff_t, size_t)")
-    emit("", "int", "nvshmemx_" name "_alltoalls_on_stream", "(nvshmem_team_t, " T " *, const " T " *, ptrdiff_t, ptrdiff_t, size_t, weft_stream)")
+    emit("", "int", "nvshmemx_" name "_alltoalls_on_stream", "(nvshmem_team_t, " T " *, const " T " *, ptrdiff_t, ptrdiff_t, size_t, cudaStream_t)")
     queues(name, T)
 }
 # Operations that name a queue pair: those of device code, with one parameter more.
@@ -129,7 +129,7 @@ BEGIN {
     forms("BS", "void", "nvshmemx_signal_op", "(uint64_t *, uint64_t, int, int)")
     emit("", "uint64_t", "nvshmem_signal_fetch", "(uint64_t *)")
     emit("", "uint64_t", "nvshmem_signal_wait_until", "(uint64_t *, int, uint64_t)")
-    emit("", "void", "nvshmemx_signal_wait_until_on_stream", "(uint64_t *, int, uint64_t, weft_stream)")
+    emit("", "void", "nvshmemx_signal_wait_until_on_stream", "(uint64_t *, int, uint64_t, cudaStream_t)")
     emit("", "void", "nvshmem_fence", "(void)")
     forms("BWS", "void", "nvshmemx_flush", "(void)")
     emit("", "int", "nvshmemx_qp_create", "(int, nvshmemx_qp_handle_t **)")
@@ -143,11 +143,25 @@ BEGIN {
     emit("", "int", "nvshmemx_barrier_warpgroup", "(nvshmem_team_t)")
     emit("", "void", "nvshmemx_barrier_all_warpgroup", "(void)")
     emit("", "int", "nvshmemx_team_sync_warpgroup", "(nvshmem_team_t)")
+    emit("", "int", "nvshmemx_sync_warpgroup", "(nvshmem_team_t)")
+    emit("", "void", "nvshmemx_signal_counted_reset", "(uint64_t *)")
+    emit("", "uint64_t", "nvshmemx_signal_counted_load", "(const uint64_t *)")
+    emit("", "void", "nvshmemx_signal_counted_wait_until", "(const uint64_t *, uint64_t)")
+    emit("", "int", "nvshmemx_putmem_signal_counted_nbi_block", "(void *, const void *, size_t, uint64_t *, int)")
+    emit("", "int", "nvshmemx_region_start", "(nvshmemx_region_handle_t *, const nvshmemx_region_attrs_t *)")
+    emit("", "int", "nvshmemx_region_start_block", "(nvshmemx_region_handle_t *, const nvshmemx_region_attrs_t *)")
+    emit("", "int", "nvshmemx_region_stop", "(nvshmemx_region_handle_t)")
+    emit("", "int", "nvshmemx_region_stop_block", "(nvshmemx_region_handle_t)")
+    emit("", "int", "nvshmemx_region_is_active", "(uint32_t, int *)")
+    emit("", "int", "nvshmemx_ask_smem", "(nvshmemx_smem_amount_t)")
+    emit("", "void", "nvshmemx_give_smem", "(void *, size_t)")
+    emit("", "void", "nvshmemx_release_smem", "(void)")
     emit("", "void", "nvshmemx_sync_all_warpgroup", "(void)")
     forms("BS", "void", "nvshmem_quiet", "(void)")
     forms("BWS", "int", "nvshmem_barrier", "(nvshmem_team_t)")
     forms("BWS", "void", "nvshmem_barrier_all", "(void)")
     forms("BWS", "int", "nvshmem_team_sync", "(nvshmem_team_t)")
+    forms("BWS", "int", "nvshmem_sync", "(nvshmem_team_t)")
     forms("BWS", "void", "nvshmem_sync_all", "(void)")
     emit("", "int", "nvshmemx_double2_maxloc_reduce_block", "(nvshmem_team_t, weft_nv_double2 *, const weft_nv_double2 *, size_t)")
 
@@ -194,7 +208,9 @@ BEGIN {
     emit("", "int", "nvshmemx_team_get_uniqueid", "(nvshmemx_team_uniqueid_t *)")
     emit("", "int", "nvshmemx_team_init", "(nvshmem_team_t *, nvshmem_team_config_t *, long, int, int)")
     emit("", "void", "nvshmem_team_destroy", "(nvshmem_team_t)")
-    emit("", "int", "nvshmemx_collective_launch", "(const void *, weft_dim3, weft_dim3, void **, size_t, weft_stream)")
+    emit("", "int", "nvshmemx_collective_launch", "(const void *, weft_dim3, weft_dim3, void **, size_t, cudaStream_t)")
     emit("", "int", "nvshmemx_collective_launch_query_gridsize", "(const void *, weft_dim3, void **, size_t, int *)")
-    if (!names) print "int main(void) { return 0; }"
+    if (!names) print "#if WEFT_NV_CUDA_HEADERS"
+    emit("", "int", "nvshmemx_collective_launch_attr", "(const nvshmemx_collective_launch_attr_t *, const void *, void **)")
+    if (!names) print "#endif\nint main(void) { return 0; }"
 }

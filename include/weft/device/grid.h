@@ -433,7 +433,7 @@ WEFT_DEVICE int weft_dev_grid_reduce_slices(struct weft_dev_reduction *r, unsign
     if (status)
         return status;
     weft_dev_reduce_part(r, &begin, &end);
-    weft_dev_reduce_slice(r, begin, end);
+    weft_dev_reduce_slice(r, begin, end, 1);
     step.at = r->each ? WEFT_DEV_SYNC : WEFT_DEV_BARRIER;
     return weft_dev_grid_step(blocks, team, &step, NULL);
 }

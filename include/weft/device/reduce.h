@@ -182,6 +182,17 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_large(int scope, int team, void *dst, c
     return weft_dev_reduce_slices(&r);
 }
 
+/* The same of the host's operations but the average, on types of 16 bits and more. */
+WEFT_DEVICE_NOINLINE int weft_dev_reduce_large_plain(int scope, int team, void *dst,
+                                                     const void *src, size_t n,
+                                                     struct weft_dev_combining what)
+{
+    struct weft_dev_reduction r;
+    weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
+    weft_dev_reduce_places(&r);
+    return weft_dev_reduce_slices_plain(&r);
+}
+
 WEFT_DEVICE_NOINLINE int weft_dev_reduce_carried(int scope, int team, void *dst, const void *src,
                                                  size_t n, struct weft_dev_combining what)
 {

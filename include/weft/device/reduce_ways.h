@@ -197,13 +197,14 @@ WEFT_DEVICE_NOINLINE void weft_dev_reduce_more(const struct weft_dev_reduction *
     }
 }
 
+/* more: 0 where the caller knows that r->how.more is 0, so that its text is left out. */
 WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint64_t begin,
-                                       uint64_t end)
+                                       uint64_t end, int more)
 {
     uint64_t vectors = begin;
     if (!(((r->from + begin) | (r->to + begin)) & 15))
         vectors = begin + ((end - begin) & ~(uint64_t)15);
-    if (r->how.more) {
+    if (more && r->how.more) {
         weft_dev_reduce_more(r, begin, vectors, 1);
         weft_dev_reduce_more(r, vectors, end, 0);
     } else if (r->how.widened) {
@@ -231,15 +232,25 @@ WEFT_DEVICE void weft_dev_reduce_part(struct weft_dev_reduction *r, uint64_t *be
     *end = slice < r->bytes - *begin ? *begin + slice : r->bytes;
 }
 
-WEFT_DEVICE_NOINLINE int weft_dev_reduce_slices(struct weft_dev_reduction *r)
+WEFT_DEVICE int weft_dev_reduce_slices_of(struct weft_dev_reduction *r, int more)
 {
     uint64_t begin, end;
     int status = weft_dev_meeting(&r->g, WEFT_DEV_SYNC);
     if (status)
         return status;
     weft_dev_reduce_part(r, &begin, &end);
-    weft_dev_reduce_slice(r, begin, end);
+    weft_dev_reduce_slice(r, begin, end, more);
     return weft_dev_meeting(&r->g, r->each ? WEFT_DEV_SYNC : WEFT_DEV_BARRIER);
+}
+
+WEFT_DEVICE_NOINLINE int weft_dev_reduce_slices(struct weft_dev_reduction *r)
+{
+    return weft_dev_reduce_slices_of(r, 1);
+}
+
+WEFT_DEVICE_NOINLINE int weft_dev_reduce_slices_plain(struct weft_dev_reduction *r)
+{
+    return weft_dev_reduce_slices_of(r, 0);
 }
 
 /* ---------------------------------------------------------------------------------- packets

@@ -25,6 +25,12 @@ WEFT_NV_BOTH int nvshmem_team_sync(nvshmem_team_t team)
     WEFT_NV_SPLIT(return weft_thread_sync(team), return weft_nv_barrier_host(team, 1));
 }
 
+/* The name of nvshmem_team_sync() in the manual of NVSHMEM. */
+WEFT_NV_BOTH int nvshmem_sync(nvshmem_team_t team)
+{
+    return nvshmem_team_sync(team);
+}
+
 WEFT_NV_BOTH void nvshmem_barrier_all(void)
 {
     (void)nvshmem_barrier(NVSHMEM_TEAM_WORLD);
@@ -41,6 +47,10 @@ WEFT_NV_BOTH void nvshmem_sync_all(void)
         return weft_##scope##_barrier(team);                                                       \
     }                                                                                              \
     WEFT_NV_DEVICE int nvshmemx_team_sync_##scope(nvshmem_team_t team)                             \
+    {                                                                                              \
+        return weft_##scope##_sync(team);                                                          \
+    }                                                                                              \
+    WEFT_NV_DEVICE int nvshmemx_sync_##scope(nvshmem_team_t team)                                  \
     {                                                                                              \
         return weft_##scope##_sync(team);                                                          \
     }                                                                                              \

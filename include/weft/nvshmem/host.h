@@ -42,9 +42,17 @@ void weft_nvshmem_require(weft_status status, const char *function);
  * printed. what: "nvshmemx_init_attr: flags". */
 int weft_nvshmem_check_bits(const char *what, unsigned long given, unsigned long known);
 
-/* PEs of an MPI communicator (MPI_Comm *, NULL: all), by the MPI library that the program has loaded.
- * 0, or a status whose sentence has been printed. */
+/* PEs of an MPI communicator (MPI_Comm *, NULL: all), by the MPI library that the process has loaded, or
+ * by the functions that are named. 0, or a status whose sentence has been printed. */
+struct weft_nv_mpi {
+    void *comm_rank, *comm_size, *bcast; /* functions of MPI */
+    uintptr_t world, comm, byte;         /* handles of MPI: addresses or numbers */
+};
 int weft_nvshmem_init_mpi(void *comm);
+int weft_nvshmem_init_mpi_by(const struct weft_nv_mpi *mpi);
+
+/* Prints why a way of nvshmemx_init_attr() is not there; shmem: OpenSHMEM's, else threads as PEs. */
+void weft_nvshmem_no_init(int shmem);
 
 /* An id for weft_nvshmem_team_meet(), never 0; and the team of the PEs that call with this id, each
  * with its own `index` of n. Slots are agreed on as by a split; see weft_team_split_strided(). */
@@ -61,6 +69,12 @@ void *weft_nvshmem_resize(void *address, size_t bytes);
 weft_status weft_nvshmem_or_own(weft_status status, const void *remote, void *dst, const void *src,
                                 ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element,
                                 size_t n, int pe);
+
+/* Regions of the host, nested and stopped in reverse order; finalize stops all. A number for a new one,
+ * 0 without private memory; whether the number was that of the last; whether one has all of `hints`. */
+uint64_t weft_nvshmem_region_start(uint32_t hints);
+int weft_nvshmem_region_stop(uint64_t region);
+int weft_nvshmem_region_active(uint32_t hints);
 
 /* n numbers for queues, the library's until finalize. */
 int weft_nvshmem_queues(int n, int **handles);
@@ -118,6 +132,8 @@ struct weft_nvshmem_kernels {
                   size_t shared_bytes, weft_stream stream);
     int (*resident)(const void *function, unsigned threads, size_t shared_bytes, int *blocks);
     const char *(*error_text)(int error);
+    /* Cooperative launch by a cudaLaunchConfig_t; NULL, or beyond `size`, in older programs. */
+    int (*launch_config)(const void *config, const void *function, void **args);
 };
 void weft_nvshmem_register(const struct weft_nvshmem_kernels *kernels);
 
@@ -129,6 +145,12 @@ int weft_nvshmem_now(const struct weft_nv_call *call, const char *function);
 /* `function` is a struct weft_kernel (NVSHMEMX_KERNEL()); for code that nvcc compiles, see stream.h. */
 int weft_nvshmem_launch(const void *function, weft_dim3 grid, weft_dim3 block, void **args,
                         size_t shared_bytes, weft_stream stream);
+
+/* The same by a cudaLaunchConfig_t, of which grid, block, shared_bytes and stream are parts: all that
+ * simt uses. */
+int weft_nvshmem_launch_config(const void *config, const void *function, weft_dim3 grid,
+                               weft_dim3 block, void **args, size_t shared_bytes,
+                               weft_stream stream);
 int weft_nvshmem_resident(const void *function, weft_dim3 block, size_t shared_bytes, int *blocks);
 
 #ifdef __cplusplus

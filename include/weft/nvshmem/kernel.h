@@ -6,6 +6,28 @@
 
 #include <weft/nvshmem/types.h>
 
+#if WEFT_TARGET_CUDA
+/* As nvshmemx_collective_launch_attr(). */
+static inline int weft_nv_kernel_launch_config(const void *given, const void *function, void **args)
+{
+    enum { MOST = 32 }; /* more than there are kinds */
+    cudaLaunchConfig_t config = *(const cudaLaunchConfig_t *)given;
+    cudaLaunchAttribute attributes[MOST + 1];
+    if (config.numAttrs > MOST || (config.numAttrs && !config.attrs))
+        return cudaErrorInvalidValue;
+    unsigned n = 0;
+    for (unsigned i = 0; i < config.numAttrs; i++)
+        if (config.attrs[i].id != cudaLaunchAttributeCooperative)
+            attributes[n++] = config.attrs[i];
+    attributes[n].id = cudaLaunchAttributeCooperative;
+    attributes[n++].val.cooperative = 1;
+    config.attrs = attributes;
+    config.numAttrs = n;
+    return cudaLaunchKernelExC(&config, function, args);
+}
+
+#endif
+
 #if WEFT_NV_DEVICE_PART && WEFT_TARGET_CUDA
 
 #include <weft/nvshmem/run.h>
@@ -63,7 +85,8 @@ static const struct weft_nvshmem_kernels weft_nv_kernels = {sizeof(struct weft_n
                                                             weft_nv_kernel_call,
                                                             weft_nv_kernel_launch,
                                                             weft_nv_kernel_resident,
-                                                            weft_nv_kernel_error};
+                                                            weft_nv_kernel_error,
+                                                            weft_nv_kernel_launch_config};
 
 __attribute__((constructor)) static void weft_nv_kernels_register(void)
 {

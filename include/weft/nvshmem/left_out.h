@@ -15,40 +15,11 @@
         0;                                                                                         \
     })
 
-#define WEFT_NV_NO_REGIONS                                                                         \
-    "Weft has no regions; nbi operations are batched by fence and quiet alone"
-#define nvshmemx_region_start(...) WEFT_NV_LEFT_OUT("nvshmemx_region_start", WEFT_NV_NO_REGIONS)
-#define nvshmemx_region_stop(...)  WEFT_NV_LEFT_OUT("nvshmemx_region_stop", WEFT_NV_NO_REGIONS)
-#define nvshmemx_region_start_block(...)                                                           \
-    WEFT_NV_LEFT_OUT("nvshmemx_region_start_block", WEFT_NV_NO_REGIONS)
-#define nvshmemx_region_stop_block(...)                                                            \
-    WEFT_NV_LEFT_OUT("nvshmemx_region_stop_block", WEFT_NV_NO_REGIONS)
-#define nvshmemx_region_is_active(...)                                                             \
-    WEFT_NV_LEFT_OUT("nvshmemx_region_is_active", WEFT_NV_NO_REGIONS)
-
-#define WEFT_NV_NO_SMEM            "Weft's puts need no shared memory of the kernel; leave the call out"
-#define nvshmemx_ask_smem(...)     WEFT_NV_LEFT_OUT("nvshmemx_ask_smem", WEFT_NV_NO_SMEM)
-#define nvshmemx_give_smem(...)    WEFT_NV_LEFT_OUT("nvshmemx_give_smem", WEFT_NV_NO_SMEM)
-#define nvshmemx_release_smem(...) WEFT_NV_LEFT_OUT("nvshmemx_release_smem", WEFT_NV_NO_SMEM)
-
 #define WEFT_NV_NO_PREFERENCE                                                                      \
     "Weft chooses the symmetric address; use nvshmemx_buffer_register_symmetric()"
 #define nvshmemx_buffer_register_symmetric_at_preferred_address(...)                               \
     WEFT_NV_LEFT_OUT("nvshmemx_buffer_register_symmetric_at_preferred_address",                    \
                      WEFT_NV_NO_PREFERENCE)
-
-#define WEFT_NV_NO_COUNTED                                                                         \
-    "Weft has no counted signals; use nvshmemx_putmem_signal_block() with NVSHMEM_SIGNAL_ADD"
-#define nvshmemx_putmem_signal_counted(...)                                                        \
-    WEFT_NV_LEFT_OUT("nvshmemx_putmem_signal_counted", WEFT_NV_NO_COUNTED)
-#define nvshmemx_putmem_signal_counted_nbi_block(...)                                              \
-    WEFT_NV_LEFT_OUT("nvshmemx_putmem_signal_counted_nbi_block", WEFT_NV_NO_COUNTED)
-#define nvshmemx_signal_counted_reset(...)                                                         \
-    WEFT_NV_LEFT_OUT("nvshmemx_signal_counted_reset", WEFT_NV_NO_COUNTED)
-#define nvshmemx_signal_counted_load(...)                                                          \
-    WEFT_NV_LEFT_OUT("nvshmemx_signal_counted_load", WEFT_NV_NO_COUNTED)
-#define nvshmemx_signal_counted_wait_until(...)                                                    \
-    WEFT_NV_LEFT_OUT("nvshmemx_signal_counted_wait_until", WEFT_NV_NO_COUNTED)
 
 #define WEFT_NV_NO_HALF               "Weft has no atomics on half; use nvshmemx_float_atomic_add()"
 #define nvshmemx_half_atomic_add(...) WEFT_NV_LEFT_OUT("nvshmemx_half_atomic_add", WEFT_NV_NO_HALF)
@@ -64,11 +35,6 @@
 #define nvshmem_half_atomic_swap(...)                                                              \
     WEFT_NV_LEFT_OUT("nvshmem_half_atomic_swap", WEFT_NV_NO_HALF_ACCESS)
 
-#define nvshmemx_collective_launch_attr(...)                                                       \
-    WEFT_NV_LEFT_OUT("nvshmemx_collective_launch_attr",                                            \
-                     "Weft's cooperative launch has no further attributes; use "                   \
-                     "nvshmemx_collective_launch()")
-
 /* Tiles are templates of a namespace, so they are that here. */
 #ifdef __cplusplus
 #ifdef __CUDACC__
@@ -78,7 +44,13 @@
 #endif
 namespace nvshmemx
 {
+/* Each name is of a thread, and of a warp, a warpgroup and a block with their suffix. */
 #define WEFT_NV_TILE(name)                                                                         \
+    WEFT_NV_TILE_OF(name)                                                                          \
+    WEFT_NV_TILE_OF(name##_warp)                                                                   \
+    WEFT_NV_TILE_OF(name##_warpgroup)                                                              \
+    WEFT_NV_TILE_OF(name##_block)
+#define WEFT_NV_TILE_OF(name)                                                                      \
     template <typename... weft_nv_any> WEFT_NV_TILE_FN int name(weft_nv_any...)                    \
     {                                                                                              \
         static_assert(sizeof...(weft_nv_any) > 1000,                                               \
@@ -92,11 +64,15 @@ WEFT_NV_TILE(tile_min_reduce)
 WEFT_NV_TILE(tile_sum_rooted_reduce)
 WEFT_NV_TILE(tile_max_rooted_reduce)
 WEFT_NV_TILE(tile_min_rooted_reduce)
+WEFT_NV_TILE(tile_sum_allreduce)
+WEFT_NV_TILE(tile_max_allreduce)
+WEFT_NV_TILE(tile_min_allreduce)
 WEFT_NV_TILE(tile_allgather)
 WEFT_NV_TILE(tile_broadcast)
 WEFT_NV_TILE(tile_put)
 WEFT_NV_TILE(tile_get)
 WEFT_NV_TILE(tile_collective_wait)
+#undef WEFT_NV_TILE_OF
 #undef WEFT_NV_TILE
 } // namespace nvshmemx
 #endif

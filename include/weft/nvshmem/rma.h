@@ -315,6 +315,18 @@ WEFT_NV_RMA_SIZES(WEFT_NV_RMA_SIZE)
 WEFT_NV_MOVE_FAMILY(putmem, putmem_nbi, getmem, getmem_nbi, void, 1)
 WEFT_NV_SIGNAL_FAMILY(putmem_signal, void, 1)
 
+#if WEFT_NV_DEVICE_PART
+/* By all threads of a block: a put whose bytes are added to a signal of PE pe when they are there. */
+WEFT_NV_DEVICE int nvshmemx_putmem_signal_counted_nbi_block(void *dest, const void *source,
+                                                            size_t bytes, uint64_t *signal_addr,
+                                                            int pe)
+{
+    nvshmemx_putmem_signal_nbi_block(dest, source, bytes, signal_addr, bytes, NVSHMEM_SIGNAL_ADD,
+                                     pe);
+    return NVSHMEMX_SUCCESS;
+}
+#endif
+
 #undef WEFT_NV_RMA_TYPE
 #undef WEFT_NV_RMA_SIZE
 #undef WEFT_NV_MOVE_FAMILY
@@ -346,6 +358,12 @@ WEFT_NV_BOTH uint64_t nvshmem_signal_fetch(uint64_t *sig_addr)
 {
     WEFT_NV_SPLIT(return weft_thread_signal_fetch(sig_addr),
                          return weft_nv_signal_fetch_host(sig_addr));
+}
+
+/* A counted signal of this PE is 0 again. */
+WEFT_NV_BOTH void nvshmemx_signal_counted_reset(uint64_t *signal_addr)
+{
+    nvshmemx_signal_op(signal_addr, 0, NVSHMEM_SIGNAL_SET, nvshmem_my_pe());
 }
 
 WEFT_NV_BOTH void nvshmem_fence(void)

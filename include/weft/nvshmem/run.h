@@ -7,6 +7,26 @@
 #include <weft/nvshmem/host.h>
 #include <weft_device.h>
 
+/* A reduction of NVSHMEM's types and operations: as weft_block_reduce(), without the text for averages,
+ * scaled sums and types of 8 bits, since each unit compiles this kernel. */
+WEFT_DEVICE int weft_nv_run_reduce(const struct weft_nv_call *c, int to)
+{
+    const int scope = WEFT_DEV_BLOCK, team = c->team;
+    weft_type type = (weft_type)c->type;
+    size_t n = (size_t)c->n;
+    struct weft_dev_combining what = {type, weft_dev_op_of((weft_op)c->op), 0, to, 0};
+    int status = weft_dev_reduce_check(scope, team, c->dst, c->src, n, what);
+    if (status || !n)
+        return status;
+    if (!weft_dev_team_all_direct(team))
+        return weft_dev_reduce_carried(scope, team, c->dst, c->src, n, what);
+    if (!weft_dev_reduce_is_small(team, n * weft_dev_type_bytes(type), 0))
+        return weft_dev_reduce_large_plain(scope, team, c->dst, c->src, n, what);
+    return weft_dev_is_narrow(type)
+               ? weft_dev_reduce_small_narrow(scope, team, c->dst, c->src, n, what)
+               : weft_dev_reduce_small(scope, team, c->dst, c->src, n, what);
+}
+
 /* By all threads of the block. Collectives report themselves; a wait that ran out is reported here. */
 WEFT_DEVICE void weft_nv_run(const struct weft_nv_call *c)
 {
@@ -25,10 +45,10 @@ WEFT_DEVICE void weft_nv_run(const struct weft_nv_call *c)
         weft_block_alltoall(c->team, c->dst, c->src, c->n);
         return;
     case WEFT_NV_CALL_REDUCE:
-        weft_block_reduce(c->team, c->dst, c->src, c->n, (weft_type)c->type, (weft_op)c->op);
+        (void)weft_nv_run_reduce(c, WEFT_DEV_ALL);
         return;
     case WEFT_NV_CALL_REDUCESCATTER:
-        weft_block_reducescatter(c->team, c->dst, c->src, c->n, (weft_type)c->type, (weft_op)c->op);
+        (void)weft_nv_run_reduce(c, WEFT_DEV_EACH);
         return;
     case WEFT_NV_CALL_P:
         weft_block_put(c->dst, &c->value, c->element, c->pe);

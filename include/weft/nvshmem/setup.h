@@ -7,17 +7,20 @@
 
 /* ------------------------------------------------------------------------------ init, finalize */
 
-/* The sizes are part of the interface: 128, 24, 128 and 144 bytes. */
+/* The sizes are part of the interface: 128, 24, 128 and 144 bytes. Names with a version mean the same
+ * types: NVSHMEM's versions have equal sizes, and what one does not have is reserved in it. */
 typedef struct nvshmemx_uniqueid {
     int version;
     char internal[WEFT_NVSHMEM_ID_BYTES];
 } nvshmemx_uniqueid_t;
+typedef nvshmemx_uniqueid_t nvshmemx_uniqueid_v1;
 
 typedef struct nvshmemx_uniqueid_args {
     int version;
     nvshmemx_uniqueid_t *id;
     int myrank, nranks;
 } nvshmemx_uniqueid_args_t;
+typedef nvshmemx_uniqueid_args_t nvshmemx_uniqueid_args_v1;
 
 typedef struct nvshmemx_init_args {
     int version;
@@ -25,12 +28,16 @@ typedef struct nvshmemx_init_args {
     int cuda_device_id; /* in code that nvcc compiles: the device to use, -1 = no choice */
     char reserved[92];
 } nvshmemx_init_args_t;
+typedef nvshmemx_init_args_t nvshmemx_init_args_v1;
+typedef nvshmemx_init_args_t nvshmemx_init_args_v2;
 
 typedef struct nvshmemx_init_attr {
     int version;
     void *mpi_comm; /* MPI_Comm * */
     nvshmemx_init_args_t args;
 } nvshmemx_init_attr_t;
+typedef nvshmemx_init_attr_t nvshmemx_init_attr_v1;
+typedef nvshmemx_init_attr_t nvshmemx_init_attr_v2;
 
 #define WEFT_NV_VERSION(T) ((1 << 16) + (int)sizeof(T))
 #define NVSHMEMX_UNIQUEID_INITIALIZER                                                              \
@@ -107,23 +114,23 @@ WEFT_NV_HOST int nvshmemx_set_attr_mpi_comm_args(void *mpi_comm, nvshmemx_init_a
     return 0;
 }
 
-/* The PEs of a communicator meet by a unique id of its rank 0. A program that includes <mpi.h> before
- * this header brings the calls; for others the library looks for MPI in the process. */
+/* The PEs of a communicator meet by a unique id of its rank 0. The library looks for MPI in the process;
+ * a program that includes <mpi.h> before this header may also have linked MPI as an archive, whose
+ * functions no search finds. They are referred to so that a program without them links too. */
 #ifdef MPI_VERSION
+static int weft_nv_mpi_rank(MPI_Comm comm, int *rank) __attribute__((weakref("MPI_Comm_rank")));
+static int weft_nv_mpi_size(MPI_Comm comm, int *size) __attribute__((weakref("MPI_Comm_size")));
+static int weft_nv_mpi_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
+    __attribute__((weakref("MPI_Bcast")));
+
 WEFT_NV_HOST int weft_nv_init_mpi(void *mpi_comm)
 {
     MPI_Comm comm = mpi_comm ? *(MPI_Comm *)mpi_comm : MPI_COMM_WORLD;
-    nvshmemx_uniqueid_t id;
-    int rank, size, failed = 0;
-    MPI_Comm_rank(comm, &rank);
-    MPI_Comm_size(comm, &size);
-    if (rank == 0)
-        failed = nvshmemx_get_uniqueid(&id);
-    MPI_Bcast(&failed, 1, MPI_INT, 0, comm);
-    if (failed)
-        return failed;
-    MPI_Bcast(id.internal, (int)sizeof id.internal, MPI_UNSIGNED_CHAR, 0, comm);
-    return weft_nvshmem_init((const unsigned char *)id.internal, rank, size);
+    struct weft_nv_mpi mpi = {(void *)weft_nv_mpi_rank,  (void *)weft_nv_mpi_size,
+                              (void *)weft_nv_mpi_bcast, (uintptr_t)MPI_COMM_WORLD,
+                              (uintptr_t)comm,           (uintptr_t)MPI_BYTE};
+    return mpi.comm_rank && mpi.comm_size && mpi.bcast ? weft_nvshmem_init_mpi_by(&mpi)
+                                                       : weft_nvshmem_init_mpi(mpi_comm);
 }
 #else
 WEFT_NV_HOST int weft_nv_init_mpi(void *mpi_comm)
@@ -162,8 +169,10 @@ WEFT_NV_HOST int nvshmemx_init_attr(unsigned flags, nvshmemx_init_attr_t *attr)
             (unsigned long)(NVSHMEMX_INIT_WITH_MPI_COMM | NVSHMEMX_INIT_WITH_SHMEM |
                             NVSHMEMX_INIT_WITH_UNIQUEID | NVSHMEMX_INIT_THREAD_PES)))
         return NVSHMEMX_ERROR_INVALID_VALUE;
-    if (flags & (NVSHMEMX_INIT_WITH_SHMEM | NVSHMEMX_INIT_THREAD_PES))
+    if (flags & (NVSHMEMX_INIT_WITH_SHMEM | NVSHMEMX_INIT_THREAD_PES)) {
+        weft_nvshmem_no_init((flags & NVSHMEMX_INIT_WITH_SHMEM) != 0);
         return NVSHMEMX_ERROR_NOT_SUPPORTED;
+    }
     if ((flags && !attr) || ((flags & NVSHMEMX_INIT_WITH_UNIQUEID) && !attr->args.uid_args.id))
         return NVSHMEMX_ERROR_INVALID_VALUE;
     if (weft_nv_choose_device(weft_nv_device_of(attr)))
@@ -361,6 +370,7 @@ WEFT_NV_HOST int nvshmemx_buffer_unregister_symmetric(void *mmap_ptr, size_t siz
 /* ------------------------------------------------------------------------------------ teams */
 
 typedef uint64_t nvshmemx_team_uniqueid_t;
+typedef nvshmemx_team_uniqueid_t nvshmemx_team_uniqueid_v1;
 
 /* 64 bytes, a part of the interface. */
 typedef struct nvshmem_team_config {
@@ -369,6 +379,8 @@ typedef struct nvshmem_team_config {
     nvshmemx_team_uniqueid_t uniqueid;
     char padding[48];
 } nvshmem_team_config_t;
+typedef nvshmem_team_config_t nvshmem_team_config_v1;
+typedef nvshmem_team_config_t nvshmem_team_config_v2;
 #define NVSHMEM_TEAM_CONFIG_INITIALIZER                                                            \
     {                                                                                              \
         WEFT_NV_VERSION(nvshmem_team_config_t), 0, 0,                                              \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The headers that programs expect <nvshmem.h> to bring: C's and C++'s everyday ones and, where they
- * are in the include path, CUDA's runtime and 16-bit reals, for host compilers too. Defines nothing
- * but WEFT_NV_CUDA_HEADERS. */
+ * are in the include path, CUDA's driver, runtime and 16-bit reals, for host compilers too; cooperative
+ * groups for nvcc. Defines WEFT_NV_CUDA_HEADERS and, where CUDA's headers are not here, cudaStream_t. */
 #ifndef WEFT_NVSHMEM_STANDARD_H
 #define WEFT_NVSHMEM_STANDARD_H
 
@@ -40,9 +40,16 @@
 #endif
 
 #if WEFT_NV_CUDA_HEADERS
+#include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#ifdef __CUDACC__
+#include <cooperative_groups.h>
+#endif
+#else
+/* The type that CUDA's headers declare, which may come before or after. */
+typedef struct CUstream_st *cudaStream_t;
 #endif
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* <nvshmemx.h>: the functions on streams, and launches of kernels that use the device API. `stream` is
- * a cudaStream_t; on simt a stream of the executor. */
+/* <nvshmemx.h>: the functions on streams, and launches of kernels that use the device API. On
+ * simt `stream` is a stream of the executor, a weft_stream. */
 #ifndef WEFT_NVSHMEM_STREAM_H
 #define WEFT_NVSHMEM_STREAM_H
 
@@ -12,14 +12,14 @@
 /* ------------------------------------------------------------------------- the untyped functions */
 
 WEFT_NV_HOST void weft_nv_put_on_stream(void *dest, const void *src, size_t bytes, int pe,
-                                        weft_stream stream)
+                                        cudaStream_t stream)
 {
     WEFT_NV_STREAM_DO(weft_put_on_stream(weft_nvshmem_ctx(), dest, src, bytes, pe, stream),
                       "nvshmemx_put_on_stream");
 }
 
 WEFT_NV_HOST void weft_nv_get_on_stream(void *dest, const void *src, size_t bytes, int pe,
-                                        weft_stream stream)
+                                        cudaStream_t stream)
 {
     WEFT_NV_STREAM_DO(weft_get_on_stream(weft_nvshmem_ctx(), dest, src, bytes, pe, stream),
                       "nvshmemx_get_on_stream");
@@ -27,14 +27,14 @@ WEFT_NV_HOST void weft_nv_get_on_stream(void *dest, const void *src, size_t byte
 
 WEFT_NV_HOST void weft_nv_put_signal_on_stream(void *dest, const void *src, size_t bytes,
                                                uint64_t *sig_addr, uint64_t signal, int sig_op,
-                                               int pe, weft_stream stream)
+                                               int pe, cudaStream_t stream)
 {
     WEFT_NV_STREAM_DO(weft_put_signal_on_stream(weft_nvshmem_ctx(), dest, src, bytes, sig_addr,
                                                 signal, WEFT_NV_SIGNAL(sig_op), pe, stream),
                       "nvshmemx_put_signal_on_stream");
 }
 
-WEFT_NV_HOST int weft_nv_enqueue(struct weft_nv_call call, weft_stream stream)
+WEFT_NV_HOST int weft_nv_enqueue(struct weft_nv_call call, cudaStream_t stream)
 {
     return weft_nvshmem_enqueue(&call, stream, "an operation on a stream");
 }
@@ -50,14 +50,14 @@ WEFT_NV_HOST int weft_nv_enqueue(struct weft_nv_call call, weft_stream stream)
     WEFT_NV_STREAM_SIGNAL(put_signal##_nbi, T, unit)
 #define WEFT_NV_STREAM_MOVE(name, how, T, unit)                                                    \
     WEFT_NV_HOST void nvshmemx_##name##_on_stream(T *dest, const T *source, size_t nelems, int pe, \
-                                                  weft_stream stream)                              \
+                                                  cudaStream_t stream)                             \
     {                                                                                              \
         how(dest, source, nelems *(unit), pe, stream);                                             \
     }
 #define WEFT_NV_STREAM_SIGNAL(name, T, unit)                                                       \
     WEFT_NV_HOST void nvshmemx_##name##_on_stream(T *dest, const T *source, size_t nelems,         \
                                                   uint64_t *sig_addr, uint64_t signal, int sig_op, \
-                                                  int pe, weft_stream stream)                      \
+                                                  int pe, cudaStream_t stream)                     \
     {                                                                                              \
         weft_nv_put_signal_on_stream(dest, source, nelems *(unit), sig_addr, signal, sig_op, pe,   \
                                      stream);                                                      \
@@ -65,14 +65,14 @@ WEFT_NV_HOST int weft_nv_enqueue(struct weft_nv_call call, weft_stream stream)
 #define WEFT_NV_STREAM_STRIDED(name, put, T, unit)                                                 \
     WEFT_NV_HOST void nvshmemx_##name##_on_stream(T *dest, const T *source, ptrdiff_t dst,         \
                                                   ptrdiff_t sst, size_t nelems, int pe,            \
-                                                  weft_stream stream)                              \
+                                                  cudaStream_t stream)                             \
     {                                                                                              \
         weft_nv_enqueue(weft_nv_strided_call(put, dest, source, dst, sst, unit, nelems, pe),       \
                         stream);                                                                   \
     }
 #define WEFT_NV_STREAM_DATA(name, KIND, T, unit)                                                   \
     WEFT_NV_HOST int nvshmemx_##name##_on_stream(nvshmem_team_t team, T *dest, const T *source,    \
-                                                 size_t nelems, weft_stream stream)                \
+                                                 size_t nelems, cudaStream_t stream)               \
     {                                                                                              \
         return weft_nv_enqueue(weft_nv_call_of(KIND, team, dest, source, nelems * (unit), 0),      \
                                stream);                                                            \
@@ -81,14 +81,14 @@ WEFT_NV_HOST int weft_nv_enqueue(struct weft_nv_call call, weft_stream stream)
 #define WEFT_NV_STREAM_ALLTOALLS(name, T)                                                          \
     WEFT_NV_HOST int nvshmemx_##name##_alltoalls_on_stream(                                        \
         nvshmem_team_t team, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,               \
-        size_t nelems, weft_stream stream)                                                         \
+        size_t nelems, cudaStream_t stream)                                                        \
     {                                                                                              \
         return weft_nv_data_host(weft_alltoalls_on_stream(weft_nvshmem_team(team), dest, source,   \
                                                           dst, sst, sizeof(T), nelems, stream));   \
     }
 #define WEFT_NV_STREAM_BROADCAST(name, T, unit)                                                    \
     WEFT_NV_HOST int nvshmemx_##name##_on_stream(nvshmem_team_t team, T *dest, const T *source,    \
-                                                 size_t nelems, int PE_root, weft_stream stream)   \
+                                                 size_t nelems, int PE_root, cudaStream_t stream)  \
     {                                                                                              \
         return weft_nv_enqueue(                                                                    \
             weft_nv_call_of(WEFT_NV_CALL_BROADCAST, team, dest, source, nelems * (unit), PE_root), \
@@ -104,13 +104,13 @@ WEFT_NV_HOST int weft_nv_enqueue(struct weft_nv_call call, weft_stream stream)
     WEFT_NV_STREAM_DATA(name##_alltoall, WEFT_NV_CALL_ALLTOALL, T, sizeof(T))                      \
     WEFT_NV_STREAM_ALLTOALLS(name, T)                                                              \
     WEFT_NV_STREAM_BROADCAST(name##_broadcast, T, sizeof(T))                                       \
-    WEFT_NV_HOST void nvshmemx_##name##_p_on_stream(T *dest, T value, int pe, weft_stream stream)  \
+    WEFT_NV_HOST void nvshmemx_##name##_p_on_stream(T *dest, T value, int pe, cudaStream_t stream) \
     {                                                                                              \
         uint64_t bits = 0;                                                                         \
         memcpy(&bits, &value, sizeof value);                                                       \
         weft_nv_enqueue(weft_nv_p_call(dest, bits, sizeof(T), pe), stream);                        \
     }                                                                                              \
-    WEFT_NV_HOST T nvshmemx_##name##_g_on_stream(const T *source, int pe, weft_stream stream)      \
+    WEFT_NV_HOST T nvshmemx_##name##_g_on_stream(const T *source, int pe, cudaStream_t stream)     \
     {                                                                                              \
         WEFT_NV_STREAM_DO(weft_stream_synchronize(stream), "nvshmemx_" #name "_g_on_stream");      \
         return nvshmem_##name##_g(source, pe);                                                     \
@@ -131,13 +131,13 @@ WEFT_NV_STREAM_BROADCAST(broadcastmem, void, 1)
 
 #define WEFT_NV_STREAM_REDUCE(name, T, type, op)                                                   \
     WEFT_NV_HOST int nvshmemx_##name##_reduce_on_stream(                                           \
-        nvshmem_team_t team, T *dest, const T *source, size_t nreduce, weft_stream stream)         \
+        nvshmem_team_t team, T *dest, const T *source, size_t nreduce, cudaStream_t stream)        \
     {                                                                                              \
         return weft_nv_enqueue(weft_nv_reduce_call(1, team, dest, source, nreduce, type, op),      \
                                stream);                                                            \
     }                                                                                              \
     WEFT_NV_HOST int nvshmemx_##name##_reducescatter_on_stream(                                    \
-        nvshmem_team_t team, T *dest, const T *source, size_t nreduce, weft_stream stream)         \
+        nvshmem_team_t team, T *dest, const T *source, size_t nreduce, cudaStream_t stream)        \
     {                                                                                              \
         return weft_nv_enqueue(weft_nv_reduce_call(0, team, dest, source, nreduce, type, op),      \
                                stream);                                                            \
@@ -156,21 +156,21 @@ WEFT_NV_REDUCE_TYPES(WEFT_NV_STREAM_ARITHMETIC)
 
 #define WEFT_NV_STREAM_WAIT(name, T)                                                               \
     WEFT_NV_HOST void nvshmemx_##name##_wait_until_on_stream(T *ivar, int cmp, T value,            \
-                                                             weft_stream stream)                   \
+                                                             cudaStream_t stream)                  \
     {                                                                                              \
         weft_nv_enqueue(weft_nv_wait_call(WEFT_NV_CALL_WAIT, WEFT_NV_TYPE_OF(T), ivar, 1, NULL,    \
                                           cmp, (uint64_t)value),                                   \
                         stream);                                                                   \
     }                                                                                              \
     WEFT_NV_HOST void nvshmemx_##name##_wait_until_all_on_stream(                                  \
-        T *ivars, size_t nelems, const int *status, int cmp, T value, weft_stream stream)          \
+        T *ivars, size_t nelems, const int *status, int cmp, T value, cudaStream_t stream)         \
     {                                                                                              \
         weft_nv_enqueue(weft_nv_wait_call(WEFT_NV_CALL_WAIT_ALL, WEFT_NV_TYPE_OF(T), ivars,        \
                                           nelems, status, cmp, (uint64_t)value),                   \
                         stream);                                                                   \
     }                                                                                              \
     WEFT_NV_HOST void nvshmemx_##name##_wait_until_all_vector_on_stream(                           \
-        T *ivars, size_t nelems, const int *status, int cmp, T *values, weft_stream stream)        \
+        T *ivars, size_t nelems, const int *status, int cmp, T *values, cudaStream_t stream)       \
     {                                                                                              \
         weft_nv_enqueue(weft_nv_wait_call(WEFT_NV_CALL_WAIT_ALL_VECTOR, WEFT_NV_TYPE_OF(T), ivars, \
                                           nelems, status, cmp, (uint64_t)(uintptr_t)values),       \
@@ -195,7 +195,7 @@ WEFT_NV_WAIT_TYPES(WEFT_NV_STREAM_WAIT)
 /* ----------------------------------------------------------------- signals, ordering, meeting */
 
 WEFT_NV_HOST void nvshmemx_signal_op_on_stream(uint64_t *sig_addr, uint64_t signal, int sig_op,
-                                               int pe, weft_stream stream)
+                                               int pe, cudaStream_t stream)
 {
     WEFT_NV_STREAM_DO(weft_signal_on_stream(weft_nvshmem_ctx(), sig_addr, signal,
                                             WEFT_NV_SIGNAL(sig_op), pe, stream),
@@ -203,41 +203,46 @@ WEFT_NV_HOST void nvshmemx_signal_op_on_stream(uint64_t *sig_addr, uint64_t sign
 }
 
 WEFT_NV_HOST void nvshmemx_signal_wait_until_on_stream(uint64_t *sig_addr, int cmp,
-                                                       uint64_t cmp_value, weft_stream stream)
+                                                       uint64_t cmp_value, cudaStream_t stream)
 {
     WEFT_NV_STREAM_DO(
         weft_signal_wait_on_stream(weft_nvshmem_ctx(), sig_addr, (weft_cmp)cmp, cmp_value, stream),
         "nvshmemx_signal_wait_until_on_stream");
 }
 
-WEFT_NV_HOST void nvshmemx_quiet_on_stream(weft_stream stream)
+WEFT_NV_HOST void nvshmemx_quiet_on_stream(cudaStream_t stream)
 {
     WEFT_NV_STREAM_DO(weft_quiet_on_stream(weft_nvshmem_ctx(), stream), "nvshmemx_quiet_on_stream");
 }
 
-WEFT_NV_HOST void nvshmemx_flush_on_stream(weft_stream stream)
+WEFT_NV_HOST void nvshmemx_flush_on_stream(cudaStream_t stream)
 {
     nvshmemx_quiet_on_stream(stream);
 }
 
-WEFT_NV_HOST int nvshmemx_barrier_on_stream(nvshmem_team_t team, weft_stream stream)
+WEFT_NV_HOST int nvshmemx_barrier_on_stream(nvshmem_team_t team, cudaStream_t stream)
 {
     return weft_nvshmem_report(weft_barrier_on_stream(weft_nvshmem_team(team), stream),
                                "nvshmemx_barrier_on_stream");
 }
 
-WEFT_NV_HOST void nvshmemx_barrier_all_on_stream(weft_stream stream)
+WEFT_NV_HOST void nvshmemx_barrier_all_on_stream(cudaStream_t stream)
 {
     WEFT_NV_STREAM_DO(weft_barrier_on_stream(weft_nvshmem_team(NVSHMEM_TEAM_WORLD), stream),
                       "nvshmemx_barrier_all_on_stream");
 }
 
-WEFT_NV_HOST int nvshmemx_team_sync_on_stream(nvshmem_team_t team, weft_stream stream)
+WEFT_NV_HOST int nvshmemx_team_sync_on_stream(nvshmem_team_t team, cudaStream_t stream)
 {
     return weft_nv_enqueue(weft_nv_call_of(WEFT_NV_CALL_SYNC, team, NULL, NULL, 0, 0), stream);
 }
 
-WEFT_NV_HOST void nvshmemx_sync_all_on_stream(weft_stream stream)
+WEFT_NV_HOST int nvshmemx_sync_on_stream(nvshmem_team_t team, cudaStream_t stream)
+{
+    return nvshmemx_team_sync_on_stream(team, stream);
+}
+
+WEFT_NV_HOST void nvshmemx_sync_all_on_stream(cudaStream_t stream)
 {
     weft_nv_enqueue(weft_nv_call_of(WEFT_NV_CALL_SYNC, NVSHMEM_TEAM_WORLD, NULL, NULL, 0, 0),
                     stream);
@@ -248,6 +253,14 @@ WEFT_NV_HOST void nvshmemx_sync_all_on_stream(weft_stream stream)
  * is a __global__ function in code that nvcc compiles. In the C half of a program for both targets it
  * is NVSHMEMX_KERNEL(name), of a kernel that WEFT_KERNEL() defined. A host file of a CUDA program may
  * also pass the address of a __global__ function of another file. */
+#if WEFT_NV_CUDA_HEADERS
+/* What nvshmemx_collective_launch_attr() is told. */
+typedef struct nvshmemx_collective_launch_attr {
+    cudaLaunchConfig_t
+        cuda_config; /* a cooperative launch, whether its attributes ask for it or not */
+} nvshmemx_collective_launch_attr_t;
+#endif
+
 #if WEFT_TARGET_CUDA
 
 #define NVSHMEMX_KERNEL(name) ((const void *)weft_cuda_kernel_##name)
@@ -260,6 +273,18 @@ WEFT_NV_HOST int nvshmemx_collective_launch(const void *func, dim3 gridDims, dim
     return error == cudaSuccess ? NVSHMEMX_SUCCESS
                                 : (weft_nvshmem_report(WEFT_ERR_KERNEL, cudaGetErrorString(error)),
                                    NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED);
+}
+
+WEFT_NV_HOST int nvshmemx_collective_launch_attr(const nvshmemx_collective_launch_attr_t *attr,
+                                                 const void *func, void **args)
+{
+    if (!attr || !func)
+        return NVSHMEMX_ERROR_INVALID_VALUE;
+    int error = weft_nv_kernel_launch_config(&attr->cuda_config, func, args);
+    return error == cudaSuccess
+               ? NVSHMEMX_SUCCESS
+               : (weft_nvshmem_report(WEFT_ERR_KERNEL, cudaGetErrorString((cudaError_t)error)),
+                  NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED);
 }
 
 /* The largest grid that such a launch takes. */
@@ -287,7 +312,7 @@ WEFT_NV_HOST int nvshmemx_collective_launch_query_gridsize(const void *func, dim
 
 WEFT_NV_HOST int nvshmemx_collective_launch(const void *func, weft_dim3 gridDims,
                                             weft_dim3 blockDims, void **args, size_t sharedMem,
-                                            weft_stream stream)
+                                            cudaStream_t stream)
 {
     return weft_nvshmem_launch(func, gridDims, blockDims, args, sharedMem, stream)
                ? NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED
@@ -303,13 +328,29 @@ WEFT_NV_HOST int nvshmemx_collective_launch_query_gridsize(const void *func, wef
                                                                        : NVSHMEMX_SUCCESS;
 }
 
+#if WEFT_NV_CUDA_HEADERS || defined WEFT_NV_MARKS
+WEFT_NV_HOST int nvshmemx_collective_launch_attr(const nvshmemx_collective_launch_attr_t *attr,
+                                                 const void *func, void **args)
+{
+    if (!attr || !func)
+        return NVSHMEMX_ERROR_INVALID_VALUE;
+    const cudaLaunchConfig_t *config = &attr->cuda_config;
+    weft_dim3 grid = {config->gridDim.x, config->gridDim.y, config->gridDim.z};
+    weft_dim3 block = {config->blockDim.x, config->blockDim.y, config->blockDim.z};
+    return weft_nvshmem_launch_config(config, func, grid, block, args, config->dynamicSmemBytes,
+                                      config->stream)
+               ? NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED
+               : NVSHMEMX_SUCCESS;
+}
+#endif
+
 #if WEFT_NV_CUDA_HEADERS && defined __cplusplus
 WEFT_NV_HOST int nvshmemx_collective_launch(const void *func, dim3 gridDims, dim3 blockDims,
                                             void **args, size_t sharedMem, cudaStream_t stream)
 {
     weft_dim3 grid = {gridDims.x, gridDims.y, gridDims.z};
     weft_dim3 block = {blockDims.x, blockDims.y, blockDims.z};
-    return nvshmemx_collective_launch(func, grid, block, args, sharedMem, (weft_stream)stream);
+    return nvshmemx_collective_launch(func, grid, block, args, sharedMem, stream);
 }
 
 WEFT_NV_HOST int nvshmemx_collective_launch_query_gridsize(const void *func, dim3 blockDims,

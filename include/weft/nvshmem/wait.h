@@ -20,6 +20,24 @@ WEFT_NV_DEVICE uint64_t nvshmem_signal_wait_until(uint64_t *sig_addr, int cmp, u
     return weft_thread_signal_fetch(sig_addr);
 }
 
+WEFT_NV_DEVICE uint64_t nvshmemx_signal_counted_load(const uint64_t *signal_addr)
+{
+    return weft_thread_signal_fetch(signal_addr);
+}
+
+/* Until a signal has counted `expected`, past 2^64 too: it has when it is at most 2^63 - 1 ahead. */
+WEFT_NV_DEVICE void nvshmemx_signal_counted_wait_until(const uint64_t *signal_addr,
+                                                       uint64_t expected)
+{
+    uint64_t count = nvshmemx_signal_counted_load(signal_addr);
+    int status = WEFT_OK;
+    while ((int64_t)(count - expected) < 0 && !status) {
+        status = weft_thread_signal_wait(signal_addr, WEFT_NE, count);
+        count = nvshmemx_signal_counted_load(signal_addr);
+    }
+    weft_nv_waited(status);
+}
+
 #define WEFT_NV_WAIT(name, T)                                                                      \
     WEFT_NV_DEVICE void nvshmem_##name##_wait_until(T *ivar, int cmp, T value)                     \
     {                                                                                              \

@@ -93,6 +93,11 @@ WEFT_NV_DEVICE int nvshmemx_team_sync_warpgroup(nvshmem_team_t team)
     return weft_nv_warpgroup_meet(team, 0);
 }
 
+WEFT_NV_DEVICE int nvshmemx_sync_warpgroup(nvshmem_team_t team)
+{
+    return weft_nv_warpgroup_meet(team, 0);
+}
+
 WEFT_NV_DEVICE void nvshmemx_sync_all_warpgroup(void)
 {
     (void)weft_nv_warpgroup_meet(NVSHMEM_TEAM_WORLD, 0);
