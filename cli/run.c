@@ -36,10 +36,8 @@ void run_say(const char *format, ...)
                      said_by && *said_by ? " on " : "", said_by ? said_by : "");
     va_list args;
     va_start(args, format);
-    n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
+    vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
     va_end(args);
-    if (n > (int)sizeof line - 2)
-        n = (int)sizeof line - 2;
     n = (int)strlen(printable(line));
     line[n++] = '\n';
     ssize_t written = write(STDERR_FILENO, line, (size_t)n);

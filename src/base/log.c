@@ -45,10 +45,8 @@ void log_line(enum log_level level, const char *format, ...)
                    : snprintf(line, sizeof line, "weft[%d] %.6f %s: ", pe, seconds, names[level]);
     va_list args;
     va_start(args, format);
-    n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
+    vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
     va_end(args);
-    if (n > (int)sizeof line - 2)
-        n = (int)sizeof line - 2;
     n = (int)strlen(printable(line));
     line[n++] = '\n';
     ssize_t written = write(STDERR_FILENO, line, (size_t)n);

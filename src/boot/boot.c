@@ -119,6 +119,7 @@ static int number_node(const struct node_card *all, struct boot *boot, int pe)
 /* By the name that each node's first PE gives. */
 static weft_status name_hosts(struct boot *boot, const struct node_card *all)
 {
+    /* NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI): there is one node at least */
     boot->hosts = calloc((size_t)boot->nodes, sizeof *boot->hosts);
     if (!boot->hosts)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the names of %d nodes", boot->nodes);

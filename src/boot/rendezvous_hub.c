@@ -186,20 +186,19 @@ static bool is_here_otherwise(const struct hub *hub, int i)
 
 static void hang_up(struct hub *hub, int i)
 {
-    if (!hub->pending[i].answered && !hub->pending[i].got && hub->rendezvous->many_addresses) {
+    const bool answered = hub->pending[i].answered, keyed = hub->rendezvous->key != NULL;
+    const bool tries = !answered && !hub->pending[i].got && hub->rendezvous->many_addresses;
+    if (tries || (answered && keyed && is_here_otherwise(hub, i))) {
         close(hub->pending[i].fd);
         drop(hub, i, NULL);
-    } else if (!hub->pending[i].answered || !hub->rendezvous->key)
+    } else if (!answered || !keyed) {
         drop(hub, i, "it closed the connection before it proved itself");
-    else if (!is_here_otherwise(hub, i))
+    } else {
         drop(hub, i,
              hub->rendezvous->secret
                  ? "it closed the connection on our proof: its secret differs, or it is a stranger"
                  : "it closed the connection on our proof: its WEFT_SECRET differs, or it is a "
                    "stranger");
-    else {
-        close(hub->pending[i].fd);
-        drop(hub, i, NULL);
     }
 }
 

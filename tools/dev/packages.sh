@@ -71,8 +71,10 @@ debootstrap     command -v debootstrap
 packages_format='
 clang-format-14 find_tool clang-format 14
 '
-packages_lint='
+packages_tidy='
 clang-tidy-14   find_tool clang-tidy 14
+'
+packages_lint='
 cppcheck        command -v cppcheck
 '
 packages_fuzz='
