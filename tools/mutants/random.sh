@@ -125,7 +125,7 @@ choose() {
         ($2 in wanted) && ($1 in reached) {
             x = (seed * 7919 + 12345) % 2147483647
             for (i = 0; i < 3; i++) x = (x * 16807 + $1 * 48271 % 2147483647) % 2147483647
-            print x "\t" $0 }' "$folder/of_group" "$folder/reached" "$folder/list" | sort -n | head -n "$count" | cut -f 2-
+            print x "\t" $0 }' "$folder/of_group" "$folder/reached" "$folder/list" | sort -n | awk -v n="$count" 'NR <= n' | cut -f 2-
 }
 
 # The tests that come to the place, those that take the least time first.
