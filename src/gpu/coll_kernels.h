@@ -6,8 +6,11 @@
  * be replayed any number of times: a launch of B blocks, a power of two, draws B tickets of COLL_BLOCKS / B each,
  * so that all of its blocks find the same number, and no block has to wait for the others to have read it.
  *
- * A member's block b exchanges data with block b of the others only. So nothing waits for a whole grid, and a
- * kernel has ended when all of its blocks have. */
+ * The ticket is also the block's number in the round: block b is the b-th that began. A GPU promises no order in which
+ * it runs the blocks of a grid, but where only some of them run, these are the first ones of every member. A member's
+ * block b exchanges data with block b of the others only, and waits besides only for their block 0. So nothing waits for
+ * a whole grid, or for a block that is behind one that does not run, and a kernel has ended when all of its blocks
+ * have. */
 #ifndef WEFT_GPU_COLL_KERNELS_H
 #define WEFT_GPU_COLL_KERNELS_H
 

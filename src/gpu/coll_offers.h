@@ -93,7 +93,7 @@ WEFT_DEVICE void exchange_offers(struct round *r, struct sized_own first, uint64
     await_slots(r);
     for (int i = rank; i < c->members; i += threads) {
         struct sized_own own = i == rank ? first : sizes_of(c, i);
-        if (i != c->me && weft_dev_block_x() == 0)
+        if (i != c->me && r->block == 0)
             unit_send(slot_of(r, i, c->me, c->members), 0, own.offer, 1, r->packet);
         sends[2 * i] = own.bytes;
         sends[2 * i + 1] = own.from;

@@ -95,25 +95,26 @@ WEFT_DEVICE void offers_order(const struct coll_call *c)
             ADDRESS_BEHIND(&area_of(c, c->me)->here[i]);
 }
 
-WEFT_DEVICE void loads_order(const struct coll_call *c)
+WEFT_DEVICE void loads_order(const struct round *r)
 {
+    const struct coll_call *c = r->c;
     for (int i = 0; i < c->members; i++)
         if (i != c->me)
-            DONE_BEFORE(&area_of(c, i)->done[c->me][weft_dev_block_x()]);
+            DONE_BEFORE(&area_of(c, i)->done[c->me][r->block]);
 }
 
 WEFT_DEVICE void end_of_round(struct round *r, int fenced)
 {
     if (!fenced)
-        loads_order(r->c);
+        loads_order(r);
 #if REMOVED == REMOVED_meet
     if (weft_dev_thread_x() < (unsigned)r->c->members && fenced)
         weft_dev_fence(ORDERED, SYSTEM);
     if (weft_dev_thread_x() == 0)
         for (int i = 0; i < r->c->members; i++)
             if (i != r->c->me)
-                weft_dev_store_u64(&area_of(r->c, i)->done[r->c->me][weft_dev_block_x()], r->number,
-                                   RELAXED, SYSTEM);
+                weft_dev_store_u64(&area_of(r->c, i)->done[r->c->me][r->block], r->number, RELAXED,
+                                   SYSTEM);
 #endif
     round_end(r, fenced);
 }

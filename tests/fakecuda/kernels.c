@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library's own kernels on the stand-in: the same text as on GPUs, as blocks of one thread that
- * run one after the other. */
+ * run one after the other, those of collectives in the order of FAKE_CUDA_BLOCKS. */
 #include "primitives.h"
 
 #include "gpu/coll_kernels.cu"
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 #define ENUM(name) FAKE_##name,
@@ -183,9 +184,14 @@ static void run_coll(int kernel, const struct coll_call *given)
     fake_torn = 0;
 }
 
+static bool is_coll(int kernel)
+{
+    return kernel >= FAKE_weft_coll_send && kernel <= FAKE_weft_coll_prove_lines;
+}
+
 static void run_block(int kernel, void **a)
 {
-    if (kernel >= FAKE_weft_coll_send && kernel <= FAKE_weft_coll_prove_lines) {
+    if (is_coll(kernel)) {
         run_coll(kernel, a[0]);
         return;
     }
@@ -251,6 +257,26 @@ EXPORT void fake_cuda_fill(int it)
     full = it;
 }
 
+/* The order in which the blocks of a collective's kernel run, as FAKE_CUDA_BLOCKS says. */
+static void draw_order(unsigned *order, unsigned blocks)
+{
+    static _Thread_local unsigned random;
+    const char *text = getenv("FAKE_CUDA_BLOCKS");
+    bool reverse = text && strcmp(text, "reverse") == 0;
+    if (!random)
+        random = (unsigned)setting("FAKE_CUDA_SEED", 1) * 2654435761u + (unsigned)getpid();
+    for (unsigned i = 0; i < blocks; i++)
+        order[i] = reverse ? blocks - 1 - i : i;
+    if (!text || strcmp(text, "random") != 0)
+        return;
+    for (unsigned i = blocks; i > 1; i--) {
+        random = random * 1664525u + 1013904223u;
+        unsigned k = (random >> 8) % i, last = order[i - 1];
+        order[i - 1] = order[k];
+        order[k] = last;
+    }
+}
+
 static void run_kernel(struct fake_op *op)
 {
     while (full)
@@ -262,8 +288,14 @@ static void run_kernel(struct fake_op *op)
         at += place_of(argument_bytes[op->kernel][i]);
     }
     fake_blocks = op->blocks;
-    for (fake_block = 0; fake_block < op->blocks; fake_block++)
+    unsigned order[COLL_BLOCKS];
+    bool drawn = is_coll(op->kernel) && op->blocks <= COLL_BLOCKS;
+    if (drawn)
+        draw_order(order, op->blocks);
+    for (unsigned i = 0; i < op->blocks; i++) {
+        fake_block = drawn ? order[i] : i;
         run_block(op->kernel, arguments);
+    }
 }
 
 /* Kernels that only signal, and the barrier, make visible by themselves what was copied before. */
