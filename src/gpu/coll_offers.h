@@ -36,9 +36,8 @@ WEFT_DEVICE struct sized_own sizes_of(const struct coll_call *c, int member)
 WEFT_DEVICE_NOINLINE void refuse_block(struct gpu_reporting reporting, int operation, int team,
                                        int pe, const void *at, uint64_t bytes, uint64_t room)
 {
-    struct limit none = {0, 0, 0};
     leave_record_of(reporting, WEFT_DEV_RECORD_REFUSED, -4 /* WEFT_ERR_RANGE */,
-                    (uint32_t)operation, team, pe, at, bytes, room, 3 /* WEFT_LE */, &none);
+                    (uint32_t)operation, team, pe, at, bytes, room, 3 /* WEFT_LE */, 0);
 }
 
 WEFT_DEVICE char *place_at(const struct coll_call *c, int member, uint64_t at)

@@ -20,7 +20,6 @@ struct round {
     unsigned block;         /* this block's place in the order in which blocks drew their tickets */
     unsigned threads, rank; /* of the grid, in that order */
     int failed;
-    struct limit limit;
     const double *factors; /* of a weighted sum, by member; else NULL */
 };
 
@@ -46,20 +45,23 @@ WEFT_DEVICE uint64_t set_offset(const struct coll_call *c, uint64_t number)
 /* The record of a wait that ran out. Out of line and by value, so that what it needs stays in registers while
  * nothing runs out. */
 WEFT_DEVICE_NOINLINE void expired(struct gpu_reporting reporting, int operation, int team, int pe,
-                                  const void *at, uint64_t expected, uint64_t seen,
-                                  struct limit limit)
+                                  const void *at, uint64_t expected, uint64_t seen, uint64_t since)
 {
-    leave_record(reporting, (uint32_t)operation, team, pe, at, expected, seen, 5, &limit);
+    leave_record(reporting, (uint32_t)operation, team, pe, at, expected, seen, 5, since);
 }
 
-/* A wait ran out, or the job has failed: the kernel goes on to its end without waiting. */
-WEFT_DEVICE void give_up(struct round *r, enum wait_state state, int member, const void *at,
+/* After a poll for `wanted` of `member` at `at` that saw `seen`. A wait that has run out, and the failure of the job, end
+ * all waits of this thread: the kernel goes on to its end. */
+WEFT_DEVICE void wait_on(struct round *r, struct patience *p, int member, const void *at,
                          uint64_t wanted, uint64_t seen)
 {
+    enum wait_state state = wait_look(p, &r->c->reporting, seen);
+    if (state == WAIT_ON)
+        return;
     r->failed = 1;
     if (state == WAIT_EXPIRED)
         expired(r->c->reporting, r->c->operation, r->c->team, r->c->pe[member], at, wanted, seen,
-                r->limit);
+                p->changed);
     else
         leave_word(&r->c->reporting, (uint32_t)r->c->operation, r->c->team, r->c->pe[member]);
 }
@@ -68,12 +70,10 @@ WEFT_DEVICE void give_up(struct round *r, enum wait_state state, int member, con
  * fence, is seen behind. */
 WEFT_DEVICE void await_flag(struct round *r, const uint64_t *flag, uint64_t value, int member)
 {
+    struct patience p = {0, 0, 0};
     uint64_t seen;
-    while (!r->failed && (seen = weft_dev_load_u64(flag, ACQUIRE, SYSTEM)) < value) {
-        enum wait_state state = wait_look(&r->limit, &r->c->reporting);
-        if (state != WAIT_ON)
-            give_up(r, state, member, flag, value, seen);
-    }
+    while (!r->failed && (seen = weft_dev_load_u64(flag, ACQUIRE, SYSTEM)) < value)
+        wait_on(r, &p, member, flag, value, seen);
 }
 
 /* Numbers of packets come again after 2^30 rounds, and one that has not been written since would look new. So in
@@ -104,9 +104,6 @@ WEFT_DEVICE int round_begin(struct round *r, const struct coll_call *c, uint64_t
     r->c = c;
     r->own = area_of(c, c->me);
     r->failed = 0;
-    r->limit.start = 0;
-    r->limit.polls = 0;
-    r->limit.limit_ns = c->reporting.limit_ns;
     r->factors = 0;
     r->threads = weft_dev_grid_dim_x() * weft_dev_block_dim_x();
     unsigned each = COLL_BLOCKS / weft_dev_grid_dim_x();
@@ -235,11 +232,10 @@ WEFT_DEVICE int pair_ready(struct pair p, uint32_t number)
 WEFT_DEVICE struct weft_dev_vec16 pair_await(struct round *r, struct pair p, const char *slot,
                                              uint64_t unit, int two, int member)
 {
+    struct patience patience = {0, 0, 0};
     while (!pair_ready(p, r->packet) && !r->failed) {
-        enum wait_state state = wait_look(&r->limit, &r->c->reporting);
-        if (state != WAIT_ON)
-            give_up(r, state, member, slot + COLL_UNIT_WIRE * unit, r->packet,
-                    weft_dev_packet_ready(p.a, r->packet) ? p.b.lo >> 32 : p.a.lo >> 32);
+        wait_on(r, &patience, member, slot + COLL_UNIT_WIRE * unit, r->packet,
+                weft_dev_packet_ready(p.a, r->packet) ? p.b.lo >> 32 : p.a.lo >> 32);
         p = pair_load(slot, unit, two);
     }
     struct weft_dev_vec16 v;
