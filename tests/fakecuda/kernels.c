@@ -9,6 +9,7 @@
 #include "fake.h"
 #include "gpu_queue.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +161,19 @@ static void run_barrier(void **a)
     weft_kernel_barrier(barrier, reporting_of(a[1]));
 }
 
+/* How many stores of 16 bytes of a block of the proof of lines come whole, as FAKE_CUDA_TORN says. */
+static unsigned whole_stores(void)
+{
+    enum { TORN = 1, TORN_AMONG_BLOCKS, TORN_UNDER_LOAD, TORN_LATE, LIGHT_LOAD = 256 };
+    static _Atomic unsigned blocks; /* of proofs so far */
+    int torn = setting("FAKE_CUDA_TORN", 0);
+    bool late = blocks++ >= fake_blocks;
+    if (torn == TORN || (torn == TORN_AMONG_BLOCKS && fake_blocks > 1) ||
+        (torn == TORN_LATE && late))
+        return 0;
+    return torn == TORN_UNDER_LOAD ? LIGHT_LOAD : UINT_MAX;
+}
+
 /* The kernels of collectives, by their one argument. */
 static void run_coll(int kernel, const struct coll_call *given)
 {
@@ -179,9 +193,11 @@ static void run_coll(int kernel, const struct coll_call *given)
         *arrays[i] = memory_at((uintptr_t)*arrays[i]);
     call.factor_at = memory_at((uintptr_t)call.factor_at);
     call.reporting = reporting_of(reporting);
-    fake_torn = kernel == FAKE_weft_coll_prove_lines && setting("FAKE_CUDA_TORN", 0);
+    fake_stores = 0;
+    if (kernel == FAKE_weft_coll_prove_lines)
+        fake_whole_stores = whole_stores();
     kernels[kernel](call);
-    fake_torn = 0;
+    fake_whole_stores = UINT_MAX;
 }
 
 static bool is_coll(int kernel)
