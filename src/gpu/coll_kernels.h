@@ -60,7 +60,7 @@ enum {
     COLL_SCRATCH_GRAIN = 128, /* bytes, see coll_scratch.h */
     COLL_STEPS = 1 << 20,     /* of a round through scratch, fewer than this */
     COLL_PROOF_THREADS = 512,
-    COLL_PROOF_ROUNDS = 3, /* one after the other, so that both sets of slots are used */
+    COLL_PROOF_ROUNDS = 3,        /* one after the other, so that both sets of slots are used */
     COLL_NUMBER_BIT = 0x40000000, /* packets have it: never 0, as in a new set */
     COLL_RENEW_MASK = 0x1fffffff, /* of rounds, see coll_renew() */
 };
